@@ -1,0 +1,121 @@
+/*
+ * The cluster spec: which task has which address, as a value, and the environments rendered from
+ * it.
+ *
+ * A spec maps (task_type, task_index) to an address "host:port". It holds no descriptor and needs
+ * no context. Thread: one at a time per spec; different specs are independent.
+ *
+ * Rules checked here are TensorFlow's own: python/distribute/multi_worker_util.py (job names, chief
+ * and evaluator counts, index range), python/training/server_lib.py (list and map form) and
+ * core/distributed_runtime/rpc/grpc_server_lib.cc (host:port).
+ */
+#ifndef TFCLUSTER_SPEC_H
+#define TFCLUSTER_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tfcluster/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_spec tfc_spec;
+
+/* The longest TF_CONFIG value that execve takes: MAX_ARG_STRLEN less "TF_CONFIG=" and the NUL. */
+#define TFC_TF_CONFIG_MAX 131061
+
+enum tfc_framework {
+	TFC_FRAMEWORK_TENSORFLOW = 0,
+	TFC_FRAMEWORK_NONE = 1, /* only the library's own variables */
+};
+
+enum tfc_strategy {
+	TFC_STRATEGY_AUTO = 0, /* parameter_server when there is a ps, else mirrored */
+	TFC_STRATEGY_MULTI_WORKER_MIRRORED = 1,
+	TFC_STRATEGY_PARAMETER_SERVER = 2,
+	TFC_STRATEGY_NONE = 3,
+};
+
+/** An empty spec. The caller owns it and ends it with tfc_spec_free. Errors: TFC_ENOMEM. */
+TFC_API int tfc_spec_new(tfc_spec **ret_spec);
+
+/**
+ * Reads a spec from JSON: either a bare cluster, {"worker":["h:1","h:2"]} (list form) or
+ * {"worker":{"0":"h:1","7":"h:2"}} (sparse map form), or a whole TF_CONFIG, whose "cluster" is
+ * read. `len` is in bytes. The caller owns *ret_spec. Errors: TFC_EPARSE (not JSON), TFC_ESPEC (a
+ * rule; the text names the task), TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **ret_spec);
+
+/** Frees a spec. NULL is a no-op. */
+TFC_API void tfc_spec_free(tfc_spec *spec);
+
+/**
+ * Adds one task. `address` is "host:port", "[v6]:port"; strings are copied. Task types other than
+ * chief, worker, ps and evaluator are refused: TensorFlow does not take them in a cluster.
+ * Errors: TFC_ESPEC (bad type, index, address, or task or address already there), TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index,
+			 const char *address, tfc_error *error);
+
+/** How many tasks of a type; of all types for NULL. Errors: none. */
+TFC_API uint32_t tfc_spec_count(const tfc_spec *spec, const char *task_type);
+
+/** The address of a task, or NULL. Borrowed from the spec until it changes. Errors: none. */
+TFC_API const char *tfc_spec_address(const tfc_spec *spec, const char *task_type,
+				     uint32_t task_index);
+
+/** Called per task; a result other than 0 ends the walk and is returned by tfc_spec_each. */
+typedef int (*tfc_spec_each_fn)(void *user, const char *task_type, uint32_t task_index,
+				const char *address);
+
+/**
+ * Walks all tasks: chief, worker, ps, evaluator, each by rising index. The spec must not change
+ * meanwhile. Returns 0 or what fn returned. Errors: those of fn.
+ */
+TFC_API int tfc_spec_each(const tfc_spec *spec, tfc_spec_each_fn fn, void *user);
+
+/** Whether both hold the same tasks at the same addresses: 1 or 0. Errors: none. */
+TFC_API int tfc_spec_equal(const tfc_spec *a, const tfc_spec *b);
+
+/**
+ * The cluster as JSON, deterministic and compact; list form where the indices are dense from 0,
+ * else map form. The evaluator is left out, as in what the training tasks see. The caller frees
+ * *ret_json with tfc_free. Errors: TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_json(const tfc_spec *spec, char **ret_json);
+
+/**
+ * TF_CONFIG of one task: {"cluster":{...},"task":{"type":"worker","index":0}}, checked against all
+ * of TensorFlow's rules for the strategy. The evaluator is listed in its own TF_CONFIG only. The
+ * caller frees *ret_json with tfc_free. Cost: the bytes written; the common part is rendered once
+ * per spec.
+ * Errors: TFC_ESPEC (a rule; names the task), TFC_ETOOBIG (over TFC_TF_CONFIG_MAX; says both ways
+ * out), TFC_ENOMEM.
+ */
+TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
+			       const char *task_type, uint32_t task_index, tfc_error *error,
+			       char **ret_json);
+
+/**
+ * The framework's environment of one task, as a NULL-terminated list of "NAME=value": for
+ * TensorFlow TF_CONFIG, GRPC_FAIL_FAST=use_caller with the parameter-server strategy, and Apache
+ * Ignite's TF_CLUSTER, TF_WORKERS, TF_CHIEF_SERVER. A task outside the cluster (tensorboard,
+ * driver, a sidecar) gets the last three only. The caller frees *ret_env with tfc_env_free. Errors:
+ * as tfc_spec_tf_config.
+ */
+TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,
+			     enum tfc_strategy strategy, const char *task_type, uint32_t task_index,
+			     tfc_error *error, char ***ret_env);
+
+/** Frees a list of strings made by the library. NULL is a no-op. Thread: any. */
+TFC_API void tfc_env_free(char **env);
+
+/** Frees a string made by the library. NULL is a no-op. Thread: any. */
+TFC_API void tfc_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,175 @@
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *tfc__buf_reserve(struct tfc__buf *buf, size_t len)
+{
+	if (buf->is_failed)
+		return NULL;
+	if (buf->capacity - buf->len > len)
+		return buf->data + buf->len;
+	size_t capacity = buf->capacity ? buf->capacity : 64;
+	while (capacity - buf->len <= len)
+		capacity *= 2;
+	char *data = realloc(buf->data, capacity);
+	if (!data) {
+		buf->is_failed = true;
+		return NULL;
+	}
+	buf->data = data;
+	buf->capacity = capacity;
+	return data + buf->len;
+}
+
+void tfc__buf_grow(struct tfc__buf *buf, size_t len)
+{
+	buf->len += len;
+	buf->data[buf->len] = '\0';
+}
+
+void tfc__buf_add(struct tfc__buf *buf, const void *data, size_t len)
+{
+	char *end = tfc__buf_reserve(buf, len);
+	if (!end)
+		return;
+	if (len)
+		memcpy(end, data, len);
+	tfc__buf_grow(buf, len);
+}
+
+void tfc__buf_add_str(struct tfc__buf *buf, const char *text)
+{
+	tfc__buf_add(buf, text, strlen(text));
+}
+
+void tfc__buf_add_char(struct tfc__buf *buf, char c)
+{
+	tfc__buf_add(buf, &c, 1);
+}
+
+void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...)
+{
+	va_list args, again;
+	va_start(args, format);
+	va_copy(again, args);
+	int len = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	char *end = len < 0 ? NULL : tfc__buf_reserve(buf, (size_t)len);
+	if (end) {
+		vsnprintf(end, (size_t)len + 1, format, again);
+		tfc__buf_grow(buf, (size_t)len);
+	}
+	va_end(again);
+}
+
+/* Length of the well-formed UTF-8 sequence at the start (RFC 3629, section 4), or 0. */
+static size_t utf8_len(const unsigned char *s, size_t len)
+{
+	size_t need;
+	unsigned char low = 0x80, high = 0xBF;
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xC2 && s[0] <= 0xDF)
+		need = 2;
+	else if (s[0] >= 0xE0 && s[0] <= 0xEF)
+		need = 3;
+	else if (s[0] >= 0xF0 && s[0] <= 0xF4)
+		need = 4;
+	else
+		return 0;
+	if (s[0] == 0xE0)
+		low = 0xA0;
+	if (s[0] == 0xED)
+		high = 0x9F;
+	if (s[0] == 0xF0)
+		low = 0x90;
+	if (s[0] == 0xF4)
+		high = 0x8F;
+	if (len < need || s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < need; i++)
+		if ((s[i] & 0xC0) != 0x80)
+			return 0;
+	return need;
+}
+
+static void add_json_escape(struct tfc__buf *buf, unsigned char c)
+{
+	switch (c) {
+	case '"':
+		tfc__buf_add_str(buf, "\\\"");
+		break;
+	case '\\':
+		tfc__buf_add_str(buf, "\\\\");
+		break;
+	case '\n':
+		tfc__buf_add_str(buf, "\\n");
+		break;
+	case '\r':
+		tfc__buf_add_str(buf, "\\r");
+		break;
+	case '\t':
+		tfc__buf_add_str(buf, "\\t");
+		break;
+	default:
+		tfc__buf_addf(buf, "\\u%04x", c);
+	}
+}
+
+void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t plain = 0; /* bytes before s[i] that need no change and are not added yet */
+	tfc__buf_add_char(buf, '"');
+	for (size_t i = 0; i < len;) {
+		size_t n = utf8_len(s + i, len - i);
+		if (n && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\') {
+			i += n;
+			plain += n;
+			continue;
+		}
+		tfc__buf_add(buf, s + i - plain, plain);
+		plain = 0;
+		if (n)
+			add_json_escape(buf, s[i]);
+		else
+			tfc__buf_add_str(buf, "\\ufffd");
+		i++;
+	}
+	tfc__buf_add(buf, s + len - plain, plain);
+	tfc__buf_add_char(buf, '"');
+}
+
+void tfc__buf_consume(struct tfc__buf *buf, size_t len)
+{
+	memmove(buf->data, buf->data + len, buf->len - len + 1);
+	buf->len -= len;
+}
+
+void tfc__buf_clear(struct tfc__buf *buf)
+{
+	buf->len = 0;
+	if (buf->data)
+		buf->data[0] = '\0';
+}
+
+char *tfc__buf_steal(struct tfc__buf *buf)
+{
+	tfc__buf_add(buf, NULL, 0); /* an empty buffer is an empty string */
+	char *data = buf->data;
+	if (buf->is_failed) {
+		free(data);
+		data = NULL;
+	}
+	*buf = (struct tfc__buf){0};
+	return data;
+}
+
+void tfc__buf_fini(struct tfc__buf *buf)
+{
+	free(buf->data);
+	*buf = (struct tfc__buf){0};
+}

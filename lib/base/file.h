@@ -1,0 +1,30 @@
+/*
+ * Small helpers around files and directories. All descriptors are close-on-exec.
+ */
+#ifndef TFC_BASE_FILE_H
+#define TFC_BASE_FILE_H
+
+#include <stddef.h>
+#include <tfcluster/error.h>
+
+/* Writes all of it; -1 and errno on failure. */
+int tfc__write_all(int fd, const void *data, size_t len);
+
+/* Sixteen random hex digits and a NUL. -1 and errno on failure. */
+int tfc__random_hex(char ret_hex[17]);
+
+/* "a/b", freshly allocated; NULL when out of memory. */
+char *tfc__path_join(const char *directory, const char *name);
+
+/* Makes a fresh directory, mode 0700, PREFIX followed by random digits, in `parent`. */
+int tfc__make_private_dir(const char *parent, const char *prefix, const char *room,
+			  tfc_error *error, char **ret_path);
+
+/*
+ * Removes a directory and all in it without following a link anywhere (tree.c; also part of the
+ * guard, so it needs nothing but system calls). What cannot be removed stays; -1 and the first
+ * errno.
+ */
+int tfc__remove_tree(const char *path);
+
+#endif

@@ -1,0 +1,40 @@
+#include "base/options.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+
+int tfc__options_copy(void *copy, size_t known, const void *options, const char *room,
+		      const char *name, tfc_error *error)
+{
+	uint32_t size = 0;
+	memset(copy, 0, known);
+	if (options) {
+		memcpy(&size, options, sizeof(size));
+		if (size < sizeof(size))
+			return tfc__fail(error, TFC_EINVAL, room, 0,
+					 "%s.size is %u: initialize it with sizeof(%s)", name, size,
+					 name);
+		memcpy(copy, options, size < known ? size : known);
+	}
+	for (size_t i = known; i < size; i++)
+		if (((const unsigned char *)options)[i])
+			return tfc__fail(error, TFC_ENOTSUP, room, 0,
+					 "%s has a field, at byte %zu, that this version of the "
+					 "library does not know",
+					 name, i);
+	uint32_t now = (uint32_t)known;
+	memcpy(copy, &now, sizeof(now));
+	return TFC_OK;
+}
+
+int tfc__options_init(void *options, uint32_t size, size_t known)
+{
+	if (!options || size < sizeof(size))
+		return TFC_EINVAL;
+	if (size > known + 4096) /* no struct ever grows by that much: the caller passed junk */
+		return TFC_ENOTSUP;
+	memset(options, 0, size);
+	memcpy(options, &size, sizeof(size));
+	return TFC_OK;
+}

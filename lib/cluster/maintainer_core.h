@@ -1,0 +1,172 @@
+/*
+ * The maintainer: the state machine that owns one job, as a pure function of its events.
+ *
+ *     step(core, event, now) -> actions
+ *
+ * It knows tasks, deaths, budgets, deadlines and verdicts. It knows no process, port, socket, file,
+ * clock or random source: time comes with the event, jitter from a seeded generator in the state,
+ * and all memory is taken when it is made. The shipped object and the simulated one are the same.
+ * The table of states and events is in doc/internals/maintainer.md.
+ *
+ * The life of a generation:
+ *   hold every port (gang) -> launch all -> all ready -> running -> a death -> verdict.
+ * A verdict is reached when the first death of the generation is known to be a cause: see
+ * DESIGN "Cause, not consequence" and tfc__core_verdict in the source.
+ */
+#ifndef TFC_CLUSTER_MAINTAINER_CORE_H
+#define TFC_CLUSTER_MAINTAINER_CORE_H
+
+#include "job/job.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <tfcluster/gateway.h>
+
+struct tfc__core;
+
+/* ---- policy: what the job file says, resolved per role (policy.c makes it from a tfc_job) */
+
+struct tfc__core_role {
+	char name[64];
+	uint32_t count;
+	uint32_t scope;       /* enum tfc__scope, never AUTO */
+	uint32_t restart_on;  /* enum tfc__restart_on */
+	uint32_t restart_max; /* restarts per window */
+	uint64_t window_ns;
+	uint64_t backoff_min_ns; /* before the first restart */
+	uint64_t backoff_max_ns;
+	uint64_t grace_ns;
+	uint64_t finish_ns;
+	bool has_port;
+	bool is_in_cluster;      /* member of the group: chief, worker, ps, evaluator */
+	bool is_failure_ignored; /* on_failure: ignore */
+	bool is_ready_on_listen;
+	uint16_t port; /* fixed port of task 0, or 0 */
+};
+
+struct tfc__core_policy {
+	const struct tfc__core_role *roles; /* copied */
+	uint32_t role_count;
+	uint32_t strategy; /* enum tfc_strategy, resolved */
+	uint32_t success;  /* enum tfc__success, resolved: never AUTO */
+	uint64_t abort_grace_ns;
+	uint64_t start_deadline_ns; /* 0: none */
+	uint64_t deadline_ns;       /* 0: none */
+	/* The budget of host loss and preemption, apart from the roles' own: restarts per window.
+	 */
+	uint32_t loss_max;
+	uint64_t loss_window_ns;
+	uint64_t seed; /* of the jitter */
+};
+
+/* Tasks are numbered through the roles in order: role 0's tasks, then role 1's, ... */
+
+/* ---- events */
+
+/* How an attempt died, as its agent tells it. */
+struct tfc__death {
+	uint32_t reason; /* enum tfc_exit_reason */
+	int32_t status;  /* as in tfc_process_event */
+	bool is_oom;
+	bool is_stranger; /* its port was taken by somebody else: another port is needed */
+	uint64_t time_ns; /* when, on the clock of `now` as well as the agent can tell */
+};
+
+/* What a process is doing when its agent is asked. */
+enum tfc__proc_state {
+	TFC__PROC_NONE = 0, /* no process */
+	TFC__PROC_RUNNING = 1,
+	TFC__PROC_STOPPED = 2, /* SIGSTOP */
+};
+
+enum tfc__core_event_kind {
+	TFC__CORE_START = 1,   /* the job was accepted */
+	TFC__CORE_HELD,        /* task's port is held (also sent for tasks that need none) */
+	TFC__CORE_HOLD_FAILED, /* text: why; count: how many ports the gang still misses */
+	TFC__CORE_STARTED,     /* the attempt's program runs */
+	TFC__CORE_READY,       /* the attempt's own listener was seen */
+	TFC__CORE_EXITED,      /* the attempt ended; death */
+	TFC__CORE_REFUSED, /* the attempt could not be made (bundle, hook, spec): text; permanent */
+	TFC__CORE_ANSWER,  /* the agent's fresh answer to a QUERY: states[task], after every EXITED
+			      of attempts that were dead when it was asked */
+	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
+	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
+};
+
+struct tfc__core_event {
+	enum tfc__core_event_kind kind;
+	uint32_t task;
+	uint32_t attempt; /* STARTED, READY, EXITED: an older attempt's event is ignored */
+	int32_t pid;      /* STARTED */
+	uint32_t query;   /* ANSWER: the QUERY's number */
+	uint32_t count;
+	struct tfc__death death;
+	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
+	uint64_t interrupt_ns; /* STOP */
+	bool is_kill;
+	const char *text; /* or NULL */
+};
+
+/* ---- actions, to be carried out in order */
+
+enum tfc__core_action_kind {
+	TFC__DO_HOLD =
+		1, /* acquire the task's port (or none, if it has none); answer HELD/HOLD_FAILED */
+	TFC__DO_LAUNCH,    /* start `attempt` of the task in `generation` */
+	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
+	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
+	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move */
+	TFC__DO_QUERY,     /* ask every agent for a fresh answer; `number` comes back in ANSWER */
+	TFC__DO_TELL_TASK, /* tell subscribers: task, attempt, state, reason, death, text */
+	TFC__DO_TELL_JOB,  /* tell subscribers: job state, generation, text */
+	TFC__DO_END,       /* the last one: verdict; all tasks are reaped and all ports released */
+};
+
+struct tfc__core_action {
+	enum tfc__core_action_kind kind;
+	uint32_t task; /* END: the deciding task, or UINT32_MAX */
+	uint32_t attempt;
+	uint32_t generation;
+	uint32_t number; /* signal or query */
+	uint64_t grace_ns;
+	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
+	uint32_t reason;         /* enum tfc_end_reason */
+	struct tfc__death death; /* TELL_TASK in a terminal state */
+	int32_t status;          /* END: exit code or signal, by reason */
+	char text[256];          /* a sentence, or "" */
+};
+
+/* ---- the machine */
+
+/* Makes one in state pending; NULL when out of memory. */
+struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy);
+void tfc__core_free(struct tfc__core *core);
+
+/*
+ * Takes one event. `now` is in nanoseconds and never falls. The actions it causes are then read
+ * with tfc__core_next until it returns NULL; they stay valid until the next step.
+ */
+void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event, uint64_t now);
+const struct tfc__core_action *tfc__core_next(struct tfc__core *core);
+
+/* When it wants a TICK; 0: not before another event. */
+uint64_t tfc__core_wake_at(const struct tfc__core *core);
+
+/* ---- looking at it */
+
+uint32_t tfc__core_task_count(const struct tfc__core *core);
+uint32_t tfc__core_role_of(const struct tfc__core *core, uint32_t task, uint32_t *ret_index);
+uint32_t tfc__core_job_state(const struct tfc__core *core);
+uint32_t tfc__core_generation(const struct tfc__core *core);
+uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task);
+uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task);
+
+/* Restarts left in the current window of a task's budget, for describe. */
+uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now);
+
+/* ---- from a job */
+
+/* Fills *policy from a validated job; roles point into `roles` (job->role_count of them). */
+void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
+			       struct tfc__core_policy *policy);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * The job as the rooms below read it: plain fields, filled by the parser (job_parse.c) from the one
+ * table of keys (job_keys.c). Everything is owned by the job; strings are never NULL unless said
+ * so.
+ */
+#ifndef TFC_JOB_JOB_H
+#define TFC_JOB_JOB_H
+
+#include "base/strv.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <tfcluster/job.h>
+#include <tfcluster/spec.h>
+
+enum tfc__restart_on { TFC__RESTART_RETRYABLE = 0, TFC__RESTART_FAILURE, TFC__RESTART_NEVER };
+enum tfc__scope { TFC__SCOPE_AUTO = 0, TFC__SCOPE_TASK, TFC__SCOPE_GROUP, TFC__SCOPE_COORDINATOR };
+enum tfc__success {
+	TFC__SUCCESS_AUTO = 0,
+	TFC__SUCCESS_CHIEF,
+	TFC__SUCCESS_WORKER0,
+	TFC__SUCCESS_ALL_WORKERS,
+	TFC__SUCCESS_DRIVER,
+};
+enum tfc__handover { TFC__HANDOVER_HOLD = 0, TFC__HANDOVER_OPEN, TFC__HANDOVER_RELEASE };
+enum tfc__ready { TFC__READY_AUTO = 0, TFC__READY_LISTEN, TFC__READY_STARTED };
+enum tfc__on_failure { TFC__ON_FAILURE_RESTART = 0, TFC__ON_FAILURE_IGNORE };
+
+struct tfc__restart {
+	uint32_t on;         /* enum tfc__restart_on */
+	uint32_t scope;      /* enum tfc__scope */
+	uint32_t max;        /* restarts per window; 3 */
+	double window_s;     /* 600 */
+	double backoff_s[2]; /* {0, 30}: before the first restart, and the most */
+};
+
+struct tfc__role {
+	char *name;                  /* "worker" */
+	uint32_t count;              /* 1 */
+	struct tfc__strv argv;       /* empty: the job's */
+	struct tfc__strv env;        /* "NAME=value", over the job's */
+	struct tfc__strv secret_env; /* "NAME=value", or "NAME": from the host's environment */
+	char *cwd;                   /* NULL: the job's */
+	uint16_t port; /* first task's fixed port, task i gets port + i; 0: from the pool */
+	uint32_t port_handover;      /* enum tfc__handover */
+	bool is_server;              /* runs TensorFlow's own server */
+	uint32_t ready;              /* enum tfc__ready */
+	struct tfc__restart restart; /* the job's, with what the role overrides */
+	bool has_restart;            /* the role file names "restart" itself */
+	uint32_t on_failure;         /* enum tfc__on_failure */
+	double finish_s;             /* -1: the job's */
+	double grace_s;              /* -1: the job's */
+	char *log_dir;               /* tensorboard's --logdir; NULL: none */
+	struct tfc__strv wrap;       /* argv in front of the program */
+};
+
+struct tfc_job {
+	char *name;         /* "" : none */
+	uint32_t framework; /* enum tfc_framework */
+	uint32_t strategy;  /* enum tfc_strategy as given */
+	struct tfc__strv argv;
+	struct tfc__strv env;
+	struct tfc__strv secret_env;
+	char *cwd;    /* NULL: the host's own at submit is not used; tasks start in "/" */
+	char *bundle; /* NULL: none */
+	char *python; /* NULL: the node's */
+	struct tfc__role *roles; /* in the order given */
+	uint32_t role_count;
+	struct tfc__restart restart;
+	uint32_t success;        /* enum tfc__success */
+	double grace_s;          /* 10 */
+	double abort_grace_s;    /* 1 */
+	double finish_s;         /* 30 */
+	double start_deadline_s; /* 600; 0: none */
+	double deadline_s;       /* 0: none */
+};
+
+const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */
+
+/* The strategy with "auto" resolved: parameter_server when there is a ps, else mirrored. */
+enum tfc_strategy tfc__job_strategy(const tfc_job *job);
+
+/* Whether a role belongs to the cluster spec: chief, worker, ps, evaluator. */
+bool tfc__role_is_in_cluster(const char *name);
+
+/* Whether its tasks listen, so that they need a port: chief, worker, ps, tensorboard, or port set.
+ */
+bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role);
+
+/* A deep copy, or NULL when out of memory. */
+tfc_job *tfc__job_copy(const tfc_job *job);
+
+#endif

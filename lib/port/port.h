@@ -1,0 +1,44 @@
+/*
+ * The inside of a hold, for proc: its socket can move into the guard, which then keeps the port for
+ * as long as any of the host, the guard or the task's shim needs it.
+ */
+#ifndef TFC_PORT_PORT_H
+#define TFC_PORT_PORT_H
+
+#include <stdbool.h>
+#include <tfcluster/port.h>
+
+/* What a keeper does for a hold whose socket it has. */
+struct tfc__port_keeper {
+	int (*admit)(void *keeper, uint32_t keep_id, bool is_open);
+	void (*release)(void *keeper, uint32_t keep_id);
+};
+
+/* The hold's socket while the hold has it itself, or -1. Borrowed. */
+int tfc__port_fd(const tfc_port_hold *hold);
+
+/* Closes the hold's own socket: from now on `keeper` is asked. */
+void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *keeper,
+		    uint32_t keep_id);
+
+/* The keeper is gone and the port free: every use but release is TFC_ELOST until it is taken again.
+ */
+void tfc__port_lose(tfc_port_hold *hold);
+
+/* Takes a lost hold's port again, by the rules of a fixed port. TFC_EBUSY as in tfc_port_acquire.
+ */
+int tfc__port_retake(tfc_port_hold *hold);
+bool tfc__port_is_lost(const tfc_port_hold *hold);
+
+tfc_ctx *tfc__port_ctx(const tfc_port_hold *hold);
+
+/*
+ * One look at the kernel's table of listening TCP sockets, for many ports at once: calls fn for
+ * each listener on a port between first and last (one sock_diag dump). Returns 0 or an enum
+ * tfc_err.
+ */
+typedef void (*tfc__listener_fn)(void *user, uint16_t port, uint32_t uid, uint32_t inode);
+int tfc__port_each_listener(tfc_ctx *ctx, uint16_t first, uint16_t last, tfc__listener_fn fn,
+			    void *user);
+
+#endif
