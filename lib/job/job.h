@@ -45,12 +45,13 @@ struct tfc__role {
 	bool is_server;              /* runs TensorFlow's own server */
 	uint32_t ready;              /* enum tfc__ready */
 	struct tfc__restart restart; /* the job's, with what the role overrides */
-	bool has_restart;            /* the role file names "restart" itself */
-	uint32_t on_failure;         /* enum tfc__on_failure */
-	double finish_s;             /* -1: the job's */
-	double grace_s;              /* -1: the job's */
-	char *log_dir;               /* tensorboard's --logdir; NULL: none */
-	struct tfc__strv wrap;       /* argv in front of the program */
+	uint32_t restart_given; /* which keys of restart the role names itself; 0: none (job_keys.c)
+				 */
+	uint32_t on_failure;    /* enum tfc__on_failure */
+	double finish_s;        /* -1: the job's */
+	double grace_s;         /* -1: the job's */
+	char *log_dir;          /* tensorboard's --logdir; NULL: none */
+	struct tfc__strv wrap;  /* argv in front of the program */
 };
 
 struct tfc_job {

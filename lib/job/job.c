@@ -1,0 +1,126 @@
+#include "job/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/job_apply.h"
+
+int tfc_job_new(tfc_job **ret_job)
+{
+	if (!ret_job)
+		return TFC_EINVAL;
+	tfc_job *job = calloc(1, sizeof(*job));
+	if (!job || !tfc__keys_init(&tfc__job_keys, job)) {
+		tfc_job_free(job);
+		return TFC_ENOMEM;
+	}
+	*ret_job = job;
+	return TFC_OK;
+}
+
+static void fini_role(struct tfc__role *role)
+{
+	free(role->name);
+	tfc__keys_fini(&tfc__role_keys, role);
+}
+
+void tfc_job_free(tfc_job *job)
+{
+	if (!job)
+		return;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		fini_role(&job->roles[i]);
+	free(job->roles);
+	tfc__keys_fini(&tfc__job_keys, job);
+	free(job);
+}
+
+static bool copy_roles(tfc_job *copy, const tfc_job *job)
+{
+	bool is_whole = true;
+	copy->roles = calloc(job->role_count + 1, sizeof(*copy->roles));
+	if (!copy->roles)
+		return false;
+	for (; copy->role_count < job->role_count; copy->role_count++) {
+		const struct tfc__role *from = &job->roles[copy->role_count];
+		struct tfc__role *role = &copy->roles[copy->role_count];
+		*role = *from;
+		role->name = strdup(from->name);
+		if (!tfc__keys_copy(&tfc__role_keys, role, from) || !role->name)
+			is_whole = false;
+	}
+	return is_whole;
+}
+
+tfc_job *tfc__job_copy(const tfc_job *job)
+{
+	tfc_job *copy = malloc(sizeof(*copy));
+	if (!copy)
+		return NULL;
+	*copy = *job;
+	copy->roles = NULL;
+	copy->role_count = 0;
+	if (!tfc__keys_copy(&tfc__job_keys, copy, job) || !copy_roles(copy, job)) {
+		tfc_job_free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
+/* Bytes of the field of a key that a role may override; those hold no memory of their own. */
+static size_t field_size(const struct tfc__key *key)
+{
+	if (key->kind == TFC__KEY_BACKOFF)
+		return sizeof(double[2]);
+	return key->kind == TFC__KEY_SECONDS ? sizeof(double) : sizeof(uint32_t);
+}
+
+void tfc__job_inherit(tfc_job *job)
+{
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		struct tfc__role *role = &job->roles[i];
+		for (size_t k = 0; k < tfc__role_keys.count; k++) {
+			const struct tfc__key *key = &tfc__role_keys.items[k];
+			if (!key->given || (role->restart_given & key->given))
+				continue;
+			const struct tfc__key *from = tfc__keys_find(&tfc__job_keys, key->path);
+			memcpy(tfc__key_field(key, role), tfc__key_field(from, job),
+			       field_size(key));
+		}
+	}
+}
+
+const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name)
+{
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (strcmp(job->roles[i].name, name) == 0)
+			return &job->roles[i];
+	return NULL;
+}
+
+enum tfc_strategy tfc__job_strategy(const tfc_job *job)
+{
+	if (job->framework == TFC_FRAMEWORK_NONE)
+		return TFC_STRATEGY_NONE;
+	if (job->strategy != TFC_STRATEGY_AUTO)
+		return (enum tfc_strategy)job->strategy;
+	const struct tfc__role *ps = tfc__job_role(job, "ps");
+	return ps && ps->count ? TFC_STRATEGY_PARAMETER_SERVER : TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+}
+
+bool tfc__role_is_in_cluster(const char *name)
+{
+	return strcmp(name, "chief") == 0 || strcmp(name, "worker") == 0 ||
+	       strcmp(name, "ps") == 0 || strcmp(name, "evaluator") == 0;
+}
+
+bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role)
+{
+	bool is_tensorflow = job->framework == TFC_FRAMEWORK_TENSORFLOW;
+	if (role->port || role->ready == TFC__READY_LISTEN)
+		return true;
+	if (strcmp(role->name, "tensorboard") == 0 && (role->log_dir || is_tensorflow))
+		return true;
+	return is_tensorflow && tfc__role_is_in_cluster(role->name) &&
+	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
+}

@@ -1,0 +1,443 @@
+#include "job/job_apply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+#define ROLE_NAME_MAX 63
+#define MAX_ROLES 256
+
+static int nomem(struct tfc__apply *apply)
+{
+	return tfc__fail_nomem(apply->error, "job");
+}
+
+/* A value that is not what it must be. */
+static int wrong(struct tfc__apply *apply, const char *wanted, json_t *value)
+{
+	char text[64];
+	if (json_is_string(value))
+		snprintf(text, sizeof(text), "\"%.40s\"", json_string_value(value));
+	else if (json_is_integer(value))
+		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else
+		snprintf(text, sizeof(text), "%s",
+			 json_is_null(value)      ? "null"
+			 : json_is_boolean(value) ? json_is_true(value) ? "true" : "false"
+			 : json_is_array(value)   ? "a list"
+			 : json_is_object(value)  ? "an object"
+						  : "a fraction");
+	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "must be %s, not %s", wanted,
+			     text);
+}
+
+/* ---- single values */
+
+static int apply_string(struct tfc__apply *apply, const struct tfc__key *key, char **field,
+			json_t *value)
+{
+	const char *text = json_string_value(value);
+	bool is_none = key->is_nullable && (json_is_null(value) || (text && !*text));
+	if (!text && !is_none)
+		return wrong(apply, key->is_nullable ? "a string or null" : "a string", value);
+	char *copy = is_none ? NULL : strdup(text);
+	if (!copy && !is_none)
+		return nomem(apply);
+	free(*field);
+	*field = copy;
+	return TFC_OK;
+}
+
+static int apply_whole(struct tfc__apply *apply, const struct tfc__key *key, json_t *value,
+		       json_int_t *ret_number)
+{
+	json_int_t number = json_integer_value(value);
+	if (!json_is_integer(value) || number < (json_int_t)key->min ||
+	    number > (json_int_t)key->max) {
+		char wanted[64];
+		snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld",
+			 (long long)key->min, (long long)key->max);
+		return wrong(apply, wanted, value);
+	}
+	*ret_number = number;
+	return TFC_OK;
+}
+
+static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+			 json_t *value)
+{
+	double number = json_number_value(value);
+	if (key->is_nullable && json_is_null(value))
+		number = -1;
+	else if (!json_is_number(value) || !(number >= key->min && number <= key->max)) {
+		char wanted[64];
+		snprintf(wanted, sizeof(wanted), "a number of seconds from %lld to %lld",
+			 (long long)key->min, (long long)key->max);
+		return wrong(apply, wanted, value);
+	}
+	*field = number;
+	return TFC_OK;
+}
+
+static int apply_backoff(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+			 json_t *value)
+{
+	double pair[2];
+	if (!json_is_array(value) || json_array_size(value) != 2)
+		return wrong(apply, "a list of two numbers: the first and the longest wait", value);
+	for (size_t i = 0; i < 2; i++) {
+		tfc__key_path_push_element(&apply->path, i);
+		int result = apply_seconds(apply, key, &pair[i], json_array_get(value, i));
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	if (pair[0] > pair[1])
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "the first wait is longer than the longest");
+	memcpy(field, pair, sizeof(pair));
+	return TFC_OK;
+}
+
+/* "a, b or c" */
+static void list_names(const char *const *names, char *ret_text, size_t size)
+{
+	size_t len = 0;
+	for (; *names && len < size; names++)
+		len += (size_t)snprintf(ret_text + len, size - len, "%s%s", *names,
+					!names[1]   ? ""
+					: !names[2] ? " or "
+						    : ", ");
+}
+
+static int apply_choice(struct tfc__apply *apply, const struct tfc__key *key, uint32_t *field,
+			json_t *value)
+{
+	const char *text = json_string_value(value);
+	for (uint32_t i = 0; text && key->names[i]; i++) {
+		if (strcmp(key->names[i], text) == 0) {
+			*field = i;
+			return TFC_OK;
+		}
+	}
+	for (uint32_t i = 0; text && key->later && key->later[i]; i++)
+		if (strcmp(key->later[i], text) == 0)
+			return tfc__key_fail(&apply->path, apply->error, TFC_ENOTSUP,
+					     "this version does not offer \"%s\"", text);
+	char wanted[128];
+	list_names(key->names, wanted, sizeof(wanted));
+	return wrong(apply, wanted, value);
+}
+
+static bool is_same(json_t *a, json_t *b)
+{
+	if (json_is_number(a) && json_is_number(b))
+		return json_number_value(a) == json_number_value(b);
+	return json_equal(a, b);
+}
+
+static int apply_later(struct tfc__apply *apply, const struct tfc__key *key, json_t *value)
+{
+	json_t *accepted = json_loads(key->inactive, 0, NULL);
+	if (!accepted)
+		return nomem(apply);
+	bool is_inactive = json_is_null(value);
+	for (size_t i = 0; i < json_array_size(accepted); i++)
+		if (is_same(json_array_get(accepted, i), value))
+			is_inactive = true;
+	char *offer = json_dumps(json_array_get(accepted, 0), JSON_ENCODE_ANY);
+	json_decref(accepted);
+	int result = TFC_OK;
+	if (!is_inactive)
+		result = tfc__key_fail(&apply->path, apply->error, TFC_ENOTSUP,
+				       "this version does not offer it; leave it out or at %s",
+				       offer ? offer : "its default");
+	free(offer);
+	return result;
+}
+
+/* ---- lists and environments */
+
+static int check_text(struct tfc__apply *apply, const char *text)
+{
+	json_t *checked = json_string(text); /* refuses what is not UTF-8 */
+	if (!checked)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
+	json_decref(checked);
+	return TFC_OK;
+}
+
+static int apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
+		      json_t *value)
+{
+	struct tfc__strv list = {0};
+	size_t i;
+	json_t *item;
+	if (!json_is_array(value) && !(key->is_nullable && json_is_null(value)))
+		return wrong(apply, "a list of strings", value);
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_string(item)) {
+			tfc__strv_fini(&list);
+			tfc__key_path_push_element(&apply->path, i);
+			return wrong(apply, "a string", item);
+		}
+		tfc__strv_add(&list, json_string_value(item));
+	}
+	if (list.is_failed) {
+		tfc__strv_fini(&list);
+		return nomem(apply);
+	}
+	tfc__strv_fini(field);
+	*field = list;
+	return TFC_OK;
+}
+
+static void forget_secret(struct tfc__strv *secrets, const char *name)
+{
+	size_t len = strlen(name), kept = 0;
+	for (size_t i = 0; i < secrets->count; i++) {
+		char *item = secrets->items[i];
+		if (strncmp(item, name, len) == 0 && (item[len] == '=' || !item[len]))
+			free(item);
+		else
+			secrets->items[kept++] = item;
+	}
+	secrets->count = kept;
+	if (secrets->items)
+		secrets->items[kept] = NULL;
+}
+
+int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+			const char *name, const char *value)
+{
+	struct tfc__strv *env = tfc__key_field(key, base);
+	int result = check_text(apply, name);
+	if (result < 0 || (value && (result = check_text(apply, value)) < 0))
+		return result;
+	if (!*name || strchr(name, '='))
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "a variable's name must not be empty or contain '='");
+	if (key->kind == TFC__KEY_SECRETS)
+		forget_secret(env, name);
+	if (value)
+		tfc__strv_set_env(env, name, value);
+	else
+		tfc__strv_add(env, name);
+	return env->is_failed ? nomem(apply) : TFC_OK;
+}
+
+static int apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		     json_t *value)
+{
+	bool is_secret = key->kind == TFC__KEY_SECRETS;
+	const char *name;
+	json_t *item;
+	if (!json_is_object(value))
+		return wrong(apply, "an object of strings", value);
+	tfc__strv_fini(tfc__key_field(key, base));
+	json_object_foreach(value, name, item)
+	{
+		tfc__key_path_push(&apply->path, name);
+		if (!json_is_string(item) && !(is_secret && json_is_null(item)))
+			return wrong(apply, is_secret ? "a string or null" : "a string", item);
+		int result = tfc__apply_variable(apply, key, base, name, json_string_value(item));
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	return TFC_OK;
+}
+
+int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		       const char *text)
+{
+	if (key->kind == TFC__KEY_LIST) {
+		struct tfc__strv *list = tfc__key_field(key, base);
+		int result = check_text(apply, text);
+		if (result < 0)
+			return result;
+		tfc__strv_add(list, text);
+		return list->is_failed ? nomem(apply) : TFC_OK;
+	}
+	const char *sign = strchr(text, '=');
+	if (key->kind == TFC__KEY_ENV && !sign)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "must be NAME=value, not \"%.40s\"", text);
+	if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "is not a list; leave out the []");
+	char *name = sign ? strndup(text, (size_t)(sign - text)) : strdup(text);
+	if (!name)
+		return nomem(apply);
+	int result = tfc__apply_variable(apply, key, base, name, sign ? sign + 1 : NULL);
+	free(name);
+	return result;
+}
+
+/* ---- roles */
+
+static bool is_role_name(const char *name)
+{
+	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
+	static const char others[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	size_t len = strlen(name);
+	return len && len <= ROLE_NAME_MAX && strchr(first, name[0]) && strspn(name, others) == len;
+}
+
+int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role **ret_role)
+{
+	tfc_job *job = apply->job;
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		if (strcmp(job->roles[i].name, name) == 0) {
+			*ret_role = &job->roles[i];
+			return TFC_OK;
+		}
+	}
+	if (!is_role_name(name))
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "a role's name is 1 to 63 of a-z, 0-9 and _, a letter first");
+	if (job->role_count == MAX_ROLES)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "a job has at most %d roles", MAX_ROLES);
+	struct tfc__role *roles = realloc(job->roles, (job->role_count + 1) * sizeof(*roles));
+	if (!roles)
+		return nomem(apply);
+	job->roles = roles;
+	struct tfc__role *role = &roles[job->role_count++];
+	*role = (struct tfc__role){.name = strdup(name)};
+	if (!tfc__keys_init(&tfc__role_keys, role) || !role->name)
+		return nomem(apply);
+	*ret_role = role;
+	return TFC_OK;
+}
+
+static int apply_roles(struct tfc__apply *apply, json_t *value)
+{
+	const char *name;
+	json_t *item;
+	if (!json_is_object(value))
+		return wrong(apply, "an object of roles", value);
+	json_object_foreach(value, name, item)
+	{
+		struct tfc__role *role;
+		tfc__key_path_push(&apply->path, name);
+		int result = tfc__apply_role(apply, name, &role);
+		if (result < 0)
+			return result;
+		result = tfc__apply_object(apply, &tfc__role_keys, role, "", item);
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	return TFC_OK;
+}
+
+/* ---- any value */
+
+static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		       json_t *value)
+{
+	void *field = tfc__key_field(key, base);
+	json_int_t number = 0;
+	int result;
+	switch (key->kind) {
+	case TFC__KEY_STRING:
+		return apply_string(apply, key, field, value);
+	case TFC__KEY_BOOL:
+		if (!json_is_boolean(value))
+			return wrong(apply, "true or false", value);
+		*(bool *)field = json_is_true(value);
+		return TFC_OK;
+	case TFC__KEY_COUNT:
+		result = apply_whole(apply, key, value, &number);
+		if (result == TFC_OK)
+			*(uint32_t *)field = (uint32_t)number;
+		return result;
+	case TFC__KEY_PORT:
+		result = apply_whole(apply, key, value, &number);
+		if (result == TFC_OK)
+			*(uint16_t *)field = (uint16_t)number;
+		return result;
+	case TFC__KEY_SECONDS:
+		return apply_seconds(apply, key, field, value);
+	case TFC__KEY_CHOICE:
+		return apply_choice(apply, key, field, value);
+	case TFC__KEY_LIST:
+		return apply_list(apply, key, field, value);
+	case TFC__KEY_ENV:
+	case TFC__KEY_SECRETS:
+		return apply_env(apply, key, base, value);
+	case TFC__KEY_BACKOFF:
+		return apply_backoff(apply, key, field, value);
+	case TFC__KEY_ROLES:
+		return apply_roles(apply, value);
+	case TFC__KEY_LATER:
+		return apply_later(apply, key, value);
+	}
+	return TFC_EINVAL;
+}
+
+int tfc__apply_value(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		     json_t *value)
+{
+	if (!key->given)
+		return apply_typed(apply, key, base, value);
+	struct tfc__role *role = base; /* only a role overrides */
+	if (json_is_null(value)) {
+		role->restart_given &= ~key->given;
+		return TFC_OK;
+	}
+	int result = apply_typed(apply, key, base, value);
+	if (result == TFC_OK)
+		role->restart_given |= key->given;
+	return result;
+}
+
+int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, const char *group,
+		       const char *name)
+{
+	char near[64];
+	if (tfc__keys_suggest(keys, group, name, near))
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "unknown key; did you mean %s?", near);
+	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "unknown key");
+}
+
+static int apply_member(struct tfc__apply *apply, const struct tfc__keys *keys, void *base,
+			const char *group, const char *name, json_t *value)
+{
+	char path[128];
+	int len = snprintf(path, sizeof(path), "%s%s%s", group, *group ? "." : "", name);
+	bool is_name = len > 0 && (size_t)len < sizeof(path) && !strchr(name, '.');
+	const struct tfc__key *key = is_name ? tfc__keys_find(keys, path) : NULL;
+	if (key)
+		return tfc__apply_value(apply, key, base, value);
+	if (is_name && tfc__keys_have_group(keys, path))
+		return tfc__apply_object(apply, keys, base, path, value);
+	return tfc__apply_unknown(apply, keys, group, name);
+}
+
+int tfc__apply_object(struct tfc__apply *apply, const struct tfc__keys *keys, void *base,
+		      const char *group, json_t *value)
+{
+	const char *name;
+	json_t *item;
+	if (json_is_null(value) && *group && keys == &tfc__role_keys) { /* all as the job's */
+		((struct tfc__role *)base)->restart_given = 0;
+		return TFC_OK;
+	}
+	if (!json_is_object(value))
+		return wrong(apply, "an object", value);
+	json_object_foreach(value, name, item)
+	{
+		tfc__key_path_push(&apply->path, name);
+		int result = apply_member(apply, keys, base, group, name, item);
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	return TFC_OK;
+}

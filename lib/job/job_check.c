@@ -1,0 +1,249 @@
+/*
+ * What spans several keys of a job. Each rule is one function that names the key to change.
+ */
+#include "job/job_apply.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+
+#define JOB_NAME_MAX 128
+#define MAX_TASKS 100000
+
+struct check {
+	const tfc_job *job;
+	struct tfc__key_path *where;
+	tfc_error *error;
+};
+
+/* Starts a sentence about a key of a role ("" is the role itself). */
+static void at_role(struct check *c, const struct tfc__role *role, const char *key)
+{
+	c->where->count = 0;
+	tfc__key_path_push(c->where, "roles");
+	tfc__key_path_push(c->where, role->name);
+	if (*key)
+		tfc__key_path_push(c->where, key);
+}
+
+static void at_job(struct check *c, const char *key)
+{
+	c->where->count = 0;
+	tfc__key_path_push(c->where, key);
+}
+
+/* At the key of "restart" that counts for a role: its own or the job's. */
+static void at_scope(struct check *c, const struct tfc__role *role)
+{
+	if (role->restart_given & tfc__keys_find(&tfc__role_keys, "restart.scope")->given)
+		at_role(c, role, "restart");
+	else
+		at_job(c, "restart");
+	tfc__key_path_push(c->where, "scope");
+}
+
+#define FAIL(c, ...) tfc__key_fail((c)->where, (c)->error, TFC_EINVAL, __VA_ARGS__)
+
+/* How many tasks a role has; 0 when it is not there. */
+static uint32_t count_of(const struct check *c, const char *name)
+{
+	const struct tfc__role *role = tfc__job_role(c->job, name);
+	return role ? role->count : 0;
+}
+
+static bool is_role(const struct tfc__role *role, const char *name)
+{
+	return strcmp(role->name, name) == 0;
+}
+
+static int check_name(struct check *c)
+{
+	at_job(c, "name");
+	const char *name = c->job->name;
+	if (strlen(name) > JOB_NAME_MAX)
+		return FAIL(c, "is longer than %d bytes", JOB_NAME_MAX);
+	for (const char *s = name; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f || *s == '/')
+			return FAIL(c, "must not contain '/' or control characters");
+	return TFC_OK;
+}
+
+/* ---- one role */
+
+static int check_count(struct check *c, const struct tfc__role *role)
+{
+	static const char *const singles[] = {"chief", "evaluator", "tensorboard", "driver"};
+	at_role(c, role, "count");
+	for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
+		if (role->count > 1 && is_role(role, singles[i]))
+			return FAIL(c, "a job has at most one %s, not %u", role->name, role->count);
+	at_role(c, role, "port");
+	if (role->port && role->count && role->port + role->count - 1 > 65535)
+		return FAIL(c, "%u tasks from port %u on end beyond 65535", role->count,
+			    role->port);
+	return TFC_OK;
+}
+
+static int check_server(struct check *c, const struct tfc__role *role)
+{
+	at_role(c, role, "server");
+	if (!is_role(role, "chief") && !is_role(role, "worker") && !is_role(role, "ps"))
+		return FAIL(c, "only chief, worker and ps can run TensorFlow's server");
+	if (c->job->framework != TFC_FRAMEWORK_TENSORFLOW)
+		return FAIL(c, "needs \"framework\": \"tensorflow\"");
+	if (tfc__job_strategy(c->job) == TFC_STRATEGY_NONE)
+		return FAIL(c, "needs a strategy other than none");
+	at_role(c, role, "argv");
+	if (role->argv.count)
+		return FAIL(c, "a role with \"server\": true runs no program of its own");
+	return TFC_OK;
+}
+
+static int check_program(struct check *c, const struct tfc__role *role)
+{
+	bool is_tensorboard = is_role(role, "tensorboard");
+	at_role(c, role, "wrap");
+	if (role->wrap.count && !*role->wrap.items[0])
+		return FAIL(c, "the first element is empty: it names the program");
+	at_role(c, role, "log_dir");
+	if (role->log_dir && !is_tensorboard)
+		return FAIL(c, "only the role tensorboard has a log_dir");
+	if (role->is_server)
+		return check_server(c, role);
+	at_role(c, role, "");
+	if (is_tensorboard && !role->argv.count && !role->log_dir)
+		return FAIL(c, "tensorboard needs log_dir, or argv");
+	if (is_tensorboard && !role->argv.count)
+		return TFC_OK;
+	const struct tfc__strv *argv = role->argv.count ? &role->argv : &c->job->argv;
+	if (!argv->count)
+		return FAIL(c, "no program: set argv%s",
+			    is_role(role, "worker") || is_role(role, "ps")
+				    ? ", or \"server\": true for TensorFlow's own"
+				    : "");
+	if (role->argv.count)
+		tfc__key_path_push(c->where, "argv");
+	else
+		at_job(c, "argv");
+	if (!*argv->items[0])
+		return FAIL(c, "the first element is empty: it names the program");
+	return TFC_OK;
+}
+
+static int check_scope(struct check *c, const struct tfc__role *role)
+{
+	enum tfc_strategy strategy = tfc__job_strategy(c->job);
+	uint32_t scope = role->restart.scope;
+	at_scope(c, role);
+	if (scope == TFC__SCOPE_COORDINATOR && strategy != TFC_STRATEGY_PARAMETER_SERVER)
+		return FAIL(c, "coordinator is for the parameter_server strategy only");
+	if (scope == TFC__SCOPE_TASK && strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED &&
+	    (is_role(role, "chief") || is_role(role, "worker")))
+		return FAIL(c, "a mirrored %s cannot come back alone; use group or auto",
+			    role->name);
+	return TFC_OK;
+}
+
+static int check_role(struct check *c, const struct tfc__role *role)
+{
+	int result = check_count(c, role);
+	if (result < 0 || role->count == 0) /* a role of 0 tasks is not there */
+		return result;
+	result = check_program(c, role);
+	return result < 0 ? result : check_scope(c, role);
+}
+
+/* ---- the roles together */
+
+static int check_total(struct check *c)
+{
+	uint64_t total = 0;
+	for (uint32_t i = 0; i < c->job->role_count; i++)
+		total += c->job->roles[i].count;
+	at_job(c, "roles");
+	if (c->job->role_count == 0)
+		return FAIL(c, "no role is given; one worker is \"worker\": {}");
+	if (total > MAX_TASKS)
+		return FAIL(c, "%llu tasks are more than the %d a job may have",
+			    (unsigned long long)total, MAX_TASKS);
+	if (count_of(c, "chief") || count_of(c, "worker") || count_of(c, "driver"))
+		return TFC_OK;
+	const struct tfc__role *worker = tfc__job_role(c->job, "worker");
+	if (!worker)
+		return FAIL(c, "needs a worker, chief or driver: one of them decides the end");
+	at_role(c, worker, "count");
+	return FAIL(c, "0 workers and no chief: there is nothing to run");
+}
+
+static int check_strategy(struct check *c)
+{
+	uint32_t strategy = c->job->strategy;
+	bool is_chosen = strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED ||
+			 strategy == TFC_STRATEGY_PARAMETER_SERVER;
+	at_job(c, "strategy");
+	if (is_chosen && c->job->framework == TFC_FRAMEWORK_NONE)
+		return FAIL(c, "needs \"framework\": \"tensorflow\"");
+	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && count_of(c, "ps"))
+		return FAIL(c, "multi_worker_mirrored has no ps; take the role ps out, or use "
+			       "parameter_server");
+	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !count_of(c, "ps"))
+		return FAIL(c, "parameter_server needs a ps; add the role ps");
+	if (tfc__job_strategy(c->job) == TFC_STRATEGY_PARAMETER_SERVER && !count_of(c, "worker")) {
+		at_role(c, tfc__job_role(c->job, "ps"), "");
+		return FAIL(c, "a ps needs workers; add the role worker");
+	}
+	return TFC_OK;
+}
+
+/* The role whose end is the job's end. */
+static const struct tfc__role *decider_of(struct check *c)
+{
+	static const char *const names[] = {
+		[TFC__SUCCESS_CHIEF] = "chief",
+		[TFC__SUCCESS_WORKER0] = "worker",
+		[TFC__SUCCESS_ALL_WORKERS] = "worker",
+		[TFC__SUCCESS_DRIVER] = "driver",
+	};
+	if (c->job->success != TFC__SUCCESS_AUTO)
+		return count_of(c, names[c->job->success])
+			       ? tfc__job_role(c->job, names[c->job->success])
+			       : NULL;
+	if (count_of(c, "driver"))
+		return tfc__job_role(c->job, "driver");
+	return tfc__job_role(c->job, count_of(c, "chief") ? "chief" : "worker");
+}
+
+static int check_success(struct check *c)
+{
+	const struct tfc__role *role = decider_of(c);
+	at_job(c, "success");
+	if (!role)
+		return FAIL(c, "the job has no role that this names");
+	at_role(c, role, "server");
+	if (role->is_server)
+		return FAIL(c,
+			    "TensorFlow's server never ends, and so would the job; add a driver%s",
+			    is_role(role, "worker") ? " or chief" : "");
+	return TFC_OK;
+}
+
+int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error)
+{
+	struct check c = {job, where, error};
+	int result = check_name(&c);
+	if (result == TFC_OK)
+		result = check_total(&c);
+	if (result == TFC_OK)
+		result = check_strategy(&c);
+	for (uint32_t i = 0; result == TFC_OK && i < job->role_count; i++)
+		result = check_role(&c, &job->roles[i]);
+	return result == TFC_OK ? check_success(&c) : result;
+}
+
+int tfc_job_validate(const tfc_job *job, tfc_error *error)
+{
+	struct tfc__key_path where = {0};
+	if (!job)
+		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_validate: job is NULL");
+	return tfc__job_check(job, &where, error);
+}

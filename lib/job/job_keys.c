@@ -1,0 +1,294 @@
+#include "job/job_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/job.h"
+
+#define MAX_SECONDS 1e9 /* 31 years */
+#define MAX_TASKS 100000
+#define MAX_RESTARTS 1000000
+
+/* Names stand in the order of their enum. */
+static const char *const frameworks[] = {"tensorflow", "none", NULL};
+static const char *const later_frameworks[] = {"pytorch", "jax", "horovod", NULL};
+static const char *const strategies[] = {"auto", "multi_worker_mirrored", "parameter_server",
+					 "none", NULL};
+static const char *const restart_ons[] = {"retryable", "failure", "never", NULL};
+static const char *const scopes[] = {"auto", "task", "group", "coordinator", NULL};
+static const char *const successes[] = {"auto", "chief", "worker0", "all_workers", "driver", NULL};
+static const char *const handovers[] = {"hold", "open", "release", NULL};
+static const char *const readies[] = {"auto", "listen", "started", NULL};
+static const char *const on_failures[] = {"restart", "ignore", NULL};
+
+#define AT(type, field) .offset = offsetof(type, field)
+#define TEXT(p, type, field)                                        \
+	{                                                           \
+		.path = p, .kind = TFC__KEY_STRING, AT(type, field) \
+	}
+#define TEXT_OR_NULL(p, type, field)                                                     \
+	{                                                                                \
+		.path = p, .kind = TFC__KEY_STRING, AT(type, field), .is_nullable = true \
+	}
+#define CHOICE(p, type, field, list)                                               \
+	{                                                                          \
+		.path = p, .kind = TFC__KEY_CHOICE, AT(type, field), .names = list \
+	}
+#define SECONDS(p, type, field, first)                                            \
+	{                                                                         \
+		.path = p, .kind = TFC__KEY_SECONDS, AT(type, field), .min = 0,   \
+		.max = MAX_SECONDS, .initial = first, .is_nullable = (first) < 0, \
+	}
+#define LATER(p, values)                                              \
+	{                                                             \
+		.path = p, .kind = TFC__KEY_LATER, .inactive = values \
+	}
+
+/* The keys of "restart", of the job (bits 0) and of a role, which overrides one by one. */
+#define RESTART(type, field, bits)                                                                \
+	{.path = "restart.on",                                                                    \
+	 .kind = TFC__KEY_CHOICE,                                                                 \
+	 AT(type, field.on),                                                                      \
+	 .names = restart_ons,                                                                    \
+	 .given = (bits)&1},                                                                      \
+		{.path = "restart.scope",                                                         \
+		 .kind = TFC__KEY_CHOICE,                                                         \
+		 AT(type, field.scope),                                                           \
+		 .names = scopes,                                                                 \
+		 .given = (bits)&2},                                                              \
+		{.path = "restart.max",                                                           \
+		 .kind = TFC__KEY_COUNT,                                                          \
+		 AT(type, field.max),                                                             \
+		 .max = MAX_RESTARTS,                                                             \
+		 .initial = 3,                                                                    \
+		 .given = (bits)&4},                                                              \
+		{.path = "restart.window_s",                                                      \
+		 .kind = TFC__KEY_SECONDS,                                                        \
+		 AT(type, field.window_s),                                                        \
+		 .max = MAX_SECONDS,                                                              \
+		 .initial = 600,                                                                  \
+		 .given = (bits)&8},                                                              \
+	{                                                                                         \
+		.path = "restart.backoff_s", .kind = TFC__KEY_BACKOFF, AT(type, field.backoff_s), \
+		.max = MAX_SECONDS, .initial = 30, .given = (bits)&16                             \
+	}
+
+static const struct tfc__key job_keys[] = {
+	TEXT("name", struct tfc_job, name),
+	{.path = "framework",
+	 .kind = TFC__KEY_CHOICE,
+	 AT(struct tfc_job, framework),
+	 .names = frameworks,
+	 .later = later_frameworks},
+	CHOICE("strategy", struct tfc_job, strategy, strategies),
+	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc_job, argv)},
+	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc_job, env)},
+	{.path = "secret_env", .kind = TFC__KEY_SECRETS, AT(struct tfc_job, secret_env)},
+	TEXT_OR_NULL("cwd", struct tfc_job, cwd),
+	TEXT_OR_NULL("bundle", struct tfc_job, bundle),
+	TEXT_OR_NULL("python", struct tfc_job, python),
+	{.path = "roles", .kind = TFC__KEY_ROLES},
+	RESTART(struct tfc_job, restart, 0),
+	CHOICE("success", struct tfc_job, success, successes),
+	SECONDS("grace_s", struct tfc_job, grace_s, 10),
+	SECONDS("abort_grace_s", struct tfc_job, abort_grace_s, 1),
+	SECONDS("finish_s", struct tfc_job, finish_s, 30),
+	SECONDS("start_deadline_s", struct tfc_job, start_deadline_s, 600),
+	SECONDS("deadline_s", struct tfc_job, deadline_s, 0),
+	LATER("stall_s", "[0]"),
+	LATER("on_stall", "[\"report\"]"),
+	LATER("topology", "[\"full\"]"),
+	LATER("isolation", "[\"auto\", \"plain\"]"),
+	LATER("placement.policy", "[\"spread\"]"),
+	LATER("placement.labels", "[{}]"),
+	LATER("placement.upstream", "[null]"),
+	LATER("placement.on_upstream_change", "[\"ignore\"]"),
+};
+
+static const struct tfc__key role_keys[] = {
+	{.path = "count",
+	 .kind = TFC__KEY_COUNT,
+	 AT(struct tfc__role, count),
+	 .max = MAX_TASKS,
+	 .initial = 1},
+	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc__role, argv), .is_nullable = true},
+	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc__role, env)},
+	{.path = "secret_env", .kind = TFC__KEY_SECRETS, AT(struct tfc__role, secret_env)},
+	TEXT_OR_NULL("cwd", struct tfc__role, cwd),
+	{.path = "port", .kind = TFC__KEY_PORT, AT(struct tfc__role, port), .max = 65535},
+	CHOICE("port_handover", struct tfc__role, port_handover, handovers),
+	{.path = "server", .kind = TFC__KEY_BOOL, AT(struct tfc__role, is_server)},
+	CHOICE("ready", struct tfc__role, ready, readies),
+	RESTART(struct tfc__role, restart, ~0u),
+	CHOICE("on_failure", struct tfc__role, on_failure, on_failures),
+	SECONDS("finish_s", struct tfc__role, finish_s, -1),
+	SECONDS("grace_s", struct tfc__role, grace_s, -1),
+	TEXT_OR_NULL("log_dir", struct tfc__role, log_dir),
+	{.path = "wrap", .kind = TFC__KEY_LIST, AT(struct tfc__role, wrap)},
+	LATER("gpus", "[0]"),
+	LATER("memory", "[0]"),
+	LATER("cpus", "[0]"),
+	LATER("rlimits", "[{}]"),
+	LATER("nice", "[0]"),
+	LATER("spares", "[0]"),
+};
+
+const struct tfc__keys tfc__job_keys = {job_keys, sizeof(job_keys) / sizeof(job_keys[0])};
+const struct tfc__keys tfc__role_keys = {role_keys, sizeof(role_keys) / sizeof(role_keys[0])};
+
+const struct tfc__key *tfc__keys_find(const struct tfc__keys *keys, const char *path)
+{
+	for (size_t i = 0; i < keys->count; i++)
+		if (strcmp(keys->items[i].path, path) == 0)
+			return &keys->items[i];
+	return NULL;
+}
+
+/* What follows "group." in a key's path, or NULL when the key lies elsewhere. */
+static const char *below(const char *path, const char *group)
+{
+	size_t len = strlen(group);
+	if (len == 0)
+		return path;
+	return strncmp(path, group, len) == 0 && path[len] == '.' ? path + len + 1 : NULL;
+}
+
+bool tfc__keys_have_group(const struct tfc__keys *keys, const char *path)
+{
+	for (size_t i = 0; *path && i < keys->count; i++)
+		if (below(keys->items[i].path, path))
+			return true;
+	return false;
+}
+
+#define NAME_MAX_LEN 63
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits from a to b, where two swapped neighbours are one edit (optimal string alignment). */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t rows[3][NAME_MAX_LEN + 1];
+	size_t *older = rows[0], *previous = rows[1], *row = rows[2];
+	for (size_t j = 0; j <= b_len; j++)
+		previous[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			size_t change = previous[j - 1] + (a[i - 1] != b[j - 1]);
+			row[j] = least(change, least(previous[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], older[j - 2] + 1);
+		}
+		size_t *spare = older;
+		older = previous;
+		previous = row;
+		row = spare;
+	}
+	return previous[b_len];
+}
+
+const char *tfc__keys_suggest(const struct tfc__keys *keys, const char *group, const char *name,
+			      char ret_name[64])
+{
+	size_t len = strlen(name);
+	size_t best = len / 3 + 2; /* further away is no help */
+	bool is_found = false;
+	if (len > NAME_MAX_LEN)
+		return NULL;
+	for (size_t i = 0; i < keys->count; i++) {
+		const char *other = below(keys->items[i].path, group);
+		size_t other_len = other ? strcspn(other, ".") : 0;
+		if (!other || other_len > NAME_MAX_LEN)
+			continue;
+		size_t edits = distance(name, len, other, other_len);
+		if (edits >= best || edits >= other_len)
+			continue;
+		best = edits;
+		is_found = true;
+		memcpy(ret_name, other, other_len);
+		ret_name[other_len] = '\0';
+	}
+	return is_found ? ret_name : NULL;
+}
+
+/* ---- all fields at once */
+
+static bool init_field(const struct tfc__key *key, void *field)
+{
+	switch (key->kind) {
+	case TFC__KEY_STRING:
+		*(char **)field = key->is_nullable ? NULL : strdup("");
+		return key->is_nullable || *(char **)field;
+	case TFC__KEY_COUNT:
+		*(uint32_t *)field = (uint32_t)key->initial;
+		return true;
+	case TFC__KEY_SECONDS:
+		*(double *)field = key->initial;
+		return true;
+	case TFC__KEY_BACKOFF:
+		((double *)field)[1] = key->initial;
+		return true;
+	default: /* zero is the default */
+		return true;
+	}
+}
+
+bool tfc__keys_init(const struct tfc__keys *keys, void *base)
+{
+	bool is_whole = true;
+	for (size_t i = 0; i < keys->count; i++)
+		if (!init_field(&keys->items[i], tfc__key_field(&keys->items[i], base)))
+			is_whole = false;
+	return is_whole;
+}
+
+static bool copy_field(const struct tfc__key *key, void *to, const void *from)
+{
+	switch (key->kind) {
+	case TFC__KEY_STRING: {
+		const char *text = *(char *const *)from;
+		*(char **)to = text ? strdup(text) : NULL;
+		return !text || *(char **)to;
+	}
+	case TFC__KEY_LIST:
+	case TFC__KEY_ENV:
+	case TFC__KEY_SECRETS: {
+		const struct tfc__strv *list = from;
+		struct tfc__strv *copy = to;
+		*copy = (struct tfc__strv){0};
+		tfc__strv_add_all(copy, (const char *const *)list->items);
+		return !copy->is_failed;
+	}
+	default: /* the byte copy is enough */
+		return true;
+	}
+}
+
+bool tfc__keys_copy(const struct tfc__keys *keys, void *to, const void *from)
+{
+	bool is_whole = true;
+	for (size_t i = 0; i < keys->count; i++) {
+		const struct tfc__key *key = &keys->items[i];
+		const void *field = (const char *)from + key->offset;
+		if (!copy_field(key, tfc__key_field(key, to), field))
+			is_whole = false;
+	}
+	return is_whole;
+}
+
+void tfc__keys_fini(const struct tfc__keys *keys, void *base)
+{
+	for (size_t i = 0; i < keys->count; i++) {
+		const struct tfc__key *key = &keys->items[i];
+		void *field = tfc__key_field(key, base);
+		if (key->kind == TFC__KEY_STRING)
+			free(*(char **)field);
+		if (key->kind == TFC__KEY_LIST || key->kind == TFC__KEY_ENV ||
+		    key->kind == TFC__KEY_SECRETS)
+			tfc__strv_fini(field);
+	}
+}

@@ -1,0 +1,57 @@
+#include "job/job_apply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+/* Puts "job.json:12: " in front of a sentence. */
+static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
+{
+	if (!file)
+		return tfc__fail_prefix(error, code, "line %u: ", line);
+	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
+}
+
+static int load(const char *json, size_t len, const char *file, tfc_error *error, json_t **ret_root)
+{
+	json_error_t detail;
+	*ret_root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &detail);
+	if (*ret_root)
+		return TFC_OK;
+	if (json_error_code(&detail) == json_error_out_of_memory)
+		return tfc__fail_nomem(error, "job");
+	tfc__fail(error, TFC_EPARSE, "job", 0, "%s", detail.text);
+	return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);
+}
+
+static int fill(struct tfc__apply *apply, json_t *root)
+{
+	int result = tfc__apply_object(apply, &tfc__job_keys, apply->job, "", root);
+	if (result < 0)
+		return result;
+	tfc__job_inherit(apply->job);
+	return tfc__job_check(apply->job, &apply->path, apply->error);
+}
+
+int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
+		  tfc_job **ret_job)
+{
+	json_t *root = NULL;
+	struct tfc__apply apply = {.error = error};
+	if (!json || !ret_job)
+		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_parse: an argument is NULL");
+	int result = load(json, len, file, error, &root);
+	if (result == TFC_OK && (result = tfc_job_new(&apply.job)) < 0)
+		tfc__fail_nomem(error, "job");
+	else if (result == TFC_OK && (result = fill(&apply, root)) < 0 && result != TFC_ENOMEM)
+		fail_at(file, tfc__key_line(json, len, &apply.path), result, error);
+	/* The path points into the tree, so the tree goes last. */
+	json_decref(root);
+	if (result < 0) {
+		tfc_job_free(apply.job);
+		return result;
+	}
+	*ret_job = apply.job;
+	return TFC_OK;
+}

@@ -1,0 +1,157 @@
+/*
+ * Setting one key from text. The change is made on a copy, so that a failure changes nothing.
+ */
+#include "job/job_apply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+/* What is to be set, with the path split up. */
+struct change {
+	struct tfc__apply apply;
+	const struct tfc__keys *keys;
+	void *base;      /* the job or a role */
+	char *path;      /* below the base */
+	bool is_element; /* the path ended in "[]" */
+	const char *value;
+};
+
+/* The text as the JSON value that a job file would hold; text that is no JSON is a string, about
+ * which the key complains. NULL when it is not UTF-8. */
+static json_t *value_of(const struct tfc__key *key, const char *text)
+{
+	json_t *value = NULL;
+	bool is_text = key && (key->kind == TFC__KEY_STRING || key->kind == TFC__KEY_CHOICE);
+	if (!is_text)
+		value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	return value ? value : json_string(text);
+}
+
+static int set_value(struct change *c, const struct tfc__key *key)
+{
+	json_t *value = value_of(key, c->value);
+	if (!value)
+		return tfc__key_fail(&c->apply.path, c->apply.error, TFC_EINVAL, "is not UTF-8");
+	int result = key ? tfc__apply_value(&c->apply, key, c->base, value)
+			 : tfc__apply_object(&c->apply, c->keys, c->base, c->path, value);
+	json_decref(value);
+	return result;
+}
+
+/* The environment that a path such as "env.EPOCHS" lies in, or NULL. */
+static const struct tfc__key *find_variable(const struct tfc__keys *keys, const char *path,
+					    const char **ret_name)
+{
+	for (size_t i = 0; i < keys->count; i++) {
+		const struct tfc__key *key = &keys->items[i];
+		size_t len = strlen(key->path);
+		if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
+			continue;
+		if (strncmp(path, key->path, len) == 0 && path[len] == '.') {
+			*ret_name = path + len + 1;
+			return key;
+		}
+	}
+	return NULL;
+}
+
+/* Finds the first part of the path that is no key, for the suggestion. */
+static int unknown(struct change *c)
+{
+	char *last = strrchr(c->path, '.');
+	for (char *dot = strchr(c->path, '.'); dot; dot = strchr(dot + 1, '.')) {
+		*dot = '\0';
+		bool is_group = tfc__keys_have_group(c->keys, c->path);
+		*dot = '.';
+		if (!is_group) {
+			last = NULL;
+			break;
+		}
+	}
+	if (!last) {
+		c->path[strcspn(c->path, ".")] = '\0';
+		return tfc__apply_unknown(&c->apply, c->keys, "", c->path);
+	}
+	*last = '\0';
+	return tfc__apply_unknown(&c->apply, c->keys, c->path, last + 1);
+}
+
+static int set_below(struct change *c)
+{
+	const char *name;
+	if (!*c->path && !c->is_element) /* the role itself */
+		return set_value(c, NULL);
+	const struct tfc__key *key = tfc__keys_find(c->keys, c->path);
+	if (key && c->is_element)
+		return tfc__apply_element(&c->apply, key, c->base, c->value);
+	if (key)
+		return set_value(c, key);
+	if (c->is_element)
+		return unknown(c);
+	key = find_variable(c->keys, c->path, &name);
+	if (key)
+		return tfc__apply_variable(&c->apply, key, c->base, name, c->value);
+	if (tfc__keys_have_group(c->keys, c->path))
+		return set_value(c, NULL);
+	return unknown(c);
+}
+
+static int set_in_role(struct change *c, char *role_path)
+{
+	char *dot = strchr(role_path, '.');
+	struct tfc__role *role;
+	if (dot)
+		*dot = '\0';
+	int result = tfc__apply_role(&c->apply, role_path, &role);
+	if (result < 0)
+		return result;
+	c->keys = &tfc__role_keys;
+	c->base = role;
+	c->path = dot ? dot + 1 : role_path + strlen(role_path);
+	return set_below(c);
+}
+
+static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const char *value,
+		       tfc_error *error)
+{
+	struct change c = {
+		.apply = {.job = copy, .error = error},
+		.keys = &tfc__job_keys,
+		.base = copy,
+		.path = own_path,
+		.value = value,
+	};
+	size_t len = strlen(own_path);
+	tfc__key_path_push(&c.apply.path, path);
+	if (len > 2 && strcmp(own_path + len - 2, "[]") == 0) {
+		c.is_element = true;
+		own_path[len - 2] = '\0';
+	}
+	if (strncmp(own_path, "roles.", 6) == 0)
+		return set_in_role(&c, own_path + 6);
+	return *own_path ? set_below(&c) : unknown(&c);
+}
+
+int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error)
+{
+	if (!job || !path || !value)
+		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_set: an argument is NULL");
+	tfc_job *copy = tfc__job_copy(job);
+	char *own_path = strdup(path);
+	int result = TFC_ENOMEM;
+	if (!copy || !own_path)
+		tfc__fail_nomem(error, "job");
+	else
+		result = set_in_copy(copy, path, own_path, value, error);
+	if (result == TFC_OK) {
+		tfc__job_inherit(copy);
+		tfc_job older = *job;
+		*job = *copy;
+		*copy = older;
+	}
+	tfc_job_free(copy);
+	free(own_path);
+	return result;
+}

@@ -1,0 +1,399 @@
+/* job: reading a job file, and the sentence about each thing that can be wrong in one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "job/job.h"
+#include <tfcluster/job.h>
+
+static tfc_job *parse(const char *json)
+{
+	tfc_job *job = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc_job_parse(json, strlen(json), "job.json", &error, &job) < 0)
+		fail_msg("%s", error.text);
+	return job;
+}
+
+static void assert_refused(const char *json, int code, const char *sentence)
+{
+	tfc_job *job = (tfc_job *)"untouched";
+	tfc_error error = TFC_ERROR_INIT;
+	int result = tfc_job_parse(json, strlen(json), "job.json", &error, &job);
+	if (result == TFC_OK)
+		fail_msg("accepted: %s", json);
+	assert_string_equal(error.text, sentence);
+	assert_int_equal(result, code);
+	assert_int_equal(error.code, code);
+	assert_string_equal((char *)job, "untouched");
+}
+
+static const char sample[] =
+	"{\n"
+	"  \"name\": \"digits\",\n"
+	"  \"framework\": \"tensorflow\",\n"
+	"  \"strategy\": \"parameter_server\",\n"
+	"  \"argv\": [\"python3\", \"train.py\"],\n"
+	"  \"env\": {\"EPOCHS\": \"3\"},\n"
+	"  \"cwd\": \"examples/tensorflow\",\n"
+	"  \"bundle\": null,\n"
+	"  \"roles\": {\n"
+	"    \"chief\":  {},\n"
+	"    \"worker\": {\"count\": 2, \"gpus\": 0, \"memory\": 0, \"cpus\": 0, \"argv\": null, "
+	"\"env\": {}, \"port\": 0},\n"
+	"    \"ps\":     {\"count\": 1, \"server\": true},\n"
+	"    \"evaluator\": {\"finish_s\": 60},\n"
+	"    \"tensorboard\": {\"log_dir\": \"logs\"}\n"
+	"  },\n"
+	"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, \"window_s\": "
+	"600, "
+	"\"backoff_s\": [0, 30]},\n"
+	"  \"success\": \"auto\", \"stall_s\": 0, \"on_stall\": \"report\", \"python\": "
+	"\"python3\",\n"
+	"  \"grace_s\": 10, \"abort_grace_s\": 1, \"finish_s\": 30, \"start_deadline_s\": 600, "
+	"\"deadline_s\": 0, \"topology\": \"full\",\n"
+	"  \"isolation\": \"auto\",\n"
+	"  \"placement\": {\"policy\": \"spread\", \"labels\": {}, \"upstream\": null, "
+	"\"on_upstream_change\": \"ignore\"}\n"
+	"}\n";
+
+static void the_sample_of_the_manual_parses(void **state)
+{
+	tfc_job *job = parse(sample);
+	assert_string_equal(job->name, "digits");
+	assert_int_equal(job->framework, TFC_FRAMEWORK_TENSORFLOW);
+	assert_int_equal(job->strategy, TFC_STRATEGY_PARAMETER_SERVER);
+	assert_int_equal(job->argv.count, 2);
+	assert_string_equal(job->argv.items[1], "train.py");
+	assert_string_equal(job->env.items[0], "EPOCHS=3");
+	assert_string_equal(job->cwd, "examples/tensorflow");
+	assert_null(job->bundle);
+	assert_string_equal(job->python, "python3");
+	assert_int_equal(job->role_count, 5);
+	assert_string_equal(job->roles[0].name, "chief");
+	assert_string_equal(job->roles[4].name, "tensorboard");
+	assert_int_equal(tfc__job_role(job, "worker")->count, 2);
+	assert_int_equal(tfc__job_role(job, "worker")->argv.count, 0);
+	assert_true(tfc__job_role(job, "ps")->is_server);
+	assert_false(tfc__job_role(job, "chief")->is_server);
+	assert_true(tfc__job_role(job, "evaluator")->finish_s == 60);
+	assert_true(tfc__job_role(job, "chief")->finish_s == -1);
+	assert_string_equal(tfc__job_role(job, "tensorboard")->log_dir, "logs");
+	assert_null(tfc__job_role(job, "driver"));
+	assert_true(job->restart.window_s == 600 && job->restart.backoff_s[1] == 30);
+	tfc_job_free(job);
+}
+
+static void what_is_left_out_has_its_default(void **state)
+{
+	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{}}}");
+	assert_string_equal(job->name, "");
+	assert_int_equal(job->strategy, TFC_STRATEGY_AUTO);
+	assert_null(job->cwd);
+	assert_null(job->python);
+	assert_int_equal(job->success, TFC__SUCCESS_AUTO);
+	assert_int_equal(job->restart.on, TFC__RESTART_RETRYABLE);
+	assert_int_equal(job->restart.max, 3);
+	assert_true(job->restart.window_s == 600);
+	assert_true(job->restart.backoff_s[0] == 0 && job->restart.backoff_s[1] == 30);
+	assert_true(job->grace_s == 10 && job->abort_grace_s == 1 && job->finish_s == 30);
+	assert_true(job->start_deadline_s == 600 && job->deadline_s == 0);
+	const struct tfc__role *worker = &job->roles[0];
+	assert_int_equal(worker->count, 1);
+	assert_int_equal(worker->port, 0);
+	assert_int_equal(worker->port_handover, TFC__HANDOVER_HOLD);
+	assert_int_equal(worker->ready, TFC__READY_AUTO);
+	assert_int_equal(worker->on_failure, TFC__ON_FAILURE_RESTART);
+	assert_int_equal(worker->restart.max, 3);
+	assert_int_equal(worker->restart_given, 0);
+	assert_true(worker->grace_s == -1 && worker->finish_s == -1);
+	assert_null(worker->log_dir);
+	tfc_job_free(job);
+}
+
+static void a_role_overrides_single_keys_of_restart_in_any_order(void **state)
+{
+	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"restart\":{\"max\":7}},"
+			     "\"chief\":{\"restart\":null}},"
+			     "\"restart\":{\"max\":5,\"on\":\"failure\",\"backoff_s\":[0.25,2]}}");
+	const struct tfc__restart *worker = &tfc__job_role(job, "worker")->restart;
+	assert_int_equal(worker->max, 7);
+	assert_int_equal(worker->on, TFC__RESTART_FAILURE);
+	assert_true(worker->backoff_s[0] == 0.25 && worker->backoff_s[1] == 2);
+	assert_int_equal(tfc__job_role(job, "chief")->restart.max, 5);
+	assert_int_not_equal(tfc__job_role(job, "worker")->restart_given, 0);
+	assert_int_equal(tfc__job_role(job, "chief")->restart_given, 0);
+	tfc_job_free(job);
+}
+
+static void secrets_keep_their_name_when_the_value_is_the_hosts(void **state)
+{
+	tfc_job *job = parse(
+		"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":{\"T\":\"x=y\"}}}"
+		",\"secret_env\":{\"A\":null,\"B\":\"\"}}");
+	assert_string_equal(job->secret_env.items[0], "A");
+	assert_string_equal(job->secret_env.items[1], "B=");
+	assert_string_equal(job->roles[0].secret_env.items[0], "T=x=y");
+	tfc_job_free(job);
+}
+
+static void what_is_wrong_is_named_with_its_line(void **state)
+{
+	static const struct {
+		const char *json;
+		int code;
+		const char *sentence;
+	} cases[] = {
+		{"", TFC_EPARSE, "job.json:1: '[' or '{' expected near end of file"},
+		{"{\n\"name\": }", TFC_EPARSE, "job.json:2: unexpected token near '}'"},
+		{"{\n\"name\":\"a\",\n\"name\":\"b\"}", TFC_EPARSE,
+		 "job.json:3: duplicate object key near '\"name\"'"},
+		{"{\"argv\":[\n\"a\\u0000\"]}", TFC_EPARSE,
+		 "job.json:2: \\u0000 is not allowed without JSON_ALLOW_NUL near '\"a\\u0000\"'"},
+		{"{\"grace_s\": NaN}", TFC_EPARSE, "job.json:1: invalid token near 'NaN'"},
+		{"[]", TFC_EINVAL, "job.json:1: must be an object, not a list"},
+		{"{\n \"roles\":\n  {\"worker\": {\n  \"argv\": [\"}\", \"\\\"{\"],\n\n\"cuont\": "
+		 "2}}}",
+		 TFC_EINVAL, "job.json:6: roles.worker.cuont: unknown key; did you mean count?"},
+		{"{\"nmae\":\"\"}", TFC_EINVAL,
+		 "job.json:1: nmae: unknown key; did you mean name?"},
+		{"{\"restart\":{\n\"window\":1}}", TFC_EINVAL,
+		 "job.json:2: restart.window: unknown key; did you mean window_s?"},
+		{"{\"xylophone\":1}", TFC_EINVAL, "job.json:1: xylophone: unknown key"},
+		{"{\"restart.max\":1}", TFC_EINVAL,
+		 "job.json:1: restart.max: unknown key; did you mean restart?"},
+		{"{\"name\":7}", TFC_EINVAL, "job.json:1: name: must be a string, not 7"},
+		{"{\"name\":null}", TFC_EINVAL, "job.json:1: name: must be a string, not null"},
+		{"{\"cwd\":[]}", TFC_EINVAL,
+		 "job.json:1: cwd: must be a string or null, not a list"},
+		{"{\"argv\":\"a b\"}", TFC_EINVAL,
+		 "job.json:1: argv: must be a list of strings, not \"a b\""},
+		{"{\"argv\":[\n\"a\",\n\"b\",\n3]}", TFC_EINVAL,
+		 "job.json:4: argv[2]: must be a string, not 3"},
+		{"{\"env\":{\n\"EPOCHS\":3}}", TFC_EINVAL,
+		 "job.json:2: env.EPOCHS: must be a string, not 3"},
+		{"{\"env\":{\"EPOCHS\":null}}", TFC_EINVAL,
+		 "job.json:1: env.EPOCHS: must be a string, not null"},
+		{"{\"env\":{\"A=B\":\"\"}}", TFC_EINVAL,
+		 "job.json:1: env.A=B: a variable's name must not be empty or contain '='"},
+		{"{\"env\":{\"\":\"\"}}", TFC_EINVAL,
+		 "job.json:1: env.: a variable's name must not be empty or contain '='"},
+		{"{\"secret_env\":{\"T\":true}}", TFC_EINVAL,
+		 "job.json:1: secret_env.T: must be a string or null, not true"},
+		{"{\"env\":[]}", TFC_EINVAL,
+		 "job.json:1: env: must be an object of strings, not a list"},
+		{"{\"roles\":[]}", TFC_EINVAL,
+		 "job.json:1: roles: must be an object of roles, not a list"},
+		{"{\"roles\":{\"worker\":null}}", TFC_EINVAL,
+		 "job.json:1: roles.worker: must be an object, not null"},
+		{"{\"roles\":{\"Worker\":{}}}", TFC_EINVAL,
+		 "job.json:1: roles.Worker: a role's name is 1 to 63 of a-z, 0-9 and _, a letter "
+		 "first"},
+		{"{\"roles\":{\"worker\":{\"count\":-1}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.count: must be a whole number from 0 to 100000, not -1"},
+		{"{\"roles\":{\"worker\":{\"count\":100001}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.count: must be a whole number from 0 to 100000, not "
+		 "100001"},
+		{"{\"roles\":{\"worker\":{\"count\":1.5}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.count: must be a whole number from 0 to 100000, not a "
+		 "fraction"},
+		{"{\"roles\":{\"worker\":{\"port\":65536}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.port: must be a whole number from 0 to 65535, not "
+		 "65536"},
+		{"{\"roles\":{\"worker\":{\"server\":1}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.server: must be true or false, not 1"},
+		{"{\"roles\":{\"worker\":{\"ready\":\"later\"}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.ready: must be auto, listen or started, not \"later\""},
+		{"{\"grace_s\":-0.5}", TFC_EINVAL,
+		 "job.json:1: grace_s: must be a number of seconds from 0 to 1000000000, not a "
+		 "fraction"},
+		{"{\"deadline_s\":\"5\"}", TFC_EINVAL,
+		 "job.json:1: deadline_s: must be a number of seconds from 0 to 1000000000, not "
+		 "\"5\""},
+		{"{\"restart\":{\"backoff_s\":[1]}}", TFC_EINVAL,
+		 "job.json:1: restart.backoff_s: must be a list of two numbers: the first and the "
+		 "longest wait, not a list"},
+		{"{\"restart\":{\"backoff_s\":[1,\n-1]}}", TFC_EINVAL,
+		 "job.json:2: restart.backoff_s[1]: must be a number of seconds from 0 to "
+		 "1000000000, not -1"},
+		{"{\"restart\":{\"backoff_s\":[9,5]}}", TFC_EINVAL,
+		 "job.json:1: restart.backoff_s: the first wait is longer than the longest"},
+		{"{\"restart\":null}", TFC_EINVAL,
+		 "job.json:1: restart: must be an object, not null"},
+		{"{\"framework\":\"jax\"}", TFC_ENOTSUP,
+		 "job.json:1: framework: this version does not offer \"jax\""},
+		{"{\"framework\":\"caffe\"}", TFC_EINVAL,
+		 "job.json:1: framework: must be tensorflow or none, not \"caffe\""},
+		{"{\"stall_s\":5}", TFC_ENOTSUP,
+		 "job.json:1: stall_s: this version does not offer it; leave it out or at 0"},
+		{"{\"topology\":\"partial\"}", TFC_ENOTSUP,
+		 "job.json:1: topology: this version does not offer it; leave it out or at "
+		 "\"full\""},
+		{"{\"placement\":{\n\"labels\":{\"a\":\"b\"}}}", TFC_ENOTSUP,
+		 "job.json:2: placement.labels: this version does not offer it; leave it out or at "
+		 "{}"},
+		{"{\"placement\":{\"upstream\":\"cache\"}}", TFC_ENOTSUP,
+		 "job.json:1: placement.upstream: this version does not offer it; leave it out or "
+		 "at null"},
+		{"{\"roles\":{\"worker\":{\"gpus\":1}}}", TFC_ENOTSUP,
+		 "job.json:1: roles.worker.gpus: this version does not offer it; leave it out or "
+		 "at 0"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_refused(cases[i].json, cases[i].code, cases[i].sentence);
+}
+
+/* Each is put into {"argv":["a"], ...} unless it says argv itself. */
+static void what_does_not_fit_together_is_refused(void **state)
+{
+	static const struct {
+		const char *keys;
+		const char *sentence;
+	} cases[] = {
+		{"\"name\":\"a/b\",\n\"roles\":{\"worker\":{}}",
+		 "name: must not contain '/' or control characters"},
+		{"\"roles\":{}", "roles: no role is given; one worker is \"worker\": {}"},
+		{"\"roles\":{\"worker\":{\"count\":0}}",
+		 "roles.worker.count: 0 workers and no chief: there is nothing to run"},
+		{"\"roles\":{\"helper\":{}}",
+		 "roles: needs a worker, chief or driver: one of them decides the end"},
+		{"\"roles\":{\"worker\":{\"count\":100000},\"chief\":{}}",
+		 "roles: 100001 tasks are more than the 100000 a job may have"},
+		{"\"roles\":{\"chief\":{\"count\":2}}",
+		 "roles.chief.count: a job has at most one chief, not 2"},
+		{"\"roles\":{\"worker\":{},\"evaluator\":{\"count\":2}}",
+		 "roles.evaluator.count: a job has at most one evaluator, not 2"},
+		{"\"roles\":{\"worker\":{},\"driver\":{\"count\":3}}",
+		 "roles.driver.count: a job has at most one driver, not 3"},
+		{"\"roles\":{\"chief\":{},\"ps\":{}}",
+		 "roles.ps: a ps needs workers; add the role worker"},
+		{"\"strategy\":\"multi_worker_mirrored\",\"roles\":{\"worker\":{},\"ps\":{}}",
+		 "strategy: multi_worker_mirrored has no ps; take the role ps out, or use "
+		 "parameter_server"},
+		{"\"strategy\":\"parameter_server\",\"roles\":{\"worker\":{}}",
+		 "strategy: parameter_server needs a ps; add the role ps"},
+		{"\"strategy\":\"parameter_server\",\"framework\":\"none\",\"roles\":{\"worker\":{}"
+		 "}",
+		 "strategy: needs \"framework\": \"tensorflow\""},
+		{"\"roles\":{\"worker\":{\"count\":10,\"port\":65530}}",
+		 "roles.worker.port: 10 tasks from port 65530 on end beyond 65535"},
+		{"\"roles\":{\"worker\":{},\"tensorboard\":{}}",
+		 "roles.tensorboard: tensorboard needs log_dir, or argv"},
+		{"\"roles\":{\"worker\":{\"log_dir\":\"x\"}}",
+		 "roles.worker.log_dir: only the role tensorboard has a log_dir"},
+		{"\"roles\":{\"chief\":{},\"helper\":{\"server\":true}}",
+		 "roles.helper.server: only chief, worker and ps can run TensorFlow's server"},
+		{"\"framework\":\"none\",\"roles\":{\"chief\":{},\"worker\":{\"server\":true}}",
+		 "roles.worker.server: needs \"framework\": \"tensorflow\""},
+		{"\"strategy\":\"none\",\"roles\":{\"chief\":{},\"worker\":{\"server\":true}}",
+		 "roles.worker.server: needs a strategy other than none"},
+		{"\"roles\":{\"chief\":{},\"worker\":{\"server\":true,\"argv\":[\"x\"]}}",
+		 "roles.worker.argv: a role with \"server\": true runs no program of its own"},
+		{"\"roles\":{\"worker\":{\"server\":true},\"ps\":{\"server\":true}}",
+		 "roles.worker.server: TensorFlow's server never ends, and so would the job; add a "
+		 "driver or chief"},
+		{"\"roles\":{\"worker\":{\"argv\":[\"\"]}}",
+		 "roles.worker.argv: the first element is empty: it names the program"},
+		{"\"roles\":{\"worker\":{\"wrap\":[\"\"]}}",
+		 "roles.worker.wrap: the first element is empty: it names the program"},
+		{"\"success\":\"chief\",\"roles\":{\"worker\":{}}",
+		 "success: the job has no role that this names"},
+		{"\"restart\":{\"scope\":\"coordinator\"},\"roles\":{\"worker\":{}}",
+		 "restart.scope: coordinator is for the parameter_server strategy only"},
+		{"\"roles\":{\"worker\":{\"restart\":{\"scope\":\"task\"}}}",
+		 "roles.worker.restart.scope: a mirrored worker cannot come back alone; use group "
+		 "or auto"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char json[512], sentence[256];
+		/* All of these stand on line 3, behind what must not confuse the line count. */
+		snprintf(json, sizeof(json), "{\"argv\":[\"a\\n\"],\n\n%s}", cases[i].keys);
+		snprintf(sentence, sizeof(sentence), "job.json:3: %s", cases[i].sentence);
+		assert_refused(json, TFC_EINVAL, sentence);
+	}
+}
+
+static void a_role_without_program_is_refused(void **state)
+{
+	assert_refused("{\"roles\":{\n\"worker\":{}}}", TFC_EINVAL,
+		       "job.json:2: roles.worker: no program: set argv, or \"server\": true for "
+		       "TensorFlow's own");
+	assert_refused("{\"roles\":{\"chief\":{}}}", TFC_EINVAL,
+		       "job.json:1: roles.chief: no program: set argv");
+	assert_refused("{\n\"argv\":[\"\"],\"roles\":{\"chief\":{}}}", TFC_EINVAL,
+		       "job.json:2: argv: the first element is empty: it names the program");
+}
+
+static void combinations_that_make_sense_are_accepted(void **state)
+{
+	static const char *const cases[] = {
+		"{\"argv\":[\"a\",\"\"],\"roles\":{\"chief\":{},\"worker\":{\"count\":0}}}",
+		"{\"argv\":[\"a\"],\"roles\":{\"driver\":{},\"worker\":{\"server\":true},"
+		"\"ps\":{\"server\":true}}}",
+		"{\"framework\":\"none\",\"roles\":{\"worker\":{\"argv\":[\"a\"]},"
+		"\"tensorboard\":{\"log_dir\":\"l\"}}}",
+		"{\"argv\":[\"a\"],\"restart\":{\"scope\":\"task\"},"
+		"\"roles\":{\"chief\":{},\"worker\":{},\"ps\":{}}}",
+		"{\"argv\":[\"a\"],\"roles\":{\"worker\":{},\"evaluator\":{\"restart\":{\"scope\":"
+		"\"task\"}}}}",
+		"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"isolation\":\"plain\",\"stall_s\":0."
+		"0,"
+		"\"topology\":null}",
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		tfc_job_free(parse(cases[i]));
+}
+
+static void strategy_and_ports_follow_the_roles(void **state)
+{
+	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"chief\":{},\"worker\":{},\"ps\":{},"
+			     "\"evaluator\":{},\"tensorboard\":{\"log_dir\":\"l\"},\"helper\":{},"
+			     "\"web\":{\"ready\":\"listen\"},\"api\":{\"port\":8080}}}");
+	static const bool has_port[] = {true, true, true, true, true, false, true, true};
+	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_PARAMETER_SERVER);
+	for (uint32_t i = 0; i < job->role_count; i++)
+		assert_int_equal(tfc__role_has_port(job, &job->roles[i]), has_port[i]);
+	tfc_job_free(job);
+
+	job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{},\"ps\":{\"count\":0}}}");
+	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_MULTI_WORKER_MIRRORED);
+	tfc_job_free(job);
+
+	job = parse("{\"argv\":[\"a\"],\"framework\":\"none\",\"roles\":{\"worker\":{}}}");
+	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_NONE);
+	assert_false(tfc__role_has_port(job, &job->roles[0]));
+	tfc_job_free(job);
+}
+
+static void a_job_without_file_name_gives_the_line_alone(void **state)
+{
+	tfc_job *job = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	assert_int_equal(tfc_job_parse("{\n\"a\":1}", 8, NULL, &error, &job), TFC_EINVAL);
+	assert_string_equal(error.text, "line 2: a: unknown key");
+	assert_int_equal(tfc_job_parse("{", 1, NULL, NULL, &job), TFC_EPARSE);
+	assert_null(job);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_sample_of_the_manual_parses),
+		cmocka_unit_test(what_is_left_out_has_its_default),
+		cmocka_unit_test(a_role_overrides_single_keys_of_restart_in_any_order),
+		cmocka_unit_test(secrets_keep_their_name_when_the_value_is_the_hosts),
+		cmocka_unit_test(what_is_wrong_is_named_with_its_line),
+		cmocka_unit_test(what_does_not_fit_together_is_refused),
+		cmocka_unit_test(a_role_without_program_is_refused),
+		cmocka_unit_test(combinations_that_make_sense_are_accepted),
+		cmocka_unit_test(strategy_and_ports_follow_the_roles),
+		cmocka_unit_test(a_job_without_file_name_gives_the_line_alone),
+	};
+	return cmocka_run_group_tests_name("job_parse", tests, NULL, NULL);
+}
