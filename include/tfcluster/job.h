@@ -26,7 +26,8 @@ TFC_API int tfc_job_new(tfc_job **ret_job);
  * Reads a job file's text. `file` is the name to put into error sentences ("job.json"). The result
  * is complete and validated. The caller owns *ret_job. Errors: TFC_EPARSE (not JSON: "job.json:3:
  * ..."), TFC_EINVAL (unknown key, wrong type, impossible value or combination: "job.json:12:
- * roles.worker.cuont: unknown key; did you mean count?"), TFC_ENOMEM.
+ * roles.worker.cuont: unknown key; did you mean count?"), TFC_ENOTSUP (a key or value that only a
+ * later version offers), TFC_ENOMEM. `file` may be NULL: "line 12: ...".
  */
 TFC_API int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
 			  tfc_job **ret_job);
@@ -34,9 +35,12 @@ TFC_API int tfc_job_parse(const char *json, size_t len, const char *file, tfc_er
 /**
  * Sets one key from text: "roles.worker.count" "2", "restart.max" "3", "env.EPOCHS" "5",
  * "name" "digits". A list takes JSON text or, with "[]" behind its path, one more element:
- * "argv[]" "train.py". Naming a role ("roles.chief" "{}") creates it with its defaults; so does
- * setting any key below it. Other values are read as JSON where the key is not a string.
- * Errors: TFC_EINVAL (names the key), TFC_ENOMEM. On failure the job is unchanged.
+ * "argv[]" "train.py"; an environment takes one more variable so: "env[]" "EPOCHS=5",
+ * "secret_env[]" "TOKEN" (its value comes from the host's environment at launch). Naming a role
+ * ("roles.chief" "{}") creates it with its defaults; so does setting any key below it. Other values
+ * are read as JSON where the key is not a string; "" unsets a string that may be null.
+ * Errors: TFC_EINVAL (names the key), TFC_ENOTSUP (a later version's key or value), TFC_ENOMEM. On
+ * failure the job is unchanged.
  */
 TFC_API int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error);
 

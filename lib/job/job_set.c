@@ -131,7 +131,9 @@ static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const ch
 	}
 	if (strncmp(own_path, "roles.", 6) == 0)
 		return set_in_role(&c, own_path + 6);
-	return *own_path ? set_below(&c) : unknown(&c);
+	if (!*own_path)
+		return tfc__fail(error, TFC_EINVAL, "job", 0, "the key's path is empty");
+	return set_below(&c);
 }
 
 int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error)

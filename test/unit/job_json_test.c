@@ -1,0 +1,260 @@
+/* job: writing a job file, and what is written is what is read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "job/job.h"
+#include "job/job_keys.h"
+#include <tfcluster/job.h>
+
+static tfc_job *parse(const char *json)
+{
+	tfc_job *job = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc_job_parse(json, strlen(json), "job.json", &error, &job) < 0)
+		fail_msg("%s in %s", error.text, json);
+	return job;
+}
+
+static char *write(const tfc_job *job, uint32_t flags)
+{
+	char *json = NULL;
+	assert_int_equal(tfc_job_json(job, flags, &json), TFC_OK);
+	return json;
+}
+
+static bool lists_equal(const struct tfc__strv *a, const struct tfc__strv *b)
+{
+	for (size_t i = 0; i < a->count && i < b->count; i++)
+		if (strcmp(a->items[i], b->items[i]) != 0)
+			return false;
+	return a->count == b->count;
+}
+
+static bool fields_equal(const struct tfc__key *key, const void *a, const void *b)
+{
+	switch (key->kind) {
+	case TFC__KEY_STRING: {
+		const char *text_a = *(char *const *)a, *text_b = *(char *const *)b;
+		return text_a && text_b ? strcmp(text_a, text_b) == 0 : text_a == text_b;
+	}
+	case TFC__KEY_BOOL:
+		return *(const bool *)a == *(const bool *)b;
+	case TFC__KEY_COUNT:
+	case TFC__KEY_CHOICE:
+		return *(const uint32_t *)a == *(const uint32_t *)b;
+	case TFC__KEY_PORT:
+		return *(const uint16_t *)a == *(const uint16_t *)b;
+	case TFC__KEY_SECONDS:
+		return *(const double *)a == *(const double *)b;
+	case TFC__KEY_BACKOFF:
+		return memcmp(a, b, sizeof(double[2])) == 0;
+	case TFC__KEY_LIST:
+	case TFC__KEY_ENV:
+	case TFC__KEY_SECRETS:
+		return lists_equal(a, b);
+	case TFC__KEY_ROLES:
+	case TFC__KEY_LATER:
+		return true;
+	}
+	return false;
+}
+
+static void assert_same_keys(const struct tfc__keys *keys, const void *a, const void *b)
+{
+	for (size_t i = 0; i < keys->count; i++) {
+		const struct tfc__key *key = &keys->items[i];
+		if (!fields_equal(key, (const char *)a + key->offset,
+				  (const char *)b + key->offset))
+			fail_msg("%s differs", key->path);
+	}
+}
+
+static void assert_same_job(const tfc_job *a, const tfc_job *b)
+{
+	assert_same_keys(&tfc__job_keys, a, b);
+	assert_int_equal(a->role_count, b->role_count);
+	for (uint32_t i = 0; i < a->role_count; i++) {
+		assert_string_equal(a->roles[i].name, b->roles[i].name);
+		assert_int_equal(a->roles[i].restart_given, b->roles[i].restart_given);
+		assert_same_keys(&tfc__role_keys, &a->roles[i], &b->roles[i]);
+	}
+}
+
+/* Every key at a value that is not its default. */
+static const char everything[] =
+	"{\"name\":\"n \\u00fc "
+	"\\\"\",\"framework\":\"tensorflow\",\"strategy\":\"parameter_server\","
+	"\"argv\":[\"a\",\"\",\"b\\n\"],\"env\":{\"A\":\"=\",\"B\":\"\"},"
+	"\"secret_env\":{\"S\":\"v\",\"T\":null},\"cwd\":\"c\",\"bundle\":\"b\",\"python\":\"p\","
+	"\"restart\":{\"on\":\"failure\",\"scope\":\"group\",\"max\":0,\"window_s\":0.1,"
+	"\"backoff_s\":[0.3333333333333333,1e9]},\"success\":\"all_workers\",\"grace_s\":1.5,"
+	"\"abort_grace_s\":0,\"finish_s\":2,\"start_deadline_s\":3,\"deadline_s\":4,"
+	"\"roles\":{\"chief\":{},\"ps\":{\"server\":true},"
+	"\"worker\":{\"count\":2,\"argv\":[\"x\"],\"env\":{\"C\":\"1\"},\"secret_env\":{\"U\":"
+	"\"w\"},"
+	"\"cwd\":\"d\",\"port\":2222,\"port_handover\":\"release\",\"ready\":\"started\","
+	"\"restart\":{\"on\":\"never\",\"max\":1},\"on_failure\":\"ignore\",\"finish_s\":0,"
+	"\"grace_s\":0.25,\"wrap\":[\"nice\"]},\"tensorboard\":{\"log_dir\":\"l\"}}}";
+
+static void what_is_written_reads_back_as_an_equal_job(void **state)
+{
+	static const char *const cases[] = {
+		"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}}}",
+		everything,
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		tfc_job *job = parse(cases[i]);
+		char *json = write(job, TFC_JOB_JSON_SECRETS);
+		tfc_job *again = parse(json);
+		char *json_again = write(again, TFC_JOB_JSON_SECRETS);
+		assert_same_job(job, again);
+		assert_string_equal(json, json_again);
+		free(json);
+		free(json_again);
+		tfc_job_free(job);
+		tfc_job_free(again);
+	}
+}
+
+static void everything_differs_from_the_defaults(void **state)
+{
+	tfc_job *plain;
+	assert_int_equal(tfc_job_new(&plain), TFC_OK);
+	tfc_job *job = parse(everything);
+	for (size_t i = 0; i < tfc__job_keys.count; i++) {
+		const struct tfc__key *key = &tfc__job_keys.items[i];
+		bool is_field = key->kind != TFC__KEY_ROLES && key->kind != TFC__KEY_LATER;
+		if (is_field && strcmp(key->path, "framework") != 0 &&
+		    fields_equal(key, (char *)plain + key->offset, (char *)job + key->offset))
+			fail_msg("the test job leaves %s at its default", key->path);
+	}
+	tfc_job_free(plain);
+	tfc_job_free(job);
+}
+
+static void the_form_is_stable_and_shows_all_defaults(void **state)
+{
+	static const char expected[] =
+		"{\n"
+		"  \"name\": \"\",\n"
+		"  \"framework\": \"tensorflow\",\n"
+		"  \"strategy\": \"auto\",\n"
+		"  \"argv\": [\"a\"],\n"
+		"  \"env\": {},\n"
+		"  \"secret_env\": {},\n"
+		"  \"cwd\": null,\n"
+		"  \"bundle\": null,\n"
+		"  \"python\": null,\n"
+		"  \"roles\": {\n"
+		"    \"worker\": {\n"
+		"      \"count\": 1,\n"
+		"      \"argv\": null,\n"
+		"      \"env\": {},\n"
+		"      \"secret_env\": {},\n"
+		"      \"cwd\": null,\n"
+		"      \"port\": 0,\n"
+		"      \"port_handover\": \"hold\",\n"
+		"      \"server\": false,\n"
+		"      \"ready\": \"auto\",\n"
+		"      \"restart\": {\"on\": null, \"scope\": null, \"max\": 5, \"window_s\": "
+		"null, \"backoff_s\": null},\n"
+		"      \"on_failure\": \"restart\",\n"
+		"      \"finish_s\": null,\n"
+		"      \"grace_s\": null,\n"
+		"      \"log_dir\": null,\n"
+		"      \"wrap\": []\n"
+		"    }\n"
+		"  },\n"
+		"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, "
+		"\"window_s\": 600, \"backoff_s\": [0, 30]},\n"
+		"  \"success\": \"auto\",\n"
+		"  \"grace_s\": 10,\n"
+		"  \"abort_grace_s\": 1,\n"
+		"  \"finish_s\": 30,\n"
+		"  \"start_deadline_s\": 600,\n"
+		"  \"deadline_s\": 0.1\n"
+		"}\n";
+	tfc_job *job = parse("{\"argv\":[\"a\"],\"deadline_s\":0.1,"
+			     "\"roles\":{\"worker\":{\"restart\":{\"max\":5}}}}");
+	char *json = write(job, 0);
+	assert_string_equal(json, expected);
+	free(json);
+	tfc_job_free(job);
+}
+
+static void secrets_are_shown_only_when_asked_for(void **state)
+{
+	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":"
+			     "{\"ROLE\":\"hunter2\"}}},\"secret_env\":{\"JOB\":\"hunter3\"}}");
+	char *hidden = write(job, 0), *shown = write(job, TFC_JOB_JSON_SECRETS);
+	assert_null(strstr(hidden, "hunter"));
+	assert_non_null(strstr(hidden, "\"secret_env\": {\"ROLE\": null}"));
+	assert_non_null(strstr(hidden, "\"secret_env\": {\"JOB\": null}"));
+	assert_non_null(strstr(shown, "\"secret_env\": {\"ROLE\": \"hunter2\"}"));
+	assert_non_null(strstr(shown, "\"secret_env\": {\"JOB\": \"hunter3\"}"));
+	free(hidden);
+	free(shown);
+	tfc_job_free(job);
+}
+
+static void a_copy_is_equal_and_its_own(void **state)
+{
+	tfc_job *job = parse(everything);
+	tfc_job *copy = tfc__job_copy(job);
+	assert_non_null(copy);
+	assert_same_job(job, copy);
+	assert_int_equal(tfc_job_set(copy, "roles.worker.env.C", "2", NULL), TFC_OK);
+	assert_string_equal(tfc__job_role(job, "worker")->env.items[0], "C=1");
+	tfc_job_free(job);
+	assert_string_equal(tfc__job_role(copy, "worker")->env.items[0], "C=2");
+	tfc_job_free(copy);
+}
+
+/* A row of the guide's tables begins "| `restart.max` | ". */
+static void assert_in_guide(const char *guide, const char *prefix, const struct tfc__keys *keys)
+{
+	for (size_t i = 0; i < keys->count; i++) {
+		char row[128];
+		bool is_later = keys->items[i].kind == TFC__KEY_LATER;
+		snprintf(row, sizeof(row), is_later ? "`%s%s`" : "\n| `%s%s` |", prefix,
+			 keys->items[i].path);
+		if (!strstr(guide, row))
+			fail_msg("doc/guide/job-file.md has no %s", row);
+	}
+}
+
+static void the_guide_lists_every_key(void **state)
+{
+	static char guide[1 << 16];
+	char path[512];
+	const char *root = getenv("TFC_SOURCE_ROOT");
+	assert_non_null(root);
+	snprintf(path, sizeof(path), "%s/doc/guide/job-file.md", root);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	size_t len = fread(guide, 1, sizeof(guide) - 1, file);
+	fclose(file);
+	assert_in_range(len, 1000, sizeof(guide) - 2);
+	assert_in_guide(guide, "", &tfc__job_keys);
+	assert_in_guide(guide, "roles.ROLE.", &tfc__role_keys);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_reads_back_as_an_equal_job),
+		cmocka_unit_test(everything_differs_from_the_defaults),
+		cmocka_unit_test(the_form_is_stable_and_shows_all_defaults),
+		cmocka_unit_test(secrets_are_shown_only_when_asked_for),
+		cmocka_unit_test(a_copy_is_equal_and_its_own),
+		cmocka_unit_test(the_guide_lists_every_key),
+	};
+	return cmocka_run_group_tests_name("job_json", tests, NULL, NULL);
+}
