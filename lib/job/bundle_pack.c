@@ -1,0 +1,383 @@
+/*
+ * Packing. The names are collected and checked first, by the same rules as unpacking, so that what
+ * packs also unpacks. Entries are stored, not compressed, sorted and without times: the same
+ * directory gives the same bytes, so the same hash, and no time goes into shrinking what stays on
+ * the same disk.
+ */
+#include "job/bundle.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+
+#define CHUNK 65536
+#define DOS_DATE_1980 0x21 /* 1 January 1980, the first that a zip can hold */
+
+/* A file or folder to pack. */
+struct item {
+	char *name; /* in the archive; folders end in '/' */
+	mode_t mode;
+	uint64_t size;
+	struct pack *pack;
+	int fd; /* open while its bytes are read */
+	zip_error_t detail;
+};
+
+struct pack {
+	int root; /* the directory, or that of the one file */
+	struct item *items;
+	size_t count;
+	size_t capacity;
+	uint64_t bytes;
+	struct stat own; /* the archive itself, which may lie in the directory */
+	tfc_error *error;
+};
+
+static int refuse(struct pack *p, int code, const char *name, const char *why)
+{
+	return tfc__fail(p->error, code, "bundle", 0, "%.150s: %s", name, why);
+}
+
+static int fail_errno(struct pack *p, const char *name)
+{
+	return tfc__fail_errno(p->error, "bundle", errno, "%.150s", name);
+}
+
+/* Opens what is packed: links are followed as long as they stay inside the directory. */
+static int open_inside(int root, const char *name, uint64_t flags)
+{
+	struct open_how how = {
+		.flags = flags | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	return (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
+}
+
+/* ---- collecting */
+
+/* Takes over `name`. */
+static int add_item(struct pack *p, char *name, const struct stat *status)
+{
+	if (p->count == p->capacity) {
+		size_t capacity = p->capacity ? p->capacity * 2 : 64;
+		struct item *items = realloc(p->items, capacity * sizeof(*items));
+		if (!items) {
+			free(name);
+			return tfc__fail_nomem(p->error, "bundle");
+		}
+		p->items = items;
+		p->capacity = capacity;
+	}
+	p->items[p->count++] = (struct item){
+		.name = name,
+		.mode = status->st_mode,
+		.size = S_ISREG(status->st_mode) ? (uint64_t)status->st_size : 0,
+		.fd = -1,
+	};
+	int result = tfc__bundle_name_check(name, p->error);
+	if (result == TFC_OK && p->count > tfc__bundle_limits.entries)
+		result = refuse(p, TFC_ETOOBIG, name, "with it the bundle has too many files");
+	if (result == TFC_OK && p->items[p->count - 1].size > tfc__bundle_limits.bytes - p->bytes)
+		result = refuse(p, TFC_ETOOBIG, name, "with it the bundle is too large");
+	p->bytes += result == TFC_OK ? p->items[p->count - 1].size : 0;
+	return result;
+}
+
+static int add_directory(struct pack *p, const char *name);
+
+/* Adds what is called `name`; takes it over. */
+static int add_path(struct pack *p, char *name)
+{
+	struct stat link, status;
+	const char *why = NULL;
+	int result = TFC_OK;
+	if (fstatat(p->root, name, &link, AT_SYMLINK_NOFOLLOW) < 0) {
+		result = fail_errno(p, name);
+		goto done;
+	}
+	if (link.st_dev == p->own.st_dev && link.st_ino == p->own.st_ino)
+		goto done; /* is left out */
+	status = link;
+	if (S_ISLNK(link.st_mode)) {
+		int fd = open_inside(p->root, name, O_PATH);
+		if (fd < 0 || fstat(fd, &status) < 0)
+			why = "a link that leads out of the directory, or nowhere";
+		else if (!S_ISREG(status.st_mode))
+			why = "a link to something that is not a file";
+		if (fd >= 0)
+			close(fd);
+	} else if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+		why = "neither a file nor a directory";
+	}
+	if (why) {
+		result = refuse(p, TFC_EARCHIVE, name, why);
+		goto done;
+	}
+	if (S_ISREG(status.st_mode))
+		return add_item(p, name, &status);
+	char *folder = NULL;
+	if (asprintf(&folder, "%s/", name) < 0)
+		result = tfc__fail_nomem(p->error, "bundle");
+	else
+		result = add_item(p, folder, &status);
+	if (result == TFC_OK)
+		result = add_directory(p, name);
+done:
+	free(name);
+	return result;
+}
+
+static int add_directory(struct pack *p, const char *name)
+{
+	int fd = open_inside(p->root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		int result = fail_errno(p, name);
+		if (fd >= 0)
+			close(fd);
+		return result;
+	}
+	int result = TFC_OK;
+	struct dirent *entry;
+	while (result == TFC_OK && (errno = 0, entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		char *child = strcmp(name, ".") == 0 ? strdup(entry->d_name)
+						     : tfc__path_join(name, entry->d_name);
+		result = child ? add_path(p, child) : tfc__fail_nomem(p->error, "bundle");
+	}
+	if (result == TFC_OK && errno)
+		result = fail_errno(p, name);
+	closedir(dir);
+	return result;
+}
+
+static int compare_items(const void *left, const void *right)
+{
+	const struct item *a = left, *b = right;
+	return strcmp(a->name, b->name);
+}
+
+static int check_names(struct pack *p)
+{
+	struct tfc__bundle_name *names = calloc(p->count + 1, sizeof(*names));
+	if (!names)
+		return tfc__fail_nomem(p->error, "bundle");
+	for (size_t i = 0; i < p->count; i++)
+		names[i] = (struct tfc__bundle_name){p->items[i].name, S_ISDIR(p->items[i].mode)};
+	int result = tfc__bundle_names_check(names, p->count, p->error);
+	free(names);
+	return result;
+}
+
+/* ---- writing */
+
+static zip_int64_t fail_source(struct item *item, int zip_code)
+{
+	zip_error_set(&item->detail, zip_code, errno);
+	return -1;
+}
+
+/* libzip asks for the bytes of one file; only one is open at a time. */
+static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_source_cmd_t command)
+{
+	struct item *item = user;
+	zip_stat_t *status = data;
+	ssize_t n;
+	switch (command) {
+	case ZIP_SOURCE_OPEN:
+		item->fd = open_inside(item->pack->root, item->name, O_RDONLY | O_NONBLOCK);
+		return item->fd < 0 ? fail_source(item, ZIP_ER_OPEN) : 0;
+	case ZIP_SOURCE_READ:
+		do
+			n = read(item->fd, data, len);
+		while (n < 0 && errno == EINTR);
+		return n < 0 ? fail_source(item, ZIP_ER_READ) : n;
+	case ZIP_SOURCE_CLOSE:
+		close(item->fd);
+		item->fd = -1;
+		return 0;
+	case ZIP_SOURCE_STAT:
+		zip_stat_init(status);
+		status->size = item->size;
+		status->valid = ZIP_STAT_SIZE;
+		return sizeof(*status);
+	case ZIP_SOURCE_ERROR:
+		return zip_error_to_data(&item->detail, data, len);
+	case ZIP_SOURCE_FREE:
+		return 0;
+	default:
+		zip_error_set(&item->detail, ZIP_ER_OPNOTSUPP, 0);
+		return -1;
+	}
+}
+
+static int fail_zip(struct pack *p, zip_t *zip, const char *name)
+{
+	int sys_errno = zip_error_code_system(zip_get_error(zip));
+	if (sys_errno == ENOSPC || sys_errno == EACCES || sys_errno == ENOMEM) {
+		errno = sys_errno;
+		return fail_errno(p, name);
+	}
+	return refuse(p, TFC_ESYS, name, zip_strerror(zip));
+}
+
+static int write_item(struct pack *p, zip_t *zip, struct item *item)
+{
+	const zip_flags_t flags = ZIP_FL_ENC_GUESS;
+	bool is_directory = S_ISDIR(item->mode);
+	zip_uint32_t dos_folder = is_directory ? 0x10 : 0;
+	zip_int64_t index = -1;
+	item->pack = p;
+	if (is_directory) {
+		index = zip_dir_add(zip, item->name, flags);
+	} else {
+		zip_source_t *source = zip_source_function(zip, read_item, item);
+		index = source ? zip_file_add(zip, item->name, source, flags) : -1;
+		if (index < 0)
+			zip_source_free(source);
+	}
+	if (index < 0)
+		return fail_zip(p, zip, item->name);
+	zip_uint32_t mode = (item->mode & (S_IFMT | 0777)) << 16 | dos_folder;
+	if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) < 0 ||
+	    zip_file_set_dostime(zip, (zip_uint64_t)index, 0, DOS_DATE_1980, 0) < 0 ||
+	    zip_file_set_external_attributes(zip, (zip_uint64_t)index, 0, ZIP_OPSYS_UNIX, mode) < 0)
+		return fail_zip(p, zip, item->name);
+	return TFC_OK;
+}
+
+static int write_items(struct pack *p, const char *zip_path)
+{
+	int code = 0;
+	zip_t *zip = zip_open(zip_path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+	if (!zip)
+		return refuse(p, TFC_ESYS, zip_path, "cannot be made");
+	int result = TFC_OK;
+	for (size_t i = 0; i < p->count && result == TFC_OK; i++)
+		result = write_item(p, zip, &p->items[i]);
+	if (result == TFC_OK && zip_close(zip) == 0)
+		return TFC_OK;
+	if (result == TFC_OK)
+		result = fail_zip(p, zip, zip_path);
+	zip_discard(zip);
+	return result;
+}
+
+/* An archive of nothing, which libzip would not write: the end record alone (4.3.16). */
+static int write_empty(struct pack *p, int fd)
+{
+	static const char end[22] = {'P', 'K', 5, 6};
+	return tfc__write_all(fd, end, sizeof(end)) < 0 ? fail_errno(p, "the archive") : TFC_OK;
+}
+
+static int copy_zip(struct pack *p, int from, int to, const char *path)
+{
+	char chunk[CHUNK];
+	uint64_t count;
+	int result = tfc__bundle_scan(from, &count, p->error);
+	if (result < 0)
+		return tfc__fail_prefix(p->error, result, "%.80s: ", path);
+	for (;;) {
+		ssize_t n = read(from, chunk, sizeof(chunk));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			return TFC_OK;
+		if (n < 0 || tfc__write_all(to, chunk, (size_t)n) < 0)
+			return fail_errno(p, path);
+	}
+}
+
+/* ---- the whole */
+
+static bool is_zip(int fd)
+{
+	char magic[4];
+	return pread(fd, magic, 4, 0) == 4 &&
+	       (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0);
+}
+
+/* Collects one file: its name is the last part of the path, its root the rest. */
+static int collect_file(struct pack *p, const char *path, const struct stat *status)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash == path ? strdup("/")
+		       : slash       ? strndup(path, (size_t)(slash - path))
+				     : strdup(".");
+	char *name = strdup(slash ? slash + 1 : path);
+	if (!folder || !name) {
+		free(folder);
+		free(name);
+		return tfc__fail_nomem(p->error, "bundle");
+	}
+	p->root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(folder);
+	if (p->root < 0) {
+		free(name);
+		return fail_errno(p, path);
+	}
+	return add_item(p, name, status);
+}
+
+static int pack_into(struct pack *p, const char *path, int from, const struct stat *status,
+		     const char *zip_path, int to)
+{
+	int result;
+	if (S_ISREG(status->st_mode) && is_zip(from))
+		return copy_zip(p, from, to, path);
+	if (S_ISREG(status->st_mode)) {
+		result = collect_file(p, path, status);
+	} else if (S_ISDIR(status->st_mode)) {
+		p->root = fcntl(from, F_DUPFD_CLOEXEC, 0);
+		result = p->root < 0 ? fail_errno(p, path) : add_directory(p, ".");
+	} else {
+		result = refuse(p, TFC_EARCHIVE, path, "neither a file nor a directory");
+	}
+	if (result == TFC_OK)
+		result = check_names(p);
+	if (result < 0)
+		return result;
+	qsort(p->items, p->count, sizeof(*p->items), compare_items);
+	return p->count ? write_items(p, zip_path) : write_empty(p, to);
+}
+
+int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error)
+{
+	struct pack p = {.root = -1, .error = error};
+	struct stat status;
+	int result = TFC_OK, to = -1;
+	if (!path || !zip_path)
+		return tfc__fail(error, TFC_EINVAL, "bundle", 0,
+				 "tfc_bundle_pack: an argument is NULL");
+	int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (from < 0 || fstat(from, &status) < 0)
+		result = fail_errno(&p, path);
+	if (result == TFC_OK) {
+		to = open(zip_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (to < 0 || fstat(to, &p.own) < 0)
+			result = fail_errno(&p, zip_path);
+	}
+	if (result == TFC_OK && (result = pack_into(&p, path, from, &status, zip_path, to)) < 0)
+		unlink(zip_path);
+	for (size_t i = 0; i < p.count; i++)
+		free(p.items[i].name);
+	free(p.items);
+	if (from >= 0)
+		close(from);
+	if (to >= 0)
+		close(to);
+	if (p.root >= 0)
+		close(p.root);
+	return result;
+}
