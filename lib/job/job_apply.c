@@ -160,13 +160,18 @@ static int apply_later(struct tfc__apply *apply, const struct tfc__key *key, jso
 
 /* ---- lists and environments */
 
-static int check_text(struct tfc__apply *apply, const char *text)
+int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
 {
 	json_t *checked = json_string(text); /* refuses what is not UTF-8 */
-	if (!checked)
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
+	json_t *unchecked = json_string_nocheck(text);
+	int result = TFC_OK;
+	if (!unchecked)
+		result = nomem(apply);
+	else if (!checked)
+		result = tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
 	json_decref(checked);
-	return TFC_OK;
+	json_decref(unchecked);
+	return result;
 }
 
 static int apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
@@ -214,8 +219,8 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, vo
 			const char *name, const char *value)
 {
 	struct tfc__strv *env = tfc__key_field(key, base);
-	int result = check_text(apply, name);
-	if (result < 0 || (value && (result = check_text(apply, value)) < 0))
+	int result = tfc__apply_check_text(apply, name);
+	if (result < 0 || (value && (result = tfc__apply_check_text(apply, value)) < 0))
 		return result;
 	if (!*name || strchr(name, '='))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
@@ -256,7 +261,7 @@ int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, voi
 {
 	if (key->kind == TFC__KEY_LIST) {
 		struct tfc__strv *list = tfc__key_field(key, base);
-		int result = check_text(apply, text);
+		int result = tfc__apply_check_text(apply, text);
 		if (result < 0)
 			return result;
 		tfc__strv_add(list, text);

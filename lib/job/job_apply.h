@@ -32,6 +32,9 @@ int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, voi
 int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, void *base,
 			const char *name, const char *value);
 
+/* Refuses text that a job file could not hold: what is not UTF-8. */
+int tfc__apply_check_text(struct tfc__apply *apply, const char *text);
+
 /* The sentence for a key that is not there, with a suggestion when one is near. */
 int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, const char *group,
 		       const char *name);

@@ -1,7 +1,5 @@
 #include "job/job_apply.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,31 +25,37 @@ static void add_text_or_null(struct writer *w, const char *text)
 		tfc__buf_add_str(&w->buf, "null");
 }
 
-/* The shortest form that reads back as the same number, whatever the host's locale. */
+/* Writes a fraction with so many digits; whether it reads back as the same number. */
+static bool try_fraction(double number, size_t digits, char **ret_text)
+{
+	json_t *value = json_real(number);
+	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+	json_decref(value);
+	value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	bool is_exact = value && json_number_value(value) == number;
+	json_decref(value);
+	*ret_text = text;
+	return is_exact;
+}
+
+/* The shortest form that reads back as the same number; the JSON library sees to it that the host's
+ * locale does not matter. */
 static void add_number(struct writer *w, double number)
 {
-	if (number == floor(number)) {
+	if (number == (double)(long long)number) {
 		tfc__buf_addf(&w->buf, "%lld", (long long)number);
 		return;
 	}
-	for (int digits = 15; digits <= 17; digits++) {
-		json_t *value = json_real(number);
-		char *text = value ? json_dumps(value,
-						JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits))
-				   : NULL;
-		json_decref(value);
-		value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-		bool is_exact = value && json_number_value(value) == number;
-		bool is_last = is_exact || digits == 17;
-		json_decref(value);
-		if (!text)
-			w->buf.is_failed = true;
-		else if (is_last)
+	for (size_t digits = 15; digits <= 17; digits++) {
+		char *text;
+		bool is_exact = try_fraction(number, digits, &text);
+		if (is_exact)
 			tfc__buf_add_str(&w->buf, text);
 		free(text);
-		if (is_last || w->buf.is_failed)
+		if (is_exact)
 			return;
 	}
+	w->buf.is_failed = true; /* 17 digits are always exact: out of memory */
 }
 
 static void add_list(struct writer *w, const struct tfc__strv *list)

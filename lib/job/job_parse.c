@@ -19,7 +19,8 @@ static int load(const char *json, size_t len, const char *file, tfc_error *error
 	*ret_root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &detail);
 	if (*ret_root)
 		return TFC_OK;
-	if (json_error_code(&detail) == json_error_out_of_memory)
+	/* The library has no words for it when it cannot even begin. */
+	if (json_error_code(&detail) == json_error_out_of_memory || !*detail.text)
 		return tfc__fail_nomem(error, "job");
 	tfc__fail(error, TFC_EPARSE, "job", 0, "%s", detail.text);
 	return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);

@@ -18,24 +18,33 @@ struct change {
 	const char *value;
 };
 
-/* The text as the JSON value that a job file would hold; text that is no JSON is a string, about
- * which the key complains. NULL when it is not UTF-8. */
-static json_t *value_of(const struct tfc__key *key, const char *text)
+/* The text as the JSON value that a job file would hold. Text that is no JSON becomes a string,
+ * about which the key then complains. */
+static int read_value(struct change *c, const struct tfc__key *key, json_t **ret_value)
 {
-	json_t *value = NULL;
 	bool is_text = key && (key->kind == TFC__KEY_STRING || key->kind == TFC__KEY_CHOICE);
+	json_t *value = NULL;
+	int result = tfc__apply_check_text(&c->apply, c->value);
+	if (result < 0)
+		return result;
 	if (!is_text)
-		value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-	return value ? value : json_string(text);
+		value = json_loads(c->value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	if (!value)
+		value = json_string(c->value);
+	if (!value)
+		return tfc__fail_nomem(c->apply.error, "job");
+	*ret_value = value;
+	return TFC_OK;
 }
 
 static int set_value(struct change *c, const struct tfc__key *key)
 {
-	json_t *value = value_of(key, c->value);
-	if (!value)
-		return tfc__key_fail(&c->apply.path, c->apply.error, TFC_EINVAL, "is not UTF-8");
-	int result = key ? tfc__apply_value(&c->apply, key, c->base, value)
-			 : tfc__apply_object(&c->apply, c->keys, c->base, c->path, value);
+	json_t *value = NULL;
+	int result = read_value(c, key, &value);
+	if (result < 0)
+		return result;
+	result = key ? tfc__apply_value(&c->apply, key, c->base, value)
+		     : tfc__apply_object(&c->apply, c->keys, c->base, c->path, value);
 	json_decref(value);
 	return result;
 }
