@@ -230,20 +230,45 @@ static void assert_in_guide(const char *guide, const char *prefix, const struct 
 	}
 }
 
-static void the_guide_lists_every_key(void **state)
+/* The guide's text; the caller frees it. */
+static char *read_guide(void)
 {
-	static char guide[1 << 16];
+	const size_t size = 1 << 16;
 	char path[512];
+	char *guide = calloc(1, size);
 	const char *root = getenv("TFC_SOURCE_ROOT");
 	assert_non_null(root);
+	assert_non_null(guide);
 	snprintf(path, sizeof(path), "%s/doc/guide/job-file.md", root);
 	FILE *file = fopen(path, "re");
 	assert_non_null(file);
-	size_t len = fread(guide, 1, sizeof(guide) - 1, file);
+	size_t len = fread(guide, 1, size - 1, file);
 	fclose(file);
-	assert_in_range(len, 1000, sizeof(guide) - 2);
+	assert_in_range(len, 1000, size - 2);
+	return guide;
+}
+
+static void the_guide_lists_every_key(void **state)
+{
+	char *guide = read_guide();
 	assert_in_guide(guide, "", &tfc__job_keys);
 	assert_in_guide(guide, "roles.ROLE.", &tfc__role_keys);
+	free(guide);
+}
+
+static void the_example_of_the_guide_is_a_job(void **state)
+{
+	char *guide = read_guide();
+	char *start = strstr(guide, "```json\n");
+	assert_non_null(start);
+	char *end = strstr(start + 8, "```");
+	assert_non_null(end);
+	*end = '\0';
+	tfc_job *job = parse(start + 8);
+	assert_string_equal(job->name, "digits");
+	assert_int_equal(job->role_count, 5);
+	tfc_job_free(job);
+	free(guide);
 }
 
 int main(void)
@@ -255,6 +280,7 @@ int main(void)
 		cmocka_unit_test(secrets_are_shown_only_when_asked_for),
 		cmocka_unit_test(a_copy_is_equal_and_its_own),
 		cmocka_unit_test(the_guide_lists_every_key),
+		cmocka_unit_test(the_example_of_the_guide_is_a_job),
 	};
 	return cmocka_run_group_tests_name("job_json", tests, NULL, NULL);
 }

@@ -1,0 +1,112 @@
+/* job: the program tfc-bundle, as nodes run it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include <tfcluster/bundle.h>
+
+static char *place; /* a directory for one test */
+
+static int make_place(void **state)
+{
+	return tfc__make_private_dir("/tmp", "tfc-bundle-", "test", NULL, &place);
+}
+
+static int remove_place(void **state)
+{
+	int result = tfc__remove_tree(place);
+	free(place);
+	return result;
+}
+
+/* Runs tfc-bundle; returns its exit status and all it wrote to one of its streams. */
+static int run(const char *const argv[], int stream, char *ret_text, size_t size)
+{
+	char program[512];
+	char *no_environment[] = {NULL};
+	int ends[2], status;
+	pid_t pid;
+	size_t len = 0;
+	const char *dir = getenv("TFC_HELPER_DIR");
+	assert_non_null(dir);
+	snprintf(program, sizeof(program), "%s/tfc-bundle", dir);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	posix_spawn_file_actions_t actions;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], stream);
+	assert_int_equal(posix_spawn(&pid, program, &actions, NULL, (char *const *)argv,
+				     no_environment),
+			 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	for (ssize_t n; len < size - 1 && (n = read(ends[0], ret_text + len, size - 1 - len)) > 0;)
+		len += (size_t)n;
+	ret_text[len] = '\0';
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void packs_hashes_and_unpacks(void **state)
+{
+	char file[256], zip[256], out[256], copy[512], text[512], hash[TFC_BUNDLE_HASH_SIZE + 1];
+	snprintf(file, sizeof(file), "%s/train.py", place);
+	snprintf(zip, sizeof(zip), "%s/a.zip", place);
+	snprintf(out, sizeof(out), "%s/out", place);
+	snprintf(copy, sizeof(copy), "%s/train.py", out);
+	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	assert_int_equal(tfc__write_all(fd, "x", 1), 0);
+	close(fd);
+	assert_int_equal(mkdir(out, 0700), 0);
+
+	const char *pack[] = {"tfc-bundle", "pack", file, zip, NULL};
+	assert_int_equal(run(pack, 2, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	const char *digest[] = {"tfc-bundle", "hash", zip, NULL};
+	assert_int_equal(run(digest, 1, text, sizeof(text)), 0);
+	assert_int_equal(tfc_bundle_hash(zip, hash, NULL), TFC_OK);
+	strcat(hash, "\n");
+	assert_string_equal(text, hash);
+	const char *unpack[] = {"tfc-bundle", "unpack", zip, out, NULL};
+	assert_int_equal(run(unpack, 2, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(access(copy, X_OK), 0);
+}
+
+static void a_failure_is_one_line_and_status_1(void **state)
+{
+	char missing[256], text[512], expected[512];
+	snprintf(missing, sizeof(missing), "%s/missing.zip", place);
+	snprintf(expected, sizeof(expected), "cannot open %s: No such file or directory\n",
+		 missing);
+	const char *unpack[] = {"tfc-bundle", "unpack", missing, place, NULL};
+	assert_int_equal(run(unpack, 2, text, sizeof(text)), 1);
+	assert_string_equal(text, expected);
+	const char *nonsense[] = {"tfc-bundle", "frob", NULL};
+	assert_int_equal(run(nonsense, 2, text, sizeof(text)), 1);
+	assert_string_equal(text, "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR or hash ZIP\n");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
+	const struct CMUnitTest tests[] = {
+		TEST(packs_hashes_and_unpacks),
+		TEST(a_failure_is_one_line_and_status_1),
+	};
+	return cmocka_run_group_tests_name("bundle_tool", tests, NULL, NULL);
+}

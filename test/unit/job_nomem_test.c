@@ -1,0 +1,185 @@
+/* job: whichever allocation fails, the call says so, changes nothing and leaks nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <tfcluster/job.h>
+#include <tfcluster/spec.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+
+#ifdef IS_SANITIZED
+
+int main(void)
+{
+	return 77; /* skipped: the sanitizer brings an allocator of its own */
+}
+
+#else
+
+/* glibc's own, under the names that it keeps for programs that replace malloc. */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+extern void __libc_free(void *memory);
+
+static bool is_counting;
+static long until_failure; /* allocations that still succeed */
+static long live;          /* allocations that are not freed */
+
+/* Exported, so that the shared libraries come here too. */
+static bool is_due(void)
+{
+	return is_counting && until_failure-- <= 0;
+}
+
+static void *count(void *memory)
+{
+	live += is_counting && memory;
+	return memory;
+}
+
+TFC_API void *malloc(size_t size)
+{
+	return is_due() ? NULL : count(__libc_malloc(size));
+}
+
+TFC_API void *calloc(size_t items, size_t size)
+{
+	return is_due() ? NULL : count(__libc_calloc(items, size));
+}
+
+TFC_API void *realloc(void *memory, size_t size)
+{
+	if (is_due())
+		return NULL;
+	return memory ? __libc_realloc(memory, size) : count(__libc_malloc(size));
+}
+
+TFC_API void free(void *memory)
+{
+	live -= is_counting && memory;
+	__libc_free(memory);
+}
+
+static const char text[] =
+	"{\"name\":\"n\",\"argv\":[\"a\",\"b\"],\"env\":{\"A\":\"1\"},\"secret_env\":{\"S\":null},"
+	"\"cwd\":\"c\",\"deadline_s\":0.1,\"topology\":\"full\","
+	"\"roles\":{\"chief\":{\"restart\":{\"max\":2}},\"worker\":{\"count\":2,\"env\":{\"B\":"
+	"\"2\"},"
+	"\"wrap\":[\"nice\"]},\"tensorboard\":{\"log_dir\":\"l\"}}}";
+
+static int parse(tfc_job **ret_job)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	return tfc_job_parse(text, sizeof(text) - 1, "job.json", &error, ret_job);
+}
+
+/* Makes allocation n fail, for every n, until the call gets by without it. */
+static void sweep(int (*call)(void))
+{
+	int result = TFC_ENOMEM;
+	long n;
+	for (n = 0; result != TFC_OK; n++) {
+		live = 0;
+		until_failure = n;
+		is_counting = true;
+		result = call();
+		is_counting = false;
+		if (live)
+			fail_msg("allocation %ld failed, and %ld were leaked", n, live);
+		/* The JSON library takes a string that it has no memory for as a wrong one. */
+		if (result != TFC_OK && result != TFC_ENOMEM && result != TFC_EPARSE)
+			fail_msg("allocation %ld failed, and %s was said", n, tfc_err_name(result));
+		assert_in_range(n, 0, 100000);
+	}
+	assert_in_range(n, 10, 100000);
+}
+
+static int parse_and_free(void)
+{
+	tfc_job *job = NULL;
+	int result = parse(&job);
+	tfc_job_free(job);
+	return result;
+}
+
+static void parsing(void **state)
+{
+	sweep(parse_and_free);
+}
+
+static tfc_job *shared;
+
+static int write_and_free(void)
+{
+	char *json = NULL;
+	int result = tfc_job_json(shared, TFC_JOB_JSON_SECRETS, &json);
+	tfc_free(json);
+	return result;
+}
+
+static void writing(void **state)
+{
+	assert_int_equal(parse(&shared), TFC_OK);
+	sweep(write_and_free);
+	tfc_job_free(shared);
+}
+
+static const char *set_path, *set_text;
+
+/* The set job replaces what the shared one holds, so it is made anew each time. */
+static int parse_and_set(void)
+{
+	tfc_job *job = NULL;
+	int result = parse(&job);
+	if (result == TFC_OK)
+		result = tfc_job_set(job, set_path, set_text, NULL);
+	tfc_job_free(job);
+	return result;
+}
+
+static void setting(void **state)
+{
+	static const char *const cases[][2] = {
+		{"name", "other"},          {"argv[]", "c"},
+		{"env.NEW", "1"},           {"secret_env[]", "T"},
+		{"roles.ps", "{}"},         {"roles.worker.count", "3"},
+		{"argv", "[\"x\", \"y\"]"}, {"restart.backoff_s", "[1,2]"},
+		{"topology", "full"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		set_path = cases[i][0];
+		set_text = cases[i][1];
+		sweep(parse_and_set);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parsing),
+		cmocka_unit_test(writing),
+		cmocka_unit_test(setting),
+	};
+	tfc_job *warm = NULL; /* what libraries allocate once and keep is no leak */
+	if (parse(&warm) < 0)
+		return 1;
+	tfc_job_free(warm);
+	return cmocka_run_group_tests_name("job_nomem", tests, NULL, NULL);
+}
+
+#endif
