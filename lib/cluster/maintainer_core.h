@@ -11,7 +11,7 @@
  * The life of a generation:
  *   hold every port (gang) -> launch all -> all ready -> running -> a death -> verdict.
  * A verdict is reached when the first death of the generation is known to be a cause: see
- * DESIGN "Cause, not consequence" and tfc__core_verdict in the source.
+ * "Cause, not consequence" in core_verdict.c.
  */
 #ifndef TFC_CLUSTER_MAINTAINER_CORE_H
 #define TFC_CLUSTER_MAINTAINER_CORE_H
@@ -37,7 +37,7 @@ struct tfc__core_role {
 	uint64_t grace_ns;
 	uint64_t finish_ns;
 	bool has_port;
-	bool is_in_cluster;      /* member of the group: chief, worker, ps, evaluator */
+	bool is_in_cluster;      /* in the cluster spec: chief, worker, ps, evaluator */
 	bool is_failure_ignored; /* on_failure: ignore */
 	bool is_ready_on_listen;
 	uint16_t port; /* fixed port of task 0, or 0 */
@@ -81,11 +81,13 @@ enum tfc__proc_state {
 enum tfc__core_event_kind {
 	TFC__CORE_START = 1,   /* the job was accepted */
 	TFC__CORE_HELD,        /* task's port is held (also sent for tasks that need none) */
-	TFC__CORE_HOLD_FAILED, /* text: why; count: how many ports the gang still misses */
+	TFC__CORE_HOLD_FAILED, /* text: why; count: how many ports the gang still misses; the first
+				  one ends the job, so count all that fail before telling it */
 	TFC__CORE_STARTED,     /* the attempt's program runs */
 	TFC__CORE_READY,       /* the attempt's own listener was seen */
 	TFC__CORE_EXITED,      /* the attempt ended; death */
-	TFC__CORE_REFUSED, /* the attempt could not be made (bundle, hook, spec): text; permanent */
+	TFC__CORE_REFUSED, /* the attempt could not be made (bundle, hook, spec): text; permanent;
+			      attempt; comes in place of EXITED */
 	TFC__CORE_ANSWER,  /* the agent's fresh answer to a QUERY: states[task], after every EXITED
 			      of attempts that were dead when it was asked */
 	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
@@ -95,7 +97,7 @@ enum tfc__core_event_kind {
 struct tfc__core_event {
 	enum tfc__core_event_kind kind;
 	uint32_t task;
-	uint32_t attempt; /* STARTED, READY, EXITED: an older attempt's event is ignored */
+	uint32_t attempt; /* STARTED, READY, EXITED, REFUSED: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
 	uint32_t query;   /* ANSWER: the QUERY's number */
 	uint32_t count;
@@ -114,7 +116,8 @@ enum tfc__core_action_kind {
 	TFC__DO_LAUNCH,    /* start `attempt` of the task in `generation` */
 	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
 	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
-	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move */
+	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move (HOLD
+			      follows: another port); takes an unanswered HOLD back, too */
 	TFC__DO_QUERY,     /* ask every agent for a fresh answer; `number` comes back in ANSWER */
 	TFC__DO_TELL_TASK, /* tell subscribers: task, attempt, state, reason, death, text */
 	TFC__DO_TELL_JOB,  /* tell subscribers: job state, generation, text */
@@ -142,7 +145,9 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy);
 void tfc__core_free(struct tfc__core *core);
 
 /*
- * Takes one event. `now` is in nanoseconds and never falls. The actions it causes are then read
+ * Takes one event. What it does not wait for - a task's second EXITED, HELD after RELEASE, anything
+ * after END - is ignored. Every attempt that was launched must end in EXITED or REFUSED, also after
+ * DO_STOP. `now` is in nanoseconds and never falls. The actions it causes are then read
  * with tfc__core_next until it returns NULL; they stay valid until the next step.
  */
 void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event, uint64_t now);

@@ -1,0 +1,334 @@
+#include "cluster/core_state.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ull
+#define NAMED_MAX 4 /* tasks that a sentence names one by one */
+
+static void clear_clocks(struct tfc__core *core)
+{
+	core->group = GROUP_UP;
+	core->group_at = 0;
+	core->start_deadline_at = 0;
+	core->deadline_at = 0;
+	core->interrupt_at = 0;
+}
+
+static void set_outcome(struct tfc__core *core, uint32_t state, const struct task *t,
+			uint32_t reason, const char *text)
+{
+	struct outcome *o = &core->outcome;
+	bool has_status = reason == TFC_END_EXIT || reason == TFC_END_SIGNAL;
+	o->state = state;
+	o->task = t ? tfc__task_id(core, t) : NO_TASK;
+	o->reason = reason;
+	o->status = t && has_status ? t->death.status : 0;
+	snprintf(o->text, sizeof(o->text), "%s", text);
+}
+
+/* ---- stopping */
+
+enum grace { GRACE_ROLE, GRACE_ABORT, GRACE_NONE };
+
+static void stop_for_good(struct tfc__core *core, struct task *t, enum grace grace)
+{
+	uint64_t ns = grace == GRACE_ROLE    ? tfc__task_role(core, t)->grace_ns
+		      : grace == GRACE_ABORT ? core->policy.abort_grace_ns
+					     : 0;
+	tfc__task_stop(core, t, ns, FATE_OVER);
+}
+
+/* A dead one, or one that never started, is over; its port is released with all the others. */
+static void retire(struct tfc__core *core, struct task *t)
+{
+	tfc__task_timer(core, t, 0);
+	if (t->phase == PHASE_HOLDING)
+		tfc__task_release(core, t); /* takes the HOLD back */
+	tfc__task_phase(core, t, PHASE_OVER);
+}
+
+static void stop_all(struct tfc__core *core, enum grace grace)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (tfc__task_is_alive(t))
+			stop_for_good(core, t, grace);
+		else
+			retire(core, t);
+	}
+}
+
+void tfc__end_if_reaped(struct tfc__core *core)
+{
+	if (core->alive || (core->phase != CORE_FINISHING && core->phase != CORE_ENDING))
+		return;
+	core->phase = CORE_ENDED;
+	core->interrupt_at = 0;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		tfc__task_release(core, &core->tasks[i]);
+	core->job_state = core->outcome.state;
+	struct tfc__core_action *action = tfc__act(core, TFC__DO_END, NULL);
+	action->task = core->outcome.task;
+	if (action->task != NO_TASK)
+		action->attempt = core->tasks[action->task].attempt;
+	action->state = core->outcome.state;
+	action->reason = core->outcome.reason;
+	action->status = core->outcome.status;
+	snprintf(action->text, sizeof(action->text), "%s", core->outcome.text);
+}
+
+/* ---- failure */
+
+static void fail_job(struct tfc__core *core, const struct task *t, uint32_t reason,
+		     const char *text, enum grace grace)
+{
+	tfc__judge_drop(core, true);
+	core->phase = CORE_ENDING;
+	clear_clocks(core);
+	set_outcome(core, TFC_JOB_FAILED, t, reason, text);
+	tfc__tell_job(core, TFC_JOB_STOPPING, text);
+	stop_all(core, grace);
+	tfc__end_if_reaped(core);
+}
+
+static void succeed(struct tfc__core *core, const struct task *t, const char *text);
+
+/* One that the success waits for will not be waited for any longer. */
+static bool was_last_decider(struct tfc__core *core, const struct task *t)
+{
+	return t->is_decider && --core->undone == 0;
+}
+
+void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
+{
+	bool is_vital = tfc__task_is_vital(core, t);
+	uint32_t reason = tfc__death_reason(&t->death);
+	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
+	tfc__tell_end(core, t, state, reason, text);
+	tfc__task_phase(core, t, PHASE_DEAD);
+	if (is_vital)
+		fail_job(core, t, reason, text, GRACE_ABORT);
+	else if (was_last_decider(core, t))
+		succeed(core, t, text);
+	else
+		tfc__task_phase(core, t, PHASE_OVER);
+}
+
+void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text)
+{
+	fail_job(core, t, TFC_END_REFUSED, text, GRACE_ABORT);
+}
+
+void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why)
+{
+	char text[256] = "";
+	if (t->is_in_gang && count)
+		snprintf(text, sizeof(text), "%u port%s missing", count,
+			 count == 1 ? " is" : "s are");
+	else {
+		tfc__text_name(core, t, text, sizeof(text));
+		tfc__text_add(text, sizeof(text), " got no port");
+	}
+	if (why && why[0])
+		tfc__text_add(text, sizeof(text), ": %s", why);
+	tfc__task_phase(core, t, PHASE_DEAD);
+	if (t->is_in_gang || tfc__task_is_vital(core, t)) {
+		tfc__end_refused(core, t->is_in_gang ? NULL : t, text);
+		return;
+	}
+	tfc__tell_job(core, core->job_state, text);
+	if (was_last_decider(core, t))
+		succeed(core, t, text);
+	else
+		tfc__task_phase(core, t, PHASE_OVER);
+}
+
+/* ---- deadlines */
+
+static const char *lacks(const struct task *t)
+{
+	switch (t->phase) {
+	case PHASE_HOLDING:
+		return "no port";
+	case PHASE_RUNNING:
+		return "not listening";
+	default:
+		return "not started";
+	}
+}
+
+void tfc__end_start_deadline(struct tfc__core *core)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
+		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
+	const struct task *first = NULL;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (t->phase == PHASE_READY || t->phase == PHASE_OVER)
+			continue;
+		if (!first)
+			first = t;
+		if (count++ >= NAMED_MAX)
+			continue;
+		tfc__text_add(text, sizeof(text), "%s %s/%u (%s)", count > 1 ? "," : "",
+			      tfc__task_role(core, t)->name, t->index, lacks(t));
+	}
+	if (count > NAMED_MAX)
+		tfc__text_add(text, sizeof(text), " and %u more", count - NAMED_MAX);
+	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
+}
+
+/* Nothing is broken: whoever saves its work gets the whole grace. */
+void tfc__end_deadline(struct tfc__core *core)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "the deadline of %g s has passed",
+		 (double)core->policy.deadline_ns / (double)SECOND_NS);
+	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ROLE);
+}
+
+/* ---- success */
+
+/* Mirrored peers are about to end by themselves, an evaluator may have its last checkpoint to
+ * look at; everything else would run for ever. */
+static bool may_finish(const struct tfc__core *core, const struct task *t)
+{
+	const struct tfc__core_role *role = tfc__task_role(core, t);
+	if (t->fate != FATE_NONE || role->finish_ns == 0)
+		return false;
+	if (strcmp(role->name, "evaluator") == 0)
+		return true;
+	return t->is_member && core->policy.strategy != TFC_STRATEGY_PARAMETER_SERVER;
+}
+
+static void finish(struct tfc__core *core, struct task *t)
+{
+	if (!tfc__task_is_alive(t)) {
+		retire(core, t);
+	} else if (may_finish(core, t)) {
+		t->fate = FATE_FINISH;
+		tfc__task_timer(core, t, core->now + tfc__task_role(core, t)->finish_ns);
+	} else {
+		stop_for_good(core, t, GRACE_ROLE);
+	}
+}
+
+static void succeed(struct tfc__core *core, const struct task *t, const char *text)
+{
+	core->phase = CORE_FINISHING;
+	clear_clocks(core);
+	tfc__judge_drop(core, false);
+	set_outcome(core, TFC_JOB_SUCCEEDED, t, TFC_END_EXIT, text);
+	core->outcome.status = 0;
+	tfc__tell_job(core, TFC_JOB_STOPPING, text);
+	for (uint32_t i = 0; i < core->task_count; i++)
+		finish(core, &core->tasks[i]);
+	tfc__end_if_reaped(core);
+}
+
+void tfc__end_done(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	tfc__death_text(core, t, text, sizeof(text));
+	tfc__tell_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
+	tfc__task_phase(core, t, PHASE_DEAD);
+	if (was_last_decider(core, t))
+		succeed(core, t, text);
+	else
+		tfc__task_phase(core, t, PHASE_OVER);
+}
+
+void tfc__end_finish_timer(struct tfc__core *core, struct task *t)
+{
+	stop_for_good(core, t, GRACE_ROLE);
+}
+
+/* ---- a user's stop */
+
+static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
+{
+	core->interrupt_at = core->now + interrupt_ns;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (!tfc__task_is_alive(t)) {
+			retire(core, t);
+		} else if (t->phase == PHASE_LAUNCHED || t->is_stop_sent) {
+			stop_for_good(core, t, GRACE_ROLE); /* nobody is there to be asked */
+		} else {
+			t->fate = FATE_INTERRUPTED;
+			tfc__act(core, TFC__DO_SIGNAL, t)->number = SIGINT;
+		}
+	}
+}
+
+static void begin_stop(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
+{
+	tfc__judge_drop(core, false);
+	core->phase = CORE_ENDING;
+	clear_clocks(core);
+	set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
+	tfc__tell_job(core, TFC_JOB_STOPPING, "");
+	if (interrupt_ns && !is_kill)
+		interrupt_all(core, interrupt_ns);
+	else
+		stop_all(core, is_kill ? GRACE_NONE : GRACE_ROLE);
+	tfc__end_if_reaped(core);
+}
+
+void tfc__end_interrupted(struct tfc__core *core)
+{
+	core->interrupt_at = 0;
+	stop_all(core, GRACE_ROLE);
+}
+
+void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
+{
+	switch (core->phase) {
+	case CORE_PENDING:
+	case CORE_UP:
+		begin_stop(core, interrupt_ns, is_kill);
+		break;
+	case CORE_FINISHING: /* it has succeeded already, and only need not wait any longer */
+		stop_all(core, is_kill ? GRACE_NONE : GRACE_ROLE);
+		break;
+	case CORE_ENDING:
+		if (is_kill) {
+			core->interrupt_at = 0;
+			stop_all(core, GRACE_NONE);
+		} else if (core->interrupt_at && interrupt_ns == 0) {
+			tfc__end_interrupted(core);
+		}
+		break;
+	case CORE_ENDED:
+		break;
+	}
+}
+
+/* ---- the last deaths */
+
+static bool is_consequence(const struct tfc__core *core, const struct task *t)
+{
+	const struct outcome *o = &core->outcome;
+	return o->state == TFC_JOB_FAILED && o->task != NO_TASK && o->reason != TFC_END_DEADLINE &&
+	       t->is_member && core->tasks[o->task].is_member;
+}
+
+void tfc__end_reaped(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	tfc__death_text(core, t, text, sizeof(text));
+	uint32_t state = TFC_TASK_STOPPED;
+	uint32_t reason = is_consequence(core, t) ? TFC_END_CONSEQUENCE : TFC_END_STOPPED;
+	if (t->fate == FATE_FINISH) {
+		/* It may end as it likes now. */
+		state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_EXITED;
+		reason = tfc__death_reason(&t->death);
+	}
+	tfc__tell_end(core, t, state, reason, text);
+	tfc__task_phase(core, t, PHASE_OVER);
+	tfc__end_if_reaped(core);
+}

@@ -1,0 +1,306 @@
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ull
+
+/* Which budget pays, and how much of it there is. */
+struct account {
+	struct budget *budget;
+	uint32_t max;
+	uint64_t window;
+	bool is_loss;
+};
+
+static struct account account_of(struct tfc__core *core, struct task *t, bool is_group,
+				 bool is_loss)
+{
+	const struct tfc__core_role *role = tfc__task_role(core, t);
+	struct account a = {.is_loss = is_loss};
+	a.max = is_loss ? core->policy.loss_max : role->restart_max;
+	a.window = is_loss ? core->policy.loss_window_ns : role->window_ns;
+	if (is_group)
+		a.budget = is_loss ? &core->group_losses : &core->group_restarts;
+	else
+		a.budget = is_loss ? &t->losses : &t->restarts;
+	return a;
+}
+
+static bool is_allowed(const struct tfc__core_role *role, const struct tfc__death *death,
+		       enum death_class class)
+{
+	if (role->restart_on == TFC__RESTART_NEVER)
+		return false;
+	if (class == CLASS_RETRYABLE)
+		return true;
+	/* What is not there will not be there next time either. */
+	return role->restart_on == TFC__RESTART_FAILURE && death->reason != TFC_EXIT_NOT_STARTED;
+}
+
+static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
+			     const struct account *a, char *text, size_t size)
+{
+	tfc__text_add(text, size, "; restarting %s", what);
+	if (wait)
+		tfc__text_add(text, size, " in %.1f s", (double)wait / (double)SECOND_NS);
+	tfc__text_add(text, size, " (%u of %u %s in %.0f s)", spent + 1, a->max,
+		      a->is_loss ? "losses" : "restarts", (double)a->window / (double)SECOND_NS);
+}
+
+static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
+{
+	if (tfc__task_is_alive(t))
+		return; /* it is silent: its end is told when it is reaped */
+	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
+	tfc__tell_end(core, t, state, tfc__death_reason(&t->death), text);
+	tfc__task_phase(core, t, PHASE_DEAD);
+}
+
+static void arm_start_deadline(struct tfc__core *core, uint64_t from)
+{
+	if (core->policy.start_deadline_ns)
+		core->start_deadline_at = from + core->policy.start_deadline_ns;
+}
+
+static void abort_member(struct tfc__core *core, struct task *t);
+
+/* ---- one task */
+
+void tfc__restart_alone(struct tfc__core *core, struct task *t)
+{
+	tfc__task_phase(core, t, PHASE_BACKOFF);
+	if (t->restart_at > core->now)
+		tfc__task_timer(core, t, t->restart_at);
+	else
+		tfc__restart_timer(core, t);
+}
+
+void tfc__restart_timer(struct tfc__core *core, struct task *t)
+{
+	tfc__task_timer(core, t, 0);
+	if (!t->is_port_stale) {
+		tfc__task_launch(core, t);
+		return;
+	}
+	tfc__task_release(core, t);
+	tfc__task_hold(core, t);
+}
+
+/* Living: it is stopped first. Dead: it waits for its time. */
+static void restart_one(struct tfc__core *core, struct task *t, uint64_t at)
+{
+	if (t->restart_at < at)
+		t->restart_at = at;
+	if (tfc__task_is_alive(t))
+		tfc__task_stop(core, t, core->policy.abort_grace_ns, FATE_RESTART);
+	else if (t->phase == PHASE_BACKOFF)
+		tfc__task_timer(core, t, t->restart_at);
+	else if (t->phase == PHASE_DEAD)
+		tfc__restart_alone(core, t);
+}
+
+static void restart_coordinators(struct tfc__core *core, uint64_t at)
+{
+	tfc__judge_drop(core, true);
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		/* A ps that is dead here was thought a consequence until now. */
+		bool is_dead_ps = tfc__task_is_ps(core, t) && t->phase == PHASE_DEAD;
+		if (tfc__task_is_coordinator(core, t) || is_dead_ps)
+			restart_one(core, t, at);
+	}
+}
+
+static bool was_done_before_stop(const struct task *t)
+{
+	return tfc__death_class(&t->death) == CLASS_DONE && t->death.time_ns &&
+	       t->death.time_ns < t->stop_at;
+}
+
+static void tell_stopped(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	tfc__death_text(core, t, text, sizeof(text));
+	if (t->is_silent) /* not a consequence but the cause itself */
+		tfc__tell_end(core, t, TFC_TASK_FAILED, tfc__death_reason(&t->death), text);
+	else
+		tfc__tell_end(core, t, TFC_TASK_STOPPED, TFC_END_CONSEQUENCE, text);
+}
+
+void tfc__restart_reaped(struct tfc__core *core, struct task *t)
+{
+	bool is_of_group = t->fate == FATE_GROUP;
+	if (was_done_before_stop(t)) {
+		tfc__end_done(core, t);
+		/* The others start again, and a gang needs all of its members. */
+		if (core->phase == CORE_UP && is_of_group)
+			abort_member(core, t);
+	} else if (!is_of_group && t->death.is_stranger && t->is_member) {
+		tfc__judge_death(core, t);
+	} else {
+		tell_stopped(core, t);
+		if (!is_of_group)
+			tfc__restart_alone(core, t);
+	}
+	tfc__gang_gather(core);
+}
+
+static void tell_restarting(struct tfc__core *core, uint64_t at, const char *text)
+{
+	/* Before all were ready the first time it is still a start. */
+	if (core->job_state == TFC_JOB_STARTING)
+		return;
+	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
+	arm_start_deadline(core, at);
+}
+
+/* ---- the group */
+
+static void abort_member(struct tfc__core *core, struct task *t)
+{
+	if (tfc__task_is_alive(t)) {
+		tfc__task_stop(core, t, core->policy.abort_grace_ns, FATE_GROUP);
+		return;
+	}
+	/* A mirrored gang needs all its members again; others that are done stay so. */
+	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
+		return;
+	if (t->phase == PHASE_OVER && t->is_decider)
+		core->undone++;
+	tfc__task_timer(core, t, 0);
+	tfc__task_phase(core, t, PHASE_DEAD);
+}
+
+static void restart_group(struct tfc__core *core, uint64_t at, const char *text)
+{
+	core->group = GROUP_ABORTING;
+	core->group_at = at;
+	core->start_deadline_at = 0;
+	tfc__judge_drop(core, true);
+	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].is_member)
+			abort_member(core, &core->tasks[i]);
+	tfc__gang_gather(core);
+}
+
+static void launch_gang(struct tfc__core *core)
+{
+	core->group = GROUP_UP;
+	if (core->job_state == TFC_JOB_PENDING)
+		tfc__tell_job(core, TFC_JOB_STARTING, "");
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].phase == PHASE_HELD)
+			tfc__task_launch(core, &core->tasks[i]);
+}
+
+static void hold_for_gang(struct tfc__core *core, struct task *t)
+{
+	t->is_in_gang = true;
+	core->gang_unheld++;
+	tfc__task_hold(core, t);
+}
+
+void tfc__gang_hold_all(struct tfc__core *core)
+{
+	core->generation = 1;
+	core->group = GROUP_HOLDING;
+	arm_start_deadline(core, core->now);
+	for (uint32_t i = 0; i < core->task_count; i++)
+		hold_for_gang(core, &core->tasks[i]);
+}
+
+void tfc__gang_held(struct tfc__core *core, struct task *t)
+{
+	t->is_held = true;
+	tfc__tell_task(core, t, TFC_TASK_HOLDING);
+	if (!t->is_in_gang) {
+		tfc__task_launch(core, t);
+		return;
+	}
+	t->is_in_gang = false;
+	tfc__task_phase(core, t, PHASE_HELD);
+	if (--core->gang_unheld == 0)
+		launch_gang(core);
+}
+
+/* All members are reaped and the backoff is over: the next generation. */
+static void form_gang(struct tfc__core *core)
+{
+	core->group = GROUP_HOLDING;
+	core->group_at = 0;
+	core->generation++;
+	arm_start_deadline(core, core->now);
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (!t->is_member || t->phase != PHASE_DEAD)
+			continue;
+		if (t->is_port_stale) {
+			tfc__task_release(core, t);
+			hold_for_gang(core, t);
+		} else {
+			tfc__task_phase(core, t, PHASE_HELD);
+		}
+	}
+	if (core->gang_unheld == 0)
+		launch_gang(core);
+}
+
+void tfc__gang_gather(struct tfc__core *core)
+{
+	if (core->group == GROUP_ABORTING && core->members_alive == 0 &&
+	    core->group_at <= core->now)
+		form_gang(core);
+}
+
+/* ---- which of them */
+
+enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
+			      bool is_loss, char *text, size_t size)
+{
+	const struct tfc__core_role *role = tfc__task_role(core, t);
+	if (!is_allowed(role, &t->death, class))
+		return RESTART_REFUSED;
+	/* A task of the cluster spec that moves makes every member's spec wrong. */
+	bool is_moving = t->death.is_stranger;
+	bool is_group = role->scope == TFC__SCOPE_GROUP || (is_moving && t->is_member);
+	struct account a = account_of(core, t, is_group, is_loss);
+	uint32_t spent = tfc__budget_spent(a.budget, a.max, a.window, core->now);
+	if (spent >= a.max) {
+		tfc__text_add(text, size, "; %s are used up (%u in %.0f s)",
+			      a.is_loss ? "the losses it may have" : "its restarts", a.max,
+			      (double)a.window / (double)SECOND_NS);
+		return RESTART_REFUSED;
+	}
+	tfc__budget_charge(a.budget, a.max, a.window, core->now);
+	uint64_t wait = tfc__budget_backoff(core, role, spent);
+	bool is_with_coordinator = !is_group && role->scope == TFC__SCOPE_COORDINATOR;
+	bool is_ps = tfc__task_is_ps(core, t);
+	const char *what = is_group                       ? "the group"
+			   : is_with_coordinator && is_ps ? "it with its coordinator"
+							  : "it";
+	add_what_follows(what, wait, spent, &a, text, size);
+	tell_cause(core, t, text);
+	uint64_t at = core->now + wait;
+	if (is_group) {
+		restart_group(core, at, text);
+		return RESTARTED;
+	}
+	if (is_with_coordinator)
+		tell_restarting(core, at, text);
+	restart_one(core, t, at);
+	if (is_with_coordinator && is_ps)
+		restart_coordinators(core, at);
+	return RESTARTED;
+}
+
+uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now)
+{
+	const struct task *t = &core->tasks[task];
+	const struct tfc__core_role *role = tfc__task_role(core, t);
+	const struct budget *budget = role->scope == TFC__SCOPE_GROUP ? &core->group_restarts
+								      : &t->restarts;
+	uint32_t spent = tfc__budget_spent(budget, role->restart_max, role->window_ns, now);
+	return spent < role->restart_max ? role->restart_max - spent : 0;
+}

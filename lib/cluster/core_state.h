@@ -1,0 +1,251 @@
+/*
+ * The inside of the maintainer's core: its state, and what its files offer each other.
+ *
+ * core_task     one task: phases, actions about it, timers
+ * core_death    what a death means, in a class and in words
+ * core_budget   how many restarts are left, and how long to wait
+ * core_verdict  which death is the cause
+ * core_restart  task, coordinator and group restarts; the gang
+ * core_end      success, failure, a user's stop, the last action
+ *
+ * Costs: an event about one task is O(1), O(log n) where it sets a timer; only what concerns the
+ * whole group or job (gang launch, group restart, verdict, end) walks over the tasks.
+ */
+#ifndef TFC_CLUSTER_CORE_STATE_H
+#define TFC_CLUSTER_CORE_STATE_H
+
+#include "cluster/maintainer_core.h"
+
+#include <stdarg.h>
+
+#define NO_TASK UINT32_MAX
+
+/* Where a task is. ALIVE phases have a process, or soon will; each ends in an EXITED event. */
+enum phase {
+	PHASE_IDLE = 0, /* nothing was asked for yet */
+	PHASE_HOLDING,  /* HOLD was asked for */
+	PHASE_HELD,     /* its port is held; waits for the gang */
+	PHASE_LAUNCHED, /* ALIVE: LAUNCH was asked for */
+	PHASE_RUNNING,  /* ALIVE: its program runs, and does not listen yet */
+	PHASE_READY,    /* ALIVE */
+	PHASE_JUDGED,   /* dead, its end is not told yet: the verdict is awaited */
+	PHASE_DEAD,     /* dead: waits for the group's next generation */
+	PHASE_BACKOFF,  /* dead: waits for its own next attempt */
+	PHASE_OVER,     /* dead, or never started, and stays so */
+};
+
+/* What was decided about a living attempt before its end. */
+enum fate {
+	FATE_NONE = 0,    /* it runs; its death will be judged */
+	FATE_RESTART,     /* it was stopped, and is started again alone */
+	FATE_GROUP,       /* it was stopped, and is started again with its group */
+	FATE_FINISH,      /* the job has succeeded: it may end by itself until its timer */
+	FATE_INTERRUPTED, /* SIGINT was sent by a user's stop */
+	FATE_OVER,        /* it was stopped for good */
+};
+
+enum core_phase {
+	CORE_PENDING = 0,
+	CORE_UP,        /* from START until an outcome is known */
+	CORE_FINISHING, /* the job has succeeded; the rest may finish or is being stopped */
+	CORE_ENDING,    /* the job has failed or is stopped by a user; all are being stopped */
+	CORE_ENDED,
+};
+
+enum group_phase {
+	GROUP_UP = 0,
+	GROUP_ABORTING, /* waits until all members are reaped and the backoff is over */
+	GROUP_HOLDING,  /* the gang holds its ports; nothing of it is launched yet */
+};
+
+enum death_class { CLASS_DONE, CLASS_RETRYABLE, CLASS_PERMANENT };
+
+/* Restarts in a sliding window. One entry stands for one restart, or, where more are allowed than
+ * there are entries, for all restarts of one slice of the window. */
+struct budget_entry {
+	uint64_t from;
+	uint32_t count;
+};
+
+struct budget {
+	struct budget_entry *entries; /* ring */
+	uint32_t capacity;
+	uint32_t used;
+	uint32_t head; /* where the next one goes */
+};
+
+struct task {
+	uint32_t role;
+	uint32_t index;
+	uint32_t attempt;
+	enum phase phase;
+	enum fate fate;
+	uint32_t state; /* enum tfc_task_state, as last told */
+	bool is_member; /* restarts with the group */
+	bool is_decider;
+	bool is_held;
+	bool is_in_gang;     /* its HOLD is awaited by the gang */
+	bool is_port_stale;  /* a stranger has it: another one before the next attempt */
+	bool is_stop_sent;   /* to this attempt */
+	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, or gone */
+	uint64_t stop_at;    /* when */
+	uint64_t stop_grace; /* the least grace sent */
+	uint64_t restart_at; /* FATE_RESTART, BACKOFF */
+	uint64_t timer;      /* 0: none */
+	uint32_t timer_slot; /* in the heap */
+	struct task *judged; /* next of those that wait for the verdict */
+	struct tfc__death death;
+	char why[160]; /* what the agent said about the death */
+	struct budget restarts;
+	struct budget losses;
+};
+
+/* How the job ends. */
+struct outcome {
+	uint32_t state;  /* enum tfc_job_state */
+	uint32_t task;   /* or NO_TASK */
+	uint32_t reason; /* enum tfc_end_reason */
+	int32_t status;
+	char text[256];
+};
+
+struct tfc__core {
+	struct tfc__core_policy policy;
+	struct tfc__core_role *roles;
+	struct task *tasks;
+	uint32_t task_count;
+	uint32_t member_count;
+	uint32_t ps_count;
+	struct budget_entry *entries; /* of all budgets */
+	struct budget group_restarts;
+	struct budget group_losses;
+
+	uint64_t now;
+	enum core_phase phase;
+	enum group_phase group;
+	uint32_t job_state;
+	uint32_t generation;
+	struct outcome outcome;
+
+	uint32_t alive;         /* tasks in an ALIVE phase */
+	uint32_t members_alive; /* ... of the group */
+	uint32_t unready;       /* tasks neither ready nor over */
+	uint32_t undone;        /* deciders that have not ended well */
+	uint32_t gang_unheld;   /* HOLDs that the gang waits for */
+
+	uint32_t query;       /* number of the last one */
+	bool is_query_open;   /* its answer is awaited */
+	struct task *suspect; /* whose death it was asked for */
+	struct task *judged;  /* the dead that wait for the verdict */
+
+	uint64_t start_deadline_at; /* 0: none; so are the others */
+	uint64_t deadline_at;
+	uint64_t interrupt_at;
+	uint64_t group_at;
+	struct task **heap; /* of task timers */
+	uint32_t heap_len;
+
+	uint64_t random;
+	struct tfc__core_action *actions;
+	uint32_t action_capacity;
+	uint32_t action_count;
+	uint32_t action_read;
+};
+
+static inline bool tfc__task_is_alive(const struct task *t)
+{
+	return t->phase == PHASE_LAUNCHED || t->phase == PHASE_RUNNING || t->phase == PHASE_READY;
+}
+
+static inline uint32_t tfc__task_id(const struct tfc__core *core, const struct task *t)
+{
+	return (uint32_t)(t - core->tasks);
+}
+
+static inline const struct tfc__core_role *tfc__task_role(const struct tfc__core *core,
+							  const struct task *t)
+{
+	return &core->roles[t->role];
+}
+
+bool tfc__task_is_ps(const struct tfc__core *core, const struct task *t);
+/* Scope coordinator, and not a ps: it restarts whenever a ps does. */
+bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t);
+/* Whether its failure is the job's failure. */
+bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t);
+
+/* ---- core_task.c */
+struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_kind kind,
+				  const struct task *t);
+void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text);
+void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state);
+/* The terminal one: `state` and `reason` with the attempt's death. */
+void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
+		   const char *text);
+void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
+void tfc__task_hold(struct tfc__core *core, struct task *t);
+void tfc__task_release(struct tfc__core *core, struct task *t);
+void tfc__task_launch(struct tfc__core *core, struct task *t);
+/* Stops it, unless it was told to stop with no more grace than this. */
+void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum fate fate);
+void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
+
+/* ---- core_death.c */
+enum death_class tfc__death_class(const struct tfc__death *death);
+/* Whether a peer's death could have caused this one. */
+bool tfc__death_is_explainable(const struct tfc__death *death);
+uint32_t tfc__death_reason(const struct tfc__death *death);
+/* "worker/1 died of SIGKILL" */
+void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size);
+void tfc__text_name(const struct tfc__core *core, const struct task *t, char *text, size_t size);
+void tfc__text_add(char *text, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ---- core_budget.c */
+uint32_t tfc__budget_capacity(uint32_t max);
+uint32_t tfc__budget_spent(const struct budget *b, uint32_t max, uint64_t window, uint64_t now);
+void tfc__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_t now);
+/* The wait before the next restart when `spent` were made within the window. */
+uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role *role,
+			     uint32_t spent);
+
+/* ---- core_verdict.c */
+/* A death that nobody asked for, while the job is up. */
+void tfc__judge_death(struct tfc__core *core, struct task *t);
+void tfc__judge_answer(struct tfc__core *core, const uint8_t *states);
+/* No verdict is needed any more: tells the ends of those that wait for it. */
+void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
+
+/* ---- core_restart.c */
+/* What may be done about a failure that `t` caused. */
+enum restart_end { RESTARTED, RESTART_REFUSED };
+/*
+ * Restarts what t's scope says if policy and budget allow; `text` is the sentence so far and gets
+ * what follows from it. The end of t's attempt is told, unless it is alive (then it is stopped).
+ */
+enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
+			      bool is_loss, char *text, size_t size);
+void tfc__restart_alone(struct tfc__core *core, struct task *t); /* BACKOFF until restart_at */
+void tfc__restart_timer(struct tfc__core *core, struct task *t);
+/* The death of one that was stopped in order to be restarted. */
+void tfc__restart_reaped(struct tfc__core *core, struct task *t);
+void tfc__gang_held(struct tfc__core *core, struct task *t);
+void tfc__gang_gather(struct tfc__core *core);
+void tfc__gang_hold_all(struct tfc__core *core);
+
+/* ---- core_end.c */
+void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code 0 */
+/* A task's failure that will not be restarted; its end is told here. */
+void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
+/* A task that could not get a port again: it has no attempt whose end could be told. */
+void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
+void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text);
+void tfc__end_start_deadline(struct tfc__core *core);
+void tfc__end_deadline(struct tfc__core *core);
+void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill);
+void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */
+void tfc__end_finish_timer(struct tfc__core *core, struct task *t);
+void tfc__end_reaped(struct tfc__core *core, struct task *t); /* a death while it ends */
+void tfc__end_if_reaped(struct tfc__core *core);
+
+#endif

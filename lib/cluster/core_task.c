@@ -1,0 +1,193 @@
+#include "cluster/core_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+bool tfc__task_is_ps(const struct tfc__core *core, const struct task *t)
+{
+	return strcmp(tfc__task_role(core, t)->name, "ps") == 0;
+}
+
+bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t)
+{
+	return tfc__task_role(core, t)->scope == TFC__SCOPE_COORDINATOR &&
+	       !tfc__task_is_ps(core, t);
+}
+
+bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
+{
+	const struct tfc__core_role *role = tfc__task_role(core, t);
+	if (role->is_failure_ignored)
+		return false;
+	return t->is_decider || t->is_member || strcmp(role->name, "evaluator") == 0 ||
+	       strcmp(role->name, "driver") == 0;
+}
+
+/* ---- actions */
+
+struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_kind kind,
+				  const struct task *t)
+{
+	/* At most 4 actions a task and a few for the job come from one event: tfc__core_new. */
+	assert(core->action_count < core->action_capacity);
+	struct tfc__core_action *action = &core->actions[core->action_count++];
+	/* All but the text, which is long. */
+	memset(action, 0, offsetof(struct tfc__core_action, text) + 1);
+	action->kind = kind;
+	action->task = t ? tfc__task_id(core, t) : NO_TASK;
+	action->attempt = t ? t->attempt : 0;
+	action->generation = core->generation;
+	return action;
+}
+
+void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
+{
+	core->job_state = state;
+	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_JOB, NULL);
+	action->state = state;
+	snprintf(action->text, sizeof(action->text), "%s", text);
+}
+
+void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state)
+{
+	t->state = state;
+	tfc__act(core, TFC__DO_TELL_TASK, t)->state = state;
+}
+
+void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
+		   const char *text)
+{
+	t->state = state;
+	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_TASK, t);
+	action->state = state;
+	action->reason = reason;
+	action->death = t->death;
+	action->status = t->death.status;
+	snprintf(action->text, sizeof(action->text), "%s", text);
+}
+
+/* ---- phases */
+
+static bool is_unready(const struct task *t)
+{
+	return t->phase != PHASE_READY && t->phase != PHASE_OVER;
+}
+
+static void announce_running(struct tfc__core *core)
+{
+	bool is_waiting = core->job_state == TFC_JOB_STARTING ||
+			  core->job_state == TFC_JOB_RESTARTING;
+	if (core->phase != CORE_UP || core->unready || !core->alive || !is_waiting)
+		return;
+	core->start_deadline_at = 0;
+	tfc__tell_job(core, TFC_JOB_RUNNING, "");
+}
+
+void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
+{
+	bool was_alive = tfc__task_is_alive(t);
+	bool was_unready = is_unready(t);
+	t->phase = phase;
+	int alive = (int)tfc__task_is_alive(t) - (int)was_alive;
+	core->alive += (uint32_t)alive;
+	if (t->is_member)
+		core->members_alive += (uint32_t)alive;
+	core->unready += (uint32_t)((int)is_unready(t) - (int)was_unready);
+	if (phase == PHASE_READY || phase == PHASE_OVER)
+		announce_running(core);
+}
+
+void tfc__task_hold(struct tfc__core *core, struct task *t)
+{
+	tfc__act(core, TFC__DO_HOLD, t);
+	tfc__task_phase(core, t, PHASE_HOLDING);
+}
+
+void tfc__task_release(struct tfc__core *core, struct task *t)
+{
+	assert(!tfc__task_is_alive(t));
+	if (!t->is_held && t->phase != PHASE_HOLDING)
+		return;
+	t->is_held = false;
+	t->is_port_stale = false;
+	tfc__act(core, TFC__DO_RELEASE, t);
+}
+
+void tfc__task_launch(struct tfc__core *core, struct task *t)
+{
+	tfc__task_timer(core, t, 0);
+	t->attempt++;
+	t->fate = FATE_NONE;
+	t->is_stop_sent = false;
+	t->is_silent = false;
+	t->why[0] = '\0';
+	tfc__act(core, TFC__DO_LAUNCH, t);
+	tfc__task_phase(core, t, PHASE_LAUNCHED);
+	tfc__tell_task(core, t, TFC_TASK_STARTING);
+}
+
+void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum fate fate)
+{
+	assert(tfc__task_is_alive(t));
+	t->fate = fate;
+	tfc__task_timer(core, t, 0);
+	if (t->phase == PHASE_READY)
+		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
+	if (t->is_stop_sent && t->stop_grace <= grace)
+		return;
+	if (!t->is_stop_sent)
+		t->stop_at = core->now;
+	t->is_stop_sent = true;
+	t->stop_grace = grace;
+	tfc__act(core, TFC__DO_STOP, t)->grace_ns = grace;
+}
+
+/* ---- timers: a binary heap of the tasks that have one */
+
+static void place(struct tfc__core *core, struct task *t, uint32_t slot)
+{
+	core->heap[slot] = t;
+	t->timer_slot = slot;
+}
+
+static bool is_sooner(const struct task *a, const struct task *b)
+{
+	return a->timer != b->timer ? a->timer < b->timer : a < b;
+}
+
+static void sift(struct tfc__core *core, struct task *t, uint32_t slot)
+{
+	while (slot > 0 && is_sooner(t, core->heap[(slot - 1) / 2])) {
+		place(core, core->heap[(slot - 1) / 2], slot);
+		slot = (slot - 1) / 2;
+	}
+	for (;;) {
+		uint32_t child = 2 * slot + 1;
+		if (child + 1 < core->heap_len &&
+		    is_sooner(core->heap[child + 1], core->heap[child]))
+			child++;
+		if (child >= core->heap_len || !is_sooner(core->heap[child], t))
+			break;
+		place(core, core->heap[child], slot);
+		slot = child;
+	}
+	place(core, t, slot);
+}
+
+void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at)
+{
+	if (t->timer == 0 && at == 0)
+		return;
+	if (at == 0) {
+		struct task *last = core->heap[--core->heap_len];
+		uint32_t slot = t->timer_slot;
+		t->timer = 0;
+		if (last != t)
+			sift(core, last, slot);
+		return;
+	}
+	bool is_new = t->timer == 0;
+	t->timer = at;
+	sift(core, t, is_new ? core->heap_len++ : t->timer_slot);
+}

@@ -1,0 +1,189 @@
+/*
+ * Cause, not consequence.
+ *
+ * When one member of a TensorFlow cluster dies, the others exit 1: a permanent-looking end that
+ * says nothing about the program. So:
+ *
+ * - A retryable death (signal, loss, preemption) has its cause outside: it decides at once.
+ * - A permanent death that a peer could have caused makes its task the suspect. Every agent is
+ *   asked (QUERY); the answer comes after every death that had happened when it was asked. Deaths
+ *   of the suspect's peers are collected meanwhile.
+ * - A collected retryable death that did not come after the suspect's takes the blame at once.
+ * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
+ * - Else the earliest of the collected deaths is the cause; all others are consequences.
+ */
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Two machines' clocks may differ by this much. */
+#define CLOCK_SKEW_NS 1000000000ull
+
+/* The tasks whose death or silence could explain the suspect's death. */
+static bool is_peer(const struct tfc__core *core, const struct task *suspect, const struct task *t)
+{
+	if (t == suspect)
+		return false;
+	if (tfc__task_role(core, suspect)->scope == TFC__SCOPE_GROUP)
+		return t->is_member;
+	return tfc__task_is_coordinator(core, suspect) && tfc__task_is_ps(core, t);
+}
+
+static bool has_peer(const struct tfc__core *core, const struct task *t)
+{
+	if (tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP)
+		return core->member_count > 1;
+	return tfc__task_is_coordinator(core, t) && core->ps_count > 0;
+}
+
+/* Whether its death waits for the open verdict. A second coordinator's does too. */
+static bool is_collected(const struct tfc__core *core, const struct task *t)
+{
+	const struct task *suspect = core->suspect;
+	return is_peer(core, suspect, t) ||
+	       (tfc__task_is_coordinator(core, suspect) && tfc__task_is_coordinator(core, t));
+}
+
+static bool could_explain(const struct task *t, const struct task *suspect)
+{
+	return tfc__death_class(&t->death) == CLASS_RETRYABLE &&
+	       t->death.time_ns <= suspect->death.time_ns + CLOCK_SKEW_NS;
+}
+
+static void collect(struct tfc__core *core, struct task *t)
+{
+	t->judged = core->judged;
+	core->judged = t;
+	tfc__task_phase(core, t, PHASE_JUDGED);
+}
+
+static void uncollect(struct tfc__core *core, struct task *t)
+{
+	for (struct task **at = &core->judged; *at; at = &(*at)->judged) {
+		if (*at == t) {
+			*at = t->judged;
+			return;
+		}
+	}
+}
+
+static void close_query(struct tfc__core *core)
+{
+	core->is_query_open = false;
+	core->suspect = NULL;
+}
+
+void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
+{
+	close_query(core);
+	while (core->judged) {
+		struct task *t = core->judged;
+		core->judged = t->judged;
+		uint32_t reason = tfc__death_reason(&t->death);
+		uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
+		char text[256];
+		tfc__death_text(core, t, text, sizeof(text));
+		if (is_consequence)
+			reason = TFC_END_CONSEQUENCE;
+		else if (core->phase == CORE_FINISHING && state == TFC_TASK_FAILED)
+			state = TFC_TASK_EXITED; /* it decides nothing */
+		tfc__tell_end(core, t, state, reason, text);
+		tfc__task_phase(core, t, PHASE_DEAD);
+	}
+}
+
+/* t's death is a cause: what follows from it. */
+static void decide(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	tfc__death_text(core, t, text, sizeof(text));
+	enum death_class class = tfc__death_class(&t->death);
+	bool is_loss = t->death.reason == TFC_EXIT_LOST;
+	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
+		tfc__end_failed(core, t, text);
+}
+
+void tfc__judge_death(struct tfc__core *core, struct task *t)
+{
+	enum death_class class = tfc__death_class(&t->death);
+	if (class == CLASS_DONE) {
+		tfc__end_done(core, t);
+	} else if (core->is_query_open && is_collected(core, t)) {
+		collect(core, t);
+		if (could_explain(t, core->suspect)) {
+			uncollect(core, t);
+			decide(core, t);
+		}
+	} else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death) &&
+		   has_peer(core, t) && !core->is_query_open) {
+		collect(core, t);
+		core->suspect = t;
+		core->is_query_open = true;
+		tfc__act(core, TFC__DO_QUERY, NULL)->number = ++core->query;
+	} else {
+		decide(core, t);
+	}
+}
+
+/* A living peer that cannot have worked: stopped, or gone without a word. */
+static struct task *find_silent_peer(struct tfc__core *core, const uint8_t *states)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (!is_peer(core, core->suspect, t) || !tfc__task_is_alive(t) || t->is_stop_sent)
+			continue;
+		if (states[i] == TFC__PROC_STOPPED)
+			return t;
+		/* One that was launched and has not started yet is no explanation. */
+		if (states[i] == TFC__PROC_NONE && t->phase != PHASE_LAUNCHED)
+			return t;
+	}
+	return NULL;
+}
+
+static struct task *find_earliest(struct tfc__core *core)
+{
+	struct task *earliest = core->judged;
+	for (struct task *t = core->judged; t; t = t->judged)
+		if (t->death.time_ns < earliest->death.time_ns ||
+		    (t->death.time_ns == earliest->death.time_ns && t < earliest))
+			earliest = t;
+	return earliest;
+}
+
+/* A silent peer is restarted like a dead one; where that is refused, the suspect, which has a
+ * status, decides. */
+static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped)
+{
+	struct task *suspect = core->suspect;
+	char text[256];
+	tfc__text_name(core, t, text, sizeof(text));
+	tfc__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
+	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	t->is_silent = true;
+	if (tfc__restart(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) == RESTARTED)
+		return;
+	uncollect(core, suspect);
+	char whole[256];
+	tfc__death_text(core, suspect, whole, sizeof(whole));
+	tfc__text_add(whole, sizeof(whole), "; %s", text);
+	tfc__end_failed(core, suspect, whole);
+}
+
+void tfc__judge_answer(struct tfc__core *core, const uint8_t *states)
+{
+	struct task *silent = find_silent_peer(core, states);
+	if (silent) {
+		uint8_t state = states[tfc__task_id(core, silent)];
+		blame_silent(core, silent, state == TFC__PROC_STOPPED);
+	}
+	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
+	 * the job or restarts its group, which clears the list, unless its failure is ignored. */
+	close_query(core);
+	while (core->judged) {
+		struct task *t = find_earliest(core);
+		uncollect(core, t);
+		decide(core, t);
+	}
+}

@@ -1,0 +1,354 @@
+#include "cluster/core_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One event makes at most four actions of each task (a told end, then RELEASE and HOLD or LAUNCH
+ * and a told start, or STOP) and a few of the job. */
+#define ACTIONS_PER_TASK 4
+#define ACTIONS_OF_JOB 16
+
+/* ---- making one */
+
+static uint32_t count_tasks(const struct tfc__core_policy *policy)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < policy->role_count; i++)
+		count += policy->roles[i].count;
+	return count;
+}
+
+static size_t count_entries(const struct tfc__core_policy *policy, uint32_t *ret_group)
+{
+	uint32_t losses = tfc__budget_capacity(policy->loss_max);
+	size_t count = losses;
+	*ret_group = 0;
+	for (uint32_t i = 0; i < policy->role_count; i++) {
+		uint32_t restarts = tfc__budget_capacity(policy->roles[i].restart_max);
+		count += (size_t)policy->roles[i].count * (restarts + losses);
+		if (restarts > *ret_group)
+			*ret_group = restarts;
+	}
+	return count + *ret_group;
+}
+
+static bool take_memory(struct tfc__core *core)
+{
+	uint32_t group = 0;
+	size_t n = core->task_count;
+	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
+	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
+	core->tasks = calloc(n + 1, sizeof(*core->tasks));
+	core->heap = calloc(n + 1, sizeof(struct task *));
+	core->entries = calloc(count_entries(&core->policy, &group) + 1, sizeof(*core->entries));
+	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
+	core->group_restarts.capacity = group;
+	return core->roles && core->tasks && core->heap && core->entries && core->actions;
+}
+
+static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
+					 struct budget_entry *entries)
+{
+	b->entries = entries;
+	b->capacity = capacity;
+	return entries + capacity;
+}
+
+static void make_tasks(struct tfc__core *core)
+{
+	uint32_t losses = tfc__budget_capacity(core->policy.loss_max);
+	struct budget_entry *free_entries = core->entries;
+	free_entries = give_entries(&core->group_restarts, core->group_restarts.capacity,
+				    free_entries);
+	free_entries = give_entries(&core->group_losses, losses, free_entries);
+	struct task *t = core->tasks;
+	for (uint32_t r = 0; r < core->policy.role_count; r++) {
+		const struct tfc__core_role *role = &core->roles[r];
+		uint32_t restarts = tfc__budget_capacity(role->restart_max);
+		bool is_member = role->is_in_cluster && strcmp(role->name, "evaluator") != 0;
+		is_member |= role->scope != TFC__SCOPE_TASK;
+		for (uint32_t i = 0; i < role->count; i++, t++) {
+			t->role = r;
+			t->index = i;
+			t->state = TFC_TASK_PENDING;
+			t->is_member = is_member;
+			free_entries = give_entries(&t->restarts, restarts, free_entries);
+			free_entries = give_entries(&t->losses, losses, free_entries);
+			core->member_count += is_member;
+			core->ps_count += tfc__task_is_ps(core, t);
+		}
+	}
+	core->unready = core->task_count;
+}
+
+static bool is_background(const char *role)
+{
+	return strcmp(role, "ps") == 0 || strcmp(role, "evaluator") == 0 ||
+	       strcmp(role, "tensorboard") == 0;
+}
+
+static bool decides(const struct tfc__core_role *role, uint32_t success, uint32_t index)
+{
+	switch (success) {
+	case TFC__SUCCESS_DRIVER:
+		return strcmp(role->name, "driver") == 0;
+	case TFC__SUCCESS_CHIEF:
+		return strcmp(role->name, "chief") == 0;
+	case TFC__SUCCESS_WORKER0:
+		return strcmp(role->name, "worker") == 0 && index == 0;
+	default:
+		return strcmp(role->name, "worker") == 0 || strcmp(role->name, "chief") == 0;
+	}
+}
+
+/* Who decides: by the rule; else whoever may end by itself; else all. */
+static void choose_deciders(struct tfc__core *core)
+{
+	for (int rule = 0; rule < 3 && core->undone == 0; rule++) {
+		for (uint32_t i = 0; i < core->task_count; i++) {
+			struct task *t = &core->tasks[i];
+			const struct tfc__core_role *role = &core->roles[t->role];
+			t->is_decider = rule == 0   ? decides(role, core->policy.success, t->index)
+					: rule == 1 ? !is_background(role->name)
+						    : true;
+			core->undone += t->is_decider;
+		}
+	}
+}
+
+struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
+{
+	struct tfc__core *core = calloc(1, sizeof(*core));
+	if (!core)
+		return NULL;
+	core->policy = *policy;
+	core->task_count = count_tasks(policy);
+	if (!take_memory(core)) {
+		tfc__core_free(core);
+		return NULL;
+	}
+	if (policy->role_count)
+		memcpy(core->roles, policy->roles, policy->role_count * sizeof(*core->roles));
+	core->policy.roles = core->roles;
+	core->random = policy->seed;
+	core->job_state = TFC_JOB_PENDING;
+	make_tasks(core);
+	choose_deciders(core);
+	return core;
+}
+
+void tfc__core_free(struct tfc__core *core)
+{
+	if (!core)
+		return;
+	free(core->roles);
+	free(core->tasks);
+	free(core->heap);
+	free(core->entries);
+	free(core->actions);
+	free(core);
+}
+
+/* ---- events */
+
+static void on_start(struct tfc__core *core)
+{
+	if (core->phase != CORE_PENDING)
+		return;
+	core->phase = CORE_UP;
+	if (core->task_count == 0) {
+		tfc__end_refused(core, NULL, "the job has no task");
+		return;
+	}
+	if (core->policy.deadline_ns)
+		core->deadline_at = core->now + core->policy.deadline_ns;
+	tfc__gang_hold_all(core);
+}
+
+static void on_started(struct tfc__core *core, struct task *t)
+{
+	if (t->phase != PHASE_LAUNCHED)
+		return;
+	bool is_ready = !tfc__task_role(core, t)->is_ready_on_listen && !t->is_stop_sent;
+	tfc__tell_task(core, t, is_ready ? TFC_TASK_READY : TFC_TASK_RUNNING);
+	tfc__task_phase(core, t, is_ready ? PHASE_READY : PHASE_RUNNING);
+}
+
+static void on_ready(struct tfc__core *core, struct task *t)
+{
+	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->is_stop_sent)
+		return;
+	tfc__tell_task(core, t, TFC_TASK_READY);
+	tfc__task_phase(core, t, PHASE_READY);
+}
+
+static void on_death(struct tfc__core *core, struct task *t, const struct tfc__death *death,
+		     const char *text)
+{
+	if (!tfc__task_is_alive(t))
+		return;
+	t->death = *death;
+	bool is_told = death->reason == TFC_EXIT_CODE || death->reason == TFC_EXIT_SIGNAL;
+	snprintf(t->why, sizeof(t->why), "%s",
+		 text && (!is_told || death->is_stranger) ? text : "");
+	t->is_port_stale |= death->is_stranger;
+	tfc__task_timer(core, t, 0);
+	tfc__task_phase(core, t, PHASE_DEAD);
+	if (core->phase != CORE_UP)
+		tfc__end_reaped(core, t);
+	else if (t->fate == FATE_NONE)
+		tfc__judge_death(core, t);
+	else
+		tfc__restart_reaped(core, t);
+}
+
+static void on_refused(struct tfc__core *core, struct task *t, const char *text)
+{
+	struct tfc__death death = {.reason = TFC_EXIT_NOT_STARTED,
+				   .status = TFC_EINVAL,
+				   .time_ns = core->now};
+	on_death(core, t, &death, text);
+}
+
+static void on_timers(struct tfc__core *core)
+{
+	while (core->heap_len && core->heap[0]->timer <= core->now) {
+		struct task *t = core->heap[0];
+		if (tfc__task_is_alive(t))
+			tfc__end_finish_timer(core, t);
+		else
+			tfc__restart_timer(core, t);
+	}
+}
+
+static bool is_due(const struct tfc__core *core, uint64_t at)
+{
+	return at && at <= core->now;
+}
+
+static void on_tick(struct tfc__core *core)
+{
+	on_timers(core);
+	if (is_due(core, core->interrupt_at))
+		tfc__end_interrupted(core);
+	tfc__gang_gather(core);
+	if (is_due(core, core->deadline_at))
+		tfc__end_deadline(core);
+	if (is_due(core, core->start_deadline_at))
+		tfc__end_start_deadline(core);
+}
+
+/* Events about one attempt of one task. */
+static void on_task_event(struct tfc__core *core, const struct tfc__core_event *event)
+{
+	if (event->task >= core->task_count)
+		return;
+	struct task *t = &core->tasks[event->task];
+	bool is_of_attempt = event->attempt == t->attempt;
+	switch (event->kind) {
+	case TFC__CORE_HELD:
+		if (t->phase == PHASE_HOLDING)
+			tfc__gang_held(core, t);
+		break;
+	case TFC__CORE_HOLD_FAILED:
+		if (t->phase == PHASE_HOLDING)
+			tfc__end_portless(core, t, event->count, event->text);
+		break;
+	case TFC__CORE_STARTED:
+		if (is_of_attempt)
+			on_started(core, t);
+		break;
+	case TFC__CORE_READY:
+		if (is_of_attempt)
+			on_ready(core, t);
+		break;
+	case TFC__CORE_EXITED:
+		if (is_of_attempt)
+			on_death(core, t, &event->death, event->text);
+		break;
+	case TFC__CORE_REFUSED:
+		if (is_of_attempt)
+			on_refused(core, t, event->text);
+		break;
+	default:
+		break;
+	}
+}
+
+void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event, uint64_t now)
+{
+	core->now = now;
+	core->action_count = core->action_read = 0;
+	switch (event->kind) {
+	case TFC__CORE_START:
+		on_start(core);
+		break;
+	case TFC__CORE_ANSWER:
+		if (core->is_query_open && event->query == core->query)
+			tfc__judge_answer(core, event->states);
+		break;
+	case TFC__CORE_STOP:
+		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
+		break;
+	case TFC__CORE_TICK:
+		on_tick(core);
+		break;
+	default:
+		on_task_event(core, event);
+		break;
+	}
+}
+
+const struct tfc__core_action *tfc__core_next(struct tfc__core *core)
+{
+	return core->action_read < core->action_count ? &core->actions[core->action_read++] : NULL;
+}
+
+uint64_t tfc__core_wake_at(const struct tfc__core *core)
+{
+	bool is_group_waiting = core->group == GROUP_ABORTING && core->members_alive == 0;
+	uint64_t clocks[] = {core->heap_len ? core->heap[0]->timer : 0, core->start_deadline_at,
+			     core->deadline_at, core->interrupt_at,
+			     is_group_waiting ? core->group_at : 0};
+	uint64_t least = 0;
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
+		if (clocks[i] && (least == 0 || clocks[i] < least))
+			least = clocks[i];
+	return least;
+}
+
+/* ---- looking at it */
+
+uint32_t tfc__core_task_count(const struct tfc__core *core)
+{
+	return core->task_count;
+}
+
+uint32_t tfc__core_role_of(const struct tfc__core *core, uint32_t task, uint32_t *ret_index)
+{
+	if (ret_index)
+		*ret_index = core->tasks[task].index;
+	return core->tasks[task].role;
+}
+
+uint32_t tfc__core_job_state(const struct tfc__core *core)
+{
+	return core->job_state;
+}
+
+uint32_t tfc__core_generation(const struct tfc__core *core)
+{
+	return core->generation;
+}
+
+uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task)
+{
+	return core->tasks[task].state;
+}
+
+uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task)
+{
+	return core->tasks[task].attempt;
+}

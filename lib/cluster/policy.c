@@ -1,0 +1,125 @@
+#include "cluster/maintainer_core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Host loss has a budget of its own, and a wide one: it is nobody's bug. */
+#define LOSS_MAX 16
+#define LOSS_WINDOW_NS (3600ull * 1000000000ull)
+
+static uint64_t ns_of(double seconds)
+{
+	return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+static bool is_named(const struct tfc__role *role, const char *name)
+{
+	return strcmp(role->name, name) == 0;
+}
+
+/* Under parameter servers somebody coordinates: the chief, or else the driver. */
+static bool is_coordinator(const tfc_job *job, const struct tfc__role *role)
+{
+	if (is_named(role, "chief"))
+		return true;
+	return is_named(role, "driver") && !tfc__job_role(job, "chief");
+}
+
+static uint32_t default_scope(const tfc_job *job, const struct tfc__role *role)
+{
+	switch (tfc__job_strategy(job)) {
+	case TFC_STRATEGY_PARAMETER_SERVER:
+		return is_coordinator(job, role) || is_named(role, "ps") ? TFC__SCOPE_COORDINATOR
+									 : TFC__SCOPE_TASK;
+	case TFC_STRATEGY_MULTI_WORKER_MIRRORED:
+		return is_named(role, "chief") || is_named(role, "worker") ? TFC__SCOPE_GROUP
+									   : TFC__SCOPE_TASK;
+	default:
+		return TFC__SCOPE_TASK;
+	}
+}
+
+/*
+ * A role's own word counts as it is. The job's word is about the cluster: an evaluator, a
+ * TensorBoard or a sidecar stays alone, and "coordinator" leaves workers alone.
+ */
+static uint32_t scope_of(const tfc_job *job, const struct tfc__role *role)
+{
+	uint32_t scope = role->restart.scope;
+	if (scope == TFC__SCOPE_AUTO)
+		return default_scope(job, role);
+	bool is_own = role->restart_given && scope != job->restart.scope;
+	if (is_own || scope == TFC__SCOPE_TASK)
+		return scope;
+	bool is_coordinating = is_coordinator(job, role) || is_named(role, "ps");
+	bool is_of_cluster = is_coordinating || is_named(role, "worker");
+	if (scope == TFC__SCOPE_COORDINATOR)
+		return is_coordinating ? scope : TFC__SCOPE_TASK;
+	return is_of_cluster ? scope : TFC__SCOPE_TASK;
+}
+
+static uint32_t success_of(const tfc_job *job)
+{
+	if (job->success != TFC__SUCCESS_AUTO)
+		return job->success;
+	if (tfc__job_role(job, "driver"))
+		return TFC__SUCCESS_DRIVER;
+	return tfc__job_role(job, "chief") ? TFC__SUCCESS_CHIEF : TFC__SUCCESS_ALL_WORKERS;
+}
+
+static bool is_ready_on_listen(const tfc_job *job, const struct tfc__role *role)
+{
+	if (role->ready != TFC__READY_AUTO)
+		return role->ready == TFC__READY_LISTEN;
+	if (is_named(role, "tensorboard"))
+		return true;
+	bool is_listening = is_named(role, "chief") || is_named(role, "worker") ||
+			    is_named(role, "ps");
+	return is_listening && job->framework == TFC_FRAMEWORK_TENSORFLOW &&
+	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
+}
+
+static void fill_role(const tfc_job *job, const struct tfc__role *role, struct tfc__core_role *out)
+{
+	*out = (struct tfc__core_role){
+		.count = role->count,
+		.scope = scope_of(job, role),
+		.restart_on = role->restart.on,
+		.restart_max = role->restart.max,
+		.window_ns = ns_of(role->restart.window_s),
+		.backoff_min_ns = ns_of(role->restart.backoff_s[0]),
+		.backoff_max_ns = ns_of(role->restart.backoff_s[1]),
+		.grace_ns = ns_of(role->grace_s >= 0 ? role->grace_s : job->grace_s),
+		.finish_ns = ns_of(role->finish_s >= 0 ? role->finish_s : job->finish_s),
+		.has_port = tfc__role_has_port(job, role),
+		.is_in_cluster = tfc__role_is_in_cluster(role->name),
+		.is_failure_ignored = role->on_failure == TFC__ON_FAILURE_IGNORE,
+		.is_ready_on_listen = is_ready_on_listen(job, role),
+		.port = role->port,
+	};
+	snprintf(out->name, sizeof(out->name), "%s", role->name);
+	/* TensorFlow's server never ends by itself: there is nothing to wait for. */
+	if (role->is_server)
+		out->finish_ns = 0;
+	/* Who has no port cannot be seen to listen. */
+	if (!out->has_port)
+		out->is_ready_on_listen = false;
+}
+
+void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
+			       struct tfc__core_policy *policy)
+{
+	for (uint32_t i = 0; i < job->role_count; i++)
+		fill_role(job, &job->roles[i], &roles[i]);
+	*policy = (struct tfc__core_policy){
+		.roles = roles,
+		.role_count = job->role_count,
+		.strategy = tfc__job_strategy(job),
+		.success = success_of(job),
+		.abort_grace_ns = ns_of(job->abort_grace_s),
+		.start_deadline_ns = ns_of(job->start_deadline_s),
+		.deadline_ns = ns_of(job->deadline_s),
+		.loss_max = LOSS_MAX,
+		.loss_window_ns = LOSS_WINDOW_NS,
+	};
+}
