@@ -1,0 +1,251 @@
+#include "core_sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const job_states[] = {"?",         "pending",    "starting",
+					 "running",   "restarting", "stopping",
+					 "succeeded", "failed",     "stopped"};
+static const char *const task_states[] = {"?",     "pending", "holding", "starting", "running",
+					  "ready", "exited",  "failed",  "lost",     "stopped"};
+static const char *const reasons[] = {"none",    "exit",     "signal",     "deadline",
+				      "stopped", "lost",     "not_found",  "not_executable",
+				      "refused", "stranger", "consequence"};
+
+void sim_init(struct sim *s, uint32_t strategy, uint32_t success)
+{
+	*s = (struct sim){.now = 1000 * SIM_SECOND};
+	s->policy.strategy = strategy;
+	s->policy.success = success;
+	s->policy.abort_grace_ns = SIM_SECOND;
+	s->policy.loss_max = 2;
+	s->policy.loss_window_ns = 3600 * SIM_SECOND;
+	s->policy.seed = 1;
+}
+
+struct tfc__core_role *sim_role(struct sim *s, const char *name, uint32_t count, uint32_t scope)
+{
+	assert_true(s->policy.role_count < SIM_ROLES);
+	struct tfc__core_role *role = &s->roles[s->policy.role_count++];
+	snprintf(role->name, sizeof(role->name), "%s", name);
+	role->count = count;
+	role->scope = scope;
+	role->restart_max = 3;
+	role->window_ns = 600 * SIM_SECOND;
+	role->backoff_max_ns = 30 * SIM_SECOND;
+	role->grace_ns = 10 * SIM_SECOND;
+	role->finish_ns = 30 * SIM_SECOND;
+	role->is_in_cluster = !strcmp(name, "chief") || !strcmp(name, "worker") ||
+			      !strcmp(name, "ps") || !strcmp(name, "evaluator");
+	role->has_port = role->is_ready_on_listen = role->is_in_cluster &&
+						    strcmp(name, "evaluator") != 0;
+	return role;
+}
+
+void sim_fini(struct sim *s)
+{
+	tfc__core_free(s->core);
+	tfc__buf_fini(&s->trace);
+}
+
+uint32_t sim_task(struct sim *s, const char *name)
+{
+	uint32_t first = 0;
+	for (uint32_t r = 0; r < s->policy.role_count; r++) {
+		size_t len = strlen(s->roles[r].name);
+		if (!strncmp(name, s->roles[r].name, len) && name[len] == '/')
+			return first + (uint32_t)atoi(name + len + 1);
+		first += s->roles[r].count;
+	}
+	fail_msg("no task %s", name);
+	return 0;
+}
+
+static void add_task(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	uint32_t index;
+	uint32_t role = tfc__core_role_of(s->core, a->task, &index);
+	tfc__buf_addf(out, "%s/%u", s->roles[role].name, index);
+}
+
+static void add_tell(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	tfc__buf_addf(out, "task ");
+	add_task(s, a, out);
+	tfc__buf_addf(out, " #%u %s", a->attempt, task_states[a->state]);
+	if (a->state >= TFC_TASK_EXITED)
+		tfc__buf_addf(out, " %s %d", reasons[a->reason], a->status);
+	if (a->text[0])
+		tfc__buf_addf(out, ": %s", a->text);
+}
+
+static void add_end(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	tfc__buf_addf(out, "end %s %s %d", job_states[a->state], reasons[a->reason], a->status);
+	if (a->task != UINT32_MAX) {
+		tfc__buf_addf(out, " by ");
+		add_task(s, a, out);
+		tfc__buf_addf(out, " #%u", a->attempt);
+	}
+	tfc__buf_addf(out, ": %s", a->text);
+}
+
+static void add_do(const struct sim *s, const char *verb, const struct tfc__core_action *a,
+		   struct tfc__buf *out)
+{
+	tfc__buf_addf(out, "%s ", verb);
+	add_task(s, a, out);
+}
+
+void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	switch (a->kind) {
+	case TFC__DO_HOLD:
+		add_do(s, "hold", a, out);
+		break;
+	case TFC__DO_LAUNCH:
+		add_do(s, "launch", a, out);
+		tfc__buf_addf(out, " #%u g%u", a->attempt, a->generation);
+		break;
+	case TFC__DO_SIGNAL:
+		add_do(s, "signal", a, out);
+		tfc__buf_addf(out, " #%u %u", a->attempt, a->number);
+		break;
+	case TFC__DO_STOP:
+		add_do(s, "stop", a, out);
+		tfc__buf_addf(out, " #%u %gs", a->attempt, (double)a->grace_ns / 1e9);
+		break;
+	case TFC__DO_RELEASE:
+		add_do(s, "release", a, out);
+		break;
+	case TFC__DO_QUERY:
+		tfc__buf_addf(out, "query %u", a->number);
+		break;
+	case TFC__DO_TELL_TASK:
+		add_tell(s, a, out);
+		break;
+	case TFC__DO_TELL_JOB:
+		tfc__buf_addf(out, "job %s g%u", job_states[a->state], a->generation);
+		if (a->text[0])
+			tfc__buf_addf(out, ": %s", a->text);
+		break;
+	case TFC__DO_END:
+		add_end(s, a, out);
+		break;
+	}
+	tfc__buf_add_char(out, '\n');
+}
+
+void sim_step(struct sim *s, const struct tfc__core_event *event)
+{
+	tfc__core_step(s->core, event, s->now);
+	const struct tfc__core_action *a;
+	while ((a = tfc__core_next(s->core))) {
+		if (a->kind == TFC__DO_QUERY)
+			s->query = a->number;
+		sim_print(s, a, &s->trace);
+	}
+}
+
+void sim_start(struct sim *s)
+{
+	s->policy.roles = s->roles;
+	s->core = tfc__core_new(&s->policy);
+	assert_non_null(s->core);
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_START});
+}
+
+static void event_of(struct sim *s, enum tfc__core_event_kind kind, uint32_t task)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = kind,
+					      .task = task,
+					      .attempt = tfc__core_attempt(s->core, task),
+					      .pid = 1});
+}
+
+void sim_ready_all(struct sim *s)
+{
+	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++) {
+		if (tfc__core_task_state(s->core, i) != TFC_TASK_STARTING)
+			continue;
+		event_of(s, TFC__CORE_STARTED, i);
+		if (tfc__core_task_state(s->core, i) == TFC_TASK_RUNNING)
+			event_of(s, TFC__CORE_READY, i);
+	}
+	s->trace.len = 0;
+}
+
+void sim_up(struct sim *s)
+{
+	sim_start(s);
+	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
+		event_of(s, TFC__CORE_HELD, i);
+	sim_ready_all(s);
+}
+
+void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task)
+{
+	event_of(s, kind, sim_task(s, task));
+}
+
+void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text)
+{
+	uint32_t id = sim_task(s, task);
+	if (death.time_ns == 0)
+		death.time_ns = s->now;
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
+					      .task = id,
+					      .attempt = tfc__core_attempt(s->core, id),
+					      .death = death,
+					      .text = text});
+}
+
+void sim_exit(struct sim *s, const char *task, int code)
+{
+	sim_death(s, task, (struct tfc__death){.reason = TFC_EXIT_CODE, .status = code}, NULL);
+}
+
+void sim_signal(struct sim *s, const char *task, int signal)
+{
+	sim_death(s, task, (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = signal}, NULL);
+}
+
+void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)
+{
+	uint8_t states[256];
+	memset(states, TFC__PROC_RUNNING, sizeof(states));
+	if (task)
+		states[sim_task(s, task)] = (uint8_t)state;
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
+					      .query = s->query,
+					      .states = states});
+}
+
+void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_STOP,
+					      .interrupt_ns = interrupt_ns,
+					      .is_kill = is_kill});
+}
+
+void sim_tick(struct sim *s, uint64_t after_ns)
+{
+	s->now += after_ns;
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_TICK});
+}
+
+void sim_expect_at(struct sim *s, const char *lines, const char *file, int line)
+{
+	tfc__buf_add(&s->trace, "", 0);
+	const char *got = s->trace.len ? s->trace.data : "";
+	if (s->trace.len == 0 ? *lines : strcmp(got, lines))
+		print_error("expected:\n%sgot:\n%s", lines, got);
+	_assert_string_equal(got, lines, file, line);
+	s->trace.len = 0;
+}

@@ -1,0 +1,58 @@
+/*
+ * A maintainer core under a test's hand: events in by name, actions out as lines of text.
+ *
+ *     hold worker/0                       launch worker/0 #1 g1
+ *     signal worker/0 #1 2                stop worker/0 #1 1s
+ *     release worker/0                    query 1
+ *     task worker/0 #1 failed signal 9: worker/0 died of SIGKILL; ...
+ *     job restarting g1: ...              end failed exit 1 by worker/0 #1: ...
+ */
+#ifndef TEST_SIM_CORE_SIM_H
+#define TEST_SIM_CORE_SIM_H
+
+#include "base/buf.h"
+#include "cluster/maintainer_core.h"
+
+#define SIM_SECOND 1000000000ull
+#define SIM_ROLES 8
+
+struct sim {
+	struct tfc__core_policy policy;
+	struct tfc__core_role roles[SIM_ROLES];
+	struct tfc__core *core;
+	uint64_t now;
+	uint32_t query; /* the last QUERY's number */
+	struct tfc__buf trace;
+};
+
+/* Mirrored workers, unless the test changes policy and roles before sim_start. */
+void sim_init(struct sim *s, uint32_t strategy, uint32_t success);
+struct tfc__core_role *sim_role(struct sim *s, const char *name, uint32_t count, uint32_t scope);
+void sim_fini(struct sim *s);
+
+uint32_t sim_task(struct sim *s, const char *name); /* "worker/1" */
+
+/* Makes the core and sends START. */
+void sim_start(struct sim *s);
+/* sim_start, then everything held, started and ready; the trace is emptied. */
+void sim_up(struct sim *s);
+/* Starts and readies every task that was launched and does not run; the trace is emptied. */
+void sim_ready_all(struct sim *s);
+
+void sim_step(struct sim *s, const struct tfc__core_event *event);
+void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task);
+void sim_exit(struct sim *s, const char *task, int code);
+void sim_signal(struct sim *s, const char *task, int signal);
+void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text);
+/* Answers the last query: all that are alive run, but `task` (or NULL) is in `state`. */
+void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
+void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill);
+void sim_tick(struct sim *s, uint64_t after_ns); /* moves the clock, then TICK */
+
+void sim_print(const struct sim *s, const struct tfc__core_action *action, struct tfc__buf *out);
+
+/* The trace since the last call is exactly these lines. */
+#define sim_expect(s, lines) sim_expect_at(s, lines, __FILE__, __LINE__)
+void sim_expect_at(struct sim *s, const char *lines, const char *file, int line);
+
+#endif
