@@ -1,0 +1,181 @@
+#include "ctx/inner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+static int copy_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
+{
+	tfc_ctx_options own;
+	int code = tfc__options_copy(&own, sizeof(own), options, "ctx", "tfc_ctx_options", error);
+	if (code < 0)
+		return code;
+	if (own.log_level > TFC_LOG_DEBUG)
+		return tfc__fail(
+			error, TFC_EINVAL, "ctx", 0,
+			"tfc_ctx_options.log_level is %u: the highest is TFC_LOG_DEBUG, %d",
+			own.log_level, TFC_LOG_DEBUG);
+	ctx->log = own.log;
+	ctx->log_user = own.log_user;
+	ctx->log_level = own.log_level;
+	if (own.helper_dir && !(ctx->helper_dir = strdup(own.helper_dir)))
+		return tfc__fail_nomem(error, "ctx");
+	return TFC_OK;
+}
+
+/* What the context watches for itself has no struct tfc__io: its data is NULL. */
+static int watch_own(tfc_ctx *ctx, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+	return epoll_ctl(ctx->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int open_fds(tfc_ctx *ctx, tfc_error *error)
+{
+	ctx->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (ctx->epoll_fd < 0)
+		return tfc__fail_errno(error, "ctx", errno, "cannot make an epoll descriptor");
+	ctx->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (ctx->timer_fd < 0)
+		return tfc__fail_errno(error, "ctx", errno, "cannot make a timer descriptor");
+	ctx->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->event_fd < 0)
+		return tfc__fail_errno(error, "ctx", errno, "cannot make an event descriptor");
+	if (watch_own(ctx, ctx->timer_fd) < 0 || watch_own(ctx, ctx->event_fd) < 0)
+		return tfc__fail_errno(error, "ctx", errno, "cannot watch a descriptor");
+	return TFC_OK;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Descriptors and memory of this process alone: the same in the owner and in a forked child. */
+static void destroy(tfc_ctx *ctx)
+{
+	close_fd(ctx->epoll_fd);
+	close_fd(ctx->timer_fd);
+	close_fd(ctx->event_fd);
+	tfc__ctx_drop_posts(ctx);
+	free(ctx->helper_dir);
+	free(ctx);
+}
+
+int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_ctx)
+{
+	if (!ret_ctx)
+		return tfc__fail(error, TFC_EINVAL, "ctx", 0, "ret_ctx is NULL");
+	tfc_ctx *ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return tfc__fail_nomem(error, "ctx");
+	ctx->owner = getpid();
+	ctx->epoll_fd = ctx->timer_fd = ctx->event_fd = -1;
+	ctx->error.room = "";
+	tfc__list_init(&ctx->work);
+	pthread_mutex_init(&ctx->mutex, NULL);
+
+	int code = copy_options(ctx, options, error);
+	if (code == TFC_OK)
+		code = open_fds(ctx, error);
+	if (code < 0) {
+		pthread_mutex_destroy(&ctx->mutex);
+		destroy(ctx);
+		return code;
+	}
+	*ret_ctx = ctx;
+	return TFC_OK;
+}
+
+void tfc_ctx_free(tfc_ctx *ctx)
+{
+	if (!ctx)
+		return;
+	if (tfc__ctx_is_forked(ctx)) {
+		tfc_ctx_abandon(ctx);
+		return;
+	}
+	if (ctx->is_dispatching) {
+		tfc__log(ctx, TFC_LOG_ERROR, "ctx", "",
+			 "tfc_ctx_free was called inside a callback: the context is not freed");
+		return;
+	}
+	if (ctx->guard_free)
+		ctx->guard_free(ctx->guard, false);
+	pthread_mutex_destroy(&ctx->mutex);
+	destroy(ctx);
+}
+
+/*
+ * epoll, timerfd and eventfd are one object for parent and child: the copies are closed, never
+ * changed. The mutex is left as it is, another thread of the parent may have held it at the fork.
+ */
+void tfc_ctx_abandon(tfc_ctx *ctx)
+{
+	if (!ctx)
+		return;
+	if (ctx->guard_free)
+		ctx->guard_free(ctx->guard, true);
+	destroy(ctx);
+}
+
+bool tfc__ctx_is_forked(const tfc_ctx *ctx)
+{
+	return getpid() != ctx->owner;
+}
+
+int tfc__ctx_enter(tfc_ctx *ctx)
+{
+	if (!ctx)
+		return TFC_EINVAL;
+	if (tfc__ctx_is_forked(ctx))
+		return tfc__fail(&ctx->error, TFC_EFORK, "ctx", 0,
+				 "process %d opened this context and process %d was forked off: "
+				 "here only tfc_ctx_abandon may be called",
+				 (int)ctx->owner, (int)getpid());
+	return TFC_OK;
+}
+
+int tfc_ctx_fd(tfc_ctx *ctx)
+{
+	int code = tfc__ctx_enter(ctx);
+	return code < 0 ? code : ctx->epoll_fd;
+}
+
+const tfc_error *tfc_ctx_error(const tfc_ctx *ctx)
+{
+	static const tfc_error no_context = {TFC_EINVAL, 0, "ctx", "no context"};
+	return ctx ? &ctx->error : &no_context;
+}
+
+tfc_error *tfc__ctx_error(tfc_ctx *ctx)
+{
+	return &ctx->error;
+}
+
+const char *tfc__ctx_helper_dir(const tfc_ctx *ctx)
+{
+	return ctx->helper_dir ? ctx->helper_dir : TFC__HELPER_DIR;
+}
+
+void *tfc__ctx_guard_slot(const tfc_ctx *ctx)
+{
+	return ctx->guard;
+}
+
+void tfc__ctx_set_guard_slot(tfc_ctx *ctx, void *slot, tfc__slot_free_fn free_fn)
+{
+	ctx->guard = slot;
+	ctx->guard_free = free_fn;
+}

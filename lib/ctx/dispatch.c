@@ -1,0 +1,112 @@
+/*
+ * One dispatch is a few turns; a turn lets each source run what was due when the turn began. It
+ * ends when a turn had nothing to do, or the budget or the time slice is used up.
+ */
+#include "ctx/inner.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/clock.h"
+
+enum {
+	DEFAULT_BUDGET = 64,
+};
+
+#define SLICE (2 * TFC__MS) /* no further turn begins after this long */
+
+typedef int (*source_fn)(tfc_ctx *ctx, uint32_t *left);
+
+static const source_fn sources[SOURCE_COUNT] = {
+	tfc__ctx_run_work,
+	tfc__ctx_run_posts,
+	tfc__ctx_run_timers,
+	tfc__ctx_run_io,
+};
+
+/*
+ * The order is always the same until a source uses the budget up: then the one behind it begins
+ * the next dispatch, so that a source that is never done cannot starve another.
+ */
+static int run_turn(tfc_ctx *ctx, uint32_t *left)
+{
+	uint32_t first = ctx->first_source;
+	ctx->first_source = 0;
+	for (uint32_t i = 0; i < SOURCE_COUNT; i++) {
+		uint32_t at = (first + i) % SOURCE_COUNT;
+		int code = sources[at](ctx, left);
+		if (code < 0)
+			return code;
+		if (*left == 0) {
+			ctx->first_source = (at + 1) % SOURCE_COUNT;
+			return TFC_OK;
+		}
+	}
+	return TFC_OK;
+}
+
+/* Returns 1 when it stopped early, 0 when nothing was left to do. */
+static int run_turns(tfc_ctx *ctx, uint32_t left)
+{
+	uint64_t start = tfc__now();
+	for (;;) {
+		uint32_t before = left;
+		int code = run_turn(ctx, &left);
+		if (code < 0)
+			return code;
+		if (left == before)
+			return 0;
+		if (left == 0 || tfc__now() - start >= SLICE)
+			return 1;
+	}
+}
+
+static int is_readable(const tfc_ctx *ctx)
+{
+	struct pollfd poller = {.fd = ctx->epoll_fd, .events = POLLIN};
+	return poll(&poller, 1, 0) > 0;
+}
+
+static int refuse_reentrance(tfc_ctx *ctx)
+{
+	if (!ctx->is_dispatching)
+		return TFC_OK;
+	return tfc__ctx_fail(ctx, TFC_ESTATE, "ctx", 0,
+			     "dispatch was called inside a callback: return to the loop first");
+}
+
+int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
+{
+	int code = tfc__ctx_enter(ctx);
+	if (code == TFC_OK)
+		code = refuse_reentrance(ctx);
+	if (code < 0)
+		return code;
+
+	tfc__ctx_forget_wake(ctx);
+	ctx->is_dispatching = true;
+	code = run_turns(ctx, budget ? budget : DEFAULT_BUDGET);
+	ctx->is_dispatching = false;
+	tfc__ctx_arm(ctx);
+	bool is_waiting = tfc__ctx_signal(ctx);
+	if (code < 0)
+		return code;
+	return is_waiting || (code == 1 && is_readable(ctx));
+}
+
+int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms)
+{
+	int code = tfc__ctx_enter(ctx);
+	if (code == TFC_OK)
+		code = refuse_reentrance(ctx);
+	if (code < 0)
+		return code;
+
+	struct pollfd poller = {.fd = ctx->epoll_fd, .events = POLLIN};
+	int count = poll(&poller, 1, timeout_ms < 0 ? -1 : timeout_ms);
+	if (count < 0 && errno != EINTR) {
+		int sys_errno = errno;
+		return tfc__ctx_fail(ctx, TFC_ESYS, "ctx", sys_errno, "cannot wait: poll failed");
+	}
+	return count > 0 ? tfc_ctx_dispatch(ctx, 0) : 0;
+}

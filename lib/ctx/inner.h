@@ -1,0 +1,91 @@
+/*
+ * What the files of this room share: the context itself and the four sources of callbacks.
+ *
+ * The context's descriptor is an epoll that watches
+ *  - the descriptors of the rooms below (io.c),
+ *  - a timerfd, armed for the earliest timer and for nothing else (timer.c),
+ *  - an eventfd, readable while posted calls, deferred work or a wake are waiting (post.c).
+ * An idle context therefore wakes nobody, and a level-triggered host is never left waiting while
+ * something is to be done.
+ */
+#ifndef TFC_CTX_INNER_H
+#define TFC_CTX_INNER_H
+
+#include "ctx/ctx.h"
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+enum {
+	IO_BATCH = 64,
+	SOURCE_COUNT = 4,
+};
+
+struct post {
+	struct post *next;
+	tfc_post_fn fn;
+	void *user;
+};
+
+/* First in, first out. */
+struct post_queue {
+	struct post *first;
+	struct post *last; /* means nothing while first is NULL */
+};
+
+struct tfc_ctx {
+	pid_t owner; /* the process that may use it */
+	int epoll_fd;
+	int timer_fd;
+	int event_fd;
+	bool is_dispatching;
+	uint32_t first_source; /* whose turn comes first, after a budget ran out */
+
+	struct epoll_event batch[IO_BATCH]; /* of the epoll_wait whose callbacks run now */
+	int batch_len;
+
+	struct tfc__timer *timers; /* root of the heap: the earliest */
+	uint64_t armed_at;         /* what the timerfd is set to; 0: disarmed */
+
+	struct tfc__link work;
+	struct tfc__link work_marker; /* in `work` during a turn: where the turn ends */
+
+	struct post_queue taken; /* moved out of `posted`, not called yet */
+	pthread_mutex_t mutex;   /* guards the next three, which other threads touch */
+	struct post_queue posted;
+	bool is_woken;
+	bool is_signaled; /* the eventfd is readable */
+
+	tfc_log_fn log;
+	void *log_user;
+	uint32_t log_level;
+	char *helper_dir; /* NULL: where installed */
+	tfc_error error;
+
+	void *guard;
+	tfc__slot_free_fn guard_free;
+};
+
+bool tfc__ctx_is_forked(const tfc_ctx *ctx);
+
+/* The sources: each runs callbacks, counting *left down to 0 at most. Below 0 is an enum tfc_err.
+ */
+int tfc__ctx_run_work(tfc_ctx *ctx, uint32_t *left);
+int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left);
+int tfc__ctx_run_timers(tfc_ctx *ctx, uint32_t *left);
+int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left);
+
+/* Sets the timerfd to the earliest timer. A no-op when it is, or in a forked child. */
+void tfc__ctx_arm(tfc_ctx *ctx);
+
+/*
+ * Makes the eventfd readable if and only if work, posts or a wake are waiting, and returns whether
+ * they are. A no-op in a forked child, where the eventfd is shared and the mutex may be locked for
+ * good.
+ */
+bool tfc__ctx_signal(tfc_ctx *ctx);
+
+void tfc__ctx_forget_wake(tfc_ctx *ctx);
+void tfc__ctx_drop_posts(tfc_ctx *ctx);
+
+#endif

@@ -1,0 +1,84 @@
+#include "ctx/inner.h"
+
+#include <errno.h>
+
+int tfc__io_open(struct tfc__io *io, tfc_ctx *ctx, int fd, uint32_t events, tfc__io_fn fn)
+{
+	struct epoll_event event = {.events = events, .data.ptr = io};
+	if (tfc__ctx_is_forked(ctx))
+		return tfc__ctx_enter(ctx);
+	if (epoll_ctl(ctx->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return tfc__fail_errno(&ctx->error, "ctx", errno, "cannot watch descriptor %d", fd);
+	*io = (struct tfc__io){.ctx = ctx, .fd = fd, .events = events, .fn = fn};
+	return TFC_OK;
+}
+
+int tfc__io_set(struct tfc__io *io, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = io};
+	if (io->events == events)
+		return TFC_OK;
+	if (tfc__ctx_is_forked(io->ctx))
+		return tfc__ctx_enter(io->ctx);
+	if (epoll_ctl(io->ctx->epoll_fd, EPOLL_CTL_MOD, io->fd, &event) < 0)
+		return tfc__fail_errno(&io->ctx->error, "ctx", errno, "cannot watch descriptor %d",
+				       io->fd);
+	io->events = events;
+	return TFC_OK;
+}
+
+/* The batch that is being walked may still hold the io: take it out, its memory may go now. */
+void tfc__io_close(struct tfc__io *io)
+{
+	tfc_ctx *ctx = io->ctx;
+	if (!ctx)
+		return;
+	if (!tfc__ctx_is_forked(ctx))
+		epoll_ctl(ctx->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+	for (int i = 0; i < ctx->batch_len; i++)
+		if (ctx->batch[i].data.ptr == io)
+			ctx->batch[i].data.ptr = NULL;
+	io->ctx = NULL;
+}
+
+/* Returns how many callbacks ran. */
+static uint32_t walk_batch(tfc_ctx *ctx)
+{
+	uint32_t called = 0;
+	for (int i = 0; i < ctx->batch_len; i++) {
+		struct tfc__io *io = ctx->batch[i].data.ptr;
+		if (!io)
+			continue;
+		/* an earlier callback may have stopped caring for what is reported here */
+		uint32_t events = ctx->batch[i].events & (io->events | EPOLLERR | EPOLLHUP);
+		if (!events)
+			continue;
+		called++;
+		io->fn(io, events);
+	}
+	ctx->batch_len = 0;
+	return called;
+}
+
+/*
+ * No more is fetched than may be called: epoll moves what it reports to the end of its ready list,
+ * and what was fetched and dropped could be passed over for ever. The context's own descriptors
+ * cost nothing, so when they took places, the places are filled again.
+ */
+int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left)
+{
+	for (int own = 0; own <= 2 && *left > 0; own++) {
+		int want = *left < IO_BATCH ? (int)*left : IO_BATCH;
+		int count = epoll_wait(ctx->epoll_fd, ctx->batch, want, 0);
+		if (count < 0)
+			return errno == EINTR ? TFC_OK
+					      : tfc__fail_errno(&ctx->error, "ctx", errno,
+								"cannot read what is ready");
+		ctx->batch_len = count;
+		uint32_t called = walk_batch(ctx);
+		*left -= called;
+		if (count < want || called == (uint32_t)count)
+			break;
+	}
+	return TFC_OK;
+}

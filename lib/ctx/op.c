@@ -1,0 +1,60 @@
+#include "ctx/ctx.h"
+
+#include "base/clock.h"
+
+static void end(tfc_op *op, int code)
+{
+	op->is_ending = true;
+	op->end(op, code);
+}
+
+static void expire(struct tfc__timer *timer)
+{
+	end(tfc__container_of(timer, tfc_op, deadline), TFC_ETIMEDOUT);
+}
+
+static void tell(struct tfc__work *work)
+{
+	tfc_op *op = tfc__container_of(work, tfc_op, work);
+	end(op, op->code);
+}
+
+void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end_fn)
+{
+	tfc__timer_init(&op->deadline, ctx, expire);
+	tfc__work_init(&op->work, ctx, tell);
+	op->end = end_fn;
+	op->code = TFC_OK;
+	op->is_ending = false;
+	if (timeout_ms)
+		tfc__timer_set(&op->deadline, tfc__now() + timeout_ms * TFC__MS);
+}
+
+/* The first to end an operation decides how; the deadline no longer counts. */
+static void begin_end(tfc_op *op, int code)
+{
+	if (op->is_ending)
+		return;
+	op->is_ending = true;
+	op->code = code;
+	tfc__timer_cancel(&op->deadline);
+	tfc__work_schedule(&op->work);
+}
+
+void tfc__op_finish(tfc_op *op)
+{
+	begin_end(op, TFC_OK);
+}
+
+void tfc_op_cancel(tfc_op *op)
+{
+	if (op)
+		begin_end(op, TFC_ECANCELED);
+}
+
+void tfc__op_drop(tfc_op *op)
+{
+	op->is_ending = true;
+	tfc__timer_cancel(&op->deadline);
+	tfc__work_cancel(&op->work);
+}

@@ -1,0 +1,118 @@
+/*
+ * What other threads may do to a context: post a call, wake it. The eventfd says to the host's loop
+ * that posts, deferred work or a wake are waiting; is_signaled, under the mutex, mirrors it, so
+ * that it is written once however many calls are posted.
+ */
+#include "ctx/inner.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void append(struct post_queue *queue, struct post *post)
+{
+	if (queue->first)
+		queue->last->next = post;
+	else
+		queue->first = post;
+	queue->last = post;
+}
+
+static struct post *take_first(struct post_queue *queue)
+{
+	struct post *post = queue->first;
+	queue->first = post->next;
+	return post;
+}
+
+/* Under the mutex. Neither can fail: the counter is 0 or 1 and the descriptor is not blocking. */
+static void set_signaled(tfc_ctx *ctx, bool is_signaled)
+{
+	uint64_t count = 1;
+	if (ctx->is_signaled == is_signaled)
+		return;
+	ctx->is_signaled = is_signaled;
+	ssize_t len = is_signaled ? write(ctx->event_fd, &count, sizeof(count))
+				  : read(ctx->event_fd, &count, sizeof(count));
+	(void)len;
+}
+
+bool tfc__ctx_signal(tfc_ctx *ctx)
+{
+	if (tfc__ctx_is_forked(ctx))
+		return false;
+	bool is_waiting = !tfc__list_is_empty(&ctx->work) || ctx->taken.first;
+	pthread_mutex_lock(&ctx->mutex);
+	is_waiting = is_waiting || ctx->posted.first || ctx->is_woken;
+	set_signaled(ctx, is_waiting);
+	pthread_mutex_unlock(&ctx->mutex);
+	return is_waiting;
+}
+
+/* The dispatch that begins is what the wake was for; a later one is told by the next dispatch. */
+void tfc__ctx_forget_wake(tfc_ctx *ctx)
+{
+	pthread_mutex_lock(&ctx->mutex);
+	ctx->is_woken = false;
+	pthread_mutex_unlock(&ctx->mutex);
+}
+
+int tfc_ctx_post(tfc_ctx *ctx, tfc_post_fn fn, void *user)
+{
+	if (!ctx || !fn)
+		return TFC_EINVAL;
+	if (tfc__ctx_is_forked(ctx))
+		return TFC_EFORK;
+	struct post *post = malloc(sizeof(*post));
+	if (!post)
+		return TFC_ENOMEM;
+	*post = (struct post){.fn = fn, .user = user};
+	pthread_mutex_lock(&ctx->mutex);
+	append(&ctx->posted, post);
+	set_signaled(ctx, true);
+	pthread_mutex_unlock(&ctx->mutex);
+	return TFC_OK;
+}
+
+int tfc_ctx_wake(tfc_ctx *ctx)
+{
+	if (!ctx)
+		return TFC_EINVAL;
+	if (tfc__ctx_is_forked(ctx))
+		return TFC_EFORK;
+	pthread_mutex_lock(&ctx->mutex);
+	ctx->is_woken = true;
+	set_signaled(ctx, true);
+	pthread_mutex_unlock(&ctx->mutex);
+	return TFC_OK;
+}
+
+static void take_posted(tfc_ctx *ctx)
+{
+	pthread_mutex_lock(&ctx->mutex);
+	ctx->taken = ctx->posted;
+	ctx->posted.first = NULL;
+	pthread_mutex_unlock(&ctx->mutex);
+}
+
+int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left)
+{
+	if (!ctx->taken.first)
+		take_posted(ctx);
+	while (*left > 0 && ctx->taken.first) {
+		struct post *post = take_first(&ctx->taken);
+		tfc_post_fn fn = post->fn;
+		void *user = post->user;
+		free(post);
+		--*left;
+		fn(user);
+	}
+	return TFC_OK;
+}
+
+void tfc__ctx_drop_posts(tfc_ctx *ctx)
+{
+	while (ctx->taken.first)
+		free(take_first(&ctx->taken));
+	while (ctx->posted.first)
+		free(take_first(&ctx->posted));
+}
