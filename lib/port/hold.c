@@ -1,0 +1,101 @@
+#include "port/hold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ctx/ctx.h"
+#include "port/bind.h"
+
+uint16_t tfc_port_number(const tfc_port_hold *hold)
+{
+	return hold ? hold->port : 0;
+}
+
+static int fail_lost(const tfc_port_hold *hold)
+{
+	return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
+			     "port %u is lost: the guard that kept it is gone", hold->port);
+}
+
+int tfc_port_admit(tfc_port_hold *hold, int is_open)
+{
+	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
+	if (code)
+		return code;
+	if (hold->state == TFC__HOLD_LOST)
+		return fail_lost(hold);
+	if (hold->state == TFC__HOLD_KEPT)
+		return hold->keeper_ops->admit(hold->keeper, hold->keep_id, is_open != 0);
+	int flag = is_open != 0;
+	if (setsockopt(hold->fd, SOL_SOCKET, SO_REUSEADDR, &flag, sizeof(flag)))
+		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
+				       "%s the door of port %u", is_open ? "opening" : "closing",
+				       hold->port);
+	return TFC_OK;
+}
+
+void tfc_port_release(tfc_port_hold *hold)
+{
+	if (!hold || tfc__ctx_enter(hold->ctx))
+		return;
+	if (hold->state == TFC__HOLD_OWN)
+		close(hold->fd);
+	else if (hold->state == TFC__HOLD_KEPT)
+		hold->keeper_ops->release(hold->keeper, hold->keep_id);
+	if (hold->pool) {
+		tfc__list_remove(&hold->link);
+		hold->pool->hold_count--;
+	}
+	free(hold);
+}
+
+/* ---- for the keeper */
+
+int tfc__port_fd(const tfc_port_hold *hold)
+{
+	return hold->fd;
+}
+
+void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *keeper,
+		    uint32_t keep_id)
+{
+	close(hold->fd);
+	hold->fd = -1;
+	hold->state = TFC__HOLD_KEPT;
+	hold->keeper_ops = ops;
+	hold->keeper = keeper;
+	hold->keep_id = keep_id;
+}
+
+void tfc__port_lose(tfc_port_hold *hold)
+{
+	if (hold->state != TFC__HOLD_KEPT)
+		return;
+	hold->state = TFC__HOLD_LOST;
+	hold->keeper_ops = NULL;
+	hold->keeper = NULL;
+}
+
+int tfc__port_retake(tfc_port_hold *hold)
+{
+	if (hold->state != TFC__HOLD_LOST)
+		return TFC_OK;
+	int fd = tfc__hold_bind_fixed(hold->port, tfc__ctx_error(hold->ctx));
+	if (fd < 0)
+		return fd;
+	hold->fd = fd;
+	hold->state = TFC__HOLD_OWN;
+	return TFC_OK;
+}
+
+bool tfc__port_is_lost(const tfc_port_hold *hold)
+{
+	return hold->state == TFC__HOLD_LOST;
+}
+
+tfc_ctx *tfc__port_ctx(const tfc_port_hold *hold)
+{
+	return hold->ctx;
+}

@@ -1,0 +1,38 @@
+/*
+ * What a hold and its pool are, for the files of this room.
+ */
+#ifndef TFC_PORT_HOLD_H
+#define TFC_PORT_HOLD_H
+
+#include "base/list.h"
+#include "port/port.h"
+
+struct tfc_port_pool {
+	tfc_ctx *ctx;
+	uint16_t first;
+	uint16_t last;
+	uint16_t next; /* where the next search begins */
+	struct tfc__link holds;
+	uint32_t hold_count;
+};
+
+/* Who has the socket. */
+enum tfc__hold_state {
+	TFC__HOLD_OWN,  /* the hold itself: fd */
+	TFC__HOLD_KEPT, /* its keeper, under keep_id */
+	TFC__HOLD_LOST, /* nobody: the keeper is gone */
+};
+
+struct tfc_port_hold {
+	tfc_ctx *ctx;
+	tfc_port_pool *pool;   /* NULL: closed meanwhile */
+	struct tfc__link link; /* in the pool's list */
+	uint16_t port;
+	enum tfc__hold_state state;
+	int fd; /* -1 unless TFC__HOLD_OWN */
+	const struct tfc__port_keeper *keeper_ops;
+	void *keeper;
+	uint32_t keep_id;
+};
+
+#endif

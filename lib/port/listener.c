@@ -1,0 +1,132 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "ctx/ctx.h"
+#include "port/hold.h"
+#include "port/owner.h"
+#include "port/sock_diag.h"
+
+/* ---- many ports */
+
+struct each {
+	tfc__listener_fn fn;
+	void *user;
+};
+
+static void tell_listener(void *user, const struct tfc__tcp_socket *socket)
+{
+	const struct each *each = user;
+	each->fn(each->user, socket->port, socket->uid, socket->inode);
+}
+
+int tfc__port_each_listener(tfc_ctx *ctx, uint16_t first, uint16_t last, tfc__listener_fn fn,
+			    void *user)
+{
+	struct each each = {fn, user};
+	return tfc__tcp_each(first, last, TFC__TCP_LISTENERS, tell_listener, &each,
+			     tfc__ctx_error(ctx));
+}
+
+/* ---- one port */
+
+struct listeners {
+	struct tfc__sought *items;
+	size_t count;
+	size_t capacity;
+	bool is_failed;
+};
+
+static void collect(void *user, const struct tfc__tcp_socket *socket)
+{
+	struct listeners *all = user;
+	if (all->count == all->capacity && !all->is_failed) {
+		size_t capacity = all->capacity ? 2 * all->capacity : 4;
+		struct tfc__sought *items = realloc(all->items, capacity * sizeof(*items));
+		all->is_failed = !items;
+		if (items) {
+			all->items = items;
+			all->capacity = capacity;
+		}
+	}
+	if (!all->is_failed)
+		all->items[all->count++] = (struct tfc__sought){.inode = socket->inode,
+								.uid = socket->uid};
+}
+
+/* The first listener outside the tree, or the first of all. */
+static const struct tfc__sought *pick(const struct listeners *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (!all->items[i].pid)
+			return &all->items[i];
+	return all->items;
+}
+
+static int find_in_tree(pid_t root, const struct listeners *all)
+{
+	return tfc__owner_kernel_lists_children()
+		       ? tfc__owner_find_in_tree(root, all->items, all->count)
+		       : tfc__owner_find_by_parents(root, all->items, all->count);
+}
+
+/* Finds out whose the listeners are. 0, or -1 and errno. */
+static int describe(const struct listeners *all, pid_t root, tfc_port_listener *listener)
+{
+	listener->count = (uint32_t)all->count;
+	if (!all->count)
+		return 0;
+	if (root && find_in_tree(root, all))
+		return -1;
+	const struct tfc__sought *one = pick(all);
+	struct tfc__owner owner = {.pid = one->pid};
+	if (one->pid)
+		tfc__owner_program(one->pid, owner.program);
+	else
+		tfc__owner_find(one->inode, &owner);
+	listener->uid = one->uid;
+	listener->pid = owner.pid;
+	listener->is_ours = one->pid != 0;
+	memcpy(listener->program, owner.program, sizeof(listener->program));
+	return 0;
+}
+
+static int look(tfc_port_hold *hold, pid_t root, tfc_port_listener *listener)
+{
+	struct listeners all = {0};
+	int code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, collect, &all,
+				 tfc__ctx_error(hold->ctx));
+	if (!code && all.is_failed)
+		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
+	if (!code && describe(&all, root, listener))
+		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
+				       "looking for the listener of port %u in /proc", hold->port);
+	free(all.items);
+	return code;
+}
+
+int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener)
+{
+	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
+	if (code)
+		return code;
+	if (hold->state == TFC__HOLD_LOST)
+		return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
+				     "port %u is lost: the guard that kept it is gone", hold->port);
+	if (root < 0)
+		return tfc__ctx_fail(hold->ctx, TFC_EINVAL, "port", 0,
+				     "root is %d: give a pid, or 0 not to ask", (int)root);
+	if (!ret_listener || ret_listener->size < sizeof(uint32_t))
+		return tfc__ctx_fail(hold->ctx, TFC_EINVAL, "port", 0,
+				     "ret_listener is NULL or not initialized: use "
+				     "TFC_PORT_LISTENER_INIT");
+	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+	code = look(hold, root, &listener);
+	if (code)
+		return code;
+	uint32_t size = ret_listener->size;
+	memcpy(ret_listener, &listener, size < sizeof(listener) ? size : sizeof(listener));
+	ret_listener->size = size;
+	return TFC_OK;
+}

@@ -1,0 +1,253 @@
+#include "port/owner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A machine with more descriptors than that is not searched to the end: dispatch must go on. */
+#define SEARCH_BOUND 200000
+
+/* ---- pieces of /proc */
+
+static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
+{
+	char path[64];
+	snprintf(path, sizeof(path), format, (int)pid, (int)thread);
+	return opendir(path);
+}
+
+/* The number a directory entry is, or 0. */
+static pid_t entry_number(const struct dirent *entry)
+{
+	char *end = NULL;
+	long number = strtol(entry->d_name, &end, 10);
+	return *end || number <= 0 ? 0 : (pid_t)number;
+}
+
+/* Reads a small file of /proc; the text is terminated. Returns its length, or -1 and errno. */
+static ssize_t read_proc(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t n = read(fd, text, size - 1);
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	if (n >= 0)
+		text[n] = 0;
+	return n;
+}
+
+void tfc__owner_program(pid_t pid, char ret_program[64])
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	ssize_t n = read_proc(path, ret_program, 64);
+	if (n <= 0)
+		ret_program[0] = 0;
+	else if (ret_program[n - 1] == '\n')
+		ret_program[n - 1] = 0;
+}
+
+/* ---- the descriptors of one process */
+
+static void note(struct tfc__sought *sought, size_t count, unsigned long inode, pid_t pid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (sought[i].inode == inode && !sought[i].pid)
+			sought[i].pid = pid;
+}
+
+/* Returns how many descriptors were looked at; none when they are not ours to see. */
+static size_t look_into(pid_t pid, struct tfc__sought *sought, size_t count)
+{
+	DIR *dir = open_proc_dir("/proc/%d/fd", pid, 0);
+	if (!dir)
+		return 0;
+	size_t looked = 0;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		char target[64];
+		unsigned long inode = 0;
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+		looked++;
+		if (n <= 0)
+			continue;
+		target[n] = 0;
+		if (sscanf(target, "socket:[%lu]", &inode) == 1)
+			note(sought, count, inode, pid);
+	}
+	closedir(dir);
+	return looked;
+}
+
+static bool all_found(const struct tfc__sought *sought, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!sought[i].pid)
+			return false;
+	return true;
+}
+
+/* ---- the tree of processes */
+
+struct pids {
+	pid_t *items;
+	size_t count;
+	size_t capacity;
+};
+
+static int pids_add(struct pids *pids, pid_t pid)
+{
+	if (pids->count == pids->capacity) {
+		size_t capacity = pids->capacity ? 2 * pids->capacity : 32;
+		pid_t *items = realloc(pids->items, capacity * sizeof(*items));
+		if (!items)
+			return -1;
+		pids->items = items;
+		pids->capacity = capacity;
+	}
+	pids->items[pids->count++] = pid;
+	return 0;
+}
+
+/* Adds the children of one thread. -1 and ENOENT: the kernel was built without that file. */
+static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)thread);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return -1;
+	int child = 0;
+	int result = 0;
+	while (!result && fscanf(file, "%d", &child) == 1)
+		result = pids_add(pids, child);
+	fclose(file);
+	return result;
+}
+
+/* Adds the children of all threads of a process; one that is gone meanwhile has none. */
+static int add_children(pid_t pid, struct pids *pids)
+{
+	DIR *dir = open_proc_dir("/proc/%d/task", pid, 0);
+	if (!dir)
+		return errno == ENOENT || errno == ESRCH ? 0 : -1;
+	int result = 0;
+	for (struct dirent *entry; !result && (entry = readdir(dir));) {
+		pid_t thread = entry_number(entry);
+		if (thread && add_children_of(pid, thread, pids) && errno != ENOENT &&
+		    errno != ESRCH)
+			result = -1;
+	}
+	closedir(dir);
+	return result;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (read_proc(path, text, sizeof(text)) <= 0)
+		return 0;
+	char *end = strrchr(text, ')'); /* the name may hold anything, brackets too */
+	int parent = 0;
+	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* Without the children files: every process and its parent, once. */
+struct family {
+	struct pids pids;
+	struct pids parents;
+};
+
+static int family_read(struct family *family)
+{
+	DIR *dir = opendir("/proc");
+	if (!dir)
+		return -1;
+	int result = 0;
+	for (struct dirent *entry; !result && (entry = readdir(dir));) {
+		pid_t pid = entry_number(entry);
+		if (pid)
+			result = pids_add(&family->pids, pid) ||
+						 pids_add(&family->parents, parent_of(pid))
+					 ? -1
+					 : 0;
+	}
+	closedir(dir);
+	return result;
+}
+
+static int family_add_children(const struct family *family, pid_t pid, struct pids *pids)
+{
+	for (size_t i = 0; i < family->pids.count; i++)
+		if (family->parents.items[i] == pid && pids_add(pids, family->pids.items[i]))
+			return -1;
+	return 0;
+}
+
+static void family_fini(struct family *family)
+{
+	free(family->pids.items);
+	free(family->parents.items);
+}
+
+static int walk(pid_t root, bool by_parents, struct tfc__sought *sought, size_t count)
+{
+	struct pids pids = {0};
+	struct family family = {0};
+	int result = by_parents ? family_read(&family) : 0;
+	if (!result)
+		result = pids_add(&pids, root);
+	for (size_t i = 0; !result && i < pids.count && !all_found(sought, count); i++) {
+		pid_t pid = pids.items[i];
+		look_into(pid, sought, count);
+		result = by_parents ? family_add_children(&family, pid, &pids)
+				    : add_children(pid, &pids);
+	}
+	int saved = errno;
+	family_fini(&family);
+	free(pids.items);
+	errno = saved;
+	return result;
+}
+
+int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count)
+{
+	return walk(root, false, sought, count);
+}
+
+int tfc__owner_find_by_parents(pid_t root, struct tfc__sought *sought, size_t count)
+{
+	return walk(root, true, sought, count);
+}
+
+bool tfc__owner_kernel_lists_children(void)
+{
+	return !access("/proc/thread-self/children", F_OK);
+}
+
+void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner)
+{
+	struct tfc__sought sought = {.inode = inode};
+	DIR *dir = opendir("/proc");
+	if (!dir)
+		return;
+	size_t looked = 0;
+	for (struct dirent *entry;
+	     !sought.pid && looked < SEARCH_BOUND && (entry = readdir(dir));) {
+		pid_t pid = entry_number(entry);
+		if (pid)
+			looked += look_into(pid, &sought, 1);
+	}
+	closedir(dir);
+	if (!sought.pid)
+		return;
+	ret_owner->pid = sought.pid;
+	tfc__owner_program(sought.pid, ret_owner->program);
+}

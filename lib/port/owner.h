@@ -1,0 +1,46 @@
+/*
+ * Which process has a socket open, read from /proc.
+ */
+#ifndef TFC_PORT_OWNER_H
+#define TFC_PORT_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tfc__owner {
+	pid_t pid; /* 0: not visible from here */
+	char program[64];
+};
+
+/* One socket looked for. */
+struct tfc__sought {
+	uint32_t inode;
+	uint32_t uid;
+	pid_t pid; /* 0 until found */
+};
+
+/*
+ * Looks through `root` and all its descendants and fills in `pid` where one has the socket open.
+ * 0, or -1 and errno (ENOMEM, EMFILE).
+ */
+int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count);
+
+/*
+ * The same where the kernel has no /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN): reads the
+ * parent of every process on the machine once.
+ */
+int tfc__owner_find_by_parents(pid_t root, struct tfc__sought *sought, size_t count);
+bool tfc__owner_kernel_lists_children(void);
+
+/*
+ * Looks through all processes that are visible, up to a bound; fills *ret_owner where one has the
+ * socket open.
+ */
+void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner);
+
+/* The name of a process, or "". */
+void tfc__owner_program(pid_t pid, char ret_program[64]);
+
+#endif

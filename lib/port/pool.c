@@ -1,0 +1,197 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "ctx/ctx.h"
+#include "port/bind.h"
+#include "port/hold.h"
+
+#define DEFAULT_FIRST 20000
+#define DEFAULT_LAST 29999
+
+int tfc_port_pool_options_init(tfc_port_pool_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+/* ---- opening */
+
+static int check_range(tfc_ctx *ctx, const tfc_port_pool_options *options)
+{
+	if (!options->first || !options->last)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
+				     "tfc_port_pool_options.%s is 0: set both ends of the pool, or "
+				     "neither for %u to %u",
+				     options->first ? "last" : "first", DEFAULT_FIRST,
+				     DEFAULT_LAST);
+	if (options->first > options->last)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
+				     "tfc_port_pool_options.first (%u) is above "
+				     "tfc_port_pool_options.last (%u): swap them",
+				     options->first, options->last);
+	return TFC_OK;
+}
+
+/*
+ * Whether the pool's lowest port may be bound at all, asked of the kernel: the limit is a sysctl,
+ * the right a capability. A port in use is no obstacle, the right is looked at first.
+ */
+static int check_privilege(tfc_ctx *ctx, uint16_t first)
+{
+	if (first >= 1024)
+		return TFC_OK;
+	int fd = tfc__hold_socket();
+	if (fd < 0)
+		return tfc__fail_errno(tfc__ctx_error(ctx), "port", errno, "no socket");
+	int code = TFC_OK;
+	if (tfc__hold_bind(&fd, first) && (errno == EACCES || errno == EPERM))
+		code = tfc__ctx_fail(ctx, TFC_EACCES, "port", errno,
+				     "tfc_port_pool_options.first (%u) is privileged: choose ports "
+				     "above 1023, or give the process CAP_NET_BIND_SERVICE",
+				     first);
+	close(fd);
+	return code;
+}
+
+/* Where this pool starts, so that pools of several processes seldom try the same ports. */
+static uint16_t spread(const tfc_port_pool *pool)
+{
+	uint64_t hash = tfc__wall() ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)pool;
+	hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64's finish */
+	hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+	hash ^= hash >> 31;
+	return (uint16_t)(pool->first + hash % (pool->last - pool->first + UINT32_C(1)));
+}
+
+int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_port_pool **ret_pool)
+{
+	int code = tfc__ctx_enter(ctx);
+	if (code)
+		return code;
+	if (!ret_pool)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0, "ret_pool is NULL");
+	tfc_port_pool_options copy;
+	code = tfc__options_copy(&copy, sizeof(copy), options, "port", "tfc_port_pool_options",
+				 tfc__ctx_error(ctx));
+	if (code)
+		return code;
+	if (!copy.first && !copy.last) {
+		copy.first = DEFAULT_FIRST;
+		copy.last = DEFAULT_LAST;
+	}
+	code = check_range(ctx, &copy);
+	if (!code)
+		code = check_privilege(ctx, copy.first);
+	if (code)
+		return code;
+	tfc_port_pool *pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "port");
+	pool->ctx = ctx;
+	pool->first = copy.first;
+	pool->last = copy.last;
+	pool->next = spread(pool);
+	tfc__list_init(&pool->holds);
+	*ret_pool = pool;
+	return TFC_OK;
+}
+
+void tfc_port_pool_close(tfc_port_pool *pool)
+{
+	if (!pool)
+		return;
+	TFC__LIST_EACH (link, &pool->holds) {
+		tfc__container_of(link, tfc_port_hold, link)->pool = NULL;
+		tfc__list_remove(link);
+	}
+	free(pool);
+}
+
+/* ---- taking a port */
+
+static int fail_exhausted(const tfc_port_pool *pool)
+{
+	uint32_t count = pool->last - pool->first + UINT32_C(1);
+	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
+			     "all %u ports of the pool, %u to %u, are taken: %u by this pool, the "
+			     "others by other programs; widen the pool",
+			     count, pool->first, pool->last, pool->hold_count);
+}
+
+static uint16_t take_next(tfc_port_pool *pool)
+{
+	uint16_t port = pool->next;
+	pool->next = port == pool->last ? pool->first : (uint16_t)(port + 1);
+	return port;
+}
+
+/* Binds the socket to the next port that is free. */
+static int bind_any(tfc_port_pool *pool, int *fd, uint16_t *ret_port)
+{
+	for (uint32_t left = pool->last - pool->first + UINT32_C(1); left > 0; left--) {
+		uint16_t port = take_next(pool);
+		if (!tfc__hold_bind(fd, port)) {
+			*ret_port = port;
+			return TFC_OK;
+		}
+		if (errno != EADDRINUSE)
+			return tfc__hold_fail(tfc__ctx_error(pool->ctx), port, errno);
+	}
+	return fail_exhausted(pool);
+}
+
+static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
+{
+	int fd = tfc__hold_socket();
+	if (fd < 0)
+		return tfc__fail_errno(tfc__ctx_error(pool->ctx), "port", errno,
+				       "no socket for a port");
+	int code = bind_any(pool, &fd, &hold->port);
+	if (code)
+		close(fd);
+	else
+		hold->fd = fd;
+	return code;
+}
+
+static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold)
+{
+	TFC__LIST_EACH (link, &pool->holds) {
+		const tfc_port_hold *other = tfc__container_of(link, tfc_port_hold, link);
+		if (other->port == port && other->state != TFC__HOLD_LOST)
+			return tfc__ctx_fail(pool->ctx, TFC_EBUSY, "port", 0,
+					     "port %u is in use: this pool holds it already", port);
+	}
+	int fd = tfc__hold_bind_fixed(port, tfc__ctx_error(pool->ctx));
+	if (fd < 0)
+		return fd;
+	hold->fd = fd;
+	hold->port = port;
+	return TFC_OK;
+}
+
+int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold)
+{
+	int code = tfc__ctx_enter(pool ? pool->ctx : NULL);
+	if (code)
+		return code;
+	if (!ret_hold)
+		return tfc__ctx_fail(pool->ctx, TFC_EINVAL, "port", 0, "ret_hold is NULL");
+	tfc_port_hold *hold = calloc(1, sizeof(*hold));
+	if (!hold)
+		return tfc__fail_nomem(tfc__ctx_error(pool->ctx), "port");
+	code = port ? acquire_fixed(pool, port, hold) : acquire_any(pool, hold);
+	if (code) {
+		free(hold);
+		return code;
+	}
+	hold->ctx = pool->ctx;
+	hold->pool = pool;
+	tfc__list_append(&pool->holds, &hold->link);
+	pool->hold_count++;
+	*ret_hold = hold;
+	return TFC_OK;
+}

@@ -1,0 +1,140 @@
+#include "port/sock_diag.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+/* What is asked: all TCP sockets of a family in some states, with a program that filters by port.
+ */
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+	struct nlattr attribute;
+	struct inet_diag_bc_op filter[4];
+};
+
+/*
+ * The filter is a program of jumps (linux/inet_diag.h): a comparison takes two slots, the second
+ * with the port in `no`; falling off the exact end accepts, jumping four bytes past it refuses.
+ */
+static void write_filter(struct inet_diag_bc_op filter[4], uint16_t first, uint16_t last)
+{
+	unsigned char slot = sizeof(filter[0]);
+	filter[0] = (struct inet_diag_bc_op){INET_DIAG_BC_S_GE, (unsigned char)(2 * slot),
+					     (unsigned short)(5 * slot)};
+	filter[1] = (struct inet_diag_bc_op){INET_DIAG_BC_NOP, 0, first};
+	filter[2] = (struct inet_diag_bc_op){INET_DIAG_BC_S_LE, (unsigned char)(2 * slot),
+					     (unsigned short)(3 * slot)};
+	filter[3] = (struct inet_diag_bc_op){INET_DIAG_BC_NOP, 0, last};
+}
+
+static int send_request(int fd, int family, uint16_t first, uint16_t last, uint32_t states)
+{
+	struct request request = {
+		.header = {.nlmsg_len = sizeof(request),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.body = {.sdiag_family = (unsigned char)family,
+			 .sdiag_protocol = IPPROTO_TCP,
+			 .idiag_states = states},
+		.attribute = {.nla_len = sizeof(request.attribute) + sizeof(request.filter),
+			      .nla_type = INET_DIAG_REQ_BYTECODE},
+	};
+	write_filter(request.filter, first, last);
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	ssize_t n = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
+			   sizeof(kernel));
+	return n < 0 ? -1 : 0;
+}
+
+/* Hands on the sockets of one datagram. 1: that was the last; 0: more follow; -1 and errno. */
+static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *user)
+{
+	int left = (int)len;
+	for (const struct nlmsghdr *header = data; NLMSG_OK(header, (unsigned)left);
+	     header = NLMSG_NEXT(header, left)) {
+		if (header->nlmsg_type == NLMSG_DONE)
+			return 1;
+		if (header->nlmsg_type == NLMSG_ERROR) {
+			const struct nlmsgerr *error = NLMSG_DATA(header);
+			errno = header->nlmsg_len >= NLMSG_LENGTH(sizeof(*error)) ? -error->error
+										  : EPROTO;
+			return -1;
+		}
+		if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+		    header->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
+			continue;
+		const struct inet_diag_msg *message = NLMSG_DATA(header);
+		struct tfc__tcp_socket socket = {.port = ntohs(message->id.idiag_sport),
+						 .state = message->idiag_state,
+						 .uid = message->idiag_uid,
+						 .inode = message->idiag_inode};
+		fn(user, &socket);
+	}
+	return 0;
+}
+
+static int read_answer(int fd, tfc__tcp_fn fn, void *user)
+{
+	_Alignas(struct nlmsghdr) char data[16384]; /* the kernel fills no more than is asked for */
+	for (;;) {
+		ssize_t n = recv(fd, data, sizeof(data), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		int done = read_messages(data, (size_t)n, fn, user);
+		if (done)
+			return done < 0 ? -1 : 0;
+	}
+}
+
+/* 0, or -1 and errno. */
+static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32_t states,
+		       tfc__tcp_fn fn, void *user)
+{
+	return send_request(fd, family, first, last, states) || read_answer(fd, fn, user) ? -1 : 0;
+}
+
+/* Asks for both families. 0, or -1 and errno. */
+static int dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user)
+{
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (fd < 0)
+		return -1;
+	int result = dump_family(fd, AF_INET, first, last, states, fn, user);
+	if (!result && dump_family(fd, AF_INET6, first, last, states, fn, user))
+		result = errno == ENOENT ? 0 : -1; /* no IPv6 in this kernel */
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return result;
+}
+
+/* The errors of a kernel, or a container, that has no sock_diag: nothing was told yet. */
+static bool is_not_offered(int sys_errno)
+{
+	return sys_errno == EPROTONOSUPPORT || sys_errno == EAFNOSUPPORT || sys_errno == ENOENT ||
+	       sys_errno == EPERM || sys_errno == EACCES;
+}
+
+int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user,
+		  tfc_error *error)
+{
+	if (!dump(first, last, states, fn, user))
+		return TFC_OK;
+	if (is_not_offered(errno) && !tfc__tcp_each_in_proc(first, last, states, fn, user))
+		return TFC_OK;
+	return tfc__fail_errno(error, "port", errno,
+			       "asking the kernel who uses ports %u to %u (sock_diag)", first,
+			       last);
+}

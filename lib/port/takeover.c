@@ -1,0 +1,149 @@
+#include "port/takeover.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "port/bind.h"
+#include "port/owner.h"
+#include "port/sock_diag.h"
+
+#define LATCH_ADDRESS 0x7f544643 /* 127.84.70.67; any, but the same for all takers */
+
+static int set_reuse(int fd, int is_on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
+}
+
+static int latch_open(uint16_t port)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	if (fd < 0)
+		return -1;
+	int yes = 1; /* also where no interface has the address */
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_port = htons(port),
+				      .sin_addr = {htonl(LATCH_ADDRESS)}};
+	if (!setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)) &&
+	    !bind(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* What is on the port, apart from our own two sockets. */
+struct survey {
+	uint32_t latch; /* inode */
+	uint32_t own;   /* inode */
+	uint32_t dead;  /* connections that no process owns */
+	uint32_t alive;
+	struct tfc__tcp_socket first; /* of the living; a listener before others */
+};
+
+static void survey_add(void *user, const struct tfc__tcp_socket *socket)
+{
+	struct survey *survey = user;
+	if (!socket->inode) {
+		survey->dead++;
+		return;
+	}
+	if (socket->inode == survey->latch || socket->inode == survey->own)
+		return;
+	if (!survey->alive++ || socket->state == TCP_LISTEN)
+		survey->first = *socket;
+}
+
+static uint32_t inode_of(int fd)
+{
+	struct stat status;
+	return fd >= 0 && !fstat(fd, &status) ? (uint32_t)status.st_ino : 0;
+}
+
+static const char *verb(uint8_t state)
+{
+	if (state == TCP_LISTEN)
+		return "listens on it";
+	return state == TFC__TCP_BOUND ? "holds it without listening" : "has connections on it";
+}
+
+static int fail_owned(uint16_t port, const struct tfc__tcp_socket *socket, tfc_error *error)
+{
+	struct tfc__owner owner = {0};
+	tfc__owner_find(socket->inode, &owner);
+	if (owner.pid)
+		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
+				 "port %u is in use: %s (pid %d, uid %u) %s", port, owner.program,
+				 (int)owner.pid, socket->uid, verb(socket->state));
+	return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
+			 "port %u is in use: a process of uid %u that is not visible from here %s",
+			 port, socket->uid, verb(socket->state));
+}
+
+/* The sentence for a port that cannot be had. */
+static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
+{
+	if (survey->alive)
+		return fail_owned(port, &survey->first, error);
+	if (survey->dead)
+		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
+				 "port %u is in use by %u closing connections that the kernel does "
+				 "not let go yet: wait a minute or choose another port",
+				 port, survey->dead);
+	return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
+			 "port %u is in use: held by a program that does not listen, which this "
+			 "kernel does not name",
+			 port);
+}
+
+/* Looks; TFC_EBUSY when somebody alive is there. */
+static int look(uint16_t port, struct survey *survey, tfc_error *error)
+{
+	survey->dead = survey->alive = 0;
+	int code = tfc__tcp_each(port, port, TFC__TCP_ALL, survey_add, survey, error);
+	return !code && survey->alive ? fail_busy(port, survey, error) : code;
+}
+
+static int bind_reusing(int *fd, uint16_t port)
+{
+	if (set_reuse(*fd, 1) || tfc__hold_bind(fd, port))
+		return -1;
+	return set_reuse(*fd, 0);
+}
+
+static int take_behind_latch(int latch, int *fd, uint16_t port, tfc_error *error)
+{
+	struct survey survey = {.latch = inode_of(latch), .own = inode_of(*fd)};
+	int code = look(port, &survey, error);
+	if (code)
+		return code;
+	/* With its flag off the latch would refuse our own bind. */
+	if (set_reuse(latch, 1) || bind_reusing(fd, port))
+		return errno == EADDRINUSE ? fail_busy(port, &survey, error)
+					   : tfc__hold_fail(error, port, errno);
+	/* A stranger with the flag may have slipped in while ours was on. */
+	return look(port, &survey, error);
+}
+
+int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
+{
+	int latch = latch_open(port);
+	if (latch < 0 && errno != EADDRINUSE)
+		return tfc__fail_errno(error, "port", errno, "no second socket for port %u", port);
+	if (latch < 0) {
+		struct survey survey = {0};
+		int code = look(port, &survey, error);
+		return code ? code : fail_busy(port, &survey, error);
+	}
+	int code = take_behind_latch(latch, fd, port, error);
+	close(latch);
+	return code;
+}

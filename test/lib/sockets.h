@@ -1,0 +1,72 @@
+/*
+ * TCP sockets for tests: strangers that try to bind a port, and children that listen on one.
+ */
+#ifndef TFC_TEST_SOCKETS_H
+#define TFC_TEST_SOCKETS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	TEST_PLAIN = 0,
+	TEST_REUSEADDR = 1,
+	TEST_REUSEPORT = 2,
+};
+
+/* Binds a TCP socket. Returns the descriptor, or the negative errno. */
+int test_bind(const char *address, uint16_t port, int flags);
+
+/* As test_bind, and listens. */
+int test_listen(const char *address, uint16_t port, int flags);
+
+/* A socket connected to 127.0.0.1 and `port`. Returns the descriptor, or the negative errno. */
+int test_connect(uint16_t port);
+
+/*
+ * Tries 127.0.0.1, 0.0.0.0, ::1 and ::, each with and without SO_REUSEADDR and SO_REUSEPORT.
+ * Returns how many of these binds (and listens after them) the kernel allowed, and prints each.
+ */
+int test_count_intruders(uint16_t port);
+
+/* How many descriptors this process has open. */
+int test_count_fds(void);
+
+/* A child process that runs one function and owns no descriptor of the test but its end of a pair.
+ */
+struct test_child {
+	pid_t pid;
+	int fd; /* a stream socket to the child */
+};
+
+typedef void (*test_child_fn)(int fd, const void *arg);
+
+/* Forks; the child ends with 0 when fn returns. It dies with the test. */
+struct test_child test_child_start(test_child_fn fn, const void *arg);
+
+/* One byte from the child, or -1 when it is gone. */
+int test_child_read(const struct test_child *child);
+
+/* Kills the child, reaps it and closes the descriptor. Returns the wait status. */
+int test_child_kill(struct test_child *child);
+
+/* Closes the descriptor, at whose end the child is to leave by itself, and reaps it. */
+int test_child_end(struct test_child *child);
+
+/* What a listening child does. */
+struct test_listening {
+	const char *address;
+	uint16_t port;
+	int flags;
+	uid_t uid;           /* 0: stays as it is */
+	const char *program; /* the name it gives itself; NULL: none */
+	int depth;           /* this many forks below the child; at most 3 */
+	int closes_first;    /* 1: closes each accepted connection, 0: keeps them open */
+};
+
+/*
+ * A test_child_fn with a struct test_listening: listens, tells it by one byte ('L', or 'E' when it
+ * cannot), accepts until its descriptor reads the end, and tells each connection with one 'C'.
+ */
+void test_listening_child(int fd, const void *listening);
+
+#endif

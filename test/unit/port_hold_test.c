@@ -1,0 +1,279 @@
+/* port: what a hold keeps out and whom it lets in, and what moves it into a keeper. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "port/port.h"
+#include "sockets.h"
+
+struct fixture {
+	tfc_ctx *ctx;
+	tfc_port_pool *pool;
+	tfc_port_hold *hold;
+	uint16_t port;
+};
+
+static int open_hold(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	*state = f;
+	if (!f || tfc_ctx_new(NULL, NULL, &f->ctx) || tfc_port_pool_open(f->ctx, NULL, &f->pool) ||
+	    tfc_port_acquire(f->pool, 0, &f->hold))
+		return -1;
+	f->port = tfc_port_number(f->hold);
+	return 0;
+}
+
+static int release_hold(void **state)
+{
+	struct fixture *f = *state;
+	tfc_port_release(f->hold);
+	tfc_port_pool_close(f->pool);
+	tfc_ctx_free(f->ctx);
+	free(f);
+	return 0;
+}
+
+static void open_door(struct fixture *f, int is_open)
+{
+	assert_int_equal(tfc_port_admit(f->hold, is_open), TFC_OK);
+}
+
+/* ---- strangers */
+
+static void held_port_refuses_every_stranger(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(test_count_intruders(f->port), 0);
+}
+
+static void admitted_task_listens_on_each_address_that_tensorflow_uses(void **state)
+{
+	static const char *const addresses[] = {"::", "0.0.0.0", "127.0.0.1", "::1"};
+	struct fixture *f = *state;
+	for (int i = 0; i < 4; i++) {
+		open_door(f, 1);
+		int task = test_listen(addresses[i], f->port, TEST_REUSEADDR);
+		assert_true(task >= 0);
+		open_door(f, 0);
+		close(task);
+	}
+}
+
+static void running_task_is_alone_once_the_door_is_closed(void **state)
+{
+	static const char *const addresses[] = {"::", "0.0.0.0", "127.0.0.1", "::1"};
+	struct fixture *f = *state;
+	for (int i = 0; i < 4; i++) {
+		open_door(f, 1);
+		int task = test_listen(addresses[i], f->port, TEST_REUSEADDR);
+		open_door(f, 0);
+		assert_int_equal(test_count_intruders(f->port), 0);
+		close(task);
+		assert_int_equal(test_count_intruders(f->port), 0);
+	}
+}
+
+static void closed_door_refuses_the_task_too(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(test_listen("::", f->port, TEST_REUSEADDR), -EADDRINUSE);
+	open_door(f, 1);
+	open_door(f, 0);
+	assert_int_equal(test_listen("::", f->port, TEST_REUSEADDR), -EADDRINUSE);
+}
+
+static void open_door_refuses_programs_that_do_not_ask_for_reuse(void **state)
+{
+	struct fixture *f = *state;
+	open_door(f, 1);
+	assert_int_equal(test_bind("::", f->port, TEST_PLAIN), -EADDRINUSE);
+	assert_int_equal(test_bind("127.0.0.1", f->port, TEST_REUSEPORT), -EADDRINUSE);
+}
+
+static void stranger_that_slipped_in_cannot_listen_beside_the_task(void **state)
+{
+	struct fixture *f = *state;
+	open_door(f, 1);
+	int stranger = test_bind("127.0.0.1", f->port, TEST_REUSEADDR);
+	assert_true(stranger >= 0);
+	int task = test_listen("::", f->port, TEST_REUSEADDR);
+	assert_true(task >= 0);
+	open_door(f, 0);
+	assert_int_equal(listen(stranger, 1), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	close(task);
+	assert_int_equal(listen(stranger, 1), -1); /* the hold alone keeps it out, too */
+	close(stranger);
+}
+
+static void released_port_is_free_for_all(void **state)
+{
+	struct fixture *f = *state;
+	tfc_port_release(f->hold);
+	f->hold = NULL;
+	int fd = test_listen("::", f->port, TEST_PLAIN);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* ---- a fixed port that is taken */
+
+static int acquire_fixed_elsewhere(struct fixture *f)
+{
+	tfc_port_pool *other = NULL;
+	tfc_port_hold *hold = NULL;
+	assert_int_equal(tfc_port_pool_open(f->ctx, NULL, &other), TFC_OK);
+	int code = tfc_port_acquire(other, f->port, &hold);
+	tfc_port_release(hold);
+	tfc_port_pool_close(other);
+	return code;
+}
+
+static void held_port_cannot_be_acquired_twice_door_open_or_not(void **state)
+{
+	struct fixture *f = *state;
+	tfc_port_hold *second = NULL;
+	for (int is_open = 0; is_open < 2; is_open++) {
+		open_door(f, is_open);
+		assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
+		assert_int_equal(tfc_port_acquire(f->pool, f->port, &second), TFC_EBUSY);
+		assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "this pool"));
+		assert_null(second);
+	}
+	open_door(f, 0);
+	assert_int_equal(test_count_intruders(f->port), 0);
+}
+
+static void busy_port_names_the_holder_or_says_that_it_cannot(void **state)
+{
+	struct fixture *f = *state;
+	char pid[32];
+	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
+	const char *text = tfc_ctx_error(f->ctx)->text;
+	assert_true(strstr(text, pid) || strstr(text, "a program that does not listen"));
+	assert_int_equal(tfc_ctx_error(f->ctx)->sys_errno, EADDRINUSE);
+}
+
+static void busy_port_names_the_listener(void **state)
+{
+	struct fixture *f = *state;
+	char pid[32];
+	open_door(f, 1);
+	int task = test_listen("127.0.0.1", f->port, TEST_REUSEADDR);
+	tfc_port_release(f->hold);
+	f->hold = NULL;
+	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
+	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, pid));
+	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "listens on it"));
+	close(task);
+}
+
+/* ---- keepers */
+
+struct keeper {
+	int fd;
+	int is_open;
+	uint32_t released;
+};
+
+static int keep_admit(void *user, uint32_t keep_id, bool is_open)
+{
+	struct keeper *keeper = user;
+	assert_int_equal(keep_id, 7);
+	keeper->is_open = is_open;
+	return TFC_OK;
+}
+
+static void keep_release(void *user, uint32_t keep_id)
+{
+	struct keeper *keeper = user;
+	keeper->released = keep_id;
+	close(keeper->fd);
+}
+
+static const struct tfc__port_keeper keeper_ops = {keep_admit, keep_release};
+
+static void move_to(struct fixture *f, struct keeper *keeper)
+{
+	keeper->fd = fcntl(tfc__port_fd(f->hold), F_DUPFD_CLOEXEC, 0);
+	tfc__port_move(f->hold, &keeper_ops, keeper, 7);
+	assert_int_equal(tfc__port_fd(f->hold), -1);
+}
+
+static void kept_hold_asks_its_keeper(void **state)
+{
+	struct fixture *f = *state;
+	struct keeper keeper = {0};
+	int before = test_count_fds();
+	move_to(f, &keeper);
+	assert_int_equal(test_count_fds(), before);
+	assert_int_equal(test_count_intruders(f->port), 0);
+	open_door(f, 1);
+	assert_int_equal(keeper.is_open, 1);
+	open_door(f, 0);
+	assert_int_equal(keeper.is_open, 0);
+	assert_int_equal(tfc_port_number(f->hold), f->port);
+	tfc_port_release(f->hold);
+	f->hold = NULL;
+	assert_int_equal(keeper.released, 7);
+}
+
+static void lost_hold_says_so_until_it_is_taken_again(void **state)
+{
+	struct fixture *f = *state;
+	struct keeper keeper = {0};
+	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+	move_to(f, &keeper);
+	close(keeper.fd); /* the keeper dies */
+	tfc__port_lose(f->hold);
+	assert_true(tfc__port_is_lost(f->hold));
+	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_ELOST);
+	assert_int_equal(tfc_port_listener_get(f->hold, 0, &listener), TFC_ELOST);
+
+	int stranger = test_listen("0.0.0.0", f->port, TEST_PLAIN);
+	assert_true(stranger >= 0);
+	assert_int_equal(tfc__port_retake(f->hold), TFC_EBUSY);
+	assert_true(tfc__port_is_lost(f->hold));
+	close(stranger);
+
+	assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
+	assert_false(tfc__port_is_lost(f->hold));
+	assert_int_equal(tfc_port_number(f->hold), f->port);
+	assert_int_equal(test_count_intruders(f->port), 0);
+	assert_int_equal(keeper.released, 0);
+}
+
+#define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, open_hold, release_hold)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_HOLD(held_port_refuses_every_stranger),
+		WITH_HOLD(admitted_task_listens_on_each_address_that_tensorflow_uses),
+		WITH_HOLD(running_task_is_alone_once_the_door_is_closed),
+		WITH_HOLD(closed_door_refuses_the_task_too),
+		WITH_HOLD(open_door_refuses_programs_that_do_not_ask_for_reuse),
+		WITH_HOLD(stranger_that_slipped_in_cannot_listen_beside_the_task),
+		WITH_HOLD(released_port_is_free_for_all),
+		WITH_HOLD(held_port_cannot_be_acquired_twice_door_open_or_not),
+		WITH_HOLD(busy_port_names_the_holder_or_says_that_it_cannot),
+		WITH_HOLD(busy_port_names_the_listener),
+		WITH_HOLD(kept_hold_asks_its_keeper),
+		WITH_HOLD(lost_hold_says_so_until_it_is_taken_again),
+	};
+	return cmocka_run_group_tests_name("port_hold", tests, NULL, NULL);
+}
