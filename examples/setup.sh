@@ -1,0 +1,114 @@
+# What quickstart.sh and test/run.sh share: packages, Python environment, build. To be sourced; needs
+# bash on Debian 12. Nothing is installed or built twice: each function returns at once when its
+# work is done already.
+#
+#   tfc_say TEXT                one line to the reader
+#   tfc_step TEXT COMMAND...    says TEXT, runs COMMAND with its output in a file; when it fails,
+#                               shows the end of the file and returns its status
+#   tfc_need_packages NAME...   installs the Debian packages that are missing (root or sudo)
+#   tfc_venv                    makes the Python environment; sets TFC_PYTHON
+#   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
+#
+# Read from the environment: TFC_VENV, a Python environment to use as it is; XDG_CACHE_HOME.
+
+TFC_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TFC_LOGS=${TFC_LOGS:-$TFC_SOURCE/build/logs}
+
+TFC_BUILD_PACKAGES=(gcc libc6-dev meson ninja-build pkg-config musl-tools
+	libjansson-dev libsodium-dev libzip-dev)
+TFC_PYTHON_PACKAGES=(python3 python3-venv ca-certificates)
+
+# The versions the tests were written against. tf_keras asks for the large "tensorflow"; it is the
+# same module as tensorflow-cpu, so its dependencies are left out.
+TFC_PINS=(tensorflow-cpu==2.21.0 tensorboard==2.21.0 scikit-learn==1.9.1 numpy==2.4.6)
+TFC_PINS_ALONE=(tf_keras==2.21.0)
+
+tfc_say() {
+	printf '%s\n' "$*"
+}
+
+tfc_step() {
+	local text=$1 log status=0
+	shift
+	mkdir -p "$TFC_LOGS"
+	log=$TFC_LOGS/$(printf '%s' "$text" | tr -cs 'A-Za-z0-9+\n' '-').log
+	tfc_say "$text"
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	if [ "$status" -ne 0 ]; then
+		tail -n 40 "$log"
+		tfc_say "failed: $text (status $status; all of it in $log)"
+	fi
+	return "$status"
+}
+
+tfc_as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		tfc_say "needs root or sudo for: $*" >&2
+		return 1
+	fi
+}
+
+tfc_apt() {
+	tfc_as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@"
+}
+
+tfc_install() {
+	tfc_apt update && tfc_apt install --no-install-recommends "$@"
+}
+
+tfc_need_packages() {
+	local name missing=()
+	for name in "$@"; do
+		dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' ||
+			missing+=("$name")
+	done
+	[ ${#missing[@]} -eq 0 ] || tfc_step "install packages: ${missing[*]}" tfc_install "${missing[@]}"
+}
+
+# Debian's own interpreter: another python3 may come first in PATH and lack the venv module.
+tfc_make_venv() {
+	local dir=$1 base=/usr/bin/python3
+	[ -x "$base" ] || base=python3
+	"$base" -m venv --clear "$dir" &&
+		"$dir/bin/pip" install --disable-pip-version-check "${TFC_PINS[@]}" &&
+		"$dir/bin/pip" install --disable-pip-version-check --no-deps "${TFC_PINS_ALONE[@]}" &&
+		touch "$dir/complete"
+}
+
+tfc_venv() {
+	local dir=${TFC_VENV:-} hash
+	if [ -z "$dir" ]; then
+		hash=$(printf '%s\n' "${TFC_PINS[@]}" "${TFC_PINS_ALONE[@]}" | sha256sum | cut -c1-12)
+		dir=${XDG_CACHE_HOME:-$HOME/.cache}/tfcluster/venv-$hash
+		mkdir -p "$(dirname "$dir")"
+		[ -e "$dir/complete" ] ||
+			tfc_step "install ${TFC_PINS[*]} ${TFC_PINS_ALONE[*]} (about 1 GB)" tfc_make_venv "$dir" ||
+			return
+	fi
+	TFC_PYTHON=$dir/bin/python
+	if [ ! -x "$TFC_PYTHON" ]; then
+		tfc_say "no Python environment in $dir: unset TFC_VENV to have one made"
+		return 1
+	fi
+}
+
+tfc_setup() {
+	local dir=$1
+	shift
+	if [ -e "$dir/build.ninja" ]; then
+		meson configure "$dir" "$@" && ninja -C "$dir" build.ninja
+	else
+		meson setup "$dir" "$TFC_SOURCE" "$@"
+	fi
+}
+
+tfc_build() {
+	local dir=$1 name
+	shift
+	name=$(basename "$dir")
+	tfc_step "configure $name" tfc_setup "$dir" "$@" && tfc_step "compile $name" ninja -C "$dir"
+}
