@@ -152,6 +152,11 @@ int test_child_kill(struct test_child *child)
 	return reap(child);
 }
 
+int test_child_wait(struct test_child *child)
+{
+	return reap(child);
+}
+
 int test_child_end(struct test_child *child)
 {
 	close(child->fd);

@@ -52,6 +52,9 @@ int test_child_kill(struct test_child *child);
 /* Closes the descriptor, at whose end the child is to leave by itself, and reaps it. */
 int test_child_end(struct test_child *child);
 
+/* Reaps a child that leaves by itself; the descriptor is open to it until then. */
+int test_child_wait(struct test_child *child);
+
 /* What a listening child does. */
 struct test_listening {
 	const char *address;
