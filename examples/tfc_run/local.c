@@ -1,0 +1,313 @@
+/*
+ * `tfc_run local`: one job in this process. This is the whole of what a host does: a context, a
+ * node, a gateway, a submit, a subscription, and a loop that it owns.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <tfcluster/tfcluster.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "output.h"
+#include "tfc_run.h"
+
+#define INTERRUPT_MS 2000   /* between SIGINT and the stop sequence */
+#define STUCK_NS 2000000000 /* once stopping, output that does not move for so long is dropped */
+#define PENDING_MAX 262144  /* bytes waiting for stdout, beyond which no more events are taken */
+
+struct local {
+	const struct options *options;
+	struct output *output;
+	int signals; /* signalfd */
+	tfc_ctx *ctx;
+	tfc_node *node;
+	tfc_gateway *gateway;
+	tfc_sub *sub;
+	char job[64];
+	tfc_stop_options stop; /* asked for; sent as soon as the job has an id */
+	bool is_stopping;
+	bool is_paused;
+	bool is_output_dropped;
+	bool is_ended;
+	int stop_status;        /* exit status of a job that was stopped */
+	uint64_t still_here_ns; /* when to say who ignored SIGINT; 0: not */
+	int status;
+};
+
+/* ---- ending */
+
+static int status_of(const struct local *local, const tfc_event *event)
+{
+	if (event->job_state == TFC_JOB_SUCCEEDED)
+		return 0;
+	switch (event->reason) {
+	case TFC_END_EXIT:
+		return event->status;
+	case TFC_END_SIGNAL:
+		return RUN_SIGNAL + event->status;
+	case TFC_END_DEADLINE:
+		return RUN_DEADLINE;
+	case TFC_END_STOPPED:
+		return local->stop_status ? local->stop_status : RUN_SIGNAL + SIGTERM;
+	case TFC_END_NOT_FOUND:
+		return RUN_NOT_FOUND;
+	case TFC_END_NOT_EXECUTABLE:
+		return RUN_NOT_EXECUTABLE;
+	default:
+		return RUN_FAILED;
+	}
+}
+
+static void fail(struct local *local, const char *text)
+{
+	output_say(local->output, "%s", text);
+	local->status = RUN_FAILED;
+	local->is_ended = true;
+}
+
+/* ---- stopping */
+
+static void on_stop_reply(void *user, const tfc_reply *reply)
+{
+	struct local *local = user;
+	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
+		output_say(local->output, "stopping: %s", reply->error->text);
+}
+
+static void send_stop(struct local *local)
+{
+	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
+					      on_stop_reply, local, NULL) < 0)
+		output_say(local->output, "stopping: %s", tfc_ctx_error(local->ctx)->text);
+}
+
+static void stop(struct local *local, int status, uint32_t interrupt_ms, bool is_kill)
+{
+	if (!local->is_stopping)
+		local->stop_status = status;
+	local->is_stopping = true;
+	local->stop = (tfc_stop_options)TFC_STOP_OPTIONS_INIT;
+	local->stop.interrupt_ms = interrupt_ms;
+	local->stop.is_kill = is_kill;
+	local->still_here_ns = interrupt_ms ? now_ns() + interrupt_ms * 1000000ull : 0;
+	send_stop(local);
+}
+
+static void on_interrupt(struct local *local)
+{
+	if (local->is_stopping) {
+		output_notice(local->output, "killing what is left");
+		local->is_output_dropped = true; /* if it cannot be written now */
+		stop(local, 0, 0, true);
+		return;
+	}
+	output_notice(local->output, "interrupted; Ctrl-C again kills at once");
+	stop(local, RUN_SIGNAL + SIGINT, INTERRUPT_MS, false);
+}
+
+static void say_who_is_here(struct local *local)
+{
+	char names[256];
+	local->still_here_ns = 0;
+	if (output_alive(local->output, names, sizeof(names)))
+		output_notice(local->output,
+			      "still there, now stopping: %s; a second Ctrl-C kills at once",
+			      names);
+}
+
+static void read_signals(struct local *local)
+{
+	struct signalfd_siginfo info;
+	while (read(local->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGINT)
+			on_interrupt(local);
+		else if (!local->is_stopping || local->still_here_ns)
+			stop(local, RUN_SIGNAL + (int)info.ssi_signo, 0, false);
+	}
+}
+
+/* Signals become a descriptor for the loop. A SIGHUP that was ignored when we were started (nohup)
+ * stays ignored. */
+static int open_signals(void)
+{
+	struct sigaction hangup;
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &hangup) < 0 || hangup.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* ---- the job */
+
+static void on_event(void *user, const tfc_event *event)
+{
+	struct local *local = user;
+	if (event->kind == TFC_EVENT_END) {
+		local->status = status_of(local, event);
+		local->is_ended = true;
+	}
+	output_event(local->output, event, local->status);
+	stream_flush(output_stdout(local->output));
+	stream_flush(output_stderr(local->output));
+	if (stream_pending(output_stdout(local->output)) > PENDING_MAX) {
+		tfc_sub_pause(local->sub);
+		local->is_paused = true;
+	}
+}
+
+static void on_submitted(void *user, const tfc_reply *reply)
+{
+	struct local *local = user;
+	if (reply->code < 0) {
+		fail(local, reply->error->text);
+		return;
+	}
+	snprintf(local->job, sizeof(local->job), "%s", reply->text);
+	if (tfc_gateway_subscribe(local->gateway, local->job, NULL, on_event, local, &local->sub) <
+	    0)
+		fail(local, tfc_ctx_error(local->ctx)->text);
+	else if (local->is_stopping)
+		send_stop(local);
+}
+
+static void on_log(void *user, const tfc_log_entry *entry)
+{
+	struct local *local = user;
+	output_say(local->output, "%s%s%s", entry->subject, entry->subject[0] ? ": " : "",
+		   entry->text);
+}
+
+static int start(struct local *local)
+{
+	extern char **environ;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
+	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	const char *temp_dir = getenv("TMPDIR");
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.log = on_log;
+	ctx.log_user = local;
+	ctx.log_level = TFC_LOG_WARNING;
+	int code = tfc_ctx_new(&ctx, &error, &local->ctx);
+	if (code < 0) {
+		fail(local, error.text);
+		return code;
+	}
+	node.env = (const char *const *)environ;
+	node.port_first = local->options->port_first;
+	node.port_last = local->options->port_last;
+	node.host = local->options->host;
+	node.log_dir = local->options->log_dir;
+	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
+	code = tfc_node_open(local->ctx, &node, &local->node);
+	if (code == TFC_OK) {
+		gateway.node = local->node;
+		code = tfc_gateway_open(local->ctx, &gateway, &local->gateway);
+	}
+	if (code == TFC_OK)
+		code = tfc_gateway_submit(local->gateway, local->options->job, NULL, on_submitted,
+					  local, NULL);
+	if (code < 0)
+		fail(local, tfc_ctx_error(local->ctx)->text);
+	return code;
+}
+
+/* ---- the loop */
+
+/* Looks after the streams: whoever closed or blocks them has a say in what the job does next. */
+static void watch_output(struct local *local)
+{
+	struct stream *out = output_stdout(local->output);
+	struct stream *err = output_stderr(local->output);
+	bool is_blocked = stream_pending(out) || stream_pending(err);
+	if (out->error == EPIPE && !local->is_stopping) /* as SIGPIPE would have ended us */
+		stop(local, RUN_SIGNAL + SIGPIPE, 0, false);
+	if (local->is_stopping && is_blocked &&
+	    now_ns() >= (out->moved_ns > err->moved_ns ? out : err)->moved_ns + STUCK_NS)
+		local->is_output_dropped = true;
+	if (local->is_output_dropped && is_blocked) {
+		stream_drop(out);
+		stream_drop(err);
+	}
+	if (local->is_paused && stream_pending(out) == 0) {
+		local->is_paused = false;
+		tfc_sub_resume(local->sub);
+	}
+}
+
+static int timeout_ms(struct local *local)
+{
+	bool is_blocked = stream_pending(output_stdout(local->output)) ||
+			  stream_pending(output_stderr(local->output));
+	uint64_t now = now_ns();
+	if (local->still_here_ns)
+		return now < local->still_here_ns
+			       ? (int)((local->still_here_ns - now) / 1000000) + 1
+			       : 0;
+	return local->is_stopping && is_blocked ? 250 : -1;
+}
+
+static bool is_done(const struct local *local)
+{
+	return local->is_ended && stream_pending(output_stdout(local->output)) == 0 &&
+	       stream_pending(output_stderr(local->output)) == 0;
+}
+
+static void run_loop(struct local *local)
+{
+	struct stream *out = output_stdout(local->output);
+	struct stream *err = output_stderr(local->output);
+	while (!is_done(local)) {
+		struct pollfd fds[] = {
+			{.fd = local->signals, .events = POLLIN},
+			{.fd = local->ctx ? tfc_ctx_fd(local->ctx) : -1, .events = POLLIN},
+			{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
+			{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
+		};
+		if (poll(fds, 4, timeout_ms(local)) < 0 && errno != EINTR)
+			break;
+		read_signals(local);
+		if (!local->is_ended && tfc_ctx_dispatch(local->ctx, 0) < 0)
+			fail(local, tfc_ctx_error(local->ctx)->text);
+		if (local->still_here_ns && now_ns() >= local->still_here_ns)
+			say_who_is_here(local);
+		output_flush(local->output);
+		watch_output(local);
+	}
+}
+
+int local_main(int argc, char **argv)
+{
+	struct options options;
+	struct local local = {.options = &options};
+	enum options_result result = options_parse(argc, argv, &options);
+	if (result != OPTIONS_OK)
+		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	local.signals = open_signals();
+	local.output = output_open(&options);
+	if (local.signals < 0 || !local.output) {
+		complain("%s", strerror(errno));
+		return RUN_FAILED;
+	}
+	start(&local);
+	run_loop(&local);
+	tfc_sub_close(local.sub);
+	tfc_gateway_close(local.gateway);
+	tfc_node_close(local.node);
+	tfc_ctx_free(local.ctx);
+	output_close(local.output);
+	close(local.signals);
+	options_fini(&options);
+	return local.status;
+}

@@ -1,0 +1,131 @@
+#include "stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void stream_open(struct stream *stream, int fd)
+{
+	struct stat stat;
+	char path[32];
+	*stream = (struct stream){.fd = fd, .is_terminal = isatty(fd), .moved_ns = now_ns()};
+	if (fstat(fd, &stat) < 0)
+		return;
+	stream->never_blocks = S_ISREG(stat.st_mode);
+	if (!S_ISFIFO(stat.st_mode) && !stream->is_terminal)
+		return;
+	/* O_NONBLOCK on the descriptor we were given would reach everybody who shares it, our shell
+	 * first; a description of our own does not. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (own < 0)
+		return;
+	stream->fd = own;
+	stream->never_blocks = stream->is_own_descriptor = true;
+}
+
+void stream_close(struct stream *stream)
+{
+	if (stream->is_own_descriptor)
+		close(stream->fd);
+	free(stream->data);
+	*stream = (struct stream){.fd = -1, .error = EBADF};
+}
+
+size_t stream_pending(const struct stream *stream)
+{
+	return stream->len - stream->sent;
+}
+
+void stream_drop(struct stream *stream)
+{
+	stream->sent = stream->len = 0;
+}
+
+/* Makes room for `len` bytes and a NUL. */
+static char *reserve(struct stream *stream, size_t len)
+{
+	if (stream->sent == stream->len) {
+		stream->sent = stream->len = 0;
+		stream->moved_ns = now_ns();
+	}
+	if (stream->len + len + 1 > stream->capacity) {
+		size_t capacity = stream->capacity * 2 + len + 4096;
+		char *data = realloc(stream->data, capacity);
+		if (!data)
+			abort(); /* the guard stops the tasks */
+		stream->data = data;
+		stream->capacity = capacity;
+	}
+	return stream->data + stream->len;
+}
+
+void stream_add(struct stream *stream, const char *data, size_t len)
+{
+	if (stream->error || len == 0)
+		return;
+	memcpy(reserve(stream, len), data, len);
+	stream->len += len;
+}
+
+void stream_print(struct stream *stream, const char *format, ...)
+{
+	va_list args, again;
+	if (stream->error)
+		return;
+	va_start(args, format);
+	va_copy(again, args);
+	int len = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	if (len > 0) {
+		vsnprintf(reserve(stream, (size_t)len), (size_t)len + 1, format, args);
+		stream->len += (size_t)len;
+	}
+	va_end(args);
+}
+
+/* How many bytes a write takes without waiting, as far as can be known. */
+static size_t writable(const struct stream *stream)
+{
+	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLOUT};
+	size_t pending = stream_pending(stream);
+	if (stream->never_blocks)
+		return pending;
+	if (poll(&poll_fd, 1, 0) <= 0)
+		return 0;
+	return pending < PIPE_BUF ? pending : PIPE_BUF;
+}
+
+void stream_flush(struct stream *stream)
+{
+	size_t len;
+	while (!stream->error && (len = writable(stream)) > 0) {
+		ssize_t n = write(stream->fd, stream->data + stream->sent, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) {
+			stream->error = errno;
+			stream->sent = stream->len = 0;
+			return;
+		}
+		stream->sent += (size_t)n;
+		stream->moved_ns = now_ns();
+	}
+}
