@@ -36,14 +36,21 @@ int tfc_port_admit(tfc_port_hold *hold, int is_open)
 	return TFC_OK;
 }
 
-void tfc_port_release(tfc_port_hold *hold)
+void tfc__port_vacate(tfc_port_hold *hold)
 {
-	if (!hold || tfc__ctx_enter(hold->ctx))
-		return;
 	if (hold->state == TFC__HOLD_OWN)
 		close(hold->fd);
 	else if (hold->state == TFC__HOLD_KEPT)
 		hold->keeper_ops->release(hold->keeper, hold->keep_id);
+	hold->fd = -1;
+	hold->state = TFC__HOLD_LOST;
+}
+
+void tfc_port_release(tfc_port_hold *hold)
+{
+	if (!hold || tfc__ctx_enter(hold->ctx))
+		return;
+	tfc__port_vacate(hold);
 	if (hold->pool) {
 		tfc__list_remove(&hold->link);
 		hold->pool->hold_count--;

@@ -111,9 +111,6 @@ int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *re
 	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
 	if (code)
 		return code;
-	if (hold->state == TFC__HOLD_LOST)
-		return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
-				     "port %u is lost: the guard that kept it is gone", hold->port);
 	if (root < 0)
 		return tfc__ctx_fail(hold->ctx, TFC_EINVAL, "port", 0,
 				     "root is %d: give a pid, or 0 not to ask", (int)root);

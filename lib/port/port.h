@@ -25,6 +25,9 @@ void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, voi
  */
 void tfc__port_lose(tfc_port_hold *hold);
 
+/* Gives the port up for a while, to a program that must have it alone; then it counts as lost. */
+void tfc__port_vacate(tfc_port_hold *hold);
+
 /* Takes a lost hold's port again, by the rules of a fixed port. TFC_EBUSY as in tfc_port_acquire.
  */
 int tfc__port_retake(tfc_port_hold *hold);

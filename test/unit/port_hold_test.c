@@ -236,16 +236,17 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 {
 	struct fixture *f = *state;
 	struct keeper keeper = {0};
-	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	move_to(f, &keeper);
 	close(keeper.fd); /* the keeper dies */
 	tfc__port_lose(f->hold);
 	assert_true(tfc__port_is_lost(f->hold));
 	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_ELOST);
-	assert_int_equal(tfc_port_listener_get(f->hold, 0, &listener), TFC_ELOST);
 
 	int stranger = test_listen("0.0.0.0", f->port, TEST_PLAIN);
 	assert_true(stranger >= 0);
+	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+	assert_int_equal(tfc_port_listener_get(f->hold, 0, &listener), TFC_OK);
+	assert_int_equal(listener.count, 1); /* that much is still told */
 	assert_int_equal(tfc__port_retake(f->hold), TFC_EBUSY);
 	assert_true(tfc__port_is_lost(f->hold));
 	close(stranger);
@@ -255,6 +256,27 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 	assert_int_equal(tfc_port_number(f->hold), f->port);
 	assert_int_equal(test_count_intruders(f->port), 0);
 	assert_int_equal(keeper.released, 0);
+}
+
+static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
+{
+	struct fixture *f = *state;
+	struct keeper keeper = {0};
+	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+	for (int is_kept = 0; is_kept < 2; is_kept++) {
+		if (is_kept)
+			move_to(f, &keeper);
+		tfc__port_vacate(f->hold);
+		int program = test_listen("::", f->port, TEST_REUSEPORT);
+		assert_true(program >= 0);
+		assert_int_equal(tfc_port_listener_get(f->hold, getpid(), &listener), TFC_OK);
+		assert_int_equal(listener.is_ours, 1);
+		assert_int_equal(tfc_port_admit(f->hold, 0), TFC_ELOST);
+		close(program);
+		assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
+		assert_int_equal(test_count_intruders(f->port), 0);
+	}
+	assert_int_equal(keeper.released, 7);
 }
 
 #define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, open_hold, release_hold)
@@ -274,6 +296,7 @@ int main(void)
 		WITH_HOLD(busy_port_names_the_listener),
 		WITH_HOLD(kept_hold_asks_its_keeper),
 		WITH_HOLD(lost_hold_says_so_until_it_is_taken_again),
+		WITH_HOLD(vacated_port_is_the_programs_alone_and_comes_back),
 	};
 	return cmocka_run_group_tests_name("port_hold", tests, NULL, NULL);
 }
