@@ -50,7 +50,8 @@ TFC_API void tfc_port_pool_close(tfc_port_pool *pool);
 
 /**
  * Takes a port: any free one of the pool (`port` 0) or exactly that one, which need not lie in the
- * pool. A fixed port on which only TIME_WAIT connections are left is taken, too. The door is
+ * pool. A fixed port on which only connections are left that no process owns (TIME_WAIT, and those
+ * of a server that was killed) is taken, too. The door is
  * closed. The caller owns *ret_hold. Thread: the context's. Errors: TFC_EEXHAUSTED (says how many
  * are taken by whom), TFC_EBUSY (a fixed port in use; names uid, and pid and program where
  * visible), TFC_EACCES (privileged), TFC_EMFILE, TFC_ESYS, TFC_ENOMEM.
@@ -71,7 +72,7 @@ TFC_API int tfc_port_admit(tfc_port_hold *hold, int is_open);
 typedef struct tfc_port_listener {
 	uint32_t size;
 	uint32_t count;   /* listening sockets on the port, over all addresses; 0: nobody */
-	uint32_t uid;     /* owner of the first socket */
+	uint32_t uid;     /* owner of one of them: of a stranger where there is one */
 	int32_t pid;      /* a process that has it open, or 0 where the kernel does not show it */
 	uint32_t is_ours; /* 1: every listener belongs to the process tree asked for */
 	char program[64]; /* name of that process, or "" */
@@ -87,8 +88,8 @@ typedef struct tfc_port_listener {
 
 /**
  * Asks the kernel (sock_diag(7)) who listens on the port. `root` is a process; is_ours tells
- * whether all listeners are open in it or its descendants (0: do not ask). Thread: the context's.
- * Errors: TFC_EINVAL, TFC_ESYS.
+ * whether all listeners are open in it or its descendants (0: do not ask). Works also while the
+ * hold is lost. Thread: the context's. Errors: TFC_EINVAL, TFC_EMFILE, TFC_ENOMEM, TFC_ESYS.
  */
 TFC_API int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener);
 

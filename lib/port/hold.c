@@ -15,8 +15,10 @@ uint16_t tfc_port_number(const tfc_port_hold *hold)
 
 static int fail_lost(const tfc_port_hold *hold)
 {
-	return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
-			     "port %u is lost: the guard that kept it is gone", hold->port);
+	return tfc__ctx_fail(
+		hold->ctx, TFC_ELOST, "port", 0,
+		"port %u is not held now: its guard is gone, or a program has it alone",
+		hold->port);
 }
 
 int tfc_port_admit(tfc_port_hold *hold, int is_open)

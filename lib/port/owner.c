@@ -20,6 +20,12 @@ static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
 	return opendir(path);
 }
 
+/* Whether this process lacks what it takes to look, so that "not found" would be a lie. */
+static bool is_lack(int sys_errno)
+{
+	return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM;
+}
+
 /* The number a directory entry is, or 0. */
 static pid_t entry_number(const struct dirent *entry)
 {
@@ -63,13 +69,13 @@ static void note(struct tfc__sought *sought, size_t count, unsigned long inode, 
 			sought[i].pid = pid;
 }
 
-/* Returns how many descriptors were looked at; none when they are not ours to see. */
-static size_t look_into(pid_t pid, struct tfc__sought *sought, size_t count)
+/* Returns how many descriptors were looked at, 0 when they are not ours to see; -1 for a lack. */
+static int look_into(pid_t pid, struct tfc__sought *sought, size_t count)
 {
 	DIR *dir = open_proc_dir("/proc/%d/fd", pid, 0);
 	if (!dir)
-		return 0;
-	size_t looked = 0;
+		return is_lack(errno) ? -1 : 0;
+	int looked = 0;
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		char target[64];
 		unsigned long inode = 0;
@@ -148,12 +154,13 @@ static int add_children(pid_t pid, struct pids *pids)
 	return result;
 }
 
+/* 0: gone meanwhile; -1 for a lack. */
 static pid_t parent_of(pid_t pid)
 {
 	char path[64], text[512];
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (read_proc(path, text, sizeof(text)) <= 0)
-		return 0;
+		return is_lack(errno) ? -1 : 0;
 	char *end = strrchr(text, ')'); /* the name may hold anything, brackets too */
 	int parent = 0;
 	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
@@ -165,6 +172,13 @@ struct family {
 	struct pids parents;
 };
 
+static int family_add(struct family *family, pid_t pid)
+{
+	pid_t parent = parent_of(pid);
+	return parent < 0 || pids_add(&family->pids, pid) || pids_add(&family->parents, parent) ? -1
+												: 0;
+}
+
 static int family_read(struct family *family)
 {
 	DIR *dir = opendir("/proc");
@@ -174,10 +188,7 @@ static int family_read(struct family *family)
 	for (struct dirent *entry; !result && (entry = readdir(dir));) {
 		pid_t pid = entry_number(entry);
 		if (pid)
-			result = pids_add(&family->pids, pid) ||
-						 pids_add(&family->parents, parent_of(pid))
-					 ? -1
-					 : 0;
+			result = family_add(family, pid);
 	}
 	closedir(dir);
 	return result;
@@ -206,9 +217,11 @@ static int walk(pid_t root, bool by_parents, struct tfc__sought *sought, size_t 
 		result = pids_add(&pids, root);
 	for (size_t i = 0; !result && i < pids.count && !all_found(sought, count); i++) {
 		pid_t pid = pids.items[i];
-		look_into(pid, sought, count);
-		result = by_parents ? family_add_children(&family, pid, &pids)
-				    : add_children(pid, &pids);
+		if (look_into(pid, sought, count) < 0)
+			result = -1;
+		else
+			result = by_parents ? family_add_children(&family, pid, &pids)
+					    : add_children(pid, &pids);
 	}
 	int saved = errno;
 	family_fini(&family);
@@ -238,12 +251,12 @@ void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner)
 	DIR *dir = opendir("/proc");
 	if (!dir)
 		return;
-	size_t looked = 0;
+	int looked = 0;
 	for (struct dirent *entry;
 	     !sought.pid && looked < SEARCH_BOUND && (entry = readdir(dir));) {
 		pid_t pid = entry_number(entry);
-		if (pid)
-			looked += look_into(pid, &sought, 1);
+		int more = pid ? look_into(pid, &sought, 1) : 0;
+		looked += more > 0 ? more : 0;
 	}
 	closedir(dir);
 	if (!sought.pid)

@@ -21,8 +21,7 @@ int tfc__port_fd(const tfc_port_hold *hold);
 void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *keeper,
 		    uint32_t keep_id);
 
-/* The keeper is gone and the port free: every use but release is TFC_ELOST until it is taken again.
- */
+/* The keeper is gone and the port free: admitting is TFC_ELOST until it is taken again. */
 void tfc__port_lose(tfc_port_hold *hold);
 
 /* Gives the port up for a while, to a program that must have it alone; then it counts as lost. */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "port/owner.h"
@@ -209,6 +210,29 @@ static void bad_questions_are_refused(void **state)
 	assert_int_equal(tfc_port_listener_get(NULL, 0, &listener), TFC_EINVAL);
 }
 
+/* Without descriptors the task must not be taken for a stranger. */
+static void lack_of_descriptors_is_an_error_and_no_stranger(void **state)
+{
+	struct fixture *f = *state;
+	struct test_child task = start(f, (struct test_listening){"::"});
+	struct rlimit old;
+	int lowest = dup(0);
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	for (int spare = 0; spare < 4; spare++) {
+		struct rlimit tight = {(rlim_t)(lowest + spare), old.rlim_max};
+		tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+		int code = tfc_port_listener_get(f->hold, task.pid, &listener);
+		setrlimit(RLIMIT_NOFILE, &old);
+		if (code)
+			assert_int_equal(code, TFC_EMFILE);
+		assert_int_equal(listener.is_ours, code == TFC_OK);
+		assert_true(spare > 0 || code);
+	}
+	test_child_kill(&task);
+}
+
 static void older_host_gets_the_fields_it_knows(void **state)
 {
 	struct fixture *f = *state;
@@ -272,6 +296,7 @@ int main(void)
 		WITH_HOLD(one_stranger_beside_the_task_spoils_it),
 		WITH_HOLD(invisible_stranger_is_named_by_uid),
 		WITH_HOLD(bad_questions_are_refused),
+		WITH_HOLD(lack_of_descriptors_is_an_error_and_no_stranger),
 		WITH_HOLD(older_host_gets_the_fields_it_knows),
 		WITH_HOLD(one_dump_tells_the_listeners_of_a_range),
 	};
