@@ -88,11 +88,16 @@ TFC_API int tfc_spec_json(const tfc_spec *spec, char **ret_json);
 
 /**
  * TF_CONFIG of one task: {"cluster":{...},"task":{"type":"worker","index":0}}, checked against all
- * of TensorFlow's rules for the strategy. The evaluator is listed in its own TF_CONFIG only. The
- * caller frees *ret_json with tfc_free. Cost: the bytes written; the common part is rendered once
- * per spec.
- * Errors: TFC_ESPEC (a rule; names the task), TFC_ETOOBIG (over TFC_TF_CONFIG_MAX; says both ways
- * out), TFC_ENOMEM.
+ * of TensorFlow's rules for the strategy: a task's index is below the number of tasks of its type
+ * (any index with TFC_STRATEGY_NONE), no ps beside mirrored workers, a ps and a worker with the
+ * parameter-server strategy (a chief is not needed: the coordinator may be a driver outside).
+ *
+ * The evaluator is listed in its own TF_CONFIG only, beside the others. It need not be in the spec:
+ * TensorFlow wants to find it in its cluster, but nobody dials it, so it then gets "localhost:0".
+ *
+ * The caller frees *ret_json with tfc_free. Cost: the bytes written; the common part is rendered
+ * once per spec. Errors: TFC_ESPEC (a rule; names the task), TFC_ETOOBIG (over TFC_TF_CONFIG_MAX;
+ * says both ways out), TFC_EINVAL, TFC_ENOMEM.
  */
 TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
 			       const char *task_type, uint32_t task_index, tfc_error *error,
@@ -101,9 +106,12 @@ TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
 /**
  * The framework's environment of one task, as a NULL-terminated list of "NAME=value": for
  * TensorFlow TF_CONFIG, GRPC_FAIL_FAST=use_caller with the parameter-server strategy, and Apache
- * Ignite's TF_CLUSTER, TF_WORKERS, TF_CHIEF_SERVER. A task outside the cluster (tensorboard,
- * driver, a sidecar) gets the last three only. The caller frees *ret_env with tfc_env_free. Errors:
- * as tfc_spec_tf_config.
+ * Ignite's TF_CLUSTER (the cluster without the evaluator), TF_WORKERS (["/job:worker/task:0"]) and,
+ * where there is a chief, TF_CHIEF_SERVER (grpc://host:port). One of these three that would be too
+ * long for execve is left out. A task outside the cluster (tensorboard, driver, a sidecar) gets the
+ * same without TF_CONFIG: a driver coordinates, and its calls must fail fast too.
+ * TFC_FRAMEWORK_NONE: an empty list. The caller frees *ret_env with tfc_env_free.
+ * Errors: as tfc_spec_tf_config.
  */
 TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,
 			     enum tfc_strategy strategy, const char *task_type, uint32_t task_index,

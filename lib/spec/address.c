@@ -1,0 +1,106 @@
+/*
+ * Addresses as TensorFlow's gRPC server takes them: host:port split at the last colon, no scheme,
+ * no slash (core/distributed_runtime/rpc/grpc_server_lib.cc, grpc_channel.cc).
+ */
+#include "base/fail.h"
+#include "spec/spec.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+struct subject {
+	const char *task_type;
+	uint32_t task_index;
+	const char *address;
+	tfc_error *error;
+};
+
+static int refuse(const struct subject *subject, const char *remedy)
+{
+	return tfc__fail(subject->error, TFC_ESPEC, "spec", 0, "%s/%u: address \"%.100s\": %s",
+			 subject->task_type, subject->task_index, subject->address, remedy);
+}
+
+/* 1 to 65535 in decimal without leading zeros, or 0. */
+static unsigned port_of(const char *text)
+{
+	unsigned port = 0;
+	size_t len = strspn(text, "0123456789");
+	if (len == 0 || len > 5 || text[len] || text[0] == '0')
+		return 0;
+	for (; *text; text++)
+		port = port * 10 + (unsigned)(*text - '0');
+	return port <= 65535 ? port : 0;
+}
+
+/* The inside of the brackets in one spelling. */
+static int check_ipv6(const struct subject *subject, const char *host, size_t len, char *ret_host)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr address;
+	if (memchr(host, '%', len))
+		return refuse(subject, "a zone (%...) means something on one machine only; use an "
+				       "address that all tasks can reach");
+	if (len == 0 || len >= sizeof(text))
+		return refuse(subject, "there is no IPv6 address in the brackets");
+	memcpy(text, host, len);
+	text[len] = '\0';
+	if (inet_pton(AF_INET6, text, &address) != 1)
+		return refuse(subject, "there is no IPv6 address in the brackets");
+	inet_ntop(AF_INET6, &address, text, sizeof(text));
+	sprintf(ret_host, "[%s]", text);
+	return 0;
+}
+
+/* A DNS name or an IPv4 address, in lower case. */
+static int check_name(const struct subject *subject, const char *host, size_t len, char *ret_host)
+{
+	bool is_numeric = true;
+	struct in_addr address;
+	if (len == 0)
+		return refuse(subject, "the host is missing; write host:port");
+	if (memchr(host, ':', len))
+		return refuse(subject, "an IPv6 address goes in brackets; write [address]:port");
+	if (len > 253)
+		return refuse(subject, "a host name has at most 253 characters");
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)host[i];
+		if (c > 127 || !(isalnum(c) || c == '.' || c == '-' || c == '_'))
+			return refuse(subject, "a host has letters, digits, '.', '-' and '_' only; "
+					       "write host:port");
+		is_numeric = is_numeric && (isdigit(c) || c == '.');
+		ret_host[i] = (char)tolower(c);
+	}
+	ret_host[len] = '\0';
+	if (is_numeric && inet_pton(AF_INET, ret_host, &address) != 1)
+		return refuse(subject, "not an IPv4 address; write it as 192.0.2.1:2222");
+	return 0;
+}
+
+int tfc__address_check(const char *task_type, uint32_t task_index, const char *address,
+		       tfc_error *error, char ret_key[TFC__ADDRESS_SIZE])
+{
+	const struct subject subject = {task_type, task_index, address, error};
+	if (strstr(address, "://"))
+		return refuse(&subject, "TensorFlow takes no scheme here; write host:port");
+	if (strchr(address, '/'))
+		return refuse(&subject, "TensorFlow takes no path here; write host:port");
+	const char *colon = strrchr(address, ':');
+	const char *bracket = strrchr(address, ']');
+	if (!colon || (address[0] == '[' && bracket && colon < bracket))
+		return refuse(&subject, "the port is missing; write host:port");
+	unsigned port = port_of(colon + 1);
+	size_t len = (size_t)(colon - address);
+	bool is_ipv6 = address[0] == '[' && address[len - 1] == ']';
+	char host[TFC__ADDRESS_SIZE - sizeof(":65535") + 1];
+	int code = is_ipv6 ? check_ipv6(&subject, address + 1, len - 2, host)
+			   : check_name(&subject, address, len, host);
+	if (code < 0)
+		return code;
+	if (!port)
+		return refuse(&subject, "the port must be a number from 1 to 65535");
+	snprintf(ret_key, TFC__ADDRESS_SIZE, "%s:%u", host, port);
+	return 0;
+}

@@ -1,0 +1,172 @@
+/*
+ * Clusters from JSON, in the two forms that python/training/server_lib.py (ClusterSpec) takes. What
+ * Python's json and int() would let pass silently - duplicate keys, "01" beside "1" - is refused.
+ */
+#include "base/fail.h"
+#include "spec/spec.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int refuse_form(const char *what, tfc_error *error)
+{
+	return tfc__fail(error, TFC_ESPEC, "spec", 0, "%s", what);
+}
+
+static int add_task(tfc_spec *spec, const char *type, uint32_t task_index, const json_t *address,
+		    tfc_error *error)
+{
+	if (!json_is_string(address))
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%.80s/%u: an address is a string; write \"host:port\"", type,
+				 task_index);
+	return tfc_spec_add(spec, type, task_index, json_string_value(address), error);
+}
+
+static int add_list(tfc_spec *spec, const char *type, const json_t *tasks, tfc_error *error)
+{
+	size_t i;
+	const json_t *address;
+	json_array_foreach(tasks, i, address)
+	{
+		int code = add_task(spec, type, (uint32_t)i, address, error);
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+struct entry {
+	uint32_t index;
+	const json_t *address;
+};
+
+static int by_index(const void *a, const void *b)
+{
+	uint32_t x = ((const struct entry *)a)->index, y = ((const struct entry *)b)->index;
+	return (x > y) - (x < y);
+}
+
+static int read_index(const char *type, const char *key, tfc_error *error, uint32_t *ret_index)
+{
+	size_t len = strspn(key, "0123456789");
+	unsigned long long index = len && len <= 10 ? strtoull(key, NULL, 10) : 0;
+	if (len == 0 || len > 10 || key[len] || (key[0] == '0' && len > 1) ||
+	    index > TFC__TASK_INDEX_MAX)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%.80s: \"%.40s\" is no task index; use a whole number from 0 "
+				 "without sign or leading zeros",
+				 type, key);
+	*ret_index = (uint32_t)index;
+	return 0;
+}
+
+static int add_entries(tfc_spec *spec, const char *type, struct entry *entries, json_t *tasks,
+		       tfc_error *error)
+{
+	const char *key;
+	json_t *address;
+	size_t count = 0;
+	int code = 0;
+	json_object_foreach(tasks, key, address)
+	{
+		code = read_index(type, key, error, &entries[count].index);
+		if (code < 0)
+			return code;
+		entries[count++].address = address;
+	}
+	/* Rising indices make each one an append. */
+	qsort(entries, count, sizeof(*entries), by_index);
+	for (size_t i = 0; i < count && code == 0; i++)
+		code = add_task(spec, type, entries[i].index, entries[i].address, error);
+	return code;
+}
+
+static int add_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_error *error)
+{
+	size_t count = json_object_size(tasks);
+	if (!count)
+		return 0;
+	struct entry *entries = calloc(count, sizeof(*entries));
+	if (!entries)
+		return tfc__fail_nomem(error, "spec");
+	int code = add_entries(spec, type, entries, tasks, error);
+	free(entries);
+	return code;
+}
+
+static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
+{
+	const char *type;
+	json_t *tasks;
+	if (!json_is_object(cluster))
+		return refuse_form("the cluster must be an object: {\"worker\":[\"host:port\"]}",
+				   error);
+	json_object_foreach(cluster, type, tasks)
+	{
+		enum tfc__task_type known;
+		int code = tfc__rules_type(type, 0, error, &known);
+		if (code == 0 && json_is_array(tasks))
+			code = add_list(spec, type, tasks, error);
+		else if (code == 0 && json_is_object(tasks))
+			code = add_map(spec, type, tasks, error);
+		else if (code == 0)
+			code = tfc__fail(error, TFC_ESPEC, "spec", 0,
+					 "%s: tasks are a list of addresses or an object from "
+					 "index to address",
+					 type);
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+/* The cluster in a TF_CONFIG, or the whole when it is a bare cluster. NULL: a TF_CONFIG without. */
+static json_t *cluster_of(json_t *root)
+{
+	json_t *cluster = json_object_get(root, "cluster");
+	return cluster || json_object_get(root, "task") ? cluster : root;
+}
+
+static int load(const char *json, size_t len, tfc_error *error, json_t **ret_root)
+{
+	json_error_t reason;
+	json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &reason);
+	if (root) {
+		*ret_root = root;
+		return 0;
+	}
+	if (json_error_code(&reason) == json_error_out_of_memory)
+		return tfc__fail_nomem(error, "spec");
+	return tfc__fail(error, TFC_EPARSE, "spec", 0,
+			 "line %d, column %d: %s; give the cluster as one JSON object", reason.line,
+			 reason.column, reason.text);
+}
+
+int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **ret_spec)
+{
+	json_t *root = NULL;
+	tfc_spec *spec = NULL;
+	if (!json || !ret_spec)
+		return tfc__fail(error, TFC_EINVAL, "spec", 0,
+				 "tfc_spec_parse: json and ret_spec must not be NULL");
+	int code = load(json, len, error, &root);
+	if (code < 0)
+		return code;
+	if (tfc_spec_new(&spec) < 0) {
+		code = tfc__fail_nomem(error, "spec");
+		goto fail;
+	}
+	json_t *cluster = cluster_of(root);
+	code = cluster ? add_cluster(spec, cluster, error) : 0;
+	if (code < 0)
+		goto fail;
+	json_decref(root);
+	*ret_spec = spec;
+	return 0;
+fail:
+	tfc_spec_free(spec);
+	json_decref(root);
+	return code;
+}

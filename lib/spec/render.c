@@ -1,0 +1,248 @@
+/*
+ * What a spec renders to. The part that all tasks share is made once and kept until the spec
+ * changes; a task then costs one copy of it.
+ */
+#include "base/buf.h"
+#include "base/fail.h"
+#include "base/strv.h"
+#include "spec/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The longest "NAME=value" with its NUL that execve takes: MAX_ARG_STRLEN, 32 pages of 4 KiB. */
+#define ENV_STRING_MAX 131072
+
+/*
+ * An evaluator without an address. TensorFlow needs the evaluator in its own cluster
+ * (multi_worker_util.worker_count raises KeyError), but nobody ever dials it and it never listens.
+ */
+#define NO_ADDRESS "localhost:0"
+
+void tfc__spec_common_clear(struct tfc__spec_common *common)
+{
+	free(common->cluster);
+	free(common->workers);
+	common->cluster = NULL;
+	common->workers = NULL;
+	common->cluster_len = 0;
+}
+
+static void add_json_str(struct tfc__buf *buf, const char *text)
+{
+	tfc__buf_add_json(buf, text, strlen(text));
+}
+
+static void add_tasks(struct tfc__buf *buf, const struct tfc__spec_list *list)
+{
+	bool is_dense = tfc__spec_is_dense(list);
+	tfc__buf_add_char(buf, is_dense ? '[' : '{');
+	for (uint32_t i = 0; i < list->count; i++) {
+		if (i)
+			tfc__buf_add_char(buf, ',');
+		if (!is_dense)
+			tfc__buf_addf(buf, "\"%u\":", list->items[i].index);
+		add_json_str(buf, list->items[i].address);
+	}
+	tfc__buf_add_char(buf, is_dense ? ']' : '}');
+}
+
+static void add_cluster(struct tfc__buf *buf, const tfc_spec *spec)
+{
+	bool is_first = true;
+	tfc__buf_add_char(buf, '{');
+	for (int type = 0; type < TFC__EVALUATOR; type++) {
+		if (!spec->lists[type].count)
+			continue;
+		if (!is_first)
+			tfc__buf_add_char(buf, ',');
+		is_first = false;
+		add_json_str(buf, tfc__task_type_name((enum tfc__task_type)type));
+		tfc__buf_add_char(buf, ':');
+		add_tasks(buf, &spec->lists[type]);
+	}
+	tfc__buf_add_char(buf, '}');
+}
+
+static void add_workers(struct tfc__buf *buf, const tfc_spec *spec)
+{
+	const struct tfc__spec_list *list = &spec->lists[TFC__WORKER];
+	tfc__buf_add_char(buf, '[');
+	for (uint32_t i = 0; i < list->count; i++)
+		tfc__buf_addf(buf, "%s\"/job:worker/task:%u\"", i ? "," : "", list->items[i].index);
+	tfc__buf_add_char(buf, ']');
+}
+
+/* The common part, rendered if it is not; NULL when out of memory. */
+static const struct tfc__spec_common *common_of(const tfc_spec *spec)
+{
+	struct tfc__spec_common *common = spec->common;
+	if (common->cluster)
+		return common;
+	struct tfc__buf cluster = {0}, workers = {0};
+	add_cluster(&cluster, spec);
+	add_workers(&workers, spec);
+	if (cluster.is_failed || workers.is_failed) {
+		tfc__buf_fini(&cluster);
+		tfc__buf_fini(&workers);
+		return NULL;
+	}
+	common->cluster_len = cluster.len;
+	common->cluster = tfc__buf_steal(&cluster);
+	common->workers = tfc__buf_steal(&workers);
+	common->render_count++;
+	return common;
+}
+
+int tfc_spec_json(const tfc_spec *spec, char **ret_json)
+{
+	if (!spec || !ret_json)
+		return TFC_EINVAL;
+	const struct tfc__spec_common *common = common_of(spec);
+	char *json = common ? strdup(common->cluster) : NULL;
+	if (!json)
+		return TFC_ENOMEM;
+	*ret_json = json;
+	return 0;
+}
+
+/* The cluster with the evaluator in it: the common part, opened again. */
+static void add_evaluator_cluster(struct tfc__buf *buf, const tfc_spec *spec,
+				  const struct tfc__spec_common *common)
+{
+	const struct tfc__spec_task *task = tfc__spec_find(spec, TFC__EVALUATOR, 0);
+	tfc__buf_add(buf, common->cluster, common->cluster_len - 1);
+	tfc__buf_add_str(buf, common->cluster_len > 2 ? ",\"evaluator\":[" : "\"evaluator\":[");
+	add_json_str(buf, task ? task->address : NO_ADDRESS);
+	tfc__buf_add_str(buf, "]}");
+}
+
+static int refuse_size(const char *name, uint32_t task_index, size_t len, tfc_error *error)
+{
+	return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
+			 "%s/%u: TF_CONFIG has %zu bytes, more than the %d that an environment "
+			 "variable can hold; use shorter addresses (IPv4 numbers are short) or "
+			 "fewer tasks",
+			 name, task_index, len, TFC_TF_CONFIG_MAX);
+}
+
+/* TF_CONFIG of a task that the rules allow. */
+static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
+		       tfc_error *error, char **ret_json)
+{
+	const struct tfc__spec_common *common = common_of(spec);
+	const char *name = tfc__task_type_name(type);
+	struct tfc__buf buf = {0};
+	if (!common)
+		return tfc__fail_nomem(error, "spec");
+	tfc__buf_add_str(&buf, "{\"cluster\":");
+	if (type == TFC__EVALUATOR)
+		add_evaluator_cluster(&buf, spec, common);
+	else
+		tfc__buf_add(&buf, common->cluster, common->cluster_len);
+	tfc__buf_addf(&buf, ",\"task\":{\"type\":\"%s\",\"index\":%u}}", name, task_index);
+	size_t len = buf.len;
+	char *json = tfc__buf_steal(&buf);
+	if (!json)
+		return tfc__fail_nomem(error, "spec");
+	if (len > TFC_TF_CONFIG_MAX) {
+		free(json);
+		return refuse_size(name, task_index, len, error);
+	}
+	*ret_json = json;
+	return 0;
+}
+
+int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy, const char *task_type,
+		       uint32_t task_index, tfc_error *error, char **ret_json)
+{
+	enum tfc__task_type type = TFC__TYPE_COUNT;
+	if (!spec || !task_type || !ret_json)
+		return tfc__fail(error, TFC_EINVAL, "spec", 0,
+				 "tfc_spec_tf_config: spec, task_type and ret_json must not be "
+				 "NULL");
+	int code = tfc__rules_strategy(spec, strategy, error, &strategy);
+	if (code == 0)
+		code = tfc__rules_type(task_type, task_index, error, &type);
+	if (code == 0)
+		code = tfc__rules_task(spec, strategy, type, task_index, error);
+	if (code == 0)
+		code = render_task(spec, type, task_index, error, ret_json);
+	return code;
+}
+
+/*
+ * The variables of Apache Ignite's TensorFlow integration. A list that is too long for execve is
+ * left out: it exists for old scripts, and must not keep a large job from starting.
+ */
+static int add_ignite(struct tfc__strv *env, const tfc_spec *spec)
+{
+	const struct tfc__spec_common *common = common_of(spec);
+	const struct tfc__spec_task *chief = tfc__spec_find(spec, TFC__CHIEF, 0);
+	struct tfc__buf server = {0};
+	if (!common)
+		return TFC_ENOMEM;
+	if (sizeof("TF_CLUSTER=") + common->cluster_len <= ENV_STRING_MAX)
+		tfc__strv_set_env(env, "TF_CLUSTER", common->cluster);
+	if (sizeof("TF_WORKERS=") + strlen(common->workers) <= ENV_STRING_MAX)
+		tfc__strv_set_env(env, "TF_WORKERS", common->workers);
+	if (!chief)
+		return 0;
+	tfc__buf_addf(&server, "TF_CHIEF_SERVER=grpc://%s", chief->address);
+	tfc__strv_take(env, tfc__buf_steal(&server));
+	return 0;
+}
+
+/* The task's own part, where it has one, and what the strategy asks of every process. */
+static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_strategy strategy,
+			  const char *task_type, uint32_t task_index, tfc_error *error)
+{
+	enum tfc__task_type type = tfc__task_type_find(task_type);
+	char *tf_config = NULL;
+	int code = type == TFC__TYPE_COUNT
+			   ? tfc__rules_cluster(spec, strategy, task_type, task_index, error)
+			   : tfc_spec_tf_config(spec, strategy, task_type, task_index, error,
+						&tf_config);
+	if (code < 0)
+		return code;
+	if (tf_config)
+		tfc__strv_set_env(env, "TF_CONFIG", tf_config);
+	free(tf_config);
+	if (strategy == TFC_STRATEGY_PARAMETER_SERVER)
+		tfc__strv_add(env, "GRPC_FAIL_FAST=use_caller");
+	return add_ignite(env, spec) < 0 ? tfc__fail_nomem(error, "spec") : 0;
+}
+
+static int check_environ(const tfc_spec *spec, enum tfc_framework framework, const char *task_type,
+			 char ***ret_env, tfc_error *error)
+{
+	if (!spec || !task_type || !ret_env)
+		return tfc__fail(error, TFC_EINVAL, "spec", 0,
+				 "tfc_spec_environ: spec, task_type and ret_env must not be NULL");
+	if (framework != TFC_FRAMEWORK_TENSORFLOW && framework != TFC_FRAMEWORK_NONE)
+		return tfc__fail(error, TFC_EINVAL, "spec", 0,
+				 "framework %d is none of enum tfc_framework; use "
+				 "TFC_FRAMEWORK_TENSORFLOW",
+				 (int)framework);
+	return 0;
+}
+
+int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tfc_strategy strategy,
+		     const char *task_type, uint32_t task_index, tfc_error *error, char ***ret_env)
+{
+	struct tfc__strv env = {0};
+	int code = check_environ(spec, framework, task_type, ret_env, error);
+	if (code == 0)
+		code = tfc__rules_strategy(spec, strategy, error, &strategy);
+	if (code == 0 && framework == TFC_FRAMEWORK_TENSORFLOW)
+		code = add_tensorflow(&env, spec, strategy, task_type, task_index, error);
+	if (code < 0) {
+		tfc__strv_fini(&env);
+		return code;
+	}
+	char **list = tfc__strv_steal(&env);
+	if (!list)
+		return tfc__fail_nomem(error, "spec");
+	*ret_env = list;
+	return 0;
+}

@@ -1,0 +1,177 @@
+/*
+ * TensorFlow's rules, as sentences: python/distribute/multi_worker_util.py
+ * (_validate_cluster_spec), python/distribute/parameter_server_strategy_v2.py
+ * (_verify_args_and_config) and, for ps beside mirrored workers, multi_worker_util.py
+ * (coordination_leader: the ps would lead, and nobody serves it).
+ */
+#include "base/fail.h"
+#include "spec/spec.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 24
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+	return least < c ? least : c;
+}
+
+/* Levenshtein's distance, capitals ignored. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[NAME_MAX_LEN + 1], a_len = strlen(a), b_len = strlen(b);
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			bool is_same = tolower((unsigned char)a[i - 1]) == b[j - 1];
+			size_t here = smallest(row[j] + 1, row[j - 1] + 1, diagonal + !is_same);
+			diagonal = row[j];
+			row[j] = here;
+		}
+	}
+	return row[b_len];
+}
+
+/* The type that was probably meant, or NULL. */
+static const char *nearest(const char *name)
+{
+	static const char *const others[][2] = {
+		{"master", "chief"},       {"coordinator", "chief"},    {"parameter_server", "ps"},
+		{"parameterserver", "ps"}, {"parameter_servers", "ps"}, {"eval", "evaluator"},
+	};
+	if (strlen(name) > NAME_MAX_LEN)
+		return NULL;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (distance(name, others[i][0]) == 0)
+			return others[i][1];
+	for (int type = 0; type < TFC__TYPE_COUNT; type++) {
+		const char *known = tfc__task_type_name((enum tfc__task_type)type);
+		if (distance(name, known) <= (strlen(known) > 2 ? 2U : 1U))
+			return known;
+	}
+	return NULL;
+}
+
+int tfc__rules_type(const char *task_type, uint32_t task_index, tfc_error *error,
+		    enum tfc__task_type *ret_type)
+{
+	enum tfc__task_type type = tfc__task_type_find(task_type);
+	if (type != TFC__TYPE_COUNT) {
+		*ret_type = type;
+		return 0;
+	}
+	const char *meant = nearest(task_type);
+	if (meant)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%.80s/%u: TensorFlow knows no such task type; did you mean %s?",
+				 task_type, task_index, meant);
+	return tfc__fail(error, TFC_ESPEC, "spec", 0,
+			 "%.80s/%u: TensorFlow takes only chief, worker, ps and evaluator in a "
+			 "cluster; run it outside the cluster spec",
+			 task_type, task_index);
+}
+
+int tfc__rules_index(enum tfc__task_type type, uint32_t task_index, tfc_error *error)
+{
+	const char *name = tfc__task_type_name(type);
+	if ((type == TFC__CHIEF || type == TFC__EVALUATOR) && task_index != 0)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: TensorFlow takes at most one %s, with index 0; leave this "
+				 "one out%s",
+				 name, task_index, name,
+				 type == TFC__CHIEF ? " or make it a worker" : "");
+	if (task_index > TFC__TASK_INDEX_MAX)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: an index is at most %d; number the tasks from 0", name,
+				 task_index, TFC__TASK_INDEX_MAX);
+	return 0;
+}
+
+int tfc__rules_strategy(const tfc_spec *spec, enum tfc_strategy strategy, tfc_error *error,
+			enum tfc_strategy *ret_strategy)
+{
+	switch (strategy) {
+	case TFC_STRATEGY_AUTO:
+		*ret_strategy = spec->lists[TFC__PS].count ? TFC_STRATEGY_PARAMETER_SERVER
+							   : TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+		return 0;
+	case TFC_STRATEGY_MULTI_WORKER_MIRRORED:
+	case TFC_STRATEGY_PARAMETER_SERVER:
+	case TFC_STRATEGY_NONE:
+		*ret_strategy = strategy;
+		return 0;
+	}
+	return tfc__fail(error, TFC_EINVAL, "spec", 0,
+			 "strategy %d is none of enum tfc_strategy; use TFC_STRATEGY_AUTO",
+			 (int)strategy);
+}
+
+static int refuse_missing(const char *task_type, uint32_t task_index, enum tfc__task_type missing,
+			  const char *remedy, tfc_error *error)
+{
+	return tfc__fail(error, TFC_ESPEC, "spec", 0,
+			 "%s/%u: parameter_server needs at least one %s; add %s/0%s", task_type,
+			 task_index, tfc__task_type_name(missing), tfc__task_type_name(missing),
+			 remedy);
+}
+
+int tfc__rules_cluster(const tfc_spec *spec, enum tfc_strategy strategy, const char *task_type,
+		       uint32_t task_index, tfc_error *error)
+{
+	const struct tfc__spec_list *ps = &spec->lists[TFC__PS];
+	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && ps->count)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: multi_worker_mirrored takes no ps (its tasks would wait "
+				 "for ps/%u for ever); leave the ps out or use parameter_server",
+				 task_type, task_index, ps->items[0].index);
+	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !ps->count)
+		return refuse_missing(task_type, task_index, TFC__PS,
+				      " or use multi_worker_mirrored", error);
+	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !spec->lists[TFC__WORKER].count)
+		return refuse_missing(task_type, task_index, TFC__WORKER, "", error);
+	return 0;
+}
+
+static int check_presence(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
+			  tfc_error *error)
+{
+	const struct tfc__spec_list *list = &spec->lists[type];
+	const char *name = tfc__task_type_name(type);
+	/* An evaluator needs no place in the cluster that the others see. */
+	if (type == TFC__EVALUATOR || tfc__spec_find(spec, type, task_index))
+		return 0;
+	if (!list->count)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: the cluster has no %s; add this task with its address",
+				 name, task_index, name);
+	return tfc__fail(error, TFC_ESPEC, "spec", 0,
+			 "%s/%u: not among the %u %s tasks of the cluster (the last is %s/%u); add "
+			 "it with its address or correct the index",
+			 name, task_index, list->count, name, name,
+			 list->items[list->count - 1].index);
+}
+
+int tfc__rules_task(const tfc_spec *spec, enum tfc_strategy strategy, enum tfc__task_type type,
+		    uint32_t task_index, tfc_error *error)
+{
+	const char *name = tfc__task_type_name(type);
+	uint32_t count = spec->lists[type].count;
+	int code = tfc__rules_index(type, task_index, error);
+	if (code == 0)
+		code = check_presence(spec, type, task_index, error);
+	if (code == 0)
+		code = tfc__rules_cluster(spec, strategy, name, task_index, error);
+	if (code < 0 || strategy == TFC_STRATEGY_NONE || type == TFC__EVALUATOR)
+		return code;
+	if (task_index >= count)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: the strategy takes indices below %u, the number of %s "
+				 "tasks listed; list them without gaps, or use strategy none",
+				 name, task_index, count, name);
+	return 0;
+}
