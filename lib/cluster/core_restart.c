@@ -67,8 +67,23 @@ static void abort_member(struct tfc__core *core, struct task *t);
 
 /* ---- one task */
 
+/* A frozen ps that still has to be reaped would take the coordinator's next attempt with it. */
+static bool is_ps_leaving(const struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (t->fate == FATE_RESTART && tfc__task_is_alive(t) && tfc__task_is_ps(core, t))
+			return true;
+	}
+	return false;
+}
+
 void tfc__restart_alone(struct tfc__core *core, struct task *t)
 {
+	if (tfc__task_is_coordinator(core, t) && is_ps_leaving(core)) {
+		tfc__task_phase(core, t, PHASE_DEAD);
+		return;
+	}
 	tfc__task_phase(core, t, PHASE_BACKOFF);
 	if (t->restart_at > core->now)
 		tfc__task_timer(core, t, t->restart_at);
@@ -98,6 +113,15 @@ static void restart_one(struct tfc__core *core, struct task *t, uint64_t at)
 		tfc__task_timer(core, t, t->restart_at);
 	else if (t->phase == PHASE_DEAD)
 		tfc__restart_alone(core, t);
+}
+
+static void wake_coordinators(struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->phase == PHASE_DEAD && tfc__task_is_coordinator(core, t))
+			tfc__restart_alone(core, t);
+	}
 }
 
 static void restart_coordinators(struct tfc__core *core, uint64_t at)
@@ -143,6 +167,8 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 		if (!is_of_group)
 			tfc__restart_alone(core, t);
 	}
+	if (core->phase == CORE_UP && core->group == GROUP_UP && tfc__task_is_ps(core, t))
+		wake_coordinators(core);
 	tfc__gang_gather(core);
 }
 

@@ -8,7 +8,8 @@
  * - A permanent death that a peer could have caused makes its task the suspect. Every agent is
  *   asked (QUERY); the answer comes after every death that had happened when it was asked. Deaths
  *   of the suspect's peers are collected meanwhile.
- * - A collected retryable death that did not come after the suspect's takes the blame at once.
+ * - A collected retryable death takes the blame at once, whatever its time says: a lost host is
+ *   noticed after its peers have failed, and a restart too many costs less than a job.
  * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
  */
@@ -16,9 +17,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* Two machines' clocks may differ by this much. */
-#define CLOCK_SKEW_NS 1000000000ull
 
 /* The tasks whose death or silence could explain the suspect's death. */
 static bool is_peer(const struct tfc__core *core, const struct task *suspect, const struct task *t)
@@ -43,12 +41,6 @@ static bool is_collected(const struct tfc__core *core, const struct task *t)
 	const struct task *suspect = core->suspect;
 	return is_peer(core, suspect, t) ||
 	       (tfc__task_is_coordinator(core, suspect) && tfc__task_is_coordinator(core, t));
-}
-
-static bool could_explain(const struct task *t, const struct task *suspect)
-{
-	return tfc__death_class(&t->death) == CLASS_RETRYABLE &&
-	       t->death.time_ns <= suspect->death.time_ns + CLOCK_SKEW_NS;
 }
 
 static void collect(struct tfc__core *core, struct task *t)
@@ -111,7 +103,7 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 		tfc__end_done(core, t);
 	} else if (core->is_query_open && is_collected(core, t)) {
 		collect(core, t);
-		if (could_explain(t, core->suspect)) {
+		if (class == CLASS_RETRYABLE) {
 			uncollect(core, t);
 			decide(core, t);
 		}
