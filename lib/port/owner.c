@@ -124,11 +124,12 @@ static int pids_add(struct pids *pids, pid_t pid)
 /* Adds the children of one thread. -1 and ENOENT: the kernel was built without that file. */
 static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
 {
-	char path[64];
+	char path[64], buffer[1024];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)thread);
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return -1;
+	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own might find no memory */
 	int child = 0;
 	int result = 0;
 	while (!result && fscanf(file, "%d", &child) == 1)

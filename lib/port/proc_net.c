@@ -22,11 +22,12 @@ static int read_line(const char *line, struct tfc__tcp_socket *ret_socket)
 static int read_table(const char *path, uint16_t first, uint16_t last, uint32_t states,
 		      tfc__tcp_fn fn, void *user)
 {
-	char line[512];
+	char line[512], buffer[4096];
 	struct tfc__tcp_socket socket;
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return -1;
+	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own might find no memory */
 	while (fgets(line, sizeof(line), file))
 		if (!read_line(line, &socket) && socket.port >= first && socket.port <= last &&
 		    states >> (socket.state & 31) & 1)
