@@ -149,6 +149,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 	while ((a = tfc__core_next(s->core))) {
 		if (a->kind == TFC__DO_QUERY)
 			s->query = a->number;
+		if (a->kind == TFC__DO_END)
+			s->end = *a;
 		sim_print(s, a, &s->trace);
 	}
 }

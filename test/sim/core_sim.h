@@ -21,7 +21,8 @@ struct sim {
 	struct tfc__core_role roles[SIM_ROLES];
 	struct tfc__core *core;
 	uint64_t now;
-	uint32_t query; /* the last QUERY's number */
+	uint32_t query;              /* the last QUERY's number */
+	struct tfc__core_action end; /* END, when it has come */
 	struct tfc__buf trace;
 };
 
