@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <tfcluster/error.h>
+#include <tfcluster/memory.h>
 
 #ifdef __cplusplus
 extern "C" {

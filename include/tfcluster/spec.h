@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <tfcluster/error.h>
+#include <tfcluster/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,12 +117,6 @@ TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
 TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,
 			     enum tfc_strategy strategy, const char *task_type, uint32_t task_index,
 			     tfc_error *error, char ***ret_env);
-
-/** Frees a list of strings made by the library. NULL is a no-op. Thread: any. */
-TFC_API void tfc_env_free(char **env);
-
-/** Frees a string made by the library. NULL is a no-op. Thread: any. */
-TFC_API void tfc_free(void *memory);
 
 #ifdef __cplusplus
 }

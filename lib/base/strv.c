@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tfcluster/spec.h>
+#include <tfcluster/memory.h>
 
 void tfc__strv_take(struct tfc__strv *strv, char *text)
 {

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/strv.h"
-#include <tfcluster/spec.h>
+#include <tfcluster/memory.h>
 
 static void buf_grows_and_stays_terminated(void **state)
 {

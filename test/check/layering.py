@@ -1,0 +1,92 @@
+"""A room includes only rooms above it; see lib/meson.build for the order.
+
+Usage: layering.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+
+ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "cluster", "gateway", "node"]
+
+# The room whose face a public header is, where the name does not say it.
+PUBLIC = {"bundle": "job", "error": "base", "export": "base", "memory": "base",
+          "version": "base", "log": "proc", "process": "proc"}
+
+# Faces of lower rooms that a room may read all the same: the names of job and task states and of
+# end reasons are part of the gateway's face, and are decided in cluster.
+WORDS = {("cluster", "gateway")}
+
+# The helper programs are small and free of dependencies: of the library they take only this.
+PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/file.h", "proc/"],
+            "proc/shim": ["base/list.h", "base/clock.h", "base/file.h", "proc/"]}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+
+
+def includes(path):
+    return INCLUDE.findall(path.read_text())
+
+
+def room_of_public(name):
+    stem = pathlib.PurePath(name).stem
+    return PUBLIC.get(stem, stem)
+
+
+def may_include(room, other, is_public):
+    if other not in ROOMS:
+        return False
+    if is_public and (room, other) in WORDS:
+        return True
+    return ROOMS.index(other) <= ROOMS.index(room)
+
+
+def check_library_file(root, path):
+    room = path.relative_to(root / "lib").parts[0]
+    folder = path.parent.relative_to(root / "lib").as_posix()
+    for kind, name in includes(path):
+        is_public = name.startswith("tfcluster/")
+        if kind == "<" and not is_public:
+            continue
+        if folder in PROGRAMS:
+            if "/" in name and not any(name.startswith(p) for p in PROGRAMS[folder]):
+                yield f"includes {name}: {folder} is a program of its own, it takes only " + \
+                    ", ".join(PROGRAMS[folder])
+        elif is_public:
+            if not may_include(room, room_of_public(name), True):
+                yield f"includes <{name}>: {room_of_public(name)} is below {room}"
+        elif "/" not in name:
+            yield f'includes "{name}": say "{room}/{name}"'
+        elif not may_include(room, name.split("/")[0], False):
+            yield f'includes "{name}": {name.split("/")[0]} is below {room}'
+
+
+STANDARD = {"stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "sys/types.h"}
+
+
+def check_public_header(root, path):
+    for _, name in includes(path):
+        if name not in STANDARD and not (root / "include" / name).exists():
+            yield f"includes {name}: no dependency shows in a public header"
+
+
+def check_example(root, path):
+    for kind, name in includes(path):
+        if kind == '"' and (root / "lib" / name).exists():
+            yield f'includes "{name}": a host has the public headers only'
+
+
+def main(root):
+    failures = []
+    for check, folder in ((check_library_file, "lib"), (check_public_header, "include"),
+                          (check_example, "examples")):
+        files = [p for p in sorted((root / folder).rglob("*.[ch]"))]
+        if folder != "examples" and not files:
+            failures.append(f"{folder}: no source file found")
+        for path in files:
+            failures += [f"{path.relative_to(root)}: {text}" for text in check(root, path)]
+    print("\n".join(failures) or "all rooms include only rooms above them")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
