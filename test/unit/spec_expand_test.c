@@ -1,0 +1,90 @@
+/* spec: placeholders in argv and environments. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spec/expand.h"
+#include "spec_text.h"
+
+static void placeholders_are_replaced_and_other_braces_are_not(void **state)
+{
+	static const char *const cases[][2] = {
+		{"", ""},
+		{"plain", "plain"},
+		{"{task_type}/{task_index}", "worker/1"},
+		{"--port={port} --bind={address}", "--port=3 --bind=[::1]:3"},
+		{"--worker_hosts={worker_hosts}", "--worker_hosts=a:2,[::1]:3"},
+		{"--ps_hosts={ps_hosts}", "--ps_hosts=p:1,q:2"},
+		{"{chief_hosts}", "c:1"},
+		{"{job}#{attempt}", "j-1#4"},
+		{"{port}{port}", "33"},
+		{"{{port}}", "{port}"},
+		{"{{{port}}}", "{{port}}"},
+		{"{{port}", "{3"},
+		{"{port}}", "3}"},
+		{"{{port}}{port}", "{port}3"},
+		{"{port", "{port"},
+		{"{", "{"},
+		{"{{", "{{"},
+		{"}}", "}}"},
+		{"{}", "{}"},
+		{"{ port }", "{ port }"},
+		{"{Port}", "{Port}"},
+		{"{ports}", "{ports}"},
+		{"{{ user.name }}", "{{ user.name }}"},
+		{"{\"lr\": 0.1, \"port\": {port}}", "{\"lr\": 0.1, \"port\": 3}"},
+		{"${HOME} {x} %{port}", "${HOME} {x} %3"},
+	};
+	tfc_spec *spec = spec_of("{\"chief\":[\"c:1\"],\"worker\":[\"a:2\",\"[::1]:3\"],"
+				 "\"ps\":[\"p:1\",\"q:2\"],\"evaluator\":[\"e:1\"]}");
+	const struct tfc__expand values = {
+		.spec = spec,
+		.job = "j-1",
+		.task_type = "worker",
+		.task_index = 1,
+		.attempt = 4,
+		.address = "[::1]:3",
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = tfc__expand(&values, cases[i][0]);
+		assert_string_equal(text, cases[i][1]);
+		tfc_free(text);
+	}
+	tfc_spec_free(spec);
+}
+
+static void what_was_put_in_is_not_expanded_again(void **state)
+{
+	const struct tfc__expand values = {.job = "{port}",
+					   .task_type = "{job}",
+					   .attempt = 1,
+					   .address = "h:22"};
+	char *text = tfc__expand(&values, "{job} {task_type} {port}");
+	assert_string_equal(text, "{port} {job} 22");
+	tfc_free(text);
+}
+
+static void a_task_without_port_or_cluster_gets_empty_texts(void **state)
+{
+	const struct tfc__expand values = {.job = "j", .task_type = "driver", .address = ""};
+	char *text = tfc__expand(
+		&values, "[{port}|{address}|{chief_hosts}|{worker_hosts}|{ps_hosts}|{task_index}]");
+	assert_string_equal(text, "[|||||0]");
+	tfc_free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(placeholders_are_replaced_and_other_braces_are_not),
+		cmocka_unit_test(what_was_put_in_is_not_expanded_again),
+		cmocka_unit_test(a_task_without_port_or_cluster_gets_empty_texts),
+	};
+	return cmocka_run_group_tests_name("spec expand", tests, NULL, NULL);
+}
