@@ -92,7 +92,7 @@ static void text_that_is_not_json_is_refused(void **state)
 		{"{\"worker\":{\"0\":\"a:1\",\"0\":\"b:1\"}}", "duplicate object key"},
 		{"{\"worker\":[\"a\\u0000:1\"]}", "\\u0000 is not allowed"},
 		{"{\"wor\\u0000ker\":[\"a:1\"]}", "NUL byte in object key"},
-		{"{\"worker\":[\"\xff:1\"]}", "UTF-8"},
+		{"{\"worker\":[\"\xff:1\"]}", "unable to decode byte 0xff"},
 		{"{\"worker\":[\"\\ud800:1\"]}", "invalid Unicode"},
 		{"{\"worker\":[1e999999]}", "real number overflow"},
 		{"{\"worker\":[99999999999999999999]}", "too big integer"},
