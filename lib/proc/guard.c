@@ -1,0 +1,464 @@
+#include "proc/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#define BATCH 64 /* reports per turn of dispatch */
+
+/* Longer than any shim needs to end its task once the guard is gone: grace and a margin. */
+#define PATIENCE (120 * TFC__SECOND)
+
+/* How long tfc_ctx_free waits for the guard, which kills all at once. */
+#define LAST_WAIT_MS 2000
+
+/* The context's slot: the guard in use and those that died with shims still at work. */
+struct guards {
+	struct tfc__guard *current;
+	struct tfc__link dead;
+};
+
+/* ---- the end */
+
+static void close_io(struct tfc__io *io)
+{
+	int fd = io->fd;
+	tfc__io_close(io);
+	if (fd >= 0)
+		close(fd);
+	io->fd = -1;
+}
+
+/* The kernel's pidfd names the guard whatever happened to its number. ECHILD: the host reaped it.
+ */
+static void reap(struct tfc__guard *guard)
+{
+	siginfo_t info;
+	if (guard->pidfd.fd >= 0)
+		waitid((idtype_t)P_PIDFD, (id_t)guard->pidfd.fd, &info, WEXITED | WNOHANG);
+	else
+		waitpid(guard->pid, NULL, WNOHANG);
+}
+
+static void free_guard(struct tfc__guard *guard)
+{
+	close_io(&guard->socket);
+	close_io(&guard->pidfd);
+	close_io(&guard->lifeline);
+	tfc__timer_cancel(&guard->patience);
+	tfc__work_cancel(&guard->end);
+	tfc__guard_drop_queue(guard);
+	tfc__guard_forget_ports(guard);
+	free(guard->table);
+	free(guard);
+}
+
+/* Every process of a dead guard gets its end; what the callbacks spawn goes to another guard. */
+static void tell_all_lost(struct tfc__guard *guard)
+{
+	struct tfc__report report = {.kind = TFC__MSG_EXITED, .reason = TFC__END_LOST};
+	for (uint32_t i = 0; i < guard->capacity; i++)
+		if (guard->table[i]) {
+			report.pid = guard->table[i]->pid;
+			report.time_ns = tfc__wall();
+			tfc__process_hear(guard->table[i], &report);
+		}
+}
+
+static void finish(struct tfc__guard *guard)
+{
+	close_io(&guard->lifeline);
+	tfc__timer_cancel(&guard->patience);
+	tell_all_lost(guard);
+	reap(guard);
+	tfc__list_remove(&guard->link);
+	free_guard(guard);
+}
+
+static void hear_lifeline(struct tfc__io *io, uint32_t events)
+{
+	finish(tfc__container_of(io, struct tfc__guard, lifeline));
+}
+
+static void lose_patience(struct tfc__timer *timer)
+{
+	finish(tfc__container_of(timer, struct tfc__guard, patience));
+}
+
+/* In dispatch: ports are lost at once, processes when their shims are gone. */
+static void begin_end(struct tfc__work *work)
+{
+	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
+	tfc__guard_lose_ports(guard);
+	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
+						   EPOLLIN, hear_lifeline) < 0) {
+		finish(guard);
+		return;
+	}
+	tfc__timer_set(&guard->patience, tfc__now() + PATIENCE);
+}
+
+static void hear_reports(struct tfc__guard *guard);
+
+void tfc__guard_died(struct tfc__guard *guard)
+{
+	if (guard->is_dead)
+		return;
+	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	guard->is_dead = true;
+	if (guards->current == guard)
+		guards->current = NULL;
+	tfc__list_append(&guards->dead, &guard->link);
+	tfc__io_close(&guard->socket);
+	tfc__guard_drop_queue(guard);
+	tfc__work_schedule(&guard->end);
+	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
+		 (int)guard->pid);
+}
+
+/* ---- what it says */
+
+static void hear_death(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
+	tfc__io_close(io);
+	reap(guard);
+	if (!guard->is_dead) {
+		hear_reports(guard); /* what it said before */
+		tfc__guard_died(guard);
+	}
+}
+
+static void hello(struct tfc__guard *guard, struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int fds[2];
+	if (!control || control->cmsg_type != SCM_RIGHTS ||
+	    control->cmsg_len != CMSG_LEN(sizeof(fds)) || guard->lifeline.fd >= 0)
+		return;
+	memcpy(fds, CMSG_DATA(control), sizeof(fds));
+	guard->lifeline.fd = fds[0];
+	guard->pidfd.fd = fds[1];
+	tfc__io_open(&guard->pidfd, guard->ctx, fds[1], EPOLLIN, hear_death);
+}
+
+static void take(struct tfc__guard *guard, struct tfc__report *report, struct msghdr *message)
+{
+	uint32_t index = (uint32_t)report->id;
+	if (report->kind == TFC__MSG_HELLO)
+		hello(guard, message);
+	else if (index < guard->capacity && guard->table[index] &&
+		 guard->table[index]->id == report->id)
+		tfc__process_hear(guard->table[index], report);
+}
+
+static void hear_reports(struct tfc__guard *guard)
+{
+	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
+		union {
+			char bytes[CMSG_SPACE(2 * sizeof(int))];
+			struct cmsghdr align;
+		} control;
+		struct tfc__report report;
+		struct iovec part = {&report, sizeof(report)};
+		struct msghdr message = {.msg_iov = &part,
+					 .msg_iovlen = 1,
+					 .msg_control = &control,
+					 .msg_controllen = sizeof(control)};
+		ssize_t len = recvmsg(guard->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (len == (ssize_t)sizeof(report))
+			take(guard, &report, &message);
+		else if (len >= 0 || (errno != EAGAIN && errno != EINTR))
+			tfc__guard_died(guard);
+		else
+			return;
+	}
+}
+
+static void hear_socket(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, socket);
+	if (events & EPOLLOUT)
+		tfc__guard_flush(guard);
+	if (!guard->is_dead && (events & ~(uint32_t)EPOLLOUT))
+		hear_reports(guard);
+}
+
+/* ---- the beginning */
+
+static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int socket,
+		   int pidfd)
+{
+	sigset_t all, none;
+	sigfillset(&all);
+	sigemptyset(&none);
+	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 1);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, socket, TFC__GUARD_HOST);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, pidfd, TFC__GUARD_PIDFD);
+	error = error ? error : posix_spawnattr_setsigdefault(attr, &all);
+	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
+	return error ? error
+		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
+							      POSIX_SPAWN_SETSIGMASK |
+							      POSIX_SPAWN_SETSID);
+}
+
+/* The guard closes all other descriptors itself. 0 or an errno. */
+static int spawn(const char *guard, const char *shim, int socket, int pidfd, pid_t *ret_pid)
+{
+	char *const argv[] = {(char *)"tfc-guard", (char *)shim, NULL};
+	char *const env[] = {NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int error = posix_spawn_file_actions_init(&actions);
+	if (error)
+		return error;
+	error = posix_spawnattr_init(&attr);
+	if (!error) {
+		error = prepare(&actions, &attr, socket, pidfd);
+		if (!error)
+			error = posix_spawn(ret_pid, guard, &actions, &attr, argv, env);
+		posix_spawnattr_destroy(&attr);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+/* A copy with a number that the guard's own descriptors do not use. */
+static int move_up(int fd)
+{
+	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
+	int error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return copy;
+}
+
+static int run_programs(struct tfc__guard *guard, const char *program, const char *shim,
+			int *ret_socket)
+{
+	int ends[2];
+	tfc_error *error = tfc__ctx_error(guard->ctx);
+	if (access(program, X_OK) < 0)
+		return tfc__fail_errno(error, "proc", errno, "cannot run %s", program);
+	if (access(shim, X_OK) < 0)
+		return tfc__fail_errno(error, "proc", errno, "cannot run %s", shim);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return tfc__fail_errno(error, "proc", errno, "cannot make the guard's socket");
+	int theirs = move_up(ends[1]);
+	int pidfd = theirs < 0 ? -1 : move_up((int)syscall(SYS_pidfd_open, getpid(), 0));
+	int failed = pidfd < 0 ? errno : spawn(program, shim, theirs, pidfd, &guard->pid);
+	if (theirs >= 0)
+		close(theirs);
+	if (pidfd >= 0)
+		close(pidfd);
+	if (failed) {
+		close(ends[0]);
+		return tfc__fail_errno(error, "proc", failed, "cannot start %s", program);
+	}
+	*ret_socket = ends[0];
+	return TFC_OK;
+}
+
+static int start(struct tfc__guard *guard)
+{
+	const char *dir = tfc__ctx_helper_dir(guard->ctx);
+	char *program = tfc__path_join(dir, "tfc-guard");
+	char *shim = tfc__path_join(dir, "tfc-shim");
+	int code = program && shim ? run_programs(guard, program, shim, &guard->socket.fd)
+				   : tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+	free(program);
+	free(shim);
+	return code < 0 ? code
+			: tfc__io_open(&guard->socket, guard->ctx, guard->socket.fd, EPOLLIN,
+				       hear_socket);
+}
+
+static void free_guards(void *slot, bool is_forked);
+
+static int get_slot(tfc_ctx *ctx, struct guards **ret_guards)
+{
+	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	if (!guards) {
+		guards = calloc(1, sizeof(*guards));
+		if (!guards)
+			return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+		tfc__list_init(&guards->dead);
+		tfc__ctx_set_guard_slot(ctx, guards, free_guards);
+	}
+	*ret_guards = guards;
+	return TFC_OK;
+}
+
+int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
+{
+	struct guards *guards = NULL;
+	int code = get_slot(ctx, &guards);
+	if (code < 0)
+		return code;
+	if (guards->current) {
+		*ret_guard = guards->current;
+		return TFC_OK;
+	}
+	struct tfc__guard *guard = calloc(1, sizeof(*guard));
+	if (!guard)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+	guard->ctx = ctx;
+	guard->socket.fd = guard->pidfd.fd = guard->lifeline.fd = -1;
+	tfc__list_init(&guard->link);
+	tfc__list_init(&guard->queue);
+	tfc__list_init(&guard->keeps);
+	tfc__timer_init(&guard->patience, ctx, lose_patience);
+	tfc__work_init(&guard->end, ctx, begin_end);
+	code = start(guard);
+	if (code < 0) {
+		free_guard(guard);
+		return code;
+	}
+	guards->current = guard;
+	*ret_guard = guard;
+	return TFC_OK;
+}
+
+int tfc__guard_start(tfc_ctx *ctx)
+{
+	struct tfc__guard *guard;
+	int code = tfc__ctx_enter(ctx);
+	return code < 0 ? code : tfc__guard_get(ctx, &guard);
+}
+
+/* ---- the table */
+
+int tfc__guard_add(struct tfc__guard *guard, tfc_process *process)
+{
+	if (guard->count == guard->capacity) {
+		uint32_t capacity = guard->capacity ? guard->capacity * 2 : 16;
+		tfc_process **table = realloc(guard->table, capacity * sizeof(tfc_process *));
+		if (!table)
+			return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+		memset(table + guard->capacity, 0,
+		       (capacity - guard->capacity) * sizeof(tfc_process *));
+		guard->free_hint = guard->capacity;
+		guard->table = table;
+		guard->capacity = capacity;
+	}
+	uint32_t index = guard->free_hint;
+	while (guard->table[index])
+		index = (index + 1) % guard->capacity;
+	guard->free_hint = (index + 1) % guard->capacity;
+	guard->table[index] = process;
+	guard->count++;
+	process->guard = guard;
+	process->id = (uint64_t)++guard->serial << 32 | index;
+	return TFC_OK;
+}
+
+void tfc__guard_remove(tfc_process *process)
+{
+	struct tfc__guard *guard = process->guard;
+	guard->table[(uint32_t)process->id] = NULL;
+	guard->count--;
+	process->guard = NULL;
+}
+
+/* ---- the context ends */
+
+/* Handles that the host has not closed stay valid for the close alone. */
+static void detach_all(struct tfc__guard *guard, bool is_forked)
+{
+	for (uint32_t i = 0; i < guard->capacity; i++) {
+		tfc_process *process = guard->table[i];
+		if (!process)
+			continue;
+		process->guard = NULL;
+		if (is_forked || process->is_closed) {
+			free(process->program);
+			free(process);
+		}
+	}
+}
+
+static int last_words(struct tfc__guard *guard)
+{
+	struct tfc__command command = {.kind = TFC__MSG_KILL_ALL};
+	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Whether its shims are gone, too: the lifeline outlives the guard by as long as they need. */
+static void wait_for_end(struct tfc__guard *guard)
+{
+	struct pollfd fds[2] = {{.fd = guard->pidfd.fd, .events = POLLIN},
+				{.fd = guard->lifeline.fd, .events = POLLIN}};
+	uint64_t end = tfc__now() + LAST_WAIT_MS * TFC__MS;
+	for (int i = 0; i < 2; i++) {
+		uint64_t now = tfc__now();
+		if (fds[i].fd >= 0 && now < end)
+			while (poll(&fds[i], 1, (int)((end - now) / TFC__MS)) < 0 && errno == EINTR)
+				;
+	}
+	reap(guard);
+}
+
+/* The hello may still wait in the socket. */
+static void read_hello(struct tfc__guard *guard)
+{
+	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
+	if (guard->pidfd.fd < 0 && poll(&fd, 1, LAST_WAIT_MS) > 0)
+		hear_reports(guard);
+}
+
+static void end_guard(struct tfc__guard *guard)
+{
+	detach_all(guard, false);
+	guard->capacity = 0; /* what is still said concerns nobody */
+	if (!guard->is_dead) {
+		tfc__guard_drop_queue(guard);
+		read_hello(guard);
+	}
+	if (!guard->is_dead) {
+		last_words(guard);
+		shutdown(guard->socket.fd, SHUT_WR);
+	}
+	wait_for_end(guard);
+	free_guard(guard);
+}
+
+/* In a forked child nothing shared is touched: epoll's registrations are the parent's. */
+static void drop_guard(struct tfc__guard *guard)
+{
+	struct tfc__io *ios[] = {&guard->socket, &guard->pidfd, &guard->lifeline};
+	for (int i = 0; i < 3; i++)
+		if (ios[i]->fd >= 0)
+			close(ios[i]->fd);
+	detach_all(guard, true);
+	tfc__guard_drop_queue(guard);
+	tfc__guard_forget_ports(guard);
+	free(guard->table);
+	free(guard);
+}
+
+static void free_guards(void *slot, bool is_forked)
+{
+	struct guards *guards = slot;
+	void (*end)(struct tfc__guard *) = is_forked ? drop_guard : end_guard;
+	if (guards->current)
+		end(guards->current);
+	TFC__LIST_EACH (link, &guards->dead)
+		end(tfc__container_of(link, struct tfc__guard, link));
+	free(guards);
+}

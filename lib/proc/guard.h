@@ -1,0 +1,94 @@
+/*
+ * The host's end of a guard: starting it, talking to it without ever blocking, noticing its death.
+ *
+ * A guard that dies leaves shims behind that are still stopping their tasks; each holds the write
+ * end of one pipe, the lifeline. Its end of file is the proof that none is left, and only then the
+ * processes are told lost.
+ */
+#ifndef TFC_PROC_GUARD_H
+#define TFC_PROC_GUARD_H
+
+#include "base/list.h"
+#include "ctx/ctx.h"
+#include "proc/proc.h"
+#include "proc/protocol.h"
+
+struct tfc_process {
+	tfc_ctx *ctx;
+	struct tfc__guard *guard; /* NULL once it has ended, or its context has */
+	uint64_t id;
+	tfc_process_fn fn; /* NULL once closed */
+	void *user;
+	char *program; /* argv[0], for sentences */
+	pid_t pid;
+	pid_t shim;
+	bool is_calling; /* in fn: whoever closes it there leaves the memory to the caller */
+	bool is_closed;
+};
+
+/* A message that the full socket has not taken. A launch stays in memory until it can go, so that
+ * many waiting spawns use no descriptors. */
+struct tfc__outgoing {
+	struct tfc__link link;
+	struct tfc__command command;
+	int fd;     /* goes along, closed when sent; -1: none */
+	void *data; /* freed when sent */
+	size_t len;
+};
+
+struct tfc__kept {
+	struct tfc__link link;
+	tfc_port_hold *hold;
+	uint32_t id;
+};
+
+struct tfc__guard {
+	struct tfc__link link; /* among the context's dead ones */
+	tfc_ctx *ctx;
+	pid_t pid;
+	bool is_dead;
+	struct tfc__io socket;
+	struct tfc__io pidfd;    /* opened by the guard for us: nobody reaped it before */
+	struct tfc__io lifeline; /* read end; watched once the guard is dead */
+	struct tfc__timer patience;
+	struct tfc__work end;
+	struct tfc__link queue;
+	struct tfc__link keeps;
+	uint32_t last_keep;
+	uint32_t serial;
+	uint32_t count; /* processes in the table */
+	uint32_t capacity;
+	uint32_t free_hint;
+	tfc_process **table;
+};
+
+/* Starts one, or returns the context's. */
+int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard);
+
+/* Enters a process into the table and gives it an id. TFC_OK or TFC_ENOMEM. */
+int tfc__guard_add(struct tfc__guard *guard, tfc_process *process);
+void tfc__guard_remove(tfc_process *process);
+
+/* Takes over fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is gone), or an error. */
+int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
+		    void *data, size_t len);
+void tfc__guard_flush(struct tfc__guard *guard);
+void tfc__guard_drop_queue(struct tfc__guard *guard);
+
+/* The guard does not live any more: processes and ports are told so, in dispatch. */
+void tfc__guard_died(struct tfc__guard *guard);
+
+/* guard_keep.c */
+uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold);
+int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold);
+void tfc__guard_lose_ports(struct tfc__guard *guard);
+void tfc__guard_forget_ports(struct tfc__guard *guard);
+
+/* process.c */
+void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
+
+/* launch.c: the memfd's contents; borrowed options. */
+int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void **ret_data,
+		      size_t *ret_len);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * tfc-guard: one per context. Parent of the shims; keeps the held ports and every deadline that
+ * must fire even when the host is stopped; ends everything when the host is gone, and whatever it
+ * adopts that is not a shim. One thread, one epoll loop, no timer while nothing is due.
+ */
+#ifndef TFC_GUARD_GUARD_H
+#define TFC_GUARD_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "proc/protocol.h"
+
+#define NO_TASK UINT32_MAX
+
+/* How far a stop that the shim does not carry out has been taken. */
+enum force { FORCE_NONE, FORCE_TASK, FORCE_SHIM };
+
+struct task {
+	uint64_t id; /* the host's */
+	pid_t pid;   /* of the task; 0: not started */
+	int socket;  /* to the shim */
+	uint32_t grace_ms;
+	enum force force;  /* what is done at force_at */
+	uint64_t force_at; /* 0: no stop under way */
+	bool is_reported;
+	bool is_lost; /* the shim died without a report */
+};
+
+/* A report, or the hello, that the host's full socket has not taken yet. */
+struct unsent {
+	struct unsent *next;
+	struct tfc__report report;
+};
+
+struct keep {
+	uint32_t id; /* 0: free */
+	int fd;
+};
+
+struct guard {
+	int epoll;
+	int signals;          /* signalfd: SIGCHLD, SIGTERM, ... */
+	int shim;             /* the program, opened once: all shims are of the same version */
+	int lifeline;         /* write end */
+	int oom_events;       /* memory.events of our cgroup, or -1 */
+	uint64_t oom_kills;   /* seen and accounted for */
+	struct rlimit nofile; /* the host's, for the tasks */
+	bool is_host_gone;
+	bool is_host_full; /* its socket: reports wait in `unsent` */
+	struct unsent *unsent, **unsent_end;
+	/* tasks by slot; pids[slot] is the shim's, 0 where the slot is free */
+	struct task *tasks;
+	pid_t *pids;
+	uint32_t task_capacity;
+	uint32_t task_count;
+	uint32_t lost_count;
+	uint32_t free_hint;
+	uint32_t *slots; /* by the index in the low half of the host's ids */
+	uint32_t slot_capacity;
+	uint64_t next_force; /* earliest force_at, or before it; 0: none */
+	struct keep *keeps;
+	uint32_t keep_count;
+	char **dirs;
+	uint32_t dir_count;
+};
+
+/* host.c */
+void host_hear(struct guard *guard, uint32_t events);
+void host_tell(struct guard *guard, const struct tfc__report *report);
+int host_hello(struct guard *guard);
+void host_gone(struct guard *guard);
+
+/* task.c */
+void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
+void task_stop(struct guard *guard, uint64_t id, uint32_t grace_ms);
+void task_signal(struct guard *guard, const struct tfc__command *command);
+void task_hear(struct guard *guard, uint32_t slot);
+void task_reap(struct guard *guard);
+void task_force_due(struct guard *guard, uint64_t now);
+void task_stop_all(struct guard *guard, bool is_at_once);
+
+/* keep.c */
+void keep_port(struct guard *guard, uint32_t id, int fd);
+void keep_admit(struct guard *guard, uint32_t id, bool is_open);
+void keep_release(struct guard *guard, uint32_t id);
+void keep_dir(struct guard *guard, const char *path, bool is_wanted);
+void keep_remove_dirs(struct guard *guard);
+
+/* oom.c */
+void oom_open(struct guard *guard);
+void oom_forget(struct guard *guard); /* what was killed so far has nothing to do with us */
+bool oom_take(struct guard *guard);   /* whether one more was killed; it is accounted for */
+
+/* What epoll hands back: one of these, or FIRST_TASK + slot. */
+enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, FIRST_TASK };
+int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
+
+#endif

@@ -1,0 +1,173 @@
+#include "guard.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BATCH 32 /* messages read before shims get their turn */
+
+struct request {
+	struct tfc__command command;
+	char path[PATH_MAX];
+};
+
+static int take_fd(struct msghdr *message)
+{
+	int fd = -1;
+	for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control;
+	     control = CMSG_NXTHDR(message, control))
+		if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
+			memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+	return fd;
+}
+
+/* Length of the message, 0 at the end, -1 and errno. */
+static ssize_t receive(struct request *request, int *ret_fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = {request, sizeof(*request) - 1};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(TFC__GUARD_HOST, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	*ret_fd = len > 0 ? take_fd(&message) : -1;
+	return len;
+}
+
+static void obey(struct guard *guard, const struct request *request, int fd)
+{
+	const struct tfc__command *command = &request->command;
+	switch (command->kind) {
+	case TFC__MSG_SPAWN:
+		keep_admit(guard, command->keep_id, true);
+		task_spawn(guard, command, fd);
+		break;
+	case TFC__MSG_STOP:
+		task_stop(guard, command->id, command->grace_ms);
+		return;
+	case TFC__MSG_SIGNAL:
+		task_signal(guard, command);
+		return;
+	case TFC__MSG_KEEP:
+		keep_port(guard, command->keep_id, fd);
+		return;
+	case TFC__MSG_ADMIT:
+		keep_admit(guard, command->keep_id, command->value);
+		return;
+	case TFC__MSG_RELEASE:
+		keep_release(guard, command->keep_id);
+		return;
+	case TFC__MSG_OWN_DIR:
+		keep_dir(guard, request->path, command->value);
+		return;
+	case TFC__MSG_KILL_ALL:
+		task_stop_all(guard, true);
+		host_gone(guard);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void send_unsent(struct guard *guard)
+{
+	while (guard->unsent) {
+		struct unsent *first = guard->unsent;
+		if (send(TFC__GUARD_HOST, &first->report, sizeof(first->report),
+			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+		    errno == EAGAIN)
+			return;
+		guard->unsent = first->next;
+		free(first);
+	}
+	guard->unsent_end = &guard->unsent;
+	guard->is_host_full = false;
+	watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST);
+}
+
+void host_hear(struct guard *guard, uint32_t events)
+{
+	struct request request;
+	int fd;
+	if (events & EPOLLOUT)
+		send_unsent(guard);
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
+	for (int i = 0; i < BATCH && !guard->is_host_gone; i++) {
+		ssize_t len = receive(&request, &fd);
+		if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
+			host_gone(guard);
+		if (len < (ssize_t)sizeof(request.command))
+			return;
+		((char *)&request)[len] = 0;
+		obey(guard, &request, fd);
+	}
+}
+
+void host_tell(struct guard *guard, const struct tfc__report *report)
+{
+	if (guard->is_host_gone)
+		return;
+	if (!guard->is_host_full && send(TFC__GUARD_HOST, report, sizeof(*report),
+					 MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*report))
+		return;
+	struct unsent *unsent = malloc(sizeof(*unsent));
+	if (!unsent)
+		abort(); /* shims stop their tasks, the host is told that all are lost */
+	unsent->report = *report;
+	unsent->next = NULL;
+	*guard->unsent_end = unsent;
+	guard->unsent_end = &unsent->next;
+	if (!guard->is_host_full)
+		watch(guard, TFC__GUARD_HOST, EPOLLIN | EPOLLOUT, WATCH_HOST);
+	guard->is_host_full = true;
+}
+
+int host_hello(struct guard *guard)
+{
+	int ends[2];
+	if (pipe(ends) < 0)
+		return -1;
+	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	int fds[2] = {ends[0], self};
+	union {
+		char bytes[CMSG_SPACE(sizeof(fds))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct tfc__report report = {.kind = TFC__MSG_HELLO, .pid = getpid()};
+	struct iovec part = {&report, sizeof(report)};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(head), fds, sizeof(fds));
+	ssize_t sent = self < 0 ? -1 : sendmsg(TFC__GUARD_HOST, &message, MSG_NOSIGNAL);
+	close(ends[0]);
+	if (self >= 0)
+		close(self);
+	guard->lifeline = ends[1];
+	return sent < 0 ? -1 : 0;
+}
+
+void host_gone(struct guard *guard)
+{
+	if (guard->is_host_gone)
+		return;
+	guard->is_host_gone = true;
+	close(TFC__GUARD_HOST);
+	close(TFC__GUARD_PIDFD);
+	task_stop_all(guard, false);
+}

@@ -1,0 +1,83 @@
+#include "guard.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static struct keep *find(struct guard *guard, uint32_t id)
+{
+	for (uint32_t i = 0; i < guard->keep_count; i++)
+		if (guard->keeps[i].id == id)
+			return &guard->keeps[i];
+	return NULL;
+}
+
+void keep_port(struct guard *guard, uint32_t id, int fd)
+{
+	struct keep *keep = find(guard, 0);
+	if (!keep) {
+		uint32_t count = guard->keep_count ? guard->keep_count * 2 : 16;
+		struct keep *keeps = realloc(guard->keeps, count * sizeof(*keeps));
+		if (!keeps) {
+			close(fd);
+			return;
+		}
+		memset(keeps + guard->keep_count, 0, (count - guard->keep_count) * sizeof(*keeps));
+		keep = keeps + guard->keep_count;
+		guard->keeps = keeps;
+		guard->keep_count = count;
+	}
+	keep->id = id;
+	keep->fd = fd;
+}
+
+void keep_admit(struct guard *guard, uint32_t id, bool is_open)
+{
+	struct keep *keep = id ? find(guard, id) : NULL;
+	int value = is_open;
+	if (keep)
+		setsockopt(keep->fd, SOL_SOCKET, SO_REUSEADDR, &value, sizeof(value));
+}
+
+void keep_release(struct guard *guard, uint32_t id)
+{
+	struct keep *keep = id ? find(guard, id) : NULL;
+	if (!keep)
+		return;
+	close(keep->fd);
+	keep->id = 0;
+}
+
+static void forget_dir(struct guard *guard, const char *path)
+{
+	for (uint32_t i = 0; i < guard->dir_count; i++)
+		if (strcmp(guard->dirs[i], path) == 0) {
+			free(guard->dirs[i]);
+			guard->dirs[i] = guard->dirs[--guard->dir_count];
+			return;
+		}
+}
+
+void keep_dir(struct guard *guard, const char *path, bool is_wanted)
+{
+	forget_dir(guard, path);
+	if (!is_wanted)
+		return;
+	char *copy = strdup(path);
+	char **dirs = realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs));
+	if (dirs)
+		guard->dirs = dirs;
+	if (dirs && copy)
+		guard->dirs[guard->dir_count++] = copy;
+	else
+		free(copy);
+}
+
+void keep_remove_dirs(struct guard *guard)
+{
+	for (uint32_t i = 0; i < guard->dir_count; i++)
+		tfc__remove_tree(guard->dirs[i]);
+}

@@ -1,0 +1,122 @@
+#include "guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOST_AGAIN_MS 100 /* while something that was killed has not gone; a net, as in the shim \
+			   */
+
+int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
+{
+	struct epoll_event event = {.events = events, .data.u64 = what};
+	int done = epoll_ctl(guard->epoll, EPOLL_CTL_ADD, fd, &event);
+	return done < 0 ? epoll_ctl(guard->epoll, EPOLL_CTL_MOD, fd, &event) : done;
+}
+
+static void raise_limit(struct guard *guard)
+{
+	getrlimit(RLIMIT_NOFILE, &guard->nofile);
+	struct rlimit all = {guard->nofile.rlim_max, guard->nofile.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &all);
+}
+
+/* The low numbers are those that shims are given: nothing of ours may lie there. */
+static void reserve_low_fds(void)
+{
+	for (int fd = 0; fd >= 0 && fd < TFC__GUARD_RESERVED - 1;)
+		fd = dup(0);
+}
+
+static int open_signals(void)
+{
+	sigset_t watched;
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
+	sigaddset(&watched, SIGTERM);
+	sigaddset(&watched, SIGINT);
+	sigaddset(&watched, SIGHUP);
+	sigprocmask(SIG_SETMASK, &watched, NULL);
+	return signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int open_all(struct guard *guard, const char *shim)
+{
+	guard->unsent_end = &guard->unsent;
+	guard->shim = open(shim, O_PATH | O_CLOEXEC);
+	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
+	guard->signals = open_signals();
+	oom_open(guard);
+	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 ||
+	    prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)
+		return -1;
+	if (watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST) < 0 ||
+	    watch(guard, TFC__GUARD_PIDFD, EPOLLIN, WATCH_PIDFD) < 0 ||
+	    watch(guard, guard->signals, EPOLLIN, WATCH_SIGNALS) < 0)
+		return -1;
+	return host_hello(guard);
+}
+
+static void hear_signals(struct guard *guard)
+{
+	struct signalfd_siginfo info;
+	while (read(guard->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo != SIGCHLD)
+			host_gone(guard); /* somebody ends us: as the host's end */
+	task_reap(guard);
+}
+
+static int wait_ms(const struct guard *guard)
+{
+	if (guard->lost_count)
+		return LOST_AGAIN_MS;
+	if (!guard->next_force)
+		return -1;
+	uint64_t now = tfc__now();
+	return now >= guard->next_force ? 0 : (int)((guard->next_force - now) / TFC__MS) + 1;
+}
+
+static void turn(struct guard *guard)
+{
+	struct epoll_event events[32];
+	int count = epoll_wait(guard->epoll, events, 32, wait_ms(guard));
+	for (int i = 0; i < count; i++) {
+		uint64_t what = events[i].data.u64;
+		if (what >= FIRST_TASK)
+			task_hear(guard, (uint32_t)(what - FIRST_TASK));
+		else if (what == WATCH_SIGNALS)
+			hear_signals(guard);
+		else if (what == WATCH_PIDFD)
+			host_gone(guard);
+		else if (!guard->is_host_gone)
+			host_hear(guard, events[i].events);
+	}
+	if (guard->next_force)
+		task_force_due(guard, tfc__now());
+	if (guard->lost_count && count == 0)
+		task_reap(guard);
+}
+
+int main(int argc, char **argv)
+{
+	static struct guard guard;
+	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, ~0u, 0u);
+	fcntl(TFC__GUARD_HOST, F_SETFD, FD_CLOEXEC);
+	fcntl(TFC__GUARD_PIDFD, F_SETFD, FD_CLOEXEC);
+	raise_limit(&guard);
+	reserve_low_fds();
+	if (argc != 2 || open_all(&guard, argv[1]) < 0)
+		return 1;
+	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);
+	while (!guard.is_host_gone || guard.task_count)
+		turn(&guard);
+	keep_remove_dirs(&guard);
+	return 0;
+}

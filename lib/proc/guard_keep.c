@@ -1,0 +1,114 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "port/port.h"
+#include "proc/guard.h"
+
+static int admit(void *keeper, uint32_t keep_id, bool is_open)
+{
+	struct tfc__command command = {.kind = TFC__MSG_ADMIT,
+				       .keep_id = keep_id,
+				       .value = is_open};
+	return tfc__guard_send(keeper, &command, -1, NULL, 0);
+}
+
+static void forget(struct tfc__kept *kept)
+{
+	tfc__list_remove(&kept->link);
+	free(kept);
+}
+
+static void release(void *keeper, uint32_t keep_id)
+{
+	struct tfc__guard *guard = keeper;
+	struct tfc__command command = {.kind = TFC__MSG_RELEASE, .keep_id = keep_id};
+	TFC__LIST_EACH (link, &guard->keeps) {
+		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
+		if (kept->id == keep_id)
+			forget(kept);
+	}
+	tfc__guard_send(guard, &command, -1, NULL, 0);
+}
+
+static const struct tfc__port_keeper keeper_ops = {admit, release};
+
+uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold)
+{
+	TFC__LIST_EACH (link, &guard->keeps) {
+		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
+		if (kept->hold == hold)
+			return kept->id;
+	}
+	return 0;
+}
+
+int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
+{
+	if (tfc__guard_keep_id(guard, hold))
+		return TFC_OK;
+	int own = tfc__port_fd(hold);
+	if (own < 0)
+		return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0,
+				     "port %u is lost: the guard that kept it is gone",
+				     tfc_port_number(hold));
+	struct tfc__kept *kept = calloc(1, sizeof(*kept));
+	int copy = fcntl(own, F_DUPFD_CLOEXEC, 0);
+	if (!kept || copy < 0) {
+		int error = kept ? errno : ENOMEM;
+		free(kept);
+		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
+				       "cannot hand port %u to the guard", tfc_port_number(hold));
+	}
+	kept->hold = hold;
+	kept->id = ++guard->last_keep;
+	struct tfc__command command = {.kind = TFC__MSG_KEEP, .keep_id = kept->id};
+	int code = tfc__guard_send(guard, &command, copy, NULL, 0);
+	if (code < 0) {
+		free(kept);
+		return code;
+	}
+	tfc__list_append(&guard->keeps, &kept->link);
+	tfc__port_move(hold, &keeper_ops, guard, kept->id);
+	return TFC_OK;
+}
+
+void tfc__guard_lose_ports(struct tfc__guard *guard)
+{
+	TFC__LIST_EACH (link, &guard->keeps) {
+		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
+		tfc__port_lose(kept->hold);
+		forget(kept);
+	}
+}
+
+void tfc__guard_forget_ports(struct tfc__guard *guard)
+{
+	TFC__LIST_EACH (link, &guard->keeps)
+		forget(tfc__container_of(link, struct tfc__kept, link));
+}
+
+int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
+{
+	struct tfc__guard *guard;
+	int code = tfc__guard_get(ctx, &guard);
+	return code < 0 ? code : tfc__guard_keep_in(guard, hold);
+}
+
+int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
+{
+	struct tfc__guard *guard;
+	struct tfc__command command = {.kind = TFC__MSG_OWN_DIR, .value = is_wanted};
+	int code = tfc__guard_get(ctx, &guard);
+	if (code < 0)
+		return code;
+	if (path[0] != '/' || strlen(path) >= 4096)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "proc", 0, "%s is not an absolute path",
+				     path);
+	char *copy = strdup(path);
+	if (!copy)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
+}

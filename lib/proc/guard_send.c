@@ -1,0 +1,148 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "proc/guard.h"
+
+/* A launch as a memfd that nobody can change any more, also no forked child of the host. */
+static int make_memfd(const void *data, size_t len)
+{
+	int fd = memfd_create("tfc-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (tfc__write_all(fd, data, len) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0) {
+		int error = errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+/* 0 or an errno. */
+static int send_one(const struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
+{
+	bool is_launch = outgoing->command.kind == TFC__MSG_SPAWN;
+	int fd = is_launch ? make_memfd(outgoing->data, outgoing->len) : outgoing->fd;
+	if (is_launch && fd < 0)
+		return errno;
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec parts[] = {
+		{(void *)&outgoing->command, sizeof(outgoing->command)},
+		{outgoing->data, outgoing->len},
+	};
+	struct msghdr message = {.msg_iov = parts,
+				 .msg_iovlen = outgoing->data && !is_launch ? 2 : 1};
+	if (fd >= 0) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	}
+	int error = sendmsg(guard->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno
+											 : 0;
+	if (is_launch)
+		close(fd);
+	return error;
+}
+
+static void release(struct tfc__outgoing *outgoing)
+{
+	if (outgoing->fd >= 0)
+		close(outgoing->fd);
+	free(outgoing->data);
+}
+
+/* unix(7): ETOOMANYREFS is a socket full of descriptors; either way it goes on once it is read. */
+static bool is_full(int error)
+{
+	return error == EAGAIN || error == ETOOMANYREFS || error == EINTR;
+}
+
+static int enqueue(struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
+{
+	struct tfc__outgoing *queued = malloc(sizeof(*queued));
+	if (!queued)
+		return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+	*queued = *outgoing;
+	tfc__list_append(&guard->queue, &queued->link);
+	tfc__io_set(&guard->socket, EPOLLIN | EPOLLOUT);
+	return TFC_OK;
+}
+
+int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
+		    void *data, size_t len)
+{
+	struct tfc__outgoing outgoing = {.command = *command, .fd = fd, .data = data, .len = len};
+	int code = TFC_ELOST;
+	if (!guard->is_dead) {
+		int error = tfc__list_is_empty(&guard->queue) ? send_one(guard, &outgoing) : EAGAIN;
+		if (is_full(error)) {
+			code = enqueue(guard, &outgoing);
+			if (code == TFC_OK)
+				return TFC_OK;
+		} else if (error == EPIPE || error == ECONNRESET) {
+			tfc__guard_died(guard);
+		} else {
+			code = error ? tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
+						       "cannot hand a command to the guard")
+				     : TFC_OK;
+		}
+	}
+	release(&outgoing);
+	return code;
+}
+
+/* A launch that cannot be sent ends as one that the guard could not start. */
+static void refuse(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
+{
+	uint32_t index = (uint32_t)outgoing->command.id;
+	struct tfc__report report = {.kind = TFC__MSG_EXITED,
+				     .reason = TFC__END_NOT_STARTED,
+				     .step = TFC__STEP_GUARD,
+				     .status = error};
+	if (outgoing->command.kind == TFC__MSG_SPAWN && guard->table[index])
+		tfc__process_hear(guard->table[index], &report);
+}
+
+void tfc__guard_flush(struct tfc__guard *guard)
+{
+	while (!guard->is_dead && !tfc__list_is_empty(&guard->queue)) {
+		struct tfc__outgoing *first = tfc__container_of(guard->queue.next,
+								struct tfc__outgoing, link);
+		int error = send_one(guard, first);
+		if (is_full(error))
+			return;
+		tfc__list_remove(&first->link);
+		if (error && error != EPIPE && error != ECONNRESET)
+			refuse(guard, first, error);
+		release(first);
+		free(first);
+	}
+	if (!guard->is_dead)
+		tfc__io_set(&guard->socket, EPOLLIN);
+}
+
+void tfc__guard_drop_queue(struct tfc__guard *guard)
+{
+	TFC__LIST_EACH (link, &guard->queue) {
+		struct tfc__outgoing *outgoing = tfc__container_of(link, struct tfc__outgoing,
+								   link);
+		tfc__list_remove(link);
+		release(outgoing);
+		free(outgoing);
+	}
+}

@@ -1,0 +1,56 @@
+/*
+ * The layout of a log, for its writer (the shim) and its reader (the library);
+ * doc/internals/log-format.md describes it.
+ *
+ * A record is a line of TFC__LOG_HEADER bytes, the payload, and a newline where the payload does
+ * not end in one:
+ *
+ *     #1763712000.123456789 o 0000000001 000000000005\nhello\n
+ *
+ * '#', seconds '.' nanoseconds, stream, attempt, length, all decimal and zero-padded. A gap ('g')
+ * has no payload: its length is the number of bytes that are missing.
+ */
+#ifndef TFC_PROC_LOG_FORMAT_H
+#define TFC_PROC_LOG_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TFC__LOG_HEADER 48
+#define TFC__LOG_PAYLOAD_MAX 65536 /* of one record, but for gaps */
+#define TFC__LOG_RECORD_MAX (TFC__LOG_HEADER + TFC__LOG_PAYLOAD_MAX + 1)
+#define TFC__LOG_LENGTH_MAX UINT64_C(999999999999)
+#define TFC__LOG_NAME_MAX 200
+#define TFC__LOG_PATH_SIZE (TFC__LOG_NAME_MAX + 24) /* NAME.0123456789abcdef.log and NUL */
+
+struct tfc__log_header {
+	uint64_t time_ns;
+	char stream; /* 'o', 'e', 'g' */
+	uint32_t attempt;
+	uint64_t len;
+};
+
+void tfc__log_header_write(char *text, const struct tfc__log_header *header);
+bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header);
+
+/* Whether a log can have this name: 1 to 200 bytes, no slash, no leading dot. */
+bool tfc__log_name_is_valid(const char *name);
+
+/* File name of the segment that begins at `position`. */
+void tfc__log_segment_name(char path[TFC__LOG_PATH_SIZE], const char *name, uint64_t position);
+
+/* The segments of one log in a directory, from one look at it. */
+struct tfc__log_segments {
+	uint64_t count;
+	uint64_t oldest; /* positions, valid when count > 0 */
+	uint64_t newest;
+	uint64_t at_or_before; /* the last that begins at or before `position`; UINT64_MAX: none */
+	uint64_t after;        /* the first that begins after it; UINT64_MAX: none */
+};
+
+/* 0, or an errno. */
+int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
+		  struct tfc__log_segments *ret_segments);
+
+#endif

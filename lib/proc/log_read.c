@@ -1,0 +1,229 @@
+#include <tfcluster/log.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "proc/log_format.h"
+#include "proc/proc.h"
+
+#define CHUNK (2 * TFC__LOG_RECORD_MAX)
+
+struct tfc_log {
+	int dir_fd;
+	int fd; /* segment at hand, or -1 */
+	uint64_t segment;
+	uint64_t position;
+	bool is_sought; /* false until the first record or gap: `position` is the caller's */
+	size_t begin;   /* the bytes of `chunk` from here to `end` are at `position` */
+	size_t end;
+	char name[TFC__LOG_NAME_MAX + 1];
+	char chunk[CHUNK];
+};
+
+int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error *error,
+		 tfc_log **ret_log)
+{
+	if (!dir || !name || !ret_log || !tfc__log_name_is_valid(name))
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "a log needs a directory and a name of 1 to %d bytes without a "
+				 "slash, not beginning with a dot",
+				 TFC__LOG_NAME_MAX);
+	tfc_log *log = malloc(sizeof(*log));
+	if (!log)
+		return tfc__fail_nomem(error, "proc");
+	memset(log, 0, offsetof(tfc_log, chunk));
+	log->fd = -1;
+	log->position = position;
+	strcpy(log->name, name);
+	log->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (log->dir_fd < 0) {
+		free(log);
+		return tfc__fail_errno(error, "proc", errno, "cannot read log directory %s", dir);
+	}
+	*ret_log = log;
+	return TFC_OK;
+}
+
+uint64_t tfc_log_position(const tfc_log *log)
+{
+	return log ? log->position : 0;
+}
+
+void tfc_log_close(tfc_log *log)
+{
+	if (!log)
+		return;
+	if (log->fd >= 0)
+		close(log->fd);
+	close(log->dir_fd);
+	free(log);
+}
+
+static int open_segment(tfc_log *log, uint64_t segment)
+{
+	char path[TFC__LOG_PATH_SIZE];
+	tfc__log_segment_name(path, log->name, segment);
+	int fd = openat(log->dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno;
+	if (log->fd >= 0)
+		close(log->fd);
+	log->fd = fd;
+	log->segment = segment;
+	log->begin = log->end = 0;
+	return 0;
+}
+
+static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
+{
+	record->stream = TFC_STREAM_GAP;
+	record->attempt = 0;
+	record->time_ns = 0;
+	record->position = log->position;
+	record->next = next;
+	record->data = NULL;
+	record->len = next - log->position;
+	log->position = next;
+	return 1;
+}
+
+/*
+ * No record can be had at `position` in the segment at hand: finds the segment that has it.
+ * 1: a gap is in *record; 0: nothing there yet, or a segment was opened (*ret_is_open).
+ */
+static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *ret_is_open)
+{
+	struct tfc__log_segments segments;
+	struct stat status;
+	*ret_is_open = false;
+	int failed = tfc__log_scan(log->dir_fd, log->name, log->position, &segments);
+	if (failed)
+		return tfc__fail_errno(error, "proc", failed, "cannot read the directory of log %s",
+				       log->name);
+	if (segments.at_or_before != UINT64_MAX) {
+		failed = open_segment(log, segments.at_or_before);
+		if (failed && failed != ENOENT)
+			return tfc__fail_errno(error, "proc", failed, "cannot read log %s",
+					       log->name);
+		if (!failed && fstat(log->fd, &status) == 0 &&
+		    (log->position - log->segment < (uint64_t)status.st_size ||
+		     segments.after == UINT64_MAX)) {
+			*ret_is_open = true;
+			return 0;
+		}
+	}
+	if (segments.after == UINT64_MAX)
+		return 0;
+	if (log->position == 0 && !log->is_sought) { /* "the oldest there is": no gap */
+		log->position = segments.after;
+		*ret_is_open = open_segment(log, segments.after) == 0;
+		return 0;
+	}
+	return fill_gap(log, record, segments.after);
+}
+
+/* Reads on until the chunk has `size` bytes; false when the file has not. */
+static bool have(tfc_log *log, size_t size)
+{
+	if (log->end - log->begin >= size)
+		return true;
+	memmove(log->chunk, log->chunk + log->begin, log->end - log->begin);
+	log->end -= log->begin;
+	log->begin = 0;
+	while (log->end < size) {
+		off_t at = (off_t)(log->position - log->segment + log->end);
+		ssize_t len = pread(log->fd, log->chunk + log->end, CHUNK - log->end, at);
+		if (len < 0 && errno == EINTR)
+			continue;
+		if (len <= 0)
+			return false;
+		log->end += (size_t)len;
+	}
+	return true;
+}
+
+static int fail_damaged(const tfc_log *log, tfc_error *error)
+{
+	char path[TFC__LOG_PATH_SIZE];
+	tfc__log_segment_name(path, log->name, log->segment);
+	return tfc__fail(error, TFC_EPARSE, "proc", 0, "log file %s is damaged at byte %llu", path,
+			 (unsigned long long)(log->position - log->segment));
+}
+
+static uint32_t stream_of(char letter)
+{
+	return letter == 'o'   ? TFC_STREAM_STDOUT
+	       : letter == 'e' ? TFC_STREAM_STDERR
+			       : TFC_STREAM_GAP;
+}
+
+/* 1: a record; 0: none is complete here. */
+static int take(tfc_log *log, tfc_log_record *record, tfc_error *error)
+{
+	struct tfc__log_header header;
+	if (log->fd < 0 || !have(log, TFC__LOG_HEADER))
+		return 0;
+	if (!tfc__log_header_read(log->chunk + log->begin, &header))
+		return fail_damaged(log, error);
+	bool is_gap = header.stream == 'g';
+	size_t size = TFC__LOG_HEADER + (is_gap ? 0 : (size_t)header.len);
+	if (!have(log, size))
+		return 0;
+	if (!is_gap && log->chunk[log->begin + size - 1] != '\n') {
+		size++;
+		if (!have(log, size))
+			return 0;
+		if (log->chunk[log->begin + size - 1] != '\n')
+			return fail_damaged(log, error);
+	}
+	record->stream = stream_of(header.stream);
+	record->attempt = header.attempt;
+	record->time_ns = header.time_ns;
+	record->position = log->position;
+	record->next = log->position + size;
+	record->data = is_gap ? NULL : log->chunk + log->begin + TFC__LOG_HEADER;
+	record->len = header.len;
+	log->begin += size;
+	log->position += size;
+	return 1;
+}
+
+/* Whether no more will come here: the segment was removed, emptied, or one follows it. */
+static bool is_finished(const tfc_log *log)
+{
+	struct stat status;
+	char path[TFC__LOG_PATH_SIZE];
+	if (log->fd < 0 || fstat(log->fd, &status) < 0 || status.st_nlink == 0 ||
+	    (uint64_t)status.st_size < log->position - log->segment)
+		return true;
+	if (log->position == log->segment)
+		return log->segment == 0; /* perhaps emptied */
+	tfc__log_segment_name(path, log->name, log->position);
+	return faccessat(log->dir_fd, path, F_OK, 0) == 0;
+}
+
+int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
+{
+	tfc_log_record own = TFC_LOG_RECORD_INIT;
+	bool is_open;
+	if (!log || !record || record->size < sizeof(own))
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "log or record is NULL, or record.size is not set");
+	int code = take(log, &own, error);
+	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
+		code = seek(log, &own, error, &is_open);
+		if (code != 0 || !is_open)
+			break;
+		code = take(log, &own, error);
+	}
+	if (code == 1) {
+		log->is_sought = true;
+		memcpy(record, &own, sizeof(own));
+	}
+	return code;
+}

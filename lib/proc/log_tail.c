@@ -1,0 +1,150 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fail.h"
+#include "base/strv.h"
+#include "proc/log_format.h"
+#include "proc/proc.h"
+#include <tfcluster/log.h>
+
+static int newest(const char *dir, const char *name, uint64_t *ret_start, uint64_t *ret_size)
+{
+	struct tfc__log_segments segments = {.count = 0};
+	struct stat status;
+	char path[TFC__LOG_PATH_SIZE];
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	int found = tfc__log_scan(fd, name, UINT64_MAX, &segments) == 0 && segments.count > 0;
+	if (found) {
+		tfc__log_segment_name(path, name, segments.newest);
+		found = fstatat(fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+	}
+	close(fd);
+	if (!found)
+		return -1;
+	*ret_start = segments.newest;
+	*ret_size = (uint64_t)status.st_size;
+	return 0;
+}
+
+/* Reads from `position` to the end; 0 when there is no log. */
+static uint64_t read_to_end(const char *dir, const char *name, uint64_t position)
+{
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	if (tfc_log_open(dir, name, position, NULL, &log) < 0)
+		return 0;
+	while (tfc_log_next(log, &record, NULL) > 0)
+		;
+	uint64_t end = tfc_log_position(log);
+	tfc_log_close(log);
+	return end;
+}
+
+uint64_t tfc__log_end(const char *dir, const char *name)
+{
+	uint64_t start, size;
+	if (!tfc__log_name_is_valid(name) || newest(dir, name, &start, &size) < 0)
+		return 0;
+	return size ? read_to_end(dir, name, start) : start;
+}
+
+/* ---- the last lines */
+
+/* Lines as they are completed, each stream for itself; the last `limit` are kept in a ring. */
+struct tail {
+	char **ring;
+	uint64_t count;
+	uint32_t limit;
+	bool is_failed;
+	struct tfc__buf partial[2];
+};
+
+static void finish_line(struct tail *tail, struct tfc__buf *line)
+{
+	char *text = tfc__buf_steal(line);
+	if (!text) {
+		tail->is_failed = true;
+		return;
+	}
+	char **slot = &tail->ring[tail->count++ % tail->limit];
+	free(*slot);
+	*slot = text;
+}
+
+static void add_output(struct tail *tail, const tfc_log_record *record)
+{
+	struct tfc__buf *line = &tail->partial[record->stream == TFC_STREAM_STDERR];
+	const char *at = record->data, *end = record->data + record->len;
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		tfc__buf_add(line, at, (size_t)((newline ? newline : end) - at));
+		if (!newline)
+			return;
+		finish_line(tail, line);
+		at = newline + 1;
+	}
+}
+
+static int steal_lines(struct tail *tail, char ***ret_lines)
+{
+	struct tfc__strv lines = {0};
+	uint64_t first = tail->count > tail->limit ? tail->count - tail->limit : 0;
+	for (uint64_t i = first; i < tail->count; i++)
+		tfc__strv_add(&lines, tail->ring[i % tail->limit]);
+	char **items = tail->is_failed ? NULL : tfc__strv_steal(&lines);
+	if (!items) {
+		tfc__strv_fini(&lines);
+		return TFC_ENOMEM;
+	}
+	*ret_lines = items;
+	return TFC_OK;
+}
+
+/* From the segment before the newest on: enough for a tail, whatever the log has grown to. */
+static uint64_t tail_start(const char *dir, const char *name)
+{
+	struct tfc__log_segments segments;
+	uint64_t start, size, before = 0;
+	if (newest(dir, name, &start, &size) < 0 || start == 0)
+		return 0;
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return start;
+	if (tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
+	    segments.at_or_before != UINT64_MAX)
+		before = segments.at_or_before;
+	close(fd);
+	return before;
+}
+
+int tfc__log_tail(const char *dir, const char *name, uint32_t lines, char ***ret_lines)
+{
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	struct tail tail = {.limit = lines ? lines : 1};
+	int code = tfc_log_open(dir, name, tail_start(dir, name), NULL, &log);
+	if (code < 0)
+		return code;
+	tail.ring = calloc(tail.limit, sizeof(char *));
+	tail.is_failed = !tail.ring;
+	while (!tail.is_failed && tfc_log_next(log, &record, NULL) > 0)
+		if (record.stream != TFC_STREAM_GAP)
+			add_output(&tail, &record);
+	tfc_log_close(log);
+	for (int i = 0; i < 2 && !tail.is_failed; i++)
+		if (tail.partial[i].len)
+			finish_line(&tail, &tail.partial[i]);
+	code = tail.is_failed ? TFC_ENOMEM : steal_lines(&tail, ret_lines);
+	for (uint32_t i = 0; tail.ring && i < tail.limit; i++)
+		free(tail.ring[i]);
+	free(tail.ring);
+	tfc__buf_fini(&tail.partial[0]);
+	tfc__buf_fini(&tail.partial[1]);
+	return code;
+}

@@ -1,0 +1,219 @@
+#include "proc/log_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static bool is_full(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
+}
+
+static int open_segment(struct tfc__log_writer *writer, uint64_t position, int flags)
+{
+	char path[TFC__LOG_PATH_SIZE];
+	tfc__log_segment_name(path, writer->name, position);
+	int fd = openat(writer->dir_fd, path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags,
+			0600);
+	if (fd < 0)
+		return errno;
+	writer->fd = fd;
+	writer->segment = position;
+	return 0;
+}
+
+static bool read_header(int fd, uint64_t at, struct tfc__log_header *ret_header)
+{
+	char text[TFC__LOG_HEADER];
+	return pread(fd, text, sizeof(text), (off_t)at) == (ssize_t)sizeof(text) &&
+	       tfc__log_header_read(text, ret_header);
+}
+
+/* Bytes of the record at `at`, or 0 when it is not whole. */
+static uint64_t record_size(int fd, uint64_t at, uint64_t end)
+{
+	struct tfc__log_header header;
+	char last;
+	if (!read_header(fd, at, &header))
+		return 0;
+	if (header.stream == 'g')
+		return TFC__LOG_HEADER;
+	uint64_t size = TFC__LOG_HEADER + header.len;
+	if (at + size > end || pread(fd, &last, 1, (off_t)(at + size - 1)) != 1)
+		return 0;
+	size += last != '\n';
+	return at + size <= end ? size : 0;
+}
+
+/* The common case, without reading all of the segment: a record ends exactly where the file does.
+ */
+static bool ends_whole(int fd, uint64_t end)
+{
+	char chunk[2048];
+	for (uint64_t back = 0; back < TFC__LOG_RECORD_MAX && back < end;) {
+		uint64_t high = end - back;
+		uint64_t len = high < sizeof(chunk) ? high : sizeof(chunk);
+		if (pread(fd, chunk, len, (off_t)(high - len)) != (ssize_t)len)
+			return false;
+		for (uint64_t i = len; i-- > 0;)
+			if (chunk[i] == '#' &&
+			    record_size(fd, high - len + i, end) == end - (high - len + i))
+				return true;
+		back += len;
+	}
+	return false;
+}
+
+static uint64_t whole_records(int fd, uint64_t end)
+{
+	uint64_t at = 0, size;
+	while (at < end && (size = record_size(fd, at, end)) > 0)
+		at += size;
+	return at;
+}
+
+static int continue_newest(struct tfc__log_writer *writer)
+{
+	struct tfc__log_segments segments;
+	struct stat status;
+	int error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
+	if (error || !segments.count)
+		return error ? error : ENOENT;
+	error = open_segment(writer, segments.newest, 0);
+	if (error)
+		return error;
+	if (fstat(writer->fd, &status) < 0)
+		return errno;
+	uint64_t end = (uint64_t)status.st_size;
+	if (end && !ends_whole(writer->fd, end)) {
+		end = whole_records(writer->fd, end);
+		if (ftruncate(writer->fd, (off_t)end) < 0)
+			return errno;
+	}
+	writer->position = segments.newest + end;
+	return 0;
+}
+
+int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
+{
+	writer->fd = -1;
+	writer->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (writer->dir_fd < 0)
+		return errno;
+	/* The segment at 0 outlives its contents, so its absence means a fresh log. */
+	int error = open_segment(writer, 0, O_CREAT | O_EXCL);
+	if (error == EEXIST)
+		error = continue_newest(writer);
+	return is_full(error) ? 0 : error;
+}
+
+static bool is_emptied(const struct tfc__log_writer *writer, const char *path)
+{
+	struct stat status;
+	return fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       status.st_size == 0;
+}
+
+static bool empty(const struct tfc__log_writer *writer, const char *path)
+{
+	int fd = openat(writer->dir_fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* The segment at 0 is emptied, not removed: see tfc__log_writer_open. */
+static void remove_oldest(struct tfc__log_writer *writer)
+{
+	struct tfc__log_segments segments;
+	char path[TFC__LOG_PATH_SIZE];
+	for (;;) {
+		if (tfc__log_scan(writer->dir_fd, writer->name, 0, &segments))
+			return;
+		tfc__log_segment_name(path, writer->name, 0);
+		bool is_first_empty = is_emptied(writer, path);
+		if (segments.count - is_first_empty <= writer->segments)
+			return;
+		if (!is_first_empty) {
+			if (!empty(writer, path))
+				return;
+			continue;
+		}
+		tfc__log_segment_name(path, writer->name, segments.after);
+		if (unlinkat(writer->dir_fd, path, 0) < 0)
+			return;
+	}
+}
+
+static void rotate(struct tfc__log_writer *writer)
+{
+	int old = writer->fd;
+	if (open_segment(writer, writer->position, O_CREAT | O_EXCL) != 0)
+		return; /* stays in the old one and tries again with the next record */
+	close(old);
+	remove_oldest(writer);
+}
+
+/* All or nothing: half a record is cut off again. */
+static bool write_record(struct tfc__log_writer *writer, const char *record, size_t size)
+{
+	if (writer->fd < 0 && open_segment(writer, writer->position, O_CREAT) != 0)
+		return false;
+	if (writer->position - writer->segment >= writer->segment_bytes)
+		rotate(writer);
+	ssize_t written;
+	do
+		written = write(writer->fd, record, size);
+	while (written < 0 && errno == EINTR);
+	if (written == (ssize_t)size) {
+		writer->position += size;
+		return true;
+	}
+	if (written > 0 && ftruncate(writer->fd, (off_t)(writer->position - writer->segment)) < 0) {
+		/* Readers stop at the damage; the next attempt's shim cuts it off. */
+		close(writer->fd);
+		writer->fd = -1;
+	}
+	return false;
+}
+
+static bool write_gap(struct tfc__log_writer *writer)
+{
+	char record[TFC__LOG_HEADER];
+	struct tfc__log_header header = {tfc__wall(), 'g', writer->attempt, writer->gap};
+	if (header.len > TFC__LOG_LENGTH_MAX)
+		header.len = TFC__LOG_LENGTH_MAX;
+	tfc__log_header_write(record, &header);
+	if (!write_record(writer, record, sizeof(record)))
+		return false;
+	writer->gap = 0;
+	return true;
+}
+
+void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
+{
+	struct tfc__log_header header = {tfc__wall(), stream, writer->attempt, len};
+	size_t size = TFC__LOG_HEADER + len;
+	tfc__log_header_write(record, &header);
+	if (record[size - 1] != '\n')
+		record[size++] = '\n';
+	if ((writer->gap && !write_gap(writer)) || !write_record(writer, record, size)) {
+		writer->gap += len;
+		writer->dropped += len;
+	}
+}
+
+void tfc__log_writer_close(struct tfc__log_writer *writer)
+{
+	if (writer->gap)
+		write_gap(writer);
+	if (writer->fd >= 0)
+		close(writer->fd);
+	if (writer->dir_fd >= 0)
+		close(writer->dir_fd);
+	writer->fd = writer->dir_fd = -1;
+}

@@ -1,0 +1,249 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "port/port.h"
+#include "proc/guard.h"
+#include "proc/log_format.h"
+
+int tfc_process_options_init(tfc_process_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+/* ---- events */
+
+/* What failed, by step; the errno decides the code for all but the working directory. */
+static const char *const steps[] = {
+	[TFC__STEP_NONE] = "the start",
+	[TFC__STEP_GUARD] = "making its supervisor",
+	[TFC__STEP_LAUNCH] = "reading what to run",
+	[TFC__STEP_LOG] = "opening its log",
+	[TFC__STEP_PIPE] = "making its pipes",
+	[TFC__STEP_FORK] = "making a process",
+	[TFC__STEP_CWD] = "entering its working directory",
+	[TFC__STEP_EXEC] = "executing it",
+};
+
+static int code_of(const struct tfc__report *report)
+{
+	return report->step == TFC__STEP_CWD ? TFC_ECWD : tfc__err_from_errno(report->status);
+}
+
+static void describe(const tfc_process *process, const struct tfc__report *report, char *text,
+		     size_t size)
+{
+	char reason[64];
+	text[0] = 0;
+	if (report->reason == TFC__END_LOST)
+		snprintf(text, size, "%s is lost: its supervisor died, and it was ended",
+			 process->program);
+	else if (report->is_oom)
+		snprintf(text, size, "%s was killed by the kernel: out of memory",
+			 process->program);
+	else if (report->reason == TFC__END_NOT_STARTED)
+		snprintf(text, size, "%s was not started: %s failed: %s", process->program,
+			 report->step < sizeof(steps) / sizeof(steps[0]) ? steps[report->step]
+									 : steps[0],
+			 strerror_r(report->status, reason, sizeof(reason)));
+}
+
+static void free_process(tfc_process *process)
+{
+	free(process->program);
+	free(process);
+}
+
+static void call(tfc_process *process, const tfc_process_event *event)
+{
+	process->is_calling = true;
+	if (process->fn)
+		process->fn(process->user, event);
+	process->is_calling = false;
+}
+
+static void tell_started(tfc_process *process, const struct tfc__report *report)
+{
+	tfc_process_event event = {.size = sizeof(event),
+				   .kind = TFC_PROCESS_STARTED,
+				   .pid = report->pid,
+				   .time_ns = report->time_ns,
+				   .text = ""};
+	process->pid = report->pid;
+	process->shim = report->shim;
+	call(process, &event);
+}
+
+static void tell_exited(tfc_process *process, const struct tfc__report *report)
+{
+	char text[320];
+	describe(process, report, text, sizeof(text));
+	tfc_process_event event = {
+		.size = sizeof(event),
+		.kind = TFC_PROCESS_EXITED,
+		.pid = report->pid,
+		.reason = report->reason,
+		.status = report->reason == TFC__END_NOT_STARTED ? code_of(report) : report->status,
+		.is_oom = report->is_oom,
+		.time_ns = report->time_ns,
+		.user_us = report->user_us,
+		.system_us = report->system_us,
+		.max_rss_kib = report->max_rss_kib,
+		.log_end = report->log_end,
+		.log_dropped = report->log_dropped,
+		.text = text,
+	};
+	tfc__guard_remove(process);
+	process->pid = process->shim = 0;
+	call(process, &event);
+}
+
+void tfc__process_hear(tfc_process *process, const struct tfc__report *report)
+{
+	if (report->kind == TFC__MSG_STARTED)
+		tell_started(process, report);
+	else
+		tell_exited(process, report);
+	if (process->is_closed && !process->guard)
+		free_process(process);
+}
+
+/* ---- calls */
+
+static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_process **ret_process,
+		 tfc_error *error)
+{
+	if (!ret_process || !fn)
+		return tfc__fail(error, TFC_EINVAL, "proc", 0, "%s is NULL",
+				 fn ? "ret_process" : "fn");
+	if (!options->argv || !options->argv[0])
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "tfc_process_options.argv is empty: it names the program");
+	if (options->log_dir && (!options->log_name || !tfc__log_name_is_valid(options->log_name)))
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "tfc_process_options.log_name must be 1 to %d bytes without a "
+				 "slash and not begin with a dot",
+				 TFC__LOG_NAME_MAX);
+	return TFC_OK;
+}
+
+static int send_spawn(struct tfc__guard *guard, tfc_process *process,
+		      const tfc_process_options *options)
+{
+	void *data;
+	size_t len;
+	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
+				       .grace_ms = options->grace_ms ? options->grace_ms : 10000};
+	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
+	if (code < 0)
+		return code;
+	code = options->hold ? tfc__guard_keep_in(guard, options->hold) : TFC_OK;
+	if (code == TFC_OK)
+		code = tfc__guard_add(guard, process);
+	if (code < 0) {
+		free(data);
+		return code;
+	}
+	command.keep_id = options->hold ? tfc__guard_keep_id(guard, options->hold) : 0;
+	command.id = process->id;
+	code = tfc__guard_send(guard, &command, -1, data, len);
+	if (code < 0)
+		tfc__guard_remove(process);
+	return code;
+}
+
+/* A guard that turns out to be dead is replaced, once. */
+static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options)
+{
+	struct tfc__guard *guard;
+	int code = TFC_ELOST;
+	for (int attempt = 0; attempt < 2 && code == TFC_ELOST; attempt++) {
+		code = tfc__guard_get(ctx, &guard);
+		if (code == TFC_OK)
+			code = send_spawn(guard, process, options);
+	}
+	return code;
+}
+
+int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
+		      void *user, tfc_process **ret_process)
+{
+	tfc_process_options own;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(ctx);
+	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options", error);
+	if (code == TFC_OK)
+		code = check(&own, fn, ret_process, error);
+	if (code < 0)
+		return code;
+	tfc_process *process = calloc(1, sizeof(*process));
+	if (!process || !(process->program = strdup(own.argv[0]))) {
+		free(process);
+		return tfc__fail_nomem(error, "proc");
+	}
+	process->ctx = ctx;
+	process->fn = fn;
+	process->user = user;
+	code = spawn(ctx, process, &own);
+	if (code < 0) {
+		free_process(process);
+		return code;
+	}
+	*ret_process = process;
+	return TFC_OK;
+}
+
+static int send_command(tfc_process *process, struct tfc__command command)
+{
+	if (!process)
+		return TFC_EINVAL;
+	if (!process->guard)
+		return TFC_OK;
+	int code = tfc__ctx_enter(process->ctx);
+	if (code < 0)
+		return code;
+	command.id = process->id;
+	code = tfc__guard_send(process->guard, &command, -1, NULL, 0);
+	return code == TFC_ELOST ? TFC_OK : code; /* its shim ends it already */
+}
+
+int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
+{
+	return send_command(process,
+			    (struct tfc__command){.kind = TFC__MSG_STOP, .grace_ms = grace_ms});
+}
+
+int tfc_process_signal(tfc_process *process, int signal_number)
+{
+	if (process && (signal_number < 1 || signal_number > SIGRTMAX))
+		return tfc__ctx_fail(process->ctx, TFC_EINVAL, "proc", 0,
+				     "%d is not the number of a signal", signal_number);
+	return send_command(process, (struct tfc__command){.kind = TFC__MSG_SIGNAL,
+							   .value = (uint32_t)signal_number});
+}
+
+pid_t tfc_process_pid(const tfc_process *process)
+{
+	return process ? process->pid : 0;
+}
+
+pid_t tfc__process_shim(const tfc_process *process)
+{
+	return process ? process->shim : 0;
+}
+
+void tfc_process_close(tfc_process *process)
+{
+	if (!process || process->is_closed)
+		return;
+	process->is_closed = true;
+	process->fn = NULL;
+	if (process->guard)
+		tfc_process_stop(process, 0);
+	else if (!process->is_calling)
+		free_process(process);
+}

@@ -1,0 +1,87 @@
+#include "shim.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/sweep.h"
+
+/* The task is not reaped yet, so nobody else can have its number or its group's. */
+static void signal_group(struct shim *shim, int number)
+{
+	if (kill(-shim->task, number) < 0)
+		kill(shim->task, number);
+}
+
+void end_kill(struct shim *shim)
+{
+	shim->kill_at = 0;
+	if (shim->is_dead)
+		return;
+	kill(-shim->task, SIGKILL);
+	kill(shim->task, SIGKILL); /* it may have joined another group of its session */
+}
+
+void end_stop(struct shim *shim, uint32_t grace_ms)
+{
+	if (shim->is_dead)
+		return;
+	bool is_first = !shim->is_stopping;
+	shim->is_stopping = true;
+	if (grace_ms == 0) {
+		end_kill(shim);
+		return;
+	}
+	uint64_t at = tfc__now() + grace_ms * TFC__MS;
+	if (is_first || (shim->kill_at && at < shim->kill_at))
+		shim->kill_at = at;
+	if (is_first) {
+		signal_group(shim, SIGTERM);
+		signal_group(shim, SIGCONT);
+	}
+}
+
+static uint64_t microseconds(struct timeval time)
+{
+	return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
+}
+
+/* The group goes before the leader is reaped: afterwards its number may belong to others. */
+static void task_died(struct shim *shim)
+{
+	struct rusage usage;
+	int status = 0;
+	shim->report.time_ns = tfc__wall();
+	kill(-shim->task, SIGKILL);
+	if (wait4(shim->task, &status, 0, &usage) < 0)
+		return;
+	shim->is_dead = true;
+	shim->kill_at = 0;
+	bool is_signal = WIFSIGNALED(status);
+	shim->report.reason = is_signal ? TFC__END_SIGNAL : TFC__END_CODE;
+	shim->report.status = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
+	shim->report.user_us = microseconds(usage.ru_utime);
+	shim->report.system_us = microseconds(usage.ru_stime);
+	shim->report.max_rss_kib = (uint64_t)usage.ru_maxrss;
+}
+
+bool end_reap(struct shim *shim)
+{
+	for (;;) {
+		siginfo_t info = {.si_pid = 0};
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+			return errno == ECHILD;
+		if (!info.si_pid)
+			break;
+		if (info.si_pid == shim->task && !shim->is_dead)
+			task_died(shim);
+		else
+			wait4(info.si_pid, NULL, 0, NULL);
+	}
+	if (shim->is_dead)
+		tfc__sweep(getpid(), NULL, NULL);
+	return false;
+}

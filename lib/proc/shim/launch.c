@@ -1,0 +1,66 @@
+#include "shim.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* An array of offsets, and where each points, must lie inside. */
+static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
+{
+	if (at % sizeof(uint64_t) || at > size || count >= (size - at) / sizeof(uint64_t))
+		return NULL;
+	const uint64_t *offsets = (const uint64_t *)(void *)(base + at);
+	char **strings = (char **)(void *)(base + at);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t offset = offsets[i];
+		if (offset >= size)
+			return NULL;
+		strings[i] = base + offset;
+	}
+	strings[count] = NULL;
+	return strings;
+}
+
+static bool is_whole(const struct tfc__launch *head, size_t size)
+{
+	return size >= sizeof(*head) && head->magic == TFC__LAUNCH_MAGIC &&
+	       head->version == TFC__PROTOCOL_VERSION && head->size == size &&
+	       ((const char *)head)[size - 1] == 0 && head->argc > 0 && head->cwd > 0 &&
+	       head->cwd < size && head->log_dir < size && head->log_name < size;
+}
+
+int launch_map(struct launch *launch)
+{
+	struct stat status;
+	if (fstat(TFC__SHIM_LAUNCH, &status) < 0)
+		return errno;
+	size_t size = (size_t)status.st_size;
+	if (size < sizeof(struct tfc__launch))
+		return EINVAL;
+	char *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, TFC__SHIM_LAUNCH, 0);
+	if (base == MAP_FAILED)
+		return errno;
+	launch->head = (struct tfc__launch *)(void *)base;
+	launch->size = size;
+	if (!is_whole(launch->head, size))
+		return EINVAL;
+	launch->argv = pointers(base, size, launch->head->argv, launch->head->argc);
+	launch->env = pointers(base, size, launch->head->env, launch->head->envc);
+	launch->cwd = base + launch->head->cwd;
+	launch->log_dir = launch->head->log_dir ? base + launch->head->log_dir : NULL;
+	launch->log_name = base + launch->head->log_name;
+	if (!launch->argv || !launch->env ||
+	    (launch->log_dir && !tfc__log_name_is_valid(launch->log_name)))
+		return EINVAL;
+	return 0;
+}
+
+void launch_unmap(struct launch *launch)
+{
+	if (launch->head)
+		munmap(launch->head, launch->size);
+	launch->head = NULL;
+	close(TFC__SHIM_LAUNCH);
+}

@@ -1,0 +1,189 @@
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* While something that was killed has not gone: the kernel tells of each death, this is a net. */
+#define SWEEP_AGAIN_MS 100
+
+static void tell_guard(struct shim *shim, uint32_t kind)
+{
+	shim->report.kind = kind;
+	send(TFC__SHIM_GUARD, &shim->report, sizeof(shim->report), MSG_NOSIGNAL);
+}
+
+static int fail_start(struct shim *shim, uint32_t step, int error)
+{
+	shim->report.reason = TFC__END_NOT_STARTED;
+	shim->report.step = step;
+	shim->report.status = error;
+	shim->report.time_ns = tfc__wall();
+	shim->report.log_end = shim->log.position;
+	tell_guard(shim, TFC__MSG_EXITED);
+	return 1;
+}
+
+static int become_parent(struct shim *shim)
+{
+	sigset_t watched;
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
+	sigaddset(&watched, SIGTERM);
+	sigaddset(&watched, SIGINT);
+	sigaddset(&watched, SIGHUP);
+	sigprocmask(SIG_SETMASK, &watched, NULL);
+	shim->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+	setsid();
+	prctl(PR_SET_NAME, "tfc-shim");
+	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : 0;
+}
+
+static int open_log(struct shim *shim, const struct launch *launch)
+{
+	struct tfc__log_writer *log = &shim->log;
+	log->fd = log->dir_fd = -1;
+	if (!launch->log_dir)
+		return 0;
+	log->segment_bytes = launch->head->log_segment_bytes;
+	log->segments = launch->head->log_segments;
+	log->attempt = launch->head->attempt;
+	strcpy(log->name, launch->log_name); /* its length was checked */
+	return tfc__log_writer_open(log, launch->log_dir);
+}
+
+static int open_pipes(const struct shim *shim, int out[2], int err[2])
+{
+	out[0] = out[1] = err[0] = err[1] = -1;
+	if (shim->log.dir_fd < 0)
+		return 0;
+	return pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ? errno : 0;
+}
+
+/* 0, or an errno and the step that failed. */
+static int start(struct shim *shim, struct launch *launch, uint32_t *ret_step)
+{
+	int out[2], err[2];
+	*ret_step = TFC__STEP_LAUNCH;
+	int error = launch_map(launch);
+	if (error)
+		return error;
+	shim->grace_ms = launch->head->grace_ms;
+	*ret_step = TFC__STEP_LOG;
+	error = open_log(shim, launch);
+	if (error)
+		return error;
+	*ret_step = TFC__STEP_PIPE;
+	error = open_pipes(shim, out, err);
+	if (error)
+		return error;
+	error = task_start(launch, out[1], err[1], &shim->task, ret_step);
+	if (error)
+		return error;
+	if (out[1] >= 0) {
+		close(out[1]);
+		close(err[1]);
+	}
+	shim->out = out[0];
+	shim->err = err[0];
+	return 0;
+}
+
+static void obey(struct shim *shim)
+{
+	struct tfc__command command;
+	ssize_t len;
+	while ((len = recv(TFC__SHIM_GUARD, &command, sizeof(command), MSG_DONTWAIT)) ==
+	       (ssize_t)sizeof(command)) {
+		if (command.kind == TFC__MSG_STOP)
+			end_stop(shim, command.grace_ms);
+		else if (command.kind == TFC__MSG_SIGNAL && !shim->is_dead)
+			kill(-shim->task, (int)command.value);
+	}
+	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
+		shim->is_orphan = true;
+		end_stop(shim, shim->grace_ms);
+	}
+}
+
+/* Returns whether the task and all it left behind are gone. */
+static bool hear_signals(struct shim *shim)
+{
+	struct signalfd_siginfo info;
+	while (read(shim->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo != SIGCHLD)
+			end_stop(shim, shim->grace_ms);
+	return end_reap(shim);
+}
+
+static int wait_ms(const struct shim *shim)
+{
+	if (shim->is_dead)
+		return SWEEP_AGAIN_MS;
+	if (!shim->kill_at)
+		return -1;
+	uint64_t now = tfc__now();
+	return now >= shim->kill_at ? 0 : (int)((shim->kill_at - now) / TFC__MS) + 1;
+}
+
+static void copy_output(struct shim *shim, int *fd)
+{
+	if (!output_read(shim, *fd)) {
+		close(*fd);
+		*fd = -1;
+	}
+}
+
+static void live(struct shim *shim)
+{
+	for (bool is_gone = false; !is_gone;) {
+		struct pollfd fds[] = {
+			{.fd = shim->signals, .events = POLLIN},
+			{.fd = shim->is_orphan ? -1 : TFC__SHIM_GUARD, .events = POLLIN},
+			{.fd = shim->out, .events = POLLIN},
+			{.fd = shim->err, .events = POLLIN},
+		};
+		int ready = poll(fds, 4, wait_ms(shim));
+		if (shim->kill_at && tfc__now() >= shim->kill_at)
+			end_kill(shim);
+		if (ready > 0 && fds[2].revents)
+			copy_output(shim, &shim->out);
+		if (ready > 0 && fds[3].revents)
+			copy_output(shim, &shim->err);
+		if (ready > 0 && fds[1].revents)
+			obey(shim);
+		if ((ready > 0 && fds[0].revents) || shim->is_dead)
+			is_gone = hear_signals(shim);
+	}
+}
+
+int main(void)
+{
+	struct shim shim = {.out = -1, .err = -1, .log.fd = -1, .log.dir_fd = -1};
+	struct launch launch = {.head = NULL};
+	uint32_t step = TFC__STEP_LAUNCH;
+	int error = become_parent(&shim);
+	if (!error)
+		error = start(&shim, &launch, &step);
+	if (error)
+		return fail_start(&shim, step, error);
+	launch_unmap(&launch);
+	shim.report.pid = shim.task;
+	shim.report.time_ns = tfc__wall();
+	tell_guard(&shim, TFC__MSG_STARTED);
+	live(&shim);
+	output_drain(&shim);
+	tfc__log_writer_close(&shim.log);
+	shim.report.log_end = shim.log.position;
+	shim.report.log_dropped = shim.log.dropped;
+	tell_guard(&shim, TFC__MSG_EXITED);
+	return 0;
+}

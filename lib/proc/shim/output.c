@@ -1,0 +1,33 @@
+#include "shim.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static char record[TFC__LOG_RECORD_MAX];
+
+bool output_read(struct shim *shim, int fd)
+{
+	ssize_t len;
+	do
+		len = read(fd, record + TFC__LOG_HEADER, TFC__LOG_PAYLOAD_MAX);
+	while (len < 0 && errno == EINTR);
+	if (len > 0)
+		tfc__log_append(&shim->log, record, (size_t)len, fd == shim->out ? 'o' : 'e');
+	return len > 0;
+}
+
+/* Whoever holds the other end outside the task's tree may keep it open: not until end of file. */
+static void drain(struct shim *shim, int fd)
+{
+	int waiting;
+	while (fd >= 0 && ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0 &&
+	       output_read(shim, fd))
+		;
+}
+
+void output_drain(struct shim *shim)
+{
+	drain(shim, shim->out);
+	drain(shim, shim->err);
+}

@@ -1,0 +1,87 @@
+#include "proc/sweep.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sweep {
+	tfc__spare_fn spare;
+	void *user;
+	int found;
+};
+
+static void sweep_one(struct sweep *sweep, pid_t pid)
+{
+	if (pid <= 1 || (sweep->spare && sweep->spare(sweep->user, pid)))
+		return;
+	sweep->found++;
+	kill(pid, SIGKILL);
+}
+
+/* proc(5): pids separated by blanks, one line. A number may be cut at the end of a read. */
+static void sweep_numbers(struct sweep *sweep, int fd)
+{
+	char chunk[512];
+	ssize_t len;
+	pid_t pid = 0;
+	while ((len = read(fd, chunk, sizeof(chunk))) > 0)
+		for (ssize_t i = 0; i < len; i++) {
+			if (chunk[i] >= '0' && chunk[i] <= '9') {
+				pid = pid * 10 + (chunk[i] - '0');
+				continue;
+			}
+			sweep_one(sweep, pid);
+			pid = 0;
+		}
+	sweep_one(sweep, pid);
+}
+
+/* The parent in /proc/PID/stat: "PID (name) STATE PPID", where the name may hold anything. */
+static pid_t parent_of(const char *pid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return 0;
+	text[len] = 0;
+	const char *after = strrchr(text, ')');
+	return after && strlen(after) > 4 ? atoi(after + 4) : 0;
+}
+
+/* For kernels without CONFIG_PROC_CHILDREN. */
+static void sweep_all_of_proc(struct sweep *sweep, pid_t parent)
+{
+	DIR *dir = opendir("/proc");
+	if (!dir)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		    parent_of(entry->d_name) == parent)
+			sweep_one(sweep, atoi(entry->d_name));
+	closedir(dir);
+}
+
+int tfc__sweep(pid_t parent, tfc__spare_fn spare, void *user)
+{
+	struct sweep sweep = {spare, user, 0};
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		sweep_all_of_proc(&sweep, parent);
+		return sweep.found;
+	}
+	sweep_numbers(&sweep, fd);
+	close(fd);
+	return sweep.found;
+}

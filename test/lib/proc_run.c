@@ -1,0 +1,224 @@
+#include "proc_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include <tfcluster/log.h>
+
+#define PATIENCE (30 * TFC__SECOND)
+
+const char *const proc_empty_env[] = {NULL};
+
+const char *proc_task_program(void)
+{
+	const char *program = getenv("TFC_TEST_TASK");
+	assert_non_null(program);
+	return program;
+}
+
+int proc_count_fds(void)
+{
+	int count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+void proc_run_begin(struct proc_run *run)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	run->fds = proc_count_fds();
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+	assert_int_equal(tfc__make_private_dir("/tmp", "tfc-proc-", "test", &error, &run->dir), 0);
+}
+
+void proc_run_end(struct proc_run *run)
+{
+	tfc_ctx_free(run->ctx);
+	assert_int_equal(tfc__remove_tree(run->dir), 0);
+	free(run->dir);
+	assert_int_equal(proc_count_fds(), run->fds);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void hear(void *user, const tfc_process_event *event)
+{
+	struct proc_task *task = user;
+	if (event->kind == TFC_PROCESS_STARTED) {
+		assert_int_equal(task->ends, 0);
+		task->is_started = true;
+		task->pid = event->pid;
+		return;
+	}
+	assert_int_equal(event->kind, TFC_PROCESS_EXITED);
+	task->ends++;
+	task->end = *event;
+	snprintf(task->text, sizeof(task->text), "%s", event->text);
+	task->end.text = task->text;
+}
+
+void proc_start_with(struct proc_run *run, struct proc_task *task,
+		     const tfc_process_options *options)
+{
+	memset(task, 0, sizeof(*task));
+	int code = tfc_process_spawn(run->ctx, options, hear, task, &task->process);
+	if (code < 0)
+		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
+	assert_false(task->is_started);
+	assert_int_equal(task->ends, 0);
+}
+
+void proc_start(struct proc_run *run, struct proc_task *task, const char *name, ...)
+{
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[32] = {proc_task_program()};
+	va_list args;
+	va_start(args, name);
+	for (int i = 1; i < 31 && (argv[i] = va_arg(args, const char *)); i++)
+		;
+	va_end(args);
+	options.argv = argv;
+	options.log_dir = name ? run->dir : NULL;
+	options.log_name = name;
+	options.grace_ms = 1000;
+	proc_start_with(run, task, &options);
+}
+
+static void dispatch(struct proc_run *run, uint64_t deadline)
+{
+	assert_true(tfc__now() < deadline);
+	assert_true(tfc_ctx_run(run->ctx, 1000) >= 0);
+}
+
+void proc_await_start(struct proc_run *run, struct proc_task *task)
+{
+	for (uint64_t deadline = tfc__now() + PATIENCE; !task->is_started && !task->ends;)
+		dispatch(run, deadline);
+	assert_true(task->is_started);
+}
+
+void proc_await_end(struct proc_run *run, struct proc_task *task)
+{
+	for (uint64_t deadline = tfc__now() + 2 * PATIENCE; !task->ends;)
+		dispatch(run, deadline);
+	assert_int_equal(task->ends, 1);
+}
+
+void proc_close(struct proc_task *task)
+{
+	tfc_process_close(task->process);
+	task->process = NULL;
+}
+
+char *proc_output(struct proc_run *run, const char *name, size_t *ret_len)
+{
+	struct tfc__buf out = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_log *log;
+	int code;
+	assert_int_equal(tfc_log_open(run->dir, name, 0, &error, &log), 0);
+	while ((code = tfc_log_next(log, &record, &error)) > 0)
+		if (record.data)
+			tfc__buf_add(&out, record.data, record.len);
+	if (code < 0)
+		fail_msg("%s", error.text);
+	tfc_log_close(log);
+	if (ret_len)
+		*ret_len = out.len;
+	return tfc__buf_steal(&out);
+}
+
+const char *proc_path(struct proc_run *run, const char *name)
+{
+	static char paths[8][4096];
+	static int next;
+	char *path = paths[next++ % 8];
+	snprintf(path, sizeof(paths[0]), "%s/%s", run->dir, name);
+	return path;
+}
+
+/* A file's appearance has no event here that is simpler than looking again. */
+long proc_await_number(const char *path)
+{
+	char text[32];
+	for (uint64_t deadline = tfc__now() + PATIENCE; tfc__now() < deadline; poll(NULL, 0, 2)) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		ssize_t len = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		assert_true(len > 0);
+		text[len] = 0;
+		return atol(text);
+	}
+	fail_msg("%s did not appear", path);
+	return 0;
+}
+
+static bool read_stat(pid_t pid, char *ret_state, int *ret_parent)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return false;
+	text[len] = 0;
+	const char *after = strrchr(text, ')');
+	return after && sscanf(after + 1, " %c %d", ret_state, ret_parent) == 2;
+}
+
+bool proc_is_alive(pid_t pid)
+{
+	char state;
+	int parent;
+	return read_stat(pid, &state, &parent) && state != 'Z' && state != 'X';
+}
+
+bool proc_await_gone(pid_t pid, int ms)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd watched = {.fd = fd, .events = POLLIN};
+	if (fd < 0)
+		return errno == ESRCH;
+	int ready = poll(&watched, 1, ms);
+	close(fd);
+	return ready == 1;
+}
+
+pid_t proc_parent(pid_t pid)
+{
+	char state;
+	int parent = 0;
+	assert_true(read_stat(pid, &state, &parent));
+	return parent;
+}

@@ -1,0 +1,61 @@
+/*
+ * Running real processes in tests: a context with the built helper programs, a log directory, and
+ * processes whose events are awaited. `proc_run_end` checks that neither a descriptor nor a child
+ * is left.
+ */
+#ifndef TEST_PROC_RUN_H
+#define TEST_PROC_RUN_H
+
+#include <stdbool.h>
+#include <tfcluster/process.h>
+
+struct proc_run {
+	tfc_ctx *ctx;
+	char *dir; /* for logs and marks; removed at the end */
+	int fds;   /* open before */
+};
+
+struct proc_task {
+	tfc_process *process;
+	bool is_started;
+	int ends; /* how many terminal events came */
+	pid_t pid;
+	tfc_process_event end; /* a copy; its text is below */
+	char text[512];
+};
+
+void proc_run_begin(struct proc_run *run);
+void proc_run_end(struct proc_run *run);
+
+/* Options for the test program with these verbs (NULL-terminated argv, argv[0] is set). */
+extern const char *const proc_empty_env[];
+const char *proc_task_program(void);
+
+/* Spawns the test program: verbs as in test/proc/task.c, NULL-terminated. Logs as `name`. */
+void proc_start(struct proc_run *run, struct proc_task *task, const char *name, ...);
+void proc_start_with(struct proc_run *run, struct proc_task *task,
+		     const tfc_process_options *options);
+void proc_await_start(struct proc_run *run, struct proc_task *task);
+void proc_await_end(struct proc_run *run, struct proc_task *task);
+void proc_close(struct proc_task *task);
+
+/* All output of a log, NUL-terminated behind *ret_len bytes; the caller frees it. */
+char *proc_output(struct proc_run *run, const char *name, size_t *ret_len);
+
+/* "DIR/name" in a buffer that lives until the next 8 calls. */
+const char *proc_path(struct proc_run *run, const char *name);
+
+/* Waits until a file is there and reads the number in it. */
+long proc_await_number(const char *path);
+
+/* Whether a process exists and is no zombie. */
+bool proc_is_alive(pid_t pid);
+
+/* Waits up to `ms` for a process to be gone; false when it is not. */
+bool proc_await_gone(pid_t pid, int ms);
+
+/* The pid of the guard: the parent of a shim. */
+pid_t proc_parent(pid_t pid);
+int proc_count_fds(void);
+
+#endif
