@@ -1,0 +1,129 @@
+/* spec: whichever allocation fails, the call says so, changes nothing and leaks nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failing_malloc.h"
+#include "spec/expand.h"
+#include "spec_text.h"
+
+#ifdef IS_SANITIZED
+
+int main(void)
+{
+	return 77;
+}
+
+#else
+
+#define CLUSTER                                                          \
+	"{\"chief\":[\"c:1\"],\"worker\":{\"7\":\"a:1\",\"0\":\"b:1\"}," \
+	"\"ps\":[\"p:1\",\"p:2\",\"p:3\",\"p:4\",\"p:5\",\"p:6\",\"p:7\"]}"
+
+static tfc_spec *shared;
+
+static int parse_and_free(void)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_spec *spec = NULL;
+	int code = tfc_spec_parse(CLUSTER, strlen(CLUSTER), &error, &spec);
+	assert_true(code == 0 ? spec != NULL : spec == NULL && error.code == code);
+	tfc_spec_free(spec);
+	return code;
+}
+
+static void parsing(void **state)
+{
+	sweep(parse_and_free);
+}
+
+/* Adds n tasks; what failed left no trace, whatever was there before. */
+static int add_and_free(void)
+{
+	tfc_spec *spec = NULL;
+	int code = tfc_spec_new(&spec);
+	for (uint32_t i = 0; i < 40 && code == 0; i++) {
+		char address[] = {(char)('a' + i / 26), (char)('a' + i % 26), ':', '1', '\0'};
+		code = tfc_spec_add(spec, "worker", i, address, NULL);
+		assert_int_equal(tfc_spec_count(spec, NULL), code ? i : i + 1);
+		if (code)
+			assert_null(tfc_spec_address(spec, "worker", i));
+	}
+	tfc_spec_free(spec);
+	return code;
+}
+
+static void adding(void **state)
+{
+	sweep(add_and_free);
+}
+
+/* The spec is made anew, so that the common part has to be rendered in each turn. */
+static int render_and_free(void)
+{
+	char *json = NULL, **env = NULL;
+	tfc_spec *spec = NULL;
+	int code = tfc_spec_new(&spec);
+	if (code == 0)
+		code = tfc_spec_add(spec, "chief", 0, "c:1", NULL);
+	if (code == 0)
+		code = tfc_spec_add(spec, "worker", 0, "w:1", NULL);
+	if (code == 0)
+		code = tfc_spec_json(spec, &json);
+	assert_true(code == 0 || !json);
+	if (code == 0)
+		code = tfc_spec_environ(spec, TFC_FRAMEWORK_TENSORFLOW, TFC_STRATEGY_AUTO,
+					"evaluator", 0, NULL, &env);
+	assert_true(code == 0 || !env);
+	tfc_free(json);
+	tfc_env_free(env);
+	tfc_spec_free(spec);
+	return code;
+}
+
+static void rendering(void **state)
+{
+	sweep(render_and_free);
+}
+
+static int expand_and_free(void)
+{
+	const struct tfc__expand values = {
+		.spec = shared, .job = "j", .task_type = "ps", .attempt = 1, .address = "p:1"};
+	static const char text[] =
+		"--job={job} --ps={ps_hosts} --worker={worker_hosts} --chief={chief_hosts} "
+		"--again={ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}{ps_hosts}";
+	char *first = tfc__expand(&values, text), *second = tfc__expand(&values, text);
+	char *third = tfc__expand(&values, text);
+	int code = first && second && third ? 0 : TFC_ENOMEM;
+	free(first);
+	free(second);
+	free(third);
+	return code;
+}
+
+static void expanding(void **state)
+{
+	shared = spec_of(CLUSTER);
+	sweep(expand_and_free);
+	tfc_spec_free(shared);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parsing),
+		cmocka_unit_test(adding),
+		cmocka_unit_test(rendering),
+		cmocka_unit_test(expanding),
+	};
+	parse_and_free(); /* what libraries allocate once and keep is no leak */
+	return cmocka_run_group_tests_name("spec nomem", tests, NULL, NULL);
+}
+
+#endif
