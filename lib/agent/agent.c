@@ -1,0 +1,111 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/options.h"
+
+#define DEFAULT_HOST "127.0.0.1"
+#define DEFAULT_TEMP_DIR "/tmp"
+#define DEFAULT_PYTHON "python3"
+
+static char *copy_or(const char *text, const char *fallback)
+{
+	return strdup(text ? text : fallback);
+}
+
+static int copy_options(struct tfc__agent *agent, const tfc_node_options *options)
+{
+	agent->name = copy_or(options->name, "local");
+	agent->host = copy_or(options->host, DEFAULT_HOST);
+	agent->python = copy_or(options->python, DEFAULT_PYTHON);
+	tfc__strv_add_all(&agent->env, options->env);
+	agent->hook_user = options->hook_user;
+	agent->before_launch = options->before_launch;
+	agent->after_exit = options->after_exit;
+	if (options->log_dir && !(agent->log_dir = strdup(options->log_dir)))
+		return TFC_ENOMEM;
+	if (!agent->name || !agent->host || !agent->python || agent->env.is_failed)
+		return TFC_ENOMEM;
+	return TFC_OK;
+}
+
+/* A log directory is made when it is missing; it must be ours to write to. */
+static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
+{
+	if (!agent->log_dir)
+		return TFC_OK;
+	if (mkdir(agent->log_dir, 0777) < 0 && errno != EEXIST)
+		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be made",
+				       agent->log_dir);
+	if (access(agent->log_dir, W_OK | X_OK) < 0)
+		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
+				       agent->log_dir);
+	return TFC_OK;
+}
+
+static int open_pool(struct tfc__agent *agent, const tfc_node_options *options)
+{
+	tfc_port_pool_options pool = TFC_PORT_POOL_OPTIONS_INIT;
+	pool.first = options->port_first;
+	pool.last = options->port_last;
+	return tfc_port_pool_open(agent->ctx, &pool, &agent->pool);
+}
+
+int tfc__agent_open(tfc_ctx *ctx, const tfc_node_options *options, struct tfc__agent **ret_agent)
+{
+	tfc_error *error = tfc__ctx_error(ctx);
+	const char *temp_dir = options->temp_dir ? options->temp_dir : DEFAULT_TEMP_DIR;
+	struct tfc__agent *agent = calloc(1, sizeof(*agent));
+	if (!agent)
+		return tfc__fail_nomem(error, "agent");
+	agent->ctx = ctx;
+	tfc__list_init(&agent->jobs);
+	for (size_t i = 0; i < PORT_BUCKETS; i++)
+		tfc__list_init(&agent->by_port[i]);
+	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
+
+	int code = copy_options(agent, options);
+	if (code < 0) {
+		tfc__fail_nomem(error, "agent");
+		goto fail;
+	}
+	if ((code = check_log_dir(agent, error)) < 0 || (code = open_pool(agent, options)) < 0 ||
+	    (code = tfc__guard_start(ctx)) < 0 ||
+	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
+	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0)
+		goto fail;
+	*ret_agent = agent;
+	return TFC_OK;
+fail:
+	tfc__agent_close(agent);
+	return code;
+}
+
+void tfc__agent_close(struct tfc__agent *agent)
+{
+	if (!agent)
+		return;
+	TFC__LIST_EACH(link, &agent->jobs)
+		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
+	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
+		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
+	tfc__timer_cancel(&agent->watch_timer);
+	tfc_port_pool_close(agent->pool);
+	tfc__strv_fini(&agent->env);
+	free(agent->name);
+	free(agent->host);
+	free(agent->python);
+	free(agent->log_dir);
+	free(agent->run_dir);
+	free(agent);
+}
+
+const char *tfc__agent_name(const struct tfc__agent *agent)
+{
+	return agent->name;
+}

@@ -1,0 +1,121 @@
+/*
+ * The agent: the tasks of this machine. For each it holds the port, unpacks the bundle, renders the
+ * environment, runs the process, watches for its listener and says what became of it.
+ *
+ * It decides nothing: the maintainer tells it what to do, and every order is answered by an event.
+ * Events come only inside dispatch, never inside the call that asked.
+ */
+#ifndef TFC_AGENT_AGENT_H
+#define TFC_AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tfcluster/node.h>
+#include <tfcluster/process.h>
+#include <tfcluster/spec.h>
+#include "job/job.h"
+
+struct tfc__agent;     /* this machine */
+struct tfc__agent_job; /* one job's tasks on it */
+
+/* Opens the agent; the options are the node's. Errors as tfc_node_open. */
+int tfc__agent_open(tfc_ctx *ctx, const tfc_node_options *options, struct tfc__agent **ret_agent);
+void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
+const char *tfc__agent_name(const struct tfc__agent *agent);
+
+/* ---- what it tells */
+
+enum tfc__agent_event_kind {
+	TFC__AGENT_HELD = 1,    /* the port is held: tfc__agent_address */
+	TFC__AGENT_HOLD_FAILED, /* text; missing: how many of the job's tasks got no port */
+	TFC__AGENT_STARTED,     /* process->pid */
+	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
+	TFC__AGENT_EXITED,      /* process; is_stranger */
+	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
+	TFC__AGENT_ANSWER,      /* to a query: states per task, after the EXITED of all that were dead */
+};
+
+enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING, TFC__AGENT_STOPPED };
+
+/* Borrowed: valid during the callback. */
+struct tfc__agent_event {
+	enum tfc__agent_event_kind kind;
+	uint32_t task;
+	uint32_t attempt;
+	uint32_t missing;
+	uint32_t query;
+	bool is_stranger;
+	const uint8_t *states; /* enum tfc__agent_proc_state */
+	const tfc_process_event *process;
+	const char *text; /* or NULL */
+};
+
+typedef void (*tfc__agent_fn)(void *user, const struct tfc__agent_event *event);
+
+/* ---- orders */
+
+/* Who the tasks belong to. Borrowed for as long as the agent's job is open. */
+struct tfc__agent_job_info {
+	const char *id;
+	const tfc_job *job; /* validated; tasks are numbered through its roles in order */
+	const void *host_tag;
+	uint64_t host_tag_len;
+};
+
+/* Makes the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */
+int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
+			tfc_error *error);
+
+/* The job has ended: its bundle and unpacked directories go, its logs stay until it is closed. */
+void tfc__agent_job_end(struct tfc__agent_job *job);
+
+/* Kills what still runs, gives back its ports, removes its private directories. NULL is a no-op. */
+void tfc__agent_job_close(struct tfc__agent_job *job);
+
+/* Takes the task's port (HELD, HOLD_FAILED); a task that needs none is HELD, too. */
+void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task);
+void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
+
+/* Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns. */
+void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
+		       uint32_t generation, const tfc_spec *spec);
+
+/* Answers a launch that could not even be tried with REFUSED and this error. */
+void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
+		       const tfc_error *error);
+
+void tfc__agent_signal(struct tfc__agent_job *job, uint32_t task, int signal_number);
+void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_ms);
+
+/* Asks for a fresh answer (ANSWER). A later query replaces an unanswered one. */
+void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
+
+/* ---- looking at it */
+
+/* "host:port", or "" when the task has no port. Borrowed. */
+const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task);
+
+uint32_t tfc__agent_task_count(const struct tfc__agent_job *job);
+const struct tfc__role *tfc__agent_task_role(const struct tfc__agent_job *job, uint32_t task,
+					     uint32_t *ret_index);
+
+/* ---- logs: where they are, and who wants to know when they grow */
+
+const char *tfc__agent_log_dir(const struct tfc__agent_job *job);
+
+/* "worker-0", freshly made into `name`. */
+#define TFC__LOG_NAME_SIZE 80
+void tfc__agent_log_name(const struct tfc__agent_job *job, uint32_t task,
+			 char name[TFC__LOG_NAME_SIZE]);
+
+/* Embedded in a follower. fn is called in dispatch; TFC__ALL_TASKS when it cannot tell which. */
+#define TFC__ALL_TASKS UINT32_MAX
+struct tfc__log_watch {
+	struct tfc__link link;
+	void (*fn)(struct tfc__log_watch *watch, uint32_t task);
+};
+int tfc__agent_watch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
+void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
+
+#endif

@@ -1,0 +1,361 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+/* ---- telling */
+
+void agent_tell(struct agent_task *task, struct tfc__agent_event *event)
+{
+	event->task = task->number;
+	event->attempt = task->attempt;
+	task->job->fn(task->job->user, event);
+}
+
+void agent_reply(struct agent_task *task, enum reply kind)
+{
+	task->reply_kind = kind;
+	tfc__work_schedule(&task->reply);
+}
+
+static uint32_t missing_holds(const struct tfc__agent_job *job)
+{
+	uint32_t missing = 0;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		missing += job->tasks[i].reply_kind == REPLY_HOLD_FAILED;
+	return missing;
+}
+
+static void deliver_reply(struct tfc__work *work)
+{
+	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
+	struct tfc__agent_event event = {.text = task->error.text};
+	switch (task->reply_kind) {
+	case REPLY_NONE:
+		return;
+	case REPLY_HELD:
+		event.kind = TFC__AGENT_HELD;
+		break;
+	case REPLY_HOLD_FAILED:
+		event.kind = TFC__AGENT_HOLD_FAILED;
+		event.missing = missing_holds(task->job);
+		break;
+	case REPLY_REFUSED:
+		event.kind = TFC__AGENT_REFUSED;
+		break;
+	}
+	task->reply_kind = REPLY_NONE;
+	agent_tell(task, &event);
+}
+
+void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info)
+{
+	*ret_info = (tfc_task_info){
+		.size = sizeof(*ret_info),
+		.task_index = task->index,
+		.job = task->job->info.id,
+		.task_type = task->role->name,
+		.address = task->address ? task->address : "",
+		.attempt = task->attempt,
+		.generation = task->generation,
+		.host_tag = task->job->info.host_tag,
+		.host_tag_len = task->job->info.host_tag_len,
+	};
+}
+
+/* ---- opening and closing */
+
+static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
+{
+	const char *logs = job->agent->log_dir;
+	job->run_dir = tfc__path_join(job->agent->run_dir, job->info.id);
+	if (!job->run_dir)
+		return tfc__fail_nomem(error, "agent");
+	job->log_dir = logs ? tfc__path_join(logs, job->info.id)
+			    : tfc__path_join(job->run_dir, "logs");
+	if (!job->log_dir)
+		return tfc__fail_nomem(error, "agent");
+	if (mkdir(job->run_dir, 0700) < 0)
+		return tfc__fail_errno(error, "agent", errno, "cannot make %s", job->run_dir);
+	if (mkdir(job->log_dir, 0700) < 0)
+		return tfc__fail_errno(error, "agent", errno, "cannot make log directory %s",
+				       job->log_dir);
+	return TFC_OK;
+}
+
+static uint32_t count_tasks(const tfc_job *job)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		count += job->roles[i].count;
+	return count;
+}
+
+static void init_tasks(struct tfc__agent_job *job)
+{
+	struct agent_task *task = job->tasks;
+	for (uint32_t r = 0; r < job->info.job->role_count; r++) {
+		const struct tfc__role *role = &job->info.job->roles[r];
+		for (uint32_t i = 0; i < role->count; i++, task++) {
+			task->job = job;
+			task->role = role;
+			task->number = (uint32_t)(task - job->tasks);
+			task->index = i;
+			task->port = role->port ? (uint16_t)(role->port + i) : 0;
+			tfc__list_init(&task->watch_link);
+			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
+		}
+	}
+}
+
+static void deliver_answer(struct tfc__work *work);
+
+int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
+			tfc_error *error)
+{
+	struct tfc__agent_job *job = calloc(1, sizeof(*job));
+	if (!job)
+		return tfc__fail_nomem(error, "agent");
+	job->agent = agent;
+	job->info = *info;
+	job->fn = fn;
+	job->user = user;
+	tfc__list_init(&job->watches);
+	tfc__list_append(&agent->jobs, &job->link);
+	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
+	uint32_t count = count_tasks(info->job);
+	job->tasks = calloc(count, sizeof(*job->tasks));
+	job->states = calloc(count, 1);
+	int code;
+	if (!job->tasks || !job->states) {
+		code = tfc__fail_nomem(error, "agent");
+		goto fail;
+	}
+	job->task_count = count;
+	init_tasks(job);
+	if ((code = make_dirs(job, error)) < 0 || (code = bundle_begin(job, error)) < 0)
+		goto fail;
+	*ret_job = job;
+	return TFC_OK;
+fail:
+	tfc__agent_job_close(job);
+	return code;
+}
+
+static void close_task(struct agent_task *task)
+{
+	unwatch_listener(task);
+	tfc__work_cancel(&task->reply);
+	tfc_process_close(task->process);
+	tfc_port_release(task->hold);
+	tfc__strv_fini(&task->argv);
+	tfc__strv_fini(&task->env);
+	free(task->address);
+}
+
+void tfc__agent_job_end(struct tfc__agent_job *job)
+{
+	bundle_end(job);
+}
+
+void tfc__agent_job_close(struct tfc__agent_job *job)
+{
+	if (!job)
+		return;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		close_task(&job->tasks[i]);
+	tfc_process_close(job->packing);
+	tfc__work_cancel(&job->answer);
+	follow_end(job);
+	if (job->run_dir)
+		tfc__remove_tree(job->run_dir);
+	tfc__list_remove(&job->link);
+	free(job->run_dir);
+	free(job->log_dir);
+	free(job->tasks);
+	free(job->states);
+	free(job);
+}
+
+/* ---- ports */
+
+static int set_address(struct agent_task *task)
+{
+	const char *host = task->job->agent->host;
+	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* IPv6 goes in brackets */
+	char *address;
+	if (asprintf(&address, format, host, task->port) < 0)
+		return tfc__fail_nomem(&task->error, "agent");
+	free(task->address);
+	task->address = address;
+	return TFC_OK;
+}
+
+/* Makes sure that the task's port is held, by the guard: for the first time, or again. */
+int hold_port(struct agent_task *task)
+{
+	struct tfc__agent *agent = task->job->agent;
+	if (!tfc__role_has_port(task->job->info.job, task->role))
+		return TFC_OK;
+	int code = TFC_OK;
+	if (!task->hold)
+		code = tfc_port_acquire(agent->pool, task->port, &task->hold);
+	else if (tfc__port_is_lost(task->hold))
+		code = tfc__port_retake(task->hold);
+	else
+		return TFC_OK;
+	if (code == TFC_OK)
+		code = tfc__guard_keep(agent->ctx, task->hold);
+	if (code < 0) {
+		task->error = *tfc_ctx_error(agent->ctx);
+		return code;
+	}
+	task->port = tfc_port_number(task->hold);
+	return set_address(task);
+}
+
+void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number)
+{
+	struct agent_task *task = &job->tasks[number];
+	agent_reply(task, hold_port(task) < 0 ? REPLY_HOLD_FAILED : REPLY_HELD);
+}
+
+void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
+{
+	struct agent_task *task = &job->tasks[number];
+	tfc_port_release(task->hold);
+	task->hold = NULL;
+	task->port = task->role->port ? (uint16_t)(task->role->port + task->index) : 0;
+}
+
+/* ---- signals and stops */
+
+void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_number)
+{
+	tfc_process_signal(job->tasks[number].process, signal_number);
+}
+
+void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace_ms)
+{
+	struct agent_task *task = &job->tasks[number];
+	if (task->process) {
+		tfc_process_stop(task->process, grace_ms);
+	} else if (task->is_queued) {
+		task->is_queued = false;
+		tfc__fail(&task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
+		agent_reply(task, REPLY_REFUSED);
+	}
+}
+
+void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
+		       const tfc_error *error)
+{
+	struct agent_task *task = &job->tasks[number];
+	task->attempt = attempt;
+	task->error = *error;
+	agent_reply(task, REPLY_REFUSED);
+}
+
+/* ---- answers */
+
+/* State letter of a process (proc(5), stat), or 0 when there is none. */
+static char process_state(pid_t pid)
+{
+	char path[32], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return 0;
+	text[len] = '\0';
+	const char *name_end = strrchr(text, ')');
+	return name_end && name_end[1] ? name_end[2] : 0;
+}
+
+static bool is_dead(char state)
+{
+	return state == 0 || state == 'Z' || state == 'X';
+}
+
+/* One that is dead but has not been told of yet is waited for: its end comes before the answer. */
+static bool settle_states(struct tfc__agent_job *job)
+{
+	bool is_settled = true;
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		const struct agent_task *task = &job->tasks[i];
+		job->states[i] = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
+		if (!task->process || !task->pid)
+			continue;
+		char state = process_state(task->pid);
+		if (is_dead(state))
+			is_settled = false;
+		if (state == 'T' || state == 't')
+			job->states[i] = TFC__AGENT_STOPPED;
+	}
+	return is_settled;
+}
+
+static void deliver_answer(struct tfc__work *work)
+{
+	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, answer);
+	if (!job->query || !settle_states(job))
+		return;
+	struct tfc__agent_event event = {
+		.kind = TFC__AGENT_ANSWER, .query = job->query, .states = job->states};
+	job->query = 0;
+	job->fn(job->user, &event);
+}
+
+void answer_when_settled(struct tfc__agent_job *job)
+{
+	if (job->query)
+		tfc__work_schedule(&job->answer);
+}
+
+void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
+{
+	job->query = query;
+	tfc__work_schedule(&job->answer);
+}
+
+/* ---- looking */
+
+const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task)
+{
+	return job->tasks[task].address ? job->tasks[task].address : "";
+}
+
+uint32_t tfc__agent_task_count(const struct tfc__agent_job *job)
+{
+	return job->task_count;
+}
+
+const struct tfc__role *tfc__agent_task_role(const struct tfc__agent_job *job, uint32_t task,
+					     uint32_t *ret_index)
+{
+	*ret_index = job->tasks[task].index;
+	return job->tasks[task].role;
+}
+
+const char *tfc__agent_log_dir(const struct tfc__agent_job *job)
+{
+	return job->log_dir;
+}
+
+void tfc__agent_log_name(const struct tfc__agent_job *job, uint32_t task,
+			 char name[TFC__LOG_NAME_SIZE])
+{
+	snprintf(name, TFC__LOG_NAME_SIZE, "%s-%u", job->tasks[task].role->name,
+		 job->tasks[task].index);
+}

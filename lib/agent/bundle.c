@@ -1,0 +1,165 @@
+/*
+ * Bundles on this machine: packed once per job, unpacked once per task, each in a supervised process
+ * of its own (tfc-bundle), so that the host's loop never waits for a disk and an archive that is out
+ * to hurt hurts only that process.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+#define BUNDLE_LOG "bundle"
+
+static char *zip_path(const struct tfc__agent_job *job)
+{
+	return tfc__path_join(job->run_dir, "bundle.zip");
+}
+
+char *bundle_dir(const struct agent_task *task)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	tfc__agent_log_name(task->job, task->number, name);
+	return tfc__path_join(task->job->run_dir, name);
+}
+
+/* Runs tfc-bundle VERB FROM TO; it says what is wrong on its last line. */
+static int run_tool(struct tfc__agent_job *job, const char *verb, const char *from, const char *to,
+		    const char *log_name, tfc_process_fn fn, void *user, tfc_process **ret_process)
+{
+	tfc_ctx *ctx = job->agent->ctx;
+	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
+	if (!program || !from || !to) {
+		free(program);
+		return tfc__ctx_fail(ctx, TFC_ENOMEM, "agent", 0, "out of memory");
+	}
+	const char *const argv[] = {program, verb, from, to, NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.log_dir = job->run_dir;
+	options.log_name = log_name;
+	int code = tfc_process_spawn(ctx, &options, fn, user, ret_process);
+	free(program);
+	return code;
+}
+
+static void read_failure(struct tfc__agent_job *job, const char *log_name,
+			 const tfc_process_event *process, tfc_error *error)
+{
+	char **lines = NULL;
+	int code = tfc__log_tail(job->run_dir, log_name, 1, &lines);
+	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
+	tfc__fail(error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
+		  *text ? text : "tfc-bundle ended without a word");
+	if (code >= 0)
+		tfc_env_free(lines);
+}
+
+static bool has_succeeded(const tfc_process_event *process)
+{
+	return process->reason == TFC_EXIT_CODE && process->status == 0;
+}
+
+/* ---- packing */
+
+static void on_packed(void *user, const tfc_process_event *process)
+{
+	struct tfc__agent_job *job = user;
+	if (process->kind != TFC_PROCESS_EXITED)
+		return;
+	tfc_process_close(job->packing);
+	job->packing = NULL;
+	job->bundle_state = has_succeeded(process) ? BUNDLE_READY : BUNDLE_FAILED;
+	if (job->bundle_state == BUNDLE_FAILED)
+		read_failure(job, BUNDLE_LOG, process, &job->bundle_error);
+	for (uint32_t i = 0; i < job->task_count; i++)
+		if (job->tasks[i].is_queued)
+			bundle_launch(&job->tasks[i]);
+}
+
+int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
+{
+	const char *from = job->info.job->bundle;
+	if (!from)
+		return TFC_OK;
+	char *zip = zip_path(job);
+	int code = run_tool(job, "pack", from, zip, BUNDLE_LOG, on_packed, job, &job->packing);
+	free(zip);
+	job->bundle_state = BUNDLE_PACKING;
+	if (code < 0 && error != tfc_ctx_error(job->agent->ctx))
+		*error = *tfc_ctx_error(job->agent->ctx);
+	return code;
+}
+
+/* ---- unpacking */
+
+static void on_unpacked(void *user, const tfc_process_event *process)
+{
+	struct agent_task *task = user;
+	char name[TFC__LOG_NAME_SIZE + 16];
+	if (process->kind != TFC_PROCESS_EXITED)
+		return;
+	tfc_process_close(task->process);
+	task->process = NULL;
+	if (has_succeeded(process)) {
+		task->is_unpacked = true;
+		spawn_attempt(task);
+		return;
+	}
+	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
+	read_failure(task->job, name, process, &task->error);
+	agent_reply(task, REPLY_REFUSED);
+}
+
+static int unpack(struct agent_task *task)
+{
+	struct tfc__agent_job *job = task->job;
+	char name[TFC__LOG_NAME_SIZE + 16];
+	char *zip = zip_path(job), *dir = bundle_dir(task);
+	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
+	int code = TFC_OK;
+	if (dir && mkdir(dir, 0700) < 0 && errno != EEXIST)
+		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
+	else if ((code = run_tool(job, "unpack", zip, dir, name, on_unpacked, task,
+				  &task->process)) < 0)
+		task->error = *tfc_ctx_error(job->agent->ctx);
+	free(zip);
+	free(dir);
+	return code;
+}
+
+void bundle_launch(struct agent_task *task)
+{
+	struct tfc__agent_job *job = task->job;
+	task->is_queued = job->bundle_state == BUNDLE_PACKING;
+	if (task->is_queued)
+		return;
+	if (job->bundle_state == BUNDLE_NONE || task->is_unpacked) {
+		spawn_attempt(task);
+	} else if (job->bundle_state == BUNDLE_FAILED) {
+		task->error = job->bundle_error;
+		agent_reply(task, REPLY_REFUSED);
+	} else if (unpack(task) < 0) {
+		agent_reply(task, REPLY_REFUSED);
+	}
+}
+
+void bundle_end(struct tfc__agent_job *job)
+{
+	if (job->bundle_state == BUNDLE_NONE)
+		return;
+	char *zip = zip_path(job);
+	if (zip)
+		tfc__remove_tree(zip);
+	free(zip);
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		char *dir = bundle_dir(&job->tasks[i]);
+		if (dir)
+			tfc__remove_tree(dir);
+		free(dir);
+	}
+}

@@ -1,0 +1,225 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+#include "spec/expand.h"
+#include "tensorflow_server.h"
+
+/* What the public tfc_env is, for the host's hook. */
+struct tfc_env {
+	struct tfc__strv strv;
+};
+
+int tfc_env_set(tfc_env *env, const char *name, const char *value)
+{
+	if (!env || !name || !*name || strchr(name, '='))
+		return TFC_EINVAL;
+	if (value)
+		tfc__strv_set_env(&env->strv, name, value);
+	else
+		tfc__strv_unset_env(&env->strv, name);
+	return env->strv.is_failed ? TFC_ENOMEM : TFC_OK;
+}
+
+/*
+ * Variables of the host that would change how the task meets its peers: gRPC sends cluster traffic
+ * through proxies, TF_GRPC_REUSE_PORT lets a stranger listen beside TensorFlow, and a TF_CONFIG of the
+ * host's own is not this task's.
+ */
+static const char *const stripped[] = {
+	"http_proxy", "https_proxy",        "grpc_proxy", "all_proxy", "no_proxy",
+	"ftp_proxy",  "TF_GRPC_REUSE_PORT", "TF_CONFIG",
+};
+
+static bool is_stripped(const char *variable)
+{
+	for (size_t i = 0; i < sizeof(stripped) / sizeof(stripped[0]); i++) {
+		size_t len = strlen(stripped[i]);
+		if (strncasecmp(variable, stripped[i], len) == 0 && variable[len] == '=')
+			return true;
+	}
+	return false;
+}
+
+static void add_base(const struct agent_task *task, struct tfc__strv *env)
+{
+	const struct tfc__strv *base = &task->job->agent->env;
+	for (size_t i = 0; i < base->count; i++)
+		if (!is_stripped(base->items[i]))
+			tfc__strv_add(env, base->items[i]);
+}
+
+static struct tfc__expand expansion(const struct agent_task *task, const tfc_spec *spec)
+{
+	return (struct tfc__expand){
+		.spec = spec,
+		.job = task->job->info.id,
+		.task_type = task->role->name,
+		.task_index = task->index,
+		.attempt = task->attempt,
+		.address = task->address ? task->address : "",
+	};
+}
+
+/* NAME=value with placeholders replaced. */
+static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *values,
+			struct tfc__strv *env)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		char *text = tfc__expand(values, from->items[i]);
+		char *equals = text ? strchr(text, '=') : NULL;
+		if (equals) {
+			*equals = '\0';
+			tfc__strv_set_env(env, text, equals + 1);
+		}
+		env->is_failed |= !text;
+		free(text);
+	}
+}
+
+/* A secret is given as NAME=value, taken as it is, or as NAME: the host's own value. */
+static int add_secrets(const struct agent_task *task, const struct tfc__strv *from,
+		       struct tfc__strv *env, tfc_error *error)
+{
+	const char *const *base = (const char *const *)task->job->agent->env.items;
+	for (size_t i = 0; i < from->count; i++) {
+		const char *item = from->items[i];
+		const char *equals = strchr(item, '=');
+		const char *value = equals ? equals + 1 : tfc__env_get(base, item);
+		if (!value)
+			return tfc__fail(error, TFC_ENOENT, "agent", 0,
+					 "secret_env.%s: not set in the host's environment; set it "
+					 "there or give a value",
+					 item);
+		char *name = strndup(item, equals ? (size_t)(equals - item) : strlen(item));
+		if (name)
+			tfc__strv_set_env(env, name, value);
+		env->is_failed |= !name;
+		free(name);
+	}
+	return TFC_OK;
+}
+
+static int add_framework(const struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
+			 tfc_error *error)
+{
+	const tfc_job *job = task->job->info.job;
+	char **variables;
+	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework, tfc__job_strategy(job),
+				    task->role->name, task->index, error, &variables);
+	if (code < 0)
+		return code;
+	for (char **variable = variables; *variable; variable++) {
+		char *equals = strchr(*variable, '=');
+		*equals = '\0';
+		tfc__strv_set_env(env, *variable, equals + 1);
+	}
+	tfc_env_free(variables);
+	return TFC_OK;
+}
+
+static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%u", number);
+	tfc__strv_set_env(env, name, text);
+}
+
+static void add_own(const struct agent_task *task, struct tfc__strv *env)
+{
+	tfc__strv_set_env(env, "TFC_JOB", task->job->info.id);
+	tfc__strv_set_env(env, "TFC_TASK_TYPE", task->role->name);
+	set_number(env, "TFC_TASK_INDEX", task->index);
+	set_number(env, "TFC_ATTEMPT", task->attempt);
+	set_number(env, "TFC_GENERATION", task->generation);
+	tfc__strv_set_env(env, "TFC_LOG_DIR", task->job->log_dir);
+	if (task->port) {
+		set_number(env, "TFC_PORT", task->port);
+		tfc__strv_set_env(env, "TFC_ADDRESS", task->address);
+	}
+	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
+		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
+}
+
+static void add_python_path(const struct agent_task *task, struct tfc__strv *env)
+{
+	const char *older = tfc__env_get((const char *const *)env->items, "PYTHONPATH");
+	char *dir = bundle_dir(task);
+	char *path = NULL;
+	if (dir && asprintf(&path, "%s%s%s", dir, older ? ":" : "", older ? older : "") < 0)
+		path = NULL;
+	if (path)
+		tfc__strv_set_env(env, "PYTHONPATH", path);
+	env->is_failed |= !path;
+	free(path);
+	free(dir);
+}
+
+int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
+		   tfc_error *error)
+{
+	const tfc_job *job = task->job->info.job;
+	struct tfc__expand values = expansion(task, spec);
+	int code;
+	add_base(task, env);
+	add_job_env(&job->env, &values, env);
+	add_job_env(&task->role->env, &values, env);
+	if ((code = add_secrets(task, &job->secret_env, env, error)) < 0 ||
+	    (code = add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
+	    (code = add_framework(task, spec, env, error)) < 0)
+		return code;
+	add_own(task, env);
+	if (job->bundle)
+		add_python_path(task, env);
+	return env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
+}
+
+/* ---- argv */
+
+static const char *python(const struct agent_task *task)
+{
+	const char *named = task->job->info.job->python;
+	return named ? named : task->job->agent->python;
+}
+
+static void add_tensorboard(const struct agent_task *task, struct tfc__strv *argv)
+{
+	char port[8];
+	snprintf(port, sizeof(port), "%u", task->port);
+	const char *const items[] = {
+		python(task),    "-m",   "tensorboard.main", "--logdir", task->role->log_dir,
+		"--host",        task->job->agent->host,     "--port",   port,
+		NULL,
+	};
+	tfc__strv_add_all(argv, items);
+}
+
+static void add_program(const struct agent_task *task, const struct tfc__expand *values,
+			struct tfc__strv *argv)
+{
+	const struct tfc__strv *program = &task->role->argv;
+	if (program->count == 0)
+		program = &task->job->info.job->argv;
+	for (size_t i = 0; i < program->count; i++)
+		tfc__strv_take(argv, tfc__expand(values, program->items[i]));
+}
+
+int render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
+		tfc_error *error)
+{
+	struct tfc__expand values = expansion(task, spec);
+	for (size_t i = 0; i < task->role->wrap.count; i++)
+		tfc__strv_take(argv, tfc__expand(&values, task->role->wrap.items[i]));
+	if (task->role->is_server) {
+		const char *const server[] = {python(task), "-c", tfc__tensorflow_server, NULL};
+		tfc__strv_add_all(argv, server);
+	} else if (task->role->log_dir && task->role->argv.count == 0) {
+		add_tensorboard(task, argv);
+	} else {
+		add_program(task, &values, argv);
+	}
+	return argv->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
+}

@@ -1,0 +1,98 @@
+/*
+ * Who is told that a log has grown. The shims write; inotify(7) on the job's log directory says so,
+ * and only while somebody follows: a job without subscribers costs no wake-up.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+
+/* The task that a segment file belongs to: "worker-0.OFFSET.log". */
+static uint32_t task_of_file(const struct tfc__agent_job *job, const char *file)
+{
+	const char *dash = strrchr(file, '-');
+	if (!dash)
+		return TFC__ALL_TASKS;
+	uint32_t first = 0;
+	for (uint32_t r = 0; r < job->info.job->role_count; r++) {
+		const struct tfc__role *role = &job->info.job->roles[r];
+		if (strncmp(role->name, file, (size_t)(dash - file)) == 0 &&
+		    role->name[dash - file] == '\0') {
+			uint32_t index = (uint32_t)strtoul(dash + 1, NULL, 10);
+			return index < role->count ? first + index : TFC__ALL_TASKS;
+		}
+		first += role->count;
+	}
+	return TFC__ALL_TASKS;
+}
+
+static void tell(struct tfc__agent_job *job, uint32_t task)
+{
+	TFC__LIST_EACH(link, &job->watches)
+	{
+		struct tfc__log_watch *watch = tfc__container_of(link, struct tfc__log_watch, link);
+		watch->fn(watch, task);
+	}
+}
+
+static void on_inotify(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__agent_job *job = tfc__container_of(io, struct tfc__agent_job, inotify);
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t len = read(io->fd, buf, sizeof(buf));
+	for (ssize_t at = 0; at < len;) {
+		const struct inotify_event *event = (const void *)(buf + at);
+		at += (ssize_t)(sizeof(*event) + event->len);
+		tell(job, event->mask & IN_Q_OVERFLOW || !event->len
+				  ? TFC__ALL_TASKS
+				  : task_of_file(job, event->name));
+	}
+}
+
+static int begin(struct tfc__agent_job *job)
+{
+	tfc_ctx *ctx = job->agent->ctx;
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (fd < 0)
+		return tfc__fail_errno(tfc__ctx_error(ctx), "agent", errno,
+				       "cannot follow logs (see fs.inotify.max_user_instances)");
+	if (inotify_add_watch(fd, job->log_dir, IN_MODIFY | IN_CREATE) < 0) {
+		int code = tfc__fail_errno(tfc__ctx_error(ctx), "agent", errno, "cannot follow %s",
+					   job->log_dir);
+		close(fd);
+		return code;
+	}
+	int code = tfc__io_open(&job->inotify, ctx, fd, EPOLLIN, on_inotify);
+	if (code < 0)
+		close(fd);
+	return code;
+}
+
+int tfc__agent_watch(struct tfc__agent_job *job, struct tfc__log_watch *watch)
+{
+	int code = job->inotify.ctx ? TFC_OK : begin(job);
+	if (code == TFC_OK)
+		tfc__list_append(&job->watches, &watch->link);
+	return code;
+}
+
+void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch)
+{
+	tfc__list_remove(&watch->link);
+	if (tfc__list_is_empty(&job->watches))
+		follow_end(job);
+}
+
+void follow_end(struct tfc__agent_job *job)
+{
+	if (!job->inotify.ctx)
+		return;
+	int fd = job->inotify.fd;
+	tfc__io_close(&job->inotify);
+	close(fd);
+}

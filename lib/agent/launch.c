@@ -1,0 +1,169 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+
+static uint32_t grace_ms(const struct agent_task *task)
+{
+	double seconds = task->role->grace_s >= 0 ? task->role->grace_s
+						  : task->job->info.job->grace_s;
+	return seconds > 0 ? (uint32_t)(seconds * 1000) : 1;
+}
+
+/*
+ * TensorFlow says only "Could not start gRPC server" when it cannot bind its port
+ * (core/distributed_runtime/rpc/grpc_server_lib.cc): say what the kernel knows about it.
+ */
+static bool explain_bind_failure(struct agent_task *task)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	char **lines;
+	bool is_bind_failure = false;
+	tfc__agent_log_name(task->job, task->number, name);
+	if (tfc__log_tail(task->job->log_dir, name, 20, &lines) < 0)
+		return false;
+	for (char **line = lines; *line && !is_bind_failure; line++)
+		is_bind_failure = strstr(*line, "Could not start gRPC server") != NULL;
+	tfc_env_free(lines);
+	if (is_bind_failure && !find_stranger(task))
+		tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
+			  "TensorFlow could not bind port %u (\"Could not start gRPC server\"); nobody "
+			  "listens there now",
+			  task->port);
+	return is_bind_failure;
+}
+
+static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
+{
+	bool is_failure = event->process->reason == TFC_EXIT_CODE && event->process->status != 0;
+	if (!task->is_stranger && is_failure && task->hold &&
+	    (explain_bind_failure(task) || find_stranger(task)))
+		event->text = task->error.text;
+	if (task->is_stranger) {
+		event->is_stranger = true;
+		event->text = task->error.text;
+	}
+}
+
+/* With "release" the task had its port alone; take it back before somebody else does. */
+static void close_door(struct agent_task *task)
+{
+	if (task->hold && !tfc__port_is_lost(task->hold))
+		tfc_port_admit(task->hold, 0);
+	else if (!task->hold && task->port)
+		hold_port(task);
+}
+
+static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
+{
+	struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED, .process = process};
+	event.text = process->text;
+	unwatch_listener(task);
+	explain_end(task, &event);
+	close_door(task);
+	tfc_process_close(task->process);
+	task->process = NULL;
+	task->pid = 0;
+	task->is_stranger = false;
+	struct tfc__agent *agent = task->job->agent;
+	if (agent->after_exit) {
+		tfc_task_info info;
+		agent_task_info(task, &info);
+		agent->after_exit(agent->hook_user, &info);
+	}
+	answer_when_settled(task->job);
+	agent_tell(task, &event);
+}
+
+static void on_attempt(void *user, const tfc_process_event *process)
+{
+	struct agent_task *task = user;
+	if (process->kind == TFC_PROCESS_EXITED) {
+		attempt_ended(task, process);
+		return;
+	}
+	task->pid = process->pid;
+	if (task->hold || task->port)
+		watch_listener(task);
+	struct tfc__agent_event event = {.kind = TFC__AGENT_STARTED, .process = process};
+	agent_tell(task, &event);
+}
+
+/* Where the program starts: a bundle's own directory, or the directory asked for. */
+static char *working_dir(const struct agent_task *task)
+{
+	const tfc_job *job = task->job->info.job;
+	const char *cwd = task->role->cwd ? task->role->cwd : job->cwd;
+	if (!job->bundle || (cwd && cwd[0] == '/'))
+		return strdup(cwd ? cwd : "/");
+	char *dir = bundle_dir(task);
+	if (!dir || !cwd)
+		return dir;
+	char *below;
+	if (asprintf(&below, "%s/%s", dir, cwd) < 0)
+		below = NULL;
+	free(dir);
+	return below;
+}
+
+void spawn_attempt(struct agent_task *task)
+{
+	struct tfc__agent_job *job = task->job;
+	char name[TFC__LOG_NAME_SIZE];
+	char *cwd = working_dir(task);
+	tfc__agent_log_name(job, task->number, name);
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = (const char *const *)task->argv.items;
+	options.env = (const char *const *)task->env.items;
+	options.cwd = cwd;
+	options.log_dir = job->log_dir;
+	options.log_name = name;
+	options.attempt = task->attempt;
+	options.grace_ms = grace_ms(task);
+	if (task->role->port_handover == TFC__HANDOVER_RELEASE) {
+		tfc_port_release(task->hold);
+		task->hold = NULL;
+	}
+	options.hold = task->hold;
+	int code = cwd ? tfc_process_spawn(job->agent->ctx, &options, on_attempt, task,
+					   &task->process)
+		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
+	free(cwd);
+	tfc__strv_fini(&task->argv);
+	tfc__strv_fini(&task->env);
+	if (code < 0) {
+		task->error = *tfc_ctx_error(job->agent->ctx);
+		agent_reply(task, REPLY_REFUSED);
+	}
+}
+
+static int run_hook(struct agent_task *task)
+{
+	struct tfc__agent *agent = task->job->agent;
+	tfc_task_info info;
+	if (!agent->before_launch)
+		return TFC_OK;
+	agent_task_info(task, &info);
+	int code = agent->before_launch(agent->hook_user, &info, (tfc_env *)&task->env);
+	if (code < 0)
+		return tfc__fail(&task->error, code, "agent", 0,
+				 "the host's before_launch hook refused it: %s", tfc_err_text(code));
+	return TFC_OK;
+}
+
+void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
+		       uint32_t generation, const tfc_spec *spec)
+{
+	struct agent_task *task = &job->tasks[number];
+	task->attempt = attempt;
+	task->generation = generation;
+	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, &task->error) < 0 ||
+	    render_environ(task, spec, &task->env, &task->error) < 0 || run_hook(task) < 0) {
+		tfc__strv_fini(&task->argv);
+		tfc__strv_fini(&task->env);
+		agent_reply(task, REPLY_REFUSED);
+		return;
+	}
+	bundle_launch(task);
+}

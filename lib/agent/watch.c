@@ -1,0 +1,111 @@
+/*
+ * The wait for listeners. The kernel has no event for "somebody listens now", so while any task is
+ * expected to, its sockets are looked at again after a growing pause; with none expected there is no
+ * timer.
+ */
+#include "agent/inside.h"
+#include "base/clock.h"
+#include "base/fail.h"
+
+#define PAUSE_MIN (2 * TFC__MS)
+#define PAUSE_MAX (50 * TFC__MS)
+
+static struct tfc__link *bucket(struct tfc__agent *agent, uint16_t port)
+{
+	return &agent->by_port[port % PORT_BUCKETS];
+}
+
+static void arm(struct tfc__agent *agent)
+{
+	if (agent->watched)
+		tfc__timer_set(&agent->watch_timer, tfc__now() + agent->watch_pause);
+	else
+		tfc__timer_cancel(&agent->watch_timer);
+}
+
+void watch_listener(struct agent_task *task)
+{
+	struct tfc__agent *agent = task->job->agent;
+	unwatch_listener(task);
+	tfc__list_append(bucket(agent, task->port), &task->watch_link);
+	agent->watched++;
+	agent->watch_pause = PAUSE_MIN;
+	arm(agent);
+}
+
+void unwatch_listener(struct agent_task *task)
+{
+	if (tfc__list_is_empty(&task->watch_link))
+		return;
+	tfc__list_remove(&task->watch_link);
+	task->job->agent->watched--;
+}
+
+static void describe_stranger(struct agent_task *task, const tfc_port_listener *listener)
+{
+	char who[128] = "";
+	if (listener->pid)
+		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener->pid, listener->program);
+	tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
+		  "port %u is taken by a stranger: uid %u%s listens on it", task->port,
+		  listener->uid, who);
+}
+
+/* Asks who listens: 1 the task itself, 0 nobody, -1 somebody else. */
+static int who_listens(struct agent_task *task)
+{
+	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
+	pid_t root = task->process ? tfc__process_shim(task->process) : 0;
+	if (!task->hold || tfc_port_listener_get(task->hold, root, &listener) < 0 ||
+	    listener.count == 0)
+		return 0;
+	if (listener.is_ours)
+		return 1;
+	describe_stranger(task, &listener);
+	return -1;
+}
+
+bool find_stranger(struct agent_task *task)
+{
+	if (who_listens(task) < 0)
+		task->is_stranger = true;
+	return task->is_stranger;
+}
+
+static void check(struct agent_task *task)
+{
+	int who = who_listens(task);
+	if (who == 0)
+		return;
+	unwatch_listener(task);
+	if (who < 0) {
+		task->is_stranger = true;
+		tfc_process_stop(task->process, 0);
+		return;
+	}
+	if (task->role->port_handover == TFC__HANDOVER_HOLD)
+		tfc_port_admit(task->hold, 0);
+	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
+	agent_tell(task, &event);
+}
+
+static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
+{
+	struct tfc__agent *agent = user;
+	TFC__LIST_EACH(link, bucket(agent, port))
+	{
+		struct agent_task *task = tfc__container_of(link, struct agent_task, watch_link);
+		if (task->port == port) {
+			check(task);
+			return; /* the callback may have changed the list */
+		}
+	}
+}
+
+void watch_tick(struct tfc__timer *timer)
+{
+	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
+	agent->watch_pause = agent->watch_pause * 2 < PAUSE_MAX ? agent->watch_pause * 2 : PAUSE_MAX;
+	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
+	arm(agent);
+}

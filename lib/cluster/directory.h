@@ -1,0 +1,50 @@
+/*
+ * The directory: all jobs of this node, running and ended, and the way to find one.
+ */
+#ifndef TFC_CLUSTER_DIRECTORY_H
+#define TFC_CLUSTER_DIRECTORY_H
+
+#include "agent/agent.h"
+#include "base/list.h"
+#include "cluster/journal.h"
+#include "cluster/maintainer.h"
+
+struct tfc__directory;
+
+/* One job. Fields are read by the gateway; only this room changes them. */
+struct tfc__record {
+	struct tfc__link link;
+	struct tfc__directory *directory;
+	char id[17];
+	tfc_job *job;
+	void *host_tag;
+	uint64_t host_tag_len;
+	uint64_t epoch;
+	uint64_t submitted_ns; /* CLOCK_REALTIME */
+	struct tfc__journal journal;
+	struct tfc__maintainer *maintainer;
+	bool is_ended;
+};
+
+int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
+			struct tfc__directory **ret_directory);
+void tfc__directory_close(struct tfc__directory *directory); /* kills what still runs */
+struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
+tfc_ctx *tfc__directory_ctx(const struct tfc__directory *directory);
+
+/* Records a copy of the job and starts its maintainer. TFC_ESTATE while draining. */
+int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
+			  const void *host_tag, uint64_t host_tag_len, tfc_error *error,
+			  struct tfc__record **ret_record);
+
+/* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL. */
+int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
+			struct tfc__record **ret_record);
+
+const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory);
+
+/* Takes no new job, stops all there are; fn is called in dispatch once none is left. */
+int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+			 tfc_error *error);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * What a job has said: its events in order, except for output, which is in the logs. Subscribers read
+ * it by number, from the first entry on, at their own pace.
+ */
+#ifndef TFC_CLUSTER_JOURNAL_H
+#define TFC_CLUSTER_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tfcluster/gateway.h>
+#include "base/list.h"
+
+struct tfc__journal_entry {
+	uint32_t kind; /* TFC_EVENT_JOB, TASK or END */
+	uint32_t job_state;
+	uint32_t generation;
+	uint32_t task; /* number in the job; UINT32_MAX: none */
+	uint32_t attempt;
+	uint32_t task_state;
+	int32_t pid;
+	uint32_t reason;
+	int32_t status;
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint64_t log_end; /* TASK in a terminal state: its output ends here */
+	uint64_t user_us;
+	uint64_t system_us;
+	uint64_t max_rss_kib;
+	char *address;   /* TASK: or "" */
+	char *text;      /* or "" */
+	char **log_tail; /* END: or NULL */
+};
+
+/* Embedded in a reader; fn is called, in dispatch, after an entry was added. */
+struct tfc__journal_reader {
+	struct tfc__link link;
+	void (*fn)(struct tfc__journal_reader *reader);
+};
+
+struct tfc__journal {
+	struct tfc__journal_entry *entries;
+	uint32_t count;
+	uint32_t capacity;
+	struct tfc__link readers;
+};
+
+void tfc__journal_init(struct tfc__journal *journal);
+void tfc__journal_fini(struct tfc__journal *journal);
+
+/*
+ * Adds a copy and tells the readers; text and address may be NULL; log_tail is taken over. Out of
+ * memory is TFC_ENOMEM, and nothing is told.
+ */
+int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
+
+/* Whether a task state ends an attempt. */
+bool tfc__task_state_is_terminal(uint32_t state);
+
+#endif

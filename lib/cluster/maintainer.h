@@ -1,0 +1,40 @@
+/*
+ * A maintainer at work: carries out what the pure core (maintainer_core.h) decides, through the
+ * agents, and writes what became of it into the job's journal.
+ */
+#ifndef TFC_CLUSTER_MAINTAINER_H
+#define TFC_CLUSTER_MAINTAINER_H
+
+#include "agent/agent.h"
+#include "cluster/journal.h"
+#include "cluster/maintainer_core.h"
+
+struct tfc__maintainer;
+
+/* Called in dispatch, once, after the END entry was written. The maintainer may be closed inside. */
+typedef void (*tfc__maintainer_end_fn)(void *user);
+
+/*
+ * Takes charge of a job; its first step is taken in a later dispatch. `info` and `journal` are
+ * borrowed for its life. Errors: those of tfc__agent_job_open, TFC_ENOMEM.
+ */
+int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent *agent,
+			 const struct tfc__agent_job_info *info, struct tfc__journal *journal,
+			 tfc__maintainer_end_fn fn, void *user, tfc_error *error,
+			 struct tfc__maintainer **ret_maintainer);
+
+/* Kills what still runs. NULL is a no-op. */
+void tfc__maintainer_close(struct tfc__maintainer *maintainer);
+
+void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt_ms, bool is_kill);
+
+/* ---- looking at it */
+
+const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer);
+struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *maintainer);
+int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task);
+
+/* The cluster spec of the current generation, or NULL before it is complete. */
+const tfc_spec *tfc__maintainer_spec(const struct tfc__maintainer *maintainer);
+
+#endif

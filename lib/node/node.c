@@ -1,0 +1,90 @@
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "base/options.h"
+#include "cluster/directory.h"
+#include "ctx/ctx.h"
+#include "gateway/gateway.h"
+
+struct tfc_node {
+	tfc_ctx *ctx;
+	struct tfc__agent *agent;
+	struct tfc__directory *directory;
+};
+
+int tfc_node_options_init(tfc_node_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node)
+{
+	tfc_node_options known;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(ctx);
+	if (!ret_node)
+		return tfc__fail(error, TFC_EINVAL, "node", 0, "ret_node is NULL");
+	code = tfc__options_copy(&known, sizeof(known), options, "node", "tfc_node_options", error);
+	if (code < 0)
+		return code;
+	tfc_node *node = calloc(1, sizeof(*node));
+	if (!node)
+		return tfc__fail_nomem(error, "node");
+	node->ctx = ctx;
+	if ((code = tfc__agent_open(ctx, &known, &node->agent)) < 0 ||
+	    (code = tfc__directory_open(ctx, node->agent, &node->directory)) < 0) {
+		tfc_node_close(node);
+		return code;
+	}
+	*ret_node = node;
+	return TFC_OK;
+}
+
+int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user)
+{
+	int code = tfc__ctx_enter(node ? node->ctx : NULL);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(node->ctx);
+	if (!fn)
+		return tfc__fail(error, TFC_EINVAL, "node", 0, "fn is NULL");
+	return tfc__directory_drain(node->directory, fn, user, error);
+}
+
+void tfc_node_close(tfc_node *node)
+{
+	if (!node || tfc__ctx_enter(node->ctx) < 0)
+		return;
+	tfc__directory_close(node->directory);
+	tfc__agent_close(node->agent);
+	free(node);
+}
+
+/* ---- the gateway on this node */
+
+int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
+int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
+{
+	tfc_gateway_options known;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	tfc_error *error = tfc__ctx_error(ctx);
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_gateway_options",
+				 error);
+	if (code < 0)
+		return code;
+	if (!known.node || !ret_gateway)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is NULL",
+				 known.node ? "ret_gateway" : "tfc_gateway_options.node");
+	if (known.node->ctx != ctx)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "tfc_gateway_options.node belongs to another context");
+	return tfc__gateway_new(ctx, known.node->directory, ret_gateway);
+}
