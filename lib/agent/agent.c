@@ -90,7 +90,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 {
 	if (!agent)
 		return;
-	TFC__LIST_EACH(link, &agent->jobs)
+	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);

@@ -8,12 +8,13 @@
 #ifndef TFC_AGENT_AGENT_H
 #define TFC_AGENT_AGENT_H
 
+#include "base/list.h"
+#include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/node.h>
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
-#include "job/job.h"
 
 struct tfc__agent;     /* this machine */
 struct tfc__agent_job; /* one job's tasks on it */
@@ -32,7 +33,7 @@ enum tfc__agent_event_kind {
 	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
 	TFC__AGENT_EXITED,      /* process; is_stranger */
 	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
-	TFC__AGENT_ANSWER,      /* to a query: states per task, after the EXITED of all that were dead */
+	TFC__AGENT_ANSWER, /* to a query: states per task, after the EXITED of all that were dead */
 };
 
 enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING, TFC__AGENT_STOPPED };
@@ -77,7 +78,8 @@ void tfc__agent_job_close(struct tfc__agent_job *job);
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task);
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
 
-/* Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns. */
+/* Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns.
+ */
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
 		       uint32_t generation, const tfc_spec *spec);
 

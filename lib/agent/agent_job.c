@@ -311,8 +311,9 @@ static void deliver_answer(struct tfc__work *work)
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, answer);
 	if (!job->query || !settle_states(job))
 		return;
-	struct tfc__agent_event event = {
-		.kind = TFC__AGENT_ANSWER, .query = job->query, .states = job->states};
+	struct tfc__agent_event event = {.kind = TFC__AGENT_ANSWER,
+					 .query = job->query,
+					 .states = job->states};
 	job->query = 0;
 	job->fn(job->user, &event);
 }

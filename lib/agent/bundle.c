@@ -1,7 +1,7 @@
 /*
- * Bundles on this machine: packed once per job, unpacked once per task, each in a supervised process
- * of its own (tfc-bundle), so that the host's loop never waits for a disk and an archive that is out
- * to hurt hurts only that process.
+ * Bundles on this machine: packed once per job, unpacked once per task, each in a supervised
+ * process of its own (tfc-bundle), so that the host's loop never waits for a disk and an archive
+ * that is out to hurt hurts only that process.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -26,12 +26,12 @@ int tfc_env_set(tfc_env *env, const char *name, const char *value)
 
 /*
  * Variables of the host that would change how the task meets its peers: gRPC sends cluster traffic
- * through proxies, TF_GRPC_REUSE_PORT lets a stranger listen beside TensorFlow, and a TF_CONFIG of the
- * host's own is not this task's.
+ * through proxies, TF_GRPC_REUSE_PORT lets a stranger listen beside TensorFlow, and a TF_CONFIG of
+ * the host's own is not this task's.
  */
 static const char *const stripped[] = {
-	"http_proxy", "https_proxy",        "grpc_proxy", "all_proxy", "no_proxy",
-	"ftp_proxy",  "TF_GRPC_REUSE_PORT", "TF_CONFIG",
+	"http_proxy", "https_proxy", "grpc_proxy",         "all_proxy",
+	"no_proxy",   "ftp_proxy",   "TF_GRPC_REUSE_PORT", "TF_CONFIG",
 };
 
 static bool is_stripped(const char *variable)
@@ -108,8 +108,9 @@ static int add_framework(const struct agent_task *task, const tfc_spec *spec, st
 {
 	const tfc_job *job = task->job->info.job;
 	char **variables;
-	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework, tfc__job_strategy(job),
-				    task->role->name, task->index, error, &variables);
+	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework,
+				    tfc__job_strategy(job), task->role->name, task->index, error,
+				    &variables);
 	if (code < 0)
 		return code;
 	for (char **variable = variables; *variable; variable++) {
@@ -190,8 +191,15 @@ static void add_tensorboard(const struct agent_task *task, struct tfc__strv *arg
 	char port[8];
 	snprintf(port, sizeof(port), "%u", task->port);
 	const char *const items[] = {
-		python(task),    "-m",   "tensorboard.main", "--logdir", task->role->log_dir,
-		"--host",        task->job->agent->host,     "--port",   port,
+		python(task),
+		"-m",
+		"tensorboard.main",
+		"--logdir",
+		task->role->log_dir,
+		"--host",
+		task->job->agent->host,
+		"--port",
+		port,
 		NULL,
 	};
 	tfc__strv_add_all(argv, items);

@@ -33,8 +33,7 @@ static uint32_t task_of_file(const struct tfc__agent_job *job, const char *file)
 
 static void tell(struct tfc__agent_job *job, uint32_t task)
 {
-	TFC__LIST_EACH(link, &job->watches)
-	{
+	TFC__LIST_EACH (link, &job->watches) {
 		struct tfc__log_watch *watch = tfc__container_of(link, struct tfc__log_watch, link);
 		watch->fn(watch, task);
 	}

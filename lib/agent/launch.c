@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static bool explain_bind_failure(struct agent_task *task)
 	tfc_env_free(lines);
 	if (is_bind_failure && !find_stranger(task))
 		tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
-			  "TensorFlow could not bind port %u (\"Could not start gRPC server\"); nobody "
+			  "TensorFlow could not bind port %u (\"Could not start gRPC server\"); "
+			  "nobody "
 			  "listens there now",
 			  task->port);
 	return is_bind_failure;
@@ -148,7 +150,8 @@ static int run_hook(struct agent_task *task)
 	int code = agent->before_launch(agent->hook_user, &info, (tfc_env *)&task->env);
 	if (code < 0)
 		return tfc__fail(&task->error, code, "agent", 0,
-				 "the host's before_launch hook refused it: %s", tfc_err_text(code));
+				 "the host's before_launch hook refused it: %s",
+				 tfc_err_text(code));
 	return TFC_OK;
 }
 

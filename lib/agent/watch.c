@@ -1,8 +1,10 @@
 /*
  * The wait for listeners. The kernel has no event for "somebody listens now", so while any task is
- * expected to, its sockets are looked at again after a growing pause; with none expected there is no
- * timer.
+ * expected to, its sockets are looked at again after a growing pause; with none expected there is
+ * no timer.
  */
+#include <stdio.h>
+
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -92,8 +94,7 @@ static void check(struct agent_task *task)
 static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 {
 	struct tfc__agent *agent = user;
-	TFC__LIST_EACH(link, bucket(agent, port))
-	{
+	TFC__LIST_EACH (link, bucket(agent, port)) {
 		struct agent_task *task = tfc__container_of(link, struct agent_task, watch_link);
 		if (task->port == port) {
 			check(task);
@@ -105,7 +106,8 @@ static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 void watch_tick(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
-	agent->watch_pause = agent->watch_pause * 2 < PAUSE_MAX ? agent->watch_pause * 2 : PAUSE_MAX;
+	agent->watch_pause = agent->watch_pause * 2 < PAUSE_MAX ? agent->watch_pause * 2
+								: PAUSE_MAX;
 	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
 	arm(agent);
 }

@@ -22,8 +22,7 @@ struct tfc__directory {
 
 static void on_drained(struct tfc__work *work)
 {
-	struct tfc__directory *directory =
-		tfc__container_of(work, struct tfc__directory, drained);
+	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, drained);
 	directory->drain_fn(directory->drain_user);
 }
 
@@ -55,7 +54,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 {
 	if (!directory)
 		return;
-	TFC__LIST_EACH(link, &directory->records)
+	TFC__LIST_EACH (link, &directory->records)
 		free_record(tfc__container_of(link, struct tfc__record, link));
 	tfc__work_cancel(&directory->drained);
 	free(directory);
@@ -146,8 +145,7 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 	struct tfc__record *by_prefix = NULL, *by_name = NULL;
 	size_t len = strlen(job);
 	uint32_t prefixes = 0;
-	TFC__LIST_EACH(link, &directory->records)
-	{
+	TFC__LIST_EACH (link, &directory->records) {
 		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
 		if (len && strncmp(record->id, job, len) == 0) {
 			by_prefix = record;
@@ -174,8 +172,7 @@ int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user
 	directory->is_draining = true;
 	directory->drain_fn = fn;
 	directory->drain_user = user;
-	TFC__LIST_EACH(link, &directory->records)
-	{
+	TFC__LIST_EACH (link, &directory->records) {
 		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
 		if (!record->is_ended)
 			tfc__maintainer_stop(record->maintainer, 0, false);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tfcluster/spec.h>
+
 void tfc__journal_init(struct tfc__journal *journal)
 {
 	*journal = (struct tfc__journal){0};
@@ -28,8 +30,7 @@ static int reserve(struct tfc__journal *journal)
 	if (journal->count < journal->capacity)
 		return TFC_OK;
 	uint32_t capacity = journal->capacity ? journal->capacity * 2 : 32;
-	struct tfc__journal_entry *entries =
-		realloc(journal->entries, capacity * sizeof(*entries));
+	struct tfc__journal_entry *entries = realloc(journal->entries, capacity * sizeof(*entries));
 	if (!entries)
 		return TFC_ENOMEM;
 	journal->entries = entries;
@@ -47,8 +48,7 @@ int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_ent
 		return TFC_ENOMEM;
 	}
 	journal->entries[journal->count++] = copy;
-	TFC__LIST_EACH(link, &journal->readers)
-	{
+	TFC__LIST_EACH (link, &journal->readers) {
 		struct tfc__journal_reader *reader =
 			tfc__container_of(link, struct tfc__journal_reader, link);
 		reader->fn(reader);

@@ -1,14 +1,14 @@
 /*
- * What a job has said: its events in order, except for output, which is in the logs. Subscribers read
- * it by number, from the first entry on, at their own pace.
+ * What a job has said: its events in order, except for output, which is in the logs. Subscribers
+ * read it by number, from the first entry on, at their own pace.
  */
 #ifndef TFC_CLUSTER_JOURNAL_H
 #define TFC_CLUSTER_JOURNAL_H
 
+#include "base/list.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/gateway.h>
-#include "base/list.h"
 
 struct tfc__journal_entry {
 	uint32_t kind; /* TFC_EVENT_JOB, TASK or END */

@@ -110,8 +110,8 @@ static int build_spec(struct tfc__maintainer *maintainer, tfc_error *error, tfc_
 	uint32_t count = tfc__agent_task_count(maintainer->agent_job);
 	for (uint32_t i = 0; code == TFC_OK && i < count; i++) {
 		uint32_t index;
-		const struct tfc__role *role =
-			tfc__agent_task_role(maintainer->agent_job, i, &index);
+		const struct tfc__role *role = tfc__agent_task_role(maintainer->agent_job, i,
+								    &index);
 		const char *address = tfc__agent_address(maintainer->agent_job, i);
 		if (tfc__role_is_in_cluster(role->name) && *address)
 			code = tfc_spec_add(spec, role->name, index, address, error);
@@ -249,15 +249,15 @@ static void step(struct tfc__maintainer *maintainer, const struct tfc__core_even
 
 static void on_timer(struct tfc__timer *timer)
 {
-	struct tfc__maintainer *maintainer =
-		tfc__container_of(timer, struct tfc__maintainer, timer);
+	struct tfc__maintainer *maintainer = tfc__container_of(timer, struct tfc__maintainer,
+							       timer);
 	step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_TICK});
 }
 
 static void take_first_step(struct tfc__work *work)
 {
-	struct tfc__maintainer *maintainer =
-		tfc__container_of(work, struct tfc__maintainer, first_step);
+	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
+							       first_step);
 	step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
 }
 

@@ -11,7 +11,8 @@
 
 struct tfc__maintainer;
 
-/* Called in dispatch, once, after the END entry was written. The maintainer may be closed inside. */
+/* Called in dispatch, once, after the END entry was written. The maintainer may be closed inside.
+ */
 typedef void (*tfc__maintainer_end_fn)(void *user);
 
 /*

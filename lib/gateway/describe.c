@@ -34,7 +34,8 @@ static void add_task(const struct tfc__record *record, uint32_t number, struct t
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
 	add_string(json, "node", tfc__agent_name(tfc__directory_agent(record->directory)));
 	add_string(json, "address", tfc__agent_address(agent_job, number));
-	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u", tfc__maintainer_pid(record->maintainer, number),
+	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u",
+		      tfc__maintainer_pid(record->maintainer, number),
 		      tfc__core_attempt(core, number));
 	add_string(json, "state", tfc_task_state_name(state));
 	tfc__buf_addf(json, ",\"restarts_left\":%u",

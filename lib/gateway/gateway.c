@@ -90,13 +90,12 @@ void tfc_gateway_close(tfc_gateway *gateway)
 {
 	if (!gateway || tfc__ctx_enter(gateway->ctx) < 0)
 		return;
-	TFC__LIST_EACH(link, &gateway->requests)
-	{
+	TFC__LIST_EACH (link, &gateway->requests) {
 		struct request *request = tfc__container_of(link, struct request, link);
 		tfc__list_remove(link);
 		tfc_op_cancel(&request->op);
 	}
-	TFC__LIST_EACH(link, &gateway->subs)
+	TFC__LIST_EACH (link, &gateway->subs)
 		tfc__sub_orphan(link);
 	free(gateway);
 }
@@ -184,8 +183,7 @@ int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
 	if (code < 0)
 		return code;
 	tfc__buf_add_char(&request->text, '[');
-	TFC__LIST_EACH(link, tfc__directory_records(gateway->directory))
-	{
+	TFC__LIST_EACH (link, tfc__directory_records(gateway->directory)) {
 		tfc__buf_add_str(&request->text, separator);
 		tfc__describe(tfc__container_of(link, struct tfc__record, link), &request->text);
 		separator = ",";
@@ -220,14 +218,14 @@ static int spec_text(tfc_gateway *gateway, const char *job, const char *task,
 		return code;
 	uint32_t number = tfc__find_task(record, task ? task : "");
 	if (number == UINT32_MAX)
-		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-				 "job %s has no task %s", record->id, task ? task : "");
+		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0, "job %s has no task %s",
+				 record->id, task ? task : "");
 	const tfc_spec *spec = tfc__maintainer_spec(record->maintainer);
 	if (!spec)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
 				 "job %s is not placed yet", record->id);
-	const struct tfc__role *role = tfc__agent_task_role(
-		tfc__maintainer_agent_job(record->maintainer), number, &index);
+	const struct tfc__role *role =
+		tfc__agent_task_role(tfc__maintainer_agent_job(record->maintainer), number, &index);
 	code = tfc_spec_tf_config(spec, tfc__job_strategy(record->job), role->name, index,
 				  &request->error, &json);
 	if (code == TFC_OK) {

@@ -5,11 +5,11 @@
 #ifndef TFC_GATEWAY_GATEWAY_H
 #define TFC_GATEWAY_GATEWAY_H
 
-#include <tfcluster/gateway.h>
 #include "base/buf.h"
 #include "base/list.h"
 #include "cluster/directory.h"
 #include "ctx/ctx.h"
+#include <tfcluster/gateway.h>
 
 struct tfc_gateway {
 	tfc_ctx *ctx;

@@ -76,7 +76,8 @@ static void fill(const struct tfc__lines *lines, struct tfc__line *line, uint32_
 	}
 }
 
-/* Takes bytes of the record, up to a newline or the longest line, in front of which `rest` belongs. */
+/* Takes bytes of the record, up to a newline or the longest line, in front of which `rest` belongs.
+ */
 static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	uint32_t stream = lines->record.stream;

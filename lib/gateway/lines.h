@@ -1,14 +1,14 @@
 /*
- * Lines out of a task's log: records in, whole lines out. One per task of a subscription; it holds a
- * reader while there is something to read, and the beginnings of at most two unfinished lines.
+ * Lines out of a task's log: records in, whole lines out. One per task of a subscription; it holds
+ * a reader while there is something to read, and the beginnings of at most two unfinished lines.
  */
 #ifndef TFC_GATEWAY_LINES_H
 #define TFC_GATEWAY_LINES_H
 
+#include "base/buf.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/log.h>
-#include "base/buf.h"
 
 /* Longer lines are split; the parts but the last are marked. */
 #define TFC__LINE_MAX 65536
@@ -21,14 +21,15 @@ struct tfc__line {
 	bool is_partial;
 	const char *data; /* without its newline */
 	uint64_t len;
-	uint64_t position; /* a reader that skips `skip` bytes of the record at `position` goes on */
+	uint64_t
+		position; /* a reader that skips `skip` bytes of the record at `position` goes on */
 	uint64_t skip;
 };
 
 struct tfc__lines {
-	tfc_log *log; /* NULL: not open now */
-	uint64_t position; /* of the next record to read */
-	uint64_t skip;     /* bytes of that record already told */
+	tfc_log *log;          /* NULL: not open now */
+	uint64_t position;     /* of the next record to read */
+	uint64_t skip;         /* bytes of that record already told */
 	tfc_log_record record; /* the one being told, while at < record.len */
 	uint64_t at;
 	struct tfc__buf rest[3]; /* unfinished line per stream */

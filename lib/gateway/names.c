@@ -3,16 +3,16 @@
 
 #include <tfcluster/gateway.h>
 
-#define NAME(table, number)                                                                        \
+#define NAME(table, number) \
 	((number) < sizeof(table) / sizeof((table)[0]) && (table)[number] ? (table)[number] : "?")
 
 const char *tfc_job_state_name(uint32_t state)
 {
 	static const char *const names[] = {
-		[TFC_JOB_PENDING] = "pending",       [TFC_JOB_STARTING] = "starting",
-		[TFC_JOB_RUNNING] = "running",       [TFC_JOB_RESTARTING] = "restarting",
-		[TFC_JOB_STOPPING] = "stopping",     [TFC_JOB_SUCCEEDED] = "succeeded",
-		[TFC_JOB_FAILED] = "failed",         [TFC_JOB_STOPPED] = "stopped",
+		[TFC_JOB_PENDING] = "pending",   [TFC_JOB_STARTING] = "starting",
+		[TFC_JOB_RUNNING] = "running",   [TFC_JOB_RESTARTING] = "restarting",
+		[TFC_JOB_STOPPING] = "stopping", [TFC_JOB_SUCCEEDED] = "succeeded",
+		[TFC_JOB_FAILED] = "failed",     [TFC_JOB_STOPPED] = "stopped",
 	};
 	return NAME(names, state);
 }

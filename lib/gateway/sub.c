@@ -31,8 +31,7 @@ struct tfc_sub {
 	struct tfc__journal_reader reader;
 	struct tfc__log_watch watch;
 	struct tfc__work work;
-	struct tfc__work reap;
-	uint32_t next; /* journal entry */
+	uint32_t next;          /* journal entry */
 	struct followed *tasks; /* NULL: without output */
 	uint32_t task_count;
 	uint32_t open_logs;
@@ -40,6 +39,7 @@ struct tfc_sub {
 	char cursor[128];
 	bool is_paused;
 	bool is_ended;
+	bool is_telling; /* inside take_turn, so inside fn: closing leaves the memory to it */
 	bool is_closed;
 };
 
@@ -70,8 +70,7 @@ static tfc_event base_event(const tfc_sub *sub, uint32_t kind)
 
 static void name_task(const tfc_sub *sub, uint32_t task, tfc_event *event)
 {
-	const struct tfc__agent_job *agent_job =
-		tfc__maintainer_agent_job(sub->record->maintainer);
+	const struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(sub->record->maintainer);
 	if (task == UINT32_MAX)
 		return;
 	event->task_type = tfc__agent_task_role(agent_job, task, &event->task_index)->name;
@@ -100,8 +99,7 @@ static void tell_entry(tfc_sub *sub, const struct tfc__journal_entry *entry)
 		event.max_rss_kib = entry->max_rss_kib;
 	}
 	if (entry->kind == TFC_EVENT_END) {
-		event.log_tail =
-			entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
+		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
 		sub->is_ended = true;
 	}
 	sub->fn(sub->user, &event);
@@ -127,7 +125,8 @@ static void tell_line(tfc_sub *sub, uint32_t task, const struct tfc__line *line)
 
 /* ---- reading */
 
-/* One line of a task's log: 1 told, 0 nothing there. A damaged log ends its reading, and is told. */
+/* One line of a task's log: 1 told, 0 nothing there. A damaged log ends its reading, and is told.
+ */
 static int read_line(tfc_sub *sub, uint32_t task)
 {
 	struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(sub->record->maintainer);
@@ -193,8 +192,7 @@ static int tell_next(tfc_sub *sub)
 		uint32_t number = (uint32_t)(task - sub->tasks);
 		tfc__list_remove(&task->grown);
 		if (read_line(sub, number)) {
-			if (!sub->is_closed)
-				tfc__list_append(&sub->grown, &task->grown);
+			tfc__list_append(&sub->grown, &task->grown);
 			return 1;
 		}
 		park(sub, number);
@@ -202,16 +200,31 @@ static int tell_next(tfc_sub *sub)
 	return 0;
 }
 
+static void free_sub(tfc_sub *sub)
+{
+	for (uint32_t i = 0; i < sub->task_count; i++)
+		tfc__lines_fini(&sub->tasks[i].lines);
+	free(sub->tasks);
+	free(sub);
+}
+
+static bool is_silent(const tfc_sub *sub)
+{
+	return sub->is_paused || sub->is_ended || sub->is_closed;
+}
+
 static void take_turn(struct tfc__work *work)
 {
 	tfc_sub *sub = tfc__container_of(work, tfc_sub, work);
-	for (int i = 0; i < EVENTS_PER_TURN; i++) {
-		if (sub->is_paused || sub->is_ended || sub->is_closed)
-			return;
-		if (!tell_next(sub))
-			return;
-	}
-	tfc__work_schedule(&sub->work);
+	int told = 0;
+	sub->is_telling = true;
+	while (told < EVENTS_PER_TURN && !is_silent(sub) && tell_next(sub))
+		told++;
+	sub->is_telling = false;
+	if (sub->is_closed)
+		free_sub(sub);
+	else if (told == EVENTS_PER_TURN && !is_silent(sub))
+		tfc__work_schedule(&sub->work);
 }
 
 static void wake(tfc_sub *sub)
@@ -243,15 +256,6 @@ static void on_log(struct tfc__log_watch *watch, uint32_t task)
 }
 
 /* ---- opening and closing */
-
-static void free_sub(struct tfc__work *work)
-{
-	tfc_sub *sub = tfc__container_of(work, tfc_sub, reap);
-	for (uint32_t i = 0; sub->tasks && i < sub->task_count; i++)
-		tfc__lines_fini(&sub->tasks[i].lines);
-	free(sub->tasks);
-	free(sub);
-}
 
 /* "worker/0:POSITION+SKIP", as tell_line writes it. */
 static int apply_cursor(tfc_sub *sub, const char *cursor, tfc_error *error)
@@ -325,7 +329,6 @@ static tfc_sub *new_sub(tfc_gateway *gateway, struct tfc__record *record, tfc_ev
 	tfc__list_append(&record->journal.readers, &sub->reader.link);
 	tfc__list_append(&gateway->subs, &sub->link);
 	tfc__work_init(&sub->work, gateway->ctx, take_turn);
-	tfc__work_init(&sub->reap, gateway->ctx, free_sub);
 	return sub;
 }
 
@@ -342,8 +345,8 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 	if (!fn || !ret_sub)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is NULL",
 				 fn ? "ret_sub" : "fn");
-	code = tfc__options_copy(&known, sizeof(known), options, "gateway",
-				 "tfc_subscribe_options", error);
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_subscribe_options",
+				 error);
 	if (code < 0 ||
 	    (code = tfc__directory_find(gateway->directory, job ? job : "", error, &record)) < 0)
 		return code;
@@ -352,7 +355,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		return tfc__fail_nomem(error, "gateway");
 	if (!known.is_without_output && (code = follow_output(sub, known.cursor, error)) < 0) {
 		detach(sub);
-		free_sub(&sub->reap);
+		free_sub(sub);
 		return code;
 	}
 	wake(sub);
@@ -390,5 +393,6 @@ void tfc_sub_close(tfc_sub *sub)
 	if (sub->record)
 		detach(sub);
 	sub->is_closed = true;
-	tfc__work_schedule(&sub->reap); /* its callback may be the caller */
+	if (!sub->is_telling)
+		free_sub(sub);
 }

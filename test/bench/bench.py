@@ -1,0 +1,372 @@
+"""Runs the benchmarks side by side and prints one table of ratios.
+
+Every row interleaves the contenders, so that a noisy machine is noisy for all of them; figures are
+medians over the repetitions with the range behind them. Nothing here is a test: a missed goal is
+printed, not failed.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+NUMBER_OF_TASKS = 1000
+RESTARTS = 60
+IDLE_SECONDS = 60
+
+
+class Table:
+    """The rows printed at the end: what, figure, compared with, ratio, goal."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, figure, against, ratio, goal):
+        self.rows.append((what, figure, against, ratio, goal))
+        print("  " + " | ".join((what, figure, against, ratio, goal)), flush=True)
+
+    def print(self):
+        head = ("what", "figure", "against", "ratio", "goal")
+        widths = [max(len(row[i]) for row in [head, *self.rows]) for i in range(len(head))]
+        line = "| " + " | ".join("{:<%d}" % width for width in widths) + " |"
+        print(line.format(*head))
+        print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        for row in self.rows:
+            print(line.format(*row))
+
+
+def spread(values, unit):
+    """'12.3 ms [11.0..15.2]' of a list of numbers."""
+    return "{:.1f} {} [{:.1f}..{:.1f}]".format(
+        statistics.median(values), unit, min(values), max(values))
+
+
+def percentile(values, part):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def ratio(ours, theirs):
+    return "{:.2f}x".format(statistics.median(ours) / statistics.median(theirs))
+
+
+def faster(ours, theirs):
+    return "{:.0f}x faster".format(statistics.median(theirs) / statistics.median(ours))
+
+
+@contextlib.contextmanager
+def background(argv, **options):
+    """A process that is ended, by pid, when the block is left."""
+    process = subprocess.Popen(argv, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Bench:
+    def __init__(self, build, prefix):
+        self.bin = os.path.join(build, "test", "bench")
+        self.helpers = os.path.join(build, "lib")
+        self.tfc_run = os.path.join(build, "examples", "tfc_run", "tfc_run")
+        self.library = os.path.join(build, "lib", "libtfcluster.so.0")
+        self.task = os.path.join(self.bin, "task")
+        self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
+        self.table = Table()
+
+    # ---- launch
+
+    def launch_ours(self, kind, directory):
+        last = os.path.join(self.bin, "bare_shim") if kind == "bare" else self.helpers
+        output = subprocess.run(
+            [os.path.join(self.bin, "launch"), kind, str(NUMBER_OF_TASKS), directory, last,
+             self.task], check=True, capture_output=True, text=True, timeout=120)
+        return float(output.stdout)
+
+    def launch_mpirun(self):
+        """Milliseconds, or None when it hung: its children reaped, itself polling for ever."""
+        argv = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(NUMBER_OF_TASKS),
+                self.task, "exit"]
+        begin = time.monotonic()
+        with open(os.devnull, "w") as null:
+            process = subprocess.Popen(argv, stdout=null, stderr=null, start_new_session=True)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return None
+        if process.returncode != 0:
+            return None
+        return (time.monotonic() - begin) * 1e3
+
+    def launch_supervisord(self, directory):
+        """Until all programs have run and ended, as supervisord's own log tells."""
+        log = os.path.join(directory, "supervisord.log")
+        config = os.path.join(directory, "supervisord.conf")
+        with open(config, "w") as file:
+            file.write(f"[supervisord]\nnodaemon=true\nlogfile={log}\n"
+                       f"pidfile={directory}/supervisord.pid\nchildlogdir={directory}\n"
+                       f"minfds=8192\n"
+                       f"[program:task]\ncommand={self.task} exit\nnumprocs={NUMBER_OF_TASKS}\n"
+                       f"process_name=%(process_num)d\nstartsecs=0\nautorestart=false\n"
+                       f"startretries=0\n")
+        begin = time.monotonic()
+        with open(os.devnull, "w") as null, \
+                background(["supervisord", "-c", config], stdout=null, stderr=null):
+            while time.monotonic() < begin + 120:
+                with contextlib.suppress(FileNotFoundError), open(log) as file:
+                    if file.read().count("INFO exited:") >= NUMBER_OF_TASKS:
+                        return (time.monotonic() - begin) * 1e3
+                time.sleep(0.05)
+        return None
+
+    def bench_launch(self):
+        figures = {"bare": [], "process": [], "job": [], "mpirun": [], "supervisord": []}
+        for repetition in range(5):
+            for kind in ("bare", "process", "job"):
+                with tempfile.TemporaryDirectory() as directory:
+                    figures[kind].append(self.launch_ours(kind, directory))
+            if repetition < 2:
+                figures["mpirun"].append(self.launch_mpirun())
+                with tempfile.TemporaryDirectory() as directory:
+                    figures["supervisord"].append(self.launch_supervisord(directory))
+        what = f"launch {NUMBER_OF_TASKS} tasks and reap"
+        for kind in ("process", "job"):
+            self.table.add(f"{what}, {kind}", spread(figures[kind], "ms"),
+                           "bare loop " + spread(figures["bare"], "ms"),
+                           ratio(figures[kind], figures["bare"]), "<= 1.3x")
+        for peer in ("mpirun", "supervisord"):
+            done = [value for value in figures[peer] if value is not None]
+            hung = len(figures[peer]) - len(done)
+            name = peer + (f" ({hung} of {len(figures[peer])} hung or failed)" if hung else "")
+            self.table.add(f"{what}, job", spread(figures["job"], "ms"),
+                           f"{name} {spread(done, 'ms')}" if done else name,
+                           faster(figures["job"], done) if done else "-", ">= 20x faster")
+
+    # ---- restart
+
+    def measure_restarts(self, argv, directory, **options):
+        """Milliseconds from SIGKILL to the next attempt's first instruction, for each kill."""
+        fifo = os.path.join(directory, "fifo")
+        os.mkfifo(fifo)
+        took = []
+        with open(os.devnull, "w") as null, background(argv(fifo), stdout=null, stderr=null,
+                                                       **options):
+            reader = os.fdopen(os.open(fifo, os.O_RDWR), "r")
+            with reader:
+                pid, _ = map(int, reader.readline().split())
+                for _ in range(RESTARTS):
+                    time.sleep(options.get("uptime", 0.05))
+                    begin = time.monotonic_ns()
+                    os.kill(pid, signal.SIGKILL)
+                    pid, at = map(int, reader.readline().split())
+                    took.append((at - begin) / 1e6)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return took
+
+    def restart_bare(self, directory):
+        return self.measure_restarts(
+            lambda fifo: [os.path.join(self.bin, "bare_restart"), self.task, "beat", fifo],
+            directory)
+
+    def restart_ours(self, directory):
+        def argv(fifo):
+            job = os.path.join(directory, "job.json")
+            with open(job, "w") as file:
+                json.dump({"framework": "none", "argv": [self.task, "beat", fifo],
+                           "roles": {"worker": {}}, "cwd": directory,
+                           "restart": {"max": 100000, "backoff_s": [0, 0]}}, file)
+            return [self.tfc_run, "local", "--quiet", "--job", job]
+        return self.measure_restarts(argv, directory, env=self.environ)
+
+    def restart_runsv(self, directory):
+        def argv(fifo):
+            service = os.path.join(directory, "service")
+            os.mkdir(service)
+            with open(os.path.join(service, "run"), "w") as file:
+                file.write(f"#!/bin/sh\nexec {self.task} beat {fifo}\n")
+            os.chmod(os.path.join(service, "run"), 0o755)
+            return ["runsv", service]
+        return self.measure_restarts(argv, directory)
+
+    def restart_supervisord(self, directory):
+        def argv(fifo):
+            config = os.path.join(directory, "supervisord.conf")
+            with open(config, "w") as file:
+                file.write(f"[supervisord]\nnodaemon=true\nlogfile={directory}/log\n"
+                           f"pidfile={directory}/pid\nchildlogdir={directory}\n"
+                           f"[program:task]\ncommand={self.task} beat {fifo}\nstartsecs=0\n"
+                           f"autorestart=true\n")
+            return ["supervisord", "-c", config]
+        return self.measure_restarts(argv, directory)
+
+    def bench_restart(self):
+        figures = {}
+        for name in ("bare", "ours", "runsv", "supervisord"):
+            with tempfile.TemporaryDirectory() as directory:
+                figures[name] = getattr(self, "restart_" + name)(directory)
+        ours = figures["ours"]
+        for peer, label in (("bare", "bare pidfd loop"), ("runsv", "runsv"),
+                            ("supervisord", "supervisord")):
+            self.table.add(
+                "SIGKILL to next attempt, p50 / p99",
+                "{:.2f} / {:.2f} ms".format(percentile(ours, .5), percentile(ours, .99)),
+                "{} {:.2f} / {:.2f} ms".format(label, percentile(figures[peer], .5),
+                                               percentile(figures[peer], .99)),
+                ratio(ours, figures[peer]), "p50 <= 1 ms")
+
+    # ---- ports
+
+    def bench_port(self):
+        output = subprocess.run([os.path.join(self.bin, "port")], check=True, text=True,
+                                capture_output=True).stdout
+        words = dict(zip(output.split()[::2], output.split()[1::2]))
+        self.table.add("acquire and release a port",
+                       "{:.1f} us".format(float(words["port_acquire_ns"]) / 1e3),
+                       "bind + close {:.1f} us".format(float(words["bare_ns"]) / 1e3),
+                       "{:.2f}x".format(float(words["ratio"])), "<= 1.3x")
+
+    # ---- idle
+
+    @contextlib.contextmanager
+    def sleeping_tasks(self, count):
+        """tfc_run with that many sleeping tasks, all of them ready."""
+        argv = [self.tfc_run, "local", "--json", "--framework", "none", "--worker", str(count),
+                "--", "sleep", "1000"]
+        with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event.get("event") == "job" and event["state"] == "running":
+                    break
+            time.sleep(0.5)  # what follows a start is over
+            yield process.pid
+
+    def bench_idle(self):
+        with self.sleeping_tasks(100) as host:
+            pids = [host, *(pid for pid in descendants(host) if "tfc-" in comm(pid))]
+            before = {pid: switches(pid) for pid in pids}
+            time.sleep(IDLE_SECONDS)
+            after = {pid: switches(pid) for pid in pids}
+        woken = sum(after[pid] - before[pid] for pid in pids)
+        self.table.add(f"wake-ups in {IDLE_SECONDS} s, idle node with 100 tasks", str(woken),
+                       f"{len(pids)} processes: host, guard, shims", "-", "0")
+
+    # ---- size
+
+    def bench_size(self):
+        with tempfile.TemporaryDirectory() as directory:
+            stripped = os.path.join(directory, "libtfcluster.so")
+            subprocess.run(["strip", "-o", stripped, self.library], check=True)
+            own = os.path.getsize(stripped)
+        closure = subprocess.run(["ldd", self.library], check=True, text=True,
+                                 capture_output=True).stdout
+        names = [line.split()[0] for line in closure.splitlines() if "=>" in line]
+        self.table.add("libtfcluster.so stripped", f"{own // 1024} KiB", " ".join(names), "-",
+                       "<= 400 KB")
+        with self.sleeping_tasks(10) as host:
+            shims = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-shim"]
+            guards = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-guard"]
+            node = rss(host)
+        self.table.add("RSS of a shim", f"{statistics.median(shims):.0f} KiB", "-", "-",
+                       "<= 100 KB with musl")
+        self.table.add("RSS of a node with 10 tasks", f"{node} KiB",
+                       f"its guard {guards[0]} KiB", "-", "<= 8 MB")
+
+    # ---- training
+
+    def bench_train(self):
+        """kill -9 of one of two mirrored workers until the first new step."""
+        script = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "tensorflow",
+                              "mirrored.py")
+        took = []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as directory:
+                took.append(self.training_gap(script, directory))
+        self.table.add("kill -9 of a mirrored worker to the first new step", spread(took, "s"),
+                       "TensorFlow alone: never", "-", "<= 5 s cold")
+
+    def training_gap(self, script, directory):
+        argv = [self.tfc_run, "local", "--json", "--worker", "2", "--env",
+                f"CHECKPOINT_DIR={directory}", "--", sys.executable, script,
+                "--checkpoint-dir", directory, "--steps", "100000"]
+        pids, killed = {}, None
+        with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["event"] == "task" and event.get("pid"):
+                    pids[event["task"]] = event["pid"]
+                step = re.search(r"step=(\d+)", event.get("text", ""))
+                if event["event"] != "output" or not step:
+                    continue
+                if killed is None and int(step.group(1)) >= 50:
+                    killed = time.monotonic()
+                    os.kill(pids["worker/1"], signal.SIGKILL)
+                elif killed is not None and event["attempt"] == 2:
+                    return time.monotonic() - killed
+        raise RuntimeError("the training ended before it was killed")
+
+
+def comm(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
+    return ""
+
+
+def descendants(root):
+    found = []
+    for pid in children(root):
+        found += [pid, *descendants(pid)]
+    return found
+
+
+def children(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+    return []
+
+
+def status(pid, key):
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(rf"^{key}:\s+(\d+)", file.read(), re.MULTILINE).group(1))
+
+
+def switches(pid):
+    return status(pid, "voluntary_ctxt_switches")
+
+
+def rss(pid):
+    return status(pid, "VmRSS")
+
+
+def main():
+    names = ["launch", "restart", "port", "idle", "size", "train"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--prefix")
+    parser.add_argument("rows", nargs="*", default=[], help="of " + " ".join(names))
+    options = parser.parse_args()
+    bench = Bench(options.build, options.prefix)
+    for name in options.rows or names:
+        print(f"bench: {name}", flush=True)
+        getattr(bench, "bench_" + name)()
+    print()
+    bench.table.print()
+
+
+if __name__ == "__main__":
+    main()
