@@ -51,7 +51,7 @@ struct agent_task {
 	uint32_t number; /* of the task in the job */
 	uint32_t index;  /* within its role */
 	tfc_port_hold *hold;
-	uint16_t port; /* its port for life, also while no hold is open; 0: none yet */
+	uint16_t port; /* its port for life; 0: none yet */
 	char *address;
 	tfc_process *process; /* the attempt, or the unpacking before it */
 	pid_t pid;

@@ -48,13 +48,15 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 	}
 }
 
-/* With "release" the task had its port alone; take it back before somebody else does. */
+/* With "release" the task had its port alone: it is taken back before somebody else does. */
 static void close_door(struct agent_task *task)
 {
-	if (task->hold && !tfc__port_is_lost(task->hold))
-		tfc_port_admit(task->hold, 0);
-	else if (!task->hold && task->port)
+	if (!task->hold)
+		return;
+	if (tfc__port_is_lost(task->hold))
 		hold_port(task);
+	else
+		tfc_port_admit(task->hold, 0);
 }
 
 static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
@@ -86,7 +88,7 @@ static void on_attempt(void *user, const tfc_process_event *process)
 		return;
 	}
 	task->pid = process->pid;
-	if (task->hold || task->port)
+	if (task->hold)
 		watch_listener(task);
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STARTED, .process = process};
 	agent_tell(task, &event);
@@ -123,11 +125,10 @@ void spawn_attempt(struct agent_task *task)
 	options.log_name = name;
 	options.attempt = task->attempt;
 	options.grace_ms = grace_ms(task);
-	if (task->role->port_handover == TFC__HANDOVER_RELEASE) {
-		tfc_port_release(task->hold);
-		task->hold = NULL;
-	}
-	options.hold = task->hold;
+	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
+		tfc__port_vacate(task->hold);
+	else
+		options.hold = task->hold;
 	int code = cwd ? tfc_process_spawn(job->agent->ctx, &options, on_attempt, task,
 					   &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
