@@ -1,0 +1,200 @@
+/* gateway: lines out of a task's log. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "gateway/lines.h"
+#include "proc/log_format.h"
+
+struct log {
+	char dir[64];
+	struct tfc__buf bytes;
+	struct tfc__lines lines;
+};
+
+static int set_up(void **state)
+{
+	struct log *log = calloc(1, sizeof(*log));
+	strcpy(log->dir, "/tmp/tfc-lines-XXXXXX");
+	*state = log;
+	return mkdtemp(log->dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	struct log *log = *state;
+	tfc__lines_fini(&log->lines);
+	tfc__buf_fini(&log->bytes);
+	int code = tfc__remove_tree(log->dir);
+	free(log);
+	return code;
+}
+
+/* Adds one record, as a shim writes it. */
+static void add(struct log *log, char stream, uint32_t attempt, const char *data, size_t len)
+{
+	struct tfc__log_header header = {.time_ns = 1000 + log->bytes.len,
+					 .stream = stream,
+					 .attempt = attempt,
+					 .len = len};
+	char text[TFC__LOG_HEADER];
+	tfc__log_header_write(text, &header);
+	tfc__buf_add(&log->bytes, text, sizeof(text));
+	if (stream == 'g')
+		return;
+	tfc__buf_add(&log->bytes, data, len);
+	if (!len || data[len - 1] != '\n')
+		tfc__buf_add_char(&log->bytes, '\n');
+}
+
+static void add_text(struct log *log, char stream, const char *text)
+{
+	add(log, stream, 1, text, strlen(text));
+}
+
+static void save(struct log *log)
+{
+	char name[TFC__LOG_PATH_SIZE];
+	tfc__log_segment_name(name, "worker-0", 0);
+	char *path = tfc__path_join(log->dir, name);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(log->bytes.data, 1, log->bytes.len, file), log->bytes.len);
+	fclose(file);
+	free(path);
+}
+
+static int next(struct log *log, struct tfc__line *line)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	return tfc__lines_next(&log->lines, log->dir, "worker-0", line, &error);
+}
+
+static void expect(struct log *log, uint32_t stream, const char *text)
+{
+	struct tfc__line line;
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.stream, stream);
+	assert_int_equal(line.len, strlen(text));
+	assert_memory_equal(line.data, text, line.len);
+	assert_false(line.is_partial);
+}
+
+static void lines_are_put_together_per_stream(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add_text(log, 'o', "one\ntw");
+	add_text(log, 'e', "err");
+	add_text(log, 'o', "o\n\nthree");
+	add_text(log, 'e', "or\n");
+	save(log);
+	tfc__lines_init(&log->lines, 0, 0);
+	expect(log, TFC_STREAM_STDOUT, "one");
+	expect(log, TFC_STREAM_STDOUT, "two");
+	expect(log, TFC_STREAM_STDOUT, "");
+	expect(log, TFC_STREAM_STDERR, "error");
+	assert_int_equal(next(log, &line), 0);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 1);
+	assert_memory_equal(line.data, "three", 5);
+	assert_int_equal(line.stream, TFC_STREAM_STDOUT);
+	assert_int_equal(tfc__lines_flush(&log->lines, &line), 0);
+	assert_int_equal(tfc__lines_position(&log->lines), log->bytes.len);
+}
+
+static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	char *data = malloc(TFC__LINE_MAX + 1);
+	memset(data, 'x', TFC__LINE_MAX);
+	add(log, 'o', 1, data, TFC__LINE_MAX);
+	add_text(log, 'o', "\n");
+	add(log, 'o', 1, data, TFC__LINE_MAX);
+	add_text(log, 'o', "tail\n");
+	save(log);
+	tfc__lines_init(&log->lines, 0, 0);
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.len, TFC__LINE_MAX);
+	assert_false(line.is_partial);
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.len, TFC__LINE_MAX);
+	assert_true(line.is_partial);
+	expect(log, TFC_STREAM_STDOUT, "tail");
+	assert_int_equal(next(log, &line), 0);
+	free(data);
+}
+
+static void a_gap_is_told_in_its_place(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add_text(log, 'o', "before\n");
+	add(log, 'g', 1, NULL, 12345);
+	add_text(log, 'o', "after\n");
+	save(log);
+	tfc__lines_init(&log->lines, 0, 0);
+	expect(log, TFC_STREAM_STDOUT, "before");
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.stream, TFC_STREAM_GAP);
+	assert_int_equal(line.len, 12345);
+	expect(log, TFC_STREAM_STDOUT, "after");
+}
+
+static void reading_goes_on_behind_any_line(void **state)
+{
+	static const char *const texts[] = {"a", "b", "cd", "e", "", "f"};
+	struct log *log = *state;
+	add_text(log, 'o', "a\nb\nc");
+	add_text(log, 'o', "d\n");
+	add_text(log, 'o', "e\n\nf\n");
+	save(log);
+	for (size_t stop = 0; stop < 6; stop++) {
+		struct tfc__line line;
+		tfc__lines_init(&log->lines, 0, 0);
+		for (size_t i = 0; i <= stop; i++)
+			assert_int_equal(next(log, &line), 1);
+		tfc__lines_fini(&log->lines);
+		tfc__lines_init(&log->lines, line.position, line.skip);
+		for (size_t i = stop + 1; i < 6; i++)
+			expect(log, TFC_STREAM_STDOUT, texts[i]);
+		assert_int_equal(next(log, &line), 0);
+		tfc__lines_fini(&log->lines);
+	}
+}
+
+static void a_parked_reader_goes_on_where_it_was(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add_text(log, 'o', "one\ntw");
+	save(log);
+	tfc__lines_init(&log->lines, 0, 0);
+	expect(log, TFC_STREAM_STDOUT, "one");
+	assert_int_equal(next(log, &line), 0);
+	tfc__lines_park(&log->lines);
+	add_text(log, 'o', "o\n");
+	save(log);
+	expect(log, TFC_STREAM_STDOUT, "two");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(lines_are_put_together_per_stream),
+		TEST(a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split),
+		TEST(a_gap_is_told_in_its_place),
+		TEST(reading_goes_on_behind_any_line),
+		TEST(a_parked_reader_goes_on_where_it_was),
+	};
+	return cmocka_run_group_tests_name("gateway lines", tests, NULL, NULL);
+}
