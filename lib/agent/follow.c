@@ -60,7 +60,7 @@ static int begin(struct tfc__agent_job *job)
 	if (fd < 0)
 		return tfc__fail_errno(tfc__ctx_error(ctx), "agent", errno,
 				       "cannot follow logs (see fs.inotify.max_user_instances)");
-	if (inotify_add_watch(fd, job->log_dir, IN_MODIFY | IN_CREATE) < 0) {
+	if (inotify_add_watch(fd, job->log_dir, IN_MODIFY) < 0) {
 		int code = tfc__fail_errno(tfc__ctx_error(ctx), "agent", errno, "cannot follow %s",
 					   job->log_dir);
 		close(fd);

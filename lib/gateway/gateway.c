@@ -135,7 +135,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	tfc_submit_options known;
-	struct request *request;
+	struct request *request = NULL;
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
 		return code;
@@ -163,7 +163,7 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 		     tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	tfc_stop_options known;
-	struct request *request;
+	struct request *request = NULL;
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
 		return code;
@@ -177,7 +177,7 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 		     tfc_op **ret_op)
 {
-	struct request *request;
+	struct request *request = NULL;
 	const char *separator = "";
 	int code = begin(gateway, timeout_ms, fn, user, &request);
 	if (code < 0)
@@ -195,7 +195,7 @@ int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
 int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 			 tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	struct request *request;
+	struct request *request = NULL;
 	struct tfc__record *record;
 	int code = begin(gateway, timeout_ms, fn, user, &request);
 	if (code < 0)
@@ -238,7 +238,7 @@ static int spec_text(tfc_gateway *gateway, const char *job, const char *task,
 int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task, uint32_t timeout_ms,
 		     tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	struct request *request;
+	struct request *request = NULL;
 	int code = begin(gateway, timeout_ms, fn, user, &request);
 	if (code < 0)
 		return code;

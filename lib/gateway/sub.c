@@ -294,7 +294,8 @@ static int follow_output(tfc_sub *sub, const char *cursor, tfc_error *error)
 	if (code < 0)
 		return code;
 	for (uint32_t i = 0; i < count; i++)
-		mark_grown(sub, i);
+		if (tfc__core_attempt(tfc__maintainer_core(sub->record->maintainer), i) > 0)
+			mark_grown(sub, i);
 	return tfc__agent_watch(agent_job, &sub->watch);
 }
 

@@ -58,7 +58,8 @@ static int bare_spawn(const char *dir, int number, char *shim, char *task)
 	posix_spawn_file_actions_t actions;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, pair[1], 3);
-	char *argv[] = {shim, log, task, "exit", NULL};
+	char exit_word[] = "exit";
+	char *argv[] = {shim, log, task, exit_word, NULL};
 	char *env[] = {NULL};
 	if (posix_spawn(&pid, shim, &actions, NULL, argv, env) != 0)
 		die("posix_spawn");
