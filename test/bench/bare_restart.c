@@ -1,4 +1,5 @@
-/* The limit of a restart: `bare_restart PROGRAM ARG...` runs it again whenever it ends; a pidfd loop. */
+/* The limit of a restart: `bare_restart PROGRAM ARG...` runs it again whenever it ends; a pidfd
+ * loop. */
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -15,7 +16,8 @@ int main(int argc, char **argv)
 		pid_t pid;
 		if (posix_spawn(&pid, argv[1], NULL, NULL, argv + 1, environ) != 0)
 			return 1;
-		struct pollfd pidfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+		struct pollfd pidfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0),
+				       .events = POLLIN};
 		poll(&pidfd, 1, -1);
 		waitpid(pid, NULL, 0);
 		close(pidfd.fd);

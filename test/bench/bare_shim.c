@@ -1,6 +1,7 @@
 /*
  * The second level of the bare launch loop: what any shim must do, and nothing else. Session,
- * subreaper, pipes for the output, a log file, one child, its status over the socket (descriptor 3).
+ * subreaper, pipes for the output, a log file, one child, its status over the socket (descriptor
+ * 3).
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 
-#define LOST_AGAIN_MS 100 /* while something that was killed has not gone; a net, as in the shim \
-			   */
+#define LOST_AGAIN_MS                                                              \
+	100 /* while something that was killed has not gone; a net, as in the shim \
+	     */
 
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
 {
