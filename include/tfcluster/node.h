@@ -8,31 +8,13 @@
 
 #include <stdint.h>
 #include <tfcluster/ctx.h>
+#include <tfcluster/task.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct tfc_node tfc_node;
-
-/* Which task a hook is about. Borrowed. */
-typedef struct tfc_task_info {
-	uint32_t size;
-	uint32_t task_index;
-	const char *job;       /* job id */
-	const char *task_type; /* "worker" */
-	const char *address;   /* "127.0.0.1:20000", or "" */
-	uint32_t attempt;
-	uint32_t generation;
-	const void *host_tag; /* the submitter's bytes */
-	uint64_t host_tag_len;
-} tfc_task_info;
-
-/* The environment a task is about to get. */
-typedef struct tfc_env tfc_env;
-
-/** Sets a variable (NULL value: removes it), for before_launch. Errors: TFC_EINVAL, TFC_ENOMEM. */
-TFC_API int tfc_env_set(tfc_env *env, const char *name, const char *value);
 
 /* Options of a node. Zero is the default of every field; strings and lists are copied. */
 typedef struct tfc_node_options {

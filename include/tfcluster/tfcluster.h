@@ -17,6 +17,7 @@
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
+#include <tfcluster/task.h>
 #include <tfcluster/version.h>
 
 #endif

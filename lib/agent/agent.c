@@ -18,7 +18,7 @@ static char *copy_or(const char *text, const char *fallback)
 	return strdup(text ? text : fallback);
 }
 
-static int copy_options(struct tfc__agent *agent, const tfc_node_options *options)
+static int copy_options(struct tfc__agent *agent, const struct tfc__agent_options *options)
 {
 	agent->name = copy_or(options->name, "local");
 	agent->host = copy_or(options->host, DEFAULT_HOST);
@@ -48,7 +48,7 @@ static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 	return TFC_OK;
 }
 
-static int open_pool(struct tfc__agent *agent, const tfc_node_options *options)
+static int open_pool(struct tfc__agent *agent, const struct tfc__agent_options *options)
 {
 	tfc_port_pool_options pool = TFC_PORT_POOL_OPTIONS_INIT;
 	pool.first = options->port_first;
@@ -56,7 +56,8 @@ static int open_pool(struct tfc__agent *agent, const tfc_node_options *options)
 	return tfc_port_pool_open(agent->ctx, &pool, &agent->pool);
 }
 
-int tfc__agent_open(tfc_ctx *ctx, const tfc_node_options *options, struct tfc__agent **ret_agent)
+int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
+		    struct tfc__agent **ret_agent)
 {
 	tfc_error *error = tfc__ctx_error(ctx);
 	const char *temp_dir = options->temp_dir ? options->temp_dir : DEFAULT_TEMP_DIR;

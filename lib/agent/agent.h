@@ -12,15 +12,31 @@
 #include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
-#include <tfcluster/node.h>
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
+#include <tfcluster/task.h>
 
 struct tfc__agent;     /* this machine */
 struct tfc__agent_job; /* one job's tasks on it */
 
-/* Opens the agent; the options are the node's. Errors as tfc_node_open. */
-int tfc__agent_open(tfc_ctx *ctx, const tfc_node_options *options, struct tfc__agent **ret_agent);
+/* The node's options, as far as they are about tasks (node.h); copied, NULL and 0: the default. */
+struct tfc__agent_options {
+	uint16_t port_first;
+	uint16_t port_last;
+	const char *name;
+	const char *host;
+	const char *const *env;
+	const char *python;
+	const char *log_dir;
+	const char *temp_dir;
+	void *hook_user;
+	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
+	void (*after_exit)(void *user, const tfc_task_info *task);
+};
+
+/* Opens the agent. Errors as tfc_node_open. */
+int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
+		    struct tfc__agent **ret_agent);
 void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
 

@@ -17,6 +17,24 @@ int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+static int open_agent(tfc_node *node, const tfc_node_options *options)
+{
+	struct tfc__agent_options agent = {
+		.port_first = options->port_first,
+		.port_last = options->port_last,
+		.name = options->name,
+		.host = options->host,
+		.env = options->env,
+		.python = options->python,
+		.log_dir = options->log_dir,
+		.temp_dir = options->temp_dir,
+		.hook_user = options->hook_user,
+		.before_launch = options->before_launch,
+		.after_exit = options->after_exit,
+	};
+	return tfc__agent_open(node->ctx, &agent, &node->agent);
+}
+
 int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node)
 {
 	tfc_node_options known;
@@ -33,7 +51,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	if (!node)
 		return tfc__fail_nomem(error, "node");
 	node->ctx = ctx;
-	if ((code = tfc__agent_open(ctx, &known, &node->agent)) < 0 ||
+	if ((code = open_agent(node, &known)) < 0 ||
 	    (code = tfc__directory_open(ctx, node->agent, &node->directory)) < 0) {
 		tfc_node_close(node);
 		return code;
