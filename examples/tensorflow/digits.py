@@ -10,6 +10,7 @@ import gzip
 import importlib.util
 import os
 import shutil
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +27,7 @@ def options(description):
     parser.add_argument("--batch", type=int, default=64, help="examples per step, over all workers")
     parser.add_argument("--step-delay", type=float, default=0, metavar="SECONDS",
                         help="wait after each step, to watch it work")
+    parser.add_argument("--delay-while", metavar="FILE", help="wait only while FILE exists")
     parser.add_argument("--report-every", type=int, default=20, metavar="STEPS")
     parser.add_argument("--save-every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--checkpoint-dir", default=os.environ.get("CHECKPOINT_DIR", "checkpoints"),
@@ -78,6 +80,12 @@ def accuracy(model):
     """The part of the held-out digits that the model reads right."""
     x, y = load()[1]
     return float(np.mean(np.argmax(model(x), axis=1) == y))
+
+
+def pace(args):
+    """Waits after a step as the options say."""
+    if args.step_delay and (not args.delay_while or os.path.exists(args.delay_while)):
+        time.sleep(args.step_delay)
 
 
 def say(text):

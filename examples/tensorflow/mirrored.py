@@ -7,8 +7,6 @@ Run by each worker, the chief and the evaluator of a job:
 Keras 3's Model.fit does not work under this strategy; a Keras 3 model in a loop of one's own does.
 """
 
-import time
-
 import tensorflow as tf
 
 import digits
@@ -71,7 +69,7 @@ def train(args, resolver):
             digits.say(f"step={now} loss={float(loss):.3f}")
         if now % args.save_every == 0 or now == args.steps:
             checkpoints.save(now)
-        time.sleep(args.step_delay)
+        digits.pace(args)
     if is_chief:
         digits.say(f"accuracy={digits.accuracy(model):.3f}")
 

@@ -8,8 +8,6 @@ Workers and parameter servers only serve TensorFlow; `"server": true` in a job f
 program there.
 """
 
-import time
-
 import tensorflow as tf
 
 import digits
@@ -68,7 +66,7 @@ def train(args, resolver):
         losses.assign(0.0)
         for _ in range(count):
             coordinator.schedule(train_step, args=(batches,))
-            time.sleep(args.step_delay)
+            digits.pace(args)
         coordinator.join()
         step.assign_add(count)
         now = int(step)

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Installs what it needs, builds libtfcluster and trains a real TensorFlow cluster with it: a chief,
+# two workers, a parameter server, an evaluator and a TensorBoard, on scikit-learn's digits. On the
+# way it kills a worker with SIGKILL. Ends with 0 only if the job succeeded in spite of that.
+#
+#   examples/quickstart.sh      from any directory, as root or with sudo, as often as you like
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+build=$TFC_SOURCE/build/quickstart-build
+work=$TFC_SOURCE/build/quickstart
+patience=300 # seconds until training must have begun
+
+# Pid of the Python of worker/1 of this run, once it is there.
+worker_pid() {
+	local dir
+	for dir in /proc/[0-9]*; do
+		if tr '\0' '\n' 2>/dev/null <"$dir/environ" |
+			awk -v run="$$" '
+				$0 == "QUICKSTART=" run || $0 == "TFC_TASK_TYPE=worker" ||
+					$0 == "TFC_TASK_INDEX=1" { found++ }
+				END { exit found != 3 }' 2>/dev/null; then
+			printf '%s\n' "${dir#/proc/}"
+			return
+		fi
+	done
+	return 1
+}
+
+# Waits until the chief reports a step of three digits, then kills worker/1.
+kill_a_worker() {
+	local pid end=$((SECONDS + patience))
+	until grep -q '^\[chief/0\] step=[0-9][0-9][0-9]' "$work/output"; do
+		[ "$SECONDS" -lt "$end" ] || return
+		sleep 0.2
+	done
+	if pid=$(worker_pid); then
+		tfc_say "--- quickstart: kill -9 $pid, which is worker/1: the others go on, and it comes back"
+		kill -KILL "$pid"
+	fi
+}
+
+train() {
+	local killer status
+	rm -rf "$work" && mkdir -p "$work" && : >"$work/output" || return
+	cd "$TFC_SOURCE/examples/tensorflow" || return
+	export QUICKSTART=$$ PATH=${TFC_PYTHON%/*}:$PATH TFC_HELPER_DIR=$build/lib
+	export TF_CPP_MIN_LOG_LEVEL=2
+	tfc_say "$build/examples/tfc_run/tfc_run local --job examples/tensorflow/quickstart.json"
+	kill_a_worker &
+	killer=$!
+	# tee -i: Ctrl-C is for tfc_run, whose last words are still to be shown
+	"$build/examples/tfc_run/tfc_run" local --job quickstart.json | tee -i "$work/output"
+	status=${PIPESTATUS[0]}
+	kill "$killer" 2>/dev/null
+	wait "$killer" 2>/dev/null
+	return "$status"
+}
+
+show_result() {
+	local status=$1 accuracy attempts
+	accuracy=$(sed -n 's/^\[chief\/0\(#[0-9]*\)\{0,1\}\] accuracy=//p' "$work/output" | tail -n 1)
+	attempts=$(sed -n 's/^\[worker\/1#\([0-9]*\)\] .*/\1/p' "$work/output" | tail -n 1)
+	tfc_say ""
+	tfc_say "job:                $([ "$status" -eq 0 ] && echo succeeded || echo "failed, status $status")"
+	tfc_say "held-out accuracy:  ${accuracy:-none}"
+	tfc_say "worker/1:           killed once, restarted $((${attempts:-1} - 1)) time(s)"
+	tfc_say "TensorBoard again:  $TFC_PYTHON -m tensorboard.main --logdir $work/summaries"
+	[ "$status" -eq 0 ] || return "$status"
+	if [ -z "$accuracy" ] || [ -z "$attempts" ]; then
+		tfc_say "quickstart: no accuracy, or the killed worker was not restarted" >&2
+		return 1
+	fi
+}
+
+tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" || exit
+tfc_venv || exit
+tfc_build "$build" -Dtests=false || exit
+train
+show_result $?
