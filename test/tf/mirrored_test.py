@@ -1,0 +1,67 @@
+"""Mirrored workers: one job in which a worker is killed and another time stopped."""
+
+import signal
+import unittest
+
+import cluster
+from cluster import ENDED, job_state, output, state
+
+WORKERS = ("worker/0", "worker/1")
+
+
+class MirroredTest(cluster.ClusterTest):
+
+    def assert_group_restarted(self, since, generation, saved):
+        """All workers, and no one else, run again and go on from the checkpoint."""
+        job = self.job
+        job.wait_for(job_state("restarting"), "the group's restart", since)
+        job.wait_for(job_state("running", generation), f"generation {generation}", since)
+        for task in WORKERS:
+            found = job.wait_for(output(task, r"^resumed step=(\d+)", generation),
+                                 f"{task}'s resuming", since)
+            self.assertGreaterEqual(int(found[1]), saved)
+            self.assertGreater(job.wait_step(task, 0, since, generation), int(found[1]))
+        self.assertEqual(job.attempts(),
+                         {"worker/0": generation, "worker/1": generation, "evaluator/0": 1})
+        self.assert_generations_apart(since, generation)
+
+    def assert_generations_apart(self, since, generation):
+        """No task of a generation starts before all of the one before it have ended."""
+        started = [at for at, event in enumerate(self.job.events) if at >= since
+                   and event["event"] == "task" and event["task"] in WORKERS
+                   and event["attempt"] == generation and event["state"] == "running"]
+        ended = [at for at, event in enumerate(self.job.events) if at >= since
+                 and event["event"] == "task" and event["task"] in WORKERS
+                 and event["attempt"] == generation - 1 and event["state"] in ENDED]
+        self.assertEqual((len(started), len(ended)), (2, 2))
+        self.assertLess(max(ended), min(started))
+
+    def test_a_death_or_a_hang_restarts_the_group_from_its_checkpoint(self):
+        job = self.start("--worker", "2", "--evaluator", "--", *self.program("mirrored.py"))
+        job.wait_for(output("evaluator/0", r"^eval step=\d+ accuracy="), "an evaluation")
+
+        saved, since = job.last_saved(), job.mark()
+        job.signal_task("worker/1", signal.SIGKILL)
+        death = job.wait_for(state("worker/1", ENDED, 1), "worker/1's death", since)
+        self.assertEqual((death["state"], death["signal"]), ("failed", signal.SIGKILL))
+        self.assert_group_restarted(since, 2, saved)
+        peer = job.find(state("worker/0", ENDED, 1))[0]
+        self.assertIn(peer["reason"], ("consequence", "stopped"))
+
+        saved, since = job.last_saved(), job.mark()
+        job.signal_task("worker/1", signal.SIGSTOP)
+        self.assert_group_restarted(since, 3, saved)
+        blame = job.find(job_state("restarting"), since)[0]["text"]
+        self.assertIn("worker/1 is stopped (SIGSTOP)", blame)
+        peer = job.find(state("worker/0", ENDED, 2))[0]
+        self.assertEqual(peer["reason"], "consequence", "worker/0 failed because worker/1 hung")
+
+        self.release()
+        self.assert_succeeded("worker/0")
+        self.assertTrue(job.find(output("evaluator/0", r"^eval step=600 ", 1)))
+        self.assertEqual({len(kept) for task, kept in job.addresses().items()}, {1},
+                         f"a task changed its address: {job.addresses()}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
