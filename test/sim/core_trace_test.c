@@ -372,6 +372,25 @@ static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
 	sim_fini(&s);
 }
 
+static void answer_to_an_older_query_is_no_answer(void **state)
+{
+	struct sim s;
+	mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_signal(&s, "worker/1", 9);
+	sim_ready_all(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "query 2\n");
+	s.query = 1;
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	sim_expect(&s, "");
+	s.query = 2;
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
 static void lost_host_never_fails_the_job_by_its_peers_exit_codes(void **state)
 {
 	struct sim s;
@@ -584,6 +603,37 @@ static void first_restart_is_immediate_and_later_ones_back_off(void **state)
 	sim_fini(&s);
 }
 
+static void several_backoffs_end_in_their_order(void **state)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	static const uint64_t seconds[] = {1, 3, 2, 4};
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
+	for (int i = 0; i < 4; i++)
+		sim_role(&s, names[i], 1, TFC__SCOPE_TASK)->backoff_min_ns = seconds[i] *
+									     SIM_SECOND;
+	sim_up(&s);
+	for (uint32_t i = 0; i < 4; i++)
+		sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
+						       .task = i,
+						       .attempt = 1,
+						       .death = {TFC_EXIT_SIGNAL, 9}});
+	s.trace.len = 0;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(tfc__core_wake_at(s.core), s.now + SIM_SECOND);
+		sim_tick(&s, SIM_SECOND);
+	}
+	sim_expect(&s, "launch a/0 #2 g1\n"
+		       "task a/0 #2 starting\n"
+		       "launch c/0 #2 g1\n"
+		       "task c/0 #2 starting\n"
+		       "launch b/0 #2 g1\n"
+		       "task b/0 #2 starting\n"
+		       "launch d/0 #2 g1\n"
+		       "task d/0 #2 starting\n");
+	sim_fini(&s);
+}
+
 static void losses_have_a_budget_of_their_own(void **state)
 {
 	struct sim s;
@@ -733,7 +783,7 @@ static void mirrored_worker_that_was_done_joins_the_next_generation(void **state
 		       "task worker/1 #2 starting\n");
 	sim_ready_all(&s);
 	sim_exit(&s, "worker/1", 0);
-	assert_int_equal(s.end.kind, 0);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_exit(&s, "worker/0", 0);
 	assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);
 	sim_fini(&s);
@@ -1169,6 +1219,7 @@ int main(void)
 		cmocka_unit_test(refused_attempt_ends_the_job),
 		cmocka_unit_test(permanent_exit_of_a_healthy_group_ends_the_job),
 		cmocka_unit_test(peer_killed_takes_the_blame_for_an_exit_told_first),
+		cmocka_unit_test(answer_to_an_older_query_is_no_answer),
 		cmocka_unit_test(lost_host_never_fails_the_job_by_its_peers_exit_codes),
 		cmocka_unit_test(stopped_peer_takes_the_blame),
 		cmocka_unit_test(peer_without_a_process_takes_the_blame_and_counts_as_lost),
@@ -1180,6 +1231,7 @@ int main(void)
 		cmocka_unit_test(budget_comes_back_when_the_window_has_passed),
 		cmocka_unit_test(large_budget_is_kept_exactly_enough),
 		cmocka_unit_test(first_restart_is_immediate_and_later_ones_back_off),
+		cmocka_unit_test(several_backoffs_end_in_their_order),
 		cmocka_unit_test(losses_have_a_budget_of_their_own),
 		cmocka_unit_test(chief_decides_and_servers_are_stopped),
 		cmocka_unit_test(mirrored_peers_may_finish_and_their_failure_is_none),
