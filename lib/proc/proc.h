@@ -5,6 +5,7 @@
 #ifndef TFC_PROC_PROC_H
 #define TFC_PROC_PROC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>

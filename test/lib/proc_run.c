@@ -26,8 +26,6 @@
 
 #define PATIENCE (30 * TFC__SECOND)
 
-const char *const proc_empty_env[] = {NULL};
-
 const char *proc_task_program(void)
 {
 	const char *program = getenv("TFC_TEST_TASK");
@@ -221,4 +219,18 @@ pid_t proc_parent(pid_t pid)
 	int parent = 0;
 	assert_true(read_stat(pid, &state, &parent));
 	return parent;
+}
+
+bool proc_has_children(pid_t pid)
+{
+	char state;
+	int parent;
+	bool found = false;
+	DIR *dir = opendir("/proc");
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (read_stat(atoi(entry->d_name), &state, &parent) && parent == pid)
+			found = true;
+	closedir(dir);
+	return found;
 }

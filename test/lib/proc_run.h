@@ -27,8 +27,6 @@ struct proc_task {
 void proc_run_begin(struct proc_run *run);
 void proc_run_end(struct proc_run *run);
 
-/* Options for the test program with these verbs (NULL-terminated argv, argv[0] is set). */
-extern const char *const proc_empty_env[];
 const char *proc_task_program(void);
 
 /* Spawns the test program: verbs as in test/proc/task.c, NULL-terminated. Logs as `name`. */
@@ -56,6 +54,7 @@ bool proc_await_gone(pid_t pid, int ms);
 
 /* The pid of the guard: the parent of a shim. */
 pid_t proc_parent(pid_t pid);
+bool proc_has_children(pid_t pid);
 int proc_count_fds(void);
 
 #endif

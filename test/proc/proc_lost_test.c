@@ -1,0 +1,127 @@
+/* proc: a supervisor that dies takes its tasks along before they are told lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "port/port.h"
+#include "proc/proc.h"
+#include "proc_run.h"
+
+static void start_with_descendants(struct proc_run *run, struct proc_task *task, const char *name,
+				   pid_t *ret_daemon)
+{
+	const char *mark = proc_path(run, name);
+	proc_start(run, task, NULL, "deaf", "child", "daemon", mark, "wait", NULL);
+	proc_await_start(run, task);
+	*ret_daemon = (pid_t)proc_await_number(mark);
+}
+
+static void all_of_a_task_is_gone_before_it_is_told_lost(void **state)
+{
+	struct proc_run run;
+	struct proc_task task, other;
+	pid_t daemon;
+	proc_run_begin(&run);
+	proc_start(&run, &other, NULL, "wait", NULL);
+	proc_await_start(&run, &other);
+	for (int i = 0; i < 10; i++) {
+		char name[16] = {'d', (char)('0' + i), 0};
+		start_with_descendants(&run, &task, name, &daemon);
+		pid_t shim = tfc__process_shim(task.process);
+		assert_int_equal(proc_parent(task.pid), shim);
+		assert_int_equal(kill(shim, SIGKILL), 0);
+		proc_await_end(&run, &task);
+		assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+		assert_non_null(strstr(task.text, "lost"));
+		assert_false(proc_is_alive(task.pid));
+		assert_false(proc_is_alive(daemon));
+		assert_true(proc_is_alive(other.pid));
+		proc_close(&task);
+	}
+	tfc_process_stop(other.process, 1000);
+	proc_await_end(&run, &other);
+	assert_int_equal(other.end.status, SIGTERM);
+	proc_close(&other);
+	proc_run_end(&run);
+}
+
+static void a_dead_guard_loses_all_and_the_next_spawn_has_another(void **state)
+{
+	struct proc_run run;
+	struct proc_task tasks[8], next;
+	pid_t daemons[8];
+	tfc_port_pool *pool;
+	tfc_port_hold *hold;
+	proc_run_begin(&run);
+	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
+	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
+	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
+	assert_int_equal(tfc_port_admit(hold, 1), 0);
+	assert_int_equal(tfc_port_admit(hold, 0), 0);
+	for (int i = 0; i < 8; i++) {
+		char name[16] = {'d', (char)('0' + i), 0};
+		start_with_descendants(&run, &tasks[i], name, &daemons[i]);
+	}
+	pid_t guard = proc_parent(tfc__process_shim(tasks[0].process));
+	assert_int_equal(kill(guard, SIGKILL), 0);
+	for (int i = 0; i < 8; i++) {
+		proc_await_end(&run, &tasks[i]);
+		for (int j = 0; j < 8; j++) {
+			assert_false(proc_is_alive(tasks[j].pid));
+			assert_false(proc_is_alive(daemons[j]));
+		}
+		assert_int_equal(tasks[i].end.reason, TFC_EXIT_LOST);
+	}
+	for (int i = 0; i < 8; i++)
+		proc_close(&tasks[i]);
+	assert_true(tfc__port_is_lost(hold));
+	assert_int_equal(tfc_port_admit(hold, 1), TFC_ELOST);
+	proc_start(&run, &next, NULL, "exit", "5", NULL);
+	proc_await_end(&run, &next);
+	assert_int_equal(next.end.reason, TFC_EXIT_CODE);
+	assert_int_equal(next.end.status, 5);
+	proc_close(&next);
+	assert_int_equal(tfc__port_retake(hold), 0);
+	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
+	tfc_port_release(hold);
+	tfc_port_pool_close(pool);
+	proc_run_end(&run);
+}
+
+static void a_spawn_into_a_dead_guard_gets_a_fresh_one(void **state)
+{
+	struct proc_run run;
+	struct proc_task task, next;
+	proc_run_begin(&run);
+	proc_start(&run, &task, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	pid_t guard = proc_parent(tfc__process_shim(task.process));
+	assert_int_equal(kill(guard, SIGKILL), 0);
+	assert_true(proc_await_gone(guard, 2000));
+	proc_start(&run, &next, NULL, "exit", "6", NULL);
+	proc_await_end(&run, &next);
+	assert_int_equal(next.end.reason, TFC_EXIT_CODE);
+	assert_int_equal(next.end.status, 6);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+	proc_close(&task);
+	proc_close(&next);
+	proc_run_end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_of_a_task_is_gone_before_it_is_told_lost),
+		cmocka_unit_test(a_dead_guard_loses_all_and_the_next_spawn_has_another),
+		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),
+	};
+	return cmocka_run_group_tests_name("proc_lost", tests, NULL, NULL);
+}

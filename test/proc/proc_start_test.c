@@ -1,0 +1,318 @@
+/* proc: what a process is given at its start, and why one did not start. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proc_run.h"
+
+static void make_file(const char *path, const char *text, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static void assert_not_started(struct proc_run *run, const tfc_process_options *options, int code,
+			       const char *word)
+{
+	struct proc_task task;
+	proc_start_with(run, &task, options);
+	proc_await_end(run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_NOT_STARTED);
+	assert_int_equal(task.end.status, code);
+	assert_false(task.is_started);
+	assert_int_equal(task.end.pid, 0);
+	if (!strstr(task.text, word))
+		fail_msg("no \"%s\" in: %s", word, task.text);
+	proc_close(&task);
+}
+
+static void failures_to_start_are_told_apart(void **state)
+{
+	struct proc_run run;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	proc_run_begin(&run);
+	const char *script = proc_path(&run, "script"), *plain = proc_path(&run, "plain"),
+		   *lost = proc_path(&run, "lost");
+	make_file(script, "echo no interpreter line\n", 0755);
+	make_file(plain, "#!/bin/sh\n", 0644);
+	make_file(lost, "#!/does/not/exist\n", 0755);
+	char *path = malloc(5000);
+	snprintf(path, 5000, "PATH=/nowhere:%s:/bin", run.dir);
+	const char *env[] = {path, NULL};
+	const struct {
+		const char *program, *cwd;
+		int code;
+		const char *word;
+	} cases[] = {
+		{"/does/not/exist", NULL, TFC_ENOENT, "/does/not/exist"},
+		{"no-such-program", NULL, TFC_ENOENT, "No such file"},
+		{"", NULL, TFC_ENOENT, "No such file"},
+		{plain, NULL, TFC_EACCES, "Permission denied"},
+		{"plain", NULL, TFC_EACCES, "Permission denied"},
+		{run.dir, NULL, TFC_EACCES, "Permission denied"},
+		{script, NULL, TFC_ENOEXEC, "format"},
+		{"script", NULL, TFC_ENOEXEC, "format"},
+		{lost, NULL, TFC_ENOENT, "No such file"},
+		{"/bin/true", "/does/not/exist", TFC_ECWD, "working directory"},
+		{"/bin/true", plain, TFC_ECWD, "working directory"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *argv[] = {cases[i].program, NULL};
+		options.argv = argv;
+		options.env = env;
+		options.cwd = cases[i].cwd;
+		assert_not_started(&run, &options, cases[i].code, cases[i].word);
+	}
+	free(path);
+	proc_run_end(&run);
+}
+
+static void a_log_that_cannot_be_opened_is_told(void **state)
+{
+	struct proc_run run;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {"/bin/true", NULL};
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.log_dir = "/does/not/exist";
+	options.log_name = "t";
+	assert_not_started(&run, &options, TFC_ENOENT, "log");
+	proc_run_end(&run);
+}
+
+static void too_much_environment_is_told(void **state)
+{
+	struct proc_run run;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {"/bin/true", NULL};
+	size_t size = (size_t)3 << 20;
+	char *value = malloc(size);
+	memset(value, 'x', size);
+	memcpy(value, "A=", 2);
+	value[size - 1] = 0;
+	const char *env[] = {value, NULL};
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.env = env;
+	assert_not_started(&run, &options, TFC_ETOOBIG, "too long");
+	proc_run_end(&run);
+	free(value);
+}
+
+static void a_large_environment_arrives(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "env", NULL};
+	static char values[15][100000];
+	const char *env[16] = {NULL};
+	for (int i = 0; i < 15; i++) {
+		memset(values[i], 'a' + i, sizeof(values[i]));
+		memcpy(values[i], "V=", 2);
+		values[i][sizeof(values[i]) - 1] = 0;
+		env[i] = values[i];
+	}
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.env = env;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	proc_start_with(&run, &task, &options);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_CODE);
+	size_t len;
+	char *output = proc_output(&run, "t", &len);
+	assert_int_equal(len, 15 * sizeof(values[0]));
+	assert_memory_equal(output + 14 * sizeof(values[0]), values[14], sizeof(values[0]) - 1);
+	free(output);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+/* A host that runs as `uid` (0: as we do) with few of what `resource` counts is told `code`. */
+static void assert_limited(int resource, rlim_t limit, uid_t uid, const char *log_dir, int code)
+{
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct rlimit few;
+		tfc_ctx *ctx;
+		struct proc_task task = {0};
+		struct proc_run run = {0};
+		tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+		const char *argv[] = {proc_task_program(), "wait", NULL};
+		tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
+		ctx_options.helper_dir = getenv("TFC_HELPER_DIR");
+		close_range(3, ~0u, 0);
+		if ((uid && setuid(uid) < 0) || getrlimit(resource, &few) < 0)
+			_exit(10);
+		few.rlim_cur = limit;
+		if (tfc_ctx_new(&ctx_options, NULL, &ctx) < 0 || setrlimit(resource, &few) < 0)
+			_exit(11);
+		run.ctx = ctx;
+		options.argv = argv;
+		options.log_dir = log_dir;
+		options.log_name = "t";
+		proc_start_with(&run, &task, &options);
+		proc_await_end(&run, &task);
+		tfc_process_close(task.process);
+		tfc_ctx_free(ctx);
+		_exit(task.end.reason == TFC_EXIT_NOT_STARTED && task.end.status == code
+			      ? 0
+			      : 20 - task.end.status);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void too_few_descriptors_are_told(void **state)
+{
+	/* enough for the host, whose guard helps itself to more, not for the shim's log and pipes
+	 */
+	struct proc_run run;
+	proc_run_begin(&run);
+	assert_limited(RLIMIT_NOFILE, 12, 0, run.dir, TFC_EMFILE);
+	proc_run_end(&run);
+}
+
+static void too_few_processes_are_told(void **state)
+{
+	if (geteuid() != 0) {
+		print_message("skipped: needs root to run as a user without processes\n");
+		skip();
+	}
+	/* host, guard and shim; the task is one too many */
+	assert_limited(RLIMIT_NPROC, 3, 54321, NULL, TFC_EAGAIN);
+}
+
+static char *output_of(struct proc_run *run, const tfc_process_options *options)
+{
+	struct proc_task task;
+	proc_start_with(run, &task, options);
+	proc_await_end(run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_CODE);
+	assert_int_equal(task.end.status, 0);
+	proc_close(&task);
+	return proc_output(run, options->log_name, NULL);
+}
+
+static void a_process_is_given_what_is_said_and_nothing_else(void **state)
+{
+	struct proc_run run;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	int strays[100];
+	sigset_t mask, old;
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &mask, &old);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 0; i < 100; i++)
+		strays[i] = dup(2); /* not close-on-exec */
+	proc_run_begin(&run);
+	const char *argv[] = {proc_task_program(), "fds", "stdin", "signals", "cwd", "env", NULL};
+	const char *env[] = {"B=two words", "A=", "B=again", "odd", NULL};
+	options.argv = argv;
+	options.env = env;
+	options.cwd = "/usr";
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	char *output = output_of(&run, &options);
+	assert_string_equal(output, "0 1 2\nnull\nignored 0 blocked 0\n/usr\n"
+				    "B=two words\nA=\nB=again\nodd\n");
+	free(output);
+	options.env = NULL;
+	options.cwd = NULL;
+	options.log_name = "u";
+	output = output_of(&run, &options);
+	assert_string_equal(output, "0 1 2\nnull\nignored 0 blocked 0\n/\n");
+	free(output);
+	proc_run_end(&run);
+	for (int i = 0; i < 100; i++)
+		close(strays[i]);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	signal(SIGHUP, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+}
+
+static void the_program_is_found_through_its_own_path(void **state)
+{
+	struct proc_run run;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	proc_run_begin(&run);
+	assert_int_equal(symlink(proc_task_program(), proc_path(&run, "only-here")), 0);
+	char path[4200];
+	snprintf(path, sizeof(path), "PATH=/nowhere::%s", run.dir);
+	const char *argv[] = {"only-here", "print", "found", NULL};
+	const char *env[] = {path, NULL};
+	options.argv = argv;
+	options.env = env;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	char *output = output_of(&run, &options);
+	assert_string_equal(output, "found");
+	free(output);
+	proc_run_end(&run);
+}
+
+static void a_missing_guard_is_an_error_of_the_call(void **state)
+{
+	tfc_ctx *ctx;
+	tfc_process *process;
+	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {"/bin/true", NULL};
+	int fds = proc_count_fds();
+	ctx_options.helper_dir = "/does/not/exist";
+	options.argv = argv;
+	assert_int_equal(tfc_ctx_new(&ctx_options, NULL, &ctx), 0);
+	tfc_process_fn fn = (tfc_process_fn)abort; /* never called */
+	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_ENOENT);
+	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "/does/not/exist/tfc-guard"));
+	options.argv = NULL;
+	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_EINVAL);
+	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "argv"));
+	options.argv = argv;
+	options.log_dir = "/tmp";
+	options.log_name = "a/b";
+	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_EINVAL);
+	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "log_name"));
+	tfc_ctx_free(ctx);
+	assert_int_equal(proc_count_fds(), fds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(failures_to_start_are_told_apart),
+		cmocka_unit_test(a_log_that_cannot_be_opened_is_told),
+		cmocka_unit_test(too_much_environment_is_told),
+		cmocka_unit_test(a_large_environment_arrives),
+		cmocka_unit_test(too_few_descriptors_are_told),
+		cmocka_unit_test(too_few_processes_are_told),
+		cmocka_unit_test(a_process_is_given_what_is_said_and_nothing_else),
+		cmocka_unit_test(the_program_is_found_through_its_own_path),
+		cmocka_unit_test(a_missing_guard_is_an_error_of_the_call),
+	};
+	return cmocka_run_group_tests_name("proc_start", tests, NULL, NULL);
+}
