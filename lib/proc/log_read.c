@@ -92,6 +92,19 @@ static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
 	return 1;
 }
 
+/* A log that was not rotated is all in its first segment: no need to look into the directory. */
+static void try_first_segment(tfc_log *log)
+{
+	struct stat status;
+	if (open_segment(log, 0) != 0)
+		return;
+	if (fstat(log->fd, &status) == 0 && status.st_size > 0 &&
+	    log->position <= (uint64_t)status.st_size)
+		return;
+	close(log->fd);
+	log->fd = -1;
+}
+
 /*
  * No record can be had at `position` in the segment at hand: finds the segment that has it.
  * 1: a gap is in *record; 0: nothing there yet, or a segment was opened (*ret_is_open).
@@ -214,6 +227,8 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	if (!log || !record || record->size < sizeof(own))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "log or record is NULL, or record.size is not set");
+	if (log->fd < 0)
+		try_first_segment(log);
 	int code = take(log, &own, error);
 	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
 		code = seek(log, &own, error, &is_open);
