@@ -1,0 +1,355 @@
+/* proc: output reaches the log whole, and neither a flood nor a full disk holds the task up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/strv.h"
+#include "proc/proc.h"
+#include "proc_run.h"
+#include <tfcluster/log.h>
+
+static void any_bytes_arrive_as_they_were(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	size_t len;
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "nul", "print", "no newline", NULL);
+	proc_await_end(&run, &task);
+	char *output = proc_output(&run, "t", &len);
+	assert_int_equal(len, 13);
+	assert_memory_equal(output, "a\0bno newline", 13);
+	free(output);
+	proc_close(&task);
+	struct stat status;
+	assert_int_equal(stat(proc_path(&run, "t.0000000000000000.log"), &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
+	proc_run_end(&run);
+}
+
+static void streams_are_told_apart(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_log *log;
+	int seen[4] = {0};
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "print", "out", "error", "err", NULL);
+	proc_await_end(&run, &task);
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, NULL, &log), 0);
+	while (tfc_log_next(log, &record, NULL) > 0) {
+		assert_int_equal(record.len, 3);
+		assert_int_equal(record.attempt, 1);
+		assert_memory_equal(record.data, record.stream == TFC_STREAM_STDERR ? "err" : "out",
+				    3);
+		seen[record.stream]++;
+	}
+	assert_int_equal(seen[TFC_STREAM_STDOUT], 1);
+	assert_int_equal(seen[TFC_STREAM_STDERR], 1);
+	assert_int_equal(tfc_log_position(log), task.end.log_end);
+	tfc_log_close(log);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void a_task_that_closes_its_output_runs_on(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "print", "x", "close", "daemon", proc_path(&run, "pid"),
+		   "wait", NULL);
+	proc_await_start(&run, &task);
+	proc_await_number(proc_path(&run, "pid"));
+	assert_true(proc_is_alive(task.pid));
+	tfc_process_stop(task.process, 0);
+	proc_await_end(&run, &task);
+	char *output = proc_output(&run, "t", NULL);
+	assert_string_equal(output, "x");
+	free(output);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static long resident_kib(pid_t pid)
+{
+	char path[64], line[256];
+	long kib = -1;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+			break;
+	fclose(file);
+	return kib;
+}
+
+static void a_flood_is_kept_within_bounds(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "flood", "268435456", "wait", NULL};
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	options.log_segment_bytes = 4 << 20;
+	options.log_segments = 4;
+	proc_start_with(&run, &task, &options);
+	proc_await_start(&run, &task);
+	uint64_t begin = tfc__now();
+	while (tfc__log_end(run.dir, "t") < 268435456)
+		assert_true(tfc__now() - begin < 60 * TFC__SECOND);
+	print_message("256 MiB in %d ms, shim %ld KiB at most\n",
+		      (int)((tfc__now() - begin) / TFC__MS),
+		      resident_kib(tfc__process_shim(task.process)));
+	assert_in_range(resident_kib(tfc__process_shim(task.process)), 1, 1500);
+	tfc_process_stop(task.process, 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.log_dropped, 0);
+	proc_close(&task);
+
+	/* the oldest are gone, what is left is whole and ends where it should */
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t bytes = 0, first = 0;
+	int code;
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
+	while ((code = tfc_log_next(log, &record, &error)) > 0) {
+		assert_int_equal(record.stream, TFC_STREAM_STDOUT);
+		first = bytes ? first : record.position;
+		bytes += record.len;
+	}
+	assert_int_equal(code, 0);
+	assert_in_range(bytes, 3 * (4 << 20), 4 * (5 << 20));
+	assert_true(first > 200000000);
+	assert_int_equal(tfc_log_position(log), task.end.log_end);
+	tfc_log_close(log);
+
+	/* a reader from the middle of what is gone gets one gap up to there */
+	assert_int_equal(tfc_log_open(run.dir, "t", 1000, &error, &log), 0);
+	assert_int_equal(tfc_log_next(log, &record, &error), 1);
+	assert_int_equal(record.stream, TFC_STREAM_GAP);
+	assert_int_equal(record.position, 1000);
+	assert_int_equal(record.next, first);
+	assert_null(record.data);
+	assert_int_equal(tfc_log_next(log, &record, &error), 1);
+	assert_int_equal(record.position, first);
+	tfc_log_close(log);
+	proc_run_end(&run);
+}
+
+static void an_attempt_continues_the_log_of_the_one_before(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "print", "again\n", NULL};
+	uint64_t end = 0;
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	options.log_segment_bytes = 100;
+	options.log_segments = 3;
+	for (uint32_t attempt = 1; attempt <= 20; attempt++) {
+		options.attempt = attempt;
+		proc_start_with(&run, &task, &options);
+		proc_await_end(&run, &task);
+		assert_int_equal(task.end.log_end, end + 54);
+		end = task.end.log_end;
+		proc_close(&task);
+		assert_int_equal(tfc__log_end(run.dir, "t"), end);
+		/* a crash of the machine left half a record */
+		char path[64];
+		if (attempt == 9) {
+			snprintf(path, sizeof(path), "t.%016llx.log",
+				 (unsigned long long)(attempt - 1) / 2 * 108);
+			int fd = open(proc_path(&run, path), O_WRONLY | O_APPEND);
+			assert_true(fd >= 0);
+			assert_int_equal(write(fd, "#17637", 6), 6);
+			close(fd);
+		}
+	}
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	uint32_t attempt = 0;
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, NULL, &log), 0);
+	while (tfc_log_next(log, &record, NULL) > 0) {
+		assert_true(attempt == 0 || record.attempt == attempt + 1);
+		attempt = record.attempt;
+		assert_memory_equal(record.data, "again\n", 6);
+	}
+	assert_int_equal(attempt, 20);
+	tfc_log_close(log);
+	proc_run_end(&run);
+}
+
+static void a_reader_follows_over_segments(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "flood", "3000000", NULL};
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t bytes = 0;
+	int code = 0;
+	proc_run_begin(&run);
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
+	assert_int_equal(tfc_log_next(log, &record, &error), 0);
+	options.argv = argv;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	options.log_segment_bytes = 100000;
+	options.log_segments = 1000;
+	proc_start_with(&run, &task, &options);
+	while (!task.ends || code > 0) {
+		if ((code = tfc_log_next(log, &record, &error)) == 0)
+			tfc_ctx_run(run.ctx, 1);
+		assert_true(code >= 0);
+		if (code > 0) {
+			assert_int_equal(record.stream, TFC_STREAM_STDOUT);
+			bytes += record.len;
+		}
+	}
+	while (tfc_log_next(log, &record, &error) > 0)
+		bytes += record.len;
+	assert_int_equal(bytes, 3000000);
+	assert_int_equal(tfc_log_position(log), task.end.log_end);
+	tfc_log_close(log);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void the_tail_is_the_last_lines(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	char **lines;
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "print", "one\ntwo\nth", "print", "ree\n\nlast", NULL);
+	proc_await_end(&run, &task);
+	proc_close(&task);
+	assert_int_equal(tfc__log_tail(run.dir, "t", 3, &lines), 0);
+	assert_string_equal(lines[0], "three");
+	assert_string_equal(lines[1], "");
+	assert_string_equal(lines[2], "last");
+	assert_null(lines[3]);
+	for (int i = 0; lines[i]; i++)
+		free(lines[i]);
+	free(lines);
+	assert_int_equal(tfc__log_tail(run.dir, "none", 3, &lines), 0);
+	assert_null(lines[0]);
+	free(lines);
+	proc_run_end(&run);
+}
+
+static void damage_is_named(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	proc_run_begin(&run);
+	proc_start(&run, &task, "t", "print", "one", NULL);
+	proc_await_end(&run, &task);
+	proc_close(&task);
+	int fd = open(proc_path(&run, "t.0000000000000000.log"), O_WRONLY);
+	assert_int_equal(pwrite(fd, "x", 1, 30), 1);
+	close(fd);
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
+	assert_int_equal(tfc_log_next(log, &record, &error), TFC_EPARSE);
+	assert_non_null(strstr(error.text, "t.0000000000000000.log"));
+	assert_non_null(strstr(error.text, "byte 0"));
+	tfc_log_close(log);
+	proc_run_end(&run);
+}
+
+/* In a child with a mount namespace of its own: 0 when all went as it should. */
+static int fill_a_disk(void)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	uint64_t written = 0, missing = 0;
+	proc_run_begin(&run);
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", run.dir, "tmpfs", 0, "size=1m") < 0)
+		return 77;
+	proc_start(&run, &task, "t", "flood", "8000000", "exit", "4", NULL);
+	proc_await_end(&run, &task);
+	if (task.end.status != 4 || !task.end.log_dropped)
+		return 1;
+	proc_close(&task);
+	if (tfc_log_open(run.dir, "t", 0, NULL, &log) < 0)
+		return 2;
+	while (tfc_log_next(log, &record, NULL) > 0)
+		*(record.stream == TFC_STREAM_GAP ? &missing : &written) += record.len;
+	tfc_log_close(log);
+	if (written + task.end.log_dropped != 8000000)
+		return 3;
+	if (missing > task.end.log_dropped || written < 500000)
+		return 4;
+	umount2(run.dir, MNT_DETACH);
+	proc_run_end(&run);
+	return 0;
+}
+
+static void a_full_disk_drops_and_counts(void **state)
+{
+	int status;
+	if (geteuid() != 0) {
+		print_message("skipped: needs root for a small file system of its own\n");
+		skip();
+	}
+	pid_t child = fork();
+	if (child == 0)
+		_exit(unshare(CLONE_NEWNS) < 0 ? 77 : fill_a_disk());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("skipped: no mount namespace here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_bytes_arrive_as_they_were),
+		cmocka_unit_test(streams_are_told_apart),
+		cmocka_unit_test(a_task_that_closes_its_output_runs_on),
+		cmocka_unit_test(a_flood_is_kept_within_bounds),
+		cmocka_unit_test(an_attempt_continues_the_log_of_the_one_before),
+		cmocka_unit_test(a_reader_follows_over_segments),
+		cmocka_unit_test(the_tail_is_the_last_lines),
+		cmocka_unit_test(damage_is_named),
+		cmocka_unit_test(a_full_disk_drops_and_counts),
+	};
+	return cmocka_run_group_tests_name("proc_output", tests, NULL, NULL);
+}
