@@ -1,0 +1,46 @@
+"""Counts the results that meson test left, shows the end of what failed, names what was skipped.
+
+Usage: results.py OTHER_FAILURES TESTLOG.json...
+The last line is "N passed, N failed" and, when there are any, ", N skipped".
+"""
+import json
+import pathlib
+import sys
+
+PASSED = {"OK", "EXPECTEDFAIL"}
+SHOWN_LINES = 40
+
+
+def read(path):
+    run = pathlib.Path(path).stem.removeprefix("testlog-")
+    for line in pathlib.Path(path).read_text().splitlines():
+        if line.strip():
+            result = json.loads(line)
+            yield f"{run}: {result['name']}", result
+
+
+def show(name, result):
+    text = result.get("stdout", "") + result.get("stderr", "")
+    print(f"FAIL {name} ({result['result'].lower()}, {result.get('duration', 0):.1f} s)")
+    for line in text.splitlines()[-SHOWN_LINES:]:
+        print(f"    {line}")
+
+
+def main(failed, paths):
+    passed = skipped = 0
+    for path in paths:
+        for name, result in read(path):
+            if result["result"] in PASSED:
+                passed += 1
+            elif result["result"] == "SKIP":
+                skipped += 1
+                print(f"skipped {name}")
+            else:
+                failed += 1
+                show(name, result)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
