@@ -9,7 +9,7 @@ set -u
 
 build=$TFC_SOURCE/build/quickstart-build
 work=$TFC_SOURCE/build/quickstart
-patience=300 # seconds until training must have begun
+patience=300 # seconds until what is awaited counts as never coming
 
 # Pid of the Python of worker/1 of this run, once it is there.
 worker_pid() {
@@ -27,22 +27,30 @@ worker_pid() {
 	return 1
 }
 
-# Waits until the chief reports a step of three digits, then kills worker/1.
-kill_a_worker() {
-	local pid end=$((SECONDS + patience))
-	until grep -q '^\[chief/0\] step=[0-9][0-9][0-9]' "$work/output"; do
+# Waits until a line of the output matches; false when it does not come.
+await_output() {
+	local end=$((SECONDS + patience))
+	until grep -q "$1" "$work/output"; do
 		[ "$SECONDS" -lt "$end" ] || return
 		sleep 0.2
 	done
-	if pid=$(worker_pid); then
+}
+
+# Kills worker/1 in the middle of the training, which is kept slow until it is back.
+kill_a_worker() {
+	local pid
+	if await_output '^\[chief/0\] step=40' && pid=$(worker_pid); then
 		tfc_say "--- quickstart: kill -9 $pid, which is worker/1: the others go on, and it comes back"
 		kill -KILL "$pid"
+		await_output '^\[worker/1#2\] .* serves '
+		tfc_say "--- quickstart: worker/1 is back; from here on at full speed"
 	fi
+	rm "$work/slow"
 }
 
 train() {
 	local killer status
-	rm -rf "$work" && mkdir -p "$work" && : >"$work/output" || return
+	rm -rf "$work" && mkdir -p "$work" && touch "$work/output" "$work/slow" || return
 	cd "$TFC_SOURCE/examples/tensorflow" || return
 	export QUICKSTART=$$ PATH=${TFC_PYTHON%/*}:$PATH TFC_HELPER_DIR=$build/lib
 	export TF_CPP_MIN_LOG_LEVEL=2
