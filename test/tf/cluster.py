@@ -248,8 +248,8 @@ class ClusterTest(unittest.TestCase):
         """argv of a program of examples/tensorflow that trains slowly until release()."""
         return [sys.executable, os.path.join(PROGRAMS, name), "--checkpoint-dir",
                 os.path.join(self.dir, "checkpoints"), "--log-dir", os.path.join(self.dir, "logs"),
-                "--step-delay", "0.2", "--delay-while", self.brake, "--steps", "600",
-                "--report-every", "5", "--save-every", "10", *args]
+                "--step-delay", "0.5", "--delay-while", self.brake, "--steps", "400",
+                "--report-every", "2", "--save-every", "10", *args]
 
     def start(self, *args, **job):
         """Starts a job, given as options of tfc_run or as the keys of a job file."""

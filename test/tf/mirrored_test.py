@@ -58,7 +58,7 @@ class MirroredTest(cluster.ClusterTest):
 
         self.release()
         self.assert_succeeded("worker/0")
-        self.assertTrue(job.find(output("evaluator/0", r"^eval step=600 ", 1)))
+        self.assertTrue(job.find(output("evaluator/0", r"^eval step=400 ", 1)))
         self.assertEqual({len(kept) for task, kept in job.addresses().items()}, {1},
                          f"a task changed its address: {job.addresses()}")
 

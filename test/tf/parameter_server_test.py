@@ -79,7 +79,7 @@ class ParameterServerTest(cluster.ClusterTest):
                                           "ps/0": 2, "evaluator/0": 2})
         self.assertEqual({len(kept) for kept in job.addresses().values()}, {1},
                          f"a task changed its address: {job.addresses()}")
-        self.assertTrue(job.find(output("evaluator/0", r"^eval step=600 ")))
+        self.assertTrue(job.find(output("evaluator/0", r"^eval step=400 ")))
         self.assertTrue(os.listdir(os.path.join(self.dir, "logs/eval")))
 
 
