@@ -157,10 +157,10 @@ static void on_event(void *user, const tfc_event *event)
 		local->is_ended = true;
 	}
 	output_event(local->output, event, local->status);
-	stream_flush(output_stdout(local->output));
-	stream_flush(output_stderr(local->output));
+	if (stream_pending(output_stdout(local->output)) > PENDING_MAX)
+		output_flush(local->output);
 	if (stream_pending(output_stdout(local->output)) > PENDING_MAX) {
-		tfc_sub_pause(local->sub);
+		tfc_sub_pause(local->sub); /* a slow reader slows us, and no task */
 		local->is_paused = true;
 	}
 }
@@ -231,8 +231,10 @@ static void watch_output(struct local *local)
 	struct stream *out = output_stdout(local->output);
 	struct stream *err = output_stderr(local->output);
 	bool is_blocked = stream_pending(out) || stream_pending(err);
-	if (out->error == EPIPE && !local->is_stopping) /* as SIGPIPE would have ended us */
+	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
+		output_hush(local->output);
 		stop(local, RUN_SIGNAL + SIGPIPE, 0, false);
+	}
 	if (local->is_stopping && is_blocked &&
 	    now_ns() >= (out->moved_ns > err->moved_ns ? out : err)->moved_ns + STUCK_NS)
 		local->is_output_dropped = true;

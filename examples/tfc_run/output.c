@@ -36,6 +36,8 @@ struct output {
 	struct stream *open_on; /* NULL: none */
 	size_t open_task;
 	uint32_t open_stream;
+	char held[256]; /* a task's failure that the next event may tell better */
+	bool is_hushed; /* nothing more of our own is said */
 	/* The line at the bottom. */
 	bool has_status;
 	char shown[512]; /* "" : none */
@@ -239,6 +241,8 @@ static void say(struct output *output, const char *format, va_list args)
 {
 	char text[1024];
 	vsnprintf(text, sizeof(text), format, args);
+	if (output->is_hushed)
+		return;
 	clear_status(output);
 	end_open_line(output);
 	stream_print(output_stderr(output), "tfc_run: %s\n", text);
@@ -259,6 +263,12 @@ void output_notice(struct output *output, const char *format, ...)
 	if (!output->options->is_quiet && !output->options->is_json)
 		say(output, format, args);
 	va_end(args);
+}
+
+void output_hush(struct output *output)
+{
+	output->is_hushed = true;
+	output->has_status = false;
 }
 
 void time_text(uint64_t time_ns, char text[TIME_TEXT_SIZE])
@@ -312,20 +322,6 @@ static void show_output(struct output *output, const tfc_event *event)
 
 /* ---- events */
 
-/* How something ended, in words. */
-static void describe_end(const tfc_event *event, char *text, size_t size)
-{
-	if (event->text[0])
-		snprintf(text, size, "%s", event->text);
-	else if (event->reason == TFC_END_EXIT)
-		snprintf(text, size, "exited with status %d", event->status);
-	else if (event->reason == TFC_END_SIGNAL)
-		snprintf(text, size, "died of signal %d (%s)", event->status,
-			 strsignal(event->status));
-	else
-		snprintf(text, size, "%s", tfc_end_reason_name(event->reason));
-}
-
 static void show_task(struct output *output, const tfc_event *event)
 {
 	struct task *task = find_task(output, event);
@@ -333,12 +329,18 @@ static void show_task(struct output *output, const tfc_event *event)
 	task->attempt = event->attempt;
 	if (event->task_state == TFC_TASK_READY && strcmp(task->type, "tensorboard") == 0)
 		output_notice(output, "TensorBoard: http://%s/", event->address);
-	if (event->task_state == TFC_TASK_FAILED || event->task_state == TFC_TASK_LOST) {
-		char text[512];
-		describe_end(event, text, sizeof(text));
-		output_notice(output, "%s/%u %s: %s", task->type, task->index,
-			      tfc_task_state_name(event->task_state), text);
-	}
+	if (event->task_state == TFC_TASK_FAILED || event->task_state == TFC_TASK_LOST)
+		snprintf(output->held, sizeof(output->held), "%s", event->text);
+}
+
+/* A failure is a line of its own, unless it is why the job restarts or ends: then that is. */
+static void tell_held(struct output *output, const tfc_event *next)
+{
+	bool is_told_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
+			     (next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END);
+	if (output->held[0] && !is_told_again)
+		output_notice(output, "%s", output->held);
+	output->held[0] = '\0';
 }
 
 static void show_job(struct output *output, const tfc_event *event)
@@ -348,25 +350,24 @@ static void show_job(struct output *output, const tfc_event *event)
 		output_notice(output, "restarting%s%s", event->text[0] ? ": " : "", event->text);
 }
 
+/* The reason stands in the line too: a status such as 124 can mean two things. */
 static void show_end(struct output *output, const tfc_event *event, int status)
 {
-	char text[512], task[96] = "";
 	output->job_state = event->job_state;
-	if (event->task_type[0])
-		snprintf(task, sizeof(task), ": %s/%u", event->task_type, event->task_index);
-	if (event->job_state == TFC_JOB_SUCCEEDED) {
+	if (event->job_state == TFC_JOB_SUCCEEDED)
 		output_notice(output, "succeeded");
-		return;
-	}
-	describe_end(event, text, sizeof(text));
-	output_say(output, "%s (%s)%s: %s; exit status %d", tfc_job_state_name(event->job_state),
-		   tfc_end_reason_name(event->reason), task, text, status);
+	else if (event->reason == TFC_END_STOPPED)
+		output_say(output, "%s", event->text);
+	else
+		output_say(output, "%s (%s): %s", tfc_job_state_name(event->job_state),
+			   tfc_end_reason_name(event->reason), event->text);
 }
 
 void output_event(struct output *output, const tfc_event *event, int status)
 {
 	if (output->options->is_json)
 		json_event(&output->out, event, status);
+	tell_held(output, event);
 	switch (event->kind) {
 	case TFC_EVENT_JOB:
 		show_job(output, event);

@@ -27,6 +27,9 @@ void output_say(struct output *output, const char *format, ...)
 void output_notice(struct output *output, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* From now on nothing of tfc_run's own is said. */
+void output_hush(struct output *output);
+
 /* Brings the line at the bottom up to date and writes what can be written at once. */
 void output_flush(struct output *output);
 
