@@ -1,0 +1,200 @@
+"""What the tests of tfc_run share: starting it, reading it, and proving that nothing is left."""
+import ctypes
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TFC_RUN = os.environ["TFC_RUN"]
+PATIENCE = float(os.environ.get("TFC_TEST_PATIENCE", "60"))  # seconds until something awaited counts as never coming
+PORTS_A_TEST = 12
+
+# Whatever tfc_run leaves behind becomes our child, and is found.
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children():
+    """Our children, the dead ones reaped."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return []
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"never came: {what}")
+        select.select([], [], [], 0.01)
+
+
+def is_bindable(port):
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
+
+
+def find_ports(count):
+    """The first of `count` free ports in a row; spread, so that parallel tests seldom meet."""
+    start = 30000 + os.getpid() * 37 % 2000
+    for first in range(start, start + 700):
+        if all(is_bindable(first + i) for i in range(count)):
+            return first
+    raise AssertionError("no free ports")
+
+
+class Run:
+    """A tfc_run under way. Its output is collected while something is awaited."""
+
+    def __init__(self, args, env, cwd, on_terminal=False, **popen):
+        self.out = bytearray()
+        self.err = bytearray()
+        self.master = None
+        if on_terminal:
+            self.master, slave = pty.openpty()
+            self.process = subprocess.Popen(
+                [TFC_RUN, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
+                start_new_session=True,
+                preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0))  # TIOCSCTTY
+            os.close(slave)
+            self.fds = {self.master: "out"}
+        else:
+            popen.setdefault("stdout", subprocess.PIPE)
+            self.process = subprocess.Popen(
+                [TFC_RUN, *args], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
+                cwd=cwd, **popen)
+            self.fds = {self.process.stderr.fileno(): "err"}
+            if self.process.stdout:
+                self.fds[self.process.stdout.fileno()] = "out"
+
+    def read(self, timeout):
+        ready, _, _ = select.select(list(self.fds), [], [], timeout)
+        for fd in ready:
+            try:
+                data = os.read(fd, 1 << 20)
+            except OSError:  # a terminal whose last user is gone
+                data = b""
+            if not data:
+                del self.fds[fd]
+                continue
+            name = self.fds[fd]
+            getattr(self, name).extend(data)
+
+    def await_output(self, pattern, stream="out"):
+        end = time.monotonic() + PATIENCE
+        while not re.search(pattern.encode(), getattr(self, stream)):
+            if time.monotonic() > end or not self.fds:
+                raise AssertionError(f"never said {pattern!r}: {self.out!r} {self.err!r}")
+            self.read(0.2)
+
+    def events(self):
+        return [json.loads(line) for line in self.out.decode().splitlines()]
+
+    def end(self, patience=PATIENCE):
+        """Reads to the end; returns self with .status, .out and .err."""
+        end = time.monotonic() + patience
+        while self.fds and time.monotonic() < end:
+            self.read(0.2)
+        self.status = self.process.wait(max(end - time.monotonic(), 1))
+        if self.master is not None:
+            os.close(self.master)
+            self.master = None
+        for file in (self.process.stdout, self.process.stderr):
+            if file:
+                file.close()
+        return self
+
+    def lines(self):
+        return self.out.decode().splitlines()
+
+    def errors(self):
+        return self.err.decode().splitlines()
+
+
+class RunTest(unittest.TestCase):
+    """Each test has a directory, a range of ports, and must leave nothing."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="run-test-")
+        self.tmp = os.path.join(self.dir, "tmp")
+        os.mkdir(self.tmp)
+        self.first_port = find_ports(PORTS_A_TEST)
+        self.ports = f"{self.first_port}-{self.first_port + PORTS_A_TEST - 1}"
+        self.env = dict(os.environ, TMPDIR=self.tmp)
+        self.env.pop("NO_COLOR", None)
+        self.env["TERM"] = "xterm"
+        self.runs = []
+
+    def tearDown(self):
+        for run in self.runs:
+            if run.process.poll() is None:  # the test failed half way
+                run.process.kill()
+                run.process.wait()
+        try:
+            self.assert_nothing_left()
+        finally:
+            for pid in children():
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def assert_nothing_left(self):
+        wait_until(lambda: not children(), "the end of all processes", 5)
+        wait_until(lambda: not os.listdir(self.tmp), "an empty temporary directory", 5)
+        for port in range(self.first_port, self.first_port + PORTS_A_TEST):
+            self.assertTrue(is_bindable(port), f"port {port} is still taken")
+
+    def start(self, *args, **options):
+        env = dict(self.env, **options.pop("env", {}))
+        cwd = options.pop("cwd", self.dir)
+        run = Run(["local", "--ports", self.ports, *args], env, cwd, **options)
+        self.runs.append(run)
+        return run
+
+    def run_local(self, *args, **options):
+        return self.start(*args, **options).end()
+
+    def run_bare(self, *args):
+        """Without the options that start() adds."""
+        run = Run(list(args), self.env, self.dir)
+        self.runs.append(run)
+        return run.end()
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def job_file(self, **job):
+        return self.write("job.json", json.dumps(job))
+
+    def assert_refused(self, run, sentence, status=125):
+        """One clear sentence on stderr, nothing on stdout, the status."""
+        self.assertEqual(run.errors(), [f"tfc_run: {sentence}"])
+        self.assertEqual(run.out, b"")
+        self.assertEqual(run.status, status)
+
+
+def main():
+    unittest.main(verbosity=2, argv=[sys.argv[0], *sys.argv[1:]])

@@ -1,0 +1,209 @@
+"""Options: help, version, and one clear sentence for each way to get them wrong."""
+import json
+import os
+
+import harness
+
+BAD = [
+    ([], "a command is missing; `tfc_run --help` lists them"),
+    (["lcoal"], "unknown command 'lcoal'; did you mean local?"),
+    (["members"], "unknown command 'members'; `tfc_run --help` lists what this version has"),
+    (["local", "--wroker", "2"], "unknown option '--wroker'; did you mean --worker?"),
+    (["local", "--deadlin=2"], "unknown option '--deadlin'; did you mean --deadline?"),
+    (["local", "-json"], "unknown option '-json'; did you mean --json?"),
+    (["local", "--zzzzzz"], "unknown option '--zzzzzz'; `tfc_run local --help` lists them"),
+    (["local", "--stall", "5", "true"], "--stall is not in this version"),
+    (["local", "--placement=pack", "true"], "--placement is not in this version"),
+    (["local", "--upstream", "u", "true"], "--upstream is not in this version"),
+    (["local", "--label", "a=b", "true"], "--label is not in this version"),
+    (["local", "--gpus", "1", "true"], "--gpus is not in this version"),
+    (["local", "--spares", "1", "true"], "--spares is not in this version"),
+    (["local", "--preload", "os", "true"], "--preload is not in this version"),
+    (["local", "--explain", "true"], "--explain is not in this version"),
+    (["local"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
+    (["local", "--"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
+    (["local", "--worker"], "--worker needs a value: N"),
+    (["local", "--chief=1", "true"], "--chief takes no value"),
+    (["local", "--worker", "two", "true"],
+     '--worker two: roles.worker.count: must be a whole number from 0 to 100000, not "two"'),
+    (["local", "--worker", "-1", "true"],
+     "--worker -1: roles.worker.count: must be a whole number from 0 to 100000, not -1"),
+    (["local", "--grace", "soon", "true"],
+     '--grace soon: grace_s: must be a number of seconds from 0 to 1000000000, not "soon"'),
+    (["local", "--restart-on", "x", "true"],
+     '--restart-on x: restart.on: must be retryable, failure or never, not "x"'),
+    (["local", "--strategy", "both", "true"],
+     '--strategy both: strategy: must be auto, multi_worker_mirrored, parameter_server or none, '
+     'not "both"'),
+    (["local", "--color", "red", "true"], "--color red: is none of auto, always, never"),
+    (["local", "--ports", "20000", "true"],
+     "--ports 20000: is not a range LO-HI, such as 20000-29999"),
+    (["local", "--ports", "20010-20000", "true"], "--ports 20010-20000: the range is reversed"),
+    (["local", "--ports", "0-9", "true"], "--ports 0-9: ports begin at 1"),
+    (["local", "--ports", "65000-65536", "true"], "--ports 65000-65536: ports end at 65535"),
+    (["local", "--host", "", "true"], "--host: must not be empty"),
+    (["local", "--secret-env", "A=b", "true"],
+     "--secret-env: takes a name; the value comes from the environment"),
+    (["local", "--secret-env", "TFC_NO_SUCH", "true"],
+     "--secret-env TFC_NO_SUCH: is not set in the environment"),
+    (["local", "--cwd", "/no/such", "true"],
+     "cwd: /no/such cannot be entered: No such file or directory"),
+    (["local", "--cwd", "/etc/passwd", "true"],
+     "cwd: /etc/passwd cannot be entered: Not a directory"),
+    (["local", "--worker", "0", "true"],
+     "roles.worker.count: 0 workers and no chief: there is nothing to run"),
+    (["local", "--ps", "1", "true"], "roles.ps: a ps needs workers; add the role worker"),
+    (["local", "--strategy", "multi_worker_mirrored", "--worker", "1", "--ps", "1", "true"],
+     "strategy: multi_worker_mirrored has no ps; take the role ps out, or use parameter_server"),
+    (["local", "--job", "/no/such.json"], "/no/such.json: No such file or directory"),
+]
+
+
+class OptionsTest(harness.RunTest):
+    def test_each_mistake_gets_its_sentence_and_125(self):
+        for args, sentence in BAD:
+            with self.subTest(args=args):
+                self.assert_refused(self.run_bare(*args), sentence)
+
+    def test_help_lists_the_commands_of_this_version(self):
+        run = self.run_bare("--help")
+        self.assertEqual(run.status, 0)
+        self.assertRegex(run.out, rb"\n  local +run a job")
+        self.assertNotIn(b"drain", run.out)
+
+    def test_help_of_local_lists_each_option_once(self):
+        run = self.run_bare("local", "--help")
+        self.assertEqual((run.status, run.err), (0, b""))
+        for name in ("job name chief worker ps evaluator tensorboard driver strategy framework env "
+                     "secret-env cwd bundle python restart restart-window restart-on scope grace "
+                     "start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
+                     "json").split():
+            self.assertEqual(run.out.count(b"\n  --%s " % name.encode()), 1, name)
+        for line in run.lines():
+            self.assertLessEqual(len(line), 100)
+
+    def test_help_wins_wherever_it_stands(self):
+        run = self.run_bare("local", "--worker", "2", "--help")
+        self.assertEqual(run.status, 0)
+        self.assertIn(b"usage: tfc_run local", run.out)
+
+    def test_version(self):
+        run = self.run_bare("--version")
+        self.assertEqual(run.status, 0)
+        self.assertRegex(run.out, rb"^tfc_run \d+\.\d+\.\d+\n$")
+
+    def test_job_file_errors_name_file_line_and_key(self):
+        path = self.write("job.json", '{\n"argv": ["true"],\n"roles": {"worker": {"cuont": 2}}\n}')
+        self.assert_refused(self.run_local("--job", path),
+                            f"{path}:3: roles.worker.cuont: unknown key; did you mean count?")
+
+    def test_two_chiefs_are_refused(self):
+        path = self.job_file(argv=["true"], roles={"chief": {"count": 2}, "worker": {}})
+        run = self.run_local("--job", path)
+        self.assertRegex(run.err, rb"^tfc_run: .*: a job has at most one chief, not 2\n$")
+        self.assertEqual(run.status, 125)
+
+    def test_a_role_without_its_directory_is_refused(self):
+        path = self.job_file(argv=["true"], roles={"worker": {"cwd": "/no/such"}})
+        self.assert_refused(
+            self.run_local("--job", path),
+            "roles.worker.cwd: /no/such cannot be entered: No such file or directory")
+
+
+class JobTest(harness.RunTest):
+    """What reaches the tasks."""
+
+    def tasks(self, run):
+        return sorted({event["task"] for event in run.events() if event["event"] == "task"})
+
+    def roles(self, *args):
+        run = self.run_local("--json", *args, "--", "true")
+        self.assertEqual(run.status, 0, run.err)
+        return self.tasks(run)
+
+    def test_one_worker_when_no_role_is_given(self):
+        self.assertEqual(self.roles(), ["worker/0"])
+
+    def test_roles(self):
+        self.assertEqual(self.roles("--chief", "--worker=2", "--evaluator"),
+                         ["chief/0", "evaluator/0", "worker/0", "worker/1"])
+
+    def test_ps_adds_a_chief(self):
+        self.assertEqual(self.roles("--worker", "2", "--ps", "1"),
+                         ["chief/0", "ps/0", "worker/0", "worker/1"])
+
+    def test_options_end_at_the_first_other_word(self):
+        run = self.run_local("--no-prefix", "echo", "--worker", "2", "--")
+        self.assertEqual((run.out, run.status), (b"--worker 2 --\n", 0))
+
+    def test_options_end_at_two_dashes(self):
+        program = self.write("--odd", "#!/bin/sh\necho odd\n", 0o755)
+        run = self.run_local("--no-prefix", "--cwd", self.dir, "--env", f"PATH={self.dir}", "--",
+                             os.path.basename(program))
+        self.assertEqual((run.out, run.status), (b"odd\n", 0))
+
+    def test_environment_is_ours_and_env_adds_to_it(self):
+        run = self.run_local("--no-prefix", "--env", "A=1", "--env", "B", "--env", "NOT_SET_C",
+                             "--env", "D=x=y", "--", "sh", "-c", "echo $A $B ${C-none} $D $E",
+                             env={"B": "two", "E": "five"})
+        self.assertEqual(run.out, b"1 two none x=y five\n")
+
+    def test_a_secret_reaches_the_task_and_no_event(self):
+        run = self.run_local("--json", "--secret-env", "TOKEN", "--", "sh", "-c", "echo ${#TOKEN}",
+                             env={"TOKEN": "hush-hush"})
+        self.assertIn('"text":"9"', run.out.decode())
+        self.assertNotIn(b"hush", run.out + run.err)
+
+    def test_working_directory_is_the_current_one(self):
+        run = self.run_local("--no-prefix", "pwd")
+        self.assertEqual(run.lines(), [os.path.realpath(self.dir)])
+
+    def test_working_directory_may_be_relative(self):
+        os.mkdir(os.path.join(self.dir, "below"))
+        for args in (["--cwd", "below", "pwd"],
+                     ["--job", self.job_file(argv=["pwd"], cwd="below", roles={"worker": {}})]):
+            run = self.run_local("--no-prefix", *args)
+            self.assertEqual(run.lines(), [os.path.realpath(self.dir) + "/below"])
+
+    def test_options_override_the_job_file(self):
+        path = self.job_file(argv=["sh", "-c", "echo $A $B"], env={"A": "a", "B": "b"},
+                             roles={"worker": {"count": 3}})
+        run = self.run_local("--no-prefix", "--worker", "2", "--env", "B=c", "--job", path)
+        self.assertEqual(run.lines(), ["a c", "a c"])
+        run = self.run_local("--no-prefix", "--job", path, "--worker", "1", "--", "echo", "hi")
+        self.assertEqual(run.lines(), ["hi"])
+
+    def test_bundle(self):
+        bundle = os.path.join(self.dir, "bundle")
+        os.mkdir(bundle)
+        self.write("bundle/hello.sh", "echo hello from $(basename $0)\n", 0o755)
+        run = self.run_local("--no-prefix", "--bundle", "bundle", "sh", "./hello.sh")
+        self.assertEqual((run.lines(), run.status), (["hello from hello.sh"], 0), run.err)
+
+    def test_host_and_ports_show_in_tf_config(self):
+        run = self.run_local("--no-prefix", "--host", "localhost", "sh", "-c", "echo $TF_CONFIG")
+        config = json.loads(run.out)
+        host, port = config["cluster"]["worker"][0].split(":")
+        self.assertEqual(host, "localhost")
+        self.assertIn(int(port), range(self.first_port, self.first_port + harness.PORTS_A_TEST))
+
+    def test_framework_none_has_no_tf_config(self):
+        run = self.run_local("--no-prefix", "--framework", "none", "sh", "-c",
+                             "echo ${TF_CONFIG-none} $TFC_TASK_TYPE $TFC_TASK_INDEX")
+        self.assertEqual(run.lines(), ["none worker 0"])
+
+    def test_name_and_scope_and_windows_reach_the_job(self):
+        run = self.run_local("--json", "--name", "digits", "--restart-window", "60", "--scope",
+                             "auto", "--strategy", "none", "true")
+        self.assertEqual(run.events()[-1]["name"], "digits")
+
+    def test_log_dir_keeps_the_logs(self):
+        run = self.run_local("--log-dir", "logs", "--json", "sh", "-c", "echo kept $TFC_LOG_DIR")
+        job = run.events()[-1]["job"]
+        directory = os.path.join(os.path.realpath(self.dir), "logs", job)
+        with open(os.path.join(directory, "worker-0.0000000000000000.log")) as file:
+            self.assertIn(f"kept {directory}", file.read())
+
+
+if __name__ == "__main__":
+    harness.main()

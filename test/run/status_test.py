@@ -1,0 +1,114 @@
+"""Exit statuses: the table of the manual, row by row, with the word that tells them apart."""
+import json
+import os
+import signal
+
+import harness
+
+
+class StatusTest(harness.RunTest):
+    def shell(self, script, *args, **options):
+        return self.run_local(*args, "--", "sh", "-c", script, **options)
+
+    def end(self, *args, **options):
+        """The run with --json, and its end event, which is the last."""
+        run = self.run_local("--json", *args, **options)
+        events = run.events()
+        self.assertEqual([e["event"] for e in events].count("end"), 1)
+        end = events[-1]
+        self.assertEqual(end["event"], "end")
+        self.assertEqual(end["exit"], run.status)
+        return run, end
+
+    def test_0_when_it_succeeds(self):
+        run, end = self.end("true")
+        self.assertEqual((run.status, end["state"], end["decided_by"]),
+                         (0, "succeeded", "worker/0"))
+        self.assertEqual(self.shell("exit 0").errors(), ["tfc_run: succeeded"])
+
+    def test_the_deciding_tasks_own_whatever_the_number(self):
+        for status in (1, 3, 77, 124, 125, 126, 127, 254, 255):
+            with self.subTest(status=status):
+                run = self.shell(f"exit {status}")
+                self.assertEqual(run.status, status)
+                self.assertRegex(run.errors()[-1], r"^tfc_run: failed \(exit\): worker/0 ")
+
+    def test_end_names_the_task_and_its_last_lines(self):
+        run, end = self.end("sh", "-c", "echo one; echo two >&2; exit 4")
+        self.assertEqual((run.status, end["state"], end["decided_by"], end["reason"]),
+                         (4, "failed", "worker/0", "exit"))
+        self.assertEqual(sorted(end["log_tail"]), ["one", "two"])
+
+    def test_128_and_the_signal_it_died_of(self):
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1):
+            with self.subTest(number=number):
+                run = self.shell(f"kill -{int(number)} $$")
+                self.assertEqual(run.status, 128 + number)
+                self.assertRegex(run.errors()[-1], r"^tfc_run: failed \(signal\): worker/0 ")
+
+    def test_137_when_it_was_killed_and_no_restart_is_left(self):
+        run = self.shell("kill -9 $$", "--restart", "0")
+        self.assertEqual(run.status, 137)
+        self.assertIn("(signal)", run.errors()[-1])
+
+    def test_restarts_are_used_up_first(self):
+        path = os.path.join(self.dir, "attempts")
+        run = self.shell(f"echo x >>{path}; exit 9", "--restart", "1", "--restart-on", "failure")
+        self.assertEqual(run.status, 9)
+        with open(path) as file:
+            self.assertEqual(file.read(), "x\nx\n")
+
+    def test_124_at_the_deadline(self):
+        run, end = self.end("--deadline", "0.3", "--grace", "1", "sleep", "60")
+        self.assertEqual((run.status, end["reason"]), (124, "deadline"))
+
+    def test_124_when_the_gang_never_gets_ready_and_says_what_for(self):
+        run = self.run_local("--start-deadline", "0.3", "--grace", "1", "--chief", "--worker", "1",
+                             "--", "sleep", "60")
+        self.assertEqual(run.status, 124)
+        self.assertRegex(run.errors()[-1], r"^tfc_run: failed \(deadline\).*(chief|worker)/0")
+
+    def test_127_when_the_program_is_missing(self):
+        run, end = self.end("no-such-program-here")
+        self.assertEqual((run.status, end["reason"]), (127, "not_found"))
+        run = self.run_local("./no-such-program-here")
+        self.assertEqual(run.status, 127)
+        self.assertRegex(run.errors()[-1], r"\(not_found\).*no-such-program-here")
+
+    def test_126_when_it_is_not_executable(self):
+        path = self.write("plain.txt", "text\n")
+        run, end = self.end(path)
+        self.assertEqual((run.status, end["reason"]), (126, "not_executable"))
+        self.assertRegex(self.run_local(path).errors()[-1], r"\(not_executable\).*plain\.txt")
+
+    def test_125_when_the_pool_is_too_small_and_says_by_how_much(self):
+        port = self.first_port
+        run = self.run_local("--ports", f"{port}-{port + 1}", "--worker", "5", "true")
+        self.assertEqual(run.status, 125)
+        self.assertIn("3 ports are missing", run.errors()[-1])
+        self.assertIn(f"{port} to {port + 1}", run.errors()[-1])
+
+    def test_125_when_the_log_directory_cannot_be_written(self):
+        run = self.run_local("--log-dir", "/proc/no-such", "true")
+        self.assertEqual(run.status, 125)
+        self.assertEqual(len(run.errors()), 1)
+        self.assertIn("/proc/no-such", run.errors()[0])
+
+    def test_125_when_the_bundle_is_missing(self):
+        run = self.run_local("--bundle", "nowhere", "true")
+        self.assertEqual(run.status, 125)
+        self.assertIn("nowhere", run.errors()[-1])
+
+    def test_125_when_the_helper_programs_are_missing(self):
+        run = self.run_local("true", env={"TFC_HELPER_DIR": self.dir})
+        self.assertEqual(run.status, 125)
+        self.assertIn(self.dir, run.errors()[-1])
+
+    def test_a_chief_decides_before_workers(self):
+        run, end = self.end("--chief", "--worker", "1", "--strategy", "none", "--", "sh", "-c",
+                            'test $TFC_TASK_TYPE = worker && exec sleep 60; exit 6')
+        self.assertEqual((run.status, end["decided_by"]), (6, "chief/0"))
+
+
+if __name__ == "__main__":
+    harness.main()
