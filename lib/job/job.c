@@ -121,6 +121,5 @@ bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role)
 		return true;
 	if (strcmp(role->name, "tensorboard") == 0 && (role->log_dir || is_tensorflow))
 		return true;
-	return is_tensorflow && tfc__role_is_in_cluster(role->name) &&
-	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
+	return is_tensorflow && tfc__role_is_in_cluster(role->name);
 }

@@ -365,6 +365,10 @@ static void strategy_and_ports_follow_the_roles(void **state)
 	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_MULTI_WORKER_MIRRORED);
 	tfc_job_free(job);
 
+	job = parse("{\"argv\":[\"a\"],\"strategy\":\"none\",\"roles\":{\"worker\":{}}}");
+	assert_true(tfc__role_has_port(job, &job->roles[0])); /* TF_CONFIG names it */
+	tfc_job_free(job);
+
 	job = parse("{\"argv\":[\"a\"],\"framework\":\"none\",\"roles\":{\"worker\":{}}}");
 	assert_int_equal(tfc__job_strategy(job), TFC_STRATEGY_NONE);
 	assert_false(tfc__role_has_port(job, &job->roles[0]));
