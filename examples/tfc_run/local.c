@@ -16,9 +16,11 @@
 #include "output.h"
 #include "tfc_run.h"
 
-#define INTERRUPT_MS 2000   /* between SIGINT and the stop sequence */
-#define STUCK_NS 2000000000 /* once stopping, output that does not move for so long is dropped */
-#define PENDING_MAX 262144  /* bytes waiting for stdout, beyond which no more events are taken */
+#define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
+#define STUCK_MS 2000     /* once stopping, output that does not move for so long is dropped */
+#define KILLED_MS 1000    /* after a kill, what is not written by then is dropped */
+#define STOPPING_POLL_MS 100
+#define PENDING_MAX 262144 /* bytes waiting for stdout, beyond which no more events are taken */
 
 struct local {
 	const struct options *options;
@@ -36,6 +38,7 @@ struct local {
 	bool is_ended;
 	int stop_status;        /* exit status of a job that was stopped */
 	uint64_t still_here_ns; /* when to say who ignored SIGINT; 0: not */
+	uint64_t drop_ns;       /* when to stop waiting for output to be written; 0: not */
 	int status;
 };
 
@@ -79,6 +82,11 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 		output_say(local->output, "stopping: %s", reply->error->text);
 }
 
+static uint64_t after_ms(uint64_t ms)
+{
+	return now_ns() + ms * 1000000;
+}
+
 static void send_stop(struct local *local)
 {
 	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
@@ -94,7 +102,7 @@ static void stop(struct local *local, int status, uint32_t interrupt_ms, bool is
 	local->stop = (tfc_stop_options)TFC_STOP_OPTIONS_INIT;
 	local->stop.interrupt_ms = interrupt_ms;
 	local->stop.is_kill = is_kill;
-	local->still_here_ns = interrupt_ms ? now_ns() + interrupt_ms * 1000000ull : 0;
+	local->still_here_ns = interrupt_ms ? after_ms(interrupt_ms) : 0;
 	send_stop(local);
 }
 
@@ -102,8 +110,8 @@ static void on_interrupt(struct local *local)
 {
 	if (local->is_stopping) {
 		output_notice(local->output, "killing what is left");
-		local->is_output_dropped = true; /* if it cannot be written now */
 		stop(local, 0, 0, true);
+		local->drop_ns = after_ms(KILLED_MS);
 		return;
 	}
 	output_notice(local->output, "interrupted; Ctrl-C again kills at once");
@@ -152,6 +160,8 @@ static int open_signals(void)
 static void on_event(void *user, const tfc_event *event)
 {
 	struct local *local = user;
+	if (local->is_output_dropped && event->kind != TFC_EVENT_END)
+		return;
 	if (event->kind == TFC_EVENT_END) {
 		local->status = status_of(local, event);
 		local->is_ended = true;
@@ -225,20 +235,38 @@ static int start(struct local *local)
 
 /* ---- the loop */
 
+/* Nobody will read what is left: only the job's end is waited for. */
+static void drop_output(struct local *local)
+{
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	options.is_without_output = 1;
+	local->is_output_dropped = true;
+	local->is_paused = false;
+	tfc_sub_close(local->sub);
+	local->sub = NULL;
+	if (!local->is_ended && local->job[0] &&
+	    tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
+				  &local->sub) < 0)
+		fail(local, tfc_ctx_error(local->ctx)->text);
+}
+
 /* Looks after the streams: whoever closed or blocks them has a say in what the job does next. */
 static void watch_output(struct local *local)
 {
 	struct stream *out = output_stdout(local->output);
 	struct stream *err = output_stderr(local->output);
-	bool is_blocked = stream_pending(out) || stream_pending(err);
+	uint64_t now = now_ns();
+	bool is_stuck = (stream_pending(out) && now >= out->moved_ns + STUCK_MS * 1000000ull) ||
+			(stream_pending(err) && now >= err->moved_ns + STUCK_MS * 1000000ull);
 	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
 		output_hush(local->output);
 		stop(local, RUN_SIGNAL + SIGPIPE, 0, false);
+		local->drop_ns = now;
 	}
-	if (local->is_stopping && is_blocked &&
-	    now_ns() >= (out->moved_ns > err->moved_ns ? out : err)->moved_ns + STUCK_NS)
-		local->is_output_dropped = true;
-	if (local->is_output_dropped && is_blocked) {
+	if (local->is_stopping && !local->is_output_dropped &&
+	    (is_stuck || (local->drop_ns && now >= local->drop_ns)))
+		drop_output(local);
+	if (local->is_output_dropped) {
 		stream_drop(out);
 		stream_drop(err);
 	}
@@ -246,18 +274,6 @@ static void watch_output(struct local *local)
 		local->is_paused = false;
 		tfc_sub_resume(local->sub);
 	}
-}
-
-static int timeout_ms(struct local *local)
-{
-	bool is_blocked = stream_pending(output_stdout(local->output)) ||
-			  stream_pending(output_stderr(local->output));
-	uint64_t now = now_ns();
-	if (local->still_here_ns)
-		return now < local->still_here_ns
-			       ? (int)((local->still_here_ns - now) / 1000000) + 1
-			       : 0;
-	return local->is_stopping && is_blocked ? 250 : -1;
 }
 
 static bool is_done(const struct local *local)
@@ -277,7 +293,7 @@ static void run_loop(struct local *local)
 			{.fd = stream_pending(out) ? out->fd : -1, .events = POLLOUT},
 			{.fd = stream_pending(err) ? err->fd : -1, .events = POLLOUT},
 		};
-		if (poll(fds, 4, timeout_ms(local)) < 0 && errno != EINTR)
+		if (poll(fds, 4, local->is_stopping ? STOPPING_POLL_MS : -1) < 0 && errno != EINTR)
 			break;
 		read_signals(local);
 		if (!local->is_ended && tfc_ctx_dispatch(local->ctx, 0) < 0)
