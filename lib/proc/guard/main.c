@@ -67,9 +67,10 @@ static int open_all(struct guard *guard, const char *shim)
 
 static void hear_signals(struct guard *guard)
 {
-	struct signalfd_siginfo info;
-	while (read(guard->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		if (info.ssi_signo != SIGCHLD)
+	struct signalfd_siginfo infos[4];
+	ssize_t len = read(guard->signals, infos, sizeof(infos));
+	for (ssize_t i = 0; i < len / (ssize_t)sizeof(infos[0]); i++)
+		if (infos[i].ssi_signo != SIGCHLD)
 			host_gone(guard); /* somebody ends us: as the host's end */
 	task_reap(guard);
 }

@@ -14,8 +14,10 @@
 #include "base/clock.h"
 #include "proc/sweep.h"
 
-/* What a shim may take longer than the grace before the guard acts itself. */
+/* What a shim may take longer than the grace before the guard kills its task itself, and then to
+ * write what is left into a slow log before it is killed, too. */
 #define FORCE_MARGIN (1 * TFC__SECOND)
+#define FORCE_SHIM_MARGIN (5 * TFC__SECOND)
 
 /* ---- the table */
 
@@ -204,7 +206,7 @@ static void force(struct guard *guard, uint32_t slot)
 		tfc__sweep(guard->pids[slot], NULL, NULL);
 		kill(guard->pids[slot], SIGKILL);
 	}
-	set_force(guard, task, tfc__now() + FORCE_MARGIN);
+	set_force(guard, task, tfc__now() + FORCE_SHIM_MARGIN);
 }
 
 void task_force_due(struct guard *guard, uint64_t now)
@@ -241,20 +243,28 @@ static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *repo
 	host_tell(guard, report);
 }
 
-void task_hear(struct guard *guard, uint32_t slot)
+/* One message, true; or none: the end, or nothing there. */
+static bool hear_one(struct guard *guard, uint32_t slot)
 {
 	struct tfc__report report;
 	struct task *task = &guard->tasks[slot];
-	if (slot >= guard->task_capacity || !guard->pids[slot] || task->socket < 0)
-		return; /* freed by an event before this one */
-	ssize_t len;
-	while ((len = recv(task->socket, &report, sizeof(report), MSG_DONTWAIT)) ==
-	       (ssize_t)sizeof(report))
+	if (task->socket < 0)
+		return false;
+	ssize_t len = recv(task->socket, &report, sizeof(report), MSG_DONTWAIT);
+	bool is_heard = len == (ssize_t)sizeof(report);
+	if (is_heard)
 		pass_on(guard, slot, &report);
-	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
+	if (task->is_reported || len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
 		close(task->socket);
 		task->socket = -1;
 	}
+	return is_heard;
+}
+
+void task_hear(struct guard *guard, uint32_t slot)
+{
+	if (slot < guard->task_capacity && guard->pids[slot]) /* or freed by an event before */
+		hear_one(guard, slot);
 }
 
 static void free_task(struct guard *guard, uint32_t slot)
@@ -269,7 +279,8 @@ static void free_task(struct guard *guard, uint32_t slot)
 static void shim_died(struct guard *guard, uint32_t slot)
 {
 	struct task *task = &guard->tasks[slot];
-	task_hear(guard, slot);
+	while (hear_one(guard, slot))
+		;
 	if (task->is_reported) {
 		free_task(guard, slot);
 		return;
