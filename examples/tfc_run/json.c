@@ -89,8 +89,10 @@ static void put_task(json_t *object, const tfc_event *event)
 	put_text(object, "address", event->address);
 	if (event->task_state < TFC_TASK_EXITED)
 		return;
-	if (event->reason == TFC_END_EXIT || event->reason == TFC_END_SIGNAL)
-		put(object, tfc_end_reason_name(event->reason), json_integer(event->status));
+	if (event->exit_reason == TFC_EXIT_CODE)
+		put(object, "exit", json_integer(event->status));
+	if (event->exit_reason == TFC_EXIT_SIGNAL)
+		put(object, "signal", json_integer(event->status));
 	put_text(object, "reason", tfc_end_reason_name(event->reason));
 	if (event->text[0])
 		put_text(object, "text", event->text);

@@ -223,6 +223,9 @@ typedef struct tfc_event {
 	uint64_t user_us;    /* TASK in a terminal state: CPU time, microseconds */
 	uint64_t system_us;
 	uint64_t max_rss_kib;
+	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason, says what `status`
+				 is whatever `reason` there was for it */
+	uint32_t reserved;
 } tfc_event;
 
 /** Runs in dispatch. After TFC_EVENT_END nothing more comes; the handle still needs a close. */

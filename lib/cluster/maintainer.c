@@ -163,6 +163,7 @@ static void tell(struct tfc__maintainer *maintainer, uint32_t kind,
 		const struct seen *seen = &maintainer->seen[action->task];
 		entry.task_state = action->state;
 		entry.status = action->death.status;
+		entry.exit_reason = action->death.reason;
 		entry.address = (char *)tfc__agent_address(maintainer->agent_job, action->task);
 		entry.pid = action->state >= TFC_TASK_RUNNING ? seen->pid : 0;
 		if (tfc__task_state_is_terminal(action->state)) {

@@ -97,6 +97,7 @@ static void tell_entry(tfc_sub *sub, const struct tfc__journal_entry *entry)
 		event.user_us = entry->user_us;
 		event.system_us = entry->system_us;
 		event.max_rss_kib = entry->max_rss_kib;
+		event.exit_reason = entry->exit_reason;
 	}
 	if (entry->kind == TFC_EVENT_END) {
 		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;

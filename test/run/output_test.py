@@ -162,6 +162,14 @@ class JsonTest(harness.RunTest):
         self.assertEqual((last["signal"], last["reason"]), (6, "signal"))
         self.assertNotIn("exit", last)
 
+    def test_task_that_a_peer_took_along(self):
+        _, events = self.shell("test $TFC_TASK_INDEX = 0 && exit 3; exec sleep 60",
+                               "--worker", "2")
+        last = {e["task"]: e for e in self.of(events, "task")}
+        self.assertEqual((last["worker/0"]["reason"], last["worker/0"]["exit"]), ("exit", 3))
+        self.assertEqual((last["worker/1"]["reason"], last["worker/1"]["signal"]),
+                         ("consequence", 15))
+
     def test_job(self):
         _, events = self.shell("true", "--name", "digits")
         jobs = self.of(events, "job")
