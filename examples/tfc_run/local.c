@@ -35,6 +35,7 @@ struct local {
 	bool is_stopping;
 	bool is_paused;
 	bool is_output_dropped;
+	bool has_lost_output; /* standard output failed */
 	bool is_ended;
 	int stop_status;        /* exit status of a job that was stopped */
 	uint64_t still_here_ns; /* when to say who ignored SIGINT; 0: not */
@@ -263,6 +264,12 @@ static void watch_output(struct local *local)
 		stop(local, RUN_SIGNAL + SIGPIPE, 0, false);
 		local->drop_ns = now;
 	}
+	if (out->error && out->error != EPIPE && !local->is_output_dropped) {
+		output_say(local->output, "standard output: %s", strerror(out->error));
+		output_flush(local->output);
+		local->has_lost_output = true;
+		drop_output(local);
+	}
 	if (local->is_stopping && !local->is_output_dropped &&
 	    (is_stuck || (local->drop_ns && now >= local->drop_ns)))
 		drop_output(local);
@@ -327,5 +334,5 @@ int local_main(int argc, char **argv)
 	output_close(local.output);
 	close(local.signals);
 	options_fini(&options);
-	return local.status;
+	return local.status == 0 && local.has_lost_output ? RUN_FAILED : local.status;
 }

@@ -104,6 +104,15 @@ class StatusTest(harness.RunTest):
         self.assertEqual(run.status, 125)
         self.assertIn(self.dir, run.errors()[-1])
 
+    def test_125_when_standard_output_cannot_be_written(self):
+        path = os.path.join(self.dir, "ran")
+        with open("/dev/full", "w") as full:
+            run = self.start("--", "sh", "-c", f"echo hi; sleep 0.1; echo x >{path}", stdout=full)
+            run.end()
+        self.assertEqual(run.status, 125)
+        self.assertIn("tfc_run: standard output: No space left on device", run.errors())
+        self.assertTrue(os.path.exists(path))  # the job itself goes on
+
     def test_a_chief_decides_before_workers(self):
         run, end = self.end("--chief", "--worker", "1", "--strategy", "none", "--", "sh", "-c",
                             'test $TFC_TASK_TYPE = worker && exec sleep 60; exit 6')
