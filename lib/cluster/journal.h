@@ -21,8 +21,8 @@ struct tfc__journal_entry {
 	uint32_t reason;
 	int32_t status;
 	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason */
-	uint64_t time_ns; /* CLOCK_REALTIME */
-	uint64_t log_end; /* TASK in a terminal state: its output ends here */
+	uint64_t time_ns;     /* CLOCK_REALTIME */
+	uint64_t log_end;     /* TASK in a terminal state: its output ends here */
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
