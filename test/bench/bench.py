@@ -78,7 +78,7 @@ def background(argv, **options):
 
 
 class Bench:
-    def __init__(self, build, prefix):
+    def __init__(self, build):
         self.bin = os.path.join(build, "test", "bench")
         self.helpers = os.path.join(build, "lib")
         self.tfc_run = os.path.join(build, "examples", "tfc_run", "tfc_run")
@@ -354,10 +354,9 @@ def main():
     names = ["launch", "restart", "port", "idle", "size", "train"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
-    parser.add_argument("--prefix")
     parser.add_argument("rows", nargs="*", default=[], help="of " + " ".join(names))
     options = parser.parse_args()
-    bench = Bench(options.build, options.prefix)
+    bench = Bench(options.build)
     for name in options.rows or names:
         print(f"bench: {name}", flush=True)
         getattr(bench, "bench_" + name)()

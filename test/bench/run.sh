@@ -1,11 +1,11 @@
-#!/bin/sh
+#!/bin/bash
 # Measures libtfcluster against its peers and prints one table. Installs what it needs.
-#   test/bench/run.sh [NAME...]    only the named rows: launch restart port idle size train
+#   test/bench/run.sh [ROW...]    only these rows: launch restart port idle size train
 set -eu
-top=$(cd "$(dirname "$0")/../.." && pwd)
-. "$top/examples/setup.sh"
-tfc_need_packages supervisor runit openmpi-bin binutils
+. "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+build=$TFC_SOURCE/build/bench
+tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev \
+	supervisor runit openmpi-bin binutils
 tfc_venv
-build=$top/build/bench
 tfc_build "$build" --buildtype=release
-exec "$TFC_VENV/bin/python" "$top/test/bench/bench.py" --build "$build" --prefix "$TFC_PREFIX" "$@"
+exec "$TFC_PYTHON" "$TFC_SOURCE/test/bench/bench.py" --build "$build" "$@"
