@@ -4,35 +4,72 @@
 
 #include "base/fail.h"
 
-void tfc__lines_init(struct tfc__lines *lines, uint64_t position, uint64_t skip)
+void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor)
 {
-	*lines = (struct tfc__lines){.position = position, .skip = skip};
+	*lines = (struct tfc__lines){0};
+	if (!cursor)
+		return;
+	uint64_t out = cursor->told[0].position, err = cursor->told[1].position;
+	lines->begin = *cursor;
+	lines->position = out < err ? out : err;
 }
 
+static bool is_between_records(const struct tfc__lines *lines)
+{
+	return lines->at >= lines->record.len && !lines->is_gap_waiting;
+}
+
+static uint32_t slot_of(const tfc_log_record *record)
+{
+	return record->stream == TFC_STREAM_STDERR;
+}
+
+/* The record at hand is read again later, from where it was left. */
 void tfc__lines_park(struct tfc__lines *lines)
 {
+	const tfc_log_record *record = &lines->record;
+	if (!is_between_records(lines)) {
+		lines->position = record->position;
+		if (record->stream != TFC_STREAM_GAP)
+			lines->begin.told[slot_of(record)] = (struct tfc__told){record->position,
+										lines->at};
+	}
 	tfc_log_close(lines->log);
 	lines->log = NULL;
 	lines->record.len = lines->at = 0;
+	lines->is_gap_waiting = false;
 }
 
 void tfc__lines_fini(struct tfc__lines *lines)
 {
 	tfc__lines_park(lines);
-	for (size_t i = 0; i < 3; i++)
-		tfc__buf_fini(&lines->rest[i]);
-}
-
-uint64_t tfc__lines_position(const struct tfc__lines *lines)
-{
-	return lines->position;
+	for (size_t i = 0; i < 2; i++)
+		tfc__buf_fini(&lines->rest[i].text);
 }
 
 static void drop_told(struct tfc__lines *lines)
 {
-	if (lines->is_flushed)
-		tfc__buf_clear(&lines->rest[lines->flushed]);
-	lines->is_flushed = false;
+	if (lines->flushed)
+		tfc__buf_clear(&lines->flushed->text);
+	lines->flushed = NULL;
+}
+
+/* Bytes of the record that were told before the cursor was taken. */
+static uint64_t told_of(const struct tfc__lines *lines, const tfc_log_record *record)
+{
+	const struct tfc__told *told = &lines->begin.told[slot_of(record)];
+	if (record->position < told->position)
+		return record->len;
+	if (record->position > told->position || told->skip < record->len)
+		return record->position == told->position ? told->skip : 0;
+	return record->len;
+}
+
+/* A gap belongs to both streams: it was told when either of them was told beyond it. */
+static bool is_gap_told(const struct tfc__lines *lines, const tfc_log_record *record)
+{
+	return record->position < lines->begin.told[0].position ||
+	       record->position < lines->begin.told[1].position;
 }
 
 /* Puts the next record in place: 1, 0 when there is none, or an error. */
@@ -44,47 +81,87 @@ static int read_record(struct tfc__lines *lines, const char *dir, const char *na
 		code = tfc_log_open(dir, name, lines->position, error, &lines->log);
 	if (code < 0)
 		return code;
-	lines->record = (tfc_log_record)TFC_LOG_RECORD_INIT;
+	tfc_log_record *record = &lines->record;
+	*record = (tfc_log_record)TFC_LOG_RECORD_INIT;
 	lines->at = 0;
-	code = tfc_log_next(lines->log, &lines->record, error);
+	code = tfc_log_next(lines->log, record, error);
 	if (code <= 0) {
-		lines->record.len = 0;
+		record->len = 0;
 		return code;
 	}
-	lines->position = lines->record.next;
-	if (lines->record.stream != TFC_STREAM_GAP)
-		lines->at = lines->skip < lines->record.len ? lines->skip : lines->record.len;
-	lines->skip = 0;
+	lines->position = record->next;
+	if (record->stream != TFC_STREAM_GAP) {
+		lines->at = told_of(lines, record);
+	} else {
+		lines->at = record->len;
+		lines->is_gap_waiting = !is_gap_told(lines, record);
+	}
 	return 1;
 }
 
-static void fill(const struct tfc__lines *lines, struct tfc__line *line, uint32_t stream,
-		 const char *data, uint64_t len)
+/* The cursor behind what was just taken: an unfinished line begins where it begins. */
+static struct tfc__lines_cursor cursor_here(const struct tfc__lines *lines)
 {
-	*line = (struct tfc__line){
-		.stream = stream,
-		.attempt = lines->record.attempt,
-		.time_ns = lines->record.time_ns,
-		.data = data,
-		.len = len,
-		.position = lines->record.position,
-		.skip = lines->at,
-	};
-	if (lines->at == lines->record.len) {
-		line->position = lines->record.next;
-		line->skip = 0;
+	struct tfc__told here = {lines->position, 0};
+	struct tfc__lines_cursor cursor;
+	if (!is_between_records(lines))
+		here = (struct tfc__told){lines->record.position,
+					  lines->is_gap_waiting ? 0 : lines->at};
+	for (size_t i = 0; i < 2; i++) {
+		const struct tfc__line_rest *rest = &lines->rest[i];
+		bool is_waiting = rest->text.len && rest != lines->flushed;
+		cursor.told[i] = is_waiting ? rest->begin : here;
+		/* A stream whose old cursor is still ahead has said nothing since. */
+		if (!is_waiting && cursor.told[i].position < lines->begin.told[i].position)
+			cursor.told[i] = lines->begin.told[i];
 	}
+	return cursor;
+}
+
+static int take_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, struct tfc__line *line)
+{
+	lines->flushed = rest;
+	*line = (struct tfc__line){
+		.stream = rest == &lines->rest[1] ? TFC_STREAM_STDERR : TFC_STREAM_STDOUT,
+		.attempt = rest->attempt,
+		.time_ns = rest->time_ns,
+		.data = rest->text.data,
+		.len = rest->text.len,
+		.cursor = cursor_here(lines),
+	};
+	return 1;
+}
+
+int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
+{
+	drop_told(lines);
+	for (size_t i = 0; i < 2; i++)
+		if (lines->rest[i].text.len)
+			return take_rest(lines, &lines->rest[i], ret_line);
+	return 0;
+}
+
+static int keep_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, const char *data,
+		     uint64_t len)
+{
+	if (rest->text.len == 0)
+		rest->begin = (struct tfc__told){lines->record.position, lines->at - len};
+	tfc__buf_add(&rest->text, data, len);
+	rest->attempt = lines->record.attempt;
+	rest->time_ns = lines->record.time_ns;
+	return rest->text.is_failed ? TFC_ENOMEM : 0;
 }
 
 /* Takes bytes of the record, up to a newline or the longest line, in front of which `rest` belongs.
  */
 static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 {
-	uint32_t stream = lines->record.stream;
-	struct tfc__buf *rest = &lines->rest[stream];
+	struct tfc__line_rest *rest = &lines->rest[slot_of(&lines->record)];
+	if (rest->text.len && rest->attempt != lines->record.attempt)
+		return take_rest(lines, rest, line); /* nobody ends it any more */
 	const char *data = lines->record.data + lines->at;
 	uint64_t left = lines->record.len - lines->at;
-	uint64_t room = TFC__LINE_MAX - rest->len;
+	uint64_t room = TFC__LINE_MAX - rest->text.len;
 	uint64_t look = left < room ? left : room;
 	const char *newline = look ? memchr(data, '\n', look) : NULL;
 	/* A newline right behind a full line ends it, and is no line of its own. */
@@ -93,72 +170,60 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 	bool is_full = !newline && left > room;
 	uint64_t len = newline ? (uint64_t)(newline - data) : look;
 	lines->at += len + (newline ? 1 : 0);
-	if (!newline && !is_full) { /* all of the record is the beginning of a line */
-		tfc__buf_add(rest, data, len);
-		lines->rest_attempt[stream] = lines->record.attempt;
-		lines->rest_time[stream] = lines->record.time_ns;
-		return rest->is_failed ? TFC_ENOMEM : 0;
-	}
-	if (rest->len) {
-		tfc__buf_add(rest, data, len);
-		if (rest->is_failed)
+	if (!newline && !is_full) /* all of the record is the beginning of a line */
+		return keep_rest(lines, rest, data, len);
+	if (rest->text.len) {
+		tfc__buf_add(&rest->text, data, len);
+		if (rest->text.is_failed)
 			return TFC_ENOMEM;
-		data = rest->data;
-		len = rest->len;
-		lines->is_flushed = true;
-		lines->flushed = stream;
+		data = rest->text.data;
+		len = rest->text.len;
+		lines->flushed = rest;
 	}
-	fill(lines, line, stream, data, len);
-	line->is_partial = is_full;
+	*line = (struct tfc__line){
+		.stream = lines->record.stream,
+		.attempt = lines->record.attempt,
+		.time_ns = lines->record.time_ns,
+		.is_partial = is_full,
+		.data = data,
+		.len = len,
+		.cursor = cursor_here(lines),
+	};
 	return 1;
 }
 
+/* What was begun before a gap ends there: what comes behind it is another line. */
 static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
 {
-	uint64_t len = lines->record.len;
-	lines->at = len;
-	fill(lines, line, TFC_STREAM_GAP, NULL, len);
+	if (tfc__lines_flush(lines, line))
+		return 1;
+	lines->is_gap_waiting = false;
+	*line = (struct tfc__line){
+		.stream = TFC_STREAM_GAP,
+		.attempt = lines->record.attempt,
+		.time_ns = lines->record.time_ns,
+		.len = lines->record.len,
+		.cursor = cursor_here(lines),
+	};
 	return 1;
 }
 
-int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name,
+int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name, uint64_t until,
 		    struct tfc__line *ret_line, tfc_error *error)
 {
 	int code = 0;
 	drop_told(lines);
 	while (code == 0) {
-		if (lines->at >= lines->record.len) {
-			code = read_record(lines, dir, name, error);
-			if (code <= 0)
-				return code;
-			if (lines->record.stream == TFC_STREAM_GAP)
-				return take_gap(lines, ret_line);
-			code = 0;
+		if (lines->is_gap_waiting)
+			return take_gap(lines, ret_line);
+		if (lines->at < lines->record.len) {
+			code = take_line(lines, ret_line);
 			continue;
 		}
-		code = take_line(lines, ret_line);
+		code = lines->position < until ? read_record(lines, dir, name, error) : 0;
+		if (code <= 0)
+			return code;
+		code = 0;
 	}
 	return code < 0 ? tfc__fail_nomem(error, "gateway") : code;
-}
-
-int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
-{
-	drop_told(lines);
-	for (uint32_t stream = 1; stream < 3; stream++) {
-		struct tfc__buf *rest = &lines->rest[stream];
-		if (rest->len == 0)
-			continue;
-		*ret_line = (struct tfc__line){
-			.stream = stream,
-			.attempt = lines->rest_attempt[stream],
-			.time_ns = lines->rest_time[stream],
-			.data = rest->data,
-			.len = rest->len,
-			.position = lines->position,
-		};
-		lines->is_flushed = true;
-		lines->flushed = stream;
-		return 1;
-	}
-	return 0;
 }

@@ -13,6 +13,17 @@
 /* Longer lines are split; the parts but the last are marked. */
 #define TFC__LINE_MAX 65536
 
+/* How far one stream was told: `skip` bytes of the record at `position`, and all before it. */
+struct tfc__told {
+	uint64_t position;
+	uint64_t skip;
+};
+
+/* A place behind a line, per stream: one may wait with half a line while the other goes on. */
+struct tfc__lines_cursor {
+	struct tfc__told told[2]; /* stdout, stderr */
+};
+
 /* One line, or one gap (stream TFC_STREAM_GAP). Borrowed: until the next call. */
 struct tfc__line {
 	uint32_t stream;
@@ -21,32 +32,38 @@ struct tfc__line {
 	bool is_partial;
 	const char *data; /* without its newline */
 	uint64_t len;
-	uint64_t
-		position; /* a reader that skips `skip` bytes of the record at `position` goes on */
-	uint64_t skip;
+	struct tfc__lines_cursor cursor; /* a reader that begins with it goes on behind the line */
+};
+
+/* The beginning of a line whose end was not read yet. */
+struct tfc__line_rest {
+	struct tfc__buf text;
+	uint32_t attempt;
+	uint64_t time_ns;
+	struct tfc__told begin;
 };
 
 struct tfc__lines {
-	tfc_log *log;          /* NULL: not open now */
-	uint64_t position;     /* of the next record to read */
-	uint64_t skip;         /* bytes of that record already told */
-	tfc_log_record record; /* the one being told, while at < record.len */
+	tfc_log *log;                   /* NULL: not open now */
+	uint64_t position;              /* of the next record to read */
+	struct tfc__lines_cursor begin; /* what is before it is not told */
+	tfc_log_record record;          /* the one being told, while at < record.len */
 	uint64_t at;
-	struct tfc__buf rest[3]; /* unfinished line per stream */
-	uint32_t rest_attempt[3];
-	uint64_t rest_time[3];
-	bool is_flushed; /* the last line told was rest itself: clear it at the next call */
-	uint32_t flushed;
+	bool is_gap_waiting; /* record is a gap that is told behind the unfinished lines */
+	struct tfc__line_rest rest[2];
+	struct tfc__line_rest *flushed; /* the last line told was its text: cleared at the next call
+					 */
 };
 
-void tfc__lines_init(struct tfc__lines *lines, uint64_t position, uint64_t skip);
+/* NULL: from the start. */
+void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor);
 void tfc__lines_fini(struct tfc__lines *lines);
 
-/* Position up to which all bytes were read, unfinished lines included. */
-uint64_t tfc__lines_position(const struct tfc__lines *lines);
-
-/* The next line: 1, 0 when there is none yet, or an enum tfc_err. */
-int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name,
+/*
+ * The next line whose record begins before `until`: 1, 0 when there is none yet, or an enum
+ * tfc_err.
+ */
+int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name, uint64_t until,
 		    struct tfc__line *ret_line, tfc_error *error);
 
 /* The unfinished lines at the end of an attempt, one per call: 1, or 0 when there are none left. */

@@ -15,7 +15,8 @@
 #include "gateway/lines.h"
 
 #define EVENTS_PER_TURN 64
-#define OPEN_LOGS_MAX 64 /* readers kept open between turns, over all tasks */
+#define OPEN_LOGS_MAX 32  /* readers kept open, over all tasks */
+#define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
 
 struct followed {
 	struct tfc__lines lines;
@@ -36,7 +37,8 @@ struct tfc_sub {
 	uint32_t task_count;
 	uint32_t open_logs;
 	struct tfc__link grown;
-	char cursor[128];
+	uint32_t lines_told; /* of the first task in grown, in its turn */
+	char cursor[192];
 	bool is_paused;
 	bool is_ended;
 	bool is_telling; /* inside take_turn, so inside fn: closing leaves the memory to it */
@@ -117,18 +119,20 @@ static void tell_line(tfc_sub *sub, uint32_t task, const struct tfc__line *line)
 	event.is_partial = line->is_partial;
 	event.data = line->data ? line->data : "";
 	event.data_len = line->len;
-	snprintf(sub->cursor, sizeof(sub->cursor), "%s/%u:%llu+%llu", event.task_type,
-		 event.task_index, (unsigned long long)line->position,
-		 (unsigned long long)line->skip);
+	const struct tfc__told *told = line->cursor.told;
+	snprintf(sub->cursor, sizeof(sub->cursor), "%s/%u:%llu+%llu,%llu+%llu", event.task_type,
+		 event.task_index, (unsigned long long)told[0].position,
+		 (unsigned long long)told[0].skip, (unsigned long long)told[1].position,
+		 (unsigned long long)told[1].skip);
 	event.cursor = sub->cursor;
 	sub->fn(sub->user, &event);
 }
 
 /* ---- reading */
 
-/* One line of a task's log: 1 told, 0 nothing there. A damaged log ends its reading, and is told.
- */
-static int read_line(tfc_sub *sub, uint32_t task)
+/* One line of a task's log that begins before `until`: 1 told, 0 nothing there. A damaged log ends
+ * its reading, and is told. */
+static int read_line(tfc_sub *sub, uint32_t task, uint64_t until)
 {
 	struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(sub->record->maintainer);
 	struct tfc__lines *lines = &sub->tasks[task].lines;
@@ -137,7 +141,8 @@ static int read_line(tfc_sub *sub, uint32_t task)
 	struct tfc__line line;
 	bool was_open = lines->log;
 	tfc__agent_log_name(agent_job, task, name);
-	int code = tfc__lines_next(lines, tfc__agent_log_dir(agent_job), name, &line, &error);
+	int code = tfc__lines_next(lines, tfc__agent_log_dir(agent_job), name, until, &line,
+				   &error);
 	sub->open_logs += !was_open && lines->log;
 	if (code < 0) {
 		tfc__log(sub->ctx, TFC_LOG_ERROR, "gateway", sub->record->id, "%s: %s", name,
@@ -163,14 +168,13 @@ static int read_before_end(tfc_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct tfc__lines *lines = &sub->tasks[entry->task].lines;
 	struct tfc__line line;
-	bool is_unread = tfc__lines_position(lines) < entry->log_end ||
-			 lines->at < lines->record.len;
-	if (is_unread && read_line(sub, entry->task))
+	if (read_line(sub, entry->task, entry->log_end))
 		return 1;
 	if (tfc__lines_flush(lines, &line)) {
 		tell_line(sub, entry->task, &line);
 		return 1;
 	}
+	park(sub, entry->task);
 	return 0;
 }
 
@@ -191,12 +195,16 @@ static int tell_next(tfc_sub *sub)
 	while (!tfc__list_is_empty(&sub->grown)) {
 		struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
 		uint32_t number = (uint32_t)(task - sub->tasks);
-		tfc__list_remove(&task->grown);
-		if (read_line(sub, number)) {
-			tfc__list_append(&sub->grown, &task->grown);
+		int is_told = read_line(sub, number, UINT64_MAX);
+		if (is_told && ++sub->lines_told < LINES_PER_TASK)
 			return 1;
-		}
+		sub->lines_told = 0;
+		tfc__list_remove(&task->grown);
+		if (is_told)
+			tfc__list_append(&sub->grown, &task->grown);
 		park(sub, number);
+		if (is_told)
+			return 1;
 	}
 	return 0;
 }
@@ -258,20 +266,22 @@ static void on_log(struct tfc__log_watch *watch, uint32_t task)
 
 /* ---- opening and closing */
 
-/* "worker/0:POSITION+SKIP", as tell_line writes it. */
+/* "worker/0:POSITION+SKIP,POSITION+SKIP", as tell_line writes it. */
 static int apply_cursor(tfc_sub *sub, const char *cursor, tfc_error *error)
 {
 	char name[96];
-	unsigned long long position, skip;
+	unsigned long long out, out_skip, err, err_skip;
 	int end = 0;
 	const char *colon = strrchr(cursor, ':');
 	if (colon && (size_t)(colon - cursor) < sizeof(name) &&
-	    sscanf(colon, ":%llu+%llu%n", &position, &skip, &end) == 2 && colon[end] == '\0') {
+	    sscanf(colon, ":%llu+%llu,%llu+%llu%n", &out, &out_skip, &err, &err_skip, &end) == 4 &&
+	    colon[end] == '\0') {
 		memcpy(name, cursor, (size_t)(colon - cursor));
 		name[colon - cursor] = '\0';
 		uint32_t task = tfc__find_task(sub->record, name);
 		if (task != UINT32_MAX) {
-			tfc__lines_init(&sub->tasks[task].lines, position, skip);
+			const struct tfc__lines_cursor place = {{{out, out_skip}, {err, err_skip}}};
+			tfc__lines_init(&sub->tasks[task].lines, &place);
 			return TFC_OK;
 		}
 	}
@@ -288,7 +298,7 @@ static int follow_output(tfc_sub *sub, const char *cursor, tfc_error *error)
 		return tfc__fail_nomem(error, "gateway");
 	sub->task_count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		tfc__lines_init(&sub->tasks[i].lines, 0, 0);
+		tfc__lines_init(&sub->tasks[i].lines, NULL);
 		tfc__list_init(&sub->tasks[i].grown);
 	}
 	int code = cursor ? apply_cursor(sub, cursor, error) : TFC_OK;
@@ -297,7 +307,8 @@ static int follow_output(tfc_sub *sub, const char *cursor, tfc_error *error)
 	for (uint32_t i = 0; i < count; i++)
 		if (tfc__core_attempt(tfc__maintainer_core(sub->record->maintainer), i) > 0)
 			mark_grown(sub, i);
-	return tfc__agent_watch(agent_job, &sub->watch);
+	/* What has ended grows no more: the journal says where its output ends. */
+	return sub->record->is_ended ? TFC_OK : tfc__agent_watch(agent_job, &sub->watch);
 }
 
 static void detach(tfc_sub *sub)

@@ -75,7 +75,7 @@ static void save(struct log *log)
 static int next(struct log *log, struct tfc__line *line)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	return tfc__lines_next(&log->lines, log->dir, "worker-0", line, &error);
+	return tfc__lines_next(&log->lines, log->dir, "worker-0", UINT64_MAX, line, &error);
 }
 
 static void expect(struct log *log, uint32_t stream, const char *text)
@@ -97,7 +97,7 @@ static void lines_are_put_together_per_stream(void **state)
 	add_text(log, 'o', "o\n\nthree");
 	add_text(log, 'e', "or\n");
 	save(log);
-	tfc__lines_init(&log->lines, 0, 0);
+	tfc__lines_init(&log->lines, NULL);
 	expect(log, TFC_STREAM_STDOUT, "one");
 	expect(log, TFC_STREAM_STDOUT, "two");
 	expect(log, TFC_STREAM_STDOUT, "");
@@ -107,7 +107,7 @@ static void lines_are_put_together_per_stream(void **state)
 	assert_memory_equal(line.data, "three", 5);
 	assert_int_equal(line.stream, TFC_STREAM_STDOUT);
 	assert_int_equal(tfc__lines_flush(&log->lines, &line), 0);
-	assert_int_equal(tfc__lines_position(&log->lines), log->bytes.len);
+	assert_int_equal(log->lines.position, log->bytes.len);
 }
 
 static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(void **state)
@@ -121,7 +121,7 @@ static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(voi
 	add(log, 'o', 1, data, TFC__LINE_MAX);
 	add_text(log, 'o', "tail\n");
 	save(log);
-	tfc__lines_init(&log->lines, 0, 0);
+	tfc__lines_init(&log->lines, NULL);
 	assert_int_equal(next(log, &line), 1);
 	assert_int_equal(line.len, TFC__LINE_MAX);
 	assert_false(line.is_partial);
@@ -141,7 +141,7 @@ static void a_gap_is_told_in_its_place(void **state)
 	add(log, 'g', 1, NULL, 12345);
 	add_text(log, 'o', "after\n");
 	save(log);
-	tfc__lines_init(&log->lines, 0, 0);
+	tfc__lines_init(&log->lines, NULL);
 	expect(log, TFC_STREAM_STDOUT, "before");
 	assert_int_equal(next(log, &line), 1);
 	assert_int_equal(line.stream, TFC_STREAM_GAP);
@@ -159,11 +159,12 @@ static void reading_goes_on_behind_any_line(void **state)
 	save(log);
 	for (size_t stop = 0; stop < 6; stop++) {
 		struct tfc__line line;
-		tfc__lines_init(&log->lines, 0, 0);
+		tfc__lines_init(&log->lines, NULL);
 		for (size_t i = 0; i <= stop; i++)
 			assert_int_equal(next(log, &line), 1);
 		tfc__lines_fini(&log->lines);
-		tfc__lines_init(&log->lines, line.position, line.skip);
+		struct tfc__lines_cursor cursor = line.cursor;
+		tfc__lines_init(&log->lines, &cursor);
 		for (size_t i = stop + 1; i < 6; i++)
 			expect(log, TFC_STREAM_STDOUT, texts[i]);
 		assert_int_equal(next(log, &line), 0);
@@ -177,13 +178,79 @@ static void a_parked_reader_goes_on_where_it_was(void **state)
 	struct tfc__line line;
 	add_text(log, 'o', "one\ntw");
 	save(log);
-	tfc__lines_init(&log->lines, 0, 0);
+	tfc__lines_init(&log->lines, NULL);
 	expect(log, TFC_STREAM_STDOUT, "one");
 	assert_int_equal(next(log, &line), 0);
 	tfc__lines_park(&log->lines);
 	add_text(log, 'o', "o\n");
 	save(log);
 	expect(log, TFC_STREAM_STDOUT, "two");
+}
+
+/* Half a line of one stream waits while the other goes on: a cursor knows both. */
+static void reading_goes_on_behind_any_line_of_two_streams(void **state)
+{
+	static const char *const texts[] = {"x", "E", "one", "F", "two", "gh", "end"};
+	struct log *log = *state;
+	add_text(log, 'o', "x\non");
+	add_text(log, 'e', "E\nF");
+	add_text(log, 'o', "e\nt");
+	add_text(log, 'e', "\ng");
+	add_text(log, 'o', "wo\n");
+	add_text(log, 'e', "h\n");
+	add_text(log, 'o', "end\n");
+	save(log);
+	for (size_t stop = 0; stop < 7; stop++) {
+		struct tfc__line line;
+		for (size_t i = 0; i <= stop; i++)
+			assert_int_equal(next(log, &line), 1);
+		struct tfc__lines_cursor cursor = line.cursor;
+		tfc__lines_fini(&log->lines);
+		tfc__lines_init(&log->lines, &cursor);
+		for (size_t i = stop + 1; i < 7; i++) {
+			assert_int_equal(next(log, &line), 1);
+			assert_int_equal(line.len, strlen(texts[i]));
+			assert_memory_equal(line.data, texts[i], line.len);
+		}
+		assert_int_equal(next(log, &line), 0);
+		tfc__lines_fini(&log->lines);
+		tfc__lines_init(&log->lines, NULL);
+	}
+}
+
+static void a_gap_ends_the_lines_that_were_begun(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add_text(log, 'o', "half");
+	add(log, 'g', 1, NULL, 7);
+	add_text(log, 'o', "other\n");
+	save(log);
+	expect(log, TFC_STREAM_STDOUT, "half");
+	tfc__lines_park(&log->lines);
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.stream, TFC_STREAM_GAP);
+	struct tfc__lines_cursor cursor = line.cursor;
+	tfc__lines_fini(&log->lines);
+	tfc__lines_init(&log->lines, &cursor);
+	expect(log, TFC_STREAM_STDOUT, "other");
+}
+
+static void an_attempt_does_not_end_the_line_of_another(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add(log, 'o', 1, "no end", 6);
+	uint64_t first_end = log->bytes.len;
+	add(log, 'o', 2, "begin\n", 6);
+	save(log);
+	tfc_error error = TFC_ERROR_INIT;
+	assert_int_equal(tfc__lines_next(&log->lines, log->dir, "worker-0", first_end, &line,
+					 &error),
+			 0);
+	assert_int_equal(log->lines.position, first_end);
+	expect(log, TFC_STREAM_STDOUT, "no end");
+	expect(log, TFC_STREAM_STDOUT, "begin");
 }
 
 int main(void)
@@ -195,6 +262,9 @@ int main(void)
 		TEST(a_gap_is_told_in_its_place),
 		TEST(reading_goes_on_behind_any_line),
 		TEST(a_parked_reader_goes_on_where_it_was),
+		TEST(reading_goes_on_behind_any_line_of_two_streams),
+		TEST(a_gap_ends_the_lines_that_were_begun),
+		TEST(an_attempt_does_not_end_the_line_of_another),
 	};
 	return cmocka_run_group_tests_name("gateway lines", tests, NULL, NULL);
 }
