@@ -69,6 +69,7 @@ static void destroy(tfc_ctx *ctx)
 	close_fd(ctx->timer_fd);
 	close_fd(ctx->event_fd);
 	tfc__ctx_drop_posts(ctx);
+	tfc__ctx_drop_ops(ctx);
 	free(ctx->helper_dir);
 	free(ctx);
 }
@@ -84,6 +85,7 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	ctx->epoll_fd = ctx->timer_fd = ctx->event_fd = -1;
 	ctx->error.room = "";
 	tfc__list_init(&ctx->work);
+	tfc__list_init(&ctx->ops);
 	pthread_mutex_init(&ctx->mutex, NULL);
 
 	int code = copy_options(ctx, options, error);

@@ -91,11 +91,15 @@ struct tfc_op {
 	struct tfc__timer deadline;
 	struct tfc__work work;
 	tfc__op_end_fn end;
+	void (*free)(tfc_op *op); /* NULL: the owner frees it in any case */
+	struct tfc__link link;    /* of those with free: the context's */
 	int code;
 	bool is_ending;
 };
 
 void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end);
+/* What frees the operation, without a call, when the context is freed before it has ended. */
+void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op));
 void tfc__op_finish(tfc_op *op); /* ends with 0 in a later turn of dispatch */
 void tfc__op_drop(tfc_op *op);   /* takes it back without a call, for a submit that fails */
 

@@ -47,6 +47,7 @@ struct tfc_ctx {
 	struct tfc__timer *timers; /* root of the heap: the earliest */
 	uint64_t armed_at;         /* what the timerfd is set to; 0: disarmed */
 
+	struct tfc__link ops; /* operations to be freed with the context */
 	struct tfc__link work;
 	struct tfc__link work_marker; /* in `work` during a turn: where the turn ends */
 
@@ -87,5 +88,6 @@ bool tfc__ctx_signal(tfc_ctx *ctx);
 
 void tfc__ctx_forget_wake(tfc_ctx *ctx);
 void tfc__ctx_drop_posts(tfc_ctx *ctx);
+void tfc__ctx_drop_ops(tfc_ctx *ctx);
 
 #endif

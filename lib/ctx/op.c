@@ -1,10 +1,11 @@
-#include "ctx/ctx.h"
+#include "ctx/inner.h"
 
 #include "base/clock.h"
 
 static void end(tfc_op *op, int code)
 {
 	op->is_ending = true;
+	tfc__list_remove(&op->link);
 	op->end(op, code);
 }
 
@@ -23,11 +24,28 @@ void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn 
 {
 	tfc__timer_init(&op->deadline, ctx, expire);
 	tfc__work_init(&op->work, ctx, tell);
+	tfc__list_init(&op->link);
 	op->end = end_fn;
+	op->free = NULL;
 	op->code = TFC_OK;
 	op->is_ending = false;
 	if (timeout_ms)
 		tfc__timer_set(&op->deadline, tfc__now() + timeout_ms * TFC__MS);
+}
+
+void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op))
+{
+	op->free = free_fn;
+	tfc__list_append(&op->work.ctx->ops, &op->link);
+}
+
+void tfc__ctx_drop_ops(tfc_ctx *ctx)
+{
+	TFC__LIST_EACH (link, &ctx->ops) {
+		tfc_op *op = tfc__container_of(link, tfc_op, link);
+		tfc__list_remove(link);
+		op->free(op);
+	}
 }
 
 /* The first to end an operation decides how; the deadline no longer counts. */
@@ -55,6 +73,7 @@ void tfc_op_cancel(tfc_op *op)
 void tfc__op_drop(tfc_op *op)
 {
 	op->is_ending = true;
+	tfc__list_remove(&op->link);
 	tfc__timer_cancel(&op->deadline);
 	tfc__work_cancel(&op->work);
 }

@@ -19,6 +19,13 @@ struct request {
 	struct tfc__buf text;
 };
 
+static void free_request(tfc_op *op)
+{
+	struct request *request = tfc__container_of(op, struct request, op);
+	tfc__buf_fini(&request->text);
+	free(request);
+}
+
 static void end_request(tfc_op *op, int code)
 {
 	struct request *request = tfc__container_of(op, struct request, op);
@@ -36,8 +43,7 @@ static void end_request(tfc_op *op, int code)
 	};
 	tfc__list_remove(&request->link);
 	request->fn(request->user, &reply);
-	tfc__buf_fini(&request->text);
-	free(request);
+	free_request(op);
 }
 
 static int begin(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
@@ -55,6 +61,7 @@ static int begin(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, voi
 	request->fn = fn;
 	request->user = user;
 	tfc__op_init(&request->op, gateway->ctx, timeout_ms, end_request);
+	tfc__op_free_with(&request->op, free_request);
 	tfc__list_append(&gateway->requests, &request->link);
 	*ret_request = request;
 	return TFC_OK;
@@ -93,7 +100,8 @@ void tfc_gateway_close(tfc_gateway *gateway)
 	TFC__LIST_EACH (link, &gateway->requests) {
 		struct request *request = tfc__container_of(link, struct request, link);
 		tfc__list_remove(link);
-		tfc_op_cancel(&request->op);
+		request->code = tfc__fail(&request->error, TFC_ECANCELED, "gateway", 0,
+					  "the gateway was closed before the answer was told");
 	}
 	TFC__LIST_EACH (link, &gateway->subs)
 		tfc__sub_orphan(link);
