@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/strv.h"
 
 #define BATCH 64 /* reports per turn of dispatch */
 
@@ -27,6 +28,7 @@
 /* The context's slot: the guard in use and those that died with shims still at work. */
 struct guards {
 	struct tfc__guard *current;
+	struct tfc__strv dirs; /* to be removed by whichever is the last */
 	struct tfc__link dead;
 };
 
@@ -101,7 +103,13 @@ static void lose_patience(struct tfc__timer *timer)
 static void begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
+	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guard *next;
 	tfc__guard_lose_ports(guard);
+	/* Somebody has to clean up after the host. */
+	if (guards->dirs.count && tfc__guard_get(guard->ctx, &next) < 0)
+		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
+			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
 						   EPOLLIN, hear_lifeline) < 0) {
 		finish(guard);
@@ -331,7 +339,29 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 		return code;
 	}
 	guards->current = guard;
+	for (size_t i = 0; i < guards->dirs.count && code == TFC_OK; i++)
+		code = tfc__guard_send_dir(guard, guards->dirs.items[i], true);
+	if (code < 0)
+		return code;
 	*ret_guard = guard;
+	return TFC_OK;
+}
+
+int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
+{
+	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__strv kept = {0};
+	for (size_t i = 0; i < guards->dirs.count; i++)
+		if (strcmp(guards->dirs.items[i], path) != 0)
+			tfc__strv_add(&kept, guards->dirs.items[i]);
+	if (is_wanted)
+		tfc__strv_add(&kept, path);
+	if (kept.is_failed) {
+		tfc__strv_fini(&kept);
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+	}
+	tfc__strv_fini(&guards->dirs);
+	guards->dirs = kept;
 	return TFC_OK;
 }
 
@@ -460,5 +490,6 @@ static void free_guards(void *slot, bool is_forked)
 		end(guards->current);
 	TFC__LIST_EACH (link, &guards->dead)
 		end(tfc__container_of(link, struct tfc__guard, link));
+	tfc__strv_fini(&guards->dirs);
 	free(guards);
 }

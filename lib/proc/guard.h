@@ -84,6 +84,11 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold);
 void tfc__guard_lose_ports(struct tfc__guard *guard);
 void tfc__guard_forget_ports(struct tfc__guard *guard);
 
+int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_wanted);
+
+/* Remembers a directory for the guards that may follow. TFC_OK or TFC_ENOMEM. */
+int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
+
 /* process.c */
 void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
 

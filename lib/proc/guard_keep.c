@@ -97,18 +97,24 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
 	return code < 0 ? code : tfc__guard_keep_in(guard, hold);
 }
 
+int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_wanted)
+{
+	struct tfc__command command = {.kind = TFC__MSG_OWN_DIR, .value = is_wanted};
+	char *copy = strdup(path);
+	if (!copy)
+		return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
+}
+
 int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 {
 	struct tfc__guard *guard;
-	struct tfc__command command = {.kind = TFC__MSG_OWN_DIR, .value = is_wanted};
 	int code = tfc__guard_get(ctx, &guard);
 	if (code < 0)
 		return code;
 	if (path[0] != '/' || strlen(path) >= 4096)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "proc", 0, "%s is not an absolute path",
 				     path);
-	char *copy = strdup(path);
-	if (!copy)
-		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
-	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
+	code = tfc__guard_note_dir(ctx, path, is_wanted);
+	return code < 0 ? code : tfc__guard_send_dir(guard, path, is_wanted);
 }
