@@ -45,6 +45,12 @@ static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 	if (access(agent->log_dir, W_OK | X_OK) < 0)
 		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
 				       agent->log_dir);
+	/* Shims and readers have other working directories than the host had when it was named. */
+	char *absolute = realpath(agent->log_dir, NULL);
+	if (!absolute)
+		return tfc__fail_errno(error, "agent", errno, "log directory %s", agent->log_dir);
+	free(agent->log_dir);
+	agent->log_dir = absolute;
 	return TFC_OK;
 }
 

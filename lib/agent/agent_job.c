@@ -238,6 +238,13 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 
 /* ---- signals and stops */
 
+void refuse_stopped(struct agent_task *task)
+{
+	task->is_queued = false;
+	tfc__fail(&task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
+	agent_reply(task, REPLY_REFUSED);
+}
+
 void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_number)
 {
 	tfc_process_signal(job->tasks[number].process, signal_number);
@@ -246,13 +253,11 @@ void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_n
 void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace_ms)
 {
 	struct agent_task *task = &job->tasks[number];
-	if (task->process) {
+	task->is_stopped = true;
+	if (task->process)
 		tfc_process_stop(task->process, grace_ms);
-	} else if (task->is_queued) {
-		task->is_queued = false;
-		tfc__fail(&task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
-		agent_reply(task, REPLY_REFUSED);
-	}
+	else if (task->is_queued)
+		refuse_stopped(task);
 }
 
 void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,

@@ -105,9 +105,20 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		return;
 	tfc_process_close(task->process);
 	task->process = NULL;
-	if (has_succeeded(process)) {
-		task->is_unpacked = true;
+	task->is_unpacked = has_succeeded(process);
+	if (task->is_stopped) {
+		refuse_stopped(task);
+		return;
+	}
+	if (task->is_unpacked) {
 		spawn_attempt(task);
+		return;
+	}
+	if (process->reason == TFC_EXIT_LOST) { /* as an attempt that was lost: it is made again */
+		struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED,
+						 .process = process,
+						 .text = process->text};
+		agent_tell(task, &event);
 		return;
 	}
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
@@ -122,7 +133,9 @@ static int unpack(struct agent_task *task)
 	char *zip = zip_path(job), *dir = bundle_dir(task);
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
 	int code = TFC_OK;
-	if (dir && mkdir(dir, 0700) < 0 && errno != EEXIST)
+	if (dir)
+		tfc__remove_tree(dir); /* of an unpacking that was lost */
+	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
 	else if ((code = run_tool(job, "unpack", zip, dir, name, on_unpacked, task,
 				  &task->process)) < 0)

@@ -59,8 +59,8 @@ struct agent_task {
 	uint32_t generation;
 	bool is_unpacked;
 	bool is_stranger;
-	bool is_queued; /* to be launched once the bundle is packed */
-	uint32_t stop_grace_ms;
+	bool is_queued;        /* to be launched once the bundle is packed */
+	bool is_stopped;       /* before its program was started: by tfc__agent_stop */
 	struct tfc__strv argv; /* of the attempt that waits for its bundle, else empty */
 	struct tfc__strv env;
 	struct tfc__link watch_link; /* in agent->by_port */
@@ -94,6 +94,7 @@ struct tfc__agent_job {
 
 void agent_tell(struct agent_task *task, struct tfc__agent_event *event);
 void agent_reply(struct agent_task *task, enum reply kind);
+void refuse_stopped(struct agent_task *task); /* it was told to stop before it was started */
 void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
 
 int hold_port(struct agent_task *task);

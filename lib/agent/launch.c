@@ -162,6 +162,9 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	struct agent_task *task = &job->tasks[number];
 	task->attempt = attempt;
 	task->generation = generation;
+	task->is_stopped = false;
+	tfc__strv_fini(&task->argv);
+	tfc__strv_fini(&task->env);
 	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, &task->error) < 0 ||
 	    render_environ(task, spec, &task->env, &task->error) < 0 || run_hook(task) < 0) {
 		tfc__strv_fini(&task->argv);
