@@ -42,6 +42,8 @@ struct tfc__journal {
 	uint32_t count;
 	uint32_t capacity;
 	struct tfc__link readers;
+	uint32_t *last_ends; /* per task: number of the entry that ended its latest attempt, + 1 */
+	uint32_t task_count; /* of last_ends */
 };
 
 void tfc__journal_init(struct tfc__journal *journal);
@@ -52,6 +54,10 @@ void tfc__journal_fini(struct tfc__journal *journal);
  * memory is TFC_ENOMEM, and nothing is told.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
+
+/* The entry that ended the latest attempt of a task, or NULL. Borrowed: until the next is added. */
+const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,
+						       uint32_t task);
 
 /* Whether a task state ends an attempt. */
 bool tfc__task_state_is_terminal(uint32_t state);

@@ -34,18 +34,34 @@ struct tfc__maintainer {
 	tfc__maintainer_end_fn end_fn;
 	void *end_user;
 	bool is_ended;
+	bool is_stepping;            /* a hook of the host runs inside */
+	bool is_stop_waiting;        /* the host asked for a stop in that hook */
+	struct tfc__core_event stop; /* that one */
 };
 
 static void step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event);
 
 /* ---- what agents tell becomes an event of the core */
 
-static void note_process(struct seen *seen, const tfc_process_event *process)
+/* A shim that was killed could not say where it left the log. */
+static uint64_t find_log_end(const struct tfc__maintainer *maintainer, uint32_t task)
 {
+	char name[TFC__LOG_NAME_SIZE];
+	tfc__agent_log_name(maintainer->agent_job, task, name);
+	return tfc__log_end(tfc__agent_log_dir(maintainer->agent_job), name);
+}
+
+static void note_process(struct tfc__maintainer *maintainer, uint32_t task,
+			 const tfc_process_event *process)
+{
+	struct seen *seen = &maintainer->seen[task];
 	seen->pid = process->pid;
 	if (process->kind != TFC_PROCESS_EXITED)
 		return;
-	seen->log_end = process->log_end;
+	if (process->reason == TFC_EXIT_LOST)
+		seen->log_end = find_log_end(maintainer, task);
+	else if (process->log_end > seen->log_end) /* 0: it never had a log */
+		seen->log_end = process->log_end;
 	seen->user_us = process->user_us;
 	seen->system_us = process->system_us;
 	seen->max_rss_kib = process->max_rss_kib;
@@ -92,7 +108,7 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 		.text = event->text,
 	};
 	if (event->process) {
-		note_process(&maintainer->seen[event->task], event->process);
+		note_process(maintainer, event->task, event->process);
 		core_event.pid = event->process->pid;
 	}
 	if (event->kind == TFC__AGENT_EXITED)
@@ -234,9 +250,16 @@ static void step(struct tfc__maintainer *maintainer, const struct tfc__core_even
 	const struct tfc__core_action *action;
 	if (maintainer->is_ended)
 		return;
+	maintainer->is_stepping = true;
 	tfc__core_step(maintainer->core, event, tfc__now());
 	while ((action = tfc__core_next(maintainer->core)))
 		carry_out(maintainer, action);
+	maintainer->is_stepping = false;
+	if (maintainer->is_stop_waiting) {
+		maintainer->is_stop_waiting = false;
+		step(maintainer, &maintainer->stop);
+		return;
+	}
 	uint64_t at = tfc__core_wake_at(maintainer->core);
 	if (maintainer->is_ended || at == 0)
 		tfc__timer_cancel(&maintainer->timer);
@@ -327,9 +350,15 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 
 void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt_ms, bool is_kill)
 {
-	step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_STOP,
-						   .interrupt_ns = interrupt_ms * TFC__MS,
-						   .is_kill = is_kill});
+	const struct tfc__core_event stop = {.kind = TFC__CORE_STOP,
+					     .interrupt_ns = interrupt_ms * TFC__MS,
+					     .is_kill = is_kill};
+	if (!maintainer->is_stepping) {
+		step(maintainer, &stop);
+		return;
+	}
+	maintainer->stop = stop;
+	maintainer->is_stop_waiting = true;
 }
 
 /* ---- looking */

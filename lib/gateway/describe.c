@@ -11,31 +11,20 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 	tfc__buf_add_json(json, value, strlen(value));
 }
 
-/* The latest journal entry that ended an attempt of the task, or NULL. */
-static const struct tfc__journal_entry *last_end(const struct tfc__record *record, uint32_t task)
-{
-	for (uint32_t i = record->journal.count; i-- > 0;) {
-		const struct tfc__journal_entry *entry = &record->journal.entries[i];
-		if (entry->kind == TFC_EVENT_TASK && entry->task == task &&
-		    tfc__task_state_is_terminal(entry->task_state))
-			return entry;
-	}
-	return NULL;
-}
-
 static void add_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *json)
 {
 	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
 	const struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(record->maintainer);
-	const struct tfc__journal_entry *end = last_end(record, number);
+	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
 	uint32_t index;
 	const struct tfc__role *role = tfc__agent_task_role(agent_job, number, &index);
 	uint32_t state = tfc__core_task_state(core, number);
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
 	add_string(json, "node", tfc__agent_name(tfc__directory_agent(record->directory)));
 	add_string(json, "address", tfc__agent_address(agent_job, number));
+	bool is_running = state == TFC_TASK_RUNNING || state == TFC_TASK_READY;
 	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u",
-		      tfc__maintainer_pid(record->maintainer, number),
+		      is_running ? tfc__maintainer_pid(record->maintainer, number) : 0,
 		      tfc__core_attempt(core, number));
 	add_string(json, "state", tfc_task_state_name(state));
 	tfc__buf_addf(json, ",\"restarts_left\":%u",
