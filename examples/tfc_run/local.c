@@ -70,6 +70,7 @@ static int status_of(const struct local *local, const tfc_event *event)
 static void fail(struct local *local, const char *text)
 {
 	output_say(local->output, "%s", text);
+	output_hush(local->output);
 	local->status = RUN_FAILED;
 	local->is_ended = true;
 }
@@ -109,13 +110,16 @@ static void stop(struct local *local, int status, uint32_t interrupt_ms, bool is
 
 static void on_interrupt(struct local *local)
 {
+	char names[256];
 	if (local->is_stopping) {
 		output_notice(local->output, "killing what is left");
 		stop(local, 0, 0, true);
 		local->drop_ns = after_ms(KILLED_MS);
 		return;
 	}
-	output_notice(local->output, "interrupted; Ctrl-C again kills at once");
+	if (output_alive(local->output, names, sizeof(names)))
+		output_notice(local->output,
+			      "interrupted, waiting for %s; a second Ctrl-C kills at once", names);
 	stop(local, RUN_SIGNAL + SIGINT, INTERRUPT_MS, false);
 }
 
@@ -194,11 +198,12 @@ static void on_submitted(void *user, const tfc_reply *reply)
 static void on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
-	output_say(local->output, "%s%s%s", entry->subject, entry->subject[0] ? ": " : "",
+	bool is_task = strchr(entry->subject, '/'); /* else it is our only job */
+	output_say(local->output, "%s%s%s", is_task ? entry->subject : "", is_task ? ": " : "",
 		   entry->text);
 }
 
-static int start(struct local *local)
+static void start(struct local *local)
 {
 	extern char **environ;
 	tfc_error error = TFC_ERROR_INIT;
@@ -213,7 +218,7 @@ static int start(struct local *local)
 	int code = tfc_ctx_new(&ctx, &error, &local->ctx);
 	if (code < 0) {
 		fail(local, error.text);
-		return code;
+		return;
 	}
 	node.env = (const char *const *)environ;
 	node.port_first = local->options->port_first;
@@ -231,7 +236,6 @@ static int start(struct local *local)
 					  local, NULL);
 	if (code < 0)
 		fail(local, tfc_ctx_error(local->ctx)->text);
-	return code;
 }
 
 /* ---- the loop */

@@ -148,7 +148,9 @@ static size_t list_tasks(const struct output *output, bool (*is_listed)(const st
 	text[0] = '\0';
 	for (size_t i = 0; i < output->task_count; i++) {
 		const struct task *task = &output->tasks[i];
-		const char *state = tfc_task_state_name(task->state);
+		const char *state = task->state == TFC_TASK_RUNNING
+					    ? "not listening"
+					    : tfc_task_state_name(task->state);
 		char name[128];
 		if (!is_listed(task))
 			continue;
@@ -307,7 +309,8 @@ static void show_output(struct output *output, const tfc_event *event)
 	size_t number = (size_t)(task - output->tasks);
 	bool goes_on = output->open_on == to && output->open_task == number &&
 		       output->open_stream == event->stream;
-	clear_status(output);
+	if (to == output_stderr(output)) /* where the line at the bottom is */
+		clear_status(output);
 	if (!goes_on) {
 		end_open_line(output);
 		begin_line(output, to, task, event);

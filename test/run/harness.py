@@ -1,5 +1,6 @@
 """What the tests of tfc_run share: starting it, reading it, and proving that nothing is left."""
 import ctypes
+import fcntl
 import json
 import os
 import pty
@@ -8,9 +9,11 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -72,10 +75,11 @@ class Run:
         self.master = None
         if on_terminal:
             self.master, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 50, 200, 0, 0))
             self.process = subprocess.Popen(
                 [TFC_RUN, *args], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
                 start_new_session=True,
-                preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0))  # TIOCSCTTY
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
             os.close(slave)
             self.fds = {self.master: "out"}
         else:

@@ -5,7 +5,7 @@ import re
 
 import harness
 
-UNREADY = r"(?:starting|running|holding|pending)"
+UNREADY = r"(?:pending|holding|starting|not listening)"
 
 
 class OutputTest(harness.RunTest):

@@ -88,6 +88,12 @@ class StatusTest(harness.RunTest):
         self.assertIn("3 ports are missing", run.errors()[-1])
         self.assertIn(f"{port} to {port + 1}", run.errors()[-1])
 
+    def test_125_when_tf_config_gets_too_long(self):
+        host = ".".join(["a" * 63] * 3)
+        run = self.run_local("--ports", "28000-28999", "--host", host, "--worker", "700", "true")
+        self.assertEqual(run.status, 125)
+        self.assertRegex(run.errors()[-1], r"TF_CONFIG has \d+ bytes, more than the 131061")
+
     def test_125_when_the_log_directory_cannot_be_written(self):
         run = self.run_local("--log-dir", "/proc/no-such", "true")
         self.assertEqual(run.status, 125)
