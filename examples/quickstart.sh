@@ -53,12 +53,12 @@ train() {
 	rm -rf "$work" && mkdir -p "$work" && touch "$work/output" "$work/slow" || return
 	cd "$TFC_SOURCE/examples/tensorflow" || return
 	export QUICKSTART=$$ PATH=${TFC_PYTHON%/*}:$PATH TFC_HELPER_DIR=$build/lib
-	export TF_CPP_MIN_LOG_LEVEL=2
+	export TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 # less to read
 	tfc_say "$build/examples/tfc_run/tfc_run local --job examples/tensorflow/quickstart.json"
 	kill_a_worker &
 	killer=$!
 	# tee -i: Ctrl-C is for tfc_run, whose last words are still to be shown
-	"$build/examples/tfc_run/tfc_run" local --job quickstart.json | tee -i "$work/output"
+	"$build/examples/tfc_run/tfc_run" local --job quickstart.json 2>&1 | tee -i "$work/output"
 	status=${PIPESTATUS[0]}
 	kill "$killer" 2>/dev/null
 	wait "$killer" 2>/dev/null
@@ -66,17 +66,19 @@ train() {
 }
 
 show_result() {
-	local status=$1 accuracy attempts
+	local status=$1 accuracy attempts board
 	accuracy=$(sed -n 's/^\[chief\/0\(#[0-9]*\)\{0,1\}\] accuracy=//p' "$work/output" | tail -n 1)
 	attempts=$(sed -n 's/^\[worker\/1#\([0-9]*\)\] .*/\1/p' "$work/output" | tail -n 1)
+	board=$(sed -n 's/^tfc_run: TensorBoard: //p' "$work/output")
 	tfc_say ""
 	tfc_say "job:                $([ "$status" -eq 0 ] && echo succeeded || echo "failed, status $status")"
 	tfc_say "held-out accuracy:  ${accuracy:-none}"
 	tfc_say "worker/1:           killed once, restarted $((${attempts:-1} - 1)) time(s)"
-	tfc_say "TensorBoard again:  $TFC_PYTHON -m tensorboard.main --logdir $work/summaries"
+	tfc_say "TensorBoard:        ${board:+answered at $board}"
+	tfc_say "  to see it again:  $TFC_PYTHON -m tensorboard.main --logdir $work/summaries"
 	[ "$status" -eq 0 ] || return "$status"
-	if [ -z "$accuracy" ] || [ -z "$attempts" ]; then
-		tfc_say "quickstart: no accuracy, or the killed worker was not restarted" >&2
+	if [ -z "$accuracy" ] || [ -z "$attempts" ] || [ -z "$board" ]; then
+		tfc_say "quickstart: no accuracy, no TensorBoard, or the worker was not restarted" >&2
 		return 1
 	fi
 }
