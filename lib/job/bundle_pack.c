@@ -348,8 +348,10 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 		result = check_names(p);
 	if (result < 0)
 		return result;
+	if (p->count == 0)
+		return write_empty(p, to);
 	qsort(p->items, p->count, sizeof(*p->items), compare_items);
-	return p->count ? write_items(p, zip_path) : write_empty(p, to);
+	return write_items(p, zip_path);
 }
 
 int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error)

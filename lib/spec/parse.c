@@ -77,7 +77,8 @@ static int add_entries(tfc_spec *spec, const char *type, struct entry *entries, 
 		entries[count++].address = address;
 	}
 	/* Rising indices make each one an append. */
-	qsort(entries, count, sizeof(*entries), by_index);
+	if (count > 0) /* qsort takes no NULL, even for nothing */
+		qsort(entries, count, sizeof(*entries), by_index);
 	for (size_t i = 0; i < count && code == 0; i++)
 		code = add_task(spec, type, entries[i].index, entries[i].address, error);
 	return code;
