@@ -229,7 +229,24 @@ static void add_hash(struct world *w, const void *data, size_t len)
 
 static void hash_action(struct world *w, const struct tfc__core_action *a)
 {
-	add_hash(w, a, offsetof(struct tfc__core_action, text));
+	/* one by one: the bytes between fields are anything */
+	const uint64_t numbers[] = {
+		a->kind,
+		a->task,
+		a->attempt,
+		a->generation,
+		a->number,
+		a->grace_ns,
+		a->state,
+		a->reason,
+		(uint64_t)a->status,
+		a->death.reason,
+		a->death.time_ns,
+		a->death.is_oom,
+		a->death.is_stranger,
+		(uint64_t)a->death.status,
+	};
+	add_hash(w, numbers, sizeof(numbers));
 	add_hash(w, a->text, strlen(a->text));
 }
 
