@@ -127,6 +127,40 @@ static void a_dropped_operation_ends_without_a_call(void **state)
 	assert_int_equal(end_count, 0);
 }
 
+static int freed_count;
+
+static void count_and_free(tfc_op *op)
+{
+	freed_count++;
+	free(op);
+}
+
+static tfc_op *new_owned_op(uint32_t timeout_ms)
+{
+	tfc_op *op = new_op(timeout_ms);
+	tfc__op_free_with(op, count_and_free);
+	return op;
+}
+
+static void operations_that_have_not_ended_are_freed_with_the_context_untold(void **state)
+{
+	tfc_ctx *outer = ctx;
+	freed_count = 0;
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
+	tfc__op_finish(new_owned_op(0));
+	assert_int_equal(tfc_ctx_dispatch(ctx, 0), 0);
+	assert_int_equal(end_count, 1);
+	tfc_op_cancel(new_owned_op(0));
+	new_owned_op(60000);
+	tfc_op *dropped = new_owned_op(60000);
+	tfc__op_drop(dropped);
+	free(dropped);
+	tfc_ctx_free(ctx);
+	ctx = outer;
+	assert_int_equal(end_count, 1);
+	assert_int_equal(freed_count, 2);
+}
+
 static void cancel_of_nothing_is_harmless(void **state)
 {
 	tfc_op_cancel(NULL);
@@ -146,6 +180,7 @@ int main(void)
 		CASE(finish_after_cancel_changes_nothing),
 		CASE(cancel_inside_the_last_call_changes_nothing),
 		CASE(a_dropped_operation_ends_without_a_call),
+		CASE(operations_that_have_not_ended_are_freed_with_the_context_untold),
 		CASE(cancel_of_nothing_is_harmless),
 	};
 	return cmocka_run_group_tests_name("ctx operations", tests, NULL, NULL);
