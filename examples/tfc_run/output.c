@@ -350,7 +350,7 @@ static void show_job(struct output *output, const tfc_event *event)
 {
 	output->job_state = event->job_state;
 	if (event->job_state == TFC_JOB_RESTARTING)
-		output_notice(output, "restarting%s%s", event->text[0] ? ": " : "", event->text);
+		output_notice(output, "%s", event->text[0] ? event->text : "restarting");
 }
 
 /* The reason stands in the line too: a status such as 124 can mean two things. */

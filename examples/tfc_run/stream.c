@@ -57,46 +57,37 @@ void stream_drop(struct stream *stream)
 	stream->sent = stream->len = 0;
 }
 
-/* Makes room for `len` bytes and a NUL. */
-static char *reserve(struct stream *stream, size_t len)
-{
-	if (stream->sent == stream->len) {
-		stream->sent = stream->len = 0;
-		stream->moved_ns = now_ns();
-	}
-	if (stream->len + len + 1 > stream->capacity) {
-		size_t capacity = stream->capacity * 2 + len + 4096;
-		char *data = realloc(stream->data, capacity);
-		if (!data)
-			abort(); /* the guard stops the tasks */
-		stream->data = data;
-		stream->capacity = capacity;
-	}
-	return stream->data + stream->len;
-}
-
 void stream_add(struct stream *stream, const char *data, size_t len)
 {
 	if (stream->error || len == 0)
 		return;
-	memcpy(reserve(stream, len), data, len);
+	if (stream->sent == stream->len) {
+		stream->sent = stream->len = 0;
+		stream->moved_ns = now_ns();
+	}
+	if (stream->len + len > stream->capacity) {
+		size_t capacity = stream->capacity * 2 + len + 4096;
+		char *more = realloc(stream->data, capacity);
+		if (!more)
+			abort(); /* the guard stops the tasks */
+		stream->data = more;
+		stream->capacity = capacity;
+	}
+	memcpy(stream->data + stream->len, data, len);
 	stream->len += len;
 }
 
 void stream_print(struct stream *stream, const char *format, ...)
 {
-	va_list args, again;
-	if (stream->error)
-		return;
+	va_list args;
+	char *text = NULL;
 	va_start(args, format);
-	va_copy(again, args);
-	int len = vsnprintf(NULL, 0, format, again);
-	va_end(again);
-	if (len > 0) {
-		vsnprintf(reserve(stream, (size_t)len), (size_t)len + 1, format, args);
-		stream->len += (size_t)len;
-	}
+	int len = vasprintf(&text, format, args);
 	va_end(args);
+	if (len < 0)
+		abort();
+	stream_add(stream, text, (size_t)len);
+	free(text);
 }
 
 /* How many bytes a write takes without waiting, as far as can be known. */
