@@ -197,6 +197,30 @@ class JobTest(harness.RunTest):
                              "auto", "--strategy", "none", "true")
         self.assertEqual(run.events()[-1]["name"], "digits")
 
+    def fake_python(self):
+        """Says what it was asked to run, and serves until it is stopped."""
+        return self.write("python", "#!/bin/sh\necho $TFC_TASK_TYPE $1 $2 $3 $4; touch served."
+                          "$TFC_TASK_TYPE; exec sleep 60\n", 0o755)
+
+    def test_driver_runs_the_program_and_the_roles_run_servers(self):
+        run = self.run_local("--no-prefix", "--driver", "--worker", "1", "--ps", "1", "--python",
+                             self.fake_python(), "--", "sh", "-c",
+                             "until test -e served.worker -a -e served.ps; do sleep 0.05; done; "
+                             "echo $TFC_TASK_TYPE done")
+        self.assertEqual(run.status, 0, run.err)
+        text = run.out.decode()
+        self.assertRegex(text, r"(?m)^worker -c ")
+        self.assertRegex(text, r"(?m)^ps -c ")
+        self.assertIn("driver done\n", text)
+        self.assertNotIn("chief", text)
+
+    def test_tensorboard_runs_on_its_directory(self):
+        run = self.run_local("--no-prefix", "--tensorboard", "events", "--python",
+                             self.fake_python(), "--", "sh", "-c",
+                             "until test -e served.tensorboard; do sleep 0.05; done")
+        self.assertEqual(run.status, 0, run.err)
+        self.assertEqual(run.lines(), ["tensorboard -m tensorboard.main --logdir events"])
+
     def test_log_dir_keeps_the_logs(self):
         run = self.run_local("--log-dir", "logs", "--json", "sh", "-c", "echo kept $TFC_LOG_DIR")
         job = run.events()[-1]["job"]

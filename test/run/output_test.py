@@ -28,6 +28,13 @@ class OutputTest(harness.RunTest):
         run = self.shell(f"echo hi; test -e {path} || {{ touch {path}; kill -9 $$; }}")
         self.assertEqual((run.lines(), run.status), (["[worker/0] hi", "[worker/0#2] hi"], 0))
 
+    def test_a_restart_is_told_in_one_sentence(self):
+        path = os.path.join(self.dir, "once")
+        run = self.shell(f"test -e {path} || {{ touch {path}; kill -9 $$; }}")
+        self.assertEqual(run.errors(), [
+            "tfc_run: worker/0 died of SIGKILL; restarting the group (1 of 3 restarts in 600 s)",
+            "tfc_run: succeeded"])
+
     def test_no_prefix(self):
         self.assertEqual(self.shell("echo plain", "--no-prefix").out, b"plain\n")
 
@@ -169,6 +176,15 @@ class JsonTest(harness.RunTest):
         self.assertEqual((last["worker/0"]["reason"], last["worker/0"]["exit"]), ("exit", 3))
         self.assertEqual((last["worker/1"]["reason"], last["worker/1"]["signal"]),
                          ("consequence", 15))
+
+    def test_a_new_generation(self):
+        path = os.path.join(self.dir, "once")
+        _, events = self.shell(f"test -e {path} || {{ touch {path}; kill -9 $$; }}")
+        jobs = [(e["state"], e["generation"]) for e in self.of(events, "job")]
+        self.assertIn(("restarting", 1), jobs)
+        attempts = {(e["attempt"], e["generation"], e["state"]) for e in self.of(events, "task")}
+        self.assertIn((2, 2, "exited"), attempts)
+        self.assertEqual(events[-1]["exit"], 0)
 
     def test_job(self):
         _, events = self.shell("true", "--name", "digits")
