@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the build into an empty place and lets strangers use it: a C and a C++ program that know
-# nothing but `pkg-config --cflags --libs libtfcluster` each run a job.
+# nothing but `pkg-config --cflags --libs libtfcluster` each run a job, and so does each whole program
+# in the README and the guide.
 #
 #   foreign.sh SOURCE_ROOT BUILD_ROOT
 set -eu
@@ -35,3 +36,29 @@ for program in run_c run_cpp; do
 		{ echo "$program failed with status $?"; exit 1; }
 	echo "$program ran a job"
 done
+
+# The Nth fenced block of C in a file, if it is a whole program.
+snippet() {
+	awk -v wanted="$2" '
+		/^```c$/ { n++; on = n == wanted; next }
+		/^```$/ { on = 0 }
+		on' "$1" >snippet.c
+	grep -q 'int main(' snippet.c
+}
+
+programs=0
+for page in "$source"/README.md "$source"/doc/guide/*.md; do
+	count=$(grep -c '^```c$' "$page" || true)
+	for ((i = 1; i <= count; i++)); do
+		snippet "$page" "$i" || continue
+		gcc -std=gnu11 -Wall -Werror snippet.c -o snippet "${flags[@]}" ||
+			{ echo "program $i of $page does not compile"; exit 1; }
+		LD_LIBRARY_PATH=$lib TFC_HELPER_DIR=$prefix/libexec/tfcluster \
+			timeout 60 ./snippet "$prefix/libexec/tfcluster" >snippet.out ||
+			{ echo "program $i of $page failed with status $?"; exit 1; }
+		grep -q hello snippet.out || { echo "program $i of $page did not say hello"; exit 1; }
+		programs=$((programs + 1))
+	done
+done
+[ "$programs" -ge 1 ] || { echo "no program found in the documents"; exit 1; }
+echo "$programs programs of the documents ran a job"
