@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHELL_SIGNAL 128  /* a shell in between turns signal N into exit 128 + N */
-#define EXIT_PREEMPTED 42 /* PreemptionCheckpointHandler */
+#define SHELL_SIGNAL 128 /* a shell in between turns signal N into exit 128 + N */
+/* PreemptionCheckpointHandler, after it has saved: distribute/failure_handling. */
+#define EXIT_PREEMPTED 42
+#define EXIT_PREEMPTED_GCE 143
 
 static const char *signal_name(int number)
 {
@@ -57,6 +59,13 @@ enum death_class tfc__death_class(const struct tfc__death *death)
 		break;
 	}
 	return is_retryable ? CLASS_RETRYABLE : CLASS_PERMANENT;
+}
+
+bool tfc__death_is_loss(const struct tfc__death *death)
+{
+	if (death->reason == TFC_EXIT_CODE)
+		return death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE;
+	return death->reason == TFC_EXIT_LOST;
 }
 
 bool tfc__death_is_explainable(const struct tfc__death *death)

@@ -192,6 +192,8 @@ void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0:
 
 /* ---- core_death.c */
 enum death_class tfc__death_class(const struct tfc__death *death);
+/* Lost, or preempted: it is nobody's bug, and the budget of losses pays. */
+bool tfc__death_is_loss(const struct tfc__death *death);
 /* Whether a peer's death could have caused this one. */
 bool tfc__death_is_explainable(const struct tfc__death *death);
 uint32_t tfc__death_reason(const struct tfc__death *death);

@@ -91,7 +91,7 @@ static void decide(struct tfc__core *core, struct task *t)
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
 	enum death_class class = tfc__death_class(&t->death);
-	bool is_loss = t->death.reason == TFC_EXIT_LOST;
+	bool is_loss = tfc__death_is_loss(&t->death);
 	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
 		tfc__end_failed(core, t, text);
 }

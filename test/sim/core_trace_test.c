@@ -656,6 +656,20 @@ static void losses_have_a_budget_of_their_own(void **state)
 	sim_fini(&s);
 }
 
+static void preemption_is_paid_for_like_a_loss(void **state)
+{
+	struct sim s;
+	parameter_server(&s);
+	s.roles[1].restart_max = 0;
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 42);
+	sim_expect(&s, "task worker/0 #1 failed exit 42: worker/0 exited with 42; restarting it (1 "
+		       "of 2 losses in 3600 s)\n"
+		       "launch worker/0 #2 g1\n"
+		       "task worker/0 #2 starting\n");
+	sim_fini(&s);
+}
+
 /* ---- success */
 
 static void chief_decides_and_servers_are_stopped(void **state)
@@ -1233,6 +1247,7 @@ int main(void)
 		cmocka_unit_test(first_restart_is_immediate_and_later_ones_back_off),
 		cmocka_unit_test(several_backoffs_end_in_their_order),
 		cmocka_unit_test(losses_have_a_budget_of_their_own),
+		cmocka_unit_test(preemption_is_paid_for_like_a_loss),
 		cmocka_unit_test(chief_decides_and_servers_are_stopped),
 		cmocka_unit_test(mirrored_peers_may_finish_and_their_failure_is_none),
 		cmocka_unit_test(evaluator_may_finish_its_last_evaluation),
