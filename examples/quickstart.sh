@@ -66,14 +66,16 @@ train() {
 }
 
 show_result() {
-	local status=$1 accuracy attempts board
+	local status=$1 accuracy attempts board ending=succeeded fate="not killed"
+	[ "$status" -eq 0 ] || ending="failed, status $status"
 	accuracy=$(sed -n 's/^\[chief\/0\(#[0-9]*\)\{0,1\}\] accuracy=//p' "$work/output" | tail -n 1)
 	attempts=$(sed -n 's/^\[worker\/1#\([0-9]*\)\] .*/\1/p' "$work/output" | tail -n 1)
 	board=$(sed -n 's/^tfc_run: TensorBoard: //p' "$work/output")
+	[ -z "$attempts" ] || fate="killed once, restarted $((attempts - 1)) time(s)"
 	tfc_say ""
-	tfc_say "job:                $([ "$status" -eq 0 ] && echo succeeded || echo "failed, status $status")"
+	tfc_say "job:                $ending"
 	tfc_say "held-out accuracy:  ${accuracy:-none}"
-	tfc_say "worker/1:           killed once, restarted $((${attempts:-1} - 1)) time(s)"
+	tfc_say "worker/1:           $fate"
 	tfc_say "TensorBoard:        ${board:+answered at $board}"
 	tfc_say "  to see it again:  $TFC_PYTHON -m tensorboard.main --logdir $work/summaries"
 	[ "$status" -eq 0 ] || return "$status"

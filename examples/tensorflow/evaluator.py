@@ -27,7 +27,9 @@ def evaluate(path, model, writer):
 def watch(args):
     """Evaluates checkpoints as they appear; ends after the one of step args.steps."""
     model = digits.network()
-    writer = tf.summary.create_file_writer(os.path.join(args.log_dir, "eval")) if args.log_dir else None
+    writer = None
+    if args.log_dir:
+        writer = tf.summary.create_file_writer(os.path.join(args.log_dir, "eval"))
     for path in tf.train.checkpoints_iterator(args.checkpoint_dir, min_interval_secs=0):
         try:
             step = evaluate(path, model, writer)

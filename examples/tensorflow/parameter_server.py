@@ -56,7 +56,8 @@ def train(args, resolver):
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     model, optimizer, losses = build(strategy)
     step = tf.Variable(0, dtype=tf.int64)
-    checkpoints = digits.Checkpoints(args.checkpoint_dir, model=model, optimizer=optimizer, step=step)
+    checkpoints = digits.Checkpoints(
+        args.checkpoint_dir, model=model, optimizer=optimizer, step=step)
     checkpoints.restore()
     train_step = make_train_step(strategy, model, optimizer, losses, args.batch)
     batches = iter(coordinator.create_per_worker_dataset(lambda: digits.dataset(args.batch)))

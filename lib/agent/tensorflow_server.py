@@ -1,8 +1,8 @@
 """Serve one task of a TensorFlow cluster: what a role with "server": true runs.
 
-Started as `PYTHON -c SOURCE`; TF_CONFIG says which task of which cluster this is. It serves until it
-is killed: tf.distribute.Server has no stop. A failed import or a port that cannot be bound ends it
-with a non-zero status and the reason as the last line.
+Started as `PYTHON -c SOURCE`; TF_CONFIG says which task of which cluster this is. It serves until
+it is killed: tf.distribute.Server has no stop. A failed import or a port that cannot be bound ends
+it with a non-zero status and the reason as the last line.
 """
 import os
 import sys
@@ -15,6 +15,7 @@ except ImportError as error:
     sys.exit(f"tensorflow server: {sys.executable} cannot import tensorflow: {error}")
 
 resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+task = f"{resolver.task_type}/{resolver.task_id}"
 try:
     server = tf.distribute.Server(
         resolver.cluster_spec(),
@@ -23,6 +24,6 @@ try:
         protocol=resolver.rpc_layer or "grpc",
     )
 except (tf.errors.OpError, ValueError) as error:
-    sys.exit(f"tensorflow server: {resolver.task_type}/{resolver.task_id} did not start: {error}")
-print(f"tensorflow server: {resolver.task_type}/{resolver.task_id} serves {server.target}", flush=True)
+    sys.exit(f"tensorflow server: {task} did not start: {error}")
+print(f"tensorflow server: {task} serves {server.target}", flush=True)
 server.join()

@@ -31,7 +31,7 @@ class InterruptTest(cluster.ClusterTest):
         self.release()
         job = self.start(
             argv=self.program("parameter_server.py"),
-            roles={"chief": {}, "worker": {"count": 1, "server": True}, "ps": {"server": True},
+            roles={"chief": {}, "worker": {}, "ps": {},
                    "evaluator": {"argv": self.program("evaluator.py", "--steps", "1000000"),
                                  "finish_s": 600}})
         job.wait_for(state("chief/0", "exited"), "the chief's end")
