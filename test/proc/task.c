@@ -1,5 +1,6 @@
 /* The program that the process tests run: static, so that its own start costs nothing.
  * Usage: task VERB [ARG]... ; verbs run one after the other. */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -152,6 +154,21 @@ static void print_clock(void)
 	put(text);
 }
 
+/* Listens on TFC_PORT as TensorFlow does: with SO_REUSEADDR. */
+static void listen_on_port(void)
+{
+	int yes = 1;
+	const char *port = getenv("TFC_PORT");
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+				       .sin6_port = htons((uint16_t)atoi(port ? port : "0"))};
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0) {
+		put_to(2, "cannot listen\n");
+		_exit(96);
+	}
+}
+
 static void burn(int ms)
 {
 	struct rusage usage;
@@ -183,6 +200,8 @@ static int run(const char *verb, char **args)
 		return write(1, "a\0b", 3) == 3 ? 0 : -1;
 	else if (strcmp(verb, "deaf") == 0)
 		return signal(SIGTERM, SIG_IGN) == SIG_ERR;
+	else if (strcmp(verb, "listen") == 0)
+		return listen_on_port(), 0;
 	else if (strcmp(verb, "child") == 0)
 		return leave_child(), 0;
 	else if (strcmp(verb, "wait") == 0)
