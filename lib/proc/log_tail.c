@@ -11,6 +11,8 @@
 #include "proc/proc.h"
 #include <tfcluster/log.h>
 
+#define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are looked at for a tail */
+
 static int newest(const char *dir, const char *name, uint64_t *ret_start, uint64_t *ret_size)
 {
 	struct tfc__log_segments segments = {.count = 0};
@@ -106,21 +108,77 @@ static int steal_lines(struct tail *tail, char ***ret_lines)
 	return TFC_OK;
 }
 
-/* From the segment before the newest on: enough for a tail, whatever the log has grown to. */
+/* Whether a record begins at `at` and each one behind it where the last ends, to the block's end.
+ */
+static bool is_chain(const char *block, size_t len, size_t at)
+{
+	struct tfc__log_header header;
+	bool is_record = false;
+	while (at + TFC__LOG_HEADER <= len) {
+		if (!tfc__log_header_read(block + at, &header))
+			return false;
+		is_record = true;
+		at += TFC__LOG_HEADER;
+		if (header.stream == 'g')
+			continue;
+		if (header.len > len - at)
+			break;
+		at += (size_t)header.len;
+		if (block[at - 1] != '\n')
+			at++;
+	}
+	return is_record;
+}
+
+/* Where in the last bytes of a segment the first record begins; `size` when none does. */
+static uint64_t find_record(int fd, uint64_t size)
+{
+	char *block = malloc(TAIL_BYTES);
+	uint64_t from = size - TAIL_BYTES, found = size;
+	ssize_t len = block ? pread(fd, block, TAIL_BYTES, (off_t)from) : -1;
+	const char *newline = len > 0 ? memchr(block, '\n', (size_t)len) : NULL;
+	while (newline && found == size) {
+		size_t at = (size_t)(newline - block) + 1;
+		if (is_chain(block, (size_t)len, at))
+			found = from + at;
+		newline = memchr(block + at, '\n', (size_t)len - at);
+	}
+	free(block);
+	return found;
+}
+
+/* In a large segment its last bytes are enough for a tail, whatever the log has grown to. */
+static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, uint64_t size)
+{
+	char path[TFC__LOG_PATH_SIZE];
+	if (size <= TAIL_BYTES)
+		return start;
+	tfc__log_segment_name(path, name, start);
+	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return start;
+	uint64_t found = find_record(fd, size);
+	close(fd);
+	return found < size ? start + found : start;
+}
+
+/* A newest segment that has just begun needs the end of the one before it, too. */
 static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;
-	uint64_t start, size, before = 0;
-	if (newest(dir, name, &start, &size) < 0 || start == 0)
+	uint64_t start, size;
+	if (newest(dir, name, &start, &size) < 0)
 		return 0;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return start;
-	if (tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
+	uint64_t from = tail_of_segment(fd, name, start, size);
+	if (from == start && start > 0 && tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
 	    segments.at_or_before != UINT64_MAX)
-		before = segments.at_or_before;
+		from = tail_of_segment(fd, name, segments.at_or_before,
+				       start - segments.at_or_before);
 	close(fd);
-	return before;
+	return from;
 }
 
 int tfc__log_tail(const char *dir, const char *name, uint32_t lines, char ***ret_lines)
