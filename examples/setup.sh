@@ -31,7 +31,7 @@ tfc_step() {
 	local text=$1 log status=0
 	shift
 	mkdir -p "$TFC_LOGS"
-	log=$TFC_LOGS/$(printf '%s' "$text" | tr -cs 'A-Za-z0-9+\n' '-').log
+	log=$TFC_LOGS/$(printf '%s' "$text" | tr -cs 'A-Za-z0-9+\n' '-' | cut -c1-60).log
 	tfc_say "$text"
 	"$@" >"$log" 2>&1 </dev/null || status=$?
 	if [ "$status" -ne 0 ]; then
@@ -100,7 +100,7 @@ tfc_setup() {
 	local dir=$1
 	shift
 	if [ -e "$dir/build.ninja" ]; then
-		meson configure "$dir" "$@" && ninja -C "$dir" build.ninja
+		meson setup --reconfigure "$dir" "$TFC_SOURCE" "$@"
 	else
 		meson setup "$dir" "$TFC_SOURCE" "$@"
 	fi
