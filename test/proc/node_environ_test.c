@@ -1,0 +1,319 @@
+/* node: what a task is given, and what is said when it cannot be run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/strv.h"
+#include "node_run.h"
+#include <tfcluster/log.h>
+
+static const char *const host_env[] = {
+	"PATH=/usr/bin:/bin",    "BASE=base",       "OVER=base",  "TOKEN=from-host",
+	"http_proxy=a",          "HTTPS_PROXY=b",   "no_proxy=c", "TF_GRPC_REUSE_PORT=1",
+	"TF_CONFIG={\"old\":1}", "PYTHONPATH=/old", NULL,
+};
+
+/* The environment that a task printed. */
+struct printed {
+	char *text;
+	char **env;
+};
+
+static struct printed read_env(const struct follower *follower, const char *task)
+{
+	struct printed printed = {.text = node_output(follower, task, TFC_STREAM_STDOUT)};
+	struct tfc__strv env = {0};
+	for (char *line = strtok(printed.text, "\n"); line; line = strtok(NULL, "\n"))
+		tfc__strv_add(&env, line);
+	printed.env = tfc__strv_steal(&env);
+	return printed;
+}
+
+static void free_env(struct printed *printed)
+{
+	free(printed->text);
+	for (char **item = printed->env; *item; item++)
+		free(*item);
+	free(printed->env);
+}
+
+static const char *get(const struct printed *printed, const char *name)
+{
+	return tfc__env_get((const char *const *)printed->env, name);
+}
+
+static void expect(const struct printed *printed, const char *name, const char *value)
+{
+	const char *is = get(printed, name);
+	if (!value && is)
+		fail_msg("%s is %s", name, is);
+	if (value && (!is || strcmp(is, value) != 0))
+		fail_msg("%s is %s, not %s", name, is ? is : "unset", value);
+}
+
+static void environment_is_put_together_as_promised(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer answer = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.env = host_env;
+	node_run_begin(&run, &options);
+	char *json =
+		node_json("{'strategy':'parameter_server','argv':['%s','listen','env'],'success':'"
+			  "all_workers',"
+			  "'env':{'OVER':'job','JOBVAR':'{task_type}-{task_index} {port} {x}'},"
+			  "'secret_env':{'TOKEN':null,'GIVEN':'in-job'},"
+			  "'roles':{'chief':{},'worker':{'count':2,'env':{'OVER':'role'}},"
+			  "'ps':{'argv':['%s','listen','wait']},'side':{}}}",
+			  node_task_program(), node_task_program());
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await_end(&run, &follower);
+	struct printed worker = read_env(&follower, "worker/1");
+	const struct seen_event *started = node_find(&follower, TFC_EVENT_TASK, "worker/1",
+						     TFC_TASK_STARTING, 0);
+	assert_non_null(started);
+	const char *port = strrchr(started->address, ':') + 1;
+	char jobvar[64];
+	snprintf(jobvar, sizeof(jobvar), "worker-1 %s {x}", port);
+	expect(&worker, "BASE", "base");
+	expect(&worker, "OVER", "role");
+	expect(&worker, "JOBVAR", jobvar);
+	expect(&worker, "TOKEN", "from-host");
+	expect(&worker, "GIVEN", "in-job");
+	expect(&worker, "http_proxy", NULL);
+	expect(&worker, "HTTPS_PROXY", NULL);
+	expect(&worker, "no_proxy", NULL);
+	expect(&worker, "TF_GRPC_REUSE_PORT", NULL);
+	expect(&worker, "PYTHONUNBUFFERED", "1");
+	expect(&worker, "PYTHONPATH", "/old");
+	expect(&worker, "GRPC_FAIL_FAST", "use_caller");
+	expect(&worker, "TFC_JOB", id);
+	expect(&worker, "TFC_TASK_TYPE", "worker");
+	expect(&worker, "TFC_TASK_INDEX", "1");
+	expect(&worker, "TFC_ATTEMPT", "1");
+	expect(&worker, "TFC_GENERATION", "1");
+	expect(&worker, "TFC_PORT", port);
+	expect(&worker, "TFC_ADDRESS", started->address);
+	assert_non_null(strstr(get(&worker, "TFC_LOG_DIR"), id));
+	assert_int_equal(tfc_gateway_spec(run.gateway, id, "worker/1", 0, node_answer, &answer,
+					  NULL),
+			 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, 0);
+	expect(&worker, "TF_CONFIG", answer.text);
+	assert_non_null(strstr(answer.text, started->address));
+	node_answer_clear(&answer);
+	struct printed side = read_env(&follower, "side/0");
+	expect(&side, "OVER", "job");
+	expect(&side, "TF_CONFIG", NULL);
+	expect(&side, "TFC_PORT", NULL);
+	free_env(&side);
+	free_env(&worker);
+	free(json);
+	free(id);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+/* Runs a job that ends with one failing task and returns the END event. */
+static const struct seen_event *run_one(struct node_run *run, struct follower *follower,
+					const char *keys)
+{
+	char *json = node_json("{'framework':'none',%s}", keys);
+	const struct seen_event *end = node_run_job(run, json, follower);
+	free(json);
+	return end;
+}
+
+static void what_cannot_run_ends_with_its_sentence(void **state)
+{
+	static const struct {
+		const char *keys;
+		uint32_t reason;
+		const char *text;
+	} cases[] = {
+		{"'argv':['/no/such'],'roles':{'worker':{}}", TFC_END_NOT_FOUND, "/no/such"},
+		{"'argv':['/etc/passwd'],'roles':{'worker':{}}", TFC_END_NOT_EXECUTABLE,
+		 "/etc/passwd"},
+		{"'argv':['/bin/true'],'cwd':'/no/dir','roles':{'worker':{}}", TFC_END_REFUSED,
+		 "working directory"},
+		{"'argv':['/bin/true'],'secret_env':{'NOT_THERE':null},'roles':{'worker':{}}",
+		 TFC_END_REFUSED, "secret_env.NOT_THERE"},
+	};
+	struct node_run run;
+	node_run_begin(&run, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct follower follower = {0};
+		const struct seen_event *end = run_one(&run, &follower, cases[i].keys);
+		assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+		assert_int_equal(end->event.reason, cases[i].reason);
+		assert_string_equal(end->task, "worker/0");
+		if (!strstr(end->text, cases[i].text))
+			fail_msg("%s does not say %s", end->text, cases[i].text);
+		node_follow_end(&follower);
+	}
+	node_run_end(&run);
+}
+
+static void argv_is_wrapped_and_its_placeholders_replaced(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	run_one(&run, &follower,
+		"'argv':['echo','{task_type}/{task_index}','{attempt}','{job}','{{x}}','{no}'],"
+		"'cwd':'/usr','roles':{'worker':{'wrap':['/bin/sh','-c','pwd; exec \\\"$@\\\"',"
+		"'{task_type}']}}");
+	char *output = node_output(&follower, "worker/0", 0);
+	char expected[128];
+	snprintf(expected, sizeof(expected), "/usr\nworker/0 1 %s {{x}} {no}\n", follower.job);
+	assert_string_equal(output, expected);
+	free(output);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+/* ---- hooks */
+
+struct hooks {
+	int before;
+	int after;
+	int refuse;
+	struct node_run *run;
+	const char *stops; /* this job, from inside */
+};
+
+static int before_launch(void *user, const tfc_task_info *task, tfc_env *env)
+{
+	struct hooks *hooks = user;
+	hooks->before++;
+	assert_int_equal(task->host_tag_len, 3);
+	assert_memory_equal(task->host_tag, "tag", 3);
+	assert_string_equal(task->task_type, "worker");
+	assert_int_equal(task->attempt, 1);
+	assert_int_equal(tfc_env_set(env, "ADDED", "by-hook"), 0);
+	assert_int_equal(tfc_env_set(env, "REMOVED", NULL), 0);
+	assert_int_equal(tfc_env_set(env, "NEVER", NULL), 0);
+	assert_int_equal(tfc_env_set(env, "A=B", "x"), TFC_EINVAL);
+	if (hooks->stops) {
+		static struct answer answer;
+		assert_int_equal(tfc_gateway_stop(hooks->run->gateway, hooks->stops, NULL,
+						  node_answer, &answer, NULL),
+				 0);
+		free(answer.text);
+		answer.text = NULL;
+	}
+	return hooks->refuse;
+}
+
+static void after_exit(void *user, const tfc_task_info *task)
+{
+	struct hooks *hooks = user;
+	hooks->after++;
+	assert_int_equal(task->host_tag_len, 3);
+}
+
+static void submit_tagged(struct node_run *run, const char *json, struct follower *follower)
+{
+	struct answer answer = {0};
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	options.host_tag = "tag";
+	options.host_tag_len = 3;
+	node_submit_for(run, json, &options, &answer);
+	node_follow(run, answer.text, NULL, follower);
+	node_await_end(run, follower);
+	node_answer_clear(&answer);
+}
+
+static void hooks_add_remove_and_refuse(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct hooks hooks = {.run = &run};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.hook_user = &hooks;
+	options.before_launch = before_launch;
+	options.after_exit = after_exit;
+	node_run_begin(&run, &options);
+	char *json = node_json("{'framework':'none','argv':['%s','env'],'env':{'REMOVED':'1'},"
+			       "'roles':{'worker':{}}}",
+			       node_task_program());
+	submit_tagged(&run, json, &follower);
+	struct printed env = read_env(&follower, "worker/0");
+	expect(&env, "ADDED", "by-hook");
+	expect(&env, "REMOVED", NULL);
+	free_env(&env);
+	assert_int_equal(hooks.before, 1);
+	assert_int_equal(hooks.after, 1);
+	node_follow_end(&follower);
+	hooks.refuse = TFC_EACCES;
+	submit_tagged(&run, json, &follower);
+	const struct seen_event *end = node_find(&follower, TFC_EVENT_END, NULL, 0, 0);
+	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(end->event.reason, TFC_END_REFUSED);
+	assert_non_null(strstr(end->text, "before_launch"));
+	assert_int_equal(hooks.after, 1);
+	node_follow_end(&follower);
+	free(json);
+	node_run_end(&run);
+}
+
+/* The job is in the middle of launching its gang when its own hook stops it. */
+static void a_hook_may_stop_its_job(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct hooks hooks = {.run = &run, .stops = "mine"};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.hook_user = &hooks;
+	options.before_launch = before_launch;
+	node_run_begin(&run, &options);
+	char *json = node_json("{'name':'mine','framework':'none','argv':['%s','wait'],"
+			       "'roles':{'worker':{'count':3}}}",
+			       node_task_program());
+	submit_tagged(&run, json, &follower);
+	const struct seen_event *end = node_find(&follower, TFC_EVENT_END, NULL, 0, 0);
+	assert_int_equal(end->event.job_state, TFC_JOB_STOPPED);
+	node_follow_end(&follower);
+	free(json);
+	node_run_end(&run);
+}
+
+static void logs_are_kept_where_they_were_asked_for(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	char dir[] = "/tmp/tfc-logs-XXXXXX", path[128];
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	assert_non_null(mkdtemp(dir));
+	options.log_dir = dir;
+	node_run_begin(&run, &options);
+	run_one(&run, &follower, "'argv':['/bin/echo','kept'],'roles':{'worker':{}}");
+	snprintf(path, sizeof(path), "grep -q kept %s/%s/worker-0.*.log", dir, follower.job);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	assert_int_equal(system(path), 0);
+	snprintf(path, sizeof(path), "rm -r %s", dir);
+	assert_int_equal(system(path), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(environment_is_put_together_as_promised),
+		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
+		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),
+		cmocka_unit_test(hooks_add_remove_and_refuse),
+		cmocka_unit_test(a_hook_may_stop_its_job),
+		cmocka_unit_test(logs_are_kept_where_they_were_asked_for),
+	};
+	return cmocka_run_group_tests_name("node_environ", tests, NULL, NULL);
+}
