@@ -19,7 +19,8 @@ struct tfc_process {
 	uint64_t id;
 	tfc_process_fn fn; /* NULL once closed */
 	void *user;
-	char *program; /* argv[0], for sentences */
+	char *program; /* argv[0] and cwd, for sentences */
+	char *cwd;
 	pid_t pid;
 	pid_t shim;
 	bool is_calling; /* in fn: whoever closes it there leaves the memory to the caller */

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ int tfc_process_options_init(tfc_process_options *options, uint32_t size)
 
 /* ---- events */
 
-/* What failed, by step; the errno decides the code for all but the working directory. */
+/* What failed, by step; directory and program have sentences of their own. */
 static const char *const steps[] = {
 	[TFC__STEP_NONE] = "the start",
 	[TFC__STEP_GUARD] = "making its supervisor",
@@ -23,8 +24,6 @@ static const char *const steps[] = {
 	[TFC__STEP_LOG] = "opening its log",
 	[TFC__STEP_PIPE] = "making its pipes",
 	[TFC__STEP_FORK] = "making a process",
-	[TFC__STEP_CWD] = "entering its working directory",
-	[TFC__STEP_EXEC] = "executing it",
 };
 
 static int code_of(const struct tfc__report *report)
@@ -32,10 +31,41 @@ static int code_of(const struct tfc__report *report)
 	return report->step == TFC__STEP_CWD ? TFC_ECWD : tfc__err_from_errno(report->status);
 }
 
+/* What a user can do about a program that exec does not take. */
+static const char *exec_advice(const char *program, int error)
+{
+	if (error == ENOENT && strchr(program, '/'))
+		return "; neither it nor the interpreter in its first line may be missing";
+	if (error == ENOENT)
+		return " in all of PATH; give its path, or set PATH in the environment";
+	if (error == ENOEXEC)
+		return "; a script begins with a line such as #!/bin/sh";
+	if (error == EACCES)
+		return "; it must be a file that may be executed (chmod +x)";
+	return "";
+}
+
+static void describe_start(const tfc_process *process, const struct tfc__report *report, char *text,
+			   size_t size)
+{
+	char buffer[64];
+	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
+	if (report->step == TFC__STEP_CWD)
+		snprintf(text, size, "%.100s was not started: working directory %.100s: %s",
+			 process->program, process->cwd, reason);
+	else if (report->step == TFC__STEP_EXEC)
+		snprintf(text, size, "%.100s: %s%s", process->program, reason,
+			 exec_advice(process->program, report->status));
+	else
+		snprintf(text, size, "%.100s was not started: %s failed: %s", process->program,
+			 report->step < sizeof(steps) / sizeof(steps[0]) ? steps[report->step]
+									 : steps[0],
+			 reason);
+}
+
 static void describe(const tfc_process *process, const struct tfc__report *report, char *text,
 		     size_t size)
 {
-	char reason[64];
 	text[0] = 0;
 	if (report->reason == TFC__END_LOST)
 		snprintf(text, size, "%s is lost: its supervisor died, and it was ended",
@@ -44,15 +74,13 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 		snprintf(text, size, "%s was killed by the kernel: out of memory",
 			 process->program);
 	else if (report->reason == TFC__END_NOT_STARTED)
-		snprintf(text, size, "%s was not started: %s failed: %s", process->program,
-			 report->step < sizeof(steps) / sizeof(steps[0]) ? steps[report->step]
-									 : steps[0],
-			 strerror_r(report->status, reason, sizeof(reason)));
+		describe_start(process, report, text, size);
 }
 
 static void free_process(tfc_process *process)
 {
 	free(process->program);
+	free(process->cwd);
 	free(process);
 }
 
@@ -181,8 +209,10 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	if (code < 0)
 		return code;
 	tfc_process *process = calloc(1, sizeof(*process));
-	if (!process || !(process->program = strdup(own.argv[0]))) {
-		free(process);
+	if (!process || !(process->program = strdup(own.argv[0])) ||
+	    !(process->cwd = strdup(own.cwd ? own.cwd : "/"))) {
+		if (process)
+			free_process(process);
 		return tfc__fail_nomem(error, "proc");
 	}
 	process->ctx = ctx;
