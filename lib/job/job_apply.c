@@ -22,13 +22,15 @@ static int wrong(struct tfc__apply *apply, const char *wanted, json_t *value)
 		snprintf(text, sizeof(text), "\"%.40s\"", json_string_value(value));
 	else if (json_is_integer(value))
 		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(text, sizeof(text), "%g", json_real_value(value));
+	else if (json_is_array(value))
+		snprintf(text, sizeof(text), "a list of %zu", json_array_size(value));
 	else
 		snprintf(text, sizeof(text), "%s",
 			 json_is_null(value)      ? "null"
 			 : json_is_boolean(value) ? json_is_true(value) ? "true" : "false"
-			 : json_is_array(value)   ? "a list"
-			 : json_is_object(value)  ? "an object"
-						  : "a fraction");
+						  : "an object");
 	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "must be %s, not %s", wanted,
 			     text);
 }
