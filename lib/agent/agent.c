@@ -37,11 +37,14 @@ static int copy_options(struct tfc__agent *agent, const struct tfc__agent_option
 /* A log directory is made when it is missing; it must be ours to write to. */
 static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 {
+	struct stat status;
 	if (!agent->log_dir)
 		return TFC_OK;
 	if (mkdir(agent->log_dir, 0777) < 0 && errno != EEXIST)
 		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be made",
 				       agent->log_dir);
+	if (stat(agent->log_dir, &status) == 0 && !S_ISDIR(status.st_mode))
+		return tfc__fail_errno(error, "agent", ENOTDIR, "log directory %s", agent->log_dir);
 	if (access(agent->log_dir, W_OK | X_OK) < 0)
 		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
 				       agent->log_dir);
