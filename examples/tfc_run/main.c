@@ -90,6 +90,19 @@ static int print_version(void)
 	return 0;
 }
 
+/* Options of `tfc_run` itself; all others belong to a command. */
+static int unknown_option(const char *word)
+{
+	static const char *const names[] = {"--help", "--version"};
+	const char *near = nearest(word, names, 2, sizeof(names[0]));
+	if (near)
+		complain("unknown option '%s'; did you mean %s?", word, near);
+	else
+		complain("'%s' is no command: one comes first, as in `tfc_run local %s`", word,
+			 word);
+	return RUN_FAILED;
+}
+
 static int unknown_command(const char *word)
 {
 	const char *near = nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
@@ -127,7 +140,7 @@ int main(int argc, char **argv)
 		if (strcmp(word, commands[i].name) == 0)
 			return commands[i].main(argc - 1, argv + 1);
 	if (*word)
-		return unknown_command(word);
+		return *word == '-' ? unknown_option(word) : unknown_command(word);
 	complain("a command is missing; `tfc_run --help` lists them");
 	return RUN_FAILED;
 }
