@@ -73,6 +73,8 @@ static void on_packed(void *user, const tfc_process_event *process)
 		return;
 	tfc_process_close(job->packing);
 	job->packing = NULL;
+	if (process->reason == TFC_EXIT_LOST && bundle_begin(job, &job->bundle_error) == TFC_OK)
+		return;
 	job->bundle_state = has_succeeded(process) ? BUNDLE_READY : BUNDLE_FAILED;
 	if (job->bundle_state == BUNDLE_FAILED)
 		read_failure(job, BUNDLE_LOG, process, &job->bundle_error);
@@ -87,6 +89,8 @@ int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 	if (!from)
 		return TFC_OK;
 	char *zip = zip_path(job);
+	if (zip)
+		tfc__remove_tree(zip); /* of a packing that was lost */
 	int code = run_tool(job, "pack", from, zip, BUNDLE_LOG, on_packed, job, &job->packing);
 	free(zip);
 	job->bundle_state = BUNDLE_PACKING;

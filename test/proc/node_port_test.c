@@ -1,0 +1,268 @@
+/* node: a task's port is its own before, while and after it listens. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "node_run.h"
+#include "proc_run.h"
+#include "sockets.h"
+
+static uint16_t port_of(const struct seen_event *seen)
+{
+	return (uint16_t)atoi(strrchr(seen->address, ':') + 1);
+}
+
+static char *start(struct node_run *run, struct follower *follower, const char *keys,
+		   const char *verbs)
+{
+	char *json = node_json("{'framework':'none','argv':['%s',%s],'grace_s':0.5,"
+			       "'restart':{'scope':'task','backoff_s':[0,0]},%s}",
+			       node_task_program(), verbs, keys);
+	char *id = node_submit(run, json);
+	node_follow(run, id, NULL, follower);
+	free(json);
+	return id;
+}
+
+static void finish(struct node_run *run, struct follower *follower, char *id)
+{
+	node_stop(run, id, false);
+	node_await_end(run, follower);
+	free(id);
+	node_follow_end(follower);
+	node_run_end(run);
+}
+
+static void a_port_is_held_before_while_and_after_and_kept_over_a_kill(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
+			 "'listen','wait'");
+	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));
+	assert_int_equal(test_count_intruders(port), 0);
+	for (uint32_t attempt = 1; attempt <= 3; attempt++) {
+		const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+								 TFC_TASK_READY, attempt);
+		assert_int_equal(port_of(ready), port);
+		assert_int_equal(test_count_intruders(port), 0);
+		int client = test_connect(port);
+		assert_true(client >= 0);
+		kill(ready->event.pid, SIGKILL);
+		node_await_task(&run, &follower, "worker/0", TFC_TASK_FAILED, attempt);
+		close(client);
+	}
+	finish(&run, &follower, id);
+	int fd = test_bind("::", port, TEST_REUSEADDR);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* A port that nobody has, found by taking one. */
+static uint16_t free_port(void)
+{
+	for (uint16_t port = 31000; port < 31999; port++) {
+		int fd = test_bind("::", port, TEST_PLAIN);
+		if (fd < 0)
+			continue;
+		close(fd);
+		return port;
+	}
+	fail();
+	return 0;
+}
+
+static void a_fixed_port_is_used_or_named(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	char keys[128];
+	uint16_t port = free_port();
+	snprintf(keys, sizeof(keys), "'roles':{'worker':{'port':%u,'ready':'listen'}}", port);
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower, keys, "'listen','wait'");
+	assert_int_equal(port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 0)),
+			 port);
+	struct follower second = {0};
+	char *other = start(&run, &second, keys, "'listen','wait'");
+	const struct seen_event *end = node_await_end(&run, &second);
+	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(end->event.reason, TFC_END_REFUSED);
+	char number[8];
+	snprintf(number, sizeof(number), "%u", port);
+	assert_non_null(strstr(end->text, number));
+	assert_non_null(strstr(end->text, "1 port is missing"));
+	free(other);
+	node_follow_end(&second);
+	finish(&run, &follower, id);
+}
+
+static void a_pool_too_small_says_how_many_are_missing_and_keeps_none(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	uint16_t first = free_port();
+	options.port_first = first;
+	options.port_last = (uint16_t)(first + 2);
+	node_run_begin(&run, &options);
+	char *id = start(&run, &follower, "'roles':{'worker':{'count':8,'ready':'listen'}}",
+			 "'listen','wait'");
+	const struct seen_event *end = node_await_end(&run, &follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(end->event.reason, TFC_END_REFUSED);
+	if (!strstr(end->text, "5 ports are missing"))
+		fail_msg("%s", end->text);
+	assert_null(node_find(&follower, TFC_EVENT_TASK, NULL, TFC_TASK_STARTING, 0));
+	for (uint16_t port = first; port <= first + 2; port++) {
+		int fd = test_bind("::", port, TEST_PLAIN);
+		for (int i = 0; fd == -EADDRINUSE && i < 100;
+		     i++) { /* the guard has yet to close */
+			tfc_ctx_run(run.ctx, 10);
+			fd = test_bind("::", port, TEST_PLAIN);
+		}
+		assert_true(fd >= 0);
+		close(fd);
+	}
+	free(id);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+/* ---- strangers */
+
+/* The task waits for a sign before it listens, so that somebody else can be quicker. */
+static char *start_slow(struct node_run *run, struct follower *follower, const char *more,
+			const char *role)
+{
+	char *json =
+		node_json("{%s'argv':['/bin/sh','-c','read x < %s/go-$TFC_ATTEMPT-$TFC_TASK_INDEX; "
+			  "exec %s listen wait'],'grace_s':0.5,"
+			  "'restart':{'backoff_s':[0,0]},'roles':{'worker':{%s}}}",
+			  more, run->dir, node_task_program(), role);
+	char *id = node_submit(run, json);
+	node_follow(run, id, NULL, follower);
+	free(json);
+	return id;
+}
+
+static void make_fifo(const struct node_run *run, const char *name)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "mkfifo %s/%s", run->dir, name);
+	assert_int_equal(system(command), 0);
+}
+
+static void let_go(const struct node_run *run, const char *name)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "echo > %s/%s", run->dir, name);
+	assert_int_equal(system(command), 0);
+}
+
+static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	char pid[32];
+	node_run_begin(&run, NULL);
+	make_fifo(&run, "go-1-0");
+	make_fifo(&run, "go-2-0");
+	char *id = start_slow(&run, &follower, "", "'count':1");
+	const struct seen_event *running = node_await_task(&run, &follower, "worker/0",
+							   TFC_TASK_RUNNING, 1);
+	uint16_t port = port_of(running);
+	struct test_listening how = {"::", .port = port, .flags = TEST_REUSEADDR,
+				     .program = "intruder"};
+	struct test_child stranger = test_child_start(test_listening_child, &how);
+	assert_int_equal(test_child_read(&stranger), 'L');
+	const struct seen_event *failed = node_await_task(&run, &follower, "worker/0",
+							  TFC_TASK_FAILED, 1);
+	assert_int_equal(failed->event.reason, TFC_END_STRANGER);
+	snprintf(pid, sizeof(pid), "pid %d (intruder)", (int)stranger.pid);
+	if (!strstr(failed->text, pid) || !strstr(failed->text, "uid "))
+		fail_msg("%s does not name %s", failed->text, pid);
+	running = node_await_task(&run, &follower, "worker/0", TFC_TASK_RUNNING, 2);
+	assert_int_not_equal(port_of(running), port);
+	let_go(&run, "go-2-0");
+	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 2);
+	test_child_kill(&stranger);
+	finish(&run, &follower, id);
+}
+
+static void a_door_stays_open_where_it_was_asked_for(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower,
+			 "'roles':{'worker':{'ready':'listen','port_handover':'open'}}",
+			 "'listen','wait'");
+	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 0));
+	int fd = test_bind("::", port, TEST_REUSEADDR);
+	assert_int_equal(fd, -EADDRINUSE); /* somebody listens on the same address */
+	finish(&run, &follower, id);
+}
+
+static void a_released_port_is_taken_again_after_the_attempt(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower,
+			 "'roles':{'worker':{'ready':'listen','port_handover':'release'}}",
+			 "'listen','wait'");
+	for (uint32_t attempt = 1; attempt <= 2; attempt++) {
+		const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+								 TFC_TASK_READY, attempt);
+		kill(ready->event.pid, SIGKILL);
+		const struct seen_event *failed = node_await_task(&run, &follower, "worker/0",
+								  TFC_TASK_FAILED, attempt);
+		assert_int_equal(test_count_intruders(port_of(failed)), 0);
+	}
+	finish(&run, &follower, id);
+}
+
+/* TensorFlow's own words for a port that it could not bind. */
+static void a_failed_bind_is_explained(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'argv':['/bin/sh','-c','echo UNKNOWN: Could not start gRPC server "
+			       ">&2; exit 1'],'restart':{'on':'never'},'roles':{'worker':{}}}");
+	const struct seen_event *end = node_run_job(&run, json, &follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(end->event.reason, TFC_END_EXIT);
+	assert_non_null(strstr(end->tail, "Could not start gRPC server"));
+	if (!strstr(end->text, "could not bind port"))
+		fail_msg("%s", end->text);
+	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_port_is_held_before_while_and_after_and_kept_over_a_kill),
+		cmocka_unit_test(a_fixed_port_is_used_or_named),
+		cmocka_unit_test(a_pool_too_small_says_how_many_are_missing_and_keeps_none),
+		cmocka_unit_test(a_stranger_is_named_and_the_job_moves_to_another_port),
+		cmocka_unit_test(a_door_stays_open_where_it_was_asked_for),
+		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
+		cmocka_unit_test(a_failed_bind_is_explained),
+	};
+	return cmocka_run_group_tests_name("node_port", tests, NULL, NULL);
+}
