@@ -190,9 +190,8 @@ static void on_death(struct tfc__core *core, struct task *t, const struct tfc__d
 	if (!tfc__task_is_alive(t))
 		return;
 	t->death = *death;
-	bool is_told = death->reason == TFC_EXIT_CODE || death->reason == TFC_EXIT_SIGNAL;
-	snprintf(t->why, sizeof(t->why), "%s",
-		 text && (!is_told || death->is_stranger) ? text : "");
+	/* That it was out of memory is said with its status. */
+	snprintf(t->why, sizeof(t->why), "%s", text && !death->is_oom ? text : "");
 	t->is_port_stale |= death->is_stranger;
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
