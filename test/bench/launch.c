@@ -187,8 +187,8 @@ static void set(tfc_job *job, const char *key, const char *value)
 
 static double job(tfc_ctx *ctx, int count, const char *task)
 {
-	tfc_node *node;
-	tfc_job *job;
+	tfc_node *node = NULL;
+	tfc_job *job = NULL;
 	struct submitted submitted = {0};
 	char number[16];
 	snprintf(number, sizeof(number), "%d", count);
