@@ -108,7 +108,8 @@ static void a_stop_after_any_number_of_turns_ends_the_job(void **state)
 			tfc_ctx_run(run.ctx, turns < 30 ? 20 : 100);
 		node_stop(&run, id, false);
 		const struct seen_event *end = node_await_end(&run, &follower);
-		assert_int_equal(end->event.job_state, TFC_JOB_STOPPED);
+		if (end->event.job_state != TFC_JOB_STOPPED)
+			fail_msg("after %d turns: %s", turns, end->text);
 		free(json);
 		free(id);
 		node_follow_end(&follower);
