@@ -416,10 +416,8 @@ static void detach_all(struct tfc__guard *guard, bool is_forked)
 		if (!process)
 			continue;
 		process->guard = NULL;
-		if (is_forked || process->is_closed) {
-			free(process->program);
-			free(process);
-		}
+		if (is_forked || process->is_closed)
+			tfc__process_free(process);
 	}
 }
 

@@ -91,6 +91,7 @@ int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_want
 int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
 
 /* process.c */
+void tfc__process_free(tfc_process *process);
 void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
 
 /* launch.c: the memfd's contents; borrowed options. */

@@ -77,7 +77,7 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 		describe_start(process, report, text, size);
 }
 
-static void free_process(tfc_process *process)
+void tfc__process_free(tfc_process *process)
 {
 	free(process->program);
 	free(process->cwd);
@@ -135,7 +135,7 @@ void tfc__process_hear(tfc_process *process, const struct tfc__report *report)
 	else
 		tell_exited(process, report);
 	if (process->is_closed && !process->guard)
-		free_process(process);
+		tfc__process_free(process);
 }
 
 /* ---- calls */
@@ -212,7 +212,7 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	if (!process || !(process->program = strdup(own.argv[0])) ||
 	    !(process->cwd = strdup(own.cwd ? own.cwd : "/"))) {
 		if (process)
-			free_process(process);
+			tfc__process_free(process);
 		return tfc__fail_nomem(error, "proc");
 	}
 	process->ctx = ctx;
@@ -220,7 +220,7 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	process->user = user;
 	code = spawn(ctx, process, &own);
 	if (code < 0) {
-		free_process(process);
+		tfc__process_free(process);
 		return code;
 	}
 	*ret_process = process;
@@ -275,5 +275,5 @@ void tfc_process_close(tfc_process *process)
 	if (process->guard)
 		tfc_process_stop(process, 0);
 	else if (!process->is_calling)
-		free_process(process);
+		tfc__process_free(process);
 }
