@@ -61,7 +61,8 @@ TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
 
 /**
  * Closes the node: what still runs is killed at once and its private directories removed. Close the
- * gateways on it first. Legal inside a callback. NULL is a no-op. Thread: the context's.
+ * gateways on it first. Legal inside a callback, except for the hooks. NULL is a no-op. Thread: the
+ * context's.
  */
 TFC_API void tfc_node_close(tfc_node *node);
 
