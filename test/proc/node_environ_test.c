@@ -181,6 +181,42 @@ static void argv_is_wrapped_and_its_placeholders_replaced(void **state)
 	node_run_end(&run);
 }
 
+/* "python" is echo here: what it would have been told is what it prints. */
+static void servers_and_tensorboard_are_python_programs(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	char expected[128];
+	options.python = "/bin/echo";
+	node_run_begin(&run, &options);
+	char *json = node_json(
+		"{'argv':['%s','wait'],'grace_s':0.2,'roles':{'worker':{},"
+		"'ps':{'server':true},'driver':{},'tensorboard':{'log_dir':'/data/logs'}}}",
+		node_task_program());
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await_task(&run, &follower, "ps/0", TFC_TASK_EXITED, 0);
+	node_await_task(&run, &follower, "tensorboard/0", TFC_TASK_EXITED, 0);
+	const struct seen_event *board = node_find(&follower, TFC_EVENT_TASK, "tensorboard/0",
+						   TFC_TASK_STARTING, 0);
+	assert_non_null(board);
+	snprintf(expected, sizeof(expected),
+		 "-m tensorboard.main --logdir /data/logs --host 127.0.0.1 --port %s\n",
+		 strrchr(board->address, ':') + 1);
+	char *output = node_output(&follower, "tensorboard/0", 0);
+	assert_string_equal(output, expected);
+	free(output);
+	output = node_output(&follower, "ps/0", 0);
+	assert_int_equal(strncmp(output, "-c ", 3), 0);
+	assert_non_null(strstr(output, "tf.distribute.Server("));
+	free(output);
+	free(json);
+	free(id);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
 /* ---- hooks */
 
 struct hooks {
@@ -311,6 +347,7 @@ int main(void)
 		cmocka_unit_test(environment_is_put_together_as_promised),
 		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
 		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),
+		cmocka_unit_test(servers_and_tensorboard_are_python_programs),
 		cmocka_unit_test(hooks_add_remove_and_refuse),
 		cmocka_unit_test(a_hook_may_stop_its_job),
 		cmocka_unit_test(logs_are_kept_where_they_were_asked_for),
