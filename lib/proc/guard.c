@@ -29,6 +29,7 @@
 struct guards {
 	struct tfc__guard *current;
 	struct tfc__strv dirs; /* to be removed by whichever is the last */
+	bool is_foreign;       /* the program there is no guard of this version */
 	struct tfc__link dead;
 };
 
@@ -60,6 +61,7 @@ static void free_guard(struct tfc__guard *guard)
 	close_io(&guard->pidfd);
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
+	tfc__timer_cancel(&guard->pulse);
 	tfc__work_cancel(&guard->end);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_forget_ports(guard);
@@ -89,9 +91,15 @@ static void finish(struct tfc__guard *guard)
 	free_guard(guard);
 }
 
+/* A guard that was killed closes its end a moment before it can be reaped. */
 static void hear_lifeline(struct tfc__io *io, uint32_t events)
 {
-	finish(tfc__container_of(io, struct tfc__guard, lifeline));
+	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, lifeline);
+	guard->is_deserted = true;
+	if (guard->pidfd.ctx)
+		close_io(io);
+	else
+		finish(guard);
 }
 
 static void lose_patience(struct tfc__timer *timer)
@@ -118,8 +126,6 @@ static void begin_end(struct tfc__work *work)
 	tfc__timer_set(&guard->patience, tfc__now() + PATIENCE);
 }
 
-static void hear_reports(struct tfc__guard *guard);
-
 void tfc__guard_died(struct tfc__guard *guard)
 {
 	if (guard->is_dead)
@@ -129,7 +135,8 @@ void tfc__guard_died(struct tfc__guard *guard)
 	if (guards->current == guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
-	tfc__io_close(&guard->socket);
+	close_io(&guard->socket); /* one that lives on hears the end */
+	tfc__timer_cancel(&guard->pulse);
 	tfc__guard_drop_queue(guard);
 	tfc__work_schedule(&guard->end);
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
@@ -143,36 +150,63 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
 	reap(guard);
-	if (!guard->is_dead) {
-		hear_reports(guard); /* what it said before */
+	if (guard->is_deserted) {
+		finish(guard);
+	} else if (!guard->is_dead) {
+		tfc__guard_hear(guard); /* what it said before */
 		tfc__guard_died(guard);
 	}
 }
 
-static void hello(struct tfc__guard *guard, struct msghdr *message)
+static void close_fd(int fd)
 {
-	struct cmsghdr *control = CMSG_FIRSTHDR(message);
-	int fds[2];
-	if (!control || control->cmsg_type != SCM_RIGHTS ||
-	    control->cmsg_len != CMSG_LEN(sizeof(fds)) || guard->lifeline.fd >= 0)
-		return;
-	memcpy(fds, CMSG_DATA(control), sizeof(fds));
-	guard->lifeline.fd = fds[0];
-	guard->pidfd.fd = fds[1];
-	tfc__io_open(&guard->pidfd, guard->ctx, fds[1], EPOLLIN, hear_death);
+	if (fd >= 0)
+		close(fd);
 }
 
-static void take(struct tfc__guard *guard, struct tfc__report *report, struct msghdr *message)
+/* What came along, -1 for none; all of it is ours to close. */
+static void take_fds(struct msghdr *message, int fds[2])
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	fds[0] = fds[1] = -1;
+	if (control && control->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(control), control->cmsg_len - CMSG_LEN(0));
+}
+
+/* Without descriptors, when we had none left for them, the socket alone tells the end. */
+static void hello(struct tfc__guard *guard, int fds[2])
+{
+	guard->is_known = true;
+	if (!guard->stops)
+		tfc__timer_cancel(&guard->pulse);
+	if (fds[1] < 0)
+		return;
+	guard->lifeline.fd = fds[0];
+	guard->pidfd.fd = fds[1];
+	fds[0] = fds[1] = -1;
+	tfc__io_open(&guard->pidfd, guard->ctx, guard->pidfd.fd, EPOLLIN, hear_death);
+}
+
+static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
 {
 	uint32_t index = (uint32_t)report->id;
+	guard->strikes = 0;
 	if (report->kind == TFC__MSG_HELLO)
-		hello(guard, message);
+		hello(guard, fds);
 	else if (index < guard->capacity && guard->table[index] &&
 		 guard->table[index]->id == report->id)
 		tfc__process_hear(guard->table[index], report);
 }
 
-static void hear_reports(struct tfc__guard *guard)
+/* Before its hello it is a program of another version, afterwards one that has gone mad. */
+static void mistrust(struct tfc__guard *guard)
+{
+	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	guards->is_foreign = guards->is_foreign || !guard->is_known;
+	tfc__guard_condemn(guard, "does not speak as a guard of this version does");
+}
+
+void tfc__guard_hear(struct tfc__guard *guard)
 {
 	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
 		union {
@@ -186,12 +220,19 @@ static void hear_reports(struct tfc__guard *guard)
 					 .msg_control = &control,
 					 .msg_controllen = sizeof(control)};
 		ssize_t len = recvmsg(guard->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (len == (ssize_t)sizeof(report))
-			take(guard, &report, &message);
-		else if (len >= 0 || (errno != EAGAIN && errno != EINTR))
-			tfc__guard_died(guard);
-		else
+		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		int fds[2] = {-1, -1};
+		if (len > 0)
+			take_fds(&message, fds);
+		if (len == (ssize_t)sizeof(report) && tfc__guard_can_say(guard, &report))
+			take(guard, &report, fds);
+		else if (len > 0)
+			mistrust(guard);
+		else
+			tfc__guard_died(guard);
+		close_fd(fds[0]);
+		close_fd(fds[1]);
 	}
 }
 
@@ -201,7 +242,7 @@ static void hear_socket(struct tfc__io *io, uint32_t events)
 	if (events & EPOLLOUT)
 		tfc__guard_flush(guard);
 	if (!guard->is_dead && (events & ~(uint32_t)EPOLLOUT))
-		hear_reports(guard);
+		tfc__guard_hear(guard);
 }
 
 /* ---- the beginning */
@@ -323,6 +364,11 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 		*ret_guard = guards->current;
 		return TFC_OK;
 	}
+	if (guards->is_foreign)
+		return tfc__ctx_fail(ctx, TFC_ENOTSUP, "proc", 0,
+				     "%s/tfc-guard is of another version than this library: "
+				     "install the two together",
+				     tfc__ctx_helper_dir(ctx));
 	struct tfc__guard *guard = calloc(1, sizeof(*guard));
 	if (!guard)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
@@ -332,12 +378,14 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__list_init(&guard->queue);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, lose_patience);
+	tfc__timer_init(&guard->pulse, ctx, tfc__guard_beat);
 	tfc__work_init(&guard->end, ctx, begin_end);
 	code = start(guard);
 	if (code < 0) {
 		free_guard(guard);
 		return code;
 	}
+	tfc__guard_expect(guard);
 	guards->current = guard;
 	for (size_t i = 0; i < guards->dirs.count && code == TFC_OK; i++)
 		code = tfc__guard_send_dir(guard, guards->dirs.items[i], true);
@@ -403,6 +451,7 @@ void tfc__guard_remove(tfc_process *process)
 	struct tfc__guard *guard = process->guard;
 	guard->table[(uint32_t)process->id] = NULL;
 	guard->count--;
+	guard->stops -= process->is_stopping;
 	process->guard = NULL;
 }
 
@@ -446,8 +495,10 @@ static void wait_for_end(struct tfc__guard *guard)
 static void read_hello(struct tfc__guard *guard)
 {
 	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
-	if (guard->pidfd.fd < 0 && poll(&fd, 1, LAST_WAIT_MS) > 0)
-		hear_reports(guard);
+	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
+		tfc__guard_hear(guard);
+	if (!guard->is_known && !guard->is_dead)
+		tfc__guard_condemn(guard, "has not said hello");
 }
 
 static void end_guard(struct tfc__guard *guard)
@@ -463,6 +514,7 @@ static void end_guard(struct tfc__guard *guard)
 		shutdown(guard->socket.fd, SHUT_WR);
 	}
 	wait_for_end(guard);
+	tfc__list_remove(&guard->link); /* it may have died while its hello was read */
 	free_guard(guard);
 }
 

@@ -25,6 +25,7 @@ struct tfc_process {
 	pid_t shim;
 	bool is_calling; /* in fn: whoever closes it there leaves the memory to the caller */
 	bool is_closed;
+	bool is_stopping; /* a stop was asked for: it counts among the guard's */
 };
 
 /* A message that the full socket has not taken. A launch stays in memory until it can go, so that
@@ -47,11 +48,16 @@ struct tfc__guard {
 	struct tfc__link link; /* among the context's dead ones */
 	tfc_ctx *ctx;
 	pid_t pid;
+	bool is_known; /* has said hello, in this version's words */
 	bool is_dead;
+	bool is_deserted; /* dead, and no shim of it is left */
 	struct tfc__io socket;
 	struct tfc__io pidfd;    /* opened by the guard for us: nobody reaped it before */
 	struct tfc__io lifeline; /* read end; watched once the guard is dead */
 	struct tfc__timer patience;
+	struct tfc__timer pulse; /* set while something is expected of it */
+	uint32_t strikes;        /* beats without a word from it */
+	uint32_t stops;          /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
 	struct tfc__link keeps;
@@ -78,6 +84,19 @@ void tfc__guard_drop_queue(struct tfc__guard *guard);
 
 /* The guard does not live any more: processes and ports are told so, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
+
+/* guard.c: takes in what lies in the socket. */
+void tfc__guard_hear(struct tfc__guard *guard);
+
+/*
+ * guard_pulse.c: a guard that does not answer, or that is none. While its hello or the end of a
+ * stop is awaited, it is asked for a sign of life; one that gives none is killed and counts as
+ * dead, so that a stop always ends. Nothing is asked while nothing is expected.
+ */
+void tfc__guard_expect(struct tfc__guard *guard);
+bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report);
+void tfc__guard_condemn(struct tfc__guard *guard, const char *why);
+void tfc__guard_beat(struct tfc__timer *pulse);
 
 /* guard_keep.c */
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold);

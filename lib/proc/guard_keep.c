@@ -94,7 +94,12 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
 {
 	struct tfc__guard *guard;
 	int code = tfc__guard_get(ctx, &guard);
-	return code < 0 ? code : tfc__guard_keep_in(guard, hold);
+	if (code == TFC_OK)
+		code = tfc__guard_keep_in(guard, hold);
+	if (code == TFC_ELOST && !tfc__port_is_lost(hold) && /* that guard had died: the next */
+	    (code = tfc__guard_get(ctx, &guard)) == TFC_OK)
+		code = tfc__guard_keep_in(guard, hold);
+	return code;
 }
 
 int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_wanted)
@@ -116,5 +121,9 @@ int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "proc", 0, "%s is not an absolute path",
 				     path);
 	code = tfc__guard_note_dir(ctx, path, is_wanted);
-	return code < 0 ? code : tfc__guard_send_dir(guard, path, is_wanted);
+	if (code == TFC_OK)
+		code = tfc__guard_send_dir(guard, path, is_wanted);
+	if (code == TFC_ELOST) /* that guard had died; the next is told all that is noted */
+		code = tfc__guard_get(ctx, &guard);
+	return code;
 }

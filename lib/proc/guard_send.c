@@ -83,12 +83,20 @@ static int enqueue(struct tfc__guard *guard, const struct tfc__outgoing *outgoin
 	return TFC_OK;
 }
 
+static int fail_dead(const struct tfc__guard *guard)
+{
+	return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0, "the guard, process %d, has died",
+			     (int)guard->pid);
+}
+
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
 		    void *data, size_t len)
 {
 	struct tfc__outgoing outgoing = {.command = *command, .fd = fd, .data = data, .len = len};
-	int code = TFC_ELOST;
-	if (!guard->is_dead) {
+	int code;
+	if (guard->is_dead) {
+		code = fail_dead(guard);
+	} else {
 		int error = tfc__list_is_empty(&guard->queue) ? send_one(guard, &outgoing) : EAGAIN;
 		if (is_full(error)) {
 			code = enqueue(guard, &outgoing);
@@ -96,6 +104,7 @@ int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command
 				return TFC_OK;
 		} else if (error == EPIPE || error == ECONNRESET) {
 			tfc__guard_died(guard);
+			code = fail_dead(guard);
 		} else {
 			code = error ? tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
 						       "cannot hand a command to the guard")

@@ -237,7 +237,13 @@ static int send_command(tfc_process *process, struct tfc__command command)
 	if (code < 0)
 		return code;
 	command.id = process->id;
-	code = tfc__guard_send(process->guard, &command, -1, NULL, 0);
+	struct tfc__guard *guard = process->guard;
+	code = tfc__guard_send(guard, &command, -1, NULL, 0);
+	if (code == TFC_OK && command.kind == TFC__MSG_STOP) {
+		guard->stops += !process->is_stopping;
+		process->is_stopping = true;
+		tfc__guard_expect(guard);
+	}
 	return code == TFC_ELOST ? TFC_OK : code; /* its shim ends it already */
 }
 

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 1
+#define TFC__PROTOCOL_VERSION 2
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
@@ -42,6 +42,8 @@ enum tfc__message_kind {
 	/* shim to guard, guard to host */
 	TFC__MSG_STARTED,
 	TFC__MSG_EXITED,
+	TFC__MSG_PING, /* host to guard: say something */
+	TFC__MSG_PONG, /* guard to host */
 };
 
 /* Where a start failed; with it goes an errno. */
@@ -81,7 +83,7 @@ struct tfc__report {
 	uint64_t id;     /* filled in by the guard */
 	int32_t pid;
 	int32_t shim;   /* pid, filled in by the guard */
-	int32_t status; /* exit code, signal, or errno when it was not started */
+	int32_t status; /* exit code, signal, or errno when it was not started; HELLO: version */
 	uint32_t step;  /* enum tfc__step when it was not started */
 	uint32_t is_oom;
 	uint32_t reserved;

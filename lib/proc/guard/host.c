@@ -73,6 +73,9 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		task_stop_all(guard, true);
 		host_gone(guard);
 		return;
+	case TFC__MSG_PING:
+		host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
+		return;
 	}
 	if (fd >= 0)
 		close(fd);
@@ -143,7 +146,9 @@ int host_hello(struct guard *guard)
 		char bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = {{0}};
-	struct tfc__report report = {.kind = TFC__MSG_HELLO, .pid = getpid()};
+	struct tfc__report report = {.kind = TFC__MSG_HELLO,
+				     .pid = getpid(),
+				     .status = TFC__PROTOCOL_VERSION};
 	struct iovec part = {&report, sizeof(report)};
 	struct msghdr message = {.msg_iov = &part,
 				 .msg_iovlen = 1,

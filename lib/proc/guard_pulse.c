@@ -1,0 +1,101 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/guard.h"
+
+/*
+ * Many beats rather than one long wait: when host and guard were both stopped for a while, the
+ * first beat after it comes too early to blame the guard.
+ */
+#define BEAT (2 * TFC__SECOND)
+#define STRIKES 4
+
+#define REAP_MS 5 /* a killed process needs far less; its zombie is all that is at stake */
+#define SIGNAL_MAX 64
+
+static bool is_awaited(const struct tfc__guard *guard)
+{
+	return !guard->is_known || guard->stops;
+}
+
+void tfc__guard_expect(struct tfc__guard *guard)
+{
+	if (guard->pulse.at)
+		return;
+	guard->strikes = 0;
+	tfc__timer_set(&guard->pulse, tfc__now() + BEAT);
+}
+
+void tfc__guard_beat(struct tfc__timer *pulse)
+{
+	struct tfc__guard *guard = tfc__container_of(pulse, struct tfc__guard, pulse);
+	const struct tfc__command command = {.kind = TFC__MSG_PING};
+	tfc__guard_hear(guard); /* its answer may be older than this beat */
+	if (guard->is_dead || !is_awaited(guard))
+		return;
+	if (guard->strikes++ == STRIKES) {
+		tfc__guard_condemn(guard, "does not answer");
+		return;
+	}
+	tfc__guard_send(guard, &command, -1, NULL, 0);
+	if (!guard->is_dead)
+		tfc__timer_set(&guard->pulse, tfc__now() + BEAT);
+}
+
+static bool is_end(const struct tfc__report *report)
+{
+	switch (report->reason) {
+	case TFC__END_CODE:
+		return report->status >= 0 && report->status <= 255;
+	case TFC__END_SIGNAL:
+		return report->status > 0 && report->status <= SIGNAL_MAX;
+	case TFC__END_LOST:
+	case TFC__END_NOT_STARTED:
+		return true;
+	}
+	return false;
+}
+
+bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report)
+{
+	switch (report->kind) {
+	case TFC__MSG_HELLO:
+		return !guard->is_known && report->status == TFC__PROTOCOL_VERSION;
+	case TFC__MSG_STARTED:
+		return guard->is_known && report->pid > 0;
+	case TFC__MSG_EXITED:
+		return guard->is_known && is_end(report);
+	case TFC__MSG_PONG:
+		return guard->is_known;
+	}
+	return false;
+}
+
+/* The number is the guard's as long as it is an unreaped child of ours. */
+static void kill_by_number(pid_t pid)
+{
+	siginfo_t info = {.si_pid = 0};
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
+		return;
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	kill(pid, SIGKILL);
+	if (end.fd < 0)
+		return;
+	poll(&end, 1, REAP_MS);
+	close(end.fd);
+}
+
+void tfc__guard_condemn(struct tfc__guard *guard, const char *why)
+{
+	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, %s: it is killed",
+		 (int)guard->pid, why);
+	if (guard->pidfd.fd >= 0)
+		syscall(SYS_pidfd_send_signal, guard->pidfd.fd, SIGKILL, NULL, 0);
+	else
+		kill_by_number(guard->pid);
+	tfc__guard_died(guard);
+}

@@ -1,0 +1,154 @@
+/* proc: a guard that lies, rambles or falls silent costs its tasks, never the host. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "port/port.h"
+#include "proc/proc.h"
+#include "proc_run.h"
+
+static void put_in_place(const char *dir, const char *name)
+{
+	char *path = tfc__path_join(dir, name);
+	assert_int_equal(symlink(getenv("TFC_TEST_LIAR"), path), 0);
+	free(path);
+}
+
+/* A context whose guard is the liar in one of its modes. */
+static void begin(struct proc_run *run, const char *mode)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	run->fds = proc_count_fds();
+	assert_int_equal(tfc__make_private_dir("/tmp", "tfc-liar-", "test", &error, &run->dir), 0);
+	options.helper_dir = proc_path(run, mode);
+	assert_int_equal(mkdir(options.helper_dir, 0700), 0);
+	put_in_place(options.helper_dir, "tfc-guard");
+	put_in_place(options.helper_dir, "tfc-shim");
+	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+}
+
+static void expect_end(const char *mode, bool is_stopped, uint32_t reason)
+{
+	struct proc_run run;
+	struct proc_task task;
+	begin(&run, mode);
+	proc_start(&run, &task, NULL, "wait", NULL);
+	if (is_stopped)
+		assert_int_equal(tfc_process_stop(task.process, 1000), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, reason);
+	assert_int_equal(task.ends, 1);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void what_no_guard_says_loses_the_task(void **state)
+{
+	static const char *const modes[] = {"short",  "huge",  "kind",    "reason",
+					    "signal", "again", "garbled", "version"};
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		expect_end(modes[i], false, TFC_EXIT_LOST);
+}
+
+static void an_end_told_twice_is_one_end(void **state)
+{
+	expect_end("twice", false, TFC_EXIT_CODE);
+}
+
+static void a_stop_ends_although_the_guard_is_silent(void **state)
+{
+	expect_end("mute", true, TFC_EXIT_LOST);
+	expect_end("silent", false, TFC_EXIT_LOST);
+}
+
+static void a_guard_of_another_version_is_refused_by_name(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process *next;
+	const char *const argv[] = {"/bin/true", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	begin(&run, "version");
+	proc_start(&run, &task, NULL, "wait", NULL);
+	proc_await_end(&run, &task);
+	options.argv = argv;
+	assert_int_equal(tfc_process_spawn(run.ctx, &options, (tfc_process_fn)abort, NULL, &next),
+			 TFC_ENOTSUP);
+	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "tfc-guard is of another version"));
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+static void a_stopped_guard_does_not_keep_a_stop_from_ending(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	proc_start(&run, &task, NULL, "deaf", "wait", NULL);
+	proc_await_start(&run, &task);
+	pid_t guard = proc_parent(tfc__process_shim(task.process));
+	assert_int_equal(kill(guard, SIGSTOP), 0);
+	assert_int_equal(tfc_process_stop(task.process, 100), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+	assert_false(proc_is_alive(task.pid));
+	assert_false(proc_is_alive(guard));
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
+/* The guard dies unnoticed before the host hands it something: the next one gets it. */
+static void what_a_dead_guard_cannot_take_goes_to_the_next(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_port_pool *pool;
+	tfc_port_hold *hold;
+	proc_run_begin(&run);
+	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
+	for (int i = 0; i < 2; i++) {
+		proc_start(&run, &task, NULL, "wait", NULL);
+		proc_await_start(&run, &task);
+		pid_t guard = proc_parent(tfc__process_shim(task.process));
+		assert_int_equal(kill(guard, SIGKILL), 0);
+		assert_true(proc_await_gone(guard, 2000));
+		if (i == 0) {
+			assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
+			assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
+			assert_false(tfc__port_is_lost(hold));
+			tfc_port_release(hold);
+		} else {
+			const char *owned = proc_path(&run, "owned");
+			assert_int_equal(mkdir(owned, 0700), 0);
+			assert_int_equal(tfc__guard_own_dir(run.ctx, owned, true), 0);
+		}
+		proc_await_end(&run, &task);
+		proc_close(&task);
+	}
+	tfc_port_pool_close(pool);
+	proc_run_end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_no_guard_says_loses_the_task),
+		cmocka_unit_test(an_end_told_twice_is_one_end),
+		cmocka_unit_test(a_stop_ends_although_the_guard_is_silent),
+		cmocka_unit_test(a_guard_of_another_version_is_refused_by_name),
+		cmocka_unit_test(a_stopped_guard_does_not_keep_a_stop_from_ending),
+		cmocka_unit_test(what_a_dead_guard_cannot_take_goes_to_the_next),
+	};
+	return cmocka_run_group_tests_name("proc_liar", tests, NULL, NULL);
+}
