@@ -15,25 +15,28 @@
 
 #define BUNDLE_LOG "bundle"
 
+/* All of a job's bundle is below one directory: bundle.zip, and a directory per task. */
+#define BUNDLE_DIR "bundle"
+
 static char *zip_path(const struct tfc__agent_job *job)
 {
-	return tfc__path_join(job->run_dir, "bundle.zip");
+	return tfc__path_join(job->run_dir, BUNDLE_DIR "/bundle.zip");
 }
 
 char *bundle_dir(const struct agent_task *task)
 {
-	char name[TFC__LOG_NAME_SIZE];
-	tfc__agent_log_name(task->job, task->number, name);
+	char name[sizeof(BUNDLE_DIR) + TFC__LOG_NAME_SIZE] = BUNDLE_DIR "/";
+	tfc__agent_log_name(task->job, task->number, name + strlen(name));
 	return tfc__path_join(task->job->run_dir, name);
 }
 
-/* Runs tfc-bundle VERB FROM TO; it says what is wrong on its last line. */
+/* Runs tfc-bundle VERB FROM [TO]; it says what is wrong on its last line. */
 static int run_tool(struct tfc__agent_job *job, const char *verb, const char *from, const char *to,
 		    const char *log_name, tfc_process_fn fn, void *user, tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
-	if (!program || !from || !to) {
+	if (!program || !from) {
 		free(program);
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	}
@@ -83,15 +86,29 @@ static void on_packed(void *user, const tfc_process_event *process)
 			bundle_launch(&job->tasks[i]);
 }
 
+static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
+{
+	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
+	int code = TFC_OK;
+	if (!dir)
+		return tfc__fail_nomem(error, "agent");
+	tfc__remove_tree(dir); /* of a packing that was lost */
+	if (mkdir(dir, 0700) < 0)
+		code = tfc__fail_errno(error, "agent", errno, "cannot make %s", dir);
+	free(dir);
+	return code;
+}
+
 int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *from = job->info.job->bundle;
 	if (!from)
 		return TFC_OK;
+	int code = make_bundle_dir(job, error);
+	if (code < 0)
+		return code;
 	char *zip = zip_path(job);
-	if (zip)
-		tfc__remove_tree(zip); /* of a packing that was lost */
-	int code = run_tool(job, "pack", from, zip, BUNDLE_LOG, on_packed, job, &job->packing);
+	code = run_tool(job, "pack", from, zip, BUNDLE_LOG, on_packed, job, &job->packing);
 	free(zip);
 	job->bundle_state = BUNDLE_PACKING;
 	if (code < 0 && error != tfc_ctx_error(job->agent->ctx))
@@ -165,18 +182,27 @@ void bundle_launch(struct agent_task *task)
 	}
 }
 
+/* ---- removing */
+
+static void on_removed(void *user, const tfc_process_event *process)
+{
+	struct tfc__agent_job *job = user;
+	if (process->kind != TFC_PROCESS_EXITED)
+		return;
+	tfc_process_close(job->packing);
+	job->packing = NULL;
+}
+
+/* What is left when the job is closed goes with its private directory. */
 void bundle_end(struct tfc__agent_job *job)
 {
-	if (job->bundle_state == BUNDLE_NONE)
-		return;
-	char *zip = zip_path(job);
-	if (zip)
-		tfc__remove_tree(zip);
-	free(zip);
-	for (uint32_t i = 0; i < job->task_count; i++) {
-		char *dir = bundle_dir(&job->tasks[i]);
-		if (dir)
-			tfc__remove_tree(dir);
-		free(dir);
-	}
+	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
+	if (job->bundle_state == BUNDLE_NONE || !dir)
+		goto out;
+	tfc_process_close(job->packing);
+	job->packing = NULL;
+	if (run_tool(job, "remove", dir, NULL, BUNDLE_LOG, on_removed, job, &job->packing) < 0)
+		tfc__remove_tree(dir);
+out:
+	free(dir);
 }

@@ -85,7 +85,7 @@ struct tfc__agent_job {
 	uint32_t query;  /* the unanswered one, or 0 */
 	struct tfc__work answer;
 	enum bundle_state bundle_state;
-	tfc_process *packing;
+	tfc_process *packing; /* or removing, once the job has ended */
 	tfc_error bundle_error;
 	/* followers of the logs */
 	struct tfc__link watches;

@@ -85,6 +85,10 @@ static void packs_hashes_and_unpacks(void **state)
 	assert_int_equal(run(unpack, 2, text, sizeof(text)), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(access(copy, X_OK), 0);
+	const char *remove_it[] = {"tfc-bundle", "remove", out, NULL};
+	assert_int_equal(run(remove_it, 2, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(access(out, F_OK), -1);
 }
 
 static void a_failure_is_one_line_and_status_1(void **state)
@@ -98,7 +102,9 @@ static void a_failure_is_one_line_and_status_1(void **state)
 	assert_string_equal(text, expected);
 	const char *nonsense[] = {"tfc-bundle", "frob", NULL};
 	assert_int_equal(run(nonsense, 2, text, sizeof(text)), 1);
-	assert_string_equal(text, "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR or hash ZIP\n");
+	assert_string_equal(text,
+			    "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR, hash ZIP or remove "
+			    "DIR\n");
 }
 
 int main(void)

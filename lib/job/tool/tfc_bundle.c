@@ -1,22 +1,33 @@
 /*
- * tfc-bundle: the three blocking calls on bundles as a program, which nodes run as a process of
- * their own so that no host loop waits for a disk.
+ * tfc-bundle: what is done with bundles and may take long, as a program, which nodes run as a
+ * process of their own so that no host loop waits for a disk.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <tfcluster/bundle.h>
 
+#include "base/fail.h"
+#include "base/file.h"
+
+static int remove_dir(const char *dir, tfc_error *error)
+{
+	if (tfc__remove_tree(dir) < 0)
+		return tfc__fail_errno(error, "job", errno, "%s cannot be removed", dir);
+	return TFC_OK;
+}
+
 static int usage(void)
 {
-	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR or hash ZIP\n", stderr);
+	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR, hash ZIP or remove DIR\n", stderr);
 	return 1;
 }
 
 int main(int argc, char **argv)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	char hash[TFC_BUNDLE_HASH_SIZE];
+	char hash[TFC_BUNDLE_HASH_SIZE] = "";
 	int result;
 	if (argc == 4 && strcmp(argv[1], "pack") == 0)
 		result = tfc_bundle_pack(argv[2], argv[3], &error);
@@ -24,13 +35,15 @@ int main(int argc, char **argv)
 		result = tfc_bundle_unpack(argv[2], argv[3], &error);
 	else if (argc == 3 && strcmp(argv[1], "hash") == 0)
 		result = tfc_bundle_hash(argv[2], hash, &error);
+	else if (argc == 3 && strcmp(argv[1], "remove") == 0)
+		result = remove_dir(argv[2], &error);
 	else
 		return usage();
 	if (result < 0) {
 		fprintf(stderr, "%s\n", error.text);
 		return 1;
 	}
-	if (argc == 3)
+	if (hash[0])
 		puts(hash);
 	return 0;
 }
