@@ -228,6 +228,24 @@ typedef struct tfc_event {
 	uint32_t reserved;
 } tfc_event;
 
+/**
+ * The event as one JSON object without a newline:
+ * {"time":"...Z","event":"output","task":"worker/0",
+ * ...}; doc/guide/embedding.md lists the keys of each kind. Bytes of output that are not UTF-8
+ * become \xNN. The caller frees *ret_json with tfc_free. Thread: any, in the callback. Errors:
+ * TFC_EINVAL (NULL, or a kind that this version does not know), TFC_ENOMEM.
+ */
+TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
+
+/**
+ * The exit status that a program which ran the job ends with, as shells tell it: 0 succeeded; the
+ * deciding task's own exit code; 128 + the signal it died of; 124 deadline; 126 not executable;
+ * 127 not found; 125 any other failure. Of a job that was stopped it is 128 + `status`, where 0
+ * counts as SIGTERM: a host that stopped it because of a signal puts that into its copy of the
+ * event. Thread: any. Errors: TFC_EINVAL (not a TFC_EVENT_END).
+ */
+TFC_API int tfc_event_exit_status(const tfc_event *event);
+
 /** Runs in dispatch. After TFC_EVENT_END nothing more comes; the handle still needs a close. */
 typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 

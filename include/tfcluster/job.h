@@ -46,6 +46,17 @@ TFC_API int tfc_job_parse(const char *json, size_t len, const char *file, tfc_er
 TFC_API int tfc_job_set(tfc_job *job, const char *path, const char *value, tfc_error *error);
 
 /**
+ * Makes the job's relative paths absolute, as seen from `base_dir` (absolute): the host's current
+ * directory, or the job file's. Without a bundle that is `cwd`, which becomes base_dir itself when
+ * it is null, and the roles' `cwd`, and each is checked: a directory that the caller may enter.
+ * With a bundle only `bundle` is meant: each `cwd` then lies in a task's copy of it. To be called
+ * where the tasks will run, and after the last tfc_job_set.
+ * Errors: TFC_EINVAL (base_dir is not absolute), TFC_ENOENT, TFC_EACCES ("roles.worker.cwd: data
+ * cannot be entered: No such file or directory"), TFC_ENOMEM. On failure the job is unchanged.
+ */
+TFC_API int tfc_job_resolve(tfc_job *job, const char *base_dir, tfc_error *error);
+
+/**
  * Checks what spans several keys: two chiefs, ps without worker, mirrored with ps, no program.
  * Errors: TFC_EINVAL (one sentence that names the keys).
  */

@@ -119,7 +119,7 @@ static void add_json_escape(struct tfc__buf *buf, unsigned char c)
 	}
 }
 
-void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
+static void add_json(struct tfc__buf *buf, const char *text, size_t len, bool is_any_bytes)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	size_t plain = 0; /* bytes before s[i] that need no change and are not added yet */
@@ -135,12 +135,24 @@ void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
 		plain = 0;
 		if (n)
 			add_json_escape(buf, s[i]);
+		else if (is_any_bytes)
+			tfc__buf_addf(buf, "\\\\x%02x", s[i]);
 		else
 			tfc__buf_add_str(buf, "\\ufffd");
 		i++;
 	}
 	tfc__buf_add(buf, s + len - plain, plain);
 	tfc__buf_add_char(buf, '"');
+}
+
+void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
+{
+	add_json(buf, text, len, false);
+}
+
+void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len)
+{
+	add_json(buf, data, len, true);
 }
 
 void tfc__buf_consume(struct tfc__buf *buf, size_t len)

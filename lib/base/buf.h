@@ -25,6 +25,9 @@ void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...) TFC_PRINTF(2, 
 /* Adds text as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. */
 void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len);
 
+/* The same of any bytes, without losing one: what is not UTF-8 becomes the four letters "\xNN". */
+void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len);
+
 /* Makes room for `len` more bytes and returns where they go, or NULL; follow with tfc__buf_grow. */
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len);
 void tfc__buf_grow(struct tfc__buf *buf, size_t len); /* counts bytes written into the reserve */

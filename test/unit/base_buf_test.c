@@ -55,6 +55,14 @@ static void json_escapes_what_is_special_and_replaces_what_is_not_utf8(void **st
 	}
 }
 
+static void json_of_any_bytes_loses_none(void **state)
+{
+	struct tfc__buf buf = {0};
+	tfc__buf_add_json_bytes(&buf, "a\xff\xc3\xa4\0\xc3\\", 7);
+	assert_string_equal(buf.data, "\"a\\\\xff\xc3\xa4\\u0000\\\\xc3\\\\\"");
+	tfc__buf_fini(&buf);
+}
+
 static void environment_keeps_one_value_per_name(void **state)
 {
 	struct tfc__strv env = {0};
@@ -77,6 +85,7 @@ int main(void)
 		cmocka_unit_test(buf_grows_and_stays_terminated),
 		cmocka_unit_test(buf_steal_of_nothing_is_an_empty_string),
 		cmocka_unit_test(json_escapes_what_is_special_and_replaces_what_is_not_utf8),
+		cmocka_unit_test(json_of_any_bytes_loses_none),
 		cmocka_unit_test(environment_keeps_one_value_per_name),
 	};
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
