@@ -37,35 +37,13 @@ struct local {
 	bool is_output_dropped;
 	bool has_lost_output; /* standard output failed */
 	bool is_ended;
-	int stop_status;        /* exit status of a job that was stopped */
+	int stop_signal;        /* for which the job was stopped */
 	uint64_t still_here_ns; /* when to say who ignored SIGINT; 0: not */
 	uint64_t drop_ns;       /* when to stop waiting for output to be written; 0: not */
 	int status;
 };
 
 /* ---- ending */
-
-static int status_of(const struct local *local, const tfc_event *event)
-{
-	if (event->job_state == TFC_JOB_SUCCEEDED)
-		return 0;
-	switch (event->reason) {
-	case TFC_END_EXIT:
-		return event->status;
-	case TFC_END_SIGNAL:
-		return RUN_SIGNAL + event->status;
-	case TFC_END_DEADLINE:
-		return RUN_DEADLINE;
-	case TFC_END_STOPPED:
-		return local->stop_status ? local->stop_status : RUN_SIGNAL + SIGTERM;
-	case TFC_END_NOT_FOUND:
-		return RUN_NOT_FOUND;
-	case TFC_END_NOT_EXECUTABLE:
-		return RUN_NOT_EXECUTABLE;
-	default:
-		return RUN_FAILED;
-	}
-}
 
 static void fail(struct local *local, const char *text)
 {
@@ -96,10 +74,10 @@ static void send_stop(struct local *local)
 		output_say(local->output, "stopping: %s", tfc_ctx_error(local->ctx)->text);
 }
 
-static void stop(struct local *local, int status, uint32_t interrupt_ms, bool is_kill)
+static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
 {
 	if (!local->is_stopping)
-		local->stop_status = status;
+		local->stop_signal = signal;
 	local->is_stopping = true;
 	local->stop = (tfc_stop_options)TFC_STOP_OPTIONS_INIT;
 	local->stop.interrupt_ms = interrupt_ms;
@@ -120,7 +98,7 @@ static void on_interrupt(struct local *local)
 	if (output_alive(local->output, names, sizeof(names)))
 		output_notice(local->output,
 			      "interrupted, waiting for %s; a second Ctrl-C kills at once", names);
-	stop(local, RUN_SIGNAL + SIGINT, INTERRUPT_MS, false);
+	stop(local, SIGINT, INTERRUPT_MS, false);
 }
 
 static void say_who_is_here(struct local *local)
@@ -140,7 +118,7 @@ static void read_signals(struct local *local)
 		if (info.ssi_signo == SIGINT)
 			on_interrupt(local);
 		else if (!local->is_stopping || local->still_here_ns)
-			stop(local, RUN_SIGNAL + (int)info.ssi_signo, 0, false);
+			stop(local, (int)info.ssi_signo, 0, false);
 	}
 }
 
@@ -165,13 +143,16 @@ static int open_signals(void)
 static void on_event(void *user, const tfc_event *event)
 {
 	struct local *local = user;
+	tfc_event known = *event;
 	if (local->is_output_dropped && event->kind != TFC_EVENT_END)
 		return;
 	if (event->kind == TFC_EVENT_END) {
-		local->status = status_of(local, event);
+		if (event->reason == TFC_END_STOPPED)
+			known.status = local->stop_signal;
+		local->status = tfc_event_exit_status(&known);
 		local->is_ended = true;
 	}
-	output_event(local->output, event, local->status);
+	output_event(local->output, &known);
 	if (stream_pending(output_stdout(local->output)) > PENDING_MAX)
 		output_flush(local->output);
 	if (stream_pending(output_stdout(local->output)) > PENDING_MAX) {
@@ -265,7 +246,7 @@ static void watch_output(struct local *local)
 			(stream_pending(err) && now >= err->moved_ns + STUCK_MS * 1000000ull);
 	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
 		output_hush(local->output);
-		stop(local, RUN_SIGNAL + SIGPIPE, 0, false);
+		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
 	}
 	if (out->error && out->error != EPIPE && !local->is_output_dropped) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tfc_run.h"
 
@@ -353,6 +354,28 @@ static int set_program(struct options *options, char **program)
 	return 0;
 }
 
+/* Relative paths are meant as seen from here. */
+static int resolve_paths(struct options *options)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *here = getcwd(NULL, 0);
+	const char *log_dir = options->log_dir;
+	int result = -1;
+	if (!here)
+		complain("the current directory: %s", strerror(errno));
+	else if (tfc_job_resolve(options->job, here, &error) < 0)
+		complain("%s", error.text);
+	else if (log_dir && *log_dir != '/' &&
+		 asprintf(&options->own_log_dir, "%s/%s", here, log_dir) < 0)
+		complain("out of memory");
+	else
+		result = 0;
+	if (options->own_log_dir)
+		options->log_dir = options->own_log_dir;
+	free(here);
+	return result;
+}
+
 static int apply(struct options *options, const struct command_line *line)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -378,7 +401,7 @@ static int apply(struct options *options, const struct command_line *line)
 		complain("%s", error.text);
 		return -1;
 	}
-	return settle_paths(options);
+	return resolve_paths(options);
 }
 
 enum options_result options_parse(int argc, char **argv, struct options *ret_options)

@@ -32,9 +32,4 @@ enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
 enum options_result options_parse(int argc, char **argv, struct options *ret_options);
 void options_fini(struct options *options);
 
-/* Makes relative paths absolute, as a shell user means them, and checks that its working
- * directories can be entered; a job without one gets the current directory. 0, or -1 with a
- * sentence printed. */
-int settle_paths(struct options *options);
-
 #endif

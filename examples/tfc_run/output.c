@@ -273,7 +273,9 @@ void output_hush(struct output *output)
 	output->has_status = false;
 }
 
-void time_text(uint64_t time_ns, char text[TIME_TEXT_SIZE])
+/* "2026-01-31T12:00:00.000000Z" of a time on the wall clock. */
+#define TIME_TEXT_SIZE 40
+static void time_text(uint64_t time_ns, char text[TIME_TEXT_SIZE])
 {
 	time_t seconds = (time_t)(time_ns / 1000000000u);
 	struct tm utc;
@@ -354,7 +356,7 @@ static void show_job(struct output *output, const tfc_event *event)
 }
 
 /* The reason stands in the line too: a status such as 124 can mean two things. */
-static void show_end(struct output *output, const tfc_event *event, int status)
+static void show_end(struct output *output, const tfc_event *event)
 {
 	output->job_state = event->job_state;
 	if (event->job_state == TFC_JOB_SUCCEEDED)
@@ -366,10 +368,22 @@ static void show_end(struct output *output, const tfc_event *event, int status)
 			   tfc_end_reason_name(event->reason), event->text);
 }
 
-void output_event(struct output *output, const tfc_event *event, int status)
+static void show_json(struct output *output, const tfc_event *event)
+{
+	char *json;
+	int code = tfc_event_json(event, &json);
+	if (code == TFC_ENOMEM)
+		abort(); /* the guard stops the tasks */
+	if (code < 0)
+		return;
+	stream_print(&output->out, "%s\n", json);
+	tfc_free(json);
+}
+
+void output_event(struct output *output, const tfc_event *event)
 {
 	if (output->options->is_json)
-		json_event(&output->out, event, status);
+		show_json(output, event);
 	tell_held(output, event);
 	switch (event->kind) {
 	case TFC_EVENT_JOB:
@@ -388,7 +402,7 @@ void output_event(struct output *output, const tfc_event *event, int status)
 				   event->task_index, (unsigned long long)event->data_len);
 		break;
 	case TFC_EVENT_END:
-		show_end(output, event, status);
+		show_end(output, event);
 		break;
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * What a user sees of a job: its tasks' lines, tfc_run's own, and on a terminal one line at the
- * bottom that says what the job waits for. With --json, events instead (json.c).
+ * bottom that says what the job waits for. With --json, events instead.
  */
 #ifndef TFC_RUN_OUTPUT_H
 #define TFC_RUN_OUTPUT_H
@@ -18,8 +18,7 @@ struct output;
 struct output *output_open(const struct options *options); /* NULL: out of memory */
 void output_close(struct output *output);
 
-/* Shows an event. `status` is the exit status that the job's end means. */
-void output_event(struct output *output, const tfc_event *event, int status);
+void output_event(struct output *output, const tfc_event *event);
 
 /* A line of tfc_run's own; a notice is not shown with --quiet or --json. */
 void output_say(struct output *output, const char *format, ...)
@@ -40,12 +39,5 @@ struct stream *output_stderr(struct output *output);
 
 /* Names the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
 size_t output_alive(const struct output *output, char *names, size_t size);
-
-/* json.c: adds an event's object and a newline to `to`. */
-void json_event(struct stream *to, const tfc_event *event, int status);
-
-/* "2026-01-31T12:00:00.000000Z" of a time on the wall clock. */
-#define TIME_TEXT_SIZE 40
-void time_text(uint64_t time_ns, char text[TIME_TEXT_SIZE]);
 
 #endif

@@ -9,14 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Exit statuses of tfc_run itself; a task's own, and 128 + a signal's number, come besides. */
-enum run_status {
-	RUN_DEADLINE = 124,
-	RUN_FAILED = 125,
-	RUN_NOT_EXECUTABLE = 126,
-	RUN_NOT_FOUND = 127,
-	RUN_SIGNAL = 128, /* plus the signal's number */
-};
+/* Exit status when tfc_run itself fails; for a job's end there is tfc_event_exit_status. */
+#define RUN_FAILED 125
 
 /* "tfc_run: " and a line on stderr, for the time before there is an output. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
