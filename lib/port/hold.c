@@ -53,10 +53,8 @@ void tfc_port_release(tfc_port_hold *hold)
 	if (!hold || tfc__ctx_enter(hold->ctx))
 		return;
 	tfc__port_vacate(hold);
-	if (hold->pool) {
+	if (hold->pool)
 		tfc__list_remove(&hold->link);
-		hold->pool->hold_count--;
-	}
 	free(hold);
 }
 

@@ -13,7 +13,6 @@ struct tfc_port_pool {
 	uint16_t last;
 	uint16_t next; /* where the next search begins */
 	struct tfc__link holds;
-	uint32_t hold_count;
 };
 
 /* Who has the socket. */

@@ -112,13 +112,24 @@ void tfc_port_pool_close(tfc_port_pool *pool)
 
 /* ---- taking a port */
 
-static int fail_exhausted(const tfc_port_pool *pool)
+/* Fixed ports may lie outside the pool. */
+static uint32_t count_own(tfc_port_pool *pool)
 {
-	uint32_t count = pool->last - pool->first + UINT32_C(1);
+	uint32_t count = 0;
+	TFC__LIST_EACH (link, &pool->holds) {
+		uint16_t port = tfc__container_of(link, tfc_port_hold, link)->port;
+		count += port >= pool->first && port <= pool->last;
+	}
+	return count;
+}
+
+static int fail_exhausted(tfc_port_pool *pool)
+{
+	uint32_t count = pool->last - pool->first + UINT32_C(1), own = count_own(pool);
 	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
-			     "all %u ports of the pool, %u to %u, are taken: %u by this pool, the "
-			     "others by other programs; widen the pool",
-			     count, pool->first, pool->last, pool->hold_count);
+			     "all %u ports of the pool, %u to %u, are taken: %u by this pool, %u "
+			     "by other programs; widen the pool",
+			     count, pool->first, pool->last, own, count - own);
 }
 
 static uint16_t take_next(tfc_port_pool *pool)
@@ -191,7 +202,6 @@ int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hol
 	hold->ctx = pool->ctx;
 	hold->pool = pool;
 	tfc__list_append(&pool->holds, &hold->link);
-	pool->hold_count++;
 	*ret_hold = hold;
 	return TFC_OK;
 }

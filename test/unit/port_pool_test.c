@@ -170,14 +170,18 @@ static void exhausted_pool_says_how_many_are_taken_and_recovers(void **state)
 {
 	uint16_t low = find_free_port(*state);
 	tfc_port_pool *pool = open_pool(*state, low, (uint16_t)(low + 3));
-	tfc_port_hold *holds[5] = {0};
+	uint16_t elsewhere;
+	do
+		elsewhere = find_free_port(*state);
+	while (elsewhere >= low && elsewhere <= low + 3);
+	tfc_port_hold *holds[5] = {0}, *outside = acquire(pool, elsewhere);
 	int count = 0;
 	while (count < 5 && tfc_port_acquire(pool, 0, &holds[count]) == TFC_OK)
 		count++;
 	assert_in_range(count, 1, 4);
 	assert_int_equal(tfc_ctx_error(*state)->code, TFC_EEXHAUSTED);
 	char taken[64];
-	snprintf(taken, sizeof(taken), "%d by this pool", count);
+	snprintf(taken, sizeof(taken), "%d by this pool, %d by other", count, 4 - count);
 	assert_non_null(strstr(tfc_ctx_error(*state)->text, "all 4 ports"));
 	assert_non_null(strstr(tfc_ctx_error(*state)->text, taken));
 
@@ -187,6 +191,7 @@ static void exhausted_pool_says_how_many_are_taken_and_recovers(void **state)
 	assert_int_equal(tfc_port_number(holds[0]), port);
 	for (int i = 0; i < count; i++)
 		tfc_port_release(holds[i]);
+	tfc_port_release(outside);
 	tfc_port_pool_close(pool);
 }
 
