@@ -62,3 +62,9 @@ for page in "$source"/README.md "$source"/doc/guide/*.md; do
 done
 [ "$programs" -ge 1 ] || { echo "no program found in the documents"; exit 1; }
 echo "$programs programs of the documents ran a job"
+
+# The installed tfc_run finds its library by itself.
+if [ -e "$prefix/bin/tfc_run" ]; then
+	said=$(TFC_HELPER_DIR=$prefix/libexec/tfcluster timeout 60 "$prefix/bin/tfc_run" local echo hello)
+	[ "$said" = "[worker/0] hello" ] || { echo "the installed tfc_run says: $said"; exit 1; }
+fi
