@@ -45,8 +45,9 @@ TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
 
 /**
- * Closes a gateway: its requests end with TFC_ECANCELED in a later dispatch, its subscriptions are
- * closed; the jobs go on. Legal inside a callback. NULL is a no-op. Thread: the context's.
+ * Closes a gateway: its requests end with TFC_ECANCELED in a later dispatch, its subscriptions tell
+ * nothing more (close them as well, before or after); the jobs go on. Close it before its node.
+ * Legal inside a callback. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_gateway_close(tfc_gateway *gateway);
 
@@ -111,7 +112,11 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
-/** All jobs, as a JSON list of what tfc_gateway_describe gives. Thread: the context's. */
+/**
+ * All jobs, as a JSON list of what tfc_gateway_describe gives. Ended jobs are among them until the
+ * node is closed. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread: the context's.
+ * Errors, here and in all requests below: TFC_EINVAL (fn is NULL), TFC_ENOMEM, TFC_EFORK.
+ */
 TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			     tfc_op **ret_op);
 
@@ -281,7 +286,10 @@ TFC_API void tfc_sub_pause(tfc_sub *sub);
 /** Lets events come again, in a later dispatch. Thread: the context's. */
 TFC_API void tfc_sub_resume(tfc_sub *sub);
 
-/** Ends a subscription; no event comes after. Legal inside a callback. NULL is a no-op. */
+/**
+ * Ends a subscription; no event comes after. Legal inside a callback, and after its gateway is
+ * closed, but not after its node is. NULL is a no-op. Thread: the context's.
+ */
 TFC_API void tfc_sub_close(tfc_sub *sub);
 
 #ifdef __cplusplus
