@@ -236,8 +236,9 @@ class ClusterTest(unittest.TestCase):
         for task, addresses in self.job.addresses().items():
             for address in addresses:
                 self.assertTrue(is_port_free(address), f"{task}'s {address} is still taken")
-        # A Python that is killed leaves the files that TensorFlow's autograph wrote for it.
-        left = [name for name in os.listdir(self.tmp) if not name.startswith("__autograph")]
+        # A Python that is killed leaves what TensorFlow's autograph wrote for it, and its byte code.
+        left = [name for name in os.listdir(self.tmp)
+                if not name.startswith(("__autograph", "__pycache__"))]
         self.assertEqual(left, [])
 
     def release(self):
