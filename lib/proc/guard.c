@@ -302,11 +302,17 @@ static int run_programs(struct tfc__guard *guard, const char *program, const cha
 			int *ret_socket)
 {
 	int ends[2];
+	char reason[64];
 	tfc_error *error = tfc__ctx_error(guard->ctx);
-	if (access(program, X_OK) < 0)
-		return tfc__fail_errno(error, "proc", errno, "cannot run %s", program);
-	if (access(shim, X_OK) < 0)
-		return tfc__fail_errno(error, "proc", errno, "cannot run %s", shim);
+	const char *missing = access(program, X_OK) < 0 ? program
+			      : access(shim, X_OK) < 0  ? shim
+							: NULL;
+	if (missing)
+		return tfc__fail(
+			error, tfc__err_from_errno(errno), "proc", errno,
+			"cannot run %.120s: %s; install the library, or name the directory "
+			"of its helper programs (helper_dir)",
+			missing, strerror_r(errno, reason, sizeof(reason)));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return tfc__fail_errno(error, "proc", errno, "cannot make the guard's socket");
 	int theirs = move_up(ends[1]);
