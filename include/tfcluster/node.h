@@ -22,7 +22,7 @@ typedef struct tfc_node_options {
 	uint16_t port_first; /* the pool, see tfc_port_pool_options */
 	uint16_t port_last;
 	const char *name;       /* shown as the tasks' node; NULL: "local" */
-	const char *host;       /* address advertised to other tasks; NULL: "127.0.0.1" */
+	const char *host;       /* address advertised to other tasks, no port; NULL: "127.0.0.1" */
 	const char *const *env; /* base environment of every task; NULL: empty */
 	const char
 		*python; /* interpreter for "server": true when the job names none; NULL: python3 */
@@ -44,9 +44,9 @@ TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
 
 /**
  * Opens a node. The caller owns *ret_node. Thread: the context's.
- * Errors: those of tfc_port_pool_open; TFC_ENOENT or TFC_EACCES (log_dir or temp_dir cannot be
- * written), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE, TFC_ESYS, TFC_ENOMEM,
- * TFC_EFORK.
+ * Errors: those of tfc_port_pool_open; TFC_EINVAL (host); TFC_ENOENT or TFC_EACCES (log_dir or
+ * temp_dir cannot be written), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE, TFC_ESYS,
+ * TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
 

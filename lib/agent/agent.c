@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "spec/spec.h"
 
 #define DEFAULT_HOST "127.0.0.1"
 #define DEFAULT_TEMP_DIR "/tmp"
@@ -32,6 +34,24 @@ static int copy_options(struct tfc__agent *agent, const struct tfc__agent_option
 	if (!agent->name || !agent->host || !agent->python || agent->env.is_failed)
 		return TFC_ENOMEM;
 	return TFC_OK;
+}
+
+/* Every task's address begins with the host: better refused here than with each job. */
+static int check_host(const struct tfc__agent *agent, tfc_error *error)
+{
+	char key[TFC__ADDRESS_SIZE], *address;
+	const char *format = strchr(agent->host, ':') ? "[%s]:1" : "%s:1";
+	if (asprintf(&address, format, agent->host) < 0)
+		return tfc__fail_nomem(error, "agent");
+	int code = tfc__address_check("worker", 0, address, NULL, key);
+	free(address);
+	if (code == TFC_ESPEC)
+		return tfc__fail(
+			error, TFC_EINVAL, "agent", 0,
+			"host \"%s\" is no name or address that tasks can be given; write it "
+			"without a scheme, brackets or a port",
+			agent->host);
+	return code;
 }
 
 /* A log directory is made when it is missing; it must be ours to write to. */
@@ -84,8 +104,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		tfc__fail_nomem(error, "agent");
 		goto fail;
 	}
-	if ((code = check_log_dir(agent, error)) < 0 || (code = open_pool(agent, options)) < 0 ||
-	    (code = tfc__guard_start(ctx)) < 0 ||
+	if ((code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
+	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
 	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
 	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0)
 		goto fail;

@@ -42,6 +42,9 @@ BAD = [
     (["local", "--ports", "0-9", "true"], "--ports 0-9: ports begin at 1"),
     (["local", "--ports", "65000-65536", "true"], "--ports 65000-65536: ports end at 65535"),
     (["local", "--host", "", "true"], "--host: must not be empty"),
+    (["local", "--host", "a:1", "true"],
+     'host "a:1" is no name or address that tasks can be given; write it without a scheme, '
+     'brackets or a port'),
     (["local", "--secret-env", "A=b", "true"],
      "--secret-env: takes a name; the value comes from the environment"),
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],
