@@ -117,9 +117,10 @@ int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
 	if (!record)
 		return tfc__fail_nomem(error, "cluster");
 	record->directory = directory;
-	tfc__journal_init(&record->journal);
+	int code = tfc__journal_init(&record->journal);
 	tfc__list_append(&directory->records, &record->link);
-	int code = fill_record(record, job, host_tag, host_tag_len, error);
+	code = code == TFC_OK ? fill_record(record, job, host_tag, host_tag_len, error)
+			      : tfc__fail_nomem(error, "cluster");
 	struct tfc__agent_job_info info = {
 		.id = record->id,
 		.job = record->job,

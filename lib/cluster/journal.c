@@ -5,16 +5,44 @@
 
 #include <tfcluster/spec.h>
 
-void tfc__journal_init(struct tfc__journal *journal)
+static char no_text[1];
+
+/* Room for one entry and, unless it is the END itself, for the END that comes some time. */
+static int reserve(struct tfc__journal *journal, uint32_t kind)
+{
+	if (journal->count + (kind == TFC_EVENT_END ? 0 : 1) < journal->capacity)
+		return TFC_OK;
+	uint32_t capacity = journal->capacity ? journal->capacity * 2 : 32;
+	struct tfc__journal_entry *entries = realloc(journal->entries, capacity * sizeof(*entries));
+	if (!entries)
+		return TFC_ENOMEM;
+	journal->entries = entries;
+	journal->capacity = capacity;
+	return TFC_OK;
+}
+
+int tfc__journal_init(struct tfc__journal *journal)
 {
 	*journal = (struct tfc__journal){0};
 	tfc__list_init(&journal->readers);
+	return reserve(journal, TFC_EVENT_JOB);
+}
+
+static char *copy_text(const char *text)
+{
+	return text && *text ? strdup(text) : no_text;
+}
+
+static void free_text(char *text)
+{
+	if (text != no_text)
+		free(text);
 }
 
 static void free_entry(struct tfc__journal_entry *entry)
 {
-	free(entry->address);
-	free(entry->text);
+	free_text(entry->address);
+	free_text(entry->text);
 	tfc_env_free(entry->log_tail);
 }
 
@@ -24,19 +52,6 @@ void tfc__journal_fini(struct tfc__journal *journal)
 		free_entry(&journal->entries[i]);
 	free(journal->entries);
 	free(journal->last_ends);
-}
-
-static int reserve(struct tfc__journal *journal)
-{
-	if (journal->count < journal->capacity)
-		return TFC_OK;
-	uint32_t capacity = journal->capacity ? journal->capacity * 2 : 32;
-	struct tfc__journal_entry *entries = realloc(journal->entries, capacity * sizeof(*entries));
-	if (!entries)
-		return TFC_ENOMEM;
-	journal->entries = entries;
-	journal->capacity = capacity;
-	return TFC_OK;
 }
 
 static bool ends_attempt(const struct tfc__journal_entry *entry)
@@ -70,9 +85,11 @@ const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
 {
 	struct tfc__journal_entry copy = *entry;
-	copy.address = strdup(entry->address ? entry->address : "");
-	copy.text = strdup(entry->text ? entry->text : "");
-	if (!copy.address || !copy.text || reserve(journal) < 0 ||
+	copy.address = copy_text(entry->address);
+	copy.text = copy_text(entry->text);
+	if (!copy.text && entry->kind == TFC_EVENT_END)
+		copy.text = no_text;
+	if (!copy.address || !copy.text || reserve(journal, entry->kind) < 0 ||
 	    reserve_end(journal, entry) < 0) {
 		free_entry(&copy);
 		return TFC_ENOMEM;

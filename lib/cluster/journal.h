@@ -46,12 +46,14 @@ struct tfc__journal {
 	uint32_t task_count; /* of last_ends */
 };
 
-void tfc__journal_init(struct tfc__journal *journal);
+/* TFC_OK, or TFC_ENOMEM: fit for tfc__journal_fini in any case. */
+int tfc__journal_init(struct tfc__journal *journal);
 void tfc__journal_fini(struct tfc__journal *journal);
 
 /*
  * Adds a copy and tells the readers; text and address may be NULL; log_tail is taken over. Out of
- * memory is TFC_ENOMEM, and nothing is told.
+ * memory is TFC_ENOMEM, and nothing is told; but never for a first END, whose place is kept free:
+ * it may come without its text then, but it comes.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
 
