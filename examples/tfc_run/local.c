@@ -302,8 +302,10 @@ int local_main(int argc, char **argv)
 	struct options options;
 	struct local local = {.options = &options};
 	enum options_result result = options_parse(argc, argv, &options);
-	if (result != OPTIONS_OK)
+	if (result != OPTIONS_OK) {
+		options_fini(&options);
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	}
 	local.signals = open_signals();
 	local.output = output_open(&options);
 	if (local.signals < 0 || !local.output) {

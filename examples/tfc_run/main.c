@@ -10,19 +10,7 @@
 #include <tfcluster/version.h>
 #include <unistd.h>
 
-struct command {
-	const char *name;
-	const char *help;
-	int (*main)(int argc, char **argv);
-};
-
-static const struct command commands[] = {
-	{"local", "run a job on this machine, in this process; no daemon", local_main},
-};
-
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-void complain(const char *format, ...)
+int complain(const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
@@ -30,6 +18,7 @@ void complain(const char *format, ...)
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);
+	return -1;
 }
 
 static size_t least(size_t a, size_t b)
@@ -73,41 +62,51 @@ const char *nearest(const char *word, const char *const *names, size_t count, si
 	return found;
 }
 
-static void print_help(void)
-{
-	puts("usage: tfc_run COMMAND [OPTIONS] [--] [PROGRAM [ARG...]]\n\n"
-	     "Runs TensorFlow clusters.\n\nCommands:");
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		printf("  %-20s %s\n", commands[i].name, commands[i].help);
-	puts("\n  tfc_run COMMAND --help   the options of a command\n"
-	     "  tfc_run --version        the version");
-}
+static int help_main(int argc, char **argv);
 
-static int print_version(void)
+static int version_main(int argc, char **argv)
 {
 	unsigned version = tfc_version();
 	printf("tfc_run %u.%u.%u\n", version >> 16, version >> 8 & 0xff, version & 0xff);
 	return 0;
 }
 
-/* Options of `tfc_run` itself; all others belong to a command. */
-static int unknown_option(const char *word)
+/* What can come first; --help lists those that have a help. */
+static const struct command {
+	const char *name;
+	const char *help;
+	int (*main)(int argc, char **argv);
+} commands[] = {
+	{"local", "run a job on this machine, in this process; no daemon", local_main},
+	{"--help", NULL, help_main},
+	{"-h", NULL, help_main},
+	{"--version", NULL, version_main},
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static int help_main(int argc, char **argv)
 {
-	static const char *const names[] = {"--help", "--version"};
-	const char *near = nearest(word, names, 2, sizeof(names[0]));
-	if (near)
-		complain("unknown option '%s'; did you mean %s?", word, near);
-	else
-		complain("'%s' is no command: one comes first, as in `tfc_run local %s`", word,
-			 word);
-	return RUN_FAILED;
+	puts("usage: tfc_run COMMAND [OPTIONS] [--] [PROGRAM [ARG...]]\n\n"
+	     "Runs TensorFlow clusters.\n\nCommands:");
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (commands[i].help)
+			printf("  %-20s %s\n", commands[i].name, commands[i].help);
+	puts("\n  tfc_run COMMAND --help   the options of a command\n"
+	     "  tfc_run --version        the version");
+	return 0;
 }
 
-static int unknown_command(const char *word)
+static int unknown(const char *word)
 {
 	const char *near = nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
+	bool is_option = *word == '-';
 	if (near)
-		complain("unknown command '%s'; did you mean %s?", word, near);
+		complain("unknown %s '%s'; did you mean %s?", is_option ? "option" : "command",
+			 word, near);
+	else if (is_option) /* all others belong to a command */
+		complain("'%s' is no command: one comes first, as in `tfc_run local %s`", word,
+			 word);
 	else
 		complain("unknown command '%s'; `tfc_run --help` lists what this version has",
 			 word);
@@ -128,19 +127,12 @@ static void open_standard_streams(void)
 
 int main(int argc, char **argv)
 {
-	const char *word = argc > 1 ? argv[1] : "";
 	open_standard_streams();
-	if (strcmp(word, "--version") == 0)
-		return print_version();
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-		print_help();
-		return 0;
-	}
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (strcmp(word, commands[i].name) == 0)
+		if (argc > 1 && strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].main(argc - 1, argv + 1);
-	if (*word)
-		return *word == '-' ? unknown_option(word) : unknown_command(word);
+	if (argc > 1 && *argv[1])
+		return unknown(argv[1]);
 	complain("a command is missing; `tfc_run --help` lists them");
 	return RUN_FAILED;
 }

@@ -13,17 +13,16 @@ struct option {
 	const char *name;  /* NULL: a heading of the help */
 	const char *value; /* what the help calls its value; NULL: takes none */
 	const char *help;
-	const char *path;  /* the job's key that it sets, by set_key */
-	const char *fixed; /* what is set when it takes no value */
-	size_t at;         /* the field that set_text or set_flag sets */
 	int (*set)(struct options *options, const struct option *option, const char *value);
+	const char *path;  /* the job's key that it sets */
+	const char *fixed; /* what is set there when it takes no value */
+	size_t at;         /* the field that it sets */
 };
 
 /* Complains about an option's value. */
 static int bad_value(const struct option *option, const char *value, const char *why)
 {
-	complain("--%s%s%s: %s", option->name, *value ? " " : "", value, why);
-	return -1;
+	return complain("--%s%s%s: %s", option->name, *value ? " " : "", value, why);
 }
 
 static int set_key(struct options *options, const struct option *option, const char *value)
@@ -40,11 +39,11 @@ static int set_env(struct options *options, const struct option *option, const c
 {
 	const char *inherited = getenv(value);
 	char *pair = NULL;
-	if (strchr(value, '='))
-		return set_key(options, option, value);
-	if (!inherited && *value)
+	if (strchr(value, '=') || !*value)
+		return set_key(options, option, *value ? value : "=");
+	if (!inherited)
 		return 0;
-	if (asprintf(&pair, "%s=%s", value, inherited ? inherited : "") < 0)
+	if (asprintf(&pair, "%s=%s", value, inherited) < 0)
 		return bad_value(option, value, "out of memory");
 	int result = set_key(options, option, pair);
 	free(pair);
@@ -81,12 +80,9 @@ static int set_ports(struct options *options, const struct option *option, const
 static int set_color(struct options *options, const struct option *option, const char *value)
 {
 	static const char *const names[] = {"auto", "always", "never"};
-	for (int i = 0; i < 3; i++) {
-		if (strcmp(value, names[i]) == 0) {
-			options->color = (enum color)i;
+	for (options->color = COLOR_AUTO; options->color <= COLOR_NEVER; options->color++)
+		if (strcmp(value, names[options->color]) == 0)
 			return 0;
-		}
-	}
 	return bad_value(option, value, "is none of auto, always, never");
 }
 
@@ -104,47 +100,48 @@ static int set_flag(struct options *options, const struct option *option, const 
 	return 0;
 }
 
-#define AT(field) NULL, NULL, offsetof(struct options, field)
+#define KEY(path) set_key, path
+#define FLAG(field) set_flag, .at = offsetof(struct options, field)
+#define TEXT(field) set_text, .at = offsetof(struct options, field)
 
 static const struct option table[] = {
 	{NULL, NULL, "Job options"},
 	{"job", "FILE", "a job file; the options beside it override it"},
-	{"name", "S", "the job's name", "name"},
-	{"chief", NULL, "a chief", "roles.chief", "{}"},
-	{"worker", "N", "N workers (1 when no role is given)", "roles.worker.count"},
-	{"ps", "N", "N parameter servers; adds a chief unless there is a driver", "roles.ps.count"},
-	{"evaluator", NULL, "an evaluator", "roles.evaluator", "{}"},
-	{"tensorboard", "DIR", "a TensorBoard on DIR", "roles.tensorboard.log_dir"},
+	{"name", "S", "the job's name", KEY("name")},
+	{"chief", NULL, "a chief", KEY("roles.chief"), "{}"},
+	{"worker", "N", "N workers (1 when no role is given)", KEY("roles.worker.count")},
+	{"ps", "N", "N parameter servers; adds a chief unless there is a driver",
+	 KEY("roles.ps.count")},
+	{"evaluator", NULL, "an evaluator", KEY("roles.evaluator"), "{}"},
+	{"tensorboard", "DIR", "a TensorBoard on DIR", KEY("roles.tensorboard.log_dir")},
 	{"driver", NULL, "the program is a driver; the roles run TensorFlow's server",
-	 "roles.driver", "{}"},
-	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", "strategy"},
-	{"framework", "F", "tensorflow or none", "framework"},
-	{"env", "K[=V]", "set a variable, or hand on its value here", "env[]", .set = set_env},
-	{"secret-env", "K", "hand on a variable that is never shown", "secret_env[]",
-	 .set = set_secret},
-	{"cwd", "DIR", "working directory of the tasks (the current one)", "cwd"},
+	 KEY("roles.driver"), "{}"},
+	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy")},
+	{"framework", "F", "tensorflow or none", KEY("framework")},
+	{"env", "K[=V]", "set a variable, or hand on its value here", set_env, "env[]"},
+	{"secret-env", "K", "hand on a variable that is never shown", set_secret, "secret_env[]"},
+	{"cwd", "DIR", "working directory of the tasks (the current one)", KEY("cwd")},
 	{"bundle", "PATH", "a directory, file or zip that each task gets as its directory",
-	 "bundle"},
+	 KEY("bundle")},
 	{"python", "PATH", "Python that runs TensorFlow's server and TensorBoard (python3)",
-	 "python"},
-	{"restart", "N", "restarts within the window (3)", "restart.max"},
-	{"restart-window", "S", "the window, in seconds (600)", "restart.window_s"},
-	{"restart-on", "WHAT", "retryable, failure or never", "restart.on"},
-	{"scope", "S", "what restarts: auto, task, group or coordinator", "restart.scope"},
-	{"grace", "S", "seconds between TERM and KILL (10)", "grace_s"},
+	 KEY("python")},
+	{"restart", "N", "restarts within the window (3)", KEY("restart.max")},
+	{"restart-window", "S", "the window, in seconds (600)", KEY("restart.window_s")},
+	{"restart-on", "WHAT", "retryable, failure or never", KEY("restart.on")},
+	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
+	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
 	{"start-deadline", "S", "seconds until all tasks are ready (600; 0: none)",
-	 "start_deadline_s"},
-	{"deadline", "S", "seconds until the job ends (0: none)", "deadline_s"},
+	 KEY("start_deadline_s")},
+	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
 	{NULL, NULL, "Run options"},
-	{"ports", "LO-HI", "ports to take (20000-29999)", .set = set_ports},
-	{"host", "ADDR", "address that the tasks tell each other (127.0.0.1)", AT(host), set_text},
-	{"log-dir", "DIR", "keep the tasks' logs in DIR", AT(log_dir), set_text},
-	{"timestamps", NULL, "put the time in front of each line", AT(has_timestamps), set_flag},
-	{"no-prefix", NULL, "do not put the task in front of each line", AT(has_no_prefix),
-	 set_flag},
-	{"color", "WHEN", "auto, always or never", .set = set_color},
-	{"quiet", NULL, "say nothing but the tasks' lines and errors", AT(is_quiet), set_flag},
-	{"json", NULL, "print one JSON object for each event on stdout", AT(is_json), set_flag},
+	{"ports", "LO-HI", "ports to take (20000-29999)", set_ports},
+	{"host", "ADDR", "address that the tasks tell each other (127.0.0.1)", TEXT(host)},
+	{"log-dir", "DIR", "keep the tasks' logs in DIR", TEXT(log_dir)},
+	{"timestamps", NULL, "put the time in front of each line", FLAG(has_timestamps)},
+	{"no-prefix", NULL, "do not put the task in front of each line", FLAG(has_no_prefix)},
+	{"color", "WHEN", "auto, always or never", set_color},
+	{"quiet", NULL, "say nothing but the tasks' lines and errors", FLAG(is_quiet)},
+	{"json", NULL, "print one JSON object for each event on stdout", FLAG(is_json)},
 	{"help", NULL, "print this"},
 };
 
@@ -211,18 +208,13 @@ static int unknown_option(const char *word, int len)
 	char name[64];
 	int dashes = (int)strspn(word, "-");
 	snprintf(name, sizeof(name), "%.*s", len - dashes, word + dashes);
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-		if (strcmp(name, later[i]) == 0) {
-			complain("--%s is not in this version", name);
-			return -1;
-		}
-	}
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (strcmp(name, later[i]) == 0)
+			return complain("--%s is not in this version", name);
 	const char *near = nearest(name, &table[0].name, OPTION_COUNT, sizeof(table[0]));
 	if (near)
-		complain("unknown option '%.*s'; did you mean --%s?", len, word, near);
-	else
-		complain("unknown option '%.*s'; `tfc_run local --help` lists them", len, word);
-	return -1;
+		return complain("unknown option '%.*s'; did you mean --%s?", len, word, near);
+	return complain("unknown option '%.*s'; `tfc_run local --help` lists them", len, word);
 }
 
 /* Reads the option at *at and its value, and moves *at behind them. */
@@ -237,18 +229,10 @@ static int read_option(char ***at, struct given *ret_given)
 		option = find("help", 4);
 	if (!option)
 		return unknown_option(word, (int)len);
-	if (value && !option->value) {
-		complain("--%s takes no value", option->name);
-		return -1;
-	}
-	if (!value && option->value) {
-		if (!**at) {
-			complain("--%s needs a value: %s", option->name, option->value);
-			return -1;
-		}
-		value = **at;
-		*at += 1;
-	}
+	if (value && !option->value)
+		return complain("--%s takes no value", option->name);
+	if (!value && option->value && !(value = *(*at)++))
+		return complain("--%s needs a value: %s", option->name, option->value);
 	*ret_given = (struct given){option, value ? value : ""};
 	return 0;
 }
@@ -268,55 +252,32 @@ static int read_command_line(char **argv, struct command_line *line)
 
 /* ---- from a command line to a job */
 
-static char *read_file(const char *path, size_t *ret_len)
-{
-	char *text = NULL;
-	FILE *file = fopen(path, "re");
-	FILE *copy = open_memstream(&text, ret_len);
-	bool is_read = file && copy;
-	char chunk[4096];
-	for (size_t n; is_read && (n = fread(chunk, 1, sizeof(chunk), file)) > 0;)
-		fwrite(chunk, 1, n, copy);
-	if (is_read && ferror(file))
-		is_read = false;
-	int saved = errno;
-	if (file)
-		fclose(file);
-	if (copy && fclose(copy) != 0)
-		is_read = false;
-	if (!is_read) {
-		free(text);
-		errno = saved;
-		return NULL;
-	}
-	return text;
-}
-
-static int open_job(const char *path, tfc_job **ret_job)
+static int read_job(const char *path, tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	size_t len;
-	if (!path && tfc_job_new(ret_job) == TFC_OK)
-		return 0;
-	char *text = path ? read_file(path, &len) : NULL;
-	if (!text) {
-		complain("%s: %s", path ? path : "job", strerror(path ? errno : ENOMEM));
-		return -1;
-	}
-	int result = tfc_job_parse(text, len, path, &error, ret_job);
-	free(text);
-	if (result < 0)
+	char *text = NULL;
+	size_t capacity = 0;
+	FILE *file = fopen(path, "re");
+	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1; /* JSON has no NUL */
+	int result = -1;
+	if (len < 0 && !(file && feof(file)))
+		complain("%s: %s", path, strerror(errno));
+	else if (tfc_job_parse(text, len > 0 ? (size_t)len : 0, path, &error, ret_job) < 0)
 		complain("%s", error.text);
-	return result < 0 ? -1 : 0;
+	else
+		result = 0;
+	free(text);
+	if (file)
+		fclose(file);
+	return result;
 }
 
 static int set(struct options *options, const char *path, const char *value)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc_job_set(options->job, path, value, &error) == TFC_OK)
-		return 0;
-	complain("%s", error.text);
-	return -1;
+	if (tfc_job_set(options->job, path, value, &error) < 0)
+		return complain("%s", error.text);
+	return 0;
 }
 
 /* The roles that the command line means without naming them. */
@@ -376,31 +337,24 @@ static int resolve_paths(struct options *options)
 	return result;
 }
 
+/* Makes the job. */
 static int apply(struct options *options, const struct command_line *line)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (open_job(value_of(line, "job"), &options->job) < 0)
-		return -1;
-	for (size_t i = 0; i < line->count; i++) {
-		const struct given *given = &line->items[i];
-		const struct option *option = given->option;
-		int (*set_it)(struct options *, const struct option *,
-			      const char *) = option->set    ? option->set
-					      : option->path ? set_key
-							     : NULL;
-		if (set_it && set_it(options, option, given->value) < 0)
+	const char *file = value_of(line, "job");
+	if (file ? read_job(file, &options->job) < 0 : tfc_job_new(&options->job) < 0)
+		return file ? -1 : complain("out of memory");
+	for (const struct given *given = line->items; given < line->items + line->count; given++)
+		if (given->option->set &&
+		    given->option->set(options, given->option, given->value) < 0)
 			return -1;
-	}
 	if (add_roles(options, line) < 0 || set_program(options, line->program) < 0)
 		return -1;
-	if (!value_of(line, "job") && !*line->program) {
-		complain("a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]");
-		return -1;
-	}
-	if (tfc_job_validate(options->job, &error) < 0) {
-		complain("%s", error.text);
-		return -1;
-	}
+	if (!file && !*line->program)
+		return complain("a program is missing: "
+				"tfc_run local [OPTIONS] [--] PROGRAM [ARG...]");
+	if (tfc_job_validate(options->job, &error) < 0)
+		return complain("%s", error.text);
 	return resolve_paths(options);
 }
 
@@ -411,16 +365,12 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
 	*ret_options = (struct options){0};
 	if (!line.items) {
 		complain("out of memory");
-	} else if (read_command_line(argv + 1, &line) == 0) {
-		if (value_of(&line, "help")) {
-			print_help();
-			result = OPTIONS_HELP;
-		} else if (apply(ret_options, &line) == 0) {
-			result = OPTIONS_OK;
-		}
+	} else if (read_command_line(argv + 1, &line) == 0 && value_of(&line, "help")) {
+		print_help();
+		result = OPTIONS_HELP;
+	} else if (line.program && apply(ret_options, &line) == 0) {
+		result = OPTIONS_OK;
 	}
-	if (result != OPTIONS_OK)
-		options_fini(ret_options);
 	free(line.items);
 	return result;
 }
@@ -429,6 +379,4 @@ void options_fini(struct options *options)
 {
 	tfc_job_free(options->job);
 	free(options->own_log_dir);
-	options->job = NULL;
-	options->own_log_dir = NULL;
 }

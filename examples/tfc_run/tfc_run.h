@@ -12,8 +12,8 @@
 /* Exit status when tfc_run itself fails; for a job's end there is tfc_event_exit_status. */
 #define RUN_FAILED 125
 
-/* "tfc_run: " and a line on stderr, for the time before there is an output. */
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* "tfc_run: " and a line on stderr, for the time before there is an output. Returns -1. */
+int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The one of `names` (count of them, `stride` bytes apart, each the address of a string or NULL)
  * that is most like `word`, or NULL when none is. */
