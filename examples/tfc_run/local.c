@@ -24,7 +24,7 @@
 
 struct local {
 	const struct options *options;
-	struct output *output;
+	struct output output;
 	int signals; /* signalfd */
 	tfc_ctx *ctx;
 	tfc_node *node;
@@ -47,8 +47,8 @@ struct local {
 
 static void fail(struct local *local, const char *text)
 {
-	output_say(local->output, "%s", text);
-	output_hush(local->output);
+	output_say(&local->output, ERROR, "%s", text);
+	output_hush(&local->output);
 	local->status = RUN_FAILED;
 	local->is_ended = true;
 }
@@ -59,7 +59,7 @@ static void on_stop_reply(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
 	if (reply->code < 0 && reply->code != TFC_ESTATE && reply->code != TFC_ECANCELED)
-		output_say(local->output, "stopping: %s", reply->error->text);
+		output_say(&local->output, ERROR, "stopping: %s", reply->error->text);
 }
 
 static uint64_t after_ms(uint64_t ms)
@@ -71,7 +71,7 @@ static void send_stop(struct local *local)
 {
 	if (local->job[0] && tfc_gateway_stop(local->gateway, local->job, &local->stop,
 					      on_stop_reply, local, NULL) < 0)
-		output_say(local->output, "stopping: %s", tfc_ctx_error(local->ctx)->text);
+		output_say(&local->output, ERROR, "stopping: %s", tfc_ctx_error(local->ctx)->text);
 }
 
 static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is_kill)
@@ -90,14 +90,14 @@ static void on_interrupt(struct local *local)
 {
 	char names[256];
 	if (local->is_stopping) {
-		output_notice(local->output, "killing what is left");
+		output_say(&local->output, NOTICE, "killing what is left");
 		stop(local, 0, 0, true);
 		local->drop_ns = after_ms(KILLED_MS);
 		return;
 	}
-	if (output_alive(local->output, names, sizeof(names)))
-		output_notice(local->output,
-			      "interrupted, waiting for %s; a second Ctrl-C kills at once", names);
+	if (output_alive(&local->output, names, sizeof(names)))
+		output_say(&local->output, NOTICE,
+			   "interrupted, waiting for %s; a second Ctrl-C kills at once", names);
 	stop(local, SIGINT, INTERRUPT_MS, false);
 }
 
@@ -105,10 +105,9 @@ static void say_who_is_here(struct local *local)
 {
 	char names[256];
 	local->still_here_ns = 0;
-	if (output_alive(local->output, names, sizeof(names)))
-		output_notice(local->output,
-			      "still there, now stopping: %s; a second Ctrl-C kills at once",
-			      names);
+	if (output_alive(&local->output, names, sizeof(names)))
+		output_say(&local->output, NOTICE,
+			   "still there, now stopping: %s; a second Ctrl-C kills at once", names);
 }
 
 static void read_signals(struct local *local)
@@ -152,10 +151,10 @@ static void on_event(void *user, const tfc_event *event)
 		local->status = tfc_event_exit_status(&known);
 		local->is_ended = true;
 	}
-	output_event(local->output, &known);
-	if (stream_pending(output_stdout(local->output)) > PENDING_MAX)
-		output_flush(local->output);
-	if (stream_pending(output_stdout(local->output)) > PENDING_MAX) {
+	output_event(&local->output, &known);
+	if (stream_pending(local->output.out) > PENDING_MAX)
+		output_flush(&local->output);
+	if (stream_pending(local->output.out) > PENDING_MAX) {
 		tfc_sub_pause(local->sub); /* a slow reader slows us, and no task */
 		local->is_paused = true;
 	}
@@ -180,8 +179,8 @@ static void on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
 	bool is_task = strchr(entry->subject, '/'); /* else it is our only job */
-	output_say(local->output, "%s%s%s", is_task ? entry->subject : "", is_task ? ": " : "",
-		   entry->text);
+	output_say(&local->output, ERROR, "%s%s%s", is_task ? entry->subject : "",
+		   is_task ? ": " : "", entry->text);
 }
 
 static void start(struct local *local)
@@ -239,19 +238,19 @@ static void drop_output(struct local *local)
 /* Looks after the streams: whoever closed or blocks them has a say in what the job does next. */
 static void watch_output(struct local *local)
 {
-	struct stream *out = output_stdout(local->output);
-	struct stream *err = output_stderr(local->output);
+	struct stream *out = local->output.out;
+	struct stream *err = local->output.err;
 	uint64_t now = now_ns();
 	bool is_stuck = (stream_pending(out) && now >= out->moved_ns + STUCK_MS * 1000000ull) ||
 			(stream_pending(err) && now >= err->moved_ns + STUCK_MS * 1000000ull);
 	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
-		output_hush(local->output);
+		output_hush(&local->output);
 		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
 	}
 	if (out->error && out->error != EPIPE && !local->is_output_dropped) {
-		output_say(local->output, "standard output: %s", strerror(out->error));
-		output_flush(local->output);
+		output_say(&local->output, ERROR, "standard output: %s", strerror(out->error));
+		output_flush(&local->output);
 		local->has_lost_output = true;
 		drop_output(local);
 	}
@@ -270,14 +269,14 @@ static void watch_output(struct local *local)
 
 static bool is_done(const struct local *local)
 {
-	return local->is_ended && stream_pending(output_stdout(local->output)) == 0 &&
-	       stream_pending(output_stderr(local->output)) == 0;
+	return local->is_ended && stream_pending(local->output.out) == 0 &&
+	       stream_pending(local->output.err) == 0;
 }
 
 static void run_loop(struct local *local)
 {
-	struct stream *out = output_stdout(local->output);
-	struct stream *err = output_stderr(local->output);
+	struct stream *out = local->output.out;
+	struct stream *err = local->output.err;
 	while (!is_done(local)) {
 		struct pollfd fds[] = {
 			{.fd = local->signals, .events = POLLIN},
@@ -292,7 +291,7 @@ static void run_loop(struct local *local)
 			fail(local, tfc_ctx_error(local->ctx)->text);
 		if (local->still_here_ns && now_ns() >= local->still_here_ns)
 			say_who_is_here(local);
-		output_flush(local->output);
+		output_flush(&local->output);
 		watch_output(local);
 	}
 }
@@ -307,8 +306,8 @@ int local_main(int argc, char **argv)
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	}
 	local.signals = open_signals();
-	local.output = output_open(&options);
-	if (local.signals < 0 || !local.output) {
+	output_open(&local.output, &options);
+	if (local.signals < 0) {
 		complain("%s", strerror(errno));
 		return RUN_FAILED;
 	}
@@ -318,7 +317,7 @@ int local_main(int argc, char **argv)
 	tfc_gateway_close(local.gateway);
 	tfc_node_close(local.node);
 	tfc_ctx_free(local.ctx);
-	output_close(local.output);
+	output_close(&local.output);
 	close(local.signals);
 	options_fini(&options);
 	return local.status == 0 && local.has_lost_output ? RUN_FAILED : local.status;

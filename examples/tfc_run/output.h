@@ -8,34 +8,44 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <tfcluster/gateway.h>
-#include <tfcluster/log.h>
 
 #include "options.h"
 #include "stream.h"
 
-struct output;
+struct output {
+	const struct options *options;
+	struct stream *out;
+	struct stream *err; /* the same as out when both lead to one place: lines stay in order */
+	/* The rest is for output.c. */
+	struct stream streams[2];
+	bool has_color[2];  /* of stdout, stderr */
+	struct task *tasks; /* those that were told of */
+	size_t task_count;
+	uint32_t job_state;
+	struct stream *open_on; /* a line that was begun and goes on in a later event; NULL: none */
+	size_t open_task;
+	uint32_t open_stream;
+	char held[256]; /* a task's failure that the next event may tell better */
+	bool is_hushed; /* nothing more of our own is said */
+	bool has_status;
+	char status[512]; /* the line at the bottom as it is shown; "" : none */
+};
 
-struct output *output_open(const struct options *options); /* NULL: out of memory */
+void output_open(struct output *output, const struct options *options);
 void output_close(struct output *output);
 
 void output_event(struct output *output, const tfc_event *event);
 
 /* A line of tfc_run's own; a notice is not shown with --quiet or --json. */
-void output_say(struct output *output, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-void output_notice(struct output *output, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+enum weight { NOTICE, ERROR };
+void output_say(struct output *output, enum weight weight, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* From now on nothing of tfc_run's own is said. */
 void output_hush(struct output *output);
 
 /* Brings the line at the bottom up to date and writes what can be written at once. */
 void output_flush(struct output *output);
-
-/* The streams. They are one and the same when both lead to one place, so that lines stay in order.
- */
-struct stream *output_stdout(struct output *output);
-struct stream *output_stderr(struct output *output);
 
 /* Names the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
 size_t output_alive(const struct output *output, char *names, size_t size);

@@ -36,15 +36,7 @@ void stream_open(struct stream *stream, int fd)
 	if (own < 0)
 		return;
 	stream->fd = own;
-	stream->never_blocks = stream->is_own_descriptor = true;
-}
-
-void stream_close(struct stream *stream)
-{
-	if (stream->is_own_descriptor)
-		close(stream->fd);
-	free(stream->data);
-	*stream = (struct stream){.fd = -1, .error = EBADF};
+	stream->never_blocks = true;
 }
 
 size_t stream_pending(const struct stream *stream)

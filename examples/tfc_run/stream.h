@@ -19,14 +19,12 @@ struct stream {
 	uint64_t moved_ns; /* when it last took bytes, or had none to take */
 	bool is_terminal;  /* shown to somebody */
 	bool never_blocks; /* the descriptor is our own, or a file */
-	bool is_own_descriptor;
 };
 
 /* Nanoseconds on the monotonic clock. */
 uint64_t now_ns(void);
 
 void stream_open(struct stream *stream, int fd);
-void stream_close(struct stream *stream); /* drops what was not written */
 
 /* Adds bytes; they are written by stream_flush. A stream that has ended drops them. */
 void stream_add(struct stream *stream, const char *data, size_t len);
