@@ -43,7 +43,7 @@ static void finish(struct node_run *run, struct follower *follower, char *id)
 	node_run_end(run);
 }
 
-static void a_port_is_held_before_while_and_after_and_kept_over_a_kill(void **state)
+static void a_port_is_held_while_its_task_listens_and_kept_over_a_kill(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -51,7 +51,6 @@ static void a_port_is_held_before_while_and_after_and_kept_over_a_kill(void **st
 	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
 			 "'listen','wait'");
 	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));
-	assert_int_equal(test_count_intruders(port), 0);
 	for (uint32_t attempt = 1; attempt <= 3; attempt++) {
 		const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
 								 TFC_TASK_READY, attempt);
@@ -215,22 +214,24 @@ static void a_door_stays_open_where_it_was_asked_for(void **state)
 	finish(&run, &follower, id);
 }
 
+/* The next attempt, which gets the port alone again, is kept waiting long enough to look. */
 static void a_released_port_is_taken_again_after_the_attempt(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
 	char *id = start(&run, &follower,
-			 "'roles':{'worker':{'ready':'listen','port_handover':'release'}}",
+			 "'roles':{'worker':{'ready':'listen','port_handover':'release',"
+			 "'restart':{'backoff_s':[2,2]}}}",
 			 "'listen','wait'");
-	for (uint32_t attempt = 1; attempt <= 2; attempt++) {
-		const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
-								 TFC_TASK_READY, attempt);
-		kill(ready->event.pid, SIGKILL);
-		const struct seen_event *failed = node_await_task(&run, &follower, "worker/0",
-								  TFC_TASK_FAILED, attempt);
-		assert_int_equal(test_count_intruders(port_of(failed)), 0);
-	}
+	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+							 TFC_TASK_READY, 1);
+	uint16_t port = port_of(ready);
+	kill(ready->event.pid, SIGKILL);
+	node_await_task(&run, &follower, "worker/0", TFC_TASK_FAILED, 1);
+	assert_int_equal(test_count_intruders(port), 0);
+	ready = node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 2);
+	assert_int_equal(port_of(ready), port);
 	finish(&run, &follower, id);
 }
 
@@ -256,7 +257,7 @@ static void a_failed_bind_is_explained(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_port_is_held_before_while_and_after_and_kept_over_a_kill),
+		cmocka_unit_test(a_port_is_held_while_its_task_listens_and_kept_over_a_kill),
 		cmocka_unit_test(a_fixed_port_is_used_or_named),
 		cmocka_unit_test(a_pool_too_small_says_how_many_are_missing_and_keeps_none),
 		cmocka_unit_test(a_stranger_is_named_and_the_job_moves_to_another_port),
