@@ -43,11 +43,10 @@ struct local {
 	int status;
 };
 
-/* ---- ending */
-
+/* tfc_run itself cannot go on: `text`, or what the context says, is its last line. */
 static void fail(struct local *local, const char *text)
 {
-	output_say(&local->output, ERROR, "%s", text);
+	output_say(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
 	output_hush(&local->output);
 	local->status = RUN_FAILED;
 	local->is_ended = true;
@@ -86,28 +85,24 @@ static void stop(struct local *local, int signal, uint32_t interrupt_ms, bool is
 	send_stop(local);
 }
 
-static void on_interrupt(struct local *local)
+static void say_who_is_here(struct local *local, const char *what)
 {
 	char names[256];
-	if (local->is_stopping) {
-		output_say(&local->output, NOTICE, "killing what is left");
-		stop(local, 0, 0, true);
-		local->drop_ns = after_ms(KILLED_MS);
-		return;
-	}
 	if (output_alive(&local->output, names, sizeof(names)))
-		output_say(&local->output, NOTICE,
-			   "interrupted, waiting for %s; a second Ctrl-C kills at once", names);
-	stop(local, SIGINT, INTERRUPT_MS, false);
+		output_say(&local->output, NOTICE, "%s %s; a second Ctrl-C kills at once", what,
+			   names);
 }
 
-static void say_who_is_here(struct local *local)
+static void on_interrupt(struct local *local)
 {
-	char names[256];
-	local->still_here_ns = 0;
-	if (output_alive(&local->output, names, sizeof(names)))
-		output_say(&local->output, NOTICE,
-			   "still there, now stopping: %s; a second Ctrl-C kills at once", names);
+	if (local->is_stopping) {
+		output_say(&local->output, NOTICE, "killing what is left");
+		stop(local, SIGINT, 0, true);
+		local->drop_ns = after_ms(KILLED_MS);
+	} else {
+		say_who_is_here(local, "interrupted, waiting for");
+		stop(local, SIGINT, INTERRUPT_MS, false);
+	}
 }
 
 static void read_signals(struct local *local)
@@ -160,6 +155,15 @@ static void on_event(void *user, const tfc_event *event)
 	}
 }
 
+static void subscribe(struct local *local, bool is_without_output)
+{
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	options.is_without_output = is_without_output;
+	if (tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
+				  &local->sub) < 0)
+		fail(local, NULL);
+}
+
 static void on_submitted(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
@@ -168,10 +172,8 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		return;
 	}
 	snprintf(local->job, sizeof(local->job), "%s", reply->text);
-	if (tfc_gateway_subscribe(local->gateway, local->job, NULL, on_event, local, &local->sub) <
-	    0)
-		fail(local, tfc_ctx_error(local->ctx)->text);
-	else if (local->is_stopping)
+	subscribe(local, false);
+	if (local->is_stopping)
 		send_stop(local);
 }
 
@@ -195,8 +197,7 @@ static void start(struct local *local)
 	ctx.log = on_log;
 	ctx.log_user = local;
 	ctx.log_level = TFC_LOG_WARNING;
-	int code = tfc_ctx_new(&ctx, &error, &local->ctx);
-	if (code < 0) {
+	if (tfc_ctx_new(&ctx, &error, &local->ctx) < 0) {
 		fail(local, error.text);
 		return;
 	}
@@ -206,16 +207,15 @@ static void start(struct local *local)
 	node.host = local->options->host;
 	node.log_dir = local->options->log_dir;
 	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
-	code = tfc_node_open(local->ctx, &node, &local->node);
-	if (code == TFC_OK) {
-		gateway.node = local->node;
-		code = tfc_gateway_open(local->ctx, &gateway, &local->gateway);
+	if (tfc_node_open(local->ctx, &node, &local->node) < 0) {
+		fail(local, NULL);
+		return;
 	}
-	if (code == TFC_OK)
-		code = tfc_gateway_submit(local->gateway, local->options->job, NULL, on_submitted,
-					  local, NULL);
-	if (code < 0)
-		fail(local, tfc_ctx_error(local->ctx)->text);
+	gateway.node = local->node;
+	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 ||
+	    tfc_gateway_submit(local->gateway, local->options->job, NULL, on_submitted, local,
+			       NULL) < 0)
+		fail(local, NULL);
 }
 
 /* ---- the loop */
@@ -223,39 +223,37 @@ static void start(struct local *local)
 /* Nobody will read what is left: only the job's end is waited for. */
 static void drop_output(struct local *local)
 {
-	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.is_without_output = 1;
 	local->is_output_dropped = true;
 	local->is_paused = false;
 	tfc_sub_close(local->sub);
 	local->sub = NULL;
-	if (!local->is_ended && local->job[0] &&
-	    tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
-				  &local->sub) < 0)
-		fail(local, tfc_ctx_error(local->ctx)->text);
+	if (!local->is_ended && local->job[0])
+		subscribe(local, true);
+}
+
+static bool is_stuck(const struct stream *stream, uint64_t now)
+{
+	return stream_pending(stream) && now >= stream->moved_ns + STUCK_MS * 1000000ull;
 }
 
 /* Looks after the streams: whoever closed or blocks them has a say in what the job does next. */
 static void watch_output(struct local *local)
 {
-	struct stream *out = local->output.out;
-	struct stream *err = local->output.err;
+	struct stream *out = local->output.out, *err = local->output.err;
 	uint64_t now = now_ns();
-	bool is_stuck = (stream_pending(out) && now >= out->moved_ns + STUCK_MS * 1000000ull) ||
-			(stream_pending(err) && now >= err->moved_ns + STUCK_MS * 1000000ull);
 	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
 		output_hush(&local->output);
 		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
-	}
-	if (out->error && out->error != EPIPE && !local->is_output_dropped) {
+	} else if (out->error && out->error != EPIPE && !local->is_output_dropped) {
 		output_say(&local->output, ERROR, "standard output: %s", strerror(out->error));
 		output_flush(&local->output);
 		local->has_lost_output = true;
-		drop_output(local);
+		local->drop_ns = now;
+	} else if (local->is_stopping && (is_stuck(out, now) || is_stuck(err, now))) {
+		local->drop_ns = now;
 	}
-	if (local->is_stopping && !local->is_output_dropped &&
-	    (is_stuck || (local->drop_ns && now >= local->drop_ns)))
+	if (local->drop_ns && now >= local->drop_ns && !local->is_output_dropped)
 		drop_output(local);
 	if (local->is_output_dropped) {
 		stream_drop(out);
@@ -275,8 +273,7 @@ static bool is_done(const struct local *local)
 
 static void run_loop(struct local *local)
 {
-	struct stream *out = local->output.out;
-	struct stream *err = local->output.err;
+	struct stream *out = local->output.out, *err = local->output.err;
 	while (!is_done(local)) {
 		struct pollfd fds[] = {
 			{.fd = local->signals, .events = POLLIN},
@@ -288,9 +285,11 @@ static void run_loop(struct local *local)
 			break;
 		read_signals(local);
 		if (!local->is_ended && tfc_ctx_dispatch(local->ctx, 0) < 0)
-			fail(local, tfc_ctx_error(local->ctx)->text);
-		if (local->still_here_ns && now_ns() >= local->still_here_ns)
-			say_who_is_here(local);
+			fail(local, NULL);
+		if (local->still_here_ns && now_ns() >= local->still_here_ns) {
+			local->still_here_ns = 0;
+			say_who_is_here(local, "still there, now stopping:");
+		}
 		output_flush(&local->output);
 		watch_output(local);
 	}
@@ -305,13 +304,12 @@ int local_main(int argc, char **argv)
 		options_fini(&options);
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	}
-	local.signals = open_signals();
 	output_open(&local.output, &options);
-	if (local.signals < 0) {
-		complain("%s", strerror(errno));
-		return RUN_FAILED;
-	}
-	start(&local);
+	local.signals = open_signals();
+	if (local.signals < 0)
+		fail(&local, strerror(errno));
+	else
+		start(&local);
 	run_loop(&local);
 	tfc_sub_close(local.sub);
 	tfc_gateway_close(local.gateway);
