@@ -95,12 +95,30 @@ static void setting(void **state)
 	}
 }
 
+static int resolve_and_free(void)
+{
+	tfc_job *job = NULL;
+	int result = tfc_job_new(&job);
+	if (result == TFC_OK)
+		result = tfc_job_set(job, "roles.worker.cwd", "bin", NULL);
+	if (result == TFC_OK)
+		result = tfc_job_resolve(job, "/usr", NULL);
+	tfc_job_free(job);
+	return result;
+}
+
+static void resolving(void **state)
+{
+	sweep(resolve_and_free);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parsing),
 		cmocka_unit_test(writing),
 		cmocka_unit_test(setting),
+		cmocka_unit_test(resolving),
 	};
 	tfc_job *warm = NULL; /* what libraries allocate once and keep is no leak */
 	if (parse(&warm) < 0)
