@@ -12,7 +12,6 @@
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
-#include "options.h"
 #include "output.h"
 #include "tfc_run.h"
 

@@ -1,5 +1,3 @@
-#include "options.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <tfcluster/gateway.h>
 
-#include "options.h"
 #include "stream.h"
+#include "tfc_run.h"
 
 struct output {
 	const struct options *options;
