@@ -35,6 +35,7 @@ struct tfc__agent {
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
 	uint32_t watched;
+	uint32_t urgent; /* of those: tasks that are not ready before they listen */
 	struct tfc__link by_port[PORT_BUCKETS];
 	/* Hooks of the host. */
 	void *hook_user;

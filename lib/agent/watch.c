@@ -1,7 +1,7 @@
 /*
  * The wait for listeners. The kernel has no event for "somebody listens now", so while any task is
  * expected to, its sockets are looked at again after a growing pause; with none expected there is
- * no timer.
+ * no timer. Where nobody waits for a listener, it may never come, and the pauses grow without end.
  */
 #include <stdio.h>
 
@@ -11,6 +11,8 @@
 
 #define PAUSE_MIN (2 * TFC__MS)
 #define PAUSE_MAX (50 * TFC__MS)
+#define IDLE_FACTOR 4 /* each pause to the next: a handful of looks in the first minute */
+#define IDLE_MAX (3600 * TFC__SECOND)
 
 static struct tfc__link *bucket(struct tfc__agent *agent, uint16_t port)
 {
@@ -25,12 +27,18 @@ static void arm(struct tfc__agent *agent)
 		tfc__timer_cancel(&agent->watch_timer);
 }
 
+static bool is_urgent(const struct agent_task *task)
+{
+	return tfc__role_is_ready_on_listen(task->job->info.job, task->role);
+}
+
 void watch_listener(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	unwatch_listener(task);
 	tfc__list_append(bucket(agent, task->port), &task->watch_link);
 	agent->watched++;
+	agent->urgent += is_urgent(task);
 	agent->watch_pause = PAUSE_MIN;
 	arm(agent);
 }
@@ -41,6 +49,7 @@ void unwatch_listener(struct agent_task *task)
 		return;
 	tfc__list_remove(&task->watch_link);
 	task->job->agent->watched--;
+	task->job->agent->urgent -= is_urgent(task);
 }
 
 static void describe_stranger(struct agent_task *task, const tfc_port_listener *listener)
@@ -103,11 +112,17 @@ static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 	}
 }
 
+static uint64_t next_pause(const struct tfc__agent *agent)
+{
+	uint64_t pause = agent->watch_pause * (agent->urgent ? 2 : IDLE_FACTOR);
+	uint64_t max = agent->urgent ? PAUSE_MAX : IDLE_MAX;
+	return pause < max ? pause : max;
+}
+
 void watch_tick(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
-	agent->watch_pause = agent->watch_pause * 2 < PAUSE_MAX ? agent->watch_pause * 2
-								: PAUSE_MAX;
+	agent->watch_pause = next_pause(agent);
 	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
 	arm(agent);
 }

@@ -67,18 +67,6 @@ static uint32_t success_of(const tfc_job *job)
 	return tfc__job_role(job, "chief") ? TFC__SUCCESS_CHIEF : TFC__SUCCESS_ALL_WORKERS;
 }
 
-static bool is_ready_on_listen(const tfc_job *job, const struct tfc__role *role)
-{
-	if (role->ready != TFC__READY_AUTO)
-		return role->ready == TFC__READY_LISTEN;
-	if (is_named(role, "tensorboard"))
-		return true;
-	bool is_listening = is_named(role, "chief") || is_named(role, "worker") ||
-			    is_named(role, "ps");
-	return is_listening && job->framework == TFC_FRAMEWORK_TENSORFLOW &&
-	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
-}
-
 static void fill_role(const tfc_job *job, const struct tfc__role *role, struct tfc__core_role *out)
 {
 	*out = (struct tfc__core_role){
@@ -94,16 +82,13 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 		.has_port = tfc__role_has_port(job, role),
 		.is_in_cluster = tfc__role_is_in_cluster(role->name),
 		.is_failure_ignored = role->on_failure == TFC__ON_FAILURE_IGNORE,
-		.is_ready_on_listen = is_ready_on_listen(job, role),
+		.is_ready_on_listen = tfc__role_is_ready_on_listen(job, role),
 		.port = role->port,
 	};
 	snprintf(out->name, sizeof(out->name), "%s", role->name);
 	/* TensorFlow's server never ends by itself: there is nothing to wait for. */
 	if (role->is_server)
 		out->finish_ns = 0;
-	/* Who has no port cannot be seen to listen. */
-	if (!out->has_port)
-		out->is_ready_on_listen = false;
 }
 
 void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,

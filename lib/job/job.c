@@ -123,3 +123,16 @@ bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role)
 		return true;
 	return is_tensorflow && tfc__role_is_in_cluster(role->name);
 }
+
+bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role)
+{
+	if (!tfc__role_has_port(job, role)) /* it cannot be seen to listen */
+		return false;
+	if (role->ready != TFC__READY_AUTO)
+		return role->ready == TFC__READY_LISTEN;
+	if (strcmp(role->name, "tensorboard") == 0)
+		return true;
+	return tfc__role_is_in_cluster(role->name) && strcmp(role->name, "evaluator") != 0 &&
+	       job->framework == TFC_FRAMEWORK_TENSORFLOW &&
+	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
+}

@@ -87,6 +87,9 @@ bool tfc__role_is_in_cluster(const char *name);
  */
 bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role);
 
+/* Whether its tasks are ready when they listen, as TensorFlow's are; else as soon as they run. */
+bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role);
+
 /* A deep copy, or NULL when out of memory. */
 tfc_job *tfc__job_copy(const tfc_job *job);
 

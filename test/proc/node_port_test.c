@@ -10,9 +10,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "node_run.h"
 #include "proc_run.h"
 #include "sockets.h"
@@ -254,6 +256,27 @@ static void a_failed_bind_is_explained(void **state)
 	node_run_end(&run);
 }
 
+/* A few looks in the first second, rather than twenty: the pauses grow while nobody waits. */
+static void who_need_not_listen_costs_no_wake_ups(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	char keys[128];
+	snprintf(keys, sizeof(keys), "'roles':{'worker':{'port':%u,'ready':'started'}}",
+		 free_port());
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower, keys, "'wait'");
+	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1);
+	int wakes = 0;
+	struct pollfd fd = {.fd = tfc_ctx_fd(run.ctx), .events = POLLIN};
+	for (uint64_t end = tfc__now() + TFC__SECOND, now; (now = tfc__now()) < end; wakes++) {
+		poll(&fd, 1, (int)((end - now) / TFC__MS) + 1);
+		tfc_ctx_dispatch(run.ctx, 0);
+	}
+	assert_in_range(wakes, 1, 8);
+	finish(&run, &follower, id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +287,7 @@ int main(void)
 		cmocka_unit_test(a_door_stays_open_where_it_was_asked_for),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
 		cmocka_unit_test(a_failed_bind_is_explained),
+		cmocka_unit_test(who_need_not_listen_costs_no_wake_ups),
 	};
 	return cmocka_run_group_tests_name("node_port", tests, NULL, NULL);
 }
