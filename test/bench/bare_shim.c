@@ -13,6 +13,12 @@
 
 extern char **environ;
 
+static int fail(const char *what)
+{
+	perror(what);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	int out[2], err[2], status;
@@ -23,14 +29,14 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	int log = open(argv[1], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (log < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
-		return 1;
+		return fail("bare_shim: log or pipes");
 	posix_spawn_file_actions_t actions;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
 	posix_spawn_file_actions_adddup2(&actions, err[1], 2);
 	if (posix_spawn(&pid, argv[2], &actions, NULL, argv + 2, environ) != 0)
-		return 1;
+		return fail("bare_shim: spawn");
 	close(out[1]);
 	close(err[1]);
 	for (int open_pipes = 2; open_pipes > 0;) {
@@ -42,7 +48,7 @@ int main(int argc, char **argv)
 				continue;
 			ssize_t len = read(fds[i].fd, buf, sizeof(buf));
 			if (len > 0 && write(log, buf, (size_t)len) != len)
-				return 1;
+				return fail("bare_shim: log");
 			if (len <= 0) {
 				close(fds[i].fd);
 				*(i ? &err[0] : &out[0]) = -1;
@@ -51,5 +57,5 @@ int main(int argc, char **argv)
 		}
 	}
 	waitpid(pid, &status, 0);
-	return write(3, &status, sizeof(status)) == sizeof(status) ? 0 : 1;
+	return write(3, &status, sizeof(status)) == sizeof(status) ? 0 : fail("bare_shim: report");
 }

@@ -82,10 +82,11 @@ static void bare(int count, const char *dir, char *shim, char *task)
 		struct epoll_event events[64];
 		int ready = epoll_wait(epoll, events, 64, -1);
 		for (int i = 0; i < ready; i++, left--) {
-			int status;
-			if (read(events[i].data.fd, &status, sizeof(status)) != sizeof(status) ||
-			    status != 0)
+			int status = 0;
+			ssize_t len = read(events[i].data.fd, &status, sizeof(status));
+			if (len != sizeof(status) || status != 0)
 				die("a task failed");
+			epoll_ctl(epoll, EPOLL_CTL_DEL, events[i].data.fd, NULL);
 			close(events[i].data.fd);
 		}
 	}
