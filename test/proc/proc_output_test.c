@@ -107,7 +107,7 @@ static void a_flood_is_kept_within_bounds(void **state)
 	struct proc_run run;
 	struct proc_task task;
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
-	const char *argv[] = {proc_task_program(), "flood", "268435456", "wait", NULL};
+	const char *argv[] = {proc_task_program(), "flood", "1073741824", "wait", NULL};
 	proc_run_begin(&run);
 	options.argv = argv;
 	options.log_dir = run.dir;
@@ -117,9 +117,9 @@ static void a_flood_is_kept_within_bounds(void **state)
 	proc_start_with(&run, &task, &options);
 	proc_await_start(&run, &task);
 	uint64_t begin = tfc__now();
-	while (tfc__log_end(run.dir, "t") < 268435456)
+	while (tfc__log_end(run.dir, "t") < UINT64_C(1) << 30)
 		assert_true(tfc__now() - begin < 60 * TFC__SECOND);
-	print_message("256 MiB in %d ms, shim %ld KiB at most\n",
+	print_message("1 GiB in %d ms, shim %ld KiB at most\n",
 		      (int)((tfc__now() - begin) / TFC__MS),
 		      resident_kib(tfc__process_shim(task.process)));
 	assert_in_range(resident_kib(tfc__process_shim(task.process)), 1, 1500);

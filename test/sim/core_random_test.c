@@ -697,5 +697,5 @@ int main(int argc, char **argv)
 	       ends[TFC_JOB_STOPPED], honest);
 	/* The worlds must not be so harsh that little is ever tried. */
 	bool is_mixed = ends[TFC_JOB_SUCCEEDED] && ends[TFC_JOB_FAILED] && ends[TFC_JOB_STOPPED];
-	return is_mixed && honest ? 0 : 1;
+	return is_mixed && honest && steps >= 1000000 ? 0 : 1;
 }
