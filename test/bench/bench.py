@@ -298,16 +298,15 @@ class Bench:
                        "TensorFlow alone: never", "-", "<= 5 s cold")
 
     def training_gap(self, script, directory):
-        argv = [self.tfc_run, "local", "--json", "--worker", "2", "--env",
-                f"CHECKPOINT_DIR={directory}", "--", sys.executable, script,
-                "--checkpoint-dir", directory, "--steps", "100000"]
+        argv = [self.tfc_run, "local", "--json", "--worker", "2", "--", sys.executable, script,
+                "--checkpoint-dir", directory, "--steps", "100000", "--report-every", "1"]
         pids, killed = {}, None
         with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
             for line in process.stdout:
                 event = json.loads(line)
                 if event["event"] == "task" and event.get("pid"):
                     pids[event["task"]] = event["pid"]
-                step = re.search(r"step=(\d+)", event.get("text", ""))
+                step = re.match(r"step=(\d+)", event.get("text", ""))
                 if event["event"] != "output" or not step:
                     continue
                 if killed is None and int(step.group(1)) >= 50:
