@@ -193,6 +193,7 @@ int main(int argc, char **argv)
 	if (open_library(&host) == TFC_OK) {
 		submit(&host, argv + 1);
 		host.own_child = fork_child(&host);
+		host.is_own_child_gone = host.own_child < 0; /* none to wait for */
 		run_loop(&host);
 	}
 	tfc_sub_close(host.sub);
