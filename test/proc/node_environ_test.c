@@ -71,7 +71,7 @@ static void environment_is_put_together_as_promised(void **state)
 			  "'env':{'OVER':'job','JOBVAR':'{task_type}-{task_index} {port} {x}'},"
 			  "'secret_env':{'TOKEN':null,'GIVEN':'in-job'},"
 			  "'roles':{'chief':{},'worker':{'count':2,'env':{'OVER':'role'}},"
-			  "'ps':{'argv':['%s','listen','wait']},'side':{}}}",
+			  "'ps':{'argv':['%s','listen','wait']}}}",
 			  node_task_program(), node_task_program());
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &follower);
@@ -111,14 +111,28 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "TF_CONFIG", answer.text);
 	assert_non_null(strstr(answer.text, started->address));
 	node_answer_clear(&answer);
-	struct printed side = read_env(&follower, "side/0");
-	expect(&side, "OVER", "job");
-	expect(&side, "TF_CONFIG", NULL);
-	expect(&side, "TFC_PORT", NULL);
-	free_env(&side);
 	free_env(&worker);
 	free(json);
 	free(id);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+static void a_task_outside_the_cluster_has_no_place_in_it(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'argv':['%s','env'],'env':{'OVER':'job'},'roles':{'driver':{}}}",
+			       node_task_program());
+	const struct seen_event *end = node_run_job(&run, json, &follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
+	struct printed driver = read_env(&follower, "driver/0");
+	expect(&driver, "OVER", "job");
+	expect(&driver, "TF_CONFIG", NULL);
+	expect(&driver, "TFC_PORT", NULL);
+	free_env(&driver);
+	free(json);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -345,6 +359,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_is_put_together_as_promised),
+		cmocka_unit_test(a_task_outside_the_cluster_has_no_place_in_it),
 		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
 		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),
 		cmocka_unit_test(servers_and_tensorboard_are_python_programs),
