@@ -6,6 +6,7 @@
 #ifndef TEST_LIB_FAILING_MALLOC_H
 #define TEST_LIB_FAILING_MALLOC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <tfcluster/error.h>
@@ -33,7 +34,10 @@ static long live;          /* allocations that are not freed */
 /* Exported, so that the shared libraries come here too. */
 static bool is_due(void)
 {
-	return is_counting && until_failure-- <= 0;
+	if (!is_counting || until_failure-- > 0)
+		return false;
+	errno = ENOMEM;
+	return true;
 }
 
 static void *count(void *memory)
@@ -66,7 +70,7 @@ TFC_API void free(void *memory)
 }
 
 /* Makes allocation n fail, for every n, until the call gets by without it. */
-static void sweep(int (*call)(void))
+static inline void sweep(int (*call)(void))
 {
 	int result = TFC_ENOMEM;
 	long n;

@@ -13,17 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "failing_malloc.h"
 #include "port/owner.h"
 #include "port/port.h"
 #include "sockets.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
 
 #ifdef IS_SANITIZED
 
@@ -33,53 +26,6 @@ int main(void)
 }
 
 #else
-
-/* glibc's own, under the names that it keeps for programs that replace malloc. */
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
-extern void __libc_free(void *memory);
-
-static bool is_counting;
-static long until_failure; /* allocations that still succeed */
-static long live;          /* allocations that are not freed */
-
-static bool is_due(void)
-{
-	if (!is_counting || until_failure-- > 0)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *count(void *memory)
-{
-	live += is_counting && memory;
-	return memory;
-}
-
-TFC_API void *malloc(size_t size)
-{
-	return is_due() ? NULL : count(__libc_malloc(size));
-}
-
-TFC_API void *calloc(size_t items, size_t size)
-{
-	return is_due() ? NULL : count(__libc_calloc(items, size));
-}
-
-TFC_API void *realloc(void *memory, size_t size)
-{
-	if (is_due())
-		return NULL;
-	return memory ? __libc_realloc(memory, size) : count(__libc_malloc(size));
-}
-
-TFC_API void free(void *memory)
-{
-	live -= is_counting && memory;
-	__libc_free(memory);
-}
 
 static tfc_ctx *ctx;
 static int task = -1;
@@ -96,7 +42,7 @@ static int free_ctx(void **state)
 }
 
 /* Makes allocation n fail, for every n, until the call gets by without it. */
-static void sweep(int (*call)(void), long least)
+static void sweep_at_least(int (*call)(void), long least)
 {
 	int result = TFC_ENOMEM;
 	long n;
@@ -131,7 +77,7 @@ static int hold_and_release(void)
 
 static void acquiring(void **state)
 {
-	sweep(hold_and_release, 3);
+	sweep_at_least(hold_and_release, 3);
 }
 
 static tfc_port_hold *held;
@@ -159,8 +105,8 @@ static void asking_who_listens(void **state)
 	assert_int_equal(tfc_port_admit(held, 1), TFC_OK);
 	task = test_listen("::", tfc_port_number(held), TEST_REUSEADDR);
 	assert_true(task >= 0);
-	sweep(ask_who_listens, 3);
-	sweep(find_by_parents, 3);
+	sweep_at_least(ask_who_listens, 3);
+	sweep_at_least(find_by_parents, 3);
 	close(task);
 	tfc_port_release(held);
 	tfc_port_pool_close(pool);
