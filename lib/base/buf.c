@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len)
 {
 	if (buf->is_failed)
@@ -65,37 +67,6 @@ void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...)
 	va_end(again);
 }
 
-/* Length of the well-formed UTF-8 sequence at the start (RFC 3629, section 4), or 0. */
-static size_t utf8_len(const unsigned char *s, size_t len)
-{
-	size_t need;
-	unsigned char low = 0x80, high = 0xBF;
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xC2 && s[0] <= 0xDF)
-		need = 2;
-	else if (s[0] >= 0xE0 && s[0] <= 0xEF)
-		need = 3;
-	else if (s[0] >= 0xF0 && s[0] <= 0xF4)
-		need = 4;
-	else
-		return 0;
-	if (s[0] == 0xE0)
-		low = 0xA0;
-	if (s[0] == 0xED)
-		high = 0x9F;
-	if (s[0] == 0xF0)
-		low = 0x90;
-	if (s[0] == 0xF4)
-		high = 0x8F;
-	if (len < need || s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < need; i++)
-		if ((s[i] & 0xC0) != 0x80)
-			return 0;
-	return need;
-}
-
 static void add_json_escape(struct tfc__buf *buf, unsigned char c)
 {
 	switch (c) {
@@ -125,7 +96,7 @@ static void add_json(struct tfc__buf *buf, const char *text, size_t len, bool is
 	size_t plain = 0; /* bytes before s[i] that need no change and are not added yet */
 	tfc__buf_add_char(buf, '"');
 	for (size_t i = 0; i < len;) {
-		size_t n = utf8_len(s + i, len - i);
+		size_t n = tfc__utf8_len(text + i, len - i);
 		if (n && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\') {
 			i += n;
 			plain += n;
@@ -153,12 +124,6 @@ void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len)
 void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len)
 {
 	add_json(buf, data, len, true);
-}
-
-void tfc__buf_consume(struct tfc__buf *buf, size_t len)
-{
-	memmove(buf->data, buf->data + len, buf->len - len + 1);
-	buf->len -= len;
 }
 
 void tfc__buf_clear(struct tfc__buf *buf)

@@ -32,8 +32,6 @@ void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len)
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len);
 void tfc__buf_grow(struct tfc__buf *buf, size_t len); /* counts bytes written into the reserve */
 
-/* Drops the first `len` bytes. */
-void tfc__buf_consume(struct tfc__buf *buf, size_t len);
 void tfc__buf_clear(struct tfc__buf *buf); /* keeps the memory */
 
 /* Hands the bytes over (never NULL unless an allocation failed); the buffer is empty afterwards. */

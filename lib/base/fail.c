@@ -1,8 +1,11 @@
 #include "base/fail.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 static const struct {
 	int code;
@@ -71,12 +74,20 @@ int tfc__err_from_errno(int sys_errno)
 	}
 }
 
-/* A sentence is one line: what came from outside must not break it. */
+/* A sentence is one line of UTF-8: what came from outside must not break it, nor speak to a
+ * terminal. */
 static void flatten(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ')
-			*text = ' ';
+	size_t left = strlen(text), len;
+	for (; left; text += len, left -= len) {
+		len = tfc__utf8_len(text, left);
+		bool is_control = (unsigned char)*text < ' ' || *text == 0x7f;
+		if (len == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0)
+			memset(text, '?', 2); /* U+0080 to U+009F: controls, too */
+		if (is_control || !len)
+			*text = len ? ' ' : '?';
+		len += !len;
+	}
 }
 
 int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, const char *format,

@@ -1,6 +1,7 @@
 /*
  * Filling a tfc_error. `error` may be NULL everywhere; all functions return `code`, so that a
- * failure is one statement: return tfc__fail(error, TFC_EINVAL, "port", 0, "...").
+ * failure is one statement: return tfc__fail(error, TFC_EINVAL, "port", 0, "..."). The text becomes
+ * one line of UTF-8 without control characters, whatever was put into it.
  */
 #ifndef TFC_BASE_FAIL_H
 #define TFC_BASE_FAIL_H

@@ -5,10 +5,17 @@
 #define TFC_BASE_FILE_H
 
 #include <stddef.h>
+#include <sys/types.h>
 #include <tfcluster/error.h>
 
 /* Writes all of it; -1 and errno on failure. */
 int tfc__write_all(int fd, const void *data, size_t len);
+
+/*
+ * Reads a small file, such as those of /proc: up to size - 1 bytes, and a NUL (read.c; also part of
+ * guard and shim). Returns how many; -1, errno and an empty text when it cannot be read.
+ */
+ssize_t tfc__read_text(const char *path, char *ret_text, size_t size);
 
 /* Sixteen random hex digits and a NUL. -1 and errno on failure. */
 int tfc__random_hex(char ret_hex[17]);
@@ -26,5 +33,8 @@ int tfc__make_private_dir(const char *parent, const char *prefix, const char *ro
  * errno.
  */
 int tfc__remove_tree(const char *path);
+
+/* The same for all in an open directory, which stays; closes fd. 0, or the first errno. */
+int tfc__empty_dir(int fd);
 
 #endif

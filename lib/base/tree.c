@@ -1,13 +1,10 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/dir.h"
 #include "base/file.h"
-
-static int remove_children(int fd);
 
 static int remove_entry(int parent, const char *name)
 {
@@ -21,33 +18,26 @@ static int remove_entry(int parent, const char *name)
 		fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	int error = remove_children(fd);
+	int error = tfc__empty_dir(fd);
 	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && !error)
 		error = errno;
 	return error;
 }
 
-/* Takes over fd. */
-static int remove_children(int fd)
+int tfc__empty_dir(int fd)
 {
 	struct stat status;
 	if (fstat(fd, &status) == 0 && (status.st_mode & 0300) != 0300)
 		fchmod(fd, 0700);
-	DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int error = errno;
-		close(fd);
-		return error;
-	}
+	struct tfc__dir dir;
 	int error = 0;
-	for (struct dirent *entry; (entry = readdir(dir));) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		int failed = remove_entry(fd, entry->d_name);
+	tfc__dir_init(&dir, fd);
+	for (const char *name; (name = tfc__dir_next(&dir));) {
+		int failed = remove_entry(fd, name);
 		if (failed && !error)
 			error = failed;
 	}
-	closedir(dir);
+	close(fd);
 	return error;
 }
 

@@ -1,0 +1,55 @@
+#include "base/utf8.h"
+
+/* Section 4. */
+size_t tfc__utf8_len(const char *text, size_t len)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t need;
+	unsigned char low = 0x80, high = 0xBF;
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xC2 && s[0] <= 0xDF)
+		need = 2;
+	else if (s[0] >= 0xE0 && s[0] <= 0xEF)
+		need = 3;
+	else if (s[0] >= 0xF0 && s[0] <= 0xF4)
+		need = 4;
+	else
+		return 0;
+	if (s[0] == 0xE0)
+		low = 0xA0;
+	if (s[0] == 0xED)
+		high = 0x9F;
+	if (s[0] == 0xF0)
+		low = 0x90;
+	if (s[0] == 0xF4)
+		high = 0x8F;
+	if (len < need || s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < need; i++)
+		if ((s[i] & 0xC0) != 0x80)
+			return 0;
+	return need;
+}
+
+/* Section 3: the first byte's leading ones tell the length, the rest carries six bits each. */
+uint32_t tfc__utf8_read(const char *text, size_t *ret_len)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+	uint32_t code = len == 1 ? s[0] : s[0] & (0x7Fu >> len);
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | (s[i] & 0x3Fu);
+	*ret_len = len;
+	return code;
+}
+
+size_t tfc__utf8_write(uint32_t code, char *text)
+{
+	static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+	size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	for (size_t i = len; i-- > 1; code >>= 6)
+		text[i] = (char)(0x80 | (code & 0x3F));
+	text[0] = (char)(leads[len == 1 ? 0 : len] | code);
+	return len;
+}
