@@ -29,6 +29,9 @@ typedef struct tfc_spec tfc_spec;
 enum tfc_framework {
 	TFC_FRAMEWORK_TENSORFLOW = 0,
 	TFC_FRAMEWORK_NONE = 1, /* only the library's own variables */
+	TFC_FRAMEWORK_PYTORCH = 2,
+	TFC_FRAMEWORK_JAX = 3,
+	TFC_FRAMEWORK_HOROVOD = 4,
 };
 
 enum tfc_strategy {
@@ -105,13 +108,40 @@ TFC_API int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy,
 			       char **ret_json);
 
 /**
+ * The part of a cluster that one worker needs under parameter servers: the chief, the ps and
+ * itself, under its own index, so that its TF_CONFIG does not grow with the number of workers. A
+ * server takes such a sparse cluster; the coordinator (chief or driver) needs the whole one, and
+ * tells each worker of the others when it connects. Errors: TFC_ESPEC (no such worker), TFC_EINVAL,
+ * TFC_ENOMEM. The caller owns *ret_part.
+ */
+TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error *error,
+			  tfc_spec **ret_part);
+
+/**
  * The framework's environment of one task, as a NULL-terminated list of "NAME=value": for
  * TensorFlow TF_CONFIG, GRPC_FAIL_FAST=use_caller with the parameter-server strategy, and Apache
  * Ignite's TF_CLUSTER (the cluster without the evaluator), TF_WORKERS (["/job:worker/task:0"]) and,
  * where there is a chief, TF_CHIEF_SERVER (grpc://host:port). One of these three that would be too
  * long for execve is left out. A task outside the cluster (tensorboard, driver, a sidecar) gets the
  * same without TF_CONFIG: a driver coordinates, and its calls must fail fast too.
- * TFC_FRAMEWORK_NONE: an empty list. The caller frees *ret_env with tfc_env_free.
+ * TFC_FRAMEWORK_NONE: an empty list.
+ *
+ * The other frameworks know ranks: the chief, if there is one, is rank 0, the workers follow by
+ * rising index. Tasks whose addresses name the same host share it; local ranks count them there, by
+ * rank. `strategy` is TensorFlow's and not looked at. A task outside the cluster gets an empty
+ * list.
+ * - PyTorch: what torchrun documents (torch/distributed/run.py): MASTER_ADDR, MASTER_PORT, RANK,
+ *   WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, ROLE_NAME, ROLE_RANK,
+ *   ROLE_WORLD_SIZE. All ranks have the one role "default", as torchrun's have.
+ * - JAX: JAX_COORDINATOR_ADDRESS, and the five variables by which jax.distributed.initialize()
+ * knows Slurm (jax/_src/clusters/slurm_cluster.py), since JAX has none of its own for count and id:
+ *   SLURM_JOB_ID, SLURM_STEP_NODELIST, SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID.
+ * - Horovod: what its launcher gives each slot (horovod/runner/gloo_run.py): HOROVOD_HOSTNAME,
+ *   HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE, HOROVOD_CROSS_RANK,
+ *   HOROVOD_CROSS_SIZE, HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS (gloo),
+ *   HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT: rank 0's address. Nothing serves there by itself.
+ *
+ * No variable is longer than execve takes. The caller frees *ret_env with tfc_env_free.
  * Errors: as tfc_spec_tf_config.
  */
 TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,

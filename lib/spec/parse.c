@@ -3,6 +3,7 @@
  * Python's json and int() would let pass silently - duplicate keys, "01" beside "1" - is refused.
  */
 #include "base/fail.h"
+#include "base/json.h"
 #include "spec/spec.h"
 
 #include <jansson.h>
@@ -133,12 +134,10 @@ static json_t *cluster_of(json_t *root)
 static int load(const char *json, size_t len, tfc_error *error, json_t **ret_root)
 {
 	json_error_t reason;
-	json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &reason);
-	if (root) {
-		*ret_root = root;
+	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &reason, ret_root);
+	if (code == 0)
 		return 0;
-	}
-	if (json_error_code(&reason) == json_error_out_of_memory)
+	if (code == TFC_ENOMEM)
 		return tfc__fail_nomem(error, "spec");
 	return tfc__fail(error, TFC_EPARSE, "spec", 0,
 			 "line %d, column %d: %s; give the cluster as one JSON object", reason.line,

@@ -5,13 +5,11 @@
 #include "base/buf.h"
 #include "base/fail.h"
 #include "base/strv.h"
+#include "spec/ranks.h"
 #include "spec/spec.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* The longest "NAME=value" with its NUL that execve takes: MAX_ARG_STRLEN, 32 pages of 4 KiB. */
-#define ENV_STRING_MAX 131072
 
 /*
  * An evaluator without an address. TensorFlow needs the evaluator in its own cluster
@@ -23,6 +21,8 @@ void tfc__spec_common_clear(struct tfc__spec_common *common)
 {
 	free(common->cluster);
 	free(common->workers);
+	tfc__ranks_free(common->ranks);
+	common->ranks = NULL;
 	common->cluster = NULL;
 	common->workers = NULL;
 	common->cluster_len = 0;
@@ -182,9 +182,9 @@ static int add_ignite(struct tfc__strv *env, const tfc_spec *spec)
 	struct tfc__buf server = {0};
 	if (!common)
 		return TFC_ENOMEM;
-	if (sizeof("TF_CLUSTER=") + common->cluster_len <= ENV_STRING_MAX)
+	if (sizeof("TF_CLUSTER=") + common->cluster_len <= TFC__ENV_STRING_MAX)
 		tfc__strv_set_env(env, "TF_CLUSTER", common->cluster);
-	if (sizeof("TF_WORKERS=") + strlen(common->workers) <= ENV_STRING_MAX)
+	if (sizeof("TF_WORKERS=") + strlen(common->workers) <= TFC__ENV_STRING_MAX)
 		tfc__strv_set_env(env, "TF_WORKERS", common->workers);
 	if (!chief)
 		return 0;
@@ -219,7 +219,7 @@ static int check_environ(const tfc_spec *spec, enum tfc_framework framework, con
 	if (!spec || !task_type || !ret_env)
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
 				 "tfc_spec_environ: spec, task_type and ret_env must not be NULL");
-	if (framework != TFC_FRAMEWORK_TENSORFLOW && framework != TFC_FRAMEWORK_NONE)
+	if (!tfc__framework_name(framework))
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
 				 "framework %d is none of enum tfc_framework; use "
 				 "TFC_FRAMEWORK_TENSORFLOW",
@@ -236,6 +236,8 @@ int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tf
 		code = tfc__rules_strategy(spec, strategy, error, &strategy);
 	if (code == 0 && framework == TFC_FRAMEWORK_TENSORFLOW)
 		code = add_tensorflow(&env, spec, strategy, task_type, task_index, error);
+	else if (code == 0 && framework != TFC_FRAMEWORK_NONE)
+		code = tfc__ranks_environ(spec, framework, task_type, task_index, error, &env);
 	if (code < 0) {
 		tfc__strv_fini(&env);
 		return code;

@@ -5,6 +5,7 @@
  * (coordination_leader: the ps would lead, and nobody serves it).
  */
 #include "base/fail.h"
+#include "spec/ranks.h"
 #include "spec/spec.h"
 
 #include <ctype.h>
@@ -137,6 +138,19 @@ int tfc__rules_cluster(const tfc_spec *spec, enum tfc_strategy strategy, const c
 	return 0;
 }
 
+int tfc__rules_ranks(const tfc_spec *spec, enum tfc_framework framework, tfc_error *error)
+{
+	for (int type = TFC__PS; type <= TFC__EVALUATOR; type++)
+		if (spec->lists[type].count)
+			return tfc__fail(error, TFC_ESPEC, "spec", 0,
+					 "%s/%u: %s knows ranks only, the chief and the workers; "
+					 "run it outside the cluster spec",
+					 tfc__task_type_name((enum tfc__task_type)type),
+					 spec->lists[type].items[0].index,
+					 tfc__framework_name(framework));
+	return 0;
+}
+
 static int check_presence(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
 			  tfc_error *error)
 {
@@ -166,7 +180,7 @@ int tfc__rules_task(const tfc_spec *spec, enum tfc_strategy strategy, enum tfc__
 		code = check_presence(spec, type, task_index, error);
 	if (code == 0)
 		code = tfc__rules_cluster(spec, strategy, name, task_index, error);
-	if (code < 0 || strategy == TFC_STRATEGY_NONE || type == TFC__EVALUATOR)
+	if (code < 0 || strategy == TFC_STRATEGY_NONE || type == TFC__EVALUATOR || spec->is_part)
 		return code;
 	if (task_index >= count)
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,

@@ -24,6 +24,8 @@ enum tfc__task_type {
 /* Longest host:port: a DNS name (RFC 1035, section 2.3.4), a colon, five digits, a NUL. */
 #define TFC__ADDRESS_SIZE (253 + 1 + 5 + 1)
 
+struct tfc__ranks;
+
 struct tfc__spec_task {
 	uint32_t index;
 	char *address; /* as given; owned */
@@ -43,7 +45,8 @@ struct tfc__spec_list {
 struct tfc__spec_common {
 	char *cluster; /* JSON without the evaluator; NULL: not rendered since the last change */
 	size_t cluster_len;
-	char *workers;         /* TF_WORKERS */
+	char *workers; /* TF_WORKERS */
+	struct tfc__ranks *ranks;
 	uint64_t render_count; /* how often the two were made, for tests of the cost */
 };
 
@@ -53,6 +56,7 @@ struct tfc_spec {
 	uint32_t seen_capacity; /* a power of two, or 0 */
 	uint32_t task_count;
 	struct tfc__spec_common *common;
+	bool is_part; /* made by tfc_spec_part: its one worker may have any index */
 };
 
 /* ---- spec.c */
@@ -98,7 +102,13 @@ int tfc__rules_cluster(const tfc_spec *spec, enum tfc_strategy strategy, const c
 int tfc__rules_task(const tfc_spec *spec, enum tfc_strategy strategy, enum tfc__task_type type,
 		    uint32_t task_index, tfc_error *error);
 
+/* What only TensorFlow has in its cluster: ps and evaluator. */
+int tfc__rules_ranks(const tfc_spec *spec, enum tfc_framework framework, tfc_error *error);
+
 /* ---- render.c */
+
+/* The longest "NAME=value" with its NUL that execve takes: MAX_ARG_STRLEN, 32 pages of 4 KiB. */
+#define TFC__ENV_STRING_MAX 131072
 
 /* Forgets what was rendered. */
 void tfc__spec_common_clear(struct tfc__spec_common *common);

@@ -12,15 +12,6 @@
 #include "spec/expand.h"
 #include "spec_text.h"
 
-#ifdef IS_SANITIZED
-
-int main(void)
-{
-	return 77;
-}
-
-#else
-
 #define CLUSTER                                                          \
 	"{\"chief\":[\"c:1\"],\"worker\":{\"7\":\"a:1\",\"0\":\"b:1\"}," \
 	"\"ps\":[\"p:1\",\"p:2\",\"p:3\",\"p:4\",\"p:5\",\"p:6\",\"p:7\"]}"
@@ -32,6 +23,8 @@ static int parse_and_free(void)
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_spec *spec = NULL;
 	int code = tfc_spec_parse(CLUSTER, strlen(CLUSTER), &error, &spec);
+	SWEPT(tfc_spec_parse);
+	failing_said(code, &error);
 	assert_true(code == 0 ? spec != NULL : spec == NULL && error.code == code);
 	tfc_spec_free(spec);
 	return code;
@@ -39,17 +32,20 @@ static int parse_and_free(void)
 
 static void parsing(void **state)
 {
-	sweep(parse_and_free);
+	failing_sweep(parse_and_free, 10);
 }
 
 /* Adds n tasks; what failed left no trace, whatever was there before. */
 static int add_and_free(void)
 {
+	tfc_error error = TFC_ERROR_INIT;
 	tfc_spec *spec = NULL;
 	int code = tfc_spec_new(&spec);
 	for (uint32_t i = 0; i < 40 && code == 0; i++) {
 		char address[] = {(char)('a' + i / 26), (char)('a' + i % 26), ':', '1', '\0'};
-		code = tfc_spec_add(spec, "worker", i, address, NULL);
+		SWEPT(tfc_spec_new);
+		SWEPT(tfc_spec_add);
+		code = failing_said(tfc_spec_add(spec, "worker", i, address, &error), &error);
 		assert_int_equal(tfc_spec_count(spec, NULL), code ? i : i + 1);
 		if (code)
 			assert_null(tfc_spec_address(spec, "worker", i));
@@ -60,14 +56,18 @@ static int add_and_free(void)
 
 static void adding(void **state)
 {
-	sweep(add_and_free);
+	failing_sweep(add_and_free, 10);
 }
 
 /* The spec is made anew, so that the common part has to be rendered in each turn. */
 static int render_and_free(void)
 {
-	char *json = NULL, **env = NULL;
+	char *json = NULL, *config = NULL, **env = NULL;
+	tfc_error error = TFC_ERROR_INIT;
 	tfc_spec *spec = NULL;
+	SWEPT(tfc_spec_json);
+	SWEPT(tfc_spec_environ);
+	SWEPT(tfc_spec_tf_config);
 	int code = tfc_spec_new(&spec);
 	if (code == 0)
 		code = tfc_spec_add(spec, "chief", 0, "c:1", NULL);
@@ -78,8 +78,13 @@ static int render_and_free(void)
 	assert_true(code == 0 || !json);
 	if (code == 0)
 		code = tfc_spec_environ(spec, TFC_FRAMEWORK_TENSORFLOW, TFC_STRATEGY_AUTO,
-					"evaluator", 0, NULL, &env);
+					"evaluator", 0, &error, &env);
 	assert_true(code == 0 || !env);
+	if (code == 0)
+		code = tfc_spec_tf_config(spec, TFC_STRATEGY_AUTO, "worker", 0, &error, &config);
+	assert_true(code == 0 || !config);
+	failing_said(code, error.code ? &error : NULL);
+	tfc_free(config);
 	tfc_free(json);
 	tfc_env_free(env);
 	tfc_spec_free(spec);
@@ -88,7 +93,40 @@ static int render_and_free(void)
 
 static void rendering(void **state)
 {
-	sweep(render_and_free);
+	failing_sweep(render_and_free, 10);
+}
+
+/* Ranks of three hosts, and a worker's part of a cluster. */
+static int ranks_and_free(void)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char **env = NULL;
+	tfc_spec *spec = NULL, *part = NULL;
+	int code = tfc_spec_new(&spec);
+	for (uint32_t i = 0; i < 6 && code == 0; i++) {
+		char address[] = {(char)('a' + i % 3), ':', (char)('1' + i), '\0'};
+		code = tfc_spec_add(spec, "worker", i, address, NULL);
+	}
+	for (int framework = TFC_FRAMEWORK_PYTORCH; framework <= TFC_FRAMEWORK_HOROVOD && code == 0;
+	     framework++) {
+		code = tfc_spec_environ(spec, (enum tfc_framework)framework, TFC_STRATEGY_NONE,
+					"worker", 5, NULL, &env);
+		assert_true(code == 0 || !env);
+		tfc_env_free(env);
+		env = NULL;
+	}
+	if (code == 0)
+		code = failing_said(tfc_spec_part(spec, 3, &error, &part), &error);
+	SWEPT(tfc_spec_part);
+	assert_true(code == 0 || !part);
+	tfc_spec_free(part);
+	tfc_spec_free(spec);
+	return code;
+}
+
+static void ranking(void **state)
+{
+	failing_sweep(ranks_and_free, 10);
 }
 
 static int expand_and_free(void)
@@ -110,20 +148,15 @@ static int expand_and_free(void)
 static void expanding(void **state)
 {
 	shared = spec_of(CLUSTER);
-	sweep(expand_and_free);
+	failing_sweep(expand_and_free, 10);
 	tfc_spec_free(shared);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parsing),
-		cmocka_unit_test(adding),
-		cmocka_unit_test(rendering),
-		cmocka_unit_test(expanding),
+		cmocka_unit_test(parsing), cmocka_unit_test(adding),    cmocka_unit_test(rendering),
+		cmocka_unit_test(ranking), cmocka_unit_test(expanding),
 	};
-	parse_and_free(); /* what libraries allocate once and keep is no leak */
 	return cmocka_run_group_tests_name("spec nomem", tests, NULL, NULL);
 }
-
-#endif
