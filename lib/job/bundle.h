@@ -1,6 +1,6 @@
 /*
- * What the files of a bundle share: the limits, the rules for names, and the scan of an archive's
- * directory that libzip does not offer.
+ * What the files of a bundle share: the limits, the rules for names, and the archive's own
+ * directory, which is read here: libzip only unpacks what was found to be in order.
  */
 #ifndef TFC_JOB_BUNDLE_H
 #define TFC_JOB_BUNDLE_H
@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <tfcluster/bundle.h>
 
 /* What an archive may hold at most; packing and unpacking keep to the same. */
 struct tfc__bundle_limits {
 	uint32_t entries;
-	uint32_t ratio;       /* unpacked to packed, per entry... */
-	uint64_t ratio_bytes; /* ...that unpacks to more than this: tiny files shrink well */
+	uint32_t ratio;       /* unpacked to packed, per entry and of all... */
+	uint64_t ratio_bytes; /* ...that unpack to more than this: tiny files shrink well */
 	uint64_t bytes;       /* unpacked, of all entries */
 };
 
@@ -33,24 +34,86 @@ struct tfc__bundle_name {
 
 /*
  * Refuses names that are absolute, hold "..", ".", empty parts, a backslash or a control character,
- * are too long or too deep.
+ * are not UTF-8, too long or too deep.
  */
 int tfc__bundle_name_check(const char *name, tfc_error *error);
 
 /*
- * Refuses two entries of one name, names (also of folders on the way) that differ only in the case
- * of ASCII letters, and a name that is a file and a folder.
+ * Refuses two entries of one name, names (also of folders on the way) that differ only in case, of
+ * any script, and a name that is a file and a folder.
  */
 int tfc__bundle_names_check(const struct tfc__bundle_name *names, size_t count, tfc_error *error);
 
+/* A character without its case. */
+uint32_t tfc__bundle_fold(uint32_t code);
+
 /* ---- the archive's own directory */
 
+struct tfc__bundle_entry {
+	const char *name; /* ends in '/' for a folder; owned by the directory */
+	bool is_directory;
+	mode_t mode; /* permission bits to give it */
+	uint16_t method;
+	uint32_t crc;
+	uint64_t size;       /* unpacked, as declared */
+	uint64_t packed;     /* bytes in the archive */
+	uint64_t start, end; /* where its header and bytes are */
+	bool has_descriptor; /* up to 24 bytes behind `end` are its own */
+};
+
+struct tfc__bundle_directory {
+	struct tfc__bundle_entry *entries; /* in the archive's order */
+	size_t count;
+	uint64_t start; /* where the entries' bytes end */
+	char *names;
+};
+
 /*
- * Reads the central directory and the local headers it points to, and refuses entries that share
- * bytes, lie outside, have a NUL in their name, or are named differently in the two places.
- * *ret_count is the number of entries. libzip looks at none of these.
- * https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, sections 4.3.7, 4.3.12 to 4.3.16.
+ * Reads the central directory and the local headers it points to, and refuses whatever two readers
+ * could understand differently, or would write elsewhere than below the directory: every rule that
+ * does not need an entry's bytes unpacked. tfc__bundle_scan_fini ends *ret_directory.
+ * https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, section 4.3.
  */
-int tfc__bundle_scan(int fd, uint64_t *ret_count, tfc_error *error);
+int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
+		     struct tfc__bundle_directory *ret_directory, tfc_error *error);
+void tfc__bundle_scan_fini(struct tfc__bundle_directory *directory);
+
+/* ---- between the files of the scan */
+
+/* Where the directory is, from the records at the archive's end. */
+struct tfc__bundle_end {
+	uint64_t offset;
+	uint64_t size;
+	uint64_t count;
+};
+
+/* bundle_end.c */
+int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,
+			 tfc_error *error);
+
+/* bundle_check.c: what is known once all entries are: kinds, sizes, names, places. */
+int tfc__bundle_check(const struct tfc__bundle_directory *directory,
+		      const struct tfc__bundle_limits *limits, tfc_error *error);
+
+/* A failure of one entry: "entry NAME: WHY". */
+int tfc__bundle_refuse(tfc_error *error, int code, const char *name, const char *why);
+
+/* Reads all of it, or fails. */
+int tfc__bundle_read_at(int fd, uint64_t offset, void *data, size_t len, tfc_error *error);
+
+static inline uint16_t tfc__get16(const uint8_t *at)
+{
+	return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static inline uint32_t tfc__get32(const uint8_t *at)
+{
+	return (uint32_t)tfc__get16(at) | (uint32_t)tfc__get16(at + 2) << 16;
+}
+
+static inline uint64_t tfc__get64(const uint8_t *at)
+{
+	return (uint64_t)tfc__get32(at) | (uint64_t)tfc__get32(at + 4) << 32;
+}
 
 #endif

@@ -4,47 +4,71 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/utf8.h"
 
 #define NAME_MAX_LEN 1024
 #define PART_MAX_LEN 255 /* NAME_MAX of every Linux file system */
 #define DEPTH_MAX 64
-
-static int refuse(tfc_error *error, const char *name, const char *why)
-{
-	return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "entry %.120s: %s", name, why);
-}
+#define FOLDED_GROWTH 2 /* U+023A takes two bytes, what it folds to three */
 
 static const char *check_part(const char *part, size_t len)
 {
 	if (len == 0)
-		return "an empty part in the name";
+		return "an empty part in its name";
 	if (len > PART_MAX_LEN)
-		return "a part of the name is longer than 255 bytes";
-	if (len <= 2 && strncmp(part, "..", len) == 0)
-		return "\".\" and \"..\" are not allowed";
+		return "a part of its name is longer than 255 bytes";
+	if (len == 1 && part[0] == '.')
+		return "\".\" is a part of its name";
+	if (len == 2 && part[0] == '.' && part[1] == '.')
+		return "\"..\" is a part of its name";
+	return NULL;
+}
+
+static const char *check_parts(const char *name)
+{
+	size_t depth = 0;
+	while (*name) {
+		size_t len = strcspn(name, "/");
+		const char *why = check_part(name, len);
+		if (why)
+			return why;
+		if (++depth > DEPTH_MAX)
+			return "more than 64 folders deep";
+		name += len + (name[len] == '/');
+	}
+	return NULL;
+}
+
+/* Control characters: those of ASCII, and U+0080 to U+009F. */
+static const char *check_characters(const char *name, size_t len)
+{
+	for (size_t n; len; name += n, len -= n) {
+		n = tfc__utf8_len(name, len);
+		if (!n)
+			return "its name is not UTF-8";
+		size_t same;
+		uint32_t code = tfc__utf8_read(name, &same);
+		if (code == '\\')
+			return "a backslash in its name";
+		if (code < ' ' || (code >= 0x7f && code < 0xa0))
+			return "a control character in its name";
+	}
 	return NULL;
 }
 
 int tfc__bundle_name_check(const char *name, tfc_error *error)
 {
-	size_t len = strlen(name), depth = 0;
-	if (len == 0 || len > NAME_MAX_LEN)
-		return refuse(error, name, "the name is empty or longer than 1024 bytes");
-	if (name[0] == '/')
-		return refuse(error, name, "an absolute name");
-	for (const char *s = name; *s; s++)
-		if (*s == '\\' || (unsigned char)*s < ' ' || *s == 0x7f)
-			return refuse(error, name, "a backslash or control character in the name");
-	for (const char *part = name; *part;) {
-		size_t part_len = strcspn(part, "/");
-		const char *why = check_part(part, part_len);
-		if (!why && ++depth > DEPTH_MAX)
-			why = "more than 64 folders deep";
-		if (why)
-			return refuse(error, name, why);
-		part += part_len + (part[part_len] == '/');
-	}
-	return TFC_OK;
+	size_t len = strlen(name);
+	const char *why = NULL;
+	if (len == 0)
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "an entry without a name");
+	if (len > NAME_MAX_LEN)
+		why = "its name is longer than 1024 bytes";
+	else if (name[0] == '/')
+		why = "an absolute name";
+	why = why ? why : check_characters(name, len);
+	why = why ? why : check_parts(name);
+	return why ? tfc__bundle_refuse(error, TFC_EARCHIVE, name, why) : TFC_OK;
 }
 
 /* ---- all names together */
@@ -52,84 +76,106 @@ int tfc__bundle_name_check(const char *name, tfc_error *error)
 /* A name or the name of a folder on the way to one: its first `len` bytes. */
 struct prefix {
 	const struct tfc__bundle_name *name;
-	size_t len;
+	const char *folded; /* the same without case, borrowed */
+	size_t len, folded_len;
 	bool is_whole; /* an entry of its own */
 };
 
-static int fold(char c)
-{
-	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c;
-}
+struct prefixes {
+	struct prefix *items;
+	size_t count;
+	char *folded; /* all names, one behind the other */
+};
 
-static int compare_folded(const struct prefix *a, const struct prefix *b)
+static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	for (size_t i = 0; i < a->len && i < b->len; i++) {
-		int difference = fold(a->name->text[i]) - fold(b->name->text[i]);
-		if (difference)
-			return difference;
-	}
-	return a->len < b->len ? -1 : a->len > b->len;
+	int difference = memcmp(a, b, a_len < b_len ? a_len : b_len);
+	return difference ? difference : a_len < b_len ? -1 : a_len > b_len;
 }
 
 /* By folded name; of equal ones by exact name, entries of their own first. */
 static int compare(const void *left, const void *right)
 {
 	const struct prefix *a = left, *b = right;
-	int difference = compare_folded(a, b);
+	int difference = compare_bytes(a->folded, a->folded_len, b->folded, b->folded_len);
 	if (!difference)
-		difference = memcmp(a->name->text, b->name->text, a->len);
+		difference = compare_bytes(a->name->text, a->len, b->name->text, b->len);
 	return difference ? difference : (int)b->is_whole - (int)a->is_whole;
 }
 
-static size_t count_prefixes(const struct tfc__bundle_name *names, size_t count)
+/* Adds a name and the folders on its way; returns where the next folded name goes. */
+static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_name *name,
+			  char *folded)
 {
-	size_t total = 0;
-	for (size_t i = 0; i < count; i++)
+	const char *start = folded, *text = name->text;
+	for (size_t n; *text; text += n) {
+		uint32_t code = tfc__utf8_read(text, &n);
+		if (code == '/')
+			prefixes->items[prefixes->count++] =
+				(struct prefix){name, start, (size_t)(text - name->text),
+						(size_t)(folded - start), !text[1]};
+		folded += tfc__utf8_write(tfc__bundle_fold(code), folded);
+	}
+	if (text > name->text && text[-1] != '/')
+		prefixes->items[prefixes->count++] = (struct prefix){name, start,
+								     (size_t)(text - name->text),
+								     (size_t)(folded - start),
+								     true};
+	return folded;
+}
+
+/* All names are well-formed: they were checked one by one. */
+static bool collect(struct prefixes *prefixes, const struct tfc__bundle_name *names, size_t count)
+{
+	size_t total = 0, bytes = 0;
+	for (size_t i = 0; i < count; i++) {
 		for (const char *s = names[i].text; *s; s++)
 			total += *s == '/' || !s[1];
-	return total;
-}
-
-static size_t add_prefixes(const struct tfc__bundle_name *name, struct prefix *prefixes)
-{
-	size_t count = 0;
-	for (const char *s = name->text; *s; s++) {
-		size_t len = (size_t)(s - name->text);
-		if (*s == '/')
-			prefixes[count++] = (struct prefix){name, len, !s[1]};
-		else if (!s[1])
-			prefixes[count++] = (struct prefix){name, len + 1, true};
+		bytes += strlen(names[i].text);
 	}
-	return count;
+	prefixes->items = calloc(total + 1, sizeof(*prefixes->items));
+	prefixes->folded = malloc(FOLDED_GROWTH * bytes + 1);
+	char *folded = prefixes->folded;
+	if (!prefixes->items || !folded)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		folded = add_prefixes(prefixes, &names[i], folded);
+	return true;
 }
 
+/* Two neighbours in the order of compare(). */
 static int check_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
 {
-	if (compare_folded(a, b) != 0)
+	const char *a_text = a->name->text, *b_text = b->name->text;
+	if (compare_bytes(a->folded, a->folded_len, b->folded, b->folded_len) != 0)
 		return TFC_OK;
-	if (memcmp(a->name->text, b->name->text, a->len) != 0)
+	if (compare_bytes(a_text, a->len, b_text, b->len) != 0)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				 "entries %.80s and %.80s: names that differ only in case",
-				 a->name->text, b->name->text);
+				 "entries %.80s and %.80s: names that differ only in case", a_text,
+				 b_text);
+	if (a->is_whole && b->is_whole && a->name->is_directory == b->name->is_directory)
+		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
+					  "there is another one of that name");
 	if (a->is_whole && b->is_whole)
-		return refuse(error, a->name->text, "there is another one of that name");
+		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
+					  "it is a file, and a folder, too");
 	if (a->is_whole && !a->name->is_directory)
-		return refuse(error, a->name->text, "it is a file, and a folder of another one");
+		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
+					  "it is a file, and a folder of another one");
 	return TFC_OK;
 }
 
 int tfc__bundle_names_check(const struct tfc__bundle_name *names, size_t count, tfc_error *error)
 {
-	size_t total = count_prefixes(names, count), filled = 0;
-	struct prefix *prefixes = calloc(total + 1, sizeof(*prefixes));
+	struct prefixes prefixes = {0};
 	int result = TFC_OK;
-	if (!prefixes)
-		return tfc__fail_nomem(error, "bundle");
-	for (size_t i = 0; i < count; i++)
-		filled += add_prefixes(&names[i], prefixes + filled);
-	qsort(prefixes, filled, sizeof(*prefixes), compare);
-	for (size_t i = 1; i < filled && result == TFC_OK; i++)
-		result = check_pair(&prefixes[i - 1], &prefixes[i], error);
-	free(prefixes);
+	if (!collect(&prefixes, names, count))
+		result = tfc__fail_nomem(error, "bundle");
+	else
+		qsort(prefixes.items, prefixes.count, sizeof(*prefixes.items), compare);
+	for (size_t i = 1; i < prefixes.count && result == TFC_OK; i++)
+		result = check_pair(&prefixes.items[i - 1], &prefixes.items[i], error);
+	free(prefixes.items);
+	free(prefixes.folded);
 	return result;
 }

@@ -222,9 +222,13 @@ static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_sourc
 	}
 }
 
+/* libzip forgets some failed allocations on the way; errno, 0 before it was called, does not. */
 static int fail_zip(struct pack *p, zip_t *zip, const char *name)
 {
+	bool is_nomem = errno == ENOMEM;
 	int sys_errno = zip_error_code_system(zip_get_error(zip));
+	if (is_nomem || zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_MEMORY)
+		return tfc__fail_nomem(p->error, "bundle");
 	if (sys_errno == ENOSPC || sys_errno == EACCES || sys_errno == ENOMEM) {
 		errno = sys_errno;
 		return fail_errno(p, name);
@@ -260,7 +264,10 @@ static int write_item(struct pack *p, zip_t *zip, struct item *item)
 static int write_items(struct pack *p, const char *zip_path)
 {
 	int code = 0;
+	errno = 0;
 	zip_t *zip = zip_open(zip_path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+	if (!zip && (code == ZIP_ER_MEMORY || errno == ENOMEM))
+		return tfc__fail_nomem(p->error, "bundle");
 	if (!zip)
 		return refuse(p, TFC_ESYS, zip_path, "cannot be made");
 	int result = TFC_OK;
@@ -284,10 +291,11 @@ static int write_empty(struct pack *p, int fd)
 static int copy_zip(struct pack *p, int from, int to, const char *path)
 {
 	char chunk[CHUNK];
-	uint64_t count;
-	int result = tfc__bundle_scan(from, &count, p->error);
+	struct tfc__bundle_directory directory;
+	int result = tfc__bundle_scan(from, &tfc__bundle_limits, &directory, p->error);
 	if (result < 0)
 		return tfc__fail_prefix(p->error, result, "%.80s: ", path);
+	tfc__bundle_scan_fini(&directory);
 	for (;;) {
 		ssize_t n = read(from, chunk, sizeof(chunk));
 		if (n < 0 && errno == EINTR)

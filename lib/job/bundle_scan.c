@@ -1,242 +1,341 @@
+/* The entries of an archive: each record of its directory beside the header in front of the bytes
+ * (4.3.7, 4.3.12). */
 #include "job/bundle.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fail.h"
 
-#define END_SIZE 22              /* end of central directory record, without comment */
-#define END64_SIZE 56            /* its Zip64 form */
-#define LOCATOR_SIZE 20          /* where the Zip64 form is */
-#define CENTRAL_SIZE 46          /* one entry of the directory, without names */
-#define LOCAL_SIZE 30            /* one entry's header, without names */
-#define COMMENT_MAX 65535        /* the archive's comment */
+#define CENTRAL_SIZE 46 /* one entry of the directory, without names */
+#define CENTRAL_MAGIC 0x02014b50
+#define LOCAL_SIZE 30 /* one entry's header, without names */
+#define LOCAL_MAGIC 0x04034b50
 #define DIRECTORY_MAX (64 << 20) /* bytes of directory that are read into memory */
 
-static uint16_t get16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] | at[1] << 8);
-}
+/* 4.4.4 */
+#define FLAGS_ENCRYPTED (1 << 0 | 1 << 6 | 1 << 13)
+#define FLAG_DESCRIPTOR (1 << 3)
+#define FLAG_PATCH (1 << 5)
 
-static uint32_t get32(const uint8_t *at)
-{
-	return (uint32_t)get16(at) | (uint32_t)get16(at + 2) << 16;
-}
+/* 4.5.2, and Info-ZIP's list */
+#define EXTRA_ZIP64 0x0001
+#define EXTRA_UNIX 0x000d
+#define EXTRA_UNIX_FIXED 12 /* times and ids; behind them the target of a link, or a device */
+#define EXTRA_ASI_UNIX 0x756e
+#define EXTRA_NAME 0x7075
 
-static uint64_t get64(const uint8_t *at)
-{
-	return (uint64_t)get32(at) | (uint64_t)get32(at + 4) << 32;
-}
-
-static int damaged(tfc_error *error, const char *why)
-{
-	return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "%s", why);
-}
-
-static int read_at(int fd, uint64_t offset, void *data, size_t len, tfc_error *error)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = pread(fd, (char *)data + done, len - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
-		if (n == 0)
-			return damaged(error, "the archive ends too early");
-		done += (size_t)n;
-	}
-	return TFC_OK;
-}
-
-/* Where the directory is. */
-struct directory {
-	uint64_t offset;
-	uint64_t size;
-	uint64_t count;
-	uint64_t end; /* where the records behind it begin */
+struct scan {
+	int fd;
+	const uint8_t *at; /* in the central directory */
+	size_t left;
+	char *names; /* where the next name goes */
+	uint64_t place;
+	struct tfc__bundle_directory *directory;
+	tfc_error *error;
 };
 
-static int read_end64(int fd, struct directory *dir, tfc_error *error)
-{
-	uint8_t locator[LOCATOR_SIZE], end[END64_SIZE];
-	if (dir->end < LOCATOR_SIZE + END64_SIZE)
-		return damaged(error, "the Zip64 record is missing");
-	int result = read_at(fd, dir->end - LOCATOR_SIZE, locator, LOCATOR_SIZE, error);
-	if (result < 0)
-		return result;
-	uint64_t at = get64(locator + 8);
-	if (get32(locator) != 0x07064b50 || at > dir->end - LOCATOR_SIZE - END64_SIZE)
-		return damaged(error, "the Zip64 record is missing");
-	result = read_at(fd, at, end, END64_SIZE, error);
-	if (result < 0)
-		return result;
-	if (get32(end) != 0x06064b50)
-		return damaged(error, "the Zip64 record is missing");
-	*dir = (struct directory){get64(end + 48), get64(end + 40), get64(end + 32), at};
-	return TFC_OK;
-}
-
-/* Finds the end record: the last one whose comment reaches to the end of the file. */
-static int find_directory(int fd, uint64_t size, struct directory *dir, tfc_error *error)
-{
-	static const char none[] = "not a zip archive";
-	size_t len = size < END_SIZE + COMMENT_MAX ? (size_t)size : END_SIZE + COMMENT_MAX;
-	uint8_t *tail = malloc(len + 1);
-	const uint8_t *end = NULL;
-	if (!tail)
-		return tfc__fail_nomem(error, "bundle");
-	int result = read_at(fd, size - len, tail, len, error);
-	for (size_t i = len; result == TFC_OK && !end && i >= END_SIZE; i--) {
-		const uint8_t *at = tail + i - END_SIZE;
-		if (get32(at) == 0x06054b50 && get16(at + 20) == len - i)
-			end = at;
-	}
-	if (result == TFC_OK && !end)
-		result = damaged(error, none);
-	if (result == TFC_OK) {
-		dir->end = size - len + (uint64_t)(end - tail);
-		dir->count = get16(end + 10);
-		dir->size = get32(end + 12);
-		dir->offset = get32(end + 16);
-		if (dir->count == 0xffff || dir->size == 0xffffffff || dir->offset == 0xffffffff)
-			result = read_end64(fd, dir, error);
-	}
-	free(tail);
-	if (result == TFC_OK && (dir->offset > dir->end || dir->size != dir->end - dir->offset))
-		return damaged(error, "the archive's directory is not where it is said to be");
-	return result;
-}
-
-/* The bytes that one entry takes. */
-struct range {
-	uint64_t start, end;
+/* What both headers say of an entry, from the flags on. */
+struct header {
+	uint16_t flags, method;
+	uint32_t crc;
+	uint64_t packed, size;
+	uint64_t start; /* of the central one alone */
 };
 
-static int compare_ranges(const void *left, const void *right)
+static int refuse(struct scan *scan, const struct tfc__bundle_entry *entry, const char *why)
 {
-	const struct range *a = left, *b = right;
-	return a->start < b->start ? -1 : a->start > b->start;
+	return tfc__bundle_refuse(scan->error, TFC_EARCHIVE, entry->name, why);
 }
 
-/* The Zip64 values of an entry replace those that do not fit (4.5.3). */
-static void read_extra64(const uint8_t *extra, size_t len, uint64_t plain_size, uint64_t *packed,
-			 uint64_t *offset)
+static struct header read_header(const uint8_t *flags)
 {
-	while (len >= 4) {
-		size_t field = get16(extra + 2);
-		if (field > len - 4)
-			return;
-		const uint8_t *at = extra + 4, *end = at + field;
-		if (get16(extra) == 1) {
-			if (plain_size == 0xffffffff)
-				at += 8;
-			if (*packed == 0xffffffff && end - at >= 8) {
-				*packed = get64(at);
-				at += 8;
-			}
-			if (*offset == 0xffffffff && end - at >= 8)
-				*offset = get64(at);
-			return;
-		}
-		extra = end;
-		len -= 4 + field;
+	return (struct header){tfc__get16(flags),      tfc__get16(flags + 2),
+			       tfc__get32(flags + 8),  tfc__get32(flags + 12),
+			       tfc__get32(flags + 16), 0};
+}
+
+/* ---- extra fields */
+
+/* Takes the next of a Zip64 field's numbers in place of one that says it has no room. */
+static bool take64(const uint8_t **at, const uint8_t *end, uint64_t *number)
+{
+	if (*number != UINT32_MAX)
+		return true;
+	if (end - *at < 8)
+		return false;
+	*number = tfc__get64(*at);
+	*at += 8;
+	return true;
+}
+
+static bool is_link(const uint8_t *field, size_t len, uint16_t id)
+{
+	if (id == EXTRA_UNIX)
+		return len > EXTRA_UNIX_FIXED;
+	if (id != EXTRA_ASI_UNIX || len < 10)
+		return false;
+	mode_t mode = tfc__get16(field + 4);
+	return tfc__get32(field + 6) || (mode && !S_ISREG(mode) && !S_ISDIR(mode));
+}
+
+static bool is_other_name(const struct tfc__bundle_entry *entry, const uint8_t *field, size_t len)
+{
+	size_t name_len = strlen(entry->name);
+	return len != 5 + name_len || memcmp(field + 5, entry->name, name_len) != 0;
+}
+
+/* Why one field is not allowed, or NULL. */
+static const char *read_field(const struct tfc__bundle_entry *entry, struct header *header,
+			      uint16_t id, const uint8_t *field, size_t len)
+{
+	const uint8_t *at = field, *end = field + len;
+	switch (id) {
+	case EXTRA_ZIP64: /* 4.5.3 */
+		if (!take64(&at, end, &header->size) || !take64(&at, end, &header->packed) ||
+		    !take64(&at, end, &header->start))
+			return "its Zip64 sizes are missing";
+		return NULL;
+	case EXTRA_UNIX:
+	case EXTRA_ASI_UNIX:
+		return is_link(field, len, id) ? "a hard link or device, by its extra field" : NULL;
+	case EXTRA_NAME:
+		return is_other_name(entry, field, len) ? "its extra field holds another name"
+							: NULL;
 	}
+	return NULL;
 }
 
-static int check_local(int fd, const struct directory *dir, const uint8_t *name, size_t name_len,
-		       uint64_t packed, struct range *range, tfc_error *error)
+static const char *read_extra(const struct tfc__bundle_entry *entry, struct header *header,
+			      const uint8_t *extra, size_t len)
 {
-	uint8_t local[LOCAL_SIZE];
-	uint8_t local_name[UINT16_MAX];
-	if (range->start > dir->offset || dir->offset - range->start < LOCAL_SIZE)
-		return damaged(error, "its place is outside the archive");
-	int result = read_at(fd, range->start, local, LOCAL_SIZE, error);
+	bool is_large = header->size == UINT32_MAX || header->packed == UINT32_MAX ||
+			header->start == UINT32_MAX;
+	bool has_zip64 = false;
+	while (len >= 4) { /* some packers pad with less */
+		uint16_t id = tfc__get16(extra);
+		size_t field_len = tfc__get16(extra + 2);
+		if (field_len > len - 4)
+			return "its extra field is damaged";
+		if (id == EXTRA_ZIP64 && has_zip64)
+			return "it has two sets of Zip64 sizes";
+		has_zip64 = has_zip64 || id == EXTRA_ZIP64;
+		const char *why = read_field(entry, header, id, extra + 4, field_len);
+		if (why)
+			return why;
+		extra += 4 + field_len;
+		len -= 4 + field_len;
+	}
+	return is_large && !has_zip64 ? "its Zip64 sizes are missing" : NULL;
+}
+
+/* ---- the header in front of an entry's bytes */
+
+/* With a descriptor behind its bytes, a header may leave out what was not known yet (4.3.9). */
+static bool says_the_same(const struct header *local, uint64_t there, uint64_t here)
+{
+	return there == here || (there == 0 && (local->flags & FLAG_DESCRIPTOR));
+}
+
+static const char *compare_headers(const struct header *local,
+				   const struct tfc__bundle_entry *entry)
+{
+	if (local->flags & FLAGS_ENCRYPTED)
+		return "encrypted, by its own header";
+	if (local->method != entry->method)
+		return "its two compression methods differ";
+	if (!says_the_same(local, local->size, entry->size) ||
+	    !says_the_same(local, local->packed, entry->packed))
+		return "its two sizes differ";
+	if (!says_the_same(local, local->crc, entry->crc))
+		return "its two checksums differ";
+	return NULL;
+}
+
+/* `bytes` is what follows the fixed part: name and extra field. */
+static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
+			       struct tfc__bundle_entry *entry)
+{
+	size_t name_len = tfc__get16(fixed + 26);
+	struct header local = read_header(fixed + 6);
+	if (name_len != strlen(entry->name) || memcmp(bytes, entry->name, name_len) != 0)
+		return "its two names differ";
+	const char *why = read_extra(entry, &local, bytes + name_len, tfc__get16(fixed + 28));
+	entry->has_descriptor = entry->has_descriptor || (local.flags & FLAG_DESCRIPTOR);
+	return why ? why : compare_headers(&local, entry);
+}
+
+static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
+{
+	uint8_t fixed[LOCAL_SIZE], bytes[2 * UINT16_MAX];
+	uint64_t end = scan->directory->start;
+	if (entry->start > end || end - entry->start < LOCAL_SIZE)
+		return refuse(scan, entry, "its place is outside the archive");
+	int result = tfc__bundle_read_at(scan->fd, entry->start, fixed, LOCAL_SIZE, scan->error);
 	if (result < 0)
 		return result;
-	uint64_t room = dir->offset - range->start - LOCAL_SIZE;
-	uint64_t names = (uint64_t)get16(local + 26) + get16(local + 28);
-	if (get32(local) != 0x04034b50 || names > room || packed > room - names)
-		return damaged(error, "its place is outside the archive");
-	range->end = range->start + LOCAL_SIZE + names + packed;
-	if (get16(local + 26) != name_len)
-		return damaged(error, "its two names differ");
-	result = read_at(fd, range->start + LOCAL_SIZE, local_name, name_len, error);
-	if (result == TFC_OK && memcmp(local_name, name, name_len) != 0)
-		return damaged(error, "its two names differ");
-	return result;
+	if (tfc__get32(fixed) != LOCAL_MAGIC)
+		return refuse(scan, entry, "there is no entry at its place");
+	size_t len = (size_t)tfc__get16(fixed + 26) + tfc__get16(fixed + 28);
+	uint64_t room = end - entry->start - LOCAL_SIZE;
+	if (len > room || entry->packed > room - len)
+		return refuse(scan, entry, "its bytes reach out of the archive");
+	entry->end = entry->start + LOCAL_SIZE + len + entry->packed;
+	result = tfc__bundle_read_at(scan->fd, entry->start + LOCAL_SIZE, bytes, len, scan->error);
+	if (result < 0)
+		return result;
+	const char *why = check_local(fixed, bytes, entry);
+	return why ? refuse(scan, entry, why) : TFC_OK;
 }
 
-/* Reads one entry of the directory; returns the bytes it takes there, or an error. */
-static int read_entry(int fd, const struct directory *dir, const uint8_t *at, size_t room,
-		      struct range *range, tfc_error *error)
+/* ---- the directory */
+
+/* Unix modes are where they are also in archives that claim to come from elsewhere. */
+static const char *read_kind(const uint8_t *central, struct tfc__bundle_entry *entry)
 {
-	if (room < CENTRAL_SIZE || get32(at) != 0x02014b50)
-		return damaged(error, "the archive's directory is damaged");
-	size_t name_len = get16(at + 28), extra_len = get16(at + 30);
-	size_t len = CENTRAL_SIZE + name_len + extra_len + get16(at + 32);
-	if (len > room)
-		return damaged(error, "the archive's directory is damaged");
-	const uint8_t *name = at + CENTRAL_SIZE;
-	uint64_t packed = get32(at + 20);
-	range->start = get32(at + 42);
-	read_extra64(name + name_len, extra_len, get32(at + 24), &packed, &range->start);
+	mode_t mode = (mode_t)(tfc__get32(central + 38) >> 16);
+	size_t len = strlen(entry->name);
+	entry->is_directory = len && entry->name[len - 1] == '/';
+	if (S_ISLNK(mode))
+		return "a symbolic link; only files and folders may be packed";
+	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISDIR(mode))
+		return "a device, fifo or socket; only files and folders may be packed";
+	if ((mode & S_IFMT) && entry->is_directory != S_ISDIR(mode))
+		return "its name and its kind disagree";
+	if (!mode) /* packed where files have no permission bits */
+		mode = entry->is_directory ? 0755 : 0644;
+	entry->mode = mode & 0755;
+	return NULL;
+}
+
+static const char *read_fields(const uint8_t *central, size_t name_len,
+			       struct tfc__bundle_entry *entry)
+{
+	struct header header = read_header(central + 8);
+	header.start = tfc__get32(central + 42);
+	if (strlen(entry->name) != name_len)
+		return "a NUL in its name";
+	if (header.flags & FLAGS_ENCRYPTED)
+		return "encrypted";
+	if (header.flags & FLAG_PATCH)
+		return "a patch of a file, not a file";
+	if (tfc__get16(central + 34) != 0 && tfc__get16(central + 34) != UINT16_MAX)
+		return "it lies in another part of the archive";
+	const char *why = read_extra(entry, &header, central + CENTRAL_SIZE + name_len,
+				     tfc__get16(central + 30));
+	entry->has_descriptor = header.flags & FLAG_DESCRIPTOR;
+	entry->method = header.method;
+	entry->crc = header.crc;
+	entry->size = header.size;
+	entry->packed = header.packed;
+	entry->start = header.start;
+	return why ? why : read_kind(central, entry);
+}
+
+static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
+{
+	const uint8_t *central = scan->at;
+	size_t name_len, len;
+	if (scan->left < CENTRAL_SIZE || tfc__get32(central) != CENTRAL_MAGIC ||
+	    (name_len = tfc__get16(central + 28),
+	     len = CENTRAL_SIZE + name_len + tfc__get16(central + 30) + tfc__get16(central + 32),
+	     len > scan->left))
+		return tfc__fail(scan->error, TFC_EARCHIVE, "bundle", 0,
+				 "the archive's directory is damaged behind entry %zu of %zu",
+				 (size_t)(entry - scan->directory->entries),
+				 scan->directory->count);
+	memcpy(scan->names, central + CENTRAL_SIZE, name_len);
+	scan->names[name_len] = '\0';
+	entry->name = scan->names;
+	scan->names += name_len + 1;
+	scan->at += len;
+	scan->left -= len;
+	const char *why = read_fields(central, name_len, entry);
+	return why ? refuse(scan, entry, why) : TFC_OK;
+}
+
+static int read_entries(struct scan *scan)
+{
+	struct tfc__bundle_directory *directory = scan->directory;
 	int result = TFC_OK;
-	if (memchr(name, '\0', name_len))
-		result = damaged(error, "a NUL in its name");
-	else
-		result = check_local(fd, dir, name, name_len, packed, range, error);
-	if (result < 0)
-		return tfc__fail_prefix(error, result,
-					"entry %.*s: ", (int)(name_len < 120 ? name_len : 120),
-					(const char *)name);
-	return (int)len;
-}
-
-static int scan(int fd, const struct directory *dir, const uint8_t *bytes, struct range *ranges,
-		tfc_error *error)
-{
-	size_t at = 0;
-	for (uint64_t i = 0; i < dir->count; i++) {
-		int len = read_entry(fd, dir, bytes + at, (size_t)dir->size - at, &ranges[i],
-				     error);
-		if (len < 0)
-			return len;
-		at += (size_t)len;
+	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
+		struct tfc__bundle_entry *entry = &directory->entries[i];
+		result = read_entry(scan, entry);
+		if (result == TFC_OK)
+			result = tfc__bundle_name_check(entry->name, scan->error);
+		if (result == TFC_OK)
+			result = read_local(scan, entry);
 	}
-	if (at != dir->size)
-		return damaged(error, "the archive's directory is damaged");
-	qsort(ranges, dir->count, sizeof(*ranges), compare_ranges);
-	for (uint64_t i = 1; i < dir->count; i++)
-		if (ranges[i].start < ranges[i - 1].end)
-			return damaged(error, "entries of the archive overlap");
-	return TFC_OK;
+	if (result == TFC_OK && scan->left)
+		return tfc__fail(scan->error, TFC_EARCHIVE, "bundle", 0,
+				 "the archive's directory goes on behind its %zu entries",
+				 directory->count);
+	return result;
 }
 
-int tfc__bundle_scan(int fd, uint64_t *ret_count, tfc_error *error)
+static int read_directory(int fd, const struct tfc__bundle_end *end,
+			  struct tfc__bundle_directory *directory, tfc_error *error)
+{
+	uint8_t *bytes = malloc((size_t)end->size + 1);
+	*directory = (struct tfc__bundle_directory){
+		.entries = calloc((size_t)end->count + 1, sizeof(*directory->entries)),
+		.count = (size_t)end->count,
+		.start = end->offset,
+		.names = malloc((size_t)end->size + 1), /* less than a record each */
+	};
+	struct scan scan = {.fd = fd,
+			    .at = bytes,
+			    .left = (size_t)end->size,
+			    .names = directory->names,
+			    .directory = directory,
+			    .error = error};
+	int result = TFC_OK;
+	if (!bytes || !directory->entries || !directory->names)
+		result = tfc__fail_nomem(error, "bundle");
+	if (result == TFC_OK)
+		result = tfc__bundle_read_at(fd, end->offset, bytes, scan.left, error);
+	if (result == TFC_OK)
+		result = read_entries(&scan);
+	free(bytes);
+	return result;
+}
+
+void tfc__bundle_scan_fini(struct tfc__bundle_directory *directory)
+{
+	free(directory->entries);
+	free(directory->names);
+	*directory = (struct tfc__bundle_directory){0};
+}
+
+int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
+		     struct tfc__bundle_directory *ret_directory, tfc_error *error)
 {
 	struct stat status;
-	struct directory dir = {0};
+	struct tfc__bundle_end end;
+	struct tfc__bundle_directory directory;
 	if (fstat(fd, &status) < 0)
 		return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
-	int result = find_directory(fd, (uint64_t)status.st_size, &dir, error);
+	if (!S_ISREG(status.st_mode))
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "it is no file");
+	int result = tfc__bundle_find_end(fd, (uint64_t)status.st_size, &end, error);
 	if (result < 0)
 		return result;
-	if (dir.size > DIRECTORY_MAX || dir.count > dir.size / CENTRAL_SIZE)
-		return damaged(error, "the archive's directory is damaged");
-	uint8_t *bytes = malloc((size_t)dir.size + 1);
-	struct range *ranges = calloc(dir.count + 1, sizeof(*ranges));
-	if (!bytes || !ranges)
-		result = tfc__fail_nomem(error, "bundle");
+	if (end.count > limits->entries)
+		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
+				 "%llu entries are more than the %u allowed",
+				 (unsigned long long)end.count, limits->entries);
+	if (end.size > DIRECTORY_MAX)
+		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
+				 "the archive's directory takes %llu bytes; %d are allowed",
+				 (unsigned long long)end.size, DIRECTORY_MAX);
+	result = read_directory(fd, &end, &directory, error);
+	if (result == TFC_OK)
+		result = tfc__bundle_check(&directory, limits, error);
+	if (result == TFC_OK)
+		*ret_directory = directory;
 	else
-		result = read_at(fd, dir.offset, bytes, (size_t)dir.size, error);
-	if (result == TFC_OK)
-		result = scan(fd, &dir, bytes, ranges, error);
-	free(bytes);
-	free(ranges);
-	if (result == TFC_OK)
-		*ret_count = dir.count;
+		tfc__bundle_scan_fini(&directory);
 	return result;
 }

@@ -4,7 +4,6 @@
  */
 #include "job/bundle.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "base/dir.h"
 #include "base/fail.h"
 #include "base/file.h"
 
@@ -22,114 +22,48 @@
 
 const struct tfc__bundle_limits tfc__bundle_limits = {10000, 200, 1 << 20, UINT64_C(8) << 30};
 
-struct entry {
-	struct tfc__bundle_name name;
-	uint64_t size;
-	mode_t mode;
-};
-
 struct unpack {
 	zip_t *zip;
-	const struct tfc__bundle_limits *limits;
-	struct entry *entries;
-	size_t count;
+	struct tfc__bundle_directory directory;
 	int root;
 	tfc_error *error;
 };
 
-static int refuse(struct unpack *u, int code, const char *name, const char *why)
+static int refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const char *why)
 {
-	return tfc__fail(u->error, code, "bundle", 0, "entry %.120s: %s", name, why);
+	return tfc__bundle_refuse(u->error, TFC_EARCHIVE, entry->name, why);
 }
 
-/* ---- what the archive's directory says */
+/* ---- two readers, one archive */
 
-static int check_kind(struct unpack *u, uint64_t index, struct entry *entry)
-{
-	const char *name = entry->name.text;
-	zip_uint8_t system = 0;
-	zip_uint32_t attributes = 0;
-	zip_file_get_external_attributes(u->zip, index, 0, &system, &attributes);
-	bool is_unix = system == ZIP_OPSYS_UNIX || system == ZIP_OPSYS_OS_X;
-	mode_t mode = is_unix ? attributes >> 16 : 0;
-	bool is_directory = name[strlen(name) - 1] == '/';
-	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISDIR(mode))
-		return refuse(u, TFC_EARCHIVE, name,
-			      "a link or device; only files and folders may "
-			      "be packed");
-	if ((mode & S_IFMT) && is_directory != S_ISDIR(mode))
-		return refuse(u, TFC_EARCHIVE, name, "its name and its kind disagree");
-	if (!mode) /* packed where files have no permission bits */
-		mode = is_directory ? 0755 : 0644;
-	entry->name.is_directory = is_directory;
-	entry->mode = mode & 0755;
-	return TFC_OK;
-}
-
-static int check_size(struct unpack *u, const zip_stat_t *status)
-{
-	const struct tfc__bundle_limits *limits = u->limits;
-	if (status->size > limits->ratio_bytes &&
-	    status->size > (uint64_t)limits->ratio * status->comp_size)
-		return refuse(u, TFC_ETOOBIG, status->name,
-			      "it unpacks to over 200 times what is packed; store it as it is");
-	return TFC_OK;
-}
-
-static int check_entry(struct unpack *u, uint64_t index, struct entry *entry)
+/* What libzip is going to unpack is what was checked. */
+static bool is_same(const zip_stat_t *status, const struct tfc__bundle_entry *entry)
 {
 	const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
-				    ZIP_STAT_ENCRYPTION_METHOD | ZIP_STAT_COMP_METHOD;
+				    ZIP_STAT_CRC | ZIP_STAT_ENCRYPTION_METHOD |
+				    ZIP_STAT_COMP_METHOD;
+	return (status->valid & needed) == needed && strcmp(status->name, entry->name) == 0 &&
+	       status->size == entry->size && status->comp_size == entry->packed &&
+	       status->crc == entry->crc && status->comp_method == entry->method &&
+	       status->encryption_method == ZIP_EM_NONE;
+}
+
+static int compare_readers(struct unpack *u)
+{
 	zip_stat_t status;
-	if (zip_stat_index(u->zip, index, ZIP_FL_ENC_RAW, &status) < 0 ||
-	    (status.valid & needed) != needed)
-		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "entry %llu: %s",
-				 (unsigned long long)index, zip_strerror(u->zip));
-	entry->name.text = status.name;
-	entry->size = status.size;
-	int result = tfc__bundle_name_check(status.name, u->error);
-	if (result == TFC_OK && status.encryption_method != ZIP_EM_NONE)
-		result = refuse(u, TFC_EARCHIVE, status.name, "encrypted");
-	if (result == TFC_OK &&
-	    !zip_compression_method_supported((zip_int32_t)status.comp_method, 0))
-		result = refuse(u, TFC_EARCHIVE, status.name, "an unknown compression method");
-	if (result == TFC_OK)
-		result = check_kind(u, index, entry);
-	return result == TFC_OK ? check_size(u, &status) : result;
-}
-
-static int check_names(struct unpack *u)
-{
-	struct tfc__bundle_name *names = calloc(u->count + 1, sizeof(*names));
-	if (!names)
-		return tfc__fail_nomem(u->error, "bundle");
-	for (size_t i = 0; i < u->count; i++)
-		names[i] = u->entries[i].name;
-	int result = tfc__bundle_names_check(names, u->count, u->error);
-	free(names);
-	return result;
-}
-
-static int check_all(struct unpack *u)
-{
-	uint64_t total = 0;
-	if (u->count > u->limits->entries)
-		return tfc__fail(u->error, TFC_ETOOBIG, "bundle", 0,
-				 "%zu entries are more than the %u allowed", u->count,
-				 u->limits->entries);
-	u->entries = calloc(u->count + 1, sizeof(*u->entries));
-	if (!u->entries)
-		return tfc__fail_nomem(u->error, "bundle");
-	for (size_t i = 0; i < u->count; i++) {
-		int result = check_entry(u, i, &u->entries[i]);
-		if (result < 0)
-			return result;
-		if (u->entries[i].size > u->limits->bytes - total)
-			return refuse(u, TFC_ETOOBIG, u->entries[i].name.text,
-				      "with it the archive unpacks to more than is allowed");
-		total += u->entries[i].size;
+	if (zip_get_num_entries(u->zip, 0) != (zip_int64_t)u->directory.count)
+		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0,
+				 "the archive can be read in two ways");
+	for (size_t i = 0; i < u->directory.count; i++) {
+		const struct tfc__bundle_entry *entry = &u->directory.entries[i];
+		if (zip_stat_index(u->zip, i, ZIP_FL_ENC_RAW, &status) < 0)
+			return refuse(u, entry, zip_strerror(u->zip));
+		if (!zip_compression_method_supported(entry->method, 0))
+			return refuse(u, entry, "an unknown compression method");
+		if (!is_same(&status, entry))
+			return refuse(u, entry, "it can be read in two ways");
 	}
-	return check_names(u);
+	return TFC_OK;
 }
 
 /* ---- writing */
@@ -183,65 +117,101 @@ static int make_folders(struct unpack *u, const char *name)
 	return result;
 }
 
+/* libzip forgets some failed allocations on the way; errno, 0 before it was called, does not. */
+static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, int zip_code)
+{
+	switch (errno == ENOMEM ? ZIP_ER_MEMORY : zip_code) {
+	case ZIP_ER_MEMORY:
+		return tfc__fail_nomem(u->error, "bundle");
+	case ZIP_ER_READ:
+		return tfc__bundle_refuse(u->error, TFC_ESYS, entry->name,
+					  "the archive cannot be read");
+	case ZIP_ER_CRC:
+		return refuse(u, entry, "its checksum is not that of its bytes");
+	}
+	return refuse(u, entry, "its compressed bytes are damaged");
+}
+
 /* Copies one entry's bytes, counting them: what the directory declares may be a lie. */
-static int write_bytes(struct unpack *u, const struct entry *entry, zip_file_t *from, int to)
+static int write_bytes(struct unpack *u, const struct tfc__bundle_entry *entry, zip_file_t *from,
+		       int to)
 {
 	char chunk[CHUNK];
 	uint64_t left = entry->size;
 	zip_int64_t n;
 	while ((n = zip_fread(from, chunk, sizeof(chunk))) > 0) {
 		if ((uint64_t)n > left)
-			return refuse(u, TFC_EARCHIVE, entry->name.text, "larger than declared");
+			return refuse(u, entry, "larger than declared");
 		left -= (uint64_t)n;
 		if (tfc__write_all(to, chunk, (size_t)n) < 0)
-			return fail_write(u, entry->name.text);
+			return fail_write(u, entry->name);
 	}
 	if (n < 0)
-		return refuse(u, TFC_EARCHIVE, entry->name.text,
-			      zip_error_strerror(zip_file_get_error(from)));
+		return fail_read(u, entry, zip_error_code_zip(zip_file_get_error(from)));
 	if (left)
-		return refuse(u, TFC_EARCHIVE, entry->name.text, "smaller than declared");
+		return refuse(u, entry, "smaller than declared");
 	if (fchmod(to, entry->mode) < 0)
-		return fail_write(u, entry->name.text);
+		return fail_write(u, entry->name);
 	return TFC_OK;
 }
 
 static int write_file(struct unpack *u, size_t index)
 {
-	const struct entry *entry = &u->entries[index];
+	const struct tfc__bundle_entry *entry = &u->directory.entries[index];
+	errno = 0;
 	zip_file_t *from = zip_fopen_index(u->zip, index, 0);
+	if (!from && errno == ENOMEM)
+		return tfc__fail_nomem(u->error, "bundle");
 	if (!from)
-		return refuse(u, TFC_EARCHIVE, entry->name.text, zip_strerror(u->zip));
-	int to = open_beneath(u->root, entry->name.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	int result = to < 0 ? fail_write(u, entry->name.text) : write_bytes(u, entry, from, to);
+		return refuse(u, entry, zip_strerror(u->zip));
+	int to = open_beneath(u->root, entry->name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	int result = to < 0 ? fail_write(u, entry->name) : write_bytes(u, entry, from, to);
 	if (to >= 0 && close(to) < 0 && result == TFC_OK)
-		result = fail_write(u, entry->name.text);
+		result = fail_write(u, entry->name);
 	zip_fclose(from);
 	return result;
 }
 
-/* Last, and from the inside out: a folder may be read-only. */
+static int compare_lengths(const void *left, const void *right)
+{
+	const struct tfc__bundle_entry *a = *(const struct tfc__bundle_entry *const *)left;
+	const struct tfc__bundle_entry *b = *(const struct tfc__bundle_entry *const *)right;
+	size_t a_len = strlen(a->name), b_len = strlen(b->name);
+	return a_len > b_len ? -1 : a_len < b_len;
+}
+
+static int set_folder_mode(struct unpack *u, const struct tfc__bundle_entry *entry)
+{
+	int fd = open_beneath(u->root, entry->name, O_RDONLY | O_DIRECTORY, 0);
+	int result = fd < 0 || fchmod(fd, entry->mode) < 0 ? fail_write(u, entry->name) : TFC_OK;
+	if (fd >= 0)
+		close(fd);
+	return result;
+}
+
+/* Last, and the inner ones before the outer ones: a folder may be closed to us, too. */
 static int set_folder_modes(struct unpack *u)
 {
+	const struct tfc__bundle_entry **folders = calloc(u->directory.count + 1, sizeof(*folders));
+	size_t count = 0;
 	int result = TFC_OK;
-	for (size_t i = u->count; i-- > 0 && result == TFC_OK;) {
-		const struct entry *entry = &u->entries[i];
-		if (!entry->name.is_directory)
-			continue;
-		int fd = open_beneath(u->root, entry->name.text, O_RDONLY | O_DIRECTORY, 0);
-		if (fd < 0 || fchmod(fd, entry->mode) < 0)
-			result = fail_write(u, entry->name.text);
-		if (fd >= 0)
-			close(fd);
-	}
+	if (!folders)
+		return tfc__fail_nomem(u->error, "bundle");
+	for (size_t i = 0; i < u->directory.count; i++)
+		if (u->directory.entries[i].is_directory)
+			folders[count++] = &u->directory.entries[i];
+	qsort(folders, count, sizeof(*folders), compare_lengths);
+	for (size_t i = 0; i < count && result == TFC_OK; i++)
+		result = set_folder_mode(u, folders[i]);
+	free(folders);
 	return result;
 }
 
 static int write_all(struct unpack *u)
 {
-	for (size_t i = 0; i < u->count; i++) {
-		int result = make_folders(u, u->entries[i].name.text);
-		if (result == TFC_OK && !u->entries[i].name.is_directory)
+	for (size_t i = 0; i < u->directory.count; i++) {
+		int result = make_folders(u, u->directory.entries[i].name);
+		if (result == TFC_OK && !u->directory.entries[i].is_directory)
 			result = write_file(u, i);
 		if (result < 0)
 			return result;
@@ -251,86 +221,86 @@ static int write_all(struct unpack *u)
 
 /* ---- the whole */
 
-/* Scans and opens the archive. */
-static int open_archive(struct unpack *u, const char *zip_path)
+static bool is_nomem(const zip_error_t *detail)
 {
-	uint64_t count = 0;
-	int fd = open(zip_path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return tfc__fail_errno(u->error, "bundle", errno, "cannot open %.120s", zip_path);
-	int result = tfc__bundle_scan(fd, &count, u->error);
-	close(fd);
-	if (result < 0)
-		return tfc__fail_prefix(u->error, result, "%.80s: ", zip_path);
-	int code = 0;
-	u->zip = zip_open(zip_path, ZIP_RDONLY, &code);
-	if (!u->zip) {
-		zip_error_t detail;
-		zip_error_init_with_code(&detail, code);
-		result = tfc__fail(u->error, code == ZIP_ER_MEMORY ? TFC_ENOMEM : TFC_EARCHIVE,
-				   "bundle", 0, "%.80s: %s", zip_path, zip_error_strerror(&detail));
-		zip_error_fini(&detail);
-		return result;
-	}
-	u->count = (size_t)zip_get_num_entries(u->zip, 0);
-	if (u->count != count)
-		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0,
-				 "%.80s: the archive's directory is damaged", zip_path);
-	return TFC_OK;
+	return errno == ENOMEM || zip_error_code_zip(detail) == ZIP_ER_MEMORY;
 }
 
-static struct dirent *next_in(DIR *dir)
+static int open_zip(struct unpack *u, int fd)
 {
-	struct dirent *item;
-	while ((item = readdir(dir)))
-		if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
-			break;
-	return item;
+	zip_error_t detail;
+	zip_error_init(&detail);
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libzip's own would be inherited */
+	FILE *file = copy < 0 ? NULL : fdopen(copy, "rb");
+	int result = file ? TFC_OK
+			  : tfc__fail_errno(u->error, "bundle", errno, "cannot read the archive");
+	if (!file && copy >= 0)
+		close(copy);
+	errno = 0;
+	zip_source_t *source = file ? zip_source_filep_create(file, 0, -1, &detail) : NULL;
+	if (file && !source)
+		fclose(file);
+	if (source)
+		u->zip = zip_open_from_source(source, ZIP_RDONLY, &detail);
+	if (source && !u->zip)
+		zip_source_free(source);
+	if (file && !u->zip)
+		result = is_nomem(&detail) ? tfc__fail_nomem(u->error, "bundle")
+					   : tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "%s",
+						       zip_error_strerror(&detail));
+	zip_error_fini(&detail);
+	return result;
+}
+
+/* Reads the archive's directory, and opens it for libzip. */
+static int open_archive(struct unpack *u, const char *zip_path,
+			const struct tfc__bundle_limits *limits)
+{
+	int fd = open(zip_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return tfc__fail_errno(u->error, "bundle", errno, "cannot open %.120s", zip_path);
+	int result = tfc__bundle_scan(fd, limits, &u->directory, u->error);
+	if (result == TFC_OK)
+		result = open_zip(u, fd);
+	if (result == TFC_OK)
+		result = compare_readers(u);
+	close(fd);
+	return result < 0 ? tfc__fail_prefix(u->error, result, "%.80s: ", zip_path) : TFC_OK;
 }
 
 static int open_empty(const char *path, struct unpack *u)
 {
+	struct tfc__dir dir;
 	u->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = u->root < 0 ? NULL : opendir(path);
-	if (!dir)
+	if (u->root >= 0)
+		tfc__dir_init(&dir, u->root);
+	bool has_entry = u->root >= 0 && tfc__dir_next(&dir);
+	if (u->root < 0 || errno)
 		return tfc__fail_errno(u->error, "bundle", errno,
 				       "cannot open the directory %.120s", path);
-	bool is_empty = !next_in(dir);
-	closedir(dir);
-	if (is_empty)
+	if (!has_entry)
 		return TFC_OK;
 	return tfc__fail(u->error, TFC_EEXIST, "bundle", 0, "the directory %.120s is not empty",
 			 path);
 }
 
-static void empty_again(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *item;
-	while (dir && (item = next_in(dir))) {
-		char *child = tfc__path_join(path, item->d_name);
-		if (child)
-			tfc__remove_tree(child);
-		free(child);
-	}
-	if (dir)
-		closedir(dir);
-}
-
 int tfc__bundle_unpack(const char *zip_path, const char *dir,
 		       const struct tfc__bundle_limits *limits, tfc_error *error)
 {
-	struct unpack u = {.limits = limits, .root = -1, .error = error};
+	struct unpack u = {.root = -1, .error = error};
+	bool is_begun = false;
 	int result = open_empty(dir, &u);
 	if (result == TFC_OK)
-		result = open_archive(&u, zip_path);
-	if (result == TFC_OK)
-		result = check_all(&u);
-	if (result == TFC_OK && (result = write_all(&u)) < 0)
-		empty_again(dir);
-	zip_discard(u.zip);
-	free(u.entries);
-	if (u.root >= 0)
+		result = open_archive(&u, zip_path, limits);
+	if (result == TFC_OK) {
+		is_begun = true;
+		result = write_all(&u);
+	}
+	zip_discard(u.zip); /* before the cleaning, which may need its descriptor */
+	tfc__bundle_scan_fini(&u.directory);
+	if (result < 0 && is_begun)
+		tfc__empty_dir(u.root);
+	else if (u.root >= 0)
 		close(u.root);
 	return result;
 }

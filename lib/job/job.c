@@ -98,9 +98,26 @@ const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name)
 	return NULL;
 }
 
+bool tfc__job_has_ranks(const tfc_job *job)
+{
+	return job->framework == TFC_FRAMEWORK_PYTORCH || job->framework == TFC_FRAMEWORK_JAX ||
+	       job->framework == TFC_FRAMEWORK_HOROVOD;
+}
+
+bool tfc__job_is_collective(const tfc_job *job)
+{
+	return tfc__job_has_ranks(job) ||
+	       tfc__job_strategy(job) == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+}
+
+bool tfc__role_sees_part(const tfc_job *job, const struct tfc__role *role)
+{
+	return job->topology == TFC__TOPOLOGY_PARTIAL && strcmp(role->name, "worker") == 0;
+}
+
 enum tfc_strategy tfc__job_strategy(const tfc_job *job)
 {
-	if (job->framework == TFC_FRAMEWORK_NONE)
+	if (job->framework != TFC_FRAMEWORK_TENSORFLOW)
 		return TFC_STRATEGY_NONE;
 	if (job->strategy != TFC_STRATEGY_AUTO)
 		return (enum tfc_strategy)job->strategy;
@@ -121,7 +138,7 @@ bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role)
 		return true;
 	if (strcmp(role->name, "tensorboard") == 0 && (role->log_dir || is_tensorflow))
 		return true;
-	return is_tensorflow && tfc__role_is_in_cluster(role->name);
+	return job->framework != TFC_FRAMEWORK_NONE && tfc__role_is_in_cluster(role->name);
 }
 
 bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role)

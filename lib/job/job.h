@@ -6,6 +6,7 @@
 #ifndef TFC_JOB_JOB_H
 #define TFC_JOB_JOB_H
 
+#include "base/rlimit.h"
 #include "base/strv.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,10 @@ enum tfc__success {
 };
 enum tfc__handover { TFC__HANDOVER_HOLD = 0, TFC__HANDOVER_OPEN, TFC__HANDOVER_RELEASE };
 enum tfc__ready { TFC__READY_AUTO = 0, TFC__READY_LISTEN, TFC__READY_STARTED };
+enum tfc__on_stall { TFC__STALL_REPORT = 0, TFC__STALL_STACKS, TFC__STALL_RESTART };
 enum tfc__on_failure { TFC__ON_FAILURE_RESTART = 0, TFC__ON_FAILURE_IGNORE };
+
+enum tfc__topology { TFC__TOPOLOGY_FULL = 0, TFC__TOPOLOGY_PARTIAL };
 
 struct tfc__restart {
 	uint32_t on;         /* enum tfc__restart_on */
@@ -52,6 +56,13 @@ struct tfc__role {
 	double grace_s;         /* -1: the job's */
 	char *log_dir;          /* tensorboard's --logdir; NULL: none */
 	struct tfc__strv wrap;  /* argv in front of the program */
+	uint64_t memory;        /* bytes of each task; 0: no limit */
+	double cpus;            /* of each task; 0: no limit */
+	struct tfc__rlimits rlimits;
+	int32_t nice;          /* added to the host's */
+	int32_t oom_score_adj; /* INT32_MIN: the host's */
+	char *user;            /* "name", "name:group", "1000:1000"; NULL: the host's */
+	double stall_s;        /* -1: the job's */
 };
 
 struct tfc_job {
@@ -73,17 +84,38 @@ struct tfc_job {
 	double finish_s;         /* 30 */
 	double start_deadline_s; /* 600; 0: none */
 	double deadline_s;       /* 0: none */
+	uint32_t topology;       /* enum tfc__topology */
+	double stall_s;          /* a silence that counts as a stall; 0: none does */
+	uint32_t on_stall;       /* enum tfc__on_stall */
+	uint32_t isolation;      /* enum tfc_isolation (process.h) */
 };
 
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */
 
-/* The strategy with "auto" resolved: parameter_server when there is a ps, else mirrored. */
+/*
+ * The strategy with "auto" resolved: parameter_server when there is a ps, else mirrored; none with
+ * a framework other than TensorFlow.
+ */
 enum tfc_strategy tfc__job_strategy(const tfc_job *job);
+
+/* Whether the framework knows ranks instead of roles: pytorch, jax, horovod. */
+bool tfc__job_has_ranks(const tfc_job *job);
+
+/*
+ * Whether chief and workers form one group that none of them can leave or come back to alone:
+ * mirrored workers, and ranks.
+ */
+bool tfc__job_is_collective(const tfc_job *job);
+
+/* Whether tasks of a role are shown only a part of the cluster. */
+bool tfc__role_sees_part(const tfc_job *job, const struct tfc__role *role);
 
 /* Whether a role belongs to the cluster spec: chief, worker, ps, evaluator. */
 bool tfc__role_is_in_cluster(const char *name);
 
-/* Whether its tasks listen, so that they need a port: chief, worker, ps, tensorboard, or port set.
+/*
+ * Whether its tasks have a port: chief, worker, ps, tensorboard, or port set. Of ranks only the
+ * first listens on it, but every one has an address.
  */
 bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role);
 

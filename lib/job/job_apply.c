@@ -14,8 +14,7 @@ static int nomem(struct tfc__apply *apply)
 	return tfc__fail_nomem(apply->error, "job");
 }
 
-/* A value that is not what it must be. */
-static int wrong(struct tfc__apply *apply, const char *wanted, json_t *value)
+int tfc__apply_wrong(struct tfc__apply *apply, const char *wanted, json_t *value)
 {
 	char text[64];
 	if (json_is_string(value))
@@ -43,7 +42,11 @@ static int apply_string(struct tfc__apply *apply, const struct tfc__key *key, ch
 	const char *text = json_string_value(value);
 	bool is_none = key->is_nullable && (json_is_null(value) || (text && !*text));
 	if (!text && !is_none)
-		return wrong(apply, key->is_nullable ? "a string or null" : "a string", value);
+		return tfc__apply_wrong(apply, key->is_nullable ? "a string or null" : "a string",
+					value);
+	if (text && !*text && key->is_never_empty)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "must not be empty; leave it out to have the host's");
 	char *copy = is_none ? NULL : strdup(text);
 	if (!copy && !is_none)
 		return nomem(apply);
@@ -61,10 +64,48 @@ static int apply_whole(struct tfc__apply *apply, const struct tfc__key *key, jso
 		char wanted[64];
 		snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld",
 			 (long long)key->min, (long long)key->max);
-		return wrong(apply, wanted, value);
+		return tfc__apply_wrong(apply, wanted, value);
 	}
 	*ret_number = number;
 	return TFC_OK;
+}
+
+static int apply_number(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+			json_t *value)
+{
+	double number = json_number_value(value);
+	if (!json_is_number(value) || !(number >= key->min && number <= key->max)) {
+		char wanted[64];
+		snprintf(wanted, sizeof(wanted), "a number from %lld to %lld", (long long)key->min,
+			 (long long)key->max);
+		return tfc__apply_wrong(apply, wanted, value);
+	}
+	*field = number;
+	return TFC_OK;
+}
+
+static int apply_int(struct tfc__apply *apply, const struct tfc__key *key, int32_t *field,
+		     json_t *value)
+{
+	json_int_t number = INT32_MIN;
+	int result = TFC_OK;
+	if (!key->is_nullable || !json_is_null(value))
+		result = apply_whole(apply, key, value, &number);
+	if (result == TFC_OK)
+		*field = (int32_t)number;
+	return result;
+}
+
+/* A range is kept for a later version: jobs that grow and shrink. */
+static int refuse_range(struct tfc__apply *apply, json_t *value)
+{
+	json_int_t min, max;
+	if (json_unpack(value, "{s:I, s:I !}", "min", &min, "max", &max) != 0 || min > max)
+		return tfc__apply_wrong(apply, "a whole number", value);
+	return tfc__key_fail(&apply->path, apply->error, TFC_ENOTSUP,
+			     "a range is reserved for a later version; give one number from "
+			     "%" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
+			     min, max);
 }
 
 static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, double *field,
@@ -77,7 +118,7 @@ static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, d
 		char wanted[64];
 		snprintf(wanted, sizeof(wanted), "a number of seconds from %lld to %lld",
 			 (long long)key->min, (long long)key->max);
-		return wrong(apply, wanted, value);
+		return tfc__apply_wrong(apply, wanted, value);
 	}
 	*field = number;
 	return TFC_OK;
@@ -88,7 +129,9 @@ static int apply_backoff(struct tfc__apply *apply, const struct tfc__key *key, d
 {
 	double pair[2];
 	if (!json_is_array(value) || json_array_size(value) != 2)
-		return wrong(apply, "a list of two numbers: the first and the longest wait", value);
+		return tfc__apply_wrong(apply,
+					"a list of two numbers: the first and the longest wait",
+					value);
 	for (size_t i = 0; i < 2; i++) {
 		tfc__key_path_push_element(&apply->path, i);
 		int result = apply_seconds(apply, key, &pair[i], json_array_get(value, i));
@@ -124,13 +167,9 @@ static int apply_choice(struct tfc__apply *apply, const struct tfc__key *key, ui
 			return TFC_OK;
 		}
 	}
-	for (uint32_t i = 0; text && key->later && key->later[i]; i++)
-		if (strcmp(key->later[i], text) == 0)
-			return tfc__key_fail(&apply->path, apply->error, TFC_ENOTSUP,
-					     "this version does not offer \"%s\"", text);
 	char wanted[128];
 	list_names(key->names, wanted, sizeof(wanted));
-	return wrong(apply, wanted, value);
+	return tfc__apply_wrong(apply, wanted, value);
 }
 
 static bool is_same(json_t *a, json_t *b)
@@ -157,130 +196,6 @@ static int apply_later(struct tfc__apply *apply, const struct tfc__key *key, jso
 				       "this version does not offer it; leave it out or at %s",
 				       offer ? offer : "its default");
 	free(offer);
-	return result;
-}
-
-/* ---- lists and environments */
-
-int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
-{
-	json_t *checked = json_string(text); /* refuses what is not UTF-8 */
-	json_t *unchecked = json_string_nocheck(text);
-	int result = TFC_OK;
-	if (!unchecked)
-		result = nomem(apply);
-	else if (!checked)
-		result = tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
-	json_decref(checked);
-	json_decref(unchecked);
-	return result;
-}
-
-static int apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
-		      json_t *value)
-{
-	struct tfc__strv list = {0};
-	size_t i;
-	json_t *item;
-	if (!json_is_array(value) && !(key->is_nullable && json_is_null(value)))
-		return wrong(apply, "a list of strings", value);
-	json_array_foreach(value, i, item)
-	{
-		if (!json_is_string(item)) {
-			tfc__strv_fini(&list);
-			tfc__key_path_push_element(&apply->path, i);
-			return wrong(apply, "a string", item);
-		}
-		tfc__strv_add(&list, json_string_value(item));
-	}
-	if (list.is_failed) {
-		tfc__strv_fini(&list);
-		return nomem(apply);
-	}
-	tfc__strv_fini(field);
-	*field = list;
-	return TFC_OK;
-}
-
-static void forget_secret(struct tfc__strv *secrets, const char *name)
-{
-	size_t len = strlen(name), kept = 0;
-	for (size_t i = 0; i < secrets->count; i++) {
-		char *item = secrets->items[i];
-		if (strncmp(item, name, len) == 0 && (item[len] == '=' || !item[len]))
-			free(item);
-		else
-			secrets->items[kept++] = item;
-	}
-	secrets->count = kept;
-	if (secrets->items)
-		secrets->items[kept] = NULL;
-}
-
-int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, void *base,
-			const char *name, const char *value)
-{
-	struct tfc__strv *env = tfc__key_field(key, base);
-	int result = tfc__apply_check_text(apply, name);
-	if (result < 0 || (value && (result = tfc__apply_check_text(apply, value)) < 0))
-		return result;
-	if (!*name || strchr(name, '='))
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "a variable's name must not be empty or contain '='");
-	if (key->kind == TFC__KEY_SECRETS)
-		forget_secret(env, name);
-	if (value)
-		tfc__strv_set_env(env, name, value);
-	else
-		tfc__strv_add(env, name);
-	return env->is_failed ? nomem(apply) : TFC_OK;
-}
-
-static int apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base,
-		     json_t *value)
-{
-	bool is_secret = key->kind == TFC__KEY_SECRETS;
-	const char *name;
-	json_t *item;
-	if (!json_is_object(value))
-		return wrong(apply, "an object of strings", value);
-	tfc__strv_fini(tfc__key_field(key, base));
-	json_object_foreach(value, name, item)
-	{
-		tfc__key_path_push(&apply->path, name);
-		if (!json_is_string(item) && !(is_secret && json_is_null(item)))
-			return wrong(apply, is_secret ? "a string or null" : "a string", item);
-		int result = tfc__apply_variable(apply, key, base, name, json_string_value(item));
-		if (result < 0)
-			return result;
-		tfc__key_path_pop(&apply->path);
-	}
-	return TFC_OK;
-}
-
-int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, void *base,
-		       const char *text)
-{
-	if (key->kind == TFC__KEY_LIST) {
-		struct tfc__strv *list = tfc__key_field(key, base);
-		int result = tfc__apply_check_text(apply, text);
-		if (result < 0)
-			return result;
-		tfc__strv_add(list, text);
-		return list->is_failed ? nomem(apply) : TFC_OK;
-	}
-	const char *sign = strchr(text, '=');
-	if (key->kind == TFC__KEY_ENV && !sign)
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "must be NAME=value, not \"%.40s\"", text);
-	if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "is not a list; leave out the []");
-	char *name = sign ? strndup(text, (size_t)(sign - text)) : strdup(text);
-	if (!name)
-		return nomem(apply);
-	int result = tfc__apply_variable(apply, key, base, name, sign ? sign + 1 : NULL);
-	free(name);
 	return result;
 }
 
@@ -326,7 +241,7 @@ static int apply_roles(struct tfc__apply *apply, json_t *value)
 	const char *name;
 	json_t *item;
 	if (!json_is_object(value))
-		return wrong(apply, "an object of roles", value);
+		return tfc__apply_wrong(apply, "an object of roles", value);
 	json_object_foreach(value, name, item)
 	{
 		struct tfc__role *role;
@@ -355,10 +270,12 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 		return apply_string(apply, key, field, value);
 	case TFC__KEY_BOOL:
 		if (!json_is_boolean(value))
-			return wrong(apply, "true or false", value);
+			return tfc__apply_wrong(apply, "true or false", value);
 		*(bool *)field = json_is_true(value);
 		return TFC_OK;
 	case TFC__KEY_COUNT:
+		if (key->is_range_later && json_is_object(value))
+			return refuse_range(apply, value);
 		result = apply_whole(apply, key, value, &number);
 		if (result == TFC_OK)
 			*(uint32_t *)field = (uint32_t)number;
@@ -373,12 +290,23 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 	case TFC__KEY_CHOICE:
 		return apply_choice(apply, key, field, value);
 	case TFC__KEY_LIST:
-		return apply_list(apply, key, field, value);
+		return tfc__apply_list(apply, key, field, value);
 	case TFC__KEY_ENV:
 	case TFC__KEY_SECRETS:
-		return apply_env(apply, key, base, value);
+		return tfc__apply_env(apply, key, base, value);
 	case TFC__KEY_BACKOFF:
 		return apply_backoff(apply, key, field, value);
+	case TFC__KEY_BYTES:
+		result = apply_whole(apply, key, value, &number);
+		if (result == TFC_OK)
+			*(uint64_t *)field = (uint64_t)number;
+		return result;
+	case TFC__KEY_NUMBER:
+		return apply_number(apply, key, field, value);
+	case TFC__KEY_INT:
+		return apply_int(apply, key, field, value);
+	case TFC__KEY_RLIMITS:
+		return tfc__apply_rlimits(apply, key, base, value);
 	case TFC__KEY_ROLES:
 		return apply_roles(apply, value);
 	case TFC__KEY_LATER:
@@ -403,10 +331,29 @@ int tfc__apply_value(struct tfc__apply *apply, const struct tfc__key *key, void 
 	return result;
 }
 
+/* A key of the job that stands in a role, or the other way round; an empty sentence when it is
+ * neither. */
+static void say_whose(const struct tfc__keys *keys, const char *group, const char *name,
+		      char *ret_text, size_t size)
+{
+	bool is_role = keys == &tfc__role_keys;
+	const struct tfc__keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
+	*ret_text = '\0';
+	if (*group || strchr(name, '.'))
+		return;
+	if (tfc__keys_find(others, name) || tfc__keys_have_group(others, name))
+		snprintf(ret_text, size,
+			 is_role ? "the job has it: %s" : "roles have it: roles.ROLE.%s", name);
+}
+
 int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, const char *group,
 		       const char *name)
 {
-	char near[64];
+	char near[64], whose[64 + sizeof("roles have it: roles.ROLE.")];
+	say_whose(keys, group, name, whose, sizeof(whose));
+	if (*whose)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "not a key here; %s",
+				     whose);
 	if (tfc__keys_suggest(keys, group, name, near))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "unknown key; did you mean %s?", near);
@@ -437,7 +384,7 @@ int tfc__apply_object(struct tfc__apply *apply, const struct tfc__keys *keys, vo
 		return TFC_OK;
 	}
 	if (!json_is_object(value))
-		return wrong(apply, "an object", value);
+		return tfc__apply_wrong(apply, "an object", value);
 	json_object_foreach(value, name, item)
 	{
 		tfc__key_path_push(&apply->path, name);

@@ -24,6 +24,20 @@ int tfc__apply_object(struct tfc__apply *apply, const struct tfc__keys *keys, vo
 int tfc__apply_value(struct tfc__apply *apply, const struct tfc__key *key, void *base,
 		     json_t *value);
 
+/* A list of strings, an environment or secrets, a set of limits, in place of what was there. */
+int tfc__apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
+		    json_t *value);
+int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base, json_t *value);
+int tfc__apply_rlimits(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		       json_t *value);
+
+/* Sets one limit of a set: a number or "unlimited", or a list of the soft and the hard one. */
+int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		      const char *name, json_t *value);
+
+/* A value that is not what it must be ("a string"). Returns TFC_EINVAL. */
+int tfc__apply_wrong(struct tfc__apply *apply, const char *wanted, json_t *value);
+
 /* Adds one element to a list ("train.py") or environment ("NAME=value"; of secrets also "NAME"). */
 int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, void *base,
 		       const char *text);
@@ -35,7 +49,7 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, vo
 /* Refuses text that a job file could not hold: what is not UTF-8. */
 int tfc__apply_check_text(struct tfc__apply *apply, const char *text);
 
-/* The sentence for a key that is not there, with a suggestion when one is near. */
+/* The sentence for a key that is not there: who has it, or which one is near. */
 int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, const char *group,
 		       const char *name);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "spec/ranks.h"
 
 #define JOB_NAME_MAX 128
 #define MAX_TASKS 100000
@@ -130,6 +131,52 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
+/* The kernel deals out a hundredth of a CPU at least. */
+static int check_cpus(struct check *c, const struct tfc__role *role)
+{
+	at_role(c, role, "cpus");
+	return role->cpus > 0 && role->cpus < 0.01 ? FAIL(c, "must be 0 or at least 0.01") : TFC_OK;
+}
+
+/* "name", "name:group" or ids; whether they are there is for the machine to say that runs it. */
+static int check_user(struct check *c, const struct tfc__role *role)
+{
+	const char *colon = role->user ? strchr(role->user, ':') : NULL;
+	at_role(c, role, "user");
+	if (!role->user)
+		return TFC_OK;
+	if (colon == role->user || (colon && (!colon[1] || strchr(colon + 1, ':'))) ||
+	    strpbrk(role->user, " \t\n/"))
+		return FAIL(c, "must be a user, or user:group, by name or number, not \"%.40s\"",
+			    role->user);
+	return TFC_OK;
+}
+
+static const char *framework_of(const struct check *c)
+{
+	return tfc__framework_name((enum tfc_framework)c->job->framework);
+}
+
+/* A framework with ranks has a chief and workers, and whatever runs beside them. */
+static int check_ranks(struct check *c, const struct tfc__role *role)
+{
+	static const char *const foreign[] = {"ps", "evaluator", "driver"};
+	bool is_rank = is_role(role, "chief") || is_role(role, "worker");
+	if (!tfc__job_has_ranks(c->job))
+		return TFC_OK;
+	at_role(c, role, "");
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		if (is_role(role, foreign[i]))
+			return FAIL(c,
+				    "%s has no %s; make it a worker, or a sidecar of another name",
+				    framework_of(c), role->name);
+	at_role(c, role, "ready");
+	if (is_rank && role->ready == TFC__READY_LISTEN)
+		return FAIL(c, "of the ranks of %s only the first listens; use started or auto",
+			    framework_of(c));
+	return TFC_OK;
+}
+
 static int check_scope(struct check *c, const struct tfc__role *role)
 {
 	enum tfc_strategy strategy = tfc__job_strategy(c->job);
@@ -137,10 +184,10 @@ static int check_scope(struct check *c, const struct tfc__role *role)
 	at_scope(c, role);
 	if (scope == TFC__SCOPE_COORDINATOR && strategy != TFC_STRATEGY_PARAMETER_SERVER)
 		return FAIL(c, "coordinator is for the parameter_server strategy only");
-	if (scope == TFC__SCOPE_TASK && strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED &&
+	if (scope == TFC__SCOPE_TASK && tfc__job_is_collective(c->job) &&
 	    (is_role(role, "chief") || is_role(role, "worker")))
-		return FAIL(c, "a mirrored %s cannot come back alone; use group or auto",
-			    role->name);
+		return FAIL(c, "a %s %s cannot come back alone; use group or auto",
+			    tfc__job_has_ranks(c->job) ? framework_of(c) : "mirrored", role->name);
 	return TFC_OK;
 }
 
@@ -149,7 +196,13 @@ static int check_role(struct check *c, const struct tfc__role *role)
 	int result = check_count(c, role);
 	if (result < 0 || role->count == 0) /* a role of 0 tasks is not there */
 		return result;
-	result = check_program(c, role);
+	result = check_ranks(c, role);
+	if (result == TFC_OK)
+		result = check_program(c, role);
+	if (result == TFC_OK)
+		result = check_user(c, role);
+	if (result == TFC_OK)
+		result = check_cpus(c, role);
 	return result < 0 ? result : check_scope(c, role);
 }
 
@@ -181,7 +234,7 @@ static int check_strategy(struct check *c)
 	bool is_chosen = strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED ||
 			 strategy == TFC_STRATEGY_PARAMETER_SERVER;
 	at_job(c, "strategy");
-	if (is_chosen && c->job->framework == TFC_FRAMEWORK_NONE)
+	if (is_chosen && c->job->framework != TFC_FRAMEWORK_TENSORFLOW)
 		return FAIL(c, "needs \"framework\": \"tensorflow\"");
 	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && count_of(c, "ps"))
 		return FAIL(c, "multi_worker_mirrored has no ps; take the role ps out, or use "
@@ -192,6 +245,11 @@ static int check_strategy(struct check *c)
 		at_role(c, tfc__job_role(c->job, "ps"), "");
 		return FAIL(c, "a ps needs workers; add the role worker");
 	}
+	at_job(c, "topology");
+	if (c->job->topology == TFC__TOPOLOGY_PARTIAL &&
+	    tfc__job_strategy(c->job) != TFC_STRATEGY_PARAMETER_SERVER)
+		return FAIL(c, "partial is for the parameter_server strategy only: elsewhere each "
+			       "worker dials the others");
 	return TFC_OK;
 }
 
@@ -227,6 +285,17 @@ static int check_success(struct check *c)
 	return TFC_OK;
 }
 
+static int check_stall(struct check *c)
+{
+	bool is_watched = c->job->stall_s > 0;
+	for (uint32_t i = 0; i < c->job->role_count; i++)
+		is_watched |= c->job->roles[i].stall_s > 0;
+	at_job(c, "on_stall");
+	if (c->job->on_stall != TFC__STALL_REPORT && !is_watched)
+		return FAIL(c, "no silence counts as a stall yet: set stall_s, too");
+	return TFC_OK;
+}
+
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error)
 {
 	struct check c = {job, where, error};
@@ -237,6 +306,8 @@ int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *e
 		result = check_strategy(&c);
 	for (uint32_t i = 0; result == TFC_OK && i < job->role_count; i++)
 		result = check_role(&c, &job->roles[i]);
+	if (result == TFC_OK)
+		result = check_stall(&c);
 	return result == TFC_OK ? check_success(&c) : result;
 }
 

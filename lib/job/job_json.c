@@ -83,6 +83,33 @@ static void add_env(struct writer *w, const struct tfc__strv *env, bool shows_va
 	tfc__buf_add_char(&w->buf, '}');
 }
 
+static void add_limit(struct writer *w, uint64_t value)
+{
+	if (value == UINT64_MAX)
+		tfc__buf_add_str(&w->buf, "\"unlimited\"");
+	else
+		tfc__buf_addf(&w->buf, "%llu", (unsigned long long)value);
+}
+
+/* Soft and hard limit as one value where they are the same. */
+static void add_rlimits(struct writer *w, const struct tfc__rlimits *rlimits)
+{
+	tfc__buf_add_char(&w->buf, '{');
+	for (uint32_t i = 0; i < rlimits->count; i++) {
+		const struct tfc__rlimit *rlimit = &rlimits->items[i];
+		bool is_pair = rlimit->soft != rlimit->hard;
+		tfc__buf_addf(&w->buf, "%s\"%s\": %s", i ? ", " : "",
+			      tfc__rlimit_name(rlimit->resource), is_pair ? "[" : "");
+		add_limit(w, rlimit->soft);
+		if (is_pair) {
+			tfc__buf_add_str(&w->buf, ", ");
+			add_limit(w, rlimit->hard);
+			tfc__buf_add_char(&w->buf, ']');
+		}
+	}
+	tfc__buf_add_char(&w->buf, '}');
+}
+
 static void add_keys(struct writer *w, const struct tfc__keys *keys, const void *base, int depth);
 
 static void new_line(struct writer *w, bool is_first, int depth)
@@ -145,6 +172,21 @@ static void add_value(struct writer *w, const struct tfc__key *key, const void *
 		tfc__buf_add_str(&w->buf, ", ");
 		add_number(w, ((const double *)field)[1]);
 		tfc__buf_add_char(&w->buf, ']');
+		break;
+	case TFC__KEY_BYTES:
+		tfc__buf_addf(&w->buf, "%llu", (unsigned long long)*(const uint64_t *)field);
+		break;
+	case TFC__KEY_NUMBER:
+		add_number(w, *(const double *)field);
+		break;
+	case TFC__KEY_INT:
+		if (key->is_nullable && *(const int32_t *)field == INT32_MIN)
+			tfc__buf_add_str(&w->buf, "null");
+		else
+			tfc__buf_addf(&w->buf, "%d", *(const int32_t *)field);
+		break;
+	case TFC__KEY_RLIMITS:
+		add_rlimits(w, field);
 		break;
 	case TFC__KEY_ROLES:
 		add_roles(w, depth);

@@ -7,11 +7,12 @@
 
 #define MAX_SECONDS 1e9 /* 31 years */
 #define MAX_TASKS 100000
+#define MAX_CPUS 100000
 #define MAX_RESTARTS 1000000
 
 /* Names stand in the order of their enum. */
-static const char *const frameworks[] = {"tensorflow", "none", NULL};
-static const char *const later_frameworks[] = {"pytorch", "jax", "horovod", NULL};
+static const char *const frameworks[] = {"tensorflow", "none", "pytorch", "jax", "horovod", NULL};
+static const char *const topologies[] = {"full", "partial", NULL};
 static const char *const strategies[] = {"auto", "multi_worker_mirrored", "parameter_server",
 					 "none", NULL};
 static const char *const restart_ons[] = {"retryable", "failure", "never", NULL};
@@ -19,7 +20,10 @@ static const char *const scopes[] = {"auto", "task", "group", "coordinator", NUL
 static const char *const successes[] = {"auto", "chief", "worker0", "all_workers", "driver", NULL};
 static const char *const handovers[] = {"hold", "open", "release", NULL};
 static const char *const readies[] = {"auto", "listen", "started", NULL};
+static const char *const on_stalls[] = {"report", "stacks", "restart", NULL};
 static const char *const on_failures[] = {"restart", "ignore", NULL};
+
+static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NULL};
 
 #define AT(type, field) .offset = offsetof(type, field)
 #define TEXT(p, type, field)                                        \
@@ -75,11 +79,7 @@ static const char *const on_failures[] = {"restart", "ignore", NULL};
 
 static const struct tfc__key job_keys[] = {
 	TEXT("name", struct tfc_job, name),
-	{.path = "framework",
-	 .kind = TFC__KEY_CHOICE,
-	 AT(struct tfc_job, framework),
-	 .names = frameworks,
-	 .later = later_frameworks},
+	CHOICE("framework", struct tfc_job, framework, frameworks),
 	CHOICE("strategy", struct tfc_job, strategy, strategies),
 	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc_job, argv)},
 	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc_job, env)},
@@ -95,10 +95,10 @@ static const struct tfc__key job_keys[] = {
 	SECONDS("finish_s", struct tfc_job, finish_s, 30),
 	SECONDS("start_deadline_s", struct tfc_job, start_deadline_s, 600),
 	SECONDS("deadline_s", struct tfc_job, deadline_s, 0),
-	LATER("stall_s", "[0]"),
-	LATER("on_stall", "[\"report\"]"),
-	LATER("topology", "[\"full\"]"),
-	LATER("isolation", "[\"auto\", \"plain\"]"),
+	CHOICE("topology", struct tfc_job, topology, topologies),
+	SECONDS("stall_s", struct tfc_job, stall_s, 0),
+	CHOICE("on_stall", struct tfc_job, on_stall, on_stalls),
+	CHOICE("isolation", struct tfc_job, isolation, isolations),
 	LATER("placement.policy", "[\"spread\"]"),
 	LATER("placement.labels", "[{}]"),
 	LATER("placement.upstream", "[null]"),
@@ -110,7 +110,8 @@ static const struct tfc__key role_keys[] = {
 	 .kind = TFC__KEY_COUNT,
 	 AT(struct tfc__role, count),
 	 .max = MAX_TASKS,
-	 .initial = 1},
+	 .initial = 1,
+	 .is_range_later = true},
 	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc__role, argv), .is_nullable = true},
 	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc__role, env)},
 	{.path = "secret_env", .kind = TFC__KEY_SECRETS, AT(struct tfc__role, secret_env)},
@@ -125,11 +126,25 @@ static const struct tfc__key role_keys[] = {
 	SECONDS("grace_s", struct tfc__role, grace_s, -1),
 	TEXT_OR_NULL("log_dir", struct tfc__role, log_dir),
 	{.path = "wrap", .kind = TFC__KEY_LIST, AT(struct tfc__role, wrap)},
+	{.path = "memory", .kind = TFC__KEY_BYTES, AT(struct tfc__role, memory), .max = 1e18},
+	{.path = "cpus", .kind = TFC__KEY_NUMBER, AT(struct tfc__role, cpus), .max = MAX_CPUS},
+	{.path = "rlimits", .kind = TFC__KEY_RLIMITS, AT(struct tfc__role, rlimits)},
+	{.path = "nice", .kind = TFC__KEY_INT, AT(struct tfc__role, nice), .min = -40, .max = 40},
+	{.path = "oom_score_adj",
+	 .kind = TFC__KEY_INT,
+	 AT(struct tfc__role, oom_score_adj),
+	 .is_nullable = true,
+	 .min = -1000,
+	 .max = 1000,
+	 .initial = INT32_MIN},
+	/* "" is most often a variable that a template did not have: nobody means root by it */
+	{.path = "user",
+	 .kind = TFC__KEY_STRING,
+	 AT(struct tfc__role, user),
+	 .is_nullable = true,
+	 .is_never_empty = true},
+	SECONDS("stall_s", struct tfc__role, stall_s, -1),
 	LATER("gpus", "[0]"),
-	LATER("memory", "[0]"),
-	LATER("cpus", "[0]"),
-	LATER("rlimits", "[{}]"),
-	LATER("nice", "[0]"),
 	LATER("spares", "[0]"),
 };
 
@@ -225,6 +240,9 @@ static bool init_field(const struct tfc__key *key, void *field)
 		return key->is_nullable || *(char **)field;
 	case TFC__KEY_COUNT:
 		*(uint32_t *)field = (uint32_t)key->initial;
+		return true;
+	case TFC__KEY_INT:
+		*(int32_t *)field = (int32_t)key->initial;
 		return true;
 	case TFC__KEY_SECONDS:
 		*(double *)field = key->initial;

@@ -23,6 +23,10 @@ enum tfc__key_kind {
 	TFC__KEY_ENV,        /* struct tfc__strv of "NAME=value" */
 	TFC__KEY_SECRETS,    /* struct tfc__strv of "NAME=value" or "NAME" */
 	TFC__KEY_BACKOFF,    /* double[2] */
+	TFC__KEY_BYTES,      /* uint64_t */
+	TFC__KEY_NUMBER,     /* double */
+	TFC__KEY_INT,        /* int32_t; nullable: INT32_MIN is "the host's" */
+	TFC__KEY_RLIMITS,    /* struct tfc__rlimits */
 	TFC__KEY_ROLES,      /* the roles themselves */
 	TFC__KEY_LATER,      /* no field: a later version's key, accepted at its inactive value */
 };
@@ -31,11 +35,12 @@ struct tfc__key {
 	const char *path; /* "restart.max", relative to the job or the role */
 	enum tfc__key_kind kind;
 	uint32_t offset;          /* of the field in tfc_job or struct tfc__role */
+	bool is_range_later;      /* TFC__KEY_COUNT: {"min": M, "max": N} is a later version's */
 	bool is_nullable;         /* null is allowed and means "none" or "the job's" */
+	bool is_never_empty;      /* TFC__KEY_STRING: "" in a file is an error, not null */
 	uint32_t given;           /* a role's override of the job's key: its bit, else 0 */
 	double min, max, initial; /* numbers; of TFC__KEY_BACKOFF: the second one */
 	const char *const *names; /* TFC__KEY_CHOICE: the values, NULL-terminated */
-	const char *const *later; /* TFC__KEY_CHOICE: values of a later version, or NULL */
 	const char *inactive;     /* TFC__KEY_LATER: the accepted values, as a JSON list */
 };
 

@@ -1,9 +1,11 @@
 #include "job/job_apply.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 
 /* Puts "job.json:12: " in front of a sentence. */
 static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
@@ -13,15 +15,29 @@ static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
 }
 
+/*
+ * The parser quotes what it stumbled over: "... near 'TOKEN'". That may be the value of a secret,
+ * so it is only left where it is a sign, or a key.
+ */
+static void hide_value(json_error_t *detail)
+{
+	char *near = strstr(detail->text, " near '");
+	if (!near || json_error_code(detail) == json_error_duplicate_key)
+		return;
+	bool is_sign = ispunct((unsigned char)near[7]) && strcmp(near + 8, "'") == 0;
+	if (!is_sign)
+		*near = '\0';
+}
+
 static int load(const char *json, size_t len, const char *file, tfc_error *error, json_t **ret_root)
 {
 	json_error_t detail;
-	*ret_root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &detail);
-	if (*ret_root)
+	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &detail, ret_root);
+	if (code == TFC_OK)
 		return TFC_OK;
-	/* The library has no words for it when it cannot even begin. */
-	if (json_error_code(&detail) == json_error_out_of_memory || !*detail.text)
+	if (code == TFC_ENOMEM)
 		return tfc__fail_nomem(error, "job");
+	hide_value(&detail);
 	tfc__fail(error, TFC_EPARSE, "job", 0, "%s", detail.text);
 	return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/json.h"
 
 /* What is to be set, with the path split up. */
 struct change {
@@ -28,8 +29,11 @@ static int read_value(struct change *c, const struct tfc__key *key, json_t **ret
 	if (result < 0)
 		return result;
 	if (!is_text)
-		value = json_loads(c->value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-	if (!value)
+		result = tfc__json_load(c->value, strlen(c->value),
+					JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL, &value);
+	if (is_text && key->is_nullable && !*c->value)
+		value = json_null(); /* "" unsets it */
+	if (!value && result != TFC_ENOMEM)
 		value = json_string(c->value);
 	if (!value)
 		return tfc__fail_nomem(c->apply.error, "job");
@@ -49,14 +53,15 @@ static int set_value(struct change *c, const struct tfc__key *key)
 	return result;
 }
 
-/* The environment that a path such as "env.EPOCHS" lies in, or NULL. */
+/* What a path such as "env.EPOCHS" or "rlimits.nofile" lies in, or NULL. */
 static const struct tfc__key *find_variable(const struct tfc__keys *keys, const char *path,
 					    const char **ret_name)
 {
 	for (size_t i = 0; i < keys->count; i++) {
 		const struct tfc__key *key = &keys->items[i];
 		size_t len = strlen(key->path);
-		if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
+		if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS &&
+		    key->kind != TFC__KEY_RLIMITS)
 			continue;
 		if (strncmp(path, key->path, len) == 0 && path[len] == '.') {
 			*ret_name = path + len + 1;
@@ -64,6 +69,17 @@ static const struct tfc__key *find_variable(const struct tfc__keys *keys, const 
 		}
 	}
 	return NULL;
+}
+
+static int set_rlimit(struct change *c, const struct tfc__key *key, const char *name)
+{
+	json_t *value = NULL;
+	int result = read_value(c, key, &value);
+	if (result < 0)
+		return result;
+	result = tfc__apply_rlimit(&c->apply, key, c->base, name, value);
+	json_decref(value);
+	return result;
 }
 
 /* Finds the first part of the path that is no key, for the suggestion. */
@@ -100,6 +116,8 @@ static int set_below(struct change *c)
 	if (c->is_element)
 		return unknown(c);
 	key = find_variable(c->keys, c->path, &name);
+	if (key && key->kind == TFC__KEY_RLIMITS)
+		return set_rlimit(c, key, name);
 	if (key)
 		return tfc__apply_variable(&c->apply, key, c->base, name, c->value);
 	if (tfc__keys_have_group(c->keys, c->path))

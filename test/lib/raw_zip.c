@@ -32,39 +32,31 @@ static uint32_t crc32_of(const char *data, size_t len)
 	return ~crc;
 }
 
-static size_t name_len(const struct raw_entry *entry)
-{
-	return entry->name_len ? entry->name_len : strlen(entry->name);
-}
-
 static size_t data_len(const struct raw_entry *entry)
 {
-	return entry->data_len ? entry->data_len : entry->data ? strlen(entry->data) : 0;
+	return entry->data ? strlen(entry->data) : 0;
 }
 
 /* What both headers hold, from the flags to the length of the name. */
-static void put_common(struct tfc__buf *buf, const struct raw_entry *entry, size_t len)
+static void put_common(struct tfc__buf *buf, const struct raw_entry *entry)
 {
-	const char *plain = entry->plain ? entry->plain : entry->data ? entry->data : "";
-	uint32_t size = (uint32_t)strlen(plain);
-	put16(buf, entry->flags);
-	put16(buf, entry->method);
+	uint32_t size = (uint32_t)data_len(entry);
+	put16(buf, 0); /* no flags, not compressed */
+	put16(buf, 0);
 	put32(buf, 0x00210000); /* 1 January 1980 */
-	put32(buf, crc32_of(plain, size) ^ entry->crc_flip);
-	put32(buf, entry->packed ? entry->packed : (uint32_t)data_len(entry));
-	put32(buf, entry->declared ? entry->declared : size);
-	put16(buf, (uint32_t)len);
+	put32(buf, crc32_of(entry->data, size) ^ entry->crc_flip);
+	put32(buf, size);
+	put32(buf, size);
+	put16(buf, (uint32_t)strlen(entry->name));
 }
 
 static void put_local(struct tfc__buf *buf, const struct raw_entry *entry)
 {
-	const char *name = entry->local_name ? entry->local_name : entry->name;
-	size_t len = entry->local_name ? strlen(name) : name_len(entry);
 	put32(buf, 0x04034b50);
 	put16(buf, 20);
-	put_common(buf, entry, len);
+	put_common(buf, entry);
 	put16(buf, 0);
-	tfc__buf_add(buf, name, len);
+	tfc__buf_add_str(buf, entry->name);
 	tfc__buf_add(buf, entry->data, data_len(entry));
 }
 
@@ -73,25 +65,21 @@ static void put_central(struct tfc__buf *buf, const struct raw_entry *entry, uin
 	put32(buf, 0x02014b50);
 	put16(buf, entry->mode ? 3 << 8 | 20 : 20);
 	put16(buf, 20);
-	put_common(buf, entry, name_len(entry));
+	put_common(buf, entry);
 	put32(buf, 0); /* no extra field, no comment */
 	put32(buf, 0); /* first disk, no internal attributes */
 	put32(buf, entry->mode << 16);
 	put32(buf, offset);
-	tfc__buf_add(buf, entry->name, name_len(entry));
+	tfc__buf_add_str(buf, entry->name);
 }
 
 void raw_zip_write(const char *path, const struct raw_entry *entries, size_t count)
 {
 	struct tfc__buf zip = {0}, central = {0};
-	uint32_t offsets[32];
-	assert_in_range(count, 1, 32);
 	for (size_t i = 0; i < count; i++) {
-		int32_t same = entries[i].same_place_as;
-		offsets[i] = same ? offsets[same - 1] : (uint32_t)zip.len;
-		if (!same)
-			put_local(&zip, &entries[i]);
-		put_central(&central, &entries[i], offsets[i]);
+		uint32_t offset = (uint32_t)zip.len;
+		put_local(&zip, &entries[i]);
+		put_central(&central, &entries[i], offset);
 	}
 	uint32_t start = (uint32_t)zip.len;
 	tfc__buf_add(&zip, central.data, central.len);

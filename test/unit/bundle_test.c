@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "job/bundle.h"
+#include "leaks.h"
 #include "raw_zip.h"
 
 #define FILE_MODE (S_IFREG | 0644)
@@ -30,7 +31,8 @@ struct place {
 static int make_place(void **state)
 {
 	struct place *place = calloc(1, sizeof(*place));
-	if (!place || tfc__make_private_dir("/tmp", "tfc-bundle-", "test", NULL, &place->path) < 0)
+	if (!place ||
+	    tfc__make_private_dir(leaks_temp_dir(), "tfc-bundle-", "test", NULL, &place->path) < 0)
 		return -1;
 	snprintf(place->zip, sizeof(place->zip), "%s/a.zip", place->path);
 	snprintf(place->out, sizeof(place->out), "%s/out", place->path);
@@ -251,119 +253,14 @@ static void an_archive_in_its_own_directory_is_left_out(void **state)
 	assert_int_equal(access(in(place, "out/self.zip"), F_OK), -1);
 }
 
-/* ---- hostile archives */
+/* ---- archives made by hand; bundle_hostile_test.c has those that are out to hurt */
 
-static void hostile_archives_are_refused_and_nothing_is_left(void **state)
+/* What is said about an archive as a whole begins with its path. */
+static void assert_sentence(const struct place *place, const tfc_error *error, const char *sentence)
 {
-	static const struct {
-		int code;
-		const char *sentence; /* where a path is in it, only its end */
-		struct raw_entry entries[2];
-	} cases[] = {
-		{TFC_EARCHIVE, "entry /etc/x: an absolute name", {{.name = "/etc/x"}}},
-		{TFC_EARCHIVE, "entry ../x: \".\" and \"..\" are not allowed", {{.name = "../x"}}},
-		{TFC_EARCHIVE,
-		 "entry a/../../x: \".\" and \"..\" are not allowed",
-		 {{.name = "a/../../x"}}},
-		{TFC_EARCHIVE, "entry a/..: \".\" and \"..\" are not allowed", {{.name = "a/.."}}},
-		{TFC_EARCHIVE, "entry ./a: \".\" and \"..\" are not allowed", {{.name = "./a"}}},
-		{TFC_EARCHIVE, "entry a//b: an empty part in the name", {{.name = "a//b"}}},
-		{TFC_EARCHIVE,
-		 "entry a\\b: a backslash or control character in the name",
-		 {{.name = "a\\b"}}},
-		{TFC_EARCHIVE,
-		 "entry a b: a backslash or control character in the name",
-		 {{.name = "a\nb"}}},
-		{TFC_EARCHIVE, ": entry a: a NUL in its name", {{.name = "a\0b", .name_len = 3}}},
-		{TFC_EARCHIVE,
-		 "entry a: there is another one of that name",
-		 {{.name = "a"}, {.name = "a"}}},
-		{TFC_EARCHIVE,
-		 "entries Dir/A and dir/a: names that differ only in case",
-		 {{.name = "Dir/A"}, {.name = "dir/a"}}},
-		{TFC_EARCHIVE,
-		 "entries A/x and a/y: names that differ only in case",
-		 {{.name = "A/x"}, {.name = "a/y"}}},
-		{TFC_EARCHIVE,
-		 "entry a: it is a file, and a folder of another one",
-		 {{.name = "a/b"}, {.name = "a"}}},
-		{TFC_EARCHIVE,
-		 "entry l: a link or device; only files and folders may be packed",
-		 {{.name = "ok"}, {.name = "l", .mode = S_IFLNK | 0777, .data = "/etc"}}},
-		{TFC_EARCHIVE,
-		 "entry d: a link or device; only files and folders may be packed",
-		 {{.name = "d", .mode = S_IFCHR | 0600}}},
-		{TFC_EARCHIVE,
-		 "entry f: a link or device; only files and folders may be packed",
-		 {{.name = "f", .mode = S_IFIFO | 0600}}},
-		{TFC_EARCHIVE,
-		 "entry a/: its name and its kind disagree",
-		 {{.name = "a/", .mode = FILE_MODE}}},
-		{TFC_EARCHIVE,
-		 "entry a: its name and its kind disagree",
-		 {{.name = "a", .mode = S_IFDIR | 0755}}},
-		{TFC_EARCHIVE, "entry a: encrypted", {{.name = "a", .flags = 1, .data = "x"}}},
-		{TFC_EARCHIVE,
-		 ": entry a: its two names differ",
-		 {{.name = "a", .local_name = "b"}}},
-		{TFC_EARCHIVE,
-		 ": entries of the archive overlap",
-		 {{.name = "a", .data = "x"}, {.name = "a", .data = "x", .same_place_as = 1}}},
-		{TFC_EARCHIVE,
-		 ": entry a: its place is outside the archive",
-		 {{.name = "a", .packed = 1000}}},
-		{TFC_EARCHIVE,
-		 "entry bad: CRC error",
-		 {{.name = "dir/good", .data = "x"}, {.name = "bad", .data = "y", .crc_flip = 1}}},
-		{TFC_EARCHIVE,
-		 "entry a: an unknown compression method",
-		 {{.name = "a", .data = "x", .method = 77}}},
-		{TFC_ETOOBIG,
-		 "entry bomb: it unpacks to over 200 times what is packed; store it as it is",
-		 {{.name = "bomb", .data = "xxxx", .method = 8, .declared = 1 << 30}}},
-	};
-	struct place *place = *state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		tfc_error error = TFC_ERROR_INIT;
-		size_t len = strlen(cases[i].sentence);
-		raw_zip_write(place->zip, cases[i].entries, cases[i].entries[1].name ? 2 : 1);
-		int result = tfc_bundle_unpack(place->zip, place->out, &error);
-		if (result == TFC_OK)
-			fail_msg("accepted: %s", cases[i].sentence);
-		size_t skip = cases[i].sentence[0] == ':' ? strlen(place->zip) : 0;
-		if (strlen(error.text) != skip + len)
-			fail_msg("%s, not %s", error.text, cases[i].sentence);
-		assert_string_equal(error.text + skip, cases[i].sentence);
-		assert_int_equal(result, cases[i].code);
-		assert_int_equal(count_in(place->out), 0);
-		assert_int_equal(count_in(place->path), 2); /* the archive and out */
-	}
-}
-
-static void a_declared_size_that_lies_is_noticed(void **state)
-{
-	struct place *place = *state;
-	tfc_error error = TFC_ERROR_INIT;
-	/* "hello" as one deflate block (RFC 1951, section 3.2.4), said to be 3 and 9 bytes. */
-	static const char packed[] = "\x01\x05\x00\xfa\xffhello";
-	static const struct {
-		uint32_t size;
-		const char *sentence;
-	} lies[] = {{3, "entry a: larger than declared"}, {9, "entry a: smaller than declared"}};
-	struct raw_entry entry = {.name = "a", .mode = FILE_MODE, .method = 8, .plain = "hello"};
-	entry.data = packed;
-	entry.data_len = sizeof(packed) - 1;
-	for (size_t i = 0; i < 2; i++) {
-		entry.declared = lies[i].size;
-		raw_zip_write(place->zip, &entry, 1);
-		assert_int_equal(tfc_bundle_unpack(place->zip, place->out, &error), TFC_EARCHIVE);
-		assert_string_equal(error.text, lies[i].sentence);
-		assert_int_equal(count_in(place->out), 0);
-	}
-	entry.declared = 0;
-	raw_zip_write(place->zip, &entry, 1);
-	unpack(place->zip, place->out);
-	assert_file(in(place, "out/a"), "hello", 0644);
+	size_t len = strlen(place->zip);
+	assert_int_equal(strncmp(error->text, place->zip, len), 0);
+	assert_string_equal(error->text + len, sentence);
 }
 
 static void quotas_hold(void **state)
@@ -377,11 +274,11 @@ static void quotas_hold(void **state)
 	struct tfc__bundle_limits limits = {1, 200, 1 << 20, 10};
 	raw_zip_write(place->zip, entries, 2);
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_ETOOBIG);
-	assert_string_equal(error.text, "2 entries are more than the 1 allowed");
+	assert_sentence(place, &error, ": 2 entries are more than the 1 allowed");
 	limits = (struct tfc__bundle_limits){2, 200, 1 << 20, 9};
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_ETOOBIG);
-	assert_string_equal(error.text,
-			    "entry b: with it the archive unpacks to more than is allowed");
+	assert_sentence(place, &error,
+			": entry b: with it the archive unpacks to more than is allowed");
 	assert_int_equal(count_in(place->out), 0);
 	limits.bytes = 10;
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_OK);
@@ -479,8 +376,6 @@ int main(void)
 		TEST(links_are_followed_inside_the_directory_only),
 		TEST(what_cannot_be_packed_is_named_and_leaves_no_archive),
 		TEST(an_archive_in_its_own_directory_is_left_out),
-		TEST(hostile_archives_are_refused_and_nothing_is_left),
-		TEST(a_declared_size_that_lies_is_noticed),
 		TEST(quotas_hold),
 		TEST(setuid_and_other_bits_are_dropped),
 		TEST(a_directory_that_is_not_empty_is_left_alone),

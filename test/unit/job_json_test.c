@@ -37,6 +37,15 @@ static bool lists_equal(const struct tfc__strv *a, const struct tfc__strv *b)
 	return a->count == b->count;
 }
 
+static bool rlimits_equal(const struct tfc__rlimits *a, const struct tfc__rlimits *b)
+{
+	for (uint32_t i = 0; i < a->count && i < b->count; i++)
+		if (a->items[i].resource != b->items[i].resource ||
+		    a->items[i].soft != b->items[i].soft || a->items[i].hard != b->items[i].hard)
+			return false;
+	return a->count == b->count;
+}
+
 static bool fields_equal(const struct tfc__key *key, const void *a, const void *b)
 {
 	switch (key->kind) {
@@ -51,6 +60,13 @@ static bool fields_equal(const struct tfc__key *key, const void *a, const void *
 		return *(const uint32_t *)a == *(const uint32_t *)b;
 	case TFC__KEY_PORT:
 		return *(const uint16_t *)a == *(const uint16_t *)b;
+	case TFC__KEY_INT:
+		return *(const int32_t *)a == *(const int32_t *)b;
+	case TFC__KEY_RLIMITS:
+		return rlimits_equal(a, b);
+	case TFC__KEY_BYTES:
+		return *(const uint64_t *)a == *(const uint64_t *)b;
+	case TFC__KEY_NUMBER:
 	case TFC__KEY_SECONDS:
 		return *(const double *)a == *(const double *)b;
 	case TFC__KEY_BACKOFF:
@@ -96,12 +112,20 @@ static const char everything[] =
 	"\"restart\":{\"on\":\"failure\",\"scope\":\"group\",\"max\":0,\"window_s\":0.1,"
 	"\"backoff_s\":[0.3333333333333333,1e9]},\"success\":\"all_workers\",\"grace_s\":1.5,"
 	"\"abort_grace_s\":0,\"finish_s\":2,\"start_deadline_s\":3,\"deadline_s\":4,"
+	"\"topology\":\"partial\","
+	"\"stall_s\":5,\"on_stall\":\"stacks\","
+	"\"isolation\":\"pidns\","
 	"\"roles\":{\"chief\":{},\"ps\":{\"server\":true},"
 	"\"worker\":{\"count\":2,\"argv\":[\"x\"],\"env\":{\"C\":\"1\"},\"secret_env\":{\"U\":"
 	"\"w\"},"
 	"\"cwd\":\"d\",\"port\":2222,\"port_handover\":\"release\",\"ready\":\"started\","
 	"\"restart\":{\"on\":\"never\",\"max\":1},\"on_failure\":\"ignore\",\"finish_s\":0,"
-	"\"grace_s\":0.25,\"wrap\":[\"nice\"]},\"tensorboard\":{\"log_dir\":\"l\"}}}";
+	"\"grace_s\":0.25,\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":"
+	"\"unlimited\"},"
+	"\"memory\":1099511627776,\"cpus\":1.25,\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\","
+	"\"wrap\":[\"nice\"],\"stall_s\":0.5},"
+	"\"tensorboard\":{"
+	"\"log_dir\":\"l\"}}}";
 
 static void what_is_written_reads_back_as_an_equal_job(void **state)
 {
@@ -169,7 +193,14 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"finish_s\": null,\n"
 		"      \"grace_s\": null,\n"
 		"      \"log_dir\": null,\n"
-		"      \"wrap\": []\n"
+		"      \"wrap\": [],\n"
+		"      \"memory\": 0,\n"
+		"      \"cpus\": 0,\n"
+		"      \"rlimits\": {},\n"
+		"      \"nice\": 0,\n"
+		"      \"oom_score_adj\": null,\n"
+		"      \"user\": null,\n"
+		"      \"stall_s\": null\n"
 		"    }\n"
 		"  },\n"
 		"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, "
@@ -179,7 +210,11 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"abort_grace_s\": 1,\n"
 		"  \"finish_s\": 30,\n"
 		"  \"start_deadline_s\": 600,\n"
-		"  \"deadline_s\": 0.1\n"
+		"  \"deadline_s\": 0.1,\n"
+		"  \"topology\": \"full\",\n"
+		"  \"stall_s\": 0,\n"
+		"  \"on_stall\": \"report\",\n"
+		"  \"isolation\": \"auto\"\n"
 		"}\n";
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"deadline_s\":0.1,"
 			     "\"roles\":{\"worker\":{\"restart\":{\"max\":5}}}}");

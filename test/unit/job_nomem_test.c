@@ -14,26 +14,22 @@
 #include <tfcluster/job.h>
 #include <tfcluster/spec.h>
 
-#ifdef IS_SANITIZED
-
-int main(void)
-{
-	return 77;
-}
-
-#else
-
 static const char text[] =
 	"{\"name\":\"n\",\"argv\":[\"a\",\"b\"],\"env\":{\"A\":\"1\"},\"secret_env\":{\"S\":null},"
 	"\"cwd\":\"c\",\"deadline_s\":0.1,\"topology\":\"full\","
 	"\"roles\":{\"chief\":{\"restart\":{\"max\":2}},\"worker\":{\"count\":2,\"env\":{\"B\":"
 	"\"2\"},"
-	"\"wrap\":[\"nice\"]},\"tensorboard\":{\"log_dir\":\"l\"}}}";
+	"\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":\"unlimited\"},"
+	"\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\",\"wrap\":[\"nice\"]},\"tensorboard\":{"
+	"\"log_dir\":\"l\"}}}";
 
 static int parse(tfc_job **ret_job)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	return tfc_job_parse(text, sizeof(text) - 1, "job.json", &error, ret_job);
+	SWEPT(tfc_job_parse);
+	int code = tfc_job_parse(text, sizeof(text) - 1, "job.json", &error, ret_job);
+	assert_true(code == TFC_OK || !*ret_job);
+	return failing_said(code, &error);
 }
 
 static int parse_and_free(void)
@@ -46,7 +42,7 @@ static int parse_and_free(void)
 
 static void parsing(void **state)
 {
-	sweep(parse_and_free);
+	failing_sweep(parse_and_free, 10);
 }
 
 static tfc_job *shared;
@@ -54,7 +50,9 @@ static tfc_job *shared;
 static int write_and_free(void)
 {
 	char *json = NULL;
+	SWEPT(tfc_job_json);
 	int result = tfc_job_json(shared, TFC_JOB_JSON_SECRETS, &json);
+	assert_true(result == TFC_OK || !json);
 	tfc_free(json);
 	return result;
 }
@@ -62,7 +60,7 @@ static int write_and_free(void)
 static void writing(void **state)
 {
 	assert_int_equal(parse(&shared), TFC_OK);
-	sweep(write_and_free);
+	failing_sweep(write_and_free, 10);
 	tfc_job_free(shared);
 }
 
@@ -71,10 +69,12 @@ static const char *set_path, *set_text;
 /* The set job replaces what the shared one holds, so it is made anew each time. */
 static int parse_and_set(void)
 {
+	tfc_error error = TFC_ERROR_INIT;
 	tfc_job *job = NULL;
 	int result = parse(&job);
 	if (result == TFC_OK)
-		result = tfc_job_set(job, set_path, set_text, NULL);
+		result = failing_said(tfc_job_set(job, set_path, set_text, &error), &error);
+	SWEPT(tfc_job_set);
 	tfc_job_free(job);
 	return result;
 }
@@ -86,30 +86,40 @@ static void setting(void **state)
 		{"env.NEW", "1"},           {"secret_env[]", "T"},
 		{"roles.ps", "{}"},         {"roles.worker.count", "3"},
 		{"argv", "[\"x\", \"y\"]"}, {"restart.backoff_s", "[1,2]"},
-		{"topology", "full"},
+		{"topology", "full"},       {"roles.ps.rlimits.nofile", "[1,2]"},
+		{"roles.ps.user", "me"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_path = cases[i][0];
 		set_text = cases[i][1];
-		sweep(parse_and_set);
+		failing_sweep(parse_and_set, 10);
 	}
 }
 
 static int resolve_and_free(void)
 {
 	tfc_job *job = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	SWEPT(tfc_job_new);
+	SWEPT(tfc_job_validate);
+	SWEPT(tfc_job_resolve);
 	int result = tfc_job_new(&job);
+	assert_true(result == TFC_OK || !job);
 	if (result == TFC_OK)
 		result = tfc_job_set(job, "roles.worker.cwd", "bin", NULL);
 	if (result == TFC_OK)
-		result = tfc_job_resolve(job, "/usr", NULL);
+		result = tfc_job_set(job, "roles.worker.argv[]", "true", NULL);
+	if (result == TFC_OK)
+		result = failing_said(tfc_job_validate(job, &error), &error);
+	if (result == TFC_OK)
+		result = failing_said(tfc_job_resolve(job, "/usr", &error), &error);
 	tfc_job_free(job);
 	return result;
 }
 
 static void resolving(void **state)
 {
-	sweep(resolve_and_free);
+	failing_sweep(resolve_and_free, 10);
 }
 
 int main(void)
@@ -120,11 +130,5 @@ int main(void)
 		cmocka_unit_test(setting),
 		cmocka_unit_test(resolving),
 	};
-	tfc_job *warm = NULL; /* what libraries allocate once and keep is no leak */
-	if (parse(&warm) < 0)
-		return 1;
-	tfc_job_free(warm);
 	return cmocka_run_group_tests_name("job_nomem", tests, NULL, NULL);
 }
-
-#endif

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <sys/resource.h>
+
 #include "job/job.h"
 #include <tfcluster/job.h>
 
@@ -49,6 +51,10 @@ static void single_keys_are_set_from_text(void **state)
 	assert_int_equal(job->restart.max, 8);
 	set(job, "restart.backoff_s", "[1, 2]");
 	assert_true(job->restart.backoff_s[0] == 1 && job->restart.backoff_s[1] == 2);
+	set(job, "roles.worker.user", "nobody");
+	assert_string_equal(tfc__job_role(job, "worker")->user, "nobody");
+	set(job, "roles.worker.user", "");
+	assert_null(tfc__job_role(job, "worker")->user);
 	set(job, "roles.worker.gpus", "0");
 	set(job, "topology", "full");
 }
@@ -67,6 +73,32 @@ static void lists_take_json_or_one_more_element(void **state)
 	assert_string_equal(job->argv.items[3], "[1]");
 	set(job, "roles.ps.wrap[]", "nice");
 	assert_string_equal(tfc__job_role(job, "ps")->wrap.items[0], "nice");
+}
+
+static void limits_are_set_one_by_one_or_together(void **state)
+{
+	tfc_job *job = *state;
+	set(job, "roles.worker.rlimits.nofile", "64");
+	set(job, "roles.worker.rlimits.as", "unlimited");
+	set(job, "roles.worker.rlimits.nofile", "[16, 32]");
+	const struct tfc__rlimits *rlimits = &tfc__job_role(job, "worker")->rlimits;
+	assert_int_equal(rlimits->count, 2);
+	assert_int_equal(rlimits->items[0].resource, RLIMIT_NOFILE);
+	assert_int_equal(rlimits->items[0].soft, 16);
+	assert_int_equal(rlimits->items[0].hard, 32);
+	assert_true(rlimits->items[1].soft == UINT64_MAX && rlimits->items[1].hard == UINT64_MAX);
+	set(job, "roles.worker.rlimits", "{\"core\": 0}");
+	rlimits = &tfc__job_role(job, "worker")->rlimits;
+	assert_int_equal(rlimits->count, 1);
+	assert_int_equal(rlimits->items[0].resource, RLIMIT_CORE);
+	set(job, "roles.worker.nice", "-7");
+	set(job, "roles.worker.oom_score_adj", "300");
+	assert_int_equal(tfc__job_role(job, "worker")->nice, -7);
+	assert_int_equal(tfc__job_role(job, "worker")->oom_score_adj, 300);
+	set(job, "roles.worker.oom_score_adj", "null");
+	assert_int_equal(tfc__job_role(job, "worker")->oom_score_adj, INT32_MIN);
+	set(job, "roles.worker.user", "me:ours");
+	assert_string_equal(tfc__job_role(job, "worker")->user, "me:ours");
 }
 
 static void variables_are_set_by_name_or_as_elements(void **state)
@@ -143,6 +175,7 @@ static void a_refused_change_changes_nothing(void **state)
 		 "roles.: a role's name is 1 to 63 of a-z, 0-9 and _, a letter first"},
 		{"roles.a-b.count", "1", TFC_EINVAL,
 		 "roles.a-b.count: a role's name is 1 to 63 of a-z, 0-9 and _, a letter first"},
+		{"nice", "1", TFC_EINVAL, "nice: not a key here; roles have it: roles.ROLE.nice"},
 		{"restrat.max", "1", TFC_EINVAL, "restrat.max: unknown key; did you mean restart?"},
 		{"restart.mxa", "1", TFC_EINVAL, "restart.mxa: unknown key; did you mean max?"},
 		{"", "1", TFC_EINVAL, "the key's path is empty"},
@@ -188,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(single_keys_are_set_from_text),
 		TEST(lists_take_json_or_one_more_element),
+		TEST(limits_are_set_one_by_one_or_together),
 		TEST(variables_are_set_by_name_or_as_elements),
 		TEST(naming_a_role_creates_it),
 		TEST(a_role_follows_the_jobs_restart_until_it_has_its_own),

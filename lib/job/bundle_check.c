@@ -1,0 +1,133 @@
+/* What an archive's entries may be, all together: their sizes, their places, their names. */
+#include "job/bundle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+#define DESCRIPTOR_MAX 24 /* behind an entry's bytes: signature, checksum, Zip64 sizes (4.3.9) */
+#define METHOD_STORED 0
+#define EMPTY_DEFLATED 2 /* bytes that some packers give a folder: nothing, compressed */
+
+int tfc__bundle_refuse(tfc_error *error, int code, const char *name, const char *why)
+{
+	return tfc__fail(error, code, "bundle", 0, "entry %.120s: %s", name, why);
+}
+
+/* ---- sizes */
+
+static bool is_bomb(const struct tfc__bundle_limits *limits, uint64_t size, uint64_t packed)
+{
+	return size > limits->ratio_bytes && size / limits->ratio > packed;
+}
+
+static int check_size(const struct tfc__bundle_entry *entry,
+		      const struct tfc__bundle_limits *limits, tfc_error *error)
+{
+	const char *why = NULL;
+	if (entry->is_directory && (entry->size || entry->packed > EMPTY_DEFLATED))
+		why = "a folder with bytes of its own";
+	else if (entry->method == METHOD_STORED && entry->size != entry->packed)
+		why = "it is not compressed, and yet of two sizes";
+	if (why)
+		return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name, why);
+	if (is_bomb(limits, entry->size, entry->packed))
+		return tfc__bundle_refuse(error, TFC_ETOOBIG, entry->name,
+					  "it unpacks to over 200 times what is packed; store it "
+					  "as it is");
+	return TFC_OK;
+}
+
+static int check_sizes(const struct tfc__bundle_directory *directory,
+		       const struct tfc__bundle_limits *limits, tfc_error *error)
+{
+	uint64_t size = 0, packed = 0;
+	for (size_t i = 0; i < directory->count; i++) {
+		const struct tfc__bundle_entry *entry = &directory->entries[i];
+		int result = check_size(entry, limits, error);
+		if (result < 0)
+			return result;
+		if (entry->size > limits->bytes - size)
+			return tfc__bundle_refuse(
+				error, TFC_ETOOBIG, entry->name,
+				"with it the archive unpacks to more than is allowed");
+		size += entry->size;
+		packed += entry->packed;
+	}
+	if (is_bomb(limits, size, packed))
+		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
+				 "the archive unpacks to over 200 times what is packed; store its "
+				 "files as they are");
+	return TFC_OK;
+}
+
+/* ---- places */
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct tfc__bundle_entry *a = *(const struct tfc__bundle_entry *const *)left;
+	const struct tfc__bundle_entry *b = *(const struct tfc__bundle_entry *const *)right;
+	return a->start < b->start ? -1 : a->start > b->start;
+}
+
+/* Between the end of one entry (NULL: the file's beginning) and what comes next. */
+static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, const char *what,
+		     tfc_error *error)
+{
+	uint64_t end = before ? before->end : 0;
+	if (next < end)
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				 "entry %.80s: it shares bytes with entry %.80s", what,
+				 before->name);
+	if (next - end > (before && before->has_descriptor ? DESCRIPTOR_MAX : 0))
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				 "%llu bytes before %.80s belong to no entry of the archive",
+				 (unsigned long long)(next - end), what);
+	return TFC_OK;
+}
+
+/* One after the other, and nothing between them: what is hidden there, others might find. */
+static int check_places(const struct tfc__bundle_directory *directory, tfc_error *error)
+{
+	const struct tfc__bundle_entry **sorted = calloc(directory->count + 1, sizeof(*sorted));
+	const struct tfc__bundle_entry *before = NULL;
+	int result = TFC_OK;
+	if (!sorted)
+		return tfc__fail_nomem(error, "bundle");
+	for (size_t i = 0; i < directory->count; i++)
+		sorted[i] = &directory->entries[i];
+	qsort(sorted, directory->count, sizeof(*sorted), compare_places);
+	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
+		result = check_gap(before, sorted[i]->start, sorted[i]->name, error);
+		before = sorted[i];
+	}
+	if (result == TFC_OK)
+		result = check_gap(before, directory->start, "its directory", error);
+	free(sorted);
+	return result;
+}
+
+/* ---- names */
+
+static int check_names(const struct tfc__bundle_directory *directory, tfc_error *error)
+{
+	struct tfc__bundle_name *names = calloc(directory->count + 1, sizeof(*names));
+	if (!names)
+		return tfc__fail_nomem(error, "bundle");
+	for (size_t i = 0; i < directory->count; i++)
+		names[i] = (struct tfc__bundle_name){directory->entries[i].name,
+						     directory->entries[i].is_directory};
+	int result = tfc__bundle_names_check(names, directory->count, error);
+	free(names);
+	return result;
+}
+
+int tfc__bundle_check(const struct tfc__bundle_directory *directory,
+		      const struct tfc__bundle_limits *limits, tfc_error *error)
+{
+	int result = check_places(directory, error);
+	if (result == TFC_OK)
+		result = check_names(directory, error);
+	return result == TFC_OK ? check_sizes(directory, limits, error) : result;
+}

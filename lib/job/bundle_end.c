@@ -1,0 +1,189 @@
+/* The records at an archive's end, which say where its directory is (4.3.14 to 4.3.16). */
+#include "job/bundle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+#define END_SIZE 22 /* end of central directory record, without comment */
+#define END_MAGIC 0x06054b50
+#define END64_SIZE 56 /* its Zip64 form */
+#define END64_MAGIC 0x06064b50
+#define LOCATOR_SIZE 20 /* where the Zip64 form is */
+#define LOCATOR_MAGIC 0x07064b50
+#define CENTRAL_SIZE 46 /* one entry of the directory, without names */
+#define CENTRAL_MAGIC 0x02014b50
+#define COMMENT_MAX 65535 /* the archive's comment */
+
+static int damaged(tfc_error *error, const char *why)
+{
+	return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "%s", why);
+}
+
+int tfc__bundle_read_at(int fd, uint64_t offset, void *data, size_t len, tfc_error *error)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pread(fd, (char *)data + done, len - done, (off_t)(offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
+		if (n == 0)
+			return damaged(error, "the archive ends too early");
+		done += (size_t)n;
+	}
+	return TFC_OK;
+}
+
+/* ---- the Zip64 form */
+
+/* A field of the plain record either has no room for the number, or says the same. */
+static bool agrees(uint64_t plain, uint64_t none, uint64_t number)
+{
+	return plain == none || plain == number;
+}
+
+/*
+ * The locator stands right in front of the end record, the Zip64 record right in front of the
+ * locator. *at is where the end record is; with a Zip64 record, where that one is.
+ */
+static int read_end64(int fd, const uint8_t *plain, uint64_t *at, struct tfc__bundle_end *end,
+		      tfc_error *error)
+{
+	uint8_t locator[LOCATOR_SIZE] = {0}, record[END64_SIZE];
+	bool is_needed = end->count == UINT16_MAX || end->size == UINT32_MAX ||
+			 end->offset == UINT32_MAX;
+	int result = TFC_OK;
+	if (*at >= LOCATOR_SIZE + END64_SIZE)
+		result = tfc__bundle_read_at(fd, *at - LOCATOR_SIZE, locator, LOCATOR_SIZE, error);
+	if (result < 0)
+		return result;
+	if (tfc__get32(locator) != LOCATOR_MAGIC)
+		return is_needed ? damaged(error, "the archive's Zip64 record is missing") : TFC_OK;
+	uint64_t place = tfc__get64(locator + 8), before = *at - LOCATOR_SIZE;
+	if (place > before - END64_SIZE)
+		return damaged(error, "the archive's Zip64 record is not where it is said to be");
+	result = tfc__bundle_read_at(fd, place, record, END64_SIZE, error);
+	if (result < 0)
+		return result;
+	if (tfc__get32(record) != END64_MAGIC)
+		return damaged(error, "the archive's Zip64 record is not where it is said to be");
+	if (tfc__get64(record + 4) != before - place - 12)
+		return damaged(error, "the archive's Zip64 record is not as long as it says");
+	*end = (struct tfc__bundle_end){tfc__get64(record + 48), tfc__get64(record + 40),
+					tfc__get64(record + 32)};
+	if (!agrees(tfc__get16(plain + 10), UINT16_MAX, end->count) ||
+	    !agrees(tfc__get32(plain + 12), UINT32_MAX, end->size) ||
+	    !agrees(tfc__get32(plain + 16), UINT32_MAX, end->offset))
+		return damaged(error, "the archive's end and its Zip64 record disagree");
+	if (tfc__get32(record + 16) || tfc__get32(record + 20) ||
+	    tfc__get64(record + 24) != end->count)
+		return damaged(error, "it is one part of an archive of several");
+	*at = place;
+	return TFC_OK;
+}
+
+/* ---- the plain record */
+
+static bool begins_as_zip(int fd)
+{
+	uint8_t magic[4];
+	return pread(fd, magic, 4, 0) == 4 &&
+	       (tfc__get32(magic) == 0x04034b50 || tfc__get32(magic) == END_MAGIC);
+}
+
+static int no_end(int fd, const uint8_t *last, const uint8_t *tail_end, tfc_error *error)
+{
+	if (last && tail_end - last >= END_SIZE) {
+		size_t rest = (size_t)(tail_end - last) - END_SIZE;
+		size_t comment = tfc__get16(last + 20);
+		if (comment < rest)
+			return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+					 "%zu bytes follow the end of the archive", rest - comment);
+	}
+	return damaged(error, begins_as_zip(fd) ? "the archive is cut short: its end is missing"
+						: "it is no zip archive");
+}
+
+/*
+ * Finds the end record in the file's tail: its comment reaches to the end of the file. Readers look
+ * for it from the front or from the back, so there must be nothing in the comment to mistake for
+ * it.
+ */
+static int find_record(int fd, const uint8_t *tail, size_t len, const uint8_t **ret_record,
+		       tfc_error *error)
+{
+	const uint8_t *found = NULL, *last = NULL;
+	for (size_t i = 0; i + 4 <= len; i++) {
+		const uint8_t *at = tail + i;
+		if (tfc__get32(at) != END_MAGIC)
+			continue;
+		if (found)
+			return damaged(error, "the archive's comment holds a second end");
+		last = at;
+		if (len - i >= END_SIZE && tfc__get16(at + 20) == len - i - END_SIZE)
+			found = at;
+	}
+	*ret_record = found;
+	return found ? TFC_OK : no_end(fd, last, tail + len, error);
+}
+
+static int check_place(int fd, uint64_t at, const struct tfc__bundle_end *end, tfc_error *error)
+{
+	uint8_t magic[4];
+	if (end->size <= at && end->offset == at - end->size)
+		return TFC_OK;
+	/* The directory is there, but all places in the archive are too low by the same number. */
+	if (end->size <= at && end->size >= CENTRAL_SIZE && end->offset < at - end->size &&
+	    pread(fd, magic, 4, (off_t)(at - end->size)) == 4 && tfc__get32(magic) == CENTRAL_MAGIC)
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				 "%llu bytes stand in front of the archive",
+				 (unsigned long long)(at - end->size - end->offset));
+	return damaged(error, "the archive's directory is not where it is said to be");
+}
+
+static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__bundle_end *end,
+		       tfc_error *error)
+{
+	*end = (struct tfc__bundle_end){tfc__get32(record + 16), tfc__get32(record + 12),
+					tfc__get16(record + 10)};
+	int result = read_end64(fd, record, &at, end, error);
+	if (result < 0)
+		return result;
+	bool is_whole = agrees(tfc__get16(record + 4), UINT16_MAX, 0) &&
+			agrees(tfc__get16(record + 6), UINT16_MAX, 0) &&
+			tfc__get16(record + 8) == tfc__get16(record + 10);
+	if (!is_whole)
+		return damaged(error, "it is one part of an archive of several");
+	result = check_place(fd, at, end, error);
+	if (result == TFC_OK && end->count > end->size / CENTRAL_SIZE)
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				 "the archive claims %llu entries; its directory has no room for "
+				 "them",
+				 (unsigned long long)end->count);
+	return result;
+}
+
+int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,
+			 tfc_error *error)
+{
+	size_t len = file_size < END_SIZE + COMMENT_MAX ? (size_t)file_size
+							: END_SIZE + COMMENT_MAX;
+	const uint8_t *record = NULL;
+	if (!file_size)
+		return damaged(error, "the file is empty");
+	uint8_t *tail = malloc(len + 1);
+	if (!tail)
+		return tfc__fail_nomem(error, "bundle");
+	int result = tfc__bundle_read_at(fd, file_size - len, tail, len, error);
+	if (result == TFC_OK)
+		result = find_record(fd, tail, len, &record, error);
+	if (result == TFC_OK)
+		result = read_record(fd, record, file_size - len + (uint64_t)(record - tail),
+				     ret_end, error);
+	free(tail);
+	return result;
+}

@@ -1,0 +1,128 @@
+/* Lists and environments out of JSON. */
+#include "job/job_apply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
+{
+	errno = 0;
+	json_t *checked = json_string(text); /* refuses what is not UTF-8 */
+	bool is_nomem = errno == ENOMEM;     /* see base/json.h */
+	json_decref(checked);
+	if (checked)
+		return TFC_OK;
+	return is_nomem ? tfc__fail_nomem(apply->error, "job")
+			: tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
+}
+
+int tfc__apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
+		    json_t *value)
+{
+	struct tfc__strv list = {0};
+	size_t i;
+	json_t *item;
+	if (!json_is_array(value) && !(key->is_nullable && json_is_null(value)))
+		return tfc__apply_wrong(apply, "a list of strings", value);
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_string(item)) {
+			tfc__strv_fini(&list);
+			tfc__key_path_push_element(&apply->path, i);
+			return tfc__apply_wrong(apply, "a string", item);
+		}
+		tfc__strv_add(&list, json_string_value(item));
+	}
+	if (list.is_failed) {
+		tfc__strv_fini(&list);
+		return tfc__fail_nomem(apply->error, "job");
+	}
+	tfc__strv_fini(field);
+	*field = list;
+	return TFC_OK;
+}
+
+static void forget_secret(struct tfc__strv *secrets, const char *name)
+{
+	size_t len = strlen(name), kept = 0;
+	for (size_t i = 0; i < secrets->count; i++) {
+		char *item = secrets->items[i];
+		if (strncmp(item, name, len) == 0 && (item[len] == '=' || !item[len]))
+			free(item);
+		else
+			secrets->items[kept++] = item;
+	}
+	secrets->count = kept;
+	if (secrets->items)
+		secrets->items[kept] = NULL;
+}
+
+int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+			const char *name, const char *value)
+{
+	struct tfc__strv *env = tfc__key_field(key, base);
+	int result = tfc__apply_check_text(apply, name);
+	if (result < 0 || (value && (result = tfc__apply_check_text(apply, value)) < 0))
+		return result;
+	if (!*name || strchr(name, '='))
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "a variable's name must not be empty or contain '='");
+	if (key->kind == TFC__KEY_SECRETS)
+		forget_secret(env, name);
+	if (value)
+		tfc__strv_set_env(env, name, value);
+	else
+		tfc__strv_add(env, name);
+	return env->is_failed ? tfc__fail_nomem(apply->error, "job") : TFC_OK;
+}
+
+int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base, json_t *value)
+{
+	bool is_secret = key->kind == TFC__KEY_SECRETS;
+	const char *name;
+	json_t *item;
+	if (!json_is_object(value))
+		return tfc__apply_wrong(apply, "an object of strings", value);
+	tfc__strv_fini(tfc__key_field(key, base));
+	json_object_foreach(value, name, item)
+	{
+		tfc__key_path_push(&apply->path, name);
+		if (!json_is_string(item) && !(is_secret && json_is_null(item)))
+			return tfc__apply_wrong(apply, is_secret ? "a string or null" : "a string",
+						item);
+		int result = tfc__apply_variable(apply, key, base, name, json_string_value(item));
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	return TFC_OK;
+}
+
+int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		       const char *text)
+{
+	if (key->kind == TFC__KEY_LIST) {
+		struct tfc__strv *list = tfc__key_field(key, base);
+		int result = tfc__apply_check_text(apply, text);
+		if (result < 0)
+			return result;
+		tfc__strv_add(list, text);
+		return list->is_failed ? tfc__fail_nomem(apply->error, "job") : TFC_OK;
+	}
+	const char *sign = strchr(text, '=');
+	if (key->kind == TFC__KEY_ENV && !sign)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "must be NAME=value, not \"%.40s\"", text);
+	if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "is not a list; leave out the []");
+	char *name = sign ? strndup(text, (size_t)(sign - text)) : strdup(text);
+	if (!name)
+		return tfc__fail_nomem(apply->error, "job");
+	int result = tfc__apply_variable(apply, key, base, name, sign ? sign + 1 : NULL);
+	free(name);
+	return result;
+}
