@@ -38,7 +38,8 @@ typedef struct tfc_port_pool_options {
 TFC_API int tfc_port_pool_options_init(tfc_port_pool_options *options, uint32_t size);
 
 /**
- * Opens a pool. It uses no descriptor of its own. The caller owns *ret_pool.
+ * Opens a pool. It uses no descriptor of its own. Ports from which the kernel also takes those of
+ * outgoing connections are warned of through the context's log. The caller owns *ret_pool.
  * Thread: the context's. Errors: TFC_EINVAL (0, reversed; the text names the field), TFC_EACCES
  * (privileged ports without the right), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
  */
@@ -58,7 +59,7 @@ TFC_API void tfc_port_pool_close(tfc_port_pool *pool);
  */
 TFC_API int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold);
 
-/** The port's number. Errors: none (0 for NULL). */
+/** The port's number. Thread: the context's. Errors: none (0 for NULL). */
 TFC_API uint16_t tfc_port_number(const tfc_port_hold *hold);
 
 /**

@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "ctx/ctx.h"
 #include "port/bind.h"
+#include "port/door.h"
 
 uint16_t tfc_port_number(const tfc_port_hold *hold)
 {
@@ -30,8 +30,7 @@ int tfc_port_admit(tfc_port_hold *hold, int is_open)
 		return fail_lost(hold);
 	if (hold->state == TFC__HOLD_KEPT)
 		return hold->keeper_ops->admit(hold->keeper, hold->keep_id, is_open != 0);
-	int flag = is_open != 0;
-	if (setsockopt(hold->fd, SOL_SOCKET, SO_REUSEADDR, &flag, sizeof(flag)))
+	if (tfc__door_set(hold->fd, is_open != 0))
 		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "%s the door of port %u", is_open ? "opening" : "closing",
 				       hold->port);
@@ -100,9 +99,4 @@ int tfc__port_retake(tfc_port_hold *hold)
 bool tfc__port_is_lost(const tfc_port_hold *hold)
 {
 	return hold->state == TFC__HOLD_LOST;
-}
-
-tfc_ctx *tfc__port_ctx(const tfc_port_hold *hold)
-{
-	return hold->ctx;
 }

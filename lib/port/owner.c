@@ -2,11 +2,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 /* A machine with more descriptors than that is not searched to the end: dispatch must go on. */
 #define SEARCH_BOUND 200000
@@ -34,26 +35,11 @@ static pid_t entry_number(const struct dirent *entry)
 	return *end || number <= 0 ? 0 : (pid_t)number;
 }
 
-/* Reads a small file of /proc; the text is terminated. Returns its length, or -1 and errno. */
-static ssize_t read_proc(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	ssize_t n = read(fd, text, size - 1);
-	int saved = errno;
-	close(fd);
-	errno = saved;
-	if (n >= 0)
-		text[n] = 0;
-	return n;
-}
-
 void tfc__owner_program(pid_t pid, char ret_program[64])
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	ssize_t n = read_proc(path, ret_program, 64);
+	ssize_t n = tfc__read_text(path, ret_program, 64);
 	if (n <= 0)
 		ret_program[0] = 0;
 	else if (ret_program[n - 1] == '\n')
@@ -160,7 +146,7 @@ static pid_t parent_of(pid_t pid)
 {
 	char path[64], text[512];
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (read_proc(path, text, sizeof(text)) <= 0)
+	if (tfc__read_text(path, text, sizeof(text)) <= 0)
 		return is_lack(errno) ? -1 : 0;
 	char *end = strrchr(text, ')'); /* the name may hold anything, brackets too */
 	int parent = 0;
@@ -209,16 +195,20 @@ static void family_fini(struct family *family)
 	free(family->parents.items);
 }
 
-static int walk(pid_t root, bool by_parents, struct tfc__sought *sought, size_t count)
+/* Calls visit for each process of the tree; it returns 1 to go on, 0 to end, -1 and errno. */
+static int walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid), void *user)
 {
 	struct pids pids = {0};
 	struct family family = {0};
 	int result = by_parents ? family_read(&family) : 0;
 	if (!result)
 		result = pids_add(&pids, root);
-	for (size_t i = 0; !result && i < pids.count && !all_found(sought, count); i++) {
+	for (size_t i = 0; !result && i < pids.count; i++) {
 		pid_t pid = pids.items[i];
-		if (look_into(pid, sought, count) < 0)
+		int visited = visit(user, pid);
+		if (visited == 0)
+			break;
+		if (visited < 0)
 			result = -1;
 		else
 			result = by_parents ? family_add_children(&family, pid, &pids)
@@ -231,14 +221,46 @@ static int walk(pid_t root, bool by_parents, struct tfc__sought *sought, size_t 
 	return result;
 }
 
+struct search {
+	struct tfc__sought *items;
+	size_t count;
+};
+
+static int search_one(void *user, pid_t pid)
+{
+	const struct search *search = user;
+	if (all_found(search->items, search->count))
+		return 0;
+	return look_into(pid, search->items, search->count) < 0 ? -1 : 1;
+}
+
 int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count)
 {
-	return walk(root, false, sought, count);
+	struct search search = {sought, count};
+	return walk(root, false, search_one, &search);
 }
 
 int tfc__owner_find_by_parents(pid_t root, struct tfc__sought *sought, size_t count)
 {
-	return walk(root, true, sought, count);
+	struct search search = {sought, count};
+	return walk(root, true, search_one, &search);
+}
+
+struct each {
+	tfc__owner_fn fn;
+	void *user;
+};
+
+static int visit_one(void *user, pid_t pid)
+{
+	const struct each *each = user;
+	return each->fn(each->user, pid);
+}
+
+int tfc__owner_each_in_tree(pid_t root, tfc__owner_fn fn, void *user)
+{
+	struct each each = {fn, user};
+	return walk(root, !tfc__owner_kernel_lists_children(), visit_one, &each);
 }
 
 bool tfc__owner_kernel_lists_children(void)

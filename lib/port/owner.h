@@ -28,6 +28,13 @@ struct tfc__sought {
 int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count);
 
 /*
+ * Calls fn for `root` and its descendants, parents first, until it returns false. 0, or -1 and
+ * errno.
+ */
+typedef bool (*tfc__owner_fn)(void *user, pid_t pid);
+int tfc__owner_each_in_tree(pid_t root, tfc__owner_fn fn, void *user);
+
+/*
  * The same where the kernel has no /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN): reads the
  * parent of every process on the machine once.
  */

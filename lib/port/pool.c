@@ -1,9 +1,12 @@
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/options.h"
 #include "ctx/ctx.h"
 #include "port/bind.h"
@@ -56,6 +59,39 @@ static int check_privilege(tfc_ctx *ctx, uint16_t first)
 	return code;
 }
 
+/* Whether one entry of a list like "8080,20000-29999" covers the whole range. */
+static bool is_reserved(char *list, unsigned first, unsigned last)
+{
+	char *rest = list;
+	for (char *entry; (entry = strsep(&rest, ",\n"));) {
+		unsigned from = 0, to = 0;
+		int fields = sscanf(entry, "%u-%u", &from, &to);
+		if (fields > 0 && from <= first && (fields == 2 ? to : from) >= last)
+			return true;
+	}
+	return false;
+}
+
+/* The kernel may give a port of the pool to somebody's connection: it works, but not for all. */
+static void warn_of_overlap(const tfc_port_pool *pool)
+{
+	char text[4096];
+	unsigned first = 0, last = 0;
+	tfc__read_text("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof(text));
+	if (sscanf(text, "%u %u", &first, &last) != 2 || first > pool->last || last < pool->first)
+		return;
+	unsigned from = first > pool->first ? first : pool->first;
+	unsigned to = last < pool->last ? last : pool->last;
+	tfc__read_text("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof(text));
+	if (is_reserved(text, from, to))
+		return;
+	tfc__log(pool->ctx, TFC_LOG_WARNING, "port", "",
+		 "ports %u to %u of the pool are also given to outgoing connections "
+		 "(net.ipv4.ip_local_port_range is %u to %u): choose others, or reserve them with "
+		 "sysctl -w net.ipv4.ip_local_reserved_ports=%u-%u",
+		 from, to, first, last, from, to);
+}
+
 /* Where this pool starts, so that pools of several processes seldom try the same ports. */
 static uint16_t spread(const tfc_port_pool *pool)
 {
@@ -95,6 +131,7 @@ int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_p
 	pool->last = copy.last;
 	pool->next = spread(pool);
 	tfc__list_init(&pool->holds);
+	warn_of_overlap(pool);
 	*ret_pool = pool;
 	return TFC_OK;
 }

@@ -32,8 +32,6 @@ void tfc__port_vacate(tfc_port_hold *hold);
 int tfc__port_retake(tfc_port_hold *hold);
 bool tfc__port_is_lost(const tfc_port_hold *hold);
 
-tfc_ctx *tfc__port_ctx(const tfc_port_hold *hold);
-
 /*
  * One look at the kernel's table of listening TCP sockets, for many ports at once: calls fn for
  * each listener on a port between first and last (one sock_diag dump). Returns 0 or an enum

@@ -15,8 +15,6 @@
 #include "port/owner.h"
 #include "port/sock_diag.h"
 
-#define LATCH_ADDRESS 0x7f544643 /* 127.84.70.67; any, but the same for all takers */
-
 static int set_reuse(int fd, int is_on)
 {
 	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
@@ -30,7 +28,7 @@ static int latch_open(uint16_t port)
 	int yes = 1; /* also where no interface has the address */
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = htons(port),
-				      .sin_addr = {htonl(LATCH_ADDRESS)}};
+				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
 	if (!setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return fd;

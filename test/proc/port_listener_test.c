@@ -18,36 +18,8 @@
 
 #define NOBODY 65534
 
-struct fixture {
-	tfc_ctx *ctx;
-	tfc_port_pool *pool;
-	tfc_port_hold *hold;
-	uint16_t port;
-};
-
-static int open_hold(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	*state = f;
-	if (!f || tfc_ctx_new(NULL, NULL, &f->ctx) || tfc_port_pool_open(f->ctx, NULL, &f->pool) ||
-	    tfc_port_acquire(f->pool, 0, &f->hold))
-		return -1;
-	f->port = tfc_port_number(f->hold);
-	return 0;
-}
-
-static int release_hold(void **state)
-{
-	struct fixture *f = *state;
-	tfc_port_release(f->hold);
-	tfc_port_pool_close(f->pool);
-	tfc_ctx_free(f->ctx);
-	free(f);
-	return 0;
-}
-
 /* A child that listens on the held port; the door stays open. */
-static struct test_child start(struct fixture *f, struct test_listening how)
+static struct test_child start(struct test_hold *f, struct test_listening how)
 {
 	how.port = f->port;
 	how.flags |= TEST_REUSEADDR;
@@ -57,7 +29,7 @@ static struct test_child start(struct fixture *f, struct test_listening how)
 	return child;
 }
 
-static tfc_port_listener ask(struct fixture *f, pid_t root)
+static tfc_port_listener ask(struct test_hold *f, pid_t root)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	assert_int_equal(tfc_port_listener_get(f->hold, root, &listener), TFC_OK);
@@ -76,7 +48,7 @@ static void nobody_listens_on_a_mere_hold(void **state)
 
 static void task_is_ours_from_its_root_and_a_stranger_elsewhere(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child child = start(f, (struct test_listening){"::", .program = "task"});
 	struct test_child other = test_child_start(test_listening_child,
 						   &(struct test_listening){"127.0.0.1"});
@@ -100,7 +72,7 @@ static void task_is_ours_from_its_root_and_a_stranger_elsewhere(void **state)
 
 static void grandchild_that_listens_is_ours(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child child = start(f, (struct test_listening){"0.0.0.0", .program = "deep",
 								   .depth = 3});
 	tfc_port_listener listener = ask(f, child.pid);
@@ -117,7 +89,7 @@ static void note_inode(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 
 static void tree_is_the_same_on_kernels_that_do_not_list_children(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child child = start(f, (struct test_listening){"0.0.0.0", .depth = 2});
 	struct tfc__sought sought[2] = {{0}, {0}};
 	assert_int_equal(tfc__port_each_listener(f->ctx, f->port, f->port, note_inode,
@@ -141,7 +113,7 @@ static void stranger_is_named_by_uid_pid_and_program(void **state)
 {
 	if (getuid())
 		skip();
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child child = start(f, (struct test_listening){"::", .uid = NOBODY,
 								   .program = "intruder"});
 	tfc_port_listener listener = ask(f, 1 << 22); /* a root that does not exist */
@@ -154,7 +126,7 @@ static void stranger_is_named_by_uid_pid_and_program(void **state)
 
 static void one_stranger_beside_the_task_spoils_it(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"127.0.0.1", .program = "task"});
 	struct test_child stranger = start(f,
 					   (struct test_listening){"::1", .program = "stranger"});
@@ -191,7 +163,7 @@ static void invisible_stranger_is_named_by_uid(void **state)
 {
 	if (getuid())
 		skip();
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"::"});
 	struct test_child asker = test_child_start(ask_as_nobody, &f->port);
 	assert_int_equal(test_child_read(&asker), 'K');
@@ -201,7 +173,7 @@ static void invisible_stranger_is_named_by_uid(void **state)
 
 static void bad_questions_are_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	tfc_port_listener no_size = {0};
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	assert_int_equal(tfc_port_listener_get(f->hold, 0, NULL), TFC_EINVAL);
@@ -213,7 +185,7 @@ static void bad_questions_are_refused(void **state)
 /* Without descriptors the task must not be taken for a stranger. */
 static void lack_of_descriptors_is_an_error_and_no_stranger(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"::"});
 	struct rlimit old;
 	int lowest = dup(0);
@@ -235,7 +207,7 @@ static void lack_of_descriptors_is_an_error_and_no_stranger(void **state)
 
 static void older_host_gets_the_fields_it_knows(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"::", .program = "task"});
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	listener.size = offsetof(tfc_port_listener, pid);
@@ -264,7 +236,7 @@ static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inod
 
 static void one_dump_tells_the_listeners_of_a_range(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct seen seen = {0};
 	assert_int_equal(tfc__port_each_listener(f->ctx, f->port, f->port, note_listener, &seen),
 			 TFC_OK);
@@ -283,7 +255,7 @@ static void one_dump_tells_the_listeners_of_a_range(void **state)
 	test_child_kill(&task);
 }
 
-#define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, open_hold, release_hold)
+#define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, test_hold_setup, test_hold_teardown)
 
 int main(void)
 {

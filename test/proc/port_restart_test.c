@@ -18,10 +18,7 @@
 enum { CONNECTIONS = 5 };
 
 struct fixture {
-	tfc_ctx *ctx;
-	tfc_port_pool *pool;
-	tfc_port_hold *hold;
-	uint16_t port;
+	struct test_hold held;
 	int clients[CONNECTIONS];
 };
 
@@ -29,45 +26,39 @@ static int open_hold(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	*state = f;
-	if (!f || tfc_ctx_new(NULL, NULL, &f->ctx) || tfc_port_pool_open(f->ctx, NULL, &f->pool) ||
-	    tfc_port_acquire(f->pool, 0, &f->hold))
-		return -1;
-	f->port = tfc_port_number(f->hold);
-	return 0;
+	return f ? test_hold_open(&f->held) : -1;
 }
 
 static int release_hold(void **state)
 {
 	struct fixture *f = *state;
-	tfc_port_release(f->hold);
-	tfc_port_pool_close(f->pool);
-	tfc_ctx_free(f->ctx);
+	test_hold_close(&f->held);
 	free(f);
 	return 0;
 }
 
 static void release(struct fixture *f)
 {
-	tfc_port_release(f->hold);
-	f->hold = NULL;
+	tfc_port_release(f->held.hold);
+	f->held.hold = NULL;
 }
 
 /* Launches a task as an agent does: door open, task listens, door closed. */
 static struct test_child launch(struct fixture *f, int closes_first)
 {
-	struct test_listening how = {"::", .port = f->port, .flags = TEST_REUSEADDR,
+	struct test_listening how = {"::", .port = f->held.port, .flags = TEST_REUSEADDR,
 				     .closes_first = closes_first};
-	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_OK);
+	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
 	struct test_child task = test_child_start(test_listening_child, &how);
 	assert_int_equal(test_child_read(&task), 'L');
-	assert_int_equal(tfc_port_admit(f->hold, 0), TFC_OK);
+	assert_int_equal(tfc_port_admit(f->held.hold, 0), TFC_OK);
 	return task;
 }
 
 static void connect_all(struct fixture *f, const struct test_child *task)
 {
 	for (int i = 0; i < CONNECTIONS; i++) {
-		f->clients[i] = test_connect(f->port);
+		f->clients[i] = test_connect(f->held.port);
 		assert_true(f->clients[i] >= 0);
 		assert_int_equal(test_child_read(task), 'C');
 	}
@@ -109,9 +100,9 @@ static void restart_gets_the_same_port_at_once(void **state)
 			leave_time_wait(f);
 		else
 			leave_orphans(f);
-		assert_int_equal(test_count_intruders(f->port), 0);
+		assert_int_equal(test_count_intruders(f->held.port), 0);
 		struct test_child task = launch(f, 0);
-		assert_int_equal(test_count_intruders(f->port), 0);
+		assert_int_equal(test_count_intruders(f->held.port), 0);
 		test_child_kill(&task);
 		if (attempt % 2 == 0)
 			close_all(f);
@@ -122,12 +113,12 @@ static void orphan_that_still_listens_is_found_before_the_restart(void **state)
 {
 	struct fixture *f = *state;
 	struct test_child orphan = launch(f, 0);
-	struct test_listening how = {"::", .port = f->port, .flags = TEST_REUSEADDR};
-	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_OK);
+	struct test_listening how = {"::", .port = f->held.port, .flags = TEST_REUSEADDR};
+	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
 	struct test_child task = test_child_start(test_listening_child, &how);
 	assert_int_equal(test_child_read(&task), 'E');
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(f->hold, task.pid, &listener), TFC_OK);
+	assert_int_equal(tfc_port_listener_get(f->held.hold, task.pid, &listener), TFC_OK);
 	assert_int_equal(listener.is_ours, 0);
 	assert_int_equal(listener.pid, orphan.pid);
 	test_child_end(&task);
@@ -138,12 +129,12 @@ static void orphan_that_still_listens_is_found_before_the_restart(void **state)
 
 static void take_again(struct fixture *f)
 {
-	assert_int_equal(test_bind("::", f->port, TEST_PLAIN), -EADDRINUSE);
-	assert_int_equal(tfc_port_acquire(f->pool, f->port, &f->hold), TFC_OK);
-	assert_int_equal(tfc_port_number(f->hold), f->port);
-	assert_int_equal(test_count_intruders(f->port), 0);
+	assert_int_equal(test_bind("::", f->held.port, TEST_PLAIN), -EADDRINUSE);
+	assert_int_equal(tfc_port_acquire(f->held.pool, f->held.port, &f->held.hold), TFC_OK);
+	assert_int_equal(tfc_port_number(f->held.hold), f->held.port);
+	assert_int_equal(test_count_intruders(f->held.port), 0);
 	struct test_child task = launch(f, 0);
-	assert_int_equal(test_count_intruders(f->port), 0);
+	assert_int_equal(test_count_intruders(f->held.port), 0);
 	test_child_kill(&task);
 }
 
@@ -170,25 +161,25 @@ static void pool_passes_over_ports_in_time_wait(void **state)
 	leave_time_wait(f);
 	release(f);
 	tfc_port_pool_options options = TFC_PORT_POOL_OPTIONS_INIT;
-	options.first = options.last = f->port;
+	options.first = options.last = f->held.port;
 	tfc_port_pool *narrow = NULL;
-	assert_int_equal(tfc_port_pool_open(f->ctx, &options, &narrow), TFC_OK);
-	assert_int_equal(tfc_port_acquire(narrow, 0, &f->hold), TFC_EEXHAUSTED);
-	assert_null(f->hold);
+	assert_int_equal(tfc_port_pool_open(f->held.ctx, &options, &narrow), TFC_OK);
+	assert_int_equal(tfc_port_acquire(narrow, 0, &f->held.hold), TFC_EEXHAUSTED);
+	assert_null(f->held.hold);
 	tfc_port_pool_close(narrow);
 }
 
 static void fixed_port_whose_connections_live_is_busy(void **state)
 {
 	struct fixture *f = *state;
-	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_OK);
-	int listener = test_listen("::", f->port, TEST_REUSEADDR);
-	int client = test_connect(f->port);
+	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
+	int listener = test_listen("::", f->held.port, TEST_REUSEADDR);
+	int client = test_connect(f->held.port);
 	int server = accept(listener, NULL, NULL);
 	close(listener);
 	release(f);
-	assert_int_equal(tfc_port_acquire(f->pool, f->port, &f->hold), TFC_EBUSY);
-	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "has connections on it"));
+	assert_int_equal(tfc_port_acquire(f->held.pool, f->held.port, &f->held.hold), TFC_EBUSY);
+	assert_non_null(strstr(tfc_ctx_error(f->held.ctx)->text, "has connections on it"));
 	close(server);
 	close(client);
 }
@@ -197,13 +188,13 @@ static void fixed_port_that_the_kernel_keeps_back_is_busy(void **state)
 {
 	struct fixture *f = *state;
 	release(f); /* a server without SO_REUSEADDR: its TIME_WAIT admits nobody */
-	int listener = test_listen("127.0.0.1", f->port, TEST_PLAIN);
-	int client = test_connect(f->port);
+	int listener = test_listen("127.0.0.1", f->held.port, TEST_PLAIN);
+	int client = test_connect(f->held.port);
 	close(accept(listener, NULL, NULL));
 	close(client);
 	close(listener);
-	assert_int_equal(tfc_port_acquire(f->pool, f->port, &f->hold), TFC_EBUSY);
-	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "closing connections"));
+	assert_int_equal(tfc_port_acquire(f->held.pool, f->held.port, &f->held.hold), TFC_EBUSY);
+	assert_non_null(strstr(tfc_ctx_error(f->held.ctx)->text, "closing connections"));
 }
 
 /* ---- several who want the same dead port */
@@ -236,7 +227,7 @@ static void dead_port_has_one_winner(void **state)
 		struct test_child children[CONTENDERS];
 		int winners = 0;
 		for (int i = 0; i < CONTENDERS; i++)
-			children[i] = test_child_start(contend, &f->port);
+			children[i] = test_child_start(contend, &f->held.port);
 		for (int i = 0; i < CONTENDERS; i++)
 			assert_int_equal(test_child_read(&children[i]), 'R');
 		for (int i = 0; i < CONTENDERS; i++)

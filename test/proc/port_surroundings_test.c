@@ -253,6 +253,63 @@ static void open_hold_is_not_taken_twice_without_a_loopback_interface(void **sta
 	run_in_child(hold_where_no_interface_is_up);
 }
 
+/* ---- ports that the kernel gives away */
+
+struct warnings {
+	int count;
+	char text[1024];
+};
+
+static void note_warning(void *user, const tfc_log_entry *entry)
+{
+	struct warnings *warnings = user;
+	warnings->count++;
+	snprintf(warnings->text, sizeof(warnings->text), "%s", entry->text);
+}
+
+static bool is_warned(const char *range, const char *reserved, uint16_t first, const char *what)
+{
+	struct warnings warnings = {0};
+	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
+	tfc_port_pool_options options = TFC_PORT_POOL_OPTIONS_INIT;
+	tfc_ctx *ctx = NULL;
+	tfc_port_pool *pool = NULL;
+	ctx_options.log = note_warning;
+	ctx_options.log_user = &warnings;
+	ctx_options.log_level = TFC_LOG_WARNING;
+	options.first = first;
+	options.last = (uint16_t)(first + 999);
+	bool is_open = !write_sysctl("/proc/sys/net/ipv4/ip_local_port_range", range) &&
+		       !write_sysctl("/proc/sys/net/ipv4/ip_local_reserved_ports", reserved) &&
+		       !tfc_ctx_new(&ctx_options, NULL, &ctx) &&
+		       !tfc_port_pool_open(ctx, &options, &pool);
+	tfc_port_pool_close(pool);
+	tfc_ctx_free(ctx);
+	if (!what)
+		return is_open && warnings.count == 0;
+	return is_open && warnings.count == 1 && strstr(warnings.text, what);
+}
+
+static void open_pools_beside_the_ephemeral_range(int fd, const void *arg)
+{
+	if (unshare(CLONE_NEWNET) ||
+	    write_sysctl("/proc/sys/net/ipv4/ip_local_port_range", "20500 60999"))
+		answer(fd, 'S');
+	STEP('a', is_warned("20500 60999", "\n", 20000, "ports 20500 to 20999 of the pool"));
+	STEP('b', is_warned("20500 60999", "\n", 30000, "ports 30000 to 30999 of the pool"));
+	STEP('c', is_warned("20500 60999", "8080,20000-20998", 20000, "20500-20999"));
+	STEP('d', is_warned("20500 60999", "8080,20500-20999", 20000, NULL));
+	STEP('e', is_warned("21000 60999", "\n", 20000, NULL));
+	STEP('f', is_warned("20999 60999", "20999", 20000, NULL));
+	STEP('g', is_warned("1024 19999", "\n", 20000, NULL));
+	answer(fd, 'K');
+}
+
+static void pools_that_overlap_the_ephemeral_range_are_warned_of(void **state)
+{
+	run_in_child(open_pools_beside_the_ephemeral_range);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +319,7 @@ int main(void)
 		cmocka_unit_test(interfaces_without_ipv6_are_held_too),
 		cmocka_unit_test(bindv6only_does_not_leave_ipv4_open),
 		cmocka_unit_test(open_hold_is_not_taken_twice_without_a_loopback_interface),
+		cmocka_unit_test(pools_that_overlap_the_ephemeral_range_are_warned_of),
 	};
 	return cmocka_run_group_tests_name("port_surroundings", tests, NULL, NULL);
 }

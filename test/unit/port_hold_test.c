@@ -17,35 +17,7 @@
 #include "port/port.h"
 #include "sockets.h"
 
-struct fixture {
-	tfc_ctx *ctx;
-	tfc_port_pool *pool;
-	tfc_port_hold *hold;
-	uint16_t port;
-};
-
-static int open_hold(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	*state = f;
-	if (!f || tfc_ctx_new(NULL, NULL, &f->ctx) || tfc_port_pool_open(f->ctx, NULL, &f->pool) ||
-	    tfc_port_acquire(f->pool, 0, &f->hold))
-		return -1;
-	f->port = tfc_port_number(f->hold);
-	return 0;
-}
-
-static int release_hold(void **state)
-{
-	struct fixture *f = *state;
-	tfc_port_release(f->hold);
-	tfc_port_pool_close(f->pool);
-	tfc_ctx_free(f->ctx);
-	free(f);
-	return 0;
-}
-
-static void open_door(struct fixture *f, int is_open)
+static void open_door(struct test_hold *f, int is_open)
 {
 	assert_int_equal(tfc_port_admit(f->hold, is_open), TFC_OK);
 }
@@ -54,17 +26,16 @@ static void open_door(struct fixture *f, int is_open)
 
 static void held_port_refuses_every_stranger(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	assert_int_equal(test_count_intruders(f->port), 0);
 }
 
 static void admitted_task_listens_on_each_address_that_tensorflow_uses(void **state)
 {
-	static const char *const addresses[] = {"::", "0.0.0.0", "127.0.0.1", "::1"};
-	struct fixture *f = *state;
-	for (int i = 0; i < 4; i++) {
+	struct test_hold *f = *state;
+	for (int i = 0; i < TEST_ADDRESSES; i++) {
 		open_door(f, 1);
-		int task = test_listen(addresses[i], f->port, TEST_REUSEADDR);
+		int task = test_listen(test_addresses[i], f->port, TEST_REUSEADDR);
 		assert_true(task >= 0);
 		open_door(f, 0);
 		close(task);
@@ -73,11 +44,10 @@ static void admitted_task_listens_on_each_address_that_tensorflow_uses(void **st
 
 static void running_task_is_alone_once_the_door_is_closed(void **state)
 {
-	static const char *const addresses[] = {"::", "0.0.0.0", "127.0.0.1", "::1"};
-	struct fixture *f = *state;
-	for (int i = 0; i < 4; i++) {
+	struct test_hold *f = *state;
+	for (int i = 0; i < TEST_ADDRESSES; i++) {
 		open_door(f, 1);
-		int task = test_listen(addresses[i], f->port, TEST_REUSEADDR);
+		int task = test_listen(test_addresses[i], f->port, TEST_REUSEADDR);
 		open_door(f, 0);
 		assert_int_equal(test_count_intruders(f->port), 0);
 		close(task);
@@ -87,7 +57,7 @@ static void running_task_is_alone_once_the_door_is_closed(void **state)
 
 static void closed_door_refuses_the_task_too(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	assert_int_equal(test_listen("::", f->port, TEST_REUSEADDR), -EADDRINUSE);
 	open_door(f, 1);
 	open_door(f, 0);
@@ -96,7 +66,7 @@ static void closed_door_refuses_the_task_too(void **state)
 
 static void open_door_refuses_programs_that_do_not_ask_for_reuse(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	open_door(f, 1);
 	assert_int_equal(test_bind("::", f->port, TEST_PLAIN), -EADDRINUSE);
 	assert_int_equal(test_bind("127.0.0.1", f->port, TEST_REUSEPORT), -EADDRINUSE);
@@ -104,7 +74,7 @@ static void open_door_refuses_programs_that_do_not_ask_for_reuse(void **state)
 
 static void stranger_that_slipped_in_cannot_listen_beside_the_task(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	open_door(f, 1);
 	int stranger = test_bind("127.0.0.1", f->port, TEST_REUSEADDR);
 	assert_true(stranger >= 0);
@@ -118,9 +88,24 @@ static void stranger_that_slipped_in_cannot_listen_beside_the_task(void **state)
 	close(stranger);
 }
 
+/* Its flags, user and address would otherwise let it in again, unchecked. */
+static void stranger_that_slipped_in_with_both_flags_is_out_once_the_door_is_closed(void **state)
+{
+	struct test_hold *f = *state;
+	for (int i = 0; i < TEST_ADDRESSES; i++) {
+		open_door(f, 1);
+		int stranger = test_bind(test_addresses[i], f->port,
+					 TEST_REUSEADDR | TEST_REUSEPORT);
+		assert_true(stranger >= 0);
+		close(stranger);
+		open_door(f, 0);
+		assert_int_equal(test_count_intruders(f->port), 0);
+	}
+}
+
 static void released_port_is_free_for_all(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	tfc_port_release(f->hold);
 	f->hold = NULL;
 	int fd = test_listen("::", f->port, TEST_PLAIN);
@@ -130,7 +115,7 @@ static void released_port_is_free_for_all(void **state)
 
 /* ---- a fixed port that is taken */
 
-static int acquire_fixed_elsewhere(struct fixture *f)
+static int acquire_fixed_elsewhere(struct test_hold *f)
 {
 	tfc_port_pool *other = NULL;
 	tfc_port_hold *hold = NULL;
@@ -143,7 +128,7 @@ static int acquire_fixed_elsewhere(struct fixture *f)
 
 static void held_port_cannot_be_acquired_twice_door_open_or_not(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	tfc_port_hold *second = NULL;
 	for (int is_open = 0; is_open < 2; is_open++) {
 		open_door(f, is_open);
@@ -158,7 +143,7 @@ static void held_port_cannot_be_acquired_twice_door_open_or_not(void **state)
 
 static void busy_port_names_the_holder_or_says_that_it_cannot(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	char pid[32];
 	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
 	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
@@ -169,7 +154,7 @@ static void busy_port_names_the_holder_or_says_that_it_cannot(void **state)
 
 static void busy_port_names_the_listener(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	char pid[32];
 	open_door(f, 1);
 	int task = test_listen("127.0.0.1", f->port, TEST_REUSEADDR);
@@ -207,7 +192,7 @@ static void keep_release(void *user, uint32_t keep_id)
 
 static const struct tfc__port_keeper keeper_ops = {keep_admit, keep_release};
 
-static void move_to(struct fixture *f, struct keeper *keeper)
+static void move_to(struct test_hold *f, struct keeper *keeper)
 {
 	keeper->fd = fcntl(tfc__port_fd(f->hold), F_DUPFD_CLOEXEC, 0);
 	tfc__port_move(f->hold, &keeper_ops, keeper, 7);
@@ -216,7 +201,7 @@ static void move_to(struct fixture *f, struct keeper *keeper)
 
 static void kept_hold_asks_its_keeper(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct keeper keeper = {0};
 	int before = test_count_fds();
 	move_to(f, &keeper);
@@ -234,7 +219,7 @@ static void kept_hold_asks_its_keeper(void **state)
 
 static void lost_hold_says_so_until_it_is_taken_again(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct keeper keeper = {0};
 	move_to(f, &keeper);
 	close(keeper.fd); /* the keeper dies */
@@ -260,7 +245,7 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 
 static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 {
-	struct fixture *f = *state;
+	struct test_hold *f = *state;
 	struct keeper keeper = {0};
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	for (int is_kept = 0; is_kept < 2; is_kept++) {
@@ -279,7 +264,7 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 	assert_int_equal(keeper.released, 7);
 }
 
-#define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, open_hold, release_hold)
+#define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, test_hold_setup, test_hold_teardown)
 
 int main(void)
 {
@@ -290,6 +275,7 @@ int main(void)
 		WITH_HOLD(closed_door_refuses_the_task_too),
 		WITH_HOLD(open_door_refuses_programs_that_do_not_ask_for_reuse),
 		WITH_HOLD(stranger_that_slipped_in_cannot_listen_beside_the_task),
+		WITH_HOLD(stranger_that_slipped_in_with_both_flags_is_out_once_the_door_is_closed),
 		WITH_HOLD(released_port_is_free_for_all),
 		WITH_HOLD(held_port_cannot_be_acquired_twice_door_open_or_not),
 		WITH_HOLD(busy_port_names_the_holder_or_says_that_it_cannot),

@@ -1,0 +1,49 @@
+#include "port/door.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "port/takeover.h"
+
+static int set_reuse(int fd, int is_on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
+}
+
+/* sockaddr_in and sockaddr_in6 have the port in the same place. */
+static in_port_t port_of(int fd)
+{
+	struct sockaddr_in6 address = {0};
+	socklen_t len = sizeof(address);
+	return getsockname(fd, (struct sockaddr *)&address, &len) ? 0 : address.sin6_port;
+}
+
+/*
+ * A socket with SO_REUSEADDR and SO_REUSEPORT that was bound beside an open hold leaves its user
+ * and address in the kernel's entry for the port (fastreuseport in inet_csk_update_fastreuse,
+ * net/ipv4/inet_connection_sock.c); whoever is like it then gets in unchecked, be the door closed
+ * or not. The next bind without SO_REUSEPORT wipes that out. A task's own bind does it, too: this
+ * is for doors that close before their task has bound, and for tasks on one address of several.
+ */
+static void wipe_out_marks(int fd)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_port = port_of(fd),
+				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
+	int yes = 1; /* also where no interface has the address */
+	int wiper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	if (wiper < 0)
+		return;
+	if (address.sin_port && !set_reuse(wiper, 1) &&
+	    !setsockopt(wiper, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)))
+		(void)bind(wiper, (struct sockaddr *)&address, sizeof(address));
+	close(wiper);
+}
+
+int tfc__door_set(int fd, bool is_open)
+{
+	if (!is_open)
+		wipe_out_marks(fd);
+	return set_reuse(fd, is_open);
+}
