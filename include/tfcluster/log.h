@@ -6,6 +6,9 @@
  * it is the cursor of a reader. Each record is a fixed-width text line, readable by eye, and then
  * the bytes as the task wrote them; doc/internals/log-format.md has the layout.
  *
+ * The output that a disk did not take at the very end of an attempt, when it had no room for the
+ * record of a gap either, is told by log_gap of the process's end, and by subscriptions.
+ *
  * A reader holds at most one descriptor and one buffer and needs no context. Thread: one at a time
  * per reader.
  */
@@ -25,20 +28,21 @@ typedef struct tfc_log tfc_log;
 enum tfc_stream {
 	TFC_STREAM_STDOUT = 1,
 	TFC_STREAM_STDERR = 2,
-	TFC_STREAM_GAP = 3, /* `len` bytes of output are missing here; data is NULL */
+	TFC_STREAM_GAP = 3, /* `len` bytes are missing here, of output that a full disk did not take
+				or of log that was rotated away; data is NULL */
 };
 
 /* One record. Borrowed: valid until the next call on the reader. */
 typedef struct tfc_log_record {
 	uint32_t size;
-	uint32_t stream; /* enum tfc_stream */
-	uint32_t attempt;
+	uint32_t stream;  /* enum tfc_stream */
+	uint32_t attempt; /* of the task that wrote it, as its launch named it */
 	uint32_t reserved;
 	uint64_t time_ns;  /* when the shim read it, CLOCK_REALTIME */
 	uint64_t position; /* where the record begins */
 	uint64_t next;     /* position after it: a reader opened there continues */
 	const char *data;  /* len bytes, not terminated; NULL for a gap */
-	uint64_t len;
+	uint64_t len;      /* bytes of data; of a gap: bytes missing */
 } tfc_log_record;
 
 #define TFC_LOG_RECORD_INIT                                    \
@@ -57,7 +61,8 @@ TFC_API int tfc_log_open(const char *dir, const char *name, uint64_t position, t
 /**
  * Reads the next record. Returns 1 with *record filled, or 0 when there is none yet (call again
  * when the log has grown). A position that was rotated away yields a TFC_STREAM_GAP first. Errors:
- * TFC_EPARSE (damaged; the text names file and offset), TFC_ESYS, TFC_ENOMEM.
+ * TFC_EPARSE (damaged, or opened at a position within a record; the text names file and offset),
+ * TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error);
 

@@ -1,20 +1,16 @@
 #include "proc/guard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/strv.h"
 
 #define BATCH 64 /* reports per turn of dispatch */
@@ -25,11 +21,15 @@
 /* How long tfc_ctx_free waits for the guard, which kills all at once. */
 #define LAST_WAIT_MS 2000
 
+/* One may have been killed; a program that never gets to its hello does not run here. */
+#define EARLY_ENDS_MAX 3
+
 /* The context's slot: the guard in use and those that died with shims still at work. */
 struct guards {
 	struct tfc__guard *current;
 	struct tfc__strv dirs; /* to be removed by whichever is the last */
 	bool is_foreign;       /* the program there is no guard of this version */
+	uint32_t early_ends;   /* guards in a row that ended before they said hello */
 	struct tfc__link dead;
 };
 
@@ -63,6 +63,8 @@ static void free_guard(struct tfc__guard *guard)
 	tfc__timer_cancel(&guard->patience);
 	tfc__timer_cancel(&guard->pulse);
 	tfc__work_cancel(&guard->end);
+	TFC__LIST_EACH (link, &guard->parked)
+		tfc__list_remove(link);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_forget_ports(guard);
 	free(guard->table);
@@ -81,10 +83,37 @@ static void tell_all_lost(struct tfc__guard *guard)
 		}
 }
 
+static bool has_groups(const struct tfc__guard *guard)
+{
+	for (uint32_t i = 0; i < guard->capacity; i++)
+		if (guard->table[i] && guard->table[i]->isolation == TFC_ISOLATION_CGROUP)
+			return true;
+	return false;
+}
+
+/*
+ * A shim that was killed with its guard has ended nothing but its task. What that started is still
+ * in its cgroup; another guard ends it, before it starts anything for us.
+ */
+static void clear_groups(tfc_ctx *ctx)
+{
+	const struct tfc__command command = {.kind = TFC__MSG_CLEAR};
+	struct tfc__guard *next;
+	int code = tfc__guard_get(ctx, &next);
+	if (code == TFC_OK)
+		code = tfc__guard_send(next, &command, -1, NULL, 0);
+	if (code < 0)
+		tfc__log(ctx, TFC_LOG_ERROR, "proc", "",
+			 "what the guard has left in cgroups stays there for the next: %s",
+			 tfc_ctx_error(ctx)->text);
+}
+
 static void finish(struct tfc__guard *guard)
 {
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
+	if (has_groups(guard))
+		clear_groups(guard->ctx);
 	tell_all_lost(guard);
 	reap(guard);
 	tfc__list_remove(&guard->link);
@@ -132,12 +161,16 @@ void tfc__guard_died(struct tfc__guard *guard)
 		return;
 	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	guard->is_dead = true;
+	guards->early_ends += !guard->is_known;
+	if (guard->pidfd.fd < 0)
+		tfc__guard_kill(guard); /* nothing else would tell when it can be reaped */
 	if (guards->current == guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
 	close_io(&guard->socket); /* one that lives on hears the end */
 	tfc__timer_cancel(&guard->pulse);
 	tfc__guard_drop_queue(guard);
+	tfc__guard_unpark(guard);
 	tfc__work_schedule(&guard->end);
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
 		 (int)guard->pid);
@@ -176,6 +209,8 @@ static void take_fds(struct msghdr *message, int fds[2])
 /* Without descriptors, when we had none left for them, the socket alone tells the end. */
 static void hello(struct tfc__guard *guard, int fds[2])
 {
+	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	guards->early_ends = 0;
 	guard->is_known = true;
 	if (!guard->stops)
 		tfc__timer_cancel(&guard->pulse);
@@ -247,98 +282,9 @@ static void hear_socket(struct tfc__io *io, uint32_t events)
 
 /* ---- the beginning */
 
-static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int socket,
-		   int pidfd)
-{
-	sigset_t all, none;
-	sigfillset(&all);
-	sigemptyset(&none);
-	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 1);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, socket, TFC__GUARD_HOST);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, pidfd, TFC__GUARD_PIDFD);
-	error = error ? error : posix_spawnattr_setsigdefault(attr, &all);
-	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
-	return error ? error
-		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
-							      POSIX_SPAWN_SETSIGMASK |
-							      POSIX_SPAWN_SETSID);
-}
-
-/* The guard closes all other descriptors itself. 0 or an errno. */
-static int spawn(const char *guard, const char *shim, int socket, int pidfd, pid_t *ret_pid)
-{
-	char *const argv[] = {(char *)"tfc-guard", (char *)shim, NULL};
-	char *const env[] = {NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int error = posix_spawn_file_actions_init(&actions);
-	if (error)
-		return error;
-	error = posix_spawnattr_init(&attr);
-	if (!error) {
-		error = prepare(&actions, &attr, socket, pidfd);
-		if (!error)
-			error = posix_spawn(ret_pid, guard, &actions, &attr, argv, env);
-		posix_spawnattr_destroy(&attr);
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	return error;
-}
-
-/* A copy with a number that the guard's own descriptors do not use. */
-static int move_up(int fd)
-{
-	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
-	int error = errno;
-	if (fd >= 0)
-		close(fd);
-	errno = error;
-	return copy;
-}
-
-static int run_programs(struct tfc__guard *guard, const char *program, const char *shim,
-			int *ret_socket)
-{
-	int ends[2];
-	char reason[64];
-	tfc_error *error = tfc__ctx_error(guard->ctx);
-	const char *missing = access(program, X_OK) < 0 ? program
-			      : access(shim, X_OK) < 0  ? shim
-							: NULL;
-	if (missing)
-		return tfc__fail(
-			error, tfc__err_from_errno(errno), "proc", errno,
-			"cannot run %.120s: %s; install the library, or name the directory "
-			"of its helper programs (helper_dir)",
-			missing, strerror_r(errno, reason, sizeof(reason)));
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return tfc__fail_errno(error, "proc", errno, "cannot make the guard's socket");
-	int theirs = move_up(ends[1]);
-	int pidfd = theirs < 0 ? -1 : move_up((int)syscall(SYS_pidfd_open, getpid(), 0));
-	int failed = pidfd < 0 ? errno : spawn(program, shim, theirs, pidfd, &guard->pid);
-	if (theirs >= 0)
-		close(theirs);
-	if (pidfd >= 0)
-		close(pidfd);
-	if (failed) {
-		close(ends[0]);
-		return tfc__fail_errno(error, "proc", failed, "cannot start %s", program);
-	}
-	*ret_socket = ends[0];
-	return TFC_OK;
-}
-
 static int start(struct tfc__guard *guard)
 {
-	const char *dir = tfc__ctx_helper_dir(guard->ctx);
-	char *program = tfc__path_join(dir, "tfc-guard");
-	char *shim = tfc__path_join(dir, "tfc-shim");
-	int code = program && shim ? run_programs(guard, program, shim, &guard->socket.fd)
-				   : tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
-	free(program);
-	free(shim);
+	int code = tfc__guard_run(guard);
 	return code < 0 ? code
 			: tfc__io_open(&guard->socket, guard->ctx, guard->socket.fd, EPOLLIN,
 				       hear_socket);
@@ -375,6 +321,12 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 				     "%s/tfc-guard is of another version than this library: "
 				     "install the two together",
 				     tfc__ctx_helper_dir(ctx));
+	if (guards->early_ends >= EARLY_ENDS_MAX)
+		return tfc__ctx_fail(
+			ctx, TFC_ESYS, "proc", 0,
+			"%s/tfc-guard has ended %u times before it could say anything: "
+			"install it anew, or raise the limit of open files",
+			tfc__ctx_helper_dir(ctx), guards->early_ends);
 	struct tfc__guard *guard = calloc(1, sizeof(*guard));
 	if (!guard)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
@@ -382,6 +334,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	guard->socket.fd = guard->pidfd.fd = guard->lifeline.fd = -1;
 	tfc__list_init(&guard->link);
 	tfc__list_init(&guard->queue);
+	tfc__list_init(&guard->parked);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, lose_patience);
 	tfc__timer_init(&guard->pulse, ctx, tfc__guard_beat);
@@ -399,6 +352,23 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 		return code;
 	*ret_guard = guard;
 	return TFC_OK;
+}
+
+bool tfc__guard_is_busy(tfc_ctx *ctx)
+{
+	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	return guards && guards->current && !tfc__list_is_empty(&guards->current->queue);
+}
+
+void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work)
+{
+	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	if (!tfc__list_is_empty(&work->link))
+		return;
+	if (tfc__guard_is_busy(ctx))
+		tfc__list_append(&guards->current->parked, &work->link);
+	else
+		tfc__work_schedule(work);
 }
 
 int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
@@ -449,6 +419,8 @@ int tfc__guard_add(struct tfc__guard *guard, tfc_process *process)
 	guard->count++;
 	process->guard = guard;
 	process->id = (uint64_t)++guard->serial << 32 | index;
+	const struct tfc__command stop = {.kind = TFC__MSG_STOP, .id = process->id};
+	tfc__outgoing_init(&process->stop, &stop);
 	return TFC_OK;
 }
 
@@ -458,6 +430,7 @@ void tfc__guard_remove(tfc_process *process)
 	guard->table[(uint32_t)process->id] = NULL;
 	guard->count--;
 	guard->stops -= process->is_stopping;
+	tfc__list_remove(&process->stop.link);
 	process->guard = NULL;
 }
 
@@ -470,6 +443,7 @@ static void detach_all(struct tfc__guard *guard, bool is_forked)
 		tfc_process *process = guard->table[i];
 		if (!process)
 			continue;
+		tfc__list_remove(&process->stop.link);
 		process->guard = NULL;
 		if (is_forked || process->is_closed)
 			tfc__process_free(process);
@@ -482,18 +456,28 @@ static int last_words(struct tfc__guard *guard)
 	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Whether its shims are gone, too: the lifeline outlives the guard by as long as they need. */
+static bool await(const struct tfc__io *io, uint64_t end)
+{
+	struct pollfd fd = {.fd = io->fd, .events = POLLIN};
+	int ready = 0;
+	if (io->fd >= 0)
+		do {
+			uint64_t now = tfc__now();
+			ready = poll(&fd, 1, now < end ? (int)((end - now) / TFC__MS) : 0);
+		} while (ready < 0 && errno == EINTR);
+	return ready > 0;
+}
+
+/*
+ * A guard that somebody has stopped does not hear that it is to end: killed, it leaves that to its
+ * shims. The lifeline tells that they are gone, too.
+ */
 static void wait_for_end(struct tfc__guard *guard)
 {
-	struct pollfd fds[2] = {{.fd = guard->pidfd.fd, .events = POLLIN},
-				{.fd = guard->lifeline.fd, .events = POLLIN}};
-	uint64_t end = tfc__now() + LAST_WAIT_MS * TFC__MS;
-	for (int i = 0; i < 2; i++) {
-		uint64_t now = tfc__now();
-		if (fds[i].fd >= 0 && now < end)
-			while (poll(&fds[i], 1, (int)((end - now) / TFC__MS)) < 0 && errno == EINTR)
-				;
-	}
+	bool is_gone = await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
+	if (!is_gone && guard->pidfd.fd >= 0)
+		tfc__guard_kill(guard);
+	await(&guard->lifeline, tfc__now() + LAST_WAIT_MS * TFC__MS);
 	reap(guard);
 }
 

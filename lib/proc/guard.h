@@ -13,6 +13,20 @@
 #include "proc/proc.h"
 #include "proc/protocol.h"
 
+/*
+ * A message that the full socket has not taken. A launch stays in memory until it can go, so that
+ * many waiting spawns use no descriptors. What ends something needs no memory when it is asked for:
+ * its message is a part of the thing.
+ */
+struct tfc__outgoing {
+	struct tfc__link link; /* in the guard's queue */
+	struct tfc__command command;
+	int fd;     /* goes along, closed when sent; -1: none */
+	void *data; /* freed when sent */
+	size_t len;
+	void *memory; /* freed with it: what it is a part of; NULL: something that lives on */
+};
+
 struct tfc_process {
 	tfc_ctx *ctx;
 	struct tfc__guard *guard; /* NULL once it has ended, or its context has */
@@ -23,25 +37,19 @@ struct tfc_process {
 	char *cwd;
 	pid_t pid;
 	pid_t shim;
-	bool is_calling; /* in fn: whoever closes it there leaves the memory to the caller */
+	uint32_t isolation; /* enum tfc_isolation, once it has started */
+	bool is_calling;    /* in fn: whoever closes it there leaves the memory to the caller */
 	bool is_closed;
 	bool is_stopping; /* a stop was asked for: it counts among the guard's */
-};
-
-/* A message that the full socket has not taken. A launch stays in memory until it can go, so that
- * many waiting spawns use no descriptors. */
-struct tfc__outgoing {
-	struct tfc__link link;
-	struct tfc__command command;
-	int fd;     /* goes along, closed when sent; -1: none */
-	void *data; /* freed when sent */
-	size_t len;
+	struct tfc__outgoing stop;
 };
 
 struct tfc__kept {
 	struct tfc__link link;
 	tfc_port_hold *hold;
 	uint32_t id;
+	struct tfc__outgoing admit;
+	struct tfc__outgoing release; /* the last of it: the rest goes with this */
 };
 
 struct tfc__guard {
@@ -60,6 +68,7 @@ struct tfc__guard {
 	uint32_t stops;          /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
+	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
 	struct tfc__link keeps;
 	uint32_t last_keep;
 	uint32_t serial;
@@ -79,11 +88,22 @@ void tfc__guard_remove(tfc_process *process);
 /* Takes over fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is gone), or an error. */
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
 		    void *data, size_t len);
+
+/*
+ * Sends a message that is part of something, or moves it to the end of the queue; allocates
+ * nothing. TFC_OK or TFC_ELOST: the guard is gone.
+ */
+void tfc__outgoing_init(struct tfc__outgoing *outgoing, const struct tfc__command *command);
+int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing);
 void tfc__guard_flush(struct tfc__guard *guard);
 void tfc__guard_drop_queue(struct tfc__guard *guard);
+void tfc__guard_unpark(struct tfc__guard *guard); /* schedules what is parked */
 
 /* The guard does not live any more: processes and ports are told so, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
+
+/* guard_start.c: starts the program, which says hello later. Sets pid and socket.fd alone. */
+int tfc__guard_run(struct tfc__guard *guard);
 
 /* guard.c: takes in what lies in the socket. */
 void tfc__guard_hear(struct tfc__guard *guard);
@@ -95,6 +115,7 @@ void tfc__guard_hear(struct tfc__guard *guard);
  */
 void tfc__guard_expect(struct tfc__guard *guard);
 bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report);
+void tfc__guard_kill(const struct tfc__guard *guard); /* waits a moment where it has no pidfd */
 void tfc__guard_condemn(struct tfc__guard *guard, const char *why);
 void tfc__guard_beat(struct tfc__timer *pulse);
 
@@ -112,6 +133,12 @@ int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
 /* process.c */
 void tfc__process_free(tfc_process *process);
 void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
+
+/* limits.c: what may be asked for, and the sentence for what was refused. */
+int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error);
+bool tfc__limits_is_step(uint32_t step);
+void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,
+			  size_t size);
 
 /* launch.c: the memfd's contents; borrowed options. */
 int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void **ret_data,

@@ -7,30 +7,39 @@
 #include "port/port.h"
 #include "proc/guard.h"
 
+static struct tfc__kept *find(const struct tfc__guard *guard, uint32_t keep_id)
+{
+	TFC__LIST_EACH (link, &guard->keeps) {
+		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
+		if (kept->id == keep_id)
+			return kept;
+	}
+	return NULL;
+}
+
+/* The last word about the door counts; one that still waits is taken back. */
 static int admit(void *keeper, uint32_t keep_id, bool is_open)
 {
-	struct tfc__command command = {.kind = TFC__MSG_ADMIT,
-				       .keep_id = keep_id,
-				       .value = is_open};
-	return tfc__guard_send(keeper, &command, -1, NULL, 0);
+	struct tfc__guard *guard = keeper;
+	struct tfc__kept *kept = find(guard, keep_id);
+	kept->admit.command.value = is_open;
+	return tfc__guard_post(guard, &kept->admit);
 }
 
 static void forget(struct tfc__kept *kept)
 {
 	tfc__list_remove(&kept->link);
+	tfc__list_remove(&kept->admit.link);
 	free(kept);
 }
 
 static void release(void *keeper, uint32_t keep_id)
 {
 	struct tfc__guard *guard = keeper;
-	struct tfc__command command = {.kind = TFC__MSG_RELEASE, .keep_id = keep_id};
-	TFC__LIST_EACH (link, &guard->keeps) {
-		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
-		if (kept->id == keep_id)
-			forget(kept);
-	}
-	tfc__guard_send(guard, &command, -1, NULL, 0);
+	struct tfc__kept *kept = find(guard, keep_id);
+	tfc__list_remove(&kept->link);
+	tfc__list_remove(&kept->admit.link);
+	tfc__guard_post(guard, &kept->release);
 }
 
 static const struct tfc__port_keeper keeper_ops = {admit, release};
@@ -55,8 +64,8 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 				     "port %u is lost: the guard that kept it is gone",
 				     tfc_port_number(hold));
 	struct tfc__kept *kept = calloc(1, sizeof(*kept));
-	int copy = fcntl(own, F_DUPFD_CLOEXEC, 0);
-	if (!kept || copy < 0) {
+	int copy = kept ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;
+	if (copy < 0) {
 		int error = kept ? errno : ENOMEM;
 		free(kept);
 		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
@@ -64,7 +73,12 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 	}
 	kept->hold = hold;
 	kept->id = ++guard->last_keep;
-	struct tfc__command command = {.kind = TFC__MSG_KEEP, .keep_id = kept->id};
+	struct tfc__command command = {.kind = TFC__MSG_ADMIT, .keep_id = kept->id};
+	tfc__outgoing_init(&kept->admit, &command);
+	command.kind = TFC__MSG_RELEASE;
+	tfc__outgoing_init(&kept->release, &command);
+	kept->release.memory = kept;
+	command.kind = TFC__MSG_KEEP;
 	int code = tfc__guard_send(guard, &command, copy, NULL, 0);
 	if (code < 0) {
 		free(kept);

@@ -66,6 +66,9 @@ bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report
 	case TFC__MSG_HELLO:
 		return !guard->is_known && report->status == TFC__PROTOCOL_VERSION;
 	case TFC__MSG_STARTED:
+		return guard->is_known && report->pid > 0 && report->isolation > 0 &&
+		       report->isolation <= TFC__ISOLATION_PIDNS;
+	case TFC__MSG_STALLED:
 		return guard->is_known && report->pid > 0;
 	case TFC__MSG_EXITED:
 		return guard->is_known && is_end(report);
@@ -89,13 +92,18 @@ static void kill_by_number(pid_t pid)
 	close(end.fd);
 }
 
-void tfc__guard_condemn(struct tfc__guard *guard, const char *why)
+void tfc__guard_kill(const struct tfc__guard *guard)
 {
-	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, %s: it is killed",
-		 (int)guard->pid, why);
 	if (guard->pidfd.fd >= 0)
 		syscall(SYS_pidfd_send_signal, guard->pidfd.fd, SIGKILL, NULL, 0);
 	else
 		kill_by_number(guard->pid);
+}
+
+void tfc__guard_condemn(struct tfc__guard *guard, const char *why)
+{
+	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, %s: it is killed",
+		 (int)guard->pid, why);
+	tfc__guard_kill(guard);
 	tfc__guard_died(guard);
 }

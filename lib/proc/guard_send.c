@@ -4,15 +4,24 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "proc/guard.h"
 
-/* A launch as a memfd that nobody can change any more, also no forked child of the host. */
+/*
+ * A launch as a memfd that nobody can change any more, also no forked child of the host. Its size
+ * counts as a file's: a write beyond RLIMIT_FSIZE would end the host with SIGXFSZ.
+ */
 static int make_memfd(const void *data, size_t len)
 {
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && len > limit.rlim_cur) {
+		errno = EFBIG;
+		return -1;
+	}
 	int fd = memfd_create("tfc-launch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -1;
@@ -64,6 +73,7 @@ static void release(struct tfc__outgoing *outgoing)
 	if (outgoing->fd >= 0)
 		close(outgoing->fd);
 	free(outgoing->data);
+	free(outgoing->memory);
 }
 
 /* unix(7): ETOOMANYREFS is a socket full of descriptors; either way it goes on once it is read. */
@@ -72,14 +82,25 @@ static bool is_full(int error)
 	return error == EAGAIN || error == ETOOMANYREFS || error == EINTR;
 }
 
+static bool is_gone(int error)
+{
+	return error == EPIPE || error == ECONNRESET;
+}
+
+static void append(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
+{
+	tfc__list_append(&guard->queue, &outgoing->link);
+	tfc__io_set(&guard->socket, EPOLLIN | EPOLLOUT);
+}
+
 static int enqueue(struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
 {
 	struct tfc__outgoing *queued = malloc(sizeof(*queued));
 	if (!queued)
 		return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
 	*queued = *outgoing;
-	tfc__list_append(&guard->queue, &queued->link);
-	tfc__io_set(&guard->socket, EPOLLIN | EPOLLOUT);
+	queued->memory = queued;
+	append(guard, queued);
 	return TFC_OK;
 }
 
@@ -87,6 +108,14 @@ static int fail_dead(const struct tfc__guard *guard)
 {
 	return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0, "the guard, process %d, has died",
 			     (int)guard->pid);
+}
+
+static int fail_send(const struct tfc__guard *guard, int error)
+{
+	return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
+			       error == EFBIG ? "cannot hand on a launch: it is larger than the "
+						"host's RLIMIT_FSIZE allows"
+					      : "cannot hand a command to the guard");
 }
 
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
@@ -102,17 +131,38 @@ int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command
 			code = enqueue(guard, &outgoing);
 			if (code == TFC_OK)
 				return TFC_OK;
-		} else if (error == EPIPE || error == ECONNRESET) {
+		} else if (is_gone(error)) {
 			tfc__guard_died(guard);
 			code = fail_dead(guard);
 		} else {
-			code = error ? tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
-						       "cannot hand a command to the guard")
-				     : TFC_OK;
+			code = error ? fail_send(guard, error) : TFC_OK;
 		}
 	}
 	release(&outgoing);
 	return code;
+}
+
+void tfc__outgoing_init(struct tfc__outgoing *outgoing, const struct tfc__command *command)
+{
+	*outgoing = (struct tfc__outgoing){.command = *command, .fd = -1};
+	tfc__list_init(&outgoing->link);
+}
+
+int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
+{
+	tfc__list_remove(&outgoing->link);
+	int error = guard->is_dead ? EPIPE : 0;
+	if (!error)
+		error = tfc__list_is_empty(&guard->queue) ? send_one(guard, outgoing) : EAGAIN;
+	if (error && !is_gone(error)) { /* whatever it is: this one is not given up */
+		append(guard, outgoing);
+		return TFC_OK;
+	}
+	release(outgoing);
+	if (!error)
+		return TFC_OK;
+	tfc__guard_died(guard);
+	return fail_dead(guard);
 }
 
 /* A launch that cannot be sent ends as one that the guard could not start. */
@@ -133,16 +183,26 @@ void tfc__guard_flush(struct tfc__guard *guard)
 		struct tfc__outgoing *first = tfc__container_of(guard->queue.next,
 								struct tfc__outgoing, link);
 		int error = send_one(guard, first);
-		if (is_full(error))
+		bool is_part = first->memory != first;
+		if (is_full(error) || (error && is_part && !is_gone(error)))
 			return;
 		tfc__list_remove(&first->link);
-		if (error && error != EPIPE && error != ECONNRESET)
+		if (error && !is_gone(error))
 			refuse(guard, first, error);
 		release(first);
-		free(first);
 	}
-	if (!guard->is_dead)
-		tfc__io_set(&guard->socket, EPOLLIN);
+	if (guard->is_dead)
+		return;
+	tfc__io_set(&guard->socket, EPOLLIN);
+	tfc__guard_unpark(guard);
+}
+
+void tfc__guard_unpark(struct tfc__guard *guard)
+{
+	TFC__LIST_EACH (link, &guard->parked) {
+		tfc__list_remove(link);
+		tfc__work_schedule(tfc__container_of(link, struct tfc__work, link));
+	}
 }
 
 void tfc__guard_drop_queue(struct tfc__guard *guard)
@@ -152,6 +212,5 @@ void tfc__guard_drop_queue(struct tfc__guard *guard)
 								   link);
 		tfc__list_remove(link);
 		release(outgoing);
-		free(outgoing);
 	}
 }

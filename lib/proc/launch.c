@@ -42,6 +42,42 @@ static uint64_t measure(const char *const *strings, uint32_t *ret_count)
 	return size;
 }
 
+_Static_assert((int)TFC__LIMIT_OOM_SCORE_ADJ == (int)TFC_LIMIT_OOM_SCORE_ADJ &&
+		       (int)TFC__LIMIT_USER == (int)TFC_LIMIT_USER,
+	       "the flags travel as they are");
+
+/* Behind the pointers, so that all are aligned; without limits nothing is written. */
+static void put_limits(struct writer *writer, struct tfc__launch *head,
+		       const tfc_process_limits *limits)
+{
+	struct tfc__launch_rlimit *rlimits = (void *)(writer->base + writer->at);
+	head->limit_flags = limits->flags;
+	head->nice = limits->nice;
+	head->cpu_milli = limits->cpu_milli;
+	head->memory = limits->memory;
+	head->oom_score_adj = limits->oom_score_adj;
+	head->uid = limits->uid;
+	head->gid = limits->gid;
+	head->rlimits = writer->at;
+	head->rlimit_count = limits->rlimit_count;
+	for (uint32_t i = 0; i < limits->rlimit_count; i++)
+		rlimits[i] = (struct tfc__launch_rlimit){limits->rlimits[i].resource,
+							 limits->rlimits[i].soft,
+							 limits->rlimits[i].hard};
+	head->groups = head->rlimits + limits->rlimit_count * sizeof(*rlimits);
+	head->group_count = limits->group_count;
+	if (limits->group_count)
+		memcpy(writer->base + head->groups, limits->groups,
+		       limits->group_count * sizeof(uint32_t));
+	writer->at = head->groups + limits->group_count * sizeof(uint32_t);
+}
+
+static uint64_t measure_limits(const tfc_process_limits *limits)
+{
+	return limits->rlimit_count * sizeof(struct tfc__launch_rlimit) +
+	       limits->group_count * sizeof(uint32_t);
+}
+
 int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void **ret_data,
 		      size_t *ret_len)
 {
@@ -51,16 +87,20 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.argv = sizeof(head),
 		.attempt = options->attempt ? options->attempt : 1,
 		.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
+		.stall_ms = options->stall_ms,
+		.isolation = options->isolation,
 		.log_segments = options->log_segments ? options->log_segments : SEGMENTS,
 		.log_segment_bytes = options->log_segment_bytes ? options->log_segment_bytes
 								: SEGMENT_BYTES,
 	};
+	static const tfc_process_limits none = TFC_PROCESS_LIMITS_INIT;
+	const tfc_process_limits *limits = options->limits ? options->limits : &none;
 	const char *cwd = options->cwd ? options->cwd : "/";
 	const char *log_dir = options->log_dir ? options->log_dir : "";
 	const char *log_name = options->log_dir ? options->log_name : "";
 	head.size = sizeof(head) + measure(options->argv, &head.argc) +
 		    measure(options->env, &head.envc) + strlen(cwd) + strlen(log_dir) +
-		    strlen(log_name) + 3;
+		    strlen(log_name) + 3 + measure_limits(limits);
 	if (head.size > LAUNCH_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "proc", 0,
 				 "arguments and environment of %s take %llu bytes: the system "
@@ -71,6 +111,7 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		return tfc__fail_nomem(error, "proc");
 	head.env = head.argv + (head.argc + UINT64_C(1)) * sizeof(uint64_t);
 	struct writer writer = {data, head.env + (head.envc + UINT64_C(1)) * sizeof(uint64_t)};
+	put_limits(&writer, &head, limits);
 	put_all(&writer, head.argv, options->argv, head.argc);
 	put_all(&writer, head.env, options->env, head.envc);
 	head.cwd = put(&writer, cwd);

@@ -1,10 +1,11 @@
 #include "proc/log_format.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/dir.h"
 
 static char *put_digits(char *text, uint64_t value, int digits)
 {
@@ -116,19 +117,15 @@ int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int error = errno;
-		close(fd);
-		return error;
-	}
+	struct tfc__dir dir;
+	tfc__dir_init(&dir, fd);
 	struct tfc__log_segments segments = {.at_or_before = UINT64_MAX, .after = UINT64_MAX};
 	size_t name_len = strlen(name);
 	uint64_t start;
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (parse_segment_name(entry->d_name, name, name_len, &start))
+	for (const char *file; (file = tfc__dir_next(&dir));)
+		if (parse_segment_name(file, name, name_len, &start))
 			count(&segments, start, position);
-	closedir(dir);
+	close(fd);
 	*ret_segments = segments;
 	return 0;
 }

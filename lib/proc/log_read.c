@@ -220,11 +220,29 @@ static bool is_finished(const tfc_log *log)
 	return faccessat(log->dir_fd, path, F_OK, 0) == 0;
 }
 
+/*
+ * Bytes are left that make no record. In the newest segment the rest may follow; in an older one
+ * nothing will: the position lies within a record, or the file is damaged. The writer may have gone
+ * on while we looked, so what is there is looked at once more.
+ */
+static int take_rest(tfc_log *log, tfc_log_record *record, tfc_error *error)
+{
+	struct tfc__log_segments segments;
+	struct stat status;
+	if (log->fd < 0 || fstat(log->fd, &status) < 0 ||
+	    (uint64_t)status.st_size <= log->position - log->segment ||
+	    tfc__log_scan(log->dir_fd, log->name, log->position, &segments) != 0 ||
+	    segments.after == UINT64_MAX || segments.at_or_before != log->segment)
+		return 0;
+	int code = take(log, record, error);
+	return code ? code : fail_damaged(log, error);
+}
+
 int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	tfc_log_record own = TFC_LOG_RECORD_INIT;
 	bool is_open;
-	if (!log || !record || record->size < sizeof(own))
+	if (!log || !record || record->size < sizeof(record->size))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "log or record is NULL, or record.size is not set");
 	if (log->fd < 0)
@@ -236,9 +254,12 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 			break;
 		code = take(log, &own, error);
 	}
+	if (code == 0)
+		code = take_rest(log, &own, error);
 	if (code == 1) {
 		log->is_sought = true;
-		memcpy(record, &own, sizeof(own));
+		own.size = record->size; /* an older host's record is shorter */
+		memcpy(record, &own, own.size < sizeof(own) ? own.size : sizeof(own));
 	}
 	return code;
 }

@@ -181,7 +181,8 @@ static uint64_t tail_start(const char *dir, const char *name)
 	return from;
 }
 
-int tfc__log_tail(const char *dir, const char *name, uint32_t lines, char ***ret_lines)
+int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t lines,
+		  char ***ret_lines)
 {
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
@@ -191,10 +192,11 @@ int tfc__log_tail(const char *dir, const char *name, uint32_t lines, char ***ret
 		return code;
 	tail.ring = calloc(tail.limit, sizeof(char *));
 	tail.is_failed = !tail.ring;
-	while (!tail.is_failed && tfc_log_next(log, &record, NULL) > 0)
-		if (record.stream != TFC_STREAM_GAP)
+	while (!tail.is_failed && (code = tfc_log_next(log, &record, NULL)) > 0)
+		if (record.stream != TFC_STREAM_GAP && (!attempt || record.attempt == attempt))
 			add_output(&tail, &record);
 	tfc_log_close(log);
+	tail.is_failed |= code == TFC_ENOMEM;
 	for (int i = 0; i < 2 && !tail.is_failed; i++)
 		if (tail.partial[i].len)
 			finish_line(&tail, &tail.partial[i]);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -158,16 +159,24 @@ static void rotate(struct tfc__log_writer *writer)
 	remove_oldest(writer);
 }
 
-/* All or nothing: half a record is cut off again. */
-static bool write_record(struct tfc__log_writer *writer, const char *record, size_t size)
+/*
+ * The record of what was dropped, and the record behind it, if any. All or nothing: half of it is
+ * cut off again. A gap goes with the next record and not alone: on a disk that stays full, the
+ * little room at the end of the last block is left for the last gap.
+ */
+static bool write_records(struct tfc__log_writer *writer, const char *gap, const char *record,
+			  size_t record_size)
 {
+	struct iovec parts[2] = {{(void *)gap, gap ? TFC__LOG_HEADER : 0},
+				 {(void *)record, record_size}};
+	size_t size = parts[0].iov_len + record_size;
 	if (writer->fd < 0 && open_segment(writer, writer->position, O_CREAT) != 0)
 		return false;
 	if (writer->position - writer->segment >= writer->segment_bytes)
 		rotate(writer);
 	ssize_t written;
 	do
-		written = write(writer->fd, record, size);
+		written = writev(writer->fd, parts, 2);
 	while (written < 0 && errno == EINTR);
 	if (written == (ssize_t)size) {
 		writer->position += size;
@@ -181,14 +190,15 @@ static bool write_record(struct tfc__log_writer *writer, const char *record, siz
 	return false;
 }
 
-static bool write_gap(struct tfc__log_writer *writer)
+/* With what was dropped before it. An empty record: that alone. */
+static bool write_after_gap(struct tfc__log_writer *writer, const char *record, size_t size)
 {
-	char record[TFC__LOG_HEADER];
+	char gap[TFC__LOG_HEADER];
 	struct tfc__log_header header = {tfc__wall(), 'g', writer->attempt, writer->gap};
 	if (header.len > TFC__LOG_LENGTH_MAX)
 		header.len = TFC__LOG_LENGTH_MAX;
-	tfc__log_header_write(record, &header);
-	if (!write_record(writer, record, sizeof(record)))
+	tfc__log_header_write(gap, &header);
+	if (!write_records(writer, writer->gap ? gap : NULL, record, size))
 		return false;
 	writer->gap = 0;
 	return true;
@@ -201,7 +211,7 @@ void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, c
 	tfc__log_header_write(record, &header);
 	if (record[size - 1] != '\n')
 		record[size++] = '\n';
-	if ((writer->gap && !write_gap(writer)) || !write_record(writer, record, size)) {
+	if (!write_after_gap(writer, record, size)) {
 		writer->gap += len;
 		writer->dropped += len;
 	}
@@ -210,7 +220,7 @@ void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, c
 void tfc__log_writer_close(struct tfc__log_writer *writer)
 {
 	if (writer->gap)
-		write_gap(writer);
+		write_after_gap(writer, NULL, 0);
 	if (writer->fd >= 0)
 		close(writer->fd);
 	if (writer->dir_fd >= 0)

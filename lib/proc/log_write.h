@@ -33,7 +33,8 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir);
  */
 void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream);
 
-/* Tells readers what was dropped last, if there is room by now, and closes. */
+/* Tells readers what was dropped last, if there is room for that, and closes. `gap` is then what no
+ * record tells of. */
 void tfc__log_writer_close(struct tfc__log_writer *writer);
 
 #endif

@@ -9,6 +9,11 @@
 #include "proc/guard.h"
 #include "proc/log_format.h"
 
+int tfc_process_limits_init(tfc_process_limits *limits, uint32_t size)
+{
+	return tfc__options_init(limits, size, sizeof(*limits));
+}
+
 int tfc_process_options_init(tfc_process_options *options, uint32_t size)
 {
 	return tfc__options_init(options, size, sizeof(*options));
@@ -24,11 +29,16 @@ static const char *const steps[] = {
 	[TFC__STEP_LOG] = "opening its log",
 	[TFC__STEP_PIPE] = "making its pipes",
 	[TFC__STEP_FORK] = "making a process",
+	[TFC__STEP_NAMESPACE] = "making a PID namespace",
+	[TFC__STEP_PROC] = "mounting /proc in its PID namespace",
+	[TFC__STEP_CGROUP] = "making a cgroup",
 };
 
 static int code_of(const struct tfc__report *report)
 {
-	return report->step == TFC__STEP_CWD ? TFC_ECWD : tfc__err_from_errno(report->status);
+	if (report->step == TFC__STEP_CWD)
+		return TFC_ECWD;
+	return tfc__limits_is_step(report->step) ? TFC_ELIMIT : tfc__err_from_errno(report->status);
 }
 
 /* What a user can do about a program that exec does not take. */
@@ -45,6 +55,24 @@ static const char *exec_advice(const char *program, int error)
 	return "";
 }
 
+/* What a user can do about a kernel that does not let us isolate. */
+static const char *isolation_advice(uint32_t step)
+{
+	switch (step) {
+	case TFC__STEP_NAMESPACE:
+		return "; isolation \"pidns\" takes root, or a kernel that lets users make "
+		       "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_"
+		       "unprivileged_userns)";
+	case TFC__STEP_PROC:
+		return "; isolation \"pidns\" takes a machine, or a container, whose /proc is "
+		       "whole";
+	case TFC__STEP_CGROUP:
+		return "; isolation \"cgroup\" takes cgroup v2, Linux 5.14, and a cgroup that this "
+		       "user may write to (systemd: Delegate=yes)";
+	}
+	return "";
+}
+
 static void describe_start(const tfc_process *process, const struct tfc__report *report, char *text,
 			   size_t size)
 {
@@ -56,11 +84,14 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 	else if (report->step == TFC__STEP_EXEC)
 		snprintf(text, size, "%.100s: %s%s", process->program, reason,
 			 exec_advice(process->program, report->status));
+	else if (tfc__limits_is_step(report->step))
+		tfc__limits_describe(process->program, report, text, size);
 	else
-		snprintf(text, size, "%.100s was not started: %s failed: %s", process->program,
-			 report->step < sizeof(steps) / sizeof(steps[0]) ? steps[report->step]
-									 : steps[0],
-			 reason);
+		snprintf(text, size, "%.100s was not started: %s failed: %s%s", process->program,
+			 report->step < sizeof(steps) / sizeof(steps[0]) && steps[report->step]
+				 ? steps[report->step]
+				 : steps[0],
+			 reason, isolation_advice(report->step));
 }
 
 static void describe(const tfc_process *process, const struct tfc__report *report, char *text,
@@ -98,9 +129,23 @@ static void tell_started(tfc_process *process, const struct tfc__report *report)
 				   .kind = TFC_PROCESS_STARTED,
 				   .pid = report->pid,
 				   .time_ns = report->time_ns,
+				   .isolation = report->isolation,
 				   .text = ""};
 	process->pid = report->pid;
 	process->shim = report->shim;
+	process->isolation = report->isolation;
+	call(process, &event);
+}
+
+static void tell_stalled(tfc_process *process, const struct tfc__report *report)
+{
+	tfc_process_event event = {.size = sizeof(event),
+				   .kind = TFC_PROCESS_STALLED,
+				   .pid = report->pid,
+				   .time_ns = report->time_ns,
+				   .silent_ms = report->silent_ms,
+				   .isolation = process->isolation,
+				   .text = ""};
 	call(process, &event);
 }
 
@@ -121,6 +166,8 @@ static void tell_exited(tfc_process *process, const struct tfc__report *report)
 		.max_rss_kib = report->max_rss_kib,
 		.log_end = report->log_end,
 		.log_dropped = report->log_dropped,
+		.log_gap = report->log_gap,
+		.isolation = process->isolation,
 		.text = text,
 	};
 	tfc__guard_remove(process);
@@ -132,7 +179,9 @@ void tfc__process_hear(tfc_process *process, const struct tfc__report *report)
 {
 	if (report->kind == TFC__MSG_STARTED)
 		tell_started(process, report);
-	else
+	else if (report->kind == TFC__MSG_STALLED)
+		tell_stalled(process, report);
+	else if (report->kind == TFC__MSG_EXITED)
 		tell_exited(process, report);
 	if (process->is_closed && !process->guard)
 		tfc__process_free(process);
@@ -154,7 +203,11 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 				 "tfc_process_options.log_name must be 1 to %d bytes without a "
 				 "slash and not begin with a dot",
 				 TFC__LOG_NAME_MAX);
-	return TFC_OK;
+	if (options->isolation > TFC_ISOLATION_PIDNS)
+		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+				 "tfc_process_options.isolation is %u: no enum tfc_isolation",
+				 options->isolation);
+	return options->limits ? tfc__limits_check(options->limits, error) : TFC_OK;
 }
 
 static int send_spawn(struct tfc__guard *guard, tfc_process *process,
@@ -163,7 +216,8 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 	void *data;
 	size_t len;
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
-				       .grace_ms = options->grace_ms ? options->grace_ms : 10000};
+				       .grace_ms = options->grace_ms ? options->grace_ms : 10000,
+				       .value = options->isolation};
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;
@@ -199,11 +253,17 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 		      void *user, tfc_process **ret_process)
 {
 	tfc_process_options own;
+	tfc_process_limits limits;
 	int code = tfc__ctx_enter(ctx);
 	if (code < 0)
 		return code;
 	tfc_error *error = tfc__ctx_error(ctx);
 	code = tfc__options_copy(&own, sizeof(own), options, "proc", "tfc_process_options", error);
+	if (code == TFC_OK && own.limits) {
+		code = tfc__options_copy(&limits, sizeof(limits), own.limits, "proc",
+					 "tfc_process_limits", error);
+		own.limits = &limits;
+	}
 	if (code == TFC_OK)
 		code = check(&own, fn, ret_process, error);
 	if (code < 0)
@@ -227,7 +287,22 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	return TFC_OK;
 }
 
-static int send_command(tfc_process *process, struct tfc__command command)
+/* The first is sent. One that still waits in the queue is changed where it is. */
+static int post_stop(tfc_process *process, uint32_t grace_ms)
+{
+	struct tfc__outgoing *stop = &process->stop;
+	struct tfc__guard *guard = process->guard;
+	if (!tfc__list_is_empty(&stop->link)) {
+		if (grace_ms < stop->command.grace_ms)
+			stop->command.grace_ms = grace_ms;
+		return TFC_OK;
+	}
+	stop->command.grace_ms = grace_ms;
+	return tfc__guard_post(guard, stop);
+}
+
+/* A guard that is gone is a success: the process is ended by its shim already. */
+int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
 {
 	if (!process)
 		return TFC_EINVAL;
@@ -236,35 +311,43 @@ static int send_command(tfc_process *process, struct tfc__command command)
 	int code = tfc__ctx_enter(process->ctx);
 	if (code < 0)
 		return code;
-	command.id = process->id;
 	struct tfc__guard *guard = process->guard;
-	code = tfc__guard_send(guard, &command, -1, NULL, 0);
-	if (code == TFC_OK && command.kind == TFC__MSG_STOP) {
-		guard->stops += !process->is_stopping;
-		process->is_stopping = true;
-		tfc__guard_expect(guard);
-	}
-	return code == TFC_ELOST ? TFC_OK : code; /* its shim ends it already */
-}
-
-int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
-{
-	return send_command(process,
-			    (struct tfc__command){.kind = TFC__MSG_STOP, .grace_ms = grace_ms});
+	if (post_stop(process, grace_ms) < 0)
+		return TFC_OK;
+	guard->stops += !process->is_stopping;
+	process->is_stopping = true;
+	tfc__guard_expect(guard);
+	return TFC_OK;
 }
 
 int tfc_process_signal(tfc_process *process, int signal_number)
 {
-	if (process && (signal_number < 1 || signal_number > SIGRTMAX))
+	if (!process)
+		return TFC_EINVAL;
+	if (signal_number < 1 || signal_number > SIGRTMAX)
 		return tfc__ctx_fail(process->ctx, TFC_EINVAL, "proc", 0,
 				     "%d is not the number of a signal", signal_number);
-	return send_command(process, (struct tfc__command){.kind = TFC__MSG_SIGNAL,
-							   .value = (uint32_t)signal_number});
+	if (!process->guard)
+		return TFC_OK;
+	int code = tfc__ctx_enter(process->ctx);
+	if (code < 0)
+		return code;
+	const struct tfc__command command = {.kind = TFC__MSG_SIGNAL,
+					     .id = process->id,
+					     .value = (uint32_t)signal_number};
+	code = tfc__guard_send(process->guard, &command, -1, NULL, 0);
+	return code == TFC_ELOST ? TFC_OK : code;
 }
 
 pid_t tfc_process_pid(const tfc_process *process)
 {
 	return process ? process->pid : 0;
+}
+
+const char *tfc__isolation_name(uint32_t isolation)
+{
+	static const char *const names[] = {"auto", "plain", "cgroup", "pidns"};
+	return isolation < sizeof(names) / sizeof(names[0]) ? names[isolation] : "?";
 }
 
 pid_t tfc__process_shim(const tfc_process *process)

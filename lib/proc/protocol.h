@@ -10,26 +10,27 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 2
+#define TFC__PROTOCOL_VERSION 7
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
 	TFC__GUARD_HOST = 3,     /* its end of the socket to the host */
 	TFC__GUARD_PIDFD = 4,    /* the host, as a pidfd */
-	TFC__GUARD_RESERVED = 8, /* everything the guard opens for tasks is at or above this */
+	TFC__GUARD_RESERVED = 8, /* what it hands on to every shim is at or above this */
 };
 
 /* Descriptors of a fresh shim. */
 enum tfc__shim_fd {
 	TFC__SHIM_GUARD = 3,  /* its end of the socket to the guard */
-	TFC__SHIM_LAUNCH = 4, /* the memfd */
+	TFC__SHIM_LAUNCH = 4, /* /dev/null, then the memfd that comes with SPAWN */
 	TFC__SHIM_LIFELINE =
-		5, /* write end of the pipe whose end tells the host that all are gone */
+		5,            /* write end of the pipe whose end tells the host that all are gone */
+	TFC__SHIM_CGROUP = 6, /* the guard's cgroup directory, closed where there is none */
 };
 
 enum tfc__message_kind {
 	/* host to guard */
-	TFC__MSG_SPAWN = 1, /* + memfd */
+	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim */
 	TFC__MSG_STOP,      /* also guard to shim */
 	TFC__MSG_SIGNAL,    /* also guard to shim */
 	TFC__MSG_KEEP,      /* + a held port's socket */
@@ -42,8 +43,10 @@ enum tfc__message_kind {
 	/* shim to guard, guard to host */
 	TFC__MSG_STARTED,
 	TFC__MSG_EXITED,
-	TFC__MSG_PING, /* host to guard: say something */
-	TFC__MSG_PONG, /* guard to host */
+	TFC__MSG_PING,    /* host to guard: say something */
+	TFC__MSG_PONG,    /* guard to host */
+	TFC__MSG_STALLED, /* shim to guard, guard to host: no sign of life for silent_ms */
+	TFC__MSG_CLEAR,   /* host to guard: end what a dead guard's tasks have left in cgroups */
 };
 
 /* Where a start failed; with it goes an errno. */
@@ -56,7 +59,27 @@ enum tfc__step {
 	TFC__STEP_FORK,
 	TFC__STEP_CWD,
 	TFC__STEP_EXEC,
+	TFC__STEP_RLIMIT, /* with it go `resource`, `asked` and `allowed` */
+	TFC__STEP_NICE,   /* with these three goes `asked` */
+	TFC__STEP_OOM_SCORE,
+	TFC__STEP_USER,
+	TFC__STEP_MEMORY, /* with these goes `asked`; ENOTSUP: there is no cgroup of its own */
+	TFC__STEP_CPUS,
+	TFC__STEP_NAMESPACE, /* no PID namespace */
+	TFC__STEP_PROC,      /* no /proc of its own in it */
+	TFC__STEP_CGROUP,
 };
+
+/* As enum tfc_isolation. */
+enum tfc__isolation {
+	TFC__ISOLATION_AUTO = 0, /* in a launch alone: cgroup where one can be made, else plain */
+	TFC__ISOLATION_PLAIN = 1,
+	TFC__ISOLATION_CGROUP = 2,
+	TFC__ISOLATION_PIDNS = 3,
+};
+
+/* In the task: write end of the pipe on which it may give signs of life, when they are wanted. */
+#define TFC__PROGRESS_FD 3
 
 /* How a process ended, as enum tfc_exit_reason. */
 enum tfc__end {
@@ -73,7 +96,7 @@ struct tfc__command {
 		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
 	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
 	uint32_t grace_ms; /* SPAWN: when the host dies; STOP */
-	uint32_t value;    /* SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted */
+	uint32_t value; /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted */
 };
 
 /* Shim to guard, guard to host. */
@@ -86,13 +109,18 @@ struct tfc__report {
 	int32_t status; /* exit code, signal, or errno when it was not started; HELLO: version */
 	uint32_t step;  /* enum tfc__step when it was not started */
 	uint32_t is_oom;
-	uint32_t reserved;
+	uint32_t resource;  /* NOT_STARTED at a limit: RLIMIT_..., */
+	int64_t asked;      /* the value that was to be set, -1: unlimited; */
+	int64_t allowed;    /* and the hard limit there is */
+	uint32_t silent_ms; /* STALLED: since its last sign of life */
+	uint32_t isolation; /* STARTED: enum tfc__isolation, which one it is */
 	uint64_t time_ns;
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
 	uint64_t log_end;
 	uint64_t log_dropped;
+	uint64_t log_gap; /* of log_dropped: what no gap record tells of */
 };
 
 /*
@@ -117,7 +145,28 @@ struct tfc__launch {
 	uint32_t log_segments;
 	uint32_t attempt;
 	uint32_t grace_ms;
-	uint32_t reserved;
+	uint32_t limit_flags; /* enum tfc__limit_flags */
+	uint64_t rlimits;     /* array of struct tfc__launch_rlimit */
+	uint64_t groups;      /* array of uint32_t */
+	uint32_t rlimit_count;
+	uint32_t group_count;
+	int32_t nice;
+	int32_t oom_score_adj;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t isolation; /* enum tfc__isolation */
+	uint32_t stall_ms;  /* a silence of this length is told; 0: none is */
+	uint32_t cpu_milli; /* 0: no limit */
+	uint64_t memory;    /* 0: no limit */
+};
+
+/* As enum tfc_limit_flags. */
+enum tfc__limit_flags { TFC__LIMIT_OOM_SCORE_ADJ = 1, TFC__LIMIT_USER = 2 };
+
+struct tfc__launch_rlimit {
+	uint64_t resource;
+	uint64_t soft; /* UINT64_MAX: unlimited */
+	uint64_t hard;
 };
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 struct sweep {
 	tfc__spare_fn spare;
 	void *user;
@@ -46,14 +48,7 @@ static pid_t parent_of(const char *pid)
 {
 	char path[64], text[512];
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len <= 0)
-		return 0;
-	text[len] = 0;
+	tfc__read_text(path, text, sizeof(text));
 	const char *after = strrchr(text, ')');
 	return after && strlen(after) > 4 ? atoi(after + 4) : 0;
 }

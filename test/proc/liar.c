@@ -96,6 +96,8 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 1;
 	find_mode(argv[1]);
+	if (is_mode("useless"))
+		return 1;
 	if (is_mode("version"))
 		say_hello(TFC__PROTOCOL_VERSION + 1);
 	else if (is_mode("again"))

@@ -103,6 +103,7 @@ static void a_spawn_into_a_dead_guard_gets_a_fresh_one(void **state)
 	proc_start(&run, &task, NULL, "wait", NULL);
 	proc_await_start(&run, &task);
 	pid_t guard = proc_parent(tfc__process_shim(task.process));
+	proc_await_spare(guard); /* whoever it forks has its socket, until the exec */
 	assert_int_equal(kill(guard, SIGKILL), 0);
 	assert_true(proc_await_gone(guard, 2000));
 	proc_start(&run, &next, NULL, "exit", "6", NULL);
@@ -116,12 +117,28 @@ static void a_spawn_into_a_dead_guard_gets_a_fresh_one(void **state)
 	proc_run_end(&run);
 }
 
+static void a_stopped_guard_does_not_outlive_its_context(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	proc_start(&run, &task, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	pid_t guard = proc_parent(tfc__process_shim(task.process)), pid = task.pid;
+	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_close(&task);
+	proc_run_end(&run);
+	assert_true(proc_await_gone(guard, 0));
+	assert_true(proc_await_gone(pid, 5000));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_a_task_is_gone_before_it_is_told_lost),
 		cmocka_unit_test(a_dead_guard_loses_all_and_the_next_spawn_has_another),
 		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),
+		cmocka_unit_test(a_stopped_guard_does_not_outlive_its_context),
 	};
 	return cmocka_run_group_tests_name("proc_lost", tests, NULL, NULL);
 }

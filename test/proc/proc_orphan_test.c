@@ -198,6 +198,61 @@ static void killed_host_with_a_living_fork_leaves_nothing(void **state)
 	assert_host_leaves_nothing(die_and_leave_a_fork, false);
 }
 
+/* ---- what is said last */
+
+static pid_t only_child(void)
+{
+	char path[64];
+	int child = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	FILE *file = fopen(path, "re");
+	if (!file || fscanf(file, "%d", &child) != 1)
+		child = 0;
+	if (file)
+		fclose(file);
+	return child;
+}
+
+/* Runs in a child: its guard hears of the directory only when the host is dead. */
+static _Noreturn void own_and_die(int tell, const char *dir)
+{
+	tfc_ctx *ctx;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	if (tfc_ctx_new(&options, NULL, &ctx) < 0 || tfc__guard_start(ctx) < 0)
+		_exit(1);
+	pid_t guard = only_child();
+	if (!guard || kill(guard, SIGSTOP) < 0 || mkdir(dir, 0700) < 0 ||
+	    tfc__guard_own_dir(ctx, dir, true) < 0 ||
+	    write(tell, &guard, sizeof(guard)) != sizeof(guard))
+		_exit(2);
+	raise(SIGKILL);
+	_exit(3);
+}
+
+static void a_directory_made_in_the_last_moment_is_removed(void **state)
+{
+	struct proc_run run;
+	struct stat status;
+	pid_t guard;
+	int ends[2], end;
+	proc_run_begin(&run);
+	assert_int_equal(pipe(ends), 0);
+	pid_t host = fork();
+	assert_true(host >= 0);
+	if (host == 0)
+		own_and_die(ends[1], proc_path(&run, "owned"));
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &guard, sizeof(guard)), sizeof(guard));
+	close(ends[0]);
+	assert_int_equal(waitpid(host, &end, 0), host);
+	assert_int_equal(stat(proc_path(&run, "owned"), &status), 0);
+	assert_int_equal(kill(guard, SIGCONT), 0);
+	assert_true(proc_await_gone(guard, 5000));
+	assert_int_equal(stat(proc_path(&run, "owned"), &status), -1);
+	proc_run_end(&run);
+}
+
 /* ---- what is no death */
 
 struct threaded {
@@ -266,6 +321,7 @@ int main(void)
 		cmocka_unit_test(exiting_host_leaves_nothing),
 		cmocka_unit_test(host_that_execs_leaves_nothing),
 		cmocka_unit_test(killed_host_with_a_living_fork_leaves_nothing),
+		cmocka_unit_test(a_directory_made_in_the_last_moment_is_removed),
 		cmocka_unit_test(a_process_outlives_the_thread_that_started_it),
 		cmocka_unit_test(an_abandoning_child_disturbs_nothing),
 	};

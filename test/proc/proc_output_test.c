@@ -153,8 +153,15 @@ static void a_flood_is_kept_within_bounds(void **state)
 	assert_int_equal(record.position, 1000);
 	assert_int_equal(record.next, first);
 	assert_null(record.data);
+
+	/* a host with older headers, whose records end earlier, keeps what lies behind */
+	record.size = offsetof(tfc_log_record, data);
+	record.len = 12345;
 	assert_int_equal(tfc_log_next(log, &record, &error), 1);
 	assert_int_equal(record.position, first);
+	assert_int_equal(record.size, offsetof(tfc_log_record, data));
+	assert_null(record.data);
+	assert_int_equal(record.len, 12345);
 	tfc_log_close(log);
 	proc_run_end(&run);
 }
@@ -243,6 +250,13 @@ static void a_reader_follows_over_segments(void **state)
 	proc_run_end(&run);
 }
 
+static void free_lines(char **lines)
+{
+	for (int i = 0; lines[i]; i++)
+		free(lines[i]);
+	free(lines);
+}
+
 static void the_tail_is_the_last_lines(void **state)
 {
 	struct proc_run run;
@@ -252,15 +266,16 @@ static void the_tail_is_the_last_lines(void **state)
 	proc_start(&run, &task, "t", "print", "one\ntwo\nth", "print", "ree\n\nlast", NULL);
 	proc_await_end(&run, &task);
 	proc_close(&task);
-	assert_int_equal(tfc__log_tail(run.dir, "t", 3, &lines), 0);
+	assert_int_equal(tfc__log_tail(run.dir, "t", 0, 3, &lines), 0);
 	assert_string_equal(lines[0], "three");
 	assert_string_equal(lines[1], "");
 	assert_string_equal(lines[2], "last");
 	assert_null(lines[3]);
-	for (int i = 0; lines[i]; i++)
-		free(lines[i]);
-	free(lines);
-	assert_int_equal(tfc__log_tail(run.dir, "none", 3, &lines), 0);
+	free_lines(lines);
+	assert_int_equal(tfc__log_tail(run.dir, "t", 2, 3, &lines), 0); /* of another attempt */
+	assert_null(lines[0]);
+	free_lines(lines);
+	assert_int_equal(tfc__log_tail(run.dir, "none", 0, 3, &lines), 0);
 	assert_null(lines[0]);
 	free(lines);
 	proc_run_end(&run);
@@ -288,6 +303,16 @@ static void damage_is_named(void **state)
 	proc_run_end(&run);
 }
 
+/* Over the run's directory; where that is not allowed the run is over. */
+static bool mount_disk(struct proc_run *run, const char *size)
+{
+	bool is_mounted = mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+			  mount("tmpfs", run->dir, "tmpfs", 0, size) == 0;
+	if (!is_mounted)
+		proc_run_end(run);
+	return is_mounted;
+}
+
 /* In a child with a mount namespace of its own: 0 when all went as it should. */
 static int fill_a_disk(void)
 {
@@ -297,8 +322,7 @@ static int fill_a_disk(void)
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
 	uint64_t written = 0, missing = 0;
 	proc_run_begin(&run);
-	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", run.dir, "tmpfs", 0, "size=1m") < 0)
+	if (!mount_disk(&run, "size=1m"))
 		return 77;
 	proc_start(&run, &task, "t", "flood", "8000000", "exit", "4", NULL);
 	proc_await_end(&run, &task);
@@ -312,14 +336,38 @@ static int fill_a_disk(void)
 	tfc_log_close(log);
 	if (written + task.end.log_dropped != 8000000)
 		return 3;
-	if (missing > task.end.log_dropped || written < 500000)
+	if (missing + task.end.log_gap != task.end.log_dropped || written < 500000)
 		return 4;
 	umount2(run.dir, MNT_DETACH);
 	proc_run_end(&run);
 	return 0;
 }
 
-static void a_full_disk_drops_and_counts(void **state)
+/* Not even a gap record fits, so the end alone tells how much is missing. */
+static int write_to_a_full_disk(void)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	if (!mount_disk(&run, "size=64k"))
+		return 77;
+	static char block[65536];
+	int fd = open(proc_path(&run, "filler"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block))
+		return 1;
+	close(fd);
+	proc_start(&run, &task, "t", "print", "lost", "flood", "100000", "exit", "4", NULL);
+	proc_await_end(&run, &task);
+	if (task.end.status != 4 || task.end.log_dropped != 100004 || task.end.log_gap != 100004 ||
+	    task.end.log_end != 0)
+		return 2;
+	proc_close(&task);
+	umount2(run.dir, MNT_DETACH);
+	proc_run_end(&run);
+	return 0;
+}
+
+static void on_a_disk_of_its_own(int (*check)(void))
 {
 	int status;
 	if (geteuid() != 0) {
@@ -328,7 +376,7 @@ static void a_full_disk_drops_and_counts(void **state)
 	}
 	pid_t child = fork();
 	if (child == 0)
-		_exit(unshare(CLONE_NEWNS) < 0 ? 77 : fill_a_disk());
+		_exit(unshare(CLONE_NEWNS) < 0 ? 77 : check());
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77) {
@@ -336,6 +384,50 @@ static void a_full_disk_drops_and_counts(void **state)
 		skip();
 	}
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_full_disk_drops_and_counts(void **state)
+{
+	on_a_disk_of_its_own(fill_a_disk);
+}
+
+static void what_a_full_disk_does_not_take_to_the_end_is_told_by_the_end(void **state)
+{
+	on_a_disk_of_its_own(write_to_a_full_disk);
+}
+
+/* Of a cursor that points into a record, whatever segment that is in. */
+static void a_position_within_a_record_is_refused(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "print", "again\n", NULL};
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	options.log_segment_bytes = 100;
+	options.log_segments = 3;
+	for (int i = 0; i < 4; i++) { /* two records of 54 bytes in each segment */
+		proc_start_with(&run, &task, &options);
+		proc_await_end(&run, &task);
+		proc_close(&task);
+	}
+	static const uint64_t positions[] = {1, 53, 60, 100, 107, 110, 161};
+	for (size_t i = 0; i < sizeof(positions) / sizeof(positions[0]); i++) {
+		tfc_log *log;
+		tfc_log_record record = TFC_LOG_RECORD_INIT;
+		tfc_error error = TFC_ERROR_INIT;
+		char byte[32];
+		assert_int_equal(tfc_log_open(run.dir, "t", positions[i], &error, &log), 0);
+		assert_int_equal(tfc_log_next(log, &record, &error), TFC_EPARSE);
+		snprintf(byte, sizeof(byte), "byte %d", (int)positions[i] % 108);
+		assert_non_null(strstr(error.text, byte));
+		assert_int_equal(tfc_log_next(log, &record, &error), TFC_EPARSE);
+		tfc_log_close(log);
+	}
+	proc_run_end(&run);
 }
 
 int main(void)
@@ -350,6 +442,8 @@ int main(void)
 		cmocka_unit_test(the_tail_is_the_last_lines),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),
+		cmocka_unit_test(what_a_full_disk_does_not_take_to_the_end_is_told_by_the_end),
+		cmocka_unit_test(a_position_within_a_record_is_refused),
 	};
 	return cmocka_run_group_tests_name("proc_output", tests, NULL, NULL);
 }

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proc/proc.h"
+#include "proc/protocol.h"
 #include "proc_run.h"
 
 static void make_file(const char *path, const char *text, mode_t mode)
@@ -204,6 +206,35 @@ static void too_few_processes_are_told(void **state)
 	assert_limited(RLIMIT_NPROC, 3, 54321, NULL, TFC_EAGAIN);
 }
 
+/* The kernel's answer to a file that is too large is a signal that ends the host. */
+static void too_small_a_file_size_limit_is_told_and_ends_nobody(void **state)
+{
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		const char *argv[] = {proc_task_program(), "exit", "0", NULL};
+		struct rlimit small;
+		struct proc_run run;
+		tfc_process *process = NULL;
+		tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+		options.argv = argv;
+		proc_run_begin(&run);
+		getrlimit(RLIMIT_FSIZE, &small);
+		small.rlim_cur = 16;
+		if (setrlimit(RLIMIT_FSIZE, &small) < 0)
+			_exit(10);
+		tfc_process_fn fn = (tfc_process_fn)abort; /* never called */
+		int code = tfc_process_spawn(run.ctx, &options, fn, NULL, &process);
+		bool is_named = strstr(tfc_ctx_error(run.ctx)->text, "RLIMIT_FSIZE");
+		proc_run_end(&run);
+		_exit(code < 0 && !process && is_named ? 0 : 11);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static char *output_of(struct proc_run *run, const tfc_process_options *options)
 {
 	struct proc_task task;
@@ -253,6 +284,36 @@ static void a_process_is_given_what_is_said_and_nothing_else(void **state)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
+}
+
+static bool is_link_to(pid_t pid, int fd, const char *target)
+{
+	char path[64], link[128];
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	ssize_t len = readlink(path, link, sizeof(link) - 1);
+	link[len > 0 ? len : 0] = '\0';
+	return strcmp(link, target) == 0;
+}
+
+static void a_shim_has_its_lifeline_once(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	char path[64], lifeline[128] = "";
+	int count = 0;
+	proc_run_begin(&run);
+	proc_start(&run, &task, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	pid_t shim = tfc__process_shim(task.process);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)shim, TFC__SHIM_LIFELINE);
+	assert_true(readlink(path, lifeline, sizeof(lifeline) - 1) > 0);
+	for (int fd = 0; fd < 64; fd++)
+		count += is_link_to(shim, fd, lifeline);
+	assert_int_equal(count, 1);
+	tfc_process_stop(task.process, 1000);
+	proc_await_end(&run, &task);
+	proc_close(&task);
+	proc_run_end(&run);
 }
 
 static void the_program_is_found_through_its_own_path(void **state)
@@ -311,7 +372,9 @@ int main(void)
 		cmocka_unit_test(a_large_environment_arrives),
 		cmocka_unit_test(too_few_descriptors_are_told),
 		cmocka_unit_test(too_few_processes_are_told),
+		cmocka_unit_test(too_small_a_file_size_limit_is_told_and_ends_nobody),
 		cmocka_unit_test(a_process_is_given_what_is_said_and_nothing_else),
+		cmocka_unit_test(a_shim_has_its_lifeline_once),
 		cmocka_unit_test(the_program_is_found_through_its_own_path),
 		cmocka_unit_test(a_missing_guard_is_an_error_of_the_call),
 	};

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -109,6 +111,71 @@ static void leave_daemon(const char *path)
 	waitpid(middle, NULL, 0);
 }
 
+/* The same without a descriptor or a name to find it by; deaf to what ends a session. */
+static void leave_ghost(void)
+{
+	pid_t middle = fork();
+	if (middle == 0) {
+		setsid();
+		if (fork() == 0) {
+			signal(SIGTERM, SIG_IGN);
+			signal(SIGHUP, SIG_IGN);
+			close_range(0, ~0U, 0);
+			wait_for_ever();
+		}
+		_exit(0);
+	}
+	waitpid(middle, NULL, 0);
+}
+
+/* A process that is never there: each forks the next, in a session of its own, and ends. */
+static void leave_chain(void)
+{
+	if (fork() != 0)
+		return;
+	const struct timespec pause = {0, 500000};
+	for (;;) {
+		setsid();
+		nanosleep(&pause, NULL);
+		if (fork() > 0)
+			_exit(0);
+	}
+}
+
+static void append(const char *dir, const char *what)
+{
+	char path[4096], line[256];
+	snprintf(path, sizeof(path), "%s/attempts", dir);
+	snprintf(line, sizeof(line), "%s %s/%s %s\n", what, getenv("TFC_TASK_TYPE"),
+		 getenv("TFC_TASK_INDEX"), getenv("TFC_ATTEMPT"));
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (fd < 0)
+		_exit(95);
+	put_to(fd, line);
+	close(fd);
+}
+
+/* Notes that the attempt begins; "double" when one before it, or what that left, is still there. */
+static void begin_alone(const char *dir)
+{
+	char path[4096];
+	snprintf(path, sizeof(path), "%s/%s-%s.lock", dir, getenv("TFC_TASK_TYPE"),
+		 getenv("TFC_TASK_INDEX"));
+	int fd = open(path, O_RDWR | O_CREAT, 0666); /* descendants have it, too */
+	append(dir, fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? "begin" : "double");
+}
+
+/* Waits until DIR/go is there. */
+static void wait_for_go(const char *dir)
+{
+	char path[4096];
+	const struct timespec pause = {0, 5000000};
+	snprintf(path, sizeof(path), "%s/go", dir);
+	while (access(path, F_OK) != 0)
+		nanosleep(&pause, NULL);
+	append(dir, "end");
+}
+
 static void leave_child(void)
 {
 	if (fork() == 0) {
@@ -128,6 +195,32 @@ static void bomb(int depth)
 				bomb(depth - 1);
 			wait_for_ever();
 		}
+}
+
+/* Chains of processes that fork one successor and die, in sessions of their own, for ever. Their
+ * name is `name`, so that the test can count them. */
+static void breed(const char *name)
+{
+	for (int i = 0; i < 4; i++)
+		if (fork() == 0) {
+			prctl(PR_SET_NAME, name);
+			setsid();
+			for (pid_t next = 0; next == 0;)
+				next = fork();
+			_exit(0);
+		}
+}
+
+/* The numbers in /proc, "1 2". */
+static void print_processes(void)
+{
+	DIR *dir = opendir("/proc");
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (atoi(entry->d_name) > 0) {
+			put(entry->d_name);
+			put(" ");
+		}
+	put("\n");
 }
 
 static void flood(long long bytes)
@@ -164,8 +257,20 @@ static void listen_on_port(void)
 	int fd = socket(AF_INET6, SOCK_STREAM, 0);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, 16) < 0) {
-		put_to(2, "cannot listen\n");
+		put_to(2, "cannot listen: ");
+		put_to(2, strerror(errno));
+		put_to(2, "\n");
 		_exit(96);
+	}
+}
+
+/* A byte every 10 ms. */
+static void beat(int fd, int ms)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	for (int i = 0; i < ms / 10; i++) {
+		put_to(fd, ".");
+		nanosleep(&pause, NULL);
 	}
 }
 
@@ -177,11 +282,77 @@ static void burn(int ms)
 	while (usage.ru_utime.tv_sec * 1000 + usage.ru_utime.tv_usec / 1000 < ms);
 }
 
+/* "soft:hard" of a limit, by its number. */
+static void print_rlimit(int resource)
+{
+	struct rlimit limit;
+	char text[64];
+	if (getrlimit(resource, &limit) < 0)
+		_exit(95);
+	snprintf(text, sizeof(text), "%lld:%lld\n", (long long)limit.rlim_cur,
+		 (long long)limit.rlim_max);
+	put(text);
+}
+
+static void print_priority(void)
+{
+	char text[64], score[16] = "";
+	int fd = open("/proc/self/oom_score_adj", O_RDONLY);
+	ssize_t len = read(fd, score, sizeof(score) - 1);
+	snprintf(text, sizeof(text), "%d %.*s", getpriority(PRIO_PROCESS, 0), (int)len, score);
+	close(fd);
+	put(text);
+}
+
+/* Who it is: real, effective and saved ids are one each, or it says so. */
+static void print_ids(void)
+{
+	uid_t uids[3];
+	gid_t gids[3], groups[64];
+	char text[64];
+	int count = getgroups(64, groups), dies_of = 0;
+	getresuid(&uids[0], &uids[1], &uids[2]);
+	getresgid(&gids[0], &gids[1], &gids[2]);
+	prctl(PR_GET_PDEATHSIG, &dies_of);
+	bool is_one = uids[0] == uids[1] && uids[1] == uids[2] && gids[0] == gids[1] &&
+		      gids[1] == gids[2];
+	snprintf(text, sizeof(text), "%s %d:%d dies of %d groups", is_one ? "all" : "mixed",
+		 (int)uids[0], (int)gids[0], dies_of);
+	put(text);
+	for (int i = 0; i < count; i++) {
+		snprintf(text, sizeof(text), " %d", (int)groups[i]);
+		put(text);
+	}
+	put("\n");
+}
+
+/* Touches so many MiB, each page of them. */
+static void eat(long mib)
+{
+	for (; mib > 0; mib--) {
+		char *block = malloc(1 << 20);
+		if (!block)
+			_exit(94);
+		memset(block, 'x', 1 << 20);
+		__asm__ volatile("" ::"r"(block) : "memory"); /* nobody knows that it is not read */
+	}
+}
+
+static void write_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	put(fd < 0 ? "refused\n" : "written\n");
+	if (fd >= 0)
+		close(fd);
+}
+
 /* Returns how many arguments it took besides itself. */
 static int run(const char *verb, char **args)
 {
 	if (strcmp(verb, "exit") == 0)
 		_exit(atoi(args[0]));
+	if (strcmp(verb, "beat") == 0)
+		return beat(atoi(args[0]), atoi(args[1])), 2;
 	if (strcmp(verb, "die") == 0)
 		die_of(atoi(args[0]));
 	else if (strcmp(verb, "print") == 0)
@@ -190,10 +361,16 @@ static int run(const char *verb, char **args)
 		put_to(2, args[0]);
 	else if (strcmp(verb, "daemon") == 0)
 		leave_daemon(args[0]);
+	else if (strcmp(verb, "begin") == 0)
+		begin_alone(args[0]);
+	else if (strcmp(verb, "go") == 0)
+		wait_for_go(args[0]);
 	else if (strcmp(verb, "flood") == 0)
 		flood(atoll(args[0]));
 	else if (strcmp(verb, "bomb") == 0)
 		bomb(atoi(args[0]));
+	else if (strcmp(verb, "breed") == 0)
+		breed(args[0]);
 	else if (strcmp(verb, "burn") == 0)
 		burn(atoi(args[0]));
 	else if (strcmp(verb, "nul") == 0)
@@ -202,10 +379,16 @@ static int run(const char *verb, char **args)
 		return signal(SIGTERM, SIG_IGN) == SIG_ERR;
 	else if (strcmp(verb, "listen") == 0)
 		return listen_on_port(), 0;
+	else if (strcmp(verb, "ghost") == 0)
+		return leave_ghost(), 0;
+	else if (strcmp(verb, "chain") == 0)
+		return leave_chain(), 0;
 	else if (strcmp(verb, "child") == 0)
 		return leave_child(), 0;
 	else if (strcmp(verb, "wait") == 0)
 		return wait_for_ever(), 0;
+	else if (strcmp(verb, "processes") == 0)
+		return print_processes(), 0;
 	else if (strcmp(verb, "fds") == 0)
 		return print_fds(), 0;
 	else if (strcmp(verb, "signals") == 0)
@@ -218,6 +401,16 @@ static int run(const char *verb, char **args)
 		return print_clock(), 0;
 	else if (strcmp(verb, "stop") == 0)
 		return raise(SIGSTOP);
+	else if (strcmp(verb, "rlimit") == 0)
+		print_rlimit(atoi(args[0]));
+	else if (strcmp(verb, "eat") == 0)
+		eat(atol(args[0]));
+	else if (strcmp(verb, "write") == 0)
+		write_file(args[0]);
+	else if (strcmp(verb, "priority") == 0)
+		return print_priority(), 0;
+	else if (strcmp(verb, "ids") == 0)
+		return print_ids(), 0;
 	else if (strcmp(verb, "close") == 0)
 		return close(1) + close(2);
 	else if (strcmp(verb, "env") == 0)

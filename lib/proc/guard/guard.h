@@ -6,6 +6,7 @@
 #ifndef TFC_GUARD_GUARD_H
 #define TFC_GUARD_GUARD_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -35,6 +36,12 @@ struct unsent {
 	struct tfc__report report;
 };
 
+/* A shim that has no task yet. */
+struct spare {
+	pid_t pid; /* 0: there is none */
+	int socket;
+};
+
 struct keep {
 	uint32_t id; /* 0: free */
 	int fd;
@@ -42,12 +49,17 @@ struct keep {
 
 struct guard {
 	int epoll;
-	int signals;          /* signalfd: SIGCHLD, SIGTERM, ... */
-	int shim;             /* the program, opened once: all shims are of the same version */
-	int lifeline;         /* write end */
-	int oom_events;       /* memory.events of our cgroup, or -1 */
-	uint64_t oom_kills;   /* seen and accounted for */
+	int signals;        /* signalfd: SIGCHLD, SIGTERM, ... */
+	int shim;           /* the program, opened once: all shims are of the same version */
+	int lifeline;       /* write end */
+	int oom_events;     /* memory.events of our cgroup, or what v1 has, or -1 */
+	uint64_t oom_kills; /* seen and accounted for */
+	int group;          /* our cgroup directory, or -1 */
+	char *group_path;
+	bool group_is_tried;
 	struct rlimit nofile; /* the host's, for the tasks */
+	struct spare spare;
+	bool is_spare_wanted; /* once there is nothing else to do */
 	bool is_host_gone;
 	bool is_host_full; /* its socket: reports wait in `unsent` */
 	struct unsent *unsent, **unsent_end;
@@ -82,6 +94,17 @@ void task_reap(struct guard *guard);
 void task_force_due(struct guard *guard, uint64_t now);
 void task_stop_all(struct guard *guard, bool is_at_once);
 
+/*
+ * shim.c: starts shims. get: one that has been told what to start, the spare if there is one; 0 or
+ * an errno. prepare: makes a spare, so that the next start, which may be a restart that is waited
+ * for, costs one exec instead of two.
+ */
+int shim_get(struct guard *guard, int launch, pid_t *ret_pid, int *ret_socket);
+bool shim_is_spare_due(const struct guard *guard);
+void shim_prepare(struct guard *guard);
+void shim_drop_spare(struct guard *guard);
+void shim_end_spare(struct guard *guard); /* and waits for it */
+
 /* keep.c */
 void keep_port(struct guard *guard, uint32_t id, int fd);
 void keep_admit(struct guard *guard, uint32_t id, bool is_open);
@@ -93,6 +116,23 @@ void keep_remove_dirs(struct guard *guard);
 void oom_open(struct guard *guard);
 void oom_forget(struct guard *guard); /* what was killed so far has nothing to do with us */
 bool oom_take(struct guard *guard);   /* whether one more was killed; it is accounted for */
+
+/*
+ * cgroup.c: directories of cgroup v2, where we may make any, below which shims make one per task.
+ * kill: all in that of a shim. clear: ends and removes those whose shims are dead; clear_dead:
+ * those of dead guards.
+ */
+bool cgroup_want(struct guard *guard); /* whether it is ours now and was not before */
+void cgroup_kill(const struct guard *guard, pid_t shim);
+void cgroup_clear(const struct guard *guard);
+void cgroup_clear_dead(void);
+void cgroup_end(struct guard *guard);
+
+/* Ours as /proc names it: of cgroup v2 (controller ""), or of a v1 hierarchy. False: none. */
+bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
+
+/* The directory of ours of cgroup v2, with a slash at its end. False: none. */
+bool cgroup_dir(char ret_path[PATH_MAX]);
 
 /* What epoll hands back: one of these, or FIRST_TASK + slot. */
 enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, FIRST_TASK };

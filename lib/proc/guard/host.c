@@ -1,6 +1,7 @@
 #include "guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static ssize_t receive(struct request *request, int *ret_fd)
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
 	ssize_t len = recvmsg(TFC__GUARD_HOST, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	*ret_fd = len > 0 ? take_fd(&message) : -1;
+	*ret_fd = len >= 0 ? take_fd(&message) : -1;
 	return len;
 }
 
@@ -53,29 +54,32 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		break;
 	case TFC__MSG_STOP:
 		task_stop(guard, command->id, command->grace_ms);
-		return;
+		break;
 	case TFC__MSG_SIGNAL:
 		task_signal(guard, command);
-		return;
+		break;
 	case TFC__MSG_KEEP:
 		keep_port(guard, command->keep_id, fd);
-		return;
+		return; /* which took it */
 	case TFC__MSG_ADMIT:
 		keep_admit(guard, command->keep_id, command->value);
-		return;
+		break;
 	case TFC__MSG_RELEASE:
 		keep_release(guard, command->keep_id);
-		return;
+		break;
 	case TFC__MSG_OWN_DIR:
 		keep_dir(guard, request->path, command->value);
-		return;
+		break;
 	case TFC__MSG_KILL_ALL:
 		task_stop_all(guard, true);
 		host_gone(guard);
-		return;
+		break;
+	case TFC__MSG_CLEAR:
+		cgroup_clear_dead();
+		break;
 	case TFC__MSG_PING:
 		host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
-		return;
+		break;
 	}
 	if (fd >= 0)
 		close(fd);
@@ -109,8 +113,11 @@ void host_hear(struct guard *guard, uint32_t events)
 		ssize_t len = receive(&request, &fd);
 		if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
 			host_gone(guard);
-		if (len < (ssize_t)sizeof(request.command))
+		if (len < (ssize_t)sizeof(request.command)) {
+			if (fd >= 0)
+				close(fd);
 			return;
+		}
 		((char *)&request)[len] = 0;
 		obey(guard, &request, fd);
 	}
@@ -138,7 +145,7 @@ void host_tell(struct guard *guard, const struct tfc__report *report)
 int host_hello(struct guard *guard)
 {
 	int ends[2];
-	if (pipe(ends) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	int fds[2] = {ends[0], self};
@@ -161,10 +168,29 @@ int host_hello(struct guard *guard)
 	memcpy(CMSG_DATA(head), fds, sizeof(fds));
 	ssize_t sent = self < 0 ? -1 : sendmsg(TFC__GUARD_HOST, &message, MSG_NOSIGNAL);
 	close(ends[0]);
-	if (self >= 0)
-		close(self);
 	guard->lifeline = ends[1];
-	return sent < 0 ? -1 : 0;
+	if (self < 0)
+		return -1;
+	close(self);
+	if (sent < 0)
+		host_gone(guard); /* it is dead already */
+	return 0;
+}
+
+/* The directories it made just before its end are ours to remove; all else has become pointless. */
+static void hear_last_words(struct guard *guard)
+{
+	struct request request;
+	ssize_t len;
+	int fd;
+	while ((len = receive(&request, &fd)) > 0) {
+		((char *)&request)[len] = 0;
+		if (len > (ssize_t)sizeof(request.command) &&
+		    request.command.kind == TFC__MSG_OWN_DIR)
+			keep_dir(guard, request.path, request.command.value);
+		if (fd >= 0)
+			close(fd);
+	}
 }
 
 void host_gone(struct guard *guard)
@@ -172,6 +198,7 @@ void host_gone(struct guard *guard)
 	if (guard->is_host_gone)
 		return;
 	guard->is_host_gone = true;
+	hear_last_words(guard);
 	close(TFC__GUARD_HOST);
 	close(TFC__GUARD_PIDFD);
 	task_stop_all(guard, false);

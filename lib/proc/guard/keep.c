@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "port/door.h"
 
 static struct keep *find(struct guard *guard, uint32_t id)
 {
@@ -37,9 +37,8 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 void keep_admit(struct guard *guard, uint32_t id, bool is_open)
 {
 	struct keep *keep = id ? find(guard, id) : NULL;
-	int value = is_open;
 	if (keep)
-		setsockopt(keep->fd, SOL_SOCKET, SO_REUSEADDR, &value, sizeof(value));
+		tfc__door_set(keep->fd, is_open);
 }
 
 void keep_release(struct guard *guard, uint32_t id)

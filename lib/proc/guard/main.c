@@ -51,6 +51,7 @@ static int open_signals(void)
 static int open_all(struct guard *guard, const char *shim)
 {
 	guard->unsent_end = &guard->unsent;
+	guard->group = -1;
 	guard->shim = open(shim, O_PATH | O_CLOEXEC);
 	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
 	guard->signals = open_signals();
@@ -77,6 +78,8 @@ static void hear_signals(struct guard *guard)
 
 static int wait_ms(const struct guard *guard)
 {
+	if (shim_is_spare_due(guard))
+		return 0;
 	if (guard->lost_count)
 		return LOST_AGAIN_MS;
 	if (!guard->next_force)
@@ -104,6 +107,8 @@ static void turn(struct guard *guard)
 		task_force_due(guard, tfc__now());
 	if (guard->lost_count && count == 0)
 		task_reap(guard);
+	if (count == 0 && shim_is_spare_due(guard))
+		shim_prepare(guard);
 }
 
 int main(int argc, char **argv)
@@ -119,6 +124,8 @@ int main(int argc, char **argv)
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);
 	while (!guard.is_host_gone || guard.task_count)
 		turn(&guard);
+	shim_end_spare(&guard);
+	cgroup_end(&guard);
 	keep_remove_dirs(&guard);
 	return 0;
 }

@@ -6,31 +6,36 @@
 #include <string.h>
 #include <unistd.h>
 
-/* cgroups(7): the line "0::PATH" names the cgroup v2 of a process. */
+/* Of cgroup v2. */
+static int open_events(void)
+{
+	char path[PATH_MAX + 16];
+	if (!cgroup_dir(path))
+		return -1;
+	strcat(path, "memory.events");
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Of the v1 hierarchy. */
+static int open_control(void)
+{
+	char name[PATH_MAX], path[PATH_MAX + 64];
+	if (!cgroup_name("memory", name))
+		return -1;
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The memory controller is in cgroup v2 or in a v1 hierarchy, never in both. */
 void oom_open(struct guard *guard)
 {
-	char text[4096], path[4200];
-	guard->oom_events = -1;
-	int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len <= 0)
-		return;
-	text[len] = 0;
-	char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	if (!line)
-		return;
-	char *group = strchr(line, '/');
-	if (!group)
-		return;
-	group[strcspn(group, "\n")] = 0;
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
-	guard->oom_events = open(path, O_RDONLY | O_CLOEXEC);
+	guard->oom_events = open_events();
+	if (guard->oom_events < 0)
+		guard->oom_events = open_control();
 	oom_forget(guard);
 }
 
+/* Both files have a line "oom_kill N"; that of v1 since Linux 4.13. */
 static uint64_t kills(const struct guard *guard)
 {
 	char text[512];

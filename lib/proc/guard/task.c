@@ -84,48 +84,21 @@ static uint32_t find_shim(const struct guard *guard, pid_t pid)
 
 /* ---- spawning */
 
-static _Noreturn void become_shim(const struct guard *guard, int socket, int launch,
-				  volatile int *error)
-{
-	static char *const argv[] = {(char *)"tfc-shim", NULL};
-	static char *const env[] = {NULL};
-	if (setrlimit(RLIMIT_NOFILE, &guard->nofile) == 0 && dup2(socket, TFC__SHIM_GUARD) >= 0 &&
-	    dup2(launch, TFC__SHIM_LAUNCH) >= 0 && dup2(guard->lifeline, TFC__SHIM_LIFELINE) >= 0)
-		syscall(SYS_execveat, guard->shim, "", argv, env, AT_EMPTY_PATH);
-	*error = errno;
-	_exit(127);
-}
-
-static pid_t start_shim(const struct guard *guard, int socket, int launch, int *ret_error)
-{
-	static volatile int error;
-	error = 0;
-	pid_t pid = vfork();
-	if (pid == 0)
-		become_shim(guard, socket, launch, &error);
-	*ret_error = pid < 0 ? errno : error;
-	return *ret_error ? 0 : pid;
-}
-
 static int add_task(struct guard *guard, const struct tfc__command *command, int launch)
 {
-	int ends[2], error;
+	pid_t pid;
+	int socket;
 	uint32_t slot = find_free(guard);
 	if (slot == NO_TASK || !map_slot(guard, command->id, slot))
 		return ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return errno;
-	pid_t pid = start_shim(guard, ends[1], launch, &error);
-	close(ends[1]);
-	if (error) {
-		close(ends[0]);
+	int error = shim_get(guard, launch, &pid, &socket);
+	if (error)
 		return error;
-	}
-	if (watch(guard, ends[0], EPOLLIN, FIRST_TASK + slot) < 0)
+	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
 		kill(pid, SIGKILL); /* nobody would hear it: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->tasks[slot] =
-		(struct task){.id = command->id, .socket = ends[0], .grace_ms = command->grace_ms};
+		(struct task){.id = command->id, .socket = socket, .grace_ms = command->grace_ms};
 	guard->task_count++;
 	return 0;
 }
@@ -133,6 +106,10 @@ static int add_task(struct guard *guard, const struct tfc__command *command, int
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
 {
 	oom_forget(guard);
+	bool may_have_group = command->value == TFC__ISOLATION_AUTO ||
+			      command->value == TFC__ISOLATION_CGROUP;
+	if (may_have_group && cgroup_want(guard))
+		shim_drop_spare(guard); /* it was not given the directory */
 	int error = launch < 0 ? EMFILE : add_task(guard, command, launch);
 	if (!error)
 		return;
@@ -200,6 +177,7 @@ static void force(struct guard *guard, uint32_t slot)
 	if (task->force == FORCE_TASK) {
 		if (task->pid && getsid(task->pid) == guard->pids[slot])
 			kill(-task->pid, SIGKILL);
+		cgroup_kill(guard, guard->pids[slot]);
 		tfc__sweep(guard->pids[slot], NULL, NULL);
 		task->force = FORCE_SHIM;
 	} else {
@@ -236,8 +214,9 @@ static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *repo
 		task->pid = report->pid;
 	else if (report->kind == TFC__MSG_EXITED)
 		task->is_reported = true;
-	else
+	else if (report->kind != TFC__MSG_STALLED)
 		return;
+	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* it may have to start again */
 	if (report->reason == TFC__END_SIGNAL && report->status == SIGKILL && !task->force_at)
 		report->is_oom = oom_take(guard);
 	host_tell(guard, report);
@@ -285,6 +264,7 @@ static void shim_died(struct guard *guard, uint32_t slot)
 		free_task(guard, slot);
 		return;
 	}
+	cgroup_kill(guard, guard->pids[slot]);
 	task->is_lost = true;
 	guard->pids[slot] = -1; /* nobody's; the slot stays taken until the end is told */
 	guard->lost_count++;
@@ -292,7 +272,8 @@ static void shim_died(struct guard *guard, uint32_t slot)
 
 static bool is_shim(void *user, pid_t pid)
 {
-	return find_shim(user, pid) != NO_TASK;
+	const struct guard *guard = user;
+	return pid == guard->spare.pid || find_shim(guard, pid) != NO_TASK;
 }
 
 static void tell_lost(struct guard *guard)
@@ -309,6 +290,7 @@ static void tell_lost(struct guard *guard)
 		host_tell(guard, &report);
 		free_task(guard, slot);
 	}
+	cgroup_clear(guard);
 	guard->lost_count = 0;
 }
 
@@ -319,6 +301,8 @@ void task_reap(struct guard *guard)
 		uint32_t slot = find_shim(guard, pid);
 		if (slot != NO_TASK)
 			shim_died(guard, slot);
+		else if (pid == guard->spare.pid)
+			shim_drop_spare(guard);
 	}
 	/* A list of children that change while it is read may lack some: two clean looks. */
 	if (guard->lost_count && tfc__sweep(getpid(), is_shim, guard) == 0 &&

@@ -23,6 +23,7 @@ void end_kill(struct shim *shim)
 		return;
 	kill(-shim->task, SIGKILL);
 	kill(shim->task, SIGKILL); /* it may have joined another group of its session */
+	isolation_kill(shim);
 }
 
 void end_stop(struct shim *shim, uint32_t grace_ms)
@@ -56,6 +57,7 @@ static void task_died(struct shim *shim)
 	int status = 0;
 	shim->report.time_ns = tfc__wall();
 	kill(-shim->task, SIGKILL);
+	isolation_kill(shim);
 	if (wait4(shim->task, &status, 0, &usage) < 0)
 		return;
 	shim->is_dead = true;

@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An array of offsets, and where each points, must lie inside. */
+/* An array of offsets, and where each points, must lie inside; behind the head, which is read on.
+ */
 static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
 {
-	if (at % sizeof(uint64_t) || at > size || count >= (size - at) / sizeof(uint64_t))
+	if (at % sizeof(uint64_t) || at < sizeof(struct tfc__launch) || at > size ||
+	    count >= (size - at) / sizeof(uint64_t))
 		return NULL;
 	const uint64_t *offsets = (const uint64_t *)(void *)(base + at);
 	char **strings = (char **)(void *)(base + at);
@@ -29,6 +32,57 @@ static bool is_whole(const struct tfc__launch *head, size_t size)
 	       head->version == TFC__PROTOCOL_VERSION && head->size == size &&
 	       ((const char *)head)[size - 1] == 0 && head->argc > 0 && head->cwd > 0 &&
 	       head->cwd < size && head->log_dir < size && head->log_name < size;
+}
+
+static bool is_inside(size_t size, uint64_t at, uint64_t count, size_t item)
+{
+	return at % _Alignof(uint32_t) == 0 && at <= size && count <= (size - at) / item;
+}
+
+static bool find_limits(struct launch *launch)
+{
+	const struct tfc__launch *head = launch->head;
+	const char *base = (const char *)head;
+	if (head->rlimits % sizeof(uint64_t) ||
+	    !is_inside(launch->size, head->rlimits, head->rlimit_count, sizeof(*launch->rlimits)) ||
+	    !is_inside(launch->size, head->groups, head->group_count, sizeof(*launch->groups)))
+		return false;
+	launch->rlimits = (const void *)(base + head->rlimits);
+	launch->groups = (const void *)(base + head->groups);
+	return true;
+}
+
+/* A memfd that could not be received is found missing by launch_map. */
+static void keep_memfd(struct msghdr *message)
+{
+	struct cmsghdr *control = CMSG_FIRSTHDR(message);
+	int fd;
+	if (!control || control->cmsg_type != SCM_RIGHTS)
+		return;
+	memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+	dup2(fd, TFC__SHIM_LAUNCH);
+	close(fd);
+}
+
+bool launch_await(void)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct tfc__command command;
+	struct iovec part = {&command, sizeof(command)};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t len;
+	do
+		len = recvmsg(TFC__SHIM_GUARD, &message, MSG_CMSG_CLOEXEC);
+	while (len < 0 && errno == EINTR);
+	if (len > 0)
+		keep_memfd(&message);
+	return len > 0;
 }
 
 int launch_map(struct launch *launch)
@@ -51,7 +105,7 @@ int launch_map(struct launch *launch)
 	launch->cwd = base + launch->head->cwd;
 	launch->log_dir = launch->head->log_dir ? base + launch->head->log_dir : NULL;
 	launch->log_name = base + launch->head->log_name;
-	if (!launch->argv || !launch->env ||
+	if (!launch->argv || !launch->env || !find_limits(launch) ||
 	    (launch->log_dir && !tfc__log_name_is_valid(launch->log_name)))
 		return EINVAL;
 	return 0;

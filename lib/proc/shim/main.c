@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -21,13 +22,13 @@ static void tell_guard(struct shim *shim, uint32_t kind)
 	send(TFC__SHIM_GUARD, &shim->report, sizeof(shim->report), MSG_NOSIGNAL);
 }
 
-static int fail_start(struct shim *shim, uint32_t step, int error)
+static int fail_start(struct shim *shim, int error)
 {
 	shim->report.reason = TFC__END_NOT_STARTED;
-	shim->report.step = step;
 	shim->report.status = error;
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
+	isolation_end(shim);
 	tell_guard(shim, TFC__MSG_EXITED);
 	return 1;
 }
@@ -68,26 +69,36 @@ static int open_pipes(const struct shim *shim, int out[2], int err[2])
 	return pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ? errno : 0;
 }
 
-/* 0, or an errno and the step that failed. */
-static int start(struct shim *shim, struct launch *launch, uint32_t *ret_step)
+/* 0, or an errno, and the step that failed is in the report. */
+static int start(struct shim *shim, struct launch *launch)
 {
-	int out[2], err[2];
-	*ret_step = TFC__STEP_LAUNCH;
+	int out[2], err[2], progress;
 	int error = launch_map(launch);
 	if (error)
 		return error;
 	shim->grace_ms = launch->head->grace_ms;
-	*ret_step = TFC__STEP_LOG;
+	shim->report.step = TFC__STEP_LOG;
 	error = open_log(shim, launch);
 	if (error)
 		return error;
-	*ret_step = TFC__STEP_PIPE;
+	shim->report.step = TFC__STEP_PIPE;
 	error = open_pipes(shim, out, err);
 	if (error)
 		return error;
-	error = task_start(launch, out[1], err[1], &shim->task, ret_step);
+	error = stall_open(shim, launch->head->stall_ms, &progress);
 	if (error)
 		return error;
+	error = isolation_begin(shim, launch->head->isolation);
+	if (error)
+		return error;
+	error = limits_group(shim, launch);
+	if (error)
+		return error;
+	error = task_start(shim, launch, out[1], err[1], progress);
+	if (error)
+		return error;
+	if (progress >= 0)
+		close(progress);
 	if (out[1] >= 0) {
 		close(out[1]);
 		close(err[1]);
@@ -129,10 +140,12 @@ static int wait_ms(const struct shim *shim)
 {
 	if (shim->is_dead)
 		return SWEEP_AGAIN_MS;
-	if (!shim->kill_at)
+	uint64_t at = shim->kill_at ? shim->kill_at : stall_due(shim); /* never both */
+	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
-	return now >= shim->kill_at ? 0 : (int)((shim->kill_at - now) / TFC__MS) + 1;
+	uint64_t ms = now >= at ? 0 : (at - now) / TFC__MS + 1;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
 static void copy_output(struct shim *shim, int *fd)
@@ -151,14 +164,19 @@ static void live(struct shim *shim)
 			{.fd = shim->is_orphan ? -1 : TFC__SHIM_GUARD, .events = POLLIN},
 			{.fd = shim->out, .events = POLLIN},
 			{.fd = shim->err, .events = POLLIN},
+			{.fd = shim->stall.progress, .events = POLLIN},
 		};
-		int ready = poll(fds, 4, wait_ms(shim));
+		int ready = poll(fds, 5, wait_ms(shim));
 		if (shim->kill_at && tfc__now() >= shim->kill_at)
 			end_kill(shim);
 		if (ready > 0 && fds[2].revents)
 			copy_output(shim, &shim->out);
 		if (ready > 0 && fds[3].revents)
 			copy_output(shim, &shim->err);
+		if (ready > 0 && fds[4].revents)
+			stall_read(shim);
+		if (stall_is_due(shim))
+			tell_guard(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)
 			obey(shim);
 		if ((ready > 0 && fds[0].revents) || shim->is_dead)
@@ -168,23 +186,39 @@ static void live(struct shim *shim)
 
 int main(void)
 {
-	struct shim shim = {.out = -1, .err = -1, .log.fd = -1, .log.dir_fd = -1};
+	struct shim shim = {.out = -1,
+			    .err = -1,
+			    .group = -1,
+			    .log.fd = -1,
+			    .log.dir_fd = -1,
+			    .stall.progress = -1,
+			    .report.step = TFC__STEP_LAUNCH};
 	struct launch launch = {.head = NULL};
-	uint32_t step = TFC__STEP_LAUNCH;
+	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
+	isolation_prepare(&shim);
+	if (!launch_await()) {
+		shim.is_orphan = true;
+		isolation_end(&shim);
+		return 0;
+	}
 	if (!error)
-		error = start(&shim, &launch, &step);
+		error = start(&shim, &launch);
 	if (error)
-		return fail_start(&shim, step, error);
+		return fail_start(&shim, error);
 	launch_unmap(&launch);
+	shim.report.step = TFC__STEP_NONE;
 	shim.report.pid = shim.task;
+	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
 	tell_guard(&shim, TFC__MSG_STARTED);
 	live(&shim);
+	isolation_end(&shim);
 	output_drain(&shim);
 	tfc__log_writer_close(&shim.log);
 	shim.report.log_end = shim.log.position;
 	shim.report.log_dropped = shim.log.dropped;
+	shim.report.log_gap = shim.log.gap;
 	tell_guard(&shim, TFC__MSG_EXITED);
 	return 0;
 }

@@ -13,6 +13,8 @@ bool output_read(struct shim *shim, int fd)
 		len = read(fd, record + TFC__LOG_HEADER, TFC__LOG_PAYLOAD_MAX);
 	while (len < 0 && errno == EINTR);
 	if (len > 0)
+		stall_sign(shim);
+	if (len > 0)
 		tfc__log_append(&shim->log, record, (size_t)len, fd == shim->out ? 'o' : 'e');
 	return len > 0;
 }

@@ -12,21 +12,37 @@
 #include "proc/log_write.h"
 #include "proc/protocol.h"
 
+/* stall.c: signs of life. Without a period nothing is watched, and no clock is read. */
+struct stall {
+	uint64_t period; /* nanoseconds; 0: stalls are not watched for */
+	uint64_t last;   /* the last sign of life */
+	uint64_t due;    /* when the silence, or its next stretch, is told */
+	int progress;    /* read end of the progress pipe, or -1 */
+};
+
 struct shim {
 	pid_t task;
 	int out; /* read ends of the task's pipes, or -1 */
 	int err;
-	int signals;       /* signalfd: SIGCHLD, SIGTERM */
-	bool is_orphan;    /* the guard is gone */
-	bool is_dead;      /* the task is; what it left behind may not be */
-	bool is_stopping;  /* TERM was sent */
-	uint64_t kill_at;  /* nanoseconds, CLOCK_MONOTONIC; 0: no deadline */
-	uint32_t grace_ms; /* when guard or host die */
+	int signals;        /* signalfd: SIGCHLD, SIGTERM */
+	int group;          /* the task's cgroup directory, or -1 */
+	uint32_t isolation; /* enum tfc__isolation: what it has become */
+	bool has_groups;    /* the guard's cgroup directory was given to us */
+	bool is_orphan;     /* the guard is gone */
+	bool is_dead;       /* the task is; what it left behind may not be */
+	bool is_stopping;   /* TERM was sent */
+	uint64_t kill_at;   /* nanoseconds, CLOCK_MONOTONIC; 0: no deadline */
+	uint32_t grace_ms;  /* when guard or host die */
+	struct stall stall;
 	struct tfc__log_writer log;
 	struct tfc__report report;
 };
 
-/* launch.c: the memfd, checked, its offsets turned into pointers. 0 or an errno. */
+/*
+ * launch.c. await: until the guard says what to start, long after this process began if it is a
+ * spare; false when the guard is gone. map: the memfd, checked, its offsets turned into pointers;
+ * 0 or an errno.
+ */
 struct launch {
 	struct tfc__launch *head;
 	size_t size;
@@ -35,12 +51,49 @@ struct launch {
 	const char *cwd;
 	const char *log_dir; /* NULL: none */
 	const char *log_name;
+	const struct tfc__launch_rlimit *rlimits;
+	const uint32_t *groups;
 };
+bool launch_await(void);
 int launch_map(struct launch *launch);
 void launch_unmap(struct launch *launch);
 
-/* task.c: starts the task with out and err as its output. Returns 0 or an errno and *ret_step. */
-int task_start(const struct launch *launch, int out, int err, pid_t *ret_pid, uint32_t *ret_step);
+/*
+ * task.c: starts shim->task with out and err as its output and progress, unless it is -1, as
+ * its descriptor 3. Returns 0, or an errno, and then in
+ * shim->report the step that failed and what belongs to it.
+ */
+int task_start(struct shim *shim, const struct launch *launch, int out, int err, int progress);
+
+/* limits.c: memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
+int limits_group(struct shim *shim, const struct launch *launch);
+
+/* limits.c: for the child, before its exec. 0, or an errno and *report as above. */
+int limits_apply(const struct launch *launch, volatile struct tfc__report *report);
+
+/* stall.c. open: 0 or an errno; the write end is the caller's. */
+int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end);
+void stall_sign(struct shim *shim);          /* it gave one */
+void stall_read(struct shim *shim);          /* it may have, through the pipe */
+uint64_t stall_due(const struct shim *shim); /* 0: no silence will be told */
+bool stall_is_due(struct shim *shim);        /* fills in the report */
+
+/*
+ * isolation.c: what holds the task and all it starts together, so that the kernel can kill it at
+ * once. prepare: makes a cgroup before it is known whether one is wanted. begin: 0, or an errno and
+ * the step in shim->report; kill and end do nothing without a cgroup.
+ */
+bool isolation_has_groups(void); /* first of all, before that descriptor can be another */
+void isolation_prepare(struct shim *shim);
+int isolation_begin(struct shim *shim, uint32_t wanted);
+void isolation_kill(const struct shim *shim);
+void isolation_end(struct shim *shim);
+
+/* In the child: the namespace's own /proc, for it and all it starts. 0 or an errno. */
+int isolation_mount_proc(void);
+
+/* As vfork, but with memory of its own. */
+pid_t isolation_fork_into_group(const struct shim *shim);
 
 /* output.c */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at the end of file */

@@ -4,15 +4,11 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
-
-/* What the child tells: it shares memory with its parent until it has called exec. */
-struct failure {
-	uint32_t step;
-	int error;
-};
 
 static const char *path_of(char *const *env)
 {
@@ -51,44 +47,67 @@ static int exec_through_path(const struct launch *launch)
 	}
 }
 
-static void give_up(volatile struct failure *failure, uint32_t step, int error)
+/* The report lies in memory that child and parent share until the exec. */
+static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step, int error)
 {
-	failure->step = step;
-	failure->error = error;
+	report->step = step;
+	report->status = error;
 	_exit(127);
 }
 
-static _Noreturn void become_task(const struct launch *launch, int out, int err, pid_t shim,
-				  volatile struct failure *failure)
+/*
+ * A changed user undoes this, so it comes behind the limits. In a PID namespace the parent has no
+ * number; there its death is the init's, and that is everybody's.
+ */
+static void die_with(const struct shim *shim, pid_t pid)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (shim->isolation != TFC__ISOLATION_PIDNS && getppid() != pid)
+		_exit(127); /* it died before the line above */
+}
+
+static _Noreturn void become_task(const struct shim *shim, const struct launch *launch, int out,
+				  int err, int progress, pid_t pid,
+				  volatile struct tfc__report *report)
 {
 	sigset_t none;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != shim) /* it died before the line above */
-		_exit(127);
 	setpgid(0, 0);
 	if ((out > 2 && dup2(out, 1) < 0) || (err > 2 && dup2(err, 2) < 0))
-		give_up(failure, TFC__STEP_PIPE, errno);
-	syscall(SYS_close_range, 3u, ~0u, 0u);
+		give_up(report, TFC__STEP_PIPE, errno);
+	if (progress >= 0 && dup2(progress, TFC__PROGRESS_FD) < 0)
+		give_up(report, TFC__STEP_PIPE, errno);
+	syscall(SYS_close_range, progress >= 0 ? TFC__PROGRESS_FD + 1u : 3u, ~0u, 0u);
+	int error = shim->isolation == TFC__ISOLATION_PIDNS ? isolation_mount_proc() : 0;
+	if (error)
+		give_up(report, TFC__STEP_PROC, error);
+	error = limits_apply(launch, report);
+	if (error)
+		give_up(report, report->step, error);
+	die_with(shim, pid);
 	if (chdir(launch->cwd) < 0)
-		give_up(failure, TFC__STEP_CWD, errno);
+		give_up(report, TFC__STEP_CWD, errno);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	give_up(failure, TFC__STEP_EXEC, exec_through_path(launch));
-	_exit(127);
+	give_up(report, TFC__STEP_EXEC, exec_through_path(launch));
 }
 
-int task_start(const struct launch *launch, int out, int err, pid_t *ret_pid, uint32_t *ret_step)
+int task_start(struct shim *shim, const struct launch *launch, int out, int err, int progress)
 {
-	static volatile struct failure failure;
-	pid_t shim = getpid();
-	pid_t pid = vfork();
-	if (pid == 0)
-		become_task(launch, out, err, shim, &failure);
-	if (pid < 0) {
-		*ret_step = TFC__STEP_FORK;
+	shim->report.step = TFC__STEP_FORK;
+	volatile struct tfc__report *report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
+						   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (report == MAP_FAILED)
 		return errno;
-	}
-	*ret_pid = pid;
-	*ret_step = failure.step;
-	return failure.error;
+	*report = shim->report;
+	pid_t self = getpid();
+	pid_t pid = shim->group < 0 ? vfork() : isolation_fork_into_group(shim);
+	if (pid == 0)
+		become_task(shim, launch, out, err, progress, self, report);
+	int error = pid < 0 ? errno : report->status;
+	shim->task = pid;
+	shim->report = *report;
+	munmap((void *)report, sizeof(*report));
+	if (pid > 0 && error)
+		waitpid(pid, NULL, 0);
+	return error;
 }

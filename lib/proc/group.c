@@ -1,0 +1,58 @@
+#include "proc/group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/dir.h"
+
+#define ROUNDS_MAX 10000 /* whoever makes groups faster than that is not waited for */
+#define NAME_SIZE 256
+
+/* Removes the groups in a directory that have none in them. The name of one that has, or false. */
+static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
+{
+	struct tfc__dir dir;
+	bool is_busy = false;
+	tfc__dir_init(&dir, fd);
+	for (const char *name; (name = tfc__dir_next(&dir));) {
+		if (unlinkat(fd, name, AT_REMOVEDIR) == 0) {
+			(*count)++;
+		} else if (errno == EBUSY && !is_busy) { /* a file of the group is ENOTDIR */
+			snprintf(busy, NAME_SIZE, "%s", name);
+			is_busy = true;
+		}
+	}
+	return is_busy;
+}
+
+/* Down to where the groups end. However deep that is: two descriptors, no path. Returns how many
+ * were removed. */
+static int remove_deepest(int fd)
+{
+	char name[NAME_SIZE];
+	int count = 0;
+	while (fd >= 0 && remove_leaves(fd, &count, name)) {
+		int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		close(fd);
+		fd = below;
+	}
+	if (fd >= 0)
+		close(fd);
+	return count;
+}
+
+int tfc__group_remove(int above, const char *name)
+{
+	int done = unlinkat(above, name, AT_REMOVEDIR);
+	for (int i = 0; i < ROUNDS_MAX && done < 0 && errno == EBUSY; i++) {
+		if (remove_deepest(openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == 0) {
+			errno = EBUSY;
+			return -1;
+		}
+		done = unlinkat(above, name, AT_REMOVEDIR);
+	}
+	return done;
+}

@@ -1,0 +1,265 @@
+#include "guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "proc/group.h"
+
+#define CLEAR_PATIENCE TFC__SECOND
+#define CLEAR_AGAIN_MS 50 /* a net: the event wakes us */
+
+/*
+ * One directory per guard, "tfc-NAMESPACE-PID", in the guard's own cgroup, and one per task below
+ * it, named after the shim's pid. NAMESPACE is the inode of the PID namespace that gives the
+ * numbers their meaning.
+ */
+
+/* ---- finding our own */
+
+/* Whether a list such as "cpu,memory" has this controller. */
+static bool has_controller(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (; *list; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ','))
+		if (strncmp(list, name, len) == 0 && (list[len] == ',' || !list[len]))
+			return true;
+	return false;
+}
+
+bool cgroup_name(const char *controller, char ret_name[PATH_MAX])
+{
+	char text[4096], *rest = text;
+	tfc__read_text("/proc/self/cgroup", text, sizeof(text));
+	/* cgroups(7): each line is "ID:CONTROLLERS:PATH", and v2 is "0::PATH" */
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		strsep(&line, ":");
+		char *list = strsep(&line, ":");
+		if (!list || !line || (*controller ? !has_controller(list, controller) : *list))
+			continue;
+		snprintf(ret_name, PATH_MAX, "%s", line);
+		return true;
+	}
+	return false;
+}
+
+/* proc(5): "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS... - TYPE SOURCE OPTIONS". */
+static bool find_mount(const char *group, char path[PATH_MAX])
+{
+	char line[4096], root[1024], point[1024];
+	bool is_found = false;
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	while (mounts && !is_found && fgets(line, sizeof(line), mounts)) {
+		if (!strstr(line, " - cgroup2 ") ||
+		    sscanf(line, "%*d %*d %*s %1023s %1023s", root, point) != 2)
+			continue;
+		size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
+		is_found = strncmp(group, root, len) == 0 && (group[len] == '/' || !group[len]);
+		const char *below = group + len + (group[len] == '/');
+		if (is_found)
+			snprintf(path, PATH_MAX, "%s/%s%s", point, below, *below ? "/" : "");
+	}
+	if (mounts)
+		fclose(mounts);
+	return is_found;
+}
+
+bool cgroup_dir(char ret_path[PATH_MAX])
+{
+	char name[PATH_MAX];
+	return cgroup_name("", name) && find_mount(name, ret_path);
+}
+
+static unsigned long long pid_namespace(void)
+{
+	struct stat status;
+	return stat("/proc/self/ns/pid", &status) < 0 ? 0 : (unsigned long long)status.st_ino;
+}
+
+/* ---- what was left behind */
+
+/* proc(5): "PID (NAME) STATE ...". One that we may not look at counts as alive, to be safe. */
+static bool is_alive(pid_t pid, const char *name)
+{
+	char path[64], text[64], head[64];
+	if (kill(pid, 0) < 0 && errno == ESRCH)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (tfc__read_text(path, text, sizeof(text)) <= 0)
+		return true;
+	size_t head_len = (size_t)snprintf(head, sizeof(head), "%d (%s) ", (int)pid, name);
+	return strncmp(text, head, head_len) == 0 && text[head_len] != 'Z' && text[head_len] != 'X';
+}
+
+static void kill_group(int dir, const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "%.40s/cgroup.kill", name);
+	int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, "1", 1) < 0)
+		errno = 0; /* it is tried again by whoever comes next */
+	close(fd);
+}
+
+/*
+ * The kernel kills in its own time, and tells of the group that has become empty. What is started
+ * after a clearing must not meet what was there before: it is waited for, but not for ever.
+ */
+static void remove_once_empty(int node, const char *name, uint64_t until)
+{
+	char path[64], text[256];
+	snprintf(path, sizeof(path), "%.40s/cgroup.events", name);
+	struct pollfd events = {.fd = openat(node, path, O_RDONLY | O_CLOEXEC), .events = POLLPRI};
+	while (events.fd >= 0 && pread(events.fd, text, sizeof(text), 0) > 0 &&
+	       tfc__group_remove(node, name) < 0 && errno == EBUSY && tfc__now() < until)
+		poll(&events, 1, CLEAR_AGAIN_MS);
+	if (events.fd >= 0)
+		close(events.fd);
+}
+
+/* The groups whose shims are dead: kills what is in them, or with `until` removes them. */
+static void each_dead_group(int node, uint64_t until)
+{
+	int copy = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		pid_t shim = atoi(entry->d_name);
+		if (shim <= 0 || is_alive(shim, "tfc-shim"))
+			continue;
+		if (until)
+			remove_once_empty(node, entry->d_name, until);
+		else
+			kill_group(node, entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	else if (copy >= 0)
+		close(copy);
+}
+
+/* All are killed before any is waited for: one that does not empty delays us once. */
+static void clear_groups(int node)
+{
+	each_dead_group(node, 0);
+	each_dead_group(node, tfc__now() + CLEAR_PATIENCE);
+}
+
+/* Of guards of this PID namespace that were killed, and whose shims were, too. */
+static void each_dead_node(const char *above, uint64_t until)
+{
+	unsigned long long space;
+	int pid;
+	DIR *dir = opendir(above);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (sscanf(entry->d_name, "tfc-%llu-%d", &space, &pid) != 2 ||
+		    space != pid_namespace() || is_alive(pid, "tfc-guard"))
+			continue;
+		int node = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (node < 0)
+			continue;
+		each_dead_group(node, until);
+		close(node);
+		unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void clear_dead_nodes(const char *above)
+{
+	each_dead_node(above, 0);
+	each_dead_node(above, tfc__now() + CLEAR_PATIENCE);
+}
+
+/* ---- ours */
+
+static int open_node(struct guard *guard)
+{
+	char above[PATH_MAX];
+	if (!cgroup_dir(above) || access(above, W_OK) < 0)
+		return -1;
+	clear_dead_nodes(above);
+	if (asprintf(&guard->group_path, "%stfc-%llu-%d", above, pid_namespace(), getpid()) < 0) {
+		guard->group_path = NULL;
+		return -1;
+	}
+	if (mkdir(guard->group_path, 0755) < 0 && errno != EEXIST)
+		return -1;
+	int node = open(guard->group_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* Linux 5.14 and later */
+	if (node < 0 || faccessat(node, "cgroup.kill", W_OK, 0) < 0) {
+		if (node >= 0)
+			close(node);
+		rmdir(guard->group_path);
+		return -1;
+	}
+	return node;
+}
+
+/* For limits of memory and CPUs; whether a controller is ours to hand on is the system's choice. */
+static void hand_on_controllers(int node)
+{
+	static const char *const controllers[] = {"+memory", "+cpu"};
+	int fd = openat(node, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
+	for (int i = 0; i < 2 && fd >= 0; i++)
+		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
+			errno = 0; /* who asks for a limit then is told that it is not there */
+	if (fd >= 0)
+		close(fd);
+}
+
+bool cgroup_want(struct guard *guard)
+{
+	if (guard->group_is_tried)
+		return false;
+	guard->group_is_tried = true;
+	int node = open_node(guard);
+	guard->group = node < 0 ? -1 : fcntl(node, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
+	if (node >= 0) {
+		hand_on_controllers(node);
+		close(node);
+	}
+	return guard->group >= 0;
+}
+
+void cgroup_kill(const struct guard *guard, pid_t shim)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "%d", (int)shim);
+	if (guard->group >= 0)
+		kill_group(guard->group, name);
+}
+
+void cgroup_clear(const struct guard *guard)
+{
+	if (guard->group >= 0)
+		clear_groups(guard->group);
+}
+
+void cgroup_clear_dead(void)
+{
+	char above[PATH_MAX];
+	if (cgroup_dir(above))
+		clear_dead_nodes(above);
+}
+
+void cgroup_end(struct guard *guard)
+{
+	if (guard->group < 0)
+		return;
+	cgroup_clear(guard);
+	tfc__group_remove(AT_FDCWD, guard->group_path); /* no task is left, nor its shim */
+	*strrchr(guard->group_path, '/') = 0;
+	clear_dead_nodes(guard->group_path); /* again: what was killed at our start has gone */
+}

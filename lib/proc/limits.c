@@ -1,0 +1,146 @@
+/* Limits as a host gives them, and the sentence when the system refused one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "base/rlimit.h"
+#include "proc/guard.h"
+
+#define MAX_GROUPS 65536 /* NGROUPS_MAX of Linux */
+#define NICE_MAX 40      /* from the lowest priority to the highest */
+#define OOM_SCORE_MAX 1000
+#define CPU_MILLI_MIN 10 /* the kernel takes no less than 1 ms in 100 */
+
+static int refuse(tfc_error *error, const char *field, const char *why)
+{
+	return tfc__fail(error, TFC_EINVAL, "proc", 0, "tfc_process_limits.%s %s", field, why);
+}
+
+static int check_rlimits(const tfc_process_limits *limits, tfc_error *error)
+{
+	if (limits->rlimit_count && !limits->rlimits)
+		return refuse(error, "rlimits", "is NULL, but rlimit_count is not 0");
+	if (limits->rlimit_count > RLIM_NLIMITS)
+		return refuse(error, "rlimit_count", "is larger than there are resource limits");
+	for (uint32_t i = 0; i < limits->rlimit_count; i++) {
+		const tfc_rlimit *rlimit = &limits->rlimits[i];
+		if (!tfc__rlimit_name(rlimit->resource))
+			return tfc__fail(error, TFC_EINVAL, "proc", 0,
+					 "tfc_process_limits.rlimits[%u].resource is %u: that is "
+					 "no RLIMIT_ of <sys/resource.h>",
+					 i, rlimit->resource);
+		if (rlimit->soft > rlimit->hard)
+			return tfc__fail(error, TFC_EINVAL, "proc", 0,
+					 "tfc_process_limits.rlimits[%u]: the soft limit of %s is "
+					 "above the hard one",
+					 i, tfc__rlimit_name(rlimit->resource));
+	}
+	return TFC_OK;
+}
+
+int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
+{
+	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
+		return refuse(error, "flags", "has a bit that is no enum tfc_limit_flags");
+	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
+		return refuse(error, "nice", "must be -40 to 40");
+	if (limits->oom_score_adj < -OOM_SCORE_MAX || limits->oom_score_adj > OOM_SCORE_MAX)
+		return refuse(error, "oom_score_adj", "must be -1000 to 1000");
+	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
+		return refuse(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
+	if (limits->memory > INT64_MAX)
+		return refuse(error, "memory", "is larger than any memory");
+	if (limits->flags & TFC_LIMIT_USER &&
+	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
+		return refuse(error, "uid", "and gid must be ids, not -1");
+	if (limits->group_count > MAX_GROUPS || (limits->group_count && !limits->groups))
+		return refuse(error, "groups", "is NULL or too long for its group_count");
+	return check_rlimits(limits, error);
+}
+
+/* ---- sentences */
+
+bool tfc__limits_is_step(uint32_t step)
+{
+	return step >= TFC__STEP_RLIMIT && step <= TFC__STEP_CPUS;
+}
+
+static const char *number_of(int64_t value, char text[24])
+{
+	if (value < 0)
+		return "unlimited";
+	snprintf(text, 24, "%lld", (long long)value);
+	return text;
+}
+
+static void describe_rlimit(const struct tfc__report *report, const char *reason, char *text,
+			    size_t size)
+{
+	char asked[24], allowed[24];
+	const char *name = tfc__rlimit_name(report->resource);
+	bool is_raised = report->allowed >= 0 &&
+			 (report->asked < 0 || report->asked > report->allowed);
+	if (is_raised)
+		snprintf(text, size, "cannot raise rlimit %s to %s: hard limit is %s; %s",
+			 name ? name : "?", number_of(report->asked, asked),
+			 number_of(report->allowed, allowed),
+			 report->resource == RLIMIT_NOFILE && geteuid() == 0
+				 ? "fs.nr_open of the system allows no more"
+				 : "only root may raise it");
+	else
+		snprintf(text, size, "cannot set rlimit %s to %s: %s", name ? name : "?",
+			 number_of(report->asked, asked), reason);
+}
+
+static void describe_group(const struct tfc__report *report, const char *controller,
+			   const char *reason, char *text, size_t size)
+{
+	size_t len = strlen(text);
+	if (report->status == ENOTSUP)
+		snprintf(text + len, size - len,
+			 "the task has no cgroup v2 of its own (isolation cgroup), which needs "
+			 "one that the host may divide");
+	else if (report->status == ENOENT)
+		snprintf(text + len, size - len,
+			 "the %s controller of cgroup v2 is not delegated to the host", controller);
+	else
+		snprintf(text + len, size - len, "%s", reason);
+}
+
+void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,
+			  size_t size)
+{
+	char buffer[64];
+	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
+	int len = snprintf(text, size, "%.100s was not started: ", program);
+	text += len;
+	size -= (size_t)len;
+	switch (report->step) {
+	case TFC__STEP_RLIMIT:
+		describe_rlimit(report, reason, text, size);
+		break;
+	case TFC__STEP_NICE:
+		snprintf(text, size, "cannot change nice by %lld: %s; only root may lower it",
+			 (long long)report->asked, reason);
+		break;
+	case TFC__STEP_OOM_SCORE:
+		snprintf(text, size, "cannot set oom_score_adj to %lld: %s; only root may lower it",
+			 (long long)report->asked, reason);
+		break;
+	case TFC__STEP_MEMORY:
+		snprintf(text, size,
+			 "cannot limit memory to %lld bytes: ", (long long)report->asked);
+		describe_group(report, "memory", reason, text, size);
+		break;
+	case TFC__STEP_CPUS:
+		snprintf(text, size, "cannot limit CPUs to %.12g: ", (double)report->asked / 1000);
+		describe_group(report, "cpu", reason, text, size);
+		break;
+	default:
+		snprintf(text, size, "cannot become user %lld: %s; only a host that is root can",
+			 (long long)report->asked, reason);
+	}
+}

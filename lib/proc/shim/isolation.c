@@ -1,0 +1,197 @@
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proc/group.h"
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ull
+#endif
+
+/* As struct clone_args of linux/sched.h (clone(2)), which older headers end before `cgroup`. */
+struct clone_request {
+	uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+		set_tid_size, cgroup;
+};
+
+/* ---- a PID namespace */
+
+/*
+ * The first process of the namespace: all that it is for is to die, because the kernel then kills
+ * everything that is left in there. The task is not its child but the shim's, whose status stays
+ * exact; orphans are, and the kernel reaps what has a parent that ignores SIGCHLD. No signal from
+ * inside reaches it.
+ */
+static _Noreturn void be_init(int shim)
+{
+	struct pollfd watched = {.fd = 3, .events = POLLIN};
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "tfc-init");
+	signal(SIGCHLD, SIG_IGN);
+	dup2(shim, 3);
+	/* The lifeline stays: while this process lives, something of the task may. */
+	dup2(TFC__SHIM_LIFELINE, 4);
+	syscall(SYS_close_range, 5u, ~0u, 0u);
+	/* The shim may have died before the first line. */
+	while (poll(&watched, 1, -1) < 0 && errno == EINTR)
+		;
+	_exit(0);
+}
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t len = write(fd, text, strlen(text));
+	int error = errno;
+	close(fd);
+	errno = error;
+	return len < 0 ? -1 : 0;
+}
+
+/* user_namespaces(7): without privileges one's own uid and gid can be mapped, nobody else's, and a
+ * gid only once setgroups is given up. */
+static int map_self(uid_t uid, gid_t gid)
+{
+	char line[64];
+	if (put("/proc/self/setgroups", "deny") < 0)
+		return -1;
+	snprintf(line, sizeof(line), "%u %u 1", uid, uid);
+	if (put("/proc/self/uid_map", line) < 0)
+		return -1;
+	snprintf(line, sizeof(line), "%u %u 1", gid, gid);
+	return put("/proc/self/gid_map", line);
+}
+
+/* As root directly, else in a user namespace, which the shim itself has to enter. */
+static int make_namespace(void)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	if (unshare(CLONE_NEWPID) == 0)
+		return 0;
+	if (errno != EPERM || unshare(CLONE_NEWUSER) < 0 || map_self(uid, gid) < 0)
+		return -1;
+	return unshare(CLONE_NEWPID);
+}
+
+static int enter_namespace(void)
+{
+	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (self < 0 || make_namespace() < 0)
+		return errno;
+	pid_t init = fork();
+	if (init == 0)
+		be_init(self);
+	int error = init < 0 ? errno : 0;
+	close(self);
+	return error;
+}
+
+int isolation_mount_proc(void)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		return errno;
+	return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? errno
+											  : 0;
+}
+
+/* ---- a cgroup */
+
+/* Named after the shim: whoever finds it can tell whether somebody looks after it. */
+static const char *group_name(char name[16])
+{
+	snprintf(name, 16, "%d", (int)getpid());
+	return name;
+}
+
+static int make_group(struct shim *shim)
+{
+	char name[16];
+	if (shim->group >= 0)
+		return 0;
+	if (!shim->has_groups)
+		return ENOTSUP;
+	if (mkdirat(TFC__SHIM_CGROUP, group_name(name), 0755) < 0 && errno != EEXIST)
+		return errno;
+	shim->group = openat(TFC__SHIM_CGROUP, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return shim->group < 0 ? errno : 0;
+}
+
+bool isolation_has_groups(void)
+{
+	return fcntl(TFC__SHIM_CGROUP, F_GETFD) >= 0;
+}
+
+void isolation_prepare(struct shim *shim)
+{
+	(void)make_group(shim); /* a task that needs one is told why there is none */
+}
+
+void isolation_kill(const struct shim *shim)
+{
+	int fd = shim->group < 0 ? -1 : openat(shim->group, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, "1", 1) < 0) /* what the group cannot, the sweep does */
+		errno = 0;
+	close(fd);
+}
+
+/* With the guard gone its own directory, which holds ours, goes with the last of us. */
+void isolation_end(struct shim *shim)
+{
+	char name[16], link[32], path[4096];
+	if (shim->group < 0)
+		return;
+	close(shim->group);
+	shim->group = -1;
+	tfc__group_remove(TFC__SHIM_CGROUP, group_name(name));
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", TFC__SHIM_CGROUP);
+	ssize_t len = shim->is_orphan ? readlink(link, path, sizeof(path) - 1) : -1;
+	if (len > 0) {
+		path[len] = 0;
+		rmdir(path);
+	}
+}
+
+pid_t isolation_fork_into_group(const struct shim *shim)
+{
+	struct clone_request request = {.flags = CLONE_INTO_CGROUP | CLONE_VFORK,
+					.exit_signal = SIGCHLD,
+					.cgroup = (uint64_t)shim->group};
+	return (pid_t)syscall(SYS_clone3, &request, sizeof(request));
+}
+
+/* ---- */
+
+int isolation_begin(struct shim *shim, uint32_t wanted)
+{
+	int error = 0;
+	shim->isolation = wanted;
+	if (wanted == TFC__ISOLATION_PIDNS || wanted == TFC__ISOLATION_PLAIN)
+		isolation_end(shim);
+	if (wanted == TFC__ISOLATION_PIDNS) {
+		shim->report.step = TFC__STEP_NAMESPACE;
+		error = enter_namespace();
+	} else if (wanted != TFC__ISOLATION_PLAIN) {
+		shim->report.step = TFC__STEP_CGROUP;
+		error = make_group(shim);
+		bool is_auto = wanted == TFC__ISOLATION_AUTO;
+		shim->isolation = is_auto && error ? TFC__ISOLATION_PLAIN : TFC__ISOLATION_CGROUP;
+		error = is_auto ? 0 : error;
+	}
+	return error;
+}

@@ -1,0 +1,152 @@
+/*
+ * What a task may use, and as whom it runs. The child calls this between vfork and exec: system
+ * calls alone, and those of setuid(2) without libc, which would tell other threads.
+ */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static rlim_t limit_of(uint64_t value)
+{
+	return value == UINT64_MAX ? RLIM_INFINITY : (rlim_t)value;
+}
+
+static int set_rlimits(const struct launch *launch, volatile struct tfc__report *report)
+{
+	for (uint32_t i = 0; i < launch->head->rlimit_count; i++) {
+		const struct tfc__launch_rlimit *wanted = &launch->rlimits[i];
+		struct rlimit limit = {limit_of(wanted->soft), limit_of(wanted->hard)}, old;
+		if (setrlimit((int)wanted->resource, &limit) == 0)
+			continue;
+		int error = errno;
+		report->resource = (uint32_t)wanted->resource;
+		report->asked = (int64_t)wanted->hard;
+		report->allowed = getrlimit((int)wanted->resource, &old) == 0
+					  ? (int64_t)old.rlim_max
+					  : 0;
+		return error;
+	}
+	return 0;
+}
+
+static int set_nice(const struct launch *launch, volatile struct tfc__report *report)
+{
+	int add = launch->head->nice;
+	report->asked = add;
+	errno = 0;
+	if (!add)
+		return 0;
+	int old = getpriority(PRIO_PROCESS, 0);
+	if (errno)
+		return errno;
+	return setpriority(PRIO_PROCESS, 0, old + add) < 0 ? errno : 0;
+}
+
+static char *put_number(char *end, int number)
+{
+	unsigned value = number < 0 ? 0u - (unsigned)number : (unsigned)number;
+	do
+		*--end = (char)('0' + value % 10);
+	while (value /= 10);
+	if (number < 0)
+		*--end = '-';
+	return end;
+}
+
+static int set_oom_score(const struct launch *launch, volatile struct tfc__report *report)
+{
+	char text[16], *end = text + sizeof(text);
+	if (!(launch->head->limit_flags & TFC__LIMIT_OOM_SCORE_ADJ))
+		return 0;
+	char *begin = put_number(end, launch->head->oom_score_adj);
+	report->asked = launch->head->oom_score_adj;
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	int error = write(fd, begin, (size_t)(end - begin)) < 0 ? errno : 0;
+	close(fd);
+	return error;
+}
+
+/* The groups first: afterwards there is no right to change them. */
+static int set_user(const struct launch *launch, volatile struct tfc__report *report)
+{
+	const struct tfc__launch *head = launch->head;
+	if (!(head->limit_flags & TFC__LIMIT_USER))
+		return 0;
+	report->asked = head->uid;
+	if (syscall(SYS_setgroups, (size_t)head->group_count, launch->groups) < 0 ||
+	    syscall(SYS_setresgid, head->gid, head->gid, head->gid) < 0 ||
+	    syscall(SYS_setresuid, head->uid, head->uid, head->uid) < 0)
+		return errno;
+	return 0;
+}
+
+/* ---- what only a cgroup can limit: of the task and all that it starts, together */
+
+static int put(const struct shim *shim, const char *name, const char *text)
+{
+	int fd = shim->group < 0 ? -1 : openat(shim->group, name, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return shim->group < 0 ? ENOTSUP : errno;
+	int error = write(fd, text, strlen(text)) < 0 ? errno : 0;
+	close(fd);
+	return error;
+}
+
+static int set_memory(struct shim *shim, uint64_t bytes)
+{
+	char text[24];
+	if (!bytes)
+		return 0;
+	shim->report.step = TFC__STEP_MEMORY;
+	shim->report.asked = (int64_t)bytes;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+	return put(shim, "memory.max", text);
+}
+
+/* cgroup-v2.rst: so many microseconds of CPU time in each period of 100,000. */
+static int set_cpus(struct shim *shim, uint32_t milli)
+{
+	char text[40];
+	if (!milli)
+		return 0;
+	shim->report.step = TFC__STEP_CPUS;
+	shim->report.asked = milli;
+	snprintf(text, sizeof(text), "%llu 100000", milli * 100ull);
+	return put(shim, "cpu.max", text);
+}
+
+int limits_group(struct shim *shim, const struct launch *launch)
+{
+	int error = set_memory(shim, launch->head->memory);
+	return error ? error : set_cpus(shim, launch->head->cpu_milli);
+}
+
+/* ---- */
+
+int limits_apply(const struct launch *launch, volatile struct tfc__report *report)
+{
+	static const struct {
+		uint32_t step;
+		int (*set)(const struct launch *launch, volatile struct tfc__report *report);
+	} limits[] = {
+		{TFC__STEP_NICE, set_nice},
+		{TFC__STEP_OOM_SCORE, set_oom_score},
+		{TFC__STEP_RLIMIT, set_rlimits},
+		{TFC__STEP_USER, set_user},
+	};
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		int error = limits[i].set(launch, report);
+		report->step = limits[i].step;
+		if (error)
+			return error;
+	}
+	return 0;
+}
