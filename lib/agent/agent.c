@@ -54,26 +54,47 @@ static int check_host(const struct tfc__agent *agent, tfc_error *error)
 	return code;
 }
 
-/* A log directory is made when it is missing; it must be ours to write to. */
+/* The absolute path of what is there, or could be made; NULL and errno. */
+static char *real_place(char *path)
+{
+	char *real = realpath(path, NULL);
+	if (real || errno != ENOENT)
+		return real;
+	for (size_t len = strlen(path); len > 1 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
+	char *slash = strrchr(path, '/');
+	if (!slash)
+		slash = path;
+	char *folder = slash == path ? strdup(*path == '/' ? "/" : ".")
+				     : strndup(path, (size_t)(slash - path));
+	char *above = folder ? realpath(folder, NULL) : NULL;
+	real = above ? tfc__path_join(above, *slash == '/' ? slash + 1 : slash) : NULL;
+	free(folder);
+	free(above);
+	return real;
+}
+
+/*
+ * A log directory that is missing is made with the first job; one that is there must be ours to
+ * write to. Shims and readers have other working directories than the host had when it was named.
+ */
 static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 {
 	struct stat status;
 	if (!agent->log_dir)
 		return TFC_OK;
-	if (mkdir(agent->log_dir, 0777) < 0 && errno != EEXIST)
-		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be made",
-				       agent->log_dir);
-	if (stat(agent->log_dir, &status) == 0 && !S_ISDIR(status.st_mode))
-		return tfc__fail_errno(error, "agent", ENOTDIR, "log directory %s", agent->log_dir);
-	if (access(agent->log_dir, W_OK | X_OK) < 0)
-		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
-				       agent->log_dir);
-	/* Shims and readers have other working directories than the host had when it was named. */
-	char *absolute = realpath(agent->log_dir, NULL);
+	char *absolute = real_place(agent->log_dir);
 	if (!absolute)
 		return tfc__fail_errno(error, "agent", errno, "log directory %s", agent->log_dir);
 	free(agent->log_dir);
 	agent->log_dir = absolute;
+	if (stat(absolute, &status) < 0)
+		return TFC_OK;
+	if (!S_ISDIR(status.st_mode))
+		return tfc__fail_errno(error, "agent", ENOTDIR, "log directory %s", absolute);
+	if (access(absolute, W_OK | X_OK) < 0)
+		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
+				       absolute);
 	return TFC_OK;
 }
 
@@ -98,6 +119,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	for (size_t i = 0; i < PORT_BUCKETS; i++)
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
+	tfc__list_init(&agent->waiting);
+	tfc__work_init(&agent->guard_is_free, ctx, waiting_go_on);
 
 	int code = copy_options(agent, options);
 	if (code < 0) {
@@ -125,6 +148,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
 	tfc__timer_cancel(&agent->watch_timer);
+	tfc__work_cancel(&agent->guard_is_free);
 	tfc_port_pool_close(agent->pool);
 	tfc__strv_fini(&agent->env);
 	free(agent->name);

@@ -8,6 +8,7 @@
 #ifndef TFC_AGENT_AGENT_H
 #define TFC_AGENT_AGENT_H
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "job/job.h"
 #include <stdbool.h>
@@ -47,9 +48,19 @@ enum tfc__agent_event_kind {
 	TFC__AGENT_HOLD_FAILED, /* text; missing: how many of the job's tasks got no port */
 	TFC__AGENT_STARTED,     /* process->pid */
 	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
-	TFC__AGENT_EXITED,      /* process; is_stranger */
+	TFC__AGENT_EXITED,      /* process; is_stranger, is_crowded_out */
 	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
+	TFC__AGENT_STALLED,     /* silent_ms; text: what it does instead */
+	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it */
+	TFC__AGENT_LOOKED,      /* answer to tfc__agent_look: looked */
 	TFC__AGENT_ANSWER, /* to a query: states per task, after the EXITED of all that were dead */
+};
+
+/* What a task is doing that is not ready. */
+#define TFC__AGENT_LOOKED_MAX 4
+struct tfc__agent_looked {
+	uint32_t task;
+	char text[128];
 };
 
 enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING, TFC__AGENT_STOPPED };
@@ -62,7 +73,11 @@ struct tfc__agent_event {
 	uint32_t missing;
 	uint32_t query;
 	bool is_stranger;
+	bool is_crowded_out;   /* it could not bind its port, and now nobody else has it */
 	const uint8_t *states; /* enum tfc__agent_proc_state */
+	uint32_t silent_ms;
+	uint32_t looked_count;
+	const struct tfc__agent_looked *looked;
 	const tfc_process_event *process;
 	const char *text; /* or NULL */
 };
@@ -83,6 +98,10 @@ struct tfc__agent_job_info {
 int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
 			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
 			tfc_error *error);
+
+/* What the job's tasks would be given, as JSON (tfc_gateway_explain); nothing is run or left. */
+int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+		       struct tfc__buf *json, tfc_error *error);
 
 /* The job has ended: its bundle and unpacked directories go, its logs stay until it is closed. */
 void tfc__agent_job_end(struct tfc__agent_job *job);
@@ -109,7 +128,23 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_m
 /* Asks for a fresh answer (ANSWER). A later query replaces an unanswered one. */
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
 
+/*
+ * Has the Python processes of an attempt write the stacks of all their threads into its log
+ * (STACKED, within two seconds). With is_ending, a stopped one is continued for it: it is stopped
+ * afterwards anyway.
+ */
+void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t task, bool is_ending);
+
+/* Looks at what the first tasks do that are not ready yet (LOOKED). */
+void tfc__agent_look(struct tfc__agent_job *job, uint32_t number);
+
 /* ---- looking at it */
+
+/* What a task does now: "stopped (SIGSTOP)", "loading, ..."; "" when there is nothing to say. */
+void tfc__agent_doing(struct tfc__agent_job *job, uint32_t task, char *text, size_t size);
+
+/* The addresses of all tasks of the cluster, in the order of the roles. */
+int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec **ret_spec);
 
 /* "host:port", or "" when the task has no port. Borrowed. */
 const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info)
 
 /* ---- opening and closing */
 
-static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
+static int name_dirs(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *logs = job->agent->log_dir;
 	job->run_dir = tfc__path_join(job->agent->run_dir, job->info.id);
@@ -80,8 +79,15 @@ static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
 		return tfc__fail_nomem(error, "agent");
 	job->log_dir = logs ? tfc__path_join(logs, job->info.id)
 			    : tfc__path_join(job->run_dir, "logs");
-	if (!job->log_dir)
-		return tfc__fail_nomem(error, "agent");
+	return job->log_dir ? TFC_OK : tfc__fail_nomem(error, "agent");
+}
+
+static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
+{
+	const char *logs = job->agent->log_dir;
+	if (logs && mkdir(logs, 0777) < 0 && errno != EEXIST)
+		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be made",
+				       logs);
 	if (mkdir(job->run_dir, 0700) < 0)
 		return tfc__fail_errno(error, "agent", errno, "cannot make %s", job->run_dir);
 	if (mkdir(job->log_dir, 0700) < 0)
@@ -110,49 +116,85 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->index = i;
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
+			tfc__list_init(&task->waiting_link);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
+			stall_init(task);
 		}
 	}
 }
 
 static void deliver_answer(struct tfc__work *work);
 
-int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
-			tfc_error *error)
+/* A job of which nothing is made or run yet. */
+static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+		   struct tfc__agent_job **ret_job, tfc_error *error)
 {
 	struct tfc__agent_job *job = calloc(1, sizeof(*job));
 	if (!job)
 		return tfc__fail_nomem(error, "agent");
 	job->agent = agent;
 	job->info = *info;
-	job->fn = fn;
-	job->user = user;
 	tfc__list_init(&job->watches);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
+	tfc__work_init(&job->looked, agent->ctx, deliver_looked);
 	uint32_t count = count_tasks(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
-	int code;
-	if (!job->tasks || !job->states) {
-		code = tfc__fail_nomem(error, "agent");
-		goto fail;
+	int code = job->tasks && job->states ? TFC_OK : tfc__fail_nomem(error, "agent");
+	if (code == TFC_OK) {
+		job->task_count = count;
+		init_tasks(job);
+		code = name_dirs(job, error);
 	}
-	job->task_count = count;
-	init_tasks(job);
-	if ((code = make_dirs(job, error)) < 0 || (code = bundle_begin(job, error)) < 0)
-		goto fail;
+	if (code < 0) {
+		tfc__agent_job_close(job);
+		return code;
+	}
 	*ret_job = job;
 	return TFC_OK;
-fail:
-	tfc__agent_job_close(job);
-	return code;
+}
+
+int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
+			tfc_error *error)
+{
+	struct tfc__agent_job *job;
+	int code = new_job(agent, info, &job, error);
+	if (code < 0)
+		return code;
+	job->fn = fn;
+	job->user = user;
+	if ((code = make_dirs(job, error)) < 0 || (code = limits_begin(job, error)) < 0 ||
+	    (code = stacks_prepare(job, error)) < 0 || (code = bundle_begin(job, error)) < 0) {
+		tfc__agent_job_close(job);
+		return code;
+	}
+	*ret_job = job;
+	return TFC_OK;
+}
+
+int plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+	     struct tfc__agent_job **ret_job, tfc_error *error)
+{
+	struct tfc__agent_job *job;
+	int code = new_job(agent, info, &job, error);
+	if (code < 0)
+		return code;
+	job->is_plan = true;
+	if ((code = limits_begin(job, error)) < 0) {
+		tfc__agent_job_close(job);
+		return code;
+	}
+	*ret_job = job;
+	return TFC_OK;
 }
 
 static void close_task(struct agent_task *task)
 {
 	unwatch_listener(task);
+	waiting_drop(task);
+	stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
 	tfc_port_release(task->hold);
@@ -174,13 +216,16 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		close_task(&job->tasks[i]);
 	tfc_process_close(job->packing);
 	tfc__work_cancel(&job->answer);
+	tfc__work_cancel(&job->looked);
 	follow_end(job);
+	limits_end(job);
 	if (job->run_dir)
 		tfc__remove_tree(job->run_dir);
 	tfc__list_remove(&job->link);
 	free(job->run_dir);
 	free(job->log_dir);
 	free(job->tasks);
+	tfc_spec_free(job->waiting_spec);
 	free(job->states);
 	free(job);
 }
@@ -212,7 +257,7 @@ int hold_port(struct agent_task *task)
 		code = tfc__port_retake(task->hold);
 	else
 		return TFC_OK;
-	if (code == TFC_OK)
+	if (code == TFC_OK && !task->job->is_plan)
 		code = tfc__guard_keep(agent->ctx, task->hold);
 	if (code < 0) {
 		task->error = *tfc_ctx_error(agent->ctx);
@@ -256,7 +301,7 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 	task->is_stopped = true;
 	if (task->process)
 		tfc_process_stop(task->process, grace_ms);
-	else if (task->is_queued)
+	else if (waiting_drop(task) || task->is_queued)
 		refuse_stopped(task);
 }
 
@@ -270,23 +315,6 @@ void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t number, uint32_t att
 }
 
 /* ---- answers */
-
-/* State letter of a process (proc(5), stat), or 0 when there is none. */
-static char process_state(pid_t pid)
-{
-	char path[32], text[512];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len <= 0)
-		return 0;
-	text[len] = '\0';
-	const char *name_end = strrchr(text, ')');
-	return name_end && name_end[1] ? name_end[2] : 0;
-}
 
 static bool is_dead(char state)
 {
@@ -336,6 +364,26 @@ void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 }
 
 /* ---- looking */
+
+int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec **ret_spec)
+{
+	tfc_spec *spec = NULL;
+	int code = tfc_spec_new(&spec);
+	if (code < 0)
+		tfc__fail_nomem(error, "agent");
+	for (uint32_t i = 0; code == TFC_OK && i < job->task_count; i++) {
+		const struct agent_task *task = &job->tasks[i];
+		if (tfc__role_is_in_cluster(task->role->name) && task->address && *task->address)
+			code = tfc_spec_add(spec, task->role->name, task->index, task->address,
+					    error);
+	}
+	if (code < 0) {
+		tfc_spec_free(spec);
+		return code;
+	}
+	*ret_spec = spec;
+	return TFC_OK;
+}
 
 const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task)
 {

@@ -30,17 +30,17 @@ char *bundle_dir(const struct agent_task *task)
 	return tfc__path_join(task->job->run_dir, name);
 }
 
-/* Runs tfc-bundle VERB FROM [TO]; it says what is wrong on its last line. */
-static int run_tool(struct tfc__agent_job *job, const char *verb, const char *from, const char *to,
-		    const char *log_name, tfc_process_fn fn, void *user, tfc_process **ret_process)
+/* Runs tfc-bundle VERB FROM [TO [OWNER]]; it says what is wrong on its last line. */
+static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
+		    tfc_process_fn fn, void *user, tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
-	if (!program || !from) {
+	if (!program || !words[1]) {
 		free(program);
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	}
-	const char *const argv[] = {program, verb, from, to, NULL};
+	const char *const argv[] = {program, words[0], words[1], words[2], words[3], NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
 	options.log_dir = job->run_dir;
@@ -54,7 +54,7 @@ static void read_failure(struct tfc__agent_job *job, const char *log_name,
 			 const tfc_process_event *process, tfc_error *error)
 {
 	char **lines = NULL;
-	int code = tfc__log_tail(job->run_dir, log_name, 1, &lines);
+	int code = tfc__log_tail(job->run_dir, log_name, 0, 1, &lines);
 	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
 	tfc__fail(error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
 		  *text ? text : "tfc-bundle ended without a word");
@@ -93,7 +93,7 @@ static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
 	if (!dir)
 		return tfc__fail_nomem(error, "agent");
 	tfc__remove_tree(dir); /* of a packing that was lost */
-	if (mkdir(dir, 0700) < 0)
+	if (mkdir(dir, 0700) < 0 || (job->users && chmod(dir, 0711) < 0))
 		code = tfc__fail_errno(error, "agent", errno, "cannot make %s", dir);
 	free(dir);
 	return code;
@@ -108,7 +108,8 @@ int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 	if (code < 0)
 		return code;
 	char *zip = zip_path(job);
-	code = run_tool(job, "pack", from, zip, BUNDLE_LOG, on_packed, job, &job->packing);
+	const char *const words[4] = {"pack", from, zip};
+	code = run_tool(job, words, BUNDLE_LOG, on_packed, job, &job->packing);
 	free(zip);
 	job->bundle_state = BUNDLE_PACKING;
 	if (code < 0 && error != tfc_ctx_error(job->agent->ctx))
@@ -152,14 +153,16 @@ static int unpack(struct agent_task *task)
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE + 16];
 	char *zip = zip_path(job), *dir = bundle_dir(task);
+	char owner[LIMITS_OWNER_SIZE];
+	limits_owner(task, owner);
+	const char *const words[4] = {"unpack", zip, dir, *owner ? owner : NULL};
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
 	int code = TFC_OK;
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
-	else if ((code = run_tool(job, "unpack", zip, dir, name, on_unpacked, task,
-				  &task->process)) < 0)
+	else if ((code = run_tool(job, words, name, on_unpacked, task, &task->process)) < 0)
 		task->error = *tfc_ctx_error(job->agent->ctx);
 	free(zip);
 	free(dir);
@@ -201,7 +204,8 @@ void bundle_end(struct tfc__agent_job *job)
 		goto out;
 	tfc_process_close(job->packing);
 	job->packing = NULL;
-	if (run_tool(job, "remove", dir, NULL, BUNDLE_LOG, on_removed, job, &job->packing) < 0)
+	const char *const words[4] = {"remove", dir};
+	if (run_tool(job, words, BUNDLE_LOG, on_removed, job, &job->packing) < 0)
 		tfc__remove_tree(dir);
 out:
 	free(dir);

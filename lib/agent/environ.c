@@ -103,16 +103,54 @@ static int add_secrets(const struct agent_task *task, const struct tfc__strv *fr
 	return TFC_OK;
 }
 
+static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%u", number);
+	tfc__strv_set_env(env, name, text);
+}
+
+/* What the spec cannot know: torchrun's word for the generation, and for who keeps the store. */
+static void add_launcher(const struct agent_task *task, struct tfc__strv *env)
+{
+	const tfc_job *job = task->job->info.job;
+	if (!tfc__role_is_in_cluster(task->role->name))
+		return;
+	if (job->framework == TFC_FRAMEWORK_PYTORCH) {
+		tfc__strv_set_env(env, "TORCHELASTIC_RUN_ID", task->job->info.id);
+		set_number(env, "TORCHELASTIC_RESTART_COUNT", task->generation - 1);
+		set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
+		tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
+	}
+	/* A host that was itself started by mpirun: JAX would believe that before anything else. */
+	if (job->framework == TFC_FRAMEWORK_JAX)
+		tfc__strv_unset_env(env, "OMPI_MCA_orte_hnp_uri");
+}
+
+static int framework_environ(const struct agent_task *task, const tfc_spec *spec, tfc_error *error,
+			     char ***ret_variables)
+{
+	const tfc_job *job = task->job->info.job;
+	tfc_spec *part = NULL;
+	int code = 0;
+	if (tfc__role_sees_part(job, task->role))
+		code = tfc_spec_part(spec, task->index, error, &part);
+	if (code == 0)
+		code = tfc_spec_environ(part ? part : spec, (enum tfc_framework)job->framework,
+					tfc__job_strategy(job), task->role->name, task->index,
+					error, ret_variables);
+	tfc_spec_free(part);
+	return code;
+}
+
 static int add_framework(const struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
 			 tfc_error *error)
 {
-	const tfc_job *job = task->job->info.job;
 	char **variables;
-	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework,
-				    tfc__job_strategy(job), task->role->name, task->index, error,
-				    &variables);
+	int code = framework_environ(task, spec, error, &variables);
 	if (code < 0)
 		return code;
+	add_launcher(task, env);
 	for (char **variable = variables; *variable; variable++) {
 		char *equals = strchr(*variable, '=');
 		*equals = '\0';
@@ -120,13 +158,6 @@ static int add_framework(const struct agent_task *task, const tfc_spec *spec, st
 	}
 	tfc_env_free(variables);
 	return TFC_OK;
-}
-
-static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
-{
-	char text[16];
-	snprintf(text, sizeof(text), "%u", number);
-	tfc__strv_set_env(env, name, text);
 }
 
 static void add_own(const struct agent_task *task, struct tfc__strv *env)
@@ -141,14 +172,16 @@ static void add_own(const struct agent_task *task, struct tfc__strv *env)
 		set_number(env, "TFC_PORT", task->port);
 		tfc__strv_set_env(env, "TFC_ADDRESS", task->address);
 	}
+	if (stall_ms(task))
+		set_number(env, "TFC_PROGRESS_FD", 3); /* see tfc_process_options.stall_ms */
 	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
 		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
 }
 
-static void add_python_path(const struct agent_task *task, struct tfc__strv *env)
+/* Puts a directory, which it frees, in front. */
+static void add_python_path(char *dir, struct tfc__strv *env)
 {
 	const char *older = tfc__env_get((const char *const *)env->items, "PYTHONPATH");
-	char *dir = bundle_dir(task);
 	char *path = NULL;
 	if (dir && asprintf(&path, "%s%s%s", dir, older ? ":" : "", older ? older : "") < 0)
 		path = NULL;
@@ -166,6 +199,7 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 	struct tfc__expand values = expansion(task, spec);
 	int code;
 	add_base(task, env);
+	limits_add_environ(task, env);
 	add_job_env(&job->env, &values, env);
 	add_job_env(&task->role->env, &values, env);
 	if ((code = add_secrets(task, &job->secret_env, env, error)) < 0 ||
@@ -174,7 +208,9 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 		return code;
 	add_own(task, env);
 	if (job->bundle)
-		add_python_path(task, env);
+		add_python_path(bundle_dir(task), env);
+	if (stacks_are_wanted(task))
+		add_python_path(stacks_dir(task), env);
 	return env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 

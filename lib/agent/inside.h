@@ -7,12 +7,20 @@
  *   environ.c    the environment of a task
  *   watch.c      the wait for listeners, and the strangers found by it
  *   bundle.c     packing and unpacking, in a process of its own
+ *   limits.c     what its tasks may use, and as whom they run
+ *   user.c       users and groups by name
+ *   doing.c      what the processes of a task are doing
+ *   explain.c    what a job would be given
+ *   stall.c      silent tasks, and starts that wait
+ *   stacks.c     the stacks of Python processes
+ *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
  */
 #ifndef TFC_AGENT_INSIDE_H
 #define TFC_AGENT_INSIDE_H
 
 #include "agent/agent.h"
+#include "agent/user.h"
 #include "base/list.h"
 #include "base/strv.h"
 #include "ctx/ctx.h"
@@ -37,6 +45,9 @@ struct tfc__agent {
 	uint32_t watched;
 	uint32_t urgent; /* of those: tasks that are not ready before they listen */
 	struct tfc__link by_port[PORT_BUCKETS];
+	/* Tasks to be launched, in order, once the guard has room. */
+	struct tfc__link waiting;
+	struct tfc__work guard_is_free;
 	/* Hooks of the host. */
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
@@ -45,6 +56,22 @@ struct tfc__agent {
 
 /* What a task still has to say in the next dispatch. */
 enum reply { REPLY_NONE = 0, REPLY_HELD, REPLY_HOLD_FAILED, REPLY_REFUSED };
+
+/* CPU time of a task's processes at a moment. */
+struct doing_mark {
+	uint64_t at; /* 0: never */
+	uint64_t cpu_ms;
+};
+
+/*
+ * A silence under way. Stacks that were written are output and end it for the shim, not for us: it
+ * goes on when the last sign of life was no later than they.
+ */
+struct silence {
+	uint64_t from;     /* 0: none */
+	uint64_t told_ms;  /* its length when it was told last */
+	uint64_t stack_at; /* when stacks were last written in it */
+};
 
 struct agent_task {
 	struct tfc__agent_job *job;
@@ -60,11 +87,21 @@ struct agent_task {
 	uint32_t generation;
 	bool is_unpacked;
 	bool is_stranger;
+	bool is_suspect;       /* a listener that seemed a stranger's was seen once */
+	bool is_door_open;     /* for the attempt that runs, and it has not been seen listening */
 	bool is_queued;        /* to be launched once the bundle is packed */
 	bool is_stopped;       /* before its program was started: by tfc__agent_stop */
 	struct tfc__strv argv; /* of the attempt that waits for its bundle, else empty */
 	struct tfc__strv env;
-	struct tfc__link watch_link; /* in agent->by_port */
+	struct tfc__link watch_link;   /* in agent->by_port */
+	struct tfc__link waiting_link; /* in agent->waiting */
+	bool is_ready;                 /* its listener was seen, or none is waited for */
+	struct doing_mark mark;        /* what it had used of the CPU when it was looked at last */
+	struct tfc__timer stall_timer;
+	uint32_t stall_attempt; /* what it was set for */
+	struct silence silence;
+	struct tfc__timer stacks_timer;
+	struct stacks *stacks; /* being written */
 	struct tfc__work reply;
 	enum reply reply_kind;
 	tfc_error error; /* the sentence of a failed hold or a refusal, or about a stranger */
@@ -82,9 +119,15 @@ struct tfc__agent_job {
 	char *log_dir;
 	struct agent_task *tasks;
 	uint32_t task_count;
+	tfc_spec *waiting_spec; /* of those that wait to be launched, or NULL */
+	uint32_t waiting_generation;
 	uint8_t *states; /* of the answer to a query, one per task */
 	uint32_t query;  /* the unanswered one, or 0 */
 	struct tfc__work answer;
+	struct tfc__user *users; /* by role; NULL: all are the host's */
+	uint32_t look;           /* the unanswered one, or 0 */
+	struct tfc__work looked;
+	bool is_plan;
 	enum bundle_state bundle_state;
 	tfc_process *packing; /* or removing, once the job has ended */
 	tfc_error bundle_error;
@@ -106,6 +149,17 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 int render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
 		tfc_error *error);
 void spawn_attempt(struct agent_task *task);
+void launch_now(struct agent_task *task, const tfc_spec *spec);
+
+/* takes: it waits, or has been refused. drop: whether it waited. */
+bool waiting_takes(struct agent_task *task, const tfc_spec *spec);
+bool waiting_drop(struct agent_task *task);
+void waiting_go_on(struct tfc__work *work);
+char *working_dir(const struct agent_task *task);
+
+/* A job that is only explained: it holds ports, but nothing of it is made or run. */
+int plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+	     struct tfc__agent_job **ret_job, tfc_error *error);
 
 void watch_listener(struct agent_task *task);
 void unwatch_listener(struct agent_task *task);
@@ -119,6 +173,39 @@ void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_at
 void bundle_end(struct tfc__agent_job *job);
 char *bundle_dir(const struct agent_task *task);
 
+/* The users of all roles are found when the job is opened: a missing one is no matter of luck. */
+int limits_begin(struct tfc__agent_job *job, tfc_error *error);
+void limits_end(struct tfc__agent_job *job);
+void limits_add_environ(const struct agent_task *task, struct tfc__strv *env);
+void limits_fill(const struct agent_task *task, tfc_process_limits *limits,
+		 tfc_rlimit rlimits[TFC__RLIMITS]);
+
+/* "1000:1000", who is to own what the task is given, or "": the host. */
+#define LIMITS_OWNER_SIZE 24
+void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
+
 void follow_end(struct tfc__agent_job *job);
+
+/* doing.c */
+void doing_begin(struct agent_task *task); /* it has just been started */
+void doing_mark(struct agent_task *task);  /* from now on CPU time is counted anew */
+bool doing_is_stopped(const struct agent_task *task);
+void doing_describe(struct agent_task *task, char *text, size_t size);
+void doing_describe_stop(const struct agent_task *task, char *text, size_t size); /* "": none */
+char process_state(pid_t pid); /* state letter (proc(5), stat), or 0 when there is none */
+
+/* stall.c */
+void stall_init(struct agent_task *task);
+void stall_fini(struct agent_task *task);
+uint32_t stall_ms(const struct agent_task *task); /* 0: not watched */
+void stall_heard(struct agent_task *task, uint32_t silent_ms);
+void deliver_looked(struct tfc__work *work);
+
+/* stacks.c */
+void stacks_tick(struct tfc__timer *timer);
+void stacks_end(struct agent_task *task); /* no answer is wanted any more */
+bool stacks_are_wanted(const struct agent_task *task);
+int stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
+char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH; NULL: none */
 
 #endif

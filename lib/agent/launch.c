@@ -13,35 +13,63 @@ static uint32_t grace_ms(const struct agent_task *task)
 }
 
 /*
- * TensorFlow says only "Could not start gRPC server" when it cannot bind its port
- * (core/distributed_runtime/rpc/grpc_server_lib.cc): say what the kernel knows about it.
+ * The words for a port that cannot be bound: TensorFlow's (core/distributed_runtime/rpc/
+ * grpc_server_lib.cc), and those of EADDRINUSE in the C library, hence in nearly all others.
  */
-static bool explain_bind_failure(struct agent_task *task)
+static const char *bind_failure(const char *line)
+{
+	static const char *const words[] = {"Could not start gRPC server",
+					    "Address already in use"};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(line, words[i]))
+			return words[i];
+	return NULL;
+}
+
+/* What this attempt's last lines say of a failed bind, or NULL. */
+static const char *find_bind_failure(const struct agent_task *task)
 {
 	char name[TFC__LOG_NAME_SIZE];
 	char **lines;
-	bool is_bind_failure = false;
+	const char *words = NULL;
 	tfc__agent_log_name(task->job, task->number, name);
-	if (tfc__log_tail(task->job->log_dir, name, 20, &lines) < 0)
-		return false;
-	for (char **line = lines; *line && !is_bind_failure; line++)
-		is_bind_failure = strstr(*line, "Could not start gRPC server") != NULL;
+	if (tfc__log_tail(task->job->log_dir, name, task->attempt, 20, &lines) < 0)
+		return NULL;
+	for (char **line = lines; *line && !words; line++)
+		words = bind_failure(*line);
 	tfc_env_free(lines);
-	if (is_bind_failure && !find_stranger(task))
-		tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
-			  "TensorFlow could not bind port %u (\"Could not start gRPC server\"); "
-			  "nobody "
-			  "listens there now",
-			  task->port);
-	return is_bind_failure;
+	return words;
+}
+
+/*
+ * An attempt that failed while its door was open may have met somebody who is gone again. The
+ * kernel keeps no trace of such a passer-by, but the task does: it says that it could not bind.
+ * Programs that never can are stopped by their budget of restarts.
+ */
+static void explain_crowding_out(struct agent_task *task, struct tfc__agent_event *event)
+{
+	const char *words = find_bind_failure(task);
+	if (!words)
+		return;
+	tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
+		  "it could not bind port %u (\"%s\"), and nobody listens there now: somebody did "
+		  "for a moment, or it binds without SO_REUSEADDR (port_handover)",
+		  task->port, words);
+	event->is_crowded_out = true;
+	event->text = task->error.text;
 }
 
 static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 {
 	bool is_failure = event->process->reason == TFC_EXIT_CODE && event->process->status != 0;
-	if (!task->is_stranger && is_failure && task->hold &&
-	    (explain_bind_failure(task) || find_stranger(task)))
-		event->text = task->error.text;
+	/* Without its shim its own listeners looked like a stranger's; now they are gone. */
+	if (task->is_stranger && event->process->reason == TFC_EXIT_LOST) {
+		task->is_stranger = false;
+		find_stranger(task);
+	}
+	if (is_failure && task->hold && !task->is_stranger && !find_stranger(task) &&
+	    task->is_door_open)
+		explain_crowding_out(task, event);
 	if (task->is_stranger) {
 		event->is_stranger = true;
 		event->text = task->error.text;
@@ -64,12 +92,15 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED, .process = process};
 	event.text = process->text;
 	unwatch_listener(task);
+	stall_fini(task);
+	task->is_ready = false;
 	explain_end(task, &event);
 	close_door(task);
 	tfc_process_close(task->process);
 	task->process = NULL;
 	task->pid = 0;
 	task->is_stranger = false;
+	task->is_door_open = false;
 	struct tfc__agent *agent = task->job->agent;
 	if (agent->after_exit) {
 		tfc_task_info info;
@@ -87,7 +118,14 @@ static void on_attempt(void *user, const tfc_process_event *process)
 		attempt_ended(task, process);
 		return;
 	}
+	if (process->kind == TFC_PROCESS_STALLED) {
+		stall_heard(task, process->silent_ms);
+		return;
+	}
 	task->pid = process->pid;
+	task->is_door_open = task->hold != NULL;
+	task->is_ready = !tfc__role_is_ready_on_listen(task->job->info.job, task->role);
+	doing_begin(task);
 	if (task->hold)
 		watch_listener(task);
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STARTED, .process = process};
@@ -95,7 +133,7 @@ static void on_attempt(void *user, const tfc_process_event *process)
 }
 
 /* Where the program starts: a bundle's own directory, or the directory asked for. */
-static char *working_dir(const struct agent_task *task)
+char *working_dir(const struct agent_task *task)
 {
 	const tfc_job *job = task->job->info.job;
 	const char *cwd = task->role->cwd ? task->role->cwd : job->cwd;
@@ -118,6 +156,10 @@ void spawn_attempt(struct agent_task *task)
 	char *cwd = working_dir(task);
 	tfc__agent_log_name(job, task->number, name);
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	tfc_process_limits limits;
+	tfc_rlimit rlimits[TFC__RLIMITS];
+	limits_fill(task, &limits, rlimits);
+	options.limits = &limits;
 	options.argv = (const char *const *)task->argv.items;
 	options.env = (const char *const *)task->env.items;
 	options.cwd = cwd;
@@ -125,6 +167,8 @@ void spawn_attempt(struct agent_task *task)
 	options.log_name = name;
 	options.attempt = task->attempt;
 	options.grace_ms = grace_ms(task);
+	options.stall_ms = stall_ms(task);
+	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_vacate(task->hold);
 	else
@@ -156,6 +200,18 @@ static int run_hook(struct agent_task *task)
 	return TFC_OK;
 }
 
+void launch_now(struct agent_task *task, const tfc_spec *spec)
+{
+	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, &task->error) < 0 ||
+	    render_environ(task, spec, &task->env, &task->error) < 0 || run_hook(task) < 0) {
+		tfc__strv_fini(&task->argv);
+		tfc__strv_fini(&task->env);
+		agent_reply(task, REPLY_REFUSED);
+		return;
+	}
+	bundle_launch(task);
+}
+
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
 		       uint32_t generation, const tfc_spec *spec)
 {
@@ -165,12 +221,6 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	task->is_stopped = false;
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
-	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, &task->error) < 0 ||
-	    render_environ(task, spec, &task->env, &task->error) < 0 || run_hook(task) < 0) {
-		tfc__strv_fini(&task->argv);
-		tfc__strv_fini(&task->env);
-		agent_reply(task, REPLY_REFUSED);
-		return;
-	}
-	bundle_launch(task);
+	if (!waiting_takes(task, spec))
+		launch_now(task, spec);
 }

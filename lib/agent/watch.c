@@ -36,6 +36,7 @@ void watch_listener(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	unwatch_listener(task);
+	task->is_suspect = false;
 	tfc__list_append(bucket(agent, task->port), &task->watch_link);
 	agent->watched++;
 	agent->urgent += is_urgent(task);
@@ -83,10 +84,22 @@ bool find_stranger(struct agent_task *task)
 	return task->is_stranger;
 }
 
+/*
+ * A listener that is found in no process of the task may have been the task's own and have ended
+ * between the look at the sockets and the one at /proc: only the next look makes it a stranger.
+ */
+static bool is_seen_again(struct agent_task *task)
+{
+	bool is_seen = task->is_suspect;
+	task->is_suspect = true;
+	task->job->agent->watch_pause = PAUSE_MIN;
+	return is_seen;
+}
+
 static void check(struct agent_task *task)
 {
 	int who = who_listens(task);
-	if (who == 0)
+	if (who == 0 || (who < 0 && !is_seen_again(task)))
 		return;
 	unwatch_listener(task);
 	if (who < 0) {
@@ -94,8 +107,10 @@ static void check(struct agent_task *task)
 		tfc_process_stop(task->process, 0);
 		return;
 	}
+	task->is_door_open = false;
 	if (task->role->port_handover == TFC__HANDOVER_HOLD)
 		tfc_port_admit(task->hold, 0);
+	task->is_ready = true;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
 	agent_tell(task, &event);
 }

@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
 
 struct source {
-	char dir[64];
+	char dir[LEAKS_PATH];
 	char file[96];
 	char zip[96];
 };
@@ -37,10 +38,8 @@ static int set_up(void **state)
 {
 	struct source *source = calloc(1, sizeof(*source));
 	tfc_error error = TFC_ERROR_INIT;
-	strcpy(source->dir, "/tmp/tfc-source-XXXXXX");
 	*state = source;
-	if (!mkdtemp(source->dir))
-		return -1;
+	leaks_make_dir(source->dir);
 	snprintf(source->file, sizeof(source->file), "%s/main.sh", source->dir);
 	snprintf(source->zip, sizeof(source->zip), "%s.zip", source->dir);
 	write_text(source->file, "pwd; echo $PYTHONPATH; ls; touch left-$TFC_ATTEMPT\n"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/strv.h"
+#include "leaks.h"
 #include "node_run.h"
 #include <tfcluster/log.h>
 
@@ -133,6 +134,86 @@ static void a_task_outside_the_cluster_has_no_place_in_it(void **state)
 	expect(&driver, "TFC_PORT", NULL);
 	free_env(&driver);
 	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+/* What a job with ranks prints, of which rank 1 was killed once. */
+static void run_ranks(struct node_run *run, const char *framework, struct follower *follower)
+{
+	static const char *const launcher_env[] = {
+		"PATH=/usr/bin:/bin",
+		"TORCHELASTIC_USE_AGENT_STORE=True",
+		"RANK=77",
+		"OMPI_MCA_orte_hnp_uri=1.0;tcp://192.0.2.1:1",
+		"JAX_LOCAL_DEVICE_IDS=0,1",
+		NULL,
+	};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.env = launcher_env;
+	node_run_begin(run, &options);
+	char *json = node_json("{'framework':'%s','restart':{'max':7},'argv':['/bin/sh','-c',"
+			       "'[ $TFC_GENERATION$TFC_TASK_INDEX != 11 ] || kill -9 $$; "
+			       "[ $TFC_GENERATION = 2 ] || exec %s wait; exec %s env'],"
+			       "'roles':{'worker':{'count':2},'helper':{'argv':['%s','env']}}}",
+			       framework, node_task_program(), node_task_program(),
+			       node_task_program());
+	const struct seen_event *end = node_run_job(run, json, follower);
+	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
+	free(json);
+}
+
+static void pytorch_ranks_are_told_how_often_their_group_was_restarted(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	run_ranks(&run, "pytorch", &follower);
+	struct printed rank = read_env(&follower, "worker/1"),
+		       helper = read_env(&follower, "helper/0");
+	const struct seen_event *first = node_find(&follower, TFC_EVENT_TASK, "worker/0",
+						   TFC_TASK_STARTING, 0);
+	expect(&rank, "RANK", "1");
+	expect(&rank, "WORLD_SIZE", "2");
+	expect(&rank, "LOCAL_RANK", "1");
+	expect(&rank, "MASTER_ADDR", "127.0.0.1");
+	expect(&rank, "MASTER_PORT", strrchr(first->address, ':') + 1);
+	expect(&rank, "TORCHELASTIC_RUN_ID", follower.job);
+	expect(&rank, "TORCHELASTIC_RESTART_COUNT", "1");
+	expect(&rank, "TORCHELASTIC_MAX_RESTARTS", "7");
+	expect(&rank, "TORCHELASTIC_USE_AGENT_STORE", "False");
+	expect(&rank, "TF_CONFIG", NULL);
+	expect(&helper, "RANK", "77");
+	expect(&helper, "MASTER_ADDR", NULL);
+	expect(&helper, "TORCHELASTIC_RUN_ID", NULL);
+	expect(&helper, "TFC_ATTEMPT", "1");
+	free_env(&rank);
+	free_env(&helper);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+static void jax_ranks_do_not_believe_the_hosts_own_launcher(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer answer = {0};
+	run_ranks(&run, "jax", &follower);
+	struct printed rank = read_env(&follower, "worker/1");
+	const struct seen_event *first = node_find(&follower, TFC_EVENT_TASK, "worker/0",
+						   TFC_TASK_STARTING, 0);
+	expect(&rank, "JAX_COORDINATOR_ADDRESS", first->address);
+	expect(&rank, "SLURM_PROCID", "1");
+	expect(&rank, "OMPI_MCA_orte_hnp_uri", NULL);
+	expect(&rank, "JAX_LOCAL_DEVICE_IDS", "0,1");
+	expect(&rank, "TORCHELASTIC_RESTART_COUNT", NULL);
+	assert_int_equal(tfc_gateway_spec(run.gateway, follower.job, "worker/1", 0, node_answer,
+					  &answer, NULL),
+			 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, TFC_ENOTSUP);
+	assert_string_equal(answer.error, "worker/1: the job's framework has no TF_CONFIG");
+	node_answer_clear(&answer);
+	free_env(&rank);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -341,9 +422,9 @@ static void logs_are_kept_where_they_were_asked_for(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
-	char dir[] = "/tmp/tfc-logs-XXXXXX", path[128];
+	char dir[LEAKS_PATH], path[128];
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
-	assert_non_null(mkdtemp(dir));
+	leaks_make_dir(dir);
 	options.log_dir = dir;
 	node_run_begin(&run, &options);
 	run_one(&run, &follower, "'argv':['/bin/echo','kept'],'roles':{'worker':{}}");
@@ -360,6 +441,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_is_put_together_as_promised),
 		cmocka_unit_test(a_task_outside_the_cluster_has_no_place_in_it),
+		cmocka_unit_test(pytorch_ranks_are_told_how_often_their_group_was_restarted),
+		cmocka_unit_test(jax_ranks_do_not_believe_the_hosts_own_launcher),
 		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
 		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),
 		cmocka_unit_test(servers_and_tensorboard_are_python_programs),

@@ -256,6 +256,101 @@ static void a_failed_bind_is_explained(void **state)
 	node_run_end(&run);
 }
 
+/* Says that it cannot bind, as if somebody had listened who is gone; its third attempt listens. */
+static void who_met_a_passer_by_is_restarted_with_the_same_port(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'argv':['/bin/sh','-c','test $TFC_ATTEMPT = 3 && exec %s listen "
+			       "wait; echo bind: Address already in use; exit 96'],'grace_s':0.5,"
+			       "'restart':{'backoff_s':[0,0]},'roles':{'worker':{}}}",
+			       node_task_program());
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+							 TFC_TASK_READY, 3);
+	for (uint32_t attempt = 1; attempt < 3; attempt++) {
+		const struct seen_event *failed = node_find(&follower, TFC_EVENT_TASK, "worker/0",
+							    TFC_TASK_FAILED, attempt);
+		assert_int_equal(failed->event.reason, TFC_END_EXIT);
+		assert_int_equal(failed->event.status, 96);
+		assert_string_equal(failed->address, ready->address);
+		if (!strstr(failed->text, "could not bind port"))
+			fail_msg("%s", failed->text);
+	}
+	free(json);
+	finish(&run, &follower, id);
+}
+
+static void assert_failed(const struct seen_event *end, int status)
+{
+	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(end->event.reason, TFC_END_EXIT);
+	assert_int_equal(end->event.status, status);
+}
+
+static void what_an_earlier_attempt_said_excuses_nothing(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'argv':['/bin/sh','-c','test $TFC_ATTEMPT = 1 && echo Address "
+			       "already in use && exit 96; exit 7'],'restart':{'backoff_s':[0,0]},"
+			       "'roles':{'worker':{}}}");
+	assert_failed(node_run_job(&run, json, &follower), 7);
+	assert_non_null(node_find(&follower, TFC_EVENT_TASK, "worker/0", TFC_TASK_FAILED, 2));
+	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+static void what_is_said_after_it_listened_excuses_nothing(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
+			 "'listen','stop','print','Address already in use','exit','7'");
+	kill(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1)->event.pid, SIGCONT);
+	assert_failed(node_await_end(&run, &follower), 7);
+	assert_null(node_find(&follower, TFC_EVENT_TASK, "worker/0", TFC_TASK_STARTING, 2));
+	free(id);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
+static bool is_door_closed(uint16_t port)
+{
+	int fd = test_bind("127.0.0.2", port, TEST_REUSEADDR);
+	if (fd >= 0)
+		close(fd);
+	return fd == -EADDRINUSE;
+}
+
+/* Until the next attempt there is time to look. */
+static void a_stranger_with_both_flags_is_out_once_the_attempt_has_ended(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower,
+			 "'roles':{'worker':{'ready':'listen','restart':{'backoff_s':[2,2]}}}",
+			 "'wait'");
+	const struct seen_event *running = node_await_task(&run, &follower, "worker/0",
+							   TFC_TASK_RUNNING, 1);
+	uint16_t port = port_of(running);
+	int stranger = test_bind("127.0.0.1", port, TEST_REUSEADDR | TEST_REUSEPORT);
+	assert_true(stranger >= 0);
+	close(stranger);
+	kill(running->event.pid, SIGKILL);
+	node_await_task(&run, &follower, "worker/0", TFC_TASK_FAILED, 1);
+	for (int i = 0; i < 100 && !is_door_closed(port); i++) /* the guard has yet to do so */
+		tfc_ctx_run(run.ctx, 10);
+	assert_int_equal(test_count_intruders(port), 0);
+	finish(&run, &follower, id);
+}
+
 /* A few looks in the first second, rather than twenty: the pauses grow while nobody waits. */
 static void who_need_not_listen_costs_no_wake_ups(void **state)
 {
@@ -287,6 +382,10 @@ int main(void)
 		cmocka_unit_test(a_door_stays_open_where_it_was_asked_for),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
 		cmocka_unit_test(a_failed_bind_is_explained),
+		cmocka_unit_test(who_met_a_passer_by_is_restarted_with_the_same_port),
+		cmocka_unit_test(what_an_earlier_attempt_said_excuses_nothing),
+		cmocka_unit_test(what_is_said_after_it_listened_excuses_nothing),
+		cmocka_unit_test(a_stranger_with_both_flags_is_out_once_the_attempt_has_ended),
 		cmocka_unit_test(who_need_not_listen_costs_no_wake_ups),
 	};
 	return cmocka_run_group_tests_name("node_port", tests, NULL, NULL);

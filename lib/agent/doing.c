@@ -1,0 +1,346 @@
+/*
+ * What the processes of a task are doing, in a few words, from /proc: whether somebody stopped
+ * them, whether they work and on what, where they sleep, and, before it is ready, where the task
+ * listens instead. Nothing here is certain by the time it is read; it is for people.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "port/owner.h"
+
+#define PROCESSES_MAX 256 /* of a task that are looked at */
+#define BUSY_PERCENT 10   /* of one CPU: below it counts as idle */
+#define MARK_MIN_MS 50    /* shorter times say nothing about CPU use: it is counted in 10 ms */
+
+struct process {
+	pid_t pid;
+	char state;
+	uint64_t cpu_ms;
+	char name[64];
+};
+
+struct seen {
+	struct process stopped; /* the first one that is; pid 0: none */
+	struct process busiest; /* by all the CPU time it ever had */
+	uint64_t cpu_ms;        /* of all */
+	uint32_t count;
+};
+
+/* ---- /proc */
+
+/* False, and an empty text, when there is nothing to read. */
+static bool read_file(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return tfc__read_text(path, text, size) > 0;
+}
+
+/* proc(5), stat: "PID (NAME) STATE ...", user and system time in the 14th and 15th field. */
+static bool read_process(pid_t pid, struct process *process)
+{
+	char text[1024];
+	unsigned long user = 0, system = 0;
+	if (!read_file(pid, "stat", text, sizeof(text)))
+		return false;
+	char *name = strchr(text, '('), *end = strrchr(text, ')');
+	if (!name || !end ||
+	    sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &process->state,
+		   &user, &system) != 3)
+		return false;
+	long hertz = sysconf(_SC_CLK_TCK);
+	process->pid = pid;
+	process->cpu_ms = (uint64_t)(user + system) * 1000 / (uint64_t)(hertz > 0 ? hertz : 100);
+	*end = '\0';
+	snprintf(process->name, sizeof(process->name), "%.63s", name + 1);
+	return true;
+}
+
+char process_state(pid_t pid)
+{
+	struct process process;
+	return read_process(pid, &process) ? process.state : 0;
+}
+
+static bool is_stopped(const struct process *process)
+{
+	return process->state == 'T' || process->state == 't';
+}
+
+static bool see(void *user, pid_t pid)
+{
+	struct seen *seen = user;
+	struct process process;
+	if (!read_process(pid, &process) || process.state == 'Z' ||
+	    strncmp(process.name, "tfc-", 4) == 0)
+		return true;
+	seen->cpu_ms += process.cpu_ms;
+	if (!seen->stopped.pid && is_stopped(&process))
+		seen->stopped = process;
+	/* Of two that did as little, the child: its parent waits for it. */
+	if (!seen->count || process.cpu_ms >= seen->busiest.cpu_ms)
+		seen->busiest = process;
+	return ++seen->count < PROCESSES_MAX;
+}
+
+static pid_t root_of(const struct agent_task *task)
+{
+	return task->process && task->pid ? tfc__process_shim(task->process) : 0;
+}
+
+static void see_all(const struct agent_task *task, struct seen *seen)
+{
+	*seen = (struct seen){0};
+	if (root_of(task))
+		tfc__owner_each_in_tree(root_of(task), see, seen);
+}
+
+/* ---- CPU time */
+
+static void mark(struct agent_task *task, const struct seen *seen)
+{
+	task->mark = (struct doing_mark){tfc__now(), seen->cpu_ms};
+}
+
+/* Nothing is read: there may be a thousand of them. */
+void doing_begin(struct agent_task *task)
+{
+	task->mark = (struct doing_mark){tfc__now(), 0};
+}
+
+void doing_mark(struct agent_task *task)
+{
+	struct seen seen;
+	see_all(task, &seen);
+	mark(task, &seen);
+}
+
+/* Of one CPU, since the last look; -1: not known. */
+static int cpu_percent(const struct agent_task *task, const struct seen *seen)
+{
+	uint64_t ms = (tfc__now() - task->mark.at) / TFC__MS;
+	if (!task->mark.at || ms < MARK_MIN_MS || seen->cpu_ms < task->mark.cpu_ms)
+		return -1;
+	return (int)((seen->cpu_ms - task->mark.cpu_ms) * 100 / ms);
+}
+
+/* One that wants a CPU works, also where others leave it little. */
+static bool is_busy(const struct seen *seen, int percent)
+{
+	return percent >= BUSY_PERCENT || seen->busiest.state == 'R';
+}
+
+/* ---- words */
+
+static void add(char *text, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void add(char *text, size_t size, const char *format, ...)
+{
+	size_t len = strlen(text);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text + len, size - len, format, args);
+	va_end(args);
+}
+
+static void add_who(const struct agent_task *task, const struct process *process, char *text,
+		    size_t size)
+{
+	if (process->pid != task->pid)
+		add(text, size, " (%s, pid %d)", process->name, (int)process->pid);
+}
+
+/* Where in the kernel it sleeps: the functions' names that most often stand in wchan, in words. */
+static const char *sleep_in_words(const char *wchan)
+{
+	static const struct {
+		const char *part;
+		const char *words;
+	} places[] = {
+		{"futex", "waits for a lock or another thread"},
+		{"nanosleep", "sleeps for a time it chose"},
+		{"poll", "waits for a descriptor"},
+		{"epoll", "waits for a descriptor"},
+		{"select", "waits for a descriptor"},
+		{"pipe", "waits for a pipe"},
+		{"wait_woken", "waits for a connection"},
+		{"skb", "waits for a connection"},
+		{"inet_csk", "waits for a connection"},
+		{"unix_stream", "waits for a local socket"},
+		{"do_wait", "waits for a child"},
+		{"sigsuspend", "waits for a signal"},
+		{"pause", "waits for a signal"},
+		{"flock", "waits for a file lock"},
+		{"folio", "waits for a disk"},
+		{"io_schedule", "waits for a disk"},
+		{"nfs", "waits for a file server"},
+		{"fuse", "waits for a file server"},
+	};
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (strstr(wchan, places[i].part))
+			return places[i].words;
+	return NULL;
+}
+
+static void add_sleep(const struct process *process, char *text, size_t size)
+{
+	char wchan[64];
+	read_file(process->pid, "wchan", wchan, sizeof(wchan));
+	const char *words = sleep_in_words(wchan);
+	if (words)
+		add(text, size, ", %s", words);
+	else if (wchan[0] && strcmp(wchan, "0") != 0)
+		add(text, size, ", sleeps in %s", wchan);
+	if (process->state == 'D')
+		add(text, size, ", cannot be interrupted");
+}
+
+/*
+ * The library that was mapped last. The kernel gives out addresses from the top, so that it is most
+ * often the lowest one; only a hint, for a program that has not come further than its imports.
+ */
+static void add_newest_library(pid_t pid, char *text, size_t size)
+{
+	char path[64], *line = NULL;
+	size_t capacity = 0;
+	bool is_found = false;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	FILE *file = fopen(path, "re");
+	while (file && !is_found && getline(&line, &capacity, file) > 0) {
+		char *slash = strrchr(line, '/'), *so = strstr(line, ".so");
+		is_found = slash && so > slash;
+		if (is_found) {
+			slash[1 + strcspn(slash + 1, " \n")] = '\0';
+			add(text, size, ", newest library %.40s", slash + 1);
+		}
+	}
+	free(line);
+	if (file)
+		fclose(file);
+}
+
+/* ---- where it listens instead */
+
+struct elsewhere {
+	struct tfc__sought sockets[64];
+	uint16_t ports[64];
+	size_t count;
+};
+
+static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
+{
+	struct elsewhere *all = user;
+	if (all->count == sizeof(all->ports) / sizeof(all->ports[0]))
+		return;
+	all->sockets[all->count] = (struct tfc__sought){.inode = inode, .uid = uid};
+	all->ports[all->count++] = port;
+}
+
+/* A port that the task listens on, 0: none. */
+static uint16_t find_other_port(const struct agent_task *task)
+{
+	struct elsewhere all = {.count = 0};
+	if (tfc__port_each_listener(task->job->agent->ctx, 1, UINT16_MAX, note_listener, &all) <
+		    0 ||
+	    !all.count || tfc__owner_find_in_tree(root_of(task), all.sockets, all.count))
+		return 0;
+	for (size_t i = 0; i < all.count; i++)
+		if (all.sockets[i].pid)
+			return all.ports[i];
+	return 0;
+}
+
+/* ---- all of it */
+
+bool doing_is_stopped(const struct agent_task *task)
+{
+	struct seen seen;
+	see_all(task, &seen);
+	return seen.stopped.pid != 0;
+}
+
+/* Whether somebody stopped one, and then how. */
+static bool describe_stop(const struct agent_task *task, const struct seen *seen, char *text,
+			  size_t size)
+{
+	if (!seen->stopped.pid)
+		return false;
+	add(text, size, seen->stopped.state == 't' ? "held by a debugger" : "stopped (SIGSTOP)");
+	add_who(task, &seen->stopped, text, size);
+	return true;
+}
+
+void doing_describe_stop(const struct agent_task *task, char *text, size_t size)
+{
+	struct seen seen;
+	text[0] = '\0';
+	see_all(task, &seen);
+	describe_stop(task, &seen, text, size);
+}
+
+static void describe_start(struct agent_task *task, const struct seen *seen, int percent,
+			   char *text, size_t size)
+{
+	uint16_t port = find_other_port(task);
+	if (port) {
+		add(text, size, "listens on %u, not on %u", port, task->port);
+		return;
+	}
+	add(text, size, is_busy(seen, percent) ? "loading" : "not listening");
+	add_who(task, &seen->busiest, text, size);
+	if (percent >= 0)
+		add(text, size, ", %d %% of a CPU", percent);
+	if (is_busy(seen, percent))
+		add_newest_library(seen->busiest.pid, text, size);
+	else
+		add_sleep(&seen->busiest, text, size);
+}
+
+static void describe_silence(struct agent_task *task, const struct seen *seen, int percent,
+			     char *text, size_t size)
+{
+	add(text, size, is_busy(seen, percent) ? "works" : "idle");
+	add_who(task, &seen->busiest, text, size);
+	if (percent >= 0)
+		add(text, size, ", %d %% of a CPU", percent);
+	if (!is_busy(seen, percent))
+		add_sleep(&seen->busiest, text, size);
+}
+
+static const char *stage_before(const struct agent_task *task)
+{
+	if (task->is_queued)
+		return "not started: its bundle is being packed";
+	if (task->process && !task->pid)
+		return task->job->info.job->bundle && !task->is_unpacked
+			       ? "not started: its bundle is being unpacked"
+			       : "not started: its process is being made";
+	return "not started";
+}
+
+void doing_describe(struct agent_task *task, char *text, size_t size)
+{
+	struct seen seen;
+	text[0] = '\0';
+	see_all(task, &seen);
+	int percent = cpu_percent(task, &seen);
+	if (percent >= 0 || seen.cpu_ms < task->mark.cpu_ms) /* else it was looked at just now */
+		mark(task, &seen);
+	if (!seen.count) {
+		add(text, size, "%s", stage_before(task));
+		return;
+	}
+	if (describe_stop(task, &seen, text, size))
+		return;
+	if (!task->is_ready && task->hold)
+		describe_start(task, &seen, percent, text, size);
+	else
+		describe_silence(task, &seen, percent, text, size);
+}

@@ -1,0 +1,116 @@
+/* What a role's tasks may use, and whom they run as. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/fail.h"
+
+#define PASSWD_FILE "/etc/passwd"
+#define GROUP_FILE "/etc/group"
+#define MODE_PASSABLE 0711 /* a way for the tasks of other users, that shows them nothing */
+
+static const struct tfc__user *user_of(const struct agent_task *task)
+{
+	const struct tfc__agent_job *job = task->job;
+	if (!task->role->user || !job->users)
+		return NULL;
+	return &job->users[task->role - job->info.job->roles];
+}
+
+/* Who is not root can only be who it is. */
+static bool is_possible(const struct tfc__user *user)
+{
+	return geteuid() == 0 || (user->uid == geteuid() && user->gid == getegid());
+}
+
+static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error)
+{
+	const char *name = job->info.job->roles[role].name;
+	const char *text = job->info.job->roles[role].user;
+	int code = tfc__user_find(text, PASSWD_FILE, GROUP_FILE, &job->users[role], error);
+	if (code == TFC_OK && !is_possible(&job->users[role]))
+		code = tfc__fail(error, TFC_EACCES, "agent", 0,
+				 "only a host that is root can run tasks as user %.60s", text);
+	return code < 0 ? tfc__fail_prefix(error, code, "roles.%s.user: ", name) : TFC_OK;
+}
+
+/* What lies in the job's private directory is reached through it, and through the agent's. */
+static int open_ways(const struct tfc__agent_job *job, tfc_error *error)
+{
+	const char *dirs[] = {job->agent->run_dir, job->run_dir};
+	for (size_t i = 0; i < 2; i++)
+		if (chmod(dirs[i], MODE_PASSABLE) < 0)
+			return tfc__fail_errno(error, "agent", errno, "cannot open the way to %s",
+					       dirs[i]);
+	return TFC_OK;
+}
+
+int limits_begin(struct tfc__agent_job *job, tfc_error *error)
+{
+	const tfc_job *definition = job->info.job;
+	int code = TFC_OK;
+	for (uint32_t i = 0; i < definition->role_count && code == TFC_OK; i++) {
+		if (!definition->roles[i].user || !definition->roles[i].count)
+			continue;
+		if (!job->users)
+			job->users = calloc(definition->role_count, sizeof(*job->users));
+		code = job->users ? find_user(job, i, error) : tfc__fail_nomem(error, "agent");
+	}
+	return code == TFC_OK && job->users && !job->is_plan ? open_ways(job, error) : code;
+}
+
+void limits_end(struct tfc__agent_job *job)
+{
+	for (uint32_t i = 0; job->users && i < job->info.job->role_count; i++)
+		tfc__user_fini(&job->users[i]);
+	free(job->users);
+}
+
+void limits_add_environ(const struct agent_task *task, struct tfc__strv *env)
+{
+	const struct tfc__user *user = user_of(task);
+	if (!user)
+		return;
+	tfc__strv_set_env(env, "HOME", user->home);
+	tfc__strv_set_env(env, "USER", user->name);
+	tfc__strv_set_env(env, "LOGNAME", user->name);
+}
+
+void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE])
+{
+	const struct tfc__user *user = user_of(task);
+	ret_ids[0] = '\0';
+	if (user && geteuid() == 0)
+		snprintf(ret_ids, LIMITS_OWNER_SIZE, "%u:%u", user->uid, user->gid);
+}
+
+void limits_fill(const struct agent_task *task, tfc_process_limits *limits,
+		 tfc_rlimit rlimits[TFC__RLIMITS])
+{
+	const struct tfc__role *role = task->role;
+	const struct tfc__user *user = user_of(task);
+	*limits = (tfc_process_limits)TFC_PROCESS_LIMITS_INIT;
+	for (uint32_t i = 0; i < role->rlimits.count; i++)
+		rlimits[i] = (tfc_rlimit){.resource = role->rlimits.items[i].resource,
+					  .soft = role->rlimits.items[i].soft,
+					  .hard = role->rlimits.items[i].hard};
+	limits->rlimits = rlimits;
+	limits->rlimit_count = role->rlimits.count;
+	limits->nice = role->nice;
+	limits->memory = role->memory;
+	limits->cpu_milli = (uint32_t)(role->cpus * 1000 + 0.5);
+	if (role->oom_score_adj != INT32_MIN) {
+		limits->flags |= TFC_LIMIT_OOM_SCORE_ADJ;
+		limits->oom_score_adj = role->oom_score_adj;
+	}
+	if (user && geteuid() == 0) {
+		limits->flags |= TFC_LIMIT_USER;
+		limits->uid = user->uid;
+		limits->gid = user->gid;
+		limits->groups = user->groups;
+		limits->group_count = user->group_count;
+	}
+}

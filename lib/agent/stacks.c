@@ -1,0 +1,244 @@
+/*
+ * The stacks of Python processes, written by themselves: Python's faulthandler prints them from a
+ * signal handler, without its interpreter, so that a main thread that is stuck in C prints them
+ * too. A sitecustomize.py of ours in front of PYTHONPATH registers that handler (python_stacks.py).
+ *
+ * The signal is one that nobody else uses, and only a process that catches it gets it: /proc tells.
+ * One that is pending no more and that no thread has blocked, as a handler does, has been handled.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "port/owner.h"
+#include "python_stacks.h"
+
+#define STACKS_SIGNAL 58 /* as in python_stacks.py */
+#define STACKS_BIT (UINT64_C(1) << (STACKS_SIGNAL - 1))
+#define PROCESSES_MAX 64
+#define PAUSE (20 * TFC__MS)
+#define PATIENCE (2 * TFC__SECOND)
+
+struct dump {
+	pid_t pid;
+	uint32_t blocked; /* threads that had the signal blocked before */
+};
+
+struct stacks {
+	bool is_ending;
+	bool is_done; /* all have; what they wrote may still be on its way through the shim */
+	uint64_t until;
+	uint32_t count;
+	uint32_t stopped; /* processes that could not be asked */
+	struct dump dumps[PROCESSES_MAX];
+};
+
+/* ---- signals in /proc */
+
+struct signals {
+	uint64_t caught, pending, blocked;
+	char state;
+};
+
+static bool read_signals(const char *path, struct signals *signals)
+{
+	char text[4096];
+	unsigned long long value;
+	*signals = (struct signals){0};
+	if (tfc__read_text(path, text, sizeof(text)) <= 0)
+		return false;
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "State: %c", &signals->state) == 1)
+			continue;
+		if (sscanf(line, "SigPnd: %llx", &value) == 1 ||
+		    sscanf(line, "ShdPnd: %llx", &value) == 1)
+			signals->pending |= value;
+		else if (sscanf(line, "SigBlk: %llx", &value) == 1)
+			signals->blocked = value;
+		else if (sscanf(line, "SigCgt: %llx", &value) == 1)
+			signals->caught = value;
+	}
+	return true;
+}
+
+static bool read_process_signals(pid_t pid, struct signals *signals)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	return read_signals(path, signals);
+}
+
+/* How many threads of a process block the signal now: its handlers at work among them. */
+static uint32_t count_blocked(pid_t pid)
+{
+	char path[300];
+	uint32_t count = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		struct signals signals;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, entry->d_name);
+		if (entry->d_name[0] != '.' && read_signals(path, &signals))
+			count += (signals.blocked & STACKS_BIT) != 0;
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* ---- asking */
+
+/* The descriptor makes sure that what was read is about the process that gets the signal. */
+static bool ask(struct stacks *stacks, pid_t pid)
+{
+	struct signals signals;
+	struct dump *dump = &stacks->dumps[stacks->count];
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0)
+		return false;
+	bool is_asked = false;
+	if (read_process_signals(pid, &signals) && signals.caught & STACKS_BIT) {
+		bool is_stopped = signals.state == 'T';
+		stacks->stopped += is_stopped && !stacks->is_ending;
+		*dump = (struct dump){pid, count_blocked(pid)};
+		is_asked = (!is_stopped || stacks->is_ending) &&
+			   syscall(SYS_pidfd_send_signal, fd, STACKS_SIGNAL, NULL, 0) == 0;
+		if (is_asked && is_stopped)
+			syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+	}
+	close(fd);
+	return is_asked;
+}
+
+static bool ask_one(void *user, pid_t pid)
+{
+	struct stacks *stacks = user;
+	stacks->count += ask(stacks, pid);
+	return stacks->count < PROCESSES_MAX;
+}
+
+/* One that has ended has nothing pending either. */
+static bool is_written(const struct dump *dump)
+{
+	struct signals signals;
+	if (!read_process_signals(dump->pid, &signals))
+		return true;
+	return !(signals.pending & STACKS_BIT) && count_blocked(dump->pid) <= dump->blocked;
+}
+
+static bool are_written(const struct stacks *stacks)
+{
+	for (uint32_t i = 0; i < stacks->count; i++)
+		if (!is_written(&stacks->dumps[i]))
+			return false;
+	return true;
+}
+
+/* ---- the answer */
+
+static const char *outcome_of(const struct stacks *stacks)
+{
+	if (!stacks)
+		return "";
+	if (!stacks->count)
+		return stacks->stopped ? "stopped, it prints no stacks"
+				       : "it prints no Python stacks";
+	return stacks->is_done ? "its stacks are in its log" : "its stacks may be missing";
+}
+
+static void answer(struct agent_task *task)
+{
+	struct tfc__agent_event event = {.kind = TFC__AGENT_STACKED,
+					 .text = outcome_of(task->stacks)};
+	task->silence.stack_at = tfc__now();
+	stacks_end(task);
+	agent_tell(task, &event);
+}
+
+void stacks_tick(struct tfc__timer *timer)
+{
+	struct agent_task *task = tfc__container_of(timer, struct agent_task, stacks_timer);
+	struct stacks *stacks = task->stacks;
+	uint64_t now = tfc__now();
+	if (!stacks || stacks->count == 0 || stacks->is_done || now >= stacks->until) {
+		answer(task);
+		return;
+	}
+	stacks->is_done = are_written(stacks);
+	tfc__timer_set(timer, now + PAUSE);
+}
+
+void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_ending)
+{
+	struct agent_task *task = &job->tasks[number];
+	pid_t root = task->process && task->pid ? tfc__process_shim(task->process) : 0;
+	free(task->stacks);
+	task->stacks = calloc(1, sizeof(*task->stacks));
+	if (task->stacks) {
+		task->stacks->is_ending = is_ending;
+		task->stacks->until = tfc__now() + PATIENCE;
+		if (root)
+			tfc__owner_each_in_tree(root, ask_one, task->stacks);
+	}
+	tfc__timer_set(&task->stacks_timer, tfc__now() + PAUSE);
+}
+
+void stacks_end(struct agent_task *task)
+{
+	tfc__timer_cancel(&task->stacks_timer);
+	free(task->stacks);
+	task->stacks = NULL;
+}
+
+/* ---- before the start */
+
+static char *dir_of(const struct tfc__agent_job *job)
+{
+	return tfc__path_join(job->run_dir, "python");
+}
+
+bool stacks_are_wanted(const struct agent_task *task)
+{
+	return stall_ms(task) && task->job->info.job->on_stall != TFC__STALL_REPORT;
+}
+
+int stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
+{
+	bool is_wanted = false;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		is_wanted |= stacks_are_wanted(&job->tasks[i]);
+	if (!is_wanted)
+		return TFC_OK;
+	char *dir = dir_of(job);
+	char *path = dir ? tfc__path_join(dir, "sitecustomize.py") : NULL;
+	int code = path ? TFC_OK : tfc__fail_nomem(error, "agent");
+	int fd = -1;
+	/* Whatever the umask: tasks of other users read it, too. */
+	if (path && (mkdir(dir, 0755) < 0 || chmod(dir, 0755) < 0 ||
+		     (fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0 ||
+		     fchmod(fd, 0644) < 0 ||
+		     tfc__write_all(fd, tfc__python_stacks, strlen(tfc__python_stacks)) < 0))
+		code = tfc__fail_errno(error, "agent", errno, "cannot write %s", path);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	free(dir);
+	return code;
+}
+
+char *stacks_dir(const struct agent_task *task)
+{
+	return stacks_are_wanted(task) ? dir_of(task->job) : NULL;
+}

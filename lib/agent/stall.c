@@ -1,0 +1,135 @@
+/*
+ * Silent tasks, and starts that wait.
+ *
+ * What a silent task does is said a moment after the silence was heard of: only two looks at its
+ * CPU time show whether it works. A role that is silent by its nature - a server waits for
+ * requests, an evaluator for checkpoints - has stalled only if somebody stopped it, unless the role
+ * itself says how long it may be silent.
+ */
+#include <string.h>
+
+#include "agent/inside.h"
+#include "base/clock.h"
+
+#define LOOK_AGAIN (100 * TFC__MS)
+#define SLACK (200 * TFC__MS) /* the shim and we do not hear of things at the same moment */
+
+static bool is_named(const struct agent_task *task, const char *name)
+{
+	return strcmp(task->role->name, name) == 0;
+}
+
+static bool is_quiet(const struct agent_task *task)
+{
+	const tfc_job *job = task->job->info.job;
+	if (task->role->stall_s >= 0)
+		return false;
+	if (is_named(task, "worker"))
+		return tfc__job_strategy(job) == TFC_STRATEGY_PARAMETER_SERVER;
+	return !is_named(task, "chief") && !is_named(task, "driver");
+}
+
+uint32_t stall_ms(const struct agent_task *task)
+{
+	double seconds = task->role->stall_s >= 0 ? task->role->stall_s
+						  : task->job->info.job->stall_s;
+	if (seconds <= 0)
+		return 0;
+	return seconds * 1000 < 1 ? 1 : seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
+}
+
+/* Whether a silence is a new one, or has doubled since it was told last. */
+static bool is_longer(struct agent_task *task, uint32_t silent_ms)
+{
+	struct silence *silence = &task->silence;
+	uint64_t now = tfc__now(), last_sign = now - silent_ms * TFC__MS;
+	if (!silence->from || last_sign > silence->from + SLACK) {
+		bool is_by_stacks = silence->from && last_sign <= silence->stack_at + SLACK;
+		if (!is_by_stacks)
+			*silence = (struct silence){.from = last_sign};
+	}
+	uint64_t ms = (now - silence->from) / TFC__MS;
+	if (ms < 2 * silence->told_ms)
+		return false;
+	silence->told_ms = ms;
+	return true;
+}
+
+void stall_heard(struct agent_task *task, uint32_t silent_ms)
+{
+	if ((is_quiet(task) && !doing_is_stopped(task)) || !is_longer(task, silent_ms))
+		return;
+	task->stall_attempt = task->attempt;
+	doing_mark(task);
+	tfc__timer_set(&task->stall_timer, tfc__now() + LOOK_AGAIN);
+}
+
+static void tell_stall(struct tfc__timer *timer)
+{
+	struct agent_task *task = tfc__container_of(timer, struct agent_task, stall_timer);
+	char text[128];
+	if (!task->process || task->attempt != task->stall_attempt)
+		return;
+	doing_describe(task, text, sizeof(text));
+	uint64_t ms = task->silence.told_ms;
+	struct tfc__agent_event event = {.kind = TFC__AGENT_STALLED,
+					 .silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+					 .text = text};
+	agent_tell(task, &event);
+}
+
+void stall_init(struct agent_task *task)
+{
+	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, tell_stall);
+	tfc__timer_init(&task->stacks_timer, task->job->agent->ctx, stacks_tick);
+}
+
+void stall_fini(struct agent_task *task)
+{
+	tfc__timer_cancel(&task->stall_timer);
+	task->silence = (struct silence){0};
+	stacks_end(task);
+}
+
+/* ---- starts that wait */
+
+static bool is_awaited(const struct agent_task *task)
+{
+	return (task->process || task->is_queued) && !task->is_ready;
+}
+
+void deliver_looked(struct tfc__work *work)
+{
+	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, looked);
+	struct tfc__agent_looked looked[TFC__AGENT_LOOKED_MAX];
+	struct tfc__agent_event event = {.kind = TFC__AGENT_LOOKED,
+					 .query = job->look,
+					 .looked = looked};
+	for (uint32_t i = 0; i < job->task_count; i++) {
+		struct agent_task *task = &job->tasks[i];
+		if (!is_awaited(task))
+			continue;
+		struct tfc__agent_looked *to = &looked[event.looked_count++];
+		to->task = i;
+		doing_describe(task, to->text, sizeof(to->text));
+		if (event.looked_count == TFC__AGENT_LOOKED_MAX)
+			break;
+	}
+	job->fn(job->user, &event);
+}
+
+void tfc__agent_look(struct tfc__agent_job *job, uint32_t number)
+{
+	job->look = number;
+	tfc__work_schedule(&job->looked);
+}
+
+void tfc__agent_doing(struct tfc__agent_job *job, uint32_t number, char *text, size_t size)
+{
+	struct agent_task *task = &job->tasks[number];
+	text[0] = '\0';
+	if (is_awaited(task))
+		doing_describe(task, text, size);
+	else if (task->process)
+		doing_describe_stop(task, text, size);
+}

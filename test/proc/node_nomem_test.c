@@ -1,0 +1,389 @@
+/* node, gateway: whichever allocation fails, a call is refused in words or does what it promises:
+ * a job has its one end, every attempt has its own, no line of output is lost without a gap, and
+ * the next job runs as if nothing had been. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "failing_malloc.h"
+#include "leaks.h"
+#include "node_run.h"
+#include "proc_run.h"
+
+#define PATIENCE (30 * TFC__SECOND)
+#define TASKS 2
+#define ATTEMPTS 2
+#define LINES 3 /* that each attempt prints */
+
+/* ---- a node without anything that allocates in its callbacks */
+
+struct place {
+	tfc_ctx *ctx;
+	tfc_node *node;
+	tfc_gateway *gateway;
+};
+
+static int set_variable(void *user, const tfc_task_info *task, tfc_env *env)
+{
+	SWEPT(tfc_env_set);
+	return tfc_env_set(env, "FROM_HOOK", "a value that is longer than nothing");
+}
+
+static int open_place(struct place *place)
+{
+	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
+	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	static const char *const env[] = {"PATH=/usr/bin:/bin", "SECRET=s", NULL};
+	SWEPT(tfc_node_open);
+	SWEPT(tfc_gateway_open);
+	*place = (struct place){0};
+	ctx.helper_dir = getenv("TFC_HELPER_DIR");
+	node.temp_dir = leaks_temp_dir();
+	node.env = env;
+	node.before_launch = set_variable;
+	int code = tfc_ctx_new(&ctx, NULL, &place->ctx);
+	if (code < 0)
+		return code;
+	code = failing_said(tfc_node_open(place->ctx, &node, &place->node),
+			    tfc_ctx_error(place->ctx));
+	assert_true(code == TFC_OK || !place->node);
+	gateway.node = place->node;
+	if (code == TFC_OK)
+		code = failing_said(tfc_gateway_open(place->ctx, &gateway, &place->gateway),
+				    tfc_ctx_error(place->ctx));
+	assert_true(code == TFC_OK || !place->gateway);
+	return code;
+}
+
+static void close_place(struct place *place)
+{
+	tfc_gateway_close(place->gateway);
+	tfc_node_close(place->node);
+	tfc_ctx_free(place->ctx);
+}
+
+static void run_until(struct place *place, const int *is_met)
+{
+	for (uint64_t end = tfc__now() + PATIENCE; !*is_met;) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(place->ctx, 1000) >= 0);
+	}
+}
+
+static int open_and_close(void)
+{
+	struct place place, again;
+	int code = open_place(&place);
+	close_place(&place);
+	failing_relent();
+	assert_int_equal(open_place(&again), TFC_OK);
+	close_place(&again);
+	return code;
+}
+
+static void a_node_opens_or_says_why_not(void **state)
+{
+	failing_sweep(open_and_close, 10);
+}
+
+/* ---- a job's life */
+
+struct told {
+	int count; /* replies */
+	int code;
+	char text[64];
+	bool says_memory;
+};
+
+static void note_reply(void *user, const tfc_reply *reply)
+{
+	struct told *told = user;
+	told->count++;
+	told->code = reply->code;
+	snprintf(told->text, sizeof(told->text), "%s", reply->text);
+	failing_said(reply->code, reply->error);
+}
+
+struct life {
+	int is_ended;
+	uint32_t job_state;
+	char end_text[256];
+	bool has_begun[TASKS][ATTEMPTS + 1];
+	int ends[TASKS][ATTEMPTS + 1];
+	int lines[TASKS][ATTEMPTS + 1];
+	bool has_gap[TASKS];
+	int ready; /* how many tasks */
+};
+
+static void note_task(struct life *life, const tfc_event *event)
+{
+	uint32_t task = event->task_index, attempt = event->attempt;
+	assert_in_range(attempt, 0, ATTEMPTS);
+	if (event->task_state == TFC_TASK_RUNNING || event->task_state == TFC_TASK_STARTING)
+		life->has_begun[task][attempt] = true;
+	life->ready += event->task_state == TFC_TASK_READY;
+	if (event->task_state < TFC_TASK_EXITED)
+		return;
+	life->ends[task][attempt]++;
+	assert_int_equal(life->ends[task][attempt], 1);
+	/* It ran to its end, so its output is told: before this, and whole, or the gap is. */
+	if (event->exit_reason == TFC_EXIT_CODE && !life->has_gap[task])
+		assert_int_equal(life->lines[task][attempt], LINES);
+}
+
+static void note_event(void *user, const tfc_event *event)
+{
+	struct life *life = user;
+	assert_false(life->is_ended);
+	assert_in_range(event->task_index, 0, TASKS - 1);
+	switch (event->kind) {
+	case TFC_EVENT_TASK:
+		note_task(life, event);
+		break;
+	case TFC_EVENT_OUTPUT:
+		life->lines[event->task_index][event->attempt]++;
+		break;
+	case TFC_EVENT_GAP:
+		life->has_gap[event->task_index] = true;
+		break;
+	case TFC_EVENT_END:
+		life->is_ended = 1;
+		life->job_state = event->job_state;
+		snprintf(life->end_text, sizeof(life->end_text), "%s", event->text);
+		break;
+	default:
+		break;
+	}
+}
+
+static tfc_job *job;
+
+/* Two tasks that say three lines each, die once, and end well. */
+static void make_job(void)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *json = node_json(
+		"{'name':'life','strategy':'multi_worker_mirrored',"
+		"'restart':{'on':'failure'},'env':{'A':'{job}'},'secret_env':{'SECRET':null},"
+		"'argv':['/bin/sh','-c','echo a; echo b >&2; echo c; "
+		"[ $TFC_ATTEMPT = 2 ] || exit 42'],"
+		"'roles':{'worker':{'count':%d,'grace_s':0.2}}}",
+		TASKS);
+	if (tfc_job_parse(json, strlen(json), NULL, &error, &job) < 0)
+		fail_msg("%s", error.text);
+	free(json);
+}
+
+/* Submits and returns the reply's code, or the call's. */
+static int submit(struct place *place, struct told *told)
+{
+	SWEPT(tfc_gateway_submit);
+	*told = (struct told){0};
+	int code = tfc_gateway_submit(place->gateway, job, NULL, note_reply, told, NULL);
+	if (code < 0) {
+		while (tfc_ctx_dispatch(place->ctx, 0) > 0)
+			;
+		assert_int_equal(told->count, 0);
+		return failing_said(code, tfc_ctx_error(place->ctx));
+	}
+	run_until(place, &told->count);
+	assert_int_equal(told->count, 1);
+	return told->code;
+}
+
+static int subscribe(struct place *place, const char *id, struct life *life, tfc_sub **ret_sub)
+{
+	SWEPT(tfc_gateway_subscribe);
+	*life = (struct life){0};
+	*ret_sub = NULL;
+	int code = tfc_gateway_subscribe(place->gateway, id, NULL, note_event, life, ret_sub);
+	assert_true(code == TFC_OK ? *ret_sub != NULL : *ret_sub == NULL);
+	return failing_said(code, tfc_ctx_error(place->ctx));
+}
+
+static void judge(const struct life *life)
+{
+	for (int task = 0; task < TASKS; task++)
+		for (int attempt = 0; attempt <= ATTEMPTS; attempt++)
+			if (life->has_begun[task][attempt])
+				assert_int_equal(life->ends[task][attempt], 1);
+	if (life->job_state != TFC_JOB_SUCCEEDED && !strstr(life->end_text, "memory"))
+		fail_msg("the job ended with \"%s\"", life->end_text);
+}
+
+/* Lives one job under failures; returns whether it succeeded. */
+static bool live_once(struct place *place)
+{
+	struct told told;
+	struct life life;
+	tfc_sub *sub;
+	if (submit(place, &told) < 0) {
+		assert_int_equal(told.count ? told.code : TFC_ENOMEM, TFC_ENOMEM);
+		return false;
+	}
+	if (subscribe(place, told.text, &life, &sub) < 0) {
+		failing_relent();
+		assert_int_equal(subscribe(place, told.text, &life, &sub), TFC_OK);
+	}
+	run_until(place, &life.is_ended);
+	judge(&life);
+	tfc_sub_close(sub);
+	return life.job_state == TFC_JOB_SUCCEEDED;
+}
+
+static void live_with_failure(long n, bool is_for_good, bool *ret_has_struck)
+{
+	struct place place;
+	failing_begin(FAILING_NEVER, false);
+	assert_int_equal(open_place(&place), TFC_OK);
+	failing_arm(n, is_for_good);
+	bool has_succeeded = live_once(&place);
+	*ret_has_struck = failing_has_struck();
+	failing_relent();
+	assert_true(has_succeeded || *ret_has_struck);
+	assert_true(live_once(&place));
+	close_place(&place);
+	failing_end();
+	if (failing_live() > 0)
+		fail_msg("allocation %ld failed, and %ld are left", n, failing_live());
+}
+
+/* How far it is from one allocation to the next that fails: all of them, or a part of them for
+ * tests that are to be quick. */
+static long stride(void)
+{
+	const char *text = getenv("TFC_TEST_SWEEP_STRIDE");
+	return text ? atol(text) : 7;
+}
+
+static void a_job_lives_through_any_failure(void **state)
+{
+	bool has_struck = true;
+	make_job();
+	live_with_failure(FAILING_NEVER, false, &has_struck);
+	assert_false(has_struck);
+	for (int is_for_good = 0; is_for_good < 2; is_for_good++) {
+		long n = 0;
+		for (has_struck = true; has_struck; n += stride()) {
+			int fds = proc_count_fds();
+			live_with_failure(n, is_for_good, &has_struck);
+			assert_int_equal(proc_count_fds(), fds);
+		}
+		print_message("%ld allocations\n", n);
+	}
+	tfc_job_free(job);
+}
+
+/* ---- requests about a job that runs */
+
+static struct place shared;
+static char shared_id[64];
+static int request_number;
+#define STOP 4 /* of nobody: the last of the requests */
+
+static int ask(struct told *told)
+{
+	tfc_gateway *gateway = shared.gateway;
+	SWEPT(tfc_gateway_list);
+	SWEPT(tfc_gateway_describe);
+	SWEPT(tfc_gateway_spec);
+	SWEPT(tfc_gateway_stop);
+	SWEPT(tfc_gateway_explain);
+	switch (request_number) {
+	case 0:
+		return tfc_gateway_list(gateway, 0, note_reply, told, NULL);
+	case 1:
+		return tfc_gateway_describe(gateway, shared_id, 0, note_reply, told, NULL);
+	case 2:
+		return tfc_gateway_spec(gateway, shared_id, "worker/1", 1000, note_reply, told,
+					NULL);
+	case 3:
+		return tfc_gateway_explain(gateway, job, 0, note_reply, told, NULL);
+	default:
+		return tfc_gateway_stop(gateway, "nobody", NULL, note_reply, told, NULL);
+	}
+}
+
+static int ask_once(void)
+{
+	struct told told = {0};
+	int code = ask(&told);
+	if (code < 0) {
+		assert_int_equal(told.count, 0);
+		return failing_said(code, tfc_ctx_error(shared.ctx));
+	}
+	run_until(&shared, &told.count);
+	assert_int_equal(told.count, 1);
+	if (request_number == STOP && told.code == TFC_ENOENT)
+		return TFC_OK;
+	assert_true(told.code == TFC_OK ? request_number == STOP || told.text[0] : !told.text[0]);
+	return told.code;
+}
+
+static void note_drained(void *user)
+{
+	*(int *)user = 1;
+}
+
+/* Ends of all kinds need no memory. */
+static void drain_without_memory(void)
+{
+	int is_drained = 0;
+	struct life life;
+	tfc_sub *sub;
+	SWEPT(tfc_node_drain);
+	assert_int_equal(subscribe(&shared, shared_id, &life, &sub), TFC_OK);
+	while (life.ready < TASKS) /* nothing more happens then that could be counted */
+		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
+	failing_begin(0, true);
+	assert_int_equal(tfc_node_drain(shared.node, note_drained, &is_drained), TFC_OK);
+	run_until(&shared, &is_drained);
+	run_until(&shared, &life.is_ended);
+	failing_end();
+	assert_int_equal(life.job_state, TFC_JOB_STOPPED);
+	for (int task = 0; task < TASKS; task++)
+		assert_int_equal(life.ends[task][1], 1);
+	tfc_sub_close(sub);
+}
+
+static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
+{
+	struct told told;
+	char *json = node_json("{'strategy':'multi_worker_mirrored','argv':['%s','listen','wait'],"
+			       "'roles':{'worker':{'count':%d,'grace_s':5}}}",
+			       node_task_program(), TASKS);
+	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), TFC_OK);
+	free(json);
+	assert_int_equal(open_place(&shared), TFC_OK);
+	assert_int_equal(submit(&shared, &told), TFC_OK);
+	strcpy(shared_id, told.text);
+	struct life life;
+	tfc_sub *sub;
+	assert_int_equal(subscribe(&shared, shared_id, &life, &sub), TFC_OK);
+	while (life.ready < TASKS)
+		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
+	tfc_sub_close(sub);
+	for (request_number = 0; request_number <= STOP; request_number++)
+		failing_sweep(ask_once, 1);
+	tfc_job_free(job);
+	drain_without_memory();
+	close_place(&shared);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_node_opens_or_says_why_not),
+		cmocka_unit_test(a_job_lives_through_any_failure),
+		cmocka_unit_test(requests_are_answered_and_a_drain_ends_without_memory),
+	};
+	return cmocka_run_group_tests_name("node_nomem", tests, NULL, NULL);
+}
