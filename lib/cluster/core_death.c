@@ -37,7 +37,7 @@ enum death_class tfc__death_class(const struct tfc__death *death)
 {
 	if (death->is_oom)
 		return CLASS_PERMANENT;
-	if (death->is_stranger)
+	if (death->is_stranger || death->is_crowded_out)
 		return CLASS_RETRYABLE;
 	bool is_retryable = false;
 	switch (death->reason) {

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
-#define NAMED_MAX 4 /* tasks that a sentence names one by one */
+#define NAMED_MAX TFC__LOOKED_MAX /* tasks that a sentence names one by one */
+#define MORE_SIZE 32              /* what is left for an index and " and 99999 more" */
 
 static void clear_clocks(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	core->group_at = 0;
-	core->start_deadline_at = 0;
+	core->start_deadline_at = core->explain_at = 0;
 	core->deadline_at = 0;
 	core->interrupt_at = 0;
 }
@@ -101,6 +102,15 @@ static bool was_last_decider(struct tfc__core *core, const struct task *t)
 	return t->is_decider && --core->undone == 0;
 }
 
+/* A dead one that stays so and fails nothing: the job may have waited for it alone. */
+static void go_on_without(struct tfc__core *core, struct task *t, const char *text)
+{
+	if (was_last_decider(core, t))
+		succeed(core, t, text);
+	else
+		tfc__task_phase(core, t, PHASE_OVER);
+}
+
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 {
 	bool is_vital = tfc__task_is_vital(core, t);
@@ -110,10 +120,8 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (is_vital)
 		fail_job(core, t, reason, text, GRACE_ABORT);
-	else if (was_last_decider(core, t))
-		succeed(core, t, text);
 	else
-		tfc__task_phase(core, t, PHASE_OVER);
+		go_on_without(core, t, text);
 }
 
 void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text)
@@ -139,16 +147,17 @@ void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, c
 		return;
 	}
 	tfc__tell_job(core, core->job_state, text);
-	if (was_last_decider(core, t))
-		succeed(core, t, text);
-	else
-		tfc__task_phase(core, t, PHASE_OVER);
+	go_on_without(core, t, text);
 }
 
 /* ---- deadlines */
 
-static const char *lacks(const struct task *t)
+static const char *lacks(const struct task *t, const struct tfc__looked *looked, uint32_t id,
+			 uint32_t count)
 {
+	for (uint32_t i = 0; i < count; i++)
+		if (looked[i].task == id)
+			return looked[i].text;
 	switch (t->phase) {
 	case PHASE_HOLDING:
 		return "no port";
@@ -159,26 +168,40 @@ static const char *lacks(const struct task *t)
 	}
 }
 
-void tfc__end_start_deadline(struct tfc__core *core)
+const struct task *tfc__end_waited_for(const struct tfc__core *core,
+				       const struct tfc__looked *looked, uint32_t looked_count,
+				       char *text, size_t size)
 {
-	char text[256];
-	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
-		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
 	const struct task *first = NULL;
-	uint32_t count = 0;
+	uint32_t named = 0, more = 0;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *t = &core->tasks[i];
 		if (t->phase == PHASE_READY || t->phase == PHASE_OVER)
 			continue;
 		if (!first)
 			first = t;
-		if (count++ >= NAMED_MAX)
+		const char *what = lacks(t, looked, i, looked_count);
+		size_t needed = strlen(text) + strlen(tfc__task_role(core, t)->name) +
+				strlen(what) + MORE_SIZE;
+		if (named == NAMED_MAX || (named && needed > size)) {
+			more++;
 			continue;
-		tfc__text_add(text, sizeof(text), "%s %s/%u (%s)", count > 1 ? "," : "",
-			      tfc__task_role(core, t)->name, t->index, lacks(t));
+		}
+		tfc__text_add(text, size, "%s %s/%u (%s)", named++ ? "," : "",
+			      tfc__task_role(core, t)->name, t->index, what);
 	}
-	if (count > NAMED_MAX)
-		tfc__text_add(text, sizeof(text), " and %u more", count - NAMED_MAX);
+	if (more)
+		tfc__text_add(text, size, " and %u more", more);
+	return first;
+}
+
+void tfc__end_start_deadline(struct tfc__core *core, const struct tfc__looked *looked,
+			     uint32_t count)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
+		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
+	const struct task *first = tfc__end_waited_for(core, looked, count, text, sizeof(text));
 	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
@@ -189,6 +212,26 @@ void tfc__end_deadline(struct tfc__core *core)
 	snprintf(text, sizeof(text), "the deadline of %g s has passed",
 		 (double)core->policy.deadline_ns / (double)SECOND_NS);
 	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ROLE);
+}
+
+/* ---- a stall with nothing left to try */
+
+void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text)
+{
+	tfc__stall_tell(core, t, text);
+	if (tfc__task_is_vital(core, t))
+		fail_job(core, t, TFC_END_STALLED, text, GRACE_ABORT);
+	else
+		stop_for_good(core, t, GRACE_ABORT);
+}
+
+void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	tfc__death_text(core, t, text, sizeof(text));
+	tfc__tell_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
+	tfc__task_phase(core, t, PHASE_DEAD);
+	go_on_without(core, t, text);
 }
 
 /* ---- success */
@@ -236,10 +279,7 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__tell_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
-	if (was_last_decider(core, t))
-		succeed(core, t, text);
-	else
-		tfc__task_phase(core, t, PHASE_OVER);
+	go_on_without(core, t, text);
 }
 
 void tfc__end_finish_timer(struct tfc__core *core, struct task *t)
@@ -327,6 +367,11 @@ void tfc__end_reaped(struct tfc__core *core, struct task *t)
 		/* It may end as it likes now. */
 		state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_EXITED;
 		reason = tfc__death_reason(&t->death);
+	}
+	if (core->outcome.reason == TFC_END_STALLED &&
+	    core->outcome.task == tfc__task_id(core, t)) {
+		state = TFC_TASK_FAILED;
+		reason = TFC_END_STALLED;
 	}
 	tfc__tell_end(core, t, state, reason, text);
 	tfc__task_phase(core, t, PHASE_OVER);

@@ -50,6 +50,8 @@ static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
 
 static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
 {
+	if (t->is_stalled)
+		tfc__stall_tell(core, t, text);
 	if (tfc__task_is_alive(t))
 		return; /* it is silent: its end is told when it is reaped */
 	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
@@ -61,6 +63,7 @@ static void arm_start_deadline(struct tfc__core *core, uint64_t from)
 {
 	if (core->policy.start_deadline_ns)
 		core->start_deadline_at = from + core->policy.start_deadline_ns;
+	tfc__start_watch(core);
 }
 
 static void abort_member(struct tfc__core *core, struct task *t);
@@ -80,10 +83,6 @@ static bool is_ps_leaving(const struct tfc__core *core)
 
 void tfc__restart_alone(struct tfc__core *core, struct task *t)
 {
-	if (tfc__task_is_coordinator(core, t) && is_ps_leaving(core)) {
-		tfc__task_phase(core, t, PHASE_DEAD);
-		return;
-	}
 	tfc__task_phase(core, t, PHASE_BACKOFF);
 	if (t->restart_at > core->now)
 		tfc__task_timer(core, t, t->restart_at);
@@ -94,6 +93,10 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t)
 void tfc__restart_timer(struct tfc__core *core, struct task *t)
 {
 	tfc__task_timer(core, t, 0);
+	if (tfc__task_is_coordinator(core, t) && is_ps_leaving(core)) {
+		tfc__task_phase(core, t, PHASE_DEAD); /* until wake_coordinators */
+		return;
+	}
 	if (!t->is_port_stale) {
 		tfc__task_launch(core, t);
 		return;
@@ -147,7 +150,8 @@ static void tell_stopped(struct tfc__core *core, struct task *t)
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
 	if (t->is_silent) /* not a consequence but the cause itself */
-		tfc__tell_end(core, t, TFC_TASK_FAILED, tfc__death_reason(&t->death), text);
+		tfc__tell_end(core, t, TFC_TASK_FAILED,
+			      t->is_stalled ? TFC_END_STALLED : tfc__death_reason(&t->death), text);
 	else
 		tfc__tell_end(core, t, TFC_TASK_STOPPED, TFC_END_CONSEQUENCE, text);
 }
@@ -162,6 +166,8 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 			abort_member(core, t);
 	} else if (!is_of_group && t->death.is_stranger && t->is_member) {
 		tfc__judge_death(core, t);
+	} else if (t->fate == FATE_OVER) {
+		tfc__end_stalled_reaped(core, t);
 	} else {
 		tell_stopped(core, t);
 		if (!is_of_group)
@@ -202,7 +208,8 @@ static void restart_group(struct tfc__core *core, uint64_t at, const char *text)
 {
 	core->group = GROUP_ABORTING;
 	core->group_at = at;
-	core->start_deadline_at = 0;
+	core->start_deadline_at = core->explain_at = 0;
+	core->is_deadline_looked = false;
 	tfc__judge_drop(core, true);
 	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)

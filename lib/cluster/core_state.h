@@ -6,6 +6,7 @@
  * core_budget   how many restarts are left, and how long to wait
  * core_verdict  which death is the cause
  * core_restart  task, coordinator and group restarts; the gang
+ * core_stall    silent tasks, and what a start waits for
  * core_end      success, failure, a user's stop, the last action
  *
  * Costs: an event about one task is O(1), O(log n) where it sets a timer; only what concerns the
@@ -87,7 +88,10 @@ struct task {
 	bool is_in_gang;     /* its HOLD is awaited by the gang */
 	bool is_port_stale;  /* a stranger has it: another one before the next attempt */
 	bool is_stop_sent;   /* to this attempt */
-	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, or gone */
+	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
+	bool is_stalled;     /* ... stalled */
+	bool is_hung;        /* a stall of it is being looked into */
+	bool is_stacking;    /* STACKED is awaited */
 	uint64_t stop_at;    /* when */
 	uint64_t stop_grace; /* the least grace sent */
 	uint64_t restart_at; /* FATE_RESTART, BACKOFF */
@@ -95,7 +99,7 @@ struct task {
 	uint32_t timer_slot; /* in the heap */
 	struct task *judged; /* next of those that wait for the verdict */
 	struct tfc__death death;
-	char why[160]; /* what the agent said about the death */
+	char why[224]; /* what the agent said about the death; with the task's name a text[256] */
 	struct budget restarts;
 	struct budget losses;
 };
@@ -138,7 +142,12 @@ struct tfc__core {
 	struct task *suspect; /* whose death it was asked for */
 	struct task *judged;  /* the dead that wait for the verdict */
 
+	uint32_t look;           /* number of the last one */
+	bool is_deadline_looked; /* the start deadline has passed, its answer is awaited */
+	uint64_t explain_wait;
+
 	uint64_t start_deadline_at; /* 0: none; so are the others */
+	uint64_t explain_at;
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
 	uint64_t group_at;
@@ -235,6 +244,16 @@ void tfc__gang_held(struct tfc__core *core, struct task *t);
 void tfc__gang_gather(struct tfc__core *core);
 void tfc__gang_hold_all(struct tfc__core *core);
 
+/* ---- core_stall.c */
+void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
+void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what);
+void tfc__stall_gather(struct tfc__core *core); /* one that was looked into has gone */
+void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
+void tfc__start_watch(struct tfc__core *core); /* a start begins: it is explained if it lasts */
+void tfc__start_explain(struct tfc__core *core);
+void tfc__start_deadline(struct tfc__core *core);
+void tfc__start_looked(struct tfc__core *core, const struct tfc__looked *looked, uint32_t count);
+
 /* ---- core_end.c */
 void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code 0 */
 /* A task's failure that will not be restarted; its end is told here. */
@@ -242,7 +261,14 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
 /* A task that could not get a port again: it has no attempt whose end could be told. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
 void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text);
-void tfc__end_start_deadline(struct tfc__core *core);
+void tfc__end_start_deadline(struct tfc__core *core, const struct tfc__looked *looked,
+			     uint32_t count);
+/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added; returns the first. */
+const struct task *tfc__end_waited_for(const struct tfc__core *core,
+				       const struct tfc__looked *looked, uint32_t count, char *text,
+				       size_t size);
+void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text);
+void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill);
 void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */

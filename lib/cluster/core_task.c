@@ -80,7 +80,7 @@ static void announce_running(struct tfc__core *core)
 			  core->job_state == TFC_JOB_RESTARTING;
 	if (core->phase != CORE_UP || core->unready || !core->alive || !is_waiting)
 		return;
-	core->start_deadline_at = 0;
+	core->start_deadline_at = core->explain_at = 0;
 	tfc__tell_job(core, TFC_JOB_RUNNING, "");
 }
 
@@ -120,7 +120,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->attempt++;
 	t->fate = FATE_NONE;
 	t->is_stop_sent = false;
-	t->is_silent = false;
+	t->is_silent = t->is_stalled = t->is_hung = t->is_stacking = false;
 	t->why[0] = '\0';
 	tfc__act(core, TFC__DO_LAUNCH, t);
 	tfc__task_phase(core, t, PHASE_LAUNCHED);

@@ -13,6 +13,7 @@ struct tfc__directory {
 	tfc_ctx *ctx;
 	struct tfc__agent *agent;
 	struct tfc__link records;
+	struct tfc__link users;
 	uint32_t running;
 	bool is_draining;
 	struct tfc__work drained;
@@ -35,6 +36,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
 	directory->ctx = ctx;
 	directory->agent = agent;
 	tfc__list_init(&directory->records);
+	tfc__list_init(&directory->users);
 	tfc__work_init(&directory->drained, ctx, on_drained);
 	*ret_directory = directory;
 	return TFC_OK;
@@ -54,20 +56,26 @@ void tfc__directory_close(struct tfc__directory *directory)
 {
 	if (!directory)
 		return;
+	TFC__LIST_EACH (link, &directory->users) {
+		struct tfc__directory_user *user =
+			tfc__container_of(link, struct tfc__directory_user, link);
+		tfc__list_remove(link);
+		user->fn(user);
+	}
 	TFC__LIST_EACH (link, &directory->records)
 		free_record(tfc__container_of(link, struct tfc__record, link));
 	tfc__work_cancel(&directory->drained);
 	free(directory);
 }
 
+void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user)
+{
+	tfc__list_append(&directory->users, &user->link);
+}
+
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory)
 {
 	return directory->agent;
-}
-
-tfc_ctx *tfc__directory_ctx(const struct tfc__directory *directory)
-{
-	return directory->ctx;
 }
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory)

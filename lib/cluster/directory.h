@@ -26,11 +26,16 @@ struct tfc__record {
 	bool is_ended;
 };
 
+/* Embedded in a user of the directory; fn is called once, while all records are still there. */
+struct tfc__directory_user {
+	struct tfc__link link;
+	void (*fn)(struct tfc__directory_user *user);
+};
+
 int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
 			struct tfc__directory **ret_directory);
 void tfc__directory_close(struct tfc__directory *directory); /* kills what still runs */
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
-tfc_ctx *tfc__directory_ctx(const struct tfc__directory *directory);
 
 /* Records a copy of the job and starts its maintainer. TFC_ESTATE while draining. */
 int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
@@ -40,6 +45,9 @@ int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
 /* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL. */
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
 			struct tfc__record **ret_record);
+
+/* Asks to be told when the directory closes; a user that goes before removes its link. */
+void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user);
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory);
 

@@ -6,13 +6,16 @@
 #include <tfcluster/spec.h>
 
 static char no_text[1];
+static char lost_text[] = "out of memory: the sentence about it is lost";
 
-/* Room for one entry and, unless it is the END itself, for the END that comes some time. */
-static int reserve(struct tfc__journal *journal, uint32_t kind)
+/* Makes room for so many entries more than there are. */
+static int reserve(struct tfc__journal *journal, uint32_t more)
 {
-	if (journal->count + (kind == TFC_EVENT_END ? 0 : 1) < journal->capacity)
+	uint32_t capacity = journal->capacity ? journal->capacity : 32;
+	if (journal->capacity - journal->count >= more)
 		return TFC_OK;
-	uint32_t capacity = journal->capacity ? journal->capacity * 2 : 32;
+	while (capacity - journal->count < more)
+		capacity *= 2;
 	struct tfc__journal_entry *entries = realloc(journal->entries, capacity * sizeof(*entries));
 	if (!entries)
 		return TFC_ENOMEM;
@@ -25,7 +28,7 @@ int tfc__journal_init(struct tfc__journal *journal)
 {
 	*journal = (struct tfc__journal){0};
 	tfc__list_init(&journal->readers);
-	return reserve(journal, TFC_EVENT_JOB);
+	return reserve(journal, 2); /* one, and the END that comes some time */
 }
 
 static char *copy_text(const char *text)
@@ -35,7 +38,7 @@ static char *copy_text(const char *text)
 
 static void free_text(char *text)
 {
-	if (text != no_text)
+	if (text != no_text && text != lost_text)
 		free(text);
 }
 
@@ -59,19 +62,51 @@ static bool ends_attempt(const struct tfc__journal_entry *entry)
 	return entry->kind == TFC_EVENT_TASK && tfc__task_state_is_terminal(entry->task_state);
 }
 
-/* Makes room for the task of an entry that ends an attempt. */
-static int reserve_end(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
+static int reserve_tasks(struct tfc__journal *journal, uint32_t count)
 {
-	if (!ends_attempt(entry) || entry->task < journal->task_count)
+	if (count <= journal->task_count)
 		return TFC_OK;
-	uint32_t count = entry->task < journal->task_count * 2 ? journal->task_count * 2
-							       : entry->task + 8;
 	uint32_t *ends = realloc(journal->last_ends, count * sizeof(*ends));
 	if (!ends)
 		return TFC_ENOMEM;
 	memset(ends + journal->task_count, 0, (count - journal->task_count) * sizeof(*ends));
 	journal->last_ends = ends;
 	journal->task_count = count;
+	return TFC_OK;
+}
+
+int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count)
+{
+	uint32_t promised = 2 * task_count;
+	if (reserve_tasks(journal, task_count) < 0 || reserve(journal, promised + 1) < 0)
+		return TFC_ENOMEM;
+	journal->promised = promised;
+	return TFC_OK;
+}
+
+/* Room for an entry, and behind it for the END and what else is promised. */
+static int reserve_for(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
+{
+	if (entry->kind == TFC_EVENT_END)
+		return reserve(journal, 1);
+	if (!ends_attempt(entry))
+		return reserve(journal, journal->promised + 2);
+	int code = reserve_tasks(journal, entry->task + 1);
+	if (code < 0 || journal->promised == 0)
+		return code < 0 ? code : reserve(journal, 2);
+	journal->promised--;
+	return TFC_OK;
+}
+
+/* What an entry lacks for want of memory; one that was promised comes without. */
+static int mend(struct tfc__journal_entry *copy)
+{
+	if (copy->text && copy->address)
+		return TFC_OK;
+	if (copy->kind != TFC_EVENT_END && !ends_attempt(copy))
+		return TFC_ENOMEM;
+	copy->text = copy->text ? copy->text : lost_text;
+	copy->address = copy->address ? copy->address : no_text;
 	return TFC_OK;
 }
 
@@ -87,10 +122,7 @@ int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_ent
 	struct tfc__journal_entry copy = *entry;
 	copy.address = copy_text(entry->address);
 	copy.text = copy_text(entry->text);
-	if (!copy.text && entry->kind == TFC_EVENT_END)
-		copy.text = no_text;
-	if (!copy.address || !copy.text || reserve(journal, entry->kind) < 0 ||
-	    reserve_end(journal, entry) < 0) {
+	if (mend(&copy) < 0 || reserve_for(journal, entry) < 0) {
 		free_entry(&copy);
 		return TFC_ENOMEM;
 	}

@@ -21,8 +21,10 @@ struct tfc__journal_entry {
 	uint32_t reason;
 	int32_t status;
 	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason */
+	uint32_t isolation;   /* TASK that has started: enum tfc_isolation */
 	uint64_t time_ns;     /* CLOCK_REALTIME */
 	uint64_t log_end;     /* TASK in a terminal state: its output ends here */
+	uint64_t log_gap;     /* and this many bytes more are missing behind it */
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
@@ -44,6 +46,7 @@ struct tfc__journal {
 	struct tfc__link readers;
 	uint32_t *last_ends; /* per task: number of the entry that ended its latest attempt, + 1 */
 	uint32_t task_count; /* of last_ends */
+	uint32_t promised;   /* ends of attempts for which places are kept free */
 };
 
 /* TFC_OK, or TFC_ENOMEM: fit for tfc__journal_fini in any case. */
@@ -51,9 +54,16 @@ int tfc__journal_init(struct tfc__journal *journal);
 void tfc__journal_fini(struct tfc__journal *journal);
 
 /*
+ * Keeps places free for the ends of attempts: two for each task, so that after an attempt's end
+ * that of the next, which may not even begin, can be told as well. Called before every launch.
+ * TFC_OK, or TFC_ENOMEM: then the launch is refused, and that end still has its place.
+ */
+int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count);
+
+/*
  * Adds a copy and tells the readers; text and address may be NULL; log_tail is taken over. Out of
- * memory is TFC_ENOMEM, and nothing is told; but never for a first END, whose place is kept free:
- * it may come without its text then, but it comes.
+ * memory is TFC_ENOMEM, and nothing is told; but never for a first END and the promised ends of
+ * attempts: they may come without their text and address then, but they come.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
 

@@ -1,5 +1,6 @@
 #include "cluster/maintainer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,9 @@
 /* What the agents told of a task's latest attempt, for the journal. */
 struct seen {
 	int32_t pid;
+	uint32_t isolation;
 	uint64_t log_end;
+	uint64_t log_gap;
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
@@ -56,12 +59,14 @@ static void note_process(struct tfc__maintainer *maintainer, uint32_t task,
 {
 	struct seen *seen = &maintainer->seen[task];
 	seen->pid = process->pid;
+	seen->isolation = process->isolation;
 	if (process->kind != TFC_PROCESS_EXITED)
 		return;
 	if (process->reason == TFC_EXIT_LOST)
 		seen->log_end = find_log_end(maintainer, task);
 	else if (process->log_end > seen->log_end) /* 0: it never had a log */
 		seen->log_end = process->log_end;
+	seen->log_gap = process->log_gap;
 	seen->user_us = process->user_us;
 	seen->system_us = process->system_us;
 	seen->max_rss_kib = process->max_rss_kib;
@@ -82,8 +87,21 @@ static struct tfc__death death_of(const struct tfc__agent_event *event)
 		.status = event->process->status,
 		.is_oom = event->process->is_oom,
 		.is_stranger = event->is_stranger,
+		.is_crowded_out = event->is_crowded_out,
 		.time_ns = monotonic(event->process->time_ns),
 	};
+}
+
+static void take_looked(const struct tfc__agent_event *event, struct tfc__looked *looked,
+			struct tfc__core_event *core_event)
+{
+	core_event->count = event->looked_count < TFC__LOOKED_MAX ? event->looked_count
+								  : TFC__LOOKED_MAX;
+	core_event->looked = looked;
+	for (uint32_t i = 0; i < core_event->count; i++) {
+		looked[i].task = event->looked[i].task;
+		snprintf(looked[i].text, sizeof(looked[i].text), "%s", event->looked[i].text);
+	}
 }
 
 static void on_agent(void *user, const struct tfc__agent_event *event)
@@ -96,6 +114,9 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 		[TFC__AGENT_EXITED] = TFC__CORE_EXITED,
 		[TFC__AGENT_REFUSED] = TFC__CORE_REFUSED,
 		[TFC__AGENT_ANSWER] = TFC__CORE_ANSWER,
+		[TFC__AGENT_STALLED] = TFC__CORE_STALLED,
+		[TFC__AGENT_STACKED] = TFC__CORE_STACKED,
+		[TFC__AGENT_LOOKED] = TFC__CORE_LOOKED,
 	};
 	struct tfc__maintainer *maintainer = user;
 	struct tfc__core_event core_event = {
@@ -105,12 +126,16 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 		.query = event->query,
 		.count = event->missing,
 		.states = event->states,
+		.silent_ms = event->silent_ms,
 		.text = event->text,
 	};
 	if (event->process) {
 		note_process(maintainer, event->task, event->process);
 		core_event.pid = event->process->pid;
 	}
+	struct tfc__looked looked[TFC__LOOKED_MAX];
+	if (event->kind == TFC__AGENT_LOOKED)
+		take_looked(event, looked, &core_event);
 	if (event->kind == TFC__AGENT_EXITED)
 		core_event.death = death_of(event);
 	step(maintainer, &core_event);
@@ -118,34 +143,17 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 
 /* ---- what the core decides becomes orders and journal entries */
 
-/* The addresses of all tasks of the cluster, in the order of the roles. */
-static int build_spec(struct tfc__maintainer *maintainer, tfc_error *error, tfc_spec **ret_spec)
-{
-	tfc_spec *spec;
-	int code = tfc_spec_new(&spec);
-	uint32_t count = tfc__agent_task_count(maintainer->agent_job);
-	for (uint32_t i = 0; code == TFC_OK && i < count; i++) {
-		uint32_t index;
-		const struct tfc__role *role = tfc__agent_task_role(maintainer->agent_job, i,
-								    &index);
-		const char *address = tfc__agent_address(maintainer->agent_job, i);
-		if (tfc__role_is_in_cluster(role->name) && *address)
-			code = tfc_spec_add(spec, role->name, index, address, error);
-	}
-	if (code < 0) {
-		tfc_spec_free(spec);
-		return code;
-	}
-	*ret_spec = spec;
-	return TFC_OK;
-}
-
 static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
 {
 	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__journal_promise(maintainer->journal, tfc__core_task_count(maintainer->core)) < 0) {
+		tfc__fail_nomem(&error, "cluster");
+		tfc__agent_refuse(maintainer->agent_job, action->task, action->attempt, &error);
+		return;
+	}
 	if (!maintainer->spec || maintainer->spec_generation != action->generation) {
 		tfc_spec *spec;
-		int code = build_spec(maintainer, &error, &spec);
+		int code = tfc__agent_spec(maintainer->agent_job, &error, &spec);
 		if (code < 0) {
 			tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 				 "cluster spec: %s", error.text);
@@ -182,8 +190,10 @@ static void tell(struct tfc__maintainer *maintainer, uint32_t kind,
 		entry.exit_reason = action->death.reason;
 		entry.address = (char *)tfc__agent_address(maintainer->agent_job, action->task);
 		entry.pid = action->state >= TFC_TASK_RUNNING ? seen->pid : 0;
+		entry.isolation = action->state >= TFC_TASK_RUNNING ? seen->isolation : 0;
 		if (tfc__task_state_is_terminal(action->state)) {
 			entry.log_end = seen->log_end;
+			entry.log_gap = seen->log_gap;
 			entry.user_us = seen->user_us;
 			entry.system_us = seen->system_us;
 			entry.max_rss_kib = seen->max_rss_kib;
@@ -194,8 +204,8 @@ static void tell(struct tfc__maintainer *maintainer, uint32_t kind,
 	if (kind == TFC_EVENT_END && action->task != UINT32_MAX) {
 		char name[TFC__LOG_NAME_SIZE];
 		tfc__agent_log_name(maintainer->agent_job, action->task, name);
-		if (tfc__log_tail(tfc__agent_log_dir(maintainer->agent_job), name, LOG_TAIL_LINES,
-				  &entry.log_tail) < 0)
+		if (tfc__log_tail(tfc__agent_log_dir(maintainer->agent_job), name, 0,
+				  LOG_TAIL_LINES, &entry.log_tail) < 0)
 			entry.log_tail = NULL;
 	}
 	if (tfc__journal_add(maintainer->journal, &entry) < 0)
@@ -231,6 +241,12 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 		break;
 	case TFC__DO_QUERY:
 		tfc__agent_query(job, action->number);
+		break;
+	case TFC__DO_STACKS:
+		tfc__agent_stacks(job, action->task, action->number);
+		break;
+	case TFC__DO_LOOK:
+		tfc__agent_look(job, action->number);
 		break;
 	case TFC__DO_TELL_TASK:
 		tell(maintainer, TFC_EVENT_TASK, action);
@@ -302,7 +318,9 @@ static int make_core(struct tfc__maintainer *maintainer)
 		return TFC_ENOMEM;
 	maintainer->seen = calloc(tfc__core_task_count(maintainer->core),
 				  sizeof(*maintainer->seen));
-	return maintainer->seen ? TFC_OK : TFC_ENOMEM;
+	if (!maintainer->seen)
+		return TFC_ENOMEM;
+	return tfc__journal_promise(maintainer->journal, tfc__core_task_count(maintainer->core));
 }
 
 int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent *agent,
@@ -376,6 +394,11 @@ struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *m
 int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task)
 {
 	return maintainer->seen[task].pid;
+}
+
+uint32_t tfc__maintainer_isolation(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	return maintainer->seen[task].isolation;
 }
 
 const tfc_spec *tfc__maintainer_spec(const struct tfc__maintainer *maintainer)

@@ -35,6 +35,9 @@ const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maint
 struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *maintainer);
 int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task);
 
+/* enum tfc_isolation of its latest attempt, 0 before the first has started. */
+uint32_t tfc__maintainer_isolation(const struct tfc__maintainer *maintainer, uint32_t task);
+
 /* The cluster spec of the current generation, or NULL before it is complete. */
 const tfc_spec *tfc__maintainer_spec(const struct tfc__maintainer *maintainer);
 

@@ -193,6 +193,7 @@ static void on_death(struct tfc__core *core, struct task *t, const struct tfc__d
 	/* That it was out of memory is said with its status. */
 	snprintf(t->why, sizeof(t->why), "%s", text && !death->is_oom ? text : "");
 	t->is_port_stale |= death->is_stranger;
+	t->is_hung = t->is_stacking = false;
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (core->phase != CORE_UP)
@@ -201,6 +202,7 @@ static void on_death(struct tfc__core *core, struct task *t, const struct tfc__d
 		tfc__judge_death(core, t);
 	else
 		tfc__restart_reaped(core, t);
+	tfc__stall_gather(core);
 }
 
 static void on_refused(struct tfc__core *core, struct task *t, const char *text)
@@ -235,8 +237,10 @@ static void on_tick(struct tfc__core *core)
 	tfc__gang_gather(core);
 	if (is_due(core, core->deadline_at))
 		tfc__end_deadline(core);
+	if (is_due(core, core->explain_at))
+		tfc__start_explain(core);
 	if (is_due(core, core->start_deadline_at))
-		tfc__end_start_deadline(core);
+		tfc__start_deadline(core);
 }
 
 /* Events about one attempt of one task. */
@@ -271,6 +275,14 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		if (is_of_attempt)
 			on_refused(core, t, event->text);
 		break;
+	case TFC__CORE_STALLED:
+		if (is_of_attempt)
+			tfc__stall_heard(core, t, event->silent_ms, event->text);
+		break;
+	case TFC__CORE_STACKED:
+		if (is_of_attempt)
+			tfc__stall_stacked(core, t, event->text);
+		break;
 	default:
 		break;
 	}
@@ -287,6 +299,10 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_ANSWER:
 		if (core->is_query_open && event->query == core->query)
 			tfc__judge_answer(core, event->states);
+		break;
+	case TFC__CORE_LOOKED:
+		if (event->query == core->look)
+			tfc__start_looked(core, event->looked, event->count);
 		break;
 	case TFC__CORE_STOP:
 		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
@@ -308,8 +324,11 @@ const struct tfc__core_action *tfc__core_next(struct tfc__core *core)
 uint64_t tfc__core_wake_at(const struct tfc__core *core)
 {
 	bool is_group_waiting = core->group == GROUP_ABORTING && core->members_alive == 0;
-	uint64_t clocks[] = {core->heap_len ? core->heap[0]->timer : 0, core->start_deadline_at,
-			     core->deadline_at, core->interrupt_at,
+	uint64_t clocks[] = {core->heap_len ? core->heap[0]->timer : 0,
+			     core->start_deadline_at,
+			     core->deadline_at,
+			     core->interrupt_at,
+			     core->explain_at,
 			     is_group_waiting ? core->group_at : 0};
 	uint64_t least = 0;
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)

@@ -51,6 +51,8 @@ struct tfc__core_policy {
 	uint64_t abort_grace_ns;
 	uint64_t start_deadline_ns; /* 0: none */
 	uint64_t deadline_ns;       /* 0: none */
+	uint32_t on_stall;          /* enum tfc__on_stall */
+	uint64_t explain_ns;        /* a start that lasts so long is explained, and again; 0: not */
 	/* The budget of host loss and preemption, apart from the roles' own: restarts per window.
 	 */
 	uint32_t loss_max;
@@ -67,8 +69,9 @@ struct tfc__death {
 	uint32_t reason; /* enum tfc_exit_reason */
 	int32_t status;  /* as in tfc_process_event */
 	bool is_oom;
-	bool is_stranger; /* its port was taken by somebody else: another port is needed */
-	uint64_t time_ns; /* when, on the clock of `now` as well as the agent can tell */
+	bool is_stranger;    /* its port was taken by somebody else: another port is needed */
+	bool is_crowded_out; /* it could not bind its port, and now nobody else has it */
+	uint64_t time_ns;    /* when, on the clock of `now` as well as the agent can tell */
 };
 
 /* What a process is doing when its agent is asked. */
@@ -90,19 +93,31 @@ enum tfc__core_event_kind {
 			      attempt; comes in place of EXITED */
 	TFC__CORE_ANSWER,  /* the agent's fresh answer to a QUERY: states[task], after every EXITED
 			      of attempts that were dead when it was asked */
+	TFC__CORE_STALLED, /* the attempt is silent, for silent_ms; text: what it does instead */
+	TFC__CORE_STACKED, /* answer to STACKS; text: what came of it */
+	TFC__CORE_LOOKED,  /* answer to LOOK: looked, count of them; query: the LOOK's number */
 	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
+};
+
+/* What a task that is not ready yet is doing. */
+#define TFC__LOOKED_MAX 4
+struct tfc__looked {
+	uint32_t task;
+	char text[128]; /* "not listening: idle" */
 };
 
 struct tfc__core_event {
 	enum tfc__core_event_kind kind;
 	uint32_t task;
-	uint32_t attempt; /* STARTED, READY, EXITED, REFUSED: an older attempt's event is ignored */
+	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
 	uint32_t query;   /* ANSWER: the QUERY's number */
 	uint32_t count;
 	struct tfc__death death;
 	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
+	const struct tfc__looked *looked;
+	uint32_t silent_ms;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
 	const char *text; /* or NULL */
@@ -119,6 +134,9 @@ enum tfc__core_action_kind {
 	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move (HOLD
 			      follows: another port); takes an unanswered HOLD back, too */
 	TFC__DO_QUERY,     /* ask every agent for a fresh answer; `number` comes back in ANSWER */
+	TFC__DO_STACKS,    /* write the Python stacks of the attempt into its log; `number` 1: it is
+			      stopped afterwards, so it may be continued; answer STACKED */
+	TFC__DO_LOOK,      /* see what the tasks do that are not ready; `number` comes back */
 	TFC__DO_TELL_TASK, /* tell subscribers: task, attempt, state, reason, death, text */
 	TFC__DO_TELL_JOB,  /* tell subscribers: job state, generation, text */
 	TFC__DO_END,       /* the last one: verdict; all tasks are reaped and all ports released */
@@ -129,7 +147,7 @@ struct tfc__core_action {
 	uint32_t task; /* END: the deciding task, or UINT32_MAX */
 	uint32_t attempt;
 	uint32_t generation;
-	uint32_t number; /* signal or query */
+	uint32_t number; /* signal, query, look */
 	uint64_t grace_ns;
 	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
 	uint32_t reason;         /* enum tfc_end_reason */

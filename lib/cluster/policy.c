@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Before that nobody wonders why a start takes so long. */
+#define EXPLAIN_NS (10ull * 1000000000ull)
+
 /* Host loss has a budget of its own, and a wide one: it is nobody's bug. */
 #define LOSS_MAX 16
 #define LOSS_WINDOW_NS (3600ull * 1000000000ull)
@@ -27,16 +30,13 @@ static bool is_coordinator(const tfc_job *job, const struct tfc__role *role)
 
 static uint32_t default_scope(const tfc_job *job, const struct tfc__role *role)
 {
-	switch (tfc__job_strategy(job)) {
-	case TFC_STRATEGY_PARAMETER_SERVER:
+	if (tfc__job_strategy(job) == TFC_STRATEGY_PARAMETER_SERVER)
 		return is_coordinator(job, role) || is_named(role, "ps") ? TFC__SCOPE_COORDINATOR
 									 : TFC__SCOPE_TASK;
-	case TFC_STRATEGY_MULTI_WORKER_MIRRORED:
+	if (tfc__job_is_collective(job))
 		return is_named(role, "chief") || is_named(role, "worker") ? TFC__SCOPE_GROUP
 									   : TFC__SCOPE_TASK;
-	default:
-		return TFC__SCOPE_TASK;
-	}
+	return TFC__SCOPE_TASK;
 }
 
 /*
@@ -104,6 +104,8 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 		.abort_grace_ns = ns_of(job->abort_grace_s),
 		.start_deadline_ns = ns_of(job->start_deadline_s),
 		.deadline_ns = ns_of(job->deadline_s),
+		.on_stall = job->on_stall,
+		.explain_ns = EXPLAIN_NS,
 		.loss_max = LOSS_MAX,
 		.loss_window_ns = LOSS_WINDOW_NS,
 	};

@@ -14,9 +14,9 @@ static const char *const job_states[] = {"?",         "pending",    "starting",
 					 "succeeded", "failed",     "stopped"};
 static const char *const task_states[] = {"?",     "pending", "holding", "starting", "running",
 					  "ready", "exited",  "failed",  "lost",     "stopped"};
-static const char *const reasons[] = {"none",    "exit",     "signal",     "deadline",
-				      "stopped", "lost",     "not_found",  "not_executable",
-				      "refused", "stranger", "consequence"};
+static const char *const reasons[] = {"none",    "exit",     "signal",      "deadline",
+				      "stopped", "lost",     "not_found",   "not_executable",
+				      "refused", "stranger", "consequence", "stalled"};
 
 void sim_init(struct sim *s, uint32_t strategy, uint32_t success)
 {
@@ -46,6 +46,20 @@ struct tfc__core_role *sim_role(struct sim *s, const char *name, uint32_t count,
 	role->has_port = role->is_ready_on_listen = role->is_in_cluster &&
 						    strcmp(name, "evaluator") != 0;
 	return role;
+}
+
+void sim_mirrored(struct sim *s)
+{
+	sim_init(s, TFC_STRATEGY_MULTI_WORKER_MIRRORED, TFC__SUCCESS_ALL_WORKERS);
+	sim_role(s, "worker", 2, TFC__SCOPE_GROUP);
+}
+
+void sim_parameter_server(struct sim *s)
+{
+	sim_init(s, TFC_STRATEGY_PARAMETER_SERVER, TFC__SUCCESS_CHIEF);
+	sim_role(s, "chief", 1, TFC__SCOPE_COORDINATOR);
+	sim_role(s, "worker", 1, TFC__SCOPE_TASK);
+	sim_role(s, "ps", 1, TFC__SCOPE_COORDINATOR);
 }
 
 void sim_fini(struct sim *s)
@@ -81,6 +95,8 @@ static void add_tell(const struct sim *s, const struct tfc__core_action *a, stru
 	tfc__buf_addf(out, " #%u %s", a->attempt, task_states[a->state]);
 	if (a->state >= TFC_TASK_EXITED)
 		tfc__buf_addf(out, " %s %d", reasons[a->reason], a->status);
+	else if (a->reason)
+		tfc__buf_addf(out, " %s", reasons[a->reason]);
 	if (a->text[0])
 		tfc__buf_addf(out, ": %s", a->text);
 }
@@ -127,6 +143,13 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 	case TFC__DO_QUERY:
 		tfc__buf_addf(out, "query %u", a->number);
 		break;
+	case TFC__DO_STACKS:
+		add_do(s, "stacks", a, out);
+		tfc__buf_addf(out, " #%u%s", a->attempt, a->number ? " before its end" : "");
+		break;
+	case TFC__DO_LOOK:
+		tfc__buf_addf(out, "look %u", a->number);
+		break;
 	case TFC__DO_TELL_TASK:
 		add_tell(s, a, out);
 		break;
@@ -149,6 +172,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 	while ((a = tfc__core_next(s->core))) {
 		if (a->kind == TFC__DO_QUERY)
 			s->query = a->number;
+		if (a->kind == TFC__DO_LOOK)
+			s->look = a->number;
 		if (a->kind == TFC__DO_END)
 			s->end = *a;
 		sim_print(s, a, &s->trace);
@@ -227,6 +252,37 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
 					      .query = s->query,
 					      .states = states});
+}
+
+void sim_looked(struct sim *s, const char *task, const char *what)
+{
+	struct tfc__looked looked = {.task = task ? sim_task(s, task) : 0};
+	snprintf(looked.text, sizeof(looked.text), "%s", what ? what : "");
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_LOOKED,
+					      .query = s->look,
+					      .looked = &looked,
+					      .count = task != NULL});
+}
+
+static void about(struct sim *s, enum tfc__core_event_kind kind, const char *task,
+		  uint32_t silent_ms, const char *what)
+{
+	uint32_t id = sim_task(s, task);
+	sim_step(s, &(struct tfc__core_event){.kind = kind,
+					      .task = id,
+					      .attempt = tfc__core_attempt(s->core, id),
+					      .silent_ms = silent_ms,
+					      .text = what});
+}
+
+void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what)
+{
+	about(s, TFC__CORE_STALLED, task, silent_ms, what);
+}
+
+void sim_stacked(struct sim *s, const char *task, const char *what)
+{
+	about(s, TFC__CORE_STACKED, task, 0, what);
 }
 
 void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill)

@@ -22,6 +22,7 @@ struct sim {
 	struct tfc__core *core;
 	uint64_t now;
 	uint32_t query;              /* the last QUERY's number */
+	uint32_t look;               /* the last LOOK's */
 	struct tfc__core_action end; /* END, when it has come */
 	struct tfc__buf trace;
 };
@@ -30,6 +31,10 @@ struct sim {
 void sim_init(struct sim *s, uint32_t strategy, uint32_t success);
 struct tfc__core_role *sim_role(struct sim *s, const char *name, uint32_t count, uint32_t scope);
 void sim_fini(struct sim *s);
+
+/* Two mirrored workers; a chief, a worker and a ps: to be changed before sim_start, too. */
+void sim_mirrored(struct sim *s);
+void sim_parameter_server(struct sim *s);
 
 uint32_t sim_task(struct sim *s, const char *name); /* "worker/1" */
 
@@ -47,6 +52,10 @@ void sim_signal(struct sim *s, const char *task, int signal);
 void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text);
 /* Answers the last query: all that are alive run, but `task` (or NULL) is in `state`. */
 void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
+/* Answers the last LOOK: `task` (NULL: none) is doing `what`. */
+void sim_looked(struct sim *s, const char *task, const char *what);
+void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what);
+void sim_stacked(struct sim *s, const char *task, const char *what);
 void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill);
 void sim_tick(struct sim *s, uint64_t after_ns); /* moves the clock, then TICK */
 

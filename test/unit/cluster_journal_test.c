@@ -4,20 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "cluster/journal.h"
 #include "failing_malloc.h"
-
-#ifdef IS_SANITIZED
-
-int main(void)
-{
-	return 77;
-}
-
-#else
 
 static int add(struct tfc__journal *journal, uint32_t kind, bool is_memory_gone)
 {
@@ -25,10 +17,10 @@ static int add(struct tfc__journal *journal, uint32_t kind, bool is_memory_gone)
 					   .task = UINT32_MAX,
 					   .text = (char *)"why",
 					   .status = 3};
-	until_failure = 0;
-	is_counting = is_memory_gone;
+	if (is_memory_gone)
+		failing_begin(0, true);
 	int code = tfc__journal_add(journal, &entry);
-	is_counting = false;
+	failing_end();
 	return code;
 }
 
@@ -44,7 +36,7 @@ static void the_end_needs_no_memory(void **state)
 		assert_int_equal(add(&journal, TFC_EVENT_END, true), TFC_OK);
 		assert_int_equal(journal.count, before + 1);
 		assert_int_equal(journal.entries[before].status, 3);
-		assert_string_equal(journal.entries[before].text, "");
+		assert_non_null(strstr(journal.entries[before].text, "out of memory"));
 		tfc__journal_fini(&journal);
 	}
 }
@@ -66,7 +58,7 @@ static int open_and_close(void)
 
 static void whichever_allocation_fails_nothing_leaks(void **state)
 {
-	sweep(open_and_close);
+	failing_sweep(open_and_close, 10);
 }
 
 int main(void)
@@ -77,5 +69,3 @@ int main(void)
 	};
 	return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
 }
-
-#endif

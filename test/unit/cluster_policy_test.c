@@ -62,6 +62,13 @@ static void scopes_follow_the_strategy(void **state)
 		 TFC__SCOPE_COORDINATOR},
 		{"{\"argv\":[\"x\"],\"framework\":\"none\",\"roles\":{\"worker\":{}}}", "worker",
 		 TFC__SCOPE_TASK},
+		{"{\"argv\":[\"x\"],\"framework\":\"pytorch\",\"roles\":{\"worker\":{}}}", "worker",
+		 TFC__SCOPE_GROUP},
+		{"{\"argv\":[\"x\"],\"framework\":\"jax\",\"roles\":{\"chief\":{},\"worker\":{}}}",
+		 "chief", TFC__SCOPE_GROUP},
+		{"{\"argv\":[\"x\"],\"framework\":\"horovod\",\"roles\":{\"worker\":{},"
+		 "\"helper\":{}}}",
+		 "helper", TFC__SCOPE_TASK},
 		/* the job's word is about the cluster */
 		{"{\"argv\":[\"x\"],\"restart\":{\"scope\":\"group\"},\"roles\":{\"chief\":{},"
 		 "\"worker\":{},\"ps\":{}}}",

@@ -1,0 +1,315 @@
+/* cluster: traces of the maintainer's core: silent tasks, and starts that last. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core_sim.h"
+
+/* ---- stalls */
+
+static void stall_is_told_and_nothing_else(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_stalled(&s, "worker/1", 5000, "stopped (SIGSTOP)");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: stopped "
+		       "(SIGSTOP)\n");
+	sim_stalled(&s, "worker/1", 10000, "stopped (SIGSTOP)");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 10 s: stopped "
+		       "(SIGSTOP)\n");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_fini(&s);
+}
+
+static void stacks_are_written_before_the_stall_is_told(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.on_stall = TFC__STALL_STACKS;
+	sim_up(&s);
+	sim_stalled(&s, "worker/1", 5000, "idle");
+	sim_expect(&s, "stacks worker/1 #1\n");
+	sim_stalled(&s, "worker/1", 10000, "idle"); /* it is being looked into */
+	sim_expect(&s, "");
+	sim_stacked(&s, "worker/1", "its stacks are in its log");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: idle; "
+		       "its stacks are in its log\n");
+	sim_stalled(&s, "worker/1", 20000, "idle");
+	sim_expect(&s, "stacks worker/1 #1\n");
+	sim_fini(&s);
+}
+
+static void stalled_task_that_dies_meanwhile_is_judged_by_its_death(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_signal(&s, "worker/0", 9);
+	sim_stacked(&s, "worker/0", "");
+	sim_expect(&s, "stacks worker/0 #1 before its end\n"
+		       "task worker/0 #1 failed signal 9: worker/0 died of SIGKILL; restarting it "
+		       "(1 of 3 restarts in 600 s)\n"
+		       "launch worker/0 #2 g1\n"
+		       "task worker/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void stalled_task_restarts_alone(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "stopped (SIGSTOP)");
+	sim_stacked(&s, "worker/0", "its stacks are in its log");
+	sim_expect(&s, "stacks worker/0 #1 before its end\n"
+		       "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: stopped "
+		       "(SIGSTOP); its stacks are in its log; restarting it (1 of 3 restarts in "
+		       "600 s)\n"
+		       "stop worker/0 #1 1s\n");
+	sim_signal(&s, "worker/0", 9);
+	sim_expect(&s, "task worker/0 #1 failed stalled 9: worker/0 died of SIGKILL\n"
+		       "launch worker/0 #2 g1\n"
+		       "task worker/0 #2 starting\n");
+	sim_ready_all(&s);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_fini(&s);
+}
+
+static void stalled_member_restarts_its_group_after_the_stacks_of_all(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "evaluator", 1, TFC__SCOPE_TASK);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_expect(&s, "stacks worker/0 #1 before its end\n"
+		       "stacks worker/1 #1 before its end\n");
+	sim_stalled(&s, "worker/1", 5000, "idle"); /* it waits for the same */
+	sim_stacked(&s, "worker/0", "its stacks are in its log");
+	sim_expect(&s, "");
+	sim_stacked(&s, "worker/1", "its stacks are in its log");
+	sim_expect(&s,
+		   "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: idle; its "
+		   "stacks are in its log; restarting the group (1 of 3 restarts in 600 s)\n"
+		   "job restarting g1: worker/0 has been silent for 5 s: idle; its stacks are in "
+		   "its log; restarting the group (1 of 3 restarts in 600 s)\n"
+		   "stop worker/0 #1 1s\n"
+		   "stop worker/1 #1 1s\n");
+	sim_signal(&s, "worker/0", 9);
+	sim_signal(&s, "worker/1", 9);
+	sim_expect(&s, "task worker/0 #1 failed stalled 9: worker/0 died of SIGKILL\n"
+		       "task worker/1 #1 stopped consequence 9: worker/1 died of SIGKILL\n"
+		       "launch worker/0 #2 g2\n"
+		       "task worker/0 #2 starting\n"
+		       "launch worker/1 #2 g2\n"
+		       "task worker/1 #2 starting\n");
+	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "evaluator/0")), 1);
+	sim_fini(&s);
+}
+
+static void stalled_ps_takes_its_coordinator_along(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "ps/0", 5000, "stopped (SIGSTOP)");
+	sim_stacked(&s, "chief/0", "");
+	sim_stacked(&s, "ps/0", "");
+	sim_expect(&s,
+		   "stacks chief/0 #1 before its end\n"
+		   "stacks ps/0 #1 before its end\n"
+		   "task ps/0 #1 ready stalled: ps/0 has been silent for 5 s: stopped (SIGSTOP); "
+		   "restarting it with its coordinator (1 of 3 restarts in 600 s)\n"
+		   "job restarting g1: ps/0 has been silent for 5 s: stopped (SIGSTOP); restarting "
+		   "it with its coordinator (1 of 3 restarts in 600 s)\n"
+		   "stop ps/0 #1 1s\n"
+		   "stop chief/0 #1 1s\n");
+	sim_exit(&s, "chief/0", 1);
+	sim_expect(&s, "task chief/0 #1 stopped consequence 1: chief/0 exited with 1\n");
+	sim_signal(&s, "ps/0", 9);
+	sim_expect(&s, "task ps/0 #1 failed stalled 9: ps/0 died of SIGKILL\n"
+		       "launch ps/0 #2 g1\n"
+		       "task ps/0 #2 starting\n"
+		       "launch chief/0 #2 g1\n"
+		       "task chief/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.roles[0].backoff_min_ns = SIM_SECOND;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_signal(&s, "chief/0", 9);
+	sim_stalled(&s, "ps/0", 5000, "idle");
+	sim_stacked(&s, "ps/0", "");
+	s.trace.len = 0;
+	sim_tick(&s, SIM_SECOND);
+	sim_expect(&s, "");
+	sim_signal(&s, "ps/0", 9);
+	sim_expect(&s, "task ps/0 #1 failed stalled 9: ps/0 died of SIGKILL\n"
+		       "launch ps/0 #2 g1\n"
+		       "task ps/0 #2 starting\n"
+		       "launch chief/0 #2 g1\n"
+		       "task chief/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void stall_with_nothing_left_to_try_ends_the_job(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.roles[0].count = 1;
+	s.roles[0].restart_on = TFC__RESTART_NEVER;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_stacked(&s, "worker/0", "");
+	sim_signal(&s, "worker/0", 15);
+	sim_expect(&s, "stacks worker/0 #1 before its end\n"
+		       "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: idle\n"
+		       "job stopping g1: worker/0 has been silent for 5 s: idle\n"
+		       "stop worker/0 #1 1s\n"
+		       "task worker/0 #1 failed stalled 15: worker/0 died of SIGTERM\n"
+		       "release worker/0\n"
+		       "end failed stalled 0 by worker/0 #1: worker/0 has been silent for 5 s: "
+		       "idle\n");
+	sim_fini(&s);
+}
+
+static void stalled_sidecar_ends_alone_when_its_restarts_are_used_up(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "cache", 1, TFC__SCOPE_TASK)->restart_max = 0;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "cache/0", 5000, "idle");
+	sim_stacked(&s, "cache/0", "");
+	sim_signal(&s, "cache/0", 15);
+	sim_expect(&s, "stacks cache/0 #1 before its end\n"
+		       "task cache/0 #1 ready stalled: cache/0 has been silent for 5 s: idle; its "
+		       "restarts are used up (0 in 600 s)\n"
+		       "stop cache/0 #1 1s\n"
+		       "task cache/0 #1 failed stalled 15: cache/0 died of SIGTERM\n");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_fini(&s);
+}
+
+static void stall_of_one_that_is_being_stopped_is_none(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_signal(&s, "worker/1", 9);
+	s.trace.len = 0;
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_expect(&s, "");
+	sim_stop(&s, 0, false);
+	s.trace.len = 0;
+	sim_stalled(&s, "worker/0", 10000, "idle");
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+/* ---- a start that lasts */
+
+static void start_that_lasts_is_explained_with_growing_pauses(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.explain_ns = 10 * SIM_SECOND;
+	sim_start(&s);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	s.trace.len = 0;
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
+	sim_tick(&s, 10 * SIM_SECOND);
+	sim_looked(&s, NULL, NULL);
+	sim_expect(&s, "look 1\n"
+		       "job pending g1: waiting for worker/0 (not started), worker/1 (no port)\n");
+	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_event(&s, TFC__CORE_STARTED, "worker/0");
+	sim_event(&s, TFC__CORE_STARTED, "worker/1");
+	sim_event(&s, TFC__CORE_READY, "worker/0");
+	s.trace.len = 0;
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 20 * SIM_SECOND);
+	sim_tick(&s, 20 * SIM_SECOND);
+	sim_looked(&s, "worker/1", "listens on 4000, not on 20001");
+	sim_expect(&s, "look 2\n"
+		       "job starting g1: waiting for worker/1 (listens on 4000, not on 20001)\n");
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 40 * SIM_SECOND);
+	sim_event(&s, TFC__CORE_READY, "worker/1");
+	assert_int_equal(tfc__core_wake_at(s.core), 0);
+	sim_fini(&s);
+}
+
+static void start_that_has_ended_is_not_explained(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.explain_ns = s.policy.start_deadline_ns = 10 * SIM_SECOND;
+	sim_start(&s);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_tick(&s, 10 * SIM_SECOND);
+	sim_ready_all(&s);
+	sim_looked(&s, NULL, NULL);
+	sim_expect(&s, "");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_fini(&s);
+}
+
+static void long_explanations_name_as_many_as_fit(void **state)
+{
+	struct sim s;
+	struct tfc__looked looked[2] = {{.task = 0}, {.task = 1}};
+	sim_mirrored(&s);
+	s.roles[0].count = 3;
+	s.policy.explain_ns = 10 * SIM_SECOND;
+	sim_start(&s);
+	s.trace.len = 0;
+	for (int i = 0; i < 2; i++)
+		memset(looked[i].text, 'x', sizeof(looked[i].text) - 1);
+	sim_tick(&s, 10 * SIM_SECOND);
+	s.trace.len = 0;
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_LOOKED,
+					       .query = s.look,
+					       .looked = looked,
+					       .count = 2});
+	assert_non_null(strstr(s.trace.data, "xxx), worker/2 (no port) and 1 more\n"));
+	sim_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stall_is_told_and_nothing_else),
+		cmocka_unit_test(stacks_are_written_before_the_stall_is_told),
+		cmocka_unit_test(stalled_task_that_dies_meanwhile_is_judged_by_its_death),
+		cmocka_unit_test(stalled_task_restarts_alone),
+		cmocka_unit_test(stalled_member_restarts_its_group_after_the_stacks_of_all),
+		cmocka_unit_test(stalled_ps_takes_its_coordinator_along),
+		cmocka_unit_test(coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped),
+		cmocka_unit_test(stall_with_nothing_left_to_try_ends_the_job),
+		cmocka_unit_test(stalled_sidecar_ends_alone_when_its_restarts_are_used_up),
+		cmocka_unit_test(stall_of_one_that_is_being_stopped_is_none),
+		cmocka_unit_test(start_that_lasts_is_explained_with_growing_pauses),
+		cmocka_unit_test(start_that_has_ended_is_not_explained),
+		cmocka_unit_test(long_explanations_name_as_many_as_fit),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

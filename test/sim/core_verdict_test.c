@@ -1,0 +1,221 @@
+/* cluster: traces of the maintainer's core: cause, not consequence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core_sim.h"
+
+static void permanent_exit_of_a_healthy_group_ends_the_job(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "query 1\n");
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1\n"
+		       "job stopping g1: worker/0 exited with 1\n"
+		       "stop worker/1 #1 1s\n");
+	sim_signal(&s, "worker/1", 9);
+	sim_expect(&s, "task worker/1 #1 stopped consequence 9: worker/1 died of SIGKILL\n"
+		       "release worker/0\n"
+		       "release worker/1\n"
+		       "end failed exit 1 by worker/0 #1: worker/0 exited with 1\n");
+	sim_fini(&s);
+}
+
+static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "query 1\n");
+	sim_signal(&s, "worker/1", 9);
+	sim_expect(&s, "task worker/1 #1 failed signal 9: worker/1 died of SIGKILL; restarting the "
+		       "group (1 of 3 restarts in 600 s)\n"
+		       "task worker/0 #1 failed consequence 1: worker/0 exited with 1\n"
+		       "job restarting g1: worker/1 died of SIGKILL; restarting the group (1 of 3 "
+		       "restarts in 600 s)\n"
+		       "launch worker/0 #2 g2\n"
+		       "task worker/0 #2 starting\n"
+		       "launch worker/1 #2 g2\n"
+		       "task worker/1 #2 starting\n");
+	sim_answer(&s, NULL, TFC__PROC_NONE); /* too late to matter */
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+static void answer_to_an_older_query_is_no_answer(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_signal(&s, "worker/1", 9);
+	sim_ready_all(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "query 2\n");
+	s.query = 1;
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	sim_expect(&s, "");
+	s.query = 2;
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
+static void lost_host_never_fails_the_job_by_its_peers_exit_codes(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	s.now += 20 * SIM_SECOND; /* membership takes its time */
+	sim_death(&s, "worker/1", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
+	sim_expect(&s, "query 1\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost; restarting the group (1 "
+		       "of 2 losses in 3600 s)\n"
+		       "task worker/0 #1 failed consequence 1: worker/0 exited with 1\n"
+		       "job restarting g1: worker/1 was lost; restarting the group (1 of 2 losses "
+		       "in 3600 s)\n"
+		       "launch worker/0 #2 g2\n"
+		       "task worker/0 #2 starting\n"
+		       "launch worker/1 #2 g2\n"
+		       "task worker/1 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void stopped_peer_takes_the_blame(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	s.now += 8 * SIM_SECOND;
+	sim_exit(&s, "worker/0", 1);
+	sim_answer(&s, "worker/1", TFC__PROC_STOPPED);
+	sim_expect(&s, "query 1\n"
+		       "task worker/0 #1 failed consequence 1: worker/0 exited with 1\n"
+		       "job restarting g1: worker/1 is stopped (SIGSTOP); restarting the group (1 "
+		       "of 3 restarts in 600 s)\n"
+		       "stop worker/1 #1 1s\n");
+	sim_signal(&s, "worker/1", 9);
+	sim_expect(&s, "task worker/1 #1 failed signal 9: worker/1 died of SIGKILL\n"
+		       "launch worker/0 #2 g2\n"
+		       "task worker/0 #2 starting\n"
+		       "launch worker/1 #2 g2\n"
+		       "task worker/1 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void peer_without_a_process_takes_the_blame_and_counts_as_lost(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_answer(&s, "worker/1", TFC__PROC_NONE);
+	sim_expect(&s, "query 1\n"
+		       "task worker/0 #1 failed consequence 1: worker/0 exited with 1\n"
+		       "job restarting g1: worker/1 is not running; restarting the group (1 of 2 "
+		       "losses in 3600 s)\n"
+		       "stop worker/1 #1 1s\n");
+	sim_fini(&s);
+}
+
+static void earliest_of_several_failures_decides(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up(&s);
+	sim_exit(&s, "worker/0", 1);
+	sim_death(&s, "worker/1",
+		  (struct tfc__death){TFC_EXIT_CODE, 3, .time_ns = s.now - SIM_SECOND}, NULL);
+	sim_answer(&s, NULL, TFC__PROC_NONE);
+	sim_expect(&s, "query 1\n"
+		       "task worker/1 #1 failed exit 3: worker/1 exited with 3\n"
+		       "task worker/0 #1 failed consequence 1: worker/0 exited with 1\n"
+		       "job stopping g1: worker/1 exited with 3\n"
+		       "release worker/0\n"
+		       "release worker/1\n"
+		       "end failed exit 3 by worker/1 #1: worker/1 exited with 3\n");
+	sim_fini(&s);
+}
+
+static void ps_takes_the_blame_for_a_chief_whose_exit_is_told_first(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	sim_up(&s);
+	sim_exit(&s, "chief/0", 1);
+	sim_expect(&s, "query 1\n");
+	sim_signal(&s, "ps/0", 9);
+	sim_expect(&s, "task ps/0 #1 failed signal 9: ps/0 died of SIGKILL; restarting it with its "
+		       "coordinator (1 of 3 restarts in 600 s)\n"
+		       "job restarting g1: ps/0 died of SIGKILL; restarting it with its "
+		       "coordinator (1 of 3 restarts in 600 s)\n"
+		       "launch ps/0 #2 g1\n"
+		       "task ps/0 #2 starting\n"
+		       "task chief/0 #1 failed consequence 1: chief/0 exited with 1\n"
+		       "launch chief/0 #2 g1\n"
+		       "task chief/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void frozen_ps_is_reaped_before_the_chief_starts_again(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	sim_up(&s);
+	sim_exit(&s, "chief/0", 1);
+	sim_answer(&s, "ps/0", TFC__PROC_STOPPED);
+	sim_expect(&s, "query 1\n"
+		       "job restarting g1: ps/0 is stopped (SIGSTOP); restarting it with its "
+		       "coordinator (1 of 3 restarts in 600 s)\n"
+		       "stop ps/0 #1 1s\n"
+		       "task chief/0 #1 failed consequence 1: chief/0 exited with 1\n");
+	sim_signal(&s, "ps/0", 9);
+	sim_expect(&s, "task ps/0 #1 failed signal 9: ps/0 died of SIGKILL\n"
+		       "launch ps/0 #2 g1\n"
+		       "task ps/0 #2 starting\n"
+		       "launch chief/0 #2 g1\n"
+		       "task chief/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void chief_that_fails_beside_a_healthy_ps_ends_the_job(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	sim_up(&s);
+	sim_exit(&s, "chief/0", 1);
+	sim_answer(&s, "worker/0", TFC__PROC_STOPPED); /* never explains a chief's exit */
+	sim_expect(&s, "query 1\n"
+		       "task chief/0 #1 failed exit 1: chief/0 exited with 1\n"
+		       "job stopping g1: chief/0 exited with 1\n"
+		       "stop worker/0 #1 1s\n"
+		       "stop ps/0 #1 1s\n");
+	sim_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(permanent_exit_of_a_healthy_group_ends_the_job),
+		cmocka_unit_test(peer_killed_takes_the_blame_for_an_exit_told_first),
+		cmocka_unit_test(answer_to_an_older_query_is_no_answer),
+		cmocka_unit_test(lost_host_never_fails_the_job_by_its_peers_exit_codes),
+		cmocka_unit_test(stopped_peer_takes_the_blame),
+		cmocka_unit_test(peer_without_a_process_takes_the_blame_and_counts_as_lost),
+		cmocka_unit_test(earliest_of_several_failures_decides),
+		cmocka_unit_test(ps_takes_the_blame_for_a_chief_whose_exit_is_told_first),
+		cmocka_unit_test(frozen_ps_is_reaped_before_the_chief_starts_again),
+		cmocka_unit_test(chief_that_fails_beside_a_healthy_ps_ends_the_job),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
