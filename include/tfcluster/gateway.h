@@ -46,8 +46,8 @@ TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 
 /**
  * Closes a gateway: its requests end with TFC_ECANCELED in a later dispatch, its subscriptions tell
- * nothing more (close them as well, before or after); the jobs go on. Close it before its node.
- * Legal inside a callback. NULL is a no-op. Thread: the context's.
+ * nothing more (close them as well, before or after); the jobs go on. Legal inside a callback, and
+ * before or after its node is closed. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_gateway_close(tfc_gateway *gateway);
 
@@ -67,7 +67,7 @@ typedef struct tfc_submit_options {
 	uint32_t size;
 	uint32_t timeout_ms;   /* the request's deadline; 0: none */
 	const void *host_tag;  /* the host's own bytes; copied; come back in every event and hook */
-	uint64_t host_tag_len; /* at most 4096 */
+	uint64_t host_tag_len; /* in bytes, at most 4096 */
 } tfc_submit_options;
 
 #define TFC_SUBMIT_OPTIONS_INIT                     \
@@ -113,25 +113,40 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * All jobs, as a JSON list of what tfc_gateway_describe gives. Ended jobs are among them until the
- * node is closed. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread: the context's.
- * Errors, here and in all requests below: TFC_EINVAL (fn is NULL), TFC_ENOMEM, TFC_EFORK.
+ * What a job would be given here, as a JSON object, without running anything: its strategy, and of
+ * each task node, address, port, cwd, argv and env. The ports are those that the pool would give
+ * now; they are held only during the call, and the id in paths and variables is all zeros. In env
+ * stand the variables that the task does not have from the node's environment as they are; those
+ * are only counted (`inherited`). null stands for each value of secret_env. Hooks are not called.
+ * Thread: the context's. Errors in the reply: those of tfc_job_validate, of a port that is missing,
+ * of a spec that is refused, TFC_ENOENT (a secret or user that is not there), TFC_ENOMEM.
+ */
+TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32_t timeout_ms,
+				tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * All jobs, as a JSON list of what tfc_gateway_describe gives, without `doing`. Ended jobs are
+ * among them until the node is closed. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread:
+ * the context's. Errors, here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is
+ * closed), TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			     tfc_op **ret_op);
 
 /**
  * One job, as a JSON object: id, name, state, generation, epoch, and its tasks with node, address,
- * pid, attempt, state and last end. `job` is an id, an unambiguous prefix of one, or a name.
- * Thread: the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous).
+ * pid, attempt, isolation, state and last end; of a task that is not ready yet, or that somebody
+ * stopped, also what it is `doing`, in words, as far as it is among the first 128. `job` is an id,
+ * an unambiguous prefix of one, or a name. Thread: the context's. Errors in the reply: TFC_ENOENT,
+ * TFC_EINVAL (ambiguous).
  */
 TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 				 tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
  * TF_CONFIG of one task ("worker/0") of a job as JSON, as it was given to it. Thread: the
- * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (not placed yet), those of
- * tfc_spec_tf_config.
+ * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (not placed yet),
+ * TFC_ENOTSUP (the job's framework knows ranks instead), those of tfc_spec_tf_config.
  */
 TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task,
 			     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -186,6 +201,7 @@ enum tfc_end_reason {
 		8, /* it could not be run: no port, no directory, a refused spec; see text */
 	TFC_END_STRANGER = 9,     /* somebody else listens on the task's port */
 	TFC_END_CONSEQUENCE = 10, /* of an attempt: it failed because a peer did */
+	TFC_END_STALLED = 11,     /* it gave no sign of life for stall_s; see on_stall */
 };
 
 /** "exit", "signal", "deadline", ...; "?" for an unknown one. Static. Thread: any. Errors: none. */
@@ -196,41 +212,41 @@ TFC_API const char *tfc_end_reason_name(uint32_t reason);
  * fields mean something depends on `kind`; the others are 0 or "".
  */
 typedef struct tfc_event {
-	uint32_t size;
+	uint32_t size;        /* of what is here; a copy says sizeof(tfc_event) instead */
 	uint32_t kind;        /* enum tfc_event_kind */
 	uint64_t time_ns;     /* CLOCK_REALTIME */
 	const char *cursor;   /* OUTPUT, GAP: opaque; a subscription from here continues after it */
 	const char *job;      /* job id */
 	const char *name;     /* job name */
 	const void *host_tag; /* what was given at submit */
-	uint64_t host_tag_len;
-	uint32_t job_state; /* enum tfc_job_state */
-	uint32_t generation;
-	uint64_t epoch;
-	/* TASK, OUTPUT, GAP; END: the deciding task, task_type "" when none decided */
-	const char *task_type;
-	uint32_t task_index;
-	uint32_t attempt;
+	uint64_t host_tag_len; /* in bytes */
+	uint32_t job_state;    /* enum tfc_job_state */
+	uint32_t generation;   /* which formation of the group, from 1 */
+	uint64_t epoch;        /* the maintainer's term */
+	const char
+		*task_type;  /* TASK, OUTPUT, GAP; END: the deciding task's, "" when none decided */
+	uint32_t task_index; /* with task_type */
+	uint32_t attempt;    /* with task_type: which run of the task, from 1 */
 	uint32_t task_state; /* TASK: enum tfc_task_state */
 	int32_t pid;         /* TASK: 0 when it never ran */
-	const char *node;
+	const char *node;    /* TASK: name of the node it is on */
 	const char *address; /* "host:port", or "" when it has no port */
-	/* TASK in a terminal state, END */
-	uint32_t reason; /* enum tfc_end_reason */
-	int32_t status;
+	/* TASK in a terminal state, END; a TASK that has stalled has TFC_END_STALLED before */
+	uint32_t reason;             /* enum tfc_end_reason */
+	int32_t status;              /* what `reason` says that it is */
 	const char *text;            /* TASK, JOB, END: one sentence, or "" */
 	const char *const *log_tail; /* END: last lines of the deciding task, NULL-terminated */
 	/* OUTPUT, GAP */
-	uint32_t stream;     /* enum tfc_stream */
-	uint32_t is_partial; /* OUTPUT: the line goes on in the next event of task and stream */
-	const char *data;    /* OUTPUT: the line without its newline; any bytes; not terminated */
-	uint64_t data_len;   /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
-	uint64_t user_us;    /* TASK in a terminal state: CPU time, microseconds */
-	uint64_t system_us;
-	uint64_t max_rss_kib;
+	uint32_t stream;      /* enum tfc_stream */
+	uint32_t is_partial;  /* OUTPUT: the line goes on in the next event of task and stream */
+	const char *data;     /* OUTPUT: the line without its newline; any bytes; not terminated */
+	uint64_t data_len;    /* OUTPUT: bytes of data, at most 65536; GAP: bytes lost */
+	uint64_t user_us;     /* TASK in a terminal state: CPU time, microseconds */
+	uint64_t system_us;   /* the same, in the kernel */
+	uint64_t max_rss_kib; /* largest resident set */
 	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason, says what `status`
 				 is whatever `reason` there was for it */
-	uint32_t reserved;
+	uint32_t isolation;   /* TASK: enum tfc_isolation that it has; 0 when it never ran */
 } tfc_event;
 
 /**
@@ -244,10 +260,10 @@ TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
 
 /**
  * The exit status that a program which ran the job ends with, as shells tell it: 0 succeeded; the
- * deciding task's own exit code; 128 + the signal it died of; 124 deadline; 126 not executable;
- * 127 not found; 125 any other failure. Of a job that was stopped it is 128 + `status`, where 0
- * counts as SIGTERM: a host that stopped it because of a signal puts that into its copy of the
- * event. Thread: any. Errors: TFC_EINVAL (not a TFC_EVENT_END).
+ * deciding task's own exit code; 128 + the signal it died of; 124 deadline or stall; 126 not
+ * executable; 127 not found; 125 any other failure. Of a job that was stopped it is 128 + `status`,
+ * where 0 counts as SIGTERM: a host that stopped it because of a signal puts that into its copy of
+ * the event. Thread: any. Errors: TFC_EINVAL (not a TFC_EVENT_END).
  */
 TFC_API int tfc_event_exit_status(const tfc_event *event);
 
@@ -274,7 +290,7 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * keep their order, and all of an attempt's output comes before the TASK event of its end. Output
  * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
  * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
- * TFC_EINVAL (cursor), TFC_ENOMEM, TFC_EFORK.
+ * TFC_EINVAL (cursor), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
@@ -287,8 +303,8 @@ TFC_API void tfc_sub_pause(tfc_sub *sub);
 TFC_API void tfc_sub_resume(tfc_sub *sub);
 
 /**
- * Ends a subscription; no event comes after. Legal inside a callback, and after its gateway is
- * closed, but not after its node is. NULL is a no-op. Thread: the context's.
+ * Ends a subscription; no event comes after. Legal inside a callback, and before or after its
+ * gateway and its node are closed. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_sub_close(tfc_sub *sub);
 

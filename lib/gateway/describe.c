@@ -4,6 +4,10 @@
 
 #include "base/clock.h"
 #include "gateway/gateway.h"
+#include "proc/proc.h"
+
+/* Looking costs time, and dispatch must go on: of large jobs not all tasks are looked at. */
+#define DOING_MAX 128
 
 static void add_string(struct tfc__buf *json, const char *key, const char *value)
 {
@@ -11,7 +15,17 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 	tfc__buf_add_json(json, value, strlen(value));
 }
 
-static void add_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *json)
+static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
+		      struct tfc__buf *json)
+{
+	char text[128];
+	tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
+	if (text[0])
+		add_string(json, "doing", text);
+}
+
+static void add_task(const struct tfc__record *record, uint32_t number, bool with_doing,
+		     struct tfc__buf *json)
 {
 	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
 	const struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(record->maintainer);
@@ -26,9 +40,16 @@ static void add_task(const struct tfc__record *record, uint32_t number, struct t
 	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u",
 		      is_running ? tfc__maintainer_pid(record->maintainer, number) : 0,
 		      tfc__core_attempt(core, number));
+	uint32_t isolation = tfc__maintainer_isolation(record->maintainer, number);
+	if (isolation)
+		add_string(json, "isolation", tfc__isolation_name(isolation));
+	else
+		tfc__buf_add_str(json, ",\"isolation\":null");
 	add_string(json, "state", tfc_task_state_name(state));
 	tfc__buf_addf(json, ",\"restarts_left\":%u",
 		      tfc__core_budget_left(core, number, tfc__now()));
+	if (with_doing && number < DOING_MAX)
+		add_doing(agent_job, number, json);
 	if (end) {
 		tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
 			      end->status);
@@ -39,7 +60,7 @@ static void add_task(const struct tfc__record *record, uint32_t number, struct t
 	tfc__buf_add_char(json, '}');
 }
 
-void tfc__describe(const struct tfc__record *record, struct tfc__buf *json)
+void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
 {
 	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
 	uint32_t count = tfc__core_task_count(core);
@@ -53,7 +74,7 @@ void tfc__describe(const struct tfc__record *record, struct tfc__buf *json)
 	for (uint32_t i = 0; i < count; i++) {
 		if (i)
 			tfc__buf_add_char(json, ',');
-		add_task(record, i, json);
+		add_task(record, i, with_doing, json);
 	}
 	tfc__buf_add_str(json, "]}");
 }

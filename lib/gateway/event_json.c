@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "proc/proc.h"
 #include <tfcluster/gateway.h>
 #include <tfcluster/log.h>
 
@@ -82,6 +83,12 @@ static void add_task_end(struct tfc__buf *json, const tfc_event *event)
 	add_number(json, "max_rss_kib", (int64_t)event->max_rss_kib);
 }
 
+static void add_stall(struct tfc__buf *json, const tfc_event *event)
+{
+	add_text(json, "reason", tfc_end_reason_name(event->reason));
+	add_text(json, "text", event->text);
+}
+
 static void add_task(struct tfc__buf *json, const tfc_event *event)
 {
 	add_task_name(json, "task", event);
@@ -91,8 +98,12 @@ static void add_task(struct tfc__buf *json, const tfc_event *event)
 	add_text(json, "node", event->node);
 	add_number(json, "pid", event->pid);
 	add_text(json, "address", event->address);
+	if (event->isolation)
+		add_text(json, "isolation", tfc__isolation_name(event->isolation));
 	if (event->task_state >= TFC_TASK_EXITED)
 		add_task_end(json, event);
+	else if (event->reason)
+		add_stall(json, event);
 }
 
 static void add_output(struct tfc__buf *json, const tfc_event *event)
@@ -144,12 +155,17 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		[TFC_EVENT_END] = {"end", add_end},
 	};
 	struct tfc__buf json = {0};
-	if (!event || !ret_json || event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_END)
+	tfc_event known = {0};
+	if (!event || !ret_json || event->size < sizeof(event->size))
+		return TFC_EINVAL;
+	/* an older host's copy is shorter */
+	memcpy(&known, event, event->size < sizeof(known) ? event->size : sizeof(known));
+	if (known.kind < TFC_EVENT_JOB || known.kind > TFC_EVENT_END)
 		return TFC_EINVAL;
 	tfc__buf_add_char(&json, '{');
-	add_time(&json, event->time_ns);
-	add_text(&json, "event", kinds[event->kind].name);
-	kinds[event->kind].add(&json, event);
+	add_time(&json, known.time_ns);
+	add_text(&json, "event", kinds[known.kind].name);
+	kinds[known.kind].add(&json, &known);
 	tfc__buf_add_char(&json, '}');
 	char *text = tfc__buf_steal(&json);
 	if (!text)
@@ -172,6 +188,7 @@ int tfc_event_exit_status(const tfc_event *event)
 	case TFC_END_STOPPED:
 		return SHELL_SIGNAL + (event->status ? event->status : SIGTERM);
 	case TFC_END_DEADLINE:
+	case TFC_END_STALLED:
 		return 124;
 	case TFC_END_NOT_EXECUTABLE:
 		return 126;

@@ -55,6 +55,9 @@ static int begin(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, voi
 	if (!fn)
 		return tfc__ctx_fail(gateway->ctx, TFC_EINVAL, "gateway", 0,
 				     "fn is NULL: a request needs somebody to answer");
+	code = tfc__gateway_check(gateway);
+	if (code < 0)
+		return code;
 	struct request *request = calloc(1, sizeof(*request));
 	if (!request)
 		return tfc__ctx_fail(gateway->ctx, TFC_ENOMEM, "gateway", 0, "out of memory");
@@ -80,6 +83,28 @@ static int finish(struct request *request, int code, tfc_op **ret_op)
 
 /* ---- opening and closing */
 
+static void orphan_subs(tfc_gateway *gateway)
+{
+	TFC__LIST_EACH (link, &gateway->subs)
+		tfc__sub_orphan(link);
+}
+
+/* What was asked for is answered still; nothing more can be. */
+static void on_node_closed(struct tfc__directory_user *user)
+{
+	tfc_gateway *gateway = tfc__container_of(user, tfc_gateway, closing);
+	orphan_subs(gateway);
+	gateway->directory = NULL;
+}
+
+int tfc__gateway_check(tfc_gateway *gateway)
+{
+	if (gateway->directory)
+		return TFC_OK;
+	return tfc__ctx_fail(gateway->ctx, TFC_ESTATE, "gateway", 0,
+			     "the node of this gateway is closed: close the gateway, too");
+}
+
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory, tfc_gateway **ret_gateway)
 {
 	tfc_gateway *gateway = calloc(1, sizeof(*gateway));
@@ -89,6 +114,8 @@ int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory, tfc_gateway
 	gateway->directory = directory;
 	tfc__list_init(&gateway->requests);
 	tfc__list_init(&gateway->subs);
+	gateway->closing.fn = on_node_closed;
+	tfc__directory_join(directory, &gateway->closing);
 	*ret_gateway = gateway;
 	return TFC_OK;
 }
@@ -103,8 +130,8 @@ void tfc_gateway_close(tfc_gateway *gateway)
 		request->code = tfc__fail(&request->error, TFC_ECANCELED, "gateway", 0,
 					  "the gateway was closed before the answer was told");
 	}
-	TFC__LIST_EACH (link, &gateway->subs)
-		tfc__sub_orphan(link);
+	orphan_subs(gateway);
+	tfc__list_remove(&gateway->closing.link);
 	free(gateway);
 }
 
@@ -182,6 +209,24 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 	return finish(request, stop(gateway, job, &known, &request->error), ret_op);
 }
 
+int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32_t timeout_ms,
+			tfc_reply_fn fn, void *user, tfc_op **ret_op)
+{
+	struct request *request = NULL;
+	int code = begin(gateway, timeout_ms, fn, user, &request);
+	if (code < 0)
+		return code;
+	const struct tfc__agent_job_info info = {.id = "0000000000000000", .job = job};
+	if (!job)
+		code = tfc__fail(&request->error, TFC_EINVAL, "gateway", 0, "job is NULL");
+	else
+		code = tfc_job_validate(job, &request->error);
+	if (code == TFC_OK)
+		code = tfc__agent_explain(tfc__directory_agent(gateway->directory), &info,
+					  &request->text, &request->error);
+	return finish(request, code, ret_op);
+}
+
 int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 		     tfc_op **ret_op)
 {
@@ -193,7 +238,8 @@ int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
 	tfc__buf_add_char(&request->text, '[');
 	TFC__LIST_EACH (link, tfc__directory_records(gateway->directory)) {
 		tfc__buf_add_str(&request->text, separator);
-		tfc__describe(tfc__container_of(link, struct tfc__record, link), &request->text);
+		tfc__describe(tfc__container_of(link, struct tfc__record, link), false,
+			      &request->text);
 		separator = ",";
 	}
 	tfc__buf_add_char(&request->text, ']');
@@ -210,8 +256,25 @@ int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout
 		return code;
 	code = tfc__directory_find(gateway->directory, job ? job : "", &request->error, &record);
 	if (code == TFC_OK)
-		tfc__describe(record, &request->text);
+		tfc__describe(record, true, &request->text);
 	return finish(request, code, ret_op);
+}
+
+static int task_tf_config(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
+			  uint32_t index, tfc_error *error, char **ret_json)
+{
+	tfc_spec *part = NULL;
+	int code = 0;
+	if (tfc__job_has_ranks(job))
+		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
+				 "%s/%u: the job's framework has no TF_CONFIG", role->name, index);
+	if (tfc__role_sees_part(job, role))
+		code = tfc_spec_part(spec, index, error, &part);
+	if (code == 0)
+		code = tfc_spec_tf_config(part ? part : spec, tfc__job_strategy(job), role->name,
+					  index, error, ret_json);
+	tfc_spec_free(part);
+	return code;
 }
 
 static int spec_text(tfc_gateway *gateway, const char *job, const char *task,
@@ -234,8 +297,7 @@ static int spec_text(tfc_gateway *gateway, const char *job, const char *task,
 				 "job %s is not placed yet", record->id);
 	const struct tfc__role *role =
 		tfc__agent_task_role(tfc__maintainer_agent_job(record->maintainer), number, &index);
-	code = tfc_spec_tf_config(spec, tfc__job_strategy(record->job), role->name, index,
-				  &request->error, &json);
+	code = task_tf_config(record->job, spec, role, index, &request->error, &json);
 	if (code == TFC_OK) {
 		tfc__buf_add_str(&request->text, json);
 		tfc_free(json);

@@ -40,6 +40,23 @@ void tfc__lines_park(struct tfc__lines *lines)
 	lines->is_gap_waiting = false;
 }
 
+void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line)
+{
+	uint64_t from = lines->position;
+	uint32_t attempt = lines->record.attempt;
+	tfc__lines_park(lines);
+	for (size_t i = 0; i < 2; i++) {
+		tfc__buf_clear(&lines->rest[i].text);
+		lines->begin.told[i] = (struct tfc__told){until, 0};
+	}
+	lines->flushed = NULL;
+	lines->position = until;
+	*ret_line = (struct tfc__line){.stream = TFC_STREAM_GAP,
+				       .attempt = attempt,
+				       .len = until - from,
+				       .cursor = lines->begin};
+}
+
 void tfc__lines_fini(struct tfc__lines *lines)
 {
 	tfc__lines_park(lines);
@@ -99,8 +116,8 @@ static int read_record(struct tfc__lines *lines, const char *dir, const char *na
 	return 1;
 }
 
-/* The cursor behind what was just taken: an unfinished line begins where it begins. */
-static struct tfc__lines_cursor cursor_here(const struct tfc__lines *lines)
+/* An unfinished line begins where it begins. */
+struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 {
 	struct tfc__told here = {lines->position, 0};
 	struct tfc__lines_cursor cursor;
@@ -127,7 +144,7 @@ static int take_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, stru
 		.time_ns = rest->time_ns,
 		.data = rest->text.data,
 		.len = rest->text.len,
-		.cursor = cursor_here(lines),
+		.cursor = tfc__lines_cursor(lines),
 	};
 	return 1;
 }
@@ -141,15 +158,27 @@ int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 	return 0;
 }
 
+/* Without memory nothing is taken: the next try finds all as it was. */
+static bool extend(struct tfc__line_rest *rest, const char *data, uint64_t len)
+{
+	tfc__buf_add(&rest->text, data, len);
+	bool is_done = !rest->text.is_failed;
+	rest->text.is_failed = false;
+	return is_done;
+}
+
 static int keep_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, const char *data,
 		     uint64_t len)
 {
-	if (rest->text.len == 0)
-		rest->begin = (struct tfc__told){lines->record.position, lines->at - len};
-	tfc__buf_add(&rest->text, data, len);
+	bool is_first = rest->text.len == 0;
+	if (!extend(rest, data, len))
+		return TFC_ENOMEM;
+	if (is_first)
+		rest->begin = (struct tfc__told){lines->record.position, lines->at};
 	rest->attempt = lines->record.attempt;
 	rest->time_ns = lines->record.time_ns;
-	return rest->text.is_failed ? TFC_ENOMEM : 0;
+	lines->at += len;
+	return 0;
 }
 
 /* Takes bytes of the record, up to a newline or the longest line, in front of which `rest` belongs.
@@ -169,13 +198,12 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 		newline = data + room;
 	bool is_full = !newline && left > room;
 	uint64_t len = newline ? (uint64_t)(newline - data) : look;
-	lines->at += len + (newline ? 1 : 0);
 	if (!newline && !is_full) /* all of the record is the beginning of a line */
 		return keep_rest(lines, rest, data, len);
+	if (rest->text.len && !extend(rest, data, len))
+		return TFC_ENOMEM;
+	lines->at += len + (newline ? 1 : 0);
 	if (rest->text.len) {
-		tfc__buf_add(&rest->text, data, len);
-		if (rest->text.is_failed)
-			return TFC_ENOMEM;
 		data = rest->text.data;
 		len = rest->text.len;
 		lines->flushed = rest;
@@ -187,7 +215,7 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 		.is_partial = is_full,
 		.data = data,
 		.len = len,
-		.cursor = cursor_here(lines),
+		.cursor = tfc__lines_cursor(lines),
 	};
 	return 1;
 }
@@ -203,7 +231,7 @@ static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
 		.attempt = lines->record.attempt,
 		.time_ns = lines->record.time_ns,
 		.len = lines->record.len,
-		.cursor = cursor_here(lines),
+		.cursor = tfc__lines_cursor(lines),
 	};
 	return 1;
 }

@@ -61,13 +61,19 @@ void tfc__lines_fini(struct tfc__lines *lines);
 
 /*
  * The next line whose record begins before `until`: 1, 0 when there is none yet, or an enum
- * tfc_err.
+ * tfc_err. After TFC_ENOMEM the same line comes with the next call.
  */
 int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name, uint64_t until,
 		    struct tfc__line *ret_line, tfc_error *error);
 
 /* The unfinished lines at the end of an attempt, one per call: 1, or 0 when there are none left. */
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line);
+
+/* The place behind all that was told. */
+struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines);
+
+/* Gives up what lies before `until`, a record's end, and makes one gap of it. */
+void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line);
 
 /* Closes the reader; the next call opens it again. */
 void tfc__lines_park(struct tfc__lines *lines);

@@ -43,6 +43,7 @@ const char *tfc_end_reason_name(uint32_t reason)
 		[TFC_END_REFUSED] = "refused",
 		[TFC_END_STRANGER] = "stranger",
 		[TFC_END_CONSEQUENCE] = "consequence",
+		[TFC_END_STALLED] = "stalled",
 	};
 	return NAME(names, reason);
 }

@@ -9,18 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
+#include "gateway/cursor.h"
 #include "gateway/gateway.h"
-#include "gateway/lines.h"
 
 #define EVENTS_PER_TURN 64
-#define OPEN_LOGS_MAX 32  /* readers kept open, over all tasks */
+#define OPEN_LOGS_MAX 32           /* readers kept open, over all tasks */
+#define RETRY_PAUSE (50 * TFC__MS) /* when there is no memory to read a log */
+#define RETRIES 20                 /* then an attempt's end waits no longer for its output */
 #define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
 
 struct followed {
 	struct tfc__lines lines;
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
+	bool is_damage_told;    /* until a line could be read again */
 };
 
 struct tfc_sub {
@@ -33,12 +37,15 @@ struct tfc_sub {
 	struct tfc__log_watch watch;
 	struct tfc__work work;
 	uint32_t next;          /* journal entry */
+	bool is_gap_told;       /* the one behind the end of the attempt that it ends */
 	struct followed *tasks; /* NULL: without output */
 	uint32_t task_count;
 	uint32_t open_logs;
 	struct tfc__link grown;
 	uint32_t lines_told; /* of the first task in grown, in its turn */
-	char cursor[192];
+	char cursor[TFC__CURSOR_SIZE];
+	struct tfc__timer retry; /* set while there is no memory to read on */
+	uint32_t tries;          /* in vain, one after the other */
 	bool is_paused;
 	bool is_ended;
 	bool is_telling; /* inside take_turn, so inside fn: closing leaves the memory to it */
@@ -95,6 +102,7 @@ static void tell_entry(tfc_sub *sub, const struct tfc__journal_entry *entry)
 	if (entry->kind == TFC_EVENT_TASK) {
 		event.task_state = entry->task_state;
 		event.pid = entry->pid;
+		event.isolation = entry->isolation;
 		event.address = entry->address;
 		event.user_us = entry->user_us;
 		event.system_us = entry->system_us;
@@ -119,19 +127,15 @@ static void tell_line(tfc_sub *sub, uint32_t task, const struct tfc__line *line)
 	event.is_partial = line->is_partial;
 	event.data = line->data ? line->data : "";
 	event.data_len = line->len;
-	const struct tfc__told *told = line->cursor.told;
-	snprintf(sub->cursor, sizeof(sub->cursor), "%s/%u:%llu+%llu,%llu+%llu", event.task_type,
-		 event.task_index, (unsigned long long)told[0].position,
-		 (unsigned long long)told[0].skip, (unsigned long long)told[1].position,
-		 (unsigned long long)told[1].skip);
+	tfc__cursor_write(sub->cursor, event.task_type, event.task_index, &line->cursor);
 	event.cursor = sub->cursor;
 	sub->fn(sub->user, &event);
 }
 
 /* ---- reading */
 
-/* One line of a task's log that begins before `until`: 1 told, 0 nothing there. A damaged log ends
- * its reading, and is told. */
+/* One line of a task's log that begins before `until`: 1 told, 0 nothing there, TFC_ENOMEM: later.
+ * A damaged log ends its reading, and is told. */
 static int read_line(tfc_sub *sub, uint32_t task, uint64_t until)
 {
 	struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(sub->record->maintainer);
@@ -144,14 +148,19 @@ static int read_line(tfc_sub *sub, uint32_t task, uint64_t until)
 	int code = tfc__lines_next(lines, tfc__agent_log_dir(agent_job), name, until, &line,
 				   &error);
 	sub->open_logs += !was_open && lines->log;
-	if (code < 0) {
+	if (code == TFC_ENOMEM) {
+		tfc__timer_set(&sub->retry, tfc__now() + RETRY_PAUSE);
+		return code;
+	}
+	sub->tries = 0;
+	if (code < 0 && !sub->tasks[task].is_damage_told)
 		tfc__log(sub->ctx, TFC_LOG_ERROR, "gateway", sub->record->id, "%s: %s", name,
 			 error.text);
-		return 0;
-	}
+	if (code)
+		sub->tasks[task].is_damage_told = code < 0;
 	if (code > 0)
 		tell_line(sub, task, &line);
-	return code;
+	return code > 0;
 }
 
 static void park(tfc_sub *sub, uint32_t task)
@@ -163,15 +172,42 @@ static void park(tfc_sub *sub, uint32_t task)
 	}
 }
 
+/* What a full disk did not take to the very end: the log has no room even to say so. */
+static void tell_last_gap(tfc_sub *sub, const struct tfc__journal_entry *entry)
+{
+	struct tfc__line line = {
+		.stream = TFC_STREAM_GAP,
+		.attempt = entry->attempt,
+		.time_ns = entry->time_ns,
+		.len = entry->log_gap,
+		.cursor = tfc__lines_cursor(&sub->tasks[entry->task].lines),
+	};
+	sub->is_gap_told = true;
+	tell_line(sub, entry->task, &line);
+}
+
 /* Before an attempt's end is told: one more of its lines, 1; or 0 when all were. */
 static int read_before_end(tfc_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct tfc__lines *lines = &sub->tasks[entry->task].lines;
 	struct tfc__line line;
-	if (read_line(sub, entry->task, entry->log_end))
-		return 1;
-	if (tfc__lines_flush(lines, &line)) {
+	int code = read_line(sub, entry->task, entry->log_end);
+	if (code == TFC_ENOMEM && sub->tries++ < RETRIES)
+		return code;
+	if (code > 0)
+		return code;
+	if (code == 0 && tfc__lines_flush(lines, &line)) {
 		tell_line(sub, entry->task, &line);
+		return 1;
+	}
+	/* No memory, or somebody has cut or overwritten the file: what was there is missed. */
+	if (lines->position < entry->log_end) {
+		tfc__lines_skip(lines, entry->log_end, &line);
+		tell_line(sub, entry->task, &line);
+		return 1;
+	}
+	if (entry->log_gap && !sub->is_gap_told) {
+		tell_last_gap(sub, entry);
 		return 1;
 	}
 	park(sub, entry->task);
@@ -186,9 +222,11 @@ static int tell_next(tfc_sub *sub)
 		const struct tfc__journal_entry *entry = &sub->record->journal.entries[number];
 		bool is_end = entry->kind == TFC_EVENT_TASK &&
 			      tfc__task_state_is_terminal(entry->task_state);
-		if (sub->tasks && is_end && read_before_end(sub, entry))
-			return 1;
+		int code = sub->tasks && is_end ? read_before_end(sub, entry) : 0;
+		if (code)
+			return code > 0;
 		sub->next++;
+		sub->is_gap_told = false;
 		tell_entry(sub, entry);
 		return 1;
 	}
@@ -196,6 +234,8 @@ static int tell_next(tfc_sub *sub)
 		struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
 		uint32_t number = (uint32_t)(task - sub->tasks);
 		int is_told = read_line(sub, number, UINT64_MAX);
+		if (is_told < 0)
+			return 0;
 		if (is_told && ++sub->lines_told < LINES_PER_TASK)
 			return 1;
 		sub->lines_told = 0;
@@ -242,6 +282,11 @@ static void wake(tfc_sub *sub)
 		tfc__work_schedule(&sub->work);
 }
 
+static void try_again(struct tfc__timer *timer)
+{
+	wake(tfc__container_of(timer, tfc_sub, retry));
+}
+
 static void on_journal(struct tfc__journal_reader *reader)
 {
 	wake(tfc__container_of(reader, tfc_sub, reader));
@@ -266,27 +311,18 @@ static void on_log(struct tfc__log_watch *watch, uint32_t task)
 
 /* ---- opening and closing */
 
-/* "worker/0:POSITION+SKIP,POSITION+SKIP", as tell_line writes it. */
 static int apply_cursor(tfc_sub *sub, const char *cursor, tfc_error *error)
 {
-	char name[96];
-	unsigned long long out, out_skip, err, err_skip;
-	int end = 0;
-	const char *colon = strrchr(cursor, ':');
-	if (colon && (size_t)(colon - cursor) < sizeof(name) &&
-	    sscanf(colon, ":%llu+%llu,%llu+%llu%n", &out, &out_skip, &err, &err_skip, &end) == 4 &&
-	    colon[end] == '\0') {
-		memcpy(name, cursor, (size_t)(colon - cursor));
-		name[colon - cursor] = '\0';
-		uint32_t task = tfc__find_task(sub->record, name);
-		if (task != UINT32_MAX) {
-			const struct tfc__lines_cursor place = {{{out, out_skip}, {err, err_skip}}};
-			tfc__lines_init(&sub->tasks[task].lines, &place);
-			return TFC_OK;
-		}
-	}
-	return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-			 "cursor %s: not one that an event of this job carried", cursor);
+	char name[TFC__CURSOR_TASK_SIZE];
+	struct tfc__lines_cursor place;
+	uint32_t task = UINT32_MAX;
+	if (tfc__cursor_read(cursor, name, &place))
+		task = tfc__find_task(sub->record, name);
+	if (task == UINT32_MAX)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "cursor %s: not one that an event of this job carried", cursor);
+	tfc__lines_init(&sub->tasks[task].lines, &place);
+	return TFC_OK;
 }
 
 static int follow_output(tfc_sub *sub, const char *cursor, tfc_error *error)
@@ -318,6 +354,7 @@ static void detach(tfc_sub *sub)
 	tfc__list_remove(&sub->reader.link);
 	tfc__list_remove(&sub->link);
 	tfc__work_cancel(&sub->work);
+	tfc__timer_cancel(&sub->retry);
 }
 
 int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size)
@@ -342,6 +379,7 @@ static tfc_sub *new_sub(tfc_gateway *gateway, struct tfc__record *record, tfc_ev
 	tfc__list_append(&record->journal.readers, &sub->reader.link);
 	tfc__list_append(&gateway->subs, &sub->link);
 	tfc__work_init(&sub->work, gateway->ctx, take_turn);
+	tfc__timer_init(&sub->retry, gateway->ctx, try_again);
 	return sub;
 }
 
@@ -360,7 +398,7 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				 fn ? "ret_sub" : "fn");
 	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_subscribe_options",
 				 error);
-	if (code < 0 ||
+	if (code < 0 || (code = tfc__gateway_check(gateway)) < 0 ||
 	    (code = tfc__directory_find(gateway->directory, job ? job : "", error, &record)) < 0)
 		return code;
 	tfc_sub *sub = new_sub(gateway, record, fn, user);
@@ -390,7 +428,8 @@ void tfc_sub_resume(tfc_sub *sub)
 	wake(sub);
 }
 
-/* The gateway goes away: nothing more is told, but the handle is its owner's to close. */
+/* The gateway or its node goes away: nothing more is told, but the handle is its owner's to close.
+ */
 void tfc__sub_orphan(struct tfc__link *link)
 {
 	tfc_sub *sub = tfc__container_of(link, tfc_sub, link);

@@ -249,6 +249,8 @@ static void describe_says_what_is_true(void **state)
 	assert_int_equal(json_integer_value(json_object_get(worker, "pid")), ready->event.pid);
 	assert_int_equal(json_integer_value(json_object_get(worker, "attempt")), 1);
 	assert_null(json_object_get(worker, "last_end"));
+	const char *isolation = text_of(worker, "isolation"); /* of "auto", by machine */
+	assert_true(strcmp(isolation, "cgroup") == 0 || strcmp(isolation, "plain") == 0);
 	json_t *side = json_array_get(tasks, 2), *end = json_object_get(side, "last_end");
 	assert_int_equal(json_integer_value(json_object_get(side, "pid")), 0);
 	assert_string_equal(text_of(side, "state"), "failed");

@@ -424,6 +424,58 @@ static void what_was_rotated_away_is_told_as_a_gap(void **state)
 	node_run_end(&run);
 }
 
+static void assert_gap(const struct follower *follower)
+{
+	const struct seen_event *gap = node_find(follower, TFC_EVENT_GAP, "worker/0", 0, 0);
+	assert_non_null(gap);
+	assert_true(gap->event.data_len > 0);
+	assert_int_equal(node_find(follower, TFC_EVENT_END, NULL, 0, 0)->event.job_state,
+			 TFC_JOB_SUCCEEDED);
+}
+
+/* Somebody cuts the file, or writes over it, while its task waits to say more. Who has read so far
+ * loses what comes behind, or nothing. */
+static void check_spoilt_log(const char *spoil, bool is_behind_lost)
+{
+	struct node_run run;
+	struct follower live = {0}, late = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'framework':'none','argv':['/bin/sh','-c','echo one; mkfifo %s/go;"
+			       "read x < %s/go; echo two; echo three'],'roles':{'worker':{}}}",
+			       run.dir, run.dir);
+	char *command;
+	assert_true(asprintf(&command,
+			     "cd %s && until test -p go; do :; done && "
+			     "f=$(find . -name 'worker-0.*') && %s && echo > go",
+			     run.dir, spoil) > 0);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &live);
+	node_await(&run, has_line, &live, "a line");
+	assert_int_equal(system(command), 0);
+	node_await_end(&run, &live);
+	node_follow(&run, id, NULL, &late);
+	node_await_end(&run, &late);
+	if (is_behind_lost)
+		assert_gap(&live);
+	assert_gap(&late);
+	free(command);
+	free(json);
+	free(id);
+	node_follow_end(&live);
+	node_follow_end(&late);
+	node_run_end(&run);
+}
+
+static void what_a_cut_log_has_lost_is_told_as_a_gap(void **state)
+{
+	check_spoilt_log(": > $f", true);
+}
+
+static void what_a_spoilt_log_has_lost_is_told_as_a_gap(void **state)
+{
+	check_spoilt_log("tr '\\0-\\377' x < $f > g && cat g > $f", false);
+}
+
 static void host_tag_comes_back_in_every_event(void **state)
 {
 	struct node_run run;
@@ -461,6 +513,8 @@ int main(void)
 		cmocka_unit_test(without_output_only_states_are_told),
 		cmocka_unit_test(a_large_log_makes_no_dispatch_long),
 		cmocka_unit_test(what_was_rotated_away_is_told_as_a_gap),
+		cmocka_unit_test(what_a_cut_log_has_lost_is_told_as_a_gap),
+		cmocka_unit_test(what_a_spoilt_log_has_lost_is_told_as_a_gap),
 		cmocka_unit_test(host_tag_comes_back_in_every_event),
 	};
 	return cmocka_run_group_tests_name("gateway_subscribe", tests, NULL, NULL);

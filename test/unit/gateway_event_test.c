@@ -55,6 +55,27 @@ static void a_job_tells_its_state(void **state)
 			    "\"text\":\"a \\\"peer\\\" died\"}");
 }
 
+/* Of a host whose headers end before the last fields: what lies behind is not looked at. */
+static void the_copy_of_an_older_host_is_read_as_far_as_it_goes(void **state)
+{
+	tfc_event event = make_event(TFC_EVENT_TASK);
+	event.task_state = TFC_TASK_FAILED;
+	event.reason = TFC_END_EXIT;
+	event.exit_reason = TFC_EXIT_CODE;
+	event.max_rss_kib = 77;
+	event.size = offsetof(tfc_event, max_rss_kib);
+	char *json = NULL;
+	assert_int_equal(tfc_event_json(&event, &json), TFC_OK);
+	assert_null(strstr(json, "77"));
+	tfc_free(json);
+	event.size = sizeof(event);
+	assert_int_equal(tfc_event_json(&event, &json), TFC_OK);
+	assert_non_null(strstr(json, "\"max_rss_kib\":77"));
+	tfc_free(json);
+	event.size = 0;
+	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
+}
+
 static void a_task_tells_how_it_ended_once_it_has(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_TASK);
@@ -70,9 +91,10 @@ static void a_task_tells_how_it_ended_once_it_has(void **state)
 	event.exit_reason = TFC_EXIT_SIGNAL;
 	event.status = SIGTERM;
 	event.user_us = 5;
+	event.isolation = TFC_ISOLATION_PIDNS;
 	assert_json(&event, "\"task\",\"task\":\"worker/0\",\"attempt\":3,\"state\":\"failed\","
 			    "\"generation\":2,\"node\":\"local\",\"pid\":42,"
-			    "\"address\":\"127.0.0.1:20000\",\"signal\":15,"
+			    "\"address\":\"127.0.0.1:20000\",\"isolation\":\"pidns\",\"signal\":15,"
 			    "\"reason\":\"consequence\",\"user_us\":5,\"system_us\":0,"
 			    "\"max_rss_kib\":0}");
 }
@@ -168,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_tells_its_state),
+		cmocka_unit_test(the_copy_of_an_older_host_is_read_as_far_as_it_goes),
 		cmocka_unit_test(a_task_tells_how_it_ended_once_it_has),
 		cmocka_unit_test(output_keeps_every_byte),
 		cmocka_unit_test(a_gap_tells_how_much_is_lost),

@@ -12,10 +12,11 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "gateway/lines.h"
+#include "leaks.h"
 #include "proc/log_format.h"
 
 struct log {
-	char dir[64];
+	char dir[LEAKS_PATH];
 	struct tfc__buf bytes;
 	struct tfc__lines lines;
 };
@@ -23,9 +24,9 @@ struct log {
 static int set_up(void **state)
 {
 	struct log *log = calloc(1, sizeof(*log));
-	strcpy(log->dir, "/tmp/tfc-lines-XXXXXX");
 	*state = log;
-	return mkdtemp(log->dir) ? 0 : -1;
+	leaks_make_dir(log->dir);
+	return 0;
 }
 
 static int tear_down(void **state)
