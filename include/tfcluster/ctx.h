@@ -136,7 +136,8 @@ TFC_API const tfc_error *tfc_ctx_error(const tfc_ctx *ctx);
 /**
  * For a forked child: closes the child's copies of the context's descriptors, frees its memory and
  * that of nothing else, and touches nothing that is shared with the parent. Handles opened under
- * the context are dead in the child and must not be used. Errors: none.
+ * the context are dead in the child and must not be used. NULL is a no-op. Thread: any of the
+ * child's. Errors: none.
  */
 TFC_API void tfc_ctx_abandon(tfc_ctx *ctx);
 

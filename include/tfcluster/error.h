@@ -39,7 +39,8 @@ extern "C" {
 	X(TFC_ELOST, -20, "lost: its supervisor is gone")                                   \
 	X(TFC_ESTATE, -21, "not possible in this state")                                    \
 	X(TFC_EEXIST, -22, "exists already")                                                \
-	X(TFC_EARCHIVE, -23, "the archive is damaged or not allowed")
+	X(TFC_EARCHIVE, -23, "the archive is damaged or not allowed")                       \
+	X(TFC_ELIMIT, -24, "the system refuses a limit or user that was asked for")
 
 enum tfc_err {
 	TFC_OK = 0,

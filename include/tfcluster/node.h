@@ -19,19 +19,21 @@ typedef struct tfc_node tfc_node;
 /* Options of a node. Zero is the default of every field; strings and lists are copied. */
 typedef struct tfc_node_options {
 	uint32_t size;
-	uint16_t port_first; /* the pool, see tfc_port_pool_options */
-	uint16_t port_last;
+	uint16_t port_first;    /* the pool, see tfc_port_pool_options */
+	uint16_t port_last;     /* its highest port, inclusive */
 	const char *name;       /* shown as the tasks' node; NULL: "local" */
 	const char *host;       /* address advertised to other tasks, no port; NULL: "127.0.0.1" */
 	const char *const *env; /* base environment of every task; NULL: empty */
 	const char
 		*python; /* interpreter for "server": true when the job names none; NULL: python3 */
-	const char *log_dir;  /* logs go to LOG_DIR/JOB/; NULL: private, removed with the node */
+	/* Logs go to LOG_DIR/JOB/; one that is missing is made with the first job, in a folder that
+	 * is there. NULL: private, removed with the node. */
+	const char *log_dir;
 	const char *temp_dir; /* private directories are made in it; NULL: "/tmp" */
 	/* Hooks run in dispatch and must return soon; NULL: none. */
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env); /* <0: refuse */
-	void (*after_exit)(void *user, const tfc_task_info *task);
+	void (*after_exit)(void *user, const tfc_task_info *task); /* an attempt has been reaped */
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                             \
@@ -60,9 +62,10 @@ typedef void (*tfc_drain_fn)(void *user);
 TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
 
 /**
- * Closes the node: what still runs is killed at once and its private directories removed. Close the
- * gateways on it first. Legal inside a callback, except for the hooks. NULL is a no-op. Thread: the
- * context's.
+ * Closes the node: what still runs is killed at once and its private directories removed. Gateways
+ * on it answer what they were asked before, refuse the rest with TFC_ESTATE, and their
+ * subscriptions tell nothing more; each is still its owner's to close, before or after. Legal
+ * inside a callback, except for the hooks. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_node_close(tfc_node *node);
 
