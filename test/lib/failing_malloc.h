@@ -1,94 +1,54 @@
 /*
- * An allocator that fails on demand: included by the one source of a test, it takes the place of
- * malloc in the whole program, shared libraries included. Not under a sanitizer, which brings an
- * allocator of its own; IS_SANITIZED is then defined, and the test is to return 77 (skipped).
+ * An allocator that fails on demand, linked into the tests that ask for it (failing_malloc in
+ * test/lib/meson.build).
+ *
+ * It takes the place of malloc in the whole program, shared libraries included. A sanitizer brings
+ * an allocator of its own: there only what the library and the test themselves ask for can fail
+ * (the linker's --wrap), and the sanitizer counts what is leaked.
  */
 #ifndef TEST_LIB_FAILING_MALLOC_H
 #define TEST_LIB_FAILING_MALLOC_H
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <tfcluster/error.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
+/* From here on allocation `n` fails, counted from 0, and those behind it, too, if so asked. */
+void failing_begin(long n, bool is_for_good);
+void failing_end(void);
 
-#ifndef IS_SANITIZED
+/* The same without a new count of what is live: in the middle of what failing_begin began. */
+void failing_arm(long n, bool is_for_good);
 
-/* glibc's own, under the names that it keeps for programs that replace malloc. */
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
-extern void __libc_free(void *memory);
+/* No more failures; counting goes on. */
+void failing_relent(void);
 
-static bool is_counting;
-static long until_failure; /* allocations that still succeed */
-static long live;          /* allocations that are not freed */
+#define FAILING_NEVER 0x7fffffffL
 
-/* Exported, so that the shared libraries come here too. */
-static bool is_due(void)
-{
-	if (!is_counting || until_failure-- > 0)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
+/* Whether one has failed since the beginning. */
+bool failing_has_struck(void);
 
-static void *count(void *memory)
-{
-	live += is_counting && memory;
-	return memory;
-}
+/* Allocations since the beginning that are not freed; 0 under a sanitizer. */
+long failing_live(void);
 
-TFC_API void *malloc(size_t size)
-{
-	return is_due() ? NULL : count(__libc_malloc(size));
-}
+/*
+ * Makes allocation n of the call fail, for every n, until the call gets by without a failure: first
+ * that one alone, then all behind it as well. The call gives TFC_OK or TFC_ENOMEM; it is to leave
+ * nothing allocated, and no descriptor open. `least` is how many allocations it makes at least; it
+ * counts outside the sanitizers.
+ */
+void failing_sweep(int (*call)(void), long least);
 
-TFC_API void *calloc(size_t items, size_t size)
-{
-	return is_due() ? NULL : count(__libc_calloc(items, size));
-}
+/* The same of a call into a library that itself leaks when it is out of memory: nothing is counted,
+ * only the code is looked at. */
+void failing_sweep_leaky(int (*call)(void), long least);
 
-TFC_API void *realloc(void *memory, size_t size)
-{
-	if (is_due())
-		return NULL;
-	return memory ? __libc_realloc(memory, size) : count(__libc_malloc(size));
-}
+/* Returns code, after a look at the sentence: out of memory must be said, in `error` if given. */
+int failing_said(int code, const tfc_error *error);
 
-TFC_API void free(void *memory)
-{
-	live -= is_counting && memory;
-	__libc_free(memory);
-}
+/*
+ * Beside the call of a public function in the body of a sweep: test/check/sweeps.py wants each
+ * function of the version map to have one, or a reason why it has none.
+ */
+#define SWEPT(function) ((void)(function))
 
-/* Makes allocation n fail, for every n, until the call gets by without it. */
-static inline void sweep(int (*call)(void))
-{
-	int result = TFC_ENOMEM;
-	long n;
-	for (n = 0; result != TFC_OK; n++) {
-		live = 0;
-		until_failure = n;
-		is_counting = true;
-		result = call();
-		is_counting = false;
-		if (live)
-			fail_msg("allocation %ld failed, and %ld were leaked", n, live);
-		/* The JSON library takes a string that it has no memory for as a wrong one. */
-		if (result != TFC_OK && result != TFC_ENOMEM && result != TFC_EPARSE)
-			fail_msg("allocation %ld failed, and %s was said", n, tfc_err_name(result));
-		assert_in_range(n, 0, 100000);
-	}
-	assert_in_range(n, 10, 100000);
-}
-
-#endif
 #endif

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "leaks.h"
 #include "proc_run.h"
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -37,7 +38,9 @@ void node_run_begin(struct node_run *run, const tfc_node_options *options)
 	ctx.log = print_log;
 	ctx.log_level = TFC_LOG_WARNING;
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);
-	assert_int_equal(tfc__make_private_dir("/tmp", "tfc-node-", "test", &error, &run->dir), 0);
+	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-node-", "test", &error,
+					       &run->dir),
+			 0);
 	if (options)
 		node = *options;
 	node.temp_dir = run->dir;

@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "leaks.h"
 #include <tfcluster/log.h>
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -51,7 +52,9 @@ void proc_run_begin(struct proc_run *run)
 	run->fds = proc_count_fds();
 	options.helper_dir = getenv("TFC_HELPER_DIR");
 	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
-	assert_int_equal(tfc__make_private_dir("/tmp", "tfc-proc-", "test", &error, &run->dir), 0);
+	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
+					       &run->dir),
+			 0);
 }
 
 void proc_run_end(struct proc_run *run)
@@ -73,6 +76,15 @@ static void hear(void *user, const tfc_process_event *event)
 		task->pid = event->pid;
 		return;
 	}
+	if (event->kind == TFC_PROCESS_STALLED) {
+		assert_true(task->is_started);
+		assert_int_equal(task->ends, 0);
+		assert_int_equal(event->pid, task->pid);
+		task->stalls++;
+		assert_int_not_equal(event->isolation, TFC_ISOLATION_AUTO);
+		task->silent_ms = event->silent_ms;
+		return;
+	}
 	assert_int_equal(event->kind, TFC_PROCESS_EXITED);
 	task->ends++;
 	task->end = *event;
@@ -91,20 +103,50 @@ void proc_start_with(struct proc_run *run, struct proc_task *task,
 	assert_int_equal(task->ends, 0);
 }
 
-void proc_start(struct proc_run *run, struct proc_task *task, const char *name, ...)
+static void start_args(struct proc_run *run, struct proc_task *task, uint32_t isolation,
+		       const char *name, va_list args)
 {
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[32] = {proc_task_program()};
-	va_list args;
-	va_start(args, name);
 	for (int i = 1; i < 31 && (argv[i] = va_arg(args, const char *)); i++)
 		;
-	va_end(args);
 	options.argv = argv;
 	options.log_dir = name ? run->dir : NULL;
 	options.log_name = name;
 	options.grace_ms = 1000;
+	options.isolation = isolation;
 	proc_start_with(run, task, &options);
+}
+
+void proc_start(struct proc_run *run, struct proc_task *task, const char *name, ...)
+{
+	va_list args;
+	va_start(args, name);
+	start_args(run, task, TFC_ISOLATION_AUTO, name, args);
+	va_end(args);
+}
+
+void proc_start_isolated(struct proc_run *run, struct proc_task *task, uint32_t isolation,
+			 const char *name, ...)
+{
+	va_list args;
+	va_start(args, name);
+	start_args(run, task, isolation, name, args);
+	va_end(args);
+}
+
+bool proc_can_isolate(uint32_t isolation)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	proc_start_isolated(&run, &task, isolation, NULL, "exit", "0", NULL);
+	proc_await_end(&run, &task);
+	if (!task.is_started)
+		printf("skipped: %s\n", task.text);
+	proc_close(&task);
+	proc_run_end(&run);
+	return task.is_started;
 }
 
 static void dispatch(struct proc_run *run, uint64_t deadline)
@@ -125,6 +167,15 @@ void proc_await_end(struct proc_run *run, struct proc_task *task)
 	for (uint64_t deadline = tfc__now() + 2 * PATIENCE; !task->ends;)
 		dispatch(run, deadline);
 	assert_int_equal(task->ends, 1);
+}
+
+void proc_await_stall(struct proc_run *run, struct proc_task *task)
+{
+	int before = task->stalls;
+	for (uint64_t deadline = tfc__now() + PATIENCE; task->stalls == before;) {
+		assert_int_equal(task->ends, 0);
+		dispatch(run, deadline);
+	}
 }
 
 void proc_close(struct proc_task *task)
@@ -233,4 +284,89 @@ bool proc_has_children(pid_t pid)
 			found = true;
 	closedir(dir);
 	return found;
+}
+
+size_t proc_family(pid_t root, pid_t *pids, size_t size)
+{
+	char state;
+	int parent;
+	size_t count = 1;
+	pids[0] = root;
+	for (size_t i = 0; i < count; i++) {
+		DIR *dir = opendir("/proc");
+		assert_non_null(dir);
+		for (struct dirent *entry; (entry = readdir(dir));)
+			if (read_stat(atoi(entry->d_name), &state, &parent) && parent == pids[i] &&
+			    count < size)
+				pids[count++] = atoi(entry->d_name);
+		closedir(dir);
+	}
+	return count;
+}
+
+/* A small file of /proc/PID, terminated; "" when it cannot be read. */
+static void read_of(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+	text[len > 0 ? len : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool is_idle_shim(pid_t pid)
+{
+	char name[32], state;
+	int parent;
+	read_of(pid, "comm", name, sizeof(name));
+	return strcmp(name, "tfc-shim\n") == 0 && read_stat(pid, &state, &parent) && state == 'S' &&
+	       !proc_has_children(pid);
+}
+
+pid_t proc_await_spare(pid_t guard)
+{
+	pid_t pids[64];
+	for (uint64_t end = tfc__now() + 5 * TFC__SECOND; tfc__now() < end; usleep(1000)) {
+		size_t count = proc_family(guard, pids, 64);
+		for (size_t i = 1; i < count; i++)
+			if (is_idle_shim(pids[i]))
+				return pids[i];
+	}
+	fail_msg("the guard has made no spare");
+	return 0;
+}
+
+void proc_group(pid_t pid, char path[4096])
+{
+	char text[4096];
+	const char *mount = access("/sys/fs/cgroup/unified/cgroup.procs", F_OK) == 0
+				    ? "/sys/fs/cgroup/unified"
+				    : "/sys/fs/cgroup";
+	read_of(pid, "cgroup", text, sizeof(text));
+	const char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+	assert_non_null(line);
+	line = strchr(line, '/');
+	assert_non_null(line);
+	snprintf(path, 4096, "%s%.*s", mount, (int)strcspn(line, "\n"), line);
+}
+
+int proc_count_named(const char *name)
+{
+	char state, text[32];
+	int parent, count = 0;
+	DIR *dir = opendir("/proc");
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t pid = atoi(entry->d_name);
+		if (pid <= 0)
+			continue;
+		read_of(pid, "comm", text, sizeof(text));
+		text[strcspn(text, "\n")] = 0;
+		count += strcmp(text, name) == 0 && read_stat(pid, &state, &parent) &&
+			 state != 'Z' && state != 'X';
+	}
+	closedir(dir);
+	return count;
 }

@@ -19,6 +19,8 @@ struct proc_task {
 	tfc_process *process;
 	bool is_started;
 	int ends; /* how many terminal events came */
+	int stalls;
+	uint32_t silent_ms; /* of the last stall */
 	pid_t pid;
 	tfc_process_event end; /* a copy; its text is below */
 	char text[512];
@@ -31,10 +33,15 @@ const char *proc_task_program(void);
 
 /* Spawns the test program: verbs as in test/proc/task.c, NULL-terminated. Logs as `name`. */
 void proc_start(struct proc_run *run, struct proc_task *task, const char *name, ...);
+/* The same with an enum tfc_isolation. */
+void proc_start_isolated(struct proc_run *run, struct proc_task *task, uint32_t isolation,
+			 const char *name, ...);
 void proc_start_with(struct proc_run *run, struct proc_task *task,
 		     const tfc_process_options *options);
 void proc_await_start(struct proc_run *run, struct proc_task *task);
 void proc_await_end(struct proc_run *run, struct proc_task *task);
+/* Waits for the next stall; the process must not end before. */
+void proc_await_stall(struct proc_run *run, struct proc_task *task);
 void proc_close(struct proc_task *task);
 
 /* All output of a log, NUL-terminated behind *ret_len bytes; the caller frees it. */
@@ -52,9 +59,24 @@ bool proc_is_alive(pid_t pid);
 /* Waits up to `ms` for a process to be gone; false when it is not. */
 bool proc_await_gone(pid_t pid, int ms);
 
+/* Whether this machine can isolate so; if not, prints the refusal: the test is skipped for it. */
+bool proc_can_isolate(uint32_t isolation);
+
+/* The cgroup v2 directory of a process, in a buffer of the caller's. */
+void proc_group(pid_t pid, char path[4096]);
+
+/* All that descends from a process, itself included, up to `size`; returns how many. */
+size_t proc_family(pid_t root, pid_t *pids, size_t size);
+
+/* How many processes, zombies aside, have this name (comm). */
+int proc_count_named(const char *name);
+
 /* The pid of the guard: the parent of a shim. */
 pid_t proc_parent(pid_t pid);
 bool proc_has_children(pid_t pid);
+
+/* Until the guard has its spare shim, so that it starts nothing by itself any more; its pid. */
+pid_t proc_await_spare(pid_t guard);
 int proc_count_fds(void);
 
 #endif

@@ -14,7 +14,42 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* ---- a hold */
+
+int test_hold_open(struct test_hold *held)
+{
+	if (tfc_ctx_new(NULL, NULL, &held->ctx) ||
+	    tfc_port_pool_open(held->ctx, NULL, &held->pool) ||
+	    tfc_port_acquire(held->pool, 0, &held->hold))
+		return -1;
+	held->port = tfc_port_number(held->hold);
+	return 0;
+}
+
+void test_hold_close(struct test_hold *held)
+{
+	tfc_port_release(held->hold);
+	tfc_port_pool_close(held->pool);
+	tfc_ctx_free(held->ctx);
+}
+
+int test_hold_setup(void **state)
+{
+	struct test_hold *held = calloc(1, sizeof(*held));
+	*state = held;
+	return held ? test_hold_open(held) : -1;
+}
+
+int test_hold_teardown(void **state)
+{
+	test_hold_close(*state);
+	free(*state);
+	return 0;
+}
+
 /* ---- sockets */
+
+const char *const test_addresses[TEST_ADDRESSES] = {"::", "0.0.0.0", "127.0.0.1", "::1"};
 
 static int open_with_flags(int family, int flags)
 {
@@ -82,14 +117,13 @@ int test_connect(uint16_t port)
 
 int test_count_intruders(uint16_t port)
 {
-	static const char *const addresses[] = {"127.0.0.1", "0.0.0.0", "::1", "::"};
 	int count = 0;
-	for (int i = 0; i < 16; i++) {
-		int fd = test_bind(addresses[i / 4], port, i % 4);
+	for (int i = 0; i < 4 * TEST_ADDRESSES; i++) {
+		int fd = test_bind(test_addresses[i / 4], port, i % 4);
 		if (fd == -EADDRINUSE || fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)
 			continue;
-		printf("port %u: %s with flags %d was let in (%d)\n", port, addresses[i / 4], i % 4,
-		       fd);
+		printf("port %u: %s with flags %d was let in (%d)\n", port, test_addresses[i / 4],
+		       i % 4, fd);
 		count++;
 		if (fd >= 0)
 			close(fd);

@@ -6,6 +6,27 @@
 
 #include <stdint.h>
 #include <sys/types.h>
+#include <tfcluster/port.h>
+
+/* What a test of holds begins with: a context, a pool and one port of it. */
+struct test_hold {
+	tfc_ctx *ctx;
+	tfc_port_pool *pool;
+	tfc_port_hold *hold; /* NULL: the test has released it */
+	uint16_t port;
+};
+
+/* 0, or -1 as a setup of cmocka. */
+int test_hold_open(struct test_hold *held);
+void test_hold_close(struct test_hold *held);
+
+/* Setup and teardown for tests that need no more: *state is a struct test_hold. */
+int test_hold_setup(void **state);
+int test_hold_teardown(void **state);
+
+/* The addresses on which servers listen and strangers try. */
+#define TEST_ADDRESSES 4
+extern const char *const test_addresses[TEST_ADDRESSES]; /* ::, 0.0.0.0, 127.0.0.1, ::1 */
 
 enum {
 	TEST_PLAIN = 0,
@@ -23,7 +44,7 @@ int test_listen(const char *address, uint16_t port, int flags);
 int test_connect(uint16_t port);
 
 /*
- * Tries 127.0.0.1, 0.0.0.0, ::1 and ::, each with and without SO_REUSEADDR and SO_REUSEPORT.
+ * Tries all test_addresses, each with and without SO_REUSEADDR and SO_REUSEPORT.
  * Returns how many of these binds (and listens after them) the kernel allowed, and prints each.
  */
 int test_count_intruders(uint16_t port);

@@ -19,8 +19,7 @@ static void buf_grows_and_stays_terminated(void **state)
 		tfc__buf_addf(&buf, "%d,", i);
 	assert_int_equal(buf.len, 3890);
 	assert_int_equal(strlen(buf.data), buf.len);
-	tfc__buf_consume(&buf, 3885);
-	assert_string_equal(buf.data, ",999,");
+	assert_string_equal(buf.data + 3885, ",999,");
 	tfc__buf_fini(&buf);
 }
 

@@ -34,6 +34,7 @@ struct row {
 	X(tfc_gateway_options, TFC_GATEWAY_OPTIONS_INIT)     \
 	X(tfc_node_options, TFC_NODE_OPTIONS_INIT)           \
 	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT) \
+	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
 	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)     \
 	X(tfc_stop_options, TFC_STOP_OPTIONS_INIT)           \
 	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)       \
@@ -176,6 +177,15 @@ static int take_process(struct calls *calls, const void *options)
 	return code;
 }
 
+static int take_limits(struct calls *calls, const void *limits)
+{
+	const char *const argv[] = {"/bin/true", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.limits = limits;
+	return take_process(calls, &options);
+}
+
 static int take_node(struct calls *calls, const void *options)
 {
 	tfc_node *node = NULL;
@@ -223,6 +233,7 @@ static const struct {
 	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway},
 	{"tfc_node_options", sizeof(tfc_node_options), take_node},
 	{"tfc_port_pool_options", sizeof(tfc_port_pool_options), take_pool},
+	{"tfc_process_limits", sizeof(tfc_process_limits), take_limits},
 	{"tfc_process_options", sizeof(tfc_process_options), take_process},
 	{"tfc_stop_options", sizeof(tfc_stop_options), take_stop},
 	{"tfc_submit_options", sizeof(tfc_submit_options), take_submit},

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Runs one test program under valgrind's memcheck: memcheck.sh PROGRAM [ARGUMENT...]
+#
+# What valgrind cannot run is skipped, by name. Valgrind replaces the allocator of shared libraries
+# alone: that of a program which brings its own (failing_malloc.c) asks the one below it.
+case ${1##*/} in
+bundle_*) lacks=openat2 ;;
+host_threads_test | options_test) lacks=pidfd_open ;;
+*) lacks= ;;
+esac
+if [ -n "$lacks" ]; then
+	echo "skipped: valgrind of this age does not know the system call $lacks"
+	exit 77
+fi
+# What glibc keeps of a thread's stack for the next is reachable from its middle alone.
+exec valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
+	--errors-for-leak-kinds=definite,indirect --trace-children=no \
+	--soname-synonyms=somalloc=nouserintercepts "$@"
