@@ -1,0 +1,177 @@
+/* proc: what the guard hears from its host. Whatever comes, it reads whole messages, closes every
+ * descriptor it does not keep, and outlives nonsense. */
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "proc/guard/guard.h"
+
+#define MESSAGES_MAX 24
+
+static unsigned kept; /* descriptors that were handed on */
+static bool is_gone;
+
+/* The guard's end of the socket has a fixed number, which nothing else may get before. */
+__attribute__((constructor)) static void take_numbers(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int number = TFC__GUARD_HOST; number <= TFC__GUARD_PIDFD; number++)
+		if (fd != number)
+			dup2(fd, number);
+}
+
+/* ---- the rest of the guard, which only notes what it is told */
+
+static void take(int fd)
+{
+	if (fd < 0)
+		return;
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	close(fd);
+	kept++;
+}
+
+void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
+{
+	CHECK(command->kind == TFC__MSG_SPAWN);
+	CHECK(launch < 0 || fcntl(launch, F_GETFD) >= 0);
+}
+
+void task_stop(struct guard *guard, uint64_t id, uint32_t grace_ms)
+{
+}
+
+void task_signal(struct guard *guard, const struct tfc__command *command)
+{
+	CHECK(command->kind == TFC__MSG_SIGNAL);
+}
+
+void task_stop_all(struct guard *guard, bool is_at_once)
+{
+	is_gone = true;
+}
+
+void keep_port(struct guard *guard, uint32_t id, int fd)
+{
+	take(fd);
+}
+
+void keep_admit(struct guard *guard, uint32_t id, bool is_open)
+{
+}
+
+void keep_release(struct guard *guard, uint32_t id)
+{
+}
+
+void keep_dir(struct guard *guard, const char *path, bool is_wanted)
+{
+	CHECK(strlen(path) < PATH_MAX);
+}
+
+void cgroup_clear_dead(void)
+{
+}
+
+int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
+{
+	return 0;
+}
+
+/* ---- messages */
+
+static int count_fds(void)
+{
+	int count = 0;
+	for (int fd = 0; fd < 64; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* The kind, the struct's bytes, and more behind them; or anything. */
+static size_t make_message(struct fuzz_input *input, uint8_t how, char *message, size_t room)
+{
+	struct tfc__command command = {.kind = (uint32_t)fuzz_number(input, 1) % 24};
+	size_t len, wanted = (size_t)fuzz_number(input, 1);
+	if (how & 2)
+		wanted *= 20; /* as long as a path can be */
+	const uint8_t *bytes = fuzz_bytes(input, wanted, &len);
+	size_t head = how & 4 ? 0 : sizeof(command);
+	if (len > room - head)
+		len = room - head;
+	command.keep_id = len ? bytes[0] : 0;
+	command.value = how >> 3 & 1;
+	memcpy(message, &command, head);
+	if (len)
+		memcpy(message + head, bytes, len);
+	return head + len;
+}
+
+static void send_message(struct fuzz_input *input, int socket)
+{
+	char message[sizeof(struct tfc__command) + PATH_MAX + 64];
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	uint8_t how = (uint8_t)fuzz_number(input, 1);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct iovec part = {message, make_message(input, how, message, sizeof(message))};
+	struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
+	if (how & 1) {
+		head.msg_control = &control;
+		head.msg_controllen = sizeof(control);
+		struct cmsghdr *first = CMSG_FIRSTHDR(&head);
+		first->cmsg_level = SOL_SOCKET;
+		first->cmsg_type = SCM_RIGHTS;
+		first->cmsg_len = CMSG_LEN(sizeof(null));
+		memcpy(CMSG_DATA(first), &null, sizeof(null));
+	}
+	sendmsg(socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(null);
+}
+
+static void drop_unsent(struct guard *guard)
+{
+	while (guard->unsent) {
+		struct unsent *first = guard->unsent;
+		guard->unsent = first->next;
+		free(first);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input input = {data, size};
+	struct guard guard = {0};
+	int ends[2];
+	guard.unsent_end = &guard.unsent;
+	is_gone = false;
+	kept = 0;
+	int before = count_fds();
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	dup2(ends[1], TFC__GUARD_HOST);
+	close(ends[1]);
+	for (int i = 0; i < MESSAGES_MAX && input.len && !guard.is_host_gone; i++) {
+		send_message(&input, ends[0]);
+		host_hear(&guard, EPOLLIN);
+		CHECK(guard.is_host_gone == is_gone);
+	}
+	CHECK(kept <= MESSAGES_MAX);
+	close(ends[0]);
+	while (!guard.is_host_gone)
+		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
+	drop_unsent(&guard);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int number = TFC__GUARD_HOST; number <= TFC__GUARD_PIDFD; number++)
+		if (null != number)
+			dup2(null, number);
+	if (null > TFC__GUARD_PIDFD)
+		close(null);
+	CHECK(count_fds() == before);
+	return 0;
+}
