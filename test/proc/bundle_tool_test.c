@@ -16,13 +16,14 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "leaks.h"
 #include <tfcluster/bundle.h>
 
 static char *place; /* a directory for one test */
 
 static int make_place(void **state)
 {
-	return tfc__make_private_dir("/tmp", "tfc-bundle-", "test", NULL, &place);
+	return tfc__make_private_dir(leaks_temp_dir(), "tfc-bundle-", "test", NULL, &place);
 }
 
 static int remove_place(void **state)
@@ -103,8 +104,8 @@ static void a_failure_is_one_line_and_status_1(void **state)
 	const char *nonsense[] = {"tfc-bundle", "frob", NULL};
 	assert_int_equal(run(nonsense, 2, text, sizeof(text)), 1);
 	assert_string_equal(text,
-			    "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR, hash ZIP or remove "
-			    "DIR\n");
+			    "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP "
+			    "or remove DIR\n");
 }
 
 int main(void)
