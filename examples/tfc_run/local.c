@@ -137,6 +137,7 @@ static void on_event(void *user, const tfc_event *event)
 {
 	struct local *local = user;
 	tfc_event known = *event;
+	known.size = sizeof(known);
 	if (local->is_output_dropped && event->kind != TFC_EVENT_END)
 		return;
 	if (event->kind == TFC_EVENT_END) {
@@ -176,6 +177,28 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		send_stop(local);
 }
 
+static void on_explained(void *user, const tfc_reply *reply)
+{
+	struct local *local = user;
+	int error = reply->code < 0 ? 0 : explain_print(reply->text, local->options->is_json);
+	char text[128];
+	snprintf(text, sizeof(text), "standard output: %s", strerror(error));
+	if (error == EPIPE) /* as SIGPIPE would have ended us */
+		local->status = 128 + SIGPIPE;
+	else if (reply->code < 0 || error)
+		fail(local, error ? text : reply->error->text);
+	local->is_ended = true;
+}
+
+/* Asks for what the command is about. */
+static int request(struct local *local)
+{
+	tfc_job *job = local->options->job;
+	if (local->options->is_explained)
+		return tfc_gateway_explain(local->gateway, job, 0, on_explained, local, NULL);
+	return tfc_gateway_submit(local->gateway, job, NULL, on_submitted, local, NULL);
+}
+
 static void on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
@@ -211,9 +234,7 @@ static void start(struct local *local)
 		return;
 	}
 	gateway.node = local->node;
-	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 ||
-	    tfc_gateway_submit(local->gateway, local->options->job, NULL, on_submitted, local,
-			       NULL) < 0)
+	if (tfc_gateway_open(local->ctx, &gateway, &local->gateway) < 0 || request(local) < 0)
 		fail(local, NULL);
 }
 

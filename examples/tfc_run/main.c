@@ -21,6 +21,14 @@ int complain(const char *format, ...)
 	return -1;
 }
 
+void die_without_memory(void)
+{
+	static const char text[] = "tfc_run: out of memory; the tasks are stopped\n";
+	ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
+	(void)written;
+	_exit(RUN_FAILED);
+}
+
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;

@@ -115,7 +115,7 @@ static const struct option table[] = {
 	{"driver", NULL, "the program is a driver; the roles run TensorFlow's server",
 	 KEY("roles.driver"), "{}"},
 	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy")},
-	{"framework", "F", "tensorflow or none", KEY("framework")},
+	{"framework", "F", "tensorflow, pytorch, jax, horovod or none", KEY("framework")},
 	{"env", "K[=V]", "set a variable, or hand on its value here", set_env, "env[]"},
 	{"secret-env", "K", "hand on a variable that is never shown", set_secret, "secret_env[]"},
 	{"cwd", "DIR", "working directory of the tasks (the current one)", KEY("cwd")},
@@ -131,6 +131,8 @@ static const struct option table[] = {
 	{"start-deadline", "S", "seconds until all tasks are ready (600; 0: none)",
 	 KEY("start_deadline_s")},
 	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
+	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},
+	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},
 	{NULL, NULL, "Run options"},
 	{"ports", "LO-HI", "ports to take (20000-29999)", set_ports},
 	{"host", "ADDR", "address that the tasks tell each other (127.0.0.1)", TEXT(host)},
@@ -140,12 +142,13 @@ static const struct option table[] = {
 	{"color", "WHEN", "auto, always or never", set_color},
 	{"quiet", NULL, "say nothing but the tasks' lines and errors", FLAG(is_quiet)},
 	{"json", NULL, "print one JSON object for each event on stdout", FLAG(is_json)},
+	{"explain", NULL, "print what each task would be given, and run nothing",
+	 FLAG(is_explained)},
 	{"help", NULL, "print this"},
 };
 
 /* Names that users of later versions know: a better sentence than "unknown". */
-static const char *const later[] = {"explain", "gpus",   "label", "placement",
-				    "preload", "spares", "stall", "upstream"};
+static const char *const later[] = {"gpus", "label", "placement", "preload", "spares", "upstream"};
 
 #define OPTION_COUNT (sizeof(table) / sizeof(table[0]))
 

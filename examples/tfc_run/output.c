@@ -65,7 +65,7 @@ static struct task *find_task(struct output *output, const tfc_event *event)
 	}
 	output->tasks = reallocarray(output->tasks, output->task_count + 1, sizeof(struct task));
 	if (!output->tasks)
-		abort(); /* the guard stops the tasks */
+		die_without_memory();
 	struct task *task = &output->tasks[output->task_count++];
 	*task = (struct task){.index = event->task_index};
 	snprintf(task->type, sizeof(task->type), "%s", event->task_type);
@@ -186,14 +186,21 @@ void output_hush(struct output *output)
 	output->has_status = false;
 }
 
-static void add_time(struct stream *to, uint64_t time_ns)
+void time_text(uint64_t time_ns, char ret_text[TIME_SIZE])
 {
 	time_t seconds = (time_t)(time_ns / 1000000000u);
 	struct tm utc;
-	char text[32] = "";
+	char text[24] = "";
 	if (gmtime_r(&seconds, &utc))
 		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	stream_print(to, "%s.%06uZ ", text, (unsigned)(time_ns % 1000000000u / 1000u));
+	snprintf(ret_text, TIME_SIZE, "%s.%06uZ", text, (unsigned)(time_ns % 1000000000u / 1000u));
+}
+
+static void add_time(struct stream *to, uint64_t time_ns)
+{
+	char text[TIME_SIZE];
+	time_text(time_ns, text);
+	stream_print(to, "%s ", text);
 }
 
 static void begin_line(struct output *output, struct stream *to, size_t number,
@@ -240,7 +247,7 @@ static void show_json(struct output *output, const tfc_event *event)
 	char *json;
 	int code = tfc_event_json(event, &json);
 	if (code == TFC_ENOMEM)
-		abort(); /* the guard stops the tasks */
+		die_without_memory();
 	if (code < 0)
 		return;
 	stream_print(output->out, "%s\n", json);
@@ -252,7 +259,9 @@ static void show_task(struct output *output, const tfc_event *event)
 	find_task(output, event)->state = event->task_state;
 	if (event->task_state == TFC_TASK_READY && strcmp(event->task_type, "tensorboard") == 0)
 		output_say(output, NOTICE, "TensorBoard: http://%s/", event->address);
-	if (event->task_state == TFC_TASK_FAILED || event->task_state == TFC_TASK_LOST)
+	bool is_stalled = event->reason == TFC_END_STALLED && event->task_state < TFC_TASK_EXITED;
+	bool is_failed = event->task_state == TFC_TASK_FAILED && event->reason != TFC_END_STALLED;
+	if (is_failed || event->task_state == TFC_TASK_LOST || is_stalled)
 		snprintf(output->held, sizeof(output->held), "%s", event->text);
 }
 
@@ -297,4 +306,7 @@ void output_event(struct output *output, const tfc_event *event)
 		show_end(output, event);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
 		output_say(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
+	else if (event->kind == TFC_EVENT_JOB && event->job_state < TFC_JOB_RUNNING &&
+		 event->text[0])
+		output_say(output, NOTICE, "%s", event->text);
 }

@@ -47,6 +47,10 @@ void output_hush(struct output *output);
 /* Brings the line at the bottom up to date and writes what can be written at once. */
 void output_flush(struct output *output);
 
+/* UTC with microseconds: "2026-01-31T12:00:00.000000Z". */
+#define TIME_SIZE 48
+void time_text(uint64_t time_ns, char ret_text[TIME_SIZE]);
+
 /* Names the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
 size_t output_alive(const struct output *output, char *names, size_t size);
 

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tfc_run.h"
+
 uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -61,7 +63,7 @@ void stream_add(struct stream *stream, const char *data, size_t len)
 		size_t capacity = stream->capacity * 2 + len + 4096;
 		char *more = realloc(stream->data, capacity);
 		if (!more)
-			abort(); /* the guard stops the tasks */
+			die_without_memory();
 		stream->data = more;
 		stream->capacity = capacity;
 	}
@@ -77,7 +79,7 @@ void stream_print(struct stream *stream, const char *format, ...)
 	int len = vasprintf(&text, format, args);
 	va_end(args);
 	if (len < 0)
-		abort();
+		die_without_memory();
 	stream_add(stream, text, (size_t)len);
 	free(text);
 }

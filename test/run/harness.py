@@ -1,8 +1,10 @@
 """What the tests of tfc_run share: starting it, reading it, and proving that nothing is left."""
+import contextlib
 import ctypes
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -64,6 +66,41 @@ def find_ports(count):
         if all(is_bindable(first + i) for i in range(count)):
             return first
     raise AssertionError("no free ports")
+
+
+def own_group(root, field):
+    """Our cgroup below `root`; `field` stands between the colons of its line."""
+    with open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if field == controllers or field and field in controllers.split(","):
+                return root + path
+    return None
+
+
+@contextlib.contextmanager
+def memory_group(mib):
+    """Gives a function that moves its caller into a cgroup with so little memory, v2 or v1."""
+    places = [(own_group("/sys/fs/cgroup", ""), "memory.max"), ("/sys/fs/cgroup", "memory.max"),
+              (own_group("/sys/fs/cgroup/memory", "memory"), "memory.limit_in_bytes")]
+    for parent, limit in places:
+        group = f"{parent}/tfc-run-test-{os.getpid()}"
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        try:
+            with open(f"{group}/{limit}", "r+") as file:  # made by the kernel, or not there
+                file.write(str(mib << 20))
+        except OSError:
+            os.rmdir(group)
+            continue
+        try:
+            yield lambda: pathlib.Path(group, "cgroup.procs").write_text("0")
+        finally:
+            os.rmdir(group)
+        return
+    raise unittest.SkipTest("no cgroup with a memory limit can be made here")
 
 
 class Run:

@@ -12,14 +12,12 @@ BAD = [
     (["local", "--deadlin=2"], "unknown option '--deadlin'; did you mean --deadline?"),
     (["local", "-json"], "unknown option '-json'; did you mean --json?"),
     (["local", "--zzzzzz"], "unknown option '--zzzzzz'; `tfc_run local --help` lists them"),
-    (["local", "--stall", "5", "true"], "--stall is not in this version"),
     (["local", "--placement=pack", "true"], "--placement is not in this version"),
     (["local", "--upstream", "u", "true"], "--upstream is not in this version"),
     (["local", "--label", "a=b", "true"], "--label is not in this version"),
     (["local", "--gpus", "1", "true"], "--gpus is not in this version"),
     (["local", "--spares", "1", "true"], "--spares is not in this version"),
     (["local", "--preload", "os", "true"], "--preload is not in this version"),
-    (["local", "--explain", "true"], "--explain is not in this version"),
     (["local"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
     (["local", "--"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
     (["local", "--worker"], "--worker needs a value: N"),
@@ -62,6 +60,11 @@ BAD = [
     (["local", "--ps", "1", "true"], "roles.ps: a ps needs workers; add the role worker"),
     (["local", "--strategy", "multi_worker_mirrored", "--worker", "1", "--ps", "1", "true"],
      "strategy: multi_worker_mirrored has no ps; take the role ps out, or use parameter_server"),
+    (["local", "--framework", "pytorch", "--worker", "1", "--ps", "1", "true"],
+     "roles.ps: pytorch has no ps; make it a worker, or a sidecar of another name"),
+    (["local", "--worker", '{"min": 2, "max": 4}', "true"],
+     '--worker {"min": 2, "max": 4}: roles.worker.count: a range is reserved for a later version; '
+     'give one number from 2 to 4'),
     (["local", "--job", "/no/such.json"], "/no/such.json: No such file or directory"),
 ]
 

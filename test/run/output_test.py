@@ -125,6 +125,24 @@ class OutputTest(harness.RunTest):
         self.assertEqual(run.status, 0, run.err)
 
 
+class PortsTest(harness.RunTest):
+    def test_ports_that_connections_get_too_are_warned_of_once(self):
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+            first, last = map(int, file.read().split())
+        with open("/proc/sys/net/ipv4/ip_local_reserved_ports") as file:
+            if file.read().strip():
+                self.skipTest("ports are reserved on this machine")
+        run = self.run_bare("local", "--ports", f"{first}-{last}", "--worker", "3", "--", "true")
+        warnings = [line for line in run.errors() if "ip_local_port_range" in line]
+        self.assertEqual(warnings, [
+            f"tfc_run: ports {first} to {last} of the pool are also given to outgoing connections "
+            f"(net.ipv4.ip_local_port_range is {first} to {last}): choose others, or reserve them "
+            f"with sysctl -w net.ipv4.ip_local_reserved_ports={first}-{last}"])
+        self.assertEqual(run.status, 0)
+        run = self.run_local("--worker", "3", "--", "true")
+        self.assertNotIn(b"ip_local_port_range", run.err)
+
+
 class JsonTest(harness.RunTest):
     def shell(self, script, *args):
         run = self.run_local("--json", *args, "--", "sh", "-c", script)

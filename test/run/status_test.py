@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import sys
 
 import harness
 
@@ -45,6 +46,14 @@ class StatusTest(harness.RunTest):
                 run = self.shell(f"kill -{int(number)} $$")
                 self.assertEqual(run.status, 128 + number)
                 self.assertRegex(run.errors()[-1], r"^tfc_run: failed \(signal\): worker/0 ")
+
+    def test_137_and_out_of_memory_when_the_kernel_killed_it_for_that(self):
+        with harness.memory_group(96) as enter:
+            run = self.run_local("--", sys.executable, "-c", "bytearray(400 << 20)",
+                                 preexec_fn=enter)
+        self.assertEqual(run.status, 137)
+        self.assertEqual(run.errors()[-1], "tfc_run: failed (signal): worker/0 died of SIGKILL: "
+                                           "it was out of memory")
 
     def test_137_when_it_was_killed_and_no_restart_is_left(self):
         run = self.shell("kill -9 $$", "--restart", "0")

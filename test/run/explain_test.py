@@ -1,0 +1,96 @@
+"""--explain: what each task would be given, and that nothing is run or left."""
+import json
+import os
+
+import harness
+
+
+class ExplainTest(harness.RunTest):
+    def plan(self, *args, **options):
+        """{"worker/0": {...}, ...}, checked to be all there is."""
+        run = self.run_local("--explain", "--json", *args, **options)
+        self.assertEqual((run.status, run.err), (0, b""))
+        tasks = run.events()
+        self.assertEqual({task["event"] for task in tasks}, {"plan"})
+        return {task["task"]: task for task in tasks}
+
+    def test_each_task_has_its_port_argv_and_environment_and_does_not_run(self):
+        mark = os.path.join(self.dir, "ran")
+        plan = self.plan("--worker", "2", "--ps", "1", "--env", "EPOCHS=3", "--", "touch", mark,
+                         "{task_type}-{task_index}", "{ps_hosts}")
+        self.assertEqual(set(plan), {"chief/0", "worker/0", "worker/1", "ps/0"})
+        ports = [task["port"] for task in plan.values()]
+        self.assertEqual(len(set(ports)), 4)
+        for port in ports:
+            self.assertIn(port - self.first_port, range(harness.PORTS_A_TEST))
+        task = plan["worker/1"]
+        self.assertEqual(task["argv"], ["touch", mark, "worker-1", plan["ps/0"]["address"]])
+        self.assertEqual((task["cwd"], task["node"]), (self.dir, "local"))
+        env = task["env"]
+        self.assertEqual((env["EPOCHS"], env["TFC_PORT"]), ("3", str(task["port"])))
+        cluster = json.loads(env["TF_CONFIG"])["cluster"]
+        self.assertEqual(cluster["worker"], [plan[f"worker/{i}"]["address"] for i in (0, 1)])
+        self.assertFalse(os.path.exists(mark))
+
+    def test_it_is_what_a_task_then_gets(self):
+        args = ("--host", "127.0.0.1", "--ports", f"{self.first_port}-{self.first_port}",
+                "--env", "A=b", "--")
+        plan = self.plan(*args, "env")["worker/0"]["env"]
+        run = self.run_local("--no-prefix", *args, "env")
+        given = dict(line.split("=", 1) for line in run.lines() if "=" in line)
+        for name in set(plan) - {"TFC_JOB", "TFC_LOG_DIR"}:
+            self.assertEqual(given[name], plan[name], name)
+
+    def test_secrets_and_what_is_inherited_are_not_shown(self):
+        env = {"TOKEN": "hunter2", "OTHER": "hunter3"}
+        plan = self.plan("--secret-env", "TOKEN", "--", "true", env=env)["worker/0"]
+        self.assertIsNone(plan["env"]["TOKEN"])
+        self.assertNotIn("OTHER", plan["env"])
+        self.assertGreater(plan["inherited"], 0)
+        run = self.run_local("--explain", "--secret-env", "TOKEN", "--", "true", env=env)
+        self.assertNotIn(b"hunter", run.out + run.err)
+        self.assertIn("    TOKEN=(secret)", run.lines())
+
+    def test_for_people_it_can_be_copied(self):
+        run = self.run_local("--explain", "--strategy", "none", "--", "sh", "-c", "echo 'a b'")
+        self.assertEqual(run.status, 0)
+        self.assertIn("  argv: sh -c 'echo '\\''a b'\\'''", run.lines())
+        self.assertRegex(run.out.decode(), r"(?m)^worker/0 on local, 127\.0\.0\.1:\d+$")
+
+    def test_what_could_not_run_is_told(self):
+        port = self.first_port
+        run = self.run_local("--explain", "--ports", f"{port}-{port + 1}", "--worker", "5", "true")
+        self.assertEqual((run.status, run.out), (125, b""))
+        self.assertIn("3 ports are missing", run.errors()[-1])
+
+    def test_a_log_directory_is_named_and_not_made(self):
+        plan = self.plan("--log-dir", "logs", "true")["worker/0"]
+        logs = os.path.join(self.dir, "logs")
+        self.assertEqual(os.path.dirname(plan["env"]["TFC_LOG_DIR"]), logs)
+        self.assertFalse(os.path.exists(logs))
+
+    def test_a_plan_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            run = self.start("--explain", "true", stdout=full)
+            run.end()
+        self.assertEqual(run.status, 125)
+        self.assertEqual(run.errors(), ["tfc_run: standard output: No space left on device"])
+
+    def test_a_reader_that_has_seen_enough_is_no_failure(self):
+        read, write = os.pipe()
+        os.close(read)
+        for form in ((), ("--json",)):
+            run = self.start("--explain", *form, "true", stdout=write)
+            run.end()
+            self.assertEqual((run.status, run.err), (141, b""))
+        os.close(write)
+
+    def test_a_bundle_is_not_packed(self):
+        plan = self.plan("--bundle", self.write("train.py", ""), "--", "python3", "train.py")
+        self.assertRegex(plan["worker/0"]["cwd"], r"/bundle/worker-0$")
+        self.assertTrue(plan["worker/0"]["env"]["PYTHONPATH"].startswith(
+            plan["worker/0"]["cwd"]))
+
+
+if __name__ == "__main__":
+    harness.main()
