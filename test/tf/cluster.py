@@ -19,8 +19,9 @@ import tempfile
 import time
 import unittest
 
-if not all(map(importlib.util.find_spec, ("tensorflow", "sklearn"))):
-    print(f"{sys.executable} lacks TensorFlow or scikit-learn (-Dtf_python=...)")
+NEEDS = os.environ.get("TFC_TEST_NEEDS", "tensorflow sklearn").split()
+if not all(map(importlib.util.find_spec, NEEDS)):
+    print(f"{sys.executable} lacks {' or '.join(NEEDS)} (meson options *_python)")
     sys.exit(77)
 
 TFC_RUN = os.environ["TFC_RUN"]
