@@ -2,12 +2,15 @@
 # Runs every test there is, on a fresh Debian 12 or again on a used one: installs what is missing
 # (as root or through sudo), makes the Python environment, builds four times below build/, tests.
 #
-#   test/run.sh [gcc] [clang] [asan] [tsan]     default: all four
+#   test/run.sh [gcc] [clang] [asan] [tsan] [valgrind]     default: all five
 #
-#   gcc     all tests, real TensorFlow included; warnings are errors
+#   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
 #   clang   unit tests and checks; warnings are errors
-#   asan    unit, conformance and sim under AddressSanitizer and UndefinedBehaviorSanitizer
-#   tsan    the same under ThreadSanitizer
+#   asan    unit, conformance, sim, fuzz and proc under AddressSanitizer and
+#           UndefinedBehaviorSanitizer; guard and shim, which are static, without
+#   tsan    the same but for proc under ThreadSanitizer
+#   valgrind
+#           unit and sim of the first build, as valgrind's memcheck sees them
 #
 # The last line counts; a test that runs in two builds counts twice. Exit status: 0 when none
 # failed. Environment: see examples/setup.sh.
@@ -19,7 +22,8 @@ results=()
 broken=0
 
 packages=("${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" g++ binutils libcmocka-dev
-	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux)
+	clang llvm libclang-rt-14-dev clang-format-14 iproute2 procps util-linux
+	libuv1-dev libglib2.0-dev abigail-tools groff-base valgrind)
 
 # A run whose build or environment is broken counts as one failure.
 break_run() {
@@ -27,16 +31,18 @@ break_run() {
 	broken=$((broken + 1))
 }
 
-# run_tests NAME MESON_TEST_OPTION... : tests the build of that name, its results into a file. A
-# command in the array `under` runs meson.
+# run_tests BUILD NAME MESON_TEST_OPTION... : tests that build, the results into a file of that name.
+# A command in the array `under` runs meson.
 under=()
 run_tests() {
-	local name=$1 log=$build/$1/meson-logs/testlog-$1.json
-	shift
-	rm -f "$log"
+	local dir=$build/$1 name=$2 log=$build/$1/meson-logs/testlog-$2.json
+	shift 2
+	rm -f "${log%.json}"*.json
 	tfc_say "test $name"
-	${under[@]+"${under[@]}"} meson test -C "$build/$name" --no-rebuild --logbase "testlog-$name" "$@" \
+	${under[@]+"${under[@]}"} meson test -C "$dir" --no-rebuild --logbase "testlog-$name" "$@" \
 		>"$TFC_LOGS/test-$name.log" 2>&1 </dev/null
+	# Of a run with a wrapper meson names the wrapper, too.
+	[ -s "$log" ] || mv "${log%.json}"-*.json "$log" 2>/dev/null
 	if [ -s "$log" ]; then
 		results+=("$log")
 	else
@@ -45,23 +51,29 @@ run_tests() {
 	fi
 }
 
-strict=(--fatal-meson-warnings --werror)
-sanitized=(--suite unit --suite conformance --suite sim)
+strict=(--fatal-meson-warnings --werror -Dembeddings=enabled)
+sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
+
+build_gcc() {
+	tfc_frameworks || return
+	CC=gcc tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" \
+		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON"
+}
 
 run_gcc() {
-	CC=gcc tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" || return
-	run_tests gcc --timeout-multiplier 2
+	build_gcc || return
+	run_tests gcc gcc --timeout-multiplier 2
 }
 
 run_clang() {
 	CC=clang tfc_build "$build/clang" "${strict[@]}" || return
-	run_tests clang --suite unit --suite check
+	run_tests clang clang --suite unit --suite check
 }
 
 run_asan() {
 	CC=clang tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		run_tests asan "${sanitized[@]}" --timeout-multiplier 5
+		run_tests asan asan "${sanitized[@]}" --suite proc --timeout-multiplier 5
 }
 
 # ThreadSanitizer of this age does not find room where the kernel spreads mappings widely.
@@ -70,7 +82,14 @@ run_tsan() {
 	CC=clang tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false || return
 	setarch -R true 2>/dev/null && under=(setarch -R)
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
-		run_tests tsan "${sanitized[@]}" --timeout-multiplier 10
+		run_tests tsan tsan "${sanitized[@]}" --timeout-multiplier 10
+}
+
+# Without sanitizers, so that memcheck also sees what the other libraries do with our memory.
+run_valgrind() {
+	build_gcc || return
+	TFC_TEST_SEEDS=300 run_tests gcc valgrind --suite unit --suite sim --timeout-multiplier 10 \
+		--wrapper "$here/lib/memcheck.sh"
 }
 
 prepare() {
@@ -79,10 +98,10 @@ prepare() {
 
 mkdir -p "$TFC_LOGS"
 if prepare; then
-	[ $# -gt 0 ] || set -- gcc clang asan tsan
+	[ $# -gt 0 ] || set -- gcc clang asan tsan valgrind
 	for name in "$@"; do
 		case $name in
-		gcc | clang | asan | tsan) "run_$name" || break_run "$name: not built" ;;
+		gcc | clang | asan | tsan | valgrind) "run_$name" || break_run "$name: not built" ;;
 		*) break_run "$name: there is no such run" ;;
 		esac
 	done

@@ -7,9 +7,13 @@ printed, not failed.
 
 import argparse
 import contextlib
+import importlib.metadata
+import importlib.util
 import json
 import os
+import platform
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -20,32 +24,37 @@ import time
 NUMBER_OF_TASKS = 1000
 RESTARTS = 60
 IDLE_SECONDS = 60
+FLOOD_BYTES = 1000000000
+TORCHRUN_TASKS = 32
 
 
 class Table:
-    """The rows printed at the end: what, figure, compared with, ratio, goal."""
+    """The rows printed at the end: what, figure, compared with, ratio, goal, whether it is met."""
 
     def __init__(self):
         self.rows = []
 
-    def add(self, what, figure, against, ratio, goal):
-        self.rows.append((what, figure, against, ratio, goal))
-        print("  " + " | ".join((what, figure, against, ratio, goal)), flush=True)
+    def add(self, what, figure, against, ratio, goal, is_met):
+        """is_met: None where there is nothing to compare."""
+        met = "-" if is_met is None else "met" if is_met else "missed"
+        self.rows.append((what, figure, against, ratio, goal, met))
+        print("  " + " | ".join(self.rows[-1]), flush=True)
 
-    def print(self):
-        head = ("what", "figure", "against", "ratio", "goal")
+    def lines(self):
+        head = ("what", "figure", "against", "ratio", "goal", "")
         widths = [max(len(row[i]) for row in [head, *self.rows]) for i in range(len(head))]
         line = "| " + " | ".join("{:<%d}" % width for width in widths) + " |"
-        print(line.format(*head))
-        print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        yield line.format(*head)
+        yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
         for row in self.rows:
-            print(line.format(*row))
+            yield line.format(*row)
 
 
-def spread(values, unit):
+def spread(values, unit, digits=1):
     """'12.3 ms [11.0..15.2]' of a list of numbers."""
-    return "{:.1f} {} [{:.1f}..{:.1f}]".format(
-        statistics.median(values), unit, min(values), max(values))
+    median, low, high = (f"{value:.{digits}f}"
+                         for value in (statistics.median(values), min(values), max(values)))
+    return f"{median} {unit} [{low}..{high}]"
 
 
 def percentile(values, part):
@@ -53,12 +62,16 @@ def percentile(values, part):
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
+def quotient(ours, theirs):
+    return statistics.median(ours) / statistics.median(theirs)
+
+
 def ratio(ours, theirs):
-    return "{:.2f}x".format(statistics.median(ours) / statistics.median(theirs))
+    return "{:.2f}x".format(quotient(ours, theirs))
 
 
 def faster(ours, theirs):
-    return "{:.0f}x faster".format(statistics.median(theirs) / statistics.median(ours))
+    return "{:.1f}x faster".format(quotient(theirs, ours))
 
 
 @contextlib.contextmanager
@@ -148,14 +161,38 @@ class Bench:
         for kind in ("process", "job"):
             self.table.add(f"{what}, {kind}", spread(figures[kind], "ms"),
                            "bare loop " + spread(figures["bare"], "ms"),
-                           ratio(figures[kind], figures["bare"]), "<= 1.3x")
+                           ratio(figures[kind], figures["bare"]), "<= 1.3x",
+                           quotient(figures[kind], figures["bare"]) <= 1.3)
         for peer in ("mpirun", "supervisord"):
             done = [value for value in figures[peer] if value is not None]
             hung = len(figures[peer]) - len(done)
             name = peer + (f" ({hung} of {len(figures[peer])} hung or failed)" if hung else "")
             self.table.add(f"{what}, job", spread(figures["job"], "ms"),
                            f"{name} {spread(done, 'ms')}" if done else name,
-                           faster(figures["job"], done) if done else "-", ">= 20x faster")
+                           faster(figures["job"], done) if done else "-", ">= 20x faster",
+                           quotient(done, figures["job"]) >= 20 if done else None)
+        self.bench_torchrun(figures["job"])
+
+    def bench_torchrun(self, ours):
+        """Per task, for it would take half a minute for as many as ours."""
+        what = "launch and reap, per task"
+        mine = [value / NUMBER_OF_TASKS for value in ours]
+        if not importlib.util.find_spec("torch"):
+            self.table.add(what, spread(mine, "ms", 2), "torchrun: not installed", "-",
+                           ">= 20x faster", None)
+            return
+        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
+        took = []
+        for _ in range(3):
+            durations = []
+            for count in (1, 1 + TORCHRUN_TASKS):  # the difference is without its own start
+                begin = time.monotonic()
+                subprocess.run([*argv, f"--nproc-per-node={count}", self.task, "exit"], check=True,
+                               capture_output=True, timeout=120)
+                durations.append(time.monotonic() - begin)
+            took.append((durations[1] - durations[0]) * 1e3 / TORCHRUN_TASKS)
+        self.table.add(what, spread(mine, "ms", 2), "torchrun " + spread(took, "ms", 2),
+                       faster(mine, took), ">= 20x faster", quotient(took, mine) >= 20)
 
     # ---- restart
 
@@ -225,7 +262,8 @@ class Bench:
                                             percentile(took["ours"], .99)),
                 "{} {:.2f} / {:.2f} ms".format(label, percentile(took[peer], .5),
                                                percentile(took[peer], .99)),
-                ratio(took["ours"], took[peer]), "p50 <= 1 ms")
+                ratio(took["ours"], took[peer]), "p50 <= 1 ms",
+                percentile(took["ours"], .5) <= 1)
 
     # ---- ports
 
@@ -236,7 +274,39 @@ class Bench:
         self.table.add("acquire and release a port",
                        "{:.1f} us".format(float(words["port_acquire_ns"]) / 1e3),
                        "bind + close {:.1f} us".format(float(words["bare_ns"]) / 1e3),
-                       "{:.2f}x".format(float(words["ratio"])), "<= 1.3x")
+                       "{:.2f}x".format(float(words["ratio"])), "<= 1.3x",
+                       float(words["ratio"]) <= 1.3)
+
+    # ---- logs
+
+    def log_ours(self, directory, size):
+        output = subprocess.run(
+            [os.path.join(self.bin, "logs"), directory, self.helpers, self.task, str(FLOOD_BYTES),
+             str(size)], check=True, capture_output=True, text=True, timeout=300)
+        return float(output.stdout) / 1e3
+
+    def log_cat(self, directory, size):
+        begin = time.monotonic()
+        with open(os.path.join(directory, "log"), "wb") as log:
+            cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+            subprocess.run([self.task, "flood", str(FLOOD_BYTES), str(size)], stdout=cat.stdin,
+                           check=True)
+            cat.stdin.close()
+            cat.wait()
+        return time.monotonic() - begin
+
+    def bench_logs(self):
+        for size in (4096, 65536):
+            rates = {"ours": [], "cat": []}
+            for _ in range(7):
+                for name, measure in (("ours", self.log_ours), ("cat", self.log_cat)):
+                    with tempfile.TemporaryDirectory() as directory:
+                        rates[name].append(FLOOD_BYTES / measure(directory, size) / 1e6)
+            self.table.add(f"output into a rotated log, {size // 1024} KiB a write",
+                           spread(rates["ours"], "MB/s", 0),
+                           "cat from a pipe to a file " + spread(rates["cat"], "MB/s", 0),
+                           ratio(rates["ours"], rates["cat"]), ">= 0.5x",
+                           quotient(rates["ours"], rates["cat"]) >= 0.5)
 
     # ---- idle
 
@@ -261,7 +331,7 @@ class Bench:
             after = {pid: switches(pid) for pid in pids}
         woken = sum(after[pid] - before[pid] for pid in pids)
         self.table.add(f"wake-ups in {IDLE_SECONDS} s, idle node with 100 tasks", str(woken),
-                       f"{len(pids)} processes: host, guard, shims", "-", "0")
+                       f"{len(pids)} processes: host, guard, shims", "-", "0", woken == 0)
 
     # ---- size
 
@@ -274,15 +344,15 @@ class Bench:
                                  capture_output=True).stdout
         names = [line.split()[0] for line in closure.splitlines() if "=>" in line]
         self.table.add("libtfcluster.so stripped", f"{own // 1024} KiB", " ".join(names), "-",
-                       "<= 400 KB")
+                       "<= 400 KB", own <= 400 << 10)
         with self.sleeping_tasks(10) as host:
             shims = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-shim"]
             guards = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-guard"]
             node = rss(host)
         self.table.add("RSS of a shim", f"{statistics.median(shims):.0f} KiB", "-", "-",
-                       "<= 100 KB with musl")
+                       "<= 100 KB with musl", statistics.median(shims) <= 100)
         self.table.add("RSS of a node with 10 tasks", f"{node} KiB",
-                       f"its guard {guards[0]} KiB", "-", "<= 8 MB")
+                       f"its guard {guards[0]} KiB", "-", "<= 8 MB", node <= 8 << 10)
 
     # ---- training
 
@@ -295,7 +365,8 @@ class Bench:
             with tempfile.TemporaryDirectory() as directory:
                 took.append(self.training_gap(script, directory))
         self.table.add("kill -9 of a mirrored worker to the first new step", spread(took, "s"),
-                       "TensorFlow alone: never", "-", "<= 5 s cold")
+                       "TensorFlow alone: never", "-", "<= 5 s cold",
+                       statistics.median(took) <= 5)
 
     def training_gap(self, script, directory):
         argv = [self.tfc_run, "local", "--json", "--worker", "2", "--", sys.executable, script,
@@ -349,18 +420,79 @@ def rss(pid):
     return status(pid, "VmRSS")
 
 
+# ---- the published page
+
+
+def first_line(*argv):
+    """What a program says of its version, or nothing when it is not there."""
+    if not shutil.which(argv[0]):
+        return ""
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return (done.stdout or done.stderr).strip().split("\n")[0]
+
+
+def package_version(name):
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True,
+                          text=True)
+    return f"{name} {done.stdout}" if done.returncode == 0 and done.stdout else ""
+
+
+def python_version(name):
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return f"{name} {importlib.metadata.version(name)}"
+    return ""
+
+
+def surroundings(names):
+    """The lines above the table: where it was measured, with what, and how busy that was."""
+    with open("/proc/meminfo") as file:
+        memory = int(file.readline().split()[1]) >> 20
+    with open("/proc/cpuinfo") as file:
+        info = file.read()
+    model = re.search(r"^model name\s*: (.*)$", info, re.MULTILINE)
+    virtual = ", virtual" if re.search(r"^flags.*\bhypervisor\b", info, re.MULTILINE) else ""
+    kernel = re.match(r"[0-9.]*[0-9]", platform.release()).group()
+    versions = [first_line("cc", "--version"), python_version("tensorflow-cpu"),
+                python_version("torch"), first_line("mpirun", "--version"),
+                package_version("supervisor"), package_version("runit"), package_version("musl")]
+    yield f"- {os.cpu_count()} cores ({model.group(1) if model else 'unknown'}{virtual}), " \
+          f"{memory} GiB, Linux {kernel}; load at the beginning {os.getloadavg()[0]:.1f}"
+    yield "- " + "; ".join(version for version in versions if version)
+    yield f"- `test/bench/run.sh --markdown{''.join(' ' + name for name in names)}`, " \
+          f"{time.strftime('%Y-%m-%d', time.gmtime())}"
+
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "doc", "benchmarks.md")
+BEGIN, END = "<!-- measured: test/bench/run.sh --markdown -->\n", "<!-- end -->\n"
+
+
+def publish(lines):
+    """Puts the lines into the page, in place of those that were measured before."""
+    with open(PAGE) as file:
+        page = file.read()
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    with open(PAGE, "w") as file:
+        file.write(head + BEGIN + "\n".join(lines) + "\n" + END + tail)
+
+
 def main():
-    names = ["launch", "restart", "port", "idle", "size", "train"]
+    names = ["launch", "restart", "port", "logs", "idle", "size", "train"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
+    parser.add_argument("--markdown", action="store_true",
+                        help="also put the table into doc/benchmarks.md")
     parser.add_argument("rows", nargs="*", default=[], help="of " + " ".join(names))
     options = parser.parse_args()
     bench = Bench(options.build)
+    lines = [*surroundings(options.rows), ""]
     for name in options.rows or names:
         print(f"bench: {name}", flush=True)
         getattr(bench, "bench_" + name)()
-    print()
-    bench.table.print()
+    lines += bench.table.lines()
+    print("\n" + "\n".join(lines))
+    if options.markdown:
+        publish(lines)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,10 @@ for file in "$lib/libtfcluster.so.0" "$lib/libtfcluster.so" "$lib/libtfcluster.a
 	"$prefix/libexec/tfcluster/tfc-shim" "$prefix/libexec/tfcluster/tfc-bundle"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$place"}"; exit 1; }
 done
+for page in man1/tfc_run.1 man3/libtfcluster.3 man3/tfc_ctx_new.3 man3/tfc_version.3; do
+	[ -e "$prefix/share/man/$page" ] || { echo "not installed: man page $page"; exit 1; }
+done
+[ -e "$prefix/share/doc/libtfcluster/reference/ctx.md" ] || { echo "no reference is installed"; exit 1; }
 for header in "$source"/include/tfcluster/*.h; do
 	cmp "$header" "$prefix/include/tfcluster/${header##*/}"
 done

@@ -1,4 +1,4 @@
-"""All C code is laid out as .clang-format says. Skipped (77) where clang-format is missing: other
+"""All C and C++ code is laid out as .clang-format says. Skipped (77) where clang-format is missing: other
 versions than 14 differ in details.
 
 Usage: format.py SOURCE_ROOT
@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 FOLDERS = ["include", "lib", "examples", "test"]
+ENDINGS = ["*.[ch]", "*.cpp", "*.hpp"]
 
 
 def find_tool():
@@ -25,7 +26,8 @@ def main(root):
     if not tool:
         print("clang-format 14 is not installed")
         return 77
-    files = [str(p) for folder in FOLDERS for p in sorted((root / folder).rglob("*.[ch]"))]
+    files = [str(p) for folder in FOLDERS for ending in ENDINGS
+             for p in sorted((root / folder).rglob(ending))]
     if not files:
         print("no source file found")
         return 1

@@ -17,11 +17,11 @@ PUBLIC = {"bundle": "job", "error": "base", "export": "base", "memory": "base",
 WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
-PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/file.h", "proc/"],
-            "proc/shim": ["base/list.h", "base/clock.h", "base/file.h", "proc/"]}
+PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "port/door.h", "proc/"],
+            "proc/shim": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "proc/"]}
 
 # Made at build time, beside the objects.
-GENERATED = {"tensorflow_server.h"}
+GENERATED = {"python_stacks.h", "tensorflow_server.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 

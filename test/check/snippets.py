@@ -1,6 +1,6 @@
 """Holds the documents to what they show.
 
-A ```c block with a main is built and run, another one is compiled; a ```json block that has "roles" is
+A ```c block with a main is built and run, another one, and each ```cpp block, is compiled; a ```json block that has "roles" is
 read as a job file; an indented `tfc_run` command line is run, with a python3 that does nothing.
 
 usage: snippets.py CC INCLUDE_DIR LIBRARY_DIR HELPER_DIR TFC_RUN FILE.md...
@@ -18,6 +18,16 @@ COMMAND = re.compile(r"^    (tfc_run (?:.*\\\n)*.*)$", re.MULTILINE)
 HEAD = "#include <tfcluster/tfcluster.h>\n"
 
 
+EMBEDDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/embed")
+FOREIGN = {"<uv.h>": "libuv", "<glib-unix.h>": "glib-2.0"}
+
+
+def foreign_flags(source):
+    names = [name for header, name in FOREIGN.items() if header in source]
+    return subprocess.run(["pkg-config", "--cflags", *names], check=True, capture_output=True,
+                          text=True).stdout.split() if names else []
+
+
 class TfcError(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int32), ("sys_errno", ctypes.c_int32),
                 ("room", ctypes.c_char_p), ("text", ctypes.c_char * 256)]
@@ -27,7 +37,7 @@ class Documents:
     def __init__(self, cc, include, library, helpers, tfc_run):
         self.cc, self.include, self.library, self.helpers = cc, include, library, helpers
         self.tfc_run = os.path.abspath(tfc_run)
-        self.seen = {"program": 0, "fragment": 0, "job": 0, "command": 0}
+        self.seen = {"program": 0, "fragment": 0, "cpp": 0, "job": 0, "command": 0}
 
     def compile(self, directory, source, *arguments):
         path = os.path.join(directory, "snippet.c")
@@ -50,7 +60,13 @@ class Documents:
         is_function = "\n}\n" in source
         self.compile(directory,
                      HEAD + (source if is_function else f"void snippet(void)\n{{\n{source}}}\n"),
-                     "-Wno-unused", "-c", "-o", os.path.join(directory, "snippet.o"))
+                     *foreign_flags(source), "-Wno-unused", "-c", "-o",
+                     os.path.join(directory, "snippet.o"))
+
+    def cpp(self, directory, source):
+        subprocess.run(["c++", "-x", "c++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra",
+                        "-Werror", "-I", self.include, "-I", EMBEDDINGS, "-"],
+                       input=source, text=True, check=True)
 
     def job(self, directory, source):
         library = ctypes.CDLL(os.path.join(self.library, "libtfcluster.so"))
@@ -91,6 +107,8 @@ class Documents:
             language, source = match.groups()
             if language == "c":
                 yield "program" if "int main(" in source else "fragment", match.start(), source
+            elif language == "cpp":
+                yield "cpp", match.start(), source
             elif language == "json" and '"roles"' in source:
                 yield "job", match.start(), source
         for match in COMMAND.finditer(text):
