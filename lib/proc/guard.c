@@ -136,13 +136,12 @@ static void lose_patience(struct tfc__timer *timer)
 	finish(tfc__container_of(timer, struct tfc__guard, patience));
 }
 
-/* In dispatch: ports are lost at once, processes when their shims are gone. */
+/* In dispatch: processes are lost when their shims are gone. */
 static void begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
 	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	struct tfc__guard *next;
-	tfc__guard_lose_ports(guard);
 	/* Somebody has to clean up after the host. */
 	if (guards->dirs.count && tfc__guard_get(guard->ctx, &next) < 0)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
@@ -171,6 +170,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 	tfc__timer_cancel(&guard->pulse);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(guard);
+	tfc__guard_lose_ports(guard);
 	tfc__work_schedule(&guard->end);
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
 		 (int)guard->pid);

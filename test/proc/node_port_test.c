@@ -372,6 +372,49 @@ static void who_need_not_listen_costs_no_wake_ups(void **state)
 	finish(&run, &follower, id);
 }
 
+/* The node's guard: a child of ours whose only children are shims. */
+static pid_t find_guard(void)
+{
+	pid_t pids[16];
+	size_t count = proc_family(getpid(), pids, 16);
+	for (size_t i = 0; i < count; i++)
+		if (pids[i] != getpid() && proc_parent(pids[i]) == getpid())
+			return pids[i];
+	fail_msg("there is no guard");
+	return 0;
+}
+
+static int kill_guard_once(void *user, const tfc_task_info *task, tfc_env *env)
+{
+	pid_t *killed = user;
+	if (*killed)
+		return TFC_OK;
+	*killed = find_guard();
+	kill(*killed, SIGKILL);
+	assert_true(proc_await_gone(*killed, 2000));
+	return TFC_OK;
+}
+
+static void a_guard_that_dies_just_before_a_launch_does_not_cost_the_attempt(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	pid_t killed = 0;
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.before_launch = kill_guard_once;
+	options.hook_user = &killed;
+	node_run_begin(&run, &options);
+	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
+			 "'listen','wait'");
+	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));
+	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
+							 TFC_TASK_READY, 1);
+	assert_int_not_equal(killed, 0);
+	assert_int_equal(port_of(ready), port);
+	assert_int_equal(test_count_intruders(port), 0);
+	finish(&run, &follower, id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +430,7 @@ int main(void)
 		cmocka_unit_test(what_is_said_after_it_listened_excuses_nothing),
 		cmocka_unit_test(a_stranger_with_both_flags_is_out_once_the_attempt_has_ended),
 		cmocka_unit_test(who_need_not_listen_costs_no_wake_ups),
+		cmocka_unit_test(a_guard_that_dies_just_before_a_launch_does_not_cost_the_attempt),
 	};
 	return cmocka_run_group_tests_name("node_port", tests, NULL, NULL);
 }
