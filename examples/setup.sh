@@ -18,7 +18,7 @@ TFC_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TFC_LOGS=${TFC_LOGS:-$TFC_SOURCE/build/logs}
 
 TFC_BUILD_PACKAGES=(gcc libc6-dev meson ninja-build pkg-config musl-tools
-	libjansson-dev libsodium-dev libzip-dev)
+	libjansson-dev libsodium-dev libzip-dev libmsgpack-dev)
 TFC_PYTHON_PACKAGES=(python3 python3-venv ca-certificates)
 
 # The versions the tests were written against. tf_keras asks for the large "tensorflow"; it is the

@@ -12,6 +12,7 @@
 #include <tfcluster/gateway.h>
 #include <tfcluster/job.h>
 #include <tfcluster/log.h>
+#include <tfcluster/member.h>
 #include <tfcluster/memory.h>
 #include <tfcluster/node.h>
 #include <tfcluster/port.h>

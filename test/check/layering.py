@@ -6,10 +6,11 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "cluster", "gateway", "node"]
+ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "wire", "transport",
+         "member", "store", "cluster", "gateway", "node"]
 
 # The room whose face a public header is, where the name does not say it.
-PUBLIC = {"bundle": "job", "error": "base", "export": "base", "memory": "base",
+PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", "memory": "base",
           "version": "base", "log": "proc", "process": "proc", "task": "agent"}
 
 # Faces of lower rooms that a room may read all the same: the names of job and task states and of

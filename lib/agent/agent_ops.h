@@ -1,0 +1,51 @@
+/*
+ * An agent as the maintainer sees it: the local one (agent.h), or one of another machine behind
+ * calls (node/remote_agent.h). One handle per job and node; the same orders, the same events.
+ *
+ * Orders need no answer to be counted on: an order that was taken is carried out once, in order, or
+ * its tasks are told LOST. Events come in dispatch only, never inside an order.
+ */
+#ifndef TFC_AGENT_AGENT_OPS_H
+#define TFC_AGENT_AGENT_OPS_H
+
+#include "agent/agent.h"
+
+struct tfc__agent_ops {
+	/* Opens a job there; the handle is the caller's. epoch orders: an agent that has heard a
+	 * higher one refuses (TFC__AGENT_FENCED). */
+	int (*job_open)(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
+			void *user, void **ret_job, tfc_error *error);
+	void (*job_end)(void *job);   /* as tfc__agent_job_end */
+	void (*job_close)(void *job); /* as tfc__agent_job_close */
+	void (*hold)(void *job, uint32_t task);
+	void (*release)(void *job, uint32_t task);
+	void (*launch)(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
+		       const tfc_spec *spec);
+	void (*signal)(void *job, uint32_t task, int signal_number);
+	void (*stop)(void *job, uint32_t task, uint32_t grace_ms);
+	void (*query)(void *job, uint32_t query);
+	void (*stacks)(void *job, uint32_t task, bool is_ending);
+	void (*look)(void *job, uint32_t number);
+	/* Log records of one task on that node, see agent/log_source.h. */
+	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position);
+};
+
+struct tfc__agent_handle {
+	const struct tfc__agent_ops *ops;
+	void *agent;
+};
+
+extern const struct tfc__agent_ops tfc__local_agent_ops; /* agent is a struct tfc__agent */
+
+/*
+ * What tfc__agent_event gains:
+ *   HELD      address: "host:port" or "" (the maintainer makes the spec of these)
+ *   EXITED    log_end is set also for a lost one; log_tail: its last 10 lines when it ended badly
+ *   TFC__AGENT_LOST    all tasks of this handle are gone and cannot come back: the node was down
+ * and its lease is over, or it came back without them. Tasks still thought alive are told EXITED
+ * (TFC_EXIT_LOST) before it. text says why. TFC__AGENT_SILENT  the node does not answer (for
+ * queries: it is waited for); TFC__AGENT_BACK TFC__AGENT_FENCED  a higher epoch was heard there:
+ * this maintainer must let go of the job
+ */
+
+#endif

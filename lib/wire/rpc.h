@@ -1,0 +1,100 @@
+/*
+ * Remote calls over any ordered, reliable stream of messages: request and response, notifications,
+ * cancel, deadlines, and streams with credit. It knows no socket: messages that come are fed in,
+ * those that go are handed to `send`. Both ends may call.
+ *
+ * One message is one msgpack array (doc/internals/wire-format.md):
+ *   [0, id, method, params, timeout_ms, credit]   request; credit > 0: of stream items
+ *   [1, id, error or nil, result]                 response, the last of its id
+ *   [2, method, params]                           notification
+ *   [3, id]                                       cancel; a response comes all the same
+ *   [4, id, item]                                 stream item, from the callee, costs one credit
+ *   [5, id, credit]                               more credit, from the caller
+ *   [6, version, {capabilities}]                  hello, the first message of each end
+ */
+#ifndef TFC_WIRE_RPC_H
+#define TFC_WIRE_RPC_H
+
+#include "ctx/ctx.h"
+#include "wire/msg.h"
+
+#define TFC__RPC_VERSION 1
+#define TFC__RPC_MESSAGE_MAX (16u << 20) /* bytes of one message */
+
+struct tfc__rpc;
+struct tfc__rpc_call;    /* one that this end made */
+struct tfc__rpc_request; /* one that the other end made */
+
+struct tfc__rpc_ops {
+	/* Takes over the message's bytes (a stolen tfc__buf). A failure closes the connection
+	 * later, by tfc__rpc_close. */
+	void (*send)(void *user, struct tfc__buf *message);
+	/* A request or (request NULL) a notification has come. Each request is answered exactly
+	 * once, now or later. params is borrowed: valid during the call. */
+	void (*serve)(void *user, struct tfc__rpc_request *request, const char *method,
+		      const msgpack_object *params);
+	/* The other end broke the protocol: error says how. The owner closes the connection. */
+	void (*broken)(void *user, const tfc_error *error);
+};
+
+/* The caller owns it; TFC_ENOMEM. Sends its hello at once. */
+int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
+		  struct tfc__rpc **ret_rpc);
+
+/* Ends what is under way with TFC_ELOST, in later dispatch turns; requests of the other end get
+ * their on_cancel. `why` may be NULL. Memory goes when nothing holds it. NULL is a no-op. */
+void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why);
+
+/* One message from the other end. */
+void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len);
+
+/* ---- calling */
+
+/* The end of a call, once, in dispatch: code 0 and the result, or an error. All is borrowed. */
+typedef void (*tfc__rpc_end_fn)(void *user, int code, const msgpack_object *result,
+				const tfc_error *error);
+/* A stream item; each has cost one credit. */
+typedef void (*tfc__rpc_item_fn)(void *user, const msgpack_object *item);
+
+struct tfc__rpc_options {
+	const char *method;
+	const struct tfc__buf *params; /* one msgpack value; NULL: nil */
+	uint32_t timeout_ms;           /* 0: none; here and at the other end */
+	uint32_t credit;               /* stream items that may come before tfc__rpc_more */
+	tfc__rpc_item_fn item;
+	tfc__rpc_end_fn end;
+	void *user;
+};
+
+/* TFC_ENOMEM, TFC_ELOST (closed), TFC_TFC_EINVAL for a message over the maximum. The call
+ * lives until `end` was called. */
+int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
+		  struct tfc__rpc_call **ret_call, tfc_error *error);
+void tfc__rpc_more(struct tfc__rpc_call *call, uint32_t credit);
+/* The other end is told; `end` comes with TFC_ECANCELED in a later turn, whatever it answers. */
+void tfc__rpc_cancel(struct tfc__rpc_call *call);
+/* Its owner goes away: canceled, and nothing is called any more. */
+void tfc__rpc_drop(struct tfc__rpc_call *call);
+
+int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__buf *params);
+
+/* ---- serving */
+
+void tfc__rpc_reply(struct tfc__rpc_request *request,
+		    const struct tfc__buf *result); /* NULL: nil */
+void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);
+
+/* One item, while there is credit: TFC_OK, TFC_ESTATE (no credit), TFC_ENOMEM. */
+int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item);
+uint32_t tfc__rpc_credit(const struct tfc__rpc_request *request);
+
+/* on_credit: more has come. on_cancel: the caller has canceled, its time is over, or the connection
+ * is gone; the request is still answered (into nowhere) to be freed. Both in dispatch; may be NULL.
+ */
+void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *user),
+		    void (*on_cancel)(void *user), void *user);
+
+struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request);
+void *tfc__rpc_user(const struct tfc__rpc *rpc); /* as given to tfc__rpc_open */
+
+#endif
