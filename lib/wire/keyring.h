@@ -54,6 +54,9 @@ struct tfc__identity; /* key pair */
 int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity **ret_identity);
 void tfc__identity_free(struct tfc__identity *identity);
 const char *tfc__identity_id(const struct tfc__identity *identity);
+/* The secret and public key, 32 bytes each, borrowed. */
+const uint8_t *tfc__identity_secret(const struct tfc__identity *identity);
+const uint8_t *tfc__identity_public(const struct tfc__identity *identity);
 void tfc__node_id(const uint8_t public_key[32], char ret_id[TFC__NODE_ID_SIZE]);
 
 #endif
