@@ -1,0 +1,79 @@
+"""The hosts of these tests are hosts: they reach each other, and do not when a link is cut."""
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import world
+
+SERVE = """
+import socket
+server = socket.create_server(("", 4000))
+print("up", flush=True)
+while True:
+    peer, _ = server.accept()
+    while data := peer.recv(65536):
+        peer.sendall(data)
+"""
+ASK = """
+import socket, sys
+peer = socket.create_connection((sys.argv[1], 4000), timeout=float(sys.argv[2]))
+sent = int(sys.argv[3])
+peer.sendall(bytes(sent))
+while sent:
+    sent -= len(peer.recv(65536))
+"""
+
+
+class WorldTest(unittest.TestCase):
+    def setUp(self):
+        self.net = world.World(3)
+        self.addCleanup(self.net.close)
+        self.net.__enter__()
+        self.one, self.other, self.third = self.net.hosts
+        server = self.other.start([sys.executable, "-c", SERVE], stdout=subprocess.PIPE)
+        self.assertEqual(server.stdout.readline(), b"up\n")
+
+    def reaches(self, host, timeout=0.5, size=10):
+        status, _, _ = host.call([sys.executable, "-c", ASK, self.other.address, str(timeout),
+                                  str(size)])
+        return status == 0
+
+    def test_hosts_reach_each_other_until_the_link_is_cut(self):
+        self.assertTrue(self.reaches(self.one, 5))
+        self.net.cut(self.other)
+        self.assertFalse(self.reaches(self.one))
+        self.net.heal(self.other)
+        self.assertTrue(self.reaches(self.one, 5))
+
+    def test_one_way_cut_leaves_the_others_alone(self):
+        self.net.cut_one_way(self.one, self.other)
+        self.assertFalse(self.reaches(self.one))
+        self.assertTrue(self.reaches(self.third, 5))
+        self.net.heal_one_way(self.one, self.other)
+        self.assertTrue(self.reaches(self.one, 5))
+
+    def test_relay_loses_what_it_was_asked_to_and_tcp_gets_through(self):
+        relay = self.net.loosen(self.other, loss=0.2, delay=0.002)
+        self.assertTrue(self.reaches(self.one, 30, 40000))
+        self.assertGreater(relay.dropped, 0)
+        self.net.loosen(self.other, loss=1.0)
+        self.assertFalse(self.reaches(self.one))
+
+    def test_nothing_is_left_of_a_world(self):
+        sleeper = self.one.start(["sleep", "1000"])
+        self.assertIn(4000, self.other.listeners())
+        self.assertFalse(self.other.is_bindable(4000))
+        self.assertTrue(self.other.is_bindable(4001))
+        self.net.close()
+        self.assertIsNotNone(sleeper.returncode)
+        self.assertFalse([name for name in os.listdir("/run/netns")
+                          if name.startswith(self.net.prefix)])
+
+
+if __name__ == "__main__":
+    if not world.is_possible():
+        print("network namespaces need root")
+        sys.exit(77)
+    unittest.main()
