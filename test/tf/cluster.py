@@ -96,14 +96,13 @@ def is_port_free(address):
 
 
 class Job:
-    """A `tfc_run local --json` under way; `events` is all it has said so far."""
+    """A tfc_run with --json under way; `events` is all it has said so far."""
 
-    def __init__(self, args, env, cwd):
+    def __init__(self, argv, env, cwd):
         self.events = []
         self._rest = b""
-        self._process = subprocess.Popen(
-            [TFC_RUN, "local", "--json", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=env, cwd=cwd)
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, env=env, cwd=cwd)
         self._fds = {self._process.stdout.fileno(), self._process.stderr.fileno()}
         self.errors = b""
 
@@ -261,7 +260,7 @@ class ClusterTest(unittest.TestCase):
                 json.dump({"python": sys.executable, **job}, file)
             args = ("--job", path)
         env = dict(os.environ, TMPDIR=self.tmp, XDG_STATE_HOME=os.path.join(self.dir, "state"))
-        self.job = Job(args, env, self.dir)
+        self.job = Job([TFC_RUN, "local", "--json", *args], env, self.dir)
         return self.job
 
     def assert_succeeded(self, learner, deciders=None, accuracy=0.90):
