@@ -12,8 +12,7 @@
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
-#include "output.h"
-#include "tfc_run.h"
+#include "local_options.h"
 
 #define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
 #define STUCK_MS 2000     /* once stopping, output that does not move for so long is dropped */
@@ -22,7 +21,7 @@
 #define PENDING_MAX 262144 /* bytes waiting for stdout, beyond which no more events are taken */
 
 struct local {
-	const struct options *options;
+	const struct local_options *options;
 	struct output output;
 	int signals; /* signalfd */
 	tfc_ctx *ctx;
@@ -180,7 +179,8 @@ static void on_submitted(void *user, const tfc_reply *reply)
 static void on_explained(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
-	int error = reply->code < 0 ? 0 : explain_print(reply->text, local->options->is_json);
+	int error = reply->code < 0 ? 0
+				    : explain_print(reply->text, local->options->output.is_json);
 	char text[128];
 	snprintf(text, sizeof(text), "standard output: %s", strerror(error));
 	if (error == EPIPE) /* as SIGPIPE would have ended us */
@@ -224,8 +224,8 @@ static void start(struct local *local)
 		return;
 	}
 	node.env = (const char *const *)environ;
-	node.port_first = local->options->port_first;
-	node.port_last = local->options->port_last;
+	node.port_first = local->options->ports[0];
+	node.port_last = local->options->ports[1];
 	node.host = local->options->host;
 	node.log_dir = local->options->log_dir;
 	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
@@ -317,14 +317,14 @@ static void run_loop(struct local *local)
 
 int local_main(int argc, char **argv)
 {
-	struct options options;
+	struct local_options options;
 	struct local local = {.options = &options};
-	enum options_result result = options_parse(argc, argv, &options);
+	enum options_result result = local_options_read(argc, argv, &options);
 	if (result != OPTIONS_OK) {
-		options_fini(&options);
+		local_options_end(&options);
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	}
-	output_open(&local.output, &options);
+	output_open(&local.output, &options.output);
 	local.signals = open_signals();
 	if (local.signals < 0)
 		fail(&local, strerror(errno));
@@ -337,6 +337,6 @@ int local_main(int argc, char **argv)
 	tfc_ctx_free(local.ctx);
 	output_close(&local.output);
 	close(local.signals);
-	options_fini(&options);
+	local_options_end(&options);
 	return local.status == 0 && local.has_lost_output ? RUN_FAILED : local.status;
 }

@@ -25,7 +25,7 @@ static bool is_one_place(void)
 	       out.st_dev == err.st_dev && out.st_ino == err.st_ino && !S_ISREG(out.st_mode);
 }
 
-static bool wants_color(const struct options *options, const struct stream *stream)
+static bool wants_color(const struct output_options *options, const struct stream *stream)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 	if (options->color != COLOR_AUTO)
@@ -34,7 +34,7 @@ static bool wants_color(const struct options *options, const struct stream *stre
 	       !(term && strcmp(term, "dumb") == 0);
 }
 
-void output_open(struct output *output, const struct options *options)
+void output_open(struct output *output, const struct output_options *options)
 {
 	*output = (struct output){.options = options};
 	output->out = &output->streams[0];

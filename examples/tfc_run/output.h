@@ -9,11 +9,40 @@
 #include <stddef.h>
 #include <tfcluster/gateway.h>
 
+#include "options.h"
 #include "stream.h"
 #include "tfc_run.h"
 
+/* ---- output_options.c: how it is shown; `local`, `start`, `attach` and `logs` share them */
+
+enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+
+struct output_options {
+	enum color color;
+	bool has_timestamps;
+	bool has_no_prefix;
+	bool is_quiet;
+	bool is_json;
+};
+
+extern const struct option output_options[];
+extern const size_t output_option_count;
+
+/* The table for a command line; `target` is a struct output_options. */
+#define OUTPUT_OPTION_TABLE(target)                         \
+	{                                                   \
+		output_options, output_option_count, target \
+	}
+
+/* What the help of a command that ends as its job does says about that. */
+#define EXIT_STATUS_HELP                                                                        \
+	"The exit status is that of the task that decides the end; 124 deadline, 125 tfc_run\n" \
+	"itself failed, 126 and 127 program not executable or not found, 128+N signal N."
+
+/* ---- output.c */
+
 struct output {
-	const struct options *options;
+	const struct output_options *options;
 	struct stream *out;
 	struct stream *err; /* the same as out when both lead to one place: lines stay in order */
 	/* The rest is for output.c. */
@@ -31,7 +60,7 @@ struct output {
 	char status[512]; /* the line at the bottom as it is shown; "" : none */
 };
 
-void output_open(struct output *output, const struct options *options);
+void output_open(struct output *output, const struct output_options *options);
 void output_close(struct output *output);
 
 void output_event(struct output *output, const tfc_event *event);

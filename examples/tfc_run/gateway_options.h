@@ -1,0 +1,34 @@
+/*
+ * Which gateway a command speaks to, and with which key: --gateway and --key, TFC_GATEWAY and
+ * TFC_KEY, or the socket of this machine's node.
+ */
+#ifndef TFC_RUN_GATEWAY_OPTIONS_H
+#define TFC_RUN_GATEWAY_OPTIONS_H
+
+#include "options.h"
+
+struct gateway_options {
+	const char *address; /* "unix:PATH" or "tcp://HOST:PORT"; after gateway_options_finish */
+	const char *key;     /* a file, or NULL */
+	char *own_address;   /* what address points to when none was given */
+};
+
+extern const struct option gateway_options[];
+extern const size_t gateway_option_count;
+
+/* The table for a command line; `target` is a struct gateway_options. */
+#define GATEWAY_OPTION_TABLE(target)                          \
+	{                                                     \
+		gateway_options, gateway_option_count, target \
+	}
+
+/* Fills in what was not given. 0, or -1 after a sentence. */
+int gateway_options_finish(struct gateway_options *options);
+void gateway_options_end(struct gateway_options *options);
+
+/* Where a node keeps its state when it is not told: /var/lib/tfcluster for root, else
+ * $XDG_STATE_HOME/tfcluster, else ~/.local/state/tfcluster. The caller frees it; NULL after a
+ * sentence. */
+char *default_state_dir(void);
+
+#endif

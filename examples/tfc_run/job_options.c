@@ -1,0 +1,186 @@
+#include "job_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tfc_run.h"
+
+/* ---- setters: the target is the address of the job */
+
+static int set_key(void *target, const struct option *option, const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	const char *text = option->fixed ? option->fixed : value;
+	if (tfc_job_set(*(tfc_job **)target, option->path, text, &error) < 0)
+		return bad_value(option, value, error.text);
+	return 0;
+}
+
+/* --env K=V, and --env K for K as it is here. What is not set here is not set there. */
+static int set_env(void *target, const struct option *option, const char *value)
+{
+	const char *inherited = getenv(value);
+	char *pair = NULL;
+	if (strchr(value, '=') || !*value)
+		return set_key(target, option, *value ? value : "=");
+	if (!inherited)
+		return 0;
+	if (asprintf(&pair, "%s=%s", value, inherited) < 0)
+		return bad_value(option, value, "out of memory");
+	int result = set_key(target, option, pair);
+	free(pair);
+	return result;
+}
+
+/* The value itself stays in the environment: the library takes it from there at launch. */
+static int set_secret(void *target, const struct option *option, const char *value)
+{
+	if (strchr(value, '='))
+		return bad_value(option, "", "takes a name; the value comes from the environment");
+	if (!getenv(value))
+		return bad_value(option, value, "is not set in the environment");
+	return set_key(target, option, value);
+}
+
+#define KEY(path) set_key, path
+
+const struct option job_options[] = {
+	{NULL, NULL, "Job options"},
+	{"job", "FILE", "a job file; the options beside it override it"},
+	{"name", "S", "the job's name", KEY("name")},
+	{"chief", NULL, "a chief", KEY("roles.chief"), "{}"},
+	{"worker", "N", "N workers (1 when no role is given)", KEY("roles.worker.count")},
+	{"ps", "N", "N parameter servers; adds a chief unless there is a driver",
+	 KEY("roles.ps.count")},
+	{"evaluator", NULL, "an evaluator", KEY("roles.evaluator"), "{}"},
+	{"tensorboard", "DIR", "a TensorBoard on DIR", KEY("roles.tensorboard.log_dir")},
+	{"driver", NULL, "the program is a driver; the roles run TensorFlow's server",
+	 KEY("roles.driver"), "{}"},
+	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy")},
+	{"framework", "F", "tensorflow, pytorch, jax, horovod or none", KEY("framework")},
+	{"env", "K[=V]", "set a variable, or hand on its value here", set_env, "env[]"},
+	{"secret-env", "K", "hand on a variable that is never shown", set_secret, "secret_env[]"},
+	{"cwd", "DIR", "working directory of the tasks (the current one)", KEY("cwd")},
+	{"bundle", "PATH", "a directory, file or zip that each task gets as its directory",
+	 KEY("bundle")},
+	{"python", "PATH", "Python that runs TensorFlow's server and TensorBoard (python3)",
+	 KEY("python")},
+	{"restart", "N", "restarts within the window (3)", KEY("restart.max")},
+	{"restart-window", "S", "the window, in seconds (600)", KEY("restart.window_s")},
+	{"restart-on", "WHAT", "retryable, failure or never", KEY("restart.on")},
+	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
+	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
+	{"start-deadline", "S", "seconds until all tasks are ready (600; 0: none)",
+	 KEY("start_deadline_s")},
+	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
+	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},
+	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},
+	{"gpus", NULL, NULL},
+	{"label", NULL, NULL},
+	{"placement", NULL, NULL},
+	{"preload", NULL, NULL},
+	{"spares", NULL, NULL},
+	{"upstream", NULL, NULL},
+};
+
+const size_t job_option_count = sizeof(job_options) / sizeof(job_options[0]);
+
+/* ---- from a command line to a job */
+
+static int read_job(const char *path, tfc_job **ret_job)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *text = NULL;
+	size_t capacity = 0;
+	FILE *file = fopen(path, "re");
+	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1; /* JSON has no NUL */
+	int result = -1;
+	if (len < 0 && !(file && feof(file)))
+		complain("%s: %s", path, strerror(errno));
+	else if (tfc_job_parse(text, len > 0 ? (size_t)len : 0, path, &error, ret_job) < 0)
+		complain("%s", error.text);
+	else
+		result = 0;
+	free(text);
+	if (file)
+		fclose(file);
+	return result;
+}
+
+static int set(tfc_job *job, const char *path, const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc_job_set(job, path, value, &error) < 0)
+		return complain("%s", error.text);
+	return 0;
+}
+
+/* The roles that the command line means without naming them. */
+static int add_roles(tfc_job *job, const struct command_line *line)
+{
+	static const char *const served[] = {"chief", "worker", "ps"};
+	bool has_driver = options_value(line, "driver"), has_worker = options_value(line, "worker");
+	bool has_chief = options_value(line, "chief"), has_ps = options_value(line, "ps");
+	if (options_value(line, "job"))
+		return 0;
+	if (has_ps && !has_chief && !has_driver && set(job, "roles.chief", "{}") < 0)
+		return -1;
+	if (!has_chief && !has_worker && !has_ps && set(job, "roles.worker", "{}") < 0)
+		return -1;
+	for (size_t i = 0; has_driver && i < 3; i++) {
+		char path[32];
+		bool is_there = options_value(line, served[i]) ||
+				(i == 1 && !has_chief && !has_ps); /* the worker just added */
+		snprintf(path, sizeof(path), "roles.%s.server", served[i]);
+		if (is_there && set(job, path, "true") < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_program(tfc_job *job, char **program)
+{
+	if (!*program)
+		return 0;
+	if (set(job, "argv", "[]") < 0)
+		return -1;
+	for (; *program; program++)
+		if (set(job, "argv[]", *program) < 0)
+			return -1;
+	return 0;
+}
+
+/* Relative paths are meant as seen from here. */
+static int resolve_paths(tfc_job *job)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *here = getcwd(NULL, 0);
+	int result = 0;
+	if (!here)
+		result = complain("the current directory: %s", strerror(errno));
+	else if (tfc_job_resolve(job, here, &error) < 0)
+		result = complain("%s", error.text);
+	free(here);
+	return result;
+}
+
+int job_options_make(const struct command_line *line, tfc_job **ret_job)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	const char *file = options_value(line, "job");
+	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
+		return file ? -1 : complain("out of memory");
+	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
+	    set_program(*ret_job, line->words) < 0)
+		return -1;
+	if (!file && !*line->words)
+		return complain("a program is missing: "
+				"tfc_run %s [OPTIONS] [--] PROGRAM [ARG...]",
+				line->command);
+	if (tfc_job_validate(*ret_job, &error) < 0)
+		return complain("%s", error.text);
+	return resolve_paths(*ret_job);
+}
