@@ -21,7 +21,9 @@ void tfc__msg_nil(struct tfc__buf *buf);
 void tfc__msg_bool(struct tfc__buf *buf, bool value);
 void tfc__msg_u64(struct tfc__buf *buf, uint64_t value);
 void tfc__msg_i64(struct tfc__buf *buf, int64_t value);
-void tfc__msg_str(struct tfc__buf *buf, const char *text); /* NULL: nil */
+/* Text; what is not UTF-8 goes as bytes, which every reader of text takes as well. NULL: nil. */
+void tfc__msg_str(struct tfc__buf *buf, const char *text);
+void tfc__msg_text(struct tfc__buf *buf, const char *text, size_t len);
 void tfc__msg_bin(struct tfc__buf *buf, const void *data, size_t len);
 
 /* A pair of a map whose size was told before. */
@@ -35,7 +37,7 @@ void tfc__msg_put_bin(struct tfc__buf *buf, const char *key, const void *data, s
 
 /* What the scan allows of one value; 0: the default. */
 struct tfc__msg_limits {
-	uint32_t depth;   /* 32 */
+	uint32_t depth;   /* of lists and maps in each other: 32, which is also the most */
 	uint32_t objects; /* 65536, all in all; the tree costs about 24 bytes each */
 };
 
@@ -64,21 +66,24 @@ uint64_t tfc__msg_get_u64(const msgpack_object *map, const char *key, uint64_t o
 int64_t tfc__msg_get_i64(const msgpack_object *map, const char *key, int64_t otherwise);
 
 /* A copy with a NUL, the caller's; NULL when missing, no string, or with a NUL inside. Out of
- * memory is NULL, too: callers that must tell the two look with tfc__msg_get first. */
+ * memory is NULL, too: callers that must tell the two look with tfc__msg_get first. It may hold
+ * bytes that are not UTF-8. */
 char *tfc__msg_get_str(const msgpack_object *map, const char *key);
 
 /* Copies a string into `text`; false (and "" there) when it is missing or does not fit. */
 bool tfc__msg_get_text(const msgpack_object *map, const char *key, char *text, size_t size);
 
-/* Bytes or string, borrowed; NULL when missing. */
+/* Bytes or string, borrowed, not terminated; NULL when missing or something else. */
+const void *tfc__msg_bytes(const msgpack_object *value, size_t *ret_len); /* NULL: missing */
 const void *tfc__msg_get_bin(const msgpack_object *map, const char *key, size_t *ret_len);
 
 /* Items of a list; 0 and NULL when missing. */
 uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 			    const msgpack_object **ret_items);
 
-/* An error as a value, and back. */
+/* An error as a value, {"code", "errno", "room", "text"}, and back: always below 0, TFC_EPARSE when
+ * it is none. A room that this version does not know is "remote". */
 void tfc__msg_error(struct tfc__buf *buf, const tfc_error *error);
-int tfc__msg_to_error(const msgpack_object *object, tfc_error *error); /* its code, below 0 */
+int tfc__msg_to_error(const msgpack_object *object, tfc_error *error);
 
 #endif

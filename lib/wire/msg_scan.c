@@ -1,0 +1,193 @@
+/*
+ * The look at every byte before anything is unpacked: github.com/msgpack/msgpack, spec.md,
+ * "Formats".
+ */
+#include "wire/msg_scan.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+#include "wire/msg.h"
+
+enum {
+	DEPTH_DEFAULT = 32,
+	DEPTH_MAX = 32, /* msgpack-c's own (MSGPACK_EMBED_STACK_SIZE) */
+	OBJECTS_DEFAULT = 65536,
+};
+
+enum kind { REFUSED, SCALAR, STR, BIN, ARRAY, MAP };
+
+/* One value's first bytes. */
+struct head {
+	enum kind kind;
+	uint32_t size;  /* of the head itself; of a scalar: of all */
+	uint32_t count; /* bytes of a string, items of a list, pairs of a map */
+};
+
+/* The first bytes 0xc0 to 0xdf. `width`: bytes behind it, of a scalar its value, else its count. */
+static const struct {
+	uint8_t kind, width;
+} leads[32] = {
+	{SCALAR, 0},  {REFUSED, 0}, {SCALAR, 0},  {SCALAR, 0}, {BIN, 1},    {BIN, 2},
+	{BIN, 4},     {REFUSED, 0}, {REFUSED, 0}, /* extensions */
+	{REFUSED, 0}, {SCALAR, 4},  {SCALAR, 8},  {SCALAR, 1}, {SCALAR, 2}, {SCALAR, 4},
+	{SCALAR, 8},  {SCALAR, 1},  {SCALAR, 2},  {SCALAR, 4}, {SCALAR, 8}, {REFUSED, 0},
+	{REFUSED, 0}, {REFUSED, 0}, {REFUSED, 0}, /* extensions of fixed size */
+	{REFUSED, 0}, {STR, 1},     {STR, 2},     {STR, 4},    {ARRAY, 2},  {ARRAY, 4},
+	{MAP, 2},     {MAP, 4},
+};
+
+struct scan {
+	const uint8_t *at;
+	size_t left;
+	uint64_t owed;    /* values that are announced and have not come */
+	uint64_t objects; /* that have come */
+	uint32_t objects_max;
+	uint32_t depth, depth_max;
+	uint64_t open[DEPTH_MAX]; /* values owed to each list or map that is open */
+	tfc_error *error;
+};
+
+static int refuse(struct scan *scan, const char *why)
+{
+	tfc__fail(scan->error, TFC_EPARSE, "wire", 0, "the message is not valid: %s", why);
+	return TFC_EPARSE;
+}
+
+static int read_long_head(struct scan *scan, struct head *ret_head)
+{
+	unsigned lead = scan->at[0] & 0x1F, width = leads[lead].width;
+	if (leads[lead].kind == REFUSED)
+		return refuse(scan, "a type that is not used here");
+	if (scan->left < 1 + width)
+		return refuse(scan, "it ends early");
+	*ret_head = (struct head){(enum kind)leads[lead].kind, 1 + width, 0};
+	for (unsigned i = 1; ret_head->kind != SCALAR && i <= width; i++)
+		ret_head->count = ret_head->count << 8 | scan->at[i];
+	return TFC_OK;
+}
+
+static int read_head(struct scan *scan, struct head *ret_head)
+{
+	if (!scan->left)
+		return refuse(scan, "it ends early");
+	uint8_t first = scan->at[0];
+	if (first < 0x80 || first >= 0xE0)
+		*ret_head = (struct head){SCALAR, 1, 0};
+	else if (first < 0x90)
+		*ret_head = (struct head){MAP, 1, first & 0x0F};
+	else if (first < 0xA0)
+		*ret_head = (struct head){ARRAY, 1, first & 0x0F};
+	else if (first < 0xC0)
+		*ret_head = (struct head){STR, 1, first & 0x1F};
+	else
+		return read_long_head(scan, ret_head);
+	return TFC_OK;
+}
+
+static bool is_utf8(const uint8_t *text, size_t len)
+{
+	while (len) {
+		uint64_t word;
+		if (len >= sizeof(word)) {
+			memcpy(&word, text, sizeof(word));
+			if (!(word & UINT64_C(0x8080808080808080))) { /* ASCII, mostly */
+				text += sizeof(word);
+				len -= sizeof(word);
+				continue;
+			}
+		}
+		size_t n = tfc__utf8_len((const char *)text, len);
+		if (!n)
+			return false;
+		text += n;
+		len -= n;
+	}
+	return true;
+}
+
+bool tfc__msg_is_utf8(const void *text, size_t len)
+{
+	return is_utf8(text, len);
+}
+
+static int take_bytes(struct scan *scan, const struct head *head)
+{
+	if (head->count > scan->left)
+		return refuse(scan, "a string is longer than the message");
+	if (head->kind == STR && !is_utf8(scan->at, head->count))
+		return refuse(scan, "a string is not UTF-8");
+	scan->at += head->count;
+	scan->left -= head->count;
+	return TFC_OK;
+}
+
+/* Each value takes at least a byte, so that a count without its bytes is seen at once. */
+static int open_list(struct scan *scan, const struct head *head)
+{
+	uint64_t values = (uint64_t)head->count * (head->kind == MAP ? 2 : 1);
+	if (scan->depth == scan->depth_max)
+		return refuse(scan, "it is nested too deep");
+	scan->owed += values;
+	if (scan->owed > scan->left)
+		return refuse(scan, "a count is larger than the message");
+	if (scan->objects + scan->owed > scan->objects_max)
+		return refuse(scan, "it has too many values");
+	scan->open[scan->depth++] = values;
+	return TFC_OK;
+}
+
+/* One value, or the head of a list or map. */
+static int take_value(struct scan *scan)
+{
+	struct head head;
+	int code = read_head(scan, &head);
+	if (code < 0)
+		return code;
+	if (scan->objects == scan->objects_max)
+		return refuse(scan, "it has too many values");
+	scan->at += head.size;
+	scan->left -= head.size;
+	scan->objects++;
+	scan->owed--;
+	if (scan->depth)
+		scan->open[scan->depth - 1]--;
+	switch (head.kind) {
+	case STR:
+	case BIN:
+		return take_bytes(scan, &head);
+	case ARRAY:
+	case MAP:
+		return open_list(scan, &head);
+	default:
+		return TFC_OK;
+	}
+}
+
+int tfc__msg_scan_count(const void *data, size_t len, const struct tfc__msg_limits *limits,
+			tfc_error *error, uint32_t *ret_objects)
+{
+	struct scan scan = {.at = data, .left = len, .owed = 1, .error = error};
+	scan.objects_max = limits && limits->objects ? limits->objects : OBJECTS_DEFAULT;
+	scan.depth_max = limits && limits->depth ? limits->depth : DEPTH_DEFAULT;
+	if (scan.depth_max > DEPTH_MAX)
+		scan.depth_max = DEPTH_MAX;
+	do {
+		int code = take_value(&scan);
+		if (code < 0)
+			return code;
+		while (scan.depth && !scan.open[scan.depth - 1])
+			scan.depth--;
+	} while (scan.depth);
+	if (scan.left)
+		return refuse(&scan, "there is something behind it");
+	*ret_objects = (uint32_t)scan.objects;
+	return TFC_OK;
+}
+
+int tfc__msg_scan(const void *data, size_t len, const struct tfc__msg_limits *limits,
+		  tfc_error *error)
+{
+	uint32_t objects;
+	return tfc__msg_scan_count(data, len, limits, error, &objects);
+}
