@@ -26,6 +26,8 @@ static int copy_options(struct tfc__agent *agent, const struct tfc__agent_option
 	agent->host = copy_or(options->host, DEFAULT_HOST);
 	agent->python = copy_or(options->python, DEFAULT_PYTHON);
 	tfc__strv_add_all(&agent->env, options->env);
+	agent->slots = options->slots;
+	agent->memory = options->memory;
 	agent->hook_user = options->hook_user;
 	agent->before_launch = options->before_launch;
 	agent->after_exit = options->after_exit;

@@ -30,6 +30,8 @@ struct tfc__agent_options {
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
+	uint32_t slots;  /* tasks it holds at once; 0: no limit */
+	uint64_t memory; /* bytes that the limits of those may add up to; 0: no limit */
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
 	void (*after_exit)(void *user, const tfc_task_info *task);
@@ -44,16 +46,22 @@ const char *tfc__agent_name(const struct tfc__agent *agent);
 /* ---- what it tells */
 
 enum tfc__agent_event_kind {
-	TFC__AGENT_HELD = 1,    /* the port is held: tfc__agent_address */
-	TFC__AGENT_HOLD_FAILED, /* text; missing: how many of the job's tasks got no port */
+	TFC__AGENT_HELD = 1,    /* the port is held: address */
+	TFC__AGENT_HOLD_FAILED, /* text; is_full: no room here; else no port, and missing: how many
+				   of the job's tasks got none */
 	TFC__AGENT_STARTED,     /* process->pid */
 	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
-	TFC__AGENT_EXITED,      /* process; is_stranger, is_crowded_out */
+	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out */
 	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
 	TFC__AGENT_STALLED,     /* silent_ms; text: what it does instead */
 	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it */
 	TFC__AGENT_LOOKED,      /* answer to tfc__agent_look: looked */
 	TFC__AGENT_ANSWER, /* to a query: states per task, after the EXITED of all that were dead */
+	/* Only of agents elsewhere, see agent_ops.h. */
+	TFC__AGENT_LOST,
+	TFC__AGENT_SILENT,
+	TFC__AGENT_BACK,
+	TFC__AGENT_FENCED,
 };
 
 /* What a task is doing that is not ready. */
@@ -71,7 +79,8 @@ struct tfc__agent_event {
 	uint32_t task;
 	uint32_t attempt;
 	uint32_t missing;
-	uint32_t query;
+	uint32_t query; /* the number that was asked with */
+	bool is_full;
 	bool is_stranger;
 	bool is_crowded_out;   /* it could not bind its port, and now nobody else has it */
 	const uint8_t *states; /* enum tfc__agent_proc_state */
@@ -79,7 +88,9 @@ struct tfc__agent_event {
 	uint32_t looked_count;
 	const struct tfc__agent_looked *looked;
 	const tfc_process_event *process;
-	const char *text; /* or NULL */
+	uint64_t log_end;    /* where its output ends; 0: it never had a log */
+	const char *address; /* "host:port", or "" when the task has no port */
+	const char *text;    /* or NULL */
 };
 
 typedef void (*tfc__agent_fn)(void *user, const struct tfc__agent_event *event);
@@ -92,6 +103,7 @@ struct tfc__agent_job_info {
 	const tfc_job *job; /* validated; tasks are numbered through its roles in order */
 	const void *host_tag;
 	uint64_t host_tag_len;
+	uint64_t epoch; /* orders the terms of maintainers */
 };
 
 /* Makes the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */
@@ -109,18 +121,15 @@ void tfc__agent_job_end(struct tfc__agent_job *job);
 /* Kills what still runs, gives back its ports, removes its private directories. NULL is a no-op. */
 void tfc__agent_job_close(struct tfc__agent_job *job);
 
-/* Takes the task's port (HELD, HOLD_FAILED); a task that needs none is HELD, too. */
-void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task);
+/* Takes a seat and the task's port (HELD, HOLD_FAILED, with this number as `query`); a task that
+ * needs no port is HELD, too. A release before the answer takes it back. */
+void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
 
 /* Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns.
  */
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
 		       uint32_t generation, const tfc_spec *spec);
-
-/* Answers a launch that could not even be tried with REFUSED and this error. */
-void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
-		       const tfc_error *error);
 
 void tfc__agent_signal(struct tfc__agent_job *job, uint32_t task, int signal_number);
 void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_ms);
@@ -170,5 +179,10 @@ struct tfc__log_watch {
 };
 int tfc__agent_watch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
 void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
+
+/* The log of one task from `position` on; NULL and *error. Close it before the job. */
+struct tfc__log_source;
+struct tfc__log_source *tfc__agent_log_open(struct tfc__agent_job *job, uint32_t task,
+					    uint64_t position, tfc_error *error);
 
 #endif

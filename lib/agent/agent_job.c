@@ -35,12 +35,17 @@ static uint32_t missing_holds(const struct tfc__agent_job *job)
 static void deliver_reply(struct tfc__work *work)
 {
 	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
-	struct tfc__agent_event event = {.text = task->error.text};
+	struct tfc__agent_event event = {.text = task->error.text, .query = task->hold_number};
 	switch (task->reply_kind) {
 	case REPLY_NONE:
 		return;
 	case REPLY_HELD:
 		event.kind = TFC__AGENT_HELD;
+		event.address = task->address ? task->address : "";
+		break;
+	case REPLY_FULL:
+		event.kind = TFC__AGENT_HOLD_FAILED;
+		event.is_full = true;
 		break;
 	case REPLY_HOLD_FAILED:
 		event.kind = TFC__AGENT_HOLD_FAILED;
@@ -198,6 +203,7 @@ static void close_task(struct agent_task *task)
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
 	tfc_port_release(task->hold);
+	seat_leave(task);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
 	free(task->address);
@@ -267,16 +273,23 @@ int hold_port(struct agent_task *task)
 	return set_address(task);
 }
 
-void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number)
+void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 {
 	struct agent_task *task = &job->tasks[number];
-	agent_reply(task, hold_port(task) < 0 ? REPLY_HOLD_FAILED : REPLY_HELD);
+	task->hold_number = hold;
+	if (seat_take(task) < 0)
+		agent_reply(task, REPLY_FULL);
+	else
+		agent_reply(task, hold_port(task) < 0 ? REPLY_HOLD_FAILED : REPLY_HELD);
 }
 
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 {
 	struct agent_task *task = &job->tasks[number];
+	if (task->reply_kind != REPLY_REFUSED)
+		task->reply_kind = REPLY_NONE;
 	tfc_port_release(task->hold);
+	seat_leave(task);
 	task->hold = NULL;
 	task->port = task->role->port ? (uint16_t)(task->role->port + task->index) : 0;
 }
@@ -303,15 +316,6 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 		tfc_process_stop(task->process, grace_ms);
 	else if (waiting_drop(task) || task->is_queued)
 		refuse_stopped(task);
-}
-
-void tfc__agent_refuse(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
-		       const tfc_error *error)
-{
-	struct agent_task *task = &job->tasks[number];
-	task->attempt = attempt;
-	task->error = *error;
-	agent_reply(task, REPLY_REFUSED);
 }
 
 /* ---- answers */

@@ -9,6 +9,7 @@
 #define TFC_AGENT_AGENT_OPS_H
 
 #include "agent/agent.h"
+#include "agent/log_source.h"
 
 struct tfc__agent_ops {
 	/* Opens a job there; the handle is the caller's. epoch orders: an agent that has heard a
@@ -17,7 +18,7 @@ struct tfc__agent_ops {
 			void *user, void **ret_job, tfc_error *error);
 	void (*job_end)(void *job);   /* as tfc__agent_job_end */
 	void (*job_close)(void *job); /* as tfc__agent_job_close */
-	void (*hold)(void *job, uint32_t task);
+	void (*hold)(void *job, uint32_t task, uint32_t number);
 	void (*release)(void *job, uint32_t task);
 	void (*launch)(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
 		       const tfc_spec *spec);
@@ -26,9 +27,16 @@ struct tfc__agent_ops {
 	void (*query)(void *job, uint32_t query);
 	void (*stacks)(void *job, uint32_t task, bool is_ending);
 	void (*look)(void *job, uint32_t number);
-	/* Log records of one task on that node, see agent/log_source.h. */
-	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position);
+	/* Log records of one task on that node, see agent/log_source.h; NULL and *error. Also after
+	 * job_end. */
+	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position,
+					    tfc_error *error);
+	/* The last lines of a task's log, NULL-terminated, for tfc_env_free. It never waits: an
+	 * agent elsewhere gives those that came with the last end that was no exit 0. */
+	int (*log_tail)(void *job, uint32_t task, char ***ret_lines);
 };
+
+#define TFC__LOG_TAIL_LINES 10
 
 struct tfc__agent_handle {
 	const struct tfc__agent_ops *ops;
@@ -38,14 +46,13 @@ struct tfc__agent_handle {
 extern const struct tfc__agent_ops tfc__local_agent_ops; /* agent is a struct tfc__agent */
 
 /*
- * What tfc__agent_event gains:
- *   HELD      address: "host:port" or "" (the maintainer makes the spec of these)
- *   EXITED    log_end is set also for a lost one; log_tail: its last 10 lines when it ended badly
- *   TFC__AGENT_LOST    all tasks of this handle are gone and cannot come back: the node was down
- * and its lease is over, or it came back without them. Tasks still thought alive are told EXITED
- * (TFC_EXIT_LOST) before it. text says why. TFC__AGENT_SILENT  the node does not answer (for
- * queries: it is waited for); TFC__AGENT_BACK TFC__AGENT_FENCED  a higher epoch was heard there:
- * this maintainer must let go of the job
+ * What only an agent elsewhere tells, of all its tasks at once:
+ *   LOST    they are gone and cannot come back: the node was down and its lease is over, or it came
+ *           back without them; text says why. No EXITED comes for them
+ *   SILENT  the node does not answer: what was asked is waited for
+ *   BACK    it answers again, and its tasks are as they were
+ *   FENCED  a higher epoch was heard there: this maintainer must let go of the job
+ * After LOST or FENCED the handle takes only log_open, log_tail and job_close.
  */
 
 #endif

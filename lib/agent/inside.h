@@ -15,6 +15,9 @@
  *   stacks.c     the stacks of Python processes
  *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
+ *   log_file.c   a log as a source of records
+ *   seat.c       whether there is room for a task
+ *   ops.c        all this as a table, beside agents of other machines
  */
 #ifndef TFC_AGENT_INSIDE_H
 #define TFC_AGENT_INSIDE_H
@@ -37,6 +40,10 @@ struct tfc__agent {
 	char *log_dir; /* NULL: logs are private */
 	char *run_dir; /* private, ours to remove */
 	struct tfc__strv env;
+	uint32_t slots; /* 0: no limit */
+	uint32_t slots_taken;
+	uint64_t memory; /* 0: no limit */
+	uint64_t memory_taken;
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
@@ -55,7 +62,7 @@ struct tfc__agent {
 };
 
 /* What a task still has to say in the next dispatch. */
-enum reply { REPLY_NONE = 0, REPLY_HELD, REPLY_HOLD_FAILED, REPLY_REFUSED };
+enum reply { REPLY_NONE = 0, REPLY_HELD, REPLY_HOLD_FAILED, REPLY_FULL, REPLY_REFUSED };
 
 /* CPU time of a task's processes at a moment. */
 struct doing_mark {
@@ -85,6 +92,8 @@ struct agent_task {
 	pid_t pid;
 	uint32_t attempt;
 	uint32_t generation;
+	uint32_t hold_number; /* of the last hold asked for */
+	bool is_seated;       /* from hold to release: it counts against what the agent may hold */
 	bool is_unpacked;
 	bool is_stranger;
 	bool is_suspect;       /* a listener that seemed a stranger's was seen once */
@@ -140,6 +149,10 @@ void agent_tell(struct agent_task *task, struct tfc__agent_event *event);
 void agent_reply(struct agent_task *task, enum reply kind);
 void refuse_stopped(struct agent_task *task); /* it was told to stop before it was started */
 void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
+
+/* seat.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
+int seat_take(struct agent_task *task);
+void seat_leave(struct agent_task *task);
 
 int hold_port(struct agent_task *task);
 void answer_when_settled(struct tfc__agent_job *job);

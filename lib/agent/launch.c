@@ -87,10 +87,21 @@ static void close_door(struct agent_task *task)
 		tfc_port_admit(task->hold, 0);
 }
 
+/* A shim that was killed could not say where it left the log. */
+static uint64_t find_log_end(const struct agent_task *task, const tfc_process_event *process)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	if (process->reason != TFC_EXIT_LOST)
+		return process->log_end;
+	tfc__agent_log_name(task->job, task->number, name);
+	return tfc__log_end(task->job->log_dir, name);
+}
+
 static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
 {
 	struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED, .process = process};
 	event.text = process->text;
+	event.log_end = find_log_end(task, process);
 	unwatch_listener(task);
 	stall_fini(task);
 	task->is_ready = false;

@@ -79,6 +79,7 @@ struct task {
 	uint32_t role;
 	uint32_t index;
 	uint32_t attempt;
+	uint32_t hold; /* number of the last HOLD */
 	enum phase phase;
 	enum fate fate;
 	uint32_t state; /* enum tfc_task_state, as last told */

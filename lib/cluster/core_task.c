@@ -100,7 +100,7 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 
 void tfc__task_hold(struct tfc__core *core, struct task *t)
 {
-	tfc__act(core, TFC__DO_HOLD, t);
+	tfc__act(core, TFC__DO_HOLD, t)->number = ++t->hold;
 	tfc__task_phase(core, t, PHASE_HOLDING);
 }
 

@@ -134,9 +134,12 @@ int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
 		.job = record->job,
 		.host_tag = record->host_tag,
 		.host_tag_len = record->host_tag_len,
+		.epoch = record->epoch,
 	};
+	const struct tfc__agent_handle agent = {&tfc__local_agent_ops, directory->agent};
 	if (code == TFC_OK)
-		code = tfc__maintainer_open(directory->ctx, directory->agent, &info,
+		code = tfc__maintainer_open(directory->ctx, agent,
+					    tfc__agent_name(directory->agent), &info,
 					    &record->journal, on_end, record, error,
 					    &record->maintainer);
 	if (code < 0) {

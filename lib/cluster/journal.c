@@ -44,6 +44,7 @@ static void free_text(char *text)
 
 static void free_entry(struct tfc__journal_entry *entry)
 {
+	free_text(entry->node);
 	free_text(entry->address);
 	free_text(entry->text);
 	tfc_env_free(entry->log_tail);
@@ -101,12 +102,13 @@ static int reserve_for(struct tfc__journal *journal, const struct tfc__journal_e
 /* What an entry lacks for want of memory; one that was promised comes without. */
 static int mend(struct tfc__journal_entry *copy)
 {
-	if (copy->text && copy->address)
+	if (copy->text && copy->address && copy->node)
 		return TFC_OK;
 	if (copy->kind != TFC_EVENT_END && !ends_attempt(copy))
 		return TFC_ENOMEM;
 	copy->text = copy->text ? copy->text : lost_text;
 	copy->address = copy->address ? copy->address : no_text;
+	copy->node = copy->node ? copy->node : no_text;
 	return TFC_OK;
 }
 
@@ -120,6 +122,7 @@ const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
 {
 	struct tfc__journal_entry copy = *entry;
+	copy.node = copy_text(entry->node);
 	copy.address = copy_text(entry->address);
 	copy.text = copy_text(entry->text);
 	if (mend(&copy) < 0 || reserve_for(journal, entry) < 0) {

@@ -28,6 +28,7 @@ struct tfc__journal_entry {
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
+	char *node;      /* TASK, END: the name of the task's node; or "" */
 	char *address;   /* TASK: or "" */
 	char *text;      /* or "" */
 	char **log_tail; /* END: or NULL */

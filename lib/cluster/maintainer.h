@@ -5,7 +5,7 @@
 #ifndef TFC_CLUSTER_MAINTAINER_H
 #define TFC_CLUSTER_MAINTAINER_H
 
-#include "agent/agent.h"
+#include "agent/agent_ops.h"
 #include "cluster/journal.h"
 #include "cluster/maintainer_core.h"
 
@@ -19,7 +19,7 @@ typedef void (*tfc__maintainer_end_fn)(void *user);
  * Takes charge of a job; its first step is taken in a later dispatch. `info` and `journal` are
  * borrowed for its life. Errors: those of tfc__agent_job_open, TFC_ENOMEM.
  */
-int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent *agent,
+int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent_handle agent, const char *node,
 			 const struct tfc__agent_job_info *info, struct tfc__journal *journal,
 			 tfc__maintainer_end_fn fn, void *user, tfc_error *error,
 			 struct tfc__maintainer **ret_maintainer);
@@ -33,6 +33,17 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer);
 struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *maintainer);
+
+/* Where a task is, or was last: its node's name and "host:port"; or "". */
+const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
+const char *tfc__maintainer_address(const struct tfc__maintainer *maintainer, uint32_t task);
+
+/* The log of a task at a node that it was on (a TASK entry names it), from `position` on. NULL and
+ * *error: TFC_ELOST when that node cannot be asked any more. Close it before the maintainer. */
+struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,
+						 const char *node, uint32_t task, uint64_t position,
+						 tfc_error *error);
+
 int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task);
 
 /* enum tfc_isolation of its latest attempt, 0 before the first has started. */

@@ -252,11 +252,11 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 	bool is_of_attempt = event->attempt == t->attempt;
 	switch (event->kind) {
 	case TFC__CORE_HELD:
-		if (t->phase == PHASE_HOLDING)
+		if (t->phase == PHASE_HOLDING && event->query == t->hold)
 			tfc__gang_held(core, t);
 		break;
 	case TFC__CORE_HOLD_FAILED:
-		if (t->phase == PHASE_HOLDING)
+		if (t->phase == PHASE_HOLDING && event->query == t->hold)
 			tfc__end_portless(core, t, event->count, event->text);
 		break;
 	case TFC__CORE_STARTED:

@@ -112,7 +112,7 @@ struct tfc__core_event {
 	uint32_t task;
 	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
-	uint32_t query;   /* ANSWER: the QUERY's number */
+	uint32_t query;   /* HELD, HOLD_FAILED, ANSWER, LOOKED: the number of what it answers */
 	uint32_t count;
 	struct tfc__death death;
 	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
@@ -126,8 +126,8 @@ struct tfc__core_event {
 /* ---- actions, to be carried out in order */
 
 enum tfc__core_action_kind {
-	TFC__DO_HOLD =
-		1, /* acquire the task's port (or none, if it has none); answer HELD/HOLD_FAILED */
+	TFC__DO_HOLD = 1,  /* acquire the task's port (or none, if it has none); answer
+			      HELD/HOLD_FAILED  with `number` */
 	TFC__DO_LAUNCH,    /* start `attempt` of the task in `generation` */
 	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
 	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
@@ -147,7 +147,7 @@ struct tfc__core_action {
 	uint32_t task; /* END: the deciding task, or UINT32_MAX */
 	uint32_t attempt;
 	uint32_t generation;
-	uint32_t number; /* signal, query, look */
+	uint32_t number; /* signal, hold, query, look */
 	uint64_t grace_ns;
 	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
 	uint32_t reason;         /* enum tfc_end_reason */

@@ -34,8 +34,8 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 	const struct tfc__role *role = tfc__agent_task_role(agent_job, number, &index);
 	uint32_t state = tfc__core_task_state(core, number);
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
-	add_string(json, "node", tfc__agent_name(tfc__directory_agent(record->directory)));
-	add_string(json, "address", tfc__agent_address(agent_job, number));
+	add_string(json, "node", tfc__maintainer_node(record->maintainer, number));
+	add_string(json, "address", tfc__maintainer_address(record->maintainer, number));
 	bool is_running = state == TFC_TASK_RUNNING || state == TFC_TASK_READY;
 	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u",
 		      is_running ? tfc__maintainer_pid(record->maintainer, number) : 0,

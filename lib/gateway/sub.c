@@ -83,7 +83,7 @@ static void name_task(const tfc_sub *sub, uint32_t task, tfc_event *event)
 	if (task == UINT32_MAX)
 		return;
 	event->task_type = tfc__agent_task_role(agent_job, task, &event->task_index)->name;
-	event->node = tfc__agent_name(tfc__directory_agent(sub->record->directory));
+	event->node = tfc__maintainer_node(sub->record->maintainer, task);
 }
 
 static void tell_entry(tfc_sub *sub, const struct tfc__journal_entry *entry)
@@ -97,8 +97,10 @@ static void tell_entry(tfc_sub *sub, const struct tfc__journal_entry *entry)
 	event.reason = entry->reason;
 	event.status = entry->status;
 	event.text = entry->text;
-	if (entry->kind != TFC_EVENT_JOB)
+	if (entry->kind != TFC_EVENT_JOB) {
 		name_task(sub, entry->task, &event);
+		event.node = entry->node;
+	}
 	if (entry->kind == TFC_EVENT_TASK) {
 		event.task_state = entry->task_state;
 		event.pid = entry->pid;

@@ -153,3 +153,20 @@ bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *ro
 	       job->framework == TFC_FRAMEWORK_TENSORFLOW &&
 	       tfc__job_strategy(job) != TFC_STRATEGY_NONE;
 }
+
+uint32_t tfc__job_task_count(const tfc_job *job)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		count += job->roles[i].count;
+	return count;
+}
+
+const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index)
+{
+	const struct tfc__role *role = job->roles;
+	while (task >= role->count)
+		task -= (role++)->count;
+	*ret_index = task;
+	return role;
+}

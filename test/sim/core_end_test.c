@@ -402,8 +402,9 @@ static void start_deadline_names_what_it_waits_for(void **state)
 	s.policy.start_deadline_ns = 10 * SIM_SECOND;
 	sim_start(&s);
 	for (int i = 0; i < 3; i++)
-		sim_step(&s,
-			 &(struct tfc__core_event){.kind = TFC__CORE_HELD, .task = (uint32_t)i});
+		sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_HELD,
+						       .task = (uint32_t)i,
+						       .query = s.holds[i]});
 	sim_event(&s, TFC__CORE_STARTED, "worker/0");
 	sim_event(&s, TFC__CORE_READY, "worker/0");
 	sim_event(&s, TFC__CORE_STARTED, "worker/1");
@@ -468,6 +469,7 @@ static void missing_ports_end_the_job_and_give_back_the_others(void **state)
 	s.trace.len = 0;
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_HOLD_FAILED,
 					       .task = 1,
+					       .query = s.holds[1],
 					       .count = 2,
 					       .text = "no free port is left in 20000-20000"});
 	sim_expect(

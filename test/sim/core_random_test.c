@@ -38,6 +38,7 @@ struct charge {
 struct slot {
 	uint32_t role;
 	enum hold hold;
+	uint32_t hold_number;
 	enum proc proc; /* DEAD: its EXITED is not told to the core yet */
 	bool is_frozen;
 	bool is_stopping;
@@ -272,6 +273,7 @@ static void take(struct world *w, const struct tfc__core_action *a)
 	case TFC__DO_HOLD:
 		promise(w, slot->hold == HOLD_NONE && slot->proc == PROC_NONE, a);
 		slot->hold = HOLD_ASKED;
+		slot->hold_number = a->number;
 		break;
 	case TFC__DO_LAUNCH:
 		check_launch(w, slot, a);
@@ -327,8 +329,11 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 
 static void feed_task(struct world *w, enum tfc__core_event_kind kind, uint32_t i)
 {
-	feed(w, &(struct tfc__core_event){
-			.kind = kind, .task = i, .attempt = w->slots[i].attempt, .text = "why"});
+	feed(w, &(struct tfc__core_event){.kind = kind,
+					  .task = i,
+					  .attempt = w->slots[i].attempt,
+					  .query = w->slots[i].hold_number,
+					  .text = "why"});
 }
 
 /* What a death does to its peers, in an honest world. */

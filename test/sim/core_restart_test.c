@@ -367,6 +367,28 @@ static void stranger_moves_a_sidecar_alone(void **state)
 	sim_fini(&s);
 }
 
+static void answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up(&s);
+	struct tfc__core_event late = {.kind = TFC__CORE_HELD,
+				       .task = 2,
+				       .attempt = 1,
+				       .query = s.holds[2]};
+	sim_death(&s, "tensorboard/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true},
+		  NULL);
+	s.trace.len = 0;
+	sim_step(&s, &late);
+	late.kind = TFC__CORE_HOLD_FAILED;
+	sim_step(&s, &late);
+	sim_expect(&s, "");
+	sim_event(&s, TFC__CORE_HELD, "tensorboard/0");
+	assert_int_equal(tfc__core_task_state(s.core, 2), TFC_TASK_STARTING);
+	sim_fini(&s);
+}
+
 static void passer_by_restarts_the_task_with_its_port(void **state)
 {
 	struct sim s;
@@ -400,6 +422,7 @@ int main(void)
 		cmocka_unit_test(preemption_is_paid_for_like_a_loss),
 		cmocka_unit_test(stranger_moves_the_task_and_restarts_the_cluster),
 		cmocka_unit_test(stranger_moves_a_sidecar_alone),
+		cmocka_unit_test(answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next),
 		cmocka_unit_test(passer_by_restarts_the_task_with_its_port),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

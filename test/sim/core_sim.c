@@ -172,6 +172,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 	while ((a = tfc__core_next(s->core))) {
 		if (a->kind == TFC__DO_QUERY)
 			s->query = a->number;
+		if (a->kind == TFC__DO_HOLD && a->task < SIM_TASKS)
+			s->holds[a->task] = a->number;
 		if (a->kind == TFC__DO_LOOK)
 			s->look = a->number;
 		if (a->kind == TFC__DO_END)
@@ -193,6 +195,7 @@ static void event_of(struct sim *s, enum tfc__core_event_kind kind, uint32_t tas
 	sim_step(s, &(struct tfc__core_event){.kind = kind,
 					      .task = task,
 					      .attempt = tfc__core_attempt(s->core, task),
+					      .query = task < SIM_TASKS ? s->holds[task] : 0,
 					      .pid = 1});
 }
 

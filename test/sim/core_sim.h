@@ -15,6 +15,7 @@
 
 #define SIM_SECOND 1000000000ull
 #define SIM_ROLES 8
+#define SIM_TASKS 1024 /* whose HOLDs are numbered */
 
 struct sim {
 	struct tfc__core_policy policy;
@@ -23,6 +24,7 @@ struct sim {
 	uint64_t now;
 	uint32_t query;              /* the last QUERY's number */
 	uint32_t look;               /* the last LOOK's */
+	uint32_t holds[SIM_TASKS];   /* the last HOLD's of each task */
 	struct tfc__core_action end; /* END, when it has come */
 	struct tfc__buf trace;
 };

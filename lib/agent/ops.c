@@ -1,0 +1,95 @@
+/*
+ * This machine's agent as a table of functions, as those of other machines are.
+ */
+#include "agent/agent_ops.h"
+#include "agent/inside.h"
+
+static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
+		    void *user, void **ret_job, tfc_error *error)
+{
+	struct tfc__agent_job *job;
+	int code = tfc__agent_job_open(agent, info, fn, user, &job, error);
+	if (code == TFC_OK)
+		*ret_job = job;
+	return code;
+}
+
+static void job_end(void *job)
+{
+	tfc__agent_job_end(job);
+}
+
+static void job_close(void *job)
+{
+	tfc__agent_job_close(job);
+}
+
+static void hold(void *job, uint32_t task, uint32_t number)
+{
+	tfc__agent_hold(job, task, number);
+}
+
+static void release(void *job, uint32_t task)
+{
+	tfc__agent_release(job, task);
+}
+
+static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
+		   const tfc_spec *spec)
+{
+	tfc__agent_launch(job, task, attempt, generation, spec);
+}
+
+static void signal_task(void *job, uint32_t task, int signal_number)
+{
+	tfc__agent_signal(job, task, signal_number);
+}
+
+static void stop(void *job, uint32_t task, uint32_t grace_ms)
+{
+	tfc__agent_stop(job, task, grace_ms);
+}
+
+static void query(void *job, uint32_t number)
+{
+	tfc__agent_query(job, number);
+}
+
+static void stacks(void *job, uint32_t task, bool is_ending)
+{
+	tfc__agent_stacks(job, task, is_ending);
+}
+
+static void look(void *job, uint32_t number)
+{
+	tfc__agent_look(job, number);
+}
+
+static struct tfc__log_source *log_open(void *job, uint32_t task, uint64_t position,
+					tfc_error *error)
+{
+	return tfc__agent_log_open(job, task, position, error);
+}
+
+static int log_tail(void *job, uint32_t task, char ***ret_lines)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	tfc__agent_log_name(job, task, name);
+	return tfc__log_tail(tfc__agent_log_dir(job), name, 0, TFC__LOG_TAIL_LINES, ret_lines);
+}
+
+const struct tfc__agent_ops tfc__local_agent_ops = {
+	.job_open = job_open,
+	.job_end = job_end,
+	.job_close = job_close,
+	.hold = hold,
+	.release = release,
+	.launch = launch,
+	.signal = signal_task,
+	.stop = stop,
+	.query = query,
+	.stacks = stacks,
+	.look = look,
+	.log_open = log_open,
+	.log_tail = log_tail,
+};

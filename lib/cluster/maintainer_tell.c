@@ -1,0 +1,62 @@
+#include "base/clock.h"
+#include "base/fail.h"
+#include "cluster/maintainer_state.h"
+
+static void add_task(const struct tfc__maintainer *maintainer,
+		     const struct tfc__core_action *action, struct tfc__journal_entry *entry)
+{
+	const struct seen *seen = &maintainer->seen[action->task];
+	bool has_run = action->state >= TFC_TASK_RUNNING;
+	entry->task_state = action->state;
+	entry->status = action->death.status;
+	entry->exit_reason = action->death.reason;
+	entry->node = seen->link ? seen->link->node : NULL;
+	entry->address = seen->address;
+	entry->pid = has_run ? seen->pid : 0;
+	entry->isolation = has_run ? seen->isolation : 0;
+	if (!tfc__task_state_is_terminal(action->state))
+		return;
+	entry->log_end = seen->log_end;
+	entry->log_gap = seen->log_gap;
+	entry->user_us = seen->user_us;
+	entry->system_us = seen->system_us;
+	entry->max_rss_kib = seen->max_rss_kib;
+}
+
+static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
+		    struct tfc__journal_entry *entry)
+{
+	if (action->task == UINT32_MAX)
+		return;
+	const struct agent_link *link = maintainer->seen[action->task].link;
+	if (!link)
+		return;
+	entry->node = link->node;
+	if (link->ops->log_tail(link->job, action->task, &entry->log_tail) < 0)
+		entry->log_tail = NULL;
+}
+
+void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,
+		     const struct tfc__core_action *action)
+{
+	struct tfc__journal_entry entry = {
+		.kind = kind,
+		.job_state = tfc__core_job_state(maintainer->core),
+		.generation = action->generation,
+		.task = action->task,
+		.attempt = action->attempt,
+		.reason = action->reason,
+		.status = action->status,
+		.time_ns = tfc__wall(),
+		.text = (char *)action->text,
+	};
+	if (kind == TFC_EVENT_TASK)
+		add_task(maintainer, action, &entry);
+	else
+		entry.job_state = action->state;
+	if (kind == TFC_EVENT_END)
+		add_end(maintainer, action, &entry);
+	if (tfc__journal_add(maintainer->journal, &entry) < 0)
+		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
+			 "an event is lost to its subscribers: out of memory");
+}
