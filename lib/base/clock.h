@@ -20,6 +20,11 @@ static inline uint64_t tfc__now(void) /* for deadlines */
 	return tfc__clock_ns(CLOCK_MONOTONIC);
 }
 
+static inline uint64_t tfc__boot_time(void) /* for leases: goes on while the machine sleeps */
+{
+	return tfc__clock_ns(CLOCK_BOOTTIME);
+}
+
 static inline uint64_t tfc__wall(void) /* for people */
 {
 	return tfc__clock_ns(CLOCK_REALTIME);

@@ -24,15 +24,6 @@
 /* One may have been killed; a program that never gets to its hello does not run here. */
 #define EARLY_ENDS_MAX 3
 
-/* The context's slot: the guard in use and those that died with shims still at work. */
-struct guards {
-	struct tfc__guard *current;
-	struct tfc__strv dirs; /* to be removed by whichever is the last */
-	bool is_foreign;       /* the program there is no guard of this version */
-	uint32_t early_ends;   /* guards in a row that ended before they said hello */
-	struct tfc__link dead;
-};
-
 /* ---- the end */
 
 static void close_io(struct tfc__io *io)
@@ -140,10 +131,11 @@ static void lose_patience(struct tfc__timer *timer)
 static void begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
-	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	struct tfc__guard *next;
 	/* Somebody has to clean up after the host. */
-	if (guards->dirs.count && tfc__guard_get(guard->ctx, &next) < 0)
+	bool is_wanted = guards->dirs.count || !tfc__list_is_empty(&guards->leases);
+	if (is_wanted && tfc__guard_get(guard->ctx, &next) < 0)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
@@ -158,7 +150,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 {
 	if (guard->is_dead)
 		return;
-	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	guard->is_dead = true;
 	guards->early_ends += !guard->is_known;
 	if (guard->pidfd.fd < 0)
@@ -209,7 +201,7 @@ static void take_fds(struct msghdr *message, int fds[2])
 /* Without descriptors, when we had none left for them, the socket alone tells the end. */
 static void hello(struct tfc__guard *guard, int fds[2])
 {
-	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	guards->early_ends = 0;
 	guard->is_known = true;
 	if (!guard->stops)
@@ -228,6 +220,8 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 	guard->strikes = 0;
 	if (report->kind == TFC__MSG_HELLO)
 		hello(guard, fds);
+	else if (report->kind == TFC__MSG_OVER)
+		tfc__lease_hear(guard->ctx, report->id);
 	else if (index < guard->capacity && guard->table[index] &&
 		 guard->table[index]->id == report->id)
 		tfc__process_hear(guard->table[index], report);
@@ -236,7 +230,7 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 /* Before its hello it is a program of another version, afterwards one that has gone mad. */
 static void mistrust(struct tfc__guard *guard)
 {
-	struct guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
 	guards->is_foreign = guards->is_foreign || !guard->is_known;
 	tfc__guard_condemn(guard, "does not speak as a guard of this version does");
 }
@@ -292,14 +286,15 @@ static int start(struct tfc__guard *guard)
 
 static void free_guards(void *slot, bool is_forked);
 
-static int get_slot(tfc_ctx *ctx, struct guards **ret_guards)
+int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 {
-	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
 	if (!guards) {
 		guards = calloc(1, sizeof(*guards));
 		if (!guards)
 			return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
 		tfc__list_init(&guards->dead);
+		tfc__list_init(&guards->leases);
 		tfc__ctx_set_guard_slot(ctx, guards, free_guards);
 	}
 	*ret_guards = guards;
@@ -308,8 +303,8 @@ static int get_slot(tfc_ctx *ctx, struct guards **ret_guards)
 
 int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 {
-	struct guards *guards = NULL;
-	int code = get_slot(ctx, &guards);
+	struct tfc__guards *guards = NULL;
+	int code = tfc__guards_get(ctx, &guards);
 	if (code < 0)
 		return code;
 	if (guards->current) {
@@ -350,43 +345,26 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 		code = tfc__guard_send_dir(guard, guards->dirs.items[i], true);
 	if (code < 0)
 		return code;
+	tfc__lease_tell_all(guard);
 	*ret_guard = guard;
 	return TFC_OK;
 }
 
 bool tfc__guard_is_busy(tfc_ctx *ctx)
 {
-	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
 	return guards && guards->current && !tfc__list_is_empty(&guards->current->queue);
 }
 
 void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work)
 {
-	struct guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
 	if (!tfc__list_is_empty(&work->link))
 		return;
 	if (tfc__guard_is_busy(ctx))
 		tfc__list_append(&guards->current->parked, &work->link);
 	else
 		tfc__work_schedule(work);
-}
-
-int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
-{
-	struct guards *guards = tfc__ctx_guard_slot(ctx);
-	struct tfc__strv kept = {0};
-	for (size_t i = 0; i < guards->dirs.count; i++)
-		if (strcmp(guards->dirs.items[i], path) != 0)
-			tfc__strv_add(&kept, guards->dirs.items[i]);
-	if (is_wanted)
-		tfc__strv_add(&kept, path);
-	if (kept.is_failed) {
-		tfc__strv_fini(&kept);
-		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
-	}
-	tfc__strv_fini(&guards->dirs);
-	guards->dirs = kept;
-	return TFC_OK;
 }
 
 int tfc__guard_start(tfc_ctx *ctx)
@@ -524,12 +502,13 @@ static void drop_guard(struct tfc__guard *guard)
 
 static void free_guards(void *slot, bool is_forked)
 {
-	struct guards *guards = slot;
+	struct tfc__guards *guards = slot;
 	void (*end)(struct tfc__guard *) = is_forked ? drop_guard : end_guard;
 	if (guards->current)
 		end(guards->current);
 	TFC__LIST_EACH (link, &guards->dead)
 		end(tfc__container_of(link, struct tfc__guard, link));
+	tfc__lease_forget_all(guards);
 	tfc__strv_fini(&guards->dirs);
 	free(guards);
 }

@@ -9,6 +9,7 @@
 #define TFC_PROC_GUARD_H
 
 #include "base/list.h"
+#include "base/strv.h"
 #include "ctx/ctx.h"
 #include "proc/proc.h"
 #include "proc/protocol.h"
@@ -78,6 +79,18 @@ struct tfc__guard {
 	tfc_process **table;
 };
 
+/* The context's slot: the guard in use and those that died with shims still at work. */
+struct tfc__guards {
+	struct tfc__guard *current;
+	struct tfc__strv dirs; /* to be removed by whichever is the last */
+	struct tfc__link leases;
+	uint32_t lease_serial;
+	bool is_foreign;     /* the program there is no guard of this version */
+	uint32_t early_ends; /* guards in a row that ended before they said hello */
+	struct tfc__link dead;
+};
+int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
+
 /* Starts one, or returns the context's. */
 int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard);
 
@@ -129,6 +142,12 @@ int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_want
 
 /* Remembers a directory for the guards that may follow. TFC_OK or TFC_ENOMEM. */
 int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
+
+/* guard_lease.c */
+uint64_t tfc__lease_id(const struct tfc__lease *lease);
+void tfc__lease_hear(tfc_ctx *ctx, uint64_t id);        /* the guard says that it is over */
+void tfc__lease_tell_all(struct tfc__guard *guard);     /* to a fresh one */
+void tfc__lease_forget_all(struct tfc__guards *guards); /* the context ends */
 
 /* process.c */
 void tfc__process_free(tfc_process *process);

@@ -125,6 +125,24 @@ int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_want
 	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
 }
 
+int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
+{
+	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__strv kept = {0};
+	for (size_t i = 0; i < guards->dirs.count; i++)
+		if (strcmp(guards->dirs.items[i], path) != 0)
+			tfc__strv_add(&kept, guards->dirs.items[i]);
+	if (is_wanted)
+		tfc__strv_add(&kept, path);
+	if (kept.is_failed) {
+		tfc__strv_fini(&kept);
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+	}
+	tfc__strv_fini(&guards->dirs);
+	guards->dirs = kept;
+	return TFC_OK;
+}
+
 int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 {
 	struct tfc__guard *guard;

@@ -30,6 +30,33 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
  */
 int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
 
+/*
+ * A lease: somebody far away has asked for these processes, and has to be heard for them to go on.
+ * The guard keeps the deadline, so that it holds also when this process is stopped: once it has
+ * passed, they are stopped with the lease's grace, each is told TFC_EXIT_LOST, and the lease is
+ * over for good. Times are CLOCK_BOOTTIME (tfc__boot_time): a machine that sleeps is not heard.
+ */
+struct tfc__lease;
+typedef void (*tfc__lease_fn)(void *user);
+
+/* Begins one of a length, which is over at deadline_ns; 0: its length from now. fn: it is over,
+ * told in dispatch, once; not after the end of the handle. Starts the guard. Errors as
+ * tfc_process_spawn. */
+int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint32_t grace_ms, uint64_t deadline_ns,
+		     tfc__lease_fn fn, void *user, struct tfc__lease **ret_lease);
+
+/* Moves the deadline; an earlier one than it has is ignored. Allocates nothing. TFC_OK or TFC_ELOST
+ * (it is over). */
+int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
+
+/* Gives it up: what still runs under it has no deadline any more. NULL is a no-op. */
+void tfc__lease_end(struct tfc__lease *lease);
+
+/* tfc_process_spawn under a lease, or NULL. */
+int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
+		       const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		       tfc_process **ret_process);
+
 /* The pid of a process's shim, whose descendants are the process and all it started; 0: unknown. */
 pid_t tfc__process_shim(const tfc_process *process);
 

@@ -98,7 +98,10 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 		     size_t size)
 {
 	text[0] = 0;
-	if (report->reason == TFC__END_LOST)
+	if (report->reason == TFC__END_LOST && report->silent_ms)
+		snprintf(text, size, "%s was ended: its maintainer was not heard for %u.%u s",
+			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
+	else if (report->reason == TFC__END_LOST)
 		snprintf(text, size, "%s is lost: its supervisor died, and it was ended",
 			 process->program);
 	else if (report->is_oom)
@@ -211,13 +214,14 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 }
 
 static int send_spawn(struct tfc__guard *guard, tfc_process *process,
-		      const tfc_process_options *options)
+		      const tfc_process_options *options, const struct tfc__lease *lease)
 {
 	void *data;
 	size_t len;
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
 				       .grace_ms = options->grace_ms ? options->grace_ms : 10000,
-				       .value = options->isolation};
+				       .value = options->isolation,
+				       .lease = lease ? tfc__lease_id(lease) : 0};
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;
@@ -237,20 +241,22 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 }
 
 /* A guard that turns out to be dead is replaced, once. */
-static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options)
+static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
+		 const struct tfc__lease *lease)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
 	for (int attempt = 0; attempt < 2 && code == TFC_ELOST; attempt++) {
 		code = tfc__guard_get(ctx, &guard);
 		if (code == TFC_OK)
-			code = send_spawn(guard, process, options);
+			code = send_spawn(guard, process, options, lease);
 	}
 	return code;
 }
 
-int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
-		      void *user, tfc_process **ret_process)
+int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
+		       const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		       tfc_process **ret_process)
 {
 	tfc_process_options own;
 	tfc_process_limits limits;
@@ -278,13 +284,19 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	process->ctx = ctx;
 	process->fn = fn;
 	process->user = user;
-	code = spawn(ctx, process, &own);
+	code = spawn(ctx, process, &own, lease);
 	if (code < 0) {
 		tfc__process_free(process);
 		return code;
 	}
 	*ret_process = process;
 	return TFC_OK;
+}
+
+int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
+		      void *user, tfc_process **ret_process)
+{
+	return tfc__process_spawn(ctx, options, NULL, fn, user, ret_process);
 }
 
 /* The first is sent. One that still waits in the queue is changed where it is. */

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 7
+#define TFC__PROTOCOL_VERSION 8
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
@@ -47,6 +47,8 @@ enum tfc__message_kind {
 	TFC__MSG_PONG,    /* guard to host */
 	TFC__MSG_STALLED, /* shim to guard, guard to host: no sign of life for silent_ms */
 	TFC__MSG_CLEAR,   /* host to guard: end what a dead guard's tasks have left in cgroups */
+	TFC__MSG_LEASE,   /* host to guard: begin, renew, or (deadline 0) forget one */
+	TFC__MSG_OVER,    /* guard to host: the lease `id` is over, its tasks are being ended */
 };
 
 /* Where a start failed; with it goes an errno. */
@@ -89,14 +91,19 @@ enum tfc__end {
 	TFC__END_NOT_STARTED = 4,
 };
 
+#define TFC__LEASES_MAX 65536 /* at one time, in a guard */
+
 /* Host to guard, guard to shim. */
 struct tfc__command {
 	uint32_t kind;
 	uint32_t
 		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
 	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
-	uint32_t grace_ms; /* SPAWN: when the host dies; STOP */
-	uint32_t value; /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted */
+	uint32_t grace_ms; /* SPAWN: when the host dies; STOP; LEASE: when it is over */
+	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
+			      LEASE: its length in ms, for the sentence */
+	uint64_t lease;    /* SPAWN: the task's, 0: none; LEASE: which */
+	uint64_t deadline_ns; /* LEASE: CLOCK_BOOTTIME; 0: forget it */
 };
 
 /* Shim to guard, guard to host. */
@@ -112,7 +119,8 @@ struct tfc__report {
 	uint32_t resource;  /* NOT_STARTED at a limit: RLIMIT_..., */
 	int64_t asked;      /* the value that was to be set, -1: unlimited; */
 	int64_t allowed;    /* and the hard limit there is */
-	uint32_t silent_ms; /* STALLED: since its last sign of life */
+	uint32_t silent_ms; /* STALLED: since its last sign of life; EXITED, LOST: length of the
+			       lease that was over, 0: it was not that */
 	uint32_t isolation; /* STARTED: enum tfc__isolation, which one it is */
 	uint64_t time_ns;
 	uint64_t user_us;

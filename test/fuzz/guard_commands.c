@@ -73,6 +73,12 @@ void keep_dir(struct guard *guard, const char *path, bool is_wanted)
 	CHECK(strlen(path) < PATH_MAX);
 }
 
+void task_stop_lease(struct guard *guard, const struct lease *lease)
+{
+	CHECK(lease->id && lease->is_over);
+	CHECK(lease_is_over(guard, lease->id) == lease);
+}
+
 void cgroup_clear_dead(void)
 {
 }
@@ -92,6 +98,14 @@ static int count_fds(void)
 	return count;
 }
 
+/* A few that are used again with another serial number, and one that is beyond all. */
+static uint64_t make_lease(uint8_t byte)
+{
+	return (uint64_t)(byte >> 4) << 32 | (byte & 8 ? TFC__LEASES_MAX : byte & 7u);
+}
+
+static const uint64_t deadlines[] = {0, 1, UINT64_C(1) << 62}; /* forget, over, in force */
+
 /* The kind, the struct's bytes, and more behind them; or anything. */
 static size_t make_message(struct fuzz_input *input, uint8_t how, char *message, size_t room)
 {
@@ -105,6 +119,8 @@ static size_t make_message(struct fuzz_input *input, uint8_t how, char *message,
 		len = room - head;
 	command.keep_id = len ? bytes[0] : 0;
 	command.value = how >> 3 & 1;
+	command.lease = len > 1 ? make_lease(bytes[1]) : 0;
+	command.deadline_ns = len > 2 ? deadlines[bytes[2] % 3] : 0;
 	memcpy(message, &command, head);
 	if (len)
 		memcpy(message + head, bytes, len);
@@ -153,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_gone = false;
 	kept = 0;
 	int before = count_fds();
+	CHECK(lease_open(&guard) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	dup2(ends[1], TFC__GUARD_HOST);
 	close(ends[1]);
@@ -160,11 +177,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		send_message(&input, ends[0]);
 		host_hear(&guard, EPOLLIN);
 		CHECK(guard.is_host_gone == is_gone);
+		CHECK(guard.lease_capacity <= TFC__LEASES_MAX + 16);
 	}
 	CHECK(kept <= MESSAGES_MAX);
 	close(ends[0]);
 	while (!guard.is_host_gone)
 		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
+	lease_due(&guard);
+	close(guard.lease_timer);
+	free(guard.leases);
 	drop_unsent(&guard);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int number = TFC__GUARD_HOST; number <= TFC__GUARD_PIDFD; number++)

@@ -97,7 +97,7 @@ static struct tfc__report make_report(struct fuzz_input *input, const struct tfc
 	struct tfc__report report = {0};
 	uint8_t how = (uint8_t)fuzz_number(input, 1);
 	size_t len;
-	report.kind = TFC__MSG_HELLO + how % 8;
+	report.kind = TFC__MSG_HELLO + how % 10;
 	uint8_t process = (uint8_t)fuzz_number(input, 1);
 	report.id = process & 0x80
 			    ? fuzz_number(input, 8)

@@ -114,6 +114,37 @@ static void a_spawn_is_refused_or_ends_once(void **state)
 	assert_int_equal(tfc__remove_tree(dir), 0);
 }
 
+static void note_over(void *user)
+{
+	*(bool *)user = true;
+}
+
+static int hold_a_lease(void)
+{
+	tfc_ctx *ctx = NULL;
+	struct tfc__lease *lease = NULL;
+	bool is_over = false;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	int code = tfc_ctx_new(&options, NULL, &ctx);
+	if (code < 0)
+		return code;
+	code = tfc__lease_begin(ctx, 60000, 0, 0, note_over, &is_over, &lease);
+	failing_said(code, tfc_ctx_error(ctx));
+	assert_true(!lease == (code < 0));
+	if (lease)
+		assert_int_equal(tfc__lease_renew(lease, tfc__boot_time() + PATIENCE * 3), TFC_OK);
+	tfc__lease_end(lease);
+	assert_false(is_over);
+	tfc_ctx_free(ctx);
+	return code;
+}
+
+static void a_lease_begins_or_is_refused(void **state)
+{
+	failing_sweep(hold_a_lease, 3);
+}
+
 /* ---- a guard that reads nothing, and no memory to keep for it what it should be told */
 
 static void fill_socket(struct proc_run *run, const struct proc_task *task)
@@ -253,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_spawn_is_refused_or_ends_once),
+		cmocka_unit_test(a_lease_begins_or_is_refused),
 		cmocka_unit_test(no_stop_is_lost_on_a_guard_that_does_not_read),
 		cmocka_unit_test(what_waits_for_a_guard_ends_with_it),
 	};

@@ -27,7 +27,18 @@ struct task {
 	enum force force;  /* what is done at force_at */
 	uint64_t force_at; /* 0: no stop under way */
 	bool is_reported;
-	bool is_lost; /* the shim died without a report */
+	bool is_lost;       /* the shim died without a report */
+	uint64_t lease;     /* 0: none */
+	uint32_t silent_ms; /* length of the lease that was over, or 0 */
+};
+
+/* A deadline for tasks: whoever asked for them has not been heard since. */
+struct lease {
+	uint64_t id;       /* 0: free; the index in its low half */
+	uint64_t deadline; /* CLOCK_BOOTTIME */
+	uint32_t length_ms;
+	uint32_t grace_ms;
+	bool is_over; /* for good: a renewal that comes later has no effect */
 };
 
 /* A report, or the hello, that the host's full socket has not taken yet. */
@@ -77,6 +88,10 @@ struct guard {
 	uint32_t keep_count;
 	char **dirs;
 	uint32_t dir_count;
+	struct lease *leases; /* by the index in the low half of the host's ids */
+	uint32_t lease_capacity;
+	int lease_timer;     /* timerfd */
+	uint64_t next_lease; /* what it is set to: the earliest deadline, or before it; 0: none */
 };
 
 /* host.c */
@@ -93,6 +108,7 @@ void task_hear(struct guard *guard, uint32_t slot);
 void task_reap(struct guard *guard);
 void task_force_due(struct guard *guard, uint64_t now);
 void task_stop_all(struct guard *guard, bool is_at_once);
+void task_stop_lease(struct guard *guard, const struct lease *lease);
 
 /*
  * shim.c: starts shims. get: one that has been told what to start, the spare if there is one; 0 or
@@ -111,6 +127,13 @@ void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
 void keep_dir(struct guard *guard, const char *path, bool is_wanted);
 void keep_remove_dirs(struct guard *guard);
+
+/* lease.c */
+int lease_open(struct guard *guard);
+void lease_hear(struct guard *guard, const struct tfc__command *command);
+void lease_due(struct guard *guard);
+/* NULL: it is in force, or 0, none. Else one that is over. */
+const struct lease *lease_is_over(const struct guard *guard, uint64_t id);
 
 /* oom.c */
 void oom_open(struct guard *guard);
@@ -135,7 +158,7 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
 bool cgroup_dir(char ret_path[PATH_MAX]);
 
 /* What epoll hands back: one of these, or FIRST_TASK + slot. */
-enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, FIRST_TASK };
+enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_LEASES, FIRST_TASK };
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
 
 #endif

@@ -74,6 +74,9 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		task_stop_all(guard, true);
 		host_gone(guard);
 		break;
+	case TFC__MSG_LEASE:
+		lease_hear(guard, command);
+		break;
 	case TFC__MSG_CLEAR:
 		cgroup_clear_dead();
 		break;

@@ -56,7 +56,7 @@ static int open_all(struct guard *guard, const char *shim)
 	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
 	guard->signals = open_signals();
 	oom_open(guard);
-	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 ||
+	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 || lease_open(guard) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)
 		return -1;
 	if (watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST) < 0 ||
@@ -98,6 +98,8 @@ static void turn(struct guard *guard)
 			task_hear(guard, (uint32_t)(what - FIRST_TASK));
 		else if (what == WATCH_SIGNALS)
 			hear_signals(guard);
+		else if (what == WATCH_LEASES)
+			lease_due(guard);
 		else if (what == WATCH_PIDFD)
 			host_gone(guard);
 		else if (!guard->is_host_gone)

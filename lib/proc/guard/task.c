@@ -97,14 +97,31 @@ static int add_task(struct guard *guard, const struct tfc__command *command, int
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
 		kill(pid, SIGKILL); /* nobody would hear it: it counts as lost */
 	guard->pids[slot] = pid;
-	guard->tasks[slot] =
-		(struct task){.id = command->id, .socket = socket, .grace_ms = command->grace_ms};
+	guard->tasks[slot] = (struct task){.id = command->id,
+					   .socket = socket,
+					   .grace_ms = command->grace_ms,
+					   .lease = command->lease};
 	guard->task_count++;
 	return 0;
 }
 
+/* It was asked for by somebody who is not to be obeyed any more. */
+static void refuse_lease(struct guard *guard, uint64_t id, const struct lease *lease)
+{
+	host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+					       .reason = TFC__END_LOST,
+					       .id = id,
+					       .silent_ms = lease->length_ms ? lease->length_ms : 1,
+					       .time_ns = tfc__wall()});
+}
+
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
 {
+	const struct lease *over = lease_is_over(guard, command->lease);
+	if (over) {
+		refuse_lease(guard, command->id, over);
+		return;
+	}
 	oom_forget(guard);
 	bool may_have_group = command->value == TFC__ISOLATION_AUTO ||
 			      command->value == TFC__ISOLATION_CGROUP;
@@ -157,6 +174,15 @@ void task_stop_all(struct guard *guard, bool is_at_once)
 		if (guard->pids[slot])
 			stop(guard, &guard->tasks[slot],
 			     is_at_once ? 0 : guard->tasks[slot].grace_ms);
+}
+
+void task_stop_lease(struct guard *guard, const struct lease *lease)
+{
+	for (uint32_t slot = 0; slot < guard->task_capacity; slot++)
+		if (guard->pids[slot] && guard->tasks[slot].lease == lease->id) {
+			guard->tasks[slot].silent_ms = lease->length_ms;
+			stop(guard, &guard->tasks[slot], lease->grace_ms);
+		}
 }
 
 void task_signal(struct guard *guard, const struct tfc__command *command)
@@ -219,6 +245,10 @@ static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *repo
 	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* it may have to start again */
 	if (report->reason == TFC__END_SIGNAL && report->status == SIGKILL && !task->force_at)
 		report->is_oom = oom_take(guard);
+	if (report->kind == TFC__MSG_EXITED)
+		report->silent_ms = report->reason == TFC__END_NOT_STARTED ? 0 : task->silent_ms;
+	if (report->kind == TFC__MSG_EXITED && report->silent_ms)
+		report->reason = TFC__END_LOST; /* how we ended it is nobody's verdict */
 	host_tell(guard, report);
 }
 
@@ -286,6 +316,7 @@ static void tell_lost(struct guard *guard)
 					     .reason = TFC__END_LOST,
 					     .id = task->id,
 					     .pid = task->pid,
+					     .silent_ms = task->silent_ms,
 					     .time_ns = tfc__wall()};
 		host_tell(guard, &report);
 		free_task(guard, slot);

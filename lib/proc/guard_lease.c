@@ -1,0 +1,148 @@
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proc/guard.h"
+
+struct tfc__lease {
+	struct tfc__link link; /* among the context's */
+	tfc_ctx *ctx;          /* NULL: it is gone */
+	tfc__lease_fn fn;
+	void *user;
+	uint64_t id; /* index in the low half, serial number in the high one */
+	uint64_t deadline_ns;
+	uint32_t ms;
+	uint32_t grace_ms;
+	bool is_over;
+	struct tfc__outgoing word; /* the last renewal, when the guard's socket is full */
+};
+
+static struct tfc__lease *lease_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct tfc__lease, link);
+}
+
+/* There are as many as there are maintainers elsewhere. */
+static uint64_t free_id(struct tfc__guards *guards)
+{
+	uint32_t index = 0;
+	bool is_taken = true;
+	for (; is_taken; index += is_taken) {
+		is_taken = false;
+		TFC__LIST_EACH (link, &guards->leases)
+			is_taken |= (uint32_t)lease_of(link)->id == index;
+	}
+	return (uint64_t)++guards->lease_serial << 32 | index;
+}
+
+/* A word that still waits for the socket is changed where it is: what follows it may need it. */
+static int tell(struct tfc__guard *guard, struct tfc__lease *lease)
+{
+	lease->word.command.deadline_ns = lease->deadline_ns;
+	if (!tfc__list_is_empty(&lease->word.link))
+		return TFC_OK;
+	return tfc__guard_post(guard, &lease->word);
+}
+
+void tfc__lease_tell_all(struct tfc__guard *guard)
+{
+	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	TFC__LIST_EACH (link, &guards->leases)
+		if (!lease_of(link)->is_over)
+			tell(guard, lease_of(link));
+}
+
+void tfc__lease_hear(tfc_ctx *ctx, uint64_t id)
+{
+	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	TFC__LIST_EACH (link, &guards->leases) {
+		struct tfc__lease *lease = lease_of(link);
+		if (lease->id != id || lease->is_over)
+			continue;
+		lease->is_over = true;
+		lease->fn(lease->user);
+		return;
+	}
+}
+
+void tfc__lease_forget_all(struct tfc__guards *guards)
+{
+	TFC__LIST_EACH (link, &guards->leases) {
+		struct tfc__lease *lease = lease_of(link);
+		tfc__list_remove(&lease->word.link);
+		tfc__list_remove(link);
+		lease->ctx = NULL;
+	}
+}
+
+/* The guard that is there, or the next one, which is told of all leases when it starts. */
+static int tell_guard(struct tfc__lease *lease)
+{
+	struct tfc__guard *guard;
+	int code = tfc__guard_get(lease->ctx, &guard);
+	if (code == TFC_OK && tell(guard, lease) == TFC_ELOST)
+		code = tfc__guard_get(lease->ctx, &guard);
+	return code;
+}
+
+int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint32_t grace_ms, uint64_t deadline_ns,
+		     tfc__lease_fn fn, void *user, struct tfc__lease **ret_lease)
+{
+	struct tfc__guards *guards = NULL;
+	int code = tfc__guards_get(ctx, &guards);
+	if (code < 0)
+		return code;
+	struct tfc__lease *lease = calloc(1, sizeof(*lease));
+	if (!lease)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
+	lease->ctx = ctx;
+	lease->fn = fn;
+	lease->user = user;
+	lease->ms = ms;
+	lease->grace_ms = grace_ms;
+	lease->id = free_id(guards);
+	lease->deadline_ns = deadline_ns ? deadline_ns : tfc__boot_time() + ms * TFC__MS;
+	const struct tfc__command command = {.kind = TFC__MSG_LEASE,
+					     .value = ms,
+					     .grace_ms = grace_ms,
+					     .lease = lease->id};
+	tfc__outgoing_init(&lease->word, &command);
+	tfc__list_append(&guards->leases, &lease->link);
+	code = tell_guard(lease);
+	if (code < 0)
+		tfc__lease_end(lease);
+	else
+		*ret_lease = lease;
+	return code;
+}
+
+int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
+{
+	if (lease->is_over || !lease->ctx)
+		return TFC_ELOST;
+	if (deadline_ns <= lease->deadline_ns)
+		return TFC_OK;
+	lease->deadline_ns = deadline_ns;
+	struct tfc__guards *guards = tfc__ctx_guard_slot(lease->ctx);
+	if (guards->current)
+		tell(guards->current, lease); /* a next one is told when it starts */
+	return TFC_OK;
+}
+
+uint64_t tfc__lease_id(const struct tfc__lease *lease)
+{
+	return lease->id;
+}
+
+/* A guard that is not told for want of memory says, for nobody, that it is over. */
+void tfc__lease_end(struct tfc__lease *lease)
+{
+	if (!lease)
+		return;
+	const struct tfc__command command = {.kind = TFC__MSG_LEASE, .lease = lease->id};
+	tfc__list_remove(&lease->link);
+	tfc__list_remove(&lease->word.link);
+	struct tfc__guards *guards = lease->ctx ? tfc__ctx_guard_slot(lease->ctx) : NULL;
+	if (guards && guards->current)
+		tfc__guard_send(guards->current, &command, -1, NULL, 0);
+	free(lease);
+}
