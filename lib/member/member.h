@@ -1,6 +1,6 @@
 /*
- * Membership: which nodes there are, and how they are. A backend tells what it knows through a
- * table of functions; the table of members is the same for all of them.
+ * Membership: which nodes there are, and how they are. A backend (static_file.h, or a host's own:
+ * tfcluster/backend.h) tells what it knows; the table of members is the same for all of them.
  *
  * Only suggestions come from here: nothing is restarted elsewhere on `suspect`, and on `down` only
  * behind a fence (doc/internals/epochs-and-leases.md).
@@ -10,6 +10,8 @@
 
 #include "base/list.h"
 #include "ctx/ctx.h"
+#include "member/probe.h"
+#include <tfcluster/backend.h>
 #include <tfcluster/member.h>
 
 struct tfc__members;
@@ -24,7 +26,8 @@ struct tfc__member {
 	uint64_t since_ns; /* of the state, tfc__now */
 	bool is_self;
 	bool is_draining; /* takes no new task */
-	/* what it offers; 0 slots: no limit */
+	bool is_out;      /* taken out; it is here until that is told */
+	/* what it offers; 0 slots, 0 memory: no limit */
 	uint32_t slots;
 	uint64_t memory;
 	uint32_t gpus;
@@ -32,7 +35,9 @@ struct tfc__member {
 	void *owner;   /* whoever keeps a connection to it (node room) */
 };
 
-/* Embedded; fn in dispatch after a change. `member` is still there when it was removed. */
+/* Embedded; fn in dispatch after a change, in a turn of its own: changes that follow each other at
+ * once are told as one. What is in the table when the watch begins is not told, unless it came just
+ * before. `member` is still there while it is told as removed, and gone after. */
 enum tfc__member_change { TFC__MEMBER_ADDED = 1, TFC__MEMBER_CHANGED, TFC__MEMBER_REMOVED };
 struct tfc__member_watch {
 	struct tfc__link link;
@@ -40,16 +45,59 @@ struct tfc__member_watch {
 		   enum tfc__member_change change);
 };
 
-int tfc__members_open(tfc_ctx *ctx, struct tfc__members **ret_members);
+/* Embedded; fn in dispatch, once a period for each member that was not heard of lately. */
+struct tfc__member_prober {
+	void (*fn)(struct tfc__member_prober *prober, struct tfc__member *member);
+};
+
+struct tfc__members_options {
+	/* This node: `name` at least. What else is given counts instead of what ops tells. */
+	const tfc_member_info *self;
+	const tfc_membership_ops *ops; /* NULL: this node is alone */
+	void *user;                    /* of ops */
+	struct tfc__probe_times times; /* zeros: the defaults */
+};
+
+/* The table, with this node in it, and what the backend told while it started. Errors: those of
+ * `start`, TFC_EINVAL, TFC_ENOMEM. */
+int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, tfc_error *error,
+		      struct tfc__members **ret_members);
+/* Nobody is told of the end. NULL is a no-op. */
 void tfc__members_close(struct tfc__members *members);
+
+/* By name; those that are out are still in it until that is told. */
 const struct tfc__link *tfc__members_all(const struct tfc__members *members);
+uint32_t tfc__members_count(const struct tfc__members *members);
 struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name);
 struct tfc__member *tfc__members_self(const struct tfc__members *members);
 void tfc__members_watch(struct tfc__members *members, struct tfc__member_watch *watch);
 void tfc__members_unwatch(struct tfc__member_watch *watch);
+void tfc__members_set_prober(struct tfc__members *members, struct tfc__member_prober *prober);
 
-/* What the node learns by its connections: the probes of the static backend (member/probe.h). */
+/* The public face of one; borrowed from it. */
+void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_info);
+
+/* ---- what the node learns by its connections */
+
+/* Anything came from it, on any connection. */
 void tfc__members_heard(struct tfc__members *members, struct tfc__member *member);
+/* A connection ended; is_refused: nobody listens at its address. */
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused);
+/* It said goodbye. */
+void tfc__members_left(struct tfc__members *members, struct tfc__member *member);
+/* What it says of itself: slots, memory, gpus, labels and is_draining count from now on instead of
+ * what the backend told; name, address and node_id are not read. */
+int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
+		       const tfc_member_info *info, tfc_error *error);
+void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
+			       bool is_draining);
+
+/* ---- for backends */
+
+struct tfc__members *tfc__members_of(tfc_membership *membership);
+tfc_membership *tfc__members_face(struct tfc__members *members);
+
+/* Checks a member's fields; the sentence begins with the field's name ("address: must be ..."). */
+int tfc__member_check(const tfc_member_info *info, tfc_error *error);
 
 #endif

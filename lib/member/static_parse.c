@@ -1,0 +1,299 @@
+/*
+ * The text of a members file. Errors name the line and the key, as those of a job file do.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "job/job_keys.h"
+#include "member/info.h"
+#include "member/static_file.h"
+
+#define SLOTS_MAX 1000000
+#define MEMORY_MAX 1000000000000000000
+
+/* Only for the nearest name: values are read below. */
+static const struct tfc__key member_key_list[] = {
+	{.path = "name"},   {.path = "address"}, {.path = "node_id"}, {.path = "slots"},
+	{.path = "memory"}, {.path = "gpus"},    {.path = "labels"},
+};
+static const struct tfc__keys member_keys = {member_key_list,
+					     sizeof(member_key_list) / sizeof(member_key_list[0])};
+static const struct tfc__key file_key_list[] = {{.path = "members"}};
+static const struct tfc__keys file_keys = {file_key_list, 1};
+
+struct parse {
+	struct tfc__key_path path; /* of what an error is about */
+	tfc_error *error;
+};
+
+#define FAIL(p, ...) tfc__key_fail(&(p)->path, (p)->error, TFC_EINVAL, __VA_ARGS__)
+
+static int nomem(struct parse *p)
+{
+	return tfc__fail_nomem(p->error, "member");
+}
+
+static int refuse_key(struct parse *p, const struct tfc__keys *keys, const char *name)
+{
+	char near[64];
+	if (tfc__keys_suggest(keys, "", name, near))
+		return FAIL(p, "unknown key; did you mean %s?", near);
+	return FAIL(p, "unknown key");
+}
+
+static int read_text(struct parse *p, json_t *value, const char **ret_text)
+{
+	char *copy = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+	if (!json_is_string(value))
+		return FAIL(p, "must be a string");
+	if (!copy)
+		return nomem(p);
+	free((char *)*ret_text);
+	*ret_text = copy;
+	return TFC_OK;
+}
+
+static int read_number(struct parse *p, json_t *value, uint64_t max, uint64_t *ret_number)
+{
+	json_int_t number = json_integer_value(value);
+	if (!json_is_integer(value) || number < 0 || (uint64_t)number > max)
+		return FAIL(p, "must be a whole number from 0 to %llu", (unsigned long long)max);
+	*ret_number = (uint64_t)number;
+	return TFC_OK;
+}
+
+static int read_count(struct parse *p, json_t *value, uint32_t *ret_count)
+{
+	uint64_t number;
+	int code = read_number(p, value, SLOTS_MAX, &number);
+	if (code == TFC_OK)
+		*ret_count = (uint32_t)number;
+	return code;
+}
+
+static int read_label(struct parse *p, const char *name, json_t *value, struct tfc__strv *labels)
+{
+	const char *text = json_string_value(value);
+	if (!text)
+		return FAIL(p, "must be a string");
+	if (strchr(name, '='))
+		return FAIL(p, "a label's name has no '='");
+	char *label = malloc(strlen(name) + strlen(text) + 2);
+	if (label)
+		stpcpy(stpcpy(stpcpy(label, name), "="), text);
+	tfc__strv_take(labels, label);
+	return labels->is_failed ? nomem(p) : TFC_OK;
+}
+
+static int read_labels(struct parse *p, json_t *value, const char *const **ret_labels)
+{
+	struct tfc__strv labels = {0};
+	const char *name;
+	json_t *item;
+	int code = TFC_OK;
+	if (!json_is_object(value))
+		return FAIL(p, "must be an object of strings");
+	json_object_foreach(value, name, item)
+	{
+		tfc__key_path_push(&p->path, name);
+		if ((code = read_label(p, name, item, &labels)) < 0)
+			break;
+		tfc__key_path_pop(&p->path);
+	}
+	if (code < 0)
+		tfc__strv_fini(&labels);
+	else
+		*ret_labels = (const char *const *)labels.items;
+	return code;
+}
+
+static int read_key(struct parse *p, const char *name, json_t *value, tfc_member_info *info)
+{
+	bool is_null = json_is_null(value);
+	if (strcmp(name, "name") == 0)
+		return read_text(p, value, &info->name);
+	if (strcmp(name, "address") == 0)
+		return read_text(p, value, &info->address);
+	if (strcmp(name, "node_id") == 0)
+		return is_null ? TFC_OK : read_text(p, value, &info->node_id);
+	if (strcmp(name, "slots") == 0)
+		return read_count(p, value, &info->slots);
+	if (strcmp(name, "memory") == 0)
+		return read_number(p, value, MEMORY_MAX, &info->memory);
+	if (strcmp(name, "gpus") == 0)
+		return read_count(p, value, &info->gpus);
+	if (strcmp(name, "labels") == 0)
+		return is_null ? TFC_OK : read_labels(p, value, &info->labels);
+	return refuse_key(p, &member_keys, name);
+}
+
+/* The sentence about a field becomes one about its key. */
+static int check_fields(struct parse *p, const tfc_member_info *info)
+{
+	static const char *const fields[] = {"name", "address", "node_id", "labels", "gpus"};
+	tfc_error detail = TFC_ERROR_INIT;
+	if (!info->address && info->name)
+		return FAIL(p, "address is missing: where does %.63s listen?", info->name);
+	if (tfc__member_check(info, &detail) == TFC_OK)
+		return TFC_OK;
+	size_t len = strcspn(detail.text, ":");
+	for (size_t i = 0; info->name && i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (strlen(fields[i]) == len && memcmp(fields[i], detail.text, len) == 0) {
+			tfc__key_path_push(&p->path, fields[i]);
+			return FAIL(p, "%s", detail.text + len + 2);
+		}
+	return FAIL(p, "%s", detail.text);
+}
+
+static int read_member(struct parse *p, json_t *value, tfc_member_info *info)
+{
+	const char *name;
+	json_t *item;
+	if (!json_is_object(value))
+		return FAIL(p, "must be an object");
+	json_object_foreach(value, name, item)
+	{
+		tfc__key_path_push(&p->path, name);
+		int code = read_key(p, name, item, info);
+		if (code < 0)
+			return code;
+		tfc__key_path_pop(&p->path);
+	}
+	return check_fields(p, info);
+}
+
+/* ---- no name and no address twice */
+
+/* Ends with its own place in the file, so that the second of two is the one that is blamed. */
+static int compare_text(const char *a, const char *b, const tfc_member_info *x,
+			const tfc_member_info *y)
+{
+	int order = strcmp(a, b);
+	return order ? order : (x->state > y->state) - (x->state < y->state);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const tfc_member_info *x = a, *y = b;
+	return compare_text(x->address, y->address, x, y);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const tfc_member_info *x = a, *y = b;
+	return compare_text(x->name, y->name, x, y);
+}
+
+static int fail_twice(struct parse *p, const tfc_member_info *first, const tfc_member_info *second,
+		      const char *key)
+{
+	bool is_name = strcmp(key, "name") == 0;
+	tfc__key_path_push_element(&p->path, second->state);
+	tfc__key_path_push(&p->path, key);
+	if (is_name)
+		return FAIL(p, "members[%u] is called \"%s\", too", first->state, first->name);
+	return FAIL(p, "members[%u] (%s) has this address, too", first->state, first->name);
+}
+
+/* While it runs, `state` of an item is its place in the file. */
+static int check_together(struct parse *p, struct tfc__static_list *list)
+{
+	qsort(list->items, list->count, sizeof(list->items[0]), by_address);
+	for (uint32_t i = 1; i < list->count; i++)
+		if (strcmp(list->items[i].address, list->items[i - 1].address) == 0)
+			return fail_twice(p, &list->items[i - 1], &list->items[i], "address");
+	qsort(list->items, list->count, sizeof(list->items[0]), by_name);
+	for (uint32_t i = 1; i < list->count; i++)
+		if (strcmp(list->items[i].name, list->items[i - 1].name) == 0)
+			return fail_twice(p, &list->items[i - 1], &list->items[i], "name");
+	for (uint32_t i = 0; i < list->count; i++)
+		list->items[i].state = 0;
+	return TFC_OK;
+}
+
+static int read_members(struct parse *p, json_t *value, struct tfc__static_list *list)
+{
+	size_t count = json_array_size(value);
+	if (!json_is_array(value))
+		return FAIL(p, "must be a list of members");
+	if (!count)
+		return FAIL(p, "names no member");
+	list->items = calloc(count, sizeof(list->items[0]));
+	if (!list->items)
+		return nomem(p);
+	for (size_t i = 0; i < count; i++) {
+		tfc_member_info *info = &list->items[list->count++];
+		*info = (tfc_member_info)TFC_MEMBER_INFO_INIT;
+		tfc__key_path_push_element(&p->path, i);
+		int code = read_member(p, json_array_get(value, i), info);
+		if (code < 0)
+			return code;
+		info->state = (uint32_t)i;
+		tfc__key_path_pop(&p->path);
+	}
+	return check_together(p, list);
+}
+
+static int read_file(struct parse *p, json_t *root, struct tfc__static_list *list)
+{
+	const char *name;
+	json_t *item;
+	if (!json_is_object(root))
+		return FAIL(p, "must be an object: {\"members\": [...]}");
+	json_object_foreach(root, name, item)
+	{
+		tfc__key_path_push(&p->path, name);
+		int code = strcmp(name, "members") == 0 ? read_members(p, item, list)
+							: refuse_key(p, &file_keys, name);
+		if (code < 0)
+			return code;
+		tfc__key_path_pop(&p->path);
+	}
+	return list->items ? TFC_OK : FAIL(p, "the key \"members\" is missing");
+}
+
+/* "members.json:12: ..." */
+static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
+{
+	if (error)
+		error->room = "member";
+	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
+}
+
+int tfc__static_parse(const char *json, size_t len, const char *file, tfc_error *error,
+		      struct tfc__static_list *ret_list)
+{
+	struct parse p = {.error = error};
+	json_error_t detail;
+	json_t *root = NULL;
+	*ret_list = (struct tfc__static_list){0};
+	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &detail, &root);
+	if (code == TFC_ENOMEM)
+		return nomem(&p);
+	if (code < 0) {
+		tfc__fail(error, TFC_EPARSE, "member", 0, "%s", detail.text);
+		return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, code, error);
+	}
+	code = read_file(&p, root, ret_list);
+	if (code < 0 && code != TFC_ENOMEM)
+		fail_at(file, tfc__key_line(json, len, &p.path), code, error);
+	json_decref(root); /* the path points into it */
+	if (code < 0)
+		tfc__static_list_free(ret_list);
+	return code;
+}
+
+void tfc__static_list_free(struct tfc__static_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		tfc_member_info *item = &list->items[i];
+		free((char *)item->name);
+		free((char *)item->address);
+		free((char *)item->node_id);
+		tfc__labels_free((char **)item->labels);
+	}
+	free(list->items);
+	*list = (struct tfc__static_list){0};
+}

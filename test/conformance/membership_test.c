@@ -1,0 +1,482 @@
+/* membership: what every source of members does, the file and one of a host's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "leaks.h"
+#include "member/member.h"
+#include "member/static_file.h"
+
+#define TOLD_MAX 64
+
+struct world;
+
+/* How a test speaks to a backend: it is told the members that there are from now on. */
+struct backend {
+	const char *name;
+	int (*open)(struct world *world, const tfc_member_info *members, size_t count);
+	void (*set)(struct world *world, const tfc_member_info *members, size_t count);
+	void (*close)(struct world *world);
+};
+
+struct world {
+	const struct backend *backend;
+	tfc_ctx *ctx;
+	struct tfc__members *members;
+	struct tfc__members_options options;
+	struct tfc__member_watch watch;
+	char told[TOLD_MAX][48]; /* "+b" "~b alive" "-b" */
+	size_t told_count;
+	/* static file */
+	struct tfc__static_file *file;
+	char directory[LEAKS_PATH];
+	char path[LEAKS_PATH + 32];
+	char new_path[LEAKS_PATH + 32];
+	/* a host's own */
+	const tfc_member_info *first;
+	size_t first_count;
+	tfc_membership *membership;
+	bool is_started;
+};
+
+/* ---- the file */
+
+static void write_file(const char *path, const tfc_member_info *members, size_t count)
+{
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("{\"members\": [", file);
+	for (size_t i = 0; i < count; i++) {
+		const tfc_member_info *m = &members[i];
+		fprintf(file, "%s\n {\"name\": \"%s\", \"address\": \"%s\", \"slots\": %u, ",
+			i ? "," : "", m->name, m->address, m->slots);
+		fprintf(file, "\"memory\": %llu, \"gpus\": %u, \"labels\": {",
+			(unsigned long long)m->memory, m->gpus);
+		for (size_t j = 0; m->labels && m->labels[j]; j++) {
+			int len = (int)strcspn(m->labels[j], "=");
+			fprintf(file, "%s\"%.*s\": \"%s\"", j ? ", " : "", len, m->labels[j],
+				m->labels[j] + len + 1);
+		}
+		fputs("}}", file);
+	}
+	fputs("]}\n", file);
+	fclose(file);
+}
+
+static int open_file(struct world *world, const tfc_member_info *members, size_t count)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	leaks_make_dir(world->directory);
+	snprintf(world->path, sizeof(world->path), "%s/members.json", world->directory);
+	snprintf(world->new_path, sizeof(world->new_path), "%s/members.new", world->directory);
+	write_file(world->path, members, count);
+	assert_int_equal(tfc__static_file_new(world->path, &error, &world->file), TFC_OK);
+	world->options.ops = &tfc__static_file_ops;
+	world->options.user = world->file;
+	return tfc__members_open(world->ctx, &world->options, &error, &world->members);
+}
+
+static void set_file(struct world *world, const tfc_member_info *members, size_t count)
+{
+	write_file(world->new_path, members, count);
+	assert_int_equal(rename(world->new_path, world->path), 0);
+}
+
+static void close_file(struct world *world)
+{
+	tfc__static_file_free(world->file);
+	tfc__remove_tree(world->directory);
+}
+
+/* ---- a host's own */
+
+static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+{
+	struct world *world = user;
+	assert_false(world->is_started);
+	world->is_started = true;
+	world->membership = membership;
+	for (size_t i = 0; i < world->first_count; i++)
+		assert_int_equal(tfc_membership_put(membership, &world->first[i]), TFC_OK);
+	return TFC_OK;
+}
+
+static void stop(void *user, tfc_membership *membership)
+{
+	struct world *world = user;
+	assert_true(world->is_started && world->membership == membership);
+	world->is_started = false;
+}
+
+static const tfc_membership_ops host_ops = {.size = sizeof(host_ops), .start = start, .stop = stop};
+
+static int open_host(struct world *world, const tfc_member_info *members, size_t count)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	world->first = members;
+	world->first_count = count;
+	world->options.ops = &host_ops;
+	world->options.user = world;
+	return tfc__members_open(world->ctx, &world->options, &error, &world->members);
+}
+
+static bool is_named(const tfc_member_info *members, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(members[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void set_host(struct world *world, const tfc_member_info *members, size_t count)
+{
+	TFC__LIST_EACH (link, tfc__members_all(world->members)) {
+		const struct tfc__member *member = tfc__container_of(link, struct tfc__member,
+								     link);
+		if (!is_named(members, count, member->name))
+			assert_int_equal(tfc_membership_remove(world->membership, member->name),
+					 TFC_OK);
+	}
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(tfc_membership_put(world->membership, &members[i]), TFC_OK);
+}
+
+static void close_host(struct world *world)
+{
+	assert_false(world->is_started);
+}
+
+static const struct backend backends[] = {
+	{"static_file", open_file, set_file, close_file},
+	{"host", open_host, set_host, close_host},
+};
+
+/* ---- the world of one test */
+
+static const char *const labels_of_b[] = {"zone=1", "gpu=a100", NULL};
+static const char *const other_labels[] = {"zone=2", NULL};
+
+#define MEMBER(n, port)                                                                         \
+	{                                                                                       \
+		.size = sizeof(tfc_member_info), .name = n, .address = "tcp://127.0.0.1:" port, \
+		.slots = 4                                                                      \
+	}
+
+static const tfc_member_info two[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+static const tfc_member_info only_a[] = {MEMBER("a", "1001")};
+
+static void note(struct tfc__member_watch *watch, struct tfc__member *member,
+		 enum tfc__member_change change)
+{
+	struct world *world = tfc__container_of(watch, struct world, watch);
+	assert_true(world->told_count < TOLD_MAX);
+	snprintf(world->told[world->told_count++], sizeof(world->told[0]), "%c%s %s",
+		 " +~-"[change], member -> name, tfc_member_state_name(member->state));
+}
+
+static void begin(struct world *world, const struct backend *backend,
+		  const tfc_member_info *members, size_t count)
+{
+	static const tfc_member_info self = {.size = sizeof(self), .name = "a"};
+	*world = (struct world){.backend = backend, .watch.fn = note};
+	world->options.self = &self;
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &world->ctx), TFC_OK);
+	assert_int_equal(backend->open(world, members, count), TFC_OK);
+	tfc__members_watch(world->members, &world->watch);
+}
+
+static void end(struct world *world)
+{
+	tfc__members_close(world->members);
+	world->backend->close(world);
+	tfc_ctx_free(world->ctx);
+}
+
+/* Until so much was told; forgets it. */
+static void await_told(struct world *world, size_t count, const char *const *told)
+{
+	while (world->told_count < count)
+		assert_true(tfc_ctx_run(world->ctx, 5000) >= 0);
+	assert_int_equal(world->told_count, count);
+	for (size_t i = 0; i < count; i++)
+		assert_string_equal(world->told[i], told[i]);
+	world->told_count = 0;
+}
+
+#define AWAIT(world, ...)                                                \
+	do {                                                             \
+		const char *const told[] = {__VA_ARGS__};                \
+		await_told(world, sizeof(told) / sizeof(told[0]), told); \
+	} while (0)
+
+static struct tfc__member *find(struct world *world, const char *name)
+{
+	struct tfc__member *member = tfc__members_find(world->members, name);
+	assert_non_null(member);
+	return member;
+}
+
+/* Runs a test on every backend. */
+#define EACH_BACKEND(world)                                                       \
+	for (size_t nth = 0; nth < sizeof(backends) / sizeof(backends[0]); nth++) \
+		for (struct world world, *once = &world;                          \
+		     once && (print_message("%s\n", backends[nth].name), true); once = NULL)
+
+/* ---- the promises */
+
+static void what_it_tells_at_the_start_is_there_at_once(void **state)
+{
+	EACH_BACKEND(world)
+	{
+		begin(&world, &backends[nth], two, 2);
+		assert_int_equal(tfc__members_count(world.members), 2);
+		assert_true(find(&world, "a")->is_self);
+		assert_ptr_equal(tfc__members_self(world.members), find(&world, "a"));
+		assert_int_equal(find(&world, "a")->state, TFC_MEMBER_ALIVE);
+		assert_int_equal(find(&world, "b")->state, TFC_MEMBER_SUSPECT);
+		assert_string_equal(find(&world, "b")->address, "tcp://127.0.0.1:1002");
+		assert_int_equal(find(&world, "b")->slots, 4);
+		assert_null(tfc__members_find(world.members, "c"));
+		end(&world);
+	}
+}
+
+static void all_fields_arrive(void **state)
+{
+	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+	members[1].labels = labels_of_b;
+	members[1].memory = UINT64_C(8) << 30;
+	members[1].gpus = 2;
+	EACH_BACKEND(world)
+	{
+		begin(&world, &backends[nth], members, 2);
+		tfc_member_info info;
+		tfc__member_info(find(&world, "b"), &info);
+		assert_int_equal(info.size, sizeof(info));
+		assert_int_equal(info.memory, UINT64_C(8) << 30);
+		assert_int_equal(info.gpus, 2);
+		assert_int_equal(info.slots, 4);
+		assert_string_equal(info.labels[0], "gpu=a100");
+		assert_string_equal(info.labels[1], "zone=1");
+		assert_null(info.labels[2]);
+		assert_int_equal(info.is_self, 0);
+		end(&world);
+	}
+}
+
+static void a_member_comes_changes_and_goes(void **state)
+{
+	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+	EACH_BACKEND(world)
+	{
+		begin(&world, &backends[nth], only_a, 1);
+		world.backend->set(&world, members, 2);
+		AWAIT(&world, "+b suspect");
+		members[1].labels = other_labels;
+		world.backend->set(&world, members, 2);
+		AWAIT(&world, "~b suspect");
+		assert_string_equal(find(&world, "b")->labels[0], "zone=2");
+		members[1].labels = NULL;
+		members[1].address = "tcp://127.0.0.1:1003";
+		world.backend->set(&world, members, 2);
+		AWAIT(&world, "~b suspect");
+		assert_string_equal(find(&world, "b")->address, "tcp://127.0.0.1:1003");
+		members[1].address = "tcp://127.0.0.1:1002";
+		world.backend->set(&world, members, 1);
+		AWAIT(&world, "-b suspect");
+		assert_null(tfc__members_find(world.members, "b"));
+		assert_int_equal(tfc__members_count(world.members), 1);
+		end(&world);
+	}
+}
+
+static void the_order_is_that_of_the_names(void **state)
+{
+	static const tfc_member_info members[] = {MEMBER("d", "1004"), MEMBER("a", "1001"),
+						  MEMBER("c", "1003"), MEMBER("b", "1002")};
+	EACH_BACKEND(world)
+	{
+		char name = 'a';
+		begin(&world, &backends[nth], members, 4);
+		TFC__LIST_EACH (link, tfc__members_all(world.members)) {
+			const struct tfc__member *member =
+				tfc__container_of(link, struct tfc__member, link);
+			assert_int_equal(member->name[0], name++);
+		}
+		assert_int_equal(name, 'e');
+		end(&world);
+	}
+}
+
+static void connections_tell_who_is_alive(void **state)
+{
+	EACH_BACKEND(world)
+	{
+		begin(&world, &backends[nth], two, 2);
+		tfc__members_heard(world.members, find(&world, "b"));
+		AWAIT(&world, "~b alive");
+		tfc__members_broken(world.members, find(&world, "b"), false);
+		AWAIT(&world, "~b suspect");
+		tfc__members_broken(world.members, find(&world, "b"), true);
+		AWAIT(&world, "~b down");
+		tfc__members_heard(world.members, find(&world, "b"));
+		AWAIT(&world, "~b alive");
+		tfc__members_left(world.members, find(&world, "b"));
+		AWAIT(&world, "~b left");
+		end(&world);
+	}
+}
+
+static void what_a_node_says_of_itself_counts(void **state)
+{
+	static const char *const own_labels[] = {"rack=7", NULL};
+	tfc_member_info said = {.size = sizeof(said), .slots = 9, .labels = own_labels};
+	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
+	tfc_error error = TFC_ERROR_INIT;
+	EACH_BACKEND(world)
+	{
+		begin(&world, &backends[nth], members, 2);
+		said.is_draining = 1;
+		assert_int_equal(tfc__members_learn(world.members, find(&world, "b"), &said,
+						    &error),
+				 TFC_OK);
+		AWAIT(&world, "~b suspect");
+		assert_true(find(&world, "b")->is_draining);
+		members[1].slots = 5;
+		members[1].node_id = NULL;
+		members[1].address = "tcp://127.0.0.1:1009";
+		world.backend->set(&world, members, 2);
+		AWAIT(&world, "~b suspect");
+		assert_int_equal(find(&world, "b")->slots, 9);
+		assert_string_equal(find(&world, "b")->labels[0], "rack=7");
+		members[1].slots = 4;
+		members[1].address = "tcp://127.0.0.1:1002";
+		end(&world);
+	}
+}
+
+/* ---- what only a host can get wrong */
+
+static void a_host_is_told_what_is_wrong(void **state)
+{
+	static const struct {
+		tfc_member_info info;
+		int code;
+		const char *sentence;
+	} cases[] = {
+		{{.size = 1}, TFC_EINVAL, "tfc_member_info.size is 1"},
+		{{.size = sizeof(tfc_member_info)}, TFC_EINVAL, "name: is missing"},
+		{{.size = sizeof(tfc_member_info), .name = "a b"},
+		 TFC_EINVAL,
+		 "name: must be 1 to"},
+		{{.size = sizeof(tfc_member_info), .name = "b", .address = "10.0.0.1:80"},
+		 TFC_EINVAL,
+		 "address: must be \"tcp://HOST:PORT\", not \"10.0.0.1:80\""},
+		{{.size = sizeof(tfc_member_info), .name = "b", .address = "tcp://b:0"},
+		 TFC_EINVAL,
+		 "address: must be"},
+		{{.size = sizeof(tfc_member_info), .name = "b", .node_id = "xyz"},
+		 TFC_EINVAL,
+		 "node_id: must be"},
+		{{.size = sizeof(tfc_member_info), .name = "b", .gpus = 5000},
+		 TFC_EINVAL,
+		 "gpus: must be"},
+	};
+	struct world world;
+	begin(&world, &backends[1], two, 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(tfc_membership_put(world.membership, &cases[i].info),
+				 cases[i].code);
+		assert_non_null(strstr(tfc_ctx_error(world.ctx)->text, cases[i].sentence));
+	}
+	assert_int_equal(tfc_membership_put(NULL, &two[0]), TFC_EINVAL);
+	assert_int_equal(tfc_membership_remove(world.membership, "x"), TFC_ENOENT);
+	assert_int_equal(tfc_membership_remove(world.membership, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_membership_remove(world.membership, "a"), TFC_ESTATE);
+	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_DOWN), TFC_ESTATE);
+	assert_int_equal(tfc__members_count(world.members), 2);
+	end(&world);
+}
+
+static int start_and_fail(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+{
+	tfc_membership_put(membership, &two[1]);
+	snprintf(error->text, sizeof(error->text), "the grid is closed");
+	return error->code = TFC_EAGAIN;
+}
+
+static void a_backend_that_cannot_start_says_why(void **state)
+{
+	static const tfc_membership_ops failing = {.size = sizeof(failing),
+						   .start = start_and_fail,
+						   .stop = stop};
+	static const tfc_membership_ops half = {.size = sizeof(half), .start = start};
+	static const tfc_membership_ops strange = {.size = sizeof(strange),
+						   .start = start,
+						   .stop = stop,
+						   .flags = 1u << 31};
+	struct tfc__members_options options = {.self = &two[0], .ops = &failing};
+	struct tfc__members *members = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx *ctx;
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), TFC_OK);
+	assert_int_equal(tfc__members_open(ctx, &options, &error, &members), TFC_EAGAIN);
+	assert_string_equal(error.text, "the grid is closed");
+	options.ops = &half;
+	assert_int_equal(tfc__members_open(ctx, &options, &error, &members), TFC_EINVAL);
+	assert_string_equal(error.text, "tfc_membership_ops.stop is NULL");
+	options.ops = &strange;
+	assert_int_equal(tfc__members_open(ctx, &options, &error, &members), TFC_ENOTSUP);
+	assert_null(members);
+	tfc_ctx_free(ctx);
+}
+
+/* A host that knows better than connections: they change nothing. */
+static void a_host_may_tell_the_states_itself(void **state)
+{
+	tfc_membership_ops ops = host_ops;
+	struct world world = {.backend = &backends[1], .watch.fn = note};
+	tfc_error error = TFC_ERROR_INIT;
+	ops.flags = TFC_MEMBERSHIP_TELLS_STATES;
+	world.first = two;
+	world.first_count = 2;
+	world.options = (struct tfc__members_options){.self = &two[0], .ops = &ops, .user = &world};
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &world.ctx), TFC_OK);
+	assert_int_equal(tfc__members_open(world.ctx, &world.options, &error, &world.members),
+			 TFC_OK);
+	tfc__members_watch(world.members, &world.watch);
+	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_ALIVE), TFC_OK);
+	AWAIT(&world, "~b alive");
+	tfc__members_broken(world.members, find(&world, "b"), true);
+	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_LEFT), TFC_OK);
+	AWAIT(&world, "~b left");
+	assert_int_equal(tfc_membership_state(world.membership, "b", 5), TFC_EINVAL);
+	assert_int_equal(tfc_membership_state(world.membership, "c", TFC_MEMBER_LEFT), TFC_ENOENT);
+	end(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_it_tells_at_the_start_is_there_at_once),
+		cmocka_unit_test(all_fields_arrive),
+		cmocka_unit_test(a_member_comes_changes_and_goes),
+		cmocka_unit_test(the_order_is_that_of_the_names),
+		cmocka_unit_test(connections_tell_who_is_alive),
+		cmocka_unit_test(what_a_node_says_of_itself_counts),
+		cmocka_unit_test(a_host_is_told_what_is_wrong),
+		cmocka_unit_test(a_backend_that_cannot_start_says_why),
+		cmocka_unit_test(a_host_may_tell_the_states_itself),
+	};
+	return cmocka_run_group_tests_name("membership", tests, NULL, NULL);
+}
