@@ -19,33 +19,40 @@
 #include "wire/msg.h"
 
 #define TFC__RPC_VERSION 1
+#define TFC__RPC_VERSION_OLDEST 1        /* that this version can speak, too */
 #define TFC__RPC_MESSAGE_MAX (16u << 20) /* bytes of one message */
+#define TFC__RPC_METHOD_MAX 63           /* bytes of its name */
+#define TFC__RPC_OPEN_MAX 1024           /* requests of one end that are not answered */
 
 struct tfc__rpc;
 struct tfc__rpc_call;    /* one that this end made */
 struct tfc__rpc_request; /* one that the other end made */
 
 struct tfc__rpc_ops {
-	/* Takes over the message's bytes (a stolen tfc__buf). A failure closes the connection
-	 * later, by tfc__rpc_close. */
+	/* Takes over the message's bytes: message->data is now the owner's, the struct is gone on
+	 * return. A failure closes the connection later: neither tfc__rpc_close nor tfc__rpc_feed
+	 * may be called inside. */
 	void (*send)(void *user, struct tfc__buf *message);
 	/* A request or (request NULL) a notification has come. Each request is answered exactly
 	 * once, now or later. params is borrowed: valid during the call. */
 	void (*serve)(void *user, struct tfc__rpc_request *request, const char *method,
 		      const msgpack_object *params);
-	/* The other end broke the protocol: error says how. The owner closes the connection. */
+	/* The other end broke the protocol, or memory ran out: error says how. Once, in dispatch;
+	 * the owner closes the connection. */
 	void (*broken)(void *user, const tfc_error *error);
 };
 
-/* The caller owns it; TFC_ENOMEM. Sends its hello at once. */
+/* The caller owns it; TFC_ENOMEM. Sends its hello at once. `ops` must live as long. */
 int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 		  struct tfc__rpc **ret_rpc);
 
 /* Ends what is under way with TFC_ELOST, in later dispatch turns; requests of the other end get
- * their on_cancel. `why` may be NULL. Memory goes when nothing holds it. NULL is a no-op. */
+ * their on_cancel, and are still to be answered. `why` may be NULL. Memory goes when nothing holds
+ * it, or with the context. Legal in every callback but `send`. NULL is a no-op. */
 void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why);
 
-/* One message from the other end. */
+/* One message from the other end, in dispatch. `data` must stay until it returns, even when the
+ * connection is closed inside. */
 void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len);
 
 /* ---- calling */
@@ -66,8 +73,11 @@ struct tfc__rpc_options {
 	void *user;
 };
 
-/* TFC_ENOMEM, TFC_ELOST (closed), TFC_TFC_EINVAL for a message over the maximum. The call
- * lives until `end` was called. */
+/*
+ * TFC_ENOMEM, TFC_ELOST (closed), TFC_ETOOBIG (over what the other end takes), TFC_EINVAL (a method
+ * over TFC__RPC_METHOD_MAX), TFC_EBUSY (TFC__RPC_OPEN_MAX are open, those counted that were given
+ * up but are not answered yet). The call lives until `end` was called.
+ */
 int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
 		  struct tfc__rpc_call **ret_call, tfc_error *error);
 void tfc__rpc_more(struct tfc__rpc_call *call, uint32_t credit);
@@ -76,6 +86,7 @@ void tfc__rpc_cancel(struct tfc__rpc_call *call);
 /* Its owner goes away: canceled, and nothing is called any more. */
 void tfc__rpc_drop(struct tfc__rpc_call *call);
 
+/* TFC_ENOMEM, TFC_ELOST, TFC_ETOOBIG, TFC_EINVAL. */
 int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__buf *params);
 
 /* ---- serving */
@@ -84,7 +95,8 @@ void tfc__rpc_reply(struct tfc__rpc_request *request,
 		    const struct tfc__buf *result); /* NULL: nil */
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);
 
-/* One item, while there is credit: TFC_OK, TFC_ESTATE (no credit), TFC_ENOMEM. */
+/* One item, while there is credit: TFC_OK; TFC_ESTATE (no credit; always so once it is canceled),
+ * TFC_ENOMEM, TFC_ETOOBIG, TFC_ELOST. */
 int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item);
 uint32_t tfc__rpc_credit(const struct tfc__rpc_request *request);
 

@@ -1,0 +1,321 @@
+#include "wire/rpc_inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tfcluster/version.h>
+
+#define DIGITS(number) #number
+#define DOTTED(major, minor, patch) DIGITS(major) "." DIGITS(minor) "." DIGITS(patch)
+#define LIBRARY DOTTED(TFC_VERSION_MAJOR, TFC_VERSION_MINOR, TFC_VERSION_PATCH)
+
+/* ---- open ids */
+
+static void table_init(struct table *table)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		tfc__list_init(&table->buckets[i]);
+}
+
+void tfc__rpc_enter(struct table *table, struct entry *entry, uint64_t id)
+{
+	entry->id = table->last = id;
+	tfc__list_append(&table->buckets[id % BUCKETS], &entry->link);
+	table->count++;
+}
+
+struct entry *tfc__rpc_find(const struct table *table, uint64_t id)
+{
+	const struct tfc__link *head = &table->buckets[id % BUCKETS];
+	TFC__LIST_EACH (link, head) {
+		struct entry *entry = tfc__container_of(link, struct entry, link);
+		if (entry->id == id)
+			return entry;
+	}
+	return NULL;
+}
+
+void tfc__rpc_remove(struct table *table, struct entry *entry)
+{
+	if (tfc__list_is_empty(&entry->link))
+		return;
+	tfc__list_remove(&entry->link);
+	table->count--;
+}
+
+/* ---- life */
+
+static void let_go(struct tfc__rpc *rpc)
+{
+	if (--rpc->holds)
+		return;
+	tfc__op_drop(&rpc->life);
+	tfc__work_cancel(&rpc->break_work);
+	free(rpc);
+}
+
+void *tfc__rpc_new(struct tfc__rpc *rpc, size_t size)
+{
+	struct entry *entry = calloc(1, size);
+	if (!entry)
+		return NULL;
+	tfc__list_init(&entry->link);
+	tfc__list_append(&rpc->all, &entry->all);
+	rpc->holds++;
+	return entry;
+}
+
+void tfc__rpc_free(struct tfc__rpc *rpc, struct entry *entry)
+{
+	tfc__list_remove(&entry->all);
+	free(entry);
+	let_go(rpc);
+}
+
+/* The context is gone, and with it all timers and work: nothing is told to anybody. */
+static void free_with_context(tfc_op *op)
+{
+	struct tfc__rpc *rpc = tfc__container_of(op, struct tfc__rpc, life);
+	TFC__LIST_EACH (link, &rpc->all)
+		free(tfc__container_of(link, struct entry, all));
+	free(rpc);
+}
+
+static void tell_broken(struct tfc__work *work)
+{
+	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, break_work);
+	tfc_error error = rpc->error;
+	rpc->ops->broken(rpc->user, &error);
+}
+
+/* ---- sending */
+
+void tfc__rpc_begin(struct tfc__buf *message, enum kind kind, uint32_t items)
+{
+	tfc__msg_array(message, items);
+	tfc__msg_u64(message, kind);
+}
+
+void tfc__rpc_add(struct tfc__buf *message, const struct tfc__buf *value)
+{
+	if (value && value->is_failed)
+		message->is_failed = true;
+	else if (value && value->len)
+		tfc__buf_add(message, value->data, value->len);
+	else
+		tfc__msg_nil(message);
+}
+
+/* A value takes at least a byte: only a long message can hold too many. */
+static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message, tfc_error *error)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	if (message->is_failed)
+		return tfc__fail_nomem(error, "wire");
+	if (message->len > rpc->message_max)
+		return tfc__fail(error, TFC_ETOOBIG, "wire", 0,
+				 "a message of %zu bytes is over the %llu that one may have",
+				 message->len, (unsigned long long)rpc->message_max);
+	if (message->len > OBJECTS_MAX &&
+	    tfc__msg_scan(message->data, message->len, &limits, NULL) < 0)
+		return tfc__fail(error, TFC_ETOOBIG, "wire", 0, "a message may hold %d values",
+				 OBJECTS_MAX);
+	return TFC_OK;
+}
+
+int tfc__rpc_send(struct tfc__rpc *rpc, struct tfc__buf *message, tfc_error *error)
+{
+	int code = check_size(rpc, message, error);
+	if (code == TFC_OK && (rpc->is_closed || rpc->is_broken))
+		code = tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
+	if (code == TFC_OK)
+		rpc->ops->send(rpc->user, message);
+	else
+		tfc__buf_fini(message);
+	return code;
+}
+
+void tfc__rpc_must_send(struct tfc__rpc *rpc, struct tfc__buf *message)
+{
+	if (tfc__rpc_send(rpc, message, NULL) != TFC_ENOMEM || rpc->is_closed || rpc->is_broken)
+		return;
+	rpc->is_broken = true;
+	tfc__fail_nomem(&rpc->error, "wire");
+	tfc__work_schedule(&rpc->break_work);
+}
+
+int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__buf *params)
+{
+	struct tfc__buf message = {0};
+	if (strlen(method) > TFC__RPC_METHOD_MAX)
+		return TFC_EINVAL;
+	tfc__rpc_begin(&message, NOTIFY, 3);
+	tfc__msg_str(&message, method);
+	tfc__rpc_add(&message, params);
+	return tfc__rpc_send(rpc, &message, NULL);
+}
+
+/* ---- hello */
+
+static int send_hello(struct tfc__rpc *rpc)
+{
+	struct tfc__buf message = {0};
+	tfc__rpc_begin(&message, HELLO, 3);
+	tfc__msg_u64(&message, TFC__RPC_VERSION);
+	tfc__msg_map(&message, 3);
+	tfc__msg_put_u64(&message, "oldest", TFC__RPC_VERSION_OLDEST);
+	tfc__msg_put_u64(&message, "message_max", TFC__RPC_MESSAGE_MAX);
+	tfc__msg_put_str(&message, "library", LIBRARY);
+	return tfc__rpc_send(rpc, &message, NULL);
+}
+
+/* Both speak the older one's version, if the newer one still can. */
+static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	char library[32];
+	if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER || rpc->is_greeted)
+		return tfc__rpc_refuse(error, "a hello that says nothing, or a second one");
+	uint64_t version = items[0].via.u64;
+	uint64_t oldest = tfc__msg_get_u64(&items[1], "oldest", version);
+	uint64_t max = tfc__msg_get_u64(&items[1], "message_max", TFC__RPC_MESSAGE_MAX);
+	if (version < TFC__RPC_VERSION_OLDEST || oldest > TFC__RPC_VERSION) {
+		if (!tfc__msg_get_text(&items[1], "library", library, sizeof(library)))
+			library[0] = '\0';
+		return tfc__fail(error, TFC_ENOTSUP, "wire", 0,
+				 "the other end (libtfcluster %s) speaks wire versions %llu to "
+				 "%llu, this one (%s) %d to %d: update the older one",
+				 library[0] ? library : "of an unknown version",
+				 (unsigned long long)oldest, (unsigned long long)version, LIBRARY,
+				 TFC__RPC_VERSION_OLDEST, TFC__RPC_VERSION);
+	}
+	if (max < PEER_MAX_LEAST)
+		return tfc__rpc_refuse(error, "it takes no messages of a useful size");
+	if (max < rpc->message_max)
+		rpc->message_max = max;
+	rpc->is_greeted = true;
+	return TFC_OK;
+}
+
+/* ---- what comes in */
+
+int tfc__rpc_refuse(tfc_error *error, const char *what)
+{
+	tfc__fail(error, TFC_EPARSE, "wire", 0, "the other end broke the protocol: %s", what);
+	return TFC_EPARSE;
+}
+
+typedef int (*take_fn)(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
+
+/* Newer versions may add items at the end, and kinds. */
+static const struct {
+	take_fn take;
+	uint32_t items; /* behind the kind, at least */
+} kinds[KIND_COUNT] = {
+	[REQUEST] = {tfc__rpc_on_request, 5},
+	[RESPONSE] = {tfc__rpc_on_response, 3},
+	[NOTIFY] = {tfc__rpc_on_notify, 2},
+	[CANCEL] = {tfc__rpc_on_cancel, 1},
+	[ITEM] = {tfc__rpc_on_item, 2},
+	[CREDIT] = {tfc__rpc_on_credit, 2},
+	[HELLO] = {on_hello, 2},
+};
+
+static int take(struct tfc__rpc *rpc, const msgpack_object *message, tfc_error *error)
+{
+	const msgpack_object *items = message->via.array.ptr;
+	if (message->type != MSGPACK_OBJECT_ARRAY || message->via.array.size < 1 ||
+	    items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+		return tfc__rpc_refuse(error, "no list that begins with its kind");
+	uint64_t kind = items[0].via.u64;
+	if (!rpc->is_greeted && kind != HELLO)
+		return tfc__rpc_refuse(error, "it began without a hello");
+	if (kind >= KIND_COUNT)
+		return TFC_OK;
+	if (message->via.array.size - 1 < kinds[kind].items)
+		return tfc__rpc_refuse(error, "a message lacks items");
+	return kinds[kind].take(rpc, items + 1, error);
+}
+
+static int parse_and_take(struct tfc__rpc *rpc, const void *data, size_t len, tfc_error *error)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	struct tfc__msg msg;
+	if (len > TFC__RPC_MESSAGE_MAX)
+		return tfc__rpc_refuse(error, "a message is over the maximum");
+	int code = tfc__msg_parse(&msg, data, len, &limits, error);
+	if (code < 0)
+		return code;
+	code = take(rpc, &msg.root, error);
+	tfc__msg_fini(&msg);
+	return code;
+}
+
+void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (rpc->is_closed || rpc->is_broken)
+		return;
+	rpc->holds++;
+	int code = parse_and_take(rpc, data, len, &error);
+	if (code < 0 && !rpc->is_closed && !rpc->is_broken) {
+		rpc->is_broken = true;
+		rpc->error = error;
+		rpc->ops->broken(rpc->user, &error);
+	}
+	let_go(rpc);
+}
+
+/* ---- open, close */
+
+int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
+		  struct tfc__rpc **ret_rpc)
+{
+	struct tfc__rpc *rpc = calloc(1, sizeof(*rpc));
+	if (!rpc)
+		return TFC_ENOMEM;
+	rpc->ctx = ctx;
+	rpc->ops = ops;
+	rpc->user = user;
+	rpc->holds = 1;
+	rpc->message_max = TFC__RPC_MESSAGE_MAX;
+	table_init(&rpc->calls);
+	table_init(&rpc->requests);
+	tfc__list_init(&rpc->all);
+	tfc__work_init(&rpc->break_work, ctx, tell_broken);
+	tfc__op_init(&rpc->life, ctx, 0, NULL);
+	tfc__op_free_with(&rpc->life, free_with_context);
+	int code = send_hello(rpc);
+	if (code < 0)
+		let_go(rpc);
+	else
+		*ret_rpc = rpc;
+	return code;
+}
+
+static void close_all(struct tfc__rpc *rpc)
+{
+	for (size_t i = 0; i < BUCKETS; i++) {
+		TFC__LIST_EACH (link, &rpc->calls.buckets[i])
+			tfc__rpc_lose_call(
+				tfc__container_of(link, struct tfc__rpc_call, entry.link));
+		TFC__LIST_EACH (link, &rpc->requests.buckets[i])
+			tfc__rpc_lose_request(
+				tfc__container_of(link, struct tfc__rpc_request, entry.link));
+	}
+}
+
+void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
+{
+	if (!rpc || rpc->is_closed)
+		return;
+	rpc->is_closed = true;
+	if (why)
+		rpc->error = *why;
+	tfc__work_cancel(&rpc->break_work);
+	close_all(rpc);
+	let_go(rpc);
+}
+
+void *tfc__rpc_user(const struct tfc__rpc *rpc)
+{
+	return rpc->user;
+}

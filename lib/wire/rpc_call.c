@@ -1,0 +1,224 @@
+#include "wire/rpc_inner.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+static void free_call(struct tfc__rpc_call *call)
+{
+	tfc__timer_cancel(&call->timer);
+	tfc__work_cancel(&call->work);
+	tfc__rpc_free(call->rpc, &call->entry);
+}
+
+/* The owner's last word from it. Anything may be closed inside: the caller of this touches the call
+ * afterwards only where it is not in the table any more. */
+static void tell_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
+		     const tfc_error *error)
+{
+	call->is_over = true;
+	tfc__timer_cancel(&call->timer);
+	tfc__work_cancel(&call->work);
+	call->end(call->user, code, result, error);
+}
+
+static void send_cancel(struct tfc__rpc_call *call)
+{
+	struct tfc__buf message = {0};
+	tfc__rpc_begin(&message, CANCEL, 2);
+	tfc__msg_u64(&message, call->entry.id);
+	tfc__rpc_must_send(call->rpc, &message);
+}
+
+static void expire(struct tfc__timer *timer)
+{
+	struct tfc__rpc_call *call = tfc__container_of(timer, struct tfc__rpc_call, timer);
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "%s: no answer in %u ms", call->method,
+		  call->timeout_ms);
+	send_cancel(call);
+	tell_end(call, TFC_ETIMEDOUT, NULL, &error);
+}
+
+/* It was canceled, or the connection was closed. */
+static void end_later(struct tfc__work *work)
+{
+	struct tfc__rpc_call *call = tfc__container_of(work, struct tfc__rpc_call, work);
+	bool is_open = !tfc__list_is_empty(&call->entry.link);
+	tfc_error error = TFC_ERROR_INIT;
+	if (call->is_canceled)
+		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "%s: canceled", call->method);
+	else
+		tfc__fail(&error, TFC_ELOST, "wire", 0, "%s: the connection is lost%s%s",
+			  call->method, call->rpc->error.code ? ": " : "", call->rpc->error.text);
+	tell_end(call, error.code, NULL, &error);
+	if (!is_open)
+		free_call(call);
+}
+
+/* ---- the owner's side */
+
+static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options)
+{
+	size_t len = strlen(options->method);
+	struct tfc__rpc_call *call = tfc__rpc_new(rpc, sizeof(*call) + len + 1);
+	if (!call)
+		return NULL;
+	memcpy(call->method, options->method, len);
+	call->rpc = rpc;
+	call->credit = options->credit;
+	call->item = options->item;
+	call->end = options->end;
+	call->user = options->user;
+	call->timeout_ms = options->timeout_ms;
+	tfc__timer_init(&call->timer, rpc->ctx, expire);
+	tfc__work_init(&call->work, rpc->ctx, end_later);
+	return call;
+}
+
+static int send_request(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, uint64_t id,
+			tfc_error *error)
+{
+	struct tfc__buf message = {0};
+	tfc__rpc_begin(&message, REQUEST, 6);
+	tfc__msg_u64(&message, id);
+	tfc__msg_str(&message, options->method);
+	tfc__rpc_add(&message, options->params);
+	tfc__msg_u64(&message, options->timeout_ms);
+	tfc__msg_u64(&message, options->credit);
+	return tfc__rpc_send(rpc, &message, error);
+}
+
+static int check_call(const struct tfc__rpc *rpc, const char *method, tfc_error *error)
+{
+	if (rpc->is_closed || rpc->is_broken)
+		return tfc__fail(error, TFC_ELOST, "wire", 0, "%s: the connection is closed",
+				 method);
+	if (strlen(method) > TFC__RPC_METHOD_MAX)
+		return tfc__fail(error, TFC_EINVAL, "wire", 0,
+				 "%s: a method's name has at most %d bytes", method,
+				 TFC__RPC_METHOD_MAX);
+	if (rpc->calls.count == TFC__RPC_OPEN_MAX)
+		return tfc__fail(error, TFC_EBUSY, "wire", 0,
+				 "%s: %d calls over this connection are not answered yet", method,
+				 TFC__RPC_OPEN_MAX);
+	return TFC_OK;
+}
+
+int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
+		  struct tfc__rpc_call **ret_call, tfc_error *error)
+{
+	int code = check_call(rpc, options->method, error);
+	if (code < 0)
+		return code;
+	struct tfc__rpc_call *call = new_call(rpc, options);
+	if (!call)
+		return tfc__fail_nomem(error, "wire");
+	code = send_request(rpc, options, rpc->calls.last + 1, error);
+	if (code < 0) {
+		tfc__rpc_free(rpc, &call->entry);
+		return code;
+	}
+	tfc__rpc_enter(&rpc->calls, &call->entry, rpc->calls.last + 1);
+	if (call->timeout_ms)
+		tfc__timer_set(&call->timer, tfc__now() + call->timeout_ms * TFC__MS);
+	if (ret_call)
+		*ret_call = call;
+	return TFC_OK;
+}
+
+void tfc__rpc_more(struct tfc__rpc_call *call, uint32_t credit)
+{
+	struct tfc__buf message = {0};
+	if (!credit || call->is_over || call->is_canceled)
+		return;
+	if (credit > UINT32_MAX - call->credit)
+		credit = (uint32_t)(UINT32_MAX - call->credit);
+	call->credit += credit;
+	tfc__rpc_begin(&message, CREDIT, 3);
+	tfc__msg_u64(&message, call->entry.id);
+	tfc__msg_u64(&message, credit);
+	tfc__rpc_must_send(call->rpc, &message);
+}
+
+void tfc__rpc_cancel(struct tfc__rpc_call *call)
+{
+	if (call->is_over || call->is_canceled || call->rpc->is_closed)
+		return;
+	call->is_canceled = true;
+	tfc__timer_cancel(&call->timer);
+	tfc__work_schedule(&call->work);
+	send_cancel(call);
+}
+
+void tfc__rpc_drop(struct tfc__rpc_call *call)
+{
+	if (!call || call->is_over)
+		return;
+	call->is_over = true;
+	tfc__timer_cancel(&call->timer);
+	tfc__work_cancel(&call->work);
+	if (tfc__list_is_empty(&call->entry.link))
+		free_call(call);
+	else if (!call->is_canceled)
+		send_cancel(call);
+}
+
+/* ---- the other end's side */
+
+static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_object *id)
+{
+	if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+		return NULL;
+	struct entry *entry = tfc__rpc_find(&rpc->calls, id->via.u64);
+	return entry ? tfc__container_of(entry, struct tfc__rpc_call, entry) : NULL;
+}
+
+static void tell_answer(struct tfc__rpc_call *call, const msgpack_object *failure,
+			const msgpack_object *result)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	int code = TFC_OK;
+	if (failure->type != MSGPACK_OBJECT_NIL)
+		code = tfc__msg_to_error(failure, &error);
+	tell_end(call, code, code < 0 ? NULL : result, code < 0 ? &error : NULL);
+}
+
+/* [id, error, result]. A call that was canceled gets its end by the work that is scheduled. */
+int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
+	if (!call)
+		return tfc__rpc_refuse(error, "it answered what was not asked");
+	tfc__rpc_remove(&rpc->calls, &call->entry);
+	if (call->is_canceled && !call->is_over)
+		return TFC_OK;
+	if (!call->is_over)
+		tell_answer(call, &items[1], &items[2]);
+	free_call(call);
+	return TFC_OK;
+}
+
+/* [id, item] */
+int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
+	if (!call)
+		return tfc__rpc_refuse(error, "an item of a stream that is not open");
+	if (!call->credit)
+		return tfc__rpc_refuse(error, "an item without credit");
+	call->credit--;
+	if (!call->is_over && !call->is_canceled && call->item)
+		call->item(call->user, &items[1]);
+	return TFC_OK;
+}
+
+void tfc__rpc_lose_call(struct tfc__rpc_call *call)
+{
+	tfc__rpc_remove(&call->rpc->calls, &call->entry);
+	tfc__timer_cancel(&call->timer);
+	if (call->is_over)
+		free_call(call);
+	else
+		tfc__work_schedule(&call->work);
+}

@@ -1,0 +1,210 @@
+#include "wire/rpc_inner.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+static void free_request(struct tfc__rpc_request *request)
+{
+	tfc__rpc_remove(&request->rpc->requests, &request->entry);
+	tfc__timer_cancel(&request->timer);
+	tfc__work_cancel(&request->work);
+	tfc__rpc_free(request->rpc, &request->entry);
+}
+
+/* Anything may happen inside: nothing is touched afterwards. */
+static void cancel(struct tfc__rpc_request *request)
+{
+	if (request->is_canceled)
+		return;
+	request->is_canceled = true;
+	request->credit = 0;
+	tfc__timer_cancel(&request->timer);
+	if (request->on_cancel)
+		request->on_cancel(request->user);
+}
+
+static void expire(struct tfc__timer *timer)
+{
+	cancel(tfc__container_of(timer, struct tfc__rpc_request, timer));
+}
+
+static void cancel_later(struct tfc__work *work)
+{
+	struct tfc__rpc_request *request = tfc__container_of(work, struct tfc__rpc_request, work);
+	if (request->on_cancel)
+		request->on_cancel(request->user);
+}
+
+/* ---- the server's side */
+
+static void send_failure(struct tfc__rpc_request *request, const tfc_error *error)
+{
+	struct tfc__buf message = {0};
+	tfc__rpc_begin(&message, RESPONSE, 4);
+	tfc__msg_u64(&message, request->entry.id);
+	tfc__msg_error(&message, error);
+	tfc__msg_nil(&message);
+	tfc__rpc_must_send(request->rpc, &message);
+}
+
+void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error)
+{
+	send_failure(request, error);
+	free_request(request);
+}
+
+void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *result)
+{
+	struct tfc__rpc *rpc = request->rpc;
+	struct tfc__buf message = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__rpc_begin(&message, RESPONSE, 4);
+	tfc__msg_u64(&message, request->entry.id);
+	tfc__msg_nil(&message);
+	tfc__rpc_add(&message, result);
+	if (tfc__rpc_send(rpc, &message, &error) < 0 && !rpc->is_closed)
+		send_failure(request, &error);
+	free_request(request);
+}
+
+int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item)
+{
+	struct tfc__buf message = {0};
+	if (!request->credit)
+		return TFC_ESTATE;
+	tfc__rpc_begin(&message, ITEM, 3);
+	tfc__msg_u64(&message, request->entry.id);
+	tfc__rpc_add(&message, item);
+	int code = tfc__rpc_send(request->rpc, &message, NULL);
+	if (code == TFC_OK)
+		request->credit--;
+	return code;
+}
+
+uint32_t tfc__rpc_credit(const struct tfc__rpc_request *request)
+{
+	return request->credit;
+}
+
+void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *user),
+		    void (*on_cancel)(void *user), void *user)
+{
+	request->on_credit = on_credit;
+	request->on_cancel = on_cancel;
+	request->user = user;
+	if (request->is_canceled && on_cancel)
+		tfc__work_schedule(&request->work);
+}
+
+struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request)
+{
+	return request->rpc;
+}
+
+/* ---- the caller's side */
+
+static bool read_method(const msgpack_object *object, char method[TFC__RPC_METHOD_MAX + 1])
+{
+	if (object->type != MSGPACK_OBJECT_STR || object->via.str.size > TFC__RPC_METHOD_MAX ||
+	    memchr(object->via.str.ptr, '\0', object->via.str.size))
+		return false;
+	memcpy(method, object->via.str.ptr, object->via.str.size);
+	method[object->via.str.size] = '\0';
+	return true;
+}
+
+static bool read_u32(const msgpack_object *object, uint32_t *ret_number)
+{
+	if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER || object->via.u64 > UINT32_MAX)
+		return false;
+	*ret_number = (uint32_t)object->via.u64;
+	return true;
+}
+
+/* An id of the other end: positive, and none that was never used. */
+static bool is_used_id(const struct tfc__rpc *rpc, const msgpack_object *id)
+{
+	return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 <= rpc->requests.last;
+}
+
+static struct tfc__rpc_request *find_request(struct tfc__rpc *rpc, const msgpack_object *id)
+{
+	struct entry *entry = tfc__rpc_find(&rpc->requests, id->via.u64);
+	return entry ? tfc__container_of(entry, struct tfc__rpc_request, entry) : NULL;
+}
+
+/* [id, method, params, timeout_ms, credit] */
+int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	char method[TFC__RPC_METHOD_MAX + 1];
+	uint32_t timeout_ms, credit;
+	if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER || is_used_id(rpc, &items[0]))
+		return tfc__rpc_refuse(error, "a request whose id was used before");
+	if (!read_method(&items[1], method) || !read_u32(&items[3], &timeout_ms) ||
+	    !read_u32(&items[4], &credit))
+		return tfc__rpc_refuse(error, "a request whose items are wrong");
+	if (rpc->requests.count == TFC__RPC_OPEN_MAX)
+		return tfc__rpc_refuse(error, "more requests at one time than are allowed");
+	struct tfc__rpc_request *request = tfc__rpc_new(rpc, sizeof(*request));
+	if (!request)
+		return tfc__fail_nomem(error, "wire");
+	request->rpc = rpc;
+	request->credit = credit;
+	tfc__timer_init(&request->timer, rpc->ctx, expire);
+	tfc__work_init(&request->work, rpc->ctx, cancel_later);
+	tfc__rpc_enter(&rpc->requests, &request->entry, items[0].via.u64);
+	if (timeout_ms)
+		tfc__timer_set(&request->timer, tfc__now() + timeout_ms * TFC__MS);
+	rpc->ops->serve(rpc->user, request, method, &items[2]);
+	return TFC_OK;
+}
+
+/* [method, params] */
+int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	char method[TFC__RPC_METHOD_MAX + 1];
+	if (!read_method(&items[0], method))
+		return tfc__rpc_refuse(error, "a notification without a method");
+	rpc->ops->serve(rpc->user, NULL, method, &items[1]);
+	return TFC_OK;
+}
+
+/* [id]. One that is answered already crossed its answer on the way. */
+int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	if (!is_used_id(rpc, &items[0]))
+		return tfc__rpc_refuse(error, "it canceled what it had not asked");
+	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
+	if (request)
+		cancel(request);
+	return TFC_OK;
+}
+
+/* [id, credit] */
+int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
+{
+	uint32_t credit;
+	if (!is_used_id(rpc, &items[0]) || !read_u32(&items[1], &credit))
+		return tfc__rpc_refuse(error, "credit for what it had not asked");
+	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
+	if (!request || request->is_canceled)
+		return TFC_OK;
+	if (credit > UINT32_MAX - request->credit)
+		return tfc__rpc_refuse(error, "more credit than there can be");
+	request->credit += credit;
+	if (credit && request->on_credit)
+		request->on_credit(request->user);
+	return TFC_OK;
+}
+
+void tfc__rpc_lose_request(struct tfc__rpc_request *request)
+{
+	tfc__rpc_remove(&request->rpc->requests, &request->entry);
+	tfc__timer_cancel(&request->timer);
+	if (request->is_canceled)
+		return;
+	request->is_canceled = true;
+	request->credit = 0;
+	tfc__work_schedule(&request->work);
+}
