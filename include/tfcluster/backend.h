@@ -70,7 +70,51 @@ TFC_API int tfc_membership_state(tfc_membership *membership, const char *name, u
 
 /* ---- store: where jobs are kept over the end of a process */
 
-typedef struct tfc_store_ops tfc_store_ops;
+/* One record. Borrowed: valid during the call it comes with. */
+typedef struct tfc_store_value {
+	uint32_t size;     /* sizeof(tfc_store_value) */
+	uint32_t reserved; /* 0 */
+	const char *key;   /* "jobs/0123456789abcdef/record" */
+	const void *data;  /* NULL: the record is there, but damaged */
+	uint64_t len;      /* bytes of data */
+	uint64_t version;  /* grows with each write of the key; never 0, never used again */
+} tfc_store_value;
+
+/*
+ * The answer to one request of the library, called by the store exactly once for each, inside
+ * dispatch of the context (also inside the call that asks; from another thread, through
+ * tfc_ctx_post). code: 0 or an enum tfc_err. values: what was asked for; of a put, the new version.
+ * text: a sentence about a failure, or NULL.
+ */
+typedef void (*tfc_store_done)(void *request, int32_t code, const tfc_store_value *values,
+			       uint32_t count, const char *text);
+
+/*
+ * A store of the host's own. `store` is what the host gave beside the table. The library asks for
+ * one thing at a time: the next request comes after the answer to the one before. Keys are parts of
+ * [A-Za-z0-9._-] with '/' between them, at most 255 bytes; no part begins with a dot, and no key is
+ * the folder of another. Values are at most 8 MiB. Pointers are borrowed for the call.
+ */
+typedef struct tfc_store_ops {
+	uint32_t size;     /* sizeof(tfc_store_ops) */
+	uint32_t reserved; /* 0 */
+	/* One value. TFC_ENOENT: no such key. TFC_EPARSE: it is damaged. */
+	void (*get)(void *store, const char *key, tfc_store_done done, void *request);
+	/* All values below a prefix that ends in '/', in the order of the keys' bytes. TFC_EPARSE:
+	 * some are damaged: they come without data, the others with. */
+	void (*list)(void *store, const char *prefix, tfc_store_done done, void *request);
+	/* Writes a value; it outlives any crash once `done` was called with 0. `version`: the
+	 * version that must be there; 0: none may be; UINT64_MAX: whatever is. TFC_ESTATE: another
+	 * version is there. TFC_ENOSPC, TFC_EACCES, TFC_ESYS: not written, the old value stays. */
+	void (*put)(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
+		    tfc_store_done done, void *request);
+	/* Removes a key (TFC_ENOENT: there is none), or all below a prefix that ends in '/', which
+	 * is done whole or not at all. */
+	void (*remove)(void *store, const char *key, tfc_store_done done, void *request);
+	/* The library is done with the store; requests under way are not answered any more. May be
+	 * NULL. */
+	void (*close)(void *store);
+} tfc_store_ops;
 
 #ifdef __cplusplus
 }

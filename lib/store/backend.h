@@ -1,0 +1,19 @@
+/*
+ * What the files of this room share. Every kind of store is a tfc_store_ops behind the same front
+ * (store.c), the host's own among them.
+ */
+#ifndef TFC_STORE_BACKEND_H
+#define TFC_STORE_BACKEND_H
+
+#include "store/store.h"
+#include <stdbool.h>
+
+/* Takes over `backend`, also when it fails. `seal_key` is borrowed for the store's life, or NULL.
+ */
+int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
+		    struct tfc__store **ret_store, tfc_error *error);
+
+/* Whether this may be a key; as_prefix: the end of one, "" (all) among them. */
+bool tfc__store_key_is_valid(const char *key, bool as_prefix);
+
+#endif

@@ -1,0 +1,234 @@
+/* The requests of a store, on files. */
+#include "store/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/dir.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/strv.h"
+#include "store/backend.h"
+
+static void path_of(const char *key, char path[TFC__DISK_PATH_MAX])
+{
+	snprintf(path, TFC__DISK_PATH_MAX, TFC__DISK_RECORDS "/%s", key);
+}
+
+/* The whole file; the value begins behind its head. */
+static int read_record(const struct tfc__disk *disk, const char *key, struct tfc__buf *file,
+		       uint64_t *ret_version, tfc_error *error)
+{
+	char path[TFC__DISK_PATH_MAX];
+	const char *why;
+	path_of(key, path);
+	int code = tfc__disk_read(disk, path, TFC__RECORD_HEAD + TFC__STORE_VALUE_MAX, file, error);
+	if (code == TFC_OK && tfc__record_check(key, file->data, file->len, ret_version, &why) < 0)
+		code = tfc__fail(error, TFC_EPARSE, "store", 0, "%s/%s is damaged: %s", disk->path,
+				 path, why);
+	return code;
+}
+
+int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data,
+		  uint64_t *ret_version, tfc_error *error)
+{
+	struct tfc__buf file = {0};
+	int code = read_record(disk, key, &file, ret_version, error);
+	if (code == TFC_OK)
+		tfc__buf_add(data, file.data + TFC__RECORD_HEAD, file.len - TFC__RECORD_HEAD);
+	tfc__buf_fini(&file);
+	return code == TFC_OK && data->is_failed ? tfc__fail_nomem(error, "store") : code;
+}
+
+/* ---- put */
+
+static int check_version(const struct tfc__disk *disk, const char *key, uint64_t version,
+			 tfc_error *error)
+{
+	struct tfc__buf file = {0};
+	uint64_t there = 0;
+	int code = read_record(disk, key, &file, &there, error);
+	tfc__buf_fini(&file);
+	if (code < 0 && code != TFC_ENOENT)
+		return code;
+	if (there != version)
+		return tfc__fail(error, TFC_ESTATE, "store", 0,
+				 "%s/" TFC__DISK_RECORDS "/%s: another version of the record is "
+				 "there",
+				 disk->path, key);
+	return TFC_OK;
+}
+
+/* Each folder on the way to a file, and its name in the one above. */
+static int make_folders(struct tfc__disk *disk, char *path, tfc_error *error)
+{
+	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		int code = TFC_OK;
+		*slash = '\0';
+		if (disk->calls->mkdir(disk->root, path) == 0)
+			code = tfc__disk_sync_folder(disk, path, error);
+		else if (errno != EEXIST)
+			code = tfc__fail_errno(error, "store", errno, "%s/%s cannot be made",
+					       disk->path, path);
+		*slash = '/';
+		if (code < 0)
+			return code;
+	}
+	return TFC_OK;
+}
+
+int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, size_t len,
+		  uint64_t version, uint64_t *ret_version, tfc_error *error)
+{
+	char path[TFC__DISK_PATH_MAX];
+	uint8_t head[TFC__RECORD_HEAD];
+	path_of(key, path);
+	int code = version == UINT64_MAX ? TFC_OK : check_version(disk, key, version, error);
+	if (code == TFC_OK)
+		code = make_folders(disk, path, error);
+	if (code < 0)
+		return code;
+	*ret_version = ++disk->version;
+	tfc__record_head(key, data, len, *ret_version, head);
+	return tfc__disk_write(disk, path, head, sizeof(head), data, len, error);
+}
+
+/* ---- remove */
+
+/* A folder gets another name first, in one step: what a crash leaves of it is no record. */
+static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
+{
+	char temp[TFC__DISK_PATH_MAX];
+	path[strlen(path) - 1] = '\0';
+	tfc__disk_temp_name(disk, temp);
+	if (disk->calls->rename(disk->root, path, temp) < 0)
+		return errno == ENOENT
+			       ? TFC_OK
+			       : tfc__fail_errno(error, "store", errno, "%s/%s cannot be removed",
+						 disk->path, path);
+	int code = tfc__disk_sync_folder(disk, path, error);
+	int fd = openat(disk->root, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		tfc__empty_dir(fd);
+	unlinkat(disk->root, temp, AT_REMOVEDIR); /* else at the next opening */
+	return code;
+}
+
+int tfc__disk_remove(struct tfc__disk *disk, const char *key, tfc_error *error)
+{
+	char path[TFC__DISK_PATH_MAX];
+	path_of(key, path);
+	if (path[strlen(path) - 1] == '/')
+		return remove_folder(disk, path, error);
+	if (disk->calls->unlink(disk->root, path) == 0)
+		return tfc__disk_sync_folder(disk, path, error);
+	if (errno == ENOENT || errno == ENOTDIR)
+		return tfc__fail(error, TFC_ENOENT, "store", 0, "%s/%s is not there", disk->path,
+				 path);
+	return tfc__fail_errno(error, "store", errno, "%s/%s cannot be removed", disk->path, path);
+}
+
+/* ---- list */
+
+struct listing {
+	struct tfc__disk *disk;
+	tfc__disk_list_fn fn;
+	void *user;
+	uint32_t damaged;
+	tfc_error *error; /* the first damaged one */
+};
+
+static int list_record(struct listing *listing, const char *key)
+{
+	struct tfc__buf file = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_store_value value = {.size = sizeof(value), .key = key};
+	int code = read_record(listing->disk, key, &file, &value.version, &error);
+	if (code == TFC_OK) {
+		value.data = file.data + TFC__RECORD_HEAD;
+		value.len = file.len - TFC__RECORD_HEAD;
+	} else if (code == TFC_EPARSE && listing->damaged++ == 0 && listing->error) {
+		*listing->error = error;
+	}
+	if (code == TFC_OK || code == TFC_EPARSE)
+		code = listing->fn(listing->user, &value);
+	else if (listing->error)
+		*listing->error = error;
+	tfc__buf_fini(&file);
+	return code;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_folder(int fd, const char *name)
+{
+	struct stat status;
+	return fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The names in a folder, those of folders with a '/' behind, in the order of the keys. */
+static int read_names(int fd, struct tfc__strv *names)
+{
+	struct tfc__dir dir;
+	tfc__dir_init(&dir, fd);
+	for (const char *name; (name = tfc__dir_next(&dir));) {
+		char text[TFC__DISK_PATH_MAX];
+		snprintf(text, sizeof(text), "%s%s", name, is_folder(fd, name) ? "/" : "");
+		tfc__strv_add(names, text);
+	}
+	int failed = names->is_failed ? ENOMEM : errno;
+	if (names->count)
+		qsort(names->items, names->count, sizeof(*names->items), compare_names);
+	return failed;
+}
+
+static int list_folder(struct listing *listing, const char *prefix);
+
+static int list_names(struct listing *listing, const char *prefix, const struct tfc__strv *names)
+{
+	char key[TFC__DISK_PATH_MAX];
+	int code = TFC_OK;
+	for (size_t i = 0; i < names->count && code == TFC_OK; i++) {
+		const char *name = names->items[i];
+		bool is_prefix = name[strlen(name) - 1] == '/';
+		int len = snprintf(key, sizeof(key), "%s%s", prefix, name);
+		if (len > TFC__STORE_KEY_MAX || !tfc__store_key_is_valid(key, is_prefix))
+			continue; /* somebody else's */
+		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
+	}
+	return code;
+}
+
+static int list_folder(struct listing *listing, const char *prefix)
+{
+	char path[TFC__DISK_PATH_MAX];
+	struct tfc__strv names = {0};
+	path_of(prefix, path);
+	int fd = openat(listing->disk->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return TFC_OK;
+	int failed = fd < 0 ? errno : read_names(fd, &names);
+	int code = failed ? tfc__fail_errno(listing->error, "store", failed, "%s/%s cannot be read",
+					    listing->disk->path, path)
+			  : list_names(listing, prefix, &names);
+	tfc__strv_fini(&names);
+	if (fd >= 0)
+		close(fd);
+	return code;
+}
+
+int tfc__disk_list(struct tfc__disk *disk, const char *prefix, tfc__disk_list_fn fn, void *user,
+		   tfc_error *error)
+{
+	struct listing listing = {.disk = disk, .fn = fn, .user = user, .error = error};
+	int code = list_folder(&listing, prefix);
+	return code == TFC_OK && listing.damaged ? TFC_EPARSE : code;
+}

@@ -1,0 +1,151 @@
+/* Files that are there whole or not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "store/disk.h"
+
+static int create(int dir, const char *path)
+{
+	return openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static int rename_in(int dir, const char *from, const char *to)
+{
+	return renameat(dir, from, dir, to);
+}
+
+static int unlink_in(int dir, const char *path)
+{
+	return unlinkat(dir, path, 0);
+}
+
+static int make_folder(int dir, const char *path)
+{
+	return mkdirat(dir, path, 0700);
+}
+
+const struct tfc__disk_calls tfc__disk_calls = {
+	.create = create,
+	.write = write,
+	.fsync = fsync,
+	.rename = rename_in,
+	.unlink = unlink_in,
+	.mkdir = make_folder,
+};
+
+void tfc__disk_temp_name(struct tfc__disk *disk, char name[TFC__DISK_PATH_MAX])
+{
+	snprintf(name, TFC__DISK_PATH_MAX, TFC__DISK_TEMP "/%llu",
+		 (unsigned long long)++disk->temps);
+}
+
+static int write_all(const struct tfc__disk *disk, int fd, const void *data, size_t len)
+{
+	const char *at = data;
+	while (len) {
+		ssize_t n = disk->calls->write(fd, at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* 0, or an errno. */
+static int write_temp(struct tfc__disk *disk, const char *temp, const void *head, size_t head_len,
+		      const void *data, size_t len)
+{
+	int fd = disk->calls->create(disk->root, temp);
+	if (fd < 0)
+		return errno;
+	int failed = write_all(disk, fd, head, head_len) < 0 ||
+				     write_all(disk, fd, data, len) < 0 ||
+				     disk->calls->fsync(fd) < 0
+			     ? errno
+			     : 0;
+	if (close(fd) < 0 && !failed)
+		failed = errno;
+	return failed;
+}
+
+int tfc__disk_sync_folder(struct tfc__disk *disk, const char *path, tfc_error *error)
+{
+	char folder[TFC__DISK_PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) : 1,
+		 slash ? path : ".");
+	int fd = openat(disk->root, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int failed = fd < 0 || disk->calls->fsync(fd) < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (failed)
+		return tfc__fail_errno(error, "store", failed, "%s/%s cannot be written to disk",
+				       disk->path, folder);
+	return TFC_OK;
+}
+
+int tfc__disk_write(struct tfc__disk *disk, const char *path, const void *head, size_t head_len,
+		    const void *data, size_t len, tfc_error *error)
+{
+	char temp[TFC__DISK_PATH_MAX];
+	tfc__disk_temp_name(disk, temp);
+	int failed = write_temp(disk, temp, head, head_len, data, len);
+	if (!failed && disk->calls->rename(disk->root, temp, path) < 0)
+		failed = errno;
+	if (!failed)
+		return tfc__disk_sync_folder(disk, path, error);
+	unlinkat(disk->root, temp, 0);
+	return tfc__fail_errno(error, "store", failed, "%s/%s cannot be written", disk->path, path);
+}
+
+static int read_all(int fd, size_t max, struct tfc__buf *data)
+{
+	struct stat status;
+	if (fstat(fd, &status) < 0)
+		return errno;
+	size_t size = S_ISREG(status.st_mode) ? (size_t)status.st_size : max + 1;
+	if (size > max)
+		return EFBIG;
+	for (;;) {
+		char *end = tfc__buf_reserve(data, size + 1);
+		if (!end)
+			return ENOMEM;
+		ssize_t n = read(fd, end, size + 1);
+		if (n < 0 && errno != EINTR)
+			return errno;
+		if (n == 0)
+			return 0;
+		if (n > 0)
+			tfc__buf_grow(data, (size_t)n);
+		if (data->len > max)
+			return EFBIG;
+	}
+}
+
+int tfc__disk_read(const struct tfc__disk *disk, const char *path, size_t max,
+		   struct tfc__buf *data, tfc_error *error)
+{
+	tfc__buf_clear(data);
+	int fd = openat(disk->root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int failed = fd < 0 ? errno : read_all(fd, max, data);
+	if (fd >= 0)
+		close(fd);
+	if (failed == EFBIG || failed == EISDIR || failed == ELOOP)
+		return tfc__fail(error, TFC_EPARSE, "store", failed, "%s/%s is no file of a store",
+				 disk->path, path);
+	if (failed == ENOENT || failed == ENOTDIR)
+		return tfc__fail(error, TFC_ENOENT, "store", failed, "%s/%s is not there",
+				 disk->path, path);
+	if (failed)
+		return tfc__fail_errno(error, "store", failed, "%s/%s cannot be read", disk->path,
+				       path);
+	return TFC_OK;
+}

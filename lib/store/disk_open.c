@@ -1,0 +1,246 @@
+/* Opening a state directory: whose it is, who has it now, and what a crash has left behind. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/dir.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "store/disk.h"
+
+#define FORMAT "FORMAT"
+#define LOCK "lock"
+#define OPENS "opens" /* how often it was opened: the upper half of versions */
+#define SEAL_KEY "key"
+#define WORD "tfcluster state "
+
+#define PATIENCE (3 * TFC__SECOND)
+#define PAUSE_NS (10 * 1000 * 1000)
+
+static int cannot(const struct tfc__disk *disk, int sys_errno, const char *what, tfc_error *error)
+{
+	return tfc__fail_errno(error, "store", sys_errno, "state directory %s: %s", disk->path,
+			       what);
+}
+
+static int open_root(struct tfc__disk *disk, tfc_error *error)
+{
+	bool is_made = disk->calls->mkdir(AT_FDCWD, disk->path) == 0;
+	if (!is_made && errno != EEXIST && errno != EROFS)
+		return cannot(disk, errno, "it cannot be made", error);
+	disk->root = open(disk->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (disk->root < 0)
+		return cannot(disk, errno, "it cannot be opened", error);
+	if (!is_made)
+		return TFC_OK;
+	int parent = openat(disk->root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0) /* it may not be ours to read */
+		return TFC_OK;
+	int failed = disk->calls->fsync(parent) < 0 ? errno : 0;
+	close(parent);
+	return failed ? cannot(disk, failed, "it cannot be made", error) : TFC_OK;
+}
+
+/* ---- the format, before anything is written there */
+
+/* A directory without a FORMAT is a new one when nothing is in it but what a crash may leave. */
+static int check_unused(const struct tfc__disk *disk, tfc_error *error)
+{
+	struct tfc__dir dir;
+	tfc__dir_init(&dir, disk->root);
+	for (const char *name; (name = tfc__dir_next(&dir));)
+		if (strcmp(name, LOCK) != 0 && strcmp(name, TFC__DISK_TEMP) != 0)
+			return tfc__fail(error, TFC_EPARSE, "store", 0,
+					 "%s is no state directory: it has no " FORMAT
+					 " and holds %.60s; name an empty or a new one",
+					 disk->path, name);
+	return TFC_OK;
+}
+
+static int check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_error *error)
+{
+	struct tfc__buf text = {0};
+	int code = tfc__disk_read(disk, FORMAT, 256, &text, error);
+	*ret_is_new = code == TFC_ENOENT;
+	if (code == TFC_ENOENT) {
+		code = check_unused(disk, error);
+	} else if (code == TFC_OK) {
+		unsigned long version = 0;
+		if (strncmp(text.data ? text.data : "", WORD, sizeof(WORD) - 1) == 0)
+			version = strtoul(text.data + sizeof(WORD) - 1, NULL, 10);
+		if (version != TFC__DISK_FORMAT)
+			code = tfc__fail(error, TFC_EPARSE, "store", 0,
+					 version > TFC__DISK_FORMAT
+						 ? "state directory %s is of a later version of "
+						   "libtfcluster (format %lu): use that one"
+						 : "%s is no state directory: its " FORMAT
+						   " does not say so",
+					 disk->path, version);
+	}
+	tfc__buf_fini(&text);
+	return code;
+}
+
+/* ---- the lock */
+
+static pid_t read_owner(const struct tfc__disk *disk)
+{
+	char text[32] = "";
+	ssize_t len = pread(disk->lock, text, sizeof(text) - 1, 0);
+	return len > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+static bool is_alive(pid_t pid)
+{
+	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* A dead owner's helper may still be about to end. */
+static int take_lock(struct tfc__disk *disk, tfc_error *error)
+{
+	uint64_t until = tfc__now() + PATIENCE;
+	while (flock(disk->lock, LOCK_EX | LOCK_NB) < 0) {
+		pid_t owner = read_owner(disk);
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return cannot(disk, errno, "it cannot be locked", error);
+		if (is_alive(owner) || tfc__now() > until)
+			return tfc__fail(error, TFC_EBUSY, "store", 0,
+					 "state directory %s is in use by process %d", disk->path,
+					 (int)owner);
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
+	return TFC_OK;
+}
+
+static int lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
+{
+	char text[32];
+	disk->lock = openat(disk->root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (disk->lock < 0)
+		return cannot(disk, errno, "it cannot be written", error);
+	int code = take_lock(disk, error);
+	if (code < 0)
+		return code;
+	int len = snprintf(text, sizeof(text), "%d\n", (int)owner);
+	if (ftruncate(disk->lock, 0) < 0 || pwrite(disk->lock, text, (size_t)len, 0) != len)
+		return cannot(disk, errno, "its lock cannot be written", error);
+	return TFC_OK;
+}
+
+/* ---- what is in it */
+
+static int make_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
+{
+	if (disk->calls->mkdir(disk->root, name) == 0 || errno == EEXIST)
+		return TFC_OK;
+	return cannot(disk, errno, "a folder in it cannot be made", error);
+}
+
+/* What was being written or removed when somebody died. */
+static int clear_temp(const struct tfc__disk *disk, tfc_error *error)
+{
+	int fd = openat(disk->root, TFC__DISK_TEMP,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int failed = fd < 0 ? errno : tfc__empty_dir(fd);
+	return failed ? cannot(disk, failed, "its " TFC__DISK_TEMP " cannot be cleared", error)
+		      : TFC_OK;
+}
+
+/* Versions begin anew above all that were ever given away. */
+static int count_opens(struct tfc__disk *disk, tfc_error *error)
+{
+	struct tfc__buf text = {0};
+	char number[32];
+	int code = tfc__disk_read(disk, OPENS, sizeof(number), &text, error);
+	uint64_t opens = code == TFC_OK ? strtoull(text.data ? text.data : "", NULL, 10) : 0;
+	bool is_wrong = code == TFC_OK && (opens == 0 || opens >= UINT32_MAX);
+	tfc__buf_fini(&text);
+	if (is_wrong)
+		return tfc__fail(error, TFC_EPARSE, "store", 0, "%s/" OPENS " is damaged",
+				 disk->path);
+	if (code < 0 && code != TFC_ENOENT)
+		return code;
+	int len = snprintf(number, sizeof(number), "%llu\n", (unsigned long long)++opens);
+	disk->version = opens << 32;
+	return tfc__disk_write(disk, OPENS, number, (size_t)len, NULL, 0, error);
+}
+
+static int get_seal_key(struct tfc__disk *disk, tfc_error *error)
+{
+	struct tfc__buf key = {0};
+	int code = tfc__disk_read(disk, SEAL_KEY, TFC__STORE_SEAL_SIZE, &key, error);
+	if (code == TFC_OK && key.len != TFC__STORE_SEAL_SIZE)
+		code = tfc__fail(error, TFC_EPARSE, "store", 0, "%s/" SEAL_KEY " is damaged",
+				 disk->path);
+	if (code == TFC_OK) {
+		memcpy(disk->seal_key, key.data, TFC__STORE_SEAL_SIZE);
+		sodium_memzero(key.data, key.len);
+	} else if (code == TFC_ENOENT) {
+		randombytes_buf(disk->seal_key, TFC__STORE_SEAL_SIZE);
+		code = tfc__disk_write(disk, SEAL_KEY, disk->seal_key, TFC__STORE_SEAL_SIZE, NULL,
+				       0, error);
+	}
+	tfc__buf_fini(&key);
+	return code;
+}
+
+static int write_format(struct tfc__disk *disk, tfc_error *error)
+{
+	char text[64];
+	int len = snprintf(text, sizeof(text), WORD "%d\n", TFC__DISK_FORMAT);
+	return tfc__disk_write(disk, FORMAT, text, (size_t)len, NULL, 0, error);
+}
+
+/* FORMAT comes first: without one, nothing but the lock and temporary files may be there. */
+static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
+{
+	int code = make_folder(disk, TFC__DISK_TEMP, error);
+	if (code == TFC_OK)
+		code = clear_temp(disk, error);
+	if (code == TFC_OK && is_new)
+		code = write_format(disk, error);
+	if (code == TFC_OK)
+		code = make_folder(disk, TFC__DISK_RECORDS, error);
+	if (code == TFC_OK)
+		code = count_opens(disk, error); /* which syncs the directory */
+	return code == TFC_OK ? get_seal_key(disk, error) : code;
+}
+
+int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
+		   const struct tfc__disk_calls *calls, tfc_error *error)
+{
+	bool is_new;
+	*disk = (struct tfc__disk){.calls = calls, .root = -1, .lock = -1};
+	disk->path = strdup(path);
+	if (!disk->path)
+		return tfc__fail_nomem(error, "store");
+	int code = open_root(disk, error);
+	if (code == TFC_OK)
+		code = check_format(disk, &is_new, error);
+	if (code == TFC_OK)
+		code = lock(disk, owner, error);
+	if (code == TFC_OK) /* another may have made it meanwhile */
+		code = check_format(disk, &is_new, error);
+	return code == TFC_OK ? prepare(disk, is_new, error) : code;
+}
+
+void tfc__disk_close(struct tfc__disk *disk)
+{
+	if (!disk->path)
+		return;
+	if (disk->lock >= 0)
+		close(disk->lock);
+	if (disk->root >= 0)
+		close(disk->root);
+	sodium_memzero(disk->seal_key, sizeof(disk->seal_key));
+	free(disk->path);
+	disk->path = NULL;
+}

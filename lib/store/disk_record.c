@@ -1,0 +1,70 @@
+/* The file of one record: doc/internals/store-format.md. */
+#include <sodium.h>
+#include <string.h>
+
+#include "store/disk.h"
+
+#define MAGIC "tfcstore"
+#define HASH_AT 32
+
+static void put_number(uint8_t *at, uint64_t number, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(number >> (8 * i));
+}
+
+static uint64_t get_number(const uint8_t *at, size_t bytes)
+{
+	uint64_t number = 0;
+	for (size_t i = 0; i < bytes; i++)
+		number |= (uint64_t)at[i] << (8 * i);
+	return number;
+}
+
+/* The key is part of it: a record under another's name is as wrong as a damaged one. */
+static void hash(const uint8_t *head, const char *key, const void *data, size_t len,
+		 uint8_t ret_hash[crypto_generichash_BYTES])
+{
+	crypto_generichash_state state;
+	crypto_generichash_init(&state, NULL, 0, crypto_generichash_BYTES);
+	crypto_generichash_update(&state, head, HASH_AT);
+	crypto_generichash_update(&state, (const uint8_t *)key, strlen(key) + 1);
+	crypto_generichash_update(&state, data, len);
+	crypto_generichash_final(&state, ret_hash, crypto_generichash_BYTES);
+}
+
+void tfc__record_head(const char *key, const void *data, size_t len, uint64_t version,
+		      uint8_t head[TFC__RECORD_HEAD])
+{
+	memcpy(head, MAGIC, 8);
+	put_number(head + 8, TFC__DISK_FORMAT, 4);
+	put_number(head + 12, 0, 4);
+	put_number(head + 16, version, 8);
+	put_number(head + 24, len, 8);
+	hash(head, key, data, len, head + HASH_AT);
+}
+
+int tfc__record_check(const char *key, const void *file, size_t len, uint64_t *ret_version,
+		      const char **ret_why)
+{
+	const uint8_t *head = file;
+	uint8_t expected[crypto_generichash_BYTES];
+	*ret_why = "it is cut off";
+	if (len < TFC__RECORD_HEAD)
+		return TFC_EPARSE;
+	*ret_why = "it is no record";
+	if (memcmp(head, MAGIC, 8) != 0)
+		return TFC_EPARSE;
+	*ret_why = "it is of another version of this library";
+	if (get_number(head + 8, 4) != TFC__DISK_FORMAT)
+		return TFC_EPARSE;
+	*ret_why = "its length is not what was written";
+	if (get_number(head + 24, 8) != len - TFC__RECORD_HEAD)
+		return TFC_EPARSE;
+	*ret_why = "its checksum is wrong";
+	hash(head, key, head + TFC__RECORD_HEAD, len - TFC__RECORD_HEAD, expected);
+	if (memcmp(head + HASH_AT, expected, sizeof(expected)) != 0)
+		return TFC_EPARSE;
+	*ret_version = get_number(head + 16, 8);
+	return TFC_OK;
+}

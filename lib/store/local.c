@@ -1,0 +1,313 @@
+/* The store in a directory: its requests go to the helper process, its answers come from there. */
+#include "store/local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "store/protocol.h"
+
+#define OPEN_WAIT_MS 10000
+#define CLOSE_WAIT_MS 2000
+#define LOST_WAIT_MS 100 /* it has closed its socket: all that is left is to reap it */
+#define CHUNK (128u << 10)
+
+/* ---- the helper's end */
+
+static void answer(struct tfc__local *local, int code, const tfc_store_value *values,
+		   uint32_t count, const char *text)
+{
+	tfc_store_done done = local->done;
+	local->done = NULL;
+	if (done) /* which may close the store */
+		done(local->request, code, values, count, text);
+}
+
+/* The next request starts another. */
+static void lose(struct tfc__local *local, int code, const char *text)
+{
+	tfc__log(local->ctx, TFC_LOG_ERROR, "store", "", "%s: %s", local->path, text);
+	tfc__local_leave(local, LOST_WAIT_MS);
+	answer(local, code, NULL, 0, text);
+}
+
+static void lose_broken(struct tfc__local *local)
+{
+	lose(local, TFC_ELOST,
+	     "the store's helper process has ended: whether it wrote the record is not known");
+}
+
+/* ---- replies */
+
+/* The reply at `at` when all of it is there, or 0; else its size. */
+static size_t whole_reply(const struct tfc__buf *in, size_t at, struct tfc__store_reply *reply)
+{
+	if (in->len - at < sizeof(*reply))
+		return 0;
+	memcpy(reply, in->data + at, sizeof(*reply));
+	size_t size = sizeof(*reply) + reply->key_size + reply->len;
+	return in->len - at < size ? 0 : size;
+}
+
+static void fill_values(const struct tfc__local *local, tfc_store_value *values)
+{
+	size_t at = 0;
+	for (uint32_t i = 0; i < local->values; i++) {
+		struct tfc__store_reply reply = {0};
+		size_t size = whole_reply(&local->in, at, &reply);
+		const char *key = local->in.data + at + sizeof(reply);
+		values[i] = (tfc_store_value){
+			.size = sizeof(values[i]),
+			.key = key,
+			.data = reply.code == TFC_OK ? key + reply.key_size : NULL,
+			.len = reply.len,
+			.version = reply.version,
+		};
+		at += size;
+	}
+}
+
+static void end_request(struct tfc__local *local, const struct tfc__store_reply *reply,
+			const char *text)
+{
+	uint32_t count = local->values;
+	struct tfc__buf in = local->in;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
+	tfc__fail(&error, reply->code, "store", 0, "%.*s", (int)reply->len, text);
+	if (values)
+		fill_values(local, values);
+	local->in = (struct tfc__buf){0};
+	local->values = 0;
+	local->scanned = 0;
+	if (values)
+		answer(local, reply->code, values, count, error.text);
+	else
+		answer(local, TFC_ENOMEM, NULL, 0, NULL);
+	free(values);
+	tfc__buf_fini(&in);
+}
+
+/* The first thing in the buffer; what follows it stays. */
+static int take_opened(struct tfc__local *local, const struct tfc__store_reply *reply,
+		       tfc_error *error)
+{
+	const char *body = local->in.data + sizeof(*reply);
+	if (reply->version != TFC__STORE_PROTOCOL)
+		return tfc__fail(error, TFC_ENOTSUP, "store", 0,
+				 "the helper program tfc-store is not of this version");
+	if (reply->code < 0)
+		return tfc__fail(error, reply->code, "store", 0, "%.*s", (int)reply->len, body);
+	memcpy(local->seal_key, body, TFC__STORE_SEAL_SIZE);
+	local->in.len -= sizeof(*reply) + reply->len;
+	memmove(local->in.data, body + reply->len, local->in.len);
+	local->scanned = 0;
+	local->is_open = true;
+	return TFC_OK;
+}
+
+/* Reads what is there. 1, 0 at the end, -1 when there is nothing now. */
+static int receive(struct tfc__local *local)
+{
+	char *end = tfc__buf_reserve(&local->in, CHUNK);
+	ssize_t n = end ? recv(local->socket.fd, end, CHUNK, MSG_DONTWAIT) : 0;
+	if (n > 0)
+		tfc__buf_grow(&local->in, (size_t)n);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -1;
+	return n > 0;
+}
+
+/* Looks at the replies that have come. The last one of a request is the last thing there is: the
+ * next request is only sent after it. */
+static void scan(struct tfc__local *local)
+{
+	struct tfc__store_reply reply = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	size_t size;
+	while ((size = whole_reply(&local->in, local->scanned, &reply))) {
+		const char *body = local->in.data + local->scanned + sizeof(reply);
+		local->scanned += size;
+		if (reply.kind == TFC__STORE_VALUE) {
+			local->values++;
+		} else if (reply.kind == TFC__STORE_DONE) {
+			end_request(local, &reply, body);
+			return;
+		} else if (take_opened(local, &reply, &error) < 0) {
+			lose(local, error.code, error.text);
+			return;
+		}
+	}
+}
+
+static void send_out(struct tfc__local *local)
+{
+	struct tfc__buf *out = &local->out;
+	ssize_t n = send(local->socket.fd, out->data + local->sent, out->len - local->sent,
+			 MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return; /* its end is read, too */
+	local->sent += n > 0 ? (size_t)n : 0;
+	if (local->sent == out->len) {
+		tfc__buf_clear(out);
+		local->sent = 0;
+	}
+	tfc__io_set(&local->socket, out->len ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void on_socket(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__local *local = tfc__container_of(io, struct tfc__local, socket);
+	if ((events & EPOLLOUT) && local->out.len)
+		send_out(local);
+	if (!(events & ~(uint32_t)EPOLLOUT))
+		return;
+	int got = receive(local);
+	if (got > 0)
+		scan(local);
+	else if (got == 0)
+		lose_broken(local);
+}
+
+/* ---- requests */
+
+static int ensure_helper(struct tfc__local *local, tfc_error *error)
+{
+	if (local->socket.fd >= 0)
+		return TFC_OK;
+	int code = tfc__local_start(local, error);
+	if (code == TFC_OK && (code = tfc__io_open(&local->socket, local->ctx, local->socket.fd,
+						   EPOLLIN, on_socket)) < 0) {
+		*error = *tfc__ctx_error(local->ctx);
+		tfc__local_leave(local, 0);
+	}
+	return code;
+}
+
+static void ask(struct tfc__local *local, enum tfc__store_request_kind kind, const char *key,
+		const void *data, uint64_t len, uint64_t version, tfc_store_done done,
+		void *request)
+{
+	const struct tfc__store_request head = {.kind = kind,
+						.key_size = (uint32_t)strlen(key) + 1,
+						.len = len,
+						.version = version};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = ensure_helper(local, &error);
+	size_t before = local->out.len;
+	if (code == TFC_OK) {
+		tfc__buf_add(&local->out, &head, sizeof(head));
+		tfc__buf_add(&local->out, key, head.key_size);
+		tfc__buf_add(&local->out, data, len);
+		if (local->out.is_failed) {
+			local->out.is_failed = false;
+			local->out.len = before;
+			code = tfc__fail_nomem(&error, "store");
+		}
+	}
+	if (code < 0) {
+		done(request, code, NULL, 0, error.text);
+		return;
+	}
+	local->done = done;
+	local->request = request;
+	send_out(local);
+}
+
+static void get(void *store, const char *key, tfc_store_done done, void *request)
+{
+	ask(store, TFC__STORE_GET, key, NULL, 0, 0, done, request);
+}
+
+static void list(void *store, const char *prefix, tfc_store_done done, void *request)
+{
+	ask(store, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
+}
+
+static void put(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
+		tfc_store_done done, void *request)
+{
+	ask(store, TFC__STORE_PUT, key, data, len, version, done, request);
+}
+
+static void remove_keys(void *store, const char *key, tfc_store_done done, void *request)
+{
+	ask(store, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
+}
+
+/* ---- opening and closing */
+
+static void close_local(void *store)
+{
+	struct tfc__local *local = store;
+	if (local->out.len && local->rest >= 0)
+		tfc__write_all(local->rest, local->out.data + local->sent,
+			       local->out.len - local->sent);
+	tfc__local_leave(local, CLOSE_WAIT_MS);
+	tfc__buf_fini(&local->in);
+	tfc__buf_fini(&local->out);
+	sodium_memzero(local->seal_key, sizeof(local->seal_key));
+	free(local->path);
+	free(local);
+}
+
+/* Waits for the first reply, outside of dispatch: this is the one call that may. */
+static int await_opened(struct tfc__local *local, tfc_error *error)
+{
+	uint64_t until = tfc__now() + OPEN_WAIT_MS * TFC__MS;
+	struct pollfd socket = {.fd = local->socket.fd, .events = POLLIN};
+	struct tfc__store_reply reply = {0};
+	while (!whole_reply(&local->in, 0, &reply)) {
+		uint64_t now = tfc__now();
+		if (now >= until)
+			return tfc__fail(error, TFC_ETIMEDOUT, "store", 0,
+					 "state directory %s does not open: its disk hangs",
+					 local->path);
+		poll(&socket, 1, (int)((until - now) / TFC__MS) + 1);
+		if (receive(local) == 0)
+			return tfc__fail(error, TFC_ELOST, "store", 0,
+					 "the store's helper process ended at once");
+	}
+	return take_opened(local, &reply, error);
+}
+
+static int open_helper(struct tfc__local *local, const char *path, tfc_error *error)
+{
+	local->path = strdup(path);
+	if (!local->path)
+		return tfc__fail_nomem(error, "store");
+	int code = ensure_helper(local, error);
+	return code == TFC_OK ? await_opened(local, error) : code;
+}
+
+int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
+			  tfc_error *error)
+{
+	static const tfc_store_ops ops = {
+		.size = sizeof(ops),
+		.get = get,
+		.list = list,
+		.put = put,
+		.remove = remove_keys,
+		.close = close_local,
+	};
+	struct tfc__local *local = calloc(1, sizeof(*local));
+	if (!local)
+		return tfc__fail_nomem(error, "store");
+	local->ctx = ctx;
+	local->socket.fd = local->pidfd = local->rest = -1;
+	int code = open_helper(local, path, error);
+	if (code < 0) {
+		close_local(local);
+		return code;
+	}
+	return tfc__store_open(ctx, &ops, local, local->seal_key, ret_store, error);
+}

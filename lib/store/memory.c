@@ -1,0 +1,199 @@
+/* A store in memory: what a node without a state directory has. */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "store/backend.h"
+
+struct item {
+	uint64_t version;
+	size_t len;
+	void *data; /* behind the struct */
+	char *key;  /* behind the data */
+};
+
+struct memory {
+	struct item **items; /* in the order of keys */
+	uint32_t count;
+	uint32_t capacity;
+	uint64_t version;
+	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
+};
+
+/* Where the key is, or belongs. */
+static uint32_t place_of(const struct memory *memory, const char *key)
+{
+	uint32_t from = 0, until = memory->count;
+	while (from < until) {
+		uint32_t middle = from + (until - from) / 2;
+		if (strcmp(memory->items[middle]->key, key) < 0)
+			from = middle + 1;
+		else
+			until = middle;
+	}
+	return from;
+}
+
+static bool is_at(const struct memory *memory, uint32_t place, const char *key)
+{
+	return place < memory->count && strcmp(memory->items[place]->key, key) == 0;
+}
+
+/* How many from this place on begin with the prefix. */
+static uint32_t count_below(const struct memory *memory, uint32_t place, const char *prefix)
+{
+	uint32_t until = place;
+	while (until < memory->count &&
+	       strncmp(memory->items[until]->key, prefix, strlen(prefix)) == 0)
+		until++;
+	return until - place;
+}
+
+static tfc_store_value value_of(const struct item *item)
+{
+	return (tfc_store_value){.size = sizeof(tfc_store_value),
+				 .key = item->key,
+				 .data = item->data,
+				 .len = item->len,
+				 .version = item->version};
+}
+
+static void get(void *store, const char *key, tfc_store_done done, void *request)
+{
+	const struct memory *memory = store;
+	uint32_t place = place_of(memory, key);
+	if (!is_at(memory, place, key)) {
+		done(request, TFC_ENOENT, NULL, 0, "no such record");
+		return;
+	}
+	tfc_store_value value = value_of(memory->items[place]);
+	done(request, TFC_OK, &value, 1, NULL);
+}
+
+static void list(void *store, const char *prefix, tfc_store_done done, void *request)
+{
+	const struct memory *memory = store;
+	uint32_t first = place_of(memory, prefix);
+	uint32_t count = count_below(memory, first, prefix);
+	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
+	if (!values) {
+		done(request, TFC_ENOMEM, NULL, 0, NULL);
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		values[i] = value_of(memory->items[first + i]);
+	done(request, TFC_OK, values, count, NULL);
+	free(values);
+}
+
+static struct item *new_item(const char *key, const void *data, size_t len)
+{
+	size_t key_size = strlen(key) + 1;
+	struct item *item = malloc(sizeof(*item) + len + key_size);
+	if (!item)
+		return NULL;
+	*item = (struct item){.len = len, .data = item + 1, .key = (char *)(item + 1) + len};
+	memcpy(item->key, key, key_size);
+	if (len)
+		memcpy(item->data, data, len);
+	return item;
+}
+
+static int reserve_one(struct memory *memory)
+{
+	uint32_t capacity = memory->capacity ? 2 * memory->capacity : 16;
+	if (memory->count < memory->capacity)
+		return TFC_OK;
+	struct item **items = realloc(memory->items, capacity * sizeof(struct item *));
+	if (!items)
+		return TFC_ENOMEM;
+	memory->items = items;
+	memory->capacity = capacity;
+	return TFC_OK;
+}
+
+static void move_items(struct memory *memory, uint32_t from, uint32_t to)
+{
+	memmove(memory->items + to, memory->items + from,
+		(memory->count - from) * sizeof(struct item *));
+	memory->count = memory->count - from + to;
+}
+
+static void set(struct memory *memory, uint32_t place, struct item *item)
+{
+	if (is_at(memory, place, item->key))
+		free(memory->items[place]);
+	else
+		move_items(memory, place, place + 1);
+	memory->items[place] = item;
+	item->version = ++memory->version;
+}
+
+static void put(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
+		tfc_store_done done, void *request)
+{
+	struct memory *memory = store;
+	uint32_t place = place_of(memory, key);
+	uint64_t there = is_at(memory, place, key) ? memory->items[place]->version : 0;
+	if (version != UINT64_MAX && version != there) {
+		done(request, TFC_ESTATE, NULL, 0, "another version of the record is there");
+		return;
+	}
+	struct item *item = reserve_one(memory) == TFC_OK ? new_item(key, data, len) : NULL;
+	if (!item) {
+		done(request, TFC_ENOMEM, NULL, 0, NULL);
+		return;
+	}
+	set(memory, place, item);
+	tfc_store_value value = value_of(item);
+	done(request, TFC_OK, &value, 1, NULL);
+}
+
+static void drop(struct memory *memory, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		free(memory->items[first + i]);
+	if (count)
+		move_items(memory, first + count, first);
+}
+
+static void remove_keys(void *store, const char *key, tfc_store_done done, void *request)
+{
+	struct memory *memory = store;
+	size_t len = strlen(key);
+	uint32_t first = place_of(memory, key);
+	bool is_one = key[len - 1] != '/';
+	uint32_t count = is_one ? is_at(memory, first, key) : count_below(memory, first, key);
+	drop(memory, first, count);
+	if (is_one && !count)
+		done(request, TFC_ENOENT, NULL, 0, "no such record");
+	else
+		done(request, TFC_OK, NULL, 0, NULL);
+}
+
+static void close_memory(void *store)
+{
+	struct memory *memory = store;
+	drop(memory, 0, memory->count);
+	free(memory->items);
+	sodium_memzero(memory->seal_key, sizeof(memory->seal_key));
+	free(memory);
+}
+
+int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_error *error)
+{
+	static const tfc_store_ops ops = {
+		.size = sizeof(ops),
+		.get = get,
+		.list = list,
+		.put = put,
+		.remove = remove_keys,
+		.close = close_memory,
+	};
+	struct memory *memory = calloc(1, sizeof(*memory));
+	if (!memory)
+		return tfc__fail_nomem(error, "store");
+	randombytes_buf(memory->seal_key, sizeof(memory->seal_key));
+	return tfc__store_open(ctx, &ops, memory, memory->seal_key, ret_store, error);
+}

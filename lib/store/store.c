@@ -1,0 +1,254 @@
+/* The front of every store: the order of requests, their callbacks, their ends. */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/options.h"
+#include "store/backend.h"
+
+enum op_kind { OP_GET, OP_LIST, OP_PUT, OP_REMOVE };
+
+struct tfc__store_op {
+	struct tfc__link link;
+	enum op_kind kind;
+	uint64_t version;
+	tfc__store_fn fn; /* NULL: dropped */
+	void *user;
+	size_t len;
+	char *key;  /* behind the struct */
+	void *data; /* behind the key */
+};
+
+struct tfc__store {
+	tfc_ctx *ctx;
+	tfc_store_ops ops;
+	void *backend;
+	const uint8_t *seal_key;
+	struct tfc__link queue;
+	struct tfc__store_op *current; /* asked, not answered */
+	struct tfc__work next;
+};
+
+/* ---- keys */
+
+static bool is_key_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '_' || c == '-';
+}
+
+bool tfc__store_key_is_valid(const char *key, bool as_prefix)
+{
+	size_t len = strlen(key);
+	bool is_folder = len == 0 || key[len - 1] == '/';
+	if (len > TFC__STORE_KEY_MAX || is_folder != as_prefix)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		bool is_first = i == 0 || key[i - 1] == '/';
+		if (is_first && (key[i] == '.' || key[i] == '/'))
+			return false;
+		if (key[i] != '/' && !is_key_char(key[i]))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the answer */
+
+static void answer(struct tfc__store *store, int code, const tfc_store_value *values,
+		   uint32_t count, const char *text)
+{
+	struct tfc__store_op *op = store->current;
+	tfc_error error = TFC_ERROR_INIT;
+	if (code < 0)
+		tfc__fail(&error, code, "store", 0, "%s", text ? text : tfc_err_text(code));
+	store->current = NULL;
+	if (!tfc__list_is_empty(&store->queue))
+		tfc__work_schedule(&store->next);
+	if (op->fn) /* which may close the store */
+		op->fn(op->user, code, values, count, &error);
+	free(op);
+}
+
+static void on_done(void *request, int32_t code, const tfc_store_value *values, uint32_t count,
+		    const char *text)
+{
+	struct tfc__store *store = request;
+	if (store->current) /* else a store of the host's answers twice */
+		answer(store, code < 0 ? code : TFC_OK, values, count, text);
+}
+
+/* ---- asking */
+
+static void ask(const struct tfc__store *store, const struct tfc__store_op *op, tfc_store_done done,
+		void *request)
+{
+	switch (op->kind) {
+	case OP_GET:
+		store->ops.get(store->backend, op->key, done, request);
+		break;
+	case OP_LIST:
+		store->ops.list(store->backend, op->key, done, request);
+		break;
+	case OP_PUT:
+		store->ops.put(store->backend, op->key, op->data, op->len, op->version, done,
+			       request);
+		break;
+	case OP_REMOVE:
+		store->ops.remove(store->backend, op->key, done, request);
+		break;
+	}
+}
+
+static int check(const struct tfc__store_op *op, const char **ret_why)
+{
+	bool is_folder = op->key[0] && op->key[strlen(op->key) - 1] == '/';
+	bool as_prefix = op->kind == OP_LIST || (op->kind == OP_REMOVE && is_folder);
+	*ret_why = "not a key: parts of letters, digits, '.', '_' and '-', with '/' between them";
+	if (!tfc__store_key_is_valid(op->key, as_prefix))
+		return TFC_EINVAL;
+	*ret_why = "a record is larger than 8 MiB";
+	return op->len > TFC__STORE_VALUE_MAX ? TFC_ETOOBIG : TFC_OK;
+}
+
+/* The answer may come inside and close the store: nothing is touched after it. */
+static void ask_next(struct tfc__work *work)
+{
+	struct tfc__store *store = tfc__container_of(work, struct tfc__store, next);
+	const char *why;
+	if (store->current || tfc__list_is_empty(&store->queue))
+		return;
+	store->current = tfc__container_of(store->queue.next, struct tfc__store_op, link);
+	tfc__list_remove(&store->current->link);
+	int code = check(store->current, &why);
+	if (code < 0)
+		answer(store, code, NULL, 0, why);
+	else
+		ask(store, store->current, on_done, store);
+}
+
+static struct tfc__store_op *add(struct tfc__store *store, enum op_kind kind, const char *key,
+				 const void *data, size_t len, tfc__store_fn fn, void *user)
+{
+	size_t key_size = strlen(key) + 1;
+	size_t kept = len <= TFC__STORE_VALUE_MAX ? len : 0; /* the other is refused */
+	struct tfc__store_op *op = malloc(sizeof(*op) + key_size + kept);
+	if (!op)
+		return NULL;
+	*op = (struct tfc__store_op){
+		.kind = kind,
+		.fn = fn,
+		.user = user,
+		.len = len,
+		.key = (char *)(op + 1),
+		.data = (char *)(op + 1) + key_size,
+	};
+	memcpy(op->key, key, key_size);
+	if (kept)
+		memcpy(op->data, data, kept);
+	tfc__list_append(&store->queue, &op->link);
+	tfc__work_schedule(&store->next);
+	return op;
+}
+
+struct tfc__store_op *tfc__store_get(struct tfc__store *store, const char *key, tfc__store_fn fn,
+				     void *user)
+{
+	return add(store, OP_GET, key, NULL, 0, fn, user);
+}
+
+struct tfc__store_op *tfc__store_list(struct tfc__store *store, const char *prefix,
+				      tfc__store_fn fn, void *user)
+{
+	return add(store, OP_LIST, prefix, NULL, 0, fn, user);
+}
+
+struct tfc__store_op *tfc__store_put(struct tfc__store *store, const char *key, const void *data,
+				     size_t len, uint64_t version, tfc__store_fn fn, void *user)
+{
+	struct tfc__store_op *op = add(store, OP_PUT, key, data, len, fn, user);
+	if (op)
+		op->version = version;
+	return op;
+}
+
+struct tfc__store_op *tfc__store_remove(struct tfc__store *store, const char *key, tfc__store_fn fn,
+					void *user)
+{
+	return add(store, OP_REMOVE, key, NULL, 0, fn, user);
+}
+
+void tfc__store_drop(struct tfc__store_op *op)
+{
+	if (op)
+		op->fn = NULL;
+}
+
+/* ---- opening and closing */
+
+int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
+		    struct tfc__store **ret_store, tfc_error *error)
+{
+	struct tfc__store *store = calloc(1, sizeof(*store));
+	if (!store) {
+		if (ops->close)
+			ops->close(backend);
+		return tfc__fail_nomem(error, "store");
+	}
+	store->ctx = ctx;
+	store->ops = *ops;
+	store->backend = backend;
+	store->seal_key = seal_key;
+	tfc__list_init(&store->queue);
+	tfc__work_init(&store->next, ctx, ask_next);
+	*ret_store = store;
+	return TFC_OK;
+}
+
+int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
+			struct tfc__store **ret_store, tfc_error *error)
+{
+	tfc_store_ops known;
+	int code = tfc__options_copy(&known, sizeof(known), ops, "store", "tfc_store_ops", error);
+	if (code < 0)
+		return code;
+	const char *missing = !known.get      ? "get"
+			      : !known.list   ? "list"
+			      : !known.put    ? "put"
+			      : !known.remove ? "remove"
+					      : NULL;
+	if (missing)
+		return tfc__fail(error, TFC_EINVAL, "store", 0, "tfc_store_ops.%s is NULL",
+				 missing);
+	return tfc__store_open(ctx, &known, user, NULL, ret_store, error);
+}
+
+const uint8_t *tfc__store_seal_key(const struct tfc__store *store)
+{
+	return store->seal_key;
+}
+
+static void ignore(void *request, int32_t code, const tfc_store_value *values, uint32_t count,
+		   const char *text)
+{
+}
+
+void tfc__store_close(struct tfc__store *store)
+{
+	const char *why;
+	if (!store)
+		return;
+	tfc__work_cancel(&store->next);
+	TFC__LIST_EACH (link, &store->queue) {
+		struct tfc__store_op *op = tfc__container_of(link, struct tfc__store_op, link);
+		if ((op->kind == OP_PUT || op->kind == OP_REMOVE) && check(op, &why) == TFC_OK)
+			ask(store, op, ignore, NULL);
+		free(op);
+	}
+	if (store->ops.close)
+		store->ops.close(store->backend);
+	free(store->current);
+	free(store);
+}
