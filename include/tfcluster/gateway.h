@@ -68,11 +68,14 @@ typedef struct tfc_submit_options {
 	uint32_t timeout_ms;   /* the request's deadline; 0: none */
 	const void *host_tag;  /* the host's own bytes; copied; come back in every event and hook */
 	uint64_t host_tag_len; /* in bytes, at most 4096 */
+	/* The submitter's own name for this submit, at most 64 bytes: a second one with the same
+	 * key, after a lost reply, gives the id of the first. NULL: none. */
+	const char *client_key;
 } tfc_submit_options;
 
-#define TFC_SUBMIT_OPTIONS_INIT                     \
-	{                                           \
-		sizeof(tfc_submit_options), 0, 0, 0 \
+#define TFC_SUBMIT_OPTIONS_INIT                        \
+	{                                              \
+		sizeof(tfc_submit_options), 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -185,6 +188,9 @@ enum tfc_event_kind {
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost */
 	TFC_EVENT_END = 5,    /* terminal: the job has ended, all its tasks are reaped */
+	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
+				 enum tfc_err; the job may go on */
+	TFC_EVENT_LIVE = 7,   /* all that there was is told; only with wants_live */
 };
 
 /* Why a job or an attempt ended, beyond its number. */
@@ -212,13 +218,13 @@ TFC_API const char *tfc_end_reason_name(uint32_t reason);
  * fields mean something depends on `kind`; the others are 0 or "".
  */
 typedef struct tfc_event {
-	uint32_t size;        /* of what is here; a copy says sizeof(tfc_event) instead */
-	uint32_t kind;        /* enum tfc_event_kind */
-	uint64_t time_ns;     /* CLOCK_REALTIME */
-	const char *cursor;   /* OUTPUT, GAP: opaque; a subscription from here continues after it */
-	const char *job;      /* job id */
-	const char *name;     /* job name */
-	const void *host_tag; /* what was given at submit */
+	uint32_t size;         /* of what is here; a copy says sizeof(tfc_event) instead */
+	uint32_t kind;         /* enum tfc_event_kind */
+	uint64_t time_ns;      /* CLOCK_REALTIME */
+	const char *cursor;    /* opaque; a subscription from here continues after it; or "" */
+	const char *job;       /* job id */
+	const char *name;      /* job name */
+	const void *host_tag;  /* what was given at submit */
 	uint64_t host_tag_len; /* in bytes */
 	uint32_t job_state;    /* enum tfc_job_state */
 	uint32_t generation;   /* which formation of the group, from 1 */
@@ -274,12 +280,14 @@ typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 typedef struct tfc_subscribe_options {
 	uint32_t size;
 	uint32_t is_without_output; /* 1: no OUTPUT and GAP events */
-	const char *cursor; /* output of that event's task only after it; NULL: from the start */
+	const char *cursor;  /* of an event: only what comes after it; NULL: from the start */
+	uint32_t wants_live; /* 1: tell LIVE once all that there is now was told */
+	uint32_t reserved;   /* 0 */
 } tfc_subscribe_options;
 
-#define TFC_SUBSCRIBE_OPTIONS_INIT                  \
-	{                                           \
-		sizeof(tfc_subscribe_options), 0, 0 \
+#define TFC_SUBSCRIBE_OPTIONS_INIT                        \
+	{                                                 \
+		sizeof(tfc_subscribe_options), 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */

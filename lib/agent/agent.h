@@ -171,16 +171,16 @@ const char *tfc__agent_log_dir(const struct tfc__agent_job *job);
 void tfc__agent_log_name(const struct tfc__agent_job *job, uint32_t task,
 			 char name[TFC__LOG_NAME_SIZE]);
 
-/* Embedded in a follower. fn is called in dispatch; TFC__ALL_TASKS when it cannot tell which. */
-#define TFC__ALL_TASKS UINT32_MAX
+/* Embedded in a follower of one task. fn is called in dispatch when its log may have grown. */
 struct tfc__log_watch {
 	struct tfc__link link;
-	void (*fn)(struct tfc__log_watch *watch, uint32_t task);
+	void (*fn)(struct tfc__log_watch *watch);
 };
-int tfc__agent_watch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
+int tfc__agent_watch(struct tfc__agent_job *job, uint32_t task, struct tfc__log_watch *watch);
 void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
 
-/* The log of one task from `position` on; NULL and *error. Close it before the job. */
+/* Reads a task's log from `position` (0: the oldest there is) as log_source.h says. The caller
+ * closes it, also after the job. NULL and *error (TFC_ENOMEM, ...). */
 struct tfc__log_source;
 struct tfc__log_source *tfc__agent_log_open(struct tfc__agent_job *job, uint32_t task,
 					    uint64_t position, tfc_error *error);

@@ -101,14 +101,6 @@ static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
 	return TFC_OK;
 }
 
-static uint32_t count_tasks(const tfc_job *job)
-{
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < job->role_count; i++)
-		count += job->roles[i].count;
-	return count;
-}
-
 static void init_tasks(struct tfc__agent_job *job)
 {
 	struct agent_task *task = job->tasks;
@@ -122,6 +114,7 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
 			tfc__list_init(&task->waiting_link);
+			tfc__list_init(&task->watches);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
 			stall_init(task);
 		}
@@ -139,11 +132,11 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 		return tfc__fail_nomem(error, "agent");
 	job->agent = agent;
 	job->info = *info;
-	tfc__list_init(&job->watches);
+	tfc__list_init(&job->logs);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
 	tfc__work_init(&job->looked, agent->ctx, deliver_looked);
-	uint32_t count = count_tasks(info->job);
+	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
 	int code = job->tasks && job->states ? TFC_OK : tfc__fail_nomem(error, "agent");
@@ -211,6 +204,7 @@ static void close_task(struct agent_task *task)
 
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
+	job->is_ended = true;
 	bundle_end(job);
 }
 
@@ -223,6 +217,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	tfc_process_close(job->packing);
 	tfc__work_cancel(&job->answer);
 	tfc__work_cancel(&job->looked);
+	logs_leave(job);
 	follow_end(job);
 	limits_end(job);
 	if (job->run_dir)

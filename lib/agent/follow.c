@@ -12,31 +12,39 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 
+#define ALL_TASKS UINT32_MAX
+
 /* The task that a segment file belongs to: "worker-0.OFFSET.log". */
 static uint32_t task_of_file(const struct tfc__agent_job *job, const char *file)
 {
 	const char *dash = strrchr(file, '-');
 	if (!dash)
-		return TFC__ALL_TASKS;
+		return ALL_TASKS;
 	uint32_t first = 0;
 	for (uint32_t r = 0; r < job->info.job->role_count; r++) {
 		const struct tfc__role *role = &job->info.job->roles[r];
 		if (strncmp(role->name, file, (size_t)(dash - file)) == 0 &&
 		    role->name[dash - file] == '\0') {
 			uint32_t index = (uint32_t)strtoul(dash + 1, NULL, 10);
-			return index < role->count ? first + index : TFC__ALL_TASKS;
+			return index < role->count ? first + index : ALL_TASKS;
 		}
 		first += role->count;
 	}
-	return TFC__ALL_TASKS;
+	return ALL_TASKS;
 }
 
 static void tell(struct tfc__agent_job *job, uint32_t task)
 {
-	TFC__LIST_EACH (link, &job->watches) {
+	TFC__LIST_EACH (link, &job->tasks[task].watches) {
 		struct tfc__log_watch *watch = tfc__container_of(link, struct tfc__log_watch, link);
-		watch->fn(watch, task);
+		watch->fn(watch);
 	}
+}
+
+static void tell_all(struct tfc__agent_job *job)
+{
+	for (uint32_t i = 0; i < job->task_count; i++)
+		tell(job, i);
 }
 
 static void on_inotify(struct tfc__io *io, uint32_t events)
@@ -47,9 +55,12 @@ static void on_inotify(struct tfc__io *io, uint32_t events)
 	for (ssize_t at = 0; at < len;) {
 		const struct inotify_event *event = (const void *)(buf + at);
 		at += (ssize_t)(sizeof(*event) + event->len);
-		tell(job, event->mask & IN_Q_OVERFLOW || !event->len
-				  ? TFC__ALL_TASKS
-				  : task_of_file(job, event->name));
+		bool is_lost = event->mask & IN_Q_OVERFLOW || !event->len;
+		uint32_t task = is_lost ? ALL_TASKS : task_of_file(job, event->name);
+		if (task == ALL_TASKS)
+			tell_all(job);
+		else
+			tell(job, task);
 	}
 }
 
@@ -72,18 +83,22 @@ static int begin(struct tfc__agent_job *job)
 	return code;
 }
 
-int tfc__agent_watch(struct tfc__agent_job *job, struct tfc__log_watch *watch)
+int tfc__agent_watch(struct tfc__agent_job *job, uint32_t task, struct tfc__log_watch *watch)
 {
 	int code = job->inotify.ctx ? TFC_OK : begin(job);
-	if (code == TFC_OK)
-		tfc__list_append(&job->watches, &watch->link);
-	return code;
+	if (code < 0)
+		return code;
+	tfc__list_append(&job->tasks[task].watches, &watch->link);
+	job->watch_count++;
+	return TFC_OK;
 }
 
 void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch)
 {
+	if (tfc__list_is_empty(&watch->link))
+		return;
 	tfc__list_remove(&watch->link);
-	if (tfc__list_is_empty(&job->watches))
+	if (--job->watch_count == 0)
 		follow_end(job);
 }
 

@@ -15,7 +15,7 @@
  *   stacks.c     the stacks of Python processes
  *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
- *   log_file.c   a log as a source of records
+ *   log_local.c  the log of a task here, as a log source
  *   seat.c       whether there is room for a task
  *   ops.c        all this as a table, beside agents of other machines
  */
@@ -109,6 +109,7 @@ struct agent_task {
 	struct tfc__timer stall_timer;
 	uint32_t stall_attempt; /* what it was set for */
 	struct silence silence;
+	struct tfc__link watches; /* followers of its log */
 	struct tfc__timer stacks_timer;
 	struct stacks *stacks; /* being written */
 	struct tfc__work reply;
@@ -137,11 +138,15 @@ struct tfc__agent_job {
 	uint32_t look;           /* the unanswered one, or 0 */
 	struct tfc__work looked;
 	bool is_plan;
+	bool is_ended; /* its logs grow no more */
 	enum bundle_state bundle_state;
 	tfc_process *packing; /* or removing, once the job has ended */
 	tfc_error bundle_error;
-	/* followers of the logs */
-	struct tfc__link watches;
+	/* followers of the logs; each task has its list */
+	uint32_t watch_count;
+	struct tfc__link logs; /* readers */
+	uint32_t open_logs;    /* of these: with an open file */
+	bool is_unwatchable;   /* the kernel has no more watches; that was told */
 	struct tfc__io inotify;
 };
 
@@ -198,6 +203,7 @@ void limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
 
 void follow_end(struct tfc__agent_job *job);
+void logs_leave(struct tfc__agent_job *job); /* its readers outlive it */
 
 /* doing.c */
 void doing_begin(struct agent_task *task); /* it has just been started */

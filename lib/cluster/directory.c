@@ -97,27 +97,45 @@ static void on_end(void *user)
 	check_drained(record->directory);
 }
 
-static int fill_record(struct tfc__record *record, const tfc_job *job, const void *host_tag,
-		       uint64_t host_tag_len, tfc_error *error)
+static int fill_record(struct tfc__record *record, const struct tfc__submit *submit,
+		       tfc_error *error)
 {
 	if (tfc__random_hex(record->id) < 0)
 		return tfc__fail_errno(error, "cluster", errno, "no random bytes for a job id");
-	record->job = tfc__job_copy(job);
-	record->host_tag = malloc(host_tag_len ? host_tag_len : 1);
+	record->job = tfc__job_copy(submit->job);
+	record->host_tag = malloc(submit->host_tag_len ? submit->host_tag_len : 1);
 	if (!record->job || !record->host_tag)
 		return tfc__fail_nomem(error, "cluster");
-	if (host_tag_len)
-		memcpy(record->host_tag, host_tag, host_tag_len);
-	record->host_tag_len = host_tag_len;
+	if (submit->host_tag_len)
+		memcpy(record->host_tag, submit->host_tag, submit->host_tag_len);
+	record->host_tag_len = submit->host_tag_len;
+	if (submit->client_key)
+		strncpy(record->client_key, submit->client_key, sizeof(record->client_key) - 1);
 	record->epoch = 1;
 	record->submitted_ns = tfc__wall();
 	return TFC_OK;
 }
 
-int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
-			  const void *host_tag, uint64_t host_tag_len, tfc_error *error,
-			  struct tfc__record **ret_record)
+static struct tfc__record *find_by_key(struct tfc__directory *directory, const char *key)
 {
+	if (!key || !*key)
+		return NULL;
+	TFC__LIST_EACH (link, &directory->records) {
+		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
+		if (strcmp(record->client_key, key) == 0)
+			return record;
+	}
+	return NULL;
+}
+
+int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
+			  tfc_error *error, struct tfc__record **ret_record)
+{
+	struct tfc__record *known = find_by_key(directory, submit->client_key);
+	if (known) {
+		*ret_record = known;
+		return TFC_OK;
+	}
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "the node is draining and takes no new job");
@@ -127,7 +145,7 @@ int tfc__directory_submit(struct tfc__directory *directory, const tfc_job *job,
 	record->directory = directory;
 	int code = tfc__journal_init(&record->journal);
 	tfc__list_append(&directory->records, &record->link);
-	code = code == TFC_OK ? fill_record(record, job, host_tag, host_tag_len, error)
+	code = code == TFC_OK ? fill_record(record, submit, error)
 			      : tfc__fail_nomem(error, "cluster");
 	struct tfc__agent_job_info info = {
 		.id = record->id,
@@ -174,6 +192,30 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 		return tfc__fail(error, TFC_ENOENT, "cluster", 0, "no such job: %s", job);
 	*ret_record = by_name ? by_name : by_prefix;
 	return TFC_OK;
+}
+
+/* ---- looking at a record */
+
+uint32_t tfc__record_state(const struct tfc__record *record)
+{
+	return tfc__core_job_state(tfc__maintainer_core(record->maintainer));
+}
+
+uint32_t tfc__record_generation(const struct tfc__record *record)
+{
+	return tfc__core_generation(tfc__maintainer_core(record->maintainer));
+}
+
+const char *tfc__record_node(const struct tfc__record *record,
+			     const struct tfc__journal_entry *entry)
+{
+	return entry->node ? entry->node : "";
+}
+
+struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_t task,
+					     const char *node, uint64_t position, tfc_error *error)
+{
+	return tfc__maintainer_log_open(record->maintainer, node, task, position, error);
 }
 
 int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,

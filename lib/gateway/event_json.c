@@ -144,6 +144,18 @@ static void add_end(struct tfc__buf *json, const tfc_event *event)
 	tfc__buf_add_char(json, ']');
 }
 
+static void add_lost(struct tfc__buf *json, const tfc_event *event)
+{
+	add_text(json, "job", event->job);
+	add_text(json, "reason", tfc_err_name(event->status));
+	add_text(json, "text", event->text);
+}
+
+static void add_live(struct tfc__buf *json, const tfc_event *event)
+{
+	add_text(json, "job", event->job);
+}
+
 int tfc_event_json(const tfc_event *event, char **ret_json)
 {
 	static const struct {
@@ -152,7 +164,8 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 	} kinds[] = {
 		[TFC_EVENT_JOB] = {"job", add_job},          [TFC_EVENT_TASK] = {"task", add_task},
 		[TFC_EVENT_OUTPUT] = {"output", add_output}, [TFC_EVENT_GAP] = {"gap", add_gap},
-		[TFC_EVENT_END] = {"end", add_end},
+		[TFC_EVENT_END] = {"end", add_end},          [TFC_EVENT_LOST] = {"lost", add_lost},
+		[TFC_EVENT_LIVE] = {"live", add_live},
 	};
 	struct tfc__buf json = {0};
 	tfc_event known = {0};
@@ -160,7 +173,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 		return TFC_EINVAL;
 	/* an older host's copy is shorter */
 	memcpy(&known, event, event->size < sizeof(known) ? event->size : sizeof(known));
-	if (known.kind < TFC_EVENT_JOB || known.kind > TFC_EVENT_END)
+	if (known.kind < TFC_EVENT_JOB || known.kind > TFC_EVENT_LIVE)
 		return TFC_EINVAL;
 	tfc__buf_add_char(&json, '{');
 	add_time(&json, known.time_ns);

@@ -1,6 +1,7 @@
 /*
- * The inside of the gateway. tfc_gateway_open belongs to the node room, which knows where jobs are
- * kept; it makes the gateway with this.
+ * The inside of the gateway: what a gateway handle does is a question that one of its kinds
+ * answers - local.c in this process, remote.c by asking a node. tfc_gateway_open belongs to the
+ * node room, which knows where jobs are kept.
  */
 #ifndef TFC_GATEWAY_GATEWAY_H
 #define TFC_GATEWAY_GATEWAY_H
@@ -9,15 +10,86 @@
 #include "base/list.h"
 #include "cluster/directory.h"
 #include "ctx/ctx.h"
+#include "gateway/sub.h"
 #include <tfcluster/gateway.h>
+
+enum tfc__verb {
+	TFC__SUBMIT = 1,
+	TFC__STOP,
+	TFC__LIST,
+	TFC__DESCRIBE,
+	TFC__SPEC,
+	TFC__EXPLAIN,
+	TFC__FORGET,
+	TFC__MEMBERS,
+	TFC__DRAIN,
+	TFC__SUBSCRIBE,
+	TFC__FIND, /* among members: which job is meant */
+};
+
+/* What is asked for. Borrowed: valid while the question is being put. */
+struct tfc__question {
+	enum tfc__verb verb;
+	const char *job;           /* id, prefix or name; "" when not about one */
+	const char *task;          /* SPEC */
+	const char *node;          /* DRAIN */
+	const tfc_job *definition; /* SUBMIT, EXPLAIN */
+	const void *host_tag;      /* SUBMIT */
+	uint64_t host_tag_len;
+	const char *client_key; /* SUBMIT: or NULL */
+	uint32_t interrupt_ms;  /* STOP */
+	bool is_kill;           /* STOP */
+	bool is_forwarded;      /* asked by a member: what is not here is not here */
+};
+
+/* A request under way. */
+struct tfc__request {
+	tfc_op op;
+	struct tfc__link link; /* of its gateway */
+	tfc_reply_fn fn;
+	void *user;
+	int code;
+	tfc_error error;
+	struct tfc__buf text;
+	void *doing;                                  /* of who answers it later */
+	void (*forget)(struct tfc__request *request); /* nobody wants the answer any more; or NULL
+						       */
+};
+
+/* Fills request->text, or request->error and a code below 0; the reply comes in a later turn. */
+void tfc__request_end(struct tfc__request *request, int code);
+
+struct tfc__gateway_ops {
+	/* Answers with tfc__request_end, at once or later. The definition was validated. */
+	void (*ask)(tfc_gateway *gateway, const struct tfc__question *question,
+		    struct tfc__request *request);
+	int (*subscribe)(tfc_gateway *gateway, const char *job,
+			 const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
+			 tfc_error *error, tfc_sub **ret_sub);
+	int (*check)(tfc_gateway *gateway, tfc_error *error); /* TFC_ESTATE: its node is closed */
+	void (*close)(tfc_gateway *gateway); /* requests and subscriptions are gone; frees */
+};
 
 struct tfc_gateway {
 	tfc_ctx *ctx;
-	struct tfc__directory *directory; /* NULL once its node is closed */
-	struct tfc__directory_user closing;
-	struct tfc__link requests; /* under way: struct request */
-	struct tfc__link subs;     /* open: struct tfc_sub, by its link */
+	const struct tfc__gateway_ops *ops;
+	struct tfc__link requests; /* under way: struct tfc__request */
+	struct tfc__link subs;     /* open: struct tfc_sub */
 };
+
+void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gateway_ops *ops);
+
+/* TFC_OK, or TFC_ESTATE and its sentence when the node is closed. */
+int tfc__gateway_check(tfc_gateway *gateway);
+
+/* Puts any question; as tfc_gateway_list otherwise. */
+int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
+		     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/* All its subscriptions end without an event. */
+void tfc__gateway_orphan_subs(tfc_gateway *gateway);
+
+/* ---- local.c */
 
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory, tfc_gateway **ret_gateway);
 
@@ -27,11 +99,5 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 
 /* "worker/0" of a job, as a task number, or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);
-
-/* TFC_OK, or TFC_ESTATE and its sentence when the node is closed. */
-int tfc__gateway_check(tfc_gateway *gateway);
-
-/* Closes a subscription whose gateway or node goes away. */
-void tfc__sub_orphan(struct tfc__link *link);
 
 #endif

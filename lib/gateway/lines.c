@@ -34,8 +34,8 @@ void tfc__lines_park(struct tfc__lines *lines)
 			lines->begin.told[slot_of(record)] = (struct tfc__told){record->position,
 										lines->at};
 	}
-	tfc_log_close(lines->log);
-	lines->log = NULL;
+	tfc__log_source_close(lines->source);
+	lines->source = NULL;
 	lines->record.len = lines->at = 0;
 	lines->is_gap_waiting = false;
 }
@@ -90,18 +90,14 @@ static bool is_gap_told(const struct tfc__lines *lines, const tfc_log_record *re
 }
 
 /* Puts the next record in place: 1, 0 when there is none, or an error. */
-static int read_record(struct tfc__lines *lines, const char *dir, const char *name,
-		       tfc_error *error)
+static int read_record(struct tfc__lines *lines, tfc_error *error)
 {
-	int code = TFC_OK;
-	if (!lines->log)
-		code = tfc_log_open(dir, name, lines->position, error, &lines->log);
-	if (code < 0)
-		return code;
+	if (!lines->source)
+		return 0;
 	tfc_log_record *record = &lines->record;
 	*record = (tfc_log_record)TFC_LOG_RECORD_INIT;
 	lines->at = 0;
-	code = tfc_log_next(lines->log, record, error);
+	int code = lines->source->ops->next(lines->source, record, error);
 	if (code <= 0) {
 		record->len = 0;
 		return code;
@@ -236,8 +232,8 @@ static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
 	return 1;
 }
 
-int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name, uint64_t until,
-		    struct tfc__line *ret_line, tfc_error *error)
+int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line,
+		    tfc_error *error)
 {
 	int code = 0;
 	drop_told(lines);
@@ -248,7 +244,7 @@ int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name,
 			code = take_line(lines, ret_line);
 			continue;
 		}
-		code = lines->position < until ? read_record(lines, dir, name, error) : 0;
+		code = lines->position < until ? read_record(lines, error) : 0;
 		if (code <= 0)
 			return code;
 		code = 0;

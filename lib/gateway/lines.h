@@ -5,6 +5,7 @@
 #ifndef TFC_GATEWAY_LINES_H
 #define TFC_GATEWAY_LINES_H
 
+#include "agent/log_source.h"
 #include "base/buf.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,7 +45,7 @@ struct tfc__line_rest {
 };
 
 struct tfc__lines {
-	tfc_log *log;                   /* NULL: not open now */
+	struct tfc__log_source *source; /* NULL: not open now */
 	uint64_t position;              /* of the next record to read */
 	struct tfc__lines_cursor begin; /* what is before it is not told */
 	tfc_log_record record;          /* the one being told, while at < record.len */
@@ -59,12 +60,19 @@ struct tfc__lines {
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor);
 void tfc__lines_fini(struct tfc__lines *lines);
 
-/*
- * The next line whose record begins before `until`: 1, 0 when there is none yet, or an enum
- * tfc_err. After TFC_ENOMEM the same line comes with the next call.
+/* Where records come from, when lines->source is NULL: opened at lines->position; owned by lines.
  */
-int tfc__lines_next(struct tfc__lines *lines, const char *dir, const char *name, uint64_t until,
-		    struct tfc__line *ret_line, tfc_error *error);
+static inline void tfc__lines_attach(struct tfc__lines *lines, struct tfc__log_source *source)
+{
+	lines->source = source;
+}
+
+/*
+ * The next line whose record begins before `until`: 1, 0 when there is none now (or no source), or
+ * what the source said. After TFC_ENOMEM the same line comes with the next call.
+ */
+int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line,
+		    tfc_error *error);
 
 /* The unfinished lines at the end of an attempt, one per call: 1, or 0 when there are none left. */
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line);
@@ -75,7 +83,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines);
 /* Gives up what lies before `until`, a record's end, and makes one gap of it. */
 void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line);
 
-/* Closes the reader; the next call opens it again. */
+/* Closes the source; another one goes on where it was. */
 void tfc__lines_park(struct tfc__lines *lines);
 
 #endif

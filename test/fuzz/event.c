@@ -26,11 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input input = {data, size};
 	tfc_event event = {.size = sizeof(event)};
-	event.kind = TFC_EVENT_JOB + (uint32_t)fuzz_number(&input, 1) % 5;
+	event.kind = TFC_EVENT_JOB + (uint32_t)fuzz_number(&input, 1) % 7;
 	event.job_state = (uint32_t)fuzz_number(&input, 1) % 7;
 	event.task_state = (uint32_t)fuzz_number(&input, 1) % 8;
 	event.reason = (uint32_t)fuzz_number(&input, 1);
-	event.exit_reason = (uint32_t)fuzz_number(&input, 1) % 5;
+	event.exit_reason = (uint32_t)fuzz_number(&input, 1) % 7;
 	event.stream = (uint32_t)fuzz_number(&input, 1) % 4;
 	event.status = (int32_t)fuzz_number(&input, 1); /* checked when it was heard */
 	event.time_ns = fuzz_number(&input, 8);

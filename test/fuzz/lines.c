@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "fuzz.h"
-#include "gateway/cursor.h"
+#include "gateway/place.h"
 #include "proc/log_format.h"
 
 #define LINES_MAX 64
@@ -18,7 +18,7 @@ struct told {
 	bool is_partial;
 	char *text;
 	size_t len;
-	char cursor[TFC__CURSOR_SIZE];
+	struct tfc__piece cursor;
 };
 
 static void write_log(struct fuzz_input *input)
@@ -64,7 +64,10 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct told *told
 	int code = 1;
 	tfc__lines_init(&lines, from);
 	while (count < LINES_MAX && code == 1) {
-		code = tfc__lines_next(&lines, fuzz_dir(), "task", UINT64_MAX, &line, &error);
+		if (!lines.source)
+			tfc__lines_attach(&lines, tfc__log_file_open(fuzz_dir(), "task",
+								     lines.position, &error));
+		code = tfc__lines_next(&lines, UINT64_MAX, &line, &error);
 		CHECK(code >= 0);
 		if (code == 0)
 			code = tfc__lines_flush(&lines, &line);
@@ -73,11 +76,11 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct told *told
 		struct told *one = &told[count++];
 		*one = (struct told){line.stream,      line.attempt,
 				     line.is_partial,  line.data ? malloc(line.len + 1) : NULL,
-				     (size_t)line.len, ""};
+				     (size_t)line.len, {""}};
 		CHECK(line.len <= TFC__LINE_MAX || line.stream == TFC_STREAM_GAP);
 		if (line.data)
 			memcpy(one->text, line.data, line.len);
-		tfc__cursor_write(one->cursor, "worker", 3, &line.cursor);
+		tfc__piece_write(&one->cursor, &line.cursor);
 	}
 	tfc__lines_fini(&lines);
 	return count;
@@ -99,10 +102,8 @@ static void check_same(const struct told *a, const struct told *b)
 static void check_behind(const struct told *told, size_t count, size_t number)
 {
 	struct told again[LINES_MAX];
-	char task[TFC__CURSOR_TASK_SIZE];
 	struct tfc__lines_cursor cursor;
-	CHECK(tfc__cursor_read(told[number].cursor, task, &cursor));
-	CHECK(strcmp(task, "worker/3") == 0);
+	CHECK(tfc__piece_read(told[number].cursor.text, &cursor));
 	size_t again_count = read_lines(&cursor, again);
 	if (count < LINES_MAX)
 		CHECK(again_count == count - number - 1);
@@ -113,17 +114,12 @@ static void check_behind(const struct told *told, size_t count, size_t number)
 
 static void check_text(const uint8_t *data, size_t size)
 {
-	char task[TFC__CURSOR_TASK_SIZE], again[TFC__CURSOR_SIZE];
-	struct tfc__lines_cursor cursor;
+	struct tfc__place place = {0};
 	char *text = strndup((const char *)data, size);
 	CHECK(text);
-	if (tfc__cursor_read(text, task, &cursor)) {
-		char *slash = strrchr(task, '/');
-		CHECK(slash);
-		*slash = '\0';
-		tfc__cursor_write(again, task, (uint32_t)strtoul(slash + 1, NULL, 10), &cursor);
-		CHECK(strcmp(text, again) == 0);
-	}
+	if (tfc__place_read(&place, 1000, text) == TFC_OK)
+		CHECK(strcmp(tfc__place_text(&place), text) == 0);
+	tfc__place_fini(&place);
 	free(text);
 }
 

@@ -137,12 +137,7 @@ static void a_cursor_continues_behind_every_line(void **state)
 	assert_int_equal(told, 10);
 	tfc_sub *sub;
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	static const char *const wrong[] = {"",
-					    "worker/0",
-					    "worker/1:0+0,0+0",
-					    "x/0:0+0,0+0",
-					    "worker/0:0+0",
-					    "worker/0:0+0,0+0 "};
+	static const char *const wrong[] = {"", "worker/0", "0_1.0", "ffffff", "0_0.0+0", "0 "};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		options.cursor = wrong[i];
 		assert_int_equal(tfc_gateway_subscribe(run.gateway, whole.job, &options,
@@ -150,6 +145,106 @@ static void a_cursor_continues_behind_every_line(void **state)
 				 TFC_EINVAL);
 	}
 	node_follow_end(&whole);
+	node_run_end(&run);
+}
+
+/* How many events there are behind the first `skip`, of a task and kind. */
+static size_t count_events(const struct follower *follower, size_t skip, uint32_t kind,
+			   const char *task)
+{
+	size_t count = 0;
+	for (size_t i = skip; i < follower->count; i++)
+		count += follower->events[i].event.kind == kind &&
+			 strcmp(follower->events[i].task, task) == 0;
+	return count;
+}
+
+/* Nothing is lost or doubled, of no task, whichever event the cursor is of. */
+static void one_cursor_continues_the_whole_job(void **state)
+{
+	static const char *const tasks[] = {"worker/0", "worker/1", "worker/2", ""};
+	struct node_run run;
+	struct follower whole = {0};
+	node_run_begin(&run, NULL);
+	char *json = script_job(3, "echo a; echo b >&2; echo -n c; sleep 0.0$TFC_ATTEMPT; echo d; "
+				   "[ $TFC_ATTEMPT = 2 ] || kill -9 $$");
+	node_run_job(&run, json, &whole);
+	for (size_t i = 0; i < whole.count; i++) {
+		struct follower rest = {0};
+		tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+		if (whole.events[i].event.kind == TFC_EVENT_END)
+			break;
+		options.cursor = whole.events[i].cursor;
+		node_follow(&run, whole.job, &options, &rest);
+		node_await_end(&run, &rest);
+		for (size_t t = 0; t < 4; t++)
+			for (uint32_t kind = TFC_EVENT_JOB; kind <= TFC_EVENT_GAP; kind++)
+				assert_int_equal(count_events(&rest, 0, kind, tasks[t]),
+						 count_events(&whole, i + 1, kind, tasks[t]));
+		assert_int_equal(rest.count, whole.count - i - 1);
+		node_follow_end(&rest);
+	}
+	free(json);
+	node_follow_end(&whole);
+	node_run_end(&run);
+}
+
+static bool is_live(void *user)
+{
+	return node_find(user, TFC_EVENT_LIVE, NULL, 0, 0);
+}
+
+static void live_is_told_behind_all_that_was_there(void **state)
+{
+	struct node_run run;
+	struct follower first = {0}, second = {0};
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	options.wants_live = 1;
+	node_run_begin(&run, NULL);
+	char *json = script_job(2, "for i in 1 2 3 4 5; do echo $i; done; exec sleep 100");
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &first);
+	while (first.output < 10)
+		assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
+	assert_false(is_live(&first));
+	node_follow(&run, id, &options, &second);
+	node_await(&run, is_live, &second, "being live");
+	assert_int_equal(second.output, 10);
+	assert_int_equal(second.events[second.count - 1].event.kind, TFC_EVENT_LIVE);
+	node_stop(&run, id, true);
+	node_await_end(&run, &second);
+	assert_int_equal(count_events(&second, 0, TFC_EVENT_LIVE, ""), 1);
+	free(json);
+	free(id);
+	node_follow_end(&first);
+	node_follow_end(&second);
+	node_run_end(&run);
+}
+
+static void a_client_key_submits_once(void **state)
+{
+	struct node_run run;
+	struct answer first = {0}, again = {0}, other = {0};
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	char *json = script_job(1, "exec sleep 100");
+	node_run_begin(&run, NULL);
+	options.client_key = "mine";
+	node_submit_for(&run, json, &options, &first);
+	node_submit_for(&run, json, &options, &again);
+	options.client_key = NULL;
+	node_submit_for(&run, json, &options, &other);
+	assert_string_equal(first.text, again.text);
+	assert_string_not_equal(first.text, other.text);
+	char key[66] = "";
+	struct answer refused = {0};
+	options.client_key = memset(key, 'k', 65);
+	node_submit_for(&run, json, &options, &refused);
+	assert_int_equal(refused.code, TFC_EINVAL);
+	free(json);
+	node_answer_clear(&first);
+	node_answer_clear(&again);
+	node_answer_clear(&other);
+	node_answer_clear(&refused);
 	node_run_end(&run);
 }
 
@@ -505,6 +600,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replay_of_an_ended_job_is_what_was_told_live),
 		cmocka_unit_test(a_cursor_continues_behind_every_line),
+		cmocka_unit_test(one_cursor_continues_the_whole_job),
+		cmocka_unit_test(live_is_told_behind_all_that_was_there),
+		cmocka_unit_test(a_client_key_submits_once),
 		cmocka_unit_test(chatty_tasks_say_all_before_their_ends),
 		cmocka_unit_test(long_lines_and_odd_bytes_come_as_they_are),
 		cmocka_unit_test(pause_and_resume_lose_and_double_nothing),

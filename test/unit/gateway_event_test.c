@@ -145,9 +145,20 @@ static void the_end_tells_who_decided_and_its_last_lines(void **state)
 			    "\"reason\":\"stopped\",\"text\":\"\",\"log_tail\":[]}");
 }
 
+static void a_subscription_tells_that_it_is_lost_or_live(void **state)
+{
+	tfc_event event = make_event(TFC_EVENT_LOST);
+	event.status = TFC_ENOENT;
+	event.text = "no such job: x";
+	assert_json(&event, "\"lost\",\"job\":\"0123456789abcdef\",\"reason\":\"TFC_ENOENT\","
+			    "\"text\":\"no such job: x\"}");
+	event = make_event(TFC_EVENT_LIVE);
+	assert_json(&event, "\"live\",\"job\":\"0123456789abcdef\"}");
+}
+
 static void what_is_no_event_is_refused(void **state)
 {
-	tfc_event event = make_event(TFC_EVENT_END + 1);
+	tfc_event event = make_event(TFC_EVENT_LIVE + 1);
 	char *json = (char *)"untouched";
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 	event.kind = 0;
@@ -195,6 +206,7 @@ int main(void)
 		cmocka_unit_test(output_keeps_every_byte),
 		cmocka_unit_test(a_gap_tells_how_much_is_lost),
 		cmocka_unit_test(the_end_tells_who_decided_and_its_last_lines),
+		cmocka_unit_test(a_subscription_tells_that_it_is_lost_or_live),
 		cmocka_unit_test(what_is_no_event_is_refused),
 		cmocka_unit_test(each_end_has_the_exit_status_that_shells_know),
 	};

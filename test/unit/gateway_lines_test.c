@@ -73,10 +73,18 @@ static void save(struct log *log)
 	free(path);
 }
 
+static int next_until(struct log *log, uint64_t until, struct tfc__line *line, tfc_error *error)
+{
+	if (!log->lines.source)
+		tfc__lines_attach(&log->lines, tfc__log_file_open(log->dir, "worker-0",
+								  log->lines.position, error));
+	return tfc__lines_next(&log->lines, until, line, error);
+}
+
 static int next(struct log *log, struct tfc__line *line)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	return tfc__lines_next(&log->lines, log->dir, "worker-0", UINT64_MAX, line, &error);
+	return next_until(log, UINT64_MAX, line, &error);
 }
 
 static void expect(struct log *log, uint32_t stream, const char *text)
@@ -246,9 +254,7 @@ static void an_attempt_does_not_end_the_line_of_another(void **state)
 	add(log, 'o', 2, "begin\n", 6);
 	save(log);
 	tfc_error error = TFC_ERROR_INIT;
-	assert_int_equal(tfc__lines_next(&log->lines, log->dir, "worker-0", first_end, &line,
-					 &error),
-			 0);
+	assert_int_equal(next_until(log, first_end, &line, &error), 0);
 	assert_int_equal(log->lines.position, first_end);
 	expect(log, TFC_STREAM_STDOUT, "no end");
 	expect(log, TFC_STREAM_STDOUT, "begin");

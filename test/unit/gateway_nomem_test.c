@@ -28,11 +28,11 @@ static int write_event(void)
 static void an_event_of_any_kind_is_whole_or_not_there(void **state)
 {
 	static const char *const tail[] = {"a line", "another", NULL};
-	for (uint32_t kind = TFC_EVENT_JOB; kind <= TFC_EVENT_END; kind++) {
+	for (uint32_t kind = TFC_EVENT_JOB; kind <= TFC_EVENT_LIVE; kind++) {
 		event = (tfc_event){
 			.size = sizeof(event),
 			.kind = kind,
-			.cursor = "worker/0:1+0,2+0",
+			.cursor = "1f_0.3+1,4",
 			.job = "0123456789abcdef",
 			.name = "name",
 			.task_type = "worker",

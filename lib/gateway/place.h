@@ -1,0 +1,43 @@
+/*
+ * How far a subscription has told: the journal entries before `next`, and of each task's output
+ * what lies before its piece. Where a task has no piece, the journal says it: all of its attempts
+ * that have ended was told, and nothing of a later one.
+ *
+ * As text it is the cursor that events carry, the same on every node: "NEXT[g]", and for each task
+ * with a piece "_TASK." and the piece, "POSITION[+SKIP]" of both streams, or of stdout and ','
+ * and of stderr. Numbers are hexadecimal.
+ */
+#ifndef TFC_GATEWAY_PLACE_H
+#define TFC_GATEWAY_PLACE_H
+
+#include "gateway/lines.h"
+
+#define TFC__PIECE_SIZE 72 /* four numbers, three separators, a NUL */
+
+struct tfc__piece {
+	char text[TFC__PIECE_SIZE]; /* "": none */
+};
+
+struct tfc__place {
+	uint32_t next;
+	bool is_gap_told; /* also what the end of an attempt, entry `next`, says to be missing */
+	uint32_t task_count;
+	struct tfc__piece *pieces;
+	struct tfc__buf text;
+};
+
+/* Zeroed is valid, and at the beginning. Makes room for the pieces: TFC_OK or TFC_ENOMEM. */
+int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
+void tfc__place_fini(struct tfc__place *place);
+
+/* The cursor; "" when there is no memory for it. Valid until the place changes. */
+const char *tfc__place_text(struct tfc__place *place);
+
+/* Into a zeroed place. TFC_OK, TFC_EINVAL (nothing that tfc__place_text would write, or of a task
+ * that is not there), TFC_ENOMEM; then tfc__place_fini in any case. */
+int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text);
+
+void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor);
+bool tfc__piece_read(const char *text, struct tfc__lines_cursor *ret_cursor);
+
+#endif

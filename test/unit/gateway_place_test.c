@@ -1,0 +1,73 @@
+/* gateway: the text of a place is a cursor, and only that is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gateway/place.h"
+#include "leaks.h"
+
+static void a_place_is_read_as_it_was_written(void **state)
+{
+	static const char *const texts[] = {
+		"0",
+		"1f",
+		"1fg",
+		"0_0.0",
+		"3_0.5_2.10+3",
+		"3g_1.5,6_2.10+3,ffffffffffffffff+ffffffffffffffff",
+		"ffffffff_63.1,0",
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct tfc__place place = {0};
+		assert_int_equal(tfc__place_read(&place, 100, texts[i]), TFC_OK);
+		assert_string_equal(tfc__place_text(&place), texts[i]);
+		tfc__place_fini(&place);
+	}
+}
+
+static void what_no_place_writes_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"",        "x",         "01",
+		"-1",      "100000000", "1_",
+		"1_0",     "1_0.",      "1_0.x",
+		"1_64.0",  "1_1.0_1.",  "1_1.0_0.0",
+		"1_0.1+0", "1_0.1,1",   "1_0.1+",
+		"1 ",      "1gg",       "1_0.1,",
+		"1_0.0 ",  "1F",        "1_0.10000000000000000",
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct tfc__place place = {0};
+		int code = tfc__place_read(&place, 100, texts[i]);
+		if (code != TFC_EINVAL)
+			fail_msg("%s: %d", texts[i], code);
+		tfc__place_fini(&place);
+	}
+}
+
+static void streams_that_are_equally_far_share_a_number(void **state)
+{
+	struct tfc__piece piece;
+	struct tfc__lines_cursor cursor = {{{16, 0}, {16, 0}}}, again;
+	tfc__piece_write(&piece, &cursor);
+	assert_string_equal(piece.text, "10");
+	cursor.told[1].skip = 2;
+	tfc__piece_write(&piece, &cursor);
+	assert_string_equal(piece.text, "10,10+2");
+	assert_true(tfc__piece_read(piece.text, &again));
+	assert_memory_equal(&again, &cursor, sizeof(cursor));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_place_is_read_as_it_was_written),
+		cmocka_unit_test(what_no_place_writes_is_refused),
+		cmocka_unit_test(streams_that_are_equally_far_share_a_number),
+	};
+	return cmocka_run_group_tests_name("gateway_place", tests, NULL, NULL);
+}
