@@ -3,18 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tfcluster/process.h>
 #include <tfcluster/spec.h>
 
 static char no_text[1];
 static char lost_text[] = "out of memory: the sentence about it is lost";
+static const struct tfc__journal_task untold = {.state = TFC_TASK_PENDING,
+						.node = no_text,
+						.address = no_text};
 
 /* Makes room for so many entries more than there are. */
 static int reserve(struct tfc__journal *journal, uint32_t more)
 {
 	uint32_t capacity = journal->capacity ? journal->capacity : 32;
-	if (journal->capacity - journal->count >= more)
+	if (journal->capacity - journal->added >= more)
 		return TFC_OK;
-	while (capacity - journal->count < more)
+	while (capacity - journal->added < more)
 		capacity *= 2;
 	struct tfc__journal_entry *entries = realloc(journal->entries, capacity * sizeof(*entries));
 	if (!entries)
@@ -26,7 +30,7 @@ static int reserve(struct tfc__journal *journal, uint32_t more)
 
 int tfc__journal_init(struct tfc__journal *journal)
 {
-	*journal = (struct tfc__journal){0};
+	*journal = (struct tfc__journal){.job_state = TFC_JOB_PENDING};
 	tfc__list_init(&journal->readers);
 	return reserve(journal, 2); /* one, and the END that comes some time */
 }
@@ -52,10 +56,10 @@ static void free_entry(struct tfc__journal_entry *entry)
 
 void tfc__journal_fini(struct tfc__journal *journal)
 {
-	for (uint32_t i = 0; i < journal->count; i++)
+	for (uint32_t i = 0; i < journal->added; i++)
 		free_entry(&journal->entries[i]);
 	free(journal->entries);
-	free(journal->last_ends);
+	free(journal->tasks);
 }
 
 static bool ends_attempt(const struct tfc__journal_entry *entry)
@@ -67,12 +71,12 @@ static int reserve_tasks(struct tfc__journal *journal, uint32_t count)
 {
 	if (count <= journal->task_count)
 		return TFC_OK;
-	uint32_t *ends = realloc(journal->last_ends, count * sizeof(*ends));
-	if (!ends)
+	struct tfc__journal_task *tasks = realloc(journal->tasks, count * sizeof(*tasks));
+	if (!tasks)
 		return TFC_ENOMEM;
-	memset(ends + journal->task_count, 0, (count - journal->task_count) * sizeof(*ends));
-	journal->last_ends = ends;
-	journal->task_count = count;
+	journal->tasks = tasks;
+	while (journal->task_count < count)
+		tasks[journal->task_count++] = untold;
 	return TFC_OK;
 }
 
@@ -90,11 +94,12 @@ static int reserve_for(struct tfc__journal *journal, const struct tfc__journal_e
 {
 	if (entry->kind == TFC_EVENT_END)
 		return reserve(journal, 1);
+	if (entry->kind == TFC_EVENT_TASK && reserve_tasks(journal, entry->task + 1) < 0)
+		return TFC_ENOMEM;
 	if (!ends_attempt(entry))
 		return reserve(journal, journal->promised + 2);
-	int code = reserve_tasks(journal, entry->task + 1);
-	if (code < 0 || journal->promised == 0)
-		return code < 0 ? code : reserve(journal, 2);
+	if (journal->promised == 0)
+		return reserve(journal, 2);
 	journal->promised--;
 	return TFC_OK;
 }
@@ -112,12 +117,54 @@ static int mend(struct tfc__journal_entry *copy)
 	return TFC_OK;
 }
 
+/* ---- the digest */
+
+static void take_task(struct tfc__journal_task *task, const struct tfc__journal_entry *entry,
+		      uint32_t number)
+{
+	bool is_end = ends_attempt(entry);
+	task->state = entry->task_state;
+	task->attempt = entry->attempt;
+	task->generation = entry->generation;
+	task->pid = is_end ? 0 : entry->pid;
+	task->isolation = entry->isolation ? entry->isolation : task->isolation;
+	task->is_done = entry->task_state == TFC_TASK_EXITED && entry->status == 0 &&
+			entry->exit_reason == TFC_EXIT_CODE;
+	task->last_end = is_end ? number + 1 : task->last_end;
+	task->node = entry->node;
+	task->address = entry->address;
+}
+
+void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
+{
+	for (; journal->count < count; journal->count++) {
+		const struct tfc__journal_entry *entry = &journal->entries[journal->count];
+		journal->generation = entry->generation;
+		if (entry->kind == TFC_EVENT_TASK)
+			take_task(&journal->tasks[entry->task], entry, journal->count);
+		else
+			journal->job_state = entry->job_state;
+	}
+	TFC__LIST_EACH (link, &journal->readers) {
+		struct tfc__journal_reader *reader =
+			tfc__container_of(link, struct tfc__journal_reader, link);
+		reader->fn(reader);
+	}
+}
+
+const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *journal, uint32_t task)
+{
+	return task < journal->task_count ? &journal->tasks[task] : &untold;
+}
+
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,
 						       uint32_t task)
 {
-	uint32_t end = task < journal->task_count ? journal->last_ends[task] : 0;
+	uint32_t end = tfc__journal_task(journal, task)->last_end;
 	return end ? &journal->entries[end - 1] : NULL;
 }
+
+/* ---- adding */
 
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
 {
@@ -129,14 +176,11 @@ int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_ent
 		free_entry(&copy);
 		return TFC_ENOMEM;
 	}
-	journal->entries[journal->count++] = copy;
-	if (ends_attempt(&copy))
-		journal->last_ends[copy.task] = journal->count;
-	TFC__LIST_EACH (link, &journal->readers) {
-		struct tfc__journal_reader *reader =
-			tfc__container_of(link, struct tfc__journal_reader, link);
-		reader->fn(reader);
-	}
+	journal->entries[journal->added++] = copy;
+	if (journal->writer)
+		journal->writer->fn(journal->writer);
+	else
+		tfc__journal_show(journal, journal->added);
 	return TFC_OK;
 }
 

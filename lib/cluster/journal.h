@@ -1,6 +1,10 @@
 /*
  * What a job has said: its events in order, except for output, which is in the logs. Subscribers
  * read it by number, from the first entry on, at their own pace.
+ *
+ * It is also the truth about the job: how it stands is what its entries say (the digest), now and
+ * after the node has come back. So an entry is shown to nobody before it is kept: with a writer,
+ * entries wait until it has stored them.
  */
 #ifndef TFC_CLUSTER_JOURNAL_H
 #define TFC_CLUSTER_JOURNAL_H
@@ -34,20 +38,43 @@ struct tfc__journal_entry {
 	char **log_tail; /* END: or NULL */
 };
 
-/* Embedded in a reader; fn is called, in dispatch, after an entry was added. */
+/* Embedded in a reader; fn is called, in dispatch, after entries were shown. */
 struct tfc__journal_reader {
 	struct tfc__link link;
 	void (*fn)(struct tfc__journal_reader *reader);
 };
 
+/* How a task stands, by the entries that are shown. Strings live as long as the journal. */
+struct tfc__journal_task {
+	uint32_t state; /* enum tfc_task_state; pending when nothing was told of it */
+	uint32_t attempt;
+	uint32_t generation;
+	int32_t pid;        /* of a running attempt, else 0 */
+	uint32_t isolation; /* of the last attempt that has started */
+	bool is_done;       /* the last attempt ended by itself with exit code 0 */
+	uint32_t last_end;  /* number of the entry that ended the latest attempt, + 1 */
+	const char *node;
+	const char *address;
+};
+
+/* Called after an entry was added that nobody is shown yet: tfc__journal_show comes some time. */
+struct tfc__journal_writer {
+	void (*fn)(struct tfc__journal_writer *writer);
+};
+
 struct tfc__journal {
 	struct tfc__journal_entry *entries;
-	uint32_t count;
+	uint32_t count; /* entries that are shown */
+	uint32_t added; /* entries that are there */
 	uint32_t capacity;
 	struct tfc__link readers;
-	uint32_t *last_ends; /* per task: number of the entry that ended its latest attempt, + 1 */
-	uint32_t task_count; /* of last_ends */
-	uint32_t promised;   /* ends of attempts for which places are kept free */
+	struct tfc__journal_writer *writer; /* NULL: entries are shown at once */
+	uint32_t promised;                  /* ends of attempts for which places are kept free */
+	/* The digest. */
+	uint32_t job_state; /* enum tfc_job_state; pending at first */
+	uint32_t generation;
+	struct tfc__journal_task *tasks; /* see tfc__journal_task */
+	uint32_t task_count;
 };
 
 /* TFC_OK, or TFC_ENOMEM: fit for tfc__journal_fini in any case. */
@@ -62,11 +89,19 @@ void tfc__journal_fini(struct tfc__journal *journal);
 int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count);
 
 /*
- * Adds a copy and tells the readers; text and address may be NULL; log_tail is taken over. Out of
- * memory is TFC_ENOMEM, and nothing is told; but never for a first END and the promised ends of
- * attempts: they may come without their text and address then, but they come.
+ * Adds a copy, and tells the writer or the readers; node, text and address may be NULL; log_tail is
+ * taken over. Out of memory is TFC_ENOMEM, and nothing is told; but never for a first END and the
+ * promised ends of attempts: they may come without their text and address then, but they come.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
+
+/* Shows the first `count` entries: takes them into the digest and tells the readers. */
+void tfc__journal_show(struct tfc__journal *journal, uint32_t count);
+
+/* How a task stands; never NULL. Borrowed: until the next
+ * entry is added. */
+const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *journal,
+						  uint32_t task);
 
 /* The entry that ended the latest attempt of a task, or NULL. Borrowed: until the next is added. */
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,

@@ -10,6 +10,7 @@
 
 #include "cluster/journal.h"
 #include "failing_malloc.h"
+#include <tfcluster/process.h>
 
 static int add(struct tfc__journal *journal, uint32_t kind, bool is_memory_gone)
 {
@@ -61,10 +62,92 @@ static void whichever_allocation_fails_nothing_leaks(void **state)
 	failing_sweep(open_and_close, 10);
 }
 
+static struct tfc__journal_entry task_entry(uint32_t task, uint32_t state, uint32_t attempt)
+{
+	return (struct tfc__journal_entry){.kind = TFC_EVENT_TASK,
+					   .task = task,
+					   .task_state = state,
+					   .attempt = attempt,
+					   .generation = attempt,
+					   .pid = 42,
+					   .node = (char *)"n1",
+					   .address = (char *)"a:1"};
+}
+
+static void the_digest_says_how_each_task_stands(void **state)
+{
+	struct tfc__journal journal;
+	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+	assert_string_equal(tfc__journal_task(&journal, 7)->node, "");
+	struct tfc__journal_entry entry = task_entry(3, TFC_TASK_READY, 2);
+	tfc__journal_add(&journal, &entry);
+	const struct tfc__journal_task *task = tfc__journal_task(&journal, 3);
+	assert_int_equal(task->state, TFC_TASK_READY);
+	assert_int_equal(task->attempt, 2);
+	assert_int_equal(task->pid, 42);
+	assert_string_equal(task->node, "n1");
+	assert_string_equal(task->address, "a:1");
+	assert_false(task->is_done);
+	assert_null(tfc__journal_last_end(&journal, 3));
+	entry = task_entry(3, TFC_TASK_EXITED, 2);
+	entry.exit_reason = TFC_EXIT_CODE;
+	tfc__journal_add(&journal, &entry);
+	task = tfc__journal_task(&journal, 3);
+	assert_true(task->is_done);
+	assert_int_equal(task->pid, 0);
+	assert_int_equal(tfc__journal_last_end(&journal, 3)->attempt, 2);
+	entry.status = 3;
+	tfc__journal_add(&journal, &entry);
+	assert_false(tfc__journal_task(&journal, 3)->is_done);
+	assert_int_equal(tfc__journal_task(&journal, 2)->state, TFC_TASK_PENDING);
+	entry = (struct tfc__journal_entry){.kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED};
+	tfc__journal_add(&journal, &entry);
+	assert_int_equal(journal.job_state, TFC_JOB_FAILED);
+	tfc__journal_fini(&journal);
+}
+
+static uint32_t written, shown;
+
+static void count_written(struct tfc__journal_writer *writer)
+{
+	written++;
+}
+
+static void count_shown(struct tfc__journal_reader *reader)
+{
+	shown++;
+}
+
+static void nobody_sees_an_entry_before_it_is_stored(void **state)
+{
+	struct tfc__journal journal;
+	struct tfc__journal_writer writer = {count_written};
+	struct tfc__journal_reader reader = {.fn = count_shown};
+	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+	journal.writer = &writer;
+	tfc__list_append(&journal.readers, &reader.link);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct tfc__journal_entry entry = task_entry(0, TFC_TASK_READY, i + 1);
+		assert_int_equal(tfc__journal_add(&journal, &entry), TFC_OK);
+	}
+	assert_int_equal(written, 3);
+	assert_int_equal(journal.added, 3);
+	assert_int_equal(journal.count, 0);
+	assert_int_equal(shown, 0);
+	assert_int_equal(tfc__journal_task(&journal, 0)->state, TFC_TASK_PENDING);
+	tfc__journal_show(&journal, 2);
+	assert_int_equal(journal.count, 2);
+	assert_int_equal(shown, 1);
+	assert_int_equal(tfc__journal_task(&journal, 0)->attempt, 2);
+	tfc__journal_fini(&journal);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_needs_no_memory),
+		cmocka_unit_test(the_digest_says_how_each_task_stands),
+		cmocka_unit_test(nobody_sees_an_entry_before_it_is_stored),
 		cmocka_unit_test(whichever_allocation_fails_nothing_leaks),
 	};
 	return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
