@@ -7,7 +7,9 @@
 #define TFCLUSTER_NODE_H
 
 #include <stdint.h>
+#include <tfcluster/backend.h>
 #include <tfcluster/ctx.h>
+#include <tfcluster/member.h>
 #include <tfcluster/task.h>
 
 #ifdef __cplusplus
@@ -34,11 +36,42 @@ typedef struct tfc_node_options {
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env); /* <0: refuse */
 	void (*after_exit)(void *user, const tfc_task_info *task); /* an attempt has been reaped */
+
+	/* Since 0.2. A directory for jobs, logs and who the node is, an absolute path. It is made
+	 * with mode 0700 and must belong to this user. NULL: none, all is gone with the node. */
+	const char *state_dir;
+	const tfc_store_ops *store; /* jobs are kept there and not in state_dir; NULL: not */
+	void *store_user;           /* handed to store */
+	uint32_t retain_jobs;       /* ended jobs that are kept; 0: 1000 */
+	uint32_t retain_s;          /* for so many seconds; 0: 7 days */
+	uint64_t retain_bytes;      /* of logs; 0: no limit */
+	/* Where others reach it, NULL-terminated: "tcp://HOST:PORT" (port 0: any), "unix:/PATH".
+	 * Off the loopback a key is needed. NULL: its own address in members_file, or nowhere. */
+	const char *const *listen;
+	const char *key_file; /* see tfc_key_generate; NULL: none */
+	/* A file that names all nodes, this one too (doc/guide/several-hosts.md). NULL: this
+	 * node is alone. */
+	const char *members_file;
+	const tfc_membership_ops *membership; /* a host's own, in place of the file; NULL: none */
+	void *membership_user;                /* handed to membership */
+	uint32_t slots;                       /* tasks at one time; 0: no limit */
+	uint32_t lease_ms; /* tasks stop when their maintainer is silent so long; 0: 10000 */
+	uint64_t memory;   /* bytes for tasks that ask for memory; 0: no limit */
+	const char *gpus;  /* "none", "auto", or a list "0,1"; NULL: none */
+	const char *const *labels; /* "K=V", NULL-terminated; NULL: none */
+	uint32_t probe_ms;         /* between two looks at each member; 0: 1000 */
+	uint32_t suspect_ms;       /* of silence until a member is suspect; 0: 3000 */
+	uint32_t down_ms;          /* of silence until it is down; 0: 8000 */
+	uint32_t reserved;         /* 0 */
+	/* The other members do not let this node in: two nodes have one name or identity. What it
+	 * runs goes on, but it should be closed. Runs once, in dispatch. NULL: only logged. */
+	void (*refused)(void *user, const tfc_error *error);
 } tfc_node_options;
 
-#define TFC_NODE_OPTIONS_INIT                                             \
-	{                                                                 \
-		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define TFC_NODE_OPTIONS_INIT                                                                      \
+	{                                                                                          \
+		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                      \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -60,6 +93,37 @@ typedef void (*tfc_drain_fn)(void *user);
  * Errors: TFC_EFORK, TFC_ESTATE (already draining).
  */
 TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
+
+/* ---- the members, as this node knows them */
+
+/* What a change is. */
+enum tfc_member_change {
+	TFC_MEMBER_ADDED = 1,
+	TFC_MEMBER_CHANGED = 2, /* its state, or what it offers */
+	TFC_MEMBER_REMOVED = 3,
+};
+
+/* One member; change is 0 in a list. Borrowed: valid during the call. */
+typedef void (*tfc_member_fn)(void *user, uint32_t change, const tfc_member_info *member);
+
+/**
+ * Calls fn for each member, this node among them, by name, before it returns; fn must not call back
+ * into the library. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user);
+
+typedef struct tfc_member_watch tfc_member_watch;
+
+/**
+ * Calls fn in dispatch after each change; changes that follow each other at once are told as one.
+ * The caller owns *ret_watch, and closes it before or after the node. Thread: the context's.
+ * Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
+ */
+TFC_API int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
+				  tfc_member_watch **ret_watch);
+
+/** Legal inside a callback. NULL is a no-op. Thread: the context's. */
+TFC_API void tfc_member_watch_close(tfc_member_watch *watch);
 
 /**
  * Closes the node: what still runs is killed at once and its private directories removed. Gateways

@@ -2,37 +2,13 @@
 
 #include "base/fail.h"
 #include "base/options.h"
-#include "cluster/directory.h"
 #include "ctx/ctx.h"
 #include "gateway/gateway.h"
-
-struct tfc_node {
-	tfc_ctx *ctx;
-	struct tfc__agent *agent;
-	struct tfc__directory *directory;
-};
+#include "node/inside.h"
 
 int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 {
 	return tfc__options_init(options, size, sizeof(*options));
-}
-
-static int open_agent(tfc_node *node, const tfc_node_options *options)
-{
-	struct tfc__agent_options agent = {
-		.port_first = options->port_first,
-		.port_last = options->port_last,
-		.name = options->name,
-		.host = options->host,
-		.env = options->env,
-		.python = options->python,
-		.log_dir = options->log_dir,
-		.temp_dir = options->temp_dir,
-		.hook_user = options->hook_user,
-		.before_launch = options->before_launch,
-		.after_exit = options->after_exit,
-	};
-	return tfc__agent_open(node->ctx, &agent, &node->agent);
 }
 
 int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node)
@@ -51,9 +27,12 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	if (!node)
 		return tfc__fail_nomem(error, "node");
 	node->ctx = ctx;
-	if ((code = open_agent(node, &known)) < 0 ||
-	    (code = tfc__directory_open(ctx, node->agent, &node->directory)) < 0) {
-		tfc_node_close(node);
+	tfc__list_init(&node->watches);
+	if ((code = tfc__node_open_parts(node, &known, error)) < 0) {
+		tfc_error why = *error; /* closing may fail, too */
+		tfc__node_close_parts(node);
+		free(node);
+		*error = why;
 		return code;
 	}
 	*ret_node = node;
@@ -68,15 +47,17 @@ int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user)
 	tfc_error *error = tfc__ctx_error(node->ctx);
 	if (!fn)
 		return tfc__fail(error, TFC_EINVAL, "node", 0, "fn is NULL");
-	return tfc__directory_drain(node->directory, fn, user, error);
+	code = tfc__directory_drain(node->directory, fn, user, error);
+	if (code == TFC_OK)
+		tfc__node_set_draining(node, true);
+	return code;
 }
 
 void tfc_node_close(tfc_node *node)
 {
 	if (!node || tfc__ctx_enter(node->ctx) < 0)
 		return;
-	tfc__directory_close(node->directory);
-	tfc__agent_close(node->agent);
+	tfc__node_close_parts(node);
 	free(node);
 }
 

@@ -89,6 +89,31 @@ static int open_and_close(void)
 	return code;
 }
 
+static void note_member(void *user, uint32_t change, const tfc_member_info *member)
+{
+}
+
+static int watch_members(void)
+{
+	struct place place;
+	tfc_member_watch *watch = NULL;
+	int code = open_place(&place);
+	SWEPT(tfc_member_watch_open);
+	if (code == TFC_OK)
+		code = failing_said(tfc_member_watch_open(place.node, note_member, NULL, &watch),
+				    tfc_ctx_error(place.ctx));
+	assert_true(code == TFC_OK || !watch);
+	tfc_member_watch_close(watch);
+	close_place(&place);
+	failing_relent();
+	return code;
+}
+
+static void the_members_are_watched_or_not(void **state)
+{
+	failing_sweep(watch_members, 10);
+}
+
 static void a_node_opens_or_says_why_not(void **state)
 {
 	failing_sweep(open_and_close, 10);
@@ -382,6 +407,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_opens_or_says_why_not),
+		cmocka_unit_test(the_members_are_watched_or_not),
 		cmocka_unit_test(a_job_lives_through_any_failure),
 		cmocka_unit_test(requests_are_answered_and_a_drain_ends_without_memory),
 	};

@@ -1,0 +1,142 @@
+/*
+ * The members as hosts and the node itself see them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/inside.h"
+
+struct tfc_member_watch {
+	struct tfc__member_watch inner;
+	struct tfc__link link;
+	tfc_node *node; /* NULL: it was closed */
+	tfc_member_fn fn;
+	void *user;
+};
+
+/* ---- opening */
+
+static int find_source(tfc_node *node, const tfc_node_options *options,
+		       struct tfc__members_options *members, tfc_error *error)
+{
+	members->ops = options->membership;
+	members->user = options->membership_user;
+	if (!options->members_file)
+		return TFC_OK;
+	if (options->membership)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "tfc_node_options has both members_file and membership");
+	int code = tfc__static_file_new(options->members_file, error, &node->file);
+	members->ops = &tfc__static_file_ops;
+	members->user = node->file;
+	return code;
+}
+
+int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	tfc_member_info self = TFC_MEMBER_INFO_INIT;
+	struct tfc__members_options members = {
+		.self = &self,
+		.times = {options->probe_ms * TFC__MS, options->suspect_ms * TFC__MS,
+			  options->down_ms * TFC__MS},
+	};
+	self.name = options->name ? options->name : "local";
+	self.slots = options->slots;
+	self.memory = options->memory;
+	self.labels = options->labels;
+	int code = find_source(node, options, &members, error);
+	if (code == TFC_OK)
+		code = tfc__members_open(node->ctx, &members, error, &node->members);
+	return code;
+}
+
+void tfc__node_close_members(tfc_node *node)
+{
+	TFC__LIST_EACH (link, &node->watches) {
+		struct tfc_member_watch *watch = tfc__container_of(link, struct tfc_member_watch,
+								   link);
+		tfc__members_unwatch(&watch->inner);
+		tfc__list_remove(link);
+		watch->node = NULL;
+	}
+	tfc__members_close(node->members);
+	tfc__static_file_free(node->file);
+}
+
+void tfc__node_set_draining(tfc_node *node, bool is_draining)
+{
+	tfc__members_set_draining(node->members, tfc__members_self(node->members), is_draining);
+}
+
+/* ---- for hosts */
+
+static int enter(tfc_node *node, bool has_fn, tfc_error **ret_error)
+{
+	int code = tfc__ctx_enter(node ? node->ctx : NULL);
+	if (code < 0)
+		return code;
+	*ret_error = tfc__ctx_error(node->ctx);
+	return has_fn ? TFC_OK : tfc__fail(*ret_error, TFC_EINVAL, "node", 0, "fn is NULL");
+}
+
+int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
+{
+	tfc_error *error;
+	int code = enter(node, fn != NULL, &error);
+	if (code < 0)
+		return code;
+	const struct tfc__link *all = tfc__members_all(node->members);
+	for (const struct tfc__link *link = all->next, *next; link != all; link = next) {
+		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
+		tfc_member_info info;
+		next = link->next;
+		if (member->is_out)
+			continue;
+		tfc__member_info(member, &info);
+		fn(user, 0, &info);
+	}
+	return TFC_OK;
+}
+
+static void on_change(struct tfc__member_watch *inner, struct tfc__member *member,
+		      enum tfc__member_change change)
+{
+	tfc_member_watch *watch = tfc__container_of(inner, tfc_member_watch, inner);
+	tfc_member_info info;
+	tfc__member_info(member, &info);
+	watch->fn(watch->user, (uint32_t)change, &info);
+}
+
+int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
+			  tfc_member_watch **ret_watch)
+{
+	tfc_error *error;
+	int code = enter(node, fn != NULL, &error);
+	if (code < 0)
+		return code;
+	if (!ret_watch)
+		return tfc__fail(error, TFC_EINVAL, "node", 0, "ret_watch is NULL");
+	tfc_member_watch *watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return tfc__fail_nomem(error, "node");
+	watch->node = node;
+	watch->fn = fn;
+	watch->user = user;
+	watch->inner.fn = on_change;
+	tfc__list_append(&node->watches, &watch->link);
+	tfc__members_watch(node->members, &watch->inner);
+	*ret_watch = watch;
+	return TFC_OK;
+}
+
+void tfc_member_watch_close(tfc_member_watch *watch)
+{
+	if (!watch)
+		return;
+	if (watch->node) {
+		tfc__members_unwatch(&watch->inner);
+		tfc__list_remove(&watch->link);
+	}
+	free(watch);
+}

@@ -1,0 +1,77 @@
+#include "node/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+/* Makes the directory and what is missing above it. What is there is left as it is. 0, or -1 and
+ * errno. */
+static int make_all(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		int made = mkdir(path, 0700);
+		*slash = '/';
+		if (made < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+			return -1;
+	}
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int check(const char *path, const struct stat *state, tfc_error *error)
+{
+	if (!S_ISDIR(state->st_mode))
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "state directory %s: is no directory", path);
+	if (state->st_uid != geteuid())
+		return tfc__fail(error, TFC_EACCES, "node", 0,
+				 "state directory %s: belongs to user %u, not to this one (%u); "
+				 "give the node a directory of its own",
+				 path, state->st_uid, geteuid());
+	if (state->st_mode & 077)
+		return tfc__fail(error, TFC_EACCES, "node", 0,
+				 "state directory %s: is open to other users (mode %04o); "
+				 "chmod 700 it",
+				 path, state->st_mode & 07777);
+	return TFC_OK;
+}
+
+/* Permission bits do not tell everything (root, read-only file systems): it is tried. */
+static int try_to_write(const char *path, tfc_error *error)
+{
+	int fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT))
+		fd = faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS);
+	if (fd < 0)
+		return tfc__fail_errno(error, "node", errno,
+				       "state directory %s: cannot be written", path);
+	if (fd > 0)
+		close(fd);
+	return TFC_OK;
+}
+
+int tfc__state_dir_open(const char *path, tfc_error *error)
+{
+	struct stat state;
+	if (*path != '/')
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "state directory \"%s\": must be an absolute path", path);
+	char *copy = strdup(path);
+	if (!copy)
+		return tfc__fail_nomem(error, "node");
+	for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/'; len--)
+		copy[len - 1] = '\0';
+	int code = TFC_OK;
+	if (make_all(copy) < 0 || stat(copy, &state) < 0)
+		code = tfc__fail_errno(error, "node", errno, "state directory %s", path);
+	else if ((code = check(copy, &state, error)) == TFC_OK)
+		code = try_to_write(copy, error);
+	free(copy);
+	return code;
+}
