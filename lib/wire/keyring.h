@@ -1,6 +1,7 @@
 /*
  * Keys: what a member of the cluster must have. A key is 32 random bytes with a role and an id, the
- * first 16 hex digits of BLAKE2b over role and bytes. A key file holds one or more, a line each:
+ * first 16 hex digits of BLAKE2b-256 over the role's name and the bytes. A key file holds one or
+ * more, a line each:
  *
  *     tfcluster-key 1 node ID HEX64
  *
@@ -50,7 +51,8 @@ bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role);
 
 struct tfc__identity; /* key pair */
 
-/* From a file in the state directory, made there when it is missing; path NULL: a fresh one. */
+/* From a file in the state directory, made there when it is missing; path NULL: a fresh one.
+ * TFC_EPARSE, TFC_EACCES (as a key file), and what writing it gives. The caller owns it. */
 int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity **ret_identity);
 void tfc__identity_free(struct tfc__identity *identity);
 const char *tfc__identity_id(const struct tfc__identity *identity);

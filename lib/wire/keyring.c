@@ -1,0 +1,211 @@
+#include "wire/keyring.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "wire/secret_file.h"
+
+enum { FILE_MAX = 65536 };
+
+struct tfc__keyring {
+	size_t count;
+	struct tfc__key *keys;
+	uint8_t *secrets; /* of sodium_malloc, read-only once filled */
+};
+
+static const char *const role_names[] = {
+	[TFC__KEY_NODE] = "node", [TFC__KEY_SUBMIT] = "submit", [TFC__KEY_READ] = "read"};
+
+const char *tfc__key_role_name(enum tfc__key_role role)
+{
+	return role >= TFC__KEY_NODE && role <= TFC__KEY_READ ? role_names[role] : "?";
+}
+
+bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role)
+{
+	for (int role = TFC__KEY_NODE; role <= TFC__KEY_READ; role++)
+		if (strcmp(name, role_names[role]) == 0) {
+			*ret_role = (enum tfc__key_role)role;
+			return true;
+		}
+	return false;
+}
+
+/* The same bytes in two roles are two keys. */
+static void make_id(enum tfc__key_role role, const uint8_t secret[TFC__KEY_SIZE],
+		    uint8_t ret_id[TFC__KEY_ID_SIZE])
+{
+	const char *name = tfc__key_role_name(role);
+	uint8_t hash[32];
+	crypto_generichash_state state;
+	crypto_generichash_init(&state, NULL, 0, sizeof(hash));
+	crypto_generichash_update(&state, (const uint8_t *)name, strlen(name));
+	crypto_generichash_update(&state, secret, TFC__KEY_SIZE);
+	crypto_generichash_final(&state, hash, sizeof(hash));
+	memcpy(ret_id, hash, TFC__KEY_ID_SIZE);
+}
+
+/* ---- reading a file; no sentence repeats what a line holds, it may be a secret */
+
+/* Exactly `size` bytes of hex digits, and nothing else. */
+static bool read_hex(const char *hex, uint8_t *bytes, size_t size)
+{
+	size_t len = 0;
+	return hex && strlen(hex) == 2 * size &&
+	       sodium_hex2bin(bytes, size, hex, 2 * size, NULL, &len, NULL) == 0 && len == size;
+}
+
+static const char *read_key(char *line, struct tfc__key *key, uint8_t *secret)
+{
+	char *rest = NULL;
+	uint8_t id[TFC__KEY_ID_SIZE];
+	const char *word = strtok_r(line, " \t\r", &rest);
+	const char *version = strtok_r(NULL, " \t\r", &rest);
+	const char *role = strtok_r(NULL, " \t\r", &rest);
+	const char *id_hex = strtok_r(NULL, " \t\r", &rest);
+	const char *hex = strtok_r(NULL, " \t\r", &rest);
+	if (strcmp(word, "tfcluster-key") != 0)
+		return "does not begin with tfcluster-key";
+	if (!version || strcmp(version, "1") != 0)
+		return "is of a version that this library does not know";
+	if (!role || !tfc__key_role_parse(role, &key->role))
+		return "has no role: node, submit or read";
+	if (!read_hex(id_hex, id, sizeof(id)))
+		return "has no id of 16 hex digits";
+	if (!read_hex(hex, secret, TFC__KEY_SIZE))
+		return "has no key of 64 hex digits";
+	if (strtok_r(NULL, " \t\r", &rest))
+		return "has something behind the key";
+	make_id(key->role, secret, key->id);
+	if (memcmp(id, key->id, sizeof(id)) != 0)
+		return "was changed: its id is not that of its key and role";
+	return NULL;
+}
+
+static int add_line(struct tfc__keyring *ring, char *line, const char *path, unsigned number,
+		    tfc_error *error)
+{
+	struct tfc__key *key = &ring->keys[ring->count];
+	uint8_t *secret = ring->secrets + ring->count * TFC__KEY_SIZE;
+	line += strspn(line, " \t\r");
+	if (!*line || *line == '#')
+		return TFC_OK;
+	const char *wrong = read_key(line, key, secret);
+	if (wrong)
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s:%u: the line %s", path, number,
+				 wrong);
+	key->secret = secret;
+	if (!tfc__keyring_find(ring, key->id)) /* else it is there twice */
+		ring->count++;
+	return TFC_OK;
+}
+
+static int read_lines(struct tfc__keyring *ring, char *text, const char *path, tfc_error *error)
+{
+	unsigned number = 0;
+	for (char *line; (line = strsep(&text, "\n"));) {
+		int code = add_line(ring, line, path, ++number, error);
+		if (code < 0)
+			return code;
+	}
+	if (!ring->count)
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s holds no key", path);
+	return TFC_OK;
+}
+
+static struct tfc__keyring *new_ring(size_t max)
+{
+	struct tfc__keyring *ring = calloc(1, sizeof(*ring));
+	if (!ring)
+		return NULL;
+	ring->keys = calloc(max, sizeof(*ring->keys));
+	ring->secrets = sodium_malloc(max * TFC__KEY_SIZE);
+	if (ring->keys && ring->secrets)
+		return ring;
+	tfc__keyring_free(ring);
+	return NULL;
+}
+
+static size_t count_lines(const char *text, size_t len)
+{
+	size_t lines = 1;
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring)
+{
+	char *text = NULL;
+	size_t len = 0;
+	if (sodium_init() < 0)
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
+	if (code < 0)
+		return code;
+	struct tfc__keyring *ring = NULL;
+	if (memchr(text, '\0', len))
+		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "%s is not a key file", path);
+	else if (!(ring = new_ring(count_lines(text, len))))
+		code = tfc__fail_nomem(error, "wire");
+	else
+		code = read_lines(ring, text, path, error);
+	tfc__secret_free(text, len);
+	if (code < 0) {
+		tfc__keyring_free(ring);
+		return code;
+	}
+	sodium_mprotect_readonly(ring->secrets);
+	*ret_ring = ring;
+	return TFC_OK;
+}
+
+void tfc__keyring_free(struct tfc__keyring *ring)
+{
+	if (!ring)
+		return;
+	sodium_free(ring->secrets); /* wipes them */
+	free(ring->keys);
+	free(ring);
+}
+
+const struct tfc__key *tfc__keyring_first(const struct tfc__keyring *ring, enum tfc__key_role role)
+{
+	for (size_t i = 0; i < ring->count; i++)
+		if (!role || ring->keys[i].role == role)
+			return &ring->keys[i];
+	return NULL;
+}
+
+const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
+					 const uint8_t id[TFC__KEY_ID_SIZE])
+{
+	for (size_t i = 0; i < ring->count; i++)
+		if (memcmp(ring->keys[i].id, id, TFC__KEY_ID_SIZE) == 0)
+			return &ring->keys[i];
+	return NULL;
+}
+
+/* ---- a new one */
+
+int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error)
+{
+	uint8_t secret[TFC__KEY_SIZE], id[TFC__KEY_ID_SIZE];
+	char id_hex[2 * TFC__KEY_ID_SIZE + 1], hex[2 * TFC__KEY_SIZE + 1], line[160];
+	if (sodium_init() < 0)
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+	randombytes_buf(secret, sizeof(secret));
+	make_id(role, secret, id);
+	sodium_bin2hex(id_hex, sizeof(id_hex), id, sizeof(id));
+	sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
+	int len = snprintf(line, sizeof(line), "tfcluster-key 1 %s %s %s\n",
+			   tfc__key_role_name(role), id_hex, hex);
+	int code = tfc__secret_write(path, line, (size_t)len, error);
+	sodium_memzero(secret, sizeof(secret));
+	sodium_memzero(hex, sizeof(hex));
+	sodium_memzero(line, sizeof(line));
+	return code;
+}
