@@ -78,9 +78,10 @@ const struct option job_options[] = {
 	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
 	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},
 	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},
-	{"gpus", NULL, NULL},
-	{"label", NULL, NULL},
-	{"placement", NULL, NULL},
+	{"gpus", "N", "GPUs for each worker, and for a chief without parameter servers (0)"},
+	{"label", "K=V", "a label that a node must have", KEY("placement.labels[]")},
+	{"placement", "P", "spread tasks over the nodes, or pack them on few",
+	 KEY("placement.policy")},
 	{"preload", NULL, NULL},
 	{"spares", NULL, NULL},
 	{"upstream", NULL, NULL},
@@ -141,6 +142,21 @@ static int add_roles(tfc_job *job, const struct command_line *line)
 	return 0;
 }
 
+/* Those that train. */
+static int set_gpus(tfc_job *job, const struct command_line *line)
+{
+	const char *gpus = options_value(line, "gpus");
+	bool does_chief_train = options_value(line, "chief") && !options_value(line, "ps");
+	bool has_others = options_value(line, "chief") || options_value(line, "ps");
+	bool has_workers = options_value(line, "worker") || options_value(line, "job") ||
+			   !has_others;
+	if (!gpus)
+		return 0;
+	if (does_chief_train && set(job, "roles.chief.gpus", gpus) < 0)
+		return -1;
+	return has_workers ? set(job, "roles.worker.gpus", gpus) : 0;
+}
+
 static int set_program(tfc_job *job, char **program)
 {
 	if (!*program)
@@ -174,7 +190,7 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
 		return file ? -1 : complain("out of memory");
 	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
-	    set_program(*ret_job, line->words) < 0)
+	    set_gpus(*ret_job, line) < 0 || set_program(*ret_job, line->words) < 0)
 		return -1;
 	if (!file && !*line->words)
 		return complain("a program is missing: "

@@ -27,6 +27,8 @@ enum tfc__ready { TFC__READY_AUTO = 0, TFC__READY_LISTEN, TFC__READY_STARTED };
 enum tfc__on_stall { TFC__STALL_REPORT = 0, TFC__STALL_STACKS, TFC__STALL_RESTART };
 enum tfc__on_failure { TFC__ON_FAILURE_RESTART = 0, TFC__ON_FAILURE_IGNORE };
 
+enum tfc__placement { TFC__PLACE_SPREAD = 0, TFC__PLACE_PACK };
+
 enum tfc__topology { TFC__TOPOLOGY_FULL = 0, TFC__TOPOLOGY_PARTIAL };
 
 struct tfc__restart {
@@ -63,6 +65,7 @@ struct tfc__role {
 	int32_t oom_score_adj; /* INT32_MIN: the host's */
 	char *user;            /* "name", "name:group", "1000:1000"; NULL: the host's */
 	double stall_s;        /* -1: the job's */
+	uint32_t gpus;         /* of each task, for it alone */
 };
 
 struct tfc_job {
@@ -88,6 +91,8 @@ struct tfc_job {
 	double stall_s;          /* a silence that counts as a stall; 0: none does */
 	uint32_t on_stall;       /* enum tfc__on_stall */
 	uint32_t isolation;      /* enum tfc_isolation (process.h) */
+	uint32_t placement;      /* enum tfc__placement */
+	struct tfc__strv labels; /* "NAME=value": what a node must have */
 };
 
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */

@@ -8,6 +8,7 @@
 #define MAX_SECONDS 1e9 /* 31 years */
 #define MAX_TASKS 100000
 #define MAX_CPUS 100000
+#define MAX_GPUS 1024
 #define MAX_RESTARTS 1000000
 
 /* Names stand in the order of their enum. */
@@ -23,6 +24,7 @@ static const char *const readies[] = {"auto", "listen", "started", NULL};
 static const char *const on_stalls[] = {"report", "stacks", "restart", NULL};
 static const char *const on_failures[] = {"restart", "ignore", NULL};
 
+static const char *const placements[] = {"spread", "pack", NULL};
 static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NULL};
 
 #define AT(type, field) .offset = offsetof(type, field)
@@ -99,8 +101,8 @@ static const struct tfc__key job_keys[] = {
 	SECONDS("stall_s", struct tfc_job, stall_s, 0),
 	CHOICE("on_stall", struct tfc_job, on_stall, on_stalls),
 	CHOICE("isolation", struct tfc_job, isolation, isolations),
-	LATER("placement.policy", "[\"spread\"]"),
-	LATER("placement.labels", "[{}]"),
+	CHOICE("placement.policy", struct tfc_job, placement, placements),
+	{.path = "placement.labels", .kind = TFC__KEY_ENV, AT(struct tfc_job, labels)},
 	LATER("placement.upstream", "[null]"),
 	LATER("placement.on_upstream_change", "[\"ignore\"]"),
 };
@@ -144,7 +146,7 @@ static const struct tfc__key role_keys[] = {
 	 .is_nullable = true,
 	 .is_never_empty = true},
 	SECONDS("stall_s", struct tfc__role, stall_s, -1),
-	LATER("gpus", "[0]"),
+	{.path = "gpus", .kind = TFC__KEY_COUNT, AT(struct tfc__role, gpus), .max = MAX_GPUS},
 	LATER("spares", "[0]"),
 };
 

@@ -69,7 +69,7 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, vo
 		return result;
 	if (!*name || strchr(name, '='))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "a variable's name must not be empty or contain '='");
+				     "a name must not be empty or contain '='");
 	if (key->kind == TFC__KEY_SECRETS)
 		forget_secret(env, name);
 	if (value)

@@ -115,6 +115,7 @@ static const char everything[] =
 	"\"topology\":\"partial\","
 	"\"stall_s\":5,\"on_stall\":\"stacks\","
 	"\"isolation\":\"pidns\","
+	"\"placement\":{\"policy\":\"pack\",\"labels\":{\"zone\":\"1\"}},"
 	"\"roles\":{\"chief\":{},\"ps\":{\"server\":true},"
 	"\"worker\":{\"count\":2,\"argv\":[\"x\"],\"env\":{\"C\":\"1\"},\"secret_env\":{\"U\":"
 	"\"w\"},"
@@ -123,7 +124,7 @@ static const char everything[] =
 	"\"grace_s\":0.25,\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":"
 	"\"unlimited\"},"
 	"\"memory\":1099511627776,\"cpus\":1.25,\"nice\":-3,\"oom_score_adj\":0,\"user\":\"u:g\","
-	"\"wrap\":[\"nice\"],\"stall_s\":0.5},"
+	"\"wrap\":[\"nice\"],\"stall_s\":0.5,\"gpus\":1},"
 	"\"tensorboard\":{"
 	"\"log_dir\":\"l\"}}}";
 
@@ -200,7 +201,8 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"nice\": 0,\n"
 		"      \"oom_score_adj\": null,\n"
 		"      \"user\": null,\n"
-		"      \"stall_s\": null\n"
+		"      \"stall_s\": null,\n"
+		"      \"gpus\": 0\n"
 		"    }\n"
 		"  },\n"
 		"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, "
@@ -214,7 +216,8 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"topology\": \"full\",\n"
 		"  \"stall_s\": 0,\n"
 		"  \"on_stall\": \"report\",\n"
-		"  \"isolation\": \"auto\"\n"
+		"  \"isolation\": \"auto\",\n"
+		"  \"placement\": {\"policy\": \"spread\", \"labels\": {}}\n"
 		"}\n";
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"deadline_s\":0.1,"
 			     "\"roles\":{\"worker\":{\"restart\":{\"max\":5}}}}");

@@ -207,9 +207,9 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"env\":{\"EPOCHS\":null}}", TFC_EINVAL,
 		 "job.json:1: env.EPOCHS: must be a string, not null"},
 		{"{\"env\":{\"A=B\":\"\"}}", TFC_EINVAL,
-		 "job.json:1: env.A=B: a variable's name must not be empty or contain '='"},
+		 "job.json:1: env.A=B: a name must not be empty or contain '='"},
 		{"{\"env\":{\"\":\"\"}}", TFC_EINVAL,
-		 "job.json:1: env.: a variable's name must not be empty or contain '='"},
+		 "job.json:1: env.: a name must not be empty or contain '='"},
 		{"{\"secret_env\":{\"T\":true}}", TFC_EINVAL,
 		 "job.json:1: secret_env.T: must be a string or null, not true"},
 		{"{\"env\":[]}", TFC_EINVAL,
@@ -299,14 +299,17 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"restart\":{\"max\":{\"min\":2,\"max\":8}}}", TFC_EINVAL,
 		 "job.json:1: restart.max: must be a whole number from 0 to 1000000, not an "
 		 "object"},
-		{"{\"placement\":{\n\"labels\":{\"a\":\"b\"}}}", TFC_ENOTSUP,
-		 "job.json:2: placement.labels: this version does not offer it; leave it out or at "
-		 "{}"},
+		{"{\"placement\":{\n\"labels\":{\"a\":1}}}", TFC_EINVAL,
+		 "job.json:2: placement.labels.a: must be a string, not 1"},
+		{"{\"placement\":{\n\"policy\":\"random\"}}", TFC_EINVAL,
+		 "job.json:2: placement.policy: must be spread or pack, not \"random\""},
 		{"{\"placement\":{\"upstream\":\"cache\"}}", TFC_ENOTSUP,
 		 "job.json:1: placement.upstream: this version does not offer it; leave it out or "
 		 "at null"},
-		{"{\"roles\":{\"worker\":{\"gpus\":1}}}", TFC_ENOTSUP,
-		 "job.json:1: roles.worker.gpus: this version does not offer it; leave it out or "
+		{"{\"roles\":{\"worker\":{\"gpus\":1025}}}", TFC_EINVAL,
+		 "job.json:1: roles.worker.gpus: must be a whole number from 0 to 1024, not 1025"},
+		{"{\"roles\":{\"worker\":{\"spares\":1}}}", TFC_ENOTSUP,
+		 "job.json:1: roles.worker.spares: this version does not offer it; leave it out or "
 		 "at 0"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

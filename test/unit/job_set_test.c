@@ -183,10 +183,8 @@ static void a_refused_change_changes_nothing(void **state)
 		{"name[]", "1", TFC_EINVAL, "name[]: is not a list; leave out the []"},
 		{"envv[]", "A=1", TFC_EINVAL, "envv[]: unknown key; did you mean env?"},
 		{"env[]", "A", TFC_EINVAL, "env[]: must be NAME=value, not \"A\""},
-		{"env[]", "=1", TFC_EINVAL,
-		 "env[]: a variable's name must not be empty or contain '='"},
-		{"env.A=B", "1", TFC_EINVAL,
-		 "env.A=B: a variable's name must not be empty or contain '='"},
+		{"env[]", "=1", TFC_EINVAL, "env[]: a name must not be empty or contain '='"},
+		{"env.A=B", "1", TFC_EINVAL, "env.A=B: a name must not be empty or contain '='"},
 		{"argv[]", "\xff", TFC_EINVAL, "argv[]: is not UTF-8"},
 		{"name", "\xff", TFC_EINVAL, "name: is not UTF-8"},
 		{"env.A", "\xff", TFC_EINVAL, "env.A: is not UTF-8"},
@@ -194,10 +192,12 @@ static void a_refused_change_changes_nothing(void **state)
 		{"strategy", "ps", TFC_EINVAL,
 		 "strategy: must be auto, multi_worker_mirrored, parameter_server or none, not "
 		 "\"ps\""},
-		{"roles.worker.gpus", "1", TFC_ENOTSUP,
-		 "roles.worker.gpus: this version does not offer it; leave it out or at 0"},
-		{"placement.policy", "pack", TFC_ENOTSUP,
-		 "placement.policy: this version does not offer it; leave it out or at \"spread\""},
+		{"roles.worker.spares", "1", TFC_ENOTSUP,
+		 "roles.worker.spares: this version does not offer it; leave it out or at 0"},
+		{"placement.policy", "random", TFC_EINVAL,
+		 "placement.policy: must be spread or pack, not \"random\""},
+		{"placement.labels[]", "rack", TFC_EINVAL,
+		 "placement.labels[]: must be NAME=value, not \"rack\""},
 	};
 	tfc_job *job = *state;
 	char *before, *after;

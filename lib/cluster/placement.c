@@ -1,0 +1,293 @@
+#include "cluster/placement_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what tasks need and nodes have */
+
+static const struct tfc__role *role_of(const tfc_job *job, uint32_t task, uint32_t *ret_index)
+{
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		if (task < job->roles[i].count) {
+			*ret_index = task;
+			return &job->roles[i];
+		}
+		task -= job->roles[i].count;
+	}
+	return NULL;
+}
+
+struct tfc__place_need tfc__place_need(const tfc_job *job, uint32_t task)
+{
+	uint32_t index;
+	const struct tfc__role *role = role_of(job, task, &index);
+	return (struct tfc__place_need){role ? role->memory : 0, role ? role->gpus : 0};
+}
+
+void tfc__place_task_name(const tfc_job *job, uint32_t task, char *ret_name, size_t size)
+{
+	uint32_t index = 0;
+	const struct tfc__role *role = role_of(job, task, &index);
+	snprintf(ret_name, size, "%s/%u", role ? role->name : "?", index);
+}
+
+static uint32_t task_count_of(const tfc_job *job)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		count += job->roles[i].count;
+	return count;
+}
+
+bool tfc__place_takes_tasks(const struct tfc__member *member)
+{
+	return member->state == TFC_MEMBER_ALIVE && !member->is_draining && !member->is_out;
+}
+
+bool tfc__place_has_label(const struct tfc__member *member, const char *label)
+{
+	for (char **own = member->labels; own && *own; own++)
+		if (strcmp(*own, label) == 0)
+			return true;
+	return false;
+}
+
+static bool has_labels(const struct tfc__member *member, const tfc_job *job)
+{
+	for (size_t i = 0; i < job->labels.count; i++)
+		if (!tfc__place_has_label(member, job->labels.items[i]))
+			return false;
+	return true;
+}
+
+static uint64_t left_of(uint64_t all, uint64_t taken)
+{
+	return all > taken ? all - taken : 0;
+}
+
+static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__place_node *node)
+{
+	const struct tfc__member *member = node->member;
+	return (struct tfc__place_room){
+		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, job),
+		.is_avoided = node->is_avoided,
+		.slots = member->slots ? left_of(member->slots, node->tasks) : UINT64_MAX,
+		.memory = member->memory ? left_of(member->memory, node->memory) : UINT64_MAX,
+		.gpus = (uint32_t)left_of(member->gpus, node->gpus),
+		.load = node->tasks,
+	};
+}
+
+/* How many tasks of one kind fit. */
+uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__place_need *need)
+{
+	uint64_t count = room->is_usable ? room->slots : 0;
+	if (need->memory && room->memory / need->memory < count)
+		count = room->memory / need->memory;
+	if (need->gpus && room->gpus / need->gpus < count)
+		count = room->gpus / need->gpus;
+	return count;
+}
+
+/* Takes room for `count` tasks of one kind; a negative one gives it back. */
+void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need *need,
+		     int64_t count)
+{
+	if (room->slots != UINT64_MAX)
+		room->slots -= (uint64_t)count;
+	if (room->memory != UINT64_MAX)
+		room->memory -= need->memory * (uint64_t)count;
+	room->gpus -= need->gpus * (uint32_t)count;
+	room->own += (uint32_t)count;
+	room->load += (uint32_t)count;
+}
+
+/* ---- one task after the other, where it suits the policy best */
+
+static bool is_better(const struct tfc__place *place, const struct tfc__place_room *a,
+		      const struct tfc__place_room *b)
+{
+	bool is_pack = place->request->job->placement == TFC__PLACE_PACK;
+	if (a->is_avoided != b->is_avoided)
+		return b->is_avoided;
+	if (a->own != b->own)
+		return is_pack ? a->own > b->own : a->own < b->own;
+	return is_pack ? a->load > b->load : a->load < b->load;
+}
+
+static uint32_t choose(const struct tfc__place *place, const struct tfc__place_need *need)
+{
+	uint32_t count = place->request->node_count, best = UINT32_MAX;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = (uint32_t)((place->request->seed + i) % count);
+		const struct tfc__place_room *room = &place->rooms[at];
+		if (tfc__place_fit(room, need) &&
+		    (best == UINT32_MAX || is_better(place, room, &place->rooms[best])))
+			best = at;
+	}
+	return best;
+}
+
+static bool settle(struct tfc__place *place, struct tfc__place_item *item, uint32_t node)
+{
+	if (node >= place->request->node_count || !tfc__place_fit(&place->rooms[node], &item->need))
+		return false;
+	tfc__place_take(&place->rooms[node], &item->need, 1);
+	item->node = node;
+	return true;
+}
+
+static uint32_t entry_of(const uint32_t *table, uint32_t task)
+{
+	return table ? table[task] : UINT32_MAX;
+}
+
+/* Those that may go to one node only; all others are left without one. */
+static struct tfc__place_item *settle_wanted(struct tfc__place *place)
+{
+	for (uint32_t i = 0; i < place->request->task_count; i++) {
+		struct tfc__place_item *item = &place->items[i];
+		uint32_t node = entry_of(place->request->wanted, item->task);
+		item->node = UINT32_MAX;
+		if (node != UINT32_MAX && !settle(place, item, node))
+			return item;
+	}
+	return NULL;
+}
+
+static void settle_stable(struct tfc__place *place)
+{
+	for (uint32_t i = 0; i < place->request->task_count; i++) {
+		struct tfc__place_item *item = &place->items[i];
+		if (item->node == UINT32_MAX)
+			settle(place, item, entry_of(place->request->at, item->task));
+	}
+}
+
+/* NULL, or the first that found no place. */
+static struct tfc__place_item *settle_others(struct tfc__place *place)
+{
+	for (uint32_t i = 0; i < place->request->task_count; i++) {
+		struct tfc__place_item *item = &place->items[i];
+		if (item->node == UINT32_MAX && !settle(place, item, choose(place, &item->need)))
+			return item;
+	}
+	return NULL;
+}
+
+static void begin_again(struct tfc__place *place, bool uses_avoided)
+{
+	for (uint32_t i = 0; i < place->request->node_count; i++) {
+		place->rooms[i] = place->empty_rooms[i];
+		if (place->rooms[i].is_avoided && !uses_avoided)
+			place->rooms[i].is_usable = false;
+	}
+}
+
+/* NULL, or the one that found no place. */
+static struct tfc__place_item *try(struct tfc__place *place, bool uses_avoided)
+{
+	struct tfc__place_item *failed;
+	begin_again(place, uses_avoided);
+	failed = settle_wanted(place);
+	if (failed)
+		return failed;
+	settle_stable(place);
+	if (!settle_others(place))
+		return NULL;
+	begin_again(place, uses_avoided); /* without what stays where it is */
+	settle_wanted(place);
+	failed = settle_others(place);
+	if (!failed)
+		return NULL;
+	begin_again(place, uses_avoided);
+	settle_wanted(place);
+	return tfc__place_search(place) ? NULL : failed;
+}
+
+/* ---- */
+
+static int by_need(const void *a, const void *b)
+{
+	const struct tfc__place_item *x = a, *y = b;
+	if (x->need.gpus != y->need.gpus)
+		return x->need.gpus > y->need.gpus ? -1 : 1;
+	if (x->need.memory != y->need.memory)
+		return x->need.memory > y->need.memory ? -1 : 1;
+	return x->task < y->task ? -1 : 1;
+}
+
+static void list_items(struct tfc__place *place)
+{
+	for (uint32_t i = 0; i < place->request->task_count; i++) {
+		uint32_t task = place->request->tasks[i];
+		place->items[i] = (struct tfc__place_item){
+			.task = task,
+			.position = i,
+			.need = tfc__place_need(place->request->job, task),
+		};
+	}
+	qsort(place->items, place->request->task_count, sizeof(place->items[0]), by_need);
+}
+
+/* The tasks of the job that are not to be placed count where they are. */
+static void count_own(struct tfc__place *place)
+{
+	const struct tfc__place_request *request = place->request;
+	uint32_t count = request->at ? task_count_of(request->job) : 0;
+	uint32_t next = 0;
+	for (uint32_t task = 0; task < count; task++) {
+		if (next < request->task_count && request->tasks[next] == task)
+			next++;
+		else if (request->at[task] < request->node_count)
+			place->empty_rooms[request->at[task]].own++;
+	}
+}
+
+static void list_rooms(struct tfc__place *place)
+{
+	for (uint32_t i = 0; i < place->request->node_count; i++)
+		place->empty_rooms[i] = room_of(place->request->job, &place->request->nodes[i]);
+	count_own(place);
+}
+
+static void take_over(const struct tfc__place *place, uint32_t *ret_nodes)
+{
+	for (uint32_t i = 0; i < place->request->task_count; i++) {
+		const struct tfc__place_item *item = &place->items[i];
+		struct tfc__place_node *node = &place->request->nodes[item->node];
+		node->tasks++;
+		node->memory += item->need.memory;
+		node->gpus += item->need.gpus;
+		ret_nodes[item->position] = item->node;
+	}
+}
+
+int tfc__place(const struct tfc__place_request *request, uint32_t *ret_nodes, tfc_error *error)
+{
+	struct tfc__place place = {
+		.request = request,
+		.empty_rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
+		.rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
+		.items = calloc(request->task_count + 1, sizeof(place.items[0])),
+	};
+	int code = TFC_OK;
+	if (!place.empty_rooms || !place.rooms || !place.items) {
+		code = tfc__fail_nomem(error, "cluster");
+	} else {
+		list_rooms(&place);
+		list_items(&place);
+		const struct tfc__place_item *failed = try(&place, false);
+		if (failed)
+			failed = try(&place, true);
+		if (failed)
+			code = tfc__place_say(&place, failed, error);
+		else
+			take_over(&place, ret_nodes);
+	}
+	free(place.empty_rooms);
+	free(place.rooms);
+	free(place.items);
+	return code;
+}

@@ -1,0 +1,517 @@
+/* cluster: which node each task goes to; random cases against a slow search of all ways. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/placement.h"
+
+#define NODES 5
+#define TASKS 40
+#define NOWHERE UINT32_MAX
+
+struct world {
+	struct tfc__member members[NODES];
+	char names[NODES][4];
+	struct tfc__place_node nodes[NODES];
+	uint32_t node_count;
+	tfc_job *job;
+	uint32_t tasks[TASKS], placed[TASKS], at[TASKS], wanted[TASKS];
+	uint32_t task_count;
+	uint64_t seed;
+	tfc_error error;
+};
+
+static struct world w;
+
+static void begin(uint32_t node_count, const char *json)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	memset(&w, 0, sizeof(w));
+	w.node_count = node_count;
+	for (uint32_t i = 0; i < node_count; i++) {
+		snprintf(w.names[i], sizeof(w.names[i]), "n%u", i);
+		w.members[i] = (struct tfc__member){.name = w.names[i], .state = TFC_MEMBER_ALIVE};
+		w.nodes[i].member = &w.members[i];
+	}
+	if (tfc_job_parse(json, strlen(json), "job.json", &error, &w.job) < 0)
+		fail_msg("%s", error.text);
+	for (uint32_t i = 0; i < w.job->role_count; i++)
+		w.task_count += w.job->roles[i].count;
+	assert_true(w.task_count <= TASKS);
+	for (uint32_t i = 0; i < TASKS; i++) {
+		w.tasks[i] = i;
+		w.at[i] = w.wanted[i] = NOWHERE;
+	}
+}
+
+static void end(void)
+{
+	tfc_job_free(w.job);
+	w.job = NULL;
+}
+
+static int place(void)
+{
+	const struct tfc__place_request request = {
+		.job = w.job,
+		.tasks = w.tasks,
+		.task_count = w.task_count,
+		.at = w.at,
+		.wanted = w.wanted,
+		.nodes = w.nodes,
+		.node_count = w.node_count,
+		.seed = w.seed,
+	};
+	return tfc__place(&request, w.placed, &w.error);
+}
+
+static void place_well(void)
+{
+	if (place() < 0)
+		fail_msg("%s", w.error.text);
+}
+
+static void refuse(const char *sentence)
+{
+	assert_int_equal(place(), TFC_EAGAIN);
+	assert_string_equal(w.error.text, sentence);
+}
+
+static uint32_t count_on(uint32_t node)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < w.task_count; i++)
+		count += w.placed[i] == node;
+	return count;
+}
+
+#define WORKERS(n) "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":" #n "}}}"
+#define PACKED(n)                                                                       \
+	"{\"argv\":[\"x\"],\"placement\":{\"policy\":\"pack\"},\"roles\":{\"worker\":{" \
+	"\"count\":" #n "}}}"
+
+/* ---- policies */
+
+static void spread_is_even(void **state)
+{
+	for (uint64_t seed = 0; seed < 7; seed++) {
+		begin(3, WORKERS(8));
+		w.seed = seed;
+		place_well();
+		for (uint32_t i = 0; i < 3; i++)
+			assert_in_range(count_on(i), 2, 3);
+		assert_int_equal(w.placed[0], seed % 3);
+		end();
+	}
+}
+
+static void spread_goes_where_little_is_done(void **state)
+{
+	begin(3, WORKERS(1));
+	w.nodes[0].tasks = 4;
+	w.nodes[1].tasks = 1;
+	w.nodes[2].tasks = 3;
+	place_well();
+	assert_int_equal(w.placed[0], 1);
+	assert_int_equal(w.nodes[1].tasks, 2);
+	end();
+}
+
+static void pack_fills_one_node_after_the_other(void **state)
+{
+	begin(4, PACKED(7));
+	for (uint32_t i = 0; i < 4; i++)
+		w.members[i].slots = 3;
+	w.nodes[2].tasks = 1;
+	place_well();
+	assert_int_equal(count_on(2), 2);
+	assert_int_equal(count_on(0) + count_on(1) + count_on(3), 5);
+	assert_true(!count_on(0) || !count_on(1) || !count_on(3));
+	end();
+}
+
+static void only_nodes_with_the_labels_are_used(void **state)
+{
+	static char gpu[] = "gpu=a100", zone[] = "zone=1";
+	static char *both[] = {gpu, zone, NULL}, *one[] = {zone, NULL};
+	begin(3, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"zone\":\"1\",\"gpu\":\"a100\"}},"
+		 "\"roles\":{\"worker\":{\"count\":4}}}");
+	w.members[0].labels = one;
+	w.members[2].labels = both;
+	place_well();
+	assert_int_equal(count_on(2), 4);
+	end();
+}
+
+static void whoever_takes_no_tasks_gets_none(void **state)
+{
+	begin(5, WORKERS(6));
+	w.members[0].state = TFC_MEMBER_SUSPECT;
+	w.members[1].state = TFC_MEMBER_DOWN;
+	w.members[2].is_draining = true;
+	w.members[3].is_out = true;
+	place_well();
+	assert_int_equal(count_on(4), 6);
+	end();
+}
+
+static void gpus_and_memory_count(void **state)
+{
+	begin(3, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,\"gpus\":2,\"memory\":100},"
+		 "\"chief\":{\"memory\":50}}}");
+	w.members[0].gpus = 4;
+	w.members[1].gpus = 2;
+	w.members[1].memory = 120;
+	w.members[2].memory = 60;
+	place_well();
+	assert_int_equal(count_on(0), 2);
+	assert_int_equal(w.placed[3], 2); /* the chief */
+	assert_int_equal(w.nodes[0].gpus, 4);
+	assert_int_equal(w.nodes[1].gpus, 2);
+	assert_int_equal(w.nodes[1].memory, 100);
+	assert_int_equal(w.nodes[2].memory, 50);
+	end();
+}
+
+/* A node that is avoided is better than none. */
+static void an_avoided_node_comes_last(void **state)
+{
+	begin(2, WORKERS(3));
+	w.nodes[0].is_avoided = true;
+	w.members[1].slots = 3;
+	place_well();
+	assert_int_equal(count_on(1), 3);
+	w.members[1].slots = 2;
+	w.nodes[1].tasks = 0;
+	place_well();
+	assert_int_equal(count_on(1), 2);
+	assert_int_equal(count_on(0), 1);
+	end();
+}
+
+static void whoever_is_placed_stays(void **state)
+{
+	begin(4, WORKERS(4));
+	for (uint32_t i = 0; i < 4; i++)
+		w.at[i] = 3;
+	w.seed = 1;
+	place_well();
+	assert_int_equal(count_on(3), 4);
+	w.members[3].state = TFC_MEMBER_DOWN;
+	w.nodes[3].tasks = 0;
+	place_well();
+	assert_int_equal(count_on(3), 0);
+	end();
+}
+
+/* worker/1 alone is placed again; the others count where they are. */
+static void a_task_that_moves_keeps_away_from_the_others(void **state)
+{
+	begin(4, WORKERS(4));
+	w.at[0] = 0;
+	w.at[1] = 1;
+	w.at[2] = 2;
+	w.at[3] = 3;
+	w.members[1].state = TFC_MEMBER_DOWN;
+	w.nodes[0].tasks = w.nodes[2].tasks = 1;
+	w.nodes[3].tasks = 1;
+	w.nodes[0].tasks = 9;
+	w.at[2] = 3; /* two of this job there, although little is done */
+	w.nodes[2].tasks = 5;
+	w.tasks[0] = 1;
+	w.task_count = 1;
+	place_well();
+	assert_int_equal(w.placed[0], 2);
+	end();
+}
+
+static void data_decides_where_it_is(void **state)
+{
+	begin(3, WORKERS(4));
+	w.wanted[0] = w.wanted[1] = w.wanted[2] = 2;
+	place_well();
+	assert_int_equal(w.placed[0], 2);
+	assert_int_equal(w.placed[1], 2);
+	assert_int_equal(w.placed[2], 2);
+	assert_int_not_equal(w.placed[3], 2);
+	end();
+}
+
+/* ---- what it waits for */
+
+static void what_does_not_fit_is_named(void **state)
+{
+	static char gpu[] = "gpu=a100", zone[] = "zone=1";
+	static char *a[] = {gpu, NULL}, *b[] = {zone, NULL};
+	begin(2, WORKERS(3));
+	w.members[0].slots = w.members[1].slots = 4;
+	w.nodes[0].tasks = w.nodes[1].tasks = 4;
+	refuse("all 8 slots are taken");
+	w.nodes[0].tasks = 2;
+	refuse("3 slots are needed: 2 of 8 are free");
+	w.nodes[0].tasks = 3;
+	w.members[1].state = TFC_MEMBER_SUSPECT;
+	refuse("3 slots are needed: 1 of 4 is free");
+	w.members[0].slots = 1;
+	refuse("the 1 slot is taken");
+	w.members[0].is_draining = true;
+	refuse("no node takes tasks: the only one that is alive is drained");
+	w.members[0].state = TFC_MEMBER_DOWN;
+	refuse("no node is alive");
+	w.node_count = 0;
+	refuse("no node is alive");
+	end();
+	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"gpu\":\"a100\",\"zone\":\"1\"}},"
+		 "\"roles\":{\"worker\":{\"count\":3}}}");
+	w.members[0].labels = b;
+	refuse("worker/0 needs a node with label gpu=a100: none has it");
+	w.members[1].labels = a;
+	refuse("worker/0 needs a node with all 2 labels of the job (gpu=a100, ...): none has them "
+	       "together");
+	end();
+}
+
+static void gpus_and_memory_that_are_missing_are_named(void **state)
+{
+	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"chief\":{},\"worker\":{\"count\":2,\"gpus\":2}}}");
+	refuse("worker/0 needs 2 GPUs: no node has any");
+	w.members[0].gpus = w.members[1].gpus = 1;
+	refuse("worker/0 needs 2 GPUs on one node: the most that one has is 1");
+	w.members[0].gpus = w.members[1].gpus = 2;
+	w.nodes[1].gpus = 1;
+	refuse("4 GPUs are needed: 3 of 4 are free");
+	w.members[0].gpus = 3;
+	refuse("worker/1 finds no node that has room for it beside the job's other tasks");
+	w.members[0].gpus = 2;
+	w.members[1].gpus = 4;
+	w.nodes[0].gpus = w.nodes[1].gpus = 1;
+	refuse("worker/1 finds no node that has room for it beside the job's other tasks");
+	w.nodes[1].gpus = 3;
+	w.tasks[0] = 1;
+	w.task_count = 1;
+	refuse("worker/0 needs 2 GPUs on one node: the most that are free on one is 1");
+	end();
+	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2,\"memory\":3221225472}}}");
+	w.members[0].memory = 1610612736;
+	w.members[1].memory = 1024;
+	refuse("worker/0 needs 3 GiB of memory on one node: the most that one offers is 1.5 GiB");
+	w.members[0].memory = UINT64_C(4) << 30;
+	w.nodes[0].memory = UINT64_C(2) << 30;
+	refuse("worker/0 needs 3 GiB of memory on one node: the most that is free on one is 2 GiB");
+	end();
+	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"gpus\":1,\"memory\":100}}}");
+	w.members[0].memory = 200;
+	w.members[1].memory = 50;
+	w.members[1].gpus = 1;
+	refuse("worker/0 needs GPUs and memory that no one node has together");
+	end();
+}
+
+static void a_node_with_the_data_that_cannot_is_named(void **state)
+{
+	static const struct {
+		struct tfc__member member;
+		const char *sentence;
+	} cases[] = {
+		{{.state = TFC_MEMBER_DOWN}, "worker/1 belongs to node n1, which is down"},
+		{{.state = TFC_MEMBER_ALIVE, .is_draining = true},
+		 "worker/1 belongs to node n1, which is drained"},
+		{{.state = TFC_MEMBER_ALIVE, .slots = 1},
+		 "worker/1 belongs to node n1, whose slots, memory or GPUs are taken"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin(2, WORKERS(2));
+		w.members[1] = cases[i].member;
+		w.members[1].name = w.names[1];
+		w.nodes[1].tasks = 1;
+		w.wanted[1] = 1;
+		refuse(cases[i].sentence);
+		end();
+	}
+}
+
+/* ---- random cases */
+
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(*seed >> 33) % below;
+}
+
+#define RANDOM_NODES 3
+#define RANDOM_TASKS 6
+
+static bool is_node_fit(uint32_t node)
+{
+	const struct tfc__member *member = &w.members[node];
+	return member->state == TFC_MEMBER_ALIVE && !member->is_draining;
+}
+
+/* Whether an assignment is possible, counted from scratch. */
+static bool is_possible(const uint32_t *assignment, const struct tfc__place_node *before,
+			bool uses_avoided)
+{
+	struct tfc__place_node nodes[NODES];
+	memcpy(nodes, before, sizeof(nodes));
+	for (uint32_t i = 0; i < w.task_count; i++) {
+		struct tfc__place_need need = tfc__place_need(w.job, i);
+		struct tfc__place_node *node = &nodes[assignment[i]];
+		const struct tfc__member *member = node->member;
+		if (!is_node_fit(assignment[i]) || (node->is_avoided && !uses_avoided))
+			return false;
+		node->tasks++;
+		node->memory += need.memory;
+		node->gpus += need.gpus;
+		if ((member->slots && node->tasks > member->slots) ||
+		    (member->memory && need.memory && node->memory > member->memory) ||
+		    (need.gpus && node->gpus > member->gpus))
+			return false;
+	}
+	return true;
+}
+
+static bool is_any_possible(const struct tfc__place_node *before, bool uses_avoided)
+{
+	uint32_t assignment[RANDOM_TASKS] = {0};
+	for (;;) {
+		if (is_possible(assignment, before, uses_avoided))
+			return true;
+		uint32_t i = 0;
+		while (i < w.task_count && ++assignment[i] == w.node_count)
+			assignment[i++] = 0;
+		if (i == w.task_count)
+			return false;
+	}
+}
+
+static void draw_world(uint64_t *seed)
+{
+	char json[512];
+	uint32_t workers = 1 + draw(seed, 3), others = draw(seed, 4);
+	snprintf(json, sizeof(json),
+		 "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"%s\"},\"roles\":{"
+		 "\"worker\":{\"count\":%u,\"memory\":%u,\"gpus\":%u},"
+		 "\"other\":{\"count\":%u,\"memory\":%u,\"gpus\":%u}}}",
+		 draw(seed, 2) ? "spread" : "pack", workers, draw(seed, 4), draw(seed, 3), others,
+		 draw(seed, 4), draw(seed, 3));
+	begin(1 + draw(seed, RANDOM_NODES), json);
+	w.seed = draw(seed, 100);
+	for (uint32_t i = 0; i < w.node_count; i++) {
+		w.members[i].slots = draw(seed, 5);
+		w.members[i].memory = draw(seed, 9);
+		w.members[i].gpus = draw(seed, 5);
+		w.members[i].is_draining = !draw(seed, 8);
+		w.members[i].state = 1 + draw(seed, 8) / 7;
+		w.nodes[i].is_avoided = !draw(seed, 4);
+		w.nodes[i].tasks = w.members[i].slots ? draw(seed, w.members[i].slots + 1) : 0;
+		w.nodes[i].gpus = draw(seed, w.members[i].gpus + 1);
+		w.nodes[i].memory = draw(seed, (uint32_t)w.members[i].memory + 1);
+	}
+}
+
+static void check_counts(const struct tfc__place_node *before)
+{
+	for (uint32_t node = 0; node < w.node_count; node++) {
+		struct tfc__place_node expected = before[node];
+		for (uint32_t i = 0; i < w.task_count; i++) {
+			struct tfc__place_need need = tfc__place_need(w.job, i);
+			expected.tasks += w.placed[i] == node;
+			expected.memory += w.placed[i] == node ? need.memory : 0;
+			expected.gpus += w.placed[i] == node ? need.gpus : 0;
+		}
+		assert_int_equal(w.nodes[node].tasks, expected.tasks);
+		assert_int_equal(w.nodes[node].memory, expected.memory);
+		assert_int_equal(w.nodes[node].gpus, expected.gpus);
+	}
+}
+
+/* The same question has the same answer, and whoever was placed so stays so. */
+static void check_stable(const struct tfc__place_node *before)
+{
+	uint32_t first[TASKS];
+	memcpy(first, w.placed, sizeof(first));
+	memcpy(w.nodes, before, sizeof(w.nodes));
+	place_well();
+	assert_memory_equal(first, w.placed, w.task_count * sizeof(first[0]));
+	for (uint32_t i = 0; i < w.task_count; i++) {
+		w.at[i] = first[i];
+		if (before[first[i]].is_avoided) /* or it moves away when it can */
+			return;
+	}
+	memcpy(w.nodes, before, sizeof(w.nodes));
+	w.seed++;
+	place_well();
+	assert_memory_equal(first, w.placed, w.task_count * sizeof(first[0]));
+}
+
+static void what_is_possible_is_found(void **state)
+{
+	uint64_t seed = 20260601;
+	uint32_t placed = 0, avoided = 0, refused = 0;
+	for (int round = 0; round < 30000; round++) {
+		struct tfc__place_node before[NODES];
+		draw_world(&seed);
+		memcpy(before, w.nodes, sizeof(before));
+		bool is_easy = is_any_possible(before, false);
+		bool is_hard = is_easy || is_any_possible(before, true);
+		int code = place();
+		if (code != (is_hard ? TFC_OK : TFC_EAGAIN))
+			fail_msg("round %d: %d %s", round, code, w.error.text);
+		if (code == TFC_OK) {
+			assert_true(is_possible(w.placed, before, !is_easy));
+			check_counts(before);
+			check_stable(before);
+		} else {
+			assert_memory_equal(before, w.nodes, sizeof(before));
+			assert_true(strlen(w.error.text) > 10);
+		}
+		placed += is_easy;
+		avoided += is_hard && !is_easy;
+		refused += !is_hard;
+		end();
+	}
+	assert_true(placed > 1000 && avoided > 500 && refused > 1000);
+}
+
+/* Nothing is taken twice when many are placed at once. */
+static void many_are_placed_quickly(void **state)
+{
+	uint32_t counts[NODES] = {0};
+	begin(5, WORKERS(40));
+	for (uint32_t i = 0; i < 5; i++)
+		w.members[i].slots = 8;
+	place_well();
+	for (uint32_t i = 0; i < 40; i++)
+		counts[w.placed[i]]++;
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(counts[i], 8);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spread_is_even),
+		cmocka_unit_test(spread_goes_where_little_is_done),
+		cmocka_unit_test(pack_fills_one_node_after_the_other),
+		cmocka_unit_test(only_nodes_with_the_labels_are_used),
+		cmocka_unit_test(whoever_takes_no_tasks_gets_none),
+		cmocka_unit_test(gpus_and_memory_count),
+		cmocka_unit_test(an_avoided_node_comes_last),
+		cmocka_unit_test(whoever_is_placed_stays),
+		cmocka_unit_test(a_task_that_moves_keeps_away_from_the_others),
+		cmocka_unit_test(data_decides_where_it_is),
+		cmocka_unit_test(what_does_not_fit_is_named),
+		cmocka_unit_test(gpus_and_memory_that_are_missing_are_named),
+		cmocka_unit_test(a_node_with_the_data_that_cannot_is_named),
+		cmocka_unit_test(what_is_possible_is_found),
+		cmocka_unit_test(many_are_placed_quickly),
+	};
+	return cmocka_run_group_tests_name("cluster_placement", tests, NULL, NULL);
+}
