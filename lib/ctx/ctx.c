@@ -62,6 +62,13 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+static void free_slots(tfc_ctx *ctx, bool is_forked)
+{
+	for (int i = TFC__SLOTS - 1; i >= 0; i--)
+		if (ctx->slots[i].free)
+			ctx->slots[i].free(ctx->slots[i].value, is_forked);
+}
+
 /* Descriptors and memory of this process alone: the same in the owner and in a forked child. */
 static void destroy(tfc_ctx *ctx)
 {
@@ -113,8 +120,7 @@ void tfc_ctx_free(tfc_ctx *ctx)
 			 "tfc_ctx_free was called inside a callback: the context is not freed");
 		return;
 	}
-	if (ctx->guard_free)
-		ctx->guard_free(ctx->guard, false);
+	free_slots(ctx, false);
 	pthread_mutex_destroy(&ctx->mutex);
 	destroy(ctx);
 }
@@ -127,8 +133,7 @@ void tfc_ctx_abandon(tfc_ctx *ctx)
 {
 	if (!ctx)
 		return;
-	if (ctx->guard_free)
-		ctx->guard_free(ctx->guard, true);
+	free_slots(ctx, true);
 	destroy(ctx);
 }
 
@@ -171,13 +176,12 @@ const char *tfc__ctx_helper_dir(const tfc_ctx *ctx)
 	return ctx->helper_dir ? ctx->helper_dir : TFC__HELPER_DIR;
 }
 
-void *tfc__ctx_guard_slot(const tfc_ctx *ctx)
+void *tfc__ctx_slot(const tfc_ctx *ctx, enum tfc__slot which)
 {
-	return ctx->guard;
+	return ctx->slots[which].value;
 }
 
-void tfc__ctx_set_guard_slot(tfc_ctx *ctx, void *slot, tfc__slot_free_fn free_fn)
+void tfc__ctx_set_slot(tfc_ctx *ctx, enum tfc__slot which, void *slot, tfc__slot_free_fn free_fn)
 {
-	ctx->guard = slot;
-	ctx->guard_free = free_fn;
+	ctx->slots[which] = (struct slot){slot, free_fn};
 }

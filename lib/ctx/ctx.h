@@ -103,11 +103,14 @@ void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op));
 void tfc__op_finish(tfc_op *op); /* ends with 0 in a later turn of dispatch */
 void tfc__op_drop(tfc_op *op);   /* takes it back without a call, for a submit that fails */
 
-/* ---- things that live as long as the context, one of a kind, made on first use (the guard) */
+/* ---- things that live as long as the context, one of a kind, made on first use */
+
+/* Freed from the last to the first: a later one may use an earlier one. */
+enum tfc__slot { TFC__SLOT_GUARDS, TFC__SLOT_TRANSPORTS, TFC__SLOTS };
 
 typedef void (*tfc__slot_free_fn)(void *slot, bool is_forked);
 
-void *tfc__ctx_guard_slot(const tfc_ctx *ctx);
-void tfc__ctx_set_guard_slot(tfc_ctx *ctx, void *slot, tfc__slot_free_fn free_fn);
+void *tfc__ctx_slot(const tfc_ctx *ctx, enum tfc__slot which); /* NULL while there is none */
+void tfc__ctx_set_slot(tfc_ctx *ctx, enum tfc__slot which, void *slot, tfc__slot_free_fn free_fn);
 
 #endif

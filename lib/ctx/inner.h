@@ -63,8 +63,10 @@ struct tfc_ctx {
 	char *helper_dir; /* NULL: where installed */
 	tfc_error error;
 
-	void *guard;
-	tfc__slot_free_fn guard_free;
+	struct slot {
+		void *value;
+		tfc__slot_free_fn free;
+	} slots[TFC__SLOTS];
 };
 
 bool tfc__ctx_is_forked(const tfc_ctx *ctx);

@@ -131,7 +131,7 @@ static void lose_patience(struct tfc__timer *timer)
 static void begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
-	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	struct tfc__guard *next;
 	/* Somebody has to clean up after the host. */
 	bool is_wanted = guards->dirs.count || !tfc__list_is_empty(&guards->leases);
@@ -150,7 +150,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 {
 	if (guard->is_dead)
 		return;
-	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guard->is_dead = true;
 	guards->early_ends += !guard->is_known;
 	if (guard->pidfd.fd < 0)
@@ -201,7 +201,7 @@ static void take_fds(struct msghdr *message, int fds[2])
 /* Without descriptors, when we had none left for them, the socket alone tells the end. */
 static void hello(struct tfc__guard *guard, int fds[2])
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->early_ends = 0;
 	guard->is_known = true;
 	if (!guard->stops)
@@ -230,7 +230,7 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 /* Before its hello it is a program of another version, afterwards one that has gone mad. */
 static void mistrust(struct tfc__guard *guard)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->is_foreign = guards->is_foreign || !guard->is_known;
 	tfc__guard_condemn(guard, "does not speak as a guard of this version does");
 }
@@ -288,14 +288,14 @@ static void free_guards(void *slot, bool is_forked);
 
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	if (!guards) {
 		guards = calloc(1, sizeof(*guards));
 		if (!guards)
 			return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
 		tfc__list_init(&guards->dead);
 		tfc__list_init(&guards->leases);
-		tfc__ctx_set_guard_slot(ctx, guards, free_guards);
+		tfc__ctx_set_slot(ctx, TFC__SLOT_GUARDS, guards, free_guards);
 	}
 	*ret_guards = guards;
 	return TFC_OK;
@@ -352,13 +352,13 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 
 bool tfc__guard_is_busy(tfc_ctx *ctx)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	return guards && guards->current && !tfc__list_is_empty(&guards->current->queue);
 }
 
 void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	if (!tfc__list_is_empty(&work->link))
 		return;
 	if (tfc__guard_is_busy(ctx))

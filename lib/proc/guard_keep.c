@@ -127,7 +127,7 @@ int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_want
 
 int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	struct tfc__strv kept = {0};
 	for (size_t i = 0; i < guards->dirs.count; i++)
 		if (strcmp(guards->dirs.items[i], path) != 0)

@@ -45,7 +45,7 @@ static int tell(struct tfc__guard *guard, struct tfc__lease *lease)
 
 void tfc__lease_tell_all(struct tfc__guard *guard)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(guard->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases)
 		if (!lease_of(link)->is_over)
 			tell(guard, lease_of(link));
@@ -53,7 +53,7 @@ void tfc__lease_tell_all(struct tfc__guard *guard)
 
 void tfc__lease_hear(tfc_ctx *ctx, uint64_t id)
 {
-	struct tfc__guards *guards = tfc__ctx_guard_slot(ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases) {
 		struct tfc__lease *lease = lease_of(link);
 		if (lease->id != id || lease->is_over)
@@ -122,7 +122,7 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
 	if (deadline_ns <= lease->deadline_ns)
 		return TFC_OK;
 	lease->deadline_ns = deadline_ns;
-	struct tfc__guards *guards = tfc__ctx_guard_slot(lease->ctx);
+	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
 	if (guards->current)
 		tell(guards->current, lease); /* a next one is told when it starts */
 	return TFC_OK;
@@ -141,7 +141,8 @@ void tfc__lease_end(struct tfc__lease *lease)
 	const struct tfc__command command = {.kind = TFC__MSG_LEASE, .lease = lease->id};
 	tfc__list_remove(&lease->link);
 	tfc__list_remove(&lease->word.link);
-	struct tfc__guards *guards = lease->ctx ? tfc__ctx_guard_slot(lease->ctx) : NULL;
+	struct tfc__guards *guards = lease->ctx ? tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS)
+						: NULL;
 	if (guards && guards->current)
 		tfc__guard_send(guards->current, &command, -1, NULL, 0);
 	free(lease);

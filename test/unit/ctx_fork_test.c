@@ -126,8 +126,8 @@ static void parent_goes_on_after_child(bool is_by_free)
 	uint64_t one = 1;
 	int fd = eventfd(0, EFD_CLOEXEC);
 	int epoll_fd = tfc_ctx_fd(ctx);
-	tfc__ctx_set_guard_slot(ctx, &slot, note_free);
-	assert_ptr_equal(tfc__ctx_guard_slot(ctx), &slot);
+	tfc__ctx_set_slot(ctx, TFC__SLOT_GUARDS, &slot, note_free);
+	assert_ptr_equal(tfc__ctx_slot(ctx, TFC__SLOT_GUARDS), &slot);
 	tfc__timer_init(&timer, ctx, count_timer);
 	tfc__work_init(&work, ctx, count_work);
 	assert_int_equal(tfc__io_open(&io, ctx, fd, EPOLLIN, count_io), 0);
