@@ -1,0 +1,75 @@
+#include "port/tcp_user.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+struct request {
+	struct nlmsghdr header;
+	struct inet_diag_req_v2 body;
+};
+
+/* Address and port as inet_diag takes them: an IPv4 address in an IPv6 one is an IPv4 address. */
+static int put(const struct sockaddr_storage *address, __be32 ret_ip[4], __be16 *ret_port)
+{
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	if (address->ss_family == AF_INET) {
+		ret_ip[0] = v4->sin_addr.s_addr;
+		*ret_port = v4->sin_port;
+		return AF_INET;
+	}
+	*ret_port = v6->sin6_port;
+	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		memcpy(ret_ip, &v6->sin6_addr.s6_addr[12], 4);
+		return AF_INET;
+	}
+	memcpy(ret_ip, &v6->sin6_addr, 16);
+	return AF_INET6;
+}
+
+static int read_user(int fd, uint32_t *ret_uid)
+{
+	_Alignas(struct nlmsghdr) char data[4096];
+	ssize_t len = recv(fd, data, sizeof(data), 0);
+	const struct nlmsghdr *header = (const void *)data;
+	const struct inet_diag_msg *message = NLMSG_DATA(header);
+	if (len < 0 || !NLMSG_OK(header, (size_t)len) ||
+	    header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)) || !message->idiag_inode)
+		return -1;
+	*ret_uid = message->idiag_uid;
+	return 0;
+}
+
+int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
+		  uint32_t *ret_uid)
+{
+	struct request request = {
+		.header = {.nlmsg_len = sizeof(request),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.sdiag_protocol = IPPROTO_TCP,
+			 .idiag_states = UINT32_C(1) << TCP_ESTABLISHED,
+			 .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
+	};
+	struct inet_diag_sockid *id = &request.body.id;
+	request.body.sdiag_family = (unsigned char)put(from, id->idiag_src, &id->idiag_sport);
+	if (put(to, id->idiag_dst, &id->idiag_dport) != request.body.sdiag_family)
+		return -1;
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (fd < 0)
+		return -1;
+	int code = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
+			  sizeof(kernel)) < 0
+			   ? -1
+			   : read_user(fd, ret_uid);
+	close(fd);
+	return code;
+}
