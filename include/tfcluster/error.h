@@ -40,7 +40,8 @@ extern "C" {
 	X(TFC_ESTATE, -21, "not possible in this state")                                    \
 	X(TFC_EEXIST, -22, "exists already")                                                \
 	X(TFC_EARCHIVE, -23, "the archive is damaged or not allowed")                       \
-	X(TFC_ELIMIT, -24, "the system refuses a limit or user that was asked for")
+	X(TFC_ELIMIT, -24, "the system refuses a limit or user that was asked for")         \
+	X(TFC_EUNREACH, -25, "nobody answers at that address")
 
 enum tfc_err {
 	TFC_OK = 0,

@@ -1,0 +1,197 @@
+#include "transport/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int channel_fail(struct tfc__channel *channel, int code, const char *format, ...)
+{
+	va_list args;
+	if (channel->failure.code)
+		return channel->failure.code;
+	va_start(args, format);
+	tfc__vfail(&channel->failure, code, "transport", 0, format, args);
+	va_end(args);
+	return code;
+}
+
+static void shut(struct tfc__channel *channel)
+{
+	tfc__work_cancel(&channel->work);
+	tfc__pipe_close(channel->pipe);
+	channel->pipe = NULL;
+	tfc__noise_free(channel->noise);
+	channel->noise = NULL;
+	tfc__noise_cipher_fini(&channel->sending);
+	tfc__noise_cipher_fini(&channel->receiving);
+	stream_fini(channel);
+}
+
+static void destroy(struct tfc__channel *channel)
+{
+	shut(channel);
+	free(channel);
+}
+
+/* Leaves a callback: the owner may have closed the channel inside. */
+static bool is_gone(struct tfc__channel *channel)
+{
+	channel->is_busy = false;
+	if (!channel->is_closed)
+		return false;
+	destroy(channel);
+	return true;
+}
+
+static void tell_down(struct tfc__channel *channel)
+{
+	if (channel->state == DOWN)
+		return;
+	channel->state = DOWN;
+	shut(channel);
+	channel->is_busy = true;
+	channel->ops->down(channel->user, &channel->failure);
+	is_gone(channel);
+}
+
+/* ---- events */
+
+static int connect_pipe(struct tfc__channel *channel)
+{
+	tfc_pipe_info info;
+	int code = tfc__pipe_describe(channel->pipe, &info, &channel->failure);
+	if (code == TFC_ESTATE)
+		return TFC_OK;
+	return code < 0 ? code : handshake_begin(channel);
+}
+
+static int step(struct tfc__channel *channel, uint32_t events)
+{
+	int code = TFC_OK;
+	if (channel->state == CONNECTING)
+		code = connect_pipe(channel);
+	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
+		code = handshake_read(channel);
+	if (code == TFC_OK && channel->state == UP && events & TFC_PIPE_READABLE)
+		code = stream_read(channel);
+	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
+		code = stream_write(channel);
+	return code;
+}
+
+static void run(struct tfc__channel *channel, uint32_t events)
+{
+	if (channel->state == DOWN || channel->is_busy)
+		return;
+	channel->is_busy = true;
+	int code = channel->failure.code;
+	if (code == TFC_OK)
+		code = step(channel, events);
+	if (!is_gone(channel) && code < 0)
+		tell_down(channel);
+}
+
+static void on_pipe(void *user, uint32_t events)
+{
+	run(user, events);
+}
+
+/* Something was sent, or failed. */
+static void on_work(struct tfc__work *work)
+{
+	run(tfc__container_of(work, struct tfc__channel, work), 0);
+}
+
+/* ---- opening and closing */
+
+static struct tfc__channel *new_channel(tfc_ctx *ctx, const struct tfc__channel_options *options,
+					const struct tfc__channel_ops *ops, void *user)
+{
+	struct tfc__channel *channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return NULL;
+	channel->ctx = ctx;
+	channel->options = *options;
+	channel->ops = ops;
+	channel->user = user;
+	channel->failure.room = "";
+	channel->state = options->is_dialer ? CONNECTING : AWAIT_PREAMBLE;
+	tfc__work_init(&channel->work, ctx, on_work);
+	tfc__list_init(&channel->queue);
+	return channel;
+}
+
+int tfc__channel_accept(tfc_ctx *ctx, tfc_pipe *pipe, const struct tfc__channel_options *options,
+			const struct tfc__channel_ops *ops, void *user,
+			struct tfc__channel **ret_channel)
+{
+	struct tfc__channel *channel = new_channel(ctx, options, ops, user);
+	if (!channel)
+		return TFC_ENOMEM;
+	channel->pipe = pipe;
+	tfc__pipe_take(pipe, on_pipe, channel);
+	*ret_channel = channel;
+	return TFC_OK;
+}
+
+int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
+		      const struct tfc__channel_options *options,
+		      const struct tfc__channel_ops *ops, void *user, tfc_error *error,
+		      struct tfc__channel **ret_channel)
+{
+	struct tfc__channel *channel = new_channel(ctx, options, ops, user);
+	tfc_error why = TFC_ERROR_INIT;
+	if (!channel)
+		return tfc__fail_nomem(error, "transport");
+	int code = tfc__pipe_dial(ctx, address, flags, on_pipe, channel, &channel->pipe, &why);
+	if (code == TFC_EINVAL || code == TFC_ENOMEM) {
+		if (error)
+			*error = why;
+		destroy(channel);
+		return code;
+	}
+	channel->failure = why;
+	tfc__work_schedule(&channel->work); /* it may be connected already, or have failed */
+	*ret_channel = channel;
+	return TFC_OK;
+}
+
+void tfc__channel_close(struct tfc__channel *channel)
+{
+	if (!channel)
+		return;
+	channel->is_closed = true;
+	if (!channel->is_busy)
+		destroy(channel);
+}
+
+/* ---- the rest */
+
+void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message)
+{
+	if (channel->state != UP || channel->failure.code) {
+		tfc__buf_fini(message);
+		return;
+	}
+	stream_queue(channel, message);
+	tfc__work_schedule(&channel->work);
+}
+
+size_t tfc__channel_backlog(const struct tfc__channel *channel)
+{
+	return channel->queued + channel->out.len - channel->out_at;
+}
+
+const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel)
+{
+	return channel->key;
+}
+
+const uint8_t *tfc__channel_remote(const struct tfc__channel *channel)
+{
+	return channel->options.is_noise ? channel->remote : NULL;
+}
+
+tfc_pipe *tfc__channel_pipe(const struct tfc__channel *channel)
+{
+	return channel->pipe;
+}

@@ -1,0 +1,293 @@
+/*
+ * From the first byte to `up`:
+ *
+ *     dialer                        acceptor
+ *     preamble, [e, psk]     ->
+ *                            <-     [e, ee, s, es]
+ *     [s, se]                ->
+ *                            <-     [] (welcome: an empty transport message)
+ *
+ * and without Noise
+ *
+ *     preamble               ->
+ *                            <-     preamble
+ *
+ * An acceptor answers nothing to what it does not accept; only to another version it shows its own.
+ */
+#include <string.h>
+
+#include "transport/inside.h"
+
+#define VERSION 1
+#define MAGIC "\x89TFC"
+
+enum { MAGIC_LEN = 4, AT_VERSION = 4, AT_MODE = 5, AT_KEY = 8 };
+enum { MODE_PLAIN = 0, MODE_NOISE = 1 };
+
+static void write_preamble(uint8_t preamble[PREAMBLE], const struct tfc__key *key)
+{
+	memset(preamble, 0, PREAMBLE);
+	memcpy(preamble, MAGIC, MAGIC_LEN);
+	preamble[AT_VERSION] = VERSION;
+	preamble[AT_MODE] = key ? MODE_NOISE : MODE_PLAIN;
+	if (key)
+		memcpy(preamble + AT_KEY, key->id, TFC__KEY_ID_SIZE);
+}
+
+/* Reads until early holds `want` bytes. 1: it does; 0: not yet. */
+static int collect(struct tfc__channel *channel, size_t want)
+{
+	while (channel->early_len < want) {
+		int64_t count = tfc__pipe_read(channel->pipe, channel->early + channel->early_len,
+					       want - channel->early_len, &channel->failure);
+		if (count <= 0)
+			return (int)count;
+		channel->early_len += (size_t)count;
+	}
+	return 1;
+}
+
+static int go_up(struct tfc__channel *channel)
+{
+	channel->state = UP;
+	tfc__noise_free(channel->noise);
+	channel->noise = NULL;
+	channel->ops->up(channel->user);
+	return TFC_OK;
+}
+
+/* ---- Noise */
+
+static int begin_noise(struct tfc__channel *channel)
+{
+	const struct tfc__noise_options options = {
+		.is_initiator = channel->options.is_dialer,
+		.static_secret = tfc__identity_secret(channel->options.identity),
+		.psk = channel->key->secret,
+		.prologue = channel->preamble,
+		.prologue_len = PREAMBLE,
+	};
+	channel->state = AWAIT_HANDSHAKE;
+	return tfc__noise_new(&options, &channel->failure, &channel->noise);
+}
+
+static int put_record(struct tfc__channel *channel, const void *data, size_t len)
+{
+	const uint8_t head[HEAD] = {(uint8_t)(len >> 24), (uint8_t)(len >> 16), (uint8_t)(len >> 8),
+				    (uint8_t)len};
+	int code = stream_put(channel, head, HEAD);
+	return code < 0 ? code : stream_put(channel, data, len);
+}
+
+static int write_handshake(struct tfc__channel *channel)
+{
+	struct tfc__buf message = {0};
+	int code = tfc__noise_write(channel->noise, NULL, 0, &message);
+	if (code == TFC_OK)
+		code = put_record(channel, message.data, message.len);
+	else
+		channel_fail(channel, code, "the handshake cannot go on: %s", tfc_err_text(code));
+	tfc__buf_fini(&message);
+	return code;
+}
+
+static int check_pin(struct tfc__channel *channel)
+{
+	const char *pinned = channel->options.pinned_node_id;
+	char id[TFC__NODE_ID_SIZE];
+	tfc__node_id(channel->remote, id);
+	if (!pinned || strcmp(pinned, id) == 0)
+		return TFC_OK;
+	return channel_fail(channel, TFC_EACCES,
+			    "the node there has the id %s, but it must be %.40s", id, pinned);
+}
+
+/* The remote key is known from the message on that carries it. */
+static int note_remote(struct tfc__channel *channel)
+{
+	const uint8_t *remote = tfc__noise_remote(channel->noise);
+	if (!remote)
+		return TFC_OK;
+	memcpy(channel->remote, remote, sizeof(channel->remote));
+	return check_pin(channel);
+}
+
+static int split(struct tfc__channel *channel)
+{
+	int code = tfc__noise_split(channel->noise, &channel->sending, &channel->receiving);
+	return code < 0 ? channel_fail(channel, code, "the handshake cannot end") : code;
+}
+
+static int welcome(struct tfc__channel *channel)
+{
+	uint8_t sealed[TFC__NOISE_TAG];
+	int code = tfc__noise_seal(&channel->sending, "", 0, sealed);
+	return code < 0 ? code : put_record(channel, sealed, sizeof(sealed));
+}
+
+static int on_handshake(struct tfc__channel *channel, const void *data, size_t len)
+{
+	struct tfc__buf payload = {0};
+	int code = tfc__noise_read(channel->noise, data, len, &payload);
+	tfc__buf_fini(&payload);
+	if (code < 0)
+		return channel_fail(channel, code,
+				    code == TFC_ENOMEM ? "out of memory"
+						       : "the other end has another key");
+	code = note_remote(channel);
+	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
+		code = write_handshake(channel);
+	if (code < 0 || !tfc__noise_is_done(channel->noise))
+		return code;
+	code = split(channel);
+	if (code < 0)
+		return code;
+	if (channel->options.is_dialer) {
+		channel->state = AWAIT_WELCOME;
+		return TFC_OK;
+	}
+	code = welcome(channel);
+	return code < 0 ? code : go_up(channel);
+}
+
+static int on_welcome(struct tfc__channel *channel, const void *data, size_t len)
+{
+	uint8_t plain[EARLY_MAX];
+	if (len != TFC__NOISE_TAG || tfc__noise_open(&channel->receiving, data, len, plain) < 0)
+		return channel_fail(channel, TFC_EACCES, "the handshake was changed on the way");
+	return go_up(channel);
+}
+
+/* ---- preambles */
+
+static int fail_version(struct tfc__channel *channel, unsigned version)
+{
+	return channel_fail(channel, TFC_ENOTSUP,
+			    "the other end speaks version %u of the protocol, this one version %d: "
+			    "bring both to the same release",
+			    version, VERSION);
+}
+
+static int on_acceptors_preamble(struct tfc__channel *channel)
+{
+	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
+		return channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
+	if (channel->early[AT_VERSION] != VERSION)
+		return fail_version(channel, channel->early[AT_VERSION]);
+	channel->early_len = 0;
+	return go_up(channel);
+}
+
+static int answer_preamble(struct tfc__channel *channel)
+{
+	uint8_t own[PREAMBLE];
+	write_preamble(own, NULL);
+	return stream_put(channel, own, PREAMBLE);
+}
+
+static int refuse_version(struct tfc__channel *channel, unsigned version)
+{
+	if (answer_preamble(channel) == TFC_OK)
+		stream_write(channel);
+	return fail_version(channel, version);
+}
+
+static int on_dialers_preamble(struct tfc__channel *channel)
+{
+	const uint8_t *bytes = channel->early;
+	static const uint8_t none[TFC__KEY_ID_SIZE];
+	uint8_t mode = channel->options.is_noise ? MODE_NOISE : MODE_PLAIN;
+	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+		return channel_fail(channel, TFC_EPARSE, "it does not speak this protocol");
+	if (bytes[AT_VERSION] != VERSION)
+		return refuse_version(channel, bytes[AT_VERSION]);
+	if (bytes[AT_MODE] != mode)
+		return channel_fail(channel, TFC_EACCES,
+				    mode ? "it shows no key"
+					 : "it shows a key, but none is set here");
+	if (bytes[AT_MODE + 1] || bytes[AT_MODE + 2] ||
+	    (!mode && memcmp(bytes + AT_KEY, none, sizeof(none)) != 0))
+		return channel_fail(channel, TFC_EPARSE, "its preamble is malformed");
+	memcpy(channel->preamble, bytes, PREAMBLE);
+	channel->early_len = 0;
+	if (!mode) {
+		int code = answer_preamble(channel);
+		return code < 0 ? code : go_up(channel);
+	}
+	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
+	if (!channel->key)
+		return channel_fail(channel, TFC_EACCES, "its key is not in the key file here");
+	return begin_noise(channel);
+}
+
+/* ---- what has come */
+
+static int read_preamble(struct tfc__channel *channel)
+{
+	int code = collect(channel, PREAMBLE);
+	if (code <= 0)
+		return code;
+	code = channel->options.is_dialer ? on_acceptors_preamble(channel)
+					  : on_dialers_preamble(channel);
+	return code < 0 ? code : 1;
+}
+
+/* A length that is the magic: an acceptor of another version shows its preamble. */
+static int on_odd_length(struct tfc__channel *channel)
+{
+	if (!channel->options.is_dialer || memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
+		return channel_fail(channel, TFC_EPARSE, "a handshake message is too long");
+	int code = collect(channel, PREAMBLE);
+	return code <= 0 ? code : fail_version(channel, channel->early[AT_VERSION]);
+}
+
+static int read_record(struct tfc__channel *channel)
+{
+	const uint8_t *head = channel->early;
+	int code = collect(channel, HEAD);
+	if (code <= 0)
+		return code;
+	size_t len = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	if (len > EARLY_MAX)
+		return on_odd_length(channel);
+	code = collect(channel, HEAD + len);
+	if (code <= 0)
+		return code;
+	channel->early_len = 0;
+	code = channel->state == AWAIT_WELCOME ? on_welcome(channel, head + HEAD, len)
+					       : on_handshake(channel, head + HEAD, len);
+	return code < 0 ? code : 1;
+}
+
+int handshake_begin(struct tfc__channel *channel)
+{
+	channel->key = channel->options.is_noise ? channel->options.key : NULL;
+	channel->state = AWAIT_PREAMBLE;
+	write_preamble(channel->preamble, channel->key);
+	int code = stream_put(channel, channel->preamble, PREAMBLE);
+	if (code < 0 || !channel->key)
+		return code;
+	code = begin_noise(channel);
+	return code < 0 ? code : write_handshake(channel);
+}
+
+/* The other end closed before it was up: why it did, it does not say. */
+static int explain_end(struct tfc__channel *channel, int code)
+{
+	if (code != TFC_ELOST || !channel->options.is_dialer)
+		return code;
+	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
+			 channel->key ? "the other end refused this key (it may belong to another "
+					"cluster): use a key file that it has, too"
+				      : "the other end closed the connection at once: it wants a "
+					"key (tfc_run --key FILE), or does not let this user in");
+}
+
+int handshake_read(struct tfc__channel *channel)
+{
+	int code = 1;
+	while (code == 1 && channel->state != UP && !channel->is_closed)
+		code = channel->state == AWAIT_PREAMBLE ? read_preamble(channel)
+							: read_record(channel);
+	return code < 0 ? explain_end(channel, code) : TFC_OK;
+}

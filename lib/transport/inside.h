@@ -1,0 +1,80 @@
+/*
+ * The inside of a channel, shared by channel.c (life), handshake.c (until up), and stream.c (bytes
+ * of messages).
+ */
+#ifndef TFC_TRANSPORT_INSIDE_H
+#define TFC_TRANSPORT_INSIDE_H
+
+#include "transport/channel.h"
+#include "wire/noise.h"
+#include "wire/rpc.h"
+
+enum {
+	PREAMBLE = 16,
+	HEAD = 4,       /* length of a record, highest byte first */
+	EARLY_MAX = 128 /* bytes of a record before up */
+};
+
+enum channel_state {
+	CONNECTING,      /* dialer: the pipe */
+	AWAIT_PREAMBLE,  /* acceptor; dialer without Noise */
+	AWAIT_HANDSHAKE, /* Noise: a handshake message */
+	AWAIT_WELCOME,   /* dialer with Noise: the acceptor's first record, which is empty */
+	UP,
+	DOWN,
+};
+
+struct tfc__channel {
+	tfc_ctx *ctx;
+	tfc_pipe *pipe;
+	struct tfc__channel_options options;
+	const struct tfc__channel_ops *ops;
+	void *user;
+	enum channel_state state;
+	bool is_busy;   /* in a callback: memory goes when it is back */
+	bool is_closed; /* by the owner */
+	struct tfc__work work;
+	tfc_error failure; /* told by work, or at the end of the event */
+
+	/* handshake */
+	uint8_t early[HEAD + EARLY_MAX];
+	size_t early_len;
+	uint8_t preamble[PREAMBLE]; /* the dialer's */
+	struct tfc__noise *noise;
+	const struct tfc__key *key;
+	uint8_t remote[TFC__NOISE_KEY];
+
+	/* messages that come */
+	struct tfc__noise_cipher receiving;
+	struct tfc__buf in;
+	size_t in_at;
+	struct tfc__buf partial; /* a message of which not all records have come */
+
+	/* messages that go */
+	struct tfc__noise_cipher sending;
+	struct tfc__link queue;
+	size_t queued;       /* bytes in it */
+	struct tfc__buf out; /* as they go over the pipe */
+	size_t out_at;
+};
+
+/* Fills channel->failure when none was before; returns its code. */
+int channel_fail(struct tfc__channel *channel, int code, const char *format, ...) TFC_PRINTF(3, 4);
+
+/* ---- handshake.c: TFC_OK or the code of channel->failure */
+
+int handshake_begin(struct tfc__channel *channel); /* connected */
+int handshake_read(struct tfc__channel *channel);  /* until up, or nothing is left to read */
+
+/* ---- stream.c */
+
+/* Reads and hands on what has come. */
+int stream_read(struct tfc__channel *channel);
+/* Writes what waits, as far as there is room. */
+int stream_write(struct tfc__channel *channel);
+/* Bytes that go as they are (handshake). */
+int stream_put(struct tfc__channel *channel, const void *data, size_t len);
+void stream_queue(struct tfc__channel *channel, struct tfc__buf *message);
+void stream_fini(struct tfc__channel *channel);
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * Connections that come in: half-open until they have shown who they are, no more than so many and
+ * no longer than so long, and without a word to those who cannot.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "transport/peer_inside.h"
+
+#define HALF_OPEN_MAX 256
+#define HANDSHAKE_MS 5000
+#define TELL_EVERY TFC__SECOND
+
+/* ---- refusals: a line a second at most, whoever knocks how often */
+
+static void log_refusal(struct tfc__peer_listener *listener, const char *who, const char *why)
+{
+	uint64_t now = tfc__now();
+	if (listener->told_at && now - listener->told_at < TELL_EVERY) {
+		listener->untold++;
+		return;
+	}
+	if (listener->untold)
+		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
+			 tfc__listener_address(listener->listener),
+			 "refused a connection from %s: %s (and %llu more before it)", who, why,
+			 (unsigned long long)listener->untold);
+	else
+		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
+			 tfc__listener_address(listener->listener),
+			 "refused a connection from %s: %s", who, why);
+	listener->told_at = now;
+	listener->untold = 0;
+}
+
+/* ---- half-open ones */
+
+void listener_forget(struct tfc__peer *peer)
+{
+	tfc__list_remove(&peer->link);
+	peer->listener->half_open_count--;
+	peer->listener = NULL;
+}
+
+void listener_lost(struct tfc__peer *peer, const tfc_error *why)
+{
+	log_refusal(peer->listener, peer->id.address, why->text);
+	tfc__peer_close(peer);
+}
+
+static void drop_oldest(struct tfc__peer_listener *listener)
+{
+	struct tfc__peer *oldest = tfc__container_of(listener->half_open.next, struct tfc__peer,
+						     link);
+	log_refusal(listener, oldest->id.address,
+		    "too many connections at once that have not shown who they are");
+	tfc__peer_close(oldest);
+}
+
+static void free_listener(struct tfc__peer_listener *listener)
+{
+	tfc__identity_free(listener->fresh);
+	free(listener->groups);
+	free(listener);
+}
+
+void listener_hand_over(struct tfc__peer *peer)
+{
+	struct tfc__peer_listener *listener = peer->listener;
+	struct tfc__peer *alive = peer;
+	listener_forget(peer);
+	peer->watch = &alive;
+	listener->is_busy = true;
+	listener->fn(listener->user, peer);
+	listener->is_busy = false;
+	if (alive)
+		alive->watch = NULL;
+	if (alive && !alive->ops)
+		tfc__peer_close(alive);
+	if (listener->is_closed)
+		free_listener(listener);
+}
+
+void tfc__peer_accept(struct tfc__peer *peer, const struct tfc__peer_ops *ops, void *user)
+{
+	peer->ops = ops;
+	peer->user = user;
+}
+
+static int on_pipe(void *user, tfc_pipe *pipe)
+{
+	struct tfc__peer_listener *listener = user;
+	const struct tfc__channel_options options = {
+		.is_noise = listener->is_noise,
+		.keyring = listener->keyring,
+		.identity = listener->identity,
+	};
+	struct tfc__peer *peer = peer_new(listener->ctx, listener->handshake_ms);
+	if (!peer)
+		return TFC_ENOMEM;
+	peer->is_noise = listener->is_noise;
+	int code = tfc__channel_accept(listener->ctx, pipe, &options, &peer_channel_ops, peer,
+				       &peer->channel);
+	if (code < 0) {
+		tfc__peer_close(peer);
+		return code;
+	}
+	if (listener->half_open_count == listener->half_open_max)
+		drop_oldest(listener);
+	peer->listener = listener;
+	listener->half_open_count++;
+	tfc__list_append(&listener->half_open, &peer->link);
+	tfc__work_schedule(&peer->checking); /* not in here: the transport has not got it yet */
+	return TFC_OK;
+}
+
+/* ---- opening and closing */
+
+static int copy_groups(struct tfc__peer_listener *listener,
+		       const struct tfc__listen_options *options, tfc_error *error)
+{
+	listener->groups = calloc(options->group_count, sizeof(*listener->groups));
+	if (!listener->groups)
+		return tfc__fail_nomem(error, "transport");
+	memcpy(listener->groups, options->groups, options->group_count * sizeof(*listener->groups));
+	listener->group_count = options->group_count;
+	return TFC_OK;
+}
+
+static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen_options *options,
+		   tfc_error *error)
+{
+	listener->keyring = options->keyring;
+	listener->identity = options->identity;
+	listener->handshake_ms = options->handshake_ms ? options->handshake_ms : HANDSHAKE_MS;
+	listener->half_open_max = options->half_open_max ? options->half_open_max : HALF_OPEN_MAX;
+	tfc__list_init(&listener->half_open);
+	int code = peer_is_noise(listener->ctx, options->address, options->keyring,
+				 &listener->is_noise, error);
+	if (code == TFC_OK && options->group_count)
+		code = copy_groups(listener, options, error);
+	if (code < 0)
+		return code;
+	if (!listener->is_noise || listener->identity)
+		return TFC_OK;
+	code = tfc__identity_open(NULL, error, &listener->fresh);
+	listener->identity = listener->fresh;
+	return code;
+}
+
+int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tfc__accept_fn fn,
+		     void *user, struct tfc__peer_listener **ret_listener, tfc_error *error)
+{
+	tfc_error why = TFC_ERROR_INIT;
+	struct tfc__peer_listener *listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return tfc__fail_nomem(error, "transport");
+	listener->ctx = ctx;
+	listener->fn = fn;
+	listener->user = user;
+	int code = fill_in(listener, options, &why);
+	uint32_t flags = (listener->is_noise ? 0 : TFC_TRANSPORT_PLAIN) |
+			 (options->group_count ? TFC_TRANSPORT_OTHERS : 0);
+	if (code == TFC_OK)
+		code = tfc__listener_open(ctx, options->address, flags, on_pipe, listener,
+					  &listener->listener, &why);
+	if (code < 0) {
+		if (error)
+			*error = why;
+		free_listener(listener);
+		return code;
+	}
+	*ret_listener = listener;
+	return TFC_OK;
+}
+
+const char *tfc__peer_listener_address(const struct tfc__peer_listener *listener)
+{
+	return tfc__listener_address(listener->listener);
+}
+
+void tfc__peer_listener_close(struct tfc__peer_listener *listener)
+{
+	if (!listener)
+		return;
+	while (!tfc__list_is_empty(&listener->half_open))
+		tfc__peer_close(
+			tfc__container_of(listener->half_open.next, struct tfc__peer, link));
+	tfc__listener_close(listener->listener);
+	listener->is_closed = true;
+	if (!listener->is_busy)
+		free_listener(listener);
+}

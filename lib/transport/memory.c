@@ -1,0 +1,232 @@
+/*
+ * Pairs of pipes inside one context. Each end has a buffer of what the other end wrote; whoever
+ * waits for bytes or for room is told in the next turn of dispatch.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "ctx/ctx.h"
+#include "transport/builtin.h"
+
+#define SCHEME "memory:"
+#define ROOM (UINT32_C(256) << 10) /* bytes that may wait at an end */
+
+struct memory {
+	tfc_ctx *ctx;
+	struct tfc__link listeners;
+};
+
+struct listener {
+	struct tfc__link link;
+	tfc_listener *listener;
+	char address[128];
+};
+
+struct end {
+	struct end *other; /* NULL: closed */
+	tfc_pipe *pipe;
+	struct tfc__buf in;
+	size_t at; /* of the first byte in `in` that was not read */
+	char address[128];
+};
+
+void *tfc__memory_open(tfc_ctx *ctx)
+{
+	struct memory *memory = malloc(sizeof(*memory));
+	if (!memory)
+		return NULL;
+	memory->ctx = ctx;
+	tfc__list_init(&memory->listeners);
+	return memory;
+}
+
+static void fini(void *user)
+{
+	free(user);
+}
+
+static struct listener *find(struct memory *memory, const char *address)
+{
+	TFC__LIST_EACH (link, &memory->listeners) {
+		struct listener *one = tfc__container_of(link, struct listener, link);
+		if (strcmp(one->address, address) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+/* ---- connecting */
+
+static struct end *new_end(const char *address)
+{
+	struct end *end = calloc(1, sizeof(*end));
+	if (end)
+		snprintf(end->address, sizeof(end->address), "%s", address);
+	return end;
+}
+
+static int check(const char *address, tfc_error *error)
+{
+	if (strlen(address) > strlen(SCHEME) &&
+	    strlen(address) < sizeof(((struct end *)NULL)->address))
+		return TFC_OK;
+	return tfc__fail(error, TFC_EINVAL, "transport", 0,
+			 "\"%.60s\": write memory:NAME, 1 to 120 bytes long", address);
+}
+
+static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
+		tfc_error *error)
+{
+	int code = check(address, error);
+	if (code < 0)
+		return code;
+	struct listener *listener = find(user, address);
+	if (!listener)
+		return tfc__fail(error, TFC_ENOENT, "transport", 0,
+				 "nobody listens on %s in this context", address);
+	struct end *here = new_end(address), *there = new_end(address);
+	if (!here || !there) {
+		code = tfc__fail_nomem(error, "transport");
+		goto fail;
+	}
+	code = tfc_listener_accept(listener->listener, there, &there->pipe);
+	if (code < 0) {
+		tfc__fail(error, code, "transport", 0, "%s takes no connection now", address);
+		goto fail;
+	}
+	here->pipe = pipe;
+	here->other = there;
+	there->other = here;
+	tfc_pipe_ready(pipe, TFC_PIPE_WRITABLE);
+	*ret_state = here;
+	return TFC_OK;
+fail:
+	free(here);
+	free(there);
+	return code;
+}
+
+static int listen(void *user, const char *address, uint32_t flags, tfc_listener *listener,
+		  void **ret_state, tfc_error *error)
+{
+	struct memory *memory = user;
+	int code = check(address, error);
+	if (code < 0)
+		return code;
+	if (find(memory, address))
+		return tfc__fail(error, TFC_EBUSY, "transport", 0,
+				 "%s is in use: another listener of this context has it", address);
+	struct listener *one = calloc(1, sizeof(*one));
+	if (!one)
+		return tfc__fail_nomem(error, "transport");
+	one->listener = listener;
+	snprintf(one->address, sizeof(one->address), "%s", address);
+	tfc__list_append(&memory->listeners, &one->link);
+	*ret_state = one;
+	return TFC_OK;
+}
+
+static const char *listener_address(void *state)
+{
+	return ((struct listener *)state)->address;
+}
+
+static void listener_close(void *state)
+{
+	struct listener *one = state;
+	tfc__list_remove(&one->link);
+	free(one);
+}
+
+/* ---- bytes */
+
+static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+{
+	const struct end *end = state;
+	info->flags = TFC_PIPE_IS_NODE;
+	memcpy(info->address, end->address, sizeof(info->address));
+	return TFC_OK;
+}
+
+static size_t waiting(const struct end *end)
+{
+	return end->in.len - end->at;
+}
+
+static int fail_closed(tfc_error *error)
+{
+	return tfc__fail(error, TFC_ELOST, "transport", 0, "the other end closed the connection");
+}
+
+static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
+{
+	struct end *end = state;
+	size_t count = waiting(end) < len ? waiting(end) : len;
+	if (!waiting(end))
+		return end->other ? 0 : fail_closed(error);
+	if (count)
+		memcpy(data, end->in.data + end->at, count);
+	end->at += count;
+	if (end->at == end->in.len) {
+		tfc__buf_fini(&end->in);
+		end->at = 0;
+	}
+	if (end->other)
+		tfc_pipe_ready(end->other->pipe, TFC_PIPE_WRITABLE);
+	return (int64_t)count;
+}
+
+static int64_t write_some(void *state, const void *data, size_t len, tfc_error *error)
+{
+	struct end *other = ((struct end *)state)->other;
+	if (!other)
+		return fail_closed(error);
+	size_t room = ROOM - (waiting(other) < ROOM ? waiting(other) : ROOM);
+	size_t count = len < room ? len : room;
+	if (!count)
+		return 0;
+	if (other->at) { /* what was read makes room, so that the buffer stays as large as ROOM */
+		memmove(other->in.data, other->in.data + other->at, waiting(other));
+		other->in.len -= other->at;
+		other->at = 0;
+	}
+	tfc__buf_add(&other->in, data, count);
+	if (other->in.is_failed)
+		return tfc__fail_nomem(error, "transport");
+	tfc_pipe_ready(other->pipe, TFC_PIPE_READABLE);
+	return (int64_t)count;
+}
+
+/* Everything is told as it happens. */
+static void want(void *state, uint32_t events)
+{
+}
+
+static void close_end(void *state)
+{
+	struct end *end = state;
+	if (end->other) {
+		end->other->other = NULL;
+		tfc_pipe_ready(end->other->pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	}
+	tfc__buf_fini(&end->in);
+	free(end);
+}
+
+const tfc_transport_ops tfc__memory_ops = {
+	.size = sizeof(tfc_transport_ops),
+	.scheme = "memory",
+	.dial = dial,
+	.listen = listen,
+	.listener_address = listener_address,
+	.listener_close = listener_close,
+	.describe = describe,
+	.read = read_some,
+	.write = write_some,
+	.want = want,
+	.close = close_end,
+	.fini = fini,
+};

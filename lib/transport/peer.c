@@ -1,0 +1,296 @@
+#include "transport/peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/peer_inside.h"
+
+#define TIMEOUT_MS 5000
+
+/* ---- calls */
+
+static void send_message(void *user, struct tfc__buf *message)
+{
+	struct tfc__peer *peer = user;
+	tfc__channel_send(peer->channel, message);
+}
+
+static void serve(void *user, struct tfc__rpc_request *request, const char *method,
+		  const msgpack_object *params)
+{
+	struct tfc__peer *peer = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (peer->ops && peer->ops->serve) {
+		peer->ops->serve(peer, peer->user, request, method, params);
+	} else if (request) {
+		tfc__fail(&error, TFC_ENOTSUP, "transport", 0, "nothing is served here");
+		tfc__rpc_fail(request, &error);
+	}
+}
+
+/* Inside tfc__rpc_feed or a send: the end is told in a turn of its own. */
+static void broken(void *user, const tfc_error *error)
+{
+	struct tfc__peer *peer = user;
+	if (!peer->failure.code)
+		peer->failure = *error;
+	tfc__work_schedule(&peer->checking);
+}
+
+static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken};
+
+/* ---- the end */
+
+void peer_go_down(struct tfc__peer *peer, const tfc_error *why)
+{
+	if (peer->is_down)
+		return;
+	peer->is_down = true;
+	tfc__timer_cancel(&peer->patience);
+	tfc__work_cancel(&peer->checking);
+	tfc__rpc_close(peer->rpc, why);
+	peer->rpc = NULL;
+	tfc__channel_close(peer->channel);
+	peer->channel = NULL;
+	if (peer->listener)
+		listener_lost(peer, why);
+	else if (peer->ops)
+		peer->ops->down(peer, peer->user, why);
+}
+
+/* Something broke, or it has just come in. */
+static void check(struct tfc__work *work)
+{
+	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
+	if (!peer->failure.code && peer->listener)
+		peer_identify(peer, &peer->failure);
+	tfc_error why = peer->failure;
+	if (why.code)
+		peer_go_down(peer, &why);
+}
+
+static void lose_patience(struct tfc__timer *timer)
+{
+	struct tfc__peer *peer = tfc__container_of(timer, struct tfc__peer, patience);
+	tfc_error why = TFC_ERROR_INIT;
+	if (peer->listener)
+		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0, "it did not show its key in time");
+	else
+		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0,
+			  "cannot connect to %.120s: no answer within %u.%u s", peer->dialed,
+			  peer->timeout_ms / 1000, peer->timeout_ms % 1000 / 100);
+	peer_go_down(peer, &why);
+}
+
+void tfc__peer_close(struct tfc__peer *peer)
+{
+	if (!peer)
+		return;
+	if (peer->listener)
+		listener_forget(peer);
+	if (peer->watch)
+		*peer->watch = NULL;
+	tfc__timer_cancel(&peer->patience);
+	tfc__work_cancel(&peer->checking);
+	tfc__rpc_close(peer->rpc, NULL);
+	tfc__channel_close(peer->channel);
+	tfc__identity_free(peer->fresh);
+	free(peer);
+}
+
+/* ---- who it is */
+
+static bool is_listed(const tfc_pipe_info *info, const uint32_t *groups, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (info->gid == groups[i])
+			return true;
+		for (uint32_t j = 0; j < info->group_count; j++)
+			if (info->groups[j] == groups[i])
+				return true;
+	}
+	return false;
+}
+
+/* Without a key: the own user and root are nodes, members of a listed group submitters. */
+static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_error *error)
+{
+	const struct tfc__peer_listener *listener = peer->listener;
+	peer->id.role = TFC__KEY_NODE;
+	if (info->flags & TFC_PIPE_IS_NODE)
+		return TFC_OK;
+	if (!(info->flags & TFC_PIPE_HAS_USER))
+		return tfc__fail(error, TFC_EACCES, "transport", 0,
+				 "nothing tells who is at the other end: use a key, or a unix "
+				 "socket");
+	peer->id.uid = info->uid;
+	peer->id.gid = info->gid;
+	peer->id.pid = info->pid;
+	if (info->uid == 0 || info->uid == geteuid())
+		return TFC_OK;
+	peer->id.role = TFC__KEY_SUBMIT;
+	if (!listener || is_listed(info, listener->groups, listener->group_count))
+		return TFC_OK;
+	return tfc__fail(error, TFC_EACCES, "transport", 0,
+			 "user %u is neither the node's nor root nor in a group that is let in",
+			 info->uid);
+}
+
+int peer_identify(struct tfc__peer *peer, tfc_error *error)
+{
+	tfc_pipe_info info;
+	const struct tfc__key *key = tfc__channel_key(peer->channel);
+	int code = tfc__pipe_describe(tfc__channel_pipe(peer->channel), &info, error);
+	if (code < 0)
+		return code;
+	snprintf(peer->id.address, sizeof(peer->id.address), "%s", info.address);
+	peer->id.uid = peer->id.gid = UINT32_MAX;
+	if (!peer->is_noise)
+		return identify_user(peer, &info, error);
+	if (!key)
+		return TFC_OK; /* not yet */
+	peer->id.role = key->role;
+	tfc__node_id(tfc__channel_remote(peer->channel), peer->id.node_id);
+	for (size_t i = 0; i < TFC__KEY_ID_SIZE; i++)
+		sprintf(peer->id.key_id + 2 * i, "%02x", key->id[i]);
+	return TFC_OK;
+}
+
+/* ---- the channel's news */
+
+static void on_up(void *user)
+{
+	struct tfc__peer *peer = user;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = peer->failure.code ? peer->failure.code : peer_identify(peer, &error);
+	if (code == TFC_OK && tfc__rpc_open(peer->ctx, &rpc_ops, peer, &peer->rpc) < 0)
+		code = tfc__fail_nomem(&error, "transport");
+	if (code < 0) {
+		broken(peer, &error);
+		return;
+	}
+	tfc__timer_cancel(&peer->patience);
+	if (peer->listener)
+		listener_hand_over(peer);
+	else if (peer->ops->up)
+		peer->ops->up(peer, peer->user);
+}
+
+static void on_message(void *user, const void *data, size_t len)
+{
+	struct tfc__peer *peer = user;
+	if (peer->rpc)
+		tfc__rpc_feed(peer->rpc, data, len);
+}
+
+static void on_down(void *user, const tfc_error *why)
+{
+	struct tfc__peer *peer = user;
+	tfc_error said = *why;
+	if (!peer->rpc && peer->dialed[0] && !strstr(said.text, peer->dialed))
+		tfc__fail_prefix(&said, said.code, "%.100s", peer->dialed);
+	peer_go_down(peer, &said);
+}
+
+const struct tfc__channel_ops peer_channel_ops = {on_up, on_message, on_down};
+
+/* ---- dialing */
+
+struct tfc__peer *peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
+{
+	struct tfc__peer *peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	peer->ctx = ctx;
+	peer->timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS;
+	peer->id.uid = peer->id.gid = UINT32_MAX;
+	tfc__list_init(&peer->link);
+	tfc__work_init(&peer->checking, ctx, check);
+	tfc__timer_init(&peer->patience, ctx, lose_patience);
+	tfc__timer_set(&peer->patience, tfc__now() + peer->timeout_ms * TFC__MS);
+	return peer;
+}
+
+int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
+		  bool *ret_is_noise, tfc_error *error)
+{
+	uint32_t traits;
+	int code = tfc__transport_traits(ctx, address, &traits, error);
+	if (code == TFC_OK)
+		*ret_is_noise = keyring && !(traits & TFC_TRANSPORT_AUTHENTIC);
+	return code;
+}
+
+/* What the dialer shows: a key, and a key pair. */
+static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *options,
+		      struct tfc__channel_options *channel, tfc_error *error)
+{
+	channel->key = tfc__keyring_first(options->keyring, options->role);
+	channel->identity = options->identity;
+	if (!channel->key)
+		return tfc__fail(error, TFC_EINVAL, "transport", 0, "the key file has no %s key",
+				 options->role ? tfc__key_role_name(options->role) : "such");
+	if (channel->identity)
+		return TFC_OK;
+	int code = tfc__identity_open(NULL, error, &peer->fresh);
+	channel->identity = peer->fresh;
+	return code;
+}
+
+static int dial(struct tfc__peer *peer, const struct tfc__dial_options *options, tfc_error *error)
+{
+	struct tfc__channel_options channel = {.is_dialer = true};
+	int code = peer_is_noise(peer->ctx, options->address, options->keyring, &peer->is_noise,
+				 error);
+	if (code == TFC_OK && peer->is_noise)
+		code = choose_key(peer, options, &channel, error);
+	if (code < 0)
+		return code;
+	channel.is_noise = peer->is_noise;
+	if (options->pinned_node_id) {
+		snprintf(peer->pinned, sizeof(peer->pinned), "%s", options->pinned_node_id);
+		channel.pinned_node_id = peer->pinned;
+	}
+	return tfc__channel_dial(peer->ctx, options->address,
+				 peer->is_noise ? 0 : TFC_TRANSPORT_PLAIN, &channel,
+				 &peer_channel_ops, peer, error, &peer->channel);
+}
+
+int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
+		   const struct tfc__peer_ops *ops, void *user, struct tfc__peer **ret_peer,
+		   tfc_error *error)
+{
+	struct tfc__peer *peer = peer_new(ctx, options->timeout_ms);
+	if (!peer)
+		return tfc__fail_nomem(error, "transport");
+	peer->ops = ops;
+	peer->user = user;
+	snprintf(peer->dialed, sizeof(peer->dialed), "%s", options->address);
+	int code = dial(peer, options, error);
+	if (code < 0) {
+		tfc__peer_close(peer);
+		return code;
+	}
+	*ret_peer = peer;
+	return TFC_OK;
+}
+
+/* ---- the rest */
+
+const struct tfc__peer_id *tfc__peer_id(const struct tfc__peer *peer)
+{
+	return &peer->id;
+}
+
+struct tfc__rpc *tfc__peer_rpc(const struct tfc__peer *peer)
+{
+	return peer->rpc;
+}
+
+size_t tfc__peer_backlog(const struct tfc__peer *peer)
+{
+	return peer->channel ? tfc__channel_backlog(peer->channel) : 0;
+}

@@ -1,0 +1,158 @@
+#include "transport/registry.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+
+struct transports {
+	struct tfc__link list;
+};
+
+static void free_all(struct transports *all, bool is_forked)
+{
+	TFC__LIST_EACH (link, &all->list) {
+		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
+		tfc__list_remove(link);
+		if (one->ops.fini && (one->is_builtin || !is_forked))
+			one->ops.fini(one->user);
+		free(one);
+	}
+	free(all);
+}
+
+static void free_slot(void *slot, bool is_forked)
+{
+	free_all(slot, is_forked);
+}
+
+static struct tfc__transport *find(const struct transports *all, const char *scheme, size_t len)
+{
+	TFC__LIST_EACH (link, &all->list) {
+		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
+		if (strlen(one->scheme) == len && memcmp(one->scheme, scheme, len) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static struct tfc__transport *add(struct transports *all, const tfc_transport_ops *ops, void *user)
+{
+	size_t size = strlen(ops->scheme) + 1;
+	struct tfc__transport *one = malloc(sizeof(*one) + size);
+	if (!one)
+		return NULL;
+	*one = (struct tfc__transport){.ops = *ops, .user = user};
+	memcpy(one->scheme, ops->scheme, size);
+	one->ops.scheme = one->scheme;
+	tfc__list_append(&all->list, &one->link);
+	return one;
+}
+
+static bool add_builtin(tfc_ctx *ctx, struct transports *all,
+			const struct tfc__builtin_transport *builtin)
+{
+	void *user = builtin->open ? builtin->open(ctx) : ctx;
+	struct tfc__transport *one = user ? add(all, builtin->ops, user) : NULL;
+	if (!one && user && builtin->ops->fini)
+		builtin->ops->fini(user);
+	if (!one)
+		return false;
+	one->is_builtin = true;
+	one->is_level = builtin->is_level;
+	return true;
+}
+
+/* Those of the context, with what is built in; NULL when out of memory. */
+static struct transports *transports_of(tfc_ctx *ctx)
+{
+	struct transports *all = tfc__ctx_slot(ctx, TFC__SLOT_TRANSPORTS);
+	if (all)
+		return all;
+	all = malloc(sizeof(*all));
+	if (!all)
+		return NULL;
+	tfc__list_init(&all->list);
+	for (const struct tfc__builtin_transport *one = tfc__builtin_transports; one->ops; one++) {
+		if (!add_builtin(ctx, all, one)) {
+			free_all(all, false);
+			return NULL;
+		}
+	}
+	tfc__ctx_set_slot(ctx, TFC__SLOT_TRANSPORTS, all, free_slot);
+	return all;
+}
+
+int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
+			struct tfc__transport **ret_transport)
+{
+	struct transports *all = transports_of(ctx);
+	if (!all)
+		return tfc__fail_nomem(error, "transport");
+	const char *colon = strchr(address, ':');
+	struct tfc__transport *one = colon ? find(all, address, (size_t)(colon - address)) : NULL;
+	if (!one)
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.100s\" is no address: write tcp://HOST:PORT or unix:PATH",
+				 address);
+	*ret_transport = one;
+	return TFC_OK;
+}
+
+int tfc__transport_traits(tfc_ctx *ctx, const char *address, uint32_t *ret_traits, tfc_error *error)
+{
+	struct tfc__transport *transport;
+	int code = tfc__transport_find(ctx, address, error, &transport);
+	if (code == TFC_OK)
+		*ret_traits = transport->ops.traits;
+	return code;
+}
+
+/* RFC 3986, section 3.1, in lower case. */
+static bool is_scheme(const char *text)
+{
+	if (!text || !islower((unsigned char)*text))
+		return false;
+	for (; *text; text++)
+		if (!islower((unsigned char)*text) && !isdigit((unsigned char)*text) &&
+		    !strchr("+-.", *text))
+			return false;
+	return true;
+}
+
+static int check(tfc_ctx *ctx, const tfc_transport_ops *ops)
+{
+	if (!is_scheme(ops->scheme))
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
+				     "tfc_transport_ops.scheme: a lower-case letter, then letters, "
+				     "digits, '+', '-' and '.'");
+	if (!ops->dial || !ops->listen || !ops->listener_address || !ops->listener_close ||
+	    !ops->describe || !ops->read || !ops->write || !ops->want || !ops->close)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
+				     "tfc_transport_ops: all functions but fini must be there");
+	return TFC_OK;
+}
+
+int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *user)
+{
+	tfc_transport_ops own;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	if (!ops)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0, "ops is NULL");
+	code = tfc__options_copy(&own, sizeof(own), ops, "transport", "tfc_transport_ops",
+				 tfc__ctx_error(ctx));
+	if (code == TFC_OK)
+		code = check(ctx, &own);
+	if (code < 0)
+		return code;
+	struct transports *all = transports_of(ctx);
+	if (all && find(all, own.scheme, strlen(own.scheme)))
+		return tfc__ctx_fail(ctx, TFC_EBUSY, "transport", 0,
+				     "this context has a transport for %.60s: already", own.scheme);
+	if (!all || !add(all, &own, user))
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "transport");
+	return TFC_OK;
+}

@@ -1,0 +1,191 @@
+#include "transport/resolve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define DEATH_MS 1000 /* a killed program is gone in far less */
+
+struct resolve_text {
+	char bytes[2048];
+	size_t len;
+};
+
+struct tfc__resolve {
+	struct tfc__tcp_host *host;
+	tfc__resolve_fn fn;
+	void *user;
+	struct tfc__io io;
+	int fd;
+	pid_t pid; /* 0: reaped */
+	struct resolve_text text;
+};
+
+/* ---- the program */
+
+static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int output)
+{
+	sigset_t all, none;
+	sigfillset(&all);
+	sigemptyset(&none);
+	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, output, 1);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
+	error = error ? error : posix_spawnattr_setsigdefault(attr, &all);
+	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
+	return error ? error
+		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
+							      POSIX_SPAWN_SETSIGMASK |
+							      POSIX_SPAWN_SETSID);
+}
+
+/* 0, or an errno. */
+static int spawn(const char *program, const char *name, int output, pid_t *ret_pid)
+{
+	char *const argv[] = {(char *)"tfc-resolve", (char *)name, NULL};
+	char *const env[] = {NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int error = posix_spawn_file_actions_init(&actions);
+	if (error)
+		return error;
+	error = posix_spawnattr_init(&attr);
+	if (!error) {
+		error = prepare(&actions, &attr, output);
+		if (!error)
+			error = posix_spawn(ret_pid, program, &actions, &attr, argv, env);
+		posix_spawnattr_destroy(&attr);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+static int run_program(struct tfc__resolve *resolve, const char *program, tfc_error *error)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return tfc__fail_errno(error, "transport", errno, "cannot make a pipe");
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a pipe of our own: cannot fail */
+	int sys_errno = spawn(program, resolve->host->name, ends[1], &resolve->pid);
+	close(ends[1]);
+	resolve->fd = ends[0];
+	if (!sys_errno)
+		return TFC_OK;
+	return tfc__fail_errno(error, "transport", sys_errno,
+			       "cannot run %.120s, which looks names up", program);
+}
+
+/* The host may have reaped it already: then there is nothing to wait for. */
+static void reap(struct tfc__resolve *resolve)
+{
+	if (!resolve->pid)
+		return;
+	kill(resolve->pid, SIGKILL);
+	struct pollfd end = {.events = POLLIN};
+	end.fd = (int)syscall(SYS_pidfd_open, resolve->pid, 0);
+	if (end.fd >= 0) {
+		poll(&end, 1, DEATH_MS);
+		close(end.fd);
+	}
+	waitpid(resolve->pid, NULL, WNOHANG);
+	resolve->pid = 0;
+}
+
+/* ---- what it says: an address a line, or "!" and a reason; then "." */
+
+static int read_answer(struct tfc__resolve *resolve, tfc_error *error)
+{
+	struct tfc__tcp_host *host = resolve->host;
+	char *rest = resolve->text.bytes;
+	for (char *line; (line = strsep(&rest, "\n")) && strcmp(line, ".") != 0;) {
+		if (line[0] == '!')
+			return tfc__fail(error, TFC_ENOENT, "transport", 0,
+					 "the name %.80s cannot be looked up: %.100s", host->name,
+					 line + 1);
+		tfc__tcp_add(host, line);
+	}
+	if (host->count)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOENT, "transport", 0, "the name %.80s has no address",
+			 host->name);
+}
+
+static void finish(struct tfc__resolve *resolve)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__io_close(&resolve->io);
+	reap(resolve);
+	int code = read_answer(resolve, &error);
+	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* it may be closed now */
+}
+
+static bool is_complete(const struct resolve_text *text)
+{
+	return text->len + 1 == sizeof(text->bytes) ||
+	       (text->len >= 2 && memcmp(text->bytes + text->len - 2, ".\n", 2) == 0 &&
+		(text->len == 2 || text->bytes[text->len - 3] == '\n'));
+}
+
+static void on_text(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__resolve *resolve = tfc__container_of(io, struct tfc__resolve, io);
+	struct resolve_text *text = &resolve->text;
+	ssize_t count = read(io->fd, text->bytes + text->len, sizeof(text->bytes) - 1 - text->len);
+	if (count < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	text->len += count > 0 ? (size_t)count : 0;
+	if (count <= 0 || is_complete(text))
+		finish(resolve);
+}
+
+/* ---- both */
+
+int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn fn, void *user,
+		      struct tfc__resolve **ret_resolve, tfc_error *error)
+{
+	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-resolve");
+	struct tfc__resolve *resolve = calloc(1, sizeof(*resolve));
+	if (!program || !resolve) {
+		free(program);
+		free(resolve);
+		return tfc__fail_nomem(error, "transport");
+	}
+	resolve->host = host;
+	resolve->fn = fn;
+	resolve->user = user;
+	resolve->fd = -1;
+	int code = run_program(resolve, program, error);
+	free(program);
+	if (code == TFC_OK) {
+		code = tfc__io_open(&resolve->io, ctx, resolve->fd, EPOLLIN, on_text);
+		if (code < 0)
+			*error = *tfc__ctx_error(ctx);
+	}
+	if (code < 0) {
+		tfc__resolve_close(resolve);
+		return code;
+	}
+	*ret_resolve = resolve;
+	return TFC_OK;
+}
+
+void tfc__resolve_close(struct tfc__resolve *resolve)
+{
+	if (!resolve)
+		return;
+	tfc__io_close(&resolve->io);
+	reap(resolve);
+	if (resolve->fd >= 0)
+		close(resolve->fd);
+	free(resolve);
+}

@@ -1,0 +1,213 @@
+#include "transport/socket.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define ACCEPTS 32            /* in one turn, so that others have theirs */
+#define PAUSE (100 * TFC__MS) /* until it is tried again to accept */
+
+/* ---- connections */
+
+static uint32_t interest(uint32_t wanted)
+{
+	return (wanted & TFC_PIPE_READABLE ? EPOLLIN : 0) |
+	       (wanted & TFC_PIPE_WRITABLE ? EPOLLOUT : 0);
+}
+
+/* A hang-up is reported whether wanted or not: with nothing wanted, it would be so for ever. */
+static void on_event(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__socket *socket = tfc__container_of(io, struct tfc__socket, io);
+	uint32_t told = (events & EPOLLIN ? TFC_PIPE_READABLE : 0) |
+			(events & EPOLLOUT ? TFC_PIPE_WRITABLE : 0);
+	if (events & (EPOLLHUP | EPOLLERR)) {
+		if (!socket->wanted)
+			tfc__io_close(io);
+		told |= TFC_PIPE_READABLE;
+	}
+	tfc_pipe_ready(socket->pipe, told); /* it may be closed now */
+}
+
+void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe)
+{
+	*socket = (struct tfc__socket){.ctx = ctx, .pipe = pipe, .fd = -1, .failure.room = ""};
+	socket->wanted = TFC_PIPE_READABLE | TFC_PIPE_WRITABLE;
+}
+
+int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error)
+{
+	socket->fd = fd;
+	socket->is_connected = true;
+	int code = tfc__io_open(&socket->io, socket->ctx, fd, interest(socket->wanted), on_event);
+	if (code < 0)
+		*error = *tfc__ctx_error(socket->ctx);
+	return code;
+}
+
+void tfc__socket_fini(struct tfc__socket *socket)
+{
+	tfc__io_close(&socket->io);
+	if (socket->fd >= 0)
+		close(socket->fd);
+	socket->fd = -1;
+}
+
+static int fail_socket(struct tfc__socket *socket, int sys_errno, tfc_error *error)
+{
+	if (sys_errno == ETIMEDOUT)
+		return tfc__fail(error, TFC_ELOST, "transport", sys_errno,
+				 "the other end does not answer any more");
+	tfc__fail_errno(error, "transport", sys_errno, "the connection broke");
+	error->code = TFC_ELOST;
+	return TFC_ELOST;
+}
+
+/* The outcome of a call that moved nothing: 0, or a failure. */
+static int64_t not_moved(struct tfc__socket *socket, int sys_errno, tfc_error *error)
+{
+	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
+		return 0;
+	return fail_socket(socket, sys_errno, error);
+}
+
+/* A socket that is not connected: 0, or why it never will be. */
+static int64_t not_connected(const struct tfc__socket *socket, tfc_error *error)
+{
+	if (socket->failure.code < 0)
+		*error = socket->failure;
+	return socket->failure.code;
+}
+
+int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error)
+{
+	struct tfc__socket *socket = state;
+	if (!socket->is_connected)
+		return not_connected(socket, error);
+	ssize_t count = recv(socket->fd, data, len, 0);
+	if (count < 0)
+		return not_moved(socket, errno, error);
+	if (count == 0)
+		return tfc__fail(error, TFC_ELOST, "transport", 0,
+				 "the other end closed the connection");
+	return count;
+}
+
+int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *error)
+{
+	struct tfc__socket *socket = state;
+	if (!socket->is_connected)
+		return not_connected(socket, error);
+	ssize_t count = send(socket->fd, data, len, MSG_NOSIGNAL);
+	return count < 0 ? not_moved(socket, errno, error) : count;
+}
+
+void tfc__socket_want(void *state, uint32_t events)
+{
+	struct tfc__socket *socket = state;
+	if (socket->wanted == events)
+		return;
+	socket->wanted = events;
+	if (!socket->is_connected)
+		return;
+	/* a failure here shows at the next read: the context has no memory for its watch */
+	if (socket->io.ctx)
+		tfc__io_set(&socket->io, interest(events));
+	else
+		tfc__io_open(&socket->io, socket->ctx, socket->fd, interest(events), on_event);
+}
+
+/* ---- listeners */
+
+static void pause_listener(struct tfc__socket_listener *listener, int sys_errno)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail_errno(&error, "transport", sys_errno, "cannot take a connection");
+	tfc__log(listener->ctx, TFC_LOG_WARNING, "transport", "", "%s; trying again", error.text);
+	tfc__io_set(&listener->io, 0);
+	tfc__timer_set(&listener->pause, tfc__now() + PAUSE);
+}
+
+static void go_on(struct tfc__timer *timer)
+{
+	struct tfc__socket_listener *listener =
+		tfc__container_of(timer, struct tfc__socket_listener, pause);
+	tfc__io_set(&listener->io, EPOLLIN);
+}
+
+static void hand_on(struct tfc__socket_listener *listener, int fd,
+		    const struct sockaddr_storage *from)
+{
+	tfc_error ignored = TFC_ERROR_INIT;
+	struct tfc__socket *one = listener->ops->new_socket(listener, fd, from);
+	if (!one) {
+		close(fd);
+		return;
+	}
+	if (tfc__socket_start(one, fd, &ignored) < 0 ||
+	    tfc_listener_accept(listener->listener, one, &one->pipe) < 0)
+		listener->ops->free_socket(one);
+}
+
+/* accept(2): what of a connection broke before it was taken says nothing of the next one. */
+static bool is_of_one(int sys_errno)
+{
+	switch (sys_errno) {
+	case ECONNABORTED:
+	case EINTR:
+	case EPROTO:
+	case ENETDOWN:
+	case ENOPROTOOPT:
+	case EHOSTDOWN:
+	case ENONET:
+	case EHOSTUNREACH:
+	case EOPNOTSUPP:
+	case ENETUNREACH:
+	case EPERM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void on_connections(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__socket_listener *listener = tfc__container_of(io, struct tfc__socket_listener,
+								  io);
+	for (int i = 0; i < ACCEPTS; i++) {
+		struct sockaddr_storage from = {0};
+		socklen_t len = sizeof(from);
+		int fd = accept4(listener->fd, (struct sockaddr *)&from, &len,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			hand_on(listener, fd, &from);
+		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return;
+		else if (!is_of_one(errno)) {
+			pause_listener(listener, errno);
+			return;
+		}
+	}
+}
+
+int tfc__socket_listener_open(struct tfc__socket_listener *listener, tfc_ctx *ctx, tfc_listener *of,
+			      int fd, const struct tfc__socket_listener_ops *ops, tfc_error *error)
+{
+	*listener = (struct tfc__socket_listener){.ctx = ctx, .listener = of, .ops = ops, .fd = fd};
+	tfc__timer_init(&listener->pause, ctx, go_on);
+	int code = tfc__io_open(&listener->io, ctx, fd, EPOLLIN, on_connections);
+	if (code < 0)
+		*error = *tfc__ctx_error(ctx);
+	return code;
+}
+
+void tfc__socket_listener_fini(struct tfc__socket_listener *listener)
+{
+	tfc__timer_cancel(&listener->pause);
+	tfc__io_close(&listener->io);
+	if (listener->fd >= 0)
+		close(listener->fd);
+	listener->fd = -1;
+}

@@ -1,0 +1,59 @@
+/*
+ * What tcp and unix share: pipes that are a connected socket, and listeners that are a socket.
+ */
+#ifndef TFC_TRANSPORT_SOCKET_H
+#define TFC_TRANSPORT_SOCKET_H
+
+#include "ctx/ctx.h"
+#include <sys/socket.h>
+#include <tfcluster/backend.h>
+
+/* ---- a connection; first member of what tcp and unix call state */
+
+struct tfc__socket {
+	tfc_ctx *ctx;
+	tfc_pipe *pipe;
+	struct tfc__io io;
+	int fd; /* -1: none (yet) */
+	uint32_t wanted;
+	bool is_connected;
+	tfc_error failure; /* code not 0: it is of no more use */
+	char address[128]; /* of the other end, in words */
+};
+
+void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe);
+/* Watches a connected descriptor, which is the socket's from now on, even on failure. */
+int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error);
+void tfc__socket_fini(struct tfc__socket *socket);
+
+/* Of tfc_transport_ops. */
+int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error);
+int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *error);
+void tfc__socket_want(void *state, uint32_t events);
+
+/* ---- a listener */
+
+struct tfc__socket_listener;
+
+struct tfc__socket_listener_ops {
+	/* Makes the state of a connection, which is not started yet; NULL: out of memory. */
+	struct tfc__socket *(*new_socket)(struct tfc__socket_listener *listener, int fd,
+					  const struct sockaddr_storage *from);
+	void (*free_socket)(struct tfc__socket *socket);
+};
+
+struct tfc__socket_listener {
+	tfc_ctx *ctx;
+	tfc_listener *listener;
+	const struct tfc__socket_listener_ops *ops;
+	struct tfc__io io;
+	struct tfc__timer pause; /* no descriptor was free: it is tried again in a while */
+	int fd;
+};
+
+/* `fd` listens already and is the listener's from now on, even on failure. */
+int tfc__socket_listener_open(struct tfc__socket_listener *listener, tfc_ctx *ctx, tfc_listener *of,
+			      int fd, const struct tfc__socket_listener_ops *ops, tfc_error *error);
+void tfc__socket_listener_fini(struct tfc__socket_listener *listener);
+
+#endif

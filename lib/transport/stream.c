@@ -1,0 +1,306 @@
+/*
+ * Messages as bytes.
+ *
+ * Plain: length (4 bytes, highest first), message.
+ * Noise: records, each length (4) and one Noise transport message of up to 65535 bytes. A record
+ * of the full 65535 is continued by the next one: so an end cannot be cut off unseen, and nothing
+ * but the message itself has to be sealed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/inside.h"
+
+#define PIECE (TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG) /* of a message, in a full record */
+#define OUT_MAX (UINT32_C(256) << 10)                   /* bytes made ready at one time */
+#define TURN_MAX (UINT32_C(1) << 20) /* bytes in one turn, so that others have theirs */
+#define READ (UINT32_C(64) << 10)    /* bytes asked for at one time */
+#define KEEP (UINT32_C(4) << 10)     /* a larger buffer does not wait for more */
+
+struct outgoing {
+	struct tfc__link link;
+	struct tfc__buf message;
+	size_t at; /* of what was not made ready yet */
+	bool is_begun;
+};
+
+static int fail_nomem(struct tfc__channel *channel)
+{
+	return channel_fail(channel, TFC_ENOMEM, "out of memory");
+}
+
+/* ---- going */
+
+int stream_put(struct tfc__channel *channel, const void *data, size_t len)
+{
+	tfc__buf_add(&channel->out, data, len);
+	return channel->out.is_failed ? fail_nomem(channel) : TFC_OK;
+}
+
+void stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
+{
+	struct outgoing *one = message->is_failed || message->len > TFC__RPC_MESSAGE_MAX
+				       ? NULL
+				       : calloc(1, sizeof(*one));
+	if (!one) {
+		bool is_large = !message->is_failed && message->len > TFC__RPC_MESSAGE_MAX;
+		tfc__buf_fini(message);
+		if (is_large)
+			channel_fail(channel, TFC_ETOOBIG, "a message is over %u bytes",
+				     TFC__RPC_MESSAGE_MAX);
+		else
+			fail_nomem(channel);
+		return;
+	}
+	one->message = *message;
+	*message = (struct tfc__buf){0};
+	channel->queued += one->message.len;
+	tfc__list_append(&channel->queue, &one->link);
+}
+
+static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
+{
+	channel->queued -= one->message.len - one->at;
+	tfc__list_remove(&one->link);
+	tfc__buf_fini(&one->message);
+	free(one);
+}
+
+static void put_length(uint8_t *at, size_t len)
+{
+	at[0] = (uint8_t)(len >> 24);
+	at[1] = (uint8_t)(len >> 16);
+	at[2] = (uint8_t)(len >> 8);
+	at[3] = (uint8_t)len;
+}
+
+/* The next piece of a message; a plain one has its length before the first. */
+static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
+{
+	uint8_t head[HEAD];
+	put_length(head, one->message.len);
+	if (!one->is_begun)
+		stream_put(channel, head, HEAD);
+	return len ? stream_put(channel, one->message.data + one->at, len) : channel->failure.code;
+}
+
+static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size_t len)
+{
+	size_t sealed = len + TFC__NOISE_TAG;
+	uint8_t *at = (uint8_t *)tfc__buf_reserve(&channel->out, HEAD + sealed);
+	if (!at)
+		return fail_nomem(channel);
+	put_length(at, sealed);
+	const char *plain = len ? one->message.data + one->at : "";
+	int code = tfc__noise_seal(&channel->sending, plain, len, at + HEAD);
+	if (code < 0)
+		return channel_fail(channel, code, "the key of this connection is used up");
+	tfc__buf_grow(&channel->out, HEAD + sealed);
+	return TFC_OK;
+}
+
+static int make_ready(struct tfc__channel *channel, struct outgoing *one)
+{
+	size_t left = one->message.len - one->at, len = left < PIECE ? left : PIECE;
+	int code = channel->options.is_noise ? ready_sealed(channel, one, len)
+					     : ready_plain(channel, one, len);
+	if (code < 0)
+		return code;
+	one->is_begun = true;
+	one->at += len;
+	channel->queued -= len;
+	/* after a full record there is another one, be it empty */
+	if (one->at == one->message.len && !(channel->options.is_noise && len == PIECE))
+		free_outgoing(channel, one);
+	return TFC_OK;
+}
+
+static void drop_written(struct tfc__channel *channel, size_t count)
+{
+	struct tfc__buf *out = &channel->out;
+	channel->out_at += count;
+	if (channel->out_at < out->len)
+		return;
+	channel->out_at = 0;
+	if (out->capacity > KEEP)
+		tfc__buf_fini(out);
+	else
+		tfc__buf_clear(out);
+}
+
+/* So that the buffer does not grow behind a reader that takes a little at a time. */
+static void make_room(struct tfc__channel *channel)
+{
+	struct tfc__buf *out = &channel->out;
+	if (channel->out_at < OUT_MAX / 2)
+		return;
+	memmove(out->data, out->data + channel->out_at, out->len - channel->out_at);
+	out->len -= channel->out_at;
+	channel->out_at = 0;
+}
+
+static int fill(struct tfc__channel *channel)
+{
+	int code = channel->failure.code;
+	make_room(channel);
+	while (code == TFC_OK && !tfc__list_is_empty(&channel->queue) &&
+	       channel->out.len - channel->out_at < OUT_MAX)
+		code = make_ready(channel,
+				  tfc__container_of(channel->queue.next, struct outgoing, link));
+	return code;
+}
+
+int stream_write(struct tfc__channel *channel)
+{
+	int64_t written = 0;
+	while (written < TURN_MAX) {
+		int code = fill(channel);
+		size_t len = channel->out.len - channel->out_at;
+		if (code < 0)
+			return code;
+		if (!len) {
+			tfc__pipe_want(channel->pipe, TFC_PIPE_READABLE);
+			return TFC_OK;
+		}
+		int64_t count = tfc__pipe_write(channel->pipe, channel->out.data + channel->out_at,
+						len, &channel->failure);
+		if (count < 0)
+			return (int)count;
+		drop_written(channel, (size_t)count);
+		written += count;
+		if ((size_t)count < len)
+			break;
+	}
+	if (written >= TURN_MAX)
+		tfc__work_schedule(&channel->work);
+	else
+		tfc__pipe_want(channel->pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	return TFC_OK;
+}
+
+/* ---- coming */
+
+static int deliver(struct tfc__channel *channel, const void *data, size_t len)
+{
+	channel->ops->message(channel->user, data, len);
+	return TFC_OK;
+}
+
+static int fail_large(struct tfc__channel *channel)
+{
+	return channel_fail(channel, TFC_ETOOBIG,
+			    "the other end sends a message of more than %u bytes",
+			    TFC__RPC_MESSAGE_MAX);
+}
+
+static int on_piece(struct tfc__channel *channel, const char *data, size_t len)
+{
+	struct tfc__buf *partial = &channel->partial;
+	if (len < PIECE && !partial->len)
+		return deliver(channel, data, len);
+	if (partial->len + len > TFC__RPC_MESSAGE_MAX)
+		return fail_large(channel);
+	tfc__buf_add(partial, data, len);
+	if (partial->is_failed)
+		return fail_nomem(channel);
+	if (len == PIECE)
+		return TFC_OK;
+	struct tfc__buf whole = *partial;
+	*partial = (struct tfc__buf){0};
+	int code = deliver(channel, whole.data, whole.len);
+	tfc__buf_fini(&whole);
+	return code;
+}
+
+static int on_record(struct tfc__channel *channel, char *data, size_t len)
+{
+	if (!channel->options.is_noise)
+		return deliver(channel, data, len);
+	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
+		return channel_fail(channel, TFC_EACCES, "a message was changed on the way");
+	return on_piece(channel, data, len - TFC__NOISE_TAG);
+}
+
+/* 1: a whole record is at *ret_data; 0: it has not come yet. */
+static int next_record(struct tfc__channel *channel, char **ret_data, size_t *ret_len)
+{
+	size_t have = channel->in.len - channel->in_at;
+	size_t most = channel->options.is_noise ? TFC__NOISE_MESSAGE_MAX : TFC__RPC_MESSAGE_MAX;
+	if (have < HEAD)
+		return 0;
+	const uint8_t *head = (const uint8_t *)channel->in.data + channel->in_at;
+	size_t len = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	if (len > most)
+		return fail_large(channel);
+	if (channel->options.is_noise && len < TFC__NOISE_TAG)
+		return channel_fail(channel, TFC_EPARSE, "a record is too short");
+	if (have < HEAD + len)
+		return 0;
+	*ret_data = channel->in.data + channel->in_at + HEAD;
+	*ret_len = len;
+	channel->in_at += HEAD + len;
+	return 1;
+}
+
+static int hand_on(struct tfc__channel *channel)
+{
+	char *data = NULL;
+	size_t len = 0;
+	int code;
+	while ((code = next_record(channel, &data, &len)) == 1) {
+		code = on_record(channel, data, len);
+		if (code < 0 || channel->is_closed)
+			return code;
+	}
+	return code;
+}
+
+/* What was handed on makes room; an empty buffer is given back unless it is small. */
+static void pack(struct tfc__channel *channel)
+{
+	struct tfc__buf *in = &channel->in;
+	if (!channel->in_at)
+		return;
+	in->len -= channel->in_at;
+	if (in->len)
+		memmove(in->data, in->data + channel->in_at, in->len);
+	else if (in->capacity > KEEP)
+		tfc__buf_fini(in);
+	channel->in_at = 0;
+}
+
+int stream_read(struct tfc__channel *channel)
+{
+	for (size_t total = 0; total < TURN_MAX;) {
+		char *at = tfc__buf_reserve(&channel->in, READ);
+		if (!at)
+			return fail_nomem(channel);
+		int64_t count = tfc__pipe_read(channel->pipe, at, READ, &channel->failure);
+		if (count < 0)
+			return (int)count;
+		tfc__buf_grow(&channel->in, (size_t)count);
+		total += (size_t)count;
+		int code = hand_on(channel);
+		if (code < 0 || channel->is_closed)
+			return code;
+		bool is_drained = tfc__pipe_is_drained(channel->pipe, READ, count);
+		pack(channel);
+		if (is_drained) {
+			if (!channel->in.len && channel->in.capacity > KEEP)
+				tfc__buf_fini(&channel->in);
+			return TFC_OK;
+		}
+	}
+	tfc__pipe_again(channel->pipe);
+	return TFC_OK;
+}
+
+void stream_fini(struct tfc__channel *channel)
+{
+	TFC__LIST_EACH (link, &channel->queue)
+		free_outgoing(channel, tfc__container_of(link, struct outgoing, link));
+	tfc__buf_fini(&channel->in);
+	tfc__buf_fini(&channel->partial);
+	tfc__buf_fini(&channel->out);
+	channel->in_at = channel->out_at = 0;
+}

@@ -1,0 +1,197 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "port/tcp_user.h"
+#include "transport/builtin.h"
+#include "transport/tcp.h"
+
+#define BACKLOG 1024
+
+/* An end that is silent for so long is asked, and given up when it does not answer (tcp(7)). */
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 4
+#define KEEPALIVE_COUNT 3
+#define UNACKNOWLEDGED_MS 20000
+
+void tfc__tcp_tune(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+	};
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+			   sizeof(options[i].value));
+}
+
+static bool find_user(const struct tfc__tcp *tcp, uint32_t *ret_uid)
+{
+	struct sockaddr_storage here = {0}, there = {0};
+	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+	int fd = tcp->socket.fd;
+	return getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
+	       tfc__tcp_user(&there, &here, ret_uid) == 0;
+}
+
+static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+{
+	const struct tfc__tcp *tcp = state;
+	memcpy(info->address, tcp->socket.address, sizeof(info->address));
+	if (!tcp->socket.is_connected) {
+		if (tcp->socket.failure.code < 0)
+			*error = tcp->socket.failure;
+		return tcp->socket.failure.code < 0 ? tcp->socket.failure.code : TFC_ESTATE;
+	}
+	if (tcp->is_plain && find_user(tcp, &info->uid)) {
+		info->flags = TFC_PIPE_HAS_USER;
+		info->gid = UINT32_MAX;
+	}
+	return TFC_OK;
+}
+
+/* ---- listening */
+
+struct listener {
+	struct tfc__socket_listener base; /* first */
+	bool is_plain;
+	char address[128];
+};
+
+static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
+				      const struct sockaddr_storage *from)
+{
+	const struct listener *listener = (const void *)base;
+	struct tfc__tcp *tcp = tfc__tcp_new(base->ctx, NULL);
+	if (!tcp)
+		return NULL;
+	tcp->is_plain = listener->is_plain;
+	tfc__tcp_tune(fd);
+	tfc__tcp_write(from, tcp->socket.address, sizeof(tcp->socket.address));
+	return &tcp->socket;
+}
+
+static void free_socket(struct tfc__socket *socket)
+{
+	tfc__tcp_close(socket);
+}
+
+static const struct tfc__socket_listener_ops listener_ops = {new_socket, free_socket};
+
+static int fail_listen(const char *address, int sys_errno, tfc_error *error)
+{
+	if (sys_errno == EADDRINUSE)
+		return tfc__fail(error, TFC_EBUSY, "transport", sys_errno,
+				 "%.100s is in use: another process listens there; stop it, or "
+				 "listen on another port",
+				 address);
+	if (sys_errno == EADDRNOTAVAIL)
+		return tfc__fail(error, TFC_EINVAL, "transport", sys_errno,
+				 "%.100s is no address of this machine", address);
+	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on %.100s", address);
+}
+
+/* Returns the descriptor, or -1 and errno. */
+static int open_listener(const struct sockaddr_storage *address)
+{
+	int on = 1, off = 0;
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (address->ss_family == AF_INET6) /* "[::]" is all of both families */
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (bind(fd, (const struct sockaddr *)address, tfc__tcp_len(address)) == 0 &&
+	    listen(fd, BACKLOG) == 0)
+		return fd;
+	int sys_errno = errno;
+	close(fd);
+	errno = sys_errno;
+	return -1;
+}
+
+static int check(const char *address, const struct tfc__tcp_host *host, uint32_t flags,
+		 tfc_error *error)
+{
+	if (!host->count)
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.100s\": listen on a number, such as tcp://0.0.0.0:%u (all "
+				 "addresses of this machine), not on a name",
+				 address, host->port);
+	if (flags & TFC_TRANSPORT_PLAIN && !tfc__tcp_is_loopback(&host->addresses[0]))
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.100s\" can be reached from other machines, so it needs a "
+				 "key: make one with `tfc_run keygen FILE` and give it with --key",
+				 address);
+	return TFC_OK;
+}
+
+static int listen_at(void *user, const char *address, uint32_t flags, tfc_listener *of,
+		     void **ret_state, tfc_error *error)
+{
+	struct tfc__tcp_host host;
+	struct sockaddr_storage here = {0};
+	socklen_t len = sizeof(here);
+	int code = tfc__tcp_parse(address, error, &host);
+	if (code == TFC_OK)
+		code = check(address, &host, flags, error);
+	if (code < 0)
+		return code;
+	struct listener *listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return tfc__fail_nomem(error, "transport");
+	int fd = open_listener(&host.addresses[0]);
+	if (fd < 0) {
+		code = fail_listen(address, errno, error);
+		free(listener);
+		return code;
+	}
+	getsockname(fd, (struct sockaddr *)&here, &len);
+	tfc__tcp_write(&here, listener->address, sizeof(listener->address));
+	listener->is_plain = flags & TFC_TRANSPORT_PLAIN;
+	code = tfc__socket_listener_open(&listener->base, user, of, fd, &listener_ops, error);
+	if (code < 0) {
+		tfc__socket_listener_fini(&listener->base);
+		free(listener);
+		return code;
+	}
+	*ret_state = listener;
+	return TFC_OK;
+}
+
+static const char *listener_address(void *state)
+{
+	return ((struct listener *)state)->address;
+}
+
+static void listener_close(void *state)
+{
+	struct listener *listener = state;
+	tfc__socket_listener_fini(&listener->base);
+	free(listener);
+}
+
+const tfc_transport_ops tfc__tcp_ops = {
+	.size = sizeof(tfc_transport_ops),
+	.scheme = "tcp",
+	.dial = tfc__tcp_dial,
+	.listen = listen_at,
+	.listener_address = listener_address,
+	.listener_close = listener_close,
+	.describe = describe,
+	.read = tfc__socket_read,
+	.write = tfc__socket_write,
+	.want = tfc__socket_want,
+	.close = tfc__tcp_close,
+};

@@ -1,0 +1,219 @@
+/*
+ * Dialing: the host's addresses one after the other, until one takes the connection.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/tcp.h"
+
+#define PATIENCE (2 * TFC__SECOND) /* with one address of several */
+
+static void try_next(struct tfc__tcp *tcp);
+
+static void end_attempt(struct tfc__tcp *tcp)
+{
+	tfc__timer_cancel(&tcp->patience);
+	tfc__io_close(&tcp->connecting);
+	if (tcp->socket.fd >= 0 && !tcp->socket.is_connected) {
+		close(tcp->socket.fd);
+		tcp->socket.fd = -1;
+	}
+}
+
+static void end_dialing(struct tfc__tcp *tcp)
+{
+	end_attempt(tcp);
+	tfc__resolve_close(tcp->resolve);
+	tcp->resolve = NULL;
+	free(tcp->host);
+	tcp->host = NULL;
+}
+
+/* Says what was tried when it is not what was asked for. */
+static void fail_dialing(struct tfc__tcp *tcp)
+{
+	char tried[128] = "";
+	bool is_name = tcp->host && tcp->host->count &&
+		       !strstr(tcp->dialed, tcp->socket.address + strlen("tcp://"));
+	if (is_name)
+		snprintf(tried, sizeof(tried), " (%u tried, the last %.80s)", tcp->next,
+			 tcp->socket.address);
+	tfc__fail(&tcp->socket.failure, tcp->last.code, "transport", tcp->last.sys_errno,
+		  "cannot connect to %.100s%s: %.100s", tcp->dialed, tried, tcp->last.text);
+	end_dialing(tcp);
+	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_READABLE); /* it may be closed now */
+}
+
+static void fail_attempt(struct tfc__tcp *tcp, int sys_errno)
+{
+	char reason[64];
+	tfc__fail(&tcp->last, TFC_EUNREACH, "transport", sys_errno, "%s",
+		  strerror_r(sys_errno, reason, sizeof(reason)));
+	end_attempt(tcp);
+	try_next(tcp);
+}
+
+/* A connection to a port of this machine that nobody listens on may end up at itself (RFC 9293,
+ * section 3.5: simultaneous open). */
+static bool is_own_end(int fd)
+{
+	struct sockaddr_storage here = {0}, there = {0};
+	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+	return getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
+	       tfc__tcp_is_equal(&here, &there);
+}
+
+static void succeed(struct tfc__tcp *tcp)
+{
+	int fd = tcp->socket.fd;
+	tfc__timer_cancel(&tcp->patience);
+	tfc__io_close(&tcp->connecting);
+	if (is_own_end(fd)) {
+		fail_attempt(tcp, ECONNREFUSED);
+		return;
+	}
+	if (tfc__socket_start(&tcp->socket, fd, &tcp->last) < 0) {
+		fail_dialing(tcp);
+		return;
+	}
+	end_dialing(tcp);
+	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+}
+
+static void on_outcome(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__tcp *tcp = tfc__container_of(io, struct tfc__tcp, connecting);
+	int sys_errno = 0;
+	socklen_t len = sizeof(sys_errno);
+	if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &sys_errno, &len) < 0)
+		sys_errno = errno;
+	if (sys_errno)
+		fail_attempt(tcp, sys_errno);
+	else
+		succeed(tcp);
+}
+
+static void lose_patience(struct tfc__timer *timer)
+{
+	fail_attempt(tfc__container_of(timer, struct tfc__tcp, patience), ETIMEDOUT);
+}
+
+/* 0, or an errno. */
+static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *address)
+{
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return errno;
+	tcp->socket.fd = fd;
+	tfc__tcp_tune(fd);
+	if (connect(fd, (const struct sockaddr *)address, tfc__tcp_len(address)) < 0 &&
+	    errno != EINPROGRESS)
+		return errno;
+	if (tfc__io_open(&tcp->connecting, tcp->socket.ctx, fd, EPOLLOUT, on_outcome) < 0)
+		return ENOMEM;
+	if (tcp->next < tcp->host->count)
+		tfc__timer_set(&tcp->patience, tfc__now() + PATIENCE);
+	return 0;
+}
+
+/* A loop, not a recursion: addresses that fail at once. */
+static void try_next(struct tfc__tcp *tcp)
+{
+	while (tcp->next < tcp->host->count) {
+		const struct sockaddr_storage *address = &tcp->host->addresses[tcp->next++];
+		char reason[64];
+		tfc__tcp_write(address, tcp->socket.address, sizeof(tcp->socket.address));
+		if (tcp->is_plain && !tfc__tcp_is_loopback(address)) {
+			tfc__fail(&tcp->last, TFC_EINVAL, "transport", 0,
+				  "off the loopback only with a key: give the cluster's key file "
+				  "(tfc_run --key FILE)");
+			continue;
+		}
+		int sys_errno = begin_attempt(tcp, address);
+		if (!sys_errno)
+			return;
+		tfc__fail(&tcp->last, TFC_EUNREACH, "transport", sys_errno, "%s",
+			  strerror_r(sys_errno, reason, sizeof(reason)));
+		end_attempt(tcp);
+	}
+	fail_dialing(tcp);
+}
+
+static void on_resolved(void *user, const tfc_error *error)
+{
+	struct tfc__tcp *tcp = user;
+	tfc__resolve_close(tcp->resolve);
+	tcp->resolve = NULL;
+	if (error) {
+		tcp->last = *error;
+		fail_dialing(tcp);
+		return;
+	}
+	try_next(tcp);
+}
+
+static void begin(struct tfc__work *work)
+{
+	struct tfc__tcp *tcp = tfc__container_of(work, struct tfc__tcp, beginning);
+	try_next(tcp);
+}
+
+struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe)
+{
+	struct tfc__tcp *tcp = calloc(1, sizeof(*tcp));
+	if (!tcp)
+		return NULL;
+	tfc__socket_init(&tcp->socket, ctx, pipe);
+	tfc__timer_init(&tcp->patience, ctx, lose_patience);
+	tfc__work_init(&tcp->beginning, ctx, begin);
+	return tcp;
+}
+
+int tfc__tcp_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
+		  tfc_error *error)
+{
+	tfc_ctx *ctx = user;
+	struct tfc__tcp *tcp = tfc__tcp_new(ctx, pipe);
+	struct tfc__tcp_host *host = malloc(sizeof(*host));
+	int code = tcp && host ? tfc__tcp_parse(address, error, host)
+			       : tfc__fail_nomem(error, "transport");
+	if (code < 0)
+		goto fail;
+	if (!host->port) {
+		code = tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.100s\": port 0 cannot be dialed", address);
+		goto fail;
+	}
+	tcp->host = host;
+	tcp->is_plain = flags & TFC_TRANSPORT_PLAIN;
+	snprintf(tcp->dialed, sizeof(tcp->dialed), "%s", address);
+	snprintf(tcp->socket.address, sizeof(tcp->socket.address), "%s", address);
+	if (host->count)
+		tfc__work_schedule(&tcp->beginning);
+	else if ((code = tfc__resolve_open(ctx, host, on_resolved, tcp, &tcp->resolve, error)) < 0)
+		goto fail;
+	*ret_state = tcp;
+	return TFC_OK;
+fail:
+	free(host);
+	free(tcp);
+	return code;
+}
+
+void tfc__tcp_close(void *state)
+{
+	struct tfc__tcp *tcp = state;
+	tfc__work_cancel(&tcp->beginning);
+	if (tcp->host)
+		end_dialing(tcp);
+	tfc__timer_cancel(&tcp->patience);
+	tfc__socket_fini(&tcp->socket);
+	free(tcp);
+}

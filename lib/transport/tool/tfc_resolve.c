@@ -1,0 +1,47 @@
+/*
+ * tfc-resolve: looks a host name up and writes its addresses, one a line, or "!" and why not; then
+ * a line with a dot. A program of its own because the system's resolver may wait for a server.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#define ADDRESSES_MAX 16
+
+static void write_address(const struct sockaddr *address)
+{
+	char text[INET6_ADDRSTRLEN];
+	const void *ip =
+		address->sa_family == AF_INET
+			? (const void *)&((const struct sockaddr_in *)(const void *)address)
+				  ->sin_addr
+			: (const void *)&((const struct sockaddr_in6 *)(const void *)address)
+				  ->sin6_addr;
+	if (inet_ntop(address->sa_family, ip, text, sizeof(text)))
+		puts(text);
+}
+
+int main(int argc, char **argv)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	if (argc != 2) {
+		fputs("tfc-resolve: use tfc-resolve NAME\n", stderr);
+		return 1;
+	}
+	int code = getaddrinfo(argv[1], NULL, &hints, &found);
+	if (code != 0)
+		printf("!%s\n", gai_strerror(code));
+	int count = 0;
+	for (struct addrinfo *one = found; one && count < ADDRESSES_MAX; one = one->ai_next)
+		if (one->ai_family == AF_INET || one->ai_family == AF_INET6) {
+			write_address(one->ai_addr);
+			count++;
+		}
+	if (found)
+		freeaddrinfo(found);
+	puts(".");
+	return 0;
+}

@@ -1,0 +1,385 @@
+/*
+ * unix: the kernel tells who is at the other end. The socket lies in a directory that nobody but
+ * its owner can write into, so what stands there under its name is its owner's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/builtin.h"
+#include "transport/socket.h"
+
+#define SCHEME "unix:"
+#define BACKLOG 1024
+#define LOCK_TRIES 50 /* a millisecond each: others hold the lock for far less */
+
+struct place {
+	struct sockaddr_un address;
+	char dir[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+};
+
+static int parse(const char *address, tfc_error *error, struct place *ret_place)
+{
+	const char *path = address + strlen(SCHEME);
+	struct place place = {.address.sun_family = AF_UNIX};
+	if (path[0] != '/')
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.100s\": write unix: and an absolute path", address);
+	if (strlen(path) >= sizeof(place.address.sun_path))
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "\"%.140s\" is too long for a socket: a path of at most %zu bytes "
+				 "goes",
+				 address, sizeof(place.address.sun_path) - 1);
+	strcpy(place.address.sun_path, path);
+	strcpy(place.dir, path);
+	char *slash = strrchr(place.dir, '/');
+	slash[slash == place.dir] = '\0';
+	*ret_place = place;
+	return TFC_OK;
+}
+
+static bool is_trusted(uint32_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+/* Whether nobody but the owner can put something else into the place of what is there. */
+static bool is_private(const struct stat *dir)
+{
+	return !(dir->st_mode & (S_IWGRP | S_IWOTH)) || dir->st_mode & S_ISVTX;
+}
+
+/* ---- connections */
+
+struct unix_socket {
+	struct tfc__socket socket; /* first */
+	struct ucred user;
+	uint32_t group_count;
+	uint32_t groups[TFC_PIPE_GROUPS];
+};
+
+static void read_user(struct unix_socket *one, int fd)
+{
+	gid_t groups[TFC_PIPE_GROUPS];
+	socklen_t len = sizeof(one->user), size = sizeof(groups);
+	one->user.uid = UINT32_MAX;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &one->user, &len);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+		return; /* an older kernel, or more than fit: the first group alone counts */
+	one->group_count = size / (socklen_t)sizeof(*groups);
+	memcpy(one->groups, groups, size);
+}
+
+static void close_socket(void *state)
+{
+	struct unix_socket *one = state;
+	tfc__socket_fini(&one->socket);
+	free(one);
+}
+
+static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+{
+	const struct unix_socket *one = state;
+	memcpy(info->address, one->socket.address, sizeof(info->address));
+	if (!one->socket.is_connected) {
+		if (one->socket.failure.code < 0)
+			*error = one->socket.failure;
+		return one->socket.failure.code < 0 ? one->socket.failure.code : TFC_ESTATE;
+	}
+	info->flags = one->user.uid == UINT32_MAX ? 0 : TFC_PIPE_HAS_USER;
+	info->uid = one->user.uid;
+	info->gid = one->user.gid;
+	info->pid = (uint32_t)one->user.pid;
+	info->group_count = one->group_count;
+	memcpy(info->groups, one->groups, sizeof(info->groups));
+	return TFC_OK;
+}
+
+/* ---- dialing */
+
+static int fail_dial(const char *path, int sys_errno, tfc_error *error)
+{
+	char reason[64];
+	if (sys_errno == ENOENT || sys_errno == ECONNREFUSED)
+		return tfc__fail(error, TFC_EUNREACH, "transport", sys_errno,
+				 "cannot connect to unix:%.120s: %s", path,
+				 sys_errno == ENOENT ? "there is no such socket"
+						     : "nobody listens there any more");
+	return tfc__fail(error, sys_errno == EACCES ? TFC_EACCES : TFC_EUNREACH, "transport",
+			 sys_errno, "cannot connect to unix:%.120s: %s", path,
+			 strerror_r(sys_errno, reason, sizeof(reason)));
+}
+
+/* In a directory that others can write into, the listener must be one of ours: they could have put
+ * a socket of their own there. */
+static int check_listener(const struct place *place, const struct unix_socket *one,
+			  tfc_error *error)
+{
+	struct stat dir;
+	if (stat(place->dir, &dir) < 0)
+		return fail_dial(place->address.sun_path, errno, error);
+	bool is_owners = is_private(&dir) && !(dir.st_mode & S_ISVTX) &&
+			 one->user.uid == dir.st_uid;
+	if (is_trusted(one->user.uid) || is_owners)
+		return TFC_OK;
+	return tfc__fail(error, TFC_EACCES, "transport", 0,
+			 "unix:%.100s is not trusted: user %u listens there, who is neither this "
+			 "user nor root nor the owner of a directory that is closed to others",
+			 place->address.sun_path, one->user.uid);
+}
+
+/* Connecting to a unix socket does not wait; EAGAIN: its backlog is full. */
+static int connect_to(struct unix_socket *one, const struct place *place, tfc_error *error)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return tfc__fail_errno(error, "transport", errno, "cannot make a socket");
+	if (connect(fd, (const struct sockaddr *)&place->address, sizeof(place->address)) < 0) {
+		int sys_errno = errno;
+		close(fd);
+		return fail_dial(place->address.sun_path, sys_errno, error);
+	}
+	read_user(one, fd);
+	int code = check_listener(place, one, error);
+	if (code < 0) {
+		close(fd);
+		return code;
+	}
+	return tfc__socket_start(&one->socket, fd, error);
+}
+
+static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
+		tfc_error *error)
+{
+	struct place place;
+	int code = parse(address, error, &place);
+	if (code < 0)
+		return code;
+	struct unix_socket *one = calloc(1, sizeof(*one));
+	if (!one)
+		return tfc__fail_nomem(error, "transport");
+	tfc__socket_init(&one->socket, user, pipe);
+	snprintf(one->socket.address, sizeof(one->socket.address), "%s", address);
+	code = connect_to(one, &place, error);
+	if (code < 0) {
+		close_socket(one);
+		return code;
+	}
+	*ret_state = one;
+	return TFC_OK;
+}
+
+/* ---- listening */
+
+struct listener {
+	struct tfc__socket_listener base; /* first */
+	struct place place;
+	char address[128];
+	dev_t device; /* of the socket file that is ours */
+	ino_t inode;
+};
+
+static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
+				      const struct sockaddr_storage *from)
+{
+	struct unix_socket *one = calloc(1, sizeof(*one));
+	if (!one)
+		return NULL;
+	tfc__socket_init(&one->socket, base->ctx, NULL);
+	read_user(one, fd);
+	snprintf(one->socket.address, sizeof(one->socket.address), "unix: user %u, process %d",
+		 one->user.uid, (int)one->user.pid);
+	return &one->socket;
+}
+
+static void free_socket(struct tfc__socket *socket)
+{
+	close_socket(socket);
+}
+
+static const struct tfc__socket_listener_ops listener_ops = {new_socket, free_socket};
+
+/* Makes the directory when it is missing, and looks whose it is. Returns a descriptor of it. */
+static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
+{
+	struct stat dir;
+	if (mkdir(place->dir, 0700) == 0 && is_shared)
+		chmod(place->dir, 0711);
+	int fd = open(place->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &dir) < 0) {
+		int sys_errno = errno;
+		if (fd >= 0)
+			close(fd);
+		return tfc__fail_errno(error, "transport", sys_errno,
+				       "cannot open directory %.120s", place->dir);
+	}
+	if (is_trusted(dir.st_uid) && is_private(&dir))
+		return fd;
+	close(fd);
+	return tfc__fail(error, TFC_EACCES, "transport", 0,
+			 "no socket in %.120s: others can write there or own it; use a directory "
+			 "of your own, mode 0700",
+			 place->dir);
+}
+
+/* So that of two that find the same stale socket only one replaces it. */
+static int lock_dir(int dir, const struct place *place, tfc_error *error)
+{
+	const struct timespec moment = {.tv_nsec = (long)TFC__MS};
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
+			return TFC_OK;
+		nanosleep(&moment, NULL);
+	}
+	return tfc__fail(error, TFC_EBUSY, "transport", 0,
+			 "another process holds a lock on %.120s: try again", place->dir);
+}
+
+static int fail_in_use(const struct place *place, tfc_error *error)
+{
+	return tfc__fail(error, TFC_EBUSY, "transport", 0,
+			 "unix:%.120s is in use: another process listens there; stop it, or take "
+			 "another path",
+			 place->address.sun_path);
+}
+
+/* Removes a socket that nobody listens on; anything else there is left alone. */
+static int remove_stale(const struct place *place, tfc_error *error)
+{
+	struct stat there;
+	const char *path = place->address.sun_path;
+	if (lstat(path, &there) < 0)
+		return errno == ENOENT ? TFC_OK
+				       : tfc__fail_errno(error, "transport", errno,
+							 "cannot look at %.120s", path);
+	if (!S_ISSOCK(there.st_mode))
+		return tfc__fail(error, TFC_EEXIST, "transport", 0,
+				 "%.120s is there and no socket: take another path", path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return tfc__fail_errno(error, "transport", errno, "cannot make a socket");
+	bool is_stale = connect(fd, (const struct sockaddr *)&place->address,
+				sizeof(place->address)) < 0 &&
+			errno == ECONNREFUSED;
+	close(fd);
+	if (!is_stale)
+		return fail_in_use(place, error);
+	if (unlink(path) < 0 && errno != ENOENT)
+		return tfc__fail_errno(error, "transport", errno, "cannot remove the stale %.120s",
+				       path);
+	return TFC_OK;
+}
+
+/* Nobody can connect before listen(2), so the mode is right from the first connection on. */
+static int bind_and_listen(int fd, const struct place *place, bool is_shared)
+{
+	const char *path = place->address.sun_path;
+	if (bind(fd, (const struct sockaddr *)&place->address, sizeof(place->address)) < 0)
+		return -1;
+	if (chmod(path, is_shared ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0)
+		return 0;
+	int sys_errno = errno;
+	unlink(path);
+	errno = sys_errno;
+	return -1;
+}
+
+/* Returns the descriptor. */
+static int open_in_dir(const struct place *place, bool is_shared, tfc_error *error)
+{
+	int code = remove_stale(place, error);
+	if (code < 0)
+		return code;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && bind_and_listen(fd, place, is_shared) == 0)
+		return fd;
+	int sys_errno = errno;
+	if (fd >= 0)
+		close(fd);
+	if (sys_errno == EADDRINUSE)
+		return fail_in_use(place, error);
+	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on unix:%.120s",
+			       place->address.sun_path);
+}
+
+static int open_listener(const struct place *place, bool is_shared, tfc_error *error)
+{
+	int dir = open_dir(place, is_shared, error);
+	if (dir < 0)
+		return dir;
+	int code = lock_dir(dir, place, error);
+	if (code == TFC_OK)
+		code = open_in_dir(place, is_shared, error);
+	close(dir); /* and with it the lock */
+	return code;
+}
+
+static void listener_close(void *state)
+{
+	struct listener *listener = state;
+	struct stat there;
+	const char *path = listener->place.address.sun_path;
+	if (lstat(path, &there) == 0 && there.st_dev == listener->device &&
+	    there.st_ino == listener->inode)
+		unlink(path);
+	tfc__socket_listener_fini(&listener->base);
+	free(listener);
+}
+
+static int listen_at(void *user, const char *address, uint32_t flags, tfc_listener *of,
+		     void **ret_state, tfc_error *error)
+{
+	struct place place;
+	struct stat there = {0};
+	int code = parse(address, error, &place);
+	if (code < 0)
+		return code;
+	struct listener *listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return tfc__fail_nomem(error, "transport");
+	int fd = open_listener(&place, flags & TFC_TRANSPORT_OTHERS, error);
+	if (fd < 0) {
+		free(listener);
+		return fd;
+	}
+	listener->place = place;
+	snprintf(listener->address, sizeof(listener->address), "%s", address);
+	lstat(place.address.sun_path, &there);
+	listener->device = there.st_dev;
+	listener->inode = there.st_ino;
+	code = tfc__socket_listener_open(&listener->base, user, of, fd, &listener_ops, error);
+	if (code < 0) {
+		listener_close(listener);
+		return code;
+	}
+	*ret_state = listener;
+	return TFC_OK;
+}
+
+static const char *listener_address(void *state)
+{
+	return ((struct listener *)state)->address;
+}
+
+const tfc_transport_ops tfc__unix_ops = {
+	.size = sizeof(tfc_transport_ops),
+	.traits = TFC_TRANSPORT_AUTHENTIC,
+	.scheme = "unix",
+	.dial = dial,
+	.listen = listen_at,
+	.listener_address = listener_address,
+	.listener_close = listener_close,
+	.describe = describe,
+	.read = tfc__socket_read,
+	.write = tfc__socket_write,
+	.want = tfc__socket_want,
+	.close = close_socket,
+};

@@ -1,0 +1,72 @@
+/*
+ * What the suites of transports share: every transport, plain and with Noise, as a parameter; a
+ * world with a context and keys; ends of channels that note what comes.
+ */
+#ifndef TEST_TRANSPORTS_H
+#define TEST_TRANSPORTS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "leaks.h"
+#include "transport/channel.h"
+#include "wire/keyring.h"
+
+struct transport_kind {
+	const char *name;
+	const char *scheme; /* "tcp", "unix", "memory", "hosted" */
+	bool is_noise;
+};
+
+#define TRANSPORT_KINDS 7
+extern const struct transport_kind transport_kinds[TRANSPORT_KINDS];
+
+/* Runs each test once a kind; *state is the kind. */
+struct transport_test {
+	const char *name;
+	CMUnitTestFunction run;
+	bool (*is_for)(const struct transport_kind *kind); /* NULL: for all */
+};
+int transport_run(const char *group, const struct transport_test *tests, size_t count);
+
+bool transport_has_noise(const struct transport_kind *kind);
+bool transport_is_socket(const struct transport_kind *kind); /* reaches other processes */
+
+struct world {
+	const struct transport_kind *kind;
+	tfc_ctx *ctx;
+	struct hosted *hosted; /* or NULL */
+	char dir[LEAKS_PATH];
+	char address[128];            /* to listen on */
+	struct tfc__keyring *keyring; /* NULL: plain */
+	struct tfc__identity *ours, *theirs;
+	char log[512]; /* the last entry */
+	uint32_t logs; /* entries at all */
+};
+
+void world_begin(struct world *world, const struct transport_kind *kind);
+void world_end(struct world *world);
+/* A key file of one key in the world's directory, loaded; the caller frees it. */
+struct tfc__keyring *world_keyring(struct world *world, const char *name, enum tfc__key_role role);
+
+/* One turn of the loop; waits up to 50 ms. */
+void world_turn(struct world *world);
+
+/* Turns until the claim is true; fails the test after 20 s. */
+#define AWAIT(world, claim)                                                                \
+	do {                                                                               \
+		uint64_t await_deadline_ = world_deadline();                               \
+		while (!(claim)) {                                                         \
+			world_turn(world);                                                 \
+			world_check_deadline(await_deadline_, #claim, __FILE__, __LINE__); \
+		}                                                                          \
+	} while (0)
+uint64_t world_deadline(void);
+void world_check_deadline(uint64_t deadline, const char *claim, const char *file, int line);
+
+#endif
