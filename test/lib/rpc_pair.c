@@ -22,6 +22,8 @@ static void queue(void *user, struct tfc__buf *message)
 {
 	struct rpc_end *end = user;
 	struct rpc_message *queued = malloc(sizeof(*queued));
+	if (end->on_send)
+		end->on_send(end, message->data, message->len);
 	if (!queued) { /* as if the connection was lost: the test closes it */
 		tfc__buf_fini(message);
 		return;

@@ -27,6 +27,8 @@ struct rpc_end {
 	/* A request or notification; NULL: requests are answered with their params. */
 	void (*serve)(struct rpc_end *end, struct tfc__rpc_request *request, const char *method,
 		      const msgpack_object *params);
+	/* Sees each message that it sends; or NULL. */
+	void (*on_send)(struct rpc_end *end, const void *data, size_t len);
 	void *user;
 };
 
