@@ -21,10 +21,12 @@ static void drop_queue(struct rpc_end *end)
 static void queue(void *user, struct tfc__buf *message)
 {
 	struct rpc_end *end = user;
-	struct rpc_message *queued = malloc(sizeof(*queued));
+	struct rpc_message *queued = end->broken.code ? NULL : malloc(sizeof(*queued));
 	if (end->on_send)
 		end->on_send(end, message->data, message->len);
-	if (!queued) { /* as if the connection was lost: the test closes it */
+	if (!queued) { /* as a transport that ran out of memory: nothing follows */
+		if (!end->broken.code)
+			tfc__fail_nomem(&end->broken, "transport");
 		tfc__buf_fini(message);
 		return;
 	}
@@ -51,11 +53,13 @@ static void deliver(struct tfc__work *work)
 /* In memory of just that size, so that a sanitizer sees a read behind it. */
 void rpc_end_feed(struct rpc_end *end, const void *data, size_t len)
 {
-	char *copy = malloc(len ? len : 1);
-	if (!end->rpc || !copy) {
-		free(copy);
+	if (end->broken.code)
 		return;
-	}
+	char *copy = end->rpc ? malloc(len ? len : 1) : NULL;
+	if (end->rpc && !copy)
+		tfc__fail_nomem(&end->broken, "transport");
+	if (!copy)
+		return;
 	memcpy(copy, data, len);
 	tfc__rpc_feed(end->rpc, copy, len);
 	free(copy);
