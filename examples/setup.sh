@@ -9,10 +9,12 @@
 #   tfc_venv                    makes the Python environment; sets TFC_PYTHON
 #   tfc_frameworks              makes one with JAX and installs PyTorch, for the tests alone; sets
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
+#   tfc_noise                   makes one with another implementation of Noise, for the tests alone;
+#                               sets TFC_NOISE_PYTHON
 #   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
 #
-# Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON and
-# TFC_TORCH_PYTHON, interpreters to use as they are; XDG_CACHE_HOME.
+# Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON,
+# TFC_TORCH_PYTHON and TFC_NOISE_PYTHON, interpreters to use as they are; XDG_CACHE_HOME.
 
 TFC_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TFC_LOGS=${TFC_LOGS:-$TFC_SOURCE/build/logs}
@@ -29,6 +31,7 @@ TFC_PINS_ALONE=(tf_keras==2.21.0)
 # PyTorch comes from Debian, for its CPU alone: 0.6 GB against 5 of the wheel and its CUDA.
 TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
 TFC_TORCH_PACKAGES=(python3-torch)
+TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2)
 
 tfc_say() {
 	printf '%s\n' "$*"
@@ -94,6 +97,10 @@ tfc_make_jax_venv() {
 	tfc_make_venv "$1" "${TFC_JAX_PINS[@]}" && touch "$1/complete"
 }
 
+tfc_make_noise_venv() {
+	tfc_make_venv "$1" "${TFC_NOISE_PINS[@]}" && touch "$1/complete"
+}
+
 # tfc_cached_venv MAKE SIZE PIN... : an environment that MAKE fills, in the
 # directory TFC_MADE.
 tfc_cached_venv() {
@@ -126,6 +133,13 @@ tfc_frameworks() {
 	if [ -z "${TFC_TORCH_PYTHON:-}" ]; then
 		tfc_need_packages "${TFC_TORCH_PACKAGES[@]}" || return
 		TFC_TORCH_PYTHON=/usr/bin/python3
+	fi
+}
+
+tfc_noise() {
+	if [ -z "${TFC_NOISE_PYTHON:-}" ]; then
+		tfc_cached_venv tfc_make_noise_venv "20 MB" "${TFC_NOISE_PINS[@]}" || return
+		TFC_NOISE_PYTHON=$TFC_MADE/bin/python
 	fi
 }
 

@@ -55,9 +55,10 @@ strict=(--fatal-meson-warnings --werror -Dembeddings=enabled)
 sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
-	tfc_frameworks || return
+	tfc_frameworks && tfc_noise || return
 	CC=gcc tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" \
-		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON"
+		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON" \
+		-Dnoise_python="$TFC_NOISE_PYTHON"
 }
 
 run_gcc() {
