@@ -103,7 +103,8 @@ struct tfc__agent_job_info {
 	const tfc_job *job; /* validated; tasks are numbered through its roles in order */
 	const void *host_tag;
 	uint64_t host_tag_len;
-	uint64_t epoch; /* orders the terms of maintainers */
+	uint64_t epoch;                 /* orders the terms of maintainers */
+	const struct tfc__lease *lease; /* its processes end with it (proc.h); NULL: none */
 };
 
 /* Makes the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */

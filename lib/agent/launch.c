@@ -184,13 +184,13 @@ void spawn_attempt(struct agent_task *task)
 		tfc__port_vacate(task->hold);
 	else
 		options.hold = task->hold;
-	int code = cwd ? tfc_process_spawn(job->agent->ctx, &options, on_attempt, task,
-					   &task->process)
+	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, job->info.lease, on_attempt,
+					    task, &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	/* This call found the guard dead, and the port lost with it: the next guard keeps it. */
 	if (code == TFC_ELOST && (code = hold_port(task)) == TFC_OK)
-		code = tfc_process_spawn(job->agent->ctx, &options, on_attempt, task,
-					 &task->process);
+		code = tfc__process_spawn(job->agent->ctx, &options, job->info.lease, on_attempt,
+					  task, &task->process);
 	free(cwd);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);

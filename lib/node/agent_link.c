@@ -62,6 +62,12 @@ const message *tfc__agent_link_next(struct tfc__agent_link *link)
 	return next;
 }
 
+void tfc__agent_link_undo(struct tfc__agent_link *link, const message *given)
+{
+	link->next = ((message *)(uintptr_t)given)->link.prev->next;
+	link->told = 0;
+}
+
 bool tfc__agent_link_owes(const struct tfc__agent_link *link)
 {
 	return link->told != link->received;

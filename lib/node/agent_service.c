@@ -1,0 +1,228 @@
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "node/agent_service_inner.h"
+
+#define LEASE_MAX_MS (60 * 60 * 1000)
+
+/* ---- sessions */
+
+static struct session *find_session(struct tfc__agent_service *service, uint64_t instance)
+{
+	TFC__LIST_EACH (link, &service->sessions) {
+		struct session *session = tfc__container_of(link, struct session, link);
+		if (session->instance == instance && !session->is_over)
+			return session;
+	}
+	return NULL;
+}
+
+static void free_session(struct session *session)
+{
+	for (size_t i = 0; i < JOB_BUCKETS; i++)
+		TFC__LIST_EACH (link, &session->buckets[i])
+			served_free(tfc__container_of(link, struct served_job, link));
+	tfc__lease_end(session->lease);
+	tfc__work_cancel(&session->end);
+	tfc__list_remove(&session->link);
+	free(session);
+}
+
+static void end_session(struct tfc__work *work)
+{
+	struct session *session = tfc__container_of(work, struct session, end);
+	if (session->is_over && !session->job_count)
+		free_session(session);
+}
+
+void session_is_left(struct session *session)
+{
+	session->job_count--;
+	session->service->job_count--;
+	tfc__work_schedule(&session->end);
+}
+
+/* The guard has begun to end its tasks; what else there is of it goes when they are gone. */
+static void on_over(void *user)
+{
+	struct session *session = user;
+	tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
+		 "the maintainer on %s was not heard: %u of its jobs end here", session->name,
+		 session->job_count);
+	session->is_over = true;
+	session->rpc = NULL;
+	for (size_t i = 0; i < JOB_BUCKETS; i++)
+		TFC__LIST_EACH (link, &session->buckets[i])
+			served_end(tfc__container_of(link, struct served_job, link),
+				   session->grace_ms);
+	tfc__work_schedule(&session->end);
+}
+
+/* Also before the guard has said so: what comes too late is not listened to. */
+bool session_is_alive(const struct session *session)
+{
+	return session && !session->is_over && session->lease &&
+	       tfc__boot_time() < session->deadline_ns;
+}
+
+static struct session *new_session(struct tfc__agent_service *service, uint64_t instance,
+				   const msgpack_object *params)
+{
+	struct session *session = calloc(1, sizeof(*session));
+	if (!session)
+		return NULL;
+	session->service = service;
+	session->instance = instance;
+	tfc__msg_get_text(params, "name", session->name, sizeof(session->name));
+	tfc__work_init(&session->end, service->ctx, end_session);
+	for (size_t i = 0; i < JOB_BUCKETS; i++)
+		tfc__list_init(&session->buckets[i]);
+	tfc__list_append(&service->sessions, &session->link);
+	return session;
+}
+
+/* ---- what is asked */
+
+static void serve_stamp(struct tfc__agent_service *service, const struct session *session,
+			struct tfc__rpc_request *request)
+{
+	struct tfc__buf result = {0};
+	tfc__msg_map(&result, 3);
+	tfc__msg_put_bool(&result, "known", session_is_alive(session));
+	tfc__msg_put_u64(&result, "boot", service->boot);
+	tfc__msg_put_u64(&result, "stamp", tfc__boot_time());
+	tfc__rpc_reply(request, &result);
+	tfc__buf_fini(&result);
+}
+
+static int begin_lease(struct session *session, uint32_t lease_ms, uint32_t grace_ms)
+{
+	session->grace_ms = grace_ms;
+	return tfc__lease_begin(session->service->ctx, lease_ms, grace_ms, session->deadline_ns,
+				on_over, session, &session->lease);
+}
+
+/* A renewal counts from the moment when we made its stamp: nothing can be won by delaying it. */
+static void hear_renewal(struct tfc__agent_service *service, struct tfc__rpc *rpc,
+			 const msgpack_object *params)
+{
+	uint64_t instance = tfc__msg_get_u64(params, "instance", 0);
+	uint64_t stamp = tfc__msg_get_u64(params, "stamp", 0);
+	uint64_t lease_ms = tfc__msg_get_u64(params, "lease_ms", 0);
+	uint64_t now = tfc__boot_time(), deadline = stamp + lease_ms * TFC__MS;
+	if (!instance || stamp > now || lease_ms > LEASE_MAX_MS || deadline <= now)
+		return;
+	struct session *session = find_session(service, instance);
+	if (session && !session_is_alive(session))
+		return; /* the guard is about to say so */
+	if (!session && !(session = new_session(service, instance, params)))
+		return; /* it is renewed again */
+	session->rpc = rpc;
+	if (deadline > session->deadline_ns)
+		session->deadline_ns = deadline;
+	if (session->lease)
+		tfc__lease_renew(session->lease, deadline);
+	else if (begin_lease(session, (uint32_t)lease_ms,
+			     (uint32_t)tfc__msg_get_u64(params, "grace_ms", 0)) < 0)
+		free_session(session);
+}
+
+static void fail_session(struct tfc__rpc_request *request)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here");
+	tfc__rpc_fail(request, &error);
+}
+
+/* Only within a session. */
+static void serve_session(struct session *session, struct tfc__rpc *rpc,
+			  struct tfc__rpc_request *request, const char *method,
+			  const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (session->rpc != rpc) {
+		tfc__agent_service_lost(session->service, session->rpc);
+		session->rpc = rpc;
+	}
+	if (strcmp(method, "agent.open") == 0) {
+		served_open(session, request, params);
+	} else if (strcmp(method, "agent.drop") == 0) {
+		served_drop(session, request, params);
+	} else if (strcmp(method, "agent.log") == 0) {
+		logs_serve(session, request, params);
+	} else {
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%.64s is unknown here", method);
+		tfc__rpc_fail(request, &error);
+	}
+}
+
+void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc *rpc,
+			      struct tfc__rpc_request *request, const char *method,
+			      const msgpack_object *params)
+{
+	struct session *session = find_session(service, tfc__msg_get_u64(params, "instance", 0));
+	if (request && strcmp(method, "agent.stamp") == 0) {
+		serve_stamp(service, session, request);
+	} else if (!request && strcmp(method, "agent.renew") == 0) {
+		hear_renewal(service, rpc, params);
+	} else if (!session_is_alive(session)) {
+		if (request)
+			fail_session(request);
+	} else if (request) {
+		serve_session(session, rpc, request, method, params);
+	} else if (strcmp(method, "agent.msg") == 0) {
+		struct served_job *job = served_find(session,
+						     tfc__msg_get_u64(params, "handle", 0));
+		if (job && session->rpc == rpc)
+			served_hear(job, params);
+	}
+}
+
+void tfc__agent_service_lost(struct tfc__agent_service *service, const struct tfc__rpc *rpc)
+{
+	if (!rpc)
+		return;
+	TFC__LIST_EACH (link, &service->sessions) {
+		struct session *session = tfc__container_of(link, struct session, link);
+		if (session->rpc != rpc)
+			continue;
+		session->rpc = NULL;
+		for (size_t i = 0; i < JOB_BUCKETS; i++)
+			TFC__LIST_EACH (at, &session->buckets[i])
+				served_lost(tfc__container_of(at, struct served_job, link));
+	}
+}
+
+uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service)
+{
+	return service->job_count;
+}
+
+/* ---- open, close */
+
+int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent_handle agent,
+			    struct tfc__agent_service **ret_service)
+{
+	struct tfc__agent_service *service = calloc(1, sizeof(*service));
+	if (!service)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
+	service->ctx = ctx;
+	service->agent = agent;
+	randombytes_buf(&service->boot, sizeof(service->boot));
+	tfc__list_init(&service->sessions);
+	tfc__list_init(&service->jobs);
+	*ret_service = service;
+	return TFC_OK;
+}
+
+void tfc__agent_service_close(struct tfc__agent_service *service)
+{
+	if (!service)
+		return;
+	TFC__LIST_EACH (link, &service->sessions)
+		free_session(tfc__container_of(link, struct session, link));
+	free(service);
+}

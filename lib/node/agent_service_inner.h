@@ -1,0 +1,88 @@
+/*
+ * What the files of the agent service share.
+ *
+ *   agent_service.c  sessions, leases, and who is answered what
+ *   served_job.c     one job of a maintainer elsewhere: its orders in, its events out
+ *   served_logs.c     streams of log records
+ */
+#ifndef TFC_NODE_AGENT_SERVICE_INNER_H
+#define TFC_NODE_AGENT_SERVICE_INNER_H
+
+#include "node/agent_link.h"
+#include "node/agent_service.h"
+#include "node/agent_wire.h"
+#include "proc/proc.h"
+
+#define JOB_BUCKETS 64
+
+struct tfc__agent_service {
+	tfc_ctx *ctx;
+	struct tfc__agent_handle agent;
+	uint64_t boot; /* random: another process has another one */
+	struct tfc__link sessions;
+	struct tfc__link jobs; /* all, of all sessions */
+	uint32_t job_count;
+};
+
+/* A maintaining process, as far as it is heard. */
+struct session {
+	struct tfc__link link;
+	struct tfc__agent_service *service;
+	uint64_t instance;    /* random: which process */
+	char name[256];       /* of its node */
+	struct tfc__rpc *rpc; /* over which it spoke last; NULL: lost */
+	struct tfc__lease *lease;
+	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
+	uint32_t grace_ms;
+	bool is_over;
+	struct tfc__link buckets[JOB_BUCKETS]; /* its jobs by handle */
+	uint32_t job_count;
+	struct tfc__work end; /* it goes: it is over, and has no jobs */
+};
+
+/* A job that a session has here. */
+struct served_job {
+	struct tfc__link link; /* in the session's bucket */
+	struct tfc__link all;
+	struct session *session;
+	uint64_t handle; /* the maintainer's number for it */
+	char *id;
+	uint64_t epoch;
+	tfc_job *job;
+	void *tag;
+	void *local; /* the agent's handle; NULL: it could not be opened, and why: */
+	tfc_error error;
+	uint32_t task_count;
+	bool *is_launched; /* by task */
+	uint32_t launched;
+	tfc_spec *spec;
+	uint32_t spec_generation;
+	struct tfc__agent_link stream;
+	bool is_up;              /* the stream flows over the session's connection */
+	struct tfc__work flush;  /* what is to be sent */
+	struct tfc__timer retry; /* the same, when there was no memory for it */
+	bool is_ending;          /* what runs is being ended, then it goes */
+	struct tfc__work gone;
+	struct tfc__link logs;
+};
+
+bool session_is_alive(const struct session *session);
+void session_is_left(struct session *session); /* by a job of it */
+
+/* served_job.c */
+struct served_job *served_find(struct session *session, uint64_t handle);
+void served_open(struct session *session, struct tfc__rpc_request *request,
+		 const msgpack_object *params);
+void served_drop(struct session *session, struct tfc__rpc_request *request,
+		 const msgpack_object *params);
+void served_hear(struct served_job *job, const msgpack_object *params);
+void served_lost(struct served_job *job);                   /* the connection */
+void served_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
+void served_free(struct served_job *job);
+
+/* served_logs.c */
+void logs_serve(struct session *session, struct tfc__rpc_request *request,
+		const msgpack_object *params);
+void logs_end(struct served_job *job);
+
+#endif

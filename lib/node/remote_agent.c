@@ -1,0 +1,255 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "node/remote_inner.h"
+
+static struct remote_job *job_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct remote_job, link);
+}
+
+/*
+ * How long after the last moment of ours that a renewal can count from its tasks may be alive. A
+ * quarter more, for clocks that do not run alike.
+ */
+uint64_t remote_window_ns(const struct tfc__remote_agent *agent)
+{
+	return ((uint64_t)agent->lease_ms + agent->grace_ms + TFC__AGENT_MARGIN_MS) * TFC__MS / 4 *
+	       5;
+}
+
+bool remote_is_ready(const struct tfc__remote_agent *agent)
+{
+	return agent->rpc && agent->is_renewed;
+}
+
+/* ---- silence */
+
+static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
+{
+	agent->is_silent = is_silent;
+	TFC__LIST_EACH (link, &agent->jobs)
+		if (is_silent)
+			remote_tell_silence(job_of(link), true);
+}
+
+/* ---- what is surely gone */
+
+static uint64_t counts_from(const struct remote_job *job)
+{
+	bool is_another = job->boot && job->boot != job->agent->boot;
+	uint64_t heard = is_another ? 0 : job->agent->heard_ns;
+	return heard > job->since_ns ? heard : job->since_ns;
+}
+
+static void set_loss_timer(struct tfc__remote_agent *agent)
+{
+	uint64_t next = 0, window = remote_window_ns(agent);
+	TFC__LIST_EACH (link, &agent->jobs) {
+		uint64_t at = counts_from(job_of(link)) + window;
+		if (job_of(link)->state != REMOTE_GONE && (!next || at < next))
+			next = at;
+	}
+	uint64_t now = tfc__boot_time();
+	if (next)
+		tfc__timer_set(&agent->loss, tfc__now() + (next > now ? next - now : 0));
+	else
+		tfc__timer_cancel(&agent->loss);
+}
+
+/* The timer's clock stands still while this machine sleeps, ours does not: it may fire late. */
+static void on_loss(struct tfc__timer *timer)
+{
+	struct tfc__remote_agent *agent = tfc__container_of(timer, struct tfc__remote_agent, loss);
+	uint64_t now = tfc__boot_time(), window = remote_window_ns(agent);
+	char why[400];
+	TFC__LIST_EACH (link, &agent->jobs) {
+		struct remote_job *job = job_of(link);
+		if (job->state == REMOTE_GONE || now < counts_from(job) + window)
+			continue;
+		snprintf(why, sizeof(why),
+			 "node %.255s has not answered for %.0f s: its tasks there have ended",
+			 agent->node, (double)(now - counts_from(job)) / 1e9);
+		remote_lose(job, TFC__AGENT_LOST, why);
+	}
+	set_loss_timer(agent);
+}
+
+/* ---- stamps and renewals */
+
+static void ask_stamp(struct tfc__remote_agent *agent);
+
+static void on_renewal(struct tfc__timer *timer)
+{
+	ask_stamp(tfc__container_of(timer, struct tfc__remote_agent, renewal));
+}
+
+static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
+{
+	struct tfc__buf params = {0};
+	tfc__msg_map(&params, 5);
+	tfc__msg_put_u64(&params, "instance", agent->instance);
+	tfc__msg_put_str(&params, "name", agent->self);
+	tfc__msg_put_u64(&params, "stamp", stamp);
+	tfc__msg_put_u64(&params, "lease_ms", agent->lease_ms);
+	tfc__msg_put_u64(&params, "grace_ms", agent->grace_ms);
+	int code = tfc__rpc_notify(agent->rpc, "agent.renew", &params);
+	tfc__buf_fini(&params);
+	return code;
+}
+
+/* Another service there is another process: the guard of the one before has ended, or is about to
+ * end, what it had. From when on that counts was kept when the last stamp of it came. */
+static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
+{
+	if (boot == agent->boot)
+		return;
+	TFC__LIST_EACH (link, &agent->jobs)
+		if (job_of(link)->boot == agent->boot && agent->heard_ns > job_of(link)->since_ns)
+			job_of(link)->since_ns = agent->heard_ns;
+	agent->boot = boot;
+}
+
+static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *result)
+{
+	uint64_t stamp = tfc__msg_get_u64(result, "stamp", 0), now = tfc__boot_time();
+	note_boot(agent, tfc__msg_get_u64(result, "boot", 0));
+	agent->ahead_ns = (int64_t)(now - stamp);
+	agent->heard_ns = now;
+	if (!tfc__msg_get_bool(result, "known", false))
+		TFC__LIST_EACH (link, &agent->jobs)
+			job_of(link)->is_up = false; /* it has let go of us; they find out */
+	if (send_renewal(agent, stamp) < 0)
+		return; /* nobody has heard it; the next one may be */
+	agent->is_renewed = true;
+	set_silent(agent, false);
+	TFC__LIST_EACH (link, &agent->jobs)
+		remote_connect(job_of(link));
+}
+
+static void on_stamp(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__remote_agent *agent = user;
+	agent->stamp_call = NULL;
+	if (code == TFC_OK)
+		take_stamp(agent, result);
+	else if (code == TFC_ETIMEDOUT)
+		set_silent(agent, true);
+	set_loss_timer(agent);
+	if (agent->rpc && !tfc__list_is_empty(&agent->jobs))
+		tfc__timer_set(&agent->renewal, tfc__now() + agent->lease_ms * TFC__MS / 3);
+}
+
+static void ask_stamp(struct tfc__remote_agent *agent)
+{
+	struct tfc__buf params = {0};
+	if (!agent->rpc || agent->stamp_call || tfc__list_is_empty(&agent->jobs))
+		return;
+	tfc__msg_map(&params, 1);
+	tfc__msg_put_u64(&params, "instance", agent->instance);
+	const struct tfc__rpc_options options = {.method = "agent.stamp",
+						 .params = &params,
+						 .timeout_ms = agent->lease_ms / 3 + 1,
+						 .end = on_stamp,
+						 .user = agent};
+	if (tfc__rpc_call(agent->rpc, &options, &agent->stamp_call, NULL) < 0) {
+		agent->stamp_call = NULL;
+		tfc__timer_set(&agent->renewal, tfc__now() + agent->lease_ms * TFC__MS / 10);
+	}
+	tfc__buf_fini(&params);
+}
+
+void remote_begin(struct tfc__remote_agent *agent)
+{
+	set_loss_timer(agent);
+	if (!remote_is_ready(agent) || !agent->renewal.at)
+		ask_stamp(agent);
+}
+
+/* ---- connections */
+
+void tfc__remote_agent_down(struct tfc__remote_agent *agent)
+{
+	if (agent->stamp_call)
+		tfc__rpc_drop(agent->stamp_call);
+	agent->stamp_call = NULL;
+	agent->rpc = NULL;
+	agent->is_renewed = false;
+	tfc__timer_cancel(&agent->renewal);
+	TFC__LIST_EACH (link, &agent->jobs)
+		remote_disconnect(job_of(link));
+	set_silent(agent, true);
+}
+
+void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
+{
+	if (agent->rpc)
+		tfc__remote_agent_down(agent);
+	agent->rpc = rpc;
+	ask_stamp(agent);
+}
+
+static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
+{
+	TFC__LIST_EACH (link, &agent->jobs)
+		if (job_of(link)->handle == handle)
+			return job_of(link);
+	return NULL;
+}
+
+void tfc__remote_agent_hear(struct tfc__remote_agent *agent, const char *method,
+			    const msgpack_object *params)
+{
+	struct remote_job *job = find(agent, tfc__msg_get_u64(params, "handle", 0));
+	if (!job || job->state == REMOTE_GONE)
+		return;
+	if (strcmp(method, "maintainer.msg") == 0)
+		remote_hear(job, params);
+	else if (strcmp(method, "maintainer.gone") == 0 &&
+		 tfc__msg_get_bool(params, "fenced", false))
+		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
+	else if (strcmp(method, "maintainer.gone") == 0)
+		remote_ask_again(job);
+}
+
+/* ---- open, close */
+
+int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options *options,
+			   struct tfc__remote_agent **ret_agent)
+{
+	struct tfc__remote_agent *agent = calloc(1, sizeof(*agent));
+	if (!agent)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
+	agent->ctx = ctx;
+	agent->self = strdup(options->self);
+	agent->node = strdup(options->node);
+	agent->instance = options->instance;
+	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
+	agent->grace_ms = options->grace_ms ? options->grace_ms : TFC__AGENT_GRACE_MS;
+	tfc__list_init(&agent->jobs);
+	tfc__timer_init(&agent->renewal, ctx, on_renewal);
+	tfc__timer_init(&agent->loss, ctx, on_loss);
+	if (!agent->self || !agent->node) {
+		tfc__remote_agent_close(agent);
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
+	}
+	*ret_agent = agent;
+	return TFC_OK;
+}
+
+void tfc__remote_agent_close(struct tfc__remote_agent *agent)
+{
+	if (!agent)
+		return;
+	if (agent->stamp_call)
+		tfc__rpc_drop(agent->stamp_call);
+	TFC__LIST_EACH (link, &agent->jobs)
+		remote_free(job_of(link));
+	tfc__timer_cancel(&agent->renewal);
+	tfc__timer_cancel(&agent->loss);
+	free(agent->self);
+	free(agent->node);
+	free(agent);
+}

@@ -1,0 +1,46 @@
+/*
+ * An agent on another node, as maintainers here see it: orders and events over links that outlive
+ * connections, and the lease that keeps its tasks alive (doc/internals/epochs-and-leases.md).
+ *
+ * Whoever keeps the connections says `up` and `down` and hands in what arrives. LOST is told only
+ * when nothing of a job can be alive there: its maintainer's last renewal that could have been
+ * heard is longer ago than lease, grace and margin, times 1.25; or the node itself says so.
+ */
+#ifndef TFC_NODE_REMOTE_AGENT_H
+#define TFC_NODE_REMOTE_AGENT_H
+
+#include "agent/agent_ops.h"
+#include "wire/rpc.h"
+
+struct tfc__remote_agent;
+
+#define TFC__AGENT_LEASE_MS 15000
+#define TFC__AGENT_GRACE_MS 1000
+/* What the guard may need beyond the grace: it waits a second for the shim, then kills itself. */
+#define TFC__AGENT_MARGIN_MS 1500
+
+struct tfc__remote_agent_options {
+	const char *self;  /* this node's name */
+	const char *node;  /* the other's */
+	uint64_t instance; /* this process, random and not 0; the same for all its agents */
+	uint32_t lease_ms; /* 0: TFC__AGENT_LEASE_MS */
+	uint32_t grace_ms; /* of its tasks when the lease is over; 0: TFC__AGENT_GRACE_MS */
+};
+
+/* Strings are copied. TFC_OK or TFC_ENOMEM. */
+int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options *options,
+			   struct tfc__remote_agent **ret_agent);
+/* Close its jobs first. NULL is a no-op. */
+void tfc__remote_agent_close(struct tfc__remote_agent *agent);
+
+/* A connection to it is there, until down; again: another one in its place. */
+void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc);
+void tfc__remote_agent_down(struct tfc__remote_agent *agent);
+
+/* A notification "maintainer.*" from it. */
+void tfc__remote_agent_hear(struct tfc__remote_agent *agent, const char *method,
+			    const msgpack_object *params);
+
+extern const struct tfc__agent_ops tfc__remote_agent_ops; /* agent: a struct tfc__remote_agent */
+
+#endif

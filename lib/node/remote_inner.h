@@ -1,0 +1,93 @@
+/*
+ * What the files of remote agents share.
+ *
+ *   remote_agent.c  the node: stamps, renewals, silence, the moment when all is surely gone
+ *   remote_job.c    one job there: orders out, events in
+ *   remote_log.c    its log records
+ */
+#ifndef TFC_NODE_REMOTE_INNER_H
+#define TFC_NODE_REMOTE_INNER_H
+
+#include "node/agent_link.h"
+#include "node/agent_wire.h"
+#include "node/remote_agent.h"
+
+struct tfc__remote_agent {
+	tfc_ctx *ctx;
+	char *self;
+	char *node;
+	uint64_t instance;
+	uint32_t lease_ms;
+	uint32_t grace_ms;
+	struct tfc__rpc *rpc; /* NULL: there is no connection */
+	struct tfc__rpc_call *stamp_call;
+	uint64_t boot;   /* of the other's service, as last heard; 0: never */
+	bool is_renewed; /* over this connection: it knows us */
+	bool is_silent;  /* told, or to be told, to the jobs */
+	uint64_t
+		heard_ns; /* CLOCK_BOOTTIME, when the stamp came that was last sent back; 0: none */
+	int64_t ahead_ns; /* our CLOCK_BOOTTIME is ahead of the other's */
+	struct tfc__timer renewal;
+	struct tfc__timer loss; /* the next moment when something may be surely gone */
+	struct tfc__link jobs;
+	uint64_t last_handle;
+};
+
+enum remote_state {
+	REMOTE_OPEN,     /* or to be opened */
+	REMOTE_DROPPING, /* it is to be ended there, nothing is told any more but LOST */
+	REMOTE_GONE,     /* nothing of it is left there */
+};
+
+struct remote_job {
+	struct tfc__link link;
+	struct tfc__remote_agent *agent;
+	uint64_t handle;
+	char *id;
+	uint64_t epoch;
+	enum remote_state state;
+	struct tfc__agent_job_info info; /* borrowed until it is closed */
+	tfc__agent_fn fn;                /* NULL: closed */
+	void *user;
+	uint32_t task_count;
+	char ***log_tails; /* of the last bad ends, by task; or NULL */
+	struct tfc__agent_link stream;
+	uint32_t spec_generation; /* of the spec that it was sent, if it */
+	bool has_spec;
+	bool is_up;                 /* the stream flows over this connection */
+	bool was_asked;             /* it may know it */
+	uint64_t boot;              /* of the service that it was opened at; 0: none yet */
+	uint64_t since_ns;          /* CLOCK_BOOTTIME: the earliest moment from which loss counts */
+	struct tfc__rpc_call *call; /* open or drop, under way */
+	struct tfc__work flush;
+	struct tfc__timer retry; /* of the call, or of the flush */
+	struct tfc__work tell;   /* SILENT, BACK, LOST, FENCED */
+	bool tells_silent;
+	bool is_told_silent;
+	enum tfc__agent_event_kind last_word; /* LOST or FENCED, or 0 */
+	tfc_error why;
+	bool is_telling; /* in fn */
+	struct tfc__link logs;
+};
+
+/* remote_agent.c */
+bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and renewed over it */
+void remote_begin(struct tfc__remote_agent *agent);          /* a job has come */
+uint64_t remote_window_ns(const struct tfc__remote_agent *agent);
+
+/* remote_job.c */
+void remote_connect(struct remote_job *job);   /* opens, resumes or drops it, if it is due */
+void remote_ask_again(struct remote_job *job); /* it is being ended there */
+void remote_disconnect(struct remote_job *job);
+void remote_hear(struct remote_job *job, const msgpack_object *params);
+void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
+void remote_tell_silence(struct remote_job *job, bool is_silent);
+void remote_free(struct remote_job *job);
+
+/* remote_log.c */
+struct tfc__log_source *remote_log_open(void *job, uint32_t task, uint64_t position,
+					tfc_error *error);
+void remote_logs_wake(struct remote_job *job); /* something has changed: they may try again */
+void remote_logs_end(struct remote_job *job);
+
+#endif

@@ -1,0 +1,497 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/strv.h"
+#include "node/remote_inner.h"
+
+#define RETRY (100 * TFC__MS)
+
+/* ---- its end */
+
+static void drop_call(struct remote_job *job)
+{
+	if (job->call)
+		tfc__rpc_drop(job->call);
+	job->call = NULL;
+}
+
+void remote_free(struct remote_job *job)
+{
+	if (!job)
+		return;
+	drop_call(job);
+	remote_logs_end(job);
+	tfc__work_cancel(&job->flush);
+	tfc__work_cancel(&job->tell);
+	tfc__timer_cancel(&job->retry);
+	tfc__agent_link_fini(&job->stream);
+	tfc__list_remove(&job->link);
+	for (uint32_t i = 0; job->log_tails && i < job->task_count; i++)
+		if (job->log_tails[i])
+			tfc_env_free(job->log_tails[i]);
+	free(job->log_tails);
+	free(job->id);
+	free(job);
+}
+
+static void free_closed(struct remote_job *job)
+{
+	if (!job->fn && !job->is_telling && job->state == REMOTE_GONE)
+		remote_free(job);
+}
+
+void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why)
+{
+	if (job->state == REMOTE_GONE)
+		return;
+	job->state = REMOTE_GONE;
+	job->is_up = false;
+	job->last_word = word;
+	if (!*job->why.text)
+		tfc__fail(&job->why, TFC_ELOST, "node", 0, "%s", why);
+	drop_call(job);
+	tfc__timer_cancel(&job->retry);
+	tfc__work_cancel(&job->flush);
+	tfc__agent_link_fini(&job->stream);
+	remote_logs_wake(job);
+	if (job->fn)
+		tfc__work_schedule(&job->tell);
+	free_closed(job);
+}
+
+/* Orders or events are missing: whatever it has there is ended, then it is told LOST. */
+static void give_up(struct remote_job *job, const char *why)
+{
+	if (job->state != REMOTE_OPEN)
+		return;
+	tfc__fail(&job->why, TFC_ELOST, "node", 0, "given up on node %.128s: %s", job->agent->node,
+		  why);
+	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->id, "%s", job->why.text);
+	job->state = REMOTE_DROPPING;
+	job->is_up = false;
+	drop_call(job);
+	tfc__timer_set(&job->retry, tfc__now()); /* not from inside an order */
+}
+
+/* ---- words about the whole */
+
+static void call(struct remote_job *job, const struct tfc__agent_event *event)
+{
+	job->is_telling = true;
+	if (job->fn)
+		job->fn(job->user, event);
+	job->is_telling = false;
+}
+
+static void tell(struct remote_job *job)
+{
+	struct tfc__agent_event event = {0};
+	if (job->last_word) {
+		event.kind = job->last_word;
+		event.text = job->why.text;
+		job->last_word = 0;
+		call(job, &event);
+	} else if (job->tells_silent != job->is_told_silent && job->state == REMOTE_OPEN) {
+		job->is_told_silent = job->tells_silent;
+		event.kind = job->tells_silent ? TFC__AGENT_SILENT : TFC__AGENT_BACK;
+		call(job, &event);
+	}
+}
+
+static void on_tell(struct tfc__work *work)
+{
+	struct remote_job *job = tfc__container_of(work, struct remote_job, tell);
+	tell(job);
+	free_closed(job);
+}
+
+void remote_tell_silence(struct remote_job *job, bool is_silent)
+{
+	job->tells_silent = is_silent;
+	if (job->fn && job->state == REMOTE_OPEN && is_silent != job->is_told_silent)
+		tfc__work_schedule(&job->tell);
+}
+
+/* ---- orders out */
+
+static bool send_one(struct remote_job *job, const struct tfc__agent_link_message *message)
+{
+	struct tfc__buf params = {0};
+	tfc__link_write(&params, job->agent->instance, job->handle, &job->stream, message);
+	int code = tfc__rpc_notify(job->agent->rpc, "agent.msg", &params);
+	tfc__buf_fini(&params);
+	if (code == TFC_OK)
+		return true;
+	if (message)
+		tfc__agent_link_undo(&job->stream, message);
+	if (code == TFC_ENOMEM)
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	return false;
+}
+
+static void flush(struct remote_job *job)
+{
+	const struct tfc__agent_link_message *message;
+	bool is_sent = job->is_up && job->agent->rpc;
+	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
+		is_sent = send_one(job, message);
+	if (is_sent && tfc__agent_link_owes(&job->stream))
+		send_one(job, NULL);
+}
+
+static void on_flush(struct tfc__work *work)
+{
+	flush(tfc__container_of(work, struct remote_job, flush));
+}
+
+static void on_retry(struct tfc__timer *timer)
+{
+	struct remote_job *job = tfc__container_of(timer, struct remote_job, retry);
+	if (job->is_up)
+		flush(job);
+	else
+		remote_connect(job);
+}
+
+static void post(struct remote_job *job, const struct tfc__order *order)
+{
+	struct tfc__buf body = {0};
+	if (job->state != REMOTE_OPEN)
+		return;
+	tfc__order_write(&body, order);
+	int code = tfc__agent_link_post(&job->stream, &body);
+	tfc__buf_fini(&body);
+	if (code < 0)
+		give_up(job, code == TFC_ENOMEM ? "out of memory" : "too many orders wait for it");
+	else
+		tfc__work_schedule(&job->flush);
+}
+
+/* ---- events in */
+
+static void note_log_tail(struct remote_job *job, struct tfc__event *event)
+{
+	char ***kept = &job->log_tails[event->event.task];
+	if (event->event.kind != TFC__AGENT_EXITED)
+		return;
+	if (*kept)
+		tfc_env_free(*kept);
+	*kept = event->log_tail;
+	event->log_tail = NULL;
+}
+
+static void deliver(struct remote_job *job, const msgpack_object *body)
+{
+	struct tfc__event event;
+	int code = tfc__event_read(body, job->task_count, job->agent->ahead_ns, &event);
+	if (code < 0) {
+		give_up(job, "an event of it is not well-formed, or there is no memory for it");
+		return;
+	}
+	note_log_tail(job, &event);
+	if (event.log_tail)
+		tfc_env_free(event.log_tail);
+	if (event.event.kind)
+		call(job, &event.event);
+}
+
+void remote_hear(struct remote_job *job, const msgpack_object *params)
+{
+	if (job->state != REMOTE_OPEN || !job->is_up)
+		return;
+	int code = tfc__link_read(&job->stream, params);
+	if (code < 0) {
+		give_up(job, "its messages do not follow each other");
+		return;
+	}
+	tfc__work_schedule(&job->flush);
+	tell(job); /* that it is back, before what it tells */
+	if (code == 1 && job->state == REMOTE_OPEN)
+		deliver(job, tfc__msg_get(params, "body"));
+	free_closed(job);
+}
+
+/* ---- open, resume, drop */
+
+static void take_open(struct remote_job *job, const msgpack_object *result)
+{
+	char state[16];
+	tfc__msg_get_text(result, "state", state, sizeof(state));
+	if (strcmp(state, "busy") == 0) {
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	} else if (strcmp(state, "fenced") == 0) {
+		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
+	} else if (strcmp(state, "open") != 0) {
+		remote_lose(job, TFC__AGENT_LOST, "its node has ended what it had of the job");
+	} else if (tfc__agent_link_resume(&job->stream, tfc__msg_get_u64(result, "received", 0)) <
+		   0) {
+		give_up(job, "it has forgotten what it was told");
+	} else {
+		job->boot = job->agent->boot;
+		job->is_up = true;
+		remote_tell_silence(job, false);
+		remote_logs_wake(job);
+		flush(job);
+	}
+}
+
+static void on_open(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct remote_job *job = user;
+	job->call = NULL;
+	if (code == TFC_OK) {
+		take_open(job, result);
+	} else if (code == TFC_ELOST) {
+		return; /* the connection: another one follows */
+	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	} else {
+		remote_lose(job, TFC__AGENT_LOST, error->text);
+	}
+}
+
+static int write_open(const struct remote_job *job, struct tfc__buf *params)
+{
+	char *json = NULL;
+	bool is_first = !job->boot;
+	if (is_first && tfc_job_json(job->info.job, TFC_JOB_JSON_SECRETS, &json) < 0)
+		return TFC_ENOMEM;
+	tfc__msg_map(params, is_first ? 7 : 5);
+	tfc__msg_put_u64(params, "instance", job->agent->instance);
+	tfc__msg_put_u64(params, "handle", job->handle);
+	tfc__msg_put_str(params, "id", job->id);
+	tfc__msg_put_u64(params, "epoch", job->epoch);
+	tfc__msg_put_u64(params, "received", job->stream.received);
+	if (is_first) {
+		tfc__msg_put_str(params, "job", json);
+		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
+	}
+	tfc_free(json);
+	return TFC_OK;
+}
+
+static void send_call(struct remote_job *job, const char *method, const struct tfc__buf *params,
+		      tfc__rpc_end_fn end)
+{
+	const struct tfc__rpc_options options = {.method = method,
+						 .params = params,
+						 .timeout_ms = job->agent->lease_ms,
+						 .end = end,
+						 .user = job};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__rpc_call(job->agent->rpc, &options, &job->call, &error);
+	job->was_asked |= code == TFC_OK;
+	if (code == TFC_OK)
+		return;
+	job->call = NULL;
+	if (code == TFC_ETOOBIG)
+		remote_lose(job, TFC__AGENT_LOST, error.text);
+	else if (code != TFC_ELOST)
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+}
+
+static void on_drop(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct remote_job *job = user;
+	char state[16] = "";
+	job->call = NULL;
+	if (code == TFC_OK)
+		tfc__msg_get_text(result, "state", state, sizeof(state));
+	if (strcmp(state, "unknown") == 0)
+		remote_lose(job, TFC__AGENT_LOST, "it was given up");
+	else if (code != TFC_ELOST)
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+}
+
+static void ask(struct remote_job *job)
+{
+	struct tfc__buf params = {0};
+	int code = TFC_OK;
+	if (job->state == REMOTE_OPEN) {
+		code = write_open(job, &params);
+	} else {
+		tfc__msg_map(&params, 3);
+		tfc__msg_put_u64(&params, "instance", job->agent->instance);
+		tfc__msg_put_u64(&params, "handle", job->handle);
+		tfc__msg_put_str(&params, "id", job->id);
+	}
+	if (code < 0)
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	else
+		send_call(job, job->state == REMOTE_OPEN ? "agent.open" : "agent.drop", &params,
+			  job->state == REMOTE_OPEN ? on_open : on_drop);
+	tfc__buf_fini(&params);
+}
+
+void remote_connect(struct remote_job *job)
+{
+	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
+	if (job->state == REMOTE_DROPPING && !job->was_asked)
+		remote_lose(job, TFC__AGENT_LOST, "it was given up");
+	else if (job->is_up)
+		remote_tell_silence(job, false);
+	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
+		 remote_is_ready(job->agent))
+		ask(job);
+}
+
+void remote_ask_again(struct remote_job *job)
+{
+	job->is_up = false;
+	remote_connect(job);
+}
+
+void remote_disconnect(struct remote_job *job)
+{
+	drop_call(job);
+	tfc__timer_cancel(&job->retry);
+	job->is_up = false;
+	remote_logs_wake(job);
+}
+
+/* ---- the table */
+
+static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
+		    void *fn_user, void **ret_job, tfc_error *error)
+{
+	struct tfc__remote_agent *agent = user;
+	struct remote_job *job = calloc(1, sizeof(*job));
+	if (!job)
+		return tfc__fail_nomem(error, "node");
+	job->agent = agent;
+	job->handle = ++agent->last_handle;
+	job->info = *info;
+	job->epoch = info->epoch;
+	job->fn = fn;
+	job->user = fn_user;
+	job->since_ns = tfc__boot_time();
+	job->task_count = tfc__job_task_count(info->job);
+	tfc__agent_link_init(&job->stream, 0);
+	tfc__list_init(&job->logs);
+	tfc__work_init(&job->flush, agent->ctx, on_flush);
+	tfc__work_init(&job->tell, agent->ctx, on_tell);
+	tfc__timer_init(&job->retry, agent->ctx, on_retry);
+	tfc__list_append(&agent->jobs, &job->link);
+	job->id = strdup(info->id);
+	job->log_tails = calloc(job->task_count ? job->task_count : 1, sizeof(*job->log_tails));
+	if (!job->id || !job->log_tails) {
+		remote_free(job);
+		return tfc__fail_nomem(error, "node");
+	}
+	remote_tell_silence(job, !agent->rpc || agent->is_silent);
+	remote_begin(agent);
+	tfc__timer_set(&job->retry, tfc__now()); /* not from inside this call */
+	*ret_job = job;
+	return TFC_OK;
+}
+
+static void job_close(void *user)
+{
+	struct remote_job *job = user;
+	if (!job)
+		return;
+	job->fn = NULL;
+	remote_logs_end(job);
+	tfc__work_cancel(&job->tell);
+	if (job->state == REMOTE_OPEN) {
+		drop_call(job);
+		tfc__agent_link_fini(&job->stream);
+		job->state = REMOTE_DROPPING;
+		job->is_up = false;
+		remote_connect(job);
+	} else {
+		free_closed(job);
+	}
+}
+
+static void order(void *user, enum tfc__order_kind kind, uint32_t task, uint32_t number)
+{
+	post(user, &(struct tfc__order){.kind = kind, .task = task, .number = number});
+}
+
+static void job_end(void *job)
+{
+	order(job, TFC__ORDER_END, 0, 0);
+}
+
+static void hold(void *job, uint32_t task, uint32_t number)
+{
+	order(job, TFC__ORDER_HOLD, task, number);
+}
+
+static void release(void *job, uint32_t task)
+{
+	order(job, TFC__ORDER_RELEASE, task, 0);
+}
+
+/* The spec goes once a generation, not with each launch: it is as large as the cluster. */
+static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generation,
+		   const tfc_spec *spec)
+{
+	struct remote_job *job = user;
+	struct tfc__order what = {.kind = TFC__ORDER_SPEC, .generation = generation, .spec = spec};
+	if (!job->has_spec || job->spec_generation != generation)
+		post(job, &what);
+	job->has_spec = true;
+	job->spec_generation = generation;
+	what = (struct tfc__order){.kind = TFC__ORDER_LAUNCH,
+				   .task = task,
+				   .attempt = attempt,
+				   .generation = generation};
+	post(job, &what);
+}
+
+static void signal_task(void *job, uint32_t task, int signal_number)
+{
+	order(job, TFC__ORDER_SIGNAL, task, (uint32_t)signal_number);
+}
+
+static void stop(void *job, uint32_t task, uint32_t grace_ms)
+{
+	order(job, TFC__ORDER_STOP, task, grace_ms);
+}
+
+static void query(void *job, uint32_t number)
+{
+	order(job, TFC__ORDER_QUERY, 0, number);
+}
+
+static void stacks(void *job, uint32_t task, bool is_ending)
+{
+	order(job, TFC__ORDER_STACKS, task, is_ending);
+}
+
+static void look(void *job, uint32_t number)
+{
+	order(job, TFC__ORDER_LOOK, 0, number);
+}
+
+static int log_tail(void *user, uint32_t task, char ***ret_lines)
+{
+	const struct remote_job *job = user;
+	struct tfc__strv lines = {0};
+	tfc__strv_add_all(&lines, (const char *const *)job->log_tails[task]);
+	char **copy = tfc__strv_steal(&lines);
+	if (!copy)
+		return TFC_ENOMEM;
+	*ret_lines = copy;
+	return TFC_OK;
+}
+
+const struct tfc__agent_ops tfc__remote_agent_ops = {
+	.job_open = job_open,
+	.job_end = job_end,
+	.job_close = job_close,
+	.hold = hold,
+	.release = release,
+	.launch = launch,
+	.signal = signal_task,
+	.stop = stop,
+	.query = query,
+	.stacks = stacks,
+	.look = look,
+	.log_open = remote_log_open,
+	.log_tail = log_tail,
+};

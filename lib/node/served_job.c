@@ -1,0 +1,446 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "node/agent_service_inner.h"
+
+#define RETRY (100 * TFC__MS)
+
+static const struct tfc__agent_ops *ops_of(const struct served_job *job)
+{
+	return job->session->service->agent.ops;
+}
+
+struct served_job *served_find(struct session *session, uint64_t handle)
+{
+	TFC__LIST_EACH (link, &session->buckets[handle % JOB_BUCKETS]) {
+		struct served_job *job = tfc__container_of(link, struct served_job, link);
+		if (job->handle == handle)
+			return job;
+	}
+	return NULL;
+}
+
+/* ---- its end */
+
+void served_free(struct served_job *job)
+{
+	logs_end(job);
+	tfc__work_cancel(&job->flush);
+	tfc__work_cancel(&job->gone);
+	tfc__timer_cancel(&job->retry);
+	if (job->local)
+		ops_of(job)->job_close(job->local);
+	tfc__agent_link_fini(&job->stream);
+	tfc__list_remove(&job->link);
+	tfc__list_remove(&job->all);
+	session_is_left(job->session);
+	tfc_spec_free(job->spec);
+	tfc_job_free(job->job);
+	free(job->is_launched);
+	free(job->tag);
+	free(job->id);
+	free(job);
+}
+
+static void free_gone(struct tfc__work *work)
+{
+	served_free(tfc__container_of(work, struct served_job, gone));
+}
+
+static void go_when_over(struct served_job *job)
+{
+	if (job->is_ending && !job->launched)
+		tfc__work_schedule(&job->gone);
+}
+
+void served_end(struct served_job *job, uint32_t grace_ms)
+{
+	job->is_ending = true;
+	job->is_up = false;
+	for (uint32_t i = 0; i < job->task_count && job->launched; i++)
+		if (job->is_launched[i])
+			ops_of(job)->stop(job->local, i, grace_ms);
+	go_when_over(job);
+}
+
+/* The stream has a hole: nothing that was ordered can be counted on any more. */
+static void give_up(struct served_job *job, const char *why)
+{
+	struct tfc__buf params = {0};
+	struct tfc__rpc *rpc = job->session->rpc;
+	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
+		 "given up for its maintainer on %s: %s", job->session->name, why);
+	tfc__msg_map(&params, 1);
+	tfc__msg_put_u64(&params, "handle", job->handle);
+	if (rpc)
+		tfc__rpc_notify(rpc, "maintainer.gone", &params);
+	tfc__buf_fini(&params);
+	served_end(job, job->session->grace_ms);
+}
+
+/* ---- events out */
+
+static bool send_one(struct served_job *job, const struct tfc__agent_link_message *message)
+{
+	struct tfc__buf params = {0};
+	tfc__link_write(&params, job->session->instance, job->handle, &job->stream, message);
+	int code = tfc__rpc_notify(job->session->rpc, "maintainer.msg", &params);
+	tfc__buf_fini(&params);
+	if (code == TFC_OK)
+		return true;
+	if (message)
+		tfc__agent_link_undo(&job->stream, message);
+	if (code == TFC_ENOMEM)
+		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	return false;
+}
+
+static void flush(struct served_job *job)
+{
+	const struct tfc__agent_link_message *message;
+	bool is_sent = job->is_up && job->session->rpc;
+	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
+		is_sent = send_one(job, message);
+	if (is_sent && tfc__agent_link_owes(&job->stream))
+		send_one(job, NULL);
+}
+
+static void on_flush(struct tfc__work *work)
+{
+	flush(tfc__container_of(work, struct served_job, flush));
+}
+
+static void on_retry(struct tfc__timer *timer)
+{
+	flush(tfc__container_of(timer, struct served_job, retry));
+}
+
+static void post(struct served_job *job, const struct tfc__agent_event *event,
+		 char *const *log_tail)
+{
+	struct tfc__buf body = {0};
+	if (job->is_ending)
+		return;
+	tfc__event_write(&body, event, job->task_count, log_tail);
+	int code = tfc__agent_link_post(&job->stream, &body);
+	tfc__buf_fini(&body);
+	if (code < 0)
+		give_up(job,
+			code == TFC_ENOMEM ? "out of memory" : "too much waits for its maintainer");
+	else
+		tfc__work_schedule(&job->flush);
+}
+
+static bool is_bad_end(const struct tfc__agent_event *event)
+{
+	return event->kind == TFC__AGENT_EXITED &&
+	       (event->process->reason != TFC_EXIT_CODE || event->process->status != 0);
+}
+
+static void note_end(struct served_job *job, uint32_t task)
+{
+	job->launched -= job->is_launched[task];
+	job->is_launched[task] = false;
+	go_when_over(job);
+}
+
+static void on_event(void *user, const struct tfc__agent_event *event)
+{
+	struct served_job *job = user;
+	char **log_tail = NULL;
+	if (is_bad_end(event) && ops_of(job)->log_tail(job->local, event->task, &log_tail) < 0)
+		log_tail = NULL;
+	post(job, event, log_tail);
+	if (log_tail)
+		tfc_env_free(log_tail);
+	if (event->kind == TFC__AGENT_EXITED || event->kind == TFC__AGENT_REFUSED)
+		note_end(job, event->task);
+}
+
+/* ---- orders in */
+
+/* Nothing can be held or run of a job that the agent did not open. */
+static void refuse(struct served_job *job, const struct tfc__order *order)
+{
+	struct tfc__agent_event event = {.task = order->task,
+					 .attempt = order->attempt,
+					 .query = order->number,
+					 .text = job->error.text};
+	event.kind = order->kind == TFC__ORDER_HOLD ? TFC__AGENT_HOLD_FAILED : TFC__AGENT_REFUSED;
+	if (order->kind == TFC__ORDER_HOLD || order->kind == TFC__ORDER_LAUNCH)
+		post(job, &event, NULL);
+}
+
+static void take_spec(struct served_job *job, const struct tfc__order *order,
+		      const msgpack_object *body)
+{
+	tfc_spec_free(job->spec);
+	job->spec = NULL;
+	job->spec_generation = order->generation;
+	if (tfc__order_read_spec(body, &job->error, &job->spec) < 0)
+		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
+			 job->error.text);
+}
+
+static void launch(struct served_job *job, const struct tfc__order *order)
+{
+	if (!job->spec || job->spec_generation != order->generation) {
+		if (!*job->error.text)
+			tfc__fail(&job->error, TFC_EINVAL, "node", 0,
+				  "there is no cluster spec of generation %u", order->generation);
+		refuse(job, order);
+		return;
+	}
+	job->launched += !job->is_launched[order->task];
+	job->is_launched[order->task] = true;
+	ops_of(job)->launch(job->local, order->task, order->attempt, order->generation, job->spec);
+}
+
+static void obey(struct served_job *job, const msgpack_object *body)
+{
+	const struct tfc__agent_ops *ops = ops_of(job);
+	struct tfc__order order;
+	tfc__order_read(body, &order);
+	if (order.task >= job->task_count)
+		return;
+	if (!job->local) {
+		refuse(job, &order);
+		return;
+	}
+	switch (order.kind) {
+	case TFC__ORDER_END:
+		ops->job_end(job->local);
+		break;
+	case TFC__ORDER_HOLD:
+		ops->hold(job->local, order.task, order.number);
+		break;
+	case TFC__ORDER_RELEASE:
+		ops->release(job->local, order.task);
+		break;
+	case TFC__ORDER_SPEC:
+		take_spec(job, &order, body);
+		break;
+	case TFC__ORDER_LAUNCH:
+		launch(job, &order);
+		break;
+	case TFC__ORDER_SIGNAL:
+		ops->signal(job->local, order.task, (int)order.number);
+		break;
+	case TFC__ORDER_STOP:
+		ops->stop(job->local, order.task, order.number);
+		break;
+	case TFC__ORDER_QUERY:
+		ops->query(job->local, order.number);
+		break;
+	case TFC__ORDER_STACKS:
+		ops->stacks(job->local, order.task, order.number != 0);
+		break;
+	case TFC__ORDER_LOOK:
+		ops->look(job->local, order.number);
+		break;
+	}
+}
+
+void served_hear(struct served_job *job, const msgpack_object *params)
+{
+	if (job->is_ending || !job->is_up)
+		return;
+	int code = tfc__link_read(&job->stream, params);
+	if (code < 0) {
+		give_up(job, "its messages do not follow each other");
+		return;
+	}
+	tfc__work_schedule(&job->flush);
+	if (code == 1)
+		obey(job, tfc__msg_get(params, "body"));
+}
+
+void served_lost(struct served_job *job)
+{
+	job->is_up = false;
+}
+
+/* ---- open, drop */
+
+static void reply(struct tfc__rpc_request *request, const char *state, uint64_t received)
+{
+	struct tfc__buf result = {0};
+	tfc__msg_map(&result, 2);
+	tfc__msg_put_str(&result, "state", state);
+	tfc__msg_put_u64(&result, "received", received);
+	tfc__rpc_reply(request, &result);
+	tfc__buf_fini(&result);
+}
+
+static struct served_job *find_id(struct tfc__agent_service *service, const char *id)
+{
+	TFC__LIST_EACH (link, &service->jobs) {
+		struct served_job *job = tfc__container_of(link, struct served_job, all);
+		if (strcmp(job->id, id) == 0)
+			return job;
+	}
+	return NULL;
+}
+
+static int read_job(struct served_job *job, const msgpack_object *params, tfc_error *error)
+{
+	size_t text_len, tag_len = 0;
+	const void *text = tfc__msg_get_bin(params, "job", &text_len);
+	const void *tag = tfc__msg_get_bin(params, "tag", &tag_len);
+	job->id = tfc__msg_get_str(params, "id");
+	job->epoch = tfc__msg_get_u64(params, "epoch", 0);
+	if (!job->id || !text)
+		return tfc__fail(error, TFC_EINVAL, "node", 0, "no job to be opened");
+	int code = tfc_job_parse(text, text_len, "job", error, &job->job);
+	if (code < 0)
+		return code;
+	job->task_count = tfc__job_task_count(job->job);
+	job->is_launched = calloc(job->task_count ? job->task_count : 1, sizeof(bool));
+	job->tag = malloc(tag_len ? tag_len : 1);
+	if (!job->is_launched || !job->tag)
+		return tfc__fail_nomem(error, "node");
+	if (tag_len)
+		memcpy(job->tag, tag, tag_len);
+	return TFC_OK;
+}
+
+static void open_local(struct served_job *job, size_t tag_len)
+{
+	struct tfc__agent_handle agent = job->session->service->agent;
+	const struct tfc__agent_job_info info = {.id = job->id,
+						 .job = job->job,
+						 .host_tag = tag_len ? job->tag : NULL,
+						 .host_tag_len = tag_len,
+						 .epoch = job->epoch,
+						 .lease = job->session->lease};
+	if (agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error) < 0)
+		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
+			 job->error.text);
+}
+
+static struct served_job *new_job(struct session *session, const msgpack_object *params,
+				  tfc_error *error)
+{
+	struct tfc__agent_service *service = session->service;
+	size_t tag_len = 0;
+	struct served_job *job = calloc(1, sizeof(*job));
+	if (!job) {
+		tfc__fail_nomem(error, "node");
+		return NULL;
+	}
+	job->session = session;
+	job->handle = tfc__msg_get_u64(params, "handle", 0);
+	tfc__agent_link_init(&job->stream, 0);
+	tfc__list_init(&job->logs);
+	tfc__work_init(&job->flush, service->ctx, on_flush);
+	tfc__work_init(&job->gone, service->ctx, free_gone);
+	tfc__timer_init(&job->retry, service->ctx, on_retry);
+	tfc__list_append(&session->buckets[job->handle % JOB_BUCKETS], &job->link);
+	tfc__list_append(&service->jobs, &job->all);
+	session->job_count++;
+	service->job_count++;
+	if (read_job(job, params, error) < 0) {
+		served_free(job);
+		return NULL;
+	}
+	tfc__msg_get_bin(params, "tag", &tag_len);
+	open_local(job, tag_len);
+	return job;
+}
+
+/* Again, over another connection, or because the answer was lost. */
+static void resume(struct served_job *job, struct tfc__rpc_request *request,
+		   const msgpack_object *params)
+{
+	uint64_t received = tfc__msg_get_u64(params, "received", 0);
+	if (job->is_ending) {
+		reply(request, "busy", 0);
+	} else if (tfc__agent_link_resume(&job->stream, received) < 0) {
+		give_up(job, "its maintainer has forgotten what it was told");
+		reply(request, "busy", 0);
+	} else {
+		reply(request, "open", job->stream.received);
+		job->is_up = true;
+		flush(job);
+	}
+}
+
+static void open_new(struct session *session, struct tfc__rpc_request *request,
+		     const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct served_job *job = new_job(session, params, &error);
+	if (!job) {
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	job->is_up = true;
+	reply(request, "open", 0);
+}
+
+static void tell_fenced(struct served_job *job)
+{
+	struct tfc__buf params = {0};
+	tfc__msg_map(&params, 2);
+	tfc__msg_put_u64(&params, "handle", job->handle);
+	tfc__msg_put_bool(&params, "fenced", true);
+	if (job->session->rpc)
+		tfc__rpc_notify(job->session->rpc, "maintainer.gone", &params);
+	tfc__buf_fini(&params);
+}
+
+/* Tasks of a lower epoch are ended before a higher one gets anything. */
+static void open_after(struct served_job *older, struct tfc__rpc_request *request, uint64_t epoch)
+{
+	if (!older->is_ending && epoch <= older->epoch) {
+		reply(request, "fenced", 0);
+		return;
+	}
+	if (!older->is_ending) {
+		tell_fenced(older);
+		served_end(older, older->session->grace_ms);
+	}
+	reply(request, "busy", 0);
+}
+
+/* Of a session of the same process whose lease was over. */
+static bool is_leaving(const struct served_job *job, const struct session *session)
+{
+	return job && job->is_ending && job->session->instance == session->instance;
+}
+
+void served_open(struct session *session, struct tfc__rpc_request *request,
+		 const msgpack_object *params)
+{
+	char id[256];
+	struct served_job *job = served_find(session, tfc__msg_get_u64(params, "handle", 0));
+	if (job) {
+		resume(job, request, params);
+	} else if (tfc__msg_get_text(params, "id", id, sizeof(id))) {
+		struct served_job *older = find_id(session->service, id);
+		if (!tfc__msg_get(params, "job"))
+			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
+		else if (older)
+			open_after(older, request, tfc__msg_get_u64(params, "epoch", 0));
+		else
+			open_new(session, request, params);
+	} else {
+		reply(request, "unknown", 0);
+	}
+}
+
+void served_drop(struct session *session, struct tfc__rpc_request *request,
+		 const msgpack_object *params)
+{
+	struct served_job *job = served_find(session, tfc__msg_get_u64(params, "handle", 0));
+	char id[256];
+	if (!job && tfc__msg_get_text(params, "id", id, sizeof(id))) {
+		job = find_id(session->service, id);
+		job = is_leaving(job, session) ? job : NULL;
+	}
+	if (job)
+		served_end(job, 0);
+	reply(request, job ? "busy" : "unknown", 0);
+}

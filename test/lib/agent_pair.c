@@ -1,0 +1,227 @@
+#include "agent_pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "leaks.h"
+
+#define PATIENCE (30 * TFC__SECOND)
+
+/* ---- the two ends */
+
+static void serve_agent(struct rpc_end *end, struct tfc__rpc_request *request, const char *method,
+			const msgpack_object *params)
+{
+	struct agent_pair *pair = end->user;
+	tfc__agent_service_serve(pair->service, end->rpc, request, method, params);
+}
+
+static void serve_maintainer(struct rpc_end *end, struct tfc__rpc_request *request,
+			     const char *method, const msgpack_object *params)
+{
+	struct agent_pair *pair = end->user;
+	assert_null(request);
+	tfc__remote_agent_hear(pair->remote, method, params);
+}
+
+void agent_pair_connect(struct agent_pair *pair)
+{
+	assert_false(pair->is_connected);
+	assert_int_equal(rpc_pair_open(&pair->rpc, pair->ctx), TFC_OK);
+	pair->rpc.ends[0].serve = serve_maintainer;
+	pair->rpc.ends[1].serve = serve_agent;
+	pair->rpc.ends[0].user = pair->rpc.ends[1].user = pair;
+	pair->is_connected = true;
+	tfc__remote_agent_up(pair->remote, pair->rpc.ends[0].rpc);
+}
+
+void agent_pair_cut(struct agent_pair *pair)
+{
+	if (!pair->is_connected)
+		return;
+	pair->is_connected = false;
+	tfc__remote_agent_down(pair->remote);
+	tfc__agent_service_lost(pair->service, pair->rpc.ends[1].rpc);
+	rpc_pair_close(&pair->rpc);
+}
+
+void agent_pair_hold(struct agent_pair *pair)
+{
+	rpc_end_hold(&pair->rpc.ends[0]);
+	rpc_end_hold(&pair->rpc.ends[1]);
+}
+
+void agent_pair_release(struct agent_pair *pair)
+{
+	rpc_end_release(&pair->rpc.ends[0]);
+	rpc_end_release(&pair->rpc.ends[1]);
+}
+
+static void open_remote(struct agent_pair *pair, uint32_t lease_ms)
+{
+	static uint64_t instance = 1000;
+	const struct tfc__remote_agent_options options = {.self = "here",
+							  .node = "there",
+							  .instance = ++instance,
+							  .lease_ms = lease_ms,
+							  .grace_ms = 100};
+	assert_int_equal(tfc__remote_agent_open(pair->ctx, &options, &pair->remote), TFC_OK);
+}
+
+static void open_service(struct agent_pair *pair)
+{
+	struct tfc__agent_options options = {.name = "there", .temp_dir = pair->dir};
+	const struct tfc__agent_handle handle = {&tfc__local_agent_ops, NULL};
+	assert_int_equal(tfc__agent_open(pair->ctx, &options, &pair->agent), TFC_OK);
+	struct tfc__agent_handle agent = handle;
+	agent.agent = pair->agent;
+	assert_int_equal(tfc__agent_service_open(pair->ctx, agent, &pair->service), TFC_OK);
+}
+
+void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	*pair = (struct agent_pair){0};
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	assert_int_equal(tfc_ctx_new(&options, &error, &pair->ctx), 0);
+	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-pair-", "test", &error,
+					       &pair->dir),
+			 0);
+	open_service(pair);
+	open_remote(pair, lease_ms);
+}
+
+void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms)
+{
+	tfc__agent_service_lost(pair->service, pair->rpc.ends[1].rpc);
+	tfc__remote_agent_close(pair->remote);
+	rpc_pair_close(&pair->rpc);
+	pair->is_connected = false;
+	open_remote(pair, lease_ms);
+}
+
+void agent_pair_reboot(struct agent_pair *pair)
+{
+	agent_pair_cut(pair);
+	tfc__agent_service_close(pair->service);
+	tfc__agent_close(pair->agent);
+	open_service(pair);
+}
+
+void agent_pair_end(struct agent_pair *pair)
+{
+	agent_pair_cut(pair);
+	tfc__remote_agent_close(pair->remote);
+	tfc__agent_service_close(pair->service);
+	tfc__agent_close(pair->agent);
+	tfc_ctx_free(pair->ctx);
+	assert_int_equal(tfc__remove_tree(pair->dir), 0);
+	free(pair->dir);
+}
+
+/* ---- a job */
+
+static void hear(void *user, const struct tfc__agent_event *event)
+{
+	struct paired_job *job = user;
+	assert_true(job->count < HEARD_MAX);
+	struct heard_event *heard = &job->heard[job->count++];
+	*heard = (struct heard_event){.kind = event->kind,
+				      .task = event->task,
+				      .attempt = event->attempt,
+				      .number = event->query,
+				      .log_end = event->log_end};
+	snprintf(heard->text, sizeof(heard->text), "%s", event->text ? event->text : "");
+	snprintf(heard->address, sizeof(heard->address), "%s",
+		 event->address ? event->address : "");
+	if (event->process) {
+		heard->pid = event->process->pid;
+		heard->reason = event->process->reason;
+		heard->status = event->process->status;
+		heard->time_ns = event->process->time_ns;
+	}
+	if (event->states)
+		memcpy(heard->states, event->states, tfc__job_task_count(job->job));
+}
+
+void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
+		 const char *json)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *text = strdup(json);
+	for (char *at = text; (at = strchr(at, '\'')); at++)
+		*at = '"';
+	memset(job, 0, sizeof(*job));
+	job->pair = pair;
+	job->ops = &tfc__remote_agent_ops;
+	if (tfc_job_parse(text, strlen(text), "job", &error, &job->job) < 0)
+		fail_msg("%s", error.text);
+	free(text);
+	const struct tfc__agent_job_info info = {.id = id, .job = job->job, .epoch = epoch};
+	assert_int_equal(job->ops->job_open(pair->remote, &info, hear, job, &job->handle, &error),
+			 0);
+}
+
+void paired_close(struct paired_job *job)
+{
+	job->ops->job_close(job->handle);
+	tfc_job_free(job->job);
+}
+
+const struct heard_event *paired_find(const struct paired_job *job, enum tfc__agent_event_kind kind,
+				      uint32_t task, uint32_t n)
+{
+	for (uint32_t i = 0; i < job->count; i++)
+		if (job->heard[i].kind == kind && job->heard[i].task == task && --n == 0)
+			return &job->heard[i];
+	return NULL;
+}
+
+uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind kind, uint32_t task)
+{
+	uint32_t count = 0;
+	while (paired_find(job, kind, task, count + 1))
+		count++;
+	return count;
+}
+
+const struct heard_event *paired_await(struct paired_job *job, enum tfc__agent_event_kind kind,
+				       uint32_t task, uint32_t n)
+{
+	const struct heard_event *heard;
+	for (uint64_t end = tfc__now() + PATIENCE; !(heard = paired_find(job, kind, task, n));) {
+		if (tfc__now() >= end)
+			fail_msg("no event %d of task %u", (int)kind, task);
+		assert_true(tfc_ctx_run(job->pair->ctx, 100) >= 0);
+	}
+	return heard;
+}
+
+void paired_start(struct paired_job *job, uint32_t count)
+{
+	tfc_spec *spec;
+	assert_int_equal(tfc_spec_new(&spec), 0);
+	for (uint32_t i = 0; i < count; i++)
+		job->ops->hold(job->handle, i, i + 1);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct heard_event *held = paired_await(job, TFC__AGENT_HELD, i, 1);
+		assert_int_equal(held->number, i + 1);
+		tfc_error error = TFC_ERROR_INIT;
+		if (tfc_spec_add(spec, "worker", i, held->address, &error) < 0)
+			fail_msg("%s", error.text);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		job->ops->launch(job->handle, i, 1, 1, spec);
+	tfc_spec_free(spec);
+}

@@ -1,0 +1,73 @@
+/*
+ * A maintainer's view of an agent on another node, all in one context: the remote agent, a
+ * connection that can be cut, held up and made anew, the service and the local agent behind it.
+ * Events are collected.
+ */
+#ifndef TEST_LIB_AGENT_PAIR_H
+#define TEST_LIB_AGENT_PAIR_H
+
+#include "agent/agent_ops.h"
+#include "node/agent_service.h"
+#include "node/remote_agent.h"
+#include "rpc_pair.h"
+
+struct agent_pair {
+	tfc_ctx *ctx;
+	char *dir; /* of logs and private directories; removed at the end */
+	struct tfc__agent *agent;
+	struct tfc__agent_service *service;
+	struct tfc__remote_agent *remote;
+	struct rpc_pair rpc; /* ends[0] is the maintainer's */
+	bool is_connected;
+};
+
+void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms);
+void agent_pair_end(struct agent_pair *pair);
+void agent_pair_connect(struct agent_pair *pair);
+void agent_pair_cut(struct agent_pair *pair);  /* both ends notice */
+void agent_pair_hold(struct agent_pair *pair); /* nothing comes through, and nobody notices */
+void agent_pair_release(struct agent_pair *pair);
+/* The remote agent goes without a word, as its process would; another takes its place. */
+void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms);
+/* The service's process ends and another one comes: all of its tasks are killed. */
+void agent_pair_reboot(struct agent_pair *pair);
+
+/* An event, copied. */
+struct heard_event {
+	enum tfc__agent_event_kind kind;
+	uint32_t task, attempt, number;
+	pid_t pid;
+	uint32_t reason;
+	int32_t status;
+	uint64_t time_ns, log_end;
+	char address[64];
+	char text[320];
+	uint8_t states[16];
+};
+
+#define HEARD_MAX 512
+
+/* A job of a maintainer. */
+struct paired_job {
+	struct agent_pair *pair;
+	const struct tfc__agent_ops *ops;
+	void *handle;
+	tfc_job *job;
+	struct heard_event heard[HEARD_MAX];
+	uint32_t count;
+};
+
+/* JSON with ' for ", as node_json; fails the test when it cannot be opened. */
+void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
+		 const char *json);
+void paired_close(struct paired_job *job);
+/* The n-th event (from 1) of a kind and task, or NULL. */
+const struct heard_event *paired_find(const struct paired_job *job, enum tfc__agent_event_kind kind,
+				      uint32_t task, uint32_t n);
+const struct heard_event *paired_await(struct paired_job *job, enum tfc__agent_event_kind kind,
+				       uint32_t task, uint32_t n);
+uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind kind, uint32_t task);
+/* Holds and launches the first `count` tasks as attempt 1 of generation 1. */
+void paired_start(struct paired_job *job, uint32_t count);
+
+#endif
