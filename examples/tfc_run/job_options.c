@@ -1,6 +1,7 @@
 #include "job_options.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,25 @@ static int resolve_paths(tfc_job *job)
 		result = complain("%s", error.text);
 	free(here);
 	return result;
+}
+
+bool job_wants_gpus(const tfc_job *job)
+{
+	char *text = NULL;
+	const char *name;
+	json_t *role;
+	bool is_wanted = false;
+	if (tfc_job_json(job, 0, &text) < 0)
+		return false;
+	json_t *root = json_loads(text, 0, NULL);
+	json_object_foreach(json_object_get(root, "roles"), name, role)
+	{
+		is_wanted |= json_integer_value(json_object_get(role, "gpus")) > 0 &&
+			     json_integer_value(json_object_get(role, "count")) > 0;
+	}
+	json_decref(root);
+	tfc_free(text);
+	return is_wanted;
 }
 
 int job_options_make(const struct command_line *line, tfc_job **ret_job)

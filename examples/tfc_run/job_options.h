@@ -25,4 +25,7 @@ extern const size_t job_option_count;
  */
 int job_options_make(const struct command_line *line, tfc_job **ret_job);
 
+/* Whether a role asks for GPUs; then somebody has to look for them. */
+bool job_wants_gpus(const tfc_job *job);
+
 #endif

@@ -12,6 +12,7 @@
 #include <tfcluster/tfcluster.h>
 #include <unistd.h>
 
+#include "job_options.h"
 #include "local_options.h"
 
 #define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
@@ -228,6 +229,7 @@ static void start(struct local *local)
 	node.port_last = local->options->ports[1];
 	node.host = local->options->host;
 	node.log_dir = local->options->log_dir;
+	node.gpus = job_wants_gpus(local->options->job) ? "auto" : NULL;
 	node.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
 	if (tfc_node_open(local->ctx, &node, &local->node) < 0) {
 		fail(local, NULL);

@@ -57,7 +57,9 @@ typedef struct tfc_node_options {
 	uint32_t slots;                       /* tasks at one time; 0: no limit */
 	uint32_t lease_ms; /* tasks stop when their maintainer is silent so long; 0: 10000 */
 	uint64_t memory;   /* bytes for tasks that ask for memory; 0: no limit */
-	const char *gpus;  /* "none", "auto", or a list "0,1"; NULL: none */
+	/* GPUs that tasks may ask for: "none", "auto" (found a little later), or a list as
+	 * CUDA_VISIBLE_DEVICES takes it, "0,1". NULL: as many as the members say, from 0 on. */
+	const char *gpus;
 	const char *const *labels; /* "K=V", NULL-terminated; NULL: none */
 	uint32_t probe_ms;         /* between two looks at each member; 0: 1000 */
 	uint32_t suspect_ms;       /* of silence until a member is suspect; 0: 3000 */

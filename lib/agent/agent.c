@@ -132,7 +132,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	if ((code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
 	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
-	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0)
+	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0 ||
+	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;
 	*ret_agent = agent;
 	return TFC_OK;
@@ -147,6 +148,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 		return;
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
+	gpus_close(agent);
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
 	tfc__timer_cancel(&agent->watch_timer);

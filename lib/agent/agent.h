@@ -32,6 +32,12 @@ struct tfc__agent_options {
 	const char *temp_dir;
 	uint32_t slots;  /* tasks it holds at once; 0: no limit */
 	uint64_t memory; /* bytes that the limits of those may add up to; 0: no limit */
+	/* GPUs: "none", "auto", or their names, "0,1"; NULL: 0 to gpu_count - 1. With "auto" they
+	 * are found later: gpus_fn tells, in dispatch, how many there are. */
+	const char *gpus;
+	uint32_t gpu_count;
+	void (*gpus_fn)(void *user, uint32_t count);
+	void *gpus_user;
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
 	void (*after_exit)(void *user, const tfc_task_info *task);
@@ -42,6 +48,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		    struct tfc__agent **ret_agent);
 void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
+uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
 
 /* ---- what it tells */
 

@@ -207,6 +207,7 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 	    (code = add_framework(task, spec, env, error)) < 0)
 		return code;
 	add_own(task, env);
+	gpus_add_environ(task, env);
 	if (job->bundle)
 		add_python_path(bundle_dir(task), env);
 	if (stacks_are_wanted(task))

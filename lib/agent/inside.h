@@ -17,6 +17,7 @@
  *   follow.c     who is told that a log has grown
  *   log_local.c  the log of a task here, as a log source
  *   seat.c       whether there is room for a task
+ *   gpus.c       which GPUs there are, and whose they are
  *   ops.c        all this as a table, beside agents of other machines
  */
 #ifndef TFC_AGENT_INSIDE_H
@@ -32,6 +33,19 @@
 
 #define PORT_BUCKETS 256
 
+struct agent_task;
+
+/* All zero: none are known. */
+struct gpus {
+	struct tfc__strv ids;
+	struct agent_task **owners; /* one per id; NULL: free */
+	uint32_t free_count;
+	tfc_process *finding; /* or NULL */
+	struct tfc__timer patience;
+	void (*fn)(void *user, uint32_t count);
+	void *user;
+};
+
 struct tfc__agent {
 	tfc_ctx *ctx;
 	char *name;
@@ -44,6 +58,7 @@ struct tfc__agent {
 	uint32_t slots_taken;
 	uint64_t memory; /* 0: no limit */
 	uint64_t memory_taken;
+	struct gpus gpus;
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
@@ -158,6 +173,13 @@ void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
 /* seat.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
 int seat_take(struct agent_task *task);
 void seat_leave(struct agent_task *task);
+
+/* gpus.c; claim: so many are free. */
+int gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options, tfc_error *error);
+void gpus_close(struct tfc__agent *agent);
+void gpus_claim(struct agent_task *task);
+void gpus_give_back(struct agent_task *task);
+void gpus_add_environ(const struct agent_task *task, struct tfc__strv *env);
 
 int hold_port(struct agent_task *task);
 void answer_when_settled(struct tfc__agent_job *job);

@@ -21,8 +21,14 @@ int seat_take(struct agent_task *task)
 				 agent->name,
 				 (unsigned long long)(agent->memory - agent->memory_taken),
 				 (unsigned long long)agent->memory);
+	if (task->role->gpus > agent->gpus.free_count)
+		return tfc__fail(&task->error, TFC_EAGAIN, "agent", 0,
+				 "node %s is full: %u of its %zu GPUs are free, %u are needed",
+				 agent->name, agent->gpus.free_count, agent->gpus.ids.count,
+				 task->role->gpus);
 	agent->slots_taken++;
 	agent->memory_taken += memory;
+	gpus_claim(task);
 	task->is_seated = true;
 	return TFC_OK;
 }
@@ -32,6 +38,7 @@ void seat_leave(struct agent_task *task)
 	if (!task->is_seated)
 		return;
 	task->is_seated = false;
+	gpus_give_back(task);
 	task->job->agent->slots_taken--;
 	task->job->agent->memory_taken -= task->role->memory;
 }

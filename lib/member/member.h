@@ -89,6 +89,8 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
  * what the backend told; name, address and node_id are not read. */
 int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error);
+/* How many GPUs this node has found: from now on that counts. */
+void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus);
 void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
 			       bool is_draining);
 

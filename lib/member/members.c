@@ -380,7 +380,7 @@ static tfc_member_info amend(const struct tfc__members *members, const struct tf
 	if (member->is_self) {
 		amended.slots = own->slots ? own->slots : info->slots;
 		amended.memory = own->memory ? own->memory : info->memory;
-		amended.gpus = own->gpus ? own->gpus : info->gpus;
+		amended.gpus = members->has_own_gpus ? own->gpus : info->gpus;
 	}
 	return amended;
 }
@@ -520,6 +520,16 @@ int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 	return TFC_OK;
 }
 
+void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus)
+{
+	members->own.gpus = gpus;
+	members->has_own_gpus = true;
+	if (members->self->gpus == gpus)
+		return;
+	members->self->gpus = gpus;
+	note(members, row_of(&members->self->link), TFC__MEMBER_CHANGED);
+}
+
 void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
 			       bool is_draining)
 {
@@ -573,6 +583,7 @@ static int add_self(struct tfc__members *members, const tfc_member_info *self, t
 	members->own =
 		(tfc_member_info){.slots = self->slots, .memory = self->memory, .gpus = self->gpus};
 	members->has_own_labels = self->labels && self->labels[0];
+	members->has_own_gpus = self->gpus > 0;
 	return TFC_OK;
 }
 

@@ -10,6 +10,12 @@
 
 /* ---- agent and jobs */
 
+static void on_gpus(void *user, uint32_t count)
+{
+	tfc_node *node = user;
+	tfc__members_set_gpus(node->members, count);
+}
+
 static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
@@ -28,12 +34,18 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.temp_dir = options->temp_dir,
 		.slots = self->slots,
 		.memory = self->memory,
+		.gpus = options->gpus,
+		.gpu_count = self->gpus,
+		.gpus_fn = on_gpus,
+		.gpus_user = node,
 		.hook_user = options->hook_user,
 		.before_launch = options->before_launch,
 		.after_exit = options->after_exit,
 	};
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);
+	if (code == TFC_OK)
+		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent));
 	return code;
 }
 

@@ -1,0 +1,262 @@
+/*
+ * The GPUs of this machine, each of which one task has for itself at a time. They are named, or
+ * found by a small program of our own (tfc-gpus), since the driver's library would start threads in
+ * the host.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/inside.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+#define GPUS_MAX 1024
+#define ID_MAX 95 /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+#define FIND_LOG "gpus"
+#define FIND_NS (60 * TFC__SECOND) /* a driver that nobody keeps loaded takes its time */
+#define VISIBLE "CUDA_VISIBLE_DEVICES"
+#define DEVICE_ORDER "CUDA_DEVICE_ORDER"
+
+/* ---- the list */
+
+static bool is_id(const char *id)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-/";
+	size_t len = strspn(id, letters);
+	return len && len <= ID_MAX && !id[len] && id[0] != '-';
+}
+
+static bool has_id(const struct tfc__strv *ids, const char *id)
+{
+	for (size_t i = 0; i < ids->count; i++)
+		if (strcmp(ids->items[i], id) == 0)
+			return true;
+	return false;
+}
+
+static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
+{
+	if (!is_id(id))
+		return tfc__fail(error, TFC_EINVAL, "agent", 0,
+				 "gpus: must be auto, none, or a list as 0,1 or "
+				 "GPU-8932f937-d72c-...; \"%.40s\" is no GPU",
+				 id);
+	if (has_id(ids, id))
+		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: %s is there twice", id);
+	if (ids->count == GPUS_MAX)
+		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: there are more than %d",
+				 GPUS_MAX);
+	tfc__strv_add(ids, id);
+	return ids->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
+}
+
+/* "0,1" or "GPU-...,GPU-..." */
+static int add_list(struct tfc__strv *ids, const char *text, tfc_error *error)
+{
+	char *copy = strdup(text), *rest = copy, *id;
+	int code = copy ? TFC_OK : tfc__fail_nomem(error, "agent");
+	while (code == TFC_OK && (id = strsep(&rest, ",")))
+		code = add_id(ids, id, error);
+	free(copy);
+	return code;
+}
+
+static int add_numbers(struct tfc__strv *ids, uint32_t count, tfc_error *error)
+{
+	int code = TFC_OK;
+	for (uint32_t i = 0; code == TFC_OK && i < count; i++) {
+		char id[16];
+		snprintf(id, sizeof(id), "%u", i);
+		code = add_id(ids, id, error);
+	}
+	return code;
+}
+
+/* Takes the list over; nothing has been claimed before. */
+static int take_over(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
+{
+	struct agent_task **owners = calloc(ids->count + 1, sizeof(*owners));
+	if (!owners) {
+		tfc__strv_fini(ids);
+		return tfc__fail_nomem(error, "agent");
+	}
+	gpus->ids = *ids;
+	gpus->owners = owners;
+	gpus->free_count = (uint32_t)ids->count;
+	return TFC_OK;
+}
+
+/* ---- finding them */
+
+static struct tfc__agent *agent_of(struct gpus *gpus)
+{
+	return tfc__container_of(gpus, struct tfc__agent, gpus);
+}
+
+static void warn(struct tfc__agent *agent, const char *text)
+{
+	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
+		 "no GPU is offered, they could not be found: %s",
+		 *text ? text : "tfc-gpus ended without a word");
+}
+
+static void take_found(struct tfc__agent *agent, char **lines)
+{
+	struct tfc__strv ids = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = TFC_OK;
+	for (char **line = lines; code == TFC_OK && *line; line++)
+		code = add_id(&ids, *line, &error);
+	if (code < 0)
+		tfc__strv_fini(&ids);
+	else
+		code = take_over(&agent->gpus, &ids, &error);
+	if (code < 0)
+		warn(agent, error.text);
+	else
+		agent->gpus.fn(agent->gpus.user, agent->gpus.free_count);
+}
+
+static void end_finding(struct gpus *gpus)
+{
+	tfc__timer_cancel(&gpus->patience);
+	tfc_process_close(gpus->finding);
+	gpus->finding = NULL;
+}
+
+static void on_found(void *user, const tfc_process_event *process)
+{
+	struct tfc__agent *agent = user;
+	char **lines = NULL;
+	if (process->kind != TFC_PROCESS_EXITED)
+		return;
+	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
+	int code = tfc__log_tail(agent->run_dir, FIND_LOG, 0, is_good ? GPUS_MAX + 1 : 1, &lines);
+	if (is_good && code >= 0)
+		take_found(agent, lines);
+	else
+		warn(agent, code >= 0 && lines[0] ? lines[0] : process->text);
+	if (code >= 0)
+		tfc_env_free(lines);
+	end_finding(&agent->gpus);
+}
+
+static void lose_patience(struct tfc__timer *timer)
+{
+	struct gpus *gpus = tfc__container_of(timer, struct gpus, patience);
+	warn(agent_of(gpus), "the driver does not answer");
+	end_finding(gpus);
+}
+
+static int find(struct tfc__agent *agent, tfc_error *error)
+{
+	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-gpus");
+	if (!program)
+		return tfc__fail_nomem(error, "agent");
+	const char *const argv[] = {program, NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.env = (const char *const *)agent->env.items; /* it may say where the driver is */
+	options.log_dir = agent->run_dir;
+	options.log_name = FIND_LOG;
+	int code = tfc_process_spawn(agent->ctx, &options, on_found, agent, &agent->gpus.finding);
+	free(program);
+	if (code == TFC_OK)
+		tfc__timer_set(&agent->gpus.patience, tfc__now() + FIND_NS);
+	return code;
+}
+
+/* What this process itself may use, when it was started by another scheduler. */
+static const char *given_list(const struct tfc__agent *agent)
+{
+	const char *list = tfc__env_get((const char *const *)agent->env.items, VISIBLE);
+	if (!list)
+		return NULL;
+	return !*list || *list == '-' || strcmp(list, "NoDevFiles") == 0 ? "none" : list;
+}
+
+int gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options, tfc_error *error)
+{
+	struct tfc__strv ids = {0};
+	const char *text = options->gpus;
+	int code;
+	agent->gpus.fn = options->gpus_fn;
+	agent->gpus.user = options->gpus_user;
+	tfc__timer_init(&agent->gpus.patience, agent->ctx, lose_patience);
+	if (text && strcmp(text, "auto") == 0 && !(text = given_list(agent)))
+		return find(agent, error);
+	if (text && strcmp(text, "none") == 0)
+		return TFC_OK;
+	code = text ? add_list(&ids, text, error) : add_numbers(&ids, options->gpu_count, error);
+	if (code < 0)
+		tfc__strv_fini(&ids);
+	return code < 0 ? code : take_over(&agent->gpus, &ids, error);
+}
+
+void gpus_close(struct tfc__agent *agent)
+{
+	if (agent->gpus.finding)
+		end_finding(&agent->gpus);
+	tfc__strv_fini(&agent->gpus.ids);
+	free(agent->gpus.owners);
+}
+
+uint32_t tfc__agent_gpus(const struct tfc__agent *agent)
+{
+	return (uint32_t)agent->gpus.ids.count;
+}
+
+/* ---- who has which */
+
+void gpus_claim(struct agent_task *task)
+{
+	struct gpus *gpus = &task->job->agent->gpus;
+	uint32_t left = task->role->gpus;
+	gpus->free_count -= left;
+	for (size_t i = 0; left; i++) {
+		if (gpus->owners[i])
+			continue;
+		gpus->owners[i] = task;
+		left--;
+	}
+}
+
+void gpus_give_back(struct agent_task *task)
+{
+	struct gpus *gpus = &task->job->agent->gpus;
+	gpus->free_count += task->role->gpus;
+	for (size_t i = 0; i < gpus->ids.count; i++)
+		if (gpus->owners[i] == task)
+			gpus->owners[i] = NULL;
+}
+
+static bool is_number(const char *id)
+{
+	return !id[strspn(id, "0123456789")];
+}
+
+/* Also a task that asked for none is told so: whatever it took would be somebody else's. */
+void gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
+{
+	const struct gpus *gpus = &task->job->agent->gpus;
+	struct tfc__buf list = {0};
+	bool has_numbers = false;
+	if (!gpus->ids.count || (task->job->is_plan && task->role->gpus))
+		return; /* which ones a plan would get is not known before */
+	for (size_t i = 0; i < gpus->ids.count; i++) {
+		const char *id = gpus->ids.items[i];
+		if (gpus->owners[i] != task)
+			continue;
+		has_numbers |= is_number(id);
+		tfc__buf_addf(&list, "%s%s", list.len ? "," : "", id);
+	}
+	tfc__strv_set_env(env, VISIBLE, list.data ? list.data : "");
+	/* numbers mean the driver's order only when CUDA is told so */
+	if (has_numbers && !tfc__env_get((const char *const *)env->items, DEVICE_ORDER))
+		tfc__strv_set_env(env, DEVICE_ORDER, "PCI_BUS_ID");
+	env->is_failed |= list.is_failed;
+	tfc__buf_fini(&list);
+}
