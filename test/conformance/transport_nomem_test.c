@@ -11,7 +11,7 @@
 static const struct transport_kind *kind;
 static struct world *world;
 
-struct end {
+struct side {
 	struct tfc__peer *peer;
 	bool is_up;
 	bool is_down;
@@ -21,7 +21,7 @@ struct end {
 
 static void on_up(struct tfc__peer *peer, void *user)
 {
-	((struct end *)user)->is_up = true;
+	((struct side *)user)->is_up = true;
 }
 
 static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
@@ -33,7 +33,7 @@ static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request
 
 static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
-	struct end *end = user;
+	struct side *end = user;
 	assert_false(end->is_down);
 	end->is_down = true;
 	end->code = why->code;
@@ -43,20 +43,20 @@ static const struct tfc__peer_ops ops = {on_up, on_serve, on_down};
 
 static void on_accept(void *user, struct tfc__peer *peer)
 {
-	struct end *end = user;
+	struct side *end = user;
 	end->peer = peer;
 	tfc__peer_accept(peer, &ops, end);
 }
 
 static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
-	struct end *end = user;
+	struct side *end = user;
 	end->is_answered = true;
 	end->code = code;
 }
 
 /* Until there is an answer, or the end of the connection. */
-static void call(struct end *near)
+static void call(struct side *near)
 {
 	struct tfc__rpc_call *made;
 	const struct tfc__rpc_options options = {.method = "m", .end = on_answer, .user = near};
@@ -69,7 +69,7 @@ static void call(struct end *near)
 
 static int connect_and_call(void)
 {
-	struct end near = {.code = TFC_ENOMEM}, far = {0};
+	struct side near = {.code = TFC_ENOMEM}, far = {0};
 	struct tfc__peer_listener *listener = NULL;
 	const struct tfc__listen_options listen = {.address = world->address,
 						   .keyring = world->keyring,

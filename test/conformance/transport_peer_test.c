@@ -7,7 +7,7 @@
 
 #include "transport/peer.h"
 
-struct end {
+struct side {
 	struct world *world;
 	struct tfc__peer *peer;
 	bool is_up;
@@ -20,12 +20,12 @@ struct end {
 
 static void on_up(struct tfc__peer *peer, void *user)
 {
-	struct end *end = user;
+	struct side *end = user;
 	end->is_up = true;
 	end->id = *tfc__peer_id(peer);
 }
 
-static void close_end(struct end *end)
+static void close_end(struct side *end)
 {
 	tfc__peer_close(end->peer);
 	end->peer = NULL;
@@ -35,7 +35,7 @@ static void close_end(struct end *end)
 static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
 		     const char *method, const msgpack_object *params)
 {
-	struct end *end = user;
+	struct side *end = user;
 	struct tfc__buf result = {0};
 	end->served++;
 	if (!request)
@@ -51,7 +51,7 @@ static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request
 
 static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
-	struct end *end = user;
+	struct side *end = user;
 	assert_false(end->is_down);
 	end->is_down = true;
 	end->why = *why;
@@ -63,7 +63,7 @@ static const struct tfc__peer_ops ops = {on_up, on_serve, on_down};
 
 static void on_accept(void *user, struct tfc__peer *peer)
 {
-	struct end *end = user;
+	struct side *end = user;
 	if (end->peer)
 		return; /* not taken: it is closed */
 	end->peer = peer;
@@ -108,8 +108,8 @@ static void call(struct tfc__peer *peer, uint64_t number, struct answer *answer)
 struct pair {
 	struct world world;
 	struct tfc__peer_listener *listener;
-	struct end near; /* dialed */
-	struct end far;  /* accepted */
+	struct side near; /* dialed */
+	struct side far;  /* accepted */
 };
 
 static void begin(struct pair *pair, const struct transport_kind *kind)
@@ -127,7 +127,7 @@ static void begin(struct pair *pair, const struct transport_kind *kind)
 		fail_msg("%s", error.text);
 }
 
-static void dial(struct pair *pair, struct end *end)
+static void dial(struct pair *pair, struct side *end)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__dial_options options = {
@@ -226,7 +226,7 @@ static void an_end_may_be_closed_inside_its_callbacks(void **state)
 static void what_the_owner_does_not_take_is_closed(void **state)
 {
 	struct pair pair;
-	struct end other = {0};
+	struct side other = {0};
 	connect_pair(&pair, *state);
 	dial(&pair, &other);
 	AWAIT(&pair.world, other.is_down);

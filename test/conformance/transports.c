@@ -1,5 +1,6 @@
 #include "transports.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void choose_address(struct world *world)
 struct tfc__keyring *world_keyring(struct world *world, const char *name, enum tfc__key_role role)
 {
 	char path[LEAKS_PATH + 32];
-	struct tfc__keyring *ring;
+	struct tfc__keyring *ring = NULL;
 	tfc_error error = TFC_ERROR_INIT;
 	snprintf(path, sizeof(path), "%s/%s", world->dir, name);
 	if (tfc__keyring_generate(path, role, &error) < 0 ||
@@ -146,4 +147,183 @@ void world_check_deadline(uint64_t deadline, const char *claim, const char *file
 {
 	if (tfc__now() > deadline)
 		fail_msg("%s:%d: still not true: %s", file, line, claim);
+}
+
+void world_settle(struct world *world)
+{
+	struct pollfd ready = {.fd = tfc_ctx_fd(world->ctx), .events = POLLIN};
+	while (poll(&ready, 1, 0) > 0)
+		assert_true(tfc_ctx_dispatch(world->ctx, 0) >= 0);
+}
+
+/* ---- raw pipes */
+
+static void on_raw(void *user, uint32_t events)
+{
+	((struct raw *)user)->told |= events;
+}
+
+static int on_raw_pipe(void *user, tfc_pipe *pipe)
+{
+	struct raw_listener *listener = user;
+	tfc__pipe_close(listener->raw->pipe);
+	listener->raw->pipe = pipe;
+	tfc__pipe_take(pipe, on_raw, listener->raw);
+	return TFC_OK;
+}
+
+static uint32_t flags_of(const struct world *world)
+{
+	return world->keyring ? 0 : TFC_TRANSPORT_PLAIN;
+}
+
+void raw_listen(struct world *world, const char *address, struct raw_listener *ret_listener,
+		struct raw *ret_accepted)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	*ret_accepted = (struct raw){0};
+	*ret_listener = (struct raw_listener){.raw = ret_accepted};
+	if (tfc__listener_open(world->ctx, address, flags_of(world), on_raw_pipe, ret_listener,
+			       &ret_listener->listener, &error) < 0)
+		fail_msg("%s", error.text);
+}
+
+void raw_dial(struct world *world, const char *address, struct raw *ret_raw)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_pipe_info info;
+	*ret_raw = (struct raw){0};
+	if (tfc__pipe_dial(world->ctx, address, flags_of(world), on_raw, ret_raw, &ret_raw->pipe,
+			   &error) < 0)
+		fail_msg("%s", error.text);
+	AWAIT(world, tfc__pipe_describe(ret_raw->pipe, &info, &error) == TFC_OK);
+}
+
+int64_t raw_read(struct raw *raw, void *data, size_t size)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	size_t len = 0;
+	for (int64_t count = 1; count && len < size; len += (size_t)count) {
+		count = tfc__pipe_read(raw->pipe, (char *)data + len, size - len, &error);
+		if (count < 0)
+			return len ? (int64_t)len : -1;
+	}
+	return (int64_t)len;
+}
+
+void raw_write(struct raw *raw, const void *data, size_t len)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (len)
+		assert_int_equal(tfc__pipe_write(raw->pipe, data, len, &error), len);
+}
+
+void raw_close(struct raw *raw)
+{
+	tfc__pipe_close(raw->pipe);
+	raw->pipe = NULL;
+}
+
+/* ---- ends */
+
+static void on_up(void *user)
+{
+	struct end *end = user;
+	assert_false(end->is_up);
+	end->is_up = true;
+}
+
+static void on_message(void *user, const void *data, size_t len)
+{
+	struct end *end = user;
+	assert_true(end->is_up);
+	assert_false(end->is_down);
+	end->messages++;
+	end->bytes += len;
+	if (end->on_message) {
+		end->on_message(end, data, len);
+		return;
+	}
+	tfc__buf_clear(&end->last);
+	tfc__buf_add(&end->last, data, len);
+}
+
+static void on_down(void *user, const tfc_error *why)
+{
+	struct end *end = user;
+	assert_false(end->is_down);
+	assert_true(why->code < 0);
+	assert_true(why->text[0]);
+	end->is_down = true;
+	end->why = *why;
+}
+
+static const struct tfc__channel_ops end_ops = {on_up, on_message, on_down};
+
+static int on_end_pipe(void *user, tfc_pipe *pipe)
+{
+	struct end_listener *listener = user;
+	const struct world *world = listener->world;
+	const struct tfc__channel_options options = {.is_noise = world->kind->is_noise,
+						     .keyring = world->keyring,
+						     .identity = world->theirs};
+	if (listener->next == listener->count)
+		return TFC_EBUSY;
+	struct end *end = &listener->ends[listener->next++];
+	return tfc__channel_accept(world->ctx, pipe, &options, &end_ops, end, &end->channel);
+}
+
+void end_listen(struct world *world, const char *address, struct end *ends, size_t count,
+		struct end_listener *ret_listener)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	*ret_listener = (struct end_listener){.world = world, .ends = ends, .count = count};
+	if (tfc__listener_open(world->ctx, address, flags_of(world), on_end_pipe, ret_listener,
+			       &ret_listener->listener, &error) < 0)
+		fail_msg("%s", error.text);
+}
+
+void end_dial(struct world *world, const char *address, struct end *end)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__channel_options options = {
+		.is_dialer = true,
+		.is_noise = world->kind->is_noise,
+		.key = world->keyring ? tfc__keyring_first(world->keyring, 0) : NULL,
+		.identity = world->ours,
+	};
+	if (tfc__channel_dial(world->ctx, address, flags_of(world), &options, &end_ops, end, &error,
+			      &end->channel) < 0)
+		fail_msg("%s", error.text);
+}
+
+void end_send(struct end *end, const void *data, size_t len)
+{
+	struct tfc__buf message = {0};
+	tfc__buf_add(&message, data, len);
+	tfc__channel_send(end->channel, &message);
+}
+
+void end_close(struct end *end)
+{
+	tfc__channel_close(end->channel);
+	end->channel = NULL;
+	tfc__buf_fini(&end->last);
+}
+
+void end_pair_begin(struct end_pair *pair, const struct transport_kind *kind)
+{
+	*pair = (struct end_pair){0};
+	world_begin(&pair->world, kind);
+	end_listen(&pair->world, pair->world.address, &pair->far, 1, &pair->listener);
+	end_dial(&pair->world, tfc__listener_address(pair->listener.listener), &pair->near);
+	AWAIT(&pair->world, pair->near.is_up && pair->far.is_up);
+}
+
+void end_pair_end(struct end_pair *pair)
+{
+	end_close(&pair->near);
+	end_close(&pair->far);
+	tfc__listener_close(pair->listener.listener);
+	world_end(&pair->world);
 }

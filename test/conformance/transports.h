@@ -68,5 +68,68 @@ void world_turn(struct world *world);
 	} while (0)
 uint64_t world_deadline(void);
 void world_check_deadline(uint64_t deadline, const char *claim, const char *file, int line);
+/* Turns until nothing is left to do at once. */
+void world_settle(struct world *world);
+
+/* ---- raw pipes */
+
+struct raw {
+	tfc_pipe *pipe; /* NULL: none (yet) */
+	uint32_t told;  /* events so far; clear it to wait for more */
+};
+
+/* Listens and keeps the last pipe that came. */
+struct raw_listener {
+	tfc_listener *listener;
+	struct raw *raw;
+};
+
+void raw_listen(struct world *world, const char *address, struct raw_listener *ret_listener,
+		struct raw *ret_accepted);
+void raw_dial(struct world *world, const char *address, struct raw *ret_raw);
+/* Reads all there is, up to `size`; -1: the other end has closed. */
+int64_t raw_read(struct raw *raw, void *data, size_t size);
+void raw_write(struct raw *raw, const void *data, size_t len); /* all of it fits */
+void raw_close(struct raw *raw);
+
+/* ---- ends of a channel */
+
+struct end {
+	struct tfc__channel *channel;
+	bool is_up;
+	bool is_down;
+	tfc_error why;
+	uint32_t messages;
+	uint64_t bytes;
+	struct tfc__buf last;                                              /* the last message */
+	void (*on_message)(struct end *end, const void *data, size_t len); /* or NULL */
+	void *user;
+};
+
+/* Accepts one connection after the other into ends[0], ends[1], ... */
+struct end_listener {
+	struct world *world;
+	tfc_listener *listener;
+	struct end *ends;
+	size_t next;
+	size_t count;
+};
+
+void end_listen(struct world *world, const char *address, struct end *ends, size_t count,
+		struct end_listener *ret_listener);
+void end_dial(struct world *world, const char *address, struct end *end);
+void end_send(struct end *end, const void *data, size_t len);
+void end_close(struct end *end);
+
+/* Two ends that are up. */
+struct end_pair {
+	struct world world;
+	struct end_listener listener;
+	struct end near; /* dialed */
+	struct end far;  /* accepted */
+};
+
+void end_pair_begin(struct end_pair *pair, const struct transport_kind *kind);
+void end_pair_end(struct end_pair *pair);
 
 #endif

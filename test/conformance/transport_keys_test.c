@@ -1,0 +1,286 @@
+/* transport: who is let in, what is said to those who are not, and how often it is logged. */
+#include "transports.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/peer.h"
+
+struct side {
+	struct tfc__peer *peer;
+	bool is_up;
+	bool is_down;
+	tfc_error why;
+	struct tfc__peer_id id;
+};
+
+static void on_up(struct tfc__peer *peer, void *user)
+{
+	struct side *side = user;
+	side->is_up = true;
+	side->id = *tfc__peer_id(peer);
+}
+
+static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
+{
+	struct side *side = user;
+	side->is_down = true;
+	side->why = *why;
+}
+
+static const struct tfc__peer_ops ops = {.up = on_up, .down = on_down};
+
+static void on_accept(void *user, struct tfc__peer *peer)
+{
+	struct side *side = user;
+	tfc__peer_close(side->peer);
+	side->peer = peer;
+	on_up(peer, side);
+	tfc__peer_accept(peer, &ops, side);
+}
+
+struct door {
+	struct world world;
+	struct tfc__peer_listener *listener;
+	struct side in, out;
+};
+
+static void begin_with(struct door *door, const struct transport_kind *kind,
+		       const struct tfc__listen_options *more)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	*door = (struct door){0};
+	world_begin(&door->world, kind);
+	struct tfc__listen_options options = *more;
+	options.address = door->world.address;
+	options.keyring = door->world.keyring;
+	options.identity = door->world.theirs;
+	if (tfc__peer_listen(door->world.ctx, &options, on_accept, &door->in, &door->listener,
+			     &error) < 0)
+		fail_msg("%s", error.text);
+}
+
+static void begin(struct door *door, const struct transport_kind *kind)
+{
+	const struct tfc__listen_options none = {0};
+	begin_with(door, kind, &none);
+}
+
+static void knock(struct door *door, const struct tfc__keyring *keyring, const char *pinned)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__dial_options options = {
+		.address = tfc__peer_listener_address(door->listener),
+		.keyring = keyring,
+		.identity = door->world.ours,
+		.pinned_node_id = pinned,
+	};
+	tfc__peer_close(door->out.peer);
+	door->out = (struct side){0};
+	if (tfc__peer_dial(door->world.ctx, &options, &ops, &door->out, &door->out.peer, &error) <
+	    0)
+		fail_msg("%s", error.text);
+	AWAIT(&door->world, door->out.is_up || door->out.is_down);
+}
+
+static void end(struct door *door)
+{
+	tfc__peer_close(door->in.peer);
+	tfc__peer_close(door->out.peer);
+	tfc__peer_listener_close(door->listener);
+	world_end(&door->world);
+}
+
+static void another_clusters_key_is_refused(void **state)
+{
+	struct door door;
+	begin(&door, *state);
+	struct tfc__keyring *other = world_keyring(&door.world, "other", TFC__KEY_NODE);
+	knock(&door, other, NULL);
+	assert_true(door.out.is_down);
+	assert_false(door.in.is_up);
+	assert_int_equal(door.out.why.code, TFC_EACCES);
+	assert_non_null(strstr(door.out.why.text, "key"));
+	assert_non_null(strstr(door.out.why.text, tfc__peer_listener_address(door.listener)));
+	AWAIT(&door.world, door.world.logs == 1);
+	assert_non_null(strstr(door.world.log, "not in the key file"));
+	tfc__keyring_free(other);
+	end(&door);
+}
+
+static void no_key_is_refused(void **state)
+{
+	struct door door;
+	begin(&door, *state);
+	knock(&door, NULL, NULL);
+	assert_true(door.out.is_down);
+	assert_false(door.in.is_up);
+	assert_int_equal(door.out.why.code, TFC_EACCES);
+	assert_non_null(strstr(door.out.why.text, "--key FILE"));
+	AWAIT(&door.world, door.world.logs == 1);
+	end(&door);
+}
+
+static void a_key_where_none_is_set_is_refused(void **state)
+{
+	struct door door;
+	begin(&door, *state);
+	struct tfc__keyring *ring = world_keyring(&door.world, "ours", TFC__KEY_NODE);
+	knock(&door, ring, NULL);
+	assert_true(door.out.is_down);
+	assert_false(door.in.is_up);
+	tfc__keyring_free(ring);
+	end(&door);
+}
+
+/* The listener's file has keys of all roles; the one that is shown decides. */
+static void the_role_of_the_key_is_the_role_of_the_peer(void **state)
+{
+	static const enum tfc__key_role roles[] = {TFC__KEY_READ, TFC__KEY_SUBMIT, TFC__KEY_NODE};
+	for (int i = 0; i < 3; i++) {
+		struct door door;
+		struct world *world = &door.world;
+		begin(&door, *state);
+		struct tfc__keyring *ring = world_keyring(world, "role", roles[i]);
+		tfc__peer_listener_close(door.listener);
+		const struct tfc__listen_options options = {.address = world->address,
+							    .keyring = ring,
+							    .identity = world->theirs};
+		assert_int_equal(tfc__peer_listen(world->ctx, &options, on_accept, &door.in,
+						  &door.listener, NULL),
+				 TFC_OK);
+		knock(&door, ring, NULL);
+		assert_true(door.out.is_up);
+		AWAIT(world, door.in.is_up);
+		assert_int_equal(door.in.id.role, roles[i]);
+		assert_int_equal(door.out.id.role, roles[i]);
+		end(&door);
+		tfc__keyring_free(ring);
+	}
+}
+
+static void a_pinned_node_is_that_node(void **state)
+{
+	struct door door;
+	begin(&door, *state);
+	knock(&door, door.world.keyring, tfc__identity_id(door.world.theirs));
+	assert_true(door.out.is_up);
+	knock(&door, door.world.keyring, tfc__identity_id(door.world.ours));
+	assert_true(door.out.is_down);
+	assert_false(door.out.is_up);
+	assert_int_equal(door.out.why.code, TFC_EACCES);
+	assert_non_null(strstr(door.out.why.text, tfc__identity_id(door.world.theirs)));
+	assert_non_null(strstr(door.out.why.text, tfc__identity_id(door.world.ours)));
+	end(&door);
+}
+
+static void a_key_of_that_role_must_be_there(void **state)
+{
+	struct door door;
+	struct tfc__peer *peer = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	begin(&door, *state);
+	const struct tfc__dial_options options = {
+		.address = tfc__peer_listener_address(door.listener),
+		.keyring = door.world.keyring,
+		.role = TFC__KEY_READ,
+	};
+	assert_int_equal(tfc__peer_dial(door.world.ctx, &options, &ops, NULL, &peer, &error),
+			 TFC_EINVAL);
+	assert_non_null(strstr(error.text, "read"));
+	assert_null(peer);
+	end(&door);
+}
+
+/* ---- those who knock and say nothing */
+
+static void a_silent_connection_is_closed(void **state)
+{
+	struct door door;
+	struct raw silent;
+	char byte;
+	const struct tfc__listen_options soon = {.handshake_ms = 30};
+	begin_with(&door, *state, &soon);
+	raw_dial(&door.world, tfc__peer_listener_address(door.listener), &silent);
+	AWAIT(&door.world, raw_read(&silent, &byte, 1) < 0);
+	assert_int_equal(door.world.logs, 1);
+	assert_non_null(strstr(door.world.log, "in time"));
+	raw_close(&silent);
+	end(&door);
+}
+
+static void a_dialer_gives_a_silent_listener_up(void **state)
+{
+	struct world world;
+	struct raw_listener listener;
+	struct raw accepted;
+	struct side out = {0};
+	world_begin(&world, *state);
+	raw_listen(&world, world.address, &listener, &accepted);
+	const struct tfc__dial_options options = {
+		.address = tfc__listener_address(listener.listener),
+		.keyring = world.keyring,
+		.timeout_ms = 50,
+	};
+	assert_int_equal(tfc__peer_dial(world.ctx, &options, &ops, &out, &out.peer, NULL), TFC_OK);
+	AWAIT(&world, out.is_down);
+	assert_int_equal(out.why.code, TFC_ETIMEDOUT);
+	assert_non_null(strstr(out.why.text, options.address));
+	tfc__peer_close(out.peer);
+	raw_close(&accepted);
+	tfc__listener_close(listener.listener);
+	world_end(&world);
+}
+
+#define MANY 1000
+#define MOST 100
+
+/* The oldest make room for the newest, who may be somebody. */
+static void many_half_open_ones_do_not_keep_others_out(void **state)
+{
+	static struct raw silent[MANY];
+	struct door door;
+	char byte;
+	const struct tfc__listen_options some = {.half_open_max = MOST};
+	begin_with(&door, *state, &some);
+	for (int i = 0; i < MANY; i++)
+		raw_dial(&door.world, tfc__peer_listener_address(door.listener), &silent[i]);
+	AWAIT(&door.world, raw_read(&silent[MANY - MOST - 1], &byte, 1) < 0);
+	for (int i = 0; i < MANY - MOST; i++)
+		AWAIT(&door.world, raw_read(&silent[i], &byte, 1) < 0);
+	for (int i = MANY - MOST; i < MANY; i++)
+		assert_int_equal(raw_read(&silent[i], &byte, 1), 0);
+	knock(&door, door.world.keyring, NULL);
+	assert_true(door.out.is_up);
+	assert_true(door.world.logs >= 1 && door.world.logs <= 10); /* a line a second */
+	for (int i = 0; i < MANY; i++)
+		raw_close(&silent[i]);
+	end(&door);
+}
+
+static bool takes_keys(const struct transport_kind *kind)
+{
+	return !kind->is_noise && strcmp(kind->scheme, "unix") != 0;
+}
+
+int main(void)
+{
+#define WITH_NOISE(name)                         \
+	{                                        \
+#name, name, transport_has_noise \
+	}
+	const struct transport_test tests[] = {
+		WITH_NOISE(another_clusters_key_is_refused),
+		WITH_NOISE(no_key_is_refused),
+		WITH_NOISE(the_role_of_the_key_is_the_role_of_the_peer),
+		WITH_NOISE(a_pinned_node_is_that_node),
+		WITH_NOISE(a_key_of_that_role_must_be_there),
+		{"a key where none is set is refused", a_key_where_none_is_set_is_refused,
+		 takes_keys},
+		{"a silent connection is closed", a_silent_connection_is_closed, NULL},
+		{"a dialer gives a silent listener up", a_dialer_gives_a_silent_listener_up, NULL},
+		{"many half-open ones do not keep others out",
+		 many_half_open_ones_do_not_keep_others_out, NULL},
+	};
+	return transport_run("transport_keys", tests, sizeof(tests) / sizeof(*tests));
+}
