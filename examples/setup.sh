@@ -138,7 +138,7 @@ tfc_frameworks() {
 
 tfc_noise() {
 	if [ -z "${TFC_NOISE_PYTHON:-}" ]; then
-		tfc_cached_venv tfc_make_noise_venv "20 MB" "${TFC_NOISE_PINS[@]}" || return
+		tfc_cached_venv tfc_make_noise_venv "40 MB" "${TFC_NOISE_PINS[@]}" || return
 		TFC_NOISE_PYTHON=$TFC_MADE/bin/python
 	fi
 }
