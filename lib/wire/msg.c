@@ -74,16 +74,16 @@ int64_t tfc__msg_get_i64(const msgpack_object *map, const char *key, int64_t oth
 	return number <= INT64_MAX ? (int64_t)number : otherwise;
 }
 
+/* msgpack-c has no pointer for what is empty. */
 const void *tfc__msg_bytes(const msgpack_object *value, size_t *ret_len)
 {
 	if (!value || !is_text(value))
 		return NULL;
-	if (value->type == MSGPACK_OBJECT_STR) {
-		*ret_len = value->via.str.size;
-		return value->via.str.ptr;
-	}
-	*ret_len = value->via.bin.size;
-	return value->via.bin.ptr;
+	bool is_str = value->type == MSGPACK_OBJECT_STR;
+	*ret_len = is_str ? value->via.str.size : value->via.bin.size;
+	if (!*ret_len)
+		return "";
+	return is_str ? value->via.str.ptr : value->via.bin.ptr;
 }
 
 const void *tfc__msg_get_bin(const msgpack_object *map, const char *key, size_t *ret_len)

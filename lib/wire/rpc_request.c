@@ -106,11 +106,13 @@ struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request)
 
 static bool read_method(const msgpack_object *object, char method[TFC__RPC_METHOD_MAX + 1])
 {
-	if (object->type != MSGPACK_OBJECT_STR || object->via.str.size > TFC__RPC_METHOD_MAX ||
-	    memchr(object->via.str.ptr, '\0', object->via.str.size))
+	size_t len = 0;
+	const char *text = tfc__msg_bytes(object, &len);
+	if (object->type != MSGPACK_OBJECT_STR || !len || len > TFC__RPC_METHOD_MAX ||
+	    memchr(text, '\0', len))
 		return false;
-	memcpy(method, object->via.str.ptr, object->via.str.size);
-	method[object->via.str.size] = '\0';
+	memcpy(method, text, len);
+	method[len] = '\0';
 	return true;
 }
 

@@ -259,7 +259,9 @@ static void values_are_counted_all_in_all(void **state)
 
 static void write_all(struct tfc__buf *buf)
 {
-	tfc__msg_map(buf, 12);
+	tfc__msg_map(buf, 14);
+	tfc__msg_put_str(buf, "empty", "");
+	tfc__msg_put_bin(buf, "nothing", NULL, 0);
 	tfc__msg_put_bool(buf, "yes", true);
 	tfc__msg_put_u64(buf, "big", UINT64_MAX);
 	tfc__msg_put_i64(buf, "less", -5);
@@ -302,6 +304,14 @@ static void read_text(const msgpack_object *map)
 	assert_string_equal(path, "/tmp/\xff"); /* it went as bytes */
 	free(name);
 	free(path);
+	char *empty = tfc__msg_get_str(map, "empty"), *nothing = tfc__msg_get_str(map, "nothing");
+	assert_string_equal(empty, ""); /* not missing */
+	assert_string_equal(nothing, "");
+	free(empty);
+	free(nothing);
+	assert_non_null(tfc__msg_get_bin(map, "empty", &len));
+	assert_int_equal(len, 0);
+	assert_true(tfc__msg_get_text(map, "empty", text, 1));
 	assert_null(tfc__msg_get_str(map, "bytes"));
 	assert_null(tfc__msg_get_str(map, "none"));
 	assert_null(tfc__msg_get_str(map, "big"));

@@ -92,6 +92,7 @@ static void what_may_not_come_breaks_it(void **state)
 		INPUT("\x95\x00\x01\xa1x\xc0\x00"),         /* no credit */
 		INPUT("\x96\x00\x01\xa0x\xc0\x00\x00"),     /* two values, really */
 		INPUT("\x96\x00\x01\x07\xc0\x00\x00"),      /* no method */
+		INPUT("\x96\x00\x01\xa0\xc0\x00\x00"),      /* an empty one */
 		INPUT("\x96\x00\x01\xa2x\x00\xc0\x00\x00"), /* a NUL in it */
 		INPUT("\x96\x00\x01\xa1x\xc0\xff\x00"),     /* a deadline below 0 */
 		INPUT("\x96\x00\x01\xa1x\xc0\x00\xc0"),     /* no credit */
