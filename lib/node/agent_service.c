@@ -151,8 +151,6 @@ static void serve_session(struct session *session, struct tfc__rpc *rpc,
 		served_open(session, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
 		served_drop(session, request, params);
-	} else if (strcmp(method, "agent.log") == 0) {
-		logs_serve(session, request, params);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%.64s is unknown here", method);
 		tfc__rpc_fail(request, &error);
@@ -166,6 +164,8 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	struct session *session = find_session(service, tfc__msg_get_u64(params, "instance", 0));
 	if (request && strcmp(method, "agent.stamp") == 0) {
 		serve_stamp(service, session, request);
+	} else if (request && strcmp(method, "agent.log") == 0) {
+		logs_serve(service, request, params); /* reading takes no lease */
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
 		hear_renewal(service, rpc, params);
 	} else if (!session_is_alive(session)) {

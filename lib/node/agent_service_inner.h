@@ -71,6 +71,7 @@ void session_is_left(struct session *session); /* by a job of it */
 
 /* served_job.c */
 struct served_job *served_find(struct session *session, uint64_t handle);
+struct served_job *served_find_id(struct tfc__agent_service *service, const char *id);
 void served_open(struct session *session, struct tfc__rpc_request *request,
 		 const msgpack_object *params);
 void served_drop(struct session *session, struct tfc__rpc_request *request,
@@ -81,7 +82,7 @@ void served_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in 
 void served_free(struct served_job *job);
 
 /* served_logs.c */
-void logs_serve(struct session *session, struct tfc__rpc_request *request,
+void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 		const msgpack_object *params);
 void logs_end(struct served_job *job);
 

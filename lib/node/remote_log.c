@@ -1,16 +1,279 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
 #include "node/remote_inner.h"
 
-struct tfc__log_source *remote_log_open(void *job, uint32_t task, uint64_t position,
+#define CREDIT 4 /* batches that may be on their way or wait here */
+
+/* Records as they came, each with its bytes behind it. */
+struct batch {
+	struct tfc__link link;
+	size_t len;
+	size_t at;
+	char data[];
+};
+
+struct packed_record {
+	tfc_log_record record; /* data: unset */
+	bool has_data;
+};
+
+struct remote_log {
+	struct tfc__log_source source;
+	struct tfc__link link;  /* of its job */
+	struct remote_job *job; /* NULL: closed before us */
+	uint32_t task;
+	uint64_t wanted; /* position behind all that has come */
+	struct tfc__rpc_call *call;
+	struct tfc__link batches;
+	tfc_error error; /* that ended it */
+	bool is_over;    /* nothing more will come */
+	struct tfc__work wake;
+};
+
+/* ---- what comes */
+
+static size_t packed_size(const msgpack_object *item)
+{
+	return sizeof(struct packed_record) + (item->via.array.ptr[6].type == MSGPACK_OBJECT_BIN
+						       ? item->via.array.ptr[6].via.bin.size
+						       : 0);
+}
+
+static bool is_record(const msgpack_object *item)
+{
+	if (item->type != MSGPACK_OBJECT_ARRAY || item->via.array.size < 7)
+		return false;
+	for (int i = 0; i < 6; i++)
+		if (item->via.array.ptr[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+			return false;
+	const msgpack_object *data = &item->via.array.ptr[6];
+	return data->type == MSGPACK_OBJECT_NIL ||
+	       (data->type == MSGPACK_OBJECT_BIN &&
+		data->via.bin.size == item->via.array.ptr[5].via.u64);
+}
+
+static void pack(struct batch *batch, const msgpack_object *item)
+{
+	const msgpack_object *parts = item->via.array.ptr;
+	const msgpack_object *data = &parts[6];
+	struct packed_record packed = {.record = {.size = sizeof(tfc_log_record),
+						  .stream = (uint32_t)parts[0].via.u64,
+						  .attempt = (uint32_t)parts[1].via.u64,
+						  .time_ns = parts[2].via.u64,
+						  .position = parts[3].via.u64,
+						  .next = parts[4].via.u64,
+						  .len = parts[5].via.u64},
+				       .has_data = data->type == MSGPACK_OBJECT_BIN};
+	memcpy(batch->data + batch->len, &packed, sizeof(packed));
+	batch->len += sizeof(packed);
+	if (!packed.has_data)
+		return;
+	memcpy(batch->data + batch->len, data->via.bin.ptr, data->via.bin.size);
+	batch->len += data->via.bin.size;
+}
+
+/* TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
+static int take_batch(struct remote_log *log, const msgpack_object *item)
+{
+	size_t size = 0;
+	if (item->type != MSGPACK_OBJECT_ARRAY)
+		return TFC_EPARSE;
+	const msgpack_object *records = item->via.array.ptr;
+	for (uint32_t i = 0; i < item->via.array.size; i++) {
+		if (!is_record(&records[i]))
+			return TFC_EPARSE;
+		size += packed_size(&records[i]);
+	}
+	struct batch *batch = calloc(1, sizeof(*batch) + size);
+	if (!batch)
+		return TFC_ENOMEM;
+	for (uint32_t i = 0; i < item->via.array.size; i++) {
+		pack(batch, &records[i]);
+		log->wanted = records[i].via.array.ptr[4].via.u64;
+	}
+	tfc__list_append(&log->batches, &batch->link);
+	return TFC_OK;
+}
+
+/* The stream is asked for anew, from where it broke off, when there is memory or a connection. */
+static void stop_call(struct remote_log *log)
+{
+	if (log->call)
+		tfc__rpc_drop(log->call);
+	log->call = NULL;
+}
+
+static void on_item(void *user, const msgpack_object *item)
+{
+	struct remote_log *log = user;
+	int code = take_batch(log, item);
+	if (code < 0) {
+		stop_call(log);
+		log->is_over = true;
+		tfc__fail(&log->error, code, "node", 0, "log records of node %.128s: %s",
+			  log->job->agent->node, tfc_err_text(code));
+	}
+	tfc__work_schedule(&log->wake);
+}
+
+static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct remote_log *log = user;
+	log->call = NULL;
+	if (code == TFC_ELOST)
+		return; /* another connection follows */
+	log->is_over = true;
+	if (code < 0 && code != TFC_ENOENT)
+		log->error = *error;
+	tfc__work_schedule(&log->wake);
+}
+
+/* ---- asking */
+
+/* A job that is gone there may have left its log. */
+static bool can_ask(const struct remote_log *log)
+{
+	const struct remote_job *job = log->job;
+	return job && job->agent->rpc && (job->is_up || job->state == REMOTE_GONE);
+}
+
+static void ask(struct remote_log *log)
+{
+	struct tfc__buf params = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	if (log->call || log->is_over || !can_ask(log))
+		return;
+	tfc__msg_map(&params, 3);
+	tfc__msg_put_str(&params, "id", log->job->id);
+	tfc__msg_put_u64(&params, "task", log->task);
+	tfc__msg_put_u64(&params, "position", log->wanted);
+	const struct tfc__rpc_options options = {.method = "agent.log",
+						 .params = &params,
+						 .credit = CREDIT,
+						 .item = on_item,
+						 .end = on_end,
+						 .user = log};
+	int code = tfc__rpc_call(log->job->agent->rpc, &options, &log->call, &error);
+	tfc__buf_fini(&params);
+	if (code == TFC_OK)
+		return;
+	log->call = NULL;
+	if (code == TFC_ELOST || code == TFC_EBUSY)
+		return; /* it is asked again when it is read */
+	log->is_over = true;
+	log->error = error;
+}
+
+/* ---- the source */
+
+static struct batch *first_of(const struct remote_log *log)
+{
+	return tfc__list_is_empty(&log->batches)
+		       ? NULL
+		       : tfc__container_of(log->batches.next, struct batch, link);
+}
+
+static void drop_batch(struct batch *batch)
+{
+	tfc__list_remove(&batch->link);
+	free(batch);
+}
+
+/* One that is read to its end makes room for another. */
+static struct batch *next_batch(struct remote_log *log)
+{
+	struct batch *first = first_of(log);
+	while (first && first->at == first->len) {
+		drop_batch(first);
+		if (log->call)
+			tfc__rpc_more(log->call, 1);
+		first = first_of(log);
+	}
+	return first;
+}
+
+static int next(void *source, tfc_log_record *record, tfc_error *error)
+{
+	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
+	struct batch *batch = next_batch(log);
+	struct packed_record packed;
+	uint32_t size = record->size;
+	if (!batch && log->error.code < 0) {
+		*error = log->error;
+		return log->error.code;
+	}
+	if (!batch) {
+		ask(log);
+		return log->call || log->is_over
+			       ? 0
+			       : tfc__fail(error, TFC_ELOST, "node", 0,
+					   "node %.128s cannot be asked now",
+					   log->job ? log->job->agent->node : "?");
+	}
+	memcpy(&packed, batch->data + batch->at, sizeof(packed));
+	batch->at += sizeof(packed);
+	packed.record.data = packed.has_data ? batch->data + batch->at : NULL;
+	batch->at += packed.has_data ? packed.record.len : 0;
+	packed.record.size = size;
+	memcpy(record, &packed.record, size < sizeof(*record) ? size : sizeof(*record));
+	return 1;
+}
+
+static void close_log(void *source)
+{
+	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
+	stop_call(log);
+	tfc__work_cancel(&log->wake);
+	tfc__list_remove(&log->link);
+	while (first_of(log))
+		drop_batch(first_of(log));
+	free(log);
+}
+
+static const struct tfc__log_source_ops ops = {next, close_log};
+
+static void on_wake(struct tfc__work *work)
+{
+	struct remote_log *log = tfc__container_of(work, struct remote_log, wake);
+	ask(log);
+	if (log->source.wake)
+		log->source.wake(log->source.user);
+}
+
+struct tfc__log_source *remote_log_open(void *user, uint32_t task, uint64_t position,
 					tfc_error *error)
 {
-	tfc__fail(error, TFC_ENOTSUP, "node", 0, "not yet");
-	return NULL;
+	struct remote_job *job = user;
+	struct remote_log *log = calloc(1, sizeof(*log));
+	if (!log) {
+		tfc__fail_nomem(error, "node");
+		return NULL;
+	}
+	log->source.ops = &ops;
+	log->job = job;
+	log->task = task;
+	log->wanted = position;
+	tfc__list_init(&log->batches);
+	tfc__list_append(&job->logs, &log->link);
+	tfc__work_init(&log->wake, job->agent->ctx, on_wake);
+	ask(log);
+	return &log->source;
 }
 
 void remote_logs_wake(struct remote_job *job)
 {
+	TFC__LIST_EACH (link, &job->logs)
+		tfc__work_schedule(&tfc__container_of(link, struct remote_log, link)->wake);
 }
 
 void remote_logs_end(struct remote_job *job)
 {
+	TFC__LIST_EACH (link, &job->logs) {
+		struct remote_log *log = tfc__container_of(link, struct remote_log, link);
+		stop_call(log);
+		tfc__list_remove(link);
+		log->job = NULL;
+	}
 }

@@ -274,7 +274,7 @@ static void reply(struct tfc__rpc_request *request, const char *state, uint64_t 
 	tfc__buf_fini(&result);
 }
 
-static struct served_job *find_id(struct tfc__agent_service *service, const char *id)
+struct served_job *served_find_id(struct tfc__agent_service *service, const char *id)
 {
 	TFC__LIST_EACH (link, &service->jobs) {
 		struct served_job *job = tfc__container_of(link, struct served_job, all);
@@ -419,7 +419,7 @@ void served_open(struct session *session, struct tfc__rpc_request *request,
 	if (job) {
 		resume(job, request, params);
 	} else if (tfc__msg_get_text(params, "id", id, sizeof(id))) {
-		struct served_job *older = find_id(session->service, id);
+		struct served_job *older = served_find_id(session->service, id);
 		if (!tfc__msg_get(params, "job"))
 			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
 		else if (older)
@@ -437,7 +437,7 @@ void served_drop(struct session *session, struct tfc__rpc_request *request,
 	struct served_job *job = served_find(session, tfc__msg_get_u64(params, "handle", 0));
 	char id[256];
 	if (!job && tfc__msg_get_text(params, "id", id, sizeof(id))) {
-		job = find_id(session->service, id);
+		job = served_find_id(session->service, id);
 		job = is_leaving(job, session) ? job : NULL;
 	}
 	if (job)

@@ -1,13 +1,170 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
 #include "node/agent_service_inner.h"
 
-void logs_serve(struct session *session, struct tfc__rpc_request *request,
+/*
+ * Log records go out in batches, each an item of the request's stream: only as many as the reader
+ * has given credit for, so that a slow one holds bounded memory here and there.
+ */
+#define BATCH_BYTES (64 * 1024)
+#define BATCH_RECORDS 1024
+#define BATCHES_A_TURN 8
+
+struct log_stream {
+	struct tfc__link link; /* of its job */
+	struct tfc__log_source *source;
+	struct tfc__rpc_request *request;
+	struct tfc__work pump;
+};
+
+static void free_stream(struct log_stream *stream)
+{
+	tfc__work_cancel(&stream->pump);
+	tfc__list_remove(&stream->link);
+	if (stream->source)
+		stream->source->ops->close(stream->source);
+	free(stream);
+}
+
+/* The request is answered once; it may not be touched behind that. */
+static void fail_stream(struct log_stream *stream, const tfc_error *error)
+{
+	tfc__rpc_watch(stream->request, NULL, NULL, NULL);
+	tfc__rpc_fail(stream->request, error);
+	free_stream(stream);
+}
+
+static void write_record(struct tfc__buf *buf, const tfc_log_record *record)
+{
+	tfc__msg_array(buf, 7);
+	tfc__msg_u64(buf, record->stream);
+	tfc__msg_u64(buf, record->attempt);
+	tfc__msg_u64(buf, record->time_ns);
+	tfc__msg_u64(buf, record->position);
+	tfc__msg_u64(buf, record->next);
+	tfc__msg_u64(buf, record->len);
+	if (record->data)
+		tfc__msg_bin(buf, record->data, record->len);
+	else
+		tfc__msg_nil(buf);
+}
+
+/* How many records are in the batch, or an error that comes behind them. */
+static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, int *ret_code,
+			   tfc_error *error)
+{
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	uint32_t count = 0;
+	*ret_code = 1;
+	while (*ret_code == 1 && records->len < BATCH_BYTES && count < BATCH_RECORDS) {
+		*ret_code = stream->source->ops->next(stream->source, &record, error);
+		if (*ret_code == 1) {
+			write_record(records, &record);
+			count++;
+		}
+	}
+	return count;
+}
+
+/* TFC_OK, or the error that ends the stream; *ret_has_more: another batch waits. */
+static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *error)
+{
+	struct tfc__buf records = {0}, item = {0};
+	int read;
+	uint32_t count = fill_batch(stream, &records, &read, error);
+	int code = read < 0 ? read : TFC_OK;
+	*ret_has_more = read == 1;
+	tfc__msg_array(&item, count);
+	tfc__buf_add(&item, records.data, records.len);
+	item.is_failed |= records.is_failed;
+	if (count) {
+		int sent = tfc__rpc_item(stream->request, &item);
+		if (sent < 0)
+			code = tfc__fail(error, sent, "node", 0, "log records could not be sent");
+	}
+	tfc__buf_fini(&records);
+	tfc__buf_fini(&item);
+	return code;
+}
+
+static void pump(struct tfc__work *work)
+{
+	struct log_stream *stream = tfc__container_of(work, struct log_stream, pump);
+	tfc_error error = TFC_ERROR_INIT;
+	bool has_more = true;
+	for (int i = 0; has_more && i < BATCHES_A_TURN; i++) {
+		if (!tfc__rpc_credit(stream->request))
+			return;
+		if (send_batch(stream, &has_more, &error) < 0) {
+			fail_stream(stream, &error);
+			return;
+		}
+	}
+	if (has_more)
+		tfc__work_schedule(&stream->pump);
+}
+
+static void wake(void *user)
+{
+	struct log_stream *stream = user;
+	tfc__work_schedule(&stream->pump);
+}
+
+static void on_cancel(void *user)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ECANCELED, "node", 0, "canceled");
+	fail_stream(user, &error);
+}
+
+static int open_source(struct log_stream *stream, struct served_job *job,
+		       const msgpack_object *params, tfc_error *error)
+{
+	uint64_t task = tfc__msg_get_u64(params, "task", UINT64_MAX);
+	if (!job || !job->local || task >= job->task_count)
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "there is no such log here");
+	const struct tfc__agent_ops *ops = job->session->service->agent.ops;
+	stream->source = ops->log_open(job->local, (uint32_t)task,
+				       tfc__msg_get_u64(params, "position", 0), error);
+	if (!stream->source)
+		return error->code < 0 ? error->code : TFC_ENOMEM;
+	stream->source->wake = wake;
+	stream->source->user = stream;
+	tfc__list_append(&job->logs, &stream->link);
+	return TFC_OK;
+}
+
+void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 		const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ENOTSUP, "node", 0, "not yet");
-	tfc__rpc_fail(request, &error);
+	char id[256];
+	struct served_job *job = tfc__msg_get_text(params, "id", id, sizeof(id))
+					 ? served_find_id(service, id)
+					 : NULL;
+	struct log_stream *stream = calloc(1, sizeof(*stream));
+	if (!stream) {
+		tfc__fail_nomem(&error, "node");
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	stream->request = request;
+	tfc__list_init(&stream->link);
+	tfc__work_init(&stream->pump, service->ctx, pump);
+	if (open_source(stream, job, params, &error) < 0) {
+		fail_stream(stream, &error);
+		return;
+	}
+	tfc__rpc_watch(request, wake, on_cancel, stream);
+	tfc__work_schedule(&stream->pump);
 }
 
 void logs_end(struct served_job *job)
 {
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ENOENT, "node", 0, "the job is gone from this node");
+	TFC__LIST_EACH (link, &job->logs)
+		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
 }

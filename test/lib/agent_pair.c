@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "leaks.h"
+#include "proc_run.h"
 
 #define PATIENCE (30 * TFC__SECOND)
 
@@ -224,4 +225,38 @@ void paired_start(struct paired_job *job, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		job->ops->launch(job->handle, i, 1, 1, spec);
 	tfc_spec_free(spec);
+}
+
+/* ---- in tests */
+
+static char *job_json(const char *verbs)
+{
+	char *json;
+	assert_true(asprintf(&json,
+			     "{'argv': ['%s', %s], 'roles': {'worker': {'count': 2, 'ready': "
+			     "'started'}}}",
+			     proc_task_program(), verbs) > 0);
+	return json;
+}
+
+void paired_open_task(struct agent_pair *pair, struct paired_job *job, uint64_t epoch,
+		      const char *verbs)
+{
+	char *json = job_json(verbs);
+	paired_open(pair, job, "0123456789abcdef", epoch, json);
+	free(json);
+}
+
+void agent_pair_await_no_jobs(struct agent_pair *pair)
+{
+	for (uint64_t end = tfc__now() + PATIENCE; tfc__agent_service_jobs(pair->service);) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(pair->ctx, 100) >= 0);
+	}
+}
+
+void agent_pair_run_for(struct agent_pair *pair, uint32_t ms)
+{
+	for (uint64_t end = tfc__now() + ms * TFC__MS; tfc__now() < end;)
+		assert_true(tfc_ctx_run(pair->ctx, 5) >= 0);
 }

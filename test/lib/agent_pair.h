@@ -70,4 +70,11 @@ uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind k
 /* Holds and launches the first `count` tasks as attempt 1 of generation 1. */
 void paired_start(struct paired_job *job, uint32_t count);
 
+/* Two workers of the test program, with a port each: verbs in quotes, as "'print', 'x', 'wait'". */
+void paired_open_task(struct agent_pair *pair, struct paired_job *job, uint64_t epoch,
+		      const char *verbs);
+/* Until the service has no job of anybody. */
+void agent_pair_await_no_jobs(struct agent_pair *pair);
+void agent_pair_run_for(struct agent_pair *pair, uint32_t ms);
+
 #endif

@@ -16,40 +16,6 @@
 #include "proc_run.h"
 
 #define LEASE_MS 60000
-#define BRIEF_MS 400
-
-static char *job_json(const char *verbs)
-{
-	char *json;
-	assert_true(asprintf(&json,
-			     "{'argv': ['%s', %s], 'roles': {'worker': {'count': 2, 'ready': "
-			     "'started'}}}",
-			     proc_task_program(), verbs) > 0);
-	return json;
-}
-
-static void open_job(struct agent_pair *pair, struct paired_job *job, uint64_t epoch,
-		     const char *verbs)
-{
-	char *json = job_json(verbs);
-	paired_open(pair, job, "0123456789abcdef", epoch, json);
-	free(json);
-}
-
-static void await_no_jobs(struct agent_pair *pair)
-{
-	for (uint64_t end = tfc__now() + 20 * TFC__SECOND;
-	     tfc__agent_service_jobs(pair->service);) {
-		assert_true(tfc__now() < end);
-		assert_true(tfc_ctx_run(pair->ctx, 100) >= 0);
-	}
-}
-
-static void run_for(struct agent_pair *pair, uint32_t ms)
-{
-	for (uint64_t end = tfc__now() + ms * TFC__MS; tfc__now() < end;)
-		assert_true(tfc_ctx_run(pair->ctx, 5) >= 0);
-}
 
 static void tasks_run_on_another_node(void **state)
 {
@@ -58,7 +24,7 @@ static void tasks_run_on_another_node(void **state)
 	char **lines;
 	agent_pair_begin(&pair, LEASE_MS);
 	agent_pair_connect(&pair);
-	open_job(&pair, &job, 1, "'print', 'hello', 'wait'");
+	paired_open_task(&pair, &job, 1, "'print', 'hello', 'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
 	paired_await(&job, TFC__AGENT_STARTED, 1, 1);
@@ -84,7 +50,7 @@ static void tasks_run_on_another_node(void **state)
 	tfc_env_free(lines);
 	pid = paired_find(&job, TFC__AGENT_STARTED, 1, 1)->pid;
 	paired_close(&job);
-	await_no_jobs(&pair);
+	agent_pair_await_no_jobs(&pair);
 	assert_true(proc_await_gone(pid, 5000));
 	agent_pair_end(&pair);
 }
@@ -106,7 +72,7 @@ static void cut_after(struct agent_pair *pair, uint32_t turns)
 	static struct paired_job job;
 	tfc_spec *spec;
 	agent_pair_connect(pair);
-	open_job(pair, &job, 1, "'exit', '3'");
+	paired_open_task(pair, &job, 1, "'exit', '3'");
 	job.ops->hold(job.handle, 0, 1);
 	job.ops->hold(job.handle, 1, 2);
 	bool is_launched = false;
@@ -135,10 +101,10 @@ static void cut_after(struct agent_pair *pair, uint32_t turns)
 			job.ops->launch(job.handle, i, 1, 1, spec);
 		tfc_spec_free(spec);
 	}
-	run_for(pair, 5);
+	agent_pair_run_for(pair, 5);
 	assert_each_once(&job);
 	paired_close(&job);
-	await_no_jobs(pair);
+	agent_pair_await_no_jobs(pair);
 	agent_pair_cut(pair);
 }
 
@@ -156,7 +122,7 @@ static void silence_is_told_and_so_is_its_end(void **state)
 	struct agent_pair pair;
 	static struct paired_job job;
 	agent_pair_begin(&pair, LEASE_MS);
-	open_job(&pair, &job, 1, "'wait'");
+	paired_open_task(&pair, &job, 1, "'wait'");
 	paired_await(&job, TFC__AGENT_SILENT, 0, 1); /* there is no connection yet */
 	agent_pair_connect(&pair);
 	paired_await(&job, TFC__AGENT_BACK, 0, 1);
@@ -165,7 +131,7 @@ static void silence_is_told_and_so_is_its_end(void **state)
 	agent_pair_cut(&pair);
 	paired_await(&job, TFC__AGENT_SILENT, 0, 2);
 	job.ops->stop(job.handle, 0, 5000);
-	run_for(&pair, 50);
+	agent_pair_run_for(&pair, 50);
 	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
 	agent_pair_connect(&pair);
 	paired_await(&job, TFC__AGENT_EXITED, 0, 1);
@@ -175,91 +141,22 @@ static void silence_is_told_and_so_is_its_end(void **state)
 	agent_pair_end(&pair);
 }
 
-/* Nothing comes through any more, and nobody is told by a connection. */
-static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost(void **state)
-{
-	struct agent_pair pair;
-	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
-	open_job(&pair, &job, 1, "'deaf', 'wait'");
-	paired_start(&job, 2);
-	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
-	run_for(&pair, 3 * BRIEF_MS); /* it is renewed */
-	assert_true(proc_is_alive(pid));
-	agent_pair_hold(&pair);
-	job.ops->stop(job.handle, 0, 0); /* an order that comes too late */
-	const struct heard_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
-	assert_false(proc_is_alive(pid));
-	assert_non_null(strstr(lost->text, "node there has not answered"));
-	assert_non_null(paired_find(&job, TFC__AGENT_SILENT, 0, 1));
-	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
-	await_no_jobs(&pair);
-	uint32_t count = job.count;
-	agent_pair_release(&pair); /* what was on its way comes, and changes nothing */
-	run_for(&pair, 2 * BRIEF_MS);
-	assert_int_equal(job.count, count);
-	paired_close(&job);
-	agent_pair_end(&pair);
-}
-
-static void a_node_that_let_go_says_so(void **state)
-{
-	struct agent_pair pair;
-	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
-	open_job(&pair, &job, 1, "'wait'");
-	paired_start(&job, 2);
-	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
-	/* only its answers do not come: the maintainer has nothing to send back */
-	rpc_end_hold(&pair.rpc.ends[1]);
-	await_no_jobs(&pair);
-	assert_false(proc_is_alive(pid));
-	rpc_end_release(&pair.rpc.ends[1]);
-	paired_await(&job, TFC__AGENT_LOST, 0, 1);
-	paired_close(&job);
-	/* and takes the next one */
-	open_job(&pair, &job, 1, "'wait'");
-	paired_start(&job, 1);
-	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
-	paired_close(&job);
-	await_no_jobs(&pair);
-	agent_pair_end(&pair);
-}
-
-static void a_maintainer_that_dies_leaves_nothing(void **state)
-{
-	struct agent_pair pair;
-	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
-	open_job(&pair, &job, 1, "'wait'");
-	paired_start(&job, 2);
-	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 1, 1)->pid;
-	agent_pair_forget(&pair, BRIEF_MS);
-	tfc_job_free(job.job);
-	await_no_jobs(&pair);
-	assert_false(proc_is_alive(pid));
-	agent_pair_end(&pair);
-}
-
 static void a_higher_epoch_ends_the_lower_one_first(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job, next, stale;
 	agent_pair_begin(&pair, LEASE_MS);
 	agent_pair_connect(&pair);
-	open_job(&pair, &job, 2, "'deaf', 'wait'");
+	paired_open_task(&pair, &job, 2, "'deaf', 'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
 	paired_await(&job, TFC__AGENT_STARTED, 1, 1);
-	open_job(&pair, &next, 3, "'wait'");
+	paired_open_task(&pair, &next, 3, "'wait'");
 	paired_start(&next, 2);
 	paired_await(&next, TFC__AGENT_STARTED, 0, 1);
 	assert_false(proc_is_alive(pid));
 	paired_await(&job, TFC__AGENT_FENCED, 0, 1);
-	open_job(&pair, &stale, 2, "'wait'");
+	paired_open_task(&pair, &stale, 2, "'wait'");
 	stale.ops->hold(stale.handle, 0, 1);
 	paired_await(&stale, TFC__AGENT_FENCED, 0, 1);
 	assert_null(paired_find(&stale, TFC__AGENT_HELD, 0, 1));
@@ -267,30 +164,124 @@ static void a_higher_epoch_ends_the_lower_one_first(void **state)
 	paired_close(&job);
 	paired_close(&stale);
 	paired_close(&next);
-	await_no_jobs(&pair);
+	agent_pair_await_no_jobs(&pair);
 	agent_pair_end(&pair);
 }
 
-static void a_node_that_restarts_is_waited_for(void **state)
+/* ---- logs */
+
+struct reading {
+	struct tfc__log_source *source;
+	struct tfc__buf text;
+	uint32_t wakes;
+	uint32_t refused; /* times that the node could not be asked */
+	uint64_t next;
+};
+
+static void note_wake(void *user)
+{
+	((struct reading *)user)->wakes++;
+}
+
+static void begin_reading(struct reading *reading, struct paired_job *job, uint64_t position)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	*reading = (struct reading){.source = job->ops->log_open(job->handle, 0, position, &error)};
+	assert_non_null(reading->source);
+	reading->source->wake = note_wake;
+	reading->source->user = reading;
+}
+
+/* All that is there; whether the node could be asked. */
+static bool read_on(struct reading *reading, size_t most)
+{
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = 0;
+	while (reading->text.len < most &&
+	       (code = reading->source->ops->next(reading->source, &record, &error)) == 1) {
+		assert_int_equal(record.stream, TFC_STREAM_STDOUT);
+		assert_true(reading->next <= record.position);
+		reading->next = record.next;
+		tfc__buf_add(&reading->text, record.data, record.len);
+	}
+	assert_true(code >= 0 || code == TFC_ELOST);
+	reading->refused += code == TFC_ELOST;
+	return code != TFC_ELOST;
+}
+
+static void end_reading(struct reading *reading)
+{
+	reading->source->ops->close(reading->source);
+	tfc__buf_fini(&reading->text);
+}
+
+static void await_text(struct agent_pair *pair, struct reading *reading, size_t len)
+{
+	for (uint64_t end = tfc__now() + 30 * TFC__SECOND; reading->text.len < len;) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(pair->ctx, 100) >= 0);
+		read_on(reading, SIZE_MAX);
+	}
+}
+
+#define FLOOD 3000000
+
+static void a_log_is_read_over_connections_that_break(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
+	struct reading reading, whole;
+	agent_pair_begin(&pair, LEASE_MS);
 	agent_pair_connect(&pair);
-	open_job(&pair, &job, 1, "'wait'");
-	paired_start(&job, 2);
-	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
-	uint64_t begin = tfc__now();
-	agent_pair_reboot(&pair);
-	agent_pair_connect(&pair);
-	paired_await(&job, TFC__AGENT_LOST, 0, 1);
-	assert_true(tfc__now() - begin > BRIEF_MS * TFC__MS / 2);
-	paired_close(&job);
-	open_job(&pair, &job, 2, "'wait'");
+	paired_open_task(&pair, &job, 1, "'flood', '3000000', 'wait'");
 	paired_start(&job, 1);
-	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
+	begin_reading(&reading, &job, 0);
+	for (size_t len = 200000; len < FLOOD; len += 300000) {
+		await_text(&pair, &reading, len);
+		agent_pair_cut(&pair);
+		while (read_on(&reading, SIZE_MAX))
+			agent_pair_run_for(&pair, 1);
+		uint32_t wakes = reading.wakes;
+		agent_pair_connect(&pair);
+		while (reading.wakes == wakes)
+			assert_true(tfc_ctx_run(pair.ctx, 100) >= 0);
+	}
+	await_text(&pair, &reading, FLOOD);
+	assert_int_equal(reading.text.len, FLOOD);
+	assert_true(reading.refused > 0);
+	begin_reading(&whole, &job, 0);
+	await_text(&pair, &whole, FLOOD);
+	assert_memory_equal(whole.text.data, reading.text.data, FLOOD);
+	end_reading(&whole);
+	end_reading(&reading);
 	paired_close(&job);
-	await_no_jobs(&pair);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+/* What a reader does not take stays on the other node. */
+static void a_slow_reader_is_sent_no_more_than_its_credit(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	struct reading reading;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'flood', '3000000', 'exit', '0'");
+	paired_start(&job, 1);
+	paired_await(&job, TFC__AGENT_EXITED, 0, 1);
+	begin_reading(&reading, &job, 0);
+	agent_pair_run_for(&pair, 100);
+	uint32_t sent = pair.rpc.ends[1].sent;
+	agent_pair_run_for(&pair, 100);
+	assert_int_equal(pair.rpc.ends[1].sent, sent);
+	assert_in_range(reading.wakes, 1, 4);
+	await_text(&pair, &reading, FLOOD);
+	assert_int_equal(reading.next, paired_find(&job, TFC__AGENT_EXITED, 0, 1)->log_end);
+	end_reading(&reading);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
 	agent_pair_end(&pair);
 }
 
@@ -300,12 +291,9 @@ int main(void)
 		cmocka_unit_test(tasks_run_on_another_node),
 		cmocka_unit_test(a_connection_that_is_cut_anywhere_doubles_and_loses_nothing),
 		cmocka_unit_test(silence_is_told_and_so_is_its_end),
-		cmocka_unit_test(
-			tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost),
-		cmocka_unit_test(a_node_that_let_go_says_so),
-		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),
 		cmocka_unit_test(a_higher_epoch_ends_the_lower_one_first),
-		cmocka_unit_test(a_node_that_restarts_is_waited_for),
+		cmocka_unit_test(a_log_is_read_over_connections_that_break),
+		cmocka_unit_test(a_slow_reader_is_sent_no_more_than_its_credit),
 	};
 	return cmocka_run_group_tests_name("agent_remote", tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+/* node: what a maintainer has on another node ends when it is not heard there, and before it says
+ * so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_pair.h"
+#include "base/clock.h"
+#include "proc_run.h"
+
+#define BRIEF_MS 400
+
+/* Nothing comes through any more, and nobody is told by a connection. */
+static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, BRIEF_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'deaf', 'wait'");
+	paired_start(&job, 2);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
+	agent_pair_run_for(&pair, 3 * BRIEF_MS); /* it is renewed */
+	assert_true(proc_is_alive(pid));
+	agent_pair_hold(&pair);
+	job.ops->stop(job.handle, 0, 0); /* an order that comes too late */
+	const struct heard_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
+	assert_false(proc_is_alive(pid));
+	assert_non_null(strstr(lost->text, "node there has not answered"));
+	assert_non_null(paired_find(&job, TFC__AGENT_SILENT, 0, 1));
+	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
+	agent_pair_await_no_jobs(&pair);
+	uint32_t count = job.count;
+	agent_pair_release(&pair); /* what was on its way comes, and changes nothing */
+	agent_pair_run_for(&pair, 2 * BRIEF_MS);
+	assert_int_equal(job.count, count);
+	paired_close(&job);
+	agent_pair_end(&pair);
+}
+
+static void a_node_that_let_go_says_so(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, BRIEF_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'wait'");
+	paired_start(&job, 2);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
+	/* only its answers do not come: the maintainer has nothing to send back */
+	rpc_end_hold(&pair.rpc.ends[1]);
+	agent_pair_await_no_jobs(&pair);
+	assert_false(proc_is_alive(pid));
+	rpc_end_release(&pair.rpc.ends[1]);
+	paired_await(&job, TFC__AGENT_LOST, 0, 1);
+	paired_close(&job);
+	/* and takes the next one */
+	paired_open_task(&pair, &job, 1, "'wait'");
+	paired_start(&job, 1);
+	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+static void a_maintainer_that_dies_leaves_nothing(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, BRIEF_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'wait'");
+	paired_start(&job, 2);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 1, 1)->pid;
+	agent_pair_forget(&pair, BRIEF_MS);
+	tfc_job_free(job.job);
+	agent_pair_await_no_jobs(&pair);
+	assert_false(proc_is_alive(pid));
+	agent_pair_end(&pair);
+}
+
+static void a_node_that_restarts_is_waited_for(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, BRIEF_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'wait'");
+	paired_start(&job, 2);
+	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
+	uint64_t begin = tfc__now();
+	agent_pair_reboot(&pair);
+	agent_pair_connect(&pair);
+	paired_await(&job, TFC__AGENT_LOST, 0, 1);
+	assert_true(tfc__now() - begin > BRIEF_MS * TFC__MS / 2);
+	paired_close(&job);
+	paired_open_task(&pair, &job, 2, "'wait'");
+	paired_start(&job, 1);
+	paired_await(&job, TFC__AGENT_STARTED, 0, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost),
+		cmocka_unit_test(a_node_that_let_go_says_so),
+		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),
+		cmocka_unit_test(a_node_that_restarts_is_waited_for),
+	};
+	return cmocka_run_group_tests_name("agent_lease", tests, NULL, NULL);
+}
