@@ -15,6 +15,8 @@ static void clear_clocks(struct tfc__core *core)
 	core->start_deadline_at = core->explain_at = 0;
 	core->deadline_at = 0;
 	core->interrupt_at = 0;
+	core->look_at = 0;
+	core->is_look_open = false;
 }
 
 static void set_outcome(struct tfc__core *core, uint32_t state, const struct task *t,
@@ -69,6 +71,10 @@ void tfc__end_if_reaped(struct tfc__core *core)
 	core->interrupt_at = 0;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		tfc__task_release(core, &core->tasks[i]);
+	if (core->is_suspending) {
+		tfc__act(core, TFC__DO_SUSPENDED, NULL);
+		return;
+	}
 	core->job_state = core->outcome.state;
 	struct tfc__core_action *action = tfc__act(core, TFC__DO_END, NULL);
 	action->task = core->outcome.task;
@@ -156,9 +162,11 @@ static const char *lacks(const struct task *t, const struct tfc__looked *looked,
 			 uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (looked[i].task == id)
+		if (looked[i].task == id && looked[i].text[0])
 			return looked[i].text;
 	switch (t->phase) {
+	case PHASE_PLACING:
+		return "no node";
 	case PHASE_HOLDING:
 		return "no port";
 	case PHASE_RUNNING:
@@ -273,6 +281,11 @@ static void succeed(struct tfc__core *core, const struct task *t, const char *te
 	tfc__end_if_reaped(core);
 }
 
+void tfc__end_succeeded(struct tfc__core *core)
+{
+	succeed(core, NULL, "all was done in an earlier term");
+}
+
 void tfc__end_done(struct tfc__core *core, struct task *t)
 {
 	char text[256];
@@ -309,6 +322,7 @@ static void begin_stop(struct tfc__core *core, uint64_t interrupt_ns, bool is_ki
 {
 	tfc__judge_drop(core, false);
 	core->phase = CORE_ENDING;
+	core->is_suspending = false;
 	clear_clocks(core);
 	set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
 	tfc__tell_job(core, TFC_JOB_STOPPING, "");
@@ -336,7 +350,9 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 		stop_all(core, is_kill ? GRACE_NONE : GRACE_ROLE);
 		break;
 	case CORE_ENDING:
-		if (is_kill) {
+		if (core->is_suspending) { /* it is not to be gone on with */
+			begin_stop(core, interrupt_ns, is_kill);
+		} else if (is_kill) {
 			core->interrupt_at = 0;
 			stop_all(core, GRACE_NONE);
 		} else if (core->interrupt_at && interrupt_ns == 0) {
@@ -346,6 +362,23 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 	case CORE_ENDED:
 		break;
 	}
+}
+
+void tfc__end_suspend(struct tfc__core *core)
+{
+	if (core->phase == CORE_ENDING || core->phase == CORE_ENDED)
+		return;
+	if (core->phase == CORE_FINISHING) {
+		stop_all(core, GRACE_ROLE);
+		return;
+	}
+	tfc__judge_drop(core, false);
+	core->phase = CORE_ENDING;
+	core->is_suspending = true;
+	core->outcome.task = NO_TASK;
+	clear_clocks(core);
+	stop_all(core, GRACE_ROLE);
+	tfc__end_if_reaped(core);
 }
 
 /* ---- the last deaths */

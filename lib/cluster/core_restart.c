@@ -59,7 +59,7 @@ static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
 	tfc__task_phase(core, t, PHASE_DEAD);
 }
 
-static void arm_start_deadline(struct tfc__core *core, uint64_t from)
+void tfc__restart_deadline(struct tfc__core *core, uint64_t from)
 {
 	if (core->policy.start_deadline_ns)
 		core->start_deadline_at = from + core->policy.start_deadline_ns;
@@ -90,6 +90,18 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t)
 		tfc__restart_timer(core, t);
 }
 
+static void move(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	if (!t->is_member) {
+		tfc__place_alone(core, t);
+		return;
+	}
+	tfc__text_name(core, t, text, sizeof(text));
+	tfc__text_add(text, sizeof(text), " must move; restarting the group");
+	tfc__restart_group(core, core->now, text);
+}
+
 void tfc__restart_timer(struct tfc__core *core, struct task *t)
 {
 	tfc__task_timer(core, t, 0);
@@ -97,12 +109,20 @@ void tfc__restart_timer(struct tfc__core *core, struct task *t)
 		tfc__task_phase(core, t, PHASE_DEAD); /* until wake_coordinators */
 		return;
 	}
-	if (!t->is_port_stale) {
+	if (tfc__place_is_needed(t)) {
+		move(core, t);
+	} else if (t->is_port_stale) {
+		tfc__task_release(core, t);
+		tfc__task_hold(core, t);
+	} else {
 		tfc__task_launch(core, t);
-		return;
 	}
-	tfc__task_release(core, t);
-	tfc__task_hold(core, t);
+}
+
+/* What is broken is not waited for; who has to move is whole, and may be saving. */
+static uint64_t grace_of(const struct tfc__core *core, const struct task *t)
+{
+	return core->is_planned ? tfc__task_role(core, t)->grace_ns : core->policy.abort_grace_ns;
 }
 
 /* Living: it is stopped first. Dead: it waits for its time. */
@@ -111,7 +131,7 @@ static void restart_one(struct tfc__core *core, struct task *t, uint64_t at)
 	if (t->restart_at < at)
 		t->restart_at = at;
 	if (tfc__task_is_alive(t))
-		tfc__task_stop(core, t, core->policy.abort_grace_ns, FATE_RESTART);
+		tfc__task_stop(core, t, grace_of(core, t), FATE_RESTART);
 	else if (t->phase == PHASE_BACKOFF)
 		tfc__task_timer(core, t, t->restart_at);
 	else if (t->phase == PHASE_DEAD)
@@ -149,7 +169,11 @@ static void tell_stopped(struct tfc__core *core, struct task *t)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	if (t->is_silent) /* not a consequence but the cause itself */
+	if (t->is_gone)
+		tfc__tell_end(core, t, TFC_TASK_LOST, TFC_END_CONSEQUENCE, text);
+	else if (t->is_leaving)
+		tfc__tell_end(core, t, TFC_TASK_STOPPED, TFC_END_STOPPED, text);
+	else if (t->is_silent) /* not a consequence but the cause itself */
 		tfc__tell_end(core, t, TFC_TASK_FAILED,
 			      t->is_stalled ? TFC_END_STALLED : tfc__death_reason(&t->death), text);
 	else
@@ -184,7 +208,7 @@ static void tell_restarting(struct tfc__core *core, uint64_t at, const char *tex
 	if (core->job_state == TFC_JOB_STARTING)
 		return;
 	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
-	arm_start_deadline(core, at);
+	tfc__restart_deadline(core, at);
 }
 
 /* ---- the group */
@@ -192,7 +216,7 @@ static void tell_restarting(struct tfc__core *core, uint64_t at, const char *tex
 static void abort_member(struct tfc__core *core, struct task *t)
 {
 	if (tfc__task_is_alive(t)) {
-		tfc__task_stop(core, t, core->policy.abort_grace_ns, FATE_GROUP);
+		tfc__task_stop(core, t, grace_of(core, t), FATE_GROUP);
 		return;
 	}
 	/* A mirrored gang needs all its members again; others that are done stay so. */
@@ -204,87 +228,20 @@ static void abort_member(struct tfc__core *core, struct task *t)
 	tfc__task_phase(core, t, PHASE_DEAD);
 }
 
-static void restart_group(struct tfc__core *core, uint64_t at, const char *text)
+void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text)
 {
 	core->group = GROUP_ABORTING;
 	core->group_at = at;
 	core->start_deadline_at = core->explain_at = 0;
 	core->is_deadline_looked = false;
+	core->gang_place = 0;
+	core->is_gang_waiting = false;
 	tfc__judge_drop(core, true);
 	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].is_member)
 			abort_member(core, &core->tasks[i]);
 	tfc__gang_gather(core);
-}
-
-static void launch_gang(struct tfc__core *core)
-{
-	core->group = GROUP_UP;
-	if (core->job_state == TFC_JOB_PENDING)
-		tfc__tell_job(core, TFC_JOB_STARTING, "");
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].phase == PHASE_HELD)
-			tfc__task_launch(core, &core->tasks[i]);
-}
-
-static void hold_for_gang(struct tfc__core *core, struct task *t)
-{
-	t->is_in_gang = true;
-	core->gang_unheld++;
-	tfc__task_hold(core, t);
-}
-
-void tfc__gang_hold_all(struct tfc__core *core)
-{
-	core->generation = 1;
-	core->group = GROUP_HOLDING;
-	arm_start_deadline(core, core->now);
-	for (uint32_t i = 0; i < core->task_count; i++)
-		hold_for_gang(core, &core->tasks[i]);
-}
-
-void tfc__gang_held(struct tfc__core *core, struct task *t)
-{
-	t->is_held = true;
-	tfc__tell_task(core, t, TFC_TASK_HOLDING);
-	if (!t->is_in_gang) {
-		tfc__task_launch(core, t);
-		return;
-	}
-	t->is_in_gang = false;
-	tfc__task_phase(core, t, PHASE_HELD);
-	if (--core->gang_unheld == 0)
-		launch_gang(core);
-}
-
-/* All members are reaped and the backoff is over: the next generation. */
-static void form_gang(struct tfc__core *core)
-{
-	core->group = GROUP_HOLDING;
-	core->group_at = 0;
-	core->generation++;
-	arm_start_deadline(core, core->now);
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		if (!t->is_member || t->phase != PHASE_DEAD)
-			continue;
-		if (t->is_port_stale) {
-			tfc__task_release(core, t);
-			hold_for_gang(core, t);
-		} else {
-			tfc__task_phase(core, t, PHASE_HELD);
-		}
-	}
-	if (core->gang_unheld == 0)
-		launch_gang(core);
-}
-
-void tfc__gang_gather(struct tfc__core *core)
-{
-	if (core->group == GROUP_ABORTING && core->members_alive == 0 &&
-	    core->group_at <= core->now)
-		form_gang(core);
 }
 
 /* ---- which of them */
@@ -296,7 +253,7 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	if (!is_allowed(role, &t->death, class))
 		return RESTART_REFUSED;
 	/* A task of the cluster spec that moves makes every member's spec wrong. */
-	bool is_moving = t->death.is_stranger;
+	bool is_moving = t->death.is_stranger || tfc__place_is_needed(t);
 	bool is_group = role->scope == TFC__SCOPE_GROUP || (is_moving && t->is_member);
 	struct account a = account_of(core, t, is_group, is_loss);
 	uint32_t spent = tfc__budget_spent(a.budget, a.max, a.window, core->now);
@@ -317,7 +274,7 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	tell_cause(core, t, text);
 	uint64_t at = core->now + wait;
 	if (is_group) {
-		restart_group(core, at, text);
+		tfc__restart_group(core, at, text);
 		return RESTARTED;
 	}
 	if (is_with_coordinator)
@@ -326,6 +283,13 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	if (is_with_coordinator && is_ps)
 		restart_coordinators(core, at);
 	return RESTARTED;
+}
+
+enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
+				     size_t size)
+{
+	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	return tfc__restart(core, t, CLASS_RETRYABLE, true, text, size);
 }
 
 uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now)

@@ -139,27 +139,22 @@ void tfc__start_watch(struct tfc__core *core)
 	core->explain_at = core->explain_wait ? core->now + core->explain_wait : 0;
 }
 
-static void look(struct tfc__core *core)
-{
-	tfc__act(core, TFC__DO_LOOK, NULL)->number = ++core->look;
-}
-
 void tfc__start_explain(struct tfc__core *core)
 {
 	uint64_t wait = core->explain_wait * 2;
 	core->explain_wait = wait < EXPLAIN_MAX_NS ? wait : EXPLAIN_MAX_NS;
 	core->explain_at = core->now + core->explain_wait;
-	look(core);
+	tfc__ask_look(core);
 }
 
 void tfc__start_deadline(struct tfc__core *core)
 {
 	core->start_deadline_at = core->explain_at = 0;
 	core->is_deadline_looked = true;
-	look(core);
+	tfc__ask_look(core);
 }
 
-void tfc__start_looked(struct tfc__core *core, const struct tfc__looked *looked, uint32_t count)
+void tfc__start_looked(struct tfc__core *core)
 {
 	bool is_starting = core->job_state == TFC_JOB_PENDING ||
 			   core->job_state == TFC_JOB_STARTING ||
@@ -168,10 +163,10 @@ void tfc__start_looked(struct tfc__core *core, const struct tfc__looked *looked,
 		return;
 	if (core->is_deadline_looked) {
 		core->is_deadline_looked = false;
-		tfc__end_start_deadline(core, looked, count);
+		tfc__end_start_deadline(core, core->looked, core->looked_count);
 		return;
 	}
 	char text[256] = "waiting for";
-	tfc__end_waited_for(core, looked, count, text, sizeof(text));
+	tfc__end_waited_for(core, core->looked, core->looked_count, text, sizeof(text));
 	tfc__tell_job(core, core->job_state, text);
 }

@@ -5,7 +5,12 @@
  * core_death    what a death means, in a class and in words
  * core_budget   how many restarts are left, and how long to wait
  * core_verdict  which death is the cause
- * core_restart  task, coordinator and group restarts; the gang
+ * core_restart  task, coordinator and group restarts
+ * core_gang     all members at once: places, ports, launch
+ * core_place    where tasks go, and the wait for room
+ * core_node     nodes that are lost or drained
+ * core_ask      what the nodes are asked, and their answers put together
+ * core_resume   what an earlier term has left
  * core_stall    silent tasks, and what a start waits for
  * core_end      success, failure, a user's stop, the last action
  *
@@ -24,6 +29,7 @@
 /* Where a task is. ALIVE phases have a process, or soon will; each ends in an EXITED event. */
 enum phase {
 	PHASE_IDLE = 0, /* nothing was asked for yet */
+	PHASE_PLACING,  /* a node for it was asked for, or is waited for */
 	PHASE_HOLDING,  /* HOLD was asked for */
 	PHASE_HELD,     /* its port is held; waits for the gang */
 	PHASE_LAUNCHED, /* ALIVE: LAUNCH was asked for */
@@ -50,13 +56,13 @@ enum core_phase {
 	CORE_UP,        /* from START until an outcome is known */
 	CORE_FINISHING, /* the job has succeeded; the rest may finish or is being stopped */
 	CORE_ENDING,    /* the job has failed or is stopped by a user; all are being stopped */
-	CORE_ENDED,
+	CORE_ENDED,     /* or let go */
 };
 
 enum group_phase {
 	GROUP_UP = 0,
 	GROUP_ABORTING, /* waits until all members are reaped and the backoff is over */
-	GROUP_HOLDING,  /* the gang holds its ports; nothing of it is launched yet */
+	GROUP_HOLDING,  /* the gang gets places and ports; nothing of it is launched yet */
 };
 
 enum death_class { CLASS_DONE, CLASS_RETRYABLE, CLASS_PERMANENT };
@@ -79,14 +85,24 @@ struct task {
 	uint32_t role;
 	uint32_t index;
 	uint32_t attempt;
-	uint32_t hold; /* number of the last HOLD */
+	uint32_t hold;       /* number of the last HOLD */
+	uint32_t node;       /* where it is or its port is held; or TFC__NO_NODE */
+	uint32_t place;      /* number of its PLACE, when it is placed alone */
+	uint32_t asked;      /* node whose answer to the QUERY is awaited for it; or TFC__NO_NODE */
+	uint32_t look_asked; /* ... to the LOOK */
 	enum phase phase;
 	enum fate fate;
 	uint32_t state; /* enum tfc_task_state, as last told */
 	bool is_member; /* restarts with the group */
 	bool is_decider;
 	bool is_held;
-	bool is_in_gang;     /* its HOLD is awaited by the gang */
+	bool is_in_gang;     /* its place or its HOLD is awaited by the gang */
+	bool is_gone;        /* died with its node, and that is not worked off yet */
+	bool is_moved;       /* ... it was not alive */
+	bool was_running;    /* in an earlier term, which did not tell its end */
+	bool is_leaving;     /* its node is drained: another one before the next attempt */
+	bool is_waiting;     /* PLACING alone: there was no room */
+	uint8_t proc;        /* enum tfc__proc_state, as its node has answered */
 	bool is_port_stale;  /* a stranger has it: another one before the next attempt */
 	bool is_stop_sent;   /* to this attempt */
 	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
@@ -131,19 +147,33 @@ struct tfc__core {
 	uint32_t job_state;
 	uint32_t generation;
 	struct outcome outcome;
+	bool is_suspending;  /* ENDING without an outcome */
+	bool is_fenced;      /* nothing may be done any more */
+	bool is_end_resumed; /* the outcome is that of an earlier term */
+	bool is_planned;     /* what is restarted now is whole: it gets its whole grace */
 
 	uint32_t alive;         /* tasks in an ALIVE phase */
 	uint32_t members_alive; /* ... of the group */
 	uint32_t unready;       /* tasks neither ready nor over */
 	uint32_t undone;        /* deciders that have not ended well */
-	uint32_t gang_unheld;   /* HOLDs that the gang waits for */
+	uint32_t gang_unheld;   /* tasks of the gang without a place or a port */
+	uint32_t place;         /* number of the last PLACE */
+	uint32_t gang_place;    /* of the gang's, which is awaited; 0: none is */
+	bool is_seeking;        /* its PLACE is to be asked for at the end of this step */
+	bool is_gang_waiting;   /* there was no room for it */
+	bool is_whole_asked;    /* its PLACE is for all of it: nothing is held */
+	char gang_text[256];    /* what it waits for, as told last */
 
 	uint32_t query;       /* number of the last one */
 	bool is_query_open;   /* its answer is awaited */
 	struct task *suspect; /* whose death it was asked for */
 	struct task *judged;  /* the dead that wait for the verdict */
 
-	uint32_t look;           /* number of the last one */
+	uint32_t look;         /* number of the last one */
+	bool is_look_open;     /* its answers are awaited */
+	uint64_t look_at;      /* ... so long; 0: not */
+	uint32_t looked_count; /* tasks that it is about */
+	struct tfc__looked looked[TFC__LOOKED_MAX];
 	bool is_deadline_looked; /* the start deadline has passed, its answer is awaited */
 	uint64_t explain_wait;
 
@@ -221,10 +251,14 @@ void tfc__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_
 uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role *role,
 			     uint32_t spent);
 
+/* ---- maintainer_core.c */
+void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__death *death,
+		    const char *text);
+
 /* ---- core_verdict.c */
 /* A death that nobody asked for, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
-void tfc__judge_answer(struct tfc__core *core, const uint8_t *states);
+void tfc__judge_answer(struct tfc__core *core); /* all nodes have answered */
 /* No verdict is needed any more: tells the ends of those that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 
@@ -241,9 +275,45 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t); /* BACKOFF unti
 void tfc__restart_timer(struct tfc__core *core, struct task *t);
 /* The death of one that was stopped in order to be restarted. */
 void tfc__restart_reaped(struct tfc__core *core, struct task *t);
-void tfc__gang_held(struct tfc__core *core, struct task *t);
+/* A living one that is to leave its node, if policy and budget allow. */
+enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
+				     size_t size);
+void tfc__restart_deadline(struct tfc__core *core, uint64_t from); /* a start begins */
+/* The group, without a charge: a dead member has to move. */
+void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text);
+
+/* ---- core_gang.c */
+void tfc__gang_begin(struct tfc__core *core); /* START: all tasks that are not over */
 void tfc__gang_gather(struct tfc__core *core);
-void tfc__gang_hold_all(struct tfc__core *core);
+void tfc__gang_held(struct tfc__core *core, struct task *t);
+void tfc__gang_lack(struct tfc__core *core, struct task *t); /* one of its tasks lost its place */
+void tfc__gang_seek(struct tfc__core *core); /* the step's end: asks for places, if they lack */
+void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes);
+void tfc__gang_unplaced(struct tfc__core *core, const char *text);
+
+/* ---- core_place.c */
+void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
+void tfc__place_full(struct tfc__core *core, struct task *t);  /* its HOLD was refused */
+void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__place_again(struct tfc__core *core); /* there may be room */
+/* Whether it needs another node before its next attempt. Gives up what it has at the old one. */
+bool tfc__place_is_needed(const struct task *t);
+void tfc__place_give_up(struct tfc__core *core, struct task *t);
+
+/* ---- core_node.c */
+void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
+void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
+
+/* ---- core_ask.c */
+void tfc__ask_query(struct tfc__core *core);
+void tfc__ask_answered(struct tfc__core *core, uint32_t node, const uint8_t *states);
+void tfc__ask_look(struct tfc__core *core);
+void tfc__ask_looked(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__ask_timeout(struct tfc__core *core);
+void tfc__ask_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
+
+/* ---- core_resume.c */
+void tfc__resume_start(struct tfc__core *core);
 
 /* ---- core_stall.c */
 void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
@@ -253,7 +323,7 @@ void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
 void tfc__start_watch(struct tfc__core *core); /* a start begins: it is explained if it lasts */
 void tfc__start_explain(struct tfc__core *core);
 void tfc__start_deadline(struct tfc__core *core);
-void tfc__start_looked(struct tfc__core *core, const struct tfc__looked *looked, uint32_t count);
+void tfc__start_looked(struct tfc__core *core); /* core->looked is complete */
 
 /* ---- core_end.c */
 void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code 0 */
@@ -273,6 +343,8 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill);
 void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */
+void tfc__end_suspend(struct tfc__core *core);
+void tfc__end_succeeded(struct tfc__core *core); /* all that was to be done was done before */
 void tfc__end_finish_timer(struct tfc__core *core, struct task *t);
 void tfc__end_reaped(struct tfc__core *core, struct task *t); /* a death while it ends */
 void tfc__end_if_reaped(struct tfc__core *core);

@@ -38,6 +38,7 @@ struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_
 	action->task = t ? tfc__task_id(core, t) : NO_TASK;
 	action->attempt = t ? t->attempt : 0;
 	action->generation = core->generation;
+	action->node = t ? t->node : TFC__NO_NODE;
 	return action;
 }
 
@@ -47,6 +48,11 @@ void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
 	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_JOB, NULL);
 	action->state = state;
 	snprintf(action->text, sizeof(action->text), "%s", text);
+	if (state != TFC_JOB_STOPPING)
+		return;
+	action->task = core->outcome.task;
+	action->reason = core->outcome.reason;
+	action->status = core->outcome.status;
 }
 
 void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state)
@@ -111,7 +117,8 @@ void tfc__task_release(struct tfc__core *core, struct task *t)
 		return;
 	t->is_held = false;
 	t->is_port_stale = false;
-	tfc__act(core, TFC__DO_RELEASE, t);
+	if (t->node != TFC__NO_NODE) /* or it is lost, with the port */
+		tfc__act(core, TFC__DO_RELEASE, t);
 }
 
 void tfc__task_launch(struct tfc__core *core, struct task *t)
@@ -122,6 +129,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->is_stop_sent = false;
 	t->is_silent = t->is_stalled = t->is_hung = t->is_stacking = false;
 	t->why[0] = '\0';
+	t->proc = TFC__PROC_RUNNING;
 	tfc__act(core, TFC__DO_LAUNCH, t);
 	tfc__task_phase(core, t, PHASE_LAUNCHED);
 	tfc__tell_task(core, t, TFC_TASK_STARTING);
@@ -134,7 +142,7 @@ void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum
 	tfc__task_timer(core, t, 0);
 	if (t->phase == PHASE_READY)
 		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
-	if (t->is_stop_sent && t->stop_grace <= grace)
+	if (t->is_gone || (t->is_stop_sent && t->stop_grace <= grace))
 		return;
 	if (!t->is_stop_sent)
 		t->stop_at = core->now;

@@ -5,9 +5,10 @@
  * says nothing about the program. So:
  *
  * - A retryable death (signal, loss, preemption) has its cause outside: it decides at once.
- * - A permanent death that a peer could have caused makes its task the suspect. Every agent is
- *   asked (QUERY); the answer comes after every death that had happened when it was asked. Deaths
- *   of the suspect's peers are collected meanwhile.
+ * - A permanent death that a peer could have caused makes its task the suspect. Every node is
+ *   asked (QUERY); its answer comes after every death there that had happened when it was asked.
+ *   Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited
+ *   for until it does or is lost.
  * - A collected retryable death takes the blame at once, whatever its time says: a lost host is
  *   noticed after its peers have failed, and a restart too many costs less than a job.
  * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
@@ -111,24 +112,20 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 		   has_peer(core, t) && !core->is_query_open) {
 		collect(core, t);
 		core->suspect = t;
-		core->is_query_open = true;
-		tfc__act(core, TFC__DO_QUERY, NULL)->number = ++core->query;
+		tfc__ask_query(core);
 	} else {
 		decide(core, t);
 	}
 }
 
 /* A living peer that cannot have worked: stopped, or gone without a word. */
-static struct task *find_silent_peer(struct tfc__core *core, const uint8_t *states)
+static struct task *find_silent_peer(struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (!is_peer(core, core->suspect, t) || !tfc__task_is_alive(t) || t->is_stop_sent)
 			continue;
-		if (states[i] == TFC__PROC_STOPPED)
-			return t;
-		/* One that was launched and has not started yet is no explanation. */
-		if (states[i] == TFC__PROC_NONE && t->phase != PHASE_LAUNCHED)
+		if (t->proc == TFC__PROC_STOPPED || t->proc == TFC__PROC_NONE)
 			return t;
 	}
 	return NULL;
@@ -163,13 +160,11 @@ static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped
 	tfc__end_failed(core, suspect, whole);
 }
 
-void tfc__judge_answer(struct tfc__core *core, const uint8_t *states)
+void tfc__judge_answer(struct tfc__core *core)
 {
-	struct task *silent = find_silent_peer(core, states);
-	if (silent) {
-		uint8_t state = states[tfc__task_id(core, silent)];
-		blame_silent(core, silent, state == TFC__PROC_STOPPED);
-	}
+	struct task *silent = find_silent_peer(core);
+	if (silent)
+		blame_silent(core, silent, silent->proc == TFC__PROC_STOPPED);
 	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
 	 * the job or restarts its group, which clears the list, unless its failure is ignored. */
 	close_query(core);

@@ -12,6 +12,7 @@
 struct tfc__directory {
 	tfc_ctx *ctx;
 	struct tfc__agent *agent;
+	struct tfc__nodes *nodes;
 	struct tfc__link records;
 	struct tfc__link users;
 	uint32_t running;
@@ -27,7 +28,7 @@ static void on_drained(struct tfc__work *work)
 	directory->drain_fn(directory->drain_user);
 }
 
-int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
+int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__nodes *nodes,
 			struct tfc__directory **ret_directory)
 {
 	struct tfc__directory *directory = calloc(1, sizeof(*directory));
@@ -35,6 +36,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "cluster");
 	directory->ctx = ctx;
 	directory->agent = agent;
+	directory->nodes = nodes;
 	tfc__list_init(&directory->records);
 	tfc__list_init(&directory->users);
 	tfc__work_init(&directory->drained, ctx, on_drained);
@@ -89,9 +91,10 @@ static void check_drained(struct tfc__directory *directory)
 		tfc__work_schedule(&directory->drained);
 }
 
-static void on_end(void *user)
+static void on_end(void *user, enum tfc__maintainer_end end)
 {
 	struct tfc__record *record = user;
+	(void)end; /* whichever it is, nothing runs here any more */
 	record->is_ended = true;
 	record->directory->running--;
 	check_drained(record->directory);
@@ -154,10 +157,8 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 		.host_tag_len = record->host_tag_len,
 		.epoch = record->epoch,
 	};
-	const struct tfc__agent_handle agent = {&tfc__local_agent_ops, directory->agent};
 	if (code == TFC_OK)
-		code = tfc__maintainer_open(directory->ctx, agent,
-					    tfc__agent_name(directory->agent), &info,
+		code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, NULL,
 					    &record->journal, on_end, record, error,
 					    &record->maintainer);
 	if (code < 0) {

@@ -47,7 +47,8 @@ struct tfc__directory_user {
 	void (*fn)(struct tfc__directory_user *user);
 };
 
-int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent,
+/* nodes: where its maintainers place tasks; agent: of this machine. Both are borrowed. */
+int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__nodes *nodes,
 			struct tfc__directory **ret_directory);
 void tfc__directory_close(struct tfc__directory *directory); /* kills what still runs */
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);

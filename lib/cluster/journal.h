@@ -27,7 +27,8 @@ struct tfc__journal_entry {
 	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason */
 	uint32_t isolation;   /* TASK that has started: enum tfc_isolation */
 	uint64_t time_ns;     /* CLOCK_REALTIME */
-	uint64_t log_end;     /* TASK in a terminal state: its output ends here */
+	uint64_t log_end;     /* TASK in a terminal state: its output ends here; UINT64_MAX: where
+				 its log ends, whenever that can be read: it was lost */
 	uint64_t log_gap;     /* and this many bytes more are missing behind it */
 	uint64_t user_us;
 	uint64_t system_us;

@@ -1,7 +1,6 @@
 #include "cluster/maintainer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -10,6 +9,9 @@
 static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
 {
 	switch (action->kind) {
+	case TFC__DO_PLACE:
+		maintainer_note_place(maintainer, action);
+		break;
 	case TFC__DO_TELL_TASK:
 		maintainer_tell(maintainer, TFC_EVENT_TASK, action);
 		break;
@@ -18,7 +20,10 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 		break;
 	case TFC__DO_END:
 		maintainer_tell(maintainer, TFC_EVENT_END, action);
-		maintainer->is_ended = true;
+		maintainer->end = TFC__MAINTAINER_ENDED;
+		break;
+	case TFC__DO_SUSPENDED:
+		maintainer->end = TFC__MAINTAINER_SUSPENDED;
 		break;
 	default:
 		maintainer_order(maintainer, action);
@@ -26,30 +31,63 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 	}
 }
 
-void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
+static void step_core(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
 {
 	const struct tfc__core_action *action;
-	if (maintainer->is_ended)
-		return;
-	maintainer->is_stepping = true;
 	tfc__core_step(maintainer->core, event, tfc__now());
 	while ((action = tfc__core_next(maintainer->core)))
 		carry_out(maintainer, action);
+	if (event->kind == TFC__CORE_FENCED)
+		maintainer->end = TFC__MAINTAINER_FENCED;
+}
+
+/* An event, and the places that it made the core ask for. */
+static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__core_event placed;
+	maintainer->is_stepping = true;
+	step_core(maintainer, event);
+	while (!maintainer->end && maintainer_next_placed(maintainer, &placed, &error))
+		step_core(maintainer, &placed);
 	maintainer->is_stepping = false;
-	if (maintainer->is_stop_waiting) {
-		maintainer->is_stop_waiting = false;
-		maintainer_step(maintainer, &maintainer->stop);
+}
+
+static void let_go(struct tfc__maintainer *maintainer)
+{
+	maintainer->is_settled = true;
+	tfc__timer_cancel(&maintainer->timer);
+	tfc__nodes_leave(&maintainer->nodes_user);
+	if (maintainer->end == TFC__MAINTAINER_ENDED)
+		maintainer_end_links(maintainer);
+	if (maintainer->end == TFC__MAINTAINER_FENCED) /* one of them is telling it just now */
+		tfc__work_schedule(&maintainer->closing);
+	maintainer->end_fn(maintainer->end_user, maintainer->end);
+}
+
+void maintainer_settle(struct tfc__maintainer *maintainer)
+{
+	if (maintainer->busy || maintainer->is_settled)
 		return;
-	}
 	uint64_t at = tfc__core_wake_at(maintainer->core);
-	if (maintainer->is_ended || at == 0)
+	if (maintainer->end)
+		let_go(maintainer);
+	else if (at == 0)
 		tfc__timer_cancel(&maintainer->timer);
 	else
 		tfc__timer_set(&maintainer->timer, at);
-	if (maintainer->is_ended) {
-		maintainer->link.ops->job_end(maintainer->link.job);
-		maintainer->end_fn(maintainer->end_user);
+}
+
+void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
+{
+	if (maintainer->end)
+		return;
+	step_and_place(maintainer, event);
+	while (maintainer->is_stop_waiting && !maintainer->end) {
+		maintainer->is_stop_waiting = false;
+		step_and_place(maintainer, &maintainer->stop);
 	}
+	maintainer_settle(maintainer);
 }
 
 static void on_timer(struct tfc__timer *timer)
@@ -83,36 +121,58 @@ static int make_core(struct tfc__maintainer *maintainer)
 		return TFC_ENOMEM;
 	maintainer->task_count = tfc__core_task_count(maintainer->core);
 	maintainer->seen = calloc(maintainer->task_count, sizeof(*maintainer->seen));
-	if (!maintainer->seen)
+	maintainer->placed = calloc(maintainer->task_count, sizeof(*maintainer->placed));
+	if (!maintainer->seen || !maintainer->placed)
 		return TFC_ENOMEM;
 	return tfc__journal_promise(maintainer->journal, maintainer->task_count);
 }
 
-int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent_handle agent, const char *node,
-			 const struct tfc__agent_job_info *info, struct tfc__journal *journal,
-			 tfc__maintainer_end_fn fn, void *user, tfc_error *error,
-			 struct tfc__maintainer **ret_maintainer)
+/* On a node that is alone a job that cannot be opened is refused at once. */
+static int open_alone(struct tfc__maintainer *maintainer, tfc_error *error)
+{
+	struct tfc__node_entry *node = tfc__nodes_alone(maintainer->nodes);
+	if (!node)
+		return TFC_OK;
+	struct agent_link *link = maintainer_link(maintainer, node);
+	return link ? maintainer_open_link(link, error) : tfc__fail_nomem(error, "cluster");
+}
+
+static void close_links(struct tfc__work *work)
+{
+	maintainer_close_links(tfc__container_of(work, struct tfc__maintainer, closing));
+}
+
+int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
+			 const struct tfc__agent_job_info *info, const struct tfc__resume *resume,
+			 struct tfc__journal *journal, tfc__maintainer_end_fn fn, void *user,
+			 tfc_error *error, struct tfc__maintainer **ret_maintainer)
 {
 	struct tfc__maintainer *maintainer = calloc(1, sizeof(*maintainer));
 	if (!maintainer)
 		return tfc__fail_nomem(error, "cluster");
 	maintainer->ctx = ctx;
 	maintainer->info = *info;
+	maintainer->nodes = nodes;
+	maintainer->nodes_user.fn = maintainer_on_nodes;
 	maintainer->journal = journal;
 	maintainer->end_fn = fn;
 	maintainer->end_user = user;
 	tfc__timer_init(&maintainer->timer, ctx, on_timer);
 	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
-	tfc__work_init(&maintainer->refusal, ctx, maintainer_refuse);
+	tfc__work_init(&maintainer->failures, ctx, maintainer_tell_failures);
+	tfc__work_init(&maintainer->closing, ctx, close_links);
+	tfc__nodes_join(nodes, &maintainer->nodes_user);
 	int code = make_core(maintainer);
 	if (code < 0)
 		tfc__fail_nomem(error, "cluster");
 	else
-		code = maintainer_open_link(maintainer, agent, node, error);
+		code = open_alone(maintainer, error);
 	if (code < 0) {
 		tfc__maintainer_close(maintainer);
 		return code;
 	}
+	if (resume)
+		tfc__core_resume(maintainer->core, resume);
 	tfc__work_schedule(&maintainer->first_step);
 	*ret_maintainer = maintainer;
 	return TFC_OK;
@@ -124,12 +184,17 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 		return;
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__work_cancel(&maintainer->first_step);
-	tfc__work_cancel(&maintainer->refusal);
+	tfc__work_cancel(&maintainer->failures);
+	tfc__work_cancel(&maintainer->closing);
+	tfc__nodes_leave(&maintainer->nodes_user);
+	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
+		maintainer_give_back(maintainer, i);
+		free(maintainer->seen[i].address);
+	}
 	maintainer_close_links(maintainer);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);
-	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++)
-		free(maintainer->seen[i].address);
+	free(maintainer->placed);
 	free(maintainer->seen);
 	free(maintainer);
 }
@@ -147,6 +212,11 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 	maintainer->is_stop_waiting = true;
 }
 
+void tfc__maintainer_suspend(struct tfc__maintainer *maintainer)
+{
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
+}
+
 /* ---- looking */
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer)
@@ -154,32 +224,16 @@ const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maint
 	return maintainer->core;
 }
 
-struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *maintainer)
-{
-	return maintainer->link.job;
-}
-
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task)
 {
 	const struct agent_link *link = maintainer->seen[task].link;
-	return link ? link->node : "";
+	return link ? link->node->name : "";
 }
 
 const char *tfc__maintainer_address(const struct tfc__maintainer *maintainer, uint32_t task)
 {
 	const char *address = maintainer->seen[task].address;
 	return address ? address : "";
-}
-
-struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,
-						 const char *node, uint32_t task, uint64_t position,
-						 tfc_error *error)
-{
-	const struct agent_link *link = &maintainer->link;
-	if (strcmp(link->node, node) == 0)
-		return link->ops->log_open(link->job, task, position, error);
-	tfc__fail(error, TFC_ELOST, "cluster", 0, "node %s cannot be asked for logs", node);
-	return NULL;
 }
 
 int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task)

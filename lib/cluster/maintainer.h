@@ -8,31 +8,43 @@
 #include "agent/agent_ops.h"
 #include "cluster/journal.h"
 #include "cluster/maintainer_core.h"
+#include "cluster/nodes.h"
 
 struct tfc__maintainer;
 
-/* Called in dispatch, once, after the END entry was written. The maintainer may be closed inside.
- */
-typedef void (*tfc__maintainer_end_fn)(void *user);
+enum tfc__maintainer_end {
+	TFC__MAINTAINER_ENDED = 1, /* the END entry was written */
+	TFC__MAINTAINER_SUSPENDED, /* nothing runs any more; a later term goes on with the job */
+	TFC__MAINTAINER_FENCED,    /* a later term has begun; this one does and says nothing more */
+};
+
+/* Called in dispatch, once. The maintainer may be closed inside. */
+typedef void (*tfc__maintainer_end_fn)(void *user, enum tfc__maintainer_end end);
 
 /*
- * Takes charge of a job; its first step is taken in a later dispatch. `info` and `journal` are
- * borrowed for its life. Errors: those of tfc__agent_job_open, TFC_ENOMEM.
+ * Takes charge of a job; its first step is taken in a later dispatch. `nodes`, `info` and `journal`
+ * are borrowed for its life; `resume` (NULL: the job is new) is read before the call returns.
+ * Errors: TFC_ENOMEM; on a node that is alone, those of tfc__agent_job_open.
  */
-int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__agent_handle agent, const char *node,
-			 const struct tfc__agent_job_info *info, struct tfc__journal *journal,
-			 tfc__maintainer_end_fn fn, void *user, tfc_error *error,
-			 struct tfc__maintainer **ret_maintainer);
+int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
+			 const struct tfc__agent_job_info *info, const struct tfc__resume *resume,
+			 struct tfc__journal *journal, tfc__maintainer_end_fn fn, void *user,
+			 tfc_error *error, struct tfc__maintainer **ret_maintainer);
 
 /* Kills what still runs. NULL is a no-op. */
 void tfc__maintainer_close(struct tfc__maintainer *maintainer);
 
 void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt_ms, bool is_kill);
 
+/* Stops all tasks with their grace and ends SUSPENDED, without an END; a job that is ending already
+ * ends. */
+void tfc__maintainer_suspend(struct tfc__maintainer *maintainer);
+
 /* ---- looking at it */
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer);
-struct tfc__agent_job *tfc__maintainer_agent_job(const struct tfc__maintainer *maintainer);
+/* What is of it on this machine, or NULL. */
+struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *maintainer);
 
 /* Where a task is, or was last: its node's name and "host:port"; or "". */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);

@@ -6,6 +6,8 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
+#define GOOD_LIFE (600 * 1000 * TFC__MS) /* an attempt that lived so long says well of its node */
+
 /* ---- what agents tell becomes an event of the core */
 
 static void note_process(struct seen *seen, const struct tfc__agent_event *event)
@@ -13,8 +15,10 @@ static void note_process(struct seen *seen, const struct tfc__agent_event *event
 	const tfc_process_event *process = event->process;
 	seen->pid = process->pid;
 	seen->isolation = process->isolation;
-	if (process->kind != TFC_PROCESS_EXITED)
+	if (process->kind != TFC_PROCESS_EXITED) {
+		seen->started_ns = tfc__now();
 		return;
+	}
 	if (process->reason == TFC_EXIT_LOST || event->log_end > seen->log_end) /* 0: no log */
 		seen->log_end = event->log_end;
 	seen->log_gap = process->log_gap;
@@ -68,7 +72,31 @@ static void take_looked(const struct tfc__agent_event *event, struct tfc__looked
 	}
 }
 
-static void on_agent(void *user, const struct tfc__agent_event *event)
+/* What it says of the node itself: only an attempt that nobody had asked to stop counts. */
+static void judge_node(struct agent_link *link, const struct seen *seen,
+		       const tfc_process_event *process)
+{
+	uint64_t lived = seen->started_ns ? tfc__now() - seen->started_ns : 0;
+	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
+	if (is_good || lived >= GOOD_LIFE)
+		tfc__nodes_worked(link->node);
+	else if (!seen->is_stopped)
+		tfc__nodes_failed(link->node);
+}
+
+/* The task's own events count while it is there. */
+static bool is_stale(const struct agent_link *link, const struct tfc__agent_event *event)
+{
+	switch (event->kind) {
+	case TFC__AGENT_ANSWER:
+	case TFC__AGENT_LOOKED:
+		return false;
+	default:
+		return link->maintainer->seen[event->task].link != link;
+	}
+}
+
+static void take_in(struct agent_link *link, const struct tfc__agent_event *event)
 {
 	static const enum tfc__core_event_kind kinds[] = {
 		[TFC__AGENT_HELD] = TFC__CORE_HELD,
@@ -82,60 +110,143 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 		[TFC__AGENT_STACKED] = TFC__CORE_STACKED,
 		[TFC__AGENT_LOOKED] = TFC__CORE_LOOKED,
 	};
-	struct agent_link *link = user;
 	struct tfc__maintainer *maintainer = link->maintainer;
+	struct seen *seen = &maintainer->seen[event->task];
 	struct tfc__core_event core_event = {
 		.kind = kinds[event->kind],
 		.task = event->task,
 		.attempt = event->attempt,
 		.query = event->query,
+		.node = link->number,
 		.count = event->missing,
 		.states = event->states,
 		.silent_ms = event->silent_ms,
+		.is_full = event->is_full,
 		.text = event->text,
 	};
 	struct tfc__looked looked[TFC__LOOKED_MAX];
 	if (event->process) {
-		note_process(&maintainer->seen[event->task], event);
+		note_process(seen, event);
 		core_event.pid = event->process->pid;
 	}
 	if (event->kind == TFC__AGENT_HELD)
-		note_held(&maintainer->seen[event->task], event, &core_event);
+		note_held(seen, event, &core_event);
+	if (event->kind == TFC__AGENT_HOLD_FAILED && event->is_full)
+		tfc__nodes_refused(link->node);
 	if (event->kind == TFC__AGENT_LOOKED)
 		take_looked(event, looked, &core_event);
-	if (event->kind == TFC__AGENT_EXITED)
+	if (event->kind == TFC__AGENT_EXITED) {
 		core_event.death = death_of(event);
+		judge_node(link, seen, event->process);
+	}
 	maintainer_step(maintainer, &core_event);
+}
+
+/* ---- what is told of a whole node */
+
+static void on_lost(struct agent_link *link, const char *text)
+{
+	struct tfc__maintainer *maintainer = link->maintainer;
+	char why[192];
+	snprintf(why, sizeof(why), "node %s: %s", link->node->name,
+		 text && *text ? text : "it is lost");
+	link->is_lost = true;
+	for (uint32_t i = 0; i < maintainer->task_count; i++)
+		if (maintainer->seen[i].link == link)
+			maintainer_give_back(maintainer, i);
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
+							      .node = link->number,
+							      .text = why});
+}
+
+static void on_fenced(struct agent_link *link, const char *text)
+{
+	struct tfc__maintainer *maintainer = link->maintainer;
+	tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
+		 "node %s has heard of a later maintainer; this one lets go: %s", link->node->name,
+		 text ? text : "");
+	link->is_lost = true;
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
+}
+
+static void say(const struct agent_link *link, const char *what)
+{
+	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id,
+		 "node %s %s", link->node->name, what);
+}
+
+void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
+{
+	struct agent_link *link = user;
+	if (link->is_lost)
+		return;
+	switch (event->kind) {
+	case TFC__AGENT_LOST:
+		on_lost(link, event->text);
+		break;
+	case TFC__AGENT_FENCED:
+		on_fenced(link, event->text);
+		break;
+	case TFC__AGENT_SILENT:
+		say(link, "does not answer");
+		break;
+	case TFC__AGENT_BACK:
+		say(link, "answers again");
+		break;
+	default:
+		if (!is_stale(link, event))
+			take_in(link, event);
+		break;
+	}
 }
 
 /* ---- orders */
 
-/* A launch that could not even be ordered: its REFUSED comes later, as any answer does. */
-static void refuse(struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
-		   const tfc_error *error)
+/* An order that could not even be given: its answer comes later, as any does. */
+static void fail(struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
+		 const tfc_error *error)
 {
 	struct seen *seen = &maintainer->seen[action->task];
-	seen->is_refused = true;
-	seen->refused_attempt = action->attempt;
-	maintainer->refused = *error;
-	tfc__work_schedule(&maintainer->refusal);
+	bool is_hold = action->kind == TFC__DO_HOLD;
+	seen->failed = is_hold ? TFC__CORE_HOLD_FAILED : TFC__CORE_REFUSED;
+	seen->failed_number = is_hold ? action->number : action->attempt;
+	maintainer->failed = *error;
+	tfc__work_schedule(&maintainer->failures);
 }
 
-void maintainer_refuse(struct tfc__work *work)
+void maintainer_tell_failures(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
-							       refusal);
-	for (uint32_t i = 0; i < maintainer->task_count && !maintainer->is_ended; i++) {
+							       failures);
+	maintainer->busy++;
+	for (uint32_t i = 0; i < maintainer->task_count; i++) {
 		struct seen *seen = &maintainer->seen[i];
-		if (!seen->is_refused)
-			continue;
-		seen->is_refused = false;
-		maintainer_step(maintainer,
-				&(struct tfc__core_event){.kind = TFC__CORE_REFUSED,
-							  .task = i,
-							  .attempt = seen->refused_attempt,
-							  .text = maintainer->refused.text});
+		struct tfc__core_event event = {.kind = seen->failed,
+						.task = i,
+						.attempt = seen->failed_number,
+						.query = seen->failed_number,
+						.text = maintainer->failed.text};
+		seen->failed = 0;
+		if (event.kind)
+			maintainer_step(maintainer, &event);
 	}
+	maintainer->busy--;
+	maintainer_settle(maintainer);
+}
+
+static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
+{
+	struct agent_link *link = maintainer->links[action->node];
+	struct seen *seen = &maintainer->seen[action->task];
+	tfc_error error = TFC_ERROR_INIT;
+	if (seen->link != link)
+		seen->log_end = 0; /* of another log */
+	seen->link = link;
+	maintainer_take(maintainer, action->task, link);
+	if (maintainer_open_link(link, &error) < 0)
+		fail(maintainer, action, &error);
+	else
+		link->ops->hold(link->job, action->task, action->number);
 }
 
 static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
@@ -143,6 +254,7 @@ static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_ac
 	struct seen *seen = &maintainer->seen[action->task];
 	tfc_error error = TFC_ERROR_INIT;
 	*seen = (struct seen){.link = seen->link,
+			      .taken = seen->taken,
 			      .address = seen->address,
 			      .log_end = seen->log_end};
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
@@ -152,66 +264,60 @@ static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_ac
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cluster spec: %s", error.text);
 	if (code < 0)
-		refuse(maintainer, action, &error);
+		fail(maintainer, action, &error);
 	else
 		seen->link->ops->launch(seen->link->job, action->task, action->attempt,
 					action->generation, maintainer->spec);
 }
 
+static void stop(struct tfc__maintainer *maintainer, const struct agent_link *link,
+		 const struct tfc__core_action *action)
+{
+	maintainer->seen[action->task].is_stopped = true;
+	link->ops->stop(link->job, action->task, (uint32_t)(action->grace_ns / TFC__MS));
+}
+
+static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,
+		    uint32_t task)
+{
+	maintainer->seen[task].failed = 0; /* a HOLD that could not be given */
+	maintainer_give_back(maintainer, task);
+	if (link->job)
+		link->ops->release(link->job, task);
+}
+
 void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
 {
-	struct agent_link *link = &maintainer->link;
-	const struct tfc__agent_ops *ops = link->ops;
+	if (action->node >= maintainer->link_count)
+		return;
+	const struct agent_link *link = maintainer->links[action->node];
 	switch (action->kind) {
 	case TFC__DO_HOLD:
-		maintainer->seen[action->task].link = link;
-		ops->hold(link->job, action->task, action->number);
+		hold(maintainer, action);
 		break;
 	case TFC__DO_LAUNCH:
 		launch(maintainer, action);
 		break;
 	case TFC__DO_SIGNAL:
-		ops->signal(link->job, action->task, (int)action->number);
+		link->ops->signal(link->job, action->task, (int)action->number);
 		break;
 	case TFC__DO_STOP:
-		ops->stop(link->job, action->task, (uint32_t)(action->grace_ns / TFC__MS));
+		stop(maintainer, link, action);
 		break;
 	case TFC__DO_RELEASE:
-		ops->release(link->job, action->task);
+		release(maintainer, link, action->task);
 		break;
 	case TFC__DO_QUERY:
-		ops->query(link->job, action->number);
+		link->ops->query(link->job, action->number);
 		break;
 	case TFC__DO_STACKS:
-		ops->stacks(link->job, action->task, action->number);
+		link->ops->stacks(link->job, action->task, action->number);
 		break;
 	case TFC__DO_LOOK:
-		ops->look(link->job, action->number);
+		if (link->job)
+			link->ops->look(link->job, action->number);
 		break;
 	default:
 		break;
 	}
-}
-
-/* ---- opening and closing */
-
-int maintainer_open_link(struct tfc__maintainer *maintainer, struct tfc__agent_handle agent,
-			 const char *node, tfc_error *error)
-{
-	struct agent_link *link = &maintainer->link;
-	link->maintainer = maintainer;
-	link->ops = agent.ops;
-	link->node = strdup(node);
-	if (!link->node)
-		return tfc__fail_nomem(error, "cluster");
-	return agent.ops->job_open(agent.agent, &maintainer->info, on_agent, link, &link->job,
-				   error);
-}
-
-void maintainer_close_links(struct tfc__maintainer *maintainer)
-{
-	struct agent_link *link = &maintainer->link;
-	if (link->job)
-		link->ops->job_close(link->job);
-	free(link->node);
 }

@@ -73,6 +73,7 @@ static void make_tasks(struct tfc__core *core)
 			t->role = r;
 			t->index = i;
 			t->state = TFC_TASK_PENDING;
+			t->node = t->asked = t->look_asked = TFC__NO_NODE;
 			t->is_member = is_member;
 			free_entries = give_entries(&t->restarts, restarts, free_entries);
 			free_entries = give_entries(&t->losses, losses, free_entries);
@@ -162,9 +163,12 @@ static void on_start(struct tfc__core *core)
 		tfc__end_refused(core, NULL, "the job has no task");
 		return;
 	}
+	tfc__resume_start(core);
+	if (core->phase != CORE_UP)
+		return;
 	if (core->policy.deadline_ns)
 		core->deadline_at = core->now + core->policy.deadline_ns;
-	tfc__gang_hold_all(core);
+	tfc__gang_begin(core);
 }
 
 static void on_started(struct tfc__core *core, struct task *t)
@@ -184,8 +188,8 @@ static void on_ready(struct tfc__core *core, struct task *t)
 	tfc__task_phase(core, t, PHASE_READY);
 }
 
-static void on_death(struct tfc__core *core, struct task *t, const struct tfc__death *death,
-		     const char *text)
+void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__death *death,
+		    const char *text)
 {
 	if (!tfc__task_is_alive(t))
 		return;
@@ -210,7 +214,7 @@ static void on_refused(struct tfc__core *core, struct task *t, const char *text)
 	struct tfc__death death = {.reason = TFC_EXIT_NOT_STARTED,
 				   .status = TFC_EINVAL,
 				   .time_ns = core->now};
-	on_death(core, t, &death, text);
+	tfc__task_died(core, t, &death, text);
 }
 
 static void on_timers(struct tfc__core *core)
@@ -237,10 +241,27 @@ static void on_tick(struct tfc__core *core)
 	tfc__gang_gather(core);
 	if (is_due(core, core->deadline_at))
 		tfc__end_deadline(core);
+	if (is_due(core, core->look_at))
+		tfc__ask_timeout(core);
 	if (is_due(core, core->explain_at))
 		tfc__start_explain(core);
 	if (is_due(core, core->start_deadline_at))
 		tfc__start_deadline(core);
+}
+
+static void on_hold_failed(struct tfc__core *core, struct task *t,
+			   const struct tfc__core_event *event)
+{
+	if (event->is_full)
+		tfc__place_full(core, t);
+	else
+		tfc__end_portless(core, t, event->count, event->text);
+}
+
+static void on_fenced(struct tfc__core *core)
+{
+	core->phase = CORE_ENDED;
+	core->is_fenced = true;
 }
 
 /* Events about one attempt of one task. */
@@ -257,7 +278,7 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		break;
 	case TFC__CORE_HOLD_FAILED:
 		if (t->phase == PHASE_HOLDING && event->query == t->hold)
-			tfc__end_portless(core, t, event->count, event->text);
+			on_hold_failed(core, t, event);
 		break;
 	case TFC__CORE_STARTED:
 		if (is_of_attempt)
@@ -269,7 +290,7 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		break;
 	case TFC__CORE_EXITED:
 		if (is_of_attempt)
-			on_death(core, t, &event->death, event->text);
+			tfc__task_died(core, t, &event->death, event->text);
 		break;
 	case TFC__CORE_REFUSED:
 		if (is_of_attempt)
@@ -292,17 +313,38 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 {
 	core->now = now;
 	core->action_count = core->action_read = 0;
+	if (core->is_fenced)
+		return;
 	switch (event->kind) {
 	case TFC__CORE_START:
 		on_start(core);
 		break;
 	case TFC__CORE_ANSWER:
 		if (core->is_query_open && event->query == core->query)
-			tfc__judge_answer(core, event->states);
+			tfc__ask_answered(core, event->node, event->states);
 		break;
 	case TFC__CORE_LOOKED:
-		if (event->query == core->look)
-			tfc__start_looked(core, event->looked, event->count);
+		tfc__ask_looked(core, event);
+		break;
+	case TFC__CORE_PLACED:
+	case TFC__CORE_UNPLACED:
+		tfc__place_heard(core, event);
+		break;
+	case TFC__CORE_ROOM:
+		tfc__place_again(core);
+		break;
+	case TFC__CORE_NODE_LOST:
+		tfc__node_lost(core, event->node, event->text ? event->text : "its node is lost");
+		break;
+	case TFC__CORE_NODE_DRAIN:
+		tfc__node_drain(core, event->node,
+				event->text ? event->text : "its node is drained");
+		break;
+	case TFC__CORE_SUSPEND:
+		tfc__end_suspend(core);
+		break;
+	case TFC__CORE_FENCED:
+		on_fenced(core);
 		break;
 	case TFC__CORE_STOP:
 		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
@@ -314,6 +356,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		on_task_event(core, event);
 		break;
 	}
+	tfc__gang_seek(core);
 }
 
 const struct tfc__core_action *tfc__core_next(struct tfc__core *core)
@@ -329,8 +372,11 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 			     core->deadline_at,
 			     core->interrupt_at,
 			     core->explain_at,
+			     core->look_at,
 			     is_group_waiting ? core->group_at : 0};
 	uint64_t least = 0;
+	if (core->is_fenced)
+		return 0;
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
 		if (clocks[i] && (least == 0 || clocks[i] < least))
 			least = clocks[i];
@@ -342,13 +388,6 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 uint32_t tfc__core_task_count(const struct tfc__core *core)
 {
 	return core->task_count;
-}
-
-uint32_t tfc__core_role_of(const struct tfc__core *core, uint32_t task, uint32_t *ret_index)
-{
-	if (ret_index)
-		*ret_index = core->tasks[task].index;
-	return core->tasks[task].role;
 }
 
 uint32_t tfc__core_job_state(const struct tfc__core *core)

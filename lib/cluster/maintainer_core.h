@@ -9,7 +9,10 @@
  * The table of states and events is in doc/internals/maintainer.md.
  *
  * The life of a generation:
- *   hold every port (gang) -> launch all -> all ready -> running -> a death -> verdict.
+ *   a place for each task -> hold every port (gang) -> launch all -> all ready -> running -> a
+ *   death -> verdict.
+ * Nodes are numbers that mean nothing here; whoever places chooses them, and a node that was lost
+ * comes back under another number.
  * A verdict is reached when the first death of the generation is known to be a cause: see
  * "Cause, not consequence" in core_verdict.c.
  */
@@ -84,20 +87,29 @@ enum tfc__proc_state {
 enum tfc__core_event_kind {
 	TFC__CORE_START = 1,   /* the job was accepted */
 	TFC__CORE_HELD,        /* task's port is held (also sent for tasks that need none) */
-	TFC__CORE_HOLD_FAILED, /* text: why; count: how many ports the gang still misses; the first
+	TFC__CORE_HOLD_FAILED, /* text: why; is_full: the node has no room, another place is looked
+				  for; else count: how many ports the gang still misses; the first
 				  one ends the job, so count all that fail before telling it */
 	TFC__CORE_STARTED,     /* the attempt's program runs */
 	TFC__CORE_READY,       /* the attempt's own listener was seen */
 	TFC__CORE_EXITED,      /* the attempt ended; death */
 	TFC__CORE_REFUSED, /* the attempt could not be made (bundle, hook, spec): text; permanent;
 			      attempt; comes in place of EXITED */
-	TFC__CORE_ANSWER,  /* the agent's fresh answer to a QUERY: states[task], after every EXITED
-			      of attempts that were dead when it was asked */
+	TFC__CORE_ANSWER,  /* a node's fresh answer to a QUERY: states[task], after every EXITED
+			      of attempts there that were dead when it was asked */
 	TFC__CORE_STALLED, /* the attempt is silent, for silent_ms; text: what it does instead */
 	TFC__CORE_STACKED, /* answer to STACKS; text: what came of it */
-	TFC__CORE_LOOKED,  /* answer to LOOK: looked, count of them; query: the LOOK's number */
+	TFC__CORE_LOOKED,  /* a node's answer to LOOK: looked, count of them */
 	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
+	/* Places and nodes: core_place.c, core_node.c. */
+	TFC__CORE_PLACED,     /* answer to PLACE: nodes[task] of those that were asked for */
+	TFC__CORE_UNPLACED,   /* answer to PLACE: text: what it waits for */
+	TFC__CORE_ROOM,       /* there may be room now: whatever waits is placed again */
+	TFC__CORE_NODE_LOST,  /* all that was on `node` is gone and cannot come back; text: why */
+	TFC__CORE_NODE_DRAIN, /* what is on `node` is to leave it */
+	TFC__CORE_SUSPEND,    /* stop all and end here; another term will go on with the job */
+	TFC__CORE_FENCED,     /* another term has begun: nothing may be done any more */
 };
 
 /* What a task that is not ready yet is doing. */
@@ -112,47 +124,54 @@ struct tfc__core_event {
 	uint32_t task;
 	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
-	uint32_t query;   /* HELD, HOLD_FAILED, ANSWER, LOOKED: the number of what it answers */
+	uint32_t query;   /* of answers: the number of what is answered */
+	uint32_t node;    /* ANSWER, LOOKED, NODE_*: which */
 	uint32_t count;
 	struct tfc__death death;
 	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
 	const struct tfc__looked *looked;
+	const uint32_t *nodes; /* PLACED: per task of the job */
 	uint32_t silent_ms;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
+	bool is_full;     /* HOLD_FAILED */
 	const char *text; /* or NULL */
 };
 
 /* ---- actions, to be carried out in order */
 
 enum tfc__core_action_kind {
-	TFC__DO_HOLD = 1,  /* acquire the task's port (or none, if it has none); answer
-			      HELD/HOLD_FAILED  with `number` */
+	TFC__DO_HOLD = 1,  /* acquire the task's port at `node` (or none, if it has none); answer
+			      HELD or HOLD_FAILED with `number` */
 	TFC__DO_LAUNCH,    /* start `attempt` of the task in `generation` */
 	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
 	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
 	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move (HOLD
 			      follows: another port); takes an unanswered HOLD back, too */
-	TFC__DO_QUERY,     /* ask every agent for a fresh answer; `number` comes back in ANSWER */
+	TFC__DO_QUERY,     /* ask `node` for a fresh answer; `number` comes back in ANSWER */
 	TFC__DO_STACKS,    /* write the Python stacks of the attempt into its log; `number` 1: it is
 			      stopped afterwards, so it may be continued; answer STACKED */
-	TFC__DO_LOOK,      /* see what the tasks do that are not ready; `number` comes back */
+	TFC__DO_LOOK,      /* see what the tasks at `node` do that are not ready; `number` */
+	TFC__DO_PLACE,     /* find nodes for all that tfc__core_wants_place(core, i, `task`), all or
+			      none; answer PLACED or UNPLACED with `number` and `task` */
 	TFC__DO_TELL_TASK, /* tell subscribers: task, attempt, state, reason, death, text */
 	TFC__DO_TELL_JOB,  /* tell subscribers: job state, generation, text */
 	TFC__DO_END,       /* the last one: verdict; all tasks are reaped and all ports released */
+	TFC__DO_SUSPENDED, /* the last one after SUSPEND: the same, without a verdict */
 };
 
 struct tfc__core_action {
 	enum tfc__core_action_kind kind;
-	uint32_t task; /* END: the deciding task, or UINT32_MAX */
+	uint32_t task; /* END, and TELL_JOB of stopping: the deciding task, or UINT32_MAX */
 	uint32_t attempt;
 	uint32_t generation;
-	uint32_t number; /* signal, hold, query, look */
+	uint32_t node;
+	uint32_t number; /* signal, hold, query, look, place */
 	uint64_t grace_ns;
 	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
 	uint32_t reason;         /* enum tfc_end_reason */
 	struct tfc__death death; /* TELL_TASK in a terminal state */
-	int32_t status;          /* END: exit code or signal, by reason */
+	int32_t status;          /* END, TELL_JOB of stopping: exit code or signal, by reason */
 	char text[256];          /* a sentence, or "" */
 };
 
@@ -174,10 +193,36 @@ const struct tfc__core_action *tfc__core_next(struct tfc__core *core);
 /* When it wants a TICK; 0: not before another event. */
 uint64_t tfc__core_wake_at(const struct tfc__core *core);
 
+/* ---- going on where an earlier term ended */
+
+struct tfc__resume_task {
+	uint32_t attempt; /* its last, 0: none */
+	bool is_done;     /* that ended with exit 0 */
+	bool was_running; /* its end was not told: it is lost */
+};
+
+struct tfc__resume {
+	uint32_t generation;
+	uint32_t job_state; /* STOPPING: there was a verdict, and only the end is missing */
+	uint32_t reason;    /* of that, as TELL_JOB of stopping told it */
+	int32_t status;
+	uint32_t task; /* or UINT32_MAX */
+	const char *text;
+	const struct tfc__resume_task *tasks; /* all of them */
+};
+
+/* Before START. What is done stays so, all others form the next generation; `resume` is read before
+ * the call returns. */
+void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume);
+
 /* ---- looking at it */
 
+/* For PLACE: whether a task is one of those; `asked` is the action's task. */
+bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked);
+#define TFC__NO_NODE UINT32_MAX
+uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task); /* or TFC__NO_NODE */
+
 uint32_t tfc__core_task_count(const struct tfc__core *core);
-uint32_t tfc__core_role_of(const struct tfc__core *core, uint32_t task, uint32_t *ret_index);
 uint32_t tfc__core_job_state(const struct tfc__core *core);
 uint32_t tfc__core_generation(const struct tfc__core *core);
 uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task);

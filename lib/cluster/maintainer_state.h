@@ -2,7 +2,9 @@
  * The inside of a maintainer, as its files share it.
  *
  * maintainer.c        opening, closing, steps of the core
- * maintainer_agents.c the agents of its nodes: orders to them, events from them
+ * maintainer_links.c  the agents of its nodes
+ * maintainer_agents.c orders to them, events from them
+ * maintainer_place.c  nodes for tasks, and what they take there
  * maintainer_tell.c   the journal
  * maintainer_spec.c   the cluster spec, from the addresses that agents told
  */
@@ -10,62 +12,103 @@
 #define TFC_CLUSTER_MAINTAINER_STATE_H
 
 #include "cluster/maintainer.h"
+#include "cluster/nodes.h"
 #include "ctx/ctx.h"
 
-/* The agent of one node, for this job. Its number is the core's name for the node. */
+/*
+ * The agent of one node, for this job; a node that was lost comes back as another. Its number is
+ * the core's name for it.
+ */
 struct agent_link {
 	struct tfc__maintainer *maintainer;
-	char *node; /* its name */
+	uint32_t number;
+	struct tfc__node_entry *node;
 	const struct tfc__agent_ops *ops;
-	void *job;
+	void *job;       /* NULL: not opened yet */
+	bool is_lost;    /* it takes no orders any more, and nothing that it says counts */
+	bool is_drained; /* the core knows that it is to be left */
 };
 
 /* What the agents told of a task's latest attempt. */
 struct seen {
-	struct agent_link *link; /* NULL: on no node yet */
-	char *address;           /* NULL: none */
+	struct agent_link *link;       /* NULL: on no node yet */
+	struct tfc__node_entry *taken; /* where its place counts; NULL: nowhere */
+	char *address;                 /* NULL: none */
 	int32_t pid;
 	uint32_t isolation;
+	uint64_t started_ns; /* tfc__now */
+	bool is_stopped;     /* we told it to */
 	uint64_t log_end;
 	uint64_t log_gap;
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
-	bool is_refused; /* its launch, by ourselves: REFUSED is still to be taken in */
-	uint32_t refused_attempt;
+	uint32_t place; /* number of a PLACE for it alone that is to be answered; 0: none */
+	/* An order that could not even be given: its answer comes in a turn of its own. */
+	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED; 0: none */
+	uint32_t failed_number;           /* attempt, hold */
 };
 
 struct tfc__maintainer {
 	tfc_ctx *ctx;
 	struct tfc__agent_job_info info;
-	struct agent_link link;
+	struct tfc__nodes *nodes;
+	struct tfc__nodes_user nodes_user;
+	struct agent_link **links;
+	uint32_t link_count;
 	struct tfc__journal *journal;
 	struct tfc__core *core;
 	tfc_spec *spec;
 	uint32_t spec_generation; /* the one that spec belongs to */
 	struct seen *seen;        /* per task */
 	uint32_t task_count;
+	uint32_t gang_place; /* number of a PLACE for the gang that is to be answered; or 0 */
+	uint32_t places;     /* ... of PLACEs for one task */
+	uint32_t *placed;    /* per task: the answer */
 	struct tfc__timer timer;
 	struct tfc__work first_step;
-	struct tfc__work refusal;
-	tfc_error refused; /* why */
+	struct tfc__work failures;
+	struct tfc__work closing;
+	tfc_error failed; /* why */
 	tfc__maintainer_end_fn end_fn;
 	void *end_user;
-	bool is_ended;
-	bool is_stepping;            /* a hook of the host runs inside */
-	bool is_stop_waiting;        /* the host asked for a stop in that hook */
-	struct tfc__core_event stop; /* that one */
+	enum tfc__maintainer_end end; /* 0: it goes on */
+	uint32_t busy;                /* several steps are being made: the end waits for the last */
+	bool is_settled;              /* end_fn was called */
+	bool is_stepping;             /* a hook of the host runs inside */
+	bool is_stop_waiting;         /* the host asked for a stop in that hook */
+	struct tfc__core_event stop;  /* that one */
 };
 
 /* maintainer.c */
+/* Unless it is busy, the maintainer may be closed when this returns. */
 void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event);
+void maintainer_settle(struct tfc__maintainer *maintainer); /* what busy has put off */
+
+/* maintainer_links.c */
+/* The link that takes orders for a node, made if need be; NULL when out of memory. */
+struct agent_link *maintainer_link(struct tfc__maintainer *maintainer,
+				   struct tfc__node_entry *node);
+/* Opens it, if it is not. Errors: those of job_open; TFC_ELOST: there is no way to it. */
+int maintainer_open_link(struct agent_link *link, tfc_error *error);
+void maintainer_end_links(struct tfc__maintainer *maintainer);
+void maintainer_close_links(struct tfc__maintainer *maintainer);
 
 /* maintainer_agents.c */
-int maintainer_open_link(struct tfc__maintainer *maintainer, struct tfc__agent_handle agent,
-			 const char *node, tfc_error *error);
-void maintainer_close_links(struct tfc__maintainer *maintainer);
+void maintainer_on_agent(void *user, const struct tfc__agent_event *event);
 void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core_action *action);
-void maintainer_refuse(struct tfc__work *work);
+void maintainer_tell_failures(struct tfc__work *work);
+
+/* maintainer_place.c */
+void maintainer_note_place(struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action);
+/* The answer to a PLACE that was noted; whether there was one. The event is valid until the next.
+ */
+bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core_event *ret_event,
+			    tfc_error *error);
+void maintainer_take(struct tfc__maintainer *maintainer, uint32_t task, struct agent_link *link);
+void maintainer_give_back(struct tfc__maintainer *maintainer, uint32_t task);
+void maintainer_on_nodes(struct tfc__nodes_user *user);
 
 /* maintainer_tell.c */
 void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,

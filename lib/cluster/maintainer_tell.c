@@ -10,13 +10,17 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	entry->task_state = action->state;
 	entry->status = action->death.status;
 	entry->exit_reason = action->death.reason;
-	entry->node = seen->link ? seen->link->node : NULL;
+	/* Where it was in an earlier term the journal knows. */
+	entry->node = seen->link
+			      ? seen->link->node->name
+			      : (char *)tfc__journal_task(maintainer->journal, action->task)->node;
 	entry->address = seen->address;
 	entry->pid = has_run ? seen->pid : 0;
 	entry->isolation = has_run ? seen->isolation : 0;
 	if (!tfc__task_state_is_terminal(action->state))
 		return;
-	entry->log_end = seen->log_end;
+	bool is_end_known = seen->link && !seen->link->is_lost;
+	entry->log_end = is_end_known ? seen->log_end : UINT64_MAX;
 	entry->log_gap = seen->log_gap;
 	entry->user_us = seen->user_us;
 	entry->system_us = seen->system_us;
@@ -31,8 +35,8 @@ static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__
 	const struct agent_link *link = maintainer->seen[action->task].link;
 	if (!link)
 		return;
-	entry->node = link->node;
-	if (link->ops->log_tail(link->job, action->task, &entry->log_tail) < 0)
+	entry->node = link->node->name;
+	if (link->job && link->ops->log_tail(link->job, action->task, &entry->log_tail) < 0)
 		entry->log_tail = NULL;
 }
 

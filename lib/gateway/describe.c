@@ -18,8 +18,9 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
 		      struct tfc__buf *json)
 {
-	char text[128];
-	tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
+	char text[128] = "";
+	if (agent_job)
+		tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
 	if (text[0])
 		add_string(json, "doing", text);
 }
@@ -28,10 +29,10 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 		     struct tfc__buf *json)
 {
 	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
-	const struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(record->maintainer);
+	const struct tfc__agent_job *agent_job = tfc__maintainer_local_job(record->maintainer);
 	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
 	uint32_t index;
-	const struct tfc__role *role = tfc__agent_task_role(agent_job, number, &index);
+	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
 	uint32_t state = tfc__core_task_state(core, number);
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
 	add_string(json, "node", tfc__maintainer_node(record->maintainer, number));
@@ -81,15 +82,14 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name)
 {
-	const struct tfc__agent_job *agent_job = tfc__maintainer_agent_job(record->maintainer);
 	const char *slash = strrchr(name, '/');
 	char *end = NULL;
 	unsigned long wanted = slash && slash[1] ? strtoul(slash + 1, &end, 10) : 0;
 	if (!end || *end)
 		return UINT32_MAX;
-	for (uint32_t i = 0; i < tfc__agent_task_count(agent_job); i++) {
+	for (uint32_t i = 0; i < tfc__job_task_count(record->job); i++) {
 		uint32_t index;
-		const struct tfc__role *role = tfc__agent_task_role(agent_job, i, &index);
+		const struct tfc__role *role = tfc__job_task_role(record->job, i, &index);
 		if (index == wanted && strlen(role->name) == (size_t)(slash - name) &&
 		    strncmp(role->name, name, (size_t)(slash - name)) == 0)
 			return i;

@@ -12,6 +12,7 @@
 struct tfc_node {
 	tfc_ctx *ctx;
 	struct tfc__agent *agent;
+	struct tfc__nodes *nodes;
 	struct tfc__directory *directory;
 
 	struct tfc__static_file *file; /* NULL: none */

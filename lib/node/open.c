@@ -49,6 +49,15 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	return code;
 }
 
+/* The agent of a member. */
+static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
+{
+	const tfc_node *node = user;
+	if (member->is_self)
+		return (struct tfc__agent_handle){&tfc__local_agent_ops, node->agent};
+	return (struct tfc__agent_handle){NULL, NULL};
+}
+
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code;
@@ -57,14 +66,17 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 				 "tfc_node_options.listen and key_file: this node is alone");
 	if ((options->state_dir && (code = tfc__state_dir_open(options->state_dir, error)) < 0) ||
 	    (code = tfc__node_open_members(node, options, error)) < 0 ||
-	    (code = open_agent(node, options, error)) < 0)
+	    (code = open_agent(node, options, error)) < 0 ||
+	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
+				    &node->nodes)) < 0)
 		return code;
-	return tfc__directory_open(node->ctx, node->agent, &node->directory);
+	return tfc__directory_open(node->ctx, node->agent, node->nodes, &node->directory);
 }
 
 void tfc__node_close_parts(tfc_node *node)
 {
 	tfc__directory_close(node->directory);
+	tfc__nodes_close(node->nodes);
 	tfc__agent_close(node->agent);
 	tfc__node_close_members(node);
 }

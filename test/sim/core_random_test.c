@@ -53,6 +53,11 @@ struct slot {
 	struct tfc__death death;
 };
 
+struct place {
+	uint32_t task;
+	uint32_t number;
+};
+
 struct world {
 	uint64_t seed;
 	uint64_t random;
@@ -70,6 +75,8 @@ struct world {
 	bool is_started;
 	bool is_ended;
 	bool is_stopped_by_user;
+	struct place places[TASKS_MAX]; /* to be answered */
+	uint32_t place_count;
 	uint64_t steps;
 	uint64_t hash;
 	struct charge charges[CHARGES_MAX];
@@ -310,19 +317,34 @@ static void take(struct world *w, const struct tfc__core_action *a)
 	case TFC__DO_TELL_JOB:
 		check_job(w, a);
 		break;
+	case TFC__DO_PLACE:
+		promise(w, w->place_count < TASKS_MAX, a);
+		w->places[w->place_count++] = (struct place){a->task, a->number};
+		break;
 	case TFC__DO_END:
 		check_end(w, a);
+		break;
+	case TFC__DO_SUSPENDED:
+		promise(w, !"suspended", a);
 		break;
 	}
 }
 
 static void feed(struct world *w, const struct tfc__core_event *event)
 {
+	static const uint32_t nodes[TASKS_MAX];
 	w->steps++;
 	tfc__core_step(w->sim.core, event, w->sim.now);
 	const struct tfc__core_action *a;
 	while ((a = tfc__core_next(w->sim.core)))
 		take(w, a);
+	while (w->place_count) {
+		struct place place = w->places[--w->place_count];
+		feed(w, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
+						  .task = place.task,
+						  .query = place.number,
+						  .nodes = nodes});
+	}
 }
 
 /* ---- the agent */

@@ -83,8 +83,9 @@ uint32_t sim_task(struct sim *s, const char *name)
 
 static void add_task(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
-	uint32_t index;
-	uint32_t role = tfc__core_role_of(s->core, a->task, &index);
+	uint32_t role = 0, index = a->task;
+	while (index >= s->roles[role].count)
+		index -= s->roles[role++].count;
 	tfc__buf_addf(out, "%s/%u", s->roles[role].name, index);
 }
 
@@ -119,11 +120,37 @@ static void add_do(const struct sim *s, const char *verb, const struct tfc__core
 	add_task(s, a, out);
 }
 
+/* " at node 2", where the test has more than one. */
+static void add_node(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	if (s->has_nodes)
+		tfc__buf_addf(out, " at node %u", a->node);
+}
+
+static void add_wanted(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	struct tfc__core_action wanted = *a;
+	for (wanted.task = 0; wanted.task < tfc__core_task_count(s->core); wanted.task++) {
+		if (a->task != UINT32_MAX || !tfc__core_wants_place(s->core, wanted.task, a->task))
+			continue;
+		tfc__buf_add_char(out, ' ');
+		add_task(s, &wanted, out);
+	}
+}
+
 void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
 	switch (a->kind) {
 	case TFC__DO_HOLD:
 		add_do(s, "hold", a, out);
+		add_node(s, a, out);
+		break;
+	case TFC__DO_PLACE:
+		if (a->task == UINT32_MAX)
+			tfc__buf_addf(out, "place gang");
+		else
+			add_do(s, "place", a, out);
+		add_wanted(s, a, out);
 		break;
 	case TFC__DO_LAUNCH:
 		add_do(s, "launch", a, out);
@@ -142,6 +169,7 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 		break;
 	case TFC__DO_QUERY:
 		tfc__buf_addf(out, "query %u", a->number);
+		add_node(s, a, out);
 		break;
 	case TFC__DO_STACKS:
 		add_do(s, "stacks", a, out);
@@ -149,6 +177,7 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 		break;
 	case TFC__DO_LOOK:
 		tfc__buf_addf(out, "look %u", a->number);
+		add_node(s, a, out);
 		break;
 	case TFC__DO_TELL_TASK:
 		add_tell(s, a, out);
@@ -161,15 +190,35 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 	case TFC__DO_END:
 		add_end(s, a, out);
 		break;
+	case TFC__DO_SUSPENDED:
+		tfc__buf_addf(out, "suspended");
+		break;
 	}
 	tfc__buf_add_char(out, '\n');
+}
+
+/* The only node there is has room for all. */
+static void place_on_the_one_node(struct sim *s, uint32_t task, uint32_t number)
+{
+	static const uint32_t nodes[SIM_TASKS];
+	assert_true(tfc__core_task_count(s->core) <= SIM_TASKS);
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
+					      .task = task,
+					      .query = number,
+					      .nodes = nodes});
 }
 
 void sim_step(struct sim *s, const struct tfc__core_event *event)
 {
 	tfc__core_step(s->core, event, s->now);
 	const struct tfc__core_action *a;
+	uint32_t tasks[SIM_TASKS], numbers[SIM_TASKS], count = 0;
 	while ((a = tfc__core_next(s->core))) {
+		if (a->kind == TFC__DO_PLACE && !s->has_nodes) {
+			tasks[count] = a->task;
+			numbers[count++] = a->number;
+			continue;
+		}
 		if (a->kind == TFC__DO_QUERY)
 			s->query = a->number;
 		if (a->kind == TFC__DO_HOLD && a->task < SIM_TASKS)
@@ -180,6 +229,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 			s->end = *a;
 		sim_print(s, a, &s->trace);
 	}
+	for (uint32_t i = 0; i < count; i++)
+		place_on_the_one_node(s, tasks[i], numbers[i]);
 }
 
 void sim_start(struct sim *s)

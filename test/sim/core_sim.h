@@ -4,6 +4,7 @@
  *     hold worker/0                       launch worker/0 #1 g1
  *     signal worker/0 #1 2                stop worker/0 #1 1s
  *     release worker/0                    query 1
+ *     place gang worker/0 worker/1        hold worker/0 at node 2   (when there are nodes)
  *     task worker/0 #1 failed signal 9: worker/0 died of SIGKILL; ...
  *     job restarting g1: ...              end failed exit 1 by worker/0 #1: ...
  */
@@ -22,6 +23,7 @@ struct sim {
 	struct tfc__core_role roles[SIM_ROLES];
 	struct tfc__core *core;
 	uint64_t now;
+	bool has_nodes;              /* PLACE is the test's to answer, and nodes are printed */
 	uint32_t query;              /* the last QUERY's number */
 	uint32_t look;               /* the last LOOK's */
 	uint32_t holds[SIM_TASKS];   /* the last HOLD's of each task */

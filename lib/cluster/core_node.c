@@ -1,0 +1,96 @@
+/*
+ * Nodes that are lost or drained, and the tasks that must leave them.
+ *
+ * A task of the cluster spec that moves makes every member's spec wrong, so its group restarts; any
+ * other task moves alone. What was on a lost node has died there together: the first death decides,
+ * as with deaths anywhere, and the others cannot be stopped any more (is_gone).
+ */
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+
+/* One that is in no phase to move now gets another node before its next attempt. */
+static void move_idle(struct tfc__core *core, struct task *t, const char *why)
+{
+	if (t->phase == PHASE_HELD || (t->phase == PHASE_HOLDING && t->is_in_gang)) {
+		tfc__gang_lack(core, t);
+	} else if (t->phase == PHASE_HOLDING) {
+		tfc__place_alone(core, t);
+	} else if ((t->phase == PHASE_BACKOFF || t->phase == PHASE_DEAD) && t->is_member &&
+		   core->group == GROUP_UP) {
+		char text[256];
+		tfc__text_name(core, t, text, sizeof(text));
+		tfc__text_add(text, sizeof(text), " must move: %s; restarting the group", why);
+		tfc__restart_group(core, t->restart_at, text);
+	}
+}
+
+/* Marks what is there; whether there was anything. */
+static bool leave(struct tfc__core *core, uint32_t node)
+{
+	bool is_any = false;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->node != node)
+			continue;
+		is_any = true;
+		t->node = TFC__NO_NODE;
+		t->is_gone = tfc__task_is_alive(t);
+		t->is_moved = !t->is_gone;
+		t->is_held = t->is_leaving = t->is_port_stale = false;
+		if (t->is_stacking && t->is_gone)
+			t->is_stacking = false;
+	}
+	return is_any;
+}
+
+void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
+{
+	const struct tfc__death lost = {.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	if (!leave(core, node))
+		return;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (!t->is_gone)
+			continue;
+		tfc__task_died(core, t, &lost, text);
+		t->is_gone = false;
+	}
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		bool is_moved = t->is_moved;
+		t->is_moved = false;
+		if (is_moved && core->phase == CORE_UP)
+			move_idle(core, t, text);
+	}
+	tfc__ask_lost(core, node);
+}
+
+static void drain_living(struct tfc__core *core, struct task *t, const char *why)
+{
+	char text[256];
+	tfc__text_name(core, t, text, sizeof(text));
+	tfc__text_add(text, sizeof(text), " must move: %s", why);
+	if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
+		return;
+	tfc__text_add(text, sizeof(text), "; it stays until it ends, for it may not be restarted");
+	tfc__tell_job(core, core->job_state, text);
+}
+
+void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].node == node)
+			core->tasks[i].is_leaving = true;
+	core->is_planned = true;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (core->phase != CORE_UP || t->node != node)
+			continue;
+		if (!tfc__task_is_alive(t))
+			move_idle(core, t, why);
+		else if (t->fate == FATE_NONE && !t->is_stop_sent)
+			drain_living(core, t, why);
+	}
+	core->is_planned = false;
+}

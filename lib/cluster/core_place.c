@@ -1,0 +1,97 @@
+/*
+ * Where tasks go. Whoever knows the nodes chooses (PLACE); what does not fit waits, says once what
+ * it waits for, and asks again whenever there may be room. The gang is placed as a whole
+ * (core_gang.c), a task that moves alone by itself.
+ */
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool tfc__place_is_needed(const struct task *t)
+{
+	return t->node == TFC__NO_NODE || t->is_leaving;
+}
+
+void tfc__place_give_up(struct tfc__core *core, struct task *t)
+{
+	tfc__task_release(core, t);
+	t->is_port_stale = t->is_leaving = false;
+	t->node = TFC__NO_NODE;
+}
+
+void tfc__place_alone(struct tfc__core *core, struct task *t)
+{
+	tfc__place_give_up(core, t);
+	tfc__task_phase(core, t, PHASE_PLACING);
+	t->is_waiting = false;
+	t->place = ++core->place;
+	tfc__act(core, TFC__DO_PLACE, t)->number = t->place;
+}
+
+static void wait_alone(struct tfc__core *core, struct task *t, const char *text)
+{
+	bool is_told = strcmp(t->why, text) == 0;
+	t->is_waiting = true;
+	if (is_told)
+		return;
+	snprintf(t->why, sizeof(t->why), "%s", text);
+	tfc__tell_job(core, core->job_state, t->why);
+}
+
+static void heard_of_task(struct tfc__core *core, struct task *t,
+			  const struct tfc__core_event *event)
+{
+	if (t->phase != PHASE_PLACING || t->is_in_gang || event->query != t->place)
+		return;
+	if (event->kind == TFC__CORE_UNPLACED) {
+		wait_alone(core, t, event->text ? event->text : "");
+		return;
+	}
+	t->node = event->nodes[event->task];
+	tfc__task_hold(core, t);
+}
+
+void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *event)
+{
+	if (core->phase != CORE_UP)
+		return;
+	if (event->task < core->task_count)
+		heard_of_task(core, &core->tasks[event->task], event);
+	else if (event->query != core->gang_place)
+		return;
+	else if (event->kind == TFC__CORE_PLACED)
+		tfc__gang_placed(core, event->nodes);
+	else
+		tfc__gang_unplaced(core, event->text ? event->text : "");
+}
+
+void tfc__place_full(struct tfc__core *core, struct task *t)
+{
+	if (t->is_in_gang)
+		tfc__gang_lack(core, t);
+	else
+		tfc__place_alone(core, t);
+}
+
+void tfc__place_again(struct tfc__core *core)
+{
+	if (core->phase != CORE_UP)
+		return;
+	if (core->is_gang_waiting)
+		core->is_seeking = true;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].is_waiting)
+			tfc__place_alone(core, &core->tasks[i]);
+}
+
+bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked)
+{
+	const struct task *t = &core->tasks[task];
+	return asked == NO_TASK ? t->phase == PHASE_PLACING && t->is_in_gang : task == asked;
+}
+
+uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task)
+{
+	return core->tasks[task].node;
+}

@@ -1,0 +1,83 @@
+/*
+ * A job that an earlier term has begun. What was done stays done, what ran is lost, and the rest
+ * forms the next generation; a verdict of that term stands. Budgets begin anew.
+ */
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A gang needs all of its members again, unless all of them are done. */
+static bool is_gang_done(const struct tfc__core *core, const struct tfc__resume_task *tasks)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (tfc__task_role(core, &core->tasks[i])->scope == TFC__SCOPE_GROUP &&
+		    !tasks[i].is_done)
+			return false;
+	return true;
+}
+
+static void resume_task(struct tfc__core *core, struct task *t, const struct tfc__resume_task *was,
+			bool is_gang_done)
+{
+	bool is_of_gang = tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
+	t->attempt = was->attempt;
+	t->was_running = was->was_running;
+	if (!was->is_done || (is_of_gang && !is_gang_done))
+		return;
+	t->state = TFC_TASK_EXITED;
+	tfc__task_phase(core, t, PHASE_OVER);
+	core->undone -= t->is_decider;
+}
+
+static void resume_verdict(struct tfc__core *core, const struct tfc__resume *resume)
+{
+	bool is_success = resume->reason == TFC_END_EXIT && resume->status == 0;
+	core->is_end_resumed = true;
+	core->outcome.state = resume->reason == TFC_END_STOPPED ? TFC_JOB_STOPPED
+			      : is_success                      ? TFC_JOB_SUCCEEDED
+								: TFC_JOB_FAILED;
+	core->outcome.task = resume->task;
+	core->outcome.reason = resume->reason;
+	core->outcome.status = resume->status;
+	snprintf(core->outcome.text, sizeof(core->outcome.text), "%s",
+		 resume->text ? resume->text : "");
+}
+
+void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume)
+{
+	bool is_done = is_gang_done(core, resume->tasks);
+	core->generation = resume->generation;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		resume_task(core, &core->tasks[i], &resume->tasks[i], is_done);
+	if (resume->job_state == TFC_JOB_STOPPING)
+		resume_verdict(core, resume);
+}
+
+/* Its attempt's end was never told. */
+static void lose(struct tfc__core *core, struct task *t)
+{
+	char text[256];
+	t->was_running = false;
+	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	snprintf(t->why, sizeof(t->why), "the maintainer of its job had ended");
+	tfc__death_text(core, t, text, sizeof(text));
+	bool may_restart = tfc__task_role(core, t)->restart_on != TFC__RESTART_NEVER;
+	if (may_restart || core->phase != CORE_UP)
+		tfc__tell_end(core, t, TFC_TASK_LOST, TFC_END_LOST, text);
+	else
+		tfc__end_failed(core, t, text);
+}
+
+void tfc__resume_start(struct tfc__core *core)
+{
+	if (core->is_end_resumed)
+		core->phase = CORE_ENDING;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].was_running)
+			lose(core, &core->tasks[i]);
+	if (core->is_end_resumed)
+		tfc__end_if_reaped(core);
+	else if (core->phase == CORE_UP && core->undone == 0)
+		tfc__end_succeeded(core);
+}

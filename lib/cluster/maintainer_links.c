@@ -1,0 +1,116 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "cluster/maintainer_state.h"
+
+static struct agent_link *find(const struct tfc__maintainer *maintainer, const char *node)
+{
+	for (uint32_t i = maintainer->link_count; i > 0; i--) {
+		struct agent_link *link = maintainer->links[i - 1];
+		if (strcmp(link->node->name, node) == 0)
+			return link;
+	}
+	return NULL;
+}
+
+static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__node_entry *node)
+{
+	size_t size = (maintainer->link_count + 1) * sizeof(struct agent_link *);
+	struct agent_link **links = realloc(maintainer->links, size);
+	if (!links)
+		return NULL;
+	maintainer->links = links;
+	struct agent_link *link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	link->maintainer = maintainer;
+	link->number = maintainer->link_count;
+	link->node = node;
+	tfc__nodes_use(node);
+	links[maintainer->link_count++] = link;
+	return link;
+}
+
+struct agent_link *maintainer_link(struct tfc__maintainer *maintainer, struct tfc__node_entry *node)
+{
+	struct agent_link *link = find(maintainer, node->name);
+	return link && !link->is_lost && link->node == node ? link : make(maintainer, node);
+}
+
+int maintainer_open_link(struct agent_link *link, tfc_error *error)
+{
+	struct tfc__maintainer *maintainer = link->maintainer;
+	if (link->job)
+		return TFC_OK;
+	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
+	if (!agent.ops)
+		return tfc__fail(error, TFC_ELOST, "cluster", 0, "there is no way to node %s",
+				 link->node->name);
+	link->ops = agent.ops;
+	return agent.ops->job_open(agent.agent, &maintainer->info, maintainer_on_agent, link,
+				   &link->job, error);
+}
+
+void maintainer_end_links(struct tfc__maintainer *maintainer)
+{
+	for (uint32_t i = 0; i < maintainer->link_count; i++) {
+		const struct agent_link *link = maintainer->links[i];
+		if (link->job && !link->is_lost)
+			link->ops->job_end(link->job);
+	}
+}
+
+void maintainer_close_links(struct tfc__maintainer *maintainer)
+{
+	for (uint32_t i = 0; i < maintainer->link_count; i++) {
+		struct agent_link *link = maintainer->links[i];
+		if (link->job)
+			link->ops->job_close(link->job);
+		tfc__nodes_unuse(link->node);
+		free(link);
+	}
+	free(maintainer->links);
+	maintainer->links = NULL;
+	maintainer->link_count = 0;
+}
+
+/* ---- logs */
+
+/* Of two terms at a node the later one can be asked; of a node not used yet, an earlier
+ * maintainer's tasks may have left logs. */
+static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, const char *name,
+					tfc_error *error)
+{
+	struct agent_link *link = find(maintainer, name);
+	struct tfc__node_entry *node = tfc__nodes_find(maintainer->nodes, name);
+	if (link && link->job)
+		return link;
+	if (!node || !node->member) {
+		tfc__fail(error, TFC_ELOST, "cluster", 0,
+			  "node %s is no member now: its logs cannot be read", name);
+		return NULL;
+	}
+	link = maintainer_link(maintainer, node);
+	if (!link) {
+		tfc__fail_nomem(error, "cluster");
+		return NULL;
+	}
+	return maintainer_open_link(link, error) == TFC_OK ? link : NULL;
+}
+
+struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,
+						 const char *node, uint32_t task, uint64_t position,
+						 tfc_error *error)
+{
+	struct agent_link *link = link_for_logs(maintainer, node, error);
+	return link ? link->ops->log_open(link->job, task, position, error) : NULL;
+}
+
+struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *maintainer)
+{
+	for (uint32_t i = 0; i < maintainer->link_count; i++)
+		if (maintainer->links[i]->ops == &tfc__local_agent_ops)
+			return maintainer->links[i]->job;
+	return NULL;
+}

@@ -1,0 +1,161 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "cluster/maintainer_state.h"
+
+void maintainer_note_place(struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action)
+{
+	if (action->task == UINT32_MAX) {
+		maintainer->gang_place = action->number;
+		return;
+	}
+	struct seen *seen = &maintainer->seen[action->task];
+	maintainer->places += seen->place == 0;
+	seen->place = action->number;
+}
+
+/* ---- one placing */
+
+struct placing {
+	uint32_t *tasks;
+	struct tfc__node_entry **chosen; /* of those */
+	struct tfc__node_entry **at;     /* of all tasks */
+	uint32_t count;
+};
+
+static bool make_placing(const struct tfc__maintainer *maintainer, uint32_t asked,
+			 struct placing *placing)
+{
+	uint32_t count = maintainer->task_count;
+	*placing = (struct placing){
+		.tasks = malloc(count * sizeof(*placing->tasks)),
+		.chosen = malloc(count * sizeof(struct tfc__node_entry *)),
+		.at = malloc(count * sizeof(struct tfc__node_entry *)),
+	};
+	if (!placing->tasks || !placing->chosen || !placing->at)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t node = tfc__core_node(maintainer->core, i);
+		placing->at[i] = node < maintainer->link_count ? maintainer->links[node]->node
+							       : NULL;
+		if (tfc__core_wants_place(maintainer->core, i, asked))
+			placing->tasks[placing->count++] = i;
+	}
+	return true;
+}
+
+static void free_placing(struct placing *placing)
+{
+	free(placing->tasks);
+	free(placing->chosen);
+	free(placing->at);
+}
+
+static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
+{
+	const struct tfc__nodes_request request = {
+		.job = maintainer->info.job,
+		.id = maintainer->info.id,
+		.tasks = placing->tasks,
+		.count = placing->count,
+		.at = placing->at,
+	};
+	int code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
+	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
+		const struct agent_link *link = maintainer_link(maintainer, placing->chosen[i]);
+		if (!link)
+			return tfc__fail_nomem(error, "cluster");
+		maintainer->placed[placing->tasks[i]] = link->number;
+	}
+	return code;
+}
+
+static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *event,
+		   tfc_error *error)
+{
+	struct placing placing;
+	int code = make_placing(maintainer, event->task, &placing)
+			   ? choose(maintainer, &placing, error)
+			   : tfc__fail_nomem(error, "cluster");
+	free_placing(&placing);
+	event->kind = code == TFC_OK ? TFC__CORE_PLACED : TFC__CORE_UNPLACED;
+	event->nodes = maintainer->placed;
+	event->text = error->text;
+	if (code == TFC_ENOMEM)
+		tfc__nodes_try_later(maintainer->nodes);
+}
+
+bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core_event *ret_event,
+			    tfc_error *error)
+{
+	uint32_t task = UINT32_MAX, number = maintainer->gang_place;
+	maintainer->gang_place = 0;
+	for (uint32_t i = 0; number == 0 && maintainer->places; i++) {
+		number = maintainer->seen[i].place;
+		if (number == 0)
+			continue;
+		task = i;
+		maintainer->seen[i].place = 0;
+		maintainer->places--;
+	}
+	if (number == 0)
+		return false;
+	*ret_event = (struct tfc__core_event){.task = task, .query = number};
+	answer(maintainer, ret_event, error);
+	return true;
+}
+
+/* ---- what tasks take */
+
+static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	uint32_t index;
+	return tfc__job_task_role(maintainer->info.job, task, &index);
+}
+
+void maintainer_take(struct tfc__maintainer *maintainer, uint32_t task, struct agent_link *link)
+{
+	maintainer_give_back(maintainer, task);
+	maintainer->seen[task].taken = link->node;
+	tfc__nodes_take(link->node, role_of(maintainer, task));
+}
+
+void maintainer_give_back(struct tfc__maintainer *maintainer, uint32_t task)
+{
+	struct seen *seen = &maintainer->seen[task];
+	if (seen->taken)
+		tfc__nodes_give_back(seen->taken, role_of(maintainer, task));
+	seen->taken = NULL;
+}
+
+/* ---- nodes that change */
+
+static void drain(struct tfc__maintainer *maintainer, struct agent_link *link)
+{
+	char text[128];
+	link->is_drained = true;
+	snprintf(text, sizeof(text), "node %s is drained", link->node->name);
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_DRAIN,
+							      .node = link->number,
+							      .text = text});
+}
+
+void maintainer_on_nodes(struct tfc__nodes_user *user)
+{
+	struct tfc__maintainer *maintainer = tfc__container_of(user, struct tfc__maintainer,
+							       nodes_user);
+	maintainer->busy++;
+	for (uint32_t i = 0; i < maintainer->link_count && !maintainer->end; i++) {
+		struct agent_link *link = maintainer->links[i];
+		bool is_draining = tfc__nodes_is_draining(link->node);
+		if (!is_draining)
+			link->is_drained = false;
+		else if (!link->is_drained && !link->is_lost)
+			drain(maintainer, link);
+	}
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	maintainer->busy--;
+	maintainer_settle(maintainer);
+}

@@ -1,0 +1,272 @@
+#include "cluster/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+
+#define FULL_TIME (5000 * TFC__MS) /* then it is asked again */
+#define RETRY_TIME (500 * TFC__MS)
+
+struct tfc__nodes {
+	tfc_ctx *ctx;
+	struct tfc__members *members;
+	tfc__agent_of_fn agent_of;
+	void *agent_user;
+	struct tfc__link all; /* in the order in which they came */
+	struct tfc__link users;
+	struct tfc__member_watch watch;
+	struct tfc__work changed;
+	struct tfc__timer timer;
+	uint64_t wake_at; /* of the timer; 0: not set */
+};
+
+/* ---- entries */
+
+static void free_entry(struct tfc__node_entry *node)
+{
+	tfc__list_remove(&node->link);
+	free(node->name);
+	free(node);
+}
+
+static void free_if_unused(struct tfc__node_entry *node)
+{
+	if (!node->member && node->users == 0)
+		free_entry(node);
+}
+
+struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name)
+{
+	TFC__LIST_EACH (link, &nodes->all) {
+		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
+								 link);
+		if (strcmp(node->name, name) == 0)
+			return node;
+	}
+	return NULL;
+}
+
+static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
+{
+	struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
+	if (!node) {
+		node = calloc(1, sizeof(*node));
+		if (!node || !(node->name = strdup(member->name))) {
+			free(node);
+			return TFC_ENOMEM;
+		}
+		node->nodes = nodes;
+		tfc__cooldown_init(&node->cooldown, &(struct tfc__cooldown_rule){0});
+		tfc__list_append(&nodes->all, &node->link);
+	}
+	node->member = member;
+	return TFC_OK;
+}
+
+/* Also those that there was no memory for when they came. */
+static int add_missing(struct tfc__nodes *nodes)
+{
+	int code = TFC_OK;
+	TFC__LIST_EACH (link, tfc__members_all(nodes->members)) {
+		const struct tfc__member *member = tfc__container_of(link, const struct tfc__member,
+								     link);
+		const struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
+		if (!member->is_out && (!node || !node->member) && add(nodes, member) < 0)
+			code = TFC_ENOMEM;
+	}
+	return code;
+}
+
+static void on_member(struct tfc__member_watch *watch, struct tfc__member *member,
+		      enum tfc__member_change change)
+{
+	struct tfc__nodes *nodes = tfc__container_of(watch, struct tfc__nodes, watch);
+	struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
+	if (change == TFC__MEMBER_REMOVED && node && node->member == member) {
+		node->member = NULL;
+		free_if_unused(node);
+	}
+	tfc__work_schedule(&nodes->changed);
+}
+
+/* ---- telling */
+
+/* Any of them may leave while one is told. */
+static void tell_users(struct tfc__work *work)
+{
+	struct tfc__nodes *nodes = tfc__container_of(work, struct tfc__nodes, changed);
+	struct tfc__link untold;
+	if (add_missing(nodes) < 0)
+		tfc__nodes_try_later(nodes);
+	tfc__list_init(&untold);
+	TFC__LIST_EACH (link, &nodes->users) {
+		tfc__list_remove(link);
+		tfc__list_append(&untold, link);
+	}
+	while (!tfc__list_is_empty(&untold)) {
+		struct tfc__nodes_user *user = tfc__container_of(untold.next,
+								 struct tfc__nodes_user, link);
+		tfc__list_remove(&user->link);
+		tfc__list_append(&nodes->users, &user->link);
+		user->fn(user);
+	}
+}
+
+static void wake_at(struct tfc__nodes *nodes, uint64_t at)
+{
+	if (nodes->wake_at && nodes->wake_at <= at)
+		return;
+	nodes->wake_at = at;
+	tfc__timer_set(&nodes->timer, at);
+}
+
+/* Those that were full may have room again; the next one is waited for. */
+static void on_timer(struct tfc__timer *timer)
+{
+	struct tfc__nodes *nodes = tfc__container_of(timer, struct tfc__nodes, timer);
+	uint64_t now = tfc__now();
+	nodes->wake_at = 0;
+	TFC__LIST_EACH (link, &nodes->all) {
+		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
+								 link);
+		if (node->full_until > now)
+			wake_at(nodes, node->full_until);
+		else
+			node->full_until = 0;
+	}
+	tfc__work_schedule(&nodes->changed);
+}
+
+void tfc__nodes_try_later(struct tfc__nodes *nodes)
+{
+	wake_at(nodes, tfc__now() + RETRY_TIME);
+}
+
+/* ---- opening and closing */
+
+int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn agent_of,
+		    void *user, tfc_error *error, struct tfc__nodes **ret_nodes)
+{
+	struct tfc__nodes *nodes = calloc(1, sizeof(*nodes));
+	if (!nodes)
+		return tfc__fail_nomem(error, "cluster");
+	nodes->ctx = ctx;
+	nodes->members = members;
+	nodes->agent_of = agent_of;
+	nodes->agent_user = user;
+	nodes->watch.fn = on_member;
+	tfc__list_init(&nodes->all);
+	tfc__list_init(&nodes->users);
+	tfc__list_init(&nodes->watch.link);
+	tfc__work_init(&nodes->changed, ctx, tell_users);
+	tfc__timer_init(&nodes->timer, ctx, on_timer);
+	tfc__members_watch(members, &nodes->watch);
+	if (add_missing(nodes) < 0) {
+		tfc__nodes_close(nodes);
+		return tfc__fail_nomem(error, "cluster");
+	}
+	*ret_nodes = nodes;
+	return TFC_OK;
+}
+
+void tfc__nodes_close(struct tfc__nodes *nodes)
+{
+	if (!nodes)
+		return;
+	tfc__members_unwatch(&nodes->watch);
+	tfc__work_cancel(&nodes->changed);
+	tfc__timer_cancel(&nodes->timer);
+	TFC__LIST_EACH (link, &nodes->all)
+		free_entry(tfc__container_of(link, struct tfc__node_entry, link));
+	free(nodes);
+}
+
+void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user)
+{
+	tfc__list_append(&nodes->users, &user->link);
+}
+
+void tfc__nodes_leave(struct tfc__nodes_user *user)
+{
+	tfc__list_remove(&user->link);
+}
+
+/* ---- one of them */
+
+const struct tfc__link *tfc__nodes_all(const struct tfc__nodes *nodes)
+{
+	return &nodes->all;
+}
+
+uint32_t tfc__nodes_count(const struct tfc__nodes *nodes)
+{
+	uint32_t count = 0;
+	TFC__LIST_EACH (link, &nodes->all)
+		count++;
+	return count;
+}
+
+struct tfc__node_entry *tfc__nodes_alone(struct tfc__nodes *nodes)
+{
+	if (tfc__members_count(nodes->members) != 1)
+		return NULL;
+	return tfc__nodes_find(nodes, tfc__members_self(nodes->members)->name);
+}
+
+struct tfc__agent_handle tfc__nodes_agent(const struct tfc__node_entry *node)
+{
+	if (!node->member)
+		return (struct tfc__agent_handle){NULL, NULL};
+	return node->nodes->agent_of(node->nodes->agent_user, node->member);
+}
+
+bool tfc__nodes_is_draining(const struct tfc__node_entry *node)
+{
+	return node->member && node->member->is_draining;
+}
+
+void tfc__nodes_use(struct tfc__node_entry *node)
+{
+	node->users++;
+}
+
+void tfc__nodes_unuse(struct tfc__node_entry *node)
+{
+	node->users--;
+	free_if_unused(node);
+}
+
+/* ---- what is taken */
+
+void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role)
+{
+	node->tasks++;
+	node->memory += role->memory;
+	node->gpus += role->gpus;
+}
+
+void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *role)
+{
+	node->tasks--;
+	node->memory -= role->memory;
+	node->gpus -= role->gpus;
+	tfc__work_schedule(&node->nodes->changed);
+}
+
+void tfc__nodes_refused(struct tfc__node_entry *node)
+{
+	node->full_until = tfc__now() + FULL_TIME;
+	wake_at(node->nodes, node->full_until);
+}
+
+void tfc__nodes_failed(struct tfc__node_entry *node)
+{
+	tfc__cooldown_failed(&node->cooldown, tfc__now());
+}
+
+void tfc__nodes_worked(struct tfc__node_entry *node)
+{
+	tfc__cooldown_worked(&node->cooldown);
+}

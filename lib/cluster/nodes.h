@@ -1,0 +1,86 @@
+/*
+ * The nodes that this node's maintainers place tasks on: the members, what the maintainers have
+ * taken of each, and how to speak to its agent.
+ *
+ * Other nodes have maintainers, too, of which this one knows nothing. So what is placed here may be
+ * refused there: a node that has said that it is full is taken for full for a while.
+ */
+#ifndef TFC_CLUSTER_NODES_H
+#define TFC_CLUSTER_NODES_H
+
+#include "agent/agent_ops.h"
+#include "cluster/cooldown.h"
+#include "member/member.h"
+
+struct tfc__nodes;
+
+/* One node. It stays while it is a member or somebody uses it. */
+struct tfc__node_entry {
+	struct tfc__link link;
+	struct tfc__nodes *nodes;
+	char *name;
+	const struct tfc__member *member; /* NULL: it is none any more */
+	uint32_t users;
+	uint32_t tasks; /* taken by the maintainers here */
+	uint64_t memory;
+	uint32_t gpus;
+	uint64_t full_until; /* it has refused a task; 0: not */
+	struct tfc__cooldown cooldown;
+};
+
+/* The agent of a member; `ops` NULL: there is no way to it. */
+typedef struct tfc__agent_handle (*tfc__agent_of_fn)(void *user, const struct tfc__member *member);
+
+/* Embedded in a maintainer; fn in dispatch when there may be room, or a node is to be left. */
+struct tfc__nodes_user {
+	struct tfc__link link;
+	void (*fn)(struct tfc__nodes_user *user);
+};
+
+/* Errors: TFC_ENOMEM. */
+int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn agent_of,
+		    void *user, tfc_error *error, struct tfc__nodes **ret_nodes);
+/* Its users have left before. NULL is a no-op. */
+void tfc__nodes_close(struct tfc__nodes *nodes);
+
+void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user);
+void tfc__nodes_leave(struct tfc__nodes_user *user);
+
+/* struct tfc__node_entry of each, in the order in which they came. */
+const struct tfc__link *tfc__nodes_all(const struct tfc__nodes *nodes);
+uint32_t tfc__nodes_count(const struct tfc__nodes *nodes);
+/* The one node, where there is only one: this one. Else NULL. */
+struct tfc__node_entry *tfc__nodes_alone(struct tfc__nodes *nodes);
+struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name); /* or NULL */
+struct tfc__agent_handle tfc__nodes_agent(const struct tfc__node_entry *node);
+bool tfc__nodes_is_draining(const struct tfc__node_entry *node);
+void tfc__nodes_use(struct tfc__node_entry *node);
+void tfc__nodes_unuse(struct tfc__node_entry *node);
+
+/*
+ * Finds a node for each of `count` tasks, all or nothing. at: per task of the whole job its node
+ * now, or NULL. TFC_EAGAIN with the sentence of what it waits for, TFC_ENOMEM. Nothing is taken.
+ */
+struct tfc__nodes_request {
+	const tfc_job *job;
+	const char *id; /* of the job: where a round begins */
+	const uint32_t *tasks;
+	uint32_t count;
+	struct tfc__node_entry *const *at;
+};
+int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+		     struct tfc__node_entry **ret_nodes, tfc_error *error);
+/* Tells all users again in a while: there was no memory to go on. */
+void tfc__nodes_try_later(struct tfc__nodes *nodes);
+
+/* What one task takes there, and gives back. */
+void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role);
+void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *role);
+
+/* It has refused a task for want of room. */
+void tfc__nodes_refused(struct tfc__node_entry *node);
+/* How an attempt there ended, of its own. */
+void tfc__nodes_failed(struct tfc__node_entry *node);
+void tfc__nodes_worked(struct tfc__node_entry *node);
+
+#endif

@@ -1,0 +1,113 @@
+/* Placement among the nodes as they are known here: asks the pure function of placement.h. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "cluster/nodes.h"
+#include "cluster/placement.h"
+
+/* One that has said that it is full has nothing left, whatever is known of it here. */
+static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__place_node *place)
+{
+	*place = (struct tfc__place_node){
+		.member = node->member,
+		.tasks = node->tasks,
+		.memory = node->memory,
+		.gpus = node->gpus,
+		.is_avoided = tfc__cooldown_is_on(&node->cooldown, now, NULL),
+	};
+	if (node->full_until > now && place->tasks < node->member->slots)
+		place->tasks = node->member->slots;
+}
+
+/* There is no way to it; or nobody knows how much room it has, but it has said that it has none. */
+static bool is_hidden(const struct tfc__node_entry *node, uint64_t now)
+{
+	bool is_full = node->full_until > now && node->member && node->member->slots == 0;
+	return is_full || !tfc__nodes_agent(node).ops;
+}
+
+static uint64_t seed_of(const char *id)
+{
+	uint64_t seed = 14695981039346656037ull; /* FNV-1a */
+	for (; *id; id++)
+		seed = (seed ^ (unsigned char)*id) * 1099511628211ull;
+	return seed;
+}
+
+/* One place's tables, in one piece of memory each. */
+struct tables {
+	struct tfc__place_node *nodes;
+	struct tfc__node_entry **entries; /* of those */
+	uint32_t *at;
+	uint32_t *chosen;
+	uint32_t node_count;
+};
+
+static void free_tables(struct tables *tables)
+{
+	free(tables->nodes);
+	free(tables->entries);
+	free(tables->at);
+	free(tables->chosen);
+}
+
+static bool make_tables(struct tfc__nodes *nodes, uint32_t task_count, struct tables *tables)
+{
+	size_t count = tfc__nodes_count(nodes);
+	*tables = (struct tables){
+		.nodes = calloc(count + 1, sizeof(*tables->nodes)),
+		.entries = calloc(count + 1, sizeof(struct tfc__node_entry *)),
+		.at = malloc((task_count + 1) * sizeof(*tables->at)),
+		.chosen = malloc((task_count + 1) * sizeof(*tables->chosen)),
+	};
+	if (!tables->nodes || !tables->entries || !tables->at || !tables->chosen)
+		return false;
+	uint64_t now = tfc__now();
+	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
+		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
+								 link);
+		if (is_hidden(node, now) || tables->node_count == count)
+			continue;
+		fill(node, now, &tables->nodes[tables->node_count]);
+		tables->entries[tables->node_count++] = node;
+	}
+	return true;
+}
+
+static void find_present(const struct tfc__nodes_request *request, uint32_t task_count,
+			 struct tables *tables)
+{
+	for (uint32_t i = 0; i < task_count; i++) {
+		tables->at[i] = UINT32_MAX;
+		for (uint32_t k = 0; k < tables->node_count && request->at[i]; k++)
+			if (tables->entries[k] == request->at[i])
+				tables->at[i] = k;
+	}
+}
+
+int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+		     struct tfc__node_entry **ret_nodes, tfc_error *error)
+{
+	uint32_t task_count = tfc__job_task_count(request->job);
+	struct tables tables;
+	if (!make_tables(nodes, task_count, &tables)) {
+		free_tables(&tables);
+		return tfc__fail_nomem(error, "cluster");
+	}
+	find_present(request, task_count, &tables);
+	const struct tfc__place_request place = {
+		.job = request->job,
+		.tasks = request->tasks,
+		.task_count = request->count,
+		.at = tables.at,
+		.nodes = tables.nodes,
+		.node_count = tables.node_count,
+		.seed = seed_of(request->id),
+	};
+	int code = tfc__place(&place, tables.chosen, error);
+	for (uint32_t i = 0; code == TFC_OK && i < request->count; i++)
+		ret_nodes[i] = tables.entries[tables.chosen[i]];
+	free_tables(&tables);
+	return code;
+}
