@@ -26,20 +26,29 @@ typedef struct tfc_sub tfc_sub;
 typedef struct tfc_gateway_options {
 	uint32_t size;
 	uint32_t reserved; /* 0 */
-	tfc_node *node;    /* the node in this process */
+	tfc_node *node;    /* the node in this process; NULL: the one at `address` */
+	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several, separated by commas, of which the
+	 * first that answers is asked; copied */
+	const char *address;
+	const char *key_file;  /* the key to show; NULL: none, as over unix; read at once */
+	uint32_t connect_ms;   /* how long one address is tried; 0: 5000 */
+	uint32_t reconnect_ms; /* for how long a lost one is looked for; 0: 300000 */
 } tfc_gateway_options;
 
-#define TFC_GATEWAY_OPTIONS_INIT                  \
-	{                                         \
-		sizeof(tfc_gateway_options), 0, 0 \
+#define TFC_GATEWAY_OPTIONS_INIT                              \
+	{                                                     \
+		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
 TFC_API int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size);
 
 /**
- * Opens a gateway. The caller owns *ret_gateway. Thread: the context's.
- * Errors: TFC_EINVAL (no node), TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
+ * Opens a gateway: on a node in this process, or on one elsewhere, to which it connects with the
+ * first request; a connection that is lost is made again while something waits for it, and
+ * subscriptions go on where they were. The caller owns *ret_gateway. Thread: the context's.
+ * Errors: TFC_EINVAL (no node and no address, or both), those of a key file that cannot be read or
+ * is open to others, TFC_ENOTSUP, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
@@ -153,6 +162,21 @@ TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t
  */
 TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task,
 			     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * The nodes of the cluster as a JSON list: name, state, address, what each offers. Thread: the
+ * context's. Errors as in all requests.
+ */
+TFC_API int tfc_gateway_members(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
+				void *user, tfc_op **ret_op);
+
+/**
+ * A node takes no new task any more, and its running ones are moved by their restart policy; or
+ * (is_off 1) it takes tasks again. Thread: the context's. Errors in the reply: TFC_ENOENT (no such
+ * member), TFC_ELOST (it cannot be asked now), TFC_EACCES.
+ */
+TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node, uint32_t is_off,
+			      uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 enum tfc_job_state {
 	TFC_JOB_PENDING = 1,
@@ -298,7 +322,8 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * keep their order, and all of an attempt's output comes before the TASK event of its end. Output
  * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
  * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
- * TFC_EINVAL (cursor), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
+ * TFC_EINVAL (cursor), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another
+ * node the first two, and all that happens later, are told by TFC_EVENT_LOST.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,

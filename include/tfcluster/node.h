@@ -18,6 +18,19 @@ extern "C" {
 
 typedef struct tfc_node tfc_node;
 
+/* Who asks a node for something. Borrowed: valid during the hook. */
+typedef struct tfc_peer_info {
+	uint32_t size;
+	uint32_t role;       /* what it may do: 1 all (node), 2 act (submit), 3 look (read) */
+	uint32_t uid;        /* over unix, and from this machine; else UINT32_MAX */
+	uint32_t gid;        /* the same of its group */
+	uint32_t pid;        /* over unix; else 0 */
+	uint32_t reserved;   /* 0 */
+	const char *node_id; /* hash of its static key; "" without encryption */
+	const char *key_id;  /* of the key it showed; "" without */
+	const char *address; /* where it asks from, in words */
+} tfc_peer_info;
+
 /* Options of a node. Zero is the default of every field; strings and lists are copied. */
 typedef struct tfc_node_options {
 	uint32_t size;

@@ -227,3 +227,19 @@ int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task, ui
 					       .task = task ? task : ""};
 	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
 }
+
+int tfc_gateway_members(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
+			tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__MEMBERS};
+	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+}
+
+int tfc_gateway_drain(tfc_gateway *gateway, const char *node, uint32_t is_off, uint32_t timeout_ms,
+		      tfc_reply_fn fn, void *user, tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__DRAIN,
+					       .node = node ? node : "",
+					       .is_off = is_off};
+	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+}

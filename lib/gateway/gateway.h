@@ -36,9 +36,12 @@ struct tfc__question {
 	const tfc_job *definition; /* SUBMIT, EXPLAIN */
 	const void *host_tag;      /* SUBMIT */
 	uint64_t host_tag_len;
-	const char *client_key; /* SUBMIT: or NULL */
+	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */
 	uint32_t interrupt_ms;  /* STOP */
 	bool is_kill;           /* STOP */
+	bool is_off;            /* DRAIN: takes tasks again */
+	bool is_without_output; /* SUBSCRIBE */
+	bool wants_live;        /* SUBSCRIBE */
 	bool is_forwarded;      /* asked by a member: what is not here is not here */
 };
 
@@ -88,10 +91,6 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 
 /* All its subscriptions end without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);
-
-/* ---- local.c */
-
-int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory, tfc_gateway **ret_gateway);
 
 /* One job as a JSON object, as tfc_gateway_describe gives it; with_doing: what its tasks do, too.
  */

@@ -1,14 +1,16 @@
-/* The gateway on a node in this process: what is asked for is done at once. */
+/* What its own node has is answered at once; what others have is asked of them. */
+#include "gateway/local.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
-#include "gateway/gateway.h"
+#include "gateway/forward.h"
 #include "gateway/local_sub.h"
 
 struct local_gateway {
 	tfc_gateway base;
-	struct tfc__directory *directory; /* NULL once its node is closed */
+	struct tfc__forwarder forwarder; /* its directory: NULL once the node is closed */
 	struct tfc__directory_user closing;
 };
 
@@ -114,6 +116,9 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 	int code = tfc__directory_find(directory, question->job, &request->error, &record);
 	if (code < 0)
 		return code;
+	if (question->verb == TFC__FORGET)
+		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
+				 "jobs are not forgotten in this version");
 	if (question->verb == TFC__STOP)
 		return stop(record, question, request);
 	if (question->verb == TFC__SPEC)
@@ -122,43 +127,151 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 	return TFC_OK;
 }
 
-static int answer(struct tfc__directory *directory, const struct tfc__question *question,
+/* ---- members */
+
+static int members(struct tfc__forwarder *forwarder, struct tfc__request *request)
+{
+	const struct tfc__gateway_members *members = &forwarder->members;
+	struct tfc__buf *text = &request->text;
+	const char *name = tfc__agent_name(tfc__directory_agent(forwarder->directory));
+	if (members->ops) {
+		members->ops->json(members->user, text);
+		return TFC_OK;
+	}
+	tfc__buf_add_str(text, "[{\"name\":");
+	tfc__buf_add_json(text, name, strlen(name));
+	tfc__buf_add_str(text, ",\"state\":\"alive\"}]");
+	return TFC_OK;
+}
+
+struct draining {
+	struct tfc__request *request; /* NULL: nobody waits for the answer any more */
+};
+
+static void forget_draining(struct tfc__request *request)
+{
+	((struct draining *)request->doing)->request = NULL;
+}
+
+static void on_drained(void *user, const tfc_error *error)
+{
+	struct draining *draining = user;
+	struct tfc__request *request = draining->request;
+	free(draining);
+	if (!request)
+		return;
+	if (error)
+		request->error = *error;
+	tfc__request_end(request, error ? error->code : TFC_OK);
+}
+
+static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 		  struct tfc__request *request)
 {
-	switch (question->verb) {
-	case TFC__SUBMIT:
-		return submit(directory, question, request);
-	case TFC__LIST:
-		return list(directory, request);
-	case TFC__EXPLAIN:
-		return explain(directory, question, request);
-	default:
-		return about_job(directory, question, request);
+	const struct tfc__gateway_members *members = &forwarder->members;
+	struct draining *draining = members->ops ? calloc(1, sizeof(*draining)) : NULL;
+	if (!draining) {
+		tfc__request_end(request,
+				 members->ops
+					 ? tfc__fail_nomem(&request->error, "gateway")
+					 : tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
+						     "no such member: %.60s: this node is alone",
+						     question->node));
+		return;
 	}
+	draining->request = request;
+	request->doing = draining;
+	request->forget = forget_draining;
+	members->ops->drain(members->user, question->node, question->is_off, on_drained, draining);
+}
+
+/* ---- asking */
+
+/* Whether others may have it: who is asked by a member has been chosen, and a whole id that is here
+ * is nowhere else. */
+static bool is_elsewhere(const struct tfc__forwarder *forwarder,
+			 const struct tfc__question *question)
+{
+	tfc_error error;
+	struct tfc__record *record;
+	if (!forwarder->members.ops || question->is_forwarded)
+		return false;
+	return strlen(question->job) != 16 ||
+	       tfc__directory_find(forwarder->directory, question->job, &error, &record) < 0;
 }
 
 static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		struct tfc__request *request)
 {
-	tfc__request_end(request, answer(of(gateway)->directory, question, request));
+	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	struct tfc__directory *directory = forwarder->directory;
+	switch (question->verb) {
+	case TFC__SUBMIT:
+		tfc__request_end(request, submit(directory, question, request));
+		return;
+	case TFC__EXPLAIN:
+		tfc__request_end(request, explain(directory, question, request));
+		return;
+	case TFC__MEMBERS:
+		tfc__request_end(request, members(forwarder, request));
+		return;
+	case TFC__DRAIN:
+		drain(forwarder, question, request);
+		return;
+	case TFC__LIST:
+		list(directory, request);
+		if (forwarder->members.ops && !question->is_forwarded)
+			tfc__forward_list(forwarder, request);
+		else
+			tfc__request_end(request, TFC_OK);
+		return;
+	default:
+		if (is_elsewhere(forwarder, question))
+			tfc__forward(forwarder, question, request);
+		else
+			tfc__request_end(request, about_job(directory, question, request));
+	}
+}
+
+int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *question, bool is_bare,
+			tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
+	struct tfc__record *record;
+	const tfc_subscribe_options options = {
+		.size = sizeof(options),
+		.is_without_output = question->is_without_output,
+		.cursor = question->client_key,
+		.wants_live = question->wants_live,
+	};
+	int code = tfc__directory_find(forwarder->directory, question->job, error, &record);
+	if (code == TFC_OK)
+		return tfc__local_subscribe(gateway->ctx, &gateway->subs, record, &options, is_bare,
+					    fn, user, error, ret_sub);
+	if (code != TFC_ENOENT || !forwarder->members.ops || question->is_forwarded)
+		return code;
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, question->job,
+				     &options, is_bare, fn, user, error, ret_sub);
 }
 
 static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_options *options,
 		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	struct tfc__record *record;
-	int code = tfc__directory_find(of(gateway)->directory, job, error, &record);
-	if (code < 0)
-		return code;
-	return tfc__local_subscribe(gateway->ctx, &gateway->subs, record, options, false, fn, user,
-				    error, ret_sub);
+	const struct tfc__question question = {
+		.verb = TFC__SUBSCRIBE,
+		.job = job,
+		.client_key = options->cursor,
+		.is_without_output = options->is_without_output,
+		.wants_live = options->wants_live,
+	};
+	return tfc__gateway_follow(gateway, &question, false, fn, user, error, ret_sub);
 }
 
 /* ---- opening and closing */
 
 static int check(tfc_gateway *gateway, tfc_error *error)
 {
-	if (of(gateway)->directory)
+	if (of(gateway)->forwarder.directory)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ESTATE, "gateway", 0,
 			 "the node of this gateway is closed: close the gateway, too");
@@ -168,8 +281,21 @@ static int check(tfc_gateway *gateway, tfc_error *error)
 static void on_node_closed(struct tfc__directory_user *user)
 {
 	struct local_gateway *gateway = tfc__container_of(user, struct local_gateway, closing);
+	TFC__LIST_EACH (link, &gateway->base.requests) {
+		struct tfc__request *request = tfc__container_of(link, struct tfc__request, link);
+		if (!request->forget)
+			continue;
+		request->forget(request);
+		tfc__request_end(request, tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
+						    "the node was closed before the answer came"));
+	}
 	tfc__gateway_orphan_subs(&gateway->base);
-	gateway->directory = NULL;
+	gateway->forwarder.directory = NULL;
+}
+
+struct tfc__directory *tfc__gateway_directory(tfc_gateway *gateway)
+{
+	return of(gateway)->forwarder.directory;
 }
 
 static void close_gateway(tfc_gateway *base)
@@ -179,14 +305,20 @@ static void close_gateway(tfc_gateway *base)
 	free(gateway);
 }
 
-int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory, tfc_gateway **ret_gateway)
+int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
+		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway)
 {
 	static const struct tfc__gateway_ops ops = {ask, subscribe, check, close_gateway};
 	struct local_gateway *gateway = calloc(1, sizeof(*gateway));
 	if (!gateway)
 		return tfc__ctx_fail(ctx, TFC_ENOMEM, "gateway", 0, "out of memory");
 	tfc__gateway_init(&gateway->base, ctx, &ops);
-	gateway->directory = directory;
+	gateway->forwarder.ctx = ctx;
+	gateway->forwarder.directory = directory;
+	gateway->forwarder.answer = about_job;
+	if (members)
+		gateway->forwarder.members = *members;
+	tfc__forwarder_init(&gateway->forwarder);
 	gateway->closing.fn = on_node_closed;
 	tfc__directory_join(directory, &gateway->closing);
 	*ret_gateway = &gateway->base;

@@ -521,11 +521,16 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	return TFC_OK;
 }
 
+static const struct tfc__mark *mark_of(const tfc_sub *sub)
+{
+	return &tfc__container_of(sub, const struct local_sub, base)->mark;
+}
+
 int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__record *record,
 			 const tfc_subscribe_options *options, bool is_bare, tfc_event_fn fn,
 			 void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub};
+	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
@@ -548,9 +553,4 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__recor
 	tfc__sub_wake(&sub->base);
 	*ret_sub = &sub->base;
 	return TFC_OK;
-}
-
-const struct tfc__mark *tfc__local_sub_mark(const tfc_sub *sub)
-{
-	return &tfc__container_of(sub, const struct local_sub, base)->mark;
 }

@@ -96,6 +96,19 @@ int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 	return TFC_OK;
 }
 
+int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
+{
+	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
+		return TFC_ENOMEM;
+	place->next = mark->next;
+	place->is_gap_told = mark->is_gap_told;
+	if (mark->task != UINT32_MAX)
+		place->pieces[mark->task] = mark->piece;
+	if (mark->ended_task < place->task_count)
+		place->pieces[mark->ended_task].text[0] = '\0';
+	return TFC_OK;
+}
+
 void tfc__place_fini(struct tfc__place *place)
 {
 	free(place->pieces);

@@ -18,6 +18,15 @@ struct tfc__piece {
 	char text[TFC__PIECE_SIZE]; /* "": none */
 };
 
+/* How far a subscription is once the event that it tells is told. */
+struct tfc__mark {
+	uint32_t next;
+	bool is_gap_told;
+	uint32_t task;           /* OUTPUT and GAP have a new piece; else UINT32_MAX */
+	uint32_t ended_task;     /* its attempt has ended: no piece any more; else UINT32_MAX */
+	struct tfc__piece piece; /* of task */
+};
+
 struct tfc__place {
 	uint32_t next;
 	bool is_gap_told; /* also what the end of an attempt, entry `next`, says to be missing */
@@ -28,6 +37,8 @@ struct tfc__place {
 
 /* Zeroed is valid, and at the beginning. Makes room for the pieces: TFC_OK or TFC_ENOMEM. */
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
+/* Goes to a mark: TFC_OK, or TFC_ENOMEM and it is where it was. */
+int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
 void tfc__place_fini(struct tfc__place *place);
 
 /* The cursor; "" when there is no memory for it. Valid until the place changes. */

@@ -9,10 +9,13 @@
 #include "ctx/ctx.h"
 #include <tfcluster/gateway.h>
 
+struct tfc__mark;
+
 struct tfc__sub_ops {
 	int (*tell)(tfc_sub *sub);    /* one event: 1, or 0 when there is none now */
 	void (*detach)(tfc_sub *sub); /* lets go of what it follows; once */
 	void (*free)(tfc_sub *sub);   /* after detach */
+	const struct tfc__mark *(*mark)(const tfc_sub *sub);
 };
 
 struct tfc_sub {
@@ -33,6 +36,12 @@ struct tfc_sub {
 /* Begins; list may be NULL. */
 void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 		   struct tfc__link *list, tfc_event_fn fn, void *user);
+
+/* How far it is once the event is told that it is telling; see place.h. */
+static inline const struct tfc__mark *tfc__sub_mark(const tfc_sub *sub)
+{
+	return sub->ops->mark(sub);
+}
 
 /* There may be something to tell. */
 void tfc__sub_wake(tfc_sub *sub);

@@ -3,7 +3,8 @@
 #include "base/fail.h"
 #include "base/options.h"
 #include "ctx/ctx.h"
-#include "gateway/gateway.h"
+#include "gateway/local.h"
+#include "gateway/remote.h"
 #include "node/inside.h"
 
 int tfc_node_options_init(tfc_node_options *options, uint32_t size)
@@ -79,11 +80,16 @@ int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gatew
 				 error);
 	if (code < 0)
 		return code;
+	if (known.address && !known.node && ret_gateway)
+		return tfc__remote_gateway_new(ctx, &known, error, ret_gateway);
+	if (known.address && known.node)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "tfc_gateway_options: node and address exclude each other");
 	if (!known.node || !ret_gateway)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is NULL",
 				 known.node ? "ret_gateway" : "tfc_gateway_options.node");
 	if (known.node->ctx != ctx)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "tfc_gateway_options.node belongs to another context");
-	return tfc__gateway_new(ctx, known.node->directory, ret_gateway);
+	return tfc__gateway_new(ctx, known.node->directory, NULL, ret_gateway);
 }

@@ -26,6 +26,9 @@ void tfc__msg_str(struct tfc__buf *buf, const char *text);
 void tfc__msg_text(struct tfc__buf *buf, const char *text, size_t len);
 void tfc__msg_bin(struct tfc__buf *buf, const void *data, size_t len);
 
+/* A copy of a value that was read. */
+void tfc__msg_object(struct tfc__buf *buf, const msgpack_object *object);
+
 /* A pair of a map whose size was told before. */
 void tfc__msg_put_bool(struct tfc__buf *buf, const char *key, bool value);
 void tfc__msg_put_u64(struct tfc__buf *buf, const char *key, uint64_t value);

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "leaks.h"
 #include "proc_run.h"
+#include "served.h"
 
 #define PATIENCE (30 * TFC__SECOND)
 
@@ -27,12 +28,31 @@ static void print_log(void *user, const tfc_log_entry *entry)
 	print_message("%s: %s: %s\n", entry->room, entry->subject, entry->text);
 }
 
+bool node_run_is_remote(void)
+{
+	const char *kind = getenv("TFC_TEST_GATEWAY");
+	return kind && strcmp(kind, "remote") == 0;
+}
+
+static void open_gateway(struct node_run *run)
+{
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	char address[256];
+	gateway.node = run->node;
+	if (node_run_is_remote()) {
+		snprintf(address, sizeof(address), "unix:%s/s", run->dir);
+		run->served = served_begin(run->ctx, run->node, address, NULL, NULL);
+		gateway.node = NULL;
+		gateway.address = address;
+	}
+	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
+}
+
 void node_run_begin(struct node_run *run, const tfc_node_options *options)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
-	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	*run = (struct node_run){.fds = proc_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	ctx.log = print_log;
@@ -46,14 +66,15 @@ void node_run_begin(struct node_run *run, const tfc_node_options *options)
 	node.temp_dir = run->dir;
 	if (tfc_node_open(run->ctx, &node, &run->node) < 0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
-	gateway.node = run->node;
-	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
+	open_gateway(run);
 }
 
 void node_run_close(struct node_run *run)
 {
 	tfc_gateway_close(run->gateway);
+	served_end(run->served);
 	tfc_node_close(run->node);
+	run->served = NULL;
 	run->gateway = NULL;
 	run->node = NULL;
 }

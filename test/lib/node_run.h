@@ -2,6 +2,9 @@
  * A node in tests: a context, a node and a gateway with the built helper programs; jobs from JSON;
  * events collected into a list and awaited with a deadline. `node_run_end` checks that no
  * descriptor, child or private directory is left.
+ *
+ * With TFC_TEST_GATEWAY=remote in the environment the gateway is a client of the node's service,
+ * over a unix socket: what holds for one holds for the other.
  */
 #ifndef TEST_NODE_RUN_H
 #define TEST_NODE_RUN_H
@@ -14,8 +17,9 @@ struct node_run {
 	tfc_ctx *ctx;
 	tfc_node *node;
 	tfc_gateway *gateway;
-	char *dir; /* the node's temp_dir; removed at the end */
-	int fds;   /* open before */
+	char *dir;             /* the node's temp_dir; removed at the end */
+	int fds;               /* open before */
+	struct served *served; /* NULL: the gateway is local */
 };
 
 /* One event, copied. */
@@ -52,6 +56,7 @@ struct answer {
 /* Options may be NULL; temp_dir is filled in. */
 void node_run_begin(struct node_run *run, const tfc_node_options *options);
 void node_run_close(struct node_run *run); /* gateway and node */
+bool node_run_is_remote(void);
 void node_run_end(struct node_run *run);
 
 /* printf-like JSON with ' in place of ", so that it reads well. The caller frees it. */

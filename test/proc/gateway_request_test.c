@@ -221,7 +221,7 @@ static void describe_says_what_is_true(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
-	options.name = "no\"de\\1";
+	options.name = "no.de-1";
 	node_run_begin(&run, &options);
 	char *json =
 		node_json("{'name':'quo\\'te','framework':'none','argv':['%s','wait'],'roles':{"
@@ -243,7 +243,7 @@ static void describe_says_what_is_true(void **state)
 	assert_int_equal(json_array_size(tasks), 3);
 	json_t *worker = json_array_get(tasks, 1);
 	assert_string_equal(text_of(worker, "task"), "worker/1");
-	assert_string_equal(text_of(worker, "node"), "no\"de\\1");
+	assert_string_equal(text_of(worker, "node"), "no.de-1");
 	assert_string_equal(text_of(worker, "address"), ready->address);
 	assert_string_equal(text_of(worker, "state"), "ready");
 	assert_int_equal(json_integer_value(json_object_get(worker, "pid")), ready->event.pid);

@@ -105,6 +105,32 @@ static void replay_of_an_ended_job_is_what_was_told_live(void **state)
 	node_run_end(&run);
 }
 
+static void note_loss(void *user, const tfc_event *event)
+{
+	assert_int_equal(event->kind, TFC_EVENT_LOST);
+	*(int *)user = event->status;
+}
+
+static bool is_lost(void *user)
+{
+	return *(int *)user < 0;
+}
+
+/* How a subscription is refused: at once, or by its one event. */
+static int refusal(struct node_run *run, const char *job, const char *cursor)
+{
+	tfc_sub *sub = NULL;
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	int lost = 0;
+	options.cursor = cursor;
+	int code = tfc_gateway_subscribe(run->gateway, job, &options, note_loss, &lost, &sub);
+	assert_true(node_run_is_remote() ? code == 0 : code < 0);
+	if (code == 0)
+		node_await(run, is_lost, &lost, "a refusal");
+	tfc_sub_close(sub);
+	return code < 0 ? code : lost;
+}
+
 static void a_cursor_continues_behind_every_line(void **state)
 {
 	struct node_run run;
@@ -135,15 +161,11 @@ static void a_cursor_continues_behind_every_line(void **state)
 		node_follow_end(&rest);
 	}
 	assert_int_equal(told, 10);
-	tfc_sub *sub;
-	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	static const char *const wrong[] = {"", "worker/0", "0_1.0", "ffffff", "0_0.0+0", "0 "};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		options.cursor = wrong[i];
-		assert_int_equal(tfc_gateway_subscribe(run.gateway, whole.job, &options,
-						       (tfc_event_fn)abort, NULL, &sub),
-				 TFC_EINVAL);
+		assert_int_equal(refusal(&run, whole.job, wrong[i]), TFC_EINVAL);
 	}
+	assert_int_equal(refusal(&run, "nobody", NULL), TFC_ENOENT);
 	node_follow_end(&whole);
 	node_run_end(&run);
 }

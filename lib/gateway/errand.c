@@ -1,0 +1,85 @@
+#include "gateway/errand.h"
+
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "gateway/question.h"
+
+static void free_errand(struct tfc__errand *errand)
+{
+	if (errand->call)
+		tfc__rpc_drop(errand->call);
+	tfc__list_remove(&errand->link);
+	tfc__buf_fini(&errand->params);
+	free(errand);
+}
+
+static void forget(struct tfc__request *request)
+{
+	free_errand(request->doing);
+}
+
+struct tfc__errand *tfc__errand_new(struct tfc__request *request,
+				    const struct tfc__question *question)
+{
+	struct tfc__errand *errand = calloc(1, sizeof(*errand));
+	if (errand)
+		tfc__question_write(&errand->params, question);
+	if (!errand || errand->params.is_failed) {
+		if (errand)
+			tfc__buf_fini(&errand->params);
+		free(errand);
+		tfc__request_end(request, tfc__fail_nomem(&request->error, "gateway"));
+		return NULL;
+	}
+	tfc__list_init(&errand->link);
+	errand->request = request;
+	errand->verb = question->verb;
+	request->doing = errand;
+	request->forget = forget;
+	return errand;
+}
+
+void tfc__errand_fail(struct tfc__errand *errand, const tfc_error *error)
+{
+	struct tfc__request *request = errand->request;
+	request->error = *error;
+	free_errand(errand);
+	tfc__request_end(request, error->code);
+}
+
+static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__errand *errand = user;
+	struct tfc__request *request = errand->request;
+	size_t len;
+	errand->call = NULL;
+	if (code == TFC_ELOST && errand->lost) {
+		errand->lost(errand, error);
+		return;
+	}
+	if (code < 0) {
+		tfc__errand_fail(errand, error);
+		return;
+	}
+	const char *text = result ? tfc__msg_bytes(result, &len) : NULL;
+	if (text)
+		tfc__buf_add(&request->text, text, len);
+	free_errand(errand);
+	tfc__request_end(request, TFC_OK);
+}
+
+void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
+{
+	char method[TFC__METHOD_SIZE];
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__rpc_options call = {
+		.method = method,
+		.params = &errand->params,
+		.end = on_end,
+		.user = errand,
+	};
+	tfc__verb_method(errand->verb, method);
+	if (tfc__rpc_call(rpc, &call, &errand->call, &error) < 0)
+		tfc__errand_fail(errand, &error);
+}

@@ -1,0 +1,30 @@
+/* A question that another node answers: one call, whose result is the reply's text. */
+#ifndef TFC_GATEWAY_ERRAND_H
+#define TFC_GATEWAY_ERRAND_H
+
+#include "gateway/gateway.h"
+#include "wire/msg.h"
+#include "wire/rpc.h"
+
+struct tfc__errand {
+	struct tfc__link link; /* for its owner */
+	struct tfc__request *request;
+	enum tfc__verb verb;
+	struct tfc__buf params;
+	struct tfc__rpc_call *call;
+	uint32_t tries; /* calls that were lost with their connection */
+	/* The connection was lost under way: its owner may put it again. NULL: it fails. */
+	void (*lost)(struct tfc__errand *errand, const tfc_error *error);
+	void *owner;
+};
+
+/* For a request, whose `forget` and `doing` it takes. NULL: no memory, and the request has ended.
+ */
+struct tfc__errand *tfc__errand_new(struct tfc__request *request,
+				    const struct tfc__question *question);
+
+/* Puts it over a connection; ends with the request. */
+void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc);
+void tfc__errand_fail(struct tfc__errand *errand, const tfc_error *error);
+
+#endif

@@ -1,0 +1,19 @@
+/* The gateway on a node in this process, and what it says of one node to itself and to others. */
+#ifndef TFC_GATEWAY_LOCAL_H
+#define TFC_GATEWAY_LOCAL_H
+
+#include "gateway/gateway.h"
+#include "gateway/members.h"
+
+/* members NULL: the node is alone. TFC_ENOMEM. */
+int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
+		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway);
+
+/* Subscribes to what is here, or else to what a member has; is_bare as tfc__local_subscribe. */
+int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *question, bool is_bare,
+			tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);
+
+/* The directory, or NULL once its node is closed. */
+struct tfc__directory *tfc__gateway_directory(tfc_gateway *gateway);
+
+#endif

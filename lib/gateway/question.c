@@ -1,0 +1,121 @@
+#include "gateway/question.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+static const char prefix[] = "gateway.";
+
+static const char *const names[] = {
+	[TFC__SUBMIT] = "submit",       [TFC__STOP] = "stop",       [TFC__LIST] = "list",
+	[TFC__DESCRIBE] = "describe",   [TFC__SPEC] = "spec",       [TFC__EXPLAIN] = "explain",
+	[TFC__FORGET] = "forget",       [TFC__MEMBERS] = "members", [TFC__DRAIN] = "drain",
+	[TFC__SUBSCRIBE] = "subscribe", [TFC__FIND] = "find",
+};
+
+#define VERBS (sizeof(names) / sizeof(names[0]))
+
+const char *tfc__verb_name(enum tfc__verb verb)
+{
+	return (size_t)verb < VERBS ? names[verb] : NULL;
+}
+
+enum tfc__verb tfc__verb_of_method(const char *method)
+{
+	if (strncmp(method, prefix, sizeof(prefix) - 1) != 0)
+		return 0;
+	for (size_t i = 1; i < VERBS; i++)
+		if (strcmp(method + sizeof(prefix) - 1, names[i]) == 0)
+			return (enum tfc__verb)i;
+	return 0;
+}
+
+void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE])
+{
+	snprintf(method, TFC__METHOD_SIZE, "%s%s", prefix, names[verb]);
+}
+
+/* ---- writing */
+
+static void write_definition(struct tfc__buf *buf, const tfc_job *definition)
+{
+	char *json;
+	if (!definition) {
+		tfc__msg_put_str(buf, "definition", NULL);
+		return;
+	}
+	if (tfc_job_json(definition, TFC_JOB_JSON_SECRETS, &json) < 0) {
+		buf->is_failed = true;
+		return;
+	}
+	tfc__msg_put_str(buf, "definition", json);
+	tfc_free(json);
+}
+
+void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
+{
+	tfc__msg_map(buf, 12);
+	tfc__msg_put_str(buf, "job", question->job);
+	tfc__msg_put_str(buf, "task", question->task);
+	tfc__msg_put_str(buf, "node", question->node);
+	tfc__msg_put_str(buf, "key", question->client_key);
+	write_definition(buf, question->definition);
+	tfc__msg_put_bin(buf, "tag", question->host_tag, question->host_tag_len);
+	tfc__msg_put_u64(buf, "interrupt_ms", question->interrupt_ms);
+	tfc__msg_put_bool(buf, "kill", question->is_kill);
+	tfc__msg_put_bool(buf, "forwarded", question->is_forwarded);
+	tfc__msg_put_bool(buf, "off", question->is_off);
+	tfc__msg_put_bool(buf, "without_output", question->is_without_output);
+	tfc__msg_put_bool(buf, "live", question->wants_live);
+}
+
+/* ---- reading */
+
+static int read_definition(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
+{
+	size_t len;
+	const char *json = tfc__msg_get_bin(params, "definition", &len);
+	if (!json)
+		return TFC_OK;
+	int code = tfc_job_parse(json, len, NULL, error, &heard->definition);
+	heard->question.definition = heard->definition;
+	return code;
+}
+
+int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
+		       tfc_error *error)
+{
+	static const char *const keys[] = {"job", "task", "node", "key"};
+	struct tfc__question *question = &heard->question;
+	size_t tag_len = 0;
+	*heard = (struct tfc__heard){{.verb = verb}, {NULL}, NULL};
+	for (size_t i = 0; i < 4; i++) {
+		const msgpack_object *value = tfc__msg_get(params, keys[i]);
+		bool is_text = value && tfc__msg_bytes(value, &(size_t){0});
+		heard->texts[i] = is_text ? tfc__msg_get_str(params, keys[i]) : NULL;
+		if (is_text && !heard->texts[i])
+			return tfc__fail_nomem(error, "gateway");
+	}
+	question->job = heard->texts[0] ? heard->texts[0] : "";
+	question->task = heard->texts[1] ? heard->texts[1] : "";
+	question->node = heard->texts[2] ? heard->texts[2] : "";
+	question->client_key = heard->texts[3];
+	question->host_tag = tfc__msg_get_bin(params, "tag", &tag_len);
+	question->host_tag_len = question->host_tag ? tag_len : 0;
+	question->interrupt_ms = (uint32_t)tfc__msg_get_u64(params, "interrupt_ms", 0);
+	question->is_kill = tfc__msg_get_bool(params, "kill", false);
+	question->is_forwarded = tfc__msg_get_bool(params, "forwarded", false);
+	question->is_off = tfc__msg_get_bool(params, "off", false);
+	question->is_without_output = tfc__msg_get_bool(params, "without_output", false);
+	question->wants_live = tfc__msg_get_bool(params, "live", false);
+	return read_definition(heard, params, error);
+}
+
+void tfc__heard_fini(struct tfc__heard *heard)
+{
+	for (size_t i = 0; i < 4; i++)
+		free(heard->texts[i]);
+	tfc_job_free(heard->definition);
+}

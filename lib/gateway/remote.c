@@ -1,0 +1,337 @@
+/*
+ * One connection, made when something is asked for and made again when it is lost while something
+ * waits. Every question may be put twice: what it asks for is done once all the same (a submit
+ * carries a client key), so a lost reply is asked for again.
+ */
+#include "gateway/remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/strv.h"
+#include "gateway/errand.h"
+#include "gateway/remote_sub.h"
+#include "transport/peer.h"
+
+#define RECONNECT_MS 300000
+#define DELAY_FIRST (100 * TFC__MS)
+#define DELAY_MAX (2 * TFC__SECOND)
+#define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
+#define TRIES_MAX 4  /* connections that are lost under one question */
+
+struct remote_gateway {
+	tfc_gateway base;
+	struct tfc__strv addresses;
+	size_t at; /* the one that is tried, or used */
+	struct tfc__keyring *keyring;
+	uint32_t connect_ms;
+	uint32_t reconnect_ms;
+	struct tfc__peer *peer; /* NULL: neither connected nor connecting */
+	bool is_up;
+	bool was_up;
+	size_t failed; /* addresses tried in vain in this round */
+	uint32_t rounds;
+	struct tfc__buf tried; /* what came of them */
+	struct tfc__timer redial;
+	uint64_t delay;
+	struct tfc__link errands; /* that wait for a connection */
+	struct tfc__route route;
+};
+
+static struct remote_gateway *of(tfc_gateway *gateway)
+{
+	return tfc__container_of(gateway, struct remote_gateway, base);
+}
+
+static void dial(struct remote_gateway *gateway);
+
+/* ---- what waits for the connection */
+
+static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
+{
+	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
+			error->code == TFC_ENOTSUP || error->code == TFC_EINVAL ||
+			gateway->rounds >= ROUNDS_MAX;
+	if (is_final)
+		TFC__LIST_EACH (link, &gateway->errands)
+			tfc__errand_fail(tfc__container_of(link, struct tfc__errand, link), error);
+	TFC__LIST_EACH (link, &gateway->base.subs)
+		tfc__remote_sub_down(tfc__container_of(link, tfc_sub, link), error);
+}
+
+static void serve_waiting(struct remote_gateway *gateway)
+{
+	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
+	TFC__LIST_EACH (link, &gateway->errands) {
+		tfc__list_remove(link);
+		tfc__errand_go(tfc__container_of(link, struct tfc__errand, link), rpc);
+	}
+	TFC__LIST_EACH (link, &gateway->base.subs)
+		tfc__remote_sub_kick(tfc__container_of(link, tfc_sub, link), rpc);
+}
+
+static void want(struct remote_gateway *gateway)
+{
+	if (!gateway->peer && !gateway->redial.at)
+		dial(gateway);
+}
+
+/* ---- the connection */
+
+/* Whoever listens there must be somebody to trust: we, root, or the owner of the directory. */
+static int check_server(const struct remote_gateway *gateway, tfc_error *error)
+{
+	const char *address = gateway->addresses.items[gateway->at];
+	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
+	struct stat status = {.st_uid = 0};
+	if (strncmp(address, "unix:", 5) != 0 || id->uid == 0 || id->uid == geteuid())
+		return TFC_OK;
+	char *dir = strdup(address + 5);
+	if (!dir)
+		return tfc__fail_nomem(error, "gateway");
+	char *slash = strrchr(dir, '/');
+	bool is_owner = slash && slash != dir && (*slash = '\0', stat(dir, &status) == 0) &&
+			status.st_uid == id->uid;
+	free(dir);
+	if (is_owner)
+		return TFC_OK;
+	return tfc__fail(error, TFC_EACCES, "gateway", 0,
+			 "the server at %.100s runs as uid %u, who is neither you nor root nor the "
+			 "owner of its directory",
+			 address, id->uid);
+}
+
+static void note_failure(struct remote_gateway *gateway, const tfc_error *why)
+{
+	const char *address = gateway->addresses.items[gateway->at];
+	bool is_named = strstr(why->text, address);
+	tfc__buf_addf(&gateway->tried, "%s%s%s%s", gateway->tried.len ? "; " : "",
+		      is_named ? "" : address, is_named ? "" : ": ", why->text);
+	gateway->at = (gateway->at + 1) % gateway->addresses.count;
+	gateway->failed++;
+}
+
+static void end_round(struct remote_gateway *gateway, int code)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t now = tfc__now();
+	tfc__fail(&error, code == TFC_ELOST || code == TFC_ETIMEDOUT ? TFC_EUNREACH : code,
+		  "gateway", 0, "no answer from a gateway: %s",
+		  gateway->tried.data ? gateway->tried.data : "out of memory");
+	tfc__buf_clear(&gateway->tried);
+	gateway->tried.is_failed = false;
+	gateway->failed = 0;
+	gateway->rounds++;
+	gateway->delay = gateway->delay ? gateway->delay * 2 : DELAY_FIRST;
+	if (gateway->delay > DELAY_MAX)
+		gateway->delay = DELAY_MAX;
+	fail_waiting(gateway, &error);
+	if (!tfc__list_is_empty(&gateway->errands))
+		tfc__timer_set(&gateway->redial, now + gateway->delay);
+}
+
+static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
+{
+	struct remote_gateway *gateway = user;
+	tfc_error copy = *why;
+	bool was_up = gateway->is_up;
+	tfc__peer_close(gateway->peer);
+	gateway->peer = NULL;
+	gateway->is_up = false;
+	if (was_up) { /* what was under way says itself that it is lost, and wants another one */
+		gateway->rounds = 0;
+		return;
+	}
+	note_failure(gateway, &copy);
+	if (gateway->failed < gateway->addresses.count)
+		tfc__timer_set(&gateway->redial, tfc__now());
+	else
+		end_round(gateway, copy.code);
+}
+
+static void on_up(struct tfc__peer *peer, void *user)
+{
+	struct remote_gateway *gateway = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (check_server(gateway, &error) < 0) {
+		on_down(peer, gateway, &error);
+		return;
+	}
+	gateway->is_up = gateway->was_up = true;
+	gateway->route.patience_ms = gateway->reconnect_ms;
+	gateway->delay = 0;
+	gateway->failed = 0;
+	gateway->rounds = 0;
+	tfc__buf_clear(&gateway->tried);
+	serve_waiting(gateway);
+}
+
+/* A node asks its clients nothing. */
+static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
+		     const char *method, const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!request)
+		return;
+	tfc__fail(&error, TFC_ENOTSUP, "gateway", 0, "a client answers no calls");
+	tfc__rpc_fail(request, &error);
+}
+
+static void dial(struct remote_gateway *gateway)
+{
+	static const struct tfc__peer_ops ops = {on_up, on_serve, on_down};
+	const struct tfc__dial_options options = {
+		.address = gateway->addresses.items[gateway->at],
+		.keyring = gateway->keyring,
+		.timeout_ms = gateway->connect_ms,
+	};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__peer_dial(gateway->base.ctx, &options, &ops, gateway, &gateway->peer,
+				  &error);
+	if (code == TFC_OK)
+		return;
+	gateway->peer = NULL;
+	note_failure(gateway, &error);
+	if (gateway->failed < gateway->addresses.count)
+		tfc__timer_set(&gateway->redial, tfc__now());
+	else
+		end_round(gateway, code);
+}
+
+static void on_redial(struct tfc__timer *timer)
+{
+	struct remote_gateway *gateway = tfc__container_of(timer, struct remote_gateway, redial);
+	if (!gateway->peer)
+		dial(gateway);
+}
+
+/* ---- questions */
+
+static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand)
+{
+	if (gateway->is_up) {
+		tfc__errand_go(errand, tfc__peer_rpc(gateway->peer));
+		return;
+	}
+	tfc__list_append(&gateway->errands, &errand->link);
+	want(gateway);
+}
+
+static void on_lost(struct tfc__errand *errand, const tfc_error *error)
+{
+	if (++errand->tries >= TRIES_MAX)
+		tfc__errand_fail(errand, error);
+	else
+		wait_for_connection(errand->owner, errand);
+}
+
+static void ask(tfc_gateway *gateway, const struct tfc__question *question,
+		struct tfc__request *request)
+{
+	struct tfc__question asked = *question;
+	char key[17] = "";
+	if (question->verb == TFC__SUBMIT && !question->client_key) {
+		if (tfc__random_hex(key) < 0) {
+			tfc__request_end(request, tfc__fail_errno(&request->error, "gateway", errno,
+								  "no random bytes"));
+			return;
+		}
+		asked.client_key = key;
+	}
+	struct tfc__errand *errand = tfc__errand_new(request, &asked);
+	if (!errand)
+		return;
+	errand->owner = of(gateway);
+	errand->lost = on_lost;
+	wait_for_connection(of(gateway), errand);
+}
+
+/* ---- subscriptions */
+
+static void find_route(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
+{
+	struct remote_gateway *gateway = tfc__container_of(route, struct remote_gateway, route);
+	if (gateway->is_up)
+		tfc__remote_sub_go(sub, tfc__peer_rpc(gateway->peer), job);
+	else
+		want(gateway);
+}
+
+static void forget_route(struct tfc__route *route, struct tfc__remote_sub *sub)
+{
+}
+
+static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_options *options,
+		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->route, job,
+				     options, false, fn, user, error, ret_sub);
+}
+
+/* ---- opening and closing */
+
+static int check(tfc_gateway *gateway, tfc_error *error)
+{
+	return TFC_OK;
+}
+
+static void close_gateway(tfc_gateway *base)
+{
+	struct remote_gateway *gateway = of(base);
+	tfc__timer_cancel(&gateway->redial);
+	tfc__peer_close(gateway->peer);
+	tfc__keyring_free(gateway->keyring);
+	tfc__strv_fini(&gateway->addresses);
+	tfc__buf_fini(&gateway->tried);
+	free(gateway);
+}
+
+static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_error *error)
+{
+	while (*text) {
+		size_t len = strcspn(text, ",");
+		char *one = strndup(text, len);
+		tfc__strv_take(addresses, one);
+		if (one && !*one)
+			return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+					 "tfc_gateway_options.address: an address is empty");
+		text += len + (text[len] == ',');
+	}
+	if (addresses->is_failed)
+		return tfc__fail_nomem(error, "gateway");
+	if (!addresses->count)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "tfc_gateway_options.address is empty");
+	return TFC_OK;
+}
+
+int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_error *error,
+			    tfc_gateway **ret_gateway)
+{
+	static const struct tfc__gateway_ops ops = {ask, subscribe, check, close_gateway};
+	struct remote_gateway *gateway = calloc(1, sizeof(*gateway));
+	if (!gateway)
+		return tfc__fail_nomem(error, "gateway");
+	tfc__gateway_init(&gateway->base, ctx, &ops);
+	tfc__list_init(&gateway->errands);
+	tfc__timer_init(&gateway->redial, ctx, on_redial);
+	gateway->connect_ms = options->connect_ms;
+	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
+	gateway->route.find = find_route;
+	gateway->route.forget = forget_route;
+	int code = split_addresses(&gateway->addresses, options->address, error);
+	if (code == TFC_OK && options->key_file)
+		code = tfc__keyring_load(options->key_file, error, &gateway->keyring);
+	if (code < 0) {
+		close_gateway(&gateway->base);
+		return code;
+	}
+	*ret_gateway = &gateway->base;
+	return TFC_OK;
+}

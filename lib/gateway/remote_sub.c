@@ -1,0 +1,385 @@
+#include "gateway/remote_sub.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "gateway/event_wire.h"
+#include "gateway/question.h"
+
+#define WINDOW 8        /* items on the way or waiting here; one is at most about 128 KiB */
+#define TASKS_MAX 65536 /* that a cursor may tell of */
+#define DELAY_FIRST (50 * TFC__MS)
+#define DELAY_MAX (2 * TFC__SECOND)
+#define UNKNOWN_PATIENCE (20 * TFC__SECOND) /* for a job that was there: its node comes back */
+
+struct item {
+	struct tfc__link link;
+	size_t len;
+	char data[];
+};
+
+struct tfc__remote_sub {
+	tfc_sub base;
+	struct tfc__route *route; /* NULL: detached */
+	void *slot;
+	char *job;
+	char *cursor; /* to begin with; NULL: from the start, or a place was reached */
+	bool is_without_output;
+	bool wants_live;
+	bool is_bare;
+	bool is_finding;
+	struct tfc__rpc_call *call;
+	struct tfc__link items; /* that came and were not told */
+	struct tfc__msg msg;    /* the item being told, while at < count */
+	struct item *item;
+	uint32_t at;
+	uint32_t count;
+	uint32_t owed; /* credit for items that were told */
+	struct tfc__told_in in;
+	bool has_event; /* `in` is to be told */
+	struct tfc__place place;
+	bool has_place;
+	struct tfc__timer retry;
+	uint64_t delay;
+	uint64_t lost_since; /* 0: it is not */
+	bool was_up;
+	bool is_lost; /* `error` is told behind the items */
+	tfc_error error;
+};
+
+static struct tfc__remote_sub *of(tfc_sub *sub)
+{
+	return tfc__container_of(sub, struct tfc__remote_sub, base);
+}
+
+/* ---- what came */
+
+static void drop_item(struct tfc__remote_sub *sub)
+{
+	if (!sub->item)
+		return;
+	tfc__msg_fini(&sub->msg);
+	free(sub->item);
+	sub->item = NULL;
+	sub->at = sub->count = 0;
+	sub->has_event = false;
+}
+
+/* What was not told comes again on the next connection. */
+static void drop_items(struct tfc__remote_sub *sub)
+{
+	drop_item(sub);
+	TFC__LIST_EACH (link, &sub->items) {
+		tfc__list_remove(link);
+		free(tfc__container_of(link, struct item, link));
+	}
+	sub->owed = 0;
+}
+
+static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
+{
+	uint64_t now = tfc__now();
+	uint64_t patience = sub->route->patience_ms * TFC__MS;
+	if (!sub->lost_since)
+		sub->lost_since = now;
+	if (why->code == TFC_ENOENT && sub->was_up && patience > UNKNOWN_PATIENCE)
+		patience = UNKNOWN_PATIENCE;
+	sub->error = *why;
+	if (now >= sub->lost_since + patience) {
+		sub->is_lost = true;
+		tfc__sub_wake(&sub->base);
+		return;
+	}
+	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
+	if (sub->delay > DELAY_MAX)
+		sub->delay = DELAY_MAX;
+	tfc__timer_set(&sub->retry, now + sub->delay);
+}
+
+/* Whether another try can help: the connection is gone, or a node that must be asked is. */
+static bool is_passing(const struct tfc__remote_sub *sub, int code)
+{
+	return code == TFC_ELOST || code == TFC_EUNREACH || code == TFC_EAGAIN ||
+	       code == TFC_ETIMEDOUT || code == TFC_ENOMEM || code == TFC_EBUSY ||
+	       code == TFC_ECANCELED || code == TFC_ESTATE || (code == TFC_ENOENT && sub->was_up);
+}
+
+static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	static const tfc_error silent = {.code = TFC_ELOST,
+					 .text = "the gateway ended the stream before the job did"};
+	struct tfc__remote_sub *sub = user;
+	sub->call = NULL;
+	if (sub->base.is_ended ||
+	    (code == TFC_OK && (sub->item || !tfc__list_is_empty(&sub->items))))
+		return; /* END was told, or is among the items */
+	if (code == TFC_OK)
+		error = &silent;
+	if (is_passing(sub, error->code)) {
+		drop_items(sub);
+		try_later(sub, error);
+		return;
+	}
+	sub->is_lost = true;
+	sub->error = *error;
+	tfc__sub_wake(&sub->base);
+}
+
+static void give_up_call(struct tfc__remote_sub *sub)
+{
+	if (sub->call)
+		tfc__rpc_drop(sub->call);
+	sub->call = NULL;
+}
+
+static void on_item(void *user, const msgpack_object *object)
+{
+	struct tfc__remote_sub *sub = user;
+	struct tfc__buf bytes = {0};
+	tfc__msg_object(&bytes, object);
+	struct item *item = bytes.is_failed ? NULL : malloc(sizeof(*item) + bytes.len);
+	sub->was_up = true;
+	sub->delay = sub->lost_since = 0;
+	if (!item) {
+		tfc_error error = TFC_ERROR_INIT;
+		tfc__fail_nomem(&error, "gateway");
+		give_up_call(sub);
+		drop_items(sub);
+		try_later(sub, &error);
+	} else {
+		item->len = bytes.len;
+		memcpy(item->data, bytes.data, bytes.len);
+		tfc__list_append(&sub->items, &item->link);
+		tfc__sub_wake(&sub->base);
+	}
+	tfc__buf_fini(&bytes);
+}
+
+/* ---- telling */
+
+/* Takes the next item that came: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
+static int take_item(struct tfc__remote_sub *sub)
+{
+	drop_item(sub);
+	if (tfc__list_is_empty(&sub->items))
+		return 0;
+	struct item *item = tfc__container_of(sub->items.next, struct item, link);
+	int code = tfc__msg_parse(&sub->msg, item->data, item->len, NULL, NULL);
+	if (code < 0)
+		return code;
+	tfc__list_remove(&item->link);
+	sub->item = item;
+	sub->at = 1; /* behind the head */
+	sub->count = sub->msg.root.type == MSGPACK_OBJECT_ARRAY ? sub->msg.root.via.array.size : 0;
+	sub->owed++;
+	if (sub->call && sub->owed >= WINDOW / 2) {
+		tfc__rpc_more(sub->call, sub->owed);
+		sub->owed = 0;
+	}
+	return 1;
+}
+
+static int take_event(struct tfc__remote_sub *sub)
+{
+	while (sub->at >= sub->count) {
+		int code = take_item(sub);
+		if (code <= 0)
+			return code;
+	}
+	const msgpack_object *objects = sub->msg.root.via.array.ptr;
+	int code = tfc__told_read(&sub->in, &objects[0], &objects[sub->at]);
+	if (code == TFC_ENOMEM)
+		return code;
+	sub->at++;
+	if (code == TFC_OK && sub->in.mark.task != UINT32_MAX && sub->in.mark.task >= TASKS_MAX)
+		return TFC_EPARSE;
+	sub->has_event = code == TFC_OK; /* else of a kind that this version does not know */
+	return 1;
+}
+
+static int tell_event(struct tfc__remote_sub *sub)
+{
+	tfc_event *event = &sub->in.event;
+	if (tfc__place_go(&sub->place, &sub->in.mark) < 0)
+		return TFC_ENOMEM;
+	sub->has_event = false;
+	sub->has_place = true;
+	if (event->kind == TFC_EVENT_LIVE)
+		sub->wants_live = false;
+	if (!sub->is_bare && !sub->is_without_output)
+		event->cursor = tfc__place_text(&sub->place);
+	sub->base.is_ended = event->kind == TFC_EVENT_END;
+	sub->base.fn(sub->base.user, event);
+	return 1;
+}
+
+/* What cannot be read is asked for again, and then is perhaps no longer so. */
+static void fail_reading(struct tfc__remote_sub *sub, int code)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (code == TFC_ENOMEM)
+		tfc__fail_nomem(&error, "gateway");
+	else
+		tfc__fail(&error, TFC_ELOST, "gateway", 0,
+			  "the gateway sent an event that cannot be read");
+	give_up_call(sub);
+	drop_items(sub);
+	try_later(sub, &error);
+}
+
+static int tell_next(tfc_sub *base)
+{
+	struct tfc__remote_sub *sub = of(base);
+	int code = 1;
+	while (code > 0 && !sub->has_event)
+		code = take_event(sub);
+	if (code > 0)
+		code = tell_event(sub);
+	if (code < 0)
+		fail_reading(sub, code);
+	if (code != 0 || !sub->is_lost)
+		return code > 0;
+	tfc__sub_tell_lost(base, sub->job, &sub->error);
+	return 1;
+}
+
+/* ---- connections */
+
+static void find(struct tfc__remote_sub *sub)
+{
+	tfc__timer_cancel(&sub->retry);
+	sub->is_finding = true;
+	sub->route->find(sub->route, sub, sub->job);
+}
+
+static void on_retry(struct tfc__timer *timer)
+{
+	find(tfc__container_of(timer, struct tfc__remote_sub, retry));
+}
+
+void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
+{
+	sub->is_finding = false;
+	if (is_passing(sub, error->code)) {
+		try_later(sub, error);
+		return;
+	}
+	sub->is_lost = true;
+	sub->error = *error;
+	tfc__sub_wake(&sub->base);
+}
+
+void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
+{
+	struct tfc__buf params = {0};
+	const struct tfc__question question = {
+		.verb = TFC__SUBSCRIBE,
+		.job = id,
+		.client_key = sub->has_place ? tfc__place_text(&sub->place) : sub->cursor,
+		.is_without_output = sub->is_without_output,
+		.wants_live = sub->wants_live,
+		.is_forwarded = sub->route->is_forwarded,
+	};
+	const struct tfc__rpc_options call = {
+		.method = "gateway.subscribe",
+		.params = &params,
+		.credit = WINDOW,
+		.item = on_item,
+		.end = on_end,
+		.user = sub,
+	};
+	tfc_error error = TFC_ERROR_INIT;
+	sub->is_finding = false;
+	sub->owed = 0;
+	tfc__question_write(&params, &question);
+	int code = params.is_failed ? tfc__fail_nomem(&error, "gateway")
+				    : tfc__rpc_call(rpc, &call, &sub->call, &error);
+	tfc__buf_fini(&params);
+	if (code < 0)
+		tfc__remote_sub_failed(sub, &error);
+}
+
+void tfc__remote_sub_kick(tfc_sub *base, struct tfc__rpc *rpc)
+{
+	struct tfc__remote_sub *sub = of(base);
+	if (!sub->is_finding && !sub->retry.at)
+		return;
+	tfc__timer_cancel(&sub->retry);
+	tfc__remote_sub_go(sub, rpc, sub->job);
+}
+
+void tfc__remote_sub_down(tfc_sub *base, const tfc_error *error)
+{
+	struct tfc__remote_sub *sub = of(base);
+	if (sub->is_finding)
+		tfc__remote_sub_failed(sub, error);
+}
+
+void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot)
+{
+	sub->slot = slot;
+}
+
+void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub)
+{
+	return sub->slot;
+}
+
+/* ---- opening and closing */
+
+static void detach(tfc_sub *base)
+{
+	struct tfc__remote_sub *sub = of(base);
+	give_up_call(sub);
+	if (sub->is_finding)
+		sub->route->forget(sub->route, sub);
+	sub->is_finding = false;
+	sub->route = NULL;
+	tfc__timer_cancel(&sub->retry);
+}
+
+static void free_sub(tfc_sub *base)
+{
+	struct tfc__remote_sub *sub = of(base);
+	drop_items(sub);
+	tfc__told_in_fini(&sub->in);
+	tfc__place_fini(&sub->place);
+	free(sub->job);
+	free(sub->cursor);
+	free(sub);
+}
+
+static const struct tfc__mark *mark_of(const tfc_sub *base)
+{
+	return &tfc__container_of(base, const struct tfc__remote_sub, base)->in.mark;
+}
+
+int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__route *route,
+			  const char *job, const tfc_subscribe_options *options, bool is_bare,
+			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
+{
+	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of};
+	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
+	if (!sub)
+		return tfc__fail_nomem(error, "gateway");
+	sub->job = strdup(job);
+	sub->cursor = options->cursor ? strdup(options->cursor) : NULL;
+	if (!sub->job || (options->cursor && !sub->cursor)) {
+		free(sub->job);
+		free(sub->cursor);
+		free(sub);
+		return tfc__fail_nomem(error, "gateway");
+	}
+	sub->route = route;
+	sub->is_without_output = options->is_without_output;
+	sub->wants_live = options->wants_live;
+	sub->is_bare = is_bare;
+	tfc__list_init(&sub->items);
+	tfc__timer_init(&sub->retry, ctx, on_retry);
+	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
+	tfc__timer_set(&sub->retry, tfc__now()); /* nothing is called inside this call */
+	*ret_sub = &sub->base;
+	return TFC_OK;
+}

@@ -1,0 +1,377 @@
+/*
+ * One call that came is one struct call: either a question for the node's own gateway, or a stream
+ * that a subscription there fills, as far as the caller's credit goes.
+ */
+#include "gateway/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "gateway/event_wire.h"
+#include "gateway/local.h"
+#include "gateway/question.h"
+#include "gateway/search.h"
+#include "job/job.h"
+
+#define ITEM_BYTES (32u << 10) /* then an item goes even before the turn is over */
+
+struct tfc__gateway_service {
+	tfc_ctx *ctx;
+	struct tfc__gateway_service_options options;
+	tfc_gateway *gateway;
+	struct tfc__link calls;
+};
+
+struct call {
+	struct tfc__link link;
+	struct tfc__gateway_service *service;
+	struct tfc__rpc_request *request;
+	tfc_op *op; /* of a question */
+	/* of a stream */
+	tfc_sub *sub;
+	struct tfc__buf item; /* events that were not sent yet */
+	struct tfc__buf scratch;
+	struct tfc__buf head;
+	uint32_t events;
+	bool is_ended;
+	tfc_error error; /* code below 0: how it ends */
+};
+
+static void free_call(struct call *call)
+{
+	tfc__list_remove(&call->link);
+	tfc_sub_close(call->sub);
+	tfc__buf_fini(&call->item);
+	tfc__buf_fini(&call->scratch);
+	tfc__buf_fini(&call->head);
+	free(call);
+}
+
+static void fail_call(struct call *call, const tfc_error *error)
+{
+	tfc__rpc_fail(call->request, error);
+	free_call(call);
+}
+
+static struct call *new_call(struct tfc__gateway_service *service, struct tfc__rpc_request *request)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct call *call = calloc(1, sizeof(*call));
+	if (!call) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__rpc_fail(request, &error);
+		return NULL;
+	}
+	call->service = service;
+	call->request = request;
+	tfc__list_append(&service->calls, &call->link);
+	return call;
+}
+
+/* ---- questions */
+
+static void on_reply(void *user, const tfc_reply *reply)
+{
+	struct call *call = user;
+	struct tfc__buf result = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	call->op = NULL;
+	if (reply->code < 0) {
+		fail_call(call, reply->error);
+		return;
+	}
+	tfc__msg_text(&result, reply->text, reply->len);
+	if (result.is_failed) {
+		tfc__fail_nomem(&error, "gateway");
+		fail_call(call, &error);
+	} else {
+		tfc__rpc_reply(call->request, &result);
+		free_call(call);
+	}
+	tfc__buf_fini(&result);
+}
+
+static void on_cancel_question(void *user)
+{
+	struct call *call = user;
+	tfc_op_cancel(call->op);
+}
+
+static void put_question(struct call *call, const struct tfc__question *question)
+{
+	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
+	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
+		fail_call(call, tfc_ctx_error(call->service->ctx));
+}
+
+/* What this node alone has, for a member that searches. */
+static void answer_find(struct call *call, const char *job)
+{
+	struct tfc__buf result = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__search_answer(tfc__gateway_directory(call->service->gateway), job, &result);
+	if (result.is_failed) {
+		tfc__fail_nomem(&error, "gateway");
+		fail_call(call, &error);
+	} else {
+		tfc__rpc_reply(call->request, &result);
+		free_call(call);
+	}
+	tfc__buf_fini(&result);
+}
+
+/* ---- streams */
+
+static int send_events(struct call *call)
+{
+	struct tfc__buf item = {0};
+	tfc__msg_array(&item, call->events + 1);
+	tfc__buf_add(&item, call->head.data, call->head.len);
+	tfc__buf_add(&item, call->item.data, call->item.len);
+	int code = item.is_failed || call->item.is_failed || call->head.is_failed
+			   ? TFC_ENOMEM
+			   : tfc__rpc_item(call->request, &item);
+	tfc__buf_fini(&item);
+	if (code == TFC_OK) {
+		tfc__buf_clear(&call->item);
+		call->events = 0;
+	}
+	return code;
+}
+
+/* Nothing more is told: by END, or because something is wrong with the stream or its job. */
+static void end_stream(struct call *call)
+{
+	if (call->error.code < 0)
+		tfc__rpc_fail(call->request, &call->error);
+	else
+		tfc__rpc_reply(call->request, NULL);
+	free_call(call);
+}
+
+/* Sends what there is, as credit allows; without it the subscription waits. */
+static void flush(struct call *call)
+{
+	int code = call->events ? send_events(call) : TFC_OK;
+	if (code == TFC_ESTATE) { /* no credit */
+		tfc_sub_pause(call->sub);
+		return;
+	}
+	if (code < 0) {
+		tfc__fail(&call->error, code, "gateway", 0, "the stream of events broke: %s",
+			  tfc_err_text(code));
+		call->is_ended = true;
+	}
+	if (call->is_ended)
+		end_stream(call);
+	else if (call->sub->is_paused)
+		tfc_sub_resume(call->sub);
+}
+
+static void on_event(void *user, const tfc_event *event)
+{
+	struct call *call = user;
+	if (event->kind == TFC_EVENT_LOST) {
+		tfc__fail(&call->error, event->status, "gateway", 0, "%s", event->text);
+		call->is_ended = true;
+		return;
+	}
+	if (!call->head.len)
+		tfc__told_write_head(&call->head, event);
+	tfc__told_write(&call->item, &call->scratch, event, tfc__sub_mark(call->sub));
+	call->events++;
+	call->is_ended = event->kind == TFC_EVENT_END;
+	if (call->item.len >= ITEM_BYTES && send_events(call) < 0)
+		tfc_sub_pause(call->sub); /* the rest of its turn, too */
+}
+
+static void on_turned(void *user)
+{
+	flush(user);
+}
+
+static void on_credit(void *user)
+{
+	flush(user);
+}
+
+static void on_cancel_stream(void *user)
+{
+	struct call *call = user;
+	tfc__fail(&call->error, TFC_ECANCELED, "gateway", 0, "the stream is not wanted any more");
+	end_stream(call);
+}
+
+static void begin_stream(struct call *call, const struct tfc__question *question)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__gateway_follow(call->service->gateway, question, true, on_event, call, &error,
+				&call->sub) < 0) {
+		fail_call(call, &error);
+		return;
+	}
+	call->sub->turned = on_turned;
+	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);
+}
+
+/* ---- who may what */
+
+static bool is_looking(enum tfc__verb verb)
+{
+	return verb == TFC__LIST || verb == TFC__DESCRIBE || verb == TFC__SPEC ||
+	       verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE || verb == TFC__FIND;
+}
+
+static int authorize(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+		     const struct tfc__question *question, tfc_error *error)
+{
+	const char *verb = tfc__verb_name(question->verb);
+	const tfc_peer_info info = {
+		.size = sizeof(info),
+		.role = who->role,
+		.uid = who->uid,
+		.gid = who->gid,
+		.pid = who->pid,
+		.node_id = who->node_id,
+		.key_id = who->key_id,
+		.address = who->address,
+	};
+	if (who->role != TFC__KEY_NODE &&
+	    (question->is_forwarded ||
+	     (who->role != TFC__KEY_SUBMIT && !is_looking(question->verb))))
+		return tfc__fail(error, TFC_EACCES, "gateway", 0,
+				 "a %s key may not %s: ask with a %s key",
+				 tfc__key_role_name(who->role), verb,
+				 question->is_forwarded ? "node" : "submit");
+	if (service->options.authorize &&
+	    service->options.authorize(service->options.authorize_user, &info, verb,
+				       question->job) < 0)
+		return tfc__fail(error, TFC_EACCES, "gateway", 0, "the host refuses to %s", verb);
+	return TFC_OK;
+}
+
+static int refuse_user(const char *role, const char *user, tfc_error *error)
+{
+	return tfc__fail(error, TFC_EACCES, "gateway", 0,
+			 "roles.%.60s.user: only root may submit tasks of another user (%.60s)",
+			 role, user);
+}
+
+/*
+ * The tasks run as who submitted. Root, and on a node that is not root's its own user, say in the
+ * job as whom; for all others it is said here.
+ */
+static int set_users(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+		     tfc_job *job, tfc_error *error)
+{
+	char user[32];
+	bool is_remote = who->uid == UINT32_MAX;
+	uint32_t uid = is_remote ? service->options.submit_uid : who->uid;
+	uint32_t gid = is_remote ? service->options.submit_gid : who->gid;
+	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
+		return TFC_OK;
+	if (job->bundle)
+		return tfc__fail(
+			error, TFC_EACCES, "gateway", 0,
+			"bundle: only root and the node's own user may name a path that the "
+			"node reads");
+	snprintf(user, sizeof(user), "%u:%u", uid, gid);
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		struct tfc__role *role = &job->roles[i];
+		if (role->user && strcmp(role->user, user) != 0)
+			return refuse_user(role->name, role->user, error);
+		free(role->user);
+		role->user = strdup(user);
+		if (!role->user)
+			return tfc__fail_nomem(error, "gateway");
+	}
+	return TFC_OK;
+}
+
+/* ---- calls */
+
+static int hear(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+		enum tfc__verb verb, const msgpack_object *params, struct tfc__heard *heard,
+		tfc_error *error)
+{
+	int code = tfc__question_read(heard, verb, params, error);
+	if (code == TFC_OK)
+		code = authorize(service, who, &heard->question, error);
+	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
+		code = set_users(service, who, heard->definition, error);
+	return code;
+}
+
+void tfc__gateway_service_serve(struct tfc__gateway_service *service,
+				const struct tfc__peer_id *who, struct tfc__rpc_request *request,
+				const char *method, const msgpack_object *params)
+{
+	enum tfc__verb verb = tfc__verb_of_method(method);
+	struct tfc__heard heard = {.definition = NULL};
+	tfc_error error = TFC_ERROR_INIT;
+	struct call *call;
+	if (!request)
+		return;
+	int code = verb ? hear(service, who, verb, params, &heard, &error)
+			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
+				    "%.60s: this node's version does not know it", method);
+	if (code < 0)
+		tfc__rpc_fail(request, &error);
+	else if (!(call = new_call(service, request)))
+		;
+	else if (verb == TFC__FIND)
+		answer_find(call, heard.question.job);
+	else if (verb == TFC__SUBSCRIBE)
+		begin_stream(call, &heard.question);
+	else
+		put_question(call, &heard.question);
+	tfc__heard_fini(&heard);
+}
+
+/* ---- opening and closing */
+
+int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
+			      const struct tfc__gateway_service_options *options,
+			      struct tfc__gateway_service **ret_service)
+{
+	struct tfc__gateway_service *service = calloc(1, sizeof(*service));
+	if (!service)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "gateway");
+	service->ctx = ctx;
+	service->options = *options;
+	tfc__list_init(&service->calls);
+	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
+	if (code < 0) {
+		free(service);
+		return code;
+	}
+	*ret_service = service;
+	return TFC_OK;
+}
+
+/* Nobody is called for it any more: its answer, which comes in a later turn, goes nowhere. */
+static void ignore_reply(void *user, const tfc_reply *reply)
+{
+}
+
+void tfc__gateway_service_close(struct tfc__gateway_service *service)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!service)
+		return;
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
+	TFC__LIST_EACH (link, &service->calls) {
+		struct call *call = tfc__container_of(link, struct call, link);
+		if (call->op) {
+			struct tfc__request *request = tfc__container_of(call->op,
+									 struct tfc__request, op);
+			request->fn = ignore_reply;
+		}
+		fail_call(call, &error);
+	}
+	tfc_gateway_close(service->gateway);
+	free(service);
+}
