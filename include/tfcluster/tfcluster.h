@@ -11,6 +11,7 @@
 #include <tfcluster/export.h>
 #include <tfcluster/gateway.h>
 #include <tfcluster/job.h>
+#include <tfcluster/key.h>
 #include <tfcluster/log.h>
 #include <tfcluster/member.h>
 #include <tfcluster/memory.h>

@@ -82,14 +82,14 @@ void tfc__secret_free(char *text, size_t len)
 
 /* ---- writing */
 
-static int fill(const char *temp, const char *text, size_t len, tfc_error *error)
+static int fill(const char *temp, const char *path, const char *text, size_t len, tfc_error *error)
 {
 	int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return tfc__fail_errno(error, "wire", errno, "cannot make %s", temp);
+		return tfc__fail_errno(error, "wire", errno, "cannot make %s", path);
 	int code = TFC_OK;
 	if (fchmod(fd, 0600) < 0 || tfc__write_all(fd, text, len) < 0 || fsync(fd) < 0)
-		code = tfc__fail_errno(error, "wire", errno, "cannot write %s", temp);
+		code = tfc__fail_errno(error, "wire", errno, "cannot write %s", path);
 	close(fd);
 	return code;
 }
@@ -129,7 +129,7 @@ int tfc__secret_write(const char *path, const char *text, size_t len, tfc_error 
 		return tfc__fail_errno(error, "wire", errno, "no random bytes");
 	if (asprintf(&temp, "%s.%s", path, hex) < 0)
 		return tfc__fail_nomem(error, "wire");
-	int code = fill(temp, text, len, error);
+	int code = fill(temp, path, text, len, error);
 	if (code == TFC_OK)
 		code = publish(temp, path, error);
 	unlink(temp);

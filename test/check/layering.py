@@ -10,8 +10,8 @@ ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "wire", "transpo
          "member", "store", "cluster", "gateway", "node"]
 
 # The room whose face a public header is, where the name does not say it.
-PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", "memory": "base",
-          "version": "base", "log": "proc", "process": "proc", "task": "agent"}
+PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", "key": "wire",
+          "memory": "base", "version": "base", "log": "proc", "process": "proc", "task": "agent"}
 
 # Faces of lower rooms that a room may read all the same: the names of job and task states and of
 # end reasons are part of the gateway's face, and are decided in cluster.

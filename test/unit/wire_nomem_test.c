@@ -16,6 +16,7 @@
 #include "wire/keyring.h"
 #include "wire/msg.h"
 #include "wire/noise.h"
+#include <tfcluster/key.h>
 
 static int write_and_parse(void)
 {
@@ -158,7 +159,8 @@ static int make_and_load(void)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__keyring *ring = NULL;
-	int code = failing_said(tfc__keyring_generate(path, TFC__KEY_NODE, &error), &error);
+	SWEPT(tfc_key_generate);
+	int code = failing_said(tfc_key_generate(path, "node", &error), &error);
 	if (code == TFC_OK)
 		code = failing_said(tfc__keyring_load(path, &error, &ring), &error);
 	assert_true(code == TFC_OK ? ring != NULL : ring == NULL);
