@@ -115,22 +115,6 @@ static void read_signals(struct local *local)
 	}
 }
 
-/* Signals become a descriptor for the loop. A SIGHUP that was ignored when we were started (nohup)
- * stays ignored. */
-static int open_signals(void)
-{
-	struct sigaction hangup;
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	if (sigaction(SIGHUP, NULL, &hangup) < 0 || hangup.sa_handler != SIG_IGN)
-		sigaddset(&set, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* ---- the job */
 
 static void on_event(void *user, const tfc_event *event)
@@ -327,7 +311,7 @@ int local_main(int argc, char **argv)
 		return result == OPTIONS_HELP ? 0 : RUN_FAILED;
 	}
 	output_open(&local.output, &options.output);
-	local.signals = open_signals();
+	local.signals = signals_open();
 	if (local.signals < 0)
 		fail(&local, strerror(errno));
 	else

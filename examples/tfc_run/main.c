@@ -25,6 +25,8 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{"local", "run a job on this machine, in this process; no daemon", local_main},
+	{"node", "be a member: serve jobs until stopped", node_main},
+	{"keygen", "make a key for a cluster", keygen_main},
 	{"--help", NULL, help_main},
 	{"-h", NULL, help_main},
 	{"--version", NULL, version_main},

@@ -6,45 +6,6 @@
 
 #include "tfc_run.h"
 
-int bad_value(const struct option *option, const char *value, const char *why)
-{
-	return complain("--%s%s%s: %s", option->name, *value ? " " : "", value, why);
-}
-
-/* ---- setters */
-
-int set_text(void *target, const struct option *option, const char *value)
-{
-	if (!*value)
-		return bad_value(option, value, "must not be empty");
-	*(const char **)((char *)target + option->at) = value;
-	return 0;
-}
-
-int set_flag(void *target, const struct option *option, const char *value)
-{
-	*(bool *)((char *)target + option->at) = true;
-	return 0;
-}
-
-int set_ports(void *target, const struct option *option, const char *value)
-{
-	uint16_t *ports = (uint16_t *)(void *)((char *)target + option->at);
-	unsigned first, last;
-	int end = 0;
-	if (sscanf(value, "%5u-%5u%n", &first, &last, &end) != 2 || value[end] || value[0] == '-' ||
-	    value[0] == '+')
-		return bad_value(option, value, "is not a range LO-HI, such as 20000-29999");
-	if (first > UINT16_MAX || last > UINT16_MAX)
-		return bad_value(option, value, "ports end at 65535");
-	if (first == 0 || first > last)
-		return bad_value(option, value,
-				 first ? "the range is reversed" : "ports begin at 1");
-	ports[0] = (uint16_t)first;
-	ports[1] = (uint16_t)last;
-	return 0;
-}
-
 /* ---- the help */
 
 static const struct option help_option = {"help", NULL, "print this", .letter = 'h'};
@@ -104,17 +65,30 @@ static const struct option *find(const struct command_line *line, const char *wo
 	return is_called(&help_option, word, len) ? &help_option : NULL;
 }
 
-static int unknown_option(const struct command_line *line, const char *word, int len)
+const struct option *options_find(const struct command_line *line, const char *name,
+				  void **ret_target)
+{
+	char word[64];
+	int len = snprintf(word, sizeof(word), "--%s", name);
+	return find(line, word, (size_t)len, ret_target);
+}
+
+const char *options_nearest(const struct command_line *line, const char *name)
 {
 	const char *names[128] = {help_option.name};
 	size_t count = 1;
-	char name[64];
-	int dashes = (int)strspn(word, "-");
-	snprintf(name, sizeof(name), "%.*s", len - dashes, word + dashes);
 	for (const struct option_table *table = line->tables; table->count; table++)
 		for (size_t i = 0; i < table->count && count < 128; i++)
 			names[count++] = table->options[i].help ? table->options[i].name : NULL;
-	const char *near = nearest(name, names, count, sizeof(names[0]));
+	return nearest(name, names, count, sizeof(names[0]));
+}
+
+static int unknown_option(const struct command_line *line, const char *word, int len)
+{
+	char name[64];
+	int dashes = (int)strspn(word, "-");
+	snprintf(name, sizeof(name), "%.*s", len - dashes, word + dashes);
+	const char *near = options_nearest(line, name);
 	if (near)
 		return complain("unknown option '%.*s'; did you mean --%s?", len, word, near);
 	return complain("unknown option '%.*s'; `tfc_run %s --help` lists them", len, word,

@@ -23,9 +23,15 @@ void die_without_memory(void) __attribute__((noreturn));
  * that is most like `word`, or NULL when none is. */
 const char *nearest(const char *word, const char *const *names, size_t count, size_t stride);
 
+/* INT, TERM and HUP become a signalfd for the loop, or -1 and errno. A SIGHUP that was ignored when
+ * we were started (nohup) stays ignored. */
+int signals_open(void);
+
 /* ---- the commands, one a file. argv[0] is the command's name; the exit status is returned. */
 
+int keygen_main(int argc, char **argv);
 int local_main(int argc, char **argv);
+int node_main(int argc, char **argv);
 
 /* explain.c: prints a plan (tfc_gateway_explain) for people, or one JSON object for each task.
  * 0, or an errno. */

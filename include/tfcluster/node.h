@@ -109,6 +109,21 @@ typedef void (*tfc_drain_fn)(void *user);
  */
 TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
 
+/**
+ * Leaves in order: the node takes no new task, the others are told, and move those of their tasks
+ * that run here; then it says goodbye, and fn runs once, in dispatch. What is left is for
+ * tfc_node_close. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (leaving
+ * already).
+ */
+TFC_API int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user);
+
+/**
+ * Where the node listens: the first (0) of its addresses and so on, with the port that it has; NULL
+ * when there are no more. Borrowed: valid until the node is closed. Thread: the context's. Errors:
+ * none.
+ */
+TFC_API const char *tfc_node_address(const tfc_node *node, uint32_t number);
+
 /* ---- the members, as this node knows them */
 
 /* What a change is. */

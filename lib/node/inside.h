@@ -8,6 +8,7 @@
 
 #include "cluster/directory.h"
 #include "member/static_file.h"
+#include "node/peers.h"
 
 struct tfc_node {
 	tfc_ctx *ctx;
@@ -15,15 +16,33 @@ struct tfc_node {
 	struct tfc__nodes *nodes;
 	struct tfc__directory *directory;
 
+	struct tfc__keyring *keyring; /* NULL: none */
+	struct tfc__identity *identity;
 	struct tfc__static_file *file; /* NULL: none */
 	struct tfc__members *members;
+	struct tfc__hello hello;
+	struct tfc__peers *peers;
+	struct tfc__peer_listener **listeners;
+	uint32_t listener_count;
+
 	struct tfc__link watches; /* struct tfc_member_watch */
+
+	void *refused_user;
+	void (*refused)(void *user, const tfc_error *error);
+
+	void (*left)(void *user); /* who waits for tfc_node_leave; NULL: nobody */
+	void *left_user;
 };
 
 /* ---- open.c: the parts, in the order in which they are opened */
 
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_parts(tfc_node *node);
+
+/* ---- connect.c */
+
+int tfc__node_connect(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_disconnect(tfc_node *node);
 
 /* ---- members.c */
 

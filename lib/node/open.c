@@ -1,12 +1,41 @@
 /*
- * Puts a node together: state, members, agent, jobs. Each part stands on those opened before it,
- * and they are closed in the opposite order.
+ * Puts a node together: state, keys, members, agent, jobs, connections. Each part stands on those
+ * opened before it, and they are closed in the opposite order.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "node/inside.h"
 #include "node/state.h"
+
+/* ---- keys and identity */
+
+static int open_identity(tfc_node *node, const char *state_dir, tfc_error *error)
+{
+	char *path = NULL;
+	int code = state_dir ? tfc__state_dir_open(state_dir, error) : TFC_OK;
+	if (code < 0)
+		return code;
+	if (state_dir && !(path = tfc__path_join(state_dir, "identity")))
+		return tfc__fail_nomem(error, "node");
+	code = tfc__identity_open(path, error, &node->identity);
+	free(path);
+	return code;
+}
+
+static int open_keys(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	int code = open_identity(node, options->state_dir, error);
+	if (code == TFC_OK && options->key_file)
+		code = tfc__keyring_load(options->key_file, error, &node->keyring);
+	if (code == TFC_OK && node->keyring && !tfc__keyring_first(node->keyring, TFC__KEY_NODE))
+		code = tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "%s: has no node key; a node needs one "
+				 "(`tfc_run keygen FILE --role node`)",
+				 options->key_file);
+	return code;
+}
 
 /* ---- agent and jobs */
 
@@ -61,22 +90,25 @@ static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *m
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code;
-	if (options->listen || options->key_file)
-		return tfc__fail(error, TFC_ENOTSUP, "node", 0,
-				 "tfc_node_options.listen and key_file: this node is alone");
-	if ((options->state_dir && (code = tfc__state_dir_open(options->state_dir, error)) < 0) ||
+	node->refused = options->refused;
+	node->refused_user = options->hook_user;
+	if ((code = open_keys(node, options, error)) < 0 ||
 	    (code = tfc__node_open_members(node, options, error)) < 0 ||
 	    (code = open_agent(node, options, error)) < 0 ||
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
-				    &node->nodes)) < 0)
+				    &node->nodes)) < 0 ||
+	    (code = tfc__directory_open(node->ctx, node->agent, node->nodes, &node->directory)) < 0)
 		return code;
-	return tfc__directory_open(node->ctx, node->agent, node->nodes, &node->directory);
+	return tfc__node_connect(node, options, error);
 }
 
 void tfc__node_close_parts(tfc_node *node)
 {
+	tfc__node_disconnect(node);
 	tfc__directory_close(node->directory);
 	tfc__nodes_close(node->nodes);
 	tfc__agent_close(node->agent);
 	tfc__node_close_members(node);
+	tfc__identity_free(node->identity);
+	tfc__keyring_free(node->keyring);
 }

@@ -28,6 +28,7 @@ ALLOCATES_NOTHING = {
     "tfc_log_position": "gives what is there",
     "tfc_member_list": "gives what is there",
     "tfc_pipe_ready": "schedules what is there",
+    "tfc_node_address": "gives what is there",
     "tfc_port_number": "gives what is there",
     "tfc_process_pid": "gives what is there",
     "tfc_spec_address": "gives what is there",

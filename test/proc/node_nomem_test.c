@@ -114,6 +114,31 @@ static void the_members_are_watched_or_not(void **state)
 	failing_sweep(watch_members, 10);
 }
 
+static void note_left(void *user)
+{
+	*(int *)user = 1;
+}
+
+static int leave(void)
+{
+	struct place place;
+	int has_left = 0, code = open_place(&place);
+	SWEPT(tfc_node_leave);
+	if (code == TFC_OK)
+		code = failing_said(tfc_node_leave(place.node, note_left, &has_left),
+				    tfc_ctx_error(place.ctx));
+	failing_relent();
+	if (code == TFC_OK)
+		run_until(&place, &has_left);
+	close_place(&place);
+	return code;
+}
+
+static void a_node_leaves_in_any_case(void **state)
+{
+	failing_sweep(leave, 10);
+}
+
 static void a_node_opens_or_says_why_not(void **state)
 {
 	failing_sweep(open_and_close, 10);
@@ -415,6 +440,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_opens_or_says_why_not),
 		cmocka_unit_test(the_members_are_watched_or_not),
+		cmocka_unit_test(a_node_leaves_in_any_case),
 		cmocka_unit_test(a_job_lives_through_any_failure),
 		cmocka_unit_test(requests_are_answered_and_a_drain_ends_without_memory),
 	};

@@ -50,8 +50,10 @@ def wait_until(condition, what, patience=PATIENCE):
         select.select([], [], [], 0.01)
 
 
-def is_bindable(port):
+def is_bindable(port, reuse=False):
+    """With `reuse`, connections of the past that only wait for their time to be over do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
         try:
             probe.bind(("0.0.0.0", port))
         except OSError:
@@ -175,6 +177,8 @@ class Run:
 class RunTest(unittest.TestCase):
     """Each test has a directory, a range of ports, and must leave nothing."""
 
+    listens = False  # programs of the test listen at its ports with SO_REUSEADDR
+
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="run-test-")
         self.tmp = os.path.join(self.dir, "tmp")
@@ -202,7 +206,7 @@ class RunTest(unittest.TestCase):
         wait_until(lambda: not children(), "the end of all processes", 5)
         wait_until(lambda: not os.listdir(self.tmp), "an empty temporary directory", 5)
         for port in range(self.first_port, self.first_port + PORTS_A_TEST):
-            self.assertTrue(is_bindable(port), f"port {port} is still taken")
+            self.assertTrue(is_bindable(port, self.listens), f"port {port} is still taken")
 
     def start(self, *args, **options):
         env = dict(self.env, **options.pop("env", {}))

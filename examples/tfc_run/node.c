@@ -1,0 +1,222 @@
+/*
+ * `tfc_run node`: a member of a cluster. As `local`, it is a host of the library like any other: a
+ * context, a node, and a loop that it owns.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <tfcluster/tfcluster.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node_options.h"
+#include "output.h"
+#include "tfc_run.h"
+
+struct node {
+	const struct node_options *options;
+	int signals; /* signalfd */
+	tfc_ctx *ctx;
+	tfc_node *node;
+	tfc_member_watch *watch;
+	bool is_leaving;
+	bool is_done;
+	int status;
+};
+
+static void fail(struct node *node, const char *text)
+{
+	complain("%s", text ? text : tfc_ctx_error(node->ctx)->text);
+	node->status = RUN_FAILED;
+	node->is_done = true;
+}
+
+static void say(const struct node *node, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void say(const struct node *node, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!node->options->is_quiet)
+		complain("%s", text);
+}
+
+/* One object a line on stdout. Takes over `event`. */
+static void print_event(json_t *event)
+{
+	char time[TIME_SIZE];
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	time_text((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, time);
+	if (!event || json_object_set_new(event, "time", json_string(time)) < 0 ||
+	    json_dumpf(event, stdout, JSON_COMPACT) < 0)
+		die_without_memory();
+	putchar('\n');
+	fflush(stdout);
+	json_decref(event);
+}
+
+/* ---- what the library tells */
+
+static void on_log(void *user, const tfc_log_entry *entry)
+{
+	complain("%s%s%s", entry->subject, *entry->subject ? ": " : "", entry->text);
+}
+
+static void on_member(void *user, uint32_t change, const tfc_member_info *member)
+{
+	struct node *node = user;
+	const char *state = change == TFC_MEMBER_REMOVED ? "removed"
+							 : tfc_member_state_name(member->state);
+	if (node->options->is_json)
+		print_event(json_pack("{ss ss ss* ss sb}", "event", "member", "name", member->name,
+				      "address", member->address, "state", state, "draining",
+				      (int)member->is_draining));
+	if (!member->is_self)
+		say(node, "node %s is %s%s", member->name, state,
+		    member->is_draining && member->state == TFC_MEMBER_ALIVE ? ", draining" : "");
+}
+
+static void on_refused(void *user, const tfc_error *error)
+{
+	fail(user, error->text);
+}
+
+static void on_left(void *user)
+{
+	struct node *node = user;
+	node->is_done = true;
+}
+
+/* ---- signals */
+
+static void on_signal(struct node *node, int number)
+{
+	if (node->is_leaving) {
+		say(node, "stopping at once");
+		node->status = 128 + number;
+		node->is_done = true;
+		return;
+	}
+	say(node, "leaving; a second %s stops at once", number == SIGINT ? "Ctrl-C" : "signal");
+	node->is_leaving = true;
+	if (tfc_node_leave(node->node, on_left, node) < 0)
+		fail(node, NULL);
+}
+
+static void read_signals(struct node *node)
+{
+	struct signalfd_siginfo info;
+	while (!node->is_done && read(node->signals, &info, sizeof(info)) == sizeof(info))
+		on_signal(node, (int)info.ssi_signo);
+}
+
+/* ---- opening and running */
+
+static void tell_ready(const struct node *node)
+{
+	const char *address = tfc_node_address(node->node, 0);
+	json_t *listen = json_array();
+	for (uint32_t i = 0; tfc_node_address(node->node, i); i++)
+		json_array_append_new(listen, json_string(tfc_node_address(node->node, i)));
+	if (node->options->is_json)
+		print_event(json_pack("{ss ss ss sO}", "event", "node", "name", node->options->name,
+				      "state", "ready", "listen", listen));
+	json_decref(listen);
+	say(node, "node %s is ready at %s", node->options->name, address ? address : "nowhere");
+}
+
+static int open_ctx(struct node *node)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.log = on_log;
+	ctx.log_user = node;
+	ctx.log_level = TFC_LOG_WARNING;
+	if (tfc_ctx_new(&ctx, &error, &node->ctx) == TFC_OK)
+		return 0;
+	fail(node, error.text);
+	return -1;
+}
+
+static void start(struct node *node)
+{
+	extern char **environ;
+	const struct node_options *options = node->options;
+	const char *temp_dir = getenv("TMPDIR");
+	tfc_node_options open = TFC_NODE_OPTIONS_INIT;
+	open.env = (const char *const *)environ;
+	open.name = options->name;
+	open.port_first = options->ports[0];
+	open.port_last = options->ports[1];
+	open.host = options->advertise;
+	open.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
+	open.state_dir = options->state;
+	open.listen = options->listen.items;
+	open.key_file = options->key;
+	open.members_file = options->members;
+	open.slots = options->slots;
+	open.memory = options->memory;
+	open.gpus = options->gpus;
+	open.labels = options->labels.items;
+	open.lease_ms = options->lease_ms;
+	open.probe_ms = options->probe_ms;
+	open.suspect_ms = options->suspect_ms;
+	open.down_ms = options->down_ms;
+	open.hook_user = node;
+	open.refused = on_refused;
+	if (open_ctx(node) < 0)
+		return;
+	if (tfc_node_open(node->ctx, &open, &node->node) < 0 ||
+	    tfc_member_watch_open(node->node, on_member, node, &node->watch) < 0)
+		fail(node, NULL);
+	else
+		tell_ready(node);
+}
+
+static void run_loop(struct node *node)
+{
+	while (!node->is_done) {
+		struct pollfd fds[] = {
+			{.fd = node->signals, .events = POLLIN},
+			{.fd = tfc_ctx_fd(node->ctx), .events = POLLIN},
+		};
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			break;
+		read_signals(node);
+		if (!node->is_done && tfc_ctx_dispatch(node->ctx, 0) < 0)
+			fail(node, NULL);
+	}
+}
+
+int node_main(int argc, char **argv)
+{
+	struct node_options options;
+	struct node node = {.options = &options};
+	enum options_result result = node_options_read(argc, argv, &options);
+	if (result == OPTIONS_OK) {
+		node.signals = signals_open();
+		if (node.signals < 0)
+			fail(&node, strerror(errno));
+		else
+			start(&node);
+		run_loop(&node);
+		tfc_member_watch_close(node.watch);
+		tfc_node_close(node.node);
+		tfc_ctx_free(node.ctx);
+		close(node.signals);
+	}
+	node_options_end(&options);
+	return result == OPTIONS_BAD ? RUN_FAILED : node.status;
+}

@@ -1,0 +1,119 @@
+#include "node_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "gateway_options.h"
+#include "tfc_run.h"
+
+static int set_store(void *target, const struct option *option, const char *value)
+{
+	if (strncmp(value, "etcd:", 5) == 0)
+		return bad_value(option, value, "etcd is not in this version");
+	if (strcmp(value, "local") != 0)
+		return bad_value(option, value, "is no store; local is one");
+	return 0;
+}
+
+static const struct option table[] = {
+	{"name", "S", "the node's name (this host's)", TEXT(struct node_options, name)},
+	{"listen", "ADDRESS", "tcp://HOST:PORT; may be repeated (its address in the members file)",
+	 TEXTS(struct node_options, listen)},
+	{"advertise", "HOST", "address that its tasks tell others (that of its own in the members)",
+	 TEXT(struct node_options, advertise)},
+	{"members", "FILE", "all nodes, this one included; read again when it changes",
+	 TEXT(struct node_options, members)},
+	{"key", "FILE", "the cluster's key (`tfc_run keygen`; TFC_KEY)",
+	 TEXT(struct node_options, key)},
+	{"state", "DIR", "where it keeps jobs, logs and its identity (the default state directory)",
+	 TEXT(struct node_options, state)},
+	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_store},
+	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_ports,
+	 .at = offsetof(struct node_options, ports)},
+	{"slots", "N", "tasks that it runs at one time (no limit)",
+	 NUMBER(struct node_options, slots)},
+	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)",
+	 BYTES(struct node_options, memory)},
+	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (none)",
+	 TEXT(struct node_options, gpus)},
+	{"label", "K=V", "what jobs may ask for; may be repeated",
+	 TEXTS(struct node_options, labels)},
+	{"lease", "S", "its tasks stop when their job's node is silent so long (10)",
+	 SECONDS(struct node_options, lease_ms)},
+	{"probe", "S", "seconds between two looks at each member (1)",
+	 SECONDS(struct node_options, probe_ms)},
+	{"suspect", "S", "silence after which a member is suspect (3)",
+	 SECONDS(struct node_options, suspect_ms)},
+	{"down", "S", "silence after which it is down (8)", SECONDS(struct node_options, down_ms)},
+	{"config", "FILE", "a JSON object with these names; the options beside it override it"},
+	{"quiet", NULL, "say nothing but errors", FLAG(struct node_options, is_quiet)},
+	{"json", NULL, "print one JSON object for each change of a member on stdout",
+	 FLAG(struct node_options, is_json)},
+	{"gossip", NULL, NULL},
+	{"join", NULL, NULL},
+	{"upstream-map", NULL, NULL},
+};
+
+static int fill_name(struct node_options *options)
+{
+	if (options->name)
+		return 0;
+	if (gethostname(options->own_name, sizeof(options->own_name) - 1) < 0)
+		return complain("this host's name: %s", strerror(errno));
+	options->name = options->own_name;
+	return 0;
+}
+
+static int fill_state(struct node_options *options)
+{
+	char *here;
+	if (!options->state)
+		return (options->state = options->own_state = default_state_dir()) ? 0 : -1;
+	if (*options->state == '/')
+		return 0;
+	if (!(here = getcwd(NULL, 0)))
+		return complain("the current directory: %s", strerror(errno));
+	int len = asprintf(&options->own_state, "%s/%s", here, options->state);
+	free(here);
+	if (len < 0) {
+		options->own_state = NULL;
+		return complain("out of memory");
+	}
+	options->state = options->own_state;
+	return 0;
+}
+
+enum options_result node_options_read(int argc, char **argv, struct node_options *ret_options)
+{
+	struct node_options *options = ret_options;
+	struct command_line line = {
+		.command = "node",
+		.usage = "usage: tfc_run node [OPTIONS]\n\n"
+			 "Makes this machine a member: it serves jobs until it is stopped. Stopped "
+			 "(TERM, Ctrl-C),\nit leaves in order; a second time, at once.",
+		.tables = {OPTION_TABLE(table, options)},
+	};
+	*options = (struct node_options){0};
+	enum options_result result = options_read(&line, argc, argv);
+	const char *file = options_value(&line, "config");
+	if (result == OPTIONS_OK &&
+	    ((file && config_apply(&line, file, &options->config) < 0) || options_set(&line) < 0 ||
+	     fill_name(options) < 0 || fill_state(options) < 0))
+		result = OPTIONS_BAD;
+	if (!options->key && getenv("TFC_KEY") && *getenv("TFC_KEY"))
+		options->key = getenv("TFC_KEY");
+	options_end(&line);
+	return result;
+}
+
+void node_options_end(struct node_options *options)
+{
+	texts_fini(&options->listen);
+	texts_fini(&options->labels);
+	free(options->own_state);
+	config_free(options->config);
+}

@@ -1,0 +1,109 @@
+/*
+ * What options do with their values.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "tfc_run.h"
+
+int bad_value(const struct option *option, const char *value, const char *why)
+{
+	return complain("--%s%s%s: %s", option->name, *value ? " " : "", value, why);
+}
+
+int set_text(void *target, const struct option *option, const char *value)
+{
+	if (!*value)
+		return bad_value(option, value, "must not be empty");
+	*(const char **)((char *)target + option->at) = value;
+	return 0;
+}
+
+int set_flag(void *target, const struct option *option, const char *value)
+{
+	*(bool *)((char *)target + option->at) = true;
+	return 0;
+}
+
+int set_ports(void *target, const struct option *option, const char *value)
+{
+	uint16_t *ports = (uint16_t *)(void *)((char *)target + option->at);
+	unsigned first, last;
+	int end = 0;
+	if (sscanf(value, "%5u-%5u%n", &first, &last, &end) != 2 || value[end] || value[0] == '-' ||
+	    value[0] == '+')
+		return bad_value(option, value, "is not a range LO-HI, such as 20000-29999");
+	if (first > UINT16_MAX || last > UINT16_MAX)
+		return bad_value(option, value, "ports end at 65535");
+	if (first == 0 || first > last)
+		return bad_value(option, value,
+				 first ? "the range is reversed" : "ports begin at 1");
+	ports[0] = (uint16_t)first;
+	ports[1] = (uint16_t)last;
+	return 0;
+}
+
+int set_texts(void *target, const struct option *option, const char *value)
+{
+	struct texts *texts = (struct texts *)(void *)((char *)target + option->at);
+	if (!*value)
+		return bad_value(option, value, "must not be empty");
+	const char **items = reallocarray(texts->items, texts->count + 2, sizeof(*items));
+	if (!items)
+		return complain("out of memory");
+	items[texts->count++] = value;
+	items[texts->count] = NULL;
+	texts->items = items;
+	return 0;
+}
+
+void texts_fini(struct texts *texts)
+{
+	free(texts->items);
+}
+
+/* A whole number up to `most`, and what stands behind it. */
+static bool read_number(const char *value, uint64_t most, uint64_t *ret_number, char **ret_end)
+{
+	errno = 0;
+	*ret_number = strtoull(value, ret_end, 10);
+	return *value >= '0' && *value <= '9' && errno == 0 && *ret_number <= most;
+}
+
+int set_number(void *target, const struct option *option, const char *value)
+{
+	uint64_t number;
+	char *end;
+	if (!read_number(value, UINT32_MAX, &number, &end) || *end)
+		return bad_value(option, value, "is not a whole number");
+	*(uint32_t *)(void *)((char *)target + option->at) = (uint32_t)number;
+	return 0;
+}
+
+int set_seconds(void *target, const struct option *option, const char *value)
+{
+	char *end;
+	double seconds = strtod(value, &end);
+	if (end == value || *end || !(seconds > 0) || seconds > 1000000)
+		return bad_value(option, value, "is not a number of seconds above 0");
+	uint32_t ms = (uint32_t)(seconds * 1000);
+	*(uint32_t *)(void *)((char *)target + option->at) = ms ? ms : 1;
+	return 0;
+}
+
+int set_bytes(void *target, const struct option *option, const char *value)
+{
+	static const char units[] = "KMGT";
+	uint64_t number;
+	char *end;
+	bool is_number = read_number(value, UINT64_MAX, &number, &end);
+	const char *unit = is_number && *end ? strchr(units, *end) : NULL;
+	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+	if (!is_number || (*end && (!unit || end[1])) || number > UINT64_MAX >> shift)
+		return bad_value(option, value, "is not a number of bytes, such as 8G");
+	*(uint64_t *)(void *)((char *)target + option->at) = number << shift;
+	return 0;
+}

@@ -1,0 +1,245 @@
+/*
+ * Those who connect to this node: members, which say hello first, and clients of its gateway.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/peers_inside.h"
+
+/* One that was heard within this time is there for sure: another of its name is not it. */
+#define SURELY_THERE_NS (2 * TFC__SECOND)
+
+static void free_caller(struct tfc__caller *caller)
+{
+	if (caller->member)
+		caller->member->callers--;
+	tfc__list_remove(&caller->link);
+	tfc__peer_close(caller->peer);
+	free(caller);
+}
+
+/* ---- who is let in */
+
+/* Whether the one that is known under `peer` lives, or may still: then another one is refused. */
+static int refuse_second(const struct tfc__node_peer *peer, tfc_error *error, const char *format,
+			 const char *name, const char *address)
+{
+	bool is_there = tfc__now() - peer->heard_at < SURELY_THERE_NS;
+	return tfc__fail(error, is_there ? TFC_EEXIST : TFC_EAGAIN, "node", 0, format, name,
+			 peer->member ? peer->member->address : "", address);
+}
+
+static bool is_connected(const struct tfc__node_peer *peer)
+{
+	return peer->is_up || peer->callers;
+}
+
+static int check_name(const struct tfc__caller *caller, const struct tfc__hello *hello,
+		      struct tfc__node_peer **ret_peer, tfc_error *error)
+{
+	struct tfc__peers *peers = caller->peers;
+	const struct tfc__peer_id *id = tfc__peer_id(caller->peer);
+	struct tfc__node_peer *peer = tfc__peers_find(peers, hello->name);
+	if (strcmp(hello->name, peers->options.hello->name) == 0)
+		return tfc__fail(error, TFC_EEXIST, "node", 0,
+				 "two nodes are called \"%s\": the one asked and the one at %s",
+				 hello->name, id->address);
+	if (!peer || !peer->member)
+		return tfc__fail(error, TFC_ENOENT, "node", 0,
+				 "\"%s\" is no member, as node \"%s\" knows them", hello->name,
+				 peers->options.hello->name);
+	if (is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
+		return refuse_second(peer, error, "two nodes are called \"%s\": at %s and at %s",
+				     hello->name, id->address);
+	*ret_peer = peer;
+	return TFC_OK;
+}
+
+static int check_identity(const struct tfc__caller *caller, const struct tfc__hello *hello,
+			  const struct tfc__node_peer *peer, tfc_error *error)
+{
+	static const char sentence[] = "nodes \"%s\" and \"%s\" have one identity: the state "
+				       "directory of one is a copy of the other's; remove the "
+				       "identity in it";
+	struct tfc__peers *peers = caller->peers;
+	const struct tfc__peer_id *id = tfc__peer_id(caller->peer);
+	const char *pinned = peer->member->node_id;
+	if (*id->node_id && strcmp(id->node_id, hello->node_id) != 0)
+		return tfc__fail(error, TFC_EACCES, "node", 0,
+				 "\"%s\" does not tell its own identity", hello->name);
+	if (pinned && strcmp(pinned, hello->node_id) != 0)
+		return tfc__fail(error, TFC_EACCES, "node", 0,
+				 "\"%s\" has the identity %s, the members want %s", hello->name,
+				 hello->node_id, pinned);
+	if (strcmp(hello->node_id, peers->options.hello->node_id) == 0)
+		return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,
+				 peers->options.hello->name);
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *other = tfc__container_of(link, struct tfc__node_peer, link);
+		if (other != peer && is_connected(other) &&
+		    strcmp(other->node_id, hello->node_id) == 0)
+			return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,
+					 other->name);
+	}
+	return TFC_OK;
+}
+
+/* Makes the caller a member's connection, or says why not. */
+static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tfc_error *error)
+{
+	struct tfc__node_peer *peer = NULL;
+	int code = tfc__hello_check(caller->peers->options.hello, hello, error);
+	if (code < 0 || (code = check_name(caller, hello, &peer, error)) < 0 ||
+	    (code = check_identity(caller, hello, peer, error)) < 0)
+		return code;
+	if (caller->member == peer)
+		return TFC_OK;
+	if (strcmp(peer->boot_id, hello->boot_id) != 0) /* those of its last run are dead */
+		tfc__callers_drop(peer, caller);
+	if (caller->member)
+		caller->member->callers--;
+	caller->member = peer;
+	peer->callers++;
+	tfc__node_peer_learn(peer, hello);
+	tfc__node_peer_redial(peer);
+	return TFC_OK;
+}
+
+static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *request,
+			const msgpack_object *params)
+{
+	struct tfc__peers *peers = caller->peers;
+	struct tfc__hello hello = {0};
+	struct tfc__buf answer = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__hello_read(params, &hello, &error);
+	if (code == TFC_OK)
+		code = let_in(caller, &hello, &error);
+	tfc__peers_write_hello(peers, &answer);
+	if (code == TFC_OK && answer.is_failed)
+		code = tfc__fail_nomem(&error, "node");
+	if (code < 0)
+		tfc__rpc_fail(request, &error);
+	else
+		tfc__rpc_reply(request, &answer);
+	if (code == TFC_EEXIST)
+		tfc__log(peers->ctx, TFC_LOG_WARNING, "node", hello.name, "%s", error.text);
+	tfc__buf_fini(&answer);
+	tfc__hello_fini(&hello);
+}
+
+/* ---- the calls of members */
+
+static void fail_request(struct tfc__rpc_request *request, int code, const char *text,
+			 const char *method)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, code, "node", 0, "%s: %s", method, text);
+	tfc__rpc_fail(request, &error);
+}
+
+static void serve_state(struct tfc__caller *caller, const msgpack_object *params)
+{
+	struct tfc__hello hello = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	if (caller->member && tfc__hello_read(params, &hello, &error) == TFC_OK)
+		tfc__node_peer_learn(caller->member, &hello);
+	tfc__hello_fini(&hello);
+}
+
+static void serve_node(struct tfc__caller *caller, struct tfc__rpc_request *request,
+		       const char *method, const msgpack_object *params)
+{
+	struct tfc__node_peer *peer = caller->member;
+	if (!request) {
+		if (strcmp(method, "node.state") == 0)
+			serve_state(caller, params);
+	} else if (tfc__peer_id(caller->peer)->role != TFC__KEY_NODE) {
+		fail_request(request, TFC_EACCES, "only a node may ask that", method);
+	} else if (strcmp(method, "node.hello") == 0) {
+		serve_hello(caller, request, params);
+	} else if (strcmp(method, "node.ping") == 0) {
+		tfc__rpc_reply(request, NULL);
+	} else if (strcmp(method, "node.bye") == 0) {
+		if (peer)
+			tfc__node_peer_left(peer);
+		tfc__rpc_reply(request, NULL);
+	} else {
+		fail_request(request, TFC_ENOTSUP, "this version has no such call", method);
+	}
+}
+
+static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
+		     const char *method, const msgpack_object *params)
+{
+	struct tfc__caller *caller = user;
+	struct tfc__peers *peers = caller->peers;
+	tfc__peers_enter(peers);
+	if (caller->member)
+		tfc__node_peer_heard(caller->member);
+	if (strncmp(method, "node.", 5) == 0)
+		serve_node(caller, request, method, params);
+	else
+		peers->options.serve(peers->options.user, caller, request, method, params);
+	tfc__peers_exit(peers);
+}
+
+static void on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
+{
+	struct tfc__caller *caller = user;
+	struct tfc__peers *peers = caller->peers;
+	struct tfc__node_peer *peer = caller->member;
+	free_caller(caller);
+	if (peer && peer->member && !peer->has_left && !is_connected(peer))
+		tfc__members_broken(peers->options.members, peer->member, false);
+}
+
+static const struct tfc__peer_ops caller_ops = {NULL, on_serve, on_down};
+
+void tfc__peers_accept(void *user, struct tfc__peer *peer)
+{
+	struct tfc__peers *peers = user;
+	struct tfc__caller *caller = calloc(1, sizeof(*caller));
+	if (!caller) /* it is closed then */
+		return;
+	caller->peers = peers;
+	caller->peer = peer;
+	tfc__list_append(&peers->callers, &caller->link);
+	tfc__peer_accept(peer, &caller_ops, caller);
+}
+
+struct tfc__rpc *tfc__caller_rpc_of(const struct tfc__node_peer *peer)
+{
+	TFC__LIST_EACH (link, &peer->peers->callers) {
+		struct tfc__caller *caller = tfc__container_of(link, struct tfc__caller, link);
+		if (caller->member == peer)
+			return tfc__peer_rpc(caller->peer);
+	}
+	return NULL;
+}
+
+void tfc__callers_drop(struct tfc__node_peer *peer, const struct tfc__caller *except)
+{
+	TFC__LIST_EACH (link, &peer->peers->callers) {
+		struct tfc__caller *caller = tfc__container_of(link, struct tfc__caller, link);
+		if (caller->member == peer && caller != except)
+			free_caller(caller);
+	}
+}
+
+void tfc__callers_close(struct tfc__peers *peers)
+{
+	TFC__LIST_EACH (link, &peers->callers)
+		free_caller(tfc__container_of(link, struct tfc__caller, link));
+}
+
+struct tfc__node_peer *tfc__caller_member(const struct tfc__caller *caller)
+{
+	return caller->member;
+}
+
+struct tfc__peer *tfc__caller_peer(const struct tfc__caller *caller)
+{
+	return caller->peer;
+}

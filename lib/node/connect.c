@@ -1,0 +1,110 @@
+/*
+ * The node's connections: whom it dials, where it listens, and who serves what is asked.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tfcluster/version.h>
+
+#include "base/file.h"
+#include "node/inside.h"
+
+#define SOCKET_NAME "node.sock"
+
+static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
+		  const char *method, const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!request)
+		return;
+	tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: this version has no such call", method);
+	tfc__rpc_fail(request, &error);
+}
+
+static void refused(void *user, const tfc_error *error)
+{
+	tfc_node *node = user;
+	if (node->refused)
+		node->refused(node->refused_user, error);
+}
+
+static int open_peers(tfc_node *node, tfc_error *error)
+{
+	struct tfc__hello *hello = &node->hello;
+	const struct tfc__member *self = tfc__members_self(node->members);
+	if (tfc__random_hex(hello->boot_id) < 0)
+		return tfc__fail(error, TFC_ESYS, "node", 0, "no random bytes for a boot id");
+	hello->protocol = TFC__NODE_PROTOCOL;
+	hello->version = tfc_version();
+	snprintf(hello->name, sizeof(hello->name), "%s", self->name);
+	snprintf(hello->node_id, sizeof(hello->node_id), "%s", tfc__identity_id(node->identity));
+	struct tfc__peers_options options = {
+		.members = node->members,
+		.keyring = node->keyring,
+		.identity = node->identity,
+		.hello = hello,
+		.serve = serve,
+		.refused = refused,
+		.user = node,
+	};
+	return tfc__peers_open(node->ctx, &options, error, &node->peers);
+}
+
+static int listen_at(tfc_node *node, const char *address, tfc_error *error)
+{
+	struct tfc__listen_options options = {
+		.address = address,
+		.keyring = node->keyring,
+		.identity = node->identity,
+	};
+	int code = tfc__peer_listen(node->ctx, &options, tfc__peers_accept, node->peers,
+				    &node->listeners[node->listener_count], error);
+	if (code == TFC_OK)
+		node->listener_count++;
+	return code;
+}
+
+static int listen_in_state_dir(tfc_node *node, const char *state_dir, tfc_error *error)
+{
+	char *address;
+	if (asprintf(&address, "unix:%s/" SOCKET_NAME, state_dir) < 0)
+		return tfc__fail_nomem(error, "node");
+	int code = listen_at(node, address, error);
+	free(address);
+	return code;
+}
+
+/* At the addresses that were given, else at its own of the members; and for programs of this
+ * machine. */
+static int open_listeners(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	const struct tfc__member *self = tfc__members_self(node->members);
+	const char *const own[] = {self->address, NULL};
+	const char *const *at = options->listen ? options->listen : own;
+	uint32_t count = 0;
+	int code = TFC_OK;
+	while (at[count])
+		count++;
+	node->listeners = calloc(count + 1, sizeof(struct tfc__peer_listener *));
+	if (!node->listeners)
+		return tfc__fail_nomem(error, "node");
+	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
+		code = listen_at(node, at[i], error);
+	if (code == TFC_OK && options->state_dir)
+		code = listen_in_state_dir(node, options->state_dir, error);
+	return code;
+}
+
+int tfc__node_connect(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	int code = open_peers(node, error);
+	return code < 0 ? code : open_listeners(node, options, error);
+}
+
+void tfc__node_disconnect(tfc_node *node)
+{
+	for (uint32_t i = 0; i < node->listener_count; i++)
+		tfc__peer_listener_close(node->listeners[i]);
+	free(node->listeners);
+	tfc__peers_close(node->peers);
+}

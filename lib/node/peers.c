@@ -1,0 +1,259 @@
+#include "node/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/peers_inside.h"
+
+#define GOODBYE_MS 500
+
+static void free_peers(struct tfc__peers *peers)
+{
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		free(peer->name);
+		free(peer);
+	}
+	free(peers);
+}
+
+void tfc__peers_exit(struct tfc__peers *peers)
+{
+	if (--peers->busy == 0 && peers->is_closed)
+		free_peers(peers);
+}
+
+/* ---- this node */
+
+void tfc__peers_write_hello(struct tfc__peers *peers, struct tfc__buf *buf)
+{
+	struct tfc__hello hello = *peers->options.hello;
+	tfc__member_info(tfc__members_self(peers->options.members), &hello.offer);
+	tfc__hello_write(&hello, buf);
+}
+
+static void tell_state(struct tfc__peers *peers)
+{
+	struct tfc__buf params = {0};
+	tfc__peers_write_hello(peers, &params);
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
+		if (rpc && !params.is_failed)
+			tfc__rpc_notify(rpc, "node.state", &params);
+	}
+	tfc__buf_fini(&params);
+}
+
+/* ---- the table of members */
+
+static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__member *member)
+{
+	struct tfc__node_peer *peer = tfc__peers_find(peers, member->name);
+	if (peer || !(peer = calloc(1, sizeof(*peer))))
+		return peer;
+	if (!(peer->name = strdup(member->name))) {
+		free(peer);
+		return NULL;
+	}
+	peer->peers = peers;
+	tfc__list_init(&peer->watches);
+	tfc__timer_init(&peer->redial, peers->ctx, tfc__node_peer_on_redial);
+	tfc__list_append(&peers->all, &peer->link);
+	return peer;
+}
+
+/* What it had is over: it was taken out, has moved, or has been silent for too long. */
+static void cut(struct tfc__node_peer *peer)
+{
+	bool was_up = peer->is_up;
+	tfc__timer_cancel(&peer->redial);
+	tfc__node_peer_hang_up(peer);
+	peer->is_up = false;
+	tfc__callers_drop(peer, NULL);
+	if (was_up)
+		tfc__node_peer_tell(peer, false);
+}
+
+static bool has_moved(const struct tfc__node_peer *peer)
+{
+	const char *address = peer->member ? peer->member->address : NULL;
+	return peer->dialed && address && strcmp(peer->address, address) != 0;
+}
+
+static void on_other(struct tfc__peers *peers, struct tfc__member *member,
+		     enum tfc__member_change change)
+{
+	struct tfc__node_peer *peer = find_or_add(peers, member);
+	if (!peer) {
+		tfc__log(peers->ctx, TFC_LOG_ERROR, "node", member->name, "out of memory");
+	} else if (change == TFC__MEMBER_REMOVED) {
+		peer->member = member->owner = NULL;
+		cut(peer);
+	} else {
+		peer->member = member;
+		member->owner = peer;
+		if (has_moved(peer) ||
+		    (member->state == TFC_MEMBER_DOWN && (peer->is_up || peer->callers)))
+			cut(peer);
+		if (!peers->is_closed && !peer->redial.at)
+			tfc__node_peer_dial(peer);
+	}
+}
+
+static void on_member(struct tfc__member_watch *watch, struct tfc__member *member,
+		      enum tfc__member_change change)
+{
+	struct tfc__peers *peers = tfc__container_of(watch, struct tfc__peers, watch);
+	tfc__peers_enter(peers);
+	if (member->is_self && !peers->left)
+		tell_state(peers);
+	else if (!member->is_self)
+		on_other(peers, member, change);
+	tfc__peers_exit(peers);
+}
+
+/* ---- leaving */
+
+static void on_all_left(struct tfc__timer *timer)
+{
+	struct tfc__peers *peers = tfc__container_of(timer, struct tfc__peers, leaving);
+	void (*fn)(void *user) = peers->left;
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		if (peer->bye)
+			tfc__rpc_drop(peer->bye);
+		peer->bye = NULL;
+	}
+	fn(peers->left_user);
+}
+
+static void on_bye_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
+	peer->bye = NULL;
+	if (--peers->goodbyes == 0)
+		tfc__timer_set(&peers->leaving, tfc__now());
+}
+
+static void say_goodbye(struct tfc__node_peer *peer)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	/* Behind a hello that is not answered yet, too: it has been heard there before. */
+	struct tfc__rpc *rpc = peer->dialed ? tfc__peer_rpc(peer->dialed) : NULL;
+	struct tfc__rpc_options call = {.method = "node.bye", .end = on_bye_end, .user = peer};
+	if (!rpc)
+		rpc = tfc__caller_rpc_of(peer);
+	if (rpc && tfc__rpc_call(rpc, &call, &peer->bye, &error) == TFC_OK)
+		peer->peers->goodbyes++;
+}
+
+void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *user)
+{
+	tell_state(peers); /* a goodbye is the last that is heard of a node */
+	peers->left = fn;
+	peers->left_user = user;
+	TFC__LIST_EACH (link, &peers->all)
+		say_goodbye(tfc__container_of(link, struct tfc__node_peer, link));
+	tfc__timer_set(&peers->leaving, tfc__now() + (peers->goodbyes ? GOODBYE_MS * TFC__MS : 0));
+}
+
+/* ---- the peers as a whole */
+
+static void tell_refusal(struct tfc__work *work)
+{
+	struct tfc__peers *peers = tfc__container_of(work, struct tfc__peers, refusing);
+	tfc_error error = peers->refusal;
+	if (peers->options.refused)
+		peers->options.refused(peers->options.user, &error);
+}
+
+int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_error *error,
+		    struct tfc__peers **ret_peers)
+{
+	struct tfc__peers *peers = calloc(1, sizeof(*peers));
+	if (!peers)
+		return tfc__fail_nomem(error, "node");
+	peers->ctx = ctx;
+	peers->options = *options;
+	peers->random = strtoull(options->hello->boot_id, NULL, 16);
+	tfc__list_init(&peers->all);
+	tfc__list_init(&peers->callers);
+	tfc__work_init(&peers->refusing, ctx, tell_refusal);
+	tfc__timer_init(&peers->leaving, ctx, on_all_left);
+	peers->watch.fn = on_member;
+	peers->prober.fn = tfc__node_peer_on_probe;
+	tfc__members_watch(options->members, &peers->watch);
+	tfc__members_set_prober(options->members, &peers->prober);
+	const struct tfc__link *members = tfc__members_all(options->members);
+	for (const struct tfc__link *link = members->next; link != members; link = link->next)
+		on_member(&peers->watch, tfc__container_of(link, struct tfc__member, link),
+			  TFC__MEMBER_ADDED);
+	*ret_peers = peers;
+	return TFC_OK;
+}
+
+void tfc__peers_close(struct tfc__peers *peers)
+{
+	if (!peers || peers->is_closed)
+		return;
+	peers->is_closed = true;
+	tfc__members_unwatch(&peers->watch);
+	tfc__members_set_prober(peers->options.members, NULL);
+	tfc__work_cancel(&peers->refusing);
+	tfc__timer_cancel(&peers->leaving);
+	tfc__callers_close(peers);
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		TFC__LIST_EACH (watch, &peer->watches)
+			tfc__list_remove(watch);
+		if (peer->member)
+			peer->member->owner = NULL;
+		if (peer->bye)
+			tfc__rpc_drop(peer->bye);
+		tfc__timer_cancel(&peer->redial);
+		tfc__node_peer_hang_up(peer);
+		peer->is_up = false;
+	}
+	tfc__peers_enter(peers);
+	tfc__peers_exit(peers);
+}
+
+/* ---- a member */
+
+struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *node_name)
+{
+	TFC__LIST_EACH (link, &peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		if (strcmp(peer->name, node_name) == 0)
+			return peer;
+	}
+	return NULL;
+}
+
+struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer)
+{
+	return peer->is_up ? tfc__peer_rpc(peer->dialed) : NULL;
+}
+
+size_t tfc__node_peer_backlog(const struct tfc__node_peer *peer)
+{
+	return peer->is_up ? tfc__peer_backlog(peer->dialed) : 0;
+}
+
+const char *tfc__node_peer_name(const struct tfc__node_peer *peer)
+{
+	return peer->name;
+}
+
+void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__peer_watch *watch)
+{
+	tfc__list_append(&peer->watches, &watch->link);
+}
+
+void tfc__node_peer_unwatch(struct tfc__peer_watch *watch)
+{
+	tfc__list_remove(&watch->link);
+}

@@ -1,0 +1,295 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/peers_inside.h"
+
+#define HELLO_MS 5000
+#define DIAL_MS 3000 /* one lost packet of the handshake is sent again after one second */
+#define BACKOFF_MS 50
+#define BACKOFF_MAX_MS 1000
+#define BACKOFF_GONE_MS 3000 /* to one that is down: it dials us itself when it comes back */
+
+/* splitmix64: spreads the dials of many nodes; secrecy is not needed. */
+static uint64_t next_random(struct tfc__peers *peers)
+{
+	uint64_t z = peers->random += 0x9e3779b97f4a7c15;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+void tfc__node_peer_say(struct tfc__node_peer *peer, const char *text)
+{
+	if (strcmp(peer->said, text) == 0)
+		return;
+	snprintf(peer->said, sizeof(peer->said), "%s", text);
+	tfc__log(peer->peers->ctx, TFC_LOG_WARNING, "node", peer->name, "%s", text);
+}
+
+void tfc__node_peer_tell(struct tfc__node_peer *peer, bool is_up)
+{
+	struct tfc__link told;
+	tfc__list_init(&told);
+	while (!peer->peers->is_closed && !tfc__list_is_empty(&peer->watches)) {
+		struct tfc__link *link = peer->watches.next;
+		struct tfc__peer_watch *watch = tfc__container_of(link, struct tfc__peer_watch,
+								  link);
+		tfc__list_remove(link);
+		tfc__list_append(&told, link);
+		watch->fn(watch, is_up);
+	}
+	TFC__LIST_EACH (link, &told) {
+		tfc__list_remove(link);
+		tfc__list_append(&peer->watches, link);
+	}
+}
+
+void tfc__node_peer_heard(struct tfc__node_peer *peer)
+{
+	if (peer->has_left)
+		return;
+	peer->heard_at = tfc__now();
+	if (peer->member)
+		tfc__members_heard(peer->peers->options.members, peer->member);
+}
+
+void tfc__node_peer_left(struct tfc__node_peer *peer)
+{
+	peer->has_left = true;
+	if (peer->member)
+		tfc__members_left(peer->peers->options.members, peer->member);
+}
+
+void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *hello)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (strcmp(peer->boot_id, hello->boot_id) != 0)
+		peer->has_left = false;
+	memcpy(peer->node_id, hello->node_id, sizeof(peer->node_id));
+	memcpy(peer->boot_id, hello->boot_id, sizeof(peer->boot_id));
+	peer->said[0] = '\0';
+	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,
+					       &hello->offer, &error) < 0)
+		tfc__node_peer_say(peer, error.text);
+	tfc__node_peer_heard(peer);
+}
+
+/* ---- the dialed connection */
+
+void tfc__node_peer_hang_up(struct tfc__node_peer *peer)
+{
+	if (peer->hello)
+		tfc__rpc_drop(peer->hello);
+	if (peer->ping)
+		tfc__rpc_drop(peer->ping);
+	peer->hello = peer->ping = NULL;
+	tfc__peer_close(peer->dialed);
+	peer->dialed = NULL;
+}
+
+static void schedule(struct tfc__node_peer *peer)
+{
+	const struct tfc__member *member = peer->member;
+	uint32_t most, ms = BACKOFF_MS;
+	if (!member || !member->address || peer->peers->left)
+		return;
+	most = member->state == TFC_MEMBER_DOWN || member->state == TFC_MEMBER_LEFT
+		       ? BACKOFF_GONE_MS
+		       : BACKOFF_MAX_MS;
+	for (uint32_t i = 0; i < peer->failures && ms < most; i++)
+		ms *= 2;
+	ms = ms < most ? ms : most;
+	ms = ms / 2 + (uint32_t)(next_random(peer->peers) % (ms / 2 + 1));
+	tfc__timer_set(&peer->redial, tfc__now() + ms * TFC__MS);
+	peer->failures++;
+}
+
+static bool is_refusal(const tfc_error *why)
+{
+	return why && why->sys_errno == ECONNREFUSED;
+}
+
+/* The connection has ended or never came to be: `why`. */
+static void lost(struct tfc__node_peer *peer, const tfc_error *why)
+{
+	struct tfc__peers *peers = peer->peers;
+	bool was_up = peer->is_up;
+	tfc__node_peer_hang_up(peer);
+	peer->is_up = false;
+	if (!peer->callers && peer->member && !peer->has_left && (was_up || is_refusal(why)))
+		tfc__members_broken(peers->options.members, peer->member, !was_up);
+	if (was_up) {
+		tfc__node_peer_tell(peer, false);
+		peer->failures = 0;
+	}
+	if (peers->is_closed)
+		return;
+	if (was_up) /* at once: when its process is gone, that is known by the answer */
+		tfc__node_peer_dial(peer);
+	else
+		schedule(peer);
+}
+
+/* Two of a name or an identity: whoever came last has to go. */
+static void refused(struct tfc__node_peer *peer, const tfc_error *error)
+{
+	struct tfc__peers *peers = peer->peers;
+	tfc__node_peer_say(peer, error->text);
+	if (error->code != TFC_EEXIST || peers->was_let_in)
+		return;
+	peers->was_let_in = true; /* told once */
+	peers->refusal = *error;
+	tfc__work_schedule(&peers->refusing);
+}
+
+/* Whether the one who answered is the one that was dialed. */
+static int check_answer(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
+			tfc_error *error)
+{
+	const struct tfc__hello *own = peer->peers->options.hello;
+	const struct tfc__peer_id *id = tfc__peer_id(peer->dialed);
+	if (strcmp(hello->boot_id, own->boot_id) == 0)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "%s, the address of \"%s\", is this node itself",
+				 peer->member->address, peer->name);
+	if (strcmp(hello->name, peer->name) != 0)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "%s, the address of \"%s\", is the node \"%s\"",
+				 peer->member->address, peer->name, hello->name);
+	if (*id->node_id && strcmp(id->node_id, hello->node_id) != 0)
+		return tfc__fail(error, TFC_EACCES, "node", 0,
+				 "\"%s\" does not tell its own identity", peer->name);
+	return tfc__hello_check(own, hello, error);
+}
+
+static void on_hello_end(void *user, int code, const msgpack_object *result, const tfc_error *why)
+{
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
+	struct tfc__hello hello = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__peers_enter(peers);
+	peer->hello = NULL;
+	if (code < 0) {
+		if (code != TFC_ELOST && code != TFC_ETIMEDOUT)
+			refused(peer, why);
+		lost(peer, why);
+	} else if (!peer->member || (code = tfc__hello_read(result, &hello, &error)) < 0 ||
+		   (code = check_answer(peer, &hello, &error)) < 0) {
+		tfc__node_peer_say(peer, error.text);
+		lost(peer, &error);
+	} else {
+		peers->was_let_in = peer->is_up = true;
+		peer->failures = 0;
+		tfc__node_peer_learn(peer, &hello);
+		tfc__node_peer_tell(peer, true);
+	}
+	tfc__hello_fini(&hello);
+	tfc__peers_exit(peers);
+}
+
+static void on_up(struct tfc__peer *connection, void *user)
+{
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
+	struct tfc__buf params = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__rpc_options call = {
+		.method = "node.hello",
+		.params = &params,
+		.timeout_ms = HELLO_MS,
+		.end = on_hello_end,
+		.user = peer,
+	};
+	tfc__peers_enter(peers);
+	tfc__peers_write_hello(peers, &params);
+	if (tfc__rpc_call(tfc__peer_rpc(connection), &call, &peer->hello, &error) < 0)
+		lost(peer, &error);
+	tfc__buf_fini(&params);
+	tfc__peers_exit(peers);
+}
+
+static void on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
+{
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
+	tfc__peers_enter(peers);
+	if (!peer->is_up && why && why->code == TFC_EACCES) /* the key, or who it is */
+		tfc__node_peer_say(peer, why->text);
+	lost(peer, why);
+	tfc__peers_exit(peers);
+}
+
+/* It asks over its own connection, but for a goodbye, when that is not up yet. */
+static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
+		     const char *method, const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (!request)
+		return;
+	if (strcmp(method, "node.bye") == 0) {
+		tfc__node_peer_left(user);
+		tfc__rpc_reply(request, NULL);
+		return;
+	}
+	tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: call on a connection of your own", method);
+	tfc__rpc_fail(request, &error);
+}
+
+static const struct tfc__peer_ops dialed_ops = {on_up, on_serve, on_down};
+
+void tfc__node_peer_dial(struct tfc__node_peer *peer)
+{
+	struct tfc__peers *peers = peer->peers;
+	tfc_error error = TFC_ERROR_INIT;
+	if (!peer->member || !peer->member->address || peer->dialed || peers->left)
+		return;
+	struct tfc__dial_options options = {
+		.address = peer->member->address,
+		.keyring = peers->options.keyring,
+		.role = TFC__KEY_NODE,
+		.identity = peers->options.identity,
+		.pinned_node_id = peer->member->node_id,
+		.timeout_ms = DIAL_MS,
+	};
+	tfc__timer_cancel(&peer->redial);
+	snprintf(peer->address, sizeof(peer->address), "%s", peer->member->address);
+	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &peer->dialed, &error) < 0) {
+		peer->dialed = NULL;
+		tfc__node_peer_say(peer, error.text);
+		schedule(peer);
+	}
+}
+
+void tfc__node_peer_on_redial(struct tfc__timer *timer)
+{
+	tfc__node_peer_dial(tfc__container_of(timer, struct tfc__node_peer, redial));
+}
+
+void tfc__node_peer_redial(struct tfc__node_peer *peer)
+{
+	peer->failures = 0;
+	tfc__node_peer_dial(peer);
+}
+
+/* ---- probes */
+
+static void on_ping_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__node_peer *peer = user;
+	peer->ping = NULL;
+	if (code == TFC_OK)
+		tfc__node_peer_heard(peer);
+}
+
+void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member)
+{
+	struct tfc__node_peer *peer = member->owner;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__rpc_options call = {.method = "node.ping", .end = on_ping_end, .user = peer};
+	if (peer && peer->is_up && !peer->ping &&
+	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &peer->ping, &error) < 0)
+		peer->ping = NULL;
+}

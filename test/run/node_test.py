@@ -1,0 +1,276 @@
+"""tfc_run node: members that see each other come, go and die; and one clear sentence for each way
+not to become one."""
+import json
+import os
+import signal
+import socket
+import stat
+import time
+
+import harness
+
+
+class NodeTest(harness.RunTest):
+    listens = True
+
+    def setUp(self):
+        super().setUp()
+        self.address = [f"tcp://127.0.0.1:{self.first_port + i}" for i in range(4)]
+        self.env["HOME"] = self.dir  # no state directory of ours
+        self.env.pop("TFC_KEY", None)
+        self.run_bare("keygen", "key")
+        self.write_members("abc")
+
+    def tearDown(self):
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.process.terminate()
+            if run.process.stderr and not run.process.stderr.closed:
+                run.end()
+        super().tearDown()
+
+    def address_of(self, name):
+        return self.address["abc".index(name)]
+
+    def write_members(self, names, **keys):
+        text = json.dumps({"members": [dict(keys, name=name, address=self.address_of(name))
+                                       for name in names]})
+        return self.write("members.json", text)
+
+    def node_args(self, name, *args):
+        return ["node", "--name", name, "--members", "members.json", "--key", "key", "--state",
+                f"state-{name}", "--json", *args]
+
+    def start_bare(self, *args, **options):
+        run = harness.Run(list(args), self.env, self.dir, **options)
+        self.runs.append(run)
+        return run
+
+    def node(self, name, *args):
+        run = self.start_bare(*self.node_args(name, *args))
+        run.await_output('"state":"ready"')
+        return run
+
+    def await_state(self, run, name, state):
+        """Until the last that `run` said of a member is its state."""
+        def last():
+            for line in reversed(run.out.decode().split("\n")[:-1]):
+                event = json.loads(line)
+                if event["event"] == "member" and event["name"] == name:
+                    return event["state"]
+        end = time.monotonic() + harness.PATIENCE
+        while last() != state:
+            self.assertTrue(time.monotonic() < end and run.fds,
+                            f"{name} never {state}: {run.out!r} {run.err!r}")
+            run.read(0.05)
+
+    def refused(self, *args):
+        return self.start_bare(*args).end()
+
+
+class MembersTest(NodeTest):
+    def test_members_see_each_other(self):
+        a, b, c = (self.node(name) for name in "abc")
+        for run, others in ((a, "bc"), (b, "ac"), (c, "ab")):
+            for name in others:
+                self.await_state(run, name, "alive")
+
+    def test_a_killed_node_is_down_at_once(self):
+        a = self.node("a")
+        took = []
+        for _ in range(5):
+            b = self.node("b")
+            self.await_state(a, "b", "alive")
+            b.process.kill()
+            killed = time.monotonic()
+            self.await_state(a, "b", "down")
+            took.append(time.monotonic() - killed)
+            b.end()
+        self.assertLess(min(took), 0.1)
+
+    def test_a_node_that_leaves_has_left(self):
+        a, b = self.node("a"), self.node("b")
+        self.await_state(a, "b", "alive")
+        b.process.terminate()
+        b.end()
+        self.assertEqual(b.status, 0)
+        self.await_state(a, "b", "left")
+        again = self.node("b")
+        self.await_state(a, "b", "alive")
+        self.await_state(again, "a", "alive")
+
+    def test_a_second_signal_stops_at_once(self):
+        a, b = self.node("a"), self.node("b")
+        self.await_state(a, "b", "alive")
+        b.process.send_signal(signal.SIGSTOP)  # it will not hear the goodbye
+        a.process.terminate()
+        a.await_output("leaving; a second signal", "err")
+        a.process.terminate()
+        a.end()
+        b.process.send_signal(signal.SIGCONT)
+        self.assertIn(a.status, (0, 128 + signal.SIGTERM))
+
+    def test_a_silent_node_is_suspect_then_down_and_comes_back(self):
+        times = ["--probe", "0.1", "--suspect", "0.3", "--down", "0.8"]
+        a, b = self.node("a", *times), self.node("b", *times)
+        self.await_state(a, "b", "alive")
+        b.process.send_signal(signal.SIGSTOP)
+        a.await_output('"name":"b"[^\\n]*"suspect"')
+        self.await_state(a, "b", "down")
+        b.process.send_signal(signal.SIGCONT)
+        self.await_state(a, "b", "alive")
+        self.await_state(b, "a", "alive")
+
+    def test_a_member_that_is_taken_out_is_gone_and_one_put_in_is_there(self):
+        self.write_members("ab")
+        a = self.node("a")
+        b = self.node("b")
+        self.await_state(a, "b", "alive")
+        self.write_members("ac")
+        self.await_state(a, "b", "removed")
+        c = self.node("c")
+        self.await_state(a, "c", "alive")
+        self.await_state(c, "a", "alive")
+        self.assertIsNone(b.process.poll())
+
+    def test_what_a_config_file_says(self):
+        self.write("node.json", json.dumps({
+            "name": "a", "members": "members.json", "key": "key", "state": "state-a",
+            "listen": [self.address[3], self.address[0]], "slots": 3, "label": ["x=1"],
+            "json": True}))
+        run = self.start_bare("node", "--config", "node.json", "--name", "b")
+        run.await_output('"state":"ready"')
+        ready = run.events()[0]
+        self.assertEqual(ready["name"], "b")  # the command line has the last word
+        self.assertEqual(ready["listen"][:2], [self.address[3], self.address[0]])
+
+    def test_a_node_alone_needs_nothing(self):
+        args = ["--state", ".local/state/tfcluster"] if os.getuid() == 0 else []
+        run = self.start_bare("node", "--json", *args)
+        run.await_output('"state":"ready"')
+        state = os.path.join(self.dir, ".local/state/tfcluster")
+        self.assertEqual(stat.S_IMODE(os.stat(state).st_mode), 0o700)
+
+
+class RefusedTest(NodeTest):
+    def assert_said(self, run, words):
+        self.assertEqual(run.status, 125, run.err)
+        self.assertEqual(len(run.errors()), 1, run.err)
+        self.assertRegex(run.errors()[0], "^tfc_run: .*" + words)
+
+    def test_two_of_one_name(self):
+        self.node("a")
+        self.write("mine.json", json.dumps({"members": [
+            {"name": "a", "address": self.address[0]}, {"name": "b", "address": self.address[1]}]}))
+        b = self.node("b")
+        self.await_state(b, "a", "alive")
+        run = self.start_bare("node", "--name", "b", "--members", "members.json", "--key", "key",
+                              "--state", "state-other", "--listen", self.address[3]).end()
+        self.assertEqual(run.status, 125)
+        self.assertRegex(run.err.decode(), f'two nodes are called "b": at {self.address[1]} and at')
+
+    def test_two_of_one_identity(self):
+        a, b = self.node("a"), self.node("b")
+        self.await_state(a, "b", "alive")
+        os.mkdir(os.path.join(self.dir, "state-c"), 0o700)
+        with open(os.path.join(self.dir, "state-b/identity"), "rb") as file:
+            text = file.read()
+        with open(os.open(os.path.join(self.dir, "state-c/identity"), os.O_CREAT | os.O_WRONLY,
+                          0o600), "wb") as file:
+            file.write(text)
+        run = self.start_bare(*self.node_args("c")).end()
+        self.assertEqual(run.status, 125)
+        self.assertRegex(run.err.decode(), 'nodes "c" and "b" have one identity')
+
+    def test_another_key_is_not_let_in_and_both_say_so(self):
+        self.run_bare("keygen", "other")
+        a = self.node("a")
+        b = self.start_bare("node", "--name", "b", "--members", "members.json", "--key", "other",
+                            "--state", "state-b", "--json")
+        b.await_output("key", "err")
+        self.assertNotIn(b'"alive"', b.out.split(b"\n", 2)[2] if b.out.count(b"\n") > 2 else b"")
+        self.assertIsNone(a.process.poll())
+
+    def test_bad_keys(self):
+        self.assert_said(self.refused(*self.node_args("a", "--key", "missing")), "missing: No such")
+        os.chmod(os.path.join(self.dir, "key"), 0o644)
+        self.assert_said(self.refused(*self.node_args("a")), "chmod 600")
+        self.run_bare("keygen", "reader", "--role", "read")
+        self.assert_said(self.refused(*self.node_args("a", "--key", "reader")),
+                         "reader: has no node key")
+        self.write("junk", "tfcluster-key 1 node zz\n", 0o600)
+        self.assert_said(self.refused(*self.node_args("a", "--key", "junk")), "junk:1: ")
+
+    def test_off_the_loopback_a_key_is_needed(self):
+        self.assert_said(
+            self.refused("node", "--state", "s", "--listen", f"tcp://0.0.0.0:{self.first_port}"),
+            "key")
+
+    def test_address_in_use(self):
+        with socket.create_server(("127.0.0.1", self.first_port)):
+            self.assert_said(self.refused(*self.node_args("a")), f"{self.first_port}.*in use")
+
+    def test_state_directories(self):
+        os.mkdir(os.path.join(self.dir, "open"), 0o755)
+        self.assert_said(self.refused(*self.node_args("a", "--state", "open")), "chmod 700")
+        self.assert_said(self.refused(*self.node_args("a", "--state", "members.json")),
+                         "is no directory")
+        self.assert_said(self.refused(*self.node_args("a", "--state", "/proc/state")),
+                         "/proc/state")
+        if os.getuid() == 0:
+            os.mkdir(os.path.join(self.dir, "foreign"), 0o700)
+            os.chown(os.path.join(self.dir, "foreign"), 12345, 12345)
+            self.assert_said(self.refused(*self.node_args("a", "--state", "foreign")),
+                             "belongs to user 12345")
+
+    def test_members_files(self):
+        self.assert_said(self.refused(*self.node_args("a", "--members", "missing.json")),
+                         "missing.json")
+        self.assert_said(self.refused(*self.node_args("z")), "members.json.*z")
+        self.write("members.json", '{"members": [\n{"name": "a"}]}')
+        self.assert_said(self.refused(*self.node_args("a")), "members.json:2: ")
+
+    def test_options(self):
+        for args, words in (
+                (["--gossip"], "--gossip is not in this version"),
+                (["--store", "etcd:http://h"], "etcd is not in this version"),
+                (["--store", "disk"], "--store disk: is no store; local is one"),
+                (["--slots", "many"], "--slots many: is not a whole number"),
+                (["--memory", "4X"], "--memory 4X: is not a number of bytes, such as 8G"),
+                (["--lease", "0"], "--lease 0: is not a number of seconds above 0"),
+                (["--config", "no.json"], "no.json"),
+                (["word"], "'word' is one word too many")):
+            with self.subTest(args=args):
+                self.assert_said(self.refused("node", *args), words)
+        self.write("bad.json", '{"slotss": 3}')
+        self.assert_said(self.refused("node", "--config", "bad.json"),
+                         "bad.json: slotss: unknown key; did you mean slots")
+
+
+class KeygenTest(harness.RunTest):
+    def test_a_key_is_for_its_owner_alone_and_never_replaced(self):
+        path = os.path.join(self.dir, "key")
+        for role in ("node", "submit", "read"):
+            run = self.run_bare("keygen", path, "--role", role)
+            self.assertEqual((run.status, run.out, run.err), (0, b"", b""))
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+            with open(path) as file:
+                text = file.read()
+            self.assertRegex(text, rf"^tfcluster-key 1 {role} [0-9a-f]{{16}} [0-9a-f]{{64}}\n$")
+            self.assert_refused(self.run_bare("keygen", path),
+                                f"{path} is there already and is not replaced")
+            with open(path) as file:
+                self.assertEqual(file.read(), text)
+            os.unlink(path)
+
+    def test_mistakes(self):
+        self.assert_refused(self.run_bare("keygen", "k", "--role", "root"),
+                            'role "root": must be node, submit or read')
+        self.assert_refused(self.run_bare("keygen"),
+                            "usage: tfc_run keygen FILE [--role node|submit|read]")
+        self.assert_refused(self.run_bare("keygen", "/no/such/dir/key"),
+                            "cannot make /no/such/dir/key: No such file or directory")
+
+
+if __name__ == "__main__":
+    harness.main()
