@@ -64,7 +64,8 @@ const message *tfc__agent_link_next(struct tfc__agent_link *link)
 
 void tfc__agent_link_undo(struct tfc__agent_link *link, const message *given)
 {
-	link->next = ((message *)(uintptr_t)given)->link.prev->next;
+	if (given)
+		link->next = ((message *)(uintptr_t)given)->link.prev->next;
 	link->told = 0;
 }
 

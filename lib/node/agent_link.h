@@ -47,7 +47,8 @@ int tfc__agent_link_post(struct tfc__agent_link *link, const struct tfc__buf *da
 /* The next message for this connection, and counts it as given; NULL: none. With it, or alone where
  * tfc__agent_link_owes says so, goes the acknowledgement that tfc__agent_link_ack returns. */
 const struct tfc__agent_link_message *tfc__agent_link_next(struct tfc__agent_link *link);
-/* The message that `next` gave could not be sent: it is given again. */
+/* The message that `next` gave, or NULL, the acknowledgement, could not be sent: it is given again.
+ */
 void tfc__agent_link_undo(struct tfc__agent_link *link,
 			  const struct tfc__agent_link_message *message);
 bool tfc__agent_link_owes(const struct tfc__agent_link *link);

@@ -20,8 +20,11 @@ static struct session *find_session(struct tfc__agent_service *service, uint64_t
 	return NULL;
 }
 
+static void leave(struct session *session);
+
 static void free_session(struct session *session)
 {
+	leave(session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			served_free(tfc__container_of(link, struct served_job, link));
@@ -45,6 +48,50 @@ void session_is_left(struct session *session)
 	tfc__work_schedule(&session->end);
 }
 
+/* ---- its connection: a call that stays open, whose items are what it is told */
+
+static void each_job(struct session *session, void (*fn)(struct served_job *job))
+{
+	for (size_t i = 0; i < JOB_BUCKETS; i++)
+		TFC__LIST_EACH (link, &session->buckets[i])
+			fn(tfc__container_of(link, struct served_job, link));
+}
+
+int session_tell(struct session *session, const struct tfc__buf *item)
+{
+	return session->stay ? tfc__rpc_item(session->stay, item) : TFC_ESTATE;
+}
+
+static void leave(struct session *session)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__rpc_request *stay = session->stay;
+	session->stay = NULL;
+	each_job(session, served_lost);
+	if (!stay)
+		return;
+	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here any more");
+	tfc__rpc_watch(stay, NULL, NULL, NULL);
+	tfc__rpc_fail(stay, &error);
+}
+
+static void on_stay_credit(void *user)
+{
+	each_job(user, served_flush);
+}
+
+static void on_stay_end(void *user)
+{
+	leave(user);
+}
+
+static void serve_stay(struct session *session, struct tfc__rpc_request *request)
+{
+	leave(session);
+	session->stay = request;
+	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
+}
+
 /* The guard has begun to end its tasks; what else there is of it goes when they are gone. */
 static void on_over(void *user)
 {
@@ -53,11 +100,11 @@ static void on_over(void *user)
 		 "the maintainer on %s was not heard: %u of its jobs end here", session->name,
 		 session->job_count);
 	session->is_over = true;
-	session->rpc = NULL;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			served_end(tfc__container_of(link, struct served_job, link),
 				   session->grace_ms);
+	leave(session);
 	tfc__work_schedule(&session->end);
 }
 
@@ -86,12 +133,10 @@ static struct session *new_session(struct tfc__agent_service *service, uint64_t 
 
 /* ---- what is asked */
 
-static void serve_stamp(struct tfc__agent_service *service, const struct session *session,
-			struct tfc__rpc_request *request)
+static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)
 {
 	struct tfc__buf result = {0};
-	tfc__msg_map(&result, 3);
-	tfc__msg_put_bool(&result, "known", session_is_alive(session));
+	tfc__msg_map(&result, 2);
 	tfc__msg_put_u64(&result, "boot", service->boot);
 	tfc__msg_put_u64(&result, "stamp", tfc__boot_time());
 	tfc__rpc_reply(request, &result);
@@ -106,8 +151,7 @@ static int begin_lease(struct session *session, uint32_t lease_ms, uint32_t grac
 }
 
 /* A renewal counts from the moment when we made its stamp: nothing can be won by delaying it. */
-static void hear_renewal(struct tfc__agent_service *service, struct tfc__rpc *rpc,
-			 const msgpack_object *params)
+static void hear_renewal(struct tfc__agent_service *service, const msgpack_object *params)
 {
 	uint64_t instance = tfc__msg_get_u64(params, "instance", 0);
 	uint64_t stamp = tfc__msg_get_u64(params, "stamp", 0);
@@ -120,7 +164,6 @@ static void hear_renewal(struct tfc__agent_service *service, struct tfc__rpc *rp
 		return; /* the guard is about to say so */
 	if (!session && !(session = new_session(service, instance, params)))
 		return; /* it is renewed again */
-	session->rpc = rpc;
 	if (deadline > session->deadline_ns)
 		session->deadline_ns = deadline;
 	if (session->lease)
@@ -137,17 +180,16 @@ static void fail_session(struct tfc__rpc_request *request)
 	tfc__rpc_fail(request, &error);
 }
 
-/* Only within a session. */
-static void serve_session(struct session *session, struct tfc__rpc *rpc,
-			  struct tfc__rpc_request *request, const char *method,
-			  const msgpack_object *params)
+/* Only within a session; of an older connection nothing is begun any more. */
+static void serve_session(struct session *session, struct tfc__rpc_request *request,
+			  const char *method, const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (session->rpc != rpc) {
-		tfc__agent_service_lost(session->service, session->rpc);
-		session->rpc = rpc;
-	}
-	if (strcmp(method, "agent.open") == 0) {
+	if (strcmp(method, "agent.stay") == 0) {
+		serve_stay(session, request);
+	} else if (!session->stay || tfc__rpc_of(session->stay) != tfc__rpc_of(request)) {
+		fail_session(request);
+	} else if (strcmp(method, "agent.open") == 0) {
 		served_open(session, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
 		served_drop(session, request, params);
@@ -157,42 +199,26 @@ static void serve_session(struct session *session, struct tfc__rpc *rpc,
 	}
 }
 
-void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc *rpc,
-			      struct tfc__rpc_request *request, const char *method,
-			      const msgpack_object *params)
+void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
+			      const char *method, const msgpack_object *params)
 {
 	struct session *session = find_session(service, tfc__msg_get_u64(params, "instance", 0));
 	if (request && strcmp(method, "agent.stamp") == 0) {
-		serve_stamp(service, session, request);
+		serve_stamp(service, request);
 	} else if (request && strcmp(method, "agent.log") == 0) {
 		logs_serve(service, request, params); /* reading takes no lease */
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
-		hear_renewal(service, rpc, params);
+		hear_renewal(service, params);
 	} else if (!session_is_alive(session)) {
 		if (request)
 			fail_session(request);
 	} else if (request) {
-		serve_session(session, rpc, request, method, params);
+		serve_session(session, request, method, params);
 	} else if (strcmp(method, "agent.msg") == 0) {
 		struct served_job *job = served_find(session,
 						     tfc__msg_get_u64(params, "handle", 0));
-		if (job && session->rpc == rpc)
+		if (job)
 			served_hear(job, params);
-	}
-}
-
-void tfc__agent_service_lost(struct tfc__agent_service *service, const struct tfc__rpc *rpc)
-{
-	if (!rpc)
-		return;
-	TFC__LIST_EACH (link, &service->sessions) {
-		struct session *session = tfc__container_of(link, struct session, link);
-		if (session->rpc != rpc)
-			continue;
-		session->rpc = NULL;
-		for (size_t i = 0; i < JOB_BUCKETS; i++)
-			TFC__LIST_EACH (at, &session->buckets[i])
-				served_lost(tfc__container_of(at, struct served_job, link));
 	}
 }
 

@@ -22,12 +22,8 @@ int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent_handle agent,
 void tfc__agent_service_close(struct tfc__agent_service *service);
 
 /* A request or (NULL) notification "agent.*" of a peer that is a node. */
-void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc *rpc,
-			      struct tfc__rpc_request *request, const char *method,
-			      const msgpack_object *params);
-
-/* A connection that was served is gone, or is about to be. */
-void tfc__agent_service_lost(struct tfc__agent_service *service, const struct tfc__rpc *rpc);
+void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
+			      const char *method, const msgpack_object *params);
 
 /* How many jobs others have here. */
 uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service);

@@ -28,9 +28,10 @@ struct tfc__agent_service {
 struct session {
 	struct tfc__link link;
 	struct tfc__agent_service *service;
-	uint64_t instance;    /* random: which process */
-	char name[256];       /* of its node */
-	struct tfc__rpc *rpc; /* over which it spoke last; NULL: lost */
+	uint64_t instance; /* random: which process */
+	char name[256];    /* of its node */
+	struct tfc__rpc_request
+		*stay; /* what it is told goes out as its items; NULL: no connection */
 	struct tfc__lease *lease;
 	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
 	uint32_t grace_ms;
@@ -67,6 +68,8 @@ struct served_job {
 };
 
 bool session_is_alive(const struct session *session);
+/* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
+int session_tell(struct session *session, const struct tfc__buf *item);
 void session_is_left(struct session *session); /* by a job of it */
 
 /* served_job.c */
@@ -77,7 +80,8 @@ void served_open(struct session *session, struct tfc__rpc_request *request,
 void served_drop(struct session *session, struct tfc__rpc_request *request,
 		 const msgpack_object *params);
 void served_hear(struct served_job *job, const msgpack_object *params);
-void served_lost(struct served_job *job);                   /* the connection */
+void served_lost(struct served_job *job); /* the connection */
+void served_flush(struct served_job *job);
 void served_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
 void served_free(struct served_job *job);
 

@@ -5,6 +5,9 @@
 #include "base/fail.h"
 #include "node/remote_inner.h"
 
+#define STAY_CREDIT 1024 /* things told that may be on their way */
+#define STAY_AGAIN (100 * TFC__MS)
+
 static struct remote_job *job_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct remote_job, link);
@@ -22,7 +25,7 @@ uint64_t remote_window_ns(const struct tfc__remote_agent *agent)
 
 bool remote_is_ready(const struct tfc__remote_agent *agent)
 {
-	return agent->rpc && agent->is_renewed;
+	return agent->rpc && agent->stay;
 }
 
 /* ---- silence */
@@ -112,18 +115,69 @@ static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 	agent->boot = boot;
 }
 
+/* ---- what it tells */
+
+static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
+{
+	TFC__LIST_EACH (link, &agent->jobs)
+		if (job_of(link)->handle == handle)
+			return job_of(link);
+	return NULL;
+}
+
+static void on_told(void *user, const msgpack_object *item)
+{
+	struct tfc__remote_agent *agent = user;
+	struct remote_job *job = find(agent, tfc__msg_get_u64(item, "handle", 0));
+	char gone[16];
+	tfc__rpc_more(agent->stay, 1);
+	if (!job || job->state == REMOTE_GONE)
+		return;
+	if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
+		remote_hear(job, item);
+	else if (strcmp(gone, "fenced") == 0)
+		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
+	else
+		remote_ask_again(job); /* until it is gone */
+}
+
+/* It has let go of us: what it had of ours is being ended, and we find out when it is. */
+static void on_stay_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__remote_agent *agent = user;
+	agent->stay = NULL;
+	TFC__LIST_EACH (link, &agent->jobs)
+		job_of(link)->is_up = false;
+	if (code != TFC_ELOST)
+		tfc__timer_set(&agent->renewal, tfc__now() + STAY_AGAIN);
+}
+
+static int ask_stay(struct tfc__remote_agent *agent)
+{
+	struct tfc__buf params = {0};
+	tfc__msg_map(&params, 1);
+	tfc__msg_put_u64(&params, "instance", agent->instance);
+	const struct tfc__rpc_options options = {.method = "agent.stay",
+						 .params = &params,
+						 .credit = STAY_CREDIT,
+						 .item = on_told,
+						 .end = on_stay_end,
+						 .user = agent};
+	int code = tfc__rpc_call(agent->rpc, &options, &agent->stay, NULL);
+	tfc__buf_fini(&params);
+	if (code < 0)
+		agent->stay = NULL;
+	return code;
+}
+
 static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *result)
 {
 	uint64_t stamp = tfc__msg_get_u64(result, "stamp", 0), now = tfc__boot_time();
 	note_boot(agent, tfc__msg_get_u64(result, "boot", 0));
 	agent->ahead_ns = (int64_t)(now - stamp);
 	agent->heard_ns = now;
-	if (!tfc__msg_get_bool(result, "known", false))
-		TFC__LIST_EACH (link, &agent->jobs)
-			job_of(link)->is_up = false; /* it has let go of us; they find out */
-	if (send_renewal(agent, stamp) < 0)
-		return; /* nobody has heard it; the next one may be */
-	agent->is_renewed = true;
+	if (send_renewal(agent, stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
+		return; /* no memory now; the next one may be heard */
 	set_silent(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_connect(job_of(link));
@@ -174,9 +228,10 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 {
 	if (agent->stamp_call)
 		tfc__rpc_drop(agent->stamp_call);
-	agent->stamp_call = NULL;
+	if (agent->stay)
+		tfc__rpc_drop(agent->stay);
+	agent->stamp_call = agent->stay = NULL;
 	agent->rpc = NULL;
-	agent->is_renewed = false;
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_disconnect(job_of(link));
@@ -189,29 +244,6 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
 	ask_stamp(agent);
-}
-
-static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
-{
-	TFC__LIST_EACH (link, &agent->jobs)
-		if (job_of(link)->handle == handle)
-			return job_of(link);
-	return NULL;
-}
-
-void tfc__remote_agent_hear(struct tfc__remote_agent *agent, const char *method,
-			    const msgpack_object *params)
-{
-	struct remote_job *job = find(agent, tfc__msg_get_u64(params, "handle", 0));
-	if (!job || job->state == REMOTE_GONE)
-		return;
-	if (strcmp(method, "maintainer.msg") == 0)
-		remote_hear(job, params);
-	else if (strcmp(method, "maintainer.gone") == 0 &&
-		 tfc__msg_get_bool(params, "fenced", false))
-		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
-	else if (strcmp(method, "maintainer.gone") == 0)
-		remote_ask_again(job);
 }
 
 /* ---- open, close */
@@ -245,6 +277,8 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		return;
 	if (agent->stamp_call)
 		tfc__rpc_drop(agent->stamp_call);
+	if (agent->stay)
+		tfc__rpc_drop(agent->stay);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);

@@ -2,7 +2,7 @@
  * An agent on another node, as maintainers here see it: orders and events over links that outlive
  * connections, and the lease that keeps its tasks alive (doc/internals/epochs-and-leases.md).
  *
- * Whoever keeps the connections says `up` and `down` and hands in what arrives. LOST is told only
+ * Whoever keeps the connections says `up` and `down`. LOST is told only
  * when nothing of a job can be alive there: its maintainer's last renewal that could have been
  * heard is longer ago than lease, grace and margin, times 1.25; or the node itself says so.
  */
@@ -36,10 +36,6 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent);
 /* A connection to it is there, until down; again: another one in its place. */
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc);
 void tfc__remote_agent_down(struct tfc__remote_agent *agent);
-
-/* A notification "maintainer.*" from it. */
-void tfc__remote_agent_hear(struct tfc__remote_agent *agent, const char *method,
-			    const msgpack_object *params);
 
 extern const struct tfc__agent_ops tfc__remote_agent_ops; /* agent: a struct tfc__remote_agent */
 

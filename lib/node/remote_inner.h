@@ -21,9 +21,10 @@ struct tfc__remote_agent {
 	uint32_t grace_ms;
 	struct tfc__rpc *rpc; /* NULL: there is no connection */
 	struct tfc__rpc_call *stamp_call;
-	uint64_t boot;   /* of the other's service, as last heard; 0: never */
-	bool is_renewed; /* over this connection: it knows us */
-	bool is_silent;  /* told, or to be told, to the jobs */
+	uint64_t boot; /* of the other's service, as last heard; 0: never */
+	struct tfc__rpc_call
+		*stay;  /* open while the connection is used: what it tells comes as items */
+	bool is_silent; /* told, or to be told, to the jobs */
 	uint64_t
 		heard_ns; /* CLOCK_BOOTTIME, when the stamp came that was last sent back; 0: none */
 	int64_t ahead_ns; /* our CLOCK_BOOTTIME is ahead of the other's */
@@ -71,7 +72,7 @@ struct remote_job {
 };
 
 /* remote_agent.c */
-bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and renewed over it */
+bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and in its session */
 void remote_begin(struct tfc__remote_agent *agent);          /* a job has come */
 uint64_t remote_window_ns(const struct tfc__remote_agent *agent);
 

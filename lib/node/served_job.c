@@ -65,18 +65,22 @@ void served_end(struct served_job *job, uint32_t grace_ms)
 	go_when_over(job);
 }
 
+static void tell_gone(struct served_job *job, bool is_fenced)
+{
+	struct tfc__buf item = {0};
+	tfc__msg_map(&item, 2);
+	tfc__msg_put_u64(&item, "handle", job->handle);
+	tfc__msg_put_str(&item, "gone", is_fenced ? "fenced" : "lost");
+	session_tell(job->session, &item); /* else it hears so when it asks */
+	tfc__buf_fini(&item);
+}
+
 /* The stream has a hole: nothing that was ordered can be counted on any more. */
 static void give_up(struct served_job *job, const char *why)
 {
-	struct tfc__buf params = {0};
-	struct tfc__rpc *rpc = job->session->rpc;
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "given up for its maintainer on %s: %s", job->session->name, why);
-	tfc__msg_map(&params, 1);
-	tfc__msg_put_u64(&params, "handle", job->handle);
-	if (rpc)
-		tfc__rpc_notify(rpc, "maintainer.gone", &params);
-	tfc__buf_fini(&params);
+	tell_gone(job, false);
 	served_end(job, job->session->grace_ms);
 }
 
@@ -84,23 +88,22 @@ static void give_up(struct served_job *job, const char *why)
 
 static bool send_one(struct served_job *job, const struct tfc__agent_link_message *message)
 {
-	struct tfc__buf params = {0};
-	tfc__link_write(&params, job->session->instance, job->handle, &job->stream, message);
-	int code = tfc__rpc_notify(job->session->rpc, "maintainer.msg", &params);
-	tfc__buf_fini(&params);
+	struct tfc__buf item = {0};
+	tfc__link_write(&item, job->session->instance, job->handle, &job->stream, message);
+	int code = session_tell(job->session, &item);
+	tfc__buf_fini(&item);
 	if (code == TFC_OK)
 		return true;
-	if (message)
-		tfc__agent_link_undo(&job->stream, message);
+	tfc__agent_link_undo(&job->stream, message);
 	if (code == TFC_ENOMEM)
 		tfc__timer_set(&job->retry, tfc__now() + RETRY);
 	return false;
 }
 
-static void flush(struct served_job *job)
+void served_flush(struct served_job *job)
 {
 	const struct tfc__agent_link_message *message;
-	bool is_sent = job->is_up && job->session->rpc;
+	bool is_sent = job->is_up;
 	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
 		is_sent = send_one(job, message);
 	if (is_sent && tfc__agent_link_owes(&job->stream))
@@ -109,12 +112,12 @@ static void flush(struct served_job *job)
 
 static void on_flush(struct tfc__work *work)
 {
-	flush(tfc__container_of(work, struct served_job, flush));
+	served_flush(tfc__container_of(work, struct served_job, flush));
 }
 
 static void on_retry(struct tfc__timer *timer)
 {
-	flush(tfc__container_of(timer, struct served_job, retry));
+	served_flush(tfc__container_of(timer, struct served_job, retry));
 }
 
 static void post(struct served_job *job, const struct tfc__agent_event *event,
@@ -363,7 +366,7 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	} else {
 		reply(request, "open", job->stream.received);
 		job->is_up = true;
-		flush(job);
+		served_flush(job);
 	}
 }
 
@@ -380,17 +383,6 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 	reply(request, "open", 0);
 }
 
-static void tell_fenced(struct served_job *job)
-{
-	struct tfc__buf params = {0};
-	tfc__msg_map(&params, 2);
-	tfc__msg_put_u64(&params, "handle", job->handle);
-	tfc__msg_put_bool(&params, "fenced", true);
-	if (job->session->rpc)
-		tfc__rpc_notify(job->session->rpc, "maintainer.gone", &params);
-	tfc__buf_fini(&params);
-}
-
 /* Tasks of a lower epoch are ended before a higher one gets anything. */
 static void open_after(struct served_job *older, struct tfc__rpc_request *request, uint64_t epoch)
 {
@@ -399,7 +391,7 @@ static void open_after(struct served_job *older, struct tfc__rpc_request *reques
 		return;
 	}
 	if (!older->is_ending) {
-		tell_fenced(older);
+		tell_gone(older, true);
 		served_end(older, older->session->grace_ms);
 	}
 	reply(request, "busy", 0);

@@ -24,22 +24,13 @@ static void serve_agent(struct rpc_end *end, struct tfc__rpc_request *request, c
 			const msgpack_object *params)
 {
 	struct agent_pair *pair = end->user;
-	tfc__agent_service_serve(pair->service, end->rpc, request, method, params);
-}
-
-static void serve_maintainer(struct rpc_end *end, struct tfc__rpc_request *request,
-			     const char *method, const msgpack_object *params)
-{
-	struct agent_pair *pair = end->user;
-	assert_null(request);
-	tfc__remote_agent_hear(pair->remote, method, params);
+	tfc__agent_service_serve(pair->service, request, method, params);
 }
 
 void agent_pair_connect(struct agent_pair *pair)
 {
 	assert_false(pair->is_connected);
 	assert_int_equal(rpc_pair_open(&pair->rpc, pair->ctx), TFC_OK);
-	pair->rpc.ends[0].serve = serve_maintainer;
 	pair->rpc.ends[1].serve = serve_agent;
 	pair->rpc.ends[0].user = pair->rpc.ends[1].user = pair;
 	pair->is_connected = true;
@@ -52,7 +43,6 @@ void agent_pair_cut(struct agent_pair *pair)
 		return;
 	pair->is_connected = false;
 	tfc__remote_agent_down(pair->remote);
-	tfc__agent_service_lost(pair->service, pair->rpc.ends[1].rpc);
 	rpc_pair_close(&pair->rpc);
 }
 
@@ -105,7 +95,6 @@ void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 
 void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms)
 {
-	tfc__agent_service_lost(pair->service, pair->rpc.ends[1].rpc);
 	tfc__remote_agent_close(pair->remote);
 	rpc_pair_close(&pair->rpc);
 	pair->is_connected = false;

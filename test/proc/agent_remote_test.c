@@ -17,10 +17,66 @@
 
 #define LEASE_MS 60000
 
+struct reading {
+	struct tfc__log_source *source;
+	struct tfc__buf text;
+	uint32_t wakes;
+	uint32_t refused; /* times that the node could not be asked */
+	uint64_t next;
+};
+
+static void note_wake(void *user)
+{
+	((struct reading *)user)->wakes++;
+}
+
+static void begin_reading(struct reading *reading, struct paired_job *job, uint64_t position)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	*reading = (struct reading){.source = job->ops->log_open(job->handle, 0, position, &error)};
+	assert_non_null(reading->source);
+	reading->source->wake = note_wake;
+	reading->source->user = reading;
+}
+
+/* All that is there; whether the node could be asked. */
+static bool read_on(struct reading *reading, size_t most)
+{
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = 0;
+	while (reading->text.len < most &&
+	       (code = reading->source->ops->next(reading->source, &record, &error)) == 1) {
+		assert_int_equal(record.stream, TFC_STREAM_STDOUT);
+		assert_true(reading->next <= record.position);
+		reading->next = record.next;
+		tfc__buf_add(&reading->text, record.data, record.len);
+	}
+	assert_true(code >= 0 || code == TFC_ELOST);
+	reading->refused += code == TFC_ELOST;
+	return code != TFC_ELOST;
+}
+
+static void end_reading(struct reading *reading)
+{
+	reading->source->ops->close(reading->source);
+	tfc__buf_fini(&reading->text);
+}
+
+static void await_text(struct agent_pair *pair, struct reading *reading, size_t len)
+{
+	for (uint64_t end = tfc__now() + 30 * TFC__SECOND; reading->text.len < len;) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(pair->ctx, 100) >= 0);
+		read_on(reading, SIZE_MAX);
+	}
+}
+
 static void tasks_run_on_another_node(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
+	struct reading reading;
 	char **lines;
 	agent_pair_begin(&pair, LEASE_MS);
 	agent_pair_connect(&pair);
@@ -28,7 +84,9 @@ static void tasks_run_on_another_node(void **state)
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
 	paired_await(&job, TFC__AGENT_STARTED, 1, 1);
-	assert_true(proc_is_alive(pid));
+	begin_reading(&reading, &job, 0);
+	await_text(&pair, &reading, strlen("hello"));
+	end_reading(&reading);
 	kill(pid, SIGSTOP);
 	const struct heard_event *answer = NULL; /* a stop takes a moment to show */
 	for (uint32_t n = 1; !answer || answer->states[0] != TFC__AGENT_STOPPED; n++) {
@@ -169,61 +227,6 @@ static void a_higher_epoch_ends_the_lower_one_first(void **state)
 }
 
 /* ---- logs */
-
-struct reading {
-	struct tfc__log_source *source;
-	struct tfc__buf text;
-	uint32_t wakes;
-	uint32_t refused; /* times that the node could not be asked */
-	uint64_t next;
-};
-
-static void note_wake(void *user)
-{
-	((struct reading *)user)->wakes++;
-}
-
-static void begin_reading(struct reading *reading, struct paired_job *job, uint64_t position)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	*reading = (struct reading){.source = job->ops->log_open(job->handle, 0, position, &error)};
-	assert_non_null(reading->source);
-	reading->source->wake = note_wake;
-	reading->source->user = reading;
-}
-
-/* All that is there; whether the node could be asked. */
-static bool read_on(struct reading *reading, size_t most)
-{
-	tfc_log_record record = TFC_LOG_RECORD_INIT;
-	tfc_error error = TFC_ERROR_INIT;
-	int code = 0;
-	while (reading->text.len < most &&
-	       (code = reading->source->ops->next(reading->source, &record, &error)) == 1) {
-		assert_int_equal(record.stream, TFC_STREAM_STDOUT);
-		assert_true(reading->next <= record.position);
-		reading->next = record.next;
-		tfc__buf_add(&reading->text, record.data, record.len);
-	}
-	assert_true(code >= 0 || code == TFC_ELOST);
-	reading->refused += code == TFC_ELOST;
-	return code != TFC_ELOST;
-}
-
-static void end_reading(struct reading *reading)
-{
-	reading->source->ops->close(reading->source);
-	tfc__buf_fini(&reading->text);
-}
-
-static void await_text(struct agent_pair *pair, struct reading *reading, size_t len)
-{
-	for (uint64_t end = tfc__now() + 30 * TFC__SECOND; reading->text.len < len;) {
-		assert_true(tfc__now() < end);
-		assert_true(tfc_ctx_run(pair->ctx, 100) >= 0);
-		read_on(reading, SIZE_MAX);
-	}
-}
 
 #define FLOOD 3000000
 
