@@ -118,6 +118,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		return tfc__fail_nomem(error, "agent");
 	agent->ctx = ctx;
 	tfc__list_init(&agent->jobs);
+	tfc__list_init(&agent->removals);
 	for (size_t i = 0; i < PORT_BUCKETS; i++)
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
@@ -149,6 +150,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	gpus_close(agent);
+	kept_logs_close(agent);
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
 	tfc__timer_cancel(&agent->watch_timer);

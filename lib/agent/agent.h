@@ -193,4 +193,13 @@ struct tfc__log_source;
 struct tfc__log_source *tfc__agent_log_open(struct tfc__agent_job *job, uint32_t task,
 					    uint64_t position, tfc_error *error);
 
+/* The log of a task of a job that is not open here any more. NULL and *error: TFC_ENOENT. */
+struct tfc__log_source;
+struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, const char *id,
+					    const tfc_job *job, uint32_t task, uint64_t position,
+					    tfc_error *error);
+
+/* Removes the logs of a job that is not open here any more, in a process of its own. */
+void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id);
+
 #endif

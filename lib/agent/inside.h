@@ -16,6 +16,7 @@
  *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
  *   log_local.c  the log of a task here, as a log source
+ *   kept_logs.c  the logs of jobs without tasks here
  *   seat.c       whether there is room for a task
  *   gpus.c       which GPUs there are, and whose they are
  *   ops.c        all this as a table, beside agents of other machines
@@ -61,6 +62,7 @@ struct tfc__agent {
 	struct gpus gpus;
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
+	struct tfc__link removals; /* of logs, under way */
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
@@ -248,5 +250,9 @@ void stacks_end(struct agent_task *task); /* no answer is wanted any more */
 bool stacks_are_wanted(const struct agent_task *task);
 int stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
 char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH; NULL: none */
+
+/* ---- kept_logs.c */
+
+void kept_logs_close(struct tfc__agent *agent);
 
 #endif

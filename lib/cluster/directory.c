@@ -1,26 +1,10 @@
 #include "cluster/directory.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/fail.h"
-#include "base/file.h"
-#include "ctx/ctx.h"
-
-struct tfc__directory {
-	tfc_ctx *ctx;
-	struct tfc__agent *agent;
-	struct tfc__nodes *nodes;
-	struct tfc__link records;
-	struct tfc__link users;
-	uint32_t running;
-	bool is_draining;
-	struct tfc__work drained;
-	void (*drain_fn)(void *user);
-	void *drain_user;
-};
+#include "cluster/directory_state.h"
 
 static void on_drained(struct tfc__work *work)
 {
@@ -29,29 +13,69 @@ static void on_drained(struct tfc__work *work)
 }
 
 int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__nodes *nodes,
+			const struct tfc__directory_options *options,
 			struct tfc__directory **ret_directory)
 {
+	tfc_error *error = tfc__ctx_error(ctx);
 	struct tfc__directory *directory = calloc(1, sizeof(*directory));
-	if (!directory)
-		return tfc__fail_nomem(tfc__ctx_error(ctx), "cluster");
+	if (!directory) {
+		tfc__store_close(options->store);
+		return tfc__fail_nomem(error, "cluster");
+	}
 	directory->ctx = ctx;
 	directory->agent = agent;
 	directory->nodes = nodes;
+	directory->store = options->store;
+	directory->options = *options;
 	tfc__list_init(&directory->records);
+	tfc__list_init(&directory->submits);
+	tfc__list_init(&directory->leaving);
 	tfc__list_init(&directory->users);
 	tfc__work_init(&directory->drained, ctx, on_drained);
+	retention_init(directory);
+	int code = restore_begin(directory, error);
+	if (code < 0) {
+		tfc__directory_close(directory);
+		return code;
+	}
 	*ret_directory = directory;
 	return TFC_OK;
 }
 
-static void free_record(struct tfc__record *record)
+void record_answer(struct tfc__record *record, int code, const tfc_error *error)
 {
+	TFC__LIST_EACH (link, &record->answers) {
+		struct tfc__directory_answer *answer =
+			tfc__container_of(link, struct tfc__directory_answer, link);
+		tfc__list_remove(link);
+		answer->fn(answer, code, error, code < 0 ? NULL : record);
+	}
+}
+
+void tfc__directory_unanswer(struct tfc__directory_answer *answer)
+{
+	tfc__list_remove(&answer->link);
+}
+
+void record_close(struct tfc__record *record)
+{
+	tfc_error error;
+	tfc__fail(&error, TFC_ESTATE, "cluster", 0,
+		  "the node was closed before the store had answered");
+	record_answer(record, TFC_ESTATE, &error);
 	tfc__maintainer_close(record->maintainer);
-	tfc__journal_fini(&record->journal);
-	tfc_job_free(record->job);
-	tfc__list_remove(&record->link);
-	free(record->host_tag);
-	free(record);
+	tfc__keeper_close(&record->keeper);
+	tfc__store_drop(record->put);
+	tfc__record_free(record);
+}
+
+/* A job that nobody was told of is not to run later. */
+static void take_back(struct tfc__directory *directory, struct tfc__record *record)
+{
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "", key);
+	tfc__store_remove(directory->store, key, NULL, NULL);
+	record_close(record);
 }
 
 void tfc__directory_close(struct tfc__directory *directory)
@@ -65,8 +89,16 @@ void tfc__directory_close(struct tfc__directory *directory)
 		user->fn(user);
 	}
 	TFC__LIST_EACH (link, &directory->records)
-		free_record(tfc__container_of(link, struct tfc__record, link));
+		record_close(record_of(link));
+	TFC__LIST_EACH (link, &directory->leaving)
+		record_close(record_of(link));
+	TFC__LIST_EACH (link, &directory->submits)
+		take_back(directory, record_of(link));
+	tfc__store_drop(directory->loading);
 	tfc__work_cancel(&directory->drained);
+	tfc__work_cancel(&directory->tidy);
+	tfc__timer_cancel(&directory->tidy_later);
+	tfc__store_close(directory->store);
 	free(directory);
 }
 
@@ -91,83 +123,25 @@ static void check_drained(struct tfc__directory *directory)
 		tfc__work_schedule(&directory->drained);
 }
 
-static void on_end(void *user, enum tfc__maintainer_end end)
+void directory_count_end(struct tfc__directory *directory)
 {
-	struct tfc__record *record = user;
-	(void)end; /* whichever it is, nothing runs here any more */
-	record->is_ended = true;
-	record->directory->running--;
-	check_drained(record->directory);
+	directory->running--;
+	check_drained(directory);
 }
 
-static int fill_record(struct tfc__record *record, const struct tfc__submit *submit,
-		       tfc_error *error)
-{
-	if (tfc__random_hex(record->id) < 0)
-		return tfc__fail_errno(error, "cluster", errno, "no random bytes for a job id");
-	record->job = tfc__job_copy(submit->job);
-	record->host_tag = malloc(submit->host_tag_len ? submit->host_tag_len : 1);
-	if (!record->job || !record->host_tag)
-		return tfc__fail_nomem(error, "cluster");
-	if (submit->host_tag_len)
-		memcpy(record->host_tag, submit->host_tag, submit->host_tag_len);
-	record->host_tag_len = submit->host_tag_len;
-	if (submit->client_key)
-		strncpy(record->client_key, submit->client_key, sizeof(record->client_key) - 1);
-	record->epoch = 1;
-	record->submitted_ns = tfc__wall();
-	return TFC_OK;
-}
+/* ---- finding */
 
-static struct tfc__record *find_by_key(struct tfc__directory *directory, const char *key)
+int directory_check_loaded(const struct tfc__directory *directory, tfc_error *error)
 {
-	if (!key || !*key)
-		return NULL;
-	TFC__LIST_EACH (link, &directory->records) {
-		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
-		if (strcmp(record->client_key, key) == 0)
-			return record;
-	}
-	return NULL;
-}
-
-int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  tfc_error *error, struct tfc__record **ret_record)
-{
-	struct tfc__record *known = find_by_key(directory, submit->client_key);
-	if (known) {
-		*ret_record = known;
+	if (directory->is_loaded)
 		return TFC_OK;
+	if (directory->load_error.code < 0) {
+		if (error)
+			*error = directory->load_error;
+		return directory->load_error.code;
 	}
-	if (directory->is_draining)
-		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
-				 "the node is draining and takes no new job");
-	struct tfc__record *record = calloc(1, sizeof(*record));
-	if (!record)
-		return tfc__fail_nomem(error, "cluster");
-	record->directory = directory;
-	int code = tfc__journal_init(&record->journal);
-	tfc__list_append(&directory->records, &record->link);
-	code = code == TFC_OK ? fill_record(record, submit, error)
-			      : tfc__fail_nomem(error, "cluster");
-	struct tfc__agent_job_info info = {
-		.id = record->id,
-		.job = record->job,
-		.host_tag = record->host_tag,
-		.host_tag_len = record->host_tag_len,
-		.epoch = record->epoch,
-	};
-	if (code == TFC_OK)
-		code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, NULL,
-					    &record->journal, on_end, record, error,
-					    &record->maintainer);
-	if (code < 0) {
-		free_record(record);
-		return code;
-	}
-	directory->running++;
-	*ret_record = record;
-	return TFC_OK;
+	return tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+			 "the node is still reading its store: ask again");
 }
 
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
@@ -176,6 +150,9 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 	struct tfc__record *by_prefix = NULL, *by_name = NULL;
 	size_t len = strlen(job);
 	uint32_t prefixes = 0;
+	int code = directory_check_loaded(directory, error);
+	if (code < 0)
+		return code;
 	TFC__LIST_EACH (link, &directory->records) {
 		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
 		if (len && strncmp(record->id, job, len) == 0) {
@@ -199,12 +176,12 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 
 uint32_t tfc__record_state(const struct tfc__record *record)
 {
-	return tfc__core_job_state(tfc__maintainer_core(record->maintainer));
+	return record->journal.job_state;
 }
 
 uint32_t tfc__record_generation(const struct tfc__record *record)
 {
-	return tfc__core_generation(tfc__maintainer_core(record->maintainer));
+	return record->journal.generation;
 }
 
 const char *tfc__record_node(const struct tfc__record *record,
@@ -216,22 +193,101 @@ const char *tfc__record_node(const struct tfc__record *record,
 struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_t task,
 					     const char *node, uint64_t position, tfc_error *error)
 {
-	return tfc__maintainer_log_open(record->maintainer, node, task, position, error);
+	const struct tfc__agent *agent = record->directory->agent;
+	if (record->maintainer)
+		return tfc__maintainer_log_open(record->maintainer, node, task, position, error);
+	if (strcmp(node, tfc__agent_name(agent)) == 0)
+		return tfc__agent_kept_log(agent, record->id, record->job, task, position, error);
+	tfc__fail(error, TFC_ELOST, "cluster", 0,
+		  "job %s has ended, its output on node %s cannot be read from here", record->id,
+		  node);
+	return NULL;
 }
 
-int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,
-			 tfc_error *error)
+static int add_addresses(const struct tfc__record *record, tfc_spec *spec, tfc_error *error)
+{
+	uint32_t number = 0;
+	for (uint32_t r = 0; r < record->job->role_count; r++) {
+		const struct tfc__role *role = &record->job->roles[r];
+		bool is_in_cluster = tfc__role_is_in_cluster(role->name);
+		for (uint32_t i = 0; i < role->count; i++, number++) {
+			const char *address = tfc__journal_task(&record->journal, number)->address;
+			if (!is_in_cluster || !address[0])
+				continue;
+			int code = tfc_spec_add(spec, role->name, i, address, error);
+			if (code < 0)
+				return code;
+		}
+	}
+	return TFC_OK;
+}
+
+int tfc__record_spec(const struct tfc__record *record, tfc_error *error, tfc_spec **ret_spec)
+{
+	tfc_spec *spec;
+	if (tfc_spec_new(&spec) < 0)
+		return tfc__fail_nomem(error, "cluster");
+	int code = add_addresses(record, spec, error);
+	if (code == TFC_OK && record->journal.generation == 0)
+		code = tfc__fail(error, TFC_ESTATE, "cluster", 0, "job %s is not placed yet",
+				 record->id);
+	if (code < 0)
+		tfc_spec_free(spec);
+	else
+		*ret_spec = spec;
+	return code;
+}
+
+void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool is_kill)
+{
+	if (record->maintainer) {
+		tfc__maintainer_stop(record->maintainer, interrupt_ms, is_kill);
+		return;
+	}
+	record->is_stop_waiting = true;
+	record->interrupt_ms = interrupt_ms;
+	record->is_kill = record->is_kill || is_kill;
+}
+
+/* ---- the end of this node */
+
+static int close_doors(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+		       tfc_error *error)
 {
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0, "the node is draining already");
 	directory->is_draining = true;
 	directory->drain_fn = fn;
 	directory->drain_user = user;
-	TFC__LIST_EACH (link, &directory->records) {
-		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
-		if (!record->is_ended)
-			tfc__maintainer_stop(record->maintainer, 0, false);
-	}
+	return TFC_OK;
+}
+
+int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+			 tfc_error *error)
+{
+	int code = close_doors(directory, fn, user, error);
+	if (code < 0)
+		return code;
+	TFC__LIST_EACH (link, &directory->records)
+		if (!record_of(link)->is_ended)
+			tfc__directory_stop(record_of(link), 0, false);
+	TFC__LIST_EACH (link, &directory->submits)
+		tfc__directory_stop(record_of(link), 0, false);
+	check_drained(directory);
+	return TFC_OK;
+}
+
+/* One without a maintainer gets its own once it is stored, and that is suspended then. */
+int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+			   tfc_error *error)
+{
+	int code = close_doors(directory, fn, user, error);
+	if (code < 0)
+		return code;
+	directory->is_suspending = true;
+	TFC__LIST_EACH (link, &directory->records)
+		if (!record_of(link)->is_ended && record_of(link)->maintainer)
+			tfc__maintainer_suspend(record_of(link)->maintainer);
 	check_drained(directory);
 	return TFC_OK;
 }

@@ -8,24 +8,10 @@
 #include "base/list.h"
 #include "cluster/journal.h"
 #include "cluster/maintainer.h"
+#include "cluster/record.h"
+#include "store/store.h"
 
 struct tfc__directory;
-
-/* One job. Fields are read by the gateway; only this room changes them. */
-struct tfc__record {
-	struct tfc__link link;
-	struct tfc__directory *directory;
-	char id[17];
-	tfc_job *job;
-	void *host_tag;
-	uint64_t host_tag_len;
-	uint64_t epoch;
-	uint64_t submitted_ns; /* CLOCK_REALTIME */
-	char client_key[65];   /* the submitter's own name for it, or "" */
-	struct tfc__journal journal;
-	struct tfc__maintainer *maintainer;
-	bool is_ended;
-};
 
 /* What a record says of itself, whatever is behind it. */
 uint32_t tfc__record_state(const struct tfc__record *record); /* enum tfc_job_state */
@@ -47,23 +33,66 @@ struct tfc__directory_user {
 	void (*fn)(struct tfc__directory_user *user);
 };
 
-/* nodes: where its maintainers place tasks; agent: of this machine. Both are borrowed. */
+/* What is kept of ended jobs: 0 is no limit. */
+struct tfc__directory_options {
+	struct tfc__store *store; /* taken over, also when the directory cannot be opened */
+	uint32_t retain_jobs;
+	uint32_t retain_s;
+	uint64_t retain_bytes; /* of their logs */
+};
+
+/*
+ * Opens the directory on a store: the jobs in it are there again, and those that had not ended go
+ * on under their old ids with a higher epoch. Reads it before it returns, unless it is a host's own
+ * that answers later: until then submit and find give TFC_EAGAIN. TFC_ETIMEDOUT: the disk hangs.
+ * nodes: where its maintainers place tasks; agent: of this machine. Both are borrowed.
+ */
 int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__nodes *nodes,
+			const struct tfc__directory_options *options,
 			struct tfc__directory **ret_directory);
-void tfc__directory_close(struct tfc__directory *directory); /* kills what still runs */
+
+/* Kills what still runs, without an end: it goes on when the store is opened again. */
+void tfc__directory_close(struct tfc__directory *directory);
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory);
+
+/* Embedded in one who waits for the store; called once, in dispatch. */
+struct tfc__directory_answer {
+	struct tfc__link link;
+	void (*fn)(struct tfc__directory_answer *answer, int code, const tfc_error *error,
+		   struct tfc__record *record); /* NULL unless code is 0 */
+};
+
+/* The one who waits goes away. */
+void tfc__directory_unanswer(struct tfc__directory_answer *answer);
 
 struct tfc__submit {
 	const tfc_job *job; /* validated */
 	const void *host_tag;
 	uint64_t host_tag_len;
 	const char *client_key; /* at most 64 bytes; or NULL */
+	const char *submitter;  /* who sends it, at most 128 bytes; or NULL */
 };
 
-/* Records a copy of the job and starts its maintainer; with a client key that was seen before it
- * gives that record. TFC_ESTATE while draining. */
+/*
+ * Stores a copy of the job, and then starts its maintainer: TFC_OK with *ret_record NULL, and the
+ * answer comes. With a client key that was seen before, and the same job, that job's record is
+ * given at once or, while it is not stored yet, by the answer; TFC_EEXIST: it was another job.
+ * TFC_ESTATE while draining.
+ */
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  tfc_error *error, struct tfc__record **ret_record);
+			  struct tfc__directory_answer *answer, tfc_error *error,
+			  struct tfc__record **ret_record);
+
+/* Stops a job, as tfc__maintainer_stop. */
+void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool is_kill);
+
+/* Forgets an ended job and its logs on this node; the answer comes once that is stored, the record
+ * is gone at once, and its readers are told. TFC_ESTATE: it has not ended. */
+int tfc__directory_forget(struct tfc__record *record, struct tfc__directory_answer *answer,
+			  tfc_error *error);
+
+/* The addresses of the tasks in the cluster, as last told; the caller's. TFC_ESTATE: none yet. */
+int tfc__record_spec(const struct tfc__record *record, tfc_error *error, tfc_spec **ret_spec);
 
 /* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL. */
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
@@ -77,5 +106,10 @@ const struct tfc__link *tfc__directory_records(const struct tfc__directory *dire
 /* Takes no new job, stops all there are; fn is called in dispatch once none is left. */
 int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 			 tfc_error *error);
+
+/* Takes no new job and stops the tasks of all there are, each with its grace, but ends no job: they
+ * go on when the store is opened again. As tfc__directory_drain otherwise. */
+int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+			   tfc_error *error);
 
 #endif

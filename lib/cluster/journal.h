@@ -43,6 +43,8 @@ struct tfc__journal_entry {
 struct tfc__journal_reader {
 	struct tfc__link link;
 	void (*fn)(struct tfc__journal_reader *reader);
+	/* The job is forgotten, and with it the journal: the link was removed. */
+	void (*gone)(struct tfc__journal_reader *reader);
 };
 
 /* How a task stands, by the entries that are shown. Strings live as long as the journal. */

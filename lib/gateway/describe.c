@@ -15,12 +15,19 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 	tfc__buf_add_json(json, value, strlen(value));
 }
 
-static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
-		      struct tfc__buf *json)
+/* What only the maintainer knows; an ended job may have none. */
+static void add_life(const struct tfc__maintainer *maintainer, uint32_t number, bool with_doing,
+		     struct tfc__buf *json)
 {
 	char text[128] = "";
+	const struct tfc__core *core = tfc__maintainer_core(maintainer);
+	tfc__buf_addf(json, ",\"restarts_left\":%u",
+		      tfc__core_budget_left(core, number, tfc__now()));
+	if (!with_doing || number >= DOING_MAX)
+		return;
+	struct tfc__agent_job *agent_job = tfc__maintainer_local_job(maintainer);
 	if (agent_job)
-		tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
+		tfc__agent_doing(agent_job, number, text, sizeof(text));
 	if (text[0])
 		add_string(json, "doing", text);
 }
@@ -28,29 +35,23 @@ static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
 static void add_task(const struct tfc__record *record, uint32_t number, bool with_doing,
 		     struct tfc__buf *json)
 {
-	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
-	const struct tfc__agent_job *agent_job = tfc__maintainer_local_job(record->maintainer);
+	const struct tfc__journal_task *task = tfc__journal_task(&record->journal, number);
 	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
 	uint32_t index;
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
-	uint32_t state = tfc__core_task_state(core, number);
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
-	add_string(json, "node", tfc__maintainer_node(record->maintainer, number));
-	add_string(json, "address", tfc__maintainer_address(record->maintainer, number));
-	bool is_running = state == TFC_TASK_RUNNING || state == TFC_TASK_READY;
-	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u",
-		      is_running ? tfc__maintainer_pid(record->maintainer, number) : 0,
-		      tfc__core_attempt(core, number));
-	uint32_t isolation = tfc__maintainer_isolation(record->maintainer, number);
-	if (isolation)
-		add_string(json, "isolation", tfc__isolation_name(isolation));
+	add_string(json, "node", task->node);
+	add_string(json, "address", task->address);
+	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u", task->pid, task->attempt);
+	if (task->isolation)
+		add_string(json, "isolation", tfc__isolation_name(task->isolation));
 	else
 		tfc__buf_add_str(json, ",\"isolation\":null");
-	add_string(json, "state", tfc_task_state_name(state));
-	tfc__buf_addf(json, ",\"restarts_left\":%u",
-		      tfc__core_budget_left(core, number, tfc__now()));
-	if (with_doing && number < DOING_MAX)
-		add_doing(agent_job, number, json);
+	add_string(json, "state", tfc_task_state_name(task->state));
+	if (record->maintainer)
+		add_life(record->maintainer, number, with_doing, json);
+	else
+		tfc__buf_add_str(json, ",\"restarts_left\":0");
 	if (end) {
 		tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
 			      end->status);
@@ -63,15 +64,14 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 
 void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
 {
-	const struct tfc__core *core = tfc__maintainer_core(record->maintainer);
-	uint32_t count = tfc__core_task_count(core);
+	uint32_t count = tfc__job_task_count(record->job);
 	tfc__buf_addf(json, "{\"job\":\"%s\"", record->id);
 	add_string(json, "name", record->job->name);
-	add_string(json, "state", tfc_job_state_name(tfc__core_job_state(core)));
+	add_string(json, "state", tfc_job_state_name(tfc__record_state(record)));
 	unsigned long long age_ms = (tfc__wall() - record->submitted_ns) / TFC__MS;
 	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03llu,\"tasks\":[",
-		      tfc__core_generation(core), (unsigned long long)record->epoch, age_ms / 1000,
-		      age_ms % 1000);
+		      tfc__record_generation(record), (unsigned long long)record->epoch,
+		      age_ms / 1000, age_ms % 1000);
 	for (uint32_t i = 0; i < count; i++) {
 		if (i)
 			tfc__buf_add_char(json, ',');

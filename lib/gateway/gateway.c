@@ -49,6 +49,8 @@ static void end_request(tfc_op *op, int code)
 
 void tfc__request_end(struct tfc__request *request, int code)
 {
+	if (code == TFC__LATER)
+		return;
 	if (code == TFC_OK && request->text.is_failed)
 		code = tfc__fail_nomem(&request->error, "gateway");
 	request->forget = NULL;

@@ -59,7 +59,9 @@ struct tfc__request {
 						       */
 };
 
-/* Fills request->text, or request->error and a code below 0; the reply comes in a later turn. */
+/* After request->text was filled, or request->error and a code below 0; the reply comes in a later
+ * turn. TFC__LATER: does nothing, since somebody else will end it. */
+#define TFC__LATER 1
 void tfc__request_end(struct tfc__request *request, int code);
 
 struct tfc__gateway_ops {

@@ -21,19 +21,81 @@ static struct local_gateway *of(tfc_gateway *gateway)
 
 /* ---- answers */
 
+struct waiting {
+	struct tfc__directory_answer answer;
+	struct tfc__request *request;
+};
+
+static void on_answer(struct tfc__directory_answer *answer, int code, const tfc_error *error,
+		      struct tfc__record *record)
+{
+	struct waiting *waiting = tfc__container_of(answer, struct waiting, answer);
+	struct tfc__request *request = waiting->request;
+	free(waiting);
+	if (code < 0)
+		request->error = *error;
+	else if (record)
+		tfc__buf_add_str(&request->text, record->id);
+	tfc__request_end(request, code);
+}
+
+static void stop_waiting(struct tfc__request *request)
+{
+	struct waiting *waiting = request->doing;
+	tfc__directory_unanswer(&waiting->answer);
+	free(waiting);
+}
+
+static struct waiting *begin_waiting(struct tfc__request *request)
+{
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+	if (!waiting)
+		return NULL;
+	*waiting = (struct waiting){.answer = {.fn = on_answer}, .request = request};
+	request->doing = waiting;
+	request->forget = stop_waiting;
+	return waiting;
+}
+
+/* It is answered at once. */
+static void end_waiting(struct waiting *waiting)
+{
+	waiting->request->forget = NULL;
+	free(waiting);
+}
+
 static int submit(struct tfc__directory *directory, const struct tfc__question *question,
 		  struct tfc__request *request)
 {
-	struct tfc__record *record;
+	struct tfc__record *record = NULL;
 	const struct tfc__submit submit = {
 		.job = question->definition,
 		.host_tag = question->host_tag,
 		.host_tag_len = question->host_tag_len,
 		.client_key = question->client_key,
 	};
-	int code = tfc__directory_submit(directory, &submit, &request->error, &record);
+	struct waiting *waiting = begin_waiting(request);
+	if (!waiting)
+		return tfc__fail_nomem(&request->error, "gateway");
+	int code = tfc__directory_submit(directory, &submit, &waiting->answer, &request->error,
+					 &record);
+	if (code == TFC_OK && !record)
+		return TFC__LATER;
 	if (code == TFC_OK)
 		tfc__buf_add_str(&request->text, record->id);
+	end_waiting(waiting);
+	return code;
+}
+
+static int forget(struct tfc__record *record, struct tfc__request *request)
+{
+	struct waiting *waiting = begin_waiting(request);
+	if (!waiting)
+		return tfc__fail_nomem(&request->error, "gateway");
+	int code = tfc__directory_forget(record, &waiting->answer, &request->error);
+	if (code == TFC_OK)
+		return TFC__LATER;
+	end_waiting(waiting);
 	return code;
 }
 
@@ -43,7 +105,7 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	if (record->is_ended)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);
-	tfc__maintainer_stop(record->maintainer, question->interrupt_ms, question->is_kill);
+	tfc__directory_stop(record, question->interrupt_ms, question->is_kill);
 	return TFC_OK;
 }
 
@@ -96,12 +158,13 @@ static int spec(struct tfc__record *record, const struct tfc__question *question
 	if (number == UINT32_MAX)
 		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0, "job %s has no task %s",
 				 record->id, question->task);
-	const tfc_spec *spec = tfc__maintainer_spec(record->maintainer);
-	if (!spec)
-		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
-				 "job %s is not placed yet", record->id);
+	tfc_spec *spec;
+	int code = tfc__record_spec(record, &request->error, &spec);
+	if (code < 0)
+		return code;
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
-	int code = task_tf_config(record->job, spec, role, index, &request->error, &json);
+	code = task_tf_config(record->job, spec, role, index, &request->error, &json);
+	tfc_spec_free(spec);
 	if (code == TFC_OK) {
 		tfc__buf_add_str(&request->text, json);
 		tfc_free(json);
@@ -117,8 +180,7 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 	if (code < 0)
 		return code;
 	if (question->verb == TFC__FORGET)
-		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
-				 "jobs are not forgotten in this version");
+		return forget(record, request);
 	if (question->verb == TFC__STOP)
 		return stop(record, question, request);
 	if (question->verb == TFC__SPEC)

@@ -87,6 +87,37 @@ static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *m
 	return (struct tfc__agent_handle){NULL, NULL};
 }
 
+#define RETAIN_JOBS 1000
+#define RETAIN_S (7 * 24 * 3600)
+
+static int open_store(tfc_node *node, const tfc_node_options *options,
+		      struct tfc__store **ret_store, tfc_error *error)
+{
+	if (options->store)
+		return tfc__store_open_ops(node->ctx, options->store, options->store_user,
+					   ret_store, error);
+	if (!options->state_dir)
+		return tfc__store_open_memory(node->ctx, ret_store, error);
+	char *path = tfc__path_join(options->state_dir, "store");
+	int code = path ? tfc__store_open_local(node->ctx, path, ret_store, error)
+			: tfc__fail_nomem(error, "node");
+	free(path);
+	return code;
+}
+
+static int open_directory(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	struct tfc__directory_options directory = {
+		.retain_jobs = options->retain_jobs ? options->retain_jobs : RETAIN_JOBS,
+		.retain_s = options->retain_s ? options->retain_s : RETAIN_S,
+		.retain_bytes = options->retain_bytes,
+	};
+	int code = open_store(node, options, &directory.store, error);
+	return code == TFC_OK ? tfc__directory_open(node->ctx, node->agent, node->nodes, &directory,
+						    &node->directory)
+			      : code;
+}
+
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code;
@@ -97,7 +128,7 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	    (code = open_agent(node, options, error)) < 0 ||
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
 				    &node->nodes)) < 0 ||
-	    (code = tfc__directory_open(node->ctx, node->agent, node->nodes, &node->directory)) < 0)
+	    (code = open_directory(node, options, error)) < 0)
 		return code;
 	return tfc__node_connect(node, options, error);
 }

@@ -5,8 +5,6 @@
 #include "proc/log_format.h"
 
 #define LAUNCH_MAX (UINT64_C(256) << 20)
-#define SEGMENT_BYTES (UINT64_C(16) << 20)
-#define SEGMENTS 8
 #define GRACE_MS 10000
 
 /* Where the next string goes. */
@@ -89,9 +87,9 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
 		.stall_ms = options->stall_ms,
 		.isolation = options->isolation,
-		.log_segments = options->log_segments ? options->log_segments : SEGMENTS,
+		.log_segments = options->log_segments ? options->log_segments : TFC__LOG_SEGMENTS,
 		.log_segment_bytes = options->log_segment_bytes ? options->log_segment_bytes
-								: SEGMENT_BYTES,
+								: TFC__LOG_SEGMENT_BYTES,
 	};
 	static const tfc_process_limits none = TFC_PROCESS_LIMITS_INIT;
 	const tfc_process_limits *limits = options->limits ? options->limits : &none;

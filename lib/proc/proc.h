@@ -11,6 +11,11 @@
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>
 
+/* What rotation leaves of a log, in bytes, unless its process asks for something else. */
+#define TFC__LOG_SEGMENTS 8
+#define TFC__LOG_SEGMENT_BYTES (UINT64_C(16) << 20)
+#define TFC__LOG_KEPT (TFC__LOG_SEGMENTS * TFC__LOG_SEGMENT_BYTES)
+
 /* Starts the context's guard unless it runs. Errors as tfc_process_spawn. */
 int tfc__guard_start(tfc_ctx *ctx);
 

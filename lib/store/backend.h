@@ -8,10 +8,14 @@
 #include "store/store.h"
 #include <stdbool.h>
 
-/* Takes over `backend`, also when it fails. `seal_key` is borrowed for the store's life, or NULL.
- */
+/* Lets the answer to the request under way come, outside of dispatch: below 0 when it did not come
+ * in that time. */
+typedef int (*tfc__store_wait_fn)(void *backend, int timeout_ms);
+
+/* Takes over `backend`, also when it fails. `seal_key` is borrowed for the store's life, or NULL;
+ * `wait` is NULL for one that answers when it likes. */
 int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
-		    struct tfc__store **ret_store, tfc_error *error);
+		    tfc__store_wait_fn wait, struct tfc__store **ret_store, tfc_error *error);
 
 /* Whether this may be a key; as_prefix: the end of one, "" (all) among them. */
 bool tfc__store_key_is_valid(const char *key, bool as_prefix);

@@ -243,6 +243,22 @@ static void remove_keys(void *store, const char *key, tfc_store_done done, void 
 	ask(store, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
 }
 
+static int wait_local(void *backend, int timeout_ms)
+{
+	struct tfc__local *local = backend;
+	uint64_t until = tfc__now() + (uint64_t)timeout_ms * TFC__MS;
+	while (local->done) {
+		struct pollfd socket = {.fd = local->socket.fd,
+					.events = local->out.len ? POLLIN | POLLOUT : POLLIN};
+		uint64_t now = tfc__now();
+		if (now >= until)
+			return TFC_ETIMEDOUT;
+		if (poll(&socket, 1, (int)((until - now) / TFC__MS) + 1) > 0)
+			on_socket(&local->socket, (uint32_t)socket.revents);
+	}
+	return TFC_OK;
+}
+
 /* ---- opening and closing */
 
 static void close_local(void *store)
@@ -309,5 +325,5 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **re
 		close_local(local);
 		return code;
 	}
-	return tfc__store_open(ctx, &ops, local, local->seal_key, ret_store, error);
+	return tfc__store_open(ctx, &ops, local, local->seal_key, wait_local, ret_store, error);
 }

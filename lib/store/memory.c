@@ -195,5 +195,5 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 	if (!memory)
 		return tfc__fail_nomem(error, "store");
 	randombytes_buf(memory->seal_key, sizeof(memory->seal_key));
-	return tfc__store_open(ctx, &ops, memory, memory->seal_key, ret_store, error);
+	return tfc__store_open(ctx, &ops, memory, memory->seal_key, NULL, ret_store, error);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
 #include "store/backend.h"
@@ -26,6 +27,7 @@ struct tfc__store {
 	tfc_store_ops ops;
 	void *backend;
 	const uint8_t *seal_key;
+	tfc__store_wait_fn wait;
 	struct tfc__link queue;
 	struct tfc__store_op *current; /* asked, not answered */
 	struct tfc__work next;
@@ -186,10 +188,28 @@ void tfc__store_drop(struct tfc__store_op *op)
 		op->fn = NULL;
 }
 
+int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms)
+{
+	uint64_t until = tfc__now() + timeout_ms * TFC__MS;
+	for (;;) {
+		ask_next(&store->next);
+		if (!store->current && tfc__list_is_empty(&store->queue))
+			return TFC_OK;
+		uint64_t now = tfc__now();
+		if (!store->current)
+			continue; /* it was answered at once */
+		if (!store->wait)
+			return TFC_ENOTSUP;
+		if (now >= until ||
+		    store->wait(store->backend, (int)((until - now) / TFC__MS) + 1) < 0)
+			return TFC_ETIMEDOUT;
+	}
+}
+
 /* ---- opening and closing */
 
 int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
-		    struct tfc__store **ret_store, tfc_error *error)
+		    tfc__store_wait_fn wait, struct tfc__store **ret_store, tfc_error *error)
 {
 	struct tfc__store *store = calloc(1, sizeof(*store));
 	if (!store) {
@@ -201,6 +221,7 @@ int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const
 	store->ops = *ops;
 	store->backend = backend;
 	store->seal_key = seal_key;
+	store->wait = wait;
 	tfc__list_init(&store->queue);
 	tfc__work_init(&store->next, ctx, ask_next);
 	*ret_store = store;
@@ -222,7 +243,7 @@ int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 	if (missing)
 		return tfc__fail(error, TFC_EINVAL, "store", 0, "tfc_store_ops.%s is NULL",
 				 missing);
-	return tfc__store_open(ctx, &known, user, NULL, ret_store, error);
+	return tfc__store_open(ctx, &known, user, NULL, NULL, ret_store, error);
 }
 
 const uint8_t *tfc__store_seal_key(const struct tfc__store *store)

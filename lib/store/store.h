@@ -75,6 +75,13 @@ struct tfc__store_op *tfc__store_put(struct tfc__store *store, const char *key, 
 struct tfc__store_op *tfc__store_remove(struct tfc__store *store, const char *key, tfc__store_fn fn,
 					void *user);
 
+/*
+ * For a caller outside of dispatch: waits until all that was asked for is answered, so the
+ * callbacks come inside. TFC_ETIMEDOUT: not all in that time; TFC_ENOTSUP: a host's own store
+ * answers when it likes. Then they come in dispatch. The store must not be closed inside.
+ */
+int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms);
+
 /* Its owner goes away: done all the same, nothing is called. NULL is a no-op. */
 void tfc__store_drop(struct tfc__store_op *op);
 

@@ -1,0 +1,92 @@
+/* The logs of jobs that have no tasks here any more. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/inside.h"
+#include "agent/log_source.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+struct removal {
+	struct tfc__link link;
+	tfc_process *process;
+};
+
+static char *log_dir_of(const struct tfc__agent *agent, const char *id)
+{
+	return agent->log_dir ? tfc__path_join(agent->log_dir, id) : NULL;
+}
+
+struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, const char *id,
+					    const tfc_job *job, uint32_t task, uint64_t position,
+					    tfc_error *error)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	uint32_t index;
+	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
+	if (!agent->log_dir) {
+		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %s were not kept", id);
+		return NULL;
+	}
+	char *dir = log_dir_of(agent, id);
+	snprintf(name, sizeof(name), "%s-%u", role->name, index);
+	struct tfc__log_source *source = NULL;
+	if (dir)
+		source = tfc__log_file_open(dir, name, position, error);
+	else
+		tfc__fail_nomem(error, "agent");
+	free(dir);
+	return source;
+}
+
+/* ---- removing */
+
+static void free_removal(struct removal *removal)
+{
+	tfc_process_close(removal->process);
+	tfc__list_remove(&removal->link);
+	free(removal);
+}
+
+static void on_removed(void *user, const tfc_process_event *event)
+{
+	if (event->kind == TFC_PROCESS_EXITED)
+		free_removal(user);
+}
+
+static int start(struct tfc__agent *agent, const char *dir)
+{
+	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
+	struct removal *removal = calloc(1, sizeof(*removal));
+	int code = program && removal ? TFC_OK : TFC_ENOMEM;
+	const char *const argv[] = {program, "remove", dir, NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	if (code == TFC_OK)
+		code = tfc_process_spawn(agent->ctx, &options, on_removed, removal,
+					 &removal->process);
+	if (code == TFC_OK)
+		tfc__list_append(&agent->removals, &removal->link);
+	else
+		free(removal);
+	free(program);
+	return code;
+}
+
+/* By a process: there may be gigabytes. */
+void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
+{
+	char *dir = log_dir_of(agent, id);
+	if (dir && access(dir, F_OK) == 0 && start(agent, dir) < 0)
+		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
+			 "its logs stay in %s, remove them by hand: %s", dir,
+			 tfc_ctx_error(agent->ctx)->text);
+	free(dir);
+}
+
+void kept_logs_close(struct tfc__agent *agent)
+{
+	TFC__LIST_EACH (link, &agent->removals)
+		free_removal(tfc__container_of(link, struct removal, link));
+}

@@ -1,0 +1,73 @@
+/*
+ * What the files of the directory share: directory.c (finding jobs), submit.c (new ones, and those
+ * that are forgotten), restore.c (those of an earlier process), term.c (running them), retention.c.
+ */
+#ifndef TFC_CLUSTER_DIRECTORY_STATE_H
+#define TFC_CLUSTER_DIRECTORY_STATE_H
+
+#include "cluster/directory.h"
+#include "ctx/ctx.h"
+
+struct tfc__directory {
+	tfc_ctx *ctx;
+	struct tfc__agent *agent;
+	struct tfc__nodes *nodes;
+	struct tfc__store *store;
+	struct tfc__directory_options options;
+	struct tfc__link records;
+	struct tfc__link submits; /* records that are not stored yet */
+	struct tfc__link leaving; /* records that are being removed */
+	struct tfc__link users;
+	struct tfc__store_op *loading;
+	bool is_loaded;
+	tfc_error load_error; /* it cannot be */
+	uint32_t running;     /* jobs that have not ended, submits among them */
+	bool is_draining;
+	bool is_suspending; /* jobs are left as they are, for a later term */
+	struct tfc__work drained;
+	void (*drain_fn)(void *user);
+	void *drain_user;
+	struct tfc__work tidy;
+	struct tfc__timer tidy_later;
+};
+
+static inline struct tfc__record *record_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct tfc__record, link);
+}
+
+/* ---- directory.c */
+
+/* TFC_OK, or why no job can be looked for yet. */
+int directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
+/* One job less is running. */
+void directory_count_end(struct tfc__directory *directory);
+/* All who wait for the record are answered. */
+void record_answer(struct tfc__record *record, int code, const tfc_error *error);
+/* Closes what it has open, and frees it. */
+void record_close(struct tfc__record *record);
+
+/* ---- term.c */
+
+/* A job that was never begun: gives it to a maintainer. Its record is stored. */
+int term_begin(struct tfc__record *record, tfc_error *error);
+/* A job that an earlier process had: stores the next epoch, then begins it. */
+void term_resume(struct tfc__record *record);
+
+/* ---- restore.c */
+
+/* Reads what is in the store. */
+int restore_begin(struct tfc__directory *directory, tfc_error *error);
+
+/* ---- submit.c */
+
+/* Writes the record; NULL: *error. */
+struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error);
+void record_forget(struct tfc__record *record);
+
+/* ---- retention.c */
+
+void retention_init(struct tfc__directory *directory);
+void retention_check(struct tfc__directory *directory); /* a job has ended */
+
+#endif

@@ -1,0 +1,211 @@
+#include "cluster/record.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "wire/msg.h"
+
+#define FORMAT 1
+
+struct tfc__record *tfc__record_new(tfc_ctx *ctx)
+{
+	struct tfc__record *record = calloc(1, sizeof(*record));
+	if (!record)
+		return NULL;
+	tfc__list_init(&record->link);
+	tfc__list_init(&record->answers);
+	if (tfc__journal_init(&record->journal) < 0) {
+		free(record);
+		return NULL;
+	}
+	return record;
+}
+
+void tfc__record_free(struct tfc__record *record)
+{
+	if (!record)
+		return;
+	tfc__list_remove(&record->link);
+	tfc__timer_cancel(&record->retry);
+	tfc__journal_fini(&record->journal);
+	tfc_job_free(record->job);
+	free(record->host_tag);
+	free(record);
+}
+
+void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_SIZE])
+{
+	snprintf(key, TFC__RECORD_KEY_SIZE, "jobs/%.16s/%s", id, name);
+}
+
+/* ---- writing */
+
+static bool has_value(const struct tfc__strv *secrets)
+{
+	for (size_t i = 0; i < secrets->count; i++)
+		if (strchr(secrets->items[i], '='))
+			return true;
+	return false;
+}
+
+static bool has_secrets(const tfc_job *job)
+{
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (has_value(&job->roles[i].secret_env))
+			return true;
+	return has_value(&job->secret_env);
+}
+
+/* The job with its secrets, as nonce and box. */
+static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *box, tfc_error *error)
+{
+	char *json;
+	if (!seal_key)
+		return tfc__fail(error, TFC_ENOTSUP, "cluster", 0,
+				 "secret_env: this node's store keeps no secrets; give their names "
+				 "alone, and the values in the nodes' environment");
+	if (tfc_job_json(job, TFC_JOB_JSON_SECRETS, &json) < 0)
+		return tfc__fail_nomem(error, "cluster");
+	size_t len = strlen(json);
+	size_t size = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + len;
+	uint8_t *at = (uint8_t *)tfc__buf_reserve(box, size);
+	if (at) {
+		randombytes_buf(at, crypto_secretbox_NONCEBYTES);
+		crypto_secretbox_easy(at + crypto_secretbox_NONCEBYTES, (const uint8_t *)json, len,
+				      at, seal_key);
+		tfc__buf_grow(box, size);
+	}
+	sodium_memzero(json, len);
+	tfc_free(json);
+	return at ? TFC_OK : tfc__fail_nomem(error, "cluster");
+}
+
+static void write_map(const struct tfc__record *record, const char *json,
+		      const struct tfc__buf *box, struct tfc__buf *buf)
+{
+	tfc__msg_map(buf, 9);
+	tfc__msg_put_u64(buf, "format", FORMAT);
+	tfc__msg_put_str(buf, "id", record->id);
+	tfc__msg_put_u64(buf, "epoch", record->epoch);
+	tfc__msg_put_u64(buf, "submitted_ns", record->submitted_ns);
+	tfc__msg_put_str(buf, "client_key", record->client_key);
+	tfc__msg_put_str(buf, "submitter", record->submitter);
+	tfc__msg_put_bin(buf, "host_tag", record->host_tag, (size_t)record->host_tag_len);
+	tfc__msg_put_str(buf, "job", json);
+	tfc__msg_put_bin(buf, "sealed", box->data, box->len);
+}
+
+int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
+		      struct tfc__buf *buf, tfc_error *error)
+{
+	struct tfc__buf box = {0};
+	char *json;
+	int code = has_secrets(record->job) ? seal(record->job, seal_key, &box, error) : TFC_OK;
+	if (code == TFC_OK && tfc_job_json(record->job, 0, &json) < 0)
+		code = tfc__fail_nomem(error, "cluster");
+	if (code == TFC_OK) {
+		write_map(record, json, &box, buf);
+		tfc_free(json);
+		if (buf->is_failed)
+			code = tfc__fail_nomem(error, "cluster");
+	}
+	tfc__buf_fini(&box);
+	return code;
+}
+
+/* ---- reading */
+
+static bool is_id(const char *id)
+{
+	return strlen(id) == 16 && strspn(id, "0123456789abcdef") == 16;
+}
+
+static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
+{
+	uint64_t format = tfc__msg_get_u64(map, "format", 0);
+	if (format > FORMAT)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
+				 "the record is of a later version (format %llu)",
+				 (unsigned long long)format);
+	record->epoch = tfc__msg_get_u64(map, "epoch", 0);
+	record->submitted_ns = tfc__msg_get_u64(map, "submitted_ns", 0);
+	tfc__msg_get_text(map, "client_key", record->client_key, sizeof(record->client_key));
+	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));
+	tfc__msg_get_text(map, "id", record->id, sizeof(record->id));
+	if (format != FORMAT || !is_id(record->id) || record->epoch == 0)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
+	return TFC_OK;
+}
+
+static int read_tag(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
+{
+	size_t len = 0;
+	const void *tag = tfc__msg_get_bin(map, "host_tag", &len);
+	record->host_tag = malloc(len ? len : 1);
+	if (!record->host_tag)
+		return tfc__fail_nomem(error, "cluster");
+	if (len)
+		memcpy(record->host_tag, tag, len);
+	record->host_tag_len = len;
+	return TFC_OK;
+}
+
+static int parse_job(struct tfc__record *record, const char *json, size_t len, tfc_error *error)
+{
+	int code = tfc_job_parse(json, len, NULL, error, &record->job);
+	if (code < 0 && code != TFC_ENOMEM)
+		return tfc__fail_prefix(error, TFC_EPARSE, "the job in the record: ");
+	return code;
+}
+
+static int unseal_job(struct tfc__record *record, const uint8_t *box, size_t len,
+		      const uint8_t *seal_key, tfc_error *error)
+{
+	size_t extra = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
+	char *json = len > extra ? malloc(len - extra) : NULL;
+	if (len > extra && !json)
+		return tfc__fail_nomem(error, "cluster");
+	if (!json || !seal_key ||
+	    crypto_secretbox_open_easy((uint8_t *)json, box + crypto_secretbox_NONCEBYTES,
+				       len - crypto_secretbox_NONCEBYTES, box, seal_key) != 0) {
+		free(json);
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
+				 "the secrets in the record were sealed with another key");
+	}
+	int code = parse_job(record, json, len - extra, error);
+	sodium_memzero(json, len - extra);
+	free(json);
+	return code;
+}
+
+static int read_job(struct tfc__record *record, const msgpack_object *map, const uint8_t *seal_key,
+		    tfc_error *error)
+{
+	size_t len = 0, box_len = 0;
+	const char *json = tfc__msg_get_bin(map, "job", &len);
+	const uint8_t *box = tfc__msg_get_bin(map, "sealed", &box_len);
+	if (box && box_len)
+		return unseal_job(record, box, box_len, seal_key, error);
+	if (!json)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "the record has no job");
+	return parse_job(record, json, len, error);
+}
+
+int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
+		     const uint8_t *seal_key, tfc_error *error)
+{
+	struct tfc__msg msg;
+	int code = tfc__msg_parse(&msg, data, len, NULL, error);
+	if (code < 0)
+		return code;
+	code = read_head(record, &msg.root, error);
+	if (code == TFC_OK)
+		code = read_tag(record, &msg.root, error);
+	if (code == TFC_OK)
+		code = read_job(record, &msg.root, seal_key, error);
+	tfc__msg_fini(&msg);
+	return code;
+}

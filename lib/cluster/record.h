@@ -1,0 +1,69 @@
+/*
+ * A job as it is kept: who asked for what, and the term of its maintainer. How it stands is in its
+ * journal.
+ */
+#ifndef TFC_CLUSTER_RECORD_H
+#define TFC_CLUSTER_RECORD_H
+
+#include "base/buf.h"
+#include "cluster/journal.h"
+#include "cluster/keeper.h"
+#include "job/job.h"
+#include "store/store.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tfc__directory;
+struct tfc__maintainer;
+
+#define TFC__CLIENT_KEY_SIZE 65
+#define TFC__SUBMITTER_SIZE 129
+
+/* One job. Fields are read by the gateway; only this room changes them. */
+struct tfc__record {
+	struct tfc__link link;
+	struct tfc__directory *directory;
+	char id[17];
+	tfc_job *job;
+	void *host_tag;
+	uint64_t host_tag_len;
+	uint64_t epoch;
+	uint64_t submitted_ns;                 /* CLOCK_REALTIME */
+	char client_key[TFC__CLIENT_KEY_SIZE]; /* the submitter's own name for it, or "" */
+	char submitter[TFC__SUBMITTER_SIZE];   /* who sent it, or "" */
+	struct tfc__journal journal;
+	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
+					       its new term is not stored yet */
+	bool is_ended;
+	/* The directory's own. */
+	struct tfc__keeper keeper;
+	struct tfc__store_op *put; /* the record is being written or removed */
+	uint64_t version;          /* of the record in the store; 0: not there */
+	struct tfc__link answers;  /* who waits for that: struct tfc__directory_answer */
+	struct tfc__timer retry;
+	bool is_stop_waiting; /* until there is a maintainer */
+	bool is_kill;
+	uint32_t interrupt_ms;
+};
+
+/* An empty one, which is in no list; NULL when out of memory. */
+struct tfc__record *tfc__record_new(tfc_ctx *ctx);
+void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper are closed */
+
+/*
+ * What is stored. Values of secret_env are sealed with the key (crypto_secretbox); without one
+ * (NULL) a job that has some is refused: TFC_ENOTSUP. TFC_ENOMEM.
+ */
+int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
+		      struct tfc__buf *buf, tfc_error *error);
+
+/* Fills a new record. TFC_EPARSE: not one of ours, of a later version, or sealed with another key;
+ * TFC_ENOMEM. */
+int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
+		     const uint8_t *seal_key, tfc_error *error);
+
+/* "jobs/ID/record" and the like. */
+#define TFC__RECORD_KEY_SIZE 64
+void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_SIZE]);
+
+#endif

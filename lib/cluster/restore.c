@@ -1,0 +1,192 @@
+/* The jobs that an earlier process has left in the store. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "cluster/directory_state.h"
+#include "cluster/journal_msg.h"
+
+#define READ_MS 10000
+
+/* One job's values in the list: they are next to each other, the journal before the record. */
+struct stored {
+	char id[17];
+	const tfc_store_value *record;
+	const tfc_store_value *segments; /* in order */
+	uint32_t segment_count;
+};
+
+static void complain(struct tfc__directory *directory, const char *key, const char *why)
+{
+	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s is left as it is: %s", key, why);
+}
+
+/* ---- the journal */
+
+static int read_journal(struct tfc__record *record, const struct stored *stored, tfc_error *error)
+{
+	uint32_t task_count = tfc__job_task_count(record->job);
+	for (uint32_t i = 0; i < stored->segment_count; i++) {
+		const tfc_store_value *segment = &stored->segments[i];
+		if (!segment->data)
+			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s is damaged",
+					 segment->key);
+		if (tfc__keeper_segment(segment->key) != record->journal.added)
+			return tfc__fail(error, TFC_EPARSE, "cluster", 0,
+					 "the part of the journal before %s is missing",
+					 segment->key);
+		int code = tfc__journal_read(&record->journal, segment->data, segment->len,
+					     task_count, error);
+		if (code < 0)
+			return tfc__fail_prefix(error, code, "%s: ", segment->key);
+	}
+	return TFC_OK;
+}
+
+static bool has_end(const struct tfc__journal *journal)
+{
+	return journal->count && journal->entries[journal->count - 1].kind == TFC_EVENT_END;
+}
+
+/* It cannot go on, and it says why; in the store it stays as it is. */
+static void end_damaged(struct tfc__record *record, const tfc_error *why)
+{
+	const struct tfc__journal *journal = &record->journal;
+	struct tfc__journal_entry end = {
+		.kind = TFC_EVENT_END,
+		.job_state = TFC_JOB_FAILED,
+		.generation = journal->generation,
+		.task = UINT32_MAX,
+		.reason = TFC_END_LOST,
+		.time_ns = journal->count ? journal->entries[journal->count - 1].time_ns
+					  : record->submitted_ns,
+		.text = (char *)why->text,
+	};
+	tfc__journal_add(&record->journal, &end);
+}
+
+/* ---- one job */
+
+static void insert(struct tfc__directory *directory, struct tfc__record *record)
+{
+	struct tfc__link *before = directory->records.prev;
+	while (before != &directory->records &&
+	       record_of(before)->submitted_ns > record->submitted_ns)
+		before = before->prev;
+	tfc__list_append(before->next, &record->link);
+}
+
+static int read_record(struct tfc__record *record, const struct stored *stored, tfc_error *error)
+{
+	const uint8_t *seal_key = tfc__store_seal_key(record->directory->store);
+	int code = tfc__record_read(record, stored->record->data, stored->record->len, seal_key,
+				    error);
+	if (code == TFC_OK && strcmp(record->id, stored->id) != 0)
+		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "it is the record of job %s",
+				 record->id);
+	return code;
+}
+
+static void take_job(struct tfc__directory *directory, const struct stored *stored)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__record *record = tfc__record_new(directory->ctx);
+	if (!record) {
+		complain(directory, stored->record->key, "out of memory");
+		return;
+	}
+	record->directory = directory;
+	record->version = stored->record->version;
+	if (read_record(record, stored, &error) < 0) {
+		complain(directory, stored->record->key, error.text);
+		tfc__record_free(record);
+		return;
+	}
+	if (read_journal(record, stored, &error) < 0) {
+		complain(directory, stored->record->key, error.text);
+		if (!has_end(&record->journal))
+			end_damaged(record, &error);
+	}
+	record->is_ended = has_end(&record->journal);
+	insert(directory, record);
+	if (record->is_ended)
+		return;
+	directory->running++;
+	term_resume(record);
+}
+
+/* ---- the list */
+
+/* The id in "jobs/ID/..."; false when it is no such key. */
+static bool read_id(const char *key, char id[17])
+{
+	if (strlen(key) < 22 || strncmp(key, "jobs/", 5) != 0 || key[21] != '/')
+		return false;
+	memcpy(id, key + 5, 16);
+	id[16] = '\0';
+	return true;
+}
+
+static bool is_named(const tfc_store_value *value, const char *name)
+{
+	return strncmp(value->key + 22, name, strlen(name)) == 0;
+}
+
+static void take_values(struct tfc__directory *directory, const tfc_store_value *values,
+			uint32_t count)
+{
+	for (uint32_t i = 0; i < count;) {
+		struct stored stored = {0};
+		if (!read_id(values[i].key, stored.id)) {
+			i++;
+			continue;
+		}
+		for (; i < count && strncmp(values[i].key + 5, stored.id, 16) == 0; i++) {
+			if (is_named(&values[i], "journal/") && stored.segment_count++ == 0)
+				stored.segments = &values[i];
+			if (strcmp(values[i].key + 22, "record") == 0)
+				stored.record = &values[i];
+		}
+		if (!stored.record)
+			complain(directory, stored.id, "a journal without its record");
+		else if (!stored.record->data)
+			complain(directory, stored.record->key, "it is damaged");
+		else
+			take_job(directory, &stored);
+	}
+}
+
+static void on_list(void *user, int code, const tfc_store_value *values, uint32_t count,
+		    const tfc_error *error)
+{
+	struct tfc__directory *directory = user;
+	directory->loading = NULL;
+	if (code < 0 && code != TFC_EPARSE) {
+		directory->load_error = *error;
+		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "",
+			 "the store cannot be read: %s", error->text);
+		return;
+	}
+	if (code == TFC_EPARSE)
+		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", error->text);
+	take_values(directory, values, count);
+	directory->is_loaded = true;
+	retention_check(directory);
+}
+
+int restore_begin(struct tfc__directory *directory, tfc_error *error)
+{
+	directory->loading = tfc__store_list(directory->store, "jobs/", on_list, directory);
+	if (!directory->loading)
+		return tfc__fail_nomem(error, "cluster");
+	int code = tfc__store_wait(directory->store, READ_MS);
+	if (directory->load_error.code < 0) {
+		*error = directory->load_error;
+		return error->code;
+	}
+	if (code == TFC_ETIMEDOUT && !directory->is_loaded)
+		return tfc__fail(error, TFC_ETIMEDOUT, "cluster", 0,
+				 "the store was not read within %d s: its disk hangs",
+				 READ_MS / 1000);
+	return TFC_OK;
+}

@@ -1,0 +1,108 @@
+/* What is kept of ended jobs: so many, for so long, with so many bytes of logs. */
+#include "base/clock.h"
+#include "cluster/directory_state.h"
+#include "proc/proc.h"
+
+static uint64_t end_time(const struct tfc__record *record)
+{
+	const struct tfc__journal *journal = &record->journal;
+	return journal->count ? journal->entries[journal->count - 1].time_ns : record->submitted_ns;
+}
+
+/* As far as the journal knows: each task's log up to its last end, less what was rotated away. */
+static uint64_t log_bytes(const struct tfc__record *record)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < record->journal.task_count; i++) {
+		const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, i);
+		uint64_t len = end && end->log_end != UINT64_MAX ? end->log_end : 0;
+		bytes += len < TFC__LOG_KEPT ? len : TFC__LOG_KEPT;
+	}
+	return bytes;
+}
+
+/* One that somebody reads stays until they are done; one that is not stored yet, until it is. */
+static bool may_go(const struct tfc__record *record)
+{
+	return record->is_ended && !record->put && tfc__list_is_empty(&record->journal.readers) &&
+	       record->journal.count == record->journal.added;
+}
+
+struct kept {
+	struct tfc__record *oldest; /* that may go; NULL: none */
+	uint64_t oldest_end;
+	uint32_t jobs;
+	uint64_t bytes;
+};
+
+static struct kept look(struct tfc__directory *directory)
+{
+	struct kept kept = {0};
+	TFC__LIST_EACH (link, &directory->records) {
+		struct tfc__record *record = record_of(link);
+		uint64_t end = end_time(record);
+		if (!record->is_ended)
+			continue;
+		kept.jobs++;
+		kept.bytes += log_bytes(record);
+		if (may_go(record) && (!kept.oldest || end < kept.oldest_end)) {
+			kept.oldest = record;
+			kept.oldest_end = end;
+		}
+	}
+	return kept;
+}
+
+static bool is_too_old(const struct tfc__directory *directory, uint64_t end)
+{
+	uint64_t now = tfc__wall();
+	uint64_t most = directory->options.retain_s * TFC__SECOND;
+	return most && now > end && now - end >= most;
+}
+
+static void check_later(struct tfc__directory *directory, const struct kept *kept)
+{
+	uint64_t most = directory->options.retain_s * TFC__SECOND;
+	uint64_t now = tfc__wall();
+	tfc__timer_cancel(&directory->tidy_later);
+	if (!most || !kept->oldest)
+		return;
+	uint64_t at = kept->oldest_end + most;
+	tfc__timer_set(&directory->tidy_later, tfc__now() + (at > now ? at - now : 0));
+}
+
+/* One a turn: it may be followed by another. */
+static void tidy(struct tfc__work *work)
+{
+	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, tidy);
+	const struct tfc__directory_options *options = &directory->options;
+	struct kept kept = look(directory);
+	bool is_too_much = (options->retain_jobs && kept.jobs > options->retain_jobs) ||
+			   (options->retain_bytes && kept.bytes > options->retain_bytes);
+	if (!kept.oldest || !(is_too_much || is_too_old(directory, kept.oldest_end))) {
+		check_later(directory, &kept);
+		return;
+	}
+	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
+		 "forgotten: more is not kept of ended jobs");
+	record_forget(kept.oldest);
+	tfc__work_schedule(&directory->tidy);
+}
+
+static void tidy_later(struct tfc__timer *timer)
+{
+	struct tfc__directory *directory = tfc__container_of(timer, struct tfc__directory,
+							     tidy_later);
+	tfc__work_schedule(&directory->tidy);
+}
+
+void retention_init(struct tfc__directory *directory)
+{
+	tfc__work_init(&directory->tidy, directory->ctx, tidy);
+	tfc__timer_init(&directory->tidy_later, directory->ctx, tidy_later);
+}
+
+void retention_check(struct tfc__directory *directory)
+{
+	tfc__work_schedule(&directory->tidy);
+}

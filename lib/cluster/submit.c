@@ -1,0 +1,213 @@
+/* Jobs that come, and jobs that are forgotten: neither is told before the store has it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "cluster/directory_state.h"
+
+struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error)
+{
+	struct tfc__store *store = record->directory->store;
+	char key[TFC__RECORD_KEY_SIZE];
+	struct tfc__buf buf = {0};
+	struct tfc__store_op *op = NULL;
+	tfc__record_key(record->id, "record", key);
+	if (tfc__record_write(record, tfc__store_seal_key(store), &buf, error) == TFC_OK) {
+		op = tfc__store_put(store, key, buf.data, buf.len, record->version, fn, record);
+		if (!op)
+			tfc__fail_nomem(error, "cluster");
+	}
+	tfc__buf_fini(&buf);
+	return op;
+}
+
+/* ---- submit */
+
+static int copy_submit(struct tfc__record *record, const struct tfc__submit *submit,
+		       tfc_error *error)
+{
+	if (tfc__random_hex(record->id) < 0)
+		return tfc__fail_errno(error, "cluster", errno, "no random bytes for a job id");
+	record->job = tfc__job_copy(submit->job);
+	record->host_tag = malloc(submit->host_tag_len ? submit->host_tag_len : 1);
+	if (!record->job || !record->host_tag)
+		return tfc__fail_nomem(error, "cluster");
+	if (submit->host_tag_len)
+		memcpy(record->host_tag, submit->host_tag, submit->host_tag_len);
+	record->host_tag_len = submit->host_tag_len;
+	if (submit->client_key)
+		strncpy(record->client_key, submit->client_key, sizeof(record->client_key) - 1);
+	if (submit->submitter)
+		strncpy(record->submitter, submit->submitter, sizeof(record->submitter) - 1);
+	record->epoch = 1;
+	record->submitted_ns = tfc__wall();
+	return TFC_OK;
+}
+
+static struct tfc__record *find_by_key(const struct tfc__link *records,
+				       const struct tfc__submit *submit)
+{
+	const char *submitter = submit->submitter ? submit->submitter : "";
+	TFC__LIST_EACH (link, records) {
+		struct tfc__record *record = record_of(link);
+		if (strcmp(record->client_key, submit->client_key) == 0 &&
+		    strcmp(record->submitter, submitter) == 0)
+			return record;
+	}
+	return NULL;
+}
+
+static int check_same_job(const struct tfc__record *record, const struct tfc__submit *submit,
+			  tfc_error *error)
+{
+	char *ours = NULL, *theirs = NULL;
+	int code = TFC_OK;
+	if (tfc_job_json(record->job, TFC_JOB_JSON_SECRETS, &ours) < 0 ||
+	    tfc_job_json(submit->job, TFC_JOB_JSON_SECRETS, &theirs) < 0)
+		code = tfc__fail_nomem(error, "cluster");
+	else if (strcmp(ours, theirs) != 0)
+		code = tfc__fail(error, TFC_EEXIST, "cluster", 0,
+				 "client key %s was given with another job, %s: a key is for one "
+				 "job",
+				 submit->client_key, record->id);
+	tfc_free(ours);
+	tfc_free(theirs);
+	return code;
+}
+
+static void refuse_submit(struct tfc__record *record, int code, const tfc_error *error)
+{
+	directory_count_end(record->directory);
+	record_answer(record, code, error);
+	record_close(record);
+}
+
+static void on_submitted(void *user, int code, const tfc_store_value *values, uint32_t count,
+			 const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	struct tfc__directory *directory = record->directory;
+	tfc_error why = *error;
+	record->put = NULL;
+	if (code == TFC_OK) {
+		record->version = values[0].version;
+		tfc__list_remove(&record->link);
+		tfc__list_append(&directory->records, &record->link);
+		code = term_begin(record, &why);
+		if (code < 0) {
+			char key[TFC__RECORD_KEY_SIZE];
+			tfc__record_key(record->id, "", key);
+			tfc__store_remove(directory->store, key, NULL, NULL);
+			tfc__keeper_abandon(&record->keeper);
+		}
+	}
+	if (code < 0)
+		refuse_submit(record, code, &why);
+	else
+		record_answer(record, TFC_OK, NULL);
+}
+
+static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
+		      struct tfc__directory_answer *answer, tfc_error *error)
+{
+	struct tfc__record *record = tfc__record_new(directory->ctx);
+	if (!record)
+		return tfc__fail_nomem(error, "cluster");
+	record->directory = directory;
+	int code = copy_submit(record, submit, error);
+	tfc_error why = TFC_ERROR_INIT;
+	if (code == TFC_OK && !(record->put = record_put(record, on_submitted, &why))) {
+		code = why.code;
+		if (error)
+			*error = why;
+	}
+	if (code < 0) {
+		tfc__record_free(record);
+		return code;
+	}
+	tfc__list_append(&directory->submits, &record->link);
+	tfc__list_append(&record->answers, &answer->link);
+	directory->running++;
+	return TFC_OK;
+}
+
+int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
+			  struct tfc__directory_answer *answer, tfc_error *error,
+			  struct tfc__record **ret_record)
+{
+	bool has_key = submit->client_key && submit->client_key[0];
+	int code = directory_check_loaded(directory, error);
+	if (code < 0)
+		return code;
+	struct tfc__record *stored = has_key ? find_by_key(&directory->records, submit) : NULL;
+	struct tfc__record *waiting = has_key ? find_by_key(&directory->submits, submit) : NULL;
+	tfc__list_init(&answer->link);
+	*ret_record = stored;
+	if (stored)
+		return check_same_job(stored, submit, error);
+	if (waiting) {
+		code = check_same_job(waiting, submit, error);
+		if (code == TFC_OK)
+			tfc__list_append(&waiting->answers, &answer->link);
+		return code;
+	}
+	if (directory->is_draining)
+		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
+				 "the node is draining and takes no new job");
+	return submit_new(directory, submit, answer, error);
+}
+
+/* ---- forget */
+
+static void on_removed(void *user, int code, const tfc_store_value *values, uint32_t count,
+		       const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	record->put = NULL;
+	if (code < 0)
+		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
+			 "the job comes back with the next start of this node: %s", error->text);
+	record_answer(record, code, error);
+	record_close(record);
+}
+
+void record_forget(struct tfc__record *record)
+{
+	struct tfc__directory *directory = record->directory;
+	tfc_error error;
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "", key);
+	TFC__LIST_EACH (link, &record->journal.readers) {
+		struct tfc__journal_reader *reader =
+			tfc__container_of(link, struct tfc__journal_reader, link);
+		tfc__list_remove(link);
+		if (reader->gone)
+			reader->gone(reader);
+	}
+	tfc__maintainer_close(record->maintainer);
+	record->maintainer = NULL;
+	tfc__keeper_abandon(&record->keeper);
+	tfc__agent_forget_logs(directory->agent, record->id);
+	tfc__list_remove(&record->link);
+	tfc__list_append(&directory->leaving, &record->link);
+	record->put = tfc__store_remove(directory->store, key, on_removed, record);
+	if (!record->put) {
+		tfc__fail_nomem(&error, "cluster");
+		on_removed(record, TFC_ENOMEM, NULL, 0, &error);
+	}
+}
+
+int tfc__directory_forget(struct tfc__record *record, struct tfc__directory_answer *answer,
+			  tfc_error *error)
+{
+	if (!record->is_ended)
+		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
+				 "job %s has not ended: stop it first", record->id);
+	tfc__list_init(&answer->link);
+	tfc__list_append(&record->answers, &answer->link);
+	record_forget(record);
+	return TFC_OK;
+}

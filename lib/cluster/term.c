@@ -1,0 +1,167 @@
+/* The terms of a job: each process that takes charge of it begins one, and stores that first. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "cluster/directory_state.h"
+
+#define RETRY_NS TFC__SECOND
+
+static void on_end(void *user, enum tfc__maintainer_end end)
+{
+	struct tfc__record *record = user;
+	if (end == TFC__MAINTAINER_FENCED)
+		tfc__log(record->directory->ctx, TFC_LOG_WARNING, "cluster", record->id,
+			 "a later term of the job has begun elsewhere: this one has let go of it");
+	record->is_ended = end == TFC__MAINTAINER_ENDED;
+	directory_count_end(record->directory);
+	retention_check(record->directory);
+}
+
+static int open_maintainer(struct tfc__record *record, const struct tfc__resume *resume,
+			   tfc_error *error)
+{
+	struct tfc__directory *directory = record->directory;
+	const struct tfc__agent_job_info info = {
+		.id = record->id,
+		.job = record->job,
+		.host_tag = record->host_tag,
+		.host_tag_len = record->host_tag_len,
+		.epoch = record->epoch,
+	};
+	tfc__keeper_open(&record->keeper, directory->ctx, directory->store, &record->journal,
+			 record->id);
+	int code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, resume,
+					&record->journal, on_end, record, error,
+					&record->maintainer);
+	if (code < 0)
+		return code;
+	if (record->is_stop_waiting)
+		tfc__maintainer_stop(record->maintainer, record->interrupt_ms, record->is_kill);
+	if (directory->is_suspending)
+		tfc__maintainer_suspend(record->maintainer);
+	return TFC_OK;
+}
+
+int term_begin(struct tfc__record *record, tfc_error *error)
+{
+	return open_maintainer(record, NULL, error);
+}
+
+/* ---- going on: how far the journal says that the job had come */
+
+static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
+{
+	uint32_t count = tfc__job_task_count(record->job);
+	struct tfc__resume_task *tasks = calloc(count ? count : 1, sizeof(*tasks));
+	for (uint32_t i = 0; tasks && i < count; i++) {
+		const struct tfc__journal_task *task = tfc__journal_task(&record->journal, i);
+		tasks[i] = (struct tfc__resume_task){
+			.attempt = task->attempt,
+			.is_done = task->is_done,
+			.was_running = task->state == TFC_TASK_STARTING ||
+				       task->state == TFC_TASK_RUNNING ||
+				       task->state == TFC_TASK_READY,
+		};
+	}
+	return tasks;
+}
+
+/* A job that was being stopped has its verdict in the entry that said so. */
+static void read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
+{
+	resume->task = UINT32_MAX;
+	resume->text = "";
+	if (journal->job_state != TFC_JOB_STOPPING)
+		return;
+	for (uint32_t i = journal->count; i-- > 0;) {
+		const struct tfc__journal_entry *entry = &journal->entries[i];
+		if (entry->kind != TFC_EVENT_JOB)
+			continue;
+		resume->reason = entry->reason;
+		resume->status = entry->status;
+		resume->task = entry->task;
+		resume->text = entry->text;
+		return;
+	}
+}
+
+/* It cannot even be tried: that is its end. */
+static void end_refused(struct tfc__record *record, const tfc_error *why)
+{
+	struct tfc__journal_entry end = {
+		.kind = TFC_EVENT_END,
+		.job_state = TFC_JOB_FAILED,
+		.generation = record->journal.generation,
+		.task = UINT32_MAX,
+		.reason = TFC_END_REFUSED,
+		.time_ns = tfc__wall(),
+		.text = (char *)why->text,
+	};
+	tfc__journal_add(&record->journal, &end);
+	on_end(record, TFC__MAINTAINER_ENDED);
+}
+
+static void go_on(struct tfc__record *record)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__resume_task *tasks = read_tasks(record);
+	struct tfc__resume resume = {
+		.generation = record->journal.generation,
+		.job_state = record->journal.job_state,
+		.tasks = tasks,
+	};
+	read_verdict(&record->journal, &resume);
+	int code = tasks ? open_maintainer(record, &resume, &error)
+			 : tfc__fail_nomem(&error, "cluster");
+	free(tasks);
+	if (code < 0)
+		end_refused(record, &error);
+}
+
+/* ---- the next epoch */
+
+static void begin_epoch(struct tfc__record *record);
+
+static void try_again(struct tfc__timer *timer)
+{
+	begin_epoch(tfc__container_of(timer, struct tfc__record, retry));
+}
+
+static void fail_epoch(struct tfc__record *record, const tfc_error *error)
+{
+	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
+		 "the job cannot go on before its record is stored, it is tried again: %s",
+		 error->text);
+	record->epoch--;
+	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
+}
+
+static void on_epoch(void *user, int code, const tfc_store_value *values, uint32_t count,
+		     const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	record->put = NULL;
+	if (code < 0) {
+		fail_epoch(record, error);
+		return;
+	}
+	record->version = values[0].version;
+	go_on(record);
+}
+
+static void begin_epoch(struct tfc__record *record)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	record->epoch++;
+	record->put = record_put(record, on_epoch, &error);
+	if (!record->put)
+		fail_epoch(record, &error);
+}
+
+void term_resume(struct tfc__record *record)
+{
+	tfc__timer_init(&record->retry, record->directory->ctx, try_again);
+	begin_epoch(record);
+}
