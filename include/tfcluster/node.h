@@ -81,12 +81,22 @@ typedef struct tfc_node_options {
 	/* The other members do not let this node in: two nodes have one name or identity. What it
 	 * runs goes on, but it should be closed. Runs once, in dispatch. NULL: only logged. */
 	void (*refused)(void *user, const tfc_error *error);
+	/* The host's say on who may do what, before anything is done: verb is "submit", "stop",
+	 * "list" and so on, job is an id, a name or "". Below 0 refuses. NULL: the key or the user
+	 * decides. */
+	int (*authorize)(void *user, const tfc_peer_info *peer, const char *verb, const char *job);
+	const char *submit_user; /* "name[:group]" as whom run the tasks of jobs that come over tcp
+				  * with a submit key; NULL: as the node */
+	const uint32_t *groups;  /* group_count group ids: their members may connect over unix,
+				  * besides this user and root; NULL: none */
+	uint32_t group_count;    /* of groups */
+	uint32_t reserved2;      /* 0 */
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                      \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                       \
 	}
 
 /** As tfc_ctx_options_init. */

@@ -166,7 +166,8 @@ static void serve_node(struct tfc__caller *caller, struct tfc__rpc_request *requ
 			tfc__node_peer_left(peer);
 		tfc__rpc_reply(request, NULL);
 	} else {
-		fail_request(request, TFC_ENOTSUP, "this version has no such call", method);
+		caller->peers->options.serve(caller->peers->options.user, caller, request, method,
+					     params);
 	}
 }
 

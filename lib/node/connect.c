@@ -11,14 +11,35 @@
 
 #define SOCKET_NAME "node.sock"
 
+static void serve_drain(tfc_node *node, struct tfc__rpc_request *request,
+			const msgpack_object *params)
+{
+	tfc__node_set_draining(node, !tfc__msg_get_bool(params, "off", false));
+	tfc__rpc_reply(request, NULL);
+}
+
 static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
 		  const char *method, const msgpack_object *params)
 {
+	tfc_node *node = user;
+	const struct tfc__peer_id *who = tfc__peer_id(tfc__caller_peer(caller));
 	tfc_error error = TFC_ERROR_INIT;
-	if (!request)
+	if (strncmp(method, "gateway.", 8) == 0) {
+		tfc__gateway_service_serve(node->gateway, who, request, method, params);
+	} else if (!request) {
 		return;
-	tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: this version has no such call", method);
-	tfc__rpc_fail(request, &error);
+	} else if (strcmp(method, "node.drain") == 0) {
+		serve_drain(node, request, params);
+	} else {
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: this version has no such call",
+			  method);
+		tfc__rpc_fail(request, &error);
+	}
+}
+
+static void hear(void *user, struct tfc__node_peer *peer, const char *method,
+		 const msgpack_object *params)
+{
 }
 
 static void refused(void *user, const tfc_error *error)
@@ -44,6 +65,7 @@ static int open_peers(tfc_node *node, tfc_error *error)
 		.identity = node->identity,
 		.hello = hello,
 		.serve = serve,
+		.hear = hear,
 		.refused = refused,
 		.user = node,
 	};

@@ -7,6 +7,7 @@
 #include <tfcluster/node.h>
 
 #include "cluster/directory.h"
+#include "gateway/service.h"
 #include "member/static_file.h"
 #include "node/peers.h"
 
@@ -24,6 +25,9 @@ struct tfc_node {
 	struct tfc__peers *peers;
 	struct tfc__peer_listener **listeners;
 	uint32_t listener_count;
+
+	struct tfc__gateway_service *gateway;
+	struct tfc__link drains; /* struct tfc__drain_call: members that are asked */
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
@@ -43,6 +47,12 @@ void tfc__node_close_parts(tfc_node *node);
 
 int tfc__node_connect(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_disconnect(tfc_node *node);
+
+/* ---- gateway.c: what others may ask of the jobs here */
+
+int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_close_gateway(tfc_node *node);
+int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this process */
 
 /* ---- members.c */
 

@@ -29,6 +29,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 		return tfc__fail_nomem(error, "node");
 	node->ctx = ctx;
 	tfc__list_init(&node->watches);
+	tfc__list_init(&node->drains);
 	if ((code = tfc__node_open_parts(node, &known, error)) < 0) {
 		tfc_error why = *error; /* closing may fail, too */
 		tfc__node_close_parts(node);
@@ -115,5 +116,5 @@ int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gatew
 	if (known.node->ctx != ctx)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "tfc_gateway_options.node belongs to another context");
-	return tfc__gateway_new(ctx, known.node->directory, NULL, ret_gateway);
+	return tfc__node_gateway_new(known.node, ret_gateway);
 }

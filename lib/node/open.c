@@ -128,13 +128,15 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	    (code = open_agent(node, options, error)) < 0 ||
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
 				    &node->nodes)) < 0 ||
-	    (code = open_directory(node, options, error)) < 0)
+	    (code = open_directory(node, options, error)) < 0 ||
+	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
 	return tfc__node_connect(node, options, error);
 }
 
 void tfc__node_close_parts(tfc_node *node)
 {
+	tfc__node_close_gateway(node);
 	tfc__node_disconnect(node);
 	tfc__directory_close(node->directory);
 	tfc__nodes_close(node->nodes);

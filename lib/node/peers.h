@@ -24,10 +24,13 @@ struct tfc__peers_options {
 	const struct tfc__keyring *keyring; /* NULL: none */
 	const struct tfc__identity *identity;
 	const struct tfc__hello *hello; /* of this node; what it offers is in the members */
-	/* A call of anybody who connected, but those of "node."; request NULL: a notification. Each
-	 * request is to be answered. */
+	/* A call of anybody who connected, but what the peers serve themselves; of "node." those of
+	 * nodes only. request NULL: a notification. Each request is to be answered. */
 	void (*serve)(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
 		      const char *method, const msgpack_object *params);
+	/* A notification of a member over the connection that was dialed. */
+	void (*hear)(void *user, struct tfc__node_peer *peer, const char *method,
+		     const msgpack_object *params);
 	/* Once, in a turn of its own: this node may not take part (tfc_node_options.refused). */
 	void (*refused)(void *user, const tfc_error *error);
 	void *user;

@@ -226,16 +226,22 @@ static void on_down(struct tfc__peer *connection, void *user, const tfc_error *w
 static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
 		     const char *method, const msgpack_object *params)
 {
+	struct tfc__node_peer *peer = user;
+	struct tfc__peers *peers = peer->peers;
 	tfc_error error = TFC_ERROR_INIT;
-	if (!request)
-		return;
-	if (strcmp(method, "node.bye") == 0) {
-		tfc__node_peer_left(user);
+	tfc__peers_enter(peers);
+	if (!request) {
+		if (peer->is_up)
+			peers->options.hear(peers->options.user, peer, method, params);
+	} else if (strcmp(method, "node.bye") == 0) {
+		tfc__node_peer_left(peer);
 		tfc__rpc_reply(request, NULL);
-		return;
+	} else {
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: call on a connection of your own",
+			  method);
+		tfc__rpc_fail(request, &error);
 	}
-	tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: call on a connection of your own", method);
-	tfc__rpc_fail(request, &error);
+	tfc__peers_exit(peers);
 }
 
 static const struct tfc__peer_ops dialed_ops = {on_up, on_serve, on_down};

@@ -1,0 +1,218 @@
+/*
+ * What the node is to its gateway: the other members, and the way to them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/user.h"
+#include "gateway/local.h"
+#include "gateway/service.h"
+#include "node/inside.h"
+#include "node/peers_inside.h"
+
+#define DRAIN_MS 5000
+
+/* A member that is asked to drain. */
+struct tfc__drain_call {
+	struct tfc__link link;
+	struct tfc__rpc_call *call;
+	void (*fn)(void *done_user, const tfc_error *error);
+	void *done_user;
+};
+
+/* ---- whom it can ask */
+
+static bool at(void *user, uint32_t number, const char **ret_name, struct tfc__rpc **ret_rpc)
+{
+	const tfc_node *node = user;
+	TFC__LIST_EACH (link, &node->peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		if (!peer->member || number-- > 0)
+			continue;
+		*ret_name = peer->name;
+		*ret_rpc = tfc__node_peer_rpc(peer);
+		return true;
+	}
+	return false;
+}
+
+/* ---- the members as text */
+
+static void add_string(struct tfc__buf *json, const char *key, const char *text)
+{
+	if (!text || !*text)
+		return;
+	tfc__buf_addf(json, ",\"%s\":", key);
+	tfc__buf_add_json(json, text, strlen(text));
+}
+
+static void add_labels(struct tfc__buf *json, char *const *labels)
+{
+	tfc__buf_add_str(json, ",\"labels\":{");
+	for (uint32_t i = 0; labels && labels[i]; i++) {
+		size_t len = strcspn(labels[i], "=");
+		const char *value = labels[i] + len + (labels[i][len] == '=');
+		tfc__buf_add_str(json, i ? "," : "");
+		tfc__buf_add_json(json, labels[i], len);
+		tfc__buf_add_char(json, ':');
+		tfc__buf_add_json(json, value, strlen(value));
+	}
+	tfc__buf_add_char(json, '}');
+}
+
+static void add_member(const tfc_node *node, const struct tfc__member *member,
+		       struct tfc__buf *json)
+{
+	const struct tfc__node_peer *peer = member->owner;
+	const char *node_id = member->is_self ? node->hello.node_id : peer ? peer->node_id : NULL;
+	tfc__buf_add_str(json, "{\"name\":");
+	tfc__buf_add_json(json, member->name, strlen(member->name));
+	add_string(json, "state", tfc_member_state_name(member->state));
+	add_string(json, "address", member->address);
+	add_string(json, "node_id", node_id);
+	tfc__buf_addf(json, ",\"self\":%s,\"draining\":%s", member->is_self ? "true" : "false",
+		      member->is_draining ? "true" : "false");
+	tfc__buf_addf(json, ",\"slots\":%u,\"memory\":%llu,\"gpus\":%u", member->slots,
+		      (unsigned long long)member->memory, member->gpus);
+	add_labels(json, member->labels);
+	tfc__buf_add_char(json, '}');
+}
+
+static void write_json(void *user, struct tfc__buf *json)
+{
+	const tfc_node *node = user;
+	const struct tfc__link *all = tfc__members_all(node->members);
+	const char *comma = "";
+	tfc__buf_add_char(json, '[');
+	for (const struct tfc__link *link = all->next; link != all; link = link->next) {
+		const struct tfc__member *member = tfc__container_of(link, struct tfc__member,
+								     link);
+		if (member->is_out)
+			continue;
+		tfc__buf_add_str(json, comma);
+		add_member(node, member, json);
+		comma = ",";
+	}
+	tfc__buf_add_char(json, ']');
+}
+
+/* ---- drain */
+
+static void end_drain(struct tfc__drain_call *drain, const tfc_error *error)
+{
+	tfc__list_remove(&drain->link);
+	drain->fn(drain->done_user, error);
+	free(drain);
+}
+
+static void on_drain_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	end_drain(user, code < 0 ? error : NULL);
+}
+
+static int ask_to_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
+			struct tfc__drain_call *drain, tfc_error *error)
+{
+	struct tfc__buf params = {0};
+	struct tfc__rpc_options call = {
+		.method = "node.drain",
+		.params = &params,
+		.timeout_ms = DRAIN_MS,
+		.end = on_drain_end,
+		.user = drain,
+	};
+	tfc__msg_map(&params, 1);
+	tfc__msg_put_bool(&params, "off", is_off);
+	int code = tfc__rpc_call(rpc, &call, &drain->call, error);
+	tfc__buf_fini(&params);
+	return code;
+}
+
+static int drain_member(tfc_node *node, const char *name, bool is_off,
+			struct tfc__drain_call *drain, tfc_error *error)
+{
+	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
+	struct tfc__rpc *rpc = peer && peer->member ? tfc__node_peer_rpc(peer) : NULL;
+	if (!peer || !peer->member)
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "no such member: %s", name);
+	if (!rpc)
+		return tfc__fail(error, TFC_ELOST, "node", 0,
+				 "node %s cannot be asked now: there is no connection to it", name);
+	return ask_to_drain(node, rpc, is_off, drain, error);
+}
+
+static void drain(void *user, const char *name, bool is_off,
+		  void (*fn)(void *done_user, const tfc_error *error), void *done_user)
+{
+	tfc_node *node = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (strcmp(name, node->hello.name) == 0) {
+		tfc__node_set_draining(node, !is_off);
+		fn(done_user, NULL);
+		return;
+	}
+	struct tfc__drain_call *call = calloc(1, sizeof(*call));
+	if (!call) {
+		tfc__fail_nomem(&error, "node");
+		fn(done_user, &error);
+		return;
+	}
+	call->fn = fn;
+	call->done_user = done_user;
+	tfc__list_append(&node->drains, &call->link);
+	if (drain_member(node, name, is_off, call, &error) < 0)
+		end_drain(call, &error);
+}
+
+/* ---- the service */
+
+static const struct tfc__gateway_members_ops members_ops = {at, write_json, drain};
+
+static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
+			    tfc_error *error)
+{
+	struct tfc__user user;
+	service->submit_uid = service->submit_gid = UINT32_MAX;
+	if (!text)
+		return TFC_OK;
+	int code = tfc__user_find(text, "/etc/passwd", "/etc/group", &user, error);
+	if (code == TFC_OK) {
+		service->submit_uid = user.uid;
+		service->submit_gid = user.gid;
+	}
+	tfc__user_fini(&user);
+	return code;
+}
+
+int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	struct tfc__gateway_service_options service = {
+		.members = {&members_ops, node},
+		.authorize = options->authorize,
+		.authorize_user = options->hook_user,
+	};
+	int code = find_submit_user(options->submit_user, &service, error);
+	if (code < 0)
+		return code;
+	return tfc__gateway_service_open(node->ctx, node->directory, &service, &node->gateway);
+}
+
+void tfc__node_close_gateway(tfc_node *node)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ELOST, "node", 0, "the node was closed");
+	TFC__LIST_EACH (link, &node->drains) {
+		struct tfc__drain_call *call = tfc__container_of(link, struct tfc__drain_call,
+								 link);
+		tfc__rpc_drop(call->call);
+		end_drain(call, &error);
+	}
+	tfc__gateway_service_close(node->gateway);
+	node->gateway = NULL;
+}
+
+int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway)
+{
+	const struct tfc__gateway_members members = {&members_ops, node};
+	return tfc__gateway_new(node->ctx, node->directory, &members, ret_gateway);
+}
