@@ -27,7 +27,7 @@ static void free_session(struct session *session)
 	leave(session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
-			served_free(tfc__container_of(link, struct served_job, link));
+			served_job_free(tfc__container_of(link, struct served_job, link));
 	tfc__lease_end(session->lease);
 	tfc__work_cancel(&session->end);
 	tfc__list_remove(&session->link);
@@ -67,7 +67,7 @@ static void leave(struct session *session)
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_request *stay = session->stay;
 	session->stay = NULL;
-	each_job(session, served_lost);
+	each_job(session, served_job_lost);
 	if (!stay)
 		return;
 	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here any more");
@@ -77,7 +77,7 @@ static void leave(struct session *session)
 
 static void on_stay_credit(void *user)
 {
-	each_job(user, served_flush);
+	each_job(user, served_job_flush);
 }
 
 static void on_stay_end(void *user)
@@ -102,8 +102,8 @@ static void on_over(void *user)
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
-			served_end(tfc__container_of(link, struct served_job, link),
-				   session->grace_ms);
+			served_job_end(tfc__container_of(link, struct served_job, link),
+				       session->grace_ms);
 	leave(session);
 	tfc__work_schedule(&session->end);
 }
@@ -190,9 +190,9 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 	} else if (!session->stay || tfc__rpc_of(session->stay) != tfc__rpc_of(request)) {
 		fail_session(request);
 	} else if (strcmp(method, "agent.open") == 0) {
-		served_open(session, request, params);
+		served_job_open(session, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
-		served_drop(session, request, params);
+		served_job_drop(session, request, params);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%.64s is unknown here", method);
 		tfc__rpc_fail(request, &error);
@@ -215,10 +215,10 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (request) {
 		serve_session(session, request, method, params);
 	} else if (strcmp(method, "agent.msg") == 0) {
-		struct served_job *job = served_find(session,
-						     tfc__msg_get_u64(params, "handle", 0));
+		struct served_job *job = served_job_find(session,
+							 tfc__msg_get_u64(params, "handle", 0));
 		if (job)
-			served_hear(job, params);
+			served_job_hear(job, params);
 	}
 }
 

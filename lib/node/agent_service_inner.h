@@ -73,17 +73,17 @@ int session_tell(struct session *session, const struct tfc__buf *item);
 void session_is_left(struct session *session); /* by a job of it */
 
 /* served_job.c */
-struct served_job *served_find(struct session *session, uint64_t handle);
-struct served_job *served_find_id(struct tfc__agent_service *service, const char *id);
-void served_open(struct session *session, struct tfc__rpc_request *request,
-		 const msgpack_object *params);
-void served_drop(struct session *session, struct tfc__rpc_request *request,
-		 const msgpack_object *params);
-void served_hear(struct served_job *job, const msgpack_object *params);
-void served_lost(struct served_job *job); /* the connection */
-void served_flush(struct served_job *job);
-void served_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
-void served_free(struct served_job *job);
+struct served_job *served_job_find(struct session *session, uint64_t handle);
+struct served_job *served_job_find_id(struct tfc__agent_service *service, const char *id);
+void served_job_open(struct session *session, struct tfc__rpc_request *request,
+		     const msgpack_object *params);
+void served_job_drop(struct session *session, struct tfc__rpc_request *request,
+		     const msgpack_object *params);
+void served_job_hear(struct served_job *job, const msgpack_object *params);
+void served_job_lost(struct served_job *job); /* the connection */
+void served_job_flush(struct served_job *job);
+void served_job_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
+void served_job_free(struct served_job *job);
 
 /* served_logs.c */
 void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,

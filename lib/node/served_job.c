@@ -12,7 +12,7 @@ static const struct tfc__agent_ops *ops_of(const struct served_job *job)
 	return job->session->service->agent.ops;
 }
 
-struct served_job *served_find(struct session *session, uint64_t handle)
+struct served_job *served_job_find(struct session *session, uint64_t handle)
 {
 	TFC__LIST_EACH (link, &session->buckets[handle % JOB_BUCKETS]) {
 		struct served_job *job = tfc__container_of(link, struct served_job, link);
@@ -24,7 +24,7 @@ struct served_job *served_find(struct session *session, uint64_t handle)
 
 /* ---- its end */
 
-void served_free(struct served_job *job)
+void served_job_free(struct served_job *job)
 {
 	logs_end(job);
 	tfc__work_cancel(&job->flush);
@@ -46,7 +46,7 @@ void served_free(struct served_job *job)
 
 static void free_gone(struct tfc__work *work)
 {
-	served_free(tfc__container_of(work, struct served_job, gone));
+	served_job_free(tfc__container_of(work, struct served_job, gone));
 }
 
 static void go_when_over(struct served_job *job)
@@ -55,7 +55,7 @@ static void go_when_over(struct served_job *job)
 		tfc__work_schedule(&job->gone);
 }
 
-void served_end(struct served_job *job, uint32_t grace_ms)
+void served_job_end(struct served_job *job, uint32_t grace_ms)
 {
 	job->is_ending = true;
 	job->is_up = false;
@@ -81,7 +81,7 @@ static void give_up(struct served_job *job, const char *why)
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "given up for its maintainer on %s: %s", job->session->name, why);
 	tell_gone(job, false);
-	served_end(job, job->session->grace_ms);
+	served_job_end(job, job->session->grace_ms);
 }
 
 /* ---- events out */
@@ -100,7 +100,7 @@ static bool send_one(struct served_job *job, const struct tfc__agent_link_messag
 	return false;
 }
 
-void served_flush(struct served_job *job)
+void served_job_flush(struct served_job *job)
 {
 	const struct tfc__agent_link_message *message;
 	bool is_sent = job->is_up;
@@ -112,12 +112,12 @@ void served_flush(struct served_job *job)
 
 static void on_flush(struct tfc__work *work)
 {
-	served_flush(tfc__container_of(work, struct served_job, flush));
+	served_job_flush(tfc__container_of(work, struct served_job, flush));
 }
 
 static void on_retry(struct tfc__timer *timer)
 {
-	served_flush(tfc__container_of(timer, struct served_job, retry));
+	served_job_flush(tfc__container_of(timer, struct served_job, retry));
 }
 
 static void post(struct served_job *job, const struct tfc__agent_event *event,
@@ -246,7 +246,7 @@ static void obey(struct served_job *job, const msgpack_object *body)
 	}
 }
 
-void served_hear(struct served_job *job, const msgpack_object *params)
+void served_job_hear(struct served_job *job, const msgpack_object *params)
 {
 	if (job->is_ending || !job->is_up)
 		return;
@@ -260,7 +260,7 @@ void served_hear(struct served_job *job, const msgpack_object *params)
 		obey(job, tfc__msg_get(params, "body"));
 }
 
-void served_lost(struct served_job *job)
+void served_job_lost(struct served_job *job)
 {
 	job->is_up = false;
 }
@@ -277,7 +277,7 @@ static void reply(struct tfc__rpc_request *request, const char *state, uint64_t 
 	tfc__buf_fini(&result);
 }
 
-struct served_job *served_find_id(struct tfc__agent_service *service, const char *id)
+struct served_job *served_job_find_id(struct tfc__agent_service *service, const char *id)
 {
 	TFC__LIST_EACH (link, &service->jobs) {
 		struct served_job *job = tfc__container_of(link, struct served_job, all);
@@ -345,7 +345,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	session->job_count++;
 	service->job_count++;
 	if (read_job(job, params, error) < 0) {
-		served_free(job);
+		served_job_free(job);
 		return NULL;
 	}
 	tfc__msg_get_bin(params, "tag", &tag_len);
@@ -366,7 +366,7 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	} else {
 		reply(request, "open", job->stream.received);
 		job->is_up = true;
-		served_flush(job);
+		served_job_flush(job);
 	}
 }
 
@@ -392,7 +392,7 @@ static void open_after(struct served_job *older, struct tfc__rpc_request *reques
 	}
 	if (!older->is_ending) {
 		tell_gone(older, true);
-		served_end(older, older->session->grace_ms);
+		served_job_end(older, older->session->grace_ms);
 	}
 	reply(request, "busy", 0);
 }
@@ -403,15 +403,15 @@ static bool is_leaving(const struct served_job *job, const struct session *sessi
 	return job && job->is_ending && job->session->instance == session->instance;
 }
 
-void served_open(struct session *session, struct tfc__rpc_request *request,
-		 const msgpack_object *params)
+void served_job_open(struct session *session, struct tfc__rpc_request *request,
+		     const msgpack_object *params)
 {
 	char id[256];
-	struct served_job *job = served_find(session, tfc__msg_get_u64(params, "handle", 0));
+	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
 	if (job) {
 		resume(job, request, params);
 	} else if (tfc__msg_get_text(params, "id", id, sizeof(id))) {
-		struct served_job *older = served_find_id(session->service, id);
+		struct served_job *older = served_job_find_id(session->service, id);
 		if (!tfc__msg_get(params, "job"))
 			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
 		else if (older)
@@ -423,16 +423,16 @@ void served_open(struct session *session, struct tfc__rpc_request *request,
 	}
 }
 
-void served_drop(struct session *session, struct tfc__rpc_request *request,
-		 const msgpack_object *params)
+void served_job_drop(struct session *session, struct tfc__rpc_request *request,
+		     const msgpack_object *params)
 {
-	struct served_job *job = served_find(session, tfc__msg_get_u64(params, "handle", 0));
+	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
 	char id[256];
 	if (!job && tfc__msg_get_text(params, "id", id, sizeof(id))) {
-		job = served_find_id(session->service, id);
+		job = served_job_find_id(session->service, id);
 		job = is_leaving(job, session) ? job : NULL;
 	}
 	if (job)
-		served_end(job, 0);
+		served_job_end(job, 0);
 	reply(request, job ? "busy" : "unknown", 0);
 }

@@ -142,7 +142,7 @@ void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *req
 	tfc_error error = TFC_ERROR_INIT;
 	char id[256];
 	struct served_job *job = tfc__msg_get_text(params, "id", id, sizeof(id))
-					 ? served_find_id(service, id)
+					 ? served_job_find_id(service, id)
 					 : NULL;
 	struct log_stream *stream = calloc(1, sizeof(*stream));
 	if (!stream) {
