@@ -1,0 +1,457 @@
+/* node: jobs are there again after their node has come back, and until they are forgotten. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "leaks.h"
+#include "node_run.h"
+#include <tfcluster/log.h>
+
+struct place {
+	char dir[LEAKS_PATH];
+	char state[LEAKS_PATH + 8];
+	tfc_node_options options;
+};
+
+static void begin(struct place *place)
+{
+	*place = (struct place){.options = TFC_NODE_OPTIONS_INIT};
+	leaks_make_dir(place->dir);
+	snprintf(place->state, sizeof(place->state), "%s/state", place->dir);
+	place->options.state_dir = place->state;
+}
+
+static void end(struct place *place)
+{
+	assert_int_equal(tfc__remove_tree(place->dir), 0);
+}
+
+static char *job_of(const char *line)
+{
+	return node_json("{'name': 'kept', 'env': {'A': 'b'}, 'secret_env': {'TOKEN': "
+			 "'open sesame'}, 'roles': {'driver': {'argv': ['/bin/sh', '-c', '%s'], "
+			 "'restart': {'on': 'retryable', 'backoff_s': [0, 0]}}}}",
+			 line);
+}
+
+static char *run_to_end(struct node_run *run, const char *line)
+{
+	struct follower follower = {0};
+	char *json = job_of(line);
+	char *id = node_submit(run, json);
+	node_follow(run, id, NULL, &follower);
+	node_await_end(run, &follower);
+	node_follow_end(&follower);
+	free(json);
+	return id;
+}
+
+/* ---- ended jobs */
+
+/* The next event from *place on that is not output; NULL: none. */
+static const struct seen_event *next_event(const struct follower *follower, size_t *place)
+{
+	while (*place < follower->count) {
+		const struct seen_event *seen = &follower->events[(*place)++];
+		if (seen->event.kind != TFC_EVENT_OUTPUT)
+			return seen;
+	}
+	return NULL;
+}
+
+static void assert_same(const struct follower *one, const struct follower *other)
+{
+	size_t at = 0, place = 0;
+	const struct seen_event *event;
+	while ((event = next_event(one, &at))) {
+		const struct seen_event *same = next_event(other, &place);
+		assert_non_null(same);
+		assert_int_equal(same->event.kind, event->event.kind);
+		assert_int_equal(same->event.time_ns, event->event.time_ns);
+		assert_int_equal(same->event.task_state, event->event.task_state);
+		assert_int_equal(same->event.pid, event->event.pid);
+		assert_string_equal(same->text, event->text);
+		assert_string_equal(same->task, event->task);
+		assert_string_equal(same->tail, event->tail);
+	}
+	assert_null(next_event(other, &place));
+	for (uint32_t stream = TFC_STREAM_STDOUT; stream <= TFC_STREAM_STDERR; stream++) {
+		char *output = node_output(one, "driver/0", stream);
+		char *same = node_output(other, "driver/0", stream);
+		assert_string_equal(same, output);
+		free(output);
+		free(same);
+	}
+}
+
+static void an_ended_job_is_told_as_before_when_its_node_comes_back(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct follower before = {0}, after = {0};
+	begin(&place);
+	char *json = job_of("echo one; echo two >&2; exit 7");
+	node_run_begin(&run, &place.options);
+	node_run_job(&run, json, &before);
+	char *id = strdup(before.job);
+	char *described = node_describe(&run, id);
+	assert_non_null(strstr(described, "\"state\":\"failed\""));
+	node_run_end(&run);
+
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &after);
+	const struct seen_event *over = node_await_end(&run, &after);
+	assert_int_equal(over->event.status, 7);
+	assert_int_equal(over->event.epoch, 1);
+	assert_same(&before, &after);
+	char *again = node_describe(&run, id);
+	assert_non_null(strstr(again, "\"state\":\"failed\""));
+	node_follow_end(&before);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(again);
+	free(described);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+static void ended_jobs_are_in_the_list_in_the_order_they_came(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct answer answer = {0};
+	char *ids[3], *at;
+	begin(&place);
+	node_run_begin(&run, &place.options);
+	for (int i = 0; i < 3; i++)
+		ids[i] = run_to_end(&run, "true");
+	node_run_end(&run);
+	node_run_begin(&run, &place.options);
+	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, NULL), 0);
+	node_await_answer(&run, &answer);
+	at = answer.text;
+	for (int i = 0; i < 3; i++) {
+		at = strstr(at, ids[i]);
+		assert_non_null(at);
+		free(ids[i]);
+	}
+	node_answer_clear(&answer);
+	node_run_end(&run);
+	end(&place);
+}
+
+/* ---- going on */
+
+static bool has_event(void *user)
+{
+	const struct follower *follower = user;
+	for (size_t i = 0; i < follower->count; i++)
+		if (follower->events[i].event.kind == TFC_EVENT_OUTPUT &&
+		    strcmp(follower->events[i].data, "up") == 0)
+			return true;
+	return false;
+}
+
+/* The first attempt waits for ever, the next one ends well. */
+static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct follower before = {0}, after = {0};
+	begin(&place);
+	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo done");
+	node_run_begin(&run, &place.options);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &before);
+	node_await(&run, has_event, &before, "the first attempt");
+	node_follow_end(&before);
+	node_run_end(&run);
+
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &after);
+	const struct seen_event *over = node_await_end(&run, &after);
+	assert_int_equal(over->event.job_state, TFC_JOB_SUCCEEDED);
+	assert_int_equal(over->event.epoch, 2);
+	assert_string_equal(after.job, id);
+	assert_non_null(node_find(&after, TFC_EVENT_TASK, "driver/0", TFC_TASK_LOST, 1));
+	assert_non_null(node_find(&after, TFC_EVENT_TASK, "driver/0", TFC_TASK_EXITED, 2));
+	char *output = node_output(&after, "driver/0", 0);
+	assert_string_equal(output, "up\nup\ndone\n");
+	free(output);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+static void a_job_that_must_not_restart_has_failed(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct follower before = {0}, after = {0};
+	begin(&place);
+	char *json = node_json(
+		"{'roles': {'driver': {'argv': ['/bin/sh', '-c', 'echo up; exec sleep "
+		"1000'], 'restart': {'on': 'never'}}}}");
+	node_run_begin(&run, &place.options);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &before);
+	node_await(&run, has_event, &before, "the first attempt");
+	node_follow_end(&before);
+	node_run_end(&run);
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &after);
+	const struct seen_event *over = node_await_end(&run, &after);
+	assert_int_equal(over->event.job_state, TFC_JOB_FAILED);
+	assert_int_equal(over->event.reason, TFC_END_LOST);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+/* ---- the client's key */
+
+static char *submit_with_key(struct node_run *run, const char *json, const char *key, int *ret_code)
+{
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	struct answer answer = {0};
+	options.client_key = key;
+	node_submit_for(run, json, &options, &answer);
+	*ret_code = answer.code;
+	return answer.text;
+}
+
+static void a_client_key_is_for_one_job(void **state)
+{
+	struct place place;
+	struct node_run run;
+	int code;
+	begin(&place);
+	char *json = job_of("exec sleep 1000"), *other = job_of("exec sleep 1001");
+	node_run_begin(&run, &place.options);
+	char *id = submit_with_key(&run, json, "nightly", &code);
+	assert_int_equal(code, TFC_OK);
+	char *again = submit_with_key(&run, json, "nightly", &code);
+	assert_string_equal(again, id);
+	free(again);
+	free(submit_with_key(&run, other, "nightly", &code));
+	assert_int_equal(code, TFC_EEXIST);
+	again = submit_with_key(&run, json, "daily", &code);
+	assert_string_not_equal(again, id);
+	free(again);
+	node_run_end(&run);
+	node_run_begin(&run, &place.options);
+	again = submit_with_key(&run, json, "nightly", &code);
+	assert_string_equal(again, id);
+	free(again);
+	node_run_end(&run);
+	free(id);
+	free(json);
+	free(other);
+	end(&place);
+}
+
+/* The second comes before the first is stored. */
+static void two_with_one_key_at_a_time_are_one_job(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct answer answers[2] = {0};
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	tfc_job *job;
+	begin(&place);
+	char *json = job_of("exec sleep 1000");
+	node_run_begin(&run, &place.options);
+	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), 0);
+	options.client_key = "once";
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(tfc_gateway_submit(run.gateway, job, &options, node_answer,
+						    &answers[i], NULL),
+				 0);
+	for (int i = 0; i < 2; i++)
+		node_await_answer(&run, &answers[i]);
+	assert_string_equal(answers[0].text, answers[1].text);
+	for (int i = 0; i < 2; i++)
+		node_answer_clear(&answers[i]);
+	tfc_job_free(job);
+	node_run_end(&run);
+	free(json);
+	end(&place);
+}
+
+/* ---- what is kept, and what is not */
+
+static bool is_there(const char *format, const struct place *place, const char *id)
+{
+	char path[256];
+	snprintf(path, sizeof(path), format, place->state, id);
+	return access(path, F_OK) == 0;
+}
+
+struct wait_for_logs {
+	const struct place *place;
+	const char *id;
+};
+
+static bool are_logs_gone(void *user)
+{
+	const struct wait_for_logs *wait = user;
+	return !is_there("%s/logs/%s", wait->place, wait->id);
+}
+
+static void the_oldest_go_when_there_are_too_many(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct answer answer = {0};
+	begin(&place);
+	place.options.retain_jobs = 2;
+	node_run_begin(&run, &place.options);
+	char *oldest = run_to_end(&run, "echo x"), *kept = run_to_end(&run, "echo y");
+	assert_true(is_there("%s/logs/%s", &place, oldest));
+	free(run_to_end(&run, "echo z"));
+	struct wait_for_logs wait = {&place, oldest};
+	node_await(&run, are_logs_gone, &wait, "the oldest job's logs to go");
+	assert_int_equal(tfc_gateway_describe(run.gateway, oldest, 0, node_answer, &answer, NULL),
+			 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, TFC_ENOENT);
+	node_answer_clear(&answer);
+	free(node_describe(&run, kept));
+	node_run_end(&run);
+	assert_false(is_there("%s/store/records/jobs/%s", &place, oldest));
+	assert_true(is_there("%s/store/records/jobs/%s/record", &place, kept));
+	free(oldest);
+	free(kept);
+	end(&place);
+}
+
+static void search(const char *dir, const char *words, int *ret_hits)
+{
+	char command[256];
+	snprintf(command, sizeof(command), "grep -raq '%s' '%s'", words, dir);
+	*ret_hits = system(command) == 0;
+}
+
+static void secrets_are_not_kept_in_the_clear(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct follower before = {0}, after = {0};
+	int hits;
+	begin(&place);
+	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo $TOKEN");
+	node_run_begin(&run, &place.options);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &before);
+	node_await(&run, has_event, &before, "the first attempt");
+	node_follow_end(&before);
+	node_run_end(&run);
+	search(place.state, "sleep 1000", &hits);
+	assert_int_equal(hits, 1);
+	search(place.state, "open sesame", &hits);
+	assert_int_equal(hits, 0);
+	/* And yet they are there for the next term. */
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &after);
+	node_await_end(&run, &after);
+	char *output = node_output(&after, "driver/0", 0);
+	assert_string_equal(output, "up\nup\nopen sesame\n");
+	free(output);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+/* ---- what is wrong */
+
+static void damage(const struct place *place, const char *id, const char *name)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/store/records/jobs/%s/%s", place->state, id, name);
+	assert_int_equal(truncate(path, 70), 0);
+}
+
+static void a_damaged_job_is_left_alone_and_the_others_are_there(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct answer answer = {0};
+	begin(&place);
+	node_run_begin(&run, &place.options);
+	char *lost = run_to_end(&run, "true"), *torn = run_to_end(&run, "true");
+	char *whole = run_to_end(&run, "true");
+	node_run_end(&run);
+	damage(&place, lost, "record");
+	damage(&place, torn, "journal/0000000000");
+	for (int i = 0; i < 2; i++) {
+		node_run_begin(&run, &place.options);
+		free(node_describe(&run, whole));
+		char *text = node_describe(&run, torn);
+		assert_non_null(strstr(text, "\"state\":\"failed\""));
+		free(text);
+		assert_int_equal(tfc_gateway_describe(run.gateway, lost, 0, node_answer, &answer,
+						      NULL),
+				 0);
+		node_await_answer(&run, &answer);
+		assert_int_equal(answer.code, TFC_ENOENT);
+		node_answer_clear(&answer);
+		node_run_end(&run);
+	}
+	assert_true(is_there("%s/store/records/jobs/%s/record", &place, lost));
+	free(lost);
+	free(torn);
+	free(whole);
+	end(&place);
+}
+
+static void two_nodes_cannot_have_one_state(void **state)
+{
+	struct place place;
+	struct node_run run;
+	tfc_node *second = NULL;
+	char pid[32];
+	begin(&place);
+	node_run_begin(&run, &place.options);
+	assert_int_equal(tfc_node_open(run.ctx, &place.options, &second), TFC_EBUSY);
+	snprintf(pid, sizeof(pid), "process %d", (int)getpid());
+	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, pid));
+	assert_null(second);
+	node_run_end(&run);
+	end(&place);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_ended_job_is_told_as_before_when_its_node_comes_back),
+		cmocka_unit_test(ended_jobs_are_in_the_list_in_the_order_they_came),
+		cmocka_unit_test(a_job_goes_on_with_a_higher_epoch_and_the_same_id),
+		cmocka_unit_test(a_job_that_must_not_restart_has_failed),
+		cmocka_unit_test(a_client_key_is_for_one_job),
+		cmocka_unit_test(two_with_one_key_at_a_time_are_one_job),
+		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
+		cmocka_unit_test(secrets_are_not_kept_in_the_clear),
+		cmocka_unit_test(a_damaged_job_is_left_alone_and_the_others_are_there),
+		cmocka_unit_test(two_nodes_cannot_have_one_state),
+	};
+	return cmocka_run_group_tests_name("node_store", tests, NULL, NULL);
+}
