@@ -1,6 +1,7 @@
 /*
  * What the nodes are asked. A QUERY goes to every node that has a task of the job alive, or had the
- * suspect; its verdict waits until the last of them has answered or is lost. A LOOK goes to the
+ * suspect, or may have tasks of an earlier term; what follows from it waits until the last of them
+ * has answered or is lost. A LOOK goes to the
  * nodes of the tasks that a sentence would name, and waits for nobody long: it only explains.
  */
 #include "cluster/core_state.h"
@@ -14,7 +15,8 @@
 
 static bool is_of_interest(const struct tfc__core *core, const struct task *t)
 {
-	return t->node != TFC__NO_NODE && (tfc__task_is_alive(t) || t == core->suspect);
+	return t->node != TFC__NO_NODE &&
+	       (core->is_resuming || tfc__task_is_alive(t) || t == core->suspect);
 }
 
 static void judge_if_answered(struct tfc__core *core)
@@ -24,7 +26,10 @@ static void judge_if_answered(struct tfc__core *core)
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].asked != TFC__NO_NODE)
 			return;
-	tfc__judge_answer(core);
+	if (core->is_resuming)
+		tfc__resume_go_on(core);
+	else
+		tfc__judge_answer(core);
 }
 
 static void ask_node(struct tfc__core *core, uint32_t node)

@@ -65,7 +65,8 @@ static void stop_all(struct tfc__core *core, enum grace grace)
 
 void tfc__end_if_reaped(struct tfc__core *core)
 {
-	if (core->alive || (core->phase != CORE_FINISHING && core->phase != CORE_ENDING))
+	if (core->alive || core->is_resuming ||
+	    (core->phase != CORE_FINISHING && core->phase != CORE_ENDING))
 		return;
 	core->phase = CORE_ENDED;
 	core->interrupt_at = 0;
@@ -165,6 +166,8 @@ static const char *lacks(const struct task *t, const struct tfc__looked *looked,
 		if (looked[i].task == id && looked[i].text[0])
 			return looked[i].text;
 	switch (t->phase) {
+	case PHASE_IDLE:
+		return "an earlier attempt may still run";
 	case PHASE_PLACING:
 		return "no node";
 	case PHASE_HOLDING:

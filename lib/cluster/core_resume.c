@@ -1,6 +1,7 @@
 /*
  * A job that an earlier term has begun. What was done stays done, what ran is lost, and the rest
- * forms the next generation; a verdict of that term stands. Budgets begin anew.
+ * forms the next generation; a verdict of that term stands. Budgets begin anew. Nothing is launched
+ * or ended before the nodes where something ran have said that nothing does any more.
  */
 #include "cluster/core_state.h"
 
@@ -18,11 +19,12 @@ static bool is_gang_done(const struct tfc__core *core, const struct tfc__resume_
 }
 
 static void resume_task(struct tfc__core *core, struct task *t, const struct tfc__resume_task *was,
-			bool is_gang_done)
+			uint32_t node, bool is_gang_done)
 {
 	bool is_of_gang = tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
 	t->attempt = was->attempt;
 	t->was_running = was->was_running;
+	t->node = was->was_running ? node : TFC__NO_NODE;
 	if (!was->is_done || (is_of_gang && !is_gang_done))
 		return;
 	t->state = TFC_TASK_EXITED;
@@ -44,12 +46,14 @@ static void resume_verdict(struct tfc__core *core, const struct tfc__resume *res
 		 resume->text ? resume->text : "");
 }
 
-void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume)
+void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
+		      const uint32_t *nodes)
 {
 	bool is_done = is_gang_done(core, resume->tasks);
 	core->generation = resume->generation;
 	for (uint32_t i = 0; i < core->task_count; i++)
-		resume_task(core, &core->tasks[i], &resume->tasks[i], is_done);
+		resume_task(core, &core->tasks[i], &resume->tasks[i],
+			    nodes ? nodes[i] : TFC__NO_NODE, is_done);
 	if (resume->job_state == TFC_JOB_STOPPING)
 		resume_verdict(core, resume);
 }
@@ -69,15 +73,38 @@ static void lose(struct tfc__core *core, struct task *t)
 		tfc__end_failed(core, t, text);
 }
 
+static bool has_node(const struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].node != TFC__NO_NODE)
+			return true;
+	return false;
+}
+
 void tfc__resume_start(struct tfc__core *core)
 {
+	core->is_resuming = true;
 	if (core->is_end_resumed)
 		core->phase = CORE_ENDING;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].was_running)
 			lose(core, &core->tasks[i]);
-	if (core->is_end_resumed)
+	if (!has_node(core)) {
+		tfc__resume_go_on(core);
+		return;
+	}
+	if (core->phase == CORE_UP)
+		tfc__start_watch(core);
+	tfc__ask_query(core);
+}
+
+void tfc__resume_go_on(struct tfc__core *core)
+{
+	core->is_resuming = core->is_query_open = false;
+	if (core->phase != CORE_UP)
 		tfc__end_if_reaped(core);
-	else if (core->phase == CORE_UP && core->undone == 0)
+	else if (core->undone == 0)
 		tfc__end_succeeded(core);
+	else
+		tfc__gang_begin(core);
 }

@@ -149,6 +149,7 @@ struct tfc__core {
 	struct outcome outcome;
 	bool is_suspending;  /* ENDING without an outcome */
 	bool is_fenced;      /* nothing may be done any more */
+	bool is_resuming;    /* the nodes of an earlier term are asked first */
 	bool is_end_resumed; /* the outcome is that of an earlier term */
 	bool is_planned;     /* what is restarted now is whole: it gets its whole grace */
 
@@ -314,6 +315,7 @@ void tfc__ask_lost(struct tfc__core *core, uint32_t node); /* it will not answer
 
 /* ---- core_resume.c */
 void tfc__resume_start(struct tfc__core *core);
+void tfc__resume_go_on(struct tfc__core *core); /* nothing of it is alive any more */
 
 /* ---- core_stall.c */
 void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);

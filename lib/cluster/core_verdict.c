@@ -63,7 +63,7 @@ static void uncollect(struct tfc__core *core, struct task *t)
 
 static void close_query(struct tfc__core *core)
 {
-	core->is_query_open = false;
+	core->is_query_open = core->is_resuming; /* which asks for another reason */
 	core->suspect = NULL;
 }
 

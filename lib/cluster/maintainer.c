@@ -101,6 +101,7 @@ static void take_first_step(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       first_step);
+	maintainer->is_resumed = false;
 	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
 }
 
@@ -171,8 +172,11 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 		tfc__maintainer_close(maintainer);
 		return code;
 	}
-	if (resume)
-		tfc__core_resume(maintainer->core, resume);
+	if (resume && (code = maintainer_resume(maintainer, resume, error)) < 0) {
+		tfc__maintainer_close(maintainer);
+		return code;
+	}
+	maintainer->is_resumed = resume != NULL;
 	tfc__work_schedule(&maintainer->first_step);
 	*ret_maintainer = maintainer;
 	return TFC_OK;
@@ -199,11 +203,23 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	free(maintainer);
 }
 
+/* What an earlier term left running is asked for before anything else. */
+static void begin_resumed(struct tfc__maintainer *maintainer)
+{
+	if (!maintainer->is_resumed)
+		return;
+	maintainer->is_resumed = false;
+	maintainer->busy++;
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
+	maintainer->busy--;
+}
+
 void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt_ms, bool is_kill)
 {
 	const struct tfc__core_event stop = {.kind = TFC__CORE_STOP,
 					     .interrupt_ns = interrupt_ms * TFC__MS,
 					     .is_kill = is_kill};
+	begin_resumed(maintainer);
 	if (!maintainer->is_stepping) {
 		maintainer_step(maintainer, &stop);
 		return;
@@ -214,6 +230,7 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer)
 {
+	begin_resumed(maintainer);
 	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 }
 

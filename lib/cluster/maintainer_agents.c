@@ -219,6 +219,9 @@ void maintainer_tell_failures(struct tfc__work *work)
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       failures);
 	maintainer->busy++;
+	for (uint32_t i = 0; i < maintainer->link_count; i++)
+		if (maintainer->links[i]->is_unopened && !maintainer->links[i]->is_lost)
+			on_lost(maintainer->links[i], maintainer->failed.text);
 	for (uint32_t i = 0; i < maintainer->task_count; i++) {
 		struct seen *seen = &maintainer->seen[i];
 		struct tfc__core_event event = {.kind = seen->failed,
@@ -277,6 +280,17 @@ static void stop(struct tfc__maintainer *maintainer, const struct agent_link *li
 	link->ops->stop(link->job, action->task, (uint32_t)(action->grace_ns / TFC__MS));
 }
 
+/* Of an earlier term's node this is the first thing that is asked. */
+static void query(struct tfc__maintainer *maintainer, struct agent_link *link, uint32_t number)
+{
+	if (maintainer_open_link(link, &maintainer->failed) == TFC_OK) {
+		link->ops->query(link->job, number);
+		return;
+	}
+	link->is_unopened = true;
+	tfc__work_schedule(&maintainer->failures);
+}
+
 static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,
 		    uint32_t task)
 {
@@ -290,7 +304,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 {
 	if (action->node >= maintainer->link_count)
 		return;
-	const struct agent_link *link = maintainer->links[action->node];
+	struct agent_link *link = maintainer->links[action->node];
 	switch (action->kind) {
 	case TFC__DO_HOLD:
 		hold(maintainer, action);
@@ -308,7 +322,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 		release(maintainer, link, action->task);
 		break;
 	case TFC__DO_QUERY:
-		link->ops->query(link->job, action->number);
+		query(maintainer, link, action->number);
 		break;
 	case TFC__DO_STACKS:
 		link->ops->stacks(link->job, action->task, action->number);

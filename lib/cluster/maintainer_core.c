@@ -164,11 +164,8 @@ static void on_start(struct tfc__core *core)
 		return;
 	}
 	tfc__resume_start(core);
-	if (core->phase != CORE_UP)
-		return;
-	if (core->policy.deadline_ns)
+	if (core->phase == CORE_UP && core->policy.deadline_ns)
 		core->deadline_at = core->now + core->policy.deadline_ns;
-	tfc__gang_begin(core);
 }
 
 static void on_started(struct tfc__core *core, struct task *t)

@@ -199,6 +199,7 @@ struct tfc__resume_task {
 	uint32_t attempt; /* its last, 0: none */
 	bool is_done;     /* that ended with exit 0 */
 	bool was_running; /* its end was not told: it is lost */
+	const char *node; /* name of where that was; NULL: not to be asked */
 };
 
 struct tfc__resume {
@@ -211,15 +212,20 @@ struct tfc__resume {
 	const struct tfc__resume_task *tasks; /* all of them */
 };
 
-/* Before START. What is done stays so, all others form the next generation; `resume` is read before
- * the call returns. */
-void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume);
+/*
+ * Before START. What is done stays so, all others form the next generation, as soon as every node
+ * where tasks were running has answered a QUERY or is lost: an agent answers a later term when
+ * nothing of an earlier one is alive there. nodes: the number of each task's node, or TFC__NO_NODE;
+ * NULL: none. Both are read before the call returns.
+ */
+#define TFC__NO_NODE UINT32_MAX
+void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
+		      const uint32_t *nodes);
 
 /* ---- looking at it */
 
 /* For PLACE: whether a task is one of those; `asked` is the action's task. */
 bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked);
-#define TFC__NO_NODE UINT32_MAX
 uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task); /* or TFC__NO_NODE */
 
 uint32_t tfc__core_task_count(const struct tfc__core *core);

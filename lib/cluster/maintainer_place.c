@@ -107,6 +107,27 @@ bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core
 	return true;
 }
 
+/* ---- where tasks of an earlier term ran */
+
+int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
+		      tfc_error *error)
+{
+	for (uint32_t i = 0; i < maintainer->task_count; i++) {
+		const struct tfc__resume_task *was = &resume->tasks[i];
+		bool is_somewhere = was->was_running && was->node && *was->node;
+		/* One that is no member any more cannot be asked: its lease is over some time. */
+		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,
+									      was->node)
+							    : NULL;
+		const struct agent_link *link = node ? maintainer_link(maintainer, node) : NULL;
+		if (node && !link)
+			return tfc__fail_nomem(error, "cluster");
+		maintainer->placed[i] = link ? link->number : TFC__NO_NODE;
+	}
+	tfc__core_resume(maintainer->core, resume, maintainer->placed);
+	return TFC_OK;
+}
+
 /* ---- what tasks take */
 
 static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer, uint32_t task)

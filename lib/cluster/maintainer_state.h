@@ -24,9 +24,10 @@ struct agent_link {
 	uint32_t number;
 	struct tfc__node_entry *node;
 	const struct tfc__agent_ops *ops;
-	void *job;       /* NULL: not opened yet */
-	bool is_lost;    /* it takes no orders any more, and nothing that it says counts */
-	bool is_drained; /* the core knows that it is to be left */
+	void *job;        /* NULL: not opened yet */
+	bool is_lost;     /* it takes no orders any more, and nothing that it says counts */
+	bool is_unopened; /* it could not be opened to be asked: that is told soon */
+	bool is_drained;  /* the core knows that it is to be left */
 };
 
 /* What the agents told of a task's latest attempt. */
@@ -73,6 +74,7 @@ struct tfc__maintainer {
 	tfc__maintainer_end_fn end_fn;
 	void *end_user;
 	enum tfc__maintainer_end end; /* 0: it goes on */
+	bool is_resumed;              /* and has not taken its first step */
 	uint32_t busy;                /* several steps are being made: the end waits for the last */
 	bool is_settled;              /* end_fn was called */
 	bool is_stepping;             /* a hook of the host runs inside */
@@ -109,6 +111,9 @@ bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core
 void maintainer_take(struct tfc__maintainer *maintainer, uint32_t task, struct agent_link *link);
 void maintainer_give_back(struct tfc__maintainer *maintainer, uint32_t task);
 void maintainer_on_nodes(struct tfc__nodes_user *user);
+
+int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
+		      tfc_error *error);
 
 /* maintainer_tell.c */
 void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,

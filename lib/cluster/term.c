@@ -63,6 +63,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 			.was_running = task->state == TFC_TASK_STARTING ||
 				       task->state == TFC_TASK_RUNNING ||
 				       task->state == TFC_TASK_READY,
+			.node = task->node,
 		};
 	}
 	return tasks;

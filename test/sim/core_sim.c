@@ -210,6 +210,10 @@ static void place_on_the_one_node(struct sim *s, uint32_t task, uint32_t number)
 
 void sim_step(struct sim *s, const struct tfc__core_event *event)
 {
+	if (event->kind == TFC__CORE_NODE_LOST)
+		for (uint32_t i = 0; i < tfc__core_task_count(s->core) && i < SIM_TASKS; i++)
+			if (tfc__core_node(s->core, i) == event->node)
+				s->is_held[i] = true;
 	tfc__core_step(s->core, event, s->now);
 	const struct tfc__core_action *a;
 	uint32_t tasks[SIM_TASKS], numbers[SIM_TASKS], count = 0;
@@ -221,8 +225,14 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 		}
 		if (a->kind == TFC__DO_QUERY)
 			s->query = a->number;
-		if (a->kind == TFC__DO_HOLD && a->task < SIM_TASKS)
+		if (a->kind == TFC__DO_HOLD && a->task < SIM_TASKS) {
 			s->holds[a->task] = a->number;
+			s->is_held[a->task] = false;
+		}
+		if (a->kind == TFC__DO_RELEASE && a->task < SIM_TASKS)
+			s->is_held[a->task] = true;
+		if (a->kind == TFC__DO_PLACE)
+			*(a->task < SIM_TASKS ? &s->places[a->task] : &s->gang_place) = a->number;
 		if (a->kind == TFC__DO_LOOK)
 			s->look = a->number;
 		if (a->kind == TFC__DO_END)
@@ -241,8 +251,60 @@ void sim_start(struct sim *s)
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_START});
 }
 
+void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const char *text)
+{
+	uint32_t id = task ? sim_task(s, task) : UINT32_MAX;
+	sim_step(s, &(struct tfc__core_event){
+			    .kind = nodes ? TFC__CORE_PLACED : TFC__CORE_UNPLACED,
+			    .task = id,
+			    .query = task ? s->places[id] : s->gang_place,
+			    .nodes = nodes,
+			    .text = text,
+		    });
+}
+
+void sim_room(struct sim *s)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+}
+
+void sim_full(struct sim *s, const char *task)
+{
+	uint32_t id = sim_task(s, task);
+	s->is_held[id] = true;
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_HOLD_FAILED,
+					      .task = id,
+					      .query = s->holds[id],
+					      .is_full = true,
+					      .text = "it is full"});
+}
+
+void sim_lost(struct sim *s, uint32_t node, const char *text)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
+					      .node = node,
+					      .text = text});
+}
+
+void sim_drain(struct sim *s, uint32_t node, const char *text)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_DRAIN,
+					      .node = node,
+					      .text = text});
+}
+
+void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
+					      .node = node,
+					      .query = s->query,
+					      .states = states});
+}
+
 static void event_of(struct sim *s, enum tfc__core_event_kind kind, uint32_t task)
 {
+	if (kind == TFC__CORE_HELD && task < SIM_TASKS)
+		s->is_held[task] = true;
 	sim_step(s, &(struct tfc__core_event){.kind = kind,
 					      .task = task,
 					      .attempt = tfc__core_attempt(s->core, task),
@@ -260,6 +322,22 @@ void sim_ready_all(struct sim *s)
 			event_of(s, TFC__CORE_READY, i);
 	}
 	s->trace.len = 0;
+}
+
+void sim_held_all(struct sim *s)
+{
+	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
+		if (s->holds[i] && !s->is_held[i])
+			event_of(s, TFC__CORE_HELD, i);
+}
+
+void sim_up_at(struct sim *s, const uint32_t *nodes)
+{
+	s->has_nodes = true;
+	sim_start(s);
+	sim_placed(s, NULL, nodes, NULL);
+	sim_held_all(s);
+	sim_ready_all(s);
 }
 
 void sim_up(struct sim *s)

@@ -27,6 +27,9 @@ struct sim {
 	uint32_t query;              /* the last QUERY's number */
 	uint32_t look;               /* the last LOOK's */
 	uint32_t holds[SIM_TASKS];   /* the last HOLD's of each task */
+	bool is_held[SIM_TASKS];     /* ... and it was answered, or taken back */
+	uint32_t gang_place;         /* the last PLACE's of the gang */
+	uint32_t places[SIM_TASKS];  /* ... of each task alone */
 	struct tfc__core_action end; /* END, when it has come */
 	struct tfc__buf trace;
 };
@@ -50,6 +53,18 @@ void sim_up(struct sim *s);
 void sim_ready_all(struct sim *s);
 
 void sim_step(struct sim *s, const struct tfc__core_event *event);
+
+/* With has_nodes. Answers the last PLACE of the gang (task NULL) or of one task: `nodes` per task
+ * of the job; NULL: there is no room, says `text`. */
+void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const char *text);
+/* sim_start, placed so, held, started and ready; the trace is emptied. */
+void sim_up_at(struct sim *s, const uint32_t *nodes);
+void sim_held_all(struct sim *s); /* answers every HOLD that is not answered */
+void sim_full(struct sim *s, const char *task);
+void sim_room(struct sim *s);
+void sim_lost(struct sim *s, uint32_t node, const char *text);
+void sim_drain(struct sim *s, uint32_t node, const char *text);
+void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states);
 void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task);
 void sim_exit(struct sim *s, const char *task, int code);
 void sim_signal(struct sim *s, const char *task, int signal);

@@ -1,0 +1,188 @@
+/* cluster: traces of the maintainer's core: places, and the wait for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core_sim.h"
+
+static void job_that_does_not_fit_waits_and_says_so_once(void **state)
+{
+	static const uint32_t nodes[] = {7, 8};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	s.policy.start_deadline_ns = 10 * SIM_SECOND;
+	sim_start(&s);
+	sim_expect(&s, "place gang worker/0 worker/1\n");
+	sim_placed(&s, NULL, NULL, "worker/1 needs a slot: none is left");
+	sim_expect(&s, "job pending g1: worker/1 needs a slot: none is left\n");
+	assert_int_equal(tfc__core_wake_at(s.core), 0); /* room is waited for, however long */
+	sim_room(&s);
+	sim_placed(&s, NULL, NULL, "worker/1 needs a slot: none is left");
+	sim_expect(&s, "place gang worker/0 worker/1\n");
+	sim_room(&s);
+	sim_placed(&s, NULL, NULL, "worker/0 needs a GPU: none is left");
+	sim_expect(&s, "place gang worker/0 worker/1\n"
+		       "job pending g1: worker/0 needs a GPU: none is left\n");
+	sim_room(&s);
+	s.now += SIM_SECOND;
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_expect(&s, "place gang worker/0 worker/1\n"
+		       "hold worker/0 at node 7\n"
+		       "hold worker/1 at node 8\n");
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
+	sim_room(&s); /* nothing waits */
+	sim_held_all(&s);
+	sim_expect(&s, "task worker/0 #0 holding\n"
+		       "task worker/1 #0 holding\n"
+		       "job starting g1\n"
+		       "launch worker/0 #1 g1\n"
+		       "task worker/0 #1 starting\n"
+		       "launch worker/1 #1 g1\n"
+		       "task worker/1 #1 starting\n");
+	sim_fini(&s);
+}
+
+static void pending_job_can_be_stopped(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	sim_placed(&s, NULL, NULL, "no room");
+	s.trace.len = 0;
+	sim_stop(&s, 0, false);
+	sim_expect(&s, "job stopping g1\n"
+		       "end stopped stopped 0: stopped\n");
+	sim_room(&s);
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+static void refused_hold_is_placed_again_and_the_rest_is_kept(void **state)
+{
+	static const uint32_t first[] = {1, 2}, second[] = {9, 3};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	sim_placed(&s, NULL, first, NULL);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	s.trace.len = 0;
+	sim_full(&s, "worker/1");
+	sim_expect(&s, "release worker/1\n"
+		       "place gang worker/1\n");
+	sim_placed(&s, NULL, second, NULL);
+	sim_expect(&s, "hold worker/1 at node 3\n");
+	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STARTING);
+	assert_int_equal(tfc__core_node(s.core, 0), 1);
+	sim_fini(&s);
+}
+
+static void gang_that_must_wait_holds_nothing(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_full(&s, "worker/1");
+	s.trace.len = 0;
+	/* Not beside what is held; perhaps as a whole. */
+	sim_placed(&s, NULL, NULL, "no room");
+	sim_expect(&s, "release worker/0\n"
+		       "place gang worker/0 worker/1\n");
+	sim_placed(&s, NULL, NULL, "no room");
+	sim_expect(&s, "job pending g1: no room\n");
+	sim_room(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_held_all(&s);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STARTING);
+	sim_fini(&s);
+}
+
+static void hold_that_is_under_way_is_taken_back_too(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	s.trace.len = 0;
+	sim_full(&s, "worker/1");
+	sim_placed(&s, NULL, NULL, "no room");
+	sim_expect(&s, "release worker/1\n"
+		       "place gang worker/1\n"
+		       "release worker/0\n"
+		       "place gang worker/0 worker/1\n");
+	sim_event(&s, TFC__CORE_HELD, "worker/0"); /* was in flight */
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+static void late_answer_to_an_older_place_is_ignored(void **state)
+{
+	static const uint32_t nodes[] = {1, 2}, others[] = {3, 4};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	uint32_t old = s.gang_place;
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_full(&s, "worker/1");
+	s.trace.len = 0;
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
+					       .task = UINT32_MAX,
+					       .query = old,
+					       .nodes = nodes});
+	sim_expect(&s, "");
+	sim_placed(&s, NULL, others, NULL);
+	sim_expect(&s, "hold worker/1 at node 4\n");
+	sim_fini(&s);
+}
+
+static void sidecar_waits_for_room_alone(void **state)
+{
+	static const uint32_t nodes[] = {1, 2, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	s.policy.loss_max = 2;
+	sim_drain(&s, 2, "node b is drained");
+	sim_signal(&s, "tensorboard/0", 15);
+	s.trace.len = 0;
+	sim_placed(&s, "tensorboard/0", NULL, "no room");
+	sim_expect(&s, "job restarting g1: no room\n");
+	sim_room(&s);
+	sim_placed(&s, "tensorboard/0", NULL, "no room");
+	sim_expect(&s, "place tensorboard/0\n");
+	sim_stop(&s, 0, false);
+	s.trace.len = 0;
+	sim_room(&s);
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(job_that_does_not_fit_waits_and_says_so_once),
+		cmocka_unit_test(pending_job_can_be_stopped),
+		cmocka_unit_test(refused_hold_is_placed_again_and_the_rest_is_kept),
+		cmocka_unit_test(gang_that_must_wait_holds_nothing),
+		cmocka_unit_test(hold_that_is_under_way_is_taken_back_too),
+		cmocka_unit_test(late_answer_to_an_older_place_is_ignored),
+		cmocka_unit_test(sidecar_waits_for_room_alone),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
