@@ -1,6 +1,6 @@
 /*
  * A channel: messages over a pipe, with Noise or plain. Wire format to the byte:
- * doc/internals/transport.md.
+ * doc/internals/wire-format.md.
  *
  * Before the other end has shown its key, no more than the handshake's few bytes are read, into the
  * channel itself; afterwards a message may have TFC__RPC_MESSAGE_MAX bytes, and memory grows with

@@ -11,7 +11,7 @@
 #define FRONT "memory:front"
 #define BACK "memory:back"
 
-/* What a session takes (doc/internals/transport.md). */
+/* What a session takes (doc/internals/wire-format.md). */
 enum {
 	FIRST = 16 + 4 + 48,  /* dialer: preamble, first message */
 	THIRD = 4 + 64,       /* dialer: third message */
