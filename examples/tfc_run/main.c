@@ -25,6 +25,14 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 } commands[] = {
 	{"local", "run a job on this machine, in this process; no daemon", local_main},
+	{"start", "submit a job to a node and follow it", start_main},
+	{"attach", "replay a job's output so far and follow it", attach_main},
+	{"ps", "list jobs", ps_main},
+	{"describe", "show a job and its tasks", describe_main},
+	{"logs", "print the output of a job", logs_main},
+	{"spec", "print how a task was told of the cluster", spec_main},
+	{"stop", "stop a job", stop_main},
+	{"rm", "forget a job that has ended, and its logs", rm_main},
 	{"node", "be a member: serve jobs until stopped", node_main},
 	{"keygen", "make a key for a cluster", keygen_main},
 	{"--help", NULL, help_main},

@@ -164,6 +164,22 @@ TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *
 			     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
+ * The variables by which a task's framework knows the cluster, "NAME=value" a line: TF_CONFIG, or
+ * what ranks are told by (tfc_spec_environ). Nothing else of its environment. Thread: the
+ * context's. Errors in the reply: as tfc_gateway_spec, those of tfc_spec_environ.
+ */
+TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
+				uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
+ * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. Thread:
+ * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (it has not
+ * ended).
+ */
+TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
+			       tfc_reply_fn fn, void *user, tfc_op **ret_op);
+
+/**
  * The nodes of the cluster as a JSON list: name, state, address, what each offers. Thread: the
  * context's. Errors as in all requests.
  */

@@ -15,63 +15,84 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 	tfc__buf_add_json(json, value, strlen(value));
 }
 
-/* What only the maintainer knows; an ended job may have none. */
-static void add_life(const struct tfc__maintainer *maintainer, uint32_t number, bool with_doing,
-		     struct tfc__buf *json)
+static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
+		      struct tfc__buf *json)
 {
 	char text[128] = "";
-	const struct tfc__core *core = tfc__maintainer_core(maintainer);
-	tfc__buf_addf(json, ",\"restarts_left\":%u",
-		      tfc__core_budget_left(core, number, tfc__now()));
-	if (!with_doing || number >= DOING_MAX)
-		return;
-	struct tfc__agent_job *agent_job = tfc__maintainer_local_job(maintainer);
 	if (agent_job)
-		tfc__agent_doing(agent_job, number, text, sizeof(text));
+		tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
 	if (text[0])
 		add_string(json, "doing", text);
 }
 
+static void add_end(const struct tfc__journal_entry *end, struct tfc__buf *json)
+{
+	tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
+		      end->status);
+	add_string(json, "node", end->node);
+	add_string(json, "reason", tfc_end_reason_name(end->reason));
+	add_string(json, "text", end->text);
+	tfc__buf_add_char(json, '}');
+}
+
+/* What the journal says; a maintainer, if there is one, knows a little more. */
 static void add_task(const struct tfc__record *record, uint32_t number, bool with_doing,
 		     struct tfc__buf *json)
 {
+	const struct tfc__maintainer *maintainer = record->maintainer;
 	const struct tfc__journal_task *task = tfc__journal_task(&record->journal, number);
 	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
 	uint32_t index;
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
+	bool is_running = task->state == TFC_TASK_RUNNING || task->state == TFC_TASK_READY;
 	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
-	add_string(json, "node", task->node);
-	add_string(json, "address", task->address);
-	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u", task->pid, task->attempt);
+	add_string(json, "node", task->node ? task->node : "");
+	add_string(json, "address", task->address ? task->address : "");
+	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u", is_running ? task->pid : 0,
+		      task->attempt);
 	if (task->isolation)
 		add_string(json, "isolation", tfc__isolation_name(task->isolation));
 	else
 		tfc__buf_add_str(json, ",\"isolation\":null");
 	add_string(json, "state", tfc_task_state_name(task->state));
-	if (record->maintainer)
-		add_life(record->maintainer, number, with_doing, json);
-	else
-		tfc__buf_add_str(json, ",\"restarts_left\":0");
-	if (end) {
-		tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
-			      end->status);
-		add_string(json, "reason", tfc_end_reason_name(end->reason));
-		add_string(json, "text", end->text);
-		tfc__buf_add_char(json, '}');
-	}
+	if (maintainer && !record->is_ended)
+		tfc__buf_addf(json, ",\"restarts_left\":%u",
+			      tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
+						    tfc__now()));
+	if (maintainer && with_doing && number < DOING_MAX)
+		add_doing(tfc__maintainer_local_job(maintainer), number, json);
+	if (end)
+		add_end(end, json);
 	tfc__buf_add_char(json, '}');
+}
+
+/* The latest sentence about the whole job: what it waits for, why it restarts, how it ended. */
+static void add_sentence(const struct tfc__journal *journal, struct tfc__buf *json)
+{
+	for (uint32_t i = journal->count; i-- > 0;) {
+		const struct tfc__journal_entry *entry = &journal->entries[i];
+		if (entry->kind == TFC_EVENT_TASK)
+			continue;
+		add_string(json, "text", entry->text);
+		if (entry->kind == TFC_EVENT_END)
+			add_string(json, "reason", tfc_end_reason_name(entry->reason));
+		return;
+	}
 }
 
 void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
 {
 	uint32_t count = tfc__job_task_count(record->job);
+	uint64_t now = tfc__wall();
+	uint64_t age_ms = now > record->submitted_ns ? (now - record->submitted_ns) / TFC__MS : 0;
 	tfc__buf_addf(json, "{\"job\":\"%s\"", record->id);
 	add_string(json, "name", record->job->name);
 	add_string(json, "state", tfc_job_state_name(tfc__record_state(record)));
-	unsigned long long age_ms = (tfc__wall() - record->submitted_ns) / TFC__MS;
-	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03llu,\"tasks\":[",
+	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(record->directory)));
+	add_sentence(&record->journal, json);
+	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03u,\"tasks\":[",
 		      tfc__record_generation(record), (unsigned long long)record->epoch,
-		      age_ms / 1000, age_ms % 1000);
+		      (unsigned long long)age_ms / 1000, (unsigned)(age_ms % 1000));
 	for (uint32_t i = 0; i < count; i++) {
 		if (i)
 			tfc__buf_add_char(json, ',');

@@ -230,6 +230,23 @@ int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task, ui
 	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
 }
 
+int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms, tfc_reply_fn fn,
+		       void *user, tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__FORGET, .job = job ? job : ""};
+	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+}
+
+int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
+			uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__SPEC,
+					       .job = job ? job : "",
+					       .task = task ? task : "",
+					       .is_environ = true};
+	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+}
+
 int tfc_gateway_members(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			tfc_op **ret_op)
 {

@@ -36,9 +36,11 @@ struct tfc__question {
 	const tfc_job *definition; /* SUBMIT, EXPLAIN */
 	const void *host_tag;      /* SUBMIT */
 	uint64_t host_tag_len;
+	const char *submitter;  /* SUBMIT: who asks, in words; or NULL. It does not travel */
 	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */
 	uint32_t interrupt_ms;  /* STOP */
 	bool is_kill;           /* STOP */
+	bool is_environ;        /* SPEC: all variables of the framework, not TF_CONFIG */
 	bool is_off;            /* DRAIN: takes tasks again */
 	bool is_without_output; /* SUBSCRIBE */
 	bool wants_live;        /* SUBSCRIBE */

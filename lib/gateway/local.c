@@ -73,6 +73,7 @@ static int submit(struct tfc__directory *directory, const struct tfc__question *
 		.host_tag = question->host_tag,
 		.host_tag_len = question->host_tag_len,
 		.client_key = question->client_key,
+		.submitter = question->submitter,
 	};
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
@@ -132,43 +133,59 @@ static int explain(struct tfc__directory *directory, const struct tfc__question 
 				  &request->error);
 }
 
-static int task_tf_config(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
-			  uint32_t index, tfc_error *error, char **ret_json)
+static int add_tf_config(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
+			 uint32_t index, struct tfc__request *request)
 {
-	tfc_spec *part = NULL;
-	int code = 0;
+	char *json;
 	if (tfc__job_has_ranks(job))
-		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
+		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
 				 "%s/%u: the job's framework has no TF_CONFIG", role->name, index);
-	if (tfc__role_sees_part(job, role))
-		code = tfc_spec_part(spec, index, error, &part);
-	if (code == 0)
-		code = tfc_spec_tf_config(part ? part : spec, tfc__job_strategy(job), role->name,
-					  index, error, ret_json);
-	tfc_spec_free(part);
-	return code;
+	int code = tfc_spec_tf_config(spec, tfc__job_strategy(job), role->name, index,
+				      &request->error, &json);
+	if (code < 0)
+		return code;
+	tfc__buf_add_str(&request->text, json);
+	tfc_free(json);
+	return TFC_OK;
+}
+
+static int add_environ(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
+		       uint32_t index, struct tfc__request *request)
+{
+	char **env;
+	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework,
+				    tfc__job_strategy(job), role->name, index, &request->error,
+				    &env);
+	if (code < 0)
+		return code;
+	for (char **variable = env; *variable; variable++)
+		tfc__buf_addf(&request->text, "%s\n", *variable);
+	tfc_env_free(env);
+	return TFC_OK;
 }
 
 static int spec(struct tfc__record *record, const struct tfc__question *question,
 		struct tfc__request *request)
 {
-	char *json;
+	tfc_spec *part = NULL;
 	uint32_t index;
 	uint32_t number = tfc__find_task(record, question->task);
 	if (number == UINT32_MAX)
-		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0, "job %s has no task %s",
-				 record->id, question->task);
-	tfc_spec *spec;
-	int code = tfc__record_spec(record, &request->error, &spec);
+		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
+				 "job %s has no task %.60s", record->id, question->task);
+	tfc_spec *whole;
+	int code = tfc__record_spec(record, &request->error, &whole);
 	if (code < 0)
 		return code;
 	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
-	code = task_tf_config(record->job, spec, role, index, &request->error, &json);
-	tfc_spec_free(spec);
-	if (code == TFC_OK) {
-		tfc__buf_add_str(&request->text, json);
-		tfc_free(json);
-	}
+	if (tfc__role_sees_part(record->job, role))
+		code = tfc_spec_part(whole, index, &request->error, &part);
+	if (code == TFC_OK)
+		code = (question->is_environ ? add_environ : add_tf_config)(record->job,
+									    part ? part : whole,
+									    role, index, request);
+	tfc_spec_free(part);
+	tfc_spec_free(whole);
 	return code;
 }
 
@@ -249,6 +266,14 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *
 
 /* ---- asking */
 
+static bool has_others(const struct tfc__forwarder *forwarder)
+{
+	const struct tfc__gateway_members *members = &forwarder->members;
+	const char *name;
+	struct tfc__rpc *rpc;
+	return members->ops && members->ops->at(members->user, 0, &name, &rpc);
+}
+
 /* Whether others may have it: who is asked by a member has been chosen, and a whole id that is here
  * is nowhere else. */
 static bool is_elsewhere(const struct tfc__forwarder *forwarder,
@@ -256,7 +281,7 @@ static bool is_elsewhere(const struct tfc__forwarder *forwarder,
 {
 	tfc_error error;
 	struct tfc__record *record;
-	if (!forwarder->members.ops || question->is_forwarded)
+	if (!has_others(forwarder) || question->is_forwarded)
 		return false;
 	return strlen(question->job) != 16 ||
 	       tfc__directory_find(forwarder->directory, question->job, &error, &record) < 0;
@@ -282,7 +307,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	case TFC__LIST:
 		list(directory, request);
-		if (forwarder->members.ops && !question->is_forwarded)
+		if (has_others(forwarder) && !question->is_forwarded)
 			tfc__forward_list(forwarder, request);
 		else
 			tfc__request_end(request, TFC_OK);
@@ -310,7 +335,7 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *questi
 	if (code == TFC_OK)
 		return tfc__local_subscribe(gateway->ctx, &gateway->subs, record, &options, is_bare,
 					    fn, user, error, ret_sub);
-	if (code != TFC_ENOENT || !forwarder->members.ops || question->is_forwarded)
+	if (code != TFC_ENOENT || !has_others(forwarder) || question->is_forwarded)
 		return code;
 	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, question->job,
 				     &options, is_bare, fn, user, error, ret_sub);

@@ -47,6 +47,8 @@ struct local_sub {
 	uint64_t lost_since;     /* for how long the end of an attempt waits for a node; 0: not */
 	bool is_bare;
 	bool wants_live; /* and was not told yet */
+	bool is_gone;    /* somebody has forgotten the job: record is NULL */
+	char job[17];
 };
 
 static struct local_sub *of(tfc_sub *sub)
@@ -430,9 +432,19 @@ static int tell_next_line(struct local_sub *sub)
 	return 0;
 }
 
+static int tell_gone(struct local_sub *sub)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was forgotten", sub->job);
+	tfc__sub_tell_lost(&sub->base, sub->job, &error);
+	return 1;
+}
+
 static int tell_next(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
+	if (sub->is_gone)
+		return tell_gone(sub);
 	if (sub->place.next < sub->record->journal.count)
 		return tell_next_entry(sub);
 	if (tell_next_line(sub))
@@ -452,6 +464,16 @@ static void try_again(struct tfc__timer *timer)
 static void on_journal(struct tfc__journal_reader *reader)
 {
 	tfc__sub_wake(&tfc__container_of(reader, struct local_sub, reader)->base);
+}
+
+static void on_gone(struct tfc__journal_reader *reader)
+{
+	struct local_sub *sub = tfc__container_of(reader, struct local_sub, reader);
+	tfc__list_remove(&reader->link);
+	tfc__timer_cancel(&sub->retry);
+	sub->is_gone = true;
+	sub->record = NULL;
+	tfc__sub_wake(&sub->base);
 }
 
 /* ---- opening and closing */
@@ -539,6 +561,8 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__recor
 	sub->wants_live = options->wants_live;
 	sub->mark.task = sub->mark.ended_task = UINT32_MAX;
 	sub->reader.fn = on_journal;
+	sub->reader.gone = on_gone;
+	memcpy(sub->job, record->id, sizeof(sub->job));
 	tfc__list_init(&sub->grown);
 	tfc__timer_init(&sub->retry, ctx, try_again);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);

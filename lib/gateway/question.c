@@ -56,7 +56,7 @@ static void write_definition(struct tfc__buf *buf, const tfc_job *definition)
 
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	tfc__msg_map(buf, 12);
+	tfc__msg_map(buf, 13);
 	tfc__msg_put_str(buf, "job", question->job);
 	tfc__msg_put_str(buf, "task", question->task);
 	tfc__msg_put_str(buf, "node", question->node);
@@ -67,6 +67,7 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 	tfc__msg_put_bool(buf, "kill", question->is_kill);
 	tfc__msg_put_bool(buf, "forwarded", question->is_forwarded);
 	tfc__msg_put_bool(buf, "off", question->is_off);
+	tfc__msg_put_bool(buf, "environ", question->is_environ);
 	tfc__msg_put_bool(buf, "without_output", question->is_without_output);
 	tfc__msg_put_bool(buf, "live", question->wants_live);
 }
@@ -108,6 +109,7 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 	question->is_kill = tfc__msg_get_bool(params, "kill", false);
 	question->is_forwarded = tfc__msg_get_bool(params, "forwarded", false);
 	question->is_off = tfc__msg_get_bool(params, "off", false);
+	question->is_environ = tfc__msg_get_bool(params, "environ", false);
 	question->is_without_output = tfc__msg_get_bool(params, "without_output", false);
 	question->wants_live = tfc__msg_get_bool(params, "live", false);
 	return read_definition(heard, params, error);

@@ -100,8 +100,22 @@ static void on_cancel_question(void *user)
 	tfc_op_cancel(call->op);
 }
 
-static void put_question(struct call *call, const struct tfc__question *question)
+/* Who asks, for the record of a job. */
+static void name_submitter(const struct tfc__peer_id *who, char *text, size_t size)
 {
+	if (who->uid != UINT32_MAX)
+		snprintf(text, size, "uid %u", who->uid);
+	else
+		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
+}
+
+static void put_question(struct call *call, const struct tfc__question *heard,
+			 const struct tfc__peer_id *who)
+{
+	char submitter[129];
+	struct tfc__question asked = *heard, *question = &asked;
+	name_submitter(who, submitter, sizeof(submitter));
+	asked.submitter = submitter;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
@@ -327,7 +341,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (verb == TFC__SUBSCRIBE)
 		begin_stream(call, &heard.question);
 	else
-		put_question(call, &heard.question);
+		put_question(call, &heard.question, who);
 	tfc__heard_fini(&heard);
 }
 

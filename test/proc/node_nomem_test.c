@@ -337,8 +337,10 @@ static void a_job_lives_through_any_failure(void **state)
 static struct place shared;
 static char shared_id[64];
 static int request_number;
-#define STOP 5 /* of nobody, and the last of the requests: they find nothing */
-#define DRAIN 6
+#define ENVIRON 5
+#define STOP 6 /* of nobody, and the last of the requests: they find nothing */
+#define DRAIN 7
+#define FORGET 8
 
 static int ask(struct told *told)
 {
@@ -350,6 +352,8 @@ static int ask(struct told *told)
 	SWEPT(tfc_gateway_explain);
 	SWEPT(tfc_gateway_members);
 	SWEPT(tfc_gateway_drain);
+	SWEPT(tfc_gateway_forget);
+	SWEPT(tfc_gateway_environ);
 	switch (request_number) {
 	case 0:
 		return tfc_gateway_list(gateway, 0, note_reply, told, NULL);
@@ -362,6 +366,11 @@ static int ask(struct told *told)
 		return tfc_gateway_explain(gateway, job, 0, note_reply, told, NULL);
 	case 4:
 		return tfc_gateway_members(gateway, 0, note_reply, told, NULL);
+	case FORGET:
+		return tfc_gateway_forget(gateway, "nobody", 0, note_reply, told, NULL);
+	case ENVIRON:
+		return tfc_gateway_environ(gateway, shared_id, "worker/1", 0, note_reply, told,
+					   NULL);
 	case DRAIN:
 		return tfc_gateway_drain(gateway, "nobody", 0, 0, note_reply, told, NULL);
 	default:
@@ -428,7 +437,7 @@ static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
 	while (life.ready < TASKS)
 		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
 	tfc_sub_close(sub);
-	for (request_number = 0; request_number <= DRAIN; request_number++)
+	for (request_number = 0; request_number <= FORGET; request_number++)
 		failing_sweep(ask_once, 1);
 	tfc_job_free(job);
 	drain_without_memory();

@@ -1,0 +1,173 @@
+/* The commands that ask one thing: spec, stop, rm. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+#include "options.h"
+
+/* Reads the command line into the client and the command's own options, and opens the gateway:
+ * OPTIONS_OK, or the command is over with *ret_status. */
+static bool begin(struct command_line *line, int argc, char **argv, struct client *client,
+		  int *ret_status)
+{
+	enum options_result result = options_take(line, argc, argv);
+	*ret_status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	return result == OPTIONS_OK && client_open(client) == 0;
+}
+
+/* ---- spec */
+
+struct spec_options {
+	bool is_environ;
+};
+
+static int set_format(void *target, const struct option *option, const char *value)
+{
+	struct spec_options *options = target;
+	options->is_environ = strcmp(value, "env") == 0;
+	if (options->is_environ || strcmp(value, "tf_config") == 0)
+		return 0;
+	return bad_value(option, value, "is neither tf_config nor env");
+}
+
+static int print_spec(struct client *client, char **words, bool is_environ)
+{
+	struct answer answer = {.text = NULL};
+	int begun = is_environ ? tfc_gateway_environ(client->gateway, words[0], words[1], 0,
+						     client_answer, &answer, NULL)
+			       : tfc_gateway_spec(client->gateway, words[0], words[1], 0,
+						  client_answer, &answer, NULL);
+	int status = RUN_FAILED;
+	char *line = NULL;
+	if (client_await(client, begun, &answer) == 0) {
+		if (asprintf(&line, "%s%s", answer.text, is_environ ? "" : "\n") < 0)
+			die_without_memory();
+		status = print_text(line);
+	}
+	free(line);
+	free(answer.text);
+	return status;
+}
+
+int spec_main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		{"format", "F", "tf_config, or env: all that tells the framework of the cluster",
+		 set_format},
+	};
+	struct client client = {.ctx = NULL};
+	struct spec_options options = {.is_environ = false};
+	struct command_line line = {
+		.command = "spec",
+		.usage = "usage: tfc_run spec [--gateway G] JOB TASK [--format tf_config|env]\n\n"
+			 "Prints how a task was told of the cluster.",
+		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
+		.least = 2,
+		.most = 2,
+	};
+	int status;
+	if (begin(&line, argc, argv, &client, &status))
+		status = print_spec(&client, line.words, options.is_environ);
+	client_end(&client);
+	options_end(&line);
+	return status;
+}
+
+/* ---- stop */
+
+struct stop_options {
+	bool waits;
+	bool is_kill;
+};
+
+static void note_end(void *user, const tfc_event *event)
+{
+	int *status = user;
+	if (event->kind == TFC_EVENT_LOST) {
+		complain("%s", event->text);
+		*status = RUN_FAILED;
+	} else if (event->kind == TFC_EVENT_END) {
+		*status = 0;
+	}
+}
+
+static int await_end(struct client *client, const char *job)
+{
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	tfc_sub *sub = NULL;
+	int status = -1;
+	options.is_without_output = 1;
+	if (tfc_gateway_subscribe(client->gateway, job, &options, note_end, &status, &sub) < 0) {
+		complain("%s", tfc_ctx_error(client->ctx)->text);
+		return RUN_FAILED;
+	}
+	while (status < 0)
+		if (tfc_ctx_run(client->ctx, -1) < 0)
+			status = RUN_FAILED;
+	tfc_sub_close(sub);
+	return status;
+}
+
+static int stop(struct client *client, const char *job, const struct stop_options *options)
+{
+	struct answer answer = {.text = NULL};
+	tfc_stop_options how = TFC_STOP_OPTIONS_INIT;
+	how.is_kill = options->is_kill;
+	int begun = tfc_gateway_stop(client->gateway, job, &how, client_answer, &answer, NULL);
+	bool is_stopping = client_await(client, begun, &answer) == 0;
+	free(answer.text);
+	if (!is_stopping) /* one that has ended is as wanted; the sentence was said */
+		return answer.code == TFC_ESTATE ? 0 : RUN_FAILED;
+	return options->waits ? await_end(client, job) : 0;
+}
+
+int stop_main(int argc, char **argv)
+{
+	static const struct option table[] = {
+		{"wait", NULL, "until the job has ended", FLAG(struct stop_options, waits)},
+		{"kill", NULL, "at once, without its grace", FLAG(struct stop_options, is_kill)},
+	};
+	struct client client = {.ctx = NULL};
+	struct stop_options options = {.waits = false};
+	struct command_line line = {
+		.command = "stop",
+		.usage = "usage: tfc_run stop [--gateway G] JOB [--wait] [--kill]\n\n"
+			 "Stops a job: TERM, its grace, KILL.",
+		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
+		.least = 1,
+		.most = 1,
+	};
+	int status;
+	if (begin(&line, argc, argv, &client, &status))
+		status = stop(&client, line.words[0], &options);
+	client_end(&client);
+	options_end(&line);
+	return status;
+}
+
+/* ---- rm */
+
+int rm_main(int argc, char **argv)
+{
+	struct client client = {.ctx = NULL};
+	struct answer answer = {.text = NULL};
+	struct command_line line = {
+		.command = "rm",
+		.usage = "usage: tfc_run rm [--gateway G] JOB\n\n"
+			 "Forgets a job that has ended, and its logs.",
+		.tables = {GATEWAY_OPTION_TABLE(&client.options)},
+		.least = 1,
+		.most = 1,
+	};
+	int status;
+	if (begin(&line, argc, argv, &client, &status)) {
+		int begun = tfc_gateway_forget(client.gateway, line.words[0], 0, client_answer,
+					       &answer, NULL);
+		status = client_await(&client, begun, &answer) < 0 ? RUN_FAILED : 0;
+	}
+	free(answer.text);
+	client_end(&client);
+	options_end(&line);
+	return status;
+}

@@ -1,0 +1,70 @@
+#include "client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_log(void *user, const tfc_log_entry *entry)
+{
+	complain("%s", entry->text);
+}
+
+int client_open(struct client *client)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	if (gateway_options_finish(&client->options) < 0)
+		return -1;
+	ctx.helper_dir = getenv("TFC_HELPER_DIR");
+	ctx.log = on_log;
+	ctx.log_level = TFC_LOG_ERROR;
+	if (tfc_ctx_new(&ctx, &error, &client->ctx) < 0)
+		return complain("%s", error.text);
+	gateway.address = client->options.address;
+	gateway.key_file = client->options.key;
+	if (tfc_gateway_open(client->ctx, &gateway, &client->gateway) < 0)
+		return complain("%s", tfc_ctx_error(client->ctx)->text);
+	return 0;
+}
+
+void client_end(struct client *client)
+{
+	tfc_gateway_close(client->gateway);
+	tfc_ctx_free(client->ctx);
+	gateway_options_end(&client->options);
+}
+
+void client_answer(void *user, const tfc_reply *reply)
+{
+	struct answer *answer = user;
+	answer->is_there = true;
+	answer->code = reply->code;
+	if (reply->code < 0)
+		complain("%s", reply->error->text);
+	else if (!(answer->text = strdup(reply->text)))
+		die_without_memory();
+}
+
+int client_await(struct client *client, int begun, struct answer *answer)
+{
+	if (begun < 0)
+		return complain("%s", tfc_ctx_error(client->ctx)->text);
+	while (!answer->is_there)
+		if (tfc_ctx_run(client->ctx, -1) < 0)
+			return complain("%s", tfc_ctx_error(client->ctx)->text);
+	return answer->code < 0 ? -1 : 0;
+}
+
+int print_text(const char *text)
+{
+	signal(SIGPIPE, SIG_IGN);
+	if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
+		return 0;
+	if (errno == EPIPE) /* as SIGPIPE would have ended us */
+		return 128 + SIGPIPE;
+	complain("standard output: %s", strerror(errno));
+	return RUN_FAILED;
+}

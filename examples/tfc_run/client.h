@@ -1,0 +1,38 @@
+/*
+ * A client of a node's gateway: opens it, asks one thing, waits for the answer. Sentences about
+ * what is wrong go to stderr.
+ */
+#ifndef TFC_RUN_CLIENT_H
+#define TFC_RUN_CLIENT_H
+
+#include <tfcluster/tfcluster.h>
+
+#include "gateway_options.h"
+#include "tfc_run.h"
+
+struct client {
+	struct gateway_options options; /* filled by the command line */
+	tfc_ctx *ctx;
+	tfc_gateway *gateway;
+};
+
+/* 0, or -1 after a sentence. To be ended in every case. */
+int client_open(struct client *client);
+void client_end(struct client *client);
+
+/* The answer to one request, for tfc_reply_fn client_answer. */
+struct answer {
+	bool is_there;
+	int code;
+	char *text; /* free */
+};
+void client_answer(void *user, const tfc_reply *reply);
+
+/* Dispatches until the answer is there; `begun` is what the request itself returned. 0, or -1 after
+ * a sentence. */
+int client_await(struct client *client, int begun, struct answer *answer);
+
+/* Prints text on stdout, in one piece. The exit status. */
+int print_text(const char *text);
+
+#endif

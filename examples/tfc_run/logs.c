@@ -1,0 +1,96 @@
+/* `tfc_run logs`: the output of a job, without its states. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "follow.h"
+
+struct logs {
+	struct client client;
+	struct output_options output;
+	struct follow_options follow;
+	bool follows;
+};
+
+static uint64_t wall_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A cursor of an output object has a '_' in it, and a duration has none: "90s", "1.5h". */
+static int set_since(void *target, const struct option *option, const char *value)
+{
+	static const struct {
+		char letter;
+		double seconds;
+	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+	struct logs *logs = target;
+	char *end;
+	double number = strtod(value, &end);
+	if (strchr(value, '_')) {
+		logs->follow.cursor = value;
+		return 0;
+	}
+	for (size_t i = 0; i < 4; i++) {
+		if (end == value || end[0] != units[i].letter || end[1] || !(number >= 0) ||
+		    number * units[i].seconds > 1e9)
+			continue;
+		logs->follow.since_ns = wall_ns() - (uint64_t)(number * units[i].seconds * 1e9);
+		return 0;
+	}
+	return bad_value(option, value,
+			 "is neither a duration such as 30s, 5m, 2h or 1d, nor a cursor");
+}
+
+static const struct option table[] = {
+	{"follow", NULL, "go on until the job ends", FLAG(struct logs, follows), .letter = 'f'},
+	{"since", "WHEN", "only what came since: 30s, 5m, 2h, 1d ago; or behind a cursor of --json",
+	 set_since},
+	{"tail", "N", "of each task only the last N lines that there are", set_number,
+	 .at = offsetof(struct logs, follow.tail)},
+	{"attempt", "N", "only of this attempt", set_number,
+	 .at = offsetof(struct logs, follow.attempt)},
+};
+
+static int run_logs(struct logs *logs)
+{
+	struct output output;
+	if (client_open(&logs->client) < 0)
+		return RUN_FAILED;
+	output_open(&output, &logs->output);
+	logs->follow.signals = signals_open();
+	logs->follow.is_only_output = true;
+	logs->follow.ends_when_live = !logs->follows;
+	int status = follow(&logs->client, &output, &logs->follow);
+	output_close(&output);
+	close(logs->follow.signals);
+	return status;
+}
+
+int logs_main(int argc, char **argv)
+{
+	struct logs logs = {.follows = false};
+	struct command_line line = {
+		.command = "logs",
+		.usage = "usage: tfc_run logs [--gateway G] JOB [TASK] [-f] [--since WHEN] "
+			 "[--tail N] [--attempt N]\n\n"
+			 "Prints the output of a job or of one task of it.",
+		.tables = {OPTION_TABLE(table, &logs), GATEWAY_OPTION_TABLE(&logs.client.options),
+			   OUTPUT_OPTION_TABLE(&logs.output)},
+		.least = 1,
+		.most = 2,
+	};
+	enum options_result result = options_take(&line, argc, argv);
+	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	if (result == OPTIONS_OK) {
+		logs.follow.job = line.words[0];
+		logs.follow.task = line.words[1];
+		status = run_logs(&logs);
+	}
+	client_end(&logs.client);
+	options_end(&line);
+	return status;
+}

@@ -1,0 +1,133 @@
+/* `tfc_run start` and `attach`: a job on other machines, followed from here. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "follow.h"
+#include "job_options.h"
+
+struct start {
+	struct client client;
+	struct output_options output;
+	tfc_job *job;
+	char *id;
+	bool is_detached;
+	bool stops_on_interrupt;
+};
+
+static const struct option attach_table[] = {
+	{"stop-on-interrupt", NULL, "Ctrl-C stops the job; else it only detaches",
+	 FLAG(struct start, stops_on_interrupt)},
+};
+
+static const struct option start_table[] = {
+	{NULL, NULL, "Start options"},
+	{"detach", NULL, "print the job's id and leave it", FLAG(struct start, is_detached)},
+	{"stop-on-interrupt", NULL, "Ctrl-C stops the job; else it only detaches",
+	 FLAG(struct start, stops_on_interrupt)},
+};
+
+/* The id comes first, so that it is known whatever happens then. */
+static int print_id(const struct start *start)
+{
+	char line[256], now[TIME_SIZE];
+	struct timespec time;
+	clock_gettime(CLOCK_REALTIME, &time);
+	time_text((uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec, now);
+	if (start->output.is_json)
+		snprintf(line, sizeof(line),
+			 "{\"time\":\"%s\",\"event\":\"submitted\",\"job\":\"%s\"}\n", now,
+			 start->id);
+	else
+		snprintf(line, sizeof(line), "%s\n", start->id);
+	return print_text(line);
+}
+
+static int submit(struct start *start)
+{
+	struct answer answer = {.text = NULL};
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, client_answer,
+				       &answer, NULL);
+	int result = client_await(&start->client, begun, &answer);
+	start->id = answer.text;
+	return result;
+}
+
+static int follow_job(struct start *start, const char *job)
+{
+	struct output output;
+	struct follow_options options = {
+		.job = job,
+		.stops_on_interrupt = start->stops_on_interrupt,
+		.signals = signals_open(),
+	};
+	output_open(&output, &start->output);
+	int status = follow(&start->client, &output, &options);
+	output_close(&output);
+	close(options.signals);
+	return status;
+}
+
+static int run_start(struct start *start)
+{
+	if (client_open(&start->client) < 0 || submit(start) < 0)
+		return RUN_FAILED;
+	int status = print_id(start);
+	return status || start->is_detached ? status : follow_job(start, start->id);
+}
+
+int start_main(int argc, char **argv)
+{
+	struct start start = {.job = NULL};
+	struct command_line line = {
+		.command = "start",
+		.usage = "usage: tfc_run start [--gateway G] [JOB OPTIONS] [--detach] [--] PROGRAM "
+			 "[ARG...]\n"
+			 "       tfc_run start [--gateway G] --job FILE [--detach]\n\n"
+			 "Submits a job to a node, prints its id and follows it. Ctrl-C only "
+			 "detaches.",
+		.footer = EXIT_STATUS_HELP,
+		.tables = {JOB_OPTION_TABLE(&start.job), OPTION_TABLE(start_table, &start),
+			   GATEWAY_OPTION_TABLE(&start.client.options),
+			   OUTPUT_OPTION_TABLE(&start.output)},
+		.has_program = true,
+	};
+	enum options_result result = options_read(&line, argc, argv);
+	if (result == OPTIONS_OK && job_options_make(&line, &start.job) < 0)
+		result = OPTIONS_BAD;
+	int status = result == OPTIONS_OK     ? run_start(&start)
+		     : result == OPTIONS_HELP ? 0
+					      : RUN_FAILED;
+	client_end(&start.client);
+	options_end(&line);
+	tfc_job_free(start.job);
+	free(start.id);
+	return status;
+}
+
+int attach_main(int argc, char **argv)
+{
+	struct start start = {.job = NULL};
+	struct command_line line = {
+		.command = "attach",
+		.usage = "usage: tfc_run attach [--gateway G] JOB\n\n"
+			 "Replays all output of a job so far, then follows it. Ctrl-C only "
+			 "detaches.",
+		.footer = EXIT_STATUS_HELP,
+		.tables = {OPTION_TABLE(attach_table, &start),
+			   GATEWAY_OPTION_TABLE(&start.client.options),
+			   OUTPUT_OPTION_TABLE(&start.output)},
+		.least = 1,
+		.most = 1,
+	};
+	enum options_result result = options_take(&line, argc, argv);
+	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	if (result == OPTIONS_OK && client_open(&start.client) == 0)
+		status = follow_job(&start, line.words[0]);
+	client_end(&start.client);
+	options_end(&line);
+	return status;
+}
