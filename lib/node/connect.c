@@ -24,6 +24,8 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	tfc_node *node = user;
 	const struct tfc__peer_id *who = tfc__peer_id(tfc__caller_peer(caller));
 	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__node_agents_serve(node->agents, caller, request, method, params))
+		return;
 	if (strncmp(method, "gateway.", 8) == 0) {
 		tfc__gateway_service_serve(node->gateway, who, request, method, params);
 	} else if (!request) {
@@ -49,7 +51,7 @@ static void refused(void *user, const tfc_error *error)
 		node->refused(node->refused_user, error);
 }
 
-static int open_peers(tfc_node *node, tfc_error *error)
+int tfc__node_connect(tfc_node *node, tfc_error *error)
 {
 	struct tfc__hello *hello = &node->hello;
 	const struct tfc__member *self = tfc__members_self(node->members);
@@ -98,7 +100,7 @@ static int listen_in_state_dir(tfc_node *node, const char *state_dir, tfc_error 
 
 /* At the addresses that were given, else at its own of the members; and for programs of this
  * machine. */
-static int open_listeners(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
 	const char *const own[] = {self->address, NULL};
@@ -117,16 +119,16 @@ static int open_listeners(tfc_node *node, const tfc_node_options *options, tfc_e
 	return code;
 }
 
-int tfc__node_connect(tfc_node *node, const tfc_node_options *options, tfc_error *error)
-{
-	int code = open_peers(node, error);
-	return code < 0 ? code : open_listeners(node, options, error);
-}
-
-void tfc__node_disconnect(tfc_node *node)
+void tfc__node_stop_listening(tfc_node *node)
 {
 	for (uint32_t i = 0; i < node->listener_count; i++)
 		tfc__peer_listener_close(node->listeners[i]);
 	free(node->listeners);
+	node->listeners = NULL;
+	node->listener_count = 0;
+}
+
+void tfc__node_disconnect(tfc_node *node)
+{
 	tfc__peers_close(node->peers);
 }

@@ -9,6 +9,7 @@
 #include "cluster/directory.h"
 #include "gateway/service.h"
 #include "member/static_file.h"
+#include "node/agents.h"
 #include "node/peers.h"
 
 struct tfc_node {
@@ -23,6 +24,7 @@ struct tfc_node {
 	struct tfc__members *members;
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
+	struct tfc__node_agents *agents;
 	struct tfc__peer_listener **listeners;
 	uint32_t listener_count;
 
@@ -45,7 +47,10 @@ void tfc__node_close_parts(tfc_node *node);
 
 /* ---- connect.c */
 
-int tfc__node_connect(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+/* Dials the members, before anything that speaks to them; listens, after all that is asked for. */
+int tfc__node_connect(tfc_node *node, tfc_error *error);
+int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_stop_listening(tfc_node *node);
 void tfc__node_disconnect(tfc_node *node);
 
 /* ---- gateway.c: what others may ask of the jobs here */

@@ -82,9 +82,18 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
 {
 	const tfc_node *node = user;
-	if (member->is_self)
-		return (struct tfc__agent_handle){&tfc__local_agent_ops, node->agent};
-	return (struct tfc__agent_handle){NULL, NULL};
+	return tfc__node_agents_of(node->agents, member);
+}
+
+static int open_agents(tfc_node *node, const tfc_node_options *options)
+{
+	const struct tfc__node_agents_options agents = {
+		.peers = node->peers,
+		.agent = node->agent,
+		.self = tfc__members_self(node->members)->name,
+		.lease_ms = options->lease_ms,
+	};
+	return tfc__node_agents_open(node->ctx, &agents, &node->agents);
 }
 
 #define RETAIN_JOBS 1000
@@ -126,20 +135,24 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	if ((code = open_keys(node, options, error)) < 0 ||
 	    (code = tfc__node_open_members(node, options, error)) < 0 ||
 	    (code = open_agent(node, options, error)) < 0 ||
+	    (code = tfc__node_connect(node, error)) < 0 ||
+	    (code = open_agents(node, options)) < 0 ||
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
 				    &node->nodes)) < 0 ||
 	    (code = open_directory(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
-	return tfc__node_connect(node, options, error);
+	return tfc__node_listen(node, options, error);
 }
 
 void tfc__node_close_parts(tfc_node *node)
 {
+	tfc__node_stop_listening(node);
 	tfc__node_close_gateway(node);
-	tfc__node_disconnect(node);
 	tfc__directory_close(node->directory);
 	tfc__nodes_close(node->nodes);
+	tfc__node_agents_close(node->agents);
+	tfc__node_disconnect(node);
 	tfc__agent_close(node->agent);
 	tfc__node_close_members(node);
 	tfc__identity_free(node->identity);

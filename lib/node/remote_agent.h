@@ -14,7 +14,7 @@
 
 struct tfc__remote_agent;
 
-#define TFC__AGENT_LEASE_MS 15000
+#define TFC__AGENT_LEASE_MS 10000
 #define TFC__AGENT_GRACE_MS 1000
 /* What the guard may need beyond the grace: it waits a second for the shim, then kills itself. */
 #define TFC__AGENT_MARGIN_MS 1500

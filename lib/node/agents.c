@@ -1,0 +1,139 @@
+#include "node/agents.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "node/agent_service.h"
+#include "node/remote_agent.h"
+
+#define PREFIX "agent."
+
+/* Another node, once something was wanted of it. */
+struct reached {
+	struct tfc__link link;
+	struct tfc__node_peer *peer;
+	struct tfc__peer_watch watch;
+	struct tfc__remote_agent *agent;
+};
+
+struct tfc__node_agents {
+	tfc_ctx *ctx;
+	struct tfc__peers *peers;
+	struct tfc__agent *agent;
+	struct tfc__agent_service *service;
+	char *self;
+	uint32_t lease_ms;
+	uint64_t instance;
+	struct tfc__link reached;
+};
+
+static void on_connection(struct tfc__peer_watch *watch, bool is_up)
+{
+	struct reached *reached = tfc__container_of(watch, struct reached, watch);
+	struct tfc__rpc *rpc = is_up ? tfc__node_peer_rpc(reached->peer) : NULL;
+	if (rpc)
+		tfc__remote_agent_up(reached->agent, rpc);
+	else
+		tfc__remote_agent_down(reached->agent);
+}
+
+static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_peer *peer)
+{
+	const struct tfc__remote_agent_options options = {
+		.self = agents->self,
+		.node = tfc__node_peer_name(peer),
+		.instance = agents->instance,
+		.lease_ms = agents->lease_ms,
+	};
+	struct reached *reached = calloc(1, sizeof(*reached));
+	if (!reached)
+		return NULL;
+	if (tfc__remote_agent_open(agents->ctx, &options, &reached->agent) < 0) {
+		free(reached);
+		return NULL;
+	}
+	reached->peer = peer;
+	reached->watch.fn = on_connection;
+	tfc__list_init(&reached->watch.link);
+	tfc__list_append(&agents->reached, &reached->link);
+	tfc__node_peer_watch(peer, &reached->watch);
+	if (tfc__node_peer_rpc(peer))
+		on_connection(&reached->watch, true);
+	return reached;
+}
+
+struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
+					     const struct tfc__member *member)
+{
+	const struct tfc__agent_handle none = {NULL, NULL};
+	if (member->is_self)
+		return (struct tfc__agent_handle){&tfc__local_agent_ops, agents->agent};
+	struct tfc__node_peer *peer = tfc__peers_find(agents->peers, member->name);
+	if (!peer)
+		return none;
+	TFC__LIST_EACH (link, &agents->reached) {
+		struct reached *reached = tfc__container_of(link, struct reached, link);
+		if (reached->peer == peer)
+			return (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent};
+	}
+	struct reached *reached = reach(agents, peer);
+	return reached ? (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent} : none;
+}
+
+bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller *caller,
+			    struct tfc__rpc_request *request, const char *method,
+			    const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (strncmp(method, PREFIX, strlen(PREFIX)) != 0)
+		return false;
+	if (tfc__caller_member(caller)) {
+		tfc__agent_service_serve(agents->service, request, method, params);
+	} else if (request) {
+		tfc__fail(&error, TFC_EACCES, "node", 0, "%.64s: for members only", method);
+		tfc__rpc_fail(request, &error);
+	}
+	return true;
+}
+
+int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *options,
+			  struct tfc__node_agents **ret_agents)
+{
+	const struct tfc__agent_handle own = {&tfc__local_agent_ops, options->agent};
+	struct tfc__node_agents *agents = calloc(1, sizeof(*agents));
+	if (!agents)
+		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
+	agents->ctx = ctx;
+	agents->peers = options->peers;
+	agents->agent = options->agent;
+	agents->lease_ms = options->lease_ms;
+	randombytes_buf(&agents->instance, sizeof(agents->instance));
+	agents->instance |= 1; /* not 0 */
+	tfc__list_init(&agents->reached);
+	agents->self = strdup(options->self);
+	int code = agents->self ? tfc__agent_service_open(ctx, own, &agents->service)
+				: tfc__fail_nomem(tfc__ctx_error(ctx), "node");
+	if (code < 0)
+		tfc__node_agents_close(agents);
+	else
+		*ret_agents = agents;
+	return code;
+}
+
+void tfc__node_agents_close(struct tfc__node_agents *agents)
+{
+	if (!agents)
+		return;
+	TFC__LIST_EACH (link, &agents->reached) {
+		struct reached *reached = tfc__container_of(link, struct reached, link);
+		tfc__node_peer_unwatch(&reached->watch);
+		tfc__remote_agent_close(reached->agent);
+		tfc__list_remove(link);
+		free(reached);
+	}
+	tfc__agent_service_close(agents->service);
+	free(agents->self);
+	free(agents);
+}

@@ -1,0 +1,105 @@
+/* node: a job whose tasks run on two nodes, which here live in one process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "leaks.h"
+#include "node_run.h"
+#include "proc_run.h"
+
+/* The node of the run is "a"; the other one is "b". */
+struct pair {
+	struct node_run run;
+	tfc_node *other;
+	char members[LEAKS_PATH + 16];
+};
+
+static void write_members(struct pair *pair, const char *dir)
+{
+	snprintf(pair->members, sizeof(pair->members), "%s/members", dir);
+	FILE *file = fopen(pair->members, "we");
+	assert_non_null(file);
+	assert_true(fprintf(file,
+			    "{\"members\": [{\"name\": \"a\", \"address\": \"memory:pair-a\", "
+			    "\"slots\": 1},"
+			    " {\"name\": \"b\", \"address\": \"memory:pair-b\", \"slots\": 1}]}") >
+		    0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void options_of(struct pair *pair, tfc_node_options *options, const char *name,
+		       const char *const *listen)
+{
+	options->name = name;
+	options->members_file = pair->members;
+	options->listen = listen;
+	options->slots = 1;
+	options->lease_ms = 500;
+	options->probe_ms = 100;
+}
+
+static void begin(struct pair *pair, char dir[LEAKS_PATH])
+{
+	static const char *const at_a[] = {"memory:pair-a", NULL};
+	static const char *const at_b[] = {"memory:pair-b", NULL};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	leaks_make_dir(dir);
+	write_members(pair, dir);
+	options_of(pair, &options, "a", at_a);
+	node_run_begin(&pair->run, &options);
+	options = (tfc_node_options)TFC_NODE_OPTIONS_INIT;
+	options_of(pair, &options, "b", at_b);
+	options.temp_dir = pair->run.dir;
+	if (tfc_node_open(pair->run.ctx, &options, &pair->other) < 0)
+		fail_msg("%s", tfc_ctx_error(pair->run.ctx)->text);
+}
+
+static void end(struct pair *pair, const char *dir)
+{
+	tfc_node_close(pair->other);
+	node_run_end(&pair->run);
+	unlink(pair->members);
+	rmdir(dir);
+}
+
+static void tasks_run_on_both_nodes(void **state)
+{
+	struct pair pair = {0};
+	struct follower follower = {0};
+	char dir[LEAKS_PATH];
+	begin(&pair, dir);
+	char *json =
+		node_json("{'argv': ['%s', 'print', 'hello', 'exit', '0'], 'success': "
+			  "'all_workers', 'roles': {'worker': {'count': 2, 'ready': 'started'}}}",
+			  node_task_program());
+	const struct seen_event *over = node_run_job(&pair.run, json, &follower);
+	assert_int_equal(over->event.status, 0);
+	for (int i = 0; i < 2; i++) {
+		char task[16];
+		snprintf(task, sizeof(task), "worker/%d", i);
+		char *output = node_output(&follower, task, 0);
+		assert_string_equal(output, "hello\n");
+		free(output);
+	}
+	node_follow_end(&follower);
+	free(json);
+	end(&pair, dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tasks_run_on_both_nodes),
+	};
+	return cmocka_run_group_tests_name("nodes_pair", tests, NULL, NULL);
+}
