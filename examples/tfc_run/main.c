@@ -34,6 +34,8 @@ static const struct command {
 	{"stop", "stop a job", stop_main},
 	{"rm", "forget a job that has ended, and its logs", rm_main},
 	{"node", "be a member: serve jobs until stopped", node_main},
+	{"members", "print the nodes of the cluster", members_main},
+	{"drain", "a node takes no new task, and its tasks are moved", drain_main},
 	{"keygen", "make a key for a cluster", keygen_main},
 	{"--help", NULL, help_main},
 	{"-h", NULL, help_main},

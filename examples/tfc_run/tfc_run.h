@@ -29,17 +29,19 @@ int signals_open(void);
 
 /* ---- the commands, one a file. argv[0] is the command's name; the exit status is returned. */
 
-int keygen_main(int argc, char **argv);
 int attach_main(int argc, char **argv);
 int describe_main(int argc, char **argv);
+int drain_main(int argc, char **argv);
+int keygen_main(int argc, char **argv);
 int local_main(int argc, char **argv);
 int logs_main(int argc, char **argv);
+int members_main(int argc, char **argv);
+int node_main(int argc, char **argv);
 int ps_main(int argc, char **argv);
 int rm_main(int argc, char **argv);
 int spec_main(int argc, char **argv);
 int start_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
-int node_main(int argc, char **argv);
 
 /* explain.c: prints a plan (tfc_gateway_explain) for people, or one JSON object for each task.
  * 0, or an errno. */

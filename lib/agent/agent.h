@@ -48,7 +48,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		    struct tfc__agent **ret_agent);
 void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
-uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
+uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* seats: tasks from hold to release */
+uint32_t tfc__agent_gpus(const struct tfc__agent *agent);  /* how many there are, as far as known */
 
 /* ---- what it tells */
 

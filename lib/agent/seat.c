@@ -42,3 +42,8 @@ void seat_leave(struct agent_task *task)
 	task->job->agent->slots_taken--;
 	task->job->agent->memory_taken -= task->role->memory;
 }
+
+uint32_t tfc__agent_taken(const struct tfc__agent *agent)
+{
+	return agent->slots_taken;
+}

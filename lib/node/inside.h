@@ -38,6 +38,9 @@ struct tfc_node {
 
 	void (*left)(void *user); /* who waits for tfc_node_leave; NULL: nobody */
 	void *left_user;
+	struct tfc__timer leaving;
+	uint64_t leave_by; /* tfc__now */
+	bool is_suspended; /* no maintainer of this node has a task left */
 };
 
 /* ---- open.c: the parts, in the order in which they are opened */

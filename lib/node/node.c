@@ -55,23 +55,6 @@ int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user)
 	return code;
 }
 
-int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user)
-{
-	int code = tfc__ctx_enter(node ? node->ctx : NULL);
-	if (code < 0)
-		return code;
-	tfc_error *error = tfc__ctx_error(node->ctx);
-	if (!fn)
-		return tfc__fail(error, TFC_EINVAL, "node", 0, "fn is NULL");
-	if (node->left)
-		return tfc__fail(error, TFC_ESTATE, "node", 0, "the node is leaving already");
-	node->left = fn;
-	node->left_user = user;
-	tfc__node_set_draining(node, true);
-	tfc__peers_leave(node->peers, fn, user);
-	return TFC_OK;
-}
-
 void tfc_node_close(tfc_node *node)
 {
 	if (!node || tfc__ctx_enter(node->ctx) < 0)

@@ -61,13 +61,31 @@ def is_bindable(port, reuse=False):
     return True
 
 
-def find_ports(count):
-    """The first of `count` free ports in a row; spread, so that parallel tests seldom meet."""
-    start = 30000 + os.getpid() * 37 % 2000
-    for first in range(start, start + 700):
-        if all(is_bindable(first + i) for i in range(count)):
+claims = []  # sockets whose names say which ports are ours while we live
+
+
+def find_ports(count, reuse=False):
+    """The first of `count` free ports in a row that no other test has chosen."""
+    rows = 2700 // count  # below the ports that the kernel gives out
+    for i in range(rows):
+        row = (os.getpid() * 7 + i) % rows
+        first = 30000 + row * count
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0tfc-test-ports-{count}-{first}")
+        except OSError:
+            claim.close()
+            continue
+        if all(is_bindable(first + i, reuse) for i in range(count)):
+            claims.append(claim)
             return first
+        claim.close()
     raise AssertionError("no free ports")
+
+
+def release_ports():
+    while claims:
+        claims.pop().close()
 
 
 def own_group(root, field):
@@ -183,7 +201,7 @@ class RunTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="run-test-")
         self.tmp = os.path.join(self.dir, "tmp")
         os.mkdir(self.tmp)
-        self.first_port = find_ports(PORTS_A_TEST)
+        self.first_port = find_ports(PORTS_A_TEST, self.listens)
         self.ports = f"{self.first_port}-{self.first_port + PORTS_A_TEST - 1}"
         self.env = dict(os.environ, TMPDIR=self.tmp)
         self.env.pop("NO_COLOR", None)
@@ -201,6 +219,7 @@ class RunTest(unittest.TestCase):
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
             shutil.rmtree(self.dir, ignore_errors=True)
+            release_ports()
 
     def assert_nothing_left(self):
         wait_until(lambda: not children(), "the end of all processes", 5)

@@ -152,6 +152,79 @@ class MembersTest(NodeTest):
         self.assertEqual(stat.S_IMODE(os.stat(state).st_mode), 0o700)
 
 
+class AskTest(NodeTest):
+    """What a node tells, and does, when it is asked."""
+
+    def ask(self, *args, name="a"):
+        run = self.start_bare(*args, "--gateway", f"unix:{self.dir}/state-{name}/node.sock").end()
+        self.assertEqual(run.status, 0, run.err)
+        return run.out.decode()
+
+    def members(self, name="a"):
+        return {member["name"]: member for member in
+                json.loads(self.ask("members", "--json", name=name))}
+
+    def test_members(self):
+        a = self.node("a", "--slots", "3", "--label", "rack=1", "--memory", "1G")
+        b = self.node("b")
+        self.await_state(a, "b", "alive")
+        self.await_state(b, "a", "alive")
+        by_b = self.members("b")["a"]
+        self.assertEqual((by_b["slots"], by_b["memory"], by_b["labels"], by_b["self"]),
+                         (3, 1 << 30, {"rack": "1"}, False))
+        by_a = self.members()
+        self.assertEqual((by_a["a"]["node_id"], by_a["a"]["self"], by_a["c"]["state"]),
+                         (by_b["node_id"], True, "down"))
+        lines = self.ask("members").splitlines()
+        self.assertEqual(lines[0].split(),
+                         ["NAME", "STATE", "ADDRESS", "SLOTS", "MEMORY", "GPUS", "LABELS"])
+        self.assertEqual(lines[1].split(),
+                         ["a", "alive", self.address[0], "3", str(1 << 30), "0", "rack=1"])
+        self.assertEqual(lines[2].split(), ["b", "alive", self.address[1], "any", "any", "0", "-"])
+
+    def test_members_over_tcp_with_a_key(self):
+        self.node("a")
+        self.run_bare("keygen", "read", "--role", "read")
+        with open(os.path.join(self.dir, "key"), "ab") as keys, \
+                open(os.path.join(self.dir, "read"), "rb") as read:
+            keys.write(read.read())
+        b = self.node("b")  # which has both keys
+        run = self.start_bare("members", "--gateway", self.address[1], "--key", "read").end()
+        self.assertEqual((run.status, run.err), (0, b""))
+        self.assertIn(b"\nb ", run.out)
+        run = self.start_bare("drain", "b", "--gateway", self.address[1], "--key", "read").end()
+        self.assertEqual(run.status, 125)
+        run = self.start_bare("members", "--gateway", self.address[0], "--key", "read").end()
+        self.assertEqual(run.status, 125)
+        self.assertIn(b"key", run.err)
+        self.assertIsNone(b.process.poll())
+
+    def test_drain(self):
+        a, b = self.node("a"), self.node("b")
+        self.await_state(a, "b", "alive")
+        self.await_state(b, "a", "alive")
+        self.ask("drain", "b")
+        a.await_output('"name":"b"[^\\n]*"draining":true')
+        self.assertTrue(self.members("b")["b"]["draining"])
+        self.ask("drain", "b", "--off")
+        harness.wait_until(lambda: not self.members()["b"]["draining"], "the end of it")
+        self.ask("drain", "a")
+        b.await_output('"name":"a"[^\\n]*"draining":true')
+
+    def test_drain_of_nobody(self):
+        self.node("a")
+        for name, words in (("z", "no such member: z"), ("b", "node b cannot be asked now")):
+            run = self.start_bare("drain", name, "--gateway",
+                                  f"unix:{self.dir}/state-a/node.sock").end()
+            self.assertEqual(run.status, 125)
+            self.assertIn(words, run.err.decode())
+
+    def test_no_gateway(self):
+        run = self.start_bare("members", "--gateway", f"unix:{self.dir}/no.sock").end()
+        self.assertEqual((run.status, len(run.errors())), (125, 1), run.err)
+        self.assertIn("no.sock", run.err.decode())
+
+
 class RefusedTest(NodeTest):
     def assert_said(self, run, words):
         self.assertEqual(run.status, 125, run.err)

@@ -1,0 +1,43 @@
+/*
+ * `tfc_run drain`: a node takes no new task, and those that it runs are moved.
+ */
+#include <stdlib.h>
+
+#include "client.h"
+#include "options.h"
+
+static int drain(struct client *client, const char *node, bool is_off)
+{
+	struct answer answer = {.text = NULL};
+	int begun = tfc_gateway_drain(client->gateway, node, is_off, 0, client_answer, &answer,
+				      NULL);
+	int status = client_await(client, begun, &answer) == 0 ? 0 : RUN_FAILED;
+	free(answer.text);
+	return status;
+}
+
+int drain_main(int argc, char **argv)
+{
+	struct client client = {.ctx = NULL};
+	bool is_off = false;
+	static const struct option table[] = {
+		{"off", NULL, "it takes tasks again", set_flag},
+	};
+	struct command_line line = {
+		.command = "drain",
+		.usage = "usage: tfc_run drain [--gateway G] NODE [--off]\n\n"
+			 "The node takes no new task any more; those that it runs are moved by "
+			 "their "
+			 "restart\npolicy. `tfc_run members` shows it as draining.",
+		.tables = {OPTION_TABLE(table, &is_off), GATEWAY_OPTION_TABLE(&client.options)},
+		.least = 1,
+		.most = 1,
+	};
+	enum options_result result = options_take(&line, argc, argv);
+	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	if (result == OPTIONS_OK && client_open(&client) == 0)
+		status = drain(&client, line.words[0], is_off);
+	client_end(&client);
+	options_end(&line);
+	return status;
+}
