@@ -34,10 +34,12 @@ typedef struct tfc_peer_info {
 /* Options of a node. Zero is the default of every field; strings and lists are copied. */
 typedef struct tfc_node_options {
 	uint32_t size;
-	uint16_t port_first;    /* the pool, see tfc_port_pool_options */
-	uint16_t port_last;     /* its highest port, inclusive */
-	const char *name;       /* shown as the tasks' node; NULL: "local" */
-	const char *host;       /* address advertised to other tasks, no port; NULL: "127.0.0.1" */
+	uint16_t port_first; /* the pool, see tfc_port_pool_options */
+	uint16_t port_last;  /* its highest port, inclusive */
+	const char *name;    /* shown as the tasks' node; NULL: "local" */
+	/* Address advertised to other tasks, no port. NULL: that of this node in members_file or
+	 * in listen, else "127.0.0.1". */
+	const char *host;
 	const char *const *env; /* base environment of every task; NULL: empty */
 	const char
 		*python; /* interpreter for "server": true when the job names none; NULL: python3 */

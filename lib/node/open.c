@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "node/inside.h"
 #include "node/state.h"
+#include "transport/address.h"
 
 /* ---- keys and identity */
 
@@ -45,9 +46,35 @@ static void on_gpus(void *user, uint32_t count)
 	tfc__members_set_gpus(node->members, count);
 }
 
+/* Whether `address` has a host that others may be told. */
+static bool find_host(const char *address, struct tfc__tcp_host *ret_host)
+{
+	return address && tfc__tcp_parse(address, NULL, ret_host) == TFC_OK &&
+	       strcmp(ret_host->name, "0.0.0.0") != 0 && strcmp(ret_host->name, "::") != 0;
+}
+
+/* Where the others reach this node they reach its tasks, too. */
+static const char *host_of(const tfc_node *node, const tfc_node_options *options,
+			   struct tfc__tcp_host *host)
+{
+	if (options->host)
+		return options->host;
+	if (find_host(tfc__members_self(node->members)->address, host))
+		return host->name;
+	for (const char *const *at = options->listen; at && *at; at++)
+		if (find_host(*at, host))
+			return host->name;
+	if (tfc__members_count(node->members) > 1)
+		tfc__log(node->ctx, TFC_LOG_WARNING, "node", "",
+			 "tasks here tell the others that they are at 127.0.0.1: give the node "
+			 "the address at which other machines reach it (--advertise)");
+	return NULL;
+}
+
 static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
+	struct tfc__tcp_host host;
 	char *own_log_dir = NULL;
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
@@ -56,7 +83,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.port_first = options->port_first,
 		.port_last = options->port_last,
 		.name = options->name,
-		.host = options->host,
+		.host = host_of(node, options, &host),
 		.env = options->env,
 		.python = options->python,
 		.log_dir = own_log_dir ? own_log_dir : options->log_dir,

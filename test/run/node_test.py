@@ -225,6 +225,28 @@ class AskTest(NodeTest):
         self.assertIn("no.sock", run.err.decode())
 
 
+class JobTest(NodeTest):
+    def address_told(self, name):
+        """The host in TF_CONFIG of a task on a node."""
+        run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-{name}/node.sock",
+                              "--no-prefix", "--", "sh", "-c", "echo $TF_CONFIG").end()
+        self.assertEqual(run.status, 0, run.err)
+        line = next(line for line in run.lines() if line.startswith("{"))
+        return json.loads(line)["cluster"]["worker"][0].rsplit(":", 1)[0]
+
+    def test_tasks_are_where_their_node_is(self):
+        text = json.dumps({"members": [{"name": "a", "address": self.address[0].replace(
+            "127.0.0.1", "127.0.0.9")}]})
+        self.write("members.json", text)
+        self.node("a", "--ports", self.ports)
+        self.assertEqual(self.address_told("a"), "127.0.0.9")
+
+    def test_unless_it_is_told_another_address(self):
+        self.write_members("a")
+        self.node("a", "--ports", self.ports, "--advertise", "localhost")
+        self.assertEqual(self.address_told("a"), "localhost")
+
+
 class RefusedTest(NodeTest):
     def assert_said(self, run, words):
         self.assertEqual(run.status, 125, run.err)
