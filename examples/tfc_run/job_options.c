@@ -46,6 +46,17 @@ static int set_secret(void *target, const struct option *option, const char *val
 	return set_key(target, option, value);
 }
 
+/* Whoever names one wants to follow it. */
+static int set_upstream(void *target, const struct option *option, const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_job *job = *(tfc_job **)target;
+	if (tfc_job_set(job, "placement.upstream", value, &error) < 0 ||
+	    tfc_job_set(job, "placement.policy", "upstream", &error) < 0)
+		return bad_value(option, value, error.text);
+	return 0;
+}
+
 #define KEY(path) set_key, path
 
 const struct option job_options[] = {
@@ -81,11 +92,11 @@ const struct option job_options[] = {
 	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},
 	{"gpus", "N", "GPUs for each worker, and for a chief without parameter servers (0)"},
 	{"label", "K=V", "a label that a node must have", KEY("placement.labels[]")},
-	{"placement", "P", "spread tasks over the nodes, or pack them on few",
+	{"placement", "P", "spread tasks over the nodes, pack them on few, or follow an upstream",
 	 KEY("placement.policy")},
+	{"upstream", "NAME", "place the workers where the partitions of NAME are", set_upstream},
 	{"preload", NULL, NULL},
 	{"spares", NULL, NULL},
-	{"upstream", NULL, NULL},
 };
 
 const size_t job_option_count = sizeof(job_options) / sizeof(job_options[0]);

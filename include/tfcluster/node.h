@@ -11,6 +11,7 @@
 #include <tfcluster/ctx.h>
 #include <tfcluster/member.h>
 #include <tfcluster/task.h>
+#include <tfcluster/upstream.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,12 +94,17 @@ typedef struct tfc_node_options {
 				  * besides this user and root; NULL: none */
 	uint32_t group_count;    /* of groups */
 	uint32_t reserved2;      /* 0 */
+	const tfc_resolver_ops *resolver; /* where the host's data is; copied; NULL: it has none */
+	void *resolver_user;              /* handed to resolver */
+	/* A file that tells where data is, in place of a resolver (doc/guide/data.md). NULL: none
+	 */
+	const char *upstream_map;
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                       \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -135,6 +141,14 @@ TFC_API int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user);
  * none.
  */
 TFC_API const char *tfc_node_address(const tfc_node *node, uint32_t number);
+
+/**
+ * Says that the partitions of an upstream have moved: `version` is higher than that of the answers
+ * before. Jobs that this node maintains are told: those that wait are placed again; those with
+ * "on_upstream_change": "restart" start again where the partitions are now, once nothing more has
+ * changed for two seconds. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_node_upstream_changed(tfc_node *node, const char *upstream, uint64_t version);
 
 /* ---- the members, as this node knows them */
 

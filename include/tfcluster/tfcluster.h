@@ -20,6 +20,7 @@
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
 #include <tfcluster/task.h>
+#include <tfcluster/upstream.h>
 #include <tfcluster/version.h>
 
 #endif

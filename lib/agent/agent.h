@@ -135,6 +135,10 @@ void tfc__agent_job_close(struct tfc__agent_job *job);
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
 
+/* Variables of its attempts from the next launch on, "NAME=value", over the job's own; copied. An
+ * attempt for which there was no memory is refused. */
+void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *const *env);
+
 /* Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns.
  */
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,

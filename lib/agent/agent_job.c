@@ -200,6 +200,7 @@ static void close_task(struct agent_task *task)
 	seat_leave(task);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
+	tfc__strv_fini(&task->extra_env);
 	free(task->address);
 }
 

@@ -20,6 +20,9 @@ struct tfc__agent_ops {
 	void (*job_close)(void *job); /* as tfc__agent_job_close */
 	void (*hold)(void *job, uint32_t task, uint32_t number);
 	void (*release)(void *job, uint32_t task);
+	/* Variables of the task's attempts from the next launch on, over the job's own, in place of
+	 * those set before. */
+	void (*set_env)(void *job, uint32_t task, const char *const *env);
 	void (*launch)(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
 		       const tfc_spec *spec);
 	void (*signal)(void *job, uint32_t task, int signal_number);

@@ -160,6 +160,29 @@ static int add_framework(const struct agent_task *task, const tfc_spec *spec, st
 	return TFC_OK;
 }
 
+void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *const *env)
+{
+	struct tfc__strv *extra = &job->tasks[task].extra_env;
+	tfc__strv_fini(extra);
+	*extra = (struct tfc__strv){0};
+	tfc__strv_add_all(extra, env);
+}
+
+static void add_extra(const struct agent_task *task, struct tfc__strv *env)
+{
+	const struct tfc__strv *extra = &task->extra_env;
+	env->is_failed |= extra->is_failed;
+	for (size_t i = 0; i < extra->count; i++) {
+		char *text = strdup(extra->items[i]), *equals = text ? strchr(text, '=') : NULL;
+		if (equals) {
+			*equals = '\0';
+			tfc__strv_set_env(env, text, equals + 1);
+		}
+		env->is_failed |= !text;
+		free(text);
+	}
+}
+
 static void add_own(const struct agent_task *task, struct tfc__strv *env)
 {
 	tfc__strv_set_env(env, "TFC_JOB", task->job->info.id);
@@ -206,6 +229,7 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 	    (code = add_secrets(task, &task->role->secret_env, env, error)) < 0 ||
 	    (code = add_framework(task, spec, env, error)) < 0)
 		return code;
+	add_extra(task, env);
 	add_own(task, env);
 	gpus_add_environ(task, env);
 	if (job->bundle)

@@ -111,6 +111,7 @@ struct agent_task {
 	uint32_t generation;
 	uint32_t hold_number; /* of the last hold asked for */
 	bool is_seated;       /* from hold to release: it counts against what the agent may hold */
+	struct tfc__strv extra_env; /* see tfc__agent_set_env */
 	bool is_unpacked;
 	bool is_stranger;
 	bool is_suspect;       /* a listener that seemed a stranger's was seen once */

@@ -34,6 +34,11 @@ static void release(void *job, uint32_t task)
 	tfc__agent_release(job, task);
 }
 
+static void set_env(void *job, uint32_t task, const char *const *env)
+{
+	tfc__agent_set_env(job, task, env);
+}
+
 static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
 		   const tfc_spec *spec)
 {
@@ -84,6 +89,7 @@ const struct tfc__agent_ops tfc__local_agent_ops = {
 	.job_close = job_close,
 	.hold = hold,
 	.release = release,
+	.set_env = set_env,
 	.launch = launch,
 	.signal = signal_task,
 	.stop = stop,

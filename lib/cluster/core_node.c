@@ -77,15 +77,13 @@ static void drain_living(struct tfc__core *core, struct task *t, const char *why
 	tfc__tell_job(core, core->job_state, text);
 }
 
-void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)
+/* All that are marked, once the marks of all are set. */
+static void move_leaving(struct tfc__core *core, const char *why)
 {
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].node == node)
-			core->tasks[i].is_leaving = true;
 	core->is_planned = true;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (core->phase != CORE_UP || t->node != node)
+		if (core->phase != CORE_UP || !t->is_leaving)
 			continue;
 		if (!tfc__task_is_alive(t))
 			move_idle(core, t, why);
@@ -93,4 +91,20 @@ void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)
 			drain_living(core, t, why);
 	}
 	core->is_planned = false;
+}
+
+void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].node == node)
+			core->tasks[i].is_leaving = true;
+	move_leaving(core, why);
+}
+
+void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why)
+{
+	for (uint32_t i = first; i < core->task_count && i - first < count; i++)
+		if (core->tasks[i].node != TFC__NO_NODE)
+			core->tasks[i].is_leaving = true;
+	move_leaving(core, why);
 }

@@ -304,6 +304,7 @@ void tfc__place_give_up(struct tfc__core *core, struct task *t);
 /* ---- core_node.c */
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
+void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why);
 
 /* ---- core_ask.c */
 void tfc__ask_query(struct tfc__core *core);

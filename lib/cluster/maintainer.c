@@ -167,6 +167,8 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	if (code < 0)
 		tfc__fail_nomem(error, "cluster");
 	else
+		code = maintainer_follow_begin(maintainer, error);
+	if (code == TFC_OK)
 		code = open_alone(maintainer, error);
 	if (code < 0) {
 		tfc__maintainer_close(maintainer);
@@ -191,6 +193,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__work_cancel(&maintainer->failures);
 	tfc__work_cancel(&maintainer->closing);
 	tfc__nodes_leave(&maintainer->nodes_user);
+	maintainer_follow_end(maintainer);
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
 		maintainer_give_back(maintainer, i);
 		free(maintainer->seen[i].address);

@@ -266,11 +266,15 @@ static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_ac
 	else if ((code = maintainer_make_spec(maintainer, action->generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cluster spec: %s", error.text);
-	if (code < 0)
+	if (code < 0) {
 		fail(maintainer, action, &error);
-	else
-		seen->link->ops->launch(seen->link->job, action->task, action->attempt,
-					action->generation, maintainer->spec);
+		return;
+	}
+	const char *const *env = maintainer_extra_env(maintainer, action->task);
+	if (env)
+		seen->link->ops->set_env(seen->link->job, action->task, env);
+	seen->link->ops->launch(seen->link->job, action->task, action->attempt, action->generation,
+				maintainer->spec);
 }
 
 static void stop(struct tfc__maintainer *maintainer, const struct agent_link *link,

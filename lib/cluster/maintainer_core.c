@@ -337,6 +337,10 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		tfc__node_drain(core, event->node,
 				event->text ? event->text : "its node is drained");
 		break;
+	case TFC__CORE_LEAVE:
+		tfc__tasks_leave(core, event->task, event->count,
+				 event->text ? event->text : "its place has changed");
+		break;
 	case TFC__CORE_SUSPEND:
 		tfc__end_suspend(core);
 		break;

@@ -108,6 +108,7 @@ enum tfc__core_event_kind {
 	TFC__CORE_ROOM,       /* there may be room now: whatever waits is placed again */
 	TFC__CORE_NODE_LOST,  /* all that was on `node` is gone and cannot come back; text: why */
 	TFC__CORE_NODE_DRAIN, /* what is on `node` is to leave it */
+	TFC__CORE_LEAVE,      /* `count` tasks from `task` on are to be placed anew; text: why */
 	TFC__CORE_SUSPEND,    /* stop all and end here; another term will go on with the job */
 	TFC__CORE_FENCED,     /* another term has begun: nothing may be done any more */
 };

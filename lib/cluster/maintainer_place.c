@@ -55,17 +55,22 @@ static void free_placing(struct placing *placing)
 
 static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
 {
+	int code = maintainer_follow(maintainer, placing->tasks, placing->count, error);
+	if (code < 0)
+		return code;
 	const struct tfc__nodes_request request = {
+		.wanted = maintainer_wanted(maintainer),
 		.job = maintainer->info.job,
 		.id = maintainer->info.id,
 		.tasks = placing->tasks,
 		.count = placing->count,
 		.at = placing->at,
 	};
-	int code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
+	code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
 	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
 		const struct agent_link *link = maintainer_link(maintainer, placing->chosen[i]);
-		if (!link)
+		if (!link || maintainer_followed(maintainer, placing->tasks[i],
+						 placing->chosen[i]->name) < 0)
 			return tfc__fail_nomem(error, "cluster");
 		maintainer->placed[placing->tasks[i]] = link->number;
 	}

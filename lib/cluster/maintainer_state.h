@@ -6,6 +6,7 @@
  * maintainer_agents.c orders to them, events from them
  * maintainer_place.c  nodes for tasks, and what they take there
  * maintainer_tell.c   the journal
+ * maintainer_upstream.c  workers that follow the host's data
  * maintainer_spec.c   the cluster spec, from the addresses that agents told
  */
 #ifndef TFC_CLUSTER_MAINTAINER_STATE_H
@@ -60,8 +61,9 @@ struct tfc__maintainer {
 	struct tfc__journal *journal;
 	struct tfc__core *core;
 	tfc_spec *spec;
-	uint32_t spec_generation; /* the one that spec belongs to */
-	struct seen *seen;        /* per task */
+	uint32_t spec_generation;    /* the one that spec belongs to */
+	struct seen *seen;           /* per task */
+	struct following *following; /* NULL: no upstream is followed */
 	uint32_t task_count;
 	uint32_t gang_place; /* number of a PLACE for the gang that is to be answered; or 0 */
 	uint32_t places;     /* ... of PLACEs for one task */
@@ -114,6 +116,20 @@ void maintainer_on_nodes(struct tfc__nodes_user *user);
 
 int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
 		      tfc_error *error);
+
+/* maintainer_upstream.c */
+int maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error);
+void maintainer_follow_end(struct tfc__maintainer *maintainer);
+/* Before these tasks are placed: gives each worker its partitions, and says where it wants to be.
+ * TFC_EAGAIN: the host has to answer first. */
+int maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
+		      uint32_t task_count, tfc_error *error);
+/* Per task of the job: the node that it wants, or NULL. NULL: all may go anywhere. */
+const char *const *maintainer_wanted(const struct tfc__maintainer *maintainer);
+/* It was placed there. TFC_OK, TFC_ENOMEM. */
+int maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node);
+/* What its attempts are given beside the job's own variables; NULL: nothing. */
+const char *const *maintainer_extra_env(const struct tfc__maintainer *maintainer, uint32_t task);
 
 /* maintainer_tell.c */
 void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,

@@ -14,6 +14,7 @@ struct tfc__nodes {
 	struct tfc__members *members;
 	tfc__agent_of_fn agent_of;
 	void *agent_user;
+	struct tfc__upstreams *upstreams;
 	struct tfc__link all; /* in the order in which they came */
 	struct tfc__link users;
 	struct tfc__member_watch watch;
@@ -21,6 +22,16 @@ struct tfc__nodes {
 	struct tfc__timer timer;
 	uint64_t wake_at; /* of the timer; 0: not set */
 };
+
+void tfc__nodes_set_upstreams(struct tfc__nodes *nodes, struct tfc__upstreams *upstreams)
+{
+	nodes->upstreams = upstreams;
+}
+
+struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes)
+{
+	return nodes->upstreams;
+}
 
 /* ---- entries */
 

@@ -10,6 +10,7 @@
 
 #include "agent/agent_ops.h"
 #include "cluster/cooldown.h"
+#include "cluster/upstream.h"
 #include "member/member.h"
 
 struct tfc__nodes;
@@ -43,6 +44,10 @@ int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn
 /* Its users have left before. NULL is a no-op. */
 void tfc__nodes_close(struct tfc__nodes *nodes);
 
+/* What the host says of its data; borrowed, until the nodes are closed. NULL until it is set. */
+void tfc__nodes_set_upstreams(struct tfc__nodes *nodes, struct tfc__upstreams *upstreams);
+struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes);
+
 void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user);
 void tfc__nodes_leave(struct tfc__nodes_user *user);
 
@@ -67,6 +72,9 @@ struct tfc__nodes_request {
 	const uint32_t *tasks;
 	uint32_t count;
 	struct tfc__node_entry *const *at;
+	/* Per task of the whole job the name of the only node that it may go to, or NULL. NULL: all
+	 * may go anywhere. */
+	const char *const *wanted;
 };
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);

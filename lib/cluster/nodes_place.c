@@ -1,5 +1,6 @@
 /* Placement among the nodes as they are known here: asks the pure function of placement.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -40,6 +41,7 @@ struct tables {
 	struct tfc__place_node *nodes;
 	struct tfc__node_entry **entries; /* of those */
 	uint32_t *at;
+	uint32_t *wanted;
 	uint32_t *chosen;
 	uint32_t node_count;
 };
@@ -49,6 +51,7 @@ static void free_tables(struct tables *tables)
 	free(tables->nodes);
 	free(tables->entries);
 	free(tables->at);
+	free(tables->wanted);
 	free(tables->chosen);
 }
 
@@ -59,9 +62,10 @@ static bool make_tables(struct tfc__nodes *nodes, uint32_t task_count, struct ta
 		.nodes = calloc(count + 1, sizeof(*tables->nodes)),
 		.entries = calloc(count + 1, sizeof(struct tfc__node_entry *)),
 		.at = malloc((task_count + 1) * sizeof(*tables->at)),
+		.wanted = malloc((task_count + 1) * sizeof(*tables->wanted)),
 		.chosen = malloc((task_count + 1) * sizeof(*tables->chosen)),
 	};
-	if (!tables->nodes || !tables->entries || !tables->at || !tables->chosen)
+	if (!tables->nodes || !tables->entries || !tables->at || !tables->wanted || !tables->chosen)
 		return false;
 	uint64_t now = tfc__now();
 	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
@@ -86,6 +90,36 @@ static void find_present(const struct tfc__nodes_request *request, uint32_t task
 	}
 }
 
+static uint32_t find_name(const struct tables *tables, const char *name)
+{
+	for (uint32_t k = 0; k < tables->node_count; k++)
+		if (strcmp(tables->entries[k]->name, name) == 0)
+			return k;
+	return UINT32_MAX;
+}
+
+/* One that is wanted and cannot be used is told at once: no other will do. */
+static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+		       uint32_t task_count, struct tables *tables, tfc_error *error)
+{
+	char task[80];
+	for (uint32_t i = 0; i < task_count; i++)
+		tables->wanted[i] = UINT32_MAX;
+	for (uint32_t i = 0; i < request->count && request->wanted; i++) {
+		const char *name = request->wanted[request->tasks[i]];
+		uint32_t node = name ? find_name(tables, name) : UINT32_MAX;
+		tables->wanted[request->tasks[i]] = node;
+		if (!name || node != UINT32_MAX)
+			continue;
+		tfc__place_task_name(request->job, request->tasks[i], task, sizeof(task));
+		return tfc__fail(error, TFC_EAGAIN, "cluster", 0, "%s belongs to node %s, which %s",
+				 task, name,
+				 tfc__nodes_find(nodes, name) ? "cannot be reached or is full"
+							      : "is no member");
+	}
+	return TFC_OK;
+}
+
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error)
 {
@@ -96,16 +130,19 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 		return tfc__fail_nomem(error, "cluster");
 	}
 	find_present(request, task_count, &tables);
+	int code = find_wanted(nodes, request, task_count, &tables, error);
 	const struct tfc__place_request place = {
 		.job = request->job,
 		.tasks = request->tasks,
 		.task_count = request->count,
 		.at = tables.at,
+		.wanted = tables.wanted,
 		.nodes = tables.nodes,
 		.node_count = tables.node_count,
 		.seed = seed_of(request->id),
 	};
-	int code = tfc__place(&place, tables.chosen, error);
+	if (code == TFC_OK)
+		code = tfc__place(&place, tables.chosen, error);
 	for (uint32_t i = 0; code == TFC_OK && i < request->count; i++)
 		ret_nodes[i] = tables.entries[tables.chosen[i]];
 	free_tables(&tables);

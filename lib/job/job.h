@@ -27,7 +27,8 @@ enum tfc__ready { TFC__READY_AUTO = 0, TFC__READY_LISTEN, TFC__READY_STARTED };
 enum tfc__on_stall { TFC__STALL_REPORT = 0, TFC__STALL_STACKS, TFC__STALL_RESTART };
 enum tfc__on_failure { TFC__ON_FAILURE_RESTART = 0, TFC__ON_FAILURE_IGNORE };
 
-enum tfc__placement { TFC__PLACE_SPREAD = 0, TFC__PLACE_PACK };
+enum tfc__placement { TFC__PLACE_SPREAD = 0, TFC__PLACE_PACK, TFC__PLACE_UPSTREAM };
+enum tfc__on_upstream_change { TFC__UPSTREAM_IGNORE = 0, TFC__UPSTREAM_RESTART };
 
 enum tfc__topology { TFC__TOPOLOGY_FULL = 0, TFC__TOPOLOGY_PARTIAL };
 
@@ -81,18 +82,20 @@ struct tfc_job {
 	struct tfc__role *roles; /* in the order given */
 	uint32_t role_count;
 	struct tfc__restart restart;
-	uint32_t success;        /* enum tfc__success */
-	double grace_s;          /* 10 */
-	double abort_grace_s;    /* 1 */
-	double finish_s;         /* 30 */
-	double start_deadline_s; /* 600; 0: none */
-	double deadline_s;       /* 0: none */
-	uint32_t topology;       /* enum tfc__topology */
-	double stall_s;          /* a silence that counts as a stall; 0: none does */
-	uint32_t on_stall;       /* enum tfc__on_stall */
-	uint32_t isolation;      /* enum tfc_isolation (process.h) */
-	uint32_t placement;      /* enum tfc__placement */
-	struct tfc__strv labels; /* "NAME=value": what a node must have */
+	uint32_t success;            /* enum tfc__success */
+	double grace_s;              /* 10 */
+	double abort_grace_s;        /* 1 */
+	double finish_s;             /* 30 */
+	double start_deadline_s;     /* 600; 0: none */
+	double deadline_s;           /* 0: none */
+	uint32_t topology;           /* enum tfc__topology */
+	double stall_s;              /* a silence that counts as a stall; 0: none does */
+	uint32_t on_stall;           /* enum tfc__on_stall */
+	uint32_t isolation;          /* enum tfc_isolation (process.h) */
+	uint32_t placement;          /* enum tfc__placement */
+	struct tfc__strv labels;     /* "NAME=value": what a node must have */
+	char *upstream;              /* whose partitions the workers follow; NULL: none */
+	uint32_t on_upstream_change; /* enum tfc__on_upstream_change */
 };
 
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */

@@ -296,6 +296,32 @@ static int check_stall(struct check *c)
 	return TFC_OK;
 }
 
+static void at_placement(struct check *c, const char *key)
+{
+	at_job(c, "placement");
+	tfc__key_path_push(c->where, key);
+}
+
+#define UPSTREAM_MAX_LEN 80
+
+static int check_placement(struct check *c)
+{
+	bool follows = c->job->placement == TFC__PLACE_UPSTREAM;
+	at_placement(c, "upstream");
+	if (follows && !c->job->upstream)
+		return FAIL(c, "the policy upstream needs the name of one");
+	if (!follows && c->job->upstream)
+		return FAIL(c, "only the policy upstream follows it: set policy, too");
+	if (follows && strlen(c->job->upstream) > UPSTREAM_MAX_LEN)
+		return FAIL(c, "is longer than %d bytes", UPSTREAM_MAX_LEN);
+	if (follows && !count_of(c, "worker"))
+		return FAIL(c, "it is the workers that follow it; add the role worker");
+	at_placement(c, "on_upstream_change");
+	if (!follows && c->job->on_upstream_change != TFC__UPSTREAM_IGNORE)
+		return FAIL(c, "only the policy upstream follows changes");
+	return TFC_OK;
+}
+
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error)
 {
 	struct check c = {job, where, error};
@@ -308,6 +334,8 @@ int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *e
 		result = check_role(&c, &job->roles[i]);
 	if (result == TFC_OK)
 		result = check_stall(&c);
+	if (result == TFC_OK)
+		result = check_placement(&c);
 	return result == TFC_OK ? check_success(&c) : result;
 }
 

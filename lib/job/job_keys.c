@@ -24,7 +24,8 @@ static const char *const readies[] = {"auto", "listen", "started", NULL};
 static const char *const on_stalls[] = {"report", "stacks", "restart", NULL};
 static const char *const on_failures[] = {"restart", "ignore", NULL};
 
-static const char *const placements[] = {"spread", "pack", NULL};
+static const char *const placements[] = {"spread", "pack", "upstream", NULL};
+static const char *const on_upstream_changes[] = {"ignore", "restart", NULL};
 static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NULL};
 
 #define AT(type, field) .offset = offsetof(type, field)
@@ -103,8 +104,9 @@ static const struct tfc__key job_keys[] = {
 	CHOICE("isolation", struct tfc_job, isolation, isolations),
 	CHOICE("placement.policy", struct tfc_job, placement, placements),
 	{.path = "placement.labels", .kind = TFC__KEY_ENV, AT(struct tfc_job, labels)},
-	LATER("placement.upstream", "[null]"),
-	LATER("placement.on_upstream_change", "[\"ignore\"]"),
+	TEXT_OR_NULL("placement.upstream", struct tfc_job, upstream),
+	CHOICE("placement.on_upstream_change", struct tfc_job, on_upstream_change,
+	       on_upstream_changes),
 };
 
 static const struct tfc__key role_keys[] = {

@@ -15,8 +15,6 @@
 
 #include "member/member.h"
 
-#define TFC__MEMBERS_FILE_MAX (16u << 20) /* bytes */
-
 struct tfc__static_file; /* `user` of the table below */
 extern const tfc_membership_ops tfc__static_file_ops;
 

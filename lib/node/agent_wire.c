@@ -29,14 +29,27 @@ static int add_task(void *user, const char *task_type, uint32_t task_index, cons
 	return 0;
 }
 
+static void put_env(struct tfc__buf *buf, const char *const *env)
+{
+	uint32_t count = 0;
+	while (env[count])
+		count++;
+	tfc__msg_str(buf, "env");
+	tfc__msg_array(buf, count);
+	for (uint32_t i = 0; i < count; i++)
+		tfc__msg_str(buf, env[i]);
+}
+
 void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
 {
-	tfc__msg_map(buf, order->spec ? 6 : 5);
+	tfc__msg_map(buf, 5 + !!order->spec + !!order->env);
 	tfc__msg_put_u64(buf, "order", order->kind);
 	tfc__msg_put_u64(buf, "task", order->task);
 	tfc__msg_put_u64(buf, "number", order->number);
 	tfc__msg_put_u64(buf, "attempt", order->attempt);
 	tfc__msg_put_u64(buf, "generation", order->generation);
+	if (order->env)
+		put_env(buf, order->env);
 	if (!order->spec)
 		return;
 	tfc__msg_str(buf, "spec");
@@ -53,12 +66,25 @@ void tfc__order_read(const msgpack_object *object, struct tfc__order *ret_order)
 {
 	uint32_t kind = get_u32(object, "order");
 	*ret_order = (struct tfc__order){
-		.kind = kind <= TFC__ORDER_LOOK ? (enum tfc__order_kind)kind : 0,
+		.kind = kind <= TFC__ORDER_ENV ? (enum tfc__order_kind)kind : 0,
 		.task = get_u32(object, "task"),
 		.number = get_u32(object, "number"),
 		.attempt = get_u32(object, "attempt"),
 		.generation = get_u32(object, "generation"),
 	};
+}
+
+void tfc__order_read_env(const msgpack_object *object, struct tfc__strv *ret_env)
+{
+	const msgpack_object *items;
+	uint32_t count = tfc__msg_get_array(object, "env", &items);
+	*ret_env = (struct tfc__strv){0};
+	for (uint32_t i = 0; i < count; i++) {
+		size_t len;
+		const char *text = tfc__msg_bytes(&items[i], &len);
+		if (text && !memchr(text, '\0', len) && memchr(text, '=', len))
+			tfc__strv_take(ret_env, strndup(text, len));
+	}
 }
 
 static int read_task(const msgpack_object *item, tfc_spec *spec, tfc_error *error)

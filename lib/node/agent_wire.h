@@ -9,6 +9,7 @@
 #define TFC_NODE_AGENT_WIRE_H
 
 #include "agent/agent_ops.h"
+#include "base/strv.h"
 #include "node/agent_link.h"
 #include "wire/msg.h"
 
@@ -23,6 +24,7 @@ enum tfc__order_kind {
 	TFC__ORDER_QUERY,  /* number */
 	TFC__ORDER_STACKS, /* number: is_ending */
 	TFC__ORDER_LOOK,   /* number */
+	TFC__ORDER_ENV,    /* of the launches that follow: env */
 };
 
 struct tfc__order {
@@ -31,7 +33,8 @@ struct tfc__order {
 	uint32_t number;
 	uint32_t attempt;
 	uint32_t generation;
-	const tfc_spec *spec; /* SPEC, when it is written */
+	const tfc_spec *spec;   /* SPEC, when it is written */
+	const char *const *env; /* ENV, when it is written */
 };
 
 void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order);
@@ -39,6 +42,9 @@ void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order);
 void tfc__order_read(const msgpack_object *object, struct tfc__order *ret_order);
 /* The spec of an order. TFC_OK, TFC_ENOMEM, TFC_ESPEC, TFC_EPARSE. The caller owns *ret_spec. */
 int tfc__order_read_spec(const msgpack_object *object, tfc_error *error, tfc_spec **ret_spec);
+
+/* The variables of an order. The caller ends it with tfc__strv_fini; is_failed: no memory. */
+void tfc__order_read_env(const msgpack_object *object, struct tfc__strv *ret_env);
 
 /* log_tail: NULL-terminated lines that go along, or NULL. */
 void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,

@@ -7,6 +7,7 @@
 #include <tfcluster/node.h>
 
 #include "cluster/directory.h"
+#include "cluster/upstream.h"
 #include "gateway/service.h"
 #include "member/static_file.h"
 #include "node/agents.h"
@@ -16,6 +17,8 @@ struct tfc_node {
 	tfc_ctx *ctx;
 	struct tfc__agent *agent;
 	struct tfc__nodes *nodes;
+	struct tfc__upstreams *upstreams;
+	struct tfc__upstream_map *map; /* NULL: none */
 	struct tfc__directory *directory;
 
 	struct tfc__keyring *keyring; /* NULL: none */
@@ -61,6 +64,11 @@ void tfc__node_disconnect(tfc_node *node);
 int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_gateway(tfc_node *node);
 int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this process */
+
+/* ---- upstream.c */
+
+int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error);
+void tfc__node_close_upstreams(tfc_node *node);
 
 /* ---- members.c */
 

@@ -166,6 +166,7 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	    (code = open_agents(node, options)) < 0 ||
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
 				    &node->nodes)) < 0 ||
+	    (code = tfc__node_open_upstreams(node, options, error)) < 0 ||
 	    (code = open_directory(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
@@ -179,6 +180,7 @@ void tfc__node_close_parts(tfc_node *node)
 		tfc__timer_cancel(&node->leaving);
 	tfc__node_close_gateway(node);
 	tfc__directory_close(node->directory);
+	tfc__node_close_upstreams(node);
 	tfc__nodes_close(node->nodes);
 	tfc__node_agents_close(node->agents);
 	tfc__node_disconnect(node);

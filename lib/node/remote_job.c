@@ -426,6 +426,11 @@ static void release(void *job, uint32_t task)
 	order(job, TFC__ORDER_RELEASE, task, 0);
 }
 
+static void set_env(void *job, uint32_t task, const char *const *env)
+{
+	post(job, &(struct tfc__order){.kind = TFC__ORDER_ENV, .task = task, .env = env});
+}
+
 /* The spec goes once a generation, not with each launch: it is as large as the cluster. */
 static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generation,
 		   const tfc_spec *spec)
@@ -486,6 +491,7 @@ const struct tfc__agent_ops tfc__remote_agent_ops = {
 	.job_close = job_close,
 	.hold = hold,
 	.release = release,
+	.set_env = set_env,
 	.launch = launch,
 	.signal = signal_task,
 	.stop = stop,

@@ -201,6 +201,22 @@ static void launch(struct served_job *job, const struct tfc__order *order)
 	ops_of(job)->launch(job->local, order->task, order->attempt, order->generation, job->spec);
 }
 
+/* Without memory for them its next attempt is refused. */
+static void take_env(struct served_job *job, const struct tfc__order *order,
+		     const msgpack_object *body)
+{
+	struct tfc__strv env;
+	tfc__order_read_env(body, &env);
+	if (env.is_failed) {
+		tfc__fail_nomem(&job->error, "node");
+		tfc_spec_free(job->spec); /* without one it is refused, with that sentence */
+		job->spec = NULL;
+	} else {
+		ops_of(job)->set_env(job->local, order->task, (const char *const *)env.items);
+	}
+	tfc__strv_fini(&env);
+}
+
 static void obey(struct served_job *job, const msgpack_object *body)
 {
 	const struct tfc__agent_ops *ops = ops_of(job);
@@ -242,6 +258,9 @@ static void obey(struct served_job *job, const msgpack_object *body)
 		break;
 	case TFC__ORDER_LOOK:
 		ops->look(job->local, order.number);
+		break;
+	case TFC__ORDER_ENV:
+		take_env(job, &order, body);
 		break;
 	}
 }

@@ -11,7 +11,8 @@ ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "wire", "transpo
 
 # The room whose face a public header is, where the name does not say it.
 PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", "key": "wire",
-          "memory": "base", "version": "base", "log": "proc", "process": "proc", "task": "agent"}
+          "memory": "base", "version": "base", "log": "proc", "process": "proc", "task": "agent",
+          "upstream": "cluster"}
 
 # Faces of lower rooms that a room may read all the same: the names of job and task states and of
 # end reasons are part of the gateway's face, and are decided in cluster.

@@ -23,6 +23,7 @@ ALLOCATES_NOTHING = {
     "tfc_ctx_error": "gives what is there",
     "tfc_ctx_fd": "gives what is there",
     "tfc_ctx_wake": "writes to a descriptor",
+    "tfc_node_upstream_changed": "marks what is known as old",
     "tfc_op_cancel": "schedules what is there",
     "tfc_event_exit_status": "calculates",
     "tfc_log_position": "gives what is there",

@@ -115,7 +115,8 @@ static const char everything[] =
 	"\"topology\":\"partial\","
 	"\"stall_s\":5,\"on_stall\":\"stacks\","
 	"\"isolation\":\"pidns\","
-	"\"placement\":{\"policy\":\"pack\",\"labels\":{\"zone\":\"1\"}},"
+	"\"placement\":{\"policy\":\"upstream\",\"labels\":{\"zone\":\"1\"},\"upstream\":\"grid\","
+	"\"on_upstream_change\":\"restart\"},"
 	"\"roles\":{\"chief\":{},\"ps\":{\"server\":true},"
 	"\"worker\":{\"count\":2,\"argv\":[\"x\"],\"env\":{\"C\":\"1\"},\"secret_env\":{\"U\":"
 	"\"w\"},"
@@ -217,7 +218,8 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"stall_s\": 0,\n"
 		"  \"on_stall\": \"report\",\n"
 		"  \"isolation\": \"auto\",\n"
-		"  \"placement\": {\"policy\": \"spread\", \"labels\": {}}\n"
+		"  \"placement\": {\"policy\": \"spread\", \"labels\": {}, "
+		"\"upstream\": null, \"on_upstream_change\": \"ignore\"}\n"
 		"}\n";
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"deadline_s\":0.1,"
 			     "\"roles\":{\"worker\":{\"restart\":{\"max\":5}}}}");

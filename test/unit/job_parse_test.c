@@ -302,10 +302,10 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"placement\":{\n\"labels\":{\"a\":1}}}", TFC_EINVAL,
 		 "job.json:2: placement.labels.a: must be a string, not 1"},
 		{"{\"placement\":{\n\"policy\":\"random\"}}", TFC_EINVAL,
-		 "job.json:2: placement.policy: must be spread or pack, not \"random\""},
-		{"{\"placement\":{\"upstream\":\"cache\"}}", TFC_ENOTSUP,
-		 "job.json:1: placement.upstream: this version does not offer it; leave it out or "
-		 "at null"},
+		 "job.json:2: placement.policy: must be spread, pack or upstream, not \"random\""},
+		{"{\"placement\":{\"on_upstream_change\":\"move\"}}", TFC_EINVAL,
+		 "job.json:1: placement.on_upstream_change: must be ignore or restart, not "
+		 "\"move\""},
 		{"{\"roles\":{\"worker\":{\"gpus\":1025}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.gpus: must be a whole number from 0 to 1024, not 1025"},
 		{"{\"roles\":{\"worker\":{\"spares\":1}}}", TFC_ENOTSUP,
@@ -325,6 +325,15 @@ static void what_does_not_fit_together_is_refused(void **state)
 	} cases[] = {
 		{"\"name\":\"a/b\",\n\"roles\":{\"worker\":{}}",
 		 "name: must not contain '/' or control characters"},
+		{"\"placement\":{\"upstream\":\"grid\"},\"roles\":{\"worker\":{}}",
+		 "placement.upstream: only the policy upstream follows it: set policy, too"},
+		{"\"placement\":{\"policy\":\"upstream\"},\"roles\":{\"worker\":{}}",
+		 "placement.upstream: the policy upstream needs the name of one"},
+		{"\"placement\":{\"policy\":\"upstream\",\"upstream\":\"grid\"},"
+		 "\"roles\":{\"chief\":{}}",
+		 "placement.upstream: it is the workers that follow it; add the role worker"},
+		{"\"placement\":{\"on_upstream_change\":\"restart\"},\"roles\":{\"worker\":{}}",
+		 "placement.on_upstream_change: only the policy upstream follows changes"},
 		{"\"on_stall\":\"restart\",\n\"roles\":{\"worker\":{\"stall_s\":0}}",
 		 "on_stall: no silence counts as a stall yet: set stall_s, too"},
 		{"\"roles\":{}", "roles: no role is given; one worker is \"worker\": {}"},

@@ -195,7 +195,7 @@ static void a_refused_change_changes_nothing(void **state)
 		{"roles.worker.spares", "1", TFC_ENOTSUP,
 		 "roles.worker.spares: this version does not offer it; leave it out or at 0"},
 		{"placement.policy", "random", TFC_EINVAL,
-		 "placement.policy: must be spread or pack, not \"random\""},
+		 "placement.policy: must be spread, pack or upstream, not \"random\""},
 		{"placement.labels[]", "rack", TFC_EINVAL,
 		 "placement.labels[]: must be NAME=value, not \"rack\""},
 	};

@@ -1,0 +1,293 @@
+/*
+ * Workers that follow the host's data: which of its partitions each one has, where it therefore
+ * belongs, and what happens when they move.
+ *
+ * Partitions are shared out anew only when all workers are placed: one that moves alone keeps its
+ * own, or two workers might have the same.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "cluster/maintainer_state.h"
+
+/* What one worker has. */
+struct part {
+	char *partitions; /* NULL: nothing was shared out yet */
+	struct tfc__strv env;
+};
+
+struct following {
+	struct tfc__maintainer *maintainer;
+	struct tfc__upstreams *upstreams;
+	struct tfc__upstream_watch watch;
+	uint32_t first; /* the workers are tasks first to first + count - 1 */
+	uint32_t count;
+	struct part *parts;                 /* of the workers */
+	char **wanted;                      /* per task of the job; NULL: anywhere */
+	const struct tfc__upstream *answer; /* while tasks are placed */
+};
+
+static const tfc_job *job_of(const struct following *following)
+{
+	return following->maintainer->info.job;
+}
+
+static bool has_share(const struct following *following)
+{
+	return following->parts[0].partitions != NULL;
+}
+
+/* ---- when it has changed */
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same_share(const struct following *following,
+			  const struct tfc__upstream_share *shares)
+{
+	for (uint32_t i = 0; i < following->count; i++)
+		if (!is_same_text(following->wanted[following->first + i], shares[i].node) ||
+		    !is_same_text(following->parts[i].partitions, shares[i].partitions))
+			return false;
+	return true;
+}
+
+/* All of them: whoever stayed could have what another is given now. */
+static void move_workers(struct following *following)
+{
+	struct tfc__upstream_share *shares;
+	const struct tfc__upstream *answer;
+	tfc_error error = TFC_ERROR_INIT;
+	char text[160];
+	if (tfc__upstreams_get(following->upstreams, job_of(following)->upstream, &error, &answer) <
+		    0 ||
+	    tfc__upstream_share(answer, following->count, &shares) < 0)
+		return; /* the next change tries again */
+	bool is_same = is_same_share(following, shares);
+	tfc__upstream_shares_free(shares, following->count);
+	if (is_same)
+		return;
+	snprintf(text, sizeof(text), "the partitions of %.80s have moved", answer->name);
+	maintainer_step(following->maintainer, &(struct tfc__core_event){.kind = TFC__CORE_LEAVE,
+									 .task = following->first,
+									 .count = following->count,
+									 .text = text});
+}
+
+static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is_changed)
+{
+	struct following *following = tfc__container_of(watch, struct following, watch);
+	struct tfc__maintainer *maintainer = following->maintainer;
+	if (maintainer->end || strcmp(name, job_of(following)->upstream) != 0)
+		return;
+	maintainer->busy++;
+	if (is_changed && has_share(following) &&
+	    job_of(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
+		move_workers(following);
+	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	maintainer->busy--;
+	maintainer_settle(maintainer);
+}
+
+/* ---- sharing out */
+
+static bool is_worker(const struct following *following, uint32_t task)
+{
+	return task >= following->first && task - following->first < following->count;
+}
+
+static bool set_text(char **field, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+	if (text && !copy)
+		return false;
+	free(*field);
+	*field = copy;
+	return true;
+}
+
+static int share_out(struct following *following, const uint32_t *tasks, uint32_t task_count)
+{
+	struct tfc__upstream_share *shares;
+	bool is_whole = true;
+	if (tfc__upstream_share(following->answer, following->count, &shares) < 0)
+		return TFC_ENOMEM;
+	for (uint32_t i = 0; i < task_count && is_whole; i++) {
+		if (!is_worker(following, tasks[i]))
+			continue;
+		uint32_t worker = tasks[i] - following->first;
+		is_whole = set_text(&following->wanted[tasks[i]], shares[worker].node) &&
+			   set_text(&following->parts[worker].partitions,
+				    shares[worker].partitions);
+	}
+	tfc__upstream_shares_free(shares, following->count);
+	return is_whole ? TFC_OK : TFC_ENOMEM;
+}
+
+/* Whether a name stands in "0,3,7". */
+static bool is_listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	for (const char *at = list; (at = strstr(at, name)); at++)
+		if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+			return true;
+	return false;
+}
+
+/* Where most of a worker's own partitions are now; NULL: nowhere. */
+static const char *home_of(const struct following *following, const char *list)
+{
+	const struct tfc__upstream *answer = following->answer;
+	const char *home = NULL;
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < answer->count; i++) {
+		const char *node = answer->partitions[i].node;
+		uint32_t here = 0;
+		if (!node || !is_listed(list, answer->partitions[i].name))
+			continue;
+		for (uint32_t j = i; j < answer->count; j++)
+			here += is_same_text(answer->partitions[j].node, node) &&
+				is_listed(list, answer->partitions[j].name);
+		if (here > most) {
+			home = node;
+			most = here;
+		}
+	}
+	return home;
+}
+
+static int keep_shares(struct following *following, const uint32_t *tasks, uint32_t task_count)
+{
+	for (uint32_t i = 0; i < task_count; i++) {
+		if (!is_worker(following, tasks[i]))
+			continue;
+		const struct part *part = &following->parts[tasks[i] - following->first];
+		if (!set_text(&following->wanted[tasks[i]], home_of(following, part->partitions)))
+			return TFC_ENOMEM;
+	}
+	return TFC_OK;
+}
+
+static bool is_known(const struct following *following, const uint32_t *tasks, uint32_t task_count)
+{
+	for (uint32_t i = 0; i < task_count; i++)
+		if (is_worker(following, tasks[i]) &&
+		    !following->parts[tasks[i] - following->first].partitions)
+			return false;
+	return true;
+}
+
+static uint32_t count_workers(const struct following *following, const uint32_t *tasks,
+			      uint32_t task_count)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < task_count; i++)
+		count += is_worker(following, tasks[i]);
+	return count;
+}
+
+int maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
+		      uint32_t task_count, tfc_error *error)
+{
+	struct following *following = maintainer->following;
+	uint32_t workers = following ? count_workers(following, tasks, task_count) : 0;
+	if (!workers)
+		return TFC_OK;
+	int code = tfc__upstreams_get(following->upstreams, job_of(following)->upstream, error,
+				      &following->answer);
+	if (code < 0)
+		return code;
+	if (workers == following->count || !is_known(following, tasks, task_count))
+		code = share_out(following, tasks, task_count);
+	else
+		code = keep_shares(following, tasks, task_count);
+	return code < 0 ? tfc__fail_nomem(error, "cluster") : TFC_OK;
+}
+
+const char *const *maintainer_wanted(const struct tfc__maintainer *maintainer)
+{
+	return maintainer->following ? (const char *const *)maintainer->following->wanted : NULL;
+}
+
+int maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node)
+{
+	struct following *following = maintainer->following;
+	if (!following || !is_worker(following, task))
+		return TFC_OK;
+	struct part *part = &following->parts[task - following->first];
+	const struct tfc__upstream_share share = {.partitions = part->partitions};
+	struct tfc__strv env = {0};
+	tfc__upstream_environ(following->answer, &share, node, &env);
+	if (env.is_failed) {
+		tfc__strv_fini(&env);
+		return TFC_ENOMEM;
+	}
+	tfc__strv_fini(&part->env);
+	part->env = env;
+	return TFC_OK;
+}
+
+const char *const *maintainer_extra_env(const struct tfc__maintainer *maintainer, uint32_t task)
+{
+	const struct following *following = maintainer->following;
+	if (!following || !is_worker(following, task))
+		return NULL;
+	return (const char *const *)following->parts[task - following->first].env.items;
+}
+
+/* ---- its life */
+
+/* The role "worker"; 0: there is none. */
+static uint32_t find_workers(const tfc_job *job, uint32_t *ret_first)
+{
+	*ret_first = 0;
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		if (strcmp(job->roles[i].name, "worker") == 0)
+			return job->roles[i].count;
+		*ret_first += job->roles[i].count;
+	}
+	return 0;
+}
+
+int maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error)
+{
+	const tfc_job *job = maintainer->info.job;
+	uint32_t first, count = find_workers(job, &first);
+	if (job->placement != TFC__PLACE_UPSTREAM || !count)
+		return TFC_OK;
+	struct following *following = calloc(1, sizeof(*following));
+	if (!following)
+		return tfc__fail_nomem(error, "cluster");
+	maintainer->following = following;
+	following->maintainer = maintainer;
+	following->upstreams = tfc__nodes_upstreams(maintainer->nodes);
+	following->first = first;
+	following->count = count;
+	following->watch.fn = on_news;
+	tfc__upstreams_watch(following->upstreams, &following->watch);
+	following->parts = calloc(count, sizeof(*following->parts));
+	following->wanted = calloc(maintainer->task_count, sizeof(*following->wanted));
+	return following->parts && following->wanted ? TFC_OK : tfc__fail_nomem(error, "cluster");
+}
+
+void maintainer_follow_end(struct tfc__maintainer *maintainer)
+{
+	struct following *following = maintainer->following;
+	if (!following)
+		return;
+	tfc__upstreams_unwatch(&following->watch);
+	for (uint32_t i = 0; following->parts && i < following->count; i++) {
+		free(following->parts[i].partitions);
+		tfc__strv_fini(&following->parts[i].env);
+	}
+	for (uint32_t i = 0; following->wanted && i < maintainer->task_count; i++)
+		free(following->wanted[i]);
+	free(following->parts);
+	free(following->wanted);
+	free(following);
+	maintainer->following = NULL;
+}

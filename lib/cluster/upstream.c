@@ -1,0 +1,462 @@
+#include "cluster/upstream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/utf8.h"
+
+#define FRESH_NS TFC__SECOND           /* so long an answer counts as one of this moment */
+#define ASK_AGAIN_NS (5 * TFC__SECOND) /* after a refusal */
+#define NAME_MAX_LEN 63
+
+/* What is known of one upstream. Entries stay: there are as many as jobs have named. */
+struct entry {
+	struct tfc__link link;
+	struct tfc__upstreams *upstreams;
+	struct tfc__upstream *answer; /* NULL: none that counts */
+	uint64_t wanted_version;      /* the host has spoken of it */
+	uint64_t answered_at;         /* or refused */
+	tfc_error refusal;            /* code 0: none */
+	tfc_upstream_question *question;
+	struct tfc__timer timer; /* a change has settled, or it is time to ask again */
+	uint64_t changing_since; /* 0: no change is to be followed */
+	bool is_to_be_followed;  /* the answer that comes is one after a change */
+	struct tfc__work telling;
+	char name[];
+};
+
+struct tfc_upstream_question {
+	struct entry *entry;
+	struct tfc__upstream *answer; /* being made */
+};
+
+struct tfc__upstreams {
+	tfc_ctx *ctx;
+	tfc_resolver_ops ops; /* zeros: none */
+	void *user;
+	struct tfc__link entries;
+	struct tfc__link watches;
+	uint32_t busy; /* watches are being told: memory stays */
+	bool is_closed;
+};
+
+int tfc_resolver_ops_init(tfc_resolver_ops *ops, uint32_t size)
+{
+	return tfc__options_init(ops, size, sizeof(*ops));
+}
+
+/* ---- answers */
+
+static void free_answer(struct tfc__upstream *answer)
+{
+	if (!answer)
+		return;
+	for (uint32_t i = 0; i < answer->count; i++) {
+		free(answer->partitions[i].name);
+		free(answer->partitions[i].node);
+	}
+	for (uint32_t i = 0; i < answer->env_count; i++) {
+		free(answer->envs[i].node);
+		free(answer->envs[i].text);
+	}
+	free(answer->partitions);
+	free(answer->envs);
+	free(answer->name);
+	free(answer);
+}
+
+static void free_question(tfc_upstream_question *question)
+{
+	free_answer(question->answer);
+	free(question);
+}
+
+static struct tfc__upstream *new_answer(const char *name)
+{
+	struct tfc__upstream *answer = calloc(1, sizeof(*answer));
+	if (!answer)
+		return NULL;
+	answer->name = strdup(name);
+	if (answer->name)
+		return answer;
+	free_answer(answer);
+	return NULL;
+}
+
+/* ---- news */
+
+static void leave(struct tfc__upstreams *upstreams);
+
+static void tell_news(struct tfc__work *work)
+{
+	struct entry *entry = tfc__container_of(work, struct entry, telling);
+	struct tfc__upstreams *upstreams = entry->upstreams;
+	bool is_changed = entry->is_to_be_followed && entry->answer;
+	struct tfc__link marker;
+	if (entry->answer)
+		entry->is_to_be_followed = false;
+	tfc__list_init(&marker);
+	tfc__list_append(&upstreams->watches, &marker);
+	upstreams->busy++;
+	while (!upstreams->is_closed && upstreams->watches.next != &marker) {
+		struct tfc__link *link = upstreams->watches.next;
+		struct tfc__upstream_watch *watch =
+			tfc__container_of(link, struct tfc__upstream_watch, link);
+		tfc__list_remove(link);
+		tfc__list_append(&upstreams->watches, link);
+		watch->fn(watch, entry->name, is_changed);
+	}
+	tfc__list_remove(&marker);
+	leave(upstreams);
+}
+
+void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__upstream_watch *watch)
+{
+	tfc__list_append(&upstreams->watches, &watch->link);
+}
+
+void tfc__upstreams_unwatch(struct tfc__upstream_watch *watch)
+{
+	tfc__list_remove(&watch->link);
+}
+
+/* ---- asking */
+
+static void ask(struct entry *entry)
+{
+	struct tfc__upstreams *upstreams = entry->upstreams;
+	tfc_upstream_question *question = calloc(1, sizeof(*question));
+	if (question)
+		question->answer = new_answer(entry->name);
+	if (!question || !question->answer) {
+		free(question);
+		return; /* whoever waits asks again */
+	}
+	question->entry = entry;
+	entry->question = question;
+	upstreams->ops.resolve(upstreams->user, entry->name, question);
+}
+
+/* A change has settled, or a refusal is old enough. */
+static void on_timer(struct tfc__timer *timer)
+{
+	struct entry *entry = tfc__container_of(timer, struct entry, timer);
+	if (entry->changing_since) {
+		entry->changing_since = 0;
+		entry->is_to_be_followed = true;
+		if (!entry->question && !entry->answer)
+			ask(entry);
+	}
+	if (!entry->question)
+		tfc__work_schedule(&entry->telling);
+}
+
+static struct entry *find_entry(struct tfc__upstreams *upstreams, const char *name)
+{
+	TFC__LIST_EACH (link, &upstreams->entries) {
+		struct entry *entry = tfc__container_of(link, struct entry, link);
+		if (strcmp(entry->name, name) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *name)
+{
+	struct entry *entry = find_entry(upstreams, name);
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry) + strlen(name) + 1);
+	if (!entry)
+		return NULL;
+	entry->upstreams = upstreams;
+	strcpy(entry->name, name);
+	tfc__timer_init(&entry->timer, upstreams->ctx, on_timer);
+	tfc__work_init(&entry->telling, upstreams->ctx, tell_news);
+	tfc__list_append(&upstreams->entries, &entry->link);
+	return entry;
+}
+
+static bool is_fresh(const struct entry *entry)
+{
+	return entry->answered_at && tfc__now() - entry->answered_at < FRESH_NS;
+}
+
+#define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
+
+int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_error *error,
+		       const struct tfc__upstream **ret_upstream)
+{
+	if (!upstreams->ops.resolve)
+		return WAIT(error, "nobody here knows the upstream %.80s: the node has no resolver",
+			    name);
+	struct entry *entry = make_entry(upstreams, name);
+	if (!entry)
+		return tfc__fail_nomem(error, "cluster");
+	if (!entry->question && !is_fresh(entry)) {
+		entry->refusal.code = 0;
+		ask(entry);
+		if (!entry->question && !is_fresh(entry))
+			return tfc__fail_nomem(error, "cluster");
+	}
+	if (entry->question)
+		return WAIT(error, "the host is asked where the partitions of %.80s are", name);
+	if (!entry->answer)
+		return WAIT(error, "upstream %.80s: %s", name, entry->refusal.text);
+	*ret_upstream = entry->answer;
+	return TFC_OK;
+}
+
+void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, uint64_t version)
+{
+	struct entry *entry = find_entry(upstreams, name);
+	uint64_t now = tfc__now();
+	if (!entry || (entry->answer && version <= entry->answer->version))
+		return;
+	if (version > entry->wanted_version)
+		entry->wanted_version = version;
+	if (!entry->changing_since)
+		entry->changing_since = now;
+	uint64_t settled = now + TFC__UPSTREAM_SETTLE_MS * TFC__MS;
+	uint64_t at_last = entry->changing_since + TFC__UPSTREAM_SETTLE_MAX * TFC__MS;
+	tfc__timer_set(&entry->timer, settled < at_last ? settled : at_last);
+	free_answer(entry->answer);
+	entry->answer = NULL;
+	entry->answered_at = 0;
+	tfc__work_schedule(&entry->telling); /* who waits asks at once */
+}
+
+/* ---- the host's calls */
+
+static int enter(tfc_upstream_question *question)
+{
+	return tfc__ctx_enter(question ? question->entry->upstreams->ctx : NULL);
+}
+
+static int invalid(const tfc_upstream_question *question, const char *text)
+{
+	return tfc__ctx_fail(question->entry->upstreams->ctx, TFC_EINVAL, "cluster", 0, "%s", text);
+}
+
+static int nomem(const tfc_upstream_question *question)
+{
+	return tfc__fail_nomem(tfc__ctx_error(question->entry->upstreams->ctx), "cluster");
+}
+
+static bool is_partition_name(const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+	if (!len || len > NAME_MAX_LEN)
+		return false;
+	for (const char *s = name; *s;) {
+		size_t n = tfc__utf8_len(s, strlen(s));
+		if (!n || (unsigned char)*s <= ' ' || *s == ',' || *s == 0x7f)
+			return false;
+		s += n;
+	}
+	return true;
+}
+
+/* Room for one more in a list of `count`; it doubles. */
+static void *grow(void *items, uint32_t count, size_t size)
+{
+	if (count & (count - 1)) /* not a power of two: there is room */
+		return items;
+	return realloc(items, (count ? 2 * (size_t)count : 1) * size);
+}
+
+int tfc_upstream_partition(tfc_upstream_question *question, const char *partition, const char *node)
+{
+	int code = enter(question);
+	if (code < 0)
+		return code;
+	if (!is_partition_name(partition))
+		return invalid(question, "a partition's name is 1 to 63 bytes without commas, "
+					 "blanks and control characters");
+	if (node && !*node)
+		return invalid(question, "node is empty: NULL stands for any");
+	struct tfc__upstream *answer = question->answer;
+	void *grown = grow(answer->partitions, answer->count, sizeof(answer->partitions[0]));
+	char *name = strdup(partition), *owner = node ? strdup(node) : NULL;
+	if (grown)
+		answer->partitions = grown;
+	if (!grown || !name || (node && !owner)) {
+		free(name);
+		free(owner);
+		return nomem(question);
+	}
+	answer->partitions[answer->count++] = (struct tfc__upstream_partition){name, owner};
+	return TFC_OK;
+}
+
+int tfc_upstream_env(tfc_upstream_question *question, const char *node, const char *name,
+		     const char *value)
+{
+	int code = enter(question);
+	if (code < 0)
+		return code;
+	if (!name || !*name || strchr(name, '=') || !value)
+		return invalid(question, "a variable has a name without '=', and a value");
+	struct tfc__upstream *answer = question->answer;
+	void *grown = grow(answer->envs, answer->env_count, sizeof(answer->envs[0]));
+	char *text = malloc(strlen(name) + strlen(value) + 2), *where = node ? strdup(node) : NULL;
+	if (grown)
+		answer->envs = grown;
+	if (!grown || !text || (node && !where)) {
+		free(text);
+		free(where);
+		return nomem(question);
+	}
+	stpcpy(stpcpy(stpcpy(text, name), "="), value);
+	answer->envs[answer->env_count++] = (struct tfc__upstream_env){where, text};
+	return TFC_OK;
+}
+
+/* The question is over; whoever waits is told in a turn of its own. */
+static void settle(tfc_upstream_question *question)
+{
+	struct entry *entry = question->entry;
+	entry->question = NULL;
+	entry->answered_at = tfc__now();
+	free_question(question);
+	tfc__work_schedule(&entry->telling);
+}
+
+static int refuse(tfc_upstream_question *question, const char *text)
+{
+	struct entry *entry = question->entry;
+	tfc__fail(&entry->refusal, TFC_EAGAIN, "cluster", 0, "%.200s", text);
+	free_answer(entry->answer);
+	entry->answer = NULL;
+	if (!entry->changing_since)
+		tfc__timer_set(&entry->timer, tfc__now() + ASK_AGAIN_NS);
+	settle(question);
+	return TFC_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* 1: one stands there twice. */
+static int has_twins(const struct tfc__upstream *answer)
+{
+	const char **names = calloc(answer->count, sizeof(*names));
+	int found = 0;
+	if (!names)
+		return TFC_ENOMEM;
+	for (uint32_t i = 0; i < answer->count; i++)
+		names[i] = answer->partitions[i].name;
+	qsort(names, answer->count, sizeof(*names), compare_names);
+	for (uint32_t i = 1; i < answer->count && !found; i++)
+		found = strcmp(names[i], names[i - 1]) == 0;
+	free(names);
+	return found;
+}
+
+/* What is wrong with an answer ends the question, too: nobody would end it otherwise. */
+static int spoil(tfc_upstream_question *question, int code, const char *text)
+{
+	tfc_ctx *ctx = question->entry->upstreams->ctx;
+	refuse(question, text);
+	return tfc__ctx_fail(ctx, code, "cluster", 0, "%s", text);
+}
+
+int tfc_upstream_answer(tfc_upstream_question *question, uint64_t version)
+{
+	int code = enter(question);
+	if (code < 0)
+		return code;
+	struct entry *entry = question->entry;
+	if (!question->answer->count)
+		return spoil(question, TFC_EINVAL, "the host's answer names no partition");
+	if ((code = has_twins(question->answer)) < 0)
+		return spoil(question, code, "out of memory");
+	if (code > 0)
+		return spoil(question, TFC_EINVAL, "the host's answer names a partition twice");
+	if (version < entry->wanted_version)
+		return refuse(question, "the host's answer is older than the change it told of");
+	free_answer(entry->answer);
+	entry->answer = question->answer;
+	entry->answer->version = version;
+	question->answer = NULL;
+	settle(question);
+	return TFC_OK;
+}
+
+int tfc_upstream_refuse(tfc_upstream_question *question, const char *text)
+{
+	int code = enter(question);
+	if (code < 0)
+		return code;
+	return refuse(question, text && *text ? text : "the host does not know it");
+}
+
+/* ---- its life */
+
+int tfc__upstreams_open(tfc_ctx *ctx, const tfc_resolver_ops *ops, void *user, tfc_error *error,
+			struct tfc__upstreams **ret_upstreams)
+{
+	tfc_resolver_ops known;
+	int code = tfc__options_copy(&known, sizeof(known), ops, "cluster", "tfc_resolver_ops",
+				     error);
+	if (code < 0)
+		return code;
+	if (ops && (!known.resolve || !known.cancel))
+		return tfc__fail(error, TFC_EINVAL, "cluster", 0, "tfc_resolver_ops.%s is NULL",
+				 known.resolve ? "cancel" : "resolve");
+	struct tfc__upstreams *upstreams = calloc(1, sizeof(*upstreams));
+	if (!upstreams)
+		return tfc__fail_nomem(error, "cluster");
+	upstreams->ctx = ctx;
+	upstreams->ops = known;
+	upstreams->user = user;
+	tfc__list_init(&upstreams->entries);
+	tfc__list_init(&upstreams->watches);
+	*ret_upstreams = upstreams;
+	return TFC_OK;
+}
+
+static void free_entry(struct entry *entry)
+{
+	free_answer(entry->answer);
+	tfc__list_remove(&entry->link);
+	free(entry);
+}
+
+static void leave(struct tfc__upstreams *upstreams)
+{
+	if (--upstreams->busy || !upstreams->is_closed)
+		return;
+	TFC__LIST_EACH (link, &upstreams->entries)
+		free_entry(tfc__container_of(link, struct entry, link));
+	free(upstreams);
+}
+
+static void close_entry(struct entry *entry)
+{
+	tfc_upstream_question *question = entry->question;
+	tfc__timer_cancel(&entry->timer);
+	tfc__work_cancel(&entry->telling);
+	if (!question)
+		return;
+	entry->question = NULL;
+	entry->upstreams->ops.cancel(entry->upstreams->user, question);
+	free_question(question);
+}
+
+void tfc__upstreams_close(struct tfc__upstreams *upstreams)
+{
+	if (!upstreams)
+		return;
+	upstreams->is_closed = true;
+	upstreams->busy++;
+	TFC__LIST_EACH (link, &upstreams->watches)
+		tfc__list_remove(link);
+	TFC__LIST_EACH (link, &upstreams->entries)
+		close_entry(tfc__container_of(link, struct entry, link));
+	leave(upstreams);
+}

@@ -1,0 +1,176 @@
+#include "member/watched_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc_error *error)
+{
+	file->watch.fd = -1;
+	file->path = strdup(path);
+	char *slash = file->path ? strrchr(file->path, '/') : NULL;
+	if (slash)
+		file->directory = strndup(file->path, (size_t)(slash - file->path) + 1);
+	else
+		file->directory = strdup(".");
+	if (!file->path || !file->directory) {
+		tfc__watched_file_fini(file);
+		return tfc__fail_nomem(error, file->room);
+	}
+	file->name = slash ? slash + 1 : file->path;
+	return TFC_OK;
+}
+
+void tfc__watched_file_fini(struct tfc__watched_file *file)
+{
+	tfc__buf_fini(&file->text);
+	free(file->path);
+	free(file->directory);
+	file->path = file->directory = NULL;
+}
+
+/* ---- reading it */
+
+static int fail_file(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
+{
+	return tfc__fail_errno(error, file->room, sys_errno, "%s", file->path);
+}
+
+static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
+		    tfc_error *error)
+{
+	struct stat status;
+	if (fstat(fd, &status) < 0)
+		return fail_file(file, errno, error);
+	if (!S_ISREG(status.st_mode))
+		return tfc__fail(error, TFC_EINVAL, file->room, 0, "%s: not a file", file->path);
+	for (;;) {
+		char *at = tfc__buf_reserve(text, 65536);
+		ssize_t n = at ? read(fd, at, 65536) : 0;
+		if (!at)
+			return tfc__fail_nomem(error, file->room);
+		if (n < 0)
+			return fail_file(file, errno, error);
+		if (n == 0)
+			return TFC_OK;
+		tfc__buf_grow(text, (size_t)n);
+		if (text->len > TFC__WATCHED_FILE_MAX)
+			return tfc__fail(error, TFC_ETOOBIG, file->room, 0,
+					 "%s: larger than %u MiB", file->path,
+					 TFC__WATCHED_FILE_MAX >> 20);
+	}
+}
+
+static int read_text(const struct tfc__watched_file *file, struct tfc__buf *text, tfc_error *error)
+{
+	/* a pipe must not hold up the loop */
+	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return fail_file(file, errno, error);
+	int code = read_all(file, fd, text, error);
+	close(fd);
+	return code;
+}
+
+/* TFC_OK also when nothing has changed. */
+static int look(struct tfc__watched_file *file, tfc_error *error)
+{
+	struct tfc__buf text = {0};
+	int code = read_text(file, &text, error);
+	bool is_same = code == TFC_OK && text.len == file->text.len && file->text.data &&
+		       memcmp(text.data, file->text.data, text.len) == 0;
+	if (code == TFC_OK && !is_same)
+		code = file->fn(file, text.data ? text.data : "", text.len, error);
+	if (code == TFC_ENOMEM) { /* the next event tries again */
+		tfc__buf_fini(&text);
+		return code;
+	}
+	tfc__buf_fini(&file->text);
+	file->text = text;
+	return code;
+}
+
+/* ---- seeing changes */
+
+static bool is_about_us(const struct tfc__watched_file *file, const struct inotify_event *event)
+{
+	if (!event->len)
+		return true; /* of the directory itself, or events were lost */
+	/* "..data" is what is renamed when Kubernetes changes a mounted file behind a link */
+	return strcmp(event->name, file->name) == 0 || strncmp(event->name, "..", 2) == 0;
+}
+
+static bool drain_events(struct tfc__watched_file *file)
+{
+	_Alignas(struct inotify_event) char bytes[4096];
+	bool is_ours = false;
+	ssize_t len;
+	while ((len = read(file->watch.fd, bytes, sizeof(bytes))) > 0) {
+		for (ssize_t at = 0; at < len;) {
+			struct inotify_event *event = (void *)(bytes + at);
+			is_ours |= is_about_us(file, event);
+			at += (ssize_t)(sizeof(*event) + event->len);
+		}
+	}
+	return is_ours;
+}
+
+static void see_change(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
+	tfc_error error = TFC_ERROR_INIT;
+	if (drain_events(file) && look(file, &error) < 0)
+		tfc__log(file->ctx, TFC_LOG_WARNING, file->room, "", "%s: %s", file->kept,
+			 error.text);
+}
+
+static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
+{
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (fd < 0)
+		return tfc__fail_errno(error, file->room, errno, "cannot watch %s for changes",
+				       file->path);
+	int code = TFC_OK;
+	if (inotify_add_watch(fd, file->directory,
+			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
+		code = tfc__fail_errno(error, file->room, errno, "cannot watch %s for changes",
+				       file->directory);
+	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, see_change)) < 0)
+		tfc__fail(error, code, file->room, 0, "cannot watch %s for changes", file->path);
+	if (code < 0)
+		close(fd);
+	return code;
+}
+
+static void end_watch(struct tfc__watched_file *file)
+{
+	int fd = file->watch.fd;
+	tfc__io_close(&file->watch);
+	close(fd);
+}
+
+/* The watch comes first, so that no change falls between it and the reading. */
+int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error)
+{
+	file->ctx = ctx;
+	int code = watch_directory(file, error);
+	if (code == TFC_OK && (code = look(file, error)) < 0)
+		end_watch(file);
+	if (code < 0)
+		file->ctx = NULL;
+	return code;
+}
+
+void tfc__watched_file_stop(struct tfc__watched_file *file)
+{
+	if (!file->ctx)
+		return;
+	end_watch(file);
+	tfc__buf_fini(&file->text);
+	file->ctx = NULL;
+}
