@@ -16,8 +16,8 @@
 #include "store/protocol.h"
 
 #define OPEN_WAIT_MS 10000
-#define CLOSE_WAIT_MS 2000
-#define LOST_WAIT_MS 100 /* it has closed its socket: all that is left is to reap it */
+#define CLOSE_WAIT_MS 5000
+#define LOST_WAIT_MS 1000 /* it has closed its socket: all that is left is to reap it */
 #define CHUNK (128u << 10)
 
 /* ---- the helper's end */

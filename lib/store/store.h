@@ -40,7 +40,7 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 			struct tfc__store **ret_store, tfc_error *error);
 
-/* What was asked for before is still done; no callback comes after. Waits for the disk, 2 s at
+/* What was asked for before is still done; no callback comes after. Waits for the disk, 5 s at
  * most. NULL is a no-op. */
 void tfc__store_close(struct tfc__store *store);
 
