@@ -121,8 +121,11 @@ static void end_round(struct remote_gateway *gateway, int code)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	uint64_t now = tfc__now();
-	tfc__fail(&error, code == TFC_ELOST || code == TFC_ETIMEDOUT ? TFC_EUNREACH : code,
-		  "gateway", 0, "no answer from a gateway: %s",
+	/* One that is about to end or to begin closes connections, too: who was let in tries on. */
+	bool is_passing = code == TFC_ELOST || code == TFC_ETIMEDOUT ||
+			  (code == TFC_EACCES && gateway->was_up);
+	tfc__fail(&error, is_passing ? TFC_EUNREACH : code, "gateway", 0,
+		  "no answer from a gateway: %s",
 		  gateway->tried.data ? gateway->tried.data : "out of memory");
 	tfc__buf_clear(&gateway->tried);
 	gateway->tried.is_failed = false;

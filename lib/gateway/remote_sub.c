@@ -92,10 +92,10 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 		tfc__sub_wake(&sub->base);
 		return;
 	}
+	tfc__timer_set(&sub->retry, now + sub->delay); /* at once after what went well */
 	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
 	if (sub->delay > DELAY_MAX)
 		sub->delay = DELAY_MAX;
-	tfc__timer_set(&sub->retry, now + sub->delay);
 }
 
 /* Whether another try can help: the connection is gone, or a node that must be asked is. */

@@ -1,0 +1,295 @@
+"""tfc_run start, attach, ps, describe, logs, spec, stop, rm: the clients of nodes, each node asked
+about what the other has."""
+import json
+import os
+import re
+import signal
+
+import harness
+import node_test
+
+COUNT = "i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); done"
+
+
+class ClientsTest(node_test.NodeTest):
+    names = "a"
+
+    def setUp(self):
+        super().setUp()
+        self.write_members(self.names)
+        self.nodes = {name: self.node(name) for name in self.names}
+        for name in self.names:
+            for other in self.names.replace(name, ""):
+                self.await_state(self.nodes[name], other, "alive")
+
+    def gateway(self, name):
+        return ["--gateway", f"unix:{self.dir}/state-{name}/node.sock"]
+
+    def begin(self, command, *args, at="a", **options):
+        return self.start_bare(command, *self.gateway(at), *args, **options)
+
+    def ask(self, command, *args, at="a"):
+        return self.begin(command, *args, at=at).end()
+
+    def start_job(self, script, *args, at="a"):
+        """The id of a job that runs on its own."""
+        run = self.ask("start", "--detach", "--framework", "none", *args, "--", "/bin/sh", "-c",
+                       script, at=at)
+        self.assertEqual((run.status, run.err), (0, b""))
+        self.assertRegex(run.out.decode(), "^[0-9a-f]{16}\n$")
+        return run.lines()[0]
+
+    def await_ready(self, job, count=1):
+        def ready():
+            tasks = self.describe(job)["tasks"]
+            return sum(task["state"] == "ready" for task in tasks) == count
+        harness.wait_until(ready, "tasks that are ready")
+
+    def describe(self, job, at="a"):
+        run = self.ask("describe", job, "--json", at=at)
+        self.assertEqual(run.status, 0, run.err)
+        return json.loads(run.out)
+
+    def assert_said(self, run, words, status=125):
+        self.assertEqual(run.status, status, run.err)
+        self.assertEqual(len(run.errors()), 1, run.err)
+        self.assertRegex(run.errors()[0], "^tfc_run: .*" + words)
+
+
+class CommandsTest(ClientsTest):
+    def test_start_prints_the_id_and_ends_as_the_job_does(self):
+        run = self.ask("start", "--framework", "none", "--", "/bin/sh", "-c",
+                       "echo to out; echo to err >&2; exit 3")
+        self.assertRegex(run.lines()[0], "^[0-9a-f]{16}$")
+        self.assertEqual(run.lines()[1:], ["[worker/0] to out"])
+        self.assertEqual(run.errors()[0], "[worker/0] to err")
+        self.assertEqual(run.status, 3)
+
+    def test_attach_replays_and_ends_as_the_job_did(self):
+        job = self.start_job("echo one; echo two >&2; exit 7", "--name", "seven")
+        for name in (job, job[:12], "seven"):
+            run = self.ask("attach", name)
+            self.assertEqual(run.status, 7)
+            self.assertEqual(run.lines(), ["[worker/0] one"])
+            self.assertEqual(run.errors()[0], "[worker/0] two")
+            self.assertRegex(run.errors()[-1], r"failed \(exit\)")
+
+    def test_json_has_the_id_all_events_and_the_end(self):
+        run = self.ask("start", "--json", "--framework", "none", "--", "/bin/sh", "-c", "echo x")
+        events = run.events()
+        self.assertEqual((run.status, run.err), (0, b""))
+        self.assertEqual(events[0]["event"], "submitted")
+        self.assertEqual(events[-1]["event"], "end")
+        self.assertEqual(events[-1]["job"], events[0]["job"])
+        output = [event for event in events if event["event"] == "output"]
+        self.assertEqual([event["text"] for event in output], ["x"])
+        self.assertTrue(output[0]["cursor"])
+        self.assertTrue(all("time" in event for event in events))
+
+    def test_interrupt_only_detaches_and_says_how_to_stop(self):
+        run = self.begin("start", "--framework", "none", "--", "/bin/sh", "-c",
+                         "echo here; exec sleep 100")
+        run.await_output("here")
+        run.process.send_signal(signal.SIGINT)
+        run.end()
+        job = run.lines()[0]
+        self.assertEqual(run.status, 0)
+        self.assertIn(f"`tfc_run stop {job}`", run.err.decode())
+        self.assertIn(self.describe(job)["state"], ("starting", "running"))
+        run = self.begin("attach", job)
+        run.await_output("here")
+        run.process.send_signal(signal.SIGHUP)
+        self.assertEqual(run.end().status, 128 + signal.SIGHUP)
+        self.assertIn(self.describe(job)["state"], ("starting", "running"))
+        self.assertEqual(self.ask("stop", job, "--wait").status, 0)
+        self.assertEqual(self.describe(job)["state"], "stopped")
+
+    def test_interrupt_may_stop_the_job(self):
+        run = self.begin("start", "--stop-on-interrupt", "--framework", "none", "--", "/bin/sh",
+                         "-c", "echo here; exec sleep 100")
+        run.await_output("here")
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.end().status, 143)
+        self.assertEqual(self.describe(run.lines()[0])["state"], "stopped")
+
+    def test_a_closed_pipe_detaches(self):
+        job = self.start_job("while :; do echo line; sleep 0.01; done")
+        run = self.begin("attach", job)
+        run.await_output("line")
+        del run.fds[run.process.stdout.fileno()]
+        run.process.stdout.close()
+        run.end()
+        self.assertEqual((run.status, run.err), (128 + signal.SIGPIPE, b""))
+        self.assertEqual(self.describe(job)["state"], "running")
+        self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
+
+    def test_ps_lists_what_runs_and_all_when_asked(self):
+        done = self.start_job("exit 0", "--name", "done")
+        self.ask("attach", done)
+        job = self.start_job("exec sleep 100", "--name", "long", "--worker", "2")
+        self.await_ready(job, 2)
+        lines = self.ask("ps").lines()
+        self.assertEqual(lines[0].split(), "ID NAME STATE READY RESTARTS NODE AGE".split())
+        self.assertEqual(len(lines), 2)
+        self.assertEqual(lines[1].split()[:6], [job, "long", "running", "2/2", "0", "a"])
+        self.assertRegex(lines[1].split()[6], "^[0-9]+s$")
+        self.assertEqual([line.split()[0] for line in self.ask("ps", "--all").lines()[1:]],
+                         [done, job])
+        self.assertEqual([each["job"] for each in json.loads(self.ask("ps", "--json").out)], [job])
+        self.ask("stop", "--kill", "--wait", job)
+
+    def test_describe_shows_tasks_and_failures(self):
+        job = self.start_job("[ $TFC_ATTEMPT = 2 ] || kill -9 $$; exec sleep 100", "--restart",
+                             "5")
+        harness.wait_until(lambda: self.describe(job)["tasks"][0]["attempt"] == 2,
+                           "the second attempt")
+        self.await_ready(job)
+        text = self.ask("describe", job).out.decode()
+        for pattern in (f"job +{job}", "state +running", r"maintainer +a \(epoch 1\)",
+                        "worker/0 +a +- +[0-9]+ +2 +ready +4",
+                        "Last failures:\n  worker/0#1 on a: worker/0 died of SIGKILL"):
+            self.assertRegex(text, pattern)
+        self.ask("stop", "--kill", "--wait", job)
+
+    def test_spec_in_both_formats(self):
+        job = self.start_job("exec sleep 100")
+        self.ask("stop", "--kill", "--wait", job)
+        run = self.ask("start", "--detach", "--worker", "2", "--", "/bin/sh", "-c",
+                       "exec sleep 100")
+        job = run.lines()[0]
+        harness.wait_until(lambda: self.ask("spec", job, "worker/1").status == 0, "a spec")
+        config = json.loads(self.ask("spec", job, "worker/1").out)
+        self.assertEqual(config["task"], {"type": "worker", "index": 1})
+        env = self.ask("spec", job, "worker/1", "--format", "env").lines()
+        self.assertEqual(json.loads(next(line for line in env if line.startswith("TF_CONFIG="))
+                                    .split("=", 1)[1]), config)
+        self.assert_said(self.ask("spec", job, "worker/9"), "no task worker/9")
+        self.assert_said(self.ask("spec", job, "worker/1", "--format", "yaml"),
+                         "neither tf_config nor env")
+        self.ask("stop", "--kill", "--wait", job)
+
+    def test_logs(self):
+        job = self.start_job(COUNT % 20 + "; echo err >&2; [ $TFC_ATTEMPT = 2 ] || kill -9 $$; "
+                             "exec sleep 100", "--worker", "2", "--scope", "task")
+        self.await_ready(job, 2)
+        harness.wait_until(lambda: all(task["attempt"] == 2
+                                       for task in self.describe(job)["tasks"]), "attempts")
+        harness.wait_until(lambda: self.ask("logs", job).errors().count("[worker/1#2] err") == 1,
+                           "all output")
+        run = self.ask("logs", job)
+        self.assertEqual(run.status, 0)
+        self.assertEqual(len(run.lines()), 80)
+        one = self.ask("logs", job, "worker/1", "--attempt", "2")
+        self.assertEqual(one.lines(), [f"[worker/1#2] line {i}" for i in range(20)])
+        tail = self.ask("logs", job, "worker/0", "--tail", "3")
+        self.assertEqual(tail.lines(), [f"[worker/0#2] line {i}" for i in (18, 19)])
+        self.assertEqual(tail.errors(), ["[worker/0#2] err"])
+        events = self.ask("logs", "--json", job).events()
+        self.assertEqual(len(events), 84)
+        for i in (0, 17, 41, 83):
+            rest = self.ask("logs", "--json", "--since", events[i]["cursor"], job).events()
+            self.assertEqual(len(rest), 83 - i)
+        self.assertEqual(len(self.ask("logs", job, "--since", "1h").lines()), 80)
+        self.assertEqual(self.ask("logs", job, "--since", "0s").lines(), [])
+        self.assert_said(self.ask("logs", job, "--since", "yesterday"), "neither a duration")
+        follow = self.begin("logs", "-f", "--tail", "1", job)
+        follow.await_output(r"worker/0#2\] err", "err")
+        self.ask("stop", "--kill", "--wait", job)
+        self.assertEqual(follow.end().status, 0)
+
+    def test_rm_forgets_what_has_ended(self):
+        job = self.start_job("echo here; exec sleep 100")
+        self.await_ready(job)
+        self.assert_said(self.ask("rm", job), "has not ended|running|ended")
+        self.ask("stop", "--kill", "--wait", job)
+        self.assertTrue(os.path.isdir(os.path.join(self.dir, "state-a/logs", job)))
+        self.assertEqual(self.ask("rm", job).status, 0)
+        self.assert_said(self.ask("attach", job), f"no such job: {job}")
+        harness.wait_until(lambda: not os.path.exists(os.path.join(self.dir, "state-a/logs", job)),
+                           "the removal of its logs")
+
+    def test_what_is_not_there(self):
+        for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"], ["spec"]):
+            with self.subTest(command=command):
+                words = ["nobody"] + (["worker/0"] if command == ["spec"] else [])
+                self.assert_said(self.ask(*command, *words), "no such job: nobody")
+        run = self.start_bare("ps", "--gateway", f"unix:{self.dir}/none").end()
+        self.assert_said(run, "unix:.*/none: there is no such socket")
+        run = self.start_bare("start", "--gateway", f"tcp://127.0.0.1:{self.first_port + 9}",
+                              "true").end()
+        self.assert_said(run, f"tcp://127.0.0.1:{self.first_port + 9}.*refused")
+        run = self.start_bare("ps", "--gateway", "carrier:pigeon").end()
+        self.assert_said(run, "carrier:pigeon")
+
+    def test_the_default_gateway_and_variables(self):
+        self.env["TFC_GATEWAY"] = f"unix:{self.dir}/state-a/node.sock"
+        self.assertEqual(self.run_bare("ps").status, 0)
+        del self.env["TFC_GATEWAY"]
+        if os.getuid() != 0:
+            self.assert_said(self.run_bare("ps"), ".local/state/tfcluster/node.sock")
+
+    def test_a_read_key_looks_and_does_not_act(self):
+        self.run_bare("keygen", "read", "--role", "read")
+        self.run_bare("keygen", "submit", "--role", "submit")
+        with open(os.path.join(self.dir, "key"), "a") as keys:
+            for name in ("read", "submit"):
+                with open(os.path.join(self.dir, name)) as file:
+                    keys.write(file.read())
+        self.nodes["a"].process.terminate()
+        self.nodes["a"].end()
+        self.nodes["a"] = self.node("a")
+
+        def ask(key, command, *args):
+            return self.start_bare(command, "--gateway", self.address[0], "--key", key,
+                                   *args).end()
+        self.assertEqual(ask("read", "ps").status, 0)
+        self.assert_said(ask("read", "start", "true"), "a read key may not submit")
+        run = ask("submit", "start", "--framework", "none", "--", "/bin/sh", "-c", "echo in")
+        self.assertEqual((run.status, run.lines()[1:]), (0, ["[worker/0] in"]))
+        job = run.lines()[0]
+        self.assertEqual(ask("read", "attach", job).lines(), ["[worker/0] in"])
+        self.assert_said(ask("read", "rm", job), "a read key may not forget")
+        self.assertEqual(ask("submit", "rm", job).status, 0)
+        self.run_bare("keygen", "stranger", "--role", "submit")
+        self.assertEqual(ask("stranger", "ps").status, 125)
+        self.assert_said(ask("missing", "ps"), "missing")
+
+
+class TwoNodesTest(ClientsTest):
+    names = "ab"
+
+    def test_each_node_knows_what_the_other_has(self):
+        job = self.start_job("echo here; exec sleep 100", "--name", "ours")
+        self.await_ready(job)
+        other = self.start_job("exit 0", at="b")
+        self.ask("attach", other, at="b")
+        for at in "ab":
+            lines = self.ask("ps", "--all", at=at).lines()
+            self.assertEqual({line.split()[0] for line in lines[1:]}, {job, other})
+            self.assertEqual(self.describe("ours", at=at)["job"], job)
+            self.assertEqual(self.ask("logs", job[:10], at=at).lines(), ["[worker/0] here"])
+        run = self.begin("attach", "ours", at="b")
+        run.await_output("here")
+        self.assertEqual(self.ask("stop", job, at="b").status, 0)
+        self.assertEqual(run.end().status, 143)
+        self.assert_said(self.ask("attach", "nobody", at="b"), "no such job: nobody")
+        self.assertEqual(self.ask("rm", "ours", at="b").status, 0)
+        self.assert_said(self.ask("describe", job), "no such job")
+
+    def test_attach_goes_on_after_its_gateway_was_killed(self):
+        lines = 3000
+        job = self.start_job("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); "
+                             "[ $((i %% 100)) = 0 ] && sleep 0.05; done" % lines)
+        run = self.begin("attach", "--no-prefix", "--quiet", job, at="b")
+        for count in (500, 1500):
+            run.await_output(f"\n{count}\n")
+            self.nodes["b"].process.kill()
+            self.nodes["b"].end()
+            self.nodes["b"] = self.node("b")
+        self.assertEqual(run.end().status, 0, run.err)
+        self.assertEqual([line for line in run.lines() if re.match("[0-9]+$", line)],
+                         [str(i) for i in range(lines)])
+
+
+if __name__ == "__main__":
+    harness.main()
