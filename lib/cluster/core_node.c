@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 
+/* What fails so long after a cut may still have failed of it: TensorFlow notices late. */
+#define CUT_NS (60ull * 1000000000ull)
+
 /* One that is in no phase to move now gets another node before its next attempt. */
 static void move_idle(struct tfc__core *core, struct task *t, const char *why)
 {
@@ -37,7 +40,8 @@ static bool leave(struct tfc__core *core, uint32_t node)
 		t->node = TFC__NO_NODE;
 		t->is_gone = tfc__task_is_alive(t);
 		t->is_moved = !t->is_gone;
-		t->is_held = t->is_leaving = t->is_port_stale = false;
+		t->is_held = t->is_leaving = t->is_port_stale = t->is_cut_off = false;
+		t->back_at = 0;
 		if (t->is_stacking && t->is_gone)
 			t->is_stacking = false;
 	}
@@ -65,6 +69,33 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 	}
 	tfc__ask_lost(core, node);
 }
+
+/* ---- silent for a while */
+
+void tfc__node_silent(struct tfc__core *core, uint32_t node)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].node == node)
+			core->tasks[i].is_cut_off = true;
+}
+
+void tfc__node_back(struct tfc__core *core, uint32_t node)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->node != node || !t->is_cut_off)
+			continue;
+		t->is_cut_off = false;
+		t->back_at = core->now;
+	}
+}
+
+bool tfc__node_was_cut(const struct tfc__core *core, const struct task *t)
+{
+	return t->is_cut_off || (t->back_at && core->now - t->back_at < CUT_NS);
+}
+
+/* ---- drained */
 
 static void drain_living(struct tfc__core *core, struct task *t, const char *why)
 {

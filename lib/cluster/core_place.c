@@ -16,7 +16,8 @@ bool tfc__place_is_needed(const struct task *t)
 void tfc__place_give_up(struct tfc__core *core, struct task *t)
 {
 	tfc__task_release(core, t);
-	t->is_port_stale = t->is_leaving = false;
+	t->is_port_stale = t->is_leaving = t->is_cut_off = false;
+	t->back_at = 0;
 	t->node = TFC__NO_NODE;
 }
 

@@ -100,6 +100,7 @@ struct task {
 	bool is_gone;        /* died with its node, and that is not worked off yet */
 	bool is_moved;       /* ... it was not alive */
 	bool was_running;    /* in an earlier term, which did not tell its end */
+	bool is_cut_off;     /* its node does not answer */
 	bool is_leaving;     /* its node is drained: another one before the next attempt */
 	bool is_waiting;     /* PLACING alone: there was no room */
 	uint8_t proc;        /* enum tfc__proc_state, as its node has answered */
@@ -109,6 +110,7 @@ struct task {
 	bool is_stalled;     /* ... stalled */
 	bool is_hung;        /* a stall of it is being looked into */
 	bool is_stacking;    /* STACKED is awaited */
+	uint64_t back_at;    /* its node answers since then; 0: it always did */
 	uint64_t stop_at;    /* when */
 	uint64_t stop_grace; /* the least grace sent */
 	uint64_t restart_at; /* FATE_RESTART, BACKOFF */
@@ -303,6 +305,10 @@ void tfc__place_give_up(struct tfc__core *core, struct task *t);
 
 /* ---- core_node.c */
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
+void tfc__node_silent(struct tfc__core *core, uint32_t node);
+void tfc__node_back(struct tfc__core *core, uint32_t node);
+/* Whether its node could not be reached, now or lately: others may have failed of that. */
+bool tfc__node_was_cut(const struct tfc__core *core, const struct task *t);
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
 void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why);
 

@@ -12,6 +12,7 @@
  * - A collected retryable death takes the blame at once, whatever its time says: a lost host is
  *   noticed after its peers have failed, and a restart too many costs less than a job.
  * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
+ * - So does the network, when the node of the suspect or of a peer could not be reached then.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
  */
 #include "cluster/core_state.h"
@@ -86,13 +87,15 @@ void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 	}
 }
 
-/* t's death is a cause: what follows from it. */
-static void decide(struct tfc__core *core, struct task *t)
+/* t's death is a cause, or the network is: what follows from it. */
+static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	enum death_class class = tfc__death_class(&t->death);
-	bool is_loss = tfc__death_is_loss(&t->death);
+	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(&t->death);
+	bool is_loss = is_cut || tfc__death_is_loss(&t->death);
+	if (is_cut)
+		tfc__text_add(text, sizeof(text), " when a node could not be reached");
 	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
 		tfc__end_failed(core, t, text);
 }
@@ -106,7 +109,7 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 		collect(core, t);
 		if (class == CLASS_RETRYABLE) {
 			uncollect(core, t);
-			decide(core, t);
+			decide(core, t, false);
 		}
 	} else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death) &&
 		   has_peer(core, t) && !core->is_query_open) {
@@ -114,7 +117,7 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 		core->suspect = t;
 		tfc__ask_query(core);
 	} else {
-		decide(core, t);
+		decide(core, t, false);
 	}
 }
 
@@ -141,6 +144,17 @@ static struct task *find_earliest(struct tfc__core *core)
 	return earliest;
 }
 
+static bool is_cut(const struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
+		    tfc__node_was_cut(core, t))
+			return true;
+	}
+	return false;
+}
+
 /* A silent peer is restarted like a dead one; where that is refused, the suspect, which has a
  * status, decides. */
 static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped)
@@ -163,6 +177,7 @@ static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped
 void tfc__judge_answer(struct tfc__core *core)
 {
 	struct task *silent = find_silent_peer(core);
+	bool is_network = !silent && is_cut(core);
 	if (silent)
 		blame_silent(core, silent, silent->proc == TFC__PROC_STOPPED);
 	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
@@ -171,6 +186,6 @@ void tfc__judge_answer(struct tfc__core *core)
 	while (core->judged) {
 		struct task *t = find_earliest(core);
 		uncollect(core, t);
-		decide(core, t);
+		decide(core, t, is_network && tfc__death_is_explainable(&t->death));
 	}
 }

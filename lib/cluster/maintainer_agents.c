@@ -169,10 +169,16 @@ static void on_fenced(struct agent_link *link, const char *text)
 	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
 }
 
-static void say(const struct agent_link *link, const char *what)
+static void on_silence(struct agent_link *link, bool is_silent)
 {
-	tfc__log(link->maintainer->ctx, TFC_LOG_INFO, "cluster", link->maintainer->info.id,
-		 "node %s %s", link->node->name, what);
+	struct tfc__maintainer *maintainer = link->maintainer;
+	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id, "node %s %s",
+		 link->node->name, is_silent ? "does not answer" : "answers again");
+	maintainer_step(maintainer,
+			&(struct tfc__core_event){
+				.kind = is_silent ? TFC__CORE_NODE_SILENT : TFC__CORE_NODE_BACK,
+				.node = link->number,
+			});
 }
 
 void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
@@ -188,10 +194,10 @@ void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 		on_fenced(link, event->text);
 		break;
 	case TFC__AGENT_SILENT:
-		say(link, "does not answer");
+		on_silence(link, true);
 		break;
 	case TFC__AGENT_BACK:
-		say(link, "answers again");
+		on_silence(link, false);
 		break;
 	default:
 		if (!is_stale(link, event))

@@ -333,6 +333,12 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_NODE_LOST:
 		tfc__node_lost(core, event->node, event->text ? event->text : "its node is lost");
 		break;
+	case TFC__CORE_NODE_SILENT:
+		tfc__node_silent(core, event->node);
+		break;
+	case TFC__CORE_NODE_BACK:
+		tfc__node_back(core, event->node);
+		break;
 	case TFC__CORE_NODE_DRAIN:
 		tfc__node_drain(core, event->node,
 				event->text ? event->text : "its node is drained");

@@ -103,14 +103,16 @@ enum tfc__core_event_kind {
 	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
 	/* Places and nodes: core_place.c, core_node.c. */
-	TFC__CORE_PLACED,     /* answer to PLACE: nodes[task] of those that were asked for */
-	TFC__CORE_UNPLACED,   /* answer to PLACE: text: what it waits for */
-	TFC__CORE_ROOM,       /* there may be room now: whatever waits is placed again */
-	TFC__CORE_NODE_LOST,  /* all that was on `node` is gone and cannot come back; text: why */
-	TFC__CORE_NODE_DRAIN, /* what is on `node` is to leave it */
-	TFC__CORE_LEAVE,      /* `count` tasks from `task` on are to be placed anew; text: why */
-	TFC__CORE_SUSPEND,    /* stop all and end here; another term will go on with the job */
-	TFC__CORE_FENCED,     /* another term has begun: nothing may be done any more */
+	TFC__CORE_PLACED,      /* answer to PLACE: nodes[task] of those that were asked for */
+	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for */
+	TFC__CORE_ROOM,        /* there may be room now: whatever waits is placed again */
+	TFC__CORE_NODE_LOST,   /* all that was on `node` is gone and cannot come back; text: why */
+	TFC__CORE_NODE_SILENT, /* `node` does not answer */
+	TFC__CORE_NODE_BACK,   /* ... and does again: nothing on it has changed */
+	TFC__CORE_NODE_DRAIN,  /* what is on `node` is to leave it */
+	TFC__CORE_LEAVE,       /* `count` tasks from `task` on are to be placed anew; text: why */
+	TFC__CORE_SUSPEND,     /* stop all and end here; another term will go on with the job */
+	TFC__CORE_FENCED,      /* another term has begun: nothing may be done any more */
 };
 
 /* What a task that is not ready yet is doing. */

@@ -214,6 +214,37 @@ static void node_lost_while_the_job_ends_is_not_waited_for(void **state)
 	sim_fini(&s);
 }
 
+static void network_explains_exits_like_a_dead_peer(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up_at(&s, nodes);
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_SILENT, .node = 2});
+	sim_exit(&s, "worker/0", 1);
+	sim_answer_of(&s, 1, running);
+	s.trace.len = 0;
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_BACK, .node = 2});
+	s.now += 30 * SIM_SECOND;
+	sim_answer_of(&s, 2, running);
+	sim_expect(&s,
+		   "task worker/0 #1 failed exit 1: worker/0 exited with 1 when a node could "
+		   "not be reached; restarting the group (1 of 2 losses in 3600 s)\n"
+		   "job restarting g1: worker/0 exited with 1 when a node could not be reached; "
+		   "restarting the group (1 of 2 losses in 3600 s)\n"
+		   "stop worker/1 #1 1s\n");
+	sim_exit(&s, "worker/1", 1);
+	sim_ready_all(&s);
+	/* A minute later it explains nothing any more. */
+	s.now += 60 * SIM_SECOND;
+	sim_exit(&s, "worker/0", 1);
+	sim_answer_of(&s, 1, running);
+	sim_answer_of(&s, 2, running);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
 /* ---- drained */
 
 static void drained_node_is_left_with_the_whole_grace(void **state)
@@ -340,6 +371,7 @@ int main(void)
 		cmocka_unit_test(node_lost_during_the_start_is_replaced),
 		cmocka_unit_test(used_up_losses_fail_the_job),
 		cmocka_unit_test(node_lost_while_the_job_ends_is_not_waited_for),
+		cmocka_unit_test(network_explains_exits_like_a_dead_peer),
 		cmocka_unit_test(drained_node_is_left_with_the_whole_grace),
 		cmocka_unit_test(task_that_may_not_restart_stays_on_a_drained_node),
 		cmocka_unit_test(port_held_at_a_drained_node_is_given_back),
