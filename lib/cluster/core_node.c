@@ -77,6 +77,7 @@ void tfc__node_silent(struct tfc__core *core, uint32_t node)
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].node == node)
 			core->tasks[i].is_cut_off = true;
+	tfc__judge_cut(core);
 }
 
 void tfc__node_back(struct tfc__core *core, uint32_t node)
@@ -88,11 +89,12 @@ void tfc__node_back(struct tfc__core *core, uint32_t node)
 		t->is_cut_off = false;
 		t->back_at = core->now;
 	}
+	tfc__judge_cut(core);
 }
 
-bool tfc__node_was_cut(const struct tfc__core *core, const struct task *t)
+bool tfc__node_was_cut(const struct task *t, uint64_t at)
 {
-	return t->is_cut_off || (t->back_at && core->now - t->back_at < CUT_NS);
+	return t->is_cut_off || (t->back_at && at < t->back_at + CUT_NS);
 }
 
 /* ---- drained */

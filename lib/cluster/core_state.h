@@ -169,6 +169,7 @@ struct tfc__core {
 
 	uint32_t query;       /* number of the last one */
 	bool is_query_open;   /* its answer is awaited */
+	bool is_query_cut;    /* a node that it is about could not be reached meanwhile or before */
 	struct task *suspect; /* whose death it was asked for */
 	struct task *judged;  /* the dead that wait for the verdict */
 
@@ -262,6 +263,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 /* A death that nobody asked for, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
 void tfc__judge_answer(struct tfc__core *core); /* all nodes have answered */
+void tfc__judge_cut(struct tfc__core *core);    /* a node does not answer, or does again */
 /* No verdict is needed any more: tells the ends of those that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 
@@ -307,8 +309,9 @@ void tfc__place_give_up(struct tfc__core *core, struct task *t);
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
 void tfc__node_silent(struct tfc__core *core, uint32_t node);
 void tfc__node_back(struct tfc__core *core, uint32_t node);
-/* Whether its node could not be reached, now or lately: others may have failed of that. */
-bool tfc__node_was_cut(const struct tfc__core *core, const struct task *t);
+/* Whether its node cannot be reached, or could not shortly before `at`: others may have failed of
+ * that. */
+bool tfc__node_was_cut(const struct task *t, uint64_t at);
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
 void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why);
 

@@ -100,6 +100,16 @@ static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 		tfc__end_failed(core, t, text);
 }
 
+void tfc__judge_cut(struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count && core->suspect; i++) {
+		const struct task *t = &core->tasks[i];
+		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
+		    tfc__node_was_cut(t, core->suspect->death.time_ns))
+			core->is_query_cut = true;
+	}
+}
+
 void tfc__judge_death(struct tfc__core *core, struct task *t)
 {
 	enum death_class class = tfc__death_class(&t->death);
@@ -115,6 +125,8 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 		   has_peer(core, t) && !core->is_query_open) {
 		collect(core, t);
 		core->suspect = t;
+		core->is_query_cut = false;
+		tfc__judge_cut(core);
 		tfc__ask_query(core);
 	} else {
 		decide(core, t, false);
@@ -144,17 +156,6 @@ static struct task *find_earliest(struct tfc__core *core)
 	return earliest;
 }
 
-static bool is_cut(const struct tfc__core *core)
-{
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		const struct task *t = &core->tasks[i];
-		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
-		    tfc__node_was_cut(core, t))
-			return true;
-	}
-	return false;
-}
-
 /* A silent peer is restarted like a dead one; where that is refused, the suspect, which has a
  * status, decides. */
 static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped)
@@ -177,7 +178,7 @@ static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped
 void tfc__judge_answer(struct tfc__core *core)
 {
 	struct task *silent = find_silent_peer(core);
-	bool is_network = !silent && is_cut(core);
+	bool is_network = !silent && core->is_query_cut;
 	if (silent)
 		blame_silent(core, silent, silent->proc == TFC__PROC_STOPPED);
 	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends

@@ -60,16 +60,16 @@ static void nodes_of_the_earlier_term_are_asked_first(void **state)
 	sim_mirrored(&s);
 	s.has_nodes = true;
 	resume(&s, &was, nodes);
-	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
-		       "had ended\n"
-		       "query 1 at node 4\n"
+	sim_expect(&s, "query 1 at node 4\n"
 		       "query 1 at node 5\n");
 	sim_answer_of(&s, 4, none);
 	sim_expect(&s, "");
 	sim_lost(&s, 5, "it is down");
-	sim_expect(&s, "place gang worker/0 worker/1\n");
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "place gang worker/0 worker/1\n");
 	sim_fini(&s);
 }
 
@@ -181,7 +181,11 @@ static void resumed_job_that_is_stopped_ends_when_nothing_can_run(void **state)
 	sim_lost(&s, 4, "it is down");
 	sim_expect(&s, "");
 	sim_answer_of(&s, 5, none);
-	sim_expect(&s, "end stopped stopped 0: stopped\n");
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "end stopped stopped 0: stopped\n");
 	sim_fini(&s);
 }
 
