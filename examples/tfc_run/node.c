@@ -170,6 +170,9 @@ static void start(struct node *node)
 	open.memory = options->memory;
 	open.gpus = options->gpus;
 	open.labels = options->labels.items;
+	open.submit_user = options->submit_user;
+	open.groups = options->groups;
+	open.group_count = (uint32_t)options->group_names.count;
 	open.lease_ms = options->lease_ms;
 	open.probe_ms = options->probe_ms;
 	open.suspect_ms = options->suspect_ms;

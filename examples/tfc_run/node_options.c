@@ -1,6 +1,7 @@
 #include "node_options.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,11 @@ static const struct option table[] = {
 	 TEXT(struct node_options, gpus)},
 	{"label", "K=V", "what jobs may ask for; may be repeated",
 	 TEXTS(struct node_options, labels)},
+	{"submit-user", "U[:G]",
+	 "as whom run jobs that come over tcp with a submit key (the node's)",
+	 TEXT(struct node_options, submit_user)},
+	{"group", "G", "its users may use the node's unix sockets; may be repeated",
+	 TEXTS(struct node_options, group_names)},
 	{"lease", "S", "its tasks stop when their job's node is silent so long (10)",
 	 SECONDS(struct node_options, lease_ms)},
 	{"probe", "S", "seconds between two looks at each member (1)",
@@ -87,6 +93,20 @@ static int fill_state(struct node_options *options)
 	return 0;
 }
 
+static int find_groups(struct node_options *options)
+{
+	for (size_t i = 0; i < options->group_names.count; i++) {
+		const char *name = options->group_names.items[i];
+		const struct group *group = getgrnam(name);
+		if (i == sizeof(options->groups) / sizeof(options->groups[0]))
+			return complain("--group %s: too many groups", name);
+		if (!group)
+			return complain("--group %s: there is no such group here", name);
+		options->groups[i] = group->gr_gid;
+	}
+	return 0;
+}
+
 enum options_result node_options_read(int argc, char **argv, struct node_options *ret_options)
 {
 	struct node_options *options = ret_options;
@@ -102,7 +122,7 @@ enum options_result node_options_read(int argc, char **argv, struct node_options
 	const char *file = options_value(&line, "config");
 	if (result == OPTIONS_OK &&
 	    ((file && config_apply(&line, file, &options->config) < 0) || options_set(&line) < 0 ||
-	     fill_name(options) < 0 || fill_state(options) < 0))
+	     fill_name(options) < 0 || fill_state(options) < 0 || find_groups(options) < 0))
 		result = OPTIONS_BAD;
 	if (!options->key && getenv("TFC_KEY") && *getenv("TFC_KEY"))
 		options->key = getenv("TFC_KEY");
@@ -114,6 +134,7 @@ void node_options_end(struct node_options *options)
 {
 	texts_fini(&options->listen);
 	texts_fini(&options->labels);
+	texts_fini(&options->group_names);
 	free(options->own_state);
 	config_free(options->config);
 }

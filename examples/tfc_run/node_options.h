@@ -20,6 +20,9 @@ struct node_options {
 	uint64_t memory;
 	const char *gpus;
 	struct texts labels;
+	const char *submit_user;
+	struct texts group_names;
+	uint32_t groups[32]; /* their ids */
 	uint32_t lease_ms, probe_ms, suspect_ms, down_ms;
 	bool is_quiet;
 	bool is_json;

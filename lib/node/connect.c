@@ -74,26 +74,29 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 	return tfc__peers_open(node->ctx, &options, error, &node->peers);
 }
 
-static int listen_at(tfc_node *node, const char *address, tfc_error *error)
+static int listen_at(tfc_node *node, const tfc_node_options *options, const char *address,
+		     tfc_error *error)
 {
-	struct tfc__listen_options options = {
+	struct tfc__listen_options listen = {
 		.address = address,
 		.keyring = node->keyring,
 		.identity = node->identity,
+		.groups = options->groups,
+		.group_count = options->groups ? options->group_count : 0,
 	};
-	int code = tfc__peer_listen(node->ctx, &options, tfc__peers_accept, node->peers,
+	int code = tfc__peer_listen(node->ctx, &listen, tfc__peers_accept, node->peers,
 				    &node->listeners[node->listener_count], error);
 	if (code == TFC_OK)
 		node->listener_count++;
 	return code;
 }
 
-static int listen_in_state_dir(tfc_node *node, const char *state_dir, tfc_error *error)
+static int listen_in_state_dir(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	char *address;
-	if (asprintf(&address, "unix:%s/" SOCKET_NAME, state_dir) < 0)
+	if (asprintf(&address, "unix:%s/" SOCKET_NAME, options->state_dir) < 0)
 		return tfc__fail_nomem(error, "node");
-	int code = listen_at(node, address, error);
+	int code = listen_at(node, options, address, error);
 	free(address);
 	return code;
 }
@@ -113,9 +116,9 @@ int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error 
 	if (!node->listeners)
 		return tfc__fail_nomem(error, "node");
 	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
-		code = listen_at(node, at[i], error);
+		code = listen_at(node, options, at[i], error);
 	if (code == TFC_OK && options->state_dir)
-		code = listen_in_state_dir(node, options->state_dir, error);
+		code = listen_in_state_dir(node, options, error);
 	return code;
 }
 

@@ -106,9 +106,11 @@ static void schedule(struct tfc__node_peer *peer)
 	peer->failures++;
 }
 
+/* Nobody listens there: ENOENT in memory, and where a unix socket has been. */
 static bool is_refusal(const tfc_error *why)
 {
-	return why && why->sys_errno == ECONNREFUSED;
+	return why && (why->sys_errno == ECONNREFUSED || why->code == TFC_ENOENT ||
+		       (why->code == TFC_EUNREACH && why->sys_errno == ENOENT));
 }
 
 /* The connection has ended or never came to be: `why`. */
@@ -264,8 +266,9 @@ void tfc__node_peer_dial(struct tfc__node_peer *peer)
 	snprintf(peer->address, sizeof(peer->address), "%s", peer->member->address);
 	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &peer->dialed, &error) < 0) {
 		peer->dialed = NULL;
-		tfc__node_peer_say(peer, error.text);
-		schedule(peer);
+		if (!is_refusal(&error))
+			tfc__node_peer_say(peer, error.text);
+		lost(peer, &error);
 	}
 }
 
