@@ -19,4 +19,16 @@ struct tfc__transport {
 int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 			struct tfc__transport **ret_transport);
 
+/*
+ * A descriptor that a forked child of the host must not keep open, or the other end would wait for
+ * a process that is dead: tfc_ctx_abandon closes the child's copy. Of a transport of this context.
+ */
+struct tfc__noted_fd {
+	struct tfc__link link;
+	int fd;
+};
+
+void tfc__fd_note(tfc_ctx *ctx, struct tfc__noted_fd *note, int fd);
+void tfc__fd_close(struct tfc__noted_fd *note); /* closes it; a no-op when fd is -1 */
+
 #endif

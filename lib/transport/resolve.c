@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "transport/registry.h"
 
 #define DEATH_MS 1000 /* a killed program is gone in far less */
 
@@ -26,7 +27,7 @@ struct tfc__resolve {
 	tfc__resolve_fn fn;
 	void *user;
 	struct tfc__io io;
-	int fd;
+	struct tfc__noted_fd fd;
 	pid_t pid; /* 0: reaped */
 	struct resolve_text text;
 };
@@ -70,7 +71,8 @@ static int spawn(const char *program, const char *name, int output, pid_t *ret_p
 	return error;
 }
 
-static int run_program(struct tfc__resolve *resolve, const char *program, tfc_error *error)
+static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *program,
+		       tfc_error *error)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -78,7 +80,7 @@ static int run_program(struct tfc__resolve *resolve, const char *program, tfc_er
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a pipe of our own: cannot fail */
 	int sys_errno = spawn(program, resolve->host->name, ends[1], &resolve->pid);
 	close(ends[1]);
-	resolve->fd = ends[0];
+	tfc__fd_note(ctx, &resolve->fd, ends[0]);
 	if (!sys_errno)
 		return TFC_OK;
 	return tfc__fail_errno(error, "transport", sys_errno,
@@ -163,11 +165,11 @@ int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn 
 	resolve->host = host;
 	resolve->fn = fn;
 	resolve->user = user;
-	resolve->fd = -1;
-	int code = run_program(resolve, program, error);
+	resolve->fd.fd = -1;
+	int code = run_program(ctx, resolve, program, error);
 	free(program);
 	if (code == TFC_OK) {
-		code = tfc__io_open(&resolve->io, ctx, resolve->fd, EPOLLIN, on_text);
+		code = tfc__io_open(&resolve->io, ctx, resolve->fd.fd, EPOLLIN, on_text);
 		if (code < 0)
 			*error = *tfc__ctx_error(ctx);
 	}
@@ -185,7 +187,6 @@ void tfc__resolve_close(struct tfc__resolve *resolve)
 		return;
 	tfc__io_close(&resolve->io);
 	reap(resolve);
-	if (resolve->fd >= 0)
-		close(resolve->fd);
+	tfc__fd_close(&resolve->fd);
 	free(resolve);
 }

@@ -33,13 +33,14 @@ static void on_event(struct tfc__io *io, uint32_t events)
 
 void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe)
 {
-	*socket = (struct tfc__socket){.ctx = ctx, .pipe = pipe, .fd = -1, .failure.room = ""};
+	*socket = (struct tfc__socket){.ctx = ctx, .pipe = pipe, .fd.fd = -1, .failure.room = ""};
 	socket->wanted = TFC_PIPE_READABLE | TFC_PIPE_WRITABLE;
 }
 
 int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error)
 {
-	socket->fd = fd;
+	if (socket->fd.fd < 0)
+		tfc__fd_note(socket->ctx, &socket->fd, fd);
 	socket->is_connected = true;
 	int code = tfc__io_open(&socket->io, socket->ctx, fd, interest(socket->wanted), on_event);
 	if (code < 0)
@@ -50,9 +51,7 @@ int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error)
 void tfc__socket_fini(struct tfc__socket *socket)
 {
 	tfc__io_close(&socket->io);
-	if (socket->fd >= 0)
-		close(socket->fd);
-	socket->fd = -1;
+	tfc__fd_close(&socket->fd);
 }
 
 static int fail_socket(struct tfc__socket *socket, int sys_errno, tfc_error *error)
@@ -86,7 +85,7 @@ int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error)
 	struct tfc__socket *socket = state;
 	if (!socket->is_connected)
 		return not_connected(socket, error);
-	ssize_t count = recv(socket->fd, data, len, 0);
+	ssize_t count = recv(socket->fd.fd, data, len, 0);
 	if (count < 0)
 		return not_moved(socket, errno, error);
 	if (count == 0)
@@ -100,7 +99,7 @@ int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *
 	struct tfc__socket *socket = state;
 	if (!socket->is_connected)
 		return not_connected(socket, error);
-	ssize_t count = send(socket->fd, data, len, MSG_NOSIGNAL);
+	ssize_t count = send(socket->fd.fd, data, len, MSG_NOSIGNAL);
 	return count < 0 ? not_moved(socket, errno, error) : count;
 }
 
@@ -116,7 +115,7 @@ void tfc__socket_want(void *state, uint32_t events)
 	if (socket->io.ctx)
 		tfc__io_set(&socket->io, interest(events));
 	else
-		tfc__io_open(&socket->io, socket->ctx, socket->fd, interest(events), on_event);
+		tfc__io_open(&socket->io, socket->ctx, socket->fd.fd, interest(events), on_event);
 }
 
 /* ---- listeners */
@@ -179,7 +178,7 @@ static void on_connections(struct tfc__io *io, uint32_t events)
 	for (int i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage from = {0};
 		socklen_t len = sizeof(from);
-		int fd = accept4(listener->fd, (struct sockaddr *)&from, &len,
+		int fd = accept4(listener->fd.fd, (struct sockaddr *)&from, &len,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			hand_on(listener, fd, &from);
@@ -195,7 +194,8 @@ static void on_connections(struct tfc__io *io, uint32_t events)
 int tfc__socket_listener_open(struct tfc__socket_listener *listener, tfc_ctx *ctx, tfc_listener *of,
 			      int fd, const struct tfc__socket_listener_ops *ops, tfc_error *error)
 {
-	*listener = (struct tfc__socket_listener){.ctx = ctx, .listener = of, .ops = ops, .fd = fd};
+	*listener = (struct tfc__socket_listener){.ctx = ctx, .listener = of, .ops = ops};
+	tfc__fd_note(ctx, &listener->fd, fd);
 	tfc__timer_init(&listener->pause, ctx, go_on);
 	int code = tfc__io_open(&listener->io, ctx, fd, EPOLLIN, on_connections);
 	if (code < 0)
@@ -207,7 +207,5 @@ void tfc__socket_listener_fini(struct tfc__socket_listener *listener)
 {
 	tfc__timer_cancel(&listener->pause);
 	tfc__io_close(&listener->io);
-	if (listener->fd >= 0)
-		close(listener->fd);
-	listener->fd = -1;
+	tfc__fd_close(&listener->fd);
 }

@@ -5,6 +5,7 @@
 #define TFC_TRANSPORT_SOCKET_H
 
 #include "ctx/ctx.h"
+#include "transport/registry.h"
 #include <sys/socket.h>
 #include <tfcluster/backend.h>
 
@@ -14,7 +15,7 @@ struct tfc__socket {
 	tfc_ctx *ctx;
 	tfc_pipe *pipe;
 	struct tfc__io io;
-	int fd; /* -1: none (yet) */
+	struct tfc__noted_fd fd; /* -1: none (yet) */
 	uint32_t wanted;
 	bool is_connected;
 	tfc_error failure; /* code not 0: it is of no more use */
@@ -48,7 +49,7 @@ struct tfc__socket_listener {
 	const struct tfc__socket_listener_ops *ops;
 	struct tfc__io io;
 	struct tfc__timer pause; /* no descriptor was free: it is tried again in a while */
-	int fd;
+	struct tfc__noted_fd fd;
 };
 
 /* `fd` listens already and is the listener's from now on, even on failure. */

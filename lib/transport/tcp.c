@@ -39,7 +39,7 @@ static bool find_user(const struct tfc__tcp *tcp, uint32_t *ret_uid)
 {
 	struct sockaddr_storage here = {0}, there = {0};
 	socklen_t here_len = sizeof(here), there_len = sizeof(there);
-	int fd = tcp->socket.fd;
+	int fd = tcp->socket.fd.fd;
 	return getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
 	       getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
 	       tfc__tcp_user(&there, &here, ret_uid) == 0;

@@ -20,10 +20,8 @@ static void end_attempt(struct tfc__tcp *tcp)
 {
 	tfc__timer_cancel(&tcp->patience);
 	tfc__io_close(&tcp->connecting);
-	if (tcp->socket.fd >= 0 && !tcp->socket.is_connected) {
-		close(tcp->socket.fd);
-		tcp->socket.fd = -1;
-	}
+	if (!tcp->socket.is_connected)
+		tfc__fd_close(&tcp->socket.fd);
 }
 
 static void end_dialing(struct tfc__tcp *tcp)
@@ -72,7 +70,7 @@ static bool is_own_end(int fd)
 
 static void succeed(struct tfc__tcp *tcp)
 {
-	int fd = tcp->socket.fd;
+	int fd = tcp->socket.fd.fd;
 	tfc__timer_cancel(&tcp->patience);
 	tfc__io_close(&tcp->connecting);
 	if (is_own_end(fd)) {
@@ -111,7 +109,7 @@ static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *ad
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return errno;
-	tcp->socket.fd = fd;
+	tfc__fd_note(tcp->socket.ctx, &tcp->socket.fd, fd);
 	tfc__tcp_tune(fd);
 	if (connect(fd, (const struct sockaddr *)address, tfc__tcp_len(address)) < 0 &&
 	    errno != EINPROGRESS)

@@ -133,12 +133,63 @@ static void a_killed_listener_is_noticed_and_its_place_free(void **state)
 	world_end(&world);
 }
 
+/* ---- a forked child of the host lives on */
+
+/* Its copies of the sockets are gone with tfc_ctx_abandon: it keeps nobody waiting, no place taken.
+ */
+static void a_forked_child_holds_no_connection(void **state)
+{
+	struct end_pair pair;
+	struct end near = {0}, far = {0};
+	struct end_listener again;
+	int ready[2], go_on[2], status;
+	char byte;
+	end_pair_begin(&pair, *state);
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(go_on), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(go_on[1]);
+		tfc_ctx_abandon(pair.world.ctx);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		_exit(read(go_on[0], &byte, 1) == 0 ? 0 : 2);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	char address[128];
+	strcpy(address, tfc__listener_address(pair.listener.listener));
+	end_close(&pair.near);
+	AWAIT(&pair.world, pair.far.is_down);
+	tfc__listener_close(pair.listener.listener);
+	pair.listener.listener = NULL;
+	end_listen(&pair.world, address, &far, 1, &again);
+	end_dial(&pair.world, address, &near);
+	AWAIT(&pair.world, near.is_up && far.is_up);
+	close(go_on[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(go_on[0]);
+	close(ready[0]);
+	close(ready[1]);
+	end_close(&near);
+	end_close(&far);
+	tfc__listener_close(again.listener);
+	end_pair_end(&pair);
+}
+
+static bool is_built_in(const struct transport_kind *kind)
+{
+	return transport_is_socket(kind) && strcmp(kind->scheme, "hosted") != 0;
+}
+
 int main(void)
 {
 	const struct transport_test tests[] = {
 		{"a killed dialer is noticed", a_killed_dialer_is_noticed, transport_is_socket},
 		{"a killed listener is noticed, and its place is free",
 		 a_killed_listener_is_noticed_and_its_place_free, transport_is_socket},
+		{"a forked child holds no connection", a_forked_child_holds_no_connection,
+		 is_built_in},
 	};
 	return transport_run("transport_killed", tests, sizeof(tests) / sizeof(*tests));
 }

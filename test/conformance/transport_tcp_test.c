@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -266,6 +267,39 @@ static void another_user_of_this_machine_is_refused(void **state)
 	world_end(&world);
 }
 
+/* ---- no descriptor is left */
+
+static int highest_fd(void)
+{
+	int fd = dup(0);
+	close(fd);
+	return fd;
+}
+
+static void a_listener_without_descriptors_goes_on_later(void **state)
+{
+	struct world world;
+	struct raw accepted;
+	struct raw_listener listener;
+	struct rlimit before, none;
+	world_begin(&world, *state);
+	raw_listen(&world, world.address, &listener, &accepted);
+	int fd = test_connect((uint16_t)port_of(tfc__listener_address(listener.listener)));
+	assert_true(fd >= 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){(rlim_t)highest_fd(), before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	AWAIT(&world, world.logs == 1);
+	world_settle(&world); /* it rests: no turn is left to do */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(strstr(world.log, "cannot take a connection"));
+	AWAIT(&world, accepted.pipe);
+	close(fd);
+	raw_close(&accepted);
+	tfc__listener_close(listener.listener);
+	world_end(&world);
+}
+
 /* ---- names */
 
 /* A stand-in for tfc-resolve that says what the test wants. */
@@ -426,6 +460,8 @@ int main(void)
 		{"a port of nobody is unreachable", a_port_of_nobody_is_unreachable, is_tcp},
 		{"another user of this machine is refused", another_user_of_this_machine_is_refused,
 		 is_plain_tcp},
+		{"a listener without descriptors goes on later",
+		 a_listener_without_descriptors_goes_on_later, is_tcp},
 		{"a name is resolved, and every address tried",
 		 a_name_is_resolved_and_every_address_tried, is_tcp},
 		{"a name that is none is said", a_name_that_is_none_is_said, is_plain_tcp},
