@@ -108,6 +108,22 @@ static int open_pool(struct tfc__agent *agent, const struct tfc__agent_options *
 	return tfc_port_pool_open(agent->ctx, &pool, &agent->pool);
 }
 
+#define CACHE_BYTES (UINT64_C(2) << 30) /* of archives that no job uses */
+
+static int open_bundles(struct tfc__agent *agent, const char *dir, tfc_error *error)
+{
+	char *own = dir ? strdup(dir) : tfc__path_join(agent->run_dir, "bundles");
+	int code = own ? tfc__bundles_open(agent->ctx, own, CACHE_BYTES, error, &agent->bundles)
+		       : tfc__fail_nomem(error, "agent");
+	free(own);
+	return code;
+}
+
+struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent)
+{
+	return agent->bundles;
+}
+
 int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		    struct tfc__agent **ret_agent)
 {
@@ -134,6 +150,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
 	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
 	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0 ||
+	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;
 	*ret_agent = agent;
@@ -150,6 +167,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	gpus_close(agent);
+	tfc__bundles_close(agent->bundles);
 	kept_logs_close(agent);
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);

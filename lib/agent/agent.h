@@ -30,8 +30,9 @@ struct tfc__agent_options {
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
-	uint32_t slots;  /* tasks it holds at once; 0: no limit */
-	uint64_t memory; /* bytes that the limits of those may add up to; 0: no limit */
+	const char *bundle_dir; /* where archives are cached; NULL: private */
+	uint32_t slots;         /* tasks it holds at once; 0: no limit */
+	uint64_t memory;        /* bytes that the limits of those may add up to; 0: no limit */
 	/* GPUs: "none", "auto", or their names, "0,1"; NULL: 0 to gpu_count - 1. With "auto" they
 	 * are found later: gpus_fn tells, in dispatch, how many there are. */
 	const char *gpus;
@@ -50,6 +51,7 @@ void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
 uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* seats: tasks from hold to release */
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent);  /* how many there are, as far as known */
+struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 /* ---- what it tells */
 
@@ -111,7 +113,9 @@ struct tfc__agent_job_info {
 	const tfc_job *job; /* validated; tasks are numbered through its roles in order */
 	const void *host_tag;
 	uint64_t host_tag_len;
-	uint64_t epoch;                 /* orders the terms of maintainers */
+	uint64_t epoch; /* orders the terms of maintainers */
+	struct tfc__bundle
+		*bundle; /* in place of one packed from job's path (bundles.h), or NULL */
 	const struct tfc__lease *lease; /* its processes end with it (proc.h); NULL: none */
 };
 

@@ -133,6 +133,7 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 		return tfc__fail_nomem(error, "agent");
 	job->agent = agent;
 	job->info = *info;
+	tfc__list_init(&job->bundle_waiter.link);
 	tfc__list_init(&job->logs);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
@@ -216,7 +217,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		return;
 	for (uint32_t i = 0; i < job->task_count; i++)
 		close_task(&job->tasks[i]);
-	tfc_process_close(job->packing);
+	bundle_close(job);
 	tfc__work_cancel(&job->answer);
 	tfc__work_cancel(&job->looked);
 	logs_leave(job);

@@ -1,7 +1,7 @@
 /*
- * Bundles on this machine: packed once per job, unpacked once per task, each in a supervised
- * process of its own (tfc-bundle), so that the host's loop never waits for a disk and an archive
- * that is out to hurt hurts only that process.
+ * A job's bundle (bundles.h) unpacked once per task, in a supervised process of its own
+ * (tfc-bundle), so that the host's loop never waits for a disk and an archive that is out to hurt
+ * hurts only that process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,13 +15,8 @@
 
 #define BUNDLE_LOG "bundle"
 
-/* All of a job's bundle is below one directory: bundle.zip, and a directory per task. */
+/* Each task has a directory in it. */
 #define BUNDLE_DIR "bundle"
-
-static char *zip_path(const struct tfc__agent_job *job)
-{
-	return tfc__path_join(job->run_dir, BUNDLE_DIR "/bundle.zip");
-}
 
 char *bundle_dir(const struct agent_task *task)
 {
@@ -32,7 +27,8 @@ char *bundle_dir(const struct agent_task *task)
 
 /* Runs tfc-bundle VERB FROM [TO [OWNER]]; it says what is wrong on its last line. */
 static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
-		    tfc_process_fn fn, void *user, tfc_process **ret_process)
+		    const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		    tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
@@ -45,7 +41,7 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 	options.argv = argv;
 	options.log_dir = job->run_dir;
 	options.log_name = log_name;
-	int code = tfc_process_spawn(ctx, &options, fn, user, ret_process);
+	int code = tfc__process_spawn(ctx, &options, lease, fn, user, ret_process);
 	free(program);
 	return code;
 }
@@ -67,20 +63,16 @@ static bool has_succeeded(const tfc_process_event *process)
 	return process->reason == TFC_EXIT_CODE && process->status == 0;
 }
 
-/* ---- packing */
+/* ---- the archive */
 
-static void on_packed(void *user, const tfc_process_event *process)
+static void on_bundle(struct tfc__bundle_waiter *waiter)
 {
-	struct tfc__agent_job *job = user;
-	if (process->kind != TFC_PROCESS_EXITED)
+	struct tfc__agent_job *job = tfc__container_of(waiter, struct tfc__agent_job,
+						       bundle_waiter);
+	const struct tfc__bundle *bundle = job->bundle;
+	if (bundle->state != TFC__BUNDLE_READY && bundle->state != TFC__BUNDLE_FAILED)
 		return;
-	tfc_process_close(job->packing);
-	job->packing = NULL;
-	if (process->reason == TFC_EXIT_LOST && bundle_begin(job, &job->bundle_error) == TFC_OK)
-		return;
-	job->bundle_state = has_succeeded(process) ? BUNDLE_READY : BUNDLE_FAILED;
-	if (job->bundle_state == BUNDLE_FAILED)
-		read_failure(job, BUNDLE_LOG, process, &job->bundle_error);
+	tfc__bundle_unawait(waiter);
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (job->tasks[i].is_queued)
 			bundle_launch(&job->tasks[i]);
@@ -92,7 +84,6 @@ static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
 	int code = TFC_OK;
 	if (!dir)
 		return tfc__fail_nomem(error, "agent");
-	tfc__remove_tree(dir); /* of a packing that was lost */
 	if (mkdir(dir, 0700) < 0 || (job->users && chmod(dir, 0711) < 0))
 		code = tfc__fail_errno(error, "agent", errno, "cannot make %s", dir);
 	free(dir);
@@ -107,14 +98,25 @@ int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 	int code = make_bundle_dir(job, error);
 	if (code < 0)
 		return code;
-	char *zip = zip_path(job);
-	const char *const words[4] = {"pack", from, zip};
-	code = run_tool(job, words, BUNDLE_LOG, on_packed, job, &job->packing);
-	free(zip);
-	job->bundle_state = BUNDLE_PACKING;
-	if (code < 0 && error != tfc_ctx_error(job->agent->ctx))
-		*error = *tfc_ctx_error(job->agent->ctx);
-	return code;
+	job->bundle = job->info.bundle;
+	if (job->bundle)
+		tfc__bundle_use(job->bundle);
+	else if ((code = tfc__bundle_pack(job->agent->bundles, job->info.id, from, error,
+					  &job->bundle)) < 0)
+		return code;
+	job->bundle_waiter.fn = on_bundle;
+	tfc__bundle_await(job->bundle, &job->bundle_waiter);
+	return TFC_OK;
+}
+
+void bundle_close(struct tfc__agent_job *job)
+{
+	tfc_process_close(job->removing);
+	if (!job->bundle)
+		return;
+	tfc__bundle_unawait(&job->bundle_waiter);
+	tfc__bundle_leave(job->bundle);
+	job->bundle = NULL;
 }
 
 /* ---- unpacking */
@@ -152,33 +154,34 @@ static int unpack(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE + 16];
-	char *zip = zip_path(job), *dir = bundle_dir(task);
+	char *dir = bundle_dir(task);
 	char owner[LIMITS_OWNER_SIZE];
 	limits_owner(task, owner);
-	const char *const words[4] = {"unpack", zip, dir, *owner ? owner : NULL};
+	const char *const words[4] = {"unpack", job->bundle->path, dir, *owner ? owner : NULL};
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
 	int code = TFC_OK;
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
-	else if ((code = run_tool(job, words, name, on_unpacked, task, &task->process)) < 0)
+	else if ((code = run_tool(job, words, name, job->info.lease, on_unpacked, task,
+				  &task->process)) < 0)
 		task->error = *tfc_ctx_error(job->agent->ctx);
-	free(zip);
 	free(dir);
 	return code;
 }
 
 void bundle_launch(struct agent_task *task)
 {
-	struct tfc__agent_job *job = task->job;
-	task->is_queued = job->bundle_state == BUNDLE_PACKING;
+	const struct tfc__bundle *bundle = task->job->bundle;
+	task->is_queued = bundle && bundle->state != TFC__BUNDLE_READY &&
+			  bundle->state != TFC__BUNDLE_FAILED;
 	if (task->is_queued)
 		return;
-	if (job->bundle_state == BUNDLE_NONE || task->is_unpacked) {
+	if (!bundle || task->is_unpacked) {
 		spawn_attempt(task);
-	} else if (job->bundle_state == BUNDLE_FAILED) {
-		task->error = job->bundle_error;
+	} else if (bundle->state == TFC__BUNDLE_FAILED) {
+		task->error = bundle->error;
 		agent_reply(task, REPLY_REFUSED);
 	} else if (unpack(task) < 0) {
 		agent_reply(task, REPLY_REFUSED);
@@ -192,20 +195,19 @@ static void on_removed(void *user, const tfc_process_event *process)
 	struct tfc__agent_job *job = user;
 	if (process->kind != TFC_PROCESS_EXITED)
 		return;
-	tfc_process_close(job->packing);
-	job->packing = NULL;
+	tfc_process_close(job->removing);
+	job->removing = NULL;
 }
 
 /* What is left when the job is closed goes with its private directory. */
 void bundle_end(struct tfc__agent_job *job)
 {
 	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
-	if (job->bundle_state == BUNDLE_NONE || !dir)
+	if (!job->bundle || !dir)
 		goto out;
-	tfc_process_close(job->packing);
-	job->packing = NULL;
+	bundle_close(job);
 	const char *const words[4] = {"remove", dir};
-	if (run_tool(job, words, BUNDLE_LOG, on_removed, job, &job->packing) < 0)
+	if (run_tool(job, words, BUNDLE_LOG, NULL, on_removed, job, &job->removing) < 0)
 		tfc__remove_tree(dir);
 out:
 	free(dir);

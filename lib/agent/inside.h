@@ -6,7 +6,8 @@
  *   launch.c     one attempt: argv, environment, spawn
  *   environ.c    the environment of a task
  *   watch.c      the wait for listeners, and the strangers found by it
- *   bundle.c     packing and unpacking, in a process of its own
+ *   bundles.c    archives by hash, packed or received
+ *   bundle.c     a job's, unpacked in a process of its own
  *   limits.c     what its tasks may use, and as whom they run
  *   user.c       users and groups by name
  *   doing.c      what the processes of a task are doing
@@ -25,6 +26,7 @@
 #define TFC_AGENT_INSIDE_H
 
 #include "agent/agent.h"
+#include "agent/bundles.h"
 #include "agent/user.h"
 #include "base/list.h"
 #include "base/strv.h"
@@ -62,6 +64,7 @@ struct tfc__agent {
 	struct gpus gpus;
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
+	struct tfc__bundles *bundles;
 	struct tfc__link removals; /* of logs, under way */
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
 	struct tfc__timer watch_timer;
@@ -135,8 +138,6 @@ struct agent_task {
 	tfc_error error; /* the sentence of a failed hold or a refusal, or about a stranger */
 };
 
-enum bundle_state { BUNDLE_NONE = 0, BUNDLE_PACKING, BUNDLE_READY, BUNDLE_FAILED };
-
 struct tfc__agent_job {
 	struct tfc__link link;
 	struct tfc__agent *agent;
@@ -156,10 +157,10 @@ struct tfc__agent_job {
 	uint32_t look;           /* the unanswered one, or 0 */
 	struct tfc__work looked;
 	bool is_plan;
-	bool is_ended; /* its logs grow no more */
-	enum bundle_state bundle_state;
-	tfc_process *packing; /* or removing, once the job has ended */
-	tfc_error bundle_error;
+	bool is_ended;              /* its logs grow no more */
+	struct tfc__bundle *bundle; /* NULL: it has none */
+	struct tfc__bundle_waiter bundle_waiter;
+	tfc_process *removing; /* what was unpacked, once the job has ended */
 	/* followers of the logs; each task has its list */
 	uint32_t watch_count;
 	struct tfc__link logs; /* readers */
@@ -214,6 +215,7 @@ bool find_stranger(struct agent_task *task);
 int bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
 void bundle_end(struct tfc__agent_job *job);
+void bundle_close(struct tfc__agent_job *job);
 char *bundle_dir(const struct agent_task *task);
 
 /* The users of all roles are found when the job is opened: a missing one is no matter of luck. */

@@ -191,6 +191,8 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 		fail_session(request);
 	} else if (strcmp(method, "agent.open") == 0) {
 		served_job_open(session, request, params);
+	} else if (strcmp(method, "agent.bundle") == 0) {
+		bundle_serve(session->service, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
 		served_job_drop(session, request, params);
 	} else {
@@ -229,14 +231,15 @@ uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service)
 
 /* ---- open, close */
 
-int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent_handle agent,
+int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
 			    struct tfc__agent_service **ret_service)
 {
 	struct tfc__agent_service *service = calloc(1, sizeof(*service));
 	if (!service)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
 	service->ctx = ctx;
-	service->agent = agent;
+	service->agent = (struct tfc__agent_handle){&tfc__local_agent_ops, agent};
+	service->bundles = tfc__agent_bundles(agent);
 	randombytes_buf(&service->boot, sizeof(service->boot));
 	tfc__list_init(&service->sessions);
 	tfc__list_init(&service->jobs);

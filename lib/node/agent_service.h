@@ -14,8 +14,8 @@
 
 struct tfc__agent_service;
 
-/* The handle's agent is borrowed, and closed after the service. The caller owns *ret_service. */
-int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent_handle agent,
+/* The agent is borrowed, and closed after the service. The caller owns *ret_service. */
+int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
 			    struct tfc__agent_service **ret_service);
 
 /* Kills what still runs for others. NULL is a no-op. */

@@ -8,6 +8,7 @@
 #ifndef TFC_NODE_AGENT_SERVICE_INNER_H
 #define TFC_NODE_AGENT_SERVICE_INNER_H
 
+#include "agent/bundles.h"
 #include "node/agent_link.h"
 #include "node/agent_service.h"
 #include "node/agent_wire.h"
@@ -18,6 +19,7 @@
 struct tfc__agent_service {
 	tfc_ctx *ctx;
 	struct tfc__agent_handle agent;
+	struct tfc__bundles *bundles;
 	uint64_t boot; /* random: another process has another one */
 	struct tfc__link sessions;
 	struct tfc__link jobs; /* all, of all sessions */
@@ -65,6 +67,9 @@ struct served_job {
 	bool is_ending;          /* what runs is being ended, then it goes */
 	struct tfc__work gone;
 	struct tfc__link logs;
+	struct tfc__bundle *bundle; /* used; NULL: it has none */
+	struct tfc__bundle_waiter bundle_waiter;
+	bool asks_bundle; /* it is still to be told so */
 };
 
 bool session_is_alive(const struct session *session);
@@ -84,6 +89,15 @@ void served_job_lost(struct served_job *job); /* the connection */
 void served_job_flush(struct served_job *job);
 void served_job_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
 void served_job_free(struct served_job *job);
+
+void served_job_later(struct served_job *job); /* flushes in a moment */
+
+/* served_bundle.c */
+void bundle_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
+		  const msgpack_object *params);
+int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
+void bundle_ask(struct served_job *job); /* for the bytes, if they are wanted */
+void bundle_leave(struct served_job *job);
 
 /* served_logs.c */
 void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,

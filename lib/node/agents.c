@@ -46,6 +46,7 @@ static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_p
 		.node = tfc__node_peer_name(peer),
 		.instance = agents->instance,
 		.lease_ms = agents->lease_ms,
+		.bundles = tfc__agent_bundles(agents->agent),
 	};
 	struct reached *reached = calloc(1, sizeof(*reached));
 	if (!reached)
@@ -101,7 +102,6 @@ bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller 
 int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *options,
 			  struct tfc__node_agents **ret_agents)
 {
-	const struct tfc__agent_handle own = {&tfc__local_agent_ops, options->agent};
 	struct tfc__node_agents *agents = calloc(1, sizeof(*agents));
 	if (!agents)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "node");
@@ -113,7 +113,7 @@ int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *o
 	agents->instance |= 1; /* not 0 */
 	tfc__list_init(&agents->reached);
 	agents->self = strdup(options->self);
-	int code = agents->self ? tfc__agent_service_open(ctx, own, &agents->service)
+	int code = agents->self ? tfc__agent_service_open(ctx, options->agent, &agents->service)
 				: tfc__fail_nomem(tfc__ctx_error(ctx), "node");
 	if (code < 0)
 		tfc__node_agents_close(agents);

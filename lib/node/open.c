@@ -75,10 +75,14 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
 	struct tfc__tcp_host host;
-	char *own_log_dir = NULL;
+	char *own_log_dir = NULL, *bundle_dir = NULL;
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
+	if (options->state_dir && !(bundle_dir = tfc__path_join(options->state_dir, "bundles"))) {
+		free(own_log_dir);
+		return tfc__fail_nomem(error, "node");
+	}
 	struct tfc__agent_options agent = {
 		.port_first = options->port_first,
 		.port_last = options->port_last,
@@ -88,6 +92,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.python = options->python,
 		.log_dir = own_log_dir ? own_log_dir : options->log_dir,
 		.temp_dir = options->temp_dir,
+		.bundle_dir = bundle_dir,
 		.slots = self->slots,
 		.memory = self->memory,
 		.gpus = options->gpus,
@@ -100,6 +105,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	};
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);
+	free(bundle_dir);
 	if (code == TFC_OK)
 		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent));
 	return code;

@@ -133,7 +133,9 @@ static void on_told(void *user, const msgpack_object *item)
 	tfc__rpc_more(agent->stay, 1);
 	if (!job || job->state == REMOTE_GONE)
 		return;
-	if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
+	if (tfc__msg_get(item, "bundle"))
+		remote_upload(job, tfc__msg_get_u64(item, "bundle", 0));
+	else if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
 		remote_hear(job, item);
 	else if (strcmp(gone, "fenced") == 0)
 		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
@@ -231,6 +233,7 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
 	agent->stamp_call = agent->stay = NULL;
+	remote_uploads_end(agent);
 	agent->rpc = NULL;
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
@@ -260,7 +263,9 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->instance = options->instance;
 	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
 	agent->grace_ms = options->grace_ms ? options->grace_ms : TFC__AGENT_GRACE_MS;
+	agent->bundles = options->bundles;
 	tfc__list_init(&agent->jobs);
+	tfc__list_init(&agent->uploads);
 	tfc__timer_init(&agent->renewal, ctx, on_renewal);
 	tfc__timer_init(&agent->loss, ctx, on_loss);
 	if (!agent->self || !agent->node) {
@@ -279,6 +284,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		tfc__rpc_drop(agent->stamp_call);
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
+	remote_uploads_end(agent);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);

@@ -10,6 +10,7 @@
 #define TFC_NODE_REMOTE_AGENT_H
 
 #include "agent/agent_ops.h"
+#include "agent/bundles.h"
 #include "wire/rpc.h"
 
 struct tfc__remote_agent;
@@ -24,6 +25,7 @@ struct tfc__remote_agent_options {
 	const char *node;  /* the other's */
 	uint64_t instance; /* this process, random and not 0; the same for all its agents */
 	uint32_t lease_ms; /* 0: TFC__AGENT_LEASE_MS */
+	struct tfc__bundles *bundles; /* where those of its jobs are packed; borrowed */
 	uint32_t grace_ms; /* of its tasks when the lease is over; 0: TFC__AGENT_GRACE_MS */
 };
 

@@ -3,6 +3,7 @@
  *
  *   remote_agent.c  the node: stamps, renewals, silence, the moment when all is surely gone
  *   remote_job.c    one job there: orders out, events in
+ *   remote_bundle.c  its bundle, sent in pieces
  *   remote_log.c    its log records
  */
 #ifndef TFC_NODE_REMOTE_INNER_H
@@ -30,6 +31,8 @@ struct tfc__remote_agent {
 	int64_t ahead_ns; /* our CLOCK_BOOTTIME is ahead of the other's */
 	struct tfc__timer renewal;
 	struct tfc__timer loss; /* the next moment when something may be surely gone */
+	struct tfc__bundles *bundles;
+	struct tfc__link uploads;
 	struct tfc__link jobs;
 	uint64_t last_handle;
 };
@@ -69,6 +72,8 @@ struct remote_job {
 	tfc_error why;
 	bool is_telling; /* in fn */
 	struct tfc__link logs;
+	struct tfc__bundle *bundle; /* used; NULL: it has none */
+	struct tfc__bundle_waiter bundle_waiter;
 };
 
 /* remote_agent.c */
@@ -84,6 +89,10 @@ void remote_hear(struct remote_job *job, const msgpack_object *params);
 void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
 void remote_tell_silence(struct remote_job *job, bool is_silent);
 void remote_free(struct remote_job *job);
+
+/* remote_bundle.c: `at`, what of it is there */
+void remote_upload(struct remote_job *job, uint64_t at);
+void remote_uploads_end(struct tfc__remote_agent *agent);
 
 /* remote_log.c */
 struct tfc__log_source *remote_log_open(void *job, uint32_t task, uint64_t position,

@@ -17,6 +17,15 @@ static void drop_call(struct remote_job *job)
 	job->call = NULL;
 }
 
+static void leave_bundle(struct remote_job *job)
+{
+	if (!job->bundle)
+		return;
+	tfc__bundle_unawait(&job->bundle_waiter);
+	tfc__bundle_leave(job->bundle);
+	job->bundle = NULL;
+}
+
 void remote_free(struct remote_job *job)
 {
 	if (!job)
@@ -27,6 +36,7 @@ void remote_free(struct remote_job *job)
 	tfc__work_cancel(&job->tell);
 	tfc__timer_cancel(&job->retry);
 	tfc__agent_link_fini(&job->stream);
+	leave_bundle(job);
 	tfc__list_remove(&job->link);
 	for (uint32_t i = 0; job->log_tails && i < job->task_count; i++)
 		if (job->log_tails[i])
@@ -252,13 +262,32 @@ static void on_open(void *user, int code, const msgpack_object *result, const tf
 	}
 }
 
+static void put_bundle(struct tfc__buf *params, const struct tfc__bundle *bundle)
+{
+	if (bundle->state == TFC__BUNDLE_FAILED) {
+		tfc__msg_put_str(params, "bundle_error", bundle->error.text);
+		return;
+	}
+	tfc__msg_str(params, "bundle");
+	tfc__msg_map(params, 2);
+	tfc__msg_put_str(params, "hash", bundle->hash);
+	tfc__msg_put_u64(params, "size", bundle->size);
+}
+
+/* Its hash is told with the job, so that it has to be known. */
+static bool is_packed(const struct remote_job *job)
+{
+	return !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||
+	       job->bundle->state == TFC__BUNDLE_FAILED;
+}
+
 static int write_open(const struct remote_job *job, struct tfc__buf *params)
 {
 	char *json = NULL;
 	bool is_first = !job->boot;
 	if (is_first && tfc_job_json(job->info.job, TFC_JOB_JSON_SECRETS, &json) < 0)
 		return TFC_ENOMEM;
-	tfc__msg_map(params, is_first ? 7 : 5);
+	tfc__msg_map(params, (is_first ? 7 : 5) + (is_first && job->bundle));
 	tfc__msg_put_u64(params, "instance", job->agent->instance);
 	tfc__msg_put_u64(params, "handle", job->handle);
 	tfc__msg_put_str(params, "id", job->id);
@@ -267,6 +296,8 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	if (is_first) {
 		tfc__msg_put_str(params, "job", json);
 		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
+		if (job->bundle)
+			put_bundle(params, job->bundle);
 	}
 	tfc_free(json);
 	return TFC_OK;
@@ -333,7 +364,7 @@ void remote_connect(struct remote_job *job)
 	else if (job->is_up)
 		remote_tell_silence(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
-		 remote_is_ready(job->agent))
+		 remote_is_ready(job->agent) && (is_packed(job) || job->state == REMOTE_DROPPING))
 		ask(job);
 }
 
@@ -353,6 +384,22 @@ void remote_disconnect(struct remote_job *job)
 
 /* ---- the table */
 
+static void on_bundle(struct tfc__bundle_waiter *waiter)
+{
+	remote_connect(tfc__container_of(waiter, struct remote_job, bundle_waiter));
+}
+
+static int open_bundle(struct remote_job *job, tfc_error *error)
+{
+	const char *path = job->info.job->bundle;
+	int code = path ? tfc__bundle_pack(job->agent->bundles, job->id, path, error, &job->bundle)
+			: TFC_OK;
+	job->bundle_waiter.fn = on_bundle;
+	if (job->bundle)
+		tfc__bundle_await(job->bundle, &job->bundle_waiter);
+	return code;
+}
+
 static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
 		    void *fn_user, void **ret_job, tfc_error *error)
 {
@@ -370,15 +417,18 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	job->task_count = tfc__job_task_count(info->job);
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
+	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, agent->ctx, on_flush);
 	tfc__work_init(&job->tell, agent->ctx, on_tell);
 	tfc__timer_init(&job->retry, agent->ctx, on_retry);
 	tfc__list_append(&agent->jobs, &job->link);
 	job->id = strdup(info->id);
 	job->log_tails = calloc(job->task_count ? job->task_count : 1, sizeof(*job->log_tails));
-	if (!job->id || !job->log_tails) {
+	int code = job->id && job->log_tails ? open_bundle(job, error)
+					     : tfc__fail_nomem(error, "node");
+	if (code < 0) {
 		remote_free(job);
-		return tfc__fail_nomem(error, "node");
+		return code;
 	}
 	remote_tell_silence(job, !agent->rpc || agent->is_silent);
 	remote_begin(agent);
@@ -395,6 +445,7 @@ static void job_close(void *user)
 	job->fn = NULL;
 	remote_logs_end(job);
 	tfc__work_cancel(&job->tell);
+	leave_bundle(job);
 	if (job->state == REMOTE_OPEN) {
 		drop_call(job);
 		tfc__agent_link_fini(&job->stream);

@@ -32,6 +32,7 @@ void served_job_free(struct served_job *job)
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
 		ops_of(job)->job_close(job->local);
+	bundle_leave(job);
 	tfc__agent_link_fini(&job->stream);
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);
@@ -108,6 +109,13 @@ void served_job_flush(struct served_job *job)
 		is_sent = send_one(job, message);
 	if (is_sent && tfc__agent_link_owes(&job->stream))
 		send_one(job, NULL);
+	if (job->asks_bundle)
+		bundle_ask(job);
+}
+
+void served_job_later(struct served_job *job)
+{
+	tfc__timer_set(&job->retry, tfc__now() + RETRY);
 }
 
 static void on_flush(struct tfc__work *work)
@@ -336,6 +344,7 @@ static void open_local(struct served_job *job, size_t tag_len)
 						 .host_tag = tag_len ? job->tag : NULL,
 						 .host_tag_len = tag_len,
 						 .epoch = job->epoch,
+						 .bundle = job->bundle,
 						 .lease = job->session->lease};
 	if (agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error) < 0)
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
@@ -356,6 +365,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	job->handle = tfc__msg_get_u64(params, "handle", 0);
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
+	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
 	tfc__work_init(&job->gone, service->ctx, free_gone);
 	tfc__timer_init(&job->retry, service->ctx, on_retry);
@@ -363,7 +373,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	tfc__list_append(&service->jobs, &job->all);
 	session->job_count++;
 	service->job_count++;
-	if (read_job(job, params, error) < 0) {
+	if (read_job(job, params, error) < 0 || bundle_open(job, params, error) < 0) {
 		served_job_free(job);
 		return NULL;
 	}
@@ -385,6 +395,7 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	} else {
 		reply(request, "open", job->stream.received);
 		job->is_up = true;
+		bundle_ask(job);
 		served_job_flush(job);
 	}
 }
@@ -400,6 +411,7 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 	}
 	job->is_up = true;
 	reply(request, "open", 0);
+	bundle_ask(job);
 }
 
 /* Tasks of a lower epoch are ended before a higher one gets anything. */

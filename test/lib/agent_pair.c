@@ -65,18 +65,22 @@ static void open_remote(struct agent_pair *pair, uint32_t lease_ms)
 							  .node = "there",
 							  .instance = ++instance,
 							  .lease_ms = lease_ms,
+							  .bundles = pair->bundles,
 							  .grace_ms = 100};
 	assert_int_equal(tfc__remote_agent_open(pair->ctx, &options, &pair->remote), TFC_OK);
 }
 
 static void open_service(struct agent_pair *pair)
 {
-	struct tfc__agent_options options = {.name = "there", .temp_dir = pair->dir};
-	const struct tfc__agent_handle handle = {&tfc__local_agent_ops, NULL};
+	char *cache = tfc__path_join(pair->dir, "cached");
+	const char *const env[] = {"PATH=/usr/bin:/bin", NULL};
+	struct tfc__agent_options options = {.name = "there",
+					     .temp_dir = pair->dir,
+					     .bundle_dir = cache,
+					     .env = env};
 	assert_int_equal(tfc__agent_open(pair->ctx, &options, &pair->agent), TFC_OK);
-	struct tfc__agent_handle agent = handle;
-	agent.agent = pair->agent;
-	assert_int_equal(tfc__agent_service_open(pair->ctx, agent, &pair->service), TFC_OK);
+	free(cache);
+	assert_int_equal(tfc__agent_service_open(pair->ctx, pair->agent, &pair->service), TFC_OK);
 }
 
 void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
@@ -90,6 +94,9 @@ void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 					       &pair->dir),
 			 0);
 	open_service(pair);
+	char *bundles = tfc__path_join(pair->dir, "packed");
+	assert_int_equal(tfc__bundles_open(pair->ctx, bundles, 1 << 30, &error, &pair->bundles), 0);
+	free(bundles);
 	open_remote(pair, lease_ms);
 }
 
@@ -115,6 +122,7 @@ void agent_pair_end(struct agent_pair *pair)
 	tfc__remote_agent_close(pair->remote);
 	tfc__agent_service_close(pair->service);
 	tfc__agent_close(pair->agent);
+	tfc__bundles_close(pair->bundles);
 	tfc_ctx_free(pair->ctx);
 	assert_int_equal(tfc__remove_tree(pair->dir), 0);
 	free(pair->dir);

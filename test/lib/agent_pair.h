@@ -17,7 +17,8 @@ struct agent_pair {
 	struct tfc__agent *agent;
 	struct tfc__agent_service *service;
 	struct tfc__remote_agent *remote;
-	struct rpc_pair rpc; /* ends[0] is the maintainer's */
+	struct tfc__bundles *bundles; /* the maintainer's */
+	struct rpc_pair rpc;          /* ends[0] is the maintainer's */
 	bool is_connected;
 };
 

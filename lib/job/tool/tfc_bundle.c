@@ -3,8 +3,11 @@
  * process of their own so that no host loop waits for a disk.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
+#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,9 +48,95 @@ static int give_away(const char *dir, const char *ids, tfc_error *error)
 	return TFC_OK;
 }
 
+/* ---- archives named by their hash */
+
+static int move_in(const char *zip, const char *store, const char *hash, tfc_error *error)
+{
+	char *path;
+	if (asprintf(&path, "%s/%s.zip", store, hash) < 0)
+		return tfc__fail_nomem(error, "job");
+	int code = rename(zip, path) < 0
+			   ? tfc__fail_errno(error, "job", errno, "cannot make %.200s", path)
+			   : TFC_OK;
+	free(path);
+	return code;
+}
+
+static int add(const char *from, const char *work, const char *store,
+	       char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
+{
+	char *zip = tfc__path_join(work, "bundle.zip");
+	int code = zip ? tfc_bundle_pack(from, zip, error) : tfc__fail_nomem(error, "job");
+	if (code == TFC_OK)
+		code = tfc_bundle_hash(zip, hash, error);
+	if (code == TFC_OK)
+		code = move_in(zip, store, hash, error);
+	free(zip);
+	return code;
+}
+
+/* The bytes come through a pipe with a name; they are hashed while they are written. */
+static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUNDLE_HASH_SIZE],
+		tfc_error *error)
+{
+	static unsigned char chunk[1 << 18];
+	unsigned char hash[crypto_hash_sha256_BYTES];
+	crypto_hash_sha256_state state;
+	crypto_hash_sha256_init(&state);
+	while (left) {
+		ssize_t n = read(from, chunk, left < sizeof(chunk) ? left : sizeof(chunk));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return tfc__fail(error, TFC_ELOST, "job", 0, "the sender is gone");
+		crypto_hash_sha256_update(&state, chunk, (unsigned long long)n);
+		if (tfc__write_all(to, chunk, (size_t)n) < 0)
+			return tfc__fail_errno(error, "job", errno, "cannot write the archive");
+		left -= (unsigned long long)n;
+	}
+	crypto_hash_sha256_final(&state, hash);
+	sodium_bin2hex(ret_hash, TFC_BUNDLE_HASH_SIZE, hash, sizeof(hash));
+	return TFC_OK;
+}
+
+static int compare(const char *hash, const char *wanted, tfc_error *error)
+{
+	return strcmp(hash, wanted) == 0
+		       ? TFC_OK
+		       : tfc__fail(error, TFC_EARCHIVE, "job", 0,
+				   "its SHA-256 is %s, not %.64s: it was damaged on its way", hash,
+				   wanted);
+}
+
+static int receive(const char *work, const char *store, const char *wanted, const char *size,
+		   tfc_error *error)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	char *pipe = tfc__path_join(work, "pipe"), *zip = tfc__path_join(work, "bundle.zip");
+	int from = pipe ? open(pipe, O_RDONLY | O_CLOEXEC) : -1;
+	int to = zip ? open(zip, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+	int code = from < 0 || to < 0 ? tfc__fail_errno(error, "job", errno, "%.200s", work)
+				      : copy(from, to, strtoull(size, NULL, 10), hash, error);
+	if (code == TFC_OK)
+		code = compare(hash, wanted, error);
+	if (code == TFC_OK)
+		code = move_in(zip, store, hash, error);
+	free(pipe);
+	free(zip);
+	return code;
+}
+
+static int check(const char *zip, const char *wanted, tfc_error *error)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	int code = tfc_bundle_hash(zip, hash, error);
+	return code < 0 ? code : compare(hash, wanted, error);
+}
+
 static int usage(void)
 {
-	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP or remove DIR\n",
+	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, remove DIR, "
+	      "add PATH WORK STORE, receive WORK STORE HASH SIZE or check ZIP HASH\n",
 	      stderr);
 	return 1;
 }
@@ -63,11 +152,17 @@ int main(int argc, char **argv)
 		result = tfc_bundle_unpack(argv[2], argv[3], &error);
 	else if (argc == 3 && strcmp(argv[1], "hash") == 0)
 		result = tfc_bundle_hash(argv[2], hash, &error);
+	else if (argc == 5 && strcmp(argv[1], "add") == 0)
+		result = add(argv[2], argv[3], argv[4], hash, &error);
+	else if (argc == 6 && strcmp(argv[1], "receive") == 0)
+		result = receive(argv[2], argv[3], argv[4], argv[5], &error);
+	else if (argc == 4 && strcmp(argv[1], "check") == 0)
+		result = check(argv[2], argv[3], &error);
 	else if (argc == 3 && strcmp(argv[1], "remove") == 0)
 		result = remove_dir(argv[2], &error);
 	else
 		return usage();
-	if (result == TFC_OK && argc == 5)
+	if (result == TFC_OK && argc == 5 && strcmp(argv[1], "unpack") == 0)
 		result = give_away(argv[3], argv[4], &error);
 	if (result < 0) {
 		fprintf(stderr, "%s\n", error.text);

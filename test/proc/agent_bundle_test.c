@@ -1,0 +1,202 @@
+/* node: a bundle goes to another node once, whole and checked, whatever becomes of connections. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent_pair.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "proc_run.h"
+
+#define LEASE_MS 60000
+
+/* A directory with one big file of bytes that do not repeat, and a small one. */
+static char *make_program(struct agent_pair *pair, size_t bytes)
+{
+	char path[256];
+	char *dir = tfc__path_join(pair->dir, "program");
+	uint32_t random = 1;
+	mkdir(dir, 0700);
+	snprintf(path, sizeof(path), "%s/data", dir);
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	for (size_t i = 0; i < bytes / sizeof(random); i++) {
+		random = random * 1664525 + 1013904223;
+		assert_int_equal(fwrite(&random, sizeof(random), 1, file), 1);
+	}
+	assert_int_equal(fclose(file), 0);
+	return dir;
+}
+
+/* Its tasks end with 0 when the file that came with the bundle has its size. */
+static void open_bundled(struct agent_pair *pair, struct paired_job *job, const char *id,
+			 const char *dir, size_t bytes)
+{
+	char *json;
+	assert_true(
+		asprintf(&json,
+			 "{'argv': ['/bin/sh', '-c', 'test $(stat -c %%s data) = %zu'], "
+			 "'bundle': '%s', 'roles': {'worker': {'count': 2, 'ready': 'started'}}}",
+			 bytes, dir) > 0);
+	paired_open(pair, job, id, 1, json);
+	free(json);
+}
+
+static void assert_ends_well(struct paired_job *job, uint32_t task)
+{
+	const struct heard_event *end = paired_await(job, TFC__AGENT_EXITED, task, 1);
+	if (end->reason != TFC_EXIT_CODE || end->status != 0)
+		fail_msg("task %u: reason %u, status %d", task, end->reason, end->status);
+}
+
+static uint32_t count_zips(const char *dir)
+{
+	uint32_t count = 0;
+	DIR *entries = opendir(dir);
+	struct dirent *entry;
+	assert_non_null(entries);
+	while ((entry = readdir(entries)))
+		count += strstr(entry->d_name, ".zip") != NULL;
+	closedir(entries);
+	return count;
+}
+
+#define SMALL 300000
+
+static void jobs_share_a_bundle_that_is_sent_once(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job first, second, third;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	char *dir = make_program(&pair, SMALL);
+	open_bundled(&pair, &first, "1111", dir, SMALL);
+	open_bundled(&pair, &second, "2222", dir, SMALL);
+	paired_start(&first, 2);
+	paired_start(&second, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_ends_well(&first, i);
+		assert_ends_well(&second, i);
+	}
+	paired_close(&first);
+	paired_close(&second);
+	agent_pair_await_no_jobs(&pair);
+	uint32_t sent = pair.rpc.ends[0].sent;
+	open_bundled(&pair, &third, "3333", dir, SMALL); /* it is cached there */
+	paired_start(&third, 2);
+	assert_ends_well(&third, 0);
+	assert_ends_well(&third, 1);
+	assert_true(pair.rpc.ends[0].sent - sent < 40);
+	paired_close(&third);
+	agent_pair_await_no_jobs(&pair);
+	char *cache = tfc__path_join(pair.dir, "cached");
+	assert_int_equal(count_zips(cache), 1);
+	free(cache);
+	free(dir);
+	agent_pair_end(&pair);
+}
+
+#define LARGE 6000000
+
+static void it_goes_on_where_a_connection_broke(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	char *dir = make_program(&pair, LARGE);
+	open_bundled(&pair, &job, "1111", dir, LARGE);
+	paired_start(&job, 2);
+	for (int cuts = 0; cuts < 4 && !paired_find(&job, TFC__AGENT_STARTED, 0, 1); cuts++) {
+		uint32_t sent = pair.rpc.ends[0].sent;
+		for (uint64_t end = tfc__now() + 10 * TFC__SECOND;
+		     pair.rpc.ends[0].sent < sent + 8 && tfc__now() < end &&
+		     !paired_find(&job, TFC__AGENT_STARTED, 0, 1);)
+			assert_true(tfc_ctx_run(pair.ctx, 1) >= 0);
+		agent_pair_cut(&pair);
+		agent_pair_connect(&pair);
+	}
+	assert_ends_well(&job, 0);
+	assert_ends_well(&job, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	free(dir);
+	agent_pair_end(&pair);
+}
+
+static void a_bundle_that_cannot_be_packed_is_told(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	open_bundled(&pair, &job, "1111", "/nonexistent/program", 1);
+	paired_start(&job, 2);
+	const struct heard_event *refused = paired_await(&job, TFC__AGENT_REFUSED, 0, 1);
+	assert_non_null(strstr(refused->text, "/nonexistent/program"));
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+/* Whatever is in the cache, only what has the hash is unpacked. */
+static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	char path[512];
+	struct dirent *entry;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	char *dir = make_program(&pair, SMALL);
+	open_bundled(&pair, &job, "1111", dir, SMALL);
+	paired_start(&job, 2);
+	assert_ends_well(&job, 0);
+	assert_ends_well(&job, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_reboot(&pair);
+	char *cache = tfc__path_join(pair.dir, "cached");
+	DIR *entries = opendir(cache);
+	assert_non_null(entries);
+	while ((entry = readdir(entries)))
+		if (strstr(entry->d_name, ".zip")) {
+			snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
+			int fd = open(path, O_WRONLY | O_CLOEXEC);
+			assert_int_equal(pwrite(fd, "damage", 6, 1000), 6);
+			close(fd);
+		}
+	closedir(entries);
+	agent_pair_connect(&pair);
+	open_bundled(&pair, &job, "2222", dir, SMALL);
+	paired_start(&job, 2);
+	assert_ends_well(&job, 0);
+	assert_ends_well(&job, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	free(cache);
+	free(dir);
+	agent_pair_end(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(jobs_share_a_bundle_that_is_sent_once),
+		cmocka_unit_test(it_goes_on_where_a_connection_broke),
+		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
+		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
+	};
+	return cmocka_run_group_tests_name("agent_bundle", tests, NULL, NULL);
+}
