@@ -169,6 +169,7 @@ static void start(struct node *node)
 	open.slots = options->slots;
 	open.memory = options->memory;
 	open.gpus = options->gpus;
+	open.upstream_map = options->upstream_map;
 	open.labels = options->labels.items;
 	open.submit_user = options->submit_user;
 	open.groups = options->groups;

@@ -48,6 +48,8 @@ static const struct option table[] = {
 	 TEXT(struct node_options, submit_user)},
 	{"group", "G", "its users may use the node's unix sockets; may be repeated",
 	 TEXTS(struct node_options, group_names)},
+	{"upstream-map", "FILE", "where the host's data is, for jobs that follow it",
+	 TEXT(struct node_options, upstream_map)},
 	{"lease", "S", "its tasks stop when their job's node is silent so long (10)",
 	 SECONDS(struct node_options, lease_ms)},
 	{"probe", "S", "seconds between two looks at each member (1)",
@@ -61,7 +63,6 @@ static const struct option table[] = {
 	 FLAG(struct node_options, is_json)},
 	{"gossip", NULL, NULL},
 	{"join", NULL, NULL},
-	{"upstream-map", NULL, NULL},
 };
 
 static int fill_name(struct node_options *options)

@@ -19,6 +19,7 @@ struct node_options {
 	uint32_t slots;
 	uint64_t memory;
 	const char *gpus;
+	const char *upstream_map;
 	struct texts labels;
 	const char *submit_user;
 	struct texts group_names;

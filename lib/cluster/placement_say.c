@@ -182,8 +182,9 @@ static int say_taken(const struct say *say)
 	if (sums.free_slots < say->place->request->task_count)
 		return say_slots(say, &sums);
 	if (sums.free_gpus < sums.needed_gpus)
-		return WAIT(say->error, "%llu GPUs are needed: %llu of %llu %s free",
+		return WAIT(say->error, "%llu GPU%s needed: %llu of %llu %s free",
 			    (unsigned long long)sums.needed_gpus,
+			    sums.needed_gpus == 1 ? " is" : "s are",
 			    (unsigned long long)sums.free_gpus, (unsigned long long)sums.gpus,
 			    sums.free_gpus == 1 ? "is" : "are");
 	if (need->gpus && most_gpus(say, true) < need->gpus)

@@ -1,0 +1,160 @@
+"""Which node a task goes to: jobs on three nodes of one machine."""
+import json
+import os
+
+import harness
+import node_test
+
+SLEEP = ["sh", "-c", "exec sleep 60"]
+
+
+class PlacementTest(node_test.NodeTest):
+    def nodes(self, names="abc", **options):
+        """Nodes that all see each other; options by name: a=["--slots", "1"]."""
+        self.write_members(names)
+        runs = {name: self.node(name, "--ports", self.ports, *options.get(name, []))
+                for name in names}
+        for name, run in runs.items():
+            for other in names.replace(name, ""):
+                self.await_state(run, other, "alive")
+        return runs
+
+    def begin(self, *args, program=SLEEP, gateway="a"):
+        return self.start_bare("start", "--gateway", f"unix:{self.dir}/state-{gateway}/node.sock",
+                               "--framework", "none", "--grace", "0", "--json", *args, "--",
+                               *program)
+
+    def events(self, run, kind):
+        return [event for event in run.events() if event["event"] == kind]
+
+    def where(self, run, attempt=1):
+        """Task -> node, of those that are ready."""
+        return {event["task"]: event["node"] for event in self.events(run, "task")
+                if event["state"] == "ready" and event["attempt"] == attempt}
+
+    def await_tasks(self, run, count, attempt=1):
+        self.read_until(run, lambda: len(self.where(run, attempt)) == count,
+                        f"{count} tasks that are ready")
+        return self.where(run, attempt)
+
+    def read_until(self, run, condition, what):
+        def is_met():
+            if run.fds:
+                run.read(0.01)
+            return condition()
+        harness.wait_until(is_met, what)
+
+    def await_pending(self, run, text):
+        self.read_until(run, lambda: any(text in event.get("text", "")
+                                         for event in self.events(run, "job")), text)
+
+    def output(self, run):
+        """Task -> its lines."""
+        lines = {}
+        for event in self.events(run, "output"):
+            lines.setdefault(event["task"], []).append(event["text"])
+        return lines
+
+    def stop(self, run):
+        job = self.events(run, "submitted")[0]["job"]
+        self.ask("stop", job, "--wait")
+        run.end()
+
+    def ask(self, *args, name="a"):
+        run = self.start_bare(*args, "--gateway", f"unix:{self.dir}/state-{name}/node.sock").end()
+        self.assertEqual(run.status, 0, run.err)
+
+
+class PolicyTest(PlacementTest):
+    def test_spread_uses_all_nodes_and_pack_one(self):
+        self.nodes()
+        spread = self.begin("--worker", "3")
+        self.assertEqual(sorted(self.await_tasks(spread, 3).values()), ["a", "b", "c"])
+        pack = self.begin("--worker", "3", "--placement", "pack", gateway="b")
+        self.assertEqual(len(set(self.await_tasks(pack, 3).values())), 1)
+        self.stop(spread)
+        self.stop(pack)
+
+    def test_labels(self):
+        self.nodes(b=["--label", "disk=ssd"], c=["--label", "disk=ssd", "--label", "zone=1"])
+        run = self.begin("--worker", "2", "--label", "disk=ssd", "--label", "zone=1")
+        self.assertEqual(set(self.await_tasks(run, 2).values()), {"c"})
+        self.stop(run)
+
+    def test_what_does_not_fit_waits_and_says_for_what(self):
+        self.nodes(a=["--slots", "1"], b=["--slots", "1"], c=["--slots", "1"])
+        first = self.begin("--worker", "2")
+        self.await_tasks(first, 2)
+        second = self.begin("--worker", "2")
+        self.await_pending(second, "2 slots are needed: 1 of 3 is free")
+        self.stop(first)
+        self.await_tasks(second, 2)
+        self.stop(second)
+
+    def test_a_node_that_comes_is_used(self):
+        self.write_members("ab")
+        a = self.node("a", "--ports", self.ports)
+        run = self.begin("--worker", "1", "--label", "rack=7")
+        self.await_pending(run, "worker/0 needs a node with label rack=7: none has it")
+        self.node("b", "--ports", self.ports, "--label", "rack=7")
+        self.assertEqual(self.await_tasks(run, 1), {"worker/0": "b"})
+        self.assertIsNone(a.process.poll())
+        self.stop(run)
+
+    def test_gpus_are_one_jobs_at_a_time(self):
+        self.nodes(a=["--gpus", "0,1"], b=["--gpus", "4,5"])
+        show = ["sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 60"]
+        first = self.begin("--worker", "2", "--gpus", "2", program=show)
+        where = self.await_tasks(first, 2)
+        self.assertEqual(sorted(where.values()), ["a", "b"])
+        self.read_until(first, lambda: len(self.output(first)) == 2, "output")
+        for task, lines in self.output(first).items():
+            self.assertEqual(lines, [{"a": "0,1", "b": "4,5"}[where[task]]])
+        second = self.begin("--worker", "1", "--gpus", "1", program=show)
+        self.await_pending(second, "1 GPU is needed: 0 of 4 are free")
+        self.stop(first)
+        self.await_tasks(second, 1)
+        self.stop(second)
+
+
+class UpstreamTest(PlacementTest):
+    def write_map(self, **owners):
+        partitions = {name[1:]: node for name, node in owners.items()}
+        text = json.dumps({"grid": {"partitions": partitions, "env": {"GRID_PORT": "1"}, "nodes": {
+            name: {"GRID_HOST": f"host-{name}"} for name in "abc"}}})
+        new = self.write("map.new", text)
+        os.rename(new, os.path.join(self.dir, "map.json"))
+
+    SHOW = ["sh", "-c", "echo $TFC_PARTITIONS $GRID_HOST:$GRID_PORT; exec sleep 60"]
+
+    def test_workers_are_where_the_partitions_are_and_follow_them(self):
+        self.write_map(p0="b", p1="c", p2="b")
+        maps = ["--upstream-map", "map.json"]
+        self.nodes(a=maps, b=maps, c=maps)
+        self.write("job.json", json.dumps({
+            "framework": "none", "argv": self.SHOW, "grace_s": 0, "abort_grace_s": 0,
+            "roles": {"worker": {"count": 2}}, "placement": {
+                "policy": "upstream", "upstream": "grid", "on_upstream_change": "restart"}}))
+        run = self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock",
+                              "--json", "--job", "job.json")
+        self.assertEqual(self.await_tasks(run, 2), {"worker/0": "b", "worker/1": "c"})
+        self.write_map(p0="a", p1="c", p2="a")
+        self.assertEqual(self.await_tasks(run, 2, attempt=2), {"worker/0": "a", "worker/1": "c"})
+        lines = {"worker/0": ["0,2 host-b:1", "0,2 host-a:1"],
+                 "worker/1": ["1 host-c:1", "1 host-c:1"]}
+        self.read_until(run, lambda: self.output(run) == lines, "their output")
+        self.stop(run)
+
+    def test_an_owner_that_is_not_there_is_waited_for(self):
+        self.write_map(p0="a", p1="b")
+        self.write_members("ab")
+        self.node("a", "--ports", self.ports, "--upstream-map", "map.json")
+        run = self.begin("--worker", "2", "--upstream", "grid", program=self.SHOW)
+        self.await_pending(run, "worker/1 belongs to node b, which ")
+        self.node("b", "--ports", self.ports)
+        self.assertEqual(self.await_tasks(run, 2), {"worker/0": "a", "worker/1": "b"})
+        self.stop(run)
+
+
+if __name__ == "__main__":
+    harness.main()
