@@ -37,6 +37,11 @@ struct tfc__agent_ops {
 	/* The last lines of a task's log, NULL-terminated, for tfc_env_free. It never waits: an
 	 * agent elsewhere gives those that came with the last end that was no exit 0. */
 	int (*log_tail)(void *job, uint32_t task, char ***ret_lines);
+	/* The log of a task of a job that has no handle: an ended one. NULL and *error. */
+	struct tfc__log_source *(*kept_log)(void *agent, const char *id, const tfc_job *job,
+					    uint32_t task, uint64_t position, tfc_error *error);
+	/* The job is forgotten: its logs go, as soon as that node can be told. */
+	void (*forget)(void *agent, const char *id);
 };
 
 #define TFC__LOG_TAIL_LINES 10

@@ -83,6 +83,17 @@ static int log_tail(void *job, uint32_t task, char ***ret_lines)
 	return tfc__log_tail(tfc__agent_log_dir(job), name, 0, TFC__LOG_TAIL_LINES, ret_lines);
 }
 
+static struct tfc__log_source *kept_log(void *agent, const char *id, const tfc_job *job,
+					uint32_t task, uint64_t position, tfc_error *error)
+{
+	return tfc__agent_kept_log(agent, id, job, task, position, error);
+}
+
+static void forget(void *agent, const char *id)
+{
+	tfc__agent_forget_logs(agent, id);
+}
+
 const struct tfc__agent_ops tfc__local_agent_ops = {
 	.job_open = job_open,
 	.job_end = job_end,
@@ -98,4 +109,6 @@ const struct tfc__agent_ops tfc__local_agent_ops = {
 	.look = look,
 	.log_open = log_open,
 	.log_tail = log_tail,
+	.kept_log = kept_log,
+	.forget = forget,
 };

@@ -193,13 +193,16 @@ const char *tfc__record_node(const struct tfc__record *record,
 struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_t task,
 					     const char *node, uint64_t position, tfc_error *error)
 {
-	const struct tfc__agent *agent = record->directory->agent;
 	if (record->maintainer)
 		return tfc__maintainer_log_open(record->maintainer, node, task, position, error);
-	if (strcmp(node, tfc__agent_name(agent)) == 0)
-		return tfc__agent_kept_log(agent, record->id, record->job, task, position, error);
-	tfc__fail(error, TFC_ELOST, "cluster", 0,
-		  "job %s has ended, its output on node %s cannot be read from here", record->id,
+	const struct tfc__node_entry *entry = tfc__nodes_find(record->directory->nodes, node);
+	struct tfc__agent_handle agent = {0};
+	if (entry)
+		agent = tfc__nodes_agent(entry);
+	if (agent.ops && agent.ops->kept_log)
+		return agent.ops->kept_log(agent.agent, record->id, record->job, task, position,
+					   error);
+	tfc__fail(error, TFC_ELOST, "cluster", 0, "the output on node %s cannot be read from here",
 		  node);
 	return NULL;
 }

@@ -174,6 +174,25 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	record_close(record);
 }
 
+static bool was_on(const struct tfc__journal *journal, const char *node)
+{
+	for (uint32_t i = 0; i < journal->added; i++)
+		if (strcmp(journal->entries[i].node, node) == 0)
+			return true;
+	return false;
+}
+
+static void forget_logs(const struct tfc__record *record)
+{
+	TFC__LIST_EACH (link, tfc__nodes_all(record->directory->nodes)) {
+		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
+								       link);
+		struct tfc__agent_handle agent = tfc__nodes_agent(node);
+		if (agent.ops && agent.ops->forget && was_on(&record->journal, node->name))
+			agent.ops->forget(agent.agent, record->id);
+	}
+}
+
 void record_forget(struct tfc__record *record)
 {
 	struct tfc__directory *directory = record->directory;
@@ -190,7 +209,7 @@ void record_forget(struct tfc__record *record)
 	tfc__maintainer_close(record->maintainer);
 	record->maintainer = NULL;
 	tfc__keeper_abandon(&record->keeper);
-	tfc__agent_forget_logs(directory->agent, record->id);
+	forget_logs(record);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
 	record->put = tfc__store_remove(directory->store, key, on_removed, record);

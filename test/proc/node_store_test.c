@@ -108,6 +108,8 @@ static void an_ended_job_is_told_as_before_when_its_node_comes_back(void **state
 	char *id = strdup(before.job);
 	char *described = node_describe(&run, id);
 	assert_non_null(strstr(described, "\"state\":\"failed\""));
+	tfc_sub_close(before.sub);
+	before.sub = NULL;
 	node_run_end(&run);
 
 	node_run_begin(&run, &place.options);
@@ -381,6 +383,43 @@ static void secrets_are_not_kept_in_the_clear(void **state)
 	end(&place);
 }
 
+/* ---- forgetting */
+
+static int forget(struct node_run *run, const char *job)
+{
+	struct answer answer = {0};
+	assert_int_equal(tfc_gateway_forget(run->gateway, job, 0, node_answer, &answer, NULL), 0);
+	node_await_answer(run, &answer);
+	int code = answer.code;
+	node_answer_clear(&answer);
+	return code;
+}
+
+static void a_forgotten_job_is_gone_with_its_logs(void **state)
+{
+	struct place place;
+	struct node_run run;
+	begin(&place);
+	char *json = job_of("exec sleep 1000");
+	node_run_begin(&run, &place.options);
+	char *running = node_submit(&run, json), *ended = run_to_end(&run, "echo x");
+	assert_int_equal(forget(&run, running), TFC_ESTATE);
+	assert_int_equal(forget(&run, ended), TFC_OK);
+	assert_int_equal(forget(&run, ended), TFC_ENOENT);
+	assert_false(is_there("%s/store/records/jobs/%s", &place, ended));
+	struct wait_for_logs wait = {&place, ended};
+	node_await(&run, are_logs_gone, &wait, "the job's logs to go");
+	node_run_end(&run);
+	node_run_begin(&run, &place.options);
+	assert_int_equal(forget(&run, ended), TFC_ENOENT);
+	free(node_describe(&run, running));
+	node_run_end(&run);
+	free(running);
+	free(ended);
+	free(json);
+	end(&place);
+}
+
 /* ---- what is wrong */
 
 static void damage(const struct place *place, const char *id, const char *name)
@@ -450,6 +489,7 @@ int main(void)
 		cmocka_unit_test(two_with_one_key_at_a_time_are_one_job),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
 		cmocka_unit_test(secrets_are_not_kept_in_the_clear),
+		cmocka_unit_test(a_forgotten_job_is_gone_with_its_logs),
 		cmocka_unit_test(a_damaged_job_is_left_alone_and_the_others_are_there),
 		cmocka_unit_test(two_nodes_cannot_have_one_state),
 	};
