@@ -138,7 +138,8 @@ static void hundreds_of_tasks_hang_on_one_lease(void **state)
 	for (int i = 0; i < MANY; i++)
 		proc_await_start(&run, &tasks[i]);
 	struct tfc__lease *brief = begin(&run, 1, &overs); /* its end touches none of them */
-	for (uint64_t end = tfc__now() + PATIENCE; !overs;) {
+	uint64_t end = tfc__now() + PATIENCE;
+	while (!overs) {
 		assert_true(tfc__now() < end);
 		assert_true(tfc_ctx_run(run.ctx, 100) >= 0);
 	}
