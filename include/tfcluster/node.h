@@ -89,7 +89,7 @@ typedef struct tfc_node_options {
 	 * decides. */
 	int (*authorize)(void *user, const tfc_peer_info *peer, const char *verb, const char *job);
 	const char *submit_user; /* "name[:group]" as whom run the tasks of jobs that come over tcp
-				  * with a submit key; NULL: as the node */
+				  * with a submit key; NULL: as the node, unless that is root */
 	const uint32_t *groups;  /* group_count group ids: their members may connect over unix,
 				  * besides this user and root; NULL: none */
 	uint32_t group_count;    /* of groups */

@@ -285,6 +285,10 @@ static int set_users(const struct tfc__gateway_service *service, const struct tf
 	bool is_remote = who->uid == UINT32_MAX;
 	uint32_t uid = is_remote ? service->options.submit_uid : who->uid;
 	uint32_t gid = is_remote ? service->options.submit_gid : who->gid;
+	if (who->role != TFC__KEY_NODE && uid == UINT32_MAX && geteuid() == 0)
+		return tfc__fail(error, TFC_EACCES, "gateway", 0,
+				 "the node runs as root and was not told as whom tasks of submit "
+				 "keys run (tfc_run node --submit-user)");
 	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
 		return TFC_OK;
 	if (job->bundle)

@@ -21,6 +21,7 @@ struct served {
 	struct tfc__identity *identity;
 	struct tfc__link connections;
 	unsigned count;
+	const struct tfc__peer_id *claim;
 	char address[256];
 };
 
@@ -41,8 +42,9 @@ static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request
 		     const char *method, const msgpack_object *params)
 {
 	struct connection *connection = user;
-	tfc__gateway_service_serve(connection->served->service, tfc__peer_id(peer), request, method,
-				   params);
+	const struct tfc__peer_id *claim = connection->served->claim;
+	tfc__gateway_service_serve(connection->served->service, claim ? claim : tfc__peer_id(peer),
+				   request, method, params);
 }
 
 static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
@@ -117,6 +119,11 @@ unsigned served_cut(struct served *served)
 		count++;
 	}
 	return count;
+}
+
+void served_claim(struct served *served, const struct tfc__peer_id *who)
+{
+	served->claim = who;
 }
 
 unsigned served_count(const struct served *served)

@@ -24,6 +24,9 @@ unsigned served_cut(struct served *served);
 void served_leave(struct served *served);
 void served_return(struct served *served);
 
+/* From now on clients count as somebody else; NULL: as who they are. Borrowed. */
+void served_claim(struct served *served, const struct tfc__peer_id *who);
+
 /* How many connections were made so far. */
 unsigned served_count(const struct served *served);
 

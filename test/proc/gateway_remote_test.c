@@ -389,6 +389,108 @@ static void the_host_has_a_say(void **state)
 	end(&client);
 }
 
+/* What it is refused with, or "" and *ret_id (free it). */
+static int try_submit(struct client *client, const char *json, char error[256], char **ret_id)
+{
+	struct answer answer = {0};
+	node_submit_for(&client->run, json, NULL, &answer);
+	int code = answer.code;
+	snprintf(error, 256, "%s", answer.error);
+	*ret_id = code == 0 ? strdup(answer.text) : NULL;
+	node_answer_clear(&answer);
+	return code;
+}
+
+static void expect_user(struct client *client, const char *json, const char *expected)
+{
+	struct follower follower = {0};
+	char error[256], *id;
+	if (try_submit(client, json, error, &id) < 0)
+		fail_msg("%s", error);
+	node_follow(&client->run, id, NULL, &follower);
+	node_await_end(&client->run, &follower);
+	char *output = node_output(&follower, "worker/0", TFC_STREAM_STDOUT);
+	assert_string_equal(output, expected);
+	free(output);
+	free(id);
+	node_follow_end(&follower);
+}
+
+static void expect_refusal(struct client *client, const char *json, const char *sentence)
+{
+	char error[256], *id;
+	assert_int_equal(try_submit(client, json, error, &id), TFC_EACCES);
+	if (!strstr(error, sentence))
+		fail_msg("%s", error);
+}
+
+static void tasks_run_as_who_submitted(void **state)
+{
+	const struct tfc__peer_id user = {.role = TFC__KEY_SUBMIT, .uid = 4711, .gid = 4712};
+	const struct tfc__peer_id root = {.role = TFC__KEY_NODE, .uid = 0, .gid = 0};
+	const struct tfc__peer_id remote = {.role = TFC__KEY_SUBMIT, .uid = UINT32_MAX};
+	struct client client;
+	if (getuid() != 0)
+		skip();
+	begin(&client);
+	char *plain = script_job(1, "echo $(id -u):$(id -g)");
+	char *other = node_json("{'framework':'none','argv':['/bin/sh','-c','echo $(id -u)'],"
+				"'cwd':'/','roles':{'worker':{'user':'815:815'}}}");
+	char *bundle = node_json(
+		"{'framework':'none','argv':['true'],'bundle':'/root/x','roles':{'worker':{}}}");
+	served_claim(client.served, &user);
+	expect_user(&client, plain, "4711:4712\n");
+	expect_refusal(&client, other, "only root may submit tasks of another user (815:815)");
+	expect_refusal(&client, bundle, "bundle");
+	served_claim(client.served, &root);
+	expect_user(&client, plain, "0:0\n");
+	expect_user(&client, other, "815\n");
+	served_claim(client.served, &remote);
+	expect_refusal(&client, plain, "--submit-user");
+	end(&client);
+	const struct tfc__gateway_service_options mapped = {.submit_uid = 99, .submit_gid = 98};
+	begin_with(&client, &mapped);
+	served_claim(client.served, &remote);
+	expect_user(&client, plain, "99:98\n");
+	expect_refusal(&client, other, "only root");
+	end(&client);
+	free(plain);
+	free(other);
+	free(bundle);
+}
+
+static void each_key_may_what_its_role_says(void **state)
+{
+	const struct tfc__peer_id reader = {.role = TFC__KEY_READ, .uid = UINT32_MAX};
+	const struct tfc__peer_id submitter = {.role = TFC__KEY_SUBMIT, .uid = getuid()};
+	struct client client;
+	struct follower follower = {0};
+	begin(&client);
+	char *json = script_job(1, "echo a");
+	char error[256], *id = node_submit(&client.run, json), *none;
+	served_claim(client.served, &reader);
+	expect_refusal(&client, json, "a read key may not submit: ask with a submit key");
+	node_follow(&client.run, id, NULL, &follower);
+	node_await_end(&client.run, &follower);
+	free(node_describe(&client.run, id));
+	int (*const acts[])(tfc_gateway *, const char *, uint32_t, tfc_reply_fn, void *,
+			    tfc_op **) = {tfc_gateway_forget};
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+		struct answer answer = {0};
+		assert_int_equal(acts[i](client.run.gateway, id, 0, node_answer, &answer, NULL), 0);
+		node_await_answer(&client.run, &answer);
+		assert_int_equal(answer.code, TFC_EACCES);
+		node_answer_clear(&answer);
+	}
+	served_claim(client.served, &submitter);
+	assert_int_equal(try_submit(&client, json, error, &none), 0);
+	free(none);
+	free(id);
+	free(json);
+	node_follow_end(&follower);
+	end(&client);
+}
+
 static bool is_lost(void *user)
 {
 	return node_find(user, TFC_EVENT_LOST, NULL, 0, 0);
@@ -437,6 +539,8 @@ int main(void)
 		cmocka_unit_test(a_slow_reader_holds_bounded_memory_and_slows_no_task),
 		cmocka_unit_test(closing_at_any_event_is_legal),
 		cmocka_unit_test(the_host_has_a_say),
+		cmocka_unit_test(tasks_run_as_who_submitted),
+		cmocka_unit_test(each_key_may_what_its_role_says),
 		cmocka_unit_test(a_forgotten_job_is_told_to_its_readers),
 	};
 	return cmocka_run_group_tests_name("gateway_remote", tests, NULL, NULL);

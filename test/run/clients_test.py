@@ -237,7 +237,8 @@ class CommandsTest(ClientsTest):
                     keys.write(file.read())
         self.nodes["a"].process.terminate()
         self.nodes["a"].end()
-        self.nodes["a"] = self.node("a")
+        as_user = ["--submit-user", "root"] if os.getuid() == 0 else []
+        self.nodes["a"] = self.node("a", *as_user)
 
         def ask(key, command, *args):
             return self.start_bare(command, "--gateway", self.address[0], "--key", key,
