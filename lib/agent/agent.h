@@ -209,6 +209,11 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 					    tfc_error *error);
 
 /* Removes the logs of a job that is not open here any more, in a process of its own. */
+/* The same by the log's name, both of which may be anybody's words. */
+struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent, const char *id,
+						  const char *name, uint64_t position,
+						  tfc_error *error);
+
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id);
 
 #endif

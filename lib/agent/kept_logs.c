@@ -1,6 +1,7 @@
 /* The logs of jobs that have no tasks here any more. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/inside.h"
@@ -18,19 +19,21 @@ static char *log_dir_of(const struct tfc__agent *agent, const char *id)
 	return agent->log_dir ? tfc__path_join(agent->log_dir, id) : NULL;
 }
 
-struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, const char *id,
-					    const tfc_job *job, uint32_t task, uint64_t position,
-					    tfc_error *error)
+/* A job's id and a log's name are names, never paths. */
+static bool is_name(const char *text)
 {
-	char name[TFC__LOG_NAME_SIZE];
-	uint32_t index;
-	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
-	if (!agent->log_dir) {
-		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %s were not kept", id);
+	return *text && *text != '.' && !strchr(text, '/');
+}
+
+struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent, const char *id,
+						  const char *name, uint64_t position,
+						  tfc_error *error)
+{
+	if (!agent->log_dir || !is_name(id) || !is_name(name)) {
+		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %.64s were not kept", id);
 		return NULL;
 	}
 	char *dir = log_dir_of(agent, id);
-	snprintf(name, sizeof(name), "%s-%u", role->name, index);
 	struct tfc__log_source *source = NULL;
 	if (dir)
 		source = tfc__log_file_open(dir, name, position, error);
@@ -38,6 +41,17 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 		tfc__fail_nomem(error, "agent");
 	free(dir);
 	return source;
+}
+
+struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, const char *id,
+					    const tfc_job *job, uint32_t task, uint64_t position,
+					    tfc_error *error)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	uint32_t index;
+	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
+	snprintf(name, sizeof(name), "%s-%u", role->name, index);
+	return tfc__agent_kept_log_named(agent, id, name, position, error);
 }
 
 /* ---- removing */

@@ -238,6 +238,7 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_disconnect(job_of(link));
+	remote_logs_wake(agent);
 	set_silent(agent, true);
 }
 
@@ -246,6 +247,7 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 	if (agent->rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
+	remote_logs_wake(agent);
 	ask_stamp(agent);
 }
 
@@ -266,6 +268,7 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->bundles = options->bundles;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->uploads);
+	tfc__list_init(&agent->logs);
 	tfc__timer_init(&agent->renewal, ctx, on_renewal);
 	tfc__timer_init(&agent->loss, ctx, on_loss);
 	if (!agent->self || !agent->node) {
@@ -285,6 +288,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
 	remote_uploads_end(agent);
+	remote_logs_end(agent);
 	TFC__LIST_EACH (link, &agent->jobs)
 		remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);

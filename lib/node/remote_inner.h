@@ -33,6 +33,7 @@ struct tfc__remote_agent {
 	struct tfc__timer loss; /* the next moment when something may be surely gone */
 	struct tfc__bundles *bundles;
 	struct tfc__link uploads;
+	struct tfc__link logs;
 	struct tfc__link jobs;
 	uint64_t last_handle;
 };
@@ -70,8 +71,7 @@ struct remote_job {
 	bool is_told_silent;
 	enum tfc__agent_event_kind last_word; /* LOST or FENCED, or 0 */
 	tfc_error why;
-	bool is_telling; /* in fn */
-	struct tfc__link logs;
+	bool is_telling;            /* in fn */
 	struct tfc__bundle *bundle; /* used; NULL: it has none */
 	struct tfc__bundle_waiter bundle_waiter;
 };
@@ -97,7 +97,12 @@ void remote_uploads_end(struct tfc__remote_agent *agent);
 /* remote_log.c */
 struct tfc__log_source *remote_log_open(void *job, uint32_t task, uint64_t position,
 					tfc_error *error);
-void remote_logs_wake(struct remote_job *job); /* something has changed: they may try again */
-void remote_logs_end(struct remote_job *job);
+struct tfc__log_source *remote_kept_log(void *agent, const char *id, const tfc_job *job,
+					uint32_t task, uint64_t position, tfc_error *error);
+void remote_logs_wake(struct tfc__remote_agent *agent); /* the connection has come or gone */
+#define ALL_TASKS UINT32_MAX
+void remote_logs_ask_again(const struct remote_job *job, uint32_t task); /* or ALL_TASKS */
+void remote_logs_leave(const struct remote_job *job);                    /* it is closed */
+void remote_logs_end(struct tfc__remote_agent *agent);
 
 #endif

@@ -31,7 +31,7 @@ void remote_free(struct remote_job *job)
 	if (!job)
 		return;
 	drop_call(job);
-	remote_logs_end(job);
+	remote_logs_leave(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->tell);
 	tfc__timer_cancel(&job->retry);
@@ -65,7 +65,7 @@ void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const 
 	tfc__timer_cancel(&job->retry);
 	tfc__work_cancel(&job->flush);
 	tfc__agent_link_fini(&job->stream);
-	remote_logs_wake(job);
+	remote_logs_ask_again(job, ALL_TASKS);
 	if (job->fn)
 		tfc__work_schedule(&job->tell);
 	free_closed(job);
@@ -201,6 +201,8 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 		return;
 	}
 	note_log_tail(job, &event);
+	if (event.event.kind == TFC__AGENT_EXITED)
+		remote_logs_ask_again(job, event.event.task);
 	if (event.log_tail)
 		tfc_env_free(event.log_tail);
 	if (event.event.kind)
@@ -242,7 +244,7 @@ static void take_open(struct remote_job *job, const msgpack_object *result)
 		job->boot = job->agent->boot;
 		job->is_up = true;
 		remote_tell_silence(job, false);
-		remote_logs_wake(job);
+		remote_logs_ask_again(job, ALL_TASKS);
 		flush(job);
 	}
 }
@@ -379,7 +381,6 @@ void remote_disconnect(struct remote_job *job)
 	drop_call(job);
 	tfc__timer_cancel(&job->retry);
 	job->is_up = false;
-	remote_logs_wake(job);
 }
 
 /* ---- the table */
@@ -416,7 +417,6 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	job->since_ns = tfc__boot_time();
 	job->task_count = tfc__job_task_count(info->job);
 	tfc__agent_link_init(&job->stream, 0);
-	tfc__list_init(&job->logs);
 	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, agent->ctx, on_flush);
 	tfc__work_init(&job->tell, agent->ctx, on_tell);
@@ -443,7 +443,7 @@ static void job_close(void *user)
 	if (!job)
 		return;
 	job->fn = NULL;
-	remote_logs_end(job);
+	remote_logs_leave(job);
 	tfc__work_cancel(&job->tell);
 	leave_bundle(job);
 	if (job->state == REMOTE_OPEN) {

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +22,18 @@ struct packed_record {
 
 struct remote_log {
 	struct tfc__log_source source;
-	struct tfc__link link;  /* of its job */
-	struct remote_job *job; /* NULL: closed before us */
+	struct tfc__link link;           /* of the agent's */
+	struct tfc__remote_agent *agent; /* NULL: closed before us */
+	const struct remote_job *job;    /* whose task it is; NULL: of a job without a handle */
+	char *id;                        /* of the job */
+	char name[TFC__LOG_NAME_SIZE];   /* of the log */
 	uint32_t task;
 	uint64_t wanted; /* position behind all that has come */
 	struct tfc__rpc_call *call;
 	struct tfc__link batches;
-	tfc_error error; /* that ended it */
-	bool is_over;    /* nothing more will come */
+	bool is_caught_up; /* all that was there when it was asked has come */
+	tfc_error error;   /* that ended it */
+	bool is_over;      /* nothing more will come */
 	struct tfc__work wake;
 };
 
@@ -86,7 +91,12 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 			return TFC_EPARSE;
 		size += packed_size(&records[i]);
 	}
-	struct batch *batch = calloc(1, sizeof(*batch) + size);
+	log->is_caught_up = !size;
+	struct batch *batch = size ? calloc(1, sizeof(*batch) + size) : NULL;
+	if (!size) { /* so it says that there is no more now */
+		tfc__rpc_more(log->call, 1);
+		return TFC_OK;
+	}
 	if (!batch)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < item->via.array.size; i++) {
@@ -113,7 +123,7 @@ static void on_item(void *user, const msgpack_object *item)
 		stop_call(log);
 		log->is_over = true;
 		tfc__fail(&log->error, code, "node", 0, "log records of node %.128s: %s",
-			  log->job->agent->node, tfc_err_text(code));
+			  log->agent->node, tfc_err_text(code));
 	}
 	tfc__work_schedule(&log->wake);
 }
@@ -122,9 +132,8 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 {
 	struct remote_log *log = user;
 	log->call = NULL;
-	if (code == TFC_ELOST)
-		return; /* another connection follows */
-	log->is_over = true;
+	log->is_over = code !=
+		       TFC_ELOST; /* else it is asked for anew, over this connection or another */
 	if (code < 0 && code != TFC_ENOENT)
 		log->error = *error;
 	tfc__work_schedule(&log->wake);
@@ -136,7 +145,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 static bool can_ask(const struct remote_log *log)
 {
 	const struct remote_job *job = log->job;
-	return job && job->agent->rpc && (job->is_up || job->state == REMOTE_GONE);
+	return log->agent && log->agent->rpc && (!job || job->is_up || job->state == REMOTE_GONE);
 }
 
 static void ask(struct remote_log *log)
@@ -145,9 +154,10 @@ static void ask(struct remote_log *log)
 	tfc_error error = TFC_ERROR_INIT;
 	if (log->call || log->is_over || !can_ask(log))
 		return;
-	tfc__msg_map(&params, 3);
-	tfc__msg_put_str(&params, "id", log->job->id);
+	tfc__msg_map(&params, 4);
+	tfc__msg_put_str(&params, "id", log->id);
 	tfc__msg_put_u64(&params, "task", log->task);
+	tfc__msg_put_str(&params, "name", log->name);
 	tfc__msg_put_u64(&params, "position", log->wanted);
 	const struct tfc__rpc_options options = {.method = "agent.log",
 						 .params = &params,
@@ -155,7 +165,7 @@ static void ask(struct remote_log *log)
 						 .item = on_item,
 						 .end = on_end,
 						 .user = log};
-	int code = tfc__rpc_call(log->job->agent->rpc, &options, &log->call, &error);
+	int code = tfc__rpc_call(log->agent->rpc, &options, &log->call, &error);
 	tfc__buf_fini(&params);
 	if (code == TFC_OK)
 		return;
@@ -194,6 +204,18 @@ static struct batch *next_batch(struct remote_log *log)
 	return first;
 }
 
+/* What has been written meanwhile is asked for, or on its way, or there is nothing. */
+static int say_none(struct remote_log *log, tfc_error *error)
+{
+	ask(log);
+	if (log->is_over || !log->agent || (log->call && log->is_caught_up))
+		return 0;
+	if (log->call)
+		return TFC_EAGAIN;
+	return tfc__fail(error, TFC_ELOST, "node", 0, "node %.128s cannot be asked now",
+			 log->agent->node);
+}
+
 static int next(void *source, tfc_log_record *record, tfc_error *error)
 {
 	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
@@ -204,14 +226,8 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 		*error = log->error;
 		return log->error.code;
 	}
-	if (!batch) {
-		ask(log);
-		return log->call || log->is_over
-			       ? 0
-			       : tfc__fail(error, TFC_ELOST, "node", 0,
-					   "node %.128s cannot be asked now",
-					   log->job ? log->job->agent->node : "?");
-	}
+	if (!batch)
+		return say_none(log, error);
 	memcpy(&packed, batch->data + batch->at, sizeof(packed));
 	batch->at += sizeof(packed);
 	packed.record.data = packed.has_data ? batch->data + batch->at : NULL;
@@ -229,6 +245,7 @@ static void close_log(void *source)
 	tfc__list_remove(&log->link);
 	while (first_of(log))
 		drop_batch(first_of(log));
+	free(log->id);
 	free(log);
 }
 
@@ -242,38 +259,87 @@ static void on_wake(struct tfc__work *work)
 		log->source.wake(log->source.user);
 }
 
-struct tfc__log_source *remote_log_open(void *user, uint32_t task, uint64_t position,
+static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
+					const struct remote_job *job, const char *id,
+					const tfc_job *definition, uint32_t task, uint64_t position,
 					tfc_error *error)
 {
-	struct remote_job *job = user;
+	uint32_t index;
+	const struct tfc__role *role = tfc__job_task_role(definition, task, &index);
 	struct remote_log *log = calloc(1, sizeof(*log));
-	if (!log) {
+	if (!log || !(log->id = strdup(id))) {
+		free(log);
 		tfc__fail_nomem(error, "node");
 		return NULL;
 	}
 	log->source.ops = &ops;
+	log->agent = agent;
 	log->job = job;
 	log->task = task;
 	log->wanted = position;
+	snprintf(log->name, sizeof(log->name), "%s-%u", role->name, index);
 	tfc__list_init(&log->batches);
-	tfc__list_append(&job->logs, &log->link);
-	tfc__work_init(&log->wake, job->agent->ctx, on_wake);
+	tfc__list_append(&agent->logs, &log->link);
+	tfc__work_init(&log->wake, agent->ctx, on_wake);
 	ask(log);
 	return &log->source;
 }
 
-void remote_logs_wake(struct remote_job *job)
+struct tfc__log_source *remote_log_open(void *user, uint32_t task, uint64_t position,
+					tfc_error *error)
 {
-	TFC__LIST_EACH (link, &job->logs)
-		tfc__work_schedule(&tfc__container_of(link, struct remote_log, link)->wake);
+	struct remote_job *job = user;
+	return open_log(job->agent, job, job->id, job->info.job, task, position, error);
 }
 
-void remote_logs_end(struct remote_job *job)
+struct tfc__log_source *remote_kept_log(void *agent, const char *id, const tfc_job *job,
+					uint32_t task, uint64_t position, tfc_error *error)
 {
-	TFC__LIST_EACH (link, &job->logs) {
-		struct remote_log *log = tfc__container_of(link, struct remote_log, link);
+	return open_log(agent, NULL, id, job, task, position, error);
+}
+
+static struct remote_log *log_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct remote_log, link);
+}
+
+void remote_logs_wake(struct tfc__remote_agent *agent)
+{
+	TFC__LIST_EACH (link, &agent->logs) {
+		if (!agent->rpc)
+			stop_call(log_of(link));
+		tfc__work_schedule(&log_of(link)->wake);
+	}
+}
+
+/* Asked for anew after an end was told, "nothing more" is an answer about all of the attempt. */
+void remote_logs_ask_again(const struct remote_job *job, uint32_t task)
+{
+	TFC__LIST_EACH (link, &job->agent->logs) {
+		struct remote_log *log = log_of(link);
+		if (log->job != job || (task != ALL_TASKS && log->task != task))
+			continue;
 		stop_call(log);
+		log->is_caught_up = false;
+		tfc__work_schedule(&log->wake);
+	}
+}
+
+void remote_logs_leave(const struct remote_job *job)
+{
+	TFC__LIST_EACH (link, &job->agent->logs)
+		if (log_of(link)->job == job)
+			log_of(link)->job = NULL;
+}
+
+void remote_logs_end(struct tfc__remote_agent *agent)
+{
+	TFC__LIST_EACH (link, &agent->logs) {
+		struct remote_log *log = log_of(link);
+		stop_call(log);
+		tfc__work_cancel(&log->wake);
 		tfc__list_remove(link);
+		log->agent = NULL;
 		log->job = NULL;
 	}
 }

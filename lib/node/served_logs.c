@@ -17,6 +17,7 @@ struct log_stream {
 	struct tfc__log_source *source;
 	struct tfc__rpc_request *request;
 	struct tfc__work pump;
+	bool is_end_told; /* that there is no more now */
 };
 
 static void free_stream(struct log_stream *stream)
@@ -75,11 +76,12 @@ static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *
 	int read;
 	uint32_t count = fill_batch(stream, &records, &read, error);
 	int code = read < 0 ? read : TFC_OK;
-	*ret_has_more = read == 1;
+	*ret_has_more = read == 1 || count; /* behind the last one an empty one says so */
 	tfc__msg_array(&item, count);
 	tfc__buf_add(&item, records.data, records.len);
 	item.is_failed |= records.is_failed;
-	if (count) {
+	if (count || !stream->is_end_told) {
+		stream->is_end_told = !count;
 		int sent = tfc__rpc_item(stream->request, &item);
 		if (sent < 0)
 			code = tfc__fail(error, sent, "node", 0, "log records could not be sent");
@@ -119,15 +121,33 @@ static void on_cancel(void *user)
 	fail_stream(user, &error);
 }
 
-static int open_source(struct log_stream *stream, struct served_job *job,
-		       const msgpack_object *params, tfc_error *error)
+/* Of a job that has nothing else here any more. */
+static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
+					 const msgpack_object *params, uint64_t position,
+					 tfc_error *error)
+{
+	char id[256], name[TFC__LOG_NAME_SIZE];
+	if (!tfc__msg_get_text(params, "id", id, sizeof(id)) ||
+	    !tfc__msg_get_text(params, "name", name, sizeof(name))) {
+		tfc__fail(error, TFC_EINVAL, "node", 0, "no log is named");
+		return NULL;
+	}
+	return tfc__agent_kept_log_named(service->agent.agent, id, name, position, error);
+}
+
+static int open_source(struct tfc__agent_service *service, struct log_stream *stream,
+		       struct served_job *job, const msgpack_object *params, tfc_error *error)
 {
 	uint64_t task = tfc__msg_get_u64(params, "task", UINT64_MAX);
-	if (!job || !job->local || task >= job->task_count)
+	uint64_t position = tfc__msg_get_u64(params, "position", 0);
+	if (!job || !job->local) {
+		stream->source = open_kept(service, params, position, error);
+		return stream->source ? TFC_OK : error->code;
+	}
+	if (task >= job->task_count)
 		return tfc__fail(error, TFC_ENOENT, "node", 0, "there is no such log here");
 	const struct tfc__agent_ops *ops = job->session->service->agent.ops;
-	stream->source = ops->log_open(job->local, (uint32_t)task,
-				       tfc__msg_get_u64(params, "position", 0), error);
+	stream->source = ops->log_open(job->local, (uint32_t)task, position, error);
 	if (!stream->source)
 		return error->code < 0 ? error->code : TFC_ENOMEM;
 	stream->source->wake = wake;
@@ -153,7 +173,7 @@ void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *req
 	stream->request = request;
 	tfc__list_init(&stream->link);
 	tfc__work_init(&stream->pump, service->ctx, pump);
-	if (open_source(stream, job, params, &error) < 0) {
+	if (open_source(service, stream, job, params, &error) < 0) {
 		fail_stream(stream, &error);
 		return;
 	}
@@ -164,7 +184,7 @@ void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *req
 void logs_end(struct served_job *job)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ENOENT, "node", 0, "the job is gone from this node");
+	tfc__fail(&error, TFC_ELOST, "node", 0, "the job is gone from this node"); /* not its log */
 	TFC__LIST_EACH (link, &job->logs)
 		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
 }

@@ -52,7 +52,7 @@ static bool read_on(struct reading *reading, size_t most)
 		reading->next = record.next;
 		tfc__buf_add(&reading->text, record.data, record.len);
 	}
-	assert_true(code >= 0 || code == TFC_ELOST);
+	assert_true(code >= 0 || code == TFC_ELOST || code == TFC_EAGAIN);
 	reading->refused += code == TFC_ELOST;
 	return code != TFC_ELOST;
 }
