@@ -168,7 +168,6 @@ static void start(struct node *node)
 	open.members_file = options->members;
 	open.slots = options->slots;
 	open.memory = options->memory;
-	open.submit_user = options->submit_user;
 	open.gpus = options->gpus;
 	open.upstream_map = options->upstream_map;
 	open.labels = options->labels.items;

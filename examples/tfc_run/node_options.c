@@ -39,8 +39,6 @@ static const struct option table[] = {
 	 NUMBER(struct node_options, slots)},
 	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)",
 	 BYTES(struct node_options, memory)},
-	{"submit-user", "USER", "as whom tasks of submit keys run: name[:group] (as this node)",
-	 TEXT(struct node_options, submit_user)},
 	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (none)",
 	 TEXT(struct node_options, gpus)},
 	{"label", "K=V", "what jobs may ask for; may be repeated",

@@ -18,7 +18,6 @@ struct node_options {
 	uint16_t ports[2]; /* first and last */
 	uint32_t slots;
 	uint64_t memory;
-	const char *submit_user;
 	const char *gpus;
 	const char *upstream_map;
 	struct texts labels;
