@@ -50,7 +50,16 @@ static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc_
 	step_core(maintainer, event);
 	while (!maintainer->end && maintainer_next_placed(maintainer, &placed, &error))
 		step_core(maintainer, &placed);
+	maintainer_mark_launches(maintainer);
 	maintainer->is_stepping = false;
+}
+
+void maintainer_take_stop(struct tfc__maintainer *maintainer)
+{
+	while (maintainer->is_stop_waiting && !maintainer->end) {
+		maintainer->is_stop_waiting = false;
+		step_and_place(maintainer, &maintainer->stop);
+	}
 }
 
 static void let_go(struct tfc__maintainer *maintainer)
@@ -58,6 +67,8 @@ static void let_go(struct tfc__maintainer *maintainer)
 	maintainer->is_settled = true;
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__nodes_leave(&maintainer->nodes_user);
+	tfc__work_cancel(&maintainer->launching);
+	tfc__list_remove(&maintainer->reader.link);
 	if (maintainer->end == TFC__MAINTAINER_ENDED)
 		maintainer_end_links(maintainer);
 	if (maintainer->end == TFC__MAINTAINER_FENCED) /* one of them is telling it just now */
@@ -83,10 +94,7 @@ void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_
 	if (maintainer->end)
 		return;
 	step_and_place(maintainer, event);
-	while (maintainer->is_stop_waiting && !maintainer->end) {
-		maintainer->is_stop_waiting = false;
-		step_and_place(maintainer, &maintainer->stop);
-	}
+	maintainer_take_stop(maintainer);
 	maintainer_settle(maintainer);
 }
 
@@ -161,6 +169,9 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__timer_init(&maintainer->timer, ctx, on_timer);
 	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
 	tfc__work_init(&maintainer->failures, ctx, maintainer_tell_failures);
+	tfc__work_init(&maintainer->launching, ctx, maintainer_launch_kept);
+	tfc__list_init(&maintainer->reader.link);
+	maintainer->reader.fn = maintainer_on_shown;
 	tfc__work_init(&maintainer->closing, ctx, close_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
 	int code = make_core(maintainer);
@@ -191,6 +202,8 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__work_cancel(&maintainer->first_step);
 	tfc__work_cancel(&maintainer->failures);
+	tfc__work_cancel(&maintainer->launching);
+	tfc__list_remove(&maintainer->reader.link);
 	tfc__work_cancel(&maintainer->closing);
 	tfc__nodes_leave(&maintainer->nodes_user);
 	maintainer_follow_end(maintainer);

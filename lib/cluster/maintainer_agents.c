@@ -152,8 +152,10 @@ static void on_lost(struct agent_link *link, const char *text)
 		 text && *text ? text : "it is lost");
 	link->is_lost = true;
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
-		if (maintainer->seen[i].link == link)
+		if (maintainer->seen[i].link == link) {
+			maintainer_drop_launch(maintainer, i);
 			maintainer_give_back(maintainer, i);
+		}
 	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
 							      .node = link->number,
 							      .text = why});
@@ -209,13 +211,12 @@ void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 /* ---- orders */
 
 /* An order that could not even be given: its answer comes later, as any does. */
-static void fail(struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
-		 const tfc_error *error)
+void maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
+		     enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
 {
-	struct seen *seen = &maintainer->seen[action->task];
-	bool is_hold = action->kind == TFC__DO_HOLD;
-	seen->failed = is_hold ? TFC__CORE_HOLD_FAILED : TFC__CORE_REFUSED;
-	seen->failed_number = is_hold ? action->number : action->attempt;
+	struct seen *seen = &maintainer->seen[task];
+	seen->failed = answer;
+	seen->failed_number = number;
 	maintainer->failed = *error;
 	tfc__work_schedule(&maintainer->failures);
 }
@@ -253,41 +254,35 @@ static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_acti
 	seen->link = link;
 	maintainer_take(maintainer, action->task, link);
 	if (maintainer_open_link(link, &error) < 0)
-		fail(maintainer, action, &error);
+		maintainer_fail(maintainer, action->task, TFC__CORE_HOLD_FAILED, action->number,
+				&error);
 	else
 		link->ops->hold(link->job, action->task, action->number);
-}
-
-static void launch(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
-{
-	struct seen *seen = &maintainer->seen[action->task];
-	tfc_error error = TFC_ERROR_INIT;
-	*seen = (struct seen){.link = seen->link,
-			      .taken = seen->taken,
-			      .address = seen->address,
-			      .log_end = seen->log_end};
-	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
-	if (code < 0)
-		tfc__fail_nomem(&error, "cluster");
-	else if ((code = maintainer_make_spec(maintainer, action->generation, &error)) < 0)
-		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
-			 "cluster spec: %s", error.text);
-	if (code < 0) {
-		fail(maintainer, action, &error);
-		return;
-	}
-	const char *const *env = maintainer_extra_env(maintainer, action->task);
-	if (env)
-		seen->link->ops->set_env(seen->link->job, action->task, env);
-	seen->link->ops->launch(seen->link->job, action->task, action->attempt, action->generation,
-				maintainer->spec);
 }
 
 static void stop(struct tfc__maintainer *maintainer, const struct agent_link *link,
 		 const struct tfc__core_action *action)
 {
+	tfc_error error = TFC_ERROR_INIT;
+	if (maintainer_drop_launch(maintainer, action->task)) {
+		tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
+		maintainer_fail(maintainer, action->task, TFC__CORE_REFUSED, action->attempt,
+				&error);
+		return;
+	}
 	maintainer->seen[action->task].is_stopped = true;
 	link->ops->stop(link->job, action->task, (uint32_t)(action->grace_ns / TFC__MS));
+}
+
+static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_link *link,
+			 const struct tfc__core_action *action)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (maintainer->seen[action->task].launch.attempt)
+		maintainer_fail(maintainer, action->task, TFC__CORE_STACKED, action->attempt,
+				&error);
+	else
+		link->ops->stacks(link->job, action->task, action->number);
 }
 
 /* Of an earlier term's node this is the first thing that is asked. */
@@ -320,7 +315,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 		hold(maintainer, action);
 		break;
 	case TFC__DO_LAUNCH:
-		launch(maintainer, action);
+		maintainer_note_launch(maintainer, action);
 		break;
 	case TFC__DO_SIGNAL:
 		link->ops->signal(link->job, action->task, (int)action->number);
@@ -335,7 +330,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 		query(maintainer, link, action->number);
 		break;
 	case TFC__DO_STACKS:
-		link->ops->stacks(link->job, action->task, action->number);
+		write_stacks(maintainer, link, action);
 		break;
 	case TFC__DO_LOOK:
 		if (link->job)

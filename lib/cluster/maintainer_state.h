@@ -4,6 +4,7 @@
  * maintainer.c        opening, closing, steps of the core
  * maintainer_links.c  the agents of its nodes
  * maintainer_agents.c orders to them, events from them
+ * maintainer_launch.c attempts, written ahead
  * maintainer_place.c  nodes for tasks, and what they take there
  * maintainer_tell.c   the journal
  * maintainer_upstream.c  workers that follow the host's data
@@ -31,6 +32,13 @@ struct agent_link {
 	bool is_drained;  /* the core knows that it is to be left */
 };
 
+/* An attempt that is to be ordered once entries up to `mark` are kept. */
+struct launch {
+	uint32_t attempt; /* 0: none */
+	uint32_t generation;
+	uint32_t mark; /* 0: the step that wants it is not over */
+};
+
 /* What the agents told of a task's latest attempt. */
 struct seen {
 	struct agent_link *link;       /* NULL: on no node yet */
@@ -46,8 +54,9 @@ struct seen {
 	uint64_t system_us;
 	uint64_t max_rss_kib;
 	uint32_t place; /* number of a PLACE for it alone that is to be answered; 0: none */
+	struct launch launch;
 	/* An order that could not even be given: its answer comes in a turn of its own. */
-	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED; 0: none */
+	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED; 0: none */
 	uint32_t failed_number;           /* attempt, hold */
 };
 
@@ -70,6 +79,10 @@ struct tfc__maintainer {
 	uint32_t *placed;    /* per task: the answer */
 	struct tfc__timer timer;
 	struct tfc__work first_step;
+	uint32_t launches; /* that wait */
+	bool has_unmarked; /* ... for the end of this step */
+	struct tfc__journal_reader reader;
+	struct tfc__work launching;
 	struct tfc__work failures;
 	struct tfc__work closing;
 	tfc_error failed; /* why */
@@ -88,6 +101,8 @@ struct tfc__maintainer {
 /* Unless it is busy, the maintainer may be closed when this returns. */
 void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event);
 void maintainer_settle(struct tfc__maintainer *maintainer); /* what busy has put off */
+/* A stop that a hook of the host asked for. */
+void maintainer_take_stop(struct tfc__maintainer *maintainer);
 
 /* maintainer_links.c */
 /* The link that takes orders for a node, made if need be; NULL when out of memory. */
@@ -101,7 +116,18 @@ void maintainer_close_links(struct tfc__maintainer *maintainer);
 /* maintainer_agents.c */
 void maintainer_on_agent(void *user, const struct tfc__agent_event *event);
 void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core_action *action);
+void maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
+		     enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error);
 void maintainer_tell_failures(struct tfc__work *work);
+
+/* maintainer_launch.c */
+void maintainer_note_launch(struct tfc__maintainer *maintainer,
+			    const struct tfc__core_action *action);
+/* Whether there was one that waits. */
+bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
+void maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is over */
+void maintainer_on_shown(struct tfc__journal_reader *reader);
+void maintainer_launch_kept(struct tfc__work *work);
 
 /* maintainer_place.c */
 void maintainer_note_place(struct tfc__maintainer *maintainer,
