@@ -277,6 +277,21 @@ class TwoNodesTest(ClientsTest):
         self.assertEqual(self.ask("rm", "ours", at="b").status, 0)
         self.assert_said(self.ask("describe", job), "no such job")
 
+    def test_output_of_all_nodes_is_replayed(self):
+        job = self.start_job(COUNT % 50, "--worker", "4")
+        live = self.ask("attach", job, at="b")
+        self.assertEqual({task["node"] for task in self.describe(job)["tasks"]}, {"a", "b"})
+        for at in "ab":
+            late = self.ask("attach", job, at=at)
+            self.assertEqual((live.status, late.status), (0, 0))
+            self.assertEqual(sorted(live.lines()), sorted(late.lines()))
+            self.assertEqual(len(late.lines()), 200)
+            self.assertEqual(late.errors(), ["tfc_run: succeeded"])
+        events = self.ask("logs", "--json", job, at="b").events()
+        for i in (3, 77, 150):
+            rest = self.ask("logs", "--json", "--since", events[i]["cursor"], job).events()
+            self.assertEqual(len(rest), 199 - i)
+
     def test_attach_goes_on_after_its_gateway_was_killed(self):
         lines = 3000
         job = self.start_job("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); "
