@@ -1,0 +1,99 @@
+/* gateway: questions and events of the other end. What is read is written as it was; an event that
+ * is taken is whole: its strings end, and it is one line of JSON. */
+#include <string.h>
+
+#include "fuzz.h"
+#include "gateway/event_wire.h"
+#include "gateway/question.h"
+
+#define OBJECTS_MAX 4096
+#define TASKS_MAX 65536
+
+static void check_question(enum tfc__verb verb, const msgpack_object *params)
+{
+	struct tfc__heard heard, again;
+	struct tfc__buf text = {0}, twice = {0};
+	struct tfc__msg msg;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__question_read(&heard, verb, params, &error);
+	if (code < 0) {
+		fuzz_check_error(code, &error);
+		tfc__heard_fini(&heard);
+		return;
+	}
+	CHECK(heard.question.job && heard.question.task && heard.question.node);
+	tfc__question_write(&text, &heard.question);
+	CHECK(!text.is_failed);
+	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
+	CHECK(tfc__question_read(&again, verb, &msg.root, &error) == TFC_OK);
+	tfc__question_write(&twice, &again.question);
+	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
+	tfc__heard_fini(&again);
+	tfc__msg_fini(&msg);
+	tfc__heard_fini(&heard);
+	tfc__buf_fini(&text);
+	tfc__buf_fini(&twice);
+}
+
+/* Whether it is written as it was read. */
+static void check_again(const struct tfc__told_in *in, struct tfc__buf *ret_text)
+{
+	struct tfc__buf scratch = {0};
+	tfc__buf_clear(ret_text);
+	tfc__told_write(ret_text, &scratch, &in->event, &in->mark);
+	CHECK(!ret_text->is_failed && scratch.len == 0);
+	tfc__buf_fini(&scratch);
+}
+
+static void check_event(struct tfc__told_in *in, const msgpack_object *head,
+			const msgpack_object *object, struct tfc__place *place)
+{
+	struct tfc__buf text = {0}, twice = {0};
+	struct tfc__told_in again = {.tail = NULL};
+	struct tfc__msg msg;
+	char *json;
+	int code = tfc__told_read(in, head, object);
+	CHECK(code == TFC_OK || code == TFC_EPARSE);
+	if (code < 0)
+		return;
+	CHECK(tfc_event_json(&in->event, &json) == TFC_OK);
+	CHECK(!strpbrk(json, "\n\r"));
+	tfc_free(json);
+	if (in->mark.task == UINT32_MAX || in->mark.task < TASKS_MAX) {
+		CHECK(tfc__place_go(place, &in->mark) == TFC_OK);
+		CHECK(tfc__place_text(place)[0]);
+	}
+	check_again(in, &text);
+	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, NULL) == TFC_OK);
+	CHECK(tfc__told_read(&again, head, &msg.root) == TFC_OK);
+	check_again(&again, &twice);
+	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
+	tfc__told_in_fini(&again);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&text);
+	tfc__buf_fini(&twice);
+}
+
+static void check_item(const msgpack_object *item)
+{
+	struct tfc__told_in in = {.tail = NULL};
+	struct tfc__place place = {0};
+	if (item->type != MSGPACK_OBJECT_ARRAY)
+		return;
+	for (uint32_t i = 1; i < item->via.array.size; i++)
+		check_event(&in, &item->via.array.ptr[0], &item->via.array.ptr[i], &place);
+	tfc__place_fini(&place);
+	tfc__told_in_fini(&in);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	struct tfc__msg msg;
+	if (size < 1 || tfc__msg_parse(&msg, data + 1, size - 1, &limits, NULL) < 0)
+		return 0;
+	check_question((enum tfc__verb)(TFC__SUBMIT + data[0] % TFC__FIND), &msg.root);
+	check_item(&msg.root);
+	tfc__msg_fini(&msg);
+	return 0;
+}
