@@ -155,8 +155,9 @@ class MembersTest(NodeTest):
 class AskTest(NodeTest):
     """What a node tells, and does, when it is asked."""
 
-    def ask(self, *args, name="a"):
-        run = self.start_bare(*args, "--gateway", f"unix:{self.dir}/state-{name}/node.sock").end()
+    def ask(self, command, *args, name="a"):
+        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock",
+                              *args).end()
         self.assertEqual(run.status, 0, run.err)
         return run.out.decode()
 
@@ -245,6 +246,66 @@ class JobTest(NodeTest):
         self.write_members("a")
         self.node("a", "--ports", self.ports, "--advertise", "localhost")
         self.assertEqual(self.address_told("a"), "localhost")
+
+
+class MovesTest(NodeTest):
+    """What becomes of tasks when their node is drained or leaves."""
+
+    def setUp(self):
+        super().setUp()
+        self.write_members("ab")
+        self.a = self.node("a", "--ports", self.ports)
+        self.b = self.node("b", "--ports", self.ports)
+        self.await_state(self.a, "b", "alive")
+        self.await_state(self.b, "a", "alive")
+
+    def ask(self, command, *args, name="a"):
+        run = self.start_bare(command, "--gateway", f"unix:{self.dir}/state-{name}/node.sock",
+                              *args).end()
+        self.assertEqual(run.status, 0, run.err)
+        return run.out.decode()
+
+    def start_job(self):
+        """Two workers, one a node, kept by a."""
+        self.ask("start", "--detach", "--name", "long", "--framework", "none", "--worker", "2",
+                 "--", "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
+        self.await_places({"a", "b"})
+
+    def places(self):
+        job = json.loads(self.ask("describe", "long", "--json"))
+        tasks = job["tasks"]
+        return {task["node"] for task in tasks} if job["state"] == "running" and all(
+            task["state"] == "ready" for task in tasks) else None
+
+    def await_places(self, wanted):
+        harness.wait_until(lambda: self.places() == wanted, f"tasks on {wanted}")
+
+    def test_drained_tasks_move(self):
+        self.start_job()
+        self.ask("drain", "b", name="a")
+        self.await_places({"a"})
+        self.assertIsNone(self.b.process.poll())
+
+    def test_a_node_that_leaves_hands_its_tasks_over(self):
+        self.start_job()
+        self.b.process.terminate()
+        self.b.end()
+        self.assertEqual(self.b.status, 0)
+        self.await_places({"a"})
+        self.await_state(self.a, "b", "left")
+
+    def test_jobs_go_on_when_their_node_is_back(self):
+        self.start_job()
+        before = json.loads(self.ask("describe", "long", "--json"))
+        self.a.process.terminate()
+        self.a.end()
+        self.assertEqual(self.a.status, 0)
+        self.await_state(self.b, "a", "left")
+        self.a = self.node("a", "--ports", self.ports)
+        harness.wait_until(self.places, "the job runs again")
+        after = json.loads(self.ask("describe", "long", "--json"))
+        self.assertEqual(after["job"], before["job"])
+        self.assertGreater(after["epoch"], before["epoch"])
 
 
 class RefusedTest(NodeTest):
