@@ -91,7 +91,7 @@ static int start(struct tfc__agent *agent, const char *dir)
 /* By a process: there may be gigabytes. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
-	char *dir = log_dir_of(agent, id);
+	char *dir = is_name(id) ? log_dir_of(agent, id) : NULL;
 	if (dir && access(dir, F_OK) == 0 && start(agent, dir) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
 			 "its logs stay in %s, remove them by hand: %s", dir,

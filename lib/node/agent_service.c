@@ -209,6 +209,8 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 		serve_stamp(service, request);
 	} else if (request && strcmp(method, "agent.log") == 0) {
 		logs_serve(service, request, params); /* reading takes no lease */
+	} else if (!request && strcmp(method, "agent.forget") == 0) {
+		logs_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
 		hear_renewal(service, params);
 	} else if (!session_is_alive(session)) {

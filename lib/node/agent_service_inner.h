@@ -64,6 +64,7 @@ struct served_job {
 	bool is_up;              /* the stream flows over the session's connection */
 	struct tfc__work flush;  /* what is to be sent */
 	struct tfc__timer retry; /* the same, when there was no memory for it */
+	bool is_forgotten;       /* its logs go with it */
 	bool is_ending;          /* what runs is being ended, then it goes */
 	struct tfc__work gone;
 	struct tfc__link logs;
@@ -102,6 +103,7 @@ void bundle_leave(struct served_job *job);
 /* served_logs.c */
 void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 		const msgpack_object *params);
+void logs_forget(struct tfc__agent_service *service, const msgpack_object *params);
 void logs_end(struct served_job *job);
 
 #endif

@@ -7,6 +7,7 @@
 
 #define STAY_CREDIT 1024 /* things told that may be on their way */
 #define STAY_AGAIN (100 * TFC__MS)
+#define FORGOTTEN_MAX 10000
 
 static struct remote_job *job_of(struct tfc__link *link)
 {
@@ -224,6 +225,33 @@ void remote_begin(struct tfc__remote_agent *agent)
 		ask_stamp(agent);
 }
 
+/* ---- jobs that are forgotten */
+
+/* Best effort: what it is never told goes there by age. */
+static void tell_forgotten(struct tfc__remote_agent *agent)
+{
+	struct tfc__buf params = {0};
+	if (!agent->rpc || !agent->forgotten.count)
+		return;
+	tfc__msg_map(&params, 1);
+	tfc__msg_str(&params, "ids");
+	tfc__msg_array(&params, (uint32_t)agent->forgotten.count);
+	for (size_t i = 0; i < agent->forgotten.count; i++)
+		tfc__msg_str(&params, agent->forgotten.items[i]);
+	if (tfc__rpc_notify(agent->rpc, "agent.forget", &params) == TFC_OK)
+		tfc__strv_fini(&agent->forgotten);
+	tfc__buf_fini(&params);
+}
+
+void remote_forget(void *user, const char *id)
+{
+	struct tfc__remote_agent *agent = user;
+	tfc__strv_add(&agent->forgotten, id);
+	if (agent->forgotten.is_failed || agent->forgotten.count > FORGOTTEN_MAX)
+		tfc__strv_fini(&agent->forgotten);
+	tell_forgotten(agent);
+}
+
 /* ---- connections */
 
 void tfc__remote_agent_down(struct tfc__remote_agent *agent)
@@ -247,6 +275,7 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 	if (agent->rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
+	tell_forgotten(agent);
 	remote_logs_wake(agent);
 	ask_stamp(agent);
 }
@@ -293,6 +322,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);
 	tfc__timer_cancel(&agent->loss);
+	tfc__strv_fini(&agent->forgotten);
 	free(agent->self);
 	free(agent->node);
 	free(agent);

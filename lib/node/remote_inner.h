@@ -9,6 +9,7 @@
 #ifndef TFC_NODE_REMOTE_INNER_H
 #define TFC_NODE_REMOTE_INNER_H
 
+#include "base/strv.h"
 #include "node/agent_link.h"
 #include "node/agent_wire.h"
 #include "node/remote_agent.h"
@@ -34,6 +35,7 @@ struct tfc__remote_agent {
 	struct tfc__bundles *bundles;
 	struct tfc__link uploads;
 	struct tfc__link logs;
+	struct tfc__strv forgotten; /* ids of jobs whose logs are to go, once it can be told */
 	struct tfc__link jobs;
 	uint64_t last_handle;
 };
@@ -79,6 +81,7 @@ struct remote_job {
 /* remote_agent.c */
 bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and in its session */
 void remote_begin(struct tfc__remote_agent *agent);          /* a job has come */
+void remote_forget(void *agent, const char *id);
 uint64_t remote_window_ns(const struct tfc__remote_agent *agent);
 
 /* remote_job.c */

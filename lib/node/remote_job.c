@@ -551,4 +551,6 @@ const struct tfc__agent_ops tfc__remote_agent_ops = {
 	.look = look,
 	.log_open = remote_log_open,
 	.log_tail = log_tail,
+	.kept_log = remote_kept_log,
+	.forget = remote_forget,
 };

@@ -33,6 +33,8 @@ void served_job_free(struct served_job *job)
 	if (job->local)
 		ops_of(job)->job_close(job->local);
 	bundle_leave(job);
+	if (job->is_forgotten)
+		tfc__agent_forget_logs(job->session->service->agent.agent, job->id);
 	tfc__agent_link_fini(&job->stream);
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);

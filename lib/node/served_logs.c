@@ -188,3 +188,24 @@ void logs_end(struct served_job *job)
 	TFC__LIST_EACH (link, &job->logs)
 		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
 }
+
+/* What has a job here still writes to its log. */
+void logs_forget(struct tfc__agent_service *service, const msgpack_object *params)
+{
+	const msgpack_object *ids;
+	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
+	for (uint32_t i = 0; i < count; i++) {
+		char id[256];
+		size_t len;
+		const void *bytes = tfc__msg_bytes(&ids[i], &len);
+		if (!bytes || len >= sizeof(id))
+			continue;
+		memcpy(id, bytes, len);
+		id[len] = '\0';
+		struct served_job *job = served_job_find_id(service, id);
+		if (job)
+			job->is_forgotten = true;
+		else
+			tfc__agent_forget_logs(service->agent.agent, id);
+	}
+}

@@ -77,6 +77,7 @@ static void open_service(struct agent_pair *pair)
 	struct tfc__agent_options options = {.name = "there",
 					     .temp_dir = pair->dir,
 					     .bundle_dir = cache,
+					     .log_dir = pair->log_dir,
 					     .env = env};
 	assert_int_equal(tfc__agent_open(pair->ctx, &options, &pair->agent), TFC_OK);
 	free(cache);
@@ -93,6 +94,7 @@ void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-pair-", "test", &error,
 					       &pair->dir),
 			 0);
+	assert_non_null(pair->log_dir = tfc__path_join(pair->dir, "logs"));
 	open_service(pair);
 	char *bundles = tfc__path_join(pair->dir, "packed");
 	assert_int_equal(tfc__bundles_open(pair->ctx, bundles, 1 << 30, &error, &pair->bundles), 0);
@@ -125,6 +127,7 @@ void agent_pair_end(struct agent_pair *pair)
 	tfc__bundles_close(pair->bundles);
 	tfc_ctx_free(pair->ctx);
 	assert_int_equal(tfc__remove_tree(pair->dir), 0);
+	free(pair->log_dir);
 	free(pair->dir);
 }
 

@@ -13,7 +13,8 @@
 
 struct agent_pair {
 	tfc_ctx *ctx;
-	char *dir; /* of logs and private directories; removed at the end */
+	char *dir;     /* of logs and private directories; removed at the end */
+	char *log_dir; /* the agent's, in dir */
 	struct tfc__agent *agent;
 	struct tfc__agent_service *service;
 	struct tfc__remote_agent *remote;

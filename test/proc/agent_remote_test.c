@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent_pair.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "proc_run.h"
 
 #define LEASE_MS 60000
@@ -288,6 +290,41 @@ static void a_slow_reader_is_sent_no_more_than_its_credit(void **state)
 	agent_pair_end(&pair);
 }
 
+/* Also of a job that has no handle any more, and after the node has restarted, until it is told. */
+static void a_log_stays_until_it_is_forgotten(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	struct reading reading = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	agent_pair_begin(&pair, LEASE_MS);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &job, 1, "'print', 'hello', 'exit', '0'");
+	paired_start(&job, 2);
+	paired_await(&job, TFC__AGENT_EXITED, 0, 1);
+	job.ops->job_close(job.handle);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_reboot(&pair);
+	reading.source = job.ops->kept_log(pair.remote, "0123456789abcdef", job.job, 0, 0, &error);
+	assert_non_null(reading.source);
+	assert_false(read_on(&reading, SIZE_MAX)); /* not connected */
+	agent_pair_connect(&pair);
+	await_text(&pair, &reading, strlen("hello"));
+	agent_pair_cut(&pair);
+	job.ops->forget(pair.remote, "0123456789abcdef");
+	agent_pair_connect(&pair);
+	char *dir = tfc__path_join(pair.log_dir, "0123456789abcdef");
+	for (uint64_t end = tfc__now() + 20 * TFC__SECOND; access(dir, F_OK) == 0;) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(pair.ctx, 10) >= 0);
+	}
+	free(dir);
+	end_reading(&reading);
+	tfc_job_free(job.job);
+	agent_pair_run_for(&pair, 50);
+	agent_pair_end(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +334,7 @@ int main(void)
 		cmocka_unit_test(a_higher_epoch_ends_the_lower_one_first),
 		cmocka_unit_test(a_log_is_read_over_connections_that_break),
 		cmocka_unit_test(a_slow_reader_is_sent_no_more_than_its_credit),
+		cmocka_unit_test(a_log_stays_until_it_is_forgotten),
 	};
 	return cmocka_run_group_tests_name("agent_remote", tests, NULL, NULL);
 }
