@@ -122,7 +122,7 @@ static void drop_written(struct tfc__channel *channel, size_t count)
 	if (channel->out_at < out->len)
 		return;
 	channel->out_at = 0;
-	if (out->capacity > KEEP)
+	if (out->capacity > KEEP && tfc__list_is_empty(&channel->queue))
 		tfc__buf_fini(out);
 	else
 		tfc__buf_clear(out);

@@ -121,6 +121,7 @@ static void begin(struct pair *pair, const struct transport_kind *kind)
 		.address = pair->world.address,
 		.keyring = pair->world.keyring,
 		.identity = pair->world.theirs,
+		.handshake_ms = 15000,
 	};
 	if (tfc__peer_listen(pair->world.ctx, &listen, on_accept, &pair->far, &pair->listener,
 			     &error) < 0)
@@ -134,6 +135,7 @@ static void dial(struct pair *pair, struct side *end)
 		.address = tfc__peer_listener_address(pair->listener),
 		.keyring = pair->world.keyring,
 		.identity = pair->world.ours,
+		.timeout_ms = 15000,
 	};
 	if (tfc__peer_dial(pair->world.ctx, &options, &ops, end, &end->peer, &error) < 0)
 		fail_msg("%s", error.text);

@@ -59,7 +59,7 @@ static int dial_to(struct world *world, const char *address, struct side *out, t
 {
 	const struct tfc__dial_options options = {.address = address,
 						  .keyring = world->keyring,
-						  .timeout_ms = 3000};
+						  .timeout_ms = 15000};
 	return tfc__peer_dial(world->ctx, &options, &ops, out, &out->peer, error);
 }
 

@@ -64,7 +64,7 @@ static int listen_for(struct world *world, const char *address, const uint32_t *
 
 static int dial_to(struct world *world, const char *address, struct side *out, tfc_error *error)
 {
-	const struct tfc__dial_options options = {.address = address};
+	const struct tfc__dial_options options = {.address = address, .timeout_ms = 15000};
 	return tfc__peer_dial(world->ctx, &options, &ops, out, &out->peer, error);
 }
 
