@@ -57,6 +57,8 @@ static void on_accept(void *user, struct tfc__peer *peer)
 	static const struct tfc__peer_ops ops = {NULL, on_serve, on_down};
 	struct served *served = user;
 	struct connection *connection = calloc(1, sizeof(*connection));
+	if (!connection) /* not taken: it is closed */
+		return;
 	connection->served = served;
 	connection->peer = peer;
 	tfc__list_append(&served->connections, &connection->link);
