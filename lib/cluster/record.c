@@ -156,9 +156,11 @@ static int read_tag(struct tfc__record *record, const msgpack_object *map, tfc_e
 static int parse_job(struct tfc__record *record, const char *json, size_t len, tfc_error *error)
 {
 	int code = tfc_job_parse(json, len, NULL, error, &record->job);
-	if (code < 0 && code != TFC_ENOMEM)
-		return tfc__fail_prefix(error, TFC_EPARSE, "the job in the record: ");
-	return code;
+	if (code == TFC_OK || code == TFC_ENOMEM)
+		return code;
+	if (error)
+		error->code = TFC_EPARSE;
+	return tfc__fail_prefix(error, TFC_EPARSE, "the job in the record: ");
 }
 
 static int unseal_job(struct tfc__record *record, const uint8_t *box, size_t len,
