@@ -72,16 +72,18 @@ static void take_looked(const struct tfc__agent_event *event, struct tfc__looked
 	}
 }
 
-/* What it says of the node itself: only an attempt that nobody had asked to stop counts. */
-static void judge_node(struct agent_link *link, const struct seen *seen,
+/* What it says of the node itself: only an attempt that nobody had asked to stop counts. Whether
+ * the task had better go elsewhere, where there is an elsewhere. */
+static bool judge_node(struct agent_link *link, const struct seen *seen,
 		       const tfc_process_event *process)
 {
 	uint64_t lived = seen->started_ns ? tfc__now() - seen->started_ns : 0;
 	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
 	if (is_good || lived >= GOOD_LIFE)
 		tfc__nodes_worked(link->node);
-	else if (!seen->is_stopped)
-		tfc__nodes_failed(link->node);
+	else if (!seen->is_stopped && tfc__nodes_failed(link->node))
+		return !tfc__nodes_alone(link->maintainer->nodes);
+	return false;
 }
 
 /* The task's own events count while it is there. */
@@ -137,7 +139,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		take_looked(event, looked, &core_event);
 	if (event->kind == TFC__AGENT_EXITED) {
 		core_event.death = death_of(event);
-		judge_node(link, seen, event->process);
+		core_event.death.is_node_bad = judge_node(link, seen, event->process);
 	}
 	maintainer_step(maintainer, &core_event);
 }

@@ -74,6 +74,7 @@ struct tfc__death {
 	bool is_oom;
 	bool is_stranger;    /* its port was taken by somebody else: another port is needed */
 	bool is_crowded_out; /* it could not bind its port, and now nobody else has it */
+	bool is_node_bad;    /* attempts fail there: the next one is to be placed anew */
 	uint64_t time_ns;    /* when, on the clock of `now` as well as the agent can tell */
 };
 

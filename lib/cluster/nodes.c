@@ -272,9 +272,9 @@ void tfc__nodes_refused(struct tfc__node_entry *node)
 	wake_at(node->nodes, node->full_until);
 }
 
-void tfc__nodes_failed(struct tfc__node_entry *node)
+bool tfc__nodes_failed(struct tfc__node_entry *node)
 {
-	tfc__cooldown_failed(&node->cooldown, tfc__now());
+	return tfc__cooldown_failed(&node->cooldown, tfc__now());
 }
 
 void tfc__nodes_worked(struct tfc__node_entry *node)

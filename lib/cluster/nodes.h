@@ -88,7 +88,7 @@ void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *
 /* It has refused a task for want of room. */
 void tfc__nodes_refused(struct tfc__node_entry *node);
 /* How an attempt there ended, of its own. */
-void tfc__nodes_failed(struct tfc__node_entry *node);
+bool tfc__nodes_failed(struct tfc__node_entry *node); /* it is avoided from now on */
 void tfc__nodes_worked(struct tfc__node_entry *node);
 
 #endif

@@ -117,6 +117,28 @@ class PolicyTest(PlacementTest):
         self.stop(second)
 
 
+class CoolDownTest(PlacementTest):
+    def test_a_task_leaves_a_node_where_its_attempts_fail(self):
+        self.write_members("ab")
+        self.env["BAD"] = "1"  # as a driver that does not work
+        a = self.node("a", "--ports", self.ports)
+        del self.env["BAD"]
+        self.node("b", "--ports", self.ports)
+        self.await_state(a, "b", "alive")
+        run = self.begin("--worker", "2", "--restart", "5", "--scope", "task",
+                         program=["sh", "-c", 'test -z "$BAD" || kill -9 $$; exec sleep 60'])
+
+        def nodes():
+            """Where each task is ready last."""
+            return {event["task"]: event["node"] for event in self.events(run, "task")
+                    if event["state"] == "ready"}
+        self.read_until(run, lambda: list(nodes().values()) == ["b", "b"], "both on b")
+        ends = [event for event in self.events(run, "task")
+                if event["state"] == "failed" and event["node"] == "a"]
+        self.assertEqual(len(ends), 3)
+        self.stop(run)
+
+
 class UpstreamTest(PlacementTest):
     def write_map(self, **owners):
         partitions = {name[1:]: node for name, node in owners.items()}

@@ -122,6 +122,78 @@ static void sidecar_moves_alone(void **state)
 	sim_fini(&s);
 }
 
+/* A death that says that the node is bad. */
+static void die_of_the_node(struct sim *s, const char *task)
+{
+	sim_death(s, task,
+		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 9, .is_node_bad = true},
+		  NULL);
+}
+
+static void sidecar_leaves_a_node_where_attempts_fail(void **state)
+{
+	static const uint32_t nodes[] = {1, 1, 2}, others[] = {9, 9, 3};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	die_of_the_node(&s, "tensorboard/0");
+	sim_expect(&s, "task tensorboard/0 #1 failed signal 9: tensorboard/0 died of SIGKILL; "
+		       "restarting it (1 of 3 restarts in 600 s)\n"
+		       "release tensorboard/0\n"
+		       "place tensorboard/0\n");
+	sim_placed(&s, "tensorboard/0", others, NULL);
+	sim_held_all(&s);
+	sim_expect(&s, "hold tensorboard/0 at node 3\n"
+		       "task tensorboard/0 #1 holding\n"
+		       "launch tensorboard/0 #2 g1\n"
+		       "task tensorboard/0 #2 starting\n");
+	sim_fini(&s);
+}
+
+static void of_a_group_only_who_failed_there_leaves(void **state)
+{
+	static const uint32_t nodes[] = {1, 2}, others[] = {9, 3};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_up_at(&s, nodes);
+	die_of_the_node(&s, "worker/1");
+	s.trace.len = 0;
+	sim_exit(&s, "worker/0", 1);
+	sim_expect(&s, "task worker/0 #1 stopped consequence 1: worker/0 exited with 1\n"
+		       "release worker/1\n"
+		       "place gang worker/1\n");
+	sim_placed(&s, NULL, others, NULL);
+	sim_expect(&s, "hold worker/1 at node 3\n");
+	sim_fini(&s);
+}
+
+/* Its data has moved: it is stopped and placed again, and its group with it. */
+static void tasks_that_are_told_to_leave_are_placed_anew(void **state)
+{
+	static const uint32_t nodes[] = {1, 2, 3};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_LEAVE,
+					       .task = 0,
+					       .count = 2,
+					       .text = "its data has moved"});
+	sim_expect(&s, "job restarting g1: worker/0 must move: its data has moved; restarting the "
+		       "group (1 of 2 losses in 3600 s)\n"
+		       "stop worker/0 #1 10s\n"
+		       "stop worker/1 #1 10s\n");
+	sim_signal(&s, "worker/0", 15);
+	s.trace.len = 0;
+	sim_signal(&s, "worker/1", 15);
+	sim_expect(&s, "task worker/1 #1 stopped stopped 15: worker/1 died of SIGTERM\n"
+		       "release worker/0\n"
+		       "release worker/1\n"
+		       "place gang worker/0 worker/1\n");
+	sim_fini(&s);
+}
+
 static void ps_worker_that_moves_takes_the_cluster_along(void **state)
 {
 	static const uint32_t nodes[] = {1, 2, 1};
@@ -366,6 +438,9 @@ int main(void)
 		cmocka_unit_test(lost_node_explains_its_peers_exits),
 		cmocka_unit_test(verdict_comes_with_the_last_answer),
 		cmocka_unit_test(sidecar_moves_alone),
+		cmocka_unit_test(sidecar_leaves_a_node_where_attempts_fail),
+		cmocka_unit_test(of_a_group_only_who_failed_there_leaves),
+		cmocka_unit_test(tasks_that_are_told_to_leave_are_placed_anew),
 		cmocka_unit_test(ps_worker_that_moves_takes_the_cluster_along),
 		cmocka_unit_test(task_in_backoff_must_move_too),
 		cmocka_unit_test(node_lost_during_the_start_is_replaced),
