@@ -1,0 +1,496 @@
+/*
+ * cluster: a maintainer at work over agents that a test plays: what is ordered where, and when.
+ *
+ * Each agent writes what it is told, a line each: "a: hold 0", "b: launch 1 #1 g1".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "cluster/maintainer.h"
+
+#define NODES 3
+
+struct agent {
+	const char *name;
+	struct world *world;
+	tfc__agent_fn fn;
+	void *user;
+	uint32_t holds[8]; /* number of the last one of each task */
+	uint64_t epoch;
+	bool is_open;
+};
+
+struct world {
+	tfc_ctx *ctx;
+	tfc_membership *membership;
+	struct tfc__members *members;
+	struct tfc__nodes *nodes;
+	struct agent agents[NODES];
+	struct tfc__buf orders;
+	tfc_job *job;
+	struct tfc__agent_job_info info;
+	struct tfc__journal journal;
+	struct tfc__journal_writer writer; /* keeps entries back until the test shows them */
+	struct tfc__maintainer *maintainer;
+	enum tfc__maintainer_end end;
+	uint8_t states[8];
+};
+
+/* ---- agents */
+
+static void note(struct agent *agent, const char *what, uint32_t number)
+{
+	tfc__buf_addf(&agent->world->orders, "%s: %s %u\n", agent->name, what, number);
+}
+
+static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
+		    void *fn_user, void **ret_job, tfc_error *error)
+{
+	struct agent *agent = user;
+	agent->fn = fn;
+	agent->user = fn_user;
+	agent->epoch = info->epoch;
+	agent->is_open = true;
+	*ret_job = agent;
+	return TFC_OK;
+}
+
+static void job_end(void *job)
+{
+	tfc__buf_addf(&((struct agent *)job)->world->orders, "%s: end\n",
+		      ((struct agent *)job)->name);
+}
+
+static void job_close(void *job)
+{
+	((struct agent *)job)->is_open = false;
+}
+
+static void hold(void *job, uint32_t task, uint32_t number)
+{
+	((struct agent *)job)->holds[task] = number;
+	note(job, "hold", task);
+}
+
+static void release(void *job, uint32_t task)
+{
+	note(job, "release", task);
+}
+
+static void set_env(void *job, uint32_t task, const char *const *env)
+{
+}
+
+static int count_task(void *user, const char *task_type, uint32_t task_index, const char *address)
+{
+	tfc__buf_addf(user, " %s", address);
+	return 0;
+}
+
+static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
+		   const tfc_spec *spec)
+{
+	struct agent *agent = job;
+	tfc__buf_addf(&agent->world->orders, "%s: launch %u #%u g%u", agent->name, task, attempt,
+		      generation);
+	tfc_spec_each(spec, count_task, &agent->world->orders);
+	tfc__buf_add_char(&agent->world->orders, '\n');
+}
+
+static void signal_task(void *job, uint32_t task, int signal_number)
+{
+	note(job, "signal", task);
+}
+
+static void stop(void *job, uint32_t task, uint32_t grace_ms)
+{
+	note(job, "stop", task);
+}
+
+static void query(void *job, uint32_t number)
+{
+	note(job, "query", number);
+}
+
+static void stacks(void *job, uint32_t task, bool is_ending)
+{
+	note(job, "stacks", task);
+}
+
+static void look(void *job, uint32_t number)
+{
+	note(job, "look", number);
+}
+
+static struct tfc__log_source *log_open(void *job, uint32_t task, uint64_t position,
+					tfc_error *error)
+{
+	note(job, "log", task);
+	return NULL;
+}
+
+static int log_tail(void *job, uint32_t task, char ***ret_lines)
+{
+	return TFC_ENOENT;
+}
+
+static const struct tfc__agent_ops ops = {
+	.job_open = job_open,
+	.job_end = job_end,
+	.job_close = job_close,
+	.hold = hold,
+	.release = release,
+	.set_env = set_env,
+	.launch = launch,
+	.signal = signal_task,
+	.stop = stop,
+	.query = query,
+	.stacks = stacks,
+	.look = look,
+	.log_open = log_open,
+	.log_tail = log_tail,
+};
+
+static struct agent *agent_named(struct world *w, const char *name)
+{
+	for (uint32_t i = 0; i < NODES; i++)
+		if (strcmp(w->agents[i].name, name) == 0)
+			return &w->agents[i];
+	fail_msg("no node %s", name);
+	return NULL;
+}
+
+static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
+{
+	return (struct tfc__agent_handle){&ops, agent_named(user, member->name)};
+}
+
+/* ---- the test's hand */
+
+static void turn(struct world *w)
+{
+	int code = 1;
+	while (code > 0)
+		code = tfc_ctx_dispatch(w->ctx, 0);
+	assert_int_equal(code, 0);
+}
+
+static void expect(struct world *w, const char *orders)
+{
+	turn(w);
+	tfc__buf_add(&w->orders, "", 0);
+	assert_string_equal(w->orders.len ? w->orders.data : "", orders);
+	w->orders.len = 0;
+	if (w->orders.data)
+		w->orders.data[0] = '\0';
+}
+
+static void tell(struct world *w, const char *node, struct tfc__agent_event event)
+{
+	struct agent *agent = agent_named(w, node);
+	agent->fn(agent->user, &event);
+	turn(w);
+}
+
+static void held(struct world *w, const char *node, uint32_t task, const char *address)
+{
+	tell(w, node,
+	     (struct tfc__agent_event){.kind = TFC__AGENT_HELD,
+				       .task = task,
+				       .query = agent_named(w, node)->holds[task],
+				       .address = address});
+}
+
+static void started(struct world *w, const char *node, uint32_t task, uint32_t attempt)
+{
+	const tfc_process_event process = {.kind = TFC_PROCESS_STARTED, .pid = 1};
+	tell(w, node,
+	     (struct tfc__agent_event){.kind = TFC__AGENT_STARTED,
+				       .task = task,
+				       .attempt = attempt,
+				       .process = &process});
+}
+
+static void exited(struct world *w, const char *node, uint32_t task, uint32_t attempt, int code)
+{
+	const tfc_process_event process = {.kind = TFC_PROCESS_EXITED,
+					   .reason = TFC_EXIT_CODE,
+					   .status = code};
+	tell(w, node,
+	     (struct tfc__agent_event){.kind = TFC__AGENT_EXITED,
+				       .task = task,
+				       .attempt = attempt,
+				       .process = &process});
+}
+
+static void show(struct world *w)
+{
+	tfc__journal_show(&w->journal, w->journal.added);
+	turn(w);
+}
+
+static void on_entry(struct tfc__journal_writer *writer)
+{
+}
+
+static void on_end(void *user, enum tfc__maintainer_end end)
+{
+	((struct world *)user)->end = end;
+}
+
+static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+{
+	((struct world *)user)->membership = membership;
+	return TFC_OK;
+}
+
+static void stop_telling(void *user, tfc_membership *membership)
+{
+}
+
+static void add_member(struct world *w, const char *name, uint32_t slots)
+{
+	tfc_member_info info = {.size = sizeof(info), .name = name, .slots = slots};
+	info.address = "tcp://127.0.0.1:1";
+	info.state = TFC_MEMBER_ALIVE;
+	assert_int_equal(tfc_membership_put(w->membership, &info), TFC_OK);
+	assert_int_equal(tfc_membership_state(w->membership, name, TFC_MEMBER_ALIVE), TFC_OK);
+	turn(w);
+}
+
+static void open_world(struct world *w, const char *job)
+{
+	static const char *const names[NODES] = {"a", "b", "c"};
+	static tfc_membership_ops membership = {
+		.size = sizeof(membership),
+		.flags = TFC_MEMBERSHIP_TELLS_STATES,
+		.start = begin_telling,
+		.stop = stop_telling,
+	};
+	const tfc_member_info self = {.size = sizeof(self), .name = "a", .slots = 1};
+	const struct tfc__members_options options = {.self = &self, .ops = &membership, .user = w};
+	tfc_error error = TFC_ERROR_INIT;
+	*w = (struct world){.info = {.id = "0123456789abcdef", .epoch = 7}};
+	for (uint32_t i = 0; i < NODES; i++)
+		w->agents[i] = (struct agent){.name = names[i], .world = w};
+	assert_int_equal(tfc_ctx_new(NULL, &error, &w->ctx), TFC_OK);
+	assert_int_equal(tfc__members_open(w->ctx, &options, &error, &w->members), TFC_OK);
+	assert_int_equal(tfc__nodes_open(w->ctx, w->members, agent_of, w, &error, &w->nodes),
+			 TFC_OK);
+	assert_int_equal(tfc_job_parse(job, strlen(job), NULL, &error, &w->job), TFC_OK);
+	assert_int_equal(tfc__journal_init(&w->journal), TFC_OK);
+	w->info.job = w->job;
+}
+
+static void begin(struct world *w)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	assert_int_equal(tfc__maintainer_open(w->ctx, w->nodes, &w->info, NULL, &w->journal, on_end,
+					      w, &error, &w->maintainer),
+			 TFC_OK);
+}
+
+static void close_world(struct world *w)
+{
+	tfc__maintainer_close(w->maintainer);
+	for (uint32_t i = 0; i < NODES; i++)
+		assert_false(w->agents[i].is_open);
+	tfc__nodes_close(w->nodes);
+	tfc__members_close(w->members);
+	tfc__journal_fini(&w->journal);
+	tfc_job_free(w->job);
+	tfc__buf_fini(&w->orders);
+	tfc_ctx_free(w->ctx);
+}
+
+#define PLAIN                                                                   \
+	"{\"framework\":\"none\",\"argv\":[\"x\"],\"success\":\"all_workers\"," \
+	"\"restart\":{\"scope\":\"group\",\"backoff_s\":[0,0]},"                \
+	"\"roles\":{\"worker\":{\"count\":2,\"ready\":\"started\"}}}"
+
+static const struct tfc__journal_entry *last_entry(const struct world *w)
+{
+	assert_true(w->journal.count > 0);
+	return &w->journal.entries[w->journal.count - 1];
+}
+
+/* Both run, at a and b. */
+static void run_on_a_and_b(struct world *w)
+{
+	open_world(w, PLAIN);
+	add_member(w, "b", 1);
+	begin(w);
+	turn(w);
+	w->orders.len = 0;
+	uint32_t at_a = strcmp(tfc__maintainer_node(w->maintainer, 0), "a") == 0 ? 0 : 1;
+	held(w, "a", at_a, "a:1");
+	held(w, "b", 1 - at_a, "b:1");
+	turn(w);
+	w->orders.len = 0;
+	started(w, "a", at_a, 1);
+	started(w, "b", 1 - at_a, 1);
+	assert_int_equal(w->journal.job_state, TFC_JOB_RUNNING);
+}
+
+/* ---- tests */
+
+static void job_waits_for_room_and_takes_it_when_a_member_comes(void **state)
+{
+	struct world w;
+	open_world(&w, PLAIN);
+	begin(&w);
+	expect(&w, "");
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
+	assert_true(strlen(last_entry(&w)->text) > 0);
+	uint32_t told = w.journal.count;
+	add_member(&w, "b", 1);
+	turn(&w);
+	assert_int_equal(w.journal.count, told);
+	const char *first = tfc__maintainer_node(w.maintainer, 0);
+	const char *second = tfc__maintainer_node(w.maintainer, 1);
+	assert_string_not_equal(first, second);
+	assert_int_equal(agent_named(&w, "b")->epoch, 7);
+	close_world(&w);
+}
+
+static void attempts_are_ordered_when_their_entries_are_kept(void **state)
+{
+	struct world w;
+	open_world(&w, PLAIN);
+	add_member(&w, "b", 1);
+	w.writer.fn = on_entry;
+	w.journal.writer = &w.writer;
+	begin(&w);
+	turn(&w);
+	w.orders.len = 0;
+	uint32_t at_a = strcmp(tfc__maintainer_node(w.maintainer, 0), "a") == 0 ? 0 : 1;
+	held(&w, "a", at_a, "a:1");
+	held(&w, "b", 1 - at_a, "b:1");
+	expect(&w, "");
+	show(&w);
+	expect(&w, at_a == 0 ? "a: launch 0 #1 g1 a:1 b:1\n"
+			       "b: launch 1 #1 g1 a:1 b:1\n"
+			     : "b: launch 0 #1 g1 b:1 a:1\n"
+			       "a: launch 1 #1 g1 b:1 a:1\n");
+	close_world(&w);
+}
+
+static void attempt_that_is_stopped_before_it_is_kept_is_never_ordered(void **state)
+{
+	struct world w;
+	open_world(&w, PLAIN);
+	add_member(&w, "b", 1);
+	w.writer.fn = on_entry;
+	w.journal.writer = &w.writer;
+	begin(&w);
+	turn(&w);
+	uint32_t at_a = strcmp(tfc__maintainer_node(w.maintainer, 0), "a") == 0 ? 0 : 1;
+	held(&w, "a", at_a, "a:1");
+	held(&w, "b", 1 - at_a, "b:1");
+	w.orders.len = 0;
+	tfc__maintainer_stop(w.maintainer, 0, false);
+	turn(&w);
+	show(&w);
+	expect(&w, at_a == 0 ? "a: release 0\nb: release 1\na: end\nb: end\n"
+			     : "b: release 0\na: release 1\nb: end\na: end\n");
+	assert_int_equal(w.end, TFC__MAINTAINER_ENDED);
+	assert_int_equal(w.journal.job_state, TFC_JOB_STOPPED);
+	close_world(&w);
+}
+
+static void lost_node_is_left_for_another_one(void **state)
+{
+	struct world w;
+	run_on_a_and_b(&w);
+	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
+	add_member(&w, "c", 1);
+	tfc_membership_state(w.membership, "b", TFC_MEMBER_DOWN);
+	turn(&w);
+	expect(&w, ""); /* membership only suggests */
+	tell(&w, "b", (struct tfc__agent_event){.kind = TFC__AGENT_LOST, .text = "it is down"});
+	expect(&w, at_b ? "a: stop 0\n" : "a: stop 1\n");
+	exited(&w, "a", 1 - at_b, 1, 1);
+	expect(&w, at_b ? "c: hold 1\n" : "c: hold 0\n");
+	held(&w, "c", at_b, "c:1");
+	expect(&w, at_b ? "a: launch 0 #2 g2 a:1 c:1\n"
+			  "c: launch 1 #2 g2 a:1 c:1\n"
+			: "c: launch 0 #2 g2 c:1 a:1\n"
+			  "a: launch 1 #2 g2 c:1 a:1\n");
+	assert_string_equal(tfc__maintainer_node(w.maintainer, at_b), "c");
+	close_world(&w);
+}
+
+static void node_that_says_it_is_full_is_not_asked_again_at_once(void **state)
+{
+	struct world w;
+	open_world(&w, PLAIN);
+	add_member(&w, "b", 1);
+	begin(&w);
+	turn(&w);
+	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
+	w.orders.len = 0;
+	tell(&w, "b",
+	     (struct tfc__agent_event){.kind = TFC__AGENT_HOLD_FAILED,
+				       .task = at_b,
+				       .query = agent_named(&w, "b")->holds[at_b],
+				       .is_full = true,
+				       .text = "node b is full"});
+	/* There is no other room: all is given back. */
+	expect(&w, at_b ? "b: release 1\na: release 0\n" : "b: release 0\na: release 1\n");
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
+	add_member(&w, "c", 1);
+	turn(&w);
+	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 0), "b");
+	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 1), "b");
+	close_world(&w);
+}
+
+static void fenced_maintainer_lets_go_and_says_nothing(void **state)
+{
+	struct world w;
+	run_on_a_and_b(&w);
+	uint32_t told = w.journal.count;
+	tell(&w, "b", (struct tfc__agent_event){.kind = TFC__AGENT_FENCED, .text = "epoch 8"});
+	assert_int_equal(w.end, TFC__MAINTAINER_FENCED);
+	expect(&w, "");
+	assert_int_equal(w.journal.count, told);
+	for (uint32_t i = 0; i < NODES; i++)
+		assert_false(w.agents[i].is_open);
+	close_world(&w);
+}
+
+static void logs_are_read_where_the_task_was(void **state)
+{
+	struct world w;
+	tfc_error error = TFC_ERROR_INIT;
+	run_on_a_and_b(&w);
+	add_member(&w, "c", 1);
+	assert_null(tfc__maintainer_log_open(w.maintainer, "b", 0, 0, &error));
+	assert_null(tfc__maintainer_log_open(w.maintainer, "c", 1, 0, &error));
+	expect(&w, "b: log 0\nc: log 1\n");
+	assert_null(tfc__maintainer_log_open(w.maintainer, "gone", 0, 0, &error));
+	assert_int_equal(error.code, TFC_ELOST);
+	close_world(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(job_waits_for_room_and_takes_it_when_a_member_comes),
+		cmocka_unit_test(attempts_are_ordered_when_their_entries_are_kept),
+		cmocka_unit_test(attempt_that_is_stopped_before_it_is_kept_is_never_ordered),
+		cmocka_unit_test(lost_node_is_left_for_another_one),
+		cmocka_unit_test(node_that_says_it_is_full_is_not_asked_again_at_once),
+		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
+		cmocka_unit_test(logs_are_read_where_the_task_was),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
