@@ -227,6 +227,51 @@ static void a_job_that_must_not_restart_has_failed(void **state)
 	end(&place);
 }
 
+static void on_left(void *user)
+{
+	*(bool *)user = true;
+}
+
+static bool is_set(void *user)
+{
+	return *(bool *)user;
+}
+
+/* The first attempt is asked to end, and says so; even "never" does not make that a failure. */
+static void a_node_that_leaves_stops_its_tasks_and_ends_no_job(void **state)
+{
+	struct place place;
+	struct node_run run;
+	struct follower before = {0}, after = {0};
+	bool has_left = false;
+	begin(&place);
+	char *json = node_json(
+		"{'roles': {'driver': {'argv': ['/bin/sh', '-c', 'trap \\\"echo "
+		"saved; exit 0\\\" TERM; echo up; [ $TFC_ATTEMPT -gt 1 ] || while :; "
+		"do sleep 0.01; done'], 'restart': {'on': 'never'}}}}");
+	node_run_begin(&run, &place.options);
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &before);
+	node_await(&run, has_event, &before, "the first attempt");
+	assert_int_equal(tfc_node_leave(run.node, on_left, &has_left), TFC_OK);
+	node_await(&run, is_set, &has_left, "the node to leave");
+	assert_false(before.is_ended);
+	node_follow_end(&before);
+	node_run_end(&run);
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &after);
+	const struct seen_event *over = node_await_end(&run, &after);
+	assert_int_equal(over->event.job_state, TFC_JOB_SUCCEEDED);
+	char *output = node_output(&after, "driver/0", TFC_STREAM_STDOUT);
+	assert_string_equal(output, "up\nsaved\nup\n");
+	free(output);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(json);
+	free(id);
+	end(&place);
+}
+
 /* ---- the client's key */
 
 static char *submit_with_key(struct node_run *run, const char *json, const char *key, int *ret_code)
@@ -485,6 +530,7 @@ int main(void)
 		cmocka_unit_test(ended_jobs_are_in_the_list_in_the_order_they_came),
 		cmocka_unit_test(a_job_goes_on_with_a_higher_epoch_and_the_same_id),
 		cmocka_unit_test(a_job_that_must_not_restart_has_failed),
+		cmocka_unit_test(a_node_that_leaves_stops_its_tasks_and_ends_no_job),
 		cmocka_unit_test(a_client_key_is_for_one_job),
 		cmocka_unit_test(two_with_one_key_at_a_time_are_one_job),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
