@@ -139,6 +139,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
 	tfc__list_init(&agent->waiting);
+	tfc__list_init(&agent->early);
+	tfc__timer_init(&agent->earlier_timer, ctx, predecessor_look);
 	tfc__work_init(&agent->guard_is_free, ctx, waiting_go_on);
 
 	int code = copy_options(agent, options);
@@ -150,6 +152,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
 	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
 	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0 ||
+	    (code = predecessor_open(agent, options->run_file, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;
@@ -172,6 +175,8 @@ void tfc__agent_close(struct tfc__agent *agent)
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
 	tfc__timer_cancel(&agent->watch_timer);
+	tfc__timer_cancel(&agent->earlier_timer);
+	tfc__strv_fini(&agent->earlier);
 	tfc__work_cancel(&agent->guard_is_free);
 	tfc_port_pool_close(agent->pool);
 	tfc__strv_fini(&agent->env);

@@ -30,6 +30,7 @@ struct tfc__agent_options {
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
+	const char *run_file;   /* names this run for the next one (predecessor.c); NULL: none */
 	const char *bundle_dir; /* where archives are cached; NULL: private */
 	uint32_t slots;         /* tasks it holds at once; 0: no limit */
 	uint64_t memory;        /* bytes that the limits of those may add up to; 0: no limit */
@@ -51,6 +52,8 @@ void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
 uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* seats: tasks from hold to release */
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent);  /* how many there are, as far as known */
+/* Whether it is known that nothing of an earlier run is alive any more. */
+bool tfc__agent_is_alone(struct tfc__agent *agent);
 struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 /* ---- what it tells */

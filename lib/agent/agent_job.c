@@ -117,6 +117,7 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
 			tfc__list_init(&task->waiting_link);
+			tfc__list_init(&task->early_link);
 			tfc__list_init(&task->watches);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
 			stall_init(task);
@@ -196,6 +197,7 @@ static void close_task(struct agent_task *task)
 {
 	unwatch_listener(task);
 	waiting_drop(task);
+	tfc__list_remove(&task->early_link);
 	stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
@@ -277,6 +279,8 @@ void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 {
 	struct agent_task *task = &job->tasks[number];
 	task->hold_number = hold;
+	if (predecessor_takes(task))
+		return;
 	if (seat_take(task) < 0)
 		agent_reply(task, REPLY_FULL);
 	else
@@ -286,6 +290,7 @@ void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 {
 	struct agent_task *task = &job->tasks[number];
+	tfc__list_remove(&task->early_link);
 	if (task->reply_kind != REPLY_REFUSED)
 		task->reply_kind = REPLY_NONE;
 	tfc_port_release(task->hold);

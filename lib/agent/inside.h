@@ -13,6 +13,7 @@
  *   doing.c      what the processes of a task are doing
  *   explain.c    what a job would be given
  *   stall.c      silent tasks, and starts that wait
+ *   predecessor.c  tasks of the run before, which are still being stopped
  *   stacks.c     the stacks of Python processes
  *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
@@ -65,6 +66,12 @@ struct tfc__agent {
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
 	struct tfc__bundles *bundles;
+	/* Private directories of earlier runs whose guards are still at work. */
+	struct tfc__strv earlier;
+	uint64_t earlier_until; /* after which they are not waited for */
+	bool is_alone;          /* once they are over; false: nobody knows */
+	struct tfc__timer earlier_timer;
+	struct tfc__link early;    /* tasks that wait for that with their holds */
 	struct tfc__link removals; /* of logs, under way */
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
 	struct tfc__timer watch_timer;
@@ -125,6 +132,7 @@ struct agent_task {
 	struct tfc__strv env;
 	struct tfc__link watch_link;   /* in agent->by_port */
 	struct tfc__link waiting_link; /* in agent->waiting */
+	struct tfc__link early_link;   /* in agent->early */
 	bool is_ready;                 /* its listener was seen, or none is waited for */
 	struct doing_mark mark;        /* what it had used of the CPU when it was looked at last */
 	struct tfc__timer stall_timer;
@@ -211,6 +219,11 @@ void watch_tick(struct tfc__timer *timer);
 
 /* Whether somebody else listens on the task's port; then the sentence is in task->error. */
 bool find_stranger(struct agent_task *task);
+
+/* predecessor.c; takes: the hold waits, and is made later. */
+int predecessor_open(struct tfc__agent *agent, const char *path, tfc_error *error);
+bool predecessor_takes(struct agent_task *task);
+void predecessor_look(struct tfc__timer *timer);
 
 int bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */

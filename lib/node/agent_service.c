@@ -136,7 +136,8 @@ static struct session *new_session(struct tfc__agent_service *service, uint64_t 
 static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)
 {
 	struct tfc__buf result = {0};
-	tfc__msg_map(&result, 2);
+	tfc__msg_map(&result, 3);
+	tfc__msg_put_bool(&result, "alone", tfc__agent_is_alone(service->agent.agent));
 	tfc__msg_put_u64(&result, "boot", service->boot);
 	tfc__msg_put_u64(&result, "stamp", tfc__boot_time());
 	tfc__rpc_reply(request, &result);

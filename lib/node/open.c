@@ -75,7 +75,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
 	struct tfc__tcp_host host;
-	char *own_log_dir = NULL, *bundle_dir = NULL;
+	char *own_log_dir = NULL, *bundle_dir = NULL, *run_file = NULL;
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
@@ -93,6 +93,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.log_dir = own_log_dir ? own_log_dir : options->log_dir,
 		.temp_dir = options->temp_dir,
 		.bundle_dir = bundle_dir,
+		.run_file = run_file,
 		.slots = self->slots,
 		.memory = self->memory,
 		.gpus = options->gpus,
@@ -106,6 +107,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);
 	free(bundle_dir);
+	free(run_file);
 	if (code == TFC_OK)
 		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent));
 	return code;

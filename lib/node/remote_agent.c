@@ -173,10 +173,25 @@ static int ask_stay(struct tfc__remote_agent *agent)
 	return code;
 }
 
+/* All tasks of the process before it have ended: its guard says so by what it removes last. */
+static void lose_earlier(struct tfc__remote_agent *agent)
+{
+	char why[400];
+	snprintf(why, sizeof(why), "node %.255s has restarted: its tasks there have ended",
+		 agent->node);
+	TFC__LIST_EACH (link, &agent->jobs) {
+		struct remote_job *job = job_of(link);
+		if (job->boot && job->boot != agent->boot)
+			remote_lose(job, TFC__AGENT_LOST, why);
+	}
+}
+
 static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *result)
 {
 	uint64_t stamp = tfc__msg_get_u64(result, "stamp", 0), now = tfc__boot_time();
 	note_boot(agent, tfc__msg_get_u64(result, "boot", 0));
+	if (tfc__msg_get_bool(result, "alone", false))
+		lose_earlier(agent);
 	agent->ahead_ns = (int64_t)(now - stamp);
 	agent->heard_ns = now;
 	if (send_renewal(agent, stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))

@@ -367,6 +367,12 @@ void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work)
 		tfc__work_schedule(work);
 }
 
+pid_t tfc__guard_pid(const tfc_ctx *ctx)
+{
+	const struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
+	return guards && guards->current ? guards->current->pid : 0;
+}
+
 int tfc__guard_start(tfc_ctx *ctx)
 {
 	struct tfc__guard *guard;

@@ -19,6 +19,9 @@
 /* Starts the context's guard unless it runs. Errors as tfc_process_spawn. */
 int tfc__guard_start(tfc_ctx *ctx);
 
+/* The pid of the context's guard; 0: there is none. */
+pid_t tfc__guard_pid(const tfc_ctx *ctx);
+
 /*
  * Whether launches queue here because the guard's socket is full. when_free parks a work, which no
  * one has scheduled, until the queue has gone or its guard has died; tfc__work_cancel ends that.
