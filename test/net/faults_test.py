@@ -1,0 +1,237 @@
+"""Nodes that are killed, stopped or cut off while a job runs on three hosts.
+
+After each: no task of an old generation runs anywhere, no port is held, the job ends as it should,
+and whoever followed it saw every line exactly once.
+"""
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+import unittest
+
+import fleet
+from cluster import job_state, output, state
+
+COUNT = str(pathlib.Path(__file__).parent / "count.py")
+WORKERS = ("worker/0", "worker/1", "worker/2")
+
+
+class FaultsTest(fleet.FleetTest):
+    NODE_OPTIONS = ("--slots", "4")
+
+    def setUp(self):
+        super().setUp()
+        self.stop_file = os.path.join(self.dir, "stop")
+
+    def start_count(self, node, **keys):
+        """Three workers that count, one a host; they are one group."""
+        job = self.start_job(
+            node, framework="none", argv=[sys.executable, COUNT, self.stop_file],
+            roles={"worker": {"count": 3, "ready": "listen", "port_handover": "open"}},
+            **{"restart": {"scope": "group", "on": "failure", "backoff_s": [0, 1], "max": 20},
+               "grace_s": 1, "success": "all_workers", "placement": {"policy": "spread"}, **keys})
+        self.await_running(job, 1)
+        return job
+
+    def await_running(self, job, generation, since=0):
+        job.wait_for(job_state("running", generation), f"generation {generation}", since)
+        for task in WORKERS:
+            job.wait_for(output(task, r"^line 3$"), f"{task} counts", since)
+
+    def nodes_of(self, job):
+        """{task: node} as last told."""
+        return {event["task"]: event["node"] for event in job.events
+                if event["event"] == "task" and event["state"] in ("running", "ready")}
+
+    def node_named(self, name):
+        return next(node for node in self.nodes if node.name == name)
+
+    def generations_alive(self, job_id):
+        found = set()
+        for node in self.nodes:
+            for pid in self.pids_of_job(node, job_id):
+                try:
+                    environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                found |= {int(item[15:]) for item in environ if item.startswith(b"TFC_GENERATION=")}
+        return found
+
+    def assert_only_newest_generation(self, job):
+        job_id = job.events[-1]["job"] if "job" in job.events[-1] else job.events[0]["job"]
+        newest = max(event["generation"] for event in job.events if "generation" in event)
+        self.wait_until(lambda: self.generations_alive(job_id) <= {newest},
+                        f"only generation {newest} lives", 5)
+
+    def finish(self, job):
+        pathlib.Path(self.stop_file).touch()
+        end, status = job.end()
+        self.assertEqual((end["state"], status), ("succeeded", 0), end)
+        for task in WORKERS:
+            lines = self.assert_every_line_once(job, task)
+            self.assertTrue(lines)
+            last = max(lines)
+            counted = [event["text"] for event in job.events if event["event"] == "output"
+                       and event["task"] == task and event["attempt"] == last
+                       and event["text"].startswith("counted ")]
+            self.assertEqual(counted, [f"counted {len(lines[last])}"])
+        self.assert_replay_is_whole(job)
+
+    def assert_replay_is_whole(self, job):
+        """Who comes after the end sees what was seen live."""
+        def told(events):
+            return sorted((event["task"], event["attempt"], event["text"]) for event in events
+                          if event["event"] == "output")
+        later = self.follow(self.nodes[0], "attach", job.events[-1]["job"])
+        later.end()
+        kept = [node.name for node in self.nodes if node.process.poll() is None]
+        if len(kept) == len(self.nodes):
+            self.assertEqual(told(later.events), told(job.events))
+
+    # -- deaths
+
+    def test_killed_node_with_a_worker_is_left_at_once(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        nodes = self.nodes_of(job)
+        self.assertEqual(set(nodes.values()), {"h0", "h1", "h2"}, "one worker a host")
+        victim = self.node_named(nodes["worker/2"] if nodes["worker/2"] != "h0"
+                                 else nodes["worker/1"])
+        since = job.mark()
+        victim.kill()
+        self.await_members(self.nodes[0], {victim.name: "down"})
+        self.await_running(job, 2, since)
+        self.assertNotIn(victim.name, self.nodes_of(job).values())
+        self.assert_only_newest_generation(job)
+        victim.start()
+        self.await_members(self.nodes[0], {victim.name: "alive"})
+        self.finish(job)
+
+    def test_killed_maintainer_resumes_its_job_when_it_is_back(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        job_id = job.events[0]["job"]
+        since = job.mark()
+        self.nodes[0].kill()
+        # Without their maintainer the tasks elsewhere end by themselves.
+        self.wait_until(lambda: not any(self.pids_of_job(node, job_id) for node in self.nodes),
+                        "the tasks stop", 60)
+        self.nodes[0].start()
+        self.await_running(job, 2, since)
+        epochs = [event["epoch"] for event in job.events if event["event"] == "job"]
+        self.assertEqual(sorted(set(epochs)), [1, 2])
+        self.assertEqual({event["job"] for event in job.events if "job" in event}, {job_id})
+        self.assert_only_newest_generation(job)
+        self.finish(job)
+
+    def test_rolling_restart_of_all_nodes_ends_well(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        for node in self.nodes:
+            since = job.mark()
+            generation = max(event["generation"] for event in job.events if "generation" in event)
+            node.kill(signal.SIGTERM)
+            node.start()
+            for each in self.nodes:
+                self.await_members(each, {node.name: "alive"})
+            job.wait_for(lambda event: event["event"] == "job" and event["state"] == "running"
+                         and event["generation"] > generation, "a later generation", since)
+            for task in WORKERS:
+                job.wait_for(output(task, r"^line 3$"), f"{task} counts", since)
+            self.assert_only_newest_generation(job)
+        self.finish(job)
+
+    # -- silence
+
+    def test_stopped_node_loses_its_tasks_and_its_say(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        job_id = job.events[0]["job"]
+        victim = self.node_named(next(node for node in self.nodes_of(job).values() if node != "h0"))
+        since = job.mark()
+        victim.kill(signal.SIGSTOP)
+        self.addCleanup(victim.process.send_signal, signal.SIGCONT)
+        self.wait_until(lambda: not self.pids_of_job(victim, job_id),
+                        "its guard ends the tasks although the node is stopped", 60)
+        self.await_running(job, 2, since)
+        victim.kill(signal.SIGCONT)
+        self.await_members(self.nodes[0], {victim.name: "alive"})
+        self.assert_only_newest_generation(job)
+        self.finish(job)
+
+    def cut_and_heal(self, cut, heal, pause):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        job_id = job.events[0]["job"]
+        victim = self.node_named(next(node for node in self.nodes_of(job).values() if node != "h0"))
+        since = job.mark()
+        cut(victim.host)
+        self.wait_until(lambda: not self.pids_of_job(victim, job_id),
+                        "the guard ends the tasks that nobody leads", 60)
+        self.await_running(job, 2, since)
+        begun = time.monotonic()
+        self.wait_until(lambda: time.monotonic() - begun > pause, "the cut lasts", pause + 5)
+        heal(victim.host)
+        self.await_members(self.nodes[0], {victim.name: "alive"}, 60)
+        self.assert_only_newest_generation(job)
+        self.finish(job)
+
+    def test_cut_host_is_left_and_comes_back(self):
+        self.cut_and_heal(self.net.cut, self.net.heal, float(os.environ.get("TFC_NET_CUT_S", "5")))
+
+    def test_one_way_cut_is_a_cut(self):
+        maintainer = self.net.hosts[0]
+        self.cut_and_heal(lambda host: self.net.cut_one_way(maintainer, host),
+                          lambda host: self.net.heal_one_way(maintainer, host), 1)
+
+    def test_every_fifth_frame_lost_is_only_slow(self):
+        self.start_nodes()
+        job = self.start_count(self.nodes[0])
+        relay = self.net.loosen(self.net.hosts[1], loss=0.2, delay=0.005)
+        task = next(task for task, node in self.nodes_of(job).items() if node == "h1")
+        here = job.find(output(task, r"^line (\d+)$"))[-1]
+        job.wait_for(lambda event: event["event"] == "output" and event["task"] == task
+                     and re.fullmatch(r"line \d+", event["text"])
+                     and int(event["text"][5:]) > int(here[1]) + 40, "40 lines more", 0)
+        self.assertGreater(relay.dropped, 0)
+        self.net.loosen(self.net.hosts[1])
+        self.finish(job)
+
+
+class StartTest(fleet.FleetTest):
+    NODE_OPTIONS = ("--slots", "4")
+
+    def test_unreachable_host_at_the_start_is_done_without(self):
+        self.net.cut(self.net.hosts[2])
+        for node in self.nodes:
+            node.start()
+        self.await_members(self.nodes[0], {"h0": "alive", "h1": "alive"})
+        stop = os.path.join(self.dir, "stop")
+        job = self.start_job(self.nodes[0], framework="none", argv=[sys.executable, COUNT, stop],
+                             success="all_workers", roles={"worker": {"count": 3}})
+        job.wait_for(job_state("running"), "the job runs on two hosts")
+        nodes = {event["node"] for event in job.events if event["event"] == "task" and event["node"]}
+        self.assertEqual(nodes, {"h0", "h1"})
+        pathlib.Path(stop).touch()
+        self.assertEqual(job.end()[1], 0)
+
+    def test_two_nodes_of_one_name_are_named(self):
+        for node in self.nodes[:2]:
+            node.start()
+        self.await_members(self.nodes[0], {"h1": "alive"})
+        twin = fleet.Node(self, self.net.hosts[2], *self.NODE_OPTIONS)
+        twin.name = "h1"
+        twin.state = os.path.join(self.dir, "state-twin")
+        twin.start()
+        self.assertEqual(twin.process.wait(30), 125)
+        self.assertIn("h1", twin.said())
+        self.await_members(self.nodes[0], {"h1": "alive"})
+
+
+if __name__ == "__main__":
+    if not fleet.world.is_possible():
+        print("network namespaces need root")
+        sys.exit(77)
+    unittest.main(verbosity=2)
