@@ -221,10 +221,7 @@ class StartTest(fleet.FleetTest):
         for node in self.nodes[:2]:
             node.start()
         self.await_members(self.nodes[0], {"h1": "alive"})
-        twin = fleet.Node(self, self.net.hosts[2], *self.NODE_OPTIONS)
-        twin.name = "h1"
-        twin.state = os.path.join(self.dir, "state-twin")
-        twin.start()
+        twin = fleet.Node(self, self.net.hosts[2], *self.NODE_OPTIONS, name="h1").start()
         self.assertEqual(twin.process.wait(30), 125)
         self.assertIn("h1", twin.said())
         self.await_members(self.nodes[0], {"h1": "alive"})

@@ -28,15 +28,15 @@ PORTS = "20000-20099"
 class Node:
     """One host's node; it may be killed, stopped and started again over the same state."""
 
-    def __init__(self, fleet, host, *options):
+    def __init__(self, fleet, host, *options, name=None):
         self.fleet = fleet
         self.host = host
-        self.name = host.name
+        self.name = name or host.name
         self.options = options
-        self.state = os.path.join(fleet.dir, f"state-{self.name}")
-        self.err = os.path.join(fleet.dir, f"{self.name}.err")
-        self.tmp = os.path.join(fleet.dir, f"tmp-{self.name}")
-        os.mkdir(self.tmp)
+        self.state = os.path.join(fleet.dir, f"state-{host.name}")
+        self.err = os.path.join(fleet.dir, f"{host.name}.err")
+        self.tmp = os.path.join(fleet.dir, f"tmp-{host.name}")
+        os.makedirs(self.tmp, exist_ok=True)
         self.address = f"tcp://{host.address}:{PORT}"
         self.process = None
 
@@ -168,7 +168,7 @@ class FleetTest(unittest.TestCase):
         self.wait_until(is_clean, f"the end of {left}", patience)
         first, last = map(int, PORTS.split("-"))
         for node in self.nodes:
-            taken = [port for port in range(first, last + 1) if not node.host.is_bindable(port)]
+            taken = [port for port in range(first, last + 1) if not node.host.is_free(port)]
             self.assertEqual(taken, [], f"ports of {node.name} are held still")
 
     def assert_every_line_once(self, job, task, pattern=r"^line (\d+)$"):

@@ -120,12 +120,15 @@ class Host:
             return ports
         return in_namespace(self.netns, read)
 
-    def is_bindable(self, port):
+    def is_free(self, port):
+        """Whether nobody holds or listens on a port; TIME_WAIT of old connections is no one."""
         def bind():
             with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
                     probe.bind(("::", port))
+                    probe.listen()
                 except OSError:
                     return False
             return True

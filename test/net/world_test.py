@@ -64,8 +64,8 @@ class WorldTest(unittest.TestCase):
     def test_nothing_is_left_of_a_world(self):
         sleeper = self.one.start(["sleep", "1000"])
         self.assertIn(4000, self.other.listeners())
-        self.assertFalse(self.other.is_bindable(4000))
-        self.assertTrue(self.other.is_bindable(4001))
+        self.assertFalse(self.other.is_free(4000))
+        self.assertTrue(self.other.is_free(4001))
         self.net.close()
         self.assertIsNotNone(sleeper.returncode)
         self.assertFalse([name for name in os.listdir("/run/netns")
