@@ -143,14 +143,14 @@ class FleetTest(unittest.TestCase):
     # -- the end of a test
 
     def tearDown(self):
-        if not self._outcome.success:
+        if cluster.has_failed(self):
             for job in self.jobs:
                 job.show()
             for node in self.nodes:
                 print(f"--- {node.name}:\n{node.said()[-3000:]}")
         for job in self.jobs:
             job.close()
-        if self._outcome.success:
+        if not cluster.has_failed(self):
             self.assert_nothing_runs()
 
     def pids_of_job(self, node, job_id):

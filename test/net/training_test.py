@@ -25,7 +25,7 @@ class TrainingTest(fleet.FleetTest):
         self.start_nodes()
         job = self.start_job(self.nodes[0], "--worker", "3", "--restart", "10", "--placement",
                              "spread", "--python", sys.executable, "--",
-                             *self.program("mirrored.py"))
+                             *self.program("mirrored.py", "--batch", "48"))
         job.wait_for(output("worker/0", r"^saved step="), "a checkpoint")
         nodes = self.nodes_of(job)
         self.assertEqual(set(nodes.values()), {"h0", "h1", "h2"})

@@ -201,6 +201,12 @@ class Job:
         print(self.errors.decode(errors="replace"))
 
 
+def has_failed(test):
+    """Whether the body of a test has failed, asked in its tearDown."""
+    result = test._outcome.result
+    return any(each is test for each, _ in result.failures + result.errors)
+
+
 class ClusterTest(unittest.TestCase):
     """Each test has a directory and must leave nothing: no process, port or temporary file."""
 
@@ -217,7 +223,7 @@ class ClusterTest(unittest.TestCase):
     def tearDown(self):
         if not self.job:
             return
-        if not self._outcome.success:
+        if has_failed(self):
             self.job.show()
         self.job.close()
         try:
