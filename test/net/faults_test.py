@@ -80,15 +80,28 @@ class FaultsTest(fleet.FleetTest):
         self.assert_replay_is_whole(job)
 
     def assert_replay_is_whole(self, job):
-        """Who comes after the end sees what was seen live."""
+        """Who comes after the end sees what was seen live, and of attempts that were lost with
+        their host also what it wrote while nobody could ask it."""
         def told(events):
-            return sorted((event["task"], event["attempt"], event["text"]) for event in events
-                          if event["event"] == "output")
+            lines = {}
+            for event in events:
+                if event["event"] == "output":
+                    lines.setdefault((event["task"], event["attempt"]), []).append(event["text"])
+            return lines
         later = self.follow(self.nodes[0], "attach", job.events[-1]["job"])
         later.end()
-        kept = [node.name for node in self.nodes if node.process.poll() is None]
-        if len(kept) == len(self.nodes):
-            self.assertEqual(told(later.events), told(job.events))
+        live, replayed = told(job.events), told(later.events)
+        lost = {(event["task"], event["attempt"]) for event in job.events
+                if event["event"] == "task" and event["state"] == "lost"}
+        for which, lines in live.items():
+            seen = replayed.get(which, [])
+            self.assertEqual(seen[:len(lines)] if which in lost else seen, lines,
+                             f"{which} on {self.places(job, which)}")
+
+    @staticmethod
+    def places(job, which):
+        return {event["node"] for event in job.events if event["event"] == "task"
+                and (event["task"], event["attempt"]) == which}
 
     # -- deaths
 
