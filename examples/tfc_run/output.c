@@ -240,6 +240,16 @@ static void show_output(struct output *output, const tfc_event *event)
 	output->open_stream = event->stream;
 }
 
+static void show_gap(struct output *output, const tfc_event *event)
+{
+	if (event->text[0])
+		output_say(output, ERROR, "%s/%u: %s", event->task_type, event->task_index,
+			   event->text);
+	else
+		output_say(output, ERROR, "%s/%u: %llu bytes lost", event->task_type,
+			   event->task_index, (unsigned long long)event->data_len);
+}
+
 /* ---- events */
 
 static void show_json(struct output *output, const tfc_event *event)
@@ -300,8 +310,7 @@ void output_event(struct output *output, const tfc_event *event)
 	else if (event->kind == TFC_EVENT_OUTPUT && !is_json)
 		show_output(output, event);
 	else if (event->kind == TFC_EVENT_GAP && !is_json)
-		output_say(output, ERROR, "%s/%u: %llu bytes lost", event->task_type,
-			   event->task_index, (unsigned long long)event->data_len);
+		show_gap(output, event);
 	else if (event->kind == TFC_EVENT_END)
 		show_end(output, event);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)

@@ -226,7 +226,8 @@ enum tfc_event_kind {
 	TFC_EVENT_JOB = 1,    /* the job changed its state */
 	TFC_EVENT_TASK = 2,   /* a task changed its state */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
-	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost */
+	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost; or, with a `text`, an
+				 unknown number of them is out of reach now */
 	TFC_EVENT_END = 5,    /* terminal: the job has ended, all its tasks are reaped */
 	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
 				 enum tfc_err; the job may go on */

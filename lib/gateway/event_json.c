@@ -122,6 +122,8 @@ static void add_gap(struct tfc__buf *json, const tfc_event *event)
 	add_task_name(json, "task", event);
 	add_number(json, "attempt", event->attempt);
 	add_number(json, "bytes", (int64_t)event->data_len);
+	if (event->text[0])
+		add_text(json, "text", event->text);
 	add_text(json, "cursor", event->cursor);
 }
 

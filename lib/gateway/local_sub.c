@@ -19,6 +19,7 @@
 #define RETRIES 20                 /* then an attempt's end waits no longer for its output */
 #define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for a node that cannot be asked */
+#define GONE_PATIENCE TFC__SECOND        /* for one that took the attempt with it */
 
 struct followed {
 	struct local_sub *sub;
@@ -332,14 +333,14 @@ static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry
 }
 
 /* Whether the end of an attempt waits longer for the node that has its output. */
-static bool waits_for_node(struct local_sub *sub)
+static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 {
-	uint64_t now = tfc__now();
+	uint64_t now = tfc__now(), patience = is_end_known ? LOST_PATIENCE : GONE_PATIENCE;
 	if (!sub->lost_since)
 		sub->lost_since = now;
-	if (now >= sub->lost_since + LOST_PATIENCE)
+	if (now >= sub->lost_since + patience)
 		return false;
-	tfc__timer_set(&sub->retry, sub->lost_since + LOST_PATIENCE);
+	tfc__timer_set(&sub->retry, sub->lost_since + patience);
 	return true;
 }
 
@@ -355,8 +356,7 @@ static int give_up_node(struct local_sub *sub, const struct tfc__journal_entry *
 	tfc__lines_skip(&task->lines, until, &line);
 	line.attempt = entry->attempt;
 	line.time_ns = entry->time_ns;
-	sub->lost_since = 0;
-	sub->place.is_gap_told = true;
+	sub->place.is_gap_told = true; /* what else is there is not waited for once more */
 	tell_line(sub, entry->task, &line, text);
 	return 1;
 }
@@ -373,7 +373,7 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
 		return code;
 	if (code == TFC_ELOST)
-		return waits_for_node(sub) ? code : give_up_node(sub, entry);
+		return waits_for_node(sub, is_end_known) ? code : give_up_node(sub, entry);
 	if (code > 0)
 		return code;
 	if (code == 0 && tfc__lines_flush(&task->lines, &line)) {

@@ -259,6 +259,9 @@ class CommandsTest(ClientsTest):
 class TwoNodesTest(ClientsTest):
     names = "ab"
 
+    def node(self, name, *args):
+        return super().node(name, "--label", f"where={name}", *args)
+
     def test_each_node_knows_what_the_other_has(self):
         job = self.start_job("echo here; exec sleep 100", "--name", "ours")
         self.await_ready(job)
@@ -292,10 +295,42 @@ class TwoNodesTest(ClientsTest):
             rest = self.ask("logs", "--json", "--since", events[i]["cursor"], job).events()
             self.assertEqual(len(rest), 199 - i)
 
+    def test_what_a_lost_node_kept_is_read_when_it_is_back(self):
+        quick = ["--lease", "1", "--probe", "0.1", "--suspect", "0.3", "--down", "0.6"]
+        for name in self.names:
+            self.nodes[name].process.terminate()
+            self.nodes[name].end()
+        self.nodes = {name: self.node(name, *quick) for name in self.names}
+        self.await_state(self.nodes["a"], "b", "alive")
+        job = self.start_job("echo attempt $TFC_ATTEMPT; exec sleep 100", "--worker", "2",
+                             "--scope", "task", "--restart-on", "failure")
+        self.await_ready(job, 2)
+        tasks = self.describe(job)["tasks"]
+        moved = next(task["task"] for task in tasks if task["node"] == "b")
+        live = self.begin("attach", job)
+        live.await_output(rf"\[{moved}\] attempt 1")
+        self.nodes["b"].process.kill()
+        self.nodes["b"].end()
+        live.await_output(rf"\[{moved}#2\] attempt 2")
+        late = self.begin("attach", job)
+        late.await_output(rf"\[{moved}#2\] attempt 2")
+        self.assertNotIn(f"[{moved}] attempt 1", late.lines())
+        late.await_output(f"{moved}: the rest of its output is on node b", "err")
+        self.nodes["b"] = self.node("b", *quick)
+        self.await_state(self.nodes["a"], "b", "alive")
+        self.ask("stop", "--kill", "--wait", job)
+        live.end()
+        late.end()
+        whole = self.ask("attach", job)
+        for run in (live, whole):
+            self.assertEqual([line for line in run.lines() if line.startswith(f"[{moved}")],
+                             [f"[{moved}] attempt 1", f"[{moved}#2] attempt 2"])
+
     def test_attach_goes_on_after_its_gateway_was_killed(self):
         lines = 3000
         job = self.start_job("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); "
-                             "[ $((i %% 100)) = 0 ] && sleep 0.05; done" % lines)
+                             "[ $((i %% 100)) = 0 ] && sleep 0.05; done" % lines,
+                             "--label", "where=a")
         run = self.begin("attach", "--no-prefix", "--quiet", job, at="b")
         for count in (500, 1500):
             run.await_output(f"\n{count}\n")

@@ -119,6 +119,10 @@ static void a_gap_tells_how_much_is_lost(void **state)
 	event.data_len = 9000000000u;
 	assert_json(&event, "\"gap\",\"task\":\"worker/0\",\"attempt\":3,\"bytes\":9000000000,"
 			    "\"cursor\":\"\"}");
+	event.data_len = 0;
+	event.text = "it is on node b";
+	assert_json(&event, "\"gap\",\"task\":\"worker/0\",\"attempt\":3,\"bytes\":0,"
+			    "\"text\":\"it is on node b\",\"cursor\":\"\"}");
 }
 
 static void the_end_tells_who_decided_and_its_last_lines(void **state)
