@@ -102,6 +102,11 @@ static void on_other(struct tfc__peers *peers, struct tfc__member *member,
 	}
 }
 
+void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member)
+{
+	on_other(peers, member, TFC__MEMBER_ADDED);
+}
+
 static void on_member(struct tfc__member_watch *watch, struct tfc__member *member,
 		      enum tfc__member_change change)
 {
@@ -170,6 +175,20 @@ static void tell_refusal(struct tfc__work *work)
 		peers->options.refused(peers->options.user, &error);
 }
 
+static bool adopt_all(struct tfc__peers *peers)
+{
+	const struct tfc__link *members = tfc__members_all(peers->options.members);
+	bool is_done = true;
+	for (const struct tfc__link *link = members->next; link != members; link = link->next) {
+		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
+		if (member->is_self || member->is_out)
+			continue;
+		tfc__peers_adopt(peers, member);
+		is_done = is_done && member->owner;
+	}
+	return is_done;
+}
+
 int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_error *error,
 		    struct tfc__peers **ret_peers)
 {
@@ -187,10 +206,10 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	peers->prober.fn = tfc__node_peer_on_probe;
 	tfc__members_watch(options->members, &peers->watch);
 	tfc__members_set_prober(options->members, &peers->prober);
-	const struct tfc__link *members = tfc__members_all(options->members);
-	for (const struct tfc__link *link = members->next; link != members; link = link->next)
-		on_member(&peers->watch, tfc__container_of(link, struct tfc__member, link),
-			  TFC__MEMBER_ADDED);
+	if (!adopt_all(peers)) {
+		tfc__peers_close(peers);
+		return tfc__fail_nomem(error, "node");
+	}
 	*ret_peers = peers;
 	return TFC_OK;
 }

@@ -7,7 +7,7 @@
 
 #define HELLO_MS 5000
 #define DIAL_MS 3000 /* one lost packet of the handshake is sent again after one second */
-#define BACKOFF_MS 50
+#define BACKOFF_MS 10
 #define BACKOFF_MAX_MS 1000
 #define BACKOFF_GONE_MS 3000 /* to one that is down: it dials us itself when it comes back */
 
@@ -298,6 +298,8 @@ void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__memb
 	struct tfc__node_peer *peer = member->owner;
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_options call = {.method = "node.ping", .end = on_ping_end, .user = peer};
+	if (!peer) /* there was no memory for it */
+		tfc__peers_adopt(tfc__container_of(prober, struct tfc__peers, prober), member);
 	if (peer && peer->is_up && !peer->ping &&
 	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &peer->ping, &error) < 0)
 		peer->ping = NULL;

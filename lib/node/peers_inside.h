@@ -61,6 +61,9 @@ static inline void tfc__peers_enter(struct tfc__peers *peers)
 }
 void tfc__peers_exit(struct tfc__peers *peers);
 
+/* Makes the peer of a member, and dials it. member->owner is NULL when there was no memory. */
+void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member);
+
 /* The hello of this node as it is now. */
 void tfc__peers_write_hello(struct tfc__peers *peers, struct tfc__buf *buf);
 

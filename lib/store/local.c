@@ -288,7 +288,10 @@ static int await_opened(struct tfc__local *local, tfc_error *error)
 					 "state directory %s does not open: its disk hangs",
 					 local->path);
 		poll(&socket, 1, (int)((until - now) / TFC__MS) + 1);
-		if (receive(local) == 0)
+		int got = receive(local);
+		if (local->in.is_failed)
+			return tfc__fail_nomem(error, "store");
+		if (got == 0)
 			return tfc__fail(error, TFC_ELOST, "store", 0,
 					 "the store's helper process ended at once");
 	}
