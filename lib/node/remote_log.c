@@ -141,11 +141,15 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 
 /* ---- asking */
 
-/* A job that is gone there may have left its log. */
+/* A job that is gone there may have left its log; so has one of before the node was started anew,
+ * which is told lost only when its lease is surely over. */
 static bool can_ask(const struct remote_log *log)
 {
 	const struct remote_job *job = log->job;
-	return log->agent && log->agent->rpc && (!job || job->is_up || job->state == REMOTE_GONE);
+	if (!log->agent || !log->agent->rpc)
+		return false;
+	return !job || job->is_up || job->state == REMOTE_GONE ||
+	       (job->boot && job->boot != log->agent->boot);
 }
 
 static void ask(struct remote_log *log)
