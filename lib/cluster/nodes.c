@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 
-#define FULL_TIME (5000 * TFC__MS) /* then it is asked again */
+#define FULL_TIME (5000 * TFC__MS)  /* then it is asked again */
+#define KNOWN_TIME (3000 * TFC__MS) /* for members to be heard of at first */
 #define RETRY_TIME (500 * TFC__MS)
 
 struct tfc__nodes {
@@ -20,7 +21,8 @@ struct tfc__nodes {
 	struct tfc__member_watch watch;
 	struct tfc__work changed;
 	struct tfc__timer timer;
-	uint64_t wake_at; /* of the timer; 0: not set */
+	uint64_t known_at; /* then nobody is waited for any more; 0: all are known */
+	uint64_t wake_at;  /* of the timer; 0: not set */
 };
 
 void tfc__nodes_set_upstreams(struct tfc__nodes *nodes, struct tfc__upstreams *upstreams)
@@ -165,6 +167,7 @@ int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn
 		return tfc__fail_nomem(error, "cluster");
 	nodes->ctx = ctx;
 	nodes->members = members;
+	nodes->known_at = tfc__now() + KNOWN_TIME;
 	nodes->agent_of = agent_of;
 	nodes->agent_user = user;
 	nodes->watch.fn = on_member;
@@ -202,6 +205,33 @@ void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user)
 void tfc__nodes_leave(struct tfc__nodes_user *user)
 {
 	tfc__list_remove(&user->link);
+}
+
+static const struct tfc__member *find_unheard(const struct tfc__nodes *nodes)
+{
+	TFC__LIST_EACH (link, tfc__members_all(nodes->members)) {
+		const struct tfc__member *member = tfc__container_of(link, const struct tfc__member,
+								     link);
+		bool is_heard = member->state == TFC_MEMBER_ALIVE ||
+				member->state == TFC_MEMBER_LEFT;
+		if (!is_heard && !member->is_out)
+			return member;
+	}
+	return NULL;
+}
+
+bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
+{
+	const struct tfc__member *unheard = nodes->known_at ? find_unheard(nodes) : NULL;
+	if (!unheard || tfc__now() >= nodes->known_at) {
+		nodes->known_at = 0;
+		return true;
+	}
+	wake_at(nodes, nodes->known_at);
+	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+		  "this node has just started, and waits a moment to hear of node %s",
+		  unheard->name);
+	return false;
 }
 
 /* ---- one of them */

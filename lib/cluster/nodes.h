@@ -76,6 +76,10 @@ struct tfc__nodes_request {
 	 * may go anywhere. */
 	const char *const *wanted;
 };
+/* Whether all members were heard of since `nodes` was opened, or had a few seconds for it. Until
+ * then nothing is placed: a job that is gone on with would take this node for all there is. The
+ * sentence says who is waited for, and all users are told when it is over. */
+bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error);
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);
 /* Tells all users again in a while: there was no memory to go on. */

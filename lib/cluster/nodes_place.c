@@ -125,6 +125,8 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 {
 	uint32_t task_count = tfc__job_task_count(request->job);
 	struct tables tables;
+	if (!tfc__nodes_are_known(nodes, error))
+		return TFC_EAGAIN;
 	if (!make_tables(nodes, task_count, &tables)) {
 		free_tables(&tables);
 		return tfc__fail_nomem(error, "cluster");

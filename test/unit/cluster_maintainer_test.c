@@ -246,10 +246,16 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 	((struct world *)user)->end = end;
 }
 
+static bool has_b_at_first; /* and nothing was heard of it yet */
+
 static int begin_telling(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
+	const tfc_member_info b = {.size = sizeof(b),
+				   .name = "b",
+				   .slots = 4,
+				   .address = "tcp://127.0.0.1:1"};
 	((struct world *)user)->membership = membership;
-	return TFC_OK;
+	return has_b_at_first ? tfc_membership_put(membership, &b) : TFC_OK;
 }
 
 static void stop_telling(void *user, tfc_membership *membership)
@@ -467,6 +473,41 @@ static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 	close_world(&w);
 }
 
+static void nothing_is_placed_before_the_members_were_heard_of(void **state)
+{
+	static const char job[] = "{\"framework\":\"none\",\"argv\":[\"x\"],"
+				  "\"roles\":{\"worker\":{\"count\":1}}}";
+	struct world w;
+	has_b_at_first = true;
+	open_world(&w, job);
+	has_b_at_first = false;
+	begin(&w);
+	expect(&w, "");
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
+	assert_non_null(strstr(last_entry(&w)->text, "node b"));
+	tfc_membership_state(w.membership, "b", TFC_MEMBER_ALIVE);
+	turn(&w);
+	assert_true(w.orders.len > 0);
+	close_world(&w);
+}
+
+/* Three seconds are awaited in earnest: nobody else can end them. */
+static void member_that_is_not_heard_of_is_done_without(void **state)
+{
+	static const char job[] = "{\"framework\":\"none\",\"argv\":[\"x\"],"
+				  "\"roles\":{\"worker\":{\"count\":1}}}";
+	struct world w;
+	has_b_at_first = true;
+	open_world(&w, job);
+	has_b_at_first = false;
+	begin(&w);
+	expect(&w, "");
+	while (w.orders.len == 0)
+		assert_true(tfc_ctx_run(w.ctx, 10000) >= 0);
+	expect(&w, "a: hold 0\n");
+	close_world(&w);
+}
+
 static void logs_are_read_where_the_task_was(void **state)
 {
 	struct world w;
@@ -490,6 +531,8 @@ int main(void)
 		cmocka_unit_test(lost_node_is_left_for_another_one),
 		cmocka_unit_test(node_that_says_it_is_full_is_not_asked_again_at_once),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
+		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
+		cmocka_unit_test(member_that_is_not_heard_of_is_done_without),
 		cmocka_unit_test(logs_are_read_where_the_task_was),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
