@@ -15,6 +15,7 @@ import platform
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -307,6 +308,58 @@ class Bench:
                            "cat from a pipe to a file " + spread(rates["cat"], "MB/s", 0),
                            ratio(rates["ours"], rates["cat"]), ">= 0.5x",
                            quotient(rates["ours"], rates["cat"]) >= 0.5)
+
+    # ---- subscriptions
+
+    def subscribe(self, *words):
+        return float(subprocess.run([os.path.join(self.bin, "subscribe"), *words], check=True,
+                                    text=True, capture_output=True, timeout=120).stdout.split()[0])
+
+    @contextlib.contextmanager
+    def node_with_output(self, megabytes):
+        """A node, a job on it that has printed lines of 100 bytes, its addresses and its key."""
+        program = os.path.join(os.path.dirname(self.helpers), "examples/tfc_run/tfc_run")
+        environment = dict(os.environ, TFC_HELPER_DIR=self.helpers)
+        with tempfile.TemporaryDirectory() as directory, socket.socket() as probe:
+            key, state = (os.path.join(directory, name) for name in ("key", "state"))
+            probe.bind(("127.0.0.1", 0))
+            tcp = "tcp://127.0.0.1:%d" % probe.getsockname()[1]
+            probe.close()
+            unix = f"unix:{state}/node.sock"
+            subprocess.run([program, "keygen", key], check=True)
+            node = subprocess.Popen([program, "node", "--name", "bench", "--state", state, "--listen",
+                                     tcp, "--key", key, "--json"], env=environment,
+                                    stdout=subprocess.PIPE)
+            try:
+                node.stdout.readline()
+                script = f"head -c {megabytes}000000 /dev/zero | tr '\\000' x | fold -w 99"
+                out = subprocess.run([program, "start", "--gateway", unix, "--framework", "none",
+                                      "--cwd", "/", "--", "/bin/sh", "-c", script], check=True,
+                                     env=environment, capture_output=True).stdout
+                yield {"unix": (unix, "-"), "tcp": (tcp, key)}, out[:16].decode(), state
+            finally:
+                node.terminate()
+                node.wait()
+                node.stdout.close()
+
+    def bench_subscribe(self):
+        rates = {"local": [], "unix": [], "tcp": [], "wc": []}
+        with self.node_with_output(60) as (addresses, job, state):
+            logs = os.path.join(state, "logs", job)
+            files = [os.path.join(logs, name) for name in os.listdir(logs)]
+            for _ in range(5):
+                rates["local"].append(self.subscribe("local", self.helpers, "60"))
+                for kind in ("unix", "tcp"):
+                    rates[kind].append(self.subscribe(*addresses[kind], job))
+                begin = time.monotonic()
+                subprocess.run(["wc", "-l", *files], check=True, capture_output=True)
+                rates["wc"].append(60 / (time.monotonic() - begin))
+        for kind, where in (("local", "in the process of the node"),
+                            ("unix", "from a node, plain (unix)"),
+                            ("tcp", "from a node, encrypted (tcp)")):
+            self.table.add(f"one subscriber, lines of 100 B, {where}", spread(rates[kind], "MB/s", 0),
+                           "wc -l of the log " + spread(rates["wc"], "MB/s", 0),
+                           ratio(rates[kind], rates["wc"]), "-", None)
 
     # ---- calls
 
@@ -628,7 +681,8 @@ def publish(lines):
 
 
 def main():
-    names = ["launch", "restart", "port", "logs", "rpc", "cluster", "idle", "size", "train"]
+    names = ["launch", "restart", "port", "logs", "subscribe", "rpc", "cluster", "idle", "size",
+             "train"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
     parser.add_argument("--markdown", action="store_true",
