@@ -96,9 +96,10 @@ static void serve_stay(struct session *session, struct tfc__rpc_request *request
 static void on_over(void *user)
 {
 	struct session *session = user;
-	tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
-		 "the maintainer on %s was not heard: %u of its jobs end here", session->name,
-		 session->job_count);
+	if (session->job_count)
+		tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
+			 "the maintainer on %s was not heard: %u of its jobs end here",
+			 session->name, session->job_count);
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])

@@ -79,8 +79,10 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
-	if (options->state_dir && !(bundle_dir = tfc__path_join(options->state_dir, "bundles"))) {
+	if (options->state_dir && (!(bundle_dir = tfc__path_join(options->state_dir, "bundles")) ||
+				   !(run_file = tfc__path_join(options->state_dir, "run")))) {
 		free(own_log_dir);
+		free(bundle_dir);
 		return tfc__fail_nomem(error, "node");
 	}
 	struct tfc__agent_options agent = {

@@ -114,6 +114,8 @@ static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 		if (job_of(link)->boot == agent->boot && agent->heard_ns > job_of(link)->since_ns)
 			job_of(link)->since_ns = agent->heard_ns;
 	agent->boot = boot;
+	TFC__LIST_EACH (link, &agent->jobs)
+		remote_logs_ask_again(job_of(link), ALL_TASKS); /* what was kept can be read */
 }
 
 /* ---- what it tells */

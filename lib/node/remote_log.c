@@ -132,9 +132,8 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 {
 	struct remote_log *log = user;
 	log->call = NULL;
-	log->is_over = code !=
-		       TFC_ELOST; /* else it is asked for anew, over this connection or another */
-	if (code < 0 && code != TFC_ENOENT)
+	log->is_over = code != TFC_ELOST; /* else it is asked for anew, here or over the next */
+	if (log->is_over && code < 0 && code != TFC_ENOENT)
 		log->error = *error;
 	tfc__work_schedule(&log->wake);
 }
