@@ -71,7 +71,8 @@ static int step(struct tfc__channel *channel, uint32_t events)
 		code = connect_pipe(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = handshake_read(channel);
-	if (code == TFC_OK && channel->state == UP && events & TFC_PIPE_READABLE)
+	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
+	    events & TFC_PIPE_READABLE)
 		code = stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = stream_write(channel);
