@@ -9,6 +9,11 @@ int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret
 	json_error_t reason;
 	errno = 0;
 	json_t *value = json_loadb(text, len, flags, &reason);
+	/* It leaves out a character of a string that it cannot make room for, and says nothing. */
+	if (value && errno == ENOMEM) {
+		json_decref(value);
+		return TFC_ENOMEM;
+	}
 	if (value) {
 		*ret_value = value;
 		return TFC_OK;
