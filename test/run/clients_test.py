@@ -120,7 +120,7 @@ class CommandsTest(ClientsTest):
         run.process.stdout.close()
         run.end()
         self.assertEqual((run.status, run.err), (128 + signal.SIGPIPE, b""))
-        self.assertEqual(self.describe(job)["state"], "running")
+        self.assertIn(self.describe(job)["state"], ("starting", "running"))
         self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
 
     def test_ps_lists_what_runs_and_all_when_asked(self):
