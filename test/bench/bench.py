@@ -448,8 +448,9 @@ class Bench:
                 json.dump({"members": [{"name": name, "address": f"tcp://127.0.0.1:{7500 + i}"}
                                        for i, name in enumerate(names)]}, file)
             started = [stack.enter_context(background(
-                [*within, self.tfc_run, "node", "--quiet", "--json", "--name", name, "--members", members,
-                 "--key", key, "--state", os.path.join(directory, name), "--slots", "8", "--ports",
+                [*within, self.tfc_run, "node", "--quiet", "--json", "--name", name,
+                 "--members", members, "--key", key,
+                 "--state", os.path.join(directory, name), "--slots", "8", "--ports",
                  f"{23000 + 100 * i}-{23099 + 100 * i}"], env=self.environ,
                 stdout=subprocess.PIPE, text=True)) for i, name in enumerate(names)]
             for node in started:
