@@ -41,8 +41,9 @@ class ClientsTest(node_test.NodeTest):
 
     def await_ready(self, job, count=1):
         def ready():
-            tasks = self.describe(job)["tasks"]
-            return sum(task["state"] == "ready" for task in tasks) == count
+            all_of_it = self.describe(job)
+            ready = sum(task["state"] == "ready" for task in all_of_it["tasks"])
+            return all_of_it["state"] == "running" and ready == count
         harness.wait_until(ready, "tasks that are ready")
 
     def describe(self, job, at="a"):
