@@ -1,6 +1,7 @@
 /*
- * Launches, written ahead: an attempt is ordered only when the entry that tells of it is kept. So a
- * later term knows every attempt there ever was, and every node where one may still be alive.
+ * Launches, written ahead: an attempt on another node is ordered only when the entry that tells of
+ * it is kept. So a later term knows every node where one may still be alive. What runs here it
+ * knows anyway: it does not begin before the guard of this process has ended.
  */
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
@@ -38,7 +39,10 @@ void maintainer_note_launch(struct tfc__maintainer *maintainer,
 	struct seen *seen = &maintainer->seen[action->task];
 	seen->launch = (struct launch){action->attempt, action->generation, 0};
 	maintainer->launches++;
-	maintainer->has_unmarked = true;
+	if (seen->link->ops == &tfc__local_agent_ops)
+		order_launch(maintainer, action->task);
+	else
+		maintainer->has_unmarked = true;
 }
 
 bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)
@@ -59,8 +63,9 @@ void maintainer_mark_launches(struct tfc__maintainer *maintainer)
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].launch.attempt && !maintainer->seen[i].launch.mark)
 			maintainer->seen[i].launch.mark = maintainer->journal->added;
+	/* Before all other readers: they take their time. */
 	if (tfc__list_is_empty(&maintainer->reader.link))
-		tfc__list_append(&maintainer->journal->readers, &maintainer->reader.link);
+		tfc__list_append(maintainer->journal->readers.next, &maintainer->reader.link);
 	tfc__work_schedule(&maintainer->launching);
 }
 
