@@ -92,11 +92,12 @@ static _Noreturn void be_host(int tell, const char *dir)
 		tfc_ctx_run(run.ctx, 100);
 	if (write(tell, &run.pid, sizeof(run.pid)) != sizeof(run.pid))
 		_exit(3);
-	raise(SIGKILL);
-	_exit(4);
+	for (;;)
+		pause(); /* until it is killed */
 }
 
-static pid_t run_and_die(const char *dir)
+/* Its guard does not come to stop the task: it is stopped itself. */
+static pid_t run_and_die(const char *dir, pid_t *ret_guard)
 {
 	int ends[2], status;
 	pid_t task = 0;
@@ -108,6 +109,9 @@ static pid_t run_and_die(const char *dir)
 	close(ends[1]);
 	assert_int_equal(read(ends[0], &task, sizeof(task)), sizeof(task));
 	close(ends[0]);
+	*ret_guard = proc_parent(proc_parent(task));
+	assert_int_equal(kill(*ret_guard, SIGSTOP), 0);
+	assert_int_equal(kill(host, SIGKILL), 0);
 	assert_int_equal(waitpid(host, &status, 0), host);
 	return task;
 }
@@ -120,16 +124,19 @@ static void await_hold(struct run *run)
 	}
 }
 
-/* The task is deaf to TERM: it lives for its whole grace. */
 static void nothing_is_held_beside_tasks_of_the_run_before(void **state)
 {
 	char dir[LEAKS_PATH];
 	struct run run;
 	leaks_make_dir(dir);
-	pid_t task = run_and_die(dir);
+	pid_t guard, task = run_and_die(dir, &guard);
 	assert_int_equal(begin(&run, dir), 0);
+	for (uint64_t until = tfc__now() + 200 * TFC__MS; tfc__now() < until;)
+		assert_true(tfc_ctx_run(run.ctx, 10) >= 0);
 	assert_true(proc_is_alive(task));
+	assert_false(run.is_held);
 	assert_false(tfc__agent_is_alone(run.agent));
+	assert_int_equal(kill(guard, SIGCONT), 0);
 	await_hold(&run);
 	assert_false(proc_is_alive(task));
 	assert_true(tfc__agent_is_alone(run.agent));
