@@ -191,7 +191,7 @@ static void on_down(void *user, const tfc_error *why)
 	struct tfc__peer *peer = user;
 	tfc_error said = *why;
 	if (!peer->rpc && peer->dialed[0] && !strstr(said.text, peer->dialed))
-		tfc__fail_prefix(&said, said.code, "%.100s", peer->dialed);
+		tfc__fail_prefix(&said, said.code, "%.100s: ", peer->dialed);
 	peer_go_down(peer, &said);
 }
 
