@@ -181,14 +181,64 @@ static int set_program(tfc_job *job, char **program)
 	return 0;
 }
 
+/* Makes a path absolute without a look at it; NULL is `here` itself. */
+static int set_path(tfc_job *job, const char *key, const char *here, const char *value)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *path;
+	if (value && *value == '/')
+		return 0;
+	if (asprintf(&path, "%s%s%s", here, value ? "/" : "", value ? value : "") < 0)
+		die_without_memory();
+	int code = tfc_job_set(job, key, path, &error);
+	free(path);
+	return code < 0 ? complain("%s", error.text) : 0;
+}
+
+static int set_role_paths(tfc_job *job, const char *here, json_t *roles)
+{
+	const char *name, *path;
+	char key[128];
+	json_t *role;
+	json_object_foreach(roles, name, role)
+	{
+		if (!(path = json_string_value(json_object_get(role, "cwd"))))
+			continue;
+		snprintf(key, sizeof(key), "roles.%s.cwd", name);
+		if (set_path(job, key, here, path) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* As tfc_job_resolve, but the paths are those of other machines: they need not be here. */
+static int resolve_elsewhere(tfc_job *job, const char *here)
+{
+	char *text = NULL;
+	if (tfc_job_json(job, 0, &text) < 0)
+		die_without_memory();
+	json_t *root = json_loads(text, 0, NULL);
+	const char *bundle = json_string_value(json_object_get(root, "bundle"));
+	const char *cwd = json_string_value(json_object_get(root, "cwd"));
+	int result = bundle ? set_path(job, "bundle", here, bundle)
+			    : set_path(job, "cwd", here, cwd);
+	if (!bundle && result == 0)
+		result = set_role_paths(job, here, json_object_get(root, "roles"));
+	json_decref(root);
+	tfc_free(text);
+	return result;
+}
+
 /* Relative paths are meant as seen from here. */
-static int resolve_paths(tfc_job *job)
+static int resolve_paths(tfc_job *job, bool is_elsewhere)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	char *here = getcwd(NULL, 0);
 	int result = 0;
 	if (!here)
 		result = complain("the current directory: %s", strerror(errno));
+	else if (is_elsewhere)
+		result = resolve_elsewhere(job, here);
 	else if (tfc_job_resolve(job, here, &error) < 0)
 		result = complain("%s", error.text);
 	free(here);
@@ -229,5 +279,5 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 				line->command);
 	if (tfc_job_validate(*ret_job, &error) < 0)
 		return complain("%s", error.text);
-	return resolve_paths(*ret_job);
+	return resolve_paths(*ret_job, strcmp(line->command, "start") == 0);
 }

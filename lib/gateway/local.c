@@ -137,7 +137,7 @@ static int add_tf_config(const tfc_job *job, const tfc_spec *spec, const struct 
 			 uint32_t index, struct tfc__request *request)
 {
 	char *json;
-	if (tfc__job_has_ranks(job))
+	if (tfc__job_has_ranks(job) || job->framework == TFC_FRAMEWORK_NONE)
 		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
 				 "%s/%u: the job's framework has no TF_CONFIG", role->name, index);
 	int code = tfc_spec_tf_config(spec, tfc__job_strategy(job), role->name, index,

@@ -152,8 +152,21 @@ class CommandsTest(ClientsTest):
             self.assertRegex(text, pattern)
         self.ask("stop", "--kill", "--wait", job)
 
+    def test_paths_are_those_of_the_nodes(self):
+        run = self.ask("start", "--detach", "--cwd", "/not/here", "--", "/bin/true")
+        self.assertEqual(run.status, 0, run.err)
+        run = self.ask("attach", run.lines()[0])
+        self.assertEqual(run.status, 125)
+        self.assertIn(b"/not/here", run.err)
+        os.mkdir(os.path.join(self.dir, "sub"))
+        for cwd, wanted in (([], ""), (["--cwd", "sub"], "/sub")):
+            run = self.ask("start", "--no-prefix", *cwd, "--", "/bin/pwd")
+            self.assertEqual((run.status, run.lines()[1:]), (0, [self.dir + wanted]), run.err)
+
     def test_spec_in_both_formats(self):
         job = self.start_job("exec sleep 100")
+        self.await_ready(job)
+        self.assert_said(self.ask("spec", job, "worker/0"), "the job's framework has no TF_CONFIG")
         self.ask("stop", "--kill", "--wait", job)
         run = self.ask("start", "--detach", "--worker", "2", "--", "/bin/sh", "-c",
                        "exec sleep 100")
