@@ -110,7 +110,9 @@ static int print_jobs(json_t *jobs)
 
 static int print_json(const json_t *value)
 {
-	char *text = json_dumps(value, JSON_COMPACT | JSON_PRESERVE_ORDER), *line;
+	char *text = json_dumps(value,
+				JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)),
+	     *line;
 	if (!text || asprintf(&line, "%s\n", text) < 0)
 		die_without_memory();
 	int status = print_text(line);

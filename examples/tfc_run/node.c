@@ -83,7 +83,9 @@ static void on_member(void *user, uint32_t change, const tfc_member_info *member
 				      "address", member->address, "state", state, "draining",
 				      (int)member->is_draining));
 	if (!member->is_self)
-		say(node, "node %s is %s%s", member->name, state,
+		say(node, "node %s %s %s%s", member->name,
+		    member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_REMOVED ? "has" : "is",
+		    state,
 		    member->is_draining && member->state == TFC_MEMBER_ALIVE ? ", draining" : "");
 }
 

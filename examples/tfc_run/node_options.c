@@ -39,7 +39,7 @@ static const struct option table[] = {
 	 NUMBER(struct node_options, slots)},
 	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)",
 	 BYTES(struct node_options, memory)},
-	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (none)",
+	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (as the members say)",
 	 TEXT(struct node_options, gpus)},
 	{"label", "K=V", "what jobs may ask for; may be repeated",
 	 TEXTS(struct node_options, labels)},
