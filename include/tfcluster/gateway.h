@@ -4,6 +4,10 @@
  * Requests are asynchronous: each calls its tfc_reply_fn exactly once, inside dispatch, unless the
  * request itself returned an error. A subscription replays what a job has said so far and follows
  * it to its end.
+ *
+ * With several machines every reply may also be TFC_EACCES (the key, the user or the host's
+ * `authorize` does not allow it), TFC_EUNREACH (no node answers), TFC_ELOST (the node that keeps
+ * the job cannot be asked now), TFC_EAGAIN (the node still reads its store) or TFC_ETIMEDOUT.
  */
 #ifndef TFCLUSTER_GATEWAY_H
 #define TFCLUSTER_GATEWAY_H
@@ -91,10 +95,11 @@ typedef struct tfc_submit_options {
 TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
 
 /**
- * Submits a job, which is copied. The reply's text is the job id (16 hex digits); what becomes of
- * the job is told to subscribers. `options` and `ret_op` may be NULL. Thread: the context's.
- * Errors, here or in the reply: those of tfc_job_validate, TFC_ESTATE (draining), TFC_ENOMEM,
- * TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
+ * Submits a job, which is copied. The reply's text is the job id (16 hex digits), and comes once
+ * the job is stored, where there is a store; what becomes of the job is told to subscribers.
+ * `options` and `ret_op` may be NULL. Thread: the context's. Errors, here or in the reply: those of
+ * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (another job has this client_key),
+ * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
 			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,
@@ -138,9 +143,9 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32
 
 /**
  * All jobs, as a JSON list of what tfc_gateway_describe gives, without `doing`. Ended jobs are
- * among them until the node is closed. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread:
- * the context's. Errors, here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is
- * closed), TFC_ENOMEM, TFC_EFORK.
+ * among them until they are forgotten (tfc_node_options.retain_jobs). `timeout_ms` 0 is no
+ * deadline; `ret_op` may be NULL. Thread: the context's. Errors, here and in all requests:
+ * TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			     tfc_op **ret_op);
@@ -158,7 +163,7 @@ TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t
 /**
  * TF_CONFIG of one task ("worker/0") of a job as JSON, as it was given to it. Thread: the
  * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (not placed yet),
- * TFC_ENOTSUP (the job's framework knows ranks instead), those of tfc_spec_tf_config.
+ * TFC_ENOTSUP (the job's framework has no TF_CONFIG), those of tfc_spec_tf_config.
  */
 TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task,
 			     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -314,7 +319,8 @@ TFC_API int tfc_event_json(const tfc_event *event, char **ret_json);
  */
 TFC_API int tfc_event_exit_status(const tfc_event *event);
 
-/** Runs in dispatch. After TFC_EVENT_END nothing more comes; the handle still needs a close. */
+/** Runs in dispatch. After TFC_EVENT_END or TFC_EVENT_LOST nothing more comes; the handle still
+ * needs a close. */
 typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 
 /* Options of a subscription. */

@@ -23,7 +23,7 @@ typedef struct tfc_node tfc_node;
 typedef struct tfc_peer_info {
 	uint32_t size;
 	uint32_t role;       /* what it may do: 1 all (node), 2 act (submit), 3 look (read) */
-	uint32_t uid;        /* over unix, and from this machine; else UINT32_MAX */
+	uint32_t uid;        /* over unix, and from this machine without key; else UINT32_MAX */
 	uint32_t gid;        /* the same of its group */
 	uint32_t pid;        /* over unix; else 0 */
 	uint32_t reserved;   /* 0 */
@@ -85,8 +85,9 @@ typedef struct tfc_node_options {
 	 * runs goes on, but it should be closed. Runs once, in dispatch. NULL: only logged. */
 	void (*refused)(void *user, const tfc_error *error);
 	/* The host's say on who may do what, before anything is done: verb is "submit", "stop",
-	 * "list" and so on, job is an id, a name or "". Below 0 refuses. NULL: the key or the user
-	 * decides. */
+	 * "list", "describe", "spec", "explain", "forget", "members", "drain", "subscribe" or
+	 * "find", job is an id, a name or "". Below 0 refuses. What another node asks, also for
+	 * its clients, comes with that node as peer. NULL: the key or the user decides. */
 	int (*authorize)(void *user, const tfc_peer_info *peer, const char *verb, const char *job);
 	const char *submit_user; /* "name[:group]" as whom run the tasks of jobs that come over tcp
 				  * with a submit key; NULL: as the node, unless that is root */
@@ -112,9 +113,11 @@ TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
 
 /**
  * Opens a node. The caller owns *ret_node. Thread: the context's.
- * Errors: those of tfc_port_pool_open; TFC_EINVAL (host); TFC_ENOENT or TFC_EACCES (log_dir or
- * temp_dir cannot be written), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE, TFC_ESYS,
- * TFC_ENOMEM, TFC_EFORK.
+ * Errors: those of tfc_port_pool_open; TFC_EINVAL (a field, named; an address off the loopback
+ * without a key); TFC_ENOENT or TFC_EACCES (log_dir, temp_dir, state_dir, key_file or
+ * members_file), TFC_EPARSE (members_file, key_file or a damaged identity), TFC_EBUSY (another
+ * process has state_dir or listens there), TFC_ENOENT (tfc-guard or tfc-shim missing), TFC_EMFILE,
+ * TFC_ESYS, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
 
