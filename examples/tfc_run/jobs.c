@@ -212,7 +212,7 @@ static void describe_more(const json_t *job, struct text *text)
 		const json_t *end = json_object_get(task, "last_end");
 		bool is_well = strcmp(text_of(end, "reason"), "exit") == 0 &&
 			       number_of(end, "status") == 0;
-		if (!end || is_well || strcmp(text_of(task, "state"), "stopped") == 0)
+		if (!end || is_well || strcmp(text_of(end, "state"), "stopped") == 0)
 			continue;
 		text_add(text, "%s  %s#%u%s%s: %s\n", has_head ? "" : "\nLast failures:\n",
 			 text_of(task, "task"), number_of(end, "attempt"),

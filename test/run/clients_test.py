@@ -152,6 +152,18 @@ class CommandsTest(ClientsTest):
             self.assertRegex(text, pattern)
         self.ask("stop", "--kill", "--wait", job)
 
+    def test_describe_blames_nobody_who_was_stopped(self):
+        job = self.start_job("[ $TFC_ATTEMPT$TFC_TASK_INDEX != 11 ] || kill -9 $$; exec sleep 100",
+                             "--worker", "2", "--scope", "group")
+        harness.wait_until(lambda: self.describe(job)["generation"] == 2, "the next generation")
+        self.await_ready(job, 2)
+        states = [task["last_end"]["state"] for task in self.describe(job)["tasks"]]
+        self.assertEqual(states, ["stopped", "failed"])
+        text = self.ask("describe", job).out.decode()
+        self.assertIn("Last failures:\n  worker/1#1 on a: worker/1 died of SIGKILL", text)
+        self.assertNotIn("worker/0#1", text)
+        self.ask("stop", "--kill", "--wait", job)
+
     def test_paths_are_those_of_the_nodes(self):
         run = self.ask("start", "--detach", "--cwd", "/not/here", "--", "/bin/true")
         self.assertEqual(run.status, 0, run.err)
