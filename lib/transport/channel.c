@@ -72,7 +72,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
-	    events & TFC_PIPE_READABLE)
+	    (events & TFC_PIPE_READABLE || channel->is_unheard))
 		code = stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = stream_write(channel);

@@ -49,6 +49,7 @@ struct tfc__channel {
 	struct tfc__buf in;
 	size_t in_at;
 	struct tfc__buf partial; /* a message of which not all records have come */
+	bool is_unheard;         /* more may have come, while the other end did not read */
 
 	/* messages that go */
 	struct tfc__noise_cipher sending;

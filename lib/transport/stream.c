@@ -17,6 +17,9 @@
 #define READ (UINT32_C(64) << 10)    /* bytes asked for at one time */
 #define KEEP (UINT32_C(4) << 10)     /* a larger buffer does not wait for more */
 
+/* Bytes for a dialer that does not read. */
+#define UNREAD_MAX (UINT32_C(8) << 20)
+
 struct outgoing {
 	struct tfc__link link;
 	struct tfc__buf message;
@@ -139,6 +142,20 @@ static void make_room(struct tfc__channel *channel)
 	channel->out_at = 0;
 }
 
+/* Answers wait for a dialer that asks on without reading. A dialer is never so: else both ends
+ * could wait for each other. */
+static bool is_stuffed(const struct tfc__channel *channel)
+{
+	return !channel->options.is_dialer && channel->queued > UNREAD_MAX;
+}
+
+static void want(struct tfc__channel *channel, uint32_t events)
+{
+	tfc__pipe_want(channel->pipe, events | (is_stuffed(channel) ? 0 : TFC_PIPE_READABLE));
+	if (channel->is_unheard && !is_stuffed(channel))
+		tfc__work_schedule(&channel->work);
+}
+
 static int fill(struct tfc__channel *channel)
 {
 	int code = channel->failure.code;
@@ -159,7 +176,7 @@ int stream_write(struct tfc__channel *channel)
 		if (code < 0)
 			return code;
 		if (!len) {
-			tfc__pipe_want(channel->pipe, TFC_PIPE_READABLE);
+			want(channel, 0);
 			return TFC_OK;
 		}
 		int64_t count = tfc__pipe_write(channel->pipe, channel->out.data + channel->out_at,
@@ -174,7 +191,7 @@ int stream_write(struct tfc__channel *channel)
 	if (written >= TURN_MAX)
 		tfc__work_schedule(&channel->work);
 	else
-		tfc__pipe_want(channel->pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+		want(channel, TFC_PIPE_WRITABLE);
 	return TFC_OK;
 }
 
@@ -246,8 +263,8 @@ static int hand_on(struct tfc__channel *channel)
 {
 	char *data = NULL;
 	size_t len = 0;
-	int code;
-	while ((code = next_record(channel, &data, &len)) == 1) {
+	int code = TFC_OK;
+	while (!is_stuffed(channel) && (code = next_record(channel, &data, &len)) == 1) {
 		code = on_record(channel, data, len);
 		if (code < 0 || channel->is_closed)
 			return code;
@@ -269,9 +286,18 @@ static void pack(struct tfc__channel *channel)
 	channel->in_at = 0;
 }
 
+/* What comes stays where it is until stream_write has made room. */
+static bool wait_for_reader(struct tfc__channel *channel)
+{
+	channel->is_unheard = is_stuffed(channel);
+	return channel->is_unheard;
+}
+
 int stream_read(struct tfc__channel *channel)
 {
 	for (size_t total = 0; total < TURN_MAX;) {
+		if (wait_for_reader(channel))
+			return TFC_OK;
 		char *at = tfc__buf_reserve(&channel->in, READ);
 		if (!at)
 			return fail_nomem(channel);
@@ -285,13 +311,14 @@ int stream_read(struct tfc__channel *channel)
 			return code;
 		bool is_drained = tfc__pipe_is_drained(channel->pipe, READ, count);
 		pack(channel);
-		if (is_drained) {
+		if (is_drained && !wait_for_reader(channel)) {
 			if (!channel->in.len && channel->in.capacity > KEEP)
 				tfc__buf_fini(&channel->in);
 			return TFC_OK;
 		}
 	}
-	tfc__pipe_again(channel->pipe);
+	if (!wait_for_reader(channel))
+		tfc__pipe_again(channel->pipe);
 	return TFC_OK;
 }
 

@@ -301,6 +301,55 @@ static void a_backlog_is_told(void **state)
 	world_end(&world);
 }
 
+/* Answers each message with a large one. */
+static void answer_at_length(struct end *end, const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	uint8_t *answer = pattern(0, 1u << 20);
+	end_send(end, answer, 1u << 20);
+	free(answer);
+}
+
+/* Who asks on and on without reading is heard again when he reads; nothing is lost. */
+static void a_dialer_that_does_not_read_is_not_heard(void **state)
+{
+	enum { QUESTIONS = 100 };
+	struct world world;
+	struct end far = {.on_message = answer_at_length};
+	struct end_listener listener;
+	struct raw near;
+	uint64_t seen = 0;
+	static uint8_t bytes[100000];
+	char question[16 + 5 * QUESTIONS] = {(char)0x89, 'T', 'F', 'C', 1};
+	char *at = question + 16;
+	for (int i = 0; i < QUESTIONS; i++, at += 5)
+		at[3] = 1;
+	world_begin(&world, *state);
+	end_listen(&world, world.address, &far, 1, &listener);
+	raw_dial(&world, tfc__listener_address(listener.listener), &near);
+	AWAIT(&world, near.told & TFC_PIPE_WRITABLE);
+	raw_write(&near, question, sizeof(question));
+	tfc__pipe_want(near.pipe, 0);
+	AWAIT(&world, far.messages > 5);
+	world_settle(&world);
+	assert_in_range(far.messages, 6, 20);
+	tfc__pipe_want(near.pipe, TFC_PIPE_READABLE);
+	while (seen < 16 + (uint64_t)QUESTIONS * (4 + (1u << 20))) {
+		int64_t count = raw_read(&near, bytes, sizeof(bytes));
+		assert_true(count >= 0);
+		seen += (uint64_t)count;
+		if (!count)
+			world_turn(&world);
+	}
+	assert_int_equal(far.messages, QUESTIONS);
+	raw_close(&near);
+	AWAIT(&world, far.is_down);
+	end_close(&far);
+	tfc__listener_close(listener.listener);
+	world_end(&world);
+}
+
 static bool is_plain(const struct transport_kind *kind)
 {
 	return !kind->is_noise;
@@ -319,6 +368,8 @@ int main(void)
 		{"a slow reader stops the writer", a_slow_reader_stops_the_writer, is_plain},
 		{"a reader may look away", a_reader_may_look_away, is_plain},
 		{"a backlog is told", a_backlog_is_told, is_plain},
+		{"a dialer that does not read is not heard",
+		 a_dialer_that_does_not_read_is_not_heard, is_plain},
 	};
 	return transport_run("transport_bytes", tests, sizeof(tests) / sizeof(*tests));
 }
