@@ -21,9 +21,6 @@
 /* How long tfc_ctx_free waits for the guard, which kills all at once. */
 #define LAST_WAIT_MS 2000
 
-/* One may have been killed; a program that never gets to its hello does not run here. */
-#define EARLY_ENDS_MAX 3
-
 /* ---- the end */
 
 static void close_io(struct tfc__io *io)
@@ -316,7 +313,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 				     "%s/tfc-guard is of another version than this library: "
 				     "install the two together",
 				     tfc__ctx_helper_dir(ctx));
-	if (guards->early_ends >= EARLY_ENDS_MAX)
+	if (guards->early_ends >= TFC__EARLY_ENDS_MAX)
 		return tfc__ctx_fail(
 			ctx, TFC_ESYS, "proc", 0,
 			"%s/tfc-guard has ended %u times before it could say anything: "

@@ -91,6 +91,9 @@ struct tfc__guards {
 };
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
 
+/* One may have been killed; a program that never gets to its hello does not run here. */
+#define TFC__EARLY_ENDS_MAX 3
+
 /* Starts one, or returns the context's. */
 int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard);
 

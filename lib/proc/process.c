@@ -240,13 +240,13 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 	return code;
 }
 
-/* A guard that turns out to be dead is replaced, once. */
+/* A guard that turns out to be dead is replaced, until there were too many (tfc__guard_get). */
 static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
 		 const struct tfc__lease *lease)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
-	for (int attempt = 0; attempt < 2 && code == TFC_ELOST; attempt++) {
+	for (int attempt = 0; attempt <= TFC__EARLY_ENDS_MAX && code == TFC_ELOST; attempt++) {
 		code = tfc__guard_get(ctx, &guard);
 		if (code == TFC_OK)
 			code = send_spawn(guard, process, options, lease);
