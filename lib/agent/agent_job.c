@@ -212,6 +212,8 @@ static void close_task(struct agent_task *task)
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
 	job->is_ended = true;
+	if (job->watch_count == 0)
+		follow_end(job);
 	bundle_end(job);
 }
 

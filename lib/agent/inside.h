@@ -175,6 +175,7 @@ struct tfc__agent_job {
 	uint32_t open_logs;    /* of these: with an open file */
 	bool is_unwatchable;   /* the kernel has no more watches; that was told */
 	struct tfc__io inotify;
+	int log_watch; /* of it, while somebody follows */
 };
 
 void agent_tell(struct agent_task *task, struct tfc__agent_event *event);
