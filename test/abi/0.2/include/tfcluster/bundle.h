@@ -1,0 +1,45 @@
+/*
+ * Bundles: the zip archive of a job's program. These three calls block for as long as the files are
+ * large; in a host loop let the node do it (job key "bundle"), which uses a process of its own.
+ * Thread: any.
+ */
+#ifndef TFCLUSTER_BUNDLE_H
+#define TFCLUSTER_BUNDLE_H
+
+#include <tfcluster/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Room for a SHA-256 in hex and its NUL. */
+#define TFC_BUNDLE_HASH_SIZE 65
+
+/**
+ * Writes an archive of `path` to the new file `zip_path`: all of a directory, one file, or a zip as
+ * it is. Permission bits are kept; symbolic links are followed to files inside the directory, other
+ * ones are refused, as is what tfc_bundle_unpack would refuse without unpacking a byte. Nothing is
+ * compressed and times are left out: equal files give equal archives. On failure no file is left.
+ * Errors: TFC_EINVAL, TFC_ENOENT,
+ * TFC_EACCES, TFC_EEXIST (zip_path), TFC_ENOSPC, TFC_ETOOBIG, TFC_EARCHIVE, TFC_ESYS, TFC_ENOMEM.
+ */
+TFC_API int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error);
+
+/** SHA-256 of an archive's bytes, in hex. Errors: TFC_ENOENT, TFC_EACCES, TFC_ESYS. */
+TFC_API int tfc_bundle_hash(const char *zip_path, char ret_hash[TFC_BUNDLE_HASH_SIZE],
+			    tfc_error *error);
+
+/**
+ * Unpacks an archive into the existing empty directory `dir`. Only plain files and directories
+ * inside it are made, with mode & 0755 (set-user-ID and the like are dropped); everything else is
+ * refused, as is an archive that two readers could understand differently (doc/guide/bundles.md).
+ * After a failure the directory is empty again. Errors: TFC_EARCHIVE (the text names the entry),
+ * TFC_ETOOBIG, TFC_EINVAL, TFC_EMFILE, TFC_ENOENT, TFC_EACCES, TFC_EEXIST (dir is not empty),
+ * TFC_ENOSPC, TFC_ESYS, TFC_ENOMEM.
+ */
+TFC_API int tfc_bundle_unpack(const char *zip_path, const char *dir, tfc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,160 @@
+/*
+ * The context: everything the library does on behalf of one host loop.
+ *
+ * A context has one level-triggered file descriptor. The host adds it to its own poll, epoll, libuv
+ * or glib loop and calls tfc_ctx_dispatch when it is readable; or it has no loop and calls
+ * tfc_ctx_run. All callbacks of everything opened under the context run inside these two calls, on
+ * the thread that makes them, and in no other place.
+ *
+ * Threads: a context and all that is opened under it is used by one thread at a time. It may wander
+ * from thread to thread as long as the calls do not overlap. Only tfc_ctx_post and tfc_ctx_wake may
+ * be called beside another call. Several contexts in one process are independent.
+ *
+ * Forks: a child that the host forks without exec calls tfc_ctx_abandon; every other call on the
+ * context there returns TFC_EFORK and does nothing.
+ *
+ * The library has no globals, installs no signal handler, never reaps a child that is not its own,
+ * writes nothing to stderr, reads no environment variable, and leaves locale, umask and the working
+ * directory alone. All its descriptors are close-on-exec.
+ */
+#ifndef TFCLUSTER_CTX_H
+#define TFCLUSTER_CTX_H
+
+#include <stdint.h>
+#include <tfcluster/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_ctx tfc_ctx;
+
+enum tfc_log_level {
+	TFC_LOG_NONE = 0, /* log nothing */
+	TFC_LOG_ERROR = 1,
+	TFC_LOG_WARNING = 2,
+	TFC_LOG_INFO = 3,
+	TFC_LOG_DEBUG = 4,
+};
+
+/* One log entry. Borrowed: valid during the callback. */
+typedef struct tfc_log_entry {
+	uint32_t size;
+	uint32_t level;      /* enum tfc_log_level */
+	const char *room;    /* "proc", "port", ... */
+	const char *subject; /* what it is about: a job id, "worker/0", or "" */
+	const char *text;    /* one line, no newline */
+	int32_t code;        /* enum tfc_err, or 0 */
+	int32_t sys_errno;   /* or 0 */
+} tfc_log_entry;
+
+/**
+ * Receives log entries, on the thread that is inside the library. Must not call back into it.
+ */
+typedef void (*tfc_log_fn)(void *user, const tfc_log_entry *entry);
+
+/* Options of a context. Zero is the default of every field. */
+typedef struct tfc_ctx_options {
+	uint32_t size;      /* sizeof(tfc_ctx_options) */
+	uint32_t log_level; /* enum tfc_log_level: the most talkative level that is reported */
+	tfc_log_fn log;     /* NULL: no log */
+	void *log_user;     /* handed to log */
+	const char
+		*helper_dir; /* where tfc-guard and tfc-shim are; copied; NULL: where installed */
+} tfc_ctx_options;
+
+#define TFC_CTX_OPTIONS_INIT                        \
+	{                                           \
+		sizeof(tfc_ctx_options), 0, 0, 0, 0 \
+	}
+
+/**
+ * Sets all fields to their defaults, for hosts that cannot use the initializer. `size` is
+ * sizeof(tfc_ctx_options) of the host. Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP.
+ */
+TFC_API int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size);
+
+/**
+ * Makes a context. `options` may be NULL. The caller owns *ret_ctx and ends it with tfc_ctx_free.
+ * Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM, TFC_EMFILE, TFC_ESYS; the sentence is
+ * in *error (may be NULL).
+ */
+TFC_API int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_ctx);
+
+/**
+ * Ends the context. Everything opened under it must be closed before; what runs under its guard is
+ * killed. No callback runs any more. NULL is a no-op. Not inside a callback. In a forked child it
+ * acts as tfc_ctx_abandon. Thread: the context's.
+ */
+TFC_API void tfc_ctx_free(tfc_ctx *ctx);
+
+/**
+ * The one descriptor to wait for. It is readable while the context has something to do. Borrowed:
+ * never read, write or close it. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_ctx_fd(tfc_ctx *ctx);
+
+/**
+ * Does what is due and runs the callbacks, without waiting. At most `budget` callbacks' worth of
+ * work is done (0: the library's choice), so that a busy context cannot starve the host's loop.
+ * Returns 1 when more is pending at once (for edge-triggered loops; the descriptor stays readable),
+ * 0 when not. Not inside a callback. Thread: the context's.
+ * Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (inside a callback), TFC_ESYS.
+ */
+TFC_API int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget);
+
+/**
+ * Waits up to `timeout_ms` milliseconds (-1: for ever) until something is due, then dispatches
+ * once. Returns as tfc_ctx_dispatch. A signal that interrupts the wait ends it with 0. Thread: the
+ * context's.
+ */
+TFC_API int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms);
+
+/** Runs once in the next dispatch. */
+typedef void (*tfc_post_fn)(void *user);
+
+/**
+ * Makes the next dispatch call fn(user); calls posted by one thread keep their order. What is
+ * posted but not yet called when the context is freed is dropped. Thread: any, also beside other
+ * calls. Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
+ */
+TFC_API int tfc_ctx_post(tfc_ctx *ctx, tfc_post_fn fn, void *user);
+
+/**
+ * Makes the descriptor readable once, so that a tfc_ctx_run in another thread returns.
+ * Thread: any, also beside other calls; not from a signal handler. Errors: TFC_EINVAL, TFC_EFORK.
+ */
+TFC_API int tfc_ctx_wake(tfc_ctx *ctx);
+
+/**
+ * The last failure of a call on this context; never NULL, code 0 when there was none. Borrowed:
+ * valid until the next failing call. NULL yields a static "no context" error.
+ * Thread: the context's. Errors: none.
+ */
+TFC_API const tfc_error *tfc_ctx_error(const tfc_ctx *ctx);
+
+/**
+ * For a forked child: closes the child's copies of the context's descriptors, frees its memory and
+ * that of nothing else, and touches nothing that is shared with the parent. Handles opened under
+ * the context are dead in the child and must not be used. NULL is a no-op. Thread: any of the
+ * child's. Errors: none.
+ */
+TFC_API void tfc_ctx_abandon(tfc_ctx *ctx);
+
+/*
+ * One operation under way: what asynchronous calls hand out. It ends by calling its callback
+ * exactly once, inside dispatch; after that the handle is gone.
+ */
+typedef struct tfc_op tfc_op;
+
+/**
+ * Ends an operation early: its callback gets TFC_ECANCELED in a later dispatch. What the operation
+ * had already caused is not undone. NULL is a no-op; an operation that is already about to end
+ * normally is left to do so. Thread: the context's.
+ */
+TFC_API void tfc_op_cancel(tfc_op *op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

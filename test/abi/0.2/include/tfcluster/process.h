@@ -1,0 +1,187 @@
+/*
+ * One supervised process: started by a guard, watched by a shim, never orphaned, its exit status
+ * exact whatever the host does with SIGCHLD or waitpid.
+ *
+ * The first spawn under a context starts that context's guard. The process runs in a session of its
+ * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptor
+ * beyond 0, 1 and 2 (and 3, see stall_ms), and exactly the environment given. When the host dies,
+ * in whatever way, the guard ends the process: TERM and CONT, the grace, KILL, then everything it
+ * left behind.
+ */
+#ifndef TFCLUSTER_PROCESS_H
+#define TFCLUSTER_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <tfcluster/ctx.h>
+#include <tfcluster/port.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tfc_process tfc_process;
+
+/* How a process ended. */
+enum tfc_exit_reason {
+	TFC_EXIT_NONE = 0,   /* it has not */
+	TFC_EXIT_CODE = 1,   /* exited by itself: `status` is its code, 0-255 */
+	TFC_EXIT_SIGNAL = 2, /* died of a signal: `status` is its number */
+	TFC_EXIT_LOST = 3,   /* its shim or guard died; the process and all it started are gone */
+	TFC_EXIT_NOT_STARTED = 4, /* never ran: `status` is an enum tfc_err, `text` says why */
+};
+
+enum tfc_process_event_kind {
+	TFC_PROCESS_STARTED = 1, /* the program runs (exec has succeeded): `pid` is set */
+	TFC_PROCESS_EXITED =
+		2, /* terminal: it, and all it started, are reaped; the log is complete */
+	TFC_PROCESS_STALLED = 3, /* it has given no sign of life for `silent_ms`; see stall_ms */
+};
+
+/*
+ * What holds a process and all it starts together, so that nothing of it is left in the end
+ * (doc/guide/isolation.md).
+ */
+enum tfc_isolation {
+	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be made, else PLAIN */
+	TFC_ISOLATION_PLAIN = 1,  /* process group and the search for orphans */
+	TFC_ISOLATION_CGROUP = 2, /* and a cgroup v2 of its own: killed at once, however it forks */
+	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all of it dies even when
+				     guard and shim are killed together */
+};
+
+/* What happened to a process. Borrowed: valid during the callback. */
+typedef struct tfc_process_event {
+	uint32_t size;
+	uint32_t kind;        /* enum tfc_process_event_kind */
+	int32_t pid;          /* of the process; 0 when it never started */
+	uint32_t reason;      /* enum tfc_exit_reason */
+	int32_t status;       /* see enum tfc_exit_reason */
+	uint32_t is_oom;      /* 1: killed by the kernel for memory */
+	uint64_t time_ns;     /* when it happened, CLOCK_REALTIME */
+	uint64_t user_us;     /* CPU time of the process and what it waited for, microseconds */
+	uint64_t system_us;   /* the same, in the kernel */
+	uint64_t max_rss_kib; /* largest resident set */
+	uint64_t log_end;     /* log position after its last output, see log.h */
+	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
+	const char *text;     /* a sentence about the end, or "" */
+	uint32_t silent_ms;   /* STALLED: since its last sign of life */
+	uint32_t isolation;   /* enum tfc_isolation that it has, never AUTO; 0: never started */
+	uint64_t log_gap; /* of log_dropped: bytes at the very end, for whose gap record there was
+			     no room either, so that readers of the log do not see them missing */
+} tfc_process_event;
+
+/** Runs in dispatch. After TFC_PROCESS_EXITED nothing more comes; the handle still needs a close.
+ */
+typedef void (*tfc_process_fn)(void *user, const tfc_process_event *event);
+
+#define TFC_UNLIMITED UINT64_MAX
+
+/* A resource limit as setrlimit(2) takes it. */
+typedef struct tfc_rlimit {
+	uint32_t resource; /* RLIMIT_NOFILE, RLIMIT_AS, ... of <sys/resource.h> */
+	uint32_t reserved;
+	uint64_t soft; /* in the unit of the resource; TFC_UNLIMITED: none */
+	uint64_t hard; /* as soft, and not below it */
+} tfc_rlimit;
+
+/* Which of the fields below count, where zero is a value like any other. */
+enum tfc_limit_flags {
+	TFC_LIMIT_OOM_SCORE_ADJ = 1,
+	TFC_LIMIT_USER = 2, /* uid, gid and groups, all three */
+};
+
+/*
+ * What a process may use, and as whom it runs. Zero: as the host's own. A limit that the system
+ * refuses keeps the process from starting: TFC_EXIT_NOT_STARTED, and the text names it.
+ */
+typedef struct tfc_process_limits {
+	uint32_t size;
+	uint32_t flags;            /* enum tfc_limit_flags */
+	const tfc_rlimit *rlimits; /* rlimit_count of them; NULL: the host's own */
+	uint32_t rlimit_count;     /* entries of rlimits */
+	int32_t nice;              /* added to the host's, as nice(1) does; -40 to 40 */
+	int32_t oom_score_adj;     /* -1000 to 1000, see proc(5); only root may lower it */
+	uint32_t cpu_milli;        /* thousandths of a CPU, by cgroup; 0: no limit */
+	uint64_t memory;           /* bytes, by cgroup; 0: no limit */
+	uint32_t uid;              /* another one than the host's needs a host that is root */
+	uint32_t gid;              /* with uid: see TFC_LIMIT_USER */
+	const uint32_t *groups;    /* supplementary groups; none but these are kept */
+	uint32_t group_count;      /* entries of groups */
+	uint32_t reserved;
+} tfc_process_limits;
+
+#define TFC_PROCESS_LIMITS_INIT                                                      \
+	{                                                                            \
+		sizeof(tfc_process_limits), 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_process_limits_init(tfc_process_limits *limits, uint32_t size);
+
+/* What to run. Strings are copied, and so are limits. */
+typedef struct tfc_process_options {
+	uint32_t size;
+	uint32_t grace_ms;          /* between TERM and KILL when the host dies; 0: 10 s */
+	const char *const *argv;    /* NULL-terminated, at least one; found through PATH of env */
+	const char *const *env;     /* NULL-terminated "NAME=value"; NULL: empty */
+	const char *cwd;            /* NULL: "/" */
+	const char *log_dir;        /* directory of the log; NULL: output is discarded */
+	const char *log_name;       /* name of the log in it, see log.h; needed with log_dir */
+	uint64_t log_segment_bytes; /* a segment file is full at this size; 0: 16 MiB */
+	uint32_t log_segments;      /* this many segment files are kept; 0: 8 */
+	uint32_t attempt;           /* written into each log record; 0: 1 */
+	tfc_port_hold *hold; /* its door is opened just before exec; the guard keeps it; or NULL */
+	const tfc_process_limits *limits; /* NULL: the host's own */
+	/* A silence of so many milliseconds is told, and again for each such time more; 0: no.
+	 * Signs of life are output and bytes, whatever they are, on descriptor 3, which the process
+	 * then has: the write end of a pipe that is read all the time. */
+	uint32_t stall_ms;
+	uint32_t isolation; /* enum tfc_isolation */
+} tfc_process_options;
+
+#define TFC_PROCESS_OPTIONS_INIT                                                   \
+	{                                                                          \
+		sizeof(tfc_process_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_process_options_init(tfc_process_options *options, uint32_t size);
+
+/**
+ * Starts a process. Returns at once; fn(user, event) tells of its start and, exactly once, of its
+ * end: a program that is missing, not executable or has no working directory ends with
+ * TFC_EXIT_NOT_STARTED and TFC_ENOENT, TFC_ENOEXEC, TFC_EACCES, TFC_ECWD, TFC_EMFILE, TFC_EAGAIN or
+ * TFC_ENOMEM; a limit that cannot be set, with TFC_ELIMIT. The caller owns *ret_process. Thread:
+ * the context's.
+ * Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ETOOBIG, TFC_ENOMEM, TFC_EMFILE, TFC_EFORK, TFC_ESYS;
+ * TFC_ENOENT when the guard's program is missing.
+ */
+TFC_API int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
+			      void *user, tfc_process **ret_process);
+
+/**
+ * Ends the process: TERM and CONT to its group, `grace_ms` later KILL, then all it left behind. A
+ * second call with a shorter grace shortens it; 0 kills at once. The end comes as
+ * TFC_PROCESS_EXITED. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK; a process that has
+ * already ended is a success.
+ */
+TFC_API int tfc_process_stop(tfc_process *process, uint32_t grace_ms);
+
+/** Sends a signal to the process group. Thread, errors: as tfc_process_stop. */
+TFC_API int tfc_process_signal(tfc_process *process, int signal_number);
+
+/** The pid, or 0 while there is none. Thread: the context's. Errors: none. */
+TFC_API pid_t tfc_process_pid(const tfc_process *process);
+
+/**
+ * Gives up the handle; no further event comes. A process that still runs is killed at once. Legal
+ * inside a callback. NULL is a no-op. Thread: the context's.
+ */
+TFC_API void tfc_process_close(tfc_process *process);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
