@@ -138,7 +138,8 @@ void tfc__agent_job_end(struct tfc__agent_job *job);
 void tfc__agent_job_close(struct tfc__agent_job *job);
 
 /* Takes a seat and the task's port (HELD, HOLD_FAILED, with this number as `query`); a task that
- * needs no port is HELD, too. A release before the answer takes it back. */
+ * needs no port is HELD, too. A release before the answer takes it back. One that failed keeps what
+ * it has got, a seat without a port, until its release. */
 void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
 

@@ -151,7 +151,8 @@ enum tfc__core_action_kind {
 	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
 	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
 	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move (HOLD
-			      follows: another port); takes an unanswered HOLD back, too */
+			      follows: another port); takes a HOLD back that is unanswered or has
+			      failed, too */
 	TFC__DO_QUERY,     /* ask `node` for a fresh answer; `number` comes back in ANSWER */
 	TFC__DO_STACKS,    /* write the Python stacks of the attempt into its log; `number` 1: it is
 			      stopped afterwards, so it may be continued; answer STACKED */

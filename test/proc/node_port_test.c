@@ -141,6 +141,47 @@ static void a_pool_too_small_says_how_many_are_missing_and_keeps_none(void **sta
 	node_run_end(&run);
 }
 
+static void on_left(void *user)
+{
+	*(bool *)user = true;
+}
+
+static bool is_set(void *user)
+{
+	return *(bool *)user;
+}
+
+/* The one that got no port had a seat: it is another job's, and nobody waits for it. */
+static void who_got_no_port_gives_back_its_seat(void **state)
+{
+	struct node_run run;
+	struct follower small = {0}, follower = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	bool has_left = false;
+	options.port_first = free_port();
+	options.port_last = (uint16_t)(options.port_first + 1);
+	options.slots = 3;
+	node_run_begin(&run, &options);
+	char *refused = start(&run, &small, "'roles':{'worker':{'count':3,'ready':'listen'}}",
+			      "'listen','wait'");
+	const struct seen_event *end = node_await_end(&run, &small);
+	assert_non_null(strstr(end->text, "1 port is missing"));
+	char *id = start(&run, &follower, "'roles':{'worker':{'count':3,'ready':'started'}}",
+			 "'wait'");
+	node_await_task(&run, &follower, "worker/2", TFC_TASK_READY, 1);
+	node_stop(&run, id, true);
+	node_await_end(&run, &follower);
+	uint64_t from = tfc__now();
+	assert_int_equal(tfc_node_leave(run.node, on_left, &has_left), TFC_OK);
+	node_await(&run, is_set, &has_left, "the node to leave");
+	assert_true(tfc__now() - from < 10 * TFC__SECOND); /* it would give up after 30 */
+	free(refused);
+	free(id);
+	node_follow_end(&small);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
 /* ---- strangers */
 
 /* The task waits for a sign before it listens, so that somebody else can be quicker. */
@@ -421,6 +462,7 @@ int main(void)
 		cmocka_unit_test(a_port_is_held_while_its_task_listens_and_kept_over_a_kill),
 		cmocka_unit_test(a_fixed_port_is_used_or_named),
 		cmocka_unit_test(a_pool_too_small_says_how_many_are_missing_and_keeps_none),
+		cmocka_unit_test(who_got_no_port_gives_back_its_seat),
 		cmocka_unit_test(a_stranger_is_named_and_the_job_moves_to_another_port),
 		cmocka_unit_test(a_door_stays_open_where_it_was_asked_for),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),

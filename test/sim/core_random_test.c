@@ -515,8 +515,8 @@ static void move_task(struct world *w, uint32_t i)
 	struct slot *slot = &w->slots[i];
 	if (slot->hold == HOLD_ASKED) {
 		if (!w->is_honest && once_in(w, 150)) {
-			slot->hold = HOLD_NONE;
 			feed_task(w, TFC__CORE_HOLD_FAILED, i);
+			promise(w, slot->hold == HOLD_NONE, NULL); /* its seat was given back */
 			return;
 		}
 		slot->hold = HOLD_HELD;
