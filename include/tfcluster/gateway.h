@@ -7,7 +7,8 @@
  *
  * With several machines every reply may also be TFC_EACCES (the key, the user or the host's
  * `authorize` does not allow it), TFC_EUNREACH (no node answers), TFC_ELOST (the node that keeps
- * the job cannot be asked now), TFC_EAGAIN (the node still reads its store) or TFC_ETIMEDOUT.
+ * the job cannot be asked now), TFC_EAGAIN (the node still reads its store), TFC_ETOOBIG (the
+ * answer is over 16 MiB) or TFC_ETIMEDOUT.
  */
 #ifndef TFCLUSTER_GATEWAY_H
 #define TFCLUSTER_GATEWAY_H

@@ -10,26 +10,33 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "gateway/bulk.h"
 #include "gateway/event_wire.h"
 #include "gateway/local.h"
 #include "gateway/question.h"
 #include "gateway/search.h"
 #include "job/job.h"
 
-#define ITEM_BYTES (32u << 10) /* then an item goes even before the turn is over */
+#define ITEM_BYTES (32u << 10)                 /* then an item goes even before the turn is over */
+#define ANSWER_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text, which something goes around */
 
 struct tfc__gateway_service {
 	tfc_ctx *ctx;
 	struct tfc__gateway_service_options options;
 	tfc_gateway *gateway;
 	struct tfc__link calls;
+	struct tfc__bulk bulk;
 };
 
 struct call {
 	struct tfc__link link;
 	struct tfc__gateway_service *service;
 	struct tfc__rpc_request *request;
+	enum tfc__verb verb;
 	tfc_op *op; /* of a question */
+	/* of one whose answer may be long, and which waits for its turn */
+	struct tfc__bulk_turn turn;
+	struct tfc__heard heard;
 	/* of a stream */
 	tfc_sub *sub;
 	struct tfc__buf item; /* events that were not sent yet */
@@ -43,7 +50,9 @@ struct call {
 static void free_call(struct call *call)
 {
 	tfc__list_remove(&call->link);
+	tfc__bulk_leave(&call->turn);
 	tfc_sub_close(call->sub);
+	tfc__heard_fini(&call->heard);
 	tfc__buf_fini(&call->item);
 	tfc__buf_fini(&call->scratch);
 	tfc__buf_fini(&call->head);
@@ -56,7 +65,8 @@ static void fail_call(struct call *call, const tfc_error *error)
 	free_call(call);
 }
 
-static struct call *new_call(struct tfc__gateway_service *service, struct tfc__rpc_request *request)
+static struct call *new_call(struct tfc__gateway_service *service, enum tfc__verb verb,
+			     struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call = calloc(1, sizeof(*call));
@@ -66,6 +76,7 @@ static struct call *new_call(struct tfc__gateway_service *service, struct tfc__r
 		return NULL;
 	}
 	call->service = service;
+	call->verb = verb;
 	call->request = request;
 	tfc__list_append(&service->calls, &call->link);
 	return call;
@@ -83,21 +94,36 @@ static void on_reply(void *user, const tfc_reply *reply)
 		fail_call(call, reply->error);
 		return;
 	}
+	if (reply->len > ANSWER_MAX) {
+		tfc__fail(&error, TFC_ETOOBIG, "gateway", 0,
+			  "the answer to %s has %llu bytes, more than one message may have (%u)",
+			  tfc__verb_name(call->verb), (unsigned long long)reply->len,
+			  TFC__RPC_MESSAGE_MAX);
+		fail_call(call, &error);
+		return;
+	}
 	tfc__msg_text(&result, reply->text, reply->len);
 	if (result.is_failed) {
+		tfc__buf_fini(&result);
 		tfc__fail_nomem(&error, "gateway");
 		fail_call(call, &error);
-	} else {
-		tfc__rpc_reply(call->request, &result);
-		free_call(call);
+		return;
 	}
+	tfc__rpc_reply(call->request, &result);
 	tfc__buf_fini(&result);
+	free_call(call);
 }
 
 static void on_cancel_question(void *user)
 {
 	struct call *call = user;
-	tfc_op_cancel(call->op);
+	tfc_error error = TFC_ERROR_INIT;
+	if (call->op) {
+		tfc_op_cancel(call->op);
+		return;
+	}
+	tfc__fail(&error, TFC_ECANCELED, "gateway", 0, "the request was canceled");
+	fail_call(call, &error);
 }
 
 /* Who asks, for the record of a job. */
@@ -119,6 +145,34 @@ static void put_question(struct call *call, const struct tfc__question *heard,
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
+}
+
+static void on_turn(struct tfc__bulk_turn *turn)
+{
+	struct call *call = tfc__container_of(turn, struct call, turn);
+	if (tfc__gateway_ask(call->service->gateway, &call->heard.question, 0, on_reply, call,
+			     &call->op) < 0)
+		fail_call(call, tfc_ctx_error(call->service->ctx));
+}
+
+static bool is_long(enum tfc__verb verb)
+{
+	return verb == TFC__LIST || verb == TFC__DESCRIBE || verb == TFC__SPEC;
+}
+
+/* Its answer may be long: it waits for its turn, and takes over what was heard. */
+static void line_up(struct call *call, struct tfc__heard *heard)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
+	call->heard = *heard;
+	*heard = (struct tfc__heard){.definition = NULL};
+	call->turn.go = on_turn;
+	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
+	if (tfc__bulk_enter(&call->service->bulk, rpc, &call->turn) == TFC_OK)
+		return;
+	tfc__fail_nomem(&error, "gateway");
+	fail_call(call, &error);
 }
 
 /* What this node alone has, for a member that searches. */
@@ -338,12 +392,14 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				    "%.60s: this node's version does not know it", method);
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
-	else if (!(call = new_call(service, request)))
+	else if (!(call = new_call(service, verb, request)))
 		;
 	else if (verb == TFC__FIND)
 		answer_find(call, heard.question.job);
 	else if (verb == TFC__SUBSCRIBE)
 		begin_stream(call, &heard.question);
+	else if (is_long(verb))
+		line_up(call, &heard);
 	else
 		put_question(call, &heard.question, who);
 	tfc__heard_fini(&heard);
@@ -361,6 +417,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->ctx = ctx;
 	service->options = *options;
 	tfc__list_init(&service->calls);
+	tfc__bulk_init(&service->bulk, ctx);
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
 		free(service);
@@ -380,6 +437,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 	tfc_error error = TFC_ERROR_INIT;
 	if (!service)
 		return;
+	service->bulk.is_closed = true;
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
 	TFC__LIST_EACH (link, &service->calls) {
 		struct call *call = tfc__container_of(link, struct call, link);

@@ -40,7 +40,12 @@ static void broken(void *user, const tfc_error *error)
 	tfc__work_schedule(&peer->checking);
 }
 
-static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken};
+static size_t backlog(void *user)
+{
+	return tfc__peer_backlog(user);
+}
+
+static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken, backlog};
 
 /* ---- the end */
 

@@ -143,6 +143,13 @@ void tfc__rpc_must_send(struct tfc__rpc *rpc, struct tfc__buf *message)
 	tfc__work_schedule(&rpc->break_work);
 }
 
+size_t tfc__rpc_backlog(const struct tfc__rpc *rpc)
+{
+	if (rpc->is_closed || rpc->is_broken)
+		return SIZE_MAX;
+	return rpc->ops->backlog ? rpc->ops->backlog(rpc->user) : 0;
+}
+
 int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__buf *params)
 {
 	struct tfc__buf message = {0};

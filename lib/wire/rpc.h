@@ -40,6 +40,8 @@ struct tfc__rpc_ops {
 	/* The other end broke the protocol, or memory ran out: error says how. Once, in dispatch;
 	 * the owner closes the connection. */
 	void (*broken)(void *user, const tfc_error *error);
+	/* Bytes that were sent and wait still. NULL: none ever do. */
+	size_t (*backlog)(void *user);
 };
 
 /* The caller owns it; TFC_ENOMEM. Sends its hello at once. `ops` must live as long. */
@@ -108,5 +110,9 @@ void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *us
 
 struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request);
 void *tfc__rpc_user(const struct tfc__rpc *rpc); /* as given to tfc__rpc_open */
+
+/* Bytes that wait to be sent; of one that is closed, SIZE_MAX. Who answers at length waits for
+ * few. */
+size_t tfc__rpc_backlog(const struct tfc__rpc *rpc);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "leaks.h"
 #include "node_run.h"
+#include "sanitized.h"
 #include "served.h"
 
 /* A client of its own beside the run's local gateway. */
@@ -328,6 +329,86 @@ static void a_slow_reader_holds_bounded_memory_and_slows_no_task(void **state)
 	end(&client);
 }
 
+#define ASKED 900
+
+struct long_answers {
+	struct client *client;
+	int count;
+	size_t len;
+	long most_kib;
+};
+
+static void cut_answers(void *user)
+{
+	assert_int_equal(served_cut(((struct long_answers *)user)->client->served), 1);
+}
+
+static void on_long_answer(void *user, const tfc_reply *reply)
+{
+	struct long_answers *answers = user;
+	assert_int_equal(reply->code, 0);
+	assert_int_equal(reply->text[reply->len - 1], ']');
+	answers->count++;
+	answers->len = reply->len;
+	if (answers->count == 100)
+		assert_int_equal(tfc_ctx_post(answers->client->run.ctx, cut_answers, answers), 0);
+	long now = resident_kib();
+	if (now > answers->most_kib)
+		answers->most_kib = now;
+}
+
+static bool have_all_come(void *user)
+{
+	return ((struct long_answers *)user)->count == ASKED;
+}
+
+/* What nobody has read yet is not answered yet: questions wait, not answers; and those that wait go
+ * with their connection. */
+static void long_answers_to_many_questions_take_turns(void **state)
+{
+	struct client client;
+	struct long_answers answers = {.client = &client};
+	begin(&client);
+	char *json = node_json("{'framework':'none','argv':['true'],'placement':{'labels':{'a':"
+			       "'nowhere'}},'roles':{'worker':{'count':1000}}}");
+	free(node_submit(&client.run, json));
+	long before = resident_kib();
+	for (int i = 0; i < ASKED; i++)
+		assert_int_equal(tfc_gateway_list(client.run.gateway, 0, on_long_answer, &answers,
+						  NULL),
+				 0);
+	node_await(&client.run, have_all_come, &answers, "the answers");
+	print_message("%d answers of %zu bytes, grown by %ld KiB\n", ASKED, answers.len,
+		      answers.most_kib - before);
+	assert_true(answers.len > 100000);
+	assert_int_equal(served_count(client.served), 2); /* cut once: asked again */
+	assert_true(TEST_IS_SANITIZED || answers.most_kib - before < 30000);
+	free(json);
+	end(&client);
+}
+
+static void an_answer_over_a_message_is_named_and_ends_nothing_else(void **state)
+{
+	struct client client;
+	struct answer answer = {0};
+	begin(&client);
+	char *json = node_json("{'framework':'none','argv':['true'],'placement':{'labels':{'a':"
+			       "'nowhere'}},'roles':{'worker':{'count':80000}}}");
+	char *id = node_submit(&client.run, json);
+	free(node_submit(&client.run, json));
+	assert_int_equal(tfc_gateway_list(client.run.gateway, 0, node_answer, &answer, NULL), 0);
+	node_await_answer(&client.run, &answer);
+	assert_int_equal(answer.code, TFC_ETOOBIG);
+	assert_non_null(strstr(answer.error, "the answer to list has "));
+	assert_non_null(strstr(answer.error, "more than one message may have (16777216)"));
+	node_answer_clear(&answer);
+	free(node_describe(&client.run, id));
+	assert_int_equal(served_count(client.served), 1);
+	free(id);
+	free(json);
+	end(&client);
+}
+
 /* ---- closing, and who may what */
 
 static void closing_at_any_event_is_legal(void **state)
@@ -537,6 +618,8 @@ int main(void)
 		cmocka_unit_test(bad_addresses_and_keys_are_refused),
 		cmocka_unit_test(a_hundred_subscribers_see_all_of_a_chatty_job),
 		cmocka_unit_test(a_slow_reader_holds_bounded_memory_and_slows_no_task),
+		cmocka_unit_test(long_answers_to_many_questions_take_turns),
+		cmocka_unit_test(an_answer_over_a_message_is_named_and_ends_nothing_else),
 		cmocka_unit_test(closing_at_any_event_is_legal),
 		cmocka_unit_test(the_host_has_a_say),
 		cmocka_unit_test(tasks_run_as_who_submitted),
