@@ -299,11 +299,10 @@ static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_er
 {
 	while (*text) {
 		size_t len = strcspn(text, ",");
-		char *one = strndup(text, len);
-		tfc__strv_take(addresses, one);
-		if (one && !*one)
+		if (len == 0)
 			return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 					 "tfc_gateway_options.address: an address is empty");
+		tfc__strv_take(addresses, strndup(text, len));
 		text += len + (text[len] == ',');
 	}
 	if (addresses->is_failed)
