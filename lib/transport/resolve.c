@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,9 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "ctx/helper.h"
 #include "transport/registry.h"
 
+#define PROGRAM "tfc-resolve"
 #define DEATH_MS 1000 /* a killed program is gone in far less */
 
 struct resolve_text {
@@ -34,57 +34,19 @@ struct tfc__resolve {
 
 /* ---- the program */
 
-static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int output)
-{
-	sigset_t all, none;
-	sigfillset(&all);
-	sigemptyset(&none);
-	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, output, 1);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
-	error = error ? error : posix_spawnattr_setsigdefault(attr, &all);
-	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
-	return error ? error
-		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
-							      POSIX_SPAWN_SETSIGMASK |
-							      POSIX_SPAWN_SETSID);
-}
-
-/* 0, or an errno. */
-static int spawn(const char *program, const char *name, int output, pid_t *ret_pid)
-{
-	char *const argv[] = {(char *)"tfc-resolve", (char *)name, NULL};
-	char *const env[] = {NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int error = posix_spawn_file_actions_init(&actions);
-	if (error)
-		return error;
-	error = posix_spawnattr_init(&attr);
-	if (!error) {
-		error = prepare(&actions, &attr, output);
-		if (!error)
-			error = posix_spawn(ret_pid, program, &actions, &attr, argv, env);
-		posix_spawnattr_destroy(&attr);
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	return error;
-}
-
 static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *program,
 		       tfc_error *error)
 {
+	char *const argv[] = {(char *)PROGRAM, (char *)resolve->host->name, NULL};
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return tfc__fail_errno(error, "transport", errno, "cannot make a pipe");
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a pipe of our own: cannot fail */
-	int sys_errno = spawn(program, resolve->host->name, ends[1], &resolve->pid);
+	const struct tfc__helper_fd output = {ends[1], STDOUT_FILENO};
+	int code = tfc__helper_run(program, argv, &output, 1, "transport", error, &resolve->pid);
 	close(ends[1]);
 	tfc__fd_note(ctx, &resolve->fd, ends[0]);
-	if (!sys_errno)
-		return TFC_OK;
-	return tfc__fail_errno(error, "transport", sys_errno,
-			       "cannot run %.120s, which looks names up", program);
+	return code;
 }
 
 /* The host may have reaped it already: then there is nothing to wait for. */
@@ -155,18 +117,20 @@ static void on_text(struct tfc__io *io, uint32_t events)
 int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn fn, void *user,
 		      struct tfc__resolve **ret_resolve, tfc_error *error)
 {
-	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-resolve");
+	char *program;
+	int code = tfc__helper_find(ctx, PROGRAM, "transport", error, &program);
+	if (code < 0)
+		return code;
 	struct tfc__resolve *resolve = calloc(1, sizeof(*resolve));
-	if (!program || !resolve) {
+	if (!resolve) {
 		free(program);
-		free(resolve);
 		return tfc__fail_nomem(error, "transport");
 	}
 	resolve->host = host;
 	resolve->fn = fn;
 	resolve->user = user;
 	resolve->fd.fd = -1;
-	int code = run_program(ctx, resolve, program, error);
+	code = run_program(ctx, resolve, program, error);
 	free(program);
 	if (code == TFC_OK) {
 		code = tfc__io_open(&resolve->io, ctx, resolve->fd.fd, EPOLLIN, on_text);

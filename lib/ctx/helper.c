@@ -1,0 +1,98 @@
+#include "ctx/helper.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *room, tfc_error *error,
+		     char **ret_path)
+{
+	char reason[64];
+	char *path = tfc__path_join(tfc__ctx_helper_dir(ctx), name);
+	if (!path)
+		return tfc__fail_nomem(error, room);
+	if (access(path, X_OK) == 0) {
+		*ret_path = path;
+		return TFC_OK;
+	}
+	int code = tfc__fail(error, tfc__err_from_errno(errno), room, errno,
+			     "cannot run %.120s: %s; install the library, or name the directory "
+			     "of its helper programs (helper_dir)",
+			     path, strerror_r(errno, reason, sizeof(reason)));
+	free(path);
+	return code;
+}
+
+static int add_files(posix_spawn_file_actions_t *actions, const struct tfc__helper_fd *fds,
+		     size_t count)
+{
+	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 1);
+	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
+	for (size_t i = 0; i < count && !error; i++)
+		error = posix_spawn_file_actions_adddup2(actions, fds[i].fd, fds[i].number);
+	return error;
+}
+
+static int set_attributes(posix_spawnattr_t *attr)
+{
+	sigset_t all, none;
+	sigfillset(&all);
+	sigemptyset(&none);
+	int error = posix_spawnattr_setsigdefault(attr, &all);
+	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
+	return error ? error
+		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
+							      POSIX_SPAWN_SETSIGMASK |
+							      POSIX_SPAWN_SETSID);
+}
+
+/* 0 or an errno. */
+static int spawn(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
+		 size_t count, pid_t *ret_pid)
+{
+	char *const env[] = {NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int error = posix_spawn_file_actions_init(&actions);
+	if (error)
+		return error;
+	error = posix_spawnattr_init(&attr);
+	if (!error) {
+		error = add_files(&actions, fds, count);
+		error = error ? error : set_attributes(&attr);
+		error = error ? error : posix_spawn(ret_pid, path, &actions, &attr, argv, env);
+		posix_spawnattr_destroy(&attr);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+int tfc__helper_run(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
+		    size_t count, const char *room, tfc_error *error, pid_t *ret_pid)
+{
+	/* Copies whose numbers none of the program's own descriptors has. */
+	struct tfc__helper_fd copies[TFC__HELPER_FDS_MAX] = {{0, 0}};
+	size_t copied = 0;
+	int failed = 0;
+	assert(count <= TFC__HELPER_FDS_MAX);
+	for (; copied < count && !failed; copied++) {
+		copies[copied] = fds[copied];
+		copies[copied].fd = fcntl(fds[copied].fd, F_DUPFD_CLOEXEC, TFC__HELPER_FD_END);
+		if (copies[copied].fd < 0)
+			failed = errno;
+	}
+	if (!failed)
+		failed = spawn(path, argv, copies, count, ret_pid);
+	while (copied-- > 0)
+		if (copies[copied].fd >= 0)
+			close(copies[copied].fd);
+	return failed ? tfc__fail_errno(error, room, failed, "cannot start %s", path) : TFC_OK;
+}
