@@ -73,8 +73,8 @@ static int begin_noise(struct tfc__channel *channel)
 
 static int put_record(struct tfc__channel *channel, const void *data, size_t len)
 {
-	const uint8_t head[HEAD] = {(uint8_t)(len >> 24), (uint8_t)(len >> 16), (uint8_t)(len >> 8),
-				    (uint8_t)len};
+	uint8_t head[HEAD];
+	put_length(head, len);
 	int code = stream_put(channel, head, HEAD);
 	return code < 0 ? code : stream_put(channel, data, len);
 }
@@ -247,7 +247,7 @@ static int read_record(struct tfc__channel *channel)
 	int code = collect(channel, HEAD);
 	if (code <= 0)
 		return code;
-	size_t len = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	size_t len = read_length(head);
 	if (len > EARLY_MAX)
 		return on_odd_length(channel);
 	code = collect(channel, HEAD + len);

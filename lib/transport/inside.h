@@ -73,6 +73,20 @@ int handshake_read(struct tfc__channel *channel);  /* until up, or nothing is le
 int stream_read(struct tfc__channel *channel);
 /* Writes what waits, as far as there is room. */
 int stream_write(struct tfc__channel *channel);
+/* The head of a record. */
+static inline void put_length(uint8_t head[HEAD], size_t len)
+{
+	head[0] = (uint8_t)(len >> 24);
+	head[1] = (uint8_t)(len >> 16);
+	head[2] = (uint8_t)(len >> 8);
+	head[3] = (uint8_t)len;
+}
+
+static inline size_t read_length(const uint8_t head[HEAD])
+{
+	return (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+}
+
 /* Bytes that go as they are (handshake). */
 int stream_put(struct tfc__channel *channel, const void *data, size_t len);
 void stream_queue(struct tfc__channel *channel, struct tfc__buf *message);

@@ -69,14 +69,6 @@ static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
 	free(one);
 }
 
-static void put_length(uint8_t *at, size_t len)
-{
-	at[0] = (uint8_t)(len >> 24);
-	at[1] = (uint8_t)(len >> 16);
-	at[2] = (uint8_t)(len >> 8);
-	at[3] = (uint8_t)len;
-}
-
 /* The next piece of a message; a plain one has its length before the first. */
 static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
 {
@@ -245,8 +237,7 @@ static int next_record(struct tfc__channel *channel, char **ret_data, size_t *re
 	size_t most = channel->options.is_noise ? TFC__NOISE_MESSAGE_MAX : TFC__RPC_MESSAGE_MAX;
 	if (have < HEAD)
 		return 0;
-	const uint8_t *head = (const uint8_t *)channel->in.data + channel->in_at;
-	size_t len = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	size_t len = read_length((const uint8_t *)channel->in.data + channel->in_at);
 	if (len > most)
 		return fail_large(channel);
 	if (channel->options.is_noise && len < TFC__NOISE_TAG)
