@@ -54,7 +54,7 @@ void tfc__socket_fini(struct tfc__socket *socket)
 	tfc__fd_close(&socket->fd);
 }
 
-static int fail_socket(struct tfc__socket *socket, int sys_errno, tfc_error *error)
+static int fail_socket(int sys_errno, tfc_error *error)
 {
 	if (sys_errno == ETIMEDOUT)
 		return tfc__fail(error, TFC_ELOST, "transport", sys_errno,
@@ -65,11 +65,11 @@ static int fail_socket(struct tfc__socket *socket, int sys_errno, tfc_error *err
 }
 
 /* The outcome of a call that moved nothing: 0, or a failure. */
-static int64_t not_moved(struct tfc__socket *socket, int sys_errno, tfc_error *error)
+static int64_t not_moved(int sys_errno, tfc_error *error)
 {
 	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
 		return 0;
-	return fail_socket(socket, sys_errno, error);
+	return fail_socket(sys_errno, error);
 }
 
 /* A socket that is not connected: 0, or why it never will be. */
@@ -87,7 +87,7 @@ int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error)
 		return not_connected(socket, error);
 	ssize_t count = recv(socket->fd.fd, data, len, 0);
 	if (count < 0)
-		return not_moved(socket, errno, error);
+		return not_moved(errno, error);
 	if (count == 0)
 		return tfc__fail(error, TFC_ELOST, "transport", 0,
 				 "the other end closed the connection");
@@ -100,7 +100,7 @@ int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *
 	if (!socket->is_connected)
 		return not_connected(socket, error);
 	ssize_t count = send(socket->fd.fd, data, len, MSG_NOSIGNAL);
-	return count < 0 ? not_moved(socket, errno, error) : count;
+	return count < 0 ? not_moved(errno, error) : count;
 }
 
 void tfc__socket_want(void *state, uint32_t events)

@@ -48,12 +48,17 @@ static void fail_dialing(struct tfc__tcp *tcp)
 	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_READABLE); /* it may be closed now */
 }
 
-static void fail_attempt(struct tfc__tcp *tcp, int sys_errno)
+static void note_failure(struct tfc__tcp *tcp, int sys_errno)
 {
 	char reason[64];
 	tfc__fail(&tcp->last, TFC_EUNREACH, "transport", sys_errno, "%s",
 		  strerror_r(sys_errno, reason, sizeof(reason)));
 	end_attempt(tcp);
+}
+
+static void fail_attempt(struct tfc__tcp *tcp, int sys_errno)
+{
+	note_failure(tcp, sys_errno);
 	try_next(tcp);
 }
 
@@ -126,7 +131,6 @@ static void try_next(struct tfc__tcp *tcp)
 {
 	while (tcp->next < tcp->host->count) {
 		const struct sockaddr_storage *address = &tcp->host->addresses[tcp->next++];
-		char reason[64];
 		tfc__tcp_write(address, tcp->socket.address, sizeof(tcp->socket.address));
 		if (tcp->is_plain && !tfc__tcp_is_loopback(address)) {
 			tfc__fail(&tcp->last, TFC_EINVAL, "transport", 0,
@@ -137,9 +141,7 @@ static void try_next(struct tfc__tcp *tcp)
 		int sys_errno = begin_attempt(tcp, address);
 		if (!sys_errno)
 			return;
-		tfc__fail(&tcp->last, TFC_EUNREACH, "transport", sys_errno, "%s",
-			  strerror_r(sys_errno, reason, sizeof(reason)));
-		end_attempt(tcp);
+		note_failure(tcp, sys_errno);
 	}
 	fail_dialing(tcp);
 }

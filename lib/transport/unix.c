@@ -85,15 +85,11 @@ static void close_socket(void *state)
 	free(one);
 }
 
+/* It is connected from the beginning: dial does not wait. */
 static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct unix_socket *one = state;
 	memcpy(info->address, one->socket.address, sizeof(info->address));
-	if (!one->socket.is_connected) {
-		if (one->socket.failure.code < 0)
-			*error = one->socket.failure;
-		return one->socket.failure.code < 0 ? one->socket.failure.code : TFC_ESTATE;
-	}
 	info->flags = one->user.uid == UINT32_MAX ? 0 : TFC_PIPE_HAS_USER;
 	info->uid = one->user.uid;
 	info->gid = one->user.gid;
