@@ -165,13 +165,6 @@ int tfc__labels_copy(const char *const *labels, char ***ret_labels)
 	return TFC_OK;
 }
 
-void tfc__labels_free(char **labels)
-{
-	for (char **label = labels; label && *label; label++)
-		free(*label);
-	free(labels);
-}
-
 bool tfc__labels_equal(char *const *a, char *const *b)
 {
 	for (; a && b && *a && *b; a++, b++)

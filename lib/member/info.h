@@ -12,9 +12,8 @@
 /* "NAME=value"; the sentence begins with "labels: ". */
 int tfc__member_check_label(const char *label, tfc_error *error);
 
-/* A sorted copy; NULL where there are none. TFC_ENOMEM. The caller owns it. */
+/* A sorted copy; NULL where there are none. TFC_ENOMEM. The caller frees it with tfc_env_free. */
 int tfc__labels_copy(const char *const *labels, char ***ret_labels);
-void tfc__labels_free(char **labels); /* NULL is a no-op */
 bool tfc__labels_equal(char *const *a, char *const *b);
 
 #endif

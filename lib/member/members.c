@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/memory.h>
 
 #include "base/clock.h"
 #include "base/options.h"
@@ -48,7 +49,7 @@ static void free_row(struct tfc__member_row *row)
 	free(row->member.name);
 	free(row->member.address);
 	free(row->member.node_id);
-	tfc__labels_free(row->member.labels);
+	tfc_env_free(row->member.labels);
 	free(row);
 }
 
@@ -320,7 +321,7 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 	member->slots = info->slots;
 	member->memory = info->memory;
 	member->gpus = info->gpus;
-	tfc__labels_free(member->labels);
+	tfc_env_free(member->labels);
 	member->labels = labels;
 	return !is_same;
 }
@@ -422,7 +423,7 @@ tfc_membership *tfc__members_face(struct tfc__members *members)
 	return &members->face;
 }
 
-/* Begins each of them: *ret_row stays as it is when name is NULL. */
+/* Begins those that are about a member that is there. */
 static int enter(tfc_membership *membership, const char *name, struct tfc__members **ret_members,
 		 struct tfc__member_row **ret_row)
 {

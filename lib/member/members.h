@@ -1,5 +1,5 @@
 /*
- * What the files of this room share of the table of members.
+ * The inside of the table of members (members.c).
  */
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H

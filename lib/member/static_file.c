@@ -44,7 +44,7 @@ static int check_self(const struct tfc__static_file *file, const struct tfc__sta
 static void remove_others(struct tfc__static_file *file, const struct tfc__static_list *list)
 {
 	tfc_membership *membership = tfc__members_face(file->members);
-	TFC__LIST_EACH (link, (struct tfc__link *)tfc__members_all(file->members)) {
+	TFC__LIST_EACH (link, tfc__members_all(file->members)) {
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
 		if (!member->is_out && !find(list, member->name))
 			tfc_membership_remove(membership, member->name);

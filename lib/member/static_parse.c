@@ -1,9 +1,9 @@
 /*
  * The text of a members file. Errors name the line and the key, as those of a job file do.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/memory.h>
 
 #include "base/json.h"
 #include "job/job_keys.h"
@@ -292,7 +292,7 @@ void tfc__static_list_free(struct tfc__static_list *list)
 		free((char *)item->name);
 		free((char *)item->address);
 		free((char *)item->node_id);
-		tfc__labels_free((char **)item->labels);
+		tfc_env_free((char **)item->labels);
 	}
 	free(list->items);
 	*list = (struct tfc__static_list){0};
