@@ -19,8 +19,7 @@ int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, cons
 int tfc__fail_errno(tfc_error *error, const char *room, int sys_errno, const char *format, ...)
 	TFC_PRINTF(4, 5);
 
-/* Puts context in front of the sentence that is there ("roles.worker: ..."); returns error->code.
- */
+/* Puts context in front of the sentence that is there ("roles.worker: "). */
 int tfc__fail_prefix(tfc_error *error, int code, const char *format, ...) TFC_PRINTF(3, 4);
 
 /* The enum tfc_err that an errno means: ENOMEM, EMFILE, ENOENT, EACCES, ENOSPC ...; else TFC_ESYS.
