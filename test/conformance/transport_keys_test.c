@@ -5,45 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/peer.h"
-
-struct side {
-	struct tfc__peer *peer;
-	bool is_up;
-	bool is_down;
-	tfc_error why;
-	struct tfc__peer_id id;
-};
-
-static void on_up(struct tfc__peer *peer, void *user)
-{
-	struct side *side = user;
-	side->is_up = true;
-	side->id = *tfc__peer_id(peer);
-}
-
-static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
-{
-	struct side *side = user;
-	side->is_down = true;
-	side->why = *why;
-}
-
-static const struct tfc__peer_ops ops = {.up = on_up, .down = on_down};
-
-static void on_accept(void *user, struct tfc__peer *peer)
-{
-	struct side *side = user;
-	tfc__peer_close(side->peer);
-	side->peer = peer;
-	on_up(peer, side);
-	tfc__peer_accept(peer, &ops, side);
-}
 
 struct door {
 	struct world world;
 	struct tfc__peer_listener *listener;
-	struct side in, out;
+	struct peer_side in, out;
 };
 
 static void begin_with(struct door *door, const struct transport_kind *kind,
@@ -56,8 +22,8 @@ static void begin_with(struct door *door, const struct transport_kind *kind,
 	options.address = door->world.address;
 	options.keyring = door->world.keyring;
 	options.identity = door->world.theirs;
-	if (tfc__peer_listen(door->world.ctx, &options, on_accept, &door->in, &door->listener,
-			     &error) < 0)
+	if (tfc__peer_listen(door->world.ctx, &options, peer_side_accept, &door->in,
+			     &door->listener, &error) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -78,9 +44,9 @@ static void knock(struct door *door, const struct tfc__keyring *keyring, const c
 		.timeout_ms = 15000,
 	};
 	tfc__peer_close(door->out.peer);
-	door->out = (struct side){0};
-	if (tfc__peer_dial(door->world.ctx, &options, &ops, &door->out, &door->out.peer, &error) <
-	    0)
+	door->out = (struct peer_side){0};
+	if (tfc__peer_dial(door->world.ctx, &options, &peer_side_ops, &door->out, &door->out.peer,
+			   &error) < 0)
 		fail_msg("%s", error.text);
 	AWAIT(&door->world, door->out.is_up || door->out.is_down);
 }
@@ -150,7 +116,7 @@ static void the_role_of_the_key_is_the_role_of_the_peer(void **state)
 		const struct tfc__listen_options options = {.address = world->address,
 							    .keyring = ring,
 							    .identity = world->theirs};
-		assert_int_equal(tfc__peer_listen(world->ctx, &options, on_accept, &door.in,
+		assert_int_equal(tfc__peer_listen(world->ctx, &options, peer_side_accept, &door.in,
 						  &door.listener, NULL),
 				 TFC_OK);
 		knock(&door, ring, NULL);
@@ -189,7 +155,8 @@ static void a_key_of_that_role_must_be_there(void **state)
 		.keyring = door.world.keyring,
 		.role = TFC__KEY_READ,
 	};
-	assert_int_equal(tfc__peer_dial(door.world.ctx, &options, &ops, NULL, &peer, &error),
+	assert_int_equal(tfc__peer_dial(door.world.ctx, &options, &peer_side_ops, NULL, &peer,
+					&error),
 			 TFC_EINVAL);
 	assert_non_null(strstr(error.text, "read"));
 	assert_null(peer);
@@ -218,7 +185,7 @@ static void a_dialer_gives_a_silent_listener_up(void **state)
 	struct world world;
 	struct raw_listener listener;
 	struct raw accepted;
-	struct side out = {0};
+	struct peer_side out = {0};
 	world_begin(&world, *state);
 	raw_listen(&world, world.address, &listener, &accepted);
 	const struct tfc__dial_options options = {
@@ -226,7 +193,8 @@ static void a_dialer_gives_a_silent_listener_up(void **state)
 		.keyring = world.keyring,
 		.timeout_ms = 50,
 	};
-	assert_int_equal(tfc__peer_dial(world.ctx, &options, &ops, &out, &out.peer, NULL), TFC_OK);
+	assert_int_equal(tfc__peer_dial(world.ctx, &options, &peer_side_ops, &out, &out.peer, NULL),
+			 TFC_OK);
 	AWAIT(&world, out.is_down);
 	assert_int_equal(out.why.code, TFC_ETIMEDOUT);
 	assert_non_null(strstr(out.why.text, options.address));

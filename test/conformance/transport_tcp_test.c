@@ -13,54 +13,21 @@
 #include "base/clock.h"
 #include "sockets.h"
 #include "transport/address.h"
-#include "transport/peer.h"
 
-struct side {
-	struct tfc__peer *peer;
-	bool is_up;
-	bool is_down;
-	tfc_error why;
-	struct tfc__peer_id id;
-};
-
-static void on_up(struct tfc__peer *peer, void *user)
-{
-	struct side *side = user;
-	side->is_up = true;
-	side->id = *tfc__peer_id(peer);
-}
-
-static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
-{
-	struct side *side = user;
-	side->is_down = true;
-	side->why = *why;
-}
-
-static const struct tfc__peer_ops ops = {.up = on_up, .down = on_down};
-
-static void on_accept(void *user, struct tfc__peer *peer)
-{
-	struct side *side = user;
-	side->peer = peer;
-	side->is_up = true;
-	side->id = *tfc__peer_id(peer);
-	tfc__peer_accept(peer, &ops, side);
-}
-
-static int listen_on(struct world *world, const char *address, struct side *in,
+static int listen_on(struct world *world, const char *address, struct peer_side *in,
 		     struct tfc__peer_listener **ret_listener, tfc_error *error)
 {
 	const struct tfc__listen_options options = {.address = address, .keyring = world->keyring};
-	return tfc__peer_listen(world->ctx, &options, on_accept, in, ret_listener, error);
+	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, ret_listener, error);
 }
 
-static int dial_to(struct world *world, const char *address, struct side *out, tfc_error *error)
+static int dial_to(struct world *world, const char *address, struct peer_side *out,
+		   tfc_error *error)
 {
 	const struct tfc__dial_options options = {.address = address,
 						  .keyring = world->keyring,
 						  .timeout_ms = 15000};
-	return tfc__peer_dial(world->ctx, &options, &ops, out, &out->peer, error);
+	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, &out->peer, error);
 }
 
 static uint32_t port_of(const char *address)
@@ -104,7 +71,7 @@ static void an_address_that_is_none_is_refused_with_a_sentence(void **state)
 	world_begin(&world, *state);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		tfc_error error = TFC_ERROR_INIT;
-		struct side out = {0};
+		struct peer_side out = {0};
 		assert_int_equal(dial_to(&world, bad[i].address, &out, &error), TFC_EINVAL);
 		if (!strstr(error.text, bad[i].text))
 			fail_msg("%s: %s", bad[i].address, error.text);
@@ -142,7 +109,7 @@ static void without_a_key_only_the_loopback_is_listened_on(void **state)
 {
 	static const char *const open[] = {"tcp://0.0.0.0:0", "tcp://[::]:0", "tcp://192.0.2.1:0"};
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	world_begin(&world, *state);
 	for (size_t i = 0; i < 3; i++) {
@@ -158,7 +125,7 @@ static void without_a_key_only_the_loopback_is_listened_on(void **state)
 static void without_a_key_only_the_loopback_is_dialed(void **state)
 {
 	struct world world;
-	struct side out = {0};
+	struct peer_side out = {0};
 	world_begin(&world, *state);
 	assert_int_equal(dial_to(&world, "tcp://192.0.2.1:4711", &out, NULL), TFC_OK);
 	AWAIT(&world, out.is_down);
@@ -175,7 +142,7 @@ static void with_a_key_all_addresses_may_be_listened_on(void **state)
 	struct world world;
 	world_begin(&world, *state);
 	for (size_t i = 0; i < 2; i++) {
-		struct side in = {0}, out = {0};
+		struct peer_side in = {0}, out = {0};
 		struct tfc__peer_listener *listener;
 		char address[64];
 		assert_int_equal(listen_on(&world, all[i], &in, &listener, NULL), TFC_OK);
@@ -196,7 +163,7 @@ static void with_a_key_all_addresses_may_be_listened_on(void **state)
 static void a_port_in_use_is_said(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	struct test_hold held;
 	char address[64];
@@ -219,7 +186,7 @@ static void a_port_in_use_is_said(void **state)
 static void a_port_of_nobody_is_unreachable(void **state)
 {
 	struct world world;
-	struct side out = {0};
+	struct peer_side out = {0};
 	struct test_hold held; /* bound, and nobody listens */
 	char address[64];
 	world_begin(&world, *state);
@@ -240,7 +207,7 @@ static void a_port_of_nobody_is_unreachable(void **state)
 static void another_user_of_this_machine_is_refused(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener;
 	int status;
 	if (geteuid() != 0)
@@ -321,7 +288,7 @@ static void resolve_with(struct world *world, const char *script)
 static void a_name_is_resolved_and_every_address_tried(void **state)
 {
 	struct world world;
-	struct side in = {0}, out = {0};
+	struct peer_side in = {0}, out = {0};
 	struct tfc__peer_listener *listener;
 	char address[64];
 	world_begin(&world, *state);
@@ -336,7 +303,7 @@ static void a_name_is_resolved_and_every_address_tried(void **state)
 	tfc__peer_close(in.peer);
 	tfc__peer_listener_close(listener);
 
-	out = (struct side){0};
+	out = (struct peer_side){0};
 	assert_int_equal(dial_to(&world, address, &out, NULL), TFC_OK);
 	AWAIT(&world, out.is_down);
 	assert_int_equal(out.why.code, TFC_EUNREACH);
@@ -359,7 +326,7 @@ static void a_name_that_is_none_is_said(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct world world;
-		struct side out = {0};
+		struct peer_side out = {0};
 		world_begin(&world, *state);
 		resolve_with(&world, cases[i].script);
 		assert_int_equal(dial_to(&world, "tcp://some.host:4711", &out, NULL), TFC_OK);
@@ -376,7 +343,7 @@ static void a_name_that_is_none_is_said(void **state)
 static void a_slow_resolver_keeps_nobody_waiting(void **state)
 {
 	struct world world;
-	struct side in = {0}, out = {0}, slow = {0};
+	struct peer_side in = {0}, out = {0}, slow = {0};
 	struct tfc__peer_listener *listener;
 	world_begin(&world, *state);
 	resolve_with(&world, "exec sleep 1000");
@@ -395,7 +362,7 @@ static void a_slow_resolver_keeps_nobody_waiting(void **state)
 static void no_resolver_is_said(void **state)
 {
 	struct world world;
-	struct side out = {0};
+	struct peer_side out = {0};
 	world_begin(&world, *state);
 	resolve_with(&world, "");
 	char path[LEAKS_PATH + 32];

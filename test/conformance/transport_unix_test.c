@@ -14,58 +14,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/peer.h"
-
 #define STRANGER 12345
 #define GROUP 54321
 
-struct side {
-	struct tfc__peer *peer;
-	bool is_up;
-	bool is_down;
-	tfc_error why;
-	struct tfc__peer_id id;
-};
-
-static void on_up(struct tfc__peer *peer, void *user)
-{
-	struct side *side = user;
-	side->is_up = true;
-	side->id = *tfc__peer_id(peer);
-}
-
-static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
-{
-	struct side *side = user;
-	side->is_down = true;
-	side->why = *why;
-}
-
-static const struct tfc__peer_ops ops = {.up = on_up, .down = on_down};
-
-static void on_accept(void *user, struct tfc__peer *peer)
-{
-	struct side *side = user;
-	side->peer = peer;
-	side->is_up = true;
-	side->id = *tfc__peer_id(peer);
-	tfc__peer_accept(peer, &ops, side);
-}
-
 static int listen_for(struct world *world, const char *address, const uint32_t *groups,
-		      uint32_t group_count, struct side *in,
+		      uint32_t group_count, struct peer_side *in,
 		      struct tfc__peer_listener **ret_listener, tfc_error *error)
 {
 	const struct tfc__listen_options options = {.address = address,
 						    .groups = groups,
 						    .group_count = group_count};
-	return tfc__peer_listen(world->ctx, &options, on_accept, in, ret_listener, error);
+	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, ret_listener, error);
 }
 
-static int dial_to(struct world *world, const char *address, struct side *out, tfc_error *error)
+static int dial_to(struct world *world, const char *address, struct peer_side *out,
+		   tfc_error *error)
 {
 	const struct tfc__dial_options options = {.address = address, .timeout_ms = 15000};
-	return tfc__peer_dial(world->ctx, &options, &ops, out, &out->peer, error);
+	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, &out->peer, error);
 }
 
 static const char *path_of(const char *address)
@@ -83,7 +49,7 @@ static unsigned mode_of(const char *path)
 static void a_socket_is_its_owners_alone_and_goes_with_the_listener(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener;
 	char address[128], dir[96];
 	world_begin(&world, *state);
@@ -101,7 +67,7 @@ static void a_socket_is_its_owners_alone_and_goes_with_the_listener(void **state
 static void a_stale_socket_is_replaced_and_a_live_one_is_not(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener, *second = NULL;
 	struct sockaddr_un stale = {.sun_family = AF_UNIX};
 	tfc_error error = TFC_ERROR_INIT;
@@ -128,7 +94,7 @@ static void a_stale_socket_is_replaced_and_a_live_one_is_not(void **state)
 static void other_files_are_left_alone(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	tfc_error error = TFC_ERROR_INIT;
 	world_begin(&world, *state);
@@ -147,7 +113,7 @@ static void other_files_are_left_alone(void **state)
 static void a_directory_that_others_write_into_is_refused(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	tfc_error error = TFC_ERROR_INIT;
 	world_begin(&world, *state);
@@ -169,7 +135,7 @@ static void a_directory_that_others_write_into_is_refused(void **state)
 static void a_missing_directory_and_a_long_path_are_said(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	char address[300];
 	tfc_error error = TFC_ERROR_INIT;
@@ -186,7 +152,7 @@ static void a_missing_directory_and_a_long_path_are_said(void **state)
 static void a_directory_is_locked_for_a_moment_only(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener = NULL;
 	tfc_error error = TFC_ERROR_INIT;
 	world_begin(&world, *state);
@@ -241,7 +207,7 @@ static void open_way(struct world *world)
 static void only_the_own_user_is_let_in(void **state)
 {
 	struct world world;
-	struct side in = {0};
+	struct peer_side in = {0};
 	struct tfc__peer_listener *listener;
 	if (geteuid() != 0)
 		skip();
@@ -268,7 +234,7 @@ static void members_of_a_listed_group_may_submit(void **state)
 	world_begin(&world, *state);
 	open_way(&world);
 	for (int by_first = 0; by_first < 2; by_first++) {
-		struct side in = {0};
+		struct peer_side in = {0};
 		struct tfc__peer_listener *listener;
 		assert_int_equal(listen_for(&world, world.address, listed, 2, &in, &listener, NULL),
 				 TFC_OK);
@@ -294,7 +260,7 @@ static void members_of_a_listed_group_may_submit(void **state)
 static void a_dialer_does_not_trust_a_strangers_socket(void **state)
 {
 	struct world world;
-	struct side out = {0};
+	struct peer_side out = {0};
 	struct sockaddr_un trap = {.sun_family = AF_UNIX};
 	int ready[2], status;
 	char byte;

@@ -327,3 +327,30 @@ void end_pair_end(struct end_pair *pair)
 	tfc__listener_close(pair->listener.listener);
 	world_end(&pair->world);
 }
+
+/* ---- peers */
+
+static void on_peer_up(struct tfc__peer *peer, void *user)
+{
+	struct peer_side *side = user;
+	side->is_up = true;
+	side->id = *tfc__peer_id(peer);
+}
+
+static void on_peer_down(struct tfc__peer *peer, void *user, const tfc_error *why)
+{
+	struct peer_side *side = user;
+	side->is_down = true;
+	side->why = *why;
+}
+
+const struct tfc__peer_ops peer_side_ops = {.up = on_peer_up, .down = on_peer_down};
+
+void peer_side_accept(void *user, struct tfc__peer *peer)
+{
+	struct peer_side *side = user;
+	tfc__peer_close(side->peer);
+	side->peer = peer;
+	on_peer_up(peer, side);
+	tfc__peer_accept(peer, &peer_side_ops, side);
+}

@@ -15,6 +15,7 @@
 
 #include "leaks.h"
 #include "transport/channel.h"
+#include "transport/peer.h"
 #include "wire/keyring.h"
 
 struct transport_kind {
@@ -131,5 +132,19 @@ struct end_pair {
 
 void end_pair_begin(struct end_pair *pair, const struct transport_kind *kind);
 void end_pair_end(struct end_pair *pair);
+
+/* ---- a peer that notes who came, and how it ended */
+
+struct peer_side {
+	struct tfc__peer *peer; /* the test's to close */
+	bool is_up;
+	bool is_down;
+	tfc_error why;
+	struct tfc__peer_id id;
+};
+
+extern const struct tfc__peer_ops peer_side_ops; /* user: the side */
+/* A tfc__accept_fn; user: the side, which keeps the last that came. */
+void peer_side_accept(void *user, struct tfc__peer *peer);
 
 #endif
