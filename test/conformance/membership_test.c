@@ -457,8 +457,12 @@ static void a_host_may_tell_the_states_itself(void **state)
 	tfc__members_watch(world.members, &world.watch);
 	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_ALIVE), TFC_OK);
 	AWAIT(&world, "~b alive");
+	tfc__members_broken(world.members, find(&world, "b"), false);
 	tfc__members_broken(world.members, find(&world, "b"), true);
+	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_ALIVE);
 	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_LEFT), TFC_OK);
+	tfc__members_heard(world.members, find(&world, "b"));
+	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_LEFT);
 	AWAIT(&world, "~b left");
 	assert_int_equal(tfc_membership_state(world.membership, "b", 5), TFC_EINVAL);
 	assert_int_equal(tfc_membership_state(world.membership, "c", TFC_MEMBER_LEFT), TFC_ENOENT);
