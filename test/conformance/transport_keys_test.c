@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 struct door {
 	struct world world;
@@ -103,30 +105,57 @@ static void a_key_where_none_is_set_is_refused(void **state)
 	end(&door);
 }
 
+static const enum tfc__key_role roles[] = {TFC__KEY_READ, TFC__KEY_SUBMIT, TFC__KEY_NODE};
+
+/* A key of each role in a file of its own, and all of them in one. */
+static struct tfc__keyring *make_keys(struct world *world, struct tfc__keyring *ret_rings[3])
+{
+	char path[LEAKS_PATH + 32], line[256];
+	struct tfc__keyring *all = NULL;
+	snprintf(path, sizeof(path), "%s/all", world->dir);
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(fchmod(fileno(file), 0600), 0);
+	for (int i = 0; i < 3; i++) {
+		const char *name = tfc__key_role_name(roles[i]);
+		ret_rings[i] = world_keyring(world, name, roles[i]);
+		snprintf(path, sizeof(path), "%s/%s", world->dir, name);
+		assert_true(tfc__read_text(path, line, sizeof(line)) > 0);
+		assert_true(fputs(line, file) >= 0);
+	}
+	assert_int_equal(fclose(file), 0);
+	snprintf(path, sizeof(path), "%s/all", world->dir);
+	assert_int_equal(tfc__keyring_load(path, NULL, &all), TFC_OK);
+	return all;
+}
+
 /* The listener's file has keys of all roles; the one that is shown decides. */
 static void the_role_of_the_key_is_the_role_of_the_peer(void **state)
 {
-	static const enum tfc__key_role roles[] = {TFC__KEY_READ, TFC__KEY_SUBMIT, TFC__KEY_NODE};
+	struct door door;
+	struct world *world = &door.world;
+	struct tfc__keyring *rings[3];
+	begin(&door, *state);
+	struct tfc__keyring *all = make_keys(world, rings);
+	tfc__peer_listener_close(door.listener);
+	const struct tfc__listen_options options = {.address = world->address,
+						    .keyring = all,
+						    .identity = world->theirs};
+	assert_int_equal(tfc__peer_listen(world->ctx, &options, peer_side_accept, &door.in,
+					  &door.listener, NULL),
+			 TFC_OK);
 	for (int i = 0; i < 3; i++) {
-		struct door door;
-		struct world *world = &door.world;
-		begin(&door, *state);
-		struct tfc__keyring *ring = world_keyring(world, "role", roles[i]);
-		tfc__peer_listener_close(door.listener);
-		const struct tfc__listen_options options = {.address = world->address,
-							    .keyring = ring,
-							    .identity = world->theirs};
-		assert_int_equal(tfc__peer_listen(world->ctx, &options, peer_side_accept, &door.in,
-						  &door.listener, NULL),
-				 TFC_OK);
-		knock(&door, ring, NULL);
+		door.in.is_up = false;
+		knock(&door, rings[i], NULL);
 		assert_true(door.out.is_up);
 		AWAIT(world, door.in.is_up);
 		assert_int_equal(door.in.id.role, roles[i]);
 		assert_int_equal(door.out.id.role, roles[i]);
-		end(&door);
-		tfc__keyring_free(ring);
 	}
+	end(&door);
+	tfc__keyring_free(all);
+	for (int i = 0; i < 3; i++)
+		tfc__keyring_free(rings[i]);
 }
 
 static void a_pinned_node_is_that_node(void **state)
