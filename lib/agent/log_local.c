@@ -2,6 +2,7 @@
  * The log of a task on this machine as a log source: its files, and the watch that says when they
  * grow. Of the readers that have read all there is, only so many keep their files open.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,7 @@ static struct local_log *new_log(const char *dir, const char *name, uint64_t pos
 	log->watch.fn = on_growth;
 	tfc__list_init(&log->watch.link);
 	tfc__list_init(&log->link);
-	strncpy(log->name, name, sizeof(log->name) - 1);
+	snprintf(log->name, sizeof(log->name), "%s", name);
 	return log;
 }
 
