@@ -194,7 +194,7 @@ static int list_folder(struct listing *listing, const char *prefix);
 
 static int list_names(struct listing *listing, const char *prefix, const struct tfc__strv *names)
 {
-	char key[TFC__DISK_PATH_MAX];
+	char key[TFC__STORE_KEY_MAX + 1];
 	int code = TFC_OK;
 	for (size_t i = 0; i < names->count && code == TFC_OK; i++) {
 		const char *name = names->items[i];
