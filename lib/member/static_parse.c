@@ -66,7 +66,7 @@ static int read_number(struct parse *p, json_t *value, uint64_t max, uint64_t *r
 
 static int read_count(struct parse *p, json_t *value, uint32_t *ret_count)
 {
-	uint64_t number;
+	uint64_t number = 0;
 	int code = read_number(p, value, SLOTS_MAX, &number);
 	if (code == TFC_OK)
 		*ret_count = (uint32_t)number;
