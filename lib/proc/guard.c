@@ -1,7 +1,6 @@
 #include "proc/guard.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,6 @@
 /* Longer than any shim needs to end its task once the guard is gone: grace and a margin. */
 #define PATIENCE (120 * TFC__SECOND)
 
-/* How long tfc_ctx_free waits for the guard, which kills all at once. */
-#define LAST_WAIT_MS 2000
-
 /* ---- the end */
 
 static void close_io(struct tfc__io *io)
@@ -34,7 +30,7 @@ static void close_io(struct tfc__io *io)
 
 /* The kernel's pidfd names the guard whatever happened to its number. ECHILD: the host reaped it.
  */
-static void reap(struct tfc__guard *guard)
+void tfc__guard_reap(struct tfc__guard *guard)
 {
 	siginfo_t info;
 	if (guard->pidfd.fd >= 0)
@@ -43,7 +39,7 @@ static void reap(struct tfc__guard *guard)
 		waitpid(guard->pid, NULL, WNOHANG);
 }
 
-static void free_guard(struct tfc__guard *guard)
+void tfc__guard_free(struct tfc__guard *guard)
 {
 	close_io(&guard->socket);
 	close_io(&guard->pidfd);
@@ -57,26 +53,6 @@ static void free_guard(struct tfc__guard *guard)
 	tfc__guard_forget_ports(guard);
 	free(guard->table);
 	free(guard);
-}
-
-/* Every process of a dead guard gets its end; what the callbacks spawn goes to another guard. */
-static void tell_all_lost(struct tfc__guard *guard)
-{
-	struct tfc__report report = {.kind = TFC__MSG_EXITED, .reason = TFC__END_LOST};
-	for (uint32_t i = 0; i < guard->capacity; i++)
-		if (guard->table[i]) {
-			report.pid = guard->table[i]->pid;
-			report.time_ns = tfc__wall();
-			tfc__process_hear(guard->table[i], &report);
-		}
-}
-
-static bool has_groups(const struct tfc__guard *guard)
-{
-	for (uint32_t i = 0; i < guard->capacity; i++)
-		if (guard->table[i] && guard->table[i]->isolation == TFC_ISOLATION_CGROUP)
-			return true;
-	return false;
 }
 
 /*
@@ -100,12 +76,12 @@ static void finish(struct tfc__guard *guard)
 {
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
-	if (has_groups(guard))
+	if (tfc__guard_has_groups(guard))
 		clear_groups(guard->ctx);
-	tell_all_lost(guard);
-	reap(guard);
+	tfc__guard_tell_all_lost(guard);
+	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link);
-	free_guard(guard);
+	tfc__guard_free(guard);
 }
 
 /* A guard that was killed closes its end a moment before it can be reaped. */
@@ -171,7 +147,7 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
-	reap(guard);
+	tfc__guard_reap(guard);
 	if (guard->is_deserted) {
 		finish(guard);
 	} else if (!guard->is_dead) {
@@ -281,8 +257,6 @@ static int start(struct tfc__guard *guard)
 				       hear_socket);
 }
 
-static void free_guards(void *slot, bool is_forked);
-
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
@@ -292,7 +266,7 @@ int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 			return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
 		tfc__list_init(&guards->dead);
 		tfc__list_init(&guards->leases);
-		tfc__ctx_set_slot(ctx, TFC__SLOT_GUARDS, guards, free_guards);
+		tfc__ctx_set_slot(ctx, TFC__SLOT_GUARDS, guards, tfc__guards_leave);
 	}
 	*ret_guards = guards;
 	return TFC_OK;
@@ -333,7 +307,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__work_init(&guard->end, ctx, begin_end);
 	code = start(guard);
 	if (code < 0) {
-		free_guard(guard);
+		tfc__guard_free(guard);
 		return code;
 	}
 	tfc__guard_expect(guard);
@@ -375,143 +349,4 @@ int tfc__guard_start(tfc_ctx *ctx)
 	struct tfc__guard *guard;
 	int code = tfc__ctx_enter(ctx);
 	return code < 0 ? code : tfc__guard_get(ctx, &guard);
-}
-
-/* ---- the table */
-
-int tfc__guard_add(struct tfc__guard *guard, tfc_process *process)
-{
-	if (guard->count == guard->capacity) {
-		uint32_t capacity = guard->capacity ? guard->capacity * 2 : 16;
-		tfc_process **table = realloc(guard->table, capacity * sizeof(tfc_process *));
-		if (!table)
-			return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
-		memset(table + guard->capacity, 0,
-		       (capacity - guard->capacity) * sizeof(tfc_process *));
-		guard->free_hint = guard->capacity;
-		guard->table = table;
-		guard->capacity = capacity;
-	}
-	uint32_t index = guard->free_hint;
-	while (guard->table[index])
-		index = (index + 1) % guard->capacity;
-	guard->free_hint = (index + 1) % guard->capacity;
-	guard->table[index] = process;
-	guard->count++;
-	process->guard = guard;
-	process->id = (uint64_t)++guard->serial << 32 | index;
-	const struct tfc__command stop = {.kind = TFC__MSG_STOP, .id = process->id};
-	tfc__outgoing_init(&process->stop, &stop);
-	return TFC_OK;
-}
-
-void tfc__guard_remove(tfc_process *process)
-{
-	struct tfc__guard *guard = process->guard;
-	guard->table[(uint32_t)process->id] = NULL;
-	guard->count--;
-	guard->stops -= process->is_stopping;
-	tfc__list_remove(&process->stop.link);
-	process->guard = NULL;
-}
-
-/* ---- the context ends */
-
-/* Handles that the host has not closed stay valid for the close alone. */
-static void detach_all(struct tfc__guard *guard, bool is_forked)
-{
-	for (uint32_t i = 0; i < guard->capacity; i++) {
-		tfc_process *process = guard->table[i];
-		if (!process)
-			continue;
-		tfc__list_remove(&process->stop.link);
-		process->guard = NULL;
-		if (is_forked || process->is_closed)
-			tfc__process_free(process);
-	}
-}
-
-static int last_words(struct tfc__guard *guard)
-{
-	struct tfc__command command = {.kind = TFC__MSG_KILL_ALL};
-	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static bool await(const struct tfc__io *io, uint64_t end)
-{
-	struct pollfd fd = {.fd = io->fd, .events = POLLIN};
-	int ready = 0;
-	if (io->fd >= 0)
-		do {
-			uint64_t now = tfc__now();
-			ready = poll(&fd, 1, now < end ? (int)((end - now) / TFC__MS) : 0);
-		} while (ready < 0 && errno == EINTR);
-	return ready > 0;
-}
-
-/*
- * A guard that somebody has stopped does not hear that it is to end: killed, it leaves that to its
- * shims. The lifeline tells that they are gone, too.
- */
-static void wait_for_end(struct tfc__guard *guard)
-{
-	bool is_gone = await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	if (!is_gone && guard->pidfd.fd >= 0)
-		tfc__guard_kill(guard);
-	await(&guard->lifeline, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	reap(guard);
-}
-
-/* The hello may still wait in the socket. */
-static void read_hello(struct tfc__guard *guard)
-{
-	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
-	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
-		tfc__guard_hear(guard);
-	if (!guard->is_known && !guard->is_dead)
-		tfc__guard_condemn(guard, "has not said hello");
-}
-
-static void end_guard(struct tfc__guard *guard)
-{
-	detach_all(guard, false);
-	guard->capacity = 0; /* what is still said concerns nobody */
-	if (!guard->is_dead) {
-		tfc__guard_drop_queue(guard);
-		read_hello(guard);
-	}
-	if (!guard->is_dead) {
-		last_words(guard);
-		shutdown(guard->socket.fd, SHUT_WR);
-	}
-	wait_for_end(guard);
-	tfc__list_remove(&guard->link); /* it may have died while its hello was read */
-	free_guard(guard);
-}
-
-/* In a forked child nothing shared is touched: epoll's registrations are the parent's. */
-static void drop_guard(struct tfc__guard *guard)
-{
-	struct tfc__io *ios[] = {&guard->socket, &guard->pidfd, &guard->lifeline};
-	for (int i = 0; i < 3; i++)
-		if (ios[i]->fd >= 0)
-			close(ios[i]->fd);
-	detach_all(guard, true);
-	tfc__guard_drop_queue(guard);
-	tfc__guard_forget_ports(guard);
-	free(guard->table);
-	free(guard);
-}
-
-static void free_guards(void *slot, bool is_forked)
-{
-	struct tfc__guards *guards = slot;
-	void (*end)(struct tfc__guard *) = is_forked ? drop_guard : end_guard;
-	if (guards->current)
-		end(guards->current);
-	TFC__LIST_EACH (link, &guards->dead)
-		end(tfc__container_of(link, struct tfc__guard, link));
-	tfc__lease_forget_all(guards);
-	tfc__strv_fini(&guards->dirs);
-	free(guards);
 }

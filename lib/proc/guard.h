@@ -97,9 +97,19 @@ int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
 /* Starts one, or returns the context's. */
 int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard);
 
-/* Enters a process into the table and gives it an id. TFC_OK or TFC_ENOMEM. */
+/* Not before it is in no list any more. */
+void tfc__guard_free(struct tfc__guard *guard);
+void tfc__guard_reap(struct tfc__guard *guard); /* never waits */
+
+/* guard_leave.c: the context ends, which waits for its guards; a forked child only lets go. */
+void tfc__guards_leave(void *guards, bool is_forked);
+
+/* guard_table.c: enters a process into the table and gives it an id. TFC_OK or TFC_ENOMEM. */
 int tfc__guard_add(struct tfc__guard *guard, tfc_process *process);
 void tfc__guard_remove(tfc_process *process);
+void tfc__guard_tell_all_lost(struct tfc__guard *guard);
+bool tfc__guard_has_groups(const struct tfc__guard *guard); /* a process in a cgroup of its own */
+void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked);
 
 /* Takes over fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is gone), or an error. */
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,

@@ -1,0 +1,97 @@
+/* The context ends, and leaves its guards. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "proc/guard.h"
+
+/* How long tfc_ctx_free waits for the guard, which kills all at once. */
+#define LAST_WAIT_MS 2000
+
+static int last_words(struct tfc__guard *guard)
+{
+	struct tfc__command command = {.kind = TFC__MSG_KILL_ALL};
+	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static bool await(const struct tfc__io *io, uint64_t end)
+{
+	struct pollfd fd = {.fd = io->fd, .events = POLLIN};
+	int ready = 0;
+	if (io->fd >= 0)
+		do {
+			uint64_t now = tfc__now();
+			ready = poll(&fd, 1, now < end ? (int)((end - now) / TFC__MS) : 0);
+		} while (ready < 0 && errno == EINTR);
+	return ready > 0;
+}
+
+/*
+ * A guard that somebody has stopped does not hear that it is to end: killed, it leaves that to its
+ * shims. The lifeline tells that they are gone, too.
+ */
+static void wait_for_end(struct tfc__guard *guard)
+{
+	bool is_gone = await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
+	if (!is_gone && guard->pidfd.fd >= 0)
+		tfc__guard_kill(guard);
+	await(&guard->lifeline, tfc__now() + LAST_WAIT_MS * TFC__MS);
+	tfc__guard_reap(guard);
+}
+
+/* The hello may still wait in the socket. */
+static void read_hello(struct tfc__guard *guard)
+{
+	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
+	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
+		tfc__guard_hear(guard);
+	if (!guard->is_known && !guard->is_dead)
+		tfc__guard_condemn(guard, "has not said hello");
+}
+
+static void end_guard(struct tfc__guard *guard)
+{
+	tfc__guard_detach_all(guard, false);
+	guard->capacity = 0; /* what is still said concerns nobody */
+	if (!guard->is_dead) {
+		tfc__guard_drop_queue(guard);
+		read_hello(guard);
+	}
+	if (!guard->is_dead) {
+		last_words(guard);
+		shutdown(guard->socket.fd, SHUT_WR);
+	}
+	wait_for_end(guard);
+	tfc__list_remove(&guard->link); /* it may have died while its hello was read */
+	tfc__guard_free(guard);
+}
+
+/* In a forked child nothing shared is touched: epoll's registrations are the parent's. */
+static void drop_guard(struct tfc__guard *guard)
+{
+	struct tfc__io *ios[] = {&guard->socket, &guard->pidfd, &guard->lifeline};
+	for (int i = 0; i < 3; i++)
+		if (ios[i]->fd >= 0)
+			close(ios[i]->fd);
+	tfc__guard_detach_all(guard, true);
+	tfc__guard_drop_queue(guard);
+	tfc__guard_forget_ports(guard);
+	free(guard->table);
+	free(guard);
+}
+
+void tfc__guards_leave(void *slot, bool is_forked)
+{
+	struct tfc__guards *guards = slot;
+	void (*end)(struct tfc__guard *) = is_forked ? drop_guard : end_guard;
+	if (guards->current)
+		end(guards->current);
+	TFC__LIST_EACH (link, &guards->dead)
+		end(tfc__container_of(link, struct tfc__guard, link));
+	tfc__lease_forget_all(guards);
+	tfc__strv_fini(&guards->dirs);
+	free(guards);
+}

@@ -1,0 +1,77 @@
+/* The processes of a guard, by the index that their ids carry. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "proc/guard.h"
+
+int tfc__guard_add(struct tfc__guard *guard, tfc_process *process)
+{
+	if (guard->count == guard->capacity) {
+		uint32_t capacity = guard->capacity ? guard->capacity * 2 : 16;
+		tfc_process **table = realloc(guard->table, capacity * sizeof(tfc_process *));
+		if (!table)
+			return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+		memset(table + guard->capacity, 0,
+		       (capacity - guard->capacity) * sizeof(tfc_process *));
+		guard->free_hint = guard->capacity;
+		guard->table = table;
+		guard->capacity = capacity;
+	}
+	uint32_t index = guard->free_hint;
+	while (guard->table[index])
+		index = (index + 1) % guard->capacity;
+	guard->free_hint = (index + 1) % guard->capacity;
+	guard->table[index] = process;
+	guard->count++;
+	process->guard = guard;
+	process->id = (uint64_t)++guard->serial << 32 | index;
+	const struct tfc__command stop = {.kind = TFC__MSG_STOP, .id = process->id};
+	tfc__outgoing_init(&process->stop, &stop);
+	return TFC_OK;
+}
+
+void tfc__guard_remove(tfc_process *process)
+{
+	struct tfc__guard *guard = process->guard;
+	guard->table[(uint32_t)process->id] = NULL;
+	guard->count--;
+	guard->stops -= process->is_stopping;
+	tfc__list_remove(&process->stop.link);
+	process->guard = NULL;
+}
+
+/* Every process of a dead guard gets its end; what the callbacks spawn goes to another guard. */
+void tfc__guard_tell_all_lost(struct tfc__guard *guard)
+{
+	struct tfc__report report = {.kind = TFC__MSG_EXITED, .reason = TFC__END_LOST};
+	for (uint32_t i = 0; i < guard->capacity; i++)
+		if (guard->table[i]) {
+			report.pid = guard->table[i]->pid;
+			report.time_ns = tfc__wall();
+			tfc__process_hear(guard->table[i], &report);
+		}
+}
+
+bool tfc__guard_has_groups(const struct tfc__guard *guard)
+{
+	for (uint32_t i = 0; i < guard->capacity; i++)
+		if (guard->table[i] && guard->table[i]->isolation == TFC_ISOLATION_CGROUP)
+			return true;
+	return false;
+}
+
+/* Handles that the host has not closed stay valid for the close alone. */
+void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked)
+{
+	for (uint32_t i = 0; i < guard->capacity; i++) {
+		tfc_process *process = guard->table[i];
+		if (!process)
+			continue;
+		tfc__list_remove(&process->stop.link);
+		process->guard = NULL;
+		if (is_forked || process->is_closed)
+			tfc__process_free(process);
+	}
+}
