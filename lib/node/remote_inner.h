@@ -3,7 +3,8 @@
  *
  *   remote_agent.c  the node: stamps, renewals, silence, the moment when all is surely gone
  *   remote_job.c    one job there: orders out, events in
- *   remote_bundle.c  its bundle, sent in pieces
+ *   remote_open.c   it is opened there, resumed over the next connection, dropped
+ *   remote_bundle.c its bundle, sent in pieces
  *   remote_log.c    its log records
  */
 #ifndef TFC_NODE_REMOTE_INNER_H
@@ -84,10 +85,16 @@ void remote_begin(struct tfc__remote_agent *agent);          /* a job has come *
 void remote_forget(void *agent, const char *id);
 uint64_t remote_window_ns(const struct tfc__remote_agent *agent);
 
-/* remote_job.c */
+/* remote_open.c */
 void remote_connect(struct remote_job *job);   /* opens, resumes or drops it, if it is due */
 void remote_ask_again(struct remote_job *job); /* it is being ended there */
+
+/* remote_job.c */
+#define REMOTE_RETRY (100 * TFC__MS) /* until what failed is tried again */
 void remote_disconnect(struct remote_job *job);
+void remote_flush(struct remote_job *job); /* sends what waits, as far as it goes */
+/* Orders or events are missing: whatever it has there is ended, then it is told LOST. */
+void remote_give_up(struct remote_job *job, const char *why);
 void remote_hear(struct remote_job *job, const msgpack_object *params);
 void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
 void remote_tell_silence(struct remote_job *job, bool is_silent);

@@ -6,8 +6,6 @@
 #include "base/strv.h"
 #include "node/remote_inner.h"
 
-#define RETRY (100 * TFC__MS)
-
 /* ---- its end */
 
 static void drop_call(struct remote_job *job)
@@ -15,6 +13,13 @@ static void drop_call(struct remote_job *job)
 	if (job->call)
 		tfc__rpc_drop(job->call);
 	job->call = NULL;
+}
+
+void remote_disconnect(struct remote_job *job)
+{
+	drop_call(job);
+	tfc__timer_cancel(&job->retry);
+	job->is_up = false;
 }
 
 static void leave_bundle(struct remote_job *job)
@@ -71,8 +76,7 @@ void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const 
 	free_closed(job);
 }
 
-/* Orders or events are missing: whatever it has there is ended, then it is told LOST. */
-static void give_up(struct remote_job *job, const char *why)
+void remote_give_up(struct remote_job *job, const char *why)
 {
 	if (job->state != REMOTE_OPEN)
 		return;
@@ -137,11 +141,11 @@ static bool send_one(struct remote_job *job, const struct tfc__agent_link_messag
 	if (message)
 		tfc__agent_link_undo(&job->stream, message);
 	if (code == TFC_ENOMEM)
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 	return false;
 }
 
-static void flush(struct remote_job *job)
+void remote_flush(struct remote_job *job)
 {
 	const struct tfc__agent_link_message *message;
 	bool is_sent = job->is_up && job->agent->rpc;
@@ -153,14 +157,14 @@ static void flush(struct remote_job *job)
 
 static void on_flush(struct tfc__work *work)
 {
-	flush(tfc__container_of(work, struct remote_job, flush));
+	remote_flush(tfc__container_of(work, struct remote_job, flush));
 }
 
 static void on_retry(struct tfc__timer *timer)
 {
 	struct remote_job *job = tfc__container_of(timer, struct remote_job, retry);
 	if (job->is_up)
-		flush(job);
+		remote_flush(job);
 	else
 		remote_connect(job);
 }
@@ -174,7 +178,8 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
 	if (code < 0)
-		give_up(job, code == TFC_ENOMEM ? "out of memory" : "too many orders wait for it");
+		remote_give_up(job, code == TFC_ENOMEM ? "out of memory"
+						       : "too many orders wait for it");
 	else
 		tfc__work_schedule(&job->flush);
 }
@@ -197,7 +202,8 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 	struct tfc__event event;
 	int code = tfc__event_read(body, job->task_count, job->agent->ahead_ns, &event);
 	if (code < 0) {
-		give_up(job, "an event of it is not well-formed, or there is no memory for it");
+		remote_give_up(job,
+			       "an event of it is not well-formed, or there is no memory for it");
 		return;
 	}
 	note_log_tail(job, &event);
@@ -215,7 +221,7 @@ void remote_hear(struct remote_job *job, const msgpack_object *params)
 		return;
 	int code = tfc__link_read(&job->stream, params);
 	if (code < 0) {
-		give_up(job, "its messages do not follow each other");
+		remote_give_up(job, "its messages do not follow each other");
 		return;
 	}
 	tfc__work_schedule(&job->flush);
@@ -223,164 +229,6 @@ void remote_hear(struct remote_job *job, const msgpack_object *params)
 	if (code == 1 && job->state == REMOTE_OPEN)
 		deliver(job, tfc__msg_get(params, "body"));
 	free_closed(job);
-}
-
-/* ---- open, resume, drop */
-
-static void take_open(struct remote_job *job, const msgpack_object *result)
-{
-	char state[16];
-	tfc__msg_get_text(result, "state", state, sizeof(state));
-	if (strcmp(state, "busy") == 0) {
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
-	} else if (strcmp(state, "fenced") == 0) {
-		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
-	} else if (strcmp(state, "open") != 0) {
-		remote_lose(job, TFC__AGENT_LOST, "its node has ended what it had of the job");
-	} else if (tfc__agent_link_resume(&job->stream, tfc__msg_get_u64(result, "received", 0)) <
-		   0) {
-		give_up(job, "it has forgotten what it was told");
-	} else {
-		job->boot = job->agent->boot;
-		job->is_up = true;
-		remote_tell_silence(job, false);
-		remote_logs_ask_again(job, ALL_TASKS);
-		flush(job);
-	}
-}
-
-static void on_open(void *user, int code, const msgpack_object *result, const tfc_error *error)
-{
-	struct remote_job *job = user;
-	job->call = NULL;
-	if (code == TFC_OK) {
-		take_open(job, result);
-	} else if (code == TFC_ELOST) {
-		return; /* the connection: another one follows */
-	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
-	} else {
-		remote_lose(job, TFC__AGENT_LOST, error->text);
-	}
-}
-
-static void put_bundle(struct tfc__buf *params, const struct tfc__bundle *bundle)
-{
-	if (bundle->state == TFC__BUNDLE_FAILED) {
-		tfc__msg_put_str(params, "bundle_error", bundle->error.text);
-		return;
-	}
-	tfc__msg_str(params, "bundle");
-	tfc__msg_map(params, 2);
-	tfc__msg_put_str(params, "hash", bundle->hash);
-	tfc__msg_put_u64(params, "size", bundle->size);
-}
-
-/* Its hash is told with the job, so that it has to be known. */
-static bool is_packed(const struct remote_job *job)
-{
-	return !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||
-	       job->bundle->state == TFC__BUNDLE_FAILED;
-}
-
-static int write_open(const struct remote_job *job, struct tfc__buf *params)
-{
-	char *json = NULL;
-	bool is_first = !job->boot;
-	if (is_first && tfc_job_json(job->info.job, TFC_JOB_JSON_SECRETS, &json) < 0)
-		return TFC_ENOMEM;
-	tfc__msg_map(params, (is_first ? 7 : 5) + (is_first && job->bundle));
-	tfc__msg_put_u64(params, "instance", job->agent->instance);
-	tfc__msg_put_u64(params, "handle", job->handle);
-	tfc__msg_put_str(params, "id", job->id);
-	tfc__msg_put_u64(params, "epoch", job->epoch);
-	tfc__msg_put_u64(params, "received", job->stream.received);
-	if (is_first) {
-		tfc__msg_put_str(params, "job", json);
-		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
-		if (job->bundle)
-			put_bundle(params, job->bundle);
-	}
-	tfc_free(json);
-	return TFC_OK;
-}
-
-static void send_call(struct remote_job *job, const char *method, const struct tfc__buf *params,
-		      tfc__rpc_end_fn end)
-{
-	const struct tfc__rpc_options options = {.method = method,
-						 .params = params,
-						 .timeout_ms = job->agent->lease_ms,
-						 .end = end,
-						 .user = job};
-	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__rpc_call(job->agent->rpc, &options, &job->call, &error);
-	job->was_asked |= code == TFC_OK;
-	if (code == TFC_OK)
-		return;
-	job->call = NULL;
-	if (code == TFC_ETOOBIG)
-		remote_lose(job, TFC__AGENT_LOST, error.text);
-	else if (code != TFC_ELOST)
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
-}
-
-static void on_drop(void *user, int code, const msgpack_object *result, const tfc_error *error)
-{
-	struct remote_job *job = user;
-	char state[16] = "";
-	job->call = NULL;
-	if (code == TFC_OK)
-		tfc__msg_get_text(result, "state", state, sizeof(state));
-	if (strcmp(state, "unknown") == 0)
-		remote_lose(job, TFC__AGENT_LOST, "it was given up");
-	else if (code != TFC_ELOST)
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
-}
-
-static void ask(struct remote_job *job)
-{
-	struct tfc__buf params = {0};
-	int code = TFC_OK;
-	if (job->state == REMOTE_OPEN) {
-		code = write_open(job, &params);
-	} else {
-		tfc__msg_map(&params, 3);
-		tfc__msg_put_u64(&params, "instance", job->agent->instance);
-		tfc__msg_put_u64(&params, "handle", job->handle);
-		tfc__msg_put_str(&params, "id", job->id);
-	}
-	if (code < 0)
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
-	else
-		send_call(job, job->state == REMOTE_OPEN ? "agent.open" : "agent.drop", &params,
-			  job->state == REMOTE_OPEN ? on_open : on_drop);
-	tfc__buf_fini(&params);
-}
-
-void remote_connect(struct remote_job *job)
-{
-	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
-	if (job->state == REMOTE_DROPPING && !job->was_asked)
-		remote_lose(job, TFC__AGENT_LOST, "it was given up");
-	else if (job->is_up)
-		remote_tell_silence(job, false);
-	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
-		 remote_is_ready(job->agent) && (is_packed(job) || job->state == REMOTE_DROPPING))
-		ask(job);
-}
-
-void remote_ask_again(struct remote_job *job)
-{
-	job->is_up = false;
-	remote_connect(job);
-}
-
-void remote_disconnect(struct remote_job *job)
-{
-	drop_call(job);
-	tfc__timer_cancel(&job->retry);
-	job->is_up = false;
 }
 
 /* ---- the table */
