@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/strv.h"
 
 #define BATCH 64 /* reports per turn of dispatch */
 
@@ -189,15 +188,14 @@ static void hello(struct tfc__guard *guard, int fds[2])
 
 static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
 {
-	uint32_t index = (uint32_t)report->id;
+	tfc_process *process = tfc__guard_find(guard, report->id);
 	guard->strikes = 0;
 	if (report->kind == TFC__MSG_HELLO)
 		hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
 		tfc__lease_hear(guard->ctx, report->id);
-	else if (index < guard->capacity && guard->table[index] &&
-		 guard->table[index]->id == report->id)
-		tfc__process_hear(guard->table[index], report);
+	else if (process)
+		tfc__process_hear(process, report);
 }
 
 /* Before its hello it is a program of another version, afterwards one that has gone mad. */

@@ -106,6 +106,7 @@ void tfc__guards_leave(void *guards, bool is_forked);
 
 /* guard_table.c: enters a process into the table and gives it an id. TFC_OK or TFC_ENOMEM. */
 int tfc__guard_add(struct tfc__guard *guard, tfc_process *process);
+tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id); /* NULL: gone */
 void tfc__guard_remove(tfc_process *process);
 void tfc__guard_tell_all_lost(struct tfc__guard *guard);
 bool tfc__guard_has_groups(const struct tfc__guard *guard); /* a process in a cgroup of its own */

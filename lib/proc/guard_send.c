@@ -168,13 +168,13 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 /* A launch that cannot be sent ends as one that the guard could not start. */
 static void refuse(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
 {
-	uint32_t index = (uint32_t)outgoing->command.id;
+	tfc_process *process = tfc__guard_find(guard, outgoing->command.id);
 	struct tfc__report report = {.kind = TFC__MSG_EXITED,
 				     .reason = TFC__END_NOT_STARTED,
 				     .step = TFC__STEP_GUARD,
 				     .status = error};
-	if (outgoing->command.kind == TFC__MSG_SPAWN && guard->table[index])
-		tfc__process_hear(guard->table[index], &report);
+	if (outgoing->command.kind == TFC__MSG_SPAWN && process)
+		tfc__process_hear(process, &report);
 }
 
 void tfc__guard_flush(struct tfc__guard *guard)

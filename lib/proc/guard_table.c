@@ -32,6 +32,13 @@ int tfc__guard_add(struct tfc__guard *guard, tfc_process *process)
 	return TFC_OK;
 }
 
+tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id)
+{
+	uint32_t index = (uint32_t)id;
+	tfc_process *process = index < guard->capacity ? guard->table[index] : NULL;
+	return process && process->id == id ? process : NULL;
+}
+
 void tfc__guard_remove(tfc_process *process)
 {
 	struct tfc__guard *guard = process->guard;
