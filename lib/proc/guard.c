@@ -310,11 +310,11 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	}
 	tfc__guard_expect(guard);
 	guards->current = guard;
+	tfc__lease_tell_all(guard); /* first: it needs no memory, a directory does */
 	for (size_t i = 0; i < guards->dirs.count && code == TFC_OK; i++)
 		code = tfc__guard_send_dir(guard, guards->dirs.items[i], true);
 	if (code < 0)
 		return code;
-	tfc__lease_tell_all(guard);
 	*ret_guard = guard;
 	return TFC_OK;
 }
