@@ -64,20 +64,24 @@ static struct tfc__expand expansion(const struct agent_task *task, const tfc_spe
 	};
 }
 
+/* NAME=value, which it frees; NULL: there was no memory for it. */
+static void take_variable(struct tfc__strv *env, char *text)
+{
+	char *equals = text ? strchr(text, '=') : NULL;
+	if (equals) {
+		*equals = '\0';
+		tfc__strv_set_env(env, text, equals + 1);
+	}
+	env->is_failed |= !text;
+	free(text);
+}
+
 /* NAME=value with placeholders replaced. */
 static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *values,
 			struct tfc__strv *env)
 {
-	for (size_t i = 0; i < from->count; i++) {
-		char *text = tfc__expand(values, from->items[i]);
-		char *equals = text ? strchr(text, '=') : NULL;
-		if (equals) {
-			*equals = '\0';
-			tfc__strv_set_env(env, text, equals + 1);
-		}
-		env->is_failed |= !text;
-		free(text);
-	}
+	for (size_t i = 0; i < from->count; i++)
+		take_variable(env, tfc__expand(values, from->items[i]));
 }
 
 /* A secret is given as NAME=value, taken as it is, or as NAME: the host's own value. */
@@ -172,15 +176,8 @@ static void add_extra(const struct agent_task *task, struct tfc__strv *env)
 {
 	const struct tfc__strv *extra = &task->extra_env;
 	env->is_failed |= extra->is_failed;
-	for (size_t i = 0; i < extra->count; i++) {
-		char *text = strdup(extra->items[i]), *equals = text ? strchr(text, '=') : NULL;
-		if (equals) {
-			*equals = '\0';
-			tfc__strv_set_env(env, text, equals + 1);
-		}
-		env->is_failed |= !text;
-		free(text);
-	}
+	for (size_t i = 0; i < extra->count; i++)
+		take_variable(env, strdup(extra->items[i]));
 }
 
 static void add_own(const struct agent_task *task, struct tfc__strv *env)
