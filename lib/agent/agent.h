@@ -176,13 +176,6 @@ void tfc__agent_doing(struct tfc__agent_job *job, uint32_t task, char *text, siz
 /* The addresses of all tasks of the cluster, in the order of the roles. */
 int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec **ret_spec);
 
-/* "host:port", or "" when the task has no port. Borrowed. */
-const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task);
-
-uint32_t tfc__agent_task_count(const struct tfc__agent_job *job);
-const struct tfc__role *tfc__agent_task_role(const struct tfc__agent_job *job, uint32_t task,
-					     uint32_t *ret_index);
-
 /* ---- logs: where they are, and who wants to know when they grow */
 
 const char *tfc__agent_log_dir(const struct tfc__agent_job *job);

@@ -396,23 +396,6 @@ int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec
 	return TFC_OK;
 }
 
-const char *tfc__agent_address(const struct tfc__agent_job *job, uint32_t task)
-{
-	return job->tasks[task].address ? job->tasks[task].address : "";
-}
-
-uint32_t tfc__agent_task_count(const struct tfc__agent_job *job)
-{
-	return job->task_count;
-}
-
-const struct tfc__role *tfc__agent_task_role(const struct tfc__agent_job *job, uint32_t task,
-					     uint32_t *ret_index)
-{
-	*ret_index = job->tasks[task].index;
-	return job->tasks[task].role;
-}
-
 const char *tfc__agent_log_dir(const struct tfc__agent_job *job)
 {
 	return job->log_dir;
