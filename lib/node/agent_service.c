@@ -110,7 +110,7 @@ static void on_over(void *user)
 }
 
 /* Also before the guard has said so: what comes too late is not listened to. */
-bool session_is_alive(const struct session *session)
+static bool is_alive(const struct session *session)
 {
 	return session && !session->is_over && session->lease &&
 	       tfc__boot_time() < session->deadline_ns;
@@ -162,7 +162,7 @@ static void hear_renewal(struct tfc__agent_service *service, const msgpack_objec
 	if (!instance || stamp > now || lease_ms > LEASE_MAX_MS || deadline <= now)
 		return;
 	struct session *session = find_session(service, instance);
-	if (session && !session_is_alive(session))
+	if (session && !is_alive(session))
 		return; /* the guard is about to say so */
 	if (!session && !(session = new_session(service, instance, params)))
 		return; /* it is renewed again */
@@ -215,7 +215,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 		logs_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
 		hear_renewal(service, params);
-	} else if (!session_is_alive(session)) {
+	} else if (!is_alive(session)) {
 		if (request)
 			fail_session(request);
 	} else if (request) {

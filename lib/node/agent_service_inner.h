@@ -73,7 +73,6 @@ struct served_job {
 	bool asks_bundle; /* it is still to be told so */
 };
 
-bool session_is_alive(const struct session *session);
 /* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
 int session_tell(struct session *session, const struct tfc__buf *item);
 void session_is_left(struct session *session); /* by a job of it */

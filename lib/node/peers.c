@@ -257,11 +257,6 @@ struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer)
 	return peer->is_up ? tfc__peer_rpc(peer->dialed) : NULL;
 }
 
-size_t tfc__node_peer_backlog(const struct tfc__node_peer *peer)
-{
-	return peer->is_up ? tfc__peer_backlog(peer->dialed) : 0;
-}
-
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer)
 {
 	return peer->name;

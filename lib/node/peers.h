@@ -60,8 +60,6 @@ struct tfc__peer_watch {
 struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *node_name);
 /* NULL while there is none. */
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer);
-/* Bytes that wait to be sent to it. */
-size_t tfc__node_peer_backlog(const struct tfc__node_peer *peer);
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer);
 void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__peer_watch *watch);
 void tfc__node_peer_unwatch(struct tfc__peer_watch *watch);

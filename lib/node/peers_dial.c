@@ -20,7 +20,8 @@ static uint64_t next_random(struct tfc__peers *peers)
 	return z ^ z >> 31;
 }
 
-void tfc__node_peer_say(struct tfc__node_peer *peer, const char *text)
+/* Says it in the log, unless it was said last. */
+static void say(struct tfc__node_peer *peer, const char *text)
 {
 	if (strcmp(peer->said, text) == 0)
 		return;
@@ -72,7 +73,7 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 	peer->said[0] = '\0';
 	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,
 					       &hello->offer, &error) < 0)
-		tfc__node_peer_say(peer, error.text);
+		say(peer, error.text);
 	tfc__node_peer_heard(peer);
 }
 
@@ -138,7 +139,7 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 {
 	struct tfc__peers *peers = peer->peers;
-	tfc__node_peer_say(peer, error->text);
+	say(peer, error->text);
 	if (error->code != TFC_EEXIST || peers->was_let_in)
 		return;
 	peers->was_let_in = true; /* told once */
@@ -180,7 +181,7 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		lost(peer, why);
 	} else if (!peer->member || (code = tfc__hello_read(result, &hello, &error)) < 0 ||
 		   (code = check_answer(peer, &hello, &error)) < 0) {
-		tfc__node_peer_say(peer, error.text);
+		say(peer, error.text);
 		lost(peer, &error);
 	} else {
 		peers->was_let_in = peer->is_up = true;
@@ -219,7 +220,7 @@ static void on_down(struct tfc__peer *connection, void *user, const tfc_error *w
 	struct tfc__peers *peers = peer->peers;
 	tfc__peers_enter(peers);
 	if (!peer->is_up && why && why->code == TFC_EACCES) /* the key, or who it is */
-		tfc__node_peer_say(peer, why->text);
+		say(peer, why->text);
 	lost(peer, why);
 	tfc__peers_exit(peers);
 }
@@ -267,7 +268,7 @@ void tfc__node_peer_dial(struct tfc__node_peer *peer)
 	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &peer->dialed, &error) < 0) {
 		peer->dialed = NULL;
 		if (!is_refusal(&error))
-			tfc__node_peer_say(peer, error.text);
+			say(peer, error.text);
 		lost(peer, &error);
 	}
 }

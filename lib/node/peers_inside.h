@@ -1,5 +1,5 @@
 /*
- * What the files of the peers share: peers.c dials, callers.c lets in.
+ * What the files of the peers share: peers_dial.c dials, callers.c lets in.
  */
 #ifndef TFC_NODE_PEERS_INSIDE_H
 #define TFC_NODE_PEERS_INSIDE_H
@@ -86,9 +86,6 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 
 /* Dials now, if it is not connected: it has just been heard. */
 void tfc__node_peer_redial(struct tfc__node_peer *peer);
-
-/* Says it in the log, unless it was said last. */
-void tfc__node_peer_say(struct tfc__node_peer *peer, const char *text);
 
 /* ---- callers.c */
 

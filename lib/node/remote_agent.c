@@ -18,7 +18,7 @@ static struct remote_job *job_of(struct tfc__link *link)
  * How long after the last moment of ours that a renewal can count from its tasks may be alive. A
  * quarter more, for clocks that do not run alike.
  */
-uint64_t remote_window_ns(const struct tfc__remote_agent *agent)
+static uint64_t window_ns(const struct tfc__remote_agent *agent)
 {
 	return ((uint64_t)agent->lease_ms + agent->grace_ms + TFC__AGENT_MARGIN_MS) * TFC__MS / 4 *
 	       5;
@@ -50,7 +50,7 @@ static uint64_t counts_from(const struct remote_job *job)
 
 static void set_loss_timer(struct tfc__remote_agent *agent)
 {
-	uint64_t next = 0, window = remote_window_ns(agent);
+	uint64_t next = 0, window = window_ns(agent);
 	TFC__LIST_EACH (link, &agent->jobs) {
 		uint64_t at = counts_from(job_of(link)) + window;
 		if (job_of(link)->state != REMOTE_GONE && (!next || at < next))
@@ -67,7 +67,7 @@ static void set_loss_timer(struct tfc__remote_agent *agent)
 static void on_loss(struct tfc__timer *timer)
 {
 	struct tfc__remote_agent *agent = tfc__container_of(timer, struct tfc__remote_agent, loss);
-	uint64_t now = tfc__boot_time(), window = remote_window_ns(agent);
+	uint64_t now = tfc__boot_time(), window = window_ns(agent);
 	char why[400];
 	TFC__LIST_EACH (link, &agent->jobs) {
 		struct remote_job *job = job_of(link);

@@ -83,7 +83,6 @@ struct remote_job {
 bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and in its session */
 void remote_begin(struct tfc__remote_agent *agent);          /* a job has come */
 void remote_forget(void *agent, const char *id);
-uint64_t remote_window_ns(const struct tfc__remote_agent *agent);
 
 /* remote_open.c */
 void remote_connect(struct remote_job *job);   /* opens, resumes or drops it, if it is due */
