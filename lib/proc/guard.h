@@ -154,9 +154,6 @@ void tfc__guard_forget_ports(struct tfc__guard *guard);
 
 int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_wanted);
 
-/* Remembers a directory for the guards that may follow. TFC_OK or TFC_ENOMEM. */
-int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
-
 /* guard_lease.c */
 uint64_t tfc__lease_id(const struct tfc__lease *lease);
 void tfc__lease_hear(tfc_ctx *ctx, uint64_t id);        /* the guard says that it is over */

@@ -125,7 +125,8 @@ int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_want
 	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
 }
 
-int tfc__guard_note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
+/* For the guards that may follow. */
+static int note_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	struct tfc__strv kept = {0};
@@ -152,7 +153,7 @@ int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted)
 	if (path[0] != '/' || strlen(path) >= 4096)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "proc", 0, "%s is not an absolute path",
 				     path);
-	code = tfc__guard_note_dir(ctx, path, is_wanted);
+	code = note_dir(ctx, path, is_wanted);
 	if (code == TFC_OK)
 		code = tfc__guard_send_dir(guard, path, is_wanted);
 	if (code == TFC_ELOST) /* that guard had died; the next is told all that is noted */
