@@ -246,11 +246,17 @@ static bool read_stat(pid_t pid, char *ret_state, int *ret_parent)
 	return after && sscanf(after + 1, " %c %d", ret_state, ret_parent) == 2;
 }
 
-bool proc_is_alive(pid_t pid)
+char proc_state(pid_t pid)
 {
 	char state;
 	int parent;
-	return read_stat(pid, &state, &parent) && state != 'Z' && state != 'X';
+	return read_stat(pid, &state, &parent) ? state : 0;
+}
+
+bool proc_is_alive(pid_t pid)
+{
+	char state = proc_state(pid);
+	return state && state != 'Z' && state != 'X';
 }
 
 bool proc_await_gone(pid_t pid, int ms)

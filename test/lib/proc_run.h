@@ -56,6 +56,9 @@ long proc_await_number(const char *path);
 /* Whether a process exists and is no zombie. */
 bool proc_is_alive(pid_t pid);
 
+/* Its state as in proc(5): 'R', 'S', 'D', ...; 0: it is gone. */
+char proc_state(pid_t pid);
+
 /* Waits up to `ms` for a process to be gone; false when it is not. */
 bool proc_await_gone(pid_t pid, int ms);
 

@@ -83,17 +83,6 @@ static int thaw(const struct frost *frost)
 	return waitpid(frost->thawer, &status, 0) == frost->thawer ? status : -1;
 }
 
-static char state_of(pid_t pid)
-{
-	char path[64], text[512] = "";
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	const char *name_end = len > 0 ? strrchr(text, ')') : NULL;
-	return name_end ? name_end[2] : 0;
-}
-
 static void start_flood(struct proc_run *run, struct proc_task *task, const char *dir)
 {
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
@@ -111,7 +100,7 @@ static void start_flood(struct proc_run *run, struct proc_task *task, const char
 static void await_stuck(pid_t shim)
 {
 	uint64_t deadline = tfc__now() + 20 * TFC__SECOND;
-	for (int looks = 0; looks < 20; looks = state_of(shim) == 'D' ? looks + 1 : 0) {
+	for (int looks = 0; looks < 20; looks = proc_state(shim) == 'D' ? looks + 1 : 0) {
 		assert_true(tfc__now() < deadline);
 		poll(NULL, 0, 2);
 	}
@@ -153,7 +142,7 @@ static int freeze_a_log(void)
 	}
 	print_message("killed %d ms after the stop with 200 ms of grace\n",
 		      (int)((tfc__now() - begin) / TFC__MS));
-	assert_int_equal(state_of(tfc__process_shim(stuck.process)), 'D');
+	assert_int_equal(proc_state(tfc__process_shim(stuck.process)), 'D');
 	assert_int_equal(stuck.ends, 0);
 
 	assert_int_equal(thaw(&frost), 0);
