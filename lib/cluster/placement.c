@@ -6,38 +6,18 @@
 
 /* ---- what tasks need and nodes have */
 
-static const struct tfc__role *role_of(const tfc_job *job, uint32_t task, uint32_t *ret_index)
-{
-	for (uint32_t i = 0; i < job->role_count; i++) {
-		if (task < job->roles[i].count) {
-			*ret_index = task;
-			return &job->roles[i];
-		}
-		task -= job->roles[i].count;
-	}
-	return NULL;
-}
-
 struct tfc__place_need tfc__place_need(const tfc_job *job, uint32_t task)
 {
 	uint32_t index;
-	const struct tfc__role *role = role_of(job, task, &index);
-	return (struct tfc__place_need){role ? role->memory : 0, role ? role->gpus : 0};
+	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
+	return (struct tfc__place_need){role->memory, role->gpus};
 }
 
 void tfc__place_task_name(const tfc_job *job, uint32_t task, char *ret_name, size_t size)
 {
-	uint32_t index = 0;
-	const struct tfc__role *role = role_of(job, task, &index);
-	snprintf(ret_name, size, "%s/%u", role ? role->name : "?", index);
-}
-
-static uint32_t task_count_of(const tfc_job *job)
-{
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < job->role_count; i++)
-		count += job->roles[i].count;
-	return count;
+	uint32_t index;
+	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
+	snprintf(ret_name, size, "%s/%u", role->name, index);
 }
 
 bool tfc__place_takes_tasks(const struct tfc__member *member)
@@ -235,7 +215,7 @@ static void list_items(struct tfc__place *place)
 static void count_own(struct tfc__place *place)
 {
 	const struct tfc__place_request *request = place->request;
-	uint32_t count = request->at ? task_count_of(request->job) : 0;
+	uint32_t count = request->at ? tfc__job_task_count(request->job) : 0;
 	uint32_t next = 0;
 	for (uint32_t task = 0; task < count; task++) {
 		if (next < request->task_count && request->tasks[next] == task)
