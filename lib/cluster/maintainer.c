@@ -262,24 +262,3 @@ const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint3
 	const struct agent_link *link = maintainer->seen[task].link;
 	return link ? link->node->name : "";
 }
-
-const char *tfc__maintainer_address(const struct tfc__maintainer *maintainer, uint32_t task)
-{
-	const char *address = maintainer->seen[task].address;
-	return address ? address : "";
-}
-
-int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task)
-{
-	return maintainer->seen[task].pid;
-}
-
-uint32_t tfc__maintainer_isolation(const struct tfc__maintainer *maintainer, uint32_t task)
-{
-	return maintainer->seen[task].isolation;
-}
-
-const tfc_spec *tfc__maintainer_spec(const struct tfc__maintainer *maintainer)
-{
-	return maintainer->spec;
-}

@@ -46,22 +46,13 @@ const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maint
 /* What is of it on this machine, or NULL. */
 struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *maintainer);
 
-/* Where a task is, or was last: its node's name and "host:port"; or "". */
+/* The name of the node where a task is, or was last; or "". Borrowed for the maintainer's life. */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
-const char *tfc__maintainer_address(const struct tfc__maintainer *maintainer, uint32_t task);
 
 /* The log of a task at a node that it was on (a TASK entry names it), from `position` on. NULL and
  * *error: TFC_ELOST when that node cannot be asked any more. Close it before the maintainer. */
 struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,
 						 const char *node, uint32_t task, uint64_t position,
 						 tfc_error *error);
-
-int32_t tfc__maintainer_pid(const struct tfc__maintainer *maintainer, uint32_t task);
-
-/* enum tfc_isolation of its latest attempt, 0 before the first has started. */
-uint32_t tfc__maintainer_isolation(const struct tfc__maintainer *maintainer, uint32_t task);
-
-/* The cluster spec of the current generation, or NULL before it is complete. */
-const tfc_spec *tfc__maintainer_spec(const struct tfc__maintainer *maintainer);
 
 #endif
