@@ -10,7 +10,7 @@
 
 #define FORMAT 1
 
-struct tfc__record *tfc__record_new(tfc_ctx *ctx)
+struct tfc__record *tfc__record_new(void)
 {
 	struct tfc__record *record = calloc(1, sizeof(*record));
 	if (!record)

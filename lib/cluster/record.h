@@ -47,7 +47,7 @@ struct tfc__record {
 };
 
 /* An empty one, which is in no list; NULL when out of memory. */
-struct tfc__record *tfc__record_new(tfc_ctx *ctx);
+struct tfc__record *tfc__record_new(void);
 void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper are closed */
 
 /*

@@ -90,7 +90,7 @@ static int read_record(struct tfc__record *record, const struct stored *stored, 
 static void take_job(struct tfc__directory *directory, const struct stored *stored)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct tfc__record *record = tfc__record_new(directory->ctx);
+	struct tfc__record *record = tfc__record_new();
 	if (!record) {
 		complain(directory, stored->record->key, "out of memory");
 		return;

@@ -113,7 +113,7 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
 		      struct tfc__directory_answer *answer, tfc_error *error)
 {
-	struct tfc__record *record = tfc__record_new(directory->ctx);
+	struct tfc__record *record = tfc__record_new();
 	if (!record)
 		return tfc__fail_nomem(error, "cluster");
 	record->directory = directory;

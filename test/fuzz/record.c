@@ -15,7 +15,7 @@ static void write_record(const struct tfc__record *record)
 {
 	struct tfc__buf buf = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	struct tfc__record *again = tfc__record_new(NULL);
+	struct tfc__record *again = tfc__record_new();
 	CHECK(again);
 	CHECK(tfc__record_write(record, seal_key, &buf, &error) == TFC_OK);
 	CHECK(tfc__record_read(again, buf.data, buf.len, seal_key, &error) == TFC_OK);
@@ -28,7 +28,7 @@ static void write_record(const struct tfc__record *record)
 static void read_record(const uint8_t *data, size_t len)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct tfc__record *record = tfc__record_new(NULL);
+	struct tfc__record *record = tfc__record_new();
 	CHECK(record);
 	int code = tfc__record_read(record, data, len, seal_key, &error);
 	if (code < 0)

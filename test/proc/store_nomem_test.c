@@ -110,7 +110,7 @@ static int write_and_read(void)
 				   "{\"argv\": [\"true\"]}}}";
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__buf buf = {0};
-	struct tfc__record *record = tfc__record_new(ctx), *again = tfc__record_new(ctx);
+	struct tfc__record *record = tfc__record_new(), *again = tfc__record_new();
 	int code = record && again ? TFC_OK : TFC_ENOMEM;
 	if (code == TFC_OK)
 		code = tfc_job_parse(json, sizeof(json) - 1, NULL, &error, &record->job);
