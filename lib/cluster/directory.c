@@ -70,11 +70,9 @@ void record_close(struct tfc__record *record)
 }
 
 /* A job that nobody was told of is not to run later. */
-static void take_back(struct tfc__directory *directory, struct tfc__record *record)
+static void take_back(struct tfc__record *record)
 {
-	char key[TFC__RECORD_KEY_SIZE];
-	tfc__record_key(record->id, "", key);
-	tfc__store_remove(directory->store, key, NULL, NULL);
+	record_remove(record, NULL);
 	record_close(record);
 }
 
@@ -93,7 +91,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 	TFC__LIST_EACH (link, &directory->leaving)
 		record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->submits)
-		take_back(directory, record_of(link));
+		take_back(record_of(link));
 	tfc__store_drop(directory->loading);
 	tfc__work_cancel(&directory->drained);
 	tfc__work_cancel(&directory->tidy);

@@ -24,6 +24,13 @@ struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, t
 	return op;
 }
 
+struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn)
+{
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "", key);
+	return tfc__store_remove(record->directory->store, key, fn, record);
+}
+
 /* ---- submit */
 
 static int copy_submit(struct tfc__record *record, const struct tfc__submit *submit,
@@ -98,9 +105,7 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		tfc__list_append(&directory->records, &record->link);
 		code = term_begin(record, &why);
 		if (code < 0) {
-			char key[TFC__RECORD_KEY_SIZE];
-			tfc__record_key(record->id, "", key);
-			tfc__store_remove(directory->store, key, NULL, NULL);
+			record_remove(record, NULL);
 			tfc__keeper_abandon(&record->keeper);
 		}
 	}
@@ -197,8 +202,6 @@ void record_forget(struct tfc__record *record)
 {
 	struct tfc__directory *directory = record->directory;
 	tfc_error error;
-	char key[TFC__RECORD_KEY_SIZE];
-	tfc__record_key(record->id, "", key);
 	TFC__LIST_EACH (link, &record->journal.readers) {
 		struct tfc__journal_reader *reader =
 			tfc__container_of(link, struct tfc__journal_reader, link);
@@ -212,7 +215,7 @@ void record_forget(struct tfc__record *record)
 	forget_logs(record);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
-	record->put = tfc__store_remove(directory->store, key, on_removed, record);
+	record->put = record_remove(record, on_removed);
 	if (!record->put) {
 		tfc__fail_nomem(&error, "cluster");
 		on_removed(record, TFC_ENOMEM, NULL, 0, &error);
