@@ -78,7 +78,12 @@ static void on_done(void *request, int32_t code, const tfc_store_value *values, 
 		    const char *text)
 {
 	struct tfc__store *store = request;
-	if (store->current) /* else a store of the host's answers twice */
+	if (!store->current) /* a store of the host's answers twice */
+		return;
+	bool has_one = store->current->kind == OP_GET || store->current->kind == OP_PUT;
+	if (code >= 0 && has_one && !count)
+		answer(store, TFC_EINVAL, NULL, 0, "the store has answered without the value");
+	else
 		answer(store, code < 0 ? code : TFC_OK, values, count, text);
 }
 

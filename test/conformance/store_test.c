@@ -351,6 +351,44 @@ static void what_is_no_key_is_refused(void **state)
 	check_all(try_names);
 }
 
+/* ---- what only a host's own can get wrong */
+
+static void get_nothing(void *store, const char *key, tfc_store_done done, void *request)
+{
+	done(request, TFC_OK, NULL, 0, NULL);
+}
+
+static void put_nothing(void *store, const char *key, const void *data, uint64_t len,
+			uint64_t version, tfc_store_done done, void *request)
+{
+	done(request, TFC_OK, NULL, 0, NULL);
+}
+
+static int open_empty(tfc_ctx *ctx, const char *place, struct tfc__store **ret_store,
+		      tfc_error *error)
+{
+	static const tfc_store_ops ops = {
+		.size = sizeof(ops),
+		.get = get_nothing,
+		.list = get_nothing,
+		.put = put_nothing,
+		.remove = get_nothing,
+	};
+	return tfc__store_open_ops(ctx, &ops, NULL, ret_store, error);
+}
+
+static void a_success_without_its_value_is_none(void **state)
+{
+	static const struct store_kind kind = {"empty", open_empty, false};
+	struct bench bench;
+	begin(&bench, &kind);
+	assert_int_equal(put(&bench, "k", "1", 0).code, TFC_EINVAL);
+	assert_int_equal(test_store_get(bench.ctx, bench.store, "k").code, TFC_EINVAL);
+	assert_int_equal(test_store_list(bench.ctx, bench.store, "").code, TFC_OK);
+	assert_int_equal(test_store_remove(bench.ctx, bench.store, "k").code, TFC_OK);
+	end(&bench);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +403,7 @@ int main(void)
 		cmocka_unit_test(a_store_may_be_closed_in_a_callback),
 		cmocka_unit_test(eight_mebibytes_are_the_most),
 		cmocka_unit_test(what_is_no_key_is_refused),
+		cmocka_unit_test(a_success_without_its_value_is_none),
 	};
 	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }
