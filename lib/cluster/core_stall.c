@@ -46,6 +46,18 @@ static bool is_at_work(const struct task *t)
 	return tfc__task_is_alive(t) && t->fate == FATE_NONE && !t->is_stop_sent;
 }
 
+static void set_hung(struct tfc__core *core, struct task *t, bool is_hung)
+{
+	core->hung += (uint32_t)((int)is_hung - (int)t->is_hung);
+	t->is_hung = is_hung;
+}
+
+void tfc__stall_over(struct tfc__core *core, struct task *t)
+{
+	set_hung(core, t, false);
+	t->is_stacking = false;
+}
+
 static void ask_for_stacks(struct tfc__core *core, struct task *t, bool is_ending)
 {
 	if (t->is_stacking)
@@ -66,7 +78,7 @@ void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms
 		tfc__stall_tell(core, t, text);
 		return;
 	}
-	t->is_hung = true;
+	set_hung(core, t, true);
 	if (core->policy.on_stall == TFC__STALL_STACKS) {
 		ask_for_stacks(core, t, false);
 		return;
@@ -89,23 +101,39 @@ static void restart_hung(struct tfc__core *core, struct task *t)
 		tfc__end_stalled(core, t, text);
 }
 
-static bool is_awaited(const struct tfc__core *core, const struct task *t)
+static bool is_awaited_by(const struct tfc__core *core, const struct task *t, const struct task *u)
 {
+	return u->is_stacking && is_taken_along(core, t, u);
+}
+
+/* One whose stacks are to be there before t is restarted; NULL: none. `guess`: the one that another
+ * waits for; a group waits for the same, and is not searched for each of its members. */
+static const struct task *find_awaited(const struct tfc__core *core, const struct task *t,
+				       const struct task *guess)
+{
+	if (t->is_stacking)
+		return t;
+	if (guess && is_awaited_by(core, t, guess))
+		return guess;
 	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].is_stacking && is_taken_along(core, t, &core->tasks[i]))
-			return true;
-	return false;
+		if (is_awaited_by(core, t, &core->tasks[i]))
+			return &core->tasks[i];
+	return NULL;
 }
 
 void tfc__stall_gather(struct tfc__core *core)
 {
+	const struct task *awaited = NULL;
 	if (core->policy.on_stall != TFC__STALL_RESTART)
 		return;
-	for (uint32_t i = 0; i < core->task_count && core->phase == CORE_UP; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->hung && core->phase == CORE_UP; i++) {
 		struct task *t = &core->tasks[i];
-		if (!t->is_hung || is_awaited(core, t))
+		if (!t->is_hung)
 			continue;
-		t->is_hung = false;
+		awaited = find_awaited(core, t, awaited);
+		if (awaited)
+			continue;
+		set_hung(core, t, false);
 		if (is_at_work(t))
 			restart_hung(core, t);
 	}
@@ -122,7 +150,7 @@ void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what
 		tfc__stall_gather(core);
 		return;
 	}
-	t->is_hung = false;
+	set_hung(core, t, false);
 	if (core->phase == CORE_UP && is_at_work(t)) {
 		char text[256];
 		text_of(core, t, text, sizeof(text));

@@ -159,6 +159,7 @@ struct tfc__core {
 	uint32_t members_alive; /* ... of the group */
 	uint32_t unready;       /* tasks neither ready nor over */
 	uint32_t undone;        /* deciders that have not ended well */
+	uint32_t hung;          /* tasks whose stall is being looked into */
 	uint32_t gang_unheld;   /* tasks of the gang without a place or a port */
 	uint32_t place;         /* number of the last PLACE */
 	uint32_t gang_place;    /* of the gang's, which is awaited; 0: none is */
@@ -330,7 +331,8 @@ void tfc__resume_go_on(struct tfc__core *core); /* nothing of it is alive any mo
 /* ---- core_stall.c */
 void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
 void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what);
-void tfc__stall_gather(struct tfc__core *core); /* one that was looked into has gone */
+void tfc__stall_over(struct tfc__core *core, struct task *t); /* nothing of it is looked into */
+void tfc__stall_gather(struct tfc__core *core); /* ... and the others need not wait for it */
 void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
 void tfc__start_watch(struct tfc__core *core); /* a start begins: it is explained if it lasts */
 void tfc__start_explain(struct tfc__core *core);

@@ -127,7 +127,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->attempt++;
 	t->fate = FATE_NONE;
 	t->is_stop_sent = false;
-	t->is_silent = t->is_stalled = t->is_hung = t->is_stacking = false;
+	t->is_silent = t->is_stalled = false;
 	t->why[0] = '\0';
 	t->proc = TFC__PROC_RUNNING;
 	tfc__act(core, TFC__DO_LAUNCH, t);

@@ -194,7 +194,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 	/* That it was out of memory is said with its status. */
 	snprintf(t->why, sizeof(t->why), "%s", text && !death->is_oom ? text : "");
 	t->is_port_stale |= death->is_stranger;
-	t->is_hung = t->is_stacking = false;
+	tfc__stall_over(core, t);
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (core->phase != CORE_UP)
