@@ -1,8 +1,8 @@
 /*
  * What the nodes are asked. A QUERY goes to every node that has a task of the job alive, or had the
  * suspect, or may have tasks of an earlier term; what follows from it waits until the last of them
- * has answered or is lost. A LOOK goes to the
- * nodes of the tasks that a sentence would name, and waits for nobody long: it only explains.
+ * has answered or is lost. A LOOK goes to the nodes of the tasks that a sentence would name, and
+ * waits for nobody long: it only explains.
  */
 #include "cluster/core_state.h"
 
@@ -84,11 +84,6 @@ static void conclude_if_looked(struct tfc__core *core)
 	tfc__ask_timeout(core);
 }
 
-static bool is_unready(const struct task *t)
-{
-	return t->phase != PHASE_READY && t->phase != PHASE_OVER && t->node != TFC__NO_NODE;
-}
-
 static bool is_look_asked(const struct tfc__core *core, uint32_t node)
 {
 	for (uint32_t i = 0; i < core->looked_count; i++)
@@ -115,7 +110,7 @@ void tfc__ask_look(struct tfc__core *core)
 	core->is_look_open = true;
 	core->look_at = core->now + LOOK_WAIT_NS;
 	for (uint32_t i = 0; i < core->task_count && core->looked_count < TFC__LOOKED_MAX; i++)
-		if (is_unready(&core->tasks[i]))
+		if (tfc__task_is_unready(&core->tasks[i]) && core->tasks[i].node != TFC__NO_NODE)
 			look_at(core, &core->tasks[i]);
 	conclude_if_looked(core);
 }

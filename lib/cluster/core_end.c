@@ -160,12 +160,11 @@ void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, c
 
 /* ---- deadlines */
 
-static const char *lacks(const struct task *t, const struct tfc__looked *looked, uint32_t id,
-			 uint32_t count)
+static const char *lacks(const struct tfc__core *core, const struct task *t)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (looked[i].task == id && looked[i].text[0])
-			return looked[i].text;
+	for (uint32_t i = 0; i < core->looked_count; i++)
+		if (core->looked[i].task == tfc__task_id(core, t) && core->looked[i].text[0])
+			return core->looked[i].text;
 	switch (t->phase) {
 	case PHASE_IDLE:
 		return "an earlier attempt may still run";
@@ -180,19 +179,17 @@ static const char *lacks(const struct task *t, const struct tfc__looked *looked,
 	}
 }
 
-const struct task *tfc__end_waited_for(const struct tfc__core *core,
-				       const struct tfc__looked *looked, uint32_t looked_count,
-				       char *text, size_t size)
+const struct task *tfc__end_waited_for(const struct tfc__core *core, char *text, size_t size)
 {
 	const struct task *first = NULL;
 	uint32_t named = 0, more = 0;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *t = &core->tasks[i];
-		if (t->phase == PHASE_READY || t->phase == PHASE_OVER)
+		if (!tfc__task_is_unready(t))
 			continue;
 		if (!first)
 			first = t;
-		const char *what = lacks(t, looked, i, looked_count);
+		const char *what = lacks(core, t);
 		size_t needed = strlen(text) + strlen(tfc__task_role(core, t)->name) +
 				strlen(what) + MORE_SIZE;
 		if (named == NAMED_MAX || (named && needed > size)) {
@@ -207,13 +204,12 @@ const struct task *tfc__end_waited_for(const struct tfc__core *core,
 	return first;
 }
 
-void tfc__end_start_deadline(struct tfc__core *core, const struct tfc__looked *looked,
-			     uint32_t count)
+void tfc__end_start_deadline(struct tfc__core *core)
 {
 	char text[256];
 	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
 		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
-	const struct task *first = tfc__end_waited_for(core, looked, count, text, sizeof(text));
+	const struct task *first = tfc__end_waited_for(core, text, sizeof(text));
 	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 

@@ -191,10 +191,10 @@ void tfc__start_looked(struct tfc__core *core)
 		return;
 	if (core->is_deadline_looked) {
 		core->is_deadline_looked = false;
-		tfc__end_start_deadline(core, core->looked, core->looked_count);
+		tfc__end_start_deadline(core);
 		return;
 	}
 	char text[256] = "waiting for";
-	tfc__end_waited_for(core, core->looked, core->looked_count, text, sizeof(text));
+	tfc__end_waited_for(core, text, sizeof(text));
 	tfc__tell_job(core, core->job_state, text);
 }

@@ -202,6 +202,12 @@ static inline bool tfc__task_is_alive(const struct task *t)
 	return t->phase == PHASE_LAUNCHED || t->phase == PHASE_RUNNING || t->phase == PHASE_READY;
 }
 
+/* A start is not over before it. */
+static inline bool tfc__task_is_unready(const struct task *t)
+{
+	return t->phase != PHASE_READY && t->phase != PHASE_OVER;
+}
+
 static inline uint32_t tfc__task_id(const struct tfc__core *core, const struct task *t)
 {
 	return (uint32_t)(t - core->tasks);
@@ -346,12 +352,10 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
 /* A task that could not get a port again: it has no attempt whose end could be told. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
 void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text);
-void tfc__end_start_deadline(struct tfc__core *core, const struct tfc__looked *looked,
-			     uint32_t count);
-/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added; returns the first. */
-const struct task *tfc__end_waited_for(const struct tfc__core *core,
-				       const struct tfc__looked *looked, uint32_t count, char *text,
-				       size_t size);
+void tfc__end_start_deadline(struct tfc__core *core); /* core->looked is complete */
+/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what core->looked
+ * says of them; returns the first. */
+const struct task *tfc__end_waited_for(const struct tfc__core *core, char *text, size_t size);
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text);
 void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);

@@ -75,11 +75,6 @@ void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint3
 
 /* ---- phases */
 
-static bool is_unready(const struct task *t)
-{
-	return t->phase != PHASE_READY && t->phase != PHASE_OVER;
-}
-
 static void announce_running(struct tfc__core *core)
 {
 	bool is_waiting = core->job_state == TFC_JOB_STARTING ||
@@ -93,13 +88,13 @@ static void announce_running(struct tfc__core *core)
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 {
 	bool was_alive = tfc__task_is_alive(t);
-	bool was_unready = is_unready(t);
+	bool was_unready = tfc__task_is_unready(t);
 	t->phase = phase;
 	int alive = (int)tfc__task_is_alive(t) - (int)was_alive;
 	core->alive += (uint32_t)alive;
 	if (t->is_member)
 		core->members_alive += (uint32_t)alive;
-	core->unready += (uint32_t)((int)is_unready(t) - (int)was_unready);
+	core->unready += (uint32_t)((int)tfc__task_is_unready(t) - (int)was_unready);
 	if (phase == PHASE_READY || phase == PHASE_OVER)
 		announce_running(core);
 }
