@@ -101,8 +101,7 @@ int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_ent
 /* Shows the first `count` entries: takes them into the digest and tells the readers. */
 void tfc__journal_show(struct tfc__journal *journal, uint32_t count);
 
-/* How a task stands; never NULL. Borrowed: until the next
- * entry is added. */
+/* How a task stands; never NULL. Borrowed: until the next entry is added. */
 const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *journal,
 						  uint32_t task);
 

@@ -62,24 +62,23 @@ bool tfc__nodes_is_draining(const struct tfc__node_entry *node);
 void tfc__nodes_use(struct tfc__node_entry *node);
 void tfc__nodes_unuse(struct tfc__node_entry *node);
 
-/*
- * Finds a node for each of `count` tasks, all or nothing. at: per task of the whole job its node
- * now, or NULL. TFC_EAGAIN with the sentence of what it waits for, TFC_ENOMEM. Nothing is taken.
- */
-struct tfc__nodes_request {
-	const tfc_job *job;
-	const char *id; /* of the job: where a round begins */
-	const uint32_t *tasks;
-	uint32_t count;
-	struct tfc__node_entry *const *at;
-	/* Per task of the whole job the name of the only node that it may go to, or NULL. NULL: all
-	 * may go anywhere. */
-	const char *const *wanted;
-};
 /* Whether all members were heard of since `nodes` was opened, or had a few seconds for it. Until
  * then nothing is placed: a job that is gone on with would take this node for all there is. The
  * sentence says who is waited for, and all users are told when it is over. */
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error);
+
+struct tfc__nodes_request {
+	const tfc_job *job;
+	const char *id;        /* of the job: where a round begins */
+	const uint32_t *tasks; /* numbers of those to be placed, rising */
+	uint32_t count;
+	struct tfc__node_entry *const *at; /* per task of the whole job its node now, or NULL */
+	/* Per task of the whole job the name of the only node that it may go to, or NULL. NULL: all
+	 * may go anywhere. */
+	const char *const *wanted;
+};
+/* Finds a node for each of these tasks, all or nothing. TFC_EAGAIN with the sentence of what it
+ * waits for, TFC_ENOMEM. Nothing is taken. */
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);
 /* Tells all users again in a while: there was no memory to go on. */
