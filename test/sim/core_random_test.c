@@ -17,8 +17,8 @@
 
 #include "base/buf.h"
 #include "cluster/maintainer_core.h"
-#include "core_sim.h"
 #include "sanitized.h"
+#include "sim_random.h"
 
 #define SEEDS (TEST_IS_SANITIZED ? "8000" : "20000")
 #define STEPS_OF_JOB 1000
@@ -83,40 +83,6 @@ struct world {
 	uint32_t charge_count;
 	struct tfc__core_action end;
 };
-
-/* ---- chance */
-
-static uint32_t chance(struct world *w, uint32_t n)
-{
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (uint32_t)((w->random >> 11) % n);
-}
-
-static bool once_in(struct world *w, uint32_t n)
-{
-	return chance(w, n) == 0;
-}
-
-static void broken(struct world *w, const char *promise, const struct tfc__core_action *a)
-{
-	fprintf(stderr, "seed %llu, step %llu: broken: %s\n", (unsigned long long)w->seed,
-		(unsigned long long)w->steps, promise);
-	if (a) {
-		struct tfc__buf line = {0};
-		sim_print(&w->sim, a, &line);
-		fprintf(stderr, "at: %s", line.data);
-		tfc__buf_fini(&line);
-	}
-	exit(1);
-}
-
-#define promise(w, claim, a)                  \
-	do {                                  \
-		if (!(claim))                 \
-			broken(w, #claim, a); \
-	} while (0)
 
 /* ---- checking actions */
 

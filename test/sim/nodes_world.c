@@ -4,34 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- chance */
-
-uint32_t chance(struct world *w, uint32_t n)
-{
-	w->random ^= w->random << 13;
-	w->random ^= w->random >> 7;
-	w->random ^= w->random << 17;
-	return (uint32_t)((w->random >> 11) % n);
-}
-
-bool once_in(struct world *w, uint32_t n)
-{
-	return chance(w, n) == 0;
-}
-
-void broken(struct world *w, const char *what, const struct tfc__core_action *a)
-{
-	fprintf(stderr, "seed %llu, step %llu: broken: %s\n", (unsigned long long)w->seed,
-		(unsigned long long)w->steps, what);
-	if (a) {
-		struct tfc__buf line = {0};
-		sim_print(&w->sim, a, &line);
-		fprintf(stderr, "at: %s", line.data);
-		tfc__buf_fini(&line);
-	}
-	exit(1);
-}
-
 /* ---- actions */
 
 static struct agent *agent_of(struct world *w, const struct tfc__core_action *a)

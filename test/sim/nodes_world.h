@@ -4,7 +4,7 @@
 #ifndef TEST_SIM_NODES_WORLD_H
 #define TEST_SIM_NODES_WORLD_H
 
-#include "core_sim.h"
+#include "sim_random.h"
 
 #define TASKS_MAX 16
 #define MACHINES 5
@@ -115,16 +115,6 @@ struct world {
 	uint32_t wish_count;
 	struct tfc__core_action end;
 };
-
-uint32_t chance(struct world *w, uint32_t n);
-bool once_in(struct world *w, uint32_t n);
-void broken(struct world *w, const char *promise, const struct tfc__core_action *a);
-
-#define promise(w, claim, a)                  \
-	do {                                  \
-		if (!(claim))                 \
-			broken(w, #claim, a); \
-	} while (0)
 
 void world_init(struct world *w, uint64_t seed, bool is_loud);
 void world_begin(struct world *w); /* roles are there: makes the core */
