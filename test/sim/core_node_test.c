@@ -10,14 +10,55 @@
 
 #include "core_sim.h"
 
+static const uint32_t first_nodes[] = {1, 2};
+
+/* Mirrored workers: worker/0 at node 1, worker/1 at node 2. */
+static void two_workers_up(struct sim *s)
+{
+	sim_mirrored(s);
+	sim_up_at(s, first_nodes);
+}
+
+/* ... placed there, and only worker/1 has its port. */
+static void two_workers_half_held(struct sim *s)
+{
+	sim_mirrored(s);
+	s->has_nodes = true;
+	sim_start(s);
+	sim_placed(s, NULL, first_nodes, NULL);
+	sim_event(s, TFC__CORE_HELD, "worker/1");
+	s->trace.len = 0;
+}
+
+/* Both workers at node 1, tensorboard/0 at node 2. */
+static void workers_and_tensorboard_up(struct sim *s)
+{
+	static const uint32_t nodes[] = {1, 1, 2};
+	sim_mirrored(s);
+	sim_role(s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(s, nodes);
+}
+
+/* It is placed there, and started again without the workers. */
+static void expect_tensorboard_at_node_3(struct sim *s)
+{
+	static const uint32_t nodes[] = {9, 9, 3};
+	sim_placed(s, "tensorboard/0", nodes, NULL);
+	sim_held_all(s);
+	sim_expect(s, "hold tensorboard/0 at node 3\n"
+		      "task tensorboard/0 #1 holding\n"
+		      "launch tensorboard/0 #2 g1\n"
+		      "task tensorboard/0 #2 starting\n");
+	assert_int_equal(tfc__core_generation(s->core), 1);
+}
+
 /* ---- lost */
 
 static void group_restarts_elsewhere_when_a_node_is_lost(void **state)
 {
-	static const uint32_t nodes[] = {1, 2}, others[] = {9, 3};
+	static const uint32_t others[] = {9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_lost(&s, 2, "node b: it is down");
 	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: node b: it is down; "
 		       "restarting the group (1 of 2 losses in 3600 s)\n"
@@ -60,11 +101,9 @@ static void all_tasks_of_a_lost_node_cost_one_restart(void **state)
 
 static void lost_node_explains_its_peers_exits(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_expect(&s, "query 1 at node 1\n"
 		       "query 1 at node 2\n");
@@ -84,12 +123,10 @@ static void lost_node_explains_its_peers_exits(void **state)
 
 static void verdict_comes_with_the_last_answer(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	static const uint8_t stopped[] = {TFC__PROC_NONE, TFC__PROC_STOPPED};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	s.trace.len = 0;
 	/* What node 1 says of worker/1, which is not there, counts for nothing. */
@@ -103,22 +140,13 @@ static void verdict_comes_with_the_last_answer(void **state)
 
 static void sidecar_moves_alone(void **state)
 {
-	static const uint32_t nodes[] = {1, 1, 2}, others[] = {9, 9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
-	sim_up_at(&s, nodes);
+	workers_and_tensorboard_up(&s);
 	sim_lost(&s, 2, "it is down");
 	sim_expect(&s, "task tensorboard/0 #1 lost lost 0: tensorboard/0 was lost: it is down; "
 		       "restarting it (1 of 2 losses in 3600 s)\n"
 		       "place tensorboard/0\n");
-	sim_placed(&s, "tensorboard/0", others, NULL);
-	sim_held_all(&s);
-	sim_expect(&s, "hold tensorboard/0 at node 3\n"
-		       "task tensorboard/0 #1 holding\n"
-		       "launch tensorboard/0 #2 g1\n"
-		       "task tensorboard/0 #2 starting\n");
-	assert_int_equal(tfc__core_generation(s.core), 1);
+	expect_tensorboard_at_node_3(&s);
 	sim_fini(&s);
 }
 
@@ -132,31 +160,22 @@ static void die_of_the_node(struct sim *s, const char *task)
 
 static void sidecar_leaves_a_node_where_attempts_fail(void **state)
 {
-	static const uint32_t nodes[] = {1, 1, 2}, others[] = {9, 9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
-	sim_up_at(&s, nodes);
+	workers_and_tensorboard_up(&s);
 	die_of_the_node(&s, "tensorboard/0");
 	sim_expect(&s, "task tensorboard/0 #1 failed signal 9: tensorboard/0 died of SIGKILL; "
 		       "restarting it (1 of 3 restarts in 600 s)\n"
 		       "release tensorboard/0\n"
 		       "place tensorboard/0\n");
-	sim_placed(&s, "tensorboard/0", others, NULL);
-	sim_held_all(&s);
-	sim_expect(&s, "hold tensorboard/0 at node 3\n"
-		       "task tensorboard/0 #1 holding\n"
-		       "launch tensorboard/0 #2 g1\n"
-		       "task tensorboard/0 #2 starting\n");
+	expect_tensorboard_at_node_3(&s);
 	sim_fini(&s);
 }
 
 static void of_a_group_only_who_failed_there_leaves(void **state)
 {
-	static const uint32_t nodes[] = {1, 2}, others[] = {9, 3};
+	static const uint32_t others[] = {9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	die_of_the_node(&s, "worker/1");
 	s.trace.len = 0;
 	sim_exit(&s, "worker/0", 1);
@@ -233,14 +252,9 @@ static void task_in_backoff_must_move_too(void **state)
 
 static void node_lost_during_the_start_is_replaced(void **state)
 {
-	static const uint32_t nodes[] = {1, 2}, others[] = {9, 3};
+	static const uint32_t others[] = {9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
-	sim_placed(&s, NULL, nodes, NULL);
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
-	s.trace.len = 0;
+	two_workers_half_held(&s);
 	sim_lost(&s, 2, "it is down");
 	sim_expect(&s, "place gang worker/1\n"); /* and no release: there is nobody to tell */
 	sim_placed(&s, NULL, others, NULL);
@@ -272,10 +286,8 @@ static void used_up_losses_fail_the_job(void **state)
 
 static void node_lost_while_the_job_ends_is_not_waited_for(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_stop(&s, 0, false);
 	sim_signal(&s, "worker/0", 15);
 	s.trace.len = 0;
@@ -288,11 +300,9 @@ static void node_lost_while_the_job_ends_is_not_waited_for(void **state)
 
 static void network_explains_exits_like_a_dead_peer(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_SILENT, .node = 2});
 	sim_exit(&s, "worker/0", 1);
 	sim_answer_of(&s, 1, running);
@@ -321,10 +331,9 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 
 static void drained_node_is_left_with_the_whole_grace(void **state)
 {
-	static const uint32_t nodes[] = {1, 2}, others[] = {9, 3};
+	static const uint32_t others[] = {9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "job restarting g1: worker/1 must move: node b is drained; restarting the "
 		       "group (1 of 2 losses in 3600 s)\n"
@@ -361,14 +370,8 @@ static void task_that_may_not_restart_stays_on_a_drained_node(void **state)
 
 static void port_held_at_a_drained_node_is_given_back(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
-	sim_placed(&s, NULL, nodes, NULL);
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
-	s.trace.len = 0;
+	two_workers_half_held(&s);
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "release worker/1\n"
 		       "place gang worker/1\n");
@@ -397,10 +400,8 @@ static void fenced_core_does_nothing_any_more(void **state)
 
 static void suspended_job_stops_its_tasks_and_has_no_end(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 	sim_expect(&s, "stop worker/0 #1 10s\n"
 		       "stop worker/1 #1 10s\n");
@@ -416,10 +417,8 @@ static void suspended_job_stops_its_tasks_and_has_no_end(void **state)
 
 static void stop_by_the_user_counts_more_than_a_suspension(void **state)
 {
-	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up_at(&s, nodes);
+	two_workers_up(&s);
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 	s.trace.len = 0;
 	sim_stop(&s, 0, false);
