@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "job/job.h"
+#include "spec/ranks.h"
 
 #define MAX_SECONDS 1e9 /* 31 years */
 #define MAX_TASKS 100000
@@ -12,7 +13,6 @@
 #define MAX_RESTARTS 1000000
 
 /* Names stand in the order of their enum. */
-static const char *const frameworks[] = {"tensorflow", "none", "pytorch", "jax", "horovod", NULL};
 static const char *const topologies[] = {"full", "partial", NULL};
 static const char *const strategies[] = {"auto", "multi_worker_mirrored", "parameter_server",
 					 "none", NULL};
@@ -82,7 +82,7 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 
 static const struct tfc__key job_keys[] = {
 	TEXT("name", struct tfc_job, name),
-	CHOICE("framework", struct tfc_job, framework, frameworks),
+	CHOICE("framework", struct tfc_job, framework, tfc__framework_names),
 	CHOICE("strategy", struct tfc_job, strategy, strategies),
 	{.path = "argv", .kind = TFC__KEY_LIST, AT(struct tfc_job, argv)},
 	{.path = "env", .kind = TFC__KEY_ENV, AT(struct tfc_job, env)},

@@ -37,6 +37,9 @@ struct tfc__host_name {
 };
 struct tfc__host_name tfc__host_name(const char *address);
 
+/* The names of all frameworks in the order of their enum, and NULL. */
+extern const char *const tfc__framework_names[];
+
 /* The name of a framework, or NULL when it is none of the enum. */
 const char *tfc__framework_name(enum tfc_framework framework);
 

@@ -14,14 +14,16 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const tfc__framework_names[] = {
+	[TFC_FRAMEWORK_TENSORFLOW] = "tensorflow", [TFC_FRAMEWORK_NONE] = "none",
+	[TFC_FRAMEWORK_PYTORCH] = "pytorch",       [TFC_FRAMEWORK_JAX] = "jax",
+	[TFC_FRAMEWORK_HOROVOD] = "horovod",       [TFC_FRAMEWORK_HOROVOD + 1] = NULL,
+};
+
 const char *tfc__framework_name(enum tfc_framework framework)
 {
-	static const char *const names[] = {
-		[TFC_FRAMEWORK_TENSORFLOW] = "tensorflow", [TFC_FRAMEWORK_NONE] = "none",
-		[TFC_FRAMEWORK_PYTORCH] = "pytorch",       [TFC_FRAMEWORK_JAX] = "jax",
-		[TFC_FRAMEWORK_HOROVOD] = "horovod",
-	};
-	return (unsigned)framework < sizeof(names) / sizeof(names[0]) ? names[framework] : NULL;
+	size_t count = sizeof(tfc__framework_names) / sizeof(tfc__framework_names[0]);
+	return (unsigned)framework < count ? tfc__framework_names[framework] : NULL;
 }
 
 static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
