@@ -25,7 +25,7 @@ struct tfc__remote_sub {
 	struct tfc__route *route; /* NULL: detached */
 	void *slot;
 	char *job;
-	char *cursor; /* to begin with; NULL: from the start, or a place was reached */
+	char *cursor; /* to begin with, until a place was reached; NULL: from the start */
 	bool is_without_output;
 	bool wants_live;
 	bool is_bare;

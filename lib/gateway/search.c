@@ -26,7 +26,6 @@ struct asked {
 };
 
 struct tfc__search {
-	tfc_ctx *ctx;
 	tfc__search_fn fn;
 	void *user;
 	char *job;
@@ -203,7 +202,6 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	struct matches here = {.submitted_ns = 0};
 	if (!search)
 		return TFC_ENOMEM;
-	search->ctx = ctx;
 	search->fn = fn;
 	search->user = user;
 	tfc__work_init(&search->done, ctx, on_done);

@@ -135,24 +135,27 @@ static void name_submitter(const struct tfc__peer_id *who, char *text, size_t si
 		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
 }
 
+static void ask(struct call *call, const struct tfc__question *question)
+{
+	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
+		fail_call(call, tfc_ctx_error(call->service->ctx));
+}
+
 static void put_question(struct call *call, const struct tfc__question *heard,
 			 const struct tfc__peer_id *who)
 {
 	char submitter[129];
-	struct tfc__question asked = *heard, *question = &asked;
+	struct tfc__question question = *heard;
 	name_submitter(who, submitter, sizeof(submitter));
-	asked.submitter = submitter;
+	question.submitter = submitter;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
-	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
-		fail_call(call, tfc_ctx_error(call->service->ctx));
+	ask(call, &question);
 }
 
 static void on_turn(struct tfc__bulk_turn *turn)
 {
 	struct call *call = tfc__container_of(turn, struct call, turn);
-	if (tfc__gateway_ask(call->service->gateway, &call->heard.question, 0, on_reply, call,
-			     &call->op) < 0)
-		fail_call(call, tfc_ctx_error(call->service->ctx));
+	ask(call, &call->heard.question);
 }
 
 static bool is_long(enum tfc__verb verb)
