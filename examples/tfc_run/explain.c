@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "output.h"
 #include "tfc_run.h"
@@ -78,9 +77,7 @@ static void print_task(json_t *task)
 static bool print_line(json_t *task)
 {
 	char time[TIME_SIZE];
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	time_text((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, time);
+	time_text(wall_ns(), time);
 	json_t *line = json_pack("{s:s, s:s}", "time", time, "event", "plan");
 	char *text = NULL;
 	if (line && json_object_update(line, task) == 0)

@@ -1,7 +1,6 @@
 /* `tfc_run logs`: the output of a job, without its states. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "follow.h"
@@ -12,13 +11,6 @@ struct logs {
 	struct follow_options follow;
 	bool follows;
 };
-
-static uint64_t wall_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* A cursor of an output object has a '_' in it, and a duration has none: "90s", "1.5h". */
 static int set_since(void *target, const struct option *option, const char *value)

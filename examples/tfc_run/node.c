@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <tfcluster/tfcluster.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "node_options.h"
@@ -55,9 +54,7 @@ static void say(const struct node *node, const char *format, ...)
 static void print_event(json_t *event)
 {
 	char time[TIME_SIZE];
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	time_text((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, time);
+	time_text(wall_ns(), time);
 	if (!event || json_object_set_new(event, "time", json_string(time)) < 0 ||
 	    json_dumpf(event, stdout, JSON_COMPACT) < 0)
 		die_without_memory();

@@ -13,8 +13,6 @@ struct node_options {
 	const char *members;
 	const char *key;
 	const char *state; /* absolute */
-	const char *store;
-	const char *config_file;
 	uint16_t ports[2]; /* first and last */
 	uint32_t slots;
 	uint64_t memory;

@@ -186,6 +186,13 @@ void output_hush(struct output *output)
 	output->has_status = false;
 }
 
+uint64_t wall_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void time_text(uint64_t time_ns, char ret_text[TIME_SIZE])
 {
 	time_t seconds = (time_t)(time_ns / 1000000000u);

@@ -80,6 +80,9 @@ void output_flush(struct output *output);
 #define TIME_SIZE 48
 void time_text(uint64_t time_ns, char ret_text[TIME_SIZE]);
 
+/* Nanoseconds since 1970, as events have them. */
+uint64_t wall_ns(void);
+
 /* Names the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
 size_t output_alive(const struct output *output, char *names, size_t size);
 

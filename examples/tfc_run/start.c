@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "follow.h"
@@ -33,9 +32,7 @@ static const struct option start_table[] = {
 static int print_id(const struct start *start)
 {
 	char line[256], now[TIME_SIZE];
-	struct timespec time;
-	clock_gettime(CLOCK_REALTIME, &time);
-	time_text((uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec, now);
+	time_text(wall_ns(), now);
 	if (start->output.is_json)
 		snprintf(line, sizeof(line),
 			 "{\"time\":\"%s\",\"event\":\"submitted\",\"job\":\"%s\"}\n", now,
