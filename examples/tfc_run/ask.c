@@ -6,16 +6,6 @@
 #include "client.h"
 #include "options.h"
 
-/* Reads the command line into the client and the command's own options, and opens the gateway:
- * OPTIONS_OK, or the command is over with *ret_status. */
-static bool begin(struct command_line *line, int argc, char **argv, struct client *client,
-		  int *ret_status)
-{
-	enum options_result result = options_take(line, argc, argv);
-	*ret_status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	return result == OPTIONS_OK && client_open(client) == 0;
-}
-
 /* ---- spec */
 
 struct spec_options {
@@ -39,13 +29,8 @@ static int print_spec(struct client *client, char **words, bool is_environ)
 			       : tfc_gateway_spec(client->gateway, words[0], words[1], 0,
 						  client_answer, &answer, NULL);
 	int status = RUN_FAILED;
-	char *line = NULL;
-	if (client_await(client, begun, &answer) == 0) {
-		if (asprintf(&line, "%s%s", answer.text, is_environ ? "" : "\n") < 0)
-			die_without_memory();
-		status = print_text(line);
-	}
-	free(line);
+	if (client_await(client, begun, &answer) == 0)
+		status = (is_environ ? print_text : print_line)(answer.text);
 	free(answer.text);
 	return status;
 }
@@ -67,7 +52,7 @@ int spec_main(int argc, char **argv)
 		.most = 2,
 	};
 	int status;
-	if (begin(&line, argc, argv, &client, &status))
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = print_spec(&client, line.words, options.is_environ);
 	client_end(&client);
 	options_end(&line);
@@ -139,7 +124,7 @@ int stop_main(int argc, char **argv)
 		.most = 1,
 	};
 	int status;
-	if (begin(&line, argc, argv, &client, &status))
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = stop(&client, line.words[0], &options);
 	client_end(&client);
 	options_end(&line);
@@ -161,7 +146,7 @@ int rm_main(int argc, char **argv)
 		.most = 1,
 	};
 	int status;
-	if (begin(&line, argc, argv, &client, &status)) {
+	if (client_begin(&client, &line, argc, argv, &status)) {
 		int begun = tfc_gateway_forget(client.gateway, line.words[0], 0, client_answer,
 					       &answer, NULL);
 		status = client_await(&client, begun, &answer) < 0 ? RUN_FAILED : 0;

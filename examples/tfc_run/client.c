@@ -30,6 +30,14 @@ int client_open(struct client *client)
 	return 0;
 }
 
+bool client_begin(struct client *client, struct command_line *line, int argc, char **argv,
+		  int *ret_status)
+{
+	enum options_result result = options_take(line, argc, argv);
+	*ret_status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
+	return result == OPTIONS_OK && client_open(client) == 0;
+}
+
 void client_end(struct client *client)
 {
 	tfc_gateway_close(client->gateway);
@@ -67,4 +75,14 @@ int print_text(const char *text)
 		return 128 + SIGPIPE;
 	complain("standard output: %s", strerror(errno));
 	return RUN_FAILED;
+}
+
+int print_line(const char *text)
+{
+	char *line;
+	if (asprintf(&line, "%s\n", text) < 0)
+		die_without_memory();
+	int status = print_text(line);
+	free(line);
+	return status;
 }

@@ -20,6 +20,11 @@ struct client {
 int client_open(struct client *client);
 void client_end(struct client *client);
 
+/* Reads a command line, which has &client->options among its tables, and opens the gateway. False:
+ * the command is over with *ret_status. */
+bool client_begin(struct client *client, struct command_line *line, int argc, char **argv,
+		  int *ret_status);
+
 /* The answer to one request, for tfc_reply_fn client_answer. */
 struct answer {
 	bool is_there;
@@ -34,5 +39,6 @@ int client_await(struct client *client, int begun, struct answer *answer);
 
 /* Prints text on stdout, in one piece. The exit status. */
 int print_text(const char *text);
+int print_line(const char *text); /* and a newline */
 
 #endif

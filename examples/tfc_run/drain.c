@@ -33,9 +33,8 @@ int drain_main(int argc, char **argv)
 		.least = 1,
 		.most = 1,
 	};
-	enum options_result result = options_take(&line, argc, argv);
-	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	if (result == OPTIONS_OK && client_open(&client) == 0)
+	int status;
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = drain(&client, line.words[0], is_off);
 	client_end(&client);
 	options_end(&line);

@@ -74,7 +74,7 @@ static void print_task(json_t *task)
 }
 
 /* One object a line, as of all that --json prints. */
-static bool print_line(json_t *task)
+static bool print_event(json_t *task)
 {
 	char time[TIME_SIZE];
 	time_text(wall_ns(), time);
@@ -101,7 +101,7 @@ int explain_print(const char *plan, bool is_json)
 	{
 		if (!is_json)
 			print_task(task);
-		else if (!print_line(task))
+		else if (!print_event(task))
 			is_printed = false;
 	}
 	json_decref(whole);

@@ -111,13 +111,11 @@ static int print_jobs(json_t *jobs)
 static int print_json(const json_t *value)
 {
 	char *text = json_dumps(value,
-				JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)),
-	     *line;
-	if (!text || asprintf(&line, "%s\n", text) < 0)
+				JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+	if (!text)
 		die_without_memory();
-	int status = print_text(line);
+	int status = print_line(text);
 	free(text);
-	free(line);
 	return status;
 }
 
@@ -158,9 +156,8 @@ int ps_main(int argc, char **argv)
 			 "Lists the jobs of the cluster.",
 		.tables = {OPTION_TABLE(own, &options), GATEWAY_OPTION_TABLE(&client.options)},
 	};
-	enum options_result result = options_take(&line, argc, argv);
-	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	if (result == OPTIONS_OK && client_open(&client) == 0)
+	int status;
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = ps(&client, &options);
 	client_end(&client);
 	options_end(&line);
@@ -276,9 +273,8 @@ int describe_main(int argc, char **argv)
 		.least = 1,
 		.most = 1,
 	};
-	enum options_result result = options_take(&line, argc, argv);
-	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	if (result == OPTIONS_OK && client_open(&client) == 0)
+	int status;
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = describe(&client, line.words[0], is_json);
 	client_end(&client);
 	options_end(&line);

@@ -68,17 +68,10 @@ static int print_members(const char *list)
 static int show(struct client *client, bool is_json)
 {
 	struct answer answer = {.text = NULL};
-	char *line = NULL;
 	int status = RUN_FAILED;
 	int begun = tfc_gateway_members(client->gateway, 0, client_answer, &answer, NULL);
-	if (client_await(client, begun, &answer) == 0 && !is_json) {
-		status = print_members(answer.text);
-	} else if (answer.text) {
-		if (asprintf(&line, "%s\n", answer.text) < 0)
-			die_without_memory();
-		status = print_text(line);
-	}
-	free(line);
+	if (client_await(client, begun, &answer) == 0)
+		status = (is_json ? print_line : print_members)(answer.text);
 	free(answer.text);
 	return status;
 }
@@ -94,9 +87,8 @@ int members_main(int argc, char **argv)
 			 "Prints the nodes of the cluster, as the one that is asked knows them.",
 		.tables = {OPTION_TABLE(table, &is_json), GATEWAY_OPTION_TABLE(&client.options)},
 	};
-	enum options_result result = options_take(&line, argc, argv);
-	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	if (result == OPTIONS_OK && client_open(&client) == 0)
+	int status;
+	if (client_begin(&client, &line, argc, argv, &status))
 		status = show(&client, is_json);
 	client_end(&client);
 	options_end(&line);

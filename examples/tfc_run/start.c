@@ -120,9 +120,8 @@ int attach_main(int argc, char **argv)
 		.least = 1,
 		.most = 1,
 	};
-	enum options_result result = options_take(&line, argc, argv);
-	int status = result == OPTIONS_HELP ? 0 : RUN_FAILED;
-	if (result == OPTIONS_OK && client_open(&start.client) == 0)
+	int status;
+	if (client_begin(&start.client, &line, argc, argv, &status))
 		status = follow_job(&start, line.words[0]);
 	client_end(&start.client);
 	options_end(&line);
