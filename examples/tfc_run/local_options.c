@@ -1,10 +1,6 @@
 #include "local_options.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "job_options.h"
 
@@ -22,19 +18,7 @@ static const struct option table[] = {
 /* The node takes it as it is, and wants it absolute. */
 static int resolve_log_dir(struct local_options *options)
 {
-	if (!options->log_dir || *options->log_dir == '/')
-		return 0;
-	char *here = getcwd(NULL, 0);
-	if (!here)
-		return complain("the current directory: %s", strerror(errno));
-	int len = asprintf(&options->own_log_dir, "%s/%s", here, options->log_dir);
-	free(here);
-	if (len < 0) {
-		options->own_log_dir = NULL;
-		return complain("out of memory");
-	}
-	options->log_dir = options->own_log_dir;
-	return 0;
+	return options->log_dir ? make_absolute(&options->log_dir, &options->own_log_dir) : 0;
 }
 
 enum options_result local_options_read(int argc, char **argv, struct local_options *ret_options)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,21 +76,9 @@ static int fill_name(struct node_options *options)
 
 static int fill_state(struct node_options *options)
 {
-	char *here;
 	if (!options->state)
 		return (options->state = options->own_state = default_state_dir()) ? 0 : -1;
-	if (*options->state == '/')
-		return 0;
-	if (!(here = getcwd(NULL, 0)))
-		return complain("the current directory: %s", strerror(errno));
-	int len = asprintf(&options->own_state, "%s/%s", here, options->state);
-	free(here);
-	if (len < 0) {
-		options->own_state = NULL;
-		return complain("out of memory");
-	}
-	options->state = options->own_state;
-	return 0;
+	return make_absolute(&options->state, &options->own_state);
 }
 
 static int find_groups(struct node_options *options)

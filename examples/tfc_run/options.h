@@ -73,6 +73,10 @@ const char *options_value(const struct command_line *line, const char *name);
 /* Complains about an option's value. Returns -1. */
 int bad_value(const struct option *option, const char *value, const char *why);
 
+/* Makes a path absolute as seen from the current directory: *path then points to *ret_own, which
+ * the caller frees. 0, or -1 after a sentence. */
+int make_absolute(const char **path, char **ret_own);
+
 /* The option called so, of any table, and its target; NULL: there is none. */
 const struct option *options_find(const struct command_line *line, const char *name,
 				  void **ret_target);

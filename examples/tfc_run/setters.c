@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options.h"
 #include "tfc_run.h"
@@ -12,6 +13,21 @@
 int bad_value(const struct option *option, const char *value, const char *why)
 {
 	return complain("--%s%s%s: %s", option->name, *value ? " " : "", value, why);
+}
+
+int make_absolute(const char **path, char **ret_own)
+{
+	char *here, *whole;
+	if (**path == '/')
+		return 0;
+	if (!(here = getcwd(NULL, 0)))
+		return complain("the current directory: %s", strerror(errno));
+	int len = asprintf(&whole, "%s/%s", here, *path);
+	free(here);
+	if (len < 0)
+		return complain("out of memory");
+	*path = *ret_own = whole;
+	return 0;
 }
 
 int set_text(void *target, const struct option *option, const char *value)
