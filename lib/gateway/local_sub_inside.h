@@ -1,0 +1,77 @@
+/*
+ * Between the files of a subscription to a job of this node: local_sub.c merges, local_sub_logs.c
+ * reads tasks' logs, local_sub_tell.c makes events of what was read.
+ */
+#ifndef TFC_GATEWAY_LOCAL_SUB_INSIDE_H
+#define TFC_GATEWAY_LOCAL_SUB_INSIDE_H
+
+#include "gateway/local_sub.h"
+
+struct followed {
+	struct local_sub *sub;
+	struct tfc__lines lines;
+	struct tfc__link grown; /* in sub->grown while there may be more to read */
+	uint32_t place_entry;   /* the journal entry that says on which node it is, + 1; 0: none */
+	bool is_reading;        /* there was more when it was read last */
+	bool is_coming;         /* more is on its way */
+	bool is_damage_told;    /* until a line could be read again */
+};
+
+struct local_sub {
+	tfc_sub base;
+	struct tfc__record *record;
+	struct tfc__journal_reader reader;
+	struct followed *tasks; /* NULL: without output */
+	uint32_t task_count;
+	uint32_t reading; /* tasks with is_reading */
+	uint32_t coming;  /* tasks with is_coming */
+	struct tfc__link grown;
+	uint32_t lines_told; /* of the first task in grown, in its turn */
+	struct tfc__place place;
+	struct tfc__mark mark;
+	struct tfc__timer retry; /* set while there is no memory to read on, or a node is lost */
+	uint32_t tries;          /* in vain, one after the other */
+	uint64_t lost_since;     /* when the end of an attempt began to wait for a node; 0: not */
+	bool is_bare;
+	bool wants_live; /* and was not told yet */
+	bool is_gone;    /* somebody has forgotten the job: record is NULL */
+	char job[17];
+};
+
+static inline const struct tfc__journal_entry *tfc__local_entry(const struct local_sub *sub,
+								uint32_t number)
+{
+	return &sub->record->journal.entries[number];
+}
+
+static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
+{
+	return entry->kind == TFC_EVENT_TASK && tfc__task_state_is_terminal(entry->task_state);
+}
+
+/* ---- local_sub_tell.c */
+
+void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry);
+/* A line or a gap of a task; text: "", or what is known of the gap. */
+void tfc__local_tell_line(struct local_sub *sub, uint32_t task, const struct tfc__line *line,
+			  const char *text);
+void tfc__local_tell_live(struct local_sub *sub);
+
+/* ---- local_sub_logs.c */
+
+/* The node that a task's output is on; "" before it has begun. */
+const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task);
+
+/* Closes the log; it is opened again where it was. */
+void tfc__followed_park(struct followed *task);
+/* All before `position` was told. */
+void tfc__followed_read_from(struct followed *task, uint64_t position);
+
+/* An entry was told, or lies before the cursor that the subscription begins with. */
+void tfc__local_note_entry(struct local_sub *sub, uint32_t number);
+
+/* Tells one line of a task's log that begins before `until`: 1, 0 nothing there now, TFC_ENOMEM and
+ * TFC_ELOST: later, TFC_EAGAIN: it will wake us. A damaged log ends its reading, and is told. */
+int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until);
+
+#endif

@@ -1,0 +1,150 @@
+/* Where a task's output is, and reading it from there. */
+#include "gateway/local_sub_inside.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define RETRY_PAUSE (50 * TFC__MS) /* when there is no memory to read a log */
+
+const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task)
+{
+	if (!task->place_entry)
+		return "";
+	return tfc__record_node(sub->record, tfc__local_entry(sub, task->place_entry - 1));
+}
+
+static void count_reading(struct followed *task, bool is_reading)
+{
+	task->sub->reading += is_reading;
+	task->sub->reading -= task->is_reading;
+	task->is_reading = is_reading;
+}
+
+static void count_coming(struct followed *task, bool is_coming)
+{
+	task->sub->coming += is_coming;
+	task->sub->coming -= task->is_coming;
+	task->is_coming = is_coming;
+}
+
+void tfc__followed_park(struct followed *task)
+{
+	tfc__lines_park(&task->lines);
+	count_reading(task, false);
+	count_coming(task, false);
+}
+
+static void mark_grown(struct followed *task)
+{
+	if (tfc__list_is_empty(&task->grown))
+		tfc__list_append(&task->sub->grown, &task->grown);
+}
+
+static void on_growth(void *user)
+{
+	struct followed *task = user;
+	mark_grown(task);
+	tfc__sub_wake(&task->sub->base);
+}
+
+static int open_log(struct followed *task, tfc_error *error)
+{
+	struct local_sub *sub = task->sub;
+	if (task->lines.source || !task->place_entry)
+		return TFC_OK;
+	struct tfc__log_source *source = tfc__record_log_open(sub->record,
+							      (uint32_t)(task - sub->tasks),
+							      tfc__followed_node(sub, task),
+							      task->lines.position, error);
+	if (!source)
+		return error->code;
+	source->wake = on_growth;
+	source->user = task;
+	tfc__lines_attach(&task->lines, source);
+	return TFC_OK;
+}
+
+void tfc__followed_read_from(struct followed *task, uint64_t position)
+{
+	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}}};
+	tfc__lines_fini(&task->lines);
+	tfc__lines_init(&task->lines, &cursor);
+}
+
+/* On a node that it had left before, a task's log goes on where it ended there. */
+static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const char *node,
+			    uint32_t before)
+{
+	uint64_t end = 0;
+	for (uint32_t i = 0; i < before; i++) {
+		const struct tfc__journal_entry *entry = tfc__local_entry(sub, i);
+		if (tfc__ends_attempt(entry) && entry->task == task &&
+		    entry->log_end != UINT64_MAX && entry->log_end > end &&
+		    strcmp(tfc__record_node(sub->record, entry), node) == 0)
+			end = entry->log_end;
+	}
+	return end;
+}
+
+/* An entry about a task that has begun something: its output is on that node from now on. */
+static void follow_to(struct local_sub *sub, uint32_t number)
+{
+	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
+	struct followed *task = &sub->tasks[entry->task];
+	const char *node = tfc__record_node(sub->record, entry);
+	bool is_first = !task->place_entry;
+	if (!*node)
+		return;
+	if (is_first || strcmp(tfc__followed_node(sub, task), node) != 0) {
+		tfc__followed_park(task);
+		tfc__followed_read_from(task,
+					is_first ? 0 : end_on_node(sub, entry->task, node, number));
+	}
+	task->place_entry = number + 1;
+}
+
+void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
+{
+	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
+	if (!sub->tasks || entry->kind != TFC_EVENT_TASK)
+		return;
+	struct followed *task = &sub->tasks[entry->task];
+	if (!tfc__ends_attempt(entry)) {
+		follow_to(sub, number);
+		if (entry->task_state >= TFC_TASK_STARTING)
+			mark_grown(task);
+		return;
+	}
+	tfc__followed_park(
+		task); /* what it says next it says in an attempt whose entries come first */
+	tfc__list_remove(&task->grown);
+	if (!sub->is_bare)
+		sub->place.pieces[entry->task].text[0] = '\0';
+}
+
+int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__line line;
+	uint32_t number = (uint32_t)(task - sub->tasks);
+	int code = open_log(task, &error);
+	if (code == TFC_OK)
+		code = tfc__lines_next(&task->lines, until, &line, &error);
+	count_reading(task, code > 0);
+	count_coming(task, code == TFC_EAGAIN);
+	if (code == TFC_ENOMEM)
+		tfc__timer_set(&sub->retry, tfc__now() + RETRY_PAUSE);
+	if (code == TFC_ENOMEM || code == TFC_EAGAIN || code == TFC_ELOST)
+		return code;
+	sub->tries = 0;
+	sub->lost_since = 0;
+	if (code < 0 && !task->is_damage_told)
+		tfc__log(sub->base.ctx, TFC_LOG_ERROR, "gateway", sub->record->id,
+			 "output of task %u: %s", number, error.text);
+	if (code)
+		task->is_damage_told = code < 0;
+	if (code > 0)
+		tfc__local_tell_line(sub, number, &line, "");
+	return code > 0;
+}
