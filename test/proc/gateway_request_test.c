@@ -198,6 +198,33 @@ static void a_bad_submit_is_refused_with_a_sentence(void **state)
 	node_run_end(&run);
 }
 
+static void a_client_key_submits_once(void **state)
+{
+	struct node_run run;
+	struct answer first = {0}, again = {0}, other = {0};
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	char *json = job_of("x", "'wait'");
+	node_run_begin(&run, NULL);
+	options.client_key = "mine";
+	node_submit_for(&run, json, &options, &first);
+	node_submit_for(&run, json, &options, &again);
+	options.client_key = NULL;
+	node_submit_for(&run, json, &options, &other);
+	assert_string_equal(first.text, again.text);
+	assert_string_not_equal(first.text, other.text);
+	char key[66] = "";
+	struct answer refused = {0};
+	options.client_key = memset(key, 'k', 65);
+	node_submit_for(&run, json, &options, &refused);
+	assert_int_equal(refused.code, TFC_EINVAL);
+	free(json);
+	node_answer_clear(&first);
+	node_answer_clear(&again);
+	node_answer_clear(&other);
+	node_answer_clear(&refused);
+	node_run_end(&run);
+}
+
 static json_t *parse(char *text)
 {
 	json_error_t error;
@@ -279,6 +306,7 @@ int main(void)
 		cmocka_unit_test(requests_end_with_their_context),
 		cmocka_unit_test(jobs_are_found_by_id_prefix_and_name),
 		cmocka_unit_test(a_bad_submit_is_refused_with_a_sentence),
+		cmocka_unit_test(a_client_key_submits_once),
 		cmocka_unit_test(describe_says_what_is_true),
 	};
 	return cmocka_run_group_tests_name("gateway_request", tests, NULL, NULL);

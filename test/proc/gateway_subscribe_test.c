@@ -243,33 +243,6 @@ static void live_is_told_behind_all_that_was_there(void **state)
 	node_run_end(&run);
 }
 
-static void a_client_key_submits_once(void **state)
-{
-	struct node_run run;
-	struct answer first = {0}, again = {0}, other = {0};
-	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
-	char *json = script_job(1, "exec sleep 100");
-	node_run_begin(&run, NULL);
-	options.client_key = "mine";
-	node_submit_for(&run, json, &options, &first);
-	node_submit_for(&run, json, &options, &again);
-	options.client_key = NULL;
-	node_submit_for(&run, json, &options, &other);
-	assert_string_equal(first.text, again.text);
-	assert_string_not_equal(first.text, other.text);
-	char key[66] = "";
-	struct answer refused = {0};
-	options.client_key = memset(key, 'k', 65);
-	node_submit_for(&run, json, &options, &refused);
-	assert_int_equal(refused.code, TFC_EINVAL);
-	free(json);
-	node_answer_clear(&first);
-	node_answer_clear(&again);
-	node_answer_clear(&other);
-	node_answer_clear(&refused);
-	node_run_end(&run);
-}
-
 static void chatty_tasks_say_all_before_their_ends(void **state)
 {
 	struct node_run run;
@@ -497,102 +470,6 @@ static void a_large_log_makes_no_dispatch_long(void **state)
 	node_run_end(&run);
 }
 
-static bool has_line(void *user)
-{
-	return ((struct follower *)user)->output > 0;
-}
-
-/* It reads the first line, then so much is written that its place is rotated away. */
-static void what_was_rotated_away_is_told_as_a_gap(void **state)
-{
-	struct node_run run;
-	struct follower slow = {.on_event = NULL}, states = {0};
-	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	node_run_begin(&run, NULL);
-	char *json =
-		node_json("{'framework':'none','argv':['/bin/sh','-c','echo one; read x < %s/go; "
-			  "head -c 150000000 /dev/zero | tr \\\\\\\\000 x; echo last'],"
-			  "'roles':{'worker':{}}}",
-			  run.dir);
-	char *fifo;
-	assert_true(asprintf(&fifo, "mkfifo %s/go", run.dir) > 0);
-	assert_int_equal(system(fifo), 0);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &slow);
-	node_await(&run, has_line, &slow, "a line");
-	tfc_sub_pause(slow.sub);
-	options.is_without_output = 1;
-	node_follow(&run, id, &options, &states);
-	fifo[0] = 0;
-	sprintf(fifo, "echo>%s/go", run.dir);
-	assert_int_equal(system(fifo), 0);
-	node_await_end(&run, &states);
-	slow.is_output_dropped = true;
-	tfc_sub_resume(slow.sub);
-	node_await_end(&run, &slow);
-	const struct seen_event *gap = node_find(&slow, TFC_EVENT_GAP, "worker/0", 0, 0);
-	assert_non_null(gap);
-	assert_true(gap->event.data_len > 1000000);
-	free(fifo);
-	free(json);
-	free(id);
-	node_follow_end(&slow);
-	node_follow_end(&states);
-	node_run_end(&run);
-}
-
-static void assert_gap(const struct follower *follower)
-{
-	const struct seen_event *gap = node_find(follower, TFC_EVENT_GAP, "worker/0", 0, 0);
-	assert_non_null(gap);
-	assert_true(gap->event.data_len > 0);
-	assert_int_equal(node_find(follower, TFC_EVENT_END, NULL, 0, 0)->event.job_state,
-			 TFC_JOB_SUCCEEDED);
-}
-
-/* Somebody cuts the file, or writes over it, while its task waits to say more. Who has read so far
- * loses what comes behind, or nothing. */
-static void check_spoilt_log(const char *spoil, bool is_behind_lost)
-{
-	struct node_run run;
-	struct follower live = {0}, late = {0};
-	node_run_begin(&run, NULL);
-	char *json = node_json("{'framework':'none','argv':['/bin/sh','-c','echo one; mkfifo %s/go;"
-			       "read x < %s/go; echo two; echo three'],'roles':{'worker':{}}}",
-			       run.dir, run.dir);
-	char *command;
-	assert_true(asprintf(&command,
-			     "cd %s && until test -p go; do :; done && "
-			     "f=$(find . -name 'worker-0.*') && %s && echo > go",
-			     run.dir, spoil) > 0);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &live);
-	node_await(&run, has_line, &live, "a line");
-	assert_int_equal(system(command), 0);
-	node_await_end(&run, &live);
-	node_follow(&run, id, NULL, &late);
-	node_await_end(&run, &late);
-	if (is_behind_lost)
-		assert_gap(&live);
-	assert_gap(&late);
-	free(command);
-	free(json);
-	free(id);
-	node_follow_end(&live);
-	node_follow_end(&late);
-	node_run_end(&run);
-}
-
-static void what_a_cut_log_has_lost_is_told_as_a_gap(void **state)
-{
-	check_spoilt_log(": > $f", true);
-}
-
-static void what_a_spoilt_log_has_lost_is_told_as_a_gap(void **state)
-{
-	check_spoilt_log("tr '\\0-\\377' x < $f > g && cat g > $f", false);
-}
-
 static void host_tag_comes_back_in_every_event(void **state)
 {
 	struct node_run run;
@@ -624,7 +501,6 @@ int main(void)
 		cmocka_unit_test(a_cursor_continues_behind_every_line),
 		cmocka_unit_test(one_cursor_continues_the_whole_job),
 		cmocka_unit_test(live_is_told_behind_all_that_was_there),
-		cmocka_unit_test(a_client_key_submits_once),
 		cmocka_unit_test(chatty_tasks_say_all_before_their_ends),
 		cmocka_unit_test(long_lines_and_odd_bytes_come_as_they_are),
 		cmocka_unit_test(pause_and_resume_lose_and_double_nothing),
@@ -632,9 +508,6 @@ int main(void)
 		cmocka_unit_test(a_subscription_outlives_gateway_and_node),
 		cmocka_unit_test(without_output_only_states_are_told),
 		cmocka_unit_test(a_large_log_makes_no_dispatch_long),
-		cmocka_unit_test(what_was_rotated_away_is_told_as_a_gap),
-		cmocka_unit_test(what_a_cut_log_has_lost_is_told_as_a_gap),
-		cmocka_unit_test(what_a_spoilt_log_has_lost_is_told_as_a_gap),
 		cmocka_unit_test(host_tag_comes_back_in_every_event),
 	};
 	return cmocka_run_group_tests_name("gateway_subscribe", tests, NULL, NULL);
