@@ -34,21 +34,7 @@ bool node_run_is_remote(void)
 	return kind && strcmp(kind, "remote") == 0;
 }
 
-static void open_gateway(struct node_run *run)
-{
-	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
-	char address[256];
-	gateway.node = run->node;
-	if (node_run_is_remote()) {
-		snprintf(address, sizeof(address), "unix:%s/s", run->dir);
-		run->served = served_begin(run->ctx, run->node, address, NULL, NULL);
-		gateway.node = NULL;
-		gateway.address = address;
-	}
-	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
-}
-
-void node_run_begin(struct node_run *run, const tfc_node_options *options)
+static void open_node(struct node_run *run, const tfc_node_options *options)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
@@ -66,7 +52,33 @@ void node_run_begin(struct node_run *run, const tfc_node_options *options)
 	node.temp_dir = run->dir;
 	if (tfc_node_open(run->ctx, &node, &run->node) < 0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
-	open_gateway(run);
+}
+
+static void open_served(struct node_run *run, const struct tfc__gateway_service_options *options)
+{
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	char address[256];
+	snprintf(address, sizeof(address), "unix:%s/s", run->dir);
+	run->served = served_begin(run->ctx, run->node, address, NULL, options);
+	gateway.address = address;
+	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
+}
+
+void node_run_begin(struct node_run *run, const tfc_node_options *options)
+{
+	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	open_node(run, options);
+	gateway.node = run->node;
+	if (node_run_is_remote())
+		open_served(run, NULL);
+	else
+		assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
+}
+
+void node_run_begin_served(struct node_run *run, const struct tfc__gateway_service_options *options)
+{
+	open_node(run, NULL);
+	open_served(run, options);
 }
 
 void node_run_close(struct node_run *run)
@@ -114,6 +126,13 @@ char *node_json(const char *format, ...)
 		if (*at == '\'')
 			*at = '"';
 	return text;
+}
+
+char *node_script(uint32_t count, const char *script)
+{
+	return node_json("{'framework':'none','argv':['/bin/sh','-c','%s'],"
+			 "'restart':{'backoff_s':[0,0]},'roles':{'worker':{'count':%u}}}",
+			 script, count);
 }
 
 const char *node_task_program(void)

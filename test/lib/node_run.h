@@ -55,12 +55,19 @@ struct answer {
 
 /* Options may be NULL; temp_dir is filled in. */
 void node_run_begin(struct node_run *run, const tfc_node_options *options);
+/* The gateway is a client of the node's service in any case; options: the service's, or NULL. */
+struct tfc__gateway_service_options;
+void node_run_begin_served(struct node_run *run,
+			   const struct tfc__gateway_service_options *options);
 void node_run_close(struct node_run *run); /* gateway and node */
 bool node_run_is_remote(void);
 void node_run_end(struct node_run *run);
 
 /* printf-like JSON with ' in place of ", so that it reads well. The caller frees it. */
 char *node_json(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A job of `count` workers that run a line of sh, which needs no port. The caller frees it. */
+char *node_script(uint32_t count, const char *script);
 
 /* The path of the test program, test/proc/task.c. */
 const char *node_task_program(void);

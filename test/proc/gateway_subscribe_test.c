@@ -14,17 +14,9 @@
 #include "base/clock.h"
 #include "node_run.h"
 
-/* A job of shell scripts that need no port. */
-static char *script_job(uint32_t count, const char *script)
-{
-	return node_json("{'framework':'none','argv':['/bin/sh','-c','%s'],"
-			 "'restart':{'backoff_s':[0,0]},'roles':{'worker':{'count':%u}}}",
-			 script, count);
-}
-
 static void run_script(struct node_run *run, struct follower *follower, const char *script)
 {
-	char *json = script_job(1, script);
+	char *json = node_script(1, script);
 	const struct seen_event *end = node_run_job(run, json, follower);
 	assert_int_equal(end->event.job_state, TFC_JOB_SUCCEEDED);
 	free(json);
@@ -188,8 +180,8 @@ static void one_cursor_continues_the_whole_job(void **state)
 	struct node_run run;
 	struct follower whole = {0};
 	node_run_begin(&run, NULL);
-	char *json = script_job(3, "echo a; echo b >&2; echo -n c; sleep 0.0$TFC_ATTEMPT; echo d; "
-				   "[ $TFC_ATTEMPT = 2 ] || kill -9 $$");
+	char *json = node_script(3, "echo a; echo b >&2; echo -n c; sleep 0.0$TFC_ATTEMPT; echo d; "
+				    "[ $TFC_ATTEMPT = 2 ] || kill -9 $$");
 	node_run_job(&run, json, &whole);
 	for (size_t i = 0; i < whole.count; i++) {
 		struct follower rest = {0};
@@ -223,7 +215,7 @@ static void live_is_told_behind_all_that_was_there(void **state)
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	options.wants_live = 1;
 	node_run_begin(&run, NULL);
-	char *json = script_job(2, "for i in 1 2 3 4 5; do echo $i; done; exec sleep 100");
+	char *json = node_script(2, "for i in 1 2 3 4 5; do echo $i; done; exec sleep 100");
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &first);
 	while (first.output < 10)
@@ -250,7 +242,7 @@ static void chatty_tasks_say_all_before_their_ends(void **state)
 	bool is_over[64] = {false};
 	uint32_t next[64] = {0};
 	node_run_begin(&run, NULL);
-	char *json = script_job(64, "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); done");
+	char *json = node_script(64, "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); done");
 	node_run_job(&run, json, &follower);
 	for (size_t i = 0; i < follower.count; i++) {
 		const struct seen_event *seen = &follower.events[i];
@@ -362,7 +354,7 @@ static void closing_inside_the_callback_is_legal(void **state)
 			struct closing closing = {&run, at, is_gateway, false};
 			struct follower follower = {.on_event = close_at, .user = &closing};
 			node_run_begin(&run, NULL);
-			char *json = script_job(1, "echo a; echo b >&2; echo -n c");
+			char *json = node_script(1, "echo a; echo b >&2; echo -n c");
 			char *id = node_submit(&run, json);
 			node_follow(&run, id, NULL, &follower);
 			while (!closing.is_closed && !follower.is_ended)
@@ -384,7 +376,7 @@ static void a_subscription_outlives_gateway_and_node(void **state)
 	struct node_run run;
 	struct follower follower = {0}, paused = {.on_event = pause_at_once};
 	node_run_begin(&run, NULL);
-	char *json = script_job(3, "echo here; sleep 100");
+	char *json = node_script(3, "echo here; sleep 100");
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &follower);
 	node_follow(&run, id, NULL, &paused);
@@ -479,7 +471,7 @@ static void host_tag_comes_back_in_every_event(void **state)
 	options.host_tag = "ta\0g";
 	options.host_tag_len = 4;
 	node_run_begin(&run, NULL);
-	char *json = script_job(2, "echo a");
+	char *json = node_script(2, "echo a");
 	node_submit_for(&run, json, &options, &answer);
 	node_follow(&run, answer.text, NULL, &follower);
 	node_await_end(&run, &follower);
