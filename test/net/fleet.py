@@ -72,7 +72,7 @@ class Node:
         return pathlib.Path(self.err).read_text(errors="replace")
 
 
-class FleetTest(unittest.TestCase):
+class FleetTest(cluster.SlowPrograms, unittest.TestCase):
     HOSTS = 3
     NODE_OPTIONS = ()
 
@@ -116,16 +116,6 @@ class FleetTest(unittest.TestCase):
             select.select([], [], [], 0.02)
 
     # -- jobs
-
-    def program(self, name, *args):
-        """argv of a program of examples/tensorflow that trains slowly until release()."""
-        return [sys.executable, os.path.join(cluster.PROGRAMS, name), "--checkpoint-dir",
-                os.path.join(self.dir, "checkpoints"), "--log-dir", os.path.join(self.dir, "logs"),
-                "--step-delay", "0.5", "--delay-while", self.brake, "--steps", "400",
-                "--report-every", "2", "--save-every", "10", *args]
-
-    def release(self):
-        os.unlink(self.brake)
 
     def follow(self, node, command, *args):
         """`tfc_run start` or `attach` on a host, followed."""

@@ -1,6 +1,5 @@
 """What the tests of tfc_run share: starting it, reading it, and proving that nothing is left."""
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -19,24 +18,12 @@ import termios
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
+from orphans import children
+
 TFC_RUN = os.environ["TFC_RUN"]
 PATIENCE = float(os.environ.get("TFC_TEST_PATIENCE", "60"))  # seconds until something awaited counts as never coming
 PORTS_A_TEST = 12
-
-# Whatever tfc_run leaves behind becomes our child, and is found.
-PR_SET_CHILD_SUBREAPER = 36
-ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def children():
-    """Our children, the dead ones reaped."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return []
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        return [int(pid) for pid in file.read().split()]
 
 
 def wait_until(condition, what, patience=PATIENCE):

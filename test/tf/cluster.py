@@ -1,13 +1,12 @@
 """What the tests on real TensorFlow share: one `tfc_run local --json` under way, read and judged.
 
-Everything awaited is an event with a deadline. Whatever a job leaves behind becomes our child (we
-are a subreaper), so that it is found whoever its parent was.
+Everything awaited is an event with a deadline.
 """
 
-import ctypes
 import importlib.util
 import json
 import os
+import pathlib
 import re
 import select
 import shutil
@@ -19,6 +18,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
+from orphans import children
+
 NEEDS = os.environ.get("TFC_TEST_NEEDS", "tensorflow sklearn").split()
 if not all(map(importlib.util.find_spec, NEEDS)):
     print(f"{sys.executable} lacks {' or '.join(NEEDS)} (meson options *_python)")
@@ -28,9 +30,6 @@ TFC_RUN = os.environ["TFC_RUN"]
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/tensorflow")
 PATIENCE = 90  # seconds until something awaited counts as never coming: two cores, six TensorFlows
 ENDED = ("exited", "failed", "lost", "stopped")
-
-PR_SET_CHILD_SUBREAPER = 36
-ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def output(task, pattern, attempt=None):
@@ -57,17 +56,6 @@ def job_state(name, generation=None):
         return (event["event"] == "job" and event["state"] == name
                 and generation in (None, event["generation"]) and event)
     return match
-
-
-def children():
-    """Our children, the dead ones reaped."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return []
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-        return [int(pid) for pid in file.read().split()]
 
 
 def processes_of(job):
@@ -207,7 +195,22 @@ def has_failed(test):
     return any(each is test for each, _ in result.failures + result.errors)
 
 
-class ClusterTest(unittest.TestCase):
+class SlowPrograms:
+    """Programs of examples/tensorflow that train slowly, in self.dir, while self.brake is there."""
+
+    def release(self):
+        """From now on the programs train at full speed."""
+        os.unlink(self.brake)
+
+    def program(self, name, *args):
+        """argv of a program of examples/tensorflow that trains slowly until release()."""
+        return [sys.executable, os.path.join(PROGRAMS, name), "--checkpoint-dir",
+                os.path.join(self.dir, "checkpoints"), "--log-dir", os.path.join(self.dir, "logs"),
+                "--step-delay", "0.5", "--delay-while", self.brake, "--steps", "400",
+                "--report-every", "2", "--save-every", "10", *args]
+
+
+class ClusterTest(SlowPrograms, unittest.TestCase):
     """Each test has a directory and must leave nothing: no process, port or temporary file."""
 
     def setUp(self):
@@ -246,17 +249,6 @@ class ClusterTest(unittest.TestCase):
         left = [name for name in os.listdir(self.tmp)
                 if not name.startswith(("__autograph", "__pycache__"))]
         self.assertEqual(left, [])
-
-    def release(self):
-        """From now on the programs train at full speed."""
-        os.unlink(self.brake)
-
-    def program(self, name, *args):
-        """argv of a program of examples/tensorflow that trains slowly until release()."""
-        return [sys.executable, os.path.join(PROGRAMS, name), "--checkpoint-dir",
-                os.path.join(self.dir, "checkpoints"), "--log-dir", os.path.join(self.dir, "logs"),
-                "--step-delay", "0.5", "--delay-while", self.brake, "--steps", "400",
-                "--report-every", "2", "--save-every", "10", *args]
 
     def start(self, *args, **job):
         """Starts a job, given as options of tfc_run or as the keys of a job file."""
