@@ -29,10 +29,10 @@ class EmbedTest(harness.RunTest):
         return run
 
     def test_output_streams_and_a_killed_worker_restarts_with_its_group(self):
-        run = self.host('echo "pid $$ of attempt $TFC_ATTEMPT"; '
-                        '[ "$TFC_ATTEMPT" = 1 ] || exit 0; touch up.$TFC_TASK_INDEX; '
-                        'until [ -e up.0 ] && [ -e up.1 ]; do sleep 0.05; done; '
-                        '[ "$TFC_TASK_INDEX" = 0 ] || kill -KILL $$; exec sleep 60').end()
+        self.make_fifo("up")
+        run = self.host('echo "pid $$ of attempt $TFC_ATTEMPT"; [ "$TFC_ATTEMPT" = 1 ] || exit 0; '
+                        '[ "$TFC_TASK_INDEX" = 0 ] || { read _ <up; kill -KILL $$; }; '
+                        'echo >up; exec sleep 60').end()
         self.assertEqual(run.status, 0, run.err)
         text = run.out.decode()
         for worker in 0, 1:
@@ -41,10 +41,11 @@ class EmbedTest(harness.RunTest):
         self.assertIn("job succeeded", text)
 
     def test_output_comes_while_the_task_runs(self):
-        run = self.host("echo first; until [ -e go ]; do sleep 0.05; done; echo second")
+        fifo = self.make_fifo("go")
+        run = self.host("echo first; read _ <go; echo second")
         run.await_output(r"(?s)(\] first.*){2}")
         self.assertNotIn(b"second", run.out)
-        self.write("go", "")
+        os.write(fifo, b"\n" * 2)
         run.end()
         self.assertEqual(run.out.count(b"] second\n"), 2)
         self.assertEqual(run.status, 0, run.err)
@@ -111,10 +112,11 @@ class EdgeTriggered(EmbedTest):
 
 class ForkTest(harness.RunTest):
     def test_workers_open_contexts_of_their_own_and_are_reaped_beside_the_tasks(self):
-        run = harness.Run(["sh", "-c", "until [ -e go ]; do sleep 0.05; done"], self.env, self.dir)
+        fifo = self.make_fifo("go")
+        run = harness.Run(["sh", "-c", "read _ <go"], self.env, self.dir)
         self.runs.append(run)
         run.await_output(r"(?s)(backend . is process \d+, its own context is open\n.*){2}")
-        self.write("go", "")
+        os.write(fifo, b"\n" * 2)
         run.end()
         self.assertEqual(run.status, 0, run.err)
         for number in b"0", b"1":

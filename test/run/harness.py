@@ -237,6 +237,14 @@ class RunTest(unittest.TestCase):
         os.chmod(path, mode)
         return path
 
+    def make_fifo(self, name):
+        """In the test's directory; returns a descriptor that keeps what is written until it is read."""
+        path = os.path.join(self.dir, name)
+        os.mkfifo(path)
+        fd = os.open(path, os.O_RDWR)
+        self.addCleanup(os.close, fd)
+        return fd
+
     def job_file(self, **job):
         return self.write("job.json", json.dumps(job))
 
