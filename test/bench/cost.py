@@ -1,0 +1,71 @@
+"""Rows: what a port, an idle node and the library itself cost."""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+from measure import IDLE_SECONDS, Bench, background, comm, descendants, rss, switches
+
+
+class Port(Bench):
+    def run(self):
+        output = subprocess.run([os.path.join(self.bin, "port")], check=True, text=True,
+                                capture_output=True).stdout
+        words = dict(zip(output.split()[::2], output.split()[1::2]))
+        self.table.add("acquire and release a port",
+                       "{:.1f} us".format(float(words["port_acquire_ns"]) / 1e3),
+                       "bind + close {:.1f} us".format(float(words["bare_ns"]) / 1e3),
+                       "{:.2f}x".format(float(words["ratio"])), "<= 1.3x",
+                       float(words["ratio"]) <= 1.3)
+
+
+class Tasks(Bench):
+    @contextlib.contextmanager
+    def sleeping_tasks(self, count):
+        """tfc_run with that many sleeping tasks, all of them ready."""
+        argv = [self.tfc_run, "local", "--json", "--framework", "none", "--worker", str(count),
+                "--", "sleep", "1000"]
+        with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event.get("event") == "job" and event["state"] == "running":
+                    break
+            time.sleep(0.5)  # what follows a start is over
+            yield process.pid
+
+
+class Idle(Tasks):
+    def run(self):
+        with self.sleeping_tasks(100) as host:
+            pids = [host, *(pid for pid in descendants(host) if "tfc-" in comm(pid))]
+            before = {pid: switches(pid) for pid in pids}
+            time.sleep(IDLE_SECONDS)
+            after = {pid: switches(pid) for pid in pids}
+        woken = sum(after[pid] - before[pid] for pid in pids)
+        self.table.add(f"wake-ups in {IDLE_SECONDS} s, idle node with 100 tasks", str(woken),
+                       f"{len(pids)} processes: host, guard, shims", "-", "0", woken == 0)
+
+
+class Size(Tasks):
+    def run(self):
+        with tempfile.TemporaryDirectory() as directory:
+            stripped = os.path.join(directory, "libtfcluster.so")
+            subprocess.run(["strip", "-o", stripped, self.library], check=True)
+            own = os.path.getsize(stripped)
+        closure = subprocess.run(["ldd", self.library], check=True, text=True,
+                                 capture_output=True).stdout
+        names = [line.split()[0] for line in closure.splitlines() if "=>" in line]
+        self.table.add("libtfcluster.so stripped", f"{own // 1024} KiB", " ".join(names), "-",
+                       "<= 400 KB", own <= 400 << 10)
+        with self.sleeping_tasks(10) as host:
+            shims = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-shim"]
+            guards = [rss(pid) for pid in descendants(host) if comm(pid) == "tfc-guard"]
+            node = rss(host)
+        self.table.add("RSS of a shim", f"{statistics.median(shims):.0f} KiB", "-", "-",
+                       "<= 100 KB with musl", statistics.median(shims) <= 100)
+        self.table.add("RSS of a node with 10 tasks", f"{node} KiB",
+                       f"its guard {guards[0]} KiB", "-", "<= 8 MB", node <= 8 << 10)

@@ -1,0 +1,119 @@
+"""What the rows share: the table, figures in words, and what /proc tells of processes."""
+
+import contextlib
+import os
+import re
+import statistics
+import subprocess
+
+IDLE_SECONDS = 60
+
+
+class Table:
+    """The rows printed at the end: what, figure, compared with, ratio, goal, whether it is met."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, figure, against, ratio, goal, is_met):
+        """is_met: None where there is nothing to compare."""
+        met = "-" if is_met is None else "met" if is_met else "missed"
+        self.rows.append((what, figure, against, ratio, goal, met))
+        print("  " + " | ".join(self.rows[-1]), flush=True)
+
+    def lines(self):
+        head = ("what", "figure", "against", "ratio", "goal", "")
+        widths = [max(len(row[i]) for row in [head, *self.rows]) for i in range(len(head))]
+        line = "| " + " | ".join("{:<%d}" % width for width in widths) + " |"
+        yield line.format(*head)
+        yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+        for row in self.rows:
+            yield line.format(*row)
+
+
+def spread(values, unit, digits=1):
+    """'12.3 ms [11.0..15.2]' of a list of numbers."""
+    median, low, high = (f"{value:.{digits}f}"
+                         for value in (statistics.median(values), min(values), max(values)))
+    return f"{median} {unit} [{low}..{high}]"
+
+
+def percentile(values, part):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def quotient(ours, theirs):
+    return statistics.median(ours) / statistics.median(theirs)
+
+
+def ratio(ours, theirs):
+    return "{:.2f}x".format(quotient(ours, theirs))
+
+
+def faster(ours, theirs):
+    return "{:.1f}x faster".format(quotient(theirs, ours))
+
+
+@contextlib.contextmanager
+def background(argv, **options):
+    """A process that is ended, by pid, when the block is left."""
+    process = subprocess.Popen(argv, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Bench:
+    """What the rows of a module need: the programs as they were built, and the table to add to."""
+
+    def __init__(self, build, table):
+        self.bin = os.path.join(build, "test", "bench")
+        self.helpers = os.path.join(build, "lib")
+        self.tfc_run = os.path.join(build, "examples", "tfc_run", "tfc_run")
+        self.library = os.path.join(build, "lib", "libtfcluster.so.0")
+        self.task = os.path.join(self.bin, "task")
+        self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
+        self.table = table
+
+
+# ---- what /proc tells
+
+
+def comm(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as file:
+        return file.read().strip()
+    return ""
+
+
+def descendants(root):
+    found = []
+    for pid in children(root):
+        found += [pid, *descendants(pid)]
+    return found
+
+
+def children(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+    return []
+
+
+def status(pid, key):
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(rf"^{key}:\s+(\d+)", file.read(), re.MULTILINE).group(1))
+
+
+def switches(pid):
+    return status(pid, "voluntary_ctxt_switches")
+
+
+def rss(pid):
+    return status(pid, "VmRSS")

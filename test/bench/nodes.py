@@ -1,0 +1,144 @@
+"""Rows: how fast a bundle and a job get to other nodes, and what those do when idle."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from measure import IDLE_SECONDS, Bench, background, descendants, ratio, spread, switches
+
+
+class Bundle(Bench):
+    def bundle_ours(self, directory, program):
+        with socket.socket() as first, socket.socket() as second:
+            addresses = []
+            for probe in (first, second):
+                probe.bind(("127.0.0.1", 0))
+                addresses.append("tcp://127.0.0.1:%d" % probe.getsockname()[1])
+        out = subprocess.run([os.path.join(self.bin, "bundle"), directory, self.helpers, program,
+                              *addresses], check=True, text=True, capture_output=True, timeout=300)
+        return [float(number) for number in out.stdout.split()]
+
+    def bundle_cp(self, directory, program):
+        """What it takes by hand: pack, hash, send, hash, unpack; each of the three is a copy."""
+        begin = time.monotonic()
+        source = os.path.join(program, "data")
+        for name in "abc":
+            target = os.path.join(directory, name)
+            subprocess.run(["cp", source, target], check=True)
+            if name != "c":
+                subprocess.run(["sha256sum", target], check=True, stdout=subprocess.DEVNULL)
+            source = target
+        return time.monotonic() - begin
+
+    def run(self):
+        ours, cp, turns, cpu = [], [], [], []
+        with tempfile.TemporaryDirectory() as program:
+            with open(os.path.join(program, "data"), "wb") as data:
+                for _ in range(50):
+                    data.write(os.urandom(10_000_000))
+            for _ in range(3):
+                with tempfile.TemporaryDirectory() as directory:
+                    took, turn, used = self.bundle_ours(directory, program)
+                    ours.append(took / 1e3)
+                    turns.append(turn)
+                    cpu.append(used)
+                with tempfile.TemporaryDirectory() as directory:
+                    cp.append(self.bundle_cp(directory, program))
+        self.table.add("bundle of 500 MB to a task on another node", spread(ours, "s"),
+                       "cp and sha256sum " + spread(cp, "s"), ratio(ours, cp), "-", True)
+        self.table.add("longest dispatch meanwhile", f"{max(turns):.1f} ms",
+                       f"its CPU time {max(cpu):.1f} ms", "-", "CPU <= 10 ms", max(cpu) <= 10)
+
+
+class Cluster(Bench):
+    @contextlib.contextmanager
+    def network(self):
+        """What to put in front of a command so that it runs in a network of its own, and that
+        network's /proc directory; needs root."""
+        argv = ["unshare", "--net", "sh", "-c", "ip link set lo up && echo && exec sleep 1000"]
+        with background(argv, stdout=subprocess.PIPE) as holder:
+            if not holder.stdout.readline():
+                raise RuntimeError("no network namespace: run it as root")
+            yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"], f"/proc/{holder.pid}/net"
+
+    @contextlib.contextmanager
+    def nodes(self, count, within=()):
+        """So many nodes with 8 slots that see each other: (the options that reach them, pids)."""
+        with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+            key, members = (os.path.join(directory, name) for name in ("key", "members.json"))
+            subprocess.run([self.tfc_run, "keygen", key], check=True, capture_output=True)
+            names = [f"n{i}" for i in range(count)]
+            with open(members, "w") as file:
+                json.dump({"members": [{"name": name, "address": f"tcp://127.0.0.1:{7500 + i}"}
+                                       for i, name in enumerate(names)]}, file)
+            started = [stack.enter_context(background(
+                [*within, self.tfc_run, "node", "--quiet", "--json", "--name", name,
+                 "--members", members, "--key", key,
+                 "--state", os.path.join(directory, name), "--slots", "8", "--ports",
+                 f"{23000 + 100 * i}-{23099 + 100 * i}"], env=self.environ,
+                stdout=subprocess.PIPE, text=True)) for i, name in enumerate(names)]
+            for node in started:
+                alive = set()
+                while len(alive) < count - 1:
+                    event = json.loads(node.stdout.readline())
+                    if event.get("state") == "alive":
+                        alive.add(event["name"])
+            yield ["--gateway", "tcp://127.0.0.1:7500", "--key", key], [n.pid for n in started]
+
+    def ready_after(self, argv):
+        """Milliseconds until all tasks of a job are ready; then it is stopped."""
+        begin = time.monotonic()
+        took = None
+        with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event.get("event") == "job" and event["state"] == "running":
+                    took = (time.monotonic() - begin) * 1e3
+                    process.send_signal(signal.SIGINT)
+        return took
+
+    def run(self):
+        job = ["--json", "--framework", "none", "--worker", "24", "--", "sleep", "1000"]
+        took = {"nodes": [], "local": []}
+        with self.nodes(3) as (reach, _):
+            for _ in range(7):
+                took["nodes"].append(self.ready_after(
+                    [self.tfc_run, "start", *reach, "--stop-on-interrupt", *job]))
+                took["local"].append(self.ready_after([self.tfc_run, "local", *job]))
+        self.table.add("start to all ready, 3 nodes x 8 tasks", spread(took["nodes"], "ms"),
+                       "24 tasks, tfc_run local " + spread(took["local"], "ms"),
+                       ratio(took["nodes"], took["local"]), "-", None)
+        self.bench_idle_cluster()
+
+    def bench_idle_cluster(self):
+        if os.geteuid() != 0:
+            self.table.add("idle node in a cluster of 3", "-", "needs root", "-", "-", None)
+            return
+        with self.network() as (within, proc), self.nodes(3, within) as (_, hosts):
+            time.sleep(2)  # what follows a start is over
+            pids = [[host, *descendants(host)] for host in hosts]
+            before = [[switches(pid) for pid in node] for node in pids]
+            sent = loopback_bytes(proc)
+            time.sleep(IDLE_SECONDS)
+            sent = loopback_bytes(proc) - sent
+            woken = [sum(switches(pid) for pid in node) - sum(was)
+                     for node, was in zip(pids, before)]
+        minutes = IDLE_SECONDS / 60
+        self.table.add("idle node in a cluster of 3, sent per minute",
+                       f"{sent / len(hosts) / minutes / 1024:.1f} KiB",
+                       "probes of 2 others each second, packets and all", "-", "-", None)
+        self.table.add("idle node in a cluster of 3, wake-ups per minute",
+                       spread([count / minutes for count in woken], "", 0),
+                       "its guard included", "-", "-", None)
+
+
+def loopback_bytes(proc):
+    """All bytes sent over the loopback, of a network's /proc directory."""
+    with open(os.path.join(proc, "dev")) as file:
+        return int(re.search(r"^\s*lo:\s*(\d+)", file.read(), re.MULTILINE).group(1))

@@ -1,0 +1,46 @@
+"""Row: how long a training takes to go on when a worker was killed."""
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from measure import Bench, background, spread
+
+
+class Train(Bench):
+    def run(self):
+        """kill -9 of one of two mirrored workers until the first new step."""
+        script = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "tensorflow",
+                              "mirrored.py")
+        took = []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as directory:
+                took.append(self.training_gap(script, directory))
+        self.table.add("kill -9 of a mirrored worker to the first new step", spread(took, "s"),
+                       "TensorFlow alone: never", "-", "<= 5 s cold",
+                       statistics.median(took) <= 5)
+
+    def training_gap(self, script, directory):
+        argv = [self.tfc_run, "local", "--json", "--worker", "2", "--", sys.executable, script,
+                "--checkpoint-dir", directory, "--steps", "100000", "--report-every", "1"]
+        pids, killed = {}, None
+        with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["event"] == "task" and event.get("pid"):
+                    pids[event["task"]] = event["pid"]
+                step = re.match(r"step=(\d+)", event.get("text", ""))
+                if event["event"] != "output" or not step:
+                    continue
+                if killed is None and int(step.group(1)) >= 50:
+                    killed = time.monotonic()
+                    os.kill(pids["worker/1"], signal.SIGKILL)
+                elif killed is not None and event["attempt"] == 2:
+                    return time.monotonic() - killed
+        raise RuntimeError("the training ended before it was killed")
