@@ -51,24 +51,22 @@ class Subscribe(Bench):
     @contextlib.contextmanager
     def node_with_output(self, megabytes):
         """A node, a job on it that has printed lines of 100 bytes, its addresses and its key."""
-        program = os.path.join(os.path.dirname(self.helpers), "examples/tfc_run/tfc_run")
-        environment = dict(os.environ, TFC_HELPER_DIR=self.helpers)
         with tempfile.TemporaryDirectory() as directory, socket.socket() as probe:
             key, state = (os.path.join(directory, name) for name in ("key", "state"))
             probe.bind(("127.0.0.1", 0))
             tcp = "tcp://127.0.0.1:%d" % probe.getsockname()[1]
             probe.close()
             unix = f"unix:{state}/node.sock"
-            subprocess.run([program, "keygen", key], check=True)
-            node = subprocess.Popen([program, "node", "--name", "bench", "--state", state, "--listen",
-                                     tcp, "--key", key, "--json"], env=environment,
+            subprocess.run([self.tfc_run, "keygen", key], check=True)
+            node = subprocess.Popen([self.tfc_run, "node", "--name", "bench", "--state", state,
+                                     "--listen", tcp, "--key", key, "--json"], env=self.environ,
                                     stdout=subprocess.PIPE)
             try:
                 node.stdout.readline()
                 script = f"head -c {megabytes}000000 /dev/zero | tr '\\000' x | fold -w 99"
-                out = subprocess.run([program, "start", "--gateway", unix, "--framework", "none",
+                out = subprocess.run([self.tfc_run, "start", "--gateway", unix, "--framework", "none",
                                       "--cwd", "/", "--", "/bin/sh", "-c", script], check=True,
-                                     env=environment, capture_output=True).stdout
+                                     env=self.environ, capture_output=True).stdout
                 yield {"unix": (unix, "-"), "tcp": (tcp, key)}, out[:16].decode(), state
             finally:
                 node.terminate()
