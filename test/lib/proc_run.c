@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "leaks.h"
+#include "proc/proc.h"
 #include <tfcluster/log.h>
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -210,6 +212,32 @@ const char *proc_path(struct proc_run *run, const char *name)
 	char *path = paths[next++ % 8];
 	snprintf(path, sizeof(paths[0]), "%s/%s", run->dir, name);
 	return path;
+}
+
+int proc_watch(const char *dir)
+{
+	int watch = inotify_init1(IN_CLOEXEC);
+	assert_true(watch >= 0);
+	if (inotify_add_watch(watch, dir, IN_CREATE | IN_MODIFY | IN_DELETE) < 0)
+		assert_int_equal(errno, ENOENT);
+	return watch;
+}
+
+void proc_await_change(int watch, const char *what)
+{
+	char events[4096];
+	struct pollfd changed = {.fd = watch, .events = POLLIN};
+	if (poll(&changed, 1, (int)(PATIENCE / 1000000)) != 1)
+		fail_msg("%s: waited in vain", what);
+	assert_true(read(watch, events, sizeof(events)) > 0);
+}
+
+void proc_await_output(struct proc_run *run, const char *name)
+{
+	int watch = proc_watch(run->dir);
+	while (tfc__log_end(run->dir, name) == 0)
+		proc_await_change(watch, name);
+	close(watch);
 }
 
 /* A file's appearance has no event here that is simpler than looking again. */

@@ -50,6 +50,15 @@ char *proc_output(struct proc_run *run, const char *name, size_t *ret_len);
 /* "DIR/name" in a buffer that lives until the next 8 calls. */
 const char *proc_path(struct proc_run *run, const char *name);
 
+/* Something happens in a directory: an entry is made, written to or removed. `proc_watch` gives a
+ * descriptor to be closed; look then, and before each next look await a change, for `what`. In a
+ * directory that is not there nothing happens. */
+int proc_watch(const char *dir);
+void proc_await_change(int watch, const char *what);
+
+/* Waits until a log has output. */
+void proc_await_output(struct proc_run *run, const char *name);
+
 /* Waits until a file is there and reads the number in it. */
 long proc_await_number(const char *path);
 

@@ -18,22 +18,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "proc/proc.h"
 #include "proc_run.h"
 
 #define NOBODY 65534
 
-/* A directory of a cgroup gives no sign when it is removed. */
-static void assert_removed(const char *path)
+static void await_removal(const char *path)
 {
+	char copy[4096];
 	struct stat status;
-	for (uint64_t end = tfc__now() + 10 * TFC__SECOND; tfc__now() < end; usleep(2000))
-		if (stat(path, &status) < 0) {
-			assert_int_equal(errno, ENOENT);
-			return;
-		}
-	fail_msg("%s is still there", path);
+	snprintf(copy, sizeof(copy), "%s", path);
+	int watch = proc_watch(dirname(copy));
+	while (stat(path, &status) == 0)
+		proc_await_change(watch, path);
+	assert_int_equal(errno, ENOENT);
+	close(watch);
 }
 
 /* The directories of a running task and of its guard. */
@@ -87,7 +86,7 @@ static void the_directories_go_with_task_and_guard(void **state)
 		proc_close(&tasks[i]);
 	}
 	proc_run_end(&run);
-	assert_removed(groups[0].guard);
+	await_removal(groups[0].guard);
 }
 
 /* Runs in a child: one task, whose groups are told; then it is killed. */
@@ -120,8 +119,8 @@ static void they_go_when_the_host_is_killed(void **state)
 	assert_int_equal(read(ends[0], &groups, sizeof(groups)), sizeof(groups));
 	close(ends[0]);
 	assert_int_equal(waitpid(host, &status, 0), host);
-	assert_removed(groups.task);
-	assert_removed(groups.guard);
+	await_removal(groups.task);
+	await_removal(groups.guard);
 }
 
 static void they_go_when_the_guard_is_killed(void **state)
@@ -139,10 +138,10 @@ static void they_go_when_the_guard_is_killed(void **state)
 	for (int i = 0; i < 2; i++) {
 		proc_await_end(&run, &tasks[i]);
 		assert_int_equal(tasks[i].end.reason, TFC_EXIT_LOST);
-		assert_removed(groups[i].task);
+		await_removal(groups[i].task);
 		proc_close(&tasks[i]);
 	}
-	assert_removed(groups[0].guard);
+	await_removal(groups[0].guard);
 	proc_run_end(&run);
 }
 
@@ -168,8 +167,8 @@ static void what_guard_and_shim_left_is_ended_in_their_place(void **state)
 	assert_true(proc_await_gone(daemon, 5000));
 	proc_close(&task);
 	proc_run_end(&run);
-	assert_removed(groups.task);
-	assert_removed(groups.guard);
+	await_removal(groups.task);
+	await_removal(groups.guard);
 }
 
 /* As a container runner in a task does, or a task that means harm: also in the guard's directory.
@@ -202,7 +201,7 @@ static void groups_that_a_task_has_made_go_too(void **state)
 	assert_int_equal(stat(groups.task, &status), -1);
 	proc_close(&task);
 	proc_run_end(&run);
-	assert_removed(groups.guard);
+	await_removal(groups.guard);
 }
 
 static void groups_that_a_task_has_made_go_with_a_lost_shim(void **state)
@@ -219,10 +218,10 @@ static void groups_that_a_task_has_made_go_with_a_lost_shim(void **state)
 	assert_int_equal(kill(tfc__process_shim(task.process), SIGKILL), 0);
 	proc_await_end(&run, &task);
 	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
-	assert_removed(groups.task);
+	await_removal(groups.task);
 	proc_close(&task);
 	proc_run_end(&run);
-	assert_removed(groups.guard);
+	await_removal(groups.guard);
 }
 
 /* ---- another user, who has no cgroup to write to, in a child of the test */

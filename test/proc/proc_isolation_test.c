@@ -106,8 +106,7 @@ static void a_stop_gives_the_grace_and_no_more(void **state)
 	proc_start_isolated(&run, &polite, isolation, NULL, "wait", NULL);
 	proc_start_isolated(&run, &deaf, isolation, "deaf", "deaf", "print", "deaf", "wait", NULL);
 	proc_await_start(&run, &polite);
-	while (tfc__log_end(run.dir, "deaf") == 0) /* until it is deaf */
-		usleep(1000);
+	proc_await_output(&run, "deaf");
 	uint64_t begin = tfc__now();
 	tfc_process_stop(polite.process, 20000);
 	tfc_process_stop(deaf.process, 300);
@@ -162,8 +161,7 @@ static void the_listener_of_a_task_is_recognised(void **state)
 	options.log_name = "out";
 	proc_start_with(&run, &task, &options);
 	proc_await_start(&run, &task);
-	while (tfc__log_end(run.dir, "out") == 0)
-		usleep(1000);
+	proc_await_output(&run, "out");
 	assert_int_equal(tfc_port_listener_get(hold, tfc__process_shim(task.process), &listener),
 			 0);
 	assert_int_equal(listener.count, 1);
@@ -187,10 +185,9 @@ static void endless_double_forkers_are_ended(void **state)
 		return;
 	snprintf(name, sizeof(name), "breed-%d", (int)getpid());
 	proc_run_begin(&run);
-	proc_start_isolated(&run, &task, isolation, NULL, "breed", name, "wait", NULL);
+	proc_start_isolated(&run, &task, isolation, "bred", "breed", name, "wait", NULL);
 	proc_await_start(&run, &task);
-	while (proc_count_named(name) == 0)
-		usleep(1000);
+	proc_await_output(&run, "bred");
 	uint64_t begin = tfc__now();
 	tfc_process_stop(task.process, 0);
 	proc_await_end(&run, &task);

@@ -66,10 +66,9 @@ static void a_breeder_dies_with_guard_and_shim(void **state)
 	char name[16];
 	snprintf(name, sizeof(name), "fork-%d", (int)getpid());
 	proc_run_begin(&run);
-	proc_start_isolated(&run, &task, TFC_ISOLATION_PIDNS, NULL, "breed", name, "wait", NULL);
+	proc_start_isolated(&run, &task, TFC_ISOLATION_PIDNS, "bred", "breed", name, "wait", NULL);
 	proc_await_start(&run, &task);
-	while (proc_count_named(name) == 0)
-		usleep(1000);
+	proc_await_output(&run, "bred");
 	pid_t shim = tfc__process_shim(task.process), family[2];
 	pid_t init = proc_family(shim, family, 2) == 2 ? family[1] : 0;
 	kill_both(proc_parent(shim), shim);

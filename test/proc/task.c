@@ -198,13 +198,14 @@ static void bomb(int depth)
 }
 
 /* Chains of processes that fork one successor and die, in sessions of their own, for ever. Their
- * name is `name`, so that the test can count them. */
+ * name is `name`, so that the test can count them; each chain says that it has it. */
 static void breed(const char *name)
 {
 	for (int i = 0; i < 4; i++)
 		if (fork() == 0) {
 			prctl(PR_SET_NAME, name);
 			setsid();
+			put("bred\n");
 			for (pid_t next = 0; next == 0;)
 				next = fork();
 			_exit(0);
