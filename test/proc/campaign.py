@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import shutil
 import signal
 import socket
@@ -156,6 +157,7 @@ class Round:
         self.killed = []
         self.hit = []  # tasks that die of the kill
         self.events = []
+        self.go = None  # open: the chief ends
 
     def __str__(self):
         kinds = ", ".join(f"{role} {kind}" for role, kind in self.kinds.items())
@@ -187,6 +189,7 @@ class Round:
         for path in (self.dir, self.tmp):
             os.chown(path, self.uid or os.getuid(), -1)
             os.chmod(path, 0o755)
+        os.mkfifo(os.path.join(self.dir, "go"))
         self.file = os.path.join(self.dir, "job.json")
         pathlib.Path(self.file).write_text(json.dumps(self.job()))
         self.first = harness.find_ports(harness.PORTS_A_TEST)
@@ -220,7 +223,7 @@ class Round:
         while not condition():
             if time.monotonic() > end:
                 raise Failure(f"waited in vain for {what}")
-            time.sleep(0.002)
+            select.select([self.host.stdout], [], [], 1)
             self.read_events()
 
     # -- what the host was told
@@ -285,8 +288,7 @@ class Round:
         if self.is_stopped:
             self.host.send_signal(signal.SIGTERM)
         else:
-            path = pathlib.Path(self.dir, "go")
-            path.touch()
+            self.go = open(os.path.join(self.dir, "go"), "r+b", buffering=0)
 
     def finish(self):
         """The host lives: the job goes on, and ends as it is asked to."""
@@ -395,6 +397,8 @@ class Round:
         self.host.wait()
         self.host.stdout.close()
         self.err.close()
+        if self.go:
+            self.go.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 

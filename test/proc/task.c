@@ -165,14 +165,15 @@ static void begin_alone(const char *dir)
 	append(dir, fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? "begin" : "double");
 }
 
-/* Waits until DIR/go is there. */
+/* Waits until somebody has opened the fifo DIR/go to write. */
 static void wait_for_go(const char *dir)
 {
 	char path[4096];
-	const struct timespec pause = {0, 5000000};
 	snprintf(path, sizeof(path), "%s/go", dir);
-	while (access(path, F_OK) != 0)
-		nanosleep(&pause, NULL);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		_exit(93);
+	close(fd);
 	append(dir, "end");
 }
 
