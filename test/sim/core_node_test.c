@@ -22,10 +22,7 @@ static void two_workers_up(struct sim *s)
 /* ... placed there, and only worker/1 has its port. */
 static void two_workers_half_held(struct sim *s)
 {
-	sim_mirrored(s);
-	s->has_nodes = true;
-	sim_start(s);
-	sim_placed(s, NULL, first_nodes, NULL);
+	sim_mirrored_placed(s, first_nodes);
 	sim_event(s, TFC__CORE_HELD, "worker/1");
 	s->trace.len = 0;
 }
@@ -47,8 +44,7 @@ static void expect_tensorboard_at_node_3(struct sim *s)
 	sim_held_all(s);
 	sim_expect(s, "hold tensorboard/0 at node 3\n"
 		      "task tensorboard/0 #1 holding\n"
-		      "launch tensorboard/0 #2 g1\n"
-		      "task tensorboard/0 #2 starting\n");
+		      "launch tensorboard/0 #2 g1\n");
 	assert_int_equal(tfc__core_generation(s->core), 1);
 }
 
@@ -73,9 +69,7 @@ static void group_restarts_elsewhere_when_a_node_is_lost(void **state)
 	sim_held_all(&s);
 	sim_expect(&s, "task worker/1 #1 holding\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch worker/1 #2 g2\n"
-		       "task worker/1 #2 starting\n");
+		       "launch worker/1 #2 g2\n");
 	sim_fini(&s);
 }
 

@@ -42,9 +42,7 @@ static void job_that_does_not_fit_waits_and_says_so_once(void **state)
 		       "task worker/1 #0 holding\n"
 		       "job starting g1\n"
 		       "launch worker/0 #1 g1\n"
-		       "task worker/0 #1 starting\n"
-		       "launch worker/1 #1 g1\n"
-		       "task worker/1 #1 starting\n");
+		       "launch worker/1 #1 g1\n");
 	sim_fini(&s);
 }
 
@@ -68,10 +66,7 @@ static void refused_hold_is_placed_again_and_the_rest_is_kept(void **state)
 {
 	static const uint32_t first[] = {1, 2}, second[] = {9, 3};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
-	sim_placed(&s, NULL, first, NULL);
+	sim_mirrored_placed(&s, first);
 	sim_event(&s, TFC__CORE_HELD, "worker/0");
 	s.trace.len = 0;
 	sim_full(&s, "worker/1");
@@ -89,10 +84,7 @@ static void gang_that_must_wait_holds_nothing(void **state)
 {
 	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
-	sim_placed(&s, NULL, nodes, NULL);
+	sim_mirrored_placed(&s, nodes);
 	sim_event(&s, TFC__CORE_HELD, "worker/0");
 	sim_full(&s, "worker/1");
 	s.trace.len = 0;
@@ -113,10 +105,7 @@ static void hold_that_is_under_way_is_taken_back_too(void **state)
 {
 	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
-	sim_placed(&s, NULL, nodes, NULL);
+	sim_mirrored_placed(&s, nodes);
 	s.trace.len = 0;
 	sim_full(&s, "worker/1");
 	sim_placed(&s, NULL, NULL, "no room");
@@ -133,11 +122,8 @@ static void late_answer_to_an_older_place_is_ignored(void **state)
 {
 	static const uint32_t nodes[] = {1, 2}, others[] = {3, 4};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	sim_start(&s);
+	sim_mirrored_placed(&s, nodes);
 	uint32_t old = s.gang_place;
-	sim_placed(&s, NULL, nodes, NULL);
 	sim_full(&s, "worker/1");
 	s.trace.len = 0;
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,

@@ -25,9 +25,7 @@ static void gang_holds_every_port_before_it_launches_anyone(void **state)
 	sim_expect(&s, "task worker/0 #0 holding\n"
 		       "job starting g1\n"
 		       "launch worker/0 #1 g1\n"
-		       "task worker/0 #1 starting\n"
-		       "launch worker/1 #1 g1\n"
-		       "task worker/1 #1 starting\n");
+		       "launch worker/1 #1 g1\n");
 	sim_event(&s, TFC__CORE_STARTED, "worker/0");
 	sim_event(&s, TFC__CORE_STARTED, "worker/1");
 	sim_event(&s, TFC__CORE_READY, "worker/0");
@@ -51,13 +49,11 @@ static void gang_holds_every_port_before_it_launches_anyone(void **state)
 static void killed_ps_worker_restarts_alone_and_at_once(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_signal(&s, "worker/0", 9);
 	sim_expect(&s, "task worker/0 #1 failed signal 9: worker/0 died of SIGKILL; restarting it "
 		       "(1 of 3 restarts in 600 s)\n"
-		       "launch worker/0 #2 g1\n"
-		       "task worker/0 #2 starting\n");
+		       "launch worker/0 #2 g1\n");
 	sim_ready_all(&s);
 	sim_expect(&s, "");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
@@ -67,8 +63,7 @@ static void killed_ps_worker_restarts_alone_and_at_once(void **state)
 static void killed_mirrored_worker_restarts_the_group_as_a_new_generation(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_signal(&s, "worker/1", 9);
 	sim_expect(&s, "task worker/1 #1 failed signal 9: worker/1 died of SIGKILL; restarting the "
 		       "group (1 of 3 restarts in 600 s)\n"
@@ -78,9 +73,7 @@ static void killed_mirrored_worker_restarts_the_group_as_a_new_generation(void *
 	sim_exit(&s, "worker/0", 1);
 	sim_expect(&s, "task worker/0 #1 stopped consequence 1: worker/0 exited with 1\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch worker/1 #2 g2\n"
-		       "task worker/1 #2 starting\n");
+		       "launch worker/1 #2 g2\n");
 	sim_ready_all(&s);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_fini(&s);
@@ -91,15 +84,13 @@ static void killed_mirrored_worker_restarts_the_group_as_a_new_generation(void *
 static void dead_chief_restarts_alone(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_signal(&s, "chief/0", 15);
 	sim_expect(&s, "task chief/0 #1 failed signal 15: chief/0 died of SIGTERM; restarting it "
 		       "(1 of 3 restarts in 600 s)\n"
 		       "job restarting g1: chief/0 died of SIGTERM; restarting it (1 of 3 restarts "
 		       "in 600 s)\n"
-		       "launch chief/0 #2 g1\n"
-		       "task chief/0 #2 starting\n");
+		       "launch chief/0 #2 g1\n");
 	sim_ready_all(&s);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	assert_int_equal(tfc__core_generation(s.core), 1);
@@ -109,20 +100,17 @@ static void dead_chief_restarts_alone(void **state)
 static void dead_ps_restarts_with_the_chief_and_workers_stay(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_signal(&s, "ps/0", 9);
 	sim_expect(&s, "task ps/0 #1 failed signal 9: ps/0 died of SIGKILL; restarting it with its "
 		       "coordinator (1 of 3 restarts in 600 s)\n"
 		       "job restarting g1: ps/0 died of SIGKILL; restarting it with its "
 		       "coordinator (1 of 3 restarts in 600 s)\n"
 		       "launch ps/0 #2 g1\n"
-		       "task ps/0 #2 starting\n"
 		       "stop chief/0 #1 1s\n");
 	sim_exit(&s, "chief/0", 1);
 	sim_expect(&s, "task chief/0 #1 stopped consequence 1: chief/0 exited with 1\n"
-		       "launch chief/0 #2 g1\n"
-		       "task chief/0 #2 starting\n");
+		       "launch chief/0 #2 g1\n");
 	assert_int_equal(tfc__core_budget_left(s.core, sim_task(&s, "ps/0"), s.now), 2);
 	assert_int_equal(tfc__core_budget_left(s.core, sim_task(&s, "chief/0"), s.now), 3);
 	sim_fini(&s);
@@ -141,12 +129,10 @@ static void dead_ps_restarts_with_the_driver_where_that_coordinates(void **state
 		       "job restarting g1: ps/0 died of SIGKILL; restarting it with its "
 		       "coordinator (1 of 3 restarts in 600 s)\n"
 		       "launch ps/0 #2 g1\n"
-		       "task ps/0 #2 starting\n"
 		       "stop driver/0 #1 1s\n");
 	sim_signal(&s, "driver/0", 15);
 	sim_expect(&s, "task driver/0 #1 stopped consequence 15: driver/0 died of SIGTERM\n"
-		       "launch driver/0 #2 g1\n"
-		       "task driver/0 #2 starting\n");
+		       "launch driver/0 #2 g1\n");
 	sim_fini(&s);
 }
 
@@ -164,19 +150,24 @@ static void evaluator_outlives_a_group_restart(void **state)
 	sim_signal(&s, "evaluator/0", 9);
 	sim_expect(&s, "task evaluator/0 #1 failed signal 9: evaluator/0 died of SIGKILL; "
 		       "restarting it (1 of 3 restarts in 600 s)\n"
-		       "launch evaluator/0 #2 g2\n"
-		       "task evaluator/0 #2 starting\n");
+		       "launch evaluator/0 #2 g2\n");
 	sim_fini(&s);
 }
 
 /* ---- budgets */
 
+/* A parameter server's cluster whose worker may restart so often. */
+static void worker_may_restart(struct sim *s, uint32_t times)
+{
+	sim_parameter_server(s);
+	s->roles[1].restart_max = times;
+	sim_up(s);
+}
+
 static void used_up_budget_ends_the_job_and_says_so(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	s.roles[1].restart_max = 1;
-	sim_up(&s);
+	worker_may_restart(&s, 1);
 	sim_signal(&s, "worker/0", 9);
 	sim_ready_all(&s);
 	sim_signal(&s, "worker/0", 9);
@@ -193,9 +184,7 @@ static void used_up_budget_ends_the_job_and_says_so(void **state)
 static void budget_comes_back_when_the_window_has_passed(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	s.roles[1].restart_max = 1;
-	sim_up(&s);
+	worker_may_restart(&s, 1);
 	sim_signal(&s, "worker/0", 9);
 	sim_ready_all(&s);
 	s.now += 600 * SIM_SECOND;
@@ -227,9 +216,7 @@ static void large_budget_is_kept_exactly_enough(void **state)
 static void first_restart_is_immediate_and_later_ones_back_off(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	s.roles[1].restart_max = 20;
-	sim_up(&s);
+	worker_may_restart(&s, 20);
 	sim_signal(&s, "worker/0", 9);
 	assert_int_equal(tfc__core_attempt(s.core, 1), 2);
 	uint64_t most = SIM_SECOND / 2;
@@ -269,22 +256,16 @@ static void several_backoffs_end_in_their_order(void **state)
 		sim_tick(&s, SIM_SECOND);
 	}
 	sim_expect(&s, "launch a/0 #2 g1\n"
-		       "task a/0 #2 starting\n"
 		       "launch c/0 #2 g1\n"
-		       "task c/0 #2 starting\n"
 		       "launch b/0 #2 g1\n"
-		       "task b/0 #2 starting\n"
-		       "launch d/0 #2 g1\n"
-		       "task d/0 #2 starting\n");
+		       "launch d/0 #2 g1\n");
 	sim_fini(&s);
 }
 
 static void losses_have_a_budget_of_their_own(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	s.roles[1].restart_max = 0;
-	sim_up(&s);
+	worker_may_restart(&s, 0);
 	for (int i = 0; i < 2; i++) {
 		sim_death(&s, "worker/0", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
 		if (tfc__core_wake_at(s.core))
@@ -304,26 +285,33 @@ static void losses_have_a_budget_of_their_own(void **state)
 static void preemption_is_paid_for_like_a_loss(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	s.roles[1].restart_max = 0;
-	sim_up(&s);
+	worker_may_restart(&s, 0);
 	sim_exit(&s, "worker/0", 42);
 	sim_expect(&s, "task worker/0 #1 failed exit 42: worker/0 exited with 42; restarting it (1 "
 		       "of 2 losses in 3600 s)\n"
-		       "launch worker/0 #2 g1\n"
-		       "task worker/0 #2 starting\n");
+		       "launch worker/0 #2 g1\n");
 	sim_fini(&s);
 }
 
 /* ---- strangers */
 
+static void workers_and_tensorboard_up(struct sim *s)
+{
+	sim_mirrored(s);
+	sim_role(s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up(s);
+}
+
+static void meet_a_stranger(struct sim *s, const char *task, const char *text)
+{
+	sim_death(s, task, (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true}, text);
+}
+
 static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true},
-		  "uid 1000 listens on port 20001");
+	sim_parameter_server_up(&s);
+	meet_a_stranger(&s, "worker/0", "uid 1000 listens on port 20001");
 	sim_expect(&s,
 		   "task worker/0 #1 failed stranger 1: worker/0 has a stranger on its port: uid "
 		   "1000 listens on port 20001; restarting the group (1 of 3 restarts in 600 s)\n"
@@ -340,45 +328,35 @@ static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
 	sim_event(&s, TFC__CORE_HELD, "worker/0");
 	sim_expect(&s, "task worker/0 #1 holding\n"
 		       "launch chief/0 #2 g2\n"
-		       "task chief/0 #2 starting\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch ps/0 #2 g2\n"
-		       "task ps/0 #2 starting\n");
+		       "launch ps/0 #2 g2\n");
 	sim_fini(&s);
 }
 
 static void stranger_moves_a_sidecar_alone(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
-	sim_up(&s);
-	sim_death(&s, "tensorboard/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true},
-		  NULL);
+	workers_and_tensorboard_up(&s);
+	meet_a_stranger(&s, "tensorboard/0", NULL);
 	sim_event(&s, TFC__CORE_HELD, "tensorboard/0");
 	sim_expect(&s, "task tensorboard/0 #1 failed stranger 1: tensorboard/0 has a stranger on "
 		       "its port; restarting it (1 of 3 restarts in 600 s)\n"
 		       "release tensorboard/0\n"
 		       "hold tensorboard/0\n"
 		       "task tensorboard/0 #1 holding\n"
-		       "launch tensorboard/0 #2 g1\n"
-		       "task tensorboard/0 #2 starting\n");
+		       "launch tensorboard/0 #2 g1\n");
 	sim_fini(&s);
 }
 
 static void answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
-	sim_up(&s);
+	workers_and_tensorboard_up(&s);
 	struct tfc__core_event late = {.kind = TFC__CORE_HELD,
 				       .task = 2,
 				       .attempt = 1,
 				       .query = s.holds[2]};
-	sim_death(&s, "tensorboard/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true},
-		  NULL);
+	meet_a_stranger(&s, "tensorboard/0", NULL);
 	s.trace.len = 0;
 	sim_step(&s, &late);
 	late.kind = TFC__CORE_HOLD_FAILED;
@@ -392,14 +370,12 @@ static void answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next(void *
 static void passer_by_restarts_the_task_with_its_port(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_crowded_out = true},
 		  "it could not bind port 20001");
 	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1: it could not bind "
 		       "port 20001; restarting it (1 of 3 restarts in 600 s)\n"
-		       "launch worker/0 #2 g1\n"
-		       "task worker/0 #2 starting\n");
+		       "launch worker/0 #2 g1\n");
 	sim_fini(&s);
 }
 

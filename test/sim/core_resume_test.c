@@ -20,6 +20,20 @@ static void resume(struct sim *s, const struct tfc__resume *what, const uint32_t
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_START});
 }
 
+/* Both workers ran, at nodes that are 4 and 5 now. */
+static void resume_at_4_and_5(struct sim *s)
+{
+	static const struct tfc__resume_task tasks[] = {{1, false, true, "a"},
+							{1, false, true, "b"}};
+	static const struct tfc__resume was = {.generation = 1,
+					       .job_state = TFC_JOB_RUNNING,
+					       .tasks = tasks};
+	static const uint32_t nodes[] = {4, 5};
+	sim_mirrored(s);
+	s->has_nodes = true;
+	resume(s, &was, nodes);
+}
+
 static void job_goes_on_with_the_next_attempts(void **state)
 {
 	static const struct tfc__resume_task tasks[] = {{3, false, true, NULL},
@@ -41,25 +55,15 @@ static void job_goes_on_with_the_next_attempts(void **state)
 		       "task worker/1 #2 holding\n"
 		       "job starting g6\n"
 		       "launch worker/0 #4 g6\n"
-		       "task worker/0 #4 starting\n"
-		       "launch worker/1 #3 g6\n"
-		       "task worker/1 #3 starting\n");
+		       "launch worker/1 #3 g6\n");
 	sim_fini(&s);
 }
 
 static void nodes_of_the_earlier_term_are_asked_first(void **state)
 {
-	static const struct tfc__resume_task tasks[] = {{1, false, true, "a"},
-							{1, false, true, "b"}};
-	static const struct tfc__resume was = {.generation = 1,
-					       .job_state = TFC_JOB_RUNNING,
-					       .tasks = tasks};
-	static const uint32_t nodes[] = {4, 5};
 	static const uint8_t none[] = {TFC__PROC_NONE, TFC__PROC_NONE};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	resume(&s, &was, nodes);
+	resume_at_4_and_5(&s);
 	sim_expect(&s, "query 1 at node 4\n"
 		       "query 1 at node 5\n");
 	sim_answer_of(&s, 4, none);
@@ -164,17 +168,9 @@ static void verdict_of_the_earlier_term_stands(void **state)
 
 static void resumed_job_that_is_stopped_ends_when_nothing_can_run(void **state)
 {
-	static const struct tfc__resume_task tasks[] = {{1, false, true, "a"},
-							{1, false, true, "b"}};
-	static const struct tfc__resume was = {.generation = 1,
-					       .job_state = TFC_JOB_RUNNING,
-					       .tasks = tasks};
-	static const uint32_t nodes[] = {4, 5};
 	static const uint8_t none[] = {TFC__PROC_NONE, TFC__PROC_NONE};
 	struct sim s;
-	sim_mirrored(&s);
-	s.has_nodes = true;
-	resume(&s, &was, nodes);
+	resume_at_4_and_5(&s);
 	s.trace.len = 0;
 	sim_stop(&s, 0, false);
 	sim_expect(&s, "job stopping g1\n");

@@ -197,6 +197,22 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 	tfc__buf_add_char(out, '\n');
 }
 
+/* A launch and the tell that the task starts are one line, if they come one after the other. */
+static void trace_action(struct sim *s, const struct tfc__core_action *a)
+{
+	const struct tfc__core_action *launch = &s->launch;
+	bool is_its_tell = a && launch->kind == TFC__DO_LAUNCH && a->kind == TFC__DO_TELL_TASK &&
+			   a->task == launch->task && a->attempt == launch->attempt &&
+			   a->state == TFC_TASK_STARTING && !a->reason && !a->text[0];
+	if (launch->kind == TFC__DO_LAUNCH && !is_its_tell) {
+		s->trace.len--;
+		tfc__buf_addf(&s->trace, ", which is not told\n");
+	}
+	if (a && !is_its_tell)
+		sim_print(s, a, &s->trace);
+	s->launch = a ? *a : (struct tfc__core_action){0};
+}
+
 /* The only node there is has room for all. */
 static void place_on_the_one_node(struct sim *s, uint32_t task, uint32_t number)
 {
@@ -237,8 +253,9 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 			s->look = a->number;
 		if (a->kind == TFC__DO_END)
 			s->end = *a;
-		sim_print(s, a, &s->trace);
+		trace_action(s, a);
 	}
+	trace_action(s, NULL);
 	for (uint32_t i = 0; i < count; i++)
 		place_on_the_one_node(s, tasks[i], numbers[i]);
 }
@@ -346,6 +363,26 @@ void sim_up(struct sim *s)
 	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
 		event_of(s, TFC__CORE_HELD, i);
 	sim_ready_all(s);
+}
+
+void sim_mirrored_up(struct sim *s)
+{
+	sim_mirrored(s);
+	sim_up(s);
+}
+
+void sim_parameter_server_up(struct sim *s)
+{
+	sim_parameter_server(s);
+	sim_up(s);
+}
+
+void sim_mirrored_placed(struct sim *s, const uint32_t *nodes)
+{
+	sim_mirrored(s);
+	s->has_nodes = true;
+	sim_start(s);
+	sim_placed(s, NULL, nodes, NULL);
 }
 
 void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task)

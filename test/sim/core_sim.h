@@ -1,7 +1,7 @@
 /*
  * A maintainer core under a test's hand: events in by name, actions out as lines of text.
  *
- *     hold worker/0                       launch worker/0 #1 g1
+ *     hold worker/0                       launch worker/0 #1 g1 (and its starting was told)
  *     signal worker/0 #1 2                stop worker/0 #1 1s
  *     release worker/0                    query 1
  *     place gang worker/0 worker/1        hold worker/0 at node 2   (when there are nodes)
@@ -23,14 +23,15 @@ struct sim {
 	struct tfc__core_role roles[SIM_ROLES];
 	struct tfc__core *core;
 	uint64_t now;
-	bool has_nodes;              /* PLACE is the test's to answer, and nodes are printed */
-	uint32_t query;              /* the last QUERY's number */
-	uint32_t look;               /* the last LOOK's */
-	uint32_t holds[SIM_TASKS];   /* the last HOLD's of each task */
-	bool is_held[SIM_TASKS];     /* ... and it was answered, or taken back */
-	uint32_t gang_place;         /* the last PLACE's of the gang */
-	uint32_t places[SIM_TASKS];  /* ... of each task alone */
-	struct tfc__core_action end; /* END, when it has come */
+	bool has_nodes;                 /* PLACE is the test's to answer, and nodes are printed */
+	uint32_t query;                 /* the last QUERY's number */
+	uint32_t look;                  /* the last LOOK's */
+	uint32_t holds[SIM_TASKS];      /* the last HOLD's of each task */
+	bool is_held[SIM_TASKS];        /* ... and it was answered, or taken back */
+	uint32_t gang_place;            /* the last PLACE's of the gang */
+	uint32_t places[SIM_TASKS];     /* ... of each task alone */
+	struct tfc__core_action end;    /* END, when it has come */
+	struct tfc__core_action launch; /* LAUNCH, when it was the action before this one */
 	struct tfc__buf trace;
 };
 
@@ -49,6 +50,8 @@ uint32_t sim_task(struct sim *s, const char *name); /* "worker/1" */
 void sim_start(struct sim *s);
 /* sim_start, then everything held, started and ready; the trace is emptied. */
 void sim_up(struct sim *s);
+void sim_mirrored_up(struct sim *s);         /* sim_mirrored, sim_up */
+void sim_parameter_server_up(struct sim *s); /* sim_parameter_server, sim_up */
 /* Starts and readies every task that was launched and does not run; the trace is emptied. */
 void sim_ready_all(struct sim *s);
 
@@ -57,6 +60,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event);
 /* With has_nodes. Answers the last PLACE of the gang (task NULL) or of one task: `nodes` per task
  * of the job; NULL: there is no room, says `text`. */
 void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const char *text);
+/* Two mirrored workers, started and placed; nobody has its port yet. */
+void sim_mirrored_placed(struct sim *s, const uint32_t *nodes);
 /* sim_start, placed so, held, started and ready; the trace is emptied. */
 void sim_up_at(struct sim *s, const uint32_t *nodes);
 void sim_held_all(struct sim *s); /* answers every HOLD that is not answered */

@@ -13,8 +13,7 @@
 static void stop_gives_the_whole_grace_and_ends_as_stopped(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_stop(&s, 0, false);
 	sim_expect(&s, "job stopping g1\n"
 		       "stop chief/0 #1 10s\n"
@@ -44,8 +43,7 @@ static void stop_gives_the_whole_grace_and_ends_as_stopped(void **state)
 static void interrupt_comes_first_and_then_the_stop(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_stop(&s, 2 * SIM_SECOND, false);
 	sim_expect(&s, "job stopping g1\n"
 		       "signal worker/0 #1 2\n"
@@ -98,8 +96,7 @@ static void stop_while_starting_stops_what_cannot_be_interrupted(void **state)
 	struct sim s;
 	sim_mirrored(&s);
 	sim_start(&s);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_held_all(&s);
 	sim_event(&s, TFC__CORE_STARTED, "worker/0");
 	s.trace.len = 0;
 	sim_stop(&s, SIM_SECOND, false);
@@ -112,8 +109,7 @@ static void stop_while_starting_stops_what_cannot_be_interrupted(void **state)
 static void stop_while_a_verdict_is_awaited_tells_the_dead(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	s.trace.len = 0;
 	sim_stop(&s, 0, false);
@@ -128,8 +124,7 @@ static void stop_while_a_verdict_is_awaited_tells_the_dead(void **state)
 static void stop_while_aborting_starts_no_new_generation(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_signal(&s, "worker/1", 9);
 	s.trace.len = 0;
 	sim_stop(&s, 0, false);
@@ -186,8 +181,7 @@ static void stop_after_success_shortens_the_wait_and_stays_a_success(void **stat
 static void events_of_an_older_attempt_are_ignored(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_signal(&s, "worker/0", 9);
 	s.trace.len = 0;
 	for (int kind = TFC__CORE_STARTED; kind <= TFC__CORE_REFUSED; kind++)

@@ -13,8 +13,7 @@
 static void permanent_exit_of_a_healthy_group_ends_the_job(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_expect(&s, "query 1\n");
 	sim_answer(&s, NULL, TFC__PROC_NONE);
@@ -32,8 +31,7 @@ static void permanent_exit_of_a_healthy_group_ends_the_job(void **state)
 static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_expect(&s, "query 1\n");
 	sim_signal(&s, "worker/1", 9);
@@ -43,9 +41,7 @@ static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
 		       "job restarting g1: worker/1 died of SIGKILL; restarting the group (1 of 3 "
 		       "restarts in 600 s)\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch worker/1 #2 g2\n"
-		       "task worker/1 #2 starting\n");
+		       "launch worker/1 #2 g2\n");
 	sim_answer(&s, NULL, TFC__PROC_NONE); /* too late to matter */
 	sim_expect(&s, "");
 	sim_fini(&s);
@@ -54,8 +50,7 @@ static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
 static void answer_to_an_older_query_is_no_answer(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_signal(&s, "worker/1", 9);
 	sim_ready_all(&s);
@@ -73,8 +68,7 @@ static void answer_to_an_older_query_is_no_answer(void **state)
 static void lost_host_never_fails_the_job_by_its_peers_exit_codes(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	s.now += 20 * SIM_SECOND; /* membership takes its time */
 	sim_death(&s, "worker/1", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
@@ -85,17 +79,14 @@ static void lost_host_never_fails_the_job_by_its_peers_exit_codes(void **state)
 		       "job restarting g1: worker/1 was lost; restarting the group (1 of 2 losses "
 		       "in 3600 s)\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch worker/1 #2 g2\n"
-		       "task worker/1 #2 starting\n");
+		       "launch worker/1 #2 g2\n");
 	sim_fini(&s);
 }
 
 static void stopped_peer_takes_the_blame(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	s.now += 8 * SIM_SECOND;
 	sim_exit(&s, "worker/0", 1);
 	sim_answer(&s, "worker/1", TFC__PROC_STOPPED);
@@ -107,17 +98,14 @@ static void stopped_peer_takes_the_blame(void **state)
 	sim_signal(&s, "worker/1", 9);
 	sim_expect(&s, "task worker/1 #1 failed signal 9: worker/1 died of SIGKILL\n"
 		       "launch worker/0 #2 g2\n"
-		       "task worker/0 #2 starting\n"
-		       "launch worker/1 #2 g2\n"
-		       "task worker/1 #2 starting\n");
+		       "launch worker/1 #2 g2\n");
 	sim_fini(&s);
 }
 
 static void peer_without_a_process_takes_the_blame_and_counts_as_lost(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_answer(&s, "worker/1", TFC__PROC_NONE);
 	sim_expect(&s, "query 1\n"
@@ -131,8 +119,7 @@ static void peer_without_a_process_takes_the_blame_and_counts_as_lost(void **sta
 static void earliest_of_several_failures_decides(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_up(&s);
+	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_death(&s, "worker/1",
 		  (struct tfc__death){TFC_EXIT_CODE, 3, .time_ns = s.now - SIM_SECOND}, NULL);
@@ -150,8 +137,7 @@ static void earliest_of_several_failures_decides(void **state)
 static void ps_takes_the_blame_for_a_chief_whose_exit_is_told_first(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_exit(&s, "chief/0", 1);
 	sim_expect(&s, "query 1\n");
 	sim_signal(&s, "ps/0", 9);
@@ -160,18 +146,15 @@ static void ps_takes_the_blame_for_a_chief_whose_exit_is_told_first(void **state
 		       "job restarting g1: ps/0 died of SIGKILL; restarting it with its "
 		       "coordinator (1 of 3 restarts in 600 s)\n"
 		       "launch ps/0 #2 g1\n"
-		       "task ps/0 #2 starting\n"
 		       "task chief/0 #1 failed consequence 1: chief/0 exited with 1\n"
-		       "launch chief/0 #2 g1\n"
-		       "task chief/0 #2 starting\n");
+		       "launch chief/0 #2 g1\n");
 	sim_fini(&s);
 }
 
 static void frozen_ps_is_reaped_before_the_chief_starts_again(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_exit(&s, "chief/0", 1);
 	sim_answer(&s, "ps/0", TFC__PROC_STOPPED);
 	sim_expect(&s, "query 1\n"
@@ -182,17 +165,14 @@ static void frozen_ps_is_reaped_before_the_chief_starts_again(void **state)
 	sim_signal(&s, "ps/0", 9);
 	sim_expect(&s, "task ps/0 #1 failed signal 9: ps/0 died of SIGKILL\n"
 		       "launch ps/0 #2 g1\n"
-		       "task ps/0 #2 starting\n"
-		       "launch chief/0 #2 g1\n"
-		       "task chief/0 #2 starting\n");
+		       "launch chief/0 #2 g1\n");
 	sim_fini(&s);
 }
 
 static void chief_that_fails_beside_a_healthy_ps_ends_the_job(void **state)
 {
 	struct sim s;
-	sim_parameter_server(&s);
-	sim_up(&s);
+	sim_parameter_server_up(&s);
 	sim_exit(&s, "chief/0", 1);
 	sim_answer(&s, "worker/0", TFC__PROC_STOPPED); /* never explains a chief's exit */
 	sim_expect(&s, "query 1\n"
