@@ -35,6 +35,19 @@ static bool is_connected(const struct tfc__node_peer *peer)
 	return peer->is_up || peer->callers;
 }
 
+/* One that takes this node for another is not let in: it would hang up, and call again. */
+static int check_wanted(const struct tfc__caller *caller, const struct tfc__hello *hello,
+			tfc_error *error)
+{
+	const char *name = caller->peers->options.hello->name;
+	if (!*hello->to || strcmp(hello->to, name) == 0)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOENT, "node", 0,
+			 "\"%s\" has the address of \"%s\" in the members file of \"%s\": let the "
+			 "members files agree on its name",
+			 name, hello->to, hello->name);
+}
+
 static int check_name(const struct tfc__caller *caller, const struct tfc__hello *hello,
 		      struct tfc__node_peer **ret_peer, tfc_error *error)
 {
@@ -47,8 +60,9 @@ static int check_name(const struct tfc__caller *caller, const struct tfc__hello 
 				 hello->name, id->address);
 	if (!peer || !peer->member)
 		return tfc__fail(error, TFC_ENOENT, "node", 0,
-				 "\"%s\" is no member, as node \"%s\" knows them", hello->name,
-				 peers->options.hello->name);
+				 "\"%s\" is no member, as node \"%s\" knows them: let the members "
+				 "files agree on its name",
+				 hello->name, peers->options.hello->name);
 	if (is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
 		return refuse_second(peer, error, "two nodes are called \"%s\": at %s and at %s",
 				     hello->name, id->address);
@@ -90,7 +104,8 @@ static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tf
 {
 	struct tfc__node_peer *peer = NULL;
 	int code = tfc__hello_check(caller->peers->options.hello, hello, error);
-	if (code < 0 || (code = check_name(caller, hello, &peer, error)) < 0 ||
+	if (code < 0 || (code = check_wanted(caller, hello, error)) < 0 ||
+	    (code = check_name(caller, hello, &peer, error)) < 0 ||
 	    (code = check_identity(caller, hello, peer, error)) < 0)
 		return code;
 	if (caller->member == peer)
@@ -116,7 +131,7 @@ static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *req
 	int code = tfc__hello_read(params, &hello, &error);
 	if (code == TFC_OK)
 		code = let_in(caller, &hello, &error);
-	tfc__peers_write_hello(peers, &answer);
+	tfc__peers_write_hello(peers, "", &answer);
 	if (code == TFC_OK && answer.is_failed)
 		code = tfc__fail_nomem(&error, "node");
 	if (code < 0)

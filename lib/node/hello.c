@@ -8,12 +8,13 @@ void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf)
 	uint32_t labels = 0;
 	while (offer->labels && offer->labels[labels])
 		labels++;
-	tfc__msg_map(buf, 10);
+	tfc__msg_map(buf, 11);
 	tfc__msg_put_u64(buf, "protocol", hello->protocol);
 	tfc__msg_put_u64(buf, "version", hello->version);
 	tfc__msg_put_str(buf, "name", hello->name);
 	tfc__msg_put_str(buf, "node_id", hello->node_id);
 	tfc__msg_put_str(buf, "boot_id", hello->boot_id);
+	tfc__msg_put_str(buf, "to", hello->to);
 	tfc__msg_put_u64(buf, "slots", offer->slots);
 	tfc__msg_put_u64(buf, "memory", offer->memory);
 	tfc__msg_put_u64(buf, "gpus", offer->gpus);
@@ -48,6 +49,7 @@ int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc
 	hello->offer.memory = tfc__msg_get_u64(map, "memory", 0);
 	hello->offer.gpus = (uint32_t)tfc__msg_get_u64(map, "gpus", 0);
 	hello->offer.is_draining = tfc__msg_get_bool(map, "draining", false);
+	tfc__msg_get_text(map, "to", hello->to, sizeof(hello->to));
 	if (!tfc__msg_get_text(map, "name", hello->name, sizeof(hello->name)) ||
 	    !tfc__msg_get_text(map, "node_id", hello->node_id, sizeof(hello->node_id)) ||
 	    !tfc__msg_get_text(map, "boot_id", hello->boot_id, sizeof(hello->boot_id)) ||

@@ -18,6 +18,7 @@ struct tfc__hello {
 	char name[64];
 	char node_id[TFC__NODE_ID_SIZE];
 	char boot_id[17];        /* of this run of the node */
+	char to[64];             /* the node that is dialed; "": it does not say */
 	tfc_member_info offer;   /* slots, memory, gpus, labels, is_draining */
 	struct tfc__strv labels; /* what offer.labels points to after reading */
 };

@@ -1,5 +1,6 @@
 #include "node/peers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,10 @@ void tfc__peers_exit(struct tfc__peers *peers)
 
 /* ---- this node */
 
-void tfc__peers_write_hello(struct tfc__peers *peers, struct tfc__buf *buf)
+void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc__buf *buf)
 {
 	struct tfc__hello hello = *peers->options.hello;
+	snprintf(hello.to, sizeof(hello.to), "%s", to);
 	tfc__member_info(tfc__members_self(peers->options.members), &hello.offer);
 	tfc__hello_write(&hello, buf);
 }
@@ -36,7 +38,7 @@ void tfc__peers_write_hello(struct tfc__peers *peers, struct tfc__buf *buf)
 static void tell_state(struct tfc__peers *peers)
 {
 	struct tfc__buf params = {0};
-	tfc__peers_write_hello(peers, &params);
+	tfc__peers_write_hello(peers, "", &params);
 	TFC__LIST_EACH (link, &peers->all) {
 		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
 		struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
@@ -79,7 +81,7 @@ static void cut(struct tfc__node_peer *peer)
 static bool has_moved(const struct tfc__node_peer *peer)
 {
 	const char *address = peer->member ? peer->member->address : NULL;
-	return peer->dialed && address && strcmp(peer->address, address) != 0;
+	return address && *peer->address && strcmp(peer->address, address) != 0;
 }
 
 static void on_other(struct tfc__peers *peers, struct tfc__member *member,
@@ -94,9 +96,12 @@ static void on_other(struct tfc__peers *peers, struct tfc__member *member,
 	} else {
 		peer->member = member;
 		member->owner = peer;
-		if (has_moved(peer) ||
-		    (member->state == TFC_MEMBER_DOWN && (peer->is_up || peer->callers)))
+		if (has_moved(peer)) {
 			cut(peer);
+			peer->failures = 0;
+		} else if (member->state == TFC_MEMBER_DOWN && (peer->is_up || peer->callers)) {
+			cut(peer);
+		}
 		if (!peers->is_closed && !peer->redial.at)
 			tfc__node_peer_dial(peer);
 	}

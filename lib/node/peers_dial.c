@@ -9,7 +9,8 @@
 #define DIAL_MS 3000 /* one lost packet of the handshake is sent again after one second */
 #define BACKOFF_MS 10
 #define BACKOFF_MAX_MS 1000
-#define BACKOFF_GONE_MS 3000 /* to one that is down: it dials us itself when it comes back */
+#define BACKOFF_GONE_MS 3000     /* to one that is down: it dials us itself when it comes back */
+#define BACKOFF_REFUSED_MS 10000 /* to one that will not have us: somebody has to mend that */
 
 /* splitmix64: spreads the dials of many nodes; secrecy is not needed. */
 static uint64_t next_random(struct tfc__peers *peers)
@@ -93,12 +94,13 @@ void tfc__node_peer_hang_up(struct tfc__node_peer *peer)
 static void schedule(struct tfc__node_peer *peer)
 {
 	const struct tfc__member *member = peer->member;
-	uint32_t most, ms = BACKOFF_MS;
+	uint32_t most = BACKOFF_MAX_MS, ms = BACKOFF_MS;
 	if (!member || !member->address || peer->peers->left)
 		return;
-	most = member->state == TFC_MEMBER_DOWN || member->state == TFC_MEMBER_LEFT
-		       ? BACKOFF_GONE_MS
-		       : BACKOFF_MAX_MS;
+	if (peer->is_refused)
+		most = BACKOFF_REFUSED_MS;
+	else if (member->state == TFC_MEMBER_DOWN || member->state == TFC_MEMBER_LEFT)
+		most = BACKOFF_GONE_MS;
 	for (uint32_t i = 0; i < peer->failures && ms < most; i++)
 		ms *= 2;
 	ms = ms < most ? ms : most;
@@ -120,7 +122,7 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 	struct tfc__peers *peers = peer->peers;
 	bool was_up = peer->is_up;
 	tfc__node_peer_hang_up(peer);
-	peer->is_up = false;
+	peer->is_up = peer->is_refused = false;
 	if (!peer->callers && peer->member && !peer->has_left && (was_up || is_refusal(why)))
 		tfc__members_broken(peers->options.members, peer->member, !was_up);
 	if (was_up) {
@@ -136,10 +138,8 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 }
 
 /* Two of a name or an identity: whoever came last has to go. */
-static void refused(struct tfc__node_peer *peer, const tfc_error *error)
+static void tell_host(struct tfc__peers *peers, const tfc_error *error)
 {
-	struct tfc__peers *peers = peer->peers;
-	say(peer, error->text);
 	if (error->code != TFC_EEXIST || peers->was_let_in)
 		return;
 	peers->was_let_in = true; /* told once */
@@ -147,20 +147,23 @@ static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 	tfc__work_schedule(&peers->refusing);
 }
 
-/* Whether the one who answered is the one that was dialed. */
+/* Somebody answers there, and it will not have us or is not the one that was dialed: that says
+ * nothing of the member. It is tried ever more seldom, unless it may be over soon. */
+static void refused(struct tfc__node_peer *peer, const tfc_error *error)
+{
+	say(peer, error->text);
+	tfc__node_peer_hang_up(peer);
+	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
+	schedule(peer);
+	tell_host(peer->peers, error);
+}
+
+/* Whether the one who let us in, by the name we dialed, is who it says it is. */
 static int check_answer(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
 			tfc_error *error)
 {
 	const struct tfc__hello *own = peer->peers->options.hello;
 	const struct tfc__peer_id *id = tfc__peer_id(peer->dialed);
-	if (strcmp(hello->boot_id, own->boot_id) == 0)
-		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "%s, the address of \"%s\", is this node itself",
-				 peer->member->address, peer->name);
-	if (strcmp(hello->name, peer->name) != 0)
-		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "%s, the address of \"%s\", is the node \"%s\"",
-				 peer->member->address, peer->name, hello->name);
 	if (*id->node_id && strcmp(id->node_id, hello->node_id) != 0)
 		return tfc__fail(error, TFC_EACCES, "node", 0,
 				 "\"%s\" does not tell its own identity", peer->name);
@@ -175,16 +178,16 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__peers_enter(peers);
 	peer->hello = NULL;
-	if (code < 0) {
-		if (code != TFC_ELOST && code != TFC_ETIMEDOUT)
-			refused(peer, why);
+	if (code == TFC_ELOST || code == TFC_ETIMEDOUT || !peer->member) {
 		lost(peer, why);
-	} else if (!peer->member || (code = tfc__hello_read(result, &hello, &error)) < 0 ||
-		   (code = check_answer(peer, &hello, &error)) < 0) {
-		say(peer, error.text);
-		lost(peer, &error);
+	} else if (code < 0) {
+		refused(peer, why);
+	} else if (tfc__hello_read(result, &hello, &error) < 0 ||
+		   check_answer(peer, &hello, &error) < 0) {
+		refused(peer, &error);
 	} else {
 		peers->was_let_in = peer->is_up = true;
+		peer->is_refused = false;
 		peer->failures = 0;
 		tfc__node_peer_learn(peer, &hello);
 		tfc__node_peer_tell(peer, true);
@@ -207,7 +210,7 @@ static void on_up(struct tfc__peer *connection, void *user)
 		.user = peer,
 	};
 	tfc__peers_enter(peers);
-	tfc__peers_write_hello(peers, &params);
+	tfc__peers_write_hello(peers, peer->name, &params);
 	if (tfc__rpc_call(tfc__peer_rpc(connection), &call, &peer->hello, &error) < 0)
 		lost(peer, &error);
 	tfc__buf_fini(&params);

@@ -35,6 +35,7 @@ struct tfc__node_peer {
 	struct tfc__peer *dialed; /* or NULL */
 	char address[300];        /* where that goes to */
 	bool is_up;               /* dialed, and it has answered our hello */
+	bool is_refused;          /* our last hello was */
 	struct tfc__rpc_call *hello, *ping, *bye;
 	struct tfc__timer redial;
 	uint32_t failures;
@@ -64,8 +65,8 @@ void tfc__peers_exit(struct tfc__peers *peers);
 /* Makes the peer of a member, and dials it. member->owner is NULL when there was no memory. */
 void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member);
 
-/* The hello of this node as it is now. */
-void tfc__peers_write_hello(struct tfc__peers *peers, struct tfc__buf *buf);
+/* The hello of this node as it is now, to the node that is dialed ("": to whoever reads it). */
+void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc__buf *buf);
 
 /* ---- peers_dial.c */
 

@@ -308,6 +308,45 @@ class MovesTest(NodeTest):
         self.assertGreater(after["epoch"], before["epoch"])
 
 
+class DisagreeTest(NodeTest):
+    """Members files that give one node two names."""
+
+    def members_of(self, run):
+        """{name: the states that `run` told of it, in order}, itself left out."""
+        told = {}
+        for line in run.out.decode().split("\n")[:-1]:
+            event = json.loads(line)
+            if event["event"] == "member":
+                told.setdefault(event["name"], []).append(event["state"])
+        return told
+
+    def test_a_node_that_has_another_name_for_others_is_named_once_and_never_flaps(self):
+        times = ["--probe", "0.05", "--suspect", "0.2", "--down", "0.5"]
+        self.write_members("ab")
+        a, b = self.node("a", *times), self.node("b", *times)
+        self.await_state(a, "b", "alive")
+        b.process.kill()
+        b.end()
+        self.await_state(a, "b", "down")
+        at_down = self.members_of(a)["b"]
+        self.write("mine.json", json.dumps({"members": [
+            {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
+        c = self.node("c", *times, "--members", "mine.json")
+        self.await_state(c, "a", "down")
+        a.await_output('"c" has the address of "b" in the members file of "a": let the members '
+                       'files agree on its name', "err")
+        c.await_output('"c" is no member, as node "a" knows them: let the members files agree',
+                       "err")
+        self.assertNotIn("alive", self.members_of(c)["a"])
+        self.assertEqual(self.members_of(a)["b"], at_down)
+        self.write("members.json", json.dumps({"members": [
+            {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
+        self.await_state(a, "c", "alive")
+        self.await_state(c, "a", "alive")
+        for run, words in ((a, b"has the address of"), (c, b"is no member")):
+            self.assertEqual(run.err.count(words), 1, run.err)
+
+
 class RefusedTest(NodeTest):
     def assert_said(self, run, words):
         self.assertEqual(run.status, 125, run.err)

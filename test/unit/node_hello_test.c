@@ -35,9 +35,11 @@ static void a_hello_is_read_as_it_was_written(void **state)
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
+	strcpy(hello.to, "b");
 	tfc__hello_write(&hello, &buf);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, &error), TFC_OK);
 	assert_int_equal(tfc__hello_read(&msg.root, &read, &error), TFC_OK);
+	assert_string_equal(read.to, "b");
 	assert_int_equal(read.protocol, hello.protocol);
 	assert_int_equal(read.version, hello.version);
 	assert_string_equal(read.name, "a");
