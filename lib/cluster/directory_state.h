@@ -20,6 +20,7 @@ struct tfc__directory {
 	struct tfc__link users;
 	struct tfc__store_op *loading;
 	bool is_loaded;
+	bool is_late;         /* the store did not answer while it was opened */
 	tfc_error load_error; /* it cannot be */
 	uint32_t running;     /* jobs that have not ended, submits among them */
 	bool is_draining;

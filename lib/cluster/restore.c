@@ -142,7 +142,7 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 			continue;
 		}
 		for (; i < count && strncmp(values[i].key + 5, stored.id, 16) == 0; i++) {
-			if (is_named(&values[i], "journal/") && stored.segment_count++ == 0)
+			if (is_named(&values[i], "journal") && stored.segment_count++ == 0)
 				stored.segments = &values[i];
 			if (strcmp(values[i].key + 22, "record") == 0)
 				stored.record = &values[i];
@@ -163,8 +163,10 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 	directory->loading = NULL;
 	if (code < 0 && code != TFC_EPARSE) {
 		directory->load_error = *error;
-		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "",
-			 "the store cannot be read: %s", error->text);
+		tfc__fail_prefix(&directory->load_error, code, "the store cannot be read: ");
+		if (directory->is_late)
+			tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s",
+				 directory->load_error.text);
 		return;
 	}
 	if (code == TFC_EPARSE)
@@ -180,6 +182,7 @@ int restore_begin(struct tfc__directory *directory, tfc_error *error)
 	if (!directory->loading)
 		return tfc__fail_nomem(error, "cluster");
 	int code = tfc__store_wait(directory->store, READ_MS);
+	directory->is_late = true;
 	if (directory->load_error.code < 0) {
 		*error = directory->load_error;
 		return error->code;

@@ -213,7 +213,7 @@ static int list_folder(struct listing *listing, const char *prefix)
 	struct tfc__strv names = {0};
 	path_of(prefix, path);
 	int fd = openat(listing->disk->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (fd < 0 && errno == ENOENT)
 		return TFC_OK;
 	int failed = fd < 0 ? errno : read_names(fd, &names);
 	int code = failed ? tfc__fail_errno(listing->error, "store", failed, "%s/%s cannot be read",

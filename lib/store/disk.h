@@ -49,7 +49,8 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 		  uint64_t version, uint64_t *ret_version, tfc_error *error);
 int tfc__disk_remove(struct tfc__disk *disk, const char *key, tfc_error *error);
 
-/* fn gets each in order, damaged ones with data NULL; a failure of it ends the list. */
+/* fn gets each in order, damaged ones with data NULL; a failure of it ends the list, and so does a
+ * folder or file that cannot be read, or a file where a folder belongs: all of it is not there. */
 typedef int (*tfc__disk_list_fn)(void *user, const tfc_store_value *value);
 int tfc__disk_list(struct tfc__disk *disk, const char *prefix, tfc__disk_list_fn fn, void *user,
 		   tfc_error *error);

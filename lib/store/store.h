@@ -61,7 +61,8 @@ struct tfc__store_op *tfc__store_get(struct tfc__store *store, const char *key, 
 				     void *user);
 
 /* All keys below a prefix that ends in '/', with their values, in the order of the keys' bytes.
- * TFC_EPARSE: some are damaged; they come with data NULL, and the others with theirs. */
+ * TFC_EPARSE: some are damaged; they come with data NULL, and the others with theirs. TFC_ENOENT,
+ * TFC_EACCES ...: it cannot be read (names the path), and nothing came for sure. */
 struct tfc__store_op *tfc__store_list(struct tfc__store *store, const char *prefix,
 				      tfc__store_fn fn, void *user);
 

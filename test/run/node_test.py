@@ -418,6 +418,20 @@ class RefusedTest(NodeTest):
             self.assert_said(self.refused(*self.node_args("a", "--state", "foreign")),
                              "belongs to user 12345")
 
+    def test_a_store_that_cannot_be_read(self):
+        node = self.node("a")
+        node.process.terminate()
+        node.end()
+        records = os.path.join(self.dir, "state-a/store/records")
+        self.write("state-a/store/records/jobs", "")
+        self.assert_said(self.refused(*self.node_args("a")),
+                         f"{records}/jobs/ cannot be read: Not a directory")
+        os.unlink(os.path.join(records, "jobs"))
+        if os.getuid() != 0:  # whom no mode keeps out
+            os.mkdir(os.path.join(records, "jobs"), 0)
+            self.assert_said(self.refused(*self.node_args("a")),
+                             f"{records}/jobs/ cannot be read: Permission denied")
+
     def test_members_files(self):
         self.assert_said(self.refused(*self.node_args("a", "--members", "missing.json")),
                          "missing.json")

@@ -137,6 +137,22 @@ static int count_values(void *user, const tfc_store_value *value)
 	return TFC_OK;
 }
 
+static void a_file_in_place_of_a_folder_is_told(void **state)
+{
+	struct tfc__disk disk;
+	uint32_t counts[2] = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	open_disk(&disk);
+	assert_int_equal(tfc__disk_list(&disk, "jobs/", count_values, counts, &error), TFC_OK);
+	put(&disk, "other", "x");
+	write_file("records/jobs", "torn", 4);
+	assert_int_equal(tfc__disk_list(&disk, "jobs/", count_values, counts, &error), TFC_ENOENT);
+	assert_non_null(strstr(error.text, path));
+	assert_non_null(strstr(error.text, "records/jobs/ cannot be read"));
+	assert_int_equal(counts[0] + counts[1], 0);
+	tfc__disk_close(&disk);
+}
+
 static void a_record_under_another_name_is_damaged(void **state)
 {
 	struct tfc__disk disk;
@@ -338,6 +354,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_damaged_file_is_refused_by_name_and_left_in_place),
+		TEST(a_file_in_place_of_a_folder_is_told),
 		TEST(a_record_under_another_name_is_damaged),
 		TEST(a_damaged_record_can_be_written_anew_or_removed),
 		TEST(a_link_is_no_record),
