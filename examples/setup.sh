@@ -9,8 +9,8 @@
 #   tfc_venv                    makes the Python environment; sets TFC_PYTHON
 #   tfc_frameworks              makes one with JAX and installs PyTorch, for the tests alone; sets
 #                               TFC_JAX_PYTHON and TFC_TORCH_PYTHON
-#   tfc_noise                   makes one with another implementation of Noise, for the tests alone;
-#                               sets TFC_NOISE_PYTHON
+#   tfc_noise                   makes one with other implementations of Noise and msgpack, for the tests
+#                               alone; sets TFC_NOISE_PYTHON
 #   tfc_build DIR [OPTION...]   meson setup and ninja of the source tree
 #
 # Read from the environment: TFC_VENV, a Python environment to use as it is; TFC_JAX_PYTHON,
@@ -31,7 +31,7 @@ TFC_PINS_ALONE=(tf_keras==2.21.0)
 # PyTorch comes from Debian, for its CPU alone: 0.6 GB against 5 of the wheel and its CUDA.
 TFC_JAX_PINS=(jax==0.10.2 jaxlib==0.10.2 numpy==2.4.6)
 TFC_TORCH_PACKAGES=(python3-torch)
-TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2)
+TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2 msgpack==1.2.4)
 
 tfc_say() {
 	printf '%s\n' "$*"

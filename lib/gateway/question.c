@@ -85,6 +85,20 @@ static int read_definition(struct tfc__heard *heard, const msgpack_object *param
 	return code;
 }
 
+/* NULL: missing, or no text. */
+static int read_text(const msgpack_object *params, const char *key, char **ret_text,
+		     tfc_error *error)
+{
+	size_t len;
+	const char *bytes = tfc__msg_get_bin(params, key, &len);
+	if (!bytes)
+		return TFC_OK;
+	if (memchr(bytes, '\0', len))
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s has a NUL inside", key);
+	*ret_text = strndup(bytes, len);
+	return *ret_text ? TFC_OK : tfc__fail_nomem(error, "gateway");
+}
+
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {
@@ -93,11 +107,9 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 	size_t tag_len = 0;
 	*heard = (struct tfc__heard){{.verb = verb}, {NULL}, NULL};
 	for (size_t i = 0; i < 4; i++) {
-		const msgpack_object *value = tfc__msg_get(params, keys[i]);
-		bool is_text = value && tfc__msg_bytes(value, &(size_t){0});
-		heard->texts[i] = is_text ? tfc__msg_get_str(params, keys[i]) : NULL;
-		if (is_text && !heard->texts[i])
-			return tfc__fail_nomem(error, "gateway");
+		int code = read_text(params, keys[i], &heard->texts[i], error);
+		if (code < 0)
+			return code;
 	}
 	question->job = heard->texts[0] ? heard->texts[0] : "";
 	question->task = heard->texts[1] ? heard->texts[1] : "";

@@ -1,4 +1,4 @@
-/* Questions as they travel: methods "gateway.VERB" with a map (doc/internals/wire-format.md). */
+/* Questions as they travel: methods "gateway.VERB" with a map (doc/internals/methods.md). */
 #ifndef TFC_GATEWAY_QUESTION_H
 #define TFC_GATEWAY_QUESTION_H
 
@@ -23,8 +23,8 @@ struct tfc__heard {
 	tfc_job *definition;
 };
 
-/* TFC_OK, TFC_ENOMEM, or what tfc_job_parse says of the definition. Ended in any case by
- * tfc__heard_fini. host_tag is borrowed from params. */
+/* TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside), or what tfc_job_parse says of the
+ * definition. Ended in any case by tfc__heard_fini. host_tag is borrowed from params. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error);
 void tfc__heard_fini(struct tfc__heard *heard);

@@ -1,5 +1,5 @@
 /*
- * Orders and events of agents as messages (doc/internals/agent-rpc.md): maps with named keys, of
+ * Orders and events of agents as messages (doc/internals/methods.md): maps with named keys, of
  * which unknown ones are ignored.
  *
  * Times of processes travel on the sender's CLOCK_BOOTTIME, since machines do not agree on the
