@@ -296,6 +296,11 @@ static bool is_looking(enum tfc__verb verb)
 	       verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE || verb == TFC__FIND;
 }
 
+_Static_assert((int)TFC_PEER_NODE == (int)TFC__KEY_NODE &&
+		       (int)TFC_PEER_SUBMIT == (int)TFC__KEY_SUBMIT &&
+		       (int)TFC_PEER_READ == (int)TFC__KEY_READ,
+	       "roles of keys are told to hosts as they are");
+
 static int authorize(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
 		     const struct tfc__question *question, tfc_error *error)
 {

@@ -233,6 +233,11 @@ int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const
 	return TFC_OK;
 }
 
+int tfc_store_ops_init(tfc_store_ops *ops, uint32_t size)
+{
+	return tfc__options_init(ops, size, sizeof(*ops));
+}
+
 int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 			struct tfc__store **ret_store, tfc_error *error)
 {

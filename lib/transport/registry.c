@@ -148,6 +148,11 @@ static bool is_scheme(const char *text)
 	return true;
 }
 
+int tfc_transport_ops_init(tfc_transport_ops *ops, uint32_t size)
+{
+	return tfc__options_init(ops, size, sizeof(*ops));
+}
+
 static int check(tfc_ctx *ctx, const tfc_transport_ops *ops)
 {
 	if (!is_scheme(ops->scheme))

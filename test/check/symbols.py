@@ -41,7 +41,7 @@ def soname(shared_object):
 
 def option_failures(root, names, headers):
     rows = (root / "test/unit/options_test.c").read_text()
-    for name in sorted(n for n in names if n.endswith("_options_init")):
+    for name in sorted(n for n in names if n.endswith(("_options_init", "_ops_init"))):
         macro = name.upper()[:-len("_INIT")] + "_INIT"
         if not re.search(rf"#define {macro}\b", headers):
             yield f"{macro} is missing, the initializer beside {name}"

@@ -176,20 +176,22 @@ static void host_fini(void *user)
 	free(hosted);
 }
 
-static const tfc_transport_ops hosted_ops = {
-	.size = sizeof(tfc_transport_ops),
-	.scheme = "hosted",
-	.dial = host_dial,
-	.listen = host_listen,
-	.listener_address = host_listener_address,
-	.listener_close = host_listener_close,
-	.describe = host_describe,
-	.read = host_read,
-	.write = host_write,
-	.want = host_want,
-	.close = host_close,
-	.fini = host_fini,
-};
+static int register_ops(struct hosted *hosted)
+{
+	tfc_transport_ops ops = TFC_TRANSPORT_OPS_INIT;
+	ops.scheme = "hosted";
+	ops.dial = host_dial;
+	ops.listen = host_listen;
+	ops.listener_address = host_listener_address;
+	ops.listener_close = host_listener_close;
+	ops.describe = host_describe;
+	ops.read = host_read;
+	ops.write = host_write;
+	ops.want = host_want;
+	ops.close = host_close;
+	ops.fini = host_fini;
+	return tfc_transport_register(hosted->ctx, &ops, hosted);
+}
 
 struct hosted *hosted_register(tfc_ctx *ctx)
 {
@@ -201,7 +203,7 @@ struct hosted *hosted_register(tfc_ctx *ctx)
 	hosted->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (hosted->epoll_fd < 0 ||
 	    epoll_ctl(hosted->epoll_fd, EPOLL_CTL_ADD, tfc_ctx_fd(ctx), &event) < 0 ||
-	    tfc_transport_register(ctx, &hosted_ops, hosted) < 0) {
+	    register_ops(hosted) < 0) {
 		if (hosted->epoll_fd >= 0)
 			close(hosted->epoll_fd);
 		free(hosted);

@@ -18,6 +18,7 @@ static char asked[1024];
 static int note_and_refuse(void *user, const tfc_peer_info *peer, const char *verb, const char *job)
 {
 	size_t len = strlen(asked);
+	assert_int_equal(peer->role, TFC_PEER_NODE);
 	assert_int_equal(peer->uid, getuid());
 	assert_int_equal(peer->pid, getpid());
 	snprintf(asked + len, sizeof(asked) - len, "%s(%s) ", verb, job);

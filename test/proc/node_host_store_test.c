@@ -153,7 +153,16 @@ static void close_store(void *store)
 	((struct table *)store)->done = NULL;
 }
 
-static const tfc_store_ops ops = {sizeof(ops), 0, get, list, put, remove_rows, close_store};
+static tfc_store_ops make_ops(void)
+{
+	tfc_store_ops ops = TFC_STORE_OPS_INIT;
+	ops.get = get;
+	ops.list = list;
+	ops.put = put;
+	ops.remove = remove_rows;
+	ops.close = close_store;
+	return ops;
+}
 
 /* As node_run_begin, with the context told to the table. */
 static void begin(struct node_run *run, struct table *table)
@@ -162,6 +171,7 @@ static void begin(struct node_run *run, struct table *table)
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
+	const tfc_store_ops ops = make_ops();
 	*run = (struct node_run){.fds = proc_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);
