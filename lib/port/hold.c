@@ -29,7 +29,7 @@ int tfc_port_admit(tfc_port_hold *hold, int is_open)
 	if (hold->state == TFC__HOLD_LOST)
 		return fail_lost(hold);
 	if (hold->state == TFC__HOLD_KEPT)
-		return hold->keeper_ops->admit(hold->keeper, hold->keep_id, is_open != 0);
+		return hold->keeper_ops->admit(hold->kept, is_open != 0);
 	if (tfc__door_set(hold->fd, is_open != 0))
 		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "%s the door of port %u", is_open ? "opening" : "closing",
@@ -42,7 +42,7 @@ void tfc__port_vacate(tfc_port_hold *hold)
 	if (hold->state == TFC__HOLD_OWN)
 		close(hold->fd);
 	else if (hold->state == TFC__HOLD_KEPT)
-		hold->keeper_ops->release(hold->keeper, hold->keep_id);
+		hold->keeper_ops->release(hold->kept);
 	hold->fd = -1;
 	hold->state = TFC__HOLD_LOST;
 }
@@ -52,8 +52,10 @@ void tfc_port_release(tfc_port_hold *hold)
 	if (!hold || tfc__ctx_enter(hold->ctx))
 		return;
 	tfc__port_vacate(hold);
-	if (hold->pool)
+	if (hold->pool) {
 		tfc__list_remove(&hold->link);
+		tfc__pool_mark(hold->pool, hold->port, false);
+	}
 	free(hold);
 }
 
@@ -64,15 +66,18 @@ int tfc__port_fd(const tfc_port_hold *hold)
 	return hold->fd;
 }
 
-void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *keeper,
-		    uint32_t keep_id)
+void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *kept)
 {
 	close(hold->fd);
 	hold->fd = -1;
 	hold->state = TFC__HOLD_KEPT;
 	hold->keeper_ops = ops;
-	hold->keeper = keeper;
-	hold->keep_id = keep_id;
+	hold->kept = kept;
+}
+
+void *tfc__port_kept(const tfc_port_hold *hold)
+{
+	return hold->state == TFC__HOLD_KEPT ? hold->kept : NULL;
 }
 
 void tfc__port_lose(tfc_port_hold *hold)
@@ -81,7 +86,7 @@ void tfc__port_lose(tfc_port_hold *hold)
 		return;
 	hold->state = TFC__HOLD_LOST;
 	hold->keeper_ops = NULL;
-	hold->keeper = NULL;
+	hold->kept = NULL;
 }
 
 int tfc__port_retake(tfc_port_hold *hold)

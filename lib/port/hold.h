@@ -13,12 +13,14 @@ struct tfc_port_pool {
 	uint16_t last;
 	uint16_t next; /* where the next search begins */
 	struct tfc__link holds;
+	uint32_t own;                /* ports from first to last that have a hold */
+	uint8_t has_hold[65536 / 8]; /* a bit per port: no call to find out that it is taken */
 };
 
 /* Who has the socket. */
 enum tfc__hold_state {
 	TFC__HOLD_OWN,  /* the hold itself: fd */
-	TFC__HOLD_KEPT, /* its keeper, under keep_id */
+	TFC__HOLD_KEPT, /* its keeper, as `kept` */
 	TFC__HOLD_LOST, /* nobody: the keeper is gone */
 };
 
@@ -30,8 +32,10 @@ struct tfc_port_hold {
 	enum tfc__hold_state state;
 	int fd; /* -1 unless TFC__HOLD_OWN */
 	const struct tfc__port_keeper *keeper_ops;
-	void *keeper;
-	uint32_t keep_id;
+	void *kept;
 };
+
+/* pool.c: a hold of this port is there, or is there no more. */
+void tfc__pool_mark(tfc_port_pool *pool, uint16_t port, bool has_hold);
 
 #endif

@@ -149,20 +149,24 @@ void tfc_port_pool_close(tfc_port_pool *pool)
 
 /* ---- taking a port */
 
-/* Fixed ports may lie outside the pool. */
-static uint32_t count_own(tfc_port_pool *pool)
+static bool has_hold(const tfc_port_pool *pool, uint16_t port)
 {
-	uint32_t count = 0;
-	TFC__LIST_EACH (link, &pool->holds) {
-		uint16_t port = tfc__container_of(link, tfc_port_hold, link)->port;
-		count += port >= pool->first && port <= pool->last;
-	}
-	return count;
+	return pool->has_hold[port / 8] >> port % 8 & 1;
+}
+
+/* Fixed ports may lie outside the pool. */
+void tfc__pool_mark(tfc_port_pool *pool, uint16_t port, bool is_there)
+{
+	if (has_hold(pool, port) == is_there)
+		return;
+	pool->has_hold[port / 8] ^= (uint8_t)(1 << port % 8);
+	if (port >= pool->first && port <= pool->last)
+		pool->own += is_there ? 1 : UINT32_MAX;
 }
 
 static int fail_exhausted(tfc_port_pool *pool)
 {
-	uint32_t count = pool->last - pool->first + UINT32_C(1), own = count_own(pool);
+	uint32_t count = pool->last - pool->first + UINT32_C(1), own = pool->own;
 	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
 			     "all %u ports of the pool, %u to %u, are taken: %u by this pool, %u "
 			     "by other programs; widen the pool",
@@ -181,6 +185,8 @@ static int bind_any(tfc_port_pool *pool, int *fd, uint16_t *ret_port)
 {
 	for (uint32_t left = pool->last - pool->first + UINT32_C(1); left > 0; left--) {
 		uint16_t port = take_next(pool);
+		if (has_hold(pool, port))
+			continue;
 		if (!tfc__hold_bind(fd, port)) {
 			*ret_port = port;
 			return TFC_OK;
@@ -207,7 +213,8 @@ static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 
 static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold)
 {
-	TFC__LIST_EACH (link, &pool->holds) {
+	for (struct tfc__link *link = pool->holds.next;
+	     has_hold(pool, port) && link != &pool->holds; link = link->next) {
 		const tfc_port_hold *other = tfc__container_of(link, tfc_port_hold, link);
 		if (other->port == port && other->state != TFC__HOLD_LOST)
 			return tfc__ctx_fail(pool->ctx, TFC_EBUSY, "port", 0,
@@ -239,6 +246,7 @@ int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hol
 	hold->ctx = pool->ctx;
 	hold->pool = pool;
 	tfc__list_append(&pool->holds, &hold->link);
+	tfc__pool_mark(pool, hold->port, true);
 	*ret_hold = hold;
 	return TFC_OK;
 }

@@ -8,18 +8,20 @@
 #include <stdbool.h>
 #include <tfcluster/port.h>
 
-/* What a keeper does for a hold whose socket it has. */
+/* What a keeper does for a hold whose socket it has; `kept` is its own word for that. */
 struct tfc__port_keeper {
-	int (*admit)(void *keeper, uint32_t keep_id, bool is_open);
-	void (*release)(void *keeper, uint32_t keep_id);
+	int (*admit)(void *kept, bool is_open);
+	void (*release)(void *kept);
 };
 
 /* The hold's socket while the hold has it itself, or -1. Borrowed. */
 int tfc__port_fd(const tfc_port_hold *hold);
 
-/* Closes the hold's own socket: from now on `keeper` is asked. */
-void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *keeper,
-		    uint32_t keep_id);
+/* Closes the hold's own socket: from now on the keeper is asked. */
+void tfc__port_move(tfc_port_hold *hold, const struct tfc__port_keeper *ops, void *kept);
+
+/* What its keeper calls it; NULL: nobody keeps it. */
+void *tfc__port_kept(const tfc_port_hold *hold);
 
 /* The keeper is gone and the port free: admitting is TFC_ELOST until it is taken again. */
 void tfc__port_lose(tfc_port_hold *hold);

@@ -47,6 +47,7 @@ struct tfc_process {
 
 struct tfc__kept {
 	struct tfc__link link;
+	struct tfc__guard *guard;
 	tfc_port_hold *hold;
 	uint32_t id;
 	struct tfc__outgoing admit;

@@ -7,23 +7,12 @@
 #include "port/port.h"
 #include "proc/guard.h"
 
-static struct tfc__kept *find(const struct tfc__guard *guard, uint32_t keep_id)
-{
-	TFC__LIST_EACH (link, &guard->keeps) {
-		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
-		if (kept->id == keep_id)
-			return kept;
-	}
-	return NULL;
-}
-
 /* The last word about the door counts; one that still waits is taken back. */
-static int admit(void *keeper, uint32_t keep_id, bool is_open)
+static int admit(void *user, bool is_open)
 {
-	struct tfc__guard *guard = keeper;
-	struct tfc__kept *kept = find(guard, keep_id);
+	struct tfc__kept *kept = user;
 	kept->admit.command.value = is_open;
-	return tfc__guard_post(guard, &kept->admit);
+	return tfc__guard_post(kept->guard, &kept->admit);
 }
 
 static void forget(struct tfc__kept *kept)
@@ -33,25 +22,20 @@ static void forget(struct tfc__kept *kept)
 	free(kept);
 }
 
-static void release(void *keeper, uint32_t keep_id)
+static void release(void *user)
 {
-	struct tfc__guard *guard = keeper;
-	struct tfc__kept *kept = find(guard, keep_id);
+	struct tfc__kept *kept = user;
 	tfc__list_remove(&kept->link);
 	tfc__list_remove(&kept->admit.link);
-	tfc__guard_post(guard, &kept->release);
+	tfc__guard_post(kept->guard, &kept->release);
 }
 
 static const struct tfc__port_keeper keeper_ops = {admit, release};
 
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold)
 {
-	TFC__LIST_EACH (link, &guard->keeps) {
-		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
-		if (kept->hold == hold)
-			return kept->id;
-	}
-	return 0;
+	const struct tfc__kept *kept = tfc__port_kept(hold);
+	return kept && kept->guard == guard ? kept->id : 0;
 }
 
 int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
@@ -71,6 +55,7 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
 				       "cannot hand port %u to the guard", tfc_port_number(hold));
 	}
+	kept->guard = guard;
 	kept->hold = hold;
 	kept->id = ++guard->last_keep;
 	struct tfc__command command = {.kind = TFC__MSG_ADMIT, .keep_id = kept->id};
@@ -85,7 +70,7 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 		return code;
 	}
 	tfc__list_append(&guard->keeps, &kept->link);
-	tfc__port_move(hold, &keeper_ops, guard, kept->id);
+	tfc__port_move(hold, &keeper_ops, kept);
 	return TFC_OK;
 }
 

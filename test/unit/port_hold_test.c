@@ -172,21 +172,20 @@ static void busy_port_names_the_listener(void **state)
 struct keeper {
 	int fd;
 	int is_open;
-	uint32_t released;
+	int released;
 };
 
-static int keep_admit(void *user, uint32_t keep_id, bool is_open)
+static int keep_admit(void *user, bool is_open)
 {
 	struct keeper *keeper = user;
-	assert_int_equal(keep_id, 7);
 	keeper->is_open = is_open;
 	return TFC_OK;
 }
 
-static void keep_release(void *user, uint32_t keep_id)
+static void keep_release(void *user)
 {
 	struct keeper *keeper = user;
-	keeper->released = keep_id;
+	keeper->released++;
 	close(keeper->fd);
 }
 
@@ -195,7 +194,8 @@ static const struct tfc__port_keeper keeper_ops = {keep_admit, keep_release};
 static void move_to(struct test_hold *f, struct keeper *keeper)
 {
 	keeper->fd = fcntl(tfc__port_fd(f->hold), F_DUPFD_CLOEXEC, 0);
-	tfc__port_move(f->hold, &keeper_ops, keeper, 7);
+	tfc__port_move(f->hold, &keeper_ops, keeper);
+	assert_ptr_equal(tfc__port_kept(f->hold), keeper);
 	assert_int_equal(tfc__port_fd(f->hold), -1);
 }
 
@@ -214,7 +214,7 @@ static void kept_hold_asks_its_keeper(void **state)
 	assert_int_equal(tfc_port_number(f->hold), f->port);
 	tfc_port_release(f->hold);
 	f->hold = NULL;
-	assert_int_equal(keeper.released, 7);
+	assert_int_equal(keeper.released, 1);
 }
 
 static void lost_hold_says_so_until_it_is_taken_again(void **state)
@@ -225,6 +225,7 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 	close(keeper.fd); /* the keeper dies */
 	tfc__port_lose(f->hold);
 	assert_true(tfc__port_is_lost(f->hold));
+	assert_null(tfc__port_kept(f->hold));
 	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_ELOST);
 
 	int stranger = test_listen("0.0.0.0", f->port, TEST_PLAIN);
@@ -261,7 +262,7 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 		assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
 		assert_int_equal(test_count_intruders(f->port), 0);
 	}
-	assert_int_equal(keeper.released, 7);
+	assert_int_equal(keeper.released, 1);
 }
 
 #define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, test_hold_setup, test_hold_teardown)
