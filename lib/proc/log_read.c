@@ -92,17 +92,34 @@ static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
 	return 1;
 }
 
-/* A log that was not rotated is all in its first segment: no need to look into the directory. */
-static void try_first_segment(tfc_log *log)
+/* Empty, and not because it was emptied, which leaves another time (log_write.c). A file system
+ * that does not know when a file was made leaves it open. */
+static bool is_fresh(int fd)
+{
+	struct statx status;
+	return statx(fd, "", AT_EMPTY_PATH, STATX_SIZE | STATX_MTIME | STATX_BTIME, &status) == 0 &&
+	       status.stx_mask & STATX_BTIME && status.stx_size == 0 &&
+	       status.stx_btime.tv_sec == status.stx_mtime.tv_sec &&
+	       status.stx_btime.tv_nsec == status.stx_mtime.tv_nsec;
+}
+
+/* A log that was not rotated is all in its first segment: no need to look into the directory, where
+ * thousands of others may be. False: there is no log yet, since that segment outlives its contents.
+ */
+static bool try_first_segment(tfc_log *log)
 {
 	struct stat status;
-	if (open_segment(log, 0) != 0)
-		return;
+	int failed = open_segment(log, 0);
+	if (failed)
+		return failed != ENOENT;
 	if (fstat(log->fd, &status) == 0 && status.st_size > 0 &&
 	    log->position <= (uint64_t)status.st_size)
-		return;
+		return true;
+	if (log->position == 0 && is_fresh(log->fd))
+		return true;
 	close(log->fd);
 	log->fd = -1;
+	return true;
 }
 
 /*
@@ -215,7 +232,7 @@ static bool is_finished(const tfc_log *log)
 	    (uint64_t)status.st_size < log->position - log->segment)
 		return true;
 	if (log->position == log->segment)
-		return log->segment == 0; /* perhaps emptied */
+		return log->segment == 0 && !is_fresh(log->fd); /* perhaps emptied */
 	tfc__log_segment_name(path, log->name, log->position);
 	return faccessat(log->dir_fd, path, F_OK, 0) == 0;
 }
@@ -245,8 +262,8 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	if (!log || !record || record->size < sizeof(record->size))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "log or record is NULL, or record.size is not set");
-	if (log->fd < 0)
-		try_first_segment(log);
+	if (log->fd < 0 && !try_first_segment(log))
+		return 0;
 	int code = take(log, &own, error);
 	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
 		code = seek(log, &own, error, &is_open);
