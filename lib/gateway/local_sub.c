@@ -119,26 +119,25 @@ static int tell_next_entry(struct local_sub *sub)
 	return 1;
 }
 
-/* A line of a task whose log may have grown: 1, or 0 when there is none. */
+/* A look at a task whose log may have grown, which may tell a line: 1, or 0 when there is none. */
 static int tell_next_line(struct local_sub *sub)
 {
-	while (!tfc__list_is_empty(&sub->grown)) {
-		struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
-		int is_told = tfc__followed_read_line(sub, task, UINT64_MAX);
-		if (is_told == TFC_ENOMEM)
-			return 0;
-		if (is_told > 0 && ++sub->lines_told < LINES_PER_TASK)
-			return 1;
-		sub->lines_told = 0;
-		tfc__list_remove(&task->grown);
-		if (is_told <= 0)
-			continue;
-		tfc__list_append(&sub->grown, &task->grown);
-		if (sub->reading > READ_AT_ONCE_MAX)
-			tfc__followed_park(task);
+	if (tfc__list_is_empty(&sub->grown))
+		return 0;
+	struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
+	int is_told = tfc__followed_read_line(sub, task, UINT64_MAX);
+	if (is_told == TFC_ENOMEM)
+		return 0;
+	if (is_told > 0 && ++sub->lines_told < LINES_PER_TASK)
 		return 1;
-	}
-	return 0;
+	sub->lines_told = 0;
+	tfc__list_remove(&task->grown);
+	if (is_told <= 0)
+		return 1; /* to look is what costs */
+	tfc__list_append(&sub->grown, &task->grown);
+	if (sub->reading > READ_AT_ONCE_MAX)
+		tfc__followed_park(task);
+	return 1;
 }
 
 static int tell_gone(struct local_sub *sub)
@@ -226,7 +225,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 		tfc__lines_fini(&sub->tasks[i].lines);
 		tfc__lines_init(&sub->tasks[i].lines, &cursor);
 		if (!sub->is_bare)
-			sub->place.pieces[i] = place.pieces[i];
+			tfc__place_set(&sub->place, i, &place.pieces[i]);
 	}
 	sub->place.next = place.next;
 	sub->place.is_gap_told = place.is_gap_told;

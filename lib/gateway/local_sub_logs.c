@@ -120,7 +120,7 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 		task); /* what it says next it says in an attempt whose entries come first */
 	tfc__list_remove(&task->grown);
 	if (!sub->is_bare)
-		sub->place.pieces[entry->task].text[0] = '\0';
+		tfc__place_set(&sub->place, entry->task, NULL);
 }
 
 int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until)

@@ -42,7 +42,7 @@ static void tell(struct local_sub *sub, tfc_event *event, uint32_t task,
 		tfc__piece_write(&sub->mark.piece, cursor);
 	if (!sub->is_bare && sub->tasks) {
 		if (cursor)
-			sub->place.pieces[task] = sub->mark.piece;
+			tfc__place_set(&sub->place, task, &sub->mark.piece);
 		event->cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, event);

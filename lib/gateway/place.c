@@ -83,17 +83,39 @@ bool tfc__piece_read(const char *text, struct tfc__lines_cursor *ret_cursor)
 
 /* ---- places */
 
+static size_t words(uint32_t task_count)
+{
+	return ((size_t)task_count + 63) / 64;
+}
+
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 {
 	if (task_count <= place->task_count)
 		return TFC_OK;
+	size_t had = words(place->task_count), words_now = words(task_count);
 	struct tfc__piece *pieces = realloc(place->pieces, task_count * sizeof(*pieces));
 	if (!pieces)
 		return TFC_ENOMEM;
-	memset(pieces + place->task_count, 0, (task_count - place->task_count) * sizeof(*pieces));
 	place->pieces = pieces;
+	uint64_t *has_piece = realloc(place->has_piece, words_now * sizeof(*has_piece));
+	if (!has_piece)
+		return TFC_ENOMEM;
+	place->has_piece = has_piece;
+	memset(pieces + place->task_count, 0, (task_count - place->task_count) * sizeof(*pieces));
+	memset(has_piece + had, 0, (words_now - had) * sizeof(*has_piece));
 	place->task_count = task_count;
 	return TFC_OK;
+}
+
+void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__piece *piece)
+{
+	uint64_t bit = UINT64_C(1) << task % 64;
+	place->has_piece[task / 64] &= ~bit;
+	place->pieces[task].text[0] = '\0';
+	if (!piece)
+		return;
+	place->has_piece[task / 64] |= bit;
+	place->pieces[task] = *piece;
 }
 
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
@@ -103,15 +125,16 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 	place->next = mark->next;
 	place->is_gap_told = mark->is_gap_told;
 	if (mark->task != UINT32_MAX)
-		place->pieces[mark->task] = mark->piece;
+		tfc__place_set(place, mark->task, &mark->piece);
 	if (mark->ended_task < place->task_count)
-		place->pieces[mark->ended_task].text[0] = '\0';
+		tfc__place_set(place, mark->ended_task, NULL);
 	return TFC_OK;
 }
 
 void tfc__place_fini(struct tfc__place *place)
 {
 	free(place->pieces);
+	free(place->has_piece);
 	tfc__buf_fini(&place->text);
 	*place = (struct tfc__place){0};
 }
@@ -122,12 +145,12 @@ const char *tfc__place_text(struct tfc__place *place)
 	tfc__buf_clear(text);
 	text->is_failed = false;
 	tfc__buf_addf(text, "%x%s", place->next, place->is_gap_told ? "g" : "");
-	for (uint32_t i = 0; i < place->task_count; i++) {
-		if (!place->pieces[i].text[0])
-			continue;
-		tfc__buf_addf(text, "_%x.", i);
-		tfc__buf_add_str(text, place->pieces[i].text);
-	}
+	for (size_t word = 0; word < words(place->task_count); word++)
+		for (uint64_t left = place->has_piece[word]; left; left &= left - 1) {
+			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
+			tfc__buf_addf(text, "_%x.", task);
+			tfc__buf_add_str(text, place->pieces[task].text);
+		}
 	return text->is_failed ? "" : text->data;
 }
 
@@ -136,11 +159,13 @@ static bool read_task(struct tfc__place *place, const char **at, uint64_t *first
 {
 	uint64_t task;
 	struct tfc__lines_cursor cursor;
+	struct tfc__piece piece;
 	(*at)++;
 	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= place->task_count ||
 	    *(*at)++ != '.' || !read_piece(at, &cursor))
 		return false;
-	tfc__piece_write(&place->pieces[task], &cursor);
+	tfc__piece_write(&piece, &cursor);
+	tfc__place_set(place, (uint32_t)task, &piece);
 	*first = task + 1;
 	return true;
 }

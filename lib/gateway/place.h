@@ -32,11 +32,14 @@ struct tfc__place {
 	bool is_gap_told; /* also what the end of an attempt, entry `next`, says to be missing */
 	uint32_t task_count;
 	struct tfc__piece *pieces;
+	uint64_t *has_piece; /* a bit per task: few of many have one */
 	struct tfc__buf text;
 };
 
 /* Zeroed is valid, and at the beginning. Makes room for the pieces: TFC_OK or TFC_ENOMEM. */
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
+/* Gives a task for which there is room another piece; NULL: none. */
+void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__piece *piece);
 /* Goes to a mark: TFC_OK, or TFC_ENOMEM and it is where it was. */
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
 void tfc__place_fini(struct tfc__place *place);
