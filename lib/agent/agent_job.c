@@ -32,6 +32,34 @@ static uint32_t missing_holds(const struct tfc__agent_job *job)
 	return missing;
 }
 
+static int take_port(struct agent_task *task)
+{
+	struct tfc__agent_job *job = task->job;
+	if (job->portless && !task->port && tfc__role_has_port(job->info.job, task->role)) {
+		task->error = job->portless->error;
+		return task->error.code;
+	}
+	int code = hold_port(task);
+	if (code == TFC_EEXHAUSTED)
+		job->portless = task;
+	return code;
+}
+
+/* False: its answer comes when all that were asked for before have been tried. */
+static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
+{
+	event->kind = TFC__AGENT_HELD;
+	if (seat_take(task) < 0) {
+		event->kind = TFC__AGENT_HOLD_FAILED;
+		event->is_full = true;
+	} else if (take_port(task) < 0) {
+		agent_reply(task, REPLY_HOLD_FAILED);
+		return false;
+	}
+	event->address = task->address ? task->address : "";
+	return true;
+}
+
 static void deliver_reply(struct tfc__work *work)
 {
 	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
@@ -39,17 +67,14 @@ static void deliver_reply(struct tfc__work *work)
 	switch (task->reply_kind) {
 	case REPLY_NONE:
 		return;
-	case REPLY_HELD:
-		event.kind = TFC__AGENT_HELD;
-		event.address = task->address ? task->address : "";
-		break;
-	case REPLY_FULL:
-		event.kind = TFC__AGENT_HOLD_FAILED;
-		event.is_full = true;
+	case REPLY_TO_HOLD:
+		if (!take_hold(task, &event))
+			return;
 		break;
 	case REPLY_HOLD_FAILED:
 		event.kind = TFC__AGENT_HOLD_FAILED;
 		event.missing = missing_holds(task->job);
+		task->job->portless = NULL;
 		break;
 	case REPLY_REFUSED:
 		event.kind = TFC__AGENT_REFUSED;
@@ -281,12 +306,8 @@ void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 {
 	struct agent_task *task = &job->tasks[number];
 	task->hold_number = hold;
-	if (predecessor_takes(task))
-		return;
-	if (seat_take(task) < 0)
-		agent_reply(task, REPLY_FULL);
-	else
-		agent_reply(task, hold_port(task) < 0 ? REPLY_HOLD_FAILED : REPLY_HELD);
+	if (!predecessor_takes(task))
+		agent_reply(task, REPLY_TO_HOLD);
 }
 
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
@@ -295,6 +316,8 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 	tfc__list_remove(&task->early_link);
 	if (task->reply_kind != REPLY_REFUSED)
 		task->reply_kind = REPLY_NONE;
+	if (task->job->portless == task)
+		task->job->portless = NULL;
 	tfc_port_release(task->hold);
 	seat_leave(task);
 	task->hold = NULL;

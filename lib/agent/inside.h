@@ -79,8 +79,9 @@ struct tfc__agent {
 	uint32_t watched;
 	uint32_t urgent; /* of those: tasks that are not ready before they listen */
 	struct tfc__link by_port[PORT_BUCKETS];
-	/* Tasks to be launched, in order, once the guard has room. */
+	/* Tasks to be launched, in order, once the guard has room and their turn comes. */
 	struct tfc__link waiting;
+	uint32_t launched; /* in this turn */
 	struct tfc__work guard_is_free;
 	/* Hooks of the host. */
 	void *hook_user;
@@ -89,7 +90,12 @@ struct tfc__agent {
 };
 
 /* What a task still has to say in the next dispatch. */
-enum reply { REPLY_NONE = 0, REPLY_HELD, REPLY_HOLD_FAILED, REPLY_FULL, REPLY_REFUSED };
+enum reply {
+	REPLY_NONE = 0,
+	REPLY_TO_HOLD, /* nothing is taken yet: a gang takes its ports in slices */
+	REPLY_HOLD_FAILED,
+	REPLY_REFUSED,
+};
 
 /* CPU time of a task's processes at a moment. */
 struct doing_mark {
@@ -160,6 +166,9 @@ struct tfc__agent_job {
 	uint32_t waiting_generation;
 	uint8_t *states; /* of the answer to a query, one per task */
 	uint32_t query;  /* the unanswered one, or 0 */
+	/* One that found no port in the whole pool and has not said so: the others need not look.
+	 */
+	const struct agent_task *portless;
 	struct tfc__work answer;
 	struct tfc__user *users; /* by role; NULL: all are the host's */
 	uint32_t look;           /* the unanswered one, or 0 */

@@ -157,7 +157,8 @@ static bool is_over(struct tfc__agent *agent)
 bool predecessor_takes(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
-	if (task->job->is_plan || !agent->earlier.count || is_over(agent))
+	bool is_awaited = !tfc__list_is_empty(&agent->early); /* they are looked at by the timer */
+	if (task->job->is_plan || !agent->earlier.count || (!is_awaited && is_over(agent)))
 		return false;
 	if (tfc__list_is_empty(&task->early_link))
 		tfc__list_append(&agent->early, &task->early_link);
