@@ -13,9 +13,14 @@
 
 int tfc__write_all(int fd, const void *data, size_t len)
 {
+	return tfc__write_all_by(write, fd, data, len);
+}
+
+int tfc__write_all_by(tfc__write_call *call, int fd, const void *data, size_t len)
+{
 	const char *at = data;
 	while (len) {
-		ssize_t n = write(fd, at, len);
+		ssize_t n = call(fd, at, len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

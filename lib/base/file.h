@@ -11,6 +11,10 @@
 /* Writes all of it; -1 and errno on failure. */
 int tfc__write_all(int fd, const void *data, size_t len);
 
+/* The same by a call that takes the place of write(). */
+typedef ssize_t tfc__write_call(int fd, const void *data, size_t len);
+int tfc__write_all_by(tfc__write_call *call, int fd, const void *data, size_t len);
+
 /*
  * Reads a small file, such as those of /proc: up to size - 1 bytes, and a NUL (read.c; also part of
  * guard and shim). Returns how many; -1, errno and an empty text when it cannot be read.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "store/disk.h"
 
 static int create(int dir, const char *path)
@@ -44,21 +45,6 @@ void tfc__disk_temp_name(struct tfc__disk *disk, char name[TFC__DISK_PATH_MAX])
 		 (unsigned long long)++disk->temps);
 }
 
-static int write_all(const struct tfc__disk *disk, int fd, const void *data, size_t len)
-{
-	const char *at = data;
-	while (len) {
-		ssize_t n = disk->calls->write(fd, at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		at += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* 0, or an errno. */
 static int write_temp(struct tfc__disk *disk, const char *temp, const void *head, size_t head_len,
 		      const void *data, size_t len)
@@ -66,8 +52,8 @@ static int write_temp(struct tfc__disk *disk, const char *temp, const void *head
 	int fd = disk->calls->create(disk->root, temp);
 	if (fd < 0)
 		return errno;
-	int failed = write_all(disk, fd, head, head_len) < 0 ||
-				     write_all(disk, fd, data, len) < 0 ||
+	int failed = tfc__write_all_by(disk->calls->write, fd, head, head_len) < 0 ||
+				     tfc__write_all_by(disk->calls->write, fd, data, len) < 0 ||
 				     disk->calls->fsync(fd) < 0
 			     ? errno
 			     : 0;
