@@ -17,6 +17,17 @@ static bool copy_text(const msgpack_object *value, char *text, size_t size)
 	return true;
 }
 
+static void put_texts(struct tfc__buf *buf, const char *key, const char *const *texts)
+{
+	uint32_t count = 0;
+	while (texts[count])
+		count++;
+	tfc__msg_str(buf, key);
+	tfc__msg_array(buf, count);
+	for (uint32_t i = 0; i < count; i++)
+		tfc__msg_str(buf, texts[i]);
+}
+
 /* ---- orders */
 
 static int add_task(void *user, const char *task_type, uint32_t task_index, const char *address)
@@ -29,17 +40,6 @@ static int add_task(void *user, const char *task_type, uint32_t task_index, cons
 	return 0;
 }
 
-static void put_env(struct tfc__buf *buf, const char *const *env)
-{
-	uint32_t count = 0;
-	while (env[count])
-		count++;
-	tfc__msg_str(buf, "env");
-	tfc__msg_array(buf, count);
-	for (uint32_t i = 0; i < count; i++)
-		tfc__msg_str(buf, env[i]);
-}
-
 void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
 {
 	tfc__msg_map(buf, 5 + !!order->spec + !!order->env);
@@ -49,7 +49,7 @@ void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
 	tfc__msg_put_u64(buf, "attempt", order->attempt);
 	tfc__msg_put_u64(buf, "generation", order->generation);
 	if (order->env)
-		put_env(buf, order->env);
+		put_texts(buf, "env", order->env);
 	if (!order->spec)
 		return;
 	tfc__msg_str(buf, "spec");
@@ -179,17 +179,6 @@ static void put_looked(struct tfc__buf *buf, const struct tfc__agent_event *even
 	}
 }
 
-static void put_lines(struct tfc__buf *buf, char *const *lines)
-{
-	uint32_t count = 0;
-	while (lines[count])
-		count++;
-	tfc__msg_str(buf, "log_tail");
-	tfc__msg_array(buf, count);
-	for (uint32_t i = 0; i < count; i++)
-		tfc__msg_str(buf, lines[i]);
-}
-
 void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
 		      uint32_t task_count, char *const *log_tail)
 {
@@ -215,7 +204,7 @@ void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event
 	if (event->process)
 		put_process(buf, event->process);
 	if (log_tail)
-		put_lines(buf, log_tail);
+		put_texts(buf, "log_tail", (const char *const *)log_tail);
 }
 
 /* ---- events, read */
