@@ -84,6 +84,23 @@ static int apply_number(struct tfc__apply *apply, const struct tfc__key *key, do
 	return TFC_OK;
 }
 
+/* As wide as the key's kind says. */
+static int apply_unsigned(struct tfc__apply *apply, const struct tfc__key *key, void *field,
+			  json_t *value)
+{
+	json_int_t number;
+	int result = apply_whole(apply, key, value, &number);
+	if (result < 0)
+		return result;
+	if (key->kind == TFC__KEY_PORT)
+		*(uint16_t *)field = (uint16_t)number;
+	else if (key->kind == TFC__KEY_COUNT)
+		*(uint32_t *)field = (uint32_t)number;
+	else
+		*(uint64_t *)field = (uint64_t)number;
+	return TFC_OK;
+}
+
 static int apply_int(struct tfc__apply *apply, const struct tfc__key *key, int32_t *field,
 		     json_t *value)
 {
@@ -263,8 +280,6 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 		       json_t *value)
 {
 	void *field = tfc__key_field(key, base);
-	json_int_t number = 0;
-	int result;
 	switch (key->kind) {
 	case TFC__KEY_STRING:
 		return apply_string(apply, key, field, value);
@@ -276,15 +291,10 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 	case TFC__KEY_COUNT:
 		if (key->is_range_later && json_is_object(value))
 			return refuse_range(apply, value);
-		result = apply_whole(apply, key, value, &number);
-		if (result == TFC_OK)
-			*(uint32_t *)field = (uint32_t)number;
-		return result;
+		return apply_unsigned(apply, key, field, value);
 	case TFC__KEY_PORT:
-		result = apply_whole(apply, key, value, &number);
-		if (result == TFC_OK)
-			*(uint16_t *)field = (uint16_t)number;
-		return result;
+	case TFC__KEY_BYTES:
+		return apply_unsigned(apply, key, field, value);
 	case TFC__KEY_SECONDS:
 		return apply_seconds(apply, key, field, value);
 	case TFC__KEY_CHOICE:
@@ -296,11 +306,6 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 		return tfc__apply_env(apply, key, base, value);
 	case TFC__KEY_BACKOFF:
 		return apply_backoff(apply, key, field, value);
-	case TFC__KEY_BYTES:
-		result = apply_whole(apply, key, value, &number);
-		if (result == TFC_OK)
-			*(uint64_t *)field = (uint64_t)number;
-		return result;
 	case TFC__KEY_NUMBER:
 		return apply_number(apply, key, field, value);
 	case TFC__KEY_INT:
