@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pass.h"
 
 #define BATCH 64 /* reports per turn of dispatch */
 
@@ -161,15 +162,6 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-/* What came along, -1 for none; all of it is ours to close. */
-static void take_fds(struct msghdr *message, int fds[2])
-{
-	struct cmsghdr *control = CMSG_FIRSTHDR(message);
-	fds[0] = fds[1] = -1;
-	if (control && control->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(control), control->cmsg_len - CMSG_LEN(0));
-}
-
 /* Without descriptors, when we had none left for them, the socket alone tells the end. */
 static void hello(struct tfc__guard *guard, int fds[2])
 {
@@ -209,22 +201,12 @@ static void mistrust(struct tfc__guard *guard)
 void tfc__guard_hear(struct tfc__guard *guard)
 {
 	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
-		union {
-			char bytes[CMSG_SPACE(2 * sizeof(int))];
-			struct cmsghdr align;
-		} control;
 		struct tfc__report report;
-		struct iovec part = {&report, sizeof(report)};
-		struct msghdr message = {.msg_iov = &part,
-					 .msg_iovlen = 1,
-					 .msg_control = &control,
-					 .msg_controllen = sizeof(control)};
-		ssize_t len = recvmsg(guard->socket.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		int fds[2]; /* all that comes along is ours to close */
+		ssize_t len = tfc__pass_recv(guard->socket.fd, &report, sizeof(report), fds, 2,
+					     MSG_DONTWAIT);
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		int fds[2] = {-1, -1};
-		if (len > 0)
-			take_fds(&message, fds);
 		if (len == (ssize_t)sizeof(report) && tfc__guard_can_say(guard, &report))
 			take(guard, &report, fds);
 		else if (len > 0)

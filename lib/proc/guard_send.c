@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/pass.h"
 #include "proc/guard.h"
 
 /*
@@ -42,27 +43,15 @@ static int send_one(const struct tfc__guard *guard, const struct tfc__outgoing *
 	int fd = is_launch ? make_memfd(outgoing->data, outgoing->len) : outgoing->fd;
 	if (is_launch && fd < 0)
 		return errno;
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
 	struct iovec parts[] = {
 		{(void *)&outgoing->command, sizeof(outgoing->command)},
 		{outgoing->data, outgoing->len},
 	};
-	struct msghdr message = {.msg_iov = parts,
-				 .msg_iovlen = outgoing->data && !is_launch ? 2 : 1};
-	if (fd >= 0) {
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	}
-	int error = sendmsg(guard->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno
-											 : 0;
+	size_t part_count = outgoing->data && !is_launch ? 2 : 1;
+	int error = tfc__pass_send(guard->socket.fd, parts, part_count, &fd, fd >= 0,
+				   MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+			    ? errno
+			    : 0;
 	if (is_launch)
 		close(fd);
 	return error;

@@ -19,8 +19,8 @@ PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", 
 WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
-PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "port/door.h", "proc/"],
-            "proc/shim": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "proc/"]}
+PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "port/door.h", "proc/"],
+            "proc/shim": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "proc/"]}
 
 # Names the backends of all rooms, and is part of none.
 BUILTINS = "builtins.c"

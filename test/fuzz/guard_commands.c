@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/pass.h"
 #include "fuzz.h"
 #include "proc/guard/guard.h"
 
@@ -130,24 +131,10 @@ static size_t make_message(struct fuzz_input *input, uint8_t how, char *message,
 static void send_message(struct fuzz_input *input, int socket)
 {
 	char message[sizeof(struct tfc__command) + PATH_MAX + 64];
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
 	uint8_t how = (uint8_t)fuzz_number(input, 1);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct iovec part = {message, make_message(input, how, message, sizeof(message))};
-	struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
-	if (how & 1) {
-		head.msg_control = &control;
-		head.msg_controllen = sizeof(control);
-		struct cmsghdr *first = CMSG_FIRSTHDR(&head);
-		first->cmsg_level = SOL_SOCKET;
-		first->cmsg_type = SCM_RIGHTS;
-		first->cmsg_len = CMSG_LEN(sizeof(null));
-		memcpy(CMSG_DATA(first), &null, sizeof(null));
-	}
-	sendmsg(socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
+	tfc__pass_send(socket, &part, 1, &null, how & 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	close(null);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/pass.h"
 #include "ctx/ctx.h"
 #include "fuzz.h"
 #include "proc/guard.h"
@@ -114,25 +115,11 @@ static struct tfc__report make_report(struct fuzz_input *input, const struct tfc
 }
 
 /* As many descriptors as it likes, of the wrong kind. */
-static void send_report(int socket, const struct tfc__report *report, size_t len, int fds)
+static void send_report(int socket, const struct tfc__report *report, size_t len, size_t fds)
 {
-	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
 	const int sent[4] = {socket, socket, socket, socket};
 	struct iovec part = {(void *)report, len};
-	struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
-	if (fds) {
-		head.msg_control = &control;
-		head.msg_controllen = CMSG_SPACE((size_t)fds * sizeof(int));
-		struct cmsghdr *first = CMSG_FIRSTHDR(&head);
-		first->cmsg_level = SOL_SOCKET;
-		first->cmsg_type = SCM_RIGHTS;
-		first->cmsg_len = CMSG_LEN((size_t)fds * sizeof(int));
-		memcpy(CMSG_DATA(first), sent, (size_t)fds * sizeof(int));
-	}
-	CHECK(sendmsg(socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0);
+	CHECK(tfc__pass_send(socket, &part, 1, sent, fds, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0);
 }
 
 static void talk(struct fuzz_input *input, struct tfc__guard *guard, int socket)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/pass.h"
 #include "proc/protocol.h"
 
 static char mode[64];
@@ -31,22 +32,9 @@ static void say_hello(int32_t version)
 	if (pipe(ends) < 0)
 		return;
 	int fds[2] = {ends[0], (int)syscall(SYS_pidfd_open, getpid(), 0)};
-	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = {{0}};
 	struct tfc__report hello = {.kind = TFC__MSG_HELLO, .pid = getpid(), .status = version};
 	struct iovec part = {&hello, sizeof(hello)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(head), fds, sizeof(fds));
-	sendmsg(TFC__GUARD_HOST, &message, MSG_NOSIGNAL);
+	tfc__pass_send(TFC__GUARD_HOST, &part, 1, fds, 2, MSG_NOSIGNAL);
 	close(ends[0]);
 }
 

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/pass.h"
+
 #define BATCH 32 /* messages read before shims get their turn */
 
 struct request {
@@ -17,31 +19,11 @@ struct request {
 	char path[PATH_MAX];
 };
 
-static int take_fd(struct msghdr *message)
-{
-	int fd = -1;
-	for (struct cmsghdr *control = CMSG_FIRSTHDR(message); control;
-	     control = CMSG_NXTHDR(message, control))
-		if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
-			memcpy(&fd, CMSG_DATA(control), sizeof(fd));
-	return fd;
-}
-
 /* Length of the message, 0 at the end, -1 and errno. */
 static ssize_t receive(struct request *request, int *ret_fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec part = {request, sizeof(*request) - 1};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	ssize_t len = recvmsg(TFC__GUARD_HOST, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	*ret_fd = len >= 0 ? take_fd(&message) : -1;
-	return len;
+	return tfc__pass_recv(TFC__GUARD_HOST, request, sizeof(*request) - 1, ret_fd, 1,
+			      MSG_DONTWAIT);
 }
 
 static void obey(struct guard *guard, const struct request *request, int fd)
@@ -152,24 +134,12 @@ int host_hello(struct guard *guard)
 		return -1;
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	int fds[2] = {ends[0], self};
-	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = {{0}};
 	struct tfc__report report = {.kind = TFC__MSG_HELLO,
 				     .pid = getpid(),
 				     .status = TFC__PROTOCOL_VERSION};
 	struct iovec part = {&report, sizeof(report)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(head), fds, sizeof(fds));
-	ssize_t sent = self < 0 ? -1 : sendmsg(TFC__GUARD_HOST, &message, MSG_NOSIGNAL);
+	ssize_t sent = self < 0 ? -1
+				: tfc__pass_send(TFC__GUARD_HOST, &part, 1, fds, 2, MSG_NOSIGNAL);
 	close(ends[0]);
 	guard->lifeline = ends[1];
 	if (self < 0)

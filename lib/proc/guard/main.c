@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "proc/helper.h"
 
 #define LOST_AGAIN_MS                                                              \
 	100 /* while something that was killed has not gone; a net, as in the shim \
@@ -36,25 +37,13 @@ static void reserve_low_fds(void)
 		fd = dup(0);
 }
 
-static int open_signals(void)
-{
-	sigset_t watched;
-	sigemptyset(&watched);
-	sigaddset(&watched, SIGCHLD);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGHUP);
-	sigprocmask(SIG_SETMASK, &watched, NULL);
-	return signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int open_all(struct guard *guard, const char *shim)
 {
 	guard->unsent_end = &guard->unsent;
 	guard->group = -1;
 	guard->shim = open(shim, O_PATH | O_CLOEXEC);
 	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
-	guard->signals = open_signals();
+	guard->signals = tfc__helper_signals();
 	oom_open(guard);
 	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 || lease_open(guard) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)

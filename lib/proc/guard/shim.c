@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pass.h"
+
 static _Noreturn void become_shim(const struct guard *guard, int socket, volatile int *error)
 {
 	static char *const argv[] = {(char *)"tfc-shim", NULL};
@@ -45,22 +47,11 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 /* 0 or an errno: it has died, or the launch cannot be sent. */
 static int hand_over(const struct spare *shim, int launch)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN};
 	struct iovec part = {&command, sizeof(command)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(launch));
-	memcpy(CMSG_DATA(head), &launch, sizeof(launch));
-	return sendmsg(shim->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+	return tfc__pass_send(shim->socket, &part, 1, &launch, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+		       ? errno
+		       : 0;
 }
 
 /* One without a task ends when its socket does; it is reaped like all others. */

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/pass.h"
+
 /* An array of offsets, and where each points, must lie inside; behind the head, which is read on.
  */
 static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
@@ -52,36 +54,18 @@ static bool find_limits(struct launch *launch)
 	return true;
 }
 
-/* A memfd that could not be received is found missing by launch_map. */
-static void keep_memfd(struct msghdr *message)
-{
-	struct cmsghdr *control = CMSG_FIRSTHDR(message);
-	int fd;
-	if (!control || control->cmsg_type != SCM_RIGHTS)
-		return;
-	memcpy(&fd, CMSG_DATA(control), sizeof(fd));
-	dup2(fd, TFC__SHIM_LAUNCH);
-	close(fd);
-}
-
 bool launch_await(void)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
 	struct tfc__command command;
-	struct iovec part = {&command, sizeof(command)};
-	struct msghdr message = {.msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
 	ssize_t len;
+	int fd;
 	do
-		len = recvmsg(TFC__SHIM_GUARD, &message, MSG_CMSG_CLOEXEC);
+		len = tfc__pass_recv(TFC__SHIM_GUARD, &command, sizeof(command), &fd, 1, 0);
 	while (len < 0 && errno == EINTR);
-	if (len > 0)
-		keep_memfd(&message);
+	if (fd >= 0) { /* a memfd that could not be received is found missing by launch_map */
+		dup2(fd, TFC__SHIM_LAUNCH);
+		close(fd);
+	}
 	return len > 0;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "proc/helper.h"
 
 /* While something that was killed has not gone: the kernel tells of each death, this is a net. */
 #define SWEEP_AGAIN_MS 100
@@ -35,14 +36,7 @@ static int fail_start(struct shim *shim, int error)
 
 static int become_parent(struct shim *shim)
 {
-	sigset_t watched;
-	sigemptyset(&watched);
-	sigaddset(&watched, SIGCHLD);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGHUP);
-	sigprocmask(SIG_SETMASK, &watched, NULL);
-	shim->signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+	shim->signals = tfc__helper_signals();
 	setsid();
 	prctl(PR_SET_NAME, "tfc-shim");
 	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : 0;
