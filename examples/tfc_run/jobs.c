@@ -26,6 +26,11 @@ static bool has_ended(const json_t *job)
 	       strcmp(state, "stopped") == 0;
 }
 
+static bool is_damaged(const json_t *job)
+{
+	return strcmp(text_of(job, "state"), "damaged") == 0;
+}
+
 /* "45s", "12m", "3h", "2d". */
 static void age_text(double seconds, char text[32])
 {
@@ -84,6 +89,10 @@ static void add_job(struct table *table, const json_t *job)
 	}
 	nodes_text(job, nodes, sizeof(nodes));
 	age_text(json_number_value(json_object_get(job, "age_s")), age);
+	if (is_damaged(job)) {
+		complain("%s", text_of(job, "text"));
+		snprintf(age, sizeof(age), "-");
+	}
 	table_add(table, "%s", text_of(job, "job"));
 	table_add(table, "%s", *text_of(job, "name") ? text_of(job, "name") : "-");
 	table_add(table, "%s", text_of(job, "state"));

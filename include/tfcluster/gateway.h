@@ -144,7 +144,9 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32
 
 /**
  * All jobs, as a JSON list of what tfc_gateway_describe gives, without `doing`. Ended jobs are
- * among them until they are forgotten (tfc_node_options.retain_jobs). `timeout_ms` 0 is no
+ * among them until they are forgotten (tfc_node_options.retain_jobs). One whose record in the store
+ * cannot be read has `job`, `name` (""), `state` ("damaged"), `maintainer`, `text` (what is wrong,
+ * and where) and no tasks; what is asked about it ends with TFC_EPARSE. `timeout_ms` 0 is no
  * deadline; `ret_op` may be NULL. Thread: the context's. Errors, here and in all requests:
  * TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
  */
@@ -346,8 +348,10 @@ TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t 
  * keep their order, and all of an attempt's output comes before the TASK event of its end. Output
  * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
  * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
- * TFC_EINVAL (cursor), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another
- * node the first two, and all that happens later, are told by TFC_EVENT_LOST.
+ * TFC_EINVAL (cursor, or more than one job id begins with `job`), TFC_EPARSE (its record is
+ * damaged), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another node the
+ * first three, and all that happens later, are told by TFC_EVENT_LOST. A gateway of a node in this
+ * process looks for a prefix or a name among the jobs of that node first.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,

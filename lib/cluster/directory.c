@@ -1,5 +1,6 @@
 #include "cluster/directory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__list_init(&directory->records);
 	tfc__list_init(&directory->submits);
 	tfc__list_init(&directory->leaving);
+	tfc__list_init(&directory->damaged);
 	tfc__list_init(&directory->users);
 	tfc__work_init(&directory->drained, ctx, on_drained);
 	retention_init(directory);
@@ -92,6 +94,8 @@ void tfc__directory_close(struct tfc__directory *directory)
 		record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->submits)
 		take_back(record_of(link));
+	TFC__LIST_EACH (link, &directory->damaged)
+		free(tfc__container_of(link, struct tfc__damaged, link));
 	tfc__store_drop(directory->loading);
 	tfc__work_cancel(&directory->drained);
 	tfc__work_cancel(&directory->tidy);
@@ -113,6 +117,11 @@ struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory)
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory)
 {
 	return &directory->records;
+}
+
+const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *directory)
+{
+	return &directory->damaged;
 }
 
 static void check_drained(struct tfc__directory *directory)
@@ -142,31 +151,53 @@ int directory_check_loaded(const struct tfc__directory *directory, tfc_error *er
 			 "the node is still reading its store: ask again");
 }
 
+static void match_id(struct tfc__directory_match *match, struct tfc__record *record)
+{
+	size_t len = strlen(match->ids);
+	match->by_prefix = record;
+	if (match->prefixes++ < 3)
+		snprintf(match->ids + len, sizeof(match->ids) - len, "%s%s", len ? ", " : "",
+			 record->id);
+}
+
+void tfc__directory_match(struct tfc__directory *directory, const char *job,
+			  struct tfc__directory_match *ret_match)
+{
+	size_t len = strlen(job);
+	*ret_match = (struct tfc__directory_match){.prefixes = 0};
+	if (!len)
+		return;
+	TFC__LIST_EACH (link, &directory->records) {
+		struct tfc__record *record = record_of(link);
+		if (strncmp(record->id, job, len) == 0)
+			match_id(ret_match, record);
+		if (strcmp(record->job->name, job) == 0)
+			ret_match->by_name = record;
+	}
+	TFC__LIST_EACH (link, &directory->damaged) {
+		struct tfc__damaged *damaged = tfc__container_of(link, struct tfc__damaged, link);
+		if (strncmp(damaged->id, job, len) == 0)
+			ret_match->damaged = damaged->why;
+	}
+}
+
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
 			struct tfc__record **ret_record)
 {
-	struct tfc__record *by_prefix = NULL, *by_name = NULL;
-	size_t len = strlen(job);
-	uint32_t prefixes = 0;
+	struct tfc__directory_match match;
 	int code = directory_check_loaded(directory, error);
 	if (code < 0)
 		return code;
-	TFC__LIST_EACH (link, &directory->records) {
-		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
-		if (len && strncmp(record->id, job, len) == 0) {
-			by_prefix = record;
-			prefixes++;
-		}
-		if (len && strcmp(record->job->name, job) == 0)
-			by_name = record;
-	}
-	if (!by_name && prefixes > 1)
+	tfc__directory_match(directory, job, &match);
+	if (!match.by_name && match.prefixes > 1)
 		return tfc__fail(error, TFC_EINVAL, "cluster", 0,
-				 "job %s: %u job ids begin like that; give more of the id", job,
-				 prefixes);
-	if (!by_name && !by_prefix)
+				 "job %.60s: %u job ids begin like that; give more of the id: %s%s",
+				 job, match.prefixes, match.ids, match.prefixes > 3 ? " ..." : "");
+	if (!match.by_name && !match.by_prefix && match.damaged)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s", match.damaged);
+	if (!match.by_name && !match.by_prefix)
 		return tfc__fail(error, TFC_ENOENT, "cluster", 0, "no such job: %s", job);
-	*ret_record = by_name ? by_name : by_prefix;
+	*ret_record = match.by_name ? match.by_name : match.by_prefix;
 	return TFC_OK;
 }
 

@@ -94,9 +94,29 @@ int tfc__directory_forget(struct tfc__record *record, struct tfc__directory_answ
 /* The addresses of the tasks in the cluster, as last told; the caller's. TFC_ESTATE: none yet. */
 int tfc__record_spec(const struct tfc__record *record, tfc_error *error, tfc_spec **ret_spec);
 
-/* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL. */
+/* What an id, a prefix of one, or a name fits on here. */
+struct tfc__directory_match {
+	struct tfc__record *by_name;   /* the latest that has it; NULL: none */
+	struct tfc__record *by_prefix; /* one of them; NULL: none */
+	uint32_t prefixes;
+	char ids[64];        /* of the first of these, "ID, ID, ID" */
+	const char *damaged; /* why one of such an id cannot be read, a sentence; NULL: none */
+};
+void tfc__directory_match(struct tfc__directory *directory, const char *job,
+			  struct tfc__directory_match *ret_match);
+
+/* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL,
+ * TFC_EPARSE: its record is damaged. */
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
 			struct tfc__record **ret_record);
+
+/* A job of which the store has something that cannot be read. */
+struct tfc__damaged {
+	struct tfc__link link;
+	char id[17];
+	char why[256]; /* a sentence that names it, and where it is */
+};
+const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *directory);
 
 /* Asks to be told when the directory closes; a user that goes before removes its link. */
 void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user);

@@ -17,6 +17,7 @@ struct tfc__directory {
 	struct tfc__link records;
 	struct tfc__link submits; /* records that are not stored yet */
 	struct tfc__link leaving; /* records that are being removed */
+	struct tfc__link damaged; /* struct tfc__damaged */
 	struct tfc__link users;
 	struct tfc__store_op *loading;
 	bool is_loaded;

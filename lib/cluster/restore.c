@@ -1,4 +1,5 @@
 /* The jobs that an earlier process has left in the store. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,24 @@ struct stored {
 static void complain(struct tfc__directory *directory, const char *key, const char *why)
 {
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s is left as it is: %s", key, why);
+}
+
+/* It is nobody's job any more: whoever asks for it is told why. */
+static void note_damaged(struct tfc__directory *directory, const struct stored *stored,
+			 const char *why)
+{
+	struct tfc__damaged damaged = {.why = ""}, *kept = malloc(sizeof(*kept));
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(stored->id, "record", key);
+	memcpy(damaged.id, stored->id, sizeof(damaged.id));
+	snprintf(damaged.why, sizeof(damaged.why),
+		 "job %s cannot be read and is left as it is: %s in the store of node %.40s: %s",
+		 stored->id, key, tfc__agent_name(directory->agent), why);
+	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", damaged.why);
+	if (!kept)
+		return;
+	*kept = damaged;
+	tfc__list_append(&directory->damaged, &kept->link);
 }
 
 /* ---- the journal */
@@ -92,13 +111,13 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__record *record = tfc__record_new();
 	if (!record) {
-		complain(directory, stored->record->key, "out of memory");
+		note_damaged(directory, stored, "out of memory");
 		return;
 	}
 	record->directory = directory;
 	record->version = stored->record->version;
 	if (read_record(record, stored, &error) < 0) {
-		complain(directory, stored->record->key, error.text);
+		note_damaged(directory, stored, error.text);
 		tfc__record_free(record);
 		return;
 	}
@@ -148,9 +167,9 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 				stored.record = &values[i];
 		}
 		if (!stored.record)
-			complain(directory, stored.id, "a journal without its record");
+			note_damaged(directory, &stored, "it is missing, and its journal is there");
 		else if (!stored.record->data)
-			complain(directory, stored.record->key, "it is damaged");
+			note_damaged(directory, &stored, "it is damaged");
 		else
 			take_job(directory, &stored);
 	}

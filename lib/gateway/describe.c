@@ -102,6 +102,15 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 	tfc__buf_add_str(json, "]}");
 }
 
+void tfc__describe_damaged(const struct tfc__directory *directory,
+			   const struct tfc__damaged *damaged, struct tfc__buf *json)
+{
+	tfc__buf_addf(json, "{\"job\":\"%s\",\"name\":\"\",\"state\":\"damaged\"", damaged->id);
+	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(directory)));
+	add_string(json, "text", damaged->why);
+	tfc__buf_add_str(json, ",\"tasks\":[]}");
+}
+
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name)
 {
 	const char *slash = strrchr(name, '/');

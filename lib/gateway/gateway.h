@@ -100,6 +100,10 @@ void tfc__gateway_orphan_subs(tfc_gateway *gateway);
  */
 void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json);
 
+/* One that cannot be read, with the same keys as far as they are known; its state is "damaged". */
+void tfc__describe_damaged(const struct tfc__directory *directory,
+			   const struct tfc__damaged *damaged, struct tfc__buf *json);
+
 /* "worker/0" of a job, as a task number, or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);
 

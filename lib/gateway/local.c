@@ -120,6 +120,12 @@ static int list(struct tfc__directory *directory, struct tfc__request *request)
 			      &request->text);
 		separator = ",";
 	}
+	TFC__LIST_EACH (link, tfc__directory_damaged(directory)) {
+		tfc__buf_add_str(&request->text, separator);
+		tfc__describe_damaged(directory, tfc__container_of(link, struct tfc__damaged, link),
+				      &request->text);
+		separator = ",";
+	}
 	tfc__buf_add_char(&request->text, ']');
 	return TFC_OK;
 }
@@ -335,7 +341,8 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *questi
 	if (code == TFC_OK)
 		return tfc__local_subscribe(gateway->ctx, &gateway->subs, record, &options, is_bare,
 					    fn, user, error, ret_sub);
-	if (code != TFC_ENOENT || !has_others(forwarder) || question->is_forwarded)
+	if ((code != TFC_ENOENT && code != TFC_EPARSE) || !has_others(forwarder) ||
+	    question->is_forwarded)
 		return code;
 	return tfc__remote_subscribe(gateway->ctx, &gateway->subs, &forwarder->route, question->job,
 				     &options, is_bare, fn, user, error, ret_sub);

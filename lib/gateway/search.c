@@ -17,6 +17,8 @@ struct matches {
 	char by_prefix[17]; /* one of them */
 	uint32_t prefixes;
 	char prefix_node[256];
+	char ids[64];      /* of one node: the first of them */
+	char damaged[256]; /* why one cannot be read; "": none */
 };
 
 struct asked {
@@ -29,11 +31,13 @@ struct tfc__search {
 	tfc__search_fn fn;
 	void *user;
 	char *job;
+	const char *self; /* the name of this node */
 	struct matches matches;
 	struct asked *asked;
 	uint32_t count;
 	uint32_t pending;
-	struct tfc__buf silent; /* names of those that gave no answer */
+	struct tfc__buf fitting; /* "IDS on NODE; IDS on NODE" */
+	struct tfc__buf silent;  /* names of those that gave no answer */
 	struct tfc__work done;
 };
 
@@ -41,19 +45,17 @@ struct tfc__search {
 
 static void match(struct tfc__directory *directory, const char *job, struct matches *matches)
 {
-	size_t len = strlen(job);
-	if (!len)
-		return;
-	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
-		struct tfc__record *record = tfc__container_of(link, struct tfc__record, link);
-		if (strncmp(record->id, job, len) == 0) {
-			memcpy(matches->by_prefix, record->id, sizeof(record->id));
-			matches->prefixes++;
-		}
-		if (strcmp(record->job->name, job) == 0) {
-			memcpy(matches->by_name, record->id, sizeof(record->id));
-			matches->submitted_ns = record->submitted_ns;
-		}
+	struct tfc__directory_match here;
+	tfc__directory_match(directory, job, &here);
+	matches->prefixes = here.prefixes;
+	snprintf(matches->ids, sizeof(matches->ids), "%s", here.ids);
+	snprintf(matches->damaged, sizeof(matches->damaged), "%s",
+		 here.damaged ? here.damaged : "");
+	if (here.by_prefix)
+		memcpy(matches->by_prefix, here.by_prefix->id, sizeof(matches->by_prefix));
+	if (here.by_name) {
+		memcpy(matches->by_name, here.by_name->id, sizeof(matches->by_name));
+		matches->submitted_ns = here.by_name->submitted_ns;
 	}
 }
 
@@ -61,17 +63,20 @@ void tfc__search_answer(struct tfc__directory *directory, const char *job, struc
 {
 	struct matches matches = {.submitted_ns = 0};
 	match(directory, job, &matches);
-	tfc__msg_map(buf, 4);
+	tfc__msg_map(buf, 6);
 	tfc__msg_put_str(buf, "name", matches.by_name);
 	tfc__msg_put_u64(buf, "submitted_ns", matches.submitted_ns);
 	tfc__msg_put_str(buf, "prefix", matches.by_prefix);
 	tfc__msg_put_u64(buf, "prefixes", matches.prefixes);
+	tfc__msg_put_str(buf, "ids", matches.ids);
+	tfc__msg_put_str(buf, "damaged", matches.damaged);
 }
 
 /* ---- over all nodes */
 
-static void merge(struct matches *all, const struct matches *one, const char *node)
+static void merge(struct tfc__search *search, const struct matches *one, const char *node)
 {
+	struct matches *all = &search->matches;
 	if (one->by_name[0] && (!all->by_name[0] || one->submitted_ns > all->submitted_ns)) {
 		memcpy(all->by_name, one->by_name, sizeof(all->by_name));
 		all->submitted_ns = one->submitted_ns;
@@ -80,13 +85,19 @@ static void merge(struct matches *all, const struct matches *one, const char *no
 	if (one->prefixes) {
 		memcpy(all->by_prefix, one->by_prefix, sizeof(all->by_prefix));
 		snprintf(all->prefix_node, sizeof(all->prefix_node), "%s", node);
+		tfc__buf_addf(&search->fitting, "%s%s%s on %.40s", all->prefixes ? "; " : "",
+			      one->ids, one->prefixes > 3 ? " ..." : "",
+			      *node ? node : search->self);
 	}
+	if (one->damaged[0])
+		memcpy(all->damaged, one->damaged, sizeof(all->damaged));
 	all->prefixes += one->prefixes;
 }
 
 static void free_search(struct tfc__search *search)
 {
 	tfc__work_cancel(&search->done);
+	tfc__buf_fini(&search->fitting);
 	tfc__buf_fini(&search->silent);
 	free(search->asked);
 	free(search->job);
@@ -97,8 +108,11 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 {
 	if (search->matches.prefixes > 1)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "job %.60s: %u job ids begin like that; give more of the id",
-				 search->job, search->matches.prefixes);
+				 "job %.60s: %u job ids begin like that; give more of the id: %s",
+				 search->job, search->matches.prefixes,
+				 search->fitting.len ? search->fitting.data : "");
+	if (search->matches.damaged[0])
+		return tfc__fail(error, TFC_EPARSE, "gateway", 0, "%s", search->matches.damaged);
 	if (search->silent.len)
 		return tfc__fail(
 			error, TFC_ELOST, "gateway", 0,
@@ -135,9 +149,11 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 	if (code == TFC_OK) {
 		tfc__msg_get_text(result, "name", one.by_name, sizeof(one.by_name));
 		tfc__msg_get_text(result, "prefix", one.by_prefix, sizeof(one.by_prefix));
+		tfc__msg_get_text(result, "ids", one.ids, sizeof(one.ids));
+		tfc__msg_get_text(result, "damaged", one.damaged, sizeof(one.damaged));
 		one.submitted_ns = tfc__msg_get_u64(result, "submitted_ns", 0);
 		one.prefixes = (uint32_t)tfc__msg_get_u64(result, "prefixes", 0);
-		merge(&search->matches, &one, asked->node);
+		merge(search, &one, asked->node);
 	} else {
 		note_silent(search, asked->node);
 	}
@@ -206,8 +222,9 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	search->user = user;
 	tfc__work_init(&search->done, ctx, on_done);
 	search->job = strdup(job);
+	search->self = tfc__agent_name(tfc__directory_agent(directory));
 	match(directory, job, &here);
-	merge(&search->matches, &here, "");
+	merge(search, &here, "");
 	bool is_whole_id = here.prefixes == 1 && strlen(job) == 16;
 	if (!search->job || (!is_whole_id && ask_members(search, members) < 0)) {
 		tfc__search_drop(search);

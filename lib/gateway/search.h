@@ -12,7 +12,8 @@
 struct tfc__search;
 
 /* node "": it is here. On failure TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ELOST (not found, but
- * somebody could not be asked), TFC_ENOMEM. Once, never inside tfc__search_begin. */
+ * somebody could not be asked), TFC_EPARSE (its record is damaged), TFC_ENOMEM. Once, never inside
+ * tfc__search_begin. */
 typedef void (*tfc__search_fn)(void *user, const char *node, const char *id,
 			       const tfc_error *error);
 

@@ -36,7 +36,8 @@ struct call {
 	tfc_op *op; /* of a question */
 	/* of one whose answer may be long, and which waits for its turn */
 	struct tfc__bulk_turn turn;
-	struct tfc__heard heard;
+	struct tfc__heard heard; /* of a stream whose job is looked for, too */
+	struct tfc__search *search;
 	/* of a stream */
 	tfc_sub *sub;
 	struct tfc__buf item; /* events that were not sent yet */
@@ -51,6 +52,7 @@ static void free_call(struct call *call)
 {
 	tfc__list_remove(&call->link);
 	tfc__bulk_leave(&call->turn);
+	tfc__search_drop(call->search);
 	tfc_sub_close(call->sub);
 	tfc__heard_fini(&call->heard);
 	tfc__buf_fini(&call->item);
@@ -288,6 +290,45 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);
 }
 
+static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
+{
+	struct call *call = user;
+	struct tfc__question question = call->heard.question;
+	call->search = NULL;
+	question.job = id;
+	if (error)
+		fail_call(call, error);
+	else
+		begin_stream(call, &question);
+}
+
+/* What may be more than one job is looked for on all nodes first. */
+static bool is_to_be_found(const struct tfc__gateway_service *service,
+			   const struct tfc__question *question)
+{
+	const struct tfc__gateway_members *members = &service->options.members;
+	const char *name;
+	struct tfc__rpc *rpc;
+	return !question->is_forwarded && strlen(question->job) != 16 && members->ops &&
+	       members->ops->at(members->user, 0, &name, &rpc);
+}
+
+/* It takes over what was heard. */
+static void find_stream(struct call *call, struct tfc__heard *heard)
+{
+	const struct tfc__gateway_service *service = call->service;
+	tfc_error error = TFC_ERROR_INIT;
+	call->heard = *heard;
+	*heard = (struct tfc__heard){.definition = NULL};
+	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
+	if (tfc__search_begin(service->ctx, tfc__gateway_directory(service->gateway),
+			      &service->options.members, call->heard.question.job, on_found, call,
+			      &call->search) == TFC_OK)
+		return;
+	tfc__fail_nomem(&error, "gateway");
+	fail_call(call, &error);
+}
+
 /* ---- who may what */
 
 static bool is_looking(enum tfc__verb verb)
@@ -404,6 +445,8 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 		;
 	else if (verb == TFC__FIND)
 		answer_find(call, heard.question.job);
+	else if (verb == TFC__SUBSCRIBE && is_to_be_found(service, &heard.question))
+		find_stream(call, &heard);
 	else if (verb == TFC__SUBSCRIBE)
 		begin_stream(call, &heard.question);
 	else if (is_long(verb))

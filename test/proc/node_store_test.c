@@ -496,7 +496,8 @@ static void a_damaged_job_is_left_alone_and_the_others_are_there(void **state)
 						      NULL),
 				 0);
 		node_await_answer(&run, &answer);
-		assert_int_equal(answer.code, TFC_ENOENT);
+		assert_int_equal(answer.code, TFC_EPARSE);
+		assert_non_null(strstr(answer.error, "is damaged"));
 		node_answer_clear(&answer);
 		node_run_end(&run);
 	}

@@ -306,6 +306,49 @@ class TwoNodesTest(ClientsTest):
         self.assertEqual(self.ask("rm", "ours", at="b").status, 0)
         self.assert_said(self.ask("describe", job), "no such job")
 
+    def test_a_prefix_that_fits_on_jobs_of_both_nodes_is_refused_with_their_ids(self):
+        jobs = {"a": [], "b": []}
+
+        def find_pair():
+            for at in "ab":
+                jobs[at].append(self.start_job("exec sleep 100", "--label", f"where={at}", at=at))
+            return [(one, other) for one in jobs["a"] for other in jobs["b"] if one[0] == other[0]]
+        one, other = harness.wait_until(find_pair, "two ids that begin alike")[0]
+        fitting = [job for job in jobs["a"] + jobs["b"] if job[0] == one[0]]
+        for command in (["attach"], ["logs"], ["describe"], ["stop"], ["rm"]):
+            for at in "ab":
+                with self.subTest(command=command, at=at):
+                    run = self.ask(*command, one[0], at=at)
+                    self.assert_said(run, f"job {one[0]}: {len(fitting)} job ids begin like that; "
+                                          "give more of the id: ")
+                    for job, node in ((one, "a"), (other, "b")):
+                        self.assertRegex(run.errors()[0], f"{job}.* on {node}")
+        for at in "ab":
+            for job in jobs[at]:
+                self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
+
+    def test_a_job_whose_record_is_damaged_is_named_on_all_nodes(self):
+        job, whole = self.start_job("exit 0"), self.start_job("exit 0")
+        for each in (job, whole):
+            self.ask("attach", each)
+        self.nodes["a"].process.terminate()
+        self.nodes["a"].end()
+        os.truncate(os.path.join(self.dir, f"state-a/store/records/jobs/{job}/record"), 70)
+        self.nodes["a"] = self.node("a")
+        self.await_state(self.nodes["b"], "a", "alive")
+        said = (f"job {job} cannot be read and is left as it is: jobs/{job}/record in the store of "
+                "node a: it is damaged")
+        self.nodes["a"].await_output(said, "err")
+        for at in "ab":
+            for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"]):
+                with self.subTest(command=command, at=at):
+                    self.assert_said(self.ask(*command, job, at=at), said)
+            self.assert_said(self.ask("describe", job[:12], at=at), said)
+            run = self.ask("ps", "--all", at=at)
+            self.assertEqual((run.status, run.errors()), (0, [f"tfc_run: {said}"]))
+            self.assertEqual({tuple(line.split()[:3:2]) for line in run.lines()[1:]},
+                             {(job, "damaged"), (whole, "succeeded")})
+
     def test_output_of_all_nodes_is_replayed(self):
         job = self.start_job(COUNT % 50, "--worker", "4")
         live = self.ask("attach", job, at="b")
