@@ -11,6 +11,9 @@ static char lost_text[] = "out of memory: the sentence about it is lost";
 static const struct tfc__journal_task untold = {.state = TFC_TASK_PENDING,
 						.node = no_text,
 						.address = no_text};
+static const struct tfc__journal_task never_begun = {.state = TFC_TASK_STOPPED,
+						     .node = no_text,
+						     .address = no_text};
 
 /* Makes room for so many entries more than there are. */
 static int reserve(struct tfc__journal *journal, uint32_t more)
@@ -135,6 +138,19 @@ static void take_task(struct tfc__journal_task *task, const struct tfc__journal_
 	task->address = entry->address;
 }
 
+/* With its job every task has ended: one that was not launched is told of no more, and what the end
+ * of one was is lost with a journal that is damaged. */
+static void end_tasks(struct tfc__journal *journal)
+{
+	for (uint32_t i = 0; i < journal->task_count; i++) {
+		struct tfc__journal_task *task = &journal->tasks[i];
+		if (task->state == TFC_TASK_PENDING || task->state == TFC_TASK_HOLDING)
+			task->state = TFC_TASK_STOPPED;
+		else if (!tfc__task_state_is_terminal(task->state))
+			task->state = TFC_TASK_LOST;
+	}
+}
+
 void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 {
 	for (; journal->count < count; journal->count++) {
@@ -144,6 +160,8 @@ void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 			take_task(&journal->tasks[entry->task], entry, journal->count);
 		else
 			journal->job_state = entry->job_state;
+		if (entry->kind == TFC_EVENT_END)
+			end_tasks(journal);
 	}
 	TFC__LIST_EACH (link, &journal->readers) {
 		struct tfc__journal_reader *reader =
@@ -154,7 +172,9 @@ void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 
 const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *journal, uint32_t task)
 {
-	return task < journal->task_count ? &journal->tasks[task] : &untold;
+	if (task < journal->task_count)
+		return &journal->tasks[task];
+	return journal->job_state >= TFC_JOB_SUCCEEDED ? &never_begun : &untold;
 }
 
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,

@@ -49,7 +49,8 @@ struct tfc__journal_reader {
 
 /* How a task stands, by the entries that are shown. Strings live as long as the journal. */
 struct tfc__journal_task {
-	uint32_t state; /* enum tfc_task_state; pending when nothing was told of it */
+	uint32_t state; /* enum tfc_task_state; pending when nothing was told of it; after END
+			   always a terminal one */
 	uint32_t attempt;
 	uint32_t generation;
 	int32_t pid;        /* of a running attempt, else 0 */

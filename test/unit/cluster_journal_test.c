@@ -106,6 +106,27 @@ static void the_digest_says_how_each_task_stands(void **state)
 	tfc__journal_fini(&journal);
 }
 
+static void every_task_has_ended_when_its_job_has(void **state)
+{
+	static const uint32_t last_told[] = {TFC_TASK_PENDING, TFC_TASK_HOLDING, TFC_TASK_STARTING,
+					     TFC_TASK_READY,   TFC_TASK_EXITED,  TFC_TASK_FAILED};
+	static const uint32_t after[] = {TFC_TASK_STOPPED, TFC_TASK_STOPPED, TFC_TASK_LOST,
+					 TFC_TASK_LOST,    TFC_TASK_EXITED,  TFC_TASK_FAILED,
+					 TFC_TASK_STOPPED}; /* the last: nothing was told of it */
+	struct tfc__journal journal;
+	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+	for (uint32_t i = 0; i < 6; i++) {
+		struct tfc__journal_entry entry = task_entry(i, last_told[i], 1);
+		assert_int_equal(tfc__journal_add(&journal, &entry), TFC_OK);
+		assert_int_equal(tfc__journal_task(&journal, i)->state, last_told[i]);
+	}
+	struct tfc__journal_entry end = {.kind = TFC_EVENT_END, .job_state = TFC_JOB_STOPPED};
+	assert_int_equal(tfc__journal_add(&journal, &end), TFC_OK);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_int_equal(tfc__journal_task(&journal, i)->state, after[i]);
+	tfc__journal_fini(&journal);
+}
+
 static uint32_t written, shown;
 
 static void count_written(struct tfc__journal_writer *writer)
@@ -147,6 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_needs_no_memory),
 		cmocka_unit_test(the_digest_says_how_each_task_stands),
+		cmocka_unit_test(every_task_has_ended_when_its_job_has),
 		cmocka_unit_test(nobody_sees_an_entry_before_it_is_stored),
 		cmocka_unit_test(whichever_allocation_fails_nothing_leaks),
 	};
