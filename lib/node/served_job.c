@@ -146,12 +146,6 @@ static void post(struct served_job *job, const struct tfc__agent_event *event,
 		tfc__work_schedule(&job->flush);
 }
 
-static bool is_bad_end(const struct tfc__agent_event *event)
-{
-	return event->kind == TFC__AGENT_EXITED &&
-	       (event->process->reason != TFC_EXIT_CODE || event->process->status != 0);
-}
-
 static void note_end(struct served_job *job, uint32_t task)
 {
 	job->launched -= job->is_launched[task];
@@ -163,7 +157,8 @@ static void on_event(void *user, const struct tfc__agent_event *event)
 {
 	struct served_job *job = user;
 	char **log_tail = NULL;
-	if (is_bad_end(event) && ops_of(job)->log_tail(job->local, event->task, &log_tail) < 0)
+	if (event->kind == TFC__AGENT_EXITED &&
+	    ops_of(job)->log_tail(job->local, event->task, &log_tail) < 0)
 		log_tail = NULL;
 	post(job, event, log_tail);
 	if (log_tail)

@@ -327,6 +327,17 @@ class TwoNodesTest(ClientsTest):
             for job in jobs[at]:
                 self.assertEqual(self.ask("stop", "--kill", "--wait", job).status, 0)
 
+    def test_the_end_has_the_last_lines_of_the_task_that_decided_wherever_it_ran(self):
+        for where in "ab":
+            for status in (0, 4):
+                with self.subTest(where=where, status=status):
+                    run = self.ask("start", "--json", "--framework", "none", "--label",
+                                   f"where={where}", "--restart", "0", "--", "/bin/sh", "-c",
+                                   f"echo one; echo two; exit {status}")
+                    end = run.events()[-1]
+                    self.assertEqual((end["event"], end["exit"], end["log_tail"]),
+                                     ("end", status, ["one", "two"]))
+
     def test_a_job_whose_record_is_damaged_is_named_on_all_nodes(self):
         job, whole = self.start_job("exit 0"), self.start_job("exit 0")
         for each in (job, whole):
