@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "ctx/ctx.h"
 #include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,7 +52,11 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 void tfc__agent_close(struct tfc__agent *agent); /* close its jobs first */
 const char *tfc__agent_name(const struct tfc__agent *agent);
 uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* seats: tasks from hold to release */
-uint32_t tfc__agent_gpus(const struct tfc__agent *agent);  /* how many there are, as far as known */
+/* Whose they are: "2 tasks of JOB, 1 task of JOB". */
+void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size);
+/* `emptied` is scheduled whenever the last seat is given back; NULL: no more. Borrowed. */
+void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied);
+uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
 /* Whether it is known that nothing of an earlier run is alive any more. */
 bool tfc__agent_is_alone(struct tfc__agent *agent);
 struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);

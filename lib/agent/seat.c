@@ -2,6 +2,8 @@
  * What this machine offers, and what its tasks have taken of it. Maintainers place by what they
  * know; two of them may choose the same seat, and here one of them is refused.
  */
+#include <stdio.h>
+
 #include "agent/inside.h"
 #include "base/fail.h"
 
@@ -39,8 +41,39 @@ void seat_leave(struct agent_task *task)
 		return;
 	task->is_seated = false;
 	gpus_give_back(task);
-	task->job->agent->slots_taken--;
-	task->job->agent->memory_taken -= task->role->memory;
+	struct tfc__agent *agent = task->job->agent;
+	agent->memory_taken -= task->role->memory;
+	if (--agent->slots_taken == 0 && agent->emptied)
+		tfc__work_schedule(agent->emptied);
+}
+
+void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied)
+{
+	agent->emptied = emptied;
+}
+
+static uint32_t count_seats(const struct tfc__agent_job *job)
+{
+	uint32_t seats = 0;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		seats += job->tasks[i].is_seated;
+	return seats;
+}
+
+void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size)
+{
+	size_t len = 0;
+	text[0] = '\0';
+	for (const struct tfc__link *link = agent->jobs.next; link != &agent->jobs;
+	     link = link->next) {
+		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
+								     link);
+		uint32_t seats = count_seats(job);
+		if (seats && len < size)
+			len += (size_t)snprintf(text + len, size - len, "%s%u task%s of %s",
+						len ? ", " : "", seats, seats == 1 ? "" : "s",
+						job->info.id);
+	}
 }
 
 uint32_t tfc__agent_taken(const struct tfc__agent *agent)

@@ -42,6 +42,7 @@ struct tfc_node {
 	void (*left)(void *user); /* who waits for tfc_node_leave; NULL: nobody */
 	void *left_user;
 	struct tfc__timer leaving;
+	struct tfc__work emptied; /* no task of anybody is left here */
 	uint64_t leave_by; /* tfc__now */
 	bool is_suspended; /* no maintainer of this node has a task left */
 };
@@ -69,6 +70,10 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_upstreams(tfc_node *node);
+
+/* ---- leave.c */
+
+void tfc__node_stop_leaving(tfc_node *node);
 
 /* ---- members.c */
 

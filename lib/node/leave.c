@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "node/inside.h"
 
-#define LOOK_MS 20 /* whether the last task of others has gone */
+#define QUIET_MS 1000 /* then it says what it waits for */
 #define PATIENCE_MS 30000
 
 static void on_goodbye(void *user)
@@ -17,26 +17,41 @@ static void on_goodbye(void *user)
 
 static void say_goodbye(tfc_node *node)
 {
-	tfc__timer_cancel(&node->leaving);
+	tfc__node_stop_leaving(node);
 	tfc__peers_leave(node->peers, on_goodbye, node);
 }
 
-static void on_look(struct tfc__timer *timer)
+static void go_when_empty(struct tfc__work *work)
 {
-	tfc_node *node = tfc__container_of(timer, tfc_node, leaving);
-	uint64_t now = tfc__now();
-	bool is_empty = node->is_suspended && tfc__agent_taken(node->agent) == 0;
-	if (is_empty || now >= node->leave_by)
+	tfc_node *node = tfc__container_of(work, tfc_node, emptied);
+	if (node->is_suspended && tfc__agent_taken(node->agent) == 0)
 		say_goodbye(node);
-	else
-		tfc__timer_set(timer, now + LOOK_MS * TFC__MS);
 }
 
 static void on_suspended(void *user)
 {
 	tfc_node *node = user;
 	node->is_suspended = true;
-	tfc__timer_set(&node->leaving, tfc__now());
+	tfc__work_schedule(&node->emptied);
+}
+
+static void say_what_lasts(const tfc_node *node)
+{
+	char tasks[200];
+	tfc__agent_taken_text(node->agent, tasks, sizeof(tasks));
+	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving: waits for %s to end",
+		 *tasks ? tasks : "tasks of its jobs on other nodes");
+}
+
+static void on_timer(struct tfc__timer *timer)
+{
+	tfc_node *node = tfc__container_of(timer, tfc_node, leaving);
+	if (tfc__now() >= node->leave_by) {
+		say_goodbye(node);
+		return;
+	}
+	say_what_lasts(node);
+	tfc__timer_set(timer, node->leave_by);
 }
 
 int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user)
@@ -53,10 +68,21 @@ int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user)
 	node->left_user = user;
 	node->leave_by = tfc__now() + PATIENCE_MS * TFC__MS;
 	tfc__node_set_draining(node, true);
-	tfc__timer_init(&node->leaving, node->ctx, on_look);
-	tfc__timer_set(&node->leaving, node->leave_by);
+	tfc__timer_init(&node->leaving, node->ctx, on_timer);
+	tfc__timer_set(&node->leaving, tfc__now() + QUIET_MS * TFC__MS);
+	tfc__work_init(&node->emptied, node->ctx, go_when_empty);
+	tfc__agent_on_empty(node->agent, &node->emptied);
 	/* A node that is drained has stopped its jobs already, or is about to. */
 	if (tfc__directory_suspend(node->directory, on_suspended, node, error) < 0)
 		on_suspended(node);
 	return TFC_OK;
+}
+
+void tfc__node_stop_leaving(tfc_node *node)
+{
+	if (!node->left)
+		return;
+	tfc__agent_on_empty(node->agent, NULL);
+	tfc__work_cancel(&node->emptied);
+	tfc__timer_cancel(&node->leaving);
 }

@@ -186,8 +186,7 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 void tfc__node_close_parts(tfc_node *node)
 {
 	tfc__node_stop_listening(node);
-	if (node->left)
-		tfc__timer_cancel(&node->leaving);
+	tfc__node_stop_leaving(node);
 	tfc__node_close_gateway(node);
 	tfc__directory_close(node->directory);
 	tfc__node_close_upstreams(node);

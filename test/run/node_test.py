@@ -308,6 +308,26 @@ class MovesTest(NodeTest):
         self.assertGreater(after["epoch"], before["epoch"])
 
 
+class LeavingTest(NodeTest):
+    def test_what_lasts_is_said_once(self):
+        self.write_members("a")
+        a = self.node("a", "--ports", self.ports)
+        run = self.start_bare(
+            "start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--framework", "none",
+            "--worker", "2", "--grace", "4", "--", "/bin/sh", "-c",
+            "trap '' TERM; echo up; while :; do sleep 0.1; done")
+        run.await_output(r"worker/0\] up")
+        run.await_output(r"worker/1\] up")
+        job = run.lines()[0]
+        a.process.terminate()
+        a.await_output(f"leaving: waits for 2 tasks of {job} to end", "err")
+        a.end()
+        self.assertEqual(a.status, 0)
+        self.assertEqual(a.err.count(b"waits for"), 1, a.err)
+        run.process.kill()
+        run.end()
+
+
 class DisagreeTest(NodeTest):
     """Members files that give one node two names."""
 
