@@ -61,7 +61,7 @@ struct tfc__agent {
 	uint32_t slots; /* 0: no limit */
 	uint32_t slots_taken;
 	struct tfc__work *emptied; /* told when no slot is taken any more; or NULL */
-	uint64_t memory; /* 0: no limit */
+	uint64_t memory;           /* 0: no limit */
 	uint64_t memory_taken;
 	struct gpus gpus;
 	tfc_port_pool *pool;

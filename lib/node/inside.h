@@ -43,8 +43,8 @@ struct tfc_node {
 	void *left_user;
 	struct tfc__timer leaving;
 	struct tfc__work emptied; /* no task of anybody is left here */
-	uint64_t leave_by; /* tfc__now */
-	bool is_suspended; /* no maintainer of this node has a task left */
+	uint64_t leave_by;        /* tfc__now */
+	bool is_suspended;        /* no maintainer of this node has a task left */
 };
 
 /* ---- open.c: the parts, in the order in which they are opened */
