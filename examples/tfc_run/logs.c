@@ -12,7 +12,7 @@ struct logs {
 	bool follows;
 };
 
-/* A cursor of an output object has a '_' in it, and a duration has none: "90s", "1.5h". */
+/* A cursor of an output object has a '_' or '~' in it, and a duration has none: "90s", "1.5h". */
 static int set_since(void *target, const struct option *option, const char *value)
 {
 	static const struct {
@@ -22,7 +22,7 @@ static int set_since(void *target, const struct option *option, const char *valu
 	struct logs *logs = target;
 	char *end;
 	double number = strtod(value, &end);
-	if (strchr(value, '_')) {
+	if (strpbrk(value, "_~")) {
 		logs->follow.cursor = value;
 		return 0;
 	}

@@ -235,7 +235,8 @@ enum tfc_event_kind {
 	TFC_EVENT_TASK = 2,   /* a task changed its state */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost; or, with a `text`, an
-				 unknown number of them is out of reach now */
+				 unknown number of them is out of reach now: they come as OUTPUT
+				 when their node is back before the job has ended */
 	TFC_EVENT_END = 5,    /* terminal: the job has ended, all its tasks are reaped */
 	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
 				 enum tfc_err; the job may go on */
@@ -344,8 +345,9 @@ typedef struct tfc_subscribe_options {
 TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size);
 
 /**
- * Follows a job: replays its events and output so far, then what comes, to the end. A task's lines
- * keep their order, and all of an attempt's output comes before the TASK event of its end. Output
+ * Follows a job: replays its events and output so far, then what comes, to the end. An attempt's
+ * lines keep their order, and come before the TASK event of its end, but for those on a node that
+ * is away then: a GAP tells of them, and they come once that node is back. Output
  * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
  * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
  * TFC_EINVAL (cursor, or more than one job id begins with `job`), TFC_EPARSE (its record is

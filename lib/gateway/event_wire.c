@@ -67,20 +67,22 @@ static uint32_t put_tail(struct tfc__buf *buf, const char *const *lines)
 	return 1;
 }
 
+static uint32_t put_one_of_many(struct tfc__buf *buf, const char *key, uint32_t number)
+{
+	if (number != UINT32_MAX)
+		tfc__msg_put_u64(buf, key, number);
+	return number != UINT32_MAX;
+}
+
 static uint32_t put_mark(struct tfc__buf *buf, const struct tfc__mark *mark)
 {
 	uint32_t count = put_number(buf, "mn", mark->next) +
 			 put_number(buf, "mg", mark->is_gap_told);
-	if (mark->task != UINT32_MAX) {
-		tfc__msg_put_u64(buf, "mt", mark->task);
-		tfc__msg_put_str(buf, "mc", mark->piece.text);
-		count += 2;
-	}
-	if (mark->ended_task != UINT32_MAX) {
-		tfc__msg_put_u64(buf, "me", mark->ended_task);
-		count++;
-	}
-	return count;
+	if (mark->task != UINT32_MAX || mark->rest != UINT32_MAX)
+		count += put_text(buf, "mc", mark->piece.text);
+	return count + put_one_of_many(buf, "mt", mark->task) +
+	       put_one_of_many(buf, "me", mark->ended_task) +
+	       put_one_of_many(buf, "mr", mark->rest) + put_one_of_many(buf, "mo", mark->rest_over);
 }
 
 void tfc__told_write(struct tfc__buf *buf, struct tfc__buf *scratch, const tfc_event *event,
@@ -157,8 +159,10 @@ static void read_mark(struct tfc__mark *mark, const msgpack_object *object)
 	mark->is_gap_told = tfc__msg_get_u64(object, "mg", 0);
 	mark->task = (uint32_t)tfc__msg_get_u64(object, "mt", UINT32_MAX);
 	mark->ended_task = (uint32_t)tfc__msg_get_u64(object, "me", UINT32_MAX);
+	mark->rest = (uint32_t)tfc__msg_get_u64(object, "mr", UINT32_MAX);
+	mark->rest_over = (uint32_t)tfc__msg_get_u64(object, "mo", UINT32_MAX);
 	if (!tfc__msg_get_text(object, "mc", mark->piece.text, sizeof(mark->piece.text)))
-		mark->task = UINT32_MAX;
+		mark->task = mark->rest = UINT32_MAX;
 }
 
 static void read_numbers(tfc_event *event, const msgpack_object *object)

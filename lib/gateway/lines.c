@@ -89,6 +89,24 @@ static bool is_gap_told(const struct tfc__lines *lines, const tfc_log_record *re
 	       record->position < lines->begin.told[1].position;
 }
 
+/* Whose the gap is that a rotation has made is not known: its attempt is 0. */
+static bool is_of_another(const struct tfc__lines *lines)
+{
+	const tfc_log_record *record = &lines->record;
+	return lines->attempt && record->attempt && record->attempt != lines->attempt;
+}
+
+/* One of an earlier attempt is passed over; one of a later is left to who reads that: 1, or 0. */
+static int leave_to_another(struct tfc__lines *lines)
+{
+	if (lines->record.attempt > lines->attempt) {
+		lines->position = lines->record.position;
+		tfc__lines_park(lines);
+		return 0;
+	}
+	return 1;
+}
+
 /* Puts the next record in place: 1, 0 when there is none, or an error. */
 static int read_record(struct tfc__lines *lines, tfc_error *error)
 {
@@ -103,6 +121,10 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		return code;
 	}
 	lines->position = record->next;
+	if (is_of_another(lines)) {
+		lines->at = record->len;
+		return leave_to_another(lines);
+	}
 	if (record->stream != TFC_STREAM_GAP) {
 		lines->at = told_of(lines, record);
 	} else {

@@ -47,6 +47,8 @@ struct tfc__line_rest {
 struct tfc__lines {
 	struct tfc__log_source *source; /* NULL: not open now */
 	uint64_t position;              /* of the next record to read */
+	uint32_t attempt;               /* others' records are not told, and the first of a later
+					   one is the end of what there is; 0: all are */
 	struct tfc__lines_cursor begin; /* what is before it is not told */
 	tfc_log_record record;          /* the one being told, while at < record.len */
 	uint64_t at;

@@ -3,7 +3,9 @@
  * remembers how far it has read, and reads on when dispatch has time for it.
  *
  * The one rule of the merge: the entry that ends an attempt waits until that task's log was read up
- * to where the shim finished it. So a task's output is read from one node at a time, in order.
+ * to where the shim finished it. So a task's output is read from one node at a time, in order. But
+ * for a node that is away nobody waits for long: what it has is the rest of an attempt, which is
+ * told when the node is back, if the job has not ended by then.
  */
 #include "gateway/local_sub_inside.h"
 
@@ -15,8 +17,9 @@
 #include "base/fail.h"
 
 #define READ_AT_ONCE_MAX 32 /* logs in the middle of being read, over all tasks */
-#define RETRIES 20          /* then an attempt's end waits no longer for its output */
-#define LINES_PER_TASK 64   /* before another task has its turn: opening a log is what costs */
+#define LATER (50 * TFC__MS)
+#define RETRIES 20        /* then an attempt's end waits no longer for its output */
+#define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for a node that cannot be asked */
 #define GONE_PATIENCE TFC__SECOND        /* for one that took the attempt with it */
 
@@ -38,7 +41,7 @@ static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry
 		.cursor = tfc__lines_cursor(&sub->tasks[entry->task].lines),
 	};
 	sub->place.is_gap_told = true;
-	tfc__local_tell_line(sub, entry->task, &line, "");
+	tfc__local_tell_line(sub, &sub->tasks[entry->task], &line, "");
 }
 
 /* Whether the end of an attempt waits longer for the node that has its output. */
@@ -53,53 +56,84 @@ static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 	return true;
 }
 
-/* The node that has the rest is gone, and nobody knows how much that is. */
-static int give_up_node(struct local_sub *sub, const struct tfc__journal_entry *entry)
-{
-	char text[128];
-	struct tfc__line line;
-	struct followed *task = &sub->tasks[entry->task];
-	uint64_t until = entry->log_end == UINT64_MAX ? task->lines.position : entry->log_end;
-	snprintf(text, sizeof(text), "the rest of its output is on node %.60s, which is down",
-		 tfc__followed_node(sub, task));
-	tfc__lines_skip(&task->lines, until, &line);
-	line.attempt = entry->attempt;
-	line.time_ns = entry->time_ns;
-	sub->place.is_gap_told = true; /* what else is there is not waited for once more */
-	tfc__local_tell_line(sub, entry->task, &line, text);
-	return 1;
-}
-
 /* Before an attempt's end is told: one more of its lines, 1; 0 when all were; or below 0: later. */
 static int read_before_end(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
-	struct tfc__line line;
-	bool is_end_known = entry->log_end != UINT64_MAX;
 	if (sub->place.is_gap_told)
 		return 0;
-	int code = tfc__followed_read_line(sub, task, entry->log_end);
+	int code = tfc__followed_read_end(sub, task, entry);
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
 		return code;
-	if (code == TFC_ELOST)
-		return waits_for_node(sub, is_end_known) ? code : give_up_node(sub, entry);
-	if (code > 0)
+	if (code == TFC_ELOST && waits_for_node(sub, entry->log_end != UINT64_MAX))
 		return code;
-	if (code == 0 && tfc__lines_flush(&task->lines, &line)) {
-		tfc__local_tell_line(sub, entry->task, &line, "");
+	if (code == TFC_ELOST) {
+		sub->place.is_gap_told = true; /* it is not waited for once more */
+		tfc__rest_tell_missed(sub, task, entry);
 		return 1;
 	}
-	/* No memory, or somebody has cut or overwritten the file: what was there is missed. */
-	if (is_end_known && task->lines.position < entry->log_end) {
-		tfc__lines_skip(&task->lines, entry->log_end, &line);
-		tfc__local_tell_line(sub, entry->task, &line, "");
-		return 1;
-	}
-	if (entry->log_gap) {
+	if (code == TFC_ENOMEM)
+		code = tfc__followed_skip_end(sub, task, entry);
+	if (code == 0 && entry->log_gap) {
 		tell_last_gap(sub, entry);
 		return 1;
 	}
-	return 0;
+	return code;
+}
+
+/* What the node that is away has of the attempt becomes a rest: TFC_OK, or TFC_ENOMEM: later. */
+static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *entry)
+{
+	struct followed *task = &sub->tasks[entry->task];
+	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
+	uint64_t position = task->lines.position;
+	if (!sub->place.is_gap_told || position >= entry->log_end)
+		return TFC_OK; /* all was told, or it is no node that is away */
+	if (tfc__rest_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
+		tfc__timer_set(&sub->retry, tfc__now() + LATER);
+		return TFC_ENOMEM;
+	}
+	tfc__followed_park(task);
+	tfc__followed_read_from(task, position);
+	return TFC_OK;
+}
+
+/* Before the job's end: what lost attempts have left, where it can be had. As read_before_end. */
+static int read_rests(struct local_sub *sub)
+{
+	int later = 0;
+	TFC__LIST_EACH (link, &sub->rests) {
+		struct followed *rest = tfc__rest_of(link);
+		int code = tfc__rest_read_line(sub, rest);
+		bool waits = code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES) ||
+			     (code == TFC_ELOST && waits_for_node(sub, false));
+		if (code > 0)
+			return code;
+		if (waits)
+			later = code;
+		if (code == 0 || waits)
+			continue;
+		if (!rest->is_missed) {
+			tfc__rest_tell_missed(sub, rest,
+					      tfc__local_entry(sub, rest->end_entry - 1));
+			return 1;
+		}
+		tfc__rest_end(rest);
+	}
+	return later;
+}
+
+/* What comes before an entry: as read_before_end. */
+static int read_before(struct local_sub *sub, const struct tfc__journal_entry *entry)
+{
+	if (!sub->tasks)
+		return 0;
+	if (entry->kind == TFC_EVENT_END)
+		return read_rests(sub);
+	if (!tfc__ends_attempt(entry))
+		return 0;
+	int code = read_before_end(sub, entry);
+	return code ? code : leave_rest(sub, entry);
 }
 
 /* The next entry of the journal, behind the output that comes before it: 1, or 0: not yet. */
@@ -107,7 +141,7 @@ static int tell_next_entry(struct local_sub *sub)
 {
 	uint32_t number = sub->place.next;
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
-	int code = sub->tasks && tfc__ends_attempt(entry) ? read_before_end(sub, entry) : 0;
+	int code = read_before(sub, entry);
 	if (code)
 		return code > 0;
 	sub->place.next++;
@@ -125,12 +159,16 @@ static int tell_next_line(struct local_sub *sub)
 	if (tfc__list_is_empty(&sub->grown))
 		return 0;
 	struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
-	int is_told = tfc__followed_read_line(sub, task, UINT64_MAX);
+	bool is_rest = task->end_entry;
+	int is_told = is_rest ? tfc__rest_read_line(sub, task)
+			      : tfc__followed_read_line(sub, task, UINT64_MAX);
 	if (is_told == TFC_ENOMEM)
 		return 0;
 	if (is_told > 0 && ++sub->lines_told < LINES_PER_TASK)
 		return 1;
 	sub->lines_told = 0;
+	if (is_rest && is_told == 0)
+		return 1; /* it is gone */
 	tfc__list_remove(&task->grown);
 	if (is_told <= 0)
 		return 1; /* to look is what costs */
@@ -166,7 +204,9 @@ static int tell_next(tfc_sub *base)
 
 static void try_again(struct tfc__timer *timer)
 {
-	tfc__sub_wake(&tfc__container_of(timer, struct local_sub, retry)->base);
+	struct local_sub *sub = tfc__container_of(timer, struct local_sub, retry);
+	tfc__rests_try_again(sub);
+	tfc__sub_wake(&sub->base);
 }
 
 static void on_journal(struct tfc__journal_reader *reader)
@@ -196,6 +236,8 @@ static void detach(tfc_sub *base)
 static void free_sub(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
+	TFC__LIST_EACH (link, &sub->rests)
+		tfc__rest_end(tfc__rest_of(link));
 	for (uint32_t i = 0; i < sub->task_count; i++)
 		tfc__lines_fini(&sub->tasks[i].lines);
 	tfc__place_fini(&sub->place);
@@ -222,11 +264,20 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < count; i++) {
 		if (!tfc__piece_read(place.pieces[i].text, &cursor))
 			continue;
+		uint32_t attempt = sub->tasks[i].lines.attempt;
 		tfc__lines_fini(&sub->tasks[i].lines);
 		tfc__lines_init(&sub->tasks[i].lines, &cursor);
+		sub->tasks[i].lines.attempt = attempt;
 		if (!sub->is_bare)
 			tfc__place_set(&sub->place, i, &place.pieces[i]);
 	}
+	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.rest_count; i++) {
+		tfc__piece_read(place.rests[i].piece.text, &cursor);
+		code = tfc__ends_attempt(tfc__local_entry(sub, place.rests[i].entry))
+			       ? tfc__rest_begin(sub, place.rests[i].entry, &cursor)
+			       : TFC_EINVAL;
+	}
+	sub->mark.rest = UINT32_MAX;
 	sub->place.next = place.next;
 	sub->place.is_gap_told = place.is_gap_told;
 	tfc__place_fini(&place);
@@ -245,6 +296,8 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	sub->task_count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		sub->tasks[i].sub = sub;
+		sub->tasks[i].task = i;
+		tfc__list_init(&sub->tasks[i].rest);
 		tfc__lines_init(&sub->tasks[i].lines, NULL);
 		tfc__list_init(&sub->tasks[i].grown);
 	}
@@ -268,10 +321,12 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__recor
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
 	sub->mark.task = sub->mark.ended_task = UINT32_MAX;
+	sub->mark.rest = sub->mark.rest_over = UINT32_MAX;
 	sub->reader.fn = on_journal;
 	sub->reader.gone = on_gone;
 	memcpy(sub->job, record->id, sizeof(sub->job));
 	tfc__list_init(&sub->grown);
+	tfc__list_init(&sub->rests);
 	tfc__timer_init(&sub->retry, ctx, try_again);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
 	tfc__list_append(&record->journal.readers, &sub->reader.link);

@@ -1,20 +1,27 @@
 /*
  * Between the files of a subscription to a job of this node: local_sub.c merges, local_sub_logs.c
- * reads tasks' logs, local_sub_tell.c makes events of what was read.
+ * reads tasks' logs, local_sub_rest.c what lost attempts have left, local_sub_tell.c makes events
+ * of what was read.
  */
 #ifndef TFC_GATEWAY_LOCAL_SUB_INSIDE_H
 #define TFC_GATEWAY_LOCAL_SUB_INSIDE_H
 
 #include "gateway/local_sub.h"
 
+/* A task's output; or the rest of an attempt's that has ended, whose node was away (in sub->rests).
+ */
 struct followed {
 	struct local_sub *sub;
+	uint32_t task;
+	uint32_t end_entry; /* a rest: the journal entry that ended it, + 1; else 0 */
+	struct tfc__link rest;
 	struct tfc__lines lines;
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
 	uint32_t place_entry;   /* the journal entry that says on which node it is, + 1; 0: none */
 	bool is_reading;        /* there was more when it was read last */
 	bool is_coming;         /* more is on its way */
 	bool is_damage_told;    /* until a line could be read again */
+	bool is_missed;         /* a rest: that it is out of reach was told, and no line since */
 };
 
 struct local_sub {
@@ -26,6 +33,7 @@ struct local_sub {
 	uint32_t reading; /* tasks with is_reading */
 	uint32_t coming;  /* tasks with is_coming */
 	struct tfc__link grown;
+	struct tfc__link rests;
 	uint32_t lines_told; /* of the first task in grown, in its turn */
 	struct tfc__place place;
 	struct tfc__mark mark;
@@ -44,6 +52,11 @@ static inline const struct tfc__journal_entry *tfc__local_entry(const struct loc
 	return &sub->record->journal.entries[number];
 }
 
+static inline struct followed *tfc__rest_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct followed, rest);
+}
+
 static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 {
 	return entry->kind == TFC_EVENT_TASK && tfc__task_state_is_terminal(entry->task_state);
@@ -53,8 +66,8 @@ static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 
 void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry);
 /* A line or a gap of a task; text: "", or what is known of the gap. */
-void tfc__local_tell_line(struct local_sub *sub, uint32_t task, const struct tfc__line *line,
-			  const char *text);
+void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
+			  const struct tfc__line *line, const char *text);
 void tfc__local_tell_live(struct local_sub *sub);
 
 /* ---- local_sub_logs.c */
@@ -62,6 +75,8 @@ void tfc__local_tell_live(struct local_sub *sub);
 /* The node that a task's output is on; "" before it has begun. */
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task);
 
+/* There may be more to read. */
+void tfc__followed_mark_grown(struct followed *task);
 /* Closes the log; it is opened again where it was. */
 void tfc__followed_park(struct followed *task);
 /* All before `position` was told. */
@@ -73,5 +88,25 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number);
 /* Tells one line of a task's log that begins before `until`: 1, 0 nothing there now, TFC_ENOMEM and
  * TFC_ELOST: later, TFC_EAGAIN: it will wake us. A damaged log ends its reading, and is told. */
 int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until);
+/* The same up to an attempt's end, with what it did not end and what is missing: 0, all was told.
+ */
+int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end);
+/* Gives up what is there before the attempt's end: 1, and it was told as a gap, or 0. */
+int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end);
+
+/* ---- local_sub_rest.c */
+
+/* Tells that the rest of an attempt's output cannot be had now. */
+void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end);
+/* Follows the rest of the attempt that an entry ended, behind a cursor: TFC_OK or TFC_ENOMEM. */
+int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor);
+void tfc__rest_end(struct followed *rest);
+/* Tells a line of it; as tfc__followed_read_line. At its end the rest is gone. */
+int tfc__rest_read_line(struct local_sub *sub, struct followed *rest);
+/* Those whose nodes could not even be asked are tried again. */
+void tfc__rests_try_again(struct local_sub *sub);
 
 #endif

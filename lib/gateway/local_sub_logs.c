@@ -35,7 +35,7 @@ void tfc__followed_park(struct followed *task)
 	count_coming(task, false);
 }
 
-static void mark_grown(struct followed *task)
+void tfc__followed_mark_grown(struct followed *task)
 {
 	if (tfc__list_is_empty(&task->grown))
 		tfc__list_append(&task->sub->grown, &task->grown);
@@ -44,7 +44,7 @@ static void mark_grown(struct followed *task)
 static void on_growth(void *user)
 {
 	struct followed *task = user;
-	mark_grown(task);
+	tfc__followed_mark_grown(task);
 	tfc__sub_wake(&task->sub->base);
 }
 
@@ -53,8 +53,7 @@ static int open_log(struct followed *task, tfc_error *error)
 	struct local_sub *sub = task->sub;
 	if (task->lines.source || !task->place_entry)
 		return TFC_OK;
-	struct tfc__log_source *source = tfc__record_log_open(sub->record,
-							      (uint32_t)(task - sub->tasks),
+	struct tfc__log_source *source = tfc__record_log_open(sub->record, task->task,
 							      tfc__followed_node(sub, task),
 							      task->lines.position, error);
 	if (!source)
@@ -102,6 +101,7 @@ static void follow_to(struct local_sub *sub, uint32_t number)
 					is_first ? 0 : end_on_node(sub, entry->task, node, number));
 	}
 	task->place_entry = number + 1;
+	task->lines.attempt = entry->attempt;
 }
 
 void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
@@ -113,21 +113,18 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 	if (!tfc__ends_attempt(entry)) {
 		follow_to(sub, number);
 		if (entry->task_state >= TFC_TASK_STARTING)
-			mark_grown(task);
+			tfc__followed_mark_grown(task);
 		return;
 	}
 	tfc__followed_park(
 		task); /* what it says next it says in an attempt whose entries come first */
 	tfc__list_remove(&task->grown);
-	if (!sub->is_bare)
-		tfc__place_set(&sub->place, entry->task, NULL);
 }
 
 int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__line line;
-	uint32_t number = (uint32_t)(task - sub->tasks);
 	int code = open_log(task, &error);
 	if (code == TFC_OK)
 		code = tfc__lines_next(&task->lines, until, &line, &error);
@@ -141,10 +138,36 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 	sub->lost_since = 0;
 	if (code < 0 && !task->is_damage_told)
 		tfc__log(sub->base.ctx, TFC_LOG_ERROR, "gateway", sub->record->id,
-			 "output of task %u: %s", number, error.text);
+			 "output of task %u: %s", task->task, error.text);
 	if (code)
 		task->is_damage_told = code < 0;
 	if (code > 0)
-		tfc__local_tell_line(sub, number, &line, "");
+		tfc__local_tell_line(sub, task, &line, "");
 	return code > 0;
+}
+
+int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end)
+{
+	struct tfc__line line;
+	if (end->log_end == UINT64_MAX || task->lines.position >= end->log_end)
+		return 0;
+	tfc__lines_skip(&task->lines, end->log_end, &line);
+	tfc__local_tell_line(sub, task, &line, "");
+	return 1;
+}
+
+int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end)
+{
+	struct tfc__line line;
+	int code = tfc__followed_read_line(sub, task, end->log_end);
+	if (code)
+		return code;
+	if (tfc__lines_flush(&task->lines, &line)) {
+		tfc__local_tell_line(sub, task, &line, "");
+		return 1;
+	}
+	/* Somebody has cut or overwritten the file: what was there is missed. */
+	return tfc__followed_skip_end(sub, task, end);
 }

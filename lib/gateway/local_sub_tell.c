@@ -32,21 +32,17 @@ static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *eve
 			tfc__job_task_role(sub->record->job, task, &event->task_index)->name;
 }
 
-static void tell(struct local_sub *sub, tfc_event *event, uint32_t task,
-		 const struct tfc__lines_cursor *cursor)
+static void tell(struct local_sub *sub, tfc_event *event)
 {
-	sub->mark.task = cursor ? task : UINT32_MAX;
-	sub->mark.next = sub->place.next;
-	sub->mark.is_gap_told = sub->place.is_gap_told;
-	if (cursor)
-		tfc__piece_write(&sub->mark.piece, cursor);
+	struct tfc__mark *mark = &sub->mark;
+	mark->next = sub->place.next;
+	mark->is_gap_told = sub->place.is_gap_told;
 	if (!sub->is_bare && sub->tasks) {
-		if (cursor)
-			tfc__place_set(&sub->place, task, &sub->mark.piece);
+		tfc__place_go(&sub->place, mark); /* it has room for all that can be marked */
 		event->cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, event);
-	sub->mark.ended_task = UINT32_MAX;
+	mark->task = mark->ended_task = mark->rest = mark->rest_over = UINT32_MAX;
 }
 
 void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
@@ -78,16 +74,16 @@ void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entr
 		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
 		sub->base.is_ended = true;
 	}
-	tell(sub, &event, UINT32_MAX, NULL);
+	tell(sub, &event);
 }
 
-void tfc__local_tell_line(struct local_sub *sub, uint32_t task, const struct tfc__line *line,
-			  const char *text)
+void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
+			  const struct tfc__line *line, const char *text)
 {
 	bool is_gap = line->stream == TFC_STREAM_GAP;
 	tfc_event event = base_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
-	name_task(sub, task, &event);
-	event.node = tfc__followed_node(sub, &sub->tasks[task]);
+	name_task(sub, task->task, &event);
+	event.node = tfc__followed_node(sub, task);
 	event.time_ns = line->time_ns;
 	event.attempt = line->attempt;
 	event.stream = line->stream;
@@ -95,7 +91,12 @@ void tfc__local_tell_line(struct local_sub *sub, uint32_t task, const struct tfc
 	event.data = line->data ? line->data : "";
 	event.data_len = line->len;
 	event.text = text;
-	tell(sub, &event, task, &line->cursor);
+	tfc__piece_write(&sub->mark.piece, &line->cursor);
+	if (task->end_entry)
+		sub->mark.rest = task->end_entry - 1;
+	else
+		sub->mark.task = task->task;
+	tell(sub, &event);
 }
 
 void tfc__local_tell_live(struct local_sub *sub)
@@ -103,5 +104,5 @@ void tfc__local_tell_live(struct local_sub *sub)
 	tfc_event event = base_event(sub, TFC_EVENT_LIVE);
 	event.time_ns = tfc__wall();
 	sub->wants_live = false;
-	tell(sub, &event, UINT32_MAX, NULL);
+	tell(sub, &event);
 }

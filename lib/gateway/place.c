@@ -118,8 +118,49 @@ void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__p
 	place->pieces[task] = *piece;
 }
 
+#define RESTS_MAX 65536 /* more attempts than that are not lost one beside the other */
+
+/* The first rest that is not before `entry`. */
+static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
+{
+	uint32_t at = 0;
+	while (at < place->rest_count && place->rests[at].entry < entry)
+		at++;
+	return at;
+}
+
+int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece)
+{
+	uint32_t at = find_rest(place, entry), count = place->rest_count;
+	if (at == count || place->rests[at].entry != entry) {
+		struct tfc__place_rest *rests = count < RESTS_MAX
+							? realloc(place->rests,
+								  (count + 1) * sizeof(*rests))
+							: NULL;
+		if (!rests)
+			return TFC_ENOMEM;
+		memmove(&rests[at + 1], &rests[at], (count - at) * sizeof(*rests));
+		place->rests = rests;
+		place->rest_count++;
+	}
+	place->rests[at] = (struct tfc__place_rest){entry, *piece};
+	return TFC_OK;
+}
+
+static void drop_rest(struct tfc__place *place, uint32_t entry)
+{
+	uint32_t at = find_rest(place, entry);
+	if (at == place->rest_count || place->rests[at].entry != entry)
+		return;
+	place->rest_count--;
+	memmove(&place->rests[at], &place->rests[at + 1],
+		(place->rest_count - at) * sizeof(*place->rests));
+}
+
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 {
+	if (mark->rest != UINT32_MAX && tfc__place_set_rest(place, mark->rest, &mark->piece) < 0)
+		return TFC_ENOMEM;
 	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
 		return TFC_ENOMEM;
 	place->next = mark->next;
@@ -128,6 +169,7 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 		tfc__place_set(place, mark->task, &mark->piece);
 	if (mark->ended_task < place->task_count)
 		tfc__place_set(place, mark->ended_task, NULL);
+	drop_rest(place, mark->rest_over);
 	return TFC_OK;
 }
 
@@ -135,6 +177,7 @@ void tfc__place_fini(struct tfc__place *place)
 {
 	free(place->pieces);
 	free(place->has_piece);
+	free(place->rests);
 	tfc__buf_fini(&place->text);
 	*place = (struct tfc__place){0};
 }
@@ -151,6 +194,8 @@ const char *tfc__place_text(struct tfc__place *place)
 			tfc__buf_addf(text, "_%x.", task);
 			tfc__buf_add_str(text, place->pieces[task].text);
 		}
+	for (uint32_t i = 0; i < place->rest_count; i++)
+		tfc__buf_addf(text, "~%x.%s", place->rests[i].entry, place->rests[i].piece.text);
 	return text->is_failed ? "" : text->data;
 }
 
@@ -170,6 +215,21 @@ static bool read_task(struct tfc__place *place, const char **at, uint64_t *first
 	return true;
 }
 
+/* "~ENTRY.PIECE"; entries in order, all of them told. */
+static int read_rest(struct tfc__place *place, const char **at, uint64_t *first)
+{
+	uint64_t entry;
+	struct tfc__lines_cursor cursor;
+	struct tfc__piece piece;
+	(*at)++;
+	if (!read_number(at, UINT32_MAX, &entry) || entry < *first || entry >= place->next ||
+	    *(*at)++ != '.' || !read_piece(at, &cursor))
+		return TFC_EINVAL;
+	tfc__piece_write(&piece, &cursor);
+	*first = entry + 1;
+	return tfc__place_set_rest(place, (uint32_t)entry, &piece);
+}
+
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text)
 {
 	uint64_t next, first = 0;
@@ -185,5 +245,9 @@ int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *t
 	while (*text == '_')
 		if (!read_task(place, &text, &first))
 			return TFC_EINVAL;
-	return *text ? TFC_EINVAL : TFC_OK;
+	int code = TFC_OK;
+	first = 0;
+	while (code == TFC_OK && *text == '~')
+		code = read_rest(place, &text, &first);
+	return code == TFC_OK && *text ? TFC_EINVAL : code;
 }

@@ -80,8 +80,8 @@ class FaultsTest(fleet.FleetTest):
         self.assert_replay_is_whole(job)
 
     def assert_replay_is_whole(self, job):
-        """Who comes after the end sees what was seen live, and of attempts that were lost with
-        their host also what it wrote while nobody could ask it."""
+        """Who followed all the time has seen what one who comes after the end sees: also what was
+        written on a host while nobody could ask it."""
         def told(events):
             lines = {}
             for event in events:
@@ -91,12 +91,9 @@ class FaultsTest(fleet.FleetTest):
         later = self.follow(self.nodes[0], "attach", job.events[-1]["job"])
         later.end()
         live, replayed = told(job.events), told(later.events)
-        lost = {(event["task"], event["attempt"]) for event in job.events
-                if event["event"] == "task" and event["state"] == "lost"}
+        self.assertEqual(set(live), set(replayed))
         for which, lines in live.items():
-            seen = replayed.get(which, [])
-            self.assertEqual(seen[:len(lines)] if which in lost else seen, lines,
-                             f"{which} on {self.places(job, which)}")
+            self.assertEqual(lines, replayed[which], f"{which} on {self.places(job, which)}")
 
     @staticmethod
     def places(job, which):
@@ -178,30 +175,29 @@ class FaultsTest(fleet.FleetTest):
         self.assert_only_newest_generation(job)
         self.finish(job)
 
-    def cut_and_heal(self, cut, heal, pause):
+    def cut_and_heal(self, cut, heal, lasting):
         self.start_nodes()
         job = self.start_count(self.nodes[0])
         job_id = job.events[0]["job"]
         victim = self.node_named(next(node for node in self.nodes_of(job).values() if node != "h0"))
-        since = job.mark()
+        since, begun = job.mark(), time.monotonic()
         cut(victim.host)
         self.wait_until(lambda: not self.pids_of_job(victim, job_id),
                         "the guard ends the tasks that nobody leads", 60)
         self.await_running(job, 2, since)
-        begun = time.monotonic()
-        self.wait_until(lambda: time.monotonic() - begun > pause, "the cut lasts", pause + 5)
+        self.wait_until(lambda: time.monotonic() - begun > lasting, "the cut lasts", lasting)
         heal(victim.host)
         self.await_members(self.nodes[0], {victim.name: "alive"}, 60)
         self.assert_only_newest_generation(job)
         self.finish(job)
 
     def test_cut_host_is_left_and_comes_back(self):
-        self.cut_and_heal(self.net.cut, self.net.heal, float(os.environ.get("TFC_NET_CUT_S", "5")))
+        self.cut_and_heal(self.net.cut, self.net.heal, 60)
 
     def test_one_way_cut_is_a_cut(self):
         maintainer = self.net.hosts[0]
         self.cut_and_heal(lambda host: self.net.cut_one_way(maintainer, host),
-                          lambda host: self.net.heal_one_way(maintainer, host), 1)
+                          lambda host: self.net.heal_one_way(maintainer, host), 20)
 
     def test_every_fifth_frame_lost_is_only_slow(self):
         self.start_nodes()

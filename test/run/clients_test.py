@@ -397,14 +397,14 @@ class TwoNodesTest(ClientsTest):
         self.assertNotIn(f"[{moved}] attempt 1", late.lines())
         late.await_output(f"{moved}: the rest of its output is on node b", "err")
         self.nodes["b"] = self.node("b", *quick)
-        self.await_state(self.nodes["a"], "b", "alive")
+        late.await_output(rf"\[{moved}\] attempt 1")
         self.ask("stop", "--kill", "--wait", job)
         live.end()
         late.end()
         whole = self.ask("attach", job)
-        for run in (live, whole):
-            self.assertEqual([line for line in run.lines() if line.startswith(f"[{moved}")],
-                             [f"[{moved}] attempt 1", f"[{moved}#2] attempt 2"])
+        both = [f"[{moved}] attempt 1", f"[{moved}#2] attempt 2"]
+        for run, lines in ((live, both), (late, both[::-1]), (whole, both)):
+            self.assertEqual([line for line in run.lines() if line.startswith(f"[{moved}")], lines)
 
     def test_attach_goes_on_after_its_gateway_was_killed(self):
         lines = 3000

@@ -260,6 +260,28 @@ static void an_attempt_does_not_end_the_line_of_another(void **state)
 	expect(log, TFC_STREAM_STDOUT, "begin");
 }
 
+static void a_reader_of_one_attempt_tells_no_other(void **state)
+{
+	struct log *log = *state;
+	struct tfc__line line;
+	add(log, 'o', 1, "first\n", 6);
+	add(log, 'o', 2, "second\n", 7);
+	uint64_t end = log->bytes.len;
+	add(log, 'g', 3, NULL, 7);
+	add(log, 'o', 3, "third\n", 6);
+	save(log);
+	log->lines.attempt = 2;
+	expect(log, TFC_STREAM_STDOUT, "second");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(next(log, &line), 0);
+		assert_int_equal(log->lines.position, end);
+	}
+	log->lines.attempt = 3;
+	assert_int_equal(next(log, &line), 1);
+	assert_int_equal(line.stream, TFC_STREAM_GAP);
+	expect(log, TFC_STREAM_STDOUT, "third");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -272,6 +294,7 @@ int main(void)
 		TEST(reading_goes_on_behind_any_line_of_two_streams),
 		TEST(a_gap_ends_the_lines_that_were_begun),
 		TEST(an_attempt_does_not_end_the_line_of_another),
+		TEST(a_reader_of_one_attempt_tells_no_other),
 	};
 	return cmocka_run_group_tests_name("gateway lines", tests, NULL, NULL);
 }

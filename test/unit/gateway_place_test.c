@@ -20,6 +20,8 @@ static void a_place_is_read_as_it_was_written(void **state)
 		"3_0.5_2.10+3",
 		"3g_1.5,6_2.10+3,ffffffffffffffff+ffffffffffffffff",
 		"ffffffff_63.1,0",
+		"3~0.0",
+		"3g_1.5~0.10~2.7+1,8",
 	};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct tfc__place place = {0};
@@ -39,6 +41,8 @@ static void what_no_place_writes_is_refused(void **state)
 		"1_0.1+0", "1_0.1,1",   "1_0.1+",
 		"1 ",      "1gg",       "1_0.1,",
 		"1_0.0 ",  "1F",        "1_0.10000000000000000",
+		"1~1.0",   "3~1.",      "3~1.0~1.0",
+		"3~x.0",   "3~1.0_1.0", "3~2.0~1.0",
 	};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct tfc__place place = {0};
