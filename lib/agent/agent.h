@@ -66,7 +66,7 @@ struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 enum tfc__agent_event_kind {
 	TFC__AGENT_HELD = 1,    /* the port is held: address */
 	TFC__AGENT_HOLD_FAILED, /* text; is_full: no room here; else no port, and missing: how many
-				   of the job's tasks got none */
+				   of the job's tasks got none, ports, is_lasting */
 	TFC__AGENT_STARTED,     /* process->pid */
 	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
 	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out */
@@ -97,8 +97,10 @@ struct tfc__agent_event {
 	uint32_t task;
 	uint32_t attempt;
 	uint32_t missing;
+	uint32_t ports; /* of the pool that the job has here, or could have */
 	uint32_t query; /* the number that was asked with */
 	bool is_full;
+	bool is_lasting; /* no other job will give back what it lacks */
 	bool is_stranger;
 	bool is_crowded_out;   /* it could not bind its port, and now nobody else has it */
 	const uint8_t *states; /* enum tfc__agent_proc_state */

@@ -32,6 +32,40 @@ static uint32_t missing_holds(const struct tfc__agent_job *job)
 	return missing;
 }
 
+static uint32_t pool_ports(const struct tfc__agent_job *job)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		count += job->tasks[i].hold && !job->tasks[i].role->port;
+	return count;
+}
+
+/* Whether another job has something that this task could use: the port it needs, or any. */
+static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent_task *task)
+{
+	for (uint32_t i = 0; i < other->task_count; i++) {
+		const tfc_port_hold *hold = other->tasks[i].hold;
+		if (hold && (!task->role->port || tfc_port_number(hold) == task->port))
+			return true;
+	}
+	return false;
+}
+
+/* Other programs keep their ports, and so does the job itself. Other failures may pass. */
+static bool is_lasting(const struct agent_task *task)
+{
+	int code = task->error.code;
+	if (code != TFC_EEXHAUSTED && code != TFC_EBUSY)
+		return code == TFC_EACCES;
+	TFC__LIST_EACH (link, &task->job->agent->jobs) {
+		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
+								     link);
+		if (job != task->job && is_in_its_way(job, task))
+			return false;
+	}
+	return true;
+}
+
 static int take_port(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
@@ -75,6 +109,8 @@ static void deliver_reply(struct tfc__work *work)
 		event.kind = TFC__AGENT_HOLD_FAILED;
 		event.missing = missing_holds(task->job);
 		task->job->portless = NULL;
+		event.ports = pool_ports(task->job);
+		event.is_lasting = is_lasting(task);
 		break;
 	case REPLY_REFUSED:
 		event.kind = TFC__AGENT_REFUSED;

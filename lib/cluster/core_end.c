@@ -149,6 +149,11 @@ void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, c
 	if (why && why[0])
 		tfc__text_add(text, sizeof(text), ": %s", why);
 	tfc__task_release(core, t); /* it has its seat there, without a port */
+	tfc__end_placeless(core, t, text);
+}
+
+void tfc__end_placeless(struct tfc__core *core, struct task *t, const char *text)
+{
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (t->is_in_gang || tfc__task_is_vital(core, t)) {
 		tfc__end_refused(core, t->is_in_gang ? NULL : t, text);

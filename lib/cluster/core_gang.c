@@ -125,11 +125,15 @@ static void give_up_all(struct tfc__core *core)
 	core->is_seeking = true;
 }
 
-void tfc__gang_unplaced(struct tfc__core *core, const char *text)
+void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopeless)
 {
 	core->gang_place = 0;
 	if (!core->is_whole_asked) {
 		give_up_all(core);
+		return;
+	}
+	if (is_hopeless) {
+		tfc__end_refused(core, NULL, text);
 		return;
 	}
 	core->is_gang_waiting = true;

@@ -45,12 +45,15 @@ static void heard_of_task(struct tfc__core *core, struct task *t,
 {
 	if (t->phase != PHASE_PLACING || t->is_in_gang || event->query != t->place)
 		return;
-	if (event->kind == TFC__CORE_UNPLACED) {
-		wait_alone(core, t, event->text ? event->text : "");
-		return;
+	const char *text = event->text ? event->text : "";
+	if (event->kind == TFC__CORE_PLACED) {
+		t->node = event->nodes[event->task];
+		tfc__task_hold(core, t);
+	} else if (event->is_hopeless) {
+		tfc__end_placeless(core, t, text);
+	} else {
+		wait_alone(core, t, text);
 	}
-	t->node = event->nodes[event->task];
-	tfc__task_hold(core, t);
 }
 
 void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *event)
@@ -64,7 +67,7 @@ void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *even
 	else if (event->kind == TFC__CORE_PLACED)
 		tfc__gang_placed(core, event->nodes);
 	else
-		tfc__gang_unplaced(core, event->text ? event->text : "");
+		tfc__gang_unplaced(core, event->text ? event->text : "", event->is_hopeless);
 }
 
 void tfc__place_full(struct tfc__core *core, struct task *t)

@@ -287,7 +287,8 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t); /* BACKOFF unti
 void tfc__restart_timer(struct tfc__core *core, struct task *t);
 /* The death of one that was stopped in order to be restarted. */
 void tfc__restart_reaped(struct tfc__core *core, struct task *t);
-/* A living one that is to leave its node, if policy and budget allow. */
+/* A living one that is to leave its node, unless it may never be restarted. Nothing has failed: it
+ * is charged to no budget, and nothing is waited for. */
 enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
 				     size_t size);
 void tfc__restart_deadline(struct tfc__core *core, uint64_t from); /* a start begins */
@@ -301,7 +302,7 @@ void tfc__gang_held(struct tfc__core *core, struct task *t);
 void tfc__gang_lack(struct tfc__core *core, struct task *t); /* one of its tasks lost its place */
 void tfc__gang_seek(struct tfc__core *core); /* the step's end: asks for places, if they lack */
 void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes);
-void tfc__gang_unplaced(struct tfc__core *core, const char *text);
+void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopeless);
 
 /* ---- core_place.c */
 void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
@@ -351,6 +352,7 @@ void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
 /* A task that could not get a port again: it has no attempt whose end could be told. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
+void tfc__end_placeless(struct tfc__core *core, struct task *t, const char *text); /* nor a node */
 void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text);
 void tfc__end_start_deadline(struct tfc__core *core); /* core->looked is complete */
 /* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what core->looked

@@ -171,6 +171,7 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__work_init(&maintainer->failures, ctx, maintainer_tell_failures);
 	tfc__work_init(&maintainer->launching, ctx, maintainer_launch_kept);
 	tfc__list_init(&maintainer->reader.link);
+	tfc__list_init(&maintainer->refusals);
 	maintainer->reader.fn = maintainer_on_shown;
 	tfc__work_init(&maintainer->closing, ctx, close_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
@@ -212,6 +213,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 		free(maintainer->seen[i].address);
 	}
 	maintainer_close_links(maintainer);
+	tfc__refusals_free(&maintainer->refusals);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);
 	free(maintainer->placed);

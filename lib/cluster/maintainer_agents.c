@@ -98,6 +98,22 @@ static bool is_stale(const struct agent_link *link, const struct tfc__agent_even
 	}
 }
 
+/* Alone, it fails as it stands; else another node may have room. */
+static void take_refusal(struct agent_link *link, const struct tfc__agent_event *event,
+			 struct tfc__core_event *core_event)
+{
+	struct tfc__maintainer *maintainer = link->maintainer;
+	const tfc_job *job = maintainer->info.job;
+	if (!event->is_full && tfc__nodes_alone(maintainer->nodes))
+		return;
+	core_event->is_full = true;
+	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
+		 "node %s has no room for a task: %s", link->node->name,
+		 event->text ? event->text : "");
+	if (event->is_full || tfc__refusals_note(&maintainer->refusals, link->node, job, event) < 0)
+		tfc__nodes_refused(link->node);
+}
+
 static void take_in(struct agent_link *link, const struct tfc__agent_event *event)
 {
 	static const enum tfc__core_event_kind kinds[] = {
@@ -123,7 +139,6 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		.count = event->missing,
 		.states = event->states,
 		.silent_ms = event->silent_ms,
-		.is_full = event->is_full,
 		.text = event->text,
 	};
 	struct tfc__looked looked[TFC__LOOKED_MAX];
@@ -133,8 +148,8 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 	}
 	if (event->kind == TFC__AGENT_HELD)
 		note_held(seen, event, &core_event);
-	if (event->kind == TFC__AGENT_HOLD_FAILED && event->is_full)
-		tfc__nodes_refused(link->node);
+	if (event->kind == TFC__AGENT_HOLD_FAILED)
+		take_refusal(link, event, &core_event);
 	if (event->kind == TFC__AGENT_LOOKED)
 		take_looked(event, looked, &core_event);
 	if (event->kind == TFC__AGENT_EXITED) {

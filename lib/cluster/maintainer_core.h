@@ -105,7 +105,7 @@ enum tfc__core_event_kind {
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
 	/* Places and nodes: core_place.c, core_node.c. */
 	TFC__CORE_PLACED,      /* answer to PLACE: nodes[task] of those that were asked for */
-	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for */
+	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for; is_hopeless: in vain */
 	TFC__CORE_ROOM,        /* there may be room now: whatever waits is placed again */
 	TFC__CORE_NODE_LOST,   /* all that was on `node` is gone and cannot come back; text: why */
 	TFC__CORE_NODE_SILENT, /* `node` does not answer */
@@ -139,6 +139,7 @@ struct tfc__core_event {
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
 	bool is_full;     /* HOLD_FAILED */
+	bool is_hopeless; /* UNPLACED: what is missing will not come */
 	const char *text; /* or NULL */
 };
 

@@ -53,6 +53,15 @@ static void free_placing(struct placing *placing)
 	free(placing->at);
 }
 
+/* What nodes have said of their ports; who waits asks them again when they are not believed. */
+static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
+{
+	uint64_t next = tfc__refusals_expire(&maintainer->refusals);
+	if (next)
+		tfc__nodes_try_at(maintainer->nodes, next);
+	return &maintainer->refusals;
+}
+
 static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
 {
 	int code = maintainer_follow(maintainer, placing->tasks, placing->count, error);
@@ -65,6 +74,7 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 		.tasks = placing->tasks,
 		.count = placing->count,
 		.at = placing->at,
+		.refusals = refusals_of(maintainer),
 	};
 	code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
 	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
@@ -86,6 +96,7 @@ static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *e
 			   : tfc__fail_nomem(error, "cluster");
 	free_placing(&placing);
 	event->kind = code == TFC_OK ? TFC__CORE_PLACED : TFC__CORE_UNPLACED;
+	event->is_hopeless = code == TFC_EEXHAUSTED;
 	event->nodes = maintainer->placed;
 	event->text = error->text;
 	if (code == TFC_ENOMEM)

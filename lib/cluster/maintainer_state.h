@@ -15,6 +15,7 @@
 
 #include "cluster/maintainer.h"
 #include "cluster/nodes.h"
+#include "cluster/refusals.h"
 #include "ctx/ctx.h"
 
 /*
@@ -77,6 +78,7 @@ struct tfc__maintainer {
 	uint32_t gang_place; /* number of a PLACE for the gang that is to be answered; or 0 */
 	uint32_t places;     /* ... of PLACEs for one task */
 	uint32_t *placed;    /* per task: the answer */
+	struct tfc__link refusals;
 	struct tfc__timer timer;
 	struct tfc__work first_step;
 	uint32_t launches; /* that wait */

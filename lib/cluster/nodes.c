@@ -127,7 +127,7 @@ static void tell_users(struct tfc__work *work)
 	}
 }
 
-static void wake_at(struct tfc__nodes *nodes, uint64_t at)
+void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at)
 {
 	if (nodes->wake_at && nodes->wake_at <= at)
 		return;
@@ -145,7 +145,7 @@ static void on_timer(struct tfc__timer *timer)
 		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								 link);
 		if (node->full_until > now)
-			wake_at(nodes, node->full_until);
+			tfc__nodes_try_at(nodes, node->full_until);
 		else
 			node->full_until = 0;
 	}
@@ -154,7 +154,7 @@ static void on_timer(struct tfc__timer *timer)
 
 void tfc__nodes_try_later(struct tfc__nodes *nodes)
 {
-	wake_at(nodes, tfc__now() + RETRY_TIME);
+	tfc__nodes_try_at(nodes, tfc__now() + RETRY_TIME);
 }
 
 /* ---- opening and closing */
@@ -227,7 +227,7 @@ bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 		nodes->known_at = 0;
 		return true;
 	}
-	wake_at(nodes, nodes->known_at);
+	tfc__nodes_try_at(nodes, nodes->known_at);
 	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
 		  "this node has just started, and waits a moment to hear of node %s",
 		  unheard->name);
@@ -299,7 +299,7 @@ void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *
 void tfc__nodes_refused(struct tfc__node_entry *node)
 {
 	node->full_until = tfc__now() + FULL_TIME;
-	wake_at(node->nodes, node->full_until);
+	tfc__nodes_try_at(node->nodes, node->full_until);
 }
 
 bool tfc__nodes_failed(struct tfc__node_entry *node)

@@ -76,13 +76,16 @@ struct tfc__nodes_request {
 	/* Per task of the whole job the name of the only node that it may go to, or NULL. NULL: all
 	 * may go anywhere. */
 	const char *const *wanted;
+	const struct tfc__link *refusals; /* refusals.h: what nodes have said of their ports */
 };
 /* Finds a node for each of these tasks, all or nothing. TFC_EAGAIN with the sentence of what it
- * waits for, TFC_ENOMEM. Nothing is taken. */
+ * waits for; TFC_EEXHAUSTED with the sentence: there are no ports for all of them, and none of what
+ * has them will be given back; TFC_ENOMEM. Nothing is taken. */
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);
 /* Tells all users again in a while: there was no memory to go on. */
 void tfc__nodes_try_later(struct tfc__nodes *nodes);
+void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... then */
 
 /* What one task takes there, and gives back. */
 void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role);

@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "cluster/nodes.h"
-#include "cluster/placement.h"
+#include "cluster/placement_inside.h"
+#include "cluster/refusals.h"
 
 /* One that has said that it is full has nothing left, whatever is known of it here. */
 static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__place_node *place)
@@ -55,7 +56,8 @@ static void free_tables(struct tables *tables)
 	free(tables->chosen);
 }
 
-static bool make_tables(struct tfc__nodes *nodes, uint32_t task_count, struct tables *tables)
+static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
+			uint32_t task_count, struct tables *tables)
 {
 	size_t count = tfc__nodes_count(nodes);
 	*tables = (struct tables){
@@ -74,6 +76,8 @@ static bool make_tables(struct tfc__nodes *nodes, uint32_t task_count, struct ta
 		if (is_hidden(node, now) || tables->node_count == count)
 			continue;
 		fill(node, now, &tables->nodes[tables->node_count]);
+		tables->nodes[tables->node_count].ports = tfc__refusals_find(request->refusals,
+									     node);
 		tables->entries[tables->node_count++] = node;
 	}
 	return true;
@@ -120,6 +124,50 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 	return TFC_OK;
 }
 
+/* A node that may come to take tasks, or to have room again. */
+static bool is_anything_open(struct tfc__nodes *nodes, uint64_t now)
+{
+	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
+		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
+								       link);
+		const struct tfc__member *member = node->member;
+		if (member && !member->is_out && member->state != TFC_MEMBER_LEFT &&
+		    (is_hidden(node, now) || !tfc__place_takes_tasks(member)))
+			return true;
+	}
+	return false;
+}
+
+static int place_if_empty(const struct tfc__place_request *request, struct tables *tables)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	for (uint32_t i = 0; i < tables->node_count; i++) {
+		struct tfc__place_node *node = &tables->nodes[i];
+		node->tasks = node->gpus = 0;
+		node->memory = 0;
+	}
+	return tfc__place(request, tables->chosen, &error);
+}
+
+/* Whether only ports are missing that nobody will give back. The tables are of no use any more. */
+static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_request *request,
+			struct tables *tables)
+{
+	uint32_t lasting = 0;
+	for (uint32_t i = 0; i < tables->node_count; i++) {
+		struct tfc__place_node *node = &tables->nodes[i];
+		if (node->ports && !node->ports->is_lasting)
+			node->ports = NULL;
+		lasting += node->ports != NULL;
+	}
+	if (!lasting || is_anything_open(nodes, tfc__now()) ||
+	    place_if_empty(request, tables) != TFC_EAGAIN)
+		return false;
+	for (uint32_t i = 0; i < tables->node_count; i++)
+		tables->nodes[i].ports = NULL;
+	return place_if_empty(request, tables) == TFC_OK;
+}
+
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error)
 {
@@ -127,7 +175,7 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 	struct tables tables;
 	if (!tfc__nodes_are_known(nodes, error))
 		return TFC_EAGAIN;
-	if (!make_tables(nodes, task_count, &tables)) {
+	if (!make_tables(nodes, request, task_count, &tables)) {
 		free_tables(&tables);
 		return tfc__fail_nomem(error, "cluster");
 	}
@@ -145,6 +193,8 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 	};
 	if (code == TFC_OK)
 		code = tfc__place(&place, tables.chosen, error);
+	if (code == TFC_EAGAIN && is_hopeless(nodes, &place, &tables))
+		code = TFC_EEXHAUSTED;
 	for (uint32_t i = 0; code == TFC_OK && i < request->count; i++)
 		ret_nodes[i] = tables.entries[tables.chosen[i]];
 	free_tables(&tables);

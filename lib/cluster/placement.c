@@ -6,11 +6,27 @@
 
 /* ---- what tasks need and nodes have */
 
-struct tfc__place_need tfc__place_need(const tfc_job *job, uint32_t task)
+static bool is_pooled(const tfc_job *job, const struct tfc__role *role)
+{
+	return tfc__role_has_port(job, role) && !role->port;
+}
+
+/* A port counts only where a node has said that it lacks some: else all tasks are of fewer kinds.
+ */
+struct tfc__place_need tfc__place_need(const struct tfc__place_request *request, uint32_t task)
 {
 	uint32_t index;
-	const struct tfc__role *role = tfc__job_task_role(job, task, &index);
-	return (struct tfc__place_need){role->memory, role->gpus};
+	const struct tfc__role *role = tfc__job_task_role(request->job, task, &index);
+	struct tfc__place_need need = {.memory = role->memory, .gpus = role->gpus};
+	for (uint32_t i = 0; i < request->node_count; i++) {
+		const struct tfc__place_ports *ports = request->nodes[i].ports;
+		if (!ports)
+			continue;
+		need.is_pooled |= ports->pool != UINT32_MAX && is_pooled(request->job, role);
+		if (ports->barred[task])
+			need.fixed = task + 1;
+	}
+	return need;
 }
 
 void tfc__place_task_name(const tfc_job *job, uint32_t task, char *ret_name, size_t size)
@@ -55,6 +71,8 @@ static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__plac
 		.slots = member->slots ? left_of(member->slots, node->tasks) : UINT64_MAX,
 		.memory = member->memory ? left_of(member->memory, node->memory) : UINT64_MAX,
 		.gpus = (uint32_t)left_of(member->gpus, node->gpus),
+		.ports = node->ports ? node->ports->pool : UINT32_MAX,
+		.barred = node->ports ? node->ports->barred : NULL,
 		.load = node->tasks,
 	};
 }
@@ -67,6 +85,10 @@ uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__pl
 		count = room->memory / need->memory;
 	if (need->gpus && room->gpus / need->gpus < count)
 		count = room->gpus / need->gpus;
+	if (need->is_pooled && room->ports < count)
+		count = room->ports;
+	if (need->fixed && room->barred && room->barred[need->fixed - 1])
+		count = 0;
 	return count;
 }
 
@@ -79,6 +101,8 @@ void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need 
 	if (room->memory != UINT64_MAX)
 		room->memory -= need->memory * (uint64_t)count;
 	room->gpus -= need->gpus * (uint32_t)count;
+	if (need->is_pooled && room->ports != UINT32_MAX)
+		room->ports -= (uint32_t)count;
 	room->own += (uint32_t)count;
 	room->load += (uint32_t)count;
 }
@@ -195,6 +219,10 @@ static int by_need(const void *a, const void *b)
 		return x->need.gpus > y->need.gpus ? -1 : 1;
 	if (x->need.memory != y->need.memory)
 		return x->need.memory > y->need.memory ? -1 : 1;
+	if (x->need.is_pooled != y->need.is_pooled)
+		return x->need.is_pooled ? -1 : 1;
+	if (x->need.fixed != y->need.fixed)
+		return x->need.fixed > y->need.fixed ? -1 : 1;
 	return x->task < y->task ? -1 : 1;
 }
 
@@ -205,10 +233,18 @@ static void list_items(struct tfc__place *place)
 		place->items[i] = (struct tfc__place_item){
 			.task = task,
 			.position = i,
-			.need = tfc__place_need(place->request->job, task),
+			.need = tfc__place_need(place->request, task),
 		};
 	}
 	qsort(place->items, place->request->task_count, sizeof(place->items[0]), by_need);
+}
+
+static void count_one(const struct tfc__place_request *request, uint32_t task,
+		      struct tfc__place_room *room)
+{
+	room->own++;
+	if (tfc__place_need(request, task).is_pooled && room->ports && room->ports != UINT32_MAX)
+		room->ports--;
 }
 
 /* The tasks of the job that are not to be placed count where they are. */
@@ -221,7 +257,7 @@ static void count_own(struct tfc__place *place)
 		if (next < request->task_count && request->tasks[next] == task)
 			next++;
 		else if (request->at[task] < request->node_count)
-			place->empty_rooms[request->at[task]].own++;
+			count_one(request, task, &place->empty_rooms[request->at[task]]);
 	}
 }
 

@@ -9,6 +9,14 @@
 #include "job/job.h"
 #include "member/member.h"
 
+/* What a node has said of its ports when it had none for a task of this job. */
+struct tfc__place_ports {
+	uint32_t pool; /* the job can have so many of its pool; UINT32_MAX: no limit known */
+	const uint8_t *barred; /* per task of the job: its fixed port is taken there */
+	bool is_lasting;       /* what has them is no other job, which would give them back */
+	const char *text;
+};
+
 /* What one node has and how much of it this maintainer's jobs have taken. */
 struct tfc__place_node {
 	const struct tfc__member *member;
@@ -16,6 +24,7 @@ struct tfc__place_node {
 	uint64_t memory; /* taken, bytes */
 	uint32_t gpus;   /* taken */
 	bool is_avoided; /* attempts failed there lately: only when nowhere else fits */
+	const struct tfc__place_ports *ports; /* NULL: it has said nothing of them */
 };
 
 struct tfc__place_request {
@@ -42,7 +51,8 @@ struct tfc__place_request {
  *   pack    to where tasks of this job are, then where the most of all are, as long as they fit
  *
  * A job of one kind of task is placed whenever that is possible at all; one of several kinds (they
- * differ in memory or gpus), too, unless a search of TFC__PLACE_STEPS steps finds no way.
+ * differ in memory, gpus or ports that nodes lack), too, unless a search of TFC__PLACE_STEPS steps
+ * finds no way.
  *
  * All or nothing: TFC_OK; TFC_EAGAIN with the sentence of what it waits for ("worker/2 needs a node
  * with label gpu=a100: none has it") and all counts as they were; TFC_ENOMEM.
@@ -57,7 +67,10 @@ void tfc__place_task_name(const tfc_job *job, uint32_t task, char *ret_name, siz
 struct tfc__place_need {
 	uint64_t memory;
 	uint32_t gpus;
+	bool is_pooled; /* a port of the pool, and a node has said how many there are */
+	uint32_t
+		fixed; /* its fixed port, which a node has barred: number of the task + 1; 0: not */
 };
-struct tfc__place_need tfc__place_need(const tfc_job *job, uint32_t task);
+struct tfc__place_need tfc__place_need(const struct tfc__place_request *request, uint32_t task);
 
 #endif

@@ -13,8 +13,10 @@ struct tfc__place_room {
 	uint64_t slots;  /* UINT64_MAX: no limit */
 	uint64_t memory; /* UINT64_MAX: no limit */
 	uint32_t gpus;
-	uint32_t own;  /* tasks of this job there */
-	uint32_t load; /* of all jobs */
+	uint32_t ports;        /* of the pool; UINT32_MAX: no limit known */
+	const uint8_t *barred; /* as in struct tfc__place_ports, or NULL */
+	uint32_t own;          /* tasks of this job there */
+	uint32_t load;         /* of all jobs */
 };
 
 /* A task to be placed. */

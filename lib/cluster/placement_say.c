@@ -139,6 +139,22 @@ static bool could_take(const struct say *say, uint32_t i)
 
 /* ---- it is taken */
 
+/* It would do, but for its ports. */
+static bool is_portless(const struct say *say, uint32_t i)
+{
+	const struct tfc__place_need *need = &say->item->need;
+	const struct tfc__place_room *room = &say->place->empty_rooms[i];
+	bool is_short = need->is_pooled && room->ports != UINT32_MAX;
+	bool is_barred = need->fixed && room->barred && room->barred[need->fixed - 1];
+	return could_take(say, i) && room->slots && (is_short || is_barred);
+}
+
+static int say_portless(const struct say *say, uint32_t i)
+{
+	return WAIT(say->error, "%s gets no port: node %.40s: %s", say->task,
+		    member_at(say, i)->name, say->place->request->nodes[i].ports->text);
+}
+
 struct sums {
 	uint64_t slots, free_slots; /* UINT64_MAX: no limit */
 	uint64_t gpus, free_gpus;
@@ -179,6 +195,9 @@ static int say_taken(const struct say *say)
 {
 	const struct tfc__place_need *need = &say->item->need;
 	const struct sums sums = sum_up(say);
+	for (uint32_t i = 0; i < node_count_of(say); i++)
+		if (is_portless(say, i))
+			return say_portless(say, i);
 	if (sums.free_slots < say->place->request->task_count)
 		return say_slots(say, &sums);
 	if (sums.free_gpus < sums.needed_gpus)
@@ -216,6 +235,8 @@ static int say_wanted(const struct say *say, uint32_t node)
 			    "%s belongs to node %s, which has less memory or fewer GPUs than it "
 			    "needs",
 			    say->task, name);
+	if (is_portless(say, node))
+		return say_portless(say, node);
 	return WAIT(say->error, "%s belongs to node %s, whose slots, memory or GPUs are taken",
 		    say->task, name);
 }

@@ -25,7 +25,8 @@ static bool is_open(const struct search *search, uint32_t i)
 
 static bool is_same_kind(const struct tfc__place_need *a, const struct tfc__place_need *b)
 {
-	return a->memory == b->memory && a->gpus == b->gpus;
+	return a->memory == b->memory && a->gpus == b->gpus && a->is_pooled == b->is_pooled &&
+	       a->fixed == b->fixed;
 }
 
 /* The first item from `i` on that has no node. */

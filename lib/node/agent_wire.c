@@ -182,7 +182,7 @@ static void put_looked(struct tfc__buf *buf, const struct tfc__agent_event *even
 void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
 		      uint32_t task_count, char *const *log_tail)
 {
-	uint32_t pairs = 12 + !!event->states + !!event->looked_count + !!event->process +
+	uint32_t pairs = 14 + !!event->states + !!event->looked_count + !!event->process +
 			 !!log_tail;
 	tfc__msg_map(buf, pairs);
 	tfc__msg_put_u64(buf, "event", event->kind);
@@ -190,7 +190,9 @@ void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event
 	tfc__msg_put_u64(buf, "attempt", event->attempt);
 	tfc__msg_put_u64(buf, "missing", event->missing);
 	tfc__msg_put_u64(buf, "number", event->query);
+	tfc__msg_put_u64(buf, "ports", event->ports);
 	tfc__msg_put_bool(buf, "full", event->is_full);
+	tfc__msg_put_bool(buf, "lasting", event->is_lasting);
 	tfc__msg_put_bool(buf, "stranger", event->is_stranger);
 	tfc__msg_put_bool(buf, "crowded", event->is_crowded_out);
 	tfc__msg_put_u64(buf, "silent_ms", event->silent_ms);
@@ -282,7 +284,9 @@ int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t a
 	event->attempt = get_u32(object, "attempt");
 	event->missing = get_u32(object, "missing");
 	event->query = get_u32(object, "number");
+	event->ports = get_u32(object, "ports");
 	event->is_full = tfc__msg_get_bool(object, "full", false);
+	event->is_lasting = tfc__msg_get_bool(object, "lasting", false);
 	event->is_stranger = tfc__msg_get_bool(object, "stranger", false);
 	event->is_crowded_out = tfc__msg_get_bool(object, "crowded", false);
 	event->silent_ms = get_u32(object, "silent_ms");

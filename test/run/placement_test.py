@@ -1,6 +1,7 @@
 """Which node a task goes to: jobs on three nodes of one machine."""
 import json
 import os
+import socket
 
 import harness
 import node_test
@@ -115,6 +116,69 @@ class PolicyTest(PlacementTest):
         self.stop(first)
         self.await_tasks(second, 1)
         self.stop(second)
+
+
+class PortTest(PlacementTest):
+    """Nodes with few ports, and tasks that need one each."""
+
+    def nodes_with_ports(self, names, *counts):
+        first = harness.find_ports(sum(counts), reuse=True)
+        self.addCleanup(harness.release_ports)
+        options, at = {}, first
+        for name, count in zip(names, counts):
+            options[name] = ["--ports", f"{at}-{at + count - 1}"]
+            at += count
+        self.nodes(names, **options)
+        return first
+
+    def begin_with_ports(self, workers, *args):
+        return self.start_bare("start", "--gateway", f"unix:{self.dir}/state-a/node.sock",
+                               "--framework", "pytorch", "--grace", "0", "--json", "--worker",
+                               str(workers), *args, "--", *SLEEP)
+
+    def test_a_task_whose_port_others_have_goes_to_another_node(self):
+        first = self.nodes_with_ports("ab", 1, 2)
+        with socket.socket() as stranger:
+            stranger.bind(("0.0.0.0", first))
+            stranger.listen()
+            run = self.begin_with_ports(2)
+            self.assertEqual(self.await_tasks(run, 2), {"worker/0": "b", "worker/1": "b"})
+            self.stop(run)
+
+    def test_a_fixed_port_is_looked_for_on_all_nodes(self):
+        first = self.nodes_with_ports("abc", 1, 1, 1)
+        self.write("job.json", json.dumps({
+            "framework": "pytorch", "argv": SLEEP, "grace_s": 0,
+            "roles": {"worker": {"count": 1, "port": first}}}))
+        begin = ("start", "--gateway", f"unix:{self.dir}/state-a/node.sock", "--json", "--job",
+                 "job.json")
+        run = self.start_bare(*begin)
+        self.await_tasks(run, 1)
+        # The nodes are on one machine: the port is a job's on one of them, others' on the rest.
+        second = self.start_bare(*begin)
+        self.await_pending(second, "worker/0 gets no port: node ")
+        self.stop(run)
+        self.await_tasks(second, 1)
+        self.stop(second)
+
+    def test_ports_of_another_job_are_waited_for(self):
+        self.nodes_with_ports("ab", 1, 1)
+        first = self.begin_with_ports(1)
+        self.await_tasks(first, 1)
+        second = self.begin_with_ports(2)
+        self.await_pending(second, "gets no port: node ")
+        self.assertNotIn("ended", [event["event"] for event in second.events()])
+        self.stop(first)
+        self.await_tasks(second, 2)
+        self.stop(second)
+
+    def test_ports_that_no_nodes_together_have_fail_the_job(self):
+        self.nodes_with_ports("ab", 1, 1)
+        run = self.begin_with_ports(3)
+        run.end()
+        self.assertEqual(run.status, 125, run.err)
+        text = self.events(run, "job")[-1]["text"]
+        self.assertRegex(text, r"^worker/\d gets no port: node [ab]: all 1 ports of the pool, ")
 
 
 class CoolDownTest(PlacementTest):

@@ -118,6 +118,41 @@ static void hold_that_is_under_way_is_taken_back_too(void **state)
 	sim_fini(&s);
 }
 
+/* The rest is given back, and asked for as a whole: only then it is hopeless. */
+static void gang_that_waits_in_vain_fails(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored_placed(&s, nodes);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_full(&s, "worker/1");
+	s.trace.len = 0;
+	sim_hopeless(&s, NULL, "worker/1 gets no port: all are taken");
+	sim_expect(&s, "release worker/0\n"
+		       "place gang worker/0 worker/1\n");
+	sim_hopeless(&s, NULL, "worker/1 gets no port: all are taken");
+	sim_expect(&s, "job stopping g1: worker/1 gets no port: all are taken\n"
+		       "end failed refused 0: worker/1 gets no port: all are taken\n");
+	sim_fini(&s);
+}
+
+static void sidecar_that_waits_in_vain_is_done_without(void **state)
+{
+	static const uint32_t nodes[] = {1, 2, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	sim_drain(&s, 2, "node b is drained");
+	sim_signal(&s, "tensorboard/0", 15);
+	s.trace.len = 0;
+	sim_hopeless(&s, "tensorboard/0", "no port");
+	sim_expect(&s, "job restarting g1: no port\n");
+	sim_room(&s);
+	sim_expect(&s, "");
+	sim_fini(&s);
+}
+
 static void late_answer_to_an_older_place_is_ignored(void **state)
 {
 	static const uint32_t nodes[] = {1, 2}, others[] = {3, 4};
@@ -143,7 +178,6 @@ static void sidecar_waits_for_room_alone(void **state)
 	sim_mirrored(&s);
 	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
 	sim_up_at(&s, nodes);
-	s.policy.loss_max = 2;
 	sim_drain(&s, 2, "node b is drained");
 	sim_signal(&s, "tensorboard/0", 15);
 	s.trace.len = 0;
@@ -167,6 +201,8 @@ int main(void)
 		cmocka_unit_test(refused_hold_is_placed_again_and_the_rest_is_kept),
 		cmocka_unit_test(gang_that_must_wait_holds_nothing),
 		cmocka_unit_test(hold_that_is_under_way_is_taken_back_too),
+		cmocka_unit_test(gang_that_waits_in_vain_fails),
+		cmocka_unit_test(sidecar_that_waits_in_vain_is_done_without),
 		cmocka_unit_test(late_answer_to_an_older_place_is_ignored),
 		cmocka_unit_test(sidecar_waits_for_room_alone),
 	};

@@ -280,6 +280,18 @@ void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const ch
 		    });
 }
 
+void sim_hopeless(struct sim *s, const char *task, const char *text)
+{
+	uint32_t id = task ? sim_task(s, task) : UINT32_MAX;
+	sim_step(s, &(struct tfc__core_event){
+			    .kind = TFC__CORE_UNPLACED,
+			    .task = id,
+			    .query = task ? s->places[id] : s->gang_place,
+			    .is_hopeless = true,
+			    .text = text,
+		    });
+}
+
 void sim_room(struct sim *s)
 {
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});

@@ -60,6 +60,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event);
 /* With has_nodes. Answers the last PLACE of the gang (task NULL) or of one task: `nodes` per task
  * of the job; NULL: there is no room, says `text`. */
 void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const char *text);
+/* ... : there is no room, and there will be none. */
+void sim_hopeless(struct sim *s, const char *task, const char *text);
 /* Two mirrored workers, started and placed; nobody has its port yet. */
 void sim_mirrored_placed(struct sim *s, const uint32_t *nodes);
 /* sim_start, placed so, held, started and ready; the trace is emptied. */

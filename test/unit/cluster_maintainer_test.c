@@ -459,6 +459,89 @@ static void node_that_says_it_is_full_is_not_asked_again_at_once(void **state)
 	close_world(&w);
 }
 
+#define WITH_PORTS "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2}}}"
+
+static void say_it_has_no_port(struct world *w, const char *node, uint32_t task, bool is_lasting)
+{
+	char text[64];
+	snprintf(text, sizeof(text), "%s has no port", node);
+	tell(w, node,
+	     (struct tfc__agent_event){.kind = TFC__AGENT_HOLD_FAILED,
+				       .task = task,
+				       .query = agent_named(w, node)->holds[task],
+				       .missing = 1,
+				       .is_lasting = is_lasting,
+				       .text = text});
+}
+
+static void task_without_a_port_goes_to_another_node(void **state)
+{
+	struct world w;
+	open_world(&w, WITH_PORTS);
+	add_member(&w, "b", 1);
+	add_member(&w, "c", 1);
+	begin(&w);
+	turn(&w);
+	const char *at = tfc__maintainer_node(w.maintainer, 0);
+	const char *other = tfc__maintainer_node(w.maintainer, 1);
+	say_it_has_no_port(&w, at, 0, true);
+	const char *now = tfc__maintainer_node(w.maintainer, 0);
+	assert_string_not_equal(now, at);
+	assert_string_not_equal(now, other);
+	assert_string_equal(tfc__maintainer_node(w.maintainer, 1), other);
+	close_world(&w);
+}
+
+static void ports_that_another_job_has_are_waited_for(void **state)
+{
+	struct world w;
+	open_world(&w, WITH_PORTS);
+	add_member(&w, "b", 1);
+	begin(&w);
+	turn(&w);
+	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
+	w.orders.len = 0;
+	say_it_has_no_port(&w, "b", at_b, false);
+	expect(&w, at_b ? "b: release 1\na: release 0\n" : "b: release 0\na: release 1\n");
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
+	assert_non_null(strstr(last_entry(&w)->text, "gets no port: node b: b has no port"));
+	close_world(&w);
+}
+
+static void ports_that_no_node_will_have_fail_the_job(void **state)
+{
+	struct world w;
+	open_world(&w, WITH_PORTS);
+	add_member(&w, "b", 1);
+	begin(&w);
+	turn(&w);
+	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
+	say_it_has_no_port(&w, "b", at_b, true);
+	assert_int_equal(w.end, TFC__MAINTAINER_ENDED);
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_FAILED);
+	assert_non_null(strstr(last_entry(&w)->text, "gets no port: node b: b has no port"));
+	close_world(&w);
+}
+
+static void ports_of_a_node_that_may_come_back_are_waited_for(void **state)
+{
+	struct world w;
+	open_world(&w, WITH_PORTS);
+	add_member(&w, "b", 1);
+	begin(&w);
+	turn(&w);
+	add_member(&w, "c", 1);
+	tfc_membership_state(w.membership, "c", TFC_MEMBER_DOWN);
+	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
+	say_it_has_no_port(&w, "b", at_b, true);
+	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
+	tfc_membership_state(w.membership, "c", TFC_MEMBER_ALIVE);
+	turn(&w);
+	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 0), "b");
+	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 1), "b");
+	close_world(&w);
+}
+
 static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 {
 	struct world w;
@@ -530,6 +613,10 @@ int main(void)
 		cmocka_unit_test(attempt_that_is_stopped_before_it_is_kept_is_never_ordered),
 		cmocka_unit_test(lost_node_is_left_for_another_one),
 		cmocka_unit_test(node_that_says_it_is_full_is_not_asked_again_at_once),
+		cmocka_unit_test(task_without_a_port_goes_to_another_node),
+		cmocka_unit_test(ports_that_another_job_has_are_waited_for),
+		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
+		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
 		cmocka_unit_test(member_that_is_not_heard_of_is_done_without),

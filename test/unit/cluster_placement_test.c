@@ -19,6 +19,8 @@ struct world {
 	struct tfc__member members[NODES];
 	char names[NODES][4];
 	struct tfc__place_node nodes[NODES];
+	struct tfc__place_ports ports[NODES];
+	uint8_t barred[NODES][TASKS];
 	uint32_t node_count;
 	tfc_job *job;
 	uint32_t tasks[TASKS], placed[TASKS], at[TASKS], wanted[TASKS];
@@ -56,9 +58,9 @@ static void end(void)
 	w.job = NULL;
 }
 
-static int place(void)
+static struct tfc__place_request request_of_world(void)
 {
-	const struct tfc__place_request request = {
+	return (struct tfc__place_request){
 		.job = w.job,
 		.tasks = w.tasks,
 		.task_count = w.task_count,
@@ -68,7 +70,20 @@ static int place(void)
 		.node_count = w.node_count,
 		.seed = w.seed,
 	};
+}
+
+static int place(void)
+{
+	const struct tfc__place_request request = request_of_world();
 	return tfc__place(&request, w.placed, &w.error);
+}
+
+/* It has said that the job can have so many ports of its pool. */
+static void limit_ports(uint32_t node, uint32_t pool, const char *text)
+{
+	w.ports[node] =
+		(struct tfc__place_ports){.pool = pool, .barred = w.barred[node], .text = text};
+	w.nodes[node].ports = &w.ports[node];
 }
 
 static void place_well(void)
@@ -277,6 +292,52 @@ static void what_does_not_fit_is_named(void **state)
 	end();
 }
 
+static void node_without_ports_takes_what_needs_none(void **state)
+{
+	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"pack\"},\"roles\":{"
+		 "\"worker\":{\"count\":3},\"side\":{\"count\":2}}}");
+	w.members[1].slots = 3;
+	limit_ports(0, 0, "all are taken");
+	place_well();
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(w.placed[i], 1);
+	assert_int_equal(w.placed[3], 0);
+	assert_int_equal(w.placed[4], 0);
+	w.members[1].slots = 2;
+	w.nodes[1].tasks = 0;
+	refuse("worker/2 gets no port: node n0: all are taken");
+	end();
+}
+
+static void ports_of_tasks_that_stay_count(void **state)
+{
+	begin(2, WORKERS(3));
+	w.at[0] = 0;
+	w.at[1] = 1;
+	w.tasks[0] = 2;
+	w.task_count = 1;
+	limit_ports(0, 1, "all 1 ports are taken");
+	place_well();
+	assert_int_equal(w.placed[0], 1);
+	w.members[1].is_draining = true;
+	refuse("worker/2 gets no port: node n0: all 1 ports are taken");
+	end();
+}
+
+static void fixed_port_that_is_taken_bars_one_task_only(void **state)
+{
+	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2,\"port\":2222}}}");
+	limit_ports(0, UINT32_MAX, "port 2222 is in use");
+	limit_ports(1, UINT32_MAX, "port 2223 is in use");
+	w.barred[0][0] = w.barred[1][1] = 1;
+	place_well();
+	assert_int_equal(w.placed[0], 1);
+	assert_int_equal(w.placed[1], 0);
+	w.barred[0][1] = 1;
+	refuse("worker/1 gets no port: node n0: port 2222 is in use");
+	end();
+}
+
 static void gpus_and_memory_that_are_missing_are_named(void **state)
 {
 	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"chief\":{},\"worker\":{\"count\":2,\"gpus\":2}}}");
@@ -353,14 +414,33 @@ static bool is_node_fit(uint32_t node)
 	return member->state == TFC_MEMBER_ALIVE && !member->is_draining;
 }
 
+static bool has_ports(uint32_t node, const uint32_t *assignment)
+{
+	const struct tfc__place_ports *ports = w.nodes[node].ports;
+	uint32_t pooled = 0;
+	for (uint32_t i = 0; ports && i < w.task_count; i++) {
+		uint32_t index;
+		if (assignment[i] != node)
+			continue;
+		if (ports->barred[i])
+			return false;
+		pooled += !tfc__job_task_role(w.job, i, &index)->port;
+	}
+	return !ports || pooled <= ports->pool;
+}
+
 /* Whether an assignment is possible, counted from scratch. */
 static bool is_possible(const uint32_t *assignment, const struct tfc__place_node *before,
 			bool uses_avoided)
 {
 	struct tfc__place_node nodes[NODES];
 	memcpy(nodes, before, sizeof(nodes));
+	const struct tfc__place_request request = request_of_world();
+	for (uint32_t i = 0; i < w.node_count; i++)
+		if (!has_ports(i, assignment))
+			return false;
 	for (uint32_t i = 0; i < w.task_count; i++) {
-		struct tfc__place_need need = tfc__place_need(w.job, i);
+		struct tfc__place_need need = tfc__place_need(&request, i);
 		struct tfc__place_node *node = &nodes[assignment[i]];
 		const struct tfc__member *member = node->member;
 		if (!is_node_fit(assignment[i]) || (node->is_avoided && !uses_avoided))
@@ -394,10 +474,11 @@ static void draw_world(uint64_t *seed)
 {
 	char json[512];
 	uint32_t workers = 1 + draw(seed, 3), others = draw(seed, 4);
+	bool is_short_of_ports = draw(seed, 2);
 	snprintf(json, sizeof(json),
 		 "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"%s\"},\"roles\":{"
 		 "\"worker\":{\"count\":%u,\"memory\":%u,\"gpus\":%u},"
-		 "\"other\":{\"count\":%u,\"memory\":%u,\"gpus\":%u}}}",
+		 "\"ps\":{\"count\":%u,\"memory\":%u,\"gpus\":%u,\"port\":3000}}}",
 		 draw(seed, 2) ? "spread" : "pack", workers, draw(seed, 4), draw(seed, 3), others,
 		 draw(seed, 4), draw(seed, 3));
 	begin(1 + draw(seed, RANDOM_NODES), json);
@@ -412,15 +493,21 @@ static void draw_world(uint64_t *seed)
 		w.nodes[i].tasks = w.members[i].slots ? draw(seed, w.members[i].slots + 1) : 0;
 		w.nodes[i].gpus = draw(seed, w.members[i].gpus + 1);
 		w.nodes[i].memory = draw(seed, (uint32_t)w.members[i].memory + 1);
+		if (!is_short_of_ports || draw(seed, 3) == 0)
+			continue;
+		limit_ports(i, draw(seed, 2) ? draw(seed, 4) : UINT32_MAX, "none");
+		for (uint32_t k = workers; k < workers + others; k++)
+			w.barred[i][k] = !draw(seed, 3);
 	}
 }
 
 static void check_counts(const struct tfc__place_node *before)
 {
+	const struct tfc__place_request request = request_of_world();
 	for (uint32_t node = 0; node < w.node_count; node++) {
 		struct tfc__place_node expected = before[node];
 		for (uint32_t i = 0; i < w.task_count; i++) {
-			struct tfc__place_need need = tfc__place_need(w.job, i);
+			struct tfc__place_need need = tfc__place_need(&request, i);
 			expected.tasks += w.placed[i] == node;
 			expected.memory += w.placed[i] == node ? need.memory : 0;
 			expected.gpus += w.placed[i] == node ? need.gpus : 0;
@@ -508,6 +595,9 @@ int main(void)
 		cmocka_unit_test(a_task_that_moves_keeps_away_from_the_others),
 		cmocka_unit_test(data_decides_where_it_is),
 		cmocka_unit_test(what_does_not_fit_is_named),
+		cmocka_unit_test(node_without_ports_takes_what_needs_none),
+		cmocka_unit_test(ports_of_tasks_that_stay_count),
+		cmocka_unit_test(fixed_port_that_is_taken_bars_one_task_only),
 		cmocka_unit_test(gpus_and_memory_that_are_missing_are_named),
 		cmocka_unit_test(a_node_with_the_data_that_cannot_is_named),
 		cmocka_unit_test(what_is_possible_is_found),
