@@ -246,16 +246,53 @@ void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text)
 
 /* ---- which of them */
 
+/* Who starts again with one. */
+struct extent {
+	bool is_group;
+	bool is_with_coordinator; /* scope coordinator, alone or a ps with its coordinator */
+	bool is_ps;
+};
+
+/* A task of the cluster spec that moves makes every member's spec wrong. */
+static struct extent extent_of(const struct tfc__core *core, const struct task *t)
+{
+	uint32_t scope = tfc__task_role(core, t)->scope;
+	bool is_moving = t->death.is_stranger || tfc__place_is_needed(t);
+	struct extent e = {.is_ps = tfc__task_is_ps(core, t)};
+	e.is_group = scope == TFC__SCOPE_GROUP || (is_moving && t->is_member);
+	e.is_with_coordinator = !e.is_group && scope == TFC__SCOPE_COORDINATOR;
+	return e;
+}
+
+static const char *name_of(const struct extent *e)
+{
+	if (e->is_group)
+		return "the group";
+	return e->is_with_coordinator && e->is_ps ? "it with its coordinator" : "it";
+}
+
+static void begin_again(struct tfc__core *core, struct task *t, const struct extent *e, uint64_t at,
+			const char *text)
+{
+	if (e->is_group) {
+		tfc__restart_group(core, at, text);
+		return;
+	}
+	if (e->is_with_coordinator)
+		tell_restarting(core, at, text);
+	restart_one(core, t, at);
+	if (e->is_with_coordinator && e->is_ps)
+		restart_coordinators(core, at);
+}
+
 enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
 			      bool is_loss, char *text, size_t size)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
 	if (!is_allowed(role, &t->death, class))
 		return RESTART_REFUSED;
-	/* A task of the cluster spec that moves makes every member's spec wrong. */
-	bool is_moving = t->death.is_stranger || tfc__place_is_needed(t);
-	bool is_group = role->scope == TFC__SCOPE_GROUP || (is_moving && t->is_member);
-	struct account a = account_of(core, t, is_group, is_loss);
+	struct extent e = extent_of(core, t);
+	struct account a = account_of(core, t, e.is_group, is_loss);
 	uint32_t spent = tfc__budget_spent(a.budget, a.max, a.window, core->now);
 	if (spent >= a.max) {
 		tfc__text_add(text, size, "; %s are used up (%u in %.0f s)",
@@ -265,31 +302,21 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	}
 	tfc__budget_charge(a.budget, a.max, a.window, core->now);
 	uint64_t wait = tfc__budget_backoff(core, role, spent);
-	bool is_with_coordinator = !is_group && role->scope == TFC__SCOPE_COORDINATOR;
-	bool is_ps = tfc__task_is_ps(core, t);
-	const char *what = is_group                       ? "the group"
-			   : is_with_coordinator && is_ps ? "it with its coordinator"
-							  : "it";
-	add_what_follows(what, wait, spent, &a, text, size);
+	add_what_follows(name_of(&e), wait, spent, &a, text, size);
 	tell_cause(core, t, text);
-	uint64_t at = core->now + wait;
-	if (is_group) {
-		tfc__restart_group(core, at, text);
-		return RESTARTED;
-	}
-	if (is_with_coordinator)
-		tell_restarting(core, at, text);
-	restart_one(core, t, at);
-	if (is_with_coordinator && is_ps)
-		restart_coordinators(core, at);
+	begin_again(core, t, &e, core->now + wait, text);
 	return RESTARTED;
 }
 
 enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
 				     size_t size)
 {
-	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	return tfc__restart(core, t, CLASS_RETRYABLE, true, text, size);
+	if (tfc__task_role(core, t)->restart_on == TFC__RESTART_NEVER)
+		return RESTART_REFUSED;
+	struct extent e = extent_of(core, t);
+	tfc__text_add(text, size, "; restarting %s", name_of(&e));
+	begin_again(core, t, &e, core->now, text);
+	return RESTARTED;
 }
 
 uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now)

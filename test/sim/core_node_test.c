@@ -194,7 +194,7 @@ static void tasks_that_are_told_to_leave_are_placed_anew(void **state)
 					       .count = 2,
 					       .text = "its data has moved"});
 	sim_expect(&s, "job restarting g1: worker/0 must move: its data has moved; restarting the "
-		       "group (1 of 2 losses in 3600 s)\n"
+		       "group\n"
 		       "stop worker/0 #1 10s\n"
 		       "stop worker/1 #1 10s\n");
 	sim_signal(&s, "worker/0", 15);
@@ -330,7 +330,7 @@ static void drained_node_is_left_with_the_whole_grace(void **state)
 	two_workers_up(&s);
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "job restarting g1: worker/1 must move: node b is drained; restarting the "
-		       "group (1 of 2 losses in 3600 s)\n"
+		       "group\n"
 		       "stop worker/0 #1 10s\n"
 		       "stop worker/1 #1 10s\n");
 	sim_signal(&s, "worker/0", 15);
@@ -343,6 +343,50 @@ static void drained_node_is_left_with_the_whole_grace(void **state)
 	sim_held_all(&s);
 	assert_int_equal(tfc__core_generation(s.core), 2);
 	assert_int_equal(tfc__core_node(s.core, 1), 3);
+	sim_fini(&s);
+}
+
+/* Nothing has failed: neither budget pays, however often. */
+static void moves_cost_no_budget(void **state)
+{
+	static const uint32_t nodes[2][2] = {{9, 2}, {9, 3}};
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.loss_max = 0;
+	s.roles[0].restart_max = 0;
+	sim_up_at(&s, first_nodes);
+	for (uint32_t i = 0; i < 20; i++) {
+		sim_drain(&s, i % 2 ? 3 : 2, "it is drained");
+		sim_signal(&s, "worker/0", 15);
+		sim_signal(&s, "worker/1", 15);
+		sim_placed(&s, NULL, nodes[1 - i % 2], NULL);
+		sim_held_all(&s);
+		sim_ready_all(&s);
+		assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+		assert_int_equal(tfc__core_generation(s.core), i + 2);
+	}
+	sim_lost(&s, 2, "it is down"); /* and a loss is one still */
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	sim_fini(&s);
+}
+
+static void sidecar_leaves_a_drained_node_at_once(void **state)
+{
+	static const uint32_t nodes[] = {1, 1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	s.roles[1].restart_max = 0;
+	s.roles[1].backoff_min_ns = 5 * SIM_SECOND;
+	s.policy.loss_max = 0;
+	sim_up_at(&s, nodes);
+	sim_drain(&s, 2, "node b is drained");
+	sim_expect(&s, "stop tensorboard/0 #1 10s\n");
+	sim_signal(&s, "tensorboard/0", 15);
+	sim_expect(&s, "task tensorboard/0 #1 stopped stopped 15: tensorboard/0 died of SIGTERM\n"
+		       "release tensorboard/0\n"
+		       "place tensorboard/0\n");
+	expect_tensorboard_at_node_3(&s);
 	sim_fini(&s);
 }
 
@@ -441,6 +485,8 @@ int main(void)
 		cmocka_unit_test(node_lost_while_the_job_ends_is_not_waited_for),
 		cmocka_unit_test(network_explains_exits_like_a_dead_peer),
 		cmocka_unit_test(drained_node_is_left_with_the_whole_grace),
+		cmocka_unit_test(moves_cost_no_budget),
+		cmocka_unit_test(sidecar_leaves_a_drained_node_at_once),
 		cmocka_unit_test(task_that_may_not_restart_stays_on_a_drained_node),
 		cmocka_unit_test(port_held_at_a_drained_node_is_given_back),
 		cmocka_unit_test(fenced_core_does_nothing_any_more),
