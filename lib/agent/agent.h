@@ -126,7 +126,8 @@ struct tfc__agent_job_info {
 	uint64_t epoch; /* orders the terms of maintainers */
 	struct tfc__bundle
 		*bundle; /* in place of one packed from job's path (bundles.h), or NULL */
-	const struct tfc__lease *lease; /* its processes end with it (proc.h); NULL: none */
+	const struct tfc__lease *lease; /* its processes end with it, with the job's abort grace
+					   (proc.h); NULL: none */
 };
 
 /* Makes the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */

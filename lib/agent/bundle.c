@@ -27,7 +27,7 @@ char *bundle_dir(const struct agent_task *task)
 
 /* Runs tfc-bundle VERB FROM [TO [OWNER]]; it says what is wrong on its last line. */
 static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
-		    const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		    const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		    tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
@@ -41,7 +41,7 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 	options.argv = argv;
 	options.log_dir = job->run_dir;
 	options.log_name = log_name;
-	int code = tfc__process_spawn(ctx, &options, lease, fn, user, ret_process);
+	int code = tfc__process_spawn(ctx, &options, tenure, fn, user, ret_process);
 	free(program);
 	return code;
 }
@@ -159,13 +159,14 @@ static int unpack(struct agent_task *task)
 	limits_owner(task, owner);
 	const char *const words[4] = {"unpack", job->bundle->path, dir, *owner ? owner : NULL};
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
+	const struct tfc__tenure tenure = tenure_of(job);
 	int code = TFC_OK;
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
-	else if ((code = run_tool(job, words, name, job->info.lease, on_unpacked, task,
-				  &task->process)) < 0)
+	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
+		 0)
 		task->error = *tfc_ctx_error(job->agent->ctx);
 	free(dir);
 	return code;

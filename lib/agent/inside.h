@@ -213,6 +213,8 @@ int render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv 
 		tfc_error *error);
 void spawn_attempt(struct agent_task *task);
 void launch_now(struct agent_task *task, const tfc_spec *spec);
+/* The lease of its processes, and what is left to them when that is over. */
+struct tfc__tenure tenure_of(const struct tfc__agent_job *job);
 
 /* takes: it waits, or has been refused. drop: whether it waited. */
 bool waiting_takes(struct agent_task *task, const tfc_spec *spec);

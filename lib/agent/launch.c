@@ -5,6 +5,11 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 
+struct tfc__tenure tenure_of(const struct tfc__agent_job *job)
+{
+	return (struct tfc__tenure){job->info.lease, tfc__job_abort_grace_ms(job->info.job)};
+}
+
 static uint32_t grace_ms(const struct agent_task *task)
 {
 	double seconds = task->role->grace_s >= 0 ? task->role->grace_s
@@ -184,13 +189,14 @@ void spawn_attempt(struct agent_task *task)
 		tfc__port_vacate(task->hold);
 	else
 		options.hold = task->hold;
-	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, job->info.lease, on_attempt,
-					    task, &task->process)
+	const struct tfc__tenure tenure = tenure_of(job);
+	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
+					    &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	/* This call found the guard dead, and the port lost with it: the next guard keeps it. */
 	if (code == TFC_ELOST && (code = hold_port(task)) == TFC_OK)
-		code = tfc__process_spawn(job->agent->ctx, &options, job->info.lease, on_attempt,
-					  task, &task->process);
+		code = tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
+					  &task->process);
 	free(cwd);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);

@@ -162,6 +162,12 @@ uint32_t tfc__job_task_count(const tfc_job *job)
 	return count;
 }
 
+uint32_t tfc__job_abort_grace_ms(const tfc_job *job)
+{
+	double ms = job->abort_grace_s * 1000;
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index)
 {
 	const struct tfc__role *role = job->roles;

@@ -132,6 +132,7 @@ bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *ro
 
 /* Tasks are numbered through the roles in order: their count, and the role of one. */
 uint32_t tfc__job_task_count(const tfc_job *job);
+uint32_t tfc__job_abort_grace_ms(const tfc_job *job);
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index);
 
 /* A deep copy, or NULL when out of memory. */

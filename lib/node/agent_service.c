@@ -103,8 +103,7 @@ static void on_over(void *user)
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
-			served_job_end(tfc__container_of(link, struct served_job, link),
-				       session->grace_ms);
+			served_job_abort(tfc__container_of(link, struct served_job, link));
 	leave(session);
 	tfc__work_schedule(&session->end);
 }
@@ -145,11 +144,10 @@ static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_requ
 	tfc__buf_fini(&result);
 }
 
-static int begin_lease(struct session *session, uint32_t lease_ms, uint32_t grace_ms)
+static int begin_lease(struct session *session, uint32_t lease_ms)
 {
-	session->grace_ms = grace_ms;
-	return tfc__lease_begin(session->service->ctx, lease_ms, grace_ms, session->deadline_ns,
-				on_over, session, &session->lease);
+	return tfc__lease_begin(session->service->ctx, lease_ms, session->deadline_ns, on_over,
+				session, &session->lease);
 }
 
 /* A renewal counts from the moment when we made its stamp: nothing can be won by delaying it. */
@@ -170,8 +168,7 @@ static void hear_renewal(struct tfc__agent_service *service, const msgpack_objec
 		session->deadline_ns = deadline;
 	if (session->lease)
 		tfc__lease_renew(session->lease, deadline);
-	else if (begin_lease(session, (uint32_t)lease_ms,
-			     (uint32_t)tfc__msg_get_u64(params, "grace_ms", 0)) < 0)
+	else if (begin_lease(session, (uint32_t)lease_ms) < 0)
 		free_session(session);
 }
 

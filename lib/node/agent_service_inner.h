@@ -36,7 +36,6 @@ struct session {
 		*stay; /* what it is told goes out as its items; NULL: no connection */
 	struct tfc__lease *lease;
 	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
-	uint32_t grace_ms;
 	bool is_over;
 	struct tfc__link buckets[JOB_BUCKETS]; /* its jobs by handle */
 	uint32_t job_count;
@@ -87,7 +86,7 @@ void served_job_drop(struct session *session, struct tfc__rpc_request *request,
 void served_job_hear(struct served_job *job, const msgpack_object *params);
 void served_job_lost(struct served_job *job); /* the connection */
 void served_job_flush(struct served_job *job);
-void served_job_end(struct served_job *job, uint32_t grace_ms); /* then it goes, in dispatch */
+void served_job_abort(struct served_job *job); /* then it goes, in dispatch */
 void served_job_free(struct served_job *job);
 
 void served_job_later(struct served_job *job); /* flushes in a moment */

@@ -18,10 +18,10 @@ static struct remote_job *job_of(struct tfc__link *link)
  * How long after the last moment of ours that a renewal can count from its tasks may be alive. A
  * quarter more, for clocks that do not run alike.
  */
-static uint64_t window_ns(const struct tfc__remote_agent *agent)
+static uint64_t window_ns(const struct remote_job *job)
 {
-	return ((uint64_t)agent->lease_ms + agent->grace_ms + TFC__AGENT_MARGIN_MS) * TFC__MS / 4 *
-	       5;
+	return ((uint64_t)job->agent->lease_ms + job->grace_ms + TFC__AGENT_MARGIN_MS) * TFC__MS /
+	       4 * 5;
 }
 
 bool remote_is_ready(const struct tfc__remote_agent *agent)
@@ -50,9 +50,9 @@ static uint64_t counts_from(const struct remote_job *job)
 
 static void set_loss_timer(struct tfc__remote_agent *agent)
 {
-	uint64_t next = 0, window = window_ns(agent);
+	uint64_t next = 0;
 	TFC__LIST_EACH (link, &agent->jobs) {
-		uint64_t at = counts_from(job_of(link)) + window;
+		uint64_t at = counts_from(job_of(link)) + window_ns(job_of(link));
 		if (job_of(link)->state != REMOTE_GONE && (!next || at < next))
 			next = at;
 	}
@@ -67,11 +67,11 @@ static void set_loss_timer(struct tfc__remote_agent *agent)
 static void on_loss(struct tfc__timer *timer)
 {
 	struct tfc__remote_agent *agent = tfc__container_of(timer, struct tfc__remote_agent, loss);
-	uint64_t now = tfc__boot_time(), window = window_ns(agent);
+	uint64_t now = tfc__boot_time();
 	char why[400];
 	TFC__LIST_EACH (link, &agent->jobs) {
 		struct remote_job *job = job_of(link);
-		if (job->state == REMOTE_GONE || now < counts_from(job) + window)
+		if (job->state == REMOTE_GONE || now < counts_from(job) + window_ns(job))
 			continue;
 		snprintf(why, sizeof(why),
 			 "node %.255s has not answered for %.0f s: its tasks there have ended",
@@ -93,12 +93,11 @@ static void on_renewal(struct tfc__timer *timer)
 static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
 {
 	struct tfc__buf params = {0};
-	tfc__msg_map(&params, 5);
+	tfc__msg_map(&params, 4);
 	tfc__msg_put_u64(&params, "instance", agent->instance);
 	tfc__msg_put_str(&params, "name", agent->self);
 	tfc__msg_put_u64(&params, "stamp", stamp);
 	tfc__msg_put_u64(&params, "lease_ms", agent->lease_ms);
-	tfc__msg_put_u64(&params, "grace_ms", agent->grace_ms);
 	int code = tfc__rpc_notify(agent->rpc, "agent.renew", &params);
 	tfc__buf_fini(&params);
 	return code;
@@ -310,7 +309,6 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->node = strdup(options->node);
 	agent->instance = options->instance;
 	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
-	agent->grace_ms = options->grace_ms ? options->grace_ms : TFC__AGENT_GRACE_MS;
 	agent->bundles = options->bundles;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->uploads);

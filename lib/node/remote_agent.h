@@ -4,7 +4,8 @@
  *
  * Whoever keeps the connections says `up` and `down`. LOST is told only
  * when nothing of a job can be alive there: its maintainer's last renewal that could have been
- * heard is longer ago than lease, grace and margin, times 1.25; or the node itself says so.
+ * heard is longer ago than lease, the job's abort grace and margin, times 1.25; or the node itself
+ * says so.
  */
 #ifndef TFC_NODE_REMOTE_AGENT_H
 #define TFC_NODE_REMOTE_AGENT_H
@@ -16,7 +17,6 @@
 struct tfc__remote_agent;
 
 #define TFC__AGENT_LEASE_MS 10000
-#define TFC__AGENT_GRACE_MS 1000
 /* What the guard may need beyond the grace: it waits a second for the shim, then kills itself. */
 #define TFC__AGENT_MARGIN_MS 1500
 
@@ -26,7 +26,6 @@ struct tfc__remote_agent_options {
 	uint64_t instance; /* this process, random and not 0; the same for all its agents */
 	uint32_t lease_ms; /* 0: TFC__AGENT_LEASE_MS */
 	struct tfc__bundles *bundles; /* where those of its jobs are packed; borrowed */
-	uint32_t grace_ms; /* of its tasks when the lease is over; 0: TFC__AGENT_GRACE_MS */
 };
 
 /* Strings are copied. TFC_OK or TFC_ENOMEM. */

@@ -21,7 +21,6 @@ struct tfc__remote_agent {
 	char *node;
 	uint64_t instance;
 	uint32_t lease_ms;
-	uint32_t grace_ms;
 	struct tfc__rpc *rpc; /* NULL: there is no connection */
 	struct tfc__rpc_call *stamp_call;
 	uint64_t boot; /* of the other's service, as last heard; 0: never */
@@ -58,6 +57,7 @@ struct remote_job {
 	tfc__agent_fn fn;                /* NULL: closed */
 	void *user;
 	uint32_t task_count;
+	uint32_t grace_ms; /* of its tasks when the lease is over */
 	char ***log_tails; /* of the last bad ends, by task; or NULL */
 	struct tfc__agent_link stream;
 	uint32_t spec_generation; /* of the spec that it was sent, if it */

@@ -264,6 +264,7 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	job->user = fn_user;
 	job->since_ns = tfc__boot_time();
 	job->task_count = tfc__job_task_count(info->job);
+	job->grace_ms = tfc__job_abort_grace_ms(info->job);
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, agent->ctx, on_flush);

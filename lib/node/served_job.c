@@ -58,7 +58,7 @@ static void go_when_over(struct served_job *job)
 		tfc__work_schedule(&job->gone);
 }
 
-void served_job_end(struct served_job *job, uint32_t grace_ms)
+static void end(struct served_job *job, uint32_t grace_ms)
 {
 	job->is_ending = true;
 	job->is_up = false;
@@ -66,6 +66,11 @@ void served_job_end(struct served_job *job, uint32_t grace_ms)
 		if (job->is_launched[i])
 			ops_of(job)->stop(job->local, i, grace_ms);
 	go_when_over(job);
+}
+
+void served_job_abort(struct served_job *job)
+{
+	end(job, tfc__job_abort_grace_ms(job->job));
 }
 
 static void tell_gone(struct served_job *job, bool is_fenced)
@@ -84,7 +89,7 @@ static void give_up(struct served_job *job, const char *why)
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "given up for its maintainer on %s: %s", job->session->name, why);
 	tell_gone(job, false);
-	served_job_end(job, job->session->grace_ms);
+	served_job_abort(job);
 }
 
 /* ---- events out */
@@ -420,7 +425,7 @@ static void open_after(struct served_job *older, struct tfc__rpc_request *reques
 	}
 	if (!older->is_ending) {
 		tell_gone(older, true);
-		served_job_end(older, older->session->grace_ms);
+		served_job_abort(older);
 	}
 	reply(request, "busy", 0);
 }
@@ -461,6 +466,6 @@ void served_job_drop(struct session *session, struct tfc__rpc_request *request,
 		job = is_leaving(job, session) ? job : NULL;
 	}
 	if (job)
-		served_job_end(job, 0);
+		end(job, 0);
 	reply(request, job ? "busy" : "unknown", 0);
 }

@@ -11,7 +11,6 @@ struct tfc__lease {
 	uint64_t id; /* index in the low half, serial number in the high one */
 	uint64_t deadline_ns;
 	uint32_t ms;
-	uint32_t grace_ms;
 	bool is_over;
 	struct tfc__outgoing word; /* the last renewal, when the guard's socket is full */
 };
@@ -84,8 +83,8 @@ static int tell_guard(struct tfc__lease *lease)
 	return code;
 }
 
-int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint32_t grace_ms, uint64_t deadline_ns,
-		     tfc__lease_fn fn, void *user, struct tfc__lease **ret_lease)
+int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease_fn fn, void *user,
+		     struct tfc__lease **ret_lease)
 {
 	struct tfc__guards *guards = NULL;
 	int code = tfc__guards_get(ctx, &guards);
@@ -98,12 +97,10 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint32_t grace_ms, uint64_t dead
 	lease->fn = fn;
 	lease->user = user;
 	lease->ms = ms;
-	lease->grace_ms = grace_ms;
 	lease->id = free_id(guards);
 	lease->deadline_ns = deadline_ns ? deadline_ns : tfc__boot_time() + ms * TFC__MS;
 	const struct tfc__command command = {.kind = TFC__MSG_LEASE,
 					     .value = ms,
-					     .grace_ms = grace_ms,
 					     .lease = lease->id};
 	tfc__outgoing_init(&lease->word, &command);
 	tfc__list_append(&guards->leases, &lease->link);

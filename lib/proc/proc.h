@@ -41,8 +41,8 @@ int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
 /*
  * A lease: somebody far away has asked for these processes, and has to be heard for them to go on.
  * The guard keeps the deadline, so that it holds also when this process is stopped: once it has
- * passed, they are stopped with the lease's grace, each is told TFC_EXIT_LOST, and the lease is
- * over for good. Times are CLOCK_BOOTTIME (tfc__boot_time): a machine that sleeps is not heard.
+ * passed, they are stopped, each with a grace of its own, each is told TFC_EXIT_LOST, and the lease
+ * is over for good. Times are CLOCK_BOOTTIME (tfc__boot_time): a machine that sleeps is not heard.
  */
 struct tfc__lease;
 typedef void (*tfc__lease_fn)(void *user);
@@ -50,8 +50,8 @@ typedef void (*tfc__lease_fn)(void *user);
 /* Begins one of a length, which is over at deadline_ns; 0: its length from now. fn: it is over,
  * told in dispatch, once; not after the end of the handle. Starts the guard. Errors as
  * tfc_process_spawn. */
-int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint32_t grace_ms, uint64_t deadline_ns,
-		     tfc__lease_fn fn, void *user, struct tfc__lease **ret_lease);
+int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease_fn fn, void *user,
+		     struct tfc__lease **ret_lease);
 
 /* Moves the deadline; an earlier one than it has is ignored. Allocates nothing. TFC_OK or TFC_ELOST
  * (it is over). */
@@ -60,9 +60,15 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
 /* Gives it up: what still runs under it has no deadline any more. NULL is a no-op. */
 void tfc__lease_end(struct tfc__lease *lease);
 
-/* tfc_process_spawn under a lease, or NULL. */
+/* Of a process: the lease that it is under, and the grace that it has when that is over. */
+struct tfc__tenure {
+	const struct tfc__lease *lease; /* NULL: it is under none */
+	uint32_t grace_ms;
+};
+
+/* tfc_process_spawn under a lease; tenure NULL: under none. */
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
-		       const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process);
 
 /* The pid of a process's shim, whose descendants are the process and all it started; 0: unknown. */

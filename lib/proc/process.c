@@ -214,14 +214,17 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 }
 
 static int send_spawn(struct tfc__guard *guard, tfc_process *process,
-		      const tfc_process_options *options, const struct tfc__lease *lease)
+		      const tfc_process_options *options, const struct tfc__tenure *tenure)
 {
 	void *data;
 	size_t len;
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
 				       .grace_ms = options->grace_ms ? options->grace_ms : 10000,
-				       .value = options->isolation,
-				       .lease = lease ? tfc__lease_id(lease) : 0};
+				       .value = options->isolation};
+	if (tenure && tenure->lease) {
+		command.lease = tfc__lease_id(tenure->lease);
+		command.lease_grace_ms = tenure->grace_ms;
+	}
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;
@@ -242,20 +245,20 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 
 /* A guard that turns out to be dead is replaced, until there were too many (tfc__guard_get). */
 static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
-		 const struct tfc__lease *lease)
+		 const struct tfc__tenure *tenure)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
 	for (int attempt = 0; attempt <= TFC__EARLY_ENDS_MAX && code == TFC_ELOST; attempt++) {
 		code = tfc__guard_get(ctx, &guard);
 		if (code == TFC_OK)
-			code = send_spawn(guard, process, options, lease);
+			code = send_spawn(guard, process, options, tenure);
 	}
 	return code;
 }
 
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
-		       const struct tfc__lease *lease, tfc_process_fn fn, void *user,
+		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process)
 {
 	tfc_process_options own;
@@ -284,7 +287,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	process->ctx = ctx;
 	process->fn = fn;
 	process->user = user;
-	code = spawn(ctx, process, &own, lease);
+	code = spawn(ctx, process, &own, tenure);
 	if (code < 0) {
 		tfc__process_free(process);
 		return code;

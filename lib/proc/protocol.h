@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 8
+#define TFC__PROTOCOL_VERSION 9
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
@@ -99,11 +99,12 @@ struct tfc__command {
 	uint32_t
 		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
 	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
-	uint32_t grace_ms; /* SPAWN: when the host dies; STOP; LEASE: when it is over */
+	uint32_t grace_ms; /* SPAWN: when the host dies; STOP */
 	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
 			      LEASE: its length in ms, for the sentence */
 	uint64_t lease;    /* SPAWN: the task's, 0: none; LEASE: which */
-	uint64_t deadline_ns; /* LEASE: CLOCK_BOOTTIME; 0: forget it */
+	uint64_t deadline_ns;    /* LEASE: CLOCK_BOOTTIME; 0: forget it */
+	uint64_t lease_grace_ms; /* SPAWN: when the lease is over */
 };
 
 /* Shim to guard, guard to host. */

@@ -65,8 +65,7 @@ static void open_remote(struct agent_pair *pair, uint32_t lease_ms)
 							  .node = "there",
 							  .instance = ++instance,
 							  .lease_ms = lease_ms,
-							  .bundles = pair->bundles,
-							  .grace_ms = 100};
+							  .bundles = pair->bundles};
 	assert_int_equal(tfc__remote_agent_open(pair->ctx, &options, &pair->remote), TFC_OK);
 }
 
@@ -233,7 +232,8 @@ static char *job_json(const char *verbs)
 {
 	char *json;
 	assert_true(asprintf(&json,
-			     "{'argv': ['%s', %s], 'roles': {'worker': {'count': 2, 'ready': "
+			     "{'abort_grace_s': 0.1, 'argv': ['%s', %s], 'roles': {'worker': "
+			     "{'count': 2, 'ready': "
 			     "'started'}}}",
 			     proc_task_program(), verbs) > 0);
 	return json;

@@ -167,7 +167,7 @@ class AgentTest(WireTest):
         self.assertIsNone(connection.call("node.ping"))
         stamp = connection.call("agent.stamp", {"instance": 5})["stamp"]
         connection.notify("agent.renew", {"instance": 5, "name": "b", "stamp": stamp,
-                                          "lease_ms": 60000, "grace_ms": 100})
+                                          "lease_ms": 60000})
         stay = connection.begin("agent.stay", {"instance": 5}, credit=1000)
         job = {"instance": 5, "handle": 1, "id": "0123456789abcdef"}
         opened = connection.call("agent.open", {

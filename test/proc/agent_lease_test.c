@@ -47,6 +47,34 @@ static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_los
 	agent_pair_end(&pair);
 }
 
+/* What a job gives to its tasks when they are aborted is theirs here, too, and is waited for. */
+static void abort_grace_of_the_job_counts(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	char json[512];
+	agent_pair_begin(&pair, BRIEF_MS);
+	agent_pair_connect(&pair);
+	snprintf(json, sizeof(json),
+		 "{'abort_grace_s': 2, 'argv': ['%s', 'deaf', 'wait'],"
+		 "'roles': {'worker': {'count': 1, 'ready': 'started'}}}",
+		 proc_task_program());
+	paired_open(&pair, &job, "0123456789abcdef", 1, json);
+	paired_start(&job, 1);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
+	uint64_t begin = tfc__now();
+	agent_pair_hold(&pair);
+	paired_await(&job, TFC__AGENT_LOST, 0, 1);
+	assert_false(proc_is_alive(pid));
+	/* Lease, grace and margin, and a quarter more; the last stamp is as old as its third. */
+	uint64_t least = (BRIEF_MS + 2000 + TFC__AGENT_MARGIN_MS) * 5 / 4 - BRIEF_MS / 3 - 1;
+	assert_true(tfc__now() - begin > least * TFC__MS);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_release(&pair);
+	paired_close(&job);
+	agent_pair_end(&pair);
+}
+
 static void a_node_that_let_go_says_so(void **state)
 {
 	struct agent_pair pair;
@@ -116,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost),
+		cmocka_unit_test(abort_grace_of_the_job_counts),
 		cmocka_unit_test(a_node_that_let_go_says_so),
 		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),
 		cmocka_unit_test(a_node_that_restarts_is_waited_for),

@@ -19,6 +19,7 @@
 #include "proc_run.h"
 
 #define GRACE_MS 200
+#define PATIENT_MS 5000 /* far from that, also when the machine is busy */
 #define PATIENCE (20 * TFC__SECOND)
 #define LATE_MS 3000 /* what may come to a lease and its grace before all is reaped */
 
@@ -40,22 +41,29 @@ static void hear(void *user, const tfc_process_event *event)
 	}
 }
 
-/* One that needs KILL, or one that goes at TERM. */
-static int start(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *lease, bool is_deaf)
+static int start_with(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *lease, bool is_deaf,
+		      uint32_t grace_ms)
 {
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *deaf[] = {proc_task_program(), "deaf", "wait", NULL};
 	const char *mild[] = {proc_task_program(), "wait", NULL};
 	options.argv = is_deaf ? deaf : mild;
 	memset(task, 0, sizeof(*task));
-	return tfc__process_spawn(ctx, &options, lease, hear, task, &task->process);
+	const struct tfc__tenure tenure = {lease, grace_ms};
+	return tfc__process_spawn(ctx, &options, &tenure, hear, task, &task->process);
+}
+
+/* One that needs KILL, or one that goes at TERM. */
+static int start(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *lease, bool is_deaf)
+{
+	return start_with(ctx, task, lease, is_deaf, GRACE_MS);
 }
 
 static struct tfc__lease *begin(struct proc_run *run, uint32_t ms, int *overs)
 {
 	struct tfc__lease *lease;
 	*overs = 0;
-	assert_int_equal(tfc__lease_begin(run->ctx, ms, GRACE_MS, 0, note_over, overs, &lease), 0);
+	assert_int_equal(tfc__lease_begin(run->ctx, ms, 0, note_over, overs, &lease), 0);
 	return lease;
 }
 
@@ -94,6 +102,33 @@ static void a_lease_that_is_over_ends_its_tasks(void **state)
 	proc_close(&mild);
 	proc_close(&late);
 	proc_close(&other);
+	proc_run_end(&run);
+}
+
+/* Jobs of one maintainer are under one lease, and each gives its tasks what it says. */
+static void each_has_its_own_grace(void **state)
+{
+	struct proc_run run;
+	struct proc_task brief, at_once, patient;
+	int overs;
+	proc_run_begin(&run);
+	struct tfc__lease *lease = begin(&run, 300, &overs);
+	assert_int_equal(start_with(run.ctx, &patient, lease, true, PATIENT_MS), 0);
+	assert_int_equal(start_with(run.ctx, &brief, lease, true, GRACE_MS), 0);
+	assert_int_equal(start_with(run.ctx, &at_once, lease, true, 0), 0);
+	proc_await_start(&run, &patient);
+	uint64_t started = tfc__now();
+	proc_await_end(&run, &at_once);
+	proc_await_end(&run, &brief);
+	assert_int_equal(patient.ends, 0);
+	assert_true(proc_is_alive(patient.pid));
+	proc_await_end(&run, &patient);
+	assert_true(tfc__now() - started > PATIENT_MS * TFC__MS);
+	assert_lost(&patient);
+	tfc__lease_end(lease);
+	proc_close(&patient);
+	proc_close(&brief);
+	proc_close(&at_once);
 	proc_run_end(&run);
 }
 
@@ -202,17 +237,19 @@ static _Noreturn void be_host(int tell, int hear_fd)
 	tfc_ctx *ctx;
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	struct tfc__lease *lease;
-	struct proc_task task, late;
+	struct proc_task task, patient, late;
 	int overs = 0;
 	char go;
 	options.helper_dir = getenv("TFC_HELPER_DIR");
 	if (tfc_ctx_new(&options, NULL, &ctx) < 0 ||
-	    tfc__lease_begin(ctx, 300, GRACE_MS, 0, note_over, &overs, &lease) < 0 ||
-	    start(ctx, &task, lease, true) < 0)
+	    tfc__lease_begin(ctx, 300, 0, note_over, &overs, &lease) < 0 ||
+	    start(ctx, &task, lease, true) < 0 ||
+	    start_with(ctx, &patient, lease, true, PATIENT_MS) < 0)
 		_exit(1);
-	while (!task.pid)
+	while (!task.pid || !patient.pid)
 		tfc_ctx_run(ctx, 100);
-	if (write(tell, &task.pid, sizeof(task.pid)) != sizeof(task.pid))
+	const pid_t pids[2] = {task.pid, patient.pid};
+	if (write(tell, pids, sizeof(pids)) != sizeof(pids))
 		_exit(2);
 	raise(SIGSTOP);
 	if (read(hear_fd, &go, 1) != 1)
@@ -221,7 +258,8 @@ static _Noreturn void be_host(int tell, int hear_fd)
 	if (tfc__lease_renew(lease, tfc__boot_time() + 60 * TFC__SECOND) < 0 ||
 	    start(ctx, &late, lease, false) < 0)
 		_exit(4);
-	if (!await(ctx, &late.ends) || !await(ctx, &task.ends) || !await(ctx, &overs))
+	if (!await(ctx, &late.ends) || !await(ctx, &task.ends) || !await(ctx, &patient.ends) ||
+	    !await(ctx, &overs))
 		_exit(5);
 	if (late.is_started || late.end.reason != TFC_EXIT_LOST)
 		_exit(6);
@@ -231,7 +269,7 @@ static _Noreturn void be_host(int tell, int hear_fd)
 static void a_stopped_host_cannot_keep_its_tasks(void **state)
 {
 	struct proc_run run;
-	pid_t task = 0;
+	pid_t tasks[2] = {0};
 	int ends[2], go[2], status;
 	proc_run_begin(&run);
 	assert_int_equal(pipe(ends), 0);
@@ -242,10 +280,12 @@ static void a_stopped_host_cannot_keep_its_tasks(void **state)
 		be_host(ends[1], go[0]);
 	close(ends[1]);
 	close(go[0]);
-	assert_int_equal(read(ends[0], &task, sizeof(task)), sizeof(task));
+	assert_int_equal(read(ends[0], tasks, sizeof(tasks)), sizeof(tasks));
 	assert_int_equal(waitpid(host, &status, WUNTRACED), host);
 	assert_true(WIFSTOPPED(status));
-	assert_true(proc_await_gone(task, 300 + GRACE_MS + LATE_MS));
+	assert_true(proc_await_gone(tasks[0], 300 + GRACE_MS + LATE_MS));
+	assert_true(proc_is_alive(tasks[1]));
+	assert_true(proc_await_gone(tasks[1], PATIENT_MS + LATE_MS));
 	assert_int_equal(write(go[1], "g", 1), 1);
 	assert_int_equal(kill(host, SIGCONT), 0);
 	assert_int_equal(waitpid(host, &status, 0), host);
@@ -259,6 +299,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lease_that_is_over_ends_its_tasks),
+		cmocka_unit_test(each_has_its_own_grace),
 		cmocka_unit_test(renewed_it_lives_and_forgotten_it_has_no_end),
 		cmocka_unit_test(hundreds_of_tasks_hang_on_one_lease),
 		cmocka_unit_test(a_lease_outlives_the_guard),

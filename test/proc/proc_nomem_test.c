@@ -129,7 +129,7 @@ static int hold_a_lease(void)
 	int code = tfc_ctx_new(&options, NULL, &ctx);
 	if (code < 0)
 		return code;
-	code = tfc__lease_begin(ctx, 60000, 0, 0, note_over, &is_over, &lease);
+	code = tfc__lease_begin(ctx, 60000, 0, note_over, &is_over, &lease);
 	failing_said(code, tfc_ctx_error(ctx));
 	assert_true(!lease == (code < 0));
 	if (lease)

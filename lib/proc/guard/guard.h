@@ -27,7 +27,8 @@ struct task {
 	enum force force;  /* what is done at force_at */
 	uint64_t force_at; /* 0: no stop under way */
 	bool is_reported;
-	bool is_lost;       /* the shim died without a report */
+	bool is_lost; /* the shim died without a report */
+	uint32_t lease_grace_ms;
 	uint64_t lease;     /* 0: none */
 	uint32_t silent_ms; /* length of the lease that was over, or 0 */
 };
@@ -37,7 +38,6 @@ struct lease {
 	uint64_t id;       /* 0: free; the index in its low half */
 	uint64_t deadline; /* CLOCK_BOOTTIME */
 	uint32_t length_ms;
-	uint32_t grace_ms;
 	bool is_over; /* for good: a renewal that comes later has no effect */
 };
 

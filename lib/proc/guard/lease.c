@@ -72,8 +72,7 @@ void lease_hear(struct guard *guard, const struct tfc__command *command)
 		return;
 	*lease = (struct lease){.id = command->lease,
 				.deadline = command->deadline_ns,
-				.length_ms = command->value,
-				.grace_ms = command->grace_ms};
+				.length_ms = command->value};
 	if (lease->deadline <= tfc__boot_time())
 		end(guard, lease);
 	else if (!guard->next_lease || lease->deadline < guard->next_lease)

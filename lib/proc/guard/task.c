@@ -100,6 +100,7 @@ static int add_task(struct guard *guard, const struct tfc__command *command, int
 	guard->tasks[slot] = (struct task){.id = command->id,
 					   .socket = socket,
 					   .grace_ms = command->grace_ms,
+					   .lease_grace_ms = (uint32_t)command->lease_grace_ms,
 					   .lease = command->lease};
 	guard->task_count++;
 	return 0;
@@ -178,11 +179,13 @@ void task_stop_all(struct guard *guard, bool is_at_once)
 
 void task_stop_lease(struct guard *guard, const struct lease *lease)
 {
-	for (uint32_t slot = 0; slot < guard->task_capacity; slot++)
-		if (guard->pids[slot] && guard->tasks[slot].lease == lease->id) {
-			guard->tasks[slot].silent_ms = lease->length_ms;
-			stop(guard, &guard->tasks[slot], lease->grace_ms);
+	for (uint32_t slot = 0; slot < guard->task_capacity; slot++) {
+		struct task *task = &guard->tasks[slot];
+		if (guard->pids[slot] && task->lease == lease->id) {
+			task->silent_ms = lease->length_ms;
+			stop(guard, task, task->lease_grace_ms);
 		}
+	}
 }
 
 void task_signal(struct guard *guard, const struct tfc__command *command)
