@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -56,6 +57,22 @@ static int open_fds(tfc_ctx *ctx, tfc_error *error)
 	return TFC_OK;
 }
 
+/* Which process this is, at the price of a look: getpid is a system call, and each public function
+ * asks. The kernel wipes the page in a forked child (madvise(2), since Linux 4.14). */
+static int mark_owner(tfc_ctx *ctx, tfc_error *error)
+{
+	bool *mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	if (mark == MAP_FAILED)
+		return tfc__fail_nomem(error, "ctx");
+	ctx->owner = getpid();
+	ctx->is_owned = mark;
+	if (madvise(mark, sizeof(*mark), MADV_WIPEONFORK) < 0)
+		return tfc__fail_errno(error, "ctx", errno, "cannot make a page that a fork wipes");
+	*mark = true;
+	return TFC_OK;
+}
+
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -77,6 +94,8 @@ static void destroy(tfc_ctx *ctx)
 	close_fd(ctx->event_fd);
 	tfc__ctx_drop_posts(ctx);
 	tfc__ctx_drop_ops(ctx);
+	if (ctx->is_owned)
+		munmap((void *)ctx->is_owned, sizeof(*ctx->is_owned));
 	free(ctx->helper_dir);
 	free(ctx);
 }
@@ -88,7 +107,6 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	tfc_ctx *ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return tfc__fail_nomem(error, "ctx");
-	ctx->owner = getpid();
 	ctx->epoll_fd = ctx->timer_fd = ctx->event_fd = -1;
 	ctx->error.room = "";
 	tfc__list_init(&ctx->work);
@@ -96,6 +114,8 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	pthread_mutex_init(&ctx->mutex, NULL);
 
 	int code = copy_options(ctx, options, error);
+	if (code == TFC_OK)
+		code = mark_owner(ctx, error);
 	if (code == TFC_OK)
 		code = open_fds(ctx, error);
 	if (code < 0) {
@@ -139,7 +159,7 @@ void tfc_ctx_abandon(tfc_ctx *ctx)
 
 bool tfc__ctx_is_forked(const tfc_ctx *ctx)
 {
-	return getpid() != ctx->owner;
+	return !*ctx->is_owned;
 }
 
 int tfc__ctx_enter(tfc_ctx *ctx)

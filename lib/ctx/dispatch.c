@@ -4,7 +4,6 @@
  */
 #include "ctx/inner.h"
 
-#include <errno.h>
 #include <poll.h>
 
 #include "base/clock.h"
@@ -26,37 +25,45 @@ static const source_fn sources[SOURCE_COUNT] = {
 
 /*
  * The order is always the same until a source uses the budget up: then the one behind it begins
- * the next dispatch, so that a source that is never done cannot starve another.
+ * the next dispatch, so that a source that is never done cannot starve another. Returns 1 when
+ * descriptors came last and none was ready.
  */
 static int run_turn(tfc_ctx *ctx, uint32_t *left)
 {
-	uint32_t first = ctx->first_source;
+	uint32_t first = ctx->first_source, before = 0;
 	ctx->first_source = 0;
 	for (uint32_t i = 0; i < SOURCE_COUNT; i++) {
 		uint32_t at = (first + i) % SOURCE_COUNT;
+		before = *left;
 		int code = sources[at](ctx, left);
 		if (code < 0)
 			return code;
 		if (*left == 0) {
 			ctx->first_source = (at + 1) % SOURCE_COUNT;
-			return TFC_OK;
+			return 0;
 		}
 	}
-	return TFC_OK;
+	return first == 0 && *left == before;
+}
+
+static bool is_due(const tfc_ctx *ctx, uint64_t now)
+{
+	return ctx->timers && ctx->timers->at <= now;
 }
 
 /* Returns 1 when it stopped early, 0 when nothing was left to do. */
 static int run_turns(tfc_ctx *ctx, uint32_t left)
 {
 	uint64_t start = tfc__now();
+	tfc__ctx_walk_io(ctx);
 	for (;;) {
-		uint32_t before = left;
 		int code = run_turn(ctx, &left);
 		if (code < 0)
 			return code;
-		if (left == before)
+		uint64_t now = tfc__now();
+		if (code == 1 && !is_due(ctx, now) && !tfc__ctx_is_waiting(ctx))
 			return 0;
-		if (left == 0 || tfc__now() - start >= SLICE)
+		if (left == 0 || now - start >= SLICE)
 			return 1;
 	}
 }
@@ -75,17 +82,11 @@ static int refuse_reentrance(tfc_ctx *ctx)
 			     "dispatch was called inside a callback: return to the loop first");
 }
 
-int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
+static int dispatch(tfc_ctx *ctx, uint32_t budget)
 {
-	int code = tfc__ctx_enter(ctx);
-	if (code == TFC_OK)
-		code = refuse_reentrance(ctx);
-	if (code < 0)
-		return code;
-
 	tfc__ctx_forget_wake(ctx);
 	ctx->is_dispatching = true;
-	code = run_turns(ctx, budget ? budget : DEFAULT_BUDGET);
+	int code = run_turns(ctx, budget);
 	ctx->is_dispatching = false;
 	tfc__ctx_arm(ctx);
 	bool is_waiting = tfc__ctx_signal(ctx);
@@ -94,19 +95,21 @@ int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
 	return is_waiting || (code == 1 && is_readable(ctx));
 }
 
+int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
+{
+	int code = tfc__ctx_enter(ctx);
+	if (code == TFC_OK)
+		code = refuse_reentrance(ctx);
+	return code < 0 ? code : dispatch(ctx, budget ? budget : DEFAULT_BUDGET);
+}
+
+/* Waiting fetches what is ready at once: one system call less than poll and dispatch. */
 int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms)
 {
 	int code = tfc__ctx_enter(ctx);
 	if (code == TFC_OK)
 		code = refuse_reentrance(ctx);
-	if (code < 0)
-		return code;
-
-	struct pollfd poller = {.fd = ctx->epoll_fd, .events = POLLIN};
-	int count = poll(&poller, 1, timeout_ms < 0 ? -1 : timeout_ms);
-	if (count < 0 && errno != EINTR) {
-		int sys_errno = errno;
-		return tfc__ctx_fail(ctx, TFC_ESYS, "ctx", sys_errno, "cannot wait: poll failed");
-	}
-	return count > 0 ? tfc_ctx_dispatch(ctx, 0) : 0;
+	if (code == TFC_OK)
+		code = tfc__ctx_fetch_io(ctx, IO_BATCH, timeout_ms < 0 ? -1 : timeout_ms);
+	return code > 0 ? dispatch(ctx, DEFAULT_BUDGET) : code;
 }

@@ -34,7 +34,8 @@ struct post_queue {
 };
 
 struct tfc_ctx {
-	pid_t owner; /* the process that may use it */
+	pid_t owner;          /* the process that may use it */
+	const bool *is_owned; /* false in a process forked off it */
 	int epoll_fd;
 	int timer_fd;
 	int event_fd;
@@ -42,7 +43,7 @@ struct tfc_ctx {
 	uint32_t first_source; /* whose turn comes first, after a budget ran out */
 
 	struct epoll_event batch[IO_BATCH]; /* of the epoll_wait whose callbacks run now */
-	int batch_len;
+	int batch_len;                      /* what tfc_ctx_run has fetched waits for dispatch */
 
 	struct tfc__timer *timers; /* root of the heap: the earliest */
 	uint64_t armed_at;         /* what the timerfd is set to; 0: disarmed */
@@ -78,6 +79,11 @@ int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left);
 int tfc__ctx_run_timers(tfc_ctx *ctx, uint32_t *left);
 int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left);
 
+/* Fills the batch: how many are ready, 0 also after a signal, or an enum tfc_err. */
+int tfc__ctx_fetch_io(tfc_ctx *ctx, int want, int timeout_ms);
+/* Calls for what is in the batch, and returns how many callbacks that were. */
+uint32_t tfc__ctx_walk_io(tfc_ctx *ctx);
+
 /* Sets the timerfd to the earliest timer. A no-op when it is, or in a forked child. */
 void tfc__ctx_arm(tfc_ctx *ctx);
 
@@ -87,6 +93,9 @@ void tfc__ctx_arm(tfc_ctx *ctx);
  * good.
  */
 bool tfc__ctx_signal(tfc_ctx *ctx);
+
+/* Whether work or posts are waiting. */
+bool tfc__ctx_is_waiting(tfc_ctx *ctx);
 
 void tfc__ctx_forget_wake(tfc_ctx *ctx);
 void tfc__ctx_drop_posts(tfc_ctx *ctx);

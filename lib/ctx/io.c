@@ -41,8 +41,7 @@ void tfc__io_close(struct tfc__io *io)
 	io->ctx = NULL;
 }
 
-/* Returns how many callbacks ran. */
-static uint32_t walk_batch(tfc_ctx *ctx)
+uint32_t tfc__ctx_walk_io(tfc_ctx *ctx)
 {
 	uint32_t called = 0;
 	for (int i = 0; i < ctx->batch_len; i++) {
@@ -60,6 +59,17 @@ static uint32_t walk_batch(tfc_ctx *ctx)
 	return called;
 }
 
+int tfc__ctx_fetch_io(tfc_ctx *ctx, int want, int timeout_ms)
+{
+	int count = epoll_wait(ctx->epoll_fd, ctx->batch, want, timeout_ms);
+	if (count < 0)
+		return errno == EINTR ? 0
+				      : tfc__fail_errno(&ctx->error, "ctx", errno,
+							"cannot read what is ready");
+	ctx->batch_len = count;
+	return count;
+}
+
 /*
  * No more is fetched than may be called: epoll moves what it reports to the end of its ready list,
  * and what was fetched and dropped could be passed over for ever. The context's own descriptors
@@ -69,13 +79,10 @@ int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left)
 {
 	for (int own = 0; own <= 2 && *left > 0; own++) {
 		int want = *left < IO_BATCH ? (int)*left : IO_BATCH;
-		int count = epoll_wait(ctx->epoll_fd, ctx->batch, want, 0);
+		int count = tfc__ctx_fetch_io(ctx, want, 0);
 		if (count < 0)
-			return errno == EINTR ? TFC_OK
-					      : tfc__fail_errno(&ctx->error, "ctx", errno,
-								"cannot read what is ready");
-		ctx->batch_len = count;
-		uint32_t called = walk_batch(ctx);
+			return count;
+		uint32_t called = tfc__ctx_walk_io(ctx);
 		*left -= called;
 		if (count < want || called == (uint32_t)count)
 			break;

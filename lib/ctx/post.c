@@ -36,13 +36,26 @@ static void set_signaled(tfc_ctx *ctx, bool is_signaled)
 	(void)len;
 }
 
+/* Under the mutex. */
+static bool is_waiting_locked(const tfc_ctx *ctx)
+{
+	return !tfc__list_is_empty(&ctx->work) || ctx->taken.first || ctx->posted.first;
+}
+
+bool tfc__ctx_is_waiting(tfc_ctx *ctx)
+{
+	pthread_mutex_lock(&ctx->mutex);
+	bool is_waiting = is_waiting_locked(ctx);
+	pthread_mutex_unlock(&ctx->mutex);
+	return is_waiting;
+}
+
 bool tfc__ctx_signal(tfc_ctx *ctx)
 {
 	if (tfc__ctx_is_forked(ctx))
 		return false;
-	bool is_waiting = !tfc__list_is_empty(&ctx->work) || ctx->taken.first;
 	pthread_mutex_lock(&ctx->mutex);
-	is_waiting = is_waiting || ctx->posted.first || ctx->is_woken;
+	bool is_waiting = is_waiting_locked(ctx) || ctx->is_woken;
 	set_signaled(ctx, is_waiting);
 	pthread_mutex_unlock(&ctx->mutex);
 	return is_waiting;

@@ -105,6 +105,34 @@ static void every_call_in_a_forked_child_is_refused(void **state)
 	tfc_ctx_free(ctx);
 }
 
+static void a_child_may_have_a_context_and_children_of_its_own(void **state)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		tfc_ctx *parents = ctx;
+		CLAIM(tfc_ctx_new(NULL, NULL, &ctx) == TFC_OK);
+		CLAIM(tfc_ctx_post(ctx, count, NULL) == TFC_OK && tfc_ctx_run(ctx, -1) == 0);
+		CLAIM(calls == 1);
+		pid_t grandchild = fork();
+		if (grandchild == 0) {
+			calls = 0;
+			claim_every_call_is_refused();
+			ctx = parents;
+			claim_every_call_is_refused();
+			_exit(0);
+		}
+		int status = 0;
+		CLAIM(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+		CLAIM(tfc_ctx_run(ctx, 0) == 0 && tfc_ctx_run(parents, 0) == TFC_EFORK);
+		tfc_ctx_free(ctx);
+		tfc_ctx_free(parents);
+		_exit(0);
+	}
+	assert_child_succeeds(pid);
+	assert_int_equal(tfc_ctx_run(ctx, 0), 0);
+	tfc_ctx_free(ctx);
+}
+
 /* What a careless owner does when it tears its handles down in the child. */
 static void tear_down_in_child(int epoll_fd, bool is_by_free)
 {
@@ -190,6 +218,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(every_call_in_a_forked_child_is_refused, open_ctx),
+		cmocka_unit_test_setup(a_child_may_have_a_context_and_children_of_its_own,
+				       open_ctx),
 		cmocka_unit_test_setup(the_parent_goes_on_when_a_child_abandons, open_ctx),
 		cmocka_unit_test_setup(free_in_a_child_is_abandon, open_ctx),
 		cmocka_unit_test_setup(a_pending_wake_survives_a_child_that_abandons, open_ctx),

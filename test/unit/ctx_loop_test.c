@@ -55,6 +55,15 @@ static void count_io(struct tfc__io *io, uint32_t events)
 	calls[io - ios]++;
 }
 
+/* Once, unless the machine was so busy that the time slice was over. */
+static void run_until_done(void)
+{
+	int code = tfc_ctx_run(ctx, -1);
+	while (code == 1)
+		code = tfc_ctx_run(ctx, 0);
+	assert_int_equal(code, 0);
+}
+
 /* An eventfd that is readable from the start and stays so. */
 static void open_ready(size_t i, tfc__io_fn fn)
 {
@@ -170,6 +179,27 @@ static void a_descriptor_set_to_nothing_by_an_earlier_callback_is_not_called(voi
 	close_ready(calls[0] ? 1 : 0);
 }
 
+static void runs_close_as_dispatches_do(void **state)
+{
+	for (size_t i = 0; i < IO_COUNT; i++)
+		open_ready(i, close_self);
+	run_until_done();
+	for (size_t i = 0; i < IO_COUNT; i++)
+		assert_int_equal(calls[i], 1);
+	open_ready(0, stop_second);
+	open_ready(1, stop_second);
+	run_until_done();
+	assert_int_equal(calls[0] + calls[1], 3);
+	close_ready(calls[0] == 2 ? 1 : 0);
+	for (size_t i = 0; i < IO_COUNT; i++)
+		open_ready(i, close_all_others);
+	assert_int_equal(tfc_ctx_run(ctx, -1), 1); /* one is left, and ready for ever */
+	for (size_t i = 0; i < IO_COUNT; i++)
+		if (ios[i].ctx == ctx)
+			close_ready(i);
+	assert_int_equal(tfc_ctx_run(ctx, 0), 0);
+}
+
 static void a_small_budget_serves_all_ready_descriptors_alike(void **state)
 {
 	for (size_t i = 0; i < IO_COUNT; i++)
@@ -251,6 +281,49 @@ static void work_without_end_starves_nothing_and_keeps_the_descriptor_readable(v
 	assert_true(calls[0] >= 5);
 	close_ready(0);
 	tfc__work_cancel(&works[0]);
+}
+
+/* A chain: a descriptor asks for work, which makes the next descriptor readable. */
+static void make_next_ready(struct tfc__work *work)
+{
+	uint64_t one = 1;
+	if (++work_calls < IO_COUNT)
+		assert_int_equal(write(ios[work_calls].fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void take_and_ask(struct tfc__io *io, uint32_t events)
+{
+	uint64_t value;
+	assert_int_equal(read(io->fd, &value, sizeof(value)), sizeof(value));
+	calls[io - ios]++;
+	tfc__work_schedule(&works[0]);
+}
+
+static void run_chain(uint32_t first_budget)
+{
+	uint64_t value;
+	work_calls = 0;
+	tfc__work_init(&works[0], ctx, make_next_ready);
+	for (size_t i = 0; i < IO_COUNT; i++) {
+		open_ready(i, take_and_ask);
+		if (i > 0)
+			assert_int_equal(read(ios[i].fd, &value, sizeof(value)), sizeof(value));
+	}
+	if (first_budget)
+		assert_int_equal(tfc_ctx_dispatch(ctx, first_budget), 1);
+	run_until_done();
+	assert_int_equal(is_readable(0), 0);
+	for (size_t i = 0; i < IO_COUNT; i++)
+		close_ready(i);
+}
+
+static void what_a_callback_makes_due_is_done_before_the_run_returns(void **state)
+{
+	for (int round = 1; round <= 6; round++) {
+		run_chain((uint32_t)round - 1); /* whichever source a budget ended at */
+		for (size_t i = 0; i < IO_COUNT; i++)
+			assert_int_equal(calls[i], round);
+	}
 }
 
 static void take_a_while(struct tfc__work *work)
@@ -491,11 +564,13 @@ int main(void)
 		CASE(descriptors_closed_by_an_earlier_callback_of_the_batch_are_not_called),
 		CASE(a_descriptor_may_be_closed_inside_its_callback),
 		CASE(a_descriptor_set_to_nothing_by_an_earlier_callback_is_not_called),
+		CASE(runs_close_as_dispatches_do),
 		CASE(a_small_budget_serves_all_ready_descriptors_alike),
 		CASE(work_runs_in_dispatch_once_however_often_scheduled),
 		CASE(cancelled_work_does_not_run),
 		CASE(work_may_cancel_other_work_and_free_itself),
 		CASE(work_without_end_starves_nothing_and_keeps_the_descriptor_readable),
+		CASE(what_a_callback_makes_due_is_done_before_the_run_returns),
 		CASE(dispatch_returns_after_a_few_milliseconds_whatever_the_budget),
 		CASE(the_budget_bounds_what_one_dispatch_calls),
 		CASE(posts_not_yet_called_are_dropped_with_the_context),
