@@ -54,21 +54,12 @@ struct ps_options {
 /* The nodes of its tasks: "a,b", and of many "a,b,c,+4". */
 static void nodes_text(const json_t *job, char *text, size_t size)
 {
-	const char *names[64];
-	size_t count = 0, i, len = 0;
-	const json_t *task;
-	json_array_foreach(json_object_get(job, "tasks"), i, task)
-	{
-		const char *node = text_of(task, "node");
-		size_t k = 0;
-		while (k < count && strcmp(names[k], node) != 0)
-			k++;
-		if (*node && k == count && count < 64)
-			names[count++] = node;
-	}
+	const json_t *nodes = json_object_get(job, "nodes");
+	size_t count = json_array_size(nodes), i, len = 0;
 	text[0] = '\0';
 	for (i = 0; i < count && i < 3; i++)
-		len += (size_t)snprintf(text + len, size - len, "%s%s", i ? "," : "", names[i]);
+		len += (size_t)snprintf(text + len, size - len, "%s%s", i ? "," : "",
+					json_string_value(json_array_get(nodes, i)));
 	if (count > 3)
 		snprintf(text + len, size - len, ",+%zu", count - 3);
 	if (!count)
@@ -77,16 +68,7 @@ static void nodes_text(const json_t *job, char *text, size_t size)
 
 static void add_job(struct table *table, const json_t *job)
 {
-	unsigned ready = 0, restarts = 0;
-	size_t i;
-	const json_t *task, *tasks = json_object_get(job, "tasks");
 	char nodes[1024], age[32];
-	json_array_foreach(tasks, i, task)
-	{
-		unsigned attempt = number_of(task, "attempt");
-		ready += strcmp(text_of(task, "state"), "ready") == 0;
-		restarts += attempt > 1 ? attempt - 1 : 0;
-	}
 	nodes_text(job, nodes, sizeof(nodes));
 	age_text(json_number_value(json_object_get(job, "age_s")), age);
 	if (is_damaged(job)) {
@@ -96,8 +78,8 @@ static void add_job(struct table *table, const json_t *job)
 	table_add(table, "%s", text_of(job, "job"));
 	table_add(table, "%s", *text_of(job, "name") ? text_of(job, "name") : "-");
 	table_add(table, "%s", text_of(job, "state"));
-	table_add(table, "%u/%zu", ready, json_array_size(tasks));
-	table_add(table, "%u", restarts);
+	table_add(table, "%u/%u", number_of(job, "ready"), number_of(job, "task_count"));
+	table_add(table, "%u", number_of(job, "restarts"));
 	table_add(table, "%s", nodes);
 	table_add(table, "%s", age);
 }
@@ -128,24 +110,47 @@ static int print_json(const json_t *value)
 	return status;
 }
 
+static void complain_of_missing(const json_t *nodes)
+{
+	struct text text = {.data = NULL};
+	size_t i;
+	const json_t *node;
+	json_array_foreach(nodes, i, node) text_add(&text, "%s%s (%s)", i ? ", " : "",
+						    text_of(node, "node"), text_of(node, "reason"));
+	if (text.data)
+		complain("not asked: %s", text.data);
+	free(text.data);
+}
+
+/* The list of jobs; where some may be missing its last element says of which nodes. */
+static int print_jobs_json(json_t *jobs, json_t *nodes)
+{
+	if (json_array_size(nodes) &&
+	    json_array_append_new(jobs, json_pack("{s:O}", "not_asked", nodes)) < 0)
+		die_without_memory();
+	return print_json(jobs);
+}
+
 static int ps(struct client *client, const struct ps_options *options)
 {
 	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_list(client->gateway, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_jobs(client->gateway, 0, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
-	json_t *jobs = json_loads(answer.text, 0, NULL);
+	json_t *told = json_loads(answer.text, 0, NULL);
+	json_t *jobs = json_object_get(told, "jobs"), *nodes = json_object_get(told, "not_asked");
 	free(answer.text);
 	if (!json_is_array(jobs)) {
-		json_decref(jobs);
+		json_decref(told);
 		complain("the gateway's list is no JSON");
 		return RUN_FAILED;
 	}
 	for (size_t i = json_array_size(jobs); i-- > 0;)
 		if (!options->is_all && has_ended(json_array_get(jobs, i)))
 			json_array_remove(jobs, i);
-	int status = options->is_json ? print_json(jobs) : print_jobs(jobs);
-	json_decref(jobs);
+	complain_of_missing(nodes);
+	int status = options->is_json ? print_jobs_json(jobs, nodes) : print_jobs(jobs);
+	json_decref(told);
 	return status;
 }
 
@@ -154,7 +159,7 @@ int ps_main(int argc, char **argv)
 	static const struct option own[] = {
 		{"all", NULL, "jobs that have ended, too", FLAG(struct ps_options, is_all),
 		 .letter = 'a'},
-		{"json", NULL, "print a JSON list with all that is known",
+		{"json", NULL, "print a JSON list, an object for each job",
 		 FLAG(struct ps_options, is_json)},
 	};
 	struct client client = {.ctx = NULL};

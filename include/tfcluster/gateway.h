@@ -143,14 +143,27 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32
 				tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * All jobs, as a JSON list of what tfc_gateway_describe gives, without `doing`. Ended jobs are
- * among them until they are forgotten (tfc_node_options.retain_jobs). One whose record in the store
- * cannot be read has `job`, `name` (""), `state` ("damaged"), `maintainer`, `text` (what is wrong,
- * and where) and no tasks; what is asked about it ends with TFC_EPARSE. `timeout_ms` 0 is no
- * deadline; `ret_op` may be NULL. Thread: the context's. Errors, here and in all requests:
- * TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
+ * All jobs with all their tasks, as a JSON list of what tfc_gateway_describe gives, without
+ * `doing`: for few and small ones; tfc_gateway_jobs is for the others. Ended jobs are among them
+ * until they are forgotten (tfc_node_options.retain_jobs), those of nodes that cannot be asked are
+ * not. One whose record in the store cannot be read has `job`, `name` (""), `state` ("damaged"),
+ * `maintainer`, `text` (what is wrong, and where) and no tasks; what is asked about it ends with
+ * TFC_EPARSE. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread: the context's. Errors,
+ * here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM,
+ * TFC_EFORK; in the reply: TFC_ETOOBIG (what comes from another node is over 16 MiB).
  */
 TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
+			     tfc_op **ret_op);
+
+/**
+ * All jobs in brief, as a JSON object: `jobs`, a list with job (the id), name, state, text,
+ * maintainer, generation, epoch and age_s of each, how many tasks it has (`task_count`), how many
+ * of these are `ready`, how often they were restarted (`restarts`), and on which `nodes` they are,
+ * at most 64 of them; and `not_asked`, a list with `node` and `reason` of each node whose jobs are
+ * missing, because it cannot be reached, does not answer within 3 s, or refuses. Ended jobs are
+ * among them until they are forgotten. Thread: the context's. Errors as in all requests.
+ */
+TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			     tfc_op **ret_op);
 
 /**

@@ -122,6 +122,20 @@ static int mend(struct tfc__journal_entry *copy)
 
 /* ---- the digest */
 
+static uint32_t restarts(uint32_t attempt)
+{
+	return attempt > 1 ? attempt - 1 : 0;
+}
+
+static void count_task(struct tfc__journal *journal, const struct tfc__journal_task *task,
+		       const struct tfc__journal_entry *entry)
+{
+	journal->ready += entry->task_state == TFC_TASK_READY;
+	journal->ready -= task->state == TFC_TASK_READY;
+	journal->restarts += restarts(entry->attempt);
+	journal->restarts -= restarts(task->attempt);
+}
+
 static void take_task(struct tfc__journal_task *task, const struct tfc__journal_entry *entry,
 		      uint32_t number)
 {
@@ -149,6 +163,7 @@ static void end_tasks(struct tfc__journal *journal)
 		else if (!tfc__task_state_is_terminal(task->state))
 			task->state = TFC_TASK_LOST;
 	}
+	journal->ready = 0;
 }
 
 void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
@@ -156,10 +171,13 @@ void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 	for (; journal->count < count; journal->count++) {
 		const struct tfc__journal_entry *entry = &journal->entries[journal->count];
 		journal->generation = entry->generation;
-		if (entry->kind == TFC_EVENT_TASK)
+		if (entry->kind == TFC_EVENT_TASK) {
+			count_task(journal, &journal->tasks[entry->task], entry);
 			take_task(&journal->tasks[entry->task], entry, journal->count);
-		else
+		} else {
 			journal->job_state = entry->job_state;
+			journal->said = journal->count + 1;
+		}
 		if (entry->kind == TFC_EVENT_END)
 			end_tasks(journal);
 	}

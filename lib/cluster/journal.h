@@ -77,6 +77,9 @@ struct tfc__journal {
 	/* The digest. */
 	uint32_t job_state; /* enum tfc_job_state; pending at first */
 	uint32_t generation;
+	uint32_t said;     /* number of the latest entry about the whole job, + 1; 0: none */
+	uint32_t ready;    /* tasks that are ready */
+	uint64_t restarts; /* attempts behind the first, of all tasks */
 	struct tfc__journal_task *tasks; /* see tfc__journal_task */
 	uint32_t task_count;
 };

@@ -9,6 +9,8 @@
 /* Looking costs time, and dispatch must go on: of large jobs not all tasks are looked at. */
 #define DOING_MAX 128
 
+#define NODES_MAX 64 /* that a job in brief names */
+
 static void add_string(struct tfc__buf *json, const char *key, const char *value)
 {
 	tfc__buf_addf(json, ",\"%s\":", key);
@@ -70,20 +72,17 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 /* The latest sentence about the whole job: what it waits for, why it restarts, how it ended. */
 static void add_sentence(const struct tfc__journal *journal, struct tfc__buf *json)
 {
-	for (uint32_t i = journal->count; i-- > 0;) {
-		const struct tfc__journal_entry *entry = &journal->entries[i];
-		if (entry->kind == TFC_EVENT_TASK)
-			continue;
-		add_string(json, "text", entry->text);
-		if (entry->kind == TFC_EVENT_END)
-			add_string(json, "reason", tfc_end_reason_name(entry->reason));
+	if (!journal->said)
 		return;
-	}
+	const struct tfc__journal_entry *entry = &journal->entries[journal->said - 1];
+	add_string(json, "text", entry->text);
+	if (entry->kind == TFC_EVENT_END)
+		add_string(json, "reason", tfc_end_reason_name(entry->reason));
 }
 
-void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
+/* What is said of the job as a whole; the object is left open. */
+static void add_job(const struct tfc__record *record, struct tfc__buf *json)
 {
-	uint32_t count = tfc__job_task_count(record->job);
 	uint64_t now = tfc__wall();
 	uint64_t age_ms = now > record->submitted_ns ? (now - record->submitted_ns) / TFC__MS : 0;
 	tfc__buf_addf(json, "{\"job\":\"%s\"", record->id);
@@ -91,9 +90,16 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 	add_string(json, "state", tfc_job_state_name(tfc__record_state(record)));
 	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(record->directory)));
 	add_sentence(&record->journal, json);
-	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03u,\"tasks\":[",
+	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03u",
 		      tfc__record_generation(record), (unsigned long long)record->epoch,
 		      (unsigned long long)age_ms / 1000, (unsigned)(age_ms % 1000));
+}
+
+void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
+{
+	uint32_t count = tfc__job_task_count(record->job);
+	add_job(record, json);
+	tfc__buf_add_str(json, ",\"tasks\":[");
 	for (uint32_t i = 0; i < count; i++) {
 		if (i)
 			tfc__buf_add_char(json, ',');
@@ -109,6 +115,52 @@ void tfc__describe_damaged(const struct tfc__directory *directory,
 	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(directory)));
 	add_string(json, "text", damaged->why);
 	tfc__buf_add_str(json, ",\"tasks\":[]}");
+}
+
+/* ---- in brief */
+
+struct names {
+	const char *all[NODES_MAX];
+	uint32_t count;
+};
+
+static void note_name(struct names *names, const char *name)
+{
+	for (uint32_t i = names->count; i-- > 0;)
+		if (strcmp(names->all[i], name) == 0)
+			return;
+	if (*name && names->count < NODES_MAX)
+		names->all[names->count++] = name;
+}
+
+/* The nodes of its tasks, in the order of these. */
+static void add_nodes(const struct tfc__record *record, uint32_t count, struct tfc__buf *json)
+{
+	struct names names = {.count = 0};
+	const char *last = "";
+	for (uint32_t i = 0; i < count; i++) {
+		const char *node = tfc__journal_task(&record->journal, i)->node;
+		if (strcmp(node, last) != 0)
+			note_name(&names, node);
+		last = node;
+	}
+	tfc__buf_add_str(json, ",\"nodes\":[");
+	for (uint32_t i = 0; i < names.count; i++) {
+		tfc__buf_add_str(json, i ? "," : "");
+		tfc__buf_add_json(json, names.all[i], strlen(names.all[i]));
+	}
+	tfc__buf_add_char(json, ']');
+}
+
+void tfc__describe_briefly(const struct tfc__record *record, struct tfc__buf *json)
+{
+	uint32_t count = tfc__job_task_count(record->job);
+	const struct tfc__journal *journal = &record->journal;
+	add_job(record, json);
+	tfc__buf_addf(json, ",\"task_count\":%u,\"ready\":%u,\"restarts\":%llu", count,
+		      journal->ready, (unsigned long long)journal->restarts);
+	add_nodes(record, count, json);
+	tfc__buf_add_char(json, '}');
 }
 
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name)

@@ -8,7 +8,6 @@
 #include "gateway/question.h"
 #include "gateway/search.h"
 
-#define LIST_MS 3000       /* a member that says nothing for so long is left out */
 #define PATIENCE_MS 600000 /* for a member that has gone away: it comes back, or is down */
 
 /* ---- a question about one job */
@@ -106,113 +105,6 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 	}
 	request->doing = forwarding;
 	request->forget = forget;
-}
-
-/* ---- LIST */
-
-struct listing;
-
-struct lister {
-	struct listing *listing;
-	struct tfc__rpc_call *call;
-};
-
-struct listing {
-	struct tfc__request *request;
-	struct lister *listers;
-	uint32_t count;
-	uint32_t pending;
-};
-
-static void free_listing(struct listing *listing)
-{
-	for (uint32_t i = 0; i < listing->count; i++)
-		if (listing->listers[i].call)
-			tfc__rpc_drop(listing->listers[i].call);
-	free(listing->listers);
-	free(listing);
-}
-
-static void forget_listing(struct tfc__request *request)
-{
-	free_listing(request->doing);
-}
-
-/* "[a]" and "[b,c]" become "[a,b,c]". */
-static void join_lists(struct tfc__buf *all, const char *text, size_t len)
-{
-	if (len <= 2 || text[0] != '[')
-		return;
-	all->len--;
-	if (all->len > 1)
-		tfc__buf_add_char(all, ',');
-	tfc__buf_add(all, text + 1, len - 1);
-}
-
-static void on_listed(void *user, int code, const msgpack_object *result, const tfc_error *error)
-{
-	struct lister *lister = user;
-	struct listing *listing = lister->listing;
-	struct tfc__request *request = listing->request;
-	size_t len;
-	lister->call = NULL;
-	const char *text = code == TFC_OK && result ? tfc__msg_bytes(result, &len) : NULL;
-	if (text)
-		join_lists(&request->text, text, len);
-	if (--listing->pending)
-		return;
-	free_listing(listing);
-	tfc__request_end(request, TFC_OK);
-}
-
-static void ask_for_list(struct listing *listing, struct lister *lister, struct tfc__rpc *rpc,
-			 const struct tfc__buf *params)
-{
-	const struct tfc__rpc_options call = {
-		.method = "gateway.list",
-		.params = params,
-		.timeout_ms = LIST_MS,
-		.end = on_listed,
-		.user = lister,
-	};
-	lister->listing = listing;
-	if (tfc__rpc_call(rpc, &call, &lister->call, NULL) == TFC_OK)
-		listing->pending++;
-}
-
-void tfc__forward_list(struct tfc__forwarder *forwarder, struct tfc__request *request)
-{
-	const struct tfc__question question = {.verb = TFC__LIST, .is_forwarded = true};
-	const struct tfc__gateway_members *members = &forwarder->members;
-	struct listing *listing = calloc(1, sizeof(*listing));
-	struct tfc__buf params = {0};
-	const char *name;
-	struct tfc__rpc *rpc;
-	uint32_t count = 0;
-	while (members->ops->at(members->user, count, &name, &rpc))
-		count++;
-	tfc__question_write(&params, &question);
-	if (listing)
-		listing->listers = calloc(count ? count : 1, sizeof(*listing->listers));
-	if (!listing || !listing->listers || params.is_failed) {
-		tfc__buf_fini(&params);
-		free(listing ? listing->listers : NULL);
-		free(listing);
-		tfc__request_end(request, tfc__fail_nomem(&request->error, "gateway"));
-		return;
-	}
-	listing->request = request;
-	for (uint32_t i = 0; i < count; i++)
-		if (members->ops->at(members->user, i, &name, &rpc) && rpc)
-			ask_for_list(listing, &listing->listers[listing->count++], rpc, &params);
-	tfc__buf_fini(&params);
-	if (listing->pending) {
-		request->doing = listing;
-		request->forget = forget_listing;
-		return;
-	}
-	free_listing(listing);
-	tfc__request_end(request, TFC_OK);
 }
 
 /* ---- subscriptions */

@@ -1,6 +1,6 @@
 /*
- * Questions about jobs of other nodes: the job is looked for, then its node is asked. And LIST,
- * which all nodes answer together.
+ * Questions about jobs of other nodes: the job is looked for, then its node is asked. And LIST
+ * and JOBS, which all nodes answer together.
  */
 #ifndef TFC_GATEWAY_FORWARD_H
 #define TFC_GATEWAY_FORWARD_H
@@ -26,7 +26,9 @@ void tfc__forwarder_init(struct tfc__forwarder *forwarder);
 void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 		  struct tfc__request *request);
 
-/* request->text begins with this node's list: the others' are added. */
-void tfc__forward_list(struct tfc__forwarder *forwarder, struct tfc__request *request);
+/* listing.c: request->text is this node's list: those of the others, if there are any, are added,
+ * and what goes around it; then the request ends. */
+void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc__verb verb,
+		       struct tfc__request *request);
 
 #endif

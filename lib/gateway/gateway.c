@@ -214,6 +214,13 @@ int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
 	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
 }
 
+int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
+		     tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__JOBS};
+	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+}
+
 int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 			 tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {

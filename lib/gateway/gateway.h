@@ -17,6 +17,7 @@ enum tfc__verb {
 	TFC__SUBMIT = 1,
 	TFC__STOP,
 	TFC__LIST,
+	TFC__JOBS, /* in brief; of a member: only the list of its own */
 	TFC__DESCRIBE,
 	TFC__SPEC,
 	TFC__EXPLAIN,
@@ -103,6 +104,9 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 /* One that cannot be read, with the same keys as far as they are known; its state is "damaged". */
 void tfc__describe_damaged(const struct tfc__directory *directory,
 			   const struct tfc__damaged *damaged, struct tfc__buf *json);
+
+/* In brief, as tfc_gateway_jobs gives it. */
+void tfc__describe_briefly(const struct tfc__record *record, struct tfc__buf *json);
 
 /* "worker/0" of a job, as a task number, or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);

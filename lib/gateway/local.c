@@ -110,14 +110,19 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	return TFC_OK;
 }
 
-static int list(struct tfc__directory *directory, struct tfc__request *request)
+static void list(struct tfc__directory *directory, enum tfc__verb verb,
+		 struct tfc__request *request)
 {
 	const char *separator = "";
 	tfc__buf_add_char(&request->text, '[');
 	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
+		const struct tfc__record *record = tfc__container_of(link, struct tfc__record,
+								     link);
 		tfc__buf_add_str(&request->text, separator);
-		tfc__describe(tfc__container_of(link, struct tfc__record, link), false,
-			      &request->text);
+		if (verb == TFC__JOBS)
+			tfc__describe_briefly(record, &request->text);
+		else
+			tfc__describe(record, false, &request->text);
 		separator = ",";
 	}
 	TFC__LIST_EACH (link, tfc__directory_damaged(directory)) {
@@ -127,7 +132,6 @@ static int list(struct tfc__directory *directory, struct tfc__request *request)
 		separator = ",";
 	}
 	tfc__buf_add_char(&request->text, ']');
-	return TFC_OK;
 }
 
 static int explain(struct tfc__directory *directory, const struct tfc__question *question,
@@ -312,11 +316,12 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		drain(forwarder, question, request);
 		return;
 	case TFC__LIST:
-		list(directory, request);
-		if (has_others(forwarder) && !question->is_forwarded)
-			tfc__forward_list(forwarder, request);
-		else
+	case TFC__JOBS:
+		list(directory, question->verb, request);
+		if (question->is_forwarded)
 			tfc__request_end(request, TFC_OK);
+		else
+			tfc__forward_list(forwarder, question->verb, request);
 		return;
 	default:
 		if (is_elsewhere(forwarder, question))

@@ -9,10 +9,10 @@
 static const char prefix[] = "gateway.";
 
 static const char *const names[] = {
-	[TFC__SUBMIT] = "submit",       [TFC__STOP] = "stop",       [TFC__LIST] = "list",
-	[TFC__DESCRIBE] = "describe",   [TFC__SPEC] = "spec",       [TFC__EXPLAIN] = "explain",
-	[TFC__FORGET] = "forget",       [TFC__MEMBERS] = "members", [TFC__DRAIN] = "drain",
-	[TFC__SUBSCRIBE] = "subscribe", [TFC__FIND] = "find",
+	[TFC__SUBMIT] = "submit",   [TFC__STOP] = "stop",           [TFC__LIST] = "list",
+	[TFC__JOBS] = "jobs",       [TFC__DESCRIBE] = "describe",   [TFC__SPEC] = "spec",
+	[TFC__EXPLAIN] = "explain", [TFC__FORGET] = "forget",       [TFC__MEMBERS] = "members",
+	[TFC__DRAIN] = "drain",     [TFC__SUBSCRIBE] = "subscribe", [TFC__FIND] = "find",
 };
 
 #define VERBS (sizeof(names) / sizeof(names[0]))

@@ -162,7 +162,8 @@ static void on_turn(struct tfc__bulk_turn *turn)
 
 static bool is_long(enum tfc__verb verb)
 {
-	return verb == TFC__LIST || verb == TFC__DESCRIBE || verb == TFC__SPEC;
+	return verb == TFC__LIST || verb == TFC__JOBS || verb == TFC__DESCRIBE ||
+	       verb == TFC__SPEC || verb == TFC__EXPLAIN || verb == TFC__MEMBERS;
 }
 
 /* Its answer may be long: it waits for its turn, and takes over what was heard. */
@@ -333,8 +334,9 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 
 static bool is_looking(enum tfc__verb verb)
 {
-	return verb == TFC__LIST || verb == TFC__DESCRIBE || verb == TFC__SPEC ||
-	       verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE || verb == TFC__FIND;
+	return verb == TFC__LIST || verb == TFC__JOBS || verb == TFC__DESCRIBE ||
+	       verb == TFC__SPEC || verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE ||
+	       verb == TFC__FIND;
 }
 
 _Static_assert((int)TFC_PEER_NODE == (int)TFC__KEY_NODE &&

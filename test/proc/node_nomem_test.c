@@ -338,14 +338,16 @@ static struct place shared;
 static char shared_id[64];
 static int request_number;
 #define ENVIRON 5
-#define STOP 6 /* of nobody, and the last of the requests: they find nothing */
-#define DRAIN 7
-#define FORGET 8
+#define JOBS 6
+#define STOP 7 /* of nobody, and the last of the requests: they find nothing */
+#define DRAIN 8
+#define FORGET 9
 
 static int ask(struct told *told)
 {
 	tfc_gateway *gateway = shared.gateway;
 	SWEPT(tfc_gateway_list);
+	SWEPT(tfc_gateway_jobs);
 	SWEPT(tfc_gateway_describe);
 	SWEPT(tfc_gateway_spec);
 	SWEPT(tfc_gateway_stop);
@@ -366,6 +368,8 @@ static int ask(struct told *told)
 		return tfc_gateway_explain(gateway, job, 0, note_reply, told, NULL);
 	case 4:
 		return tfc_gateway_members(gateway, 0, note_reply, told, NULL);
+	case JOBS:
+		return tfc_gateway_jobs(gateway, 0, note_reply, told, NULL);
 	case FORGET:
 		return tfc_gateway_forget(gateway, "nobody", 0, note_reply, told, NULL);
 	case ENVIRON:

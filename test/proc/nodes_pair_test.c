@@ -96,10 +96,74 @@ static void tasks_run_on_both_nodes(void **state)
 	end(&pair, dir);
 }
 
+/* ---- what the nodes list together */
+
+static void ask(struct pair *pair, __typeof__(tfc_gateway_list) *question, struct answer *answer)
+{
+	node_answer_clear(answer);
+	assert_int_equal(question(pair->run.gateway, 0, node_answer, answer, NULL), 0);
+	node_await_answer(&pair->run, answer);
+}
+
+static void submit_to_other(struct pair *pair, const char *json)
+{
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_gateway *own = pair->run.gateway;
+	options.node = pair->other;
+	assert_int_equal(tfc_gateway_open(pair->run.ctx, &options, &pair->run.gateway), 0);
+	free(node_submit(&pair->run, json));
+	tfc_gateway_close(pair->run.gateway);
+	pair->run.gateway = own;
+}
+
+static bool is_other_away(struct pair *pair)
+{
+	struct answer answer = {0};
+	ask(pair, tfc_gateway_jobs, &answer);
+	bool is_away = strstr(answer.text, "],\"not_asked\":[{\"node\":\"b\",\"reason\":\"") !=
+		       NULL;
+	node_answer_clear(&answer);
+	return is_away;
+}
+
+static void jobs_in_brief_are_short_and_say_whose_are_missing(void **state)
+{
+	struct pair pair = {0};
+	struct answer answer = {0};
+	char dir[LEAKS_PATH];
+	begin(&pair, dir);
+	char *json = node_json("{'framework':'none','argv':['true'],'placement':{'labels':{'a':"
+			       "'nowhere'}},'roles':{'worker':{'count':80000}}}");
+	submit_to_other(&pair, json);
+	submit_to_other(&pair, json);
+	while (is_other_away(&pair)) /* until they have met */
+		assert_true(tfc_ctx_run(pair.run.ctx, 1000) >= 0);
+	ask(&pair, tfc_gateway_list, &answer);
+	assert_int_equal(answer.code, TFC_ETOOBIG);
+	assert_non_null(strstr(answer.error, "node b: the answer to list has "));
+	ask(&pair, tfc_gateway_jobs, &answer);
+	assert_int_equal(answer.code, 0);
+	assert_true(strlen(answer.text) < 2000);
+	char *second = strstr(answer.text, "\"task_count\":80000,\"ready\":0,\"restarts\":0");
+	assert_non_null(second);
+	assert_non_null(strstr(second + 1, "\"task_count\":80000"));
+	assert_non_null(strstr(answer.text, "],\"not_asked\":[]}"));
+	tfc_node_close(pair.other);
+	pair.other = NULL;
+	while (!is_other_away(&pair))
+		assert_true(tfc_ctx_run(pair.run.ctx, 1000) >= 0);
+	ask(&pair, tfc_gateway_jobs, &answer);
+	assert_null(strstr(answer.text, "task_count"));
+	node_answer_clear(&answer);
+	free(json);
+	end(&pair, dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_run_on_both_nodes),
+		cmocka_unit_test(jobs_in_brief_are_short_and_say_whose_are_missing),
 	};
 	return cmocka_run_group_tests_name("nodes_pair", tests, NULL, NULL);
 }

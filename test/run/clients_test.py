@@ -360,6 +360,21 @@ class TwoNodesTest(ClientsTest):
             self.assertEqual({tuple(line.split()[:3:2]) for line in run.lines()[1:]},
                              {(job, "damaged"), (whole, "succeeded")})
 
+    def test_ps_names_the_nodes_that_were_not_asked(self):
+        job = self.start_job("exec sleep 100", "--label", "where=a")
+        self.await_ready(job)
+        self.assertEqual(self.ask("ps").errors(), [])
+        self.nodes["b"].process.kill()
+        self.nodes["b"].end()
+        harness.wait_until(lambda: self.ask("ps").errors(), "what is missing")
+        run = self.ask("ps")
+        self.assertRegex(run.errors()[0], r"^tfc_run: not asked: b \(.+\)$")
+        self.assertEqual(run.lines()[1].split()[0], job)
+        self.assertEqual(run.status, 0)
+        listed, missing = json.loads(self.ask("ps", "--json").out)
+        self.assertEqual((listed["job"], listed["task_count"], listed["nodes"]), (job, 1, ["a"]))
+        self.assertEqual([each["node"] for each in missing["not_asked"]], ["b"])
+
     def test_output_of_all_nodes_is_replayed(self):
         job = self.start_job(COUNT % 50, "--worker", "4")
         live = self.ask("attach", job, at="b")
