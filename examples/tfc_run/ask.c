@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "client.h"
 #include "options.h"
 
@@ -133,10 +135,39 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
+/* The id, so that it is that job also when its answer is lost and it is asked for again. */
+static char *id_of(struct client *client, const char *job)
+{
+	struct answer answer = {.text = NULL};
+	int begun = tfc_gateway_describe(client->gateway, job, 0, client_answer, &answer, NULL);
+	if (client_await(client, begun, &answer) < 0)
+		return NULL;
+	json_t *description = json_loads(answer.text, 0, NULL);
+	const char *id = json_string_value(json_object_get(description, "job"));
+	char *copy = id ? strdup(id) : NULL;
+	if (!copy)
+		complain("the gateway's description is no JSON");
+	json_decref(description);
+	free(answer.text);
+	return copy;
+}
+
+static int forget(struct client *client, const char *job)
+{
+	struct answer answer = {.text = NULL};
+	char *id = id_of(client, job);
+	if (!id)
+		return RUN_FAILED;
+	int begun = tfc_gateway_forget(client->gateway, id, 0, client_answer, &answer, NULL);
+	int status = client_await(client, begun, &answer) < 0 ? RUN_FAILED : 0;
+	free(answer.text);
+	free(id);
+	return status;
+}
+
 int rm_main(int argc, char **argv)
 {
 	struct client client = {.ctx = NULL};
-	struct answer answer = {.text = NULL};
 	struct command_line line = {
 		.command = "rm",
 		.usage = "usage: tfc_run rm [--gateway G] JOB\n\n"
@@ -146,12 +177,8 @@ int rm_main(int argc, char **argv)
 		.most = 1,
 	};
 	int status;
-	if (client_begin(&client, &line, argc, argv, &status)) {
-		int begun = tfc_gateway_forget(client.gateway, line.words[0], 0, client_answer,
-					       &answer, NULL);
-		status = client_await(&client, begun, &answer) < 0 ? RUN_FAILED : 0;
-	}
-	free(answer.text);
+	if (client_begin(&client, &line, argc, argv, &status))
+		status = forget(&client, line.words[0]);
 	client_end(&client);
 	options_end(&line);
 	return status;

@@ -125,7 +125,7 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 /**
  * Stops a job: TERM, its grace, KILL. The reply comes as soon as the stop has begun; the end comes
  * to subscribers. Stopping again with is_kill shortens the grace to nothing. Thread: the context's.
- * Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (it has ended).
+ * Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (it has ended, and was not stopped).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -195,7 +195,8 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
 /**
  * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. Thread:
  * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (it has not
- * ended).
+ * ended), TFC_ELOST (the connection broke, and `job` is no whole id: by a name or a part of an id
+ * it is not asked for twice, for that may mean another job then).
  */
 TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 			       tfc_reply_fn fn, void *user, tfc_op **ret_op);

@@ -58,7 +58,9 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 		errand->lost(errand, error);
 		return;
 	}
-	if (code < 0) {
+	/* It was done the first time, and the answer was lost. */
+	bool is_done = errand->verb == TFC__FORGET && errand->tries && code == TFC_ENOENT;
+	if (code < 0 && !is_done) {
 		tfc__errand_fail(errand, error);
 		return;
 	}

@@ -13,6 +13,7 @@ struct tfc__errand {
 	struct tfc__buf params;
 	struct tfc__rpc_call *call;
 	uint32_t tries; /* calls that were lost with their connection */
+	bool is_once;   /* what it asks for may be another thing the second time */
 	/* The connection was lost under way: its owner may put it again. NULL: it fails. */
 	void (*lost)(struct tfc__errand *errand, const tfc_error *error);
 	void *owner;

@@ -103,6 +103,8 @@ static int forget(struct tfc__record *record, struct tfc__request *request)
 static int stop(struct tfc__record *record, const struct tfc__question *question,
 		struct tfc__request *request)
 {
+	if (record->is_ended && tfc__record_state(record) == TFC_JOB_STOPPED)
+		return TFC_OK; /* asked for again, perhaps: the first answer was lost */
 	if (record->is_ended)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);

@@ -1,7 +1,8 @@
 /*
  * One connection, made when something is asked for and made again when it is lost while something
- * waits. Every question may be put twice: what it asks for is done once all the same (a submit
- * carries a client key), so a lost reply is asked for again.
+ * waits. A question may be put twice: what it asks for is done once all the same (a submit carries
+ * a client key), so a lost reply is asked for again. But when a job was forgotten by its name,
+ * another one may have the name.
  */
 #include "gateway/remote.h"
 
@@ -24,6 +25,7 @@
 #define DELAY_MAX (2 * TFC__SECOND)
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
+#define ID_LEN 16
 
 struct remote_gateway {
 	tfc_gateway base;
@@ -228,7 +230,7 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 
 static void on_lost(struct tfc__errand *errand, const tfc_error *error)
 {
-	if (++errand->tries >= TRIES_MAX)
+	if (errand->is_once || ++errand->tries >= TRIES_MAX)
 		tfc__errand_fail(errand, error);
 	else
 		wait_for_connection(errand->owner, errand);
@@ -252,6 +254,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	errand->owner = of(gateway);
 	errand->lost = on_lost;
+	errand->is_once = question->verb == TFC__FORGET && strlen(question->job) != ID_LEN;
 	wait_for_connection(of(gateway), errand);
 }
 

@@ -429,6 +429,51 @@ static void a_forgotten_job_is_told_to_its_readers(void **state)
 	node_run_end(&run);
 }
 
+/* Begins to ask, breaks the connection after so many turns, and awaits the answer. */
+static int cut_after(struct node_run *run, int turns, struct answer *answer)
+{
+	for (int i = 0; i < turns && !answer->count; i++)
+		assert_true(tfc_ctx_run(run->ctx, 100) >= 0);
+	bool is_cut = !answer->count && served_cut(run->served);
+	node_await_answer(run, answer);
+	assert_int_equal(answer->code, 0);
+	node_answer_clear(answer);
+	return is_cut;
+}
+
+/* Wherever the connection breaks: in front of the question, or of the answer. */
+static void what_was_done_is_not_refused_when_its_answer_was_lost(void **state)
+{
+	struct node_run run;
+	bool was_cut = true;
+	node_run_begin_served(&run, NULL);
+	char *json = node_script(1, "exec sleep 1000");
+	for (int turns = 0; was_cut; turns++) {
+		struct follower follower = {0};
+		struct answer answer = {0};
+		char *id = node_submit(&run, json);
+		assert_int_equal(tfc_gateway_stop(run.gateway, id, NULL, node_answer, &answer,
+						  NULL),
+				 0);
+		was_cut = cut_after(&run, turns, &answer);
+		node_follow(&run, id, NULL, &follower);
+		node_await_end(&run, &follower);
+		node_follow_end(&follower);
+		assert_int_equal(tfc_gateway_stop(run.gateway, id, NULL, node_answer, &answer,
+						  NULL),
+				 0);
+		node_await_answer(&run, &answer);
+		assert_int_equal(answer.code, 0); /* it was stopped, as wanted */
+		node_answer_clear(&answer);
+		assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &answer, NULL),
+				 0);
+		was_cut |= cut_after(&run, turns, &answer);
+		free(id);
+	}
+	free(json);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +487,7 @@ int main(void)
 		cmocka_unit_test(an_answer_over_a_message_is_named_and_ends_nothing_else),
 		cmocka_unit_test(closing_at_any_event_is_legal),
 		cmocka_unit_test(a_forgotten_job_is_told_to_its_readers),
+		cmocka_unit_test(what_was_done_is_not_refused_when_its_answer_was_lost),
 	};
 	return cmocka_run_group_tests_name("gateway_remote", tests, NULL, NULL);
 }
