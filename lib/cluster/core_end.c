@@ -84,7 +84,7 @@ void tfc__end_if_reaped(struct tfc__core *core)
 	action->state = core->outcome.state;
 	action->reason = core->outcome.reason;
 	action->status = core->outcome.status;
-	snprintf(action->text, sizeof(action->text), "%s", core->outcome.text);
+	tfc__act_say(core, action, core->outcome.text);
 }
 
 /* ---- failure */

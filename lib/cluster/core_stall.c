@@ -20,7 +20,7 @@ void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text)
 	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_TASK, t);
 	action->state = t->state;
 	action->reason = TFC_END_STALLED;
-	snprintf(action->text, sizeof(action->text), "%s", text);
+	tfc__act_say(core, action, text);
 }
 
 static void text_of(const struct tfc__core *core, const struct task *t, char *text, size_t size)

@@ -25,6 +25,7 @@
 #include <stdarg.h>
 
 #define NO_TASK UINT32_MAX
+#define ACTION_TEXT 256
 
 /* Where a task is. ALIVE phases have a process, or soon will; each ends in an EXITED event. */
 enum phase {
@@ -192,6 +193,7 @@ struct tfc__core {
 
 	uint64_t random;
 	struct tfc__core_action *actions;
+	char (*texts)[ACTION_TEXT]; /* of actions that have one: of most no byte is touched */
 	uint32_t action_capacity;
 	uint32_t action_count;
 	uint32_t action_read;
@@ -228,6 +230,7 @@ bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t);
 /* ---- core_task.c */
 struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_kind kind,
 				  const struct task *t);
+void tfc__act_say(struct tfc__core *core, struct tfc__core_action *action, const char *text);
 void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text);
 void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state);
 /* The terminal one: `state` and `reason` with the attempt's death. */

@@ -32,14 +32,22 @@ struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_
 	/* At most 4 actions a task and a few for the job come from one event: tfc__core_new. */
 	assert(core->action_count < core->action_capacity);
 	struct tfc__core_action *action = &core->actions[core->action_count++];
-	/* All but the text, which is long. */
-	memset(action, 0, offsetof(struct tfc__core_action, text) + 1);
-	action->kind = kind;
-	action->task = t ? tfc__task_id(core, t) : NO_TASK;
-	action->attempt = t ? t->attempt : 0;
-	action->generation = core->generation;
-	action->node = t ? t->node : TFC__NO_NODE;
+	*action = (struct tfc__core_action){
+		.kind = kind,
+		.task = t ? tfc__task_id(core, t) : NO_TASK,
+		.attempt = t ? t->attempt : 0,
+		.generation = core->generation,
+		.node = t ? t->node : TFC__NO_NODE,
+		.text = "",
+	};
 	return action;
+}
+
+void tfc__act_say(struct tfc__core *core, struct tfc__core_action *action, const char *text)
+{
+	char *own = core->texts[action - core->actions];
+	snprintf(own, ACTION_TEXT, "%s", text);
+	action->text = own;
 }
 
 void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
@@ -47,7 +55,7 @@ void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
 	core->job_state = state;
 	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_JOB, NULL);
 	action->state = state;
-	snprintf(action->text, sizeof(action->text), "%s", text);
+	tfc__act_say(core, action, text);
 	if (state != TFC_JOB_STOPPING)
 		return;
 	action->task = core->outcome.task;
@@ -70,7 +78,7 @@ void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint3
 	action->reason = reason;
 	action->death = t->death;
 	action->status = t->death.status;
-	snprintf(action->text, sizeof(action->text), "%s", text);
+	tfc__act_say(core, action, text);
 }
 
 /* ---- phases */

@@ -44,8 +44,10 @@ static bool take_memory(struct tfc__core *core)
 	core->heap = calloc(n + 1, sizeof(struct task *));
 	core->entries = calloc(count_entries(&core->policy, &group) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
+	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
 	core->group_restarts.capacity = group;
-	return core->roles && core->tasks && core->heap && core->entries && core->actions;
+	return core->roles && core->tasks && core->heap && core->entries && core->actions &&
+	       core->texts;
 }
 
 static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
@@ -149,6 +151,7 @@ void tfc__core_free(struct tfc__core *core)
 	free(core->heap);
 	free(core->entries);
 	free(core->actions);
+	free(core->texts);
 	free(core);
 }
 

@@ -178,7 +178,7 @@ struct tfc__core_action {
 	uint32_t reason;         /* enum tfc_end_reason */
 	struct tfc__death death; /* TELL_TASK in a terminal state */
 	int32_t status;          /* END, TELL_JOB of stopping: exit code or signal, by reason */
-	char text[256];          /* a sentence, or "" */
+	const char *text;        /* a sentence, or "" */
 };
 
 /* ---- the machine */
