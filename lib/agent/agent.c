@@ -167,6 +167,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 {
 	if (!agent)
 		return;
+	agent->is_closing = true;
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	gpus_close(agent);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 #include "base/file.h"
+
+#define REMOVED_AT_ONCE 64 /* directories of jobs that have so many tasks or less */
 
 /* ---- telling */
 
@@ -278,6 +281,19 @@ void tfc__agent_job_end(struct tfc__agent_job *job)
 	bundle_end(job);
 }
 
+/* What many tasks have left is removed by a process, under another name: this one may come back. */
+static void remove_run_dir(struct tfc__agent_job *job)
+{
+	struct tfc__agent *agent = job->agent;
+	char gone[PATH_MAX];
+	snprintf(gone, sizeof(gone), "%s.%u", job->run_dir, ++agent->removed);
+	if (agent->is_closing || job->task_count <= REMOVED_AT_ONCE ||
+	    rename(job->run_dir, gone) < 0)
+		tfc__remove_tree(job->run_dir);
+	else if (removal_begin(agent, gone) < 0)
+		tfc__remove_tree(gone);
+}
+
 void tfc__agent_job_close(struct tfc__agent_job *job)
 {
 	if (!job)
@@ -291,7 +307,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	follow_end(job);
 	limits_end(job);
 	if (job->run_dir)
-		tfc__remove_tree(job->run_dir);
+		remove_run_dir(job);
 	tfc__list_remove(&job->link);
 	free(job->run_dir);
 	free(job->log_dir);

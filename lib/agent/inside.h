@@ -73,7 +73,9 @@ struct tfc__agent {
 	bool is_alone;          /* once they are over; false: nobody knows */
 	struct tfc__timer earlier_timer;
 	struct tfc__link early;    /* tasks that wait for that with their holds */
-	struct tfc__link removals; /* of logs, under way */
+	struct tfc__link removals; /* of logs and directories of jobs, under way */
+	uint32_t removed;          /* such directories so far: each has a name of its own */
+	bool is_closing;           /* what jobs leave is removed with run_dir */
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
@@ -282,6 +284,8 @@ char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH
 
 /* ---- kept_logs.c */
 
+/* Removes a directory in a process of its own. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
+int removal_begin(struct tfc__agent *agent, const char *dir);
 void kept_logs_close(struct tfc__agent *agent);
 
 #endif

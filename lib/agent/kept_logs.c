@@ -69,7 +69,7 @@ static void on_removed(void *user, const tfc_process_event *event)
 		free_removal(user);
 }
 
-static int start(struct tfc__agent *agent, const char *dir)
+int removal_begin(struct tfc__agent *agent, const char *dir)
 {
 	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
 	struct removal *removal = calloc(1, sizeof(*removal));
@@ -92,7 +92,7 @@ static int start(struct tfc__agent *agent, const char *dir)
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
 	char *dir = is_name(id) ? log_dir_of(agent, id) : NULL;
-	if (dir && access(dir, F_OK) == 0 && start(agent, dir) < 0)
+	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
 			 "its logs stay in %s, remove them by hand: %s", dir,
 			 tfc_ctx_error(agent->ctx)->text);

@@ -24,11 +24,12 @@
 
 #define PER_PIECE 64 /* calls */
 
-static long binds, sends, scans;
+static long binds, sends, scans, unlinks;
 
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 int __wrap_openat(int dir_fd, const char *path, int flags, ...);
+int __wrap_unlinkat(int dir_fd, const char *path, int flags);
 
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t len)
 {
@@ -51,6 +52,12 @@ int __wrap_openat(int dir_fd, const char *path, int flags, ...)
 	va_end(args);
 	scans += strcmp(path, ".") == 0;
 	return (int)syscall(SYS_openat, dir_fd, path, flags, mode);
+}
+
+int __wrap_unlinkat(int dir_fd, const char *path, int flags)
+{
+	unlinks++;
+	return (int)syscall(SYS_unlinkat, dir_fd, path, flags);
 }
 
 /* Dispatches piece by piece until the job has ended; with each the counter grows by a little only.
@@ -129,11 +136,29 @@ static void tasks_run_in_slices_and_no_log_is_looked_for_among_the_others(void *
 	finish(&run, &follower, id);
 }
 
+static void what_many_tasks_have_left_is_removed_elsewhere(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer answer = {0};
+	node_run_begin(&run, NULL);
+	char *id = start(&run, &follower, 100, "started");
+	node_await_end(&run, &follower);
+	unlinks = 0;
+	assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &answer, NULL), 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, 0);
+	assert_in_range(unlinks, 0, 10);
+	node_answer_clear(&answer);
+	finish(&run, &follower, id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gang_takes_its_ports_in_slices),
 		cmocka_unit_test(tasks_run_in_slices_and_no_log_is_looked_for_among_the_others),
+		cmocka_unit_test(what_many_tasks_have_left_is_removed_elsewhere),
 	};
 	return cmocka_run_group_tests_name("node_large", tests, NULL, NULL);
 }
