@@ -135,6 +135,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	agent->ctx = ctx;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->removals);
+	tfc__list_init(&agent->guests);
 	for (size_t i = 0; i < PORT_BUCKETS; i++)
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
@@ -156,6 +157,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;
+	guests_load(agent);
 	*ret_agent = agent;
 	return TFC_OK;
 fail:
@@ -173,6 +175,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	gpus_close(agent);
 	tfc__bundles_close(agent->bundles);
 	kept_logs_close(agent);
+	guests_close(agent);
 	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
 		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
 	tfc__timer_cancel(&agent->watch_timer);

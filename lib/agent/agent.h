@@ -213,12 +213,24 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 					    const tfc_job *job, uint32_t task, uint64_t position,
 					    tfc_error *error);
 
-/* Removes the logs of a job that is not open here any more, in a process of its own. */
 /* The same by the log's name, both of which may be anybody's words. */
 struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent, const char *id,
 						  const char *name, uint64_t position,
 						  tfc_error *error);
 
+/* Removes the logs of a job that is not open here any more, in a process of its own. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id);
+
+/* A job that another node keeps, and whose logs are in the log directory; also of earlier runs. */
+#define TFC__GUEST_ID_SIZE 64
+struct tfc__guest {
+	struct tfc__link link;
+	char id[TFC__GUEST_ID_SIZE];
+	char maintainer[256]; /* its node */
+	uint64_t heard_ns;    /* CLOCK_REALTIME: when that was last heard to have it */
+};
+const struct tfc__link *tfc__agent_guests(const struct tfc__agent *agent);
+/* Its node has it now. Without memory it is none. */
+void tfc__agent_guest_heard(struct tfc__agent *agent, const char *id, const char *maintainer);
 
 #endif

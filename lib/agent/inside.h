@@ -19,6 +19,7 @@
  *   follow.c     who is told that a log has grown
  *   log_local.c  the log of a task here, as a log source
  *   kept_logs.c  the logs of jobs without tasks here
+ *   guests.c     which of them are of jobs that other nodes keep
  *   seat.c       whether there is room for a task
  *   gpus.c       which GPUs there are, and whose they are
  *   ops.c        all this as a table, beside agents of other machines
@@ -76,6 +77,7 @@ struct tfc__agent {
 	struct tfc__link removals; /* of logs and directories of jobs, under way */
 	uint32_t removed;          /* such directories so far: each has a name of its own */
 	bool is_closing;           /* what jobs leave is removed with run_dir */
+	struct tfc__link guests;   /* struct tfc__guest */
 	/* Tasks whose listener is awaited, by port: one look at the kernel serves them all. */
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
@@ -287,5 +289,11 @@ char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH
 /* Removes a directory in a process of its own. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
 int removal_begin(struct tfc__agent *agent, const char *dir);
 void kept_logs_close(struct tfc__agent *agent);
+
+/* ---- guests.c */
+
+void guests_load(struct tfc__agent *agent);
+void guest_gone(struct tfc__agent *agent, const char *id); /* its logs go */
+void guests_close(struct tfc__agent *agent);
 
 #endif

@@ -92,6 +92,7 @@ int removal_begin(struct tfc__agent *agent, const char *dir)
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
 	char *dir = is_name(id) ? log_dir_of(agent, id) : NULL;
+	guest_gone(agent, id);
 	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
 			 "its logs stay in %s, remove them by hand: %s", dir,

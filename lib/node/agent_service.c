@@ -209,7 +209,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (request && strcmp(method, "agent.log") == 0) {
 		logs_serve(service, request, params); /* reading takes no lease */
 	} else if (!request && strcmp(method, "agent.forget") == 0) {
-		logs_forget(service, params);
+		tfc__agent_service_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
 		hear_renewal(service, params);
 	} else if (!is_alive(session)) {

@@ -25,6 +25,9 @@ void tfc__agent_service_close(struct tfc__agent_service *service);
 void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 			      const char *method, const msgpack_object *params);
 
+/* The logs go of the jobs whose "ids" are in a map; while a job is here, with it. */
+void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params);
+
 /* How many jobs others have here. */
 uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service);
 

@@ -101,7 +101,6 @@ void bundle_leave(struct served_job *job);
 /* served_logs.c */
 void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 		const msgpack_object *params);
-void logs_forget(struct tfc__agent_service *service, const msgpack_object *params);
 void logs_end(struct served_job *job);
 
 #endif

@@ -66,6 +66,11 @@ struct tfc__event {
 int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t ahead_ns,
 		    struct tfc__event *ret_event);
 
+/* "ids": those of jobs whose logs go, or that are asked about. */
+void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids);
+/* A text of a list, copied; false: it is none, or does not fit. */
+bool tfc__id_read(const msgpack_object *value, char *text, size_t size);
+
 /* One message of a link, or, NULL, its acknowledgement alone. `instance` is the maintainer's. */
 void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
 		     struct tfc__agent_link *link, const struct tfc__agent_link_message *message);

@@ -83,6 +83,11 @@ struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 	return reached ? (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent} : none;
 }
 
+void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params)
+{
+	tfc__agent_service_forget(agents->service, params);
+}
+
 bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller *caller,
 			    struct tfc__rpc_request *request, const char *method,
 			    const msgpack_object *params)

@@ -27,6 +27,9 @@ void tfc__node_agents_close(struct tfc__node_agents *agents);
 struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 					     const struct tfc__member *member);
 
+/* As tfc__agent_service_forget. */
+void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params);
+
 /* Whether the call is about agents; then it is served, or refused to all but members. */
 bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller *caller,
 			    struct tfc__rpc_request *request, const char *method,

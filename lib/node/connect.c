@@ -32,6 +32,8 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 		return;
 	} else if (strcmp(method, "node.drain") == 0) {
 		serve_drain(node, request, params);
+	} else if (strcmp(method, "node.known") == 0) {
+		tfc__node_serve_known(node, request, params);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: this version has no such call",
 			  method);
@@ -42,6 +44,11 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 static void hear(void *user, struct tfc__node_peer *peer, const char *method,
 		 const msgpack_object *params)
 {
+}
+
+static void met(void *user, struct tfc__node_peer *peer)
+{
+	tfc__node_ask_guests(user, peer);
 }
 
 static void refused(void *user, const tfc_error *error)
@@ -68,6 +75,7 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 		.hello = hello,
 		.serve = serve,
 		.hear = hear,
+		.met = met,
 		.refused = refused,
 		.user = node,
 	};

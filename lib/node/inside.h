@@ -36,6 +36,10 @@ struct tfc_node {
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
+	struct tfc__link askings; /* of guests.c */
+	struct tfc__timer guest_look;
+	uint64_t retain_s;
+
 	void *refused_user;
 	void (*refused)(void *user, const tfc_error *error);
 
@@ -70,6 +74,15 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_upstreams(tfc_node *node);
+
+/* ---- guests.c */
+
+/* A member is met: asks it for the jobs whose logs are here. */
+void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer);
+void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
+			   const msgpack_object *params);
+void tfc__node_begin_guests(tfc_node *node); /* first of all; retain_s is set */
+void tfc__node_end_guests(tfc_node *node);
 
 /* ---- leave.c */
 

@@ -155,7 +155,7 @@ static int open_directory(tfc_node *node, const tfc_node_options *options, tfc_e
 {
 	struct tfc__directory_options directory = {
 		.retain_jobs = options->retain_jobs ? options->retain_jobs : RETAIN_JOBS,
-		.retain_s = options->retain_s ? options->retain_s : RETAIN_S,
+		.retain_s = (uint32_t)node->retain_s,
 		.retain_bytes = options->retain_bytes,
 	};
 	int code = open_store(node, options, &directory.store, error);
@@ -167,6 +167,8 @@ static int open_directory(tfc_node *node, const tfc_node_options *options, tfc_e
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code;
+	node->retain_s = options->retain_s ? options->retain_s : RETAIN_S;
+	tfc__node_begin_guests(node);
 	node->refused = options->refused;
 	node->refused_user = options->hook_user;
 	if ((code = open_keys(node, options, error)) < 0 ||
@@ -187,6 +189,7 @@ void tfc__node_close_parts(tfc_node *node)
 {
 	tfc__node_stop_listening(node);
 	tfc__node_stop_leaving(node);
+	tfc__node_end_guests(node);
 	tfc__node_close_gateway(node);
 	tfc__directory_close(node->directory);
 	tfc__node_close_upstreams(node);

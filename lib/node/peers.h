@@ -31,6 +31,8 @@ struct tfc__peers_options {
 	/* A notification of a member over the connection that was dialed. */
 	void (*hear)(void *user, struct tfc__node_peer *peer, const char *method,
 		     const msgpack_object *params);
+	/* A member has let us in, and can be asked; or NULL. */
+	void (*met)(void *user, struct tfc__node_peer *peer);
 	/* Once, in a turn of its own: this node may not take part (tfc_node_options.refused). */
 	void (*refused)(void *user, const tfc_error *error);
 	void *user;

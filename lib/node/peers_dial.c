@@ -191,6 +191,8 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		peer->failures = 0;
 		tfc__node_peer_learn(peer, &hello);
 		tfc__node_peer_tell(peer, true);
+		if (peers->options.met && !peers->is_closed)
+			peers->options.met(peers->options.user, peer);
 	}
 	tfc__hello_fini(&hello);
 	tfc__peers_exit(peers);

@@ -7,7 +7,6 @@
 
 #define STAY_CREDIT 1024 /* things told that may be on their way */
 #define STAY_AGAIN (100 * TFC__MS)
-#define FORGOTTEN_MAX 10000
 
 static struct remote_job *job_of(struct tfc__link *link)
 {
@@ -243,29 +242,18 @@ void remote_begin(struct tfc__remote_agent *agent)
 
 /* ---- jobs that are forgotten */
 
-/* Best effort: what it is never told goes there by age. */
-static void tell_forgotten(struct tfc__remote_agent *agent)
-{
-	struct tfc__buf params = {0};
-	if (!agent->rpc || !agent->forgotten.count)
-		return;
-	tfc__msg_map(&params, 1);
-	tfc__msg_str(&params, "ids");
-	tfc__msg_array(&params, (uint32_t)agent->forgotten.count);
-	for (size_t i = 0; i < agent->forgotten.count; i++)
-		tfc__msg_str(&params, agent->forgotten.items[i]);
-	if (tfc__rpc_notify(agent->rpc, "agent.forget", &params) == TFC_OK)
-		tfc__strv_fini(&agent->forgotten);
-	tfc__buf_fini(&params);
-}
-
+/* One that cannot be told now asks itself, when we are met. */
 void remote_forget(void *user, const char *id)
 {
-	struct tfc__remote_agent *agent = user;
-	tfc__strv_add(&agent->forgotten, id);
-	if (agent->forgotten.is_failed || agent->forgotten.count > FORGOTTEN_MAX)
-		tfc__strv_fini(&agent->forgotten);
-	tell_forgotten(agent);
+	const struct tfc__remote_agent *agent = user;
+	struct tfc__strv ids = {0};
+	struct tfc__buf params = {0};
+	tfc__strv_add(&ids, id);
+	tfc__ids_write(&params, &ids);
+	if (agent->rpc && !ids.is_failed)
+		tfc__rpc_notify(agent->rpc, "agent.forget", &params);
+	tfc__buf_fini(&params);
+	tfc__strv_fini(&ids);
 }
 
 /* ---- connections */
@@ -291,7 +279,6 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 	if (agent->rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
-	tell_forgotten(agent);
 	remote_logs_wake(agent);
 	ask_stamp(agent);
 }
@@ -337,7 +324,6 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);
 	tfc__timer_cancel(&agent->loss);
-	tfc__strv_fini(&agent->forgotten);
 	free(agent->self);
 	free(agent->node);
 	free(agent);

@@ -35,7 +35,6 @@ struct tfc__remote_agent {
 	struct tfc__bundles *bundles;
 	struct tfc__link uploads;
 	struct tfc__link logs;
-	struct tfc__strv forgotten; /* ids of jobs whose logs are to go, once it can be told */
 	struct tfc__link jobs;
 	uint64_t last_handle;
 };

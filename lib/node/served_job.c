@@ -348,7 +348,10 @@ static void open_local(struct served_job *job, size_t tag_len)
 						 .epoch = job->epoch,
 						 .bundle = job->bundle,
 						 .lease = job->session->lease};
-	if (agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error) < 0)
+	int code = agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error);
+	if (code == TFC_OK)
+		tfc__agent_guest_heard(agent.agent, job->id, job->session->name);
+	else
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
 			 job->error.text);
 }

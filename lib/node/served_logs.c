@@ -190,18 +190,14 @@ void logs_end(struct served_job *job)
 }
 
 /* What has a job here still writes to its log. */
-void logs_forget(struct tfc__agent_service *service, const msgpack_object *params)
+void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params)
 {
 	const msgpack_object *ids;
 	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
 	for (uint32_t i = 0; i < count; i++) {
 		char id[256];
-		size_t len;
-		const void *bytes = tfc__msg_bytes(&ids[i], &len);
-		if (!bytes || len >= sizeof(id))
+		if (!tfc__id_read(&ids[i], id, sizeof(id)))
 			continue;
-		memcpy(id, bytes, len);
-		id[len] = '\0';
 		struct served_job *job = served_job_find_id(service, id);
 		if (job)
 			job->is_forgotten = true;

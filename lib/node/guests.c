@@ -1,0 +1,176 @@
+/*
+ * The logs here of jobs that other nodes keep. Whether a job is still there is asked of its node
+ * when that is met, and now and then; what was removed there goes here, too. So it is of no matter
+ * which of the two was away when the job was removed. What a node has that stays away goes by age.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/strv.h"
+#include "node/agent_wire.h"
+#include "node/inside.h"
+#include "node/peers_inside.h"
+
+#define METHOD "node.known"
+#define ANSWER_MS 10000
+#define IDS_MAX 10000
+#define FIRST_LOOK (60 * TFC__SECOND)
+#define LOOK_AGAIN (3600 * TFC__SECOND)
+
+struct asking {
+	struct tfc__link link;
+	tfc_node *node;
+	struct tfc__rpc_call *call;
+	char maintainer[256];
+};
+
+/* ---- asking */
+
+static struct tfc__guest *guest_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct tfc__guest, link);
+}
+
+static void take_answer(tfc_node *node, const char *maintainer, const msgpack_object *result)
+{
+	tfc__node_agents_forget(node->agents, result);
+	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
+		if (strcmp(guest_of(link)->maintainer, maintainer) == 0)
+			tfc__agent_guest_heard(node->agent, guest_of(link)->id, maintainer);
+}
+
+static void free_asking(struct asking *asking)
+{
+	tfc__list_remove(&asking->link);
+	free(asking);
+}
+
+static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct asking *asking = user;
+	if (code == TFC_OK)
+		take_answer(asking->node, asking->maintainer, result);
+	free_asking(asking);
+}
+
+static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
+		const struct tfc__strv *ids)
+{
+	struct tfc__buf params = {0};
+	struct asking *asking = calloc(1, sizeof(*asking));
+	const struct tfc__rpc_options call = {.method = METHOD,
+					      .params = &params,
+					      .timeout_ms = ANSWER_MS,
+					      .end = on_answer,
+					      .user = asking};
+	if (!asking)
+		return;
+	tfc__ids_write(&params, ids);
+	asking->node = node;
+	snprintf(asking->maintainer, sizeof(asking->maintainer), "%s", maintainer);
+	tfc__list_append(&node->askings, &asking->link);
+	if (tfc__rpc_call(rpc, &call, &asking->call, NULL) < 0)
+		free_asking(asking);
+	tfc__buf_fini(&params);
+}
+
+void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer)
+{
+	const char *maintainer = tfc__node_peer_name(peer);
+	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
+	struct tfc__strv ids = {0};
+	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
+		if (strcmp(guest_of(link)->maintainer, maintainer) == 0 && ids.count < IDS_MAX)
+			tfc__strv_add(&ids, guest_of(link)->id);
+	if (rpc && ids.count && !ids.is_failed)
+		ask(node, maintainer, rpc, &ids);
+	tfc__strv_fini(&ids);
+}
+
+/* ---- answering */
+
+static bool is_known(tfc_node *node, const char *id)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__record *record;
+	return tfc__directory_find(node->directory, id, &error, &record) != TFC_ENOENT;
+}
+
+void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
+			   const msgpack_object *params)
+{
+	const msgpack_object *ids;
+	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
+	struct tfc__strv gone = {0};
+	struct tfc__buf result = {0};
+	for (uint32_t i = 0; i < count; i++) {
+		char id[TFC__GUEST_ID_SIZE];
+		if (tfc__id_read(&ids[i], id, sizeof(id)) && !is_known(node, id))
+			tfc__strv_add(&gone, id);
+	}
+	gone.is_failed = false; /* those that are missing are asked for another time */
+	tfc__ids_write(&result, &gone);
+	tfc__rpc_reply(request, &result);
+	tfc__buf_fini(&result);
+	tfc__strv_fini(&gone);
+}
+
+/* ---- by age */
+
+/* Of a node that can be asked nothing goes by age. */
+static bool is_too_old(const tfc_node *node, const struct tfc__guest *guest, uint64_t now)
+{
+	const struct tfc__node_peer *peer = tfc__peers_find(node->peers, guest->maintainer);
+	if (peer && tfc__node_peer_rpc(peer))
+		return false;
+	return now > guest->heard_ns && now - guest->heard_ns > node->retain_s * TFC__SECOND;
+}
+
+static void forget_old(tfc_node *node)
+{
+	struct tfc__strv old = {0};
+	uint64_t now = tfc__wall();
+	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
+		if (is_too_old(node, guest_of(link), now))
+			tfc__strv_add(&old, guest_of(link)->id);
+	for (size_t i = 0; i < old.count; i++) {
+		tfc__log(node->ctx, TFC_LOG_INFO, "node", old.items[i],
+			 "its logs go: its node was not heard for long");
+		tfc__agent_forget_logs(node->agent, old.items[i]);
+	}
+	tfc__strv_fini(&old);
+}
+
+static void look_later(tfc_node *node, uint64_t pause)
+{
+	uint64_t most = node->retain_s * TFC__SECOND;
+	tfc__timer_set(&node->guest_look, tfc__now() + (pause < most ? pause : most));
+}
+
+static void on_look(struct tfc__timer *timer)
+{
+	tfc_node *node = tfc__container_of(timer, tfc_node, guest_look);
+	forget_old(node);
+	TFC__LIST_EACH (link, &node->peers->all)
+		tfc__node_ask_guests(node, tfc__container_of(link, struct tfc__node_peer, link));
+	look_later(node, LOOK_AGAIN);
+}
+
+void tfc__node_begin_guests(tfc_node *node)
+{
+	tfc__list_init(&node->askings);
+	tfc__timer_init(&node->guest_look, node->ctx, on_look);
+	look_later(node, FIRST_LOOK);
+}
+
+void tfc__node_end_guests(tfc_node *node)
+{
+	tfc__timer_cancel(&node->guest_look);
+	TFC__LIST_EACH (link, &node->askings) {
+		struct asking *asking = tfc__container_of(link, struct asking, link);
+		tfc__rpc_drop(asking->call);
+		free_asking(asking);
+	}
+}

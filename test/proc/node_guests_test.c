@@ -1,0 +1,194 @@
+/* node: logs of a job that another node keeps go when that has removed the job, whoever of the two
+ * was away then; and by age when it never comes back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "leaks.h"
+#include "node_run.h"
+
+/* The node of the run is "a", which keeps the jobs; the other one is "b". */
+struct pair {
+	struct node_run run;
+	tfc_node *other;
+	char dir[LEAKS_PATH];
+	char members[LEAKS_PATH + 16];
+	char state[2][LEAKS_PATH + 16];
+	uint32_t retain_s; /* of b */
+};
+
+static void options_of(struct pair *pair, tfc_node_options *options, bool is_b)
+{
+	static const char *const listen[2][2] = {{"memory:guests-a", NULL},
+						 {"memory:guests-b", NULL}};
+	*options = (tfc_node_options)TFC_NODE_OPTIONS_INIT;
+	options->name = is_b ? "b" : "a";
+	options->members_file = pair->members;
+	options->listen = listen[is_b];
+	options->state_dir = pair->state[is_b];
+	options->slots = 1;
+	options->lease_ms = 500;
+	options->probe_ms = 100;
+	options->retain_s = is_b ? pair->retain_s : 0;
+}
+
+static void begin_a(struct pair *pair)
+{
+	tfc_node_options options;
+	options_of(pair, &options, false);
+	node_run_begin(&pair->run, &options);
+}
+
+static void begin_b(struct pair *pair)
+{
+	tfc_node_options options;
+	options_of(pair, &options, true);
+	options.temp_dir = pair->run.dir;
+	if (tfc_node_open(pair->run.ctx, &options, &pair->other) < 0)
+		fail_msg("%s", tfc_ctx_error(pair->run.ctx)->text);
+}
+
+static void end_b(struct pair *pair)
+{
+	tfc_node_close(pair->other);
+	pair->other = NULL;
+}
+
+static void begin(struct pair *pair)
+{
+	leaks_make_dir(pair->dir);
+	snprintf(pair->members, sizeof(pair->members), "%s/members", pair->dir);
+	snprintf(pair->state[0], sizeof(pair->state[0]), "%s/a", pair->dir);
+	snprintf(pair->state[1], sizeof(pair->state[1]), "%s/b", pair->dir);
+	FILE *file = fopen(pair->members, "we");
+	assert_non_null(file);
+	assert_true(fputs("{\"members\": [{\"name\": \"a\", \"address\": \"memory:guests-a\", "
+			  "\"slots\": 1},"
+			  " {\"name\": \"b\", \"address\": \"memory:guests-b\", \"slots\": 1}]}",
+			  file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	begin_a(pair);
+	begin_b(pair);
+}
+
+static void end(struct pair *pair)
+{
+	end_b(pair);
+	node_run_end(&pair->run);
+	assert_int_equal(tfc__remove_tree(pair->dir), 0);
+}
+
+struct logs {
+	struct pair *pair;
+	char id[17];
+};
+
+static bool are_there(const struct logs *logs)
+{
+	char path[LEAKS_PATH + 64];
+	snprintf(path, sizeof(path), "%s/logs/%s", logs->pair->state[1], logs->id);
+	return access(path, F_OK) == 0;
+}
+
+static bool are_gone(void *user)
+{
+	return !are_there(user);
+}
+
+/* A job with a task on each node, which has ended. */
+static void run_job(struct pair *pair, struct logs *ret_logs)
+{
+	struct follower follower = {0};
+	char *json =
+		node_json("{'argv': ['%s', 'print', 'hello', 'exit', '0'], 'success': "
+			  "'all_workers', 'roles': {'worker': {'count': 2, 'ready': 'started'}}}",
+			  node_task_program());
+	assert_int_equal(node_run_job(&pair->run, json, &follower)->event.status, 0);
+	*ret_logs = (struct logs){.pair = pair};
+	snprintf(ret_logs->id, sizeof(ret_logs->id), "%s", follower.job);
+	assert_true(are_there(ret_logs));
+	node_follow_end(&follower);
+	free(json);
+}
+
+static void forget(struct pair *pair, const struct logs *logs)
+{
+	struct answer answer = {0};
+	assert_int_equal(tfc_gateway_forget(pair->run.gateway, logs->id, 0, node_answer, &answer,
+					    NULL),
+			 0);
+	node_await_answer(&pair->run, &answer);
+	assert_int_equal(answer.code, TFC_OK);
+	node_answer_clear(&answer);
+}
+
+static void logs_go_when_the_node_is_back_that_had_them(void **state)
+{
+	struct pair pair = {.retain_s = 0};
+	struct logs gone, kept;
+	begin(&pair);
+	run_job(&pair, &gone);
+	run_job(&pair, &kept);
+	end_b(&pair);
+	forget(&pair, &gone);
+	assert_true(are_there(&gone));
+	begin_b(&pair);
+	node_await(&pair.run, are_gone, &gone, "the logs of a job that was removed to go");
+	assert_true(are_there(&kept));
+	end(&pair);
+}
+
+static void logs_go_after_both_nodes_were_started_anew(void **state)
+{
+	struct pair pair = {.retain_s = 0};
+	struct logs gone, kept;
+	begin(&pair);
+	run_job(&pair, &gone);
+	run_job(&pair, &kept);
+	end_b(&pair);
+	forget(&pair, &gone);
+	node_run_end(&pair.run);
+	begin_a(&pair);
+	begin_b(&pair);
+	node_await(&pair.run, are_gone, &gone, "the logs of a job that was removed to go");
+	assert_true(are_there(&kept));
+	end(&pair);
+}
+
+/* Nothing goes by age while the node of the job is there: it is asked. */
+static void logs_go_by_age_when_the_node_of_the_job_stays_away(void **state)
+{
+	struct pair pair = {.retain_s = 1};
+	struct logs kept;
+	struct answer answer = {0};
+	begin(&pair);
+	run_job(&pair, &kept);
+	end_b(&pair);
+	begin_b(&pair);
+	assert_int_equal(tfc_gateway_list(pair.run.gateway, 0, node_answer, &answer, NULL), 0);
+	node_await_answer(&pair.run, &answer);
+	node_answer_clear(&answer);
+	assert_true(are_there(&kept));
+	node_run_close(&pair.run);
+	node_await(&pair.run, are_gone, &kept, "logs to go by age");
+	end(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(logs_go_when_the_node_is_back_that_had_them),
+		cmocka_unit_test(logs_go_after_both_nodes_were_started_anew),
+		cmocka_unit_test(logs_go_by_age_when_the_node_of_the_job_stays_away),
+	};
+	return cmocka_run_group_tests_name("node_guests", tests, NULL, NULL);
+}
