@@ -57,7 +57,7 @@ static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent
 /* Other programs keep their ports, and so does the job itself. Other failures may pass. */
 static bool is_lasting(const struct agent_task *task)
 {
-	int code = task->error.code;
+	int code = task->error->code;
 	if (code != TFC_EEXHAUSTED && code != TFC_EBUSY)
 		return code == TFC_EACCES;
 	TFC__LIST_EACH (link, &task->job->agent->jobs) {
@@ -73,8 +73,8 @@ static int take_port(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
 	if (job->portless && !task->port && tfc__role_has_port(job->info.job, task->role)) {
-		task->error = job->portless->error;
-		return task->error.code;
+		*task->error = *job->portless->error;
+		return task->error->code;
 	}
 	int code = hold_port(task);
 	if (code == TFC_EEXHAUSTED)
@@ -100,7 +100,7 @@ static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 static void deliver_reply(struct tfc__work *work)
 {
 	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
-	struct tfc__agent_event event = {.text = task->error.text, .query = task->hold_number};
+	struct tfc__agent_event event = {.text = task->error->text, .query = task->hold_number};
 	switch (task->reply_kind) {
 	case REPLY_NONE:
 		return;
@@ -178,6 +178,7 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->role = role;
 			task->number = (uint32_t)(task - job->tasks);
 			task->index = i;
+			task->error = &job->errors[task->number];
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
 			tfc__list_init(&task->waiting_link);
@@ -208,7 +209,9 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
-	int code = job->tasks && job->states ? TFC_OK : tfc__fail_nomem(error, "agent");
+	job->errors = calloc(count, sizeof(*job->errors));
+	int code = job->tasks && job->states && job->errors ? TFC_OK
+							    : tfc__fail_nomem(error, "agent");
 	if (code == TFC_OK) {
 		job->task_count = count;
 		init_tasks(job);
@@ -314,6 +317,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	free(job->tasks);
 	tfc_spec_free(job->waiting_spec);
 	free(job->states);
+	free(job->errors);
 	free(job);
 }
 
@@ -325,7 +329,7 @@ static int set_address(struct agent_task *task)
 	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* IPv6 goes in brackets */
 	char *address;
 	if (asprintf(&address, format, host, task->port) < 0)
-		return tfc__fail_nomem(&task->error, "agent");
+		return tfc__fail_nomem(task->error, "agent");
 	free(task->address);
 	task->address = address;
 	return TFC_OK;
@@ -347,7 +351,7 @@ int hold_port(struct agent_task *task)
 	if (code == TFC_OK && !task->job->is_plan)
 		code = tfc__guard_keep(agent->ctx, task->hold);
 	if (code < 0) {
-		task->error = *tfc_ctx_error(agent->ctx);
+		*task->error = *tfc_ctx_error(agent->ctx);
 		return code;
 	}
 	task->port = tfc_port_number(task->hold);
@@ -381,7 +385,7 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 void refuse_stopped(struct agent_task *task)
 {
 	task->is_queued = false;
-	tfc__fail(&task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
+	tfc__fail(task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
 	agent_reply(task, REPLY_REFUSED);
 }
 

@@ -146,7 +146,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		return;
 	}
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
-	read_failure(task->job, name, process, &task->error);
+	read_failure(task->job, name, process, task->error);
 	agent_reply(task, REPLY_REFUSED);
 }
 
@@ -164,10 +164,10 @@ static int unpack(struct agent_task *task)
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
-		code = tfc__fail_errno(&task->error, "agent", errno, "cannot make %s", dir);
+		code = tfc__fail_errno(task->error, "agent", errno, "cannot make %s", dir);
 	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
 		 0)
-		task->error = *tfc_ctx_error(job->agent->ctx);
+		*task->error = *tfc_ctx_error(job->agent->ctx);
 	free(dir);
 	return code;
 }
@@ -182,7 +182,7 @@ void bundle_launch(struct agent_task *task)
 	if (!bundle || task->is_unpacked) {
 		spawn_attempt(task);
 	} else if (bundle->state == TFC__BUNDLE_FAILED) {
-		task->error = bundle->error;
+		*task->error = bundle->error;
 		agent_reply(task, REPLY_REFUSED);
 	} else if (unpack(task) < 0) {
 		agent_reply(task, REPLY_REFUSED);

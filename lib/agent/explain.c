@@ -89,10 +89,10 @@ static int add_task(struct agent_task *task, const tfc_spec *spec, struct tfc__b
 	struct tfc__strv argv = {0}, env = {0};
 	char *cwd = working_dir(task);
 	task->attempt = task->generation = 1;
-	int code = cwd ? render_argv(task, spec, &argv, &task->error)
-		       : tfc__fail_nomem(&task->error, "agent");
+	int code = cwd ? render_argv(task, spec, &argv, task->error)
+		       : tfc__fail_nomem(task->error, "agent");
 	if (code == TFC_OK)
-		code = render_environ(task, spec, &env, &task->error);
+		code = render_environ(task, spec, &env, task->error);
 	if (code == TFC_OK) {
 		tfc__buf_addf(json, "{\"task\":\"%s/%u\"", task->role->name, task->index);
 		add_string(json, "node", task->job->agent->name);
@@ -119,7 +119,7 @@ static int add_tasks(struct tfc__agent_job *job, const tfc_spec *spec, struct tf
 		int code = add_task(task, spec, json);
 		if (code < 0)
 			return tfc__fail(error, code, "agent", 0, "%s/%u: %s", task->role->name,
-					 task->index, task->error.text);
+					 task->index, task->error->text);
 	}
 	return TFC_OK;
 }
@@ -135,8 +135,8 @@ static int hold_all(struct tfc__agent_job *job, tfc_error *error)
 		}
 	if (!missing)
 		return TFC_OK;
-	return tfc__fail(error, last->error.code, "agent", 0, "%u port%s missing: %s", missing,
-			 missing == 1 ? " is" : "s are", last->error.text);
+	return tfc__fail(error, last->error->code, "agent", 0, "%u port%s missing: %s", missing,
+			 missing == 1 ? " is" : "s are", last->error->text);
 }
 
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,

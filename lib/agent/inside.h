@@ -154,7 +154,7 @@ struct agent_task {
 	struct stacks *stacks; /* being written */
 	struct tfc__work reply;
 	enum reply reply_kind;
-	tfc_error error; /* the sentence of a failed hold or a refusal, or about a stranger */
+	tfc_error *error; /* the sentence of a failed hold or a refusal, or about a stranger */
 };
 
 struct tfc__agent_job {
@@ -167,6 +167,7 @@ struct tfc__agent_job {
 	char *log_dir;
 	struct agent_task *tasks;
 	uint32_t task_count;
+	tfc_error *errors;      /* one per task; apart, since most are never touched */
 	tfc_spec *waiting_spec; /* of those that wait to be launched, or NULL */
 	uint32_t waiting_generation;
 	uint8_t *states; /* of the answer to a query, one per task */

@@ -56,12 +56,12 @@ static void explain_crowding_out(struct agent_task *task, struct tfc__agent_even
 	const char *words = find_bind_failure(task);
 	if (!words)
 		return;
-	tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
+	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
 		  "it could not bind port %u (\"%s\"), and nobody listens there now: somebody did "
 		  "for a moment, or it binds without SO_REUSEADDR (port_handover)",
 		  task->port, words);
 	event->is_crowded_out = true;
-	event->text = task->error.text;
+	event->text = task->error->text;
 }
 
 static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
@@ -77,7 +77,7 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 		explain_crowding_out(task, event);
 	if (task->is_stranger) {
 		event->is_stranger = true;
-		event->text = task->error.text;
+		event->text = task->error->text;
 	}
 }
 
@@ -201,7 +201,7 @@ void spawn_attempt(struct agent_task *task)
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
 	if (code < 0) {
-		task->error = *tfc_ctx_error(job->agent->ctx);
+		*task->error = *tfc_ctx_error(job->agent->ctx);
 		agent_reply(task, REPLY_REFUSED);
 	}
 }
@@ -215,7 +215,7 @@ static int run_hook(struct agent_task *task)
 	agent_task_info(task, &info);
 	int code = agent->before_launch(agent->hook_user, &info, (tfc_env *)&task->env);
 	if (code < 0)
-		return tfc__fail(&task->error, code, "agent", 0,
+		return tfc__fail(task->error, code, "agent", 0,
 				 "the host's before_launch hook refused it: %s",
 				 tfc_err_text(code));
 	return TFC_OK;
@@ -223,8 +223,8 @@ static int run_hook(struct agent_task *task)
 
 void launch_now(struct agent_task *task, const tfc_spec *spec)
 {
-	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, &task->error) < 0 ||
-	    render_environ(task, spec, &task->env, &task->error) < 0 || run_hook(task) < 0) {
+	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, task->error) < 0 ||
+	    render_environ(task, spec, &task->env, task->error) < 0 || run_hook(task) < 0) {
 		tfc__strv_fini(&task->argv);
 		tfc__strv_fini(&task->env);
 		agent_reply(task, REPLY_REFUSED);

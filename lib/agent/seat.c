@@ -14,17 +14,17 @@ int seat_take(struct agent_task *task)
 	if (task->is_seated || task->job->is_plan)
 		return TFC_OK;
 	if (agent->slots && agent->slots_taken >= agent->slots)
-		return tfc__fail(&task->error, TFC_EAGAIN, "agent", 0,
+		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
 				 "node %s is full: all %u slots are taken", agent->name,
 				 agent->slots);
 	if (agent->memory && memory > agent->memory - agent->memory_taken)
-		return tfc__fail(&task->error, TFC_EAGAIN, "agent", 0,
+		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
 				 "node %s is full: %llu of its %llu bytes of memory are left",
 				 agent->name,
 				 (unsigned long long)(agent->memory - agent->memory_taken),
 				 (unsigned long long)agent->memory);
 	if (task->role->gpus > agent->gpus.free_count)
-		return tfc__fail(&task->error, TFC_EAGAIN, "agent", 0,
+		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
 				 "node %s is full: %u of its %zu GPUs are free, %u are needed",
 				 agent->name, agent->gpus.free_count, agent->gpus.ids.count,
 				 task->role->gpus);

@@ -39,7 +39,7 @@ bool waiting_takes(struct agent_task *task, const tfc_spec *spec)
 		tfc__work_schedule(&agent->guard_is_free);
 		return false;
 	}
-	if (keep_spec(task->job, task->generation, spec, &task->error) < 0) {
+	if (keep_spec(task->job, task->generation, spec, task->error) < 0) {
 		agent_reply(task, REPLY_REFUSED);
 		return true;
 	}

@@ -58,7 +58,7 @@ static void describe_stranger(struct agent_task *task, const tfc_port_listener *
 	char who[128] = "";
 	if (listener->pid)
 		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener->pid, listener->program);
-	tfc__fail(&task->error, TFC_EBUSY, "agent", 0,
+	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
 		  "port %u is taken by a stranger: uid %u%s listens on it", task->port,
 		  listener->uid, who);
 }

@@ -36,7 +36,7 @@ static void wait_alone(struct tfc__core *core, struct task *t, const char *text)
 	t->is_waiting = true;
 	if (is_told)
 		return;
-	snprintf(t->why, sizeof(t->why), "%s", text);
+	snprintf(t->why, TASK_WHY, "%s", text);
 	tfc__tell_job(core, core->job_state, t->why);
 }
 

@@ -64,7 +64,7 @@ static void lose(struct tfc__core *core, struct task *t)
 	char text[256];
 	t->was_running = false;
 	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	snprintf(t->why, sizeof(t->why), "the maintainer of its job had ended");
+	snprintf(t->why, TASK_WHY, "the maintainer of its job had ended");
 	tfc__death_text(core, t, text, sizeof(text));
 	bool may_restart = tfc__task_role(core, t)->restart_on != TFC__RESTART_NEVER;
 	if (may_restart || core->phase != CORE_UP)

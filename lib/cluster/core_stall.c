@@ -70,7 +70,7 @@ void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms
 {
 	if (core->phase != CORE_UP || !is_at_work(t) || t->is_hung)
 		return;
-	snprintf(t->why, sizeof(t->why), "has been silent for %.3g s%s%s", silent_ms / 1e3,
+	snprintf(t->why, TASK_WHY, "has been silent for %.3g s%s%s", silent_ms / 1e3,
 		 what && *what ? ": " : "", what ? what : "");
 	if (core->policy.on_stall == TFC__STALL_REPORT) {
 		char text[256];
@@ -145,7 +145,7 @@ void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what
 		return;
 	t->is_stacking = false;
 	if (t->is_hung && what && *what)
-		tfc__text_add(t->why, sizeof(t->why), "; %s", what);
+		tfc__text_add(t->why, TASK_WHY, "; %s", what);
 	if (core->policy.on_stall == TFC__STALL_RESTART) {
 		tfc__stall_gather(core);
 		return;

@@ -26,6 +26,7 @@
 
 #define NO_TASK UINT32_MAX
 #define ACTION_TEXT 256
+#define TASK_WHY 224
 
 /* Where a task is. ALIVE phases have a process, or soon will; each ends in an EXITED event. */
 enum phase {
@@ -119,7 +120,7 @@ struct task {
 	uint32_t timer_slot; /* in the heap */
 	struct task *judged; /* next of those that wait for the verdict */
 	struct tfc__death death;
-	char why[224]; /* what the agent said about the death; with the task's name a text[256] */
+	char *why; /* what the agent said about the death; with the task's name a text[256] */
 	struct budget restarts;
 	struct budget losses;
 };
@@ -193,6 +194,7 @@ struct tfc__core {
 
 	uint64_t random;
 	struct tfc__core_action *actions;
+	char (*whys)[TASK_WHY];     /* of the tasks; the same holds */
 	char (*texts)[ACTION_TEXT]; /* of actions that have one: of most no byte is touched */
 	uint32_t action_capacity;
 	uint32_t action_count;

@@ -131,7 +131,8 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->fate = FATE_NONE;
 	t->is_stop_sent = false;
 	t->is_silent = t->is_stalled = false;
-	t->why[0] = '\0';
+	if (t->why[0])
+		t->why[0] = '\0';
 	t->proc = TFC__PROC_RUNNING;
 	tfc__act(core, TFC__DO_LAUNCH, t);
 	tfc__task_phase(core, t, PHASE_LAUNCHED);

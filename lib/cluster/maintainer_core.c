@@ -41,13 +41,14 @@ static bool take_memory(struct tfc__core *core)
 	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
 	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
 	core->tasks = calloc(n + 1, sizeof(*core->tasks));
+	core->whys = calloc(n + 1, sizeof(*core->whys));
 	core->heap = calloc(n + 1, sizeof(struct task *));
 	core->entries = calloc(count_entries(&core->policy, &group) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
 	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
 	core->group_restarts.capacity = group;
-	return core->roles && core->tasks && core->heap && core->entries && core->actions &&
-	       core->texts;
+	return core->roles && core->tasks && core->whys && core->heap && core->entries &&
+	       core->actions && core->texts;
 }
 
 static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
@@ -73,6 +74,7 @@ static void make_tasks(struct tfc__core *core)
 		is_member |= role->scope != TFC__SCOPE_TASK;
 		for (uint32_t i = 0; i < role->count; i++, t++) {
 			t->role = r;
+			t->why = core->whys[t - core->tasks];
 			t->index = i;
 			t->state = TFC_TASK_PENDING;
 			t->node = t->asked = t->look_asked = TFC__NO_NODE;
@@ -148,6 +150,7 @@ void tfc__core_free(struct tfc__core *core)
 		return;
 	free(core->roles);
 	free(core->tasks);
+	free(core->whys);
 	free(core->heap);
 	free(core->entries);
 	free(core->actions);
@@ -195,7 +198,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 		return;
 	t->death = *death;
 	/* That it was out of memory is said with its status. */
-	snprintf(t->why, sizeof(t->why), "%s", text && !death->is_oom ? text : "");
+	snprintf(t->why, TASK_WHY, "%s", text && !death->is_oom ? text : "");
 	t->is_port_stale |= death->is_stranger;
 	tfc__stall_over(core, t);
 	tfc__task_timer(core, t, 0);
