@@ -61,7 +61,7 @@ static void stop_in(const struct stop_case *c)
 	struct answer answer = {0};
 	assert_int_equal(tfc_gateway_stop(run.gateway, id, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
-	assert_int_equal(answer.code, TFC_ESTATE);
+	assert_int_equal(answer.code, 0); /* once more: the first answer may have been lost */
 	node_answer_clear(&answer);
 	free(json);
 	free(id);
