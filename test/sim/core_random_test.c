@@ -10,291 +10,16 @@
  * usage: core_random_test [SEED]   one seed alone, with its trace
  * Read from the environment: TFC_TEST_SEEDS, how many jobs there are.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "cluster/maintainer_core.h"
+#include "core_world.h"
 #include "sanitized.h"
-#include "sim_random.h"
 
 #define SEEDS (TEST_IS_SANITIZED ? "8000" : "20000")
 #define STEPS_OF_JOB 1000
 #define STEPS_TO_END 20000
-#define TASKS_MAX 24
-#define CHARGES_MAX 4096
-
-enum hold { HOLD_NONE, HOLD_ASKED, HOLD_HELD };
-enum proc { PROC_NONE, PROC_STARTING, PROC_RUNNING, PROC_LISTENING, PROC_DEAD };
-
-struct charge {
-	uint64_t at;
-	uint32_t unit; /* task, or TASKS_MAX: the group */
-	bool is_loss;
-};
-
-struct slot {
-	uint32_t role;
-	enum hold hold;
-	uint32_t hold_number;
-	enum proc proc; /* DEAD: its EXITED is not told to the core yet */
-	bool is_frozen;
-	bool is_stopping;
-	bool is_signalled;
-	bool is_doomed;   /* a peer has died on it */
-	bool is_moving;   /* a stranger has its port */
-	bool is_stacking; /* its stacks were asked for */
-	bool is_end_told;
-	uint32_t end_reason;
-	uint32_t attempt;
-	uint32_t generation;
-	struct tfc__death death;
-};
-
-struct place {
-	uint32_t task;
-	uint32_t number;
-};
-
-struct world {
-	uint64_t seed;
-	uint64_t random;
-	bool is_honest;
-	bool is_loud;
-	struct sim sim; /* policy, roles, core, now */
-	struct slot slots[TASKS_MAX];
-	uint32_t count;
-	uint32_t query; /* open one, or 0 */
-	uint32_t last_query;
-	uint32_t look; /* open one, or 0 */
-	uint32_t last_look;
-	uint32_t job_state;
-	uint32_t generation;
-	bool is_started;
-	bool is_ended;
-	bool is_stopped_by_user;
-	struct place places[TASKS_MAX]; /* to be answered */
-	uint32_t place_count;
-	uint64_t steps;
-	uint64_t hash;
-	struct charge charges[CHARGES_MAX];
-	uint32_t charge_count;
-	struct tfc__core_action end;
-};
-
-/* ---- checking actions */
-
-static const struct tfc__core_role *role_of(const struct world *w, const struct slot *slot)
-{
-	return &w->sim.roles[slot->role];
-}
-
-static bool is_named(const struct world *w, const struct slot *slot, const char *name)
-{
-	return strcmp(role_of(w, slot)->name, name) == 0;
-}
-
-static bool is_member(const struct world *w, const struct slot *slot)
-{
-	const struct tfc__core_role *role = role_of(w, slot);
-	return role->scope != TFC__SCOPE_TASK ||
-	       (role->is_in_cluster && strcmp(role->name, "evaluator") != 0);
-}
-
-static void check_charge(struct world *w, const struct tfc__core_action *a, uint32_t unit)
-{
-	const struct tfc__core_role *role = role_of(w, &w->slots[a->task]);
-	bool is_loss = strstr(a->text, " losses in ") != NULL;
-	uint64_t window = is_loss ? w->sim.policy.loss_window_ns : role->window_ns;
-	uint32_t max = is_loss ? w->sim.policy.loss_max : role->restart_max;
-	uint32_t spent = 1;
-	for (uint32_t i = 0; i < w->charge_count; i++) {
-		const struct charge *c = &w->charges[i];
-		spent += c->unit == unit && c->is_loss == is_loss && w->sim.now - c->at < window;
-	}
-	bool is_within_budget = spent <= max;
-	promise(w, is_within_budget, a);
-	if (w->charge_count < CHARGES_MAX)
-		w->charges[w->charge_count++] = (struct charge){w->sim.now, unit, is_loss};
-}
-
-static void check_launch(struct world *w, struct slot *slot, const struct tfc__core_action *a)
-{
-	promise(w, slot->hold == HOLD_HELD, a);
-	promise(w, slot->proc == PROC_NONE, a);
-	promise(w, !slot->is_moving, a);
-	promise(w, a->attempt == slot->attempt + 1, a);
-	promise(w, slot->attempt == 0 || slot->is_end_told, a);
-	promise(w, a->generation >= w->generation, a);
-	w->generation = a->generation;
-	for (uint32_t i = 0; i < w->count && is_member(w, slot); i++) {
-		const struct slot *other = &w->slots[i];
-		bool is_old_generation_dead = !is_member(w, other) || other->proc == PROC_NONE ||
-					      other->generation == a->generation;
-		promise(w, is_old_generation_dead, a);
-	}
-	slot->proc = PROC_STARTING;
-	slot->attempt = a->attempt;
-	slot->generation = a->generation;
-	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
-	slot->is_doomed = slot->is_end_told = slot->is_stacking = false;
-}
-
-static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
-{
-	promise(w, a->attempt == slot->attempt, a);
-	if (a->state < TFC_TASK_EXITED) {
-		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_told, a);
-		promise(w, a->reason != TFC_END_STALLED || slot->proc >= PROC_RUNNING, a);
-		if (strstr(a->text, "; restarting "))
-			check_charge(w, a,
-				     strstr(a->text, "; restarting the group") ? TASKS_MAX
-									       : a->task);
-		return;
-	}
-	promise(w, slot->attempt > 0, a);
-	promise(w, !slot->is_end_told, a);
-	promise(w, slot->proc == PROC_NONE, a);
-	promise(w, a->reason != TFC_END_NONE, a);
-	slot->is_end_told = true;
-	slot->end_reason = a->reason;
-	if (strstr(a->text, "; restarting "))
-		check_charge(w, a, strstr(a->text, "; restarting the group") ? TASKS_MAX : a->task);
-}
-
-static void check_end(struct world *w, const struct tfc__core_action *a)
-{
-	promise(w, !w->is_ended, a);
-	for (uint32_t i = 0; i < w->count; i++) {
-		const struct slot *slot = &w->slots[i];
-		promise(w, slot->proc == PROC_NONE, a);
-		promise(w, slot->hold == HOLD_NONE, a);
-		promise(w, slot->attempt == 0 || slot->is_end_told, a);
-	}
-	promise(w,
-		a->task == UINT32_MAX || a->reason == TFC_END_DEADLINE ||
-			a->reason == TFC_END_REFUSED ||
-			w->slots[a->task].end_reason != TFC_END_CONSEQUENCE,
-		a);
-	promise(w, a->state >= TFC_JOB_SUCCEEDED, a);
-	promise(w, a->state != TFC_JOB_STOPPED || w->is_stopped_by_user, a);
-	promise(w, !w->is_honest || a->state != TFC_JOB_FAILED, a);
-	w->is_ended = true;
-	w->end = *a;
-}
-
-static void check_job(struct world *w, const struct tfc__core_action *a)
-{
-	bool is_past_stopping = w->job_state == TFC_JOB_STOPPING && a->state != TFC_JOB_STOPPING;
-	promise(w, !is_past_stopping, a);
-	promise(w, a->state <= TFC_JOB_STOPPING, a);
-	w->job_state = a->state;
-	if (a->state != TFC_JOB_RUNNING)
-		return;
-	for (uint32_t i = 0; i < w->count; i++) {
-		const struct slot *slot = &w->slots[i];
-		bool is_ready_or_over = slot->proc != PROC_STARTING && !slot->is_stopping;
-		promise(w, is_ready_or_over, a);
-	}
-}
-
-static void add_hash(struct world *w, const void *data, size_t len)
-{
-	const unsigned char *bytes = data;
-	for (size_t i = 0; i < len; i++)
-		w->hash = (w->hash ^ bytes[i]) * 1099511628211ull;
-}
-
-static void hash_action(struct world *w, const struct tfc__core_action *a)
-{
-	/* one by one: the bytes between fields are anything */
-	const uint64_t numbers[] = {
-		a->kind,
-		a->task,
-		a->attempt,
-		a->generation,
-		a->number,
-		a->grace_ns,
-		a->state,
-		a->reason,
-		(uint64_t)a->status,
-		a->death.reason,
-		a->death.time_ns,
-		a->death.is_oom,
-		a->death.is_stranger,
-		(uint64_t)a->death.status,
-	};
-	add_hash(w, numbers, sizeof(numbers));
-	add_hash(w, a->text, strlen(a->text));
-}
-
-static void take(struct world *w, const struct tfc__core_action *a)
-{
-	struct slot *slot = a->task < w->count ? &w->slots[a->task] : NULL;
-	bool is_about_attempt = slot && a->attempt == slot->attempt && slot->proc != PROC_NONE;
-	promise(w, !w->is_ended, a);
-	hash_action(w, a);
-	if (w->is_loud) {
-		struct tfc__buf line = {0};
-		sim_print(&w->sim, a, &line);
-		printf("%5llu  %s", (unsigned long long)w->steps, line.data);
-		tfc__buf_fini(&line);
-	}
-	switch (a->kind) {
-	case TFC__DO_HOLD:
-		promise(w, slot->hold == HOLD_NONE && slot->proc == PROC_NONE, a);
-		slot->hold = HOLD_ASKED;
-		slot->hold_number = a->number;
-		break;
-	case TFC__DO_LAUNCH:
-		check_launch(w, slot, a);
-		break;
-	case TFC__DO_SIGNAL:
-		promise(w, is_about_attempt, a);
-		slot->is_signalled = true;
-		break;
-	case TFC__DO_STOP:
-		promise(w, is_about_attempt, a);
-		slot->is_stopping = true;
-		break;
-	case TFC__DO_RELEASE:
-		promise(w, slot->hold != HOLD_NONE, a);
-		promise(w, slot->proc == PROC_NONE, a);
-		slot->hold = HOLD_NONE;
-		slot->is_moving = false;
-		break;
-	case TFC__DO_QUERY:
-		promise(w, a->number > w->last_query, a);
-		w->query = w->last_query = a->number;
-		break;
-	case TFC__DO_STACKS:
-		promise(w, is_about_attempt && !slot->is_stopping && !slot->is_stacking, a);
-		slot->is_stacking = true;
-		break;
-	case TFC__DO_LOOK:
-		promise(w, a->number > w->last_look, a);
-		w->look = w->last_look = a->number;
-		break;
-	case TFC__DO_TELL_TASK:
-		check_tell(w, slot, a);
-		break;
-	case TFC__DO_TELL_JOB:
-		check_job(w, a);
-		break;
-	case TFC__DO_PLACE:
-		promise(w, w->place_count < TASKS_MAX, a);
-		w->places[w->place_count++] = (struct place){a->task, a->number};
-		break;
-	case TFC__DO_END:
-		check_end(w, a);
-		break;
-	case TFC__DO_SUSPENDED:
-		promise(w, !"suspended", a);
-		break;
-	}
-}
 
 static void feed(struct world *w, const struct tfc__core_event *event)
 {
@@ -303,7 +28,7 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 	tfc__core_step(w->sim.core, event, w->sim.now);
 	const struct tfc__core_action *a;
 	while ((a = tfc__core_next(w->sim.core)))
-		take(w, a);
+		world_take(w, a);
 	while (w->place_count) {
 		struct place place = w->places[--w->place_count];
 		feed(w, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
@@ -589,87 +314,7 @@ static void move(struct world *w)
 		check_liveness(w);
 }
 
-/* ---- jobs */
-
-static void make_role(struct world *w, const char *name, uint32_t count, uint32_t scope)
-{
-	struct tfc__core_role *role = sim_role(&w->sim, name, count, scope);
-	role->restart_max = w->is_honest ? 100000 : chance(w, 8);
-	role->window_ns = w->is_honest ? SIM_SECOND : (1 + chance(w, 60)) * SIM_SECOND;
-	role->backoff_min_ns = once_in(w, 3) ? SIM_SECOND : 0;
-	role->backoff_max_ns = 5 * SIM_SECOND;
-	role->finish_ns = once_in(w, 4) ? 0 : 5 * SIM_SECOND;
-	if (w->is_honest)
-		return;
-	role->restart_on = chance(w, 3);
-	role->is_failure_ignored = once_in(w, 8);
-}
-
-/* Where scopes are mixed, a task's peers may fail and nobody restarts the group: that is chaos. */
-static uint32_t group_or(struct world *w, bool is_all_group, uint32_t scope)
-{
-	return is_all_group || (!w->is_honest && once_in(w, 8)) ? TFC__SCOPE_GROUP : scope;
-}
-
-static void make_mirrored(struct world *w)
-{
-	bool has_chief = once_in(w, 2);
-	sim_init(&w->sim, TFC_STRATEGY_MULTI_WORKER_MIRRORED,
-		 has_chief ? TFC__SUCCESS_CHIEF : TFC__SUCCESS_ALL_WORKERS);
-	if (has_chief)
-		make_role(w, "chief", 1, TFC__SCOPE_GROUP);
-	make_role(w, "worker", 1 + chance(w, 5), TFC__SCOPE_GROUP);
-}
-
-static void make_parameter_server(struct world *w)
-{
-	bool has_driver = once_in(w, 4);
-	bool is_group = once_in(w, 5);
-	sim_init(&w->sim, TFC_STRATEGY_PARAMETER_SERVER,
-		 has_driver ? TFC__SUCCESS_DRIVER : TFC__SUCCESS_CHIEF);
-	make_role(w, has_driver ? "driver" : "chief", 1,
-		  group_or(w, is_group, TFC__SCOPE_COORDINATOR));
-	make_role(w, "worker", 1 + chance(w, 4), group_or(w, is_group, TFC__SCOPE_TASK));
-	make_role(w, "ps", 1 + chance(w, 3), group_or(w, is_group, TFC__SCOPE_COORDINATOR));
-}
-
-static void make_plain(struct world *w)
-{
-	sim_init(&w->sim, TFC_STRATEGY_NONE,
-		 once_in(w, 2) ? TFC__SUCCESS_ALL_WORKERS : TFC__SUCCESS_WORKER0);
-	make_role(w, once_in(w, 2) ? "worker" : "server", 1 + chance(w, 4), TFC__SCOPE_TASK);
-}
-
-static void make_job(struct world *w)
-{
-	switch (chance(w, 5)) {
-	case 0:
-	case 1:
-		make_mirrored(w);
-		break;
-	case 2:
-		make_plain(w);
-		break;
-	default:
-		make_parameter_server(w);
-	}
-	if (once_in(w, 3))
-		make_role(w, "evaluator", 1, TFC__SCOPE_TASK);
-	if (once_in(w, 3))
-		make_role(w, "tensorboard", 1, TFC__SCOPE_TASK);
-	if (once_in(w, 4))
-		make_role(w, "cache", 1 + chance(w, 2), TFC__SCOPE_TASK);
-	struct tfc__core_policy *policy = &w->sim.policy;
-	policy->seed = w->seed;
-	policy->on_stall = chance(w, 3);
-	policy->explain_ns = once_in(w, 2) ? 10 * SIM_SECOND : 0;
-	policy->loss_max = w->is_honest ? 100000 : chance(w, 4);
-	policy->loss_window_ns = w->is_honest ? SIM_SECOND : 100 * SIM_SECOND;
-	if (!w->is_honest && once_in(w, 4))
-		policy->start_deadline_ns = 60 * SIM_SECOND;
-	if (!w->is_honest && once_in(w, 6))
-		policy->deadline_ns = 300 * SIM_SECOND;
-}
+/* ---- a job from its beginning to its end */
 
 static void number_slots(struct world *w)
 {
@@ -687,7 +332,7 @@ static struct world run(uint64_t seed, bool is_loud)
 	w.random = (seed + 1) * 0x9e3779b97f4a7c15ull;
 	w.is_loud = is_loud;
 	w.is_honest = once_in(&w, 3);
-	make_job(&w);
+	world_make_job(&w);
 	w.sim.policy.roles = w.sim.roles;
 	w.sim.core = tfc__core_new(&w.sim.policy);
 	number_slots(&w);

@@ -1,0 +1,195 @@
+/* cluster: what the maintainer's core promises, of each of its actions. */
+#include "core_world.h"
+
+static void check_charge(struct world *w, const struct tfc__core_action *a, uint32_t unit)
+{
+	const struct tfc__core_role *role = role_of(w, &w->slots[a->task]);
+	bool is_loss = strstr(a->text, " losses in ") != NULL;
+	uint64_t window = is_loss ? w->sim.policy.loss_window_ns : role->window_ns;
+	uint32_t max = is_loss ? w->sim.policy.loss_max : role->restart_max;
+	uint32_t spent = 1;
+	for (uint32_t i = 0; i < w->charge_count; i++) {
+		const struct charge *c = &w->charges[i];
+		spent += c->unit == unit && c->is_loss == is_loss && w->sim.now - c->at < window;
+	}
+	bool is_within_budget = spent <= max;
+	promise(w, is_within_budget, a);
+	if (w->charge_count < CHARGES_MAX)
+		w->charges[w->charge_count++] = (struct charge){w->sim.now, unit, is_loss};
+}
+
+static void check_launch(struct world *w, struct slot *slot, const struct tfc__core_action *a)
+{
+	promise(w, slot->hold == HOLD_HELD, a);
+	promise(w, slot->proc == PROC_NONE, a);
+	promise(w, !slot->is_moving, a);
+	promise(w, a->attempt == slot->attempt + 1, a);
+	promise(w, slot->attempt == 0 || slot->is_end_told, a);
+	promise(w, a->generation >= w->generation, a);
+	w->generation = a->generation;
+	for (uint32_t i = 0; i < w->count && is_member(w, slot); i++) {
+		const struct slot *other = &w->slots[i];
+		bool is_old_generation_dead = !is_member(w, other) || other->proc == PROC_NONE ||
+					      other->generation == a->generation;
+		promise(w, is_old_generation_dead, a);
+	}
+	slot->proc = PROC_STARTING;
+	slot->attempt = a->attempt;
+	slot->generation = a->generation;
+	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
+	slot->is_doomed = slot->is_end_told = slot->is_stacking = false;
+}
+
+static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
+{
+	promise(w, a->attempt == slot->attempt, a);
+	if (a->state < TFC_TASK_EXITED) {
+		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_told, a);
+		promise(w, a->reason != TFC_END_STALLED || slot->proc >= PROC_RUNNING, a);
+		if (strstr(a->text, "; restarting "))
+			check_charge(w, a,
+				     strstr(a->text, "; restarting the group") ? TASKS_MAX
+									       : a->task);
+		return;
+	}
+	promise(w, slot->attempt > 0, a);
+	promise(w, !slot->is_end_told, a);
+	promise(w, slot->proc == PROC_NONE, a);
+	promise(w, a->reason != TFC_END_NONE, a);
+	slot->is_end_told = true;
+	slot->end_reason = a->reason;
+	if (strstr(a->text, "; restarting "))
+		check_charge(w, a, strstr(a->text, "; restarting the group") ? TASKS_MAX : a->task);
+}
+
+static void check_end(struct world *w, const struct tfc__core_action *a)
+{
+	promise(w, !w->is_ended, a);
+	for (uint32_t i = 0; i < w->count; i++) {
+		const struct slot *slot = &w->slots[i];
+		promise(w, slot->proc == PROC_NONE, a);
+		promise(w, slot->hold == HOLD_NONE, a);
+		promise(w, slot->attempt == 0 || slot->is_end_told, a);
+	}
+	promise(w,
+		a->task == UINT32_MAX || a->reason == TFC_END_DEADLINE ||
+			a->reason == TFC_END_REFUSED ||
+			w->slots[a->task].end_reason != TFC_END_CONSEQUENCE,
+		a);
+	promise(w, a->state >= TFC_JOB_SUCCEEDED, a);
+	promise(w, a->state != TFC_JOB_STOPPED || w->is_stopped_by_user, a);
+	promise(w, !w->is_honest || a->state != TFC_JOB_FAILED, a);
+	w->is_ended = true;
+	w->end = *a;
+}
+
+static void check_job(struct world *w, const struct tfc__core_action *a)
+{
+	bool is_past_stopping = w->job_state == TFC_JOB_STOPPING && a->state != TFC_JOB_STOPPING;
+	promise(w, !is_past_stopping, a);
+	promise(w, a->state <= TFC_JOB_STOPPING, a);
+	w->job_state = a->state;
+	if (a->state != TFC_JOB_RUNNING)
+		return;
+	for (uint32_t i = 0; i < w->count; i++) {
+		const struct slot *slot = &w->slots[i];
+		bool is_ready_or_over = slot->proc != PROC_STARTING && !slot->is_stopping;
+		promise(w, is_ready_or_over, a);
+	}
+}
+
+static void add_hash(struct world *w, const void *data, size_t len)
+{
+	const unsigned char *bytes = data;
+	for (size_t i = 0; i < len; i++)
+		w->hash = (w->hash ^ bytes[i]) * 1099511628211ull;
+}
+
+static void hash_action(struct world *w, const struct tfc__core_action *a)
+{
+	/* one by one: the bytes between fields are anything */
+	const uint64_t numbers[] = {
+		a->kind,
+		a->task,
+		a->attempt,
+		a->generation,
+		a->number,
+		a->grace_ns,
+		a->state,
+		a->reason,
+		(uint64_t)a->status,
+		a->death.reason,
+		a->death.time_ns,
+		a->death.is_oom,
+		a->death.is_stranger,
+		(uint64_t)a->death.status,
+	};
+	add_hash(w, numbers, sizeof(numbers));
+	add_hash(w, a->text, strlen(a->text));
+}
+
+void world_take(struct world *w, const struct tfc__core_action *a)
+{
+	struct slot *slot = a->task < w->count ? &w->slots[a->task] : NULL;
+	bool is_about_attempt = slot && a->attempt == slot->attempt && slot->proc != PROC_NONE;
+	promise(w, !w->is_ended, a);
+	hash_action(w, a);
+	if (w->is_loud) {
+		struct tfc__buf line = {0};
+		sim_print(&w->sim, a, &line);
+		printf("%5llu  %s", (unsigned long long)w->steps, line.data);
+		tfc__buf_fini(&line);
+	}
+	switch (a->kind) {
+	case TFC__DO_HOLD:
+		promise(w, slot->hold == HOLD_NONE && slot->proc == PROC_NONE, a);
+		slot->hold = HOLD_ASKED;
+		slot->hold_number = a->number;
+		break;
+	case TFC__DO_LAUNCH:
+		check_launch(w, slot, a);
+		break;
+	case TFC__DO_SIGNAL:
+		promise(w, is_about_attempt, a);
+		slot->is_signalled = true;
+		break;
+	case TFC__DO_STOP:
+		promise(w, is_about_attempt, a);
+		slot->is_stopping = true;
+		break;
+	case TFC__DO_RELEASE:
+		promise(w, slot->hold != HOLD_NONE, a);
+		promise(w, slot->proc == PROC_NONE, a);
+		slot->hold = HOLD_NONE;
+		slot->is_moving = false;
+		break;
+	case TFC__DO_QUERY:
+		promise(w, a->number > w->last_query, a);
+		w->query = w->last_query = a->number;
+		break;
+	case TFC__DO_STACKS:
+		promise(w, is_about_attempt && !slot->is_stopping && !slot->is_stacking, a);
+		slot->is_stacking = true;
+		break;
+	case TFC__DO_LOOK:
+		promise(w, a->number > w->last_look, a);
+		w->look = w->last_look = a->number;
+		break;
+	case TFC__DO_TELL_TASK:
+		check_tell(w, slot, a);
+		break;
+	case TFC__DO_TELL_JOB:
+		check_job(w, a);
+		break;
+	case TFC__DO_PLACE:
+		promise(w, w->place_count < TASKS_MAX, a);
+		w->places[w->place_count++] = (struct place){a->task, a->number};
+		break;
+	case TFC__DO_END:
+		check_end(w, a);
+		break;
+	case TFC__DO_SUSPENDED:
+		promise(w, !"suspended", a);
+		break;
+	}
+}
