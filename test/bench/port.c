@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "median.h"
+
 enum { ROUNDS = 401, BATCH = 64, FIRST = 21000 };
 
 static uint64_t now(void)
@@ -39,18 +41,6 @@ static void bind_and_close(uint16_t port)
 		exit(1);
 	}
 	close(fd);
-}
-
-static int compare(const void *a, const void *b)
-{
-	double left = *(const double *)a, right = *(const double *)b;
-	return (left > right) - (left < right);
-}
-
-static double median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(*values), compare);
-	return values[ROUNDS / 2];
 }
 
 static uint16_t free_port(void)
@@ -84,7 +74,7 @@ int main(void)
 		ours[round] = (double)(middle - start) / BATCH;
 		bare[round] = (double)(now() - middle) / BATCH;
 	}
-	double acquire_ns = median(ours), bare_ns = median(bare);
+	double acquire_ns = median(ours, ROUNDS), bare_ns = median(bare, ROUNDS);
 	printf("port_acquire_ns %.0f bare_ns %.0f ratio %.2f\n", acquire_ns, bare_ns,
 	       acquire_ns / bare_ns);
 	tfc_port_pool_close(pool);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "median.h"
 #include "transport/peer.h"
 
 enum {
@@ -57,18 +58,6 @@ static void pin(int core)
 	CPU_SET(core, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) < 0)
 		die("sched_setaffinity");
-}
-
-static int compare(const void *a, const void *b)
-{
-	double left = *(const double *)a, right = *(const double *)b;
-	return (left > right) - (left < right);
-}
-
-static double median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(*values), compare);
-	return values[ROUNDS / 2];
 }
 
 /* ---- raw: nothing but epoll, read and write */
@@ -162,7 +151,7 @@ static double measure_raw(int server_core)
 		rounds[i] = raw_trips(fd, epoll);
 	close(fd);
 	waitpid(server, NULL, 0);
-	return median(rounds);
+	return median(rounds, ROUNDS);
 }
 
 /* ---- ours, serving */
@@ -323,7 +312,7 @@ static double measure_rounds(struct caller *caller, bool is_bulk)
 	}
 	tfc__buf_fini(&caller->params);
 	free(bytes);
-	return median(rounds);
+	return median(rounds, ROUNDS);
 }
 
 static double measure_calls(bool is_bulk, int server_core)
@@ -366,7 +355,7 @@ static double measure_seal(void)
 		}
 		rounds[i] = 1000.0 * RECORD / ((double)(tfc__clock_ns(watch_used) - begin) / 1e9);
 	}
-	return median(rounds);
+	return median(rounds, ROUNDS);
 }
 
 /* ---- */

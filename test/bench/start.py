@@ -60,7 +60,7 @@ class Launch(Bench):
                 with contextlib.suppress(FileNotFoundError), open(log) as file:
                     if file.read().count("INFO exited:") >= NUMBER_OF_TASKS:
                         return (time.monotonic() - begin) * 1e3
-                time.sleep(0.05)
+                time.sleep(0.05)  # a log of a program that tells nobody
         return None
 
     def run(self):
@@ -161,7 +161,7 @@ class Restart(Bench):
                 for name in contenders}
             pids = {name: int(readers[name].readline().split()[0]) for name in contenders}
             for _ in range(RESTARTS):
-                time.sleep(1.3)
+                time.sleep(1.3)  # it has run long enough
                 for name in contenders:
                     begin = time.monotonic_ns()
                     os.kill(pids[name], signal.SIGKILL)
