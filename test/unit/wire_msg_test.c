@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "bytes.h"
 #include "wire/msg.h"
 
 /* ---- writing */
@@ -106,15 +107,6 @@ static void counts_take_the_shortest_form(void **state)
 
 /* ---- the scan */
 
-struct input {
-	const char *bytes;
-	size_t len;
-};
-#define INPUT(text)                    \
-	{                              \
-		text, sizeof(text) - 1 \
-	}
-
 static int scan(const void *data, size_t len, uint32_t depth, uint32_t objects)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -130,77 +122,77 @@ static int scan(const void *data, size_t len, uint32_t depth, uint32_t objects)
 
 static void what_is_not_valid_is_refused(void **state)
 {
-	static const struct input cases[] = {
-		INPUT(""),
-		INPUT("\xc1"),             /* never used */
-		INPUT("\xc7\x01\x01\x00"), /* extensions */
-		INPUT("\xc8\x00\x01\x01\x00"),
-		INPUT("\xc9\x00\x00\x00\x01\x01\x00"),
-		INPUT("\xd4\x01\x00"),
-		INPUT("\xd5\x01\x00\x00"),
-		INPUT("\xd6\xff\x00\x00\x00\x00"),
-		INPUT("\xd7\xff\x00\x00\x00\x00\x00\x00\x00\x00"),
-		INPUT("\xd8\x01"
+	static const struct bytes cases[] = {
+		BYTES(""),
+		BYTES("\xc1"),             /* never used */
+		BYTES("\xc7\x01\x01\x00"), /* extensions */
+		BYTES("\xc8\x00\x01\x01\x00"),
+		BYTES("\xc9\x00\x00\x00\x01\x01\x00"),
+		BYTES("\xd4\x01\x00"),
+		BYTES("\xd5\x01\x00\x00"),
+		BYTES("\xd6\xff\x00\x00\x00\x00"),
+		BYTES("\xd7\xff\x00\x00\x00\x00\x00\x00\x00\x00"),
+		BYTES("\xd8\x01"
 		      "0123456789abcdef"),
-		INPUT("\x01\x02"), /* two values */
-		INPUT("\xa1"),     /* cut short */
-		INPUT("\xd9\x02"
+		BYTES("\x01\x02"), /* two values */
+		BYTES("\xa1"),     /* cut short */
+		BYTES("\xd9\x02"
 		      "a"),
-		INPUT("\xda\x00"),
-		INPUT("\xc4\x05"
+		BYTES("\xda\x00"),
+		BYTES("\xc4\x05"
 		      "abcd"),
-		INPUT("\xcf\x00\x00\x00\x00\x00\x00\x00"),
-		INPUT("\xcb\x00"),
-		INPUT("\x92\x01"),
-		INPUT("\x81\x01"),
-		INPUT("\xdd\xff\xff\xff\xff\x01\x02\x03"), /* counts that cannot be */
-		INPUT("\xdf\xff\xff\xff\xff\x01\x02\x03"),
-		INPUT("\xc6\xff\xff\xff\xff"
+		BYTES("\xcf\x00\x00\x00\x00\x00\x00\x00"),
+		BYTES("\xcb\x00"),
+		BYTES("\x92\x01"),
+		BYTES("\x81\x01"),
+		BYTES("\xdd\xff\xff\xff\xff\x01\x02\x03"), /* counts that cannot be */
+		BYTES("\xdf\xff\xff\xff\xff\x01\x02\x03"),
+		BYTES("\xc6\xff\xff\xff\xff"
 		      "abc"),
-		INPUT("\xdb\xff\xff\xff\xff"
+		BYTES("\xdb\xff\xff\xff\xff"
 		      "abc"),
-		INPUT("\x92\x92\x01\x02"), /* the outer one lacks its second */
-		INPUT("\xa1\xff"),         /* not UTF-8 */
-		INPUT("\xa2\xc0\xaf"),
-		INPUT("\xa3\xed\xa0\x80"),
-		INPUT("\xa9"
+		BYTES("\x92\x92\x01\x02"), /* the outer one lacks its second */
+		BYTES("\xa1\xff"),         /* not UTF-8 */
+		BYTES("\xa2\xc0\xaf"),
+		BYTES("\xa3\xed\xa0\x80"),
+		BYTES("\xa9"
 		      "12345678\xc3"),
-		INPUT("\x81\xa1\xff\x01"), /* nor a key */
+		BYTES("\x81\xa1\xff\x01"), /* nor a key */
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (scan(cases[i].bytes, cases[i].len, 0, 0) != TFC_EPARSE)
+		if (scan(cases[i].data, cases[i].len, 0, 0) != TFC_EPARSE)
 			fail_msg("case %zu is let through", i);
 }
 
 static void what_is_valid_is_let_through(void **state)
 {
-	static const struct input cases[] = {
-		INPUT("\x00"),
-		INPUT("\xff"),
-		INPUT("\xc0"),
-		INPUT("\xc3"),
-		INPUT("\xca\x00\x00\x00\x00"),
-		INPUT("\xcb\x00\x00\x00\x00\x00\x00\x00\x00"),
-		INPUT("\xd3\x00\x00\x00\x00\x00\x00\x00\x00"),
-		INPUT("\x90"),
-		INPUT("\x80"),
-		INPUT("\xa0"),
-		INPUT("\xdd\x00\x00\x00\x00"), /* longer forms than needed */
-		INPUT("\xd9\x01"
+	static const struct bytes cases[] = {
+		BYTES("\x00"),
+		BYTES("\xff"),
+		BYTES("\xc0"),
+		BYTES("\xc3"),
+		BYTES("\xca\x00\x00\x00\x00"),
+		BYTES("\xcb\x00\x00\x00\x00\x00\x00\x00\x00"),
+		BYTES("\xd3\x00\x00\x00\x00\x00\x00\x00\x00"),
+		BYTES("\x90"),
+		BYTES("\x80"),
+		BYTES("\xa0"),
+		BYTES("\xdd\x00\x00\x00\x00"), /* longer forms than needed */
+		BYTES("\xd9\x01"
 		      "a"),
-		INPUT("\xab"
+		BYTES("\xab"
 		      "gr\xc3\xbc\xc3\x9f"
 		      "e123\0"),
-		INPUT("\xc4\x02\xff\xfe"),
-		INPUT("\x82\xa1"
+		BYTES("\xc4\x02\xff\xfe"),
+		BYTES("\x82\xa1"
 		      "a\x92\x01\xc0\xa1"
 		      "b\x81\x05\xc2"),
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (scan(cases[i].bytes, cases[i].len, 0, 0) != TFC_OK)
+		if (scan(cases[i].data, cases[i].len, 0, 0) != TFC_OK)
 			fail_msg("case %zu is refused", i);
 		for (size_t cut = 0; cut < cases[i].len; cut++)
-			assert_int_equal(scan(cases[i].bytes, cut, 0, 0), TFC_EPARSE);
+			assert_int_equal(scan(cases[i].data, cut, 0, 0), TFC_EPARSE);
 	}
 }
 

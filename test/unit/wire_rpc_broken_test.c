@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "bytes.h"
 #include "rpc_pair.h"
 
 #define HELLO "\x93\x06\x01\x80"
@@ -50,18 +51,9 @@ static int close_pair(void **state)
 	return 0;
 }
 
-struct input {
-	const char *bytes;
-	size_t len;
-};
-#define INPUT(text)                    \
-	{                              \
-		text, sizeof(text) - 1 \
-	}
-
-static void feed(const struct input *input)
+static void feed(const struct bytes *input)
 {
-	rpc_end_feed(far, input->bytes, input->len);
+	rpc_end_feed(far, input->data, input->len);
 }
 
 static void again(void **state)
@@ -73,39 +65,39 @@ static void again(void **state)
 /* Broken is said once; whatever follows is not looked at. */
 static void what_may_not_come_breaks_it(void **state)
 {
-	static const struct input hello = INPUT(HELLO), note = INPUT("\x93\x02\xa1x\xc0");
-	static const struct input cases[] = {
-		INPUT(""),         /* no value */
-		INPUT("\xc1"),     /* not valid */
-		INPUT("\x90\x90"), /* two values */
-		INPUT("\x01"),     /* no list */
-		INPUT("\x80"),     /* a map */
-		INPUT("\x90"),     /* an empty list */
-		INPUT("\x91\xa1"
+	static const struct bytes hello = BYTES(HELLO), note = BYTES("\x93\x02\xa1x\xc0");
+	static const struct bytes cases[] = {
+		BYTES(""),         /* no value */
+		BYTES("\xc1"),     /* not valid */
+		BYTES("\x90\x90"), /* two values */
+		BYTES("\x01"),     /* no list */
+		BYTES("\x80"),     /* a map */
+		BYTES("\x90"),     /* an empty list */
+		BYTES("\x91\xa1"
 		      "0"),                             /* a kind that is no number */
-		INPUT("\x91\xff"),                      /* nor one below 0 */
-		INPUT(HELLO),                           /* a second one */
-		INPUT("\x96\x00\x00\xa1x\xc0\x00\x00"), /* id 0 */
-		INPUT("\x96\x00\xff\xa1x\xc0\x00\x00"), /* id -1 */
-		INPUT("\x96\x00\xa1"
+		BYTES("\x91\xff"),                      /* nor one below 0 */
+		BYTES(HELLO),                           /* a second one */
+		BYTES("\x96\x00\x00\xa1x\xc0\x00\x00"), /* id 0 */
+		BYTES("\x96\x00\xff\xa1x\xc0\x00\x00"), /* id -1 */
+		BYTES("\x96\x00\xa1"
 		      "1\xa1x\xc0\x00\x00"),
-		INPUT("\x95\x00\x01\xa1x\xc0\x00"),         /* no credit */
-		INPUT("\x96\x00\x01\xa0x\xc0\x00\x00"),     /* two values, really */
-		INPUT("\x96\x00\x01\x07\xc0\x00\x00"),      /* no method */
-		INPUT("\x96\x00\x01\xa0\xc0\x00\x00"),      /* an empty one */
-		INPUT("\x96\x00\x01\xa2x\x00\xc0\x00\x00"), /* a NUL in it */
-		INPUT("\x96\x00\x01\xa1x\xc0\xff\x00"),     /* a deadline below 0 */
-		INPUT("\x96\x00\x01\xa1x\xc0\x00\xc0"),     /* no credit */
-		INPUT("\x96\x00\x01\xa1x\xc0\xcf\x00\x00\x00\x01\x00\x00\x00\x00\x00"),
-		INPUT("\x94\x01\x01\xc0\xc0"), /* an answer to nothing */
-		INPUT("\x93\x01\x01\xc0"),     /* too short */
-		INPUT("\x92\x02\xa1x"),
-		INPUT("\x93\x02\x01\xc0"),
-		INPUT("\x91\x03"),
-		INPUT("\x92\x03\x01"), /* cancels what was not asked */
-		INPUT("\x92\x03\xc0"),
-		INPUT("\x93\x04\x01\xc0"), /* an item of nothing */
-		INPUT("\x93\x05\x01\x01"), /* credit for nothing */
+		BYTES("\x95\x00\x01\xa1x\xc0\x00"),         /* no credit */
+		BYTES("\x96\x00\x01\xa0x\xc0\x00\x00"),     /* two values, really */
+		BYTES("\x96\x00\x01\x07\xc0\x00\x00"),      /* no method */
+		BYTES("\x96\x00\x01\xa0\xc0\x00\x00"),      /* an empty one */
+		BYTES("\x96\x00\x01\xa2x\x00\xc0\x00\x00"), /* a NUL in it */
+		BYTES("\x96\x00\x01\xa1x\xc0\xff\x00"),     /* a deadline below 0 */
+		BYTES("\x96\x00\x01\xa1x\xc0\x00\xc0"),     /* no credit */
+		BYTES("\x96\x00\x01\xa1x\xc0\xcf\x00\x00\x00\x01\x00\x00\x00\x00\x00"),
+		BYTES("\x94\x01\x01\xc0\xc0"), /* an answer to nothing */
+		BYTES("\x93\x01\x01\xc0"),     /* too short */
+		BYTES("\x92\x02\xa1x"),
+		BYTES("\x93\x02\x01\xc0"),
+		BYTES("\x91\x03"),
+		BYTES("\x92\x03\x01"), /* cancels what was not asked */
+		BYTES("\x92\x03\xc0"),
+		BYTES("\x93\x04\x01\xc0"), /* an item of nothing */
+		BYTES("\x93\x05\x01\x01"), /* credit for nothing */
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		feed(&hello);
@@ -122,13 +114,13 @@ static void what_may_not_come_breaks_it(void **state)
 
 static void it_begins_with_a_hello(void **state)
 {
-	static const struct input cases[] = {
-		INPUT("\x93\x02\xa1x\xc0"),
-		INPUT("\x91\x07"),
-		INPUT("\x93\x06\xc0\x80"),
-		INPUT("\x92\x06\x01"),
-		INPUT("\x93\x06\xff\x80"),
-		INPUT("\x93\x06\x01\x81\xabmessage_max\xcd\xff\xff"), /* takes too little */
+	static const struct bytes cases[] = {
+		BYTES("\x93\x02\xa1x\xc0"),
+		BYTES("\x91\x07"),
+		BYTES("\x93\x06\xc0\x80"),
+		BYTES("\x92\x06\x01"),
+		BYTES("\x93\x06\xff\x80"),
+		BYTES("\x93\x06\x01\x81\xabmessage_max\xcd\xff\xff"), /* takes too little */
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		feed(&cases[i]);
@@ -141,9 +133,9 @@ static void it_begins_with_a_hello(void **state)
 /* Both are named, so that one knows which to update. */
 static void versions_that_cannot_speak_say_so(void **state)
 {
-	static const struct input newer = INPUT("\x93\x06\x09\x82\xa6oldest\x07\xa7library\xa5"
+	static const struct bytes newer = BYTES("\x93\x06\x09\x82\xa6oldest\x07\xa7library\xa5"
 						"9.8.7");
-	static const struct input older = INPUT("\x93\x06\x00\x80");
+	static const struct bytes older = BYTES("\x93\x06\x00\x80");
 	feed(&newer);
 	assert_int_equal(far->broken.code, TFC_ENOTSUP);
 	assert_non_null(
@@ -157,14 +149,14 @@ static void versions_that_cannot_speak_say_so(void **state)
 /* A newer version that still speaks ours: more keys, more items, more kinds. */
 static void what_is_new_is_ignored(void **state)
 {
-	static const struct input newer[] = {
-		INPUT("\x94\x06\x09\x82\xa6oldest\x01\xa3new\x92\x01\x02\xc0"),
-		INPUT("\x92\x07\xc0"),
-		INPUT("\x91\xcf\xff\xff\xff\xff\xff\xff\xff\xff"),
-		INPUT("\x94\x02\xa4note\xc0\xa3new"),
-		INPUT("\x97\x00\x05\xa1x\xc0\x00\x00\x80"),
-		INPUT("\x93\x03\x05\xc0"),
-		INPUT("\x94\x05\x05\x01\xc0"),
+	static const struct bytes newer[] = {
+		BYTES("\x94\x06\x09\x82\xa6oldest\x01\xa3new\x92\x01\x02\xc0"),
+		BYTES("\x92\x07\xc0"),
+		BYTES("\x91\xcf\xff\xff\xff\xff\xff\xff\xff\xff"),
+		BYTES("\x94\x02\xa4note\xc0\xa3new"),
+		BYTES("\x97\x00\x05\xa1x\xc0\x00\x00\x80"),
+		BYTES("\x93\x03\x05\xc0"),
+		BYTES("\x94\x05\x05\x01\xc0"),
 	};
 	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
 		feed(&newer[i]);
@@ -177,13 +169,13 @@ static void what_is_new_is_ignored(void **state)
 /* Ids grow, and may leave out some; cancel and credit may come too late, but not too early. */
 static void ids_are_used_once(void **state)
 {
-	static const struct input hello = INPUT(HELLO);
-	static const struct input five = INPUT("\x96\x00\x05\xa1x\xc0\x00\x00");
-	static const struct input four = INPUT("\x96\x00\x04\xa1x\xc0\x00\x00");
-	static const struct input late_cancel = INPUT("\x92\x03\x05");
-	static const struct input late_credit = INPUT("\x93\x05\x05\x01");
-	static const struct input early = INPUT("\x92\x03\x06");
-	const struct input *const bad[] = {&five, &four, &early};
+	static const struct bytes hello = BYTES(HELLO);
+	static const struct bytes five = BYTES("\x96\x00\x05\xa1x\xc0\x00\x00");
+	static const struct bytes four = BYTES("\x96\x00\x04\xa1x\xc0\x00\x00");
+	static const struct bytes late_cancel = BYTES("\x92\x03\x05");
+	static const struct bytes late_credit = BYTES("\x93\x05\x05\x01");
+	static const struct bytes early = BYTES("\x92\x03\x06");
+	const struct bytes *const bad[] = {&five, &four, &early};
 	for (size_t i = 0; i < 3; i++) {
 		feed(&hello);
 		feed(&five);
@@ -200,10 +192,10 @@ static void ids_are_used_once(void **state)
 
 static void credit_that_cannot_be_breaks_it(void **state)
 {
-	static const struct input hello = INPUT(HELLO);
-	static const struct input request = INPUT("\x96\x00\x01\xa1x\xc0\x00\xce\xff\xff\xff\xfe");
-	static const struct input one = INPUT("\x93\x05\x01\x01");
-	static const struct input wrong = INPUT("\x93\x05\x01\xc0");
+	static const struct bytes hello = BYTES(HELLO);
+	static const struct bytes request = BYTES("\x96\x00\x01\xa1x\xc0\x00\xce\xff\xff\xff\xfe");
+	static const struct bytes one = BYTES("\x93\x05\x01\x01");
+	static const struct bytes wrong = BYTES("\x93\x05\x01\xc0");
 	feed(&hello);
 	feed(&request);
 	feed(&one);
@@ -220,8 +212,8 @@ static void credit_that_cannot_be_breaks_it(void **state)
 
 static void an_item_needs_credit(void **state)
 {
-	static const struct input hello = INPUT(HELLO), item = INPUT("\x93\x04\x01\x07");
-	static const struct input answer = INPUT("\x94\x01\x01\xc0\xc0");
+	static const struct bytes hello = BYTES(HELLO), item = BYTES("\x93\x04\x01\x07");
+	static const struct bytes answer = BYTES("\x94\x01\x01\xc0\xc0");
 	struct rpc_outcome outcome = {0};
 	assert_int_equal(rpc_ask(far, "x", 1, 0, 1, &outcome), TFC_OK);
 	feed(&hello);
@@ -250,7 +242,7 @@ static void an_item_needs_credit(void **state)
 
 static void more_requests_than_allowed_break_it(void **state)
 {
-	static const struct input hello = INPUT(HELLO);
+	static const struct bytes hello = BYTES(HELLO);
 	feed(&hello);
 	for (uint32_t id = 1; id <= TFC__RPC_OPEN_MAX + 1; id++) {
 		char bytes[] = "\x96\x00\xcd\x00\x00\xa1x\xc0\x00\x00";
@@ -266,7 +258,7 @@ static void more_requests_than_allowed_break_it(void **state)
 /* The other end says how much it takes. */
 static void the_smaller_maximum_counts(void **state)
 {
-	static const struct input hello = INPUT(
+	static const struct bytes hello = BYTES(
 		"\x93\x06\x01\x81\xabmessage_max\xce\x00\x01\x00\x00");
 	struct tfc__buf params = {0};
 	char *bytes = calloc(1, 65536);
