@@ -86,10 +86,8 @@ static void open_service(struct agent_pair *pair)
 void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	*pair = (struct agent_pair){0};
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	assert_int_equal(tfc_ctx_new(&options, &error, &pair->ctx), 0);
+	assert_int_equal(proc_ctx_new(&pair->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-pair-", "test", &error,
 					       &pair->dir),
 			 0);
@@ -115,6 +113,12 @@ void agent_pair_reboot(struct agent_pair *pair)
 	tfc__agent_service_close(pair->service);
 	tfc__agent_close(pair->agent);
 	open_service(pair);
+}
+
+void agent_pair_up(struct agent_pair *pair, uint32_t lease_ms)
+{
+	agent_pair_begin(pair, lease_ms);
+	agent_pair_connect(pair);
 }
 
 void agent_pair_end(struct agent_pair *pair)

@@ -26,7 +26,8 @@ struct agent_pair {
 void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms);
 void agent_pair_end(struct agent_pair *pair);
 void agent_pair_connect(struct agent_pair *pair);
-void agent_pair_cut(struct agent_pair *pair);  /* both ends notice */
+void agent_pair_up(struct agent_pair *pair, uint32_t lease_ms); /* begun and connected */
+void agent_pair_cut(struct agent_pair *pair);                   /* both ends notice */
 void agent_pair_hold(struct agent_pair *pair); /* nothing comes through, and nobody notices */
 void agent_pair_release(struct agent_pair *pair);
 /* The remote agent goes without a word, as its process would; another takes its place. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
 #include "sanitized.h"
 #include "sockets.h"
 
@@ -222,7 +223,7 @@ long failing_live(void)
 
 static void fail_once(int (*call)(void), long n, bool for_good)
 {
-	int fds = test_count_fds();
+	int fds = folder_count_fds();
 	failing_begin(n, for_good);
 	int code = call();
 	failing_end();
@@ -232,7 +233,7 @@ static void fail_once(int (*call)(void), long n, bool for_good)
 	if (code != TFC_OK && !(code == TFC_ENOMEM && has_struck))
 		fail_msg("allocation %ld%s failed, and %s was said", n, for_good ? " and on" : "",
 			 tfc_err_name(code));
-	assert_int_equal(test_count_fds(), fds);
+	assert_int_equal(folder_count_fds(), fds);
 }
 
 void failing_sweep(int (*call)(void), long least)

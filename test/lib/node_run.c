@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "folder.h"
 #include "leaks.h"
 #include "proc_run.h"
 #include "served.h"
@@ -39,7 +39,7 @@ static void open_node(struct node_run *run, const tfc_node_options *options)
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
-	*run = (struct node_run){.fds = proc_count_fds()};
+	*run = (struct node_run){.fds = folder_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	ctx.log = print_log;
 	ctx.log_level = TFC_LOG_WARNING;
@@ -91,25 +91,14 @@ void node_run_close(struct node_run *run)
 	run->node = NULL;
 }
 
-static int count_private_dirs(const char *path)
-{
-	int count = 0;
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		count += strncmp(entry->d_name, "tfc-", 4) == 0;
-	closedir(dir);
-	return count;
-}
-
 void node_run_end(struct node_run *run)
 {
 	node_run_close(run);
 	tfc_ctx_free(run->ctx);
-	assert_int_equal(count_private_dirs(run->dir), 0);
+	assert_int_equal(folder_count(run->dir, "tfc-"), 0);
 	assert_int_equal(tfc__remove_tree(run->dir), 0);
 	free(run->dir);
-	assert_int_equal(proc_count_fds(), run->fds);
+	assert_int_equal(folder_count_fds(), run->fds);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 	assert_int_equal(errno, ECHILD);
 }
@@ -250,6 +239,8 @@ static void collect(void *user, const tfc_event *event)
 	struct follower *follower = user;
 	assert_false(follower->is_ended);
 	assert_int_equal(event->size, sizeof(*event));
+	if (*follower->job)
+		assert_string_equal(event->job, follower->job);
 	snprintf(follower->job, sizeof(follower->job), "%s", event->job);
 	follower->is_ended = event->kind == TFC_EVENT_END;
 	follower->output += event->kind == TFC_EVENT_OUTPUT ? event->data_len : 0;
@@ -288,6 +279,14 @@ void node_follow(struct node_run *run, const char *job, const tfc_subscribe_opti
 	    0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
 	assert_int_equal(follower->count, before);
+}
+
+void node_start(struct node_run *run, const char *json, struct follower *follower)
+{
+	char *id = node_submit(run, json);
+	snprintf(follower->job, sizeof(follower->job), "%s", id);
+	node_follow(run, id, NULL, follower);
+	free(id);
 }
 
 void node_follow_end(struct follower *follower)
@@ -360,11 +359,8 @@ const struct seen_event *node_await_end(struct node_run *run, struct follower *f
 const struct seen_event *node_run_job(struct node_run *run, const char *json,
 				      struct follower *follower)
 {
-	char *id = node_submit(run, json);
-	node_follow(run, id, NULL, follower);
-	const struct seen_event *end = node_await_end(run, follower);
-	free(id);
-	return end;
+	node_start(run, json, follower);
+	return node_await_end(run, follower);
 }
 
 char *node_output(const struct follower *follower, const char *task, uint32_t stream)

@@ -39,7 +39,7 @@ struct follower {
 	struct seen_event *events;
 	size_t count;
 	bool is_ended;
-	char job[17];           /* its id, once an event has come */
+	char job[17];           /* its id, once an event has come; at once with node_start */
 	uint64_t output;        /* bytes of all OUTPUT events */
 	bool is_output_dropped; /* they are counted, not collected */
 	void (*on_event)(struct follower *follower, const tfc_event *event); /* or NULL */
@@ -89,6 +89,8 @@ char *node_describe(struct node_run *run, const char *job);
 void node_follow(struct node_run *run, const char *job, const tfc_subscribe_options *options,
 		 struct follower *follower);
 void node_follow_end(struct follower *follower); /* closes and frees */
+/* Submits and follows from the beginning: follower->job is the id. */
+void node_start(struct node_run *run, const char *json, struct follower *follower);
 
 /* Dispatches until the condition is met; fails the test after 30 s. */
 typedef bool (*node_condition)(void *user);

@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "folder.h"
 #include "leaks.h"
 #include "proc/proc.h"
 #include <tfcluster/log.h>
@@ -36,24 +37,18 @@ const char *proc_task_program(void)
 	return program;
 }
 
-int proc_count_fds(void)
+int proc_ctx_new(tfc_ctx **ret_ctx)
 {
-	int count = 0;
-	DIR *dir = opendir("/proc/self/fd");
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	return tfc_ctx_new(&options, NULL, ret_ctx);
 }
 
 void proc_run_begin(struct proc_run *run)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	run->fds = proc_count_fds();
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+	run->fds = folder_count_fds();
+	assert_int_equal(proc_ctx_new(&run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
 					       &run->dir),
 			 0);
@@ -64,7 +59,7 @@ void proc_run_end(struct proc_run *run)
 	tfc_ctx_free(run->ctx);
 	assert_int_equal(tfc__remove_tree(run->dir), 0);
 	free(run->dir);
-	assert_int_equal(proc_count_fds(), run->fds);
+	assert_int_equal(folder_count_fds(), run->fds);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 	assert_int_equal(errno, ECHILD);
 }
@@ -149,6 +144,34 @@ bool proc_can_isolate(uint32_t isolation)
 	proc_close(&task);
 	proc_run_end(&run);
 	return task.is_started;
+}
+
+int proc_isolation_of(int argc, char **argv, uint32_t *ret_isolation)
+{
+	uint32_t isolation = 0;
+	while (argc == 2 && isolation <= TFC_ISOLATION_PIDNS &&
+	       strcmp(tfc__isolation_name(isolation), argv[1]) != 0)
+		isolation++;
+	if (argc != 2 || isolation > TFC_ISOLATION_PIDNS)
+		return 2;
+	*ret_isolation = isolation;
+	return proc_can_isolate(isolation) ? 0 : 77;
+}
+
+void proc_as_stranger(void (*check)(void))
+{
+	assert_int_equal(chmod(leaks_temp_dir(), 01777), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (geteuid() == 0 && (setgid(PROC_STRANGER) < 0 || setuid(PROC_STRANGER) < 0))
+			_exit(10);
+		check();
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static void dispatch(struct proc_run *run, uint64_t deadline)
@@ -359,6 +382,7 @@ static bool is_idle_shim(pid_t pid)
 	       !proc_has_children(pid);
 }
 
+/* Nobody tells of the state of another's child: it is looked at every millisecond. */
 pid_t proc_await_spare(pid_t guard)
 {
 	pid_t pids[64];

@@ -26,6 +26,9 @@ struct proc_task {
 	char text[512];
 };
 
+/* As tfc_ctx_new, with the built helper programs. */
+int proc_ctx_new(tfc_ctx **ret_ctx);
+
 void proc_run_begin(struct proc_run *run);
 void proc_run_end(struct proc_run *run);
 
@@ -73,6 +76,13 @@ bool proc_await_gone(pid_t pid, int ms);
 
 /* Whether this machine can isolate so; if not, prints the refusal: the test is skipped for it. */
 bool proc_can_isolate(uint32_t isolation);
+/* The one that a test program is called with, by name. 0, or what it is to exit with: it is called
+ * in another way, or is to be skipped. */
+int proc_isolation_of(int argc, char **argv, uint32_t *ret_isolation);
+
+#define PROC_STRANGER 54321 /* no user of the system */
+/* Calls `check` in a child that has given up root's rights; fails the test unless it comes back. */
+void proc_as_stranger(void (*check)(void));
 
 /* The cgroup v2 directory of a process, in a buffer of the caller's. */
 void proc_group(pid_t pid, char path[4096]);
@@ -89,6 +99,5 @@ bool proc_has_children(pid_t pid);
 
 /* Until the guard has its spare shim, so that it starts nothing by itself any more; its pid. */
 pid_t proc_await_spare(pid_t guard);
-int proc_count_fds(void);
 
 #endif

@@ -49,9 +49,6 @@ int test_connect(uint16_t port);
  */
 int test_count_intruders(uint16_t port);
 
-/* How many descriptors this process has open. */
-int test_count_fds(void);
-
 /* A child process that runs one function and owns no descriptor of the test but its end of a pair.
  */
 struct test_child {

@@ -78,8 +78,7 @@ static void jobs_share_a_bundle_that_is_sent_once(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job first, second, third;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, SMALL);
 	open_bundled(&pair, &first, "1111", dir, SMALL);
 	open_bundled(&pair, &second, "2222", dir, SMALL);
@@ -113,8 +112,7 @@ static void it_goes_on_where_a_connection_broke(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, LARGE);
 	open_bundled(&pair, &job, "1111", dir, LARGE);
 	paired_start(&job, 2);
@@ -139,8 +137,7 @@ static void a_bundle_that_cannot_be_packed_is_told(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	open_bundled(&pair, &job, "1111", "/nonexistent/program", 1);
 	paired_start(&job, 2);
 	const struct heard_event *refused = paired_await(&job, TFC__AGENT_REFUSED, 0, 1);
@@ -157,8 +154,7 @@ static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
 	static struct paired_job job;
 	char path[512];
 	struct dirent *entry;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, SMALL);
 	open_bundled(&pair, &job, "1111", dir, SMALL);
 	paired_start(&job, 2);

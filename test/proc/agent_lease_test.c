@@ -24,8 +24,7 @@ static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_los
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, BRIEF_MS);
 	paired_open_task(&pair, &job, 1, "'deaf', 'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
@@ -79,8 +78,7 @@ static void a_node_that_let_go_says_so(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, BRIEF_MS);
 	paired_open_task(&pair, &job, 1, "'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
@@ -104,8 +102,7 @@ static void a_maintainer_that_dies_leaves_nothing(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, BRIEF_MS);
 	paired_open_task(&pair, &job, 1, "'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 1, 1)->pid;
@@ -120,8 +117,7 @@ static void a_node_that_restarts_is_waited_for(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
-	agent_pair_begin(&pair, BRIEF_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, BRIEF_MS);
 	paired_open_task(&pair, &job, 1, "'wait'");
 	paired_start(&job, 2);
 	paired_await(&job, TFC__AGENT_STARTED, 0, 1);

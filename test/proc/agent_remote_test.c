@@ -80,8 +80,7 @@ static void tasks_run_on_another_node(void **state)
 	static struct paired_job job;
 	struct reading reading;
 	char **lines;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 1, "'print', 'hello', 'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
@@ -205,8 +204,7 @@ static void a_higher_epoch_ends_the_lower_one_first(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job, next, stale;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 2, "'deaf', 'wait'");
 	paired_start(&job, 2);
 	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 0, 1)->pid;
@@ -237,8 +235,7 @@ static void a_log_is_read_over_connections_that_break(void **state)
 	struct agent_pair pair;
 	static struct paired_job job;
 	struct reading reading, whole;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 1, "'flood', '3000000', 'wait'");
 	paired_start(&job, 1);
 	begin_reading(&reading, &job, 0);
@@ -271,8 +268,7 @@ static void a_slow_reader_is_sent_no_more_than_its_credit(void **state)
 	struct agent_pair pair;
 	static struct paired_job job;
 	struct reading reading;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 1, "'flood', '3000000', 'exit', '0'");
 	paired_start(&job, 1);
 	paired_await(&job, TFC__AGENT_EXITED, 0, 1);
@@ -297,8 +293,7 @@ static void a_log_stays_until_it_is_forgotten(void **state)
 	static struct paired_job job;
 	struct reading reading = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	agent_pair_begin(&pair, LEASE_MS);
-	agent_pair_connect(&pair);
+	agent_pair_up(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 1, "'print', 'hello', 'exit', '0'");
 	paired_start(&job, 2);
 	paired_await(&job, TFC__AGENT_EXITED, 0, 1);

@@ -309,7 +309,7 @@ class Round:
             if time.monotonic() > end:
                 raise Failure("processes are left: " +
                               "; ".join(describe(pid) for pid in self.leftovers()))
-            time.sleep(0.005)
+            time.sleep(0.005)  # they are nobody's children: of their ends there is no event
         self.took = time.monotonic() - self.began
         sockets = bound_sockets(self.first, self.last)
         if sockets:

@@ -84,11 +84,8 @@ static void open_scene(struct scene *scene, const char *order, const char *json)
 	scene->follower.user = scene;
 	scene->paused.on_event = pause_at_second;
 	node_run_begin(&scene->run, NULL);
-	char *id = node_submit(&scene->run, json);
-	node_follow(&scene->run, id, NULL, &scene->follower);
-	node_follow(&scene->run, id, NULL, &scene->paused);
-	snprintf(scene->follower.job, sizeof(scene->follower.job), "%s", id);
-	free(id);
+	node_start(&scene->run, json, &scene->follower);
+	node_follow(&scene->run, scene->follower.job, NULL, &scene->paused);
 }
 
 static void end_scene(struct scene *scene)
@@ -206,14 +203,13 @@ static void a_node_may_be_closed_at_every_stage_of_its_job(void **state)
 				       "'roles':{'worker':{'count':2,'grace_s':60}}}",
 				       argv);
 		node_run_begin(&run, NULL);
-		char *id = node_submit(&run, json);
-		node_follow(&run, id, NULL, &follower);
+		node_start(&run, json, &follower);
 		while (!has_reached(&follower, cases[i].until, cases[i].state)) {
 			assert_false(follower.is_ended);
 			assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
 		}
 		if (cases[i].is_stopped)
-			node_stop(&run, id, false);
+			node_stop(&run, follower.job, false);
 		assert_false(follower.is_ended);
 		tfc_node_close(run.node);
 		run.node = NULL;
@@ -222,7 +218,6 @@ static void a_node_may_be_closed_at_every_stage_of_its_job(void **state)
 			tfc_ctx_run(run.ctx, 0);
 		assert_int_equal(follower.count, told);
 		free(json);
-		free(id);
 		node_follow_end(&follower);
 		node_run_end(&run);
 	}

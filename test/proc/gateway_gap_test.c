@@ -30,12 +30,11 @@ static void what_was_rotated_away_is_told_as_a_gap(void **state)
 	char *fifo;
 	assert_true(asprintf(&fifo, "mkfifo %s/go", run.dir) > 0);
 	assert_int_equal(system(fifo), 0);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &slow);
+	node_start(&run, json, &slow);
 	node_await(&run, has_line, &slow, "a line");
 	tfc_sub_pause(slow.sub);
 	options.is_without_output = 1;
-	node_follow(&run, id, &options, &states);
+	node_follow(&run, slow.job, &options, &states);
 	fifo[0] = 0;
 	sprintf(fifo, "echo>%s/go", run.dir);
 	assert_int_equal(system(fifo), 0);
@@ -48,7 +47,6 @@ static void what_was_rotated_away_is_told_as_a_gap(void **state)
 	assert_true(gap->event.data_len > 1000000);
 	free(fifo);
 	free(json);
-	free(id);
 	node_follow_end(&slow);
 	node_follow_end(&states);
 	node_run_end(&run);
@@ -78,19 +76,17 @@ static void check_spoilt_log(const char *spoil, bool is_behind_lost)
 			     "cd %s && until test -p go; do :; done && "
 			     "f=$(find . -name 'worker-0.*') && %s && echo > go",
 			     run.dir, spoil) > 0);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &live);
+	node_start(&run, json, &live);
 	node_await(&run, has_line, &live, "a line");
 	assert_int_equal(system(command), 0);
 	node_await_end(&run, &live);
-	node_follow(&run, id, NULL, &late);
+	node_follow(&run, live.job, NULL, &late);
 	node_await_end(&run, &late);
 	if (is_behind_lost)
 		assert_gap(&live);
 	assert_gap(&late);
 	free(command);
 	free(json);
-	free(id);
 	node_follow_end(&live);
 	node_follow_end(&late);
 	node_run_end(&run);

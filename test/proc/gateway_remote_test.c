@@ -88,12 +88,11 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 	for (unsigned seed = 1; seed <= 3; seed++) {
 		struct cutter cutter = {.run = &run, .seed = seed};
 		struct follower follower = {.on_event = cut_sometimes, .user = &cutter};
-		char *id = node_submit(&run, json);
-		node_follow(&run, id, NULL, &follower);
+		node_start(&run, json, &follower);
 		node_await_end(&run, &follower);
 		assert_true(cutter.cuts >= 10);
 		expect_every_line_once(&follower, 3);
-		node_follow(&run, id, NULL, &whole);
+		node_follow(&run, follower.job, NULL, &whole);
 		node_await_end(&run, &whole);
 		assert_int_equal(count_kind(&follower, TFC_EVENT_TASK),
 				 count_kind(&whole, TFC_EVENT_TASK));
@@ -101,7 +100,6 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 				 count_kind(&whole, TFC_EVENT_JOB));
 		node_follow_end(&whole);
 		node_follow_end(&follower);
-		free(id);
 	}
 	free(json);
 	node_run_end(&run);
@@ -126,8 +124,7 @@ static void a_gateway_that_comes_back_is_found_again(void **state)
 	struct answer answer = {0};
 	node_run_begin_served(&run, NULL);
 	char *json = node_script(1, "echo a; exec sleep 100");
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1);
 	struct returner returner = {.run = &run};
 	tfc__timer_init(&returner.timer, run.ctx, come_back);
@@ -138,12 +135,11 @@ static void a_gateway_that_comes_back_is_found_again(void **state)
 	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
-	assert_non_null(strstr(answer.text, id));
+	assert_non_null(strstr(answer.text, follower.job));
 	node_answer_clear(&answer);
-	node_stop(&run, id, true);
+	node_stop(&run, follower.job, true);
 	node_await_end(&run, &follower);
 	assert_int_equal(follower.output, 1);
-	free(id);
 	free(json);
 	node_follow_end(&follower);
 	node_run_end(&run);
@@ -267,9 +263,8 @@ static void a_slow_reader_holds_bounded_memory_and_slows_no_task(void **state)
 	quiet.is_without_output = 1;
 	node_run_begin_served(&run, NULL);
 	char *json = node_script(1, "head -c 40000000 /dev/zero | tr \\\\\\\\000 x | fold -w 999");
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &slow);
-	node_follow(&run, id, &quiet, &states);
+	node_start(&run, json, &slow);
+	node_follow(&run, slow.job, &quiet, &states);
 	long before = resident_kib();
 	node_await_end(&run, &states);
 	long grown = resident_kib() - before;
@@ -282,7 +277,6 @@ static void a_slow_reader_holds_bounded_memory_and_slows_no_task(void **state)
 	node_await_end(&run, &slow);
 	assert_int_equal(slow.output, 40000000);
 	free(json);
-	free(id);
 	node_follow_end(&slow);
 	node_follow_end(&states);
 	node_run_end(&run);
@@ -376,8 +370,7 @@ static void closing_at_any_event_is_legal(void **state)
 		struct follower follower = {0};
 		node_run_begin_served(&run, NULL);
 		char *json = node_script(2, "echo a; echo b >&2; echo -n c");
-		char *id = node_submit(&run, json);
-		node_follow(&run, id, NULL, &follower);
+		node_start(&run, json, &follower);
 		while (follower.count <= at && !follower.is_ended)
 			assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
 		is_over = follower.is_ended;
@@ -389,7 +382,6 @@ static void closing_at_any_event_is_legal(void **state)
 		while (tfc_ctx_run(run.ctx, 0) > 0)
 			;
 		free(json);
-		free(id);
 		node_run_end(&run);
 	}
 }

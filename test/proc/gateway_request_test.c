@@ -255,14 +255,13 @@ static void describe_says_what_is_true(void **state)
 			  "'worker':{'count':2,'ready':'listen','argv':['%s','listen','wait']},"
 			  "'side':{'restart':{'on':'never'},'argv':['%s','exit','3']}}}",
 			  node_task_program(), node_task_program(), node_task_program());
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/1",
 							 TFC_TASK_READY, 0);
 	node_await_task(&run, &follower, "side/0", TFC_TASK_FAILED, 0);
 	ready = node_find(&follower, TFC_EVENT_TASK, "worker/1", TFC_TASK_READY, 0);
-	json_t *job = parse(node_describe(&run, id));
-	assert_string_equal(text_of(job, "job"), id);
+	json_t *job = parse(node_describe(&run, follower.job));
+	assert_string_equal(text_of(job, "job"), follower.job);
 	assert_string_equal(text_of(job, "name"), "quo\"te");
 	assert_int_equal(json_integer_value(json_object_get(job, "generation")), 1);
 	assert_int_equal(json_integer_value(json_object_get(job, "epoch")), 1);
@@ -289,7 +288,7 @@ static void describe_says_what_is_true(void **state)
 	node_await_answer(&run, &answer);
 	json_t *list = parse(answer.text);
 	assert_int_equal(json_array_size(list), 1);
-	assert_string_equal(text_of(json_array_get(list, 0), "job"), id);
+	assert_string_equal(text_of(json_array_get(list, 0), "job"), follower.job);
 	json_decref(list);
 	answer = (struct answer){0};
 	assert_int_equal(tfc_gateway_jobs(run.gateway, 0, node_answer, &answer, NULL), 0);
@@ -298,7 +297,7 @@ static void describe_says_what_is_true(void **state)
 	assert_int_equal(json_array_size(json_object_get(list, "not_asked")), 0);
 	assert_int_equal(json_array_size(json_object_get(list, "jobs")), 1);
 	json_t *brief = json_array_get(json_object_get(list, "jobs"), 0);
-	assert_string_equal(text_of(brief, "job"), id);
+	assert_string_equal(text_of(brief, "job"), follower.job);
 	assert_string_equal(text_of(brief, "name"), "quo\"te");
 	assert_int_equal(json_integer_value(json_object_get(brief, "task_count")), 3);
 	assert_int_equal(json_integer_value(json_object_get(brief, "restarts")), 0);
@@ -309,7 +308,6 @@ static void describe_says_what_is_true(void **state)
 	assert_null(json_object_get(brief, "tasks"));
 	json_decref(list);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }

@@ -224,19 +224,17 @@ static void live_is_told_behind_all_that_was_there(void **state)
 	options.wants_live = 1;
 	node_run_begin(&run, NULL);
 	char *json = node_script(2, "for i in 1 2 3 4 5; do echo $i; done; exec sleep 100");
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &first);
+	node_start(&run, json, &first);
 	node_await(&run, is_running, &first, "all output of a running job");
 	assert_false(is_live(&first));
-	node_follow(&run, id, &options, &second);
+	node_follow(&run, first.job, &options, &second);
 	node_await(&run, is_live, &second, "being live");
 	assert_int_equal(second.output, 10);
 	assert_int_equal(second.events[second.count - 1].event.kind, TFC_EVENT_LIVE);
-	node_stop(&run, id, true);
+	node_stop(&run, first.job, true);
 	node_await_end(&run, &second);
 	assert_int_equal(count_events(&second, 0, TFC_EVENT_LIVE, ""), 1);
 	free(json);
-	free(id);
 	node_follow_end(&first);
 	node_follow_end(&second);
 	node_run_end(&run);
@@ -362,15 +360,13 @@ static void closing_inside_the_callback_is_legal(void **state)
 			struct follower follower = {.on_event = close_at, .user = &closing};
 			node_run_begin(&run, NULL);
 			char *json = node_script(1, "echo a; echo b >&2; echo -n c");
-			char *id = node_submit(&run, json);
-			node_follow(&run, id, NULL, &follower);
+			node_start(&run, json, &follower);
 			while (!closing.is_closed && !follower.is_ended)
 				assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
 			is_over = follower.is_ended;
 			for (int i = 0; i < 3; i++)
 				tfc_ctx_run(run.ctx, 0);
 			free(json);
-			free(id);
 			node_follow_end(&follower);
 			node_run_end(&run);
 		}
@@ -384,9 +380,8 @@ static void a_subscription_outlives_gateway_and_node(void **state)
 	struct follower follower = {0}, paused = {.on_event = pause_at_once};
 	node_run_begin(&run, NULL);
 	char *json = node_script(3, "echo here; sleep 100");
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
-	node_follow(&run, id, NULL, &paused);
+	node_start(&run, json, &follower);
+	node_follow(&run, follower.job, NULL, &paused);
 	node_await_task(&run, &follower, "worker/2", TFC_TASK_READY, 0);
 	node_run_close(&run);
 	size_t count = follower.count;
@@ -395,7 +390,6 @@ static void a_subscription_outlives_gateway_and_node(void **state)
 		tfc_ctx_run(run.ctx, 1);
 	assert_int_equal(follower.count, count);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_follow_end(&paused);
 	node_run_end(&run);
@@ -444,13 +438,12 @@ static void a_large_log_makes_no_dispatch_long(void **state)
 	char *json = node_json("{'framework':'none','argv':['%s','print','first\\n','flood','%d'],"
 			       "'roles':{'worker':{}}}",
 			       node_task_program(), 200000000);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	tfc_sub_pause(follower.sub);
 	struct follower states = {0};
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	options.is_without_output = 1;
-	node_follow(&run, id, &options, &states);
+	node_follow(&run, follower.job, &options, &states);
 	while (!states.is_ended)
 		dispatch_timed(&run, &worst);
 	print_message("longest dispatch until the end: %llu us\n",
@@ -463,7 +456,6 @@ static void a_large_log_makes_no_dispatch_long(void **state)
 	assert_in_range(worst, 0, 20 * TFC__MS);
 	assert_true(follower.output > 100000000);
 	free(json);
-	free(id);
 	node_follow_end(&states);
 	node_follow_end(&follower);
 	node_run_end(&run);

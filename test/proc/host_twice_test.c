@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "host.h"
 #include "proc_run.h"
 #include "sanitized.h"
@@ -103,7 +104,7 @@ struct footprint {
 
 static struct footprint measure(void)
 {
-	struct footprint print = {.fds = proc_count_fds()};
+	struct footprint print = {.fds = folder_count_fds()};
 	char line[512];
 	FILE *file = fopen("/proc/self/maps", "re");
 	assert_non_null(file);

@@ -166,8 +166,7 @@ static void a_bundle_survives_the_guard(void **state)
 				       "'restart':{'scope':'task','backoff_s':[0,0]},"
 				       "'roles':{'worker':{'count':2}}}",
 				       source->dir);
-		char *id = node_submit(&run, json);
-		node_follow(&run, id, NULL, &follower);
+		node_start(&run, json, &follower);
 		for (int i = 0; i < turns; i++)
 			tfc_ctx_run(run.ctx, 20);
 		pid_t guard = find_child(getpid(), "tfc-guard");
@@ -175,10 +174,9 @@ static void a_bundle_survives_the_guard(void **state)
 		kill(guard, SIGKILL);
 		node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 0);
 		node_await_task(&run, &follower, "worker/1", TFC_TASK_READY, 0);
-		node_stop(&run, id, false);
+		node_stop(&run, follower.job, false);
 		node_await_end(&run, &follower);
 		free(json);
-		free(id);
 		node_follow_end(&follower);
 		node_run_end(&run);
 	}

@@ -41,25 +41,23 @@ static void stopped_task_is_named_and_only_while_it_is_stopped(void **state)
 			       " 'roles': {'chief': {'argv': ['%s', 'listen', 'wait']},"
 			       " 'worker': {}, 'ps': {}}}",
 			       node_task_program(), node_task_program());
-	char *job = node_submit(&run, json);
-	node_follow(&run, job, NULL, &follower);
+	node_start(&run, json, &follower);
 	const struct seen_event *worker = node_await_task(&run, &follower, "worker/0",
 							  TFC_TASK_READY, 1);
-	await_description(&run, job, "\"doing\"", false);
+	await_description(&run, follower.job, "\"doing\"", false);
 	kill(worker->event.pid, SIGSTOP);
-	await_description(&run, job, "\"doing\":\"stopped (SIGSTOP)\"", true);
+	await_description(&run, follower.job, "\"doing\":\"stopped (SIGSTOP)\"", true);
 	kill(worker->event.pid, SIGCONT);
-	await_description(&run, job, "\"doing\"", false);
+	await_description(&run, follower.job, "\"doing\"", false);
 	if (ptrace(PTRACE_SEIZE, worker->event.pid, NULL, NULL) == 0) { /* some systems forbid it */
 		assert_int_equal(ptrace(PTRACE_INTERRUPT, worker->event.pid, NULL, NULL), 0);
-		await_description(&run, job, "\"doing\":\"held by a debugger\"", true);
+		await_description(&run, follower.job, "\"doing\":\"held by a debugger\"", true);
 		assert_int_equal(ptrace(PTRACE_DETACH, worker->event.pid, NULL, NULL), 0);
-		await_description(&run, job, "\"doing\"", false);
+		await_description(&run, follower.job, "\"doing\"", false);
 	}
-	node_stop(&run, job, true);
+	node_stop(&run, follower.job, true);
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
-	free(job);
 	free(json);
 	node_run_end(&run);
 }
@@ -71,14 +69,12 @@ static void task_that_is_not_ready_says_why(void **state)
 	node_run_begin(&run, NULL);
 	char *json = node_json("{'argv': ['%s', 'wait'], 'roles': {'worker': {}}}",
 			       node_task_program());
-	char *job = node_submit(&run, json);
-	node_follow(&run, job, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_RUNNING, 1);
-	await_description(&run, job, "\"doing\":\"not listening, 0 % of a CPU", true);
-	node_stop(&run, job, true);
+	await_description(&run, follower.job, "\"doing\":\"not listening, 0 % of a CPU", true);
+	node_stop(&run, follower.job, true);
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
-	free(job);
 	free(json);
 	node_run_end(&run);
 }

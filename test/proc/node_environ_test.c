@@ -74,8 +74,7 @@ static void environment_is_put_together_as_promised(void **state)
 			  "'roles':{'chief':{},'worker':{'count':2,'env':{'OVER':'role'}},"
 			  "'ps':{'argv':['%s','listen','wait']}}}",
 			  node_task_program(), node_task_program());
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await_end(&run, &follower);
 	struct printed worker = read_env(&follower, "worker/1");
 	const struct seen_event *started = node_find(&follower, TFC_EVENT_TASK, "worker/1",
@@ -96,16 +95,16 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "PYTHONUNBUFFERED", "1");
 	expect(&worker, "PYTHONPATH", "/old");
 	expect(&worker, "GRPC_FAIL_FAST", "use_caller");
-	expect(&worker, "TFC_JOB", id);
+	expect(&worker, "TFC_JOB", follower.job);
 	expect(&worker, "TFC_TASK_TYPE", "worker");
 	expect(&worker, "TFC_TASK_INDEX", "1");
 	expect(&worker, "TFC_ATTEMPT", "1");
 	expect(&worker, "TFC_GENERATION", "1");
 	expect(&worker, "TFC_PORT", port);
 	expect(&worker, "TFC_ADDRESS", started->address);
-	assert_non_null(strstr(get(&worker, "TFC_LOG_DIR"), id));
-	assert_int_equal(tfc_gateway_spec(run.gateway, id, "worker/1", 0, node_answer, &answer,
-					  NULL),
+	assert_non_null(strstr(get(&worker, "TFC_LOG_DIR"), follower.job));
+	assert_int_equal(tfc_gateway_spec(run.gateway, follower.job, "worker/1", 0, node_answer,
+					  &answer, NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
@@ -114,7 +113,6 @@ static void environment_is_put_together_as_promised(void **state)
 	node_answer_clear(&answer);
 	free_env(&worker);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -289,8 +287,7 @@ static void servers_and_tensorboard_are_python_programs(void **state)
 		"{'argv':['%s','wait'],'grace_s':0.2,'roles':{'worker':{},"
 		"'ps':{'server':true},'driver':{},'tensorboard':{'log_dir':'/data/logs'}}}",
 		node_task_program());
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await_task(&run, &follower, "ps/0", TFC_TASK_EXITED, 0);
 	node_await_task(&run, &follower, "tensorboard/0", TFC_TASK_EXITED, 0);
 	const struct seen_event *board = node_find(&follower, TFC_EVENT_TASK, "tensorboard/0",
@@ -307,7 +304,6 @@ static void servers_and_tensorboard_are_python_programs(void **state)
 	assert_non_null(strstr(output, "tf.distribute.Server("));
 	free(output);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }

@@ -43,12 +43,10 @@ static void on_agent(void *user, const struct tfc__agent_event *event)
 
 static int open_agent(struct claims *claims, const char *gpus, uint32_t gpu_count)
 {
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	struct tfc__agent_options agent = {.gpus = gpus, .gpu_count = gpu_count};
 	agent.temp_dir = leaks_temp_dir();
-	options.helper_dir = getenv("TFC_HELPER_DIR");
 	*claims = (struct claims){0};
-	assert_int_equal(tfc_ctx_new(&options, NULL, &claims->ctx), TFC_OK);
+	assert_int_equal(proc_ctx_new(&claims->ctx), TFC_OK);
 	return tfc__agent_open(claims->ctx, &agent, &claims->agent);
 }
 

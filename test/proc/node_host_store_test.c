@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "folder.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
@@ -172,7 +173,7 @@ static void begin(struct node_run *run, struct table *table)
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	const tfc_store_ops ops = make_ops();
-	*run = (struct node_run){.fds = proc_count_fds()};
+	*run = (struct node_run){.fds = folder_count_fds()};
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	assert_int_equal(tfc_ctx_new(&ctx, &error, &run->ctx), 0);
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-node-", "test", &error,

@@ -17,9 +17,8 @@
 #include "base/file.h"
 #include "leaks.h"
 #include "node_run.h"
+#include "proc_run.h"
 #include <tfcluster/log.h>
-
-#define STRANGER 54321 /* no user of the system */
 
 /* All that worker/0 prints in a job that succeeds; the caller frees it. */
 static char *output_of(const char *json)
@@ -90,24 +89,17 @@ static void assert_refused(const char *user, int code, const char *sentence)
 	node_run_end(&run);
 }
 
+static void check_root_is_refused(void)
+{
+	assert_refused("root", TFC_EACCES,
+		       "roles.worker.user: only a host that is root can run tasks as user root");
+}
+
 static void a_user_that_cannot_be_is_refused_at_once(void **state)
 {
 	assert_refused("no-such-user", TFC_ENOENT,
 		       "roles.worker.user: no user no-such-user in /etc/passwd");
-	assert_int_equal(chmod(leaks_temp_dir(), 01777), 0);
-	pid_t child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		if (geteuid() == 0 && (setgid(STRANGER) < 0 || setuid(STRANGER) < 0))
-			_exit(10);
-		assert_refused("root", TFC_EACCES,
-			       "roles.worker.user: only a host that is root can run tasks as user "
-			       "root");
-		_exit(0);
-	}
-	int status;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	proc_as_stranger(check_root_is_refused);
 }
 
 static void a_task_of_another_user_has_its_environment_bundle_and_port(void **state)
@@ -129,7 +121,7 @@ static void a_task_of_another_user_has_its_environment_bundle_and_port(void **st
 	fclose(file);
 	char *json = node_json("{'bundle':'%s','argv':['/bin/sh','-c','. ./main.sh','%s'],"
 			       "'roles':{'worker':{'user':'%d:%d','env':{'LOGNAME':'job'}}}}",
-			       dir, node_task_program(), STRANGER, STRANGER + 1);
+			       dir, node_task_program(), PROC_STRANGER, PROC_STRANGER + 1);
 	char *output = output_of(json);
 	assert_string_equal(output, "54321\n54322\n54322\n/ 54321 job\n54321:54322\n54321:54322\n"
 				    "closed\n");

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "failing_malloc.h"
+#include "folder.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
@@ -323,9 +324,9 @@ static void a_job_lives_through_any_failure(void **state)
 	for (int is_for_good = 0; is_for_good < 2; is_for_good++) {
 		long n = 0;
 		for (has_struck = true; has_struck; n += stride()) {
-			int fds = proc_count_fds();
+			int fds = folder_count_fds();
 			live_with_failure(n, is_for_good, &has_struck);
-			assert_int_equal(proc_count_fds(), fds);
+			assert_int_equal(folder_count_fds(), fds);
 		}
 		print_message("%ld allocations\n", n);
 	}

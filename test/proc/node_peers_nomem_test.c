@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "failing_malloc.h"
 #include "leaks.h"
+#include "proc_run.h"
 #include <tfcluster/tfcluster.h>
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -58,10 +59,8 @@ static int open_node(tfc_ctx *ctx, const char *name, const char *state_dir, tfc_
 
 static int open_ctx(tfc_ctx **ret_ctx)
 {
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
 	*ret_ctx = NULL;
-	return tfc_ctx_new(&options, NULL, ret_ctx);
+	return proc_ctx_new(ret_ctx);
 }
 
 /* ---- opening with all that it keeps */

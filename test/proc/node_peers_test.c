@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "leaks.h"
+#include "proc_run.h"
 #include <tfcluster/tfcluster.h>
 
 #define PATIENCE (30 * TFC__SECOND)
@@ -51,10 +52,8 @@ struct seen {
 
 static tfc_ctx *open_ctx(void)
 {
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	tfc_ctx *ctx;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), TFC_OK);
+	assert_int_equal(proc_ctx_new(&ctx), TFC_OK);
 	return ctx;
 }
 

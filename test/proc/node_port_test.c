@@ -24,23 +24,20 @@ static uint16_t port_of(const struct seen_event *seen)
 	return (uint16_t)atoi(strrchr(seen->address, ':') + 1);
 }
 
-static char *start(struct node_run *run, struct follower *follower, const char *keys,
-		   const char *verbs)
+static void start(struct node_run *run, struct follower *follower, const char *keys,
+		  const char *verbs)
 {
 	char *json = node_json("{'framework':'none','argv':['%s',%s],'grace_s':0.5,"
 			       "'restart':{'scope':'task','backoff_s':[0,0]},%s}",
 			       node_task_program(), verbs, keys);
-	char *id = node_submit(run, json);
-	node_follow(run, id, NULL, follower);
+	node_start(run, json, follower);
 	free(json);
-	return id;
 }
 
-static void finish(struct node_run *run, struct follower *follower, char *id)
+static void finish(struct node_run *run, struct follower *follower)
 {
-	node_stop(run, id, false);
+	node_stop(run, follower->job, false);
 	node_await_end(run, follower);
-	free(id);
 	node_follow_end(follower);
 	node_run_end(run);
 }
@@ -50,8 +47,7 @@ static void a_port_is_held_while_its_task_listens_and_kept_over_a_kill(void **st
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
-			 "'listen','wait'");
+	start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}", "'listen','wait'");
 	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));
 	for (uint32_t attempt = 1; attempt <= 3; attempt++) {
 		const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
@@ -64,7 +60,7 @@ static void a_port_is_held_while_its_task_listens_and_kept_over_a_kill(void **st
 		node_await_task(&run, &follower, "worker/0", TFC_TASK_FAILED, attempt);
 		close(client);
 	}
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 	int fd = test_bind("::", port, TEST_REUSEADDR);
 	assert_true(fd >= 0);
 	close(fd);
@@ -92,11 +88,11 @@ static void a_fixed_port_is_used_or_named(void **state)
 	uint16_t port = free_port();
 	snprintf(keys, sizeof(keys), "'roles':{'worker':{'port':%u,'ready':'listen'}}", port);
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower, keys, "'listen','wait'");
+	start(&run, &follower, keys, "'listen','wait'");
 	assert_int_equal(port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 0)),
 			 port);
 	struct follower second = {0};
-	char *other = start(&run, &second, keys, "'listen','wait'");
+	start(&run, &second, keys, "'listen','wait'");
 	const struct seen_event *end = node_await_end(&run, &second);
 	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
 	assert_int_equal(end->event.reason, TFC_END_REFUSED);
@@ -104,9 +100,8 @@ static void a_fixed_port_is_used_or_named(void **state)
 	snprintf(number, sizeof(number), "%u", port);
 	assert_non_null(strstr(end->text, number));
 	assert_non_null(strstr(end->text, "1 port is missing"));
-	free(other);
 	node_follow_end(&second);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 static void a_pool_too_small_says_how_many_are_missing_and_keeps_none(void **state)
@@ -118,8 +113,8 @@ static void a_pool_too_small_says_how_many_are_missing_and_keeps_none(void **sta
 	options.port_first = first;
 	options.port_last = (uint16_t)(first + 2);
 	node_run_begin(&run, &options);
-	char *id = start(&run, &follower, "'roles':{'worker':{'count':8,'ready':'listen'}}",
-			 "'listen','wait'");
+	start(&run, &follower, "'roles':{'worker':{'count':8,'ready':'listen'}}",
+	      "'listen','wait'");
 	const struct seen_event *end = node_await_end(&run, &follower);
 	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
 	assert_int_equal(end->event.reason, TFC_END_REFUSED);
@@ -136,7 +131,6 @@ static void a_pool_too_small_says_how_many_are_missing_and_keeps_none(void **sta
 		assert_true(fd >= 0);
 		close(fd);
 	}
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -162,21 +156,17 @@ static void who_got_no_port_gives_back_its_seat(void **state)
 	options.port_last = (uint16_t)(options.port_first + 1);
 	options.slots = 3;
 	node_run_begin(&run, &options);
-	char *refused = start(&run, &small, "'roles':{'worker':{'count':3,'ready':'listen'}}",
-			      "'listen','wait'");
+	start(&run, &small, "'roles':{'worker':{'count':3,'ready':'listen'}}", "'listen','wait'");
 	const struct seen_event *end = node_await_end(&run, &small);
 	assert_non_null(strstr(end->text, "1 port is missing"));
-	char *id = start(&run, &follower, "'roles':{'worker':{'count':3,'ready':'started'}}",
-			 "'wait'");
+	start(&run, &follower, "'roles':{'worker':{'count':3,'ready':'started'}}", "'wait'");
 	node_await_task(&run, &follower, "worker/2", TFC_TASK_READY, 1);
-	node_stop(&run, id, true);
+	node_stop(&run, follower.job, true);
 	node_await_end(&run, &follower);
 	uint64_t from = tfc__now();
 	assert_int_equal(tfc_node_leave(run.node, on_left, &has_left), TFC_OK);
 	node_await(&run, is_set, &has_left, "the node to leave");
 	assert_true(tfc__now() - from < 10 * TFC__SECOND); /* it would give up after 30 */
-	free(refused);
-	free(id);
 	node_follow_end(&small);
 	node_follow_end(&follower);
 	node_run_end(&run);
@@ -185,18 +175,16 @@ static void who_got_no_port_gives_back_its_seat(void **state)
 /* ---- strangers */
 
 /* The task waits for a sign before it listens, so that somebody else can be quicker. */
-static char *start_slow(struct node_run *run, struct follower *follower, const char *more,
-			const char *role)
+static void start_slow(struct node_run *run, struct follower *follower, const char *more,
+		       const char *role)
 {
 	char *json =
 		node_json("{%s'argv':['/bin/sh','-c','read x < %s/go-$TFC_ATTEMPT-$TFC_TASK_INDEX; "
 			  "exec %s listen wait'],'grace_s':0.5,"
 			  "'restart':{'backoff_s':[0,0]},'roles':{'worker':{%s}}}",
 			  more, run->dir, node_task_program(), role);
-	char *id = node_submit(run, json);
-	node_follow(run, id, NULL, follower);
+	node_start(run, json, follower);
 	free(json);
-	return id;
 }
 
 static void make_fifo(const struct node_run *run, const char *name)
@@ -221,7 +209,7 @@ static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
 	node_run_begin(&run, NULL);
 	make_fifo(&run, "go-1-0");
 	make_fifo(&run, "go-2-0");
-	char *id = start_slow(&run, &follower, "", "'count':1");
+	start_slow(&run, &follower, "", "'count':1");
 	const struct seen_event *running = node_await_task(&run, &follower, "worker/0",
 							   TFC_TASK_RUNNING, 1);
 	uint16_t port = port_of(running);
@@ -240,7 +228,7 @@ static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
 	let_go(&run, "go-2-0");
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 2);
 	test_child_kill(&stranger);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 static void a_door_stays_open_where_it_was_asked_for(void **state)
@@ -248,13 +236,12 @@ static void a_door_stays_open_where_it_was_asked_for(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower,
-			 "'roles':{'worker':{'ready':'listen','port_handover':'open'}}",
-			 "'listen','wait'");
+	start(&run, &follower, "'roles':{'worker':{'ready':'listen','port_handover':'open'}}",
+	      "'listen','wait'");
 	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 0));
 	int fd = test_bind("::", port, TEST_REUSEADDR);
 	assert_int_equal(fd, -EADDRINUSE); /* somebody listens on the same address */
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 /* The next attempt, which gets the port alone again, is kept waiting long enough to look. */
@@ -263,10 +250,10 @@ static void a_released_port_is_taken_again_after_the_attempt(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower,
-			 "'roles':{'worker':{'ready':'listen','port_handover':'release',"
-			 "'restart':{'backoff_s':[2,2]}}}",
-			 "'listen','wait'");
+	start(&run, &follower,
+	      "'roles':{'worker':{'ready':'listen','port_handover':'release',"
+	      "'restart':{'backoff_s':[2,2]}}}",
+	      "'listen','wait'");
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
 							 TFC_TASK_READY, 1);
 	uint16_t port = port_of(ready);
@@ -275,7 +262,7 @@ static void a_released_port_is_taken_again_after_the_attempt(void **state)
 	assert_int_equal(test_count_intruders(port), 0);
 	ready = node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 2);
 	assert_int_equal(port_of(ready), port);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 /* TensorFlow's own words for a port that it could not bind. */
@@ -307,8 +294,7 @@ static void who_met_a_passer_by_is_restarted_with_the_same_port(void **state)
 			       "wait; echo bind: Address already in use; exit 96'],'grace_s':0.5,"
 			       "'restart':{'backoff_s':[0,0]},'roles':{'worker':{}}}",
 			       node_task_program());
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
 							 TFC_TASK_READY, 3);
 	for (uint32_t attempt = 1; attempt < 3; attempt++) {
@@ -321,7 +307,7 @@ static void who_met_a_passer_by_is_restarted_with_the_same_port(void **state)
 			fail_msg("%s", failed->text);
 	}
 	free(json);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 static void assert_failed(const struct seen_event *end, int status)
@@ -351,12 +337,11 @@ static void what_is_said_after_it_listened_excuses_nothing(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
-			 "'listen','stop','print','Address already in use','exit','7'");
+	start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
+	      "'listen','stop','print','Address already in use','exit','7'");
 	kill(node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1)->event.pid, SIGCONT);
 	assert_failed(node_await_end(&run, &follower), 7);
 	assert_null(node_find(&follower, TFC_EVENT_TASK, "worker/0", TFC_TASK_STARTING, 2));
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -375,9 +360,8 @@ static void a_stranger_with_both_flags_is_out_once_the_attempt_has_ended(void **
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower,
-			 "'roles':{'worker':{'ready':'listen','restart':{'backoff_s':[2,2]}}}",
-			 "'wait'");
+	start(&run, &follower,
+	      "'roles':{'worker':{'ready':'listen','restart':{'backoff_s':[2,2]}}}", "'wait'");
 	const struct seen_event *running = node_await_task(&run, &follower, "worker/0",
 							   TFC_TASK_RUNNING, 1);
 	uint16_t port = port_of(running);
@@ -389,7 +373,7 @@ static void a_stranger_with_both_flags_is_out_once_the_attempt_has_ended(void **
 	for (int i = 0; i < 100 && !is_door_closed(port); i++) /* the guard has yet to do so */
 		tfc_ctx_run(run.ctx, 10);
 	assert_int_equal(test_count_intruders(port), 0);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 /* A few looks in the first second, rather than twenty: the pauses grow while nobody waits. */
@@ -401,7 +385,7 @@ static void who_need_not_listen_costs_no_wake_ups(void **state)
 	snprintf(keys, sizeof(keys), "'roles':{'worker':{'port':%u,'ready':'started'}}",
 		 free_port());
 	node_run_begin(&run, NULL);
-	char *id = start(&run, &follower, keys, "'wait'");
+	start(&run, &follower, keys, "'wait'");
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1);
 	int wakes = 0;
 	struct pollfd fd = {.fd = tfc_ctx_fd(run.ctx), .events = POLLIN};
@@ -410,7 +394,7 @@ static void who_need_not_listen_costs_no_wake_ups(void **state)
 		tfc_ctx_dispatch(run.ctx, 0);
 	}
 	assert_in_range(wakes, 1, 8);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 /* The node's guard: a child of ours whose only children are shims. */
@@ -445,15 +429,14 @@ static void a_guard_that_dies_just_before_a_launch_does_not_cost_the_attempt(voi
 	options.before_launch = kill_guard_once;
 	options.hook_user = &killed;
 	node_run_begin(&run, &options);
-	char *id = start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}",
-			 "'listen','wait'");
+	start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}", "'listen','wait'");
 	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/0",
 							 TFC_TASK_READY, 1);
 	assert_int_not_equal(killed, 0);
 	assert_int_equal(port_of(ready), port);
 	assert_int_equal(test_count_intruders(port), 0);
-	finish(&run, &follower, id);
+	finish(&run, &follower);
 }
 
 int main(void)

@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "folder.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
@@ -48,23 +48,23 @@ static void stop_in(const struct stop_case *c)
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
 	char *json = job_of(c->keys, c->verbs);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	if (c->state)
 		node_await_task(&run, &follower, "worker/0", c->state, 0);
 	uint64_t begin = tfc__now();
-	node_stop(&run, id, c->is_kill);
+	node_stop(&run, follower.job, c->is_kill);
 	const struct seen_event *end = node_await_end(&run, &follower);
 	assert_int_equal(end->event.job_state, TFC_JOB_STOPPED);
 	assert_int_equal(end->event.reason, TFC_END_STOPPED);
 	assert_in_range(tfc__now() - begin, 0, 4 * TFC__SECOND);
 	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_stop(run.gateway, id, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_stop(run.gateway, follower.job, NULL, node_answer, &answer,
+					  NULL),
+			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0); /* once more: the first answer may have been lost */
 	node_answer_clear(&answer);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -98,16 +98,14 @@ static bool stop_after(int turns, const char *json)
 	struct node_run run;
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	for (int i = 0; i < turns && !is_up(&follower); i++)
 		tfc_ctx_run(run.ctx, 20);
 	bool was_up = is_up(&follower);
-	node_stop(&run, id, false);
+	node_stop(&run, follower.job, false);
 	const struct seen_event *end = node_await_end(&run, &follower);
 	if (end->event.job_state != TFC_JOB_STOPPED)
 		fail_msg("after %d turns: %s", turns, end->text);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 	return was_up;
@@ -153,9 +151,7 @@ static void a_drain_stops_all_and_says_so_once(void **state)
 	node_run_begin(&run, NULL);
 	char *json = job_of(PLAIN, "'wait'");
 	for (int i = 0; i < 3; i++) {
-		char *id = node_submit(&run, json);
-		node_follow(&run, id, NULL, &follower[i]);
-		free(id);
+		node_start(&run, json, &follower[i]);
 		if (i < 2)
 			node_await_task(&run, &follower[i], "worker/1", TFC_TASK_READY, 0);
 	}
@@ -184,15 +180,13 @@ static void closing_a_node_kills_what_runs(void **state)
 	struct follower follower = {0};
 	node_run_begin(&run, NULL);
 	char *json = job_of(LISTENING, "'deaf','listen','wait'");
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	const struct seen_event *ready = node_await_task(&run, &follower, "worker/2",
 							 TFC_TASK_READY, 0);
 	pid_t pid = ready->event.pid;
 	node_run_close(&run);
 	assert_true(proc_await_gone(pid, 2000));
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -207,8 +201,7 @@ static void await_restart_after(void (*kill_it)(pid_t task), bool is_guard)
 	char *json = node_json("{'argv':['%s','print','output\\n','listen','wait'],"
 			       "'restart':{'backoff_s':[0,0]},'roles':{'worker':{'count':3}}}",
 			       node_task_program());
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	for (int i = 0; i < 3; i++) {
 		char task[16];
 		snprintf(task, sizeof(task), "worker/%d", i);
@@ -230,10 +223,9 @@ static void await_restart_after(void (*kill_it)(pid_t task), bool is_guard)
 	const struct seen_event *output = node_find(&follower, TFC_EVENT_OUTPUT, lost->task, 0, 1);
 	assert_true(output && output < lost);
 	assert_int_equal(test_count_intruders((uint16_t)atoi(strrchr(address, ':') + 1)), 0);
-	node_stop(&run, id, false);
+	node_stop(&run, follower.job, false);
 	node_await_end(&run, &follower);
 	free(json);
-	free(id);
 	node_follow_end(&follower);
 	node_run_end(&run);
 }
@@ -293,16 +285,6 @@ static void be_host(int fd, bool is_guard_killed)
 		tfc_ctx_run(run.ctx, -1);
 }
 
-static bool is_empty(const char *path)
-{
-	int count = 0;
-	DIR *dir = opendir(path);
-	while (dir && readdir(dir))
-		count++;
-	closedir(dir);
-	return count == 2;
-}
-
 static void kill_host(bool is_guard_killed)
 {
 	int ends[2];
@@ -321,7 +303,7 @@ static void kill_host(bool is_guard_killed)
 	assert_int_equal(waitpid(host, NULL, 0), host);
 	assert_true(proc_await_gone(facts.pid, 2500)); /* grace + 2 s */
 	assert_true(proc_await_gone(facts.guard, 2500));
-	assert_true(is_empty(facts.dir));
+	assert_int_equal(folder_count(facts.dir, ""), 0);
 	int fd = test_bind("::", facts.port, TEST_REUSEADDR);
 	assert_true(fd >= 0);
 	close(fd);
@@ -344,11 +326,8 @@ static void *run_jobs(void *user)
 {
 	struct follower *followers = user;
 	struct node_run run = {0};
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &run.ctx) < 0 ||
-	    tfc_node_open(run.ctx, NULL, &run.node) < 0)
+	if (proc_ctx_new(&run.ctx) < 0 || tfc_node_open(run.ctx, NULL, &run.node) < 0)
 		return NULL;
 	gateway.node = run.node;
 	if (tfc_gateway_open(run.ctx, &gateway, &run.gateway) < 0)

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "leaks.h"
 #include "node_run.h"
+#include "proc_run.h"
 #include <tfcluster/log.h>
 
 /* A store of the host's: partitions 0 to count - 1, all of one owner. */
@@ -114,14 +115,12 @@ static void a_job_waits_for_the_hosts_answer(void **state)
 	begin(&run);
 	store.is_closed = true;
 	char *json = node_json("{" SHOW "}");
-	char *job = node_submit(&run, json);
-	node_follow(&run, job, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await(&run, has_said, &follower, "the sentence of what it waits for");
 	store.is_closed = false;
 	assert_int_equal(tfc_node_upstream_changed(run.node, "grid", 1), TFC_OK);
 	assert_int_equal(node_await_end(&run, &follower)->event.job_state, TFC_JOB_SUCCEEDED);
 	node_follow_end(&follower);
-	free(job);
 	free(json);
 	node_run_end(&run);
 }
@@ -156,8 +155,7 @@ static void a_change_restarts_the_workers_if_so_asked(void **state)
 		"$TFC_PARTITIONS; test $TFC_ATTEMPT = 2 || exec sleep 60'],'placement':{'policy':"
 		"'upstream','upstream':'grid','on_upstream_change':'restart'},"
 		"'roles':{'worker':{'count':2}}}");
-	char *job = node_submit(&run, json);
-	node_follow(&run, job, NULL, &follower);
+	node_start(&run, json, &follower);
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_READY, 1);
 	node_await_task(&run, &follower, "worker/1", TFC_TASK_READY, 1);
 	store.version = 2; /* nothing that matters */
@@ -171,7 +169,6 @@ static void a_change_restarts_the_workers_if_so_asked(void **state)
 	expect_output(&follower, "worker/0", "p0,p1\np0,p1\n");
 	expect_output(&follower, "worker/1", "p2\np2,p3\n");
 	node_follow_end(&follower);
-	free(job);
 	free(json);
 	node_run_end(&run);
 }
@@ -228,12 +225,10 @@ static void a_file_that_is_wrong_is_refused_with_its_line(void **state)
 		{"{\n", "map.json:2: "},
 	};
 	char dir[LEAKS_PATH], path[LEAKS_PATH + 16];
-	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
 	tfc_ctx *ctx;
 	leaks_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/map.json", dir);
-	ctx_options.helper_dir = getenv("TFC_HELPER_DIR");
-	assert_int_equal(tfc_ctx_new(&ctx_options, NULL, &ctx), TFC_OK);
+	assert_int_equal(proc_ctx_new(&ctx), TFC_OK);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 		tfc_node *node = NULL;

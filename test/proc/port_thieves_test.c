@@ -113,8 +113,7 @@ static void a_job_among_thieves_starts_and_restarts_with_the_right_verdicts(void
 			       "'restart':{'scope':'task','backoff_s':[0,0.1],'max':10000},"
 			       "'roles':{'worker':{'count':%d,'ready':'listen'}}}",
 			       node_task_program(), WORKERS);
-	char *id = node_submit(&run, json);
-	node_follow(&run, id, NULL, &follower);
+	node_start(&run, json, &follower);
 	for (int i = 0; i < kills; i++) {
 		node_await(&run, are_all_ready, &follower, "all are ready");
 		const struct seen_event *ready = find_ready(&follower, "worker/1");
@@ -129,9 +128,8 @@ static void a_job_among_thieves_starts_and_restarts_with_the_right_verdicts(void
 	assert_verdicts(&follower, killed, kills);
 	free(killed);
 	assert_true(atomic_load(stolen) > 0);
-	node_stop(&run, id, false);
+	node_stop(&run, follower.job, false);
 	node_await_end(&run, &follower);
-	free(id);
 	free(json);
 	node_follow_end(&follower);
 	node_run_end(&run);

@@ -174,12 +174,6 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_act_at_any_moment_leaves_nothing),
 	};
-	while (argc == 2 && isolation <= TFC_ISOLATION_PIDNS &&
-	       strcmp(tfc__isolation_name(isolation), argv[1]) != 0)
-		isolation++;
-	if (argc != 2 || isolation > TFC_ISOLATION_PIDNS)
-		return 2;
-	if (!proc_can_isolate(isolation))
-		return 77;
-	return cmocka_run_group_tests_name(argv[1], tests, NULL, NULL);
+	int status = proc_isolation_of(argc, argv, &isolation);
+	return status ? status : cmocka_run_group_tests_name(argv[1], tests, NULL, NULL);
 }

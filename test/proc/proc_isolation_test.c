@@ -210,12 +210,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_listener_of_a_task_is_recognised),
 		cmocka_unit_test(endless_double_forkers_are_ended),
 	};
-	while (argc == 2 && isolation <= TFC_ISOLATION_PIDNS &&
-	       strcmp(tfc__isolation_name(isolation), argv[1]) != 0)
-		isolation++;
-	if (argc != 2 || isolation > TFC_ISOLATION_PIDNS)
-		return 2;
-	if (!proc_can_isolate(isolation))
-		return 77;
-	return cmocka_run_group_tests_name(argv[1], tests, NULL, NULL);
+	int status = proc_isolation_of(argc, argv, &isolation);
+	return status ? status : cmocka_run_group_tests_name(argv[1], tests, NULL, NULL);
 }

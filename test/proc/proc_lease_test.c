@@ -235,13 +235,11 @@ static bool await(tfc_ctx *ctx, const int *flag)
 static _Noreturn void be_host(int tell, int hear_fd)
 {
 	tfc_ctx *ctx;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	struct tfc__lease *lease;
 	struct proc_task task, patient, late;
 	int overs = 0;
 	char go;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &ctx) < 0 ||
+	if (proc_ctx_new(&ctx) < 0 ||
 	    tfc__lease_begin(ctx, 300, 0, note_over, &overs, &lease) < 0 ||
 	    start(ctx, &task, lease, true) < 0 ||
 	    start_with(ctx, &patient, lease, true, PATIENT_MS) < 0)

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "folder.h"
 #include "leaks.h"
 #include "port/port.h"
 #include "proc/proc.h"
@@ -31,7 +32,7 @@ static void begin(struct proc_run *run, const char *mode)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	run->fds = proc_count_fds();
+	run->fds = folder_count_fds();
 	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-liar-", "test", &error,
 					       &run->dir),
 			 0);

@@ -17,8 +17,6 @@
 #include "leaks.h"
 #include "proc_run.h"
 
-#define STRANGER 54321 /* no user of the system */
-
 static bool is_root(void)
 {
 	if (geteuid() == 0)
@@ -121,23 +119,6 @@ static void nice_is_added_and_the_oom_score_is_set(void **state)
 	free(output);
 }
 
-/* In a child that has given up its rights; 0 when `check` came back. */
-static void as_stranger(void (*check)(void))
-{
-	assert_int_equal(chmod(leaks_temp_dir(), 01777), 0);
-	pid_t child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		if (geteuid() == 0 && (setgid(STRANGER) < 0 || setuid(STRANGER) < 0))
-			_exit(10);
-		check();
-		_exit(0);
-	}
-	int status;
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
-}
-
 static void check_refusals(void)
 {
 	struct rlimit nofile = {64, 64};
@@ -164,7 +145,7 @@ static void check_refusals(void)
 
 static void a_refused_limit_is_named(void **state)
 {
-	as_stranger(check_refusals);
+	proc_as_stranger(check_refusals);
 }
 
 static void a_process_runs_as_another_user(void **state)
@@ -175,18 +156,19 @@ static void a_process_runs_as_another_user(void **state)
 	if (!is_root())
 		skip();
 	limits.flags = TFC_LIMIT_USER;
-	limits.uid = STRANGER;
-	limits.gid = STRANGER + 1;
+	limits.uid = PROC_STRANGER;
+	limits.gid = PROC_STRANGER + 1;
 	limits.groups = groups;
 	limits.group_count = 2;
 	char *output = print_under(&limits, "ids", NULL);
-	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups 54322 54323\n", STRANGER,
-		 STRANGER + 1);
+	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups 54322 54323\n", PROC_STRANGER,
+		 PROC_STRANGER + 1);
 	assert_string_equal(output, wanted);
 	free(output);
 	limits.group_count = 0;
 	output = print_under(&limits, "ids", NULL);
-	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups\n", STRANGER, STRANGER + 1);
+	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups\n", PROC_STRANGER,
+		 PROC_STRANGER + 1);
 	assert_string_equal(output, wanted);
 	free(output);
 	output = print_under(&limits, "write", "/etc/tfc-stranger");
@@ -207,13 +189,13 @@ static void another_users_process_is_stopped_and_swept(void **state)
 	assert_int_equal(chmod(run.dir, 0711), 0);
 	const char *mine = proc_path(&run, "mine");
 	assert_int_equal(mkdir(mine, 0700), 0);
-	assert_int_equal(chown(mine, STRANGER, STRANGER), 0);
+	assert_int_equal(chown(mine, PROC_STRANGER, PROC_STRANGER), 0);
 	char path[4200];
 	snprintf(path, sizeof(path), "%s/daemon", mine);
 	const char *argv[] = {NULL, "deaf", "daemon", path, "wait", NULL};
 	set_program(&run, &options, argv);
 	limits.flags = TFC_LIMIT_USER;
-	limits.uid = limits.gid = STRANGER;
+	limits.uid = limits.gid = PROC_STRANGER;
 	options.limits = &limits;
 	options.cwd = mine;
 	proc_start_with(&run, &task, &options);

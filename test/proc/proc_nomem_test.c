@@ -95,9 +95,7 @@ static int spawn(tfc_ctx *ctx, bool is_stopped)
 static int spawn_and_end(void)
 {
 	tfc_ctx *ctx = NULL;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	int code = tfc_ctx_new(&options, NULL, &ctx);
+	int code = proc_ctx_new(&ctx);
 	if (code < 0)
 		return code;
 	code = spawn(ctx, false);
@@ -124,9 +122,7 @@ static int hold_a_lease(void)
 	tfc_ctx *ctx = NULL;
 	struct tfc__lease *lease = NULL;
 	bool is_over = false;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	int code = tfc_ctx_new(&options, NULL, &ctx);
+	int code = proc_ctx_new(&ctx);
 	if (code < 0)
 		return code;
 	code = tfc__lease_begin(ctx, 60000, 0, note_over, &is_over, &lease);

@@ -65,9 +65,7 @@ static _Noreturn void be_host(int tell, const char *dir, death_fn die)
 {
 	struct proc_run run = {.dir = strdup(dir)};
 	struct family family;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &run.ctx) < 0)
+	if (proc_ctx_new(&run.ctx) < 0)
 		_exit(1);
 	start_family(&run, &family);
 	if (write(tell, &family, sizeof(family)) != sizeof(family))
@@ -217,9 +215,7 @@ static pid_t only_child(void)
 static _Noreturn void own_and_die(int tell, const char *dir)
 {
 	tfc_ctx *ctx;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &ctx) < 0 || tfc__guard_start(ctx) < 0)
+	if (proc_ctx_new(&ctx) < 0 || tfc__guard_start(ctx) < 0)
 		_exit(1);
 	pid_t guard = only_child();
 	if (!guard || kill(guard, SIGSTOP) < 0 || mkdir(dir, 0700) < 0 ||

@@ -123,9 +123,7 @@ static _Noreturn void be_stopped_host(int tell, const char *dir)
 	enum { COUNT = 600 };
 	static struct proc_task tasks[COUNT];
 	struct proc_run run = {.dir = strdup(dir)};
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &run.ctx) < 0)
+	if (proc_ctx_new(&run.ctx) < 0)
 		_exit(1);
 	for (int i = 0; i < COUNT; i++)
 		proc_start(&run, &tasks[i], NULL, "exit", i % 2 ? "1" : "2", NULL);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "proc/proc.h"
 #include "proc/protocol.h"
 #include "proc_run.h"
@@ -160,13 +161,11 @@ static void assert_limited(int resource, rlim_t limit, uid_t uid, const char *lo
 		struct proc_run run = {0};
 		tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 		const char *argv[] = {proc_task_program(), "wait", NULL};
-		tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
-		ctx_options.helper_dir = getenv("TFC_HELPER_DIR");
 		close_range(3, ~0u, 0);
 		if ((uid && setuid(uid) < 0) || getrlimit(resource, &few) < 0)
 			_exit(10);
 		few.rlim_cur = limit;
-		if (tfc_ctx_new(&ctx_options, NULL, &ctx) < 0 || setrlimit(resource, &few) < 0)
+		if (proc_ctx_new(&ctx) < 0 || setrlimit(resource, &few) < 0)
 			_exit(11);
 		run.ctx = ctx;
 		options.argv = argv;
@@ -343,7 +342,7 @@ static void a_missing_guard_is_an_error_of_the_call(void **state)
 	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	const char *argv[] = {"/bin/true", NULL};
-	int fds = proc_count_fds();
+	int fds = folder_count_fds();
 	ctx_options.helper_dir = "/does/not/exist";
 	options.argv = argv;
 	assert_int_equal(tfc_ctx_new(&ctx_options, NULL, &ctx), 0);
@@ -360,7 +359,7 @@ static void a_missing_guard_is_an_error_of_the_call(void **state)
 	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_EINVAL);
 	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "log_name"));
 	tfc_ctx_free(ctx);
-	assert_int_equal(proc_count_fds(), fds);
+	assert_int_equal(folder_count_fds(), fds);
 }
 
 int main(void)

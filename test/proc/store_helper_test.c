@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "leaks.h"
+#include "proc_run.h"
 #include "store/store.h"
 
 #define ANY UINT64_MAX
@@ -37,13 +38,11 @@ static int open_store(struct bench *bench, tfc_error *error)
 
 static void begin(struct bench *bench)
 {
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	tfc_error error = TFC_ERROR_INIT;
 	*bench = (struct bench){0};
-	options.helper_dir = getenv("TFC_HELPER_DIR");
 	leaks_make_dir(bench->dir);
 	snprintf(bench->path, sizeof(bench->path), "%s/state", bench->dir);
-	assert_int_equal(tfc_ctx_new(&options, NULL, &bench->ctx), TFC_OK);
+	assert_int_equal(proc_ctx_new(&bench->ctx), TFC_OK);
 	if (open_store(bench, &error) < 0)
 		fail_msg("%s", error.text);
 }
@@ -184,9 +183,7 @@ static void live(const struct bench *of, int fd)
 {
 	struct bench bench = *of;
 	pid_t child;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
-	if (tfc_ctx_new(&options, NULL, &bench.ctx) < 0 || open_store(&bench, NULL) < 0 ||
+	if (proc_ctx_new(&bench.ctx) < 0 || open_store(&bench, NULL) < 0 ||
 	    put(&bench, "k", "of the dead") < 0 || (child = fork()) < 0)
 		_exit(1);
 	if (child == 0) {

@@ -15,6 +15,7 @@
 #include "cluster/record.h"
 #include "failing_malloc.h"
 #include "leaks.h"
+#include "proc_run.h"
 #include "store/store.h"
 
 static tfc_ctx *ctx;
@@ -77,11 +78,9 @@ static int use_local(void)
 
 static int setup(void **state)
 {
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	options.helper_dir = getenv("TFC_HELPER_DIR");
 	leaks_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/state", dir);
-	return tfc_ctx_new(&options, NULL, &ctx);
+	return proc_ctx_new(&ctx);
 }
 
 static int teardown(void **state)

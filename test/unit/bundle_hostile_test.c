@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "folder.h"
 #include "job/bundle.h"
 #include "raw_zip.h"
 
@@ -89,17 +89,6 @@ static int tear_down(void **state)
 	return result;
 }
 
-static size_t count_in(const char *path)
-{
-	size_t count = 0;
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-	closedir(dir);
-	return count;
-}
-
 /* ---- the corpus */
 
 static void refuse(const struct kind *kind)
@@ -115,19 +104,19 @@ static void refuse(const struct kind *kind)
 	if (strcmp(error.text, kind->sentence) != 0 && strcmp(error.text, with_path) != 0)
 		fail_msg("%s: said %s, not %s", kind->name, error.text, kind->sentence);
 	assert_string_equal(tfc_err_name(code), kind->code);
-	assert_int_equal(count_in(out), 0);
+	assert_int_equal(folder_count(out, ""), 0);
 }
 
 static void every_kind_is_refused_in_its_own_words_and_leaves_nothing(void **state)
 {
-	size_t files = count_in(in_place("zips", "", "")), fds = count_in("/proc/self/fd");
+	size_t files = folder_count(in_place("zips", "", ""), ""), fds = folder_count_fds();
 	assert_in_range(kind_count, KINDS_MIN, KINDS_MAX - 1);
 	assert_int_equal(files, kind_count + 1); /* and the list */
 	for (size_t i = 0; i < kind_count; i++)
 		refuse(&kinds[i]);
-	assert_int_equal(count_in("/proc/self/fd"), fds);
-	assert_int_equal(count_in(in_place("zips", "", "")), files);
-	assert_int_equal(count_in(place), 2);
+	assert_int_equal(folder_count_fds(), fds);
+	assert_int_equal(folder_count(in_place("zips", "", ""), ""), files);
+	assert_int_equal(folder_count(place, ""), 2);
 }
 
 static void no_two_kinds_have_the_same_sentence(void **state)
@@ -212,7 +201,7 @@ static void too_few_descriptors_leave_nothing(void **state)
 		if (code < 0) {
 			assert_int_equal(code, TFC_EMFILE);
 			assert_non_null(strstr(error.text, ": Too many open files"));
-			assert_int_equal(count_in(out), 0);
+			assert_int_equal(folder_count(out, ""), 0);
 			failed++;
 		}
 	}
@@ -236,7 +225,7 @@ static void a_limit_of_file_size_leaves_nothing(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(code, TFC_ESYS);
 	assert_string_equal(error.text, "entry large: File too large");
-	assert_int_equal(count_in(out), 0);
+	assert_int_equal(folder_count(out, ""), 0);
 	unlink(zip);
 }
 
@@ -267,7 +256,7 @@ static void folders_may_be_closed_and_listed_in_any_order(void **state)
 			assert_int_equal(code, TFC_OK);
 		else
 			assert_int_equal(code, TFC_EARCHIVE);
-		assert_int_equal(count_in(out), i ? 2 : 0);
+		assert_int_equal(folder_count(out, ""), i ? 2 : 0);
 	}
 	assert_int_equal(stat(in_place("out/", "a", ""), &status), 0);
 	assert_int_equal(status.st_mode & 07777, 0);

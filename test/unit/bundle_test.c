@@ -9,12 +9,12 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "folder.h"
 #include "job/bundle.h"
 #include "leaks.h"
 #include "raw_zip.h"
@@ -88,17 +88,6 @@ static void assert_folder(const char *path, mode_t mode)
 	assert_int_equal(status.st_mode, S_IFDIR | mode);
 }
 
-static size_t count_in(const char *path)
-{
-	size_t count = 0;
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-	closedir(dir);
-	return count;
-}
-
 static void pack(const char *path, const char *zip)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -136,7 +125,7 @@ static void a_directory_comes_back_with_its_modes(void **state)
 	assert_file(in(place, "out/secret"), "", 0600);
 	assert_folder(in(place, "out/pkg"), 0555);
 	assert_folder(in(place, "out/pkg/empty"), 0700);
-	assert_int_equal(count_in(place->out), 3);
+	assert_int_equal(folder_count(place->out, ""), 3);
 }
 
 static void a_single_file_is_packed_under_its_name(void **state)
@@ -146,7 +135,7 @@ static void a_single_file_is_packed_under_its_name(void **state)
 	pack(in(place, "train.py"), place->zip);
 	unpack(place->zip, place->out);
 	assert_file(in(place, "out/train.py"), "x", 0644);
-	assert_int_equal(count_in(place->out), 1);
+	assert_int_equal(folder_count(place->out, ""), 1);
 }
 
 static void a_zip_is_taken_as_it_is(void **state)
@@ -169,7 +158,7 @@ static void an_empty_directory_packs_and_unpacks(void **state)
 	mkdir(in(place, "src"), 0755);
 	pack(in(place, "src"), place->zip);
 	unpack(place->zip, place->out);
-	assert_int_equal(count_in(place->out), 0);
+	assert_int_equal(folder_count(place->out, ""), 0);
 }
 
 static void equal_directories_have_equal_hashes(void **state)
@@ -249,7 +238,7 @@ static void an_archive_in_its_own_directory_is_left_out(void **state)
 	make_source(place);
 	pack(in(place, "src"), in(place, "src/self.zip"));
 	unpack(in(place, "src/self.zip"), place->out);
-	assert_int_equal(count_in(place->out), 3);
+	assert_int_equal(folder_count(place->out, ""), 3);
 	assert_int_equal(access(in(place, "out/self.zip"), F_OK), -1);
 }
 
@@ -279,7 +268,7 @@ static void quotas_hold(void **state)
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_ETOOBIG);
 	assert_sentence(place, &error,
 			": entry b: with it the archive unpacks to more than is allowed");
-	assert_int_equal(count_in(place->out), 0);
+	assert_int_equal(folder_count(place->out, ""), 0);
 	limits.bytes = 10;
 	assert_int_equal(tfc__bundle_unpack(place->zip, place->out, &limits, &error), TFC_OK);
 	assert_file(in(place, "out/b"), "12345", 0644);
@@ -325,7 +314,7 @@ static void every_truncated_archive_is_refused(void **state)
 		tfc_error error = TFC_ERROR_INIT;
 		assert_int_equal(truncate(place->zip, size), 0);
 		assert_int_equal(tfc_bundle_unpack(place->zip, place->out, &error), TFC_EARCHIVE);
-		assert_int_equal(count_in(place->out), 0);
+		assert_int_equal(folder_count(place->out, ""), 0);
 	}
 }
 
@@ -354,9 +343,9 @@ static void flipped_bits_never_write_outside(void **state)
 		bytes[bit / 8] ^= (char)(1 << bit % 8);
 		if (tfc_bundle_unpack(place->zip, place->out, NULL) < 0) {
 			refused++;
-			assert_int_equal(count_in(place->out), 0);
+			assert_int_equal(folder_count(place->out, ""), 0);
 		}
-		assert_int_equal(count_in(place->path), 2);
+		assert_int_equal(folder_count(place->path, ""), 2);
 		assert_int_equal(tfc__remove_tree(place->out), 0);
 		assert_int_equal(mkdir(place->out, 0700), 0);
 	}

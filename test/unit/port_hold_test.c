@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "port/port.h"
 #include "sockets.h"
 
@@ -203,9 +204,9 @@ static void kept_hold_asks_its_keeper(void **state)
 {
 	struct test_hold *f = *state;
 	struct keeper keeper = {0};
-	int before = test_count_fds();
+	int before = folder_count_fds();
 	move_to(f, &keeper);
-	assert_int_equal(test_count_fds(), before);
+	assert_int_equal(folder_count_fds(), before);
 	assert_int_equal(test_count_intruders(f->port), 0);
 	open_door(f, 1);
 	assert_int_equal(keeper.is_open, 1);

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "port/port.h"
 #include "sockets.h"
 
@@ -237,11 +238,11 @@ static void holds_outlive_their_pool(void **state)
 
 static void descriptors_are_close_on_exec_and_none_is_left(void **state)
 {
-	int before = test_count_fds();
+	int before = folder_count_fds();
 	tfc_port_pool *pool = open_pool(*state, 20000, 29999);
-	assert_int_equal(test_count_fds(), before);
+	assert_int_equal(folder_count_fds(), before);
 	tfc_port_hold *hold = acquire(pool, 0);
-	assert_int_equal(test_count_fds(), before + 1);
+	assert_int_equal(folder_count_fds(), before + 1);
 	assert_true(fcntl(tfc__port_fd(hold), F_GETFD) & FD_CLOEXEC);
 
 	tfc_port_pool *other = open_pool(*state, 20000, 29999);
@@ -250,12 +251,12 @@ static void descriptors_are_close_on_exec_and_none_is_left(void **state)
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	assert_int_equal(tfc_port_listener_get(hold, getpid(), &listener), TFC_OK);
 	assert_null(none);
-	assert_int_equal(test_count_fds(), before + 1);
+	assert_int_equal(folder_count_fds(), before + 1);
 
 	tfc_port_release(hold);
 	tfc_port_pool_close(other);
 	tfc_port_pool_close(pool);
-	assert_int_equal(test_count_fds(), before);
+	assert_int_equal(folder_count_fds(), before);
 }
 
 static void no_descriptor_left_is_told(void **state)
