@@ -69,6 +69,25 @@ static void stop_in(const struct stop_case *c)
 	node_run_end(&run);
 }
 
+static void a_job_that_ended_by_itself_cannot_be_stopped(void **state)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer answer = {0};
+	node_run_begin(&run, NULL);
+	char *json = node_script(1, "exit 0");
+	node_run_job(&run, json, &follower);
+	assert_int_equal(tfc_gateway_stop(run.gateway, follower.job, NULL, node_answer, &answer,
+					  NULL),
+			 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, TFC_ESTATE);
+	node_answer_clear(&answer);
+	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
 static void a_job_can_be_stopped_in_every_phase(void **state)
 {
 	static const struct stop_case cases[] = {
@@ -367,6 +386,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_can_be_stopped_in_every_phase),
+		cmocka_unit_test(a_job_that_ended_by_itself_cannot_be_stopped),
 		cmocka_unit_test(a_stop_after_any_number_of_turns_ends_the_job),
 		cmocka_unit_test(a_drain_stops_all_and_says_so_once),
 		cmocka_unit_test(closing_a_node_kills_what_runs),
