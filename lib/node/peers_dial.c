@@ -219,14 +219,21 @@ static void on_up(struct tfc__peer *connection, void *user)
 	tfc__peers_exit(peers);
 }
 
+/* The key, who it is, its version, or that it is something else altogether. */
+static bool is_mismatch(const tfc_error *why)
+{
+	return why->code == TFC_EACCES || why->code == TFC_ENOTSUP || why->code == TFC_EPARSE;
+}
+
 static void on_down(struct tfc__peer *connection, void *user, const tfc_error *why)
 {
 	struct tfc__node_peer *peer = user;
 	struct tfc__peers *peers = peer->peers;
 	tfc__peers_enter(peers);
-	if (!peer->is_up && why && why->code == TFC_EACCES) /* the key, or who it is */
-		say(peer, why->text);
-	lost(peer, why);
+	if (!peer->is_up && why && is_mismatch(why))
+		refused(peer, why);
+	else
+		lost(peer, why);
 	tfc__peers_exit(peers);
 }
 

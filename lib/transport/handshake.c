@@ -168,10 +168,15 @@ static int fail_version(struct tfc__channel *channel, unsigned version)
 			    version, VERSION);
 }
 
+static int fail_stranger(struct tfc__channel *channel)
+{
+	return channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
+}
+
 static int on_acceptors_preamble(struct tfc__channel *channel)
 {
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
-		return channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
+		return fail_stranger(channel);
 	if (channel->early[AT_VERSION] != VERSION)
 		return fail_version(channel, channel->early[AT_VERSION]);
 	channel->early_len = 0;
@@ -235,8 +240,10 @@ static int read_preamble(struct tfc__channel *channel)
 /* A length that is the magic: an acceptor of another version shows its preamble. */
 static int on_odd_length(struct tfc__channel *channel)
 {
-	if (!channel->options.is_dialer || memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
+	if (!channel->options.is_dialer)
 		return channel_fail(channel, TFC_EPARSE, "a handshake message is too long");
+	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
+		return fail_stranger(channel);
 	int code = collect(channel, PREAMBLE);
 	return code <= 0 ? code : fail_version(channel, channel->early[AT_VERSION]);
 }
@@ -277,10 +284,13 @@ static int explain_end(struct tfc__channel *channel, int code)
 	if (code != TFC_ELOST || !channel->options.is_dialer)
 		return code;
 	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
-			 channel->key ? "the other end refused this key (it may belong to another "
-					"cluster): use a key file that it has, too"
-				      : "the other end closed the connection at once: it wants a "
-					"key (tfc_run --key FILE), or does not let this user in");
+			 channel->key
+				 ? "the other end refused this key (it may belong to another "
+				   "cluster): use a key file that it has, too; or it ended just "
+				   "then"
+				 : "the other end closed the connection at once: it wants a "
+				   "key (tfc_run --key FILE), or does not let this user in, or "
+				   "ended just then");
 }
 
 int handshake_read(struct tfc__channel *channel)

@@ -1,10 +1,12 @@
 """tfc_run node: members that see each other come, go and die; and one clear sentence for each way
 not to become one."""
+import contextlib
 import json
 import os
 import signal
 import socket
 import stat
+import threading
 import time
 
 import harness
@@ -204,7 +206,9 @@ class AskTest(NodeTest):
         a, b = self.node("a"), self.node("b")
         self.await_state(a, "b", "alive")
         self.await_state(b, "a", "alive")
-        self.ask("drain", "b")
+        harness.wait_until(  # "alive" by its own connection; ours to it may take a moment more
+            lambda: self.start_bare("drain", "b", "--gateway", f"unix:{self.dir}/state-a/node.sock"
+                                    ).end().status == 0, "a drain of b")
         a.await_output('"name":"b"[^\\n]*"draining":true')
         self.assertTrue(self.members("b")["b"]["draining"])
         self.ask("drain", "b", "--off")
@@ -365,6 +369,71 @@ class DisagreeTest(NodeTest):
         self.await_state(c, "a", "alive")
         for run, words in ((a, b"has the address of"), (c, b"is no member")):
             self.assertEqual(run.err.count(words), 1, run.err)
+
+
+class OtherEnd(threading.Thread):
+    """Takes connections at an address and answers the first bytes of each with `answer`."""
+
+    def __init__(self, port, answer):
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", port))
+        self.answer = answer
+
+    def run(self):
+        with contextlib.suppress(OSError):  # it was shut down
+            while True:
+                connection, _ = self.server.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(1024)
+                    connection.sendall(self.answer)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.server.close()
+
+
+def preamble(version):
+    return b"\x89TFC" + bytes([version, 1]) + bytes(10)
+
+
+class OtherVersionTest(NodeTest):
+    """One of another version, or none at all, as whom a client and a node dial, and who dials them."""
+
+    def test_who_is_dialed(self):
+        both = "the other end speaks version {} of the protocol, this one version 1: bring both to"
+        for answer, words in ((preamble(0), both.format(0)), (preamble(9), both.format(9)),
+                              (b"", "the other end refused this key .*; or it ended just then"),
+                              (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no libtfcluster answers there")):
+            with self.subTest(answer=answer), OtherEnd(self.first_port + 1, answer):
+                run = self.start_bare("ps", "--gateway", self.address[1], "--key", "key").end()
+                self.assertEqual((run.status, len(run.errors())), (125, 1), run.err)
+                self.assertRegex(run.errors()[0], words)
+                a = self.node("a")
+                a.await_output(f"b: .*{words}", "err")
+                a.process.terminate()
+                a.end()
+                self.assertEqual(a.err.count(b" b: "), 1, a.err)
+
+    def test_who_dials(self):
+        a = self.node("a")
+        for version in (0, 9):
+            for _ in range(5):
+                with socket.create_connection(("127.0.0.1", self.first_port)) as dialer:
+                    dialer.sendall(preamble(version))
+                    answer = b""
+                    while len(answer) < 16:
+                        answer += dialer.recv(16 - len(answer)) or self.fail("it shows no version")
+                    self.assertEqual(answer[:5], preamble(1)[:5])
+            a.await_output("the other end speaks version 0 of the protocol, this one version 1",
+                           "err")
+        a.process.terminate()
+        a.end()
+        self.assertLess(a.err.count(b"the other end speaks version"), 10, a.err)
 
 
 class RefusedTest(NodeTest):
