@@ -92,14 +92,26 @@ static void serve_stay(struct session *session, struct tfc__rpc_request *request
 	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
 }
 
+/* Jobs with a task here that runs; others are only kept. */
+static uint32_t count_running(const struct session *session)
+{
+	uint32_t running = 0;
+	TFC__LIST_EACH (link, &session->service->jobs) {
+		const struct served_job *job = tfc__container_of(link, struct served_job, all);
+		running += job->session == session && job->launched;
+	}
+	return running;
+}
+
 /* The guard has begun to end its tasks; what else there is of it goes when they are gone. */
 static void on_over(void *user)
 {
 	struct session *session = user;
-	if (session->job_count)
+	uint32_t running = count_running(session);
+	if (running)
 		tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
-			 "the maintainer on %s was not heard: %u of its jobs end here",
-			 session->name, session->job_count);
+			 "the maintainer on %s was not heard: %u of its jobs end%s here",
+			 session->name, running, running == 1 ? "s" : "");
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])

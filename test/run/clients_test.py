@@ -421,6 +421,21 @@ class TwoNodesTest(ClientsTest):
         for run, lines in ((live, both), (late, both[::-1]), (whole, both)):
             self.assertEqual([line for line in run.lines() if line.startswith(f"[{moved}")], lines)
 
+    def test_a_lost_maintainer_ends_the_jobs_that_run_here_and_no_others(self):
+        for name in self.names:
+            self.nodes[name].process.terminate()
+            self.nodes[name].end()
+        self.nodes = {name: self.node(name, "--lease", "1") for name in self.names}
+        self.await_state(self.nodes["a"], "b", "alive")
+        for _ in range(3):
+            ended = self.start_job("exit 0", "--label", "where=b")
+            self.assertEqual(self.ask("attach", ended).status, 0)
+        self.await_ready(self.start_job("exec sleep 100", "--label", "where=b"))
+        self.nodes["a"].process.kill()
+        self.nodes["a"].end()
+        self.nodes["b"].await_output("the maintainer on a was not heard: 1 of its jobs ends here",
+                                     "err")
+
     def test_attach_goes_on_after_its_gateway_was_killed(self):
         lines = 3000
         job = self.start_job("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); "
