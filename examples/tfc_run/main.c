@@ -6,15 +6,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <tfcluster/version.h>
 #include <unistd.h>
 
 static int help_main(int argc, char **argv);
 
 static int version_main(int argc, char **argv)
 {
-	unsigned version = tfc_version();
-	printf("tfc_run %u.%u.%u\n", version >> 16, version >> 8 & 0xff, version & 0xff);
+	print_version();
 	return 0;
 }
 

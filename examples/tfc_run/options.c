@@ -3,12 +3,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/version.h>
 
 #include "tfc_run.h"
 
-/* ---- the help */
+/* ---- what every command has */
 
-static const struct option help_option = {"help", NULL, "print this", .letter = 'h'};
+static const struct option common[] = {
+	{"help", NULL, "print this", .letter = 'h'},
+	{"version", NULL, "print the version"},
+};
+
+#define COMMON_COUNT (sizeof(common) / sizeof(common[0]))
+
+void print_version(void)
+{
+	unsigned version = tfc_version();
+	printf("tfc_run %u.%u.%u\n", version >> 16, version >> 8 & 0xff, version & 0xff);
+}
 
 static void print_option(const struct option *option)
 {
@@ -35,7 +47,7 @@ static void print_help(const struct command_line *line)
 		for (size_t i = 0; i < table->count; i++)
 			if (table->options[i].help)
 				print_option(&table->options[i]);
-	printf("  %-22s %s\n", "--help", help_option.help);
+	printf("  %-22s %s\n  %-22s %s\n", "--help", common[0].help, "--version", common[1].help);
 	if (line->footer)
 		printf("\n%s\n", line->footer);
 }
@@ -62,7 +74,10 @@ static const struct option *find(const struct command_line *line, const char *wo
 				*ret_target = table->target;
 				return &table->options[i];
 			}
-	return is_called(&help_option, word, len) ? &help_option : NULL;
+	for (size_t i = 0; i < COMMON_COUNT; i++)
+		if (is_called(&common[i], word, len))
+			return &common[i];
+	return NULL;
 }
 
 const struct option *options_find(const struct command_line *line, const char *name,
@@ -75,8 +90,8 @@ const struct option *options_find(const struct command_line *line, const char *n
 
 const char *options_nearest(const struct command_line *line, const char *name)
 {
-	const char *names[128] = {help_option.name};
-	size_t count = 1;
+	const char *names[128] = {common[0].name, common[1].name};
+	size_t count = COMMON_COUNT;
 	for (const struct option_table *table = line->tables; table->count; table++)
 		for (size_t i = 0; i < table->count && count < 128; i++)
 			names[count++] = table->options[i].help ? table->options[i].name : NULL;
@@ -162,6 +177,10 @@ enum options_result options_read(struct command_line *line, int argc, char **arg
 	int result = read_all(line, argv + 1);
 	if (result == 0 && options_value(line, "help")) {
 		print_help(line);
+		return OPTIONS_HELP;
+	}
+	if (result == 0 && options_value(line, "version")) {
+		print_version();
 		return OPTIONS_HELP;
 	}
 	return result == 0 && check_words(line) == 0 ? OPTIONS_OK : OPTIONS_BAD;

@@ -53,6 +53,7 @@ struct command_line {
 	size_t word_count;
 };
 
+/* HELP: what was asked for is printed, and there is nothing else to do. */
 enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
 
 /* Reads argv[1...]; prints the help or a sentence about what is wrong. Nothing is set yet. Strings

@@ -19,6 +19,8 @@ int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * outlives us, stops the tasks. */
 void die_without_memory(void) __attribute__((noreturn));
 
+void print_version(void);
+
 /* The one of `names` (count of them, `stride` bytes apart, each the address of a string or NULL)
  * that is most like `word`, or NULL when none is. */
 const char *nearest(const char *word, const char *const *names, size_t count, size_t stride);

@@ -1,6 +1,7 @@
 """Options: help, version, and one clear sentence for each way to get them wrong."""
 import json
 import os
+import re
 
 import harness
 
@@ -104,6 +105,17 @@ class OptionsTest(harness.RunTest):
         run = self.run_bare("--version")
         self.assertEqual(run.status, 0)
         self.assertRegex(run.out, rb"^tfc_run \d+\.\d+\.\d+\n$")
+        version = run.out
+        commands = re.findall(r"\n  ([a-z]+)  ", self.run_bare("--help").out.decode())
+        self.assertEqual(len(commands), 13)
+        for command in commands:
+            with self.subTest(command=command):
+                run = self.run_bare(command, "--version")
+                self.assertEqual((run.status, run.out, run.err), (0, version, b""))
+                run = self.run_bare(command, "--help")
+                self.assertEqual((run.status, run.err), (0, b""))
+                self.assertIn(b"usage: tfc_run " + command.encode(), run.out)
+                self.assertEqual(run.out.count(b"\n  --version  "), 1)
 
     def test_job_file_errors_name_file_line_and_key(self):
         path = self.write("job.json", '{\n"argv": ["true"],\n"roles": {"worker": {"cuont": 2}}\n}')
