@@ -63,13 +63,11 @@ static void add_labels(struct tfc__buf *json, char *const *labels)
 static void add_member(const tfc_node *node, const struct tfc__member *member,
 		       struct tfc__buf *json)
 {
-	const struct tfc__node_peer *peer = member->owner;
-	const char *node_id = member->is_self ? node->hello.node_id : peer ? peer->node_id : NULL;
 	tfc__buf_add_str(json, "{\"name\":");
 	tfc__buf_add_json(json, member->name, strlen(member->name));
 	add_string(json, "state", tfc_member_state_name(member->state));
 	add_string(json, "address", member->address);
-	add_string(json, "node_id", node_id);
+	add_string(json, "node_id", tfc__node_member_id(node, member));
 	tfc__buf_addf(json, ",\"self\":%s,\"draining\":%s", member->is_self ? "true" : "false",
 		      member->is_draining ? "true" : "false");
 	tfc__buf_addf(json, ",\"slots\":%u,\"memory\":%llu,\"gpus\":%u", member->slots,

@@ -92,6 +92,8 @@ void tfc__node_stop_leaving(tfc_node *node);
 
 int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_members(tfc_node *node);
+/* As it has said; else as it is pinned; or NULL. Borrowed. */
+const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *member);
 /* It takes no new task, or takes them again; everybody is told. */
 void tfc__node_set_draining(tfc_node *node, bool is_draining);
 

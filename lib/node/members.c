@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "node/inside.h"
+#include "node/peers_inside.h"
 
 struct tfc_member_watch {
 	struct tfc__member_watch inner;
@@ -69,7 +70,24 @@ void tfc__node_set_draining(tfc_node *node, bool is_draining)
 	tfc__members_set_draining(node->members, tfc__members_self(node->members), is_draining);
 }
 
+const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *member)
+{
+	const struct tfc__node_peer *peer = member->owner;
+	if (member->is_self)
+		return node->hello.node_id;
+	return peer && *peer->node_id ? peer->node_id : member->node_id;
+}
+
 /* ---- for hosts */
+
+static void tell(const tfc_node *node, const struct tfc__member *member, uint32_t change,
+		 tfc_member_fn fn, void *user)
+{
+	tfc_member_info info;
+	tfc__member_info(member, &info);
+	info.node_id = tfc__node_member_id(node, member);
+	fn(user, change, &info);
+}
 
 static int enter(tfc_node *node, bool has_fn, tfc_error **ret_error)
 {
@@ -89,12 +107,9 @@ int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
 	const struct tfc__link *all = tfc__members_all(node->members);
 	for (const struct tfc__link *link = all->next, *next; link != all; link = next) {
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
-		tfc_member_info info;
 		next = link->next;
-		if (member->is_out)
-			continue;
-		tfc__member_info(member, &info);
-		fn(user, 0, &info);
+		if (!member->is_out)
+			tell(node, member, 0, fn, user);
 	}
 	return TFC_OK;
 }
@@ -103,9 +118,7 @@ static void on_change(struct tfc__member_watch *inner, struct tfc__member *membe
 		      enum tfc__member_change change)
 {
 	tfc_member_watch *watch = tfc__container_of(inner, tfc_member_watch, inner);
-	tfc_member_info info;
-	tfc__member_info(member, &info);
-	watch->fn(watch->user, (uint32_t)change, &info);
+	tell(watch->node, member, (uint32_t)change, watch->fn, watch->user);
 }
 
 int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,

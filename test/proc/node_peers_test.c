@@ -44,6 +44,7 @@ static const tfc_membership_ops all = {.size = sizeof(all), .start = start, .sto
 /* What a node says of the others. */
 struct seen {
 	uint32_t states[COUNT];
+	char node_ids[COUNT][64];
 	uint32_t draining[COUNT];
 	char refusal[256];
 	tfc_node *close_at_change; /* NULL: none */
@@ -84,6 +85,8 @@ static void note(void *user, uint32_t change, const tfc_member_info *member)
 	struct seen *seen = user;
 	seen->states[member->name[1] - '0'] = member->state;
 	seen->draining[member->name[1] - '0'] = member->is_draining;
+	snprintf(seen->node_ids[member->name[1] - '0'], sizeof(seen->node_ids[0]), "%s",
+		 member->node_id ? member->node_id : "");
 	if (change) {
 		tfc_node_close(seen->close_at_change);
 		seen->close_at_change = NULL;
@@ -130,6 +133,25 @@ static void nodes_find_each_other_and_notice_an_end(void **state)
 	await_state(ctx, nodes[2], 0, TFC_MEMBER_ALIVE);
 	for (int i = 0; i < COUNT; i++)
 		tfc_node_close(nodes[i]);
+	tfc_ctx_free(ctx);
+}
+
+static void the_identity_of_a_member_is_known_once_it_has_said_hello(void **state)
+{
+	struct seen by_a = {.has_left = 0}, by_b = {.has_left = 0};
+	tfc_ctx *ctx = open_ctx();
+	tfc_node *a = open_at(ctx, "n0", NULL, NULL);
+	look(a, &by_a);
+	assert_int_equal(strlen(by_a.node_ids[0]), 32);
+	assert_string_equal(by_a.node_ids[1], "");
+	tfc_node *b = open_at(ctx, "n1", NULL, NULL);
+	await_state(ctx, a, 1, TFC_MEMBER_ALIVE);
+	look(a, &by_a);
+	look(b, &by_b);
+	assert_string_equal(by_a.node_ids[1], by_b.node_ids[1]);
+	assert_string_equal(by_a.node_ids[2], "");
+	tfc_node_close(a);
+	tfc_node_close(b);
 	tfc_ctx_free(ctx);
 }
 
@@ -218,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nodes_find_each_other_and_notice_an_end),
+		cmocka_unit_test(the_identity_of_a_member_is_known_once_it_has_said_hello),
 		cmocka_unit_test(one_that_leaves_has_left_and_may_come_back),
 		cmocka_unit_test(the_second_of_one_name_is_refused),
 		cmocka_unit_test(a_node_may_be_closed_while_it_tells),
