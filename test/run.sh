@@ -8,7 +8,8 @@
 #   clang   unit tests and checks; warnings are errors
 #   asan    unit, conformance, sim, fuzz and proc under AddressSanitizer and
 #           UndefinedBehaviorSanitizer; guard and shim, which are static, without
-#   tsan    the same but for proc under ThreadSanitizer
+#   tsan    the same under ThreadSanitizer, but of proc only the tests whose host has threads: the
+#           others have one, and take six minutes
 #   valgrind
 #           unit and sim of the first build, as valgrind's memcheck sees them
 #
@@ -52,6 +53,7 @@ run_tests() {
 }
 
 strict=(--fatal-meson-warnings --werror -Dembeddings=enabled)
+threaded=(node_stop proc_orphan proc_reap)
 sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
@@ -82,8 +84,9 @@ run_tsan() {
 	local under=()
 	CC=clang tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false || return
 	setarch -R true 2>/dev/null && under=(setarch -R)
-	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
-		run_tests tsan tsan "${sanitized[@]}" --timeout-multiplier 10
+	local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+	run_tests tsan tsan "${sanitized[@]}" --timeout-multiplier 10
+	run_tests tsan tsan-proc "${threaded[@]}" --timeout-multiplier 10
 }
 
 # Without sanitizers, so that memcheck also sees what the other libraries do with our memory.

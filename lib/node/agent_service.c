@@ -20,11 +20,9 @@ static struct session *find_session(struct tfc__agent_service *service, uint64_t
 	return NULL;
 }
 
-static void leave(struct session *session);
-
 static void free_session(struct session *session)
 {
-	leave(session);
+	session_leave(session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			served_job_free(tfc__container_of(link, struct served_job, link));
@@ -62,7 +60,7 @@ int session_tell(struct session *session, const struct tfc__buf *item)
 	return session->stay ? tfc__rpc_item(session->stay, item) : TFC_ESTATE;
 }
 
-static void leave(struct session *session)
+void session_leave(struct session *session)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_request *stay = session->stay;
@@ -82,12 +80,12 @@ static void on_stay_credit(void *user)
 
 static void on_stay_end(void *user)
 {
-	leave(user);
+	session_leave(user);
 }
 
 static void serve_stay(struct session *session, struct tfc__rpc_request *request)
 {
-	leave(session);
+	session_leave(session);
 	session->stay = request;
 	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
 }
@@ -116,7 +114,7 @@ static void on_over(void *user)
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
 			served_job_abort(tfc__container_of(link, struct served_job, link));
-	leave(session);
+	session_leave(session);
 	tfc__work_schedule(&session->end);
 }
 

@@ -62,7 +62,7 @@ struct served_job {
 	struct tfc__agent_link stream;
 	bool is_up;              /* the stream flows over the session's connection */
 	struct tfc__work flush;  /* what is to be sent */
-	struct tfc__timer retry; /* the same, when there was no memory for it */
+	struct tfc__timer retry; /* the same, when there was no memory for it, or no bundle came */
 	bool is_forgotten;       /* its logs go with it */
 	bool is_ending;          /* what runs is being ended, then it goes */
 	struct tfc__work gone;
@@ -74,6 +74,7 @@ struct served_job {
 
 /* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
 int session_tell(struct session *session, const struct tfc__buf *item);
+void session_leave(struct session *session);   /* its connection: it asks again for each job */
 void session_is_left(struct session *session); /* by a job of it */
 
 /* served_job.c */
@@ -89,13 +90,16 @@ void served_job_flush(struct served_job *job);
 void served_job_abort(struct served_job *job); /* then it goes, in dispatch */
 void served_job_free(struct served_job *job);
 
-void served_job_later(struct served_job *job); /* flushes in a moment */
+/* Flushes then, or before. */
+#define SERVED_RETRY (100 * TFC__MS)
+void served_job_later(struct served_job *job, uint64_t ns);
 
 /* served_bundle.c */
 void bundle_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 		  const msgpack_object *params);
 int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
-void bundle_ask(struct served_job *job); /* for the bytes, if they are wanted */
+bool bundle_is_wanted(const struct served_job *job); /* bytes of it */
+void bundle_ask(struct served_job *job);             /* for them, if they are, until they come */
 void bundle_leave(struct served_job *job);
 
 /* served_logs.c */

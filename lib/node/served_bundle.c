@@ -1,9 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "node/agent_service_inner.h"
 
+#define ASK_AGAIN TFC__SECOND
 #define BACKLOG_MAX (512 * 1024) /* bytes that wait for the disk before a sender has to */
 
 /* A piece that was taken, and is answered once the process has most of it. */
@@ -121,10 +123,16 @@ int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error 
 	return code;
 }
 
+bool bundle_is_wanted(const struct served_job *job)
+{
+	return job->bundle && job->bundle->state == TFC__BUNDLE_RECEIVING;
+}
+
+/* Whoever sends it already does not listen; whoever could not, for want of memory, tries again. */
 void bundle_ask(struct served_job *job)
 {
 	struct tfc__buf item = {0};
-	job->asks_bundle = job->bundle && job->bundle->state == TFC__BUNDLE_RECEIVING;
+	job->asks_bundle = bundle_is_wanted(job);
 	if (!job->asks_bundle || !job->is_up)
 		return;
 	tfc__msg_map(&item, 2);
@@ -132,8 +140,7 @@ void bundle_ask(struct served_job *job)
 	tfc__msg_put_u64(&item, "bundle", job->bundle->received);
 	job->asks_bundle = session_tell(job->session, &item) < 0; /* then it is tried again */
 	tfc__buf_fini(&item);
-	if (job->asks_bundle)
-		served_job_later(job);
+	served_job_later(job, job->asks_bundle ? SERVED_RETRY : ASK_AGAIN);
 }
 
 void bundle_leave(struct served_job *job)

@@ -5,8 +5,6 @@
 #include "base/fail.h"
 #include "node/agent_service_inner.h"
 
-#define RETRY (100 * TFC__MS)
-
 static const struct tfc__agent_ops *ops_of(const struct served_job *job)
 {
 	return job->session->service->agent.ops;
@@ -79,8 +77,10 @@ static void tell_gone(struct served_job *job, bool is_fenced)
 	tfc__msg_map(&item, 2);
 	tfc__msg_put_u64(&item, "handle", job->handle);
 	tfc__msg_put_str(&item, "gone", is_fenced ? "fenced" : "lost");
-	session_tell(job->session, &item); /* else it hears so when it asks */
+	int code = session_tell(job->session, &item);
 	tfc__buf_fini(&item);
+	if (code < 0)
+		session_leave(job->session); /* it hears so when it asks again */
 }
 
 /* The stream has a hole: nothing that was ordered can be counted on any more. */
@@ -104,7 +104,7 @@ static bool send_one(struct served_job *job, const struct tfc__agent_link_messag
 		return true;
 	tfc__agent_link_undo(&job->stream, message);
 	if (code == TFC_ENOMEM)
-		tfc__timer_set(&job->retry, tfc__now() + RETRY);
+		served_job_later(job, SERVED_RETRY);
 	return false;
 }
 
@@ -120,9 +120,11 @@ void served_job_flush(struct served_job *job)
 		bundle_ask(job);
 }
 
-void served_job_later(struct served_job *job)
+void served_job_later(struct served_job *job, uint64_t ns)
 {
-	tfc__timer_set(&job->retry, tfc__now() + RETRY);
+	uint64_t at = tfc__now() + ns;
+	if (!job->retry.at || at < job->retry.at)
+		tfc__timer_set(&job->retry, at);
 }
 
 static void on_flush(struct tfc__work *work)
@@ -132,7 +134,9 @@ static void on_flush(struct tfc__work *work)
 
 static void on_retry(struct tfc__timer *timer)
 {
-	served_job_flush(tfc__container_of(timer, struct served_job, retry));
+	struct served_job *job = tfc__container_of(timer, struct served_job, retry);
+	job->asks_bundle = bundle_is_wanted(job); /* it may have been lost on the way */
+	served_job_flush(job);
 }
 
 static void post(struct served_job *job, const struct tfc__agent_event *event,

@@ -31,13 +31,15 @@ static bool await(const struct tfc__io *io, uint64_t end)
 
 /*
  * A guard that somebody has stopped does not hear that it is to end: killed, it leaves that to its
- * shims. The lifeline tells that they are gone, too.
+ * shims. The lifeline tells that they are gone, too; that it can be reaped, the pidfd alone.
  */
 static void wait_for_end(struct tfc__guard *guard)
 {
 	bool is_gone = await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	if (!is_gone && guard->pidfd.fd >= 0)
+	if (!is_gone && guard->pidfd.fd >= 0) {
 		tfc__guard_kill(guard);
+		await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
+	}
 	await(&guard->lifeline, tfc__now() + LAST_WAIT_MS * TFC__MS);
 	tfc__guard_reap(guard);
 }

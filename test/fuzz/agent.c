@@ -1,0 +1,101 @@
+/* agent: what another member says: its hello, the orders of a maintainer, the events of an agent.
+ */
+#include <string.h>
+
+#include "fuzz.h"
+#include "node/agent_wire.h"
+#include "node/hello.h"
+
+#define OBJECTS_MAX 4096
+#define TASKS 3
+
+/* What was read is written as it was. */
+static void check_hello(const msgpack_object *object)
+{
+	struct tfc__hello hello, again;
+	struct tfc__buf text = {0}, twice = {0};
+	struct tfc__msg msg;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__hello_read(object, &hello, &error);
+	if (code < 0) {
+		fuzz_check_error(code, &error);
+		tfc__hello_fini(&hello);
+		return;
+	}
+	CHECK(*hello.name);
+	tfc__hello_write(&hello, &text);
+	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, NULL) == TFC_OK);
+	CHECK(tfc__hello_read(&msg.root, &again, &error) == TFC_OK);
+	tfc__hello_write(&again, &twice);
+	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
+	tfc__hello_fini(&again);
+	tfc__hello_fini(&hello);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&text);
+	tfc__buf_fini(&twice);
+}
+
+static void check_order(const msgpack_object *object)
+{
+	struct tfc__order order;
+	struct tfc__strv env;
+	tfc_spec *spec = NULL;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__order_read(object, &order);
+	CHECK((unsigned)order.kind <= TFC__ORDER_ENV);
+	int code = tfc__order_read_spec(object, &error, &spec);
+	CHECK((code == TFC_OK) == (spec != NULL));
+	if (code < 0)
+		fuzz_check_error(code, &error);
+	tfc_spec_free(spec);
+	tfc__order_read_env(object, &env);
+	for (size_t i = 0; i < env.count; i++)
+		CHECK(strchr(env.items[i], '='));
+	tfc__strv_fini(&env);
+}
+
+static void check_event(const msgpack_object *object)
+{
+	struct tfc__event event;
+	int code = tfc__event_read(object, TASKS, 0, &event);
+	CHECK(code == TFC_OK || code == TFC_EPARSE);
+	if (code < 0)
+		return;
+	CHECK(event.event.task < TASKS && event.event.kind <= TFC__AGENT_ANSWER);
+	CHECK(event.event.looked_count <= TFC__AGENT_LOOKED_MAX);
+	for (uint32_t i = 0; i < event.event.looked_count; i++)
+		CHECK(event.looked[i].task < TASKS);
+	CHECK(event.event.kind != TFC__AGENT_EXITED || event.event.process);
+	CHECK(event.event.kind != TFC__AGENT_ANSWER || event.event.states);
+	struct tfc__buf text = {0};
+	tfc__event_write(&text, &event.event, TASKS, event.log_tail);
+	CHECK(!text.is_failed);
+	tfc__buf_fini(&text);
+	if (event.log_tail)
+		tfc_env_free(event.log_tail);
+}
+
+/* Any messages, numbered as they like. */
+static void check_link(const msgpack_object *object)
+{
+	struct tfc__agent_link link;
+	tfc__agent_link_init(&link, 0);
+	int code = tfc__link_read(&link, object);
+	CHECK(code == TFC_OK || code == 1 || code == TFC_EPARSE);
+	CHECK(link.received == (uint64_t)(code == 1));
+	tfc__agent_link_fini(&link);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	struct tfc__msg msg;
+	if (tfc__msg_parse(&msg, data, size, &limits, NULL) < 0)
+		return 0;
+	check_hello(&msg.root);
+	check_order(&msg.root);
+	check_event(&msg.root);
+	check_link(&msg.root);
+	tfc__msg_fini(&msg);
+	return 0;
+}
