@@ -192,14 +192,20 @@ class Place:
     """How far a subscription is."""
 
     def __init__(self):
-        self.next, self.is_gap_told, self.pieces = 0, False, {}
+        self.next, self.is_gap_told = 0, False
+        self.pieces, self.rests = {}, {}
 
     def take(self, event):
         self.next, self.is_gap_told = event.get("mn", 0), event.get("mg", 0) == 1
         if "mt" in event:
             self.pieces[event["mt"]] = event["mc"]
         self.pieces.pop(event.get("me"), None)
+        if "mr" in event:
+            self.rests[event["mr"]] = event["mc"]
+        self.rests.pop(event.get("mo"), None)
 
     def cursor(self):
         return f"{self.next:x}" + "g" * self.is_gap_told + "".join(
-            f"_{task:x}.{piece}" for task, piece in sorted(self.pieces.items()))
+            f"{mark}{number:x}.{piece}"
+            for mark, pieces in (("_", self.pieces), ("~", self.rests))
+            for number, piece in sorted(pieces.items()))
