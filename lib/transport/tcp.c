@@ -24,6 +24,9 @@ void tfc__tcp_tune(int fd)
 		int level, name, value;
 	} options[] = {
 		{IPPROTO_TCP, TCP_NODELAY, 1},
+		/* On a lossy link few small messages are lost again and again: with a wait that
+		 * doubles each time a peer would look silent for seconds. */
+		{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1},
 		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
 		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
 		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
