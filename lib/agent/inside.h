@@ -6,7 +6,7 @@
  *   launch.c     one attempt: argv, environment, spawn
  *   environ.c    the environment of a task
  *   watch.c      the wait for listeners, and the strangers found by it
- *   bundles.c    archives by hash, packed or received
+ *   bundles*.c   archives by hash, packed or received (bundles_inside.h)
  *   bundle.c     a job's, unpacked in a process of its own
  *   limits.c     what its tasks may use, and as whom they run
  *   user.c       users and groups by name

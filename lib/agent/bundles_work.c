@@ -1,0 +1,158 @@
+#include "agent/bundles_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "proc/proc.h"
+#include <tfcluster/process.h>
+#include <tfcluster/spec.h>
+
+#define LOG_NAME "log"
+#define LOST_MAX 3
+
+static void on_process(void *user, const tfc_process_event *event);
+
+void archive_end_work(struct tfc__bundle *bundle)
+{
+	int fd = bundle->pipe.fd;
+	tfc_process_close(bundle->process);
+	bundle->process = NULL;
+	tfc__io_close(&bundle->pipe);
+	if (fd >= 0)
+		close(fd);
+	bundle->pipe.fd = -1;
+	if (bundle->work)
+		tfc__remove_tree(bundle->work);
+	free(bundle->work);
+	free(bundle->waiting);
+	bundle->work = bundle->waiting = NULL;
+	bundle->waiting_at = bundle->waiting_len = bundle->waiting_capacity = 0;
+}
+
+static void fail(struct tfc__bundle *bundle, const char *why)
+{
+	tfc__fail(&bundle->error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
+		  *why ? why : "tfc-bundle ended without a word");
+	bundle->state = TFC__BUNDLE_FAILED;
+	archive_end_work(bundle);
+	tfc__work_schedule(&bundle->tell);
+}
+
+int archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
+{
+	free(bundle->work);
+	bundle->work = NULL;
+	return tfc__make_private_dir(bundle->bundles->dir, WORK_PREFIX, "agent", error,
+				     &bundle->work);
+}
+
+/* tfc-bundle with these words. */
+int archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error)
+{
+	tfc_ctx *ctx = bundle->bundles->ctx;
+	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
+	if (!program)
+		return tfc__fail_nomem(error, "agent");
+	const char *const argv[] = {program,  words[0], words[1], words[2],
+				    words[3], words[4], NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.log_dir = bundle->work;
+	options.log_name = LOG_NAME;
+	int code = tfc_process_spawn(ctx, &options, on_process, bundle, &bundle->process);
+	if (code < 0 && error && error != tfc__ctx_error(ctx))
+		*error = *tfc__ctx_error(ctx);
+	free(program);
+	return code;
+}
+
+int archive_pack(struct tfc__bundle *bundle, tfc_error *error)
+{
+	int code = archive_make_work(bundle, error);
+	const char *const words[5] = {"add", bundle->from, bundle->work, bundle->bundles->dir};
+	return code < 0 ? code : archive_start(bundle, words, error);
+}
+
+int archive_check(struct tfc__bundle *bundle, tfc_error *error)
+{
+	int code = archive_make_work(bundle, error);
+	const char *const words[5] = {"check", bundle->path, bundle->hash};
+	return code < 0 ? code : archive_start(bundle, words, error);
+}
+
+/* The last line that it wrote: what is wrong, or the hash. */
+static void read_word(const struct tfc__bundle *bundle, const tfc_process_event *event, char *text,
+		      size_t size)
+{
+	char **lines = NULL;
+	int code = tfc__log_tail(bundle->work, LOG_NAME, 0, 1, &lines);
+	snprintf(text, size, "%s", code >= 0 && lines[0] ? lines[0] : event->text);
+	if (code >= 0)
+		tfc_env_free(lines);
+}
+
+static void be_ready(struct tfc__bundle *bundle)
+{
+	struct stat status;
+	if (!bundle->path)
+		bundle->path = archive_path(bundle->bundles, bundle->hash);
+	if (!bundle->path || stat(bundle->path, &status) < 0) {
+		fail(bundle, bundle->path ? "it is gone from the cache" : "out of memory");
+		return;
+	}
+	bundle->size = (uint64_t)status.st_size;
+	bundle->state = TFC__BUNDLE_READY;
+	archive_end_work(bundle);
+	tfc__work_schedule(&bundle->tell);
+	archives_trim(bundle->bundles);
+}
+
+/* The guard has died, or the archive in the cache is damaged. */
+static void start_again(struct tfc__bundle *bundle, bool is_damaged)
+{
+	int code = TFC_OK;
+	archive_end_work(bundle);
+	if (is_damaged) {
+		unlink(bundle->path);
+		free(bundle->path);
+		bundle->path = NULL;
+		bundle->state = TFC__BUNDLE_RECEIVING;
+	}
+	if (bundle->state == TFC__BUNDLE_RECEIVING) {
+		bundle->received = 0; /* its sender hears so with the next bytes */
+		tfc__work_schedule(&bundle->tell);
+		return;
+	}
+	code = bundle->state == TFC__BUNDLE_PACKING ? archive_pack(bundle, &bundle->error)
+						    : archive_check(bundle, &bundle->error);
+	if (code < 0)
+		fail(bundle, bundle->error.text);
+}
+
+static void on_process(void *user, const tfc_process_event *event)
+{
+	struct tfc__bundle *bundle = user;
+	char word[256] = "";
+	if (event->kind != TFC_PROCESS_EXITED)
+		return;
+	bool has_succeeded = event->reason == TFC_EXIT_CODE && event->status == 0;
+	if (event->reason == TFC_EXIT_LOST && ++bundle->lost < LOST_MAX) {
+		start_again(bundle, false);
+		return;
+	}
+	read_word(bundle, event, word, sizeof(word));
+	if (!has_succeeded && bundle->state == TFC__BUNDLE_CHECKING) {
+		start_again(bundle, true);
+	} else if (!has_succeeded) {
+		fail(bundle, word);
+	} else {
+		if (bundle->state == TFC__BUNDLE_PACKING)
+			snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", word);
+		be_ready(bundle);
+	}
+}
