@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "gateway/bundle_take.h"
 #include "node/agent_service_inner.h"
 
 #define LEASE_MAX_MS (60 * 60 * 1000)
@@ -201,7 +202,7 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 	} else if (strcmp(method, "agent.open") == 0) {
 		served_job_open(session, request, params);
 	} else if (strcmp(method, "agent.bundle") == 0) {
-		bundle_serve(session->service, request, params);
+		tfc__bundle_take(session->service->bundles, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
 		served_job_drop(session, request, params);
 	} else {

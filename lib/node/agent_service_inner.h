@@ -95,8 +95,6 @@ void served_job_free(struct served_job *job);
 void served_job_later(struct served_job *job, uint64_t ns);
 
 /* served_bundle.c */
-void bundle_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
-		  const msgpack_object *params);
 int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
 bool bundle_is_wanted(const struct served_job *job); /* bytes of it */
 void bundle_ask(struct served_job *job);             /* for them, if they are, until they come */

@@ -1,0 +1,13 @@
+/* Pieces of archives that come over a connection (bundle_send.h), on their way to the disk. */
+#ifndef TFC_GATEWAY_BUNDLE_TAKE_H
+#define TFC_GATEWAY_BUNDLE_TAKE_H
+
+#include "agent/bundles.h"
+#include "wire/rpc.h"
+
+/* A piece of the bundle that has the `hash` in params; answered in any case, once there is room for
+ * more: with {done, taken, at}, or TFC_ENOENT (nobody wants it), what tfc__bundle_write gives. */
+void tfc__bundle_take(const struct tfc__bundles *bundles, struct tfc__rpc_request *request,
+		      const msgpack_object *params);
+
+#endif
