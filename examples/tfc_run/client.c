@@ -23,6 +23,8 @@ int client_open(struct client *client)
 	ctx.log_level = TFC_LOG_ERROR;
 	if (tfc_ctx_new(&ctx, &error, &client->ctx) < 0)
 		return complain("%s", error.text);
+	const char *temp_dir = getenv("TMPDIR");
+	gateway.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
 	gateway.address = client->options.address;
 	gateway.key_file = client->options.key;
 	if (tfc_gateway_open(client->ctx, &gateway, &client->gateway) < 0)

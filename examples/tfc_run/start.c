@@ -42,14 +42,45 @@ static int print_id(const struct start *start)
 	return print_text(line);
 }
 
+/* A submit under way; on a terminal a line at the bottom says how far a long one has come. */
+struct submit {
+	struct answer answer;
+	bool is_shown;
+	uint64_t show_ns; /* when that line is to be written next */
+};
+
+#define SHOW_AFTER_NS UINT64_C(1000000000)
+#define SHOW_EACH_NS UINT64_C(200000000)
+
+static void on_progress(void *user, uint64_t sent, uint64_t total)
+{
+	struct submit *submit = user;
+	if (wall_ns() < submit->show_ns)
+		return;
+	fprintf(stderr, "\rtfc_run: the bundle goes to the node: %.1f of %.1f MB ",
+		(double)sent / 1e6, (double)total / 1e6);
+	submit->is_shown = true;
+	submit->show_ns = wall_ns() + SHOW_EACH_NS;
+}
+
+static void on_submitted(void *user, const tfc_reply *reply)
+{
+	struct submit *submit = user;
+	if (submit->is_shown)
+		fputs("\r\033[K", stderr);
+	client_answer(&submit->answer, reply);
+}
+
 static int submit(struct start *start)
 {
-	struct answer answer = {.text = NULL};
+	struct submit submit = {.show_ns = wall_ns() + SHOW_AFTER_NS};
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
-	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, client_answer,
-				       &answer, NULL);
-	int result = client_await(&start->client, begun, &answer);
-	start->id = answer.text;
+	if (isatty(STDERR_FILENO) && !start->output.is_quiet && !start->output.is_json)
+		options.progress = on_progress;
+	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, on_submitted,
+				       &submit, NULL);
+	int result = client_await(&start->client, begun, &submit.answer);
+	start->id = submit.answer.text;
 	return result;
 }
 

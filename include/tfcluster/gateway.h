@@ -38,11 +38,14 @@ typedef struct tfc_gateway_options {
 	const char *key_file;  /* the key to show; NULL: none, as over unix; read at once */
 	uint32_t connect_ms;   /* how long one address is tried; 0: 5000 */
 	uint32_t reconnect_ms; /* for how long a lost one is looked for; 0: 300000 */
+	/* with an address: where the bundle of a job is packed before it goes to the node, in a
+	 * private directory that is removed with the gateway; NULL: /tmp; copied */
+	const char *temp_dir;
 } tfc_gateway_options;
 
-#define TFC_GATEWAY_OPTIONS_INIT                              \
-	{                                                     \
-		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0 \
+#define TFC_GATEWAY_OPTIONS_INIT                                 \
+	{                                                        \
+		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -85,11 +88,14 @@ typedef struct tfc_submit_options {
 	/* The submitter's own name for this submit, at most 64 bytes: a second one with the same
 	 * key, after a lost reply, gives the id of the first. NULL: none. */
 	const char *client_key;
+	/* While the job's bundle goes to the node: how many of its bytes are there. In dispatch,
+	 * with the request's user; not called when the node has it already. NULL: none. */
+	void (*progress)(void *user, uint64_t sent, uint64_t total);
 } tfc_submit_options;
 
-#define TFC_SUBMIT_OPTIONS_INIT                        \
-	{                                              \
-		sizeof(tfc_submit_options), 0, 0, 0, 0 \
+#define TFC_SUBMIT_OPTIONS_INIT                           \
+	{                                                 \
+		sizeof(tfc_submit_options), 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -98,9 +104,16 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
 /**
  * Submits a job, which is copied. The reply's text is the job id (16 hex digits), and comes once
  * the job is stored, where there is a store; what becomes of the job is told to subscribers.
+ *
+ * The job's `bundle` is a path of this machine, and is read with this process's rights. To a node
+ * elsewhere it goes before the job does, unless the node has the same bytes already; a connection
+ * that is lost on the way is made again. Canceling the request stops it.
+ *
  * `options` and `ret_op` may be NULL. Thread: the context's. Errors, here or in the reply: those of
  * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (another job has this client_key),
- * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
+ * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or was
+ * damaged on its way), TFC_ETOOBIG, TFC_EBUSY (too many bundles are on their way to the node),
+ * TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
 			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -110,17 +111,66 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 	tfc__work_cancel(&bundle->tell);
 	free(bundle->key);
 	bundle->key = NULL;
+	bundle->is_kept = false;
 	bundle->used_at = tfc__now();
 	if (!is_done || is_shared(bundle))
 		drop(bundle);
 	archives_trim(bundles);
 }
 
+/* Of an earlier run: it is hashed before it is used. */
+static int check_cached(struct tfc__bundle *bundle, tfc_error *error)
+{
+	bool is_unchecked = bundle->state == TFC__BUNDLE_CHECKING && !bundle->process;
+	return is_unchecked ? archive_check(bundle, error) : TFC_OK;
+}
+
 /* ---- by their source */
+
+static bool is_hash(const char *text)
+{
+	return strlen(text) == TFC_BUNDLE_HASH_SIZE - 1 &&
+	       strspn(text, "0123456789abcdef") == TFC_BUNDLE_HASH_SIZE - 1;
+}
+
+const char *tfc__bundle_named(const char *name)
+{
+	size_t len = strlen(TFC__BUNDLE_NAME);
+	return strncmp(name, TFC__BUNDLE_NAME, len) == 0 && is_hash(name + len) ? name + len : NULL;
+}
+
+struct tfc__bundle *tfc__bundle_keep(const struct tfc__bundles *bundles, const char *name)
+{
+	struct tfc__bundle *bundle = tfc__bundle_find(bundles, tfc__bundle_named(name));
+	if (!bundle || bundle->state == TFC__BUNDLE_RECEIVING)
+		return NULL;
+	bundle->is_kept = true;
+	bundle->users++;
+	return bundle;
+}
+
+static int take_named(struct tfc__bundles *bundles, const char *name, tfc_error *error,
+		      struct tfc__bundle **ret_bundle)
+{
+	struct tfc__bundle *bundle = tfc__bundle_keep(bundles, name);
+	if (!bundle)
+		return tfc__bundle_failed(bundles,
+					  "bundle: it is not in the cache of the job's node any "
+					  "more: submit the job again",
+					  error, ret_bundle);
+	int code = check_cached(bundle, error);
+	if (code < 0)
+		tfc__bundle_leave(bundle);
+	else
+		*ret_bundle = bundle;
+	return code;
+}
 
 int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *path,
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
+	if (tfc__bundle_named(path))
+		return take_named(bundles, path, error, ret_bundle);
 	TFC__LIST_EACH (link, &bundles->all) {
 		struct tfc__bundle *known = bundle_of(link);
 		if (known->key && strcmp(known->key, key) == 0) {
@@ -156,12 +206,6 @@ struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const c
 	return NULL;
 }
 
-static bool is_hash(const char *text)
-{
-	return strlen(text) == TFC_BUNDLE_HASH_SIZE - 1 &&
-	       strspn(text, "0123456789abcdef") == TFC_BUNDLE_HASH_SIZE - 1;
-}
-
 int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
@@ -175,11 +219,9 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
 		bundle->size = size;
 	}
-	if (bundle->state == TFC__BUNDLE_CHECKING && !bundle->process) {
-		int code = archive_check(bundle, error);
-		if (code < 0)
-			return code;
-	}
+	int code = check_cached(bundle, error);
+	if (code < 0)
+		return code;
 	bundle->users++;
 	*ret_bundle = bundle;
 	return TFC_OK;
@@ -212,6 +254,20 @@ void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__bundle_waiter *wa
 void tfc__bundle_unawait(struct tfc__bundle_waiter *waiter)
 {
 	tfc__list_remove(&waiter->link);
+}
+
+int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_error *error)
+{
+	struct statvfs status;
+	if (statvfs(bundles->dir, &status) < 0)
+		return tfc__fail_errno(error, "agent", errno, "%.200s", bundles->dir);
+	uint64_t room = (uint64_t)status.f_bavail * status.f_frsize;
+	if (bytes <= room)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOSPC, "agent", 0,
+			 "bundle: No space left on device: %.120s has %llu bytes left, and %llu "
+			 "are to come",
+			 bundles->dir, (unsigned long long)room, (unsigned long long)bytes);
 }
 
 /* ---- open, close */

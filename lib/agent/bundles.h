@@ -39,6 +39,7 @@ struct tfc__bundle {
 	struct tfc_process *process;
 	uint32_t lost; /* times that the process was */
 	uint32_t users;
+	bool is_kept;     /* somebody counts on it who cannot get it again */
 	uint64_t used_at; /* when the last one left */
 	struct tfc__link waiters;
 	struct tfc__work tell;
@@ -60,8 +61,9 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 		      struct tfc__bundles **ret_bundles);
 void tfc__bundles_close(struct tfc__bundles *bundles);
 
-/* The archive of `path` for `key`; again for the same key while it is used: the same one. Each
- * success takes a use, to be given back. TFC_ENOMEM, and what tfc_process_spawn gives. */
+/* The archive of `path` for `key`; again for the same key while it is used: the same one. Where
+ * `path` is a name, the one that is called so: FAILED if it is not here. Each success takes a use,
+ * to be given back. TFC_ENOMEM, and what tfc_process_spawn gives. */
 int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *path,
 		     tfc_error *error, struct tfc__bundle **ret_bundle);
 
@@ -71,6 +73,16 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 /* One that could not be packed where it should come from. */
 int tfc__bundle_failed(struct tfc__bundles *bundles, const char *why, tfc_error *error,
 		       struct tfc__bundle **ret_bundle);
+/* "sha256:HASH": what a job calls a bundle that its gateway was brought. */
+#define TFC__BUNDLE_NAME "sha256:"
+/* The hash in a name, or NULL: it is a path. */
+const char *tfc__bundle_named(const char *name);
+/* The one with this name, if it is here, with a use; nobody brings it again. NULL: it is not. */
+struct tfc__bundle *tfc__bundle_keep(const struct tfc__bundles *bundles, const char *name);
+
+/* Whether so many bytes more find room; TFC_ENOSPC. */
+int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_error *error);
+
 void tfc__bundle_use(struct tfc__bundle *bundle);
 void tfc__bundle_leave(struct tfc__bundle *bundle); /* NULL is a no-op */
 

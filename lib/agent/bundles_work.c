@@ -14,6 +14,7 @@
 
 #define LOG_NAME "log"
 #define LOST_MAX 3
+#define STATUS_FULL 2 /* of tfc-bundle: the disk has no room */
 
 static void on_process(void *user, const tfc_process_event *event);
 
@@ -34,10 +35,11 @@ void archive_end_work(struct tfc__bundle *bundle)
 	bundle->waiting_at = bundle->waiting_len = bundle->waiting_capacity = 0;
 }
 
-static void fail(struct tfc__bundle *bundle, const char *why)
+static void fail(struct tfc__bundle *bundle, int code, const char *why)
 {
-	tfc__fail(&bundle->error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
-		  *why ? why : "tfc-bundle ended without a word");
+	const char *silence = code == TFC_ENOSPC ? "No space left on device"
+						 : "tfc-bundle ended without a word";
+	tfc__fail(&bundle->error, code, "agent", 0, "bundle: %s", *why ? why : silence);
 	bundle->state = TFC__BUNDLE_FAILED;
 	archive_end_work(bundle);
 	tfc__work_schedule(&bundle->tell);
@@ -102,7 +104,8 @@ static void be_ready(struct tfc__bundle *bundle)
 	if (!bundle->path)
 		bundle->path = archive_path(bundle->bundles, bundle->hash);
 	if (!bundle->path || stat(bundle->path, &status) < 0) {
-		fail(bundle, bundle->path ? "it is gone from the cache" : "out of memory");
+		fail(bundle, TFC_EARCHIVE,
+		     bundle->path ? "it is gone from the cache" : "out of memory");
 		return;
 	}
 	bundle->size = (uint64_t)status.st_size;
@@ -123,6 +126,11 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		bundle->path = NULL;
 		bundle->state = TFC__BUNDLE_RECEIVING;
 	}
+	if (is_damaged && bundle->is_kept) {
+		fail(bundle, TFC_EARCHIVE,
+		     "it was damaged in the cache of the job's node: submit the job again");
+		return;
+	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
 		bundle->received = 0; /* its sender hears so with the next bytes */
 		tfc__work_schedule(&bundle->tell);
@@ -131,7 +139,7 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 	code = bundle->state == TFC__BUNDLE_PACKING ? archive_pack(bundle, &bundle->error)
 						    : archive_check(bundle, &bundle->error);
 	if (code < 0)
-		fail(bundle, bundle->error.text);
+		fail(bundle, code, bundle->error.text);
 }
 
 static void on_process(void *user, const tfc_process_event *event)
@@ -141,6 +149,7 @@ static void on_process(void *user, const tfc_process_event *event)
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	bool has_succeeded = event->reason == TFC_EXIT_CODE && event->status == 0;
+	bool is_full = event->reason == TFC_EXIT_CODE && event->status == STATUS_FULL;
 	if (event->reason == TFC_EXIT_LOST && ++bundle->lost < LOST_MAX) {
 		start_again(bundle, false);
 		return;
@@ -149,7 +158,7 @@ static void on_process(void *user, const tfc_process_event *event)
 	if (!has_succeeded && bundle->state == TFC__BUNDLE_CHECKING) {
 		start_again(bundle, true);
 	} else if (!has_succeeded) {
-		fail(bundle, word);
+		fail(bundle, is_full ? TFC_ENOSPC : TFC_EARCHIVE, word);
 	} else {
 		if (bundle->state == TFC__BUNDLE_PACKING)
 			snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", word);

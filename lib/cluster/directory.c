@@ -59,6 +59,15 @@ void tfc__directory_unanswer(struct tfc__directory_answer *answer)
 	tfc__list_remove(&answer->link);
 }
 
+bool record_keep_bundle(struct tfc__record *record)
+{
+	const char *name = record->job->bundle;
+	if (name && tfc__bundle_named(name))
+		record->bundle = tfc__bundle_keep(tfc__agent_bundles(record->directory->agent),
+						  name);
+	return record->bundle;
+}
+
 void record_close(struct tfc__record *record)
 {
 	tfc_error error;

@@ -46,6 +46,9 @@ int directory_check_loaded(const struct tfc__directory *directory, tfc_error *er
 void directory_count_end(struct tfc__directory *directory);
 /* All who wait for the record are answered. */
 void record_answer(struct tfc__record *record, int code, const tfc_error *error);
+/* The bundle that the job names is kept in the cache, as long as it has not ended. False: it is not
+ * there, or none is named. */
+bool record_keep_bundle(struct tfc__record *record);
 /* Closes what it has open, and frees it. */
 void record_close(struct tfc__record *record);
 

@@ -31,6 +31,7 @@ void tfc__record_free(struct tfc__record *record)
 	tfc__list_remove(&record->link);
 	tfc__timer_cancel(&record->retry);
 	tfc__journal_fini(&record->journal);
+	tfc__bundle_leave(record->bundle);
 	tfc_job_free(record->job);
 	free(record->host_tag);
 	free(record);

@@ -5,6 +5,7 @@
 #ifndef TFC_CLUSTER_RECORD_H
 #define TFC_CLUSTER_RECORD_H
 
+#include "agent/bundles.h"
 #include "base/buf.h"
 #include "cluster/journal.h"
 #include "cluster/keeper.h"
@@ -35,6 +36,7 @@ struct tfc__record {
 	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
 					       its new term is not stored yet */
 	bool is_ended;
+	struct tfc__bundle *bundle; /* used until it has ended, if the job names one; or NULL */
 	/* The directory's own. */
 	struct tfc__keeper keeper;
 	struct tfc__store_op *put; /* the record is being written or removed */

@@ -131,6 +131,7 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	if (record->is_ended)
 		return;
 	directory->running++;
+	record_keep_bundle(record);
 	term_resume(record);
 }
 

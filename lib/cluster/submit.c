@@ -115,6 +115,16 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		record_answer(record, TFC_OK, NULL);
 }
 
+/* A path is read once the job begins; what was brought must be here. */
+static int check_bundle(struct tfc__record *record, tfc_error *error)
+{
+	const char *name = record->job->bundle;
+	if (!name || !tfc__bundle_named(name) || record_keep_bundle(record))
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOENT, "cluster", 0, "bundle: %.80s is not on this node",
+			 name);
+}
+
 static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
 		      struct tfc__directory_answer *answer, tfc_error *error)
 {
@@ -123,6 +133,8 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 		return tfc__fail_nomem(error, "cluster");
 	record->directory = directory;
 	int code = copy_submit(record, submit, error);
+	if (code == TFC_OK)
+		code = check_bundle(record, error);
 	tfc_error why = TFC_ERROR_INIT;
 	if (code == TFC_OK && !(record->put = record_put(record, on_submitted, &why))) {
 		code = why.code;

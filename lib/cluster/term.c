@@ -15,6 +15,10 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 		tfc__log(record->directory->ctx, TFC_LOG_WARNING, "cluster", record->id,
 			 "a later term of the job has begun elsewhere: this one has let go of it");
 	record->is_ended = end == TFC__MAINTAINER_ENDED;
+	if (record->is_ended) {
+		tfc__bundle_leave(record->bundle);
+		record->bundle = NULL;
+	}
 	directory_count_end(record->directory);
 	retention_check(record->directory);
 }

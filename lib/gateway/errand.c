@@ -9,6 +9,7 @@ static void free_errand(struct tfc__errand *errand)
 {
 	if (errand->call)
 		tfc__rpc_drop(errand->call);
+	tfc__upload_close(errand->upload);
 	tfc__list_remove(&errand->link);
 	tfc__buf_fini(&errand->params);
 	free(errand);
@@ -35,6 +36,7 @@ struct tfc__errand *tfc__errand_new(struct tfc__request *request,
 	tfc__list_init(&errand->link);
 	errand->request = request;
 	errand->verb = question->verb;
+	errand->progress = question->progress;
 	request->doing = errand;
 	request->forget = forget;
 	return errand;
@@ -55,6 +57,8 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	size_t len;
 	errand->call = NULL;
 	if (code == TFC_ELOST && errand->lost) {
+		if (errand->upload)
+			tfc__upload_leave(errand->upload);
 		errand->lost(errand, error);
 		return;
 	}
@@ -71,7 +75,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	tfc__request_end(request, TFC_OK);
 }
 
-void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
+static void put(struct tfc__errand *errand)
 {
 	char method[TFC__METHOD_SIZE];
 	tfc_error error = TFC_ERROR_INIT;
@@ -82,6 +86,64 @@ void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 		.user = errand,
 	};
 	tfc__verb_method(errand->verb, method);
-	if (tfc__rpc_call(rpc, &call, &errand->call, &error) < 0)
+	if (tfc__rpc_call(errand->rpc, &call, &errand->call, &error) < 0)
+		tfc__errand_fail(errand, &error);
+}
+
+void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
+{
+	errand->rpc = rpc;
+	if (errand->upload)
+		tfc__upload_offer(errand->upload, rpc);
+	else
+		put(errand);
+}
+
+/* ---- what goes first */
+
+static void on_packed(void *user)
+{
+	struct tfc__errand *errand = user;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__question_write_bundle(&errand->params, tfc__upload_hash(errand->upload));
+	if (errand->params.is_failed) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__errand_fail(errand, &error);
+	} else {
+		errand->packed(errand);
+	}
+}
+
+static void on_there(void *user)
+{
+	struct tfc__errand *errand = user;
+	if (!errand->call)
+		put(errand);
+}
+
+/* Once the call is under way, it hears itself of what becomes of it. */
+static void on_failed(void *user, const tfc_error *error)
+{
+	struct tfc__errand *errand = user;
+	if (errand->call)
+		return;
+	if (error->code == TFC_ELOST && errand->lost)
+		errand->lost(errand, error);
+	else
+		tfc__errand_fail(errand, error);
+}
+
+static void on_moved(void *user, uint64_t sent, uint64_t total)
+{
+	struct tfc__errand *errand = user;
+	if (errand->progress)
+		errand->progress(errand->request->user, sent, total);
+}
+
+void tfc__errand_bring(struct tfc__errand *errand, struct tfc__uploads *uploads, const char *path)
+{
+	static const struct tfc__upload_ops ops = {on_packed, on_there, on_failed, on_moved};
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__upload_open(uploads, path, &ops, errand, &error, &errand->upload) < 0)
 		tfc__errand_fail(errand, &error);
 }

@@ -3,6 +3,7 @@
 #define TFC_GATEWAY_ERRAND_H
 
 #include "gateway/gateway.h"
+#include "gateway/upload.h"
 #include "wire/msg.h"
 #include "wire/rpc.h"
 
@@ -12,6 +13,10 @@ struct tfc__errand {
 	enum tfc__verb verb;
 	struct tfc__buf params;
 	struct tfc__rpc_call *call;
+	struct tfc__upload *upload; /* of what goes first; NULL: nothing */
+	struct tfc__rpc *rpc;       /* that it goes over */
+	void (*progress)(void *user, uint64_t sent, uint64_t total); /* or NULL */
+	void (*packed)(struct tfc__errand *errand);                  /* its owner may let it go */
 	uint32_t tries; /* calls that were lost with their connection */
 	bool is_once;   /* what it asks for may be another thing the second time */
 	/* The connection was lost under way: its owner may put it again. NULL: it fails. */
@@ -23,6 +28,10 @@ struct tfc__errand {
  */
 struct tfc__errand *tfc__errand_new(struct tfc__request *request,
 				    const struct tfc__question *question);
+
+/* The bundle at `path` goes first; `packed` is called once it may. Out of luck, the request ends.
+ */
+void tfc__errand_bring(struct tfc__errand *errand, struct tfc__uploads *uploads, const char *path);
 
 /* Puts it over a connection; ends with the request. */
 void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc);

@@ -176,6 +176,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 		.host_tag = known.host_tag,
 		.host_tag_len = known.host_tag_len,
 		.client_key = known.client_key,
+		.progress = known.progress,
 	};
 	return tfc__gateway_ask(gateway, &question, known.timeout_ms, fn, user, ret_op);
 }

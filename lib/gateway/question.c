@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/bundles.h"
 #include "base/fail.h"
+#include "job/job.h"
 
 static const char prefix[] = "gateway.";
 
@@ -54,9 +56,20 @@ static void write_definition(struct tfc__buf *buf, const tfc_job *definition)
 	tfc_free(json);
 }
 
+bool tfc__question_brings_bundle(const struct tfc__question *question)
+{
+	const char *bundle = question->definition ? question->definition->bundle : NULL;
+	return question->verb == TFC__SUBMIT && bundle && !tfc__bundle_named(bundle);
+}
+
+void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash)
+{
+	tfc__msg_put_str(buf, "bundle", hash);
+}
+
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	tfc__msg_map(buf, 13);
+	tfc__msg_map(buf, 13 + tfc__question_brings_bundle(question));
 	tfc__msg_put_str(buf, "job", question->job);
 	tfc__msg_put_str(buf, "task", question->task);
 	tfc__msg_put_str(buf, "node", question->node);
@@ -74,6 +87,19 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 
 /* ---- reading */
 
+/* The path was one of the client's machine: here the bundle is called by what it holds. */
+static int name_bundle(tfc_job *definition, const msgpack_object *params, tfc_error *error)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE], *name;
+	if (!definition->bundle || !tfc__msg_get_text(params, "bundle", hash, sizeof(hash)))
+		return TFC_OK;
+	if (asprintf(&name, TFC__BUNDLE_NAME "%s", hash) < 0)
+		return tfc__fail_nomem(error, "gateway");
+	free(definition->bundle);
+	definition->bundle = name;
+	return TFC_OK;
+}
+
 static int read_definition(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
 {
 	size_t len;
@@ -82,7 +108,7 @@ static int read_definition(struct tfc__heard *heard, const msgpack_object *param
 		return TFC_OK;
 	int code = tfc_job_parse(json, len, NULL, error, &heard->definition);
 	heard->question.definition = heard->definition;
-	return code;
+	return code < 0 ? code : name_bundle(heard->definition, params, error);
 }
 
 /* NULL: missing, or no text. */

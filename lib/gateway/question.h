@@ -16,6 +16,11 @@ void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE]);
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
 
+/* Whether its job names an archive by a path, whose hash follows when it is known. */
+bool tfc__question_brings_bundle(const struct tfc__question *question);
+/* The end of one that submits a job with a bundle: what tfc__question_write leaves to be told. */
+void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash);
+
 /* A question that was read, and what its pointers point to. */
 struct tfc__heard {
 	struct tfc__question question;

@@ -5,6 +5,7 @@
  * another one may have the name.
  */
 #include "gateway/remote.h"
+#include "gateway/question.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@
 #include "base/file.h"
 #include "base/strv.h"
 #include "gateway/errand.h"
+#include "gateway/question.h"
 #include "gateway/remote_sub.h"
+#include "job/job.h"
 #include "transport/peer.h"
 
 #define RECONNECT_MS 300000
@@ -26,6 +29,7 @@
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
 #define ID_LEN 16
+#define TEMP_DIR "/tmp"
 
 struct remote_gateway {
 	tfc_gateway base;
@@ -44,6 +48,7 @@ struct remote_gateway {
 	uint64_t delay;
 	struct tfc__link errands; /* that wait for a connection */
 	struct tfc__route route;
+	struct tfc__uploads uploads;
 };
 
 static struct remote_gateway *of(tfc_gateway *gateway)
@@ -236,6 +241,11 @@ static void on_lost(struct tfc__errand *errand, const tfc_error *error)
 		wait_for_connection(errand->owner, errand);
 }
 
+static void on_packed(struct tfc__errand *errand)
+{
+	wait_for_connection(errand->owner, errand);
+}
+
 static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		struct tfc__request *request)
 {
@@ -255,7 +265,11 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	errand->owner = of(gateway);
 	errand->lost = on_lost;
 	errand->is_once = question->verb == TFC__FORGET && strlen(question->job) != ID_LEN;
-	wait_for_connection(of(gateway), errand);
+	errand->packed = on_packed;
+	if (tfc__question_brings_bundle(question))
+		tfc__errand_bring(errand, &of(gateway)->uploads, question->definition->bundle);
+	else
+		wait_for_connection(of(gateway), errand);
 }
 
 /* ---- subscriptions */
@@ -295,6 +309,7 @@ static void close_gateway(tfc_gateway *base)
 	tfc__keyring_free(gateway->keyring);
 	tfc__strv_fini(&gateway->addresses);
 	tfc__buf_fini(&gateway->tried);
+	tfc__uploads_fini(&gateway->uploads);
 	free(gateway);
 }
 
@@ -331,6 +346,10 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	gateway->route.find = find_route;
 	gateway->route.forget = forget_route;
 	int code = split_addresses(&gateway->addresses, options->address, error);
+	gateway->uploads.ctx = ctx;
+	gateway->uploads.temp_dir = strdup(options->temp_dir ? options->temp_dir : TEMP_DIR);
+	if (code == TFC_OK && !gateway->uploads.temp_dir)
+		code = tfc__fail_nomem(error, "gateway");
 	if (code == TFC_OK && options->key_file)
 		code = tfc__keyring_load(options->key_file, error, &gateway->keyring);
 	if (code < 0) {

@@ -13,6 +13,7 @@
 #include "gateway/bulk.h"
 #include "gateway/event_wire.h"
 #include "gateway/local.h"
+#include "gateway/offers.h"
 #include "gateway/question.h"
 #include "gateway/search.h"
 #include "job/job.h"
@@ -26,6 +27,7 @@ struct tfc__gateway_service {
 	tfc_gateway *gateway;
 	struct tfc__link calls;
 	struct tfc__bulk bulk;
+	struct tfc__offers offers;
 };
 
 struct call {
@@ -396,11 +398,6 @@ static int set_users(const struct tfc__gateway_service *service, const struct tf
 				 "keys run (tfc_run node --submit-user)");
 	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
 		return TFC_OK;
-	if (job->bundle)
-		return tfc__fail(
-			error, TFC_EACCES, "gateway", 0,
-			"bundle: only root and the node's own user may name a path that the "
-			"node reads");
 	snprintf(user, sizeof(user), "%u:%u", uid, gid);
 	for (uint32_t i = 0; i < job->role_count; i++) {
 		struct tfc__role *role = &job->roles[i];
@@ -414,6 +411,16 @@ static int set_users(const struct tfc__gateway_service *service, const struct tf
 	return TFC_OK;
 }
 
+/* A path would be read with the node's rights, and on its machine. */
+static int check_bundle(const tfc_job *job, tfc_error *error)
+{
+	if (!job->bundle || tfc__bundle_named(job->bundle))
+		return TFC_OK;
+	return tfc__fail(error, TFC_EACCES, "gateway", 0,
+			 "bundle: the node reads no path for a client: it is brought, and named by "
+			 "its hash");
+}
+
 /* ---- calls */
 
 static int hear(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
@@ -425,7 +432,28 @@ static int hear(const struct tfc__gateway_service *service, const struct tfc__pe
 		code = authorize(service, who, &heard->question, error);
 	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
 		code = set_users(service, who, heard->definition, error);
+	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
+		code = check_bundle(heard->definition, error);
 	return code;
+}
+
+/* Who may submit may bring what is submitted. False: it is neither of the two calls. */
+static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+			struct tfc__rpc_request *request, const char *method,
+			const msgpack_object *params)
+{
+	static const struct tfc__question question = {.verb = TFC__SUBMIT, .job = ""};
+	tfc_error error = TFC_ERROR_INIT;
+	bool is_piece = strcmp(method, TFC__METHOD_BUNDLE) == 0;
+	if (!is_piece && strcmp(method, TFC__METHOD_OFFER) != 0)
+		return false;
+	if (is_piece)
+		tfc__offers_take(&service->offers, request, params);
+	else if (authorize(service, who, &question, &error) < 0)
+		tfc__rpc_fail(request, &error);
+	else
+		tfc__offers_serve(&service->offers, request, params);
+	return true;
 }
 
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
@@ -436,7 +464,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	struct tfc__heard heard = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call;
-	if (!request)
+	if (!request || serve_offer(service, who, request, method, params))
 		return;
 	int code = verb ? hear(service, who, verb, params, &heard, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
@@ -471,6 +499,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->options = *options;
 	tfc__list_init(&service->calls);
 	tfc__bulk_init(&service->bulk, ctx);
+	tfc__offers_init(&service->offers, tfc__agent_bundles(tfc__directory_agent(directory)));
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
 		free(service);
@@ -492,6 +521,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 		return;
 	service->bulk.is_closed = true;
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
+	tfc__offers_close(&service->offers, &error);
 	TFC__LIST_EACH (link, &service->calls) {
 		struct call *call = tfc__container_of(link, struct call, link);
 		if (call->op) {

@@ -2,17 +2,34 @@
  * is taken is whole: its strings end, and it is one line of JSON. */
 #include <string.h>
 
+#include "agent/bundles.h"
 #include "fuzz.h"
 #include "gateway/event_wire.h"
 #include "gateway/question.h"
+#include "job/job.h"
 
 #define OBJECTS_MAX 4096
 #define TASKS_MAX 65536
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void check_same(const struct tfc__buf *text, const struct tfc__question *question)
+{
+	struct tfc__buf again = {0};
+	tfc__question_write(&again, question);
+	CHECK(text->len == again.len && memcmp(text->data, again.data, text->len) == 0);
+	tfc__buf_fini(&again);
+}
+
+/* A path is called by what it holds, once that is known. */
+static void check_named(const struct tfc__question *question)
+{
+	CHECK(strcmp(question->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
+}
 
 static void check_question(enum tfc__verb verb, const msgpack_object *params)
 {
 	struct tfc__heard heard, again;
-	struct tfc__buf text = {0}, twice = {0};
+	struct tfc__buf text = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__question_read(&heard, verb, params, &error);
@@ -23,16 +40,20 @@ static void check_question(enum tfc__verb verb, const msgpack_object *params)
 	}
 	CHECK(heard.question.job && heard.question.task && heard.question.node);
 	tfc__question_write(&text, &heard.question);
+	bool brings_bundle = tfc__question_brings_bundle(&heard.question);
+	if (brings_bundle)
+		tfc__question_write_bundle(&text, HASH);
 	CHECK(!text.is_failed);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
 	CHECK(tfc__question_read(&again, verb, &msg.root, &error) == TFC_OK);
-	tfc__question_write(&twice, &again.question);
-	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
+	if (brings_bundle)
+		check_named(&again.question);
+	else
+		check_same(&text, &again.question);
 	tfc__heard_fini(&again);
 	tfc__msg_fini(&msg);
 	tfc__heard_fini(&heard);
 	tfc__buf_fini(&text);
-	tfc__buf_fini(&twice);
 }
 
 /* Whether it is written as it was read. */

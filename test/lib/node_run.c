@@ -61,6 +61,7 @@ static void open_served(struct node_run *run, const struct tfc__gateway_service_
 	snprintf(address, sizeof(address), "unix:%s/s", run->dir);
 	run->served = served_begin(run->ctx, run->node, address, NULL, options);
 	gateway.address = address;
+	gateway.temp_dir = run->dir;
 	assert_int_equal(tfc_gateway_open(run->ctx, &gateway, &run->gateway), 0);
 }
 

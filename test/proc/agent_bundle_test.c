@@ -186,6 +186,48 @@ static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
 	agent_pair_end(&pair);
 }
 
+static void await_ready(struct agent_pair *pair, const struct tfc__bundle *bundle)
+{
+	for (uint64_t end = tfc__now() + 30 * TFC__SECOND; bundle->state != TFC__BUNDLE_READY;) {
+		assert_true(tfc__now() < end && bundle->state != TFC__BUNDLE_FAILED);
+		assert_true(tfc_ctx_run(pair->ctx, 1000) >= 0);
+	}
+}
+
+/* In a cache that has room for nothing that nobody uses. */
+static void what_a_job_names_stays_as_long_as_it_does(void **state)
+{
+	struct agent_pair pair;
+	struct tfc__bundles *bundles;
+	struct tfc__bundle *packed, *named, *gone;
+	tfc_error error = TFC_ERROR_INIT;
+	char name[TFC_BUNDLE_HASH_SIZE + 8];
+	agent_pair_begin(&pair, LEASE_MS);
+	char *dir = make_program(&pair, SMALL), *cache = tfc__path_join(pair.dir, "small");
+	assert_int_equal(tfc__bundles_open(pair.ctx, cache, 0, &error, &bundles), 0);
+	assert_int_equal(tfc__bundle_pack(bundles, "1111", dir, &error, &packed), 0);
+	await_ready(&pair, packed);
+	snprintf(name, sizeof(name), TFC__BUNDLE_NAME "%s", packed->hash);
+	struct tfc__bundle *kept = tfc__bundle_keep(bundles, name);
+	assert_ptr_equal(kept, packed);
+	tfc__bundle_leave(packed);
+	assert_int_equal(tfc__bundle_pack(bundles, "2222", name, &error, &named), 0);
+	assert_ptr_equal(named, kept);
+	assert_int_equal(named->state, TFC__BUNDLE_READY);
+	tfc__bundle_leave(named);
+	assert_int_equal(access(kept->path, R_OK), 0);
+	tfc__bundle_leave(kept);
+	assert_null(tfc__bundle_keep(bundles, name));
+	assert_int_equal(tfc__bundle_pack(bundles, "3333", name, &error, &gone), 0);
+	assert_int_equal(gone->state, TFC__BUNDLE_FAILED);
+	assert_non_null(strstr(gone->error.text, "submit the job again"));
+	tfc__bundle_leave(gone);
+	tfc__bundles_close(bundles);
+	free(dir);
+	free(cache);
+	agent_pair_end(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +235,7 @@ int main(void)
 		cmocka_unit_test(it_goes_on_where_a_connection_broke),
 		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
 		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
+		cmocka_unit_test(what_a_job_names_stays_as_long_as_it_does),
 	};
 	return cmocka_run_group_tests_name("agent_bundle", tests, NULL, NULL);
 }

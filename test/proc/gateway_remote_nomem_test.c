@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -112,10 +113,77 @@ static void all_is_told_once_or_it_is_said_why_not(void **state)
 	node_run_end(&run);
 }
 
+/* ---- a bundle on its way */
+
+struct brought {
+	int replies;
+	int code;
+};
+
+static void on_brought(void *user, const tfc_reply *reply)
+{
+	struct brought *brought = user;
+	brought->replies++;
+	brought->code = reply->code;
+}
+
+/* Another one each time, so that it is sent. Whether an allocation failed. */
+static bool bring_with(long number)
+{
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_gateway *gateway = NULL;
+	struct brought brought = {0};
+	char path[256];
+	tfc_job *definition;
+	snprintf(path, sizeof(path), "%s/main.sh", run.dir);
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	fprintf(file, "# %ld\n", number);
+	fclose(file);
+	char *json = node_json("{'framework':'none','bundle':'%s','argv':['/bin/sh','main.sh'],"
+			       "'roles':{'worker':{}}}",
+			       path);
+	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &definition), 0);
+	options.address = address;
+	options.temp_dir = run.dir;
+	failing_begin(number, false);
+	int opened = tfc_gateway_open(run.ctx, &options, &gateway);
+	bool is_asked = opened == 0 && tfc_gateway_submit(gateway, definition, NULL, on_brought,
+							  &brought, NULL) == 0;
+	for (int turn = 0; brought.replies < is_asked; turn++) {
+		assert_true(turn < 100000);
+		assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
+	}
+	bool has_struck = failing_has_struck();
+	failing_end();
+	tfc_gateway_close(gateway);
+	assert_int_equal(brought.replies, is_asked);
+	if (!has_struck && brought.code < 0)
+		fail_msg("%s", tfc_err_text(brought.code));
+	tfc_job_free(definition);
+	free(json);
+	return has_struck;
+}
+
+/* Each takes two processes: every third, and another third in each run. */
+static void a_bundle_comes_or_it_is_said_why_not(void **state)
+{
+	long number = getpid() % 3;
+	set_up();
+	while (bring_with(number))
+		number += 3;
+	print_message("%ld allocations\n", number);
+	assert_true(number > 50);
+	free(job);
+	served_end(served);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_is_told_once_or_it_is_said_why_not),
+		cmocka_unit_test(a_bundle_comes_or_it_is_said_why_not),
 	};
 	return cmocka_run_group_tests_name("gateway_remote_nomem", tests, NULL, NULL);
 }

@@ -94,12 +94,9 @@ static void tasks_run_as_who_submitted(void **state)
 	char *plain = node_script(1, "echo $(id -u):$(id -g)");
 	char *other = node_json("{'framework':'none','argv':['/bin/sh','-c','echo $(id -u)'],"
 				"'cwd':'/','roles':{'worker':{'user':'815:815'}}}");
-	char *bundle = node_json(
-		"{'framework':'none','argv':['true'],'bundle':'/root/x','roles':{'worker':{}}}");
 	served_claim(run.served, &user);
 	expect_user(&run, plain, "4711:4712\n");
 	expect_refusal(&run, other, "only root may submit tasks of another user (815:815)");
-	expect_refusal(&run, bundle, "bundle");
 	served_claim(run.served, &root);
 	expect_user(&run, plain, "0:0\n");
 	expect_user(&run, other, "815\n");
@@ -114,7 +111,6 @@ static void tasks_run_as_who_submitted(void **state)
 	node_run_end(&run);
 	free(plain);
 	free(other);
-	free(bundle);
 }
 
 /* All that is more than looking, but for submit. */

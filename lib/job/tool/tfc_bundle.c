@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 		result = give_away(argv[3], argv[4], &error);
 	if (result < 0) {
 		fprintf(stderr, "%s\n", error.text);
-		return 1;
+		return error.code == TFC_ENOSPC ? 2 : 1;
 	}
 	if (hash[0])
 		puts(hash);

@@ -1,0 +1,180 @@
+#include "gateway/offers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "gateway/bundle_take.h"
+
+struct offer {
+	struct tfc__link link;
+	struct tfc__rpc_request *request;
+	struct tfc__bundle *bundle; /* used */
+	struct tfc__bundle_waiter waiter;
+	bool is_told_ready;
+};
+
+static struct offer *offer_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct offer, link);
+}
+
+static void free_offer(struct offer *offer)
+{
+	tfc__list_remove(&offer->link);
+	tfc__bundle_unawait(&offer->waiter);
+	tfc__bundle_leave(offer->bundle);
+	free(offer);
+}
+
+static void fail(struct offer *offer, const tfc_error *error)
+{
+	tfc__rpc_fail(offer->request, error);
+	free_offer(offer);
+}
+
+static void on_cancel(void *user)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ECANCELED, "gateway", 0, "the bundle is not offered any more");
+	fail(user, &error);
+}
+
+/* ---- how it stands */
+
+static void tell(struct offer *offer)
+{
+	const struct tfc__bundle *bundle = offer->bundle;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__buf item = {0};
+	offer->is_told_ready = bundle->state == TFC__BUNDLE_READY;
+	tfc__msg_map(&item, 1);
+	if (offer->is_told_ready)
+		tfc__msg_put_bool(&item, "ready", true);
+	else
+		tfc__msg_put_u64(&item, "at", bundle->received);
+	int code = tfc__rpc_item(offer->request, &item);
+	tfc__buf_fini(&item);
+	if (code == TFC_OK)
+		return;
+	tfc__fail(&error, code, "gateway", 0, "the bundle cannot be asked for: %s",
+		  tfc_err_text(code));
+	fail(offer, &error);
+}
+
+/* Asked for anew when what had come was lost, or was damaged in the cache. */
+static void on_bundle(struct tfc__bundle_waiter *waiter)
+{
+	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
+	const struct tfc__bundle *bundle = offer->bundle;
+	if (bundle->state == TFC__BUNDLE_FAILED)
+		fail(offer, &bundle->error);
+	else if ((bundle->state == TFC__BUNDLE_READY && !offer->is_told_ready) ||
+		 (bundle->state == TFC__BUNDLE_RECEIVING && !bundle->received))
+		tell(offer);
+}
+
+/* ---- what may be offered */
+
+static int check(const struct tfc__offers *offers, const struct tfc__rpc *rpc, uint64_t size,
+		 tfc_error *error)
+{
+	uint64_t bytes = size;
+	uint32_t count = 1;
+	if (!size || size > TFC__OFFER_BYTES_MAX)
+		return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
+				 "bundle: %llu bytes: an archive has from 1 to %llu",
+				 (unsigned long long)size,
+				 (unsigned long long)TFC__OFFER_BYTES_MAX);
+	TFC__LIST_EACH (link, &offers->all) {
+		const struct offer *offer = offer_of(link);
+		count += tfc__rpc_of(offer->request) == rpc;
+		bytes += offer->bundle->state == TFC__BUNDLE_READY ? 0 : offer->bundle->size;
+	}
+	if (count > TFC__OFFERS_MAX || bytes > TFC__OFFERS_BYTES)
+		return tfc__fail(error, TFC_EBUSY, "gateway", 0,
+				 "bundle: too many are on their way to this node: at most %d over "
+				 "a connection, and %llu bytes: try again later",
+				 TFC__OFFERS_MAX, (unsigned long long)TFC__OFFERS_BYTES);
+	return TFC_OK;
+}
+
+static int begin(struct tfc__offers *offers, struct offer *offer, const msgpack_object *params,
+		 tfc_error *error)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	uint64_t size = tfc__msg_get_u64(params, "size", 0);
+	tfc__msg_get_text(params, "hash", hash, sizeof(hash));
+	int code = check(offers, tfc__rpc_of(offer->request), size, error);
+	if (code == TFC_OK)
+		code = tfc__bundle_want(offers->bundles, hash, size, error, &offer->bundle);
+	if (code < 0)
+		return code;
+	tfc__bundle_await(offer->bundle, &offer->waiter);
+	if (offer->bundle->state == TFC__BUNDLE_RECEIVING)
+		return tfc__bundles_room(offers->bundles,
+					 offer->bundle->size - offer->bundle->received, error);
+	return TFC_OK;
+}
+
+/* ---- calls */
+
+void tfc__offers_serve(struct tfc__offers *offers, struct tfc__rpc_request *request,
+		       const msgpack_object *params)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct offer *offer = calloc(1, sizeof(*offer));
+	if (!offer) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	offer->request = request;
+	offer->waiter.fn = on_bundle;
+	tfc__list_init(&offer->link);
+	tfc__list_init(&offer->waiter.link);
+	if (begin(offers, offer, params, &error) < 0) {
+		fail(offer, &error);
+		return;
+	}
+	tfc__list_append(&offers->all, &offer->link);
+	tfc__rpc_watch(request, NULL, on_cancel, offer);
+	if (offer->bundle->state != TFC__BUNDLE_CHECKING)
+		tell(offer);
+}
+
+static bool is_offered(const struct tfc__offers *offers, const struct tfc__rpc *rpc,
+		       const char *hash)
+{
+	TFC__LIST_EACH (link, &offers->all)
+		if (tfc__rpc_of(offer_of(link)->request) == rpc &&
+		    strcmp(offer_of(link)->bundle->hash, hash) == 0)
+			return true;
+	return false;
+}
+
+void tfc__offers_take(struct tfc__offers *offers, struct tfc__rpc_request *request,
+		      const msgpack_object *params)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__msg_get_text(params, "hash", hash, sizeof(hash));
+	if (is_offered(offers, tfc__rpc_of(request), hash)) {
+		tfc__bundle_take(offers->bundles, request, params);
+		return;
+	}
+	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "this bundle was not offered");
+	tfc__rpc_fail(request, &error);
+}
+
+void tfc__offers_init(struct tfc__offers *offers, struct tfc__bundles *bundles)
+{
+	offers->bundles = bundles;
+	tfc__list_init(&offers->all);
+}
+
+void tfc__offers_close(struct tfc__offers *offers, const tfc_error *error)
+{
+	TFC__LIST_EACH (link, &offers->all)
+		fail(offer_of(link), error);
+}
