@@ -140,7 +140,7 @@ static int open_list(struct scan *scan, const struct head *head)
 /* One value, or the head of a list or map. */
 static int take_value(struct scan *scan)
 {
-	struct head head;
+	struct head head = {0};
 	int code = read_head(scan, &head);
 	if (code < 0)
 		return code;

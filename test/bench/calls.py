@@ -6,13 +6,14 @@ import shutil
 import subprocess
 import tempfile
 
-from measure import Bench, faster, quotient, ratio, spread
+from measure import Bench, faster, quotient, ratio, spread, undisturbed
 
 
 class Rpc(Bench):
     def rpc(self, *words):
-        return float(subprocess.run([os.path.join(self.bin, "rpc"), *words], check=True, text=True,
-                                    capture_output=True, timeout=120).stdout)
+        argv = [*undisturbed(), os.path.join(self.bin, "rpc"), *words]
+        return float(subprocess.run(argv, check=True, text=True, capture_output=True,
+                                    timeout=120).stdout)
 
     @contextlib.contextmanager
     def grpc_trip(self):
@@ -26,7 +27,8 @@ class Rpc(Bench):
             subprocess.run(["go", "build", "-o", program, "."], cwd=source, check=True,
                            capture_output=True, timeout=600)
             yield lambda layout: float(subprocess.run(
-                ["taskset", "-c", "0", program, "trip", "1" if layout == "two" else "0"],
+                [*undisturbed(), "taskset", "-c", "0", program, "trip",
+                 "1" if layout == "two" else "0"],
                 check=True, text=True, capture_output=True, timeout=120).stdout)
 
     def run(self):
@@ -48,7 +50,8 @@ class Rpc(Bench):
                            ratio(took[kind], took["raw"]), f"<= {goal}x",
                            quotient(took[kind], took["raw"]) <= goal)
         self.table.add(f"call of 64 B and back, plain, {where}", spread(took["plain"], "us"),
-                       "grpc-go " + (spread(took["grpc"], "us") if took["grpc"]
+                       "grpc-go " + (f"{spread(took['grpc'], 'us')} (raw TCP: "
+                                     f"{faster(took['raw'], took['grpc'])})" if took["grpc"]
                                      else "(no go here)"),
                        faster(took["plain"], took["grpc"]) if took["grpc"] else "-",
                        ">= 4x faster",

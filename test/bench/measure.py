@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import statistics
 import subprocess
 
@@ -82,6 +83,15 @@ class Bench:
         self.task = os.path.join(self.bin, "task")
         self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
         self.table = table
+
+
+def undisturbed():
+    """Words before a command, so that no other work of the machine takes its core from it; none where
+    that is not allowed."""
+    words = ["chrt", "--fifo", "20"]
+    is_allowed = shutil.which("chrt") and subprocess.run([*words, "true"], check=False,
+                                                         capture_output=True).returncode == 0
+    return words if is_allowed else []
 
 
 # ---- what /proc tells

@@ -9,5 +9,5 @@ build=$TFC_SOURCE/build/bench
 tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev \
 	supervisor runit openmpi-bin binutils
 tfc_venv
-tfc_build "$build" --buildtype=release
+tfc_build "$build" --buildtype=debugoptimized # the default: what a user installs
 exec "$TFC_PYTHON" "$TFC_SOURCE/test/bench/bench.py" --build "$build" "$@"
