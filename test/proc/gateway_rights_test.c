@@ -156,12 +156,55 @@ static void each_key_may_what_its_role_says(void **state)
 	node_run_end(&run);
 }
 
+/* Of what a job was given, nothing. */
+static void expect_untold(struct node_run *run, struct answer *answer)
+{
+	node_await_answer(run, answer);
+	assert_int_equal(answer->code, 0);
+	assert_non_null(answer->text);
+	assert_null(strstr(answer->text, "COLOUR"));
+	assert_null(strstr(answer->text, "ultramarine"));
+	node_answer_clear(answer);
+}
+
+static void read_keys_never_see_environments(void **state)
+{
+	const struct tfc__peer_id reader = {.role = TFC__KEY_READ, .uid = UINT32_MAX};
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer answers[5] = {{0}};
+	node_run_begin_served(&run, NULL);
+	char *json = node_json("{'framework':'pytorch','argv':['/bin/sh','-c',"
+			       "'[ $COLOUR = ultramarine ] && exit 3'],'cwd':'/',"
+			       "'env':{'COLOUR':'ultramarine'},'roles':{'worker':{}}}");
+	node_start(&run, json, &follower);
+	node_await_end(&run, &follower);
+	assert_int_equal(node_find(&follower, TFC_EVENT_END, NULL, 0, 0)->event.status, 3);
+	served_claim(run.served, &reader);
+	tfc_gateway *gw = run.gateway;
+	const char *id = follower.job;
+	assert_int_equal(tfc_gateway_list(gw, 0, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gw, 0, node_answer, &answers[1], NULL), 0);
+	assert_int_equal(tfc_gateway_describe(gw, id, 0, node_answer, &answers[2], NULL), 0);
+	assert_int_equal(tfc_gateway_environ(gw, id, "worker/0", 0, node_answer, &answers[3], NULL),
+			 0);
+	assert_int_equal(tfc_gateway_members(gw, 0, node_answer, &answers[4], NULL), 0);
+	for (int i = 0; i < 5; i++)
+		expect_untold(&run, &answers[i]);
+	for (size_t i = 0; i < follower.count; i++)
+		assert_null(strstr(follower.events[i].text, "ultramarine"));
+	free(json);
+	node_follow_end(&follower);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_host_has_a_say),
 		cmocka_unit_test(tasks_run_as_who_submitted),
 		cmocka_unit_test(each_key_may_what_its_role_says),
+		cmocka_unit_test(read_keys_never_see_environments),
 	};
 	return cmocka_run_group_tests_name("gateway_rights", tests, NULL, NULL);
 }
