@@ -1,5 +1,6 @@
 /*
- * The inside of the table of members (members.c).
+ * The inside of the table of members: its life and who looks after it (members.c), its rows
+ * (rows.c), who is told of them (tell.c).
  */
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H
@@ -41,5 +42,37 @@ struct tfc__members {
 	uint32_t busy;                /* callbacks are on the way: memory stays */
 	bool is_closed;
 };
+
+/* ---- rows.c */
+
+static inline struct tfc__member_row *tfc__member_row_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct tfc__member_row, member.link);
+}
+
+/* One of that name, also when it is out; or NULL. */
+struct tfc__member_row *tfc__member_row_find(const struct tfc__members *members, const char *name);
+/* A new row that nobody looks after and nobody was told of. */
+int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *info,
+			struct tfc__member_row **ret_row);
+/* What the backend says of it, with what is known better: all fields or none. */
+int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *row,
+			const tfc_member_info *info);
+void tfc__member_row_free(struct tfc__member_row *row);
+
+/* ---- tell.c */
+
+/* From here on `what` is to be told of it, with what is to be told already. */
+void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
+		       enum tfc__member_change what);
+void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
+			    uint32_t state);
+void tfc__members_tell(struct tfc__work *telling);
+
+/* ---- members.c */
+
+/* While callbacks are on the way the memory stays, whoever closes the table in them. */
+void tfc__members_keep(struct tfc__members *members);
+void tfc__members_drop(struct tfc__members *members);
 
 #endif

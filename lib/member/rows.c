@@ -1,0 +1,229 @@
+/*
+ * The rows of the table: who is in it, and what each one offers.
+ */
+#include "member/members.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tfcluster/memory.h>
+
+#include "base/clock.h"
+
+const struct tfc__link *tfc__members_all(const struct tfc__members *members)
+{
+	return &members->all;
+}
+
+uint32_t tfc__members_count(const struct tfc__members *members)
+{
+	return members->count;
+}
+
+/* Its place by name: the row of that name, or the one in front of which it belongs. */
+static struct tfc__link *place_of(const struct tfc__members *members, const char *name,
+				  struct tfc__member_row **ret_row)
+{
+	*ret_row = NULL;
+	for (struct tfc__link *at = members->all.prev; at != &members->all; at = at->prev) {
+		int order = strcmp(tfc__member_row_of(at)->member.name, name);
+		if (order == 0)
+			*ret_row = tfc__member_row_of(at);
+		if (order <= 0)
+			return at->next;
+	}
+	return members->all.next;
+}
+
+struct tfc__member_row *tfc__member_row_find(const struct tfc__members *members, const char *name)
+{
+	struct tfc__member_row *row;
+	place_of(members, name, &row);
+	return row;
+}
+
+struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name)
+{
+	struct tfc__member_row *row = tfc__member_row_find(members, name);
+	return row && !row->member.is_out ? &row->member : NULL;
+}
+
+struct tfc__member *tfc__members_self(const struct tfc__members *members)
+{
+	return members->self;
+}
+
+int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *info,
+			struct tfc__member_row **ret_row)
+{
+	struct tfc__member_row *same;
+	struct tfc__link *before = place_of(members, info->name, &same);
+	struct tfc__member_row *row = calloc(1, sizeof(*row));
+	char *name = strdup(info->name);
+	if (!row || !name) {
+		free(row);
+		free(name);
+		return TFC_ENOMEM;
+	}
+	row->member.name = name;
+	row->member.state = TFC_MEMBER_SUSPECT;
+	row->member.since_ns = tfc__now();
+	tfc__list_init(&row->probe.link);
+	tfc__list_append(before, &row->member.link); /* in front of it */
+	members->count++;
+	*ret_row = row;
+	return TFC_OK;
+}
+
+void tfc__member_row_free(struct tfc__member_row *row)
+{
+	tfc__list_remove(&row->member.link);
+	free(row->member.name);
+	free(row->member.address);
+	free(row->member.node_id);
+	tfc_env_free(row->member.labels);
+	free(row);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void put_text(char **field, char **text)
+{
+	char *older = *field;
+	*field = *text;
+	*text = older;
+}
+
+/* What it offers; the labels are handed over. */
+static bool set_offer(struct tfc__member *member, const tfc_member_info *info, char **labels)
+{
+	bool is_same = member->slots == info->slots && member->memory == info->memory &&
+		       member->gpus == info->gpus && tfc__labels_equal(member->labels, labels);
+	member->slots = info->slots;
+	member->memory = info->memory;
+	member->gpus = info->gpus;
+	tfc_env_free(member->labels);
+	member->labels = labels;
+	return !is_same;
+}
+
+/* What this node itself was given counts. */
+static bool keeps_labels(const struct tfc__members *members, const struct tfc__member_row *row)
+{
+	return row->has_spoken || (row->member.is_self && members->has_own_labels);
+}
+
+static int copy_labels(const struct tfc__members *members, const struct tfc__member_row *row,
+		       const tfc_member_info *info, char ***ret_labels)
+{
+	bool is_kept = keeps_labels(members, row);
+	return tfc__labels_copy(is_kept ? (const char *const *)row->member.labels : info->labels,
+				ret_labels);
+}
+
+/* What the backend says of a member, with what is known better. */
+static tfc_member_info amend(const struct tfc__members *members, const struct tfc__member_row *row,
+			     const tfc_member_info *info)
+{
+	tfc_member_info amended = *info;
+	const struct tfc__member *member = &row->member;
+	const tfc_member_info *own = &members->own;
+	if (row->has_spoken) {
+		amended.slots = member->slots;
+		amended.memory = member->memory;
+		amended.gpus = member->gpus;
+	}
+	if (member->is_self) {
+		amended.slots = own->slots ? own->slots : info->slots;
+		amended.memory = own->memory ? own->memory : info->memory;
+		amended.gpus = members->has_own_gpus ? own->gpus : info->gpus;
+	}
+	return amended;
+}
+
+/* ---- what a member says of itself */
+
+/* All fields or none. */
+int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *row,
+			const tfc_member_info *info)
+{
+	struct tfc__member *member = &row->member;
+	const tfc_member_info offered = amend(members, row, info);
+	char *address = info->address ? strdup(info->address) : NULL;
+	char *node_id = info->node_id ? strdup(info->node_id) : NULL;
+	char **labels = NULL;
+	int code = (info->address && !address) || (info->node_id && !node_id) ? TFC_ENOMEM : TFC_OK;
+	if (code == TFC_OK)
+		code = copy_labels(members, row, info, &labels);
+	if (code == TFC_OK) {
+		bool is_changed = !is_same_text(member->address, address) ||
+				  !is_same_text(member->node_id, node_id);
+		put_text(&member->address, &address);
+		put_text(&member->node_id, &node_id);
+		if (set_offer(member, &offered, labels))
+			is_changed = true;
+		if (is_changed)
+			tfc__members_note(members, row, TFC__MEMBER_CHANGED);
+	}
+	free(address);
+	free(node_id);
+	return code;
+}
+
+int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
+		       const tfc_member_info *info, tfc_error *error)
+{
+	struct tfc__member_row *row = tfc__member_row_of(&member->link);
+	tfc_member_info said = *info;
+	char **labels;
+	said.name = member->name;
+	said.address = said.node_id = NULL;
+	int code = tfc__member_check(&said, error);
+	if (code < 0)
+		return code;
+	if (tfc__labels_copy(info->labels, &labels) < 0)
+		return tfc__fail_nomem(error, "member");
+	row->has_spoken = true;
+	if (set_offer(member, info, labels))
+		tfc__members_note(members, row, TFC__MEMBER_CHANGED);
+	tfc__members_set_draining(members, member, info->is_draining);
+	return TFC_OK;
+}
+
+void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus)
+{
+	members->own.gpus = gpus;
+	members->has_own_gpus = true;
+	if (members->self->gpus == gpus)
+		return;
+	members->self->gpus = gpus;
+	tfc__members_note(members, tfc__member_row_of(&members->self->link), TFC__MEMBER_CHANGED);
+}
+
+void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
+			       bool is_draining)
+{
+	if (member->is_draining == is_draining)
+		return;
+	member->is_draining = is_draining;
+	tfc__members_note(members, tfc__member_row_of(&member->link), TFC__MEMBER_CHANGED);
+}
+
+void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_info)
+{
+	*ret_info = (tfc_member_info){
+		.size = sizeof(*ret_info),
+		.state = member->state,
+		.name = member->name,
+		.address = member->address,
+		.node_id = member->node_id,
+		.labels = (const char *const *)member->labels,
+		.memory = member->memory,
+		.slots = member->slots,
+		.gpus = member->gpus,
+		.is_self = member->is_self,
+		.is_draining = member->is_draining,
+	};
+}

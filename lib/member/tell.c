@@ -1,0 +1,86 @@
+/*
+ * Who wants to know of the members: changes are told in a turn of their own.
+ */
+#include "member/members.h"
+
+#include "base/clock.h"
+
+void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
+		       enum tfc__member_change what)
+{
+	if (what == TFC__MEMBER_CHANGED && row->untold)
+		return; /* whoever is told of it sees all that there is then */
+	if (what == TFC__MEMBER_ADDED && row->untold == TFC__MEMBER_REMOVED)
+		what = TFC__MEMBER_CHANGED; /* nobody has missed it yet */
+	row->untold = what;
+	tfc__work_schedule(&members->telling);
+}
+
+void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
+			    uint32_t state)
+{
+	if (row->member.state == state)
+		return;
+	row->member.state = state;
+	row->member.since_ns = tfc__now();
+	tfc__log(members->ctx, TFC_LOG_INFO, "member", row->member.name, "is %s",
+		 tfc_member_state_name(state));
+	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
+}
+
+/* Each watcher goes behind the marker before it is called: it may unwatch any, itself included. */
+static void tell(struct tfc__members *members, struct tfc__member_row *row,
+		 enum tfc__member_change change)
+{
+	struct tfc__link marker;
+	tfc__list_init(&marker);
+	tfc__list_append(&members->watches, &marker);
+	while (members->watches.next != &marker) {
+		struct tfc__link *link = members->watches.next;
+		struct tfc__member_watch *watch = tfc__container_of(link, struct tfc__member_watch,
+								    link);
+		tfc__list_remove(link);
+		tfc__list_append(&members->watches, link);
+		watch->fn(watch, &row->member, change);
+		if (members->is_closed)
+			break;
+	}
+	tfc__list_remove(&marker);
+}
+
+/* The first that has something to be told, from the front: a watcher may change any row. */
+static struct tfc__member_row *next_untold(struct tfc__members *members)
+{
+	TFC__LIST_EACH (link, &members->all) {
+		if (tfc__member_row_of(link)->untold)
+			return tfc__member_row_of(link);
+	}
+	return NULL;
+}
+
+void tfc__members_tell(struct tfc__work *work)
+{
+	struct tfc__members *members = tfc__container_of(work, struct tfc__members, telling);
+	struct tfc__member_row *row;
+	tfc__members_keep(members);
+	while (!members->is_closed && (row = next_untold(members))) {
+		enum tfc__member_change change = row->untold;
+		row->untold = 0;
+		members->told = row;
+		tell(members, row, change);
+		members->told = NULL;
+		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not put in again */
+			tfc__member_row_free(row);
+	}
+	tfc__members_drop(members);
+}
+
+void tfc__members_watch(struct tfc__members *members, struct tfc__member_watch *watch)
+{
+	tfc__list_append(&members->watches, &watch->link);
+}
+
+void tfc__members_unwatch(struct tfc__member_watch *watch)
+{
+	tfc__list_remove(&watch->link);
+}
