@@ -200,6 +200,7 @@ class FaultsTest(fleet.FleetTest):
                           lambda host: self.net.heal_one_way(maintainer, host), 20)
 
     def test_every_fifth_frame_lost_is_only_slow(self):
+        """For longer than a lease: nobody takes a slow maintainer, or a slow node, for a lost one."""
         self.start_nodes()
         job = self.start_count(self.nodes[0])
         relay = self.net.loosen(self.net.hosts[1], loss=0.2, delay=0.005)
@@ -207,9 +208,10 @@ class FaultsTest(fleet.FleetTest):
         here = job.find(output(task, r"^line (\d+)$"))[-1]
         job.wait_for(lambda event: event["event"] == "output" and event["task"] == task
                      and re.fullmatch(r"line \d+", event["text"])
-                     and int(event["text"][5:]) > int(here[1]) + 40, "40 lines more", 0)
+                     and int(event["text"][5:]) > int(here[1]) + 300, "300 lines more", 0)
         self.assertGreater(relay.dropped, 0)
         self.net.loosen(self.net.hosts[1])
+        self.assertEqual(job.find(job_state("restarting")), [])
         self.finish(job)
 
 
