@@ -47,10 +47,36 @@ static const struct option table[] = {
 	 .at = offsetof(struct logs, follow.attempt)},
 };
 
+static void note_spec(void *user, const tfc_reply *reply)
+{
+	struct answer *answer = user;
+	answer->is_there = true;
+	answer->code = reply->code;
+	if (reply->code == TFC_ENOENT)
+		complain("%s", reply->error->text);
+}
+
+/* Nothing is ever told of a task that is not there; the job's spec is what knows it, and when that
+ * cannot be had for another reason, following says why. */
+static bool is_task_there(struct client *client, const struct follow_options *follow)
+{
+	struct answer answer = {.text = NULL};
+	if (!follow->task)
+		return true;
+	int begun = tfc_gateway_spec(client->gateway, follow->job, follow->task, 0, note_spec,
+				     &answer, NULL);
+	if (begun < 0)
+		return true;
+	while (!answer.is_there)
+		if (tfc_ctx_run(client->ctx, -1) < 0)
+			return true;
+	return answer.code != TFC_ENOENT;
+}
+
 static int run_logs(struct logs *logs)
 {
 	struct output output;
-	if (client_open(&logs->client) < 0)
+	if (client_open(&logs->client) < 0 || !is_task_there(&logs->client, &logs->follow))
 		return RUN_FAILED;
 	output_open(&output, &logs->output);
 	logs->follow.signals = signals_open();

@@ -218,6 +218,8 @@ class CommandsTest(ClientsTest):
         self.assertEqual(len(self.ask("logs", job, "--since", "1h").lines()), 80)
         self.assertEqual(self.ask("logs", job, "--since", "0s").lines(), [])
         self.assert_said(self.ask("logs", job, "--since", "yesterday"), "neither a duration")
+        for more in ([], ["-f"]):
+            self.assert_said(self.ask("logs", job, "worker/2", *more), f"{job} has no task worker/2")
         follow = self.begin("logs", "-f", "--tail", "1", job)
         follow.await_output(r"worker/0#2\] err", "err")
         self.ask("stop", "--kill", "--wait", job)
