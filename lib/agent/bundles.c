@@ -219,6 +219,13 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
 		bundle->size = size;
 	}
+	if (bundle->state != TFC__BUNDLE_READY && !bundle->users)
+		bundle->size = size; /* of what lay in the cache, a damaged file may have another */
+	if (bundle->state != TFC__BUNDLE_READY && bundle->size != size)
+		return tfc__fail(error, TFC_EBUSY, "agent", 0,
+				 "bundle: it is on its way here with %llu bytes, not %llu: one of "
+				 "the two is wrong",
+				 (unsigned long long)bundle->size, (unsigned long long)size);
 	int code = check_cached(bundle, error);
 	if (code < 0)
 		return code;

@@ -67,7 +67,8 @@ void tfc__bundles_close(struct tfc__bundles *bundles);
 int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *path,
 		     tfc_error *error, struct tfc__bundle **ret_bundle);
 
-/* The one with this hash: cached, on its way, or to be received from now on. */
+/* The one with this hash: cached, on its way, or to be received from now on. TFC_EBUSY: on its way
+ * with another size. */
 int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
 		     tfc_error *error, struct tfc__bundle **ret_bundle);
 /* One that could not be packed where it should come from. */

@@ -148,7 +148,7 @@ static void a_bundle_that_cannot_be_packed_is_told(void **state)
 }
 
 /* Whatever is in the cache, only what has the hash is unpacked. */
-static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
+static void damage_and_fetch(bool cuts_short)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
@@ -171,6 +171,7 @@ static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
 			snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
 			int fd = open(path, O_WRONLY | O_CLOEXEC);
 			assert_int_equal(pwrite(fd, "damage", 6, 1000), 6);
+			assert_true(!cuts_short || ftruncate(fd, 1006) == 0);
 			close(fd);
 		}
 	closedir(entries);
@@ -184,6 +185,16 @@ static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
 	free(cache);
 	free(dir);
 	agent_pair_end(&pair);
+}
+
+static void a_damaged_archive_in_the_cache_is_fetched_again(void **state)
+{
+	damage_and_fetch(false);
+}
+
+static void an_archive_cut_short_in_the_cache_is_fetched_again(void **state)
+{
+	damage_and_fetch(true);
 }
 
 static void await_ready(struct agent_pair *pair, const struct tfc__bundle *bundle)
@@ -235,6 +246,7 @@ int main(void)
 		cmocka_unit_test(it_goes_on_where_a_connection_broke),
 		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
 		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
+		cmocka_unit_test(an_archive_cut_short_in_the_cache_is_fetched_again),
 		cmocka_unit_test(what_a_job_names_stays_as_long_as_it_does),
 	};
 	return cmocka_run_group_tests_name("agent_bundle", tests, NULL, NULL);

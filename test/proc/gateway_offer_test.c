@@ -215,6 +215,20 @@ static void sizes_bind(void **state)
 	end(&place);
 }
 
+/* Else whoever is first would have the others wait for bytes that are never taken. */
+static void two_must_tell_one_size(void **state)
+{
+	struct place place;
+	struct outcome first, second;
+	begin(&place);
+	offer(&place, HASH_A, 8, &first);
+	offer(&place, HASH_A, 9, &second);
+	expect_refusal(&place, &second, TFC_EBUSY, "one of the two is wrong");
+	assert_false(first.is_done);
+	tfc__rpc_drop(first.call);
+	end(&place);
+}
+
 static void a_connection_offers_only_so_many(void **state)
 {
 	struct place place;
@@ -263,6 +277,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_what_it_was_called_is_removed),
 		cmocka_unit_test(what_was_not_offered_is_not_taken),
 		cmocka_unit_test(sizes_bind),
+		cmocka_unit_test(two_must_tell_one_size),
 		cmocka_unit_test(a_connection_offers_only_so_many),
 		cmocka_unit_test(a_job_names_only_what_was_brought),
 	};
