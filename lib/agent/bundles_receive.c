@@ -70,6 +70,8 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 
 static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
 {
+	if (!len)
+		return TFC_OK;
 	if (bundle->waiting_len + len > bundle->waiting_capacity) {
 		size_t capacity = bundle->waiting_len + len;
 		char *grown = realloc(bundle->waiting, capacity);

@@ -229,6 +229,20 @@ static void two_must_tell_one_size(void **state)
 	end(&place);
 }
 
+static void a_piece_of_no_bytes_does_nothing(void **state)
+{
+	struct place place;
+	struct outcome offered, sent;
+	begin(&place);
+	offer(&place, HASH_A, 8, &offered);
+	send_piece(&place, HASH_A, 0, "", 0, &sent);
+	run_until(&place, &sent.is_done);
+	assert_int_equal(sent.code, 0);
+	assert_false(offered.is_done);
+	tfc__rpc_drop(offered.call);
+	end(&place);
+}
+
 static void a_connection_offers_only_so_many(void **state)
 {
 	struct place place;
@@ -278,6 +292,7 @@ int main(void)
 		cmocka_unit_test(what_was_not_offered_is_not_taken),
 		cmocka_unit_test(sizes_bind),
 		cmocka_unit_test(two_must_tell_one_size),
+		cmocka_unit_test(a_piece_of_no_bytes_does_nothing),
 		cmocka_unit_test(a_connection_offers_only_so_many),
 		cmocka_unit_test(a_job_names_only_what_was_brought),
 	};
