@@ -94,7 +94,7 @@ void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__bundle_waiter *wa
 void tfc__bundle_unawait(struct tfc__bundle_waiter *waiter);
 
 /* More of one that is RECEIVING, which has `at` bytes of it. Copied; TFC_OK, TFC_ENOMEM, TFC_ESTATE
- * (it is not receiving, or not at `at`), or what starting the process gives. */
+ * (it is not receiving, not at `at`, or far behind), or what starting the process gives. */
 int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data, size_t len,
 		      tfc_error *error);
 /* Bytes that wait for the process: a sender holds back while they are many. */

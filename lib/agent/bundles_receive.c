@@ -13,6 +13,7 @@
 #include "base/file.h"
 
 #define PIPE_BYTES (1 << 20)
+#define BACKLOG_MAX (16 << 20) /* of one that sends on without a look at the answers */
 
 /* What the pipe does not take now waits; it never blocks. */
 static void push(struct tfc__bundle *bundle)
@@ -72,6 +73,11 @@ static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
 {
 	if (!len)
 		return TFC_OK;
+	if (bundle->waiting_at) { /* what the pipe has taken makes room */
+		bundle->waiting_len -= bundle->waiting_at;
+		memmove(bundle->waiting, bundle->waiting + bundle->waiting_at, bundle->waiting_len);
+		bundle->waiting_at = 0;
+	}
 	if (bundle->waiting_len + len > bundle->waiting_capacity) {
 		size_t capacity = bundle->waiting_len + len;
 		char *grown = realloc(bundle->waiting, capacity);
@@ -89,7 +95,7 @@ int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data,
 		      tfc_error *error)
 {
 	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
-	    len > bundle->size - at)
+	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
 		return tfc__fail(error, TFC_ESTATE, "agent", 0, "these bytes are not wanted now");
 	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
 	if (code == TFC_OK && keep(bundle, data, len) < 0)

@@ -205,6 +205,42 @@ static void await_ready(struct agent_pair *pair, const struct tfc__bundle *bundl
 	}
 }
 
+/* A sender that does not look at the answers fills no memory, also where some bytes always wait. */
+static void what_waits_for_the_disk_is_bounded(void **state)
+{
+	static const uint64_t total = 128 << 20;
+	static char piece[8 << 20];
+	struct agent_pair pair;
+	struct tfc__bundles *bundles;
+	struct tfc__bundle *bundle;
+	tfc_error error = TFC_ERROR_INIT;
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	int code = TFC_OK, refused = 0;
+	agent_pair_begin(&pair, LEASE_MS);
+	char *cache = tfc__path_join(pair.dir, "small");
+	memset(hash, 'a', sizeof(hash) - 1);
+	hash[sizeof(hash) - 1] = '\0';
+	assert_int_equal(tfc__bundles_open(pair.ctx, cache, 0, &error, &bundles), 0);
+	assert_int_equal(tfc__bundle_want(bundles, hash, total, &error, &bundle), 0);
+	while (bundle->received < total) {
+		do
+			code = tfc__bundle_write(bundle, bundle->received, piece, sizeof(piece),
+						 &error);
+		while (code == TFC_OK && bundle->received < total);
+		if (code < 0) {
+			assert_int_equal(code, TFC_ESTATE);
+			refused++;
+			assert_true(tfc_ctx_run(pair.ctx, 1000) >= 0);
+		}
+		assert_true(bundle->waiting_capacity <= 24 << 20);
+	}
+	assert_true(refused > 0);
+	tfc__bundle_leave(bundle);
+	tfc__bundles_close(bundles);
+	free(cache);
+	agent_pair_end(&pair);
+}
+
 /* In a cache that has room for nothing that nobody uses. */
 static void what_a_job_names_stays_as_long_as_it_does(void **state)
 {
@@ -247,6 +283,7 @@ int main(void)
 		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
 		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
 		cmocka_unit_test(an_archive_cut_short_in_the_cache_is_fetched_again),
+		cmocka_unit_test(what_waits_for_the_disk_is_bounded),
 		cmocka_unit_test(what_a_job_names_stays_as_long_as_it_does),
 	};
 	return cmocka_run_group_tests_name("agent_bundle", tests, NULL, NULL);
