@@ -25,6 +25,8 @@ TFC_RUN = os.environ["TFC_RUN"]
 PATIENCE = float(os.environ.get("TFC_TEST_PATIENCE", "60"))  # seconds until something awaited counts as never coming
 PORTS_A_TEST = 12
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have ignored it, and tfc_run keeps that
+
 
 def wait_until(condition, what, patience=PATIENCE):
     end = time.monotonic() + patience
