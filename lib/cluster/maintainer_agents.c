@@ -72,6 +72,17 @@ static void take_looked(const struct tfc__agent_event *event, struct tfc__looked
 	}
 }
 
+/* Tasks go there only when they fit nowhere else: whoever wonders finds out why. */
+static void say_avoided(const struct agent_link *link)
+{
+	const struct tfc__maintainer *maintainer = link->maintainer;
+	uint64_t until, now = tfc__now();
+	if (tfc__cooldown_is_on(&link->node->cooldown, now, &until))
+		tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
+			 "node %s is avoided for %llu s: attempts failed there one after the other",
+			 link->node->name, (unsigned long long)((until - now) / TFC__SECOND));
+}
+
 /* What it says of the node itself: only an attempt that nobody had asked to stop counts. Whether
  * the task had better go elsewhere, where there is an elsewhere. */
 static bool judge_node(struct agent_link *link, const struct seen *seen,
@@ -81,8 +92,11 @@ static bool judge_node(struct agent_link *link, const struct seen *seen,
 	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
 	if (is_good || lived >= GOOD_LIFE)
 		tfc__nodes_worked(link->node);
-	else if (!seen->is_stopped && tfc__nodes_failed(link->node))
-		return !tfc__nodes_alone(link->maintainer->nodes);
+	else if (!seen->is_stopped && tfc__nodes_failed(link->node) &&
+		 !tfc__nodes_alone(link->maintainer->nodes)) {
+		say_avoided(link);
+		return true;
+	}
 	return false;
 }
 

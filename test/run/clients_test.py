@@ -290,6 +290,18 @@ class TwoNodesTest(ClientsTest):
     def node(self, name, *args):
         return super().node(name, "--label", f"where={name}", *args)
 
+    def test_a_node_where_attempts_fail_is_avoided_aloud(self):
+        for _ in range(3):
+            job = self.start_job("exit 1", "--label", "where=b", "--restart-on", "never")
+            self.assertEqual(self.ask("attach", job).status, 1)
+        self.nodes["a"].await_output(f"tfc_run: {job}: node b is avoided for (300|299) s: ",
+                                     "err")
+        for _ in range(2):
+            job = self.start_job("exec sleep 100")
+            self.await_ready(job)
+            self.assertEqual(self.describe(job)["tasks"][0]["node"], "a")
+            self.ask("stop", "--kill", "--wait", job)
+
     def test_each_node_knows_what_the_other_has(self):
         job = self.start_job("echo here; exec sleep 100", "--name", "ours")
         self.await_ready(job)
