@@ -110,6 +110,14 @@ typedef struct tfc_transport_ops {
 	void (*fini)(void *user); /* with the context, once; may be NULL */
 } tfc_transport_ops;
 
+#define TFC_TRANSPORT_OPS_INIT                                                \
+	{                                                                     \
+		sizeof(tfc_transport_ops), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_transport_ops_init(tfc_transport_ops *ops, uint32_t size);
+
 /**
  * Makes addresses of the scheme usable on this context. A scheme that is there already is
  * TFC_EBUSY. `ops` is copied. In a forked child, fini is not called. Thread: the context's. Errors:
@@ -229,6 +237,14 @@ typedef struct tfc_store_ops {
 	 * NULL. */
 	void (*close)(void *store);
 } tfc_store_ops;
+
+#define TFC_STORE_OPS_INIT                              \
+	{                                               \
+		sizeof(tfc_store_ops), 0, 0, 0, 0, 0, 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_store_ops_init(tfc_store_ops *ops, uint32_t size);
 
 #ifdef __cplusplus
 }

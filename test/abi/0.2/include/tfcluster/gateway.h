@@ -7,7 +7,8 @@
  *
  * With several machines every reply may also be TFC_EACCES (the key, the user or the host's
  * `authorize` does not allow it), TFC_EUNREACH (no node answers), TFC_ELOST (the node that keeps
- * the job cannot be asked now), TFC_EAGAIN (the node still reads its store) or TFC_ETIMEDOUT.
+ * the job cannot be asked now), TFC_EAGAIN (the node still reads its store), TFC_ETOOBIG (the
+ * answer is over 16 MiB) or TFC_ETIMEDOUT.
  */
 #ifndef TFCLUSTER_GATEWAY_H
 #define TFCLUSTER_GATEWAY_H
@@ -37,11 +38,14 @@ typedef struct tfc_gateway_options {
 	const char *key_file;  /* the key to show; NULL: none, as over unix; read at once */
 	uint32_t connect_ms;   /* how long one address is tried; 0: 5000 */
 	uint32_t reconnect_ms; /* for how long a lost one is looked for; 0: 300000 */
+	/* with an address: where the bundle of a job is packed before it goes to the node, in a
+	 * private directory that is removed with the gateway; NULL: /tmp; copied */
+	const char *temp_dir;
 } tfc_gateway_options;
 
-#define TFC_GATEWAY_OPTIONS_INIT                              \
-	{                                                     \
-		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0 \
+#define TFC_GATEWAY_OPTIONS_INIT                                 \
+	{                                                        \
+		sizeof(tfc_gateway_options), 0, 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -84,11 +88,14 @@ typedef struct tfc_submit_options {
 	/* The submitter's own name for this submit, at most 64 bytes: a second one with the same
 	 * key, after a lost reply, gives the id of the first. NULL: none. */
 	const char *client_key;
+	/* While the job's bundle goes to the node: how many of its bytes are there. In dispatch,
+	 * with the request's user; not called when the node has it already. NULL: none. */
+	void (*progress)(void *user, uint64_t sent, uint64_t total);
 } tfc_submit_options;
 
-#define TFC_SUBMIT_OPTIONS_INIT                        \
-	{                                              \
-		sizeof(tfc_submit_options), 0, 0, 0, 0 \
+#define TFC_SUBMIT_OPTIONS_INIT                           \
+	{                                                 \
+		sizeof(tfc_submit_options), 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -97,9 +104,16 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
 /**
  * Submits a job, which is copied. The reply's text is the job id (16 hex digits), and comes once
  * the job is stored, where there is a store; what becomes of the job is told to subscribers.
+ *
+ * The job's `bundle` is a path of this machine, and is read with this process's rights. To a node
+ * elsewhere it goes before the job does, unless the node has the same bytes already; a connection
+ * that is lost on the way is made again. Canceling the request stops it.
+ *
  * `options` and `ret_op` may be NULL. Thread: the context's. Errors, here or in the reply: those of
  * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (another job has this client_key),
- * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
+ * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or was
+ * damaged on its way), TFC_ETOOBIG, TFC_EBUSY (too many bundles are on their way to the node),
+ * TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,
 			       const tfc_submit_options *options, tfc_reply_fn fn, void *user,
@@ -124,7 +138,7 @@ TFC_API int tfc_stop_options_init(tfc_stop_options *options, uint32_t size);
 /**
  * Stops a job: TERM, its grace, KILL. The reply comes as soon as the stop has begun; the end comes
  * to subscribers. Stopping again with is_kill shortens the grace to nothing. Thread: the context's.
- * Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (it has ended).
+ * Errors in the reply: TFC_ENOENT (no such job), TFC_ESTATE (it has ended, and was not stopped).
  */
 TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -142,12 +156,27 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32
 				tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * All jobs, as a JSON list of what tfc_gateway_describe gives, without `doing`. Ended jobs are
- * among them until they are forgotten (tfc_node_options.retain_jobs). `timeout_ms` 0 is no
- * deadline; `ret_op` may be NULL. Thread: the context's. Errors, here and in all requests:
- * TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK.
+ * All jobs with all their tasks, as a JSON list of what tfc_gateway_describe gives, without
+ * `doing`: for few and small ones; tfc_gateway_jobs is for the others. Ended jobs are among them
+ * until they are forgotten (tfc_node_options.retain_jobs), those of nodes that cannot be asked are
+ * not. One whose record in the store cannot be read has `job`, `name` (""), `state` ("damaged"),
+ * `maintainer`, `text` (what is wrong, and where) and no tasks; what is asked about it ends with
+ * TFC_EPARSE. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread: the context's. Errors,
+ * here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM,
+ * TFC_EFORK; in the reply: TFC_ETOOBIG (what comes from another node is over 16 MiB).
  */
 TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
+			     tfc_op **ret_op);
+
+/**
+ * All jobs in brief, as a JSON object: `jobs`, a list with job (the id), name, state, text,
+ * maintainer, generation, epoch and age_s of each, how many tasks it has (`task_count`), how many
+ * of these are `ready`, how often they were restarted (`restarts`), and on which `nodes` they are,
+ * at most 64 of them; and `not_asked`, a list with `node` and `reason` of each node whose jobs are
+ * missing, because it cannot be reached, does not answer within 3 s, or refuses. Ended jobs are
+ * among them until they are forgotten. Thread: the context's. Errors as in all requests.
+ */
+TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
 			     tfc_op **ret_op);
 
 /**
@@ -179,7 +208,8 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
 /**
  * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. Thread:
  * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (it has not
- * ended).
+ * ended), TFC_ELOST (the connection broke, and `job` is no whole id: by a name or a part of an id
+ * it is not asked for twice, for that may mean another job then).
  */
 TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 			       tfc_reply_fn fn, void *user, tfc_op **ret_op);
@@ -232,7 +262,8 @@ enum tfc_event_kind {
 	TFC_EVENT_TASK = 2,   /* a task changed its state */
 	TFC_EVENT_OUTPUT = 3, /* a line of output */
 	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost; or, with a `text`, an
-				 unknown number of them is out of reach now */
+				 unknown number of them is out of reach now: they come as OUTPUT
+				 when their node is back before the job has ended */
 	TFC_EVENT_END = 5,    /* terminal: the job has ended, all its tasks are reaped */
 	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
 				 enum tfc_err; the job may go on */
@@ -341,12 +372,15 @@ typedef struct tfc_subscribe_options {
 TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size);
 
 /**
- * Follows a job: replays its events and output so far, then what comes, to the end. A task's lines
- * keep their order, and all of an attempt's output comes before the TASK event of its end. Output
+ * Follows a job: replays its events and output so far, then what comes, to the end. An attempt's
+ * lines keep their order, and come before the TASK event of its end, but for those on a node that
+ * is away then: a GAP tells of them, and they come once that node is back. Output
  * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
  * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
- * TFC_EINVAL (cursor), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another
- * node the first two, and all that happens later, are told by TFC_EVENT_LOST.
+ * TFC_EINVAL (cursor, or more than one job id begins with `job`), TFC_EPARSE (its record is
+ * damaged), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another node the
+ * first three, and all that happens later, are told by TFC_EVENT_LOST. A gateway of a node in this
+ * process looks for a prefix or a name among the jobs of that node first.
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,

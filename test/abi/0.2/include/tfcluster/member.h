@@ -18,7 +18,8 @@ enum tfc_member_state {
 	TFC_MEMBER_LEFT = 4, /* it said goodbye */
 };
 
-/* What a node is and offers. Strings are borrowed. */
+/* What a node is and offers. Strings are borrowed. node_id of one that is listed or told is what it
+ * has, once it has said so. */
 typedef struct tfc_member_info {
 	uint32_t size;
 	uint32_t state;            /* enum tfc_member_state; 0: not known */

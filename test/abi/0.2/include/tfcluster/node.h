@@ -19,10 +19,17 @@ extern "C" {
 
 typedef struct tfc_node tfc_node;
 
+/* What the key of a peer, or its user, allows it. */
+enum tfc_peer_role {
+	TFC_PEER_NODE = 1,   /* all; and it may be a member */
+	TFC_PEER_SUBMIT = 2, /* start, look at and stop jobs */
+	TFC_PEER_READ = 3,   /* look at them */
+};
+
 /* Who asks a node for something. Borrowed: valid during the hook. */
 typedef struct tfc_peer_info {
 	uint32_t size;
-	uint32_t role;       /* what it may do: 1 all (node), 2 act (submit), 3 look (read) */
+	uint32_t role;       /* enum tfc_peer_role */
 	uint32_t uid;        /* over unix, and from this machine without key; else UINT32_MAX */
 	uint32_t gid;        /* the same of its group */
 	uint32_t pid;        /* over unix; else 0 */
