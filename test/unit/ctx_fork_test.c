@@ -117,6 +117,7 @@ static void a_child_may_have_a_context_and_children_of_its_own(void **state)
 		if (grandchild == 0) {
 			calls = 0;
 			claim_every_call_is_refused();
+			tfc_ctx_free(ctx);
 			ctx = parents;
 			claim_every_call_is_refused();
 			_exit(0);
