@@ -349,6 +349,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 		maintainer_note_launch(maintainer, action);
 		break;
 	case TFC__DO_SIGNAL:
+		maintainer->seen[action->task].is_stopped = true;
 		link->ops->signal(link->job, action->task, (int)action->number);
 		break;
 	case TFC__DO_STOP:

@@ -302,6 +302,17 @@ class TwoNodesTest(ClientsTest):
             self.assertEqual(self.describe(job)["tasks"][0]["node"], "a")
             self.ask("stop", "--kill", "--wait", job)
 
+    def test_attempts_that_were_interrupted_are_not_their_nodes_fault(self):
+        for _ in range(4):
+            run = self.begin("start", "--stop-on-interrupt", "--framework", "none", "--label",
+                             "where=b", "--", "/bin/sh", "-c", "echo here; exec sleep 100")
+            run.await_output("here")
+            run.process.send_signal(signal.SIGINT)
+            self.assertEqual(run.end().status, 143)
+        job = self.start_job("exec sleep 100", "--worker", "2")
+        self.await_ready(job, 2)
+        self.assertEqual({task["node"] for task in self.describe(job)["tasks"]}, {"a", "b"})
+
     def test_each_node_knows_what_the_other_has(self):
         job = self.start_job("echo here; exec sleep 100", "--name", "ours")
         self.await_ready(job)
