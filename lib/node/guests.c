@@ -55,6 +55,12 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 	free_asking(asking);
 }
 
+static void look_later(tfc_node *node, uint64_t pause)
+{
+	uint64_t most = node->retain_s * TFC__SECOND;
+	tfc__timer_set(&node->guest_look, tfc__now() + (pause < most ? pause : most));
+}
+
 static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
 		const struct tfc__strv *ids)
 {
@@ -81,6 +87,8 @@ void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer)
 	const char *maintainer = tfc__node_peer_name(peer);
 	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
 	struct tfc__strv ids = {0};
+	if (!node->guest_look.at)
+		look_later(node, FIRST_LOOK);
 	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
 		if (strcmp(guest_of(link)->maintainer, maintainer) == 0 && ids.count < IDS_MAX)
 			tfc__strv_add(&ids, guest_of(link)->id);
@@ -143,12 +151,6 @@ static void forget_old(tfc_node *node)
 	tfc__strv_fini(&old);
 }
 
-static void look_later(tfc_node *node, uint64_t pause)
-{
-	uint64_t most = node->retain_s * TFC__SECOND;
-	tfc__timer_set(&node->guest_look, tfc__now() + (pause < most ? pause : most));
-}
-
 static void on_look(struct tfc__timer *timer)
 {
 	tfc_node *node = tfc__container_of(timer, tfc_node, guest_look);
@@ -162,7 +164,12 @@ void tfc__node_begin_guests(tfc_node *node)
 {
 	tfc__list_init(&node->askings);
 	tfc__timer_init(&node->guest_look, node->ctx, on_look);
-	look_later(node, FIRST_LOOK);
+}
+
+void tfc__node_find_guests(tfc_node *node)
+{
+	if (!tfc__list_is_empty(tfc__agent_guests(node->agent)))
+		look_later(node, FIRST_LOOK);
 }
 
 void tfc__node_end_guests(tfc_node *node)

@@ -82,6 +82,7 @@ void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params);
 void tfc__node_begin_guests(tfc_node *node); /* first of all; retain_s is set */
+void tfc__node_find_guests(tfc_node *node);  /* those of an earlier run: the agent is open */
 void tfc__node_end_guests(tfc_node *node);
 
 /* ---- leave.c */

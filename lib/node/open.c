@@ -182,6 +182,7 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	    (code = open_directory(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
+	tfc__node_find_guests(node);
 	return tfc__node_listen(node, options, error);
 }
 

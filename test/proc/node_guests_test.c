@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "leaks.h"
+#include "node/inside.h"
 #include "node_run.h"
 
 /* The node of the run is "a", which keeps the jobs; the other one is "b". */
@@ -183,12 +184,22 @@ static void logs_go_by_age_when_the_node_of_the_job_stays_away(void **state)
 	end(&pair);
 }
 
+/* An idle node costs nothing. */
+static void who_never_had_a_guest_looks_for_none(void **state)
+{
+	struct node_run run;
+	node_run_begin(&run, NULL);
+	assert_int_equal(run.node->guest_look.at, 0);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(logs_go_when_the_node_is_back_that_had_them),
 		cmocka_unit_test(logs_go_after_both_nodes_were_started_anew),
 		cmocka_unit_test(logs_go_by_age_when_the_node_of_the_job_stays_away),
+		cmocka_unit_test(who_never_had_a_guest_looks_for_none),
 	};
 	return cmocka_run_group_tests_name("node_guests", tests, NULL, NULL);
 }
