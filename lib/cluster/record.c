@@ -119,9 +119,9 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 
 /* ---- reading */
 
-static bool is_id(const char *id)
+bool tfc__is_job_id(const char *text)
 {
-	return strlen(id) == 16 && strspn(id, "0123456789abcdef") == 16;
+	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
 }
 
 static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
@@ -136,7 +136,7 @@ static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_
 	tfc__msg_get_text(map, "client_key", record->client_key, sizeof(record->client_key));
 	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));
 	tfc__msg_get_text(map, "id", record->id, sizeof(record->id));
-	if (format != FORMAT || !is_id(record->id) || record->epoch == 0)
+	if (format != FORMAT || !tfc__is_job_id(record->id) || record->epoch == 0)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
 	return TFC_OK;
 }

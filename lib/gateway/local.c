@@ -295,7 +295,7 @@ static bool is_elsewhere(const struct tfc__forwarder *forwarder,
 	struct tfc__record *record;
 	if (!has_others(forwarder) || question->is_forwarded)
 		return false;
-	return strlen(question->job) != 16 ||
+	return !tfc__is_job_id(question->job) ||
 	       tfc__directory_find(forwarder->directory, question->job, &error, &record) < 0;
 }
 

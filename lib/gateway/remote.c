@@ -5,7 +5,6 @@
  * another one may have the name.
  */
 #include "gateway/remote.h"
-#include "gateway/question.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/strv.h"
+#include "cluster/record.h"
 #include "gateway/errand.h"
 #include "gateway/question.h"
 #include "gateway/remote_sub.h"
@@ -28,7 +28,6 @@
 #define DELAY_MAX (2 * TFC__SECOND)
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
-#define ID_LEN 16
 #define TEMP_DIR "/tmp"
 
 struct remote_gateway {
@@ -264,7 +263,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	errand->owner = of(gateway);
 	errand->lost = on_lost;
-	errand->is_once = question->verb == TFC__FORGET && strlen(question->job) != ID_LEN;
+	errand->is_once = question->verb == TFC__FORGET && !tfc__is_job_id(question->job);
 	errand->packed = on_packed;
 	if (tfc__question_brings_bundle(question))
 		tfc__errand_bring(errand, &of(gateway)->uploads, question->definition->bundle);

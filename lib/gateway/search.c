@@ -225,7 +225,7 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	search->self = tfc__agent_name(tfc__directory_agent(directory));
 	match(directory, job, &here);
 	merge(search, &here, "");
-	bool is_whole_id = here.prefixes == 1 && strlen(job) == 16;
+	bool is_whole_id = here.prefixes == 1 && tfc__is_job_id(job);
 	if (!search->job || (!is_whole_id && ask_members(search, members) < 0)) {
 		tfc__search_drop(search);
 		return TFC_ENOMEM;

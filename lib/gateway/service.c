@@ -312,7 +312,7 @@ static bool is_to_be_found(const struct tfc__gateway_service *service,
 	const struct tfc__gateway_members *members = &service->options.members;
 	const char *name;
 	struct tfc__rpc *rpc;
-	return !question->is_forwarded && strlen(question->job) != 16 && members->ops &&
+	return !question->is_forwarded && !tfc__is_job_id(question->job) && members->ops &&
 	       members->ops->at(members->user, 0, &name, &rpc);
 }
 

@@ -313,6 +313,14 @@ class TwoNodesTest(ClientsTest):
         self.await_ready(job, 2)
         self.assertEqual({task["node"] for task in self.describe(job)["tasks"]}, {"a", "b"})
 
+    def test_a_name_as_long_as_an_id_is_looked_for_on_all_nodes(self):
+        """The latest job of a name is meant, wherever it is."""
+        for at in "ab":
+            job = self.start_job(f"echo by {at}", "--name", "sixteen-letters!", at=at)
+            self.assertEqual(self.ask("attach", job).status, 0)
+        self.assertEqual(self.describe("sixteen-letters!")["job"], job)
+        self.assertEqual(self.ask("attach", "sixteen-letters!").out, b"[worker/0] by b\n")
+
     def test_each_node_knows_what_the_other_has(self):
         job = self.start_job("echo here; exec sleep 100", "--name", "ours")
         self.await_ready(job)
