@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fail.h"
 #include "gateway/bulk.h"
@@ -15,6 +14,7 @@
 #include "gateway/local.h"
 #include "gateway/offers.h"
 #include "gateway/question.h"
+#include "gateway/rights.h"
 #include "gateway/search.h"
 #include "job/job.h"
 
@@ -332,95 +332,6 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 	fail_call(call, &error);
 }
 
-/* ---- who may what */
-
-static bool is_looking(enum tfc__verb verb)
-{
-	return verb == TFC__LIST || verb == TFC__JOBS || verb == TFC__DESCRIBE ||
-	       verb == TFC__SPEC || verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE ||
-	       verb == TFC__FIND;
-}
-
-_Static_assert((int)TFC_PEER_NODE == (int)TFC__KEY_NODE &&
-		       (int)TFC_PEER_SUBMIT == (int)TFC__KEY_SUBMIT &&
-		       (int)TFC_PEER_READ == (int)TFC__KEY_READ,
-	       "roles of keys are told to hosts as they are");
-
-static int authorize(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
-		     const struct tfc__question *question, tfc_error *error)
-{
-	const char *verb = tfc__verb_name(question->verb);
-	const tfc_peer_info info = {
-		.size = sizeof(info),
-		.role = who->role,
-		.uid = who->uid,
-		.gid = who->gid,
-		.pid = who->pid,
-		.node_id = who->node_id,
-		.key_id = who->key_id,
-		.address = who->address,
-	};
-	if (who->role != TFC__KEY_NODE &&
-	    (question->is_forwarded ||
-	     (who->role != TFC__KEY_SUBMIT && !is_looking(question->verb))))
-		return tfc__fail(error, TFC_EACCES, "gateway", 0,
-				 "a %s key may not %s: ask with a %s key",
-				 tfc__key_role_name(who->role), verb,
-				 question->is_forwarded ? "node" : "submit");
-	if (service->options.authorize &&
-	    service->options.authorize(service->options.authorize_user, &info, verb,
-				       question->job) < 0)
-		return tfc__fail(error, TFC_EACCES, "gateway", 0, "the host refuses to %s", verb);
-	return TFC_OK;
-}
-
-static int refuse_user(const char *role, const char *user, tfc_error *error)
-{
-	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "roles.%.60s.user: only root may submit tasks of another user (%.60s)",
-			 role, user);
-}
-
-/*
- * The tasks run as who submitted. Root, and on a node that is not root's its own user, say in the
- * job as whom; for all others it is said here.
- */
-static int set_users(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
-		     tfc_job *job, tfc_error *error)
-{
-	char user[32];
-	bool is_remote = who->uid == UINT32_MAX;
-	uint32_t uid = is_remote ? service->options.submit_uid : who->uid;
-	uint32_t gid = is_remote ? service->options.submit_gid : who->gid;
-	if (who->role != TFC__KEY_NODE && uid == UINT32_MAX && geteuid() == 0)
-		return tfc__fail(error, TFC_EACCES, "gateway", 0,
-				 "the node runs as root and was not told as whom tasks of submit "
-				 "keys run (tfc_run node --submit-user)");
-	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
-		return TFC_OK;
-	snprintf(user, sizeof(user), "%u:%u", uid, gid);
-	for (uint32_t i = 0; i < job->role_count; i++) {
-		struct tfc__role *role = &job->roles[i];
-		if (role->user && strcmp(role->user, user) != 0)
-			return refuse_user(role->name, role->user, error);
-		free(role->user);
-		role->user = strdup(user);
-		if (!role->user)
-			return tfc__fail_nomem(error, "gateway");
-	}
-	return TFC_OK;
-}
-
-/* A path would be read with the node's rights, and on its machine. */
-static int check_bundle(const tfc_job *job, tfc_error *error)
-{
-	if (!job->bundle || tfc__bundle_named(job->bundle))
-		return TFC_OK;
-	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "bundle: the node reads no path for a client: it is brought, and named by "
-			 "its hash");
-}
-
 /* ---- calls */
 
 static int hear(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
@@ -429,11 +340,9 @@ static int hear(const struct tfc__gateway_service *service, const struct tfc__pe
 {
 	int code = tfc__question_read(heard, verb, params, error);
 	if (code == TFC_OK)
-		code = authorize(service, who, &heard->question, error);
+		code = tfc__rights_check(&service->options, who, &heard->question, error);
 	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
-		code = set_users(service, who, heard->definition, error);
-	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
-		code = check_bundle(heard->definition, error);
+		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;
 }
 
@@ -449,7 +358,7 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 		return false;
 	if (is_piece)
 		tfc__offers_take(&service->offers, request, params);
-	else if (authorize(service, who, &question, &error) < 0)
+	else if (tfc__rights_check(&service->options, who, &question, &error) < 0)
 		tfc__rpc_fail(request, &error);
 	else
 		tfc__offers_serve(&service->offers, request, params);
