@@ -1,8 +1,4 @@
-/*
- * cluster: a maintainer at work over agents that a test plays: what is ordered where, and when.
- *
- * Each agent writes what it is told, a line each: "a: hold 0", "b: launch 1 #1 g1".
- */
+/* cluster: a maintainer at work over agents that a test plays: what is ordered where, and when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,25 +11,16 @@
 
 #include "base/buf.h"
 #include "cluster/maintainer.h"
+#include "played_agent.h"
 
 #define NODES 3
-
-struct agent {
-	const char *name;
-	struct world *world;
-	tfc__agent_fn fn;
-	void *user;
-	uint32_t holds[8]; /* number of the last one of each task */
-	uint64_t epoch;
-	bool is_open;
-};
 
 struct world {
 	tfc_ctx *ctx;
 	tfc_membership *membership;
 	struct tfc__members *members;
 	struct tfc__nodes *nodes;
-	struct agent agents[NODES];
+	struct played_agent agents[NODES];
 	struct tfc__buf orders;
 	tfc_job *job;
 	struct tfc__agent_job_info info;
@@ -44,122 +31,7 @@ struct world {
 	uint8_t states[8];
 };
 
-/* ---- agents */
-
-static void note(struct agent *agent, const char *what, uint32_t number)
-{
-	tfc__buf_addf(&agent->world->orders, "%s: %s %u\n", agent->name, what, number);
-}
-
-static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
-		    void *fn_user, void **ret_job, tfc_error *error)
-{
-	struct agent *agent = user;
-	agent->fn = fn;
-	agent->user = fn_user;
-	agent->epoch = info->epoch;
-	agent->is_open = true;
-	*ret_job = agent;
-	return TFC_OK;
-}
-
-static void job_end(void *job)
-{
-	tfc__buf_addf(&((struct agent *)job)->world->orders, "%s: end\n",
-		      ((struct agent *)job)->name);
-}
-
-static void job_close(void *job)
-{
-	((struct agent *)job)->is_open = false;
-}
-
-static void hold(void *job, uint32_t task, uint32_t number)
-{
-	((struct agent *)job)->holds[task] = number;
-	note(job, "hold", task);
-}
-
-static void release(void *job, uint32_t task)
-{
-	note(job, "release", task);
-}
-
-static void set_env(void *job, uint32_t task, const char *const *env)
-{
-}
-
-static int count_task(void *user, const char *task_type, uint32_t task_index, const char *address)
-{
-	tfc__buf_addf(user, " %s", address);
-	return 0;
-}
-
-static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
-		   const tfc_spec *spec)
-{
-	struct agent *agent = job;
-	tfc__buf_addf(&agent->world->orders, "%s: launch %u #%u g%u", agent->name, task, attempt,
-		      generation);
-	tfc_spec_each(spec, count_task, &agent->world->orders);
-	tfc__buf_add_char(&agent->world->orders, '\n');
-}
-
-static void signal_task(void *job, uint32_t task, int signal_number)
-{
-	note(job, "signal", task);
-}
-
-static void stop(void *job, uint32_t task, uint32_t grace_ms)
-{
-	note(job, "stop", task);
-}
-
-static void query(void *job, uint32_t number)
-{
-	note(job, "query", number);
-}
-
-static void stacks(void *job, uint32_t task, bool is_ending)
-{
-	note(job, "stacks", task);
-}
-
-static void look(void *job, uint32_t number)
-{
-	note(job, "look", number);
-}
-
-static struct tfc__log_source *log_open(void *job, uint32_t task, uint64_t position,
-					tfc_error *error)
-{
-	note(job, "log", task);
-	return NULL;
-}
-
-static int log_tail(void *job, uint32_t task, char ***ret_lines)
-{
-	return TFC_ENOENT;
-}
-
-static const struct tfc__agent_ops ops = {
-	.job_open = job_open,
-	.job_end = job_end,
-	.job_close = job_close,
-	.hold = hold,
-	.release = release,
-	.set_env = set_env,
-	.launch = launch,
-	.signal = signal_task,
-	.stop = stop,
-	.query = query,
-	.stacks = stacks,
-	.look = look,
-	.log_open = log_open,
-	.log_tail = log_tail,
-};
-
-static struct agent *agent_named(struct world *w, const char *name)
+static struct played_agent *agent_named(struct world *w, const char *name)
 {
 	for (uint32_t i = 0; i < NODES; i++)
 		if (strcmp(w->agents[i].name, name) == 0)
@@ -170,7 +42,7 @@ static struct agent *agent_named(struct world *w, const char *name)
 
 static struct tfc__agent_handle agent_of(void *user, const struct tfc__member *member)
 {
-	return (struct tfc__agent_handle){&ops, agent_named(user, member->name)};
+	return (struct tfc__agent_handle){&played_agent_ops, agent_named(user, member->name)};
 }
 
 /* ---- the test's hand */
@@ -195,7 +67,7 @@ static void expect(struct world *w, const char *orders)
 
 static void tell(struct world *w, const char *node, struct tfc__agent_event event)
 {
-	struct agent *agent = agent_named(w, node);
+	struct played_agent *agent = agent_named(w, node);
 	agent->fn(agent->user, &event);
 	turn(w);
 }
@@ -286,7 +158,7 @@ static void open_world(struct world *w, const char *job)
 	tfc_error error = TFC_ERROR_INIT;
 	*w = (struct world){.info = {.id = "0123456789abcdef", .epoch = 7}};
 	for (uint32_t i = 0; i < NODES; i++)
-		w->agents[i] = (struct agent){.name = names[i], .world = w};
+		w->agents[i] = (struct played_agent){.name = names[i], .orders = &w->orders};
 	assert_int_equal(tfc_ctx_new(NULL, &error, &w->ctx), TFC_OK);
 	assert_int_equal(tfc__members_open(w->ctx, &options, &error, &w->members), TFC_OK);
 	assert_int_equal(tfc__nodes_open(w->ctx, w->members, agent_of, w, &error, &w->nodes),
