@@ -17,11 +17,11 @@ extern "C" {
 
 /**
  * Writes an archive of `path` to the new file `zip_path`: all of a directory, one file, or a zip as
- * it is. Permission bits are kept; symbolic links are followed to files inside the directory, other
- * ones are refused, as is what tfc_bundle_unpack would refuse without unpacking a byte. Nothing is
- * compressed and times are left out: equal files give equal archives. On failure no file is left.
- * Errors: TFC_EINVAL, TFC_ENOENT,
- * TFC_EACCES, TFC_EEXIST (zip_path), TFC_ENOSPC, TFC_ETOOBIG, TFC_EARCHIVE, TFC_ESYS, TFC_ENOMEM.
+ * it is (a file that is named ".zip" must be one). Permission bits are kept; symbolic links are
+ * followed to files inside the directory, other ones are refused, as is what tfc_bundle_unpack
+ * would refuse without unpacking a byte. Nothing is compressed and times are left out: equal files
+ * give equal archives. On failure no file is left. Errors: TFC_EINVAL, TFC_ENOENT, TFC_EACCES,
+ * TFC_EEXIST (zip_path), TFC_ENOSPC, TFC_ETOOBIG, TFC_EARCHIVE, TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error);
 

@@ -309,11 +309,15 @@ static int copy_zip(struct pack *p, int from, int to, const char *path)
 
 /* ---- the whole */
 
-static bool is_zip(int fd)
+/* By its name or by its first bytes; what is called an archive and is none must not be shipped. */
+static bool is_meant_as_zip(const char *path, int fd)
 {
 	char magic[4];
-	return pread(fd, magic, 4, 0) == 4 &&
-	       (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0);
+	const char *dot = strrchr(path, '.');
+	bool is_named = dot && strlen(dot) == 4 && (dot[1] | 0x20) == 'z' &&
+			(dot[2] | 0x20) == 'i' && (dot[3] | 0x20) == 'p';
+	return is_named || (pread(fd, magic, 4, 0) == 4 &&
+			    (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0));
 }
 
 /* Collects one file: its name is the last part of the path, its root the rest. */
@@ -342,7 +346,7 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 		     const char *zip_path, int to)
 {
 	int result;
-	if (S_ISREG(status->st_mode) && is_zip(from))
+	if (S_ISREG(status->st_mode) && is_meant_as_zip(path, from))
 		return copy_zip(p, from, to, path);
 	if (S_ISREG(status->st_mode)) {
 		result = collect_file(p, path, status);

@@ -13,7 +13,8 @@ import hostile_zips  # noqa: E402
 
 TOOL = os.path.join(os.environ["TFC_HELPER_DIR"], "tfc-bundle")
 LARGE = {"many", "large", "fat_directory"}  # archives of 72 MB and more
-END_TO_END = {"parent", "link_then_through", "overlap_quoted", "crc", "size_too_small", "no_end"}
+END_TO_END = {"parent", "link_then_through", "overlap_quoted", "crc", "size_too_small", "no_end",
+              "not_a_zip"}
 
 
 class Bundle(harness.RunTest):

@@ -40,6 +40,9 @@ class UploadTest(clients_test.ClientsTest):
 
     def test_what_cannot_be_packed_is_said(self):
         self.assert_said(self.begin("start", "--bundle", "nowhere", "true").end(), "nowhere")
+        self.write("program.zip", "#!/bin/sh\n")
+        self.assert_said(self.begin("start", "--bundle", "program.zip", "true").end(),
+                         "program.zip: it is no zip archive")
         self.assertEqual(self.ask("ps", "--all").lines()[1:], [])
 
     def test_a_terminal_is_told_how_far_it_has_come(self):

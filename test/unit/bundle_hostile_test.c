@@ -147,8 +147,46 @@ static void packing_refuses_what_the_directory_gives_away(void **state)
 		assert_string_equal(tfc_err_name(code), kinds[i].code);
 		assert_int_equal(lstat(to, &status), -1);
 	}
-	assert_in_range(packed, 1,
-			12); /* no zip by its first bytes, or wrong in its packed bytes */
+	assert_in_range(packed, 1, 10); /* wrong in their packed bytes */
+}
+
+/* Whoever names a file so means an archive: it is not shipped as a file. Other names are files. */
+static void what_is_named_zip_and_is_none_is_refused(void **state)
+{
+	static const struct {
+		const char *name;
+		const char *bytes;
+		bool is_refused;
+	} files[] = {
+		{"a.zip", "#!/bin/sh\n", true},
+		{"empty.zip", "", true},
+		{"A.ZIP", "print()\n", true},
+		{".zip", "x", true},
+		{"cut.zip", "PK\3\4", true},
+		{"begun", "PK\3\4", true},
+		{"a.zip.py", "print()\n", false},
+		{"zip", "#!/bin/sh\n", false},
+		{"empty", "", false},
+	};
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		tfc_error error = TFC_ERROR_INIT;
+		struct stat status;
+		const char *from = in_place("", files[i].name, "");
+		const char *to = in_place("out/", "packed", "");
+		FILE *file = fopen(from, "we");
+		assert_non_null(file);
+		fputs(files[i].bytes, file);
+		assert_int_equal(fclose(file), 0);
+		int code = tfc_bundle_pack(from, to, &error);
+		if (code != (files[i].is_refused ? TFC_EARCHIVE : TFC_OK))
+			fail_msg("%s: %d %s", files[i].name, code, error.text);
+		assert_int_equal(lstat(to, &status), files[i].is_refused ? -1 : 0);
+		if (files[i].is_refused)
+			assert_non_null(strstr(error.text, files[i].name));
+		else
+			assert_int_equal(unlink(to), 0);
+		assert_int_equal(unlink(from), 0);
+	}
 }
 
 static void what_is_no_file_is_refused_without_waiting(void **state)
@@ -272,6 +310,7 @@ int main(void)
 		cmocka_unit_test(every_kind_is_refused_in_its_own_words_and_leaves_nothing),
 		cmocka_unit_test(no_two_kinds_have_the_same_sentence),
 		cmocka_unit_test(packing_refuses_what_the_directory_gives_away),
+		cmocka_unit_test(what_is_named_zip_and_is_none_is_refused),
 		cmocka_unit_test(what_is_no_file_is_refused_without_waiting),
 		cmocka_unit_test_teardown(too_few_descriptors_leave_nothing, empty_out),
 		cmocka_unit_test_teardown(a_limit_of_file_size_leaves_nothing, empty_out),
