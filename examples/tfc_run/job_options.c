@@ -85,7 +85,7 @@ const struct option job_options[] = {
 	{"restart-on", "WHAT", "retryable, failure or never", KEY("restart.on")},
 	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
 	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
-	{"start-deadline", "S", "seconds until all tasks are ready (600; 0: none)",
+	{"start-deadline", "S", "seconds until all tasks are ready (auto; 0: none)",
 	 KEY("start_deadline_s")},
 	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
 	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},

@@ -128,7 +128,8 @@ static void status_text(const struct output *output, char text[sizeof(output->st
 	if (width > sizeof(output->status))
 		width = sizeof(output->status);
 	text[0] = '\0';
-	if (output->job_state == 0 || output->job_state > TFC_JOB_STOPPING || width < len + 32)
+	if (output->job_state == 0 || output->job_state == TFC_JOB_RUNNING ||
+	    output->job_state > TFC_JOB_STOPPING || width < len + 32)
 		return;
 	if (list_tasks(output, !is_stopping, text + len, width - len))
 		memcpy(text, head, len);
@@ -322,7 +323,7 @@ void output_event(struct output *output, const tfc_event *event)
 		show_end(output, event);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
 		output_say(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
-	else if (event->kind == TFC_EVENT_JOB && event->job_state < TFC_JOB_RUNNING &&
+	else if (event->kind == TFC_EVENT_JOB && event->job_state <= TFC_JOB_RUNNING &&
 		 event->text[0])
 		output_say(output, NOTICE, "%s", event->text);
 }

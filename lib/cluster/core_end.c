@@ -12,7 +12,7 @@ static void clear_clocks(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	core->group_at = 0;
-	core->start_deadline_at = core->explain_at = 0;
+	tfc__start_over(core);
 	core->deadline_at = 0;
 	core->interrupt_at = 0;
 	core->look_at = 0;

@@ -138,7 +138,7 @@ void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopele
 	}
 	core->is_gang_waiting = true;
 	/* It waits for room, not for its start. */
-	core->start_deadline_at = core->explain_at = 0;
+	tfc__start_over(core);
 	if (strncmp(core->gang_text, text, sizeof(core->gang_text) - 1) == 0)
 		return;
 	snprintf(core->gang_text, sizeof(core->gang_text), "%s", text);

@@ -232,8 +232,7 @@ void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text)
 {
 	core->group = GROUP_ABORTING;
 	core->group_at = at;
-	core->start_deadline_at = core->explain_at = 0;
-	core->is_deadline_looked = false;
+	tfc__start_over(core);
 	core->gang_place = 0;
 	core->is_gang_waiting = false;
 	tfc__judge_drop(core, true);

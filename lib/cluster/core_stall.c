@@ -160,9 +160,16 @@ void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what
 
 /* ---- a start that waits */
 
+void tfc__start_over(struct tfc__core *core)
+{
+	core->start_deadline_at = core->explain_at = core->no_listener_at = 0;
+	core->is_deadline_looked = false;
+}
+
 void tfc__start_watch(struct tfc__core *core)
 {
 	core->is_deadline_looked = false;
+	core->no_listener_at = 0;
 	core->explain_wait = core->policy.explain_ns;
 	core->explain_at = core->explain_wait ? core->now + core->explain_wait : 0;
 }
@@ -175,25 +182,79 @@ void tfc__start_explain(struct tfc__core *core)
 	tfc__ask_look(core);
 }
 
+static bool is_starting(const struct tfc__core *core)
+{
+	return core->job_state == TFC_JOB_PENDING || core->job_state == TFC_JOB_STARTING ||
+	       core->job_state == TFC_JOB_RESTARTING;
+}
+
+/* Whether all programs run and the start waits for listeners of which none was ever seen: it may
+ * wait for something that this job does not do. */
+static bool is_without_listener(const struct tfc__core *core)
+{
+	if (!core->policy.no_listener_ns || core->has_listened)
+		return false;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		bool is_running = t->phase == PHASE_RUNNING && !t->is_stop_sent;
+		if (tfc__task_is_unready(t) &&
+		    !(is_running && tfc__task_role(core, t)->is_listening_assumed))
+			return false;
+	}
+	return true;
+}
+
+void tfc__start_started(struct tfc__core *core)
+{
+	if (core->policy.no_listener_ns && !core->has_listened)
+		core->no_listener_at = core->now + core->policy.no_listener_ns;
+}
+
+/* The start deadline stays: it counts again if one of them listens before it. */
+void tfc__start_no_listener(struct tfc__core *core)
+{
+	char text[256] = "";
+	core->no_listener_at = 0;
+	if (core->phase != CORE_UP || core->has_listened || !is_starting(core))
+		return;
+	if (!is_without_listener(core)) {
+		tfc__start_started(core);
+		return;
+	}
+	if (!core->is_no_listener_told)
+		snprintf(text, sizeof(text),
+			 "no task listens on its port after %g s, as the tasks of a TensorFlow "
+			 "cluster do that read TF_CONFIG; the job counts as running; if its "
+			 "program does not use TF_CONFIG, write --framework none",
+			 (double)core->policy.no_listener_ns / 1e9);
+	core->is_no_listener_told = true;
+	core->explain_at = 0;
+	tfc__tell_job(core, TFC_JOB_RUNNING, text);
+}
+
 void tfc__start_deadline(struct tfc__core *core)
 {
-	core->start_deadline_at = core->explain_at = 0;
+	bool is_given_up = !core->has_listened && core->job_state == TFC_JOB_RUNNING;
+	core->start_deadline_at = 0;
+	if (is_given_up || is_without_listener(core))
+		return;
+	core->explain_at = 0;
 	core->is_deadline_looked = true;
 	tfc__ask_look(core);
 }
 
 void tfc__start_looked(struct tfc__core *core)
 {
-	bool is_starting = core->job_state == TFC_JOB_PENDING ||
-			   core->job_state == TFC_JOB_STARTING ||
-			   core->job_state == TFC_JOB_RESTARTING;
-	if (core->phase != CORE_UP || !core->unready || !is_starting)
+	if (core->phase != CORE_UP || !core->unready)
 		return;
 	if (core->is_deadline_looked) {
 		core->is_deadline_looked = false;
-		tfc__end_start_deadline(core);
+		if (!is_without_listener(core))
+			tfc__end_start_deadline(core);
 		return;
 	}
+	if (!is_starting(core))
+		return;
 	char text[256] = "waiting for";
 	tfc__end_waited_for(core, text, sizeof(text));
 	tfc__tell_job(core, core->job_state, text);

@@ -182,10 +182,13 @@ struct tfc__core {
 	uint32_t looked_count; /* tasks that it is about */
 	struct tfc__looked looked[TFC__LOOKED_MAX];
 	bool is_deadline_looked; /* the start deadline has passed, its answer is awaited */
+	bool has_listened;       /* some task of the cluster spec, ever */
+	bool is_no_listener_told;
 	uint64_t explain_wait;
 
 	uint64_t start_deadline_at; /* 0: none; so are the others */
 	uint64_t explain_at;
+	uint64_t no_listener_at;
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
 	uint64_t group_at;
@@ -349,6 +352,9 @@ void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
 void tfc__start_watch(struct tfc__core *core); /* a start begins: it is explained if it lasts */
 void tfc__start_explain(struct tfc__core *core);
 void tfc__start_deadline(struct tfc__core *core);
+void tfc__start_started(struct tfc__core *core); /* one more program runs, and may listen */
+void tfc__start_no_listener(struct tfc__core *core);
+void tfc__start_over(struct tfc__core *core);   /* all are ready, or the start is given up */
 void tfc__start_looked(struct tfc__core *core); /* core->looked is complete */
 
 /* ---- core_end.c */

@@ -87,10 +87,11 @@ static void announce_running(struct tfc__core *core)
 {
 	bool is_waiting = core->job_state == TFC_JOB_STARTING ||
 			  core->job_state == TFC_JOB_RESTARTING;
-	if (core->phase != CORE_UP || core->unready || !core->alive || !is_waiting)
+	if (core->phase != CORE_UP || core->unready || !core->alive)
 		return;
-	core->start_deadline_at = core->explain_at = 0;
-	tfc__tell_job(core, TFC_JOB_RUNNING, "");
+	tfc__start_over(core);
+	if (is_waiting)
+		tfc__tell_job(core, TFC_JOB_RUNNING, "");
 }
 
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)

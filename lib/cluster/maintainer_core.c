@@ -181,12 +181,15 @@ static void on_started(struct tfc__core *core, struct task *t)
 	bool is_ready = !tfc__task_role(core, t)->is_ready_on_listen && !t->is_stop_sent;
 	tfc__tell_task(core, t, is_ready ? TFC_TASK_READY : TFC_TASK_RUNNING);
 	tfc__task_phase(core, t, is_ready ? PHASE_READY : PHASE_RUNNING);
+	if (!is_ready)
+		tfc__start_started(core);
 }
 
 static void on_ready(struct tfc__core *core, struct task *t)
 {
 	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->is_stop_sent)
 		return;
+	core->has_listened |= tfc__task_role(core, t)->is_in_cluster;
 	tfc__tell_task(core, t, TFC_TASK_READY);
 	tfc__task_phase(core, t, PHASE_READY);
 }
@@ -248,6 +251,8 @@ static void on_tick(struct tfc__core *core)
 		tfc__ask_timeout(core);
 	if (is_due(core, core->explain_at))
 		tfc__start_explain(core);
+	if (is_due(core, core->no_listener_at))
+		tfc__start_no_listener(core);
 	if (is_due(core, core->start_deadline_at))
 		tfc__start_deadline(core);
 }
@@ -387,6 +392,7 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 			     core->deadline_at,
 			     core->interrupt_at,
 			     core->explain_at,
+			     core->no_listener_at,
 			     core->look_at,
 			     is_group_waiting ? core->group_at : 0};
 	uint64_t least = 0;

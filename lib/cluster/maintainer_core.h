@@ -43,7 +43,8 @@ struct tfc__core_role {
 	bool is_in_cluster;      /* in the cluster spec: chief, worker, ps, evaluator */
 	bool is_failure_ignored; /* on_failure: ignore */
 	bool is_ready_on_listen;
-	uint16_t port; /* fixed port of task 0, or 0 */
+	bool is_listening_assumed; /* ... though nobody has said so: by role and framework */
+	uint16_t port;             /* fixed port of task 0, or 0 */
 };
 
 struct tfc__core_policy {
@@ -53,9 +54,12 @@ struct tfc__core_policy {
 	uint32_t success;  /* enum tfc__success, resolved: never AUTO */
 	uint64_t abort_grace_ns;
 	uint64_t start_deadline_ns; /* 0: none */
-	uint64_t deadline_ns;       /* 0: none */
-	uint32_t on_stall;          /* enum tfc__on_stall */
-	uint64_t explain_ns;        /* a start that lasts so long is explained, and again; 0: not */
+	/* A job of which no task has ever listened counts as running so long after the last task
+	 * started, and has no start deadline; 0: it does not. */
+	uint64_t no_listener_ns;
+	uint64_t deadline_ns; /* 0: none */
+	uint32_t on_stall;    /* enum tfc__on_stall */
+	uint64_t explain_ns;  /* a start that lasts so long is explained, and again; 0: not */
 	/* The budget of host loss and preemption, apart from the roles' own: restarts per window.
 	 */
 	uint32_t loss_max;

@@ -6,6 +6,11 @@
 /* Before that nobody wonders why a start takes so long. */
 #define EXPLAIN_NS (10ull * 1000000000ull)
 
+/* start_deadline_s "auto": the deadline, and when a job in which nobody listens counts as running.
+ * TensorFlow needs 3 to 10 s until it listens, and a loaded machine several times that. */
+#define START_DEADLINE_S 600
+#define NO_LISTENER_NS (30ull * 1000000000ull)
+
 /* Host loss has a budget of its own, and a wide one: it is nobody's bug. */
 #define LOSS_MAX 16
 #define LOSS_WINDOW_NS (3600ull * 1000000000ull)
@@ -83,6 +88,7 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 		.is_in_cluster = tfc__role_is_in_cluster(role->name),
 		.is_failure_ignored = role->on_failure == TFC__ON_FAILURE_IGNORE,
 		.is_ready_on_listen = tfc__role_is_ready_on_listen(job, role),
+		.is_listening_assumed = role->ready == TFC__READY_AUTO && !role->is_server,
 		.port = role->port,
 	};
 	snprintf(out->name, sizeof(out->name), "%s", role->name);
@@ -94,6 +100,7 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 			       struct tfc__core_policy *policy)
 {
+	bool is_start_auto = job->start_deadline_s < 0;
 	for (uint32_t i = 0; i < job->role_count; i++)
 		fill_role(job, &job->roles[i], &roles[i]);
 	*policy = (struct tfc__core_policy){
@@ -102,7 +109,9 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 		.strategy = tfc__job_strategy(job),
 		.success = success_of(job),
 		.abort_grace_ns = ns_of(job->abort_grace_s),
-		.start_deadline_ns = ns_of(job->start_deadline_s),
+		.start_deadline_ns = ns_of(is_start_auto ? START_DEADLINE_S
+							 : job->start_deadline_s),
+		.no_listener_ns = is_start_auto ? NO_LISTENER_NS : 0,
 		.deadline_ns = ns_of(job->deadline_s),
 		.on_stall = job->on_stall,
 		.explain_ns = EXPLAIN_NS,

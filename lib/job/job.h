@@ -86,7 +86,7 @@ struct tfc_job {
 	double grace_s;              /* 10 */
 	double abort_grace_s;        /* 1 */
 	double finish_s;             /* 30 */
-	double start_deadline_s;     /* 600; 0: none */
+	double start_deadline_s;     /* -1: auto; 0: none */
 	double deadline_s;           /* 0: none */
 	uint32_t topology;           /* enum tfc__topology */
 	double stall_s;              /* a silence that counts as a stall; 0: none does */

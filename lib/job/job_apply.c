@@ -129,12 +129,15 @@ static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, d
 			 json_t *value)
 {
 	double number = json_number_value(value);
-	if (key->is_nullable && json_is_null(value))
+	const char *text = json_string_value(value);
+	if ((key->is_nullable && json_is_null(value)) ||
+	    (key->is_auto && text && strcmp(text, "auto") == 0))
 		number = -1;
 	else if (!json_is_number(value) || !(number >= key->min && number <= key->max)) {
-		char wanted[64];
-		snprintf(wanted, sizeof(wanted), "a number of seconds from %lld to %lld",
-			 (long long)key->min, (long long)key->max);
+		char wanted[80];
+		snprintf(wanted, sizeof(wanted), "%sa number of seconds from %lld to %lld",
+			 key->is_auto ? "\"auto\" or " : "", (long long)key->min,
+			 (long long)key->max);
 		return tfc__apply_wrong(apply, wanted, value);
 	}
 	*field = number;

@@ -149,7 +149,7 @@ static void add_value(struct writer *w, const struct tfc__key *key, const void *
 		break;
 	case TFC__KEY_SECONDS:
 		if (*(const double *)field < 0)
-			tfc__buf_add_str(&w->buf, "null");
+			tfc__buf_add_str(&w->buf, key->is_auto ? "\"auto\"" : "null");
 		else
 			add_number(w, *(const double *)field);
 		break;

@@ -46,6 +46,11 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 		.path = p, .kind = TFC__KEY_SECONDS, AT(type, field), .min = 0,   \
 		.max = MAX_SECONDS, .initial = first, .is_nullable = (first) < 0, \
 	}
+#define SECONDS_OR_AUTO(p, type, field)                                         \
+	{                                                                       \
+		.path = p, .kind = TFC__KEY_SECONDS, AT(type, field), .min = 0, \
+		.max = MAX_SECONDS, .initial = -1, .is_auto = true,             \
+	}
 #define LATER(p, values)                                              \
 	{                                                             \
 		.path = p, .kind = TFC__KEY_LATER, .inactive = values \
@@ -96,7 +101,7 @@ static const struct tfc__key job_keys[] = {
 	SECONDS("grace_s", struct tfc_job, grace_s, 10),
 	SECONDS("abort_grace_s", struct tfc_job, abort_grace_s, 1),
 	SECONDS("finish_s", struct tfc_job, finish_s, 30),
-	SECONDS("start_deadline_s", struct tfc_job, start_deadline_s, 600),
+	SECONDS_OR_AUTO("start_deadline_s", struct tfc_job, start_deadline_s),
 	SECONDS("deadline_s", struct tfc_job, deadline_s, 0),
 	CHOICE("topology", struct tfc_job, topology, topologies),
 	SECONDS("stall_s", struct tfc_job, stall_s, 0),

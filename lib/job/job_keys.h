@@ -17,7 +17,7 @@ enum tfc__key_kind {
 	TFC__KEY_BOOL,       /* bool */
 	TFC__KEY_COUNT,      /* uint32_t */
 	TFC__KEY_PORT,       /* uint16_t */
-	TFC__KEY_SECONDS,    /* double; nullable: -1 is "the job's" */
+	TFC__KEY_SECONDS,    /* double; nullable: -1 is "the job's"; is_auto: -1 is "auto" */
 	TFC__KEY_CHOICE,     /* uint32_t, the position in names */
 	TFC__KEY_LIST,       /* struct tfc__strv */
 	TFC__KEY_ENV,        /* struct tfc__strv of "NAME=value" */
@@ -38,6 +38,7 @@ struct tfc__key {
 	bool is_range_later;      /* TFC__KEY_COUNT: {"min": M, "max": N} is a later version's */
 	bool is_nullable;         /* null is allowed and means "none" or "the job's" */
 	bool is_never_empty;      /* TFC__KEY_STRING: "" in a file is an error, not null */
+	bool is_auto;             /* TFC__KEY_SECONDS: "auto" is a value, and the default */
 	uint32_t given;           /* a role's override of the job's key: its bit, else 0 */
 	double min, max, initial; /* numbers; of TFC__KEY_BACKOFF: the second one */
 	const char *const *names; /* TFC__KEY_CHOICE: the values, NULL-terminated */

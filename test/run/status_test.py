@@ -77,6 +77,14 @@ class StatusTest(harness.RunTest):
         self.assertEqual(run.status, 124)
         self.assertRegex(run.errors()[-1], r"^tfc_run: failed \(deadline\).*(chief|worker)/0")
 
+    def test_a_program_that_never_listens_counts_as_running(self):
+        run = self.run_local("--json", "sh", "-c", "sleep 32; exit 7")
+        told = [event["text"] for event in run.events()
+                if event["event"] == "job" and event["state"] == "running"]
+        self.assertEqual(len(told), 1)
+        self.assertRegex(told[0], "^no task listens on its port after 30 s.*--framework none$")
+        self.assertEqual(run.status, 7)
+
     def test_127_when_the_program_is_missing(self):
         run, end = self.end("no-such-program-here")
         self.assertEqual((run.status, end["reason"]), (127, "not_found"))

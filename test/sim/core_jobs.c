@@ -13,6 +13,7 @@ static void make_role(struct world *w, const char *name, uint32_t count, uint32_
 		return;
 	role->restart_on = chance(w, 3);
 	role->is_failure_ignored = once_in(w, 8);
+	role->is_listening_assumed = !once_in(w, 4);
 }
 
 /* Where scopes are mixed, a task's peers may fail and nobody restarts the group: that is chaos. */
@@ -77,6 +78,8 @@ void world_make_job(struct world *w)
 	policy->loss_window_ns = w->is_honest ? SIM_SECOND : 100 * SIM_SECOND;
 	if (!w->is_honest && once_in(w, 4))
 		policy->start_deadline_ns = 60 * SIM_SECOND;
+	if (policy->start_deadline_ns && once_in(w, 2))
+		policy->no_listener_ns = 5 * SIM_SECOND;
 	if (!w->is_honest && once_in(w, 6))
 		policy->deadline_ns = 300 * SIM_SECOND;
 }

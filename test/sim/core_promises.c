@@ -83,8 +83,26 @@ static void check_end(struct world *w, const struct tfc__core_action *a)
 	w->end = *a;
 }
 
+/* Of a job in which all programs run and none of the cluster has ever listened nothing is known:
+ * it may be training. */
+static void check_start_deadline(struct world *w, const struct tfc__core_action *a)
+{
+	bool is_something_missing = w->has_listened;
+	for (uint32_t i = 0; i < w->count; i++) {
+		const struct slot *slot = &w->slots[i];
+		bool is_running = slot->proc == PROC_RUNNING || slot->proc == PROC_LISTENING;
+		bool is_silent_server = slot->proc == PROC_RUNNING &&
+					!role_of(w, slot)->is_listening_assumed;
+		is_something_missing |= !is_running || slot->is_stopping || is_silent_server;
+	}
+	promise(w, is_something_missing, a);
+}
+
 static void check_job(struct world *w, const struct tfc__core_action *a)
 {
+	if (a->state == TFC_JOB_STOPPING && strstr(a->text, "start deadline") &&
+	    w->sim.policy.no_listener_ns)
+		check_start_deadline(w, a);
 	bool is_past_stopping = w->job_state == TFC_JOB_STOPPING && a->state != TFC_JOB_STOPPING;
 	promise(w, !is_past_stopping, a);
 	promise(w, a->state <= TFC_JOB_STOPPING, a);

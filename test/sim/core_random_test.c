@@ -179,6 +179,8 @@ static void live(struct world *w, uint32_t i)
 	struct slot *slot = &w->slots[i];
 	if (slot->proc == PROC_RUNNING && !slot->is_frozen && once_in(w, 3)) {
 		slot->proc = PROC_LISTENING;
+		w->has_listened |= role_of(w, slot)->is_ready_on_listen &&
+				   role_of(w, slot)->is_in_cluster;
 		if (role_of(w, slot)->is_ready_on_listen)
 			feed_task(w, TFC__CORE_READY, i);
 	} else if (slot->is_stopping) {

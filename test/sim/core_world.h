@@ -58,6 +58,7 @@ struct world {
 	uint32_t job_state;
 	uint32_t generation;
 	bool is_started;
+	bool has_listened; /* a task of the cluster, once */
 	bool is_ended;
 	bool is_stopped_by_user;
 	struct place places[TASKS_MAX]; /* to be answered */

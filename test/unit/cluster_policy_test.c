@@ -139,9 +139,23 @@ static void times_budgets_and_flags_come_from_the_role_or_else_the_job(void **st
 	assert_false(evaluator->is_ready_on_listen);
 	assert_int_equal(r->policy.abort_grace_ns, SECOND / 2);
 	assert_int_equal(r->policy.start_deadline_ns, 60 * SECOND);
+	assert_int_equal(r->policy.no_listener_ns, 0);
 	assert_int_equal(r->policy.deadline_ns, 3600 * SECOND);
 	assert_int_equal(r->policy.strategy, TFC_STRATEGY_MULTI_WORKER_MIRRORED);
 	assert_true(r->policy.loss_max > 0);
+	tfc_job_free(r->job);
+}
+
+static void listening_is_assumed_where_nobody_says_so(void **state)
+{
+	struct resolved *r = resolve(
+		"{\"argv\":[\"x\"],\"roles\":{\"chief\":{},\"worker\":{\"ready\":\"listen\"},"
+		"\"ps\":{\"server\":true}}}");
+	assert_int_equal(r->policy.start_deadline_ns, 600 * SECOND);
+	assert_int_equal(r->policy.no_listener_ns, 30 * SECOND);
+	assert_true(role_of(r, "chief")->is_listening_assumed);
+	assert_false(role_of(r, "worker")->is_listening_assumed);
+	assert_false(role_of(r, "ps")->is_listening_assumed);
 	tfc_job_free(r->job);
 }
 
@@ -161,6 +175,7 @@ int main(void)
 		cmocka_unit_test(scopes_follow_the_strategy),
 		cmocka_unit_test(success_is_the_driver_else_the_chief_else_all_workers),
 		cmocka_unit_test(times_budgets_and_flags_come_from_the_role_or_else_the_job),
+		cmocka_unit_test(listening_is_assumed_where_nobody_says_so),
 		cmocka_unit_test(servers_are_not_waited_for_at_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,7 +212,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"  \"grace_s\": 10,\n"
 		"  \"abort_grace_s\": 1,\n"
 		"  \"finish_s\": 30,\n"
-		"  \"start_deadline_s\": 600,\n"
+		"  \"start_deadline_s\": \"auto\",\n"
 		"  \"deadline_s\": 0.1,\n"
 		"  \"topology\": \"full\",\n"
 		"  \"stall_s\": 0,\n"

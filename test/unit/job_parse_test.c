@@ -56,7 +56,8 @@ static const char sample[] =
 	"\"backoff_s\": [0, 30]},\n"
 	"  \"success\": \"auto\", \"stall_s\": 0, \"on_stall\": \"report\", \"python\": "
 	"\"python3\",\n"
-	"  \"grace_s\": 10, \"abort_grace_s\": 1, \"finish_s\": 30, \"start_deadline_s\": 600, "
+	"  \"grace_s\": 10, \"abort_grace_s\": 1, \"finish_s\": 30, \"start_deadline_s\": "
+	"\"auto\", "
 	"\"deadline_s\": 0, \"topology\": \"full\",\n"
 	"  \"isolation\": \"auto\",\n"
 	"  \"placement\": {\"policy\": \"spread\", \"labels\": {}, \"upstream\": null, "
@@ -103,7 +104,7 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_true(job->restart.window_s == 600);
 	assert_true(job->restart.backoff_s[0] == 0 && job->restart.backoff_s[1] == 30);
 	assert_true(job->grace_s == 10 && job->abort_grace_s == 1 && job->finish_s == 30);
-	assert_true(job->start_deadline_s == 600 && job->deadline_s == 0);
+	assert_true(job->start_deadline_s == -1 && job->deadline_s == 0);
 	const struct tfc__role *worker = &job->roles[0];
 	assert_int_equal(worker->count, 1);
 	assert_int_equal(worker->port, 0);
@@ -273,6 +274,15 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"deadline_s\":\"5\"}", TFC_EINVAL,
 		 "job.json:1: deadline_s: must be a number of seconds from 0 to 1000000000, not "
 		 "\"5\""},
+		{"{\"start_deadline_s\":\"never\"}", TFC_EINVAL,
+		 "job.json:1: start_deadline_s: must be \"auto\" or a number of seconds from 0 to "
+		 "1000000000, not \"never\""},
+		{"{\"start_deadline_s\":null}", TFC_EINVAL,
+		 "job.json:1: start_deadline_s: must be \"auto\" or a number of seconds from 0 to "
+		 "1000000000, not null"},
+		{"{\"grace_s\":\"auto\"}", TFC_EINVAL,
+		 "job.json:1: grace_s: must be a number of seconds from 0 to 1000000000, not "
+		 "\"auto\""},
 		{"{\"restart\":{\"backoff_s\":[1]}}", TFC_EINVAL,
 		 "job.json:1: restart.backoff_s: must be a list of two numbers: the first and the "
 		 "longest wait, not a list of 1"},

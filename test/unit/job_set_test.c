@@ -44,6 +44,10 @@ static void single_keys_are_set_from_text(void **state)
 	assert_int_equal(job->strategy, TFC_STRATEGY_NONE);
 	set(job, "grace_s", "2.5");
 	assert_true(job->grace_s == 2.5);
+	set(job, "start_deadline_s", "5");
+	assert_true(job->start_deadline_s == 5);
+	set(job, "start_deadline_s", "auto");
+	assert_true(job->start_deadline_s == -1);
 	set(job, "restart.max", "8");
 	assert_int_equal(job->restart.max, 8);
 	set(job, "restart", "{\"on\": \"never\"}");
