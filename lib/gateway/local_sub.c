@@ -261,7 +261,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 		    entry->log_end > sub->tasks[entry->task].lines.position)
 			tfc__followed_read_from(&sub->tasks[entry->task], entry->log_end);
 	}
-	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < count; i++) {
+	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.task_count; i++) {
 		if (!tfc__piece_read(place.pieces[i].text, &cursor))
 			continue;
 		uint32_t attempt = sub->tasks[i].lines.attempt;

@@ -199,20 +199,22 @@ const char *tfc__place_text(struct tfc__place *place)
 	return text->is_failed ? "" : text->data;
 }
 
-/* "_TASK.PIECE"; tasks in order. */
-static bool read_task(struct tfc__place *place, const char **at, uint64_t *first)
+/* "_TASK.PIECE"; tasks in order, all of them below `end`. */
+static int read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
 	struct tfc__lines_cursor cursor;
 	struct tfc__piece piece;
 	(*at)++;
-	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= place->task_count ||
+	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= end ||
 	    *(*at)++ != '.' || !read_piece(at, &cursor))
-		return false;
+		return TFC_EINVAL;
+	if (tfc__place_reserve(place, (uint32_t)task + 1) < 0)
+		return TFC_ENOMEM;
 	tfc__piece_write(&piece, &cursor);
 	tfc__place_set(place, (uint32_t)task, &piece);
 	*first = task + 1;
-	return true;
+	return TFC_OK;
 }
 
 /* "~ENTRY.PIECE"; entries in order, all of them told. */
@@ -235,17 +237,14 @@ int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *t
 	uint64_t next, first = 0;
 	if (!read_number(&text, UINT32_MAX, &next))
 		return TFC_EINVAL;
-	if (tfc__place_reserve(place, task_count) < 0)
-		return TFC_ENOMEM;
 	place->next = (uint32_t)next;
 	if (*text == 'g') {
 		place->is_gap_told = true;
 		text++;
 	}
-	while (*text == '_')
-		if (!read_task(place, &text, &first))
-			return TFC_EINVAL;
 	int code = TFC_OK;
+	while (code == TFC_OK && *text == '_')
+		code = read_task(place, &text, &first, task_count);
 	first = 0;
 	while (code == TFC_OK && *text == '~')
 		code = read_rest(place, &text, &first);

@@ -62,8 +62,9 @@ void tfc__place_fini(struct tfc__place *place);
 /* The cursor; "" when there is no memory for it. Valid until the place changes. */
 const char *tfc__place_text(struct tfc__place *place);
 
-/* Into a zeroed place. TFC_OK, TFC_EINVAL (nothing that tfc__place_text would write, or of a task
- * that is not there), TFC_ENOMEM; then tfc__place_fini in any case. */
+/* Into a zeroed place, which gets room for the tasks that have a piece. TFC_OK, TFC_EINVAL (nothing
+ * that tfc__place_text would write, or of a task that is not below task_count), TFC_ENOMEM; then
+ * tfc__place_fini in any case. */
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text);
 
 void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor);

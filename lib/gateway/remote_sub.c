@@ -25,7 +25,6 @@ struct tfc__remote_sub {
 	struct tfc__route *route; /* NULL: detached */
 	void *slot;
 	char *job;
-	char *cursor; /* to begin with, until a place was reached; NULL: from the start */
 	bool is_without_output;
 	bool wants_live;
 	bool is_bare;
@@ -39,8 +38,9 @@ struct tfc__remote_sub {
 	uint32_t owed; /* credit for items that were told */
 	struct tfc__told_in in;
 	bool has_event; /* `in` is to be told */
-	struct tfc__place place;
-	bool has_place;
+	struct tfc__place
+		place;  /* what was told: the cursor that it began with, and what came since */
+	bool has_place; /* else it is at the start */
 	struct tfc__timer retry;
 	uint64_t delay;
 	uint64_t lost_since; /* 0: it is not */
@@ -274,10 +274,11 @@ void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error)
 void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id)
 {
 	struct tfc__buf params = {0};
+	const char *cursor = sub->has_place ? tfc__place_text(&sub->place) : NULL;
 	const struct tfc__question question = {
 		.verb = TFC__SUBSCRIBE,
 		.job = id,
-		.client_key = sub->has_place ? tfc__place_text(&sub->place) : sub->cursor,
+		.client_key = cursor,
 		.is_without_output = sub->is_without_output,
 		.wants_live = sub->wants_live,
 		.is_forwarded = sub->route->is_forwarded,
@@ -294,8 +295,9 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	sub->is_finding = false;
 	sub->owed = 0;
 	tfc__question_write(&params, &question);
-	int code = params.is_failed ? tfc__fail_nomem(&error, "gateway")
-				    : tfc__rpc_call(rpc, &call, &sub->call, &error);
+	int code = params.is_failed || (cursor && !*cursor)
+			   ? tfc__fail_nomem(&error, "gateway")
+			   : tfc__rpc_call(rpc, &call, &sub->call, &error);
 	tfc__buf_fini(&params);
 	if (code < 0)
 		tfc__remote_sub_failed(sub, &error);
@@ -347,13 +349,25 @@ static void free_sub(tfc_sub *base)
 	tfc__told_in_fini(&sub->in);
 	tfc__place_fini(&sub->place);
 	free(sub->job);
-	free(sub->cursor);
 	free(sub);
 }
 
 static const struct tfc__mark *mark_of(const tfc_sub *base)
 {
 	return &tfc__container_of(base, const struct tfc__remote_sub, base)->in.mark;
+}
+
+/* Tasks that say nothing have their pieces in the cursor alone: they are kept from there on. What
+ * is no cursor is told by LOST. */
+static int begin_behind(struct tfc__remote_sub *sub, const char *cursor)
+{
+	int code = tfc__place_read(&sub->place, TASKS_MAX, cursor);
+	sub->has_place = true;
+	sub->is_lost = code == TFC_EINVAL;
+	if (sub->is_lost)
+		tfc__fail(&sub->error, code, "gateway", 0,
+			  "cursor %.80s: not one that an event of this job carried", cursor);
+	return sub->is_lost ? TFC_OK : code;
 }
 
 int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__route *route,
@@ -365,10 +379,12 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
 	sub->job = strdup(job);
-	sub->cursor = options->cursor ? strdup(options->cursor) : NULL;
-	if (!sub->job || (options->cursor && !sub->cursor)) {
+	int code = sub->job ? TFC_OK : TFC_ENOMEM;
+	if (code == TFC_OK && options->cursor)
+		code = begin_behind(sub, options->cursor);
+	if (code < 0) {
+		tfc__place_fini(&sub->place);
 		free(sub->job);
-		free(sub->cursor);
 		free(sub);
 		return tfc__fail_nomem(error, "gateway");
 	}
@@ -379,7 +395,10 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	tfc__list_init(&sub->items);
 	tfc__timer_init(&sub->retry, ctx, on_retry);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
-	tfc__timer_set(&sub->retry, tfc__now()); /* nothing is called inside this call */
+	if (sub->is_lost)
+		tfc__sub_wake(&sub->base);
+	else
+		tfc__timer_set(&sub->retry, tfc__now()); /* nothing is called inside this call */
 	*ret_sub = &sub->base;
 	return TFC_OK;
 }

@@ -1,5 +1,6 @@
 /* gateway: a client of a node's service, whose connections break, whose readers are slow, and who
  * are many. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,6 +103,90 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 		node_follow_end(&follower);
 	}
 	free(json);
+	node_run_end(&run);
+}
+
+/* Two tasks fall silent after 500 lines, until the third has written all of its own: the second
+ * half once it may go on. */
+#define QUIET_LINES 500
+#define FALLING_SILENT                                                                         \
+	"cd %s; count() { while [ $i -lt $1 ]; do echo $i; i=$((i+1)); done; }; "              \
+	"await() { until [ -e $1 ]; do sleep 0.01; done; }; i=0; count 500; "                  \
+	"if [ $TFC_TASK_INDEX = 2 ]; then count 1500; await go; count 3000; touch over; else " \
+	"await over; count 501; fi"
+
+/* Lines of each task behind what was told before the cursor: none is missing, none comes again. */
+struct counted {
+	uint32_t next[3];
+	char cursor[192]; /* of the last line */
+};
+
+static void count_lines(struct follower *follower, const tfc_event *event)
+{
+	struct counted *counted = follower->user;
+	if (event->kind != TFC_EVENT_OUTPUT)
+		return;
+	assert_int_equal(strtoul(event->data, NULL, 10), counted->next[event->task_index]++);
+	snprintf(counted->cursor, sizeof(counted->cursor), "%s", event->cursor);
+}
+
+static bool is_first_half_told(void *user)
+{
+	const struct counted *counted = user;
+	return counted->next[0] + counted->next[1] + counted->next[2] ==
+	       2 * QUIET_LINES + LINES / 2;
+}
+
+struct counting_cutter {
+	struct counted counted; /* first: count_lines takes it */
+	struct cutter cutter;
+};
+
+static void count_and_cut(struct follower *follower, const tfc_event *event)
+{
+	struct counting_cutter *both = follower->user;
+	count_lines(follower, event);
+	if (follower->count < both->cutter.next)
+		return;
+	both->cutter.next = follower->count + 1 + (unsigned)rand_r(&both->cutter.seed) % 100;
+	assert_int_equal(tfc_ctx_post(both->cutter.run->ctx, cut_now, &both->cutter), 0);
+}
+
+static void silent_tasks_keep_their_place_however_often_the_connection_breaks(void **state)
+{
+	struct node_run run;
+	struct counted first = {.next = {0}};
+	struct follower live = {.on_event = count_lines, .user = &first};
+	node_run_begin_served(&run, NULL);
+	char script[512], path[256];
+	snprintf(script, sizeof(script), FALLING_SILENT, run.dir);
+	char *json = node_script(3, script);
+	node_start(&run, json, &live);
+	node_await(&run, is_first_half_told, &first, "two silent tasks");
+	const struct counted half = first;
+	snprintf(path, sizeof(path), "%s/go", run.dir);
+	struct counting_cutter later[3];
+	struct follower followers[3] = {{0}};
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	options.cursor = half.cursor;
+	for (unsigned i = 0; i < 3; i++) {
+		later[i] = (struct counting_cutter){half, {.run = &run, .seed = i + 1}};
+		followers[i] = (struct follower){.on_event = count_and_cut, .user = &later[i]};
+		node_follow(&run, live.job, &options, &followers[i]);
+	}
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	unsigned cuts = 0; /* they share their connection */
+	for (unsigned i = 0; i < 3; i++) {
+		node_await_end(&run, &followers[i]);
+		cuts += later[i].cutter.cuts;
+		for (uint32_t task = 0; task < 3; task++)
+			assert_int_equal(later[i].counted.next[task],
+					 task == 2 ? LINES : QUIET_LINES + 1);
+		node_follow_end(&followers[i]);
+	}
+	assert_true(cuts >= 10);
+	free(json);
+	node_follow_end(&live);
 	node_run_end(&run);
 }
 
@@ -470,6 +555,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_event_comes_once_however_often_the_connection_breaks),
+		cmocka_unit_test(silent_tasks_keep_their_place_however_often_the_connection_breaks),
 		cmocka_unit_test(a_gateway_that_comes_back_is_found_again),
 		cmocka_unit_test(nobody_there_is_said_with_what_was_tried),
 		cmocka_unit_test(bad_addresses_and_keys_are_refused),
