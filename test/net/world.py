@@ -6,6 +6,7 @@
         net.heal(net.hosts[1])
         net.cut_one_way(net.hosts[0], net.hosts[2])    # what 0 sends to 2 is lost, not the answers
         net.loosen(net.hosts[2], loss=0.2, delay=0.01) # a relay in user space loses and delays frames
+        net.hosts[1].break_connections(net.hosts[0])   # those between the two are reset
 
 The kernel's netem is not needed. All of it is gone at the end, also after a failure: processes are
 killed by pid, namespaces are deleted, and with them their interfaces. Needs root.
@@ -119,6 +120,17 @@ class Host:
                               for line in file.readlines()[1:] if line.split()[3] == LISTENS}
             return ports
         return in_namespace(self.netns, read)
+
+    def break_connections(self, other):
+        """Resets the TCP connections between this host and another, at both ends; how many. None:
+        this kernel lets nobody do that (CONFIG_INET_DIAG_DESTROY)."""
+        show = ["ip", "netns", "exec", self.netns, "ss", "-H", "-t", "state", "established", "dst",
+                other.address]
+        there = subprocess.run(show, capture_output=True, text=True, timeout=30, check=True)
+        broken = subprocess.run([*show[:5], "-K", *show[5:]], capture_output=True, text=True,
+                                timeout=30, check=False)
+        count = len(broken.stdout.splitlines())
+        return None if there.stdout and not count else count
 
     def is_free(self, port):
         """Whether nobody holds or listens on a port; TIME_WAIT of old connections is no one."""

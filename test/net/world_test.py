@@ -1,4 +1,5 @@
 """The hosts of these tests are hosts: they reach each other, and do not when a link is cut."""
+import errno
 import os
 import subprocess
 import sys
@@ -13,8 +14,11 @@ server = socket.create_server(("", 4000))
 print("up", flush=True)
 while True:
     peer, _ = server.accept()
-    while data := peer.recv(65536):
-        peer.sendall(data)
+    try:
+        while data := peer.recv(65536):
+            peer.sendall(data)
+    except ConnectionError:
+        pass
 """
 ASK = """
 import socket, sys
@@ -23,6 +27,18 @@ sent = int(sys.argv[3])
 peer.sendall(bytes(sent))
 while sent:
     sent -= len(peer.recv(65536))
+"""
+
+HOLD = """
+import socket, sys
+peer = socket.create_connection((sys.argv[1], 4000))
+peer.sendall(b"x")
+peer.recv(1)
+print("connected", flush=True)
+try:
+    peer.recv(1)
+except OSError as error:
+    print(error.errno, flush=True)
 """
 
 
@@ -53,6 +69,18 @@ class WorldTest(unittest.TestCase):
         self.assertTrue(self.reaches(self.third, 5))
         self.net.heal_one_way(self.one, self.other)
         self.assertTrue(self.reaches(self.one, 5))
+
+    def test_broken_connection_is_reset_and_another_one_made(self):
+        for host in (self.one, self.other):
+            peer = self.one.start([sys.executable, "-c", HOLD, self.other.address],
+                                  stdout=subprocess.PIPE)
+            self.assertEqual(peer.stdout.readline(), b"connected\n")
+            count = host.break_connections(self.other if host is self.one else self.one)
+            if count is None:
+                self.skipTest("the kernel destroys no connections")
+            self.assertEqual(count, 1)
+            self.assertIn(int(peer.stdout.readline()), (errno.ECONNABORTED, errno.ECONNRESET))
+            self.assertTrue(self.reaches(self.third, 5))
 
     def test_relay_loses_what_it_was_asked_to_and_tcp_gets_through(self):
         relay = self.net.loosen(self.other, loss=0.2, delay=0.002)

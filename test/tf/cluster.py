@@ -162,12 +162,16 @@ class Job:
         """Ctrl-C, as far as tfc_run sees it."""
         self._process.send_signal(signal.SIGINT)
 
-    def end(self, patience=PATIENCE):
-        """Reads to the end; returns the end event and the exit status."""
+    def read_all(self, patience=PATIENCE):
+        """Reads until it has exited; returns the exit status."""
         end = time.monotonic() + patience
         while self._fds and time.monotonic() < end:
             self._read(0.2)
-        status = self._process.wait(max(end - time.monotonic(), 1))
+        return self._process.wait(max(end - time.monotonic(), 1))
+
+    def end(self, patience=PATIENCE):
+        """Reads to the end; returns the end event and the exit status."""
+        status = self.read_all(patience)
         assert self.events and self.events[-1]["event"] == "end", self.errors.decode()
         return self.events[-1], status
 
