@@ -399,7 +399,7 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 	struct agent_task *task = &job->tasks[number];
 	task->is_stopped = true;
 	if (task->process)
-		tfc_process_stop(task->process, grace_ms);
+		tfc_process_stop(task->process, bundle_is_unpacking(task) ? 0 : grace_ms);
 	else if (waiting_drop(task) || task->is_queued)
 		refuse_stopped(task);
 }

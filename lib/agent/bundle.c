@@ -39,6 +39,7 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 	const char *const argv[] = {program, words[0], words[1], words[2], words[3], NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
+	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.log_dir = job->run_dir;
 	options.log_name = log_name;
 	int code = tfc__process_spawn(ctx, &options, tenure, fn, user, ret_process);
@@ -170,6 +171,11 @@ static int unpack(struct agent_task *task)
 		*task->error = *tfc_ctx_error(job->agent->ctx);
 	free(dir);
 	return code;
+}
+
+bool bundle_is_unpacking(const struct agent_task *task)
+{
+	return task->process && task->job->info.job->bundle && !task->is_unpacked;
 }
 
 void bundle_launch(struct agent_task *task)

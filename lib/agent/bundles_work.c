@@ -64,6 +64,7 @@ int archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_er
 				    words[3], words[4], NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
+	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.log_dir = bundle->work;
 	options.log_name = LOG_NAME;
 	int code = tfc_process_spawn(ctx, &options, on_process, bundle, &bundle->process);

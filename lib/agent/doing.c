@@ -319,9 +319,8 @@ static const char *stage_before(const struct agent_task *task)
 	if (task->is_queued)
 		return "not started: its bundle is being packed";
 	if (task->process && !task->pid)
-		return task->job->info.job->bundle && !task->is_unpacked
-			       ? "not started: its bundle is being unpacked"
-			       : "not started: its process is being made";
+		return bundle_is_unpacking(task) ? "not started: its bundle is being unpacked"
+						 : "not started: its process is being made";
 	return "not started";
 }
 

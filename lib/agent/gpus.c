@@ -159,6 +159,7 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 	const char *const argv[] = {program, NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
+	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.env = (const char *const *)agent->env.items; /* it may say where the driver is */
 	options.log_dir = agent->run_dir;
 	options.log_name = FIND_LOG;

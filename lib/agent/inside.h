@@ -247,6 +247,7 @@ int bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
 void bundle_end(struct tfc__agent_job *job);
 void bundle_close(struct tfc__agent_job *job);
+bool bundle_is_unpacking(const struct agent_task *task); /* its process is tfc-bundle */
 char *bundle_dir(const struct agent_task *task);
 
 /* The users of all roles are found when the job is opened: a missing one is no matter of luck. */

@@ -77,6 +77,7 @@ int removal_begin(struct tfc__agent *agent, const char *dir)
 	const char *const argv[] = {program, "remove", dir, NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
+	options.grace_ms = TFC__HELPER_GRACE_MS;
 	if (code == TFC_OK)
 		code = tfc_process_spawn(agent->ctx, &options, on_removed, removal,
 					 &removal->process);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/signals.h"
 
 int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *room, tfc_error *error,
 		     char **ret_path)
@@ -43,11 +44,11 @@ static int add_files(posix_spawn_file_actions_t *actions, const struct tfc__help
 
 static int set_attributes(posix_spawnattr_t *attr)
 {
-	sigset_t all, none;
+	sigset_t all, blocked;
 	sigfillset(&all);
-	sigemptyset(&none);
+	tfc__node_signals(&blocked);
 	int error = posix_spawnattr_setsigdefault(attr, &all);
-	error = error ? error : posix_spawnattr_setsigmask(attr, &none);
+	error = error ? error : posix_spawnattr_setsigmask(attr, &blocked);
 	return error ? error
 		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
 							      POSIX_SPAWN_SETSIGMASK |

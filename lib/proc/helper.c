@@ -4,14 +4,15 @@
 #include <stddef.h>
 #include <sys/signalfd.h>
 
+#include "base/signals.h"
+
 int tfc__helper_signals(void)
 {
-	sigset_t watched;
+	sigset_t watched, blocked;
 	sigemptyset(&watched);
 	sigaddset(&watched, SIGCHLD);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGHUP);
-	sigprocmask(SIG_SETMASK, &watched, NULL);
+	tfc__node_signals(&blocked);
+	sigaddset(&blocked, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
 	return signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
 }

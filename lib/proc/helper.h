@@ -5,8 +5,8 @@
 #define TFC_PROC_HELPER_H
 
 /*
- * A signalfd, close-on-exec, of the signals that a helper hears: SIGCHLD, and SIGTERM, SIGINT and
- * SIGHUP. They are blocked from now on, and no others are. -1 and errno.
+ * A signalfd, close-on-exec, of SIGCHLD. Blocked from now on are SIGCHLD and the signals that end a
+ * node (base/signals.h), no others. -1 and errno.
  */
 int tfc__helper_signals(void);
 

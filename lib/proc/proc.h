@@ -16,6 +16,12 @@
 #define TFC__LOG_SEGMENT_BYTES (UINT64_C(16) << 20)
 #define TFC__LOG_KEPT (TFC__LOG_SEGMENTS * TFC__LOG_SEGMENT_BYTES)
 
+/*
+ * tfc_process_options.grace_ms of a helper program: it blocks TERM (base/signals.h) and has nothing
+ * to save.
+ */
+#define TFC__HELPER_GRACE_MS 1
+
 /* Starts the context's guard unless it runs. Errors as tfc_process_spawn. */
 int tfc__guard_start(tfc_ctx *ctx);
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -371,6 +372,41 @@ static void read_of(pid_t pid, const char *name, char *text, size_t size)
 	text[len > 0 ? len : 0] = 0;
 	if (fd >= 0)
 		close(fd);
+}
+
+static uint32_t read_signals(pid_t pid, const char *field)
+{
+	char text[4096];
+	read_of(pid, "status", text, sizeof(text));
+	const char *line = strstr(text, field);
+	assert_non_null(line);
+	return (uint32_t)strtoull(line + strlen(field), NULL, 16) & 0x7fffffffu;
+}
+
+uint32_t proc_blocked(pid_t pid)
+{
+	return read_signals(pid, "SigBlk:");
+}
+
+uint32_t proc_ignored(pid_t pid)
+{
+	return read_signals(pid, "SigIgn:");
+}
+
+static const int node_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+uint32_t proc_node_signals(void)
+{
+	uint32_t set = 0;
+	for (size_t i = 0; i < sizeof(node_signals) / sizeof(node_signals[0]); i++)
+		set |= 1u << (node_signals[i] - 1);
+	return set;
+}
+
+void proc_send_node_signals(pid_t pid)
+{
+	for (size_t i = 0; i < sizeof(node_signals) / sizeof(node_signals[0]); i++)
+		assert_int_equal(kill(pid, node_signals[i]), 0);
 }
 
 static bool is_idle_shim(pid_t pid)

@@ -71,6 +71,14 @@ bool proc_is_alive(pid_t pid);
 /* Its state as in proc(5): 'R', 'S', 'D', ...; 0: it is gone. */
 char proc_state(pid_t pid);
 
+/* Bit N - 1 is signal N, of 1 to 31: those that a process blocks, and those that it ignores. */
+uint32_t proc_blocked(pid_t pid);
+uint32_t proc_ignored(pid_t pid);
+
+/* The signals that end a node, in the same form. */
+uint32_t proc_node_signals(void);
+void proc_send_node_signals(pid_t pid); /* each of them */
+
 /* Waits up to `ms` for a process to be gone; false when it is not. */
 bool proc_await_gone(pid_t pid, int ms);
 

@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "leaks.h"
+#include "proc_run.h"
 #include <tfcluster/bundle.h>
 
 static char *place; /* a directory for one test */
@@ -33,14 +34,13 @@ static int remove_place(void **state)
 	return result;
 }
 
-/* Runs tfc-bundle; returns its exit status and all it wrote to one of its streams. */
-static int run(const char *const argv[], int stream, char *ret_text, size_t size)
+/* Starts tfc-bundle; ret_end: the read end of what it writes to one of its streams. */
+static pid_t start(const char *const argv[], int stream, int *ret_end)
 {
 	char program[512];
 	char *no_environment[] = {NULL};
-	int ends[2], status;
+	int ends[2];
 	pid_t pid;
-	size_t len = 0;
 	const char *dir = getenv("TFC_HELPER_DIR");
 	assert_non_null(dir);
 	snprintf(program, sizeof(program), "%s/tfc-bundle", dir);
@@ -53,13 +53,29 @@ static int run(const char *const argv[], int stream, char *ret_text, size_t size
 			 0);
 	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
-	for (ssize_t n; len < size - 1 && (n = read(ends[0], ret_text + len, size - 1 - len)) > 0;)
+	*ret_end = ends[0];
+	return pid;
+}
+
+/* Its exit status and all it wrote. */
+static int finish(pid_t pid, int end, char *ret_text, size_t size)
+{
+	size_t len = 0;
+	int status;
+	for (ssize_t n; len < size - 1 && (n = read(end, ret_text + len, size - 1 - len)) > 0;)
 		len += (size_t)n;
 	ret_text[len] = '\0';
-	close(ends[0]);
+	close(end);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+static int run(const char *const argv[], int stream, char *ret_text, size_t size)
+{
+	int end;
+	pid_t pid = start(argv, stream, &end);
+	return finish(pid, end, ret_text, size);
 }
 
 static void packs_hashes_and_unpacks(void **state)
@@ -109,12 +125,35 @@ static void a_failure_is_one_line_and_status_1(void **state)
 			    "check ZIP HASH\n");
 }
 
+/* It opens its pipe after it has blocked them. */
+static void signals_that_end_a_node_do_not_end_it(void **state)
+{
+	/* printf x | sha256sum */
+	static const char hash[] =
+		"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+	char pipe[256], text[512];
+	int end;
+	snprintf(pipe, sizeof(pipe), "%s/pipe", place);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	const char *receive[] = {"tfc-bundle", "receive", place, place, hash, "1", NULL};
+	pid_t pid = start(receive, 1, &end);
+	int to = open(pipe, O_WRONLY | O_CLOEXEC); /* once it reads */
+	assert_true(to >= 0);
+	assert_int_equal(proc_blocked(pid) & proc_node_signals(), proc_node_signals());
+	assert_int_equal(proc_ignored(pid) & proc_node_signals(), 0);
+	proc_send_node_signals(pid);
+	assert_int_equal(tfc__write_all(to, "x", 1), 0);
+	close(to);
+	assert_int_equal(finish(pid, end, text, sizeof(text)), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
 	const struct CMUnitTest tests[] = {
 		TEST(packs_hashes_and_unpacks),
 		TEST(a_failure_is_one_line_and_status_1),
+		TEST(signals_that_end_a_node_do_not_end_it),
 	};
 	return cmocka_run_group_tests_name("bundle_tool", tests, NULL, NULL);
 }

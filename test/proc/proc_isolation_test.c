@@ -135,6 +135,36 @@ static void signals_reach_the_program(void **state)
 	proc_run_end(&run);
 }
 
+/* As a service manager, a terminal or a batch system sends them, to all of a node's processes. */
+static void signals_that_end_a_node_end_no_helper(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	pid_t pids[16];
+	proc_run_begin(&run);
+	proc_start_isolated(&run, &task, isolation, NULL, "wait", NULL);
+	proc_await_start(&run, &task);
+	assert_int_equal(proc_blocked(task.pid), 0);
+	assert_int_equal(proc_ignored(task.pid), 0);
+	pid_t guard = proc_parent(proc_parent(task.pid));
+	proc_await_spare(guard);
+	size_t count = proc_family(guard, pids, 16);
+	assert_in_range(count, 4, 5); /* guard, shim, task, spare; the init of a PID namespace */
+	for (size_t i = 0; i < count; i++) {
+		if (pids[i] == task.pid)
+			continue;
+		assert_int_equal(proc_blocked(pids[i]) & proc_node_signals(), proc_node_signals());
+		assert_int_equal(proc_ignored(pids[i]) & proc_node_signals(), 0);
+		proc_send_node_signals(pids[i]);
+	}
+	assert_int_equal(tfc_process_signal(task.process, SIGUSR1), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.status, SIGUSR1);
+	assert_true(proc_is_alive(guard));
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 /* The pid that hosts are told is one that they can see, and the listener is found below the shim.
  */
 static void the_listener_of_a_task_is_recognised(void **state)
@@ -207,6 +237,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_missing_program_is_told_and_output_is_whole),
 		cmocka_unit_test(a_stop_gives_the_grace_and_no_more),
 		cmocka_unit_test(signals_reach_the_program),
+		cmocka_unit_test(signals_that_end_a_node_end_no_helper),
 		cmocka_unit_test(the_listener_of_a_task_is_recognised),
 		cmocka_unit_test(endless_double_forkers_are_ended),
 	};

@@ -104,6 +104,23 @@ static void assert_value(struct bench *bench, const char *key, const char *value
 	assert_string_equal(answer.value, value);
 }
 
+/* ---- signals that are meant for its host */
+
+static void signals_that_end_a_node_do_not_end_the_helper(void **state)
+{
+	struct bench bench;
+	begin(&bench);
+	assert_int_equal(put(&bench, "job/a", "one"), TFC_OK);
+	pid_t helper = helper_of(getpid());
+	assert_int_equal(proc_blocked(helper) & proc_node_signals(), proc_node_signals());
+	assert_int_equal(proc_ignored(helper) & proc_node_signals(), 0);
+	proc_send_node_signals(helper);
+	assert_int_equal(put(&bench, "job/a", "two"), TFC_OK);
+	assert_value(&bench, "job/a", "two");
+	assert_int_equal(helper_of(getpid()), helper);
+	end(&bench);
+}
+
 /* ---- killed */
 
 static void a_killed_helper_is_replaced(void **state)
@@ -243,6 +260,7 @@ static void a_helper_that_is_missing_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_that_end_a_node_do_not_end_the_helper),
 		cmocka_unit_test(a_killed_helper_is_replaced),
 		cmocka_unit_test(a_hung_disk_stops_only_the_answers),
 		cmocka_unit_test(a_store_on_a_hung_disk_can_be_closed),

@@ -332,6 +332,57 @@ class LeavingTest(NodeTest):
         run.end()
 
 
+class SignalTest(NodeTest):
+    """A service manager signals a cgroup, a batch system a session: each process of the node."""
+
+    def descendants(self, pid):
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                children = [int(child) for child in file.read().split()]
+        except OSError:
+            return []
+        return children + [one for child in children for one in self.descendants(child)]
+
+    def name_of(self, pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
+            return file.read().strip()
+
+    def test_signals_to_every_process_of_a_node(self):
+        self.write_members("a")
+        gateway = f"unix:{self.dir}/state-a/node.sock"
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number=number):
+                a = self.node("a", "--ports", self.ports)
+                name = f"job{number}"
+                run = self.start_bare(
+                    "start", "--gateway", gateway, "--framework", "none", "--name", name,
+                    "--worker", "2", "--grace", "0.5", "--", "/bin/sh", "-c",
+                    "trap '' TERM INT HUP; echo up; while :; do sleep 0.1; done")
+                run.await_output(r"worker/0\] up")
+                run.await_output(r"worker/1\] up")
+                helpers = [pid for pid in self.descendants(a.process.pid)
+                           if self.name_of(pid).startswith("tfc-")]
+                self.assertGreaterEqual({self.name_of(pid) for pid in helpers},
+                                        {"tfc-guard", "tfc-shim", "tfc-store"})
+                # the node last: a helper that it outlives is what it must not find
+                for pid in [*helpers, a.process.pid]:
+                    os.kill(pid, number)
+                a.end()
+                self.assertEqual(a.status, 0)
+                self.assertNotIn(b"has died", a.err)
+                self.assertNotIn(b"not known", a.err)
+                run.process.kill()
+                run.end()
+                a = self.node("a", "--ports", self.ports)
+                job = self.start_bare("describe", name, "--gateway", gateway, "--json").end()
+                self.assertEqual(json.loads(job.out)["job"], run.lines()[0])
+                stop = self.start_bare("stop", name, "--gateway", gateway, "--kill").end()
+                self.assertEqual(stop.status, 0, stop.err)
+                a.process.terminate()
+                a.end()
+                self.assertEqual(a.status, 0, a.err)
+
+
 class DisagreeTest(NodeTest):
     """Members files that give one node two names."""
 

@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include "base/signals.h"
+
 /* nvml.h, as far as it is used: stable since version 11 of the driver's library. */
 typedef struct nvml_device *nvml_device;
 enum { NVML_SUCCESS = 0, NVML_DRIVER_NOT_LOADED = 9, UUID_SIZE = 96 };
@@ -82,6 +84,7 @@ static int print_parts(nvml_device device)
 int main(void)
 {
 	unsigned count = 0;
+	tfc__block_node_signals();
 	if (!open_library())
 		return 0;
 	int code = nvml.init();

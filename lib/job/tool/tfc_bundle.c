@@ -16,6 +16,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/signals.h"
 
 static int remove_dir(const char *dir, tfc_error *error)
 {
@@ -146,6 +147,7 @@ int main(int argc, char **argv)
 	tfc_error error = TFC_ERROR_INIT;
 	char hash[TFC_BUNDLE_HASH_SIZE] = "";
 	int result;
+	tfc__block_node_signals();
 	if (argc == 4 && strcmp(argv[1], "pack") == 0)
 		result = tfc_bundle_pack(argv[2], argv[3], &error);
 	else if ((argc == 4 || argc == 5) && strcmp(argv[1], "unpack") == 0)

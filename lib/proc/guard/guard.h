@@ -60,7 +60,7 @@ struct keep {
 
 struct guard {
 	int epoll;
-	int signals;        /* signalfd: SIGCHLD, SIGTERM, ... */
+	int signals;        /* signalfd: SIGCHLD */
 	int shim;           /* the program, opened once: all shims are of the same version */
 	int lifeline;       /* write end */
 	int oom_events;     /* memory.events of our cgroup, or what v1 has, or -1 */

@@ -57,12 +57,9 @@ static int open_all(struct guard *guard, const char *shim)
 
 static void hear_signals(struct guard *guard)
 {
-	struct signalfd_siginfo infos[4];
-	ssize_t len = read(guard->signals, infos, sizeof(infos));
-	for (ssize_t i = 0; i < len / (ssize_t)sizeof(infos[0]); i++)
-		if (infos[i].ssi_signo != SIGCHLD)
-			host_gone(guard); /* somebody ends us: as the host's end */
-	task_reap(guard);
+	struct signalfd_siginfo info;
+	if (read(guard->signals, &info, sizeof(info)) > 0)
+		task_reap(guard);
 }
 
 static int wait_ms(const struct guard *guard)

@@ -122,11 +122,8 @@ static void obey(struct shim *shim)
 /* Returns whether the task and all it left behind are gone. */
 static bool hear_signals(struct shim *shim)
 {
-	struct signalfd_siginfo infos[4];
-	ssize_t len = read(shim->signals, infos, sizeof(infos));
-	for (ssize_t i = 0; i < len / (ssize_t)sizeof(infos[0]); i++)
-		if (infos[i].ssi_signo != SIGCHLD)
-			end_stop(shim, shim->grace_ms);
+	struct signalfd_siginfo info;
+	(void)!read(shim->signals, &info, sizeof(info)); /* whose death it was, waitid tells */
 	return end_reap(shim);
 }
 

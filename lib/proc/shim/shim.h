@@ -24,7 +24,7 @@ struct shim {
 	pid_t task;
 	int out; /* read ends of the task's pipes, or -1 */
 	int err;
-	int signals;        /* signalfd: SIGCHLD, SIGTERM */
+	int signals;        /* signalfd: SIGCHLD */
 	int group;          /* the task's cgroup directory, or -1 */
 	uint32_t isolation; /* enum tfc__isolation: what it has become */
 	bool has_groups;    /* the guard's cgroup directory was given to us */

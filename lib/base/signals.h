@@ -1,0 +1,28 @@
+/*
+ * The signals that end a node. A service manager, a terminal or a batch system sends them to every
+ * process of a cgroup, session or process group at once. The node alone acts on them; its helper
+ * programs block them. They do not ignore them: exec would hand an ignored signal on to a task.
+ */
+#ifndef TFC_BASE_SIGNALS_H
+#define TFC_BASE_SIGNALS_H
+
+#include <signal.h>
+
+static inline void tfc__node_signals(sigset_t *ret_set)
+{
+	sigemptyset(ret_set);
+	sigaddset(ret_set, SIGHUP);
+	sigaddset(ret_set, SIGINT);
+	sigaddset(ret_set, SIGQUIT);
+	sigaddset(ret_set, SIGTERM);
+}
+
+/* For a helper program that runs as a task: it starts with an empty mask. */
+static inline void tfc__block_node_signals(void)
+{
+	sigset_t set;
+	tfc__node_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+#endif
