@@ -82,6 +82,8 @@ const struct option job_options[] = {
 	 KEY("python")},
 	{"restart", "N", "restarts within the window (3)", KEY("restart.max")},
 	{"restart-window", "S", "the window, in seconds (600)", KEY("restart.window_s")},
+	{"losses", "N", "restarts after lost nodes and preemptions, in a day (100)",
+	 KEY("restart.losses")},
 	{"restart-on", "WHAT", "retryable, failure or never", KEY("restart.on")},
 	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
 	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},

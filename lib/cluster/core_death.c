@@ -33,7 +33,7 @@ static bool is_signal_retryable(int number)
 	return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-enum death_class tfc__death_class(const struct tfc__death *death)
+enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc__death *death)
 {
 	if (death->is_oom)
 		return CLASS_PERMANENT;
@@ -44,7 +44,7 @@ enum death_class tfc__death_class(const struct tfc__death *death)
 	case TFC_EXIT_CODE:
 		if (death->status == 0)
 			return CLASS_DONE;
-		is_retryable = death->status == EXIT_PREEMPTED ||
+		is_retryable = (core->policy.is_tensorflow && death->status == EXIT_PREEMPTED) ||
 			       is_signal_retryable(death->status - SHELL_SIGNAL);
 		break;
 	case TFC_EXIT_SIGNAL:
@@ -61,11 +61,16 @@ enum death_class tfc__death_class(const struct tfc__death *death)
 	return is_retryable ? CLASS_RETRYABLE : CLASS_PERMANENT;
 }
 
-bool tfc__death_is_loss(const struct tfc__death *death)
+bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t)
 {
-	if (death->reason == TFC_EXIT_CODE)
-		return death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE;
-	return death->reason == TFC_EXIT_LOST;
+	const struct tfc__death *death = &t->death;
+	return core->policy.is_tensorflow && t->ready_at && death->reason == TFC_EXIT_CODE &&
+	       (death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE);
+}
+
+bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t)
+{
+	return t->death.reason == TFC_EXIT_LOST || tfc__death_is_preemption(core, t);
 }
 
 bool tfc__death_is_explainable(const struct tfc__death *death)

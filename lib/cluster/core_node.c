@@ -50,7 +50,9 @@ static bool leave(struct tfc__core *core, uint32_t node)
 
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 {
-	const struct tfc__death lost = {.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	const struct tfc__death lost = {.reason = TFC_EXIT_LOST,
+					.is_with_node = true,
+					.time_ns = core->now};
 	if (!leave(core, node))
 		return;
 	for (uint32_t i = 0; i < core->task_count; i++) {

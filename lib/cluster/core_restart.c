@@ -5,6 +5,11 @@
 
 #define SECOND_NS 1000000000ull
 
+/* A preempted attempt that was ready for less than this has done nothing; so many of them in a row
+ * are no accident. */
+#define SHORT_LIFE_NS (60 * SECOND_NS)
+#define SHORT_LIVES 3
+
 /* Which budget pays, and how much of it there is. */
 struct account {
 	struct budget *budget;
@@ -13,18 +18,27 @@ struct account {
 	bool is_loss;
 };
 
+/* Whether t's death is one of too many preemptions that came soon after a start. */
+static bool is_preempted_again(const struct tfc__core *core, const struct task *t,
+			       struct budget *losses)
+{
+	bool is_short = tfc__death_is_preemption(core, t) &&
+			core->now - t->ready_at < SHORT_LIFE_NS;
+	losses->short_lives = is_short ? losses->short_lives + 1 : 0;
+	return losses->short_lives >= SHORT_LIVES;
+}
+
+/* Who may not restart at all still starts again what a lost node took along. */
 static struct account account_of(struct tfc__core *core, struct task *t, bool is_group,
 				 bool is_loss)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	struct account a = {.is_loss = is_loss};
-	a.max = is_loss ? core->policy.loss_max : role->restart_max;
-	a.window = is_loss ? core->policy.loss_window_ns : role->window_ns;
-	if (is_group)
-		a.budget = is_loss ? &core->group_losses : &core->group_restarts;
-	else
-		a.budget = is_loss ? &t->losses : &t->restarts;
-	return a;
+	struct budget *losses = is_group ? &core->group_losses : &t->losses;
+	bool is_again = is_preempted_again(core, t, losses);
+	if (is_loss && !is_again && (role->restart_max || t->death.is_with_node))
+		return (struct account){losses, role->loss_max, role->loss_window_ns, true};
+	return (struct account){is_group ? &core->group_restarts : &t->restarts, role->restart_max,
+				role->window_ns, false};
 }
 
 static bool is_allowed(const struct tfc__core_role *role, const struct tfc__death *death,
@@ -159,9 +173,9 @@ static void restart_coordinators(struct tfc__core *core, uint64_t at)
 	}
 }
 
-static bool was_done_before_stop(const struct task *t)
+static bool was_done_before_stop(const struct tfc__core *core, const struct task *t)
 {
-	return tfc__death_class(&t->death) == CLASS_DONE && t->death.time_ns &&
+	return tfc__death_class(core, &t->death) == CLASS_DONE && t->death.time_ns &&
 	       t->death.time_ns < t->stop_at;
 }
 
@@ -183,7 +197,7 @@ static void tell_stopped(struct tfc__core *core, struct task *t)
 void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 {
 	bool is_of_group = t->fate == FATE_GROUP;
-	if (was_done_before_stop(t)) {
+	if (was_done_before_stop(core, t)) {
 		tfc__end_done(core, t);
 		/* The others start again, and a gang needs all of its members. */
 		if (core->phase == CORE_UP && is_of_group)

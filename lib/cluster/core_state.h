@@ -80,7 +80,8 @@ struct budget {
 	struct budget_entry *entries; /* ring */
 	uint32_t capacity;
 	uint32_t used;
-	uint32_t head; /* where the next one goes */
+	uint32_t head;        /* where the next one goes */
+	uint32_t short_lives; /* of losses: preemptions in a row, soon after the start */
 };
 
 struct task {
@@ -112,6 +113,7 @@ struct task {
 	bool is_stalled;     /* ... stalled */
 	bool is_hung;        /* a stall of it is being looked into */
 	bool is_stacking;    /* STACKED is awaited */
+	uint64_t ready_at;   /* this attempt was, since then; 0: it was not */
 	uint64_t back_at;    /* its node answers since then; 0: it always did */
 	uint64_t stop_at;    /* when */
 	uint64_t stop_grace; /* the least grace sent */
@@ -250,9 +252,11 @@ void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
 
 /* ---- core_death.c */
-enum death_class tfc__death_class(const struct tfc__death *death);
+enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc__death *death);
+/* TensorFlow's preemption handler has ended an attempt that was ready. */
+bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t);
 /* Lost, or preempted: it is nobody's bug, and the budget of losses pays. */
-bool tfc__death_is_loss(const struct tfc__death *death);
+bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t);
 /* Whether a peer's death could have caused this one. */
 bool tfc__death_is_explainable(const struct tfc__death *death);
 uint32_t tfc__death_reason(const struct tfc__death *death);

@@ -104,6 +104,8 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 	if (t->is_member)
 		core->members_alive += (uint32_t)alive;
 	core->unready += (uint32_t)((int)tfc__task_is_unready(t) - (int)was_unready);
+	if (phase == PHASE_READY)
+		t->ready_at = core->now;
 	if (phase == PHASE_READY || phase == PHASE_OVER)
 		announce_running(core);
 }
@@ -132,6 +134,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->fate = FATE_NONE;
 	t->is_stop_sent = false;
 	t->is_silent = t->is_stalled = false;
+	t->ready_at = 0;
 	if (t->why[0])
 		t->why[0] = '\0';
 	t->proc = TFC__PROC_RUNNING;

@@ -92,8 +92,8 @@ static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(&t->death);
-	bool is_loss = is_cut || tfc__death_is_loss(&t->death);
+	enum death_class class = is_cut ? CLASS_RETRYABLE : tfc__death_class(core, &t->death);
+	bool is_loss = is_cut || tfc__death_is_loss(core, t);
 	if (is_cut)
 		tfc__text_add(text, sizeof(text), " when a node could not be reached");
 	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
@@ -112,7 +112,7 @@ void tfc__judge_cut(struct tfc__core *core)
 
 void tfc__judge_death(struct tfc__core *core, struct task *t)
 {
-	enum death_class class = tfc__death_class(&t->death);
+	enum death_class class = tfc__death_class(core, &t->death);
 	if (class == CLASS_DONE) {
 		tfc__end_done(core, t);
 	} else if (core->is_query_open && is_collected(core, t)) {

@@ -20,33 +20,44 @@ static uint32_t count_tasks(const struct tfc__core_policy *policy)
 	return count;
 }
 
-static size_t count_entries(const struct tfc__core_policy *policy, uint32_t *ret_group)
+static uint32_t most(uint32_t a, uint32_t b)
 {
-	uint32_t losses = tfc__budget_capacity(policy->loss_max);
-	size_t count = losses;
-	*ret_group = 0;
-	for (uint32_t i = 0; i < policy->role_count; i++) {
-		uint32_t restarts = tfc__budget_capacity(policy->roles[i].restart_max);
-		count += (size_t)policy->roles[i].count * (restarts + losses);
-		if (restarts > *ret_group)
-			*ret_group = restarts;
+	return a > b ? a : b;
+}
+
+/* Entries of each task's budgets; whoever restarts with its group has none of its own. */
+static uint32_t capacity_of(const struct tfc__core_role *role, uint32_t max)
+{
+	return role->scope == TFC__SCOPE_GROUP ? 0 : tfc__budget_capacity(max);
+}
+
+/* Of all budgets, and of the group's, which has the widest role's. */
+static size_t count_entries(struct tfc__core *core)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < core->policy.role_count; i++) {
+		const struct tfc__core_role *role = &core->policy.roles[i];
+		struct budget *restarts = &core->group_restarts, *losses = &core->group_losses;
+		restarts->capacity = most(restarts->capacity,
+					  tfc__budget_capacity(role->restart_max));
+		losses->capacity = most(losses->capacity, tfc__budget_capacity(role->loss_max));
+		count += (size_t)role->count *
+			 (capacity_of(role, role->restart_max) + capacity_of(role, role->loss_max));
 	}
-	return count + *ret_group;
+	return count + core->group_restarts.capacity + core->group_losses.capacity;
 }
 
 static bool take_memory(struct tfc__core *core)
 {
-	uint32_t group = 0;
 	size_t n = core->task_count;
 	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
 	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
 	core->tasks = calloc(n + 1, sizeof(*core->tasks));
 	core->whys = calloc(n + 1, sizeof(*core->whys));
 	core->heap = calloc(n + 1, sizeof(struct task *));
-	core->entries = calloc(count_entries(&core->policy, &group) + 1, sizeof(*core->entries));
+	core->entries = calloc(count_entries(core) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
 	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
-	core->group_restarts.capacity = group;
 	return core->roles && core->tasks && core->whys && core->heap && core->entries &&
 	       core->actions && core->texts;
 }
@@ -61,15 +72,15 @@ static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
 
 static void make_tasks(struct tfc__core *core)
 {
-	uint32_t losses = tfc__budget_capacity(core->policy.loss_max);
 	struct budget_entry *free_entries = core->entries;
 	free_entries = give_entries(&core->group_restarts, core->group_restarts.capacity,
 				    free_entries);
-	free_entries = give_entries(&core->group_losses, losses, free_entries);
+	free_entries = give_entries(&core->group_losses, core->group_losses.capacity, free_entries);
 	struct task *t = core->tasks;
 	for (uint32_t r = 0; r < core->policy.role_count; r++) {
 		const struct tfc__core_role *role = &core->roles[r];
-		uint32_t restarts = tfc__budget_capacity(role->restart_max);
+		uint32_t restarts = capacity_of(role, role->restart_max);
+		uint32_t losses = capacity_of(role, role->loss_max);
 		bool is_member = role->is_in_cluster && strcmp(role->name, "evaluator") != 0;
 		is_member |= role->scope != TFC__SCOPE_TASK;
 		for (uint32_t i = 0; i < role->count; i++, t++) {

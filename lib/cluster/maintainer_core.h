@@ -35,6 +35,8 @@ struct tfc__core_role {
 	uint32_t restart_on;  /* enum tfc__restart_on */
 	uint32_t restart_max; /* restarts per window */
 	uint64_t window_ns;
+	uint32_t loss_max; /* restarts per window after losses and preemptions */
+	uint64_t loss_window_ns;
 	uint64_t backoff_min_ns; /* before the first restart */
 	uint64_t backoff_max_ns;
 	uint64_t grace_ns;
@@ -50,8 +52,9 @@ struct tfc__core_role {
 struct tfc__core_policy {
 	const struct tfc__core_role *roles; /* copied */
 	uint32_t role_count;
-	uint32_t strategy; /* enum tfc_strategy, resolved */
-	uint32_t success;  /* enum tfc__success, resolved: never AUTO */
+	uint32_t strategy;  /* enum tfc_strategy, resolved */
+	bool is_tensorflow; /* exits 42 and 143 may be its preemption handler's */
+	uint32_t success;   /* enum tfc__success, resolved: never AUTO */
 	uint64_t abort_grace_ns;
 	uint64_t start_deadline_ns; /* 0: none */
 	/* A job of which no task has ever listened counts as running so long after the last task
@@ -60,11 +63,7 @@ struct tfc__core_policy {
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t on_stall;    /* enum tfc__on_stall */
 	uint64_t explain_ns;  /* a start that lasts so long is explained, and again; 0: not */
-	/* The budget of host loss and preemption, apart from the roles' own: restarts per window.
-	 */
-	uint32_t loss_max;
-	uint64_t loss_window_ns;
-	uint64_t seed; /* of the jitter */
+	uint64_t seed;        /* of the jitter */
 };
 
 /* Tasks are numbered through the roles in order: role 0's tasks, then role 1's, ... */
@@ -79,6 +78,7 @@ struct tfc__death {
 	bool is_stranger;    /* its port was taken by somebody else: another port is needed */
 	bool is_crowded_out; /* it could not bind its port, and now nobody else has it */
 	bool is_node_bad;    /* attempts fail there: the next one is to be placed anew */
+	bool is_with_node;   /* LOST with its node; set by the core itself */
 	uint64_t time_ns;    /* when, on the clock of `now` as well as the agent can tell */
 };
 

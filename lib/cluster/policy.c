@@ -11,10 +11,6 @@
 #define START_DEADLINE_S 600
 #define NO_LISTENER_NS (30ull * 1000000000ull)
 
-/* Host loss has a budget of its own, and a wide one: it is nobody's bug. */
-#define LOSS_MAX 16
-#define LOSS_WINDOW_NS (3600ull * 1000000000ull)
-
 static uint64_t ns_of(double seconds)
 {
 	return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
@@ -80,6 +76,8 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 		.restart_on = role->restart.on,
 		.restart_max = role->restart.max,
 		.window_ns = ns_of(role->restart.window_s),
+		.loss_max = role->restart.losses,
+		.loss_window_ns = ns_of(role->restart.losses_window_s),
 		.backoff_min_ns = ns_of(role->restart.backoff_s[0]),
 		.backoff_max_ns = ns_of(role->restart.backoff_s[1]),
 		.grace_ns = ns_of(role->grace_s >= 0 ? role->grace_s : job->grace_s),
@@ -107,6 +105,7 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 		.roles = roles,
 		.role_count = job->role_count,
 		.strategy = tfc__job_strategy(job),
+		.is_tensorflow = job->framework == TFC_FRAMEWORK_TENSORFLOW,
 		.success = success_of(job),
 		.abort_grace_ns = ns_of(job->abort_grace_s),
 		.start_deadline_ns = ns_of(is_start_auto ? START_DEADLINE_S
@@ -115,7 +114,5 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 		.deadline_ns = ns_of(job->deadline_s),
 		.on_stall = job->on_stall,
 		.explain_ns = EXPLAIN_NS,
-		.loss_max = LOSS_MAX,
-		.loss_window_ns = LOSS_WINDOW_NS,
 	};
 }

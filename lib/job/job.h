@@ -33,11 +33,13 @@ enum tfc__on_upstream_change { TFC__UPSTREAM_IGNORE = 0, TFC__UPSTREAM_RESTART }
 enum tfc__topology { TFC__TOPOLOGY_FULL = 0, TFC__TOPOLOGY_PARTIAL };
 
 struct tfc__restart {
-	uint32_t on;         /* enum tfc__restart_on */
-	uint32_t scope;      /* enum tfc__scope */
-	uint32_t max;        /* restarts per window; 3 */
-	double window_s;     /* 600 */
-	double backoff_s[2]; /* {0, 30}: before the first restart, and the most */
+	uint32_t on;            /* enum tfc__restart_on */
+	uint32_t scope;         /* enum tfc__scope */
+	uint32_t max;           /* restarts per window; 3 */
+	double window_s;        /* 600 */
+	double backoff_s[2];    /* {0, 30}: before the first restart, and the most */
+	uint32_t losses;        /* restarts after losses and preemptions per losses_window_s; 100 */
+	double losses_window_s; /* 86400 */
 };
 
 struct tfc__role {

@@ -57,32 +57,45 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 	}
 
 /* The keys of "restart", of the job (bits 0) and of a role, which overrides one by one. */
-#define RESTART(type, field, bits)                                                                \
-	{.path = "restart.on",                                                                    \
-	 .kind = TFC__KEY_CHOICE,                                                                 \
-	 AT(type, field.on),                                                                      \
-	 .names = restart_ons,                                                                    \
-	 .given = (bits)&1},                                                                      \
-		{.path = "restart.scope",                                                         \
-		 .kind = TFC__KEY_CHOICE,                                                         \
-		 AT(type, field.scope),                                                           \
-		 .names = scopes,                                                                 \
-		 .given = (bits)&2},                                                              \
-		{.path = "restart.max",                                                           \
-		 .kind = TFC__KEY_COUNT,                                                          \
-		 AT(type, field.max),                                                             \
-		 .max = MAX_RESTARTS,                                                             \
-		 .initial = 3,                                                                    \
-		 .given = (bits)&4},                                                              \
-		{.path = "restart.window_s",                                                      \
-		 .kind = TFC__KEY_SECONDS,                                                        \
-		 AT(type, field.window_s),                                                        \
-		 .max = MAX_SECONDS,                                                              \
-		 .initial = 600,                                                                  \
-		 .given = (bits)&8},                                                              \
-	{                                                                                         \
-		.path = "restart.backoff_s", .kind = TFC__KEY_BACKOFF, AT(type, field.backoff_s), \
-		.max = MAX_SECONDS, .initial = 30, .given = (bits)&16                             \
+#define RESTART(type, field, bits)                                                     \
+	{.path = "restart.on",                                                         \
+	 .kind = TFC__KEY_CHOICE,                                                      \
+	 AT(type, field.on),                                                           \
+	 .names = restart_ons,                                                         \
+	 .given = (bits)&1},                                                           \
+		{.path = "restart.scope",                                              \
+		 .kind = TFC__KEY_CHOICE,                                              \
+		 AT(type, field.scope),                                                \
+		 .names = scopes,                                                      \
+		 .given = (bits)&2},                                                   \
+		{.path = "restart.max",                                                \
+		 .kind = TFC__KEY_COUNT,                                               \
+		 AT(type, field.max),                                                  \
+		 .max = MAX_RESTARTS,                                                  \
+		 .initial = 3,                                                         \
+		 .given = (bits)&4},                                                   \
+		{.path = "restart.window_s",                                           \
+		 .kind = TFC__KEY_SECONDS,                                             \
+		 AT(type, field.window_s),                                             \
+		 .max = MAX_SECONDS,                                                   \
+		 .initial = 600,                                                       \
+		 .given = (bits)&8},                                                   \
+		{.path = "restart.backoff_s",                                          \
+		 .kind = TFC__KEY_BACKOFF,                                             \
+		 AT(type, field.backoff_s),                                            \
+		 .max = MAX_SECONDS,                                                   \
+		 .initial = 30,                                                        \
+		 .given = (bits)&16},                                                  \
+		{.path = "restart.losses",                                             \
+		 .kind = TFC__KEY_COUNT,                                               \
+		 AT(type, field.losses),                                               \
+		 .max = MAX_RESTARTS,                                                  \
+		 .initial = 100,                                                       \
+		 .given = (bits)&32},                                                  \
+	{                                                                              \
+		.path = "restart.losses_window_s", .kind = TFC__KEY_SECONDS,           \
+		AT(type, field.losses_window_s), .max = MAX_SECONDS, .initial = 86400, \
+		.given = (bits)&64                                                     \
 	}
 
 static const struct tfc__key job_keys[] = {

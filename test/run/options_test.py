@@ -89,8 +89,8 @@ class OptionsTest(harness.RunTest):
         run = self.run_bare("local", "--help")
         self.assertEqual((run.status, run.err), (0, b""))
         for name in ("job name chief worker ps evaluator tensorboard driver strategy framework env "
-                     "secret-env cwd bundle python restart restart-window restart-on scope grace "
-                     "start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
+                     "secret-env cwd bundle python restart restart-window losses restart-on scope "
+                     "grace start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
                      "json").split():
             self.assertEqual(run.out.count(b"\n  --%s " % name.encode()), 1, name)
         for line in run.lines():

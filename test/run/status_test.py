@@ -60,6 +60,39 @@ class StatusTest(harness.RunTest):
         self.assertEqual(run.status, 137)
         self.assertIn("(signal)", run.errors()[-1])
 
+    def attempts(self, script, *args, status):
+        """How many attempts a script with that end has."""
+        path = os.path.join(self.dir, "attempts")
+        run = self.shell(f"echo x >>{path}; {script}", *args)
+        self.assertEqual(run.status, status)
+        with open(path) as file:
+            count = len(file.readlines())
+        os.unlink(path)
+        return count
+
+    def test_without_restarts_no_exit_status_is_restarted(self):
+        for status in (42, 143, 137, 1):
+            with self.subTest(status=status):
+                self.assertEqual(self.attempts(f"exit {status}", "--restart", "0", status=status),
+                                 1)
+
+    def test_42_and_143_are_preemptions_only_of_tensorflow_that_was_ready(self):
+        for status, attempts in ((42, 1), (143, 2)):  # permanent; SIGTERM
+            with self.subTest(status=status, framework="none"):
+                self.assertEqual(attempts, self.attempts(
+                    f"exit {status}", "--framework", "none", "--restart", "1", status=status))
+        for status in (42, 143):
+            with self.subTest(status=status, ready=False):
+                self.assertEqual(2, self.attempts(
+                    f"exit {status}", "--restart", "1", status=status))
+
+    def test_preemptions_are_charged_to_losses(self):
+        # Without a strategy nothing has to listen: it is ready as soon as it runs.
+        ready = "--strategy", "none", "--restart", "1"
+        self.assertEqual(2, self.attempts("exit 42", *ready, "--losses", "1", status=42))
+        # The third in a row that got nothing done is an ordinary failure.
+        self.assertEqual(4, self.attempts("exit 42", *ready, status=42))
+
     def test_restarts_are_used_up_first(self):
         path = os.path.join(self.dir, "attempts")
         run = self.shell(f"echo x >>{path}; exit 9", "--restart", "1", "--restart-on", "failure")

@@ -6,6 +6,8 @@ static void make_role(struct world *w, const char *name, uint32_t count, uint32_
 	struct tfc__core_role *role = sim_role(&w->sim, name, count, scope);
 	role->restart_max = w->is_honest ? 100000 : chance(w, 8);
 	role->window_ns = w->is_honest ? SIM_SECOND : (1 + chance(w, 60)) * SIM_SECOND;
+	role->loss_max = w->is_honest ? 100000 : chance(w, 4);
+	role->loss_window_ns = w->is_honest ? SIM_SECOND : 100 * SIM_SECOND;
 	role->backoff_min_ns = once_in(w, 3) ? SIM_SECOND : 0;
 	role->backoff_max_ns = 5 * SIM_SECOND;
 	role->finish_ns = once_in(w, 4) ? 0 : 5 * SIM_SECOND;
@@ -74,8 +76,6 @@ void world_make_job(struct world *w)
 	policy->seed = w->seed;
 	policy->on_stall = chance(w, 3);
 	policy->explain_ns = once_in(w, 2) ? 10 * SIM_SECOND : 0;
-	policy->loss_max = w->is_honest ? 100000 : chance(w, 4);
-	policy->loss_window_ns = w->is_honest ? SIM_SECOND : 100 * SIM_SECOND;
 	if (!w->is_honest && once_in(w, 4))
 		policy->start_deadline_ns = 60 * SIM_SECOND;
 	if (policy->start_deadline_ns && once_in(w, 2))

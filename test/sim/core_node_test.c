@@ -262,7 +262,7 @@ static void used_up_losses_fail_the_job(void **state)
 	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
 	sim_mirrored(&s);
-	s.policy.loss_max = 0;
+	s.roles[0].loss_max = 0;
 	sim_up_at(&s, nodes);
 	sim_lost(&s, 2, "it is down");
 	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: it is down; the losses "
@@ -352,7 +352,7 @@ static void moves_cost_no_budget(void **state)
 	static const uint32_t nodes[2][2] = {{9, 2}, {9, 3}};
 	struct sim s;
 	sim_mirrored(&s);
-	s.policy.loss_max = 0;
+	s.roles[0].loss_max = 0;
 	s.roles[0].restart_max = 0;
 	sim_up_at(&s, first_nodes);
 	for (uint32_t i = 0; i < 20; i++) {
@@ -378,7 +378,7 @@ static void sidecar_leaves_a_drained_node_at_once(void **state)
 	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
 	s.roles[1].restart_max = 0;
 	s.roles[1].backoff_min_ns = 5 * SIM_SECOND;
-	s.policy.loss_max = 0;
+	s.roles[1].loss_max = 0;
 	sim_up_at(&s, nodes);
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "stop tensorboard/0 #1 10s\n");

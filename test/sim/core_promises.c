@@ -5,8 +5,15 @@ static void check_charge(struct world *w, const struct tfc__core_action *a, uint
 {
 	const struct tfc__core_role *role = role_of(w, &w->slots[a->task]);
 	bool is_loss = strstr(a->text, " losses in ") != NULL;
-	uint64_t window = is_loss ? w->sim.policy.loss_window_ns : role->window_ns;
-	uint32_t max = is_loss ? w->sim.policy.loss_max : role->restart_max;
+	uint64_t window = is_loss ? role->loss_window_ns : role->window_ns;
+	uint32_t max = is_loss ? role->loss_max : role->restart_max;
+	/* What is charged to losses was one, and who may not restart starts only those again. */
+	bool is_preempted = w->sim.policy.is_tensorflow && w->slots[a->task].was_ready &&
+			    a->death.reason == TFC_EXIT_CODE &&
+			    (a->death.status == 42 || a->death.status == 143);
+	bool is_lost = a->death.reason == TFC_EXIT_LOST || a->state < TFC_TASK_EXITED;
+	promise(w, !is_loss || is_preempted || is_lost, a);
+	promise(w, role->restart_max > 0, a);
 	uint32_t spent = 1;
 	for (uint32_t i = 0; i < w->charge_count; i++) {
 		const struct charge *c = &w->charges[i];
@@ -37,13 +44,14 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->attempt = a->attempt;
 	slot->generation = a->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
-	slot->is_doomed = slot->is_end_told = slot->is_stacking = false;
+	slot->is_doomed = slot->is_end_told = slot->is_stacking = slot->was_ready = false;
 }
 
 static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
 {
 	promise(w, a->attempt == slot->attempt, a);
 	if (a->state < TFC_TASK_EXITED) {
+		slot->was_ready |= a->state == TFC_TASK_READY;
 		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_told, a);
 		promise(w, a->reason != TFC_END_STALLED || slot->proc >= PROC_RUNNING, a);
 		if (strstr(a->text, "; restarting "))

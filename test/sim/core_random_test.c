@@ -75,7 +75,7 @@ static void die(struct world *w, struct slot *slot, uint32_t reason, int32_t sta
 static void die_honestly(struct world *w, struct slot *slot)
 {
 	static const int kills[] = {9, 15, 2, 1};
-	static const int exits[] = {42, 137, 143};
+	static const int exits[] = {137, 143, 42}; /* the last one: TensorFlow's */
 	if (slot->is_doomed) {
 		if (once_in(w, 2))
 			die(w, slot, TFC_EXIT_CODE, 1);
@@ -95,7 +95,7 @@ static void die_honestly(struct world *w, struct slot *slot)
 		}
 		break;
 	case 1:
-		die(w, slot, TFC_EXIT_CODE, exits[chance(w, 3)]);
+		die(w, slot, TFC_EXIT_CODE, exits[chance(w, w->sim.policy.is_tensorflow ? 3 : 2)]);
 		break;
 	case 2: /* frozen for good: going on again would leave no trace for the verdict */
 		if (role_of(w, slot)->scope != TFC__SCOPE_TASK) {

@@ -265,7 +265,7 @@ static void several_backoffs_end_in_their_order(void **state)
 static void losses_have_a_budget_of_their_own(void **state)
 {
 	struct sim s;
-	worker_may_restart(&s, 0);
+	worker_may_restart(&s, 1);
 	for (int i = 0; i < 2; i++) {
 		sim_death(&s, "worker/0", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
 		if (tfc__core_wake_at(s.core))
@@ -279,17 +279,6 @@ static void losses_have_a_budget_of_their_own(void **state)
 		       "in 3600 s)\n"
 		       "stop chief/0 #1 1s\n"
 		       "stop ps/0 #1 1s\n");
-	sim_fini(&s);
-}
-
-static void preemption_is_paid_for_like_a_loss(void **state)
-{
-	struct sim s;
-	worker_may_restart(&s, 0);
-	sim_exit(&s, "worker/0", 42);
-	sim_expect(&s, "task worker/0 #1 failed exit 42: worker/0 exited with 42; restarting it (1 "
-		       "of 2 losses in 3600 s)\n"
-		       "launch worker/0 #2 g1\n");
 	sim_fini(&s);
 }
 
@@ -395,7 +384,6 @@ int main(void)
 		cmocka_unit_test(first_restart_is_immediate_and_later_ones_back_off),
 		cmocka_unit_test(several_backoffs_end_in_their_order),
 		cmocka_unit_test(losses_have_a_budget_of_their_own),
-		cmocka_unit_test(preemption_is_paid_for_like_a_loss),
 		cmocka_unit_test(stranger_moves_the_task_and_restarts_the_cluster),
 		cmocka_unit_test(stranger_moves_a_sidecar_alone),
 		cmocka_unit_test(answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next),

@@ -24,8 +24,7 @@ void sim_init(struct sim *s, uint32_t strategy, uint32_t success)
 	s->policy.strategy = strategy;
 	s->policy.success = success;
 	s->policy.abort_grace_ns = SIM_SECOND;
-	s->policy.loss_max = 2;
-	s->policy.loss_window_ns = 3600 * SIM_SECOND;
+	s->policy.is_tensorflow = strategy != TFC_STRATEGY_NONE;
 	s->policy.seed = 1;
 }
 
@@ -38,6 +37,8 @@ struct tfc__core_role *sim_role(struct sim *s, const char *name, uint32_t count,
 	role->scope = scope;
 	role->restart_max = 3;
 	role->window_ns = 600 * SIM_SECOND;
+	role->loss_max = 2;
+	role->loss_window_ns = 3600 * SIM_SECOND;
 	role->backoff_max_ns = 30 * SIM_SECOND;
 	role->grace_ns = 10 * SIM_SECOND;
 	role->finish_ns = 30 * SIM_SECOND;

@@ -32,6 +32,7 @@ struct slot {
 	bool is_moving;   /* a stranger has its port */
 	bool is_stacking; /* its stacks were asked for */
 	bool is_end_told;
+	bool was_ready; /* so it was told */
 	uint32_t end_reason;
 	uint32_t attempt;
 	uint32_t generation;

@@ -31,6 +31,8 @@ static void make_role(struct world *w, const char *name, uint32_t count, uint32_
 	struct tfc__core_role *role = sim_role(&w->sim, name, count, scope);
 	role->restart_max = 1000000;
 	role->window_ns = SIM_SECOND;
+	role->loss_max = 1000000;
+	role->loss_window_ns = SIM_SECOND;
 	role->backoff_min_ns = once_in(w, 3) ? SIM_SECOND : 0;
 	role->backoff_max_ns = 5 * SIM_SECOND;
 	role->finish_ns = 5 * SIM_SECOND;
@@ -52,8 +54,6 @@ static void make_job(struct world *w)
 	if (once_in(w, 2))
 		make_role(w, "tensorboard", 1, TFC__SCOPE_TASK);
 	w->sim.policy.seed = w->seed;
-	w->sim.policy.loss_max = 1000000;
-	w->sim.policy.loss_window_ns = SIM_SECOND;
 	w->sim.policy.explain_ns = once_in(w, 2) ? 10 * SIM_SECOND : 0;
 	w->sim.policy.roles = w->sim.roles;
 }

@@ -120,7 +120,7 @@ static void times_budgets_and_flags_come_from_the_role_or_else_the_job(void **st
 		"{\"argv\":[\"x\"],\"grace_s\":7,\"finish_s\":20,\"abort_grace_s\":0.5,"
 		"\"start_deadline_s\":60,\"deadline_s\":3600,\"restart\":{\"max\":5,"
 		"\"backoff_s\":[1,8]},\"roles\":{\"worker\":{},\"evaluator\":{\"finish_s\":60,"
-		"\"on_failure\":\"ignore\",\"restart\":{\"on\":\"never\"}}}}");
+		"\"on_failure\":\"ignore\",\"restart\":{\"on\":\"never\",\"losses\":7}}}}");
 	const struct tfc__core_role *worker = role_of(r, "worker");
 	const struct tfc__core_role *evaluator = role_of(r, "evaluator");
 	assert_int_equal(worker->grace_ns, 7 * SECOND);
@@ -142,7 +142,10 @@ static void times_budgets_and_flags_come_from_the_role_or_else_the_job(void **st
 	assert_int_equal(r->policy.no_listener_ns, 0);
 	assert_int_equal(r->policy.deadline_ns, 3600 * SECOND);
 	assert_int_equal(r->policy.strategy, TFC_STRATEGY_MULTI_WORKER_MIRRORED);
-	assert_true(r->policy.loss_max > 0);
+	assert_int_equal(worker->loss_max, 100);
+	assert_int_equal(worker->loss_window_ns, 86400 * SECOND);
+	assert_int_equal(evaluator->loss_max, 7);
+	assert_true(r->policy.is_tensorflow);
 	tfc_job_free(r->job);
 }
 

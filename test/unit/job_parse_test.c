@@ -53,7 +53,7 @@ static const char sample[] =
 	"  },\n"
 	"  \"restart\": {\"on\": \"retryable\", \"scope\": \"auto\", \"max\": 3, \"window_s\": "
 	"600, "
-	"\"backoff_s\": [0, 30]},\n"
+	"\"backoff_s\": [0, 30], \"losses\": 100, \"losses_window_s\": 86400},\n"
 	"  \"success\": \"auto\", \"stall_s\": 0, \"on_stall\": \"report\", \"python\": "
 	"\"python3\",\n"
 	"  \"grace_s\": 10, \"abort_grace_s\": 1, \"finish_s\": 30, \"start_deadline_s\": "
@@ -103,6 +103,7 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_int_equal(job->restart.max, 3);
 	assert_true(job->restart.window_s == 600);
 	assert_true(job->restart.backoff_s[0] == 0 && job->restart.backoff_s[1] == 30);
+	assert_true(job->restart.losses == 100 && job->restart.losses_window_s == 86400);
 	assert_true(job->grace_s == 10 && job->abort_grace_s == 1 && job->finish_s == 30);
 	assert_true(job->start_deadline_s == -1 && job->deadline_s == 0);
 	const struct tfc__role *worker = &job->roles[0];
