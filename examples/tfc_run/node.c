@@ -154,8 +154,13 @@ static void start(struct node *node)
 	extern char **environ;
 	const struct node_options *options = node->options;
 	const char *temp_dir = getenv("TMPDIR");
+	static const char *const nothing[] = {NULL};
+	const struct texts *pass = &options->pass_env;
+	bool passes_none = pass->count == 1 && strcmp(pass->items[0], "none") == 0;
 	tfc_node_options open = TFC_NODE_OPTIONS_INIT;
 	open.env = (const char *const *)environ;
+	open.base_env = options->base_env;
+	open.pass_env = passes_none ? nothing : pass->items;
 	open.name = options->name;
 	open.port_first = options->ports[0];
 	open.port_last = options->ports[1];

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/node.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -16,6 +17,18 @@ static int set_store(void *target, const struct option *option, const char *valu
 		return bad_value(option, value, "etcd is not in this version");
 	if (strcmp(value, "local") != 0)
 		return bad_value(option, value, "is no store; local is one");
+	return 0;
+}
+
+static int set_base_env(void *target, const struct option *option, const char *value)
+{
+	struct node_options *options = target;
+	if (strcmp(value, "minimal") == 0)
+		options->base_env = TFC_BASE_ENV_MINIMAL;
+	else if (strcmp(value, "node") == 0)
+		options->base_env = TFC_BASE_ENV_NODE;
+	else
+		return bad_value(option, value, "is neither minimal nor node");
 	return 0;
 }
 
@@ -45,6 +58,15 @@ static const struct option table[] = {
 	{"submit-user", "U[:G]",
 	 "as whom run jobs that come over tcp with a submit key (the node's)",
 	 TEXT(struct node_options, submit_user)},
+	{"base-env", "WHAT",
+	 "what tasks begin with whose job came over tcp: minimal (PATH, HOME, USER, LOGNAME, "
+	 "LANG) or node (all that the node has) (minimal)",
+	 set_base_env},
+	{"pass-env", "NAME",
+	 "what they have of the node's beside; NAME* for all that begin so, none for nothing; may "
+	 "be "
+	 "repeated (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
+	 TEXTS(struct node_options, pass_env)},
 	{"group", "G", "its users may use the node's unix sockets; may be repeated",
 	 TEXTS(struct node_options, group_names)},
 	{"upstream-map", "FILE", "where the host's data is, for jobs that follow it",
@@ -122,6 +144,7 @@ void node_options_end(struct node_options *options)
 {
 	texts_fini(&options->listen);
 	texts_fini(&options->labels);
+	texts_fini(&options->pass_env);
 	texts_fini(&options->group_names);
 	free(options->own_state);
 	config_free(options->config);

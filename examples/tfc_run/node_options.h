@@ -20,6 +20,8 @@ struct node_options {
 	const char *upstream_map;
 	struct texts labels;
 	const char *submit_user;
+	uint32_t base_env; /* enum tfc_base_env; 0: not given */
+	struct texts pass_env;
 	struct texts group_names;
 	uint32_t groups[32]; /* their ids */
 	uint32_t lease_ms, probe_ms, suspect_ms, down_ms;

@@ -37,7 +37,7 @@ TFC_API int tfc_job_parse(const char *json, size_t len, const char *file, tfc_er
  * Sets one key from text: "roles.worker.count" "2", "restart.max" "3", "env.EPOCHS" "5",
  * "name" "digits". A list takes JSON text or, with "[]" behind its path, one more element:
  * "argv[]" "train.py"; an environment takes one more variable so: "env[]" "EPOCHS=5",
- * "secret_env[]" "TOKEN" (its value comes from the host's environment at launch). Naming a role
+ * "secret_env[]" "TOKEN" (its value comes from what the task's node gives it). Naming a role
  * ("roles.chief" "{}") creates it with its defaults; so does setting any key below it. Other values
  * are read as JSON where the key is not a string; "" unsets a string that may be null.
  * Errors: TFC_EINVAL (names the key), TFC_ENOTSUP (a later version's key or value), TFC_ENOMEM. On

@@ -39,6 +39,12 @@ typedef struct tfc_peer_info {
 	const char *address; /* where it asks from, in words */
 } tfc_peer_info;
 
+/* What the environment of a task begins with whose job came over tcp. */
+enum tfc_base_env {
+	TFC_BASE_ENV_MINIMAL = 1, /* PATH, HOME, USER, LOGNAME and LANG, and what pass_env says */
+	TFC_BASE_ENV_NODE = 2,    /* env, as for a job of the node's own user */
+};
+
 /* Options of a node. Zero is the default of every field; strings and lists are copied. */
 typedef struct tfc_node_options {
 	uint32_t size;
@@ -48,7 +54,7 @@ typedef struct tfc_node_options {
 	/* Address advertised to other tasks, no port. NULL: that of this node in members_file or
 	 * in listen, else "127.0.0.1". */
 	const char *host;
-	const char *const *env; /* base environment of every task; NULL: empty */
+	const char *const *env; /* base environment of tasks, see base_env; NULL: empty */
 	const char
 		*python; /* interpreter for "server": true when the job names none; NULL: python3 */
 	/* Logs go to LOG_DIR/JOB/; one that is missing is made with the first job, in a folder that
@@ -107,12 +113,21 @@ typedef struct tfc_node_options {
 	/* A file that tells where data is, in place of a resolver (doc/guide/data.md). NULL: none
 	 */
 	const char *upstream_map;
+	/* Tasks whose job came from the node's own user (over unix, over tcp on the loopback
+	 * without a key, in this process) begin with env. Those of all other jobs begin with what
+	 * this says (enum tfc_base_env; 0: TFC_BASE_ENV_MINIMAL): PATH and LANG as in env, HOME and
+	 * USER of the user that they run as. */
+	uint32_t base_env;
+	uint32_t reserved3; /* 0 */
+	/* Variables of env that these have beside: "NAME", or "NAME*" for all that begin so;
+	 * NULL-terminated. NULL: "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*". */
+	const char *const *pass_env;
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0     \
 	}
 
 /** As tfc_ctx_options_init. */

@@ -149,7 +149,8 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		tfc__fail_nomem(error, "agent");
 		goto fail;
 	}
-	if ((code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
+	if ((code = base_environ_open(agent, options, error)) < 0 ||
+	    (code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
 	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
 	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0 ||
@@ -184,6 +185,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 	tfc__work_cancel(&agent->guard_is_free);
 	tfc_port_pool_close(agent->pool);
 	tfc__strv_fini(&agent->env);
+	tfc__strv_fini(&agent->network_env);
 	free(agent->name);
 	free(agent->host);
 	free(agent->python);

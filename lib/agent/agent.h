@@ -28,6 +28,8 @@ struct tfc__agent_options {
 	const char *name;
 	const char *host;
 	const char *const *env;
+	bool is_env_for_all;         /* also for jobs that came over the network; else they have */
+	const char *const *pass_env; /* what this names, see tfc_node_options.pass_env */
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
@@ -123,7 +125,8 @@ struct tfc__agent_job_info {
 	const tfc_job *job; /* validated; tasks are numbered through its roles in order */
 	const void *host_tag;
 	uint64_t host_tag_len;
-	uint64_t epoch; /* orders the terms of maintainers */
+	uint64_t epoch;       /* orders the terms of maintainers */
+	bool has_minimal_env; /* it came over the network: see tfc_node_options.base_env */
 	struct tfc__bundle
 		*bundle; /* in place of one packed from job's path (bundles.h), or NULL */
 	const struct tfc__lease *lease; /* its processes end with it, with the job's abort grace

@@ -46,7 +46,7 @@ static bool is_stripped(const char *variable)
 
 static void add_base(const struct agent_task *task, struct tfc__strv *env)
 {
-	const struct tfc__strv *base = &task->job->agent->env;
+	const struct tfc__strv *base = base_environ(task);
 	for (size_t i = 0; i < base->count; i++)
 		if (!is_stripped(base->items[i]))
 			tfc__strv_add(env, base->items[i]);
@@ -84,20 +84,22 @@ static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *
 		take_variable(env, tfc__expand(values, from->items[i]));
 }
 
-/* A secret is given as NAME=value, taken as it is, or as NAME: the host's own value. */
+/* A secret is given as NAME=value, taken as it is, or as NAME: its value in the base environment.
+ */
 static int add_secrets(const struct agent_task *task, const struct tfc__strv *from,
 		       struct tfc__strv *env, tfc_error *error)
 {
-	const char *const *base = (const char *const *)task->job->agent->env.items;
+	const char *const *base = (const char *const *)base_environ(task)->items;
 	for (size_t i = 0; i < from->count; i++) {
 		const char *item = from->items[i];
 		const char *equals = strchr(item, '=');
 		const char *value = equals ? equals + 1 : tfc__env_get(base, item);
 		if (!value)
-			return tfc__fail(error, TFC_ENOENT, "agent", 0,
-					 "secret_env.%s: not set in the host's environment; set it "
-					 "there or give a value",
-					 item);
+			return tfc__fail(
+				error, TFC_ENOENT, "agent", 0,
+				"secret_env.%s: the caller gave no value, and the task has none "
+				"from its node; give one, or set it there (pass_env)",
+				item);
 		char *name = strndup(item, equals ? (size_t)(equals - item) : strlen(item));
 		if (name)
 			tfc__strv_set_env(env, name, value);

@@ -39,7 +39,7 @@ static bool is_secret(const struct agent_task *task, const char *variable)
 
 static bool is_inherited(const struct agent_task *task, const char *variable)
 {
-	const struct tfc__strv *base = &task->job->agent->env;
+	const struct tfc__strv *base = base_environ(task);
 	for (size_t i = 0; i < base->count; i++)
 		if (strcmp(base->items[i], variable) == 0)
 			return true;

@@ -5,6 +5,7 @@
  *   agent_job.c  a job on it: open, close, holds, queries
  *   launch.c     one attempt: argv, environment, spawn
  *   environ.c    the environment of a task
+ *   base_environ.c  what it begins with
  *   watch.c      the wait for listeners, and the strangers found by it
  *   bundles*.c   archives by hash, packed or received (bundles_inside.h)
  *   bundle.c     a job's, unpacked in a process of its own
@@ -56,10 +57,11 @@ struct tfc__agent {
 	char *name;
 	char *host;
 	char *python;
-	char *log_dir; /* NULL: logs are private */
-	char *run_dir; /* private, ours to remove */
-	struct tfc__strv env;
-	uint32_t slots; /* 0: no limit */
+	char *log_dir;                /* NULL: logs are private */
+	char *run_dir;                /* private, ours to remove */
+	struct tfc__strv env;         /* the host's */
+	struct tfc__strv network_env; /* what of it tasks of jobs begin with that came over tcp */
+	uint32_t slots;               /* 0: no limit */
 	uint32_t slots_taken;
 	struct tfc__work *emptied; /* told when no slot is taken any more; or NULL */
 	uint64_t memory;           /* 0: no limit */
@@ -208,6 +210,11 @@ void gpus_close(struct tfc__agent *agent);
 void gpus_claim(struct agent_task *task);
 void gpus_give_back(struct agent_task *task);
 void gpus_add_environ(const struct agent_task *task, struct tfc__strv *env);
+
+/* base_environ.c */
+int base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+		      tfc_error *error);
+const struct tfc__strv *base_environ(const struct agent_task *task);
 
 int hold_port(struct agent_task *task);
 void answer_when_settled(struct tfc__agent_job *job);

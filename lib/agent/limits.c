@@ -8,8 +8,6 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 
-#define PASSWD_FILE "/etc/passwd"
-#define GROUP_FILE "/etc/group"
 #define MODE_PASSABLE 0711 /* a way for the tasks of other users, that shows them nothing */
 
 static const struct tfc__user *user_of(const struct agent_task *task)
@@ -30,7 +28,8 @@ static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error
 {
 	const char *name = job->info.job->roles[role].name;
 	const char *text = job->info.job->roles[role].user;
-	int code = tfc__user_find(text, PASSWD_FILE, GROUP_FILE, &job->users[role], error);
+	int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, &job->users[role],
+				  error);
 	if (code == TFC_OK && !is_possible(&job->users[role]))
 		code = tfc__fail(error, TFC_EACCES, "agent", 0,
 				 "only a host that is root can run tasks as user %.60s", text);

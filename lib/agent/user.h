@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <tfcluster/error.h>
 
+#define TFC__PASSWD_FILE "/etc/passwd"
+#define TFC__GROUP_FILE "/etc/group"
+
 struct tfc__user {
 	char *name; /* the number as text where the user has no name here */
 	char *home; /* "/" where none is known */

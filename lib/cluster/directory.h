@@ -71,6 +71,7 @@ struct tfc__submit {
 	uint64_t host_tag_len;
 	const char *client_key; /* at most 64 bytes; or NULL */
 	const char *submitter;  /* who sends it, at most 128 bytes; or NULL */
+	bool has_minimal_env;   /* see tfc__agent_job_info */
 };
 
 /*

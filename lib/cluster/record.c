@@ -87,13 +87,14 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 static void write_map(const struct tfc__record *record, const char *json,
 		      const struct tfc__buf *box, struct tfc__buf *buf)
 {
-	tfc__msg_map(buf, 9);
+	tfc__msg_map(buf, 10);
 	tfc__msg_put_u64(buf, "format", FORMAT);
 	tfc__msg_put_str(buf, "id", record->id);
 	tfc__msg_put_u64(buf, "epoch", record->epoch);
 	tfc__msg_put_u64(buf, "submitted_ns", record->submitted_ns);
 	tfc__msg_put_str(buf, "client_key", record->client_key);
 	tfc__msg_put_str(buf, "submitter", record->submitter);
+	tfc__msg_put_bool(buf, "minimal_env", record->has_minimal_env);
 	tfc__msg_put_bin(buf, "host_tag", record->host_tag, (size_t)record->host_tag_len);
 	tfc__msg_put_str(buf, "job", json);
 	tfc__msg_put_bin(buf, "sealed", box->data, box->len);
@@ -135,6 +136,7 @@ static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_
 	record->submitted_ns = tfc__msg_get_u64(map, "submitted_ns", 0);
 	tfc__msg_get_text(map, "client_key", record->client_key, sizeof(record->client_key));
 	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));
+	record->has_minimal_env = tfc__msg_get_bool(map, "minimal_env", false);
 	tfc__msg_get_text(map, "id", record->id, sizeof(record->id));
 	if (format != FORMAT || !tfc__is_job_id(record->id) || record->epoch == 0)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");

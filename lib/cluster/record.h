@@ -32,6 +32,7 @@ struct tfc__record {
 	uint64_t submitted_ns;                 /* CLOCK_REALTIME */
 	char client_key[TFC__CLIENT_KEY_SIZE]; /* the submitter's own name for it, or "" */
 	char submitter[TFC__SUBMITTER_SIZE];   /* who sent it, or "" */
+	bool has_minimal_env;                  /* its tasks begin with a minimal environment */
 	struct tfc__journal journal;
 	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
 					       its new term is not stored yet */

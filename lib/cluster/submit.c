@@ -49,6 +49,7 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 		strncpy(record->client_key, submit->client_key, sizeof(record->client_key) - 1);
 	if (submit->submitter)
 		strncpy(record->submitter, submit->submitter, sizeof(record->submitter) - 1);
+	record->has_minimal_env = submit->has_minimal_env;
 	record->epoch = 1;
 	record->submitted_ns = tfc__wall();
 	return TFC_OK;

@@ -33,6 +33,7 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 		.host_tag = record->host_tag,
 		.host_tag_len = record->host_tag_len,
 		.epoch = record->epoch,
+		.has_minimal_env = record->has_minimal_env,
 	};
 	tfc__keeper_open(&record->keeper, directory->ctx, directory->store, &record->journal,
 			 record->id);

@@ -38,6 +38,7 @@ struct tfc__question {
 	const void *host_tag;      /* SUBMIT */
 	uint64_t host_tag_len;
 	const char *submitter; /* SUBMIT: who asks, in words; or NULL. It does not travel */
+	bool has_minimal_env;  /* SUBMIT, EXPLAIN: see tfc__agent_job_info. It does not travel */
 	/* SUBMIT: told how much of the bundle has gone to the node; or NULL. They do not travel */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
 	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */

@@ -74,6 +74,7 @@ static int submit(struct tfc__directory *directory, const struct tfc__question *
 		.host_tag_len = question->host_tag_len,
 		.client_key = question->client_key,
 		.submitter = question->submitter,
+		.has_minimal_env = question->has_minimal_env,
 	};
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
@@ -140,7 +141,8 @@ static int explain(struct tfc__directory *directory, const struct tfc__question 
 		   struct tfc__request *request)
 {
 	const struct tfc__agent_job_info info = {.id = "0000000000000000",
-						 .job = question->definition};
+						 .job = question->definition,
+						 .has_minimal_env = question->has_minimal_env};
 	return tfc__agent_explain(tfc__directory_agent(directory), &info, &request->text,
 				  &request->error);
 }

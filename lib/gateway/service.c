@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "gateway/bulk.h"
@@ -341,6 +342,7 @@ static int hear(const struct tfc__gateway_service *service, const struct tfc__pe
 	int code = tfc__question_read(heard, verb, params, error);
 	if (code == TFC_OK)
 		code = tfc__rights_check(&service->options, who, &heard->question, error);
+	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
 	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
 		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;

@@ -50,6 +50,7 @@ struct served_job {
 	uint64_t handle; /* the maintainer's number for it */
 	char *id;
 	uint64_t epoch;
+	bool has_minimal_env;
 	tfc_job *job;
 	void *tag;
 	void *local; /* the agent's handle; NULL: it could not be opened, and why: */

@@ -76,6 +76,10 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	const struct tfc__member *self = tfc__members_self(node->members);
 	struct tfc__tcp_host host;
 	char *own_log_dir = NULL, *bundle_dir = NULL, *run_file = NULL;
+	if (options->base_env > TFC_BASE_ENV_NODE)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "tfc_node_options.base_env: %u is no enum tfc_base_env",
+				 options->base_env);
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
@@ -91,6 +95,8 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.name = options->name,
 		.host = host_of(node, options, &host),
 		.env = options->env,
+		.is_env_for_all = options->base_env == TFC_BASE_ENV_NODE,
+		.pass_env = options->pass_env,
 		.python = options->python,
 		.log_dir = own_log_dir ? own_log_dir : options->log_dir,
 		.temp_dir = options->temp_dir,

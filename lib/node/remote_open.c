@@ -66,7 +66,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	bool is_first = !job->boot;
 	if (is_first && tfc_job_json(job->info.job, TFC_JOB_JSON_SECRETS, &json) < 0)
 		return TFC_ENOMEM;
-	tfc__msg_map(params, (is_first ? 7 : 5) + (is_first && job->bundle));
+	tfc__msg_map(params, (is_first ? 8 : 5) + (is_first && job->bundle));
 	tfc__msg_put_u64(params, "instance", job->agent->instance);
 	tfc__msg_put_u64(params, "handle", job->handle);
 	tfc__msg_put_str(params, "id", job->id);
@@ -74,6 +74,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	tfc__msg_put_u64(params, "received", job->stream.received);
 	if (is_first) {
 		tfc__msg_put_str(params, "job", json);
+		tfc__msg_put_bool(params, "minimal_env", job->info.has_minimal_env);
 		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
 		if (job->bundle)
 			put_bundle(params, job->bundle);

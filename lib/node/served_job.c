@@ -327,6 +327,7 @@ static int read_job(struct served_job *job, const msgpack_object *params, tfc_er
 	const void *tag = tfc__msg_get_bin(params, "tag", &tag_len);
 	job->id = tfc__msg_get_str(params, "id");
 	job->epoch = tfc__msg_get_u64(params, "epoch", 0);
+	job->has_minimal_env = tfc__msg_get_bool(params, "minimal_env", true);
 	if (!job->id || !text)
 		return tfc__fail(error, TFC_EINVAL, "node", 0, "no job to be opened");
 	int code = tfc_job_parse(text, text_len, "job", error, &job->job);
@@ -350,6 +351,7 @@ static void open_local(struct served_job *job, size_t tag_len)
 						 .host_tag = tag_len ? job->tag : NULL,
 						 .host_tag_len = tag_len,
 						 .epoch = job->epoch,
+						 .has_minimal_env = job->has_minimal_env,
 						 .bundle = job->bundle,
 						 .lease = job->session->lease};
 	int code = agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error);

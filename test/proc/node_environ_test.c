@@ -117,6 +117,21 @@ static void environment_is_put_together_as_promised(void **state)
 	node_run_end(&run);
 }
 
+static void a_base_environment_that_is_none_is_refused(void **state)
+{
+	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	tfc_ctx *ctx;
+	tfc_node *node = NULL;
+	assert_int_equal(tfc_ctx_new(&ctx_options, NULL, &ctx), TFC_OK);
+	options.base_env = TFC_BASE_ENV_NODE + 1;
+	assert_int_equal(tfc_node_open(ctx, &options, &node), TFC_EINVAL);
+	assert_string_equal(tfc_ctx_error(ctx)->text,
+			    "tfc_node_options.base_env: 3 is no enum tfc_base_env");
+	assert_null(node);
+	tfc_ctx_free(ctx);
+}
+
 static void a_task_outside_the_cluster_has_no_place_in_it(void **state)
 {
 	struct node_run run;
@@ -436,6 +451,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_is_put_together_as_promised),
+		cmocka_unit_test(a_base_environment_that_is_none_is_refused),
 		cmocka_unit_test(a_task_outside_the_cluster_has_no_place_in_it),
 		cmocka_unit_test(pytorch_ranks_are_told_how_often_their_group_was_restarted),
 		cmocka_unit_test(jax_ranks_do_not_believe_the_hosts_own_launcher),
