@@ -292,7 +292,8 @@ TFC_API const char *tfc_end_reason_name(uint32_t reason);
 
 /*
  * One thing that happened. Borrowed: valid during the callback. Strings are never NULL. Which
- * fields mean something depends on `kind`; the others are 0 or "".
+ * fields mean something depends on `kind`; the others are 0 or "". Told again, to a later
+ * subscription or by a later process, an event is what it was; LIVE is of the time it is told in.
  */
 typedef struct tfc_event {
 	uint32_t size;         /* of what is here; a copy says sizeof(tfc_event) instead */
@@ -303,9 +304,9 @@ typedef struct tfc_event {
 	const char *name;      /* job name */
 	const void *host_tag;  /* what was given at submit */
 	uint64_t host_tag_len; /* in bytes */
-	uint32_t job_state;    /* enum tfc_job_state */
-	uint32_t generation;   /* which formation of the group, from 1 */
-	uint64_t epoch;        /* the maintainer's term */
+	uint32_t job_state;    /* enum tfc_job_state; OUTPUT, GAP: as the last JOB event said */
+	uint32_t generation; /* which formation of the group, from 1; OUTPUT, GAP: the attempt's */
+	uint64_t epoch;      /* the maintainer's term in which it happened, from 1 */
 	const char
 		*task_type;  /* TASK, OUTPUT, GAP; END: the deciding task's, "" when none decided */
 	uint32_t task_index; /* with task_type */

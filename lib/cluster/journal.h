@@ -18,7 +18,8 @@ struct tfc__journal_entry {
 	uint32_t kind; /* TFC_EVENT_JOB, TASK or END */
 	uint32_t job_state;
 	uint32_t generation;
-	uint32_t task; /* number in the job; UINT32_MAX: none */
+	uint64_t epoch; /* the term of the maintainer that added it */
+	uint32_t task;  /* number in the job; UINT32_MAX: none */
 	uint32_t attempt;
 	uint32_t task_state;
 	int32_t pid;

@@ -29,6 +29,7 @@ static const struct field {
 	FIELD("s", status, I32),      FIELD("x", exit_reason, U32), FIELD("i", isolation, U32),
 	FIELD("at", time_ns, U64),    FIELD("le", log_end, U64),    FIELD("lg", log_gap, U64),
 	FIELD("cu", user_us, U64),    FIELD("cs", system_us, U64),  FIELD("m", max_rss_kib, U64),
+	FIELD("e", epoch, U64),
 #undef FIELD
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(*fields))

@@ -62,6 +62,20 @@ static int read_journal(struct tfc__record *record, const struct stored *stored,
 	return TFC_OK;
 }
 
+/* What 0.2 wrote does not say its epoch: it is given the last one that it can be of. */
+static void complete_epochs(struct tfc__record *record)
+{
+	struct tfc__journal *journal = &record->journal;
+	uint64_t epoch = record->epoch;
+	for (uint32_t i = journal->count; i-- > 0;) {
+		struct tfc__journal_entry *entry = &journal->entries[i];
+		if (entry->epoch)
+			epoch = entry->epoch > 1 ? entry->epoch - 1 : 1;
+		else
+			entry->epoch = epoch;
+	}
+}
+
 static bool has_end(const struct tfc__journal *journal)
 {
 	return journal->count && journal->entries[journal->count - 1].kind == TFC_EVENT_END;
@@ -75,6 +89,7 @@ static void end_damaged(struct tfc__record *record, const tfc_error *why)
 		.kind = TFC_EVENT_END,
 		.job_state = TFC_JOB_FAILED,
 		.generation = journal->generation,
+		.epoch = record->epoch,
 		.task = UINT32_MAX,
 		.reason = TFC_END_LOST,
 		.time_ns = journal->count ? journal->entries[journal->count - 1].time_ns
@@ -121,7 +136,9 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 		tfc__record_free(record);
 		return;
 	}
-	if (read_journal(record, stored, &error) < 0) {
+	int code = read_journal(record, stored, &error);
+	complete_epochs(record);
+	if (code < 0) {
 		complain(directory, stored->record->key, error.text);
 		if (!has_end(&record->journal))
 			end_damaged(record, &error);

@@ -100,6 +100,7 @@ static void end_refused(struct tfc__record *record, const tfc_error *why)
 		.kind = TFC_EVENT_END,
 		.job_state = TFC_JOB_FAILED,
 		.generation = record->journal.generation,
+		.epoch = record->epoch,
 		.task = UINT32_MAX,
 		.reason = TFC_END_REFUSED,
 		.time_ns = tfc__wall(),

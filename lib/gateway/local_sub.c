@@ -322,6 +322,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__recor
 	sub->wants_live = options->wants_live;
 	sub->mark.task = sub->mark.ended_task = UINT32_MAX;
 	sub->mark.rest = sub->mark.rest_over = UINT32_MAX;
+	sub->job_state = TFC_JOB_PENDING;
 	sub->reader.fn = on_journal;
 	sub->reader.gone = on_gone;
 	memcpy(sub->job, record->id, sizeof(sub->job));

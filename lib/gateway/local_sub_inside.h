@@ -17,7 +17,8 @@ struct followed {
 	struct tfc__link rest;
 	struct tfc__lines lines;
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
-	uint32_t place_entry;   /* the journal entry that says on which node it is, + 1; 0: none */
+	uint32_t place_entry;   /* the journal entry that says which attempt it is of, and on which
+				   node, + 1; 0: none */
 	bool is_reading;        /* there was more when it was read last */
 	bool is_coming;         /* more is on its way */
 	bool is_damage_told;    /* until a line could be read again */
@@ -37,6 +38,7 @@ struct local_sub {
 	uint32_t lines_told; /* of the first task in grown, in its turn */
 	struct tfc__place place;
 	struct tfc__mark mark;
+	uint32_t job_state;      /* as the entries say that were told: enum tfc_job_state */
 	struct tfc__timer retry; /* set while there is no memory to read on, or a node is lost */
 	uint32_t tries;          /* in vain, one after the other */
 	uint64_t lost_since;     /* when the end of an attempt began to wait for a node; 0: not */
@@ -82,7 +84,7 @@ void tfc__followed_park(struct followed *task);
 /* All before `position` was told. */
 void tfc__followed_read_from(struct followed *task, uint64_t position);
 
-/* An entry was told, or lies before the cursor that the subscription begins with. */
+/* An entry is told, or lies before the cursor that the subscription begins with. */
 void tfc__local_note_entry(struct local_sub *sub, uint32_t number);
 
 /* Tells one line of a task's log that begins before `until`: 1, 0 nothing there now, TFC_ENOMEM and

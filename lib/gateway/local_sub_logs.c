@@ -107,6 +107,8 @@ static void follow_to(struct local_sub *sub, uint32_t number)
 void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 {
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
+	if (entry->kind != TFC_EVENT_TASK)
+		sub->job_state = entry->job_state;
 	if (!sub->tasks || entry->kind != TFC_EVENT_TASK)
 		return;
 	struct followed *task = &sub->tasks[entry->task];

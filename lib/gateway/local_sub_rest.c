@@ -29,6 +29,19 @@ void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 	tfc__local_tell_line(sub, task, &line, text);
 }
 
+/* The entry that began what entry `number` ended; where there is none, that one. */
+static uint32_t begin_of(const struct local_sub *sub, uint32_t number)
+{
+	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
+	for (uint32_t i = number; i-- > 0;) {
+		const struct tfc__journal_entry *entry = tfc__local_entry(sub, i);
+		if (entry->kind == TFC_EVENT_TASK && entry->task == end->task &&
+		    entry->attempt == end->attempt && entry->node[0])
+			return i;
+	}
+	return number;
+}
+
 static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 				 const struct tfc__lines_cursor *cursor)
 {
@@ -38,7 +51,8 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 		return NULL;
 	rest->sub = sub;
 	rest->task = end->task;
-	rest->place_entry = rest->end_entry = number + 1;
+	rest->end_entry = number + 1;
+	rest->place_entry = begin_of(sub, number) + 1;
 	rest->is_missed = true;
 	tfc__lines_init(&rest->lines, cursor);
 	rest->lines.attempt = end->attempt;

@@ -1,4 +1,8 @@
-/* What a subscription tells, as events: entries of the journal, and lines. */
+/*
+ * What a subscription tells, as events: entries of the journal, and lines. Told again, also by
+ * another process, they are what they were: nothing in them is of the time in which they are told,
+ * but in LIVE.
+ */
 #include "gateway/local_sub_inside.h"
 
 #include "base/clock.h"
@@ -14,9 +18,7 @@ static tfc_event base_event(const struct local_sub *sub, uint32_t kind)
 		.name = record->job->name,
 		.host_tag = record->host_tag,
 		.host_tag_len = record->host_tag_len,
-		.job_state = tfc__record_state(record),
-		.generation = tfc__record_generation(record),
-		.epoch = record->epoch,
+		.job_state = sub->job_state,
 		.task_type = "",
 		.node = "",
 		.address = "",
@@ -52,6 +54,7 @@ void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entr
 	event.time_ns = entry->time_ns;
 	event.job_state = entry->job_state;
 	event.generation = entry->generation;
+	event.epoch = entry->epoch;
 	event.attempt = entry->attempt;
 	event.reason = entry->reason;
 	event.status = entry->status;
@@ -84,6 +87,12 @@ void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
 	tfc_event event = base_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
 	name_task(sub, task->task, &event);
 	event.node = tfc__followed_node(sub, task);
+	if (task->place_entry) {
+		const struct tfc__journal_entry *begun = tfc__local_entry(sub,
+									  task->place_entry - 1);
+		event.generation = begun->generation;
+		event.epoch = begun->epoch;
+	}
 	event.time_ns = line->time_ns;
 	event.attempt = line->attempt;
 	event.stream = line->stream;
@@ -103,6 +112,8 @@ void tfc__local_tell_live(struct local_sub *sub)
 {
 	tfc_event event = base_event(sub, TFC_EVENT_LIVE);
 	event.time_ns = tfc__wall();
+	event.generation = tfc__record_generation(sub->record);
+	event.epoch = sub->record->epoch;
 	sub->wants_live = false;
 	tell(sub, &event);
 }

@@ -265,6 +265,8 @@ static void collect(void *user, const tfc_event *event)
 	seen->tail = join(event->log_tail);
 	snprintf(seen->cursor, sizeof(seen->cursor), "%s", event->cursor);
 	snprintf(seen->address, sizeof(seen->address), "%s", event->address);
+	snprintf(seen->node, sizeof(seen->node), "%s", event->node);
+	snprintf(seen->name, sizeof(seen->name), "%s", event->name);
 	snprintf(seen->host_tag, sizeof(seen->host_tag), "%.*s", (int)event->host_tag_len,
 		 (const char *)event->host_tag);
 call:

@@ -31,6 +31,8 @@ struct seen_event {
 	char *tail; /* END: log_tail, each line with a newline */
 	char cursor[192];
 	char address[80];
+	char node[80];
+	char name[80];
 	char host_tag[64];
 };
 

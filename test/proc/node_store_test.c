@@ -14,9 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/file.h"
+#include "cluster/journal_msg.h"
 #include "leaks.h"
 #include "node_run.h"
+#include "store/store.h"
 #include <tfcluster/log.h>
 
 struct place {
@@ -60,40 +63,83 @@ static char *run_to_end(struct node_run *run, const char *line)
 
 /* ---- ended jobs */
 
-/* The next event from *place on that is not output; NULL: none. */
-static const struct seen_event *next_event(const struct follower *follower, size_t *place)
+/* Every field of an event that is told again; lines among them have the state that the job was last
+ * told to be in. */
+static void assert_same_event(const struct seen_event *one, const struct seen_event *other)
+{
+	const tfc_event *event = &one->event, *again = &other->event;
+	assert_int_equal(again->kind, event->kind);
+	assert_int_equal(again->time_ns, event->time_ns);
+	assert_int_equal(again->host_tag_len, event->host_tag_len);
+	if (event->kind != TFC_EVENT_OUTPUT)
+		assert_int_equal(again->job_state, event->job_state);
+	assert_int_equal(again->generation, event->generation);
+	assert_int_equal(again->epoch, event->epoch);
+	assert_int_equal(again->attempt, event->attempt);
+	assert_int_equal(again->task_state, event->task_state);
+	assert_int_equal(again->pid, event->pid);
+	assert_int_equal(again->reason, event->reason);
+	assert_int_equal(again->status, event->status);
+	assert_int_equal(again->stream, event->stream);
+	assert_int_equal(again->is_partial, event->is_partial);
+	assert_int_equal(again->data_len, event->data_len);
+	assert_int_equal(again->user_us, event->user_us);
+	assert_int_equal(again->system_us, event->system_us);
+	assert_int_equal(again->max_rss_kib, event->max_rss_kib);
+	assert_int_equal(again->exit_reason, event->exit_reason);
+	assert_int_equal(again->isolation, event->isolation);
+	assert_string_equal(other->text, one->text);
+	assert_string_equal(other->task, one->task);
+	assert_string_equal(other->tail, one->tail);
+	assert_string_equal(other->node, one->node);
+	assert_string_equal(other->name, one->name);
+	assert_string_equal(other->address, one->address);
+	assert_string_equal(other->host_tag, one->host_tag);
+	if (event->kind == TFC_EVENT_OUTPUT)
+		assert_memory_equal(other->data, one->data, event->data_len);
+}
+
+/* The next event from *place on that is of the journal, or output of a stream; NULL: none. */
+static const struct seen_event *next_event(const struct follower *follower, size_t *place,
+					   uint32_t stream)
 {
 	while (*place < follower->count) {
 		const struct seen_event *seen = &follower->events[(*place)++];
-		if (seen->event.kind != TFC_EVENT_OUTPUT)
+		bool is_output = seen->event.kind == TFC_EVENT_OUTPUT;
+		if (stream ? is_output && seen->event.stream == stream : !is_output)
 			return seen;
 	}
 	return NULL;
 }
 
+static void assert_lines_have_the_state_told_last(const struct follower *follower)
+{
+	uint32_t last = TFC_JOB_PENDING;
+	for (size_t i = 0; i < follower->count; i++) {
+		const tfc_event *event = &follower->events[i].event;
+		if (event->kind == TFC_EVENT_JOB)
+			last = event->job_state;
+		if (event->kind == TFC_EVENT_OUTPUT)
+			assert_int_equal(event->job_state, last);
+	}
+}
+
+/* Whole events, of each sequence that is in order. */
 static void assert_same(const struct follower *one, const struct follower *other)
 {
-	size_t at = 0, place = 0;
-	const struct seen_event *event;
-	while ((event = next_event(one, &at))) {
-		const struct seen_event *same = next_event(other, &place);
-		assert_non_null(same);
-		assert_int_equal(same->event.kind, event->event.kind);
-		assert_int_equal(same->event.time_ns, event->event.time_ns);
-		assert_int_equal(same->event.task_state, event->event.task_state);
-		assert_int_equal(same->event.pid, event->event.pid);
-		assert_string_equal(same->text, event->text);
-		assert_string_equal(same->task, event->task);
-		assert_string_equal(same->tail, event->tail);
+	static const uint32_t streams[] = {0, TFC_STREAM_STDOUT, TFC_STREAM_STDERR};
+	for (size_t i = 0; i < 3; i++) {
+		size_t at = 0, place = 0;
+		const struct seen_event *event;
+		while ((event = next_event(one, &at, streams[i]))) {
+			const struct seen_event *same = next_event(other, &place, streams[i]);
+			assert_non_null(same);
+			assert_same_event(event, same);
+		}
+		assert_null(next_event(other, &place, streams[i]));
 	}
-	assert_null(next_event(other, &place));
-	for (uint32_t stream = TFC_STREAM_STDOUT; stream <= TFC_STREAM_STDERR; stream++) {
-		char *output = node_output(one, "driver/0", stream);
-		char *same = node_output(other, "driver/0", stream);
-		assert_string_equal(same, output);
-		free(output);
-		free(same);
-	}
+	assert_lines_have_the_state_told_last(one);
+	assert_lines_have_the_state_told_last(other);
 }
 
 static void an_ended_job_is_told_as_before_when_its_node_comes_back(void **state)
@@ -194,6 +240,153 @@ static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
 	assert_string_equal(output, "up\nup\ndone\n");
 	free(output);
 	node_follow_end(&after);
+	node_run_end(&run);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+static bool is_attempt_of_epoch_told(void *user)
+{
+	const struct follower *follower = user;
+	uint64_t last = 0;
+	for (size_t i = 0; i < follower->count; i++)
+		if (follower->events[i].event.kind == TFC_EVENT_OUTPUT)
+			last = follower->events[i].event.epoch;
+	return last == *(const uint64_t *)follower->user;
+}
+
+/* Follows on behind what was told before the node was closed. */
+static void follow_on(struct node_run *run, const char *id, struct follower *live)
+{
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	char cursor[192];
+	snprintf(cursor, sizeof(cursor), "%s", live->events[live->count - 1].cursor);
+	options.cursor = cursor;
+	node_follow(run, id, &options, live);
+}
+
+static void assert_replayed(struct node_run *run, const char *id, const struct follower *live)
+{
+	struct follower again = {0};
+	node_follow(run, id, NULL, &again);
+	node_await_end(run, &again);
+	assert_same(live, &again);
+	node_follow_end(&again);
+}
+
+/* Three terms: what each of them told live is told so again, in the same term and in later ones. */
+static void history_is_told_again_as_it_was(void **state)
+{
+	struct place place;
+	struct node_run run;
+	uint64_t epoch = 1;
+	struct follower live = {.user = &epoch};
+	begin(&place);
+	char *json = job_of("echo up; echo up >&2; [ $TFC_ATTEMPT -gt 2 ] || exec sleep 1000; "
+			    "echo done; exit 7");
+	node_run_begin(&run, &place.options);
+	node_start(&run, json, &live);
+	char *id = strdup(live.job);
+	for (; epoch < 3; epoch++) {
+		node_await(&run, is_attempt_of_epoch_told, &live, "lines of an attempt");
+		tfc_sub_close(live.sub);
+		live.sub = NULL;
+		node_run_end(&run);
+		node_run_begin(&run, &place.options);
+		follow_on(&run, id, &live);
+	}
+	const struct seen_event *over = node_await_end(&run, &live);
+	assert_int_equal(over->event.epoch, 3);
+	assert_int_equal(over->event.status, 7);
+	tfc_sub_close(live.sub);
+	live.sub = NULL;
+	for (int i = 0; i < 3; i++) {
+		assert_replayed(&run, id, &live);
+		node_run_end(&run);
+		node_run_begin(&run, &place.options);
+	}
+	node_run_end(&run);
+	for (uint32_t attempt = 1; attempt <= 3; attempt++)
+		assert_int_equal(node_find(&live, TFC_EVENT_TASK, "driver/0", TFC_TASK_STARTING,
+					   attempt)
+					 ->event.epoch,
+				 attempt);
+	node_follow_end(&live);
+	free(json);
+	free(id);
+	end(&place);
+}
+
+static void forget_epochs(void *user, int code, const tfc_store_value *values, uint32_t count,
+			  const tfc_error *error)
+{
+	assert_int_equal(code, TFC_OK);
+	for (uint32_t i = 0; i < count; i++) {
+		struct tfc__journal journal;
+		struct tfc__buf buf = {0};
+		if (!strstr(values[i].key, "/journal/"))
+			continue;
+		assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+		assert_int_equal(tfc__journal_read(&journal, values[i].data, values[i].len, 1,
+						   NULL),
+				 TFC_OK);
+		for (uint32_t k = 0; k < journal.count; k++)
+			journal.entries[k].epoch = 0;
+		tfc__journal_write(&journal, 0, journal.count, &buf);
+		assert_non_null(tfc__store_put(user, values[i].key, buf.data, buf.len, UINT64_MAX,
+					       NULL, NULL));
+		tfc__buf_fini(&buf);
+		tfc__journal_fini(&journal);
+	}
+}
+
+/* Of the entries in the store none says its epoch any more. */
+static void make_journals_of_0_2(const struct place *place)
+{
+	struct node_run run;
+	struct tfc__store *store;
+	char path[LEAKS_PATH + 16];
+	node_run_begin(&run, NULL);
+	snprintf(path, sizeof(path), "%s/store", place->state);
+	assert_int_equal(tfc__store_open_local(run.ctx, path, &store, NULL), TFC_OK);
+	assert_non_null(tfc__store_list(store, "jobs/", forget_epochs, store));
+	assert_int_equal(tfc__store_wait(store, 10000), TFC_OK);
+	tfc__store_close(store);
+	node_run_end(&run);
+}
+
+static void history_without_epochs_is_of_the_last_one_that_it_can_be_of(void **state)
+{
+	struct place place;
+	struct node_run run;
+	uint64_t epoch = 1;
+	struct follower live = {.user = &epoch}, later = {0};
+	begin(&place);
+	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000");
+	node_run_begin(&run, &place.options);
+	node_start(&run, json, &live);
+	char *id = strdup(live.job);
+	node_await(&run, is_attempt_of_epoch_told, &live, "the first attempt");
+	node_follow_end(&live);
+	node_run_end(&run);
+	make_journals_of_0_2(&place);
+	for (int i = 0; i < 2; i++) {
+		node_run_begin(&run, &place.options);
+		node_follow(&run, id, NULL, &later);
+		assert_int_equal(node_await_end(&run, &later)->event.epoch, 2);
+		assert_int_equal(node_find(&later, TFC_EVENT_OUTPUT, "driver/0", 0, 1)->event.epoch,
+				 1);
+		assert_int_equal(later.events[0].event.epoch, 1);
+		node_follow_end(&later);
+		node_run_end(&run);
+	}
+	make_journals_of_0_2(&place);
+	node_run_begin(&run, &place.options);
+	node_follow(&run, id, NULL, &later);
+	assert_int_equal(node_await_end(&run, &later)->event.epoch, 2);
+	assert_int_equal(later.events[0].event.epoch, 2);
+	node_follow_end(&later);
 	node_run_end(&run);
 	free(json);
 	free(id);
@@ -530,6 +723,8 @@ int main(void)
 		cmocka_unit_test(an_ended_job_is_told_as_before_when_its_node_comes_back),
 		cmocka_unit_test(ended_jobs_are_in_the_list_in_the_order_they_came),
 		cmocka_unit_test(a_job_goes_on_with_a_higher_epoch_and_the_same_id),
+		cmocka_unit_test(history_is_told_again_as_it_was),
+		cmocka_unit_test(history_without_epochs_is_of_the_last_one_that_it_can_be_of),
 		cmocka_unit_test(a_job_that_must_not_restart_has_failed),
 		cmocka_unit_test(a_node_that_leaves_stops_its_tasks_and_ends_no_job),
 		cmocka_unit_test(a_client_key_is_for_one_job),
