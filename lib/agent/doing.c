@@ -252,7 +252,7 @@ static uint16_t find_other_port(const struct agent_task *task)
 	    !all.count || tfc__owner_find_in_tree(root_of(task), all.sockets, all.count))
 		return 0;
 	for (size_t i = 0; i < all.count; i++)
-		if (all.sockets[i].pid)
+		if (all.sockets[i].pid && all.ports[i] != task->port) /* it may have just begun */
 			return all.ports[i];
 	return 0;
 }
