@@ -8,6 +8,7 @@
 #ifndef TFC_AGENT_AGENT_H
 #define TFC_AGENT_AGENT_H
 
+#include "agent/activity.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "ctx/ctx.h"
@@ -74,7 +75,8 @@ enum tfc__agent_event_kind {
 	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out */
 	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
 	TFC__AGENT_STALLED,     /* silent_ms; text: what it does instead */
-	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it */
+	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it; activity,
+				   silent_ms */
 	TFC__AGENT_LOOKED,      /* answer to tfc__agent_look: looked */
 	TFC__AGENT_ANSWER, /* to a query: states per task, after the EXITED of all that were dead */
 	/* Only of agents elsewhere, see agent_ops.h. */
@@ -107,6 +109,7 @@ struct tfc__agent_event {
 	bool is_crowded_out;   /* it could not bind its port, and now nobody else has it */
 	const uint8_t *states; /* enum tfc__agent_proc_state */
 	uint32_t silent_ms;
+	enum tfc__activity activity;
 	uint32_t looked_count;
 	const struct tfc__agent_looked *looked;
 	const tfc_process_event *process;

@@ -16,6 +16,7 @@
  *   stall.c      silent tasks, and starts that wait
  *   predecessor.c  tasks of the run before, which are still being stopped
  *   stacks.c     the stacks of Python processes
+ *   python_stack.c  what such a stack says of its process
  *   waiting.c    launches that the guard cannot take yet
  *   follow.c     who is told that a log has grown
  *   log_local.c  the log of a task here, as a log source

@@ -18,17 +18,21 @@
 #include <unistd.h>
 
 #include "agent/inside.h"
+#include "agent/python_stack.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "port/owner.h"
 #include "python_stacks.h"
+#include <tfcluster/log.h>
 
 #define STACKS_SIGNAL 58 /* as in python_stacks.py */
 #define STACKS_BIT (UINT64_C(1) << (STACKS_SIGNAL - 1))
 #define PROCESSES_MAX 64
 #define PAUSE (20 * TFC__MS)
 #define PATIENCE (2 * TFC__SECOND)
+#define DUMP_MAX (256u << 10) /* of a log that are read for a dump */
 
 struct dump {
 	pid_t pid;
@@ -40,7 +44,10 @@ struct stacks {
 	bool is_done; /* all have; what they wrote may still be on its way through the shim */
 	uint64_t until;
 	uint32_t count;
-	uint32_t stopped; /* processes that could not be asked */
+	char stop[64];         /* how one of them was stopped when they were asked; or empty */
+	uint32_t silent_ms;    /* then */
+	uint64_t log_position; /* the dumps are behind it in the log */
+	struct tfc__python_stack stack;
 	struct dump dumps[PROCESSES_MAX];
 };
 
@@ -111,7 +118,6 @@ static bool ask(struct stacks *stacks, pid_t pid)
 	bool is_asked = false;
 	if (read_process_signals(pid, &signals) && signals.caught & STACKS_BIT) {
 		bool is_stopped = signals.state == 'T';
-		stacks->stopped += is_stopped && !stacks->is_ending;
 		*dump = (struct dump){pid, count_blocked(pid)};
 		is_asked = (!is_stopped || stacks->is_ending) &&
 			   syscall(SYS_pidfd_send_signal, fd, STACKS_SIGNAL, NULL, 0) == 0;
@@ -146,25 +152,69 @@ static bool are_written(const struct stacks *stacks)
 	return true;
 }
 
+/* ---- reading them */
+
+/* The dumps of several processes cannot be told apart in one log. */
+static void read_stack(const struct agent_task *task, struct stacks *stacks)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	struct tfc__buf text = {0};
+	tfc__agent_log_name(task->job, task->number, name);
+	if (stacks->count != 1 ||
+	    tfc_log_open(tfc__agent_log_dir(task->job), name, stacks->log_position, NULL, &log) < 0)
+		return;
+	while (text.len < DUMP_MAX && tfc_log_next(log, &record, NULL) > 0)
+		if (record.stream == TFC_STREAM_STDERR && record.attempt == task->attempt)
+			tfc__buf_add(&text, record.data, record.len);
+	tfc_log_close(log);
+	tfc__buf_add(&text, "", 1);
+	if (!text.is_failed)
+		tfc__python_stack_read(text.data, &stacks->stack);
+	tfc__buf_fini(&text);
+}
+
 /* ---- the answer */
 
 static const char *outcome_of(const struct stacks *stacks)
 {
-	if (!stacks)
-		return "";
 	if (!stacks->count)
-		return stacks->stopped ? "stopped, it prints no stacks"
-				       : "it prints no Python stacks";
+		return "it prints no Python stacks";
 	return stacks->is_done ? "its stacks are in its log" : "its stacks may be missing";
+}
+
+static enum tfc__activity activity_of(const struct stacks *stacks)
+{
+	if (stacks->stop[0])
+		return TFC__ACTIVITY_STOPPED;
+	return stacks->stack.activity ? stacks->stack.activity : TFC__ACTIVITY_UNKNOWN;
 }
 
 static void answer(struct agent_task *task)
 {
+	char text[160] = "";
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STACKED,
-					 .text = outcome_of(task->stacks)};
+					 .activity = TFC__ACTIVITY_UNKNOWN,
+					 .text = text};
+	const struct stacks *stacks = task->stacks;
+	if (stacks) {
+		const char *place = stacks->stop[0] ? stacks->stop : stacks->stack.place;
+		snprintf(text, sizeof(text), "%s%s%s", place, *place ? "; " : "",
+			 outcome_of(stacks));
+		event.activity = activity_of(stacks);
+		event.silent_ms = stacks->silent_ms;
+	}
 	task->silence.stack_at = tfc__now();
 	stacks_end(task);
 	agent_tell(task, &event);
+}
+
+static bool is_complete(const struct stacks *stacks)
+{
+	if (stacks->count == 1)
+		return stacks->stack.activity != TFC__ACTIVITY_NONE;
+	return stacks->count == 0 || stacks->is_done;
 }
 
 void stacks_tick(struct tfc__timer *timer)
@@ -172,12 +222,37 @@ void stacks_tick(struct tfc__timer *timer)
 	struct agent_task *task = tfc__container_of(timer, struct agent_task, stacks_timer);
 	struct stacks *stacks = task->stacks;
 	uint64_t now = tfc__now();
-	if (!stacks || stacks->count == 0 || stacks->is_done || now >= stacks->until) {
+	if (stacks && stacks->is_done)
+		read_stack(task, stacks);
+	if (!stacks || is_complete(stacks) || now >= stacks->until) {
 		answer(task);
 		return;
 	}
 	stacks->is_done = are_written(stacks);
 	tfc__timer_set(timer, now + PAUSE);
+}
+
+/* Its last output, or the last sign of life that was missed. */
+static uint32_t silent_ms_of(const struct agent_task *task, uint64_t last_output)
+{
+	uint64_t now = tfc__wall();
+	uint64_t ms = now > last_output ? (now - last_output) / TFC__MS : 0;
+	if (task->silence.from)
+		ms = (tfc__now() - task->silence.from) / TFC__MS;
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static void begin(const struct agent_task *task, struct stacks *stacks, pid_t root)
+{
+	char name[TFC__LOG_NAME_SIZE];
+	uint64_t written;
+	stacks->until = tfc__now() + PATIENCE;
+	tfc__agent_log_name(task->job, task->number, name);
+	if (tfc__log_newest(tfc__agent_log_dir(task->job), name, &stacks->log_position, &written) ==
+	    0)
+		stacks->silent_ms = silent_ms_of(task, written);
+	doing_describe_stop(task, stacks->stop, sizeof(stacks->stop));
+	tfc__owner_each_in_tree(root, ask_one, stacks);
 }
 
 void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_ending)
@@ -188,9 +263,8 @@ void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_endi
 	task->stacks = calloc(1, sizeof(*task->stacks));
 	if (task->stacks) {
 		task->stacks->is_ending = is_ending;
-		task->stacks->until = tfc__now() + PATIENCE;
 		if (root)
-			tfc__owner_each_in_tree(root, ask_one, task->stacks);
+			begin(task, task->stacks, root);
 	}
 	tfc__timer_set(&task->stacks_timer, tfc__now() + PAUSE);
 }

@@ -231,8 +231,9 @@ void tfc__end_deadline(struct tfc__core *core)
 
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text)
 {
-	tfc__stall_tell(core, t, text);
-	if (tfc__task_is_vital(core, t))
+	if (t)
+		tfc__stall_tell(core, t, text);
+	if (!t || tfc__task_is_vital(core, t))
 		fail_job(core, t, TFC_END_STALLED, text, GRACE_ABORT);
 	else
 		stop_for_good(core, t, GRACE_ABORT);

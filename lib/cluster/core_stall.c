@@ -1,9 +1,15 @@
 /*
  * Stalls, and starts that wait.
  *
- * A stall is told. Before that, if wanted, the Python stacks of the task go to its log; where it is
- * to be restarted, the stacks of all that its restart takes along do: in a group the one that is
- * silent first often only waits for the one that hangs.
+ * A stall is reported. Before that, if wanted, the Python stacks of the task go to its log.
+ *
+ * Where a stall ends in a restart, the task that is silent first is often not the cause: in a group
+ * it waits for the one that hangs. So everything that can hold it up is inspected, and then
+ *
+ * - a task that is stopped (SIGSTOP) is the cause;
+ * - in a group, so is the one member that is busy with work of its own while all others wait for
+ *   the group, if it has been silent, too: one that prints is slow, and does not hang;
+ * - else nobody is named. The group restarts all the same.
  *
  * A start that lasts is explained again and again, each pause twice as long as the one before.
  */
@@ -29,21 +35,38 @@ static void text_of(const struct tfc__core *core, const struct task *t, char *te
 	tfc__text_add(text, size, " %s", t->why);
 }
 
-/* Whether a restart for t takes u along. */
-static bool is_taken_along(const struct tfc__core *core, const struct task *t, const struct task *u)
-{
-	uint32_t scope = tfc__task_role(core, t)->scope;
-	if (t == u)
-		return true;
-	if (scope == TFC__SCOPE_GROUP)
-		return u->is_member;
-	return scope == TFC__SCOPE_COORDINATOR && tfc__task_is_ps(core, t) &&
-	       tfc__task_is_coordinator(core, u);
-}
-
 static bool is_at_work(const struct task *t)
 {
 	return tfc__task_is_alive(t) && t->fate == FATE_NONE && !t->is_stop_sent;
+}
+
+static bool is_in_group(const struct tfc__core *core, const struct task *t)
+{
+	return tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
+}
+
+/* Whether a restart for t takes u along. */
+static bool is_taken_along(const struct tfc__core *core, const struct task *t, const struct task *u)
+{
+	if (t == u)
+		return true;
+	if (is_in_group(core, t))
+		return u->is_member;
+	return tfc__task_role(core, t)->scope == TFC__SCOPE_COORDINATOR &&
+	       tfc__task_is_ps(core, t) && tfc__task_is_coordinator(core, u);
+}
+
+/* Whether t is silent while u does nothing. */
+static bool can_hold_up(const struct tfc__core *core, const struct task *u, const struct task *t)
+{
+	return u->is_member && u != t &&
+	       (is_in_group(core, t) || tfc__task_is_coordinator(core, t));
+}
+
+static bool is_inspected_for(const struct tfc__core *core, const struct task *t,
+			     const struct task *u)
+{
+	return is_taken_along(core, t, u) || can_hold_up(core, u, t);
 }
 
 static void set_hung(struct tfc__core *core, struct task *t, bool is_hung)
@@ -56,22 +79,31 @@ void tfc__stall_over(struct tfc__core *core, struct task *t)
 {
 	set_hung(core, t, false);
 	t->is_stacking = false;
+	t->activity = TFC__ACTIVITY_NONE;
 }
 
+/* One that has answered for the silence of another need not do so again. */
 static void ask_for_stacks(struct tfc__core *core, struct task *t, bool is_ending)
 {
-	if (t->is_stacking)
+	if (t->is_stacking || t->activity != TFC__ACTIVITY_NONE)
 		return;
 	t->is_stacking = true;
 	tfc__act(core, TFC__DO_STACKS, t)->number = is_ending;
+}
+
+static void say_silent(struct task *t, uint32_t silent_ms, const char *what)
+{
+	t->silent_ms = silent_ms;
+	snprintf(t->why, TASK_WHY, "has been silent for %.3g s%s%s", silent_ms / 1e3,
+		 what && *what ? ": " : "", what ? what : "");
 }
 
 void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what)
 {
 	if (core->phase != CORE_UP || !is_at_work(t) || t->is_hung)
 		return;
-	snprintf(t->why, TASK_WHY, "has been silent for %.3g s%s%s", silent_ms / 1e3,
-		 what && *what ? ": " : "", what ? what : "");
+	if (t->activity == TFC__ACTIVITY_NONE) /* else it was said for another's silence */
+		say_silent(t, silent_ms, what);
 	if (core->policy.on_stall == TFC__STALL_REPORT) {
 		char text[256];
 		text_of(core, t, text, sizeof(text));
@@ -85,28 +117,92 @@ void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms
 	}
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (is_at_work(u) && is_taken_along(core, t, u))
-			ask_for_stacks(core, u, true);
+		if (is_at_work(u) && is_inspected_for(core, t, u))
+			ask_for_stacks(core, u, is_taken_along(core, t, u));
 	}
+	tfc__stall_gather(core); /* all may have answered already */
 }
 
-/* It is alive, so its end is told when it is reaped. */
+/* The only one of t's group that does not wait for the group; NULL: none, or it cannot be said. */
+static struct task *find_busy_member(struct tfc__core *core, const struct task *t)
+{
+	struct task *busy = NULL;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *u = &core->tasks[i];
+		if (!u->is_member || u->activity == TFC__ACTIVITY_WAITING)
+			continue;
+		if (busy || !is_at_work(u) || u->activity != TFC__ACTIVITY_OWN_WORK)
+			return NULL;
+		busy = u;
+	}
+	bool is_silent = busy && (busy == t || busy->silent_ms >= t->silent_ms / 2);
+	return is_silent ? busy : NULL;
+}
+
+static struct task *find_stopped(struct tfc__core *core, struct task *t)
+{
+	if (t->activity == TFC__ACTIVITY_STOPPED)
+		return t;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *u = &core->tasks[i];
+		if (is_at_work(u) && u->activity == TFC__ACTIVITY_STOPPED &&
+		    can_hold_up(core, u, t))
+			return u;
+	}
+	return NULL;
+}
+
+/* NULL: it cannot be said. Who has no group is its own cause, unless another is stopped. */
+static struct task *find_cause(struct tfc__core *core, struct task *t)
+{
+	struct task *stopped = find_stopped(core, t);
+	if (stopped)
+		return stopped;
+	return is_in_group(core, t) && core->member_count > 1 ? find_busy_member(core, t) : t;
+}
+
+static bool is_coming(const struct task *t)
+{
+	return t->fate == FATE_RESTART || t->phase == PHASE_BACKOFF || t->phase == PHASE_PLACING ||
+	       t->phase == PHASE_HOLDING || t->phase == PHASE_HELD || t->phase == PHASE_LAUNCHED ||
+	       t->phase == PHASE_RUNNING;
+}
+
+/* A coordinator that waits for a worker or ps that is being started is no stall of its own. */
+static bool waits_for_start(const struct tfc__core *core, const struct task *t)
+{
+	for (uint32_t i = 0; i < core->task_count && !is_in_group(core, t); i++)
+		if (can_hold_up(core, &core->tasks[i], t) && is_coming(&core->tasks[i]))
+			return true;
+	return false;
+}
+
+/* t, or a task that it waits for, is ended and restarted. It is alive, so its end is told when it
+ * is reaped. */
 static void restart_hung(struct tfc__core *core, struct task *t)
 {
+	struct task *cause = find_cause(core, t);
 	char text[256];
-	text_of(core, t, text, sizeof(text));
-	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	t->is_silent = t->is_stalled = true;
-	if (tfc__restart(core, t, CLASS_RETRYABLE, false, text, sizeof(text)) == RESTART_REFUSED)
-		tfc__end_stalled(core, t, text);
+	if (cause == t && t->activity != TFC__ACTIVITY_STOPPED && waits_for_start(core, t))
+		return;
+	text_of(core, cause ? cause : t, text, sizeof(text));
+	if (cause)
+		cause->is_silent = cause->is_stalled = true;
+	else
+		tfc__text_add(text, sizeof(text), "; which member of its group hangs is not known");
+	struct task *restarted = cause ? cause : t;
+	restarted->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	if (tfc__restart(core, restarted, CLASS_RETRYABLE, false, text, sizeof(text)) ==
+	    RESTART_REFUSED)
+		tfc__end_stalled(core, cause, text);
 }
 
 static bool is_awaited_by(const struct tfc__core *core, const struct task *t, const struct task *u)
 {
-	return u->is_stacking && is_taken_along(core, t, u);
+	return u->is_stacking && is_inspected_for(core, t, u);
 }
 
-/* One whose stacks are to be there before t is restarted; NULL: none. `guess`: the one that another
+/* One whose answer is to be there before t is restarted; NULL: none. `guess`: the one that another
  * waits for; a group waits for the same, and is not searched for each of its members. */
 static const struct task *find_awaited(const struct tfc__core *core, const struct task *t,
 				       const struct task *guess)
@@ -121,10 +217,18 @@ static const struct task *find_awaited(const struct tfc__core *core, const struc
 	return NULL;
 }
 
+/* What was said of the tasks is old once no silence is looked into any more. */
+static void forget_activities(struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (!core->tasks[i].is_stacking)
+			core->tasks[i].activity = TFC__ACTIVITY_NONE;
+}
+
 void tfc__stall_gather(struct tfc__core *core)
 {
 	const struct task *awaited = NULL;
-	if (core->policy.on_stall != TFC__STALL_RESTART)
+	if (core->policy.on_stall != TFC__STALL_RESTART || !core->hung)
 		return;
 	for (uint32_t i = 0; i < core->task_count && core->hung && core->phase == CORE_UP; i++) {
 		struct task *t = &core->tasks[i];
@@ -137,20 +241,28 @@ void tfc__stall_gather(struct tfc__core *core)
 		if (is_at_work(t))
 			restart_hung(core, t);
 	}
+	if (!core->hung)
+		forget_activities(core);
 }
 
-void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what)
+void tfc__stall_stacked(struct tfc__core *core, struct task *t, const struct tfc__core_event *event)
 {
+	const char *what = event->text ? event->text : "";
 	if (!t->is_stacking)
 		return;
 	t->is_stacking = false;
-	if (t->is_hung && what && *what)
+	t->activity = event->activity ? event->activity : TFC__ACTIVITY_UNKNOWN;
+	bool is_stopped = t->activity ==
+			  TFC__ACTIVITY_STOPPED; /* it may have been continued since */
+	if (is_at_work(t) && (is_stopped || !t->is_hung))
+		say_silent(t, t->is_hung ? t->silent_ms : event->silent_ms, what);
+	else if (t->is_hung && *what)
 		tfc__text_add(t->why, TASK_WHY, "; %s", what);
 	if (core->policy.on_stall == TFC__STALL_RESTART) {
 		tfc__stall_gather(core);
 		return;
 	}
-	set_hung(core, t, false);
+	tfc__stall_over(core, t);
 	if (core->phase == CORE_UP && is_at_work(t)) {
 		char text[256];
 		text_of(core, t, text, sizeof(text));

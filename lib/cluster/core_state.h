@@ -114,6 +114,8 @@ struct task {
 	bool is_hung;        /* a stall of it is being looked into */
 	bool is_stacking;    /* STACKED is awaited */
 	uint64_t ready_at;   /* this attempt was, since then; 0: it was not */
+	uint8_t activity;    /* enum tfc__activity, as STACKED said; NONE: no stall is open */
+	uint32_t silent_ms;  /* as was said last */
 	uint64_t back_at;    /* its node answers since then; 0: it always did */
 	uint64_t stop_at;    /* when */
 	uint64_t stop_grace; /* the least grace sent */
@@ -349,7 +351,8 @@ void tfc__resume_go_on(struct tfc__core *core); /* nothing of it is alive any mo
 
 /* ---- core_stall.c */
 void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
-void tfc__stall_stacked(struct tfc__core *core, struct task *t, const char *what);
+void tfc__stall_stacked(struct tfc__core *core, struct task *t,
+			const struct tfc__core_event *event);
 void tfc__stall_over(struct tfc__core *core, struct task *t); /* nothing of it is looked into */
 void tfc__stall_gather(struct tfc__core *core); /* ... and the others need not wait for it */
 void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
@@ -373,6 +376,7 @@ void tfc__end_start_deadline(struct tfc__core *core); /* core->looked is complet
 /* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what core->looked
  * says of them; returns the first. */
 const struct task *tfc__end_waited_for(const struct tfc__core *core, char *text, size_t size);
+/* t: NULL when nobody can be named. */
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text);
 void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);

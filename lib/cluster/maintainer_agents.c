@@ -153,6 +153,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		.count = event->missing,
 		.states = event->states,
 		.silent_ms = event->silent_ms,
+		.activity = event->activity,
 		.text = event->text,
 	};
 	struct tfc__looked looked[TFC__LOOKED_MAX];

@@ -323,7 +323,7 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		break;
 	case TFC__CORE_STACKED:
 		if (is_of_attempt)
-			tfc__stall_stacked(core, t, event->text);
+			tfc__stall_stacked(core, t, event);
 		break;
 	default:
 		break;

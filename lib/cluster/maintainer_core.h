@@ -19,6 +19,7 @@
 #ifndef TFC_CLUSTER_MAINTAINER_CORE_H
 #define TFC_CLUSTER_MAINTAINER_CORE_H
 
+#include "agent/activity.h"
 #include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,7 +104,7 @@ enum tfc__core_event_kind {
 	TFC__CORE_ANSWER,  /* a node's fresh answer to a QUERY: states[task], after every EXITED
 			      of attempts there that were dead when it was asked */
 	TFC__CORE_STALLED, /* the attempt is silent, for silent_ms; text: what it does instead */
-	TFC__CORE_STACKED, /* answer to STACKS; text: what came of it */
+	TFC__CORE_STACKED, /* answer to STACKS; text: what came of it; activity, silent_ms */
 	TFC__CORE_LOOKED,  /* a node's answer to LOOK: looked, count of them */
 	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
@@ -140,6 +141,7 @@ struct tfc__core_event {
 	const struct tfc__looked *looked;
 	const uint32_t *nodes; /* PLACED: per task of the job */
 	uint32_t silent_ms;
+	enum tfc__activity activity;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
 	bool is_full;     /* HOLD_FAILED */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/strv.h"
 #include "proc/log_format.h"
@@ -13,10 +14,9 @@
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are looked at for a tail */
 
-static int newest(const char *dir, const char *name, uint64_t *ret_start, uint64_t *ret_size)
+static int newest(const char *dir, const char *name, uint64_t *ret_start, struct stat *ret_status)
 {
 	struct tfc__log_segments segments = {.count = 0};
-	struct stat status;
 	char path[TFC__LOG_PATH_SIZE];
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -24,13 +24,24 @@ static int newest(const char *dir, const char *name, uint64_t *ret_start, uint64
 	int found = tfc__log_scan(fd, name, UINT64_MAX, &segments) == 0 && segments.count > 0;
 	if (found) {
 		tfc__log_segment_name(path, name, segments.newest);
-		found = fstatat(fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+		found = fstatat(fd, path, ret_status, AT_SYMLINK_NOFOLLOW) == 0;
 	}
 	close(fd);
 	if (!found)
 		return -1;
 	*ret_start = segments.newest;
-	*ret_size = (uint64_t)status.st_size;
+	return 0;
+}
+
+int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns)
+{
+	uint64_t start;
+	struct stat status;
+	if (newest(dir, name, &start, &status) < 0)
+		return -1;
+	*ret_end = start + (uint64_t)status.st_size;
+	*ret_written_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND +
+			  (uint64_t)status.st_mtim.tv_nsec;
 	return 0;
 }
 
@@ -50,10 +61,11 @@ static uint64_t read_to_end(const char *dir, const char *name, uint64_t position
 
 uint64_t tfc__log_end(const char *dir, const char *name)
 {
-	uint64_t start, size;
-	if (!tfc__log_name_is_valid(name) || newest(dir, name, &start, &size) < 0)
+	uint64_t start;
+	struct stat status;
+	if (!tfc__log_name_is_valid(name) || newest(dir, name, &start, &status) < 0)
 		return 0;
-	return size ? read_to_end(dir, name, start) : start;
+	return status.st_size ? read_to_end(dir, name, start) : start;
 }
 
 /* ---- the last lines */
@@ -166,13 +178,14 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;
-	uint64_t start, size;
-	if (newest(dir, name, &start, &size) < 0)
+	uint64_t start;
+	struct stat status;
+	if (newest(dir, name, &start, &status) < 0)
 		return 0;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return start;
-	uint64_t from = tail_of_segment(fd, name, start, size);
+	uint64_t from = tail_of_segment(fd, name, start, (uint64_t)status.st_size);
 	if (from == start && start > 0 && tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
 	    segments.at_or_before != UINT64_MAX)
 		from = tail_of_segment(fd, name, segments.at_or_before,

@@ -45,6 +45,15 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->generation = a->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
 	slot->is_doomed = slot->is_end_told = slot->is_stacking = slot->was_ready = false;
+	slot->activity = TFC__ACTIVITY_NONE;
+}
+
+static uint32_t count_members(struct world *w)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < w->count; i++)
+		count += role_of(w, &w->slots[i])->scope == TFC__SCOPE_GROUP;
+	return count;
 }
 
 static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
@@ -54,6 +63,15 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 		slot->was_ready |= a->state == TFC_TASK_READY;
 		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_told, a);
 		promise(w, a->reason != TFC_END_STALLED || slot->proc >= PROC_RUNNING, a);
+		/* A member of a group is named by evidence alone: a wrong name is worse than none.
+		 */
+		if (a->reason == TFC_END_STALLED && strstr(a->text, "; restarting the group") &&
+		    role_of(w, slot)->scope == TFC__SCOPE_GROUP)
+			promise(w,
+				slot->activity == TFC__ACTIVITY_OWN_WORK ||
+					slot->activity == TFC__ACTIVITY_STOPPED ||
+					count_members(w) == 1,
+				a);
 		if (strstr(a->text, "; restarting "))
 			check_charge(w, a,
 				     strstr(a->text, "; restarting the group") ? TASKS_MAX

@@ -49,6 +49,20 @@ static void feed_task(struct world *w, enum tfc__core_event_kind kind, uint32_t 
 					  .text = "why"});
 }
 
+static void inspect(struct world *w, uint32_t i)
+{
+	struct slot *slot = &w->slots[i];
+	slot->activity = TFC__ACTIVITY_STOPPED;
+	if (!slot->is_frozen)
+		slot->activity = chance(w, 2) ? TFC__ACTIVITY_WAITING : 1 + chance(w, 4);
+	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_STACKED,
+					  .task = i,
+					  .attempt = slot->attempt,
+					  .activity = slot->activity,
+					  .silent_ms = chance(w, 2) * 60000,
+					  .text = "why"});
+}
+
 /* What a death does to its peers, in an honest world. */
 static void doom_peers(struct world *w, const struct slot *dead)
 {
@@ -187,7 +201,7 @@ static void live(struct world *w, uint32_t i)
 		die_stopped(w, slot);
 	} else if (slot->is_stacking && once_in(w, 4)) {
 		slot->is_stacking = false;
-		feed_task(w, TFC__CORE_STACKED, i);
+		inspect(w, i);
 	} else if (once_in(w, 50)) {
 		feed_task(w, TFC__CORE_STALLED, i);
 	} else if (slot->is_frozen) {

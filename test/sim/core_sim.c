@@ -467,6 +467,18 @@ void sim_stacked(struct sim *s, const char *task, const char *what)
 	about(s, TFC__CORE_STACKED, task, 0, what);
 }
 
+void sim_inspected(struct sim *s, const char *task, enum tfc__activity activity, uint32_t silent_ms,
+		   const char *what)
+{
+	uint32_t id = sim_task(s, task);
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_STACKED,
+					      .task = id,
+					      .attempt = tfc__core_attempt(s->core, id),
+					      .activity = activity,
+					      .silent_ms = silent_ms,
+					      .text = what});
+}
+
 void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill)
 {
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_STOP,

@@ -82,6 +82,8 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
 void sim_looked(struct sim *s, const char *task, const char *what);
 void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what);
 void sim_stacked(struct sim *s, const char *task, const char *what);
+void sim_inspected(struct sim *s, const char *task, enum tfc__activity activity, uint32_t silent_ms,
+		   const char *what);
 void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill);
 void sim_tick(struct sim *s, uint64_t after_ns); /* moves the clock, then TICK */
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,34 +86,138 @@ static void stalled_task_restarts_alone(void **state)
 	sim_fini(&s);
 }
 
-static void stalled_member_restarts_its_group_after_the_stacks_of_all(void **state)
+static void mirrored_up_with_evaluator(struct sim *s)
+{
+	sim_mirrored(s);
+	sim_role(s, "evaluator", 1, TFC__SCOPE_TASK);
+	s->policy.on_stall = TFC__STALL_RESTART;
+	sim_up(s);
+}
+
+static void stalled_group_restarts_after_the_stacks_of_all(void **state)
 {
 	struct sim s;
-	sim_mirrored(&s);
-	sim_role(&s, "evaluator", 1, TFC__SCOPE_TASK);
-	s.policy.on_stall = TFC__STALL_RESTART;
-	sim_up(&s);
+	mirrored_up_with_evaluator(&s);
 	sim_stalled(&s, "worker/0", 5000, "idle");
 	sim_expect(&s, "stacks worker/0 #1 before its end\n"
 		       "stacks worker/1 #1 before its end\n");
-	sim_stalled(&s, "worker/1", 5000, "idle"); /* it waits for the same */
-	sim_stacked(&s, "worker/0", "its stacks are in its log");
+	sim_stalled(&s, "worker/1", 5000, "works"); /* it is looked into already */
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_WAITING, 5000, "its stacks are in its log");
 	sim_expect(&s, "");
-	sim_stacked(&s, "worker/1", "its stacks are in its log");
+	sim_inspected(&s, "worker/1", TFC__ACTIVITY_OWN_WORK, 4500,
+		      "in spin (train.py:3); its stacks are in its log");
 	sim_expect(&s,
-		   "task worker/0 #1 ready stalled: worker/0 has been silent for 5 s: idle; its "
-		   "stacks are in its log; restarting the group (1 of 3 restarts in 600 s)\n"
-		   "job restarting g1: worker/0 has been silent for 5 s: idle; its stacks are in "
-		   "its log; restarting the group (1 of 3 restarts in 600 s)\n"
+		   "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: works; "
+		   "in spin (train.py:3); its stacks are in its log; restarting the group (1 of 3 "
+		   "restarts in 600 s)\n"
+		   "job restarting g1: worker/1 has been silent for 5 s: works; "
+		   "in spin (train.py:3); its stacks are in its log; restarting the group (1 of 3 "
+		   "restarts in 600 s)\n"
 		   "stop worker/0 #1 1s\n"
 		   "stop worker/1 #1 1s\n");
 	sim_signal(&s, "worker/0", 9);
 	sim_signal(&s, "worker/1", 9);
-	sim_expect(&s, "task worker/0 #1 failed stalled 9: worker/0 died of SIGKILL\n"
-		       "task worker/1 #1 stopped consequence 9: worker/1 died of SIGKILL\n"
+	sim_expect(&s, "task worker/0 #1 stopped consequence 9: worker/0 died of SIGKILL\n"
+		       "task worker/1 #1 failed stalled 9: worker/1 died of SIGKILL\n"
 		       "launch worker/0 #2 g2\n"
 		       "launch worker/1 #2 g2\n");
 	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "evaluator/0")), 1);
+	sim_fini(&s);
+}
+
+/* What the members of a group do when worker/0 is silent first, and who is named. */
+static void group_names_whom_the_evidence_names(void **state)
+{
+	static const struct {
+		enum tfc__activity worker_0, worker_1;
+		uint32_t silent_ms; /* worker/1 */
+		const char *cause;
+	} cases[] = {
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_OWN_WORK, 10000, "worker/1"},
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_OWN_WORK, 5000, "worker/1"},
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_OWN_WORK, 4999, NULL}, /* it is slow */
+		{TFC__ACTIVITY_OWN_WORK, TFC__ACTIVITY_WAITING, 0, "worker/0"},
+		{TFC__ACTIVITY_OWN_WORK, TFC__ACTIVITY_OWN_WORK, 10000, NULL},
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_WAITING, 10000, NULL},
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_UNKNOWN, 10000, NULL},
+		{TFC__ACTIVITY_UNKNOWN, TFC__ACTIVITY_OWN_WORK, 10000, NULL},
+		{TFC__ACTIVITY_OWN_WORK, TFC__ACTIVITY_UNKNOWN, 10000, NULL},
+		{TFC__ACTIVITY_UNKNOWN, TFC__ACTIVITY_UNKNOWN, 10000, NULL},
+		{TFC__ACTIVITY_WAITING, TFC__ACTIVITY_STOPPED, 0, "worker/1"},
+		{TFC__ACTIVITY_OWN_WORK, TFC__ACTIVITY_STOPPED, 0, "worker/1"},
+		{TFC__ACTIVITY_STOPPED, TFC__ACTIVITY_OWN_WORK, 10000, "worker/0"},
+		{TFC__ACTIVITY_UNKNOWN, TFC__ACTIVITY_STOPPED, 0, "worker/1"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sim s;
+		char told[64];
+		mirrored_up_with_evaluator(&s);
+		sim_stalled(&s, "worker/0", 10000, "idle");
+		sim_inspected(&s, "worker/1", cases[i].worker_1, cases[i].silent_ms, "");
+		s.trace.len = 0;
+		sim_inspected(&s, "worker/0", cases[i].worker_0, 10000, "");
+		tfc__buf_add(&s.trace, "", 1);
+		snprintf(told, sizeof(told), "task %s #1 ready stalled", cases[i].cause);
+		if (cases[i].cause)
+			assert_true(strncmp(s.trace.data, told, strlen(told)) == 0);
+		else
+			assert_null(strstr(s.trace.data, "ready stalled"));
+		assert_non_null(strstr(s.trace.data, "job restarting g1"));
+		assert_true(!cases[i].cause == !!strstr(s.trace.data, "hangs is not known"));
+		sim_fini(&s);
+	}
+}
+
+static void group_of_which_nobody_can_be_named_ends_without_a_decider(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.roles[0].restart_on = TFC__RESTART_NEVER;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_stacked(&s, "worker/0", "");
+	s.trace.len = 0;
+	sim_stacked(&s, "worker/1", "");
+	sim_expect(&s,
+		   "job stopping g1: worker/0 has been silent for 5 s: idle; which member of its "
+		   "group hangs is not known\n"
+		   "stop worker/0 #1 1s\n"
+		   "stop worker/1 #1 1s\n");
+	sim_signal(&s, "worker/0", 9);
+	sim_signal(&s, "worker/1", 9);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_FAILED);
+	tfc__buf_add(&s.trace, "", 1);
+	assert_non_null(strstr(s.trace.data, "end failed stalled 0: worker/0 has been silent"));
+	sim_fini(&s);
+}
+
+static void coordinator_that_waits_for_a_stopped_worker_is_not_restarted(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.roles[1].count = 2;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "chief/0", 5000, "idle");
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
+	sim_inspected(&s, "worker/1", TFC__ACTIVITY_STOPPED, 5000,
+		      "stopped (SIGSTOP); it prints no Python stacks");
+	sim_inspected(&s, "chief/0", TFC__ACTIVITY_UNKNOWN, 5000, "");
+	s.trace.len = 0;
+	sim_inspected(&s, "ps/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
+	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: stopped "
+		       "(SIGSTOP); it prints no Python stacks; restarting it (1 of 3 restarts in "
+		       "600 s)\n"
+		       "stop worker/1 #1 1s\n");
+	/* Until it is back, the chief's silence has a reason. */
+	sim_stalled(&s, "chief/0", 10000, "idle");
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
+	sim_inspected(&s, "chief/0", TFC__ACTIVITY_UNKNOWN, 5000, "");
+	sim_inspected(&s, "ps/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
+	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "chief/0")), 1);
+	sim_signal(&s, "worker/1", 9);
+	assert_int_equal(tfc__core_attempt(s.core, sim_task(&s, "worker/1")), 2);
 	sim_fini(&s);
 }
 
@@ -293,7 +398,10 @@ int main(void)
 		cmocka_unit_test(stacks_are_written_before_the_stall_is_told),
 		cmocka_unit_test(stalled_task_that_dies_meanwhile_is_judged_by_its_death),
 		cmocka_unit_test(stalled_task_restarts_alone),
-		cmocka_unit_test(stalled_member_restarts_its_group_after_the_stacks_of_all),
+		cmocka_unit_test(stalled_group_restarts_after_the_stacks_of_all),
+		cmocka_unit_test(group_names_whom_the_evidence_names),
+		cmocka_unit_test(group_of_which_nobody_can_be_named_ends_without_a_decider),
+		cmocka_unit_test(coordinator_that_waits_for_a_stopped_worker_is_not_restarted),
 		cmocka_unit_test(stalled_ps_takes_its_coordinator_along),
 		cmocka_unit_test(coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped),
 		cmocka_unit_test(stall_with_nothing_left_to_try_ends_the_job),

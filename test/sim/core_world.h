@@ -28,9 +28,10 @@ struct slot {
 	bool is_frozen;
 	bool is_stopping;
 	bool is_signalled;
-	bool is_doomed;   /* a peer has died on it */
-	bool is_moving;   /* a stranger has its port */
-	bool is_stacking; /* its stacks were asked for */
+	bool is_doomed;    /* a peer has died on it */
+	bool is_moving;    /* a stranger has its port */
+	bool is_stacking;  /* its stacks were asked for */
+	uint32_t activity; /* enum tfc__activity, as was answered last */
 	bool is_end_told;
 	bool was_ready; /* so it was told */
 	uint32_t end_reason;
