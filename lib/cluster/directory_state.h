@@ -66,7 +66,7 @@ int restore_begin(struct tfc__directory *directory, tfc_error *error);
 
 /* ---- submit.c */
 
-/* Writes the record; NULL: *error. */
+/* Writes the first segment of its term, and then the record; NULL: *error. */
 struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error);
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
 struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn);

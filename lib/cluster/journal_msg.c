@@ -109,6 +109,12 @@ void tfc__journal_write(const struct tfc__journal *journal, uint32_t from, uint3
 
 /* ---- reading */
 
+bool tfc__journal_is_empty(const void *data, size_t len)
+{
+	static const uint8_t no_entries = 0x90; /* msgpack: an array of none */
+	return len == 1 && *(const uint8_t *)data == no_entries;
+}
+
 static bool set_field(struct tfc__journal_entry *entry, const struct field *field,
 		      const msgpack_object *map)
 {

@@ -16,6 +16,9 @@
 void tfc__journal_write(const struct tfc__journal *journal, uint32_t from, uint32_t until,
 			struct tfc__buf *buf);
 
+/* Whether what was written has no entries. */
+bool tfc__journal_is_empty(const void *data, size_t len);
+
 /* Adds what was written to a journal of a job with so many tasks. TFC_EPARSE, TFC_ENOMEM: some of
  * the entries may have been added. */
 int tfc__journal_read(struct tfc__journal *journal, const void *data, size_t len,

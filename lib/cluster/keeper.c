@@ -47,38 +47,80 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 	}
 	keeper->is_failing = false;
 	keeper->kept = keeper->putting;
-	if (keeper->is_segment_full)
-		keeper->first = keeper->kept;
+	if (keeper->kept == keeper->next) {
+		keeper->first = keeper->next;
+		keeper->next = 0;
+	}
 	show(keeper, keeper->kept);
 	schedule(keeper);
 }
 
-/* Writes the segment with what has come since; NULL and is_failed: out of memory. */
-static struct tfc__store_op *put(struct tfc__keeper *keeper, tfc__store_fn fn)
+static void on_next(void *user, int code, const tfc_store_value *values, uint32_t count,
+		    const tfc_error *error)
+{
+	struct tfc__keeper *keeper = user;
+	keeper->op = NULL;
+	if (code < 0) {
+		keeper->next = 0;
+		fail(keeper, error);
+		return;
+	}
+	schedule(keeper);
+}
+
+static struct tfc__store_op *put(struct tfc__store *store, const char *id, uint32_t first,
+				 const struct tfc__buf *buf, tfc__store_fn fn, void *user)
 {
 	char name[32], key[TFC__RECORD_KEY_SIZE];
-	struct tfc__buf buf = {0};
-	uint32_t most = keeper->first + TFC__JOURNAL_PIECE;
-	uint32_t until = keeper->journal->added < most ? keeper->journal->added : most;
-	snprintf(name, sizeof(name), "journal/%010u", keeper->first);
-	tfc__record_key(keeper->id, name, key);
-	tfc__journal_write(keeper->journal, keeper->first, until, &buf);
-	struct tfc__store_op *op = NULL;
-	if (!buf.is_failed)
-		op = tfc__store_put(keeper->store, key, buf.data, buf.len, UINT64_MAX, fn, keeper);
-	keeper->putting = until;
-	keeper->is_segment_full = until == most || buf.len >= SEGMENT_BYTES;
-	tfc__buf_fini(&buf);
+	snprintf(name, sizeof(name), "journal/%010u", first);
+	tfc__record_key(id, name, key);
+	if (buf->is_failed)
+		return NULL;
+	return tfc__store_put(store, key, buf->data, buf->len, UINT64_MAX, fn, user);
+}
+
+struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id, uint32_t first,
+					tfc__store_fn fn, void *user)
+{
+	struct tfc__buf empty = {0};
+	tfc__journal_write(NULL, 0, 0, &empty);
+	struct tfc__store_op *op = put(store, id, first, &empty, fn, user);
+	tfc__buf_fini(&empty);
 	return op;
+}
+
+bool tfc__keeper_is_full(uint32_t entries, size_t bytes)
+{
+	return entries >= TFC__JOURNAL_PIECE || bytes >= SEGMENT_BYTES;
+}
+
+/* The segment that grows, with what has come since; *ret_next: the number of the one behind it, if
+ * it is full with that, else 0. */
+static void write_segment(struct tfc__keeper *keeper, struct tfc__buf *buf, uint32_t *ret_next)
+{
+	uint32_t most = keeper->next ? keeper->next : keeper->first + TFC__JOURNAL_PIECE;
+	uint32_t until = keeper->journal->added < most ? keeper->journal->added : most;
+	tfc__journal_write(keeper->journal, keeper->first, until, buf);
+	keeper->putting = until;
+	*ret_next = tfc__keeper_is_full(until - keeper->first, buf->len) ? until : 0;
 }
 
 static void write_next(struct tfc__work *work)
 {
 	struct tfc__keeper *keeper = tfc__container_of(work, struct tfc__keeper, work);
+	struct tfc__buf buf = {0};
 	tfc_error error;
+	uint32_t next;
 	if (keeper->op || keeper->kept == keeper->journal->added)
 		return;
-	keeper->op = put(keeper, on_put);
+	write_segment(keeper, &buf, &next);
+	if (next == keeper->next) {
+		keeper->op = put(keeper->store, keeper->id, keeper->first, &buf, on_put, keeper);
+	} else {
+		keeper->op = tfc__keeper_begin(keeper->store, keeper->id, next, on_next, keeper);
+		keeper->next = keeper->op ? next : 0;
+	}
+	tfc__buf_fini(&buf);
 	if (!keeper->op) {
 		tfc__fail_nomem(&error, "cluster");
 		fail(keeper, &error);
@@ -130,12 +172,20 @@ void tfc__keeper_abandon(struct tfc__keeper *keeper)
 /* Behind a write that is under way the rest is written again: the last one counts. */
 void tfc__keeper_close(struct tfc__keeper *keeper)
 {
+	bool is_handed_over = true;
 	if (!keeper->ctx)
 		return;
 	tfc__store_drop(keeper->op);
-	while (keeper->kept < keeper->journal->added && put(keeper, NULL)) {
-		keeper->kept = keeper->putting;
-		keeper->first = keeper->kept;
+	while (is_handed_over && keeper->kept < keeper->journal->added) {
+		struct tfc__buf buf = {0};
+		uint32_t next;
+		write_segment(keeper, &buf, &next);
+		is_handed_over = (!next ||
+				  tfc__keeper_begin(keeper->store, keeper->id, next, NULL, NULL)) &&
+				 put(keeper->store, keeper->id, keeper->first, &buf, NULL, NULL);
+		keeper->kept = keeper->first = keeper->putting;
+		keeper->next = 0;
+		tfc__buf_fini(&buf);
 	}
 	tfc__keeper_abandon(keeper);
 }

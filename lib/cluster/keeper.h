@@ -1,7 +1,11 @@
 /*
  * Keeps one journal in the store, in segments: the entries that come during one turn of dispatch
  * are written together, and are shown once they are there. A segment grows, written anew each time,
- * until it is large; then the next one begins. Its key is the number of its first entry.
+ * until it is full; then the next one begins. Its key is the number of its first entry.
+ *
+ * A segment that is missing must not look like an end of the journal: what was done would be done
+ * again. So each is there, empty, before anything says that it is: the first one of a term before
+ * the record names it, the next one before the last is full.
  */
 #ifndef TFC_CLUSTER_KEEPER_H
 #define TFC_CLUSTER_KEEPER_H
@@ -19,13 +23,19 @@ struct tfc__keeper {
 	struct tfc__timer retry;
 	struct tfc__store_op *op; /* a segment is being written */
 	uint32_t first;           /* of the segment that grows */
+	uint32_t next;            /* of the one behind it, which is there; 0: none yet */
 	uint32_t kept;            /* entries that are in the store */
 	uint32_t putting;         /* and will be with this write */
-	bool is_segment_full;     /* after it */
 	bool is_failing;          /* and that was logged */
 };
 
-/* Takes over a journal whose entries are all in the store. `id` is borrowed: the job's. */
+/* Stores an empty segment that begins with entry `first` of a job's journal. NULL: out of memory.
+ */
+struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id, uint32_t first,
+					tfc__store_fn fn, void *user);
+
+/* Takes over a journal whose entries are all in the store, and the segment that is to begin behind
+ * them, too. `id` is borrowed: the job's. */
 void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__store *store,
 		      struct tfc__journal *journal, const char *id);
 
@@ -37,5 +47,8 @@ void tfc__keeper_abandon(struct tfc__keeper *keeper);
 
 /* The number of a segment's first entry, from its key; UINT32_MAX: none. */
 uint32_t tfc__keeper_segment(const char *key);
+
+/* Whether a segment of so many entries and bytes is full, so that another is there behind it. */
+bool tfc__keeper_is_full(uint32_t entries, size_t bytes);
 
 #endif

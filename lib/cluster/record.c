@@ -32,6 +32,7 @@ void tfc__record_free(struct tfc__record *record)
 	tfc__timer_cancel(&record->retry);
 	tfc__journal_fini(&record->journal);
 	tfc__bundle_leave(record->bundle);
+	tfc__buf_fini(&record->value);
 	tfc_job_free(record->job);
 	free(record->host_tag);
 	free(record);
@@ -87,10 +88,11 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 static void write_map(const struct tfc__record *record, const char *json,
 		      const struct tfc__buf *box, struct tfc__buf *buf)
 {
-	tfc__msg_map(buf, 10);
+	tfc__msg_map(buf, 11);
 	tfc__msg_put_u64(buf, "format", FORMAT);
 	tfc__msg_put_str(buf, "id", record->id);
 	tfc__msg_put_u64(buf, "epoch", record->epoch);
+	tfc__msg_put_u64(buf, "journal", record->segment);
 	tfc__msg_put_u64(buf, "submitted_ns", record->submitted_ns);
 	tfc__msg_put_str(buf, "client_key", record->client_key);
 	tfc__msg_put_str(buf, "submitter", record->submitter);
@@ -133,6 +135,8 @@ static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_
 				 "the record is of a later version (format %llu)",
 				 (unsigned long long)format);
 	record->epoch = tfc__msg_get_u64(map, "epoch", 0);
+	record->segment = (uint32_t)tfc__msg_get_u64(map, "journal", 0);
+	record->is_of_0_2 = !tfc__msg_get(map, "journal");
 	record->submitted_ns = tfc__msg_get_u64(map, "submitted_ns", 0);
 	tfc__msg_get_text(map, "client_key", record->client_key, sizeof(record->client_key));
 	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));

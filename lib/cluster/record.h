@@ -41,6 +41,11 @@ struct tfc__record {
 	/* The directory's own. */
 	struct tfc__keeper keeper;
 	struct tfc__store_op *put; /* the record is being written or removed */
+	tfc__store_fn put_fn;      /* called once it is written */
+	struct tfc__buf value;     /* to be written, behind the segment that it names */
+	uint32_t segment;          /* number of the first segment of its latest term */
+	bool is_of_0_2;            /* it was read, and does not say so */
+	bool is_damaged;           /* its journal is: in the store it stays as it is */
 	uint64_t version;          /* of the record in the store; 0: not there */
 	struct tfc__link answers;  /* who waits for that: struct tfc__directory_answer */
 	struct tfc__timer retry;

@@ -22,6 +22,27 @@ static void complain(struct tfc__directory *directory, const char *key, const ch
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s is left as it is: %s", key, why);
 }
 
+static bool is_empty(const tfc_store_value *segment)
+{
+	return segment->data && tfc__journal_is_empty(segment->data, segment->len);
+}
+
+/* A submit of which nothing but the empty journal was stored: nobody was told of it. */
+static bool is_never_begun(const struct stored *stored)
+{
+	bool is_begun = false;
+	for (uint32_t i = 0; i < stored->segment_count; i++)
+		is_begun |= !is_empty(&stored->segments[i]);
+	return !is_begun;
+}
+
+static void collect(struct tfc__directory *directory, const struct stored *stored)
+{
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(stored->id, "", key);
+	tfc__store_remove(directory->store, key, NULL, NULL); /* or with the next start */
+}
+
 /* It is nobody's job any more: whoever asks for it is told why. */
 static void note_damaged(struct tfc__directory *directory, const struct stored *stored,
 			 const char *why)
@@ -42,24 +63,67 @@ static void note_damaged(struct tfc__directory *directory, const struct stored *
 
 /* ---- the journal */
 
+static const tfc_store_value *find_segment(const struct stored *stored, uint32_t first)
+{
+	for (uint32_t i = 0; i < stored->segment_count; i++)
+		if (tfc__keeper_segment(stored->segments[i].key) == first)
+			return &stored->segments[i];
+	return NULL;
+}
+
+static bool has_end(const struct tfc__journal *journal)
+{
+	return journal->count && journal->entries[journal->count - 1].kind == TFC_EVENT_END;
+}
+
+static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_error *error)
+{
+	return tfc__fail(error, TFC_EPARSE, "cluster", 0,
+			 "the part of the journal that begins with entry %u is missing: "
+			 "jobs/%s/journal/%010u",
+			 segment, record->id, segment);
+}
+
+/* A journal without an END goes on where it stops: that must be where it stopped. `last`: the last
+ * segment that has entries, or NULL. */
+static int check_stop(const struct tfc__record *record, const struct stored *stored,
+		      const tfc_store_value *last, tfc_error *error)
+{
+	uint32_t added = record->journal.added;
+	uint32_t entries = last ? added - tfc__keeper_segment(last->key) : 0;
+	bool is_full = last && tfc__keeper_is_full(entries, last->len);
+	if (has_end(&record->journal))
+		return TFC_OK;
+	if (added < record->segment)
+		return fail_missing(record, added, error);
+	if (!find_segment(stored, record->segment))
+		return fail_missing(record, record->segment, error);
+	if (is_full && !record->is_of_0_2 && !find_segment(stored, added))
+		return fail_missing(record, added, error);
+	return TFC_OK;
+}
+
 static int read_journal(struct tfc__record *record, const struct stored *stored, tfc_error *error)
 {
 	uint32_t task_count = tfc__job_task_count(record->job);
+	const tfc_store_value *last = NULL;
 	for (uint32_t i = 0; i < stored->segment_count; i++) {
 		const tfc_store_value *segment = &stored->segments[i];
 		if (!segment->data)
 			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s is damaged",
 					 segment->key);
+		if (is_empty(segment))
+			continue; /* the write that was to fill it, or the one before, did not come
+				   */
 		if (tfc__keeper_segment(segment->key) != record->journal.added)
-			return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-					 "the part of the journal before %s is missing",
-					 segment->key);
+			return fail_missing(record, record->journal.added, error);
 		int code = tfc__journal_read(&record->journal, segment->data, segment->len,
 					     task_count, error);
 		if (code < 0)
 			return tfc__fail_prefix(error, code, "%s: ", segment->key);
+		last = segment;
 	}
-	return TFC_OK;
+	return check_stop(record, stored, last, error);
 }
 
 /* What 0.2 wrote does not say its epoch: it is given the last one that it can be of. */
@@ -74,11 +138,6 @@ static void complete_epochs(struct tfc__record *record)
 		else
 			entry->epoch = epoch;
 	}
-}
-
-static bool has_end(const struct tfc__journal *journal)
-{
-	return journal->count && journal->entries[journal->count - 1].kind == TFC_EVENT_END;
 }
 
 /* It cannot go on, and it says why; in the store it stays as it is. */
@@ -140,6 +199,7 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	complete_epochs(record);
 	if (code < 0) {
 		complain(directory, stored->record->key, error.text);
+		record->is_damaged = true;
 		if (!has_end(&record->journal))
 			end_damaged(record, &error);
 	}
@@ -184,10 +244,14 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 			if (strcmp(values[i].key + 22, "record") == 0)
 				stored.record = &values[i];
 		}
-		if (!stored.record)
+		if (!stored.record && is_never_begun(&stored))
+			collect(directory, &stored);
+		else if (!stored.record)
 			note_damaged(directory, &stored, "it is missing, and its journal is there");
 		else if (!stored.record->data)
 			note_damaged(directory, &stored, "it is damaged");
+		else if (!stored.segment_count)
+			note_damaged(directory, &stored, "it is there, and its journal is missing");
 		else
 			take_job(directory, &stored);
 	}

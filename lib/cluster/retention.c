@@ -21,10 +21,12 @@ static uint64_t log_bytes(const struct tfc__record *record)
 	return bytes;
 }
 
-/* One that somebody reads stays until they are done; one that is not stored yet, until it is. */
+/* One that somebody reads stays until they are done; one that is not stored yet, until it is; and
+ * one that is damaged, for who wants to see why. */
 static bool may_go(const struct tfc__record *record)
 {
-	return record->is_ended && !record->put && tfc__list_is_empty(&record->journal.readers) &&
+	return record->is_ended && !record->is_damaged && !record->put &&
+	       tfc__list_is_empty(&record->journal.readers) &&
 	       record->journal.count == record->journal.added;
 }
 

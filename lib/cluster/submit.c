@@ -8,19 +8,39 @@
 #include "base/file.h"
 #include "cluster/directory_state.h"
 
+static void on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
+		       const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc_error why = *error;
+	record->put = NULL;
+	if (code == TFC_OK) {
+		tfc__record_key(record->id, "record", key);
+		record->put = tfc__store_put(record->directory->store, key, record->value.data,
+					     record->value.len, record->version, record->put_fn,
+					     record);
+		code = record->put ? TFC_OK : tfc__fail_nomem(&why, "cluster");
+	}
+	tfc__buf_fini(&record->value);
+	if (code < 0)
+		record->put_fn(record, code, NULL, 0, &why);
+}
+
 struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error)
 {
 	struct tfc__store *store = record->directory->store;
-	char key[TFC__RECORD_KEY_SIZE];
-	struct tfc__buf buf = {0};
 	struct tfc__store_op *op = NULL;
-	tfc__record_key(record->id, "record", key);
-	if (tfc__record_write(record, tfc__store_seal_key(store), &buf, error) == TFC_OK) {
-		op = tfc__store_put(store, key, buf.data, buf.len, record->version, fn, record);
+	record->segment = record->journal.added;
+	record->put_fn = fn;
+	if (tfc__record_write(record, tfc__store_seal_key(store), &record->value, error) ==
+	    TFC_OK) {
+		op = tfc__keeper_begin(store, record->id, record->segment, on_segment, record);
 		if (!op)
 			tfc__fail_nomem(error, "cluster");
 	}
-	tfc__buf_fini(&buf);
+	if (!op)
+		tfc__buf_fini(&record->value);
 	return op;
 }
 
@@ -105,15 +125,15 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		tfc__list_remove(&record->link);
 		tfc__list_append(&directory->records, &record->link);
 		code = term_begin(record, &why);
-		if (code < 0) {
-			record_remove(record, NULL);
+		if (code < 0)
 			tfc__keeper_abandon(&record->keeper);
-		}
 	}
-	if (code < 0)
+	if (code < 0) {
+		record_remove(record, NULL);
 		refuse_submit(record, code, &why);
-	else
+	} else {
 		record_answer(record, TFC_OK, NULL);
+	}
 }
 
 /* A path is read once the job begins; what was brought must be here. */

@@ -14,6 +14,7 @@
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
+#include "wire/msg.h"
 #include <tfcluster/backend.h>
 
 #define ROWS 64
@@ -25,6 +26,13 @@ struct row {
 	uint64_t version;
 };
 
+/* One write or removal. */
+struct change {
+	char key[128];
+	void *data; /* NULL: removed */
+	uint64_t len;
+};
+
 /* It outlives nodes and contexts. */
 struct table {
 	tfc_ctx *ctx;
@@ -32,6 +40,9 @@ struct table {
 	uint32_t count;
 	uint64_t version;
 	int failure; /* of every put: an enum tfc_err, or 0 */
+	bool is_recorded;
+	struct change *changes; /* in the order they came, when is_recorded */
+	size_t change_count;
 	/* The request under way. */
 	tfc_store_done done;
 	void *request;
@@ -113,6 +124,37 @@ static void drop(struct table *table, uint32_t place, uint32_t count)
 	table->count -= count;
 }
 
+static void record(struct table *table, const char *key, const void *data, uint64_t len)
+{
+	size_t count = table->change_count++;
+	if (!table->is_recorded)
+		return;
+	if ((count & (count - 1)) == 0)
+		table->changes = realloc(table->changes,
+					 (count ? 2 * count : 1) * sizeof(*table->changes));
+	struct change *change = &table->changes[count];
+	*change = (struct change){.len = len, .data = data ? malloc(len + 1) : NULL};
+	snprintf(change->key, sizeof(change->key), "%s", key);
+	if (data)
+		memcpy(change->data, data, len);
+}
+
+static struct row *set_row(struct table *table, const char *key, const void *data, uint64_t len)
+{
+	uint32_t place = place_of(table, key);
+	if (is_at(table, place, key))
+		drop(table, place, 1);
+	assert_true(table->count < ROWS);
+	memmove(&table->rows[place + 1], &table->rows[place],
+		(table->count++ - place) * sizeof(*table->rows));
+	struct row *row = &table->rows[place];
+	*row = (struct row){.data = malloc(len + 1), .len = len, .version = ++table->version};
+	snprintf(row->key, sizeof(row->key), "%s", key);
+	memcpy(row->data, data, len);
+	record(table, key, data, len);
+	return row;
+}
+
 static void put(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
 		tfc_store_done done, void *request)
 {
@@ -127,25 +169,25 @@ static void put(void *store, const char *key, const void *data, uint64_t len, ui
 		answer_later(table, done, request, TFC_ESTATE, 0, 0);
 		return;
 	}
-	if (is_there)
-		drop(table, place, 1);
-	assert_true(table->count < ROWS);
-	memmove(&table->rows[place + 1], &table->rows[place],
-		(table->count++ - place) * sizeof(*table->rows));
-	struct row *row = &table->rows[place];
-	*row = (struct row){.data = malloc(len + 1), .len = len, .version = ++table->version};
-	snprintf(row->key, sizeof(row->key), "%s", key);
-	memcpy(row->data, data, len);
+	set_row(table, key, data, len);
 	answer_later(table, done, request, TFC_OK, place, 1);
+}
+
+static uint32_t drop_key(struct table *table, const char *key)
+{
+	uint32_t place = place_of(table, key);
+	bool is_folder = key[strlen(key) - 1] == '/';
+	uint32_t count = is_folder ? count_below(table, place, key) : is_at(table, place, key);
+	drop(table, place, count);
+	record(table, key, NULL, 0);
+	return count;
 }
 
 static void remove_rows(void *store, const char *key, tfc_store_done done, void *request)
 {
 	struct table *table = store;
-	uint32_t place = place_of(table, key);
 	bool is_folder = key[strlen(key) - 1] == '/';
-	uint32_t count = is_folder ? count_below(table, place, key) : is_at(table, place, key);
-	drop(table, place, count);
+	uint32_t count = drop_key(table, key);
 	answer_later(table, done, request, is_folder || count ? TFC_OK : TFC_ENOENT, 0, 0);
 }
 
@@ -192,6 +234,9 @@ static void begin(struct node_run *run, struct table *table)
 static void free_table(struct table *table)
 {
 	drop(table, 0, table->count);
+	for (size_t i = 0; table->is_recorded && i < table->change_count; i++)
+		free(table->changes[i].data);
+	free(table->changes);
 }
 
 static bool has_listed(void *user)
@@ -304,6 +349,281 @@ static void secrets_need_a_place_that_keeps_them(void **state)
 	free_table(&table);
 }
 
+/* ---- stores that lack something, and stores whose host died in the middle */
+
+enum { ENDED, LONG, RESUMED, RUNNING, JOBS };
+
+struct past {
+	struct table table;
+	char *ids[JOBS];
+};
+
+static char *driver(const char *script, uint32_t restarts)
+{
+	return node_json("{'roles': {'driver': {'argv': ['/bin/sh', '-c', '%s'], 'restart': "
+			 "{'on': 'failure', 'max': %u, 'backoff_s': [0, 0]}}}}",
+			 script, restarts);
+}
+
+static void run_job(struct node_run *run, const char *script, char **ret_id)
+{
+	struct follower follower = {0};
+	char *json = driver(script, 1000);
+	const struct seen_event *over = node_run_job(run, json, &follower);
+	assert_int_equal(over->event.job_state, TFC_JOB_SUCCEEDED);
+	*ret_id = strdup(follower.job);
+	node_follow_end(&follower);
+	free(json);
+}
+
+static void await_attempt(struct node_run *run, const char *id, uint32_t attempt)
+{
+	struct follower follower = {0};
+	node_follow(run, id, NULL, &follower);
+	node_await_task(run, &follower, "driver/0", TFC_TASK_READY, attempt);
+	node_follow_end(&follower);
+}
+
+/* Two terms of four jobs. One has ended in the first, so did one whose journal takes more than a
+ * segment; one has ended in the second; one runs on when that is killed. */
+static void make_past(struct past *past)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	*past = (struct past){.table.is_recorded = true};
+	begin(&run, &past->table);
+	node_await(&run, has_listed, &past->table, "the list");
+	char *resumed = driver("[ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000", 1000);
+	char *running = driver("exec sleep 1000", 1000);
+	run_job(&run, "true", &past->ids[ENDED]);
+	run_job(&run, "[ $TFC_ATTEMPT -ge 300 ]", &past->ids[LONG]);
+	past->ids[RESUMED] = node_submit(&run, resumed);
+	past->ids[RUNNING] = node_submit(&run, running);
+	await_attempt(&run, past->ids[RESUMED], 1);
+	await_attempt(&run, past->ids[RUNNING], 1);
+	node_run_end(&run);
+	begin(&run, &past->table);
+	node_await(&run, has_listed, &past->table, "the list");
+	node_follow(&run, past->ids[RESUMED], NULL, &follower);
+	node_await_end(&run, &follower);
+	node_follow_end(&follower);
+	await_attempt(&run, past->ids[RUNNING], 2);
+	node_run_end(&run);
+	free(resumed);
+	free(running);
+}
+
+static void free_past(struct past *past)
+{
+	for (int i = 0; i < JOBS; i++)
+		free(past->ids[i]);
+	free_table(&past->table);
+}
+
+/* Opens a node on a table, and says how each job stands there; "": it is none of its jobs. */
+static void open_again(struct table *table, char *const *ids, char states[JOBS][16])
+{
+	struct node_run run;
+	struct answer all = {0};
+	begin(&run, table);
+	node_await(&run, has_listed, table, "the list");
+	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &all, NULL), 0);
+	node_await_answer(&run, &all);
+	for (int i = 0; i < JOBS; i++) {
+		const char *at = strstr(all.text, ids[i]);
+		states[i][0] = '\0';
+		if (at)
+			assert_int_equal(sscanf(strstr(at, "\"state\":"), "\"state\":\"%15[a-z]",
+						states[i]),
+					 1);
+	}
+	node_answer_clear(&all);
+	node_run_end(&run);
+}
+
+static bool is_over(const char *state)
+{
+	return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ||
+	       strcmp(state, "damaged") == 0;
+}
+
+static int job_of_key(char *const *ids, const char *key)
+{
+	int job = 0;
+	while (job < JOBS && !strstr(key, ids[job]))
+		job++;
+	assert_true(job < JOBS);
+	return job;
+}
+
+static struct table copy_without(const struct table *table, uint32_t skip)
+{
+	struct table copy = {0};
+	for (uint32_t i = 0; i < table->count; i++)
+		if (i != skip)
+			set_row(&copy, table->rows[i].key, table->rows[i].data, table->rows[i].len);
+	return copy;
+}
+
+/* Whichever it is: its job is named, and runs no more; the others are as they were. */
+static void what_a_store_has_lost_is_named_and_never_run(void **state)
+{
+	struct past past;
+	char whole[JOBS][16], states[JOBS][16];
+	make_past(&past);
+	struct table copy = copy_without(&past.table, UINT32_MAX);
+	open_again(&copy, past.ids, whole);
+	free_table(&copy);
+	for (int i = 0; i < JOBS; i++)
+		assert_int_equal(is_over(whole[i]), i != RUNNING);
+	assert_true(past.table.count >= 4 + 1 + 2 + 2 + 2); /* records, and their segments */
+	for (uint32_t i = 0; i < past.table.count; i++) {
+		const char *key = past.table.rows[i].key;
+		int job = job_of_key(past.ids, key);
+		copy = copy_without(&past.table, i);
+		open_again(&copy, past.ids, states);
+		free_table(&copy);
+		if (strcmp(states[job], "failed") != 0 && strcmp(states[job], "damaged") != 0)
+			fail_msg("without %s its job is %s", key, states[job]);
+		for (int k = 0; k < JOBS; k++)
+			if (k == RUNNING)
+				assert_true(k == job || (states[k][0] && !is_over(states[k])));
+			else if (k != job)
+				assert_string_equal(states[k], whole[k]);
+	}
+	free_past(&past);
+}
+
+/* 0.2 did not say in a record where the journal of its term begins. */
+static void make_records_of_0_2(struct table *table)
+{
+	for (uint32_t i = 0; i < table->count; i++) {
+		struct tfc__msg msg;
+		struct tfc__buf buf = {0};
+		char key[128];
+		snprintf(key, sizeof(key), "%s", table->rows[i].key);
+		if (!strstr(key, "/record"))
+			continue;
+		assert_int_equal(tfc__msg_parse(&msg, table->rows[i].data, table->rows[i].len, NULL,
+						NULL),
+				 TFC_OK);
+		assert_non_null(tfc__msg_get(&msg.root, "journal"));
+		tfc__msg_map(&buf, msg.root.via.map.size - 1);
+		for (uint32_t k = 0; k < msg.root.via.map.size; k++) {
+			const msgpack_object_kv *pair = &msg.root.via.map.ptr[k];
+			if (strncmp(pair->key.via.str.ptr, "journal", pair->key.via.str.size) == 0)
+				continue;
+			tfc__msg_object(&buf, &pair->key);
+			tfc__msg_object(&buf, &pair->val);
+		}
+		tfc__msg_fini(&msg);
+		set_row(table, key, buf.data, buf.len);
+		tfc__buf_fini(&buf);
+	}
+}
+
+static void drop_journal(struct table *table, const char *id)
+{
+	char key[128];
+	snprintf(key, sizeof(key), "jobs/%s/journal/", id);
+	assert_true(drop_key(table, key) > 0);
+}
+
+static void what_0_2_has_written_goes_on_unless_its_journal_is_lost(void **state)
+{
+	struct past past;
+	char states[JOBS][16];
+	make_past(&past);
+	struct table old = copy_without(&past.table, UINT32_MAX);
+	make_records_of_0_2(&old);
+	for (int lost = 0; lost <= JOBS; lost++) {
+		struct table copy = copy_without(&old, UINT32_MAX);
+		if (lost < JOBS)
+			drop_journal(&copy, past.ids[lost]);
+		open_again(&copy, past.ids, states);
+		for (int k = 0; k < JOBS; k++)
+			if (k == lost)
+				assert_string_equal(states[k], "damaged");
+			else if (k == RUNNING)
+				assert_false(is_over(states[k]));
+			else
+				assert_string_equal(states[k], "succeeded");
+		free_table(&copy);
+	}
+	free_table(&old);
+	free_past(&past);
+}
+
+static bool has_rows(const struct table *table, const char *id)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		if (strstr(table->rows[i].key, id))
+			return true;
+	return false;
+}
+
+static bool has_row(const struct table *table, const char *id, const char *name)
+{
+	char key[128];
+	snprintf(key, sizeof(key), "jobs/%s/%s", id, name);
+	return is_at(table, place_of(table, key), key);
+}
+
+static void expect_whole(const struct past *past, size_t writes)
+{
+	struct table table = {0};
+	char states[JOBS][16];
+	bool is_there[JOBS];
+	for (size_t i = 0; i < writes; i++) {
+		const struct change *change = &past->table.changes[i];
+		if (change->data)
+			set_row(&table, change->key, change->data, change->len);
+		else
+			drop_key(&table, change->key);
+	}
+	for (int i = 0; i < JOBS; i++)
+		is_there[i] = has_row(&table, past->ids[i], "record");
+	open_again(&table, past->ids, states);
+	for (int i = 0; i < JOBS; i++) {
+		bool is_wrong = strcmp(states[i], "failed") == 0 ||
+				strcmp(states[i], "damaged") == 0;
+		if (is_wrong || is_there[i] != (states[i][0] != '\0'))
+			fail_msg("after %zu writes job %d is \"%s\"", writes, i, states[i]);
+		assert_int_equal(has_rows(&table, past->ids[i]), is_there[i]);
+	}
+	free_table(&table);
+}
+
+/* Most are the same segment, longer each time. */
+static bool is_of_interest(const struct past *past, size_t write)
+{
+	size_t last = past->table.change_count, near = 0;
+	for (size_t i = write < 3 ? 0 : write - 3; i < write + 3 && i < last; i++) {
+		bool is_new = true;
+		for (size_t k = 0; k < i; k++)
+			is_new &= strcmp(past->table.changes[k].key, past->table.changes[i].key) !=
+				  0;
+		near += is_new || strstr(past->table.changes[i].key, "/record");
+	}
+	return near || write + 10 > last || write % 97 == 0;
+}
+
+/* A host may die between any two writes: what is there then is no damage, and no job is lost. */
+static void a_store_is_whole_after_each_write(void **state)
+{
+	struct past past;
+	size_t tried = 0;
+	make_past(&past);
+	for (size_t i = 0; i <= past.table.change_count; i++)
+		if (is_of_interest(&past, i)) {
+			expect_whole(&past, i);
+			tried++;
+		}
+	print_message("%zu of %zu writes\n", tried, past.table.change_count);
+	assert_true(tried > 20);
+	free_past(&past);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +631,9 @@ int main(void)
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
 		cmocka_unit_test(a_job_goes_on_while_its_store_fails),
 		cmocka_unit_test(secrets_need_a_place_that_keeps_them),
+		cmocka_unit_test(what_a_store_has_lost_is_named_and_never_run),
+		cmocka_unit_test(what_0_2_has_written_goes_on_unless_its_journal_is_lost),
+		cmocka_unit_test(a_store_is_whole_after_each_write),
 	};
 	return cmocka_run_group_tests_name("node_host_store", tests, NULL, NULL);
 }

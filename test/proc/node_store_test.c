@@ -701,6 +701,34 @@ static void a_damaged_job_is_left_alone_and_the_others_are_there(void **state)
 	end(&place);
 }
 
+/* Whatever is kept of ended ones: who looks finds why. */
+static void a_damaged_job_is_not_forgotten_until_somebody_asks_for_that(void **state)
+{
+	struct place place;
+	struct node_run run;
+	begin(&place);
+	node_run_begin(&run, &place.options);
+	char *torn = run_to_end(&run, "true");
+	node_run_end(&run);
+	damage(&place, torn, "journal/0000000000");
+	place.options.retain_jobs = 1;
+	node_run_begin(&run, &place.options);
+	char *first = run_to_end(&run, "true"), *second = run_to_end(&run, "true");
+	struct wait_for_logs wait = {&place, first};
+	node_await(&run, are_logs_gone, &wait, "an ended job to go");
+	char *text = node_describe(&run, torn);
+	assert_non_null(strstr(text, "is damaged"));
+	assert_true(is_there("%s/store/records/jobs/%s/record", &place, torn));
+	assert_int_equal(forget(&run, torn), TFC_OK);
+	assert_false(is_there("%s/store/records/jobs/%s/record", &place, torn));
+	node_run_end(&run);
+	free(text);
+	free(torn);
+	free(first);
+	free(second);
+	end(&place);
+}
+
 static void two_nodes_cannot_have_one_state(void **state)
 {
 	struct place place;
@@ -733,6 +761,7 @@ int main(void)
 		cmocka_unit_test(secrets_are_not_kept_in_the_clear),
 		cmocka_unit_test(a_forgotten_job_is_gone_with_its_logs),
 		cmocka_unit_test(a_damaged_job_is_left_alone_and_the_others_are_there),
+		cmocka_unit_test(a_damaged_job_is_not_forgotten_until_somebody_asks_for_that),
 		cmocka_unit_test(two_nodes_cannot_have_one_state),
 	};
 	return cmocka_run_group_tests_name("node_store", tests, NULL, NULL);
