@@ -5,6 +5,7 @@
 #ifndef TFC_RUN_CLIENT_H
 #define TFC_RUN_CLIENT_H
 
+#include <jansson.h>
 #include <tfcluster/tfcluster.h>
 
 #include "gateway_options.h"
@@ -37,7 +38,10 @@ void client_answer(void *user, const tfc_reply *reply);
  * a sentence. */
 int client_await(struct client *client, int begun, struct answer *answer);
 
-/* Prints text on stdout, in one piece. The exit status. */
+/* An answer as JSON, for people with all its strings printable; NULL: it is none. */
+json_t *client_json(const char *text, bool is_for_people);
+
+/* Prints text on stdout, in one piece and printable, of more than one line. The exit status. */
 int print_text(const char *text);
 int print_line(const char *text); /* and a newline */
 

@@ -14,6 +14,24 @@ static const char *text_of(json_t *object, const char *key)
 	return text ? text : "";
 }
 
+/* In the form $'...', which bash reads back. */
+static void print_escaped_word(const char *word)
+{
+	char *quoted = malloc(2 * strlen(word) + 1), *to = quoted;
+	if (!quoted)
+		die_without_memory();
+	for (; *word; word++) {
+		if (*word == '\'' || *word == '\\')
+			*to++ = '\\';
+		*to++ = *word;
+	}
+	*to = '\0';
+	char *shown = printable(quoted, "");
+	printf("$'%s'", shown);
+	free(shown);
+	free(quoted);
+}
+
 /* As a shell would want it, so that it can be copied. */
 static void print_word(const char *word)
 {
@@ -21,6 +39,13 @@ static void print_word(const char *word)
 				    "_-+./:,=@%";
 	if (*word && strspn(word, plain) == strlen(word)) {
 		fputs(word, stdout);
+		return;
+	}
+	char *shown = printable(word, "");
+	bool is_printable = strcmp(shown, word) == 0;
+	free(shown);
+	if (!is_printable) {
+		print_escaped_word(word);
 		return;
 	}
 	putchar('\'');
@@ -52,7 +77,9 @@ static void print_env(json_t *env)
 	json_t *value;
 	json_object_foreach(env, name, value)
 	{
-		printf("    %s=", name);
+		char *shown = printable(name, "");
+		printf("    %s=", shown);
+		free(shown);
 		if (json_is_string(value))
 			print_word(json_string_value(value));
 		else
@@ -64,9 +91,11 @@ static void print_env(json_t *env)
 static void print_task(json_t *task)
 {
 	const char *address = text_of(task, "address");
+	char *cwd = printable(text_of(task, "cwd"), "");
 	printf("%s on %s%s%s\n", text_of(task, "task"), text_of(task, "node"),
 	       *address ? ", " : ", no port", address);
-	printf("  cwd:  %s\n", text_of(task, "cwd"));
+	printf("  cwd:  %s\n", cwd);
+	free(cwd);
 	print_argv(json_object_get(task, "argv"));
 	printf("  env:  %lld as they are here, and\n",
 	       (long long)json_integer_value(json_object_get(task, "inherited")));
@@ -83,10 +112,13 @@ static bool print_event(json_t *task)
 	if (line && json_object_update(line, task) == 0)
 		text = json_dumps(line, JSON_COMPACT);
 	json_decref(line);
-	if (text)
-		puts(text);
+	if (!text)
+		return false;
+	char *shown = printable(text, "");
+	puts(shown);
+	free(shown);
 	free(text);
-	return text != NULL;
+	return true;
 }
 
 int explain_print(const char *plan, bool is_json)

@@ -137,7 +137,7 @@ static int ps(struct client *client, const struct ps_options *options)
 	int begun = tfc_gateway_jobs(client->gateway, 0, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
-	json_t *told = json_loads(answer.text, 0, NULL);
+	json_t *told = client_json(answer.text, !options->is_json);
 	json_t *jobs = json_object_get(told, "jobs"), *nodes = json_object_get(told, "not_asked");
 	free(answer.text);
 	if (!json_is_array(jobs)) {
@@ -261,7 +261,7 @@ static int describe(struct client *client, const char *name, bool is_json)
 	int begun = tfc_gateway_describe(client->gateway, name, 0, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
-	json_t *job = json_loads(answer.text, 0, NULL);
+	json_t *job = client_json(answer.text, !is_json);
 	free(answer.text);
 	if (!job) {
 		complain("the gateway's description is no JSON");

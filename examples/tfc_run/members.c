@@ -55,7 +55,7 @@ static int print_members(const char *list)
 					    "MEMORY", "GPUS",  "LABELS",  NULL};
 	struct table table;
 	size_t i;
-	json_t *member, *members = json_loads(list, 0, NULL);
+	json_t *member, *members = client_json(list, true);
 	table_begin(&table, heads);
 	json_array_foreach(members, i, member) add_member(&table, member);
 	char *text = table_end(&table);

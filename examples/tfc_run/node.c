@@ -53,13 +53,16 @@ static void say(const struct node *node, const char *format, ...)
 /* One object a line on stdout. Takes over `event`. */
 static void print_event(json_t *event)
 {
-	char time[TIME_SIZE];
+	char time[TIME_SIZE], *text = NULL;
 	time_text(wall_ns(), time);
 	if (!event || json_object_set_new(event, "time", json_string(time)) < 0 ||
-	    json_dumpf(event, stdout, JSON_COMPACT) < 0)
+	    !(text = json_dumps(event, JSON_COMPACT)))
 		die_without_memory();
-	putchar('\n');
+	char *line = printable(text, "");
+	puts(line);
 	fflush(stdout);
+	free(line);
+	free(text);
 	json_decref(event);
 }
 

@@ -13,7 +13,7 @@
 #define CLEAR_LINE "\r\033[K"
 
 struct task {
-	char type[64];
+	char type[64]; /* printable */
 	uint32_t index;
 	uint32_t state; /* enum tfc_task_state */
 };
@@ -58,9 +58,12 @@ void output_close(struct output *output)
 
 static struct task *find_task(struct output *output, const tfc_event *event)
 {
+	char type[sizeof(((struct task *)NULL)->type)], *shown = printable(event->task_type, "");
+	snprintf(type, sizeof(type), "%s", shown);
+	free(shown);
 	for (size_t i = 0; i < output->task_count; i++) {
 		struct task *task = &output->tasks[i];
-		if (task->index == event->task_index && strcmp(task->type, event->task_type) == 0)
+		if (task->index == event->task_index && strcmp(task->type, type) == 0)
 			return task;
 	}
 	output->tasks = reallocarray(output->tasks, output->task_count + 1, sizeof(struct task));
@@ -68,7 +71,7 @@ static struct task *find_task(struct output *output, const tfc_event *event)
 		die_without_memory();
 	struct task *task = &output->tasks[output->task_count++];
 	*task = (struct task){.index = event->task_index};
-	snprintf(task->type, sizeof(task->type), "%s", event->task_type);
+	memcpy(task->type, type, sizeof(type));
 	return task;
 }
 
@@ -178,7 +181,9 @@ void output_say(struct output *output, enum weight weight, const char *format, .
 	va_end(args);
 	clear_status(output);
 	end_open_line(output);
-	stream_print(output->err, "tfc_run: %s\n", text);
+	char *line = printable(text, "");
+	stream_print(output->err, "tfc_run: %s\n", line);
+	free(line);
 }
 
 void output_hush(struct output *output)
@@ -222,7 +227,7 @@ static void begin_line(struct output *output, struct stream *to, size_t number,
 		snprintf(attempt, sizeof(attempt), "#%u", event->attempt);
 	if (!output->options->has_no_prefix)
 		stream_print(to, "%s[%s/%u%s]%s ", has_color ? colors[number % 6] : "",
-			     event->task_type, event->task_index, attempt,
+			     output->tasks[number].type, event->task_index, attempt,
 			     has_color ? "\033[0m" : "");
 	if (output->options->has_timestamps)
 		add_time(to, event->time_ns);

@@ -12,8 +12,16 @@
 /* Exit status when tfc_run itself fails; for a job's end there is tfc_event_exit_status. */
 #define RUN_FAILED 125
 
-/* "tfc_run: " and a line on stderr, for the time before there is an output. Returns -1. */
+/* "tfc_run: " and one printable line on stderr, for the time before there is an output. Returns -1.
+ */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * What came from outside, as it may stand on a terminal: control characters and those that change
+ * the order of others become \\n, \\u001b and the like, which JSON reads back, and bytes that are
+ * not UTF-8 \\xff. keep: control characters that are left as they are. Free it.
+ */
+char *printable(const char *text, const char *keep);
 
 /* Says so and ends at once, with the status of a failure of tfc_run itself: the guard, which
  * outlives us, stops the tasks. */

@@ -3,19 +3,87 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tfc_run.h"
 
+/* Length of the well-formed UTF-8 sequence (RFC 3629) at the start of a text, and its code; 0. */
+static size_t read_utf8(const char *text, uint32_t *ret_code)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+	uint32_t code = len == 1 ? s[0] : s[0] & (0x7Fu >> len);
+	for (size_t i = 1; i < len; i++) {
+		if ((s[i] & 0xC0) != 0x80)
+			return 0;
+		code = code << 6 | (s[i] & 0x3Fu);
+	}
+	bool is_wrong = (len == 3 && code < 0x800) || (len == 4 && code < 0x10000) ||
+			(code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF;
+	*ret_code = code;
+	return is_wrong ? 0 : len;
+}
+
+/* C0, DEL, C1, and what Unicode calls Bidi_Control. */
+static bool is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x061C || code == 0x200E ||
+	       code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
+static int write_escape(char *to, uint32_t code)
+{
+	switch (code) {
+	case '\n':
+		return sprintf(to, "\\n");
+	case '\r':
+		return sprintf(to, "\\r");
+	case '\t':
+		return sprintf(to, "\\t");
+	default:
+		return sprintf(to, "\\u%04x", code);
+	}
+}
+
+char *printable(const char *text, const char *keep)
+{
+	char *escaped = malloc(6 * strlen(text) + 1), *to = escaped;
+	if (!escaped)
+		die_without_memory();
+	while (*text) {
+		uint32_t code;
+		size_t len = read_utf8(text, &code);
+		if (!len) {
+			to += sprintf(to, "\\x%02x", (unsigned char)*text);
+			len = 1;
+		} else if (is_control(code) && !(code < 0x80 && strchr(keep, (int)code))) {
+			to += write_escape(to, code);
+		} else {
+			memcpy(to, text, len);
+			to += len;
+		}
+		text += len;
+	}
+	*to = '\0';
+	return escaped;
+}
+
 int complain(const char *format, ...)
 {
+	char *text;
 	va_list args;
 	va_start(args, format);
-	fputs("tfc_run: ", stderr);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
+	int len = vasprintf(&text, format, args);
 	va_end(args);
+	if (len < 0)
+		die_without_memory();
+	char *line = printable(text, "");
+	fprintf(stderr, "tfc_run: %s\n", line);
+	free(line);
+	free(text);
 	return -1;
 }
 

@@ -67,7 +67,7 @@ void tfc__buf_addf(struct tfc__buf *buf, const char *format, ...)
 	va_end(again);
 }
 
-static void add_json_escape(struct tfc__buf *buf, unsigned char c)
+static void add_json_escape(struct tfc__buf *buf, uint32_t c)
 {
 	switch (c) {
 	case '"':
@@ -97,7 +97,9 @@ static void add_json(struct tfc__buf *buf, const char *text, size_t len, bool is
 	tfc__buf_add_char(buf, '"');
 	for (size_t i = 0; i < len;) {
 		size_t n = tfc__utf8_len(text + i, len - i);
-		if (n && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\') {
+		size_t same;
+		uint32_t code = n ? tfc__utf8_read(text + i, &same) : 0;
+		if (n && code != '"' && code != '\\' && !tfc__utf8_is_control(code)) {
 			i += n;
 			plain += n;
 			continue;
@@ -105,12 +107,12 @@ static void add_json(struct tfc__buf *buf, const char *text, size_t len, bool is
 		tfc__buf_add(buf, s + i - plain, plain);
 		plain = 0;
 		if (n)
-			add_json_escape(buf, s[i]);
+			add_json_escape(buf, code);
 		else if (is_any_bytes)
 			tfc__buf_addf(buf, "\\\\x%02x", s[i]);
 		else
 			tfc__buf_add_str(buf, "\\ufffd");
-		i++;
+		i += n + !n;
 	}
 	tfc__buf_add(buf, s + len - plain, plain);
 	tfc__buf_add_char(buf, '"');

@@ -1,7 +1,6 @@
 #include "base/fail.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,22 +73,6 @@ int tfc__err_from_errno(int sys_errno)
 	}
 }
 
-/* A sentence is one line of UTF-8: what came from outside must not break it, nor speak to a
- * terminal. */
-static void flatten(char *text)
-{
-	size_t left = strlen(text), len;
-	for (; left; text += len, left -= len) {
-		len = tfc__utf8_len(text, left);
-		bool is_control = (unsigned char)*text < ' ' || *text == 0x7f;
-		if (len == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0)
-			memset(text, '?', 2); /* U+0080 to U+009F: controls, too */
-		if (is_control || !len)
-			*text = len ? ' ' : '?';
-		len += !len;
-	}
-}
-
 int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, const char *format,
 	       va_list args)
 {
@@ -99,7 +82,7 @@ int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, cons
 	error->sys_errno = sys_errno;
 	error->room = room;
 	vsnprintf(error->text, sizeof(error->text), format, args);
-	flatten(error->text);
+	tfc__make_plain_text(error->text);
 	return code;
 }
 
@@ -140,7 +123,7 @@ int tfc__fail_prefix(tfc_error *error, int code, const char *format, ...)
 	va_end(args);
 	if (len >= 0 && (size_t)len < sizeof(error->text))
 		snprintf(error->text + len, sizeof(error->text) - (size_t)len, "%s", inner);
-	flatten(error->text);
+	tfc__make_plain_text(error->text);
 	return code;
 }
 

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* Section 4. */
 size_t tfc__utf8_len(const char *text, size_t len)
 {
@@ -52,4 +54,40 @@ size_t tfc__utf8_write(uint32_t code, char *text)
 		text[i] = (char)(0x80 | (code & 0x3F));
 	text[0] = (char)(leads[len == 1 ? 0 : len] | code);
 	return len;
+}
+
+bool tfc__utf8_is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x061C || code == 0x200E ||
+	       code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
+/* Length of the plain character at the start of `left` bytes; 0: there is none. */
+static size_t plain_len(const char *text, size_t left)
+{
+	size_t len = tfc__utf8_len(text, left), same;
+	return len && !tfc__utf8_is_control(tfc__utf8_read(text, &same)) ? len : 0;
+}
+
+bool tfc__is_plain_text(const char *text)
+{
+	size_t left = strlen(text), len;
+	for (; left; text += len, left -= len)
+		if (!(len = plain_len(text, left)))
+			return false;
+	return true;
+}
+
+void tfc__make_plain_text(char *text)
+{
+	size_t left = strlen(text), len;
+	for (; left; text += len, left -= len) {
+		if ((len = plain_len(text, left)))
+			continue;
+		bool is_ascii = !((unsigned char)*text & 0x80);
+		len = tfc__utf8_len(text, left);
+		len += !len;
+		memset(text, is_ascii ? ' ' : '?', len);
+	}
 }

@@ -248,15 +248,7 @@ static int nomem(const tfc_upstream_question *question)
 static bool is_partition_name(const char *name)
 {
 	size_t len = name ? strlen(name) : 0;
-	if (!len || len > NAME_MAX_LEN)
-		return false;
-	for (const char *s = name; *s;) {
-		size_t n = tfc__utf8_len(s, strlen(s));
-		if (!n || (unsigned char)*s <= ' ' || *s == ',' || *s == 0x7f)
-			return false;
-		s += n;
-	}
-	return true;
+	return len && len <= NAME_MAX_LEN && tfc__is_plain_text(name) && !strpbrk(name, " ,");
 }
 
 /* Room for one more in a list of `count`; it doubles. */

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "base/utf8.h"
+
 static bool is_wanted(const tfc_ctx *ctx, uint32_t level)
 {
 	return ctx->log && level != TFC_LOG_NONE && level <= ctx->log_level;
@@ -32,9 +34,7 @@ void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *room, const ch
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	for (char *c = text; *c; c++) /* one line, whatever was in the arguments */
-		if ((unsigned char)*c < ' ')
-			*c = ' ';
+	tfc__make_plain_text(text); /* one line, whatever was in the arguments */
 	report(ctx, level, room, subject, text, NULL);
 }
 

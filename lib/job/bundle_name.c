@@ -39,7 +39,6 @@ static const char *check_parts(const char *name)
 	return NULL;
 }
 
-/* Control characters: those of ASCII, and U+0080 to U+009F. */
 static const char *check_characters(const char *name, size_t len)
 {
 	for (size_t n; len; name += n, len -= n) {
@@ -50,7 +49,7 @@ static const char *check_characters(const char *name, size_t len)
 		uint32_t code = tfc__utf8_read(name, &same);
 		if (code == '\\')
 			return "a backslash in its name";
-		if (code < ' ' || (code >= 0x7f && code < 0xa0))
+		if (tfc__utf8_is_control(code))
 			return "a control character in its name";
 	}
 	return NULL;

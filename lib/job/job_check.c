@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/utf8.h"
 #include "spec/ranks.h"
 
 #define JOB_NAME_MAX 128
@@ -63,9 +64,8 @@ static int check_name(struct check *c)
 	const char *name = c->job->name;
 	if (strlen(name) > JOB_NAME_MAX)
 		return FAIL(c, "is longer than %d bytes", JOB_NAME_MAX);
-	for (const char *s = name; *s; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f || *s == '/')
-			return FAIL(c, "must not contain '/' or control characters");
+	if (!tfc__is_plain_text(name) || strchr(name, '/'))
+		return FAIL(c, "must not contain '/' or control characters");
 	return TFC_OK;
 }
 
@@ -307,11 +307,18 @@ static void at_placement(struct check *c, const char *key)
 static int check_placement(struct check *c)
 {
 	bool follows = c->job->placement == TFC__PLACE_UPSTREAM;
+	at_placement(c, "labels");
+	for (size_t i = 0; i < c->job->labels.count; i++)
+		if (!tfc__is_plain_text(c->job->labels.items[i]))
+			return FAIL(c, "must not contain control characters, as \"%.80s\" does",
+				    c->job->labels.items[i]);
 	at_placement(c, "upstream");
 	if (follows && !c->job->upstream)
 		return FAIL(c, "the policy upstream needs the name of one");
 	if (!follows && c->job->upstream)
 		return FAIL(c, "only the policy upstream follows it: set policy, too");
+	if (follows && !tfc__is_plain_text(c->job->upstream))
+		return FAIL(c, "must not contain control characters");
 	if (follows && strlen(c->job->upstream) > UPSTREAM_MAX_LEN)
 		return FAIL(c, "is longer than %d bytes", UPSTREAM_MAX_LEN);
 	if (follows && !count_of(c, "worker"))

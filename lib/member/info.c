@@ -78,17 +78,6 @@ static int check_node_id(const char *node_id, tfc_error *error)
 	return TFC_OK;
 }
 
-static bool is_plain_text(const char *text)
-{
-	for (const char *s = text; *s;) {
-		size_t len = tfc__utf8_len(s, strlen(s));
-		if (!len || (unsigned char)*s < ' ' || *s == 0x7f)
-			return false;
-		s += len;
-	}
-	return true;
-}
-
 int tfc__member_check_label(const char *label, tfc_error *error)
 {
 	size_t name_len = strcspn(label, "=");
@@ -97,7 +86,7 @@ int tfc__member_check_label(const char *label, tfc_error *error)
 			    "labels: a label's name is 1 to %d letters, digits, '.', '_', '-' and "
 			    "'/', a letter or digit first, not \"%.*s\"",
 			    NAME_MAX_LEN, (int)(name_len > 70 ? 70 : name_len), label);
-	if (strlen(label + name_len + 1) > LABEL_MAX_LEN || !is_plain_text(label))
+	if (strlen(label + name_len + 1) > LABEL_MAX_LEN || !tfc__is_plain_text(label))
 		return FAIL(error,
 			    "labels: the value of %.*s must be text without control characters, "
 			    "up to %d bytes",

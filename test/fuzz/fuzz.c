@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 
 uint64_t fuzz_number(struct fuzz_input *input, size_t bytes)
 {
@@ -44,7 +45,7 @@ void fuzz_check_error(int code, const tfc_error *error)
 	CHECK(error->code == code);
 	CHECK(error->text[0]);
 	CHECK(memchr(error->text, '\0', sizeof(error->text)));
-	CHECK(!strchr(error->text, '\n'));
+	CHECK(tfc__is_plain_text(error->text));
 }
 
 static char *dir;

@@ -209,6 +209,7 @@ def names():
     yield "newline", "entry a b: a control character in its name", archive(Entry(b"a\nb"))
     yield "escape", "entry  [2Ja: a control character in its name", archive(Entry(b"\x1b[2Ja"))
     yield "c1_control", "entry a??: a control character in its name", plain("a\u009b")
+    yield "bidi_control", "entry a???txt.exe: a control character in its name", plain("a\u202etxt.exe")
     yield "bad_utf8", "entry a?: its name is not UTF-8", archive(Entry(b"a\xff", flags=UTF8))
     yield "overlong_utf8", "entry ????/x: its name is not UTF-8", archive(Entry(b"\xc0\xae\xc0\xae/x"))
     yield "empty_part", "entry a//b: an empty part in its name", plain("a//b")

@@ -45,6 +45,8 @@ static void json_escapes_what_is_special_and_replaces_what_is_not_utf8(void **st
 		{"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, /* a surrogate */
 		{"\xc0\xaf", "\"\\ufffd\\ufffd\""},            /* overlong */
 		{"\xf0\x9f\x98\x80!", "\"\xf0\x9f\x98\x80!\""},
+		{"\x7f\xc2\x9b\xc2\xa0", "\"\\u007f\\u009b\xc2\xa0\""},
+		{"\xe2\x80\xae\xe2\x81\xa6\xd8\x9c!", "\"\\u202e\\u2066\\u061c!\""},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tfc__buf buf = {0};

@@ -214,6 +214,26 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:1: env.: a name must not be empty or contain '='"},
 		{"{\"secret_env\":{\"T\":true}}", TFC_EINVAL,
 		 "job.json:1: secret_env.T: must be a string or null, not true"},
+		{"{\"name\":\"a\xc2\x9b"
+		 "1m\"}",
+		 TFC_EINVAL, "job.json:1: name: must not contain '/' or control characters"},
+		{"{\"name\":\"a\\u202etxt.exe\"}", TFC_EINVAL,
+		 "job.json:1: name: must not contain '/' or control characters"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"placement\":{\"labels\":{\"rack\":"
+		 "\"\\u001b[2J\"}}}",
+		 TFC_EINVAL,
+		 "job.json:1: placement.labels: must not contain control characters, as \"rack= "
+		 "[2J\" does"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"placement\":{\"labels\":{"
+		 "\"\xe2\x81\xa7k\":"
+		 "\"v\"}}}",
+		 TFC_EINVAL,
+		 "job.json:1: placement.labels: must not contain control characters, as \"???k=v\" "
+		 "does"},
+		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{}},\"placement\":{\"policy\":"
+		 "\"upstream\","
+		 "\"upstream\":\"a\\u009b\"}}",
+		 TFC_EINVAL, "job.json:1: placement.upstream: must not contain control characters"},
 		{"{\"env\":[]}", TFC_EINVAL,
 		 "job.json:1: env: must be an object of strings, not a list of 0"},
 		{"{\"roles\":[]}", TFC_EINVAL,

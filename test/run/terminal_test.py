@@ -1,0 +1,133 @@
+"""No control character from outside reaches a terminal, whatever a gateway, a file, a name or an argument says."""
+import json
+import os
+import pathlib
+import re
+import sys
+
+import harness
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
+from played_gateway import PlayedGateway  # noqa: E402
+
+# Changes the title, the colour, and the order of letters, as C0 and as C1; then a line that is not ours.
+HOSTILE = "x\x1b]0;t\x07\x9b31m\x85\x7f\u202e\u2066\u061c\nFORGED y\r"
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+TASK = {"task": HOSTILE, "node": HOSTILE, "address": HOSTILE, "pid": 7, "attempt": 1, "state": HOSTILE,
+        "doing": HOSTILE, "last_end": {"attempt": 1, "status": 1, "node": HOSTILE, "state": "failed",
+                                       "reason": "exit", "text": HOSTILE}}
+BOARD = dict(TASK, task="tensorboard/0", state="ready")
+JOB = {"job": HOSTILE, "name": HOSTILE, "state": HOSTILE, "maintainer": HOSTILE, "text": HOSTILE, "generation": 1,
+       "epoch": 1, "age_s": 1, "nodes": [HOSTILE], "tasks": [TASK, BOARD], "task_count": 1, "ready": 1, "restarts": 0}
+DAMAGED = dict(JOB, state="damaged")
+MEMBER = {"name": HOSTILE, "state": HOSTILE, "address": HOSTILE, "labels": {HOSTILE: HOSTILE}}
+EVENTS = [
+    {"k": 1, "ts": 1, "js": 2, "g": 1, "e": 1, "x": HOSTILE},
+    {"k": 2, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "s": 4, "n": HOSTILE, "ad": HOSTILE},
+    {"k": 3, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "f": 1, "d": "a task's own line", "mn": 1},
+    {"k": 4, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "f": 1, "dl": 9, "x": HOSTILE},
+    {"k": 2, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "s": 7, "r": 1, "st": 1, "n": HOSTILE, "x": HOSTILE},
+    {"k": 5, "ts": 1, "js": 7, "r": 1, "st": 1, "tt": HOSTILE, "a": 2, "x": HOSTILE, "lt": ["a line"]},
+]
+
+
+def as_json(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+class TerminalTest(harness.RunTest):
+    def assert_harmless(self, run, *words):
+        for name in ("out", "err"):
+            text = getattr(run, name).decode()
+            found = CONTROLS.search(text)
+            self.assertFalse(found, f"{found and found.group()!r} in {name}: {text!r}")
+            self.assertFalse(re.search("^FORGED", text, re.M), text)
+        said = (run.out + run.err).decode()
+        for word in words:
+            self.assertIn(word.lower(), said.lower())
+
+    def play(self, answers):
+        gateway = PlayedGateway(os.path.join(self.dir, "gateway.sock"), answers)
+        self.addCleanup(gateway.close)
+        return gateway
+
+    def ask(self, command, *args):
+        return self.run_bare(command, "--gateway", f"unix:{self.dir}/gateway.sock", *args)
+
+    def test_what_a_gateway_answers(self):
+        self.play({
+            "gateway.jobs": as_json({"jobs": [JOB, DAMAGED], "not_asked": [{"node": HOSTILE, "reason": HOSTILE}]}),
+            "gateway.describe": as_json(JOB),
+            "gateway.members": as_json([MEMBER]),
+            "gateway.spec": as_json({"cluster": {"worker": [HOSTILE]}}) + "\nA=" + HOSTILE.replace("\n", ""),
+            "gateway.submit": HOSTILE.replace("\n", ""),
+            "gateway.subscribe": [[{"job": HOSTILE, "name": HOSTILE, "tag": ""}, *EVENTS]],
+        })
+        for args in (["ps", "--all"], ["ps", "--all", "--json"], ["describe", "j"], ["describe", "j", "--json"],
+                     ["members"], ["members", "--json"], ["spec", "j", "worker/0"], ["attach", "j"],
+                     ["spec", "j", "worker/0", "--format", "env"], ["attach", "--json", "j"],
+                     ["start", "--", "true"], ["start", "--json", "--", "true"], ["logs", "j"]):
+            with self.subTest(args):
+                self.assert_harmless(self.ask(*args), "x\\u001b]0;t\\u0007\\u009b31m\\u0085\\u007f\\u202e")
+
+    def test_json_that_a_gateway_answers_keeps_its_values(self):
+        self.play({"gateway.describe": as_json(JOB), "gateway.members": as_json([MEMBER]),
+                   "gateway.jobs": as_json({"jobs": [JOB], "not_asked": []})})
+        self.assertEqual(json.loads(self.ask("describe", "j", "--json").out), JOB)
+        self.assertEqual(json.loads(self.ask("members", "--json").out), [MEMBER])
+        self.assertEqual(json.loads(self.ask("ps", "--all", "--json").out), [JOB])
+
+    def test_why_a_gateway_refuses(self):
+        why = Exception(HOSTILE)
+        self.play({f"gateway.{verb}": why for verb in ("jobs", "describe", "members", "spec", "submit", "subscribe",
+                                                       "stop", "forget", "drain")})
+        for args in (["ps"], ["describe", "j"], ["members"], ["spec", "j", "worker/0"], ["start", "--", "true"],
+                     ["attach", "j"], ["stop", "j"], ["rm", "j"], ["drain", "n"]):
+            with self.subTest(args):
+                self.assert_harmless(self.ask(*args), "31m")
+
+    def test_what_is_given_on_the_command_line_and_in_files(self):
+        word = HOSTILE
+        self.write("job.json", as_json({"name": "n", word: 1}))
+        self.write("node.json", as_json({word: 1}))
+        for args in (["local", "--name", word, "--", "true"], ["local", "--" + word], [word],
+                     ["local", "--", word], ["local", "--framework", "none", "--cwd", "/" + word, "--", "true"],
+                     ["local", "--bundle", "/" + word, "--", "true"], ["local", "--job", word],
+                     ["local", "--label", "k=" + word, "--", "true"], ["local", "--worker", word, "--", "true"],
+                     ["local", "--env", word, "--", "true"], ["local", "--upstream", word, "--", "true"],
+                     ["local", "--job", "job.json"], ["node", "--config", "node.json"], ["node", "--config", word],
+                     ["node", "--name", word, "--state", "s"], ["node", "--members", word, "--state", "s"],
+                     ["node", "--label", "k=" + word, "--state", "s"], ["ps", "--gateway", word], ["ps", word],
+                     ["ps", "--gateway", "unix:/" + word], ["keygen", word, "--role", word], ["describe"]):
+            with self.subTest(args):
+                self.assert_harmless(self.run_bare(*args))
+
+    def test_a_plan(self):
+        args = ("--explain", "--framework", "none", "--env", f"A={HOSTILE}", "--", "echo", HOSTILE, "it's")
+        run = self.run_local(*args)
+        self.assert_harmless(run, r"$'x\u001b]0;t\u0007\u009b31m\u0085\u007f\u202e\u2066\u061c\nFORGED y\r'")
+        self.assertIn("'it'\\''s'", run.out.decode())
+        run = self.run_local("--json", *args)
+        self.assert_harmless(run)
+        self.assertEqual(run.events()[0]["argv"], ["echo", HOSTILE, "it's"])
+        self.assertEqual(run.events()[0]["env"]["A"], HOSTILE)
+
+    def test_a_program_under_a_strange_name(self):
+        """What a task is doing is told with the name of its program."""
+        program = os.path.join(self.dir, "x\x1b[31m")
+        os.symlink("/bin/sleep", program)
+        run = self.run_local("--framework", "none", "--deadline", "1", "--grace", "1", "--", program, "100")
+        self.assert_harmless(run)
+        self.assertEqual(run.status, 124)
+
+    def test_the_lines_of_a_task_are_what_they_are(self):
+        run = self.run_local("--framework", "none", "--", "printf", "\\033[31mred\\033[0m\\n")
+        self.assertEqual(run.out, b"[worker/0] \x1b[31mred\x1b[0m\n")
+        run = self.run_local("--json", "--framework", "none", "--", "printf", "\\302\\23331m\\177\\n")
+        self.assert_harmless(run, "\\u009b31m\\u007f")
+        self.assertEqual([e["text"] for e in run.events() if e["event"] == "output"], ["\x9b31m\x7f"])
+
+
+if __name__ == "__main__":
+    harness.main()
