@@ -85,6 +85,7 @@ const struct option job_options[] = {
 	{"losses", "N", "restarts after lost nodes and preemptions, in a day (100)",
 	 KEY("restart.losses")},
 	{"restart-on", "WHAT", "retryable, failure or never", KEY("restart.on")},
+	{"on-failure", "ROLE=WHAT", "when a task of ROLE has failed for good: fail or ignore"},
 	{"scope", "S", "what restarts: auto, task, group or coordinator", KEY("restart.scope")},
 	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
 	{"start-deadline", "S", "seconds until all tasks are ready (auto; 0: none)",
@@ -169,6 +170,39 @@ static int set_gpus(tfc_job *job, const struct command_line *line)
 	if (does_chief_train && set(job, "roles.chief.gpus", gpus) < 0)
 		return -1;
 	return has_workers ? set(job, "roles.worker.gpus", gpus) : 0;
+}
+
+/* ROLE=WHAT for a role that the job has: a mistyped one must not become a role. */
+static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
+{
+	char role[64], key[96];
+	size_t len = strcspn(value, "=");
+	if (!value[len] || len >= sizeof(role))
+		return complain("--on-failure %s: is not ROLE=fail or ROLE=ignore", value);
+	memcpy(role, value, len);
+	role[len] = '\0';
+	if (!json_object_get(roles, role))
+		return complain("--on-failure %s: the job has no role \"%s\"", value, role);
+	snprintf(key, sizeof(key), "roles.%s.on_failure", role);
+	return set(job, key, value + len + 1);
+}
+
+static int set_on_failures(tfc_job *job, const struct command_line *line)
+{
+	char *text = NULL;
+	int result = 0;
+	if (!options_value(line, "on-failure"))
+		return 0;
+	if (tfc_job_json(job, 0, &text) < 0)
+		die_without_memory();
+	json_t *root = json_loads(text, 0, NULL);
+	for (size_t i = 0; i < line->count && result == 0; i++)
+		if (strcmp(line->items[i].option->name, "on-failure") == 0)
+			result = set_on_failure(job, json_object_get(root, "roles"),
+						line->items[i].value);
+	json_decref(root);
+	tfc_free(text);
+	return result;
 }
 
 static int set_program(tfc_job *job, char **program)
@@ -273,7 +307,8 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 	if (file ? read_job(file, ret_job) < 0 : tfc_job_new(ret_job) < 0)
 		return file ? -1 : complain("out of memory");
 	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
-	    set_gpus(*ret_job, line) < 0 || set_program(*ret_job, line->words) < 0)
+	    set_gpus(*ret_job, line) < 0 || set_on_failures(*ret_job, line) < 0 ||
+	    set_program(*ret_job, line->words) < 0)
 		return -1;
 	if (!file && !*line->words)
 		return complain("a program is missing: "

@@ -298,16 +298,34 @@ static void tell_held(struct output *output, const tfc_event *next)
 	output->held[0] = '\0';
 }
 
+/* "; ignored failures: evaluator/0, worker/1": each line begins with the task's name. */
+static void list_ignored(const tfc_event *event, char *text, size_t size)
+{
+	size_t len = 0;
+	text[0] = '\0';
+	for (const char *const *line = event->ignored_failures; line && *line && len < size;
+	     line++) {
+		bool is_digit = **line >= '0' && **line <= '9'; /* "5 more" */
+		len += (size_t)snprintf(text + len, size - len, "%s%.*s",
+					line == event->ignored_failures ? "; ignored failures: "
+									: ", ",
+					(int)(is_digit ? strlen(*line) : strcspn(*line, " ")),
+					*line);
+	}
+}
+
 /* The reason stands in the line too: a status such as 124 can mean two things. */
 static void show_end(struct output *output, const tfc_event *event)
 {
+	char ignored[512];
+	list_ignored(event, ignored, sizeof(ignored));
 	if (event->job_state == TFC_JOB_SUCCEEDED)
-		output_say(output, NOTICE, "succeeded");
+		output_say(output, ignored[0] ? ERROR : NOTICE, "succeeded%s", ignored);
 	else if (event->reason == TFC_END_STOPPED)
-		output_say(output, ERROR, "%s", event->text);
+		output_say(output, ERROR, "%s%s", event->text, ignored);
 	else
-		output_say(output, ERROR, "%s (%s): %s", tfc_job_state_name(event->job_state),
-			   tfc_end_reason_name(event->reason), event->text);
+		output_say(output, ERROR, "%s (%s): %s%s", tfc_job_state_name(event->job_state),
+			   tfc_end_reason_name(event->reason), event->text, ignored);
 }
 
 void output_event(struct output *output, const tfc_event *event)

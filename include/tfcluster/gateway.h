@@ -331,6 +331,9 @@ typedef struct tfc_event {
 	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason, says what `status`
 				 is whatever `reason` there was for it */
 	uint32_t isolation;   /* TASK: enum tfc_isolation that it has; 0 when it never ran */
+	/* END: one sentence, which begins with the task's name, of each task that failed for good
+	 * without failing the job; NULL-terminated; at most 32, then one with how many more */
+	const char *const *ignored_failures;
 } tfc_event;
 
 /**

@@ -118,6 +118,14 @@ static void go_on_without(struct tfc__core *core, struct task *t, const char *te
 		tfc__task_phase(core, t, PHASE_OVER);
 }
 
+/* ... although it has failed: the job's end names it. */
+static void ignore_failure(struct tfc__core *core, struct task *t, const char *text)
+{
+	snprintf(t->why, TASK_WHY, "%s", text);
+	t->is_ignored = true;
+	go_on_without(core, t, text);
+}
+
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 {
 	bool is_vital = tfc__task_is_vital(core, t);
@@ -128,7 +136,7 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	if (is_vital)
 		fail_job(core, t, reason, text, GRACE_ABORT);
 	else
-		go_on_without(core, t, text);
+		ignore_failure(core, t, text);
 }
 
 void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text)
@@ -160,7 +168,7 @@ void tfc__end_placeless(struct tfc__core *core, struct task *t, const char *text
 		return;
 	}
 	tfc__tell_job(core, core->job_state, text);
-	go_on_without(core, t, text);
+	ignore_failure(core, t, text);
 }
 
 /* ---- deadlines */
@@ -245,7 +253,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__tell_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
-	go_on_without(core, t, text);
+	ignore_failure(core, t, text);
 }
 
 /* ---- success */

@@ -161,6 +161,23 @@ static void wake_coordinators(struct tfc__core *core)
 	}
 }
 
+/* A new coordinator waits until it has connected to every address of its cluster, also to that of a
+ * task whose failure was ignored (TensorFlow's connect_to_cluster). */
+static void restart_ignored(struct tfc__core *core, uint64_t at)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->phase != PHASE_READY)
+			t->was_ready = false;
+		if (!t->is_ignored || !t->is_member)
+			continue;
+		t->is_ignored = false;
+		core->undone += t->is_decider;
+		tfc__task_phase(core, t, PHASE_DEAD);
+		restart_one(core, t, at);
+	}
+}
+
 static void restart_coordinators(struct tfc__core *core, uint64_t at)
 {
 	tfc__judge_drop(core, true);
@@ -229,15 +246,18 @@ static void tell_restarting(struct tfc__core *core, uint64_t at, const char *tex
 
 static void abort_member(struct tfc__core *core, struct task *t)
 {
+	t->was_ready = false;
 	if (tfc__task_is_alive(t)) {
 		tfc__task_stop(core, t, grace_of(core, t), FATE_GROUP);
 		return;
 	}
 	/* A mirrored gang needs all its members again; others that are done stay so. */
-	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
+	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP &&
+	    !t->is_ignored)
 		return;
 	if (t->phase == PHASE_OVER && t->is_decider)
 		core->undone++;
+	t->is_ignored = false;
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
 }
@@ -296,6 +316,8 @@ static void begin_again(struct tfc__core *core, struct task *t, const struct ext
 	restart_one(core, t, at);
 	if (e->is_with_coordinator && e->is_ps)
 		restart_coordinators(core, at);
+	if (e->is_with_coordinator)
+		restart_ignored(core, at);
 }
 
 enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,

@@ -111,6 +111,8 @@ struct task {
 	bool is_stop_sent;   /* to this attempt */
 	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
 	bool is_stalled;     /* ... stalled */
+	bool was_ready;      /* in some attempt, since its coordinator or group has started */
+	bool is_ignored;     /* OVER: it has failed, as `why` says, and its job has not */
 	bool is_hung;        /* a stall of it is being looked into */
 	bool is_stacking;    /* STACKED is awaited */
 	uint64_t ready_at;   /* this attempt was, since then; 0: it was not */

@@ -15,10 +15,21 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 	       !tfc__task_is_ps(core, t);
 }
 
+/* Whether another one has its work. */
+static bool is_replaced(const struct tfc__core *core, const struct task *t)
+{
+	for (uint32_t i = 0; i < core->task_count && t->was_ready; i++) {
+		const struct task *u = &core->tasks[i];
+		if (u != t && u->role == t->role && u->phase == PHASE_READY)
+			return true;
+	}
+	return false;
+}
+
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	if (role->is_failure_ignored)
+	if (role->is_failure_ignored && (!role->is_replaceable || is_replaced(core, t)))
 		return false;
 	return t->is_decider || t->is_member || strcmp(role->name, "evaluator") == 0 ||
 	       strcmp(role->name, "driver") == 0;
@@ -66,6 +77,7 @@ void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
 void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state)
 {
 	t->state = state;
+	t->was_ready |= state == TFC_TASK_READY;
 	tfc__act(core, TFC__DO_TELL_TASK, t)->state = state;
 }
 
@@ -133,7 +145,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->attempt++;
 	t->fate = FATE_NONE;
 	t->is_stop_sent = false;
-	t->is_silent = t->is_stalled = false;
+	t->is_silent = t->is_stalled = t->is_ignored = false;
 	t->ready_at = 0;
 	if (t->why[0])
 		t->why[0] = '\0';

@@ -34,10 +34,11 @@ struct tfc__journal_entry {
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
-	char *node;      /* TASK, END: the name of the task's node; or "" */
-	char *address;   /* TASK: or "" */
-	char *text;      /* or "" */
-	char **log_tail; /* END: or NULL */
+	char *node;              /* TASK, END: the name of the task's node; or "" */
+	char *address;           /* TASK: or "" */
+	char *text;              /* or "" */
+	char **log_tail;         /* END: or NULL */
+	char **ignored_failures; /* END: a sentence of each; or NULL */
 };
 
 /* Embedded in a reader; fn is called, in dispatch, after entries were shown. */

@@ -9,7 +9,7 @@
 #include "base/strv.h"
 #include "wire/msg.h"
 
-#define TAIL_MAX 64
+#define LINES_MAX 64
 
 /* The numbers of an entry; 0 is not written. `task` is told from them, since there 0 means a task.
  */
@@ -66,15 +66,16 @@ static uint32_t count_pairs(const struct tfc__journal_entry *entry)
 	for (size_t i = 0; i < FIELD_COUNT; i++)
 		pairs += get_field(entry, &fields[i]) != 0;
 	return pairs + (entry->task != UINT32_MAX) + (entry->node[0] != 0) +
-	       (entry->address[0] != 0) + (entry->text[0] != 0) + (entry->log_tail != NULL);
+	       (entry->address[0] != 0) + (entry->text[0] != 0) + (entry->log_tail != NULL) +
+	       (entry->ignored_failures != NULL);
 }
 
-static void put_tail(struct tfc__buf *buf, char *const *lines)
+static void put_lines(struct tfc__buf *buf, const char *key, char *const *lines)
 {
 	uint32_t count = 0;
 	while (lines[count])
 		count++;
-	tfc__msg_str(buf, "tail");
+	tfc__msg_str(buf, key);
 	tfc__msg_array(buf, count);
 	for (uint32_t i = 0; i < count; i++)
 		tfc__msg_str(buf, lines[i]);
@@ -96,7 +97,9 @@ static void write_entry(const struct tfc__journal_entry *entry, struct tfc__buf 
 	if (entry->text[0])
 		tfc__msg_put_str(buf, "tx", entry->text);
 	if (entry->log_tail)
-		put_tail(buf, entry->log_tail);
+		put_lines(buf, "tail", entry->log_tail);
+	if (entry->ignored_failures)
+		put_lines(buf, "if", entry->ignored_failures);
 }
 
 void tfc__journal_write(const struct tfc__journal *journal, uint32_t from, uint32_t until,
@@ -149,20 +152,20 @@ static bool is_known(const struct tfc__journal_entry *entry, uint32_t task_count
 	return entry->job_state >= TFC_JOB_PENDING && entry->job_state <= TFC_JOB_STOPPED;
 }
 
-static int read_tail(const msgpack_object *map, char ***ret_tail)
+static int read_lines(const msgpack_object *map, const char *key, char ***ret_lines)
 {
-	const msgpack_object *lines;
-	struct tfc__strv tail = {0};
-	uint32_t count = tfc__msg_get_array(map, "tail", &lines);
-	if (!tfc__msg_get(map, "tail"))
+	const msgpack_object *items;
+	struct tfc__strv lines = {0};
+	uint32_t count = tfc__msg_get_array(map, key, &items);
+	if (!tfc__msg_get(map, key))
 		return TFC_OK;
-	for (uint32_t i = 0; i < count && i < TAIL_MAX; i++) {
+	for (uint32_t i = 0; i < count && i < LINES_MAX; i++) {
 		size_t len = 0;
-		const char *text = tfc__msg_bytes(&lines[i], &len);
-		tfc__strv_take(&tail, strndup(text ? text : "", text ? len : 0));
+		const char *text = tfc__msg_bytes(&items[i], &len);
+		tfc__strv_take(&lines, strndup(text ? text : "", text ? len : 0));
 	}
-	*ret_tail = tfc__strv_steal(&tail);
-	return *ret_tail ? TFC_OK : TFC_ENOMEM;
+	*ret_lines = tfc__strv_steal(&lines);
+	return *ret_lines ? TFC_OK : TFC_ENOMEM;
 }
 
 /* What is no text is as good as missing. */
@@ -195,11 +198,15 @@ static int read_entry(struct tfc__journal *journal, const msgpack_object *map, u
 	if (code == TFC_OK)
 		code = read_text(map, "tx", &entry.text);
 	if (code == TFC_OK)
-		code = read_tail(map, &entry.log_tail);
+		code = read_lines(map, "tail", &entry.log_tail);
 	if (code == TFC_OK)
-		code = tfc__journal_add(journal, &entry); /* which takes the tail */
-	else
+		code = read_lines(map, "if", &entry.ignored_failures);
+	if (code == TFC_OK) {
+		code = tfc__journal_add(journal, &entry); /* which takes the lines */
+	} else {
 		tfc_env_free(entry.log_tail);
+		tfc_env_free(entry.ignored_failures);
+	}
 	free(entry.node);
 	free(entry.address);
 	free(entry.text);

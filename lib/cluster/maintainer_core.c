@@ -437,6 +437,11 @@ uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task)
 	return core->tasks[task].state;
 }
 
+const char *tfc__core_ignored_failure(const struct tfc__core *core, uint32_t task)
+{
+	return core->tasks[task].is_ignored ? core->tasks[task].why : NULL;
+}
+
 uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task)
 {
 	return core->tasks[task].attempt;

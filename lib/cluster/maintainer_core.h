@@ -44,7 +44,9 @@ struct tfc__core_role {
 	uint64_t finish_ns;
 	bool has_port;
 	bool is_in_cluster;      /* in the cluster spec: chief, worker, ps, evaluator */
-	bool is_failure_ignored; /* on_failure: ignore */
+	bool is_failure_ignored; /* once it may not be restarted any more */
+	/* ... only after it was ready, and while another of its role is, which gets its work */
+	bool is_replaceable;
 	bool is_ready_on_listen;
 	bool is_listening_assumed; /* ... though nobody has said so: by role and framework */
 	uint16_t port;             /* fixed port of task 0, or 0 */
@@ -245,6 +247,10 @@ uint32_t tfc__core_job_state(const struct tfc__core *core);
 uint32_t tfc__core_generation(const struct tfc__core *core);
 uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task);
 uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task);
+
+/* What failed for good of a task whose failure is ignored: "worker/1 exited with 1; ..."; or NULL.
+ * Borrowed: until the next step. */
+const char *tfc__core_ignored_failure(const struct tfc__core *core, uint32_t task);
 
 /* Restarts left in the current window of a task's budget, for describe. */
 uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now);

@@ -1,5 +1,8 @@
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/strv.h"
 #include "cluster/maintainer_state.h"
 
 static void add_task(const struct tfc__maintainer *maintainer,
@@ -27,9 +30,32 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	entry->max_rss_kib = seen->max_rss_kib;
 }
 
+/* So many by name; of the others only how many they are. */
+#define IGNORED_MAX 32
+
+static void add_ignored(const struct tfc__maintainer *maintainer, struct tfc__journal_entry *entry)
+{
+	struct tfc__strv lines = {0};
+	uint32_t more = 0;
+	char rest[32];
+	for (uint32_t i = 0; i < maintainer->task_count; i++) {
+		const char *text = tfc__core_ignored_failure(maintainer->core, i);
+		if (text && lines.count < IGNORED_MAX)
+			tfc__strv_add(&lines, text);
+		else if (text)
+			more++;
+	}
+	snprintf(rest, sizeof(rest), "%u more", more);
+	if (more)
+		tfc__strv_add(&lines, rest);
+	entry->ignored_failures = lines.count ? tfc__strv_steal(&lines) : NULL;
+	tfc__strv_fini(&lines);
+}
+
 static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__core_action *action,
 		    struct tfc__journal_entry *entry)
 {
+	add_ignored(maintainer, entry);
 	if (action->task == UINT32_MAX)
 		return;
 	const struct agent_link *link = maintainer->seen[action->task].link;

@@ -1,5 +1,6 @@
 #include "cluster/maintainer_core.h"
 
+#include "job/job_keys.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,13 @@ static uint32_t scope_of(const tfc_job *job, const struct tfc__role *role)
 	return is_of_cluster ? scope : TFC__SCOPE_TASK;
 }
 
+/* A worker to which a coordinator gives its work, step by step. */
+static bool is_handed_work(const tfc_job *job, const struct tfc__role *role)
+{
+	return is_named(role, "worker") && scope_of(job, role) == TFC__SCOPE_TASK &&
+	       tfc__job_strategy(job) == TFC_STRATEGY_PARAMETER_SERVER;
+}
+
 static uint32_t success_of(const tfc_job *job)
 {
 	if (job->success != TFC__SUCCESS_AUTO)
@@ -68,12 +76,32 @@ static uint32_t success_of(const tfc_job *job)
 	return tfc__job_role(job, "chief") ? TFC__SUCCESS_CHIEF : TFC__SUCCESS_ALL_WORKERS;
 }
 
+/* on_failure "auto": an evaluator only looks at the training, and a worker that is TensorFlow's own
+ * server gets its work from the coordinator, which gives it to another. */
+static bool is_failure_ignored(const tfc_job *job, const struct tfc__role *role)
+{
+	if (role->on_failure != TFC__ON_FAILURE_AUTO)
+		return role->on_failure == TFC__ON_FAILURE_IGNORE;
+	if (is_named(role, "evaluator"))
+		return scope_of(job, role) == TFC__SCOPE_TASK;
+	return is_handed_work(job, role) && role->is_server;
+}
+
+/* An evaluator may fail of what it reads: it tries again before it is given up. */
+static uint32_t restart_on_of(const tfc_job *job, const struct tfc__role *role)
+{
+	bool is_own = role->restart_given & tfc__keys_find(&tfc__role_keys, "restart.on")->given;
+	bool is_retried = is_named(role, "evaluator") && role->on_failure == TFC__ON_FAILURE_AUTO &&
+			  !is_own && role->restart.on == TFC__RESTART_RETRYABLE;
+	return is_retried ? TFC__RESTART_FAILURE : role->restart.on;
+}
+
 static void fill_role(const tfc_job *job, const struct tfc__role *role, struct tfc__core_role *out)
 {
 	*out = (struct tfc__core_role){
 		.count = role->count,
 		.scope = scope_of(job, role),
-		.restart_on = role->restart.on,
+		.restart_on = restart_on_of(job, role),
 		.restart_max = role->restart.max,
 		.window_ns = ns_of(role->restart.window_s),
 		.loss_max = role->restart.losses,
@@ -84,7 +112,8 @@ static void fill_role(const tfc_job *job, const struct tfc__role *role, struct t
 		.finish_ns = ns_of(role->finish_s >= 0 ? role->finish_s : job->finish_s),
 		.has_port = tfc__role_has_port(job, role),
 		.is_in_cluster = tfc__role_is_in_cluster(role->name),
-		.is_failure_ignored = role->on_failure == TFC__ON_FAILURE_IGNORE,
+		.is_failure_ignored = is_failure_ignored(job, role),
+		.is_replaceable = is_handed_work(job, role),
 		.is_ready_on_listen = tfc__role_is_ready_on_listen(job, role),
 		.is_listening_assumed = role->ready == TFC__READY_AUTO && !role->is_server,
 		.port = role->port,

@@ -127,6 +127,18 @@ static void add_gap(struct tfc__buf *json, const tfc_event *event)
 	add_text(json, "cursor", event->cursor);
 }
 
+static void add_lines(struct tfc__buf *json, const char *key, const char *const *lines)
+{
+	add_key(json, key);
+	tfc__buf_add_char(json, '[');
+	for (const char *const *line = lines; line && *line; line++) {
+		if (line != lines)
+			tfc__buf_add_char(json, ',');
+		tfc__buf_add_json_bytes(json, *line, strlen(*line));
+	}
+	tfc__buf_add_char(json, ']');
+}
+
 static void add_end(struct tfc__buf *json, const tfc_event *event)
 {
 	add_text(json, "job", event->job);
@@ -136,14 +148,8 @@ static void add_end(struct tfc__buf *json, const tfc_event *event)
 	add_task_name(json, "decided_by", event);
 	add_text(json, "reason", tfc_end_reason_name(event->reason));
 	add_text(json, "text", event->text);
-	add_key(json, "log_tail");
-	tfc__buf_add_char(json, '[');
-	for (const char *const *line = event->log_tail; line && *line; line++) {
-		if (line != event->log_tail)
-			tfc__buf_add_char(json, ',');
-		tfc__buf_add_json_bytes(json, *line, strlen(*line));
-	}
-	tfc__buf_add_char(json, ']');
+	add_lines(json, "log_tail", event->log_tail);
+	add_lines(json, "ignored_failures", event->ignored_failures);
 }
 
 static void add_lost(struct tfc__buf *json, const tfc_event *event)

@@ -53,14 +53,14 @@ static uint32_t put_text(struct tfc__buf *buf, const char *key, const char *text
 	return text && *text;
 }
 
-static uint32_t put_tail(struct tfc__buf *buf, const char *const *lines)
+static uint32_t put_lines(struct tfc__buf *buf, const char *key, const char *const *lines)
 {
 	uint32_t count = 0;
 	while (lines && lines[count])
 		count++;
 	if (!count)
 		return 0;
-	tfc__msg_str(buf, "lt");
+	tfc__msg_str(buf, key);
 	tfc__msg_array(buf, count);
 	for (uint32_t i = 0; i < count; i++)
 		tfc__msg_bin(buf, lines[i], strlen(lines[i]));
@@ -95,7 +95,8 @@ void tfc__told_write(struct tfc__buf *buf, struct tfc__buf *scratch, const tfc_e
 	TEXTS(PUT_TEXT)
 	count += put_signed(scratch, "p", event->pid);
 	count += put_signed(scratch, "st", event->status);
-	count += put_tail(scratch, event->log_tail);
+	count += put_lines(scratch, "lt", event->log_tail);
+	count += put_lines(scratch, "if", event->ignored_failures);
 	if (event->kind == TFC_EVENT_OUTPUT) {
 		tfc__msg_put_bin(scratch, "d", event->data, event->data_len);
 		count++;
@@ -131,12 +132,12 @@ static size_t gather(struct tfc__buf *text, const msgpack_object *map, const cha
 	return at;
 }
 
-static int read_tail(struct tfc__told_in *in, const msgpack_object *object)
+static int read_lines(const msgpack_object *object, const char *key, char ***ret_lines)
 {
 	const msgpack_object *items;
 	struct tfc__strv lines = {0};
 	struct tfc__buf line = {0};
-	uint32_t count = tfc__msg_get_array(object, "lt", &items);
+	uint32_t count = tfc__msg_get_array(object, key, &items);
 	for (uint32_t i = 0; i < count; i++) {
 		size_t len;
 		const char *bytes = tfc__msg_bytes(&items[i], &len);
@@ -146,8 +147,8 @@ static int read_tail(struct tfc__told_in *in, const msgpack_object *object)
 	}
 	bool is_failed = line.is_failed;
 	tfc__buf_fini(&line);
-	in->tail = tfc__strv_steal(&lines);
-	if (in->tail && !is_failed)
+	*ret_lines = tfc__strv_steal(&lines);
+	if (*ret_lines && !is_failed)
 		return TFC_OK;
 	tfc__strv_fini(&lines);
 	return TFC_ENOMEM;
@@ -204,11 +205,17 @@ static int read_texts(struct tfc__told_in *in, const msgpack_object *head,
 	return TFC_OK;
 }
 
+static void free_lines(struct tfc__told_in *in)
+{
+	tfc_env_free(in->tail);
+	tfc_env_free(in->ignored);
+	in->tail = in->ignored = NULL;
+}
+
 int tfc__told_read(struct tfc__told_in *in, const msgpack_object *head,
 		   const msgpack_object *object)
 {
-	tfc_env_free(in->tail);
-	in->tail = NULL;
+	free_lines(in);
 	in->event = (tfc_event){.size = sizeof(in->event)};
 	read_numbers(&in->event, object);
 	read_mark(&in->mark, object);
@@ -219,14 +226,16 @@ int tfc__told_read(struct tfc__told_in *in, const msgpack_object *head,
 		return TFC_ENOMEM;
 	if (in->event.kind != TFC_EVENT_END)
 		return TFC_OK;
-	int code = read_tail(in, object);
+	int code = read_lines(object, "lt", &in->tail);
+	if (code == TFC_OK)
+		code = read_lines(object, "if", &in->ignored);
 	in->event.log_tail = (const char *const *)in->tail;
+	in->event.ignored_failures = (const char *const *)in->ignored;
 	return code;
 }
 
 void tfc__told_in_fini(struct tfc__told_in *in)
 {
 	tfc__buf_fini(&in->text);
-	tfc_env_free(in->tail);
-	in->tail = NULL;
+	free_lines(in);
 }

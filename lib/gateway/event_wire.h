@@ -14,12 +14,14 @@ void tfc__told_write(struct tfc__buf *buf, struct tfc__buf *scratch, const tfc_e
 		     const struct tfc__mark *mark);
 void tfc__told_write_head(struct tfc__buf *buf, const tfc_event *event);
 
-/* An event that was read: its strings are in `text` and `tail`, its data in the message. */
+/* An event that was read: its strings are in `text`, `tail` and `ignored`, its data in the message.
+ */
 struct tfc__told_in {
 	tfc_event event;
 	struct tfc__mark mark;
 	struct tfc__buf text;
-	char **tail;
+	char **tail;    /* log_tail */
+	char **ignored; /* ignored_failures */
 };
 
 /* TFC_OK, TFC_EPARSE (no kind that this version knows), TFC_ENOMEM. `in` is zeroed at first, then

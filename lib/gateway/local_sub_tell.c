@@ -75,6 +75,9 @@ void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entr
 	}
 	if (entry->kind == TFC_EVENT_END) {
 		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
+		event.ignored_failures = entry->ignored_failures
+						 ? (const char *const *)entry->ignored_failures
+						 : no_lines;
 		sub->base.is_ended = true;
 	}
 	tell(sub, &event);

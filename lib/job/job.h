@@ -25,7 +25,12 @@ enum tfc__success {
 enum tfc__handover { TFC__HANDOVER_HOLD = 0, TFC__HANDOVER_OPEN, TFC__HANDOVER_RELEASE };
 enum tfc__ready { TFC__READY_AUTO = 0, TFC__READY_LISTEN, TFC__READY_STARTED };
 enum tfc__on_stall { TFC__STALL_REPORT = 0, TFC__STALL_STACKS, TFC__STALL_RESTART };
-enum tfc__on_failure { TFC__ON_FAILURE_RESTART = 0, TFC__ON_FAILURE_IGNORE };
+enum tfc__on_failure {
+	TFC__ON_FAILURE_AUTO = 0,
+	TFC__ON_FAILURE_FAIL,
+	TFC__ON_FAILURE_IGNORE,
+	TFC__ON_FAILURE_RESTART, /* FAIL, as 0.2 wrote it */
+};
 
 enum tfc__placement { TFC__PLACE_SPREAD = 0, TFC__PLACE_PACK, TFC__PLACE_UPSTREAM };
 enum tfc__on_upstream_change { TFC__UPSTREAM_IGNORE = 0, TFC__UPSTREAM_RESTART };

@@ -22,7 +22,7 @@ static const char *const successes[] = {"auto", "chief", "worker0", "all_workers
 static const char *const handovers[] = {"hold", "open", "release", NULL};
 static const char *const readies[] = {"auto", "listen", "started", NULL};
 static const char *const on_stalls[] = {"report", "stacks", "restart", NULL};
-static const char *const on_failures[] = {"restart", "ignore", NULL};
+static const char *const on_failures[] = {"auto", "fail", "ignore", "restart", NULL};
 
 static const char *const placements[] = {"spread", "pack", "upstream", NULL};
 static const char *const on_upstream_changes[] = {"ignore", "restart", NULL};

@@ -43,6 +43,10 @@ static void make_parameter_server(struct world *w)
 	make_role(w, has_driver ? "driver" : "chief", 1,
 		  group_or(w, is_group, TFC__SCOPE_COORDINATOR));
 	make_role(w, "worker", 1 + chance(w, 4), group_or(w, is_group, TFC__SCOPE_TASK));
+	struct tfc__core_role *worker = &w->sim.roles[w->sim.policy.role_count - 1];
+	worker->is_replaceable = worker->scope == TFC__SCOPE_TASK;
+	if (worker->is_replaceable && !w->is_honest && once_in(w, 2))
+		worker->is_failure_ignored = true;
 	make_role(w, "ps", 1 + chance(w, 3), group_or(w, is_group, TFC__SCOPE_COORDINATOR));
 }
 

@@ -84,6 +84,10 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 	promise(w, a->reason != TFC_END_NONE, a);
 	slot->is_end_told = true;
 	slot->end_reason = a->reason;
+	bool is_own_failure = a->state == TFC_TASK_FAILED && a->reason != TFC_END_CONSEQUENCE &&
+			      a->reason != TFC_END_STALLED;
+	if (is_own_failure && role_of(w, slot)->is_replaceable && !strstr(a->text, "; restarting "))
+		w->failed = a->task + 1;
 	if (strstr(a->text, "; restarting "))
 		check_charge(w, a, strstr(a->text, "; restarting the group") ? TASKS_MAX : a->task);
 }
@@ -124,6 +128,15 @@ static void check_start_deadline(struct world *w, const struct tfc__core_action 
 	promise(w, is_something_missing, a);
 }
 
+/* No failure that is to be ignored ends a job. */
+static void check_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
+{
+	const struct tfc__core_role *role = role_of(w, slot);
+	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
+	bool is_ignored = role->is_failure_ignored && !role->is_replaceable;
+	promise(w, is_success || a->reason == TFC_END_DEADLINE || !is_ignored, a);
+}
+
 static void check_job(struct world *w, const struct tfc__core_action *a)
 {
 	if (a->state == TFC_JOB_STOPPING && strstr(a->text, "start deadline") &&
@@ -132,14 +145,34 @@ static void check_job(struct world *w, const struct tfc__core_action *a)
 	bool is_past_stopping = w->job_state == TFC_JOB_STOPPING && a->state != TFC_JOB_STOPPING;
 	promise(w, !is_past_stopping, a);
 	promise(w, a->state <= TFC_JOB_STOPPING, a);
+	bool is_announced = a->state == TFC_JOB_RUNNING && w->job_state != TFC_JOB_RUNNING;
 	w->job_state = a->state;
-	if (a->state != TFC_JOB_RUNNING)
+	if (a->state == TFC_JOB_STOPPING && a->task < w->count)
+		check_cause(w, &w->slots[a->task], a);
+	if (!is_announced)
 		return;
 	for (uint32_t i = 0; i < w->count; i++) {
 		const struct slot *slot = &w->slots[i];
 		bool is_ready_or_over = slot->proc != PROC_STARTING && !slot->is_stopping;
 		promise(w, is_ready_or_over, a);
 	}
+}
+
+/* The job goes on without a worker only while another one does its work. */
+void world_check_step(struct world *w)
+{
+	bool is_replaced = false;
+	uint32_t failed = w->failed;
+	w->failed = 0;
+	if (!failed || !tfc__core_ignored_failure(w->sim.core, failed - 1) ||
+	    w->job_state == TFC_JOB_STOPPING)
+		return;
+	for (uint32_t i = 0; i < w->count; i++) {
+		const struct slot *slot = &w->slots[i];
+		is_replaced |= i + 1 != failed && slot->role == w->slots[failed - 1].role &&
+			       slot->proc >= PROC_LISTENING && !slot->is_stopping;
+	}
+	promise(w, is_replaced, NULL);
 }
 
 static void add_hash(struct world *w, const void *data, size_t len)

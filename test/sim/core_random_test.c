@@ -29,6 +29,7 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 	const struct tfc__core_action *a;
 	while ((a = tfc__core_next(w->sim.core)))
 		world_take(w, a);
+	world_check_step(w);
 	while (w->place_count) {
 		struct place place = w->places[--w->place_count];
 		feed(w, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,

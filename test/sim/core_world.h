@@ -61,6 +61,7 @@ struct world {
 	uint32_t generation;
 	bool is_started;
 	bool has_listened; /* a task of the cluster, once */
+	uint32_t failed;   /* in this step, a task whose work another may do: + 1 */
 	bool is_ended;
 	bool is_stopped_by_user;
 	struct place places[TASKS_MAX]; /* to be answered */
@@ -91,6 +92,9 @@ static inline bool is_member(const struct world *w, const struct slot *slot)
 
 /* Checks an action against what the core promises, and notes what it orders. */
 void world_take(struct world *w, const struct tfc__core_action *a);
+
+/* After all actions of a step. */
+void world_check_step(struct world *w);
 
 /* Makes the policy and roles of a job: w->sim. */
 void world_make_job(struct world *w);

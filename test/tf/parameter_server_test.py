@@ -82,6 +82,38 @@ class ParameterServerTest(cluster.ClusterTest):
         self.assertTrue(job.find(output("evaluator/0", r"^eval step=400 ")))
         self.assertTrue(os.listdir(os.path.join(self.dir, "logs/eval")))
 
+    def fail_worker(self, attempt):
+        """worker/1 exits with 1; the training goes on with worker/0 alone."""
+        before, since = self.job.attempts(), self.job.mark()
+        pid = self.job.find(output("worker/1", r"^server (\d+)", attempt))[0][1]
+        os.kill(int(pid), signal.SIGKILL)
+        death = self.job.wait_for(state("worker/1", ENDED, attempt), "worker/1's end", since)
+        self.assertEqual((death["state"], death["exit"]), ("failed", 1))
+        self.job.wait_step("chief/0", 0, self.job.mark(), before["chief/0"])
+        self.job.wait_step("chief/0", 0, self.job.mark(), before["chief/0"])
+        self.assertEqual(self.job.attempts(), before)
+
+    def test_an_evaluator_and_a_worker_that_exit_with_1_do_not_end_the_training(self):
+        exits_1 = ["sh", "-c", '"$@" & echo server $!; wait $!; exit 1', "-"]
+        job = self.start(
+            strategy="parameter_server", argv=self.program("parameter_server.py"),
+            restart={"max": 1},
+            roles={"chief": {}, "worker": {"count": 2, "server": True, "wrap": exits_1},
+                   "ps": {"server": True}, "evaluator": {"argv": ["sh", "-c", "exit 1"]}})
+        job.wait_for(state("evaluator/0", "failed", 2), "the evaluator's last failure")
+        job.wait_step("chief/0", 0)
+        self.fail_worker(1)
+        job.wait_for(output("chief/0", r"^saved step="), "a checkpoint")
+        saved, since = job.last_saved(), self.kill("chief/0")
+        job.wait_for(state("worker/1", "ready", 2), "worker/1, to which the chief connects", since)
+        self.assert_resumed(since, 2, saved)
+        self.fail_worker(2)
+        self.release()
+        self.assert_succeeded("chief/0")
+        self.assertEqual(job.events[-1]["ignored_failures"], [
+            "worker/1 exited with 1",
+            "evaluator/0 exited with 1; its restarts are used up (1 in 600 s)"])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -8,7 +8,10 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
+#include "base/strv.h"
 #include "cluster/journal.h"
+#include "cluster/journal_msg.h"
 #include "failing_malloc.h"
 #include <tfcluster/process.h>
 
@@ -60,6 +63,35 @@ static int open_and_close(void)
 static void whichever_allocation_fails_nothing_leaks(void **state)
 {
 	failing_sweep(open_and_close, 10);
+}
+
+static void the_lines_of_an_end_read_back_as_they_were_written(void **state)
+{
+	const char *const tail[] = {"one", "two", NULL};
+	const char *const ignored[] = {"worker/1 exited with 1", NULL};
+	struct tfc__strv lines = {0}, failures = {0};
+	struct tfc__journal journal, again;
+	struct tfc__buf buf = {0};
+	tfc__strv_add_all(&lines, tail);
+	tfc__strv_add_all(&failures, ignored);
+	struct tfc__journal_entry entry = {.kind = TFC_EVENT_END,
+					   .job_state = TFC_JOB_SUCCEEDED,
+					   .task = UINT32_MAX,
+					   .log_tail = tfc__strv_steal(&lines),
+					   .ignored_failures = tfc__strv_steal(&failures)};
+	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
+	assert_int_equal(tfc__journal_init(&again), TFC_OK);
+	assert_int_equal(tfc__journal_add(&journal, &entry), TFC_OK);
+	tfc__journal_write(&journal, 0, 1, &buf);
+	assert_int_equal(tfc__journal_read(&again, buf.data, buf.len, 2, NULL), TFC_OK);
+	assert_int_equal(again.count, 1);
+	assert_string_equal(again.entries[0].log_tail[1], "two");
+	assert_null(again.entries[0].log_tail[2]);
+	assert_string_equal(again.entries[0].ignored_failures[0], "worker/1 exited with 1");
+	assert_null(again.entries[0].ignored_failures[1]);
+	tfc__journal_fini(&journal);
+	tfc__journal_fini(&again);
+	tfc__buf_fini(&buf);
 }
 
 static struct tfc__journal_entry task_entry(uint32_t task, uint32_t state, uint32_t attempt)
@@ -167,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_needs_no_memory),
+		cmocka_unit_test(the_lines_of_an_end_read_back_as_they_were_written),
 		cmocka_unit_test(the_digest_says_how_each_task_stands),
 		cmocka_unit_test(every_task_has_ended_when_its_job_has),
 		cmocka_unit_test(nobody_sees_an_entry_before_it_is_stored),

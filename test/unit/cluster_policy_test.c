@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,52 @@ static void listening_is_assumed_where_nobody_says_so(void **state)
 	tfc_job_free(r->job);
 }
 
+static void who_may_fail_is_what_the_role_says_or_else_what_it_is_for(void **state)
+{
+	static const struct {
+		const char *role, *job;
+		bool is_ignored, is_replaceable;
+		uint32_t restart_on;
+	} cases[] = {
+		{"evaluator", "\"worker\":{},\"evaluator\":{}", true, false, TFC__RESTART_FAILURE},
+		{"evaluator", "\"worker\":{},\"evaluator\":{\"on_failure\":\"ignore\"}", true,
+		 false, TFC__RESTART_RETRYABLE},
+		{"evaluator", "\"worker\":{},\"evaluator\":{\"on_failure\":\"fail\"}", false, false,
+		 TFC__RESTART_RETRYABLE},
+		/* as 0.2 has stored it */
+		{"evaluator", "\"worker\":{},\"evaluator\":{\"on_failure\":\"restart\"}", false,
+		 false, TFC__RESTART_RETRYABLE},
+		{"evaluator", "\"worker\":{},\"evaluator\":{\"restart\":{\"on\":\"retryable\"}}",
+		 true, false, TFC__RESTART_RETRYABLE},
+		{"evaluator", "\"worker\":{},\"evaluator\":{\"restart\":{\"on\":\"never\"}}", true,
+		 false, TFC__RESTART_NEVER},
+		{"worker", "\"worker\":{\"count\":2}", false, false, TFC__RESTART_RETRYABLE},
+		{"worker", "\"chief\":{},\"ps\":{},\"worker\":{\"server\":true}", true, true,
+		 TFC__RESTART_RETRYABLE},
+		{"worker", "\"chief\":{},\"ps\":{},\"worker\":{}", false, true,
+		 TFC__RESTART_RETRYABLE},
+		{"worker", "\"chief\":{},\"ps\":{},\"worker\":{\"on_failure\":\"ignore\"}", true,
+		 true, TFC__RESTART_RETRYABLE},
+		{"worker",
+		 "\"chief\":{},\"ps\":{},\"worker\":{\"server\":true,\"on_failure\":\"fail\"}",
+		 false, true, TFC__RESTART_RETRYABLE},
+		{"chief", "\"chief\":{},\"ps\":{},\"worker\":{}", false, false,
+		 TFC__RESTART_RETRYABLE},
+		{"ps", "\"chief\":{},\"ps\":{\"server\":true},\"worker\":{}", false, false,
+		 TFC__RESTART_RETRYABLE},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char json[256];
+		snprintf(json, sizeof(json), "{\"argv\":[\"x\"],\"roles\":{%s}}", cases[i].job);
+		struct resolved *r = resolve(json);
+		const struct tfc__core_role *role = role_of(r, cases[i].role);
+		assert_int_equal(role->is_failure_ignored, cases[i].is_ignored);
+		assert_int_equal(role->is_replaceable, cases[i].is_replaceable);
+		assert_int_equal(role->restart_on, cases[i].restart_on);
+		tfc_job_free(r->job);
+	}
+}
+
 static void servers_are_not_waited_for_at_the_end(void **state)
 {
 	struct resolved *r = resolve(
@@ -178,6 +225,7 @@ int main(void)
 		cmocka_unit_test(scopes_follow_the_strategy),
 		cmocka_unit_test(success_is_the_driver_else_the_chief_else_all_workers),
 		cmocka_unit_test(times_budgets_and_flags_come_from_the_role_or_else_the_job),
+		cmocka_unit_test(who_may_fail_is_what_the_role_says_or_else_what_it_is_for),
 		cmocka_unit_test(listening_is_assumed_where_nobody_says_so),
 		cmocka_unit_test(servers_are_not_waited_for_at_the_end),
 	};

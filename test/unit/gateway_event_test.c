@@ -128,25 +128,29 @@ static void a_gap_tells_how_much_is_lost(void **state)
 static void the_end_tells_who_decided_and_its_last_lines(void **state)
 {
 	static const char *const lines[] = {"one", "t\xe9o", NULL};
+	static const char *const ignored[] = {"worker/1 exited with 1", NULL};
 	tfc_event event = make_event(TFC_EVENT_END);
 	event.job_state = TFC_JOB_FAILED;
 	event.reason = TFC_END_EXIT;
 	event.status = 4;
 	event.log_tail = lines;
+	event.ignored_failures = ignored;
 	event.text = "worker/0 exited with 4";
 	assert_json(&event, "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
 			    "\"state\":\"failed\",\"exit\":4,\"decided_by\":\"worker/0\","
 			    "\"reason\":\"exit\",\"text\":\"worker/0 exited with 4\","
-			    "\"log_tail\":[\"one\",\"t\\\\xe9o\"]}");
+			    "\"log_tail\":[\"one\",\"t\\\\xe9o\"],"
+			    "\"ignored_failures\":[\"worker/1 exited with 1\"]}");
 	event.task_type = "";
-	event.log_tail = NULL;
+	event.log_tail = event.ignored_failures = NULL;
 	event.job_state = TFC_JOB_STOPPED;
 	event.reason = TFC_END_STOPPED;
 	event.status = SIGINT;
 	event.text = "";
 	assert_json(&event, "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
 			    "\"state\":\"stopped\",\"exit\":130,\"decided_by\":null,"
-			    "\"reason\":\"stopped\",\"text\":\"\",\"log_tail\":[]}");
+			    "\"reason\":\"stopped\",\"text\":\"\",\"log_tail\":[],"
+			    "\"ignored_failures\":[]}");
 }
 
 static void a_subscription_tells_that_it_is_lost_or_live(void **state)

@@ -40,6 +40,7 @@ static void an_event_of_any_kind_is_whole_or_not_there(void **state)
 			.address = "127.0.0.1:1",
 			.text = "a sentence that is longer than the buffer was at first",
 			.log_tail = tail,
+			.ignored_failures = tail,
 			.data = "output",
 			.data_len = 6};
 		failing_sweep(write_event, 2);

@@ -192,7 +192,7 @@ static void the_form_is_stable_and_shows_all_defaults(void **state)
 		"      \"ready\": \"auto\",\n"
 		"      \"restart\": {\"on\": null, \"scope\": null, \"max\": 5, \"window_s\": "
 		"null, \"backoff_s\": null, \"losses\": null, \"losses_window_s\": null},\n"
-		"      \"on_failure\": \"restart\",\n"
+		"      \"on_failure\": \"auto\",\n"
 		"      \"finish_s\": null,\n"
 		"      \"grace_s\": null,\n"
 		"      \"log_dir\": null,\n"

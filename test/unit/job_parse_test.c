@@ -111,7 +111,7 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_int_equal(worker->port, 0);
 	assert_int_equal(worker->port_handover, TFC__HANDOVER_HOLD);
 	assert_int_equal(worker->ready, TFC__READY_AUTO);
-	assert_int_equal(worker->on_failure, TFC__ON_FAILURE_RESTART);
+	assert_int_equal(worker->on_failure, TFC__ON_FAILURE_AUTO);
 	assert_int_equal(worker->restart.max, 3);
 	assert_int_equal(worker->restart_given, 0);
 	assert_true(worker->grace_s == -1 && worker->finish_s == -1);
