@@ -64,10 +64,11 @@ static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
 
 static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
 {
-	if (t->is_stalled)
-		tfc__stall_tell(core, t, text);
-	if (tfc__task_is_alive(t))
-		return; /* it is silent: its end is told when it is reaped */
+	if (tfc__task_is_alive(t)) { /* it is silent: its end is told when it is reaped */
+		if (t->is_stalled)
+			tfc__stall_tell(core, t, text);
+		return;
+	}
 	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
 	tfc__tell_end(core, t, state, tfc__death_reason(&t->death), text);
 	tfc__task_phase(core, t, PHASE_DEAD);
