@@ -184,9 +184,8 @@ static void restart_coordinators(struct tfc__core *core, uint64_t at)
 	tfc__judge_drop(core, true);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		/* A ps that is dead here was thought a consequence until now. */
-		bool is_dead_ps = tfc__task_is_ps(core, t) && t->phase == PHASE_DEAD;
-		if (tfc__task_is_coordinator(core, t) || is_dead_ps)
+		/* One that is dead here waited for the verdict, whatever its scope. */
+		if (tfc__task_is_coordinator(core, t) || t->phase == PHASE_DEAD)
 			restart_one(core, t, at);
 	}
 }
