@@ -40,7 +40,7 @@ static int print_spec(struct client *client, char **words, bool is_environ)
 int spec_main(int argc, char **argv)
 {
 	static const struct option table[] = {
-		{"format", "F", "tf_config, or env: all that tells the framework of the cluster",
+		{"format", "F", "tf_config, or env: all that tells of the cluster, with TFC_EPOCH",
 		 set_format},
 	};
 	struct client client = {.ctx = NULL};

@@ -199,8 +199,9 @@ TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *
 
 /**
  * The variables by which a task's framework knows the cluster, "NAME=value" a line: TF_CONFIG, or
- * what ranks are told by (tfc_spec_environ). Nothing else of its environment. Thread: the
- * context's. Errors in the reply: as tfc_gateway_spec, those of tfc_spec_environ.
+ * what ranks are told by (tfc_spec_environ); and the two by which a program fences its storage,
+ * TFC_EPOCH and TFC_GENERATION, as the job's next launch has them. Nothing else of its environment.
+ * Thread: the context's. Errors in the reply: as tfc_gateway_spec, those of tfc_spec_environ.
  */
 TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 				uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);

@@ -109,10 +109,10 @@ static int add_secrets(const struct agent_task *task, const struct tfc__strv *fr
 	return TFC_OK;
 }
 
-static void set_number(struct tfc__strv *env, const char *name, uint32_t number)
+static void set_number(struct tfc__strv *env, const char *name, uint64_t number)
 {
-	char text[16];
-	snprintf(text, sizeof(text), "%u", number);
+	char text[24];
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
 	tfc__strv_set_env(env, name, text);
 }
 
@@ -188,6 +188,7 @@ static void add_own(const struct agent_task *task, struct tfc__strv *env)
 	tfc__strv_set_env(env, "TFC_TASK_TYPE", task->role->name);
 	set_number(env, "TFC_TASK_INDEX", task->index);
 	set_number(env, "TFC_ATTEMPT", task->attempt);
+	set_number(env, "TFC_EPOCH", task->job->info.epoch);
 	set_number(env, "TFC_GENERATION", task->generation);
 	tfc__strv_set_env(env, "TFC_LOG_DIR", task->job->log_dir);
 	if (task->port) {

@@ -15,12 +15,12 @@ static inline uint64_t tfc__clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * TFC__SECOND + (uint64_t)now.tv_nsec;
 }
 
-static inline uint64_t tfc__now(void) /* for deadlines */
+static inline uint64_t tfc__now(void) /* for deadlines that only this process waits for */
 {
 	return tfc__clock_ns(CLOCK_MONOTONIC);
 }
 
-static inline uint64_t tfc__boot_time(void) /* for leases: goes on while the machine sleeps */
+static inline uint64_t tfc__boot_time(void) /* for deadlines of leases and stops: see guard.h */
 {
 	return tfc__clock_ns(CLOCK_BOOTTIME);
 }

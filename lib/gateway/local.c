@@ -142,14 +142,16 @@ static int explain(struct tfc__directory *directory, const struct tfc__question 
 {
 	const struct tfc__agent_job_info info = {.id = "0000000000000000",
 						 .job = question->definition,
+						 .epoch = 1,
 						 .has_minimal_env = question->has_minimal_env};
 	return tfc__agent_explain(tfc__directory_agent(directory), &info, &request->text,
 				  &request->error);
 }
 
-static int add_tf_config(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
-			 uint32_t index, struct tfc__request *request)
+static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,
+			 const struct tfc__role *role, uint32_t index, struct tfc__request *request)
 {
+	const tfc_job *job = record->job;
 	char *json;
 	if (tfc__job_has_ranks(job) || job->framework == TFC_FRAMEWORK_NONE)
 		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
@@ -163,9 +165,10 @@ static int add_tf_config(const tfc_job *job, const tfc_spec *spec, const struct 
 	return TFC_OK;
 }
 
-static int add_environ(const tfc_job *job, const tfc_spec *spec, const struct tfc__role *role,
-		       uint32_t index, struct tfc__request *request)
+static int add_environ(const struct tfc__record *record, const tfc_spec *spec,
+		       const struct tfc__role *role, uint32_t index, struct tfc__request *request)
 {
+	const tfc_job *job = record->job;
 	char **env;
 	int code = tfc_spec_environ(spec, (enum tfc_framework)job->framework,
 				    tfc__job_strategy(job), role->name, index, &request->error,
@@ -174,6 +177,8 @@ static int add_environ(const tfc_job *job, const tfc_spec *spec, const struct tf
 		return code;
 	for (char **variable = env; *variable; variable++)
 		tfc__buf_addf(&request->text, "%s\n", *variable);
+	tfc__buf_addf(&request->text, "TFC_EPOCH=%llu\nTFC_GENERATION=%u\n",
+		      (unsigned long long)record->epoch, tfc__record_generation(record));
 	tfc_env_free(env);
 	return TFC_OK;
 }
@@ -195,7 +200,7 @@ static int spec(struct tfc__record *record, const struct tfc__question *question
 	if (tfc__role_sees_part(record->job, role))
 		code = tfc_spec_part(whole, index, &request->error, &part);
 	if (code == TFC_OK)
-		code = (question->is_environ ? add_environ : add_tf_config)(record->job,
+		code = (question->is_environ ? add_environ : add_tf_config)(record,
 									    part ? part : whole,
 									    role, index, request);
 	tfc_spec_free(part);

@@ -14,8 +14,13 @@
 
 #define BATCH 64 /* reports per turn of dispatch */
 
-/* Longer than any shim needs to end its task once the guard is gone: grace and a margin. */
-#define PATIENCE (120 * TFC__SECOND)
+/*
+ * What a shim may need, beyond the grace of its task, to end it once the guard is gone. It is
+ * waited for in beats, as for a guard that is silent: a machine that stood still loses one of them,
+ * and its shims have the others to notice what they have to do.
+ */
+#define MARGIN_MS 120000
+#define BEAT_MS 2000
 
 /* ---- the end */
 
@@ -97,7 +102,11 @@ static void hear_lifeline(struct tfc__io *io, uint32_t events)
 
 static void lose_patience(struct tfc__timer *timer)
 {
-	finish(tfc__container_of(timer, struct tfc__guard, patience));
+	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
+	if (--guard->patience_beats)
+		tfc__timer_set(timer, tfc__now() + BEAT_MS * TFC__MS);
+	else
+		finish(guard);
 }
 
 /* In dispatch: processes are lost when their shims are gone. */
@@ -116,7 +125,8 @@ static void begin_end(struct tfc__work *work)
 		finish(guard);
 		return;
 	}
-	tfc__timer_set(&guard->patience, tfc__now() + PATIENCE);
+	guard->patience_beats = (guard->longest_grace_ms + MARGIN_MS) / BEAT_MS;
+	tfc__timer_set(&guard->patience, tfc__now() + BEAT_MS * TFC__MS);
 }
 
 void tfc__guard_died(struct tfc__guard *guard)

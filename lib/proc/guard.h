@@ -62,12 +62,14 @@ struct tfc__guard {
 	bool is_dead;
 	bool is_deserted; /* dead, and no shim of it is left */
 	struct tfc__io socket;
-	struct tfc__io pidfd;    /* opened by the guard for us: nobody reaped it before */
-	struct tfc__io lifeline; /* read end; watched once the guard is dead */
-	struct tfc__timer patience;
-	struct tfc__timer pulse; /* set while something is expected of it */
-	uint32_t strikes;        /* beats without a word from it */
-	uint32_t stops;          /* processes that are being stopped */
+	struct tfc__io pidfd;       /* opened by the guard for us: nobody reaped it before */
+	struct tfc__io lifeline;    /* read end; watched once the guard is dead */
+	uint64_t longest_grace_ms;  /* of the processes that it was to start */
+	struct tfc__timer patience; /* with its shims, once it is dead */
+	uint64_t patience_beats;    /* left */
+	struct tfc__timer pulse;    /* set while something is expected of it */
+	uint32_t strikes;           /* beats without a word from it */
+	uint32_t stops;             /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */

@@ -5,7 +5,6 @@
 #include "proc/log_format.h"
 
 #define LAUNCH_MAX (UINT64_C(256) << 20)
-#define GRACE_MS 10000
 
 /* Where the next string goes. */
 struct writer {
@@ -84,7 +83,6 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		.version = TFC__PROTOCOL_VERSION,
 		.argv = sizeof(head),
 		.attempt = options->attempt ? options->attempt : 1,
-		.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
 		.stall_ms = options->stall_ms,
 		.isolation = options->isolation,
 		.log_segments = options->log_segments ? options->log_segments : TFC__LOG_SEGMENTS,

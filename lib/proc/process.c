@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "port/port.h"
 #include "proc/guard.h"
 #include "proc/log_format.h"
+
+#define GRACE_MS 10000
 
 int tfc_process_limits_init(tfc_process_limits *limits, uint32_t size)
 {
@@ -219,7 +222,7 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 	void *data;
 	size_t len;
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
-				       .grace_ms = options->grace_ms ? options->grace_ms : 10000,
+				       .grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
 				       .value = options->isolation};
 	if (tenure && tenure->lease) {
 		command.lease = tfc__lease_id(tenure->lease);
@@ -237,6 +240,8 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 	}
 	command.keep_id = options->hold ? tfc__guard_keep_id(guard, options->hold) : 0;
 	command.id = process->id;
+	if (command.grace_ms > guard->longest_grace_ms)
+		guard->longest_grace_ms = command.grace_ms;
 	code = tfc__guard_send(guard, &command, -1, data, len);
 	if (code < 0)
 		tfc__guard_remove(process);
@@ -307,12 +312,13 @@ static int post_stop(tfc_process *process, uint32_t grace_ms)
 {
 	struct tfc__outgoing *stop = &process->stop;
 	struct tfc__guard *guard = process->guard;
+	uint64_t kill_at = tfc__boot_time() + grace_ms * TFC__MS;
 	if (!tfc__list_is_empty(&stop->link)) {
-		if (grace_ms < stop->command.grace_ms)
-			stop->command.grace_ms = grace_ms;
+		if (kill_at < stop->command.deadline_ns)
+			stop->command.deadline_ns = kill_at;
 		return TFC_OK;
 	}
-	stop->command.grace_ms = grace_ms;
+	stop->command.deadline_ns = kill_at;
 	return tfc__guard_post(guard, stop);
 }
 

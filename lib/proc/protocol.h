@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 9
+#define TFC__PROTOCOL_VERSION 10
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
@@ -99,11 +99,13 @@ struct tfc__command {
 	uint32_t
 		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
 	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
-	uint32_t grace_ms; /* SPAWN: when the host dies; STOP */
+	uint32_t grace_ms; /* SPAWN: when the host dies; guard to shim: when the guard dies */
 	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
 			      LEASE: its length in ms, for the sentence */
 	uint64_t lease;    /* SPAWN: the task's, 0: none; LEASE: which */
-	uint64_t deadline_ns;    /* LEASE: CLOCK_BOOTTIME; 0: forget it */
+	/* CLOCK_BOOTTIME. STOP: when TERM is followed by KILL; if it has passed, KILL comes alone.
+	   LEASE: when it is over; 0: forget it */
+	uint64_t deadline_ns;
 	uint64_t lease_grace_ms; /* SPAWN: when the lease is over */
 };
 
@@ -153,7 +155,7 @@ struct tfc__launch {
 	uint64_t log_segment_bytes;
 	uint32_t log_segments;
 	uint32_t attempt;
-	uint32_t grace_ms;
+	uint32_t cpu_milli;   /* 0: no limit */
 	uint32_t limit_flags; /* enum tfc__limit_flags */
 	uint64_t rlimits;     /* array of struct tfc__launch_rlimit */
 	uint64_t groups;      /* array of uint32_t */
@@ -165,7 +167,6 @@ struct tfc__launch {
 	uint32_t gid;
 	uint32_t isolation; /* enum tfc__isolation */
 	uint32_t stall_ms;  /* a silence of this length is told; 0: none is */
-	uint32_t cpu_milli; /* 0: no limit */
 	uint64_t memory;    /* 0: no limit */
 };
 

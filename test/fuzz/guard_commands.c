@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pass.h"
 #include "fuzz.h"
 #include "proc/guard/guard.h"
@@ -42,7 +43,7 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 	CHECK(launch < 0 || fcntl(launch, F_GETFD) >= 0);
 }
 
-void task_stop(struct guard *guard, uint64_t id, uint32_t grace_ms)
+void task_stop(struct guard *guard, uint64_t id, uint64_t kill_at)
 {
 }
 
@@ -78,6 +79,10 @@ void task_stop_lease(struct guard *guard, const struct lease *lease)
 {
 	CHECK(lease->id && lease->is_over);
 	CHECK(lease_is_over(guard, lease->id) == lease);
+}
+
+void task_force_due(struct guard *guard, uint64_t now)
+{
 }
 
 void cgroup_clear_dead(void)
@@ -156,7 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_gone = false;
 	kept = 0;
 	int before = count_fds();
-	CHECK(lease_open(&guard) == 0);
+	CHECK(deadline_open(&guard) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	dup2(ends[1], TFC__GUARD_HOST);
 	close(ends[1]);
@@ -170,8 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(ends[0]);
 	while (!guard.is_host_gone)
 		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
-	lease_due(&guard);
-	close(guard.lease_timer);
+	lease_due(&guard, tfc__boot_time());
+	close(guard.timer);
 	free(guard.leases);
 	drop_unsent(&guard);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -99,6 +99,7 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "TFC_TASK_TYPE", "worker");
 	expect(&worker, "TFC_TASK_INDEX", "1");
 	expect(&worker, "TFC_ATTEMPT", "1");
+	expect(&worker, "TFC_EPOCH", "1");
 	expect(&worker, "TFC_GENERATION", "1");
 	expect(&worker, "TFC_PORT", port);
 	expect(&worker, "TFC_ADDRESS", started->address);

@@ -220,7 +220,8 @@ static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
 	struct node_run run;
 	struct follower before = {0}, after = {0};
 	begin(&place);
-	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo done");
+	char *json = job_of("echo up; [ $TFC_ATTEMPT -gt 1 ] || exec sleep 1000; echo epoch "
+			    "$TFC_EPOCH");
 	node_run_begin(&run, &place.options);
 	char *id = node_submit(&run, json);
 	node_follow(&run, id, NULL, &before);
@@ -237,7 +238,7 @@ static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
 	assert_non_null(node_find(&after, TFC_EVENT_TASK, "driver/0", TFC_TASK_LOST, 1));
 	assert_non_null(node_find(&after, TFC_EVENT_TASK, "driver/0", TFC_TASK_EXITED, 2));
 	char *output = node_output(&after, "driver/0", 0);
-	assert_string_equal(output, "up\nup\ndone\n");
+	assert_string_equal(output, "up\nup\nepoch 2\n");
 	free(output);
 	node_follow_end(&after);
 	node_run_end(&run);

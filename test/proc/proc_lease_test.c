@@ -222,6 +222,54 @@ static void a_lease_outlives_the_guard(void **state)
 	proc_run_end(&run);
 }
 
+/* A shim without a guard knows no lease: what its task is given must fit into any. */
+static void without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease(void **state)
+{
+	struct proc_run run;
+	struct proc_task brief, free;
+	int overs;
+	proc_run_begin(&run);
+	struct tfc__lease *lease = begin(&run, 60000, &overs);
+	assert_int_equal(start(run.ctx, &brief, lease, true), 0);
+	assert_int_equal(start(run.ctx, &free, NULL, true), 0); /* it has its own 10 s */
+	proc_await_start(&run, &brief);
+	proc_await_start(&run, &free);
+	assert_int_equal(kill(proc_parent(proc_parent(brief.pid)), SIGKILL), 0);
+	assert_true(proc_await_gone(brief.pid, GRACE_MS + LATE_MS));
+	assert_true(proc_is_alive(free.pid));
+	proc_await_end(&run, &brief);
+	tfc__lease_end(lease);
+	proc_close(&brief);
+	proc_close(&free);
+	proc_run_end(&run);
+}
+
+/* The guard was held up, and finds the renewal before it notices that the time is over. */
+static void a_renewal_that_comes_too_late_has_no_effect(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	int overs;
+	proc_run_begin(&run);
+	struct tfc__lease *lease = begin(&run, 3000, &overs);
+	uint64_t deadline = tfc__boot_time() + 3000 * TFC__MS;
+	assert_int_equal(start(run.ctx, &task, lease, true), 0);
+	proc_await_start(&run, &task);
+	pid_t guard = proc_parent(proc_parent(task.pid));
+	assert_int_equal(kill(guard, SIGSTOP), 0);
+	assert_int_equal(tfc_process_signal(task.process, SIGCONT), 0); /* it is read first */
+	while (tfc__boot_time() <= deadline)
+		poll(NULL, 0, 10);
+	assert_int_equal(tfc__lease_renew(lease, tfc__boot_time() + 60 * TFC__SECOND), 0);
+	assert_int_equal(kill(guard, SIGCONT), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+	assert_int_equal(overs, 1);
+	tfc__lease_end(lease);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 /* ---- a host that is stopped */
 
 static bool await(tfc_ctx *ctx, const int *flag)
@@ -301,6 +349,8 @@ int main(void)
 		cmocka_unit_test(renewed_it_lives_and_forgotten_it_has_no_end),
 		cmocka_unit_test(hundreds_of_tasks_hang_on_one_lease),
 		cmocka_unit_test(a_lease_outlives_the_guard),
+		cmocka_unit_test(without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease),
+		cmocka_unit_test(a_renewal_that_comes_too_late_has_no_effect),
 		cmocka_unit_test(a_stopped_host_cannot_keep_its_tasks),
 	};
 	return cmocka_run_group_tests_name("proc_lease", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "port/port.h"
 #include "proc/proc.h"
 #include "proc_run.h"
@@ -132,6 +133,59 @@ static void a_stopped_guard_does_not_outlive_its_context(void **state)
 	assert_true(proc_await_gone(pid, 5000));
 }
 
+/* ---- a host whose clock goes on without it: the machine stood still, or it is very slow */
+
+static uint64_t ahead; /* nanoseconds */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
+{
+	int code = __real_clock_gettime(clock, ret_now);
+	ret_now->tv_sec += (time_t)(ahead / TFC__SECOND);
+	return code;
+}
+
+static void start_with_grace(struct proc_run *run, struct proc_task *task, uint32_t grace_ms)
+{
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {proc_task_program(), "deaf", "print", "up", "wait", NULL};
+	options.argv = argv;
+	options.grace_ms = grace_ms;
+	options.log_dir = run->dir;
+	options.log_name = "up";
+	proc_start_with(run, task, &options);
+	proc_await_start(run, task);
+	proc_await_output(run, "up");
+}
+
+/* Lost is told of nothing that lives: not after a leap of the clock, nor before the grace ends. */
+static void a_task_is_not_lost_while_it_has_its_grace(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	proc_run_begin(&run);
+	start_with_grace(&run, &task, 600000);
+	pid_t guard = proc_parent(tfc__process_shim(task.process));
+	assert_int_equal(kill(guard, SIGKILL), 0);
+	while (proc_is_alive(guard) || tfc__guard_pid(run.ctx) == guard)
+		assert_true(tfc_ctx_run(run.ctx, 1) >= 0);
+	ahead = 3600 * TFC__SECOND; /* in one leap */
+	assert_true(tfc_ctx_dispatch(run.ctx, 0) >= 0);
+	assert_int_equal(task.ends, 0);
+	for (int i = 0; i < 100; i++) { /* half of the grace */
+		ahead += 3 * TFC__SECOND;
+		assert_true(tfc_ctx_dispatch(run.ctx, 0) >= 0);
+		assert_int_equal(task.ends, 0);
+	}
+	assert_true(proc_is_alive(task.pid));
+	assert_int_equal(kill(task.pid, SIGKILL), 0);
+	proc_await_end(&run, &task);
+	assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +193,7 @@ int main(void)
 		cmocka_unit_test(a_dead_guard_loses_all_and_the_next_spawn_has_another),
 		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),
 		cmocka_unit_test(a_stopped_guard_does_not_outlive_its_context),
+		cmocka_unit_test(a_task_is_not_lost_while_it_has_its_grace),
 	};
 	return cmocka_run_group_tests_name("proc_lost", tests, NULL, NULL);
 }

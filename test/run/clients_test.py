@@ -189,6 +189,7 @@ class CommandsTest(ClientsTest):
         env = self.ask("spec", job, "worker/1", "--format", "env").lines()
         self.assertEqual(json.loads(next(line for line in env if line.startswith("TF_CONFIG="))
                                     .split("=", 1)[1]), config)
+        self.assertEqual(env[-2:], ["TFC_EPOCH=1", "TFC_GENERATION=1"])
         self.assert_said(self.ask("spec", job, "worker/9"), "no task worker/9")
         self.assert_said(self.ask("spec", job, "worker/1", "--format", "yaml"),
                          "neither tf_config nor env")

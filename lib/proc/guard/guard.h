@@ -25,7 +25,7 @@ struct task {
 	int socket;  /* to the shim */
 	uint32_t grace_ms;
 	enum force force;  /* what is done at force_at */
-	uint64_t force_at; /* 0: no stop under way */
+	uint64_t force_at; /* CLOCK_BOOTTIME; 0: no stop under way */
 	bool is_reported;
 	bool is_lost; /* the shim died without a report */
 	uint32_t lease_grace_ms;
@@ -83,15 +83,14 @@ struct guard {
 	uint32_t free_hint;
 	uint32_t *slots; /* by the index in the low half of the host's ids */
 	uint32_t slot_capacity;
-	uint64_t next_force; /* earliest force_at, or before it; 0: none */
 	struct keep *keeps;
 	uint32_t keep_count;
 	char **dirs;
 	uint32_t dir_count;
 	struct lease *leases; /* by the index in the low half of the host's ids */
 	uint32_t lease_capacity;
-	int lease_timer;     /* timerfd */
-	uint64_t next_lease; /* what it is set to: the earliest deadline, or before it; 0: none */
+	int timer;         /* timerfd of CLOCK_BOOTTIME */
+	uint64_t timer_at; /* what it is set to: the earliest deadline, or before it; 0: none */
 };
 
 /* host.c */
@@ -102,7 +101,7 @@ void host_gone(struct guard *guard);
 
 /* task.c */
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
-void task_stop(struct guard *guard, uint64_t id, uint32_t grace_ms);
+void task_stop(struct guard *guard, uint64_t id, uint64_t kill_at);
 void task_signal(struct guard *guard, const struct tfc__command *command);
 void task_hear(struct guard *guard, uint32_t slot);
 void task_reap(struct guard *guard);
@@ -111,11 +110,11 @@ void task_stop_all(struct guard *guard, bool is_at_once);
 void task_stop_lease(struct guard *guard, const struct lease *lease);
 
 /*
- * shim.c: starts shims. get: one that has been told what to start, the spare if there is one; 0 or
- * an errno. prepare: makes a spare, so that the next start, which may be a restart that is waited
- * for, costs one exec instead of two.
+ * shim.c: starts shims. get: one that has been told what to start, the spare if there is one, and
+ * the grace that it is to give when the guard is dead; 0 or an errno. prepare: makes a spare, so
+ * that the next start, which may be a restart that is waited for, costs one exec instead of two.
  */
-int shim_get(struct guard *guard, int launch, pid_t *ret_pid, int *ret_socket);
+int shim_get(struct guard *guard, int launch, uint32_t grace_ms, pid_t *ret_pid, int *ret_socket);
 bool shim_is_spare_due(const struct guard *guard);
 void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
@@ -128,10 +127,14 @@ void keep_release(struct guard *guard, uint32_t id);
 void keep_dir(struct guard *guard, const char *path, bool is_wanted);
 void keep_remove_dirs(struct guard *guard);
 
+/* deadline.c: at is of CLOCK_BOOTTIME, and may have passed */
+int deadline_open(struct guard *guard);
+void deadline_add(struct guard *guard, uint64_t at);
+void deadline_due(struct guard *guard);
+
 /* lease.c */
-int lease_open(struct guard *guard);
 void lease_hear(struct guard *guard, const struct tfc__command *command);
-void lease_due(struct guard *guard);
+void lease_due(struct guard *guard, uint64_t now);
 /* NULL: it is in force, or 0, none. Else one that is over. */
 const struct lease *lease_is_over(const struct guard *guard, uint64_t id);
 
@@ -158,7 +161,7 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
 bool cgroup_dir(char ret_path[PATH_MAX]);
 
 /* What epoll hands back: one of these, or FIRST_TASK + slot. */
-enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_LEASES, FIRST_TASK };
+enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_DEADLINES, FIRST_TASK };
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
 
 #endif

@@ -35,7 +35,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		task_spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
-		task_stop(guard, command->id, command->grace_ms);
+		task_stop(guard, command->id, command->deadline_ns);
 		break;
 	case TFC__MSG_SIGNAL:
 		task_signal(guard, command);

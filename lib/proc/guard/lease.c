@@ -2,32 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-
-/*
- * Leases are kept on a clock that goes on while the machine sleeps. Only an earlier deadline sets
- * the timer anew; a renewal leaves it, and it finds out when it fires: one wake-up a lease length,
- * however often it is renewed.
- */
-
-int lease_open(struct guard *guard)
-{
-	guard->lease_timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	return guard->lease_timer < 0 ? -1
-				      : watch(guard, guard->lease_timer, EPOLLIN, WATCH_LEASES);
-}
-
-static void set_timer(struct guard *guard, uint64_t at)
-{
-	struct itimerspec spec = {
-		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
-	guard->next_lease = at;
-	timerfd_settime(guard->lease_timer, TFD_TIMER_ABSTIME, &spec, NULL);
-}
 
 /* NULL: no such index. */
 static struct lease *slot_of(struct guard *guard, uint64_t id)
@@ -68,6 +44,8 @@ void lease_hear(struct guard *guard, const struct tfc__command *command)
 		lease->id = is_same ? 0 : lease->id;
 		return;
 	}
+	if (is_same && !lease->is_over && lease->deadline <= tfc__boot_time())
+		end(guard, lease); /* it came when the time was over, and we had not noticed */
 	if (is_same && lease->is_over)
 		return;
 	*lease = (struct lease){.id = command->lease,
@@ -75,15 +53,13 @@ void lease_hear(struct guard *guard, const struct tfc__command *command)
 				.length_ms = command->value};
 	if (lease->deadline <= tfc__boot_time())
 		end(guard, lease);
-	else if (!guard->next_lease || lease->deadline < guard->next_lease)
-		set_timer(guard, lease->deadline);
+	else
+		deadline_add(guard, lease->deadline);
 }
 
-void lease_due(struct guard *guard)
+void lease_due(struct guard *guard, uint64_t now)
 {
-	uint64_t times, now = tfc__boot_time(), next = 0;
-	if (read(guard->lease_timer, &times, sizeof(times)) < 0)
-		return; /* set anew in the meantime */
+	uint64_t next = 0;
 	for (uint32_t i = 0; i < guard->lease_capacity; i++) {
 		struct lease *lease = &guard->leases[i];
 		if (!lease->id || lease->is_over)
@@ -93,9 +69,8 @@ void lease_due(struct guard *guard)
 		else if (!next || lease->deadline < next)
 			next = lease->deadline;
 	}
-	guard->next_lease = 0;
 	if (next)
-		set_timer(guard, next);
+		deadline_add(guard, next);
 }
 
 const struct lease *lease_is_over(const struct guard *guard, uint64_t id)

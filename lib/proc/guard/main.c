@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "proc/helper.h"
 
 #define LOST_AGAIN_MS                                                              \
@@ -45,7 +44,7 @@ static int open_all(struct guard *guard, const char *shim)
 	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
 	guard->signals = tfc__helper_signals();
 	oom_open(guard);
-	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 || lease_open(guard) < 0 ||
+	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 || deadline_open(guard) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)
 		return -1;
 	if (watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST) < 0 ||
@@ -66,12 +65,7 @@ static int wait_ms(const struct guard *guard)
 {
 	if (shim_is_spare_due(guard))
 		return 0;
-	if (guard->lost_count)
-		return LOST_AGAIN_MS;
-	if (!guard->next_force)
-		return -1;
-	uint64_t now = tfc__now();
-	return now >= guard->next_force ? 0 : (int)((guard->next_force - now) / TFC__MS) + 1;
+	return guard->lost_count ? LOST_AGAIN_MS : -1;
 }
 
 static void turn(struct guard *guard)
@@ -84,15 +78,13 @@ static void turn(struct guard *guard)
 			task_hear(guard, (uint32_t)(what - FIRST_TASK));
 		else if (what == WATCH_SIGNALS)
 			hear_signals(guard);
-		else if (what == WATCH_LEASES)
-			lease_due(guard);
+		else if (what == WATCH_DEADLINES)
+			deadline_due(guard);
 		else if (what == WATCH_PIDFD)
 			host_gone(guard);
 		else if (!guard->is_host_gone)
 			host_hear(guard, events[i].events);
 	}
-	if (guard->next_force)
-		task_force_due(guard, tfc__now());
 	if (guard->lost_count && count == 0)
 		task_reap(guard);
 	if (count == 0 && shim_is_spare_due(guard))

@@ -84,6 +84,17 @@ static uint32_t find_shim(const struct guard *guard, pid_t pid)
 
 /* ---- spawning */
 
+/*
+ * What a shim gives its task when we are dead. Nobody keeps the task's lease then, so it must be no
+ * more than what the task had after its lease.
+ */
+static uint32_t orphan_grace(const struct tfc__command *command)
+{
+	return command->lease && command->lease_grace_ms < command->grace_ms
+		       ? (uint32_t)command->lease_grace_ms
+		       : command->grace_ms;
+}
+
 static int add_task(struct guard *guard, const struct tfc__command *command, int launch)
 {
 	pid_t pid;
@@ -91,7 +102,7 @@ static int add_task(struct guard *guard, const struct tfc__command *command, int
 	uint32_t slot = find_free(guard);
 	if (slot == NO_TASK || !map_slot(guard, command->id, slot))
 		return ENOMEM;
-	int error = shim_get(guard, launch, &pid, &socket);
+	int error = shim_get(guard, launch, orphan_grace(command), &pid, &socket);
 	if (error)
 		return error;
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
@@ -145,14 +156,15 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 static void set_force(struct guard *guard, struct task *task, uint64_t at)
 {
 	task->force_at = at;
-	if (!guard->next_force || at < guard->next_force)
-		guard->next_force = at;
+	deadline_add(guard, at);
 }
 
-static void stop(struct guard *guard, struct task *task, uint32_t grace_ms)
+static void stop(struct guard *guard, struct task *task, uint64_t kill_at)
 {
-	struct tfc__command command = {.kind = TFC__MSG_STOP, .id = task->id, .grace_ms = grace_ms};
-	uint64_t at = tfc__now() + grace_ms * TFC__MS + FORCE_MARGIN;
+	struct tfc__command command = {.kind = TFC__MSG_STOP,
+				       .id = task->id,
+				       .deadline_ns = kill_at};
+	uint64_t at = kill_at + FORCE_MARGIN;
 	if (task->is_reported || task->is_lost)
 		return;
 	send(task->socket, &command, sizeof(command), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -162,19 +174,20 @@ static void stop(struct guard *guard, struct task *task, uint32_t grace_ms)
 	}
 }
 
-void task_stop(struct guard *guard, uint64_t id, uint32_t grace_ms)
+void task_stop(struct guard *guard, uint64_t id, uint64_t kill_at)
 {
 	uint32_t slot = find(guard, id);
 	if (slot != NO_TASK)
-		stop(guard, &guard->tasks[slot], grace_ms);
+		stop(guard, &guard->tasks[slot], kill_at);
 }
 
 void task_stop_all(struct guard *guard, bool is_at_once)
 {
+	uint64_t now = tfc__boot_time();
 	for (uint32_t slot = 0; slot < guard->task_capacity; slot++)
 		if (guard->pids[slot])
 			stop(guard, &guard->tasks[slot],
-			     is_at_once ? 0 : guard->tasks[slot].grace_ms);
+			     is_at_once ? now : now + guard->tasks[slot].grace_ms * TFC__MS);
 }
 
 void task_stop_lease(struct guard *guard, const struct lease *lease)
@@ -183,7 +196,7 @@ void task_stop_lease(struct guard *guard, const struct lease *lease)
 		struct task *task = &guard->tasks[slot];
 		if (guard->pids[slot] && task->lease == lease->id) {
 			task->silent_ms = lease->length_ms;
-			stop(guard, task, task->lease_grace_ms);
+			stop(guard, task, lease->deadline + task->lease_grace_ms * TFC__MS);
 		}
 	}
 }
@@ -213,23 +226,23 @@ static void force(struct guard *guard, uint32_t slot)
 		tfc__sweep(guard->pids[slot], NULL, NULL);
 		kill(guard->pids[slot], SIGKILL);
 	}
-	set_force(guard, task, tfc__now() + FORCE_SHIM_MARGIN);
+	set_force(guard, task, tfc__boot_time() + FORCE_SHIM_MARGIN);
 }
 
 void task_force_due(struct guard *guard, uint64_t now)
 {
-	if (!guard->next_force || now < guard->next_force)
-		return;
-	guard->next_force = 0;
+	uint64_t next = 0;
 	for (uint32_t slot = 0; slot < guard->task_capacity; slot++) {
 		struct task *task = &guard->tasks[slot];
 		if (!guard->pids[slot] || !task->force_at || task->is_reported || task->is_lost)
 			continue;
 		if (task->force_at <= now)
 			force(guard, slot);
-		else
-			set_force(guard, task, task->force_at);
+		else if (!next || task->force_at < next)
+			next = task->force_at;
 	}
+	if (next)
+		deadline_add(guard, next);
 }
 
 /* ---- reports and deaths */

@@ -3,11 +3,18 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "proc/sweep.h"
+
+int end_open(struct shim *shim)
+{
+	shim->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	return shim->timer < 0 ? errno : 0;
+}
 
 /* The task is not reaped yet, so nobody else can have its number or its group's. */
 static void signal_group(struct shim *shim, int number)
@@ -26,19 +33,35 @@ void end_kill(struct shim *shim)
 	isolation_kill(shim);
 }
 
-void end_stop(struct shim *shim, uint32_t grace_ms)
+static void set_deadline(struct shim *shim, uint64_t at)
+{
+	const struct itimerspec spec = {
+		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
+	shim->kill_at = at;
+	timerfd_settime(shim->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* One that was set for a kill that came earlier fires all the same. */
+void end_due(struct shim *shim)
+{
+	uint64_t times;
+	if (read(shim->timer, &times, sizeof(times)) > 0 && shim->kill_at &&
+	    shim->kill_at <= tfc__boot_time())
+		end_kill(shim);
+}
+
+void end_stop(struct shim *shim, uint64_t kill_at)
 {
 	if (shim->is_dead)
 		return;
 	bool is_first = !shim->is_stopping;
 	shim->is_stopping = true;
-	if (grace_ms == 0) {
+	if (kill_at <= tfc__boot_time()) {
 		end_kill(shim);
 		return;
 	}
-	uint64_t at = tfc__now() + grace_ms * TFC__MS;
-	if (is_first || (shim->kill_at && at < shim->kill_at))
-		shim->kill_at = at;
+	if (is_first || (shim->kill_at && kill_at < shim->kill_at))
+		set_deadline(shim, kill_at);
 	if (is_first) {
 		signal_group(shim, SIGTERM);
 		signal_group(shim, SIGCONT);

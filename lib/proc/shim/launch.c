@@ -54,9 +54,9 @@ static bool find_limits(struct launch *launch)
 	return true;
 }
 
-bool launch_await(void)
+bool launch_await(uint32_t *ret_grace_ms)
 {
-	struct tfc__command command;
+	struct tfc__command command = {0};
 	ssize_t len;
 	int fd;
 	do
@@ -66,6 +66,7 @@ bool launch_await(void)
 		dup2(fd, TFC__SHIM_LAUNCH);
 		close(fd);
 	}
+	*ret_grace_ms = command.grace_ms;
 	return len > 0;
 }
 

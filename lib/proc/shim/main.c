@@ -39,7 +39,7 @@ static int become_parent(struct shim *shim)
 	shim->signals = tfc__helper_signals();
 	setsid();
 	prctl(PR_SET_NAME, "tfc-shim");
-	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : 0;
+	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : end_open(shim);
 }
 
 static int open_log(struct shim *shim, const struct launch *launch)
@@ -70,7 +70,6 @@ static int start(struct shim *shim, struct launch *launch)
 	int error = launch_map(launch);
 	if (error)
 		return error;
-	shim->grace_ms = launch->head->grace_ms;
 	shim->report.step = TFC__STEP_LOG;
 	error = open_log(shim, launch);
 	if (error)
@@ -109,13 +108,13 @@ static void obey(struct shim *shim)
 	while ((len = recv(TFC__SHIM_GUARD, &command, sizeof(command), MSG_DONTWAIT)) ==
 	       (ssize_t)sizeof(command)) {
 		if (command.kind == TFC__MSG_STOP)
-			end_stop(shim, command.grace_ms);
+			end_stop(shim, command.deadline_ns);
 		else if (command.kind == TFC__MSG_SIGNAL && !shim->is_dead)
 			kill(-shim->task, (int)command.value);
 	}
 	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
 		shim->is_orphan = true;
-		end_stop(shim, shim->grace_ms);
+		end_stop(shim, tfc__boot_time() + shim->grace_ms * TFC__MS);
 	}
 }
 
@@ -131,7 +130,7 @@ static int wait_ms(const struct shim *shim)
 {
 	if (shim->is_dead)
 		return SWEEP_AGAIN_MS;
-	uint64_t at = shim->kill_at ? shim->kill_at : stall_due(shim); /* never both */
+	uint64_t at = stall_due(shim);
 	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
@@ -156,10 +155,11 @@ static void live(struct shim *shim)
 			{.fd = shim->out, .events = POLLIN},
 			{.fd = shim->err, .events = POLLIN},
 			{.fd = shim->stall.progress, .events = POLLIN},
+			{.fd = shim->timer, .events = POLLIN},
 		};
-		int ready = poll(fds, 5, wait_ms(shim));
-		if (shim->kill_at && tfc__now() >= shim->kill_at)
-			end_kill(shim);
+		int ready = poll(fds, 6, wait_ms(shim));
+		if (ready > 0 && fds[5].revents)
+			end_due(shim);
 		if (ready > 0 && fds[2].revents)
 			copy_output(shim, &shim->out);
 		if (ready > 0 && fds[3].revents)
@@ -188,7 +188,7 @@ int main(void)
 	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
 	isolation_prepare(&shim);
-	if (!launch_await()) {
+	if (!launch_await(&shim.grace_ms)) {
 		shim.is_orphan = true;
 		isolation_end(&shim);
 		return 0;

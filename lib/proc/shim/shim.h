@@ -31,17 +31,18 @@ struct shim {
 	bool is_orphan;     /* the guard is gone */
 	bool is_dead;       /* the task is; what it left behind may not be */
 	bool is_stopping;   /* TERM was sent */
-	uint64_t kill_at;   /* nanoseconds, CLOCK_MONOTONIC; 0: no deadline */
-	uint32_t grace_ms;  /* when guard or host die */
+	int timer;          /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps */
+	uint64_t kill_at;   /* what it is set to; 0: no deadline */
+	uint32_t grace_ms;  /* when the guard dies */
 	struct stall stall;
 	struct tfc__log_writer log;
 	struct tfc__report report;
 };
 
 /*
- * launch.c. await: until the guard says what to start, long after this process began if it is a
- * spare; false when the guard is gone. map: the memfd, checked, its offsets turned into pointers;
- * 0 or an errno.
+ * launch.c. await: until the guard says what to start and with which grace, long after this process
+ * began if it is a spare; false when the guard is gone. map: the memfd, checked, its offsets turned
+ * into pointers; 0 or an errno.
  */
 struct launch {
 	struct tfc__launch *head;
@@ -54,7 +55,7 @@ struct launch {
 	const struct tfc__launch_rlimit *rlimits;
 	const uint32_t *groups;
 };
-bool launch_await(void);
+bool launch_await(uint32_t *ret_grace_ms);
 int launch_map(struct launch *launch);
 void launch_unmap(struct launch *launch);
 
@@ -100,7 +101,9 @@ bool output_read(struct shim *shim, int fd); /* one chunk; false at the end of f
 void output_drain(struct shim *shim);        /* all that is in the pipes now */
 
 /* end.c */
-void end_stop(struct shim *shim, uint32_t grace_ms);
+int end_open(struct shim *shim); /* 0 or an errno */
+void end_stop(struct shim *shim, uint64_t kill_at);
+void end_due(struct shim *shim); /* the timer has fired */
 void end_kill(struct shim *shim);
 bool end_reap(struct shim *shim); /* true once the task and all it left behind are gone */
 
