@@ -75,6 +75,8 @@ typedef struct tfc_reply {
 	const tfc_error *error; /* the sentence when code is below 0 */
 	const char *text;       /* what was asked for: a job id or JSON; "" on failure */
 	size_t len;             /* bytes of text */
+	/* of a submit: the node id of its home, once anything of it was sent there; else "" */
+	const char *home;
 } tfc_reply;
 
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
@@ -86,16 +88,23 @@ typedef struct tfc_submit_options {
 	const void *host_tag;  /* the host's own bytes; copied; come back in every event and hook */
 	uint64_t host_tag_len; /* in bytes, at most 4096 */
 	/* The submitter's own name for this submit, at most 64 bytes: a second one with the same
-	 * key, after a lost reply, gives the id of the first. NULL: none. */
+	 * key and the same job, after a lost reply, gives the id of the first, also when that was
+	 * forgotten within the last 24 hours. It belongs to the user who submits, and is known to
+	 * the submit's home alone. NULL: none. */
 	const char *client_key;
 	/* While the job's bundle goes to the node: how many of its bytes are there. In dispatch,
 	 * with the request's user; not called when the node has it already. NULL: none. */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
+	/* The submit's home: the node (32 hex digits, `node_id` of tfc_gateway_members) that makes
+	 * the job and knows the client key, which must be given, too; copied. A host that is to
+	 * submit once whatever becomes of itself keeps both before it submits, and gives them
+	 * again. NULL: the node that is sent the first byte (tfc_reply.home). */
+	const char *home;
 } tfc_submit_options;
 
-#define TFC_SUBMIT_OPTIONS_INIT                           \
-	{                                                 \
-		sizeof(tfc_submit_options), 0, 0, 0, 0, 0 \
+#define TFC_SUBMIT_OPTIONS_INIT                              \
+	{                                                    \
+		sizeof(tfc_submit_options), 0, 0, 0, 0, 0, 0 \
 	}
 
 /** As tfc_ctx_options_init. */
@@ -109,9 +118,14 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * elsewhere it goes before the job does, unless the node has the same bytes already; a connection
  * that is lost on the way is made again. Canceling the request stops it.
  *
+ * One submit is one job. The first node that is sent anything of it is its home: when no answer
+ * comes, that node alone is asked again, directly or through another node, for
+ * tfc_gateway_options.reconnect_ms; then the reply is TFC_ELOST, names it, and whether there is a
+ * job is not known (tfc_reply.home). A gateway on a node in this process does not wait.
+ *
  * `options` and `ret_op` may be NULL. Thread: the context's. Errors, here or in the reply: those of
- * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (another job has this client_key),
- * TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or was
+ * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (the client_key is of another job, or another
+ * user's), TFC_EPARSE (what is stored of the client_key is damaged), TFC_ELOST, TFC_ENOSPC, TFC_ESYS (it cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or was
  * damaged on its way), TFC_ETOOBIG, TFC_EBUSY (too many bundles are on their way to the node),
  * TFC_ENOMEM, TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */

@@ -46,4 +46,14 @@ static inline void tfc__list_remove(struct tfc__link *link)
 	tfc__list_init(link);
 }
 
+/* All of `from`, in order, behind what `to` has. */
+static inline void tfc__list_move(struct tfc__link *to, struct tfc__link *from)
+{
+	while (!tfc__list_is_empty(from)) {
+		struct tfc__link *link = from->next;
+		tfc__list_remove(link);
+		tfc__list_append(to, link);
+	}
+}
+
 #endif

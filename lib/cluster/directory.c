@@ -33,6 +33,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__list_init(&directory->leaving);
 	tfc__list_init(&directory->damaged);
 	tfc__list_init(&directory->users);
+	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
 	tfc__work_init(&directory->drained, ctx, on_drained);
 	retention_init(directory);
 	int code = restore_begin(directory, error);
@@ -105,6 +106,8 @@ void tfc__directory_close(struct tfc__directory *directory)
 		take_back(record_of(link));
 	TFC__LIST_EACH (link, &directory->damaged)
 		free(tfc__container_of(link, struct tfc__damaged, link));
+	tfc__client_keys_fini(&directory->client_keys);
+	tfc__store_drop(directory->loading_keys);
 	tfc__store_drop(directory->loading);
 	tfc__work_cancel(&directory->drained);
 	tfc__work_cancel(&directory->tidy);

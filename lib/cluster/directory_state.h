@@ -19,7 +19,9 @@ struct tfc__directory {
 	struct tfc__link leaving; /* records that are being removed */
 	struct tfc__link damaged; /* struct tfc__damaged */
 	struct tfc__link users;
+	struct tfc__client_keys client_keys; /* of forgotten jobs */
 	struct tfc__store_op *loading;
+	struct tfc__store_op *loading_keys;
 	bool is_loaded;
 	bool is_late;         /* the store did not answer while it was opened */
 	tfc_error load_error; /* it cannot be */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "wire/msg.h"
@@ -88,13 +89,16 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 static void write_map(const struct tfc__record *record, const char *json,
 		      const struct tfc__buf *box, struct tfc__buf *buf)
 {
-	tfc__msg_map(buf, 11);
+	tfc__msg_map(buf, 13);
 	tfc__msg_put_u64(buf, "format", FORMAT);
 	tfc__msg_put_str(buf, "id", record->id);
 	tfc__msg_put_u64(buf, "epoch", record->epoch);
 	tfc__msg_put_u64(buf, "journal", record->segment);
 	tfc__msg_put_u64(buf, "submitted_ns", record->submitted_ns);
-	tfc__msg_put_str(buf, "client_key", record->client_key);
+	tfc__msg_put_str(buf, "client_key", record->client_key.text);
+	tfc__msg_put_u64(buf, "owner", record->client_key.owner);
+	tfc__msg_put_bin(buf, "digest", record->client_key.digest,
+			 sizeof(record->client_key.digest));
 	tfc__msg_put_str(buf, "submitter", record->submitter);
 	tfc__msg_put_bool(buf, "minimal_env", record->has_minimal_env);
 	tfc__msg_put_bin(buf, "host_tag", record->host_tag, (size_t)record->host_tag_len);
@@ -127,6 +131,20 @@ bool tfc__is_job_id(const char *text)
 	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
 }
 
+/* A record of 0.2 has no owner but in the words for its submitter, and no digest. */
+static void read_client_key(struct tfc__record *record, const msgpack_object *map)
+{
+	struct tfc__client_key *key = &record->client_key;
+	size_t len = 0;
+	const void *digest = tfc__msg_get_bin(map, "digest", &len);
+	unsigned uid;
+	uint32_t owner = sscanf(record->submitter, "uid %u", &uid) == 1 ? uid : geteuid();
+	tfc__msg_get_text(map, "client_key", key->text, sizeof(key->text));
+	key->owner = (uint32_t)tfc__msg_get_u64(map, "owner", owner);
+	if (len == sizeof(key->digest))
+		memcpy(key->digest, digest, len);
+}
+
 static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
 {
 	uint64_t format = tfc__msg_get_u64(map, "format", 0);
@@ -138,9 +156,9 @@ static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_
 	record->segment = (uint32_t)tfc__msg_get_u64(map, "journal", 0);
 	record->is_of_0_2 = !tfc__msg_get(map, "journal");
 	record->submitted_ns = tfc__msg_get_u64(map, "submitted_ns", 0);
-	tfc__msg_get_text(map, "client_key", record->client_key, sizeof(record->client_key));
 	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));
 	record->has_minimal_env = tfc__msg_get_bool(map, "minimal_env", false);
+	read_client_key(record, map);
 	tfc__msg_get_text(map, "id", record->id, sizeof(record->id));
 	if (format != FORMAT || !tfc__is_job_id(record->id) || record->epoch == 0)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");

@@ -7,6 +7,7 @@
 
 #include "agent/bundles.h"
 #include "base/buf.h"
+#include "cluster/client_keys.h"
 #include "cluster/journal.h"
 #include "cluster/keeper.h"
 #include "job/job.h"
@@ -17,7 +18,6 @@
 struct tfc__directory;
 struct tfc__maintainer;
 
-#define TFC__CLIENT_KEY_SIZE 65
 #define TFC__SUBMITTER_SIZE 129
 
 /* One job. Fields are read by the gateway; only this room changes them. */
@@ -29,10 +29,10 @@ struct tfc__record {
 	void *host_tag;
 	uint64_t host_tag_len;
 	uint64_t epoch;
-	uint64_t submitted_ns;                 /* CLOCK_REALTIME */
-	char client_key[TFC__CLIENT_KEY_SIZE]; /* the submitter's own name for it, or "" */
-	char submitter[TFC__SUBMITTER_SIZE];   /* who sent it, or "" */
-	bool has_minimal_env;                  /* its tasks begin with a minimal environment */
+	uint64_t submitted_ns; /* CLOCK_REALTIME */
+	struct tfc__client_key client_key;
+	char submitter[TFC__SUBMITTER_SIZE]; /* who sent it, in words, or "" */
+	bool has_minimal_env;                /* its tasks begin with a minimal environment */
 	struct tfc__journal journal;
 	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
 					       its new term is not stored yet */

@@ -257,17 +257,40 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 	}
 }
 
+static void fail_loading(struct tfc__directory *directory, const tfc_error *error)
+{
+	directory->load_error = *error;
+	tfc__fail_prefix(&directory->load_error, error->code, "the store cannot be read: ");
+	if (directory->is_late)
+		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s",
+			 directory->load_error.text);
+}
+
+/* Before the jobs: who submits is answered only when both are known. */
+static void on_client_keys(void *user, int code, const tfc_store_value *values, uint32_t count,
+			   const tfc_error *error)
+{
+	struct tfc__directory *directory = user;
+	tfc_error why = *error;
+	directory->loading_keys = NULL;
+	if (code == TFC_OK || code == TFC_EPARSE) {
+		code = tfc__client_keys_restore(&directory->client_keys, values, count);
+		if (code < 0)
+			tfc__fail_nomem(&why, "cluster");
+	}
+	if (code < 0)
+		fail_loading(directory, &why);
+}
+
 static void on_list(void *user, int code, const tfc_store_value *values, uint32_t count,
 		    const tfc_error *error)
 {
 	struct tfc__directory *directory = user;
 	directory->loading = NULL;
+	if (directory->load_error.code < 0)
+		return;
 	if (code < 0 && code != TFC_EPARSE) {
-		directory->load_error = *error;
-		tfc__fail_prefix(&directory->load_error, code, "the store cannot be read: ");
-		if (directory->is_late)
-			tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s",
-				 directory->load_error.text);
+		fail_loading(directory, error);
 		return;
 	}
 	if (code == TFC_EPARSE)
@@ -279,8 +302,10 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 
 int restore_begin(struct tfc__directory *directory, tfc_error *error)
 {
+	directory->loading_keys = tfc__store_list(directory->store, TFC__CLIENT_KEYS_PREFIX,
+						  on_client_keys, directory);
 	directory->loading = tfc__store_list(directory->store, "jobs/", on_list, directory);
-	if (!directory->loading)
+	if (!directory->loading_keys || !directory->loading)
 		return tfc__fail_nomem(error, "cluster");
 	int code = tfc__store_wait(directory->store, READ_MS);
 	directory->is_late = true;

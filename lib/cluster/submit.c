@@ -1,5 +1,6 @@
 /* Jobs that come, and jobs that are forgotten: neither is told before the store has it. */
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn
 /* ---- submit */
 
 static int copy_submit(struct tfc__record *record, const struct tfc__submit *submit,
-		       tfc_error *error)
+		       const struct tfc__client_key *key, tfc_error *error)
 {
 	if (tfc__random_hex(record->id) < 0)
 		return tfc__fail_errno(error, "cluster", errno, "no random bytes for a job id");
@@ -65,8 +66,7 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 	if (submit->host_tag_len)
 		memcpy(record->host_tag, submit->host_tag, submit->host_tag_len);
 	record->host_tag_len = submit->host_tag_len;
-	if (submit->client_key)
-		strncpy(record->client_key, submit->client_key, sizeof(record->client_key) - 1);
+	record->client_key = *key;
 	if (submit->submitter)
 		strncpy(record->submitter, submit->submitter, sizeof(record->submitter) - 1);
 	record->has_minimal_env = submit->has_minimal_env;
@@ -75,35 +75,29 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 	return TFC_OK;
 }
 
+/* Of two that a store of 0.2 has, each of another user, the submitter's own. */
 static struct tfc__record *find_by_key(const struct tfc__link *records,
-				       const struct tfc__submit *submit)
+				       const struct tfc__client_key *key)
 {
-	const char *submitter = submit->submitter ? submit->submitter : "";
+	struct tfc__record *found = NULL;
 	TFC__LIST_EACH (link, records) {
 		struct tfc__record *record = record_of(link);
-		if (strcmp(record->client_key, submit->client_key) == 0 &&
-		    strcmp(record->submitter, submitter) == 0)
-			return record;
+		if (strcmp(record->client_key.text, key->text) == 0 &&
+		    (!found || record->client_key.owner == key->owner))
+			found = record;
 	}
-	return NULL;
+	return found;
 }
 
-static int check_same_job(const struct tfc__record *record, const struct tfc__submit *submit,
-			  tfc_error *error)
+/* What is stored is of no use to guess the values of secret_env with. */
+static struct tfc__client_key seal_digest(const struct tfc__directory *directory,
+					  const struct tfc__client_key *key)
 {
-	char *ours = NULL, *theirs = NULL;
-	int code = TFC_OK;
-	if (tfc_job_json(record->job, TFC_JOB_JSON_SECRETS, &ours) < 0 ||
-	    tfc_job_json(submit->job, TFC_JOB_JSON_SECRETS, &theirs) < 0)
-		code = tfc__fail_nomem(error, "cluster");
-	else if (strcmp(ours, theirs) != 0)
-		code = tfc__fail(error, TFC_EEXIST, "cluster", 0,
-				 "client key %s was given with another job, %s: a key is for one "
-				 "job",
-				 submit->client_key, record->id);
-	tfc_free(ours);
-	tfc_free(theirs);
-	return code;
+	const uint8_t *seal_key = tfc__store_seal_key(directory->store);
+	struct tfc__client_key sealed = *key;
+	crypto_generichash(sealed.digest, sizeof(sealed.digest), key->digest, sizeof(key->digest),
+			   seal_key, seal_key ? TFC__STORE_SEAL_SIZE : 0);
+	return sealed;
 }
 
 static void refuse_submit(struct tfc__record *record, int code, const tfc_error *error)
@@ -147,13 +141,14 @@ static int check_bundle(struct tfc__record *record, tfc_error *error)
 }
 
 static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
-		      struct tfc__directory_answer *answer, tfc_error *error)
+		      const struct tfc__client_key *key, struct tfc__directory_answer *answer,
+		      tfc_error *error)
 {
 	struct tfc__record *record = tfc__record_new();
 	if (!record)
 		return tfc__fail_nomem(error, "cluster");
 	record->directory = directory;
-	int code = copy_submit(record, submit, error);
+	int code = copy_submit(record, submit, key, error);
 	if (code == TFC_OK)
 		code = check_bundle(record, error);
 	tfc_error why = TFC_ERROR_INIT;
@@ -172,30 +167,40 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 	return TFC_OK;
 }
 
-int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  struct tfc__directory_answer *answer, tfc_error *error,
-			  struct tfc__record **ret_record)
+/* The job that was made for a key: TFC_OK with its id, or "" while it is not stored yet; TFC_ENOENT:
+ * there is none. */
+static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
+		     struct tfc__directory_answer *answer, char id[17], tfc_error *error)
 {
-	bool has_key = submit->client_key && submit->client_key[0];
+	struct tfc__record *stored = find_by_key(&directory->records, key);
+	struct tfc__record *waiting = find_by_key(&directory->submits, key);
+	struct tfc__record *made = stored ? stored : waiting;
+	if (!made)
+		return tfc__client_keys_find(&directory->client_keys, key, id, error);
+	int code = tfc__client_key_check(&made->client_key, made->id, key, error);
+	if (code == TFC_OK && stored)
+		memcpy(id, stored->id, sizeof(stored->id));
+	else if (code == TFC_OK)
+		tfc__list_append(&waiting->answers, &answer->link);
+	return code;
+}
+
+int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
+			  struct tfc__directory_answer *answer, tfc_error *error, char ret_id[17])
+{
+	const struct tfc__client_key key = seal_digest(directory, &submit->client_key);
 	int code = directory_check_loaded(directory, error);
 	if (code < 0)
 		return code;
-	struct tfc__record *stored = has_key ? find_by_key(&directory->records, submit) : NULL;
-	struct tfc__record *waiting = has_key ? find_by_key(&directory->submits, submit) : NULL;
 	tfc__list_init(&answer->link);
-	*ret_record = stored;
-	if (stored)
-		return check_same_job(stored, submit, error);
-	if (waiting) {
-		code = check_same_job(waiting, submit, error);
-		if (code == TFC_OK)
-			tfc__list_append(&waiting->answers, &answer->link);
+	ret_id[0] = '\0';
+	code = key.text[0] ? find_made(directory, &key, answer, ret_id, error) : TFC_ENOENT;
+	if (code != TFC_ENOENT)
 		return code;
-	}
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "the node is draining and takes no new job");
-	return submit_new(directory, submit, answer, error);
+	return submit_new(directory, submit, &key, answer, error);
 }
 
 /* ---- forget */
@@ -246,6 +251,7 @@ void record_forget(struct tfc__record *record)
 	record->maintainer = NULL;
 	tfc__keeper_abandon(&record->keeper);
 	forget_logs(record);
+	tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
 	record->put = record_remove(record, on_removed);

@@ -10,6 +10,8 @@ static void free_errand(struct tfc__errand *errand)
 	if (errand->call)
 		tfc__rpc_drop(errand->call);
 	tfc__upload_close(errand->upload);
+	if (errand->home)
+		errand->free_home(errand->home);
 	tfc__list_remove(&errand->link);
 	tfc__buf_fini(&errand->params);
 	free(errand);
@@ -56,7 +58,8 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	struct tfc__request *request = errand->request;
 	size_t len;
 	errand->call = NULL;
-	if (code == TFC_ELOST && errand->lost) {
+	bool is_open = code == TFC_ELOST || (errand->is_open && errand->is_open(errand, code));
+	if (is_open && errand->lost) {
 		if (errand->upload)
 			tfc__upload_leave(errand->upload);
 		errand->lost(errand, error);
@@ -86,8 +89,19 @@ static void put(struct tfc__errand *errand)
 		.user = errand,
 	};
 	tfc__verb_method(errand->verb, method);
-	if (tfc__rpc_call(errand->rpc, &call, &errand->call, &error) < 0)
+	if (errand->putting)
+		errand->putting(errand);
+	int code = errand->params.is_failed
+			   ? tfc__fail_nomem(&error, "gateway")
+			   : tfc__rpc_call(errand->rpc, &call, &errand->call, &error);
+	if (code < 0)
 		tfc__errand_fail(errand, &error);
+}
+
+void tfc__errand_put(struct tfc__errand *errand, struct tfc__rpc *rpc)
+{
+	errand->rpc = rpc;
+	put(errand);
 }
 
 void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)

@@ -107,6 +107,47 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 	request->forget = forget;
 }
 
+/* ---- a submit whose home is elsewhere */
+
+static int find_home(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+		     struct tfc__rpc **ret_rpc, tfc_error *error)
+{
+	const struct tfc__gateway_members *members = &forwarder->members;
+	const char *self = tfc__agent_name(tfc__directory_agent(forwarder->directory));
+	const char *name = NULL;
+	*ret_rpc = NULL;
+	if (question->is_forwarded || !members->ops ||
+	    !members->ops->find(members->user, question->home, &name, ret_rpc))
+		return tfc__fail(error, TFC_ELOST, "gateway", 0,
+				 "node %.40s knows no member with the node id %s", self,
+				 question->home);
+	if (!*ret_rpc)
+		return tfc__fail(error, TFC_ELOST, "gateway", 0,
+				 "node %.40s cannot ask node %.40s now", self, name);
+	if (tfc__question_brings_bundle(question))
+		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
+				 "a bundle goes to the home of its submit: open a gateway at the "
+				 "address of node %.60s",
+				 name);
+	return TFC_OK;
+}
+
+void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+			 struct tfc__request *request)
+{
+	struct tfc__question forwarded = *question;
+	struct tfc__errand *errand;
+	struct tfc__rpc *rpc;
+	int code = find_home(forwarder, question, &rpc, &request->error);
+	forwarded.is_forwarded = true;
+	if (code < 0) {
+		tfc__request_end(request, code);
+	} else if ((errand = tfc__errand_new(request, &forwarded))) {
+		tfc__question_write_home(&errand->params, question->home);
+		tfc__errand_go(errand, rpc);
+	}
+}
+
 /* ---- subscriptions */
 
 static void on_route(void *user, const char *node, const char *id, const tfc_error *error);

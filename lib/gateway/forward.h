@@ -26,6 +26,10 @@ void tfc__forwarder_init(struct tfc__forwarder *forwarder);
 void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 		  struct tfc__request *request);
 
+/* A submit whose home is another node. */
+void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
+			 struct tfc__request *request);
+
 /* listing.c: request->text is this node's list: those of the others, if there are any, are added,
  * and what goes around it; then the request ends. */
 void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc__verb verb,

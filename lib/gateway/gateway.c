@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fail.h"
 #include "base/options.h"
@@ -41,6 +42,7 @@ static void end_request(tfc_op *op, int code)
 		.error = &request->error,
 		.text = code == TFC_OK && request->text.data ? request->text.data : "",
 		.len = code == TFC_OK ? request->text.len : 0,
+		.home = request->home,
 	};
 	tfc__list_remove(&request->link);
 	request->fn(request->user, &reply);
@@ -65,6 +67,12 @@ static void drop_request(tfc_op *op)
 	free_request(op);
 }
 
+static bool is_node_id(const char *text)
+{
+	return strlen(text) == TFC__NODE_ID_SIZE - 1 &&
+	       strspn(text, "0123456789abcdef") == TFC__NODE_ID_SIZE - 1;
+}
+
 static int check_question(const struct tfc__question *question, tfc_error *error)
 {
 	bool has_job = question->verb == TFC__SUBMIT || question->verb == TFC__EXPLAIN;
@@ -77,6 +85,13 @@ static int check_question(const struct tfc__question *question, tfc_error *error
 	if (question->client_key && strlen(question->client_key) > CLIENT_KEY_MAX)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "client_key is longer than %d bytes", CLIENT_KEY_MAX);
+	if (question->home && !is_node_id(question->home))
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "home is no node id, which has 32 hex digits: %.40s",
+				 question->home);
+	if (question->home && !(question->client_key && *question->client_key))
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
+				 "home without a client_key: nothing could be known again there");
 	return has_job ? tfc_job_validate(question->definition, error) : TFC_OK;
 }
 
@@ -176,6 +191,8 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 		.host_tag = known.host_tag,
 		.host_tag_len = known.host_tag_len,
 		.client_key = known.client_key,
+		.home = known.home,
+		.owner = geteuid(),
 		.progress = known.progress,
 	};
 	return tfc__gateway_ask(gateway, &question, known.timeout_ms, fn, user, ret_op);

@@ -11,6 +11,7 @@
 #include "cluster/directory.h"
 #include "ctx/ctx.h"
 #include "gateway/sub.h"
+#include "wire/keyring.h"
 #include <tfcluster/gateway.h>
 
 enum tfc__verb {
@@ -39,6 +40,14 @@ struct tfc__question {
 	uint64_t host_tag_len;
 	const char *submitter; /* SUBMIT: who asks, in words; or NULL. It does not travel */
 	bool has_minimal_env;  /* SUBMIT, EXPLAIN: see tfc__agent_job_info. It does not travel */
+	uint32_t owner;        /* SUBMIT: the uid whose key client_key is. It does not travel */
+	/* SUBMIT: the definition as it came, and the hash of its bundle; or NULL. They are passed
+	 * on, and known again, as they are: the node's own changes are in `definition` alone. */
+	const char *definition_json;
+	size_t definition_len;
+	const char *bundle;
+	const char *home; /* SUBMIT: node id; NULL: the node that is asked */
+	const char *as;   /* SUBMIT, forwarded: who submits, for tfc__rights_submitter; or NULL */
 	/* SUBMIT: told how much of the bundle has gone to the node; or NULL. They do not travel */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
 	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */
@@ -60,6 +69,7 @@ struct tfc__request {
 	int code;
 	tfc_error error;
 	struct tfc__buf text;
+	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
 	void *doing;                                  /* of who answers it later */
 	void (*forget)(struct tfc__request *request); /* nobody wants the answer any more; or NULL
 						       */

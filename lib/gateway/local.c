@@ -1,12 +1,14 @@
 /* What its own node has is answered at once; what others have is asked of them. */
 #include "gateway/local.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "gateway/forward.h"
 #include "gateway/local_sub.h"
+#include "gateway/question.h"
 
 struct local_gateway {
 	tfc_gateway base;
@@ -64,29 +66,42 @@ static void end_waiting(struct waiting *waiting)
 	free(waiting);
 }
 
-static int submit(struct tfc__directory *directory, const struct tfc__question *question,
+static int submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 		  struct tfc__request *request)
 {
-	struct tfc__record *record = NULL;
-	const struct tfc__submit submit = {
+	char id[17];
+	struct tfc__submit submit = {
 		.job = question->definition,
 		.host_tag = question->host_tag,
 		.host_tag_len = question->host_tag_len,
-		.client_key = question->client_key,
+		.client_key = {.owner = question->owner},
 		.submitter = question->submitter,
 		.has_minimal_env = question->has_minimal_env,
 	};
+	snprintf(submit.client_key.text, sizeof(submit.client_key.text), "%s",
+		 question->client_key ? question->client_key : "");
+	snprintf(request->home, sizeof(request->home), "%s",
+		 forwarder->members.node_id ? forwarder->members.node_id : "");
+	int code = tfc__question_digest(question, submit.client_key.digest, &request->error);
+	if (code < 0)
+		return code;
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
 		return tfc__fail_nomem(&request->error, "gateway");
-	int code = tfc__directory_submit(directory, &submit, &waiting->answer, &request->error,
-					 &record);
-	if (code == TFC_OK && !record)
+	code = tfc__directory_submit(forwarder->directory, &submit, &waiting->answer,
+				     &request->error, id);
+	if (code == TFC_OK && !id[0])
 		return TFC__LATER;
 	if (code == TFC_OK)
-		tfc__buf_add_str(&request->text, record->id);
+		tfc__buf_add_str(&request->text, id);
 	end_waiting(waiting);
 	return code;
+}
+
+static bool is_home(const struct tfc__forwarder *forwarder, const struct tfc__question *question)
+{
+	const char *own = forwarder->members.node_id;
+	return !question->home || (own && strcmp(question->home, own) == 0);
 }
 
 static int forget(struct tfc__record *record, struct tfc__request *request)
@@ -313,7 +328,10 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	struct tfc__directory *directory = forwarder->directory;
 	switch (question->verb) {
 	case TFC__SUBMIT:
-		tfc__request_end(request, submit(directory, question, request));
+		if (is_home(forwarder, question))
+			tfc__request_end(request, submit(forwarder, question, request));
+		else
+			tfc__forward_submit(forwarder, question, request);
 		return;
 	case TFC__EXPLAIN:
 		tfc__request_end(request, explain(directory, question, request));

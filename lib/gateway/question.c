@@ -1,5 +1,7 @@
 #include "gateway/question.h"
 
+#include <endian.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,14 +43,19 @@ void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE])
 
 /* ---- writing */
 
-static void write_definition(struct tfc__buf *buf, const tfc_job *definition)
+static void write_definition(struct tfc__buf *buf, const struct tfc__question *question)
 {
 	char *json;
-	if (!definition) {
+	if (question->definition_json) {
+		tfc__msg_str(buf, "definition");
+		tfc__msg_text(buf, question->definition_json, question->definition_len);
+		return;
+	}
+	if (!question->definition) {
 		tfc__msg_put_str(buf, "definition", NULL);
 		return;
 	}
-	if (tfc_job_json(definition, TFC_JOB_JSON_SECRETS, &json) < 0) {
+	if (tfc_job_json(question->definition, TFC_JOB_JSON_SECRETS, &json) < 0) {
 		buf->is_failed = true;
 		return;
 	}
@@ -59,7 +66,8 @@ static void write_definition(struct tfc__buf *buf, const tfc_job *definition)
 bool tfc__question_brings_bundle(const struct tfc__question *question)
 {
 	const char *bundle = question->definition ? question->definition->bundle : NULL;
-	return question->verb == TFC__SUBMIT && bundle && !tfc__bundle_named(bundle);
+	return question->verb == TFC__SUBMIT && bundle && !tfc__bundle_named(bundle) &&
+	       !question->bundle;
 }
 
 void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash)
@@ -67,14 +75,20 @@ void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash)
 	tfc__msg_put_str(buf, "bundle", hash);
 }
 
+void tfc__question_write_home(struct tfc__buf *buf, const char *node_id)
+{
+	tfc__msg_put_str(buf, "home", node_id);
+}
+
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	tfc__msg_map(buf, 13 + tfc__question_brings_bundle(question));
+	uint32_t later = tfc__question_brings_bundle(question) + (question->verb == TFC__SUBMIT);
+	tfc__msg_map(buf, 13 + later + !!question->bundle + !!question->as);
 	tfc__msg_put_str(buf, "job", question->job);
 	tfc__msg_put_str(buf, "task", question->task);
 	tfc__msg_put_str(buf, "node", question->node);
 	tfc__msg_put_str(buf, "key", question->client_key);
-	write_definition(buf, question->definition);
+	write_definition(buf, question);
 	tfc__msg_put_bin(buf, "tag", question->host_tag, question->host_tag_len);
 	tfc__msg_put_u64(buf, "interrupt_ms", question->interrupt_ms);
 	tfc__msg_put_bool(buf, "kill", question->is_kill);
@@ -83,23 +97,59 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 	tfc__msg_put_bool(buf, "environ", question->is_environ);
 	tfc__msg_put_bool(buf, "without_output", question->is_without_output);
 	tfc__msg_put_bool(buf, "live", question->wants_live);
+	if (question->bundle)
+		tfc__question_write_bundle(buf, question->bundle);
+	if (question->as)
+		tfc__msg_put_str(buf, "as", question->as);
+}
+
+/* ---- known again */
+
+static void add_part(crypto_generichash_state *state, const char *text, size_t len)
+{
+	uint64_t size = htole64(len);
+	crypto_generichash_update(state, (const uint8_t *)&size, sizeof(size));
+	crypto_generichash_update(state, (const uint8_t *)text, len);
+}
+
+int tfc__question_digest(const struct tfc__question *question,
+			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error)
+{
+	const char *bundle = question->bundle ? question->bundle : "";
+	crypto_generichash_state state;
+	char *own = NULL;
+	if (!question->definition_json &&
+	    tfc_job_json(question->definition, TFC_JOB_JSON_SECRETS, &own) < 0)
+		return tfc__fail_nomem(error, "gateway");
+	crypto_generichash_init(&state, NULL, 0, TFC__SUBMIT_DIGEST_SIZE);
+	if (own)
+		add_part(&state, own, strlen(own));
+	else
+		add_part(&state, question->definition_json, question->definition_len);
+	add_part(&state, bundle, strlen(bundle));
+	crypto_generichash_final(&state, ret_digest, TFC__SUBMIT_DIGEST_SIZE);
+	tfc_free(own);
+	return TFC_OK;
 }
 
 /* ---- reading */
 
 /* The path was one of the client's machine: here the bundle is called by what it holds. */
-static int name_bundle(tfc_job *definition, const msgpack_object *params, tfc_error *error)
+static int name_bundle(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
 {
-	char hash[TFC_BUNDLE_HASH_SIZE], *name;
-	if (!definition->bundle || !tfc__msg_get_text(params, "bundle", hash, sizeof(hash)))
+	tfc_job *definition = heard->definition;
+	char *name;
+	if (!definition->bundle ||
+	    !tfc__msg_get_text(params, "bundle", heard->bundle, sizeof(heard->bundle)))
 		return TFC_OK;
-	if (asprintf(&name, TFC__BUNDLE_NAME "%s", hash) < 0)
+	if (asprintf(&name, TFC__BUNDLE_NAME "%s", heard->bundle) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	free(definition->bundle);
 	definition->bundle = name;
 	return TFC_OK;
 }
 
+/* What a submit is known by is what came, not what is made of it here. */
 static int read_definition(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
 {
 	size_t len;
@@ -107,8 +157,16 @@ static int read_definition(struct tfc__heard *heard, const msgpack_object *param
 	if (!json)
 		return TFC_OK;
 	int code = tfc_job_parse(json, len, NULL, error, &heard->definition);
+	if (code < 0)
+		return code;
 	heard->question.definition = heard->definition;
-	return code < 0 ? code : name_bundle(heard->definition, params, error);
+	code = name_bundle(heard, params, error);
+	if (heard->question.verb == TFC__SUBMIT) {
+		heard->question.definition_json = json;
+		heard->question.definition_len = len;
+		heard->question.bundle = heard->bundle[0] ? heard->bundle : NULL;
+	}
+	return code;
 }
 
 /* NULL: missing, or no text. */
@@ -128,11 +186,12 @@ static int read_text(const msgpack_object *params, const char *key, char **ret_t
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {
-	static const char *const keys[] = {"job", "task", "node", "key"};
+	static const char *const keys[TFC__QUESTION_TEXTS] = {"job", "task", "node",
+							      "key", "home", "as"};
 	struct tfc__question *question = &heard->question;
 	size_t tag_len = 0;
-	*heard = (struct tfc__heard){{.verb = verb}, {NULL}, NULL};
-	for (size_t i = 0; i < 4; i++) {
+	*heard = (struct tfc__heard){.question = {.verb = verb}};
+	for (size_t i = 0; i < TFC__QUESTION_TEXTS; i++) {
 		int code = read_text(params, keys[i], &heard->texts[i], error);
 		if (code < 0)
 			return code;
@@ -141,6 +200,8 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 	question->task = heard->texts[1] ? heard->texts[1] : "";
 	question->node = heard->texts[2] ? heard->texts[2] : "";
 	question->client_key = heard->texts[3];
+	question->home = heard->texts[4] && *heard->texts[4] ? heard->texts[4] : NULL;
+	question->as = heard->texts[5];
 	question->host_tag = tfc__msg_get_bin(params, "tag", &tag_len);
 	question->host_tag_len = question->host_tag ? tag_len : 0;
 	question->interrupt_ms = (uint32_t)tfc__msg_get_u64(params, "interrupt_ms", 0);
@@ -155,7 +216,7 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 
 void tfc__heard_fini(struct tfc__heard *heard)
 {
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < TFC__QUESTION_TEXTS; i++)
 		free(heard->texts[i]);
 	tfc_job_free(heard->definition);
 }

@@ -2,6 +2,7 @@
 #ifndef TFC_GATEWAY_QUESTION_H
 #define TFC_GATEWAY_QUESTION_H
 
+#include "agent/bundles.h"
 #include "gateway/gateway.h"
 #include "wire/msg.h"
 
@@ -16,20 +17,34 @@ void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE]);
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
 
+/* A node's answer to "who are you?": its node_id and name, which a client needs before it submits. */
+#define TFC__METHOD_HELLO "gateway.hello"
+
 /* Whether its job names an archive by a path, whose hash follows when it is known. */
 bool tfc__question_brings_bundle(const struct tfc__question *question);
 /* The end of one that submits a job with a bundle: what tfc__question_write leaves to be told. */
 void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash);
 
+/* The end of one that submits: where to, which tfc__question_write leaves to be told as well. */
+void tfc__question_write_home(struct tfc__buf *buf, const char *node_id);
+
+/* What is submitted, by which it is known again: its definition as it was sent, and its bundle. The
+ * host's tag does not count. TFC_ENOMEM. */
+int tfc__question_digest(const struct tfc__question *question,
+			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error);
+
 /* A question that was read, and what its pointers point to. */
+#define TFC__QUESTION_TEXTS 6
 struct tfc__heard {
 	struct tfc__question question;
-	char *texts[4];
+	char *texts[TFC__QUESTION_TEXTS];
 	tfc_job *definition;
+	char bundle[TFC_BUNDLE_HASH_SIZE];
 };
 
 /* TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside), or what tfc_job_parse says of the
- * definition. Ended in any case by tfc__heard_fini. host_tag is borrowed from params. */
+ * definition. Ended in any case by tfc__heard_fini. host_tag and definition_json are borrowed from
+ * params. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error);
 void tfc__heard_fini(struct tfc__heard *heard);

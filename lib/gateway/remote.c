@@ -1,12 +1,14 @@
 /*
  * One connection, made when something is asked for and made again when it is lost while something
- * waits. A question may be put twice: what it asks for is done once all the same (a submit carries
- * a client key), so a lost reply is asked for again. But when a job was forgotten by its name,
- * another one may have the name.
+ * waits. A question may be put twice: what it asks for is done once all the same, so a lost reply is
+ * asked for again. But when a job was forgotten by its name, another one may have the name. And a
+ * submit is put to its home alone, which knows it by its client key: directly, or through the node
+ * that is connected.
  */
 #include "gateway/remote.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +31,21 @@
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
 #define TEMP_DIR "/tmp"
+#define HELLO_MS 5000 /* where there is another address */
+
+#define NAME_SIZE 64
+
+/* Of a submit under way. */
+struct tfc__home {
+	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent to anybody */
+	char name[NAME_SIZE];            /* "": it was never connected */
+	bool is_written;                 /* at the end of the params, which stay as they are */
+	uint64_t delay;
+	struct tfc__errand *errand;
+	struct tfc__timer again;    /* then it is asked again */
+	struct tfc__timer patience; /* then it is given up; not set while a bundle goes there */
+	tfc_error why;              /* it could not be asked last */
+};
 
 struct remote_gateway {
 	tfc_gateway base;
@@ -40,6 +57,11 @@ struct remote_gateway {
 	struct tfc__peer *peer; /* NULL: neither connected nor connecting */
 	bool is_up;
 	bool was_up;
+	bool is_known; /* who is at the other end: it has answered our hello */
+	bool is_old;   /* ... by not knowing it, as 0.2: it has no home, and passes no submit on */
+	char node_id[TFC__NODE_ID_SIZE];
+	char node_name[NAME_SIZE];
+	struct tfc__rpc_call *hello;
 	size_t failed; /* addresses tried in vain in this round */
 	uint32_t rounds;
 	struct tfc__buf tried; /* what came of them */
@@ -56,6 +78,7 @@ static struct remote_gateway *of(tfc_gateway *gateway)
 }
 
 static void dial(struct remote_gateway *gateway);
+static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand);
 
 /* ---- what waits for the connection */
 
@@ -64,9 +87,13 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
 			error->code == TFC_ENOTSUP || error->code == TFC_EINVAL ||
 			gateway->rounds >= ROUNDS_MAX;
-	if (is_final)
-		TFC__LIST_EACH (link, &gateway->errands)
-			tfc__errand_fail(tfc__container_of(link, struct tfc__errand, link), error);
+	TFC__LIST_EACH (link, &gateway->errands) {
+		struct tfc__errand *errand = tfc__container_of(link, struct tfc__errand, link);
+		if (errand->home && errand->home->patience.at)
+			errand->home->why = *error;
+		else if (is_final)
+			tfc__errand_fail(errand, error);
+	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
 		tfc__remote_sub_down(tfc__container_of(link, tfc_sub, link), error);
 }
@@ -74,9 +101,13 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 static void serve_waiting(struct remote_gateway *gateway)
 {
 	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
-	TFC__LIST_EACH (link, &gateway->errands) {
+	struct tfc__link waiting;
+	tfc__list_init(&waiting);
+	tfc__list_move(&waiting, &gateway->errands);
+	while (!tfc__list_is_empty(&waiting)) {
+		struct tfc__link *link = waiting.next;
 		tfc__list_remove(link);
-		tfc__errand_go(tfc__container_of(link, struct tfc__errand, link), rpc);
+		wait_for_connection(gateway, tfc__container_of(link, struct tfc__errand, link));
 	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
 		tfc__remote_sub_kick(tfc__container_of(link, tfc_sub, link), rpc);
@@ -145,16 +176,26 @@ static void end_round(struct remote_gateway *gateway, int code)
 		tfc__timer_set(&gateway->redial, now + gateway->delay);
 }
 
+static void hang_up(struct remote_gateway *gateway)
+{
+	if (gateway->hello)
+		tfc__rpc_drop(gateway->hello);
+	gateway->hello = NULL;
+	tfc__peer_close(gateway->peer);
+	gateway->peer = NULL;
+	gateway->is_up = gateway->is_known = false;
+}
+
 static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
 	struct remote_gateway *gateway = user;
 	tfc_error copy = *why;
 	bool was_up = gateway->is_up;
-	tfc__peer_close(gateway->peer);
-	gateway->peer = NULL;
-	gateway->is_up = false;
+	hang_up(gateway);
 	if (was_up) { /* what was under way says itself that it is lost, and wants another one */
 		gateway->rounds = 0;
+		if (!tfc__list_is_empty(&gateway->errands))
+			tfc__timer_set(&gateway->redial, tfc__now());
 		return;
 	}
 	note_failure(gateway, &copy);
@@ -220,21 +261,204 @@ static void on_redial(struct tfc__timer *timer)
 		dial(gateway);
 }
 
+/* ---- who is at the other end */
+
+static void on_hello(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct remote_gateway *gateway = user;
+	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
+	gateway->hello = NULL;
+	if (code < 0 && code != TFC_ENOTSUP) {
+		gateway->is_up = false; /* nothing was sent to it: another one may answer */
+		on_down(gateway->peer, gateway, error);
+		return;
+	}
+	gateway->is_known = true;
+	gateway->is_old = code < 0 ||
+			  !tfc__msg_get_text(result, "node_id", gateway->node_id,
+					     sizeof(gateway->node_id)) ||
+			  !tfc__msg_get_text(result, "name", gateway->node_name,
+					     sizeof(gateway->node_name));
+	if (gateway->is_old) {
+		memcpy(gateway->node_id, id->node_id, sizeof(gateway->node_id));
+		gateway->node_name[0] = '\0';
+	}
+	serve_waiting(gateway);
+}
+
+static void say_hello(struct remote_gateway *gateway)
+{
+	const struct tfc__rpc_options call = {
+		.method = TFC__METHOD_HELLO,
+		.timeout_ms = gateway->addresses.count > 1 ? HELLO_MS : 0,
+		.end = on_hello,
+		.user = gateway,
+	};
+	tfc_error error = TFC_ERROR_INIT;
+	if (!gateway->hello && tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello,
+					     &error) < 0)
+		fail_waiting(gateway, &error);
+}
+
+/* ---- the home of a submit */
+
+static void free_home(struct tfc__home *home)
+{
+	tfc__timer_cancel(&home->again);
+	tfc__timer_cancel(&home->patience);
+	free(home);
+}
+
+static bool is_home(const struct remote_gateway *gateway, const struct tfc__home *home)
+{
+	return strcmp(home->node_id, gateway->node_id) == 0;
+}
+
+static void begin_patience(const struct remote_gateway *gateway, struct tfc__home *home)
+{
+	if (!home->patience.at)
+		tfc__timer_set(&home->patience, tfc__now() + gateway->reconnect_ms * TFC__MS);
+}
+
+/* The first byte of it makes this node its home, unless it has one. */
+static void on_putting(struct tfc__errand *errand)
+{
+	struct remote_gateway *gateway = errand->owner;
+	struct tfc__home *home = errand->home;
+	if (!home->node_id[0]) {
+		memcpy(home->node_id, gateway->node_id, sizeof(home->node_id));
+		errand->is_once = gateway->is_old;
+	}
+	if (is_home(gateway, home))
+		memcpy(home->name, gateway->node_name, sizeof(home->name));
+	if (!home->is_written)
+		tfc__question_write_home(&errand->params, home->node_id);
+	home->is_written = true;
+	memcpy(errand->request->home, home->node_id, sizeof(home->node_id));
+	begin_patience(gateway, home);
+}
+
+static void on_impatience(struct tfc__timer *timer)
+{
+	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ELOST, "gateway", 0,
+		  "node %s%s%s%s, the home of this submit, does not say whether it has made the "
+		  "job: %.600s",
+		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
+		  home->why.code < 0 ? home->why.text : "no answer");
+	tfc__errand_fail(home->errand, &error);
+}
+
+static void ask_home_again(struct tfc__errand *errand, const tfc_error *why)
+{
+	struct tfc__home *home = errand->home;
+	home->why = *why;
+	begin_patience(errand->owner, home);
+	tfc__timer_set(&home->again, tfc__now() + home->delay);
+	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
+	if (home->delay > DELAY_MAX)
+		home->delay = DELAY_MAX;
+}
+
+/* Whether nothing but submits that wait for their homes would miss the connection. */
+static bool is_idle(const struct remote_gateway *gateway, const struct tfc__errand *asking)
+{
+	TFC__LIST_EACH (link, &gateway->base.requests) {
+		const struct tfc__request *request = tfc__container_of(link, struct tfc__request,
+								       link);
+		const struct tfc__errand *errand = request->forget ? request->doing : asking;
+		if (errand != asking && !(errand->home && errand->home->again.at))
+			return false;
+	}
+	return tfc__list_is_empty(&gateway->base.subs);
+}
+
+/* Through this node it could not be asked: the next may be it, or reach it. */
+static void on_again(struct tfc__timer *timer)
+{
+	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
+	struct tfc__errand *errand = home->errand;
+	struct remote_gateway *gateway = errand->owner;
+	if (gateway->is_known && !is_home(gateway, home) && gateway->addresses.count > 1 &&
+	    is_idle(gateway, errand)) {
+		hang_up(gateway);
+		gateway->at = (gateway->at + 1) % gateway->addresses.count;
+	}
+	wait_for_connection(gateway, errand);
+}
+
+static void go_to_home(struct remote_gateway *gateway, struct tfc__errand *errand)
+{
+	struct tfc__home *home = errand->home;
+	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
+	tfc_error error = TFC_ERROR_INIT;
+	if (home->node_id[0] && gateway->is_old) {
+		tfc__fail(&error, TFC_ELOST, "gateway", 0,
+			  "%.100s is of an older version, which passes no submit on",
+			  gateway->addresses.items[gateway->at]);
+		ask_home_again(errand, &error);
+	} else if (home->node_id[0] && !is_home(gateway, home)) {
+		tfc__errand_put(errand, rpc);
+	} else {
+		if (errand->upload)
+			tfc__timer_cancel(&home->patience);
+		tfc__errand_go(errand, rpc);
+	}
+}
+
+/* Of one that was put before, the node has not yet looked for what it made of it; and who passes it
+ * on cannot bring its bundle. */
+static bool is_open(const struct tfc__errand *errand, int code)
+{
+	return (code == TFC_EAGAIN && errand->tries > 0) ||
+	       (code == TFC_ENOENT && errand->upload && !is_home(errand->owner, errand->home));
+}
+
+static bool add_home(struct tfc__errand *errand, const char *node_id)
+{
+	tfc_ctx *ctx = ((struct remote_gateway *)errand->owner)->base.ctx;
+	struct tfc__home *home = calloc(1, sizeof(*home));
+	tfc_error error = TFC_ERROR_INIT;
+	if (!home) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__errand_fail(errand, &error);
+		return false;
+	}
+	snprintf(home->node_id, sizeof(home->node_id), "%s", node_id ? node_id : "");
+	home->errand = errand;
+	tfc__timer_init(&home->again, ctx, on_again);
+	tfc__timer_init(&home->patience, ctx, on_impatience);
+	errand->home = home;
+	errand->free_home = free_home;
+	errand->putting = on_putting;
+	errand->is_open = is_open;
+	return true;
+}
+
 /* ---- questions */
 
 static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand)
 {
-	if (gateway->is_up) {
+	if (gateway->is_up && !errand->home) {
 		tfc__errand_go(errand, tfc__peer_rpc(gateway->peer));
-		return;
+	} else if (gateway->is_up && gateway->is_known) {
+		go_to_home(gateway, errand);
+	} else {
+		tfc__list_append(&gateway->errands, &errand->link);
+		if (gateway->is_up)
+			say_hello(gateway);
+		else
+			want(gateway);
 	}
-	tfc__list_append(&gateway->errands, &errand->link);
-	want(gateway);
 }
 
 static void on_lost(struct tfc__errand *errand, const tfc_error *error)
 {
-	if (errand->is_once || ++errand->tries >= TRIES_MAX)
+	errand->tries++;
+	if (errand->home && errand->home->node_id[0] && !errand->is_once)
+		ask_home_again(errand, error);
+	else if (errand->is_once || errand->tries >= TRIES_MAX)
 		tfc__errand_fail(errand, error);
 	else
 		wait_for_connection(errand->owner, errand);
@@ -249,9 +473,10 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		struct tfc__request *request)
 {
 	struct tfc__question asked = *question;
-	char key[17] = "";
-	if (question->verb == TFC__SUBMIT && !question->client_key) {
-		if (tfc__random_hex(key) < 0) {
+	char key[33] = "";
+	bool is_submit = question->verb == TFC__SUBMIT;
+	if (is_submit && !(question->client_key && *question->client_key)) {
+		if (tfc__random_hex(key) < 0 || tfc__random_hex(key + 16) < 0) {
 			tfc__request_end(request, tfc__fail_errno(&request->error, "gateway", errno,
 								  "no random bytes"));
 			return;
@@ -265,6 +490,8 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	errand->lost = on_lost;
 	errand->is_once = question->verb == TFC__FORGET && !tfc__is_job_id(question->job);
 	errand->packed = on_packed;
+	if (is_submit && !add_home(errand, question->home))
+		return;
 	if (tfc__question_brings_bundle(question))
 		tfc__errand_bring(errand, &of(gateway)->uploads, question->definition->bundle);
 	else
@@ -304,7 +531,7 @@ static void close_gateway(tfc_gateway *base)
 {
 	struct remote_gateway *gateway = of(base);
 	tfc__timer_cancel(&gateway->redial);
-	tfc__peer_close(gateway->peer);
+	hang_up(gateway);
 	tfc__keyring_free(gateway->keyring);
 	tfc__strv_fini(&gateway->addresses);
 	tfc__buf_fini(&gateway->tried);

@@ -49,6 +49,45 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 	return TFC_OK;
 }
 
+/* ---- who submits */
+
+void tfc__rights_say(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE])
+{
+	if (who->uid != UINT32_MAX)
+		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%u:%u", who->uid, who->gid);
+	else
+		snprintf(as, TFC__SUBMITTER_AS_SIZE, "%s", tfc__key_role_name(who->role));
+}
+
+int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *error)
+{
+	unsigned uid, gid;
+	char more;
+	who->uid = who->gid = UINT32_MAX;
+	who->pid = 0;
+	if (sscanf(as, "%u:%u%c", &uid, &gid, &more) == 2) {
+		who->uid = uid;
+		who->gid = gid;
+		who->role = uid == 0 || uid == geteuid() ? TFC__KEY_NODE : TFC__KEY_SUBMIT;
+		return TFC_OK;
+	}
+	if (!tfc__key_role_parse(as, &who->role) || who->role == TFC__KEY_READ)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "nobody submits as %.40s", as);
+	return TFC_OK;
+}
+
+uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
+			   const struct tfc__peer_id *who)
+{
+	if (who->uid != UINT32_MAX)
+		return who->uid;
+	return who->role == TFC__KEY_SUBMIT && options->submit_uid != UINT32_MAX
+		       ? options->submit_uid
+		       : geteuid();
+}
+
+/* ---- what a job may have */
+
 static int refuse_user(const char *role, const char *user, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EACCES, "gateway", 0,

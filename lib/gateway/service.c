@@ -149,10 +149,13 @@ static void ask(struct call *call, const struct tfc__question *question)
 static void put_question(struct call *call, const struct tfc__question *heard,
 			 const struct tfc__peer_id *who)
 {
-	char submitter[129];
+	char submitter[129], as[TFC__SUBMITTER_AS_SIZE];
 	struct tfc__question question = *heard;
 	name_submitter(who, submitter, sizeof(submitter));
+	tfc__rights_say(who, as);
 	question.submitter = submitter;
+	question.owner = tfc__rights_owner(&call->service->options, who);
+	question.as = question.verb == TFC__SUBMIT ? as : NULL;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	ask(call, &question);
 }
@@ -335,17 +338,53 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 
 /* ---- calls */
 
-static int hear(const struct tfc__gateway_service *service, const struct tfc__peer_id *who,
+/* A submit that a member passes on is whose it says. */
+static int hear_submitter(const struct tfc__gateway_service *service,
+			  const struct tfc__question *heard, struct tfc__peer_id *who,
+			  tfc_error *error)
+{
+	struct tfc__question question = *heard;
+	if (!heard->is_forwarded || !heard->as)
+		return TFC_OK;
+	int code = tfc__rights_submitter(heard->as, who, error);
+	question.is_forwarded = false;
+	return code < 0 ? code : tfc__rights_check(&service->options, who, &question, error);
+}
+
+/* `who` becomes who asks in the end. */
+static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
 		enum tfc__verb verb, const msgpack_object *params, struct tfc__heard *heard,
 		tfc_error *error)
 {
+	const struct tfc__question *question = &heard->question;
 	int code = tfc__question_read(heard, verb, params, error);
 	if (code == TFC_OK)
-		code = tfc__rights_check(&service->options, who, &heard->question, error);
+		code = tfc__rights_check(&service->options, who, question, error);
 	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
+	if (code == TFC_OK && verb == TFC__SUBMIT)
+		code = hear_submitter(service, question, who, error);
 	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
 		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;
+}
+
+/* A client that is to submit asks whom it will have sent it to. */
+static void answer_hello(const struct tfc__gateway_service *service,
+			 struct tfc__rpc_request *request)
+{
+	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
+	struct tfc__buf result = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__msg_map(&result, 2);
+	tfc__msg_put_str(&result, "node_id", service->options.members.node_id);
+	tfc__msg_put_str(&result, "name", tfc__agent_name(tfc__directory_agent(directory)));
+	if (result.is_failed) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__rpc_fail(request, &error);
+	} else {
+		tfc__rpc_reply(request, &result);
+	}
+	tfc__buf_fini(&result);
 }
 
 /* Who may submit may bring what is submitted. False: it is neither of the two calls. */
@@ -368,16 +407,21 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 }
 
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
-				const struct tfc__peer_id *who, struct tfc__rpc_request *request,
+				const struct tfc__peer_id *caller, struct tfc__rpc_request *request,
 				const char *method, const msgpack_object *params)
 {
+	struct tfc__peer_id who = *caller;
 	enum tfc__verb verb = tfc__verb_of_method(method);
 	struct tfc__heard heard = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call;
-	if (!request || serve_offer(service, who, request, method, params))
+	if (!request || serve_offer(service, &who, request, method, params))
 		return;
-	int code = verb ? hear(service, who, verb, params, &heard, &error)
+	if (strcmp(method, TFC__METHOD_HELLO) == 0) {
+		answer_hello(service, request);
+		return;
+	}
+	int code = verb ? hear(service, &who, verb, params, &heard, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
 				    "%.60s: this node's version does not know it", method);
 	if (code < 0)
@@ -393,7 +437,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (is_long(verb))
 		line_up(call, &heard);
 	else
-		put_question(call, &heard.question, who);
+		put_question(call, &heard.question, &who);
 	tfc__heard_fini(&heard);
 }
 

@@ -36,6 +36,21 @@ static bool at(void *user, uint32_t number, const char **ret_name, struct tfc__r
 	return false;
 }
 
+static bool find(void *user, const char *node_id, const char **ret_name, struct tfc__rpc **ret_rpc)
+{
+	const tfc_node *node = user;
+	TFC__LIST_EACH (link, &node->peers->all) {
+		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
+		const char *id = peer->member ? tfc__node_member_id(node, peer->member) : NULL;
+		if (!id || strcmp(id, node_id) != 0)
+			continue;
+		*ret_name = peer->name;
+		*ret_rpc = tfc__node_peer_rpc(peer);
+		return true;
+	}
+	return false;
+}
+
 /* ---- the members as text */
 
 static void add_string(struct tfc__buf *json, const char *key, const char *text)
@@ -164,7 +179,7 @@ static void drain(void *user, const char *name, bool is_off,
 
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {at, write_json, drain};
+static const struct tfc__gateway_members_ops members_ops = {at, find, write_json, drain};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)
@@ -185,7 +200,7 @@ static int find_submit_user(const char *text, struct tfc__gateway_service_option
 int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	struct tfc__gateway_service_options service = {
-		.members = {&members_ops, node},
+		.members = {&members_ops, node, node->hello.node_id},
 		.authorize = options->authorize,
 		.authorize_user = options->hook_user,
 	};
@@ -211,6 +226,6 @@ void tfc__node_close_gateway(tfc_node *node)
 
 int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway)
 {
-	const struct tfc__gateway_members members = {&members_ops, node};
+	const struct tfc__gateway_members members = {&members_ops, node, node->hello.node_id};
 	return tfc__gateway_new(node->ctx, node->directory, &members, ret_gateway);
 }

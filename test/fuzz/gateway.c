@@ -12,10 +12,17 @@
 #define TASKS_MAX 65536
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+static void write_home(struct tfc__buf *text, const struct tfc__question *question)
+{
+	if (question->verb == TFC__SUBMIT)
+		tfc__question_write_home(text, question->home);
+}
+
 static void check_same(const struct tfc__buf *text, const struct tfc__question *question)
 {
 	struct tfc__buf again = {0};
 	tfc__question_write(&again, question);
+	write_home(&again, question);
 	CHECK(text->len == again.len && memcmp(text->data, again.data, text->len) == 0);
 	tfc__buf_fini(&again);
 }
@@ -43,6 +50,7 @@ static void check_question(enum tfc__verb verb, const msgpack_object *params)
 	bool brings_bundle = tfc__question_brings_bundle(&heard.question);
 	if (brings_bundle)
 		tfc__question_write_bundle(&text, HASH);
+	write_home(&text, &heard.question);
 	CHECK(!text.is_failed);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
 	CHECK(tfc__question_read(&again, verb, &msg.root, &error) == TFC_OK);

@@ -95,15 +95,17 @@ struct served *served_begin(tfc_ctx *ctx, tfc_node *node, const char *address,
 	struct served *served = calloc(1, sizeof(*served));
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__gateway_service_options own = {.submit_uid = UINT32_MAX};
+	if (options)
+		own = *options;
+	if (!own.members.node_id)
+		own.members.node_id = node->hello.node_id;
 	served->ctx = ctx;
 	served->keyring = keyring;
 	snprintf(served->address, sizeof(served->address), "%s", address);
 	tfc__list_init(&served->connections);
 	if (keyring && tfc__identity_open(NULL, &error, &served->identity) < 0)
 		fail_msg("%s", error.text);
-	assert_int_equal(tfc__gateway_service_open(ctx, node->directory, options ? options : &own,
-						   &served->service),
-			 0);
+	assert_int_equal(tfc__gateway_service_open(ctx, node->directory, &own, &served->service), 0);
 	served_return(served);
 	return served;
 }

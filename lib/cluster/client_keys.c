@@ -1,0 +1,286 @@
+#include "cluster/client_keys.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "wire/msg.h"
+
+#define FORMAT 1
+#define NAME_BYTES 16
+#define STORE_KEY_SIZE (sizeof(TFC__CLIENT_KEYS_PREFIX) + 2 * NAME_BYTES)
+
+struct kept_key {
+	struct tfc__link link;
+	struct tfc__client_keys *keys;
+	char store_key[STORE_KEY_SIZE];
+	bool is_damaged; /* of which no more is known than where it is */
+	struct tfc__client_key key;
+	char job[17];
+	uint64_t expires_ns; /* CLOCK_REALTIME */
+	struct tfc__store_op *put;
+};
+
+static struct kept_key *kept_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct kept_key, link);
+}
+
+int tfc__client_key_check(const struct tfc__client_key *known, const char *job,
+			  const struct tfc__client_key *wanted, tfc_error *error)
+{
+	if (known->owner != wanted->owner)
+		return tfc__fail(error, TFC_EEXIST, "cluster", 0,
+				 "client key %s belongs to another user", wanted->text);
+	if (sodium_is_zero(known->digest, sizeof(known->digest)) ||
+	    memcmp(known->digest, wanted->digest, sizeof(known->digest)) == 0)
+		return TFC_OK;
+	return tfc__fail(error, TFC_EEXIST, "cluster", 0,
+			 "client key %s was given with another job, %s: a key is for one job",
+			 wanted->text, job);
+}
+
+/* Where a key's record is. It is called by the key alone: a damaged one still refuses its key. */
+static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
+{
+	uint8_t hash[NAME_BYTES];
+	char hex[2 * NAME_BYTES + 1];
+	crypto_generichash(hash, sizeof(hash), (const uint8_t *)text, strlen(text), NULL, 0);
+	sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+	snprintf(store_key, STORE_KEY_SIZE, "%s%s", TFC__CLIENT_KEYS_PREFIX, hex);
+}
+
+/* ---- the list */
+
+static void free_kept(struct kept_key *kept)
+{
+	tfc__list_remove(&kept->link);
+	kept->keys->count--;
+	tfc__store_drop(kept->put);
+	free(kept);
+}
+
+static struct kept_key *new_kept(struct tfc__client_keys *keys)
+{
+	struct kept_key *kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return NULL;
+	kept->keys = keys;
+	tfc__list_append(&keys->all, &kept->link);
+	keys->count++;
+	return kept;
+}
+
+static void remove_kept(struct kept_key *kept)
+{
+	tfc__store_remove(kept->keys->store, kept->store_key, NULL, NULL);
+	free_kept(kept);
+}
+
+static struct kept_key *find_kept(const struct tfc__client_keys *keys, const char *store_key)
+{
+	TFC__LIST_EACH (link, &keys->all)
+		if (strcmp(kept_of(link)->store_key, store_key) == 0)
+			return kept_of(link);
+	return NULL;
+}
+
+/* Removes what has expired, and waits for the next. */
+static void expire(struct tfc__client_keys *keys)
+{
+	uint64_t now = tfc__wall();
+	TFC__LIST_EACH (link, &keys->all) {
+		struct kept_key *kept = kept_of(link);
+		if (kept->expires_ns > now) {
+			tfc__timer_set(&keys->expiry, tfc__now() + (kept->expires_ns - now));
+			return;
+		}
+		remove_kept(kept);
+	}
+	tfc__timer_cancel(&keys->expiry);
+}
+
+static void on_expiry(struct tfc__timer *timer)
+{
+	expire(tfc__container_of(timer, struct tfc__client_keys, expiry));
+}
+
+void tfc__client_keys_init(struct tfc__client_keys *keys, tfc_ctx *ctx, struct tfc__store *store)
+{
+	*keys = (struct tfc__client_keys){.ctx = ctx,
+					  .store = store,
+					  .max = TFC__CLIENT_KEYS_MAX,
+					  .keep_ns = TFC__CLIENT_KEY_NS};
+	tfc__list_init(&keys->all);
+	tfc__timer_init(&keys->expiry, ctx, on_expiry);
+}
+
+void tfc__client_keys_fini(struct tfc__client_keys *keys)
+{
+	tfc__timer_cancel(&keys->expiry);
+	TFC__LIST_EACH (link, &keys->all)
+		free_kept(kept_of(link));
+}
+
+/* ---- keeping one */
+
+static void on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
+		   const tfc_error *error)
+{
+	struct kept_key *kept = user;
+	kept->put = NULL;
+	if (code < 0)
+		tfc__log(kept->keys->ctx, TFC_LOG_WARNING, "cluster", kept->job,
+			 "the job's client key is forgotten when this node ends: %s", error->text);
+}
+
+static void store_kept(struct kept_key *kept)
+{
+	struct tfc__buf buf = {0};
+	tfc__msg_map(&buf, 6);
+	tfc__msg_put_u64(&buf, "format", FORMAT);
+	tfc__msg_put_str(&buf, "client_key", kept->key.text);
+	tfc__msg_put_u64(&buf, "owner", kept->key.owner);
+	tfc__msg_put_bin(&buf, "digest", kept->key.digest, sizeof(kept->key.digest));
+	tfc__msg_put_str(&buf, "job", kept->job);
+	tfc__msg_put_u64(&buf, "expires_ns", kept->expires_ns);
+	if (!buf.is_failed)
+		kept->put = tfc__store_put(kept->keys->store, kept->store_key, buf.data, buf.len,
+					   UINT64_MAX, on_put, kept);
+	if (!kept->put) {
+		tfc_error error = TFC_ERROR_INIT;
+		tfc__fail_nomem(&error, "cluster");
+		on_put(kept, error.code, NULL, 0, &error);
+	}
+	tfc__buf_fini(&buf);
+}
+
+static void make_room(struct tfc__client_keys *keys)
+{
+	if (keys->count <= keys->max)
+		return;
+	struct kept_key *oldest = kept_of(keys->all.next);
+	if (!keys->is_full_logged)
+		tfc__log(keys->ctx, TFC_LOG_WARNING, "cluster", oldest->job,
+			 "more than %u jobs were forgotten within a day: the oldest client keys go "
+			 "before their time",
+			 keys->max);
+	keys->is_full_logged = true;
+	remove_kept(oldest);
+}
+
+void tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
+			   const char *job)
+{
+	char store_key[STORE_KEY_SIZE];
+	if (!key->text[0])
+		return;
+	name_record(key->text, store_key);
+	struct kept_key *before = find_kept(keys, store_key); /* of an earlier attempt to forget */
+	if (before)
+		free_kept(before);
+	struct kept_key *kept = new_kept(keys);
+	if (!kept) {
+		tfc__log(keys->ctx, TFC_LOG_WARNING, "cluster", job,
+			 "the job's client key is forgotten with it: out of memory");
+		return;
+	}
+	memcpy(kept->store_key, store_key, sizeof(kept->store_key));
+	kept->key = *key;
+	snprintf(kept->job, sizeof(kept->job), "%s", job);
+	kept->expires_ns = tfc__wall() + keys->keep_ns;
+	store_kept(kept);
+	make_room(keys);
+	expire(keys);
+}
+
+int tfc__client_keys_find(const struct tfc__client_keys *keys,
+			  const struct tfc__client_key *wanted, char ret_job[17], tfc_error *error)
+{
+	char store_key[STORE_KEY_SIZE];
+	name_record(wanted->text, store_key);
+	const struct kept_key *kept = find_kept(keys, store_key);
+	if (!kept)
+		return TFC_ENOENT;
+	if (kept->is_damaged)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
+				 "whether client key %s has made a job is not known: %s is damaged",
+				 wanted->text, store_key);
+	int code = tfc__client_key_check(&kept->key, kept->job, wanted, error);
+	if (code == TFC_OK)
+		memcpy(ret_job, kept->job, sizeof(kept->job));
+	return code;
+}
+
+/* ---- those of an earlier process */
+
+static void read_kept(struct kept_key *kept, const tfc_store_value *value)
+{
+	struct tfc__msg msg;
+	size_t len = 0;
+	kept->is_damaged = true;
+	kept->expires_ns = tfc__wall() + kept->keys->keep_ns;
+	snprintf(kept->store_key, sizeof(kept->store_key), "%s", value->key);
+	if (!value->data || tfc__msg_parse(&msg, value->data, value->len, NULL, NULL) < 0)
+		return;
+	const void *digest = tfc__msg_get_bin(&msg.root, "digest", &len);
+	uint64_t owner = tfc__msg_get_u64(&msg.root, "owner", UINT64_MAX);
+	if (tfc__msg_get_u64(&msg.root, "format", 0) == FORMAT && owner <= UINT32_MAX &&
+	    len == sizeof(kept->key.digest) &&
+	    tfc__msg_get_text(&msg.root, "client_key", kept->key.text, sizeof(kept->key.text)) &&
+	    tfc__msg_get_text(&msg.root, "job", kept->job, sizeof(kept->job))) {
+		memcpy(kept->key.digest, digest, len);
+		kept->key.owner = (uint32_t)owner;
+		kept->expires_ns = tfc__msg_get_u64(&msg.root, "expires_ns", 0);
+		kept->is_damaged = false;
+	}
+	tfc__msg_fini(&msg);
+}
+
+static int by_expiry(const void *one, const void *other)
+{
+	const struct kept_key *a = *(struct kept_key *const *)one;
+	const struct kept_key *b = *(struct kept_key *const *)other;
+	return a->expires_ns < b->expires_ns ? -1 : a->expires_ns > b->expires_ns;
+}
+
+static int sort(struct tfc__client_keys *keys)
+{
+	struct kept_key **all = calloc(keys->count ? keys->count : 1, sizeof(struct kept_key *));
+	uint32_t count = 0;
+	if (!all)
+		return TFC_ENOMEM;
+	TFC__LIST_EACH (link, &keys->all)
+		all[count++] = kept_of(link);
+	qsort(all, count, sizeof(struct kept_key *), by_expiry);
+	for (uint32_t i = 0; i < count; i++) {
+		tfc__list_remove(&all[i]->link);
+		tfc__list_append(&keys->all, &all[i]->link);
+	}
+	free(all);
+	return TFC_OK;
+}
+
+int tfc__client_keys_restore(struct tfc__client_keys *keys, const tfc_store_value *values,
+			     uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct kept_key *kept;
+		if (strlen(values[i].key) != STORE_KEY_SIZE - 1)
+			continue;
+		if (!(kept = new_kept(keys)))
+			return TFC_ENOMEM;
+		read_kept(kept, &values[i]);
+		if (kept->is_damaged)
+			tfc__log(keys->ctx, TFC_LOG_ERROR, "cluster", "",
+				 "%s is damaged: the client key that it is of is refused for a day",
+				 values[i].key);
+	}
+	int code = sort(keys);
+	expire(keys);
+	return code;
+}
