@@ -198,8 +198,8 @@ void tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clie
 	expire(keys);
 }
 
-int tfc__client_keys_find(const struct tfc__client_keys *keys,
-			  const struct tfc__client_key *wanted, char ret_job[17], tfc_error *error)
+int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc__client_key *wanted,
+			  char ret_job[17], tfc_error *error)
 {
 	char store_key[STORE_KEY_SIZE];
 	name_record(wanted->text, store_key);

@@ -13,7 +13,7 @@
 
 #define TFC__CLIENT_KEY_SIZE 65
 #define TFC__SUBMIT_DIGEST_SIZE 32
-#define TFC__CLIENT_KEYS_MAX 10000               /* then the oldest goes before its time */
+#define TFC__CLIENT_KEYS_MAX 10000                     /* then the oldest goes before its time */
 #define TFC__CLIENT_KEY_NS (24 * 3600 * 1000000000ull) /* after its job was forgotten */
 #define TFC__CLIENT_KEYS_PREFIX "keys/"
 
@@ -55,7 +55,7 @@ void tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clie
 
 /* TFC_OK and the job's id, TFC_ENOENT (without a sentence), those of tfc__client_key_check,
  * TFC_EPARSE (the key's record is damaged). */
-int tfc__client_keys_find(const struct tfc__client_keys *keys,
-			  const struct tfc__client_key *wanted, char ret_job[17], tfc_error *error);
+int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc__client_key *wanted,
+			  char ret_job[17], tfc_error *error);
 
 #endif

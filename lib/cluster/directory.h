@@ -70,20 +70,19 @@ struct tfc__submit {
 	const void *host_tag;
 	uint64_t host_tag_len;
 	struct tfc__client_key client_key; /* its digest is of what was sent, without a key */
-	const char *submitter; /* who sends it, in words, at most 128 bytes; or NULL */
-	bool has_minimal_env;  /* see tfc__agent_job_info */
+	const char *submitter;             /* who sends it, in words, at most 128 bytes; or NULL */
+	bool has_minimal_env;              /* see tfc__agent_job_info */
 };
 
 /*
  * Stores a copy of the job, and then starts its maintainer: TFC_OK with ret_id "", and the answer
  * comes. With a client key that was seen before, and the same job, that job's id is given at once
- * (the job may have been forgotten since) or, while it is not stored yet, by the answer; TFC_EEXIST:
- * it was another job, or another user's key. TFC_ESTATE while draining, TFC_EPARSE: what is known of
- * the key is damaged.
+ * (the job may have been forgotten since) or, while it is not stored yet, by the answer;
+ * TFC_EEXIST: it was another job, or another user's key. TFC_ESTATE while draining, TFC_EPARSE:
+ * what is known of the key is damaged.
  */
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  struct tfc__directory_answer *answer, tfc_error *error,
-			  char ret_id[17]);
+			  struct tfc__directory_answer *answer, tfc_error *error, char ret_id[17]);
 
 /* Stops a job, as tfc__maintainer_stop. */
 void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool is_kill);

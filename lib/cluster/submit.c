@@ -167,8 +167,8 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 	return TFC_OK;
 }
 
-/* The job that was made for a key: TFC_OK with its id, or "" while it is not stored yet; TFC_ENOENT:
- * there is none. */
+/* The job that was made for a key: TFC_OK with its id, or "" while it is not stored yet;
+ * TFC_ENOENT: there is none. */
 static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
 		     struct tfc__directory_answer *answer, char id[17], tfc_error *error)
 {

@@ -69,7 +69,7 @@ struct tfc__request {
 	int code;
 	tfc_error error;
 	struct tfc__buf text;
-	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
+	char home[TFC__NODE_ID_SIZE];                 /* tfc_reply.home */
 	void *doing;                                  /* of who answers it later */
 	void (*forget)(struct tfc__request *request); /* nobody wants the answer any more; or NULL
 						       */

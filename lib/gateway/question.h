@@ -17,7 +17,8 @@ void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE]);
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
 
-/* A node's answer to "who are you?": its node_id and name, which a client needs before it submits. */
+/* A node's answer to "who are you?": its node_id and name, which a client needs before it submits.
+ */
 #define TFC__METHOD_HELLO "gateway.hello"
 
 /* Whether its job names an archive by a path, whose hash follows when it is known. */

@@ -1,9 +1,9 @@
 /*
  * One connection, made when something is asked for and made again when it is lost while something
- * waits. A question may be put twice: what it asks for is done once all the same, so a lost reply is
- * asked for again. But when a job was forgotten by its name, another one may have the name. And a
- * submit is put to its home alone, which knows it by its client key: directly, or through the node
- * that is connected.
+ * waits. A question may be put twice: what it asks for is done once all the same, so a lost reply
+ * is asked for again. But when a job was forgotten by its name, another one may have the name. And
+ * a submit is put to its home alone, which knows it by its client key: directly, or through the
+ * node that is connected.
  */
 #include "gateway/remote.h"
 
@@ -274,11 +274,10 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 		return;
 	}
 	gateway->is_known = true;
-	gateway->is_old = code < 0 ||
-			  !tfc__msg_get_text(result, "node_id", gateway->node_id,
-					     sizeof(gateway->node_id)) ||
-			  !tfc__msg_get_text(result, "name", gateway->node_name,
-					     sizeof(gateway->node_name));
+	gateway->is_old =
+		code < 0 ||
+		!tfc__msg_get_text(result, "node_id", gateway->node_id, sizeof(gateway->node_id)) ||
+		!tfc__msg_get_text(result, "name", gateway->node_name, sizeof(gateway->node_name));
 	if (gateway->is_old) {
 		memcpy(gateway->node_id, id->node_id, sizeof(gateway->node_id));
 		gateway->node_name[0] = '\0';
@@ -286,7 +285,7 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	serve_waiting(gateway);
 }
 
-static void say_hello(struct remote_gateway *gateway)
+static int say_hello(struct remote_gateway *gateway, tfc_error *error)
 {
 	const struct tfc__rpc_options call = {
 		.method = TFC__METHOD_HELLO,
@@ -294,10 +293,9 @@ static void say_hello(struct remote_gateway *gateway)
 		.end = on_hello,
 		.user = gateway,
 	};
-	tfc_error error = TFC_ERROR_INIT;
-	if (!gateway->hello && tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello,
-					     &error) < 0)
-		fail_waiting(gateway, &error);
+	return gateway->hello
+		       ? TFC_OK
+		       : tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello, error);
 }
 
 /* ---- the home of a submit */
@@ -440,16 +438,17 @@ static bool add_home(struct tfc__errand *errand, const char *node_id)
 
 static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand)
 {
+	tfc_error error = TFC_ERROR_INIT;
 	if (gateway->is_up && !errand->home) {
 		tfc__errand_go(errand, tfc__peer_rpc(gateway->peer));
 	} else if (gateway->is_up && gateway->is_known) {
 		go_to_home(gateway, errand);
 	} else {
 		tfc__list_append(&gateway->errands, &errand->link);
-		if (gateway->is_up)
-			say_hello(gateway);
-		else
+		if (!gateway->is_up)
 			want(gateway);
+		else if (say_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
+			tfc__errand_fail(errand, &error);
 	}
 }
 

@@ -20,8 +20,8 @@ void tfc__rights_say(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_S
 /* `who` is the member that passes it on, and becomes the submitter. TFC_EINVAL. */
 int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *error);
 
-/* The user whose client keys those of `who` are: the peer's uid, or the one that its key's tasks run
- * as; never a key or a connection. */
+/* The user whose client keys those of `who` are: the peer's uid, or the one that its key's tasks
+ * run as; never a key or a connection. */
 uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
 			   const struct tfc__peer_id *who);
 

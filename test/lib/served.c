@@ -105,7 +105,8 @@ struct served *served_begin(tfc_ctx *ctx, tfc_node *node, const char *address,
 	tfc__list_init(&served->connections);
 	if (keyring && tfc__identity_open(NULL, &error, &served->identity) < 0)
 		fail_msg("%s", error.text);
-	assert_int_equal(tfc__gateway_service_open(ctx, node->directory, &own, &served->service), 0);
+	assert_int_equal(tfc__gateway_service_open(ctx, node->directory, &own, &served->service),
+			 0);
 	served_return(served);
 	return served;
 }
