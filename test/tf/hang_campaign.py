@@ -24,14 +24,17 @@ def run_job(members, hangs, seed):
     """The events of one job in which `hangs` generations hang."""
     env = dict(os.environ, HANG_SEED=str(seed), HANG_MEMBERS=str(members), HANG_COUNT=str(hangs),
                TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
+    job = {"argv": [sys.executable, os.path.join(HERE, "hanging.py")],
+           "roles": {"worker": {"count": members}}, "stall_s": STALL_S, "on_stall": "restart",
+           "restart": {"max": hangs + 2, "window_s": 86400, "backoff_s": [0, 0]}}
     with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
         done = subprocess.run(
-            [os.environ["TFC_RUN"], "local", "--json", "--worker", str(members),
-             "--stall", str(STALL_S), "--on-stall", "restart", "--restart", str(hangs + 2),
-             "--restart-window", "86400", "--",
-             sys.executable, os.path.join(HERE, "hanging.py")],
-            cwd=directory, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            timeout=120 + 90 * hangs, check=False)
+            [os.environ["TFC_RUN"], "local", "--json", "--job", path], cwd=directory, env=env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=120 + 90 * hangs,
+            check=False)
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
 
 
