@@ -57,6 +57,8 @@ const char *tfc__agent_name(const struct tfc__agent *agent);
 uint32_t tfc__agent_taken(const struct tfc__agent *agent); /* seats: tasks from hold to release */
 /* Whose they are: "2 tasks of JOB, 1 task of JOB". */
 void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size);
+/* The longest that one of its tasks may have between TERM and KILL. */
+double tfc__agent_longest_grace_s(const struct tfc__agent *agent);
 /* `emptied` is scheduled whenever the last seat is given back; NULL: no more. Borrowed. */
 void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied);
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
@@ -72,7 +74,7 @@ enum tfc__agent_event_kind {
 				   of the job's tasks got none, ports, is_lasting */
 	TFC__AGENT_STARTED,     /* process->pid */
 	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
-	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out */
+	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out, had_notice */
 	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
 	TFC__AGENT_STALLED,     /* silent_ms; text: what it does instead */
 	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it; activity,
@@ -107,6 +109,7 @@ struct tfc__agent_event {
 	bool is_lasting; /* no other job will give back what it lacks */
 	bool is_stranger;
 	bool is_crowded_out;   /* it could not bind its port, and now nobody else has it */
+	bool had_notice;       /* its output says that it or a peer was preempted before */
 	const uint8_t *states; /* enum tfc__agent_proc_state */
 	uint32_t silent_ms;
 	enum tfc__activity activity;

@@ -21,29 +21,44 @@ static uint32_t grace_ms(const struct agent_task *task)
  * The words for a port that cannot be bound: TensorFlow's (core/distributed_runtime/rpc/
  * grpc_server_lib.cc), and those of EADDRINUSE in the C library, hence in nearly all others.
  */
-static const char *bind_failure(const char *line)
-{
-	static const char *const words[] = {"Could not start gRPC server",
-					    "Address already in use"};
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(line, words[i]))
-			return words[i];
-	return NULL;
-}
+static const char *const bind_failures[] = {"Could not start gRPC server", "Address already in use",
+					    NULL};
 
-/* What this attempt's last lines say of a failed bind, or NULL. */
-static const char *find_bind_failure(const struct agent_task *task)
+/*
+ * The words of TensorFlow when SIGTERM has reached it or one of its peers and it saves therefore:
+ * those of PreemptionCheckpointHandler (distribute/failure_handling/failure_handling.py) – unless a
+ * program asks for more, only the warning that its save itself brings about is printed – and those
+ * of the notifier in C++ (coordination/preemption_notifier.cc).
+ */
+static const char *const preemption_notices[] = {
+	"PreemptionCheckpointHandler.total_run_calls",
+	"PreemptionCheckpointHandler: Starting saving a checkpoint",
+	"has received termination notice", "SIGTERM caught", NULL};
+
+/* Which of the words, ended by NULL, this attempt's last lines have; or NULL. */
+static const char *find_words(const struct agent_task *task, const char *const *words)
 {
 	char name[TFC__LOG_NAME_SIZE];
 	char **lines;
-	const char *words = NULL;
+	const char *found = NULL;
 	tfc__agent_log_name(task->job, task->number, name);
 	if (tfc__log_tail(task->job->log_dir, name, task->attempt, 20, &lines) < 0)
 		return NULL;
-	for (char **line = lines; *line && !words; line++)
-		words = bind_failure(*line);
+	for (; *words && !found; words++)
+		for (char **line = lines; *line && !found; line++)
+			found = strstr(*line, *words) ? *words : NULL;
 	tfc_env_free(lines);
-	return words;
+	return found;
+}
+
+/* Only of mirrored workers do all others save when one of them is preempted. */
+static bool had_notice(const struct agent_task *task, const tfc_process_event *process)
+{
+	const tfc_job *job = task->job->info.job;
+	bool is_failure = process->reason == TFC_EXIT_SIGNAL ||
+			  (process->reason == TFC_EXIT_CODE && process->status != 0);
+	return is_failure && tfc__job_strategy(job) == TFC_STRATEGY_MULTI_WORKER_MIRRORED &&
+	       find_words(task, preemption_notices);
 }
 
 /*
@@ -53,7 +68,7 @@ static const char *find_bind_failure(const struct agent_task *task)
  */
 static void explain_crowding_out(struct agent_task *task, struct tfc__agent_event *event)
 {
-	const char *words = find_bind_failure(task);
+	const char *words = find_words(task, bind_failures);
 	if (!words)
 		return;
 	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
@@ -111,6 +126,7 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	stall_fini(task);
 	task->is_ready = false;
 	explain_end(task, &event);
+	event.had_notice = had_notice(task, process);
 	close_door(task);
 	tfc_process_close(task->process);
 	task->process = NULL;

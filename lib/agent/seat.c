@@ -76,6 +76,19 @@ void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t si
 	}
 }
 
+double tfc__agent_longest_grace_s(const struct tfc__agent *agent)
+{
+	double longest = 0;
+	for (const struct tfc__link *link = agent->jobs.next; link != &agent->jobs;
+	     link = link->next) {
+		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
+								     link);
+		double grace = tfc__job_longest_grace_s(job->info.job);
+		longest = grace > longest ? grace : longest;
+	}
+	return longest;
+}
+
 uint32_t tfc__agent_taken(const struct tfc__agent *agent)
 {
 	return agent->slots_taken;

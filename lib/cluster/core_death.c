@@ -64,13 +64,55 @@ enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__death *death = &t->death;
-	return core->policy.is_tensorflow && t->ready_at && death->reason == TFC_EXIT_CODE &&
+	return core->policy.is_tensorflow && t->ready_at && !death->is_stranger &&
+	       death->reason == TFC_EXIT_CODE &&
 	       (death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE);
 }
 
 bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t)
 {
 	return t->death.reason == TFC_EXIT_LOST || tfc__death_is_preemption(core, t);
+}
+
+/* How the kernel, or a shell in between, says that a signal ended it; 0: none did. */
+static int signal_of(const struct tfc__death *death)
+{
+	if (death->reason == TFC_EXIT_SIGNAL)
+		return death->status;
+	return death->reason == TFC_EXIT_CODE && death->status > SHELL_SIGNAL
+		       ? death->status - SHELL_SIGNAL
+		       : 0;
+}
+
+static bool is_crash(const struct tfc__death *death)
+{
+	int number = signal_of(death);
+	return death->is_oom || number == SIGKILL || number == SIGSEGV || number == SIGABRT ||
+	       number == SIGBUS;
+}
+
+static bool is_notice(const struct tfc__core *core, const struct task *t)
+{
+	return tfc__death_is_preemption(core, t) || t->death.had_notice;
+}
+
+/*
+ * A mirrored worker whose peer was killed sits in a collective that will never end: it neither dies
+ * of TERM nor has anything to save, and each second is lost training. Not so when one of the group
+ * was preempted: the notice reached all of them.
+ */
+enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t)
+{
+	bool is_mirrored = core->policy.strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+	bool is_preempted = is_notice(core, t);
+	if (tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
+		return GRACE_ABORT;
+	for (const struct task *u = core->judged; u; u = u->judged)
+		is_preempted |= is_notice(core, u);
+	if (is_preempted)
+		return GRACE_SAVE;
+	return core->policy.is_abort_auto && is_mirrored && is_crash(&t->death) ? GRACE_NONE
+										: GRACE_ABORT;
 }
 
 bool tfc__death_is_explainable(const struct tfc__death *death)

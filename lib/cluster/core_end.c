@@ -33,14 +33,9 @@ static void set_outcome(struct tfc__core *core, uint32_t state, const struct tas
 
 /* ---- stopping */
 
-enum grace { GRACE_ROLE, GRACE_ABORT, GRACE_NONE };
-
 static void stop_for_good(struct tfc__core *core, struct task *t, enum grace grace)
 {
-	uint64_t ns = grace == GRACE_ROLE    ? tfc__task_role(core, t)->grace_ns
-		      : grace == GRACE_ABORT ? core->policy.abort_grace_ns
-					     : 0;
-	tfc__task_stop(core, t, ns, FATE_OVER);
+	tfc__task_end(core, t, grace, FATE_OVER);
 }
 
 /* A dead one, or one that never started, is over; its port is released with all the others. */
@@ -134,7 +129,7 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	tfc__tell_end(core, t, state, reason, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (is_vital)
-		fail_job(core, t, reason, text, GRACE_ABORT);
+		fail_job(core, t, reason, text, tfc__death_grace(core, t));
 	else
 		ignore_failure(core, t, text);
 }
@@ -232,7 +227,7 @@ void tfc__end_deadline(struct tfc__core *core)
 	char text[256];
 	snprintf(text, sizeof(text), "the deadline of %g s has passed",
 		 (double)core->policy.deadline_ns / (double)SECOND_NS);
-	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ROLE);
+	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_WHOLE);
 }
 
 /* ---- a stall with nothing left to try */
@@ -278,7 +273,7 @@ static void finish(struct tfc__core *core, struct task *t)
 		t->fate = FATE_FINISH;
 		tfc__task_timer(core, t, core->now + tfc__task_role(core, t)->finish_ns);
 	} else {
-		stop_for_good(core, t, GRACE_ROLE);
+		stop_for_good(core, t, GRACE_WHOLE);
 	}
 }
 
@@ -309,9 +304,12 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 	go_on_without(core, t, text);
 }
 
-void tfc__end_finish_timer(struct tfc__core *core, struct task *t)
+void tfc__end_overdue(struct tfc__core *core, struct task *t)
 {
-	stop_for_good(core, t, GRACE_ROLE);
+	if (t->is_saving)
+		tfc__task_end(core, t, GRACE_NONE, t->fate);
+	else
+		stop_for_good(core, t, GRACE_WHOLE);
 }
 
 /* ---- a user's stop */
@@ -323,8 +321,8 @@ static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
 		struct task *t = &core->tasks[i];
 		if (!tfc__task_is_alive(t)) {
 			retire(core, t);
-		} else if (t->phase == PHASE_LAUNCHED || t->is_stop_sent) {
-			stop_for_good(core, t, GRACE_ROLE); /* nobody is there to be asked */
+		} else if (t->phase == PHASE_LAUNCHED || t->is_stop_sent || t->is_saving) {
+			stop_for_good(core, t, GRACE_WHOLE); /* nobody is there to be asked */
 		} else {
 			t->fate = FATE_INTERRUPTED;
 			tfc__act(core, TFC__DO_SIGNAL, t)->number = SIGINT;
@@ -343,14 +341,14 @@ static void begin_stop(struct tfc__core *core, uint64_t interrupt_ns, bool is_ki
 	if (interrupt_ns && !is_kill)
 		interrupt_all(core, interrupt_ns);
 	else
-		stop_all(core, is_kill ? GRACE_NONE : GRACE_ROLE);
+		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 	tfc__end_if_reaped(core);
 }
 
 void tfc__end_interrupted(struct tfc__core *core)
 {
 	core->interrupt_at = 0;
-	stop_all(core, GRACE_ROLE);
+	stop_all(core, GRACE_WHOLE);
 }
 
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill)
@@ -361,7 +359,7 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 		begin_stop(core, interrupt_ns, is_kill);
 		break;
 	case CORE_FINISHING: /* it has succeeded already, and only need not wait any longer */
-		stop_all(core, is_kill ? GRACE_NONE : GRACE_ROLE);
+		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 		break;
 	case CORE_ENDING:
 		if (core->is_suspending) { /* it is not to be gone on with */
@@ -383,7 +381,7 @@ void tfc__end_suspend(struct tfc__core *core)
 	if (core->phase == CORE_ENDING || core->phase == CORE_ENDED)
 		return;
 	if (core->phase == CORE_FINISHING) {
-		stop_all(core, GRACE_ROLE);
+		stop_all(core, GRACE_WHOLE);
 		return;
 	}
 	tfc__judge_drop(core, false);
@@ -391,7 +389,7 @@ void tfc__end_suspend(struct tfc__core *core)
 	core->is_suspending = true;
 	core->outcome.task = NO_TASK;
 	clear_clocks(core);
-	stop_all(core, GRACE_ROLE);
+	stop_all(core, GRACE_WHOLE);
 	tfc__end_if_reaped(core);
 }
 

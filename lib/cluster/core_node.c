@@ -115,7 +115,7 @@ static void drain_living(struct tfc__core *core, struct task *t, const char *why
 /* All that are marked, once the marks of all are set. */
 static void move_leaving(struct tfc__core *core, const char *why)
 {
-	core->is_planned = true;
+	core->grace = GRACE_MOVE;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (core->phase != CORE_UP || !t->is_leaving)
@@ -125,7 +125,7 @@ static void move_leaving(struct tfc__core *core, const char *why)
 		else if (t->fate == FATE_NONE && !t->is_stop_sent)
 			drain_living(core, t, why);
 	}
-	core->is_planned = false;
+	core->grace = GRACE_ABORT;
 }
 
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)

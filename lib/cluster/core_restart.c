@@ -134,19 +134,13 @@ void tfc__restart_timer(struct tfc__core *core, struct task *t)
 	}
 }
 
-/* What is broken is not waited for; who has to move is whole, and may be saving. */
-static uint64_t grace_of(const struct tfc__core *core, const struct task *t)
-{
-	return core->is_planned ? tfc__task_role(core, t)->grace_ns : core->policy.abort_grace_ns;
-}
-
 /* Living: it is stopped first. Dead: it waits for its time. */
 static void restart_one(struct tfc__core *core, struct task *t, uint64_t at)
 {
 	if (t->restart_at < at)
 		t->restart_at = at;
 	if (tfc__task_is_alive(t))
-		tfc__task_stop(core, t, grace_of(core, t), FATE_RESTART);
+		tfc__task_end(core, t, core->grace, FATE_RESTART);
 	else if (t->phase == PHASE_BACKOFF)
 		tfc__task_timer(core, t, t->restart_at);
 	else if (t->phase == PHASE_DEAD)
@@ -192,8 +186,8 @@ static void restart_coordinators(struct tfc__core *core, uint64_t at)
 
 static bool was_done_before_stop(const struct tfc__core *core, const struct task *t)
 {
-	return tfc__death_class(core, &t->death) == CLASS_DONE && t->death.time_ns &&
-	       t->death.time_ns < t->stop_at;
+	bool is_before = !t->is_stop_sent || (t->death.time_ns && t->death.time_ns < t->stop_at);
+	return tfc__death_class(core, &t->death) == CLASS_DONE && is_before;
 }
 
 static void tell_stopped(struct tfc__core *core, struct task *t)
@@ -208,7 +202,8 @@ static void tell_stopped(struct tfc__core *core, struct task *t)
 		tfc__tell_end(core, t, TFC_TASK_FAILED,
 			      t->is_stalled ? TFC_END_STALLED : tfc__death_reason(&t->death), text);
 	else
-		tfc__tell_end(core, t, TFC_TASK_STOPPED, TFC_END_CONSEQUENCE, text);
+		tfc__tell_end(core, t, t->is_stop_sent ? TFC_TASK_STOPPED : TFC_TASK_FAILED,
+			      TFC_END_CONSEQUENCE, text);
 }
 
 void tfc__restart_reaped(struct tfc__core *core, struct task *t)
@@ -248,7 +243,7 @@ static void abort_member(struct tfc__core *core, struct task *t)
 {
 	t->was_ready = false;
 	if (tfc__task_is_alive(t)) {
-		tfc__task_stop(core, t, grace_of(core, t), FATE_GROUP);
+		tfc__task_end(core, t, core->grace, FATE_GROUP);
 		return;
 	}
 	/* A mirrored gang needs all its members again; others that are done stay so. */
@@ -339,7 +334,9 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	uint64_t wait = tfc__budget_backoff(core, role, spent);
 	add_what_follows(name_of(&e), wait, spent, &a, text, size);
 	tell_cause(core, t, text);
+	core->grace = tfc__death_grace(core, t);
 	begin_again(core, t, &e, core->now + wait, text);
+	core->grace = GRACE_ABORT;
 	return RESTARTED;
 }
 

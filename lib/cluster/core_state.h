@@ -109,6 +109,7 @@ struct task {
 	uint8_t proc;        /* enum tfc__proc_state, as its node has answered */
 	bool is_port_stale;  /* a stranger has it: another one before the next attempt */
 	bool is_stop_sent;   /* to this attempt */
+	bool is_saving;      /* it ends by itself, or is killed when its timer comes */
 	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
 	bool is_stalled;     /* ... stalled */
 	bool was_ready;      /* in some attempt, since its coordinator or group has started */
@@ -129,6 +130,16 @@ struct task {
 	char *why; /* what the agent said about the death; with the task's name a text[256] */
 	struct budget restarts;
 	struct budget losses;
+};
+
+/* How long a living task still has. */
+enum grace {
+	GRACE_ABORT = 0, /* it waits for what is broken: abort_grace_s */
+	GRACE_NONE,      /* it is killed */
+	GRACE_WHOLE,     /* its role's: it may be saving */
+	GRACE_MOVE,      /* ... and a member of the group no less than GRACE_SAVE */
+	GRACE_SAVE, /* a member of the group: preempt_grace_s, and no signal before: it knows, saves
+		       and ends by itself; any other task: GRACE_ABORT */
 };
 
 /* How the job ends. */
@@ -161,7 +172,7 @@ struct tfc__core {
 	bool is_fenced;      /* nothing may be done any more */
 	bool is_resuming;    /* the nodes of an earlier term are asked first */
 	bool is_end_resumed; /* the outcome is that of an earlier term */
-	bool is_planned;     /* what is restarted now is whole: it gets its whole grace */
+	enum grace grace;    /* of all that the end which is worked off takes along */
 
 	uint32_t alive;         /* tasks in an ALIVE phase */
 	uint32_t members_alive; /* ... of the group */
@@ -251,8 +262,8 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
 void tfc__task_hold(struct tfc__core *core, struct task *t);
 void tfc__task_release(struct tfc__core *core, struct task *t);
 void tfc__task_launch(struct tfc__core *core, struct task *t);
-/* Stops it, unless it was told to stop with no more grace than this. */
-void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum fate fate);
+/* Ends it, unless it was told to stop with no more grace than this. */
+void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum fate fate);
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
 
 /* ---- core_death.c */
@@ -261,6 +272,8 @@ enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t);
 /* Lost, or preempted: it is nobody's bug, and the budget of losses pays. */
 bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t);
+/* What its end, and the others that wait for the verdict, leave to those that it takes along. */
+enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t);
 /* Whether a peer's death could have caused this one. */
 bool tfc__death_is_explainable(const struct tfc__death *death);
 uint32_t tfc__death_reason(const struct tfc__death *death);
@@ -386,7 +399,8 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */
 void tfc__end_suspend(struct tfc__core *core);
 void tfc__end_succeeded(struct tfc__core *core); /* all that was to be done was done before */
-void tfc__end_finish_timer(struct tfc__core *core, struct task *t);
+/* The time is over in which it might have ended by itself. */
+void tfc__end_overdue(struct tfc__core *core, struct task *t);
 void tfc__end_reaped(struct tfc__core *core, struct task *t); /* a death while it ends */
 void tfc__end_if_reaped(struct tfc__core *core);
 

@@ -144,7 +144,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	tfc__task_timer(core, t, 0);
 	t->attempt++;
 	t->fate = FATE_NONE;
-	t->is_stop_sent = false;
+	t->is_stop_sent = t->is_saving = false;
 	t->is_silent = t->is_stalled = t->is_ignored = false;
 	t->ready_at = 0;
 	if (t->why[0])
@@ -155,20 +155,45 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	tfc__tell_task(core, t, TFC_TASK_STARTING);
 }
 
-void tfc__task_stop(struct tfc__core *core, struct task *t, uint64_t grace, enum fate fate)
+static uint64_t ns_of(const struct tfc__core *core, const struct task *t, enum grace grace)
 {
-	assert(tfc__task_is_alive(t));
-	t->fate = fate;
-	tfc__task_timer(core, t, 0);
-	if (t->phase == PHASE_READY)
-		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
-	if (t->is_gone || (t->is_stop_sent && t->stop_grace <= grace))
+	uint64_t whole = tfc__task_role(core, t)->grace_ns;
+	uint64_t least = t->is_member ? core->policy.preempt_grace_ns : 0;
+	switch (grace) {
+	case GRACE_NONE:
+		return 0;
+	case GRACE_WHOLE:
+		return whole;
+	case GRACE_MOVE:
+		return whole > least ? whole : least;
+	default:
+		return core->policy.abort_grace_ns;
+	}
+}
+
+static void stop(struct tfc__core *core, struct task *t, uint64_t grace)
+{
+	if (t->is_stop_sent && t->stop_grace <= grace)
 		return;
 	if (!t->is_stop_sent)
 		t->stop_at = core->now;
 	t->is_stop_sent = true;
 	t->stop_grace = grace;
 	tfc__act(core, TFC__DO_STOP, t)->grace_ns = grace;
+}
+
+void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum fate fate)
+{
+	assert(tfc__task_is_alive(t));
+	t->fate = fate;
+	if (t->phase == PHASE_READY)
+		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
+	if (t->is_gone || (t->is_saving && grace != GRACE_NONE))
+		return;
+	t->is_saving = grace == GRACE_SAVE && t->is_member && !t->is_stop_sent;
+	tfc__task_timer(core, t, t->is_saving ? core->now + core->policy.preempt_grace_ns : 0);
+	if (!t->is_saving)
+		stop(core, t, ns_of(core, t, grace));
 }
 
 /* ---- timers: a binary heap of the tasks that have one */

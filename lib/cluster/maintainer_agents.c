@@ -56,6 +56,7 @@ static struct tfc__death death_of(const struct tfc__agent_event *event)
 		.is_oom = event->process->is_oom,
 		.is_stranger = event->is_stranger,
 		.is_crowded_out = event->is_crowded_out,
+		.had_notice = event->had_notice,
 		.time_ns = monotonic(event->process->time_ns),
 	};
 }

@@ -239,7 +239,7 @@ static void on_timers(struct tfc__core *core)
 	while (core->heap_len && core->heap[0]->timer <= core->now) {
 		struct task *t = core->heap[0];
 		if (tfc__task_is_alive(t))
-			tfc__end_finish_timer(core, t);
+			tfc__end_overdue(core, t);
 		else
 			tfc__restart_timer(core, t);
 	}

@@ -59,6 +59,8 @@ struct tfc__core_policy {
 	bool is_tensorflow; /* exits 42 and 143 may be its preemption handler's */
 	uint32_t success;   /* enum tfc__success, resolved: never AUTO */
 	uint64_t abort_grace_ns;
+	bool is_abort_auto; /* ... and none where no grace is of use: core_death.c */
+	uint64_t preempt_grace_ns;
 	uint64_t start_deadline_ns; /* 0: none */
 	/* A job of which no task has ever listened counts as running so long after the last task
 	 * started, and has no start deadline; 0: it does not. */
@@ -81,6 +83,7 @@ struct tfc__death {
 	bool is_stranger;    /* its port was taken by somebody else: another port is needed */
 	bool is_crowded_out; /* it could not bind its port, and now nobody else has it */
 	bool is_node_bad;    /* attempts fail there: the next one is to be placed anew */
+	bool had_notice;     /* its output says that it or a peer had got SIGTERM before */
 	bool is_with_node;   /* LOST with its node; set by the core itself */
 	uint64_t time_ns;    /* when, on the clock of `now` as well as the agent can tell */
 };

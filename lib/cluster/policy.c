@@ -12,6 +12,8 @@
 #define START_DEADLINE_S 600
 #define NO_LISTENER_NS (30ull * 1000000000ull)
 
+#define MS_NS 1000000ull
+
 static uint64_t ns_of(double seconds)
 {
 	return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
@@ -136,7 +138,9 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 		.strategy = tfc__job_strategy(job),
 		.is_tensorflow = job->framework == TFC_FRAMEWORK_TENSORFLOW,
 		.success = success_of(job),
-		.abort_grace_ns = ns_of(job->abort_grace_s),
+		.abort_grace_ns = tfc__job_abort_grace_ms(job) * MS_NS,
+		.is_abort_auto = job->abort_grace_s < 0,
+		.preempt_grace_ns = ns_of(job->preempt_grace_s),
 		.start_deadline_ns = ns_of(is_start_auto ? START_DEADLINE_S
 							 : job->start_deadline_s),
 		.no_listener_ns = is_start_auto ? NO_LISTENER_NS : 0,

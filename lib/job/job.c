@@ -164,8 +164,17 @@ uint32_t tfc__job_task_count(const tfc_job *job)
 
 uint32_t tfc__job_abort_grace_ms(const tfc_job *job)
 {
-	double ms = job->abort_grace_s * 1000;
+	double ms = (job->abort_grace_s < 0 ? 1 : job->abort_grace_s) * 1000;
 	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+double tfc__job_longest_grace_s(const tfc_job *job)
+{
+	double longest = job->grace_s > job->preempt_grace_s ? job->grace_s : job->preempt_grace_s;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (job->roles[i].grace_s > longest)
+			longest = job->roles[i].grace_s;
+	return longest;
 }
 
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index)

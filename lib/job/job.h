@@ -91,7 +91,8 @@ struct tfc_job {
 	struct tfc__restart restart;
 	uint32_t success;            /* enum tfc__success */
 	double grace_s;              /* 10 */
-	double abort_grace_s;        /* 1 */
+	double abort_grace_s;        /* -1: auto */
+	double preempt_grace_s;      /* 30 */
 	double finish_s;             /* 30 */
 	double start_deadline_s;     /* -1: auto; 0: none */
 	double deadline_s;           /* 0: none */
@@ -139,7 +140,10 @@ bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *ro
 
 /* Tasks are numbered through the roles in order: their count, and the role of one. */
 uint32_t tfc__job_task_count(const tfc_job *job);
+/* With "auto" the longest that it can be. */
 uint32_t tfc__job_abort_grace_ms(const tfc_job *job);
+/* The longest that a task of it may have between TERM and KILL. */
+double tfc__job_longest_grace_s(const tfc_job *job);
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index);
 
 /* A deep copy, or NULL when out of memory. */

@@ -189,7 +189,7 @@ static void put_looked(struct tfc__buf *buf, const struct tfc__agent_event *even
 void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
 		      uint32_t task_count, char *const *log_tail)
 {
-	uint32_t pairs = 15 + !!event->states + !!event->looked_count + !!event->process +
+	uint32_t pairs = 16 + !!event->states + !!event->looked_count + !!event->process +
 			 !!log_tail;
 	tfc__msg_map(buf, pairs);
 	tfc__msg_put_u64(buf, "event", event->kind);
@@ -202,6 +202,7 @@ void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event
 	tfc__msg_put_bool(buf, "lasting", event->is_lasting);
 	tfc__msg_put_bool(buf, "stranger", event->is_stranger);
 	tfc__msg_put_bool(buf, "crowded", event->is_crowded_out);
+	tfc__msg_put_bool(buf, "notice", event->had_notice);
 	tfc__msg_put_u64(buf, "silent_ms", event->silent_ms);
 	tfc__msg_put_u64(buf, "activity", event->activity);
 	tfc__msg_put_u64(buf, "log_end", event->log_end);
@@ -297,6 +298,7 @@ int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t a
 	event->is_lasting = tfc__msg_get_bool(object, "lasting", false);
 	event->is_stranger = tfc__msg_get_bool(object, "stranger", false);
 	event->is_crowded_out = tfc__msg_get_bool(object, "crowded", false);
+	event->had_notice = tfc__msg_get_bool(object, "notice", false);
 	event->silent_ms = get_u32(object, "silent_ms");
 	uint32_t activity = get_u32(object, "activity");
 	event->activity = activity <= TFC__ACTIVITY_OWN_WORK ? (enum tfc__activity)activity

@@ -7,7 +7,8 @@
 #include "node/inside.h"
 
 #define QUIET_MS 1000 /* then it says what it waits for */
-#define PATIENCE_MS 30000
+#define PATIENCE_S 30 /* for jobs whose tasks are elsewhere */
+#define MARGIN_S 5    /* beyond a grace, until the end of the last task is known everywhere */
 
 static void on_goodbye(void *user)
 {
@@ -66,7 +67,9 @@ int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user)
 		return tfc__fail(error, TFC_ESTATE, "node", 0, "the node is leaving already");
 	node->left = fn;
 	node->left_user = user;
-	node->leave_by = tfc__now() + PATIENCE_MS * TFC__MS;
+	double graces_s = tfc__agent_longest_grace_s(node->agent) + MARGIN_S;
+	double patience_s = graces_s > PATIENCE_S ? graces_s : PATIENCE_S;
+	node->leave_by = tfc__now() + (uint64_t)(patience_s * TFC__SECOND);
 	tfc__node_set_draining(node, true);
 	tfc__timer_init(&node->leaving, node->ctx, on_timer);
 	tfc__timer_set(&node->leaving, tfc__now() + QUIET_MS * TFC__MS);

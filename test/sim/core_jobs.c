@@ -78,6 +78,8 @@ void world_make_job(struct world *w)
 		make_role(w, "cache", 1 + chance(w, 2), TFC__SCOPE_TASK);
 	struct tfc__core_policy *policy = &w->sim.policy;
 	policy->seed = w->seed;
+	policy->is_abort_auto = once_in(w, 2);
+	policy->preempt_grace_ns = (1 + chance(w, 30)) * SIM_SECOND;
 	policy->on_stall = chance(w, 3);
 	policy->explain_ns = once_in(w, 2) ? 10 * SIM_SECOND : 0;
 	if (!w->is_honest && once_in(w, 4))

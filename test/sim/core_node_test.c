@@ -195,8 +195,8 @@ static void tasks_that_are_told_to_leave_are_placed_anew(void **state)
 					       .text = "its data has moved"});
 	sim_expect(&s, "job restarting g1: worker/0 must move: its data has moved; restarting the "
 		       "group\n"
-		       "stop worker/0 #1 10s\n"
-		       "stop worker/1 #1 10s\n");
+		       "stop worker/0 #1 30s\n"
+		       "stop worker/1 #1 30s\n");
 	sim_signal(&s, "worker/0", 15);
 	s.trace.len = 0;
 	sim_signal(&s, "worker/1", 15);
@@ -331,8 +331,8 @@ static void drained_node_is_left_with_the_whole_grace(void **state)
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "job restarting g1: worker/1 must move: node b is drained; restarting the "
 		       "group\n"
-		       "stop worker/0 #1 10s\n"
-		       "stop worker/1 #1 10s\n");
+		       "stop worker/0 #1 30s\n"
+		       "stop worker/1 #1 30s\n");
 	sim_signal(&s, "worker/0", 15);
 	sim_signal(&s, "worker/1", 15);
 	sim_expect(&s, "task worker/0 #1 stopped consequence 15: worker/0 died of SIGTERM\n"

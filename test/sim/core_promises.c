@@ -1,6 +1,13 @@
 /* cluster: what the maintainer's core promises, of each of its actions. */
 #include "core_world.h"
 
+static bool was_preempted(const struct world *w, const struct tfc__core_action *a)
+{
+	return w->sim.policy.is_tensorflow && w->slots[a->task].was_ready &&
+	       !a->death.is_stranger && a->death.reason == TFC_EXIT_CODE &&
+	       (a->death.status == 42 || a->death.status == 143);
+}
+
 static void check_charge(struct world *w, const struct tfc__core_action *a, uint32_t unit)
 {
 	const struct tfc__core_role *role = role_of(w, &w->slots[a->task]);
@@ -8,9 +15,7 @@ static void check_charge(struct world *w, const struct tfc__core_action *a, uint
 	uint64_t window = is_loss ? role->loss_window_ns : role->window_ns;
 	uint32_t max = is_loss ? role->loss_max : role->restart_max;
 	/* What is charged to losses was one, and who may not restart starts only those again. */
-	bool is_preempted = w->sim.policy.is_tensorflow && w->slots[a->task].was_ready &&
-			    a->death.reason == TFC_EXIT_CODE &&
-			    (a->death.status == 42 || a->death.status == 143);
+	bool is_preempted = was_preempted(w, a);
 	bool is_lost = a->death.reason == TFC_EXIT_LOST || a->state < TFC_TASK_EXITED;
 	promise(w, !is_loss || is_preempted || is_lost, a);
 	promise(w, role->restart_max > 0, a);
@@ -45,6 +50,7 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->generation = a->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
 	slot->is_doomed = slot->is_end_told = slot->is_stacking = slot->was_ready = false;
+	slot->saves_until = 0;
 	slot->activity = TFC__ACTIVITY_NONE;
 }
 
@@ -54,6 +60,75 @@ static uint32_t count_members(struct world *w)
 	for (uint32_t i = 0; i < w->count; i++)
 		count += role_of(w, &w->slots[i])->scope == TFC__SCOPE_GROUP;
 	return count;
+}
+
+static void note_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
+{
+	bool is_notice = was_preempted(w, a) || a->death.had_notice;
+	if (a->reason == TFC_END_CONSEQUENCE) {
+		w->is_notice_told |= is_notice;
+	} else if (a->reason != TFC_END_STOPPED) {
+		w->cause = a->death;
+		w->noticed = is_notice ? slot : NULL;
+	}
+}
+
+/* Whose name the sentence begins with; NULL: nobody's. */
+static const struct slot *find_named(const struct world *w, const char *text)
+{
+	const struct slot *slot = w->slots;
+	for (uint32_t r = 0; r < w->sim.policy.role_count; r++) {
+		for (uint32_t i = 0; i < w->sim.roles[r].count; i++, slot++) {
+			char name[80];
+			int len = snprintf(name, sizeof(name), "%s/%u ", w->sim.roles[r].name, i);
+			if (strncmp(text, name, (size_t)len) == 0)
+				return slot;
+		}
+	}
+	return NULL;
+}
+
+/* Somebody was preempted, and the group goes with it: who is alive may be saving. */
+static void note_savers(struct world *w, const struct tfc__core_action *a)
+{
+	const struct slot *cause = find_named(w, a->text);
+	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
+	bool is_failure = a->state == TFC_JOB_STOPPING && !is_success &&
+			  a->reason != TFC_END_STALLED && a->reason != TFC_END_STOPPED;
+	if ((!w->is_notice_told && w->noticed != cause) || !cause ||
+	    role_of(w, cause)->scope != TFC__SCOPE_GROUP ||
+	    (a->state != TFC_JOB_RESTARTING && !is_failure))
+		return;
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct slot *slot = &w->slots[i];
+		if (slot->proc != PROC_NONE && is_member(w, slot) && !slot->is_stopping)
+			slot->saves_until = w->sim.now + w->sim.policy.preempt_grace_ns;
+	}
+}
+
+static bool is_crash(const struct tfc__death *death)
+{
+	static const int signals[] = {6, 7, 9, 11};
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (death->status == signals[i] + (death->reason == TFC_EXIT_CODE ? 128 : 0) &&
+		    death->reason <= TFC_EXIT_SIGNAL)
+			return true;
+	return death->is_oom;
+}
+
+/* Who saves gets no TERM, and is killed only when its time is over or a user wants that. Nobody
+ * else is killed without a grace, unless a crash has left it in a collective. */
+static void check_stop(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
+{
+	const struct tfc__core_policy *policy = &w->sim.policy;
+	bool is_in_collective = policy->is_abort_auto && is_crash(&w->cause) &&
+				policy->strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+	if (slot->saves_until) {
+		promise(w, a->grace_ns == 0, a);
+		promise(w, w->sim.now >= slot->saves_until || w->is_killed_by_user, a);
+	} else {
+		promise(w, a->grace_ns || w->is_killed_by_user || is_in_collective, a);
+	}
 }
 
 static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
@@ -84,6 +159,7 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 	promise(w, a->reason != TFC_END_NONE, a);
 	slot->is_end_told = true;
 	slot->end_reason = a->reason;
+	note_cause(w, slot, a);
 	bool is_own_failure = a->state == TFC_TASK_FAILED && a->reason != TFC_END_CONSEQUENCE &&
 			      a->reason != TFC_END_STALLED;
 	if (is_own_failure && role_of(w, slot)->is_replaceable && !strstr(a->text, "; restarting "))
@@ -149,6 +225,7 @@ static void check_job(struct world *w, const struct tfc__core_action *a)
 	w->job_state = a->state;
 	if (a->state == TFC_JOB_STOPPING && a->task < w->count)
 		check_cause(w, &w->slots[a->task], a);
+	note_savers(w, a);
 	if (!is_announced)
 		return;
 	for (uint32_t i = 0; i < w->count; i++) {
@@ -227,11 +304,12 @@ void world_take(struct world *w, const struct tfc__core_action *a)
 		check_launch(w, slot, a);
 		break;
 	case TFC__DO_SIGNAL:
-		promise(w, is_about_attempt, a);
+		promise(w, is_about_attempt && !slot->saves_until, a);
 		slot->is_signalled = true;
 		break;
 	case TFC__DO_STOP:
 		promise(w, is_about_attempt, a);
+		check_stop(w, slot, a);
 		slot->is_stopping = true;
 		break;
 	case TFC__DO_RELEASE:

@@ -25,6 +25,8 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 {
 	static const uint32_t nodes[TASKS_MAX];
 	w->steps++;
+	w->is_notice_told = false;
+	w->noticed = NULL;
 	tfc__core_step(w->sim.core, event, w->sim.now);
 	const struct tfc__core_action *a;
 	while ((a = tfc__core_next(w->sim.core)))
@@ -120,6 +122,7 @@ static void die_honestly(struct world *w, struct slot *slot)
 		break;
 	default:
 		die(w, slot, TFC_EXIT_SIGNAL, kills[chance(w, 4)]);
+		slot->death.had_notice = once_in(w, 4);
 	}
 }
 
@@ -138,6 +141,7 @@ static void die_somehow(struct world *w, struct slot *slot)
 	uint32_t end = chance(w, sizeof(ends) / sizeof(ends[0]));
 	die(w, slot, ends[end].reason, ends[end].status);
 	slot->death.is_oom = slot->death.reason == TFC_EXIT_SIGNAL && once_in(w, 10);
+	slot->death.had_notice = slot->death.status && once_in(w, 6);
 	slot->death.is_stranger = slot->death.reason == TFC_EXIT_CODE && once_in(w, 10);
 	slot->is_moving |= slot->death.is_stranger;
 }
@@ -189,6 +193,16 @@ static void deliver(struct world *w, uint32_t i)
 					  .death = slot->death});
 }
 
+/* It was preempted with its group: it ends when it has saved, which may take too long. */
+static void save(struct world *w, struct slot *slot)
+{
+	static const int exits[] = {42, 42, 143, 1, 0};
+	if (once_in(w, 20))
+		slot->is_frozen = true;
+	else if (once_in(w, 6))
+		die(w, slot, TFC_EXIT_CODE, exits[chance(w, w->is_honest ? 4 : 5)]);
+}
+
 static void live(struct world *w, uint32_t i)
 {
 	struct slot *slot = &w->slots[i];
@@ -200,6 +214,8 @@ static void live(struct world *w, uint32_t i)
 			feed_task(w, TFC__CORE_READY, i);
 	} else if (slot->is_stopping) {
 		die_stopped(w, slot);
+	} else if (slot->saves_until && !slot->is_frozen) {
+		save(w, slot);
 	} else if (slot->is_stacking && once_in(w, 4)) {
 		slot->is_stacking = false;
 		inspect(w, i);
@@ -284,9 +300,11 @@ static void pass_time(struct world *w)
 static void stop_by_user(struct world *w)
 {
 	w->is_stopped_by_user = true;
+	bool is_kill = once_in(w, 3);
+	w->is_killed_by_user |= is_kill;
 	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_STOP,
 					  .interrupt_ns = once_in(w, 2) ? 2 * SIM_SECOND : 0,
-					  .is_kill = once_in(w, 3)});
+					  .is_kill = is_kill});
 }
 
 static void show(struct world *w)

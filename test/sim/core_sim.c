@@ -24,6 +24,7 @@ void sim_init(struct sim *s, uint32_t strategy, uint32_t success)
 	s->policy.strategy = strategy;
 	s->policy.success = success;
 	s->policy.abort_grace_ns = SIM_SECOND;
+	s->policy.preempt_grace_ns = 30 * SIM_SECOND;
 	s->policy.is_tensorflow = strategy != TFC_STRATEGY_NONE;
 	s->policy.seed = 1;
 }

@@ -33,7 +33,8 @@ struct slot {
 	bool is_stacking;  /* its stacks were asked for */
 	uint32_t activity; /* enum tfc__activity, as was answered last */
 	bool is_end_told;
-	bool was_ready; /* so it was told */
+	bool was_ready;       /* so it was told */
+	uint64_t saves_until; /* one of its group was preempted; 0: none was */
 	uint32_t end_reason;
 	uint32_t attempt;
 	uint32_t generation;
@@ -64,6 +65,10 @@ struct world {
 	uint32_t failed;   /* in this step, a task whose work another may do: + 1 */
 	bool is_ended;
 	bool is_stopped_by_user;
+	bool is_killed_by_user;
+	bool is_notice_told;            /* of a consequence, in this step */
+	const struct slot *noticed;     /* the last cause, if it had a notice */
+	struct tfc__death cause;        /* the last one that was told, and no consequence */
 	struct place places[TASKS_MAX]; /* to be answered */
 	uint32_t place_count;
 	uint64_t steps;

@@ -118,7 +118,8 @@ static void success_is_the_driver_else_the_chief_else_all_workers(void **state)
 static void times_budgets_and_flags_come_from_the_role_or_else_the_job(void **state)
 {
 	struct resolved *r = resolve(
-		"{\"argv\":[\"x\"],\"grace_s\":7,\"finish_s\":20,\"abort_grace_s\":0.5,"
+		"{\"argv\":[\"x\"],\"preempt_grace_s\":20,\"grace_s\":7,\"finish_s\":20,\"abort_"
+		"grace_s\":0.5,"
 		"\"start_deadline_s\":60,\"deadline_s\":3600,\"restart\":{\"max\":5,"
 		"\"backoff_s\":[1,8]},\"roles\":{\"worker\":{},\"evaluator\":{\"finish_s\":60,"
 		"\"on_failure\":\"ignore\",\"restart\":{\"on\":\"never\",\"losses\":7}}}}");
@@ -139,6 +140,8 @@ static void times_budgets_and_flags_come_from_the_role_or_else_the_job(void **st
 	assert_true(evaluator->is_failure_ignored);
 	assert_false(evaluator->is_ready_on_listen);
 	assert_int_equal(r->policy.abort_grace_ns, SECOND / 2);
+	assert_false(r->policy.is_abort_auto);
+	assert_int_equal(r->policy.preempt_grace_ns, 20 * SECOND);
 	assert_int_equal(r->policy.start_deadline_ns, 60 * SECOND);
 	assert_int_equal(r->policy.no_listener_ns, 0);
 	assert_int_equal(r->policy.deadline_ns, 3600 * SECOND);
@@ -209,6 +212,28 @@ static void who_may_fail_is_what_the_role_says_or_else_what_it_is_for(void **sta
 	}
 }
 
+static void abort_grace_is_a_second_that_a_crash_may_cut_unless_it_is_given(void **state)
+{
+	static const struct {
+		const char *job;
+		uint64_t grace;
+		bool is_auto;
+	} cases[] = {
+		{"{\"argv\":[\"x\"],\"roles\":{\"worker\":{}}}", SECOND, true},
+		{"{\"argv\":[\"x\"],\"abort_grace_s\":\"auto\",\"roles\":{\"worker\":{}}}", SECOND,
+		 true},
+		{"{\"argv\":[\"x\"],\"abort_grace_s\":1,\"roles\":{\"worker\":{}}}", SECOND, false},
+		{"{\"argv\":[\"x\"],\"abort_grace_s\":0,\"roles\":{\"worker\":{}}}", 0, false},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct resolved *r = resolve(cases[i].job);
+		assert_int_equal(r->policy.abort_grace_ns, cases[i].grace);
+		assert_int_equal(r->policy.is_abort_auto, cases[i].is_auto);
+		assert_int_equal(tfc__job_abort_grace_ms(r->job), cases[i].grace / (SECOND / 1000));
+		tfc_job_free(r->job);
+	}
+}
+
 static void servers_are_not_waited_for_at_the_end(void **state)
 {
 	struct resolved *r = resolve(
@@ -227,6 +252,7 @@ int main(void)
 		cmocka_unit_test(times_budgets_and_flags_come_from_the_role_or_else_the_job),
 		cmocka_unit_test(who_may_fail_is_what_the_role_says_or_else_what_it_is_for),
 		cmocka_unit_test(listening_is_assumed_where_nobody_says_so),
+		cmocka_unit_test(abort_grace_is_a_second_that_a_crash_may_cut_unless_it_is_given),
 		cmocka_unit_test(servers_are_not_waited_for_at_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

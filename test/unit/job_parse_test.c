@@ -56,7 +56,8 @@ static const char sample[] =
 	"\"backoff_s\": [0, 30], \"losses\": 100, \"losses_window_s\": 86400},\n"
 	"  \"success\": \"auto\", \"stall_s\": 0, \"on_stall\": \"report\", \"python\": "
 	"\"python3\",\n"
-	"  \"grace_s\": 10, \"abort_grace_s\": 1, \"finish_s\": 30, \"start_deadline_s\": "
+	"  \"grace_s\": 10, \"abort_grace_s\": \"auto\", \"preempt_grace_s\": 30, \"finish_s\": "
+	"30, \"start_deadline_s\": "
 	"\"auto\", "
 	"\"deadline_s\": 0, \"topology\": \"full\",\n"
 	"  \"isolation\": \"auto\",\n"
@@ -104,7 +105,8 @@ static void what_is_left_out_has_its_default(void **state)
 	assert_true(job->restart.window_s == 600);
 	assert_true(job->restart.backoff_s[0] == 0 && job->restart.backoff_s[1] == 30);
 	assert_true(job->restart.losses == 100 && job->restart.losses_window_s == 86400);
-	assert_true(job->grace_s == 10 && job->abort_grace_s == 1 && job->finish_s == 30);
+	assert_true(job->grace_s == 10 && job->abort_grace_s == -1 && job->preempt_grace_s == 30 &&
+		    job->finish_s == 30);
 	assert_true(job->start_deadline_s == -1 && job->deadline_s == 0);
 	const struct tfc__role *worker = &job->roles[0];
 	assert_int_equal(worker->count, 1);
