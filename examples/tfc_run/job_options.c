@@ -20,7 +20,7 @@ static int set_key(void *target, const struct option *option, const char *value)
 	return 0;
 }
 
-/* --env K=V, and --env K for K as it is here. What is not set here is not set there. */
+/* --env K=V, and --env K for K as it is here. */
 static int set_env(void *target, const struct option *option, const char *value)
 {
 	const char *inherited = getenv(value);
@@ -28,7 +28,7 @@ static int set_env(void *target, const struct option *option, const char *value)
 	if (strchr(value, '=') || !*value)
 		return set_key(target, option, *value ? value : "=");
 	if (!inherited)
-		return 0;
+		return bad_value(option, value, "is not set in the environment");
 	if (asprintf(&pair, "%s=%s", value, inherited) < 0)
 		return bad_value(option, value, "out of memory");
 	int result = set_key(target, option, pair);
@@ -36,14 +36,28 @@ static int set_env(void *target, const struct option *option, const char *value)
 	return result;
 }
 
-/* The value itself stays in the environment: the library takes it from there at launch. */
+/* Hands on a variable of ours: the value goes into the job, and into no sentence. 0 or TFC_E... */
+static int add_secret(tfc_job *job, const char *path, const char *name, tfc_error *error)
+{
+	char *pair;
+	if (asprintf(&pair, "%s=%s", name, getenv(name)) < 0)
+		die_without_memory();
+	int code = tfc_job_set(job, path, pair, error);
+	explicit_bzero(pair, strlen(pair));
+	free(pair);
+	return code;
+}
+
 static int set_secret(void *target, const struct option *option, const char *value)
 {
+	tfc_error error = TFC_ERROR_INIT;
 	if (strchr(value, '='))
 		return bad_value(option, "", "takes a name; the value comes from the environment");
 	if (!getenv(value))
 		return bad_value(option, value, "is not set in the environment");
-	return set_key(target, option, value);
+	if (add_secret(*(tfc_job **)target, option->path, value, &error) < 0)
+		return bad_value(option, value, error.text);
+	return 0;
 }
 
 /* Whoever names one wants to follow it. */
@@ -217,6 +231,41 @@ static int set_program(tfc_job *job, char **program)
 	return 0;
 }
 
+static int fill_secrets(tfc_job *job, const char *path, json_t *secrets)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	const char *name;
+	json_t *value;
+	json_object_foreach(secrets, name, value)
+	{
+		if (json_is_null(value) && getenv(name) && add_secret(job, path, name, &error) < 0)
+			return complain("%s", error.text);
+	}
+	return 0;
+}
+
+/* Secrets that a job file only names have the values that they have here, if they have any. */
+static int fill_all_secrets(tfc_job *job)
+{
+	char *text = NULL, path[128];
+	const char *name;
+	json_t *role;
+	if (tfc_job_json(job, TFC_JOB_JSON_SECRETS, &text) < 0)
+		die_without_memory();
+	json_t *root = json_loads(text, 0, NULL);
+	int result = fill_secrets(job, "secret_env[]", json_object_get(root, "secret_env"));
+	json_object_foreach(json_object_get(root, "roles"), name, role)
+	{
+		snprintf(path, sizeof(path), "roles.%s.secret_env[]", name);
+		if (result == 0)
+			result = fill_secrets(job, path, json_object_get(role, "secret_env"));
+	}
+	json_decref(root);
+	explicit_bzero(text, strlen(text));
+	tfc_free(text);
+	return result;
+}
+
 /* Makes a path absolute without a look at it; NULL is `here` itself. */
 static int set_path(tfc_job *job, const char *key, const char *here, const char *value)
 {
@@ -308,7 +357,7 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 		return file ? -1 : complain("out of memory");
 	if (options_set(line) < 0 || add_roles(*ret_job, line) < 0 ||
 	    set_gpus(*ret_job, line) < 0 || set_on_failures(*ret_job, line) < 0 ||
-	    set_program(*ret_job, line->words) < 0)
+	    set_program(*ret_job, line->words) < 0 || fill_all_secrets(*ret_job) < 0)
 		return -1;
 	if (!file && !*line->words)
 		return complain("a program is missing: "

@@ -127,7 +127,8 @@ TFC_API int tfc_submit_options_init(tfc_submit_options *options, uint32_t size);
  * tfc_job_validate, TFC_ESTATE (draining), TFC_EEXIST (the client_key is of another job, or another
  * user's), TFC_EPARSE (what is stored of the client_key is damaged), TFC_ELOST, TFC_ENOSPC,
  * TFC_ESYS (it cannot be stored), TFC_EARCHIVE (the bundle cannot be packed, or was damaged on its
- * way), TFC_ETOOBIG, TFC_EBUSY (too many bundles are on their way to the node), TFC_ENOMEM,
+ * way), TFC_ETOOBIG, TFC_EBUSY (too many bundles are on their way to the node), TFC_EACCES (the job
+ * has secrets, and the connection is tcp without a key), TFC_ENOMEM,
  * TFC_ETIMEDOUT, TFC_ECANCELED, TFC_EFORK.
  */
 TFC_API int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job,

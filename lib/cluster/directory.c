@@ -1,5 +1,6 @@
 #include "cluster/directory.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,20 @@ static void on_drained(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, drained);
 	directory->drain_fn(directory->drain_user);
+}
+
+/* None, when the store keeps no secrets. */
+static void make_seal_keys(struct tfc__directory *directory, const uint8_t *secret)
+{
+	const uint8_t *stored = tfc__store_seal_key(directory->store);
+	const uint8_t **keys = directory->seal_keys;
+	directory->options.secret = NULL; /* it is only borrowed for now */
+	if (stored && secret) {
+		crypto_generichash(directory->seal_key, sizeof(directory->seal_key), stored,
+				   TFC__STORE_SEAL_SIZE, secret, 32);
+		*keys++ = directory->seal_key;
+	}
+	*keys = stored;
 }
 
 int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__nodes *nodes,
@@ -28,6 +43,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	directory->nodes = nodes;
 	directory->store = options->store;
 	directory->options = *options;
+	make_seal_keys(directory, options->secret);
 	tfc__list_init(&directory->records);
 	tfc__list_init(&directory->submits);
 	tfc__list_init(&directory->leaving);
@@ -113,6 +129,7 @@ void tfc__directory_close(struct tfc__directory *directory)
 	tfc__work_cancel(&directory->tidy);
 	tfc__timer_cancel(&directory->tidy_later);
 	tfc__store_close(directory->store);
+	sodium_memzero(directory->seal_key, sizeof(directory->seal_key));
 	free(directory);
 }
 

@@ -36,6 +36,9 @@ struct tfc__directory_user {
 /* What is kept of ended jobs: 0 is no limit. */
 struct tfc__directory_options {
 	struct tfc__store *store; /* taken over, also when the directory cannot be opened */
+	/* 32 bytes of the node's own, without which nothing in the store tells the values of
+	 * secret_env; read before the call returns. NULL: none. */
+	const uint8_t *secret;
 	uint32_t retain_jobs;
 	uint32_t retain_s;
 	uint64_t retain_bytes; /* of their logs */

@@ -14,6 +14,10 @@ struct tfc__directory {
 	struct tfc__nodes *nodes;
 	struct tfc__store *store;
 	struct tfc__directory_options options;
+	/* What secrets in records are sealed with: the first from now on; those of 0.2 with the
+	 * second, the store's own. */
+	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
+	const uint8_t *seal_keys[3];
 	struct tfc__link records;
 	struct tfc__link submits; /* records that are not stored yet */
 	struct tfc__link leaving; /* records that are being removed */

@@ -46,22 +46,6 @@ void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_
 
 /* ---- writing */
 
-static bool has_value(const struct tfc__strv *secrets)
-{
-	for (size_t i = 0; i < secrets->count; i++)
-		if (strchr(secrets->items[i], '='))
-			return true;
-	return false;
-}
-
-static bool has_secrets(const tfc_job *job)
-{
-	for (uint32_t i = 0; i < job->role_count; i++)
-		if (has_value(&job->roles[i].secret_env))
-			return true;
-	return has_value(&job->secret_env);
-}
-
 /* The job with its secrets, as nonce and box. */
 static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *box, tfc_error *error)
 {
@@ -111,7 +95,8 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 {
 	struct tfc__buf box = {0};
 	char *json;
-	int code = has_secrets(record->job) ? seal(record->job, seal_key, &box, error) : TFC_OK;
+	int code = tfc__job_has_secrets(record->job) ? seal(record->job, seal_key, &box, error)
+						     : TFC_OK;
 	if (code == TFC_OK && tfc_job_json(record->job, 0, &json) < 0)
 		code = tfc__fail_nomem(error, "cluster");
 	if (code == TFC_OK) {
@@ -188,41 +173,49 @@ static int parse_job(struct tfc__record *record, const char *json, size_t len, t
 	return tfc__fail_prefix(error, TFC_EPARSE, "the job in the record: ");
 }
 
-static int unseal_job(struct tfc__record *record, const uint8_t *box, size_t len,
-		      const uint8_t *seal_key, tfc_error *error)
+static bool unseal(const uint8_t *box, size_t len, const uint8_t *const *seal_keys, uint8_t *json)
+{
+	for (; *seal_keys; seal_keys++)
+		if (crypto_secretbox_open_easy(json, box + crypto_secretbox_NONCEBYTES,
+					       len - crypto_secretbox_NONCEBYTES, box,
+					       *seal_keys) == 0)
+			return true;
+	return false;
+}
+
+static int read_sealed(struct tfc__record *record, const uint8_t *box, size_t len,
+		       const uint8_t *const *seal_keys, tfc_error *error)
 {
 	size_t extra = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
 	char *json = len > extra ? malloc(len - extra) : NULL;
+	int code = TFC_OK;
 	if (len > extra && !json)
 		return tfc__fail_nomem(error, "cluster");
-	if (!json || !seal_key ||
-	    crypto_secretbox_open_easy((uint8_t *)json, box + crypto_secretbox_NONCEBYTES,
-				       len - crypto_secretbox_NONCEBYTES, box, seal_key) != 0) {
-		free(json);
-		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-				 "the secrets in the record were sealed with another key");
-	}
-	int code = parse_job(record, json, len - extra, error);
-	sodium_memzero(json, len - extra);
+	record->has_lost_secrets = !json || !unseal(box, len, seal_keys, (uint8_t *)json);
+	if (!record->has_lost_secrets)
+		code = parse_job(record, json, len - extra, error);
+	if (json)
+		sodium_memzero(json, len - extra);
 	free(json);
 	return code;
 }
 
-static int read_job(struct tfc__record *record, const msgpack_object *map, const uint8_t *seal_key,
-		    tfc_error *error)
+static int read_job(struct tfc__record *record, const msgpack_object *map,
+		    const uint8_t *const *seal_keys, tfc_error *error)
 {
 	size_t len = 0, box_len = 0;
 	const char *json = tfc__msg_get_bin(map, "job", &len);
 	const uint8_t *box = tfc__msg_get_bin(map, "sealed", &box_len);
-	if (box && box_len)
-		return unseal_job(record, box, box_len, seal_key, error);
+	int code = box && box_len ? read_sealed(record, box, box_len, seal_keys, error) : TFC_OK;
+	if (code < 0 || record->job)
+		return code;
 	if (!json)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "the record has no job");
 	return parse_job(record, json, len, error);
 }
 
 int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
-		     const uint8_t *seal_key, tfc_error *error)
+		     const uint8_t *const *seal_keys, tfc_error *error)
 {
 	struct tfc__msg msg;
 	int code = tfc__msg_parse(&msg, data, len, NULL, error);
@@ -232,7 +225,7 @@ int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
 	if (code == TFC_OK)
 		code = read_tag(record, &msg.root, error);
 	if (code == TFC_OK)
-		code = read_job(record, &msg.root, seal_key, error);
+		code = read_job(record, &msg.root, seal_keys, error);
 	tfc__msg_fini(&msg);
 	return code;
 }

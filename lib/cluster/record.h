@@ -36,6 +36,7 @@ struct tfc__record {
 	struct tfc__journal journal;
 	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
 					       its new term is not stored yet */
+	bool has_lost_secrets;              /* sealed with a key that is not there any more */
 	bool is_ended;
 	struct tfc__bundle *bundle; /* used until it has ended, if the job names one; or NULL */
 	/* The directory's own. */
@@ -45,9 +46,9 @@ struct tfc__record {
 	struct tfc__buf value;     /* to be written, behind the segment that it names */
 	uint32_t segment;          /* number of the first segment of its latest term */
 	bool is_of_0_2;            /* it was read, and does not say so */
-	bool is_damaged;           /* its journal is: in the store it stays as it is */
-	uint64_t version;          /* of the record in the store; 0: not there */
-	struct tfc__link answers;  /* who waits for that: struct tfc__directory_answer */
+	bool is_damaged;  /* its journal is, or its secrets are: in the store it stays as it is */
+	uint64_t version; /* of the record in the store; 0: not there */
+	struct tfc__link answers; /* who waits for that: struct tfc__directory_answer */
 	struct tfc__timer retry;
 	bool is_stop_waiting; /* until there is a maintainer */
 	bool is_kill;
@@ -68,10 +69,11 @@ void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper 
 int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 		      struct tfc__buf *buf, tfc_error *error);
 
-/* Fills a new record. TFC_EPARSE: not one of ours, of a later version, or sealed with another key;
- * TFC_ENOMEM. */
+/* Fills a new record. seal_keys: those that are tried, NULL-terminated; when none fits, the values
+ * of secret_env are missing and has_lost_secrets is set. TFC_EPARSE: not one of ours, or of a later
+ * version; TFC_ENOMEM. */
 int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
-		     const uint8_t *seal_key, tfc_error *error);
+		     const uint8_t *const *seal_keys, tfc_error *error);
 
 /* "jobs/ID/record" and the like. */
 #define TFC__RECORD_KEY_SIZE 64

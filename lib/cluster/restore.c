@@ -141,7 +141,8 @@ static void complete_epochs(struct tfc__record *record)
 }
 
 /* It cannot go on, and it says why; in the store it stays as it is. */
-static void end_damaged(struct tfc__record *record, const tfc_error *why)
+static void end_damaged(struct tfc__record *record, enum tfc_end_reason reason,
+			const tfc_error *why)
 {
 	const struct tfc__journal *journal = &record->journal;
 	struct tfc__journal_entry end = {
@@ -150,7 +151,7 @@ static void end_damaged(struct tfc__record *record, const tfc_error *why)
 		.generation = journal->generation,
 		.epoch = record->epoch,
 		.task = UINT32_MAX,
-		.reason = TFC_END_LOST,
+		.reason = reason,
 		.time_ns = journal->count ? journal->entries[journal->count - 1].time_ns
 					  : record->submitted_ns,
 		.text = (char *)why->text,
@@ -171,9 +172,8 @@ static void insert(struct tfc__directory *directory, struct tfc__record *record)
 
 static int read_record(struct tfc__record *record, const struct stored *stored, tfc_error *error)
 {
-	const uint8_t *seal_key = tfc__store_seal_key(record->directory->store);
-	int code = tfc__record_read(record, stored->record->data, stored->record->len, seal_key,
-				    error);
+	int code = tfc__record_read(record, stored->record->data, stored->record->len,
+				    record->directory->seal_keys, error);
 	if (code == TFC_OK && strcmp(record->id, stored->id) != 0)
 		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "it is the record of job %s",
 				 record->id);
@@ -201,7 +201,18 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 		complain(directory, stored->record->key, error.text);
 		record->is_damaged = true;
 		if (!has_end(&record->journal))
-			end_damaged(record, &error);
+			end_damaged(record, TFC_END_LOST, &error);
+	} else if (record->has_lost_secrets && !has_end(&record->journal)) {
+		tfc__fail(
+			&error, TFC_EACCES, "cluster", 0,
+			"the job cannot go on: its secret_env was sealed with a key of node %.63s "
+			"that is lost (\"identity\" in its state directory, or \"key\" in its "
+			"store); "
+			"submit it again",
+			tfc__agent_name(directory->agent));
+		complain(directory, stored->record->key, error.text);
+		record->is_damaged = true;
+		end_damaged(record, TFC_END_REFUSED, &error);
 	}
 	record->is_ended = has_end(&record->journal);
 	insert(directory, record);

@@ -34,7 +34,7 @@ struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, t
 	struct tfc__store_op *op = NULL;
 	record->segment = record->journal.added;
 	record->put_fn = fn;
-	if (tfc__record_write(record, tfc__store_seal_key(store), &record->value, error) ==
+	if (tfc__record_write(record, record->directory->seal_keys[0], &record->value, error) ==
 	    TFC_OK) {
 		op = tfc__keeper_begin(store, record->id, record->segment, on_segment, record);
 		if (!op)
@@ -93,7 +93,7 @@ static struct tfc__record *find_by_key(const struct tfc__link *records,
 static struct tfc__client_key seal_digest(const struct tfc__directory *directory,
 					  const struct tfc__client_key *key)
 {
-	const uint8_t *seal_key = tfc__store_seal_key(directory->store);
+	const uint8_t *seal_key = directory->seal_keys[0];
 	struct tfc__client_key sealed = *key;
 	crypto_generichash(sealed.digest, sizeof(sealed.digest), key->digest, sizeof(key->digest),
 			   seal_key, seal_key ? TFC__STORE_SEAL_SIZE : 0);

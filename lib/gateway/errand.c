@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "gateway/question.h"
+#include "job/job.h"
 
 static void free_errand(struct tfc__errand *errand)
 {
@@ -39,6 +40,7 @@ struct tfc__errand *tfc__errand_new(struct tfc__request *request,
 	errand->request = request;
 	errand->verb = question->verb;
 	errand->progress = question->progress;
+	errand->has_secrets = question->definition && tfc__job_has_secrets(question->definition);
 	request->doing = errand;
 	request->forget = forget;
 	return errand;
@@ -98,15 +100,30 @@ static void put(struct tfc__errand *errand)
 		tfc__errand_fail(errand, &error);
 }
 
+/* False: it has secrets, which do not go over this connection, and has failed. */
+static bool set_rpc(struct tfc__errand *errand, struct tfc__rpc *rpc)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	errand->rpc = rpc;
+	if (!errand->has_secrets || !tfc__rpc_is_exposed(rpc))
+		return true;
+	tfc__fail(&error, TFC_EACCES, "gateway", 0,
+		  "secret_env: the connection to the node is not encrypted, and others could read "
+		  "the values: use a key (key_file), or the node's unix socket");
+	tfc__errand_fail(errand, &error);
+	return false;
+}
+
 void tfc__errand_put(struct tfc__errand *errand, struct tfc__rpc *rpc)
 {
-	errand->rpc = rpc;
-	put(errand);
+	if (set_rpc(errand, rpc))
+		put(errand);
 }
 
 void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 {
-	errand->rpc = rpc;
+	if (!set_rpc(errand, rpc))
+		return;
 	if (errand->upload)
 		tfc__upload_offer(errand->upload, rpc);
 	else

@@ -21,8 +21,9 @@ struct tfc__errand {
 	void (*putting)(struct tfc__errand *errand);
 	/* Whether the answer leaves open what was done, as a lost connection does; or NULL. */
 	bool (*is_open)(const struct tfc__errand *errand, int code);
-	uint32_t tries; /* calls that were lost with their connection */
-	bool is_once;   /* what it asks for may be another thing the second time */
+	uint32_t tries;   /* calls that were lost with their connection */
+	bool has_secrets; /* they go over no connection that others can read */
+	bool is_once;     /* what it asks for may be another thing the second time */
 	/* The connection was lost under way: its owner may put it again. NULL: it fails. */
 	void (*lost)(struct tfc__errand *errand, const tfc_error *error);
 	void *owner;

@@ -98,6 +98,22 @@ const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name)
 	return NULL;
 }
 
+static bool has_value(const struct tfc__strv *secrets)
+{
+	for (size_t i = 0; i < secrets->count; i++)
+		if (strchr(secrets->items[i], '='))
+			return true;
+	return false;
+}
+
+bool tfc__job_has_secrets(const tfc_job *job)
+{
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (has_value(&job->roles[i].secret_env))
+			return true;
+	return has_value(&job->secret_env);
+}
+
 bool tfc__job_has_ranks(const tfc_job *job)
 {
 	return job->framework == TFC_FRAMEWORK_PYTORCH || job->framework == TFC_FRAMEWORK_JAX ||

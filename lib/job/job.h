@@ -48,13 +48,14 @@ struct tfc__restart {
 };
 
 struct tfc__role {
-	char *name;                  /* "worker" */
-	uint32_t count;              /* 1 */
-	struct tfc__strv argv;       /* empty: the job's */
-	struct tfc__strv env;        /* "NAME=value", over the job's */
-	struct tfc__strv secret_env; /* "NAME=value", or "NAME": from the host's environment */
-	char *cwd;                   /* NULL: the job's */
-	uint16_t port; /* first task's fixed port, task i gets port + i; 0: from the pool */
+	char *name;            /* "worker" */
+	uint32_t count;        /* 1 */
+	struct tfc__strv argv; /* empty: the job's */
+	struct tfc__strv env;  /* "NAME=value", over the job's */
+	struct tfc__strv
+		secret_env; /* "NAME=value", or "NAME": from what the node gives the task */
+	char *cwd;          /* NULL: the job's */
+	uint16_t port;      /* first task's fixed port, task i gets port + i; 0: from the pool */
 	uint32_t port_handover;      /* enum tfc__handover */
 	bool is_server;              /* runs TensorFlow's own server */
 	uint32_t ready;              /* enum tfc__ready */
@@ -116,6 +117,8 @@ enum tfc_strategy tfc__job_strategy(const tfc_job *job);
 
 /* Whether the framework knows ranks instead of roles: pytorch, jax, horovod. */
 bool tfc__job_has_ranks(const tfc_job *job);
+/* Whether it holds values of secret_env, not names alone. */
+bool tfc__job_has_secrets(const tfc_job *job);
 
 /*
  * Whether chief and workers form one group that none of them can leave or come back to alone:

@@ -79,20 +79,51 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, vo
 	return env->is_failed ? tfc__fail_nomem(apply->error, "job") : TFC_OK;
 }
 
+/* As tfc__apply_wrong, but what stands there may be a secret. */
+static int apply_wrong_secret(struct tfc__apply *apply, const char *wanted)
+{
+	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "must be %s", wanted);
+}
+
+/* Secrets of which the names alone are given. */
+static int apply_names(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+		       json_t *names)
+{
+	size_t i;
+	json_t *item;
+	tfc__strv_fini(tfc__key_field(key, base));
+	json_array_foreach(names, i, item)
+	{
+		tfc__key_path_push_element(&apply->path, i);
+		if (!json_is_string(item))
+			return apply_wrong_secret(apply, "the name of a variable");
+		int result = tfc__apply_variable(apply, key, base, json_string_value(item), NULL);
+		if (result < 0)
+			return result;
+		tfc__key_path_pop(&apply->path);
+	}
+	return TFC_OK;
+}
+
 int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base, json_t *value)
 {
 	bool is_secret = key->kind == TFC__KEY_SECRETS;
 	const char *name;
 	json_t *item;
+	if (is_secret && json_is_array(value))
+		return apply_names(apply, key, base, value);
 	if (!json_is_object(value))
-		return tfc__apply_wrong(apply, "an object of strings", value);
+		return is_secret ? apply_wrong_secret(apply,
+						      "an object of strings, or a list of names")
+				 : tfc__apply_wrong(apply, "an object of strings", value);
 	tfc__strv_fini(tfc__key_field(key, base));
 	json_object_foreach(value, name, item)
 	{
 		tfc__key_path_push(&apply->path, name);
-		if (!json_is_string(item) && !(is_secret && json_is_null(item)))
-			return tfc__apply_wrong(apply, is_secret ? "a string or null" : "a string",
-						item);
+		if (is_secret && !json_is_string(item) && !json_is_null(item))
+			return apply_wrong_secret(apply, "a string or null");
+		if (!is_secret && !json_is_string(item))
+			return tfc__apply_wrong(apply, "a string", item);
 		int result = tfc__apply_variable(apply, key, base, name, json_string_value(item));
 		if (result < 0)
 			return result;

@@ -163,6 +163,7 @@ static int open_directory(tfc_node *node, const tfc_node_options *options, tfc_e
 		.retain_jobs = options->retain_jobs ? options->retain_jobs : RETAIN_JOBS,
 		.retain_s = (uint32_t)node->retain_s,
 		.retain_bytes = options->retain_bytes,
+		.secret = tfc__identity_secret(node->identity),
 	};
 	int code = open_store(node, options, &directory.store, error);
 	return code == TFC_OK ? tfc__directory_open(node->ctx, node->agent, node->nodes, &directory,

@@ -64,9 +64,12 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 {
 	char *json = NULL;
 	bool is_first = !job->boot;
-	if (is_first && tfc_job_json(job->info.job, TFC_JOB_JSON_SECRETS, &json) < 0)
+	bool is_refused = tfc__job_has_secrets(job->info.job) &&
+			  tfc__rpc_is_exposed(job->agent->rpc);
+	if (is_first &&
+	    tfc_job_json(job->info.job, is_refused ? 0 : TFC_JOB_JSON_SECRETS, &json) < 0)
 		return TFC_ENOMEM;
-	tfc__msg_map(params, (is_first ? 8 : 5) + (is_first && job->bundle));
+	tfc__msg_map(params, (is_first ? 8 + is_refused : 5) + (is_first && job->bundle));
 	tfc__msg_put_u64(params, "instance", job->agent->instance);
 	tfc__msg_put_u64(params, "handle", job->handle);
 	tfc__msg_put_str(params, "id", job->id);
@@ -78,6 +81,12 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
 		if (job->bundle)
 			put_bundle(params, job->bundle);
+		if (is_refused)
+			tfc__msg_put_str(
+				params, "refused",
+				"secret_env: the connection between the nodes is not "
+				"encrypted, and others could read the values: give both a key "
+				"(key_file)");
 	}
 	tfc_free(json);
 	return TFC_OK;

@@ -367,6 +367,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 {
 	struct tfc__agent_service *service = session->service;
 	size_t tag_len = 0;
+	char why[256];
 	struct served_job *job = calloc(1, sizeof(*job));
 	if (!job) {
 		tfc__fail_nomem(error, "node");
@@ -389,7 +390,10 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 		return NULL;
 	}
 	tfc__msg_get_bin(params, "tag", &tag_len);
-	open_local(job, tag_len);
+	if (tfc__msg_get_text(params, "refused", why, sizeof(why)) && *why)
+		tfc__fail(&job->error, TFC_EACCES, "node", 0, "%s", why);
+	else
+		open_local(job, tag_len);
 	return job;
 }
 

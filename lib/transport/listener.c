@@ -100,6 +100,7 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 	if (!peer)
 		return TFC_ENOMEM;
 	peer->is_noise = listener->is_noise;
+	peer->is_exposed = listener->is_exposed;
 	int code = tfc__channel_accept(listener->ctx, pipe, &options, &peer_channel_ops, peer,
 				       &peer->channel);
 	if (code < 0) {
@@ -138,6 +139,7 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 	tfc__list_init(&listener->half_open);
 	int code = peer_is_noise(listener->ctx, options->address, options->keyring,
 				 &listener->is_noise, error);
+	listener->is_exposed = peer_is_exposed(options->address, listener->is_noise);
 	if (code == TFC_OK && options->group_count)
 		code = copy_groups(listener, options, error);
 	if (code < 0)

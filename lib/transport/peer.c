@@ -45,7 +45,12 @@ static size_t backlog(void *user)
 	return tfc__peer_backlog(user);
 }
 
-static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken, backlog};
+static bool is_exposed(void *user)
+{
+	return ((struct tfc__peer *)user)->is_exposed;
+}
+
+static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken, backlog, is_exposed};
 
 /* ---- the end */
 
@@ -229,6 +234,11 @@ int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *
 	return code;
 }
 
+bool peer_is_exposed(const char *address, bool is_noise)
+{
+	return !is_noise && strncmp(address, "tcp:", 4) == 0;
+}
+
 /* What the dialer shows: a key, and a key pair. */
 static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *options,
 		      struct tfc__channel_options *channel, tfc_error *error)
@@ -255,6 +265,7 @@ static int dial(struct tfc__peer *peer, const struct tfc__dial_options *options,
 	if (code < 0)
 		return code;
 	channel.is_noise = peer->is_noise;
+	peer->is_exposed = peer_is_exposed(options->address, peer->is_noise);
 	if (options->pinned_node_id) {
 		snprintf(peer->pinned, sizeof(peer->pinned), "%s", options->pinned_node_id);
 		channel.pinned_node_id = peer->pinned;

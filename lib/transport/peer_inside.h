@@ -15,6 +15,7 @@ struct tfc__peer {
 	void *user;
 	struct tfc__peer_id id;
 	bool is_noise;
+	bool is_exposed;
 	bool is_down;
 	uint32_t timeout_ms;
 	struct tfc__timer patience; /* until up */
@@ -36,6 +37,7 @@ struct tfc__peer_listener {
 	const struct tfc__identity *identity;
 	struct tfc__identity *fresh;
 	bool is_noise;
+	bool is_exposed;
 	bool is_busy; /* in the owner's callback */
 	bool is_closed;
 	tfc__accept_fn fn;
@@ -57,6 +59,8 @@ struct tfc__peer *peer_new(tfc_ctx *ctx, uint32_t timeout_ms);
 /* Whether keys are used at that address. */
 int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
 		  bool *ret_is_noise, tfc_error *error);
+/* Whether others on the way can read what goes over such a connection. */
+bool peer_is_exposed(const char *address, bool is_noise);
 /* Fills in its id; without a key it may be nobody who is let in: TFC_EACCES. */
 int peer_identify(struct tfc__peer *peer, tfc_error *error);
 void peer_go_down(struct tfc__peer *peer, const tfc_error *why);

@@ -322,6 +322,11 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 	let_go(rpc);
 }
 
+bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc)
+{
+	return rpc->ops->is_exposed && rpc->ops->is_exposed(rpc->user);
+}
+
 void *tfc__rpc_user(const struct tfc__rpc *rpc)
 {
 	return rpc->user;

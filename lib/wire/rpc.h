@@ -42,6 +42,8 @@ struct tfc__rpc_ops {
 	void (*broken)(void *user, const tfc_error *error);
 	/* Bytes that were sent and wait still. NULL: none ever do. */
 	size_t (*backlog)(void *user);
+	/* Whether others can read what is sent. NULL: they cannot. */
+	bool (*is_exposed)(void *user);
 };
 
 /* The caller owns it; TFC_ENOMEM. Sends its hello at once. `ops` must live as long. */
@@ -110,6 +112,9 @@ void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *us
 
 struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request);
 void *tfc__rpc_user(const struct tfc__rpc *rpc); /* as given to tfc__rpc_open */
+
+/* Whether others can read what is sent: no secret goes over it. */
+bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc);
 
 /* Bytes that wait to be sent; of one that is closed, SIZE_MAX. Who answers at length waits for
  * few. */

@@ -9,6 +9,7 @@
 enum { RECORD, JOURNAL, KINDS };
 
 static const uint8_t seal_key[TFC__STORE_SEAL_SIZE] = "a key that no fuzzer will guess";
+static const uint8_t *const seal_keys[] = {seal_key, NULL};
 
 /* What was read can be written, and read again. */
 static void write_record(const struct tfc__record *record)
@@ -18,7 +19,8 @@ static void write_record(const struct tfc__record *record)
 	struct tfc__record *again = tfc__record_new();
 	CHECK(again);
 	CHECK(tfc__record_write(record, seal_key, &buf, &error) == TFC_OK);
-	CHECK(tfc__record_read(again, buf.data, buf.len, seal_key, &error) == TFC_OK);
+	CHECK(tfc__record_read(again, buf.data, buf.len, seal_keys, &error) == TFC_OK);
+	CHECK(!again->has_lost_secrets);
 	CHECK(strcmp(again->id, record->id) == 0 && again->epoch == record->epoch);
 	CHECK(again->host_tag_len == record->host_tag_len);
 	tfc__record_free(again);
@@ -30,7 +32,7 @@ static void read_record(const uint8_t *data, size_t len)
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__record *record = tfc__record_new();
 	CHECK(record);
-	int code = tfc__record_read(record, data, len, seal_key, &error);
+	int code = tfc__record_read(record, data, len, seal_keys, &error);
 	if (code < 0)
 		fuzz_check_error(code, &error);
 	if (code == TFC_OK) {

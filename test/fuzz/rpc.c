@@ -125,7 +125,7 @@ static void finish(struct end *end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct tfc__rpc_ops ops = {send_out, serve, on_broken, NULL};
+	static const struct tfc__rpc_ops ops = {send_out, serve, on_broken, NULL, NULL};
 	struct fuzz_input input = {data, size};
 	struct end end = {0};
 	if (!ctx)

@@ -102,6 +102,7 @@ static void a_store_in_a_directory_answers_that_there_is_none(void **state)
 /* ---- records and journals as bytes */
 
 static const uint8_t seal_key[TFC__STORE_SEAL_SIZE] = {7};
+static const uint8_t *const seal_keys[] = {seal_key, NULL};
 
 static int write_and_read(void)
 {
@@ -119,7 +120,7 @@ static int write_and_read(void)
 		code = tfc__record_write(record, seal_key, &buf, &error);
 	}
 	if (code == TFC_OK)
-		code = tfc__record_read(again, buf.data, buf.len, seal_key, &error);
+		code = tfc__record_read(again, buf.data, buf.len, seal_keys, &error);
 	if (code == TFC_OK)
 		assert_string_equal(again->job->secret_env.items[0], "A=b");
 	tfc__buf_fini(&buf);

@@ -145,6 +145,13 @@ static void secrets_keep_their_name_when_the_value_is_the_hosts(void **state)
 	assert_string_equal(job->secret_env.items[1], "B=");
 	assert_string_equal(job->roles[0].secret_env.items[0], "T=x=y");
 	tfc_job_free(job);
+	job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":[\"T\"]}}"
+		    ",\"secret_env\":[\"A\",\"B\",\"A\"]}");
+	assert_int_equal(job->secret_env.count, 2);
+	assert_string_equal(job->secret_env.items[0], "B");
+	assert_string_equal(job->secret_env.items[1], "A");
+	assert_string_equal(job->roles[0].secret_env.items[0], "T");
+	tfc_job_free(job);
 }
 
 /* Not even where the file is no JSON, and so nobody knows yet what is one. */
@@ -163,6 +170,27 @@ static void no_sentence_shows_a_secret(void **state)
 				 TFC_EPARSE);
 		assert_non_null(strstr(error.text, "job.json:1: "));
 		assert_null(strstr(error.text, "hunter"));
+		free(json);
+	}
+}
+
+/* It may stand in a wrong place, or be of a wrong type. */
+static void no_wrong_type_shows_a_secret(void **state)
+{
+	static const char *const keys[] = {
+		"424242",          "\"424242\"",           "{\"T\":424242}",
+		"{\"T\":4242.42}", "{\"T\":[\"424242\"]}", "[424242]",
+		"[\"T=424242\"]",
+	};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		tfc_error error = TFC_ERROR_INIT;
+		tfc_job *job = NULL;
+		char *json;
+		assert_true(asprintf(&json, "{\"secret_env\":%s}", keys[i]) > 0);
+		assert_int_equal(tfc_job_parse(json, strlen(json), "job.json", &error, &job),
+				 TFC_EINVAL);
+		assert_non_null(strstr(error.text, "job.json:1: secret_env"));
+		assert_null(strstr(error.text, "4242"));
 		free(json);
 	}
 }
@@ -215,7 +243,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"env\":{\"\":\"\"}}", TFC_EINVAL,
 		 "job.json:1: env.: a name must not be empty or contain '='"},
 		{"{\"secret_env\":{\"T\":true}}", TFC_EINVAL,
-		 "job.json:1: secret_env.T: must be a string or null, not true"},
+		 "job.json:1: secret_env.T: must be a string or null"},
 		{"{\"name\":\"a\xc2\x9b"
 		 "1m\"}",
 		 TFC_EINVAL, "job.json:1: name: must not contain '/' or control characters"},
@@ -545,6 +573,7 @@ int main(void)
 		cmocka_unit_test(secrets_keep_their_name_when_the_value_is_the_hosts),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_line),
 		cmocka_unit_test(no_sentence_shows_a_secret),
+		cmocka_unit_test(no_wrong_type_shows_a_secret),
 		cmocka_unit_test(what_does_not_fit_together_is_refused),
 		cmocka_unit_test(a_role_without_program_is_refused),
 		cmocka_unit_test(combinations_that_make_sense_are_accepted),
