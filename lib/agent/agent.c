@@ -108,6 +108,15 @@ static int open_pool(struct tfc__agent *agent, const struct tfc__agent_options *
 	return tfc_port_pool_open(agent->ctx, &pool, &agent->pool);
 }
 
+static int open_run_dir(struct tfc__agent *agent, const char *temp_dir, tfc_error *error)
+{
+	int code = tfc__private_dir_open(agent->ctx, temp_dir, "agent", error, &agent->private_dir);
+	if (code < 0)
+		return code;
+	agent->run_dir = tfc__private_dir_path(agent->private_dir);
+	return stale_dirs_find(agent, temp_dir) < 0 ? tfc__fail_nomem(error, "agent") : TFC_OK;
+}
+
 #define CACHE_BYTES (UINT64_C(2) << 30) /* of archives that no job uses */
 
 static int open_bundles(struct tfc__agent *agent, const char *dir, tfc_error *error)
@@ -140,8 +149,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
 	tfc__list_init(&agent->waiting);
-	tfc__list_init(&agent->early);
-	tfc__timer_init(&agent->earlier_timer, ctx, predecessor_look);
+	incarnation_init(agent);
 	tfc__work_init(&agent->guard_is_free, ctx, waiting_go_on);
 
 	int code = copy_options(agent, options);
@@ -152,13 +160,13 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	if ((code = base_environ_open(agent, options, error)) < 0 ||
 	    (code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
-	    (code = tfc__make_private_dir(temp_dir, "tfc-", "agent", error, &agent->run_dir)) < 0 ||
-	    (code = tfc__guard_own_dir(ctx, agent->run_dir, true)) < 0 ||
-	    (code = predecessor_open(agent, options->run_file, error)) < 0 ||
+	    (code = open_run_dir(agent, temp_dir, error)) < 0 ||
+	    (code = incarnation_open(agent, options->run_file, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;
 	guests_load(agent);
+	stale_dirs_remove(agent);
 	*ret_agent = agent;
 	return TFC_OK;
 fail:
@@ -177,11 +185,10 @@ void tfc__agent_close(struct tfc__agent *agent)
 	tfc__bundles_close(agent->bundles);
 	kept_logs_close(agent);
 	guests_close(agent);
-	if (agent->run_dir && tfc__remove_tree(agent->run_dir) == 0)
-		tfc__guard_own_dir(agent->ctx, agent->run_dir, false);
+	tfc__private_dir_close(agent->private_dir);
+	incarnation_close(agent);
+	tfc__strv_fini(&agent->stale_dirs);
 	tfc__timer_cancel(&agent->watch_timer);
-	tfc__timer_cancel(&agent->earlier_timer);
-	tfc__strv_fini(&agent->earlier);
 	tfc__work_cancel(&agent->guard_is_free);
 	tfc_port_pool_close(agent->pool);
 	tfc__strv_fini(&agent->env);
@@ -190,7 +197,6 @@ void tfc__agent_close(struct tfc__agent *agent)
 	free(agent->host);
 	free(agent->python);
 	free(agent->log_dir);
-	free(agent->run_dir);
 	free(agent);
 }
 

@@ -34,7 +34,7 @@ struct tfc__agent_options {
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
-	const char *run_file;   /* names this run for the next one (predecessor.c); NULL: none */
+	const char *run_file; /* names this incarnation for the next (incarnation.c); NULL: none */
 	const char *bundle_dir; /* where archives are cached; NULL: private */
 	uint32_t slots;         /* tasks it holds at once; 0: no limit */
 	uint64_t memory;        /* bytes that the limits of those may add up to; 0: no limit */
@@ -62,8 +62,11 @@ double tfc__agent_longest_grace_s(const struct tfc__agent *agent);
 /* `emptied` is scheduled whenever the last seat is given back; NULL: no more. Borrowed. */
 void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied);
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
-/* Whether it is known that nothing of an earlier run is alive any more. */
+/* Whether it is known that nothing of the node's previous incarnation is alive any more. */
 bool tfc__agent_is_alone(struct tfc__agent *agent);
+/* Schedules a work once that is so, or has been waited for long enough; unless it is scheduled
+ * already. tfc__work_cancel ends the wait. */
+void tfc__agent_after_previous(struct tfc__agent *agent, struct tfc__work *work);
 struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 /* ---- what it tells */
@@ -172,7 +175,8 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attem
 void tfc__agent_signal(struct tfc__agent_job *job, uint32_t task, int signal_number);
 void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_ms);
 
-/* Asks for a fresh answer (ANSWER). A later query replaces an unanswered one. */
+/* Asks for a fresh answer (ANSWER), which comes once nothing of the node's previous incarnation is
+ * alive. A later query replaces an unanswered one. */
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
 
 /*

@@ -182,7 +182,6 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
 			tfc__list_init(&task->waiting_link);
-			tfc__list_init(&task->early_link);
 			tfc__list_init(&task->watches);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
 			stall_init(task);
@@ -264,7 +263,6 @@ static void close_task(struct agent_task *task)
 {
 	unwatch_listener(task);
 	waiting_drop(task);
-	tfc__list_remove(&task->early_link);
 	stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
@@ -293,7 +291,7 @@ static void remove_run_dir(struct tfc__agent_job *job)
 	if (agent->is_closing || job->task_count <= REMOVED_AT_ONCE ||
 	    rename(job->run_dir, gone) < 0)
 		tfc__remove_tree(job->run_dir);
-	else if (removal_begin(agent, gone) < 0)
+	else if (removal_begin(agent, gone, -1) < 0)
 		tfc__remove_tree(gone);
 }
 
@@ -362,14 +360,16 @@ void tfc__agent_hold(struct tfc__agent_job *job, uint32_t number, uint32_t hold)
 {
 	struct agent_task *task = &job->tasks[number];
 	task->hold_number = hold;
-	if (!predecessor_takes(task))
-		agent_reply(task, REPLY_TO_HOLD);
+	task->reply_kind = REPLY_TO_HOLD;
+	if (job->is_plan)
+		tfc__work_schedule(&task->reply);
+	else
+		tfc__agent_after_previous(job->agent, &task->reply);
 }
 
 void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 {
 	struct agent_task *task = &job->tasks[number];
-	tfc__list_remove(&task->early_link);
 	if (task->reply_kind != REPLY_REFUSED)
 		task->reply_kind = REPLY_NONE;
 	if (task->job->portless == task)
@@ -450,7 +450,7 @@ void answer_when_settled(struct tfc__agent_job *job)
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 {
 	job->query = query;
-	tfc__work_schedule(&job->answer);
+	tfc__agent_after_previous(job->agent, &job->answer);
 }
 
 /* ---- looking */

@@ -14,7 +14,8 @@
  *   doing.c      what the processes of a task are doing
  *   explain.c    what a job would be given
  *   stall.c      silent tasks, and starts that wait
- *   predecessor.c  tasks of the run before, which are still being stopped
+ *   incarnation.c  tasks of the node's previous incarnation, which are still being stopped
+ *   stale_dirs.c  private directories that nobody uses any more
  *   stacks.c     the stacks of Python processes
  *   python_stack.c  what such a stack says of its process
  *   waiting.c    launches that the guard cannot take yet
@@ -58,8 +59,9 @@ struct tfc__agent {
 	char *name;
 	char *host;
 	char *python;
-	char *log_dir;                /* NULL: logs are private */
-	char *run_dir;                /* private, ours to remove */
+	char *log_dir; /* NULL: logs are private */
+	struct tfc__private_dir *private_dir;
+	const char *run_dir;          /* its path */
 	struct tfc__strv env;         /* the host's */
 	struct tfc__strv network_env; /* what of it tasks of jobs begin with that came over tcp */
 	uint32_t slots;               /* 0: no limit */
@@ -71,13 +73,15 @@ struct tfc__agent {
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
 	struct tfc__bundles *bundles;
-	/* Private directories of earlier runs whose guards are still at work. */
-	struct tfc__strv earlier;
-	uint64_t earlier_until; /* after which they are not waited for */
-	bool is_alone;          /* once they are over; false: nobody knows */
-	struct tfc__timer earlier_timer;
-	struct tfc__link early;    /* tasks that wait for that with their holds */
-	struct tfc__link removals; /* of logs and directories of jobs, under way */
+	/* Previous incarnations of this node with tasks that are still being stopped. */
+	struct tfc__link previous;
+	uint64_t previous_since; /* they are waited for since then */
+	bool is_alone;           /* once they are over; false: nobody knows */
+	struct tfc__timer previous_timer;
+	struct tfc__link parked;     /* works that wait for that, by their own links */
+	struct tfc__strv stale_dirs; /* to be looked at, and removed if nobody uses them */
+	bool is_removing_stale;
+	struct tfc__link removals; /* of logs and directories, under way */
 	uint32_t removed;          /* such directories so far: each has a name of its own */
 	bool is_closing;           /* what jobs leave is removed with run_dir */
 	struct tfc__link guests;   /* struct tfc__guest */
@@ -146,7 +150,6 @@ struct agent_task {
 	struct tfc__strv env;
 	struct tfc__link watch_link;   /* in agent->by_port */
 	struct tfc__link waiting_link; /* in agent->waiting */
-	struct tfc__link early_link;   /* in agent->early */
 	bool is_ready;                 /* its listener was seen, or none is waited for */
 	struct doing_mark mark;        /* what it had used of the CPU when it was looked at last */
 	struct tfc__timer stall_timer;
@@ -246,10 +249,15 @@ void watch_tick(struct tfc__timer *timer);
 /* Whether somebody else listens on the task's port; then the sentence is in task->error. */
 bool find_stranger(struct agent_task *task);
 
-/* predecessor.c; takes: the hold waits, and is made later. */
-int predecessor_open(struct tfc__agent *agent, const char *path, tfc_error *error);
-bool predecessor_takes(struct agent_task *task);
-void predecessor_look(struct tfc__timer *timer);
+/* incarnation.c; open: `path` is the run file, or NULL; the agent has its own directory. */
+void incarnation_init(struct tfc__agent *agent);
+int incarnation_open(struct tfc__agent *agent, const char *path, tfc_error *error);
+void incarnation_close(struct tfc__agent *agent);
+
+/* stale_dirs.c; note, find: candidates; TFC_OK or TFC_ENOMEM. remove: those that nobody uses. */
+int stale_dirs_note(struct tfc__agent *agent, const char *dir);
+int stale_dirs_find(struct tfc__agent *agent, const char *parent);
+void stale_dirs_remove(struct tfc__agent *agent);
 
 int bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
@@ -296,8 +304,9 @@ char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH
 
 /* ---- kept_logs.c */
 
-/* Removes a directory in a process of its own. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
-int removal_begin(struct tfc__agent *agent, const char *dir);
+/* Removes a directory in a process of its own; `lock`, of a stale private directory, is taken over,
+ * and held until that has ended; -1: none. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
+int removal_begin(struct tfc__agent *agent, const char *dir, int lock);
 void kept_logs_close(struct tfc__agent *agent);
 
 /* ---- guests.c */

@@ -8,10 +8,13 @@
 #include "agent/log_source.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "proc/dir_lock.h"
 
 struct removal {
 	struct tfc__link link;
+	struct tfc__agent *agent;
 	tfc_process *process;
+	int lock; /* of a stale private directory, or -1 */
 };
 
 static char *log_dir_of(const struct tfc__agent *agent, const char *id)
@@ -60,31 +63,46 @@ static void free_removal(struct removal *removal)
 {
 	tfc_process_close(removal->process);
 	tfc__list_remove(&removal->link);
+	if (removal->lock >= 0)
+		close(removal->lock);
 	free(removal);
 }
 
 static void on_removed(void *user, const tfc_process_event *event)
 {
-	if (event->kind == TFC_PROCESS_EXITED)
-		free_removal(user);
+	struct removal *removal = user;
+	struct tfc__agent *agent = removal->agent;
+	if (event->kind != TFC_PROCESS_EXITED)
+		return;
+	bool is_stale = removal->lock >= 0;
+	free_removal(removal);
+	if (is_stale) {
+		agent->is_removing_stale = false;
+		stale_dirs_remove(agent);
+	}
 }
 
-int removal_begin(struct tfc__agent *agent, const char *dir)
+int removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 {
 	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
 	struct removal *removal = calloc(1, sizeof(*removal));
 	int code = program && removal ? TFC_OK : TFC_ENOMEM;
-	const char *const argv[] = {program, "remove", dir, NULL};
+	const char *const argv[] = {program, "remove", dir, lock < 0 ? NULL : TFC__DIR_LOCK, NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	if (code == TFC_OK)
 		code = tfc_process_spawn(agent->ctx, &options, on_removed, removal,
 					 &removal->process);
-	if (code == TFC_OK)
+	if (code == TFC_OK) {
+		removal->agent = agent;
+		removal->lock = lock;
 		tfc__list_append(&agent->removals, &removal->link);
-	else
+	} else {
 		free(removal);
+		if (lock >= 0)
+			close(lock);
+	}
 	free(program);
 	return code;
 }
@@ -94,7 +112,7 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
 	char *dir = is_name(id) ? log_dir_of(agent, id) : NULL;
 	guest_gone(agent, id);
-	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir) < 0)
+	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
 			 "its logs stay in %s, remove them by hand: %s", dir,
 			 tfc_ctx_error(agent->ctx)->text);

@@ -7,7 +7,9 @@
 
 struct tfc__tenure tenure_of(const struct tfc__agent_job *job)
 {
-	return (struct tfc__tenure){job->info.lease, tfc__job_abort_grace_ms(job->info.job)};
+	return (struct tfc__tenure){.lease = job->info.lease,
+				    .grace_ms = tfc__job_abort_grace_ms(job->info.job),
+				    .dir = job->agent->private_dir};
 }
 
 static uint32_t grace_ms(const struct agent_task *task)

@@ -38,6 +38,9 @@ int tfc__make_private_dir(const char *parent, const char *prefix, const char *ro
  */
 int tfc__remove_tree(const char *path);
 
+/* The same; the entry `last` of the directory goes only once nothing else is left in it. */
+int tfc__remove_tree_last(const char *path, const char *last);
+
 /* The same for all in an open directory, which stays; closes fd. 0, or the first errno. */
 int tfc__empty_dir(int fd);
 

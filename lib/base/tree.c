@@ -24,7 +24,8 @@ static int remove_entry(int parent, const char *name)
 	return error;
 }
 
-int tfc__empty_dir(int fd)
+/* Removes all in an open directory but `kept`, or NULL. 0, or the first errno. */
+static int empty(int fd, const char *kept)
 {
 	struct stat status;
 	if (fstat(fd, &status) == 0 && (status.st_mode & 0300) != 0300)
@@ -33,10 +34,16 @@ int tfc__empty_dir(int fd)
 	int error = 0;
 	tfc__dir_init(&dir, fd);
 	for (const char *name; (name = tfc__dir_next(&dir));) {
-		int failed = remove_entry(fd, name);
+		int failed = kept && strcmp(name, kept) == 0 ? 0 : remove_entry(fd, name);
 		if (failed && !error)
 			error = failed;
 	}
+	return error;
+}
+
+int tfc__empty_dir(int fd)
+{
+	int error = empty(fd, NULL);
 	close(fd);
 	return error;
 }
@@ -46,6 +53,19 @@ int tfc__remove_tree(const char *path)
 	int error = remove_entry(AT_FDCWD, path);
 	if (!error)
 		return 0;
+	errno = error;
+	return -1;
+}
+
+int tfc__remove_tree_last(const char *path, const char *last)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	int error = empty(fd, last);
+	close(fd);
+	if (!error)
+		return tfc__remove_tree(path);
 	errno = error;
 	return -1;
 }

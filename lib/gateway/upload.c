@@ -30,24 +30,22 @@ static int make_dir(struct tfc__uploads *uploads, tfc_error *error)
 	if (code < 0)
 		*error = *tfc__ctx_error(ctx);
 	if (code == TFC_OK && !uploads->dir)
-		code = tfc__make_private_dir(uploads->temp_dir, "tfc-", "gateway", error,
+		code = tfc__private_dir_open(ctx, uploads->temp_dir, "gateway", error,
 					     &uploads->dir);
-	if (code == TFC_OK && (code = tfc__guard_own_dir(ctx, uploads->dir, true)) < 0)
-		*error = *tfc__ctx_error(ctx);
 	if (code == TFC_OK)
-		code = tfc__bundles_open(ctx, uploads->dir, 0, error, &uploads->bundles);
+		code = tfc__bundles_open(ctx, tfc__private_dir_path(uploads->dir), 0, error,
+					 &uploads->bundles);
 	return code;
 }
 
 void tfc__uploads_fini(struct tfc__uploads *uploads)
 {
 	tfc__bundles_close(uploads->bundles);
-	if (uploads->dir && tfc__remove_tree(uploads->dir) == 0)
-		tfc__guard_own_dir(uploads->ctx, uploads->dir, false);
-	free(uploads->dir);
+	tfc__private_dir_close(uploads->dir);
 	free(uploads->temp_dir);
 	uploads->bundles = NULL;
-	uploads->dir = uploads->temp_dir = NULL;
+	uploads->dir = NULL;
+	uploads->temp_dir = NULL;
 }
 
 /* ---- packing */

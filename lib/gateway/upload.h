@@ -12,7 +12,7 @@
 struct tfc__uploads {
 	tfc_ctx *ctx;
 	char *temp_dir; /* its parent; owned */
-	char *dir;
+	struct tfc__private_dir *dir;
 	struct tfc__bundles *bundles;
 };
 void tfc__uploads_fini(struct tfc__uploads *uploads); /* its uploads are closed */

@@ -116,7 +116,7 @@ static void begin_end(struct tfc__work *work)
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	struct tfc__guard *next;
 	/* Somebody has to clean up after the host. */
-	bool is_wanted = guards->dirs.count || !tfc__list_is_empty(&guards->leases);
+	bool is_wanted = !tfc__list_is_empty(&guards->dirs) || !tfc__list_is_empty(&guards->leases);
 	if (is_wanted && tfc__guard_get(guard->ctx, &next) < 0)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
 			 tfc_ctx_error(guard->ctx)->text);
@@ -256,6 +256,7 @@ int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 			return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
 		tfc__list_init(&guards->dead);
 		tfc__list_init(&guards->leases);
+		tfc__list_init(&guards->dirs);
 		tfc__ctx_set_slot(ctx, TFC__SLOT_GUARDS, guards, tfc__guards_leave);
 	}
 	*ret_guards = guards;
@@ -303,8 +304,11 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__guard_expect(guard);
 	guards->current = guard;
 	tfc__lease_tell_all(guard); /* first: it needs no memory, a directory does */
-	for (size_t i = 0; i < guards->dirs.count && code == TFC_OK; i++)
-		code = tfc__guard_send_dir(guard, guards->dirs.items[i], true);
+	TFC__LIST_EACH (link, &guards->dirs)
+		if (code == TFC_OK)
+			code = tfc__private_dir_send(
+				guard, tfc__container_of(link, struct tfc__private_dir, link),
+				true);
 	if (code < 0)
 		return code;
 	*ret_guard = guard;

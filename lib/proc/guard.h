@@ -9,7 +9,6 @@
 #define TFC_PROC_GUARD_H
 
 #include "base/list.h"
-#include "base/strv.h"
 #include "ctx/ctx.h"
 #include "proc/proc.h"
 #include "proc/protocol.h"
@@ -85,7 +84,8 @@ struct tfc__guard {
 /* The context's slot: the guard in use and those that died with shims still at work. */
 struct tfc__guards {
 	struct tfc__guard *current;
-	struct tfc__strv dirs; /* to be removed by whichever is the last */
+	struct tfc__link dirs; /* private directories; each guard is sent all of them */
+	uint32_t last_dir;
 	struct tfc__link leases;
 	uint32_t lease_serial;
 	bool is_foreign;     /* the program there is no guard of this version */
@@ -155,7 +155,17 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold);
 void tfc__guard_lose_ports(struct tfc__guard *guard);
 void tfc__guard_forget_ports(struct tfc__guard *guard);
 
-int tfc__guard_send_dir(struct tfc__guard *guard, const char *path, bool is_wanted);
+/* private_dir.c. forget: the context ends. */
+struct tfc__private_dir {
+	struct tfc__link link; /* in the context's */
+	tfc_ctx *ctx;
+	char *path;
+	uint32_t id; /* to guards */
+	int lock;    /* dir_lock.h: USE is shared as long as this process lives */
+};
+int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_dir *dir,
+			  bool is_wanted);
+void tfc__private_dirs_forget(struct tfc__guards *guards);
 
 /* guard_lease.c */
 uint64_t tfc__lease_id(const struct tfc__lease *lease);

@@ -94,6 +94,6 @@ void tfc__guards_leave(void *slot, bool is_forked)
 	TFC__LIST_EACH (link, &guards->dead)
 		end(tfc__container_of(link, struct tfc__guard, link));
 	tfc__lease_forget_all(guards);
-	tfc__strv_fini(&guards->dirs);
+	tfc__private_dirs_forget(guards);
 	free(guards);
 }

@@ -39,10 +39,20 @@ void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work);
 int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
 
 /*
- * A directory that the guard removes, without following links, once the host is dead and all tasks
- * are gone. It is forgotten with is_wanted = false, after the host removed it itself.
+ * A private directory: PARENT (absolute) with TFC__PRIVATE_DIR_PREFIX and random digits, mode 0700,
+ * with a lock in it (dir_lock.h) that says who still uses it. The guard, which is started if need
+ * be, removes it without following links once the host is dead and all tasks are reaped; where the
+ * guard dies, too, somebody who finds the lock free does.
+ *
+ * open: TFC_EINVAL, TFC_ENOMEM, those of mkdir(2) and of tfc_process_spawn. close removes it,
+ * before the context is freed; what cannot be removed is left to the guard. NULL is a no-op.
  */
-int tfc__guard_own_dir(tfc_ctx *ctx, const char *path, bool is_wanted);
+#define TFC__PRIVATE_DIR_PREFIX "tfc-"
+struct tfc__private_dir;
+int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, const char *component, tfc_error *error,
+			  struct tfc__private_dir **ret_dir);
+const char *tfc__private_dir_path(const struct tfc__private_dir *dir);
+void tfc__private_dir_close(struct tfc__private_dir *dir);
 
 /*
  * A lease: somebody far away has asked for these processes, and has to be heard for them to go on.
@@ -66,10 +76,13 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
 /* Gives it up: what still runs under it has no deadline any more. NULL is a no-op. */
 void tfc__lease_end(struct tfc__lease *lease);
 
-/* Of a process: the lease that it is under, and the grace that it has when that is over. */
+/* Of a process: the lease that it is under, and the grace that it has when that is over; the
+ * private directory whose lock its shim shares, so that it says whether the process may be alive.
+ */
 struct tfc__tenure {
 	const struct tfc__lease *lease; /* NULL: it is under none */
 	uint32_t grace_ms;
+	const struct tfc__private_dir *dir; /* NULL: none */
 };
 
 /* tfc_process_spawn under a lease; tenure NULL: under none. */

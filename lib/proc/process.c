@@ -228,6 +228,8 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 		command.lease = tfc__lease_id(tenure->lease);
 		command.lease_grace_ms = tenure->grace_ms;
 	}
+	if (tenure && tenure->dir)
+		command.dir = tenure->dir->id;
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;

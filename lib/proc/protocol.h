@@ -30,7 +30,7 @@ enum tfc__shim_fd {
 
 enum tfc__message_kind {
 	/* host to guard */
-	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim */
+	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim, which gets + the directory's lock */
 	TFC__MSG_STOP,      /* also guard to shim */
 	TFC__MSG_SIGNAL,    /* also guard to shim */
 	TFC__MSG_KEEP,      /* + a held port's socket */
@@ -107,6 +107,9 @@ struct tfc__command {
 	   LEASE: when it is over; 0: forget it */
 	uint64_t deadline_ns;
 	uint64_t lease_grace_ms; /* SPAWN: when the lease is over */
+	uint32_t dir;            /* SPAWN: the private directory that the task is started from, 0:
+				    none; OWN_DIR: its number */
+	uint32_t reserved;
 };
 
 /* Shim to guard, guard to host. */

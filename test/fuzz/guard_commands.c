@@ -70,8 +70,9 @@ void keep_release(struct guard *guard, uint32_t id)
 {
 }
 
-void keep_dir(struct guard *guard, const char *path, bool is_wanted)
+void dir_own(struct guard *guard, const struct tfc__command *command, const char *path)
 {
+	CHECK(command->kind == TFC__MSG_OWN_DIR);
 	CHECK(strlen(path) < PATH_MAX);
 }
 

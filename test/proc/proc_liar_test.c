@@ -174,9 +174,10 @@ static void what_a_dead_guard_cannot_take_goes_to_the_next(void **state)
 			assert_false(tfc__port_is_lost(hold));
 			tfc_port_release(hold);
 		} else {
-			const char *owned = proc_path(&run, "owned");
-			assert_int_equal(mkdir(owned, 0700), 0);
-			assert_int_equal(tfc__guard_own_dir(run.ctx, owned, true), 0);
+			struct tfc__private_dir *dir;
+			assert_int_equal(tfc__private_dir_open(run.ctx, run.dir, "test", NULL,
+							       &dir),
+					 0);
 		}
 		proc_await_end(&run, &task);
 		proc_close(&task);

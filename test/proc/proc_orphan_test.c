@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "folder.h"
 #include "port/port.h"
 #include "proc/proc.h"
 #include "proc_run.h"
@@ -42,8 +43,8 @@ static void start_family(struct proc_run *run, struct family *family)
 	tfc_port_pool *pool;
 	tfc_port_hold *hold;
 	const char *mark = proc_path(run, "pid");
-	assert_int_equal(mkdir(proc_path(run, "owned"), 0700), 0);
-	assert_int_equal(tfc__guard_own_dir(run->ctx, proc_path(run, "owned"), true), 0);
+	struct tfc__private_dir *dir;
+	assert_int_equal(tfc__private_dir_open(run->ctx, run->dir, "test", NULL, &dir), 0);
 	assert_int_equal(tfc_port_pool_open(run->ctx, NULL, &pool), 0);
 	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
 	assert_int_equal(tfc__guard_keep(run->ctx, hold), 0);
@@ -90,8 +91,6 @@ static bool port_is_free(uint16_t port)
 
 static void assert_all_gone(const struct family *family, const char *dir, uint64_t since)
 {
-	char owned[4096];
-	struct stat status;
 	uint64_t limit = since + (GRACE_MS + 2000) * TFC__MS;
 	pid_t pids[TASKS + 2];
 	memcpy(pids, family->tasks, sizeof(family->tasks));
@@ -104,8 +103,7 @@ static void assert_all_gone(const struct family *family, const char *dir, uint64
 			fail_msg("process %d of the family still runs", i);
 	}
 	assert_true(tfc__now() < limit);
-	snprintf(owned, sizeof(owned), "%s/owned", dir);
-	assert_int_equal(stat(owned, &status), -1);
+	assert_int_equal(folder_count(dir, "tfc-"), 0);
 	assert_true(port_is_free(family->port));
 }
 
@@ -218,8 +216,9 @@ static _Noreturn void own_and_die(int tell, const char *dir)
 	if (proc_ctx_new(&ctx) < 0 || tfc__guard_start(ctx) < 0)
 		_exit(1);
 	pid_t guard = only_child();
-	if (!guard || kill(guard, SIGSTOP) < 0 || mkdir(dir, 0700) < 0 ||
-	    tfc__guard_own_dir(ctx, dir, true) < 0 ||
+	struct tfc__private_dir *own;
+	if (!guard || kill(guard, SIGSTOP) < 0 ||
+	    tfc__private_dir_open(ctx, dir, "test", NULL, &own) < 0 ||
 	    write(tell, &guard, sizeof(guard)) != sizeof(guard))
 		_exit(2);
 	raise(SIGKILL);
@@ -229,7 +228,6 @@ static _Noreturn void own_and_die(int tell, const char *dir)
 static void a_directory_made_in_the_last_moment_is_removed(void **state)
 {
 	struct proc_run run;
-	struct stat status;
 	pid_t guard;
 	int ends[2], end;
 	proc_run_begin(&run);
@@ -237,15 +235,15 @@ static void a_directory_made_in_the_last_moment_is_removed(void **state)
 	pid_t host = fork();
 	assert_true(host >= 0);
 	if (host == 0)
-		own_and_die(ends[1], proc_path(&run, "owned"));
+		own_and_die(ends[1], run.dir);
 	close(ends[1]);
 	assert_int_equal(read(ends[0], &guard, sizeof(guard)), sizeof(guard));
 	close(ends[0]);
 	assert_int_equal(waitpid(host, &end, 0), host);
-	assert_int_equal(stat(proc_path(&run, "owned"), &status), 0);
+	assert_int_equal(folder_count(run.dir, "tfc-"), 1);
 	assert_int_equal(kill(guard, SIGCONT), 0);
 	assert_true(proc_await_gone(guard, 5000));
-	assert_int_equal(stat(proc_path(&run, "owned"), &status), -1);
+	assert_int_equal(folder_count(run.dir, "tfc-"), 0);
 	proc_run_end(&run);
 }
 

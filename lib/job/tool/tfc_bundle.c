@@ -18,9 +18,10 @@
 #include "base/file.h"
 #include "base/signals.h"
 
-static int remove_dir(const char *dir, tfc_error *error)
+/* `last`: what goes when nothing else is left in it; or NULL. */
+static int remove_dir(const char *dir, const char *last, tfc_error *error)
 {
-	if (tfc__remove_tree(dir) < 0)
+	if ((last ? tfc__remove_tree_last(dir, last) : tfc__remove_tree(dir)) < 0)
 		return tfc__fail_errno(error, "job", errno, "%s cannot be removed", dir);
 	return TFC_OK;
 }
@@ -136,7 +137,8 @@ static int check(const char *zip, const char *wanted, tfc_error *error)
 
 static int usage(void)
 {
-	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, remove DIR, "
+	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, remove DIR "
+	      "[LAST], "
 	      "add PATH WORK STORE, receive WORK STORE HASH SIZE or check ZIP HASH\n",
 	      stderr);
 	return 1;
@@ -160,8 +162,8 @@ int main(int argc, char **argv)
 		result = receive(argv[2], argv[3], argv[4], argv[5], &error);
 	else if (argc == 4 && strcmp(argv[1], "check") == 0)
 		result = check(argv[2], argv[3], &error);
-	else if (argc == 3 && strcmp(argv[1], "remove") == 0)
-		result = remove_dir(argv[2], &error);
+	else if ((argc == 3 || argc == 4) && strcmp(argv[1], "remove") == 0)
+		result = remove_dir(argv[2], argv[3], &error);
 	else
 		return usage();
 	if (result == TFC_OK && argc == 5 && strcmp(argv[1], "unpack") == 0)

@@ -58,6 +58,14 @@ struct keep {
 	int fd;
 };
 
+/* A private directory of the host. */
+struct dir {
+	uint32_t id; /* the host's */
+	char *path;
+	int lock;          /* dir_lock.h; -1: it could not be had, nothing is started from there */
+	uint32_t grace_ms; /* the largest of what was started from it */
+};
+
 struct guard {
 	int epoll;
 	int signals;        /* signalfd: SIGCHLD */
@@ -85,7 +93,7 @@ struct guard {
 	uint32_t slot_capacity;
 	struct keep *keeps;
 	uint32_t keep_count;
-	char **dirs;
+	struct dir *dirs;
 	uint32_t dir_count;
 	struct lease *leases; /* by the index in the low half of the host's ids */
 	uint32_t lease_capacity;
@@ -110,11 +118,13 @@ void task_stop_all(struct guard *guard, bool is_at_once);
 void task_stop_lease(struct guard *guard, const struct lease *lease);
 
 /*
- * shim.c: starts shims. get: one that has been told what to start, the spare if there is one, and
- * the grace that it is to give when the guard is dead; 0 or an errno. prepare: makes a spare, so
- * that the next start, which may be a restart that is waited for, costs one exec instead of two.
+ * shim.c: starts shims. get: one that has been told what to start, the spare if there is one, has
+ * the lock of the task's directory (-1: none), and the grace that it is to give when the guard is
+ * dead; 0 or an errno. prepare: makes a spare, so that the next start, which may be a restart that
+ * is waited for, costs one exec instead of two.
  */
-int shim_get(struct guard *guard, int launch, uint32_t grace_ms, pid_t *ret_pid, int *ret_socket);
+int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t *ret_pid,
+	     int *ret_socket);
 bool shim_is_spare_due(const struct guard *guard);
 void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
@@ -124,8 +134,14 @@ void shim_end_spare(struct guard *guard); /* and waits for it */
 void keep_port(struct guard *guard, uint32_t id, int fd);
 void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
-void keep_dir(struct guard *guard, const char *path, bool is_wanted);
-void keep_remove_dirs(struct guard *guard);
+
+/*
+ * dir.c. prepare: notes the grace of what is to be started from a directory, and lends its lock, -1
+ * where there is no directory. 0 or an errno: the lock is not held, and nothing may be started.
+ */
+void dir_own(struct guard *guard, const struct tfc__command *command, const char *path);
+int dir_prepare(struct guard *guard, const struct tfc__command *command, int *ret_lock);
+void dir_remove_all(struct guard *guard);
 
 /* deadline.c: at is of CLOCK_BOOTTIME, and may have passed */
 int deadline_open(struct guard *guard);

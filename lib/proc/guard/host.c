@@ -50,7 +50,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		keep_release(guard, command->keep_id);
 		break;
 	case TFC__MSG_OWN_DIR:
-		keep_dir(guard, request->path, command->value);
+		dir_own(guard, command, request->path);
 		break;
 	case TFC__MSG_KILL_ALL:
 		task_stop_all(guard, true);
@@ -160,7 +160,7 @@ static void hear_last_words(struct guard *guard)
 		((char *)&request)[len] = 0;
 		if (len > (ssize_t)sizeof(request.command) &&
 		    request.command.kind == TFC__MSG_OWN_DIR)
-			keep_dir(guard, request.path, request.command.value);
+			dir_own(guard, &request.command, request.path);
 		if (fd >= 0)
 			close(fd);
 	}

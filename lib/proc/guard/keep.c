@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "port/door.h"
 
 static struct keep *find(struct guard *guard, uint32_t id)
@@ -48,35 +47,4 @@ void keep_release(struct guard *guard, uint32_t id)
 		return;
 	close(keep->fd);
 	keep->id = 0;
-}
-
-static void forget_dir(struct guard *guard, const char *path)
-{
-	for (uint32_t i = 0; i < guard->dir_count; i++)
-		if (strcmp(guard->dirs[i], path) == 0) {
-			free(guard->dirs[i]);
-			guard->dirs[i] = guard->dirs[--guard->dir_count];
-			return;
-		}
-}
-
-void keep_dir(struct guard *guard, const char *path, bool is_wanted)
-{
-	forget_dir(guard, path);
-	if (!is_wanted)
-		return;
-	char *copy = strdup(path);
-	char **dirs = realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs));
-	if (dirs)
-		guard->dirs = dirs;
-	if (dirs && copy)
-		guard->dirs[guard->dir_count++] = copy;
-	else
-		free(copy);
-}
-
-void keep_remove_dirs(struct guard *guard)
-{
-	for (uint32_t i = 0; i < guard->dir_count; i++)
-		tfc__remove_tree(guard->dirs[i]);
 }

@@ -106,6 +106,6 @@ int main(int argc, char **argv)
 		turn(&guard);
 	shim_end_spare(&guard);
 	cgroup_end(&guard);
-	keep_remove_dirs(&guard);
+	dir_remove_all(&guard);
 	return 0;
 }

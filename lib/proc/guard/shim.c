@@ -45,11 +45,13 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 }
 
 /* 0 or an errno: it has died, or the launch cannot be sent. */
-static int hand_over(const struct spare *shim, int launch, uint32_t grace_ms)
+static int hand_over(const struct spare *shim, int launch, int lock, uint32_t grace_ms)
 {
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN, .grace_ms = grace_ms};
 	struct iovec part = {&command, sizeof(command)};
-	return tfc__pass_send(shim->socket, &part, 1, &launch, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+	int fds[] = {launch, lock};
+	return tfc__pass_send(shim->socket, &part, 1, fds, lock < 0 ? 1 : 2,
+			      MSG_DONTWAIT | MSG_NOSIGNAL) < 0
 		       ? errno
 		       : 0;
 }
@@ -62,14 +64,15 @@ void shim_drop_spare(struct guard *guard)
 	guard->spare.pid = 0;
 }
 
-int shim_get(struct guard *guard, int launch, uint32_t grace_ms, pid_t *ret_pid, int *ret_socket)
+int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t *ret_pid,
+	     int *ret_socket)
 {
 	int error = 0;
-	if (guard->spare.pid && hand_over(&guard->spare, launch, grace_ms) != 0)
+	if (guard->spare.pid && hand_over(&guard->spare, launch, lock, grace_ms) != 0)
 		shim_drop_spare(guard); /* somebody killed it */
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
-		error = error ? error : hand_over(&guard->spare, launch, grace_ms);
+		error = error ? error : hand_over(&guard->spare, launch, lock, grace_ms);
 	}
 	if (error) {
 		shim_drop_spare(guard);

@@ -98,11 +98,12 @@ static uint32_t orphan_grace(const struct tfc__command *command)
 static int add_task(struct guard *guard, const struct tfc__command *command, int launch)
 {
 	pid_t pid;
-	int socket;
+	int socket, lock;
 	uint32_t slot = find_free(guard);
 	if (slot == NO_TASK || !map_slot(guard, command->id, slot))
 		return ENOMEM;
-	int error = shim_get(guard, launch, orphan_grace(command), &pid, &socket);
+	int error = dir_prepare(guard, command, &lock);
+	error = error ? error : shim_get(guard, launch, lock, orphan_grace(command), &pid, &socket);
 	if (error)
 		return error;
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)

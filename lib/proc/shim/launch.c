@@ -54,19 +54,20 @@ static bool find_limits(struct launch *launch)
 	return true;
 }
 
-bool launch_await(uint32_t *ret_grace_ms)
+bool launch_await(uint32_t *ret_grace_ms, int *ret_dir_lock)
 {
 	struct tfc__command command = {0};
 	ssize_t len;
-	int fd;
+	int fds[2];
 	do
-		len = tfc__pass_recv(TFC__SHIM_GUARD, &command, sizeof(command), &fd, 1, 0);
+		len = tfc__pass_recv(TFC__SHIM_GUARD, &command, sizeof(command), fds, 2, 0);
 	while (len < 0 && errno == EINTR);
-	if (fd >= 0) { /* a memfd that could not be received is found missing by launch_map */
-		dup2(fd, TFC__SHIM_LAUNCH);
-		close(fd);
+	if (fds[0] >= 0) { /* a memfd that could not be received is found missing by launch_map */
+		dup2(fds[0], TFC__SHIM_LAUNCH);
+		close(fds[0]);
 	}
 	*ret_grace_ms = command.grace_ms;
+	*ret_dir_lock = fds[1];
 	return len > 0;
 }
 

@@ -188,7 +188,7 @@ int main(void)
 	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
 	isolation_prepare(&shim);
-	if (!launch_await(&shim.grace_ms)) {
+	if (!launch_await(&shim.grace_ms, &shim.dir_lock)) {
 		shim.is_orphan = true;
 		isolation_end(&shim);
 		return 0;

@@ -26,6 +26,7 @@ struct shim {
 	int err;
 	int signals;        /* signalfd: SIGCHLD */
 	int group;          /* the task's cgroup directory, or -1 */
+	int dir_lock;       /* of the task's directory, or -1: shared as long as the shim lives */
 	uint32_t isolation; /* enum tfc__isolation: what it has become */
 	bool has_groups;    /* the guard's cgroup directory was given to us */
 	bool is_orphan;     /* the guard is gone */
@@ -55,7 +56,7 @@ struct launch {
 	const struct tfc__launch_rlimit *rlimits;
 	const uint32_t *groups;
 };
-bool launch_await(uint32_t *ret_grace_ms);
+bool launch_await(uint32_t *ret_grace_ms, int *ret_dir_lock);
 int launch_map(struct launch *launch);
 void launch_unmap(struct launch *launch);
 
