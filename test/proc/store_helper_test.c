@@ -54,7 +54,7 @@ static void end(struct bench *bench)
 	assert_int_equal(tfc__remove_tree(bench->dir), 0);
 }
 
-/* The only child of this process. */
+/* The first child of a process. */
 static pid_t helper_of(pid_t parent)
 {
 	char path[64], text[64];
@@ -212,7 +212,7 @@ static void live(const struct bench *of, int fd)
 	pause();
 }
 
-static void a_dead_hosts_store_is_free_at_once(void **state)
+static void assert_free_after_death(bool is_helper_stopped)
 {
 	struct bench bench;
 	int ends[2];
@@ -231,14 +231,27 @@ static void a_dead_hosts_store_is_free_at_once(void **state)
 	char words[32];
 	snprintf(words, sizeof(words), "process %d", (int)host);
 	assert_non_null(strstr(error.text, words));
+	if (is_helper_stopped)
+		assert_int_equal(kill(helper_of(host), SIGSTOP), 0);
 	kill(host, SIGKILL);
 	assert_int_equal(waitpid(host, NULL, 0), host);
-	assert_int_equal(open_store(&bench, &error), TFC_OK);
+	if (open_store(&bench, &error) < 0)
+		fail_msg("%s", error.text);
 	assert_value(&bench, "k", "of the dead");
 	kill(forked, SIGKILL);
 	close(ends[0]);
 	close(ends[1]);
 	end(&bench);
+}
+
+static void a_dead_hosts_store_is_free_at_once(void **state)
+{
+	assert_free_after_death(false);
+}
+
+static void a_dead_hosts_store_is_free_although_its_helper_was_stopped(void **state)
+{
+	assert_free_after_death(true);
 }
 
 static void a_helper_that_is_missing_is_named(void **state)
@@ -265,6 +278,7 @@ int main(void)
 		cmocka_unit_test(a_hung_disk_stops_only_the_answers),
 		cmocka_unit_test(a_store_on_a_hung_disk_can_be_closed),
 		cmocka_unit_test(a_dead_hosts_store_is_free_at_once),
+		cmocka_unit_test(a_dead_hosts_store_is_free_although_its_helper_was_stopped),
 		cmocka_unit_test(a_helper_that_is_missing_is_named),
 	};
 	return cmocka_run_group_tests_name("store_helper", tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -185,6 +186,8 @@ int main(int argc, char **argv)
 	if (argc != 3 || sodium_init() < 0)
 		return 1;
 	syscall(SYS_close_range, TFC__STORE_RESERVED, ~0u, 0);
+	/* Its lock must not outlive the host because somebody has stopped this process. */
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	int code = tfc__disk_open(&helper.disk, argv[1], (pid_t)strtol(argv[2], NULL, 10),
