@@ -15,6 +15,7 @@ import fleet
 from cluster import job_state, output, state
 
 COUNT = str(pathlib.Path(__file__).parent / "count.py")
+WRITER = str(pathlib.Path(__file__).parent / "writer.py")
 WORKERS = ("worker/0", "worker/1", "worker/2")
 
 
@@ -212,6 +213,83 @@ class FaultsTest(fleet.FleetTest):
         self.assertGreater(relay.dropped, 0)
         self.net.loosen(self.net.hosts[1])
         self.assertEqual(job.find(job_state("restarting")), [])
+        self.finish(job)
+
+
+class RestartTest(fleet.FleetTest):
+    """A node is killed and started again at once, and may not have its tasks any more: they go
+    elsewhere while its previous incarnation still gives them their grace."""
+    GRACE_S = 4
+    LABELLED = ("--slots", "4", "--label", "run=yes")
+    NODE_OPTIONS = LABELLED
+
+    def setUp(self):
+        super().setUp()
+        self.stop_file = os.path.join(self.dir, "stop")
+        self.writes = os.path.join(self.dir, "writes")
+
+    def start_writers(self):
+        job = self.start_job(
+            self.nodes[0], framework="none", argv=[sys.executable, WRITER, self.stop_file, self.writes],
+            roles={"worker": {"count": 3, "ready": "started"}}, grace_s=self.GRACE_S,
+            restart={"scope": "task", "on": "failure", "backoff_s": [0, 0], "max": 20},
+            success="all_workers", placement={"policy": "spread", "labels": {"run": "yes"}})
+        for task in WORKERS:
+            job.wait_for(output(task, "^writing$"), f"{task} writes")
+        return job
+
+    @staticmethod
+    def nodes_of(job):
+        return {event["task"]: event["node"] for event in job.events
+                if event["event"] == "task" and event["state"] in ("running", "ready")}
+
+    def assert_no_attempt_beside_another(self):
+        """In the order of the writes: after the first of an attempt there is none of an older."""
+        last, writes = {}, {}
+        for line in pathlib.Path(self.writes).read_text().splitlines():
+            task, attempt = line.split()
+            writes[task, int(attempt)] = writes.get((task, int(attempt)), 0) + 1
+            if int(attempt) < last.get(task, 0):
+                self.fail(f"{task}: attempt {attempt} wrote beside attempt {last[task]}: {writes}")
+            last[task] = int(attempt)
+        return last
+
+    def restart_at_once(self, node):
+        """Without its label. Its old tasks are alive when it is started."""
+        job = self.jobs[0]
+        tasks = [task for task, name in self.nodes_of(job).items() if name == node.name]
+        old = self.pids_of_job(node, job.events[0]["job"])
+        since = job.mark()
+        self.assertTrue(tasks and old)
+        begun = time.monotonic()
+        node.kill()
+        node.options = ("--slots", "4")
+        node.start()
+        print(f"{node.name} was started again after {(time.monotonic() - begun) * 1000:.0f} ms")
+        self.assertEqual(set(old) - set(node.host.pids()), set(), "its guard gives them a grace")
+        for task in tasks:
+            job.wait_for(output(task, "^writing$"), f"{task} writes elsewhere", since)
+        self.assertNotIn(node.name, self.nodes_of(job).values())
+        self.assert_no_attempt_beside_another()
+
+    def finish(self, job):
+        pathlib.Path(self.stop_file).touch()
+        end, status = job.end()
+        self.assertEqual((end["state"], status), ("succeeded", 0), end)
+        last = self.assert_no_attempt_beside_another()
+        self.assertGreater(max(last.values()), 1)
+
+    def test_restarted_maintainer_waits_for_its_previous_incarnation(self):
+        self.start_nodes()
+        job = self.start_writers()
+        self.restart_at_once(self.nodes[0])
+        self.assertIn("previous incarnation", self.nodes[0].said())
+        self.finish(job)
+
+    def test_restarted_node_is_not_alone_before_its_tasks_have_ended(self):
+        self.start_nodes()
+        job = self.start_writers()
+        self.restart_at_once(self.nodes[1])
         self.finish(job)
 
 

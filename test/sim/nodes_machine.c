@@ -91,12 +91,13 @@ static void die_of(struct world *w, uint32_t machine, uint32_t task, uint32_t re
 	die(w, machine, task, (struct tfc__death){.reason = reason, .status = status});
 }
 
-/* Whatever is older than an epoch is stopped and gone. */
+/* Whatever is older than an epoch is stopped and gone; of a previous incarnation nothing is known.
+ */
 static void kill_older(struct world *w, uint32_t machine, uint64_t epoch)
 {
 	struct machine *m = &w->machines[machine];
 	for (uint32_t i = 0; i < w->count; i++) {
-		if (m->places[i].proc && m->places[i].epoch < epoch) {
+		if (m->places[i].proc && !m->places[i].dies_at && m->places[i].epoch < epoch) {
 			die_of(w, machine, i, TFC_EXIT_SIGNAL, 9);
 			m->places[i].is_held = false;
 		}
@@ -183,12 +184,30 @@ static void obey(struct world *w, struct agent *agent, const struct order *order
 	}
 }
 
+/* Something that the node before the one that is up now has launched is still alive. */
+static bool has_previous(const struct machine *m)
+{
+	for (uint32_t i = 0; i < TASKS_MAX; i++)
+		if (m->places[i].dies_at)
+			return true;
+	return false;
+}
+
+/* What waits until the tasks of a previous incarnation have ended, and all that is ordered later.
+ */
+static bool must_wait(const struct machine *m, const struct order *order)
+{
+	return (order->kind == TFC__DO_HOLD || order->kind == TFC__DO_QUERY) && has_previous(m);
+}
+
 bool machine_obey(struct world *w, struct agent *agent)
 {
 	struct machine *m = &w->machines[agent->machine];
 	if (!agent->order_count || !machine_is_reached(w, agent) || has_let_go(w, agent))
 		return false;
 	struct order order = agent->orders[0];
+	if (must_wait(m, &order))
+		return false;
 	memmove(agent->orders, agent->orders + 1, --agent->order_count * sizeof(order));
 	if (agent->epoch < m->epoch)
 		return true; /* refused: a later term is known here */
@@ -246,7 +265,7 @@ void machine_live(struct world *w, uint32_t machine, uint32_t task)
 	struct machine *m = &w->machines[machine];
 	struct place *place = &m->places[task];
 	bool is_doomed = w->sim.now < place->doomed_until;
-	if (!m->is_up || place->proc == PROC_NONE)
+	if (!m->is_up || place->proc == PROC_NONE || place->dies_at)
 		return;
 	if (place->is_stopping) {
 		if (once_in(w, 3))
@@ -286,6 +305,37 @@ void machine_crash(struct world *w, uint32_t machine)
 	m->emptied_step = w->steps;
 	kill_all(w, machine);
 	m->back_at = w->sim.now + chance(w, 40) * SIM_SECOND;
+}
+
+/* The lease of what other nodes have launched goes on, too. */
+void machine_restart(struct world *w, uint32_t machine)
+{
+	struct machine *m = &w->machines[machine];
+	uint64_t over = m->renewed_at + LEASE;
+	if (!m->is_up)
+		return;
+	m->emptied_step = w->steps;
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct place *place = &m->places[i];
+		uint64_t at = w->sim.now + 1 + chance(w, GRACE / SIM_SECOND) * SIM_SECOND;
+		place->is_held = false;
+		if (!place->proc || place->dies_at)
+			continue;
+		place->dies_at = at < over ? at : over;
+		w->outlived++;
+	}
+}
+
+/* Nobody hears of it. */
+static void end_previous(struct world *w, uint32_t machine)
+{
+	struct machine *m = &w->machines[machine];
+	for (uint32_t i = 0; i < w->count; i++) {
+		if (!m->places[i].dies_at || w->sim.now < m->places[i].dies_at)
+			continue;
+		doom_peers(w, i);
+		m->places[i] = (struct place){0};
+	}
 }
 
 void machine_cut(struct world *w, uint32_t machine)
@@ -338,8 +388,9 @@ static void tick_agent(struct world *w, uint32_t number)
 			tell_silence(w, number, true);
 		return;
 	}
-	if (has_let_go(w, agent)) {
-		tell_lost(w, number);
+	if (has_let_go(w, agent)) { /* it says that it is alone */
+		if (!has_previous(&w->machines[agent->machine]))
+			tell_lost(w, number);
 		return;
 	}
 	renew(w, agent);
@@ -377,6 +428,7 @@ void machine_tick(struct world *w, uint32_t machine)
 {
 	struct machine *m = &w->machines[machine];
 	end_lease(w, machine);
+	end_previous(w, machine);
 	if ((!m->is_up || m->is_cut) && w->sim.now >= m->back_at)
 		come_back(w, machine);
 	if (m->agent != TFC__NO_NODE)

@@ -357,7 +357,7 @@ static void move_agent(struct world *w)
 static void misfortune(struct world *w)
 {
 	uint32_t machine = chance(w, MACHINES);
-	switch (chance(w, 12)) {
+	switch (chance(w, 15)) {
 	case 0:
 	case 1:
 		machine_crash(w, machine);
@@ -384,6 +384,14 @@ static void misfortune(struct world *w)
 	case 11:
 		if (once_in(w, 4))
 			fence(w);
+		break;
+	case 12:
+	case 13:
+		machine_restart(w, machine);
+		break;
+	case 14: /* the maintainer's own */
+		machine_restart(w, machine);
+		begin_term(w);
 		break;
 	}
 }

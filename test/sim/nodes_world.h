@@ -12,7 +12,8 @@
 #define QUEUE_MAX 256
 #define LEASE (15 * SIM_SECOND)
 #define LOST_AFTER (LEASE * 5 / 4)
-#define DOOM (30 * SIM_SECOND) /* whoever has not failed of a peer by then does not */
+#define GRACE (12 * SIM_SECOND) /* that a task has at most when its node is killed */
+#define DOOM (30 * SIM_SECOND)  /* whoever has not failed of a peer by then does not */
 
 enum proc { PROC_NONE, PROC_STARTING, PROC_RUNNING, PROC_LISTENING };
 
@@ -24,6 +25,7 @@ struct place {
 	uint64_t epoch; /* of the order that launched it */
 	bool is_stopping;
 	uint64_t doomed_until; /* a peer has died on it, or cannot be reached */
+	uint64_t dies_at;      /* a previous incarnation's: its guard ends it by then; or 0 */
 };
 
 struct machine {
@@ -32,7 +34,7 @@ struct machine {
 	bool is_draining;
 	uint64_t back_at;      /* when it rises, or the cut heals */
 	uint64_t renewed_at;   /* its lease counts from then */
-	uint64_t emptied_step; /* it crashed, or stopped everything because its lease was over */
+	uint64_t emptied_step; /* it crashed, its node was killed, or its lease was over */
 	uint64_t epoch;        /* the highest heard */
 	uint32_t agent;        /* number of the node that it is to the core; or TFC__NO_NODE */
 	uint32_t slots;
@@ -103,7 +105,7 @@ struct world {
 	uint32_t verdict_reason;
 	int32_t verdict_status;
 	uint32_t verdict_task;
-	uint64_t launches, losses, moves;
+	uint64_t launches, losses, moves, outlived;
 	uint32_t count;
 	uint32_t job_state;
 	uint32_t generation;
@@ -129,6 +131,8 @@ bool machine_speak(struct world *w, struct agent *agent);
 void machine_live(struct world *w, uint32_t machine, uint32_t task);
 void machine_crash(struct world *w, uint32_t machine);
 void machine_cut(struct world *w, uint32_t machine);
+/* Its node is killed and started again at once; its tasks live on for their grace. */
+void machine_restart(struct world *w, uint32_t machine);
 /* Leases end, machines rise, cuts heal. */
 void machine_tick(struct world *w, uint32_t machine);
 bool machine_is_reached(const struct world *w, const struct agent *agent);
