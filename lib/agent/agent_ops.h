@@ -42,6 +42,8 @@ struct tfc__agent_ops {
 					    uint32_t task, uint64_t position, tfc_error *error);
 	/* The job is forgotten: its logs go, as soon as that node can be told. */
 	void (*forget)(void *agent, const char *id);
+	/* As tfc__agent_after_previous; NULL: it is not known here. */
+	void (*after_previous)(void *agent, struct tfc__work *work);
 };
 
 #define TFC__LOG_TAIL_LINES 10

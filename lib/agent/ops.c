@@ -94,6 +94,11 @@ static void forget(void *agent, const char *id)
 	tfc__agent_forget_logs(agent, id);
 }
 
+static void after_previous(void *agent, struct tfc__work *work)
+{
+	tfc__agent_after_previous(agent, work);
+}
+
 const struct tfc__agent_ops tfc__local_agent_ops = {
 	.job_open = job_open,
 	.job_end = job_end,
@@ -111,4 +116,5 @@ const struct tfc__agent_ops tfc__local_agent_ops = {
 	.log_tail = log_tail,
 	.kept_log = kept_log,
 	.forget = forget,
+	.after_previous = after_previous,
 };

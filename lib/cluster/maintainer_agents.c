@@ -325,8 +325,12 @@ static void query(struct tfc__maintainer *maintainer, struct agent_link *link, u
 		link->ops->query(link->job, number);
 		return;
 	}
+	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
-	tfc__work_schedule(&maintainer->failures);
+	if (agent.ops && agent.ops->after_previous) /* what ran there may run still */
+		agent.ops->after_previous(agent.agent, &maintainer->failures);
+	else
+		tfc__work_schedule(&maintainer->failures);
 }
 
 static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,

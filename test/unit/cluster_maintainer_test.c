@@ -414,6 +414,40 @@ static void ports_of_a_node_that_may_come_back_are_waited_for(void **state)
 	close_world(&w);
 }
 
+static uint32_t count_lost(const struct world *w)
+{
+	uint32_t count = 0;
+	for (uint64_t i = 0; i < w->journal.count; i++)
+		count += w->journal.entries[i].task_state == TFC_TASK_LOST;
+	return count;
+}
+
+/* Its disk is full, say; what ran there is not lost before it has ended. */
+static void node_that_opens_no_job_is_lost_after_its_previous_incarnation(void **state)
+{
+	struct world w;
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__resume_task tasks[2] = {{.attempt = 1, .was_running = true, .node = "a"},
+						  {.attempt = 1, .was_running = true, .node = "a"}};
+	const struct tfc__resume resume = {.generation = 1,
+					   .job_state = TFC_JOB_RUNNING,
+					   .task = UINT32_MAX,
+					   .tasks = tasks};
+	open_world(&w, PLAIN);
+	add_member(&w, "b", 2);
+	agent_named(&w, "a")->is_refusing = true;
+	assert_int_equal(tfc__maintainer_open(w.ctx, w.nodes, &w.info, &resume, &w.journal, on_end,
+					      &w, &error, &w.maintainer),
+			 TFC_OK);
+	expect(&w, "");
+	assert_non_null(agent_named(&w, "a")->parked);
+	assert_int_equal(count_lost(&w), 0);
+	tfc__work_schedule(agent_named(&w, "a")->parked);
+	turn(&w);
+	assert_int_equal(count_lost(&w), 2);
+	close_world(&w);
+}
+
 static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 {
 	struct world w;
@@ -489,6 +523,7 @@ int main(void)
 		cmocka_unit_test(ports_that_another_job_has_are_waited_for),
 		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
 		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
+		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
 		cmocka_unit_test(member_that_is_not_heard_of_is_done_without),

@@ -1,5 +1,7 @@
 #include "played_agent.h"
 
+#include "base/fail.h"
+
 static void note(struct played_agent *agent, const char *what, uint32_t number)
 {
 	tfc__buf_addf(agent->orders, "%s: %s %u\n", agent->name, what, number);
@@ -9,6 +11,8 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 		    void *fn_user, void **ret_job, tfc_error *error)
 {
 	struct played_agent *agent = user;
+	if (agent->is_refusing)
+		return tfc__fail(error, TFC_ENOSPC, "agent", 0, "its disk is full");
 	agent->fn = fn;
 	agent->user = fn_user;
 	agent->epoch = info->epoch;
@@ -96,6 +100,11 @@ static int log_tail(void *job, uint32_t task, char ***ret_lines)
 	return TFC_ENOENT;
 }
 
+static void after_previous(void *user, struct tfc__work *work)
+{
+	((struct played_agent *)user)->parked = work;
+}
+
 const struct tfc__agent_ops played_agent_ops = {
 	.job_open = job_open,
 	.job_end = job_end,
@@ -111,4 +120,5 @@ const struct tfc__agent_ops played_agent_ops = {
 	.look = look,
 	.log_open = log_open,
 	.log_tail = log_tail,
+	.after_previous = after_previous,
 };

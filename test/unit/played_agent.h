@@ -16,6 +16,8 @@ struct played_agent {
 	uint32_t holds[8]; /* number of the last one of each task */
 	uint64_t epoch;
 	bool is_open;
+	bool is_refusing;         /* job_open fails */
+	struct tfc__work *parked; /* by after_previous: the test schedules it */
 };
 
 /* A handle's user is a struct played_agent. */
