@@ -99,23 +99,24 @@ struct task {
 	bool is_member; /* restarts with the group */
 	bool is_decider;
 	bool is_held;
-	bool is_in_gang;     /* its place or its HOLD is awaited by the gang */
-	bool is_gone;        /* died with its node, and that is not worked off yet */
-	bool is_moved;       /* ... it was not alive */
-	bool was_running;    /* in an earlier term, which did not tell its end */
-	bool is_cut_off;     /* its node does not answer */
-	bool is_leaving;     /* its node is drained: another one before the next attempt */
-	bool is_waiting;     /* PLACING alone: there was no room */
-	uint8_t proc;        /* enum tfc__proc_state, as its node has answered */
-	bool is_port_stale;  /* a stranger has it: another one before the next attempt */
-	bool is_stop_sent;   /* to this attempt */
-	bool is_saving;      /* it ends by itself, or is killed when its timer comes */
-	bool is_silent;      /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
-	bool is_stalled;     /* ... stalled */
-	bool was_ready;      /* in some attempt, since its coordinator or group has started */
-	bool is_ignored;     /* OVER: it has failed, as `why` says, and its job has not */
-	bool is_hung;        /* a stall of it is being looked into */
-	bool is_stacking;    /* STACKED is awaited */
+	bool is_in_gang;    /* its place or its HOLD is awaited by the gang */
+	bool is_gone;       /* died with its node, and that is not worked off yet */
+	bool is_moved;      /* ... it was not alive */
+	bool was_running;   /* in an earlier term, which did not tell its end */
+	bool is_cut_off;    /* its node does not answer */
+	bool is_leaving;    /* its node is drained: another one before the next attempt */
+	bool is_waiting;    /* PLACING alone: there was no room */
+	uint8_t proc;       /* enum tfc__proc_state, as its node has answered */
+	bool is_port_stale; /* a stranger has it: another one before the next attempt */
+	bool is_stop_sent;  /* to this attempt */
+	bool is_saving;     /* it ends by itself, or is killed when its timer comes */
+	bool is_silent;     /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
+	bool is_stalled;    /* ... stalled */
+	bool was_ready;     /* in some attempt, since its coordinator or group has started */
+	bool is_ignored;    /* OVER: it has failed, as `why` says, and its job has not */
+	bool is_hung;       /* a stall of it is being looked into */
+	bool is_stacking;   /* STACKED is awaited */
+	uint64_t launched_at;
 	uint64_t ready_at;   /* this attempt was, since then; 0: it was not */
 	uint8_t activity;    /* enum tfc__activity, as STACKED said; NONE: no stall is open */
 	uint32_t silent_ms;  /* as was said last */

@@ -146,6 +146,7 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	t->fate = FATE_NONE;
 	t->is_stop_sent = t->is_saving = false;
 	t->is_silent = t->is_stalled = t->is_ignored = false;
+	t->launched_at = core->now;
 	t->ready_at = 0;
 	if (t->why[0])
 		t->why[0] = '\0';

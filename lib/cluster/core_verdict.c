@@ -14,11 +14,17 @@
  * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
  * - So does the network, when the node of the suspect or of a peer could not be reached then.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
+ * - It decides, with its status; but if a peer had left with 0 not long before, that is named as
+ * its cause: the rest of a group cannot go on.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define SECOND_NS 1000000000ull
+/* TensorFlow notices late that a member is gone: its barrier at the end waits for 20 s. */
+#define LEFT_NS (60 * SECOND_NS)
 
 /* The tasks whose death or silence could explain the suspect's death. */
 static bool is_peer(const struct tfc__core *core, const struct task *suspect, const struct task *t)
@@ -87,6 +93,34 @@ void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 	}
 }
 
+/* The first of t's peers to end with 0 when t still ran; NULL: none did. */
+static const struct task *find_leaver(const struct tfc__core *core, const struct task *t)
+{
+	const struct task *leaver = NULL;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *u = &core->tasks[i];
+		uint64_t at = u->death.time_ns;
+		bool is_done = u->phase == PHASE_OVER && u->attempt &&
+			       tfc__death_class(core, &u->death) == CLASS_DONE;
+		if (!is_done || !is_peer(core, t, u) || at < t->launched_at ||
+		    at > t->death.time_ns || t->death.time_ns - at > LEFT_NS)
+			continue;
+		if (!leaver || at < leaver->death.time_ns)
+			leaver = u;
+	}
+	return leaver;
+}
+
+static void add_leaver(const struct tfc__core *core, const struct task *t, char *text, size_t size)
+{
+	const struct task *leaver = find_leaver(core, t);
+	if (!leaver)
+		return;
+	tfc__text_add(text, size, " because %s/%u had left with 0 %.1f s before, which it needed",
+		      tfc__task_role(core, leaver)->name, leaver->index,
+		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS);
+}
+
 /* t's death is a cause, or the network is: what follows from it. */
 static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
@@ -96,6 +130,8 @@ static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 	bool is_loss = is_cut || tfc__death_is_loss(core, t);
 	if (is_cut)
 		tfc__text_add(text, sizeof(text), " when a node could not be reached");
+	else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death))
+		add_leaver(core, t, text, sizeof(text));
 	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
 		tfc__end_failed(core, t, text);
 }

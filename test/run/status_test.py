@@ -40,6 +40,20 @@ class StatusTest(harness.RunTest):
                          (4, "failed", "worker/0", "exit"))
         self.assertEqual(sorted(end["log_tail"]), ["one", "two"])
 
+    def test_end_names_a_peer_that_left_early_as_the_cause(self):
+        script = ("[ $TFC_TASK_INDEX = 1 ] && exit 0; until grep -qs worker/1.*exited events; do "
+                  "sleep 0.02; done; echo peer is gone >&2; exit 1")
+        job = self.job_file(argv=["sh", "-c", script], cwd=self.dir,
+                            roles={"worker": {"count": 2, "ready": "started"}})
+        with open(os.path.join(self.dir, "events"), "w") as file:
+            run = self.start("--json", "--job", job, stdout=file).end()
+        with open(os.path.join(self.dir, "events")) as file:
+            end = json.loads(file.readlines()[-1])
+        self.assertEqual((run.status, end["exit"], end["decided_by"], end["reason"]),
+                         (1, 1, "worker/0", "exit"))
+        self.assertRegex(end["text"], r"^worker/0 exited with 1 because worker/1 had left with 0 "
+                                      r"\d+\.\d s before, which it needed$")
+
     def test_128_and_the_signal_it_died_of(self):
         for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1):
             with self.subTest(number=number):

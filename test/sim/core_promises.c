@@ -50,7 +50,8 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->generation = a->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
 	slot->is_doomed = slot->is_end_told = slot->is_stacking = slot->was_ready = false;
-	slot->saves_until = 0;
+	slot->saves_until = slot->done_at = 0;
+	slot->launched_at = w->sim.now;
 	slot->activity = TFC__ACTIVITY_NONE;
 }
 
@@ -159,6 +160,8 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 	promise(w, a->reason != TFC_END_NONE, a);
 	slot->is_end_told = true;
 	slot->end_reason = a->reason;
+	if (a->state == TFC_TASK_EXITED && a->reason == TFC_END_EXIT && a->status == 0)
+		slot->done_at = a->death.time_ns;
 	note_cause(w, slot, a);
 	bool is_own_failure = a->state == TFC_TASK_FAILED && a->reason != TFC_END_CONSEQUENCE &&
 			      a->reason != TFC_END_STALLED;
@@ -205,12 +208,40 @@ static void check_start_deadline(struct world *w, const struct tfc__core_action 
 }
 
 /* No failure that is to be ignored ends a job. */
+/* Whether a member of its group had ended with 0 not long before it failed, and it runs still. */
+static bool was_left(const struct world *w, const struct slot *slot)
+{
+	for (uint32_t i = 0; i < w->count; i++) {
+		const struct slot *other = &w->slots[i];
+		if (other != slot && is_member(w, other) && other->done_at &&
+		    other->done_at >= slot->launched_at && other->done_at <= w->cause.time_ns &&
+		    w->cause.time_ns - other->done_at <= 60 * SIM_SECOND)
+			return true;
+	}
+	return false;
+}
+
+/* A member that leaves with 0 is named as the cause of a failure that it may explain. */
+static void check_leaver(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
+{
+	static const int permanent[] = {1, 255, 139};
+	bool is_explainable = false;
+	for (size_t i = 0; i < sizeof(permanent) / sizeof(permanent[0]); i++)
+		is_explainable |= a->reason == TFC_END_EXIT && a->status == permanent[i];
+	bool is_peer_blamed = strstr(a->text, " is stopped") || strstr(a->text, " is not running");
+	if (!is_explainable || is_peer_blamed || role_of(w, slot)->scope != TFC__SCOPE_GROUP)
+		return;
+	bool is_named = strstr(a->text, " because ") != NULL;
+	promise(w, is_named == was_left(w, slot), a);
+}
+
 static void check_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
 	const struct tfc__core_role *role = role_of(w, slot);
 	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
 	bool is_ignored = role->is_failure_ignored && !role->is_replaceable;
 	promise(w, is_success || a->reason == TFC_END_DEADLINE || !is_ignored, a);
+	check_leaver(w, slot, a);
 }
 
 static void check_job(struct world *w, const struct tfc__core_action *a)

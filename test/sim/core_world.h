@@ -36,6 +36,8 @@ struct slot {
 	bool was_ready;       /* so it was told */
 	uint64_t saves_until; /* one of its group was preempted; 0: none was */
 	uint32_t end_reason;
+	uint64_t launched_at;
+	uint64_t done_at; /* with 0; 0: not */
 	uint32_t attempt;
 	uint32_t generation;
 	struct tfc__death death;
