@@ -167,13 +167,17 @@ class SearchTest(EnvironTest):
             places += [f"output of {run.process.args}" for form in self.forms(token) if form in run.out + run.err]
         nodes = [node.process.pid for node in self.nodes.values()]
         for pid in filter(str.isdigit, os.listdir("/proc")):
-            for what in ("cmdline", "environ") if int(pid) in nodes else ("cmdline",):
-                try:
-                    with open(f"/proc/{pid}/{what}", "rb") as file:
-                        places += [f"/proc/{pid}/{what}"] if token.encode() in file.read() else []
-                except OSError:
-                    pass  # it has just ended, or is not ours to read
+            try:
+                is_ours = int(pid) in nodes or self.read_proc(pid, "comm").startswith(b"tfc-")
+                for what in ("cmdline", "environ") if is_ours else ("cmdline",):
+                    places += [f"/proc/{pid}/{what}"] if token.encode() in self.read_proc(pid, what) else []
+            except OSError:
+                pass  # it has just ended, or is not ours to read
         return places
+
+    def read_proc(self, pid, what):
+        with open(f"/proc/{pid}/{what}", "rb") as file:
+            return file.read()
 
     def ask_all(self, job):
         """Every command about a job, at each node."""
