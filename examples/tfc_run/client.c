@@ -20,7 +20,7 @@ int client_open(struct client *client)
 		return -1;
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	ctx.log = on_log;
-	ctx.log_level = TFC_LOG_ERROR;
+	ctx.log_level = TFC_LOG_WARNING;
 	if (tfc_ctx_new(&ctx, &error, &client->ctx) < 0)
 		return complain("%s", error.text);
 	const char *temp_dir = getenv("TMPDIR");

@@ -54,14 +54,20 @@ void tfc__errand_fail(struct tfc__errand *errand, const tfc_error *error)
 	tfc__request_end(request, error->code);
 }
 
+/* Whether its owner may put it again. */
+static bool leaves_open(const struct tfc__errand *errand, int code)
+{
+	return errand->lost &&
+	       (code == TFC_ELOST || (errand->is_open && errand->is_open(errand, code)));
+}
+
 static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct tfc__errand *errand = user;
 	struct tfc__request *request = errand->request;
 	size_t len;
 	errand->call = NULL;
-	bool is_open = code == TFC_ELOST || (errand->is_open && errand->is_open(errand, code));
-	if (is_open && errand->lost) {
+	if (leaves_open(errand, code)) {
 		if (errand->upload)
 			tfc__upload_leave(errand->upload);
 		errand->lost(errand, error);
@@ -93,10 +99,15 @@ static void put(struct tfc__errand *errand)
 	tfc__verb_method(errand->verb, method);
 	if (errand->putting)
 		errand->putting(errand);
-	int code = errand->params.is_failed
-			   ? tfc__fail_nomem(&error, "gateway")
-			   : tfc__rpc_call(errand->rpc, &call, &errand->call, &error);
-	if (code < 0)
+	if (errand->params.is_failed) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__errand_fail(errand, &error);
+		return;
+	}
+	int code = tfc__rpc_call(errand->rpc, &call, &errand->call, &error);
+	if (leaves_open(errand, code))
+		errand->lost(errand, &error);
+	else if (code < 0)
 		tfc__errand_fail(errand, &error);
 }
 

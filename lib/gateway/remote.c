@@ -31,6 +31,7 @@
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
 #define TEMP_DIR "/tmp"
+#define LOG_WAIT_NS (3 * TFC__SECOND)
 #define HELLO_MS 5000 /* where there is another address */
 
 #define NAME_SIZE 64
@@ -40,6 +41,9 @@ struct tfc__home {
 	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent to anybody */
 	char name[NAME_SIZE];            /* "": it was never connected */
 	bool is_written;                 /* at the end of the params, which stay as they are */
+	bool wants_bundle;               /* it was asked again, and has neither job nor bundle */
+	bool is_wait_logged;
+	uint64_t waits_since; /* tfc__now: when it could not be asked first */
 	uint64_t delay;
 	struct tfc__errand *errand;
 	struct tfc__timer again;    /* then it is asked again */
@@ -348,11 +352,27 @@ static void on_impatience(struct tfc__timer *timer)
 	tfc__errand_fail(home->errand, &error);
 }
 
+/* A home that is back at once is not worth a line. */
+static void log_wait(struct remote_gateway *gateway, struct tfc__home *home)
+{
+	if (!home->waits_since)
+		home->waits_since = tfc__now();
+	if (home->is_wait_logged || tfc__now() - home->waits_since < LOG_WAIT_NS)
+		return;
+	home->is_wait_logged = true;
+	tfc__log(gateway->base.ctx, TFC_LOG_WARNING, "gateway", "",
+		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
+		 "most): %s",
+		 home->name[0] ? home->name : home->node_id, gateway->reconnect_ms / 1000,
+		 home->why.text);
+}
+
 static void ask_home_again(struct tfc__errand *errand, const tfc_error *why)
 {
 	struct tfc__home *home = errand->home;
 	home->why = *why;
 	begin_patience(errand->owner, home);
+	log_wait(errand->owner, home);
 	tfc__timer_set(&home->again, tfc__now() + home->delay);
 	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
 	if (home->delay > DELAY_MAX)
@@ -386,6 +406,14 @@ static void on_again(struct tfc__timer *timer)
 	wait_for_connection(gateway, errand);
 }
 
+/* Whether it goes without its bundle: to a node that passes it on, and to a home that may have the
+ * job. */
+static bool is_sent(const struct remote_gateway *gateway, const struct tfc__home *home)
+{
+	return home->node_id[0] &&
+	       (!is_home(gateway, home) || (home->is_written && !home->wants_bundle));
+}
+
 static void go_to_home(struct remote_gateway *gateway, struct tfc__errand *errand)
 {
 	struct tfc__home *home = errand->home;
@@ -396,7 +424,7 @@ static void go_to_home(struct remote_gateway *gateway, struct tfc__errand *erran
 			  "%.100s is of an older version, which passes no submit on",
 			  gateway->addresses.items[gateway->at]);
 		ask_home_again(errand, &error);
-	} else if (home->node_id[0] && !is_home(gateway, home)) {
+	} else if (is_sent(gateway, home)) {
 		tfc__errand_put(errand, rpc);
 	} else {
 		if (errand->upload)
@@ -405,12 +433,15 @@ static void go_to_home(struct remote_gateway *gateway, struct tfc__errand *erran
 	}
 }
 
-/* Of one that was put before, the node has not yet looked for what it made of it; and who passes it
- * on cannot bring its bundle. */
+/* A refusal of one that was put before says nothing about what became of it then. And without its
+ * bundle (TFC_ENOENT) the job was not looked for in vain: the home wants the bundle, which a node
+ * that passes the submit on cannot bring. */
 static bool is_open(const struct tfc__errand *errand, int code)
 {
-	return (code == TFC_EAGAIN && errand->tries > 0) ||
-	       (code == TFC_ENOENT && errand->upload && !is_home(errand->owner, errand->home));
+	if (code == TFC_ENOENT)
+		return errand->upload &&
+		       (!errand->home->wants_bundle || !is_home(errand->owner, errand->home));
+	return errand->tries > 0 && (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
 }
 
 static bool add_home(struct tfc__errand *errand, const char *node_id)
@@ -455,6 +486,8 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 static void on_lost(struct tfc__errand *errand, const tfc_error *error)
 {
 	errand->tries++;
+	if (error->code == TFC_ENOENT && is_home(errand->owner, errand->home))
+		errand->home->wants_bundle = true;
 	if (errand->home && errand->home->node_id[0] && !errand->is_once)
 		ask_home_again(errand, error);
 	else if (errand->is_once || errand->tries >= TRIES_MAX)
