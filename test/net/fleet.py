@@ -16,7 +16,9 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tf"))
+for folder in ("tf", "lib"):
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
+import client_keys
 import cluster  # ends with 77 where the interpreter lacks what TFC_TEST_NEEDS names
 import world
 
@@ -142,6 +144,7 @@ class FleetTest(cluster.SlowPrograms, unittest.TestCase):
             job.close()
         if not cluster.has_failed(self):
             self.assert_nothing_runs()
+            self.assertEqual(client_keys.doubled(node.state for node in self.nodes), {})
 
     def pids_of_job(self, node, job_id):
         return sorted(set(node.host.pids()) & set(cluster.processes_of(job_id)))

@@ -3,6 +3,7 @@ not to become one."""
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import stat
@@ -10,6 +11,7 @@ import threading
 import time
 
 import harness
+import client_keys
 
 
 class NodeTest(harness.RunTest):
@@ -29,6 +31,7 @@ class NodeTest(harness.RunTest):
                 run.process.terminate()
             if run.process.stderr and not run.process.stderr.closed:
                 run.end()
+        self.assertEqual(client_keys.doubled(pathlib.Path(self.dir).glob("state-*")), {})
         super().tearDown()
 
     def address_of(self, name):

@@ -10,6 +10,7 @@ import time
 
 import harness
 import node_test
+import client_keys
 
 
 class Relay:
@@ -173,6 +174,8 @@ class SubmitTest(node_test.NodeTest):
         said = [line for line in run.errors() if "cannot be asked; waiting for it" not in line]
         self.assertEqual((run.status, said), (0, []), what)
         self.assertEqual(jobs, {run.out.decode().strip()}, what)
+        by_key = client_keys.jobs_by_key(f"{self.dir}/state-{name}" for name in self.names)
+        self.assertIn(jobs, by_key.values())
         return True
 
     def measure(self):
