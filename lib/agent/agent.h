@@ -11,6 +11,7 @@
 #include "agent/activity.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/names.h"
 #include "ctx/ctx.h"
 #include "job/job.h"
 #include <stdbool.h>
@@ -235,10 +236,9 @@ struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id);
 
 /* A job that another node keeps, and whose logs are in the log directory; also of earlier runs. */
-#define TFC__GUEST_ID_SIZE 64
 struct tfc__guest {
 	struct tfc__link link;
-	char id[TFC__GUEST_ID_SIZE];
+	char id[TFC__JOB_ID_SIZE];
 	char maintainer[256]; /* its node */
 	uint64_t heard_ns;    /* CLOCK_REALTIME: when that was last heard to have it */
 };

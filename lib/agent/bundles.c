@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/names.h"
 
 /* ---- one of them */
 
@@ -127,16 +128,12 @@ static int check_cached(struct tfc__bundle *bundle, tfc_error *error)
 
 /* ---- by their source */
 
-static bool is_hash(const char *text)
-{
-	return strlen(text) == TFC_BUNDLE_HASH_SIZE - 1 &&
-	       strspn(text, "0123456789abcdef") == TFC_BUNDLE_HASH_SIZE - 1;
-}
-
 const char *tfc__bundle_named(const char *name)
 {
 	size_t len = strlen(TFC__BUNDLE_NAME);
-	return strncmp(name, TFC__BUNDLE_NAME, len) == 0 && is_hash(name + len) ? name + len : NULL;
+	return strncmp(name, TFC__BUNDLE_NAME, len) == 0 && tfc__is_bundle_hash(name + len)
+		       ? name + len
+		       : NULL;
 }
 
 struct tfc__bundle *tfc__bundle_keep(const struct tfc__bundles *bundles, const char *name)
@@ -209,7 +206,7 @@ struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const c
 int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
-	if (!is_hash(hash))
+	if (!tfc__is_bundle_hash(hash))
 		return tfc__fail(error, TFC_EINVAL, "agent", 0, "\"%.80s\" is no SHA-256", hash);
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	if (!bundle) {
@@ -290,7 +287,7 @@ static int find_cached(struct tfc__bundles *bundles, const char *name)
 	snprintf(hash, sizeof(hash), "%.64s", name);
 	if (strncmp(name, WORK_PREFIX, strlen(WORK_PREFIX)) == 0)
 		tfc__remove_tree(path);
-	bool is_one = is_hash(hash) && strcmp(name + strlen(hash), ".zip") == 0 &&
+	bool is_one = tfc__is_bundle_hash(hash) && strcmp(name + strlen(hash), ".zip") == 0 &&
 		      stat(path, &status) == 0;
 	struct tfc__bundle *bundle = is_one ? archive_new(bundles, TFC__BUNDLE_CHECKING) : NULL;
 	if (!bundle) {

@@ -13,6 +13,7 @@
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/names.h"
 
 #define OWNER "maintainer" /* a log's file has a '-' in its name */
 
@@ -26,11 +27,10 @@ static struct tfc__guest *find(struct tfc__agent *agent, const char *id)
 	return NULL;
 }
 
-/* NULL: no name of one, or out of memory. */
+/* NULL: out of memory. */
 static struct tfc__guest *add(struct tfc__agent *agent, const char *id)
 {
-	struct tfc__guest *guest = strlen(id) < sizeof(guest->id) ? calloc(1, sizeof(*guest))
-								  : NULL;
+	struct tfc__guest *guest = calloc(1, sizeof(*guest));
 	if (!guest)
 		return NULL;
 	snprintf(guest->id, sizeof(guest->id), "%s", id);
@@ -62,7 +62,7 @@ void guests_load(struct tfc__agent *agent)
 	DIR *dir = agent->log_dir ? opendir(agent->log_dir) : NULL;
 	const struct dirent *entry;
 	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
+		if (tfc__is_job_id(entry->d_name))
 			load(agent, entry->d_name);
 	if (dir)
 		closedir(dir);

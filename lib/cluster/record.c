@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 #include "wire/msg.h"
 
 #define FORMAT 1
@@ -110,11 +111,6 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 }
 
 /* ---- reading */
-
-bool tfc__is_job_id(const char *text)
-{
-	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
-}
 
 /* A record of 0.2 has no owner but in the words for its submitter, and no digest. */
 static void read_client_key(struct tfc__record *record, const msgpack_object *map)

@@ -55,9 +55,6 @@ struct tfc__record {
 	uint32_t interrupt_ms;
 };
 
-/* Whether a text has the form of a job's id: what has not is a name, or a prefix. */
-bool tfc__is_job_id(const char *text);
-
 /* An empty one, which is in no list; NULL when out of memory. */
 struct tfc__record *tfc__record_new(void);
 void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper are closed */

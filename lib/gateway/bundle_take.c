@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 
 #define BACKLOG_MAX (512 * 1024) /* bytes that wait for the disk before a sender has to */
 
@@ -54,6 +55,15 @@ static void on_cancel(void *user)
 	end_piece(user, false);
 }
 
+int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
+			  char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
+{
+	if (tfc__msg_get_text(params, key, hash, TFC_BUNDLE_HASH_SIZE) && tfc__is_bundle_hash(hash))
+		return TFC_OK;
+	hash[0] = '\0';
+	return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s: no SHA-256 of a bundle", key);
+}
+
 void tfc__bundle_take(const struct tfc__bundles *bundles, struct tfc__rpc_request *request,
 		      const msgpack_object *params)
 {
@@ -62,7 +72,10 @@ void tfc__bundle_take(const struct tfc__bundles *bundles, struct tfc__rpc_reques
 	size_t len = 0;
 	const void *data = tfc__msg_get_bin(params, "data", &len);
 	uint64_t at = tfc__msg_get_u64(params, "at", 0);
-	tfc__msg_get_text(params, "hash", hash, sizeof(hash));
+	if (tfc__bundle_hash_read(params, "hash", hash, &error) < 0) {
+		tfc__rpc_fail(request, &error);
+		return;
+	}
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	struct piece *piece = bundle ? calloc(1, sizeof(*piece)) : NULL;
 	if (!piece) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 #include "gateway/forward.h"
 #include "gateway/local_sub.h"
 #include "gateway/question.h"

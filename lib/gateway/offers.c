@@ -104,8 +104,9 @@ static int begin(struct tfc__offers *offers, struct offer *offer, const msgpack_
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
 	uint64_t size = tfc__msg_get_u64(params, "size", 0);
-	tfc__msg_get_text(params, "hash", hash, sizeof(hash));
-	int code = check(offers, tfc__rpc_of(offer->request), size, error);
+	int code = tfc__bundle_hash_read(params, "hash", hash, error);
+	if (code == TFC_OK)
+		code = check(offers, tfc__rpc_of(offer->request), size, error);
 	if (code == TFC_OK)
 		code = tfc__bundle_want(offers->bundles, hash, size, error, &offer->bundle);
 	if (code < 0)
@@ -158,12 +159,13 @@ void tfc__offers_take(struct tfc__offers *offers, struct tfc__rpc_request *reque
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__msg_get_text(params, "hash", hash, sizeof(hash));
-	if (is_offered(offers, tfc__rpc_of(request), hash)) {
+	int code = tfc__bundle_hash_read(params, "hash", hash, &error);
+	if (code == TFC_OK && is_offered(offers, tfc__rpc_of(request), hash)) {
 		tfc__bundle_take(offers->bundles, request, params);
 		return;
 	}
-	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "this bundle was not offered");
+	if (code == TFC_OK)
+		tfc__fail(&error, TFC_ENOENT, "gateway", 0, "this bundle was not offered");
 	tfc__rpc_fail(request, &error);
 }
 

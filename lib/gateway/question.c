@@ -8,6 +8,7 @@
 
 #include "agent/bundles.h"
 #include "base/fail.h"
+#include "gateway/bundle_take.h"
 #include "job/job.h"
 
 static const char prefix[] = "gateway.";
@@ -139,9 +140,8 @@ static int name_bundle(struct tfc__heard *heard, const msgpack_object *params, t
 {
 	tfc_job *definition = heard->definition;
 	char *name;
-	if (!definition->bundle ||
-	    !tfc__msg_get_text(params, "bundle", heard->bundle, sizeof(heard->bundle)))
-		return TFC_OK;
+	if (!definition->bundle || tfc__bundle_hash_read(params, "bundle", heard->bundle, NULL) < 0)
+		return TFC_OK; /* and a path is refused (rights.c) */
 	if (asprintf(&name, TFC__BUNDLE_NAME "%s", heard->bundle) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	free(definition->bundle);

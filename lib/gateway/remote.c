@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/names.h"
 #include "base/strv.h"
 #include "cluster/record.h"
 #include "gateway/errand.h"

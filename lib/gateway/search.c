@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 #include "gateway/question.h"
 
 #define ANSWER_MS 3000 /* a member that says nothing for so long is not waited for */

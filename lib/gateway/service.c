@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 #include "gateway/bulk.h"
 #include "gateway/event_wire.h"
 #include "gateway/local.h"

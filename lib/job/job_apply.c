@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 
-#define ROLE_NAME_MAX 63
 #define MAX_ROLES 256
 
 static int nomem(struct tfc__apply *apply)
@@ -221,14 +221,6 @@ static int apply_later(struct tfc__apply *apply, const struct tfc__key *key, jso
 
 /* ---- roles */
 
-static bool is_role_name(const char *name)
-{
-	static const char first[] = "abcdefghijklmnopqrstuvwxyz";
-	static const char others[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-	size_t len = strlen(name);
-	return len && len <= ROLE_NAME_MAX && strchr(first, name[0]) && strspn(name, others) == len;
-}
-
 int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role **ret_role)
 {
 	tfc_job *job = apply->job;
@@ -238,7 +230,7 @@ int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role
 			return TFC_OK;
 		}
 	}
-	if (!is_role_name(name))
+	if (!tfc__is_role_name(name))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "a role's name is 1 to 63 of a-z, 0-9 and _, a letter first");
 	if (job->role_count == MAX_ROLES)

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/strv.h"
 
-bool tfc__id_read(const msgpack_object *value, char *text, size_t size)
+bool tfc__text_read(const msgpack_object *value, char *text, size_t size)
 {
 	size_t len;
 	const void *bytes = tfc__msg_bytes(value, &len);
@@ -15,6 +15,11 @@ bool tfc__id_read(const msgpack_object *value, char *text, size_t size)
 	memcpy(text, bytes, len);
 	text[len] = 0;
 	return true;
+}
+
+bool tfc__job_id_read(const msgpack_object *value, char id[TFC__JOB_ID_SIZE])
+{
+	return tfc__text_read(value, id, TFC__JOB_ID_SIZE) && tfc__is_job_id(id);
 }
 
 static void put_texts(struct tfc__buf *buf, const char *key, const char *const *texts)
@@ -100,8 +105,8 @@ static int read_task(const msgpack_object *item, tfc_spec *spec, tfc_error *erro
 	const msgpack_object *parts = item->via.array.ptr;
 	if (item->type != MSGPACK_OBJECT_ARRAY || item->via.array.size < 3 ||
 	    parts[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || parts[1].via.u64 > UINT32_MAX ||
-	    !tfc__id_read(&parts[0], type, sizeof(type)) ||
-	    !tfc__id_read(&parts[2], address, sizeof(address)))
+	    !tfc__text_read(&parts[0], type, sizeof(type)) ||
+	    !tfc__text_read(&parts[2], address, sizeof(address)))
 		return tfc__fail(error, TFC_EPARSE, "node", 0, "a cluster spec is not well-formed");
 	return tfc_spec_add(spec, type, (uint32_t)parts[1].via.u64, address, error);
 }
@@ -270,7 +275,7 @@ static int read_lines(const msgpack_object *object, struct tfc__event *event)
 	uint32_t count = tfc__msg_get_array(object, "log_tail", &items);
 	for (uint32_t i = 0; i < count && i < TFC__LOG_TAIL_LINES; i++) {
 		char line[4096];
-		if (tfc__id_read(&items[i], line, sizeof(line)))
+		if (tfc__text_read(&items[i], line, sizeof(line)))
 			tfc__strv_add(&lines, line);
 	}
 	if (lines.is_failed) {

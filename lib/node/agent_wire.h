@@ -9,6 +9,7 @@
 #define TFC_NODE_AGENT_WIRE_H
 
 #include "agent/agent_ops.h"
+#include "base/names.h"
 #include "base/strv.h"
 #include "node/agent_link.h"
 #include "wire/msg.h"
@@ -69,7 +70,10 @@ int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t a
 /* "ids": those of jobs whose logs go, or that are asked about. */
 void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids);
 /* A text of a list, copied; false: it is none, or does not fit. */
-bool tfc__id_read(const msgpack_object *value, char *text, size_t size);
+bool tfc__text_read(const msgpack_object *value, char *text, size_t size);
+/* The id of a job, copied; false: it is none. A path of logs and private directories is made of it,
+ * so no other way leads from a message to one. */
+bool tfc__job_id_read(const msgpack_object *value, char id[TFC__JOB_ID_SIZE]);
 
 /* One message of a link, or, NULL, its acknowledgement alone. `instance` is the maintainer's. */
 void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,

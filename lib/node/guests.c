@@ -114,8 +114,8 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 	struct tfc__strv gone = {0};
 	struct tfc__buf result = {0};
 	for (uint32_t i = 0; i < count; i++) {
-		char id[TFC__GUEST_ID_SIZE];
-		if (tfc__id_read(&ids[i], id, sizeof(id)) && !is_known(node, id))
+		char id[TFC__JOB_ID_SIZE];
+		if (tfc__job_id_read(&ids[i], id) && !is_known(node, id))
 			tfc__strv_add(&gone, id);
 	}
 	gone.is_failed = false; /* those that are missing are asked for another time */

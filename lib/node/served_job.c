@@ -449,14 +449,21 @@ static bool is_leaving(const struct served_job *job, const struct session *sessi
 	return job && job->is_ending && job->session->instance == session->instance;
 }
 
+static void fail_id(struct tfc__rpc_request *request)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_EINVAL, "node", 0, "the id of a job is 16 of 0-9 and a-f");
+	tfc__rpc_fail(request, &error);
+}
+
 void served_job_open(struct session *session, struct tfc__rpc_request *request,
 		     const msgpack_object *params)
 {
-	char id[256];
+	char id[TFC__JOB_ID_SIZE];
 	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
 	if (job) {
 		resume(job, request, params);
-	} else if (tfc__msg_get_text(params, "id", id, sizeof(id))) {
+	} else if (tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
 		struct served_job *older = served_job_find_id(session->service, id);
 		if (!tfc__msg_get(params, "job"))
 			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
@@ -465,7 +472,7 @@ void served_job_open(struct session *session, struct tfc__rpc_request *request,
 		else
 			open_new(session, request, params);
 	} else {
-		reply(request, "unknown", 0);
+		fail_id(request);
 	}
 }
 
@@ -473,8 +480,12 @@ void served_job_drop(struct session *session, struct tfc__rpc_request *request,
 		     const msgpack_object *params)
 {
 	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
-	char id[256];
-	if (!job && tfc__msg_get_text(params, "id", id, sizeof(id))) {
+	char id[TFC__JOB_ID_SIZE];
+	if (!job && !tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
+		fail_id(request);
+		return;
+	}
+	if (!job) {
 		job = served_job_find_id(session->service, id);
 		job = is_leaving(job, session) ? job : NULL;
 	}

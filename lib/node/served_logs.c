@@ -126,9 +126,9 @@ static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
 					 const msgpack_object *params, uint64_t position,
 					 tfc_error *error)
 {
-	char id[256], name[TFC__LOG_NAME_SIZE];
-	if (!tfc__msg_get_text(params, "id", id, sizeof(id)) ||
-	    !tfc__msg_get_text(params, "name", name, sizeof(name))) {
+	char id[TFC__JOB_ID_SIZE], name[TFC__LOG_NAME_SIZE];
+	if (!tfc__job_id_read(tfc__msg_get(params, "id"), id) ||
+	    !tfc__msg_get_text(params, "name", name, sizeof(name)) || !tfc__is_log_name(name)) {
 		tfc__fail(error, TFC_EINVAL, "node", 0, "no log is named");
 		return NULL;
 	}
@@ -160,8 +160,8 @@ void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *req
 		const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	char id[256];
-	struct served_job *job = tfc__msg_get_text(params, "id", id, sizeof(id))
+	char id[TFC__JOB_ID_SIZE];
+	struct served_job *job = tfc__job_id_read(tfc__msg_get(params, "id"), id)
 					 ? served_job_find_id(service, id)
 					 : NULL;
 	struct log_stream *stream = calloc(1, sizeof(*stream));
@@ -195,8 +195,8 @@ void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack
 	const msgpack_object *ids;
 	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
 	for (uint32_t i = 0; i < count; i++) {
-		char id[256];
-		if (!tfc__id_read(&ids[i], id, sizeof(id)))
+		char id[TFC__JOB_ID_SIZE];
+		if (!tfc__job_id_read(&ids[i], id))
 			continue;
 		struct served_job *job = served_job_find_id(service, id);
 		if (job)

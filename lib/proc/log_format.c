@@ -62,12 +62,6 @@ bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header)
 	return true;
 }
 
-bool tfc__log_name_is_valid(const char *name)
-{
-	size_t len = strlen(name);
-	return len > 0 && len <= TFC__LOG_NAME_MAX && name[0] != '.' && !strchr(name, '/');
-}
-
 void tfc__log_segment_name(char path[TFC__LOG_PATH_SIZE], const char *name, uint64_t position)
 {
 	size_t len = strlen(name);

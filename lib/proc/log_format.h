@@ -17,11 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/names.h"
+
 #define TFC__LOG_HEADER 48
 #define TFC__LOG_PAYLOAD_MAX 65536 /* of one record, but for gaps */
 #define TFC__LOG_RECORD_MAX (TFC__LOG_HEADER + TFC__LOG_PAYLOAD_MAX + 1)
 #define TFC__LOG_LENGTH_MAX UINT64_C(999999999999)
-#define TFC__LOG_NAME_MAX 200
 #define TFC__LOG_PATH_SIZE (TFC__LOG_NAME_MAX + 24) /* NAME.0123456789abcdef.log and NUL */
 
 struct tfc__log_header {
@@ -33,9 +34,6 @@ struct tfc__log_header {
 
 void tfc__log_header_write(char *text, const struct tfc__log_header *header);
 bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header);
-
-/* Whether a log can have this name: 1 to 200 bytes, no slash, no leading dot. */
-bool tfc__log_name_is_valid(const char *name);
 
 /* File name of the segment that begins at `position`. */
 void tfc__log_segment_name(char path[TFC__LOG_PATH_SIZE], const char *name, uint64_t position);

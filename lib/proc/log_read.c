@@ -28,7 +28,7 @@ struct tfc_log {
 int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error *error,
 		 tfc_log **ret_log)
 {
-	if (!dir || !name || !ret_log || !tfc__log_name_is_valid(name))
+	if (!dir || !name || !ret_log || !tfc__is_log_name(name))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "a log needs a directory and a name of 1 to %d bytes without a "
 				 "slash, not beginning with a dot",

@@ -63,7 +63,7 @@ uint64_t tfc__log_end(const char *dir, const char *name)
 {
 	uint64_t start;
 	struct stat status;
-	if (!tfc__log_name_is_valid(name) || newest(dir, name, &start, &status) < 0)
+	if (!tfc__is_log_name(name) || newest(dir, name, &start, &status) < 0)
 		return 0;
 	return status.st_size ? read_to_end(dir, name, start) : start;
 }

@@ -204,7 +204,7 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 	if (!options->argv || !options->argv[0])
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "tfc_process_options.argv is empty: it names the program");
-	if (options->log_dir && (!options->log_name || !tfc__log_name_is_valid(options->log_name)))
+	if (options->log_dir && (!options->log_name || !tfc__is_log_name(options->log_name)))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "tfc_process_options.log_name must be 1 to %d bytes without a "
 				 "slash and not begin with a dot",

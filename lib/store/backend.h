@@ -17,7 +17,4 @@ typedef int (*tfc__store_wait_fn)(void *backend, int timeout_ms);
 int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
 		    tfc__store_wait_fn wait, struct tfc__store **ret_store, tfc_error *error);
 
-/* Whether this may be a key; as_prefix: the end of one, "" (all) among them. */
-bool tfc__store_key_is_valid(const char *key, bool as_prefix);
-
 #endif

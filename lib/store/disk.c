@@ -200,7 +200,8 @@ static int list_names(struct listing *listing, const char *prefix, const struct 
 		const char *name = names->items[i];
 		bool is_prefix = name[strlen(name) - 1] == '/';
 		int len = snprintf(key, sizeof(key), "%s%s", prefix, name);
-		if (len > TFC__STORE_KEY_MAX || !tfc__store_key_is_valid(key, is_prefix))
+		bool is_name = is_prefix ? tfc__is_store_prefix(key) : tfc__is_store_key(key);
+		if (len > TFC__STORE_KEY_MAX || !is_name)
 			continue; /* somebody else's */
 		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
 	}

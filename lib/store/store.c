@@ -33,30 +33,6 @@ struct tfc__store {
 	struct tfc__work next;
 };
 
-/* ---- keys */
-
-static bool is_key_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '.' || c == '_' || c == '-';
-}
-
-bool tfc__store_key_is_valid(const char *key, bool as_prefix)
-{
-	size_t len = strlen(key);
-	bool is_folder = len == 0 || key[len - 1] == '/';
-	if (len > TFC__STORE_KEY_MAX || is_folder != as_prefix)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		bool is_first = i == 0 || key[i - 1] == '/';
-		if (is_first && (key[i] == '.' || key[i] == '/'))
-			return false;
-		if (key[i] != '/' && !is_key_char(key[i]))
-			return false;
-	}
-	return true;
-}
-
 /* ---- the answer */
 
 static void answer(struct tfc__store *store, int code, const tfc_store_value *values,
@@ -114,7 +90,7 @@ static int check(const struct tfc__store_op *op, const char **ret_why)
 	bool is_folder = op->key[0] && op->key[strlen(op->key) - 1] == '/';
 	bool as_prefix = op->kind == OP_LIST || (op->kind == OP_REMOVE && is_folder);
 	*ret_why = "not a key: parts of letters, digits, '.', '_' and '-', with '/' between them";
-	if (!tfc__store_key_is_valid(op->key, as_prefix))
+	if (!(as_prefix ? tfc__is_store_prefix(op->key) : tfc__is_store_key(op->key)))
 		return TFC_EINVAL;
 	*ret_why = "a record is larger than 8 MiB";
 	return op->len > TFC__STORE_VALUE_MAX ? TFC_ETOOBIG : TFC_OK;

@@ -10,11 +10,11 @@
 #ifndef TFC_STORE_STORE_H
 #define TFC_STORE_STORE_H
 
+#include "base/names.h"
 #include "ctx/ctx.h"
 #include <stdint.h>
 #include <tfcluster/backend.h>
 
-#define TFC__STORE_KEY_MAX 255
 #define TFC__STORE_VALUE_MAX (8u << 20)
 #define TFC__STORE_SEAL_SIZE 32
 

@@ -134,8 +134,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.env = (const char *const *)env.items;
 	options.cwd = rest.count > 0 && *rest.items[0] ? rest.items[0] : "/";
 	options.log_dir = "/tmp";
-	options.log_name = rest.count > 1 && tfc__log_name_is_valid(rest.items[1]) ? rest.items[1]
-										   : "worker";
+	options.log_name = rest.count > 1 && tfc__is_log_name(rest.items[1]) ? rest.items[1]
+									     : "worker";
 	if (argv.count) {
 		CHECK(tfc__launch_build(&options, &error, &built, &len) == TFC_OK);
 		patch(&numbers, patches % 8, built, len);

@@ -80,8 +80,8 @@ static void jobs_share_a_bundle_that_is_sent_once(void **state)
 	static struct paired_job first, second, third;
 	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, SMALL);
-	open_bundled(&pair, &first, "1111", dir, SMALL);
-	open_bundled(&pair, &second, "2222", dir, SMALL);
+	open_bundled(&pair, &first, "0000000000000001", dir, SMALL);
+	open_bundled(&pair, &second, "0000000000000002", dir, SMALL);
 	paired_start(&first, 2);
 	paired_start(&second, 2);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -92,7 +92,7 @@ static void jobs_share_a_bundle_that_is_sent_once(void **state)
 	paired_close(&second);
 	agent_pair_await_no_jobs(&pair);
 	uint32_t sent = pair.rpc.ends[0].sent;
-	open_bundled(&pair, &third, "3333", dir, SMALL); /* it is cached there */
+	open_bundled(&pair, &third, "0000000000000003", dir, SMALL); /* it is cached there */
 	paired_start(&third, 2);
 	assert_ends_well(&third, 0);
 	assert_ends_well(&third, 1);
@@ -114,7 +114,7 @@ static void it_goes_on_where_a_connection_broke(void **state)
 	static struct paired_job job;
 	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, LARGE);
-	open_bundled(&pair, &job, "1111", dir, LARGE);
+	open_bundled(&pair, &job, "0000000000000001", dir, LARGE);
 	paired_start(&job, 2);
 	for (int cuts = 0; cuts < 4 && !paired_find(&job, TFC__AGENT_STARTED, 0, 1); cuts++) {
 		uint32_t sent = pair.rpc.ends[0].sent;
@@ -138,7 +138,7 @@ static void a_bundle_that_cannot_be_packed_is_told(void **state)
 	struct agent_pair pair;
 	static struct paired_job job;
 	agent_pair_up(&pair, LEASE_MS);
-	open_bundled(&pair, &job, "1111", "/nonexistent/program", 1);
+	open_bundled(&pair, &job, "0000000000000001", "/nonexistent/program", 1);
 	paired_start(&job, 2);
 	const struct heard_event *refused = paired_await(&job, TFC__AGENT_REFUSED, 0, 1);
 	assert_non_null(strstr(refused->text, "/nonexistent/program"));
@@ -156,7 +156,7 @@ static void damage_and_fetch(bool cuts_short)
 	struct dirent *entry;
 	agent_pair_up(&pair, LEASE_MS);
 	char *dir = make_program(&pair, SMALL);
-	open_bundled(&pair, &job, "1111", dir, SMALL);
+	open_bundled(&pair, &job, "0000000000000001", dir, SMALL);
 	paired_start(&job, 2);
 	assert_ends_well(&job, 0);
 	assert_ends_well(&job, 1);
@@ -176,7 +176,7 @@ static void damage_and_fetch(bool cuts_short)
 		}
 	closedir(entries);
 	agent_pair_connect(&pair);
-	open_bundled(&pair, &job, "2222", dir, SMALL);
+	open_bundled(&pair, &job, "0000000000000002", dir, SMALL);
 	paired_start(&job, 2);
 	assert_ends_well(&job, 0);
 	assert_ends_well(&job, 1);

@@ -204,14 +204,49 @@ static void sizes_bind(void **state)
 		offer(&place, HASH_A, sizes[i], &offered);
 		expect_refusal(&place, &offered, TFC_ETOOBIG, "an archive has");
 	}
-	offer(&place, "../../etc/passwd", 8, &offered);
-	expect_refusal(&place, &offered, TFC_EINVAL, "no SHA-256");
 	offer(&place, HASH_A, 8, &offered);
 	send_piece(&place, HASH_A, 0, "123456789", 9, &sent);
 	run_until(&place, &sent.is_done);
 	assert_int_equal(sent.code, 0); /* it says that it was not taken */
 	assert_false(offered.is_done);
 	tfc__rpc_drop(offered.call);
+	end(&place);
+}
+
+static void submit_with(struct place *place, const char *bundle, struct outcome *ret_outcome)
+{
+	static const char definition[] = "{\"framework\":\"none\",\"argv\":[\"true\"],\"bundle\":"
+					 "\"x.zip\",\"roles\":{\"worker\":{}}}";
+	struct tfc__buf params = {0};
+	tfc__msg_map(&params, 2);
+	tfc__msg_put_bin(&params, "definition", definition, strlen(definition));
+	tfc__msg_put_str(&params, "bundle", bundle);
+	call(place, "gateway.submit", &params, ret_outcome);
+}
+
+/* Of each method that takes a hash: nothing is made, and what is not one is not looked for. */
+static void a_hash_is_no_path(void **state)
+{
+	static const char *const paths[] = {
+		"",
+		"..",
+		"../../etc/passwd",
+		"/tmp",
+		"a/" HASH_A,
+		HASH_A "a",
+		"../aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+	struct place place;
+	struct outcome outcome;
+	begin(&place);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		offer(&place, paths[i], 8, &outcome);
+		expect_refusal(&place, &outcome, TFC_EINVAL, "no SHA-256");
+		send_piece(&place, paths[i], 0, "12345678", 8, &outcome);
+		expect_refusal(&place, &outcome, TFC_EINVAL, "no SHA-256");
+		submit_with(&place, paths[i], &outcome);
+		expect_refusal(&place, &outcome, TFC_EACCES, "named by its hash");
+	}
 	end(&place);
 }
 
@@ -291,6 +326,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_what_it_was_called_is_removed),
 		cmocka_unit_test(what_was_not_offered_is_not_taken),
 		cmocka_unit_test(sizes_bind),
+		cmocka_unit_test(a_hash_is_no_path),
 		cmocka_unit_test(two_must_tell_one_size),
 		cmocka_unit_test(a_piece_of_no_bytes_does_nothing),
 		cmocka_unit_test(a_connection_offers_only_so_many),

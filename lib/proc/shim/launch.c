@@ -92,7 +92,7 @@ int launch_map(struct launch *launch)
 	launch->log_dir = launch->head->log_dir ? base + launch->head->log_dir : NULL;
 	launch->log_name = base + launch->head->log_name;
 	if (!launch->argv || !launch->env || !find_limits(launch) ||
-	    (launch->log_dir && !tfc__log_name_is_valid(launch->log_name)))
+	    (launch->log_dir && !tfc__is_log_name(launch->log_name)))
 		return EINVAL;
 	return 0;
 }
