@@ -6,8 +6,8 @@
 #
 #   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
 #   clang   unit tests and checks; warnings are errors
-#   asan    unit, conformance, sim, fuzz and proc under AddressSanitizer and
-#           UndefinedBehaviorSanitizer; guard and shim, which are static, without
+#   asan    unit, conformance, sim, fuzz and proc, with its campaign, under AddressSanitizer and
+#           UndefinedBehaviorSanitizer: library, helper programs, guard and shim
 #   tsan    the same under ThreadSanitizer, but of proc only the tests whose host has threads: the
 #           others have one, and take six minutes
 #   valgrind
@@ -73,10 +73,22 @@ run_clang() {
 	run_tests clang clang --suite unit --suite check
 }
 
+# Guard and shim have no stderr; lib/proc/sanitizer.c says where their reports are.
+find_reports() {
+	local report
+	for report in "$build"/asan/meson-logs/helper.*; do
+		[ -e "$report" ] || continue
+		head -n 30 "$report"
+		break_run "asan: guard or shim, see $report"
+	done
+}
+
 run_asan() {
 	CC=clang tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
+	rm -f "$build"/asan/meson-logs/helper.*
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		run_tests asan asan "${sanitized[@]}" --suite proc --timeout-multiplier 5
+	find_reports
 }
 
 # ThreadSanitizer of this age does not find room where the kernel spreads mappings widely.
