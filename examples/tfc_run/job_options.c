@@ -104,6 +104,8 @@ const struct option job_options[] = {
 	{"grace", "S", "seconds between TERM and KILL (10)", KEY("grace_s")},
 	{"start-deadline", "S", "seconds until all tasks are ready (auto; 0: none)",
 	 KEY("start_deadline_s")},
+	{"pending-deadline", "S", "seconds until every task has a node (0: for ever)",
+	 KEY("pending_deadline_s")},
 	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
 	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},
 	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},

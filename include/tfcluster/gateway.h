@@ -292,16 +292,19 @@ enum tfc_end_reason {
 	TFC_END_NONE = 0,
 	TFC_END_EXIT = 1,      /* `status` is the deciding task's exit code */
 	TFC_END_SIGNAL = 2,    /* `status` is the signal that the deciding task died of */
-	TFC_END_DEADLINE = 3,  /* deadline_s or start_deadline_s; text names what was waited for */
+	TFC_END_DEADLINE = 3,  /* deadline_s, start_deadline_s or pending_deadline_s; text names
+				  what was waited for */
 	TFC_END_STOPPED = 4,   /* somebody asked for it */
 	TFC_END_LOST = 5,      /* a task ended without a status */
 	TFC_END_NOT_FOUND = 6, /* the program does not exist */
 	TFC_END_NOT_EXECUTABLE = 7,
 	TFC_END_REFUSED =
 		8, /* it could not be run: no port, no directory, a refused spec; see text */
-	TFC_END_STRANGER = 9,     /* somebody else listens on the task's port */
-	TFC_END_CONSEQUENCE = 10, /* of an attempt: it failed because a peer did */
-	TFC_END_STALLED = 11,     /* it gave no sign of life for stall_s; see on_stall */
+	TFC_END_STRANGER = 9,       /* somebody else listens on the task's port */
+	TFC_END_CONSEQUENCE = 10,   /* of an attempt: it failed because a peer did */
+	TFC_END_STALLED = 11,       /* it gave no sign of life for stall_s; see on_stall */
+	TFC_END_UNSCHEDULABLE = 12, /* no node can ever have what it needs: text says what is
+				       missing and what there is */
 };
 
 /** "exit", "signal", "deadline", ...; "?" for an unknown one. Static. Thread: any. Errors: none. */

@@ -63,6 +63,7 @@ double tfc__agent_longest_grace_s(const struct tfc__agent *agent);
 /* `emptied` is scheduled whenever the last seat is given back; NULL: no more. Borrowed. */
 void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied);
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent); /* how many there are, as far as known */
+bool tfc__agent_is_finding_gpus(const struct tfc__agent *agent); /* gpus_fn will tell */
 /* Whether it is known that nothing of the node's previous incarnation is alive any more. */
 bool tfc__agent_is_alone(struct tfc__agent *agent);
 /* Schedules a work once that is so, or has been waited for long enough; unless it is scheduled

@@ -96,11 +96,12 @@ static struct tfc__agent *agent_of(struct gpus *gpus)
 	return tfc__container_of(gpus, struct tfc__agent, gpus);
 }
 
-static void warn(struct tfc__agent *agent, const char *text)
+static void find_none(struct tfc__agent *agent, const char *text)
 {
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
 		 "no GPU is offered, they could not be found: %s",
 		 *text ? text : "tfc-gpus ended without a word");
+	agent->gpus.fn(agent->gpus.user, 0);
 }
 
 static void take_found(struct tfc__agent *agent, char **lines)
@@ -115,7 +116,7 @@ static void take_found(struct tfc__agent *agent, char **lines)
 	else
 		code = take_over(&agent->gpus, &ids, &error);
 	if (code < 0)
-		warn(agent, error.text);
+		find_none(agent, error.text);
 	else
 		agent->gpus.fn(agent->gpus.user, agent->gpus.free_count);
 }
@@ -138,7 +139,7 @@ static void on_found(void *user, const tfc_process_event *process)
 	if (is_good && code >= 0)
 		take_found(agent, lines);
 	else
-		warn(agent, code >= 0 && lines[0] ? lines[0] : process->text);
+		find_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
 	if (code >= 0)
 		tfc_env_free(lines);
 	end_finding(&agent->gpus);
@@ -147,7 +148,7 @@ static void on_found(void *user, const tfc_process_event *process)
 static void lose_patience(struct tfc__timer *timer)
 {
 	struct gpus *gpus = tfc__container_of(timer, struct gpus, patience);
-	warn(agent_of(gpus), "the driver does not answer");
+	find_none(agent_of(gpus), "the driver does not answer");
 	end_finding(gpus);
 }
 
@@ -203,6 +204,11 @@ void gpus_close(struct tfc__agent *agent)
 		end_finding(&agent->gpus);
 	tfc__strv_fini(&agent->gpus.ids);
 	free(agent->gpus.owners);
+}
+
+bool tfc__agent_is_finding_gpus(const struct tfc__agent *agent)
+{
+	return agent->gpus.finding;
 }
 
 uint32_t tfc__agent_gpus(const struct tfc__agent *agent)

@@ -13,7 +13,7 @@ static void clear_clocks(struct tfc__core *core)
 	core->group = GROUP_UP;
 	core->group_at = 0;
 	tfc__start_over(core);
-	core->deadline_at = 0;
+	core->deadline_at = core->pending_deadline_at = core->repeat_at = 0;
 	core->interrupt_at = 0;
 	core->look_at = 0;
 	core->is_look_open = false;
@@ -134,9 +134,10 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 		ignore_failure(core, t, text);
 }
 
-void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text)
+void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
+		      const char *text)
 {
-	fail_job(core, t, TFC_END_REFUSED, text, GRACE_ABORT);
+	fail_job(core, t, reason, text, GRACE_ABORT);
 }
 
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why)
@@ -152,14 +153,14 @@ void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, c
 	if (why && why[0])
 		tfc__text_add(text, sizeof(text), ": %s", why);
 	tfc__task_release(core, t); /* it has its seat there, without a port */
-	tfc__end_placeless(core, t, text);
+	tfc__end_placeless(core, t, TFC_END_REFUSED, text);
 }
 
-void tfc__end_placeless(struct tfc__core *core, struct task *t, const char *text)
+void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason, const char *text)
 {
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (t->is_in_gang || tfc__task_is_vital(core, t)) {
-		tfc__end_refused(core, t->is_in_gang ? NULL : t, text);
+		tfc__end_refused(core, t->is_in_gang ? NULL : t, reason, text);
 		return;
 	}
 	tfc__tell_job(core, core->job_state, text);
@@ -219,6 +220,20 @@ void tfc__end_start_deadline(struct tfc__core *core)
 		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
 	const struct task *first = tfc__end_waited_for(core, text, sizeof(text));
 	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
+}
+
+void tfc__end_pending_deadline(struct tfc__core *core)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "the pending deadline of %g s has passed",
+		 (double)core->policy.pending_deadline_ns / (double)SECOND_NS);
+	if (core->gang_text[0]) {
+		tfc__text_add(text, sizeof(text), ": %s", core->gang_text);
+	} else {
+		tfc__text_add(text, sizeof(text), "; waited for");
+		tfc__end_waited_for(core, text, sizeof(text));
+	}
+	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
 /* Nothing is broken: whoever saves its work gets the whole grace. */

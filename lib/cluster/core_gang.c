@@ -10,6 +10,7 @@
 static void launch_gang(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
+	core->pending_deadline_at = 0;
 	if (core->job_state == TFC_JOB_PENDING)
 		tfc__tell_job(core, TFC_JOB_STARTING, "");
 	for (uint32_t i = 0; i < core->task_count; i++)
@@ -53,6 +54,8 @@ static void begin(struct tfc__core *core)
 	core->is_seeking = false;
 	core->is_whole_asked = false;
 	core->gang_text[0] = '\0';
+	if (core->policy.pending_deadline_ns)
+		core->pending_deadline_at = core->now + core->policy.pending_deadline_ns;
 	tfc__restart_deadline(core, core->now);
 }
 
@@ -101,10 +104,13 @@ void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes)
 {
 	core->gang_place = 0;
 	core->is_whole_asked = false;
+	core->repeat_at = 0;
 	if (core->gang_text[0])
 		tfc__restart_deadline(core, core->now);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
+		if (t->is_waiting)
+			tfc__place_told(core);
 		if (!t->is_in_gang || t->phase != PHASE_PLACING)
 			continue;
 		t->node = nodes[i];
@@ -125,15 +131,15 @@ static void give_up_all(struct tfc__core *core)
 	core->is_seeking = true;
 }
 
-void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopeless)
+void tfc__gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
 {
 	core->gang_place = 0;
 	if (!core->is_whole_asked) {
 		give_up_all(core);
 		return;
 	}
-	if (is_hopeless) {
-		tfc__end_refused(core, NULL, text);
+	if (hopeless) {
+		tfc__end_refused(core, NULL, hopeless, text);
 		return;
 	}
 	core->is_gang_waiting = true;
@@ -143,6 +149,7 @@ void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopele
 		return;
 	snprintf(core->gang_text, sizeof(core->gang_text), "%s", text);
 	tfc__tell_job(core, core->job_state, core->gang_text);
+	tfc__place_told(core);
 }
 
 void tfc__gang_lack(struct tfc__core *core, struct task *t)

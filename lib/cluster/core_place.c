@@ -1,12 +1,14 @@
 /*
- * Where tasks go. Whoever knows the nodes chooses (PLACE); what does not fit waits, says once what
- * it waits for, and asks again whenever there may be room. The gang is placed as a whole
- * (core_gang.c), a task that moves alone by itself.
+ * Where tasks go. Whoever knows the nodes chooses (PLACE); what does not fit waits, says what it
+ * waits for, again each minute, and asks again whenever there may be room. The gang is placed as a
+ * whole (core_gang.c), a task that moves alone by itself.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define REPEAT_NS (60ull * 1000000000ull)
 
 bool tfc__place_is_needed(const struct task *t)
 {
@@ -38,6 +40,30 @@ static void wait_alone(struct tfc__core *core, struct task *t, const char *text)
 		return;
 	snprintf(t->why, TASK_WHY, "%s", text);
 	tfc__tell_job(core, core->job_state, t->why);
+	tfc__place_told(core);
+}
+
+void tfc__place_told(struct tfc__core *core)
+{
+	core->repeat_at = core->now + REPEAT_NS;
+}
+
+void tfc__place_repeat(struct tfc__core *core)
+{
+	core->repeat_at = 0;
+	if (core->phase != CORE_UP)
+		return;
+	if (core->is_gang_waiting) {
+		tfc__tell_job(core, core->job_state, core->gang_text);
+		tfc__place_told(core);
+	}
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (!t->is_waiting || t->phase != PHASE_PLACING)
+			continue;
+		tfc__tell_job(core, core->job_state, t->why);
+		tfc__place_told(core);
+	}
 }
 
 static void heard_of_task(struct tfc__core *core, struct task *t,
@@ -49,8 +75,8 @@ static void heard_of_task(struct tfc__core *core, struct task *t,
 	if (event->kind == TFC__CORE_PLACED) {
 		t->node = event->nodes[event->task];
 		tfc__task_hold(core, t);
-	} else if (event->is_hopeless) {
-		tfc__end_placeless(core, t, text);
+	} else if (event->hopeless) {
+		tfc__end_placeless(core, t, event->hopeless, text);
 	} else {
 		wait_alone(core, t, text);
 	}
@@ -67,7 +93,7 @@ void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *even
 	else if (event->kind == TFC__CORE_PLACED)
 		tfc__gang_placed(core, event->nodes);
 	else
-		tfc__gang_unplaced(core, event->text ? event->text : "", event->is_hopeless);
+		tfc__gang_unplaced(core, event->text ? event->text : "", event->hopeless);
 }
 
 void tfc__place_full(struct tfc__core *core, struct task *t)

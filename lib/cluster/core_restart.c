@@ -261,6 +261,7 @@ void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text)
 {
 	core->group = GROUP_ABORTING;
 	core->group_at = at;
+	core->pending_deadline_at = 0;
 	tfc__start_over(core);
 	core->gang_place = 0;
 	core->is_gang_waiting = false;

@@ -207,6 +207,8 @@ struct tfc__core {
 	uint64_t start_deadline_at; /* 0: none; so are the others */
 	uint64_t explain_at;
 	uint64_t no_listener_at;
+	uint64_t pending_deadline_at;
+	uint64_t repeat_at; /* what is waited for is told again */
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
 	uint64_t group_at;
@@ -332,13 +334,15 @@ void tfc__gang_held(struct tfc__core *core, struct task *t);
 void tfc__gang_lack(struct tfc__core *core, struct task *t); /* one of its tasks lost its place */
 void tfc__gang_seek(struct tfc__core *core); /* the step's end: asks for places, if they lack */
 void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes);
-void tfc__gang_unplaced(struct tfc__core *core, const char *text, bool is_hopeless);
+void tfc__gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless);
 
 /* ---- core_place.c */
 void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
 void tfc__place_full(struct tfc__core *core, struct task *t);  /* its HOLD was refused */
 void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *event);
 void tfc__place_again(struct tfc__core *core); /* there may be room */
+void tfc__place_told(struct tfc__core *core);  /* that somebody waits: it is repeated */
+void tfc__place_repeat(struct tfc__core *core);
 /* Whether it needs another node before its next attempt. Gives up what it has at the old one. */
 bool tfc__place_is_needed(const struct task *t);
 void tfc__place_give_up(struct tfc__core *core, struct task *t);
@@ -386,8 +390,11 @@ void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
 /* A task that could not get a port again: it has no attempt whose end could be told. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
-void tfc__end_placeless(struct tfc__core *core, struct task *t, const char *text); /* nor a node */
-void tfc__end_refused(struct tfc__core *core, const struct task *t, const char *text);
+void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason,
+			const char *text); /* nor a node */
+void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
+		      const char *text);
+void tfc__end_pending_deadline(struct tfc__core *core);
 void tfc__end_start_deadline(struct tfc__core *core); /* core->looked is complete */
 /* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what core->looked
  * says of them; returns the first. */

@@ -177,7 +177,7 @@ static void on_start(struct tfc__core *core)
 		return;
 	core->phase = CORE_UP;
 	if (core->task_count == 0) {
-		tfc__end_refused(core, NULL, "the job has no task");
+		tfc__end_refused(core, NULL, TFC_END_REFUSED, "the job has no task");
 		return;
 	}
 	tfc__resume_start(core);
@@ -258,6 +258,10 @@ static void on_tick(struct tfc__core *core)
 	tfc__gang_gather(core);
 	if (is_due(core, core->deadline_at))
 		tfc__end_deadline(core);
+	if (is_due(core, core->pending_deadline_at))
+		tfc__end_pending_deadline(core);
+	if (is_due(core, core->repeat_at))
+		tfc__place_repeat(core);
 	if (is_due(core, core->look_at))
 		tfc__ask_timeout(core);
 	if (is_due(core, core->explain_at))
@@ -404,6 +408,8 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 			     core->interrupt_at,
 			     core->explain_at,
 			     core->no_listener_at,
+			     core->pending_deadline_at,
+			     core->repeat_at,
 			     core->look_at,
 			     is_group_waiting ? core->group_at : 0};
 	uint64_t least = 0;

@@ -65,10 +65,11 @@ struct tfc__core_policy {
 	/* A job of which no task has ever listened counts as running so long after the last task
 	 * started, and has no start deadline; 0: it does not. */
 	uint64_t no_listener_ns;
-	uint64_t deadline_ns; /* 0: none */
-	uint32_t on_stall;    /* enum tfc__on_stall */
-	uint64_t explain_ns;  /* a start that lasts so long is explained, and again; 0: not */
-	uint64_t seed;        /* of the jitter */
+	uint64_t deadline_ns;         /* 0: none */
+	uint64_t pending_deadline_ns; /* until a gang has all its places and ports; 0: none */
+	uint32_t on_stall;            /* enum tfc__on_stall */
+	uint64_t explain_ns; /* a start that lasts so long is explained, and again; 0: not */
+	uint64_t seed;       /* of the jitter */
 };
 
 /* Tasks are numbered through the roles in order: role 0's tasks, then role 1's, ... */
@@ -115,7 +116,7 @@ enum tfc__core_event_kind {
 	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
 	/* Places and nodes: core_place.c, core_node.c. */
 	TFC__CORE_PLACED,      /* answer to PLACE: nodes[task] of those that were asked for */
-	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for; is_hopeless: in vain */
+	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for; hopeless: in vain */
 	TFC__CORE_ROOM,        /* there may be room now: whatever waits is placed again */
 	TFC__CORE_NODE_LOST,   /* all that was on `node` is gone and cannot come back; text: why */
 	TFC__CORE_NODE_SILENT, /* `node` does not answer */
@@ -149,9 +150,10 @@ struct tfc__core_event {
 	enum tfc__activity activity;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
-	bool is_full;     /* HOLD_FAILED */
-	bool is_hopeless; /* UNPLACED: what is missing will not come */
-	const char *text; /* or NULL */
+	bool is_full;      /* HOLD_FAILED */
+	uint32_t hopeless; /* UNPLACED: what is missing will not come: the job ends with this enum
+			      tfc_end_reason; 0: it may come */
+	const char *text;  /* or NULL */
 };
 
 /* ---- actions, to be carried out in order */

@@ -65,6 +65,8 @@ static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
 static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
 {
 	int code = maintainer_follow(maintainer, placing->tasks, placing->count, error);
+	if (code == TFC_ENOENT && !tfc__nodes_are_fixed(maintainer->nodes))
+		code = TFC_EAGAIN;
 	if (code < 0)
 		return code;
 	const struct tfc__nodes_request request = {
@@ -96,7 +98,9 @@ static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *e
 			   : tfc__fail_nomem(error, "cluster");
 	free_placing(&placing);
 	event->kind = code == TFC_OK ? TFC__CORE_PLACED : TFC__CORE_UNPLACED;
-	event->is_hopeless = code == TFC_EEXHAUSTED;
+	event->hopeless = code == TFC_EEXHAUSTED ? TFC_END_REFUSED
+			  : code == TFC_ENOENT   ? TFC_END_UNSCHEDULABLE
+						 : TFC_END_NONE;
 	event->nodes = maintainer->placed;
 	event->text = error->text;
 	if (code == TFC_ENOMEM)

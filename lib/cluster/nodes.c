@@ -220,6 +220,16 @@ static const struct tfc__member *find_unheard(const struct tfc__nodes *nodes)
 	return NULL;
 }
 
+bool tfc__nodes_are_fixed(const struct tfc__nodes *nodes)
+{
+	return tfc__members_is_alone(nodes->members) && !tfc__members_is_finding(nodes->members);
+}
+
+bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes)
+{
+	return tfc__members_is_alone(nodes->members) && tfc__members_is_finding(nodes->members);
+}
+
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 {
 	const struct tfc__member *unheard = nodes->known_at ? find_unheard(nodes) : NULL;

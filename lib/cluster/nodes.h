@@ -62,6 +62,11 @@ bool tfc__nodes_is_draining(const struct tfc__node_entry *node);
 void tfc__nodes_use(struct tfc__node_entry *node);
 void tfc__nodes_unuse(struct tfc__node_entry *node);
 
+/* Whether no other node can ever come, and what this one offers is known. */
+bool tfc__nodes_are_fixed(const struct tfc__nodes *nodes);
+/* Whether it is the only thing that is not known that this one still looks for its GPUs. */
+bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes);
+
 /* Whether all members were heard of since `nodes` was opened, or had a few seconds for it. Until
  * then nothing is placed: a job that is gone on with would take this node for all there is. The
  * sentence says who is waited for, and all users are told when it is over. */
@@ -80,7 +85,8 @@ struct tfc__nodes_request {
 };
 /* Finds a node for each of these tasks, all or nothing. TFC_EAGAIN with the sentence of what it
  * waits for; TFC_EEXHAUSTED with the sentence: there are no ports for all of them, and none of what
- * has them will be given back; TFC_ENOMEM. Nothing is taken. */
+ * has them will be given back; TFC_ENOENT with the sentence: this node is alone for ever, and would
+ * not do if it were empty; TFC_ENOMEM. Nothing is taken. */
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);
 /* Tells all users again in a while: there was no memory to go on. */

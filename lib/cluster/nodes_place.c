@@ -138,21 +138,22 @@ static bool is_anything_open(struct tfc__nodes *nodes, uint64_t now)
 	return false;
 }
 
-static int place_if_empty(const struct tfc__place_request *request, struct tables *tables)
+static int place_if_empty(const struct tfc__place_request *request, struct tables *tables,
+			  tfc_error *error)
 {
-	tfc_error error = TFC_ERROR_INIT;
 	for (uint32_t i = 0; i < tables->node_count; i++) {
 		struct tfc__place_node *node = &tables->nodes[i];
 		node->tasks = node->gpus = 0;
 		node->memory = 0;
 	}
-	return tfc__place(request, tables->chosen, &error);
+	return tfc__place(request, tables->chosen, error);
 }
 
 /* Whether only ports are missing that nobody will give back. The tables are of no use any more. */
 static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_request *request,
 			struct tables *tables)
 {
+	tfc_error error = TFC_ERROR_INIT;
 	uint32_t lasting = 0;
 	for (uint32_t i = 0; i < tables->node_count; i++) {
 		struct tfc__place_node *node = &tables->nodes[i];
@@ -161,11 +162,34 @@ static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_reques
 		lasting += node->ports != NULL;
 	}
 	if (!lasting || is_anything_open(nodes, tfc__now()) ||
-	    place_if_empty(request, tables) != TFC_EAGAIN)
+	    place_if_empty(request, tables, &error) != TFC_EAGAIN)
 		return false;
 	for (uint32_t i = 0; i < tables->node_count; i++)
 		tables->nodes[i].ports = NULL;
-	return place_if_empty(request, tables) == TFC_OK;
+	return place_if_empty(request, tables, &error) == TFC_OK;
+}
+
+/* Whether the only node there will ever be would not do if it were empty and had all ports. The
+ * tables are of no use any more. */
+static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_request *request,
+			     struct tables *tables, tfc_error *error)
+{
+	struct tfc__place_request alone = *request;
+	alone.is_alone = true;
+	if (!tfc__nodes_are_fixed(nodes) || is_anything_open(nodes, tfc__now()))
+		return false;
+	for (uint32_t i = 0; i < tables->node_count; i++)
+		tables->nodes[i].ports = NULL;
+	return place_if_empty(&alone, tables, error) == TFC_EAGAIN;
+}
+
+static bool needs_gpus(const struct tfc__nodes_request *request)
+{
+	uint32_t index;
+	for (uint32_t i = 0; i < request->count; i++)
+		if (tfc__job_task_role(request->job, request->tasks[i], &index)->gpus)
+			return true;
+	return false;
 }
 
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
@@ -175,6 +199,9 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 	struct tables tables;
 	if (!tfc__nodes_are_known(nodes, error))
 		return TFC_EAGAIN;
+	if (tfc__nodes_are_finding_gpus(nodes) && needs_gpus(request))
+		return tfc__fail(error, TFC_EAGAIN, "cluster", 0,
+				 "this node still looks for its GPUs");
 	if (!make_tables(nodes, request, task_count, &tables)) {
 		free_tables(&tables);
 		return tfc__fail_nomem(error, "cluster");
@@ -195,6 +222,8 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 		code = tfc__place(&place, tables.chosen, error);
 	if (code == TFC_EAGAIN && is_hopeless(nodes, &place, &tables))
 		code = TFC_EEXHAUSTED;
+	else if (code == TFC_EAGAIN && is_unschedulable(nodes, &place, &tables, error))
+		code = TFC_ENOENT;
 	for (uint32_t i = 0; code == TFC_OK && i < request->count; i++)
 		ret_nodes[i] = tables.entries[tables.chosen[i]];
 	free_tables(&tables);

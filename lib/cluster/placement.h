@@ -40,6 +40,7 @@ struct tfc__place_request {
 	const uint32_t *wanted;
 	struct tfc__place_node *nodes; /* `tasks`, `memory`, `gpus` are raised by what is placed */
 	uint32_t node_count;
+	bool is_alone; /* there is only this node, for ever, and it is empty: say what it has */
 	uint64_t seed; /* where a round begins, so that jobs do not all start on node 0 */
 };
 

@@ -4,6 +4,7 @@
 #include "cluster/placement_inside.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
 
@@ -241,6 +242,60 @@ static int say_wanted(const struct say *say, uint32_t node)
 		    say->task, name);
 }
 
+/* ---- there is only one node, and it will not change */
+
+static int say_alone_labels(const struct say *say, const struct tfc__member *member)
+{
+	const tfc_job *job = say->place->request->job;
+	const char *missing = "";
+	char has[128] = "";
+	for (size_t i = job->labels.count; i-- > 0;)
+		if (!tfc__place_has_label(member, job->labels.items[i]))
+			missing = job->labels.items[i];
+	for (char **label = member->labels; label && *label && strlen(has) + 1 < sizeof(has);
+	     label++)
+		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%s",
+			 label == member->labels ? " " : ", ", *label);
+	return WAIT(say->error, "%s needs a node with label %.100s; this node has %s%s", say->task,
+		    missing, has[0] ? "only" : "no labels", has);
+}
+
+static uint64_t needed_memory(const struct say *say)
+{
+	uint64_t memory = 0;
+	for (uint32_t i = 0; i < say->place->request->task_count; i++)
+		memory += say->place->items[i].need.memory;
+	return memory;
+}
+
+static int say_alone(const struct say *say)
+{
+	const struct tfc__member *member = member_at(say, 0);
+	const struct tfc__place_need *need = &say->item->need;
+	const struct sums sums = sum_up(say);
+	char needed[32], has[32], gpus[16] = "none";
+	if (!is_usable(say, 0))
+		return say_alone_labels(say, member);
+	if (member->gpus)
+		snprintf(gpus, sizeof(gpus), "%u", member->gpus);
+	if (need->gpus > member->gpus)
+		return WAIT(say->error, "%s needs %u GPU%s; this node has %s", say->task,
+			    need->gpus, plural(need->gpus), gpus);
+	write_size(member->memory, has);
+	write_size(need->memory, needed);
+	if (member->memory && need->memory > member->memory)
+		return WAIT(say->error, "%s needs %s of memory; this node has %s", say->task,
+			    needed, has);
+	if (sums.free_slots < say->place->request->task_count)
+		return WAIT(say->error, "%u slots are needed; this node has %u",
+			    say->place->request->task_count, member->slots);
+	if (sums.needed_gpus > member->gpus)
+		return WAIT(say->error, "%llu GPUs are needed; this node has %s",
+			    (unsigned long long)sums.needed_gpus, gpus);
+	write_size(needed_memory(say), needed);
+	return WAIT(say->error, "%s of memory are needed; this node has %s", needed, has);
+}
+
 int tfc__place_say(const struct tfc__place *place, const struct tfc__place_item *failed,
 		   tfc_error *error)
 {
@@ -248,6 +303,8 @@ int tfc__place_say(const struct tfc__place *place, const struct tfc__place_item 
 	struct say say = {.place = place, .item = failed, .error = error};
 	uint32_t takes_tasks = 0, usable = 0, able = 0;
 	tfc__place_task_name(request->job, failed->task, say.task, sizeof(say.task));
+	if (request->is_alone)
+		return say_alone(&say);
 	if (request->wanted && request->wanted[failed->task] != UINT32_MAX)
 		return say_wanted(&say, request->wanted[failed->task]);
 	for (uint32_t i = 0; i < request->node_count; i++) {

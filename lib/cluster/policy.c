@@ -145,6 +145,7 @@ void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,
 							 : job->start_deadline_s),
 		.no_listener_ns = is_start_auto ? NO_LISTENER_NS : 0,
 		.deadline_ns = ns_of(job->deadline_s),
+		.pending_deadline_ns = ns_of(job->pending_deadline_s),
 		.on_stall = job->on_stall,
 		.explain_ns = EXPLAIN_NS,
 	};

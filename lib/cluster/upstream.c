@@ -190,8 +190,9 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 		       const struct tfc__upstream **ret_upstream)
 {
 	if (!upstreams->ops.resolve)
-		return WAIT(error, "nobody here knows the upstream %.80s: the node has no resolver",
-			    name);
+		return tfc__fail(error, TFC_ENOENT, "cluster", 0,
+				 "nobody here knows the upstream %.80s: the node has no resolver",
+				 name);
 	struct entry *entry = make_entry(upstreams, name);
 	if (!entry)
 		return tfc__fail_nomem(error, "cluster");

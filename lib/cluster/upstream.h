@@ -49,6 +49,7 @@ void tfc__upstreams_unwatch(struct tfc__upstream_watch *watch);
 
 /* An answer of this very moment. TFC_OK: *ret_upstream is borrowed during this dispatch turn.
  * TFC_EAGAIN with the sentence of what is waited for: the watches are told when to ask again.
+ * TFC_ENOENT: nobody can be asked.
  * TFC_ENOMEM. */
 int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_error *error,
 		       const struct tfc__upstream **ret_upstream);

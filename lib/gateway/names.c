@@ -44,6 +44,7 @@ const char *tfc_end_reason_name(uint32_t reason)
 		[TFC_END_STRANGER] = "stranger",
 		[TFC_END_CONSEQUENCE] = "consequence",
 		[TFC_END_STALLED] = "stalled",
+		[TFC_END_UNSCHEDULABLE] = "unschedulable",
 	};
 	return NAME(names, reason);
 }

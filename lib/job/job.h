@@ -97,6 +97,7 @@ struct tfc_job {
 	double finish_s;             /* 30 */
 	double start_deadline_s;     /* -1: auto; 0: none */
 	double deadline_s;           /* 0: none */
+	double pending_deadline_s;   /* 0: none */
 	uint32_t topology;           /* enum tfc__topology */
 	double stall_s;              /* a silence that counts as a stall; 0: none does */
 	uint32_t on_stall;           /* enum tfc__on_stall */

@@ -115,6 +115,7 @@ static const struct tfc__key job_keys[] = {
 	SECONDS_OR_AUTO("abort_grace_s", struct tfc_job, abort_grace_s),
 	SECONDS("preempt_grace_s", struct tfc_job, preempt_grace_s, 30),
 	SECONDS("finish_s", struct tfc_job, finish_s, 30),
+	SECONDS("pending_deadline_s", struct tfc_job, pending_deadline_s, 0),
 	SECONDS_OR_AUTO("start_deadline_s", struct tfc_job, start_deadline_s),
 	SECONDS("deadline_s", struct tfc_job, deadline_s, 0),
 	CHOICE("topology", struct tfc_job, topology, topologies),

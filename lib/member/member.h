@@ -69,6 +69,10 @@ void tfc__members_close(struct tfc__members *members);
 const struct tfc__link *tfc__members_all(const struct tfc__members *members);
 uint32_t tfc__members_count(const struct tfc__members *members);
 struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name);
+/* Whether this node is the only one for ever: there is no source of members. */
+bool tfc__members_is_alone(const struct tfc__members *members);
+/* Whether this node still looks for its GPUs. */
+bool tfc__members_is_finding(const struct tfc__members *members);
 struct tfc__member *tfc__members_self(const struct tfc__members *members);
 void tfc__members_watch(struct tfc__members *members, struct tfc__member_watch *watch);
 void tfc__members_unwatch(struct tfc__member_watch *watch);
@@ -89,8 +93,8 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
  * what the backend told; name, address and node_id are not read. */
 int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error);
-/* How many GPUs this node has found: from now on that counts. */
-void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus);
+/* How many GPUs this node has found: from now on that counts. is_final: it looks for no more. */
+void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus, bool is_final);
 void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
 			       bool is_draining);
 

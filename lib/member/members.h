@@ -26,6 +26,7 @@ struct tfc__members {
 	tfc_member_info own; /* what this node offers itself; 0: as the backend says. No pointers */
 	bool has_own_labels;
 	bool has_own_gpus;
+	bool is_finding; /* its GPUs */
 
 	tfc_membership face;
 	tfc_membership_ops ops; /* zeros: none */

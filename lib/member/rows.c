@@ -192,11 +192,23 @@ int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 	return TFC_OK;
 }
 
-void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus)
+bool tfc__members_is_alone(const struct tfc__members *members)
 {
+	return !members->ops.start;
+}
+
+bool tfc__members_is_finding(const struct tfc__members *members)
+{
+	return members->is_finding;
+}
+
+void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus, bool is_final)
+{
+	bool was_finding = members->is_finding;
+	members->is_finding = !is_final;
 	members->own.gpus = gpus;
 	members->has_own_gpus = true;
-	if (members->self->gpus == gpus)
+	if (members->self->gpus == gpus && !was_finding)
 		return;
 	members->self->gpus = gpus;
 	tfc__members_note(members, tfc__member_row_of(&members->self->link), TFC__MEMBER_CHANGED);

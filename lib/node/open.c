@@ -43,7 +43,7 @@ static int open_keys(tfc_node *node, const tfc_node_options *options, tfc_error 
 static void on_gpus(void *user, uint32_t count)
 {
 	tfc_node *node = user;
-	tfc__members_set_gpus(node->members, count);
+	tfc__members_set_gpus(node->members, count, true);
 }
 
 /* Whether `address` has a host that others may be told. */
@@ -117,7 +117,8 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	free(bundle_dir);
 	free(run_file);
 	if (code == TFC_OK)
-		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent));
+		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent),
+				      !tfc__agent_is_finding_gpus(node->agent));
 	return code;
 }
 

@@ -92,6 +92,33 @@ class PolicyTest(PlacementTest):
         self.await_tasks(second, 2)
         self.stop(second)
 
+    def test_a_node_that_is_alone_says_at_once_what_it_will_never_have(self):
+        node = self.start_bare("node", "--name", "a", "--state", "state-a", "--json", "--ports",
+                               self.ports, "--label", "zone=1", "--slots", "2")
+        node.await_output('"state":"ready"')
+        run = self.begin("--worker", "1", "--label", "rack=7").end()
+        end = self.events(run, "end")[0]
+        self.assertEqual((run.status, end["reason"], end["text"]),
+                         (125, "unschedulable",
+                          "worker/0 needs a node with label rack=7; this node has only zone=1"))
+        run = self.begin("--worker", "3").end()
+        self.assertEqual(self.events(run, "end")[0]["text"], "3 slots are needed; this node has 2")
+        first = self.begin("--worker", "2")
+        self.await_tasks(first, 2)
+        second = self.begin("--worker", "1")  # what is only taken is waited for
+        self.await_pending(second, "all 2 slots are taken")
+        self.stop(first)
+        self.await_tasks(second, 1)
+        self.stop(second)
+
+    def test_the_pending_deadline_ends_the_wait(self):
+        self.nodes("ab")
+        run = self.begin("--worker", "1", "--label", "rack=7", "--pending-deadline", "0.5").end()
+        end = self.events(run, "end")[0]
+        self.assertEqual((run.status, end["reason"], end["text"]),
+                         (124, "deadline", "the pending deadline of 0.5 s has passed: worker/0 "
+                          "needs a node with label rack=7: none has it"))
+
     def test_a_node_that_comes_is_used(self):
         self.write_members("ab")
         a = self.node("a", "--ports", self.ports)

@@ -152,6 +152,18 @@ class StatusTest(harness.RunTest):
         self.assertIn("3 ports are missing", run.errors()[-1])
         self.assertIn(f"{port} to {port + 1}", run.errors()[-1])
 
+    def test_125_at_once_when_no_node_can_ever_have_what_it_needs(self):
+        for args, sentence in (
+                (["--gpus", "1000"], r"worker/0 needs 1000 GPUs; this node has (none|\d+)"),
+                (["--label", "a=b"], "worker/0 needs a node with label a=b; this node has no labels"),
+                (["--upstream", "g"], "nobody here knows the upstream g: the node has no resolver")):
+            with self.subTest(args=args):
+                run, end = self.end(*args, "true")
+                self.assertEqual((run.status, end["reason"]), (125, "unschedulable"))
+                self.assertRegex(end["text"], f"^{sentence}$")
+                run = self.run_local(*args, "true")
+                self.assertRegex(run.errors()[-1], rf"^tfc_run: failed \(unschedulable\): {sentence}$")
+
     def test_125_when_tf_config_gets_too_long(self):
         host = ".".join(["a" * 63] * 3)
         run = self.run_local("--ports", "28000-28999", "--host", host, "--worker", "700", "true")

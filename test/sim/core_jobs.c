@@ -87,5 +87,7 @@ void world_make_job(struct world *w)
 	if (policy->start_deadline_ns && once_in(w, 2))
 		policy->no_listener_ns = 5 * SIM_SECOND;
 	if (!w->is_honest && once_in(w, 6))
+		policy->pending_deadline_ns = 100 * SIM_SECOND;
+	if (!w->is_honest && once_in(w, 6))
 		policy->deadline_ns = 300 * SIM_SECOND;
 }

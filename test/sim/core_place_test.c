@@ -10,7 +10,7 @@
 
 #include "core_sim.h"
 
-static void job_that_does_not_fit_waits_and_says_so_once(void **state)
+static void job_that_does_not_fit_waits_and_says_so(void **state)
 {
 	static const uint32_t nodes[] = {7, 8};
 	struct sim s;
@@ -21,7 +21,8 @@ static void job_that_does_not_fit_waits_and_says_so_once(void **state)
 	sim_expect(&s, "place gang worker/0 worker/1\n");
 	sim_placed(&s, NULL, NULL, "worker/1 needs a slot: none is left");
 	sim_expect(&s, "job pending g1: worker/1 needs a slot: none is left\n");
-	assert_int_equal(tfc__core_wake_at(s.core), 0); /* room is waited for, however long */
+	/* No deadline: room is waited for, however long. */
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 60 * SIM_SECOND);
 	sim_room(&s);
 	sim_placed(&s, NULL, NULL, "worker/1 needs a slot: none is left");
 	sim_expect(&s, "place gang worker/0 worker/1\n");
@@ -43,6 +44,116 @@ static void job_that_does_not_fit_waits_and_says_so_once(void **state)
 		       "job starting g1\n"
 		       "launch worker/0 #1 g1\n"
 		       "launch worker/1 #1 g1\n");
+	sim_fini(&s);
+}
+
+static void what_is_missing_is_told_again_each_minute(void **state)
+{
+	static const uint32_t nodes[] = {7, 8};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	sim_start(&s);
+	sim_placed(&s, NULL, NULL, "no room");
+	s.trace.len = 0;
+	for (int minute = 0; minute < 3; minute++) {
+		assert_int_equal(tfc__core_wake_at(s.core), s.now + 60 * SIM_SECOND);
+		sim_tick(&s, 60 * SIM_SECOND);
+		sim_expect(&s, "job pending g1: no room\n");
+	}
+	sim_tick(&s, 30 * SIM_SECOND);
+	sim_room(&s);
+	sim_placed(&s, NULL, NULL, "less room");
+	sim_expect(&s, "place gang worker/0 worker/1\n"
+		       "job pending g1: less room\n");
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 60 * SIM_SECOND);
+	sim_room(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	assert_int_equal(tfc__core_wake_at(s.core), 0);
+	sim_fini(&s);
+}
+
+static void what_a_sidecar_lacks_is_told_again_each_minute(void **state)
+{
+	static const uint32_t nodes[] = {1, 2, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK);
+	sim_up_at(&s, nodes);
+	sim_drain(&s, 2, "node b is drained");
+	sim_signal(&s, "worker/0", 15);
+	sim_signal(&s, "worker/1", 15);
+	sim_signal(&s, "tensorboard/0", 15);
+	sim_placed(&s, "tensorboard/0", NULL, "no room for it");
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_held_all(&s);
+	sim_ready_all(&s);
+	sim_tick(&s, 60 * SIM_SECOND);
+	sim_expect(&s, "job restarting g2: no room for it\n");
+	sim_room(&s);
+	sim_placed(&s, "tensorboard/0", nodes, NULL);
+	sim_held_all(&s);
+	sim_ready_all(&s);
+	sim_tick(&s, 60 * SIM_SECOND);
+	sim_expect(&s, "");
+	assert_int_equal(tfc__core_wake_at(s.core), 0);
+	sim_fini(&s);
+}
+
+static void pending_deadline_ends_a_job_that_waits_for_room(void **state)
+{
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	s.policy.pending_deadline_ns = 90 * SIM_SECOND;
+	sim_start(&s);
+	sim_placed(&s, NULL, NULL, "no room");
+	sim_tick(&s, 60 * SIM_SECOND);
+	s.trace.len = 0;
+	assert_int_equal(tfc__core_wake_at(s.core), s.now + 30 * SIM_SECOND);
+	sim_tick(&s, 30 * SIM_SECOND);
+	sim_expect(&s, "job stopping g1: the pending deadline of 90 s has passed: no room\n"
+		       "end failed deadline 0: the pending deadline of 90 s has passed: no room\n");
+	assert_int_equal(tfc__core_wake_at(s.core), 0);
+	sim_fini(&s);
+}
+
+static void pending_deadline_counts_ports_too(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	s.has_nodes = true;
+	s.policy.pending_deadline_ns = 90 * SIM_SECOND;
+	sim_start(&s);
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	s.trace.len = 0;
+	sim_tick(&s, 90 * SIM_SECOND);
+	sim_expect(&s, "job stopping g1: the pending deadline of 90 s has passed; waited for "
+		       "worker/0 (not started), worker/1 (no port)\n"
+		       "release worker/1\n"
+		       "release worker/0\n"
+		       "end failed deadline 0: the pending deadline of 90 s has passed; waited for "
+		       "worker/0 (not started), worker/1 (no port)\n");
+	sim_fini(&s);
+}
+
+static void pending_deadline_runs_again_for_each_generation(void **state)
+{
+	static const uint32_t nodes[] = {1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	s.policy.pending_deadline_ns = 90 * SIM_SECOND;
+	sim_up_at(&s, nodes);
+	assert_int_equal(tfc__core_wake_at(s.core), 0);
+	sim_tick(&s, 1000 * SIM_SECOND);
+	sim_lost(&s, 2, "node b is down");
+	sim_signal(&s, "worker/0", 9);
+	sim_placed(&s, NULL, NULL, "no room");
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RESTARTING);
+	sim_tick(&s, 90 * SIM_SECOND);
+	assert_int_equal(s.end.reason, TFC_END_DEADLINE);
 	sim_fini(&s);
 }
 
@@ -132,7 +243,7 @@ static void gang_that_waits_in_vain_fails(void **state)
 		       "place gang worker/0 worker/1\n");
 	sim_hopeless(&s, NULL, "worker/1 gets no port: all are taken");
 	sim_expect(&s, "job stopping g1: worker/1 gets no port: all are taken\n"
-		       "end failed refused 0: worker/1 gets no port: all are taken\n");
+		       "end failed unschedulable 0: worker/1 gets no port: all are taken\n");
 	sim_fini(&s);
 }
 
@@ -196,7 +307,12 @@ static void sidecar_waits_for_room_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(job_that_does_not_fit_waits_and_says_so_once),
+		cmocka_unit_test(job_that_does_not_fit_waits_and_says_so),
+		cmocka_unit_test(what_is_missing_is_told_again_each_minute),
+		cmocka_unit_test(what_a_sidecar_lacks_is_told_again_each_minute),
+		cmocka_unit_test(pending_deadline_ends_a_job_that_waits_for_room),
+		cmocka_unit_test(pending_deadline_counts_ports_too),
+		cmocka_unit_test(pending_deadline_runs_again_for_each_generation),
 		cmocka_unit_test(pending_job_can_be_stopped),
 		cmocka_unit_test(refused_hold_is_placed_again_and_the_rest_is_kept),
 		cmocka_unit_test(gang_that_must_wait_holds_nothing),

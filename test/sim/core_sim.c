@@ -14,9 +14,10 @@ static const char *const job_states[] = {"?",         "pending",    "starting",
 					 "succeeded", "failed",     "stopped"};
 static const char *const task_states[] = {"?",     "pending", "holding", "starting", "running",
 					  "ready", "exited",  "failed",  "lost",     "stopped"};
-static const char *const reasons[] = {"none",    "exit",     "signal",      "deadline",
-				      "stopped", "lost",     "not_found",   "not_executable",
-				      "refused", "stranger", "consequence", "stalled"};
+static const char *const reasons[] = {"none",         "exit",     "signal",      "deadline",
+				      "stopped",      "lost",     "not_found",   "not_executable",
+				      "refused",      "stranger", "consequence", "stalled",
+				      "unschedulable"};
 
 void sim_init(struct sim *s, uint32_t strategy, uint32_t success)
 {
@@ -289,7 +290,7 @@ void sim_hopeless(struct sim *s, const char *task, const char *text)
 			    .kind = TFC__CORE_UNPLACED,
 			    .task = id,
 			    .query = task ? s->places[id] : s->gang_place,
-			    .is_hopeless = true,
+			    .hopeless = TFC_END_UNSCHEDULABLE,
 			    .text = text,
 		    });
 }

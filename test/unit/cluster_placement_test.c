@@ -292,6 +292,42 @@ static void what_does_not_fit_is_named(void **state)
 	end();
 }
 
+static void refuse_alone(const char *sentence)
+{
+	struct tfc__place_request request = request_of_world();
+	request.is_alone = true;
+	assert_int_equal(tfc__place(&request, w.placed, &w.error), TFC_EAGAIN);
+	assert_string_equal(w.error.text, sentence);
+}
+
+static void the_only_node_is_named_with_what_it_has(void **state)
+{
+	static char zone[] = "zone=1", disk[] = "disk=ssd";
+	static char *labels[] = {disk, zone, NULL};
+	begin(1, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"gpu\":\"a100\"}},"
+		 "\"roles\":{\"worker\":{}}}");
+	refuse_alone("worker/0 needs a node with label gpu=a100; this node has no labels");
+	w.members[0].labels = labels;
+	refuse_alone("worker/0 needs a node with label gpu=a100; this node has only disk=ssd, "
+		     "zone=1");
+	end();
+	begin(1, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,\"gpus\":2}}}");
+	refuse_alone("worker/0 needs 2 GPUs; this node has none");
+	w.members[0].gpus = 1;
+	refuse_alone("worker/0 needs 2 GPUs; this node has 1");
+	w.members[0].gpus = 4;
+	refuse_alone("6 GPUs are needed; this node has 4");
+	w.members[0].slots = 2;
+	refuse_alone("3 slots are needed; this node has 2");
+	end();
+	begin(1, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,\"memory\":3221225472}}}");
+	w.members[0].memory = 2147483648;
+	refuse_alone("worker/0 needs 3 GiB of memory; this node has 2 GiB");
+	w.members[0].memory = 2 * 3221225472;
+	refuse_alone("9 GiB of memory are needed; this node has 6 GiB");
+	end();
+}
+
 static void node_without_ports_takes_what_needs_none(void **state)
 {
 	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"policy\":\"pack\"},\"roles\":{"
@@ -595,6 +631,7 @@ int main(void)
 		cmocka_unit_test(a_task_that_moves_keeps_away_from_the_others),
 		cmocka_unit_test(data_decides_where_it_is),
 		cmocka_unit_test(what_does_not_fit_is_named),
+		cmocka_unit_test(the_only_node_is_named_with_what_it_has),
 		cmocka_unit_test(node_without_ports_takes_what_needs_none),
 		cmocka_unit_test(ports_of_tasks_that_stay_count),
 		cmocka_unit_test(fixed_port_that_is_taken_bars_one_task_only),

@@ -343,7 +343,7 @@ static void a_node_without_a_resolver_says_so(void **state)
 	assert_int_equal(tfc__upstreams_open(w.ctx, &half, NULL, &error, &w.upstreams), TFC_EINVAL);
 	assert_string_equal(error.text, "tfc_resolver_ops.cancel is NULL");
 	assert_int_equal(tfc__upstreams_open(w.ctx, NULL, NULL, &error, &w.upstreams), TFC_OK);
-	assert_int_equal(tfc__upstreams_get(w.upstreams, "grid", &error, &answer), TFC_EAGAIN);
+	assert_int_equal(tfc__upstreams_get(w.upstreams, "grid", &error, &answer), TFC_ENOENT);
 	assert_string_equal(error.text,
 			    "nobody here knows the upstream grid: the node has no resolver");
 }
