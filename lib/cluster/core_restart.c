@@ -282,13 +282,25 @@ struct extent {
 	bool is_ps;
 };
 
+/* Whether one that starts again with its coordinator gets another address. */
+static bool is_ignored_moving(const struct tfc__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (t->is_ignored && t->is_member && (tfc__place_is_needed(t) || t->is_port_stale))
+			return true;
+	}
+	return false;
+}
+
 /* A task of the cluster spec that moves makes every member's spec wrong. */
 static struct extent extent_of(const struct tfc__core *core, const struct task *t)
 {
 	uint32_t scope = tfc__task_role(core, t)->scope;
 	bool is_moving = t->death.is_stranger || tfc__place_is_needed(t);
 	struct extent e = {.is_ps = tfc__task_is_ps(core, t)};
-	e.is_group = scope == TFC__SCOPE_GROUP || (is_moving && t->is_member);
+	e.is_group = scope == TFC__SCOPE_GROUP || (is_moving && t->is_member) ||
+		     (scope == TFC__SCOPE_COORDINATOR && is_ignored_moving(core));
 	e.is_with_coordinator = !e.is_group && scope == TFC__SCOPE_COORDINATOR;
 	return e;
 }

@@ -145,6 +145,31 @@ static void ignored_worker_starts_again_with_its_coordinator(void **state)
 	sim_fini(&s);
 }
 
+static void ignored_worker_that_lost_its_port_takes_the_group_along(void **state)
+{
+	struct sim s;
+	servers(&s, 2);
+	s.roles[1].restart_max = 0;
+	sim_up(&s);
+	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true}, NULL);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_signal(&s, "chief/0", 9);
+	s.trace.len = 0;
+	sim_signal(&s, "worker/1", 9);
+	sim_signal(&s, "ps/0", 9);
+	sim_held_all(&s);
+	sim_expect(&s, "task worker/1 #1 stopped consequence 9: worker/1 died of SIGKILL\n"
+		       "task ps/0 #1 stopped consequence 9: ps/0 died of SIGKILL\n"
+		       "release worker/0\n"
+		       "hold worker/0\n"
+		       "task worker/0 #1 holding\n"
+		       "launch chief/0 #2 g2\n"
+		       "launch worker/0 #2 g2\n"
+		       "launch worker/1 #2 g2\n"
+		       "launch ps/0 #2 g2\n");
+	sim_fini(&s);
+}
+
 static void ignored_worker_belongs_to_the_next_generation(void **state)
 {
 	static const uint32_t nodes[] = {1, 1, 1, 2}, others[] = {1, 1, 1, 1};
@@ -188,6 +213,7 @@ int main(void)
 		cmocka_unit_test(worker_beside_one_that_is_not_ready_fails_the_job),
 		cmocka_unit_test(worker_with_work_of_its_own_fails_the_job),
 		cmocka_unit_test(ignored_worker_starts_again_with_its_coordinator),
+		cmocka_unit_test(ignored_worker_that_lost_its_port_takes_the_group_along),
 		cmocka_unit_test(ignored_worker_belongs_to_the_next_generation),
 		cmocka_unit_test(failed_sidecar_is_among_the_ignored),
 	};
