@@ -100,7 +100,7 @@ static const struct task *find_leaver(const struct tfc__core *core, const struct
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *u = &core->tasks[i];
 		uint64_t at = u->death.time_ns;
-		bool is_done = u->phase == PHASE_OVER && u->attempt &&
+		bool is_done = u->phase == PHASE_OVER && u->attempt && !u->is_ignored &&
 			       tfc__death_class(core, &u->death) == CLASS_DONE;
 		if (!is_done || !is_peer(core, t, u) || at < t->launched_at ||
 		    at > t->death.time_ns || t->death.time_ns - at > LEFT_NS)

@@ -207,7 +207,6 @@ static void check_start_deadline(struct world *w, const struct tfc__core_action 
 	promise(w, is_something_missing, a);
 }
 
-/* No failure that is to be ignored ends a job. */
 /* Whether a member of its group had ended with 0 not long before it failed, and it runs still. */
 static bool was_left(const struct world *w, const struct slot *slot)
 {
@@ -235,6 +234,7 @@ static void check_leaver(struct world *w, const struct slot *slot, const struct 
 	promise(w, is_named == was_left(w, slot), a);
 }
 
+/* No failure that is to be ignored ends a job. */
 static void check_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
 	const struct tfc__core_role *role = role_of(w, slot);
