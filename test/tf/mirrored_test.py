@@ -1,12 +1,27 @@
 """Mirrored workers: one job in which a worker is killed and another time stopped."""
 
+import os
 import signal
+import sys
 import unittest
 
 import cluster
 from cluster import ENDED, job_state, output, state
 
 WORKERS = ("worker/0", "worker/1")
+
+LEAVING = """
+import os, sys
+sys.path.insert(0, {programs!r})
+sys.argv[0] = "mirrored.py"
+import digits, mirrored
+def leave_early(args, pace=digits.pace, steps=iter(range(5))):
+    if os.environ["TFC_TASK_INDEX"] == "1" and next(steps, None) is None:
+        sys.exit(0)
+    pace(args)
+digits.pace = leave_early
+mirrored.main()
+"""
 
 
 class MirroredTest(cluster.ClusterTest):
@@ -62,6 +77,18 @@ class MirroredTest(cluster.ClusterTest):
         self.assertTrue(job.find(output("evaluator/0", r"^eval step=400 ", 1)))
         self.assertEqual({len(kept) for task, kept in job.addresses().items()}, {1},
                          f"a task changed its address: {job.addresses()}")
+
+
+    def test_a_worker_that_leaves_with_0_in_mid_training_is_named_as_the_cause(self):
+        path = os.path.join(self.dir, "leaving.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(LEAVING.format(programs=os.path.abspath(cluster.PROGRAMS)))
+        job = self.start("--worker", "2", "--", sys.executable, path,
+                         *self.program("mirrored.py")[2:])
+        end, status = job.end()
+        self.assertEqual((end["state"], end["decided_by"], end["exit"], status),
+                         ("failed", "worker/0", 1, 1))
+        self.assertRegex(end["text"], "^worker/0 exited with 1 because worker/1 had left with 0 ")
 
 
 if __name__ == "__main__":
