@@ -3,6 +3,7 @@
 After each: no task of an old generation runs anywhere, no port is held, the job ends as it should,
 and whoever followed it saw every line exactly once.
 """
+import collections
 import os
 import pathlib
 import re
@@ -220,6 +221,7 @@ class RestartTest(fleet.FleetTest):
     """A node is killed and started again at once, and may not have its tasks any more: they go
     elsewhere while its previous incarnation still gives them their grace."""
     GRACE_S = 4
+    WRITES = 50  # of an attempt: an older one that lives has written between them
     LABELLED = ("--slots", "4", "--label", "run=yes")
     NODE_OPTIONS = LABELLED
 
@@ -243,15 +245,20 @@ class RestartTest(fleet.FleetTest):
         return {event["task"]: event["node"] for event in job.events
                 if event["event"] == "task" and event["state"] in ("running", "ready")}
 
-    def assert_no_attempt_beside_another(self):
-        """In the order of the writes: after the first of an attempt there is none of an older."""
-        last, writes = {}, {}
+    def written(self):
+        """(task, attempt) of each write, in their order."""
         for line in pathlib.Path(self.writes).read_text().splitlines():
             task, attempt = line.split()
-            writes[task, int(attempt)] = writes.get((task, int(attempt)), 0) + 1
-            if int(attempt) < last.get(task, 0):
+            yield task, int(attempt)
+
+    def assert_no_attempt_beside_another(self):
+        """After the first write of an attempt there is none of an older."""
+        last, writes = {}, collections.Counter()
+        for task, attempt in self.written():
+            writes[task, attempt] += 1
+            if attempt < last.get(task, 0):
                 self.fail(f"{task}: attempt {attempt} wrote beside attempt {last[task]}: {writes}")
-            last[task] = int(attempt)
+            last[task] = attempt
         return last
 
     def restart_at_once(self, node):
@@ -268,7 +275,9 @@ class RestartTest(fleet.FleetTest):
         print(f"{node.name} was started again after {(time.monotonic() - begun) * 1000:.0f} ms")
         self.assertEqual(set(old) - set(node.host.pids()), set(), "its guard gives them a grace")
         for task in tasks:
-            job.wait_for(output(task, "^writing$"), f"{task} writes elsewhere", since)
+            job.wait_for(output(task, "^writing$", 2), f"{task} writes elsewhere", since)
+            self.wait_until(lambda task=task: list(self.written()).count((task, 2)) >= self.WRITES,
+                            f"{self.WRITES} writes of {task}")
         self.assertNotIn(node.name, self.nodes_of(job).values())
         self.assert_no_attempt_beside_another()
 
