@@ -124,7 +124,7 @@ static char *list_files(const struct agent_pair *pair)
 /* Beside the logs, and below them the log of a job. */
 static void make_files(const struct agent_pair *pair)
 {
-	static const char *const dirs[] = {"victim", "logs", "logs/" KNOWN};
+	static const char *const dirs[] = {"victim", "logs", ("logs/" KNOWN)};
 	for (size_t i = 0; i < 3; i++) {
 		char path[512];
 		snprintf(path, sizeof(path), "%s/%s", pair->dir, dirs[i]);
