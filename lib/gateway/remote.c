@@ -87,6 +87,22 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 
 /* ---- what waits for the connection */
 
+/* A home that is back at once is not worth a line. */
+static void note_wait(struct remote_gateway *gateway, struct tfc__home *home, const tfc_error *why)
+{
+	home->why = *why;
+	if (!home->waits_since)
+		home->waits_since = tfc__now();
+	if (home->is_wait_logged || tfc__now() - home->waits_since < LOG_WAIT_NS)
+		return;
+	home->is_wait_logged = true;
+	tfc__log(gateway->base.ctx, TFC_LOG_WARNING, "gateway", "",
+		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
+		 "most): %s",
+		 home->name[0] ? home->name : home->node_id, gateway->reconnect_ms / 1000,
+		 home->why.text);
+}
+
 static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 {
 	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
@@ -95,7 +111,7 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 	TFC__LIST_EACH (link, &gateway->errands) {
 		struct tfc__errand *errand = tfc__container_of(link, struct tfc__errand, link);
 		if (errand->home && errand->home->patience.at)
-			errand->home->why = *error;
+			note_wait(gateway, errand->home, error);
 		else if (is_final)
 			tfc__errand_fail(errand, error);
 	}
@@ -353,27 +369,11 @@ static void on_impatience(struct tfc__timer *timer)
 	tfc__errand_fail(home->errand, &error);
 }
 
-/* A home that is back at once is not worth a line. */
-static void log_wait(struct remote_gateway *gateway, struct tfc__home *home)
-{
-	if (!home->waits_since)
-		home->waits_since = tfc__now();
-	if (home->is_wait_logged || tfc__now() - home->waits_since < LOG_WAIT_NS)
-		return;
-	home->is_wait_logged = true;
-	tfc__log(gateway->base.ctx, TFC_LOG_WARNING, "gateway", "",
-		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
-		 "most): %s",
-		 home->name[0] ? home->name : home->node_id, gateway->reconnect_ms / 1000,
-		 home->why.text);
-}
-
 static void ask_home_again(struct tfc__errand *errand, const tfc_error *why)
 {
 	struct tfc__home *home = errand->home;
-	home->why = *why;
 	begin_patience(errand->owner, home);
-	log_wait(errand->owner, home);
+	note_wait(errand->owner, home, why);
 	tfc__timer_set(&home->again, tfc__now() + home->delay);
 	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
 	if (home->delay > DELAY_MAX)

@@ -223,6 +223,17 @@ class KilledHomeTest(SubmitTest):
         self.assertGreater(made, len(points) // 2)
 
 
+    def test_start_says_which_node_it_waits_for(self):
+        run = self.disturb({"from": self.measure()[1]["from"] - 1})
+        self.kill("a")
+        self.relays["a"].cut()
+        run.await_output("node a, which may have made the job, cannot be asked; waiting for it",
+                         "err")
+        self.assertIsNone(run.process.poll())
+        self.nodes["a"] = self.node("a", *self.node_options)
+        self.assertTrue(self.assert_one_job(run, "waited"))
+
+
 class TwoGatewaysTest(KilledHomeTest):
     names = "ab"
 
