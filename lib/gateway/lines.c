@@ -82,11 +82,24 @@ static uint64_t told_of(const struct tfc__lines *lines, const tfc_log_record *re
 	return record->len;
 }
 
-/* A gap belongs to both streams: it was told when either of them was told beyond it. */
-static bool is_gap_told(const struct tfc__lines *lines, const tfc_log_record *record)
+/* What is missing belongs to both streams: it was told when either of them was told to its end. */
+static bool is_missing_told(const struct tfc__lines *lines, uint64_t end)
 {
-	return record->position < lines->begin.told[0].position ||
-	       record->position < lines->begin.told[1].position;
+	return end <= lines->begin.told[0].position || end <= lines->begin.told[1].position;
+}
+
+/* What is missing in front of the record at hand, which is read again behind that. */
+static void miss(struct tfc__lines *lines, uint64_t from)
+{
+	tfc_log_record *record = &lines->record;
+	*record = (tfc_log_record){.size = sizeof(*record),
+				   .stream = TFC_STREAM_GAP,
+				   .time_ns = record->time_ns,
+				   .position = from,
+				   .next = record->position,
+				   .len = record->position - from};
+	tfc__log_source_close(lines->source);
+	lines->source = NULL;
 }
 
 /* Whose the gap is that a rotation has made is not known: its attempt is 0. */
@@ -120,6 +133,9 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		record->len = 0;
 		return code;
 	}
+	/* A reader that begins with the oldest there is says nothing of what was before. */
+	if (record->position > lines->position && !is_missing_told(lines, record->position))
+		miss(lines, lines->position);
 	lines->position = record->next;
 	if (is_of_another(lines)) {
 		lines->at = record->len;
@@ -129,7 +145,7 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		lines->at = told_of(lines, record);
 	} else {
 		lines->at = record->len;
-		lines->is_gap_waiting = !is_gap_told(lines, record);
+		lines->is_gap_waiting = !is_missing_told(lines, record->next);
 	}
 	return 1;
 }

@@ -10,6 +10,9 @@
 
 #include "base/clock.h"
 
+/* So much longer a segment may get, and a 32nd of it, while it waits for the ends of lines. */
+#define LINE_WAIT_BYTES (2 * TFC__LOG_PAYLOAD_MAX)
+
 static bool is_full(int error)
 {
 	return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
@@ -155,6 +158,23 @@ static void remove_oldest(struct tfc__log_writer *writer)
 	}
 }
 
+static bool is_segment_full(const struct tfc__log_writer *writer)
+{
+	return writer->position - writer->segment >= writer->segment_bytes;
+}
+
+/* Full, and it has waited long enough for the ends of lines. */
+static bool is_segment_overdue(const struct tfc__log_writer *writer)
+{
+	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
+	return writer->position - writer->segment >= writer->segment_bytes + wait;
+}
+
+static bool is_between_lines(const struct tfc__log_writer *writer)
+{
+	return !writer->is_mid_line[0] && !writer->is_mid_line[1];
+}
+
 static void rotate(struct tfc__log_writer *writer)
 {
 	int old = writer->fd;
@@ -177,7 +197,7 @@ static bool write_records(struct tfc__log_writer *writer, const char *gap, const
 	size_t size = parts[0].iov_len + record_size;
 	if (writer->fd < 0 && open_segment(writer, writer->position, O_CREAT) != 0)
 		return false;
-	if (writer->position - writer->segment >= writer->segment_bytes)
+	if (is_segment_full(writer) && (is_between_lines(writer) || is_segment_overdue(writer)))
 		rotate(writer);
 	ssize_t written;
 	do
@@ -209,17 +229,46 @@ static bool write_after_gap(struct tfc__log_writer *writer, const char *record, 
 	return true;
 }
 
-void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
+static bool *mid_line_of(struct tfc__log_writer *writer, char stream)
+{
+	return &writer->is_mid_line[stream == 'e'];
+}
+
+static void append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
 {
 	struct tfc__log_header header = {tfc__wall(), stream, writer->attempt, len};
 	size_t size = TFC__LOG_HEADER + len;
+	bool ends_line = record[size - 1] == '\n';
 	tfc__log_header_write(record, &header);
-	if (record[size - 1] != '\n')
+	if (!ends_line)
 		record[size++] = '\n';
 	if (!write_after_gap(writer, record, size)) {
 		writer->gap += len;
 		writer->dropped += len;
 	}
+	*mid_line_of(writer, stream) = !ends_line;
+}
+
+/* Bytes of the payload that end the line which alone keeps a full segment from being left; or 0. */
+static size_t end_of_line(struct tfc__log_writer *writer, const char *payload, size_t len,
+			  char stream)
+{
+	bool is_other_mid_line = *mid_line_of(writer, stream == 'e' ? 'o' : 'e');
+	if (!is_segment_full(writer) || is_other_mid_line || !*mid_line_of(writer, stream))
+		return 0;
+	const char *newline = memchr(payload, '\n', len);
+	return newline ? (size_t)(newline - payload) + 1 : 0;
+}
+
+void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
+{
+	size_t head = end_of_line(writer, record + TFC__LOG_HEADER, len, stream);
+	if (head && head < len) {
+		append(writer, record, head, stream);
+		record += head; /* the header of the rest takes the place of what is written */
+		len -= head;
+	}
+	append(writer, record, len, stream);
 }
 
 void tfc__log_writer_close(struct tfc__log_writer *writer)

@@ -15,8 +15,9 @@ struct tfc__log_writer {
 	uint64_t segment_bytes;
 	uint32_t segments;
 	uint32_t attempt;
-	uint64_t dropped; /* in all */
-	uint64_t gap;     /* since the last record */
+	uint64_t dropped;    /* in all */
+	uint64_t gap;        /* since the last record */
+	bool is_mid_line[2]; /* stdout, stderr: what came last did not end its line */
 	char name[TFC__LOG_NAME_MAX + 1];
 };
 
@@ -28,8 +29,9 @@ struct tfc__log_writer {
 int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir);
 
 /*
- * Appends a record. The payload lies at record + TFC__LOG_HEADER, with room for the header before
- * it and for one byte behind.
+ * Appends a record, or two: a rotation goes where a line ends, so that the oldest segment that is
+ * left begins with whole lines. The payload lies at record + TFC__LOG_HEADER, with room for the
+ * header before it and for one byte behind.
  */
 void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream);
 

@@ -52,6 +52,56 @@ static void what_was_rotated_away_is_told_as_a_gap(void **state)
 	node_run_end(&run);
 }
 
+struct counted {
+	uint64_t lines; /* up to here, since the first that there was */
+	uint64_t gap;   /* bytes */
+};
+
+/* First the gap, then whole lines that are one behind the other. */
+static void count_lines(struct follower *follower, const tfc_event *event)
+{
+	struct counted *counted = follower->user;
+	if (event->kind == TFC_EVENT_GAP) {
+		assert_int_equal(counted->lines, 0);
+		counted->gap += event->data_len;
+	}
+	if (event->kind != TFC_EVENT_OUTPUT)
+		return;
+	assert_true(counted->gap > 0);
+	assert_int_equal(event->data_len, 200);
+	uint64_t number = strtoull(event->data + 180, NULL, 10);
+	if (counted->lines)
+		assert_int_equal(number, counted->lines + 1);
+	counted->lines = number;
+}
+
+/* 160 MB of numbers, 200 digits each, written in blocks that end within lines. */
+static void a_replay_of_a_rotated_log_begins_with_a_gap_and_a_whole_line(void **state)
+{
+	struct node_run run;
+	struct counted counted = {0};
+	struct follower states = {0};
+	struct follower late = {.on_event = count_lines,
+				.user = &counted,
+				.is_output_dropped = true};
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	options.is_without_output = 1;
+	node_run_begin(&run, NULL);
+	char *json = node_json("{'framework':'none','argv':['seq','-f','%%0200.0f','800000'],"
+			       "'roles':{'worker':{}}}");
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, &options, &states);
+	node_await_end(&run, &states);
+	node_follow(&run, id, NULL, &late);
+	node_await_end(&run, &late);
+	assert_int_equal(counted.lines, 800000);
+	free(id);
+	free(json);
+	node_follow_end(&late);
+	node_follow_end(&states);
+	node_run_end(&run);
+}
+
 static void assert_gap(const struct follower *follower)
 {
 	const struct seen_event *gap = node_find(follower, TFC_EVENT_GAP, "worker/0", 0, 0);
@@ -106,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_rotated_away_is_told_as_a_gap),
+		cmocka_unit_test(a_replay_of_a_rotated_log_begins_with_a_gap_and_a_whole_line),
 		cmocka_unit_test(what_a_cut_log_has_lost_is_told_as_a_gap),
 		cmocka_unit_test(what_a_spoilt_log_has_lost_is_told_as_a_gap),
 	};

@@ -252,6 +252,51 @@ static void a_reader_follows_over_segments(void **state)
 	proc_run_end(&run);
 }
 
+static bool begins_segment(const char *dir, uint64_t position)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%s/t.%016llx.log", dir, (unsigned long long)position);
+	return access(path, F_OK) == 0;
+}
+
+/* Whatever the writes of the task are cut into: who begins with any segment begins with lines. */
+static void a_rotation_goes_where_lines_end(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	const char *argv[] = {"/bin/sh", "-c",
+			      "PATH=/usr/bin:/bin; seq 40000 & i=0; "
+			      "while [ $i -lt 3000 ]; do echo $i >&2; i=$((i+1)); done; wait",
+			      NULL};
+	tfc_log *log;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	bool is_mid_line[2] = {false, false};
+	uint32_t segments = 0, torn = 0;
+	proc_run_begin(&run);
+	options.argv = argv;
+	options.log_dir = run.dir;
+	options.log_name = "t";
+	options.log_segment_bytes = 20000;
+	options.log_segments = 1000;
+	proc_start_with(&run, &task, &options);
+	proc_await_end(&run, &task);
+	assert_int_equal(tfc_log_open(run.dir, "t", 0, &error, &log), 0);
+	while (tfc_log_next(log, &record, &error) > 0) {
+		bool is_first = begins_segment(run.dir, record.position);
+		segments += is_first;
+		torn += is_first && (is_mid_line[0] || is_mid_line[1]);
+		is_mid_line[record.stream == TFC_STREAM_STDERR] =
+			((const char *)record.data)[record.len - 1] != '\n';
+	}
+	tfc_log_close(log);
+	assert_true(segments > 2);
+	assert_int_equal(torn, 0);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 static void free_lines(char **lines)
 {
 	for (int i = 0; lines[i]; i++)
@@ -441,6 +486,7 @@ int main(void)
 		cmocka_unit_test(a_flood_is_kept_within_bounds),
 		cmocka_unit_test(an_attempt_continues_the_log_of_the_one_before),
 		cmocka_unit_test(a_reader_follows_over_segments),
+		cmocka_unit_test(a_rotation_goes_where_lines_end),
 		cmocka_unit_test(the_tail_is_the_last_lines),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),

@@ -9,6 +9,9 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/buf.h"
 #include "base/file.h"
 #include "gateway/lines.h"
@@ -61,16 +64,36 @@ static void add_text(struct log *log, char stream, const char *text)
 	add(log, stream, 1, text, strlen(text));
 }
 
-static void save(struct log *log)
+static void save_at(struct log *log, uint64_t position)
 {
 	char name[TFC__LOG_PATH_SIZE];
-	tfc__log_segment_name(name, "worker-0", 0);
+	tfc__log_segment_name(name, "worker-0", position);
 	char *path = tfc__path_join(log->dir, name);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
 	assert_int_equal(fwrite(log->bytes.data, 1, log->bytes.len, file), log->bytes.len);
 	fclose(file);
 	free(path);
+}
+
+static void save(struct log *log)
+{
+	save_at(log, 0);
+}
+
+/* As rotation leaves it: what was before is gone, and the first segment is empty. */
+static void save_rotated(struct log *log, uint64_t position)
+{
+	static const struct timespec long_ago[2];
+	struct log empty = {0};
+	char name[TFC__LOG_PATH_SIZE];
+	memcpy(empty.dir, log->dir, sizeof(empty.dir));
+	save(&empty);
+	tfc__log_segment_name(name, "worker-0", 0);
+	char *path = tfc__path_join(log->dir, name);
+	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+	free(path);
+	save_at(log, position);
 }
 
 static int next_until(struct log *log, uint64_t until, struct tfc__line *line, tfc_error *error)
@@ -117,6 +140,34 @@ static void lines_are_put_together_per_stream(void **state)
 	assert_int_equal(line.stream, TFC_STREAM_STDOUT);
 	assert_int_equal(tfc__lines_flush(&log->lines, &line), 0);
 	assert_int_equal(log->lines.position, log->bytes.len);
+}
+
+/* Who begins at the start is told of what is not there any more, and goes on behind it. */
+static void a_log_that_was_rotated_begins_with_a_gap(void **state)
+{
+	struct log *log = *state;
+	const struct tfc__lines_cursor cursors[] = {{{{0, 0}, {0, 0}}},
+						    {{{0, 0}, {300, 0}}},
+						    {{{0, 0}, {1000, 0}}}};
+	add_text(log, 'o', "one\n");
+	add_text(log, 'e', "two\n");
+	save_rotated(log, 1000);
+	for (size_t i = 0; i < 3; i++) {
+		struct tfc__line line;
+		tfc__lines_init(&log->lines, &cursors[i]);
+		if (i < 2) {
+			assert_int_equal(next(log, &line), 1);
+			assert_int_equal(line.stream, TFC_STREAM_GAP);
+			assert_int_equal(line.len, 1000);
+			assert_int_equal(line.time_ns, 1000); /* as what comes behind it */
+			assert_int_equal(line.cursor.told[0].position, 1000);
+			assert_int_equal(line.cursor.told[1].position, 1000);
+		}
+		expect(log, TFC_STREAM_STDOUT, "one");
+		expect(log, TFC_STREAM_STDERR, "two");
+		assert_int_equal(next(log, &line), 0);
+		tfc__lines_fini(&log->lines);
+	}
 }
 
 static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(void **state)
@@ -286,6 +337,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+		TEST(a_log_that_was_rotated_begins_with_a_gap),
 		TEST(lines_are_put_together_per_stream),
 		TEST(a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split),
 		TEST(a_gap_is_told_in_its_place),
