@@ -403,6 +403,26 @@ static void a_directory_without_a_lock_is_left_alone(void **state)
 	assert_int_equal(tfc__remove_tree(dir), 0);
 }
 
+/* It had no lock; its guard removed the directory last. */
+static void an_incarnation_of_version_0_2_is_waited_for_until_its_directory_is_gone(void **state)
+{
+	char dir[LEAKS_PATH], old[LEAKS_PATH + 32], line[LEAKS_PATH + 96];
+	struct run run;
+	leaks_make_dir(dir);
+	snprintf(old, sizeof(old), "%s/tfc-0123456789abcdef", dir);
+	snprintf(line, sizeof(line), "2f6a7b1e-0000-0000-0000-000000000000 123 456 %s", old);
+	assert_int_equal(mkdir(old, 0700), 0);
+	write_run_file(dir, line);
+	assert_int_equal(begin(&run, dir), 0);
+	run_for(&run, 200 * TFC__MS);
+	assert_false(run.is_held);
+	assert_int_equal(rmdir(old), 0);
+	run_until(&run, &run.is_held, 30);
+	assert_true(tfc__agent_is_alone(run.agent));
+	end(&run);
+	assert_int_equal(tfc__remove_tree(dir), 0);
+}
+
 /* ---- what nobody uses is removed */
 
 /* Bundle copies and logs, and what a task has left there. */
@@ -515,6 +535,8 @@ int main(void)
 		cmocka_unit_test(no_task_inherits_the_lock),
 		cmocka_unit_test(links_and_directories_of_others_are_left_alone),
 		cmocka_unit_test(a_directory_without_a_lock_is_left_alone),
+		cmocka_unit_test(
+			an_incarnation_of_version_0_2_is_waited_for_until_its_directory_is_gone),
 		cmocka_unit_test(what_host_and_guard_left_is_removed_by_any_later_run),
 		cmocka_unit_test(a_removal_that_was_cut_short_goes_on),
 		cmocka_unit_test(a_directory_in_use_is_not_removed),
