@@ -4,6 +4,7 @@ import struct
 import threading
 
 REQUEST, RESPONSE, ITEM, HELLO = 0, 1, 4, 6
+UNKNOWN = Exception("this node's version does not know it")
 
 
 def pack(value):
@@ -50,7 +51,8 @@ def unpack(data, at=0):
 
 
 class PlayedGateway:
-    """`answers` maps a method to a text, to an exception (its words are an error), or to a list of items."""
+    """`answers` maps a method to a map or text, to an exception (its words are an error), or to a list of items.
+    What is not in it is answered as by a node that does not know it."""
 
     def __init__(self, path, answers):
         self.answers = answers
@@ -92,14 +94,14 @@ class PlayedGateway:
                 message, _ = unpack(take(struct.unpack(">I", take(4))[0]))
                 if message[0] == REQUEST:
                     self.asked.append(message[2].decode())
-                    self.answer(send, message[1], self.answers[message[2].decode()])
+                    self.answer(send, message[1], self.answers.get(message[2].decode(), UNKNOWN))
         except (EOFError, OSError):
             connection.close()
 
     def answer(self, send, number, answer):
         if isinstance(answer, Exception):
-            send(RESPONSE, number, {"code": -10, "errno": 0, "room": "gateway", "text": str(answer)}, None)
+            send(RESPONSE, number, {"code": -3 if answer is UNKNOWN else -10, "errno": 0, "room": "gateway", "text": str(answer)}, None)
             return
         for item in answer if isinstance(answer, list) else []:
             send(ITEM, number, item)
-        send(RESPONSE, number, None, answer if isinstance(answer, str) else None)
+        send(RESPONSE, number, None, None if isinstance(answer, list) else answer)

@@ -61,6 +61,7 @@ class TerminalTest(harness.RunTest):
             "gateway.describe": as_json(JOB),
             "gateway.members": as_json([MEMBER]),
             "gateway.spec": as_json({"cluster": {"worker": [HOSTILE]}}) + "\nA=" + HOSTILE.replace("\n", ""),
+            "gateway.hello": {"node_id": "ab" * 16, "name": HOSTILE},
             "gateway.submit": HOSTILE.replace("\n", ""),
             "gateway.subscribe": [[{"job": HOSTILE, "name": HOSTILE, "tag": ""}, *EVENTS]],
         })
