@@ -41,8 +41,13 @@ static void lose(struct tfc__local *local, int code, const char *text)
 
 static void lose_broken(struct tfc__local *local)
 {
-	lose(local, TFC_ELOST,
-	     "the store's helper process has ended: whether it wrote the record is not known");
+	if (local->in.is_failed)
+		lose(local, TFC_ENOMEM,
+		     "out of memory: whether the helper process wrote the record is not known");
+	else
+		lose(local, TFC_ELOST,
+		     "the store's helper process has ended: whether it wrote the record is not "
+		     "known");
 }
 
 /* ---- replies */
