@@ -145,6 +145,22 @@ class PolicyTest(PlacementTest):
         self.stop(second)
 
 
+class IgnoredTest(PlacementTest):
+    def test_a_client_learns_which_failures_were_ignored(self):
+        gate = self.make_fifo("gate")
+        self.nodes("ab")
+        run = self.begin("--worker", "1", "--evaluator", "--restart", "0", program=[
+            "sh", "-c", f"test $TFC_TASK_TYPE = evaluator && exit 1; read line <{self.dir}/gate"])
+        self.read_until(run, lambda: any(event["state"] == "failed"
+                                         for event in self.events(run, "task")), "a failure")
+        os.write(gate, b"go\n")
+        run.end()
+        end = self.events(run, "end")[0]
+        self.assertEqual((run.status, end["decided_by"]), (0, "worker/0"))
+        self.assertEqual(len(end["ignored_failures"]), 1)
+        self.assertRegex(end["ignored_failures"][0], "^evaluator/0 exited with 1")
+
+
 class PortTest(PlacementTest):
     """Nodes with few ports, and tasks that need one each."""
 
