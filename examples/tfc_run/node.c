@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +18,9 @@
 #include "node_options.h"
 #include "output.h"
 #include "tfc_run.h"
+
+#define LARGE_BUFFER (64 << 10) /* bytes; mapped on its own */
+#define TRIM_EVERY_NS (5 * UINT64_C(1000000000))
 
 struct node {
 	const struct node_options *options;
@@ -185,6 +189,14 @@ static void start(struct node *node)
 	open.probe_ms = options->probe_ms;
 	open.suspect_ms = options->suspect_ms;
 	open.down_ms = options->down_ms;
+	open.client_connections = options->client_connections;
+	open.key_connections = options->key_connections;
+	open.client_requests = options->client_requests;
+	open.key_requests = options->key_requests;
+	open.connection_requests = options->connection_requests;
+	open.client_bytes = options->client_bytes;
+	open.key_bytes = options->key_bytes;
+	open.connection_bytes = options->connection_bytes;
 	open.hook_user = node;
 	open.refused = on_refused;
 	if (open_ctx(node) < 0)
@@ -194,6 +206,19 @@ static void start(struct node *node)
 		fail(node, NULL);
 	else
 		tell_ready(node);
+}
+
+/* A node runs for months: what its clients made it hold once it gives back to the system. */
+static void trim_heap(void)
+{
+#ifdef __GLIBC__
+	static uint64_t trimmed_at;
+	uint64_t now = wall_ns();
+	if (now - trimmed_at < TRIM_EVERY_NS)
+		return;
+	trimmed_at = now;
+	malloc_trim(0);
+#endif
 }
 
 static void run_loop(struct node *node)
@@ -208,6 +233,7 @@ static void run_loop(struct node *node)
 		read_signals(node);
 		if (!node->is_done && tfc_ctx_dispatch(node->ctx, 0) < 0)
 			fail(node, NULL);
+		trim_heap();
 	}
 }
 
@@ -217,6 +243,9 @@ int node_main(int argc, char **argv)
 	struct node node = {.options = &options};
 	enum options_result result = node_options_read(argc, argv, &options);
 	if (result == OPTIONS_OK) {
+#ifdef __GLIBC__
+		mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER); /* they leave no holes */
+#endif
 		node.signals = signals_open();
 		if (node.signals < 0)
 			fail(&node, strerror(errno));

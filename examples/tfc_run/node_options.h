@@ -24,6 +24,9 @@ struct node_options {
 	struct texts pass_env;
 	struct texts group_names;
 	uint32_t groups[32]; /* their ids */
+	uint32_t client_connections, key_connections;
+	uint32_t client_requests, key_requests, connection_requests;
+	uint64_t client_bytes, key_bytes, connection_bytes;
 	uint32_t lease_ms, probe_ms, suspect_ms, down_ms;
 	bool is_quiet;
 	bool is_json;

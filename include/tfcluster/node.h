@@ -122,12 +122,29 @@ typedef struct tfc_node_options {
 	/* Variables of env that these have beside: "NAME", or "NAME*" for all that begin so;
 	 * NULL-terminated. NULL: "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*". */
 	const char *const *pass_env;
+	/* What clients may make the node hold: connections with submit and read keys, and over
+	 * unix from other users than the node's and root. What nodes and those two do is not
+	 * limited by any of these. At a bound the newest is refused with TFC_EAGAIN. Since 0.3. */
+	uint32_t client_connections;  /* of all clients; 0: 256 */
+	uint32_t key_connections;     /* with one key, or of one user; 0: 128 */
+	uint32_t client_requests;     /* not answered yet, with subscriptions, of all; 0: 1024 */
+	uint32_t key_requests;        /* with one key, or of one user; 0: 512 */
+	uint32_t connection_requests; /* over one connection; 0: 256 */
+	uint32_t reserved4;           /* 0 */
+	/* Bytes of answers that wait to be read, of messages that have come in part, and of open
+	 * requests (4096 each, and their own). */
+	uint64_t client_bytes; /* of all clients; 0: 64 MiB */
+	uint64_t key_bytes;    /* with one key, or of one user; 0: 32 MiB */
+	/* Bytes that wait until the client of one connection reads them; then nothing more is
+	 * read from it or added to its subscriptions; 0: 1 MiB */
+	uint64_t connection_bytes;
 } tfc_node_options;
 
 #define TFC_NODE_OPTIONS_INIT                                                                      \
 	{                                                                                          \
 		sizeof(tfc_node_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0     \
+			0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+			0, 0, 0, 0, 0, 0, 0, 0                                                     \
 	}
 
 /** As tfc_ctx_options_init. */

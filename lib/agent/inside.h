@@ -99,6 +99,7 @@ struct tfc__agent {
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
 	void (*after_exit)(void *user, const tfc_task_info *task);
+	uint32_t open_logs; /* readers of logs that are being written, with an open file */
 };
 
 /* What a task still has to say in the next dispatch. */
@@ -193,7 +194,6 @@ struct tfc__agent_job {
 	/* followers of the logs; each task has its list */
 	uint32_t watch_count;
 	struct tfc__link logs; /* readers */
-	uint32_t open_logs;    /* of these: with an open file */
 	bool is_unwatchable;   /* the kernel has no more watches; that was told */
 	struct tfc__io inotify;
 	int log_watch; /* of it, while somebody follows */

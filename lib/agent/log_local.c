@@ -32,7 +32,7 @@ static void close_files(struct local_log *log)
 	tfc_log_close(log->log);
 	log->log = NULL;
 	if (log->job)
-		log->job->open_logs--;
+		log->job->agent->open_logs--;
 }
 
 static int open_files(struct local_log *log, tfc_error *error)
@@ -41,7 +41,7 @@ static int open_files(struct local_log *log, tfc_error *error)
 		return TFC_OK;
 	int code = tfc_log_open(log->dir, log->name, log->position, error, &log->log);
 	if (code == TFC_OK && log->job)
-		log->job->open_logs++;
+		log->job->agent->open_logs++;
 	return code;
 }
 
@@ -53,7 +53,7 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 	int code = open_files(log, error);
 	if (code == TFC_OK)
 		code = tfc_log_next(log->log, record, error);
-	if (code == 0 && log->job && log->job->open_logs > OPEN_LOGS_MAX)
+	if (code == 0 && log->job && log->job->agent->open_logs > OPEN_LOGS_MAX)
 		close_files(log);
 	return code;
 }
@@ -75,6 +75,7 @@ void logs_leave(struct tfc__agent_job *job)
 		struct local_log *log = tfc__container_of(link, struct local_log, link);
 		tfc__agent_unwatch(job, &log->watch);
 		tfc__list_remove(link);
+		job->agent->open_logs -= log->log != NULL;
 		log->job = NULL;
 		log->is_left = true;
 	}

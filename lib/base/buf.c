@@ -7,13 +7,15 @@
 
 #include "base/utf8.h"
 
+#define TRIM_LEAST 65536 /* bytes; below that it would leave small holes */
+
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len)
 {
 	if (buf->is_failed)
 		return NULL;
 	if (buf->capacity - buf->len > len)
 		return buf->data + buf->len;
-	size_t capacity = buf->capacity ? buf->capacity : 64;
+	size_t capacity = buf->capacity ? buf->capacity : len + 1 > 64 ? len + 1 : 64;
 	while (capacity - buf->len <= len)
 		capacity *= 2;
 	char *data = realloc(buf->data, capacity);
@@ -145,6 +147,17 @@ char *tfc__buf_steal(struct tfc__buf *buf)
 	}
 	*buf = (struct tfc__buf){0};
 	return data;
+}
+
+void tfc__buf_trim(struct tfc__buf *buf)
+{
+	char *data = NULL;
+	if (buf->len >= TRIM_LEAST && buf->capacity - buf->len > buf->len / 8)
+		data = realloc(buf->data, buf->len + 1);
+	if (!data)
+		return;
+	buf->data = data;
+	buf->capacity = buf->len + 1;
 }
 
 void tfc__buf_fini(struct tfc__buf *buf)

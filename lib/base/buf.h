@@ -28,11 +28,16 @@ void tfc__buf_add_json(struct tfc__buf *buf, const char *text, size_t len);
 /* The same of any bytes, without losing one: what is not UTF-8 becomes the four letters "\xNN". */
 void tfc__buf_add_json_bytes(struct tfc__buf *buf, const char *data, size_t len);
 
-/* Makes room for `len` more bytes and returns where they go, or NULL; follow with tfc__buf_grow. */
+/* Makes room for `len` more bytes (for no more than them, when it is the first) and returns where
+ * they go, or NULL; follow with tfc__buf_grow. */
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len);
 void tfc__buf_grow(struct tfc__buf *buf, size_t len); /* counts bytes written into the reserve */
 
 void tfc__buf_clear(struct tfc__buf *buf); /* keeps the memory */
+
+/* Gives back what was reserved for more, where that is much: the buffer will be kept for a while.
+ */
+void tfc__buf_trim(struct tfc__buf *buf);
 
 /* Hands the bytes over (never NULL unless an allocation failed); the buffer is empty afterwards. */
 char *tfc__buf_steal(struct tfc__buf *buf);

@@ -2,10 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
-
-#define LOOK_AGAIN (20 * TFC__MS) /* whether the other end has read */
-
 /* One connection's. */
 struct tfc__bulk_line {
 	struct tfc__link link;
@@ -13,21 +9,21 @@ struct tfc__bulk_line {
 	struct tfc__rpc *rpc; /* lives as long as anybody stands here */
 	struct tfc__link waiting;
 	uint32_t begun;
+	uint32_t max;
 	bool is_moving;
-	struct tfc__timer timer;
+	struct tfc__rpc_waiter room;
 };
 
 static void free_line(struct tfc__bulk_line *line)
 {
-	tfc__timer_cancel(&line->timer);
+	tfc__rpc_stop_waiting(&line->room);
 	tfc__list_remove(&line->link);
 	free(line);
 }
 
 static bool has_room(const struct tfc__bulk_line *line)
 {
-	return !line->bulk->is_closed && line->begun < TFC__BULK_MAX &&
-	       tfc__rpc_backlog(line->rpc) <= TFC__BULK_BACKLOG;
+	return !line->bulk->is_closed && line->begun < line->max && tfc__rpc_has_room(line->rpc);
 }
 
 /* Who goes may leave at once: that is no call inside a call. */
@@ -47,16 +43,16 @@ static void move(struct tfc__bulk_line *line)
 	line->is_moving = false;
 	if (tfc__list_is_empty(&line->waiting) && !line->begun)
 		free_line(line);
-	else if (!tfc__list_is_empty(&line->waiting) && line->begun < TFC__BULK_MAX)
-		tfc__timer_set(&line->timer, tfc__now() + LOOK_AGAIN);
+	else if (!tfc__list_is_empty(&line->waiting) && line->begun < line->max)
+		tfc__rpc_await_room(line->rpc, &line->room);
 }
 
-static void look_again(struct tfc__timer *timer)
+static void on_room(struct tfc__rpc_waiter *waiter)
 {
-	move(tfc__container_of(timer, struct tfc__bulk_line, timer));
+	move(tfc__container_of(waiter, struct tfc__bulk_line, room));
 }
 
-static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc *rpc)
+static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc *rpc, uint32_t max)
 {
 	TFC__LIST_EACH (link, &bulk->lines) {
 		struct tfc__bulk_line *line = tfc__container_of(link, struct tfc__bulk_line, link);
@@ -69,21 +65,22 @@ static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc 
 	line->bulk = bulk;
 	line->rpc = rpc;
 	tfc__list_init(&line->waiting);
-	tfc__timer_init(&line->timer, bulk->ctx, look_again);
+	line->max = max;
+	line->room.fn = on_room;
 	tfc__list_append(&bulk->lines, &line->link);
 	return line;
 }
 
-void tfc__bulk_init(struct tfc__bulk *bulk, tfc_ctx *ctx)
+void tfc__bulk_init(struct tfc__bulk *bulk)
 {
-	bulk->ctx = ctx;
 	bulk->is_closed = false;
 	tfc__list_init(&bulk->lines);
 }
 
-int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, struct tfc__bulk_turn *turn)
+int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, uint32_t max,
+		    struct tfc__bulk_turn *turn)
 {
-	struct tfc__bulk_line *line = find_line(bulk, rpc);
+	struct tfc__bulk_line *line = find_line(bulk, rpc, max);
 	if (!line)
 		return TFC_ENOMEM;
 	turn->line = line;

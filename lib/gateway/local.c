@@ -15,6 +15,7 @@ struct local_gateway {
 	tfc_gateway base;
 	struct tfc__forwarder forwarder; /* its directory: NULL once the node is closed */
 	struct tfc__directory_user closing;
+	struct tfc__local_reading reading;
 };
 
 static struct local_gateway *of(tfc_gateway *gateway)
@@ -372,8 +373,8 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *questi
 	};
 	int code = tfc__directory_find(forwarder->directory, question->job, error, &record);
 	if (code == TFC_OK)
-		return tfc__local_subscribe(gateway->ctx, &gateway->subs, record, &options, is_bare,
-					    fn, user, error, ret_sub);
+		return tfc__local_subscribe(gateway->ctx, &gateway->subs, &of(gateway)->reading,
+					    record, &options, is_bare, fn, user, error, ret_sub);
 	if ((code != TFC_ENOENT && code != TFC_EPARSE) || !has_others(forwarder) ||
 	    question->is_forwarded)
 		return code;

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/fail.h"
 
-#define READ_AT_ONCE_MAX 32 /* logs in the middle of being read, over all tasks */
 #define LATER (50 * TFC__MS)
 #define RETRIES 20        /* then an attempt's end waits no longer for its output */
 #define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
@@ -160,6 +159,8 @@ static int tell_next_line(struct local_sub *sub)
 		return 0;
 	struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
 	bool is_rest = task->end_entry;
+	if (!tfc__local_may_read(sub, task))
+		return 0;
 	int is_told = is_rest ? tfc__rest_read_line(sub, task)
 			      : tfc__followed_read_line(sub, task, UINT64_MAX);
 	if (is_told == TFC_ENOMEM)
@@ -173,8 +174,6 @@ static int tell_next_line(struct local_sub *sub)
 	if (is_told <= 0)
 		return 1; /* to look is what costs */
 	tfc__list_append(&sub->grown, &task->grown);
-	if (sub->reading > READ_AT_ONCE_MAX)
-		tfc__followed_park(task);
 	return 1;
 }
 
@@ -231,6 +230,8 @@ static void detach(tfc_sub *base)
 	struct local_sub *sub = of(base);
 	tfc__list_remove(&sub->reader.link);
 	tfc__timer_cancel(&sub->retry);
+	tfc__list_remove(&sub->waiting);
+	tfc__local_rest(base, true);
 }
 
 static void free_sub(tfc_sub *base)
@@ -298,6 +299,7 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 		sub->tasks[i].sub = sub;
 		sub->tasks[i].task = i;
 		tfc__list_init(&sub->tasks[i].rest);
+		tfc__list_init(&sub->tasks[i].reading);
 		tfc__lines_init(&sub->tasks[i].lines, NULL);
 		tfc__list_init(&sub->tasks[i].grown);
 	}
@@ -309,14 +311,17 @@ static const struct tfc__mark *mark_of(const tfc_sub *sub)
 	return &tfc__container_of(sub, const struct local_sub, base)->mark;
 }
 
-int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__record *record,
-			 const tfc_subscribe_options *options, bool is_bare, tfc_event_fn fn,
-			 void *user, tfc_error *error, tfc_sub **ret_sub)
+int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
+			 struct tfc__record *record, const tfc_subscribe_options *options,
+			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
+			 tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of};
+	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of,
+						tfc__local_rest};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
+	sub->all_reading = reading;
 	sub->record = record;
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
@@ -326,6 +331,10 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__recor
 	sub->reader.fn = on_journal;
 	sub->reader.gone = on_gone;
 	memcpy(sub->job, record->id, sizeof(sub->job));
+	tfc__list_init(&sub->waiting);
+	tfc__list_init(&sub->reading);
+	if (!reading->waiting.next)
+		tfc__list_init(&reading->waiting);
 	tfc__list_init(&sub->grown);
 	tfc__list_init(&sub->rests);
 	tfc__timer_init(&sub->retry, ctx, try_again);

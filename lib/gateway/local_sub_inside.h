@@ -19,10 +19,10 @@ struct followed {
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
 	uint32_t place_entry;   /* the journal entry that says which attempt it is of, and on which
 				   node, + 1; 0: none */
-	bool is_reading;        /* there was more when it was read last */
-	bool is_coming;         /* more is on its way */
-	bool is_damage_told;    /* until a line could be read again */
-	bool is_missed;         /* a rest: that it is out of reach was told, and no line since */
+	struct tfc__link reading; /* in sub->reading: there was more when it was read last */
+	bool is_coming;           /* more is on its way */
+	bool is_damage_told;      /* until a line could be read again */
+	bool is_missed;           /* a rest: that it is out of reach was told, and no line since */
 };
 
 struct local_sub {
@@ -31,8 +31,11 @@ struct local_sub {
 	struct tfc__journal_reader reader;
 	struct followed *tasks; /* NULL: without output */
 	uint32_t task_count;
-	uint32_t reading; /* tasks with is_reading */
-	uint32_t coming;  /* tasks with is_coming */
+	struct tfc__link reading;               /* tasks in the middle of being read */
+	struct tfc__local_reading *all_reading; /* of its gateway; until detached */
+	struct tfc__link waiting;               /* in all_reading->waiting */
+	uint32_t turns;                         /* in which it has read while others waited */
+	uint32_t coming;                        /* tasks with is_coming */
 	struct tfc__link grown;
 	struct tfc__link rests;
 	uint32_t lines_told; /* of the first task in grown, in its turn */
@@ -79,6 +82,11 @@ const char *tfc__followed_node(const struct local_sub *sub, const struct followe
 
 /* There may be more to read. */
 void tfc__followed_mark_grown(struct followed *task);
+/* Whether a task's log may be read now; if not, the subscription is woken when it may. */
+bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
+/* Closes the logs in the middle of being read, to go on from there: for as long as it is paused, or
+ * (a turn is over) because others have waited for long. */
+void tfc__local_rest(tfc_sub *base, bool is_resting);
 /* Closes the log; it is opened again where it was. */
 void tfc__followed_park(struct followed *task);
 /* All before `position` was told. */

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#define READ_AT_ONCE_MAX 32        /* logs of a gateway in the middle of being read */
+#define READ_TURNS 32              /* of a subscription, then others that wait have theirs */
 #define RETRY_PAUSE (50 * TFC__MS) /* when there is no memory to read a log */
 
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task)
@@ -14,11 +16,33 @@ const char *tfc__followed_node(const struct local_sub *sub, const struct followe
 	return tfc__record_node(sub->record, tfc__local_entry(sub, task->place_entry - 1));
 }
 
+/* The next that waits to read, if there is room for one. It may not want to any more: then the next
+ * is woken when its turn is over. */
+static void wake_waiting(struct tfc__local_reading *all)
+{
+	while (all->count < READ_AT_ONCE_MAX && !tfc__list_is_empty(&all->waiting)) {
+		struct local_sub *sub = tfc__container_of(all->waiting.next, struct local_sub,
+							  waiting);
+		tfc__list_remove(&sub->waiting);
+		if (sub->base.is_paused)
+			continue;
+		tfc__sub_wake(&sub->base);
+		return;
+	}
+}
+
 static void count_reading(struct followed *task, bool is_reading)
 {
-	task->sub->reading += is_reading;
-	task->sub->reading -= task->is_reading;
-	task->is_reading = is_reading;
+	if (is_reading == !tfc__list_is_empty(&task->reading))
+		return;
+	if (is_reading) {
+		tfc__list_append(&task->sub->reading, &task->reading);
+		task->sub->all_reading->count++;
+	} else {
+		tfc__list_remove(&task->reading);
+		task->sub->all_reading->count--;
+		wake_waiting(task->sub->all_reading);
+	}
 }
 
 static void count_coming(struct followed *task, bool is_coming)
@@ -33,6 +57,35 @@ void tfc__followed_park(struct followed *task)
 	tfc__lines_park(&task->lines);
 	count_reading(task, false);
 	count_coming(task, false);
+}
+
+void tfc__local_rest(tfc_sub *base, bool is_resting)
+{
+	struct local_sub *sub = tfc__container_of(base, struct local_sub, base);
+	struct tfc__local_reading *all = sub->all_reading;
+	bool is_over = is_resting;
+	if (!tfc__list_is_empty(&sub->reading) && !tfc__list_is_empty(&all->waiting))
+		is_over = ++sub->turns >= READ_TURNS || is_resting;
+	if (is_over) {
+		sub->turns = 0;
+		TFC__LIST_EACH (link, &sub->reading)
+			tfc__followed_park(tfc__container_of(link, struct followed, reading));
+	}
+	wake_waiting(all);
+}
+
+bool tfc__local_may_read(struct local_sub *sub, struct followed *task)
+{
+	struct tfc__local_reading *all = sub->all_reading;
+	if (!tfc__list_is_empty(&task->reading) || all->count < READ_AT_ONCE_MAX)
+		return true;
+	if (!tfc__list_is_empty(&sub->reading)) {
+		tfc__followed_park(tfc__container_of(sub->reading.next, struct followed, reading));
+		return true;
+	}
+	if (tfc__list_is_empty(&sub->waiting))
+		tfc__list_append(&all->waiting, &sub->waiting);
+	return false;
 }
 
 void tfc__followed_mark_grown(struct followed *task)

@@ -57,6 +57,7 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 	tfc__lines_init(&rest->lines, cursor);
 	rest->lines.attempt = end->attempt;
 	tfc__list_init(&rest->grown);
+	tfc__list_init(&rest->reading);
 	tfc__list_append(&sub->rests, &rest->rest);
 	tfc__followed_mark_grown(rest);
 	return rest;

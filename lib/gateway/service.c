@@ -174,15 +174,16 @@ static bool is_long(enum tfc__verb verb)
 }
 
 /* Its answer may be long: it waits for its turn, and takes over what was heard. */
-static void line_up(struct call *call, struct tfc__heard *heard)
+static void line_up(struct call *call, struct tfc__heard *heard, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
+	uint32_t max = is_client ? TFC__BULK_CLIENT_MAX : TFC__BULK_MAX;
 	call->heard = *heard;
 	*heard = (struct tfc__heard){.definition = NULL};
 	call->turn.go = on_turn;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
-	if (tfc__bulk_enter(&call->service->bulk, rpc, &call->turn) == TFC_OK)
+	if (tfc__bulk_enter(&call->service->bulk, rpc, max, &call->turn) == TFC_OK)
 		return;
 	tfc__fail_nomem(&error, "gateway");
 	fail_call(call, &error);
@@ -233,12 +234,27 @@ static void end_stream(struct call *call)
 	free_call(call);
 }
 
-/* Sends what there is, as credit allows; without it the subscription waits. */
+/* Without credit or room nothing is read for it, and it keeps nothing open. */
+static void rest_or_resume(struct call *call)
+{
+	if (tfc__rpc_credit(call->request)) {
+		if (call->sub->is_paused)
+			tfc_sub_resume(call->sub);
+		return;
+	}
+	tfc__sub_rest(call->sub);
+	if (!call->events) {
+		tfc__buf_fini(&call->item);
+		tfc__buf_fini(&call->scratch);
+	}
+}
+
+/* Sends what there is, as credit and room allow; without them the subscription waits. */
 static void flush(struct call *call)
 {
 	int code = call->events ? send_events(call) : TFC_OK;
-	if (code == TFC_ESTATE) { /* no credit */
-		tfc_sub_pause(call->sub);
+	if (code == TFC_ESTATE) {
+		tfc__sub_rest(call->sub);
 		return;
 	}
 	if (code < 0) {
@@ -248,8 +264,8 @@ static void flush(struct call *call)
 	}
 	if (call->is_ended)
 		end_stream(call);
-	else if (call->sub->is_paused)
-		tfc_sub_resume(call->sub);
+	else
+		rest_or_resume(call);
 }
 
 static void on_event(void *user, const tfc_event *event)
@@ -265,8 +281,17 @@ static void on_event(void *user, const tfc_event *event)
 	tfc__told_write(&call->item, &call->scratch, event, tfc__sub_mark(call->sub));
 	call->events++;
 	call->is_ended = event->kind == TFC_EVENT_END;
-	if (call->item.len >= ITEM_BYTES && send_events(call) < 0)
+	if (call->item.len >= ITEM_BYTES &&
+	    (send_events(call) < 0 || !tfc__rpc_credit(call->request)))
 		tfc_sub_pause(call->sub); /* the rest of its turn, too */
+}
+
+/* What others have sent since it was scheduled may have taken the room. */
+static void on_turn_begins(void *user)
+{
+	struct call *call = user;
+	if (!tfc__rpc_credit(call->request))
+		tfc_sub_pause(call->sub);
 }
 
 static void on_turned(void *user)
@@ -294,6 +319,7 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 		fail_call(call, &error);
 		return;
 	}
+	call->sub->turning = on_turn_begins;
 	call->sub->turned = on_turned;
 	tfc__rpc_watch(call->request, on_credit, on_cancel_stream, call);
 }
@@ -436,7 +462,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (verb == TFC__SUBSCRIBE)
 		begin_stream(call, &heard.question);
 	else if (is_long(verb))
-		line_up(call, &heard);
+		line_up(call, &heard, caller->role != TFC__KEY_NODE);
 	else
 		put_question(call, &heard.question, &who);
 	tfc__heard_fini(&heard);
@@ -454,7 +480,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->ctx = ctx;
 	service->options = *options;
 	tfc__list_init(&service->calls);
-	tfc__bulk_init(&service->bulk, ctx);
+	tfc__bulk_init(&service->bulk);
 	tfc__offers_init(&service->offers, tfc__agent_bundles(tfc__directory_agent(directory)));
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {

@@ -26,8 +26,12 @@ static void take_turn(struct tfc__work *work)
 	tfc_sub *sub = tfc__container_of(work, tfc_sub, work);
 	int told = 0;
 	sub->is_telling = true;
+	if (sub->turning)
+		sub->turning(sub->user);
 	while (told < EVENTS_PER_TURN && !is_silent(sub) && sub->ops->tell(sub))
 		told++;
+	if (sub->ops->rest && !sub->is_detached)
+		sub->ops->rest(sub, false);
 	if (sub->turned && !sub->is_closed)
 		sub->turned(sub->user);
 	sub->is_telling = false;
@@ -54,6 +58,13 @@ void tfc__sub_wake(tfc_sub *sub)
 {
 	if (!is_silent(sub) && !sub->is_detached)
 		tfc__work_schedule(&sub->work);
+}
+
+void tfc__sub_rest(tfc_sub *sub)
+{
+	sub->is_paused = true;
+	if (sub->ops->rest && !sub->is_detached)
+		sub->ops->rest(sub, true);
 }
 
 void tfc__sub_orphan(tfc_sub *sub)

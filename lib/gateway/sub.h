@@ -16,6 +16,9 @@ struct tfc__sub_ops {
 	void (*detach)(tfc_sub *sub); /* lets go of what it follows; once */
 	void (*free)(tfc_sub *sub);   /* after detach */
 	const struct tfc__mark *(*mark)(const tfc_sub *sub);
+	/* After each turn, and when it is paused for long (is_resting): closes what is open only to
+	 * be read on soon. NULL: nothing is. */
+	void (*rest)(tfc_sub *sub, bool is_resting);
 };
 
 struct tfc_sub {
@@ -24,7 +27,8 @@ struct tfc_sub {
 	tfc_ctx *ctx;
 	tfc_event_fn fn;
 	void *user;
-	void (*turned)(void *user); /* NULL, or called when a turn is over */
+	void (*turning)(void *user); /* NULL, or called before a turn, which it may pause */
+	void (*turned)(void *user);  /* NULL, or called when a turn is over */
 	struct tfc__work work;
 	bool is_detached;
 	bool is_paused;
@@ -45,6 +49,9 @@ static inline const struct tfc__mark *tfc__sub_mark(const tfc_sub *sub)
 
 /* There may be something to tell. */
 void tfc__sub_wake(tfc_sub *sub);
+
+/* Paused for as long as its reader likes, so that it keeps nothing open. Not inside fn. */
+void tfc__sub_rest(tfc_sub *sub);
 
 /* Its gateway or node goes away: nothing more is told, but it is its owner's to close. */
 void tfc__sub_orphan(tfc_sub *sub);

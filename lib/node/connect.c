@@ -89,6 +89,7 @@ static int listen_at(tfc_node *node, const tfc_node_options *options, const char
 		.address = address,
 		.keyring = node->keyring,
 		.identity = node->identity,
+		.quota = &node->quota,
 		.groups = options->groups,
 		.group_count = options->groups ? options->group_count : 0,
 	};
@@ -116,8 +117,19 @@ int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error 
 	const struct tfc__member *self = tfc__members_self(node->members);
 	const char *const own[] = {self->address, NULL};
 	const char *const *at = options->listen ? options->listen : own;
+	const struct tfc__quota_limits limits = {
+		.connections = options->client_connections,
+		.key_connections = options->key_connections,
+		.requests = options->client_requests,
+		.key_requests = options->key_requests,
+		.connection_requests = options->connection_requests,
+		.bytes = options->client_bytes,
+		.key_bytes = options->key_bytes,
+		.connection_bytes = options->connection_bytes,
+	};
 	uint32_t count = 0;
 	int code = TFC_OK;
+	tfc__quota_init(&node->quota, node->ctx, &limits);
 	while (at[count])
 		count++;
 	node->listeners = calloc(count + 1, sizeof(struct tfc__peer_listener *));
@@ -142,4 +154,5 @@ void tfc__node_stop_listening(tfc_node *node)
 void tfc__node_disconnect(tfc_node *node)
 {
 	tfc__peers_close(node->peers);
+	tfc__quota_fini(&node->quota);
 }

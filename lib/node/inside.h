@@ -28,6 +28,7 @@ struct tfc_node {
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
 	struct tfc__node_agents *agents;
+	struct tfc__quota quota; /* of clients */
 	struct tfc__peer_listener **listeners;
 	uint32_t listener_count;
 

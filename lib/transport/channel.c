@@ -24,6 +24,8 @@ static void shut(struct tfc__channel *channel)
 	tfc__noise_cipher_fini(&channel->sending);
 	tfc__noise_cipher_fini(&channel->receiving);
 	stream_fini(channel);
+	stream_account(channel);
+	channel->share = NULL;
 }
 
 static void destroy(struct tfc__channel *channel)
@@ -76,6 +78,11 @@ static int step(struct tfc__channel *channel, uint32_t events)
 		code = stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = stream_write(channel);
+	stream_account(channel);
+	if (code == TFC_OK && channel->is_full && !channel->is_closed && !stream_is_full(channel)) {
+		channel->is_full = false;
+		channel->ops->room(channel->user);
+	}
 	return code;
 }
 
@@ -161,8 +168,13 @@ void tfc__channel_close(struct tfc__channel *channel)
 	if (!channel)
 		return;
 	channel->is_closed = true;
-	if (!channel->is_busy)
+	if (!channel->is_busy) {
 		destroy(channel);
+		return;
+	}
+	if (channel->share)
+		tfc__quota_set_bytes(channel->share, 0);
+	channel->share = NULL;
 }
 
 /* ---- the rest */
@@ -174,7 +186,22 @@ void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message)
 		return;
 	}
 	stream_queue(channel, message);
+	stream_account(channel);
 	tfc__work_schedule(&channel->work);
+}
+
+void tfc__channel_limit(struct tfc__channel *channel, struct tfc__quota_share *share)
+{
+	channel->share = share;
+}
+
+bool tfc__channel_has_room(struct tfc__channel *channel)
+{
+	if (stream_is_full(channel))
+		channel->is_full = true;
+	else if (!channel->share || tfc__quota_has_room(channel->share))
+		return true;
+	return false;
 }
 
 size_t tfc__channel_backlog(const struct tfc__channel *channel)

@@ -10,6 +10,7 @@
 #define TFC_TRANSPORT_CHANNEL_H
 
 #include "transport/pipe.h"
+#include "transport/quota.h"
 #include "wire/keyring.h"
 #include "wire/msg.h"
 
@@ -21,6 +22,10 @@ struct tfc__channel_ops {
 	void (*up)(void *user);
 	/* Borrowed during the call. */
 	void (*message)(void *user, const void *data, size_t len);
+	/* A message for which there is no room, of which only the beginning was kept; borrowed. */
+	void (*refused)(void *user, const void *begin, size_t len, const tfc_error *error);
+	/* There is room again, which tfc__channel_has_room had denied. */
+	void (*room)(void *user);
 	/* The end, once: TFC_ELOST closed or broken, TFC_EACCES not authenticated, TFC_EPARSE not
 	 * our protocol, TFC_ENOTSUP another version of it, TFC_ETOOBIG, TFC_ENOMEM, or what the
 	 * transport says. The pipe is closed already. */
@@ -51,8 +56,13 @@ int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
 /* Takes over the bytes, up to TFC__RPC_MESSAGE_MAX. Once up; later it goes nowhere. */
 void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message);
 
+/* From now on its bytes count against a share, which is borrowed until the channel is closed. */
+void tfc__channel_limit(struct tfc__channel *channel, struct tfc__quota_share *share);
+
 /* Bytes that wait to be sent. */
 size_t tfc__channel_backlog(const struct tfc__channel *channel);
+/* Whether more of a stream may be sent; if not, `room` is called later. */
+bool tfc__channel_has_room(struct tfc__channel *channel);
 
 /* Once up, with Noise: the key of the other end, and its static public key. NULL without. */
 const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel);

@@ -50,6 +50,10 @@ struct tfc__channel {
 	size_t in_at;
 	struct tfc__buf partial; /* a message of which not all records have come */
 	bool is_unheard;         /* more may have come, while the other end did not read */
+	size_t left;             /* plain: bytes that a long message still lacks */
+	size_t come;             /* bytes of the message that is coming */
+	uint8_t begin[24];       /* the first of them, while it is refused */
+	tfc_error refusal;       /* code not 0: there is no room for it, it is read into nowhere */
 
 	/* messages that go */
 	struct tfc__noise_cipher sending;
@@ -57,6 +61,9 @@ struct tfc__channel {
 	size_t queued;       /* bytes in it */
 	struct tfc__buf out; /* as they go over the pipe */
 	size_t out_at;
+	bool is_full; /* `room` is owed */
+
+	struct tfc__quota_share *share; /* NULL: no client of a node, or down */
 };
 
 /* Fills channel->failure when none was before; returns its code. */
@@ -73,6 +80,10 @@ int handshake_read(struct tfc__channel *channel);  /* until up, or nothing is le
 int stream_read(struct tfc__channel *channel);
 /* Writes what waits, as far as there is room. */
 int stream_write(struct tfc__channel *channel);
+/* Counts the bytes that it holds, in both directions. */
+void stream_account(struct tfc__channel *channel);
+/* Whether so much waits to be sent that no stream adds to it. */
+bool stream_is_full(const struct tfc__channel *channel);
 /* The head of a record. */
 static inline void put_length(uint8_t head[HEAD], size_t len)
 {

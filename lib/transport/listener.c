@@ -134,6 +134,7 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 {
 	listener->keyring = options->keyring;
 	listener->identity = options->identity;
+	listener->quota = options->quota;
 	listener->handshake_ms = options->handshake_ms ? options->handshake_ms : HANDSHAKE_MS;
 	listener->half_open_max = options->half_open_max ? options->half_open_max : HALF_OPEN_MAX;
 	tfc__list_init(&listener->half_open);

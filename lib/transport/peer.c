@@ -40,9 +40,12 @@ static void broken(void *user, const tfc_error *error)
 	tfc__work_schedule(&peer->checking);
 }
 
-static size_t backlog(void *user)
+/* ---- limits, of those that have any */
+
+static bool has_room(void *user)
 {
-	return tfc__peer_backlog(user);
+	const struct tfc__peer *peer = user;
+	return tfc__channel_has_room(peer->channel);
 }
 
 static bool is_exposed(void *user)
@@ -50,7 +53,72 @@ static bool is_exposed(void *user)
 	return ((struct tfc__peer *)user)->is_exposed;
 }
 
-static const struct tfc__rpc_ops rpc_ops = {send_message, serve, broken, backlog, is_exposed};
+static int check_response(void *user, size_t len, tfc_error *error)
+{
+	const struct tfc__peer *peer = user;
+	if (len <= TFC__QUOTA_REQUEST_BYTES)
+		return TFC_OK; /* the request was counted as that */
+	return tfc__quota_check(&peer->share, len, error);
+}
+
+static int begin_request(void *user, size_t len, tfc_error *error)
+{
+	struct tfc__peer *peer = user;
+	return tfc__quota_begin_request(&peer->share, len, error);
+}
+
+static void end_request(void *user, size_t len)
+{
+	struct tfc__peer *peer = user;
+	tfc__quota_end_request(&peer->share, len);
+}
+
+static const struct tfc__rpc_ops rpc_ops = {
+	.send = send_message,
+	.serve = serve,
+	.broken = broken,
+	.is_exposed = is_exposed,
+	.has_room = has_room,
+	.check_response = check_response,
+	.begin_request = begin_request,
+	.end_request = end_request,
+};
+
+static void on_share_room(struct tfc__quota_share *share)
+{
+	struct tfc__peer *peer = tfc__container_of(share, struct tfc__peer, share);
+	if (peer->rpc)
+		tfc__rpc_room(peer->rpc);
+}
+
+/* Nodes, and who may do all over a unix socket, are not limited: there is always a way in. */
+static int join_quota(struct tfc__peer *peer, tfc_error *error)
+{
+	struct tfc__quota *quota = peer->listener ? peer->listener->quota : NULL;
+	char key[24];
+	if (!quota || peer->id.role == TFC__KEY_NODE)
+		return TFC_OK;
+	if (*peer->id.key_id)
+		snprintf(key, sizeof(key), "key %s", peer->id.key_id);
+	else
+		snprintf(key, sizeof(key), "uid %u", peer->id.uid);
+	int code = tfc__quota_join(quota, key, on_share_room, &peer->share, error);
+	if (code == TFC_OK)
+		tfc__channel_limit(peer->channel, &peer->share);
+	return code;
+}
+
+/* It is told why before the connection is closed. */
+static void refuse(struct tfc__peer *peer, const tfc_error *error)
+{
+	struct tfc__buf message = {0};
+	tfc__rpc_write_refusal(&message, error);
+	if (message.is_failed)
+		tfc__buf_fini(&message);
+	else
+		tfc__channel_send(peer->channel, &message);
+	broken(peer, error);
+}
 
 /* ---- the end */
 
@@ -65,6 +133,7 @@ void peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 	peer->rpc = NULL;
 	tfc__channel_close(peer->channel);
 	peer->channel = NULL;
+	tfc__quota_leave(&peer->share);
 	if (peer->listener)
 		listener_lost(peer, why);
 	else if (peer->ops)
@@ -107,6 +176,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 	tfc__work_cancel(&peer->checking);
 	tfc__rpc_close(peer->rpc, NULL);
 	tfc__channel_close(peer->channel);
+	tfc__quota_leave(&peer->share);
 	tfc__identity_free(peer->fresh);
 	free(peer);
 }
@@ -176,6 +246,10 @@ static void on_up(void *user)
 	struct tfc__peer *peer = user;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = peer->failure.code ? peer->failure.code : peer_identify(peer, &error);
+	if (code == TFC_OK && join_quota(peer, &error) < 0) {
+		refuse(peer, &error);
+		return;
+	}
 	if (code == TFC_OK && tfc__rpc_open(peer->ctx, &rpc_ops, peer, &peer->rpc) < 0)
 		code = tfc__fail_nomem(&error, "transport");
 	if (code < 0) {
@@ -196,6 +270,20 @@ static void on_message(void *user, const void *data, size_t len)
 		tfc__rpc_feed(peer->rpc, data, len);
 }
 
+static void on_refused(void *user, const void *begin, size_t len, const tfc_error *error)
+{
+	struct tfc__peer *peer = user;
+	if (peer->rpc)
+		tfc__rpc_refuse_large(peer->rpc, begin, len, error);
+}
+
+static void on_room(void *user)
+{
+	struct tfc__peer *peer = user;
+	if (peer->rpc)
+		tfc__rpc_room(peer->rpc);
+}
+
 static void on_down(void *user, const tfc_error *why)
 {
 	struct tfc__peer *peer = user;
@@ -205,7 +293,7 @@ static void on_down(void *user, const tfc_error *why)
 	peer_go_down(peer, &said);
 }
 
-const struct tfc__channel_ops peer_channel_ops = {on_up, on_message, on_down};
+const struct tfc__channel_ops peer_channel_ops = {on_up, on_message, on_refused, on_room, on_down};
 
 /* ---- dialing */
 
@@ -304,9 +392,4 @@ const struct tfc__peer_id *tfc__peer_id(const struct tfc__peer *peer)
 struct tfc__rpc *tfc__peer_rpc(const struct tfc__peer *peer)
 {
 	return peer->rpc;
-}
-
-size_t tfc__peer_backlog(const struct tfc__peer *peer)
-{
-	return peer->channel ? tfc__channel_backlog(peer->channel) : 0;
 }

@@ -13,6 +13,7 @@
 #ifndef TFC_TRANSPORT_PEER_H
 #define TFC_TRANSPORT_PEER_H
 
+#include "transport/quota.h"
 #include "wire/keyring.h"
 #include "wire/rpc.h"
 
@@ -59,8 +60,9 @@ struct tfc__listen_options {
 	const char *address; /* tcp port 0: any */
 	const struct tfc__keyring *keyring;
 	const struct tfc__identity *identity;
-	uint32_t half_open_max; /* handshakes at one time; 0: 256 */
-	uint32_t handshake_ms;  /* then it is closed; 0: 5000 */
+	struct tfc__quota *quota; /* of clients; borrowed for the life of their peers; NULL: none */
+	uint32_t half_open_max;   /* handshakes at one time; 0: 256 */
+	uint32_t handshake_ms;    /* then it is closed; 0: 5000 */
 	const uint32_t
 		*groups; /* unix: gids whose members may connect, besides the own uid, root */
 	uint32_t group_count;
@@ -78,9 +80,6 @@ void tfc__peer_listener_close(struct tfc__peer_listener *listener);
 
 const struct tfc__peer_id *tfc__peer_id(const struct tfc__peer *peer);
 struct tfc__rpc *tfc__peer_rpc(const struct tfc__peer *peer);
-
-/* Bytes that wait to be sent: a sender of bulk holds back while they are many. */
-size_t tfc__peer_backlog(const struct tfc__peer *peer);
 
 /* Legal in any callback of it. What was called ends with TFC_ELOST. NULL is a no-op. */
 void tfc__peer_close(struct tfc__peer *peer);

@@ -14,6 +14,7 @@ struct tfc__peer {
 	const struct tfc__peer_ops *ops; /* NULL: accepted, and nobody has taken it */
 	void *user;
 	struct tfc__peer_id id;
+	struct tfc__quota_share share;
 	bool is_noise;
 	bool is_exposed;
 	bool is_down;
@@ -36,6 +37,7 @@ struct tfc__peer_listener {
 	const struct tfc__keyring *keyring;
 	const struct tfc__identity *identity;
 	struct tfc__identity *fresh;
+	struct tfc__quota *quota; /* NULL: none */
 	bool is_noise;
 	bool is_exposed;
 	bool is_busy; /* in the owner's callback */

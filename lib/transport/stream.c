@@ -17,8 +17,9 @@
 #define READ (UINT32_C(64) << 10)    /* bytes asked for at one time */
 #define KEEP (UINT32_C(4) << 10)     /* a larger buffer does not wait for more */
 
-/* Bytes for a dialer that does not read. */
+/* Bytes for a dialer that does not read, and is no client with limits of its own. */
 #define UNREAD_MAX (UINT32_C(8) << 20)
+#define FULL (UNREAD_MAX / 2) /* then nothing long is added */
 
 struct outgoing {
 	struct tfc__link link;
@@ -56,6 +57,7 @@ void stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 		return;
 	}
 	one->message = *message;
+	tfc__buf_trim(&one->message);
 	*message = (struct tfc__buf){0};
 	channel->queued += one->message.len;
 	tfc__list_append(&channel->queue, &one->link);
@@ -138,7 +140,22 @@ static void make_room(struct tfc__channel *channel)
  * could wait for each other. */
 static bool is_stuffed(const struct tfc__channel *channel)
 {
-	return !channel->options.is_dialer && channel->queued > UNREAD_MAX;
+	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : UNREAD_MAX;
+	return !channel->options.is_dialer && channel->queued > max;
+}
+
+bool stream_is_full(const struct tfc__channel *channel)
+{
+	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : FULL;
+	return tfc__channel_backlog(channel) > max;
+}
+
+void stream_account(struct tfc__channel *channel)
+{
+	if (channel->share)
+		tfc__quota_set_bytes(channel->share, channel->queued + channel->out.len +
+							     channel->in.len - channel->in_at +
+							     channel->partial.len);
 }
 
 static void want(struct tfc__channel *channel, uint32_t events)
@@ -202,65 +219,113 @@ static int fail_large(struct tfc__channel *channel)
 			    TFC__RPC_MESSAGE_MAX);
 }
 
-static int on_piece(struct tfc__channel *channel, const char *data, size_t len)
+/* What has come of a message goes to nowhere, but for its head, which says what it is. */
+static void begin_refusal(struct tfc__channel *channel, const char *data, size_t len)
 {
 	struct tfc__buf *partial = &channel->partial;
-	if (len < PIECE && !partial->len)
-		return deliver(channel, data, len);
-	if (partial->len + len > TFC__RPC_MESSAGE_MAX)
-		return fail_large(channel);
-	tfc__buf_add(partial, data, len);
-	if (partial->is_failed)
-		return fail_nomem(channel);
-	if (len == PIECE)
-		return TFC_OK;
-	struct tfc__buf whole = *partial;
-	*partial = (struct tfc__buf){0};
-	int code = deliver(channel, whole.data, whole.len);
-	tfc__buf_fini(&whole);
-	return code;
+	const char *begin = partial->len ? partial->data : data;
+	size_t have = partial->len ? partial->len : len;
+	memset(channel->begin, 0, sizeof(channel->begin));
+	memcpy(channel->begin, begin,
+	       have < sizeof(channel->begin) ? have : sizeof(channel->begin));
+	tfc__buf_fini(partial);
 }
 
-static int on_record(struct tfc__channel *channel, char *data, size_t len)
+static int keep_piece(struct tfc__channel *channel, const char *data, size_t len)
 {
-	if (!channel->options.is_noise)
-		return deliver(channel, data, len);
-	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
-		return channel_fail(channel, TFC_EACCES, "a message was changed on the way");
-	return on_piece(channel, data, len - TFC__NOISE_TAG);
+	struct tfc__buf *partial = &channel->partial;
+	channel->come += len;
+	if (channel->come > TFC__RPC_MESSAGE_MAX)
+		return fail_large(channel);
+	if (channel->refusal.code)
+		return TFC_OK;
+	stream_account(channel);
+	if (channel->share && tfc__quota_check(channel->share, len, &channel->refusal) < 0) {
+		begin_refusal(channel, data, len);
+		return TFC_OK;
+	}
+	tfc__buf_add(partial, data, len);
+	return partial->is_failed ? fail_nomem(channel) : TFC_OK;
 }
 
-/* 1: a whole record is at *ret_data; 0: it has not come yet. */
-static int next_record(struct tfc__channel *channel, char **ret_data, size_t *ret_len)
+static int deliver_whole(struct tfc__channel *channel)
+{
+	struct tfc__buf whole = channel->partial;
+	tfc_error refusal = channel->refusal;
+	channel->partial = (struct tfc__buf){0};
+	channel->come = 0;
+	channel->refusal.code = 0;
+	stream_account(channel);
+	if (refusal.code)
+		channel->ops->refused(channel->user, channel->begin, sizeof(channel->begin),
+				      &refusal);
+	else
+		deliver(channel, whole.data, whole.len);
+	tfc__buf_fini(&whole);
+	return TFC_OK;
+}
+
+static int on_piece(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
+{
+	if (is_last && !channel->come)
+		return deliver(channel, data, len);
+	int code = keep_piece(channel, data, len);
+	return code == TFC_OK && is_last ? deliver_whole(channel) : code;
+}
+
+/* 1: another piece was handed on; 0: it has not come yet. */
+static int next_sealed(struct tfc__channel *channel)
 {
 	size_t have = channel->in.len - channel->in_at;
-	size_t most = channel->options.is_noise ? TFC__NOISE_MESSAGE_MAX : TFC__RPC_MESSAGE_MAX;
 	if (have < HEAD)
 		return 0;
 	size_t len = read_length((const uint8_t *)channel->in.data + channel->in_at);
-	if (len > most)
+	if (len > TFC__NOISE_MESSAGE_MAX)
 		return fail_large(channel);
-	if (channel->options.is_noise && len < TFC__NOISE_TAG)
+	if (len < TFC__NOISE_TAG)
 		return channel_fail(channel, TFC_EPARSE, "a record is too short");
 	if (have < HEAD + len)
 		return 0;
-	*ret_data = channel->in.data + channel->in_at + HEAD;
-	*ret_len = len;
+	char *data = channel->in.data + channel->in_at + HEAD;
 	channel->in_at += HEAD + len;
-	return 1;
+	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
+		return channel_fail(channel, TFC_EACCES, "a message was changed on the way");
+	len -= TFC__NOISE_TAG;
+	int code = on_piece(channel, data, len, len < PIECE);
+	return code < 0 ? code : 1;
+}
+
+/* The same without Noise: of a long message what there is. */
+static int next_plain(struct tfc__channel *channel)
+{
+	size_t have = channel->in.len - channel->in_at, len = channel->left;
+	if (!len) {
+		if (have < HEAD)
+			return 0;
+		len = read_length((const uint8_t *)channel->in.data + channel->in_at);
+		if (len > TFC__RPC_MESSAGE_MAX)
+			return fail_large(channel);
+		have -= HEAD;
+		if (have < len && len <= READ)
+			return 0;
+		channel->in_at += HEAD;
+	}
+	size_t count = have < len ? have : len;
+	channel->left = len - count;
+	if (!count && len)
+		return 0;
+	const char *data = channel->in.data + channel->in_at;
+	channel->in_at += count;
+	int code = on_piece(channel, data, count, !channel->left);
+	return code < 0 ? code : 1;
 }
 
 static int hand_on(struct tfc__channel *channel)
 {
-	char *data = NULL;
-	size_t len = 0;
-	int code = TFC_OK;
-	while (!is_stuffed(channel) && (code = next_record(channel, &data, &len)) == 1) {
-		code = on_record(channel, data, len);
-		if (code < 0 || channel->is_closed)
-			return code;
-	}
-	return code;
+	int code = 1;
+	while (code == 1 && !is_stuffed(channel) && !channel->is_closed)
+		code = channel->options.is_noise ? next_sealed(channel) : next_plain(channel);
+	return code < 0 ? code : TFC_OK;
 }
 
 /* What was handed on makes room; an empty buffer is given back unless it is small. */

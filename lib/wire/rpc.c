@@ -50,6 +50,7 @@ static void let_go(struct tfc__rpc *rpc)
 		return;
 	tfc__op_drop(&rpc->life);
 	tfc__work_cancel(&rpc->break_work);
+	tfc__work_cancel(&rpc->room_work);
 	free(rpc);
 }
 
@@ -143,11 +144,47 @@ void tfc__rpc_must_send(struct tfc__rpc *rpc, struct tfc__buf *message)
 	tfc__work_schedule(&rpc->break_work);
 }
 
-size_t tfc__rpc_backlog(const struct tfc__rpc *rpc)
+/* ---- room */
+
+bool tfc__rpc_has_room(const struct tfc__rpc *rpc)
 {
 	if (rpc->is_closed || rpc->is_broken)
-		return SIZE_MAX;
-	return rpc->ops->backlog ? rpc->ops->backlog(rpc->user) : 0;
+		return false;
+	return !rpc->ops->has_room || rpc->ops->has_room(rpc->user);
+}
+
+void tfc__rpc_await_room(struct tfc__rpc *rpc, struct tfc__rpc_waiter *waiter)
+{
+	if (!waiter->link.next)
+		tfc__list_init(&waiter->link);
+	if (tfc__list_is_empty(&waiter->link))
+		tfc__list_append(&rpc->waiters, &waiter->link);
+}
+
+void tfc__rpc_stop_waiting(struct tfc__rpc_waiter *waiter)
+{
+	if (waiter->link.next)
+		tfc__list_remove(&waiter->link);
+}
+
+/* One at a time: the next has its turn when this one has used the room. */
+static void wake_one(struct tfc__work *work)
+{
+	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, room_work);
+	if (tfc__list_is_empty(&rpc->waiters) || !tfc__rpc_has_room(rpc))
+		return;
+	struct tfc__rpc_waiter *waiter = tfc__container_of(rpc->waiters.next,
+							   struct tfc__rpc_waiter, link);
+	tfc__list_remove(&waiter->link);
+	if (!tfc__list_is_empty(&rpc->waiters))
+		tfc__work_schedule(&rpc->room_work);
+	waiter->fn(waiter);
+}
+
+void tfc__rpc_room(struct tfc__rpc *rpc)
+{
+	if (!rpc->is_closed && !tfc__list_is_empty(&rpc->waiters))
+		tfc__work_schedule(&rpc->room_work);
 }
 
 int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__buf *params)
@@ -163,16 +200,28 @@ int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__
 
 /* ---- hello */
 
+static void write_hello(struct tfc__buf *message, uint32_t more)
+{
+	tfc__rpc_begin(message, HELLO, 3);
+	tfc__msg_u64(message, TFC__RPC_VERSION);
+	tfc__msg_map(message, 3 + more);
+	tfc__msg_put_u64(message, "oldest", TFC__RPC_VERSION_OLDEST);
+	tfc__msg_put_u64(message, "message_max", TFC__RPC_MESSAGE_MAX);
+	tfc__msg_put_str(message, "library", LIBRARY);
+}
+
 static int send_hello(struct tfc__rpc *rpc)
 {
 	struct tfc__buf message = {0};
-	tfc__rpc_begin(&message, HELLO, 3);
-	tfc__msg_u64(&message, TFC__RPC_VERSION);
-	tfc__msg_map(&message, 3);
-	tfc__msg_put_u64(&message, "oldest", TFC__RPC_VERSION_OLDEST);
-	tfc__msg_put_u64(&message, "message_max", TFC__RPC_MESSAGE_MAX);
-	tfc__msg_put_str(&message, "library", LIBRARY);
+	write_hello(&message, 0);
 	return tfc__rpc_send(rpc, &message, NULL);
+}
+
+void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error)
+{
+	write_hello(message, 1);
+	tfc__msg_str(message, "refused");
+	tfc__msg_error(message, error);
 }
 
 /* Both speak the older one's version, if the newer one still can. */
@@ -194,6 +243,9 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 				 (unsigned long long)oldest, (unsigned long long)version, LIBRARY,
 				 TFC__RPC_VERSION_OLDEST, TFC__RPC_VERSION);
 	}
+	const msgpack_object *refusal = tfc__msg_get(&items[1], "refused");
+	if (refusal) /* the other end closes the connection */
+		return tfc__msg_to_error(refusal, error);
 	if (max < PEER_MAX_LEAST)
 		return tfc__rpc_refuse(error, "it takes no messages of a useful size");
 	if (max < rpc->message_max)
@@ -262,6 +314,7 @@ void tfc__rpc_feed(struct tfc__rpc *rpc, const void *data, size_t len)
 	if (rpc->is_closed || rpc->is_broken)
 		return;
 	rpc->holds++;
+	rpc->feeding = len;
 	int code = parse_and_take(rpc, data, len, &error);
 	if (code < 0 && !rpc->is_closed && !rpc->is_broken) {
 		rpc->is_broken = true;
@@ -287,6 +340,8 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 	table_init(&rpc->calls);
 	table_init(&rpc->requests);
 	tfc__list_init(&rpc->all);
+	tfc__list_init(&rpc->waiters);
+	tfc__work_init(&rpc->room_work, ctx, wake_one);
 	tfc__work_init(&rpc->break_work, ctx, tell_broken);
 	tfc__op_init(&rpc->life, ctx, 0, NULL);
 	tfc__op_free_with(&rpc->life, free_with_context);
@@ -318,6 +373,7 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 	if (why)
 		rpc->error = *why;
 	tfc__work_cancel(&rpc->break_work);
+	tfc__work_cancel(&rpc->room_work);
 	close_all(rpc);
 	let_go(rpc);
 }

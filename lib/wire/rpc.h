@@ -40,10 +40,17 @@ struct tfc__rpc_ops {
 	/* The other end broke the protocol, or memory ran out: error says how. Once, in dispatch;
 	 * the owner closes the connection. */
 	void (*broken)(void *user, const tfc_error *error);
-	/* Bytes that were sent and wait still. NULL: none ever do. */
-	size_t (*backlog)(void *user);
 	/* Whether others can read what is sent. NULL: they cannot. */
 	bool (*is_exposed)(void *user);
+	/* What the other end may make wait here; these four NULL: anything.
+	 * Whether a stream may send another item; if not, tfc__rpc_room is called later. */
+	bool (*has_room)(void *user);
+	/* A response of so many bytes: TFC_OK, or the error that goes in its place. */
+	int (*check_response)(void *user, size_t len, tfc_error *error);
+	/* A request of so many bytes has come: TFC_OK, or the error that answers it; and one that
+	 * had come is answered, or its connection closed. */
+	int (*begin_request)(void *user, size_t len, tfc_error *error);
+	void (*end_request)(void *user, size_t len);
 };
 
 /* The caller owns it; TFC_ENOMEM. Sends its hello at once. `ops` must live as long. */
@@ -54,6 +61,17 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
  * their on_cancel, and are still to be answered. `why` may be NULL. Memory goes when nothing holds
  * it, or with the context. Legal in every callback but `send`. NULL is a no-op. */
 void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why);
+
+/* There is room again, which has_room had denied: those that wait go on, one after the other. */
+void tfc__rpc_room(struct tfc__rpc *rpc);
+
+/* A message has come that there is no room for, of which only the beginning was kept. If it is a
+ * request, the error answers it. */
+void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin_len,
+			   const tfc_error *error);
+
+/* A hello that says why the connection is closed at once. */
+void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error);
 
 /* One message from the other end, in dispatch. `data` must stay until it returns, even when the
  * connection is closed inside. */
@@ -99,13 +117,15 @@ void tfc__rpc_reply(struct tfc__rpc_request *request,
 		    const struct tfc__buf *result); /* NULL: nil */
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);
 
-/* One item, while there is credit: TFC_OK; TFC_ESTATE (no credit; always so once it is canceled),
- * TFC_ENOMEM, TFC_ETOOBIG, TFC_ELOST. */
+/* One item, while there is credit and room: TFC_OK; TFC_ESTATE (no credit; always so once it is
+ * canceled; or no room), TFC_ENOMEM, TFC_ETOOBIG, TFC_ELOST. */
 int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item);
-uint32_t tfc__rpc_credit(const struct tfc__rpc_request *request);
+/* 0 also without room: then on_credit is called when there is some. */
+uint32_t tfc__rpc_credit(struct tfc__rpc_request *request);
 
-/* on_credit: more has come. on_cancel: the caller has canceled, its time is over, or the connection
- * is gone; the request is still answered (into nowhere) to be freed. Both in dispatch; may be NULL.
+/* on_credit: more has come, or there is room again. on_cancel: the caller has canceled, its time is
+ * over, or the connection is gone; the request is still answered (into nowhere) to be freed. Both
+ * in dispatch; may be NULL.
  */
 void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *user),
 		    void (*on_cancel)(void *user), void *user);
@@ -116,8 +136,15 @@ void *tfc__rpc_user(const struct tfc__rpc *rpc); /* as given to tfc__rpc_open */
 /* Whether others can read what is sent: no secret goes over it. */
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc);
 
-/* Bytes that wait to be sent; of one that is closed, SIZE_MAX. Who answers at length waits for
- * few. */
-size_t tfc__rpc_backlog(const struct tfc__rpc *rpc);
+/* Who answers at length waits for room. One that is closed never has any. */
+bool tfc__rpc_has_room(const struct tfc__rpc *rpc);
+
+/* Waits for room; embedded, and zeroed at first. */
+struct tfc__rpc_waiter {
+	struct tfc__link link;
+	void (*fn)(struct tfc__rpc_waiter *waiter); /* once, in dispatch */
+};
+void tfc__rpc_await_room(struct tfc__rpc *rpc, struct tfc__rpc_waiter *waiter);
+void tfc__rpc_stop_waiting(struct tfc__rpc_waiter *waiter); /* not waiting: a no-op */
 
 #endif

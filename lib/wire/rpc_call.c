@@ -48,6 +48,9 @@ static void end_later(struct tfc__work *work)
 	tfc_error error = TFC_ERROR_INIT;
 	if (call->is_canceled)
 		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "%s: canceled", call->method);
+	else if (call->rpc->error.code == TFC_EAGAIN) /* it was refused */
+		tfc__fail(&error, TFC_EAGAIN, "wire", 0, "%s: %s", call->method,
+			  call->rpc->error.text);
 	else
 		tfc__fail(&error, TFC_ELOST, "wire", 0, "%s: the connection is lost%s%s",
 			  call->method, call->rpc->error.code ? ": " : "", call->rpc->error.text);

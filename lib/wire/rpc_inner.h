@@ -45,6 +45,9 @@ struct tfc__rpc {
 	struct table calls;
 	struct table requests;
 	struct tfc__link all;
+	struct tfc__link waiters; /* struct tfc__rpc_waiter: for room */
+	struct tfc__work room_work;
+	size_t feeding; /* bytes of the message at hand */
 	struct tfc__work break_work;
 	tfc_error error; /* why it is broken or closed */
 	tfc_op life;     /* frees it with the context */
@@ -69,7 +72,9 @@ struct tfc__rpc_request {
 	struct entry entry;
 	struct tfc__rpc *rpc; /* held */
 	uint32_t credit;
+	size_t len; /* of its message, as counted by the owner */
 	bool is_canceled;
+	struct tfc__rpc_waiter waiter;
 	void (*on_credit)(void *user);
 	void (*on_cancel)(void *user);
 	void *user;

@@ -4,9 +4,23 @@
 
 #include "base/clock.h"
 
+#define HEAD_MAX 16 /* bytes of a response or an item before its value */
+
+/* It is open no more: answered, or its connection closed. Twice is harmless. */
+static void leave_table(struct tfc__rpc_request *request)
+{
+	struct tfc__rpc *rpc = request->rpc;
+	tfc__rpc_stop_waiting(&request->waiter);
+	if (tfc__list_is_empty(&request->entry.link))
+		return;
+	tfc__rpc_remove(&rpc->requests, &request->entry);
+	if (rpc->ops->end_request)
+		rpc->ops->end_request(rpc->user, request->len);
+}
+
 static void free_request(struct tfc__rpc_request *request)
 {
-	tfc__rpc_remove(&request->rpc->requests, &request->entry);
+	leave_table(request);
 	tfc__timer_cancel(&request->timer);
 	tfc__work_cancel(&request->work);
 	tfc__rpc_free(request->rpc, &request->entry);
@@ -38,13 +52,18 @@ static void cancel_later(struct tfc__work *work)
 
 /* ---- the server's side */
 
+static void write_failure(struct tfc__buf *message, uint64_t id, const tfc_error *error)
+{
+	tfc__rpc_begin(message, RESPONSE, 4);
+	tfc__msg_u64(message, id);
+	tfc__msg_error(message, error);
+	tfc__msg_nil(message);
+}
+
 static void send_failure(struct tfc__rpc_request *request, const tfc_error *error)
 {
 	struct tfc__buf message = {0};
-	tfc__rpc_begin(&message, RESPONSE, 4);
-	tfc__msg_u64(&message, request->entry.id);
-	tfc__msg_error(&message, error);
-	tfc__msg_nil(&message);
+	write_failure(&message, request->entry.id, error);
 	tfc__rpc_must_send(request->rpc, &message);
 }
 
@@ -59,20 +78,37 @@ void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *res
 	struct tfc__rpc *rpc = request->rpc;
 	struct tfc__buf message = {0};
 	tfc_error error = TFC_ERROR_INIT;
+	int code = TFC_OK;
+	tfc__buf_reserve(&message, HEAD_MAX + (result ? result->len : 1));
 	tfc__rpc_begin(&message, RESPONSE, 4);
 	tfc__msg_u64(&message, request->entry.id);
 	tfc__msg_nil(&message);
 	tfc__rpc_add(&message, result);
-	if (tfc__rpc_send(rpc, &message, &error) < 0 && !rpc->is_closed)
+	if (rpc->ops->check_response && !rpc->is_closed && !message.is_failed)
+		code = rpc->ops->check_response(rpc->user, message.len, &error);
+	if (code < 0)
+		tfc__buf_fini(&message);
+	else
+		code = tfc__rpc_send(rpc, &message, &error);
+	if (code < 0 && !rpc->is_closed)
 		send_failure(request, &error);
 	free_request(request);
+}
+
+static void on_room(struct tfc__rpc_waiter *waiter)
+{
+	struct tfc__rpc_request *request = tfc__container_of(waiter, struct tfc__rpc_request,
+							     waiter);
+	if (request->credit && request->on_credit)
+		request->on_credit(request->user);
 }
 
 int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item)
 {
 	struct tfc__buf message = {0};
-	if (!request->credit)
+	if (!tfc__rpc_credit(request))
 		return TFC_ESTATE;
+	tfc__buf_reserve(&message, HEAD_MAX + (item ? item->len : 1));
 	tfc__rpc_begin(&message, ITEM, 3);
 	tfc__msg_u64(&message, request->entry.id);
 	tfc__rpc_add(&message, item);
@@ -82,9 +118,12 @@ int tfc__rpc_item(struct tfc__rpc_request *request, const struct tfc__buf *item)
 	return code;
 }
 
-uint32_t tfc__rpc_credit(const struct tfc__rpc_request *request)
+uint32_t tfc__rpc_credit(struct tfc__rpc_request *request)
 {
-	return request->credit;
+	if (!request->credit || tfc__rpc_has_room(request->rpc))
+		return request->credit;
+	tfc__rpc_await_room(request->rpc, &request->waiter);
+	return 0;
 }
 
 void tfc__rpc_watch(struct tfc__rpc_request *request, void (*on_credit)(void *user),
@@ -136,6 +175,19 @@ static struct tfc__rpc_request *find_request(struct tfc__rpc *rpc, const msgpack
 	return entry ? tfc__container_of(entry, struct tfc__rpc_request, entry) : NULL;
 }
 
+/* Answers one that there is no room for; it was never counted. */
+static bool may_begin(struct tfc__rpc_request *request)
+{
+	struct tfc__rpc *rpc = request->rpc;
+	tfc_error error = TFC_ERROR_INIT;
+	if (!rpc->ops->begin_request ||
+	    rpc->ops->begin_request(rpc->user, request->len, &error) == TFC_OK)
+		return true;
+	tfc__rpc_remove(&rpc->requests, &request->entry);
+	tfc__rpc_fail(request, &error);
+	return false;
+}
+
 /* [id, method, params, timeout_ms, credit] */
 int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
@@ -153,13 +205,57 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 		return tfc__fail_nomem(error, "wire");
 	request->rpc = rpc;
 	request->credit = credit;
+	request->len = rpc->feeding;
+	request->waiter.fn = on_room;
 	tfc__timer_init(&request->timer, rpc->ctx, expire);
 	tfc__work_init(&request->work, rpc->ctx, cancel_later);
 	tfc__rpc_enter(&rpc->requests, &request->entry, items[0].via.u64);
+	if (!may_begin(request))
+		return TFC_OK;
 	if (timeout_ms)
 		tfc__timer_set(&request->timer, tfc__now() + timeout_ms * TFC__MS);
 	rpc->ops->serve(rpc->user, request, method, &items[2]);
 	return TFC_OK;
+}
+
+/* A positive number in any of its lengths; false: it is none, or not whole. */
+static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_number)
+{
+	if (*at == end)
+		return false;
+	uint8_t first = *(*at)++;
+	size_t len = first >= 0xcc && first <= 0xcf ? (size_t)1 << (first - 0xcc) : 0;
+	if ((!len && first > 0x7f) || (size_t)(end - *at) < len)
+		return false;
+	*ret_number = len ? 0 : first;
+	while (len--)
+		*ret_number = *ret_number << 8 | *(*at)++;
+	return true;
+}
+
+/* [0, id, ...: the head of a request, of which the rest may be missing. */
+static bool read_request_id(const uint8_t *begin, size_t len, uint64_t *ret_id)
+{
+	const uint8_t *at = begin, *end = begin + len;
+	uint64_t kind;
+	size_t head = len && (*at & 0xf0) == 0x90 ? 1 : len && *at == 0xdc ? 3 : 5;
+	if (len < head || (head == 5 && *at != 0xdd))
+		return false;
+	at += head;
+	return read_number(&at, end, &kind) && kind == REQUEST && read_number(&at, end, ret_id);
+}
+
+void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin_len,
+			   const tfc_error *error)
+{
+	struct tfc__buf message = {0};
+	uint64_t id;
+	if (rpc->is_closed || !rpc->is_greeted || !read_request_id(begin, begin_len, &id) ||
+	    id <= rpc->requests.last)
+		return;
+	rpc->requests.last = id;
+	write_failure(&message, id, error);
+	tfc__rpc_must_send(rpc, &message);
 }
 
 /* [method, params] */
@@ -202,7 +298,7 @@ int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 
 void tfc__rpc_lose_request(struct tfc__rpc_request *request)
 {
-	tfc__rpc_remove(&request->rpc->requests, &request->entry);
+	leave_table(request);
 	tfc__timer_cancel(&request->timer);
 	if (request->is_canceled)
 		return;

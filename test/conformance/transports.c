@@ -258,7 +258,7 @@ static void on_down(void *user, const tfc_error *why)
 	end->why = *why;
 }
 
-static const struct tfc__channel_ops end_ops = {on_up, on_message, on_down};
+static const struct tfc__channel_ops end_ops = {on_up, on_message, NULL, NULL, on_down};
 
 static int on_end_pipe(void *user, tfc_pipe *pipe)
 {

@@ -51,7 +51,7 @@ static void on_down(void *user, const tfc_error *why)
 	fuzz_check_error(why->code, why);
 }
 
-static const struct tfc__channel_ops ops = {on_up, on_message, on_down};
+static const struct tfc__channel_ops ops = {on_up, on_message, NULL, NULL, on_down};
 
 static void on_raw(void *user, uint32_t events)
 {

@@ -266,6 +266,7 @@ static void on_event(void *user, const tfc_event *event)
 
 static void follow(struct world *w, struct follower *follower, const char *cursor, bool is_bare)
 {
+	static struct tfc__local_reading reading;
 	const tfc_subscribe_options options = {.size = sizeof(options),
 					       .cursor = cursor,
 					       .wants_live = 1};
@@ -273,8 +274,8 @@ static void follow(struct world *w, struct follower *follower, const char *curso
 	*follower = (struct follower){.w = w, .is_bare = is_bare};
 	if (is_bare && cursor)
 		assert_int_equal(tfc__place_read(&follower->place, 1, cursor), TFC_OK);
-	if (tfc__local_subscribe(w->ctx, NULL, w->record, &options, is_bare, on_event, follower,
-				 &error, &follower->sub) < 0)
+	if (tfc__local_subscribe(w->ctx, NULL, &reading, w->record, &options, is_bare, on_event,
+				 follower, &error, &follower->sub) < 0)
 		fail_msg("%s: %s", cursor ? cursor : "", error.text);
 }
 

@@ -1,0 +1,247 @@
+/*
+ * A client of a node that takes what it can:
+ *
+ *     flood ADDRESS KEY-FILE ROLE idle COUNT              connections that do nothing
+ *     flood ADDRESS KEY-FILE ROLE unread COUNT STREAMS JOB  that subscribe, and do not read
+ *     flood ADDRESS KEY-FILE ROLE answers COUNT ASKS JOB  that ask for long answers, and do not
+ * read flood ADDRESS KEY-FILE ROLE partial COUNT KIB       that send but the beginning of a message
+ *
+ * It says "up N refused N" when all are there and have sent what they send. For each line that it
+ * reads it reads all that comes until nothing does for a second, and says how its calls ended:
+ * "ok N again N lost N other N items N", and what the last that was refused was told. It ends with
+ * its input.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "transport/peer_inside.h"
+#include "wire/rpc.h"
+
+#define CREDIT UINT32_C(0x80000000)
+#define QUIET_NS TFC__SECOND
+#define PATIENCE_NS (60 * TFC__SECOND)
+
+/* In a context of its own, so that it can be left unread alone. */
+struct client {
+	tfc_ctx *ctx;
+	struct tfc__peer *peer;
+	bool is_up;
+	bool is_down;
+};
+
+static uint32_t ok, again, lost, other, open_calls;
+static uint64_t items, happened_at;
+static tfc_error said;
+
+static void fail(const char *what, const tfc_error *error)
+{
+	fprintf(stderr, "flood: %s: %s\n", what, error->text);
+	exit(1);
+}
+
+/* ---- what comes */
+
+static void on_item(void *user, const msgpack_object *item)
+{
+	items++;
+	happened_at = tfc__now();
+}
+
+static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	open_calls--;
+	happened_at = tfc__now();
+	if (code == TFC_OK)
+		ok++;
+	else if (code == TFC_EAGAIN)
+		again++;
+	else if (code == TFC_ELOST)
+		lost++;
+	else
+		other++;
+	if (code == TFC_EAGAIN)
+		said = *error;
+}
+
+static void on_up(struct tfc__peer *peer, void *user)
+{
+	((struct client *)user)->is_up = true;
+}
+
+static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
+{
+	((struct client *)user)->is_down = true;
+	said = *why;
+	happened_at = tfc__now();
+}
+
+static const struct tfc__peer_ops ops = {.up = on_up, .down = on_down};
+
+/* ---- turns */
+
+static void turn(struct client *client)
+{
+	while (tfc_ctx_dispatch(client->ctx, 0) > 0)
+		;
+}
+
+static void wait_for(struct client *client, uint64_t deadline)
+{
+	struct pollfd fd = {.fd = tfc_ctx_fd(client->ctx), .events = POLLIN};
+	if (tfc__now() > deadline) {
+		fprintf(stderr, "flood: the node never answers\n");
+		exit(1);
+	}
+	poll(&fd, 1, 10);
+	turn(client);
+}
+
+/* Its hello has come, and no refusal with it. */
+static void connect_to(struct client *client, const struct tfc__dial_options *options)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t deadline = tfc__now() + PATIENCE_NS;
+	if (tfc_ctx_new(NULL, &error, &client->ctx) < 0 ||
+	    tfc__peer_dial(client->ctx, options, &ops, client, &client->peer, &error) < 0)
+		fail("dial", &error);
+	while (!client->is_up && !client->is_down)
+		wait_for(client, deadline);
+}
+
+/* A question that is answered at once, behind which all that came before has been seen. */
+static void await_answer(struct client *client)
+{
+	const struct tfc__rpc_options call = {.method = "nobody.knows", .end = on_end};
+	tfc_error error = TFC_ERROR_INIT;
+	uint64_t deadline = tfc__now() + PATIENCE_NS;
+	uint32_t before = open_calls++;
+	if (client->is_down ||
+	    tfc__rpc_call(tfc__peer_rpc(client->peer), &call, NULL, &error) < 0) {
+		open_calls--;
+		return;
+	}
+	while (open_calls > before && !client->is_down)
+		wait_for(client, deadline);
+	other -= other > 0; /* it is not known, or was refused as any other */
+}
+
+/* ---- what it does */
+
+static void ask(struct client *client, const char *method, const char *key, const char *value,
+		size_t len, uint32_t credit)
+{
+	struct tfc__buf params = {0};
+	struct tfc__rpc *rpc = tfc__peer_rpc(client->peer);
+	const struct tfc__rpc_options call = {
+		.method = method,
+		.params = &params,
+		.credit = credit,
+		.item = on_item,
+		.end = on_end,
+	};
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__msg_map(&params, 1);
+	tfc__msg_str(&params, key);
+	tfc__msg_text(&params, value, len);
+	if (client->is_down || !rpc || tfc__rpc_call(rpc, &call, NULL, &error) < 0)
+		lost++;
+	else
+		open_calls++;
+	tfc__buf_fini(&params);
+}
+
+/* What was asked is on its way; from then on nothing is read. */
+static void send_all(struct client *client)
+{
+	uint64_t deadline = tfc__now() + PATIENCE_NS;
+	while (!client->is_down && tfc__channel_backlog(client->peer->channel))
+		wait_for(client, deadline);
+}
+
+static void ask_often(struct client *client, const char *method, uint32_t count, const char *job,
+		      uint32_t credit)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ask(client, method, "job", job, strlen(job), credit);
+	send_all(client);
+}
+
+/* A message of 16 MiB, of which so much goes; the rest never does. Writing is in turns. */
+static void send_part(struct client *client, uint32_t kib)
+{
+	static char *text;
+	const size_t len = (15u << 20) + (900u << 10);
+	uint64_t sent = 0, deadline = tfc__now() + PATIENCE_NS;
+	if (!text && !(text = malloc(len)))
+		exit(1);
+	memset(text, 'x', len);
+	ask(client, "gateway.describe", "job", text, len, 0);
+	while (sent < (uint64_t)kib << 10 && !client->is_down && tfc__now() < deadline) {
+		size_t before = tfc__channel_backlog(client->peer->channel);
+		if (tfc_ctx_dispatch(client->ctx, 1) <= 0)
+			wait_for(client, deadline);
+		if (!client->is_down)
+			sent += before - tfc__channel_backlog(client->peer->channel);
+	}
+}
+
+/* ---- the whole */
+
+static void read_all(struct client *clients, uint32_t count)
+{
+	happened_at = tfc__now();
+	while (tfc__now() - happened_at < QUIET_NS) {
+		uint64_t before = happened_at;
+		for (uint32_t i = 0; i < count; i++)
+			turn(&clients[i]);
+		if (happened_at == before)
+			poll(NULL, 0, 5);
+	}
+	printf("ok %u again %u lost %u other %u items %llu: %s\n", ok, again, lost, other,
+	       (unsigned long long)items, said.text);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__keyring *keyring;
+	char line[16];
+	if (argc < 6)
+		return 2;
+	const char *mode = argv[4], *job = argc > 7 ? argv[7] : "";
+	uint32_t count = (uint32_t)atoi(argv[5]), amount = argc > 6 ? (uint32_t)atoi(argv[6]) : 0;
+	struct client *clients = calloc(count, sizeof(*clients));
+	if (!clients || tfc__keyring_load(argv[2], &error, &keyring) < 0)
+		fail(argv[2], &error);
+	const struct tfc__dial_options options = {
+		.address = argv[1],
+		.keyring = keyring,
+		.role = strcmp(argv[3], "read") == 0 ? TFC__KEY_READ : TFC__KEY_SUBMIT,
+		.timeout_ms = 30000,
+	};
+	uint32_t refused = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		connect_to(&clients[i], &options);
+		await_answer(&clients[i]);
+		refused += clients[i].is_down;
+	}
+	ok = again = lost = other = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(mode, "unread") == 0)
+			ask_often(&clients[i], "gateway.subscribe", amount, job, CREDIT);
+		else if (strcmp(mode, "answers") == 0)
+			ask_often(&clients[i], "gateway.describe", amount, job, 0);
+		else if (strcmp(mode, "partial") == 0)
+			send_part(&clients[i], amount);
+	}
+	printf("up %u refused %u: %s\n", count - refused, refused, said.text);
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin))
+		read_all(clients, count);
+	_exit(0);
+}

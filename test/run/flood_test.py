@@ -1,0 +1,235 @@
+"""Clients that take what they can: what a node holds for them is bounded, and while it holds that,
+whoever has a node key or the node's own socket is served as always."""
+import os
+import pathlib
+import subprocess
+import time
+
+import clients_test
+import harness
+
+FLOOD = os.environ["TFC_TEST_FLOOD"]
+MIB = 1 << 20
+CLIENT_BYTES, KEY_BYTES, CONNECTION_BYTES = 64 * MIB, 32 * MIB, MIB
+CONNECTIONS, KEY_CONNECTIONS = 256, 128
+CONNECTION_REQUESTS, KEY_REQUESTS = 256, 512
+ROOM = 8 * MIB     # what the node has besides: state of requests, heap that is not given back
+READERS = 5 * MIB  # buffers of logs while they are read
+SERVED_S = 5    # ps, start and stop with it
+
+
+class Flood:
+    """Connections of one key. It has sent what it sends."""
+
+    def __init__(self, test, role, mode, *args):
+        self.process = subprocess.Popen(
+            [FLOOD, f"tcp://127.0.0.1:{test.first_port}", os.path.join(test.dir, role),
+             role.rstrip("0123456789"), mode, *map(str, args)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        test.floods.append(self)
+        words = self.line()
+        self.up, self.refused, self.said = int(words[1]), int(words[3].rstrip(":")), " ".join(words[4:])
+
+    def line(self):
+        line = self.process.stdout.readline()
+        assert line, f"flood has ended: {self.process.wait()}"
+        return line.split()
+
+    def read(self):
+        """Reads at last; how its calls ended."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        words = self.line()
+        self.said = " ".join(words[10:])
+        return dict(zip(words[0:10:2], (int(word.rstrip(":")) for word in words[1:10:2])))
+
+    def end(self):
+        if self.process.stdin.closed:
+            return
+        self.process.stdin.close()
+        self.process.wait(harness.PATIENCE)
+        self.process.stdout.close()
+
+
+class FloodTest(clients_test.ClientsTest):
+    limits = []  # options of the node
+
+    def setUp(self):
+        super().setUp()
+        self.floods = []
+        self.before = self.rss()
+
+    def tearDown(self):
+        for flood in self.floods:
+            flood.end()
+        super().tearDown()
+
+    def node_args(self, name, *args):
+        for role in ("submit", "read", "read2", "read3"):
+            if not os.path.exists(os.path.join(self.dir, role)):
+                self.run_bare("keygen", role, "--role", role.rstrip("0123456789"))
+                with open(os.path.join(self.dir, "key"), "a") as file:
+                    file.write(pathlib.Path(self.dir, role).read_text())
+        return super().node_args(name, *args, *self.limits,
+                                 *(["--submit-user", "root"] if os.getuid() == 0 else []))
+
+    def ask_with(self, key):
+        """What `ps` says that comes over tcp with it."""
+        return self.start_bare("ps", "--gateway", self.address[0], "--key", key).end()
+
+    def proc(self, name):
+        return pathlib.Path(f"/proc/{self.nodes['a'].process.pid}/{name}")
+
+    def rss(self, field="VmRSS"):
+        for line in self.proc("status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) << 10
+
+    def descriptors(self):
+        return len(list(self.proc("fd").iterdir()))
+
+    def assert_holds(self, most):
+        """At its worst, and once it does nothing for them any more."""
+        held = self.rss("VmHWM") - self.before
+        self.assertLess(held, most + ROOM + READERS, f"{held / MIB:.0f} MiB")
+        harness.wait_until(lambda: self.rss() - self.before < most + ROOM, "buffers given back", 10)
+
+    def await_memory_back(self):
+        """It is given back while the node has something to do."""
+        harness.wait_until(lambda: self.ask("ps").status == 0 and
+                           self.rss() - self.before < ROOM, "its memory back")
+
+    def assert_served(self):
+        """Over the node's socket, and over tcp with a node key."""
+        begun = time.monotonic()
+        for way in (self.gateway("a"), ["--gateway", self.address[0], "--key", "key"]):
+            run = self.start_bare("start", *way, "--framework", "none", "--detach", "--",
+                                  "/bin/sh", "-c", "exec sleep 600").end()
+            self.assertEqual(run.status, 0, run.err)
+            job = run.lines()[0]
+            run = self.start_bare("ps", *way).end()
+            self.assertIn(job, run.out.decode(), run.err)
+            run = self.start_bare("stop", *way, "--kill", "--wait", job).end()
+            self.assertEqual(run.status, 0, run.err)
+        self.assertLess(time.monotonic() - begun, SERVED_S)
+
+    def printing_job(self, mib, tasks=1):
+        job = self.start_job(f"yes $(printf %0120d 7) | head -c {mib}m; exec sleep 600",
+                             "--worker", str(tasks))
+        self.await_ready(job, tasks)
+        harness.wait_until(lambda: sum(path.stat().st_size for path in pathlib.Path(
+            self.dir, "state-a/logs", job).iterdir()) > mib * MIB * tasks, "its output")
+        self.before = self.rss()
+        return job
+
+    def stop_job(self, job):
+        self.ask("stop", "--kill", "--wait", job)
+
+
+class UnreadTest(FloodTest):
+    def test_subscriptions_of_one_that_does_not_read(self):
+        job = self.printing_job(8)
+        flood = Flood(self, "read", "unread", 1, 100, job)
+        self.assert_served()
+        self.assert_holds(CONNECTION_BYTES)
+        ended = flood.read()  # and nothing is missing: the whole output, a hundred times
+        self.assertEqual((ended["again"], ended["lost"]), (0, 0))
+        self.assertGreater(ended["items"] * 64, 100 * 8 * MIB // 121)
+        self.stop_job(job)
+
+    def test_subscriptions_to_many_tasks_keep_few_files_open(self):
+        job = self.printing_job(1, 8)
+        before = self.descriptors()
+        Flood(self, "read", "unread", 1, 100, job)
+        self.assert_served()
+        self.assertLess(self.descriptors() - before, 80)
+        self.assert_holds(CONNECTION_BYTES)
+        self.stop_job(job)
+
+    def test_answers_that_are_not_read(self):
+        job = self.start_job("exec sleep 600", "--worker", "1", "--env",
+                             "LONG=" + "x" * 100000)
+        self.await_ready(job)
+        flood = Flood(self, "submit", "answers", 100, 200, job)
+        self.assert_served()
+        self.assert_holds(CLIENT_BYTES)
+        ended = flood.read()
+        self.assertEqual((ended["lost"], ended["other"]), (0, 0))
+        self.assertGreater(ended["ok"], 0)
+        self.assertEqual(ended["ok"] + ended["again"], 100 * 200)
+        self.stop_job(job)
+
+
+class BoundTest(FloodTest):
+    limits = ["--client-bytes", "16M", "--key-bytes", "8M"]
+
+    def test_many_that_do_not_read(self):
+        job = self.printing_job(16)
+        floods = [Flood(self, key, "unread", 16, 1, job) for key in ("read", "read2", "read3")]
+
+        def refusal():  # at the bound the newest is refused, and told why
+            run = self.ask_with("submit")
+            return run if run.status else None
+        run = harness.wait_until(refusal, "a refusal")
+        self.assertEqual(run.status, 125)
+        self.assertRegex(run.err.decode(), "the node holds [0-9]+ bytes for its clients .* "
+                                           "try again later")
+        self.assert_served()
+        self.assert_holds(16 * MIB)
+        for flood in floods:
+            flood.end()
+        run = self.ask_with("submit")
+        self.assertIn(job, run.out.decode(), run.err)
+        self.await_memory_back()
+        self.stop_job(job)
+
+
+class PartialTest(FloodTest):
+    def test_messages_that_never_end(self):
+        floods = [Flood(self, key, "partial", 20, 14 << 10) for key in ("read", "read2", "read3")]
+        self.assert_holds(CLIENT_BYTES)
+        self.assert_served()
+        self.assert_holds(CLIENT_BYTES)
+        ended = [flood.read() for flood in floods]  # they are sent to their end now
+        self.assertEqual([one["lost"] for one in ended], [0, 0, 0])
+        for flood, one in zip(floods, ended):
+            self.assertGreater(one["again"], 10)
+            self.assertIn("try again later", flood.said)
+        self.await_memory_back()
+
+    def test_a_bundle_comes_while_others_hold_what_they_can(self):
+        Flood(self, "read", "partial", 20, 14 << 10)
+        os.mkdir(os.path.join(self.dir, "program"))
+        self.write("program/data", "x" * (8 * MIB))
+        run = self.start_bare("start", "--gateway", self.address[0], "--key", "submit",
+                              "--framework", "none", "--no-prefix", "--bundle", "program", "--",
+                              "/bin/sh", "-c", "wc -c < data").end()
+        self.assertEqual((run.status, run.lines()[1:]), (0, [str(8 * MIB)]), run.err)
+
+
+class ConnectionsTest(FloodTest):
+    def test_connections_that_do_nothing(self):
+        before = self.descriptors()
+        floods = [Flood(self, key, "idle", 1004) for key in ("read", "read2", "read3")]
+        self.assertEqual([flood.up for flood in floods], [KEY_CONNECTIONS, KEY_CONNECTIONS, 0])
+        self.assertIn("connections", floods[0].said)
+        self.assertLess(self.descriptors() - before, CONNECTIONS + 10)
+        self.assert_served()
+        run = self.ask_with("read")
+        self.assertEqual(run.status, 125)
+        self.assertIn("try again later", run.err.decode())
+        floods[0].end()
+        harness.wait_until(lambda: self.ask_with("read").status == 0, "a place")
+
+    def test_requests_that_stay_open(self):
+        job = self.start_job("exec sleep 600")
+        flood = Flood(self, "read", "unread", 3, 300, job)
+        ended = flood.read()
+        self.assertEqual(ended["again"], 3 * 300 - KEY_REQUESTS)
+        self.assertEqual((ended["lost"], ended["other"]), (0, 0))
+        self.assert_served()
+        self.stop_job(job)
+
+
+if __name__ == "__main__":
+    harness.main()
