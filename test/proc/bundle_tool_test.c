@@ -119,10 +119,10 @@ static void a_failure_is_one_line_and_status_1(void **state)
 	assert_string_equal(text, expected);
 	const char *nonsense[] = {"tfc-bundle", "frob", NULL};
 	assert_int_equal(run(nonsense, 2, text, sizeof(text)), 1);
-	assert_string_equal(text,
-			    "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, "
-			    "remove DIR [LAST], add PATH WORK STORE, receive WORK STORE HASH SIZE or "
-			    "check ZIP HASH\n");
+	assert_string_equal(
+		text, "tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, "
+		      "remove DIR [LAST], add PATH WORK STORE, receive WORK STORE HASH SIZE or "
+		      "check ZIP HASH\n");
 }
 
 /* It opens its pipe after it has blocked them. */
