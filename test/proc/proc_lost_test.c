@@ -6,11 +6,18 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dir.h"
+#include "base/file.h"
+#include "folder.h"
+#include "leaks.h"
 #include "port/port.h"
 #include "proc/proc.h"
 #include "proc_run.h"
@@ -186,6 +193,60 @@ static void a_task_is_not_lost_while_it_has_its_grace(void **state)
 	proc_run_end(&run);
 }
 
+static void put_in_place(const char *dir, const char *name, const char *program)
+{
+	char *path = tfc__path_join(dir, name);
+	assert_int_equal(symlink(program, path), 0);
+	free(path);
+}
+
+/* The context's shim ends at once; its guard is the real one. */
+static void begin_with_short_shims(struct proc_run *run)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	char *guard = tfc__path_join(getenv("TFC_HELPER_DIR"), "tfc-guard");
+	run->fds = folder_count_fds();
+	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-lost-", "test", &error,
+					       &run->dir),
+			 0);
+	options.helper_dir = proc_path(run, "helpers");
+	assert_int_equal(mkdir(options.helper_dir, 0700), 0);
+	put_in_place(options.helper_dir, "tfc-guard", guard);
+	put_in_place(options.helper_dir, "tfc-shim", "/bin/true");
+	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+	free(guard);
+}
+
+/* On one processor without time slices a guard goes on only when its shim has ended: so the shim is
+ * dead before it is sent its launch. */
+static void a_shim_that_dies_before_its_launch_loses_the_task(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	cpu_set_t all, one;
+	const struct sched_param first = {.sched_priority = 1}, none = {0};
+	CPU_ZERO(&one);
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
+		if (CPU_ISSET(cpu, &all))
+			CPU_SET(cpu, &one);
+	if (sched_setscheduler(0, SCHED_FIFO, &first) < 0)
+		skip(); /* only root may, and not everywhere */
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	begin_with_short_shims(&run);
+	for (int i = 0; i < 5; i++) {
+		proc_start(&run, &task, NULL, "wait", NULL);
+		proc_await_end(&run, &task);
+		assert_int_equal(task.end.reason, TFC_EXIT_LOST);
+		assert_int_equal(task.ends, 1);
+		proc_close(&task);
+	}
+	proc_run_end(&run);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &none), 0);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +255,7 @@ int main(void)
 		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),
 		cmocka_unit_test(a_stopped_guard_does_not_outlive_its_context),
 		cmocka_unit_test(a_task_is_not_lost_while_it_has_its_grace),
+		cmocka_unit_test(a_shim_that_dies_before_its_launch_loses_the_task),
 	};
 	return cmocka_run_group_tests_name("proc_lost", tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 	return error;
 }
 
-/* 0 or an errno: it has died, or the launch cannot be sent. */
+/* 0 or an errno: EPIPE or ECONNRESET when it has died, else the launch cannot be sent. */
 static int hand_over(const struct spare *shim, int launch, int lock, uint32_t grace_ms)
 {
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN, .grace_ms = grace_ms};
@@ -73,6 +73,9 @@ int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
 		error = error ? error : hand_over(&guard->spare, launch, lock, grace_ms);
+		/* One that was killed just now is lost when it is reaped, as it is a little later. */
+		if (error == EPIPE || error == ECONNRESET)
+			error = 0;
 	}
 	if (error) {
 		shim_drop_spare(guard);
