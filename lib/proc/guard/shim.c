@@ -73,7 +73,8 @@ int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
 		error = error ? error : hand_over(&guard->spare, launch, lock, grace_ms);
-		/* One that was killed just now is lost when it is reaped, as it is a little later. */
+		/* One that was killed just now is lost when it is reaped, as it is a little later.
+		 */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;
 	}
