@@ -73,8 +73,7 @@ int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
 		error = error ? error : hand_over(&guard->spare, launch, lock, grace_ms);
-		/* One that was killed just now is lost when it is reaped, as it is a little later.
-		 */
+		/* A shim that was killed just now is reported lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;
 	}
