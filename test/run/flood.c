@@ -209,7 +209,7 @@ static void read_all(struct client *clients, uint32_t count)
 int main(int argc, char **argv)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct tfc__keyring *keyring;
+	struct tfc__keyring *keyring = NULL;
 	char line[16];
 	if (argc < 6)
 		return 2;
