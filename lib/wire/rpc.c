@@ -157,7 +157,7 @@ void tfc__rpc_await_room(struct tfc__rpc *rpc, struct tfc__rpc_waiter *waiter)
 {
 	if (!waiter->link.next)
 		tfc__list_init(&waiter->link);
-	if (tfc__list_is_empty(&waiter->link))
+	if (tfc__list_is_empty(&waiter->link) && !rpc->is_closed)
 		tfc__list_append(&rpc->waiters, &waiter->link);
 }
 
@@ -374,6 +374,9 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 		rpc->error = *why;
 	tfc__work_cancel(&rpc->break_work);
 	tfc__work_cancel(&rpc->room_work);
+	/* They may outlive it, and no room comes any more. */
+	TFC__LIST_EACH (link, &rpc->waiters)
+		tfc__list_remove(link);
 	close_all(rpc);
 	let_go(rpc);
 }

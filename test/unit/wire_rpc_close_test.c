@@ -36,6 +36,34 @@ static void a_lost_connection_ends_everything(void **state)
 	tfc__rpc_fail(requests[1], &why);
 }
 
+static void on_room(struct tfc__rpc_waiter *waiter)
+{
+	fail_msg("there is room in a closed connection");
+}
+
+/* The connection is freed with its last request. */
+static void who_waits_for_room_may_outlive_the_connection(void **state)
+{
+	struct rpc_outcome outcome = {0};
+	struct tfc__rpc_waiter early = {.fn = on_room}, late = {.fn = on_room};
+	tfc_error why = TFC_ERROR_INIT;
+	far->serve = keep;
+	assert_int_equal(rpc_ask(near, "x", 1, 0, 0, &outcome), TFC_OK);
+	rpc_run(ctx);
+	struct tfc__rpc *rpc = far->rpc;
+	tfc__rpc_await_room(rpc, &early);
+	rpc_end_close(far, NULL);
+	rpc_end_close(near, NULL);
+	tfc__rpc_await_room(rpc, &late);
+	tfc__rpc_room(rpc);
+	tfc__fail(&why, TFC_ECANCELED, "wire", 0, "canceled");
+	tfc__rpc_fail(requests[0], &why);
+	rpc_run(ctx);
+	tfc__rpc_stop_waiting(&early);
+	tfc__rpc_stop_waiting(&late);
+	ended(&outcome, TFC_ELOST);
+}
+
 static void a_call_over_a_closed_connection_is_refused(void **state)
 {
 	struct rpc_outcome open = {0}, late = {0};
@@ -202,6 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_lost_connection_ends_everything),
+		TEST(who_waits_for_room_may_outlive_the_connection),
 		TEST(a_call_over_a_closed_connection_is_refused),
 		TEST(what_is_open_goes_with_the_context),
 		TEST(closing_in_the_end_is_legal),
