@@ -123,24 +123,41 @@ void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__p
 /* The first rest that is not before `entry`. */
 static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
 {
-	uint32_t at = 0;
-	while (at < place->rest_count && place->rests[at].entry < entry)
-		at++;
+	uint32_t at = 0, end = place->rest_count;
+	while (at < end) {
+		uint32_t middle = at + (end - at) / 2;
+		if (place->rests[middle].entry < entry)
+			at = middle + 1;
+		else
+			end = middle;
+	}
 	return at;
+}
+
+/* Memory doubles: whenever the count is a power of two there may be none left. */
+static int reserve_rest(struct tfc__place *place)
+{
+	uint32_t count = place->rest_count;
+	if (count == RESTS_MAX)
+		return TFC_ENOMEM;
+	if (count & (count - 1))
+		return TFC_OK;
+	struct tfc__place_rest *rests = realloc(place->rests,
+						(count ? 2 * count : 1) * sizeof(*rests));
+	if (!rests)
+		return TFC_ENOMEM;
+	place->rests = rests;
+	return TFC_OK;
 }
 
 int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece)
 {
 	uint32_t at = find_rest(place, entry), count = place->rest_count;
 	if (at == count || place->rests[at].entry != entry) {
-		struct tfc__place_rest *rests = count < RESTS_MAX
-							? realloc(place->rests,
-								  (count + 1) * sizeof(*rests))
-							: NULL;
-		if (!rests)
+		if (reserve_rest(place) < 0)
 			return TFC_ENOMEM;
-		memmove(&rests[at + 1], &rests[at], (count - at) * sizeof(*rests));
-		place->rests = rests;
+		memmove(&place->rests[at + 1], &place->rests[at],
+			(count - at) * sizeof(*place->rests));
 		place->rest_count++;
 	}
 	place->rests[at] = (struct tfc__place_rest){entry, *piece};

@@ -20,6 +20,8 @@ static const char *const names[] = {
 	[TFC__DRAIN] = "drain",     [TFC__SUBSCRIBE] = "subscribe", [TFC__FIND] = "find",
 };
 
+#define NAME_BYTES_MAX 255
+#define CURSOR_BYTES_MAX (4u << 20) /* of a job of 65,536 tasks it has about 2 MiB */
 #define VERBS (sizeof(names) / sizeof(names[0]))
 
 const char *tfc__verb_name(enum tfc__verb verb)
@@ -170,13 +172,16 @@ static int read_definition(struct tfc__heard *heard, const msgpack_object *param
 }
 
 /* NULL: missing, or no text. */
-static int read_text(const msgpack_object *params, const char *key, char **ret_text,
+static int read_text(const msgpack_object *params, const char *key, size_t max, char **ret_text,
 		     tfc_error *error)
 {
 	size_t len;
 	const char *bytes = tfc__msg_get_bin(params, key, &len);
 	if (!bytes)
 		return TFC_OK;
+	if (len > max)
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is longer than %zu bytes",
+				 key, max);
 	if (memchr(bytes, '\0', len))
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s has a NUL inside", key);
 	*ret_text = strndup(bytes, len);
@@ -186,13 +191,18 @@ static int read_text(const msgpack_object *params, const char *key, char **ret_t
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {
-	static const char *const keys[TFC__QUESTION_TEXTS] = {"job", "task", "node",
-							      "key", "home", "as"};
+	/* A cursor is a key, too. What names something goes on to other nodes. */
+	static const struct {
+		const char *key;
+		size_t max;
+	} texts[TFC__QUESTION_TEXTS] = {{"job", NAME_BYTES_MAX},  {"task", NAME_BYTES_MAX},
+					{"node", NAME_BYTES_MAX}, {"key", CURSOR_BYTES_MAX},
+					{"home", NAME_BYTES_MAX}, {"as", NAME_BYTES_MAX}};
 	struct tfc__question *question = &heard->question;
 	size_t tag_len = 0;
 	*heard = (struct tfc__heard){.question = {.verb = verb}};
 	for (size_t i = 0; i < TFC__QUESTION_TEXTS; i++) {
-		int code = read_text(params, keys[i], &heard->texts[i], error);
+		int code = read_text(params, texts[i].key, texts[i].max, &heard->texts[i], error);
 		if (code < 0)
 			return code;
 	}

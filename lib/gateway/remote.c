@@ -107,7 +107,7 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 {
 	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
 			error->code == TFC_ENOTSUP || error->code == TFC_EINVAL ||
-			gateway->rounds >= ROUNDS_MAX;
+			error->code == TFC_EAGAIN || gateway->rounds >= ROUNDS_MAX;
 	TFC__LIST_EACH (link, &gateway->errands) {
 		struct tfc__errand *errand = tfc__container_of(link, struct tfc__errand, link);
 		if (errand->home && errand->home->patience.at)
@@ -211,7 +211,8 @@ static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
 	struct remote_gateway *gateway = user;
 	tfc_error copy = *why;
-	bool was_up = gateway->is_up;
+	/* A node that has no room for another client says so behind its hello. */
+	bool was_up = gateway->is_up && why->code != TFC_EAGAIN;
 	hang_up(gateway);
 	if (was_up) { /* what was under way says itself that it is lost, and wants another one */
 		gateway->rounds = 0;

@@ -225,6 +225,10 @@ class ConnectionsTest(FloodTest):
         run = self.ask_with("read")
         self.assertEqual(run.status, 125)
         self.assertIn("try again later", run.err.decode())
+        run = self.start_bare("start", "--gateway", self.address[0], "--key", "submit",
+                              "--framework", "none", "--", "true").end()
+        self.assertEqual(run.status, 125)
+        self.assertIn("try again later", run.err.decode())
         floods[0].end()
         harness.wait_until(lambda: self.ask_with("read").status == 0, "a place")
 

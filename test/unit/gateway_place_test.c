@@ -53,6 +53,37 @@ static void what_no_place_writes_is_refused(void **state)
 	}
 }
 
+/* As many as there may be, in a time that grows with their number alone. */
+static void many_rests_are_read_and_kept_in_order(void **state)
+{
+	struct tfc__buf text = {0};
+	struct tfc__place place = {0};
+	const struct tfc__piece piece = {"1"};
+	tfc__buf_add_str(&text, "20000");
+	for (uint32_t i = 0; i < 65536; i++)
+		tfc__buf_addf(&text, "~%x.0", 2 * i);
+	assert_int_equal(tfc__place_read(&place, 100, text.data), TFC_OK);
+	assert_int_equal(place.rest_count, 65536);
+	assert_string_equal(tfc__place_text(&place), text.data);
+	assert_int_equal(tfc__place_set_rest(&place, 3, &piece), TFC_ENOMEM);
+	for (uint32_t i = 0; i < 65536; i++) {
+		const struct tfc__mark over = {.task = UINT32_MAX,
+					       .ended_task = UINT32_MAX,
+					       .rest = UINT32_MAX,
+					       .rest_over = 2 * (65535 - i)};
+		if (i % 4096 != 0)
+			assert_int_equal(tfc__place_go(&place, &over), TFC_OK);
+	}
+	assert_int_equal(place.rest_count, 16);
+	assert_int_equal(tfc__place_set_rest(&place, 3, &piece), TFC_OK);
+	assert_int_equal(place.rests[0].entry, 3);
+	assert_int_equal(place.rest_count, 17);
+	for (uint32_t i = 1; i < place.rest_count; i++)
+		assert_true(place.rests[i - 1].entry < place.rests[i].entry);
+	tfc__place_fini(&place);
+	tfc__buf_fini(&text);
+}
+
 static void streams_that_are_equally_far_share_a_number(void **state)
 {
 	struct tfc__piece piece;
@@ -71,6 +102,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_place_is_read_as_it_was_written),
 		cmocka_unit_test(what_no_place_writes_is_refused),
+		cmocka_unit_test(many_rests_are_read_and_kept_in_order),
 		cmocka_unit_test(streams_that_are_equally_far_share_a_number),
 	};
 	return cmocka_run_group_tests_name("gateway_place", tests, NULL, NULL);
