@@ -331,6 +331,8 @@ static void show_end(struct output *output, const tfc_event *event)
 void output_event(struct output *output, const tfc_event *event)
 {
 	bool is_json = output->options->is_json;
+	/* Of the sentence with which it begins to stop the last line has it all. */
+	bool was_stopping = output->job_state == TFC_JOB_STOPPING;
 	if (is_json)
 		show_json(output, event);
 	tell_held(output, event);
@@ -346,7 +348,7 @@ void output_event(struct output *output, const tfc_event *event)
 		show_end(output, event);
 	else if (event->kind == TFC_EVENT_JOB && event->job_state == TFC_JOB_RESTARTING)
 		output_say(output, NOTICE, "%s", event->text[0] ? event->text : "restarting");
-	else if (event->kind == TFC_EVENT_JOB && event->job_state <= TFC_JOB_RUNNING &&
-		 event->text[0])
+	else if (event->kind == TFC_EVENT_JOB &&
+		 (event->job_state <= TFC_JOB_RUNNING || was_stopping) && event->text[0])
 		output_say(output, NOTICE, "%s", event->text);
 }

@@ -281,7 +281,8 @@ enum tfc_event_kind {
 	TFC_EVENT_GAP = 4,    /* `data_len` bytes of a task's output are lost; or, with a `text`, an
 				 unknown number of them is out of reach now: they come as OUTPUT
 				 when their node is back before the job has ended */
-	TFC_EVENT_END = 5,    /* terminal: the job has ended, all its tasks are reaped */
+	TFC_EVENT_END = 5,    /* terminal: the job has ended: all its tasks are reaped, and its end
+				 is stored, so that it never runs again */
 	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
 				 enum tfc_err; the job may go on */
 	TFC_EVENT_LIVE = 7,   /* all that there was is told; only with wants_live */

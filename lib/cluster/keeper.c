@@ -24,15 +24,45 @@ static void show(struct tfc__keeper *keeper, uint32_t count)
 		tfc__journal_show(keeper->journal, count);
 }
 
-/* The job goes on, and so do those who watch it; what is missing in the store is written once that
- * works again. */
+/* Whether END is held back until it is stored: a job whose end was reported must not run again
+ * after a crash. Where nothing outlives the process, nothing can. */
+static bool end_waits(const struct tfc__keeper *keeper)
+{
+	return tfc__journal_end_waits(keeper->journal) && !tfc__store_is_volatile(keeper->store);
+}
+
+/* The job continues, and so do its followers, although the store fails. */
+static void show_unstored(struct tfc__keeper *keeper)
+{
+	show(keeper, keeper->journal->added - end_waits(keeper));
+}
+
+/* An event in front of END says what END waits for. It has END's outcome, as the verdict has. */
+static void report_end_waits(struct tfc__keeper *keeper, const tfc_error *error)
+{
+	struct tfc__journal *journal = keeper->journal;
+	char text[sizeof(error->text) + 64];
+	if (keeper->is_end_reported || !end_waits(keeper))
+		return;
+	snprintf(text, sizeof(text), "the end of the job is not stored yet: %s", error->text);
+	struct tfc__journal_entry entry = journal->entries[journal->added - 1];
+	entry.kind = TFC_EVENT_JOB;
+	entry.job_state = journal->job_state;
+	entry.text = text;
+	entry.log_tail = entry.ignored_failures = NULL;
+	tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id, "%s", text);
+	keeper->is_end_reported = tfc__journal_add(journal, &entry) == TFC_OK;
+}
+
+/* What is missing in the store is written once that works again. */
 static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 {
 	if (!keeper->is_failing)
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
 			 "the journal is not stored, it is tried again: %s", error->text);
 	keeper->is_failing = true;
-	show(keeper, keeper->journal->added);
+	show_unstored(keeper);
+	report_end_waits(keeper, error);
 	tfc__timer_set(&keeper->retry, tfc__now() + RETRY_NS);
 }
 
@@ -136,7 +166,7 @@ static void on_added(struct tfc__journal_writer *writer)
 {
 	struct tfc__keeper *keeper = tfc__container_of(writer, struct tfc__keeper, writer);
 	if (keeper->is_failing)
-		show(keeper, keeper->journal->added);
+		show_unstored(keeper);
 	else
 		schedule(keeper);
 }
@@ -175,6 +205,10 @@ void tfc__keeper_close(struct tfc__keeper *keeper)
 	bool is_handed_over = true;
 	if (!keeper->ctx)
 		return;
+	if (keeper->is_failing && end_waits(keeper))
+		tfc__log(keeper->ctx, TFC_LOG_WARNING, "cluster", keeper->id,
+			 "the node closes before the end of the job is stored: if that cannot be "
+			 "stored now, the job runs again with the next start of this node");
 	tfc__store_drop(keeper->op);
 	while (is_handed_over && keeper->kept < keeper->journal->added) {
 		struct tfc__buf buf = {0};

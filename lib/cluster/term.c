@@ -74,7 +74,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 	return tasks;
 }
 
-/* A job that was being stopped has its verdict in the entry that said so. */
+/* A job that was being stopped has its verdict in the entry that said so first. */
 static void read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
 {
 	resume->task = UINT32_MAX;
@@ -85,11 +85,12 @@ static void read_verdict(const struct tfc__journal *journal, struct tfc__resume 
 		const struct tfc__journal_entry *entry = &journal->entries[i];
 		if (entry->kind != TFC_EVENT_JOB)
 			continue;
+		if (entry->job_state != TFC_JOB_STOPPING)
+			return;
 		resume->reason = entry->reason;
 		resume->status = entry->status;
 		resume->task = entry->task;
 		resume->text = entry->text;
-		return;
 	}
 }
 

@@ -121,9 +121,9 @@ static int forget(struct tfc__record *record, struct tfc__request *request)
 static int stop(struct tfc__record *record, const struct tfc__question *question,
 		struct tfc__request *request)
 {
-	if (record->is_ended && tfc__record_state(record) == TFC_JOB_STOPPED)
+	if (tfc__record_state(record) == TFC_JOB_STOPPED)
 		return TFC_OK; /* asked for again, perhaps: the first answer was lost */
-	if (record->is_ended)
+	if (tfc__record_state(record) > TFC_JOB_STOPPING)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);
 	tfc__directory_stop(record, question->interrupt_ms, question->is_kill);

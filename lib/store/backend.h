@@ -12,9 +12,16 @@
  * in that time. */
 typedef int (*tfc__store_wait_fn)(void *backend, int timeout_ms);
 
-/* Takes over `backend`, also when it fails. `seal_key` is borrowed for the store's life, or NULL;
- * `wait` is NULL for one that answers when it likes. */
-int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
-		    tfc__store_wait_fn wait, struct tfc__store **ret_store, tfc_error *error);
+/* What the front knows of one kind of store. */
+struct tfc__store_kind {
+	const uint8_t *seal_key; /* borrowed for the store's life, or NULL */
+	tfc__store_wait_fn wait; /* NULL: it answers when it likes */
+	bool is_volatile;        /* gone with the process */
+};
+
+/* Takes over `backend`, also when it fails; `kind` is copied. */
+int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend,
+		    const struct tfc__store_kind *kind, struct tfc__store **ret_store,
+		    tfc_error *error);
 
 #endif

@@ -333,5 +333,6 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **re
 		close_local(local);
 		return code;
 	}
-	return tfc__store_open(ctx, &ops, local, local->seal_key, wait_local, ret_store, error);
+	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = wait_local};
+	return tfc__store_open(ctx, &ops, local, &kind, ret_store, error);
 }

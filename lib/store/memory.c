@@ -195,5 +195,6 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 	if (!memory)
 		return tfc__fail_nomem(error, "store");
 	randombytes_buf(memory->seal_key, sizeof(memory->seal_key));
-	return tfc__store_open(ctx, &ops, memory, memory->seal_key, NULL, ret_store, error);
+	const struct tfc__store_kind kind = {.seal_key = memory->seal_key, .is_volatile = true};
+	return tfc__store_open(ctx, &ops, memory, &kind, ret_store, error);
 }

@@ -26,8 +26,7 @@ struct tfc__store {
 	tfc_ctx *ctx;
 	tfc_store_ops ops;
 	void *backend;
-	const uint8_t *seal_key;
-	tfc__store_wait_fn wait;
+	struct tfc__store_kind kind;
 	struct tfc__link queue;
 	struct tfc__store_op *current; /* asked, not answered */
 	struct tfc__work next;
@@ -179,18 +178,19 @@ int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms)
 		uint64_t now = tfc__now();
 		if (!store->current)
 			continue; /* it was answered at once */
-		if (!store->wait)
+		if (!store->kind.wait)
 			return TFC_ENOTSUP;
 		if (now >= until ||
-		    store->wait(store->backend, (int)((until - now) / TFC__MS) + 1) < 0)
+		    store->kind.wait(store->backend, (int)((until - now) / TFC__MS) + 1) < 0)
 			return TFC_ETIMEDOUT;
 	}
 }
 
 /* ---- opening and closing */
 
-int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const uint8_t *seal_key,
-		    tfc__store_wait_fn wait, struct tfc__store **ret_store, tfc_error *error)
+int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend,
+		    const struct tfc__store_kind *kind, struct tfc__store **ret_store,
+		    tfc_error *error)
 {
 	struct tfc__store *store = calloc(1, sizeof(*store));
 	if (!store) {
@@ -201,8 +201,7 @@ int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend, const
 	store->ctx = ctx;
 	store->ops = *ops;
 	store->backend = backend;
-	store->seal_key = seal_key;
-	store->wait = wait;
+	store->kind = *kind;
 	tfc__list_init(&store->queue);
 	tfc__work_init(&store->next, ctx, ask_next);
 	*ret_store = store;
@@ -218,6 +217,7 @@ int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 			struct tfc__store **ret_store, tfc_error *error)
 {
 	tfc_store_ops known;
+	const struct tfc__store_kind kind = {.seal_key = NULL};
 	int code = tfc__options_copy(&known, sizeof(known), ops, "store", "tfc_store_ops", error);
 	if (code < 0)
 		return code;
@@ -229,12 +229,17 @@ int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 	if (missing)
 		return tfc__fail(error, TFC_EINVAL, "store", 0, "tfc_store_ops.%s is NULL",
 				 missing);
-	return tfc__store_open(ctx, &known, user, NULL, NULL, ret_store, error);
+	return tfc__store_open(ctx, &known, user, &kind, ret_store, error);
 }
 
 const uint8_t *tfc__store_seal_key(const struct tfc__store *store)
 {
-	return store->seal_key;
+	return store->kind.seal_key;
+}
+
+bool tfc__store_is_volatile(const struct tfc__store *store)
+{
+	return store->kind.is_volatile;
 }
 
 static void ignore(void *request, int32_t code, const tfc_store_value *values, uint32_t count,

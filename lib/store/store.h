@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "ctx/ctx.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/backend.h>
 
@@ -49,6 +50,9 @@ void tfc__store_close(struct tfc__store *store);
  * file beside the records of a local store. NULL: a host's own store has none. Borrowed.
  */
 const uint8_t *tfc__store_seal_key(const struct tfc__store *store);
+
+/* Whether all is gone with the process, as of a store in memory. */
+bool tfc__store_is_volatile(const struct tfc__store *store);
 
 /*
  * Requests are done one after the other, in the order they were asked for, and each is called back,

@@ -1,4 +1,5 @@
-/* node: output that a full disk did not take is told to subscribers before the attempt's end. */
+/* node: what a full disk did not take: output is reported as a gap before the attempt's end, and
+ * the end of a job is not reported before it is stored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,24 +11,39 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "leaks.h"
 #include "mounts.h"
 #include "node_run.h"
+#include "proc_run.h"
 
-/* A file system without one free byte, but with room for names. */
-static void make_full_disk(const char *dir)
+/* Takes every byte that is free; there is still room for names. */
+static void fill(const char *dir)
 {
 	static char block[65536];
 	char path[4200];
-	assert_int_equal(mount("tmpfs", dir, "tmpfs", 0, "size=64k"), 0);
+	size_t size = sizeof(block);
 	snprintf(path, sizeof(path), "%s/filler", dir);
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(write(fd, block, sizeof(block)), sizeof(block));
+	while (size) {
+		ssize_t len = write(fd, block, size);
+		size = len > 0 ? size : size / 2;
+	}
 	close(fd);
+}
+
+static void make_full_disk(const char *dir)
+{
+	assert_int_equal(mount("tmpfs", dir, "tmpfs", 0, "size=64k"), 0);
+	fill(dir);
 }
 
 /* In order: what was lost, then the end of the attempt, of both attempts. */
@@ -77,10 +93,206 @@ static void what_was_lost_is_told_before_the_end(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* ---- the end of a job, whose node is killed */
+
+struct place {
+	char dir[LEAKS_PATH];
+	char state[LEAKS_PATH + 8]; /* on a disk of its own */
+	char temp[LEAKS_PATH + 8];
+	char go[LEAKS_PATH + 8];   /* a FIFO: the task ends once it is written to */
+	char runs[LEAKS_PATH + 8]; /* a byte for each attempt */
+};
+
+static void make_place(struct place *place)
+{
+	leaks_make_dir(place->dir);
+	snprintf(place->state, sizeof(place->state), "%s/state", place->dir);
+	snprintf(place->temp, sizeof(place->temp), "%s/temp", place->dir);
+	snprintf(place->go, sizeof(place->go), "%s/go", place->dir);
+	snprintf(place->runs, sizeof(place->runs), "%s/runs", place->dir);
+	assert_int_equal(mkdir(place->temp, 0700), 0);
+	assert_int_equal(mkdir(place->state, 0700), 0);
+	assert_int_equal(mkfifo(place->go, 0600), 0);
+	assert_int_equal(mount("tmpfs", place->state, "tmpfs", 0, "size=4m,mode=700"), 0);
+}
+
+/* The guard of a killed host may still be removing what is its own. */
+static void remove_place(struct place *place)
+{
+	uint64_t until = tfc__now() + 20 * TFC__SECOND;
+	assert_int_equal(umount2(place->state, MNT_DETACH), 0);
+	while (tfc__remove_tree(place->dir) < 0 && tfc__now() < until)
+		usleep(2000);
+	assert_int_not_equal(access(place->dir, F_OK), 0);
+}
+
+static void make_room(const struct place *place)
+{
+	char path[LEAKS_PATH + 32];
+	snprintf(path, sizeof(path), "%s/filler", place->state);
+	assert_int_equal(unlink(path), 0);
+}
+
+static long count_runs(const struct place *place)
+{
+	struct stat runs;
+	assert_int_equal(stat(place->runs, &runs), 0);
+	return runs.st_size;
+}
+
+/* The host, a process of its own, which writes a byte for what it is told. */
+struct host_process {
+	const struct place *place;
+	tfc_gateway *gateway;
+	tfc_sub *sub;
+	int told;
+};
+
+#define TOLD_ENDED 'e'
+#define TOLD_END_WAITS 'w'
+
+static void tell_parent(const struct host_process *host, char what)
+{
+	if (write(host->told, &what, 1) != 1)
+		_exit(4);
+}
+
+static void end_task(const struct place *place)
+{
+	int fd = open(place->go, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || write(fd, "\n", 1) != 1)
+		_exit(5); /* it stays open: the task reads what is in there */
+}
+
+static void on_event(void *user, const tfc_event *event)
+{
+	struct host_process *host = user;
+	if (event->kind == TFC_EVENT_TASK && event->task_state == TFC_TASK_READY) {
+		fill(host->place->state);
+		end_task(host->place);
+	}
+	if (event->kind == TFC_EVENT_JOB && strstr(event->text, "the end of the job is not stored"))
+		tell_parent(host, strstr(event->text, "No space left") ? TOLD_END_WAITS : '?');
+	if (event->kind == TFC_EVENT_END)
+		tell_parent(host, TOLD_ENDED);
+}
+
+static void on_reply(void *user, const tfc_reply *reply)
+{
+	struct host_process *host = user;
+	if (reply->code < 0 ||
+	    tfc_gateway_subscribe(host->gateway, reply->text, NULL, on_event, host, &host->sub) < 0)
+		_exit(3);
+}
+
+static _Noreturn void live(const struct place *place, int told)
+{
+	struct host_process host = {.place = place, .told = told};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	tfc_gateway_options gateway_options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_ctx *ctx;
+	tfc_job *job;
+	char *json =
+		node_json("{'name':'full','framework':'none','roles':{'worker':{'ready':'started',"
+			  "'argv':['/bin/sh','-c','printf x >>%s; read line <%s']}}}",
+			  place->runs, place->go);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	options.state_dir = place->state;
+	options.temp_dir = place->temp;
+	options.log_dir = place->temp;
+	if (proc_ctx_new(&ctx) < 0 || tfc_node_open(ctx, &options, &gateway_options.node) < 0 ||
+	    tfc_gateway_open(ctx, &gateway_options, &host.gateway) < 0 ||
+	    tfc_job_parse(json, strlen(json), NULL, NULL, &job) < 0 ||
+	    tfc_gateway_submit(host.gateway, job, NULL, on_reply, &host, NULL) < 0)
+		_exit(2);
+	while (tfc_ctx_run(ctx, -1) >= 0)
+		;
+	_exit(1);
+}
+
+static pid_t start_host(const struct place *place, int *ret_told)
+{
+	int pipe_fds[2];
+	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		live(place, pipe_fds[1]);
+	close(pipe_fds[1]);
+	*ret_told = pipe_fds[0];
+	return child;
+}
+
+static void await_told(int told, char wanted)
+{
+	char what = 0;
+	assert_int_equal(read(told, &what, 1), 1);
+	assert_int_equal(what, wanted);
+}
+
+static void kill_host(pid_t child, int told)
+{
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(told);
+}
+
+/* The next node on that directory; the epoch in which the job ends there. */
+static uint64_t run_next_node(const struct place *place)
+{
+	struct node_run run;
+	struct follower follower = {0};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.state_dir = place->state;
+	node_run_begin(&run, &options);
+	int go = open(place->go, O_RDWR | O_CLOEXEC);
+	assert_int_equal(write(go, "\n", 1), 1);
+	node_follow(&run, "full", NULL, &follower);
+	const struct seen_event *over = node_await_end(&run, &follower);
+	assert_int_equal(over->event.job_state, TFC_JOB_SUCCEEDED);
+	uint64_t epoch = over->event.epoch;
+	close(go);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	return epoch;
+}
+
+static void an_end_that_was_told_stays(void **state)
+{
+	struct place place;
+	int told;
+	make_place(&place);
+	pid_t child = start_host(&place, &told);
+	await_told(told, TOLD_END_WAITS);
+	make_room(&place);
+	await_told(told, TOLD_ENDED);
+	kill_host(child, told);
+	assert_int_equal(run_next_node(&place), 1);
+	assert_int_equal(count_runs(&place), 1);
+	remove_place(&place);
+}
+
+/* What ran is not known to have ended. */
+static void an_end_that_was_not_told_may_come_again(void **state)
+{
+	struct place place;
+	int told;
+	make_place(&place);
+	pid_t child = start_host(&place, &told);
+	await_told(told, TOLD_END_WAITS);
+	kill_host(child, told);
+	make_room(&place);
+	assert_int_equal(run_next_node(&place), 2);
+	assert_int_equal(count_runs(&place), 2);
+	remove_place(&place);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_lost_is_told_before_the_end),
+		cmocka_unit_test(an_end_that_was_told_stays),
+		cmocka_unit_test(an_end_that_was_not_told_may_come_again),
 	};
 	if (!mounts_are_own())
 		return MOUNTS_SKIPPED;

@@ -305,30 +305,135 @@ static void a_job_that_cannot_be_stored_is_refused(void **state)
 	free_table(&table);
 }
 
-/* What it could not store is stored once that works again. */
-static void a_job_goes_on_while_its_store_fails(void **state)
+/* ---- an end that is not stored */
+
+static void note_drained(void *user)
+{
+	*(bool *)user = true;
+}
+
+static bool is_set(void *user)
+{
+	return *(bool *)user;
+}
+
+#define END_WAITS "the end of the job is not stored yet: the grid is full"
+
+static bool is_told_that_its_end_waits(void *user)
+{
+	const struct follower *follower = user;
+	for (size_t i = 0; i < follower->count; i++)
+		if (follower->events[i].event.kind == TFC_EVENT_JOB &&
+		    strcmp(follower->events[i].text, END_WAITS) == 0)
+			return true;
+	return false;
+}
+
+/* A job whose task has ended while nothing could be stored; its id. */
+static char *run_to_unstored_end(struct node_run *run, struct table *table,
+				 struct follower *follower)
+{
+	begin(run, table);
+	node_await(run, has_listed, table, "the list");
+	char *json = node_json("{'roles': {'driver': {'argv': ['true']}}}");
+	char *id = node_submit(run, json);
+	table->failure = TFC_ENOSPC;
+	node_follow(run, id, NULL, follower);
+	node_await(run, is_told_that_its_end_waits, follower, "word of the end that waits");
+	assert_non_null(node_find(follower, TFC_EVENT_TASK, "driver/0", TFC_TASK_EXITED, 0));
+	assert_false(follower->is_ended);
+	free(json);
+	return id;
+}
+
+static void assert_end_waits(struct node_run *run, const char *id)
+{
+	char *job = node_describe(run, id);
+	assert_non_null(strstr(job, "\"state\":\"stopping\""));
+	assert_non_null(strstr(job, END_WAITS));
+	free(job);
+	node_stop(run, id, false); /* it has not ended, as far as anybody knows */
+}
+
+static void an_end_is_told_once_it_is_stored(void **state)
 {
 	struct table table = {0};
 	struct node_run run;
 	struct follower follower = {0}, after = {0};
-	begin(&run, &table);
-	node_await(&run, has_listed, &table, "the list");
-	char *json = node_json("{'roles': {'driver': {'argv': ['true']}}}");
-	char *id = node_submit(&run, json);
-	table.failure = TFC_ENOSPC;
-	node_follow(&run, id, NULL, &follower);
-	assert_int_equal(node_await_end(&run, &follower)->event.job_state, TFC_JOB_SUCCEEDED);
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	assert_end_waits(&run, id);
 	table.failure = 0;
+	assert_int_equal(node_await_end(&run, &follower)->event.job_state, TFC_JOB_SUCCEEDED);
 	node_follow_end(&follower);
 	node_run_end(&run);
 	begin(&run, &table);
 	node_await(&run, has_listed, &table, "the list");
 	node_follow(&run, id, NULL, &after);
 	assert_int_equal(node_await_end(&run, &after)->event.epoch, 1);
+	assert_true(is_told_that_its_end_waits(&after));
 	node_follow_end(&after);
 	node_run_end(&run);
 	free(id);
-	free(json);
+	free_table(&table);
+}
+
+/* Nobody was told of the end: it may run again. */
+static void an_end_that_was_never_stored_was_never_told(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0}, after = {0};
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	tfc_node_close(run.node);
+	run.node = NULL;
+	assert_true(tfc_ctx_run(run.ctx, 0) >= 0);
+	assert_false(follower.is_ended);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	table.failure = 0;
+	begin(&run, &table);
+	node_await(&run, has_listed, &table, "the list");
+	node_follow(&run, id, NULL, &after);
+	assert_int_equal(node_await_end(&run, &after)->event.epoch, 2);
+	node_follow_end(&after);
+	node_run_end(&run);
+	free(id);
+	free_table(&table);
+}
+
+/* That makes room, and a job that is not there never runs. */
+static void a_job_whose_end_waits_can_be_forgotten(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	struct answer reply = {0};
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &reply, NULL), 0);
+	node_await_answer(&run, &reply);
+	assert_int_equal(reply.code, TFC_OK);
+	assert_false(follower.is_ended);
+	assert_int_equal(table.count, 0);
+	node_answer_clear(&reply);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	free(id);
+	free_table(&table);
+}
+
+static void a_node_leaves_although_an_end_waits(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	bool is_drained = false;
+	char *id = run_to_unstored_end(&run, &table, &follower);
+	assert_int_equal(tfc_node_leave(run.node, note_drained, &is_drained), TFC_OK);
+	node_await(&run, is_set, &is_drained, "an end of the leave");
+	assert_false(follower.is_ended);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	free(id);
 	free_table(&table);
 }
 
@@ -629,7 +734,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_is_there_as_soon_as_the_store_has_answered),
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
-		cmocka_unit_test(a_job_goes_on_while_its_store_fails),
+		cmocka_unit_test(an_end_is_told_once_it_is_stored),
+		cmocka_unit_test(an_end_that_was_never_stored_was_never_told),
+		cmocka_unit_test(a_job_whose_end_waits_can_be_forgotten),
+		cmocka_unit_test(a_node_leaves_although_an_end_waits),
 		cmocka_unit_test(secrets_need_a_place_that_keeps_them),
 		cmocka_unit_test(what_a_store_has_lost_is_named_and_never_run),
 		cmocka_unit_test(what_0_2_has_written_goes_on_unless_its_journal_is_lost),
