@@ -135,10 +135,13 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
-/* The id, so that it is that job also when its answer is lost and it is asked for again. */
+/* The id, so that it is that job also when its answer is lost and it is asked for again. Of a job
+ * that is damaged no more than its id is known. */
 static char *id_of(struct client *client, const char *job)
 {
 	struct answer answer = {.text = NULL};
+	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
+		return strdup(job);
 	int begun = tfc_gateway_describe(client->gateway, job, 0, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return NULL;

@@ -223,10 +223,11 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
 				uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. Thread:
- * the context's. Errors in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (it has not
- * ended), TFC_ELOST (the connection broke, and `job` is no whole id: by a name or a part of an id
- * it is not asked for twice, for that may mean another job then).
+ * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. A job
+ * whose record is damaged is removed by its id or a prefix of it. Thread: the context's. Errors in
+ * the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ESTATE (it has not ended), TFC_ELOST (the
+ * connection broke, and `job` is no whole id: by a name or a part of an id it is not asked for
+ * twice, for that may mean another job then).
  */
 TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
 			       tfc_reply_fn fn, void *user, tfc_op **ret_op);

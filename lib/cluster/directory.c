@@ -180,33 +180,33 @@ int directory_check_loaded(const struct tfc__directory *directory, tfc_error *er
 			 "the node is still reading its store: ask again");
 }
 
-static void match_id(struct tfc__directory_match *match, struct tfc__record *record)
+static bool match_id(struct tfc__directory_match *match, const char *id, const char *job)
 {
 	size_t len = strlen(match->ids);
-	match->by_prefix = record;
+	if (strncmp(id, job, strlen(job)) != 0)
+		return false;
 	if (match->prefixes++ < 3)
-		snprintf(match->ids + len, sizeof(match->ids) - len, "%s%s", len ? ", " : "",
-			 record->id);
+		snprintf(match->ids + len, sizeof(match->ids) - len, "%s%s", len ? ", " : "", id);
+	return true;
 }
 
 void tfc__directory_match(struct tfc__directory *directory, const char *job,
 			  struct tfc__directory_match *ret_match)
 {
-	size_t len = strlen(job);
 	*ret_match = (struct tfc__directory_match){.prefixes = 0};
-	if (!len)
+	if (!*job)
 		return;
 	TFC__LIST_EACH (link, &directory->records) {
 		struct tfc__record *record = record_of(link);
-		if (strncmp(record->id, job, len) == 0)
-			match_id(ret_match, record);
+		if (match_id(ret_match, record->id, job))
+			ret_match->by_prefix = record;
 		if (strcmp(record->job->name, job) == 0)
 			ret_match->by_name = record;
 	}
 	TFC__LIST_EACH (link, &directory->damaged) {
 		struct tfc__damaged *damaged = tfc__container_of(link, struct tfc__damaged, link);
-		if (strncmp(damaged->id, job, len) == 0)
-			ret_match->damaged = damaged->why;
+		if (match_id(ret_match, damaged->id, job))
+			ret_match->damaged = damaged;
 	}
 }
 
@@ -222,8 +222,8 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 		return tfc__fail(error, TFC_EINVAL, "cluster", 0,
 				 "job %.60s: %u job ids begin like that; give more of the id: %s%s",
 				 job, match.prefixes, match.ids, match.prefixes > 3 ? " ..." : "");
-	if (!match.by_name && !match.by_prefix && match.damaged)
-		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s", match.damaged);
+	if (!match.by_name && match.damaged)
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s", match.damaged->why);
 	if (!match.by_name && !match.by_prefix)
 		return tfc__fail(error, TFC_ENOENT, "cluster", 0, "no such job: %s", job);
 	*ret_record = match.by_name ? match.by_name : match.by_prefix;

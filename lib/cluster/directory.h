@@ -90,29 +90,14 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 /* Stops a job, as tfc__maintainer_stop. */
 void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool is_kill);
 
-/* Forgets an ended job and its logs on this node; the answer comes once that is stored, the record
- * is gone at once, and its readers are told. TFC_ESTATE: it has not ended. */
-int tfc__directory_forget(struct tfc__record *record, struct tfc__directory_answer *answer,
-			  tfc_error *error);
+/* Forgets an ended job, or one that cannot be read, and its logs; the answer comes once that is
+ * stored, the record is gone at once, and its readers are notified. TFC_ESTATE: it has not ended;
+ * those of tfc__directory_find, but TFC_EPARSE. */
+int tfc__directory_forget(struct tfc__directory *directory, const char *job,
+			  struct tfc__directory_answer *answer, tfc_error *error);
 
 /* The addresses of the tasks in the cluster, as last told; the caller's. TFC_ESTATE: none yet. */
 int tfc__record_spec(const struct tfc__record *record, tfc_error *error, tfc_spec **ret_spec);
-
-/* What an id, a prefix of one, or a name fits on here. */
-struct tfc__directory_match {
-	struct tfc__record *by_name;   /* the latest that has it; NULL: none */
-	struct tfc__record *by_prefix; /* one of them; NULL: none */
-	uint32_t prefixes;
-	char ids[64];        /* of the first of these, "ID, ID, ID" */
-	const char *damaged; /* why one of such an id cannot be read, a sentence; NULL: none */
-};
-void tfc__directory_match(struct tfc__directory *directory, const char *job,
-			  struct tfc__directory_match *ret_match);
-
-/* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL,
- * TFC_EPARSE: its record is damaged. */
-int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
-			struct tfc__record **ret_record);
 
 /* A job of which the store has something that cannot be read. */
 struct tfc__damaged {
@@ -121,6 +106,22 @@ struct tfc__damaged {
 	char why[256]; /* a sentence that names it, and where it is */
 };
 const struct tfc__link *tfc__directory_damaged(const struct tfc__directory *directory);
+
+/* What an id, a prefix of one, or a name fits on here. */
+struct tfc__directory_match {
+	struct tfc__record *by_name;   /* the latest that has it; NULL: none */
+	struct tfc__record *by_prefix; /* one of them that can be read; NULL: none */
+	struct tfc__damaged *damaged;  /* one of them that cannot; NULL: none */
+	uint32_t prefixes;             /* of both kinds */
+	char ids[64];                  /* of the first of these, "ID, ID, ID" */
+};
+void tfc__directory_match(struct tfc__directory *directory, const char *job,
+			  struct tfc__directory_match *ret_match);
+
+/* By id, unambiguous prefix of one, or name (the latest that has it). TFC_ENOENT, TFC_EINVAL,
+ * TFC_EPARSE: its record is damaged. */
+int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
+			struct tfc__record **ret_record);
 
 /* Asks to be told when the directory closes; a user that goes before removes its link. */
 void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user);

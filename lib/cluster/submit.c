@@ -231,7 +231,8 @@ static void forget_logs(const struct tfc__record *record)
 		const struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								       link);
 		struct tfc__agent_handle agent = tfc__nodes_agent(node);
-		if (agent.ops && agent.ops->forget && was_on(&record->journal, node->name))
+		bool may_have_logs = record->is_damaged || was_on(&record->journal, node->name);
+		if (agent.ops && agent.ops->forget && may_have_logs)
 			agent.ops->forget(agent.agent, record->id);
 	}
 }
@@ -261,9 +262,31 @@ void record_forget(struct tfc__record *record)
 	}
 }
 
-int tfc__directory_forget(struct tfc__record *record, struct tfc__directory_answer *answer,
-			  tfc_error *error)
+/* One that cannot be read, as the record of a job that has ended. */
+static struct tfc__record *replace_damaged(struct tfc__directory *directory, const char *job)
 {
+	struct tfc__directory_match match;
+	struct tfc__record *record = tfc__record_new();
+	if (!record)
+		return NULL;
+	tfc__directory_match(directory, job, &match);
+	memcpy(record->id, match.damaged->id, sizeof(record->id));
+	record->directory = directory;
+	record->is_damaged = record->is_ended = true;
+	tfc__list_remove(&match.damaged->link);
+	free(match.damaged);
+	return record;
+}
+
+int tfc__directory_forget(struct tfc__directory *directory, const char *job,
+			  struct tfc__directory_answer *answer, tfc_error *error)
+{
+	struct tfc__record *record = NULL;
+	int code = tfc__directory_find(directory, job, error, &record);
+	if (code == TFC_EPARSE && !(record = replace_damaged(directory, job)))
+		return tfc__fail_nomem(error, "cluster");
+	if (!record)
+		return code;
 	if (!record->is_ended)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
 				 "job %s has not ended: stop it first", record->id);

@@ -187,14 +187,16 @@ static void on_route(void *user, const char *node, const char *id, const tfc_err
 {
 	struct routing *routing = user;
 	struct tfc__remote_sub *sub = routing->sub;
-	const struct tfc__gateway_members *members = &routing->forwarder->members;
-	struct tfc__rpc *rpc = error ? NULL : tfc__member_rpc(members, node);
+	struct tfc__forwarder *forwarder = routing->forwarder;
+	struct tfc__rpc *rpc = error ? NULL : tfc__member_rpc(&forwarder->members, node);
+	struct tfc__record *record;
 	tfc_error lost = TFC_ERROR_INIT;
 	free(routing);
-	if (!error && !rpc)
-		tfc__fail(&lost, TFC_ELOST, "gateway", 0,
-			  *node ? "node %.60s cannot be asked now" : "job %.60s has moved here",
-			  *node ? node : id);
+	if (!error && *node && !rpc)
+		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "node %.60s cannot be asked now", node);
+	else if (!error && !*node &&
+		 tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
+		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "job %.60s has moved here", id);
 	if (rpc)
 		tfc__remote_sub_go(sub, rpc, id);
 	else

@@ -106,12 +106,12 @@ static bool is_home(const struct tfc__forwarder *forwarder, const struct tfc__qu
 	return !question->home || (own && strcmp(question->home, own) == 0);
 }
 
-static int forget(struct tfc__record *record, struct tfc__request *request)
+static int forget(struct tfc__directory *directory, const char *job, struct tfc__request *request)
 {
 	struct waiting *waiting = begin_waiting(request);
 	if (!waiting)
 		return tfc__fail_nomem(&request->error, "gateway");
-	int code = tfc__directory_forget(record, &waiting->answer, &request->error);
+	int code = tfc__directory_forget(directory, job, &waiting->answer, &request->error);
 	if (code == TFC_OK)
 		return TFC__LATER;
 	end_waiting(waiting);
@@ -229,11 +229,11 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 		     struct tfc__request *request)
 {
 	struct tfc__record *record;
+	if (question->verb == TFC__FORGET)
+		return forget(directory, question->job, request);
 	int code = tfc__directory_find(directory, question->job, &request->error, &record);
 	if (code < 0)
 		return code;
-	if (question->verb == TFC__FORGET)
-		return forget(record, request);
 	if (question->verb == TFC__STOP)
 		return stop(record, question, request);
 	if (question->verb == TFC__SPEC)

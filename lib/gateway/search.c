@@ -19,7 +19,7 @@ struct matches {
 	uint32_t prefixes;
 	char prefix_node[256];
 	char ids[64];      /* of one node: the first of them */
-	char damaged[256]; /* why one cannot be read; "": none */
+	char damaged[256]; /* why one cannot be read, of a node of 0.2; "": none */
 };
 
 struct asked {
@@ -50,10 +50,9 @@ static void match(struct tfc__directory *directory, const char *job, struct matc
 	tfc__directory_match(directory, job, &here);
 	matches->prefixes = here.prefixes;
 	snprintf(matches->ids, sizeof(matches->ids), "%s", here.ids);
-	snprintf(matches->damaged, sizeof(matches->damaged), "%s",
-		 here.damaged ? here.damaged : "");
-	if (here.by_prefix)
-		memcpy(matches->by_prefix, here.by_prefix->id, sizeof(matches->by_prefix));
+	if (here.prefixes)
+		memcpy(matches->by_prefix, here.by_prefix ? here.by_prefix->id : here.damaged->id,
+		       sizeof(matches->by_prefix));
 	if (here.by_name) {
 		memcpy(matches->by_name, here.by_name->id, sizeof(matches->by_name));
 		matches->submitted_ns = here.by_name->submitted_ns;
@@ -64,13 +63,12 @@ void tfc__search_answer(struct tfc__directory *directory, const char *job, struc
 {
 	struct matches matches = {.submitted_ns = 0};
 	match(directory, job, &matches);
-	tfc__msg_map(buf, 6);
+	tfc__msg_map(buf, 5);
 	tfc__msg_put_str(buf, "name", matches.by_name);
 	tfc__msg_put_u64(buf, "submitted_ns", matches.submitted_ns);
 	tfc__msg_put_str(buf, "prefix", matches.by_prefix);
 	tfc__msg_put_u64(buf, "prefixes", matches.prefixes);
 	tfc__msg_put_str(buf, "ids", matches.ids);
-	tfc__msg_put_str(buf, "damaged", matches.damaged);
 }
 
 /* ---- over all nodes */

@@ -730,6 +730,45 @@ static void a_damaged_job_is_not_forgotten_until_somebody_asks_for_that(void **s
 	end(&place);
 }
 
+static void remove_file(const struct place *place, const char *id, const char *name)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/store/records/jobs/%s/%s", place->state, id, name);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* Its record, its journal and its logs, whatever of them is left. */
+static void a_damaged_job_can_be_forgotten(void **state)
+{
+	static const char *const names[] = {"record", "journal/0000000000"};
+	struct place place;
+	struct node_run run;
+	char *jobs[4];
+	begin(&place);
+	node_run_begin(&run, &place.options);
+	char *whole = run_to_end(&run, "echo x");
+	for (int i = 0; i < 4; i++)
+		jobs[i] = run_to_end(&run, "echo x");
+	node_run_end(&run);
+	for (int i = 0; i < 4; i++)
+		(i < 2 ? damage : remove_file)(&place, jobs[i], names[i % 2]);
+	node_run_begin(&run, &place.options);
+	for (int i = 0; i < 4; i++) {
+		struct wait_for_logs wait = {&place, jobs[i]};
+		assert_true(is_there("%s/logs/%s", &place, jobs[i]));
+		assert_int_equal(forget(&run, jobs[i]), TFC_OK);
+		assert_int_equal(forget(&run, jobs[i]), TFC_ENOENT);
+		assert_false(is_there("%s/store/records/jobs/%s", &place, jobs[i]));
+		node_await(&run, are_logs_gone, &wait, "the job's logs to go");
+		free(jobs[i]);
+	}
+	assert_true(is_there("%s/logs/%s", &place, whole));
+	free(node_describe(&run, whole));
+	free(whole);
+	node_run_end(&run);
+	end(&place);
+}
+
 static void two_nodes_cannot_have_one_state(void **state)
 {
 	struct place place;
@@ -763,6 +802,7 @@ int main(void)
 		cmocka_unit_test(a_forgotten_job_is_gone_with_its_logs),
 		cmocka_unit_test(a_damaged_job_is_left_alone_and_the_others_are_there),
 		cmocka_unit_test(a_damaged_job_is_not_forgotten_until_somebody_asks_for_that),
+		cmocka_unit_test(a_damaged_job_can_be_forgotten),
 		cmocka_unit_test(two_nodes_cannot_have_one_state),
 	};
 	return cmocka_run_group_tests_name("node_store", tests, NULL, NULL);

@@ -385,7 +385,7 @@ class TwoNodesTest(ClientsTest):
                 "node a: it is damaged")
         self.nodes["a"].await_output(said, "err")
         for at in "ab":
-            for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"]):
+            for command in (["attach"], ["describe"], ["logs"], ["stop"]):
                 with self.subTest(command=command, at=at):
                     self.assert_said(self.ask(*command, job, at=at), said)
             self.assert_said(self.ask("describe", job[:12], at=at), said)
@@ -393,6 +393,12 @@ class TwoNodesTest(ClientsTest):
             self.assertEqual((run.status, run.errors()), (0, [f"tfc_run: {said}"]))
             self.assertEqual({tuple(line.split()[:3:2]) for line in run.lines()[1:]},
                              {(job, "damaged"), (whole, "succeeded")})
+        run = self.ask("rm", job, at="b")
+        self.assertEqual((run.status, run.errors()), (0, []))
+        run = self.ask("ps", "--all", at="b")
+        self.assertEqual([line.split()[0] for line in run.lines()[1:]], [whole])
+        self.assertFalse(os.path.exists(
+            os.path.join(self.dir, f"state-a/store/records/jobs/{job}")))
 
     def test_ps_names_the_nodes_that_were_not_asked(self):
         job = self.start_job("exec sleep 100", "--label", "where=a")
