@@ -193,14 +193,17 @@ static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 {
 	char role[64], key[96];
 	size_t len = strcspn(value, "=");
+	const char *what = value + len + 1;
 	if (!value[len] || len >= sizeof(role))
 		return complain("--on-failure %s: is not ROLE=fail or ROLE=ignore", value);
+	if (strcmp(what, "fail") != 0 && strcmp(what, "ignore") != 0)
+		return complain("--on-failure %s: must be fail or ignore, not \"%s\"", value, what);
 	memcpy(role, value, len);
 	role[len] = '\0';
 	if (!json_object_get(roles, role))
 		return complain("--on-failure %s: the job has no role \"%s\"", value, role);
 	snprintf(key, sizeof(key), "roles.%s.on_failure", role);
-	return set(job, key, value + len + 1);
+	return set(job, key, what);
 }
 
 static int set_on_failures(tfc_job *job, const struct command_line *line)

@@ -59,13 +59,12 @@ static const struct option table[] = {
 	 "as whom run jobs that come over tcp with a submit key (the node's)",
 	 TEXT(struct node_options, submit_user)},
 	{"base-env", "WHAT",
-	 "what tasks begin with whose job came over tcp: minimal (PATH, HOME, USER, LOGNAME, "
+	 "the environment of tasks whose job came over tcp: minimal (PATH, HOME, USER, LOGNAME, "
 	 "LANG) or node (all that the node has) (minimal)",
 	 set_base_env},
 	{"pass-env", "NAME",
-	 "what they have of the node's beside; NAME* for all that begin so, none for nothing; may "
-	 "be "
-	 "repeated (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
+	 "a variable of the node that those tasks get, too; NAME* stands for all that begin with "
+	 "NAME; may be repeated; none: no variable (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
 	 TEXTS(struct node_options, pass_env)},
 	{"group", "G", "its users may use the node's unix sockets; may be repeated",
 	 TEXTS(struct node_options, group_names)},
@@ -119,6 +118,22 @@ static int fill_state(struct node_options *options)
 	return make_absolute(&options->state, &options->own_state);
 }
 
+/* "none" stands for an empty list. */
+static int check_pass_env(const struct texts *names)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		const char *name = names->items[i];
+		size_t len = strcspn(name, "=");
+		if (name[len])
+			return complain("--pass-env %.*s: takes a name; the value is that of the "
+					"node's environment",
+					(int)len, name);
+		if (names->count > 1 && strcmp(name, "none") == 0)
+			return complain("--pass-env none: passes nothing, and is given alone");
+	}
+	return 0;
+}
+
 static int find_groups(struct node_options *options)
 {
 	for (size_t i = 0; i < options->group_names.count; i++) {
@@ -148,7 +163,8 @@ enum options_result node_options_read(int argc, char **argv, struct node_options
 	const char *file = options_value(&line, "config");
 	if (result == OPTIONS_OK &&
 	    ((file && config_apply(&line, file, &options->config) < 0) || options_set(&line) < 0 ||
-	     fill_name(options) < 0 || fill_state(options) < 0 || find_groups(options) < 0))
+	     check_pass_env(&options->pass_env) < 0 || fill_name(options) < 0 ||
+	     fill_state(options) < 0 || find_groups(options) < 0))
 		result = OPTIONS_BAD;
 	if (!options->key && getenv("TFC_KEY") && *getenv("TFC_KEY"))
 		options->key = getenv("TFC_KEY");

@@ -22,8 +22,12 @@ void print_version(void)
 	printf("tfc_run %u.%u.%u\n", version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
+#define LEFT 22  /* columns of an option and its value */
+#define RIGHT 75 /* of what the help says of it */
+
 static void print_option(const struct option *option)
 {
+	const char *help = option->help;
 	char left[40];
 	if (!option->name) {
 		printf("\n%s:\n", option->help);
@@ -35,7 +39,15 @@ static void print_option(const struct option *option)
 	else
 		snprintf(left, sizeof(left), "--%s %s", option->name,
 			 option->value ? option->value : "");
-	printf("  %-22s %s\n", left, option->help);
+	printf("  %-*s ", LEFT, left);
+	while (strlen(help) > RIGHT) {
+		int len = RIGHT;
+		while (help[len] != ' ')
+			len--;
+		printf("%.*s\n%*s", len, help, LEFT + 3, "");
+		help += len + 1;
+	}
+	puts(help);
 }
 
 static void print_help(const struct command_line *line)
@@ -47,7 +59,8 @@ static void print_help(const struct command_line *line)
 		for (size_t i = 0; i < table->count; i++)
 			if (table->options[i].help)
 				print_option(&table->options[i]);
-	printf("  %-22s %s\n  %-22s %s\n", "--help", common[0].help, "--version", common[1].help);
+	printf("  %-*s %s\n  %-*s %s\n", LEFT, "--help", common[0].help, LEFT, "--version",
+	       common[1].help);
 	if (line->footer)
 		printf("\n%s\n", line->footer);
 }

@@ -87,7 +87,7 @@ const char *options_nearest(const struct command_line *line, const char *name);
 
 /* Setters of a field: const char * (not empty), bool, uint16_t[2] (first and last port), struct
  * texts (each time one more), uint32_t, uint32_t that the user gives in seconds and is kept in
- * milliseconds, and uint64_t bytes ("4G"). */
+ * milliseconds, and uint64_t bytes ("4G"). No number may be 0. */
 int set_text(void *target, const struct option *option, const char *value);
 int set_flag(void *target, const struct option *option, const char *value);
 int set_ports(void *target, const struct option *option, const char *value);

@@ -89,12 +89,17 @@ static bool read_number(const char *value, uint64_t most, uint64_t *ret_number, 
 	return *value >= '0' && *value <= '9' && errno == 0 && *ret_number <= most;
 }
 
+/* The library reads 0 as an option that was not given; who writes it means something else. */
+#define AT_LEAST_1 "must be at least 1"
+
 int set_number(void *target, const struct option *option, const char *value)
 {
 	uint64_t number;
 	char *end;
 	if (!read_number(value, UINT32_MAX, &number, &end) || *end)
 		return bad_value(option, value, "is not a whole number");
+	if (number == 0)
+		return bad_value(option, value, AT_LEAST_1);
 	*(uint32_t *)(void *)((char *)target + option->at) = (uint32_t)number;
 	return 0;
 }
@@ -120,6 +125,8 @@ int set_bytes(void *target, const struct option *option, const char *value)
 	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
 	if (!is_number || (*end && (!unit || end[1])) || number > UINT64_MAX >> shift)
 		return bad_value(option, value, "is not a number of bytes, such as 8G");
+	if (number == 0)
+		return bad_value(option, value, AT_LEAST_1);
 	*(uint64_t *)(void *)((char *)target + option->at) = number << shift;
 	return 0;
 }

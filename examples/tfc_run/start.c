@@ -119,7 +119,7 @@ int start_main(int argc, char **argv)
 			"Submits a job to a node, prints its id and follows it. Ctrl-C only "
 			"detaches.\n"
 			"A node that was sent a part of the job and does not answer is asked again "
-			"for five minutes; no other is sent the job meanwhile.",
+			"for five minutes;\nno other is sent the job meanwhile.",
 		.footer = EXIT_STATUS_HELP,
 		.tables = {JOB_OPTION_TABLE(&start.job), OPTION_TABLE(start_table, &start),
 			   GATEWAY_OPTION_TABLE(&start.client.options),

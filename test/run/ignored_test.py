@@ -88,9 +88,10 @@ class EvaluatorTest(IgnoredTest):
         self.assert_refused(run, '--on-failure evaluater=fail: the job has no role "evaluater"')
         run = self.run_local("--on-failure", "worker", "true")
         self.assert_refused(run, "--on-failure worker: is not ROLE=fail or ROLE=ignore")
-        run = self.run_local("--on-failure", "worker=maybe", "true")
-        self.assertEqual(run.status, 125)
-        self.assertIn('must be auto, fail, ignore or restart, not "maybe"', run.errors()[0])
+        for what in ("maybe", "auto", ""):  # whether or not the role is there
+            for role in ("worker", "evaluator"):
+                run = self.run_local("--on-failure", f"{role}={what}", "true")
+                self.assert_refused(run, f'--on-failure {role}={what}: must be fail or ignore, not "{what}"')
 
 
 class WorkerTest(IgnoredTest):

@@ -490,6 +490,11 @@ class OtherVersionTest(NodeTest):
         self.assertLess(a.err.count(b"the other end speaks version"), 10, a.err)
 
 
+# In the library 0 stands for the default, or for no limit; who writes it means something else.
+BOUNDS = ("slots", "memory", "client-connections", "key-connections", "client-requests", "key-requests",
+          "connection-requests", "client-bytes", "key-bytes", "connection-bytes")
+
+
 class RefusedTest(NodeTest):
     def assert_said(self, run, words):
         self.assertEqual(run.status, 125, run.err)
@@ -590,10 +595,21 @@ class RefusedTest(NodeTest):
                 (["--slots", "many"], "--slots many: is not a whole number"),
                 (["--memory", "4X"], "--memory 4X: is not a number of bytes, such as 8G"),
                 (["--lease", "0"], "--lease 0: is not a number of seconds above 0"),
+                *((["--" + name, "0"], f"--{name} 0: must be at least 1$") for name in BOUNDS),
+                (["--pass-env", "TOKEN=x"],
+                 "--pass-env TOKEN: takes a name; the value is that of the node's environment$"),
+                (["--pass-env", "none", "--pass-env", "A"],
+                 "--pass-env none: passes nothing, and is given alone$"),
                 (["--config", "no.json"], "no.json"),
                 (["word"], "'word' is one word too many")):
             with self.subTest(args=args):
-                self.assert_said(self.refused("node", *args), words)
+                self.assert_said(self.refused("node", "--state", "state-a", *args), words)
+        self.write("zero.json", '{"key-connections": 0}')
+        self.assert_said(self.refused("node", "--state", "state-a", "--config", "zero.json"),
+                         "--key-connections 0: must be at least 1$")
+        self.write("none.json", '{"pass-env": ["A", "none"]}')
+        self.assert_said(self.refused("node", "--state", "state-a", "--config", "none.json"),
+                         "--pass-env none: passes nothing, and is given alone$")
         self.write("bad.json", '{"slotss": 3}')
         self.assert_said(self.refused("node", "--config", "bad.json"),
                          "bad.json: slotss: unknown key; did you mean slots")

@@ -56,6 +56,8 @@ BAD = [
     (["local", "--cwd", "/etc/passwd", "true"],
      "cwd: /etc/passwd cannot be entered: Not a directory"),
     (["local", "--log-dir", "/etc/passwd", "true"], "log directory /etc/passwd: Not a directory"),
+    (["logs", "--tail", "0", "job"], "--tail 0: must be at least 1"),
+    (["logs", "--attempt", "0", "job"], "--attempt 0: must be at least 1"),
     (["--versoin"], "unknown option '--versoin'; did you mean --version?"),
     (["--worker", "2", "true"],
      "'--worker' is no command: one comes first, as in `tfc_run local --worker`"),
@@ -93,8 +95,6 @@ class OptionsTest(harness.RunTest):
                      "grace start-deadline deadline ports host log-dir timestamps no-prefix color quiet "
                      "json").split():
             self.assertEqual(run.out.count(b"\n  --%s " % name.encode()), 1, name)
-        for line in run.lines():
-            self.assertLessEqual(len(line), 100)
 
     def test_help_wins_wherever_it_stands(self):
         run = self.run_bare("local", "--worker", "2", "--help")
@@ -116,6 +116,7 @@ class OptionsTest(harness.RunTest):
                 self.assertEqual((run.status, run.err), (0, b""))
                 self.assertIn(b"usage: tfc_run " + command.encode(), run.out)
                 self.assertEqual(run.out.count(b"\n  --version  "), 1)
+                self.assertLessEqual(max(map(len, run.lines())), 100)
 
     def test_job_file_errors_name_file_line_and_key(self):
         path = self.write("job.json", '{\n"argv": ["true"],\n"roles": {"worker": {"cuont": 2}}\n}')
