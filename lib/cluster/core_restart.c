@@ -62,6 +62,17 @@ static void add_what_follows(const char *what, uint64_t wait, uint32_t spent,
 		      a->is_loss ? "losses" : "restarts", (double)a->window / (double)SECOND_NS);
 }
 
+static void add_why_not(const struct account *a, char *text, size_t size)
+{
+	if (a->max == 0)
+		tfc__text_add(text, size, "; not restarted: restart.%s is 0",
+			      a->is_loss ? "losses" : "max");
+	else
+		tfc__text_add(text, size, "; no restart %sis left (%u of %u in %.0f s)",
+			      a->is_loss ? "after a loss " : "", a->max, a->max,
+			      (double)a->window / (double)SECOND_NS);
+}
+
 static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
 {
 	if (tfc__task_is_alive(t)) { /* it is silent: its end is told when it is reaped */
@@ -338,9 +349,7 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	struct account a = account_of(core, t, e.is_group, is_loss);
 	uint32_t spent = tfc__budget_spent(a.budget, a.max, a.window, core->now);
 	if (spent >= a.max) {
-		tfc__text_add(text, size, "; %s are used up (%u in %.0f s)",
-			      a.is_loss ? "the losses it may have" : "its restarts", a.max,
-			      (double)a.window / (double)SECOND_NS);
+		add_why_not(&a, text, size);
 		return RESTART_REFUSED;
 	}
 	tfc__budget_charge(a.budget, a.max, a.window, core->now);

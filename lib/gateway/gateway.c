@@ -91,7 +91,8 @@ static int check_question(const struct tfc__question *question, tfc_error *error
 				 question->home);
 	if (question->home && !(question->client_key && *question->client_key))
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "home without a client_key: nothing could be known again there");
+				 "home needs a client_key, by which the home recognizes the "
+				 "submit when it is sent again");
 	return has_job ? tfc_job_validate(question->definition, error) : TFC_OK;
 }
 

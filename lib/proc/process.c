@@ -105,8 +105,7 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 		snprintf(text, size, "%s was ended: its maintainer was not heard for %u.%u s",
 			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
 	else if (report->reason == TFC__END_LOST)
-		snprintf(text, size, "%s is lost: its supervisor died, and it was ended",
-			 process->program);
+		snprintf(text, size, "%s was ended, because its supervisor died", process->program);
 	else if (report->is_oom)
 		snprintf(text, size, "%s was killed by the kernel: out of memory",
 			 process->program);

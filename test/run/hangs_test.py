@@ -96,7 +96,7 @@ class HangsTest(harness.RunTest):
                              "restart", "--restart", "1", "--", "sh", "-c", "exec sleep 60")
         end = run.events()[-1]
         self.assertEqual((run.status, end["exit"], end["reason"]), (124, 124, "stalled"))
-        self.assertIn("its restarts are used up", end["text"])
+        self.assertIn("; no restart is left (1 of 1 in 600 s)", end["text"])
 
     def test_progress_is_a_sign_of_life(self):
         run = self.run_local("--json", "--strategy", "none", "--stall", "1", "--", "sh", "-c",

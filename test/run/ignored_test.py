@@ -66,7 +66,7 @@ class EvaluatorTest(IgnoredTest):
         end = self.end(run)
         self.assertEqual((run.status, end["state"]), (0, "succeeded"))
         self.assertEqual(end["ignored_failures"], [
-            "evaluator/0 exited with 1; its restarts are used up (1 in 600 s)"])
+            "evaluator/0 exited with 1; no restart is left (1 of 1 in 600 s)"])
 
     def test_the_last_line_names_it(self):
         run = self.begin("--restart", "0", worker={}, evaluator=self.FAILS)

@@ -48,14 +48,14 @@ static void evaluator_is_tried_again_and_then_ignored(void **state)
 		       "launch evaluator/0 #2 g1\n");
 	assert_ignored(&s, "evaluator/0", NULL);
 	sim_exit(&s, "evaluator/0", 1);
-	sim_expect(&s, "task evaluator/0 #2 failed exit 1: evaluator/0 exited with 1; its "
-		       "restarts are used up (1 in 600 s)\n");
+	sim_expect(&s, "task evaluator/0 #2 failed exit 1: evaluator/0 exited with 1; no restart "
+		       "is left (1 of 1 in 600 s)\n");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_exit(&s, "worker/0", 0);
 	sim_exit(&s, "worker/1", 0);
 	assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);
 	assert_ignored(&s, "evaluator/0",
-		       "evaluator/0 exited with 1; its restarts are used up (1 in 600 s)");
+		       "evaluator/0 exited with 1; no restart is left (1 of 1 in 600 s)");
 	assert_ignored(&s, "worker/0", NULL);
 	sim_fini(&s);
 }

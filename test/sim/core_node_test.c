@@ -265,16 +265,16 @@ static void used_up_losses_fail_the_job(void **state)
 	s.roles[0].loss_max = 0;
 	sim_up_at(&s, nodes);
 	sim_lost(&s, 2, "it is down");
-	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: it is down; the losses "
-		       "it may have are used up (0 in 3600 s)\n"
-		       "job stopping g1: worker/1 was lost: it is down; the losses it may have are "
-		       "used up (0 in 3600 s)\n"
+	sim_expect(&s, "task worker/1 #1 lost lost 0: worker/1 was lost: it is down; not "
+		       "restarted: restart.losses is 0\n"
+		       "job stopping g1: worker/1 was lost: it is down; not restarted: "
+		       "restart.losses is 0\n"
 		       "stop worker/0 #1 1s\n");
 	sim_signal(&s, "worker/0", 15);
 	sim_expect(&s, "task worker/0 #1 stopped consequence 15: worker/0 died of SIGTERM\n"
 		       "release worker/0\n"
-		       "end failed lost 0 by worker/1 #1: worker/1 was lost: it is down; the "
-		       "losses it may have are used up (0 in 3600 s)\n");
+		       "end failed lost 0 by worker/1 #1: worker/1 was lost: it is down; not "
+		       "restarted: restart.losses is 0\n");
 	sim_fini(&s);
 }
 

@@ -114,13 +114,13 @@ static void without_restarts_only_what_a_lost_node_took_starts_again(void **stat
 		else /* its shim was killed */
 			sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_LOST, 0}, NULL);
 		sim_expect(&s, i == 0 ? "task worker/0 #2 failed exit 42: worker/0 exited with 42; "
-					"its restarts are used up (0 in 600 s)\n"
-					"job stopping g2: worker/0 exited with 42; its restarts "
-					"are used up (0 in 600 s)\n"
-				      : "task worker/0 #2 lost lost 0: worker/0 was lost; its "
-					"restarts are used up (0 in 600 s)\n"
-					"job stopping g2: worker/0 was lost; its restarts are used "
-					"up (0 in 600 s)\n"
+					"not restarted: restart.max is 0\n"
+					"job stopping g2: worker/0 exited with 42; not restarted: "
+					"restart.max is 0\n"
+				      : "task worker/0 #2 lost lost 0: worker/0 was lost; not "
+					"restarted: restart.max is 0\n"
+					"job stopping g2: worker/0 was lost; not restarted: "
+					"restart.max is 0\n"
 					"stop worker/1 #2 1s\n");
 		sim_fini(&s);
 	}
@@ -193,10 +193,9 @@ static void job_that_fails_of_a_preemption_lets_its_members_save(void **state)
 	s.roles[0].restart_max = 0;
 	sim_up(&s);
 	sim_exit(&s, "worker/1", 42);
-	sim_expect(&s, "task worker/1 #1 failed exit 42: worker/1 exited with 42; its restarts are "
-		       "used up (0 in 600 s)\n"
-		       "job stopping g1: worker/1 exited with 42; its restarts are used up (0 in "
-		       "600 s)\n"
+	sim_expect(&s, "task worker/1 #1 failed exit 42: worker/1 exited with 42; not restarted: "
+		       "restart.max is 0\n"
+		       "job stopping g1: worker/1 exited with 42; not restarted: restart.max is 0\n"
 		       "stop evaluator/0 #1 1s\n");
 	sim_signal(&s, "evaluator/0", 15);
 	s.trace.len = 0;

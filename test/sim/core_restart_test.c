@@ -173,9 +173,9 @@ static void used_up_budget_ends_the_job_and_says_so(void **state)
 	sim_signal(&s, "worker/0", 9);
 	sim_expect(
 		&s,
-		"task worker/0 #2 failed signal 9: worker/0 died of SIGKILL; its restarts are used "
-		"up (1 in 600 s)\n"
-		"job stopping g1: worker/0 died of SIGKILL; its restarts are used up (1 in 600 s)\n"
+		"task worker/0 #2 failed signal 9: worker/0 died of SIGKILL; no restart is left (1 "
+		"of 1 in 600 s)\n"
+		"job stopping g1: worker/0 died of SIGKILL; no restart is left (1 of 1 in 600 s)\n"
 		"stop chief/0 #1 1s\n"
 		"stop ps/0 #1 1s\n");
 	sim_fini(&s);
@@ -273,10 +273,10 @@ static void losses_have_a_budget_of_their_own(void **state)
 		sim_ready_all(&s);
 	}
 	sim_death(&s, "worker/0", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
-	sim_expect(&s, "task worker/0 #3 lost lost 0: worker/0 was lost; the losses it may have "
-		       "are used up (2 in 3600 s)\n"
-		       "job stopping g1: worker/0 was lost; the losses it may have are used up (2 "
-		       "in 3600 s)\n"
+	sim_expect(&s, "task worker/0 #3 lost lost 0: worker/0 was lost; no restart after a loss "
+		       "is left (2 of 2 in 3600 s)\n"
+		       "job stopping g1: worker/0 was lost; no restart after a loss is left (2 of "
+		       "2 in 3600 s)\n"
 		       "stop chief/0 #1 1s\n"
 		       "stop ps/0 #1 1s\n");
 	sim_fini(&s);

@@ -299,8 +299,8 @@ static void stalled_sidecar_ends_alone_when_its_restarts_are_used_up(void **stat
 	sim_stacked(&s, "cache/0", "");
 	sim_signal(&s, "cache/0", 15);
 	sim_expect(&s, "stacks cache/0 #1 before its end\n"
-		       "task cache/0 #1 ready stalled: cache/0 has been silent for 5 s: idle; its "
-		       "restarts are used up (0 in 600 s)\n"
+		       "task cache/0 #1 ready stalled: cache/0 has been silent for 5 s: idle; not "
+		       "restarted: restart.max is 0\n"
 		       "stop cache/0 #1 1s\n"
 		       "task cache/0 #1 failed stalled 15: cache/0 died of SIGTERM\n");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);

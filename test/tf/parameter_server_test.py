@@ -112,7 +112,7 @@ class ParameterServerTest(cluster.ClusterTest):
         self.assert_succeeded("chief/0")
         self.assertEqual(job.events[-1]["ignored_failures"], [
             "worker/1 exited with 1",
-            "evaluator/0 exited with 1; its restarts are used up (1 in 600 s)"])
+            "evaluator/0 exited with 1; no restart is left (1 of 1 in 600 s)"])
 
 
 if __name__ == "__main__":
