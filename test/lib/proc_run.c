@@ -55,6 +55,29 @@ void proc_run_begin(struct proc_run *run)
 			 0);
 }
 
+static void put_in_place(const char *dir, const char *name, const char *program)
+{
+	char *path = tfc__path_join(dir, name);
+	assert_int_equal(symlink(program, path), 0);
+	free(path);
+}
+
+void proc_run_begin_with(struct proc_run *run, const char *name, const char *guard,
+			 const char *shim)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	run->fds = folder_count_fds();
+	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-proc-", "test", &error,
+					       &run->dir),
+			 0);
+	options.helper_dir = proc_path(run, name);
+	assert_int_equal(mkdir(options.helper_dir, 0700), 0);
+	put_in_place(options.helper_dir, "tfc-guard", guard);
+	put_in_place(options.helper_dir, "tfc-shim", shim);
+	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+}
+
 void proc_run_end(struct proc_run *run)
 {
 	tfc_ctx_free(run->ctx);

@@ -30,6 +30,9 @@ struct proc_task {
 int proc_ctx_new(tfc_ctx **ret_ctx);
 
 void proc_run_begin(struct proc_run *run);
+/* With other programs in place of guard and shim, which are called DIR/NAME/tfc-guard and so on. */
+void proc_run_begin_with(struct proc_run *run, const char *name, const char *guard,
+			 const char *shim);
 void proc_run_end(struct proc_run *run);
 
 const char *proc_task_program(void);

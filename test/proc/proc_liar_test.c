@@ -9,38 +9,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "folder.h"
-#include "leaks.h"
 #include "port/port.h"
 #include "proc/proc.h"
 #include "proc_run.h"
 
-static void put_in_place(const char *dir, const char *name)
-{
-	char *path = tfc__path_join(dir, name);
-	assert_int_equal(symlink(getenv("TFC_TEST_LIAR"), path), 0);
-	free(path);
-}
-
 /* A context whose guard is the liar in one of its modes. */
 static void begin(struct proc_run *run, const char *mode)
 {
-	tfc_error error = TFC_ERROR_INIT;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
-	run->fds = folder_count_fds();
-	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-liar-", "test", &error,
-					       &run->dir),
-			 0);
-	options.helper_dir = proc_path(run, mode);
-	assert_int_equal(mkdir(options.helper_dir, 0700), 0);
-	put_in_place(options.helper_dir, "tfc-guard");
-	put_in_place(options.helper_dir, "tfc-shim");
-	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+	const char *liar = getenv("TFC_TEST_LIAR");
+	proc_run_begin_with(run, mode, liar, liar);
 }
 
 static void note_end(void *user, const tfc_process_event *event)

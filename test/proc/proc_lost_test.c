@@ -10,14 +10,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
-#include "folder.h"
-#include "leaks.h"
 #include "port/port.h"
 #include "proc/proc.h"
 #include "proc_run.h"
@@ -193,28 +190,11 @@ static void a_task_is_not_lost_while_it_has_its_grace(void **state)
 	proc_run_end(&run);
 }
 
-static void put_in_place(const char *dir, const char *name, const char *program)
-{
-	char *path = tfc__path_join(dir, name);
-	assert_int_equal(symlink(program, path), 0);
-	free(path);
-}
-
 /* The context's shim ends at once; its guard is the real one. */
 static void begin_with_short_shims(struct proc_run *run)
 {
-	tfc_error error = TFC_ERROR_INIT;
-	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
 	char *guard = tfc__path_join(getenv("TFC_HELPER_DIR"), "tfc-guard");
-	run->fds = folder_count_fds();
-	assert_int_equal(tfc__make_private_dir(leaks_temp_dir(), "tfc-lost-", "test", &error,
-					       &run->dir),
-			 0);
-	options.helper_dir = proc_path(run, "helpers");
-	assert_int_equal(mkdir(options.helper_dir, 0700), 0);
-	put_in_place(options.helper_dir, "tfc-guard", guard);
-	put_in_place(options.helper_dir, "tfc-shim", "/bin/true");
-	assert_int_equal(tfc_ctx_new(&options, &error, &run->ctx), 0);
+	proc_run_begin_with(run, "helpers", guard, "/bin/true");
 	free(guard);
 }
 
