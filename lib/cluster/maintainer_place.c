@@ -107,10 +107,25 @@ static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *e
 		tfc__nodes_try_later(maintainer->nodes);
 }
 
+/* What the only node offers is not known yet: it will be at the latest when the search for its GPUs
+ * is given up. */
+static bool is_finding_gpus(const struct tfc__maintainer *maintainer)
+{
+	const tfc_job *job = maintainer->info.job;
+	if (!tfc__nodes_are_finding_gpus(maintainer->nodes))
+		return false;
+	for (uint32_t i = 0; i < job->role_count; i++)
+		if (job->roles[i].count && job->roles[i].gpus)
+			return true;
+	return false;
+}
+
 bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core_event *ret_event,
 			    tfc_error *error)
 {
 	uint32_t task = UINT32_MAX, number = maintainer->gang_place;
+	if (is_finding_gpus(maintainer))
+		return false;
 	maintainer->gang_place = 0;
 	for (uint32_t i = 0; number == 0 && maintainer->places; i++) {
 		number = maintainer->seen[i].place;

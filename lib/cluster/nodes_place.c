@@ -183,15 +183,6 @@ static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_r
 	return place_if_empty(&alone, tables, error) == TFC_EAGAIN;
 }
 
-static bool needs_gpus(const struct tfc__nodes_request *request)
-{
-	uint32_t index;
-	for (uint32_t i = 0; i < request->count; i++)
-		if (tfc__job_task_role(request->job, request->tasks[i], &index)->gpus)
-			return true;
-	return false;
-}
-
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error)
 {
@@ -199,9 +190,6 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 	struct tables tables;
 	if (!tfc__nodes_are_known(nodes, error))
 		return TFC_EAGAIN;
-	if (tfc__nodes_are_finding_gpus(nodes) && needs_gpus(request))
-		return tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-				 "this node still looks for its GPUs");
 	if (!make_tables(nodes, request, task_count, &tables)) {
 		free_tables(&tables);
 		return tfc__fail_nomem(error, "cluster");

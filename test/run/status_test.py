@@ -163,6 +163,7 @@ class StatusTest(harness.RunTest):
                 self.assertRegex(end["text"], f"^{sentence}$")
                 run = self.run_local(*args, "true")
                 self.assertRegex(run.errors()[-1], rf"^tfc_run: failed \(unschedulable\): {sentence}$")
+                self.assertEqual([line for line in run.errors()[:-1] if "no GPU is offered" not in line], [])
 
     def test_125_when_tf_config_gets_too_long(self):
         host = ".".join(["a" * 63] * 3)
