@@ -450,7 +450,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	}
 	int code = verb ? hear(service, &who, verb, params, &heard, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
-				    "%.60s: this node's version does not know it", method);
+				    "the node's version does not know this request");
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
 	else if (!(call = new_call(service, verb, request)))

@@ -34,8 +34,7 @@ static void expire(struct tfc__timer *timer)
 {
 	struct tfc__rpc_call *call = tfc__container_of(timer, struct tfc__rpc_call, timer);
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "%s: no answer in %u ms", call->method,
-		  call->timeout_ms);
+	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "no answer in %u ms", call->timeout_ms);
 	send_cancel(call);
 	tell_end(call, TFC_ETIMEDOUT, NULL, &error);
 }
@@ -47,13 +46,12 @@ static void end_later(struct tfc__work *work)
 	bool is_open = !tfc__list_is_empty(&call->entry.link);
 	tfc_error error = TFC_ERROR_INIT;
 	if (call->is_canceled)
-		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "%s: canceled", call->method);
+		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "the request was canceled");
 	else if (call->rpc->error.code == TFC_EAGAIN) /* it was refused */
-		tfc__fail(&error, TFC_EAGAIN, "wire", 0, "%s: %s", call->method,
-			  call->rpc->error.text);
+		tfc__fail(&error, TFC_EAGAIN, "wire", 0, "%s", call->rpc->error.text);
 	else
-		tfc__fail(&error, TFC_ELOST, "wire", 0, "%s: the connection is lost%s%s",
-			  call->method, call->rpc->error.code ? ": " : "", call->rpc->error.text);
+		tfc__fail(&error, TFC_ELOST, "wire", 0, "the connection is lost%s%s",
+			  call->rpc->error.code ? ": " : "", call->rpc->error.text);
 	tell_end(call, error.code, NULL, &error);
 	if (!is_open)
 		free_call(call);
@@ -63,11 +61,9 @@ static void end_later(struct tfc__work *work)
 
 static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options)
 {
-	size_t len = strlen(options->method);
-	struct tfc__rpc_call *call = tfc__rpc_new(rpc, sizeof(*call) + len + 1);
+	struct tfc__rpc_call *call = tfc__rpc_new(rpc, sizeof(*call));
 	if (!call)
 		return NULL;
-	memcpy(call->method, options->method, len);
 	call->rpc = rpc;
 	call->credit = options->credit;
 	call->item = options->item;
@@ -95,15 +91,14 @@ static int send_request(struct tfc__rpc *rpc, const struct tfc__rpc_options *opt
 static int check_call(const struct tfc__rpc *rpc, const char *method, tfc_error *error)
 {
 	if (rpc->is_closed || rpc->is_broken)
-		return tfc__fail(error, TFC_ELOST, "wire", 0, "%s: the connection is closed",
-				 method);
+		return tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
 	if (strlen(method) > TFC__RPC_METHOD_MAX)
 		return tfc__fail(error, TFC_EINVAL, "wire", 0,
 				 "%s: a method's name has at most %d bytes", method,
 				 TFC__RPC_METHOD_MAX);
 	if (rpc->calls.count == TFC__RPC_OPEN_MAX)
 		return tfc__fail(error, TFC_EBUSY, "wire", 0,
-				 "%s: %d calls over this connection are not answered yet", method,
+				 "%d requests over this connection are not answered yet",
 				 TFC__RPC_OPEN_MAX);
 	return TFC_OK;
 }

@@ -65,7 +65,6 @@ struct tfc__rpc_call {
 	uint32_t timeout_ms;
 	struct tfc__timer timer;
 	struct tfc__work work;
-	char method[];
 };
 
 struct tfc__rpc_request {
