@@ -278,19 +278,19 @@ int handshake_begin(struct tfc__channel *channel)
 	return code < 0 ? code : write_handshake(channel);
 }
 
-/* The other end closed before it was up: why it did, it does not say. */
+/* The other end closed before it was up: why it did, it does not say. Once it has shown that it has
+ * the key, it refuses nothing any more. */
 static int explain_end(struct tfc__channel *channel, int code)
 {
-	if (code != TFC_ELOST || !channel->options.is_dialer)
+	if (code != TFC_ELOST || !channel->options.is_dialer || channel->state == AWAIT_WELCOME)
 		return code;
-	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
-			 channel->key
-				 ? "the other end refused this key (it may belong to another "
-				   "cluster): use a key file that it has, too; or it ended just "
-				   "then"
-				 : "the other end closed the connection at once: it wants a "
-				   "key (tfc_run --key FILE), or does not let this user in, or "
-				   "ended just then");
+	return tfc__fail(
+		&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
+		channel->key ? "the other end closed the connection: it has just ended, or this "
+			       "key is not in its key file (it may belong to another cluster)"
+			     : "the other end closed the connection: it has just ended, or it "
+			       "wants a key (tfc_run --key FILE), or it does not let this user "
+			       "in");
 }
 
 int handshake_read(struct tfc__channel *channel)

@@ -461,7 +461,7 @@ class OtherVersionTest(NodeTest):
     def test_who_is_dialed(self):
         both = "the other end speaks version {} of the protocol, this one version 1: bring both to"
         for answer, words in ((preamble(0), both.format(0)), (preamble(9), both.format(9)),
-                              (b"", "the other end refused this key .*; or it ended just then"),
+                              (b"", "the other end closed the connection: it has just ended, or this key is not in"),
                               (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no libtfcluster answers there")):
             with self.subTest(answer=answer), OtherEnd(self.first_port + 1, answer):
                 run = self.start_bare("ps", "--gateway", self.address[1], "--key", "key").end()
