@@ -1,7 +1,10 @@
 /* `tfc_run start` and `attach`: a job on other machines, followed from here. */
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "follow.h"
@@ -14,6 +17,7 @@ struct start {
 	char *id;
 	bool is_detached;
 	bool stops_on_interrupt;
+	int signals; /* of signals_open */
 };
 
 static const struct option attach_table[] = {
@@ -47,6 +51,7 @@ struct submit {
 	struct answer answer;
 	bool is_shown;
 	uint64_t show_ns; /* when that line is to be written next */
+	int signal;       /* that interrupted it; 0: none did */
 };
 
 #define SHOW_AFTER_NS UINT64_C(1000000000)
@@ -68,20 +73,60 @@ static void on_submitted(void *user, const tfc_reply *reply)
 	struct submit *submit = user;
 	if (submit->is_shown)
 		fputs("\r\033[K", stderr);
-	client_answer(&submit->answer, reply);
+	if (!submit->signal || reply->code != TFC_ECANCELED) {
+		client_answer(&submit->answer, reply);
+		return;
+	}
+	submit->answer.is_there = true;
+	submit->answer.code = reply->code;
+	complain(reply->home[0] ? "interrupted before the node answered; the job may have been "
+				  "submitted: `tfc_run ps --all` lists it then"
+				: "interrupted; the job was not submitted");
 }
 
+static void read_signal(const struct start *start, struct submit *submit, tfc_op *op)
+{
+	struct signalfd_siginfo info;
+	if (read(start->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	submit->signal = (int)info.ssi_signo;
+	tfc_op_cancel(op);
+}
+
+/* What comes of it is for client_await to say. */
+static void await_answer(const struct start *start, struct submit *submit, tfc_op *op)
+{
+	struct pollfd fds[] = {
+		{.fd = start->signals, .events = POLLIN},
+		{.fd = tfc_ctx_fd(start->client.ctx), .events = POLLIN},
+	};
+	int result = 0;
+	while (!submit->answer.is_there && result >= 0) {
+		poll(fds, 2, -1);
+		read_signal(start, submit, op);
+		result = tfc_ctx_dispatch(start->client.ctx, 0);
+	}
+}
+
+/* 0, or the exit status after a sentence. */
 static int submit(struct start *start)
 {
 	struct submit submit = {.show_ns = wall_ns() + SHOW_AFTER_NS};
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
 	if (isatty(STDERR_FILENO) && !start->output.is_quiet && !start->output.is_json)
 		options.progress = on_progress;
+	tfc_op *op = NULL;
 	int begun = tfc_gateway_submit(start->client.gateway, start->job, &options, on_submitted,
-				       &submit, NULL);
+				       &submit, &op);
+	if (begun == TFC_OK)
+		await_answer(start, &submit, op);
 	int result = client_await(&start->client, begun, &submit.answer);
 	start->id = submit.answer.text;
-	return result;
+	if (result < 0)
+		return submit.signal ? 128 + submit.signal : RUN_FAILED;
+	if (submit.signal) /* the id was faster: whoever follows the job takes the signal */
+		raise(submit.signal);
+	return 0;
 }
 
 static int follow_job(struct start *start, const char *job)
@@ -90,20 +135,22 @@ static int follow_job(struct start *start, const char *job)
 	struct follow_options options = {
 		.job = job,
 		.stops_on_interrupt = start->stops_on_interrupt,
-		.signals = signals_open(),
+		.signals = start->signals,
 	};
 	output_open(&output, &start->output);
 	int status = follow(&start->client, &output, &options);
 	output_close(&output);
-	close(options.signals);
 	return status;
 }
 
 static int run_start(struct start *start)
 {
-	if (client_open(&start->client) < 0 || submit(start) < 0)
+	if (client_open(&start->client) < 0)
 		return RUN_FAILED;
-	int status = print_id(start);
+	start->signals = signals_open();
+	int status = submit(start);
+	if (status == 0)
+		status = print_id(start);
 	return status || start->is_detached ? status : follow_job(start, start->id);
 }
 
@@ -155,8 +202,10 @@ int attach_main(int argc, char **argv)
 		.most = 1,
 	};
 	int status;
-	if (client_begin(&start.client, &line, argc, argv, &status))
+	if (client_begin(&start.client, &line, argc, argv, &status)) {
+		start.signals = signals_open();
 		status = follow_job(&start, line.words[0]);
+	}
 	client_end(&start.client);
 	options_end(&line);
 	return status;

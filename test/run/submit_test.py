@@ -234,6 +234,50 @@ class KilledHomeTest(SubmitTest):
         self.assertTrue(self.assert_one_job(run, "waited"))
 
 
+class InterruptedTest(SubmitTest):
+    """Before the job's id was printed."""
+
+    SIGNALS = ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129))
+
+    def interrupt(self, limit, number):
+        run = self.disturb(limit)
+        run.process.send_signal(number)
+        run.end()
+        self.relays["a"].cut()
+        return run
+
+    def test_a_submit_that_was_sent_may_have_made_the_job(self):
+        size = self.measure()[1]["from"]
+        for number, status in self.SIGNALS:
+            with self.subTest(number):
+                run = self.interrupt({"from": size - 1}, number)
+                self.assertEqual(run.errors(), [
+                    "tfc_run: interrupted before the node answered; the job may have been submitted: "
+                    "`tfc_run ps --all` lists it then"])
+                self.assertEqual((run.status, run.out, len(self.jobs())), (status, b"", 1))
+
+    def test_a_submit_that_was_not_sent_made_no_job(self):
+        for number, status in self.SIGNALS:
+            with self.subTest(number):
+                run = self.interrupt({"from": 1}, number)
+                self.assertEqual(run.errors(), ["tfc_run: interrupted; the job was not submitted"])
+                self.assertEqual((run.status, run.out, self.jobs()), (status, b"", set()))
+
+
+class HandshakeTest(SubmitTest):
+    def test_a_node_that_ends_behind_its_key_is_not_said_to_refuse_the_key(self):
+        relay = self.relays["a"]
+        relay.arm()
+        ps = ("ps", "--gateway", relay.address, "--key", "client")
+        self.assertEqual(self.start_bare(*ps).end().status, 0)
+        relay.arm(**{"from": [before for way, before in relay.steps if way == "from"][1]})
+        run = self.start_bare(*ps)
+        relay.await_held(lambda: False)
+        relay.cut()
+        self.assertEqual(run.end().errors(), [f"tfc_run: no answer from a gateway: {relay.address}: "
+                                              "the other end closed the connection"])
+
+
 class TwoGatewaysTest(KilledHomeTest):
     names = "ab"
 
