@@ -6,9 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output.h"
+
 static void on_log(void *user, const tfc_log_entry *entry)
 {
-	complain("%s", entry->text);
+	const struct client *client = user;
+	if (client->output)
+		output_say(client->output, ERROR, "%s", entry->text);
+	else
+		complain("%s", entry->text);
 }
 
 int client_open(struct client *client)
@@ -20,6 +26,7 @@ int client_open(struct client *client)
 		return -1;
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	ctx.log = on_log;
+	ctx.log_user = client;
 	ctx.log_level = TFC_LOG_WARNING;
 	if (tfc_ctx_new(&ctx, &error, &client->ctx) < 0)
 		return complain("%s", error.text);

@@ -15,6 +15,7 @@ struct client {
 	struct gateway_options options; /* filled by the command line */
 	tfc_ctx *ctx;
 	tfc_gateway *gateway;
+	struct output *output; /* where the library's warnings go; NULL: stderr */
 };
 
 /* 0, or -1 after a sentence. To be ended in every case. */

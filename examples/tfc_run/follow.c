@@ -214,6 +214,7 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 				.status = RUN_FAILED};
 	how.cursor = options->cursor;
 	how.wants_live = 1;
+	client->output = output;
 	tail_begin(&follow.tail, options->tail);
 	if (tfc_gateway_subscribe(client->gateway, options->job, &how, on_event, &follow,
 				  &follow.sub) < 0) {
@@ -223,5 +224,6 @@ int follow(struct client *client, struct output *output, const struct follow_opt
 	run_loop(&follow);
 	tfc_sub_close(follow.sub);
 	tail_end(&follow.tail);
+	client->output = NULL;
 	return follow.status;
 }

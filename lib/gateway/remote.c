@@ -32,7 +32,6 @@
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
 #define TEMP_DIR "/tmp"
-#define LOG_WAIT_NS (3 * TFC__SECOND)
 #define HELLO_MS 5000 /* where there is another address */
 
 #define NAME_SIZE 64
@@ -93,7 +92,7 @@ static void note_wait(struct remote_gateway *gateway, struct tfc__home *home, co
 	home->why = *why;
 	if (!home->waits_since)
 		home->waits_since = tfc__now();
-	if (home->is_wait_logged || tfc__now() - home->waits_since < LOG_WAIT_NS)
+	if (home->is_wait_logged || tfc__now() - home->waits_since < TFC__QUIET_NS)
 		return;
 	home->is_wait_logged = true;
 	tfc__log(gateway->base.ctx, TFC_LOG_WARNING, "gateway", "",

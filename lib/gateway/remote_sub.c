@@ -44,6 +44,7 @@ struct tfc__remote_sub {
 	struct tfc__timer retry;
 	uint64_t delay;
 	uint64_t lost_since; /* 0: it is not */
+	bool is_wait_logged;
 	bool was_up;
 	bool is_lost; /* `error` is told behind the items */
 	tfc_error error;
@@ -78,6 +79,17 @@ static void drop_items(struct tfc__remote_sub *sub)
 	sub->owed = 0;
 }
 
+/* For the host of this gateway; who follows over another node's hears of it there. */
+static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
+{
+	if (sub->is_bare || sub->is_wait_logged || now < sub->lost_since + TFC__QUIET_NS)
+		return;
+	sub->is_wait_logged = true;
+	tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
+		 "job %.60s cannot be followed now; trying again for %u s at most: %s", sub->job,
+		 (unsigned)(patience / TFC__SECOND), sub->error.text);
+}
+
 static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 {
 	uint64_t now = tfc__now();
@@ -92,6 +104,7 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 		tfc__sub_wake(&sub->base);
 		return;
 	}
+	log_wait(sub, now, patience);
 	tfc__timer_set(&sub->retry, now + sub->delay); /* at once after what went well */
 	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
 	if (sub->delay > DELAY_MAX)
@@ -142,6 +155,7 @@ static void on_item(void *user, const msgpack_object *object)
 	struct item *item = bytes.is_failed ? NULL : malloc(sizeof(*item) + bytes.len);
 	sub->was_up = true;
 	sub->delay = sub->lost_since = 0;
+	sub->is_wait_logged = false;
 	if (!item) {
 		tfc_error error = TFC_ERROR_INIT;
 		tfc__fail_nomem(&error, "gateway");

@@ -6,11 +6,14 @@
 #ifndef TFC_GATEWAY_REMOTE_SUB_H
 #define TFC_GATEWAY_REMOTE_SUB_H
 
+#include "base/clock.h"
 #include "gateway/gateway.h"
 #include "gateway/local_sub.h"
 #include "wire/rpc.h"
 
 struct tfc__remote_sub;
+
+#define TFC__QUIET_NS (3 * TFC__SECOND) /* a node that is back so soon is not worth a line */
 
 /* How it gets its connection; embedded in whoever owns that. */
 struct tfc__route {

@@ -285,6 +285,39 @@ class CommandsTest(ClientsTest):
         self.assert_said(ask("missing", "ps"), "missing")
 
 
+class BoundTest(ClientsTest):
+    """A node that lets in one connection with a key at a time."""
+
+    def node(self, name, *args):
+        self.run_bare("keygen", "submit", "--role", "submit")
+        with open(os.path.join(self.dir, "key"), "a") as keys, \
+                open(os.path.join(self.dir, "submit")) as file:
+            keys.write(file.read())
+        as_user = ["--submit-user", "root"] if os.getuid() == 0 else []
+        return super().node(name, "--key-connections", "1", *as_user, *args)
+
+    def follow(self, *args):
+        return self.start_bare(*args, "--gateway", self.address[0], "--key", "submit", self.job)
+
+    def test_who_waits_for_a_place_says_so_once(self):
+        self.job = self.start_job("echo here; exec sleep 600")
+        for args in (["attach"], ["attach", "--json"], ["logs", "-f"]):
+            with self.subTest(args=args):
+                first = self.follow("attach")
+                first.await_output("here")
+                second = self.follow(*args)
+                second.await_output(
+                    f"tfc_run: job {self.job} cannot be followed now; trying again for 300 s at most: "
+                    "clients with key [0-9a-f]{16} have 1 connections, which is as many as one key may "
+                    "have; try again later\n", "err")
+                self.assertEqual(second.out, b"")
+                first.process.terminate()
+                first.end()
+                second.await_output("here")
+                second.process.terminate()
+                self.assertEqual(second.end().err.count(b"cannot be followed"), 1)
+
+
 class TwoNodesTest(ClientsTest):
     names = "ab"
 
