@@ -24,6 +24,7 @@ ROWS = {
     "subscribe": output.Subscribe,
     "bundle": nodes.Bundle,
     "rpc": calls.Rpc,
+    "relay": nodes.Relay,
     "cluster": nodes.Cluster,
     "idle": cost.Idle,
     "size": cost.Size,

@@ -84,6 +84,18 @@ class Bench:
         self.environ = dict(os.environ, TFC_HELPER_DIR=self.helpers)
         self.table = table
 
+    def print_lines(self, megabytes, *options):
+        """The id of a job that has printed lines of 100 bytes, and has ended."""
+        script = f"head -c {megabytes}000000 /dev/zero | tr '\\000' x | fold -w 99"
+        return subprocess.run([self.tfc_run, "start", *options, "--framework", "none", "--cwd", "/",
+                               "--", "/bin/sh", "-c", script], check=True, env=self.environ,
+                              capture_output=True).stdout[:16].decode()
+
+    def subscribe(self, *words):
+        """MB/s of one subscriber; see subscribe.c."""
+        return float(subprocess.run([os.path.join(self.bin, "subscribe"), *words], check=True,
+                                    text=True, capture_output=True, timeout=120).stdout.split()[0])
+
 
 def undisturbed():
     """Words before a command, so that no other work of the machine takes its core from it; none where

@@ -80,7 +80,8 @@ class Cluster(Bench):
             started = [stack.enter_context(background(
                 [*within, self.tfc_run, "node", "--quiet", "--json", "--name", name,
                  "--members", members, "--key", key,
-                 "--state", os.path.join(directory, name), "--slots", "8", "--ports",
+                 "--state", os.path.join(directory, name), "--slots", "8", "--label",
+                 f"node={name}", "--ports",
                  f"{23000 + 100 * i}-{23099 + 100 * i}"], env=self.environ,
                 stdout=subprocess.PIPE, text=True)) for i, name in enumerate(names)]
             for node in started:
@@ -136,6 +137,21 @@ class Cluster(Bench):
         self.table.add("idle node in a cluster of 3, wake-ups per minute",
                        spread([count / minutes for count in woken], "", 0),
                        "its guard included", "-", "-", None)
+
+
+class Relay(Cluster):
+    def run(self):
+        """A subscriber at the node of the job, and at another one, which passes all on."""
+        rates = {"own": [], "other": []}
+        with self.nodes(2) as (reach, _):
+            job = self.print_lines(60, *reach, "--label", "node=n0")
+            for _ in range(5):
+                for name, port in (("own", 7500), ("other", 7501)):
+                    rates[name].append(self.subscribe(f"tcp://127.0.0.1:{port}", reach[-1], job))
+        self.table.add("one subscriber, lines of 100 B, through another node (tcp)",
+                       spread(rates["other"], "MB/s", 0),
+                       "at the job's node " + spread(rates["own"], "MB/s", 0),
+                       ratio(rates["other"], rates["own"]), "-", None)
 
 
 def loopback_bytes(proc):

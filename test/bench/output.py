@@ -44,10 +44,6 @@ class Logs(Bench):
 
 
 class Subscribe(Bench):
-    def subscribe(self, *words):
-        return float(subprocess.run([os.path.join(self.bin, "subscribe"), *words], check=True,
-                                    text=True, capture_output=True, timeout=120).stdout.split()[0])
-
     @contextlib.contextmanager
     def node_with_output(self, megabytes):
         """A node, a job on it that has printed lines of 100 bytes, its addresses and its key."""
@@ -63,11 +59,8 @@ class Subscribe(Bench):
                                     stdout=subprocess.PIPE)
             try:
                 node.stdout.readline()
-                script = f"head -c {megabytes}000000 /dev/zero | tr '\\000' x | fold -w 99"
-                out = subprocess.run([self.tfc_run, "start", "--gateway", unix, "--framework", "none",
-                                      "--cwd", "/", "--", "/bin/sh", "-c", script], check=True,
-                                     env=self.environ, capture_output=True).stdout
-                yield {"unix": (unix, "-"), "tcp": (tcp, key)}, out[:16].decode(), state
+                job = self.print_lines(megabytes, "--gateway", unix)
+                yield {"unix": (unix, "-"), "tcp": (tcp, key)}, job, state
             finally:
                 node.terminate()
                 node.wait()
