@@ -2,13 +2,11 @@
  * One connection, made when something is asked for and made again when it is lost while something
  * waits. A question may be put twice: what it asks for is done once all the same, so a lost reply
  * is asked for again. But when a job was forgotten by its name, another one may have the name. And
- * a submit is put to its home alone, which knows it by its client key: directly, or through the
- * node that is connected.
+ * a submit is put to its home alone (home.c), directly or through the node that is connected.
  */
 #include "gateway/remote.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +19,7 @@
 #include "base/strv.h"
 #include "cluster/record.h"
 #include "gateway/errand.h"
+#include "gateway/home.h"
 #include "gateway/question.h"
 #include "gateway/remote_sub.h"
 #include "job/job.h"
@@ -34,23 +33,6 @@
 #define TEMP_DIR "/tmp"
 #define HELLO_MS 5000 /* where there is another address */
 
-#define NAME_SIZE 64
-
-/* Of a submit under way. */
-struct tfc__home {
-	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent to anybody */
-	char name[NAME_SIZE];            /* "": it was never connected */
-	bool is_written;                 /* at the end of the params, which stay as they are */
-	bool wants_bundle;               /* it was asked again, and has neither job nor bundle */
-	bool is_wait_logged;
-	uint64_t waits_since; /* tfc__now: when it could not be asked first */
-	uint64_t delay;
-	struct tfc__errand *errand;
-	struct tfc__timer again;    /* then it is asked again */
-	struct tfc__timer patience; /* then it is given up; not set while a bundle goes there */
-	tfc_error why;              /* it could not be asked last */
-};
-
 struct remote_gateway {
 	tfc_gateway base;
 	struct tfc__strv addresses;
@@ -62,9 +44,6 @@ struct remote_gateway {
 	bool is_up;
 	bool was_up;
 	bool is_known; /* who is at the other end: it has answered our hello */
-	bool is_old;   /* ... by not knowing it, as 0.2: it has no home, and passes no submit on */
-	char node_id[TFC__NODE_ID_SIZE];
-	char node_name[NAME_SIZE];
 	struct tfc__rpc_call *hello;
 	size_t failed; /* addresses tried in vain in this round */
 	uint32_t rounds;
@@ -74,6 +53,7 @@ struct remote_gateway {
 	struct tfc__link errands; /* that wait for a connection */
 	struct tfc__route route;
 	struct tfc__uploads uploads;
+	struct tfc__homes homes;
 };
 
 static struct remote_gateway *of(tfc_gateway *gateway)
@@ -86,22 +66,6 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 
 /* ---- what waits for the connection */
 
-/* A home that is back at once is not worth a line. */
-static void note_wait(struct remote_gateway *gateway, struct tfc__home *home, const tfc_error *why)
-{
-	home->why = *why;
-	if (!home->waits_since)
-		home->waits_since = tfc__now();
-	if (home->is_wait_logged || tfc__now() - home->waits_since < TFC__QUIET_NS)
-		return;
-	home->is_wait_logged = true;
-	tfc__log(gateway->base.ctx, TFC_LOG_WARNING, "gateway", "",
-		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
-		 "most): %s",
-		 home->name[0] ? home->name : home->node_id, gateway->reconnect_ms / 1000,
-		 home->why.text);
-}
-
 static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 {
 	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
@@ -109,8 +73,8 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 			error->code == TFC_EAGAIN || gateway->rounds >= ROUNDS_MAX;
 	TFC__LIST_EACH (link, &gateway->errands) {
 		struct tfc__errand *errand = tfc__container_of(link, struct tfc__errand, link);
-		if (errand->home && errand->home->patience.at)
-			note_wait(gateway, errand->home, error);
+		if (tfc__home_is_asked(errand))
+			tfc__home_note_wait(errand, error);
 		else if (is_final)
 			tfc__errand_fail(errand, error);
 	}
@@ -295,13 +259,15 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 		return;
 	}
 	gateway->is_known = true;
-	gateway->is_old =
-		code < 0 ||
-		!tfc__msg_get_text(result, "node_id", gateway->node_id, sizeof(gateway->node_id)) ||
-		!tfc__msg_get_text(result, "name", gateway->node_name, sizeof(gateway->node_name));
-	if (gateway->is_old) {
-		memcpy(gateway->node_id, id->node_id, sizeof(gateway->node_id));
-		gateway->node_name[0] = '\0';
+	struct tfc__server *server = &gateway->homes.server;
+	server->address = gateway->addresses.items[gateway->at];
+	server->is_old = code < 0 ||
+			 !tfc__msg_get_text(result, "node_id", server->node_id,
+					    sizeof(server->node_id)) ||
+			 !tfc__msg_get_text(result, "name", server->name, sizeof(server->name));
+	if (server->is_old) {
+		memcpy(server->node_id, id->node_id, sizeof(server->node_id));
+		server->name[0] = '\0';
 	}
 	serve_waiting(gateway);
 }
@@ -319,66 +285,7 @@ static int say_hello(struct remote_gateway *gateway, tfc_error *error)
 		       : tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello, error);
 }
 
-/* ---- the home of a submit */
-
-static void free_home(struct tfc__home *home)
-{
-	tfc__timer_cancel(&home->again);
-	tfc__timer_cancel(&home->patience);
-	free(home);
-}
-
-static bool is_home(const struct remote_gateway *gateway, const struct tfc__home *home)
-{
-	return strcmp(home->node_id, gateway->node_id) == 0;
-}
-
-static void begin_patience(const struct remote_gateway *gateway, struct tfc__home *home)
-{
-	if (!home->patience.at)
-		tfc__timer_set(&home->patience, tfc__now() + gateway->reconnect_ms * TFC__MS);
-}
-
-/* The first byte of it makes this node its home, unless it has one. */
-static void on_putting(struct tfc__errand *errand)
-{
-	struct remote_gateway *gateway = errand->owner;
-	struct tfc__home *home = errand->home;
-	if (!home->node_id[0]) {
-		memcpy(home->node_id, gateway->node_id, sizeof(home->node_id));
-		errand->is_once = gateway->is_old;
-	}
-	if (is_home(gateway, home))
-		memcpy(home->name, gateway->node_name, sizeof(home->name));
-	if (!home->is_written)
-		tfc__question_write_home(&errand->params, home->node_id);
-	home->is_written = true;
-	memcpy(errand->request->home, home->node_id, sizeof(home->node_id));
-	begin_patience(gateway, home);
-}
-
-static void on_impatience(struct tfc__timer *timer)
-{
-	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ELOST, "gateway", 0,
-		  "node %s%s%s%s, the home of this submit, does not say whether it has made the "
-		  "job: %.600s",
-		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
-		  home->why.code < 0 ? home->why.text : "no answer");
-	tfc__errand_fail(home->errand, &error);
-}
-
-static void ask_home_again(struct tfc__errand *errand, const tfc_error *why)
-{
-	struct tfc__home *home = errand->home;
-	begin_patience(errand->owner, home);
-	note_wait(errand->owner, home, why);
-	tfc__timer_set(&home->again, tfc__now() + home->delay);
-	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
-	if (home->delay > DELAY_MAX)
-		home->delay = DELAY_MAX;
-}
+/* ---- submits, whose homes are asked again */
 
 /* Whether nothing but submits that wait for their homes would miss the connection. */
 static bool is_idle(const struct remote_gateway *gateway, const struct tfc__errand *asking)
@@ -387,83 +294,22 @@ static bool is_idle(const struct remote_gateway *gateway, const struct tfc__erra
 		const struct tfc__request *request = tfc__container_of(link, struct tfc__request,
 								       link);
 		const struct tfc__errand *errand = request->forget ? request->doing : asking;
-		if (errand != asking && !(errand->home && errand->home->again.at))
+		if (errand != asking && !tfc__home_is_paused(errand))
 			return false;
 	}
 	return tfc__list_is_empty(&gateway->base.subs);
 }
 
 /* Through this node it could not be asked: the next may be it, or reach it. */
-static void on_again(struct tfc__timer *timer)
+static void ask_home(struct tfc__errand *errand)
 {
-	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
-	struct tfc__errand *errand = home->errand;
 	struct remote_gateway *gateway = errand->owner;
-	if (gateway->is_known && !is_home(gateway, home) && gateway->addresses.count > 1 &&
+	if (gateway->is_known && !tfc__home_is_here(errand) && gateway->addresses.count > 1 &&
 	    is_idle(gateway, errand)) {
 		hang_up(gateway);
 		gateway->at = (gateway->at + 1) % gateway->addresses.count;
 	}
 	wait_for_connection(gateway, errand);
-}
-
-/* Whether it goes without its bundle: to a node that passes it on, and to a home that may have the
- * job. */
-static bool is_sent(const struct remote_gateway *gateway, const struct tfc__home *home)
-{
-	return home->node_id[0] &&
-	       (!is_home(gateway, home) || (home->is_written && !home->wants_bundle));
-}
-
-static void go_to_home(struct remote_gateway *gateway, struct tfc__errand *errand)
-{
-	struct tfc__home *home = errand->home;
-	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
-	tfc_error error = TFC_ERROR_INIT;
-	if (home->node_id[0] && gateway->is_old) {
-		tfc__fail(&error, TFC_ELOST, "gateway", 0,
-			  "%.100s is of an older version, which passes no submit on",
-			  gateway->addresses.items[gateway->at]);
-		ask_home_again(errand, &error);
-	} else if (is_sent(gateway, home)) {
-		tfc__errand_put(errand, rpc);
-	} else {
-		if (errand->upload)
-			tfc__timer_cancel(&home->patience);
-		tfc__errand_go(errand, rpc);
-	}
-}
-
-/* A refusal of one that was put before says nothing about what became of it then. And without its
- * bundle (TFC_ENOENT) the job was not looked for in vain: the home wants the bundle, which a node
- * that passes the submit on cannot bring. */
-static bool is_open(const struct tfc__errand *errand, int code)
-{
-	if (code == TFC_ENOENT)
-		return errand->upload &&
-		       (!errand->home->wants_bundle || !is_home(errand->owner, errand->home));
-	return errand->tries > 0 && (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
-}
-
-static bool add_home(struct tfc__errand *errand, const char *node_id)
-{
-	tfc_ctx *ctx = ((struct remote_gateway *)errand->owner)->base.ctx;
-	struct tfc__home *home = calloc(1, sizeof(*home));
-	tfc_error error = TFC_ERROR_INIT;
-	if (!home) {
-		tfc__fail_nomem(&error, "gateway");
-		tfc__errand_fail(errand, &error);
-		return false;
-	}
-	snprintf(home->node_id, sizeof(home->node_id), "%s", node_id ? node_id : "");
-	home->errand = errand;
-	tfc__timer_init(&home->again, ctx, on_again);
-	tfc__timer_init(&home->patience, ctx, on_impatience);
-	errand->home = home;
-	errand->free_home = free_home;
-	errand->putting = on_putting;
-	errand->is_open = is_open;
-	return true;
 }
 
 /* ---- questions */
@@ -474,7 +320,7 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 	if (gateway->is_up && !errand->home) {
 		tfc__errand_go(errand, tfc__peer_rpc(gateway->peer));
 	} else if (gateway->is_up && gateway->is_known) {
-		go_to_home(gateway, errand);
+		tfc__home_go(errand, tfc__peer_rpc(gateway->peer));
 	} else {
 		tfc__list_append(&gateway->errands, &errand->link);
 		if (!gateway->is_up)
@@ -487,11 +333,9 @@ static void wait_for_connection(struct remote_gateway *gateway, struct tfc__erra
 static void on_lost(struct tfc__errand *errand, const tfc_error *error)
 {
 	errand->tries++;
-	if (error->code == TFC_ENOENT && is_home(errand->owner, errand->home))
-		errand->home->wants_bundle = true;
-	if (errand->home && errand->home->node_id[0] && !errand->is_once)
-		ask_home_again(errand, error);
-	else if (errand->is_once || errand->tries >= TRIES_MAX)
+	if (tfc__home_ask_again(errand, error))
+		return;
+	if (errand->is_once || errand->tries >= TRIES_MAX)
 		tfc__errand_fail(errand, error);
 	else
 		wait_for_connection(errand->owner, errand);
@@ -523,7 +367,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	errand->lost = on_lost;
 	errand->is_once = question->verb == TFC__FORGET && !tfc__is_job_id(question->job);
 	errand->packed = on_packed;
-	if (is_submit && !add_home(errand, question->home))
+	if (is_submit && !tfc__home_add(&of(gateway)->homes, errand, question->home))
 		return;
 	if (tfc__question_brings_bundle(question))
 		tfc__errand_bring(errand, &of(gateway)->uploads, question->definition->bundle);
@@ -602,6 +446,9 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	tfc__timer_init(&gateway->redial, ctx, on_redial);
 	gateway->connect_ms = options->connect_ms;
 	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;
+	gateway->homes.ctx = ctx;
+	gateway->homes.patience_ms = gateway->reconnect_ms;
+	gateway->homes.ask = ask_home;
 	gateway->route.find = find_route;
 	gateway->route.forget = forget_route;
 	int code = split_addresses(&gateway->addresses, options->address, error);

@@ -1,0 +1,200 @@
+#include "gateway/home.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "gateway/question.h"
+#include "gateway/remote_sub.h"
+
+#define DELAY_FIRST (100 * TFC__MS)
+#define DELAY_MAX (2 * TFC__SECOND)
+
+struct tfc__home {
+	struct tfc__homes *homes;
+	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent to anybody */
+	char name[64];                   /* "": it was never connected */
+	bool is_written;                 /* at the end of the params, which stay as they are */
+	bool wants_bundle;               /* it was asked again, and has neither job nor bundle */
+	bool is_wait_logged;
+	uint64_t waits_since; /* tfc__now: when it could not be asked first */
+	uint64_t delay;
+	struct tfc__errand *errand;
+	struct tfc__timer again;    /* then it is asked again */
+	struct tfc__timer patience; /* then it is given up; not set while a bundle goes there */
+	tfc_error why;              /* it could not be asked last */
+};
+
+static void free_home(struct tfc__home *home)
+{
+	tfc__timer_cancel(&home->again);
+	tfc__timer_cancel(&home->patience);
+	free(home);
+}
+
+static bool is_here(const struct tfc__home *home)
+{
+	return strcmp(home->node_id, home->homes->server.node_id) == 0;
+}
+
+/* ---- patience */
+
+static void begin_patience(struct tfc__home *home)
+{
+	if (!home->patience.at)
+		tfc__timer_set(&home->patience, tfc__now() + home->homes->patience_ms * TFC__MS);
+}
+
+static void on_impatience(struct tfc__timer *timer)
+{
+	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ELOST, "gateway", 0,
+		  "node %s%s%s%s, the home of this submit, does not say whether it has made the "
+		  "job: %.600s",
+		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
+		  home->why.code < 0 ? home->why.text : "no answer");
+	tfc__errand_fail(home->errand, &error);
+}
+
+void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why)
+{
+	struct tfc__home *home = errand->home;
+	home->why = *why;
+	if (!home->waits_since)
+		home->waits_since = tfc__now();
+	if (home->is_wait_logged || tfc__now() - home->waits_since < TFC__QUIET_NS)
+		return;
+	home->is_wait_logged = true;
+	tfc__log(home->homes->ctx, TFC_LOG_WARNING, "gateway", "",
+		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
+		 "most): %s",
+		 home->name[0] ? home->name : home->node_id, home->homes->patience_ms / 1000,
+		 home->why.text);
+}
+
+static void pause(struct tfc__home *home, const tfc_error *why)
+{
+	begin_patience(home);
+	tfc__home_note_wait(home->errand, why);
+	tfc__timer_set(&home->again, tfc__now() + home->delay);
+	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
+	if (home->delay > DELAY_MAX)
+		home->delay = DELAY_MAX;
+}
+
+static void on_again(struct tfc__timer *timer)
+{
+	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
+	home->homes->ask(home->errand);
+}
+
+bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why)
+{
+	struct tfc__home *home = errand->home;
+	if (!home)
+		return false;
+	if (why->code == TFC_ENOENT && is_here(home))
+		home->wants_bundle = true;
+	if (!home->node_id[0] || errand->is_once)
+		return false;
+	pause(home, why);
+	return true;
+}
+
+/* ---- asking it */
+
+/* The first byte of it makes this node its home, unless it has one. */
+static void on_putting(struct tfc__errand *errand)
+{
+	struct tfc__home *home = errand->home;
+	const struct tfc__server *server = &home->homes->server;
+	if (!home->node_id[0]) {
+		memcpy(home->node_id, server->node_id, sizeof(home->node_id));
+		errand->is_once = server->is_old;
+	}
+	if (is_here(home))
+		memcpy(home->name, server->name, sizeof(home->name));
+	if (!home->is_written)
+		tfc__question_write_home(&errand->params, home->node_id);
+	home->is_written = true;
+	memcpy(errand->request->home, home->node_id, sizeof(home->node_id));
+	begin_patience(home);
+}
+
+/* Whether it goes without its bundle: to a node that passes it on, and to a home that may have the
+ * job. */
+static bool is_sent(const struct tfc__home *home)
+{
+	return home->node_id[0] && (!is_here(home) || (home->is_written && !home->wants_bundle));
+}
+
+void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
+{
+	struct tfc__home *home = errand->home;
+	const struct tfc__server *server = &home->homes->server;
+	tfc_error error = TFC_ERROR_INIT;
+	if (home->node_id[0] && server->is_old) {
+		tfc__fail(&error, TFC_ELOST, "gateway", 0,
+			  "%.100s is of an older version, which passes no submit on",
+			  server->address);
+		pause(home, &error);
+	} else if (is_sent(home)) {
+		tfc__errand_put(errand, rpc);
+	} else {
+		if (errand->upload)
+			tfc__timer_cancel(&home->patience);
+		tfc__errand_go(errand, rpc);
+	}
+}
+
+/* A refusal of one that was put before says nothing about what became of it then. And without its
+ * bundle (TFC_ENOENT) the job was not looked for in vain: the home wants the bundle, which a node
+ * that passes the submit on cannot bring. */
+static bool is_open(const struct tfc__errand *errand, int code)
+{
+	const struct tfc__home *home = errand->home;
+	if (code == TFC_ENOENT)
+		return errand->upload && (!home->wants_bundle || !is_here(home));
+	return errand->tries > 0 && (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
+}
+
+bool tfc__home_add(struct tfc__homes *homes, struct tfc__errand *errand, const char *node_id)
+{
+	struct tfc__home *home = calloc(1, sizeof(*home));
+	tfc_error error = TFC_ERROR_INIT;
+	if (!home) {
+		tfc__fail_nomem(&error, "gateway");
+		tfc__errand_fail(errand, &error);
+		return false;
+	}
+	snprintf(home->node_id, sizeof(home->node_id), "%s", node_id ? node_id : "");
+	home->homes = homes;
+	home->errand = errand;
+	tfc__timer_init(&home->again, homes->ctx, on_again);
+	tfc__timer_init(&home->patience, homes->ctx, on_impatience);
+	errand->home = home;
+	errand->free_home = free_home;
+	errand->putting = on_putting;
+	errand->is_open = is_open;
+	return true;
+}
+
+/* ---- how it stands with it */
+
+bool tfc__home_is_asked(const struct tfc__errand *errand)
+{
+	return errand->home && errand->home->patience.at;
+}
+
+bool tfc__home_is_paused(const struct tfc__errand *errand)
+{
+	return errand->home && errand->home->again.at;
+}
+
+bool tfc__home_is_here(const struct tfc__errand *errand)
+{
+	return errand->home && is_here(errand->home);
+}
