@@ -31,10 +31,10 @@ class Train(Bench):
                               "mirrored.py")
         job = os.path.join(directory, "job.json")
         with open(job, "w") as file:
-            json.dump({"abort_grace_s": abort_grace, "roles": {"worker": {"count": 2}}}, file)
-        argv = [self.tfc_run, "local", "--json", "--job", job, "--", sys.executable, script,
-                "--checkpoint-dir", os.path.join(directory, "checkpoints"), "--steps", "100000",
-                "--report-every", "1"]
+            json.dump({"abort_grace_s": abort_grace, "roles": {"worker": {"count": 2}}, "argv": [
+                sys.executable, script, "--checkpoint-dir", os.path.join(directory, "checkpoints"),
+                "--steps", "100000", "--report-every", "1"]}, file)
+        argv = [self.tfc_run, "local", "--json", "--job", job]
         pids, killed = {}, None
         with background(argv, stdout=subprocess.PIPE, env=self.environ, text=True) as process:
             for line in process.stdout:
