@@ -110,7 +110,8 @@ static int open_pool(struct tfc__agent *agent, const struct tfc__agent_options *
 
 static int open_run_dir(struct tfc__agent *agent, const char *temp_dir, tfc_error *error)
 {
-	int code = tfc__private_dir_open(agent->ctx, temp_dir, "agent", error, &agent->private_dir);
+	int code = tfc__private_dir_open(agent->ctx, temp_dir, agent->previous.state, "agent",
+					 error, &agent->private_dir);
 	if (code < 0)
 		return code;
 	agent->run_dir = tfc__private_dir_path(agent->private_dir);
@@ -160,8 +161,9 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	if ((code = base_environ_open(agent, options, error)) < 0 ||
 	    (code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
+	    (code = incarnation_open(agent, options->state_dir, error)) < 0 ||
 	    (code = open_run_dir(agent, temp_dir, error)) < 0 ||
-	    (code = incarnation_open(agent, options->run_file, error)) < 0 ||
+	    (code = incarnation_begin(agent, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
 	    (code = gpus_open(agent, options, error)) < 0)
 		goto fail;

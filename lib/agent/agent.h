@@ -35,7 +35,7 @@ struct tfc__agent_options {
 	const char *python;
 	const char *log_dir;
 	const char *temp_dir;
-	const char *run_file; /* names this incarnation for the next (incarnation.c); NULL: none */
+	const char *state_dir;  /* the node's, open for nobody else (incarnation.c); NULL: none */
 	const char *bundle_dir; /* where archives are cached; NULL: private */
 	uint32_t slots;         /* tasks it holds at once; 0: no limit */
 	uint64_t memory;        /* bytes that the limits of those may add up to; 0: no limit */

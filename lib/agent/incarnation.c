@@ -1,12 +1,14 @@
 /*
  * The previous incarnation of this node, when it was killed: its guard may still give its tasks
- * their grace, and a guard that was killed, too, leaves that to its shims. The run file names the
- * private directory of each incarnation; while the lock of one is shared for its tasks, nothing is
- * held here and no query is answered, so that no task is started, here or elsewhere, beside one
- * that it should replace. What such an incarnation has left is removed like any other stale
- * directory.
+ * their grace, and where the guard was killed or stopped, the shims do. While a task lock of the
+ * state directory is shared (proc/task_lock.h), nothing is held here and no query is answered, so
+ * that no task is started, here or elsewhere, beside one that it should replace.
+ *
+ * The file `run` names the private directories of the incarnations, so that what they have left is
+ * removed also where TMPDIR is another one now.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,81 +20,59 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "proc/dir_lock.h"
+#include "proc/task_lock.h"
 
 #define LOOK_AGAIN (50 * TFC__MS)
 #define FILE_MAX 65536
 
 /* What guard and shim may need beyond the grace until all is killed, reaped, and in the log. */
-#define MARGIN_MS 10000
+#define MARGIN (10 * TFC__SECOND)
 
-struct previous {
-	struct tfc__link link; /* in agent->previous */
-	char *dir;
-	int lock; /* -1: it has none, as those of versions before 0.3 */
-};
-
-static void previous_free(struct previous *previous)
-{
-	tfc__list_remove(&previous->link);
-	if (previous->lock >= 0)
-		close(previous->lock);
-	free(previous->dir);
-	free(previous);
-}
-
-/* Without a lock all that is known is that its guard removes the directory last. */
-static bool previous_has_tasks(const struct previous *previous)
-{
-	struct stat status;
-	if (previous->lock >= 0)
-		return tfc__dir_lock_has_tasks(previous->lock);
-	return lstat(previous->dir, &status) == 0 && S_ISDIR(status.st_mode) &&
-	       status.st_uid == geteuid();
-}
-
-/* ---- the run file: the directory of an incarnation on each line, that of this one last */
-
-static int add_previous(struct tfc__agent *agent, const char *dir)
-{
-	struct previous *previous = calloc(1, sizeof(*previous));
-	if (!previous)
-		return TFC_ENOMEM;
-	tfc__list_init(&previous->link);
-	previous->lock = tfc__dir_lock_open(dir);
-	bool is_foreign = previous->lock < 0 && errno != ENOENT;
-	if (!(previous->dir = strdup(dir))) {
-		previous_free(previous);
-		return TFC_ENOMEM;
-	}
-	if (is_foreign || !previous_has_tasks(previous))
-		previous_free(previous);
-	else
-		tfc__list_append(&agent->previous, &previous->link);
-	return stale_dirs_note(agent, dir);
-}
+/* ---- the run file: a directory on each line, that of this incarnation last */
 
 /* Before 0.3 boot, pid and start of the guard came before the directory. */
-static int read_runs(struct tfc__agent *agent, char *text)
+static int note_run(struct tfc__agent *agent, const char *line)
 {
-	char *rest = text, *line;
-	int code = TFC_OK;
-	while (code == TFC_OK && (line = strsep(&rest, "\n"))) {
-		const char *dir = strchr(line, '/');
-		code = dir ? add_previous(agent, dir) : TFC_OK;
-	}
+	struct previous *previous = &agent->previous;
+	const char *dir = strchr(line, '/');
+	if (!dir || !stale_dirs_is_name(dir))
+		return TFC_OK;
+	if (dir != line && !previous->old_dir && !(previous->old_dir = strdup(dir)))
+		return TFC_ENOMEM;
+	tfc__strv_add(&previous->dirs, dir);
+	return previous->dirs.is_failed ? TFC_ENOMEM : stale_dirs_note(agent, dir);
+}
+
+static int read_runs(struct tfc__agent *agent, const char *path)
+{
+	char *text = malloc(FILE_MAX), *rest = text, *line;
+	int code = text ? TFC_OK : TFC_ENOMEM;
+	if (code == TFC_OK && tfc__read_text(path, text, FILE_MAX) > 0)
+		while (code == TFC_OK && (line = strsep(&rest, "\n")))
+			code = note_run(agent, line);
+	free(text);
 	return code;
+}
+
+/* Those that are still there, and this one's. */
+static void list_runs(const struct tfc__agent *agent, struct tfc__buf *text)
+{
+	const struct tfc__strv *dirs = &agent->previous.dirs;
+	for (size_t i = 0; i < dirs->count; i++) {
+		int lock = tfc__dir_lock_open(dirs->items[i], false);
+		if (lock >= 0) {
+			tfc__buf_addf(text, "%s\n", dirs->items[i]);
+			close(lock);
+		}
+	}
+	tfc__buf_addf(text, "%s\n", agent->run_dir);
 }
 
 static int write_runs(const struct tfc__agent *agent, const char *path, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	char *fresh = NULL;
-	TFC__LIST_EACH (link, &agent->previous) {
-		const struct previous *previous = tfc__container_of(link, struct previous, link);
-		if (previous->lock >= 0)
-			tfc__buf_addf(&text, "%s\n", previous->dir);
-	}
-	tfc__buf_addf(&text, "%s\n", agent->run_dir);
+	list_runs(agent, &text);
 	int code = text.is_failed || asprintf(&fresh, "%s.new", path) < 0
 			   ? tfc__fail_nomem(error, "agent")
 			   : TFC_OK;
@@ -110,118 +90,151 @@ static int write_runs(const struct tfc__agent *agent, const char *path, tfc_erro
 
 /* ---- the wait */
 
-/* The largest grace of all: the guards may have started more before they noticed that their host
- * was dead. */
-static uint32_t wait_ms(const struct tfc__agent *agent)
+/* One of version 0.2 had no locks: all that is known is that its guard removed the directory last.
+ */
+static bool has_old_dir(const struct previous *previous)
 {
-	uint32_t longest = 0;
-	TFC__LIST_EACH (link, &agent->previous) {
-		const struct previous *previous = tfc__container_of(link, struct previous, link);
-		uint32_t grace = previous->lock < 0 ? 0 : tfc__dir_lock_read_grace(previous->lock);
-		longest = grace > longest ? grace : longest;
-	}
-	return longest < UINT32_MAX - MARGIN_MS ? longest + MARGIN_MS : longest;
+	struct stat status;
+	return previous->old_dir && lstat(previous->old_dir, &status) == 0 &&
+	       S_ISDIR(status.st_mode) && status.st_uid == geteuid();
 }
 
-static void say_waiting(const struct tfc__agent *agent)
+static void say_overdue(struct tfc__agent *agent, const struct tfc__task_locks *locks)
 {
-	const struct previous *first = tfc__container_of(agent->previous.next, struct previous,
-							 link);
-	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
-		 "waiting for the tasks of this node's previous incarnation to end, for at most "
-		 "%u s (private directory \"%.200s\")",
-		 (wait_ms(agent) + 999) / 1000, first->dir);
-}
-
-/* What they do from now on is not known: this node is not alone. */
-static void stop_waiting(struct tfc__agent *agent)
-{
-	agent->is_alone = false;
-	TFC__LIST_EACH (link, &agent->previous) {
-		struct previous *previous = tfc__container_of(link, struct previous, link);
+	struct previous *previous = &agent->previous;
+	if (!previous->is_overdue)
 		tfc__log(agent->ctx, TFC_LOG_ERROR, "agent", "",
-			 "tasks of this node's previous incarnation may still run: its guard has "
-			 "not ended them in time (private directory \"%.200s\")",
-			 previous->dir);
-		previous_free(previous);
-	}
+			 locks->has_tasks
+				 ? "tasks of this node's previous incarnation have not ended in "
+				   "time, and are waited for; \"fuser -v %.200s\" lists processes"
+				 : "the guard of this node's previous incarnation has not ended in "
+				   "time; \"fuser -v %.200s\" lists processes",
+			 previous->state_dir);
+	previous->is_overdue = true;
 }
 
-/* Whether none of them is waited for any more. */
+/*
+ * Whether none of them is waited for any more. While a task may be alive that is never so. A guard
+ * alone has nothing left to do but to kill what a killed shim has left, at once; one that is
+ * overdue is stopped. It may not have done that yet, so this node is not said to be alone.
+ */
 static bool previous_are_over(struct tfc__agent *agent)
 {
-	TFC__LIST_EACH (link, &agent->previous) {
-		struct previous *previous = tfc__container_of(link, struct previous, link);
-		if (previous_has_tasks(previous))
-			continue;
-		if (stale_dirs_note(agent, previous->dir) == TFC_OK) /* else a later run's */
-			stale_dirs_remove(agent);
-		previous_free(previous);
-	}
-	if (!tfc__list_is_empty(&agent->previous) &&
-	    tfc__now() >= agent->previous_since + wait_ms(agent) * TFC__MS)
-		stop_waiting(agent);
-	return tfc__list_is_empty(&agent->previous);
+	struct previous *previous = &agent->previous;
+	struct tfc__task_locks locks = {.has_tasks = true};
+	bool is_known = tfc__task_lock_query(previous->state, &locks) == 0;
+	bool is_over = is_known && !locks.has_tasks && !locks.has_guard && !has_old_dir(previous);
+	if (!is_over && tfc__now() >= previous->due)
+		say_overdue(agent, &locks);
+	previous->is_over = is_over;
+	return is_over || (!locks.has_tasks && previous->is_overdue);
+}
+
+static int note_dirs(struct tfc__agent *agent)
+{
+	const struct tfc__strv *dirs = &agent->previous.dirs;
+	int code = TFC_OK;
+	for (size_t i = 0; code == TFC_OK && i < dirs->count; i++)
+		code = stale_dirs_note(agent, dirs->items[i]);
+	return code;
 }
 
 static void on_look(struct tfc__timer *timer)
 {
-	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, previous_timer);
+	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, previous.timer);
 	if (!previous_are_over(agent)) {
 		tfc__timer_set(timer, tfc__now() + LOOK_AGAIN);
 		return;
 	}
-	TFC__LIST_EACH (link, &agent->parked) {
+	agent->previous.is_awaited = false;
+	if (note_dirs(agent) == TFC_OK) /* else a later run's */
+		stale_dirs_remove(agent);
+	TFC__LIST_EACH (link, &agent->previous.parked) {
 		tfc__list_remove(link);
 		tfc__work_schedule(tfc__container_of(link, struct tfc__work, link));
 	}
+}
+
+static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *locks)
+{
+	struct previous *previous = &agent->previous;
+	uint64_t longest = locks->grace_ms * TFC__MS + MARGIN;
+	previous->is_awaited = true;
+	previous->due = tfc__now() + longest;
+	tfc__timer_set(&previous->timer, tfc__now() + LOOK_AGAIN);
+	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
+		 "waiting for the tasks of this node's previous incarnation to end, for at most "
+		 "%u s; \"fuser -v %.200s\" lists processes",
+		 (unsigned)(longest / TFC__SECOND), previous->state_dir);
 }
 
 /* ---- for the others */
 
 void incarnation_init(struct tfc__agent *agent)
 {
-	tfc__list_init(&agent->previous);
-	tfc__list_init(&agent->parked);
-	tfc__timer_init(&agent->previous_timer, agent->ctx, on_look);
+	agent->previous.state = -1;
+	tfc__list_init(&agent->previous.parked);
+	tfc__timer_init(&agent->previous.timer, agent->ctx, on_look);
 }
 
-int incarnation_open(struct tfc__agent *agent, const char *path, tfc_error *error)
+int incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error)
 {
-	if (!path)
+	struct previous *previous = &agent->previous;
+	if (!state_dir)
 		return TFC_OK;
-	char *text = malloc(FILE_MAX);
-	int code = text ? TFC_OK : TFC_ENOMEM;
-	if (code == TFC_OK && tfc__read_text(path, text, FILE_MAX) > 0)
-		code = read_runs(agent, text);
-	free(text);
-	if (code < 0)
+	if (!(previous->state_dir = strdup(state_dir)))
 		return tfc__fail_nomem(error, "agent");
-	agent->is_alone = true;
-	if (!tfc__list_is_empty(&agent->previous)) {
-		agent->previous_since = tfc__now();
-		tfc__timer_set(&agent->previous_timer, agent->previous_since + LOOK_AGAIN);
-		say_waiting(agent);
+	previous->state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return previous->state < 0
+		       ? tfc__fail_errno(error, "agent", errno,
+					 "cannot open state directory \"%s\"", state_dir)
+		       : TFC_OK;
+}
+
+int incarnation_begin(struct tfc__agent *agent, tfc_error *error)
+{
+	struct previous *previous = &agent->previous;
+	struct tfc__task_locks locks;
+	if (previous->state < 0)
+		return TFC_OK;
+	if (tfc__task_lock_query(previous->state, &locks) < 0)
+		return tfc__fail_errno(error, "agent", errno,
+				       "cannot query the locks of state directory \"%s\"",
+				       previous->state_dir);
+	char *path = tfc__path_join(previous->state_dir, "run");
+	int code = path ? read_runs(agent, path) : TFC_ENOMEM;
+	if (code < 0) {
+		free(path);
+		return tfc__fail_nomem(error, "agent");
 	}
-	return write_runs(agent, path, error);
+	previous->is_over = !locks.has_tasks && !locks.has_guard && !has_old_dir(previous);
+	if (!previous->is_over)
+		begin_wait(agent, &locks);
+	code = write_runs(agent, path, error);
+	free(path);
+	return code;
 }
 
 void incarnation_close(struct tfc__agent *agent)
 {
-	tfc__timer_cancel(&agent->previous_timer);
-	TFC__LIST_EACH (link, &agent->previous)
-		previous_free(tfc__container_of(link, struct previous, link));
+	struct previous *previous = &agent->previous;
+	tfc__timer_cancel(&previous->timer);
+	tfc__strv_fini(&previous->dirs);
+	if (previous->state >= 0)
+		close(previous->state);
+	free(previous->state_dir);
+	free(previous->old_dir);
 }
 
 void tfc__agent_after_previous(struct tfc__agent *agent, struct tfc__work *work)
 {
-	if (tfc__list_is_empty(&agent->previous))
+	if (!agent->previous.is_awaited)
 		tfc__work_schedule(work);
 	else if (tfc__list_is_empty(&work->link))
-		tfc__list_append(&agent->parked, &work->link);
+		tfc__list_append(&agent->previous.parked, &work->link);
 }
 
 bool tfc__agent_is_alone(struct tfc__agent *agent)
 {
-	return tfc__list_is_empty(&agent->previous) && agent->is_alone;
+	return agent->previous.is_over;
 }

@@ -54,6 +54,20 @@ struct gpus {
 	void *user;
 };
 
+/* incarnation.c: the node's previous incarnations, and their tasks that are still being stopped. */
+struct previous {
+	char *state_dir;       /* NULL: there is none, and nothing is known of them */
+	int state;             /* the same, open; or -1 */
+	struct tfc__strv dirs; /* their private directories, as far as they are named */
+	char *old_dir;         /* of one of version 0.2 */
+	bool is_awaited;
+	bool is_overdue; /* and that has been said */
+	bool is_over;    /* all of it: this node is alone; false: nobody knows */
+	uint64_t due;    /* when they should be over */
+	struct tfc__timer timer;
+	struct tfc__link parked; /* works that wait for that, by their own links */
+};
+
 struct tfc__agent {
 	tfc_ctx *ctx;
 	char *name;
@@ -73,12 +87,7 @@ struct tfc__agent {
 	tfc_port_pool *pool;
 	struct tfc__link jobs;
 	struct tfc__bundles *bundles;
-	/* Previous incarnations of this node with tasks that are still being stopped. */
-	struct tfc__link previous;
-	uint64_t previous_since; /* they are waited for since then */
-	bool is_alone;           /* once they are over; false: nobody knows */
-	struct tfc__timer previous_timer;
-	struct tfc__link parked;     /* works that wait for that, by their own links */
+	struct previous previous;
 	struct tfc__strv stale_dirs; /* to be looked at, and removed if nobody uses them */
 	bool is_removing_stale;
 	struct tfc__link removals; /* of logs and directories, under way */
@@ -249,12 +258,15 @@ void watch_tick(struct tfc__timer *timer);
 /* Whether somebody else listens on the task's port; then the sentence is in task->error. */
 bool find_stranger(struct agent_task *task);
 
-/* incarnation.c; open: `path` is the run file, or NULL; the agent has its own directory. */
+/* incarnation.c; open: the state directory, or NULL. begin: the agent has its own directory. */
 void incarnation_init(struct tfc__agent *agent);
-int incarnation_open(struct tfc__agent *agent, const char *path, tfc_error *error);
+int incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error);
+int incarnation_begin(struct tfc__agent *agent, tfc_error *error);
 void incarnation_close(struct tfc__agent *agent);
 
-/* stale_dirs.c; note, find: candidates; TFC_OK or TFC_ENOMEM. remove: those that nobody uses. */
+/* stale_dirs.c; is_name: whether a private directory has such a name. note, find: candidates;
+ * TFC_OK or TFC_ENOMEM. remove: those that nobody uses. */
+bool stale_dirs_is_name(const char *path);
 int stale_dirs_note(struct tfc__agent *agent, const char *dir);
 int stale_dirs_find(struct tfc__agent *agent, const char *parent);
 void stale_dirs_remove(struct tfc__agent *agent);

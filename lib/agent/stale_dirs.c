@@ -1,7 +1,8 @@
 /*
  * Private directories of this user that nobody uses any more: host and guard died together, and
  * logs and bundles stayed. Whoever gets the lock of one removes it, in a process of its own, one
- * after the other. A directory without a lock is left alone: nobody knows whose it is.
+ * after the other. A directory without a lock is left alone, as versions before 0.3 made such; but
+ * not one that was never finished (proc/dir_lock.h).
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -21,12 +22,23 @@ int stale_dirs_note(struct tfc__agent *agent, const char *dir)
 	return agent->stale_dirs.is_failed ? TFC_ENOMEM : TFC_OK;
 }
 
-static bool is_private_dir(const char *name)
+static bool has_prefix(const char *name, const char *prefix)
 {
-	const size_t prefix = sizeof(TFC__PRIVATE_DIR_PREFIX) - 1;
-	return strncmp(name, TFC__PRIVATE_DIR_PREFIX, prefix) == 0 &&
-	       strspn(name + prefix, "0123456789abcdef") == DIGITS &&
-	       strlen(name + prefix) == DIGITS;
+	size_t len = strlen(prefix);
+	return strncmp(name, prefix, len) == 0 &&
+	       strspn(name + len, "0123456789abcdef") == DIGITS && strlen(name + len) == DIGITS;
+}
+
+static bool is_fresh(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return has_prefix(slash ? slash + 1 : path, TFC__FRESH_DIR_PREFIX);
+}
+
+bool stale_dirs_is_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return has_prefix(slash ? slash + 1 : path, TFC__PRIVATE_DIR_PREFIX) || is_fresh(path);
 }
 
 int stale_dirs_find(struct tfc__agent *agent, const char *parent)
@@ -34,8 +46,9 @@ int stale_dirs_find(struct tfc__agent *agent, const char *parent)
 	DIR *dir = opendir(parent);
 	int code = TFC_OK;
 	for (struct dirent *entry; code == TFC_OK && dir && (entry = readdir(dir));) {
-		char *path = is_private_dir(entry->d_name) ? tfc__path_join(parent, entry->d_name)
-							   : NULL;
+		char *path = stale_dirs_is_name(entry->d_name)
+				     ? tfc__path_join(parent, entry->d_name)
+				     : NULL;
 		if (path)
 			code = stale_dirs_note(agent, path);
 		free(path);
@@ -48,7 +61,7 @@ int stale_dirs_find(struct tfc__agent *agent, const char *parent)
 /* The lock of a directory that is ours to remove now, or -1. */
 static int take_lock(const struct tfc__agent *agent, const char *dir)
 {
-	int lock = strcmp(dir, agent->run_dir) == 0 ? -1 : tfc__dir_lock_open(dir);
+	int lock = strcmp(dir, agent->run_dir) == 0 ? -1 : tfc__dir_lock_open(dir, is_fresh(dir));
 	if (lock >= 0 && !tfc__dir_lock_take(lock)) {
 		close(lock);
 		lock = -1;

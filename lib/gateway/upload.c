@@ -30,7 +30,7 @@ static int make_dir(struct tfc__uploads *uploads, tfc_error *error)
 	if (code < 0)
 		*error = *tfc__ctx_error(ctx);
 	if (code == TFC_OK && !uploads->dir)
-		code = tfc__private_dir_open(ctx, uploads->temp_dir, "gateway", error,
+		code = tfc__private_dir_open(ctx, uploads->temp_dir, -1, "gateway", error,
 					     &uploads->dir);
 	if (code == TFC_OK)
 		code = tfc__bundles_open(ctx, tfc__private_dir_path(uploads->dir), 0, error,

@@ -75,7 +75,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 {
 	const struct tfc__member *self = tfc__members_self(node->members);
 	struct tfc__tcp_host host;
-	char *own_log_dir = NULL, *bundle_dir = NULL, *run_file = NULL;
+	char *own_log_dir = NULL, *bundle_dir = NULL;
 	if (options->base_env > TFC_BASE_ENV_NODE)
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
 				 "tfc_node_options.base_env: %u is no enum tfc_base_env",
@@ -83,10 +83,8 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
-	if (options->state_dir && (!(bundle_dir = tfc__path_join(options->state_dir, "bundles")) ||
-				   !(run_file = tfc__path_join(options->state_dir, "run")))) {
+	if (options->state_dir && !(bundle_dir = tfc__path_join(options->state_dir, "bundles"))) {
 		free(own_log_dir);
-		free(bundle_dir);
 		return tfc__fail_nomem(error, "node");
 	}
 	struct tfc__agent_options agent = {
@@ -101,7 +99,7 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.log_dir = own_log_dir ? own_log_dir : options->log_dir,
 		.temp_dir = options->temp_dir,
 		.bundle_dir = bundle_dir,
-		.run_file = run_file,
+		.state_dir = options->state_dir,
 		.slots = self->slots,
 		.memory = self->memory,
 		.gpus = options->gpus,
@@ -115,7 +113,6 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);
 	free(bundle_dir);
-	free(run_file);
 	if (code == TFC_OK)
 		tfc__members_set_gpus(node->members, tfc__agent_gpus(node->agent),
 				      !tfc__agent_is_finding_gpus(node->agent));

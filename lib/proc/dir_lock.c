@@ -2,29 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#define FLAGS (O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)
 
-#define FRESH TFC__DIR_LOCK ".new"
-
-/* Bytes of the file that are locked. */
-#define TASKS 0
-#define USE 1
-
-/* Of one width: it is overwritten without a need for space. */
-#define GRACE "grace_ms %10u\n"
-#define GRACE_SIZE 20
-
-static int lock(int fd, short type, off_t first, off_t count)
+static int lock(int fd, short type)
 {
-	struct flock range = {.l_type = type,
-			      .l_whence = SEEK_SET,
-			      .l_start = first,
-			      .l_len = count};
+	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
 	return fcntl(fd, F_OFD_SETLK, &range);
 }
 
@@ -42,21 +27,12 @@ static int open_dir(const char *path)
 	return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int make_in(int dir)
-{
-	int fd = openat(dir, FRESH, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || lock(fd, F_RDLCK, USE, 1) < 0 || tfc__dir_lock_write_grace(fd, 0) < 0 ||
-	    renameat(dir, FRESH, dir, TFC__DIR_LOCK) < 0)
-		return close_failed(fd);
-	return fd;
-}
-
 int tfc__dir_lock_make(const char *path)
 {
 	int dir = open_dir(path);
-	int fd = dir < 0 ? -1 : make_in(dir);
+	int fd = dir < 0 ? -1 : openat(dir, TFC__DIR_LOCK, FLAGS | O_CREAT | O_EXCL, 0600);
 	close_failed(dir);
-	return fd;
+	return fd < 0 || lock(fd, F_RDLCK) < 0 ? close_failed(fd) : fd;
 }
 
 static bool is_ours(int fd, mode_t type)
@@ -68,11 +44,11 @@ static bool is_ours(int fd, mode_t type)
 	return (status.st_mode & S_IFMT) == type && status.st_uid == geteuid();
 }
 
-int tfc__dir_lock_open(const char *path)
+int tfc__dir_lock_open(const char *path, bool is_fresh)
 {
 	int dir = open_dir(path), fd = -1;
 	if (dir >= 0 && is_ours(dir, S_IFDIR))
-		fd = openat(dir, TFC__DIR_LOCK, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(dir, TFC__DIR_LOCK, FLAGS | (is_fresh ? O_CREAT : 0), 0600);
 	if (fd >= 0 && !is_ours(fd, S_IFREG))
 		fd = close_failed(fd);
 	close_failed(dir);
@@ -81,43 +57,10 @@ int tfc__dir_lock_open(const char *path)
 
 int tfc__dir_lock_share(int fd)
 {
-	return lock(fd, F_RDLCK, TASKS, 2);
-}
-
-void tfc__dir_lock_release_tasks(int fd)
-{
-	lock(fd, F_UNLCK, TASKS, 1);
-}
-
-int tfc__dir_lock_write_grace(int fd, uint32_t grace_ms)
-{
-	char text[GRACE_SIZE + 1];
-	snprintf(text, sizeof(text), GRACE, grace_ms);
-	ssize_t len = pwrite(fd, text, GRACE_SIZE, 0);
-	if (len >= 0 && len != GRACE_SIZE)
-		errno = ENOSPC;
-	return len == GRACE_SIZE ? 0 : -1;
-}
-
-uint32_t tfc__dir_lock_read_grace(int fd)
-{
-	char text[GRACE_SIZE + 1] = "";
-	unsigned grace_ms = 0;
-	if (pread(fd, text, GRACE_SIZE, 0) != GRACE_SIZE || sscanf(text, GRACE, &grace_ms) != 1)
-		return 0;
-	return grace_ms;
-}
-
-bool tfc__dir_lock_has_tasks(int fd)
-{
-	struct flock range = {.l_type = F_WRLCK,
-			      .l_whence = SEEK_SET,
-			      .l_start = TASKS,
-			      .l_len = 1};
-	return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+	return lock(fd, F_RDLCK);
 }
 
 bool tfc__dir_lock_take(int fd)
 {
-	return lock(fd, F_WRLCK, TASKS, 2) == 0;
+	return lock(fd, F_WRLCK) == 0;
 }

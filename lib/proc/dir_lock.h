@@ -1,47 +1,43 @@
 /*
- * The lock of a private directory: whether anybody still uses the directory, and whether a task
- * that was started from it may still be alive. By locks of open file descriptions (fcntl(2),
- * F_OFD_SETLK): they mean the same in every PID namespace and end with the last process that has
- * the description. Also part of the guard: needs nothing but system calls.
+ * The lock of a private directory: whether anybody still uses the directory. A lock of open file
+ * descriptions (fcntl(2), F_OFD_SETLK): it means the same in every PID namespace and ends with the
+ * last process that has the description. Also part of the guard: needs nothing but system calls.
  *
- * The lock file has two bytes that can be locked. Whoever uses the directory shares them:
- *   TASKS  the guard. It hands its description to the shim of every task; no task inherits it. The
- *          byte is free once the last task has been reaped, also when the guard was killed
- *   USE    the host, each guard and each shim, until the directory has been removed
- * Whoever gets both exclusively may remove the directory; the lock file goes last, so that the next
- * one finds a directory whose removal was cut short. The file holds the largest grace of the tasks
- * that were started: how long it may take until the TASKS byte is free.
+ * The host, each guard, and the shim of each task that was started from the directory share it,
+ * until the directory has been removed. Whoever gets it exclusively may remove the directory; the
+ * lock file goes last, so that the next one finds a directory whose removal was cut short.
+ *
+ * A directory has another name (TFC__FRESH_DIR_PREFIX) until its maker shares the lock. Whoever
+ * finds one by that name makes the lock, where there is none, and may remove the directory once it
+ * has the lock. A maker that lives on and comes too late begins anew.
  */
 #ifndef TFC_PROC_DIR_LOCK_H
 #define TFC_PROC_DIR_LOCK_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #define TFC__DIR_LOCK "lock" /* in the directory */
 
-/* Makes the lock of a fresh directory and shares USE; it appears under its name once it is locked.
- * The descriptor, or -1 and errno. */
+#define TFC__PRIVATE_DIR_PREFIX "tfc-"
+#define TFC__FRESH_DIR_PREFIX "tfc-new-"
+
+/*
+ * Makes the lock of a fresh directory and shares it. The descriptor; -1 and errno: EEXIST, EAGAIN
+ * and ENOENT say that somebody is removing the directory.
+ */
 int tfc__dir_lock_make(const char *dir);
 
 /*
  * Opens the lock of a directory that another process may have made: no link is followed, directory
- * and file must belong to this user. The descriptor; -1 and errno (ENOENT: it has none).
+ * and file must belong to this user. is_fresh: makes the lock where there is none. The descriptor;
+ * -1 and errno (ENOENT: it has none).
  */
-int tfc__dir_lock_open(const char *dir);
+int tfc__dir_lock_open(const char *dir, bool is_fresh);
 
-/* For a guard: shares TASKS and USE. 0, or -1 and errno. release_tasks: the last task is reaped. */
+/* 0, or -1 and errno. */
 int tfc__dir_lock_share(int fd);
-void tfc__dir_lock_release_tasks(int fd);
 
-/* 0, or -1 and errno; what was written before is overwritten in place. Reading: 0 when unknown. */
-int tfc__dir_lock_write_grace(int fd, uint32_t grace_ms);
-uint32_t tfc__dir_lock_read_grace(int fd);
-
-/* Whether somebody shares TASKS. */
-bool tfc__dir_lock_has_tasks(int fd);
-
-/* Takes both bytes exclusively, if nobody shares them; until the descriptor is closed. */
+/* Takes it exclusively, if nobody shares it; until the descriptor is closed. */
 bool tfc__dir_lock_take(int fd);
 
 #endif

@@ -161,7 +161,8 @@ struct tfc__private_dir {
 	tfc_ctx *ctx;
 	char *path;
 	uint32_t id; /* to guards */
-	int lock;    /* dir_lock.h: USE is shared as long as this process lives */
+	int lock;    /* dir_lock.h: shared as long as this process lives */
+	int state;   /* the node's state directory, or -1 */
 };
 int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_dir *dir,
 			  bool is_wanted);

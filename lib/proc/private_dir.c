@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,12 +10,21 @@
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
 
+static void forget_path(struct tfc__private_dir *dir)
+{
+	if (dir->lock >= 0)
+		close(dir->lock);
+	dir->lock = -1;
+	free(dir->path);
+	dir->path = NULL;
+}
+
 static void private_dir_free(struct tfc__private_dir *dir)
 {
 	tfc__list_remove(&dir->link);
-	if (dir->lock >= 0)
-		close(dir->lock);
-	free(dir->path);
+	forget_path(dir);
+	if (dir->state >= 0)
+		close(dir->state);
 	free(dir);
 }
 
@@ -32,23 +43,56 @@ int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_di
 	char *copy = strdup(dir->path);
 	if (!copy)
 		return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
-	return tfc__guard_send(guard, &command, -1, copy, strlen(copy) + 1);
+	int state = dir->state < 0 || !is_wanted ? -1 : fcntl(dir->state, F_DUPFD_CLOEXEC, 0);
+	if (dir->state >= 0 && is_wanted && state < 0) {
+		free(copy);
+		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", errno,
+				       "cannot hand over the state directory");
+	}
+	return tfc__guard_send(guard, &command, state, copy, strlen(copy) + 1);
+}
+
+/* Another run of this user took the fresh directory for one that nobody makes any more. */
+static bool is_being_removed(int error)
+{
+	return error == EEXIST || error == EAGAIN || error == ENOENT;
+}
+
+/* Gets its name once its lock is shared. 1: somebody is removing it. */
+static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const char *fresh,
+		      const char *component, tfc_error *error)
+{
+	const char *digits = strrchr(fresh, '/') + sizeof(TFC__FRESH_DIR_PREFIX);
+	if (asprintf(&dir->path, "%s/" TFC__PRIVATE_DIR_PREFIX "%s", parent, digits) < 0) {
+		dir->path = NULL;
+		tfc__remove_tree(fresh);
+		return tfc__fail_nomem(error, component);
+	}
+	dir->lock = tfc__dir_lock_make(fresh);
+	if (dir->lock >= 0 && rename(fresh, dir->path) == 0)
+		return TFC_OK;
+	if (is_being_removed(errno))
+		return 1;
+	int code = tfc__fail_errno(error, component, errno, "cannot lock directory \"%s\"", fresh);
+	tfc__remove_tree(fresh);
+	return code;
 }
 
 static int make_dir(struct tfc__private_dir *dir, const char *parent, const char *component,
 		    tfc_error *error)
 {
-	int code = parent[0] == '/' ? tfc__make_private_dir(parent, TFC__PRIVATE_DIR_PREFIX,
-							    component, error, &dir->path)
-				    : tfc__fail(error, TFC_EINVAL, component, 0,
-						"\"%s\" is not an absolute path", parent);
-	if (code < 0)
-		return code;
-	dir->lock = tfc__dir_lock_make(dir->path);
-	if (dir->lock >= 0)
-		return TFC_OK;
-	code = tfc__fail_errno(error, component, errno, "cannot lock directory \"%s\"", dir->path);
-	tfc__remove_tree(dir->path);
+	char *fresh;
+	int code;
+	do {
+		code = tfc__make_private_dir(parent, TFC__FRESH_DIR_PREFIX, component, error,
+					     &fresh);
+		if (code == TFC_OK) {
+			code = lock_fresh(dir, parent, fresh, component, error);
+			free(fresh);
+		}
+		if (code == 1)
+			forget_path(dir);
+	} while (code == 1);
 	return code;
 }
 
@@ -62,19 +106,25 @@ static int send_dir(tfc_ctx *ctx, const struct tfc__private_dir *dir)
 	return code == TFC_ELOST ? tfc__guard_get(ctx, &guard) : code;
 }
 
-int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, const char *component, tfc_error *error,
-			  struct tfc__private_dir **ret_dir)
+int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const char *component,
+			  tfc_error *error, struct tfc__private_dir **ret_dir)
 {
 	struct tfc__guards *guards = NULL;
+	if (parent[0] != '/')
+		return tfc__fail(error, TFC_EINVAL, component, 0, "\"%s\" is not an absolute path",
+				 parent);
 	int code = tfc__guards_get(ctx, &guards);
 	struct tfc__private_dir *dir = code == TFC_OK ? calloc(1, sizeof(*dir)) : NULL;
 	if (!dir)
 		return tfc__fail_nomem(error, component);
 	dir->ctx = ctx;
 	dir->lock = -1;
+	dir->state = state_dir < 0 ? -1 : fcntl(state_dir, F_DUPFD_CLOEXEC, 0);
 	dir->id = ++guards->last_dir;
 	tfc__list_init(&dir->link);
-	code = make_dir(dir, parent, component, error);
+	code = state_dir >= 0 && dir->state < 0
+		       ? tfc__fail_errno(error, component, errno, "cannot keep state directory")
+		       : make_dir(dir, parent, component, error);
 	if (code < 0) {
 		private_dir_free(dir);
 		return code;

@@ -44,13 +44,15 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
  * be, removes it without following links once the host is dead and all tasks are reaped; where the
  * guard dies, too, somebody who finds the lock free does.
  *
+ * state_dir, an open directory or -1: what is started from the private directory shares its task
+ * lock (task_lock.h). Not kept.
+ *
  * open: TFC_EINVAL, TFC_ENOMEM, those of mkdir(2) and of tfc_process_spawn. close removes it,
  * before the context is freed; what cannot be removed is left to the guard. NULL is a no-op.
  */
-#define TFC__PRIVATE_DIR_PREFIX "tfc-"
 struct tfc__private_dir;
-int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, const char *component, tfc_error *error,
-			  struct tfc__private_dir **ret_dir);
+int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const char *component,
+			  tfc_error *error, struct tfc__private_dir **ret_dir);
 const char *tfc__private_dir_path(const struct tfc__private_dir *dir);
 void tfc__private_dir_close(struct tfc__private_dir *dir);
 
@@ -77,8 +79,7 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
 void tfc__lease_end(struct tfc__lease *lease);
 
 /* Of a process: the lease that it is under, and the grace that it has when that is over; the
- * private directory whose lock its shim shares, so that it says whether the process may be alive.
- */
+ * private directory whose locks its shim shares. */
 struct tfc__tenure {
 	const struct tfc__lease *lease; /* NULL: it is under none */
 	uint32_t grace_ms;

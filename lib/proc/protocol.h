@@ -10,13 +10,13 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 10
+#define TFC__PROTOCOL_VERSION 11
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
-	TFC__GUARD_HOST = 3,     /* its end of the socket to the host */
-	TFC__GUARD_PIDFD = 4,    /* the host, as a pidfd */
-	TFC__GUARD_RESERVED = 8, /* what it hands on to every shim is at or above this */
+	TFC__GUARD_HOST = 3,      /* its end of the socket to the host */
+	TFC__GUARD_PIDFD = 4,     /* the host, as a pidfd */
+	TFC__GUARD_RESERVED = 10, /* what it hands on to every shim is at or above this */
 };
 
 /* Descriptors of a fresh shim. */
@@ -26,17 +26,19 @@ enum tfc__shim_fd {
 	TFC__SHIM_LIFELINE =
 		5,            /* write end of the pipe whose end tells the host that all are gone */
 	TFC__SHIM_CGROUP = 6, /* the guard's cgroup directory, closed where there is none */
+	TFC__SHIM_HOST = 7,   /* the host, as a pidfd */
+	TFC__SHIM_LEASES = 8, /* memfd of struct tfc__lease_entry, by index */
 };
 
 enum tfc__message_kind {
 	/* host to guard */
-	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim, which gets + the directory's lock */
+	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim, which gets + enum tfc__lock */
 	TFC__MSG_STOP,      /* also guard to shim */
 	TFC__MSG_SIGNAL,    /* also guard to shim */
 	TFC__MSG_KEEP,      /* + a held port's socket */
 	TFC__MSG_ADMIT,
 	TFC__MSG_RELEASE,
-	TFC__MSG_OWN_DIR, /* the path follows the struct */
+	TFC__MSG_OWN_DIR, /* the path follows the struct; + the node's state directory, if any */
 	TFC__MSG_KILL_ALL,
 	/* guard to host */
 	TFC__MSG_HELLO, /* + read end of the lifeline, + pidfd of the guard */
@@ -49,6 +51,13 @@ enum tfc__message_kind {
 	TFC__MSG_CLEAR,   /* host to guard: end what a dead guard's tasks have left in cgroups */
 	TFC__MSG_LEASE,   /* host to guard: begin, renew, or (deadline 0) forget one */
 	TFC__MSG_OVER,    /* guard to host: the lease `id` is over, its tasks are being ended */
+};
+
+/* What a shim holds as long as its task may be alive; -1 where there is none. */
+enum tfc__lock {
+	TFC__LOCK_DIR,  /* of the private directory that the task is started from (dir_lock.h) */
+	TFC__LOCK_TASK, /* of the node's state directory (task_lock.h) */
+	TFC__LOCKS,
 };
 
 /* Where a start failed; with it goes an errno. */
@@ -93,13 +102,25 @@ enum tfc__end {
 
 #define TFC__LEASES_MAX 65536 /* at one time, in a guard */
 
+/*
+ * A lease, as guard and shims share it, at the index that its id has in the low half. The guard
+ * alone writes, each field at once, and the id first as 0, last as what it is: who finds the same
+ * id before and after has read what belongs to it.
+ */
+struct tfc__lease_entry {
+	uint64_t id;          /* 0: there is none */
+	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
+	uint32_t length_ms;
+	uint32_t is_over; /* for good: a renewal that comes later has no effect */
+};
+
 /* Host to guard, guard to shim. */
 struct tfc__command {
 	uint32_t kind;
 	uint32_t
 		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
 	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
-	uint32_t grace_ms; /* SPAWN: when the host dies; guard to shim: when the guard dies */
+	uint32_t grace_ms; /* SPAWN: when the host dies */
 	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
 			      LEASE: its length in ms, for the sentence */
 	uint64_t lease;    /* SPAWN: the task's, 0: none; LEASE: which */
@@ -109,7 +130,7 @@ struct tfc__command {
 	uint64_t lease_grace_ms; /* SPAWN: when the lease is over */
 	uint32_t dir;            /* SPAWN: the private directory that the task is started from, 0:
 				    none; OWN_DIR: its number */
-	uint32_t reserved;
+	uint32_t locks;          /* SPAWN, guard to shim: how many come along */
 };
 
 /* Shim to guard, guard to host. */

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,13 +71,14 @@ void keep_release(struct guard *guard, uint32_t id)
 {
 }
 
-void dir_own(struct guard *guard, const struct tfc__command *command, const char *path)
+void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state)
 {
+	take(state);
 	CHECK(command->kind == TFC__MSG_OWN_DIR);
 	CHECK(strlen(path) < PATH_MAX);
 }
 
-void task_stop_lease(struct guard *guard, const struct lease *lease)
+void task_stop_lease(struct guard *guard, const struct tfc__lease_entry *lease)
 {
 	CHECK(lease->id && lease->is_over);
 	CHECK(lease_is_over(guard, lease->id) == lease);
@@ -162,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_gone = false;
 	kept = 0;
 	int before = count_fds();
-	CHECK(deadline_open(&guard) == 0);
+	CHECK(deadline_open(&guard) == 0 && lease_open(&guard) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	dup2(ends[1], TFC__GUARD_HOST);
 	close(ends[1]);
@@ -170,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		send_message(&input, ends[0]);
 		host_hear(&guard, EPOLLIN);
 		CHECK(guard.is_host_gone == is_gone);
-		CHECK(guard.lease_capacity <= TFC__LEASES_MAX + 16);
+		CHECK(guard.lease_count <= TFC__LEASES_MAX);
 	}
 	CHECK(kept <= MESSAGES_MAX);
 	close(ends[0]);
@@ -178,7 +180,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
 	lease_due(&guard, tfc__boot_time());
 	close(guard.timer);
-	free(guard.leases);
+	munmap(guard.leases, TFC__LEASES_MAX * sizeof(*guard.leases));
+	close(guard.lease_memory);
 	drop_unsent(&guard);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int number = TFC__GUARD_HOST; number <= TFC__GUARD_PIDFD; number++)

@@ -317,8 +317,26 @@ class Round:
         taken = [port for port in range(self.first, self.last + 1) if not is_free(port)]
         if taken:
             raise Failure(f"ports cannot be bound: {taken}")
+
+    def prove_no_directory_is_left(self):
+        """One that the guard did not know of when its host was killed goes with any later run."""
+        if not os.listdir(self.tmp):
+            return
+        later = {"framework": "none", "grace_s": GRACE, "env": {MARK: self.mark}, "roles": {
+            "worker": {"argv": [TASK, "wait"], "ready": "started"}}}
+        pathlib.Path(self.file).write_text(json.dumps(later))
+        self.host.stdout.close()
+        self.err.close()
+        self.start()
+        end = time.monotonic() + BOUND
+        while len(os.listdir(self.tmp)) > 1:  # the later run's own
+            if time.monotonic() > end or self.host.poll() is not None:
+                raise Failure(f"directories are left: {os.listdir(self.tmp)}")
+            time.sleep(0.005)
+        self.host.terminate()
+        self.await_condition(lambda: self.host.poll() is not None, "the end of a later run")
         if os.listdir(self.tmp):
-            raise Failure(f"directories are left: {os.listdir(self.tmp)}")
+            raise Failure(f"a later run has left {os.listdir(self.tmp)}")
 
     def prove_single_attempts(self):
         try:
@@ -378,6 +396,7 @@ class Round:
             self.prove_single_attempts()
             if self.host.pid not in self.killed:
                 self.prove_statuses()
+            self.prove_no_directory_is_left()
         except Failure as failure:
             raise Failure(f"{self}\n  {failure}\n{self.report()}") from None
         finally:

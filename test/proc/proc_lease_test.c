@@ -270,6 +270,54 @@ static void a_renewal_that_comes_too_late_has_no_effect(void **state)
 	proc_run_end(&run);
 }
 
+/* A guard that is stopped: its shims know the deadline, and each renewal that it has had. */
+static void a_stopped_guard_cannot_keep_its_tasks(void **state)
+{
+	struct proc_run run;
+	struct proc_task deaf, mild, patient, free;
+	int overs;
+	proc_run_begin(&run);
+	struct tfc__lease *lease = begin(&run, 2000, &overs);
+	assert_int_equal(start(run.ctx, &deaf, lease, true), 0);
+	assert_int_equal(start(run.ctx, &mild, lease, false), 0);
+	assert_int_equal(start_with(run.ctx, &patient, lease, true, PATIENT_MS), 0);
+	assert_int_equal(start(run.ctx, &free, NULL, false), 0);
+	proc_await_start(&run, &deaf);
+	proc_await_start(&run, &mild);
+	proc_await_start(&run, &patient);
+	proc_await_start(&run, &free);
+	uint64_t deadline = tfc__boot_time() + 3000 * TFC__MS;
+	assert_int_equal(tfc__lease_renew(lease, deadline), 0);
+	run_for(&run, 200);
+	pid_t guard = proc_parent(proc_parent(deaf.pid));
+	assert_int_equal(kill(guard, SIGSTOP), 0);
+	while (tfc__boot_time() < deadline) {
+		assert_true(proc_is_alive(mild.pid));
+		poll(NULL, 0, 10);
+	}
+	assert_true(proc_await_gone(mild.pid, LATE_MS));
+	assert_true(proc_await_gone(deaf.pid, GRACE_MS + LATE_MS));
+	assert_true(proc_is_alive(patient.pid));
+	assert_true(proc_await_gone(patient.pid, PATIENT_MS + LATE_MS));
+	assert_true(tfc__boot_time() >= deadline + PATIENT_MS * TFC__MS);
+	assert_true(proc_is_alive(free.pid));
+	assert_int_equal(kill(guard, SIGCONT), 0);
+	proc_await_end(&run, &deaf);
+	proc_await_end(&run, &mild);
+	proc_await_end(&run, &patient);
+	assert_int_equal(deaf.end.reason, TFC_EXIT_LOST);
+	assert_int_equal(mild.end.reason, TFC_EXIT_LOST);
+	assert_non_null(strstr(mild.text, "was not heard for 2.0 s"));
+	assert_int_equal(overs, 1);
+	assert_int_equal(free.ends, 0);
+	tfc__lease_end(lease);
+	proc_close(&deaf);
+	proc_close(&mild);
+	proc_close(&patient);
+	proc_close(&free);
+	proc_run_end(&run);
+}
+
 /* ---- a host that is stopped */
 
 static bool await(tfc_ctx *ctx, const int *flag)
@@ -351,6 +399,7 @@ int main(void)
 		cmocka_unit_test(a_lease_outlives_the_guard),
 		cmocka_unit_test(without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease),
 		cmocka_unit_test(a_renewal_that_comes_too_late_has_no_effect),
+		cmocka_unit_test(a_stopped_guard_cannot_keep_its_tasks),
 		cmocka_unit_test(a_stopped_host_cannot_keep_its_tasks),
 	};
 	return cmocka_run_group_tests_name("proc_lease", tests, NULL, NULL);

@@ -155,7 +155,7 @@ static void what_a_dead_guard_cannot_take_goes_to_the_next(void **state)
 			tfc_port_release(hold);
 		} else {
 			struct tfc__private_dir *dir;
-			assert_int_equal(tfc__private_dir_open(run.ctx, run.dir, "test", NULL,
+			assert_int_equal(tfc__private_dir_open(run.ctx, run.dir, -1, "test", NULL,
 							       &dir),
 					 0);
 		}

@@ -44,7 +44,7 @@ static void start_family(struct proc_run *run, struct family *family)
 	tfc_port_hold *hold;
 	const char *mark = proc_path(run, "pid");
 	struct tfc__private_dir *dir;
-	assert_int_equal(tfc__private_dir_open(run->ctx, run->dir, "test", NULL, &dir), 0);
+	assert_int_equal(tfc__private_dir_open(run->ctx, run->dir, -1, "test", NULL, &dir), 0);
 	assert_int_equal(tfc_port_pool_open(run->ctx, NULL, &pool), 0);
 	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
 	assert_int_equal(tfc__guard_keep(run->ctx, hold), 0);
@@ -218,7 +218,7 @@ static _Noreturn void own_and_die(int tell, const char *dir)
 	pid_t guard = only_child();
 	struct tfc__private_dir *own;
 	if (!guard || kill(guard, SIGSTOP) < 0 ||
-	    tfc__private_dir_open(ctx, dir, "test", NULL, &own) < 0 ||
+	    tfc__private_dir_open(ctx, dir, -1, "test", NULL, &own) < 0 ||
 	    write(tell, &guard, sizeof(guard)) != sizeof(guard))
 		_exit(2);
 	raise(SIGKILL);

@@ -3,12 +3,14 @@
 #include "guard.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "proc/dir_lock.h"
+#include "proc/task_lock.h"
 
 static struct dir *find(const struct guard *guard, uint32_t id)
 {
@@ -18,20 +20,27 @@ static struct dir *find(const struct guard *guard, uint32_t id)
 	return NULL;
 }
 
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 static void forget(struct guard *guard, uint32_t id)
 {
 	struct dir *dir = find(guard, id);
 	if (!dir)
 		return;
-	if (dir->lock >= 0)
-		close(dir->lock);
+	close_fd(dir->lock);
+	close_fd(dir->state);
+	close_fd(dir->guard_lock);
 	free(dir->path);
 	*dir = guard->dirs[--guard->dir_count];
 }
 
 static int hold_lock(const char *path)
 {
-	int lock = tfc__dir_lock_open(path);
+	int lock = tfc__dir_lock_open(path, false);
 	if (lock >= 0 && tfc__dir_lock_share(lock) < 0) {
 		close(lock);
 		lock = -1;
@@ -39,44 +48,67 @@ static int hold_lock(const char *path)
 	return lock;
 }
 
-void dir_own(struct guard *guard, const struct tfc__command *command, const char *path)
+void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state)
 {
 	forget(guard, command->dir);
-	if (!command->value)
-		return;
-	char *copy = strdup(path);
-	struct dir *dirs = realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs));
-	if (dirs)
-		guard->dirs = dirs;
-	if (dirs && copy)
-		guard->dirs[guard->dir_count++] =
-			(struct dir){.id = command->dir, .path = copy, .lock = hold_lock(path)};
-	else
+	char *copy = command->value ? strdup(path) : NULL;
+	struct dir *dirs = copy ? realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs))
+				: NULL;
+	if (!dirs) {
 		free(copy);
+		close_fd(state);
+		return;
+	}
+	guard->dirs = dirs;
+	guard->dirs[guard->dir_count++] = (struct dir){.id = command->dir,
+						       .path = copy,
+						       .lock = hold_lock(path),
+						       .state = state,
+						       .guard_lock = -1};
 }
 
-int dir_prepare(struct guard *guard, const struct tfc__command *command, int *ret_lock)
+/* The pidfd: the host's end of the socket may be open in a child of it. */
+static bool is_host_alive(void)
+{
+	struct pollfd host = {.fd = TFC__GUARD_PIDFD, .events = POLLIN};
+	return poll(&host, 1, 0) == 0;
+}
+
+static int lock_task(struct dir *dir, uint32_t grace_ms, int *ret_lock)
+{
+	if (dir->state < 0)
+		return 0;
+	if (dir->guard_lock < 0)
+		dir->guard_lock = tfc__task_lock_guard(dir->state);
+	if (dir->guard_lock < 0 || (*ret_lock = tfc__task_lock_task(dir->state, grace_ms)) < 0)
+		return errno;
+	/* Had it died before we had the locks, the next incarnation may not have seen them. */
+	return is_host_alive() ? 0 : ESRCH;
+}
+
+int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS])
 {
 	struct dir *dir = find(guard, command->dir);
-	*ret_lock = -1;
+	ret_locks[TFC__LOCK_DIR] = ret_locks[TFC__LOCK_TASK] = -1;
 	if (!command->dir)
 		return 0;
 	if (!dir || dir->lock < 0)
 		return ENOLCK;
-	if (command->grace_ms > dir->grace_ms) {
-		if (tfc__dir_lock_write_grace(dir->lock, command->grace_ms) < 0)
-			return errno;
-		dir->grace_ms = command->grace_ms;
-	}
-	*ret_lock = dir->lock;
-	return 0;
+	ret_locks[TFC__LOCK_DIR] = dir->lock;
+	return lock_task(dir, command->grace_ms, &ret_locks[TFC__LOCK_TASK]);
+}
+
+/* That of the directory is ours, too. */
+void dir_release(const int locks[TFC__LOCKS])
+{
+	close_fd(locks[TFC__LOCK_TASK]);
 }
 
 /* The next incarnation need not wait while they are removed. */
 void dir_remove_all(struct guard *guard)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)
-		tfc__dir_lock_release_tasks(guard->dirs[i].lock);
+		close_fd(guard->dirs[i].guard_lock);
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
 }

@@ -33,14 +33,6 @@ struct task {
 	uint32_t silent_ms; /* length of the lease that was over, or 0 */
 };
 
-/* A deadline for tasks: whoever asked for them has not been heard since. */
-struct lease {
-	uint64_t id;       /* 0: free; the index in its low half */
-	uint64_t deadline; /* CLOCK_BOOTTIME */
-	uint32_t length_ms;
-	bool is_over; /* for good: a renewal that comes later has no effect */
-};
-
 /* A report, or the hello, that the host's full socket has not taken yet. */
 struct unsent {
 	struct unsent *next;
@@ -62,8 +54,9 @@ struct keep {
 struct dir {
 	uint32_t id; /* the host's */
 	char *path;
-	int lock;          /* dir_lock.h; -1: it could not be had, nothing is started from there */
-	uint32_t grace_ms; /* the largest of what was started from it */
+	int lock;       /* dir_lock.h; -1: it could not be had, nothing is started from there */
+	int state;      /* the node's state directory; -1: there is none, */
+	int guard_lock; /* and its lock (task_lock.h), once something was started; or -1 */
 };
 
 struct guard {
@@ -95,9 +88,10 @@ struct guard {
 	uint32_t keep_count;
 	struct dir *dirs;
 	uint32_t dir_count;
-	struct lease *leases; /* by the index in the low half of the host's ids */
-	uint32_t lease_capacity;
-	int timer;         /* timerfd of CLOCK_BOOTTIME */
+	struct tfc__lease_entry *leases; /* by index; shared with the shims */
+	uint32_t lease_count;            /* indexes in use, and the size of: */
+	int lease_memory;                /* the memfd */
+	int timer;                       /* timerfd of CLOCK_BOOTTIME */
 	uint64_t timer_at; /* what it is set to: the earliest deadline, or before it; 0: none */
 };
 
@@ -115,16 +109,15 @@ void task_hear(struct guard *guard, uint32_t slot);
 void task_reap(struct guard *guard);
 void task_force_due(struct guard *guard, uint64_t now);
 void task_stop_all(struct guard *guard, bool is_at_once);
-void task_stop_lease(struct guard *guard, const struct lease *lease);
+void task_stop_lease(struct guard *guard, const struct tfc__lease_entry *lease);
 
 /*
- * shim.c: starts shims. get: one that has been told what to start, the spare if there is one, has
- * the lock of the task's directory (-1: none), and the grace that it is to give when the guard is
- * dead; 0 or an errno. prepare: makes a spare, so that the next start, which may be a restart that
- * is waited for, costs one exec instead of two.
+ * shim.c: starts shims. get: one that has the command, the memfd and the locks of its task, the
+ * spare if there is one; 0 or an errno. prepare: makes a spare, so that the next start, which may
+ * be a restart that is waited for, costs one exec instead of two.
  */
-int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t *ret_pid,
-	     int *ret_socket);
+int shim_get(struct guard *guard, const struct tfc__command *command, int launch,
+	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket);
 bool shim_is_spare_due(const struct guard *guard);
 void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
@@ -136,11 +129,13 @@ void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
 
 /*
- * dir.c. prepare: notes the grace of what is to be started from a directory, and lends its lock, -1
- * where there is no directory. 0 or an errno: the lock is not held, and nothing may be started.
+ * dir.c. own: takes over `state`. prepare: the locks of a task that is to be started; release them
+ * once the shim has them. 0 or an errno: they cannot be had, or the host is gone, and nothing may
+ * be started.
  */
-void dir_own(struct guard *guard, const struct tfc__command *command, const char *path);
-int dir_prepare(struct guard *guard, const struct tfc__command *command, int *ret_lock);
+void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state);
+int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS]);
+void dir_release(const int locks[TFC__LOCKS]);
 void dir_remove_all(struct guard *guard);
 
 /* deadline.c: at is of CLOCK_BOOTTIME, and may have passed */
@@ -148,11 +143,12 @@ int deadline_open(struct guard *guard);
 void deadline_add(struct guard *guard, uint64_t at);
 void deadline_due(struct guard *guard);
 
-/* lease.c */
+/* lease.c. open: 0, or -1 and errno. */
+int lease_open(struct guard *guard);
 void lease_hear(struct guard *guard, const struct tfc__command *command);
 void lease_due(struct guard *guard, uint64_t now);
 /* NULL: it is in force, or 0, none. Else one that is over. */
-const struct lease *lease_is_over(const struct guard *guard, uint64_t id);
+const struct tfc__lease_entry *lease_is_over(const struct guard *guard, uint64_t id);
 
 /* oom.c */
 void oom_open(struct guard *guard);

@@ -50,8 +50,8 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		keep_release(guard, command->keep_id);
 		break;
 	case TFC__MSG_OWN_DIR:
-		dir_own(guard, command, request->path);
-		break;
+		dir_own(guard, command, request->path, fd);
+		return;
 	case TFC__MSG_KILL_ALL:
 		task_stop_all(guard, true);
 		host_gone(guard);
@@ -160,8 +160,8 @@ static void hear_last_words(struct guard *guard)
 		((char *)&request)[len] = 0;
 		if (len > (ssize_t)sizeof(request.command) &&
 		    request.command.kind == TFC__MSG_OWN_DIR)
-			dir_own(guard, &request.command, request.path);
-		if (fd >= 0)
+			dir_own(guard, &request.command, request.path, fd);
+		else if (fd >= 0)
 			close(fd);
 	}
 }

@@ -45,7 +45,7 @@ static int open_all(struct guard *guard, const char *shim)
 	guard->signals = tfc__helper_signals();
 	oom_open(guard);
 	if (guard->shim < 0 || guard->epoll < 0 || guard->signals < 0 || deadline_open(guard) < 0 ||
-	    prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)
+	    lease_open(guard) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0)
 		return -1;
 	if (watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST) < 0 ||
 	    watch(guard, TFC__GUARD_PIDFD, EPOLLIN, WATCH_PIDFD) < 0 ||

@@ -16,8 +16,10 @@ static _Noreturn void become_shim(const struct guard *guard, int socket, volatil
 	static char *const argv[] = {(char *)"tfc-shim", NULL};
 	static char *const env[] = {NULL};
 	if (setrlimit(RLIMIT_NOFILE, &guard->nofile) == 0 && dup2(socket, TFC__SHIM_GUARD) >= 0 &&
-	    dup2(0, TFC__SHIM_LAUNCH) >= 0 && dup2(guard->lifeline, TFC__SHIM_LIFELINE) >= 0 &&
-	    (guard->group < 0 || dup2(guard->group, TFC__SHIM_CGROUP) >= 0))
+	    dup2(TFC__GUARD_PIDFD, TFC__SHIM_HOST) >= 0 && dup2(0, TFC__SHIM_LAUNCH) >= 0 &&
+	    dup2(guard->lifeline, TFC__SHIM_LIFELINE) >= 0 &&
+	    (guard->group < 0 || dup2(guard->group, TFC__SHIM_CGROUP) >= 0) &&
+	    dup2(guard->lease_memory, TFC__SHIM_LEASES) >= 0)
 		syscall(SYS_execveat, guard->shim, "", argv, env, AT_EMPTY_PATH);
 	*error = errno;
 	_exit(127);
@@ -45,12 +47,15 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 }
 
 /* 0 or an errno: EPIPE or ECONNRESET when it has died, else the launch cannot be sent. */
-static int hand_over(const struct spare *shim, int launch, int lock, uint32_t grace_ms)
+static int hand_over(const struct spare *shim, const struct tfc__command *command, int launch,
+		     const int locks[TFC__LOCKS])
 {
-	struct tfc__command command = {.kind = TFC__MSG_SPAWN, .grace_ms = grace_ms};
-	struct iovec part = {&command, sizeof(command)};
-	int fds[] = {launch, lock};
-	return tfc__pass_send(shim->socket, &part, 1, fds, lock < 0 ? 1 : 2,
+	struct tfc__command spawn = *command;
+	struct iovec part = {&spawn, sizeof(spawn)};
+	int fds[1 + TFC__LOCKS] = {launch};
+	for (spawn.locks = 0; spawn.locks < TFC__LOCKS && locks[spawn.locks] >= 0; spawn.locks++)
+		fds[1 + spawn.locks] = locks[spawn.locks];
+	return tfc__pass_send(shim->socket, &part, 1, fds, 1 + spawn.locks,
 			      MSG_DONTWAIT | MSG_NOSIGNAL) < 0
 		       ? errno
 		       : 0;
@@ -64,15 +69,15 @@ void shim_drop_spare(struct guard *guard)
 	guard->spare.pid = 0;
 }
 
-int shim_get(struct guard *guard, int launch, int lock, uint32_t grace_ms, pid_t *ret_pid,
-	     int *ret_socket)
+int shim_get(struct guard *guard, const struct tfc__command *command, int launch,
+	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket)
 {
 	int error = 0;
-	if (guard->spare.pid && hand_over(&guard->spare, launch, lock, grace_ms) != 0)
+	if (guard->spare.pid && hand_over(&guard->spare, command, launch, locks) != 0)
 		shim_drop_spare(guard); /* somebody killed it */
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
-		error = error ? error : hand_over(&guard->spare, launch, lock, grace_ms);
+		error = error ? error : hand_over(&guard->spare, command, launch, locks);
 		/* A shim that was killed just now is reported lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;

@@ -84,26 +84,16 @@ static uint32_t find_shim(const struct guard *guard, pid_t pid)
 
 /* ---- spawning */
 
-/*
- * What a shim gives its task when we are dead. Nobody keeps the task's lease then, so it must be no
- * more than what the task had after its lease.
- */
-static uint32_t orphan_grace(const struct tfc__command *command)
-{
-	return command->lease && command->lease_grace_ms < command->grace_ms
-		       ? (uint32_t)command->lease_grace_ms
-		       : command->grace_ms;
-}
-
 static int add_task(struct guard *guard, const struct tfc__command *command, int launch)
 {
 	pid_t pid;
-	int socket, lock;
+	int socket, locks[TFC__LOCKS];
 	uint32_t slot = find_free(guard);
 	if (slot == NO_TASK || !map_slot(guard, command->id, slot))
 		return ENOMEM;
-	int error = dir_prepare(guard, command, &lock);
-	error = error ? error : shim_get(guard, launch, lock, orphan_grace(command), &pid, &socket);
+	int error = dir_prepare(guard, command, locks);
+	error = error ? error : shim_get(guard, command, launch, locks, &pid, &socket);
+	dir_release(locks);
 	if (error)
 		return error;
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
@@ -119,7 +109,7 @@ static int add_task(struct guard *guard, const struct tfc__command *command, int
 }
 
 /* It was asked for by somebody who is not to be obeyed any more. */
-static void refuse_lease(struct guard *guard, uint64_t id, const struct lease *lease)
+static void refuse_lease(struct guard *guard, uint64_t id, const struct tfc__lease_entry *lease)
 {
 	host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_EXITED,
 					       .reason = TFC__END_LOST,
@@ -130,7 +120,7 @@ static void refuse_lease(struct guard *guard, uint64_t id, const struct lease *l
 
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch)
 {
-	const struct lease *over = lease_is_over(guard, command->lease);
+	const struct tfc__lease_entry *over = lease_is_over(guard, command->lease);
 	if (over) {
 		refuse_lease(guard, command->id, over);
 		return;
@@ -191,13 +181,13 @@ void task_stop_all(struct guard *guard, bool is_at_once)
 			     is_at_once ? now : now + guard->tasks[slot].grace_ms * TFC__MS);
 }
 
-void task_stop_lease(struct guard *guard, const struct lease *lease)
+void task_stop_lease(struct guard *guard, const struct tfc__lease_entry *lease)
 {
 	for (uint32_t slot = 0; slot < guard->task_capacity; slot++) {
 		struct task *task = &guard->tasks[slot];
 		if (guard->pids[slot] && task->lease == lease->id) {
 			task->silent_ms = lease->length_ms;
-			stop(guard, task, lease->deadline + task->lease_grace_ms * TFC__MS);
+			stop(guard, task, lease->deadline_ns + task->lease_grace_ms * TFC__MS);
 		}
 	}
 }
@@ -262,8 +252,9 @@ static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *repo
 	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* it may have to start again */
 	if (report->reason == TFC__END_SIGNAL && report->status == SIGKILL && !task->force_at)
 		report->is_oom = oom_take(guard);
-	if (report->kind == TFC__MSG_EXITED)
-		report->silent_ms = report->reason == TFC__END_NOT_STARTED ? 0 : task->silent_ms;
+	if (report->kind == TFC__MSG_EXITED && task->silent_ms &&
+	    report->reason != TFC__END_NOT_STARTED)
+		report->silent_ms = task->silent_ms; /* else the shim may have noticed before us */
 	if (report->kind == TFC__MSG_EXITED && report->silent_ms)
 		report->reason = TFC__END_LOST; /* how we ended it is nobody's verdict */
 	host_tell(guard, report);

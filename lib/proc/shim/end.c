@@ -33,21 +33,35 @@ void end_kill(struct shim *shim)
 	isolation_kill(shim);
 }
 
-static void set_deadline(struct shim *shim, uint64_t at)
+static void set_timer(const struct shim *shim)
 {
+	bool is_lease_first = shim->lease_at && (!shim->kill_at || shim->lease_at < shim->kill_at);
+	uint64_t at = is_lease_first ? shim->lease_at : shim->kill_at;
 	const struct itimerspec spec = {
 		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
-	shim->kill_at = at;
 	timerfd_settime(shim->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* A stop that is under way with a longer grace is shortened. */
+void end_watch_lease(struct shim *shim)
+{
+	if (shim->is_dead)
+		return;
+	if (lease_is_over(shim))
+		end_stop(shim, shim->lease_end + shim->command.lease_grace_ms * TFC__MS);
+	else if (shim->lease_at)
+		set_timer(shim);
 }
 
 /* One that was set for a kill that came earlier fires all the same. */
 void end_due(struct shim *shim)
 {
-	uint64_t times;
-	if (read(shim->timer, &times, sizeof(times)) > 0 && shim->kill_at &&
-	    shim->kill_at <= tfc__boot_time())
+	uint64_t times, now = tfc__boot_time();
+	if (read(shim->timer, &times, sizeof(times)) < 0)
+		return; /* set anew in the meantime */
+	if (shim->kill_at && shim->kill_at <= now)
 		end_kill(shim);
+	end_watch_lease(shim);
 }
 
 void end_stop(struct shim *shim, uint64_t kill_at)
@@ -60,12 +74,19 @@ void end_stop(struct shim *shim, uint64_t kill_at)
 		end_kill(shim);
 		return;
 	}
-	if (is_first || (shim->kill_at && kill_at < shim->kill_at))
-		set_deadline(shim, kill_at);
+	if (is_first || (shim->kill_at && kill_at < shim->kill_at)) {
+		shim->kill_at = kill_at;
+		set_timer(shim);
+	}
 	if (is_first) {
 		signal_group(shim, SIGTERM);
 		signal_group(shim, SIGCONT);
 	}
+}
+
+void end_stop_after(struct shim *shim, uint64_t grace_ms)
+{
+	end_stop(shim, tfc__boot_time() + grace_ms * TFC__MS);
 }
 
 static uint64_t microseconds(struct timeval time)

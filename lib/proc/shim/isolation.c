@@ -33,17 +33,19 @@ struct clone_request {
  * exact; orphans are, and the kernel reaps what has a parent that ignores SIGCHLD. No signal from
  * inside reaches it.
  */
-static _Noreturn void be_init(int shim, int dir_lock)
+static _Noreturn void be_init(int shim, const int locks[TFC__LOCKS])
 {
 	struct pollfd watched = {.fd = 3, .events = POLLIN};
+	unsigned next = 5;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "tfc-init");
 	signal(SIGCHLD, SIG_IGN);
 	dup2(shim, 3);
-	/* Lifeline and lock stay: while this process lives, something of the task may. */
+	/* Lifeline and locks stay: while this process lives, something of the task may. */
 	dup2(TFC__SHIM_LIFELINE, 4);
-	dup2(dir_lock, 5);
-	syscall(SYS_close_range, dir_lock < 0 ? 5u : 6u, ~0u, 0u);
+	for (int i = 0; i < TFC__LOCKS && locks[i] >= 0; i++)
+		dup2(locks[i], (int)next++);
+	syscall(SYS_close_range, next, ~0u, 0u);
 	/* The shim may have died before the first line. */
 	while (poll(&watched, 1, -1) < 0 && errno == EINTR)
 		;
@@ -88,14 +90,14 @@ static int make_namespace(void)
 	return unshare(CLONE_NEWPID);
 }
 
-static int enter_namespace(int dir_lock)
+static int enter_namespace(const int locks[TFC__LOCKS])
 {
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	if (self < 0 || make_namespace() < 0)
 		return errno;
 	pid_t init = fork();
 	if (init == 0)
-		be_init(self, dir_lock);
+		be_init(self, locks);
 	int error = init < 0 ? errno : 0;
 	close(self);
 	return error;
@@ -186,7 +188,7 @@ int isolation_begin(struct shim *shim, uint32_t wanted)
 		isolation_end(shim);
 	if (wanted == TFC__ISOLATION_PIDNS) {
 		shim->report.step = TFC__STEP_NAMESPACE;
-		error = enter_namespace(shim->dir_lock);
+		error = enter_namespace(shim->locks);
 	} else if (wanted != TFC__ISOLATION_PLAIN) {
 		shim->report.step = TFC__STEP_CGROUP;
 		error = make_group(shim);

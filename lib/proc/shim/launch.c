@@ -54,20 +54,20 @@ static bool find_limits(struct launch *launch)
 	return true;
 }
 
-bool launch_await(uint32_t *ret_grace_ms, int *ret_dir_lock)
+bool launch_await(struct shim *shim)
 {
-	struct tfc__command command = {0};
 	ssize_t len;
-	int fds[2];
+	int fds[1 + TFC__LOCKS];
 	do
-		len = tfc__pass_recv(TFC__SHIM_GUARD, &command, sizeof(command), fds, 2, 0);
+		len = tfc__pass_recv(TFC__SHIM_GUARD, &shim->command, sizeof(shim->command), fds,
+				     1 + TFC__LOCKS, 0);
 	while (len < 0 && errno == EINTR);
-	if (fds[0] >= 0) { /* a memfd that could not be received is found missing by launch_map */
+	uint32_t locks = shim->command.locks;
+	if (locks <= TFC__LOCKS && fds[locks] >= 0) /* else launch_map finds it missing */
 		dup2(fds[0], TFC__SHIM_LAUNCH);
+	if (fds[0] >= 0)
 		close(fds[0]);
-	}
-	*ret_grace_ms = command.grace_ms;
-	*ret_dir_lock = fds[1];
+	memcpy(shim->locks, fds + 1, sizeof(shim->locks));
 	return len > 0;
 }
 
@@ -76,6 +76,8 @@ int launch_map(struct launch *launch)
 	struct stat status;
 	if (fstat(TFC__SHIM_LAUNCH, &status) < 0)
 		return errno;
+	if (!S_ISREG(status.st_mode))
+		return EMFILE; /* the memfd or a lock could not be received */
 	size_t size = (size_t)status.st_size;
 	if (size < sizeof(struct tfc__launch))
 		return EINVAL;

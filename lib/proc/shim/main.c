@@ -25,8 +25,9 @@ static void tell_guard(struct shim *shim, uint32_t kind)
 
 static int fail_start(struct shim *shim, int error)
 {
-	shim->report.reason = TFC__END_NOT_STARTED;
+	shim->report.reason = error ? TFC__END_NOT_STARTED : TFC__END_LOST;
 	shim->report.status = error;
+	shim->report.silent_ms = shim->lost_ms;
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
 	isolation_end(shim);
@@ -101,6 +102,14 @@ static int start(struct shim *shim, struct launch *launch)
 	return 0;
 }
 
+/* When the guard is dead nobody renews a lease: no more than what the task would have after it. */
+static uint64_t orphan_grace_ms(const struct tfc__command *command)
+{
+	return command->lease && command->lease_grace_ms < command->grace_ms
+		       ? command->lease_grace_ms
+		       : command->grace_ms;
+}
+
 static void obey(struct shim *shim)
 {
 	struct tfc__command command;
@@ -114,8 +123,15 @@ static void obey(struct shim *shim)
 	}
 	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
 		shim->is_orphan = true;
-		end_stop(shim, tfc__boot_time() + shim->grace_ms * TFC__MS);
+		end_stop_after(shim, orphan_grace_ms(&shim->command));
 	}
+}
+
+/* The guard stops the task just so, unless it is stopped itself. */
+static void host_gone(struct shim *shim)
+{
+	shim->is_host_gone = true;
+	end_stop_after(shim, shim->command.grace_ms);
 }
 
 /* Returns whether the task and all it left behind are gone. */
@@ -156,8 +172,9 @@ static void live(struct shim *shim)
 			{.fd = shim->err, .events = POLLIN},
 			{.fd = shim->stall.progress, .events = POLLIN},
 			{.fd = shim->timer, .events = POLLIN},
+			{.fd = shim->is_host_gone ? -1 : TFC__SHIM_HOST, .events = POLLIN},
 		};
-		int ready = poll(fds, 6, wait_ms(shim));
+		int ready = poll(fds, 7, wait_ms(shim));
 		if (ready > 0 && fds[5].revents)
 			end_due(shim);
 		if (ready > 0 && fds[2].revents)
@@ -170,6 +187,8 @@ static void live(struct shim *shim)
 			tell_guard(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)
 			obey(shim);
+		if (ready > 0 && fds[6].revents)
+			host_gone(shim);
 		if ((ready > 0 && fds[0].revents) || shim->is_dead)
 			is_gone = hear_signals(shim);
 	}
@@ -188,14 +207,14 @@ int main(void)
 	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
 	isolation_prepare(&shim);
-	if (!launch_await(&shim.grace_ms, &shim.dir_lock)) {
+	if (!launch_await(&shim)) {
 		shim.is_orphan = true;
 		isolation_end(&shim);
 		return 0;
 	}
-	if (!error)
+	if (!error && !lease_is_over(&shim))
 		error = start(&shim, &launch);
-	if (error)
+	if (error || shim.lost_ms)
 		return fail_start(&shim, error);
 	launch_unmap(&launch);
 	shim.report.step = TFC__STEP_NONE;
@@ -203,6 +222,7 @@ int main(void)
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
 	tell_guard(&shim, TFC__MSG_STARTED);
+	end_watch_lease(&shim);
 	live(&shim);
 	isolation_end(&shim);
 	output_drain(&shim);
@@ -210,6 +230,7 @@ int main(void)
 	shim.report.log_end = shim.log.position;
 	shim.report.log_dropped = shim.log.dropped;
 	shim.report.log_gap = shim.log.gap;
+	shim.report.silent_ms = shim.lost_ms;
 	tell_guard(&shim, TFC__MSG_EXITED);
 	return 0;
 }

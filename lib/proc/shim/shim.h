@@ -1,7 +1,8 @@
 /*
  * tfc-shim: the parent of one task. It starts the task, copies its output into the log, passes
- * stops and signals on, and reports the end once nothing of the task is left. It lives on when the
- * guard dies, to clean up. One thread; small, because there is one per task.
+ * stops and signals on, and reports the end once nothing of the task is left. It ends the task also
+ * without the guard, which may be stopped or dead: when the host or the guard dies, and when the
+ * task's lease is over. One thread; small, because there is one per task.
  */
 #ifndef TFC_SHIM_SHIM_H
 #define TFC_SHIM_SHIM_H
@@ -24,24 +25,28 @@ struct shim {
 	pid_t task;
 	int out; /* read ends of the task's pipes, or -1 */
 	int err;
-	int signals;        /* signalfd: SIGCHLD */
-	int group;          /* the task's cgroup directory, or -1 */
-	int dir_lock;       /* of the task's directory, or -1: shared as long as the shim lives */
-	uint32_t isolation; /* enum tfc__isolation: what it has become */
-	bool has_groups;    /* the guard's cgroup directory was given to us */
-	bool is_orphan;     /* the guard is gone */
+	int signals;           /* signalfd: SIGCHLD */
+	int group;             /* the task's cgroup directory, or -1 */
+	int locks[TFC__LOCKS]; /* or -1: shared as long as the shim lives */
+	uint32_t isolation;    /* enum tfc__isolation: what it has become */
+	bool has_groups;       /* the guard's cgroup directory was given to us */
+	bool is_orphan;        /* the guard is gone */
+	bool is_host_gone;
 	bool is_dead;       /* the task is; what it left behind may not be */
 	bool is_stopping;   /* TERM was sent */
-	int timer;          /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps */
-	uint64_t kill_at;   /* what it is set to; 0: no deadline */
-	uint32_t grace_ms;  /* when the guard dies */
+	int timer;          /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps; */
+	uint64_t kill_at;   /* set to the earlier one of this, 0: no deadline, */
+	uint64_t lease_at;  /* and of when the lease is looked at again; 0: it is not */
+	uint64_t lease_end; /* of a lease that is over, */
+	uint32_t lost_ms;   /* and its length, or 0 */
+	struct tfc__command command; /* the guard's SPAWN */
 	struct stall stall;
 	struct tfc__log_writer log;
 	struct tfc__report report;
 };
 
 /*
- * launch.c. await: until the guard says what to start and with which grace, long after this process
+ * launch.c. await: until the guard says what to start, long after this process
  * began if it is a spare; false when the guard is gone. map: the memfd, checked, its offsets turned
  * into pointers; 0 or an errno.
  */
@@ -56,7 +61,7 @@ struct launch {
 	const struct tfc__launch_rlimit *rlimits;
 	const uint32_t *groups;
 };
-bool launch_await(uint32_t *ret_grace_ms, int *ret_dir_lock);
+bool launch_await(struct shim *shim);
 int launch_map(struct launch *launch);
 void launch_unmap(struct launch *launch);
 
@@ -97,6 +102,9 @@ int isolation_mount_proc(void);
 /* As vfork, but with memory of its own. */
 pid_t isolation_fork_into_group(const struct shim *shim);
 
+/* lease.c: whether it is over; else lease_at says when to ask again. */
+bool lease_is_over(struct shim *shim);
+
 /* output.c */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at the end of file */
 void output_drain(struct shim *shim);        /* all that is in the pipes now */
@@ -104,6 +112,8 @@ void output_drain(struct shim *shim);        /* all that is in the pipes now */
 /* end.c */
 int end_open(struct shim *shim); /* 0 or an errno */
 void end_stop(struct shim *shim, uint64_t kill_at);
+void end_stop_after(struct shim *shim, uint64_t grace_ms); /* from now on */
+void end_watch_lease(struct shim *shim);
 void end_due(struct shim *shim); /* the timer has fired */
 void end_kill(struct shim *shim);
 bool end_reap(struct shim *shim); /* true once the task and all it left behind are gone */
