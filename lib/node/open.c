@@ -155,18 +155,47 @@ static int open_store(tfc_node *node, const tfc_node_options *options,
 	return code;
 }
 
-static int open_directory(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+/* Takes over the store. */
+static int open_directory(tfc_node *node, const tfc_node_options *options, struct tfc__store *store,
+			  tfc_error *error)
 {
-	struct tfc__directory_options directory = {
+	const struct tfc__directory_options directory = {
 		.retain_jobs = options->retain_jobs ? options->retain_jobs : RETAIN_JOBS,
 		.retain_s = (uint32_t)node->retain_s,
 		.retain_bytes = options->retain_bytes,
 		.secret = tfc__identity_secret(node->identity),
+		.store = store,
 	};
-	int code = open_store(node, options, &directory.store, error);
-	return code == TFC_OK ? tfc__directory_open(node->ctx, node->agent, node->nodes, &directory,
-						    &node->directory)
-			      : code;
+	return tfc__directory_open(node->ctx, node->agent, node->nodes, &directory,
+				   &node->directory);
+}
+
+/* All that stands between the store and the jobs in it. */
+static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	int code;
+	if ((code = tfc__node_open_members(node, options, error)) < 0 ||
+	    (code = open_agent(node, options, error)) < 0 ||
+	    (code = tfc__node_connect(node, error)) < 0 ||
+	    (code = open_agents(node, options)) < 0 ||
+	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
+				    &node->nodes)) < 0)
+		return code;
+	return tfc__node_open_upstreams(node, options, error);
+}
+
+/* The store is first: with it the state directory is this node's, or another's is named. */
+static int open_jobs(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	struct tfc__store *store = NULL;
+	int code = open_store(node, options, &store, error);
+	if (code == TFC_OK)
+		code = open_middle(node, options, error);
+	if (code < 0) {
+		tfc__store_close(store);
+		return code;
+	}
+	return open_directory(node, options, store, error);
 }
 
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error)
@@ -177,14 +206,7 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	node->refused = options->refused;
 	node->refused_user = options->hook_user;
 	if ((code = open_keys(node, options, error)) < 0 ||
-	    (code = tfc__node_open_members(node, options, error)) < 0 ||
-	    (code = open_agent(node, options, error)) < 0 ||
-	    (code = tfc__node_connect(node, error)) < 0 ||
-	    (code = open_agents(node, options)) < 0 ||
-	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
-				    &node->nodes)) < 0 ||
-	    (code = tfc__node_open_upstreams(node, options, error)) < 0 ||
-	    (code = open_directory(node, options, error)) < 0 ||
+	    (code = open_jobs(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
 	tfc__node_find_guests(node);

@@ -769,18 +769,41 @@ static void a_damaged_job_can_be_forgotten(void **state)
 	end(&place);
 }
 
+static void count_entries(void *user, const tfc_log_entry *entry)
+{
+	++*(int *)user;
+}
+
+/* The second is told so before anything else, also while tasks of the first are alive. */
 static void two_nodes_cannot_have_one_state(void **state)
 {
 	struct place place;
 	struct node_run run;
+	struct follower follower = {0};
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_ctx *ctx;
 	tfc_node *second = NULL;
 	char pid[32];
+	int entries = 0;
 	begin(&place);
 	node_run_begin(&run, &place.options);
-	assert_int_equal(tfc_node_open(run.ctx, &place.options, &second), TFC_EBUSY);
+	char *json = job_of("echo up; exec sleep 60");
+	node_start(&run, json, &follower);
+	node_await_task(&run, &follower, "driver/0", TFC_TASK_READY, 1);
+	options.helper_dir = getenv("TFC_HELPER_DIR");
+	options.log = count_entries;
+	options.log_user = &entries;
+	options.log_level = TFC_LOG_WARNING;
+	assert_int_equal(tfc_ctx_new(&options, &error, &ctx), 0);
+	assert_int_equal(tfc_node_open(ctx, &place.options, &second), TFC_EBUSY);
 	snprintf(pid, sizeof(pid), "process %d", (int)getpid());
-	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, pid));
+	assert_non_null(strstr(tfc_ctx_error(ctx)->text, pid));
+	assert_int_equal(entries, 0);
 	assert_null(second);
+	tfc_ctx_free(ctx);
+	node_follow_end(&follower);
+	free(json);
 	node_run_end(&run);
 	end(&place);
 }
