@@ -67,6 +67,8 @@ struct served_job {
 	bool is_forgotten;       /* its logs go with it */
 	bool is_ending;          /* what runs is being ended, then it goes */
 	struct tfc__work gone;
+	uint32_t query; /* not answered yet, of a job that could not be opened; 0: none */
+	struct tfc__work answer;
 	struct tfc__link logs;
 	struct tfc__bundle *bundle; /* used; NULL: it has none */
 	struct tfc__bundle_waiter bundle_waiter;

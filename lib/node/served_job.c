@@ -27,6 +27,7 @@ void served_job_free(struct served_job *job)
 	logs_end(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->gone);
+	tfc__work_cancel(&job->answer);
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
 		ops_of(job)->job_close(job->local);
@@ -178,9 +179,31 @@ static void on_event(void *user, const struct tfc__agent_event *event)
 
 /* ---- orders in */
 
-/* Nothing can be held or run of a job that the agent did not open. */
+static void answer_refused(struct tfc__work *work)
+{
+	struct served_job *job = tfc__container_of(work, struct served_job, answer);
+	uint8_t *states = calloc(job->task_count ? job->task_count : 1, sizeof(*states));
+	const struct tfc__agent_event event = {.kind = TFC__AGENT_ANSWER,
+					       .query = job->query,
+					       .states = states};
+	job->query = 0;
+	if (states)
+		post(job, &event, NULL); /* TFC__AGENT_NONE, of each */
+	else
+		give_up(job, "out of memory");
+	free(states);
+}
+
+/*
+ * Nothing can be held or run of a job that the agent did not open, so that nothing of it is alive:
+ * once the tasks of this node's previous incarnation have ended.
+ */
 static void refuse(struct served_job *job, const struct tfc__order *order)
 {
+	if (order->kind == TFC__ORDER_QUERY) {
+		job->query = order->number;
+		tfc__agent_after_previous(job->session->service->agent.agent, &job->answer);
+	}
 	struct tfc__agent_event event = {.task = order->task,
 					 .attempt = order->attempt,
 					 .query = order->number,
@@ -380,6 +403,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
 	tfc__work_init(&job->gone, service->ctx, free_gone);
+	tfc__work_init(&job->answer, service->ctx, answer_refused);
 	tfc__timer_init(&job->retry, service->ctx, on_retry);
 	tfc__list_append(&session->buckets[job->handle % JOB_BUCKETS], &job->link);
 	tfc__list_append(&service->jobs, &job->all);
@@ -429,15 +453,21 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 	bundle_ask(job);
 }
 
-/* Tasks of a lower epoch are ended before a higher one gets anything. */
-static void open_after(struct served_job *older, struct tfc__rpc_request *request, uint64_t epoch)
+/*
+ * Tasks of a lower epoch are ended before a higher one gets anything. So are those of the same
+ * maintainer: it opens the job anew when it holds them for lost, while their lease goes on by our
+ * clock, which a hypervisor has paused.
+ */
+static void open_after(struct served_job *older, const struct session *session,
+		       struct tfc__rpc_request *request, uint64_t epoch)
 {
-	if (!older->is_ending && epoch <= older->epoch) {
+	bool is_own = older->session->instance == session->instance && epoch == older->epoch;
+	if (!older->is_ending && epoch <= older->epoch && !is_own) {
 		reply(request, "fenced", 0);
 		return;
 	}
 	if (!older->is_ending) {
-		tell_gone(older, true);
+		tell_gone(older, !is_own);
 		served_job_abort(older);
 	}
 	reply(request, "busy", 0);
@@ -468,7 +498,7 @@ void served_job_open(struct session *session, struct tfc__rpc_request *request,
 		if (!tfc__msg_get(params, "job"))
 			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
 		else if (older)
-			open_after(older, request, tfc__msg_get_u64(params, "epoch", 0));
+			open_after(older, session, request, tfc__msg_get_u64(params, "epoch", 0));
 		else
 			open_new(session, request, params);
 	} else {

@@ -58,12 +58,13 @@ void agent_pair_release(struct agent_pair *pair)
 	rpc_end_release(&pair->rpc.ends[1]);
 }
 
+static uint64_t instance = 1000;
+
 static void open_remote(struct agent_pair *pair, uint32_t lease_ms)
 {
-	static uint64_t instance = 1000;
 	const struct tfc__remote_agent_options options = {.self = "here",
 							  .node = "there",
-							  .instance = ++instance,
+							  .instance = instance,
 							  .lease_ms = lease_ms,
 							  .bundles = pair->bundles};
 	assert_int_equal(tfc__remote_agent_open(pair->ctx, &options, &pair->remote), TFC_OK);
@@ -85,6 +86,7 @@ static void open_service(struct agent_pair *pair)
 
 void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 {
+	instance++;
 	tfc_error error = TFC_ERROR_INIT;
 	*pair = (struct agent_pair){0};
 	assert_int_equal(proc_ctx_new(&pair->ctx), 0);
@@ -99,12 +101,18 @@ void agent_pair_begin(struct agent_pair *pair, uint32_t lease_ms)
 	open_remote(pair, lease_ms);
 }
 
-void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms)
+void agent_pair_forget_jobs(struct agent_pair *pair, uint32_t lease_ms)
 {
 	tfc__remote_agent_close(pair->remote);
 	rpc_pair_close(&pair->rpc);
 	pair->is_connected = false;
 	open_remote(pair, lease_ms);
+}
+
+void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms)
+{
+	instance++;
+	agent_pair_forget_jobs(pair, lease_ms);
 }
 
 void agent_pair_reboot(struct agent_pair *pair)

@@ -32,6 +32,8 @@ void agent_pair_hold(struct agent_pair *pair); /* nothing comes through, and nob
 void agent_pair_release(struct agent_pair *pair);
 /* The remote agent goes without a word, as its process would; another takes its place. */
 void agent_pair_forget(struct agent_pair *pair, uint32_t lease_ms);
+/* The same, but it is the same process, which has given up its jobs here. */
+void agent_pair_forget_jobs(struct agent_pair *pair, uint32_t lease_ms);
 /* The service's process ends and another one comes: all of its tasks are killed. */
 void agent_pair_reboot(struct agent_pair *pair);
 

@@ -226,6 +226,53 @@ static void a_higher_epoch_ends_the_lower_one_first(void **state)
 	agent_pair_end(&pair);
 }
 
+/* As when the node's clock stood still while the maintainer waited for the end of the lease. */
+static void a_maintainer_that_opens_its_job_anew_is_not_fenced(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job first, job, again;
+	agent_pair_up(&pair, LEASE_MS);
+	paired_open(&pair, &first, "fedcba9876543210", 2,
+		    "{'argv': ['true'], 'roles': {'worker': {'count': 1}}}");
+	paired_close(&first); /* the number of its handle is free then */
+	agent_pair_await_no_jobs(&pair);
+	paired_open_task(&pair, &job, 2, "'deaf', 'wait'");
+	paired_start(&job, 2);
+	pid_t pid = paired_await(&job, TFC__AGENT_STARTED, 1, 1)->pid;
+	agent_pair_forget_jobs(&pair, LEASE_MS);
+	tfc_job_free(job.job);
+	agent_pair_connect(&pair);
+	paired_open_task(&pair, &again, 2, "'wait'");
+	paired_start(&again, 2);
+	paired_await(&again, TFC__AGENT_STARTED, 0, 1);
+	assert_false(proc_is_alive(pid));
+	assert_int_equal(paired_count(&again, TFC__AGENT_FENCED, 0), 0);
+	paired_close(&again);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
+/* A maintainer that asks what is alive does not wait for ever. */
+static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
+{
+	struct agent_pair pair;
+	static struct paired_job job;
+	agent_pair_up(&pair, LEASE_MS);
+	paired_open(
+		&pair, &job, "0123456789abcdef", 2,
+		"{'argv': ['true'], 'roles': {'worker': {'count': 2, 'user': 'no-such-user'}}}");
+	job.ops->query(job.handle, 7);
+	const struct heard_event *answer = paired_await(&job, TFC__AGENT_ANSWER, 0, 1);
+	assert_int_equal(answer->number, 7);
+	assert_int_equal(answer->states[0], TFC__AGENT_NONE);
+	assert_int_equal(answer->states[1], TFC__AGENT_NONE);
+	job.ops->hold(job.handle, 0, 1);
+	paired_await(&job, TFC__AGENT_HOLD_FAILED, 0, 1);
+	paired_close(&job);
+	agent_pair_await_no_jobs(&pair);
+	agent_pair_end(&pair);
+}
+
 /* ---- logs */
 
 #define FLOOD 3000000
@@ -325,6 +372,8 @@ int main(void)
 		cmocka_unit_test(a_connection_that_is_cut_anywhere_doubles_and_loses_nothing),
 		cmocka_unit_test(silence_is_told_and_so_is_its_end),
 		cmocka_unit_test(a_higher_epoch_ends_the_lower_one_first),
+		cmocka_unit_test(a_maintainer_that_opens_its_job_anew_is_not_fenced),
+		cmocka_unit_test(of_a_job_that_could_not_be_opened_nothing_is_alive),
 		cmocka_unit_test(a_log_is_read_over_connections_that_break),
 		cmocka_unit_test(a_slow_reader_is_sent_no_more_than_its_credit),
 		cmocka_unit_test(a_log_stays_until_it_is_forgotten),
