@@ -104,21 +104,33 @@ static bool was_last_decider(struct tfc__core *core, const struct task *t)
 	return t->is_decider && --core->undone == 0;
 }
 
-/* A dead one that stays so and fails nothing: the job may have waited for it alone. */
-static void go_on_without(struct tfc__core *core, struct task *t, const char *text)
+/* Once all that decide have ended: whether one of them has ended well. */
+static bool has_success(const struct tfc__core *core)
 {
-	if (was_last_decider(core, t))
-		succeed(core, t, text);
-	else
-		tfc__task_phase(core, t, PHASE_OVER);
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].is_decider && !core->tasks[i].is_ignored)
+			return true;
+	return false;
 }
 
-/* ... although it has failed: the job's end names it. */
-static void ignore_failure(struct tfc__core *core, struct task *t, const char *text)
+/* A dead one that stays so although it has failed: the job's end names it. The job fails with the
+ * last of those whose success it needs. */
+static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reason,
+			   const char *text)
 {
+	char why[256];
 	snprintf(t->why, TASK_WHY, "%s", text);
 	t->is_ignored = true;
-	go_on_without(core, t, text);
+	if (!was_last_decider(core, t)) {
+		tfc__task_phase(core, t, PHASE_OVER);
+	} else if (has_success(core)) {
+		succeed(core, t, text);
+	} else {
+		t->is_ignored = false;
+		snprintf(why, sizeof(why),
+			 "%.180s; no other task is left whose success the job needs", text);
+		fail_job(core, t, reason, why, tfc__death_grace(core, t));
+	}
 }
 
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
@@ -131,7 +143,7 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	if (is_vital)
 		fail_job(core, t, reason, text, tfc__death_grace(core, t));
 	else
-		ignore_failure(core, t, text);
+		ignore_failure(core, t, reason, text);
 }
 
 void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
@@ -164,7 +176,7 @@ void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason,
 		return;
 	}
 	tfc__tell_job(core, core->job_state, text);
-	ignore_failure(core, t, text);
+	ignore_failure(core, t, reason, text);
 }
 
 /* ---- deadlines */
@@ -263,7 +275,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__tell_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
-	ignore_failure(core, t, text);
+	ignore_failure(core, t, TFC_END_STALLED, text);
 }
 
 /* ---- success */
@@ -315,8 +327,9 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
 	tfc__tell_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
-	tfc__task_phase(core, t, PHASE_DEAD);
-	go_on_without(core, t, text);
+	tfc__task_phase(core, t, PHASE_OVER);
+	if (was_last_decider(core, t))
+		succeed(core, t, text);
 }
 
 void tfc__end_overdue(struct tfc__core *core, struct task *t)

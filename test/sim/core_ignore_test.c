@@ -203,6 +203,87 @@ static void failed_sidecar_is_among_the_ignored(void **state)
 	sim_fini(&s);
 }
 
+/* ---- all whose success the job needs */
+
+/* So many workers that decide together, and whose failures are ignored. */
+static void dispensable(struct sim *s, uint32_t workers)
+{
+	sim_init(s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
+	struct tfc__core_role *role = sim_role(s, "worker", workers, TFC__SCOPE_TASK);
+	role->is_failure_ignored = true;
+	role->restart_max = 0;
+	sim_up(s);
+}
+
+static void job_whose_workers_have_all_failed_has_failed(void **state)
+{
+	struct sim s;
+	dispensable(&s, 2);
+	sim_exit(&s, "worker/0", 1);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	s.trace.len = 0;
+	sim_exit(&s, "worker/1", 3);
+	sim_expect(&s, "task worker/1 #1 failed exit 3: worker/1 exited with 3\n"
+		       "job stopping g1: worker/1 exited with 3; no other task is left whose "
+		       "success the job needs\n"
+		       "release worker/0\n"
+		       "release worker/1\n"
+		       "end failed exit 3 by worker/1 #1: worker/1 exited with 3; no other task is "
+		       "left whose success the job needs\n");
+	assert_ignored(&s, "worker/0", "worker/0 exited with 1");
+	assert_ignored(&s, "worker/1", NULL);
+	sim_fini(&s);
+}
+
+static void one_success_among_ignored_failures_is_enough(void **state)
+{
+	static const int first[] = {0, 1};
+	for (int i = 0; i < 2; i++) {
+		struct sim s;
+		dispensable(&s, 2);
+		sim_exit(&s, "worker/0", first[i]);
+		assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+		sim_exit(&s, "worker/1", 1 - first[i]);
+		assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);
+		sim_fini(&s);
+	}
+}
+
+/* An evaluator of its own, without a cluster: nobody else trains. */
+static void failed_evaluator_that_is_alone_fails_the_job(void **state)
+{
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
+	struct tfc__core_role *role = sim_role(&s, "evaluator", 1, TFC__SCOPE_TASK);
+	role->is_failure_ignored = true;
+	role->restart_max = 0;
+	sim_up(&s);
+	sim_exit(&s, "evaluator/0", 1);
+	assert_int_equal(s.end.state, TFC_JOB_FAILED);
+	sim_fini(&s);
+}
+
+/* It is ended because it hangs, and reaped after the other has failed. */
+static void stalled_worker_that_is_reaped_last_fails_the_job(void **state)
+{
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
+	struct tfc__core_role *role = sim_role(&s, "worker", 2, TFC__SCOPE_TASK);
+	role->is_failure_ignored = true;
+	role->restart_max = 0;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_stacked(&s, "worker/0", "");
+	sim_exit(&s, "worker/1", 1);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
+	sim_signal(&s, "worker/0", 15);
+	assert_int_equal(s.end.state, TFC_JOB_FAILED);
+	assert_int_equal(s.end.reason, TFC_END_STALLED);
+	assert_ignored(&s, "worker/1", "worker/1 exited with 1");
+	sim_fini(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +297,10 @@ int main(void)
 		cmocka_unit_test(ignored_worker_that_lost_its_port_takes_the_group_along),
 		cmocka_unit_test(ignored_worker_belongs_to_the_next_generation),
 		cmocka_unit_test(failed_sidecar_is_among_the_ignored),
+		cmocka_unit_test(job_whose_workers_have_all_failed_has_failed),
+		cmocka_unit_test(one_success_among_ignored_failures_is_enough),
+		cmocka_unit_test(failed_evaluator_that_is_alone_fails_the_job),
+		cmocka_unit_test(stalled_worker_that_is_reaped_last_fails_the_job),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,52 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 		check_charge(w, a, strstr(a->text, "; restarting the group") ? TASKS_MAX : a->task);
 }
 
+/* ---- whose success the job needs */
+
+static bool is_of_rule(const struct world *w, const struct slot *slot)
+{
+	switch (w->sim.policy.success) {
+	case TFC__SUCCESS_DRIVER:
+		return is_named(w, slot, "driver");
+	case TFC__SUCCESS_CHIEF:
+		return is_named(w, slot, "chief");
+	case TFC__SUCCESS_WORKER0:
+		return is_named(w, slot, "worker") &&
+		       (slot == w->slots || slot[-1].role != slot->role);
+	default:
+		return is_named(w, slot, "worker") || is_named(w, slot, "chief");
+	}
+}
+
+static bool decides(const struct world *w, const struct slot *slot)
+{
+	bool has_rule = false;
+	for (uint32_t i = 0; i < w->count; i++)
+		has_rule |= is_of_rule(w, &w->slots[i]);
+	if (has_rule)
+		return is_of_rule(w, slot);
+	return !is_named(w, slot, "evaluator") && !is_named(w, slot, "tensorboard");
+}
+
+/* Whether another task has had, or may still have, the success that the job needs. */
+static bool may_do_without(const struct world *w, const struct slot *slot)
+{
+	bool may = !decides(w, slot);
+	for (uint32_t i = 0; i < w->count; i++)
+		may |= &w->slots[i] != slot && decides(w, &w->slots[i]) &&
+		       !tfc__core_ignored_failure(w->sim.core, i);
+	return may;
+}
+
+/* That failures are ignored makes no success. */
+static void check_success(struct world *w, const struct tfc__core_action *a)
+{
+	bool is_done = false;
+	for (uint32_t i = 0; i < w->count; i++)
+		is_done |= decides(w, &w->slots[i]) && w->slots[i].done_at;
+	promise(w, is_done, a);
+}
+
 static void check_end(struct world *w, const struct tfc__core_action *a)
 {
 	promise(w, !w->is_ended, a);
@@ -188,6 +234,8 @@ static void check_end(struct world *w, const struct tfc__core_action *a)
 	promise(w, a->state >= TFC_JOB_SUCCEEDED, a);
 	promise(w, a->state != TFC_JOB_STOPPED || w->is_stopped_by_user, a);
 	promise(w, !w->is_honest || a->state != TFC_JOB_FAILED, a);
+	if (a->state == TFC_JOB_SUCCEEDED)
+		check_success(w, a);
 	w->is_ended = true;
 	w->end = *a;
 }
@@ -234,12 +282,13 @@ static void check_leaver(struct world *w, const struct slot *slot, const struct 
 	promise(w, is_named == was_left(w, slot), a);
 }
 
-/* No failure that is to be ignored ends a job. */
+/* No failure that is to be ignored ends a job, unless there is no success left. */
 static void check_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
 	const struct tfc__core_role *role = role_of(w, slot);
 	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
-	bool is_ignored = role->is_failure_ignored && !role->is_replaceable;
+	bool is_ignored = role->is_failure_ignored && !role->is_replaceable &&
+			  may_do_without(w, slot);
 	promise(w, is_success || a->reason == TFC_END_DEADLINE || !is_ignored, a);
 	check_leaver(w, slot, a);
 }
