@@ -16,6 +16,7 @@
 
 struct kept_key {
 	struct tfc__link link;
+	struct tfc__link in_bucket;
 	struct tfc__client_keys *keys;
 	char store_key[STORE_KEY_SIZE];
 	bool is_damaged; /* of which no more is known than where it is */
@@ -56,21 +57,33 @@ static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
 
 /* ---- the list */
 
+/* The name of a record is a hash already: its last two digits. */
+static unsigned bucket_of(const char *store_key)
+{
+	unsigned bucket = 0;
+	for (const char *digit = store_key + STORE_KEY_SIZE - 3; *digit; digit++)
+		bucket = bucket * 16 + (unsigned)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10);
+	return bucket % TFC__CLIENT_KEYS_BUCKETS;
+}
+
 static void free_kept(struct kept_key *kept)
 {
 	tfc__list_remove(&kept->link);
+	tfc__list_remove(&kept->in_bucket);
 	kept->keys->count--;
 	tfc__store_drop(kept->put);
 	free(kept);
 }
 
-static struct kept_key *new_kept(struct tfc__client_keys *keys)
+static struct kept_key *new_kept(struct tfc__client_keys *keys, const char *store_key)
 {
 	struct kept_key *kept = calloc(1, sizeof(*kept));
 	if (!kept)
 		return NULL;
 	kept->keys = keys;
+	snprintf(kept->store_key, sizeof(kept->store_key), "%s", store_key);
 	tfc__list_append(&keys->all, &kept->link);
+	tfc__list_append(&keys->buckets[bucket_of(store_key)], &kept->in_bucket);
 	keys->count++;
 	return kept;
 }
@@ -83,9 +96,11 @@ static void remove_kept(struct kept_key *kept)
 
 static struct kept_key *find_kept(const struct tfc__client_keys *keys, const char *store_key)
 {
-	TFC__LIST_EACH (link, &keys->all)
-		if (strcmp(kept_of(link)->store_key, store_key) == 0)
-			return kept_of(link);
+	TFC__LIST_EACH (link, &keys->buckets[bucket_of(store_key)]) {
+		struct kept_key *kept = tfc__container_of(link, struct kept_key, in_bucket);
+		if (strcmp(kept->store_key, store_key) == 0)
+			return kept;
+	}
 	return NULL;
 }
 
@@ -116,6 +131,8 @@ void tfc__client_keys_init(struct tfc__client_keys *keys, tfc_ctx *ctx, struct t
 					  .max = TFC__CLIENT_KEYS_MAX,
 					  .keep_ns = TFC__CLIENT_KEY_NS};
 	tfc__list_init(&keys->all);
+	for (size_t i = 0; i < TFC__CLIENT_KEYS_BUCKETS; i++)
+		tfc__list_init(&keys->buckets[i]);
 	tfc__timer_init(&keys->expiry, ctx, on_expiry);
 }
 
@@ -173,29 +190,28 @@ static void make_room(struct tfc__client_keys *keys)
 	remove_kept(oldest);
 }
 
-void tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
-			   const char *job)
+int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
+			  const char *job)
 {
 	char store_key[STORE_KEY_SIZE];
 	if (!key->text[0])
-		return;
+		return TFC_OK;
 	name_record(key->text, store_key);
-	struct kept_key *before = find_kept(keys, store_key); /* of an earlier attempt to forget */
-	if (before)
-		free_kept(before);
-	struct kept_key *kept = new_kept(keys);
-	if (!kept) {
-		tfc__log(keys->ctx, TFC_LOG_WARNING, "cluster", job,
-			 "the job's client key is forgotten with it: out of memory");
-		return;
-	}
-	memcpy(kept->store_key, store_key, sizeof(kept->store_key));
+	struct kept_key *kept = find_kept(keys, store_key); /* of an earlier attempt to forget */
+	if (!kept && !(kept = new_kept(keys, store_key)))
+		return TFC_ENOMEM;
+	tfc__store_drop(kept->put);
+	kept->put = NULL;
+	kept->is_damaged = false;
 	kept->key = *key;
 	snprintf(kept->job, sizeof(kept->job), "%s", job);
 	kept->expires_ns = tfc__wall() + keys->keep_ns;
+	tfc__list_remove(&kept->link);
+	tfc__list_append(&keys->all, &kept->link);
 	store_kept(kept);
 	make_room(keys);
 	expire(keys);
+	return TFC_OK;
 }
 
 int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc__client_key *wanted,
@@ -224,7 +240,6 @@ static void read_kept(struct kept_key *kept, const tfc_store_value *value)
 	size_t len = 0;
 	kept->is_damaged = true;
 	kept->expires_ns = tfc__wall() + kept->keys->keep_ns;
-	snprintf(kept->store_key, sizeof(kept->store_key), "%s", value->key);
 	if (!value->data || tfc__msg_parse(&msg, value->data, value->len, NULL, NULL) < 0)
 		return;
 	const void *digest = tfc__msg_get_bin(&msg.root, "digest", &len);
@@ -272,7 +287,7 @@ int tfc__client_keys_restore(struct tfc__client_keys *keys, const tfc_store_valu
 		struct kept_key *kept;
 		if (strlen(values[i].key) != STORE_KEY_SIZE - 1)
 			continue;
-		if (!(kept = new_kept(keys)))
+		if (!(kept = new_kept(keys, values[i].key)))
 			return TFC_ENOMEM;
 		read_kept(kept, &values[i]);
 		if (kept->is_damaged)

@@ -16,6 +16,7 @@
 #define TFC__CLIENT_KEYS_MAX 10000                     /* then the oldest goes before its time */
 #define TFC__CLIENT_KEY_NS (24 * 3600 * 1000000000ull) /* after its job was forgotten */
 #define TFC__CLIENT_KEYS_PREFIX "keys/"
+#define TFC__CLIENT_KEYS_BUCKETS 256
 
 struct tfc__client_key {
 	char text[TFC__CLIENT_KEY_SIZE]; /* "": none */
@@ -32,8 +33,9 @@ int tfc__client_key_check(const struct tfc__client_key *known, const char *job,
 /* The keys of forgotten jobs. */
 struct tfc__client_keys {
 	tfc_ctx *ctx;
-	struct tfc__store *store; /* borrowed */
-	struct tfc__link all;     /* by the time at which they expire */
+	struct tfc__store *store;                           /* borrowed */
+	struct tfc__link all;                               /* by the time at which they expire */
+	struct tfc__link buckets[TFC__CLIENT_KEYS_BUCKETS]; /* by the name of their record */
 	uint32_t count;
 	uint32_t max;
 	uint64_t keep_ns;
@@ -49,9 +51,10 @@ void tfc__client_keys_fini(struct tfc__client_keys *keys);
 int tfc__client_keys_restore(struct tfc__client_keys *keys, const tfc_store_value *values,
 			     uint32_t count);
 
-/* The job is about to be forgotten. What is asked of the store after this comes after it there. */
-void tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
-			   const char *job);
+/* The job is about to be forgotten. What is asked of the store after this comes after it there.
+ * TFC_OK, or TFC_ENOMEM: the key is not kept. */
+int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__client_key *key,
+			  const char *job);
 
 /* TFC_OK and the job's id, TFC_ENOENT (without a sentence), those of tfc__client_key_check,
  * TFC_EPARSE (the key's record is damaged). */

@@ -76,7 +76,9 @@ int restore_begin(struct tfc__directory *directory, tfc_error *error);
 struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error);
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
 struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn);
-void record_forget(struct tfc__record *record);
+/* Removes an ended job, and answers who waits for that. TFC_ENOMEM: its client key cannot be kept,
+ * and the job stays. */
+int record_forget(struct tfc__record *record, tfc_error *error);
 
 /* ---- retention.c */
 

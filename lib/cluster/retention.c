@@ -87,8 +87,8 @@ static void tidy(struct tfc__work *work)
 	}
 	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
 		 "forgotten: more is not kept of ended jobs");
-	record_forget(kept.oldest);
-	tfc__work_schedule(&directory->tidy);
+	if (record_forget(kept.oldest, NULL) == TFC_OK)
+		tfc__work_schedule(&directory->tidy);
 }
 
 static void tidy_later(struct tfc__timer *timer)

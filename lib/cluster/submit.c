@@ -237,10 +237,12 @@ static void forget_logs(const struct tfc__record *record)
 	}
 }
 
-void record_forget(struct tfc__record *record)
+int record_forget(struct tfc__record *record, tfc_error *error)
 {
 	struct tfc__directory *directory = record->directory;
-	tfc_error error;
+	tfc_error why;
+	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0)
+		return tfc__fail_nomem(error, "cluster");
 	TFC__LIST_EACH (link, &record->journal.readers) {
 		struct tfc__journal_reader *reader =
 			tfc__container_of(link, struct tfc__journal_reader, link);
@@ -252,14 +254,14 @@ void record_forget(struct tfc__record *record)
 	record->maintainer = NULL;
 	tfc__keeper_abandon(&record->keeper);
 	forget_logs(record);
-	tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
 	record->put = record_remove(record, on_removed);
 	if (!record->put) {
-		tfc__fail_nomem(&error, "cluster");
-		on_removed(record, TFC_ENOMEM, NULL, 0, &error);
+		tfc__fail_nomem(&why, "cluster");
+		on_removed(record, TFC_ENOMEM, NULL, 0, &why);
 	}
+	return TFC_OK;
 }
 
 /* One that cannot be read, as the record of a job that has ended. */
@@ -292,6 +294,8 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 				 "job %s has not ended: stop it first", record->id);
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
-	record_forget(record);
-	return TFC_OK;
+	code = record_forget(record, error);
+	if (code < 0)
+		tfc__list_remove(&answer->link);
+	return code;
 }

@@ -177,6 +177,54 @@ static void a_journal_is_read_or_there_is_no_memory(void **state)
 	failing_sweep(copy_journal, 10);
 }
 
+/* ---- client keys */
+
+static int keep_twice(void)
+{
+	static const struct tfc__client_key key = {.text = "one", .owner = 7, .digest = {1}};
+	struct tfc__client_keys keys;
+	struct tfc__store *store;
+	tfc_error error = TFC_ERROR_INIT;
+	char job[17] = "";
+	int code = failing_said(tfc__store_open_memory(ctx, &store, &error), &error);
+	if (code < 0)
+		return code;
+	tfc__client_keys_init(&keys, ctx, store);
+	code = tfc__client_keys_keep(&keys, &key, "0000000000000001");
+	if (code == TFC_OK) { /* whatever fails from here on */
+		assert_int_equal(tfc__client_keys_keep(&keys, &key, "0000000000000001"), TFC_OK);
+		assert_int_equal(tfc__client_keys_find(&keys, &key, job, &error), TFC_OK);
+		assert_string_equal(job, "0000000000000001");
+		code = failing_has_struck() ? TFC_ENOMEM : TFC_OK;
+	}
+	tfc__client_keys_fini(&keys);
+	tfc__store_close(store);
+	return code;
+}
+
+static void a_client_key_that_is_kept_is_never_lost(void **state)
+{
+	failing_sweep(keep_twice, 6);
+}
+
+static int restore_keys(void)
+{
+	const tfc_store_value values[] = {
+		{.size = sizeof(*values), .key = "keys/00000000000000000000000000000001"},
+		{.size = sizeof(*values), .key = "keys/00000000000000000000000000000002"},
+	};
+	struct tfc__client_keys keys;
+	tfc__client_keys_init(&keys, ctx, NULL);
+	int code = tfc__client_keys_restore(&keys, values, 2);
+	tfc__client_keys_fini(&keys);
+	return code;
+}
+
+static void client_keys_are_restored_or_there_is_no_memory(void **state)
+{
+	failing_sweep(restore_keys, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +232,8 @@ int main(void)
 		cmocka_unit_test(a_store_in_a_directory_answers_that_there_is_none),
 		cmocka_unit_test(a_record_is_whole_or_not_there),
 		cmocka_unit_test(a_journal_is_read_or_there_is_no_memory),
+		cmocka_unit_test(a_client_key_that_is_kept_is_never_lost),
+		cmocka_unit_test(client_keys_are_restored_or_there_is_no_memory),
 	};
 	return cmocka_run_group_tests_name("store_nomem", tests, setup, teardown);
 }

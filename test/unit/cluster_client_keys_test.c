@@ -52,7 +52,7 @@ static struct tfc__client_key key_of(const char *text, uint32_t owner, uint8_t d
 static void keep(struct place *place, const char *text, const char *job)
 {
 	const struct tfc__client_key key = key_of(text, 7, 1);
-	tfc__client_keys_keep(&place->keys, &key, job);
+	assert_int_equal(tfc__client_keys_keep(&place->keys, &key, job), TFC_OK);
 }
 
 static int find(const struct tfc__client_keys *keys, const char *text, uint32_t owner,
@@ -190,7 +190,7 @@ static void what_is_restored_is_what_was_kept(void **state)
 	expect(&again, "late", "0000000000000001");
 	expect(&again, "early", "0000000000000002");
 	const struct tfc__client_key more = key_of("more", 7, 1);
-	tfc__client_keys_keep(&again, &more, "0000000000000003");
+	assert_int_equal(tfc__client_keys_keep(&again, &more, "0000000000000003"), TFC_OK);
 	expect(&again, "early", NULL); /* it was the first to go */
 	expect(&again, "late", "0000000000000001");
 	tfc__client_keys_fini(&again);
