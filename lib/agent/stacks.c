@@ -58,15 +58,15 @@ struct signals {
 	char state;
 };
 
+/* In front of them stand the groups of the user, of which there may be 65,536: a line that is
+ * longer than others comes in parts. */
 static bool read_signals(const char *path, struct signals *signals)
 {
-	char text[4096];
+	char line[256];
 	unsigned long long value;
+	FILE *file = fopen(path, "re");
 	*signals = (struct signals){0};
-	if (tfc__read_text(path, text, sizeof(text)) <= 0)
-		return false;
-	for (char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
+	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "State: %c", &signals->state) == 1)
 			continue;
 		if (sscanf(line, "SigPnd: %llx", &value) == 1 ||
@@ -77,7 +77,9 @@ static bool read_signals(const char *path, struct signals *signals)
 		else if (sscanf(line, "SigCgt: %llx", &value) == 1)
 			signals->caught = value;
 	}
-	return true;
+	if (file)
+		fclose(file);
+	return signals->state;
 }
 
 static bool read_process_signals(pid_t pid, struct signals *signals)

@@ -2,6 +2,7 @@
 import os
 import signal
 import sys
+import unittest
 
 import harness
 
@@ -72,6 +73,14 @@ class HangsTest(harness.RunTest):
         self.assertIn("in wait_for_ever", before)
         self.assertRegex(before, r"program\.py\", line \d+ in <module>")
         self.assertEqual({event["attempt"] for event in events if event["event"] == "output"}, {1})
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may be in so many groups")
+    def test_a_program_in_many_groups_prints_its_stacks(self):
+        """They stand in its status in front of its signals, 64 KiB and more of them."""
+        run, told = self.stall("--on-stall", "stacks", "--", *self.python(
+            "import os\nos.setgroups(range(4000000000, 4000007000))\n" + HANG), stall="1")
+        self.interrupt(run)
+        self.assertIn("its stacks are in its log", told["text"])
 
     def test_a_program_that_prints_no_stacks_is_left_alone(self):
         run = self.run_local("--json", "--strategy", "none", "--stall", "0.3", "--on-stall",
