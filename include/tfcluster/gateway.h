@@ -75,7 +75,11 @@ typedef struct tfc_reply {
 	const tfc_error *error; /* the sentence when code is below 0 */
 	const char *text;       /* what was asked for: a job id or JSON; "" on failure */
 	size_t len;             /* bytes of text */
-	/* of a submit: the node id of its home, once anything of it was sent there; else "" */
+	/* Of a submit: the node id of its home, whatever the code is: tfc_submit_options.home, or
+	 * else the node that was sent anything of it, as the one in this process always was. When
+	 * code is TFC_ELOST, TFC_ETIMEDOUT or TFC_ECANCELED the job may have been made there and
+	 * nowhere else. "": it is no valid submit, or was sent nowhere, and there is no job; and
+	 * of all other requests. */
 	const char *home;
 } tfc_reply;
 

@@ -117,6 +117,8 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 	tfc__op_free_with(&request->op, drop_request);
 	tfc__list_append(&gateway->requests, &request->link);
 	code = check_question(question, &request->error);
+	if (code == TFC_OK && question->home)
+		memcpy(request->home, question->home, sizeof(request->home));
 	if (code < 0)
 		tfc__request_end(request, code);
 	else

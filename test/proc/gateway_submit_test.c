@@ -81,6 +81,8 @@ static void end(struct pair *pair)
 
 /* ---- a client of them */
 
+#define NOBODY "00000000000000000000000000000000"
+
 struct client {
 	tfc_gateway *gateway;
 	int replies;
@@ -107,6 +109,7 @@ static char *job_of(unsigned number)
 			 number);
 }
 
+/* addresses NULL: its gateway is on node a, in its process. */
 static void submit(struct pair *pair, struct client *client, const char *addresses, unsigned number,
 		   const char *key, const char *home)
 {
@@ -116,6 +119,7 @@ static void submit(struct pair *pair, struct client *client, const char *address
 	tfc_job *job;
 	*client = (struct client){.replies = 0};
 	at.address = addresses;
+	at.node = addresses ? NULL : pair->run.node;
 	at.reconnect_ms = 300;
 	options.client_key = key;
 	options.home = home;
@@ -238,17 +242,50 @@ static void a_home_that_nobody_knows_is_not_replaced(void **state)
 	struct pair pair = {0};
 	struct client client;
 	begin(&pair);
-	submit(&pair, &client, "memory:submit-a", 1, "key", "00000000000000000000000000000000");
+	submit(&pair, &client, "memory:submit-a", 1, "key", NOBODY);
 	await_reply(&pair, &client);
 	assert_int_equal(client.code, TFC_ELOST);
-	assert_non_null(strstr(client.error, "00000000000000000000000000000000"));
+	assert_non_null(strstr(client.error, NOBODY));
 	assert_int_equal(count_jobs(&pair, 1), 0);
-	submit(&pair, &client, "memory:submit-a", 1, "key", "here");
-	await_reply(&pair, &client);
-	assert_int_equal(client.code, TFC_EINVAL);
-	submit(&pair, &client, "memory:submit-a", 1, NULL, pair.run.node->hello.node_id);
-	await_reply(&pair, &client);
-	assert_int_equal(client.code, TFC_EINVAL);
+	end(&pair);
+}
+
+/* In the node's process, over a connection, and where there is none. */
+static void a_reply_says_where_the_submit_was_sent(void **state)
+{
+	static const char a[] = "memory:submit-a", none[] = "memory:submit-none";
+	struct pair pair = {0};
+	struct client client;
+	begin(&pair);
+	const char *own = pair.run.node->hello.node_id, *other = pair.other->hello.node_id;
+	const struct {
+		const char *addresses, *key, *home;
+		int code;
+		const char *said;
+	} cases[] = {
+		{NULL, NULL, NULL, TFC_OK, own},
+		{a, NULL, NULL, TFC_OK, own},
+		{NULL, "two", other, TFC_OK, other},
+		{a, "three", other, TFC_OK, other},
+		{NULL, "four", NOBODY, TFC_ELOST, NOBODY},
+		{a, "four", NOBODY, TFC_ELOST, NOBODY},
+		{none, "five", own, TFC_ENOENT, own},
+		{none, NULL, NULL, TFC_ENOENT, ""},
+		{NULL, "two", own, TFC_OK, own},           /* as key is known to its home alone */
+		{NULL, "three", other, TFC_EEXIST, other}, /* with another job */
+		{a, "three", other, TFC_EEXIST, other},
+		{NULL, "six", "here", TFC_EINVAL, ""},
+		{a, "six", "here", TFC_EINVAL, ""},
+		{NULL, NULL, own, TFC_EINVAL, ""},
+		{a, NULL, own, TFC_EINVAL, ""},
+	};
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		submit(&pair, &client, cases[i].addresses, i, cases[i].key, cases[i].home);
+		await_reply(&pair, &client);
+		if (client.code != cases[i].code || strcmp(client.home, cases[i].said) != 0)
+			fail_msg("case %u: code %d, home \"%s\": %s", i, client.code, client.home,
+				 client.error);
+	}
 	end(&pair);
 }
 
@@ -384,6 +421,7 @@ int main(void)
 		cmocka_unit_test(a_client_with_state_that_dies_at_any_turn_submits_once),
 		cmocka_unit_test(a_home_that_is_gone_is_named_and_nobody_else_is_sent_the_submit),
 		cmocka_unit_test(a_home_that_nobody_knows_is_not_replaced),
+		cmocka_unit_test(a_reply_says_where_the_submit_was_sent),
 		cmocka_unit_test(a_key_belongs_to_a_user),
 		cmocka_unit_test(a_key_outlives_its_job_and_its_node),
 	};
