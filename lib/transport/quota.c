@@ -26,13 +26,16 @@ static bool has_bytes(const struct tfc__quota *quota, const struct tfc__quota_ke
 
 /* ---- waiting for room */
 
-static struct tfc__quota_share *first_with_room(const struct tfc__quota *quota)
+/* Keys take turns: the one that is chosen goes behind the others. */
+static struct tfc__quota_share *next_with_room(struct tfc__quota *quota)
 {
 	TFC__LIST_EACH (link, &quota->keys) {
 		struct tfc__quota_key *key = tfc__container_of(link, struct tfc__quota_key, link);
-		if (!tfc__list_is_empty(&key->waiting) && has_bytes(quota, key, 1))
-			return tfc__container_of(key->waiting.next, struct tfc__quota_share,
-						 waiting);
+		if (tfc__list_is_empty(&key->waiting) || !has_bytes(quota, key, 1))
+			continue;
+		tfc__list_remove(link);
+		tfc__list_append(&quota->keys, link);
+		return tfc__container_of(key->waiting.next, struct tfc__quota_share, waiting);
 	}
 	return NULL;
 }
@@ -49,7 +52,7 @@ static void stop_waiting(struct tfc__quota_share *share)
 static void wake_one(struct tfc__work *work)
 {
 	struct tfc__quota *quota = tfc__container_of(work, struct tfc__quota, wake);
-	struct tfc__quota_share *share = first_with_room(quota);
+	struct tfc__quota_share *share = next_with_room(quota);
 	if (!share)
 		return;
 	stop_waiting(share);

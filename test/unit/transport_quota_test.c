@@ -59,6 +59,12 @@ static void run(void)
 		;
 }
 
+/* One piece of work, so that whoever is woken can use the room before the next is. */
+static void run_once(void)
+{
+	assert_true(tfc_ctx_dispatch(ctx, 1) >= 0);
+}
+
 static void connections_end_at_their_bounds(void **state)
 {
 	struct tfc__quota_share a[3], b, refused = {0};
@@ -167,6 +173,31 @@ static void who_waits_is_woken_when_there_is_room(void **state)
 	tfc__quota_leave(&b);
 }
 
+/* A key that always has one that waits does not keep the others waiting. */
+static void keys_take_turns(void **state)
+{
+	struct tfc__quota_share full, shares[3];
+	const char *const keys[] = {"key a", "key b", "key c"};
+	join("key d", &full);
+	for (int i = 0; i < 3; i++)
+		join(keys[i], &shares[i]);
+	tfc__quota_set_bytes(&full, 60000);
+	tfc__quota_set_bytes(&shares[0], 40000);
+	for (int i = 0; i < 3; i++)
+		assert_false(tfc__quota_has_room(&shares[i]));
+	for (unsigned i = 0; i < 6; i++) {
+		tfc__quota_set_bytes(&full, 59999);
+		while (wakes == i)
+			run_once();
+		assert_ptr_equal(woken[i], &shares[i % 3]);
+		tfc__quota_set_bytes(&full, 60000);
+		assert_false(tfc__quota_has_room(woken[i])); /* and waits again */
+	}
+	tfc__quota_leave(&full);
+	for (int i = 0; i < 3; i++)
+		tfc__quota_leave(&shares[i]);
+}
+
 static void nobody_is_limited_without_a_quota(void **state)
 {
 	struct tfc__quota_share share = {0};
@@ -188,6 +219,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(who_waits_is_woken_when_there_is_room, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(keys_take_turns, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(nobody_is_limited_without_a_quota, set_up,
 						tear_down),
 	};
