@@ -58,7 +58,8 @@ struct tfc__channel {
 	/* messages that go */
 	struct tfc__noise_cipher sending;
 	struct tfc__link queue;
-	size_t queued;       /* bytes in it */
+	size_t queued;       /* bytes in it that were not made ready yet */
+	size_t held;         /* bytes in it: a message is freed when the last of it was */
 	struct tfc__buf out; /* as they go over the pipe */
 	size_t out_at;
 	bool is_full; /* `room` is owed */

@@ -73,6 +73,12 @@ static void end_request(void *user, size_t len)
 	tfc__quota_end_request(&peer->share, len);
 }
 
+static int resize_request(void *user, size_t from, size_t to, tfc_error *error)
+{
+	struct tfc__peer *peer = user;
+	return tfc__quota_resize_request(&peer->share, from, to, error);
+}
+
 static const struct tfc__rpc_ops rpc_ops = {
 	.send = send_message,
 	.serve = serve,
@@ -82,6 +88,7 @@ static const struct tfc__rpc_ops rpc_ops = {
 	.check_response = check_response,
 	.begin_request = begin_request,
 	.end_request = end_request,
+	.resize_request = resize_request,
 };
 
 static void on_share_room(struct tfc__quota_share *share)

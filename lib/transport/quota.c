@@ -165,6 +165,20 @@ void tfc__quota_end_request(struct tfc__quota_share *share, size_t len)
 	release_bytes(share, TFC__QUOTA_REQUEST_BYTES + (uint64_t)len);
 }
 
+int tfc__quota_resize_request(struct tfc__quota_share *share, size_t from, size_t to,
+			      tfc_error *error)
+{
+	if (!share->quota)
+		return TFC_OK;
+	int code = to > from ? tfc__quota_check(share, to - from, error) : TFC_OK;
+	if (code < 0)
+		return code;
+	share->quota->bytes += to;
+	share->key->bytes += to;
+	release_bytes(share, from);
+	return TFC_OK;
+}
+
 /* ---- connections */
 
 static struct tfc__quota_key *find_key(struct tfc__quota *quota, const char *name)

@@ -69,6 +69,9 @@ void tfc__quota_leave(struct tfc__quota_share *share); /* twice is harmless */
 /* A request of so many bytes has come: TFC_OK, or TFC_EAGAIN; and is answered. */
 int tfc__quota_begin_request(struct tfc__quota_share *share, size_t len, tfc_error *error);
 void tfc__quota_end_request(struct tfc__quota_share *share, size_t len);
+/* It counts as `to` bytes from now on, instead of `from`: TFC_OK, or TFC_EAGAIN and it does not. */
+int tfc__quota_resize_request(struct tfc__quota_share *share, size_t from, size_t to,
+			      tfc_error *error);
 
 /* The bytes that its messages take now, in both directions. */
 void tfc__quota_set_bytes(struct tfc__quota_share *share, uint64_t bytes);

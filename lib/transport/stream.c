@@ -60,12 +60,14 @@ void stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 	tfc__buf_trim(&one->message);
 	*message = (struct tfc__buf){0};
 	channel->queued += one->message.len;
+	channel->held += one->message.len;
 	tfc__list_append(&channel->queue, &one->link);
 }
 
 static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
 {
 	channel->queued -= one->message.len - one->at;
+	channel->held -= one->message.len;
 	tfc__list_remove(&one->link);
 	tfc__buf_fini(&one->message);
 	free(one);
@@ -153,7 +155,7 @@ bool stream_is_full(const struct tfc__channel *channel)
 void stream_account(struct tfc__channel *channel)
 {
 	if (channel->share)
-		tfc__quota_set_bytes(channel->share, channel->queued + channel->out.len +
+		tfc__quota_set_bytes(channel->share, channel->held + channel->out.len +
 							     channel->in.len - channel->in_at +
 							     channel->partial.len);
 }

@@ -23,6 +23,7 @@
 #define TFC__RPC_MESSAGE_MAX (16u << 20) /* bytes of one message */
 #define TFC__RPC_METHOD_MAX 63           /* bytes of its name */
 #define TFC__RPC_OPEN_MAX 1024           /* requests of one end that are not answered */
+#define TFC__RPC_CALL_BYTES 512          /* of memory for one, at most */
 
 struct tfc__rpc;
 struct tfc__rpc_call;    /* one that this end made */
@@ -42,7 +43,7 @@ struct tfc__rpc_ops {
 	void (*broken)(void *user, const tfc_error *error);
 	/* Whether others can read what is sent. NULL: they cannot. */
 	bool (*is_exposed)(void *user);
-	/* What the other end may make wait here; these four NULL: anything.
+	/* What the other end may make this one hold; these five NULL: anything.
 	 * Whether a stream may send another item; if not, tfc__rpc_room is called later. */
 	bool (*has_room)(void *user);
 	/* A response of so many bytes: TFC_OK, or the error that goes in its place. */
@@ -51,6 +52,8 @@ struct tfc__rpc_ops {
 	 * had come is answered, or its connection closed. */
 	int (*begin_request)(void *user, size_t len, tfc_error *error);
 	void (*end_request)(void *user, size_t len);
+	/* It counts as so many bytes instead: TFC_OK, or the error that says why not. */
+	int (*resize_request)(void *user, size_t from, size_t to, tfc_error *error);
 };
 
 /* The caller owns it; TFC_ENOMEM. Sends its hello at once. `ops` must live as long. */
@@ -115,7 +118,14 @@ int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__
 
 void tfc__rpc_reply(struct tfc__rpc_request *request,
 		    const struct tfc__buf *result); /* NULL: nil */
+/* The same with a text that may be long: it is copied once. */
+void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, size_t len);
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);
+
+/* What the request makes this end hold besides its message, until it is answered or this is called
+ * again: TFC_OK; TFC_EAGAIN (no room for more than was reserved before, which stays reserved). It
+ * is released before the size of the response is checked. */
+int tfc__rpc_reserve(struct tfc__rpc_request *request, size_t bytes, tfc_error *error);
 
 /* One item, while there is credit and room: TFC_OK; TFC_ESTATE (no credit; always so once it is
  * canceled; or no room), TFC_ENOMEM, TFC_ETOOBIG, TFC_ELOST. */

@@ -71,7 +71,8 @@ struct tfc__rpc_request {
 	struct entry entry;
 	struct tfc__rpc *rpc; /* held */
 	uint32_t credit;
-	size_t len; /* of its message, as counted by the owner */
+	size_t len; /* of its message and what it has reserved, as counted by the owner */
+	size_t reserved;
 	bool is_canceled;
 	struct tfc__rpc_waiter waiter;
 	void (*on_credit)(void *user);

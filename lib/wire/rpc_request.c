@@ -4,7 +4,8 @@
 
 #include "base/clock.h"
 
-#define HEAD_MAX 16 /* bytes of a response or an item before its value */
+#define HEAD_MAX 16     /* bytes of a response or an item before its value */
+#define TEXT_HEAD_MAX 5 /* bytes of a text before its first */
 
 /* It is open no more: answered, or its connection closed. Twice is harmless. */
 static void leave_table(struct tfc__rpc_request *request)
@@ -52,6 +53,20 @@ static void cancel_later(struct tfc__work *work)
 
 /* ---- the server's side */
 
+int tfc__rpc_reserve(struct tfc__rpc_request *request, size_t bytes, tfc_error *error)
+{
+	const struct tfc__rpc *rpc = request->rpc;
+	size_t len = request->len - request->reserved + bytes;
+	bool is_counted = !tfc__list_is_empty(&request->entry.link) && rpc->ops->resize_request;
+	int code = is_counted ? rpc->ops->resize_request(rpc->user, request->len, len, error)
+			      : TFC_OK;
+	if (code < 0)
+		return code;
+	request->len = len;
+	request->reserved = bytes;
+	return TFC_OK;
+}
+
 static void write_failure(struct tfc__buf *message, uint64_t id, const tfc_error *error)
 {
 	tfc__rpc_begin(message, RESPONSE, 4);
@@ -73,26 +88,49 @@ void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error)
 	free_request(request);
 }
 
-void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *result)
+/* Begins one whose value has so many bytes. False: there is no room for it, which was answered. */
+static bool begin_response(struct tfc__rpc_request *request, size_t len, struct tfc__buf *message)
+{
+	const struct tfc__rpc *rpc = request->rpc;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__rpc_reserve(request, 0, NULL);
+	if (rpc->ops->check_response && !rpc->is_closed &&
+	    rpc->ops->check_response(rpc->user, HEAD_MAX + len, &error) < 0) {
+		tfc__rpc_fail(request, &error);
+		return false;
+	}
+	tfc__buf_reserve(message, HEAD_MAX + len);
+	tfc__rpc_begin(message, RESPONSE, 4);
+	tfc__msg_u64(message, request->entry.id);
+	tfc__msg_nil(message);
+	return true;
+}
+
+static void end_response(struct tfc__rpc_request *request, struct tfc__buf *message)
 {
 	struct tfc__rpc *rpc = request->rpc;
-	struct tfc__buf message = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	int code = TFC_OK;
-	tfc__buf_reserve(&message, HEAD_MAX + (result ? result->len : 1));
-	tfc__rpc_begin(&message, RESPONSE, 4);
-	tfc__msg_u64(&message, request->entry.id);
-	tfc__msg_nil(&message);
-	tfc__rpc_add(&message, result);
-	if (rpc->ops->check_response && !rpc->is_closed && !message.is_failed)
-		code = rpc->ops->check_response(rpc->user, message.len, &error);
-	if (code < 0)
-		tfc__buf_fini(&message);
-	else
-		code = tfc__rpc_send(rpc, &message, &error);
-	if (code < 0 && !rpc->is_closed)
+	if (tfc__rpc_send(rpc, message, &error) < 0 && !rpc->is_closed)
 		send_failure(request, &error);
 	free_request(request);
+}
+
+void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *result)
+{
+	struct tfc__buf message = {0};
+	if (!begin_response(request, result ? result->len : 1, &message))
+		return;
+	tfc__rpc_add(&message, result);
+	end_response(request, &message);
+}
+
+void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, size_t len)
+{
+	struct tfc__buf message = {0};
+	if (!begin_response(request, TEXT_HEAD_MAX + len, &message))
+		return;
+	tfc__msg_text(&message, text, len);
+	end_response(request, &message);
 }
 
 static void on_room(struct tfc__rpc_waiter *waiter)

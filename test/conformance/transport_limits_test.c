@@ -7,6 +7,7 @@
 #include "transport/peer.h"
 
 #define LARGE 500000
+#define HELD 60000
 
 struct limited {
 	struct world world;
@@ -15,13 +16,22 @@ struct limited {
 	struct tfc__peer_listener *listener;
 	struct tfc__peer *far[2];
 	size_t accepted;
+	struct tfc__rpc_request *held;
 };
 
 static void serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
 		  const char *method, const msgpack_object *params)
 {
-	if (request)
+	struct limited *limited = user;
+	tfc_error error = TFC_ERROR_INIT;
+	if (!request)
+		return;
+	if (strcmp(method, "hold") != 0)
 		tfc__rpc_reply(request, NULL);
+	else if (tfc__rpc_reserve(request, HELD, &error) < 0)
+		tfc__rpc_fail(request, &error);
+	else
+		limited->held = request;
 }
 
 static void on_far_down(struct tfc__peer *peer, void *user, const tfc_error *why)
@@ -113,6 +123,15 @@ static void note_end(void *user, int code, const msgpack_object *result, const t
 	*(int *)user = code;
 }
 
+static void begin_call(struct peer_side *side, const char *method, int *ret_code)
+{
+	const struct tfc__rpc_options options = {.method = method,
+						 .end = note_end,
+						 .user = ret_code};
+	*ret_code = 1;
+	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(side->peer), &options, NULL, NULL), TFC_OK);
+}
+
 static int call(struct limited *limited, struct peer_side *side, size_t len)
 {
 	int code = 1;
@@ -148,6 +167,33 @@ static void a_message_without_room_is_answered_so(void **state)
 	end(&limited);
 }
 
+static void a_request_counts_as_what_it_reserves(void **state)
+{
+	struct limited limited;
+	struct peer_side side;
+	int first, second;
+	begin(&limited, *state);
+	dial(&limited, &side);
+	AWAIT(&limited.world, side.is_up && limited.accepted == 1);
+	begin_call(&side, "hold", &first);
+	AWAIT(&limited.world, limited.held);
+	begin_call(&side, "hold", &second);
+	AWAIT(&limited.world, second != 1);
+	assert_int_equal(second, TFC_EAGAIN);
+	assert_int_equal(tfc__rpc_reserve(limited.held, HELD / 2, NULL), TFC_OK);
+	assert_in_range(limited.quota.bytes, HELD / 2, HELD);
+	tfc__rpc_reply(limited.held, NULL);
+	AWAIT(&limited.world, first == TFC_OK && !limited.quota.bytes);
+	begin_call(&side, "hold", &second);
+	AWAIT(&limited.world, limited.quota.bytes > HELD);
+	tfc__peer_close(side.peer);
+	AWAIT(&limited.world, !limited.far[0]);
+	assert_int_equal(limited.quota.bytes, 0);
+	assert_int_equal(tfc__rpc_reserve(limited.held, HELD, NULL), TFC_OK);
+	tfc__rpc_reply(limited.held, NULL);
+	end(&limited);
+}
+
 /* What was written just before a close arrives: the one of the suite's host drops it. */
 static bool delivers_before_a_close(const struct transport_kind *kind)
 {
@@ -160,6 +206,8 @@ int main(void)
 		{"a connection too many is told why", a_connection_too_many_is_told_why,
 		 delivers_before_a_close},
 		{"a message without room is answered so", a_message_without_room_is_answered_so,
+		 transport_has_noise},
+		{"a request counts as what it reserves", a_request_counts_as_what_it_reserves,
 		 transport_has_noise},
 	};
 	return transport_run("transport_limits", tests, sizeof(tests) / sizeof(*tests));

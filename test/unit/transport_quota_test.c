@@ -198,13 +198,34 @@ static void keys_take_turns(void **state)
 		tfc__quota_leave(&shares[i]);
 }
 
+static void a_request_counts_as_what_it_holds(void **state)
+{
+	struct tfc__quota_share a, b;
+	tfc_error error = TFC_ERROR_INIT;
+	join("key a", &a);
+	join("key b", &b);
+	tfc__quota_set_bytes(&b, 50000);
+	assert_int_equal(tfc__quota_begin_request(&a, 10, &error), TFC_OK);
+	assert_int_equal(tfc__quota_resize_request(&a, 10, 40000, &error), TFC_OK);
+	assert_int_equal(quota.bytes, 50000 + TFC__QUOTA_REQUEST_BYTES + 40000);
+	assert_int_equal(tfc__quota_resize_request(&a, 40000, 46000, &error), TFC_EAGAIN);
+	assert_non_null(strstr(error.text, "try again later"));
+	assert_int_equal(tfc__quota_resize_request(&a, 40000, 30000, &error), TFC_OK);
+	assert_int_equal(quota.bytes, 50000 + TFC__QUOTA_REQUEST_BYTES + 30000);
+	tfc__quota_end_request(&a, 30000);
+	tfc__quota_leave(&a);
+	assert_int_equal(quota.bytes, 50000);
+	tfc__quota_leave(&b);
+}
+
 static void nobody_is_limited_without_a_quota(void **state)
 {
 	struct tfc__quota_share share = {0};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__quota_set_bytes(&share, UINT64_C(1) << 40);
 	assert_int_equal(tfc__quota_begin_request(&share, 1u << 30, &error), TFC_OK);
-	tfc__quota_end_request(&share, 1u << 30);
+	assert_int_equal(tfc__quota_resize_request(&share, 1u << 30, 1u << 31, &error), TFC_OK);
+	tfc__quota_end_request(&share, 1u << 31);
 	assert_int_equal(tfc__quota_check(&share, UINT64_C(1) << 40, &error), TFC_OK);
 	assert_true(tfc__quota_has_room(&share));
 	tfc__quota_leave(&share);
@@ -220,6 +241,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_waits_is_woken_when_there_is_room, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(keys_take_turns, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_request_counts_as_what_it_holds, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(nobody_is_limited_without_a_quota, set_up,
 						tear_down),
 	};
