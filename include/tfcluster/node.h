@@ -131,8 +131,9 @@ typedef struct tfc_node_options {
 	uint32_t key_requests;        /* with one key, or of one user; 0: 512 */
 	uint32_t connection_requests; /* over one connection; 0: 256 */
 	uint32_t reserved4;           /* 0 */
-	/* Bytes of answers that wait to be read, of messages that have come in part, and of open
-	 * requests (4096 each, and their own). */
+	/* Bytes of answers that are made or wait to be read, of messages that have come in part,
+	 * and of open requests and subscriptions (4096 each, their own, and what they make the node
+	 * hold; see doc/guide/keys.md). */
 	uint64_t client_bytes; /* of all clients; 0: 64 MiB */
 	uint64_t key_bytes;    /* with one key, or of one user; 0: 32 MiB */
 	/* Bytes that wait until the client of one connection reads them; then nothing more is

@@ -9,50 +9,68 @@ struct tfc__bulk_line {
 	struct tfc__rpc *rpc; /* lives as long as anybody stands here */
 	struct tfc__link waiting;
 	uint32_t begun;
-	uint32_t max;
-	bool is_moving;
+	bool is_client;
 	struct tfc__rpc_waiter room;
 };
 
-static void free_line(struct tfc__bulk_line *line)
+static void schedule(struct tfc__bulk *bulk)
 {
-	tfc__rpc_stop_waiting(&line->room);
-	tfc__list_remove(&line->link);
-	free(line);
+	if (!bulk->is_closed)
+		tfc__work_schedule(&bulk->next);
 }
 
-static bool has_room(const struct tfc__bulk_line *line)
+/* ---- turns */
+
+/* One that has no room says when it has some. */
+static bool may_begin(struct tfc__bulk_line *line)
 {
-	return !line->bulk->is_closed && line->begun < line->max && tfc__rpc_has_room(line->rpc);
+	uint32_t max = line->is_client ? TFC__BULK_CLIENT_MAX : TFC__BULK_MAX;
+	if (tfc__list_is_empty(&line->waiting) || line->begun == max)
+		return false;
+	if (tfc__rpc_has_room(line->rpc))
+		return true;
+	tfc__rpc_await_room(line->rpc, &line->room);
+	return false;
 }
 
-/* Who goes may leave at once: that is no call inside a call. */
-static void move(struct tfc__bulk_line *line)
+static struct tfc__bulk_line *find_next(const struct tfc__bulk *bulk, bool is_client)
 {
-	if (line->is_moving)
-		return;
-	line->is_moving = true;
-	while (!tfc__list_is_empty(&line->waiting) && has_room(line)) {
-		struct tfc__bulk_turn *turn = tfc__container_of(line->waiting.next,
-								struct tfc__bulk_turn, link);
-		tfc__list_remove(&turn->link);
-		turn->is_begun = true;
-		line->begun++;
-		turn->go(turn);
+	TFC__LIST_EACH (link, &bulk->lines) {
+		struct tfc__bulk_line *line = tfc__container_of(link, struct tfc__bulk_line, link);
+		if (line->is_client == is_client && may_begin(line))
+			return line;
 	}
-	line->is_moving = false;
-	if (tfc__list_is_empty(&line->waiting) && !line->begun)
-		free_line(line);
-	else if (!tfc__list_is_empty(&line->waiting) && line->begun < line->max)
-		tfc__rpc_await_room(line->rpc, &line->room);
+	return NULL;
+}
+
+static void begin_next(struct tfc__work *work)
+{
+	struct tfc__bulk *bulk = tfc__container_of(work, struct tfc__bulk, next);
+	struct tfc__bulk_line *line = find_next(bulk, false);
+	if (!line)
+		line = find_next(bulk, true);
+	if (!line)
+		return;
+	struct tfc__bulk_turn *turn = tfc__container_of(line->waiting.next, struct tfc__bulk_turn,
+							link);
+	tfc__list_remove(&line->link);
+	tfc__list_append(&bulk->lines, &line->link);
+	tfc__list_remove(&turn->link);
+	turn->is_begun = true;
+	line->begun++;
+	schedule(bulk);
+	turn->go(turn);
 }
 
 static void on_room(struct tfc__rpc_waiter *waiter)
 {
-	move(tfc__container_of(waiter, struct tfc__bulk_line, room));
+	schedule(tfc__container_of(waiter, struct tfc__bulk_line, room)->bulk);
 }
 
-static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc *rpc, uint32_t max)
+/* ---- lines */
+
+static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc *rpc,
+					bool is_client)
 {
 	TFC__LIST_EACH (link, &bulk->lines) {
 		struct tfc__bulk_line *line = tfc__container_of(link, struct tfc__bulk_line, link);
@@ -64,29 +82,23 @@ static struct tfc__bulk_line *find_line(struct tfc__bulk *bulk, struct tfc__rpc 
 		return NULL;
 	line->bulk = bulk;
 	line->rpc = rpc;
+	line->is_client = is_client;
 	tfc__list_init(&line->waiting);
-	line->max = max;
 	line->room.fn = on_room;
 	tfc__list_append(&bulk->lines, &line->link);
 	return line;
 }
 
-void tfc__bulk_init(struct tfc__bulk *bulk)
-{
-	bulk->is_closed = false;
-	tfc__list_init(&bulk->lines);
-}
-
-int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, uint32_t max,
+int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, bool is_client,
 		    struct tfc__bulk_turn *turn)
 {
-	struct tfc__bulk_line *line = find_line(bulk, rpc, max);
+	struct tfc__bulk_line *line = find_line(bulk, rpc, is_client);
 	if (!line)
 		return TFC_ENOMEM;
 	turn->line = line;
 	turn->is_begun = false;
 	tfc__list_append(&line->waiting, &turn->link);
-	move(line);
+	schedule(bulk);
 	return TFC_OK;
 }
 
@@ -100,5 +112,25 @@ void tfc__bulk_leave(struct tfc__bulk_turn *turn)
 		line->begun--;
 	else
 		tfc__list_remove(&turn->link);
-	move(line);
+	schedule(line->bulk);
+	if (!tfc__list_is_empty(&line->waiting) || line->begun)
+		return;
+	tfc__rpc_stop_waiting(&line->room);
+	tfc__list_remove(&line->link);
+	free(line);
+}
+
+/* ---- the whole */
+
+void tfc__bulk_init(struct tfc__bulk *bulk, tfc_ctx *ctx)
+{
+	bulk->is_closed = false;
+	tfc__list_init(&bulk->lines);
+	tfc__work_init(&bulk->next, ctx, begin_next);
+}
+
+void tfc__bulk_close(struct tfc__bulk *bulk)
+{
+	tfc__work_cancel(&bulk->next);
+	bulk->is_closed = true;
 }

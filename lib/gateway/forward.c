@@ -9,6 +9,7 @@
 #include "gateway/search.h"
 
 #define PATIENCE_MS 600000 /* for a member that has gone away: it comes back, or is down */
+#define WINDOW 2           /* items of a subscription: each client's may have so many here */
 
 /* ---- a question about one job */
 
@@ -97,10 +98,12 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 		code = tfc__search_begin(forwarder->ctx, forwarder->directory, &forwarder->members,
 					 question->job, on_found, forwarding, &forwarding->search);
 	}
+	code = code < 0 ? tfc__fail_nomem(&request->error, "gateway")
+			: tfc__request_reserve(request, tfc__search_bytes(forwarding->search));
 	if (code < 0) {
 		if (forwarding)
 			free_forwarding(forwarding);
-		tfc__request_end(request, tfc__fail_nomem(&request->error, "gateway"));
+		tfc__request_end(request, code);
 		return;
 	}
 	request->doing = forwarding;
@@ -209,6 +212,7 @@ void tfc__forwarder_init(struct tfc__forwarder *forwarder)
 		.find = find_route,
 		.forget = forget_route,
 		.patience_ms = PATIENCE_MS,
+		.window = WINDOW,
 		.is_forwarded = true,
 	};
 }

@@ -49,12 +49,27 @@ static void end_request(tfc_op *op, int code)
 	free_request(op);
 }
 
+int tfc__request_reserve(struct tfc__request *request, size_t besides)
+{
+	struct tfc__buf *text = &request->text;
+	int code = request->reserve
+			   ? request->reserve(request->user, text->len + besides, &request->error)
+			   : TFC_OK;
+	if (code < 0)
+		tfc__buf_fini(text);
+	return code;
+}
+
 void tfc__request_end(struct tfc__request *request, int code)
 {
 	if (code == TFC__LATER)
 		return;
 	if (code == TFC_OK && request->text.is_failed)
 		code = tfc__fail_nomem(&request->error, "gateway");
+	if (code == TFC_OK) {
+		tfc__buf_trim(&request->text);
+		code = tfc__request_reserve(request, 0);
+	}
 	request->forget = NULL;
 	request->code = code;
 	tfc__op_finish(&request->op);
@@ -113,6 +128,7 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return tfc__ctx_fail(gateway->ctx, TFC_ENOMEM, "gateway", 0, "out of memory");
 	request->fn = fn;
 	request->user = user;
+	request->reserve = question->reserve;
 	tfc__op_init(&request->op, gateway->ctx, timeout_ms, end_request);
 	tfc__op_free_with(&request->op, drop_request);
 	tfc__list_append(&gateway->requests, &request->link);

@@ -50,6 +50,9 @@ struct tfc__question {
 	const char *as;   /* SUBMIT, forwarded: who submits, for tfc__rights_submitter; or NULL */
 	/* SUBMIT: told how much of the bundle has gone to the node; or NULL. They do not travel */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
+	/* Called with what the request holds until it is answered, whenever that has grown: TFC_OK,
+	 * or the error that ends it. NULL: it may hold anything. It does not travel */
+	int (*reserve)(void *user, size_t bytes, tfc_error *error);
 	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */
 	uint32_t interrupt_ms;  /* STOP */
 	bool is_kill;           /* STOP */
@@ -66,6 +69,7 @@ struct tfc__request {
 	struct tfc__link link; /* of its gateway */
 	tfc_reply_fn fn;
 	void *user;
+	int (*reserve)(void *user, size_t bytes, tfc_error *error); /* as in its question */
 	int code;
 	tfc_error error;
 	struct tfc__buf text;
@@ -74,6 +78,10 @@ struct tfc__request {
 	void (*forget)(struct tfc__request *request); /* nobody wants the answer any more; or NULL
 						       */
 };
+
+/* What it holds has grown: its text, and so many bytes besides. TFC_OK, or a code to end it with:
+ * then the error is in request->error, and the text is gone. */
+int tfc__request_reserve(struct tfc__request *request, size_t besides);
 
 /* After request->text was filled, or request->error and a code below 0; the reply comes in a later
  * turn. TFC__LATER: does nothing, since somebody else will end it. */

@@ -4,6 +4,8 @@
 
 #include "base/fail.h"
 
+#define SOURCE_BYTES 512 /* of one that waits for more */
+
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor)
 {
 	*lines = (struct tfc__lines){0};
@@ -46,7 +48,7 @@ void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line 
 	uint32_t attempt = lines->record.attempt;
 	tfc__lines_park(lines);
 	for (size_t i = 0; i < 2; i++) {
-		tfc__buf_clear(&lines->rest[i].text);
+		tfc__buf_fini(&lines->rest[i].text);
 		lines->begin.told[i] = (struct tfc__told){until, 0};
 	}
 	lines->flushed = NULL;
@@ -67,8 +69,14 @@ void tfc__lines_fini(struct tfc__lines *lines)
 static void drop_told(struct tfc__lines *lines)
 {
 	if (lines->flushed)
-		tfc__buf_clear(&lines->flushed->text);
+		tfc__buf_fini(&lines->flushed->text);
 	lines->flushed = NULL;
+}
+
+size_t tfc__lines_bytes(const struct tfc__lines *lines)
+{
+	return lines->rest[0].text.capacity + lines->rest[1].text.capacity +
+	       (lines->source ? SOURCE_BYTES : 0);
 }
 
 /* Bytes of the record that were told before the cursor was taken. */

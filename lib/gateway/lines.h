@@ -79,6 +79,9 @@ int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *
 /* The unfinished lines at the end of an attempt, one per call: 1, or 0 when there are none left. */
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line);
 
+/* Of memory, for the source and for lines whose ends were not read yet. */
+size_t tfc__lines_bytes(const struct tfc__lines *lines);
+
 /* The place behind all that was told. */
 struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines);
 

@@ -23,6 +23,7 @@ struct listing {
 	struct lister *listers;
 	uint32_t count;
 	uint32_t pending;
+	size_t bytes;            /* that it holds besides the text of the request */
 	struct tfc__buf missing; /* JOBS: members that are not asked, as JSON */
 	int code;                /* below 0: what is wrong is in the request */
 };
@@ -106,11 +107,13 @@ static void on_listed(void *user, int code, const msgpack_object *result, const 
 	size_t len;
 	lister->call = NULL;
 	const char *text = code == TFC_OK && result ? tfc__msg_bytes(result, &len) : NULL;
-	if (text)
+	if (text) {
 		join_lists(&listing->request->text, text, len);
-	else if (code < 0)
+		listing->code = tfc__request_reserve(listing->request, listing->bytes);
+	} else if (code < 0) {
 		note_failure(lister, code, error);
-	if (--listing->pending == 0)
+	}
+	if (--listing->pending == 0 || listing->code < 0)
 		end_listing(listing);
 }
 
@@ -158,6 +161,7 @@ static struct listing *new_listing(struct tfc__request *request, enum tfc__verb 
 		return NULL;
 	listing->request = request;
 	listing->verb = verb;
+	listing->bytes = count * (sizeof(*listing->listers) + TFC__RPC_CALL_BYTES);
 	listing->listers = calloc(count ? count : 1, sizeof(*listing->listers));
 	if (listing->listers)
 		return listing;
@@ -176,11 +180,13 @@ void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc__verb verb,
 	const char *name;
 	struct tfc__rpc *rpc;
 	tfc__question_write(&params, &question);
-	if (!listing || params.is_failed) {
+	int code = listing && !params.is_failed ? tfc__request_reserve(request, listing->bytes)
+						: tfc__fail_nomem(&request->error, "gateway");
+	if (code < 0) {
 		tfc__buf_fini(&params);
 		if (listing)
 			free_listing(listing);
-		tfc__request_end(request, tfc__fail_nomem(&request->error, "gateway"));
+		tfc__request_end(request, code);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++)

@@ -130,10 +130,10 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	return TFC_OK;
 }
 
-static void list(struct tfc__directory *directory, enum tfc__verb verb,
-		 struct tfc__request *request)
+static int list(struct tfc__directory *directory, enum tfc__verb verb, struct tfc__request *request)
 {
 	const char *separator = "";
+	int code;
 	tfc__buf_add_char(&request->text, '[');
 	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
 		const struct tfc__record *record = tfc__container_of(link, struct tfc__record,
@@ -144,6 +144,9 @@ static void list(struct tfc__directory *directory, enum tfc__verb verb,
 		else
 			tfc__describe(record, false, &request->text);
 		separator = ",";
+		code = tfc__request_reserve(request, 0);
+		if (code < 0)
+			return code;
 	}
 	TFC__LIST_EACH (link, tfc__directory_damaged(directory)) {
 		tfc__buf_add_str(&request->text, separator);
@@ -152,6 +155,7 @@ static void list(struct tfc__directory *directory, enum tfc__verb verb,
 		separator = ",";
 	}
 	tfc__buf_add_char(&request->text, ']');
+	return tfc__request_reserve(request, 0);
 }
 
 static int explain(struct tfc__directory *directory, const struct tfc__question *question,
@@ -328,6 +332,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__directory *directory = forwarder->directory;
+	int code;
 	switch (question->verb) {
 	case TFC__SUBMIT:
 		if (is_home(forwarder, question))
@@ -346,9 +351,9 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	case TFC__LIST:
 	case TFC__JOBS:
-		list(directory, question->verb, request);
-		if (question->is_forwarded)
-			tfc__request_end(request, TFC_OK);
+		code = list(directory, question->verb, request);
+		if (code < 0 || question->is_forwarded)
+			tfc__request_end(request, code);
 		else
 			tfc__forward_list(forwarder, question->verb, request);
 		return;

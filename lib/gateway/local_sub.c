@@ -295,6 +295,7 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	if (!sub->tasks || (!sub->is_bare && tfc__place_reserve(&sub->place, count) < 0))
 		return tfc__fail_nomem(error, "gateway");
 	sub->task_count = count;
+	sub->base.held = count * sizeof(*sub->tasks);
 	for (uint32_t i = 0; i < count; i++) {
 		sub->tasks[i].sub = sub;
 		sub->tasks[i].task = i;

@@ -20,6 +20,7 @@ struct followed {
 	uint32_t place_entry;   /* the journal entry that says which attempt it is of, and on which
 				   node, + 1; 0: none */
 	struct tfc__link reading; /* in sub->reading: there was more when it was read last */
+	size_t held;              /* what tfc__lines_bytes said last */
 	bool is_coming;           /* more is on its way */
 	bool is_damage_told;      /* until a line could be read again */
 	bool is_missed;           /* a rest: that it is out of reach was told, and no line since */
@@ -87,6 +88,8 @@ bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
 /* Closes the logs in the middle of being read, to go on from there: for as long as it is paused, or
  * (a turn is over) because others have waited for long. */
 void tfc__local_rest(tfc_sub *base, bool is_resting);
+/* What it holds has changed. */
+void tfc__followed_count(struct followed *task);
 /* Closes the log; it is opened again where it was. */
 void tfc__followed_park(struct followed *task);
 /* All before `position` was told. */

@@ -52,9 +52,17 @@ static void count_coming(struct followed *task, bool is_coming)
 	task->is_coming = is_coming;
 }
 
+void tfc__followed_count(struct followed *task)
+{
+	size_t held = tfc__lines_bytes(&task->lines);
+	task->sub->base.held += held - task->held;
+	task->held = held;
+}
+
 void tfc__followed_park(struct followed *task)
 {
 	tfc__lines_park(&task->lines);
+	tfc__followed_count(task);
 	count_reading(task, false);
 	count_coming(task, false);
 }
@@ -122,6 +130,7 @@ void tfc__followed_read_from(struct followed *task, uint64_t position)
 	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}}};
 	tfc__lines_fini(&task->lines);
 	tfc__lines_init(&task->lines, &cursor);
+	tfc__followed_count(task);
 }
 
 /* On a node that it had left before, a task's log goes on where it ended there. */
@@ -183,6 +192,7 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 	int code = open_log(task, &error);
 	if (code == TFC_OK)
 		code = tfc__lines_next(&task->lines, until, &line, &error);
+	tfc__followed_count(task);
 	count_reading(task, code > 0);
 	count_coming(task, code == TFC_EAGAIN);
 	if (code == TFC_ENOMEM)

@@ -56,6 +56,7 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 	rest->is_missed = true;
 	tfc__lines_init(&rest->lines, cursor);
 	rest->lines.attempt = end->attempt;
+	sub->base.held += sizeof(*rest);
 	tfc__list_init(&rest->grown);
 	tfc__list_init(&rest->reading);
 	tfc__list_append(&sub->rests, &rest->rest);
@@ -78,6 +79,8 @@ void tfc__rest_end(struct followed *rest)
 {
 	tfc__followed_park(rest);
 	tfc__lines_fini(&rest->lines);
+	tfc__followed_count(rest);
+	rest->sub->base.held -= sizeof(*rest);
 	tfc__list_remove(&rest->grown);
 	tfc__list_remove(&rest->rest);
 	rest->sub->mark.rest_over = rest->end_entry - 1;

@@ -199,6 +199,13 @@ void tfc__place_fini(struct tfc__place *place)
 	*place = (struct tfc__place){0};
 }
 
+size_t tfc__place_bytes(const struct tfc__place *place)
+{
+	return place->task_count * sizeof(*place->pieces) +
+	       words(place->task_count) * sizeof(*place->has_piece) +
+	       2 * place->rest_count * sizeof(*place->rests) + place->text.capacity;
+}
+
 const char *tfc__place_text(struct tfc__place *place)
 {
 	struct tfc__buf *text = &place->text;

@@ -59,6 +59,9 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
 int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece);
 void tfc__place_fini(struct tfc__place *place);
 
+/* Of memory. */
+size_t tfc__place_bytes(const struct tfc__place *place);
+
 /* The cursor; "" when there is no memory for it. Valid until the place changes. */
 const char *tfc__place_text(struct tfc__place *place);
 

@@ -31,6 +31,7 @@
 #define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
 #define TRIES_MAX 4  /* connections that are lost under one question */
 #define TEMP_DIR "/tmp"
+#define WINDOW 8      /* items of a subscription on their way or held here */
 #define HELLO_MS 5000 /* where there is another address */
 
 struct remote_gateway {
@@ -451,6 +452,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	gateway->homes.ask = ask_home;
 	gateway->route.find = find_route;
 	gateway->route.forget = forget_route;
+	gateway->route.window = WINDOW;
 	int code = split_addresses(&gateway->addresses, options->address, error);
 	gateway->uploads.ctx = ctx;
 	gateway->uploads.temp_dir = strdup(options->temp_dir ? options->temp_dir : TEMP_DIR);

@@ -8,8 +8,8 @@
 #include "gateway/event_wire.h"
 #include "gateway/question.h"
 
-#define WINDOW 8        /* items on the way or waiting here; one is at most about 128 KiB */
-#define TASKS_MAX 65536 /* that a cursor may tell of */
+#define ITEM_BYTES (128u << 10) /* that one takes here, with what is read from it */
+#define TASKS_MAX 65536         /* that a cursor may tell of */
 #define DELAY_FIRST (50 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
 #define UNKNOWN_PATIENCE (20 * TFC__SECOND) /* for a job that was there: its node comes back */
@@ -35,7 +35,6 @@ struct tfc__remote_sub {
 	struct item *item;
 	uint32_t at;
 	uint32_t count;
-	uint32_t owed; /* credit for items that were told */
 	struct tfc__told_in in;
 	bool has_event; /* `in` is to be told */
 	struct tfc__place
@@ -76,7 +75,11 @@ static void drop_items(struct tfc__remote_sub *sub)
 		tfc__list_remove(link);
 		free(tfc__container_of(link, struct item, link));
 	}
-	sub->owed = 0;
+}
+
+static void count_held(struct tfc__remote_sub *sub)
+{
+	sub->base.held = sub->route->window * ITEM_BYTES + tfc__place_bytes(&sub->place);
 }
 
 /* For the host of this gateway; who follows over another node's hears of it there. */
@@ -176,6 +179,8 @@ static void on_item(void *user, const msgpack_object *object)
 /* Takes the next item that came: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
 static int take_item(struct tfc__remote_sub *sub)
 {
+	if (sub->item && sub->call)
+		tfc__rpc_more(sub->call, 1);
 	drop_item(sub);
 	if (tfc__list_is_empty(&sub->items))
 		return 0;
@@ -187,11 +192,6 @@ static int take_item(struct tfc__remote_sub *sub)
 	sub->item = item;
 	sub->at = 1; /* behind the head */
 	sub->count = sub->msg.root.type == MSGPACK_OBJECT_ARRAY ? sub->msg.root.via.array.size : 0;
-	sub->owed++;
-	if (sub->call && sub->owed >= WINDOW / 2) {
-		tfc__rpc_more(sub->call, sub->owed);
-		sub->owed = 0;
-	}
 	return 1;
 }
 
@@ -224,6 +224,7 @@ static int tell_event(struct tfc__remote_sub *sub)
 		sub->wants_live = false;
 	if (!sub->is_bare && !sub->is_without_output)
 		event->cursor = tfc__place_text(&sub->place);
+	count_held(sub);
 	sub->base.is_ended = event->kind == TFC_EVENT_END;
 	sub->base.fn(sub->base.user, event);
 	return 1;
@@ -300,14 +301,13 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	const struct tfc__rpc_options call = {
 		.method = "gateway.subscribe",
 		.params = &params,
-		.credit = WINDOW,
+		.credit = sub->route->window,
 		.item = on_item,
 		.end = on_end,
 		.user = sub,
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	sub->is_finding = false;
-	sub->owed = 0;
 	tfc__question_write(&params, &question);
 	int code = params.is_failed || (cursor && !*cursor)
 			   ? tfc__fail_nomem(&error, "gateway")
@@ -406,6 +406,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	sub->is_without_output = options->is_without_output;
 	sub->wants_live = options->wants_live;
 	sub->is_bare = is_bare;
+	count_held(sub);
 	tfc__list_init(&sub->items);
 	tfc__timer_init(&sub->retry, ctx, on_retry);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);

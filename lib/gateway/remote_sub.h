@@ -22,6 +22,7 @@ struct tfc__route {
 	/* The subscription does not wait for that any more. */
 	void (*forget)(struct tfc__route *route, struct tfc__remote_sub *sub);
 	uint32_t patience_ms; /* for how long in vain until it is told LOST */
+	uint32_t window;      /* items on their way or held here */
 	bool is_forwarded;    /* it leads to a member, which is not to pass the question on */
 };
 

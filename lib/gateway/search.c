@@ -235,6 +235,11 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 	return TFC_OK;
 }
 
+size_t tfc__search_bytes(const struct tfc__search *search)
+{
+	return search->count * (sizeof(*search->asked) + TFC__RPC_CALL_BYTES);
+}
+
 void tfc__search_drop(struct tfc__search *search)
 {
 	if (!search)

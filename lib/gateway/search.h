@@ -27,6 +27,9 @@ void tfc__search_drop(struct tfc__search *search);
 /* What one node answers to FIND. */
 void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf);
 
+/* Of memory, while it is under way: what it asks of members. */
+size_t tfc__search_bytes(const struct tfc__search *search);
+
 /* The connection to a member, or NULL. */
 struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, const char *node);
 

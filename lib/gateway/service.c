@@ -93,31 +93,25 @@ static struct call *new_call(struct tfc__gateway_service *service, enum tfc__ver
 static void on_reply(void *user, const tfc_reply *reply)
 {
 	struct call *call = user;
-	struct tfc__buf result = {0};
-	tfc_error error = TFC_ERROR_INIT;
 	call->op = NULL;
 	if (reply->code < 0) {
 		fail_call(call, reply->error);
 		return;
 	}
-	if (reply->len > ANSWER_MAX) {
-		tfc__fail(&error, TFC_ETOOBIG, "gateway", 0,
-			  "the answer to %s has %llu bytes, more than one message may have (%u)",
-			  tfc__verb_name(call->verb), (unsigned long long)reply->len,
-			  TFC__RPC_MESSAGE_MAX);
-		fail_call(call, &error);
-		return;
-	}
-	tfc__msg_text(&result, reply->text, reply->len);
-	if (result.is_failed) {
-		tfc__buf_fini(&result);
-		tfc__fail_nomem(&error, "gateway");
-		fail_call(call, &error);
-		return;
-	}
-	tfc__rpc_reply(call->request, &result);
-	tfc__buf_fini(&result);
+	tfc__rpc_reply_text(call->request, reply->text, reply->len);
 	free_call(call);
+}
+
+/* Of its answer, and of what is done to have it. */
+static int reserve(void *user, size_t bytes, tfc_error *error)
+{
+	const struct call *call = user;
+	if (bytes > ANSWER_MAX)
+		return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
+				 "the answer to %s has %zu bytes or more, more than one message "
+				 "may have (%u)",
+				 tfc__verb_name(call->verb), bytes, TFC__RPC_MESSAGE_MAX);
+	return tfc__rpc_reserve(call->request, bytes, error);
 }
 
 static void on_cancel_question(void *user)
@@ -141,9 +135,11 @@ static void name_submitter(const struct tfc__peer_id *who, char *text, size_t si
 		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
 }
 
-static void ask(struct call *call, const struct tfc__question *question)
+static void ask(struct call *call, const struct tfc__question *heard)
 {
-	if (tfc__gateway_ask(call->service->gateway, question, 0, on_reply, call, &call->op) < 0)
+	struct tfc__question question = *heard;
+	question.reserve = reserve;
+	if (tfc__gateway_ask(call->service->gateway, &question, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
 }
 
@@ -178,12 +174,11 @@ static void line_up(struct call *call, struct tfc__heard *heard, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
-	uint32_t max = is_client ? TFC__BULK_CLIENT_MAX : TFC__BULK_MAX;
 	call->heard = *heard;
 	*heard = (struct tfc__heard){.definition = NULL};
 	call->turn.go = on_turn;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
-	if (tfc__bulk_enter(&call->service->bulk, rpc, max, &call->turn) == TFC_OK)
+	if (tfc__bulk_enter(&call->service->bulk, rpc, is_client, &call->turn) == TFC_OK)
 		return;
 	tfc__fail_nomem(&error, "gateway");
 	fail_call(call, &error);
@@ -294,9 +289,14 @@ static void on_turn_begins(void *user)
 		tfc_sub_pause(call->sub);
 }
 
+/* What has no room comes again, when the client asks for it from where it is. */
 static void on_turned(void *user)
 {
-	flush(user);
+	struct call *call = user;
+	if (tfc__rpc_reserve(call->request, call->sub->held, &call->error) < 0)
+		end_stream(call);
+	else
+		flush(call);
 }
 
 static void on_credit(void *user)
@@ -315,7 +315,8 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__gateway_follow(call->service->gateway, question, true, on_event, call, &error,
-				&call->sub) < 0) {
+				&call->sub) < 0 ||
+	    tfc__rpc_reserve(call->request, call->sub->held, &error) < 0) {
 		fail_call(call, &error);
 		return;
 	}
@@ -357,10 +358,12 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	if (tfc__search_begin(service->ctx, tfc__gateway_directory(service->gateway),
 			      &service->options.members, call->heard.question.job, on_found, call,
-			      &call->search) == TFC_OK)
-		return;
-	tfc__fail_nomem(&error, "gateway");
-	fail_call(call, &error);
+			      &call->search) < 0)
+		tfc__fail_nomem(&error, "gateway");
+	else
+		tfc__rpc_reserve(call->request, tfc__search_bytes(call->search), &error);
+	if (error.code < 0)
+		fail_call(call, &error);
 }
 
 /* ---- calls */
@@ -480,7 +483,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->ctx = ctx;
 	service->options = *options;
 	tfc__list_init(&service->calls);
-	tfc__bulk_init(&service->bulk);
+	tfc__bulk_init(&service->bulk, ctx);
 	tfc__offers_init(&service->offers, tfc__agent_bundles(tfc__directory_agent(directory)));
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
@@ -501,7 +504,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 	tfc_error error = TFC_ERROR_INIT;
 	if (!service)
 		return;
-	service->bulk.is_closed = true;
+	tfc__bulk_close(&service->bulk);
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
 	tfc__offers_close(&service->offers, &error);
 	TFC__LIST_EACH (link, &service->calls) {
@@ -510,6 +513,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 			struct tfc__request *request = tfc__container_of(call->op,
 									 struct tfc__request, op);
 			request->fn = ignore_reply;
+			request->reserve = NULL;
 		}
 		fail_call(call, &error);
 	}

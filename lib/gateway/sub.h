@@ -30,6 +30,7 @@ struct tfc_sub {
 	void (*turning)(void *user); /* NULL, or called before a turn, which it may pause */
 	void (*turned)(void *user);  /* NULL, or called when a turn is over */
 	struct tfc__work work;
+	size_t held; /* bytes that it takes, and that grow with its job */
 	bool is_detached;
 	bool is_paused;
 	bool is_ended;

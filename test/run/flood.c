@@ -1,10 +1,11 @@
 /*
- * A client of a node that takes what it can:
+ * A client of a node that takes what it can: flood ADDRESS KEY-FILE ROLE MODE COUNT ...
  *
- *     flood ADDRESS KEY-FILE ROLE idle COUNT              connections that do nothing
- *     flood ADDRESS KEY-FILE ROLE unread COUNT STREAMS JOB  that subscribe, and do not read
- *     flood ADDRESS KEY-FILE ROLE answers COUNT ASKS JOB  that ask for long answers, and do not
- * read flood ADDRESS KEY-FILE ROLE partial COUNT KIB       that send but the beginning of a message
+ *     idle COUNT                   connections that do nothing
+ *     unread COUNT STREAMS JOB [CURSOR]  that subscribe, and do not read
+ *     answers COUNT REQUESTS JOB   that ask for long answers, and do not read
+ *     lists COUNT REQUESTS         that ask for the list of all jobs, and do not read
+ *     partial COUNT KIB            that send but the beginning of a message
  *
  * It says "up N refused N" when all are there and have sent what they send. For each line that it
  * reads it reads all that comes until nothing does for a second, and says how its calls ended:
@@ -131,8 +132,8 @@ static void await_answer(struct client *client)
 
 /* ---- what it does */
 
-static void ask(struct client *client, const char *method, const char *key, const char *value,
-		size_t len, uint32_t credit)
+static void ask(struct client *client, const char *method, const char *job, size_t len,
+		const char *cursor, uint32_t credit)
 {
 	struct tfc__buf params = {0};
 	struct tfc__rpc *rpc = tfc__peer_rpc(client->peer);
@@ -144,9 +145,10 @@ static void ask(struct client *client, const char *method, const char *key, cons
 		.end = on_end,
 	};
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__msg_map(&params, 1);
-	tfc__msg_str(&params, key);
-	tfc__msg_text(&params, value, len);
+	tfc__msg_map(&params, 2);
+	tfc__msg_str(&params, "job");
+	tfc__msg_text(&params, job, len);
+	tfc__msg_put_str(&params, "key", cursor);
 	if (client->is_down || !rpc || tfc__rpc_call(rpc, &call, NULL, &error) < 0)
 		lost++;
 	else
@@ -163,10 +165,10 @@ static void send_all(struct client *client)
 }
 
 static void ask_often(struct client *client, const char *method, uint32_t count, const char *job,
-		      uint32_t credit)
+		      const char *cursor, uint32_t credit)
 {
 	for (uint32_t i = 0; i < count; i++)
-		ask(client, method, "job", job, strlen(job), credit);
+		ask(client, method, job, strlen(job), cursor, credit);
 	send_all(client);
 }
 
@@ -179,7 +181,7 @@ static void send_part(struct client *client, uint32_t kib)
 	if (!text && !(text = malloc(len)))
 		exit(1);
 	memset(text, 'x', len);
-	ask(client, "gateway.describe", "job", text, len, 0);
+	ask(client, "gateway.describe", text, len, NULL, 0);
 	while (sent < (uint64_t)kib << 10 && !client->is_down && tfc__now() < deadline) {
 		size_t before = tfc__channel_backlog(client->peer->channel);
 		if (tfc_ctx_dispatch(client->ctx, 1) <= 0)
@@ -214,6 +216,7 @@ int main(int argc, char **argv)
 	if (argc < 6)
 		return 2;
 	const char *mode = argv[4], *job = argc > 7 ? argv[7] : "";
+	const char *cursor = argc > 8 ? argv[8] : NULL;
 	uint32_t count = (uint32_t)atoi(argv[5]), amount = argc > 6 ? (uint32_t)atoi(argv[6]) : 0;
 	struct client *clients = calloc(count, sizeof(*clients));
 	if (!clients || tfc__keyring_load(argv[2], &error, &keyring) < 0)
@@ -233,9 +236,11 @@ int main(int argc, char **argv)
 	ok = again = lost = other = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		if (strcmp(mode, "unread") == 0)
-			ask_often(&clients[i], "gateway.subscribe", amount, job, CREDIT);
+			ask_often(&clients[i], "gateway.subscribe", amount, job, cursor, CREDIT);
 		else if (strcmp(mode, "answers") == 0)
-			ask_often(&clients[i], "gateway.describe", amount, job, 0);
+			ask_often(&clients[i], "gateway.describe", amount, job, NULL, 0);
+		else if (strcmp(mode, "lists") == 0)
+			ask_often(&clients[i], "gateway.list", amount, "", NULL, 0);
 		else if (strcmp(mode, "partial") == 0)
 			send_part(&clients[i], amount);
 	}

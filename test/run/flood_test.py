@@ -2,6 +2,7 @@
 whoever has a node key or the node's own socket is served as always."""
 import os
 import pathlib
+import select
 import subprocess
 import time
 
@@ -21,9 +22,9 @@ SERVED_S = 5    # ps, start and stop with it
 class Flood:
     """Connections of one key. It has sent what it sends."""
 
-    def __init__(self, test, role, mode, *args):
+    def __init__(self, test, role, mode, *args, at="a"):
         self.process = subprocess.Popen(
-            [FLOOD, f"tcp://127.0.0.1:{test.first_port}", os.path.join(test.dir, role),
+            [FLOOD, test.address_of(at), os.path.join(test.dir, role),
              role.rstrip("0123456789"), mode, *map(str, args)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         test.floods.append(self)
@@ -35,10 +36,19 @@ class Flood:
         assert line, f"flood has ended: {self.process.wait()}"
         return line.split()
 
-    def read(self):
-        """Reads at last; how its calls ended."""
+    def begin_reading(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
+
+    def is_reading(self):
+        return not select.select([self.process.stdout], [], [], 0)[0]
+
+    def read(self):
+        """Reads at last; how its calls ended."""
+        self.begin_reading()
+        return self.end_reading()
+
+    def end_reading(self):
         words = self.line()
         self.said = " ".join(words[10:])
         return dict(zip(words[0:10:2], (int(word.rstrip(":")) for word in words[1:10:2])))
@@ -59,7 +69,8 @@ class Flood:
 
 
 class FloodTest(clients_test.ClientsTest):
-    limits = []  # options of the node
+    limits = []     # options of the node
+    measured = "a"  # the node whose memory counts
 
     def setUp(self):
         super().setUp()
@@ -85,7 +96,7 @@ class FloodTest(clients_test.ClientsTest):
         return self.start_bare("ps", "--gateway", self.address[0], "--key", key).end()
 
     def proc(self, name):
-        return pathlib.Path(f"/proc/{self.nodes['a'].process.pid}/{name}")
+        return pathlib.Path(f"/proc/{self.nodes[self.measured].process.pid}/{name}")
 
     def rss(self, field="VmRSS"):
         for line in self.proc("status").read_text().splitlines():
@@ -120,12 +131,18 @@ class FloodTest(clients_test.ClientsTest):
             self.assertEqual(run.status, 0, run.err)
         self.assertLess(time.monotonic() - begun, SERVED_S)
 
-    def printing_job(self, mib, tasks=1):
-        job = self.start_job(f"yes $(printf %0120d 7) | head -c {mib}m; exec sleep 600",
+    def printing_job(self, mib, tasks=1, line=120):
+        job = self.start_job(f"yes $(printf %0{line}d 7) | head -c {mib}m; exec sleep 600",
                              "--worker", str(tasks))
         self.await_ready(job, tasks)
         harness.wait_until(lambda: sum(path.stat().st_size for path in pathlib.Path(
             self.dir, "state-a/logs", job).iterdir()) > mib * MIB * tasks, "its output")
+        self.before = self.rss()
+        return job
+
+    def waiting_job(self, tasks):
+        """No node has what it needs."""
+        job = self.start_job("true", "--worker", str(tasks), "--gpus", "1000")
         self.before = self.rss()
         return job
 
@@ -165,6 +182,82 @@ class UnreadTest(FloodTest):
                                  "an answer to each")
         self.assertEqual((ended["lost"], ended["other"]), (0, 0))
         self.assertGreater(ended["ok"], 0)
+        self.stop_job(job)
+
+
+class LargeJobTest(FloodTest):
+    def test_subscriptions_to_a_job_of_many_tasks(self):
+        job = self.waiting_job(20000)
+        flood = Flood(self, "read", "unread", 1, 200, job)
+        self.assert_served()
+        self.assert_holds(KEY_BYTES)
+        ended = flood.read()
+        self.assertEqual(ended["lost"] + ended["other"], 0)
+        self.assertGreater(ended["again"], 0)
+        self.assertIn("try again later", flood.said)
+        self.stop_job(job)
+
+
+    def test_lines_that_do_not_end(self):
+        job = self.start_job("printf %060000d 7; exec sleep 600", "--worker", "8")
+        self.await_ready(job, 8)
+        self.before = self.rss()
+        flood = Flood(self, "read", "unread", 1, 200, job)
+        self.assert_served()
+        self.assert_holds(KEY_BYTES)
+        ended = flood.read()
+        self.assertEqual(ended["lost"] + ended["other"], 0)
+        self.assertGreater(ended["again"], 0)
+        self.stop_job(job)
+
+
+class LongListsTest(FloodTest):
+    def setUp(self):
+        super().setUp()
+        self.jobs = [self.waiting_job(20000) for i in range(5)]
+
+    def test_lists_that_are_not_read(self):
+        floods = [Flood(self, key, "lists", 80, 1) for key in ("read", "read2", "read3")]
+        self.assert_served()
+        self.assert_holds(CLIENT_BYTES)
+        for flood in floods:
+            flood.end()
+
+    def test_the_own_socket_is_served_while_long_lists_are_made(self):
+        flood = Flood(self, "read", "lists", KEY_CONNECTIONS - 1, 1)
+        flood.begin_reading()
+        while flood.is_reading():
+            run = self.ask("ps")
+            self.assertEqual(run.status, 0, run.err)
+            self.assertEqual(len(run.lines()), 1 + len(self.jobs))
+        ended = flood.end_reading()
+        self.assertEqual(ended["ok"] + ended["again"], KEY_CONNECTIONS - 1)
+        self.assertGreater(ended["ok"], 0)
+        self.assert_holds(KEY_BYTES)
+
+
+class RelayTest(FloodTest):
+    """The job is on another node than the one that is asked."""
+    names = "ab"
+    measured = "b"
+
+    def test_cursors_of_many_tasks(self):
+        job = self.waiting_job(1)
+        flood = Flood(self, "read", "unread", 1, 200, job, "0_ffff.0", at="b")
+        self.assert_served()
+        self.assert_holds(KEY_BYTES)
+        ended = flood.read()
+        self.assertGreater(ended["again"], 0)
+        self.stop_job(job)
+
+    def test_subscriptions_of_one_that_does_not_read(self):
+        self.assertEqual(self.ask("drain", "b").status, 0)
+        job = self.printing_job(16, line=60000)
+        flood = Flood(self, "read", "unread", 1, 200, job, at="b")
+        self.assert_served()
+        self.assert_holds(KEY_BYTES)
+        ended = flood.read()
+        self.assertEqual(ended["lost"] + ended["other"], 0)
         self.stop_job(job)
 
 

@@ -46,7 +46,7 @@ static struct tfc__rpc *set_up(void)
 	gone = 0;
 	is_full = false;
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
-	tfc__bulk_init(&bulk);
+	tfc__bulk_init(&bulk, ctx);
 	assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &rpc), 0);
 	return rpc;
 }
@@ -54,17 +54,31 @@ static struct tfc__rpc *set_up(void)
 static void tear_down(struct tfc__rpc *rpc)
 {
 	assert_true(tfc__list_is_empty(&bulk.lines));
+	tfc__bulk_close(&bulk);
 	tfc__rpc_close(rpc, NULL);
 	tfc_ctx_free(ctx);
+}
+
+static void run(void)
+{
+	while (tfc_ctx_run(ctx, 0) > 0)
+		;
+}
+
+static void enter_as(struct tfc__rpc *rpc, bool is_client, struct tfc__bulk_turn *turns,
+		     unsigned count, void (*go)(struct tfc__bulk_turn *turn))
+{
+	for (unsigned i = 0; i < count; i++) {
+		turns[i] = (struct tfc__bulk_turn){.go = go};
+		assert_int_equal(tfc__bulk_enter(&bulk, rpc, is_client, &turns[i]), 0);
+	}
 }
 
 static void enter(struct tfc__rpc *rpc, struct tfc__bulk_turn *turns, unsigned count,
 		  void (*go)(struct tfc__bulk_turn *turn))
 {
-	for (unsigned i = 0; i < count; i++) {
-		turns[i] = (struct tfc__bulk_turn){.go = go};
-		assert_int_equal(tfc__bulk_enter(&bulk, rpc, TFC__BULK_MAX, &turns[i]), 0);
-	}
+	enter_as(rpc, false, turns, count, go);
+	run();
 }
 
 static void a_few_of_each_connection_go_at_a_time(void **state)
@@ -79,13 +93,57 @@ static void a_few_of_each_connection_go_at_a_time(void **state)
 	for (unsigned i = 0; i < 10; i++) {
 		tfc__bulk_leave(&turns[i]);
 		tfc__bulk_leave(&turns[i]);
+		run();
 		unsigned expected = i + 1 + TFC__BULK_MAX < 10 ? i + 1 + TFC__BULK_MAX : 10;
 		assert_int_equal(gone, expected + TFC__BULK_MAX);
 	}
 	for (unsigned i = 10; i-- > 0;) /* those that wait leave first, and never go */
 		tfc__bulk_leave(&others[i]);
+	run();
 	assert_int_equal(gone, 10 + TFC__BULK_MAX);
 	tfc__rpc_close(other, NULL);
+	tear_down(rpc);
+}
+
+/* One piece of work at a time: between two turns all else is served. */
+static void begin_one(void)
+{
+	assert_true(tfc_ctx_dispatch(ctx, 1) >= 0);
+}
+
+static void connections_take_turns_and_nodes_have_them_first(void **state)
+{
+	struct tfc__rpc *rpcs[4];
+	struct tfc__bulk_turn turns[4][2];
+	const unsigned order[] = {3, 3, 0, 1, 2, 0, 1, 2};
+	rpcs[0] = set_up();
+	for (unsigned i = 1; i < 4; i++)
+		assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &rpcs[i]), 0);
+	for (unsigned i = 0; i < 4; i++)
+		enter_as(rpcs[i], i < 3, turns[i], 2, note);
+	for (unsigned i = 0; i < 8; i++) {
+		begin_one();
+		assert_int_equal(gone, i + 1);
+		struct tfc__bulk_turn *turn = &turns[order[i]][0];
+		if (!turn->line)
+			turn++;
+		assert_true(turn->is_begun);
+		tfc__bulk_leave(turn);
+	}
+	for (unsigned i = 1; i < 4; i++)
+		tfc__rpc_close(rpcs[i], NULL);
+	tear_down(rpcs[0]);
+}
+
+static void a_client_has_one_answer_under_way(void **state)
+{
+	struct tfc__rpc *rpc = set_up();
+	struct tfc__bulk_turn turns[3];
+	enter_as(rpc, true, turns, 3, note);
+	run();
+	assert_int_equal(gone, TFC__BULK_CLIENT_MAX);
+	for (unsigned i = 3; i-- > 0;)
+		tfc__bulk_leave(&turns[i]);
 	tear_down(rpc);
 }
 
@@ -96,8 +154,7 @@ static void none_goes_while_much_waits_to_be_sent(void **state)
 	is_full = true;
 	enter(rpc, turns, 3, note_and_leave);
 	tfc__rpc_room(rpc); /* there was some, but it is used already */
-	while (tfc_ctx_run(ctx, 0) > 0)
-		;
+	run();
 	assert_int_equal(gone, 0);
 	is_full = false;
 	tfc__rpc_room(rpc);
@@ -124,9 +181,10 @@ static void nobody_goes_once_it_is_closed(void **state)
 	struct tfc__rpc *rpc = set_up();
 	struct tfc__bulk_turn turns[10];
 	enter(rpc, turns, 10, note);
-	bulk.is_closed = true;
+	tfc__bulk_close(&bulk);
 	for (unsigned i = 0; i < 10; i++)
 		tfc__bulk_leave(&turns[i]);
+	run();
 	assert_int_equal(gone, TFC__BULK_MAX);
 	tear_down(rpc);
 }
@@ -135,6 +193,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_few_of_each_connection_go_at_a_time),
+		cmocka_unit_test(connections_take_turns_and_nodes_have_them_first),
+		cmocka_unit_test(a_client_has_one_answer_under_way),
 		cmocka_unit_test(none_goes_while_much_waits_to_be_sent),
 		cmocka_unit_test(a_line_of_many_that_are_answered_at_once_is_no_deep_call),
 		cmocka_unit_test(nobody_goes_once_it_is_closed),
