@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "gateway/bundle_take.h"
 
@@ -12,6 +13,12 @@ struct offer {
 	struct tfc__bundle *bundle; /* used */
 	struct tfc__bundle_waiter waiter;
 	bool is_told_ready;
+	uint64_t idle_ns;
+	struct tfc__timer idle;
+	uint64_t received; /* of the bundle, when the timer was set */
+	bool is_client;    /* of this key or user: */
+	char key_id[17];
+	uint32_t uid;
 };
 
 static struct offer *offer_of(struct tfc__link *link)
@@ -22,6 +29,7 @@ static struct offer *offer_of(struct tfc__link *link)
 static void free_offer(struct offer *offer)
 {
 	tfc__list_remove(&offer->link);
+	tfc__timer_cancel(&offer->idle);
 	tfc__bundle_unawait(&offer->waiter);
 	tfc__bundle_leave(offer->bundle);
 	free(offer);
@@ -62,11 +70,38 @@ static void tell(struct offer *offer)
 	fail(offer, &error);
 }
 
+static void begin_idle(struct offer *offer)
+{
+	offer->received = offer->bundle->received;
+	tfc__timer_set(&offer->idle, tfc__now() + offer->idle_ns);
+}
+
+/* What has come is checked, or written to a disk that is slow: that is not the client's. */
+static void on_idle(struct tfc__timer *timer)
+{
+	struct offer *offer = tfc__container_of(timer, struct offer, idle);
+	const struct tfc__bundle *bundle = offer->bundle;
+	tfc_error error = TFC_ERROR_INIT;
+	if (bundle->state != TFC__BUNDLE_RECEIVING || bundle->received == bundle->size ||
+	    tfc__bundle_backlog(bundle)) {
+		begin_idle(offer);
+		return;
+	}
+	tfc__fail(&error, TFC_ETIMEDOUT, "gateway", 0,
+		  "bundle: no byte of it came for %llu s; %llu of %llu are missing",
+		  (unsigned long long)(offer->idle_ns / TFC__SECOND),
+		  (unsigned long long)(bundle->size - bundle->received),
+		  (unsigned long long)bundle->size);
+	fail(offer, &error);
+}
+
 /* Asked for anew when what had come was lost, or was damaged in the cache. */
 static void on_bundle(struct tfc__bundle_waiter *waiter)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
 	const struct tfc__bundle *bundle = offer->bundle;
+	if (bundle->received != offer->received)
+		begin_idle(offer);
 	if (bundle->state == TFC__BUNDLE_FAILED)
 		fail(offer, &bundle->error);
 	else if ((bundle->state == TFC__BUNDLE_READY && !offer->is_told_ready) ||
@@ -76,27 +111,56 @@ static void on_bundle(struct tfc__bundle_waiter *waiter)
 
 /* ---- what may be offered */
 
-static int check(const struct tfc__offers *offers, const struct tfc__rpc *rpc, uint64_t size,
+static bool is_of_same_key(const struct offer *a, const struct offer *b)
+{
+	return a->uid == b->uid && strcmp(a->key_id, b->key_id) == 0;
+}
+
+static int check_bytes(const struct tfc__offers *offers, const struct offer *offer, uint64_t size,
+		       tfc_error *error)
+{
+	uint64_t bytes = size, key_bytes = size;
+	uint32_t key_count = 1;
+	TFC__LIST_EACH (link, &offers->all) {
+		const struct offer *other = offer_of(link);
+		if (!other->is_client || other->bundle->state == TFC__BUNDLE_READY)
+			continue;
+		bytes += other->bundle->size;
+		if (!is_of_same_key(offer, other))
+			continue;
+		key_bytes += other->bundle->size;
+		key_count++;
+	}
+	if (key_count > TFC__OFFERS_KEY_MAX || key_bytes > TFC__OFFERS_KEY_BYTES)
+		return tfc__fail(error, TFC_EBUSY, "gateway", 0,
+				 "bundle: too many with one key are on their way to this node: at "
+				 "most %d, and %llu bytes: try again later",
+				 TFC__OFFERS_KEY_MAX, (unsigned long long)TFC__OFFERS_KEY_BYTES);
+	if (bytes > TFC__OFFERS_BYTES)
+		return tfc__fail(error, TFC_EBUSY, "gateway", 0,
+				 "bundle: too many of clients are on their way to this node: at "
+				 "most %llu bytes: try again later",
+				 (unsigned long long)TFC__OFFERS_BYTES);
+	return TFC_OK;
+}
+
+static int check(const struct tfc__offers *offers, const struct offer *offer, uint64_t size,
 		 tfc_error *error)
 {
-	uint64_t bytes = size;
 	uint32_t count = 1;
 	if (!size || size > TFC__OFFER_BYTES_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
 				 "bundle: %llu bytes: an archive has from 1 to %llu",
 				 (unsigned long long)size,
 				 (unsigned long long)TFC__OFFER_BYTES_MAX);
-	TFC__LIST_EACH (link, &offers->all) {
-		const struct offer *offer = offer_of(link);
-		count += tfc__rpc_of(offer->request) == rpc;
-		bytes += offer->bundle->state == TFC__BUNDLE_READY ? 0 : offer->bundle->size;
-	}
-	if (count > TFC__OFFERS_MAX || bytes > TFC__OFFERS_BYTES)
+	TFC__LIST_EACH (link, &offers->all)
+		count += tfc__rpc_of(offer_of(link)->request) == tfc__rpc_of(offer->request);
+	if (count > TFC__OFFERS_MAX)
 		return tfc__fail(error, TFC_EBUSY, "gateway", 0,
-				 "bundle: too many are on their way to this node: at most %d over "
-				 "a connection, and %llu bytes: try again later",
-				 TFC__OFFERS_MAX, (unsigned long long)TFC__OFFERS_BYTES);
-	return TFC_OK;
+				 "bundle: at most %d may be offered over one connection: try again "
+				 "later",
+				 TFC__OFFERS_MAX);
+	return offer->is_client ? check_bytes(offers, offer, size, error) : TFC_OK;
 }
 
 static int begin(struct tfc__offers *offers, struct offer *offer, const msgpack_object *params,
@@ -106,7 +170,7 @@ static int begin(struct tfc__offers *offers, struct offer *offer, const msgpack_
 	uint64_t size = tfc__msg_get_u64(params, "size", 0);
 	int code = tfc__bundle_hash_read(params, "hash", hash, error);
 	if (code == TFC_OK)
-		code = check(offers, tfc__rpc_of(offer->request), size, error);
+		code = check(offers, offer, size, error);
 	if (code == TFC_OK)
 		code = tfc__bundle_want(offers->bundles, hash, size, error, &offer->bundle);
 	if (code < 0)
@@ -120,8 +184,8 @@ static int begin(struct tfc__offers *offers, struct offer *offer, const msgpack_
 
 /* ---- calls */
 
-void tfc__offers_serve(struct tfc__offers *offers, struct tfc__rpc_request *request,
-		       const msgpack_object *params)
+void tfc__offers_serve(struct tfc__offers *offers, const struct tfc__peer_id *who,
+		       struct tfc__rpc_request *request, const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct offer *offer = calloc(1, sizeof(*offer));
@@ -131,6 +195,11 @@ void tfc__offers_serve(struct tfc__offers *offers, struct tfc__rpc_request *requ
 		return;
 	}
 	offer->request = request;
+	offer->is_client = who->role != TFC__KEY_NODE;
+	memcpy(offer->key_id, who->key_id, sizeof(offer->key_id));
+	offer->uid = who->uid;
+	offer->idle_ns = offers->idle_ns;
+	tfc__timer_init(&offer->idle, offers->ctx, on_idle);
 	offer->waiter.fn = on_bundle;
 	tfc__list_init(&offer->link);
 	tfc__list_init(&offer->waiter.link);
@@ -140,6 +209,7 @@ void tfc__offers_serve(struct tfc__offers *offers, struct tfc__rpc_request *requ
 	}
 	tfc__list_append(&offers->all, &offer->link);
 	tfc__rpc_watch(request, NULL, on_cancel, offer);
+	begin_idle(offer);
 	if (offer->bundle->state != TFC__BUNDLE_CHECKING)
 		tell(offer);
 }
@@ -169,8 +239,10 @@ void tfc__offers_take(struct tfc__offers *offers, struct tfc__rpc_request *reque
 	tfc__rpc_fail(request, &error);
 }
 
-void tfc__offers_init(struct tfc__offers *offers, struct tfc__bundles *bundles)
+void tfc__offers_init(struct tfc__offers *offers, tfc_ctx *ctx, struct tfc__bundles *bundles)
 {
+	offers->ctx = ctx;
+	offers->idle_ns = TFC__OFFER_IDLE_NS;
 	offers->bundles = bundles;
 	tfc__list_init(&offers->all);
 }

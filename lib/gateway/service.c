@@ -432,7 +432,7 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 	else if (tfc__rights_check(&service->options, who, &question, &error) < 0)
 		tfc__rpc_fail(request, &error);
 	else
-		tfc__offers_serve(&service->offers, request, params);
+		tfc__offers_serve(&service->offers, who, request, params);
 	return true;
 }
 
@@ -484,7 +484,8 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->options = *options;
 	tfc__list_init(&service->calls);
 	tfc__bulk_init(&service->bulk, ctx);
-	tfc__offers_init(&service->offers, tfc__agent_bundles(tfc__directory_agent(directory)));
+	tfc__offers_init(&service->offers, ctx,
+			 tfc__agent_bundles(tfc__directory_agent(directory)));
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
 		free(service);

@@ -5,6 +5,7 @@
  *     unread COUNT STREAMS JOB [CURSOR]  that subscribe, and do not read
  *     answers COUNT REQUESTS JOB   that ask for long answers, and do not read
  *     lists COUNT REQUESTS         that ask for the list of all jobs, and do not read
+ *     offers COUNT REQUESTS        that offer bundles of 1 GiB, and send nothing of them
  *     partial COUNT KIB            that send but the beginning of a message
  *
  * It says "up N refused N" when all are there and have sent what they send. For each line that it
@@ -156,6 +157,27 @@ static void ask(struct client *client, const char *method, const char *job, size
 	tfc__buf_fini(&params);
 }
 
+static void offer(struct client *client, uint32_t number)
+{
+	struct tfc__buf params = {0};
+	char hash[65];
+	const struct tfc__rpc_options call = {
+		.method = "gateway.offer",
+		.params = &params,
+		.credit = CREDIT,
+		.item = on_item,
+		.end = on_end,
+	};
+	snprintf(hash, sizeof(hash), "%08x%056x", getpid(), number);
+	tfc__msg_map(&params, 2);
+	tfc__msg_put_str(&params, "hash", hash);
+	tfc__msg_put_u64(&params, "size", 1 << 30);
+	open_calls++;
+	if (tfc__rpc_call(tfc__peer_rpc(client->peer), &call, NULL, NULL) < 0)
+		exit(1);
+	tfc__buf_fini(&params);
+}
+
 /* What was asked is on its way; from then on nothing is read. */
 static void send_all(struct client *client)
 {
@@ -241,6 +263,9 @@ int main(int argc, char **argv)
 			ask_often(&clients[i], "gateway.describe", amount, job, NULL, 0);
 		else if (strcmp(mode, "lists") == 0)
 			ask_often(&clients[i], "gateway.list", amount, "", NULL, 0);
+		else if (strcmp(mode, "offers") == 0)
+			for (uint32_t j = 0; j < amount; j++)
+				offer(&clients[i], i * amount + j);
 		else if (strcmp(mode, "partial") == 0)
 			send_part(&clients[i], amount);
 	}

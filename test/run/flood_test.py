@@ -83,7 +83,7 @@ class FloodTest(clients_test.ClientsTest):
         super().tearDown()
 
     def node_args(self, name, *args):
-        for role in ("submit", "read", "read2", "read3"):
+        for role in ("submit", "submit2", "read", "read2", "read3"):
             if not os.path.exists(os.path.join(self.dir, role)):
                 self.run_bare("keygen", role, "--role", role.rstrip("0123456789"))
                 with open(os.path.join(self.dir, "key"), "a") as file:
@@ -305,6 +305,28 @@ class PartialTest(FloodTest):
                               "--framework", "none", "--no-prefix", "--bundle", "program", "--",
                               "/bin/sh", "-c", "wc -c < data").end()
         self.assertEqual((run.status, run.lines()[1:]), (0, [str(8 * MIB)]), run.err)
+
+
+class OffersTest(FloodTest):
+    def start_with_bundle(self, *way):
+        run = self.start_bare("start", *way, "--framework", "none", "--no-prefix", "--bundle",
+                              "program", "--", "cat", "data").end()
+        self.assertEqual((run.status, run.lines()[1:]), (0, ["here"]), run.err)
+
+    def test_bundles_that_are_offered_and_never_sent(self):
+        os.mkdir(os.path.join(self.dir, "program"))
+        self.write("program/data", "here\n")
+        flood = Flood(self, "submit", "offers", 16, 4)
+        ended = flood.read()
+        self.assertGreater(ended["items"], 8)  # they are wanted
+        self.assertGreater(ended["other"], 8)  # there are too many
+        self.start_with_bundle(*self.gateway("a"))
+        self.start_with_bundle("--gateway", self.address[0], "--key", "key")
+        self.start_with_bundle("--gateway", self.address[0], "--key", "submit2")
+        run = self.start_bare("start", "--gateway", self.address[0], "--key", "submit",
+                              "--framework", "none", "--bundle", "program", "--", "true").end()
+        self.assertEqual(run.status, 125)
+        self.assertIn("try again later", run.err.decode())
 
 
 class ConnectionsTest(FloodTest):
