@@ -2,10 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "node/remote_inner.h"
 
-#define CREDIT 4 /* batches that may be on their way or wait here */
+#define CREDIT 4              /* batches that may be on their way or wait here */
+#define ASK_AGAIN TFC__SECOND /* while as many logs are read from the node as may be */
 
 /* Records as they came, each with its bytes behind it. */
 struct batch {
@@ -31,9 +33,10 @@ struct remote_log {
 	uint64_t wanted; /* position behind all that has come */
 	struct tfc__rpc_call *call;
 	struct tfc__link batches;
-	bool is_caught_up; /* all that was there when it was asked has come */
-	tfc_error error;   /* that ended it */
-	bool is_over;      /* nothing more will come */
+	bool is_caught_up;       /* all that was there when it was asked has come */
+	tfc_error error;         /* that ended it */
+	bool is_over;            /* nothing more will come */
+	struct tfc__timer again; /* set: it is asked for again */
 	struct tfc__work wake;
 };
 
@@ -165,6 +168,7 @@ static void ask(struct remote_log *log)
 	const struct tfc__rpc_options options = {.method = "agent.log",
 						 .params = &params,
 						 .credit = CREDIT,
+						 .is_low_priority = true,
 						 .item = on_item,
 						 .end = on_end,
 						 .user = log};
@@ -173,6 +177,8 @@ static void ask(struct remote_log *log)
 	if (code == TFC_OK)
 		return;
 	log->call = NULL;
+	if (code == TFC_EBUSY)
+		tfc__timer_set(&log->again, tfc__now() + ASK_AGAIN);
 	if (code == TFC_ELOST || code == TFC_EBUSY)
 		return; /* it is asked again when it is read */
 	log->is_over = true;
@@ -213,7 +219,7 @@ static int say_none(struct remote_log *log, tfc_error *error)
 	ask(log);
 	if (log->is_over || !log->agent || (log->call && log->is_caught_up))
 		return 0;
-	if (log->call)
+	if (log->call || log->again.at)
 		return TFC_EAGAIN;
 	return tfc__fail(error, TFC_ELOST, "node", 0, "node %.128s cannot be asked now",
 			 log->agent->node);
@@ -244,6 +250,7 @@ static void close_log(void *source)
 {
 	struct remote_log *log = tfc__container_of(source, struct remote_log, source);
 	stop_call(log);
+	tfc__timer_cancel(&log->again);
 	tfc__work_cancel(&log->wake);
 	tfc__list_remove(&log->link);
 	while (first_of(log))
@@ -260,6 +267,11 @@ static void on_wake(struct tfc__work *work)
 	ask(log);
 	if (log->source.wake)
 		log->source.wake(log->source.user);
+}
+
+static void on_again(struct tfc__timer *timer)
+{
+	on_wake(&tfc__container_of(timer, struct remote_log, again)->wake);
 }
 
 static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
@@ -284,6 +296,7 @@ static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
 	tfc__list_init(&log->batches);
 	tfc__list_append(&agent->logs, &log->link);
 	tfc__work_init(&log->wake, agent->ctx, on_wake);
+	tfc__timer_init(&log->again, agent->ctx, on_again);
 	ask(log);
 	return &log->source;
 }
@@ -340,6 +353,7 @@ void remote_logs_end(struct tfc__remote_agent *agent)
 	TFC__LIST_EACH (link, &agent->logs) {
 		struct remote_log *log = log_of(link);
 		stop_call(log);
+		tfc__timer_cancel(&log->again);
 		tfc__work_cancel(&log->wake);
 		tfc__list_remove(link);
 		log->agent = NULL;

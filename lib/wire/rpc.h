@@ -23,7 +23,8 @@
 #define TFC__RPC_MESSAGE_MAX (16u << 20) /* bytes of one message */
 #define TFC__RPC_METHOD_MAX 63           /* bytes of its name */
 #define TFC__RPC_OPEN_MAX 1024           /* requests of one end that are not answered */
-#define TFC__RPC_CALL_BYTES 512          /* of memory for one, at most */
+#define TFC__RPC_LOW_MAX (TFC__RPC_OPEN_MAX / 2)
+#define TFC__RPC_CALL_BYTES 512 /* of memory for one, at most */
 
 struct tfc__rpc;
 struct tfc__rpc_call;    /* one that this end made */
@@ -93,6 +94,7 @@ struct tfc__rpc_options {
 	const struct tfc__buf *params; /* one msgpack value; NULL: nil */
 	uint32_t timeout_ms;           /* 0: none; here and at the other end */
 	uint32_t credit;               /* stream items that may come before tfc__rpc_more */
+	bool is_low_priority;          /* TFC_EBUSY already from TFC__RPC_LOW_MAX on */
 	tfc__rpc_item_fn item;
 	tfc__rpc_end_fn end;
 	void *user;

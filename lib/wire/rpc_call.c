@@ -88,25 +88,27 @@ static int send_request(struct tfc__rpc *rpc, const struct tfc__rpc_options *opt
 	return tfc__rpc_send(rpc, &message, error);
 }
 
-static int check_call(const struct tfc__rpc *rpc, const char *method, tfc_error *error)
+static int check_call(const struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
+		      tfc_error *error)
 {
+	uint32_t max = options->is_low_priority ? TFC__RPC_LOW_MAX : TFC__RPC_OPEN_MAX;
 	if (rpc->is_closed || rpc->is_broken)
 		return tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
-	if (strlen(method) > TFC__RPC_METHOD_MAX)
+	if (strlen(options->method) > TFC__RPC_METHOD_MAX)
 		return tfc__fail(error, TFC_EINVAL, "wire", 0,
-				 "%s: a method's name has at most %d bytes", method,
+				 "%s: a method's name has at most %d bytes", options->method,
 				 TFC__RPC_METHOD_MAX);
-	if (rpc->calls.count == TFC__RPC_OPEN_MAX)
+	if (rpc->calls.count >= max)
 		return tfc__fail(error, TFC_EBUSY, "wire", 0,
-				 "%d requests over this connection are not answered yet",
-				 TFC__RPC_OPEN_MAX);
+				 "%u requests over this connection are not answered yet",
+				 rpc->calls.count);
 	return TFC_OK;
 }
 
 int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
 		  struct tfc__rpc_call **ret_call, tfc_error *error)
 {
-	int code = check_call(rpc, options->method, error);
+	int code = check_call(rpc, options, error);
 	if (code < 0)
 		return code;
 	struct tfc__rpc_call *call = new_call(rpc, options);

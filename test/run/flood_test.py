@@ -261,6 +261,25 @@ class RelayTest(FloodTest):
         self.stop_job(job)
 
 
+class RemoteLogsTest(FloodTest):
+    """The node that is asked has the job, and another one its tasks."""
+    names = "ab"
+
+    def test_the_tasks_of_a_job_that_many_follow_go_on(self):
+        self.assertEqual(self.ask("drain", "a").status, 0)
+        job = self.start_job("echo up; exec sleep 600", "--worker", "8")
+        self.await_ready(job, 8)
+        flood = Flood(self, "read", "unread", 2, CONNECTION_REQUESTS - 6, job)
+        flood.read()
+        begun = time.monotonic()
+        other = self.start_job("exec sleep 600", "--worker", "4")
+        self.await_ready(other, 4)
+        self.assertLess(time.monotonic() - begun, SERVED_S)
+        self.assertEqual({task["attempt"] for task in self.describe(job)["tasks"]}, {1})
+        self.stop_job(other)
+        self.stop_job(job)
+
+
 class BoundTest(FloodTest):
     limits = ["--client-bytes", "16M", "--key-bytes", "8M"]
 
