@@ -149,9 +149,12 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
 			tfc_error *error);
 
-/* What the job's tasks would be given, as JSON (tfc_gateway_explain); nothing is run or left. */
+/* What the job's tasks would be given, as JSON (tfc_gateway_explain); nothing is run or left. It
+ * grows with the square of their number: `grown` is called behind each task; below 0 ends it, with
+ * *error filled. */
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       struct tfc__buf *json, tfc_error *error);
+		       struct tfc__buf *json, int (*grown)(void *user), void *user,
+		       tfc_error *error);
 
 /* The job has ended: its bundle and unpacked directories go, its logs stay until it is closed. */
 void tfc__agent_job_end(struct tfc__agent_job *job);

@@ -110,7 +110,7 @@ static int add_task(struct agent_task *task, const tfc_spec *spec, struct tfc__b
 }
 
 static int add_tasks(struct tfc__agent_job *job, const tfc_spec *spec, struct tfc__buf *json,
-		     tfc_error *error)
+		     int (*grown)(void *user), void *user, tfc_error *error)
 {
 	for (uint32_t i = 0; i < job->task_count; i++) {
 		struct agent_task *task = &job->tasks[i];
@@ -120,6 +120,9 @@ static int add_tasks(struct tfc__agent_job *job, const tfc_spec *spec, struct tf
 		if (code < 0)
 			return tfc__fail(error, code, "agent", 0, "%s/%u: %s", task->role->name,
 					 task->index, task->error->text);
+		code = grown(user);
+		if (code < 0)
+			return code;
 	}
 	return TFC_OK;
 }
@@ -140,7 +143,8 @@ static int hold_all(struct tfc__agent_job *job, tfc_error *error)
 }
 
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       struct tfc__buf *json, tfc_error *error)
+		       struct tfc__buf *json, int (*grown)(void *user), void *user,
+		       tfc_error *error)
 {
 	const struct tfc__key *strategy = tfc__keys_find(&tfc__job_keys, "strategy");
 	struct tfc__agent_job *job;
@@ -156,7 +160,7 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 			      strategy->names[tfc__job_strategy(info->job)]);
 		add_string(json, "name", info->job->name);
 		tfc__buf_add_str(json, ",\"tasks\":[");
-		code = add_tasks(job, spec, json, error);
+		code = add_tasks(job, spec, json, grown, user, error);
 		tfc__buf_add_str(json, "]}");
 	}
 	tfc_spec_free(spec);

@@ -158,6 +158,11 @@ static int list(struct tfc__directory *directory, enum tfc__verb verb, struct tf
 	return tfc__request_reserve(request, 0);
 }
 
+static int count_text(void *request)
+{
+	return tfc__request_reserve(request, 0);
+}
+
 static int explain(struct tfc__directory *directory, const struct tfc__question *question,
 		   struct tfc__request *request)
 {
@@ -166,7 +171,7 @@ static int explain(struct tfc__directory *directory, const struct tfc__question 
 						 .epoch = 1,
 						 .has_minimal_env = question->has_minimal_env};
 	return tfc__agent_explain(tfc__directory_agent(directory), &info, &request->text,
-				  &request->error);
+				  count_text, request, &request->error);
 }
 
 static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,

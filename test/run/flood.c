@@ -5,6 +5,7 @@
  *     unread COUNT STREAMS JOB [CURSOR]  that subscribe, and do not read
  *     answers COUNT REQUESTS JOB   that ask for long answers, and do not read
  *     lists COUNT REQUESTS         that ask for the list of all jobs, and do not read
+ *     explain COUNT REQUESTS JOB   that want a job explained, as JSON, and do not read
  *     offers COUNT REQUESTS        that offer bundles of 1 GiB, and send nothing of them
  *     partial COUNT KIB            that send but the beginning of a message
  *
@@ -136,6 +137,7 @@ static void await_answer(struct client *client)
 static void ask(struct client *client, const char *method, const char *job, size_t len,
 		const char *cursor, uint32_t credit)
 {
+	const char *key = strcmp(method, "gateway.explain") == 0 ? "definition" : "job";
 	struct tfc__buf params = {0};
 	struct tfc__rpc *rpc = tfc__peer_rpc(client->peer);
 	const struct tfc__rpc_options call = {
@@ -147,7 +149,7 @@ static void ask(struct client *client, const char *method, const char *job, size
 	};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__msg_map(&params, 2);
-	tfc__msg_str(&params, "job");
+	tfc__msg_str(&params, key);
 	tfc__msg_text(&params, job, len);
 	tfc__msg_put_str(&params, "key", cursor);
 	if (client->is_down || !rpc || tfc__rpc_call(rpc, &call, NULL, &error) < 0)
@@ -263,6 +265,8 @@ int main(int argc, char **argv)
 			ask_often(&clients[i], "gateway.describe", amount, job, NULL, 0);
 		else if (strcmp(mode, "lists") == 0)
 			ask_often(&clients[i], "gateway.list", amount, "", NULL, 0);
+		else if (strcmp(mode, "explain") == 0)
+			ask_often(&clients[i], "gateway.explain", amount, job, NULL, 0);
 		else if (strcmp(mode, "offers") == 0)
 			for (uint32_t j = 0; j < amount; j++)
 				offer(&clients[i], i * amount + j);

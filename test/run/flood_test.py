@@ -1,5 +1,6 @@
 """Clients that take what they can: what a node holds for them is bounded, and while it holds that,
 whoever has a node key or the node's own socket is served as always."""
+import json
 import os
 import pathlib
 import select
@@ -209,6 +210,15 @@ class LargeJobTest(FloodTest):
         self.assertEqual(ended["lost"] + ended["other"], 0)
         self.assertGreater(ended["again"], 0)
         self.stop_job(job)
+
+
+    def test_an_explanation_that_is_too_long(self):
+        definition = {"argv": ["true"], "roles": {"worker": {"count": 2000}}}  # each names all
+        flood = Flood(self, "submit", "explain", 1, 1, json.dumps(definition))
+        ended = flood.read_until(lambda ended: ended["ok"] + ended["other"], "its end")
+        self.assertEqual((ended["ok"], ended["other"]), (0, 1))
+        self.assert_served()
+        self.assert_holds(16 * MIB)
 
 
 class LongListsTest(FloodTest):
