@@ -39,6 +39,20 @@ def wait_until(condition, what, patience=PATIENCE):
         select.select([], [], [], 0.01)
 
 
+def await_no_children():
+    """Until all that the test's programs have started has ended. A store's helper outlives its node
+    until the disk has taken what the node left to it, however slow that is."""
+    end = time.monotonic() + PATIENCE
+    while pids := children():
+        left = end - time.monotonic()
+        if left <= 0:
+            names = [pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids]
+            raise AssertionError(f"these processes never ended: {names}")
+        pidfd = os.pidfd_open(pids[0])  # it is there until children() reaps it
+        select.select([pidfd], [], [], left)
+        os.close(pidfd)
+
+
 def is_bindable(port, reuse=False):
     """With `reuse`, connections of the past that only wait for their time to be over do not count."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -211,8 +225,8 @@ class RunTest(unittest.TestCase):
             release_ports()
 
     def assert_nothing_left(self):
-        wait_until(lambda: not children(), "the end of all processes", 5)
-        wait_until(lambda: not os.listdir(self.tmp), "an empty temporary directory", 5)
+        await_no_children()
+        self.assertEqual(os.listdir(self.tmp), [])
         for port in range(self.first_port, self.first_port + PORTS_A_TEST):
             self.assertTrue(is_bindable(port, self.listens), f"port {port} is still taken")
 
