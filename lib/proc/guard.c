@@ -90,14 +90,18 @@ static void finish(struct tfc__guard *guard)
 }
 
 /* A guard that was killed closes its end a moment before it can be reaped. */
-static void hear_lifeline(struct tfc__io *io, uint32_t events)
+static void guard_is_deserted(struct tfc__guard *guard)
 {
-	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, lifeline);
 	guard->is_deserted = true;
 	if (guard->pidfd.ctx)
-		close_io(io);
+		close_io(&guard->lifeline);
 	else
 		finish(guard);
+}
+
+static void hear_lifeline(struct tfc__io *io, uint32_t events)
+{
+	guard_is_deserted(tfc__container_of(io, struct tfc__guard, lifeline));
 }
 
 static void lose_patience(struct tfc__timer *timer)
@@ -122,7 +126,7 @@ static void begin_end(struct tfc__work *work)
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
 						   EPOLLIN, hear_lifeline) < 0) {
-		finish(guard);
+		guard_is_deserted(guard);
 		return;
 	}
 	guard->patience_beats = (guard->longest_grace_ms + MARGIN_MS) / BEAT_MS;
@@ -166,6 +170,12 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 	}
 }
 
+void tfc__guard_watch(struct tfc__guard *guard, int pidfd)
+{
+	guard->pidfd.fd = pidfd;
+	tfc__io_open(&guard->pidfd, guard->ctx, pidfd, EPOLLIN, hear_death);
+}
+
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -183,9 +193,8 @@ static void hello(struct tfc__guard *guard, int fds[2])
 	if (fds[1] < 0)
 		return;
 	guard->lifeline.fd = fds[0];
-	guard->pidfd.fd = fds[1];
+	tfc__guard_watch(guard, fds[1]);
 	fds[0] = fds[1] = -1;
-	tfc__io_open(&guard->pidfd, guard->ctx, guard->pidfd.fd, EPOLLIN, hear_death);
 }
 
 static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2])

@@ -61,7 +61,8 @@ struct tfc__guard {
 	bool is_dead;
 	bool is_deserted; /* dead, and no shim of it is left */
 	struct tfc__io socket;
-	struct tfc__io pidfd;       /* opened by the guard for us: nobody reaped it before */
+	struct tfc__io pidfd;       /* opened by the guard for us: nobody reaped it before; or when
+				       it is killed without having said hello */
 	struct tfc__io lifeline;    /* read end; watched once the guard is dead */
 	uint64_t longest_grace_ms;  /* of the processes that it was to start */
 	struct tfc__timer patience; /* with its shims, once it is dead */
@@ -132,6 +133,9 @@ void tfc__guard_unpark(struct tfc__guard *guard); /* schedules what is parked */
 /* The guard does not live any more: processes and ports are told so, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
 
+/* Takes over a pidfd of it, so that it is reaped when it is dead. */
+void tfc__guard_watch(struct tfc__guard *guard, int pidfd);
+
 /* guard_start.c: starts the program, which says hello later. Sets pid and socket.fd alone. */
 int tfc__guard_run(struct tfc__guard *guard);
 
@@ -145,7 +149,7 @@ void tfc__guard_hear(struct tfc__guard *guard);
  */
 void tfc__guard_expect(struct tfc__guard *guard);
 bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report);
-void tfc__guard_kill(const struct tfc__guard *guard); /* waits a moment where it has no pidfd */
+void tfc__guard_kill(struct tfc__guard *guard); /* its death is watched from then on */
 void tfc__guard_condemn(struct tfc__guard *guard, const char *why);
 void tfc__guard_beat(struct tfc__timer *pulse);
 

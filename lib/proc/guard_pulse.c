@@ -14,7 +14,6 @@
 #define BEAT (2 * TFC__SECOND)
 #define STRIKES 4
 
-#define REAP_MS 5 /* a killed process needs far less; its zombie is all that is at stake */
 #define SIGNAL_MAX 64
 
 static bool is_awaited(const struct tfc__guard *guard)
@@ -80,25 +79,23 @@ bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report
 }
 
 /* The number is the guard's as long as it is an unreaped child of ours. */
-static void kill_by_number(pid_t pid)
+static void kill_by_number(struct tfc__guard *guard)
 {
 	siginfo_t info = {.si_pid = 0};
-	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
+	if (waitid(P_PID, (id_t)guard->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
 		return;
-	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-	kill(pid, SIGKILL);
-	if (end.fd < 0)
-		return;
-	poll(&end, 1, REAP_MS);
-	close(end.fd);
+	int pidfd = (int)syscall(SYS_pidfd_open, guard->pid, 0);
+	kill(guard->pid, SIGKILL);
+	if (pidfd >= 0)
+		tfc__guard_watch(guard, pidfd);
 }
 
-void tfc__guard_kill(const struct tfc__guard *guard)
+void tfc__guard_kill(struct tfc__guard *guard)
 {
 	if (guard->pidfd.fd >= 0)
 		syscall(SYS_pidfd_send_signal, guard->pidfd.fd, SIGKILL, NULL, 0);
 	else
-		kill_by_number(guard->pid);
+		kill_by_number(guard);
 }
 
 void tfc__guard_condemn(struct tfc__guard *guard, const char *why)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -41,6 +42,18 @@ static void say_hello(int32_t version)
 static void say(const void *data, size_t len)
 {
 	send(TFC__GUARD_HOST, data, len, MSG_NOSIGNAL);
+}
+
+/* A process with much memory takes long to die. */
+static void become_heavy(void)
+{
+	const size_t size = 512u << 20;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return;
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	for (size_t at = 0; at < size; at += 4096)
+		memory[at] = 1;
 }
 
 static void answer(const struct tfc__command *command)
@@ -86,15 +99,17 @@ int main(int argc, char **argv)
 	find_mode(argv[1]);
 	if (is_mode("useless"))
 		return 1;
+	if (is_mode("heavy"))
+		become_heavy();
 	if (is_mode("version"))
 		say_hello(TFC__PROTOCOL_VERSION + 1);
 	else if (is_mode("again"))
 		say_hello(TFC__PROTOCOL_VERSION);
-	if (!is_mode("version") && !is_mode("silent"))
+	if (!is_mode("version") && !is_mode("silent") && !is_mode("heavy"))
 		say_hello(TFC__PROTOCOL_VERSION);
-	if (is_mode("garbled"))
+	if (is_mode("garbled") || is_mode("heavy"))
 		say("", 1);
-	while (is_mode("mute") || is_mode("silent"))
+	while (is_mode("mute") || is_mode("silent") || is_mode("heavy"))
 		pause();
 	while (recv(TFC__GUARD_HOST, &request, sizeof(request), 0) > 0)
 		answer(&request.command);

@@ -90,6 +90,12 @@ static void a_stop_ends_although_the_guard_is_silent(void **state)
 		proc_run_end(&runs[i]);
 }
 
+/* It has no pidfd then, which comes with the hello. */
+static void a_guard_without_a_hello_is_reaped_however_long_it_takes_to_die(void **state)
+{
+	expect_end("heavy", TFC_EXIT_LOST);
+}
+
 static void a_guard_that_never_gets_to_its_hello_is_refused_by_name(void **state)
 {
 	struct proc_run run;
@@ -172,6 +178,7 @@ int main(void)
 		cmocka_unit_test(what_no_guard_says_loses_the_task),
 		cmocka_unit_test(an_end_told_twice_is_one_end),
 		cmocka_unit_test(a_stop_ends_although_the_guard_is_silent),
+		cmocka_unit_test(a_guard_without_a_hello_is_reaped_however_long_it_takes_to_die),
 		cmocka_unit_test(a_guard_that_never_gets_to_its_hello_is_refused_by_name),
 		cmocka_unit_test(a_guard_of_another_version_is_refused_by_name),
 		cmocka_unit_test(what_a_dead_guard_cannot_take_goes_to_the_next),
