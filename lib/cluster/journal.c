@@ -205,24 +205,6 @@ const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal
 
 /* ---- adding */
 
-bool tfc__journal_end_waits(const struct tfc__journal *journal)
-{
-	return journal->added > journal->count &&
-	       journal->entries[journal->added - 1].kind == TFC_EVENT_END;
-}
-
-/* Behind all others, but for an END that is not shown yet. There is room for it. */
-static void insert(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
-{
-	struct tfc__journal_entry *place = &journal->entries[journal->added];
-	if (tfc__journal_end_waits(journal)) {
-		place[0] = place[-1];
-		place--;
-	}
-	*place = *entry;
-	journal->added++;
-}
-
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
 {
 	struct tfc__journal_entry copy = *entry;
@@ -233,7 +215,7 @@ int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_ent
 		free_entry(&copy);
 		return TFC_ENOMEM;
 	}
-	insert(journal, &copy);
+	journal->entries[journal->added++] = copy;
 	if (journal->writer)
 		journal->writer->fn(journal->writer);
 	else

@@ -99,14 +99,10 @@ int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count);
 
 /*
  * Adds a copy, and tells the writer or the readers; node, text and address may be NULL; log_tail is
- * taken over. An END stays last: what is added while it is not shown comes before it. Out of memory
- * is TFC_ENOMEM, and nothing is told; but never for a first END and the promised ends of attempts:
- * they may come without their text and address then, but they come.
+ * taken over. Out of memory is TFC_ENOMEM, and nothing is told; but never for a first END and the
+ * promised ends of attempts: they may come without their text and address then, but they come.
  */
 int tfc__journal_add(struct tfc__journal *journal, const struct tfc__journal_entry *entry);
-
-/* Whether the last entry is an END that is not shown yet. */
-bool tfc__journal_end_waits(const struct tfc__journal *journal);
 
 /* Shows the first `count` entries: takes them into the digest and tells the readers. */
 void tfc__journal_show(struct tfc__journal *journal, uint32_t count);

@@ -18,51 +18,14 @@ static void schedule(struct tfc__keeper *keeper)
 		tfc__work_schedule(&keeper->work);
 }
 
-static void show(struct tfc__keeper *keeper, uint32_t count)
-{
-	if (count > keeper->journal->count)
-		tfc__journal_show(keeper->journal, count);
-}
-
-/* Whether END is held back until it is stored: a job whose end was reported must not run again
- * after a crash. Where nothing outlives the process, nothing can. */
-static bool end_waits(const struct tfc__keeper *keeper)
-{
-	return tfc__journal_end_waits(keeper->journal) && !tfc__store_is_volatile(keeper->store);
-}
-
-/* The job continues, and so do its followers, although the store fails. */
-static void show_unstored(struct tfc__keeper *keeper)
-{
-	show(keeper, keeper->journal->added - end_waits(keeper));
-}
-
-/* An event in front of END says what END waits for. It has END's outcome, as the verdict has. */
-static void report_end_waits(struct tfc__keeper *keeper, const tfc_error *error)
-{
-	struct tfc__journal *journal = keeper->journal;
-	char text[sizeof(error->text) + 64];
-	if (keeper->is_end_reported || !end_waits(keeper))
-		return;
-	snprintf(text, sizeof(text), "the end of the job is not stored yet: %s", error->text);
-	struct tfc__journal_entry entry = journal->entries[journal->added - 1];
-	entry.kind = TFC_EVENT_JOB;
-	entry.job_state = journal->job_state;
-	entry.text = text;
-	entry.log_tail = entry.ignored_failures = NULL;
-	tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id, "%s", text);
-	keeper->is_end_reported = tfc__journal_add(journal, &entry) == TFC_OK;
-}
-
-/* What is missing in the store is written once that works again. */
+/* What is missing is written once the store works again. Until then nobody is shown it and nothing
+ * is launched for it: after a crash the job continues from what is stored. */
 static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 {
-	if (!keeper->is_failing)
+	if (!keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
 			 "the journal is not stored, it is tried again: %s", error->text);
-	keeper->is_failing = true;
-	show_unstored(keeper);
-	report_end_waits(keeper, error);
+	snprintf(keeper->why, sizeof(keeper->why), "%.191s", error->text);
 	tfc__timer_set(&keeper->retry, tfc__now() + RETRY_NS);
 }
 
@@ -75,13 +38,13 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 		fail(keeper, error);
 		return;
 	}
-	keeper->is_failing = false;
+	keeper->why[0] = '\0';
 	keeper->kept = keeper->putting;
 	if (keeper->kept == keeper->next) {
 		keeper->first = keeper->next;
 		keeper->next = 0;
 	}
-	show(keeper, keeper->kept);
+	tfc__journal_show(keeper->journal, keeper->kept);
 	schedule(keeper);
 }
 
@@ -165,9 +128,7 @@ static void try_again(struct tfc__timer *timer)
 static void on_added(struct tfc__journal_writer *writer)
 {
 	struct tfc__keeper *keeper = tfc__container_of(writer, struct tfc__keeper, writer);
-	if (keeper->is_failing)
-		show_unstored(keeper);
-	else
+	if (!keeper->why[0])
 		schedule(keeper);
 }
 
@@ -205,10 +166,11 @@ void tfc__keeper_close(struct tfc__keeper *keeper)
 	bool is_handed_over = true;
 	if (!keeper->ctx)
 		return;
-	if (keeper->is_failing && end_waits(keeper))
+	if (keeper->why[0])
 		tfc__log(keeper->ctx, TFC_LOG_WARNING, "cluster", keeper->id,
-			 "the node closes before the end of the job is stored: if that cannot be "
-			 "stored now, the job runs again with the next start of this node");
+			 "the node closes before the last events of the job are stored: if that "
+			 "fails again, the job continues from what is stored: %s",
+			 keeper->why);
 	tfc__store_drop(keeper->op);
 	while (is_handed_over && keeper->kept < keeper->journal->added) {
 		struct tfc__buf buf = {0};

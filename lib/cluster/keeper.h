@@ -1,9 +1,8 @@
 /*
  * Keeps one journal in the store, in segments: the entries that come during one turn of dispatch
- * are written together, and are shown once they are there. While the store fails they are shown at
- * once, but for the END: the job's end is reported only when no crash can undo it. A segment grows,
- * written anew each time, until it is full; then the next one begins. Its key is the number of its
- * first entry.
+ * are written together, and are shown once they are stored, however long that takes: no crash takes
+ * back what was shown. A segment grows, written anew each time, until it is full; then the next one
+ * begins. Its key is the number of its first entry.
  *
  * A segment that is missing must not look like an end of the journal: what was done would be done
  * again. So each is there, empty, before anything says that it is: the first one of a term before
@@ -28,8 +27,7 @@ struct tfc__keeper {
 	uint32_t next;            /* of the one behind it, which is there; 0: none yet */
 	uint32_t kept;            /* entries that are in the store */
 	uint32_t putting;         /* and will be with this write */
-	bool is_failing;          /* and that was logged */
-	bool is_end_reported;     /* that END waits for the store */
+	char why[192];            /* why the last write failed; "": it did not */
 };
 
 /* Stores an empty segment that begins with entry `first` of a job's journal. NULL: out of memory.

@@ -35,8 +35,10 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 		.epoch = record->epoch,
 		.has_minimal_env = record->has_minimal_env,
 	};
-	tfc__keeper_open(&record->keeper, directory->ctx, directory->store, &record->journal,
-			 record->id);
+	if (!tfc__store_is_volatile(
+		    directory->store)) /* else nothing outlives the journal itself */
+		tfc__keeper_open(&record->keeper, directory->ctx, directory->store,
+				 &record->journal, record->id);
 	int code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, resume,
 					&record->journal, on_end, record, error,
 					&record->maintainer);
@@ -74,7 +76,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 	return tasks;
 }
 
-/* A job that was being stopped has its verdict in the entry that said so first. */
+/* A job that was being stopped has its verdict in the entry that said so. */
 static void read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
 {
 	resume->task = UINT32_MAX;
@@ -85,12 +87,11 @@ static void read_verdict(const struct tfc__journal *journal, struct tfc__resume 
 		const struct tfc__journal_entry *entry = &journal->entries[i];
 		if (entry->kind != TFC_EVENT_JOB)
 			continue;
-		if (entry->job_state != TFC_JOB_STOPPING)
-			return;
 		resume->reason = entry->reason;
 		resume->status = entry->status;
 		resume->task = entry->task;
 		resume->text = entry->text;
+		return;
 	}
 }
 

@@ -1,4 +1,5 @@
 /* A job as JSON, for people and scripts. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,8 +71,17 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 }
 
 /* The latest sentence about the whole job: what it waits for, why it restarts, how it ended. */
-static void add_sentence(const struct tfc__journal *journal, struct tfc__buf *json)
+static void add_sentence(const struct tfc__record *record, struct tfc__buf *json)
 {
+	const struct tfc__journal *journal = &record->journal;
+	char text[256];
+	if (record->keeper.why[0]) {
+		snprintf(text, sizeof(text),
+			 "its events are not stored, and not shown until then: %s",
+			 record->keeper.why);
+		add_string(json, "text", text);
+		return;
+	}
 	if (!journal->said)
 		return;
 	const struct tfc__journal_entry *entry = &journal->entries[journal->said - 1];
@@ -89,7 +99,7 @@ static void add_job(const struct tfc__record *record, struct tfc__buf *json)
 	add_string(json, "name", record->job->name);
 	add_string(json, "state", tfc_job_state_name(tfc__record_state(record)));
 	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(record->directory)));
-	add_sentence(&record->journal, json);
+	add_sentence(record, json);
 	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03u",
 		      tfc__record_generation(record), (unsigned long long)record->epoch,
 		      (unsigned long long)age_ms / 1000, (unsigned)(age_ms % 1000));

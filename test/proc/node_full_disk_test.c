@@ -23,7 +23,6 @@
 #include "leaks.h"
 #include "mounts.h"
 #include "node_run.h"
-#include "proc_run.h"
 
 /* Takes every byte that is free; there is still room for names. */
 static void fill(const char *dir)
@@ -171,10 +170,15 @@ static void on_event(void *user, const tfc_event *event)
 		fill(host->place->state);
 		end_task(host->place);
 	}
-	if (event->kind == TFC_EVENT_JOB && strstr(event->text, "the end of the job is not stored"))
-		tell_parent(host, strstr(event->text, "No space left") ? TOLD_END_WAITS : '?');
 	if (event->kind == TFC_EVENT_END)
 		tell_parent(host, TOLD_ENDED);
+}
+
+/* Of what happens while the disk is full the log alone can say something. */
+static void on_log(void *user, const tfc_log_entry *entry)
+{
+	if (strstr(entry->text, "the journal is not stored"))
+		tell_parent(user, strstr(entry->text, "No space left") ? TOLD_END_WAITS : '?');
 }
 
 static void on_reply(void *user, const tfc_reply *reply)
@@ -188,6 +192,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 static _Noreturn void live(const struct place *place, int told)
 {
 	struct host_process host = {.place = place, .told = told};
+	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway_options = TFC_GATEWAY_OPTIONS_INIT;
 	tfc_ctx *ctx;
@@ -200,7 +205,12 @@ static _Noreturn void live(const struct place *place, int told)
 	options.state_dir = place->state;
 	options.temp_dir = place->temp;
 	options.log_dir = place->temp;
-	if (proc_ctx_new(&ctx) < 0 || tfc_node_open(ctx, &options, &gateway_options.node) < 0 ||
+	ctx_options.helper_dir = getenv("TFC_HELPER_DIR");
+	ctx_options.log = on_log;
+	ctx_options.log_user = &host;
+	ctx_options.log_level = TFC_LOG_ERROR;
+	if (tfc_ctx_new(&ctx_options, NULL, &ctx) < 0 ||
+	    tfc_node_open(ctx, &options, &gateway_options.node) < 0 ||
 	    tfc_gateway_open(ctx, &gateway_options, &host.gateway) < 0 ||
 	    tfc_job_parse(json, strlen(json), NULL, NULL, &job) < 0 ||
 	    tfc_gateway_submit(host.gateway, job, NULL, on_reply, &host, NULL) < 0)

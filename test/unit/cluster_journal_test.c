@@ -195,30 +195,6 @@ static void nobody_sees_an_entry_before_it_is_stored(void **state)
 	tfc__journal_fini(&journal);
 }
 
-static void an_end_stays_last(void **state)
-{
-	struct tfc__journal journal;
-	struct tfc__journal_writer writer = {count_written};
-	char over[] = "over", wait[] = "wait";
-	struct tfc__journal_entry end = {.kind = TFC_EVENT_END, .task = UINT32_MAX, .text = over};
-	struct tfc__journal_entry job = {.kind = TFC_EVENT_JOB, .task = UINT32_MAX, .text = wait};
-	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
-	journal.writer = &writer;
-	assert_int_equal(tfc__journal_add(&journal, &job), TFC_OK);
-	assert_false(tfc__journal_end_waits(&journal));
-	assert_int_equal(tfc__journal_add(&journal, &end), TFC_OK);
-	assert_true(tfc__journal_end_waits(&journal));
-	tfc__journal_show(&journal, 1);
-	assert_true(tfc__journal_end_waits(&journal));
-	assert_int_equal(tfc__journal_add(&journal, &job), TFC_OK);
-	assert_int_equal(journal.added, 3);
-	assert_string_equal(journal.entries[1].text, "wait");
-	assert_string_equal(journal.entries[2].text, "over");
-	tfc__journal_show(&journal, 3);
-	assert_false(tfc__journal_end_waits(&journal));
-	tfc__journal_fini(&journal);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,7 +203,6 @@ int main(void)
 		cmocka_unit_test(the_digest_says_how_each_task_stands),
 		cmocka_unit_test(every_task_has_ended_when_its_job_has),
 		cmocka_unit_test(nobody_sees_an_entry_before_it_is_stored),
-		cmocka_unit_test(an_end_stays_last),
 		cmocka_unit_test(whichever_allocation_fails_nothing_leaks),
 	};
 	return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
