@@ -35,8 +35,8 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 		.epoch = record->epoch,
 		.has_minimal_env = record->has_minimal_env,
 	};
-	if (!tfc__store_is_volatile(
-		    directory->store)) /* else nothing outlives the journal itself */
+	/* What a volatile store would keep, the journal keeps for as long. */
+	if (!tfc__store_is_volatile(directory->store))
 		tfc__keeper_open(&record->keeper, directory->ctx, directory->store,
 				 &record->journal, record->id);
 	int code = tfc__maintainer_open(directory->ctx, directory->nodes, &info, resume,
