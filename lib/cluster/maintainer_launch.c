@@ -1,7 +1,7 @@
 /*
- * Launches, written ahead: an attempt on another node is ordered only when the entry that tells of
- * it is kept. So a later term knows every node where one may still be alive. What runs here it
- * knows anyway: it does not begin before the guard of this process has ended.
+ * Launches, written ahead: an attempt is ordered only when the entry that reports it is kept. So a
+ * later term knows every node where one may still be alive, and gives no attempt a number that
+ * another one had.
  */
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
@@ -39,10 +39,7 @@ void maintainer_note_launch(struct tfc__maintainer *maintainer,
 	struct seen *seen = &maintainer->seen[action->task];
 	seen->launch = (struct launch){action->attempt, action->generation, 0};
 	maintainer->launches++;
-	if (seen->link->ops == &tfc__local_agent_ops)
-		order_launch(maintainer, action->task);
-	else
-		maintainer->has_unmarked = true;
+	maintainer->has_unmarked = true;
 }
 
 bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)

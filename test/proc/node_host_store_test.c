@@ -45,6 +45,8 @@ struct table {
 	uint32_t count;
 	uint64_t version;
 	int failure; /* of every put: an enum tfc_err, or 0 */
+	uint32_t refusals;
+	uint32_t puts; /* that are done before it becomes TFC_ENOSPC; 0: it stays what it is */
 	bool is_recorded;
 	struct change *changes; /* in the order they came, when is_recorded */
 	size_t change_count;
@@ -167,6 +169,7 @@ static void put(void *store, const char *key, const void *data, uint64_t len, ui
 	uint32_t place = place_of(table, key);
 	bool is_there = is_at(table, place, key);
 	if (table->failure) {
+		table->refusals++;
 		answer_later(table, done, request, table->failure, 0, 0);
 		return;
 	}
@@ -176,6 +179,8 @@ static void put(void *store, const char *key, const void *data, uint64_t len, ui
 	}
 	set_row(table, key, data, len);
 	answer_later(table, done, request, TFC_OK, place, 1);
+	if (table->puts && --table->puts == 0)
+		table->failure = TFC_ENOSPC;
 }
 
 static uint32_t drop_key(struct table *table, const char *key)
@@ -330,7 +335,7 @@ static bool is_running(void *user)
 }
 
 /* Events that wait are in no subscription; the job's description says so. */
-static void await_end_that_waits(struct node_run *run, const char *id)
+static void await_events_that_wait(struct node_run *run, const char *id)
 {
 	uint64_t until = tfc__now() + 20 * TFC__SECOND;
 	for (bool waits = false; !waits;) {
@@ -359,13 +364,45 @@ static char *run_to_unstored_end(struct node_run *run, struct table *table,
 	table->failure = TFC_ENOSPC;
 	int fd = open(gate, O_RDWR | O_CLOEXEC);
 	assert_int_equal(write(fd, "\n", 1), 1);
-	await_end_that_waits(run, id);
+	await_events_that_wait(run, id);
 	assert_null(node_find(follower, TFC_EVENT_TASK, "driver/0", TFC_TASK_EXITED, 0));
 	assert_false(follower->is_ended);
 	close(fd);
 	unlink(gate);
 	free(json);
 	return id;
+}
+
+static bool has_refused(void *user)
+{
+	return ((struct table *)user)->refusals > 1;
+}
+
+/* Else a later term, which does not know of it, would use its number again. */
+static void a_task_is_launched_once_that_is_stored(void **state)
+{
+	struct table table = {.puts = 2}; /* of the submit: the first segment, the record */
+	struct node_run run;
+	struct follower follower = {0};
+	char ran[4200];
+	begin(&run, &table);
+	node_await(&run, has_listed, &table, "the list");
+	snprintf(ran, sizeof(ran), "%s/ran", run.dir);
+	char *json = node_json("{'framework': 'none', 'roles': {'driver': {'argv': ['/bin/sh', "
+			       "'-c', 'echo >%s']}}}",
+			       ran);
+	char *id = node_submit(&run, json);
+	node_await(&run, has_refused, &table, "a second try");
+	assert_int_equal(access(ran, F_OK), -1);
+	table.failure = 0;
+	node_follow(&run, id, NULL, &follower);
+	assert_int_equal(node_await_end(&run, &follower)->event.job_state, TFC_JOB_SUCCEEDED);
+	assert_int_equal(unlink(ran), 0);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	free(id);
+	free(json);
+	free_table(&table);
 }
 
 static void events_are_shown_once_they_are_stored(void **state)
@@ -746,6 +783,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_is_there_as_soon_as_the_store_has_answered),
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
+		cmocka_unit_test(a_task_is_launched_once_that_is_stored),
 		cmocka_unit_test(events_are_shown_once_they_are_stored),
 		cmocka_unit_test(an_end_that_was_never_stored_was_never_told),
 		cmocka_unit_test(a_job_whose_end_waits_can_be_forgotten),
