@@ -162,6 +162,11 @@ bool tfc__ctx_is_forked(const tfc_ctx *ctx)
 	return !*ctx->is_owned;
 }
 
+bool tfc__ctx_is_ending(const tfc_ctx *ctx)
+{
+	return ctx->is_ending;
+}
+
 int tfc__ctx_enter(tfc_ctx *ctx)
 {
 	if (!ctx)

@@ -100,8 +100,11 @@ struct tfc_op {
 void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end);
 /* What frees the operation, without a call, when the context is freed before it has ended. */
 void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op));
-void tfc__op_finish(tfc_op *op); /* ends with 0 in a later turn of dispatch */
-void tfc__op_drop(tfc_op *op);   /* takes it back without a call, for a submit that fails */
+/* The same for what operations use: behind all of them. Nothing is sent any more then. */
+void tfc__op_free_last(tfc_op *op, void (*free_fn)(tfc_op *op));
+bool tfc__ctx_is_ending(const tfc_ctx *ctx); /* operations are being freed with it */
+void tfc__op_finish(tfc_op *op);             /* ends with 0 in a later turn of dispatch */
+void tfc__op_drop(tfc_op *op); /* takes it back without a call, for a submit that fails */
 
 /* ---- things that live as long as the context, one of a kind, made on first use */
 

@@ -40,6 +40,7 @@ struct tfc_ctx {
 	int timer_fd;
 	int event_fd;
 	bool is_dispatching;
+	bool is_ending;
 	uint32_t first_source; /* whose turn comes first, after a budget ran out */
 
 	struct epoll_event batch[IO_BATCH]; /* of the epoll_wait whose callbacks run now */

@@ -36,11 +36,18 @@ void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn 
 void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op))
 {
 	op->free = free_fn;
+	tfc__list_append(op->work.ctx->ops.next, &op->link); /* in front of all others */
+}
+
+void tfc__op_free_last(tfc_op *op, void (*free_fn)(tfc_op *op))
+{
+	op->free = free_fn;
 	tfc__list_append(&op->work.ctx->ops, &op->link);
 }
 
 void tfc__ctx_drop_ops(tfc_ctx *ctx)
 {
+	ctx->is_ending = true;
 	TFC__LIST_EACH (link, &ctx->ops) {
 		tfc_op *op = tfc__container_of(link, tfc_op, link);
 		tfc__list_remove(link);

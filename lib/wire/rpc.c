@@ -126,7 +126,8 @@ static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message
 int tfc__rpc_send(struct tfc__rpc *rpc, struct tfc__buf *message, tfc_error *error)
 {
 	int code = check_size(rpc, message, error);
-	if (code == TFC_OK && (rpc->is_closed || rpc->is_broken))
+	bool is_closed = rpc->is_closed || rpc->is_broken || tfc__ctx_is_ending(rpc->ctx);
+	if (code == TFC_OK && is_closed)
 		code = tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
 	if (code == TFC_OK)
 		rpc->ops->send(rpc->user, message);
@@ -344,7 +345,7 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 	tfc__work_init(&rpc->room_work, ctx, wake_one);
 	tfc__work_init(&rpc->break_work, ctx, tell_broken);
 	tfc__op_init(&rpc->life, ctx, 0, NULL);
-	tfc__op_free_with(&rpc->life, free_with_context);
+	tfc__op_free_last(&rpc->life, free_with_context);
 	int code = send_hello(rpc);
 	if (code < 0)
 		let_go(rpc);

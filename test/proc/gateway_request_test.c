@@ -9,6 +9,9 @@
 
 #include <cmocka.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <jansson.h>
 #include <poll.h>
 
@@ -122,6 +125,34 @@ static void requests_end_with_their_context(void **state)
 	free(id);
 	node_run_end(&run);
 	assert_int_equal(answer.count, 0);
+}
+
+/* The child gives its copy up and sends nothing; the parent's requests are answered. */
+static void requests_end_in_a_child_that_abandons(void **state)
+{
+	struct node_run run;
+	struct answer answers[2] = {0};
+	int status;
+	node_run_begin(&run, NULL);
+	char *id = submit(&run, "one", "'wait'");
+	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_describe(run.gateway, id, 0, node_answer, &answers[1], NULL),
+			 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		tfc_ctx_abandon(run.ctx);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 2; i++) {
+		node_await_answer(&run, &answers[i]);
+		assert_int_equal(answers[i].code, TFC_OK);
+		node_answer_clear(&answers[i]);
+	}
+	free(id);
+	node_run_end(&run);
 }
 
 static void jobs_are_found_by_id_prefix_and_name(void **state)
@@ -319,6 +350,7 @@ int main(void)
 		cmocka_unit_test(a_canceled_request_is_answered_once),
 		cmocka_unit_test(requests_of_a_closed_gateway_are_canceled),
 		cmocka_unit_test(requests_end_with_their_context),
+		cmocka_unit_test(requests_end_in_a_child_that_abandons),
 		cmocka_unit_test(jobs_are_found_by_id_prefix_and_name),
 		cmocka_unit_test(a_bad_submit_is_refused_with_a_sentence),
 		cmocka_unit_test(a_client_key_submits_once),
