@@ -17,7 +17,7 @@ CONNECTIONS, KEY_CONNECTIONS = 256, 128
 CONNECTION_REQUESTS, KEY_REQUESTS = 256, 512
 ROOM = 8 * MIB     # what the node has besides: state of requests, heap that is not given back
 READERS = 5 * MIB  # buffers of logs while they are read
-SERVED_S = 5    # ps, start and stop with it
+SERVED_S = 20   # six commands; what the node does not serve hangs for minutes
 
 
 class Flood:
