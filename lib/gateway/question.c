@@ -22,6 +22,7 @@ static const char *const names[] = {
 
 #define NAME_BYTES_MAX 255
 #define CURSOR_BYTES_MAX (4u << 20) /* of a job of 65,536 tasks it has about 2 MiB */
+#define VALUES_MAX 65536            /* of a definition */
 #define VERBS (sizeof(names) / sizeof(names[0]))
 
 const char *tfc__verb_name(enum tfc__verb verb)
@@ -151,19 +152,46 @@ static int name_bundle(struct tfc__heard *heard, const msgpack_object *params, t
 	return TFC_OK;
 }
 
-/* What a submit is known by is what came, not what is made of it here. */
-static int read_definition(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
+/* A value takes up to a hundred times its bytes of memory while the definition is parsed. */
+static int check_values(const char *json, size_t len, tfc_error *error)
 {
+	size_t values = 1;
+	bool is_string = false;
+	for (size_t i = 0; i < len; i++) {
+		if (json[i] == '"')
+			is_string = !is_string;
+		else if (is_string)
+			i += json[i] == '\\';
+		else
+			values += json[i] == ',' || json[i] == '[' || json[i] == '{';
+	}
+	if (values <= VALUES_MAX)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
+			 "the job's definition has %zu values, more than a request may have (%d)",
+			 values, VALUES_MAX);
+}
+
+/* What a submit is known by is what came, not what is made of it here. */
+int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object *params,
+				  tfc_error *error)
+{
+	enum tfc__verb verb = heard->question.verb;
 	size_t len;
-	const char *json = tfc__msg_get_bin(params, "definition", &len);
+	const char *json = verb == TFC__SUBMIT || verb == TFC__EXPLAIN
+				   ? tfc__msg_get_bin(params, "definition", &len)
+				   : NULL;
 	if (!json)
 		return TFC_OK;
-	int code = tfc_job_parse(json, len, NULL, error, &heard->definition);
+	int code = check_values(json, len, error);
+	if (code < 0)
+		return code;
+	code = tfc_job_parse(json, len, NULL, error, &heard->definition);
 	if (code < 0)
 		return code;
 	heard->question.definition = heard->definition;
 	code = name_bundle(heard, params, error);
-	if (heard->question.verb == TFC__SUBMIT) {
+	if (verb == TFC__SUBMIT) {
 		heard->question.definition_json = json;
 		heard->question.definition_len = len;
 		heard->question.bundle = heard->bundle[0] ? heard->bundle : NULL;
@@ -221,7 +249,7 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 	question->is_environ = tfc__msg_get_bool(params, "environ", false);
 	question->is_without_output = tfc__msg_get_bool(params, "without_output", false);
 	question->wants_live = tfc__msg_get_bool(params, "live", false);
-	return read_definition(heard, params, error);
+	return TFC_OK;
 }
 
 void tfc__heard_fini(struct tfc__heard *heard)

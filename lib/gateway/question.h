@@ -43,11 +43,15 @@ struct tfc__heard {
 	char bundle[TFC_BUNDLE_HASH_SIZE];
 };
 
-/* TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside), or what tfc_job_parse says of the
- * definition. Ended in any case by tfc__heard_fini. host_tag and definition_json are borrowed from
- * params. */
+/* All but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside). Ended in any
+ * case by tfc__heard_fini. host_tag and definition_json are borrowed from params. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
 		       tfc_error *error);
+/* The definition, of a submit or an explain; of other questions none is looked at. It is the most
+ * expensive part of a question, and is read once the asker's permission is known. TFC_ETOOBIG (too
+ * many values), or what tfc_job_parse says. */
+int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object *params,
+				  tfc_error *error);
 void tfc__heard_fini(struct tfc__heard *heard);
 
 #endif

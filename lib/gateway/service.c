@@ -393,6 +393,8 @@ static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id 
 	if (code == TFC_OK && verb == TFC__SUBMIT)
 		code = hear_submitter(service, question, who, error);
 	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
+	if (code == TFC_OK)
+		code = tfc__question_read_definition(heard, params, error);
 	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
 		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;

@@ -7,6 +7,10 @@
 
 #include "base/fail.h"
 
+/* Of one env, secret_env or labels. Each is looked for among all others, at every launch too; the
+ * kernel takes 2 MiB of arguments and environment. */
+#define VARIABLES_MAX 4096
+
 int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
 {
 	errno = 0;
@@ -91,6 +95,10 @@ static int apply_names(struct tfc__apply *apply, const struct tfc__key *key, voi
 {
 	size_t i;
 	json_t *item;
+	if (json_array_size(names) > VARIABLES_MAX)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "has %zu names, more than there may be (%d)",
+				     json_array_size(names), VARIABLES_MAX);
 	tfc__strv_fini(tfc__key_field(key, base));
 	json_array_foreach(names, i, item)
 	{
@@ -116,6 +124,10 @@ int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *b
 		return is_secret ? apply_wrong_secret(apply,
 						      "an object of strings, or a list of names")
 				 : tfc__apply_wrong(apply, "an object of strings", value);
+	if (json_object_size(value) > VARIABLES_MAX)
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     "has %zu entries, more than there may be (%d)",
+				     json_object_size(value), VARIABLES_MAX);
 	tfc__strv_fini(tfc__key_field(key, base));
 	json_object_foreach(value, name, item)
 	{

@@ -33,13 +33,20 @@ static void check_named(const struct tfc__question *question)
 	CHECK(strcmp(question->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
 }
 
+static int read_all(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
+		    tfc_error *error)
+{
+	int code = tfc__question_read(heard, verb, params, error);
+	return code < 0 ? code : tfc__question_read_definition(heard, params, error);
+}
+
 static void check_question(enum tfc__verb verb, const msgpack_object *params)
 {
 	struct tfc__heard heard, again;
 	struct tfc__buf text = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__question_read(&heard, verb, params, &error);
+	int code = read_all(&heard, verb, params, &error);
 	if (code < 0) {
 		fuzz_check_error(code, &error);
 		tfc__heard_fini(&heard);
@@ -53,7 +60,7 @@ static void check_question(enum tfc__verb verb, const msgpack_object *params)
 	write_home(&text, &heard.question);
 	CHECK(!text.is_failed);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
-	CHECK(tfc__question_read(&again, verb, &msg.root, &error) == TFC_OK);
+	CHECK(read_all(&again, verb, &msg.root, &error) == TFC_OK);
 	if (brings_bundle)
 		check_named(&again.question);
 	else

@@ -54,10 +54,62 @@ static void long_texts_are_refused(void **state)
 	}
 }
 
+static int read_definition(enum tfc__verb verb, const char *json, tfc_error *error)
+{
+	struct tfc__buf buf = {0};
+	struct tfc__msg msg;
+	struct tfc__heard heard;
+	tfc__msg_map(&buf, 1);
+	tfc__msg_put_str(&buf, "definition", json);
+	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
+	assert_int_equal(tfc__question_read(&heard, verb, &msg.root, error), TFC_OK);
+	assert_null(heard.definition); /* who asks is known first */
+	int code = tfc__question_read_definition(&heard, &msg.root, error);
+	tfc__heard_fini(&heard);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+	return code;
+}
+
+static void a_definition_is_read_of_a_submit_and_an_explain_alone(void **state)
+{
+	for (enum tfc__verb verb = TFC__SUBMIT; tfc__verb_name(verb); verb++) {
+		tfc_error error = TFC_ERROR_INIT;
+		bool has_one = verb == TFC__SUBMIT || verb == TFC__EXPLAIN;
+		assert_int_equal(read_definition(verb, "{", &error), has_one ? TFC_EPARSE : TFC_OK);
+	}
+}
+
+/* Of the list itself, `count` numbers, and a text whose signs do not count. */
+static int read_list(int count, tfc_error *error)
+{
+	struct tfc__buf json = {0};
+	tfc__buf_add_char(&json, '[');
+	for (int i = 0; i < count; i++)
+		tfc__buf_add_str(&json, "0,");
+	tfc__buf_add_str(&json, "\"\\\",[{\"]");
+	tfc__buf_add_char(&json, '\0');
+	int code = read_definition(TFC__SUBMIT, json.data, error);
+	tfc__buf_fini(&json);
+	return code;
+}
+
+/* Its tree would take far more memory than the message. */
+static void a_definition_of_too_many_values_is_refused(void **state)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	assert_int_not_equal(read_list(65536 - 2, &error), TFC_ETOOBIG);
+	assert_int_equal(read_list(65536 - 1, &error), TFC_ETOOBIG);
+	assert_string_equal(error.text, "the job's definition has 65537 values, more than a "
+					"request may have (65536)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(long_texts_are_refused),
+		cmocka_unit_test(a_definition_is_read_of_a_submit_and_an_explain_alone),
+		cmocka_unit_test(a_definition_of_too_many_values_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -564,9 +564,34 @@ static void a_job_without_file_name_gives_the_line_alone(void **state)
 	assert_null(job);
 }
 
+/* Each variable is looked for among all others. */
+static void an_environment_of_too_many_variables_is_refused(void **state)
+{
+	for (int count = 4096; count <= 4097; count++) {
+		char *json = NULL;
+		size_t size = 0;
+		tfc_error error = TFC_ERROR_INIT;
+		tfc_job *job = NULL;
+		FILE *file = open_memstream(&json, &size);
+		assert_non_null(file);
+		fprintf(file, "{\"argv\": [\"a\"], \"roles\": {\"worker\": {}}, \"env\": {");
+		for (int i = 0; i < count; i++)
+			fprintf(file, "%s\"A%d\": \"\"", i ? ", " : "", i);
+		fprintf(file, "}}");
+		assert_int_equal(fclose(file), 0);
+		int code = tfc_job_parse(json, size, NULL, &error, &job);
+		assert_int_equal(code, count > 4096 ? TFC_EINVAL : TFC_OK);
+		if (code < 0)
+			assert_non_null(strstr(error.text, "has 4097 entries"));
+		tfc_job_free(job);
+		free(json);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_environment_of_too_many_variables_is_refused),
 		cmocka_unit_test(the_sample_of_the_manual_parses),
 		cmocka_unit_test(what_is_left_out_has_its_default),
 		cmocka_unit_test(a_role_overrides_single_keys_of_restart_in_any_order),
