@@ -95,7 +95,7 @@ static void warn_of_overlap(const tfc_port_pool *pool)
 /* Where this pool starts, so that pools of several processes seldom try the same ports. */
 static uint16_t spread(const tfc_port_pool *pool)
 {
-	uint64_t hash = tfc__wall() ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)pool;
+	uint64_t hash = tfc__wall() ^ (uint64_t)getpid() << 32;
 	hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64's finish */
 	hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
 	hash ^= hash >> 31;
