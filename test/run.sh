@@ -6,10 +6,10 @@
 #
 #   gcc     all tests, real TensorFlow, PyTorch and JAX included; warnings are errors
 #   clang   unit tests and checks; warnings are errors
-#   asan    unit, conformance, sim, fuzz and proc, with its campaign, under AddressSanitizer and
-#           UndefinedBehaviorSanitizer: library, helper programs, guard and shim
-#   tsan    the same under ThreadSanitizer, but of proc only the tests whose host has threads: the
-#           others have one, and take six minutes
+#   asan    unit, conformance, sim, worlds, fuzz and proc, with its campaign, under AddressSanitizer
+#           and UndefinedBehaviorSanitizer: library, helper programs, guard and shim
+#   tsan    unit, conformance, sim, fuzz, and of proc the tests whose host has threads, under
+#           ThreadSanitizer: the others have one thread, and take six minutes
 #   valgrind
 #           unit and sim of the first build, as valgrind's memcheck sees them
 #
@@ -88,7 +88,7 @@ run_asan() {
 	CC=clang tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
 	rm -f "$build"/asan/meson-logs/helper.*
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		run_tests asan asan "${sanitized[@]}" --suite proc --timeout-multiplier 5
+		run_tests asan asan "${sanitized[@]}" --suite proc --suite worlds --timeout-multiplier 5
 	find_reports
 }
 

@@ -1,0 +1,247 @@
+/*
+ * Faults are a list, drawn before the run by a generator of their own: the same list happens
+ * whatever is left out of it.
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAULTS_MAX 24
+#define BEGIN (SIM_SECOND / 2)
+#define SPAN (60 * SIM_SECOND) /* in which they begin */
+#define EARLY (40 * SIM_MS)    /* some, and many kills among them, while the job is submitted */
+
+enum kind {
+	KILL_NODE,
+	KILL_GUARD,
+	KILL_BOTH,
+	KILL_CLIENT,
+	CUT,
+	CUT_ONE_WAY,
+	FREEZE,
+	SUSPEND,
+	RESET,
+	FULL_DISK,
+	POWER_LOSS,
+	WALL_JUMP,
+	KINDS,
+};
+
+static const char *const names[KINDS] = {
+	"kill node", "kill guard", "kill both", "kill client", "cut",        "cut one way",
+	"freeze",    "suspend",    "reset",     "full disk",   "power loss", "wall jump",
+};
+
+struct fault {
+	enum kind kind;
+	uint64_t at;
+	uint64_t lasts; /* until it is undone: the node starts again, the cut heals */
+	uint32_t machine, other;
+	uint64_t which;
+	bool is_out; /* by the mask */
+	bool has_hit;
+};
+
+static struct fault faults[FAULTS_MAX];
+static uint32_t fault_count;
+static bool is_left_out[KINDS];
+
+static uint64_t draw(uint64_t *random, uint64_t below)
+{
+	*random ^= *random << 13;
+	*random ^= *random >> 7;
+	*random ^= *random << 17;
+	return (*random >> 11) % below;
+}
+
+/* Half of them short, some longer than a lease and all its margins. */
+static uint64_t draw_length(uint64_t *random)
+{
+	uint64_t of[] = {200 * SIM_MS, 4 * SIM_SECOND, 40 * SIM_SECOND};
+	return SIM_MS + draw(random, of[draw(random, 3)]);
+}
+
+/* A process waits inside one of its calls: what starts or kills processes comes behind that. */
+static bool is_postponed(sim_event_fn fn, void *user, uint64_t number)
+{
+	if (sim.is_waiting)
+		sim_at(sim.now + SIM_MS, fn, user, number);
+	return sim.is_waiting;
+}
+
+static void restart(void *user, uint64_t number)
+{
+	if (is_postponed(restart, user, number))
+		return;
+	sim_machine_start(&sim.machines[number]);
+}
+
+static void restart_client(void *user, uint64_t number)
+{
+	if (is_postponed(restart_client, user, number))
+		return;
+	sim_client_start((uint32_t)number);
+}
+
+static void heal(void *user, uint64_t number)
+{
+	const struct fault *fault = user;
+	sim.cuts[fault->machine][fault->other] = false;
+	if (fault->kind == CUT)
+		sim.cuts[fault->other][fault->machine] = false;
+}
+
+static void run_again(void *user, uint64_t number)
+{
+	struct sim_machine *machine = &sim.machines[number];
+	if (is_postponed(run_again, user, number))
+		return;
+	if (machine->power != SIM_RUNS)
+		sim_machine_set_power(machine, SIM_RUNS);
+	sim_machine_start(machine);
+}
+
+static void empty_disk(void *user, uint64_t number)
+{
+	sim_store_set_full(sim.machines[number].store, false);
+}
+
+static void happen(void *user, uint64_t number)
+{
+	struct fault *fault = user;
+	struct sim_machine *machine = &sim.machines[fault->machine];
+	uint64_t end = sim.now + fault->lasts;
+	bool runs = machine->power == SIM_RUNS;
+	if (is_postponed(happen, user, number))
+		return;
+	sim_note("fault: %s, %c %c, %.3f s", names[fault->kind], 'a' + (int)fault->machine,
+		 'a' + (int)fault->other, (double)fault->lasts / 1e9);
+	switch (fault->kind) {
+	case KILL_NODE:
+	case KILL_BOTH:
+		fault->has_hit = machine->host && runs;
+		if (fault->has_hit && fault->kind == KILL_BOTH)
+			sim_guards_kill(machine);
+		if (fault->has_hit)
+			sim_machine_kill(machine);
+		sim_at(end, restart, NULL, fault->machine);
+		break;
+	case KILL_GUARD:
+		fault->has_hit = runs && sim_guards_alive(machine);
+		if (runs)
+			sim_guards_kill(machine);
+		break;
+	case KILL_CLIENT:
+		fault->has_hit = true;
+		sim_client_kill((uint32_t)fault->which % SIM_CLIENTS);
+		sim_at(end, restart_client, NULL, fault->which % SIM_CLIENTS);
+		break;
+	case CUT:
+	case CUT_ONE_WAY:
+		fault->has_hit = true;
+		sim.cuts[fault->machine][fault->other] = true;
+		if (fault->kind == CUT)
+			sim.cuts[fault->other][fault->machine] = true;
+		sim_at(end, heal, fault, 0);
+		break;
+	case FREEZE:
+	case SUSPEND:
+		fault->has_hit = runs;
+		if (runs)
+			sim_machine_set_power(machine,
+					      fault->kind == FREEZE ? SIM_FROZEN : SIM_SUSPENDED);
+		if (runs)
+			sim_at(end, run_again, NULL, fault->machine);
+		break;
+	case RESET:
+		fault->has_hit = true;
+		sim_net_reset(fault->which);
+		break;
+	case FULL_DISK:
+		fault->has_hit = true;
+		sim_store_set_full(machine->store, true);
+		sim_at(end, empty_disk, NULL, fault->machine);
+		break;
+	case POWER_LOSS:
+		fault->has_hit = runs;
+		if (runs)
+			sim_machine_set_power(machine, SIM_OFF);
+		if (runs)
+			sim_at(end, run_again, NULL, fault->machine);
+		break;
+	case WALL_JUMP:
+		fault->has_hit = true;
+		machine->wall_ahead += (int64_t)(fault->which % (20 * SIM_SECOND)) -
+				       (int64_t)(10 * SIM_SECOND);
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+_Static_assert((int)KINDS == SIM_FAULT_KINDS, "sim.h knows them, too");
+
+const char *sim_fault_name(int kind)
+{
+	return names[kind];
+}
+
+bool sim_faults_leave_out(const char *name)
+{
+	for (int i = 0; i < KINDS; i++)
+		if (strcmp(names[i], name) == 0)
+			return is_left_out[i] = true;
+	return false;
+}
+
+void sim_faults_begin(uint64_t mask)
+{
+	uint64_t random = sim.seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+	draw(&random, 2);
+	fault_count = (uint32_t)draw(&random, FAULTS_MAX);
+	for (uint32_t i = 0; i < fault_count; i++) {
+		struct fault *fault = &faults[i];
+		bool is_early = draw(&random, 3) == 0;
+		fault->kind = (enum kind)draw(&random, is_early && draw(&random, 2) ? CUT : KINDS);
+		fault->at = BEGIN + draw(&random, is_early ? EARLY : SPAN);
+		fault->lasts = draw_length(&random);
+		fault->which = draw(&random, UINT64_C(1) << 40);
+		fault->machine = (uint32_t)draw(&random, SIM_NODES);
+		fault->other = (uint32_t)draw(&random, SIM_MACHINES - 1);
+		fault->other += fault->other >= fault->machine;
+		fault->is_out = !(mask >> i & 1) || is_left_out[fault->kind];
+		if (!fault->is_out)
+			sim_at(fault->at, happen, fault, 0);
+	}
+}
+
+void sim_faults_count(uint64_t counts[SIM_FAULT_KINDS])
+{
+	for (uint32_t i = 0; i < fault_count; i++)
+		counts[faults[i].kind] += faults[i].has_hit;
+}
+
+uint64_t sim_faults_over(void)
+{
+	uint64_t over = SIM_SECOND;
+	for (uint32_t i = 0; i < fault_count; i++) {
+		uint64_t end = faults[i].at + faults[i].lasts;
+		if (!faults[i].is_out && end > over)
+			over = end;
+	}
+	return over;
+}
+
+/* The story: what is left after shrinking is short. */
+void sim_faults_report(void)
+{
+	for (uint32_t i = 0; i < fault_count; i++)
+		if (!faults[i].is_out)
+			fprintf(stderr, "  fault %2u at %8.4f: %s, %c %c, %.4f s%s\n", i,
+				(double)faults[i].at / 1e9, names[faults[i].kind],
+				'a' + (int)faults[i].machine, 'a' + (int)faults[i].other,
+				(double)faults[i].lasts / 1e9,
+				faults[i].has_hit ? "" : " (hit nothing)");
+}

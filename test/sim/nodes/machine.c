@@ -1,0 +1,137 @@
+/* Machines and the hosts on them: starting, killing, freezing. */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void log_line(void *user, const tfc_log_entry *entry)
+{
+	sim_note("log %u %s %s: %s", entry->level, entry->room, entry->subject, entry->text);
+}
+
+void sim_enter(struct sim_host *host)
+{
+	sim.current = host;
+	sim.kernel = host->machine;
+	sim_set_owner(host->owner);
+}
+
+void sim_leave(void)
+{
+	sim.current = NULL;
+	sim.kernel = NULL;
+	sim_set_owner(0);
+}
+
+struct sim_host *sim_host_new(struct sim_machine *machine)
+{
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	struct sim_host *host = calloc(1, sizeof(*host));
+	if (!host)
+		abort();
+	options.log = log_line;
+	options.log_level = sim.is_loud ? TFC_LOG_DEBUG : TFC_LOG_INFO;
+	options.helper_dir = "/";
+	host->machine = machine;
+	host->owner = sim_new_owner();
+	sim_enter(host);
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc_ctx_new(&options, &error, &host->ctx) < 0)
+		sim_broken("a context can be made", "%s", error.text);
+	sim_leave();
+	return host;
+}
+
+/* Its memory stays: what is left of it must not be touched, and a sanitizer would tell. */
+void sim_host_kill(struct sim_host *host)
+{
+	host->is_dead = true;
+	sim_net_lose_host(host, host->machine->power != SIM_OFF);
+	sim_enter(host);
+	tfc_ctx_abandon(host->ctx);
+	sim_leave();
+	sim_close_all(host->owner);
+}
+
+void sim_machine_init(struct sim_machine *machine, uint32_t number)
+{
+	machine->number = number;
+	machine->started = (1 + sim_draw(1000)) * SIM_SECOND;
+	machine->drift_ppm = (int32_t)sim_draw(401) - 200;
+	machine->wall_ahead = (int64_t)(sim_draw(2 * SIM_SECOND)) - (int64_t)SIM_SECOND;
+	snprintf(machine->dir, sizeof(machine->dir), "%.100s/%c", sim.dir, 'a' + (int)number);
+	snprintf(machine->address, sizeof(machine->address), "tcp://10.0.0.%u:7400", number + 1);
+	char temp[SIM_PATH + 8];
+	snprintf(temp, sizeof(temp), "%s/tmp", machine->dir);
+	if (mkdir(machine->dir, 0700) < 0 || mkdir(temp, 0700) < 0)
+		abort();
+	machine->store = sim_store_new(machine);
+}
+
+void sim_machine_start(struct sim_machine *machine)
+{
+	static const char *const env[] = {"PATH=/bin", NULL};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	char name[2] = {(char)('a' + (char)machine->number), 0};
+	char temp[SIM_PATH + 8], state[SIM_PATH + 8], members[SIM_PATH + 16];
+	const char *const listen[] = {machine->address, NULL};
+	tfc_node *node;
+	if (machine->host || machine->power != SIM_RUNS)
+		return;
+	snprintf(temp, sizeof(temp), "%s/tmp", machine->dir);
+	snprintf(state, sizeof(state), "%s/state", machine->dir);
+	snprintf(members, sizeof(members), "%.100s/members.json", sim.dir);
+	options.name = name;
+	options.env = env;
+	options.temp_dir = temp;
+	options.state_dir = state;
+	options.listen = listen;
+	options.key_file = sim.key_file;
+	options.members_file = members;
+	options.gpus = "none";
+	struct sim_host *host = sim_host_new(machine);
+	machine->host = host;
+	machine->incarnations++;
+	sim_enter(host);
+	sim_note("node starts, incarnation %u", machine->incarnations);
+	if (tfc_node_open(host->ctx, &options, &node) < 0)
+		sim_broken("a node can be started again", "%s", tfc_ctx_error(host->ctx)->text);
+	sim_leave();
+}
+
+void sim_machine_kill(struct sim_machine *machine)
+{
+	struct sim_host *host = machine->host;
+	if (!host)
+		return;
+	machine->host = NULL;
+	sim_store_lose_host(machine->store);
+	sim_host_kill(host);
+}
+
+static void judge_thaw(void *user, uint64_t number)
+{
+	sim_referee_thawed(&sim.machines[number]);
+}
+
+void sim_machine_set_power(struct sim_machine *machine, enum sim_power power)
+{
+	if (machine->power == SIM_SUSPENDED && power != SIM_SUSPENDED)
+		machine->suspended += sim.now - machine->asleep_since;
+	if (power == SIM_SUSPENDED)
+		machine->asleep_since = sim.now;
+	bool is_waking = power == SIM_RUNS && machine->power != SIM_RUNS;
+	machine->power = power;
+	if (power == SIM_OFF) {
+		sim_machine_kill(machine);
+		sim_store_lose_power(machine->store);
+		sim_guards_lose_power(machine);
+	}
+	if (is_waking) {
+		machine->thawed = sim.now;
+		sim_at(sim.now + 101 * SIM_MS, judge_thaw, NULL, machine->number);
+		sim_guards_wake(machine);
+	}
+}

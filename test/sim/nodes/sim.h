@@ -1,0 +1,184 @@
+/*
+ * Whole nodes and clients on virtual time: the shipped objects of three machines and two clients in
+ * one process (doc/internals/simulation.md). This header is what its files share.
+ *
+ * A machine is a kernel: clocks, a state directory, a store, ports. A host is a process on it that
+ * has a context: a node, or a client. What belongs to no host outlives it: guards, their tasks, and
+ * bytes on their way.
+ */
+#ifndef TEST_SIM_NODES_SIM_H
+#define TEST_SIM_NODES_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include <tfcluster/tfcluster.h>
+
+#define SIM_NODES 3
+#define SIM_CLIENTS 2
+#define SIM_MACHINES (SIM_NODES + SIM_CLIENTS) /* each client has one of its own */
+#define SIM_TASKS 3
+#define SIM_PATH 160
+
+#define SIM_MS UINT64_C(1000000)
+#define SIM_SECOND UINT64_C(1000000000)
+
+/* What a machine's kernel does with its processes. */
+enum sim_power {
+	SIM_RUNS,
+	SIM_FROZEN,    /* no process steps, all clocks run, the kernel acknowledges what comes */
+	SIM_SUSPENDED, /* nothing happens; the boot and the wall clock run */
+	SIM_OFF,
+};
+
+struct sim_guard;
+struct sim_store;
+
+struct sim_machine {
+	uint32_t number; /* from 0 */
+	enum sim_power power;
+	int32_t drift_ppm;
+	uint64_t started;   /* what its clocks showed at time 0 */
+	uint64_t suspended; /* time that its monotonic clock has not counted */
+	uint64_t asleep_since;
+	int64_t wall_ahead;
+	char dir[SIM_PATH]; /* a folder of its own */
+	char address[32];   /* "tcp://10.0.0.1:7400" */
+	struct sim_store *store;
+	struct sim_host *host; /* its node or client; NULL: it does not run */
+	uint32_t incarnations;
+	uint64_t thawed; /* true time */
+};
+
+struct sim_host {
+	struct sim_machine *machine;
+	tfc_ctx *ctx;
+	uint32_t owner; /* of its descriptors */
+	uint64_t wake;  /* its monotonic clock, for which its timer is set; 0: for none */
+	bool is_dead;
+};
+
+struct sim {
+	uint64_t seed;
+	uint64_t now;    /* true time, ns */
+	uint64_t random; /* state of the generator of all that is not a fault */
+	uint64_t hash;   /* of all that happened */
+	bool is_loud;
+	bool is_waiting; /* a process blocks inside a call: only its machine and the network go on
+			  */
+	uint64_t calm_at;
+	uint64_t steps;
+	char dir[SIM_PATH];
+	char key_file[SIM_PATH];
+	struct sim_machine machines[SIM_MACHINES];
+	bool cuts[SIM_MACHINES][SIM_MACHINES]; /* from, to: nothing arrives */
+	struct sim_host *current;              /* who runs now; NULL: the simulator */
+	struct sim_machine *kernel;            /* on which machine; NULL: on none */
+};
+
+extern struct sim sim;
+
+/* ---- sim.c */
+
+uint64_t sim_draw(uint64_t below); /* from 0; not of faults */
+/* Something that must be the same the next time. */
+void sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A promise is broken: ends the run. */
+_Noreturn void sim_broken(const char *promise, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Calls `fn` at a time. What it is about must still be there then. */
+typedef void (*sim_event_fn)(void *user, uint64_t number);
+void sim_at(uint64_t at, sim_event_fn fn, void *user, uint64_t number);
+uint64_t sim_next_event(void); /* UINT64_MAX: none */
+bool sim_run_event(void);      /* one that is due */
+
+/* ---- clock.c: three clocks a machine, and the library's calls that read or wait for them */
+
+uint64_t sim_clock(const struct sim_machine *machine, clockid_t clock);
+/* The true time at which a machine's clock shows that. */
+uint64_t sim_true_time(const struct sim_machine *machine, clockid_t clock, uint64_t shown);
+
+/* ---- fds.c: whose each descriptor is, so that a process can be killed */
+
+uint32_t sim_new_owner(void);
+uint32_t sim_set_owner(uint32_t owner); /* of what is opened from now on; the one before */
+void sim_close_all(uint32_t owner);
+uint32_t sim_count_fds(uint32_t owner);
+
+/* ---- net.c: "tcp" and "unix" */
+
+void sim_net_lose_host(struct sim_host *host, bool has_power); /* its kernel says goodbye, or not */
+void sim_net_reset(uint64_t which);                            /* a connection, if there is one */
+
+/* ---- guard.c: guards, shims and tasks */
+
+struct sim_task_view {
+	const char *job; /* its id */
+	const char *name;
+	uint32_t attempt;
+	const struct sim_machine *machine;
+};
+void sim_guards_step(void); /* all that have something to read */
+bool sim_guards_are_ready(void);
+void sim_guards_wake(const struct sim_machine *machine); /* it runs again */
+void sim_guards_lose_power(const struct sim_machine *machine);
+void sim_guards_kill(const struct sim_machine *machine); /* SIGKILL to its guards */
+uint32_t sim_guards_alive(const struct sim_machine *machine);
+uint32_t sim_tasks_alive(void);
+
+/* ---- store.c */
+
+struct sim_store *sim_store_new(struct sim_machine *machine);
+void sim_store_lose_host(struct sim_store *store); /* what it was asked for may still be done */
+void sim_store_lose_power(struct sim_store *store);
+uint32_t sim_store_jobs(const struct sim_store *store); /* job records */
+void sim_store_set_full(struct sim_store *store, bool is_full);
+
+/* ---- machine.c */
+
+void sim_machine_init(struct sim_machine *machine, uint32_t number);
+void sim_machine_start(struct sim_machine *machine);
+void sim_machine_kill(struct sim_machine *machine); /* kill -9 of its node */
+void sim_machine_set_power(struct sim_machine *machine, enum sim_power power);
+struct sim_host *sim_host_new(struct sim_machine *machine);
+void sim_host_kill(struct sim_host *host);
+/* Runs `fn` as that process. */
+void sim_enter(struct sim_host *host);
+void sim_leave(void);
+
+/* ---- client.c: who submits the job and follows it */
+
+void sim_client_start(uint32_t client);
+void sim_client_kill(uint32_t client); /* what it has written down outlives it */
+bool sim_clients_are_done(void);       /* all have followed the job to its end */
+uint64_t sim_program_time(void);       /* that each task of the job needs */
+
+/* ---- referee.c: what is promised */
+
+void sim_referee_started(const struct sim_task_view *task);
+void sim_referee_ended(const struct sim_task_view *task);
+void sim_referee_thawed(const struct sim_machine *machine); /* a while ago */
+/* What follower `number` is notified of, in this order; a replay is judged by the first one's. */
+void sim_referee_event(uint32_t number, const tfc_event *event);
+void sim_referee_finish(void);
+
+/* ---- world.c */
+
+void sim_world_begin(const char *dir, uint64_t mask);
+void sim_world_run(void); /* to the end of the job; returns only if no promise was broken */
+
+/* ---- faults.c */
+
+#define SIM_FAULT_KINDS 12
+const char *sim_fault_name(int kind);
+bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
+void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */
+void sim_faults_count(uint64_t counts[SIM_FAULT_KINDS]); /* adds those that hit something */
+uint64_t sim_faults_over(void);                          /* when the last one ends */
+void sim_faults_report(void);
+
+#endif

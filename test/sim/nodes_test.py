@@ -1,0 +1,46 @@
+"""Whole nodes on virtual time: fixed and fresh worlds keep every promise, and a world is the same
+each time. nodes_test.py PROGRAM SECONDS"""
+
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM, SECONDS = None, None
+REPEATED = 12
+FIXED = 60
+
+
+def run(*words):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=900)
+
+
+class NodesTest(unittest.TestCase):
+    def assert_kept(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+
+    def test_a_world_is_the_same_each_time(self):
+        runs = [run("--hashes", 1, REPEATED) for _ in range(2)]
+        for done in runs:
+            self.assert_kept(done)
+        hashes = [re.findall(r"^seed (\d+): hash (\w+)", done.stdout, re.MULTILINE)
+                  for done in runs]
+        self.assertEqual(len(set(hashes[0])), REPEATED)
+        self.assertEqual(hashes[0], hashes[1])
+
+    def test_fixed_worlds_keep_every_promise(self):
+        self.assert_kept(run("--shrink", 1000, FIXED))
+
+    def test_fresh_worlds_keep_every_promise(self):
+        done = run("--shrink", "--seconds", SECONDS)
+        print(done.stdout.strip(), file=sys.stderr)
+        self.assert_kept(done)
+
+    def test_bad_arguments_are_refused(self):
+        for words in (["x"], ["--mask"], ["--without", "rain"], ["1", "2", "3"]):
+            self.assertEqual(run(*words).returncode, 2, words)
+
+
+if __name__ == "__main__":
+    PROGRAM, SECONDS = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1], verbosity=2)
