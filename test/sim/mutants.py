@@ -1,0 +1,113 @@
+"""Whether the simulator can fail: each mutant takes one fix back and must be found.
+
+mutants.py BUILD [--seeds N] [--seconds S] [NAME...]
+A mutant's files are compiled as the build compiles them and linked in front of the library.
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+MUTANTS = SOURCE / "test" / "sim" / "mutants"
+BATCH = 100
+
+
+def changed_files(patch):
+    return [line[len("+++ b/"):] for line in patch.read_text().splitlines()
+            if line.startswith("+++ b/")]
+
+
+def compile_command(build, path):
+    """The arguments that compile a file of the static library's, and where they are run."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if (pathlib.Path(entry["directory"]) / entry["file"]).resolve() == SOURCE / path:
+            return shlex.split(entry["command"]), entry["directory"]
+    sys.exit(f"{path}: {build} does not compile it")
+
+
+def compile_mutant(build, path, source, target):
+    argv, directory = compile_command(build, path)
+    out = argv.index("-o")
+    argv[out + 1] = str(target)
+    for option in ("-MF", "-MQ"):
+        argv[argv.index(option) + 1] = str(target) + ".d"
+    argv[-1] = str(source)
+    argv.insert(argv.index("-o"), "-w")  # a function whose call is taken out is unused
+    subprocess.run(argv, cwd=directory, check=True)
+
+
+def link_mutant(build, objects, target):
+    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", "test/sim/nodes/nodes"],
+                           capture_output=True, text=True, check=True).stdout.splitlines()
+    argv = shlex.split(next(line for line in reversed(lines) if " -o test/sim/nodes/nodes " in line))
+    argv[argv.index("-o") + 1] = str(target)
+    subprocess.run(argv[:1] + [str(name) for name in objects] + argv[1:], cwd=build, check=True)
+
+
+def make(build, patch, folder):
+    """The simulator with a mutant in it."""
+    tree = folder / "tree"
+    objects = []
+    paths = changed_files(patch)
+    for path in paths:
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_bytes((SOURCE / path).read_bytes())
+    done = subprocess.run(["patch", "-s", "-p1", "-d", tree, "-i", patch], capture_output=True,
+                          text=True)
+    if done.returncode:
+        sys.exit(f"{patch.name} does not apply: {done.stdout}{done.stderr}")
+    for path in paths:
+        objects.append(folder / (path.replace("/", "_") + ".o"))
+        compile_mutant(build, path, tree / path, objects[-1])
+    link_mutant(build, objects, folder / "nodes")
+    return folder / "nodes"
+
+
+def promise_of(patch):
+    """The referee that must find it: the line "Breaks: ..." in front of the patch."""
+    return next(line[len("Breaks: "):] for line in patch.read_text().splitlines()
+                if line.startswith("Breaks: "))
+
+
+def hunt(program, promise, seeds, seconds):
+    """The first world in which that promise is broken, or None."""
+    end = time.monotonic() + seconds
+    for first in range(1, seeds + 1, BATCH):
+        done = subprocess.run([program, str(first), str(BATCH)], capture_output=True, text=True)
+        for line in done.stderr.splitlines():
+            if line.endswith(": broken: " + promise):
+                return line
+        if time.monotonic() > end:
+            break
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--seeds", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    missed = 0
+    for patch in sorted(MUTANTS.glob("*.patch")):
+        if options.names and patch.stem not in options.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            program = make(options.build.resolve(), patch, pathlib.Path(folder))
+            found = hunt(program, promise_of(patch), options.seeds, options.seconds)
+            print(f"{patch.stem}: {found or 'NOT FOUND'} ({time.monotonic() - begin:.0f} s)",
+                  flush=True)
+            missed += found is None
+    sys.exit(missed > 0)
+
+
+if __name__ == "__main__":
+    main()
