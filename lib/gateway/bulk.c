@@ -47,7 +47,7 @@ static void begin_next(struct tfc__work *work)
 {
 	struct tfc__bulk *bulk = tfc__container_of(work, struct tfc__bulk, next);
 	struct tfc__bulk_line *line = find_next(bulk, false);
-	if (!line)
+	if (!line && bulk->clients < TFC__BULK_CLIENTS_MAX)
 		line = find_next(bulk, true);
 	if (!line)
 		return;
@@ -58,6 +58,7 @@ static void begin_next(struct tfc__work *work)
 	tfc__list_remove(&turn->link);
 	turn->is_begun = true;
 	line->begun++;
+	bulk->clients += line->is_client;
 	schedule(bulk);
 	turn->go(turn);
 }
@@ -112,6 +113,7 @@ void tfc__bulk_leave(struct tfc__bulk_turn *turn)
 		line->begun--;
 	else
 		tfc__list_remove(&turn->link);
+	line->bulk->clients -= turn->is_begun && line->is_client;
 	schedule(line->bulk);
 	if (!tfc__list_is_empty(&line->waiting) || line->begun)
 		return;
@@ -125,6 +127,7 @@ void tfc__bulk_leave(struct tfc__bulk_turn *turn)
 void tfc__bulk_init(struct tfc__bulk *bulk, tfc_ctx *ctx)
 {
 	bulk->is_closed = false;
+	bulk->clients = 0;
 	tfc__list_init(&bulk->lines);
 	tfc__work_init(&bulk->next, ctx, begin_next);
 }

@@ -2,7 +2,9 @@
  * Answers that may be long take turns: one is begun in a turn of dispatch, so that between two of
  * them all else is served. Connections take turns, those of nodes before those of clients. Of one
  * connection only a few requests are worked on at a time, and none while there is no room for more
- * that waits to be sent. The others wait as requests, which are small.
+ * that waits to be sent. Of all clients together it is fewer still: what they ask of another node
+ * leaves room there, in the line of this one, for what this node's own user asks. The others wait
+ * as requests, which are small.
  */
 #ifndef TFC_GATEWAY_BULK_H
 #define TFC_GATEWAY_BULK_H
@@ -14,10 +16,12 @@
  * is one answer more than there is room for. */
 #define TFC__BULK_MAX 4
 #define TFC__BULK_CLIENT_MAX 1
+#define TFC__BULK_CLIENTS_MAX 2 /* of all clients; less than TFC__BULK_MAX */
 
 struct tfc__bulk {
 	struct tfc__link lines; /* of those connections that have any; the next is the first */
 	struct tfc__work next;
+	uint32_t clients; /* requests of clients that are worked on */
 	bool is_closed;
 };
 

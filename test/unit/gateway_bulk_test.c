@@ -147,6 +147,33 @@ static void a_client_has_one_answer_under_way(void **state)
 	tear_down(rpc);
 }
 
+/* What they ask of another node would fill this node's line there. */
+static void all_clients_together_have_few_answers_under_way(void **state)
+{
+	struct tfc__rpc *rpcs[5], *node;
+	struct tfc__bulk_turn turns[5], own;
+	rpcs[0] = set_up();
+	for (unsigned i = 1; i < 5; i++)
+		assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &rpcs[i]), 0);
+	assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &node), 0);
+	for (unsigned i = 0; i < 5; i++)
+		enter_as(rpcs[i], true, &turns[i], 1, note);
+	run();
+	assert_int_equal(gone, TFC__BULK_CLIENTS_MAX);
+	enter(node, &own, 1, note);
+	assert_true(own.is_begun);
+	for (unsigned i = 0; i < 5; i++) {
+		tfc__bulk_leave(&turns[i]);
+		run();
+	}
+	assert_int_equal(gone, 6);
+	tfc__bulk_leave(&own);
+	tfc__rpc_close(node, NULL);
+	for (unsigned i = 1; i < 5; i++)
+		tfc__rpc_close(rpcs[i], NULL);
+	tear_down(rpcs[0]);
+}
+
 static void none_goes_while_much_waits_to_be_sent(void **state)
 {
 	struct tfc__rpc *rpc = set_up();
@@ -195,6 +222,7 @@ int main(void)
 		cmocka_unit_test(a_few_of_each_connection_go_at_a_time),
 		cmocka_unit_test(connections_take_turns_and_nodes_have_them_first),
 		cmocka_unit_test(a_client_has_one_answer_under_way),
+		cmocka_unit_test(all_clients_together_have_few_answers_under_way),
 		cmocka_unit_test(none_goes_while_much_waits_to_be_sent),
 		cmocka_unit_test(a_line_of_many_that_are_answered_at_once_is_no_deep_call),
 		cmocka_unit_test(nobody_goes_once_it_is_closed),
