@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -155,5 +156,6 @@ int main(void)
 		TEST(a_failure_is_one_line_and_status_1),
 		TEST(signals_that_end_a_node_do_not_end_it),
 	};
+	signal(SIGHUP, SIG_DFL); /* which nohup(1) ignores, and exec hands on */
 	return cmocka_run_group_tests_name("bundle_tool", tests, NULL, NULL);
 }
