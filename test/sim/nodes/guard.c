@@ -99,7 +99,7 @@ static bool can_step(const struct sim_guard *guard)
 	return !guard->is_over && guard->machine->power == SIM_RUNS;
 }
 
-static void tell(struct sim_guard *guard, struct tfc__report *report)
+static void send_report(struct sim_guard *guard, struct tfc__report *report)
 {
 	if (guard->is_host_gone || guard->is_dead)
 		return;
@@ -172,7 +172,7 @@ static void task_ended(struct sim_guard *guard, struct task *task, uint32_t reas
 	sim_note("%s of attempt %u ends: %u, %d", task->name, task->attempt, reason, status);
 	if (*task->job)
 		sim_referee_ended(&seen);
-	tell(guard, &report);
+	send_report(guard, &report);
 	end_if_idle(guard);
 }
 
@@ -313,9 +313,9 @@ static void lease_check(struct sim_guard *guard, struct lease *lease)
 	}
 	lease->is_over = true;
 	sim_note("a lease of guard %d is over", guard->pid);
-	tell(guard, &(struct tfc__report){.kind = TFC__MSG_OVER,
-					  .id = lease->id,
-					  .silent_ms = lease->length_ms});
+	send_report(guard, &(struct tfc__report){.kind = TFC__MSG_OVER,
+						 .id = lease->id,
+						 .silent_ms = lease->length_ms});
 	for (int i = 0; i < TASKS_MAX; i++) {
 		struct task *task = &guard->tasks[i];
 		if (!task->is_alive || task->lease != lease->id)
@@ -335,7 +335,7 @@ static void on_lease(void *user, uint64_t number)
 	sim.kernel = NULL;
 }
 
-static void lease_hear(struct sim_guard *guard, const struct tfc__command *command)
+static void lease_receive(struct sim_guard *guard, const struct tfc__command *command)
 {
 	struct lease *lease = find_lease(guard, command->lease);
 	if (lease)
@@ -447,22 +447,23 @@ static void start(struct sim_guard *guard, const struct tfc__command *command, c
 	task->lock = -1;
 	int error = is_late ? 0 : lock_task(guard, command, &task->lock);
 	if (is_late || error) {
-		tell(guard,
-		     &(struct tfc__report){.kind = TFC__MSG_EXITED,
-					   .reason = is_late ? TFC__END_LOST : TFC__END_NOT_STARTED,
-					   .step = is_late ? TFC__STEP_NONE : TFC__STEP_GUARD,
-					   .status = error,
-					   .silent_ms = is_late ? 1 : 0,
-					   .id = command->id});
+		send_report(guard, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+							 .reason = is_late ? TFC__END_LOST
+									   : TFC__END_NOT_STARTED,
+							 .step = is_late ? TFC__STEP_NONE
+									 : TFC__STEP_GUARD,
+							 .status = error,
+							 .silent_ms = is_late ? 1 : 0,
+							 .id = command->id});
 		return;
 	}
 	fill_task(task, launch, head);
 	task->is_alive = true;
-	tell(guard, &(struct tfc__report){.kind = TFC__MSG_STARTED,
-					  .id = task->id,
-					  .pid = task->pid,
-					  .shim = task->pid + 1,
-					  .isolation = TFC__ISOLATION_PLAIN});
+	send_report(guard, &(struct tfc__report){.kind = TFC__MSG_STARTED,
+						 .id = task->id,
+						 .pid = task->pid,
+						 .shim = task->pid + 1,
+						 .isolation = TFC__ISOLATION_PLAIN});
 	if (!*task->name) {
 		run_removal(launch, head);
 		task_ended(guard, task, TFC__END_CODE, 0);
@@ -572,10 +573,10 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 		host_gone(guard);
 		break;
 	case TFC__MSG_LEASE:
-		lease_hear(guard, command);
+		lease_receive(guard, command);
 		break;
 	case TFC__MSG_PING:
-		tell(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
+		send_report(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
 		break;
 	}
 	if (fd >= 0)
