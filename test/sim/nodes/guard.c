@@ -1,9 +1,9 @@
 /*
- * Guards, shims and tasks, in place of lib/proc/guard_start.c and the helper programs. A guard here
- * stands for the guard and its shims: `is_dead` says that only the shims are left. It obeys the
- * messages of lib/proc/protocol.h as lib/proc/guard and lib/proc/shim do, on its machine's clocks.
+ * Guards, in place of lib/proc/guard_start.c and lib/proc/guard. A guard here keeps the deadlines
+ * of its shims: `is_dead` says that only the shims are left. It obeys the messages of
+ * lib/proc/protocol.h as lib/proc/guard and lib/proc/shim do, on its machine's clocks.
  */
-#include "sim.h"
+#include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,35 +22,10 @@
 #include "ctx/helper.h"
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
-#include "proc/log_write.h"
 #include "proc/task_lock.h"
 
 #define TASKS_MAX 64
 #define SLOTS_MAX 16
-
-struct task {
-	bool is_alive;
-	uint64_t serial; /* of its events: older ones are nobody's */
-	uint64_t id;
-	int32_t pid;
-	char job[17];
-	char name[80];
-	uint32_t attempt;
-	int lock; /* of the state directory; -1: none */
-	struct tfc__log_writer log;
-	uint32_t grace_ms, lease_grace_ms;
-	uint64_t lease;
-	uint32_t silent_ms;
-	uint64_t kill_at; /* boot clock; 0: no stop under way */
-	/* the program */
-	uint32_t lines, line;
-	uint32_t pace_ms;
-	uint32_t save_ms; /* after TERM, then it exits with 143 */
-	bool is_stubborn; /* ignores TERM */
-	int32_t exit_code;
-	uint64_t next; /* monotonic: when it does the next thing */
-	bool is_saving;
-};
 
 struct lease {
 	uint64_t id;
@@ -77,7 +52,7 @@ struct sim_guard {
 	bool is_host_gone;
 	bool is_dead;
 	bool is_over; /* and no shim is left */
-	struct task tasks[TASKS_MAX];
+	struct sim_shim shims[TASKS_MAX];
 	struct lease leases[SLOTS_MAX];
 	struct dir dirs[SLOTS_MAX];
 	struct {
@@ -99,6 +74,11 @@ static bool can_step(const struct sim_guard *guard)
 	return !guard->is_over && guard->machine->power == SIM_RUNS;
 }
 
+int32_t sim_next_pid(void)
+{
+	return last_pid += 2;
+}
+
 static void send_report(struct sim_guard *guard, struct tfc__report *report)
 {
 	if (guard->is_host_gone || guard->is_dead)
@@ -114,7 +94,7 @@ static void send_report(struct sim_guard *guard, struct tfc__report *report)
 static bool has_tasks(const struct sim_guard *guard)
 {
 	for (int i = 0; i < TASKS_MAX; i++)
-		if (guard->tasks[i].is_alive)
+		if (guard->shims[i].is_alive)
 			return true;
 	return false;
 }
@@ -142,116 +122,21 @@ static void end_if_idle(struct sim_guard *guard)
 	sim_note("guard %d is over", guard->pid);
 }
 
-/* ---- tasks */
-
-static void view(const struct sim_guard *guard, const struct task *task,
-		 struct sim_task_view *ret_view)
+void sim_guard_report(struct sim_guard *guard, struct tfc__report *report)
 {
-	*ret_view = (struct sim_task_view){task->job, task->name, task->attempt, guard->machine};
+	send_report(guard, report);
+	if (report->kind == TFC__MSG_EXITED)
+		end_if_idle(guard);
 }
 
-static void task_ended(struct sim_guard *guard, struct task *task, uint32_t reason, int32_t status)
-{
-	struct tfc__report report = {.kind = TFC__MSG_EXITED,
-				     .reason = reason,
-				     .status = status,
-				     .id = task->id,
-				     .pid = task->pid,
-				     .shim = task->pid + 1,
-				     .silent_ms = task->silent_ms,
-				     .user_us = 1};
-	struct sim_task_view seen;
-	view(guard, task, &seen);
-	task->is_alive = false;
-	task->serial++;
-	tfc__log_writer_close(&task->log);
-	close_fd(task->lock);
-	report.log_end = task->log.position;
-	if (report.silent_ms)
-		report.reason = TFC__END_LOST;
-	sim_note("%s of attempt %u ends: %u, %d", task->name, task->attempt, reason, status);
-	if (*task->job)
-		sim_referee_ended(&seen);
-	send_report(guard, &report);
-	end_if_idle(guard);
-}
-
-static void write_line(struct task *task)
-{
-	char record[TFC__LOG_HEADER + 128];
-	int len = snprintf(record + TFC__LOG_HEADER, 100, "attempt %u line %u\n", task->attempt,
-			   task->line++);
-	tfc__log_append(&task->log, record, (size_t)len, 'o');
-}
-
-static void task_step(struct sim_guard *guard, struct task *task);
-
-static void on_task(void *user, uint64_t number)
-{
-	struct sim_guard *guard = user;
-	struct task *task = &guard->tasks[number & 0xff];
-	if (task->is_alive && task->serial == number >> 8 && guard->machine->power == SIM_RUNS) {
-		sim.kernel = guard->machine;
-		task_step(guard, task);
-		sim.kernel = NULL;
-	}
-}
-
-static void arm(struct sim_guard *guard, struct task *task)
-{
-	uint64_t at = sim_true_time(guard->machine, CLOCK_MONOTONIC, task->next);
-	if (task->kill_at) {
-		uint64_t kill = sim_true_time(guard->machine, CLOCK_BOOTTIME, task->kill_at);
-		at = kill < at ? kill : at;
-	}
-	sim_at(at, on_task, guard, ++task->serial << 8 | (uint64_t)(task - guard->tasks));
-}
-
-/* What is due for a task: it is killed, or its program does the next thing. */
-static void task_step(struct sim_guard *guard, struct task *task)
-{
-	uint64_t now = sim_clock(guard->machine, CLOCK_MONOTONIC);
-	if (task->kill_at && task->kill_at <= boot(guard)) {
-		task_ended(guard, task, TFC__END_SIGNAL, SIGKILL);
-		return;
-	}
-	if (task->next > now) {
-		arm(guard, task);
-		return;
-	}
-	if (task->is_saving) {
-		task_ended(guard, task, TFC__END_CODE, 143);
-	} else if (task->line < task->lines) {
-		write_line(task);
-		task->next = now + task->pace_ms * SIM_MS;
-		arm(guard, task);
-	} else {
-		task_ended(guard, task, TFC__END_CODE, task->exit_code);
-	}
-}
-
-/* TERM, and KILL at the deadline: a second stop can only shorten it. */
-static void task_stop(struct sim_guard *guard, struct task *task, uint64_t kill_at)
-{
-	uint64_t now = sim_clock(guard->machine, CLOCK_MONOTONIC);
-	if (!task->is_alive)
-		return;
-	bool is_first = !task->kill_at;
-	if (is_first || kill_at < task->kill_at)
-		task->kill_at = kill_at ? kill_at : 1;
-	if (is_first && kill_at > boot(guard) && !task->is_stubborn) {
-		task->is_saving = true;
-		task->next = now + task->save_ms * SIM_MS + SIM_MS;
-	}
-	arm(guard, task);
-}
+/* ---- stopping */
 
 static void stop_all(struct sim_guard *guard, bool is_at_once)
 {
 	uint64_t now = boot(guard);
 	for (int i = 0; i < TASKS_MAX; i++) {
-		struct task *task = &guard->tasks[i];
-		task_stop(guard, task, is_at_once ? now : now + task->grace_ms * SIM_MS);
+		struct sim_shim *shim = &guard->shims[i];
+		sim_shim_stop(shim, is_at_once ? now : now + shim->grace_ms * SIM_MS);
 	}
 }
 
@@ -275,11 +160,11 @@ static void guard_die(struct sim_guard *guard)
 	close(guard->socket);
 	close(guard->life);
 	for (int i = 0; i < TASKS_MAX; i++) {
-		struct task *task = &guard->tasks[i];
-		uint32_t grace_ms = task->lease && task->lease_grace_ms < task->grace_ms
-					    ? task->lease_grace_ms
-					    : task->grace_ms;
-		task_stop(guard, task, boot(guard) + grace_ms * SIM_MS);
+		struct sim_shim *shim = &guard->shims[i];
+		uint32_t grace_ms = shim->lease && shim->lease_grace_ms < shim->grace_ms
+					    ? shim->lease_grace_ms
+					    : shim->grace_ms;
+		sim_shim_stop(shim, boot(guard) + grace_ms * SIM_MS);
 	}
 	for (int i = 0; i < SLOTS_MAX; i++)
 		if (guard->dirs[i].id)
@@ -317,11 +202,11 @@ static void lease_check(struct sim_guard *guard, struct lease *lease)
 						 .id = lease->id,
 						 .silent_ms = lease->length_ms});
 	for (int i = 0; i < TASKS_MAX; i++) {
-		struct task *task = &guard->tasks[i];
-		if (!task->is_alive || task->lease != lease->id)
+		struct sim_shim *shim = &guard->shims[i];
+		if (!shim->is_alive || shim->lease != lease->id)
 			continue;
-		task->silent_ms = lease->length_ms;
-		task_stop(guard, task, lease->deadline + task->lease_grace_ms * SIM_MS);
+		shim->silent_ms = lease->length_ms;
+		sim_shim_stop(shim, lease->deadline + shim->lease_grace_ms * SIM_MS);
 	}
 }
 
@@ -357,55 +242,6 @@ static void lease_receive(struct sim_guard *guard, const struct tfc__command *co
 
 /* ---- starting */
 
-static const char *string_at(const char *launch, uint64_t at)
-{
-	return at ? launch + at : "";
-}
-
-static uint32_t word(const char *launch, const struct tfc__launch *head, const char *key,
-		     uint32_t otherwise)
-{
-	const uint64_t *argv = (const void *)(launch + head->argv);
-	for (uint32_t i = 1; i + 1 < head->argc; i++)
-		if (strcmp(launch + argv[i], key) == 0)
-			return (uint32_t)strtoul(launch + argv[i + 1], NULL, 10);
-	return otherwise;
-}
-
-/* The library's own program that removes a directory. */
-static void run_removal(const char *launch, const struct tfc__launch *head)
-{
-	const uint64_t *argv = (const void *)(launch + head->argv);
-	if (head->argc < 3 || strcmp(launch + argv[1], "remove") != 0)
-		abort();
-	if (head->argc > 3)
-		tfc__remove_tree_last(launch + argv[2], launch + argv[3]);
-	else
-		tfc__remove_tree(launch + argv[2]);
-}
-
-static void fill_task(struct task *task, const char *launch, const struct tfc__launch *head)
-{
-	const char *log_dir = string_at(launch, head->log_dir);
-	const char *slash = strrchr(log_dir, '/');
-	snprintf(task->job, sizeof(task->job), "%s", slash ? slash + 1 : "");
-	snprintf(task->name, sizeof(task->name), "%s", string_at(launch, head->log_name));
-	task->attempt = head->attempt;
-	task->lines = word(launch, head, "lines", 0);
-	task->pace_ms = word(launch, head, "pace", 10);
-	task->save_ms = word(launch, head, "save", 0);
-	task->is_stubborn = word(launch, head, "stubborn", 0);
-	task->exit_code = (int32_t)word(launch, head, "exit", 0);
-	task->log = (struct tfc__log_writer){.dir_fd = -1,
-					     .fd = -1,
-					     .segment_bytes = head->log_segment_bytes,
-					     .segments = head->log_segments,
-					     .attempt = head->attempt};
-	snprintf(task->log.name, sizeof(task->log.name), "%s", task->name);
-	if (*log_dir && tfc__log_writer_open(&task->log, log_dir) != 0)
-		sim_broken("a shim can open its log", "%s", log_dir);
-}
-
 /* The locks that say that the task may be alive. */
 static int lock_task(struct sim_guard *guard, const struct tfc__command *command, int *ret_lock)
 {
@@ -427,25 +263,26 @@ static int lock_task(struct sim_guard *guard, const struct tfc__command *command
 
 static void start(struct sim_guard *guard, const struct tfc__command *command, const char *launch)
 {
-	const struct tfc__launch *head = (const void *)launch;
 	const struct lease *lease = find_lease(guard, command->lease);
-	struct task *task = NULL;
-	for (int i = 0; i < TASKS_MAX && !task; i++)
-		if (!guard->tasks[i].is_alive)
-			task = &guard->tasks[i];
-	if (!task)
+	struct sim_shim *shim = NULL;
+	for (int i = 0; i < TASKS_MAX && !shim; i++)
+		if (!guard->shims[i].is_alive)
+			shim = &guard->shims[i];
+	if (!shim)
 		abort();
-	uint64_t serial = task->serial;
-	*task = (struct task){.serial = serial,
-			      .id = command->id,
-			      .pid = last_pid += 2,
-			      .grace_ms = command->grace_ms,
-			      .lease = command->lease,
-			      .lease_grace_ms = (uint32_t)command->lease_grace_ms};
+	uint64_t serial = shim->serial;
+	*shim = (struct sim_shim){.guard = guard,
+				  .machine = guard->machine,
+				  .serial = serial,
+				  .id = command->id,
+				  .pid = sim_next_pid(),
+				  .grace_ms = command->grace_ms,
+				  .lease = command->lease,
+				  .lease_grace_ms = (uint32_t)command->lease_grace_ms};
 	bool is_late = command->lease &&
 		       (!lease || lease->is_over || lease->deadline <= boot(guard));
-	task->lock = -1;
-	int error = is_late ? 0 : lock_task(guard, command, &task->lock);
+	shim->lock = -1;
+	int error = is_late ? 0 : lock_task(guard, command, &shim->lock);
 	if (is_late || error) {
 		send_report(guard, &(struct tfc__report){.kind = TFC__MSG_EXITED,
 							 .reason = is_late ? TFC__END_LOST
@@ -457,24 +294,7 @@ static void start(struct sim_guard *guard, const struct tfc__command *command, c
 							 .id = command->id});
 		return;
 	}
-	fill_task(task, launch, head);
-	task->is_alive = true;
-	send_report(guard, &(struct tfc__report){.kind = TFC__MSG_STARTED,
-						 .id = task->id,
-						 .pid = task->pid,
-						 .shim = task->pid + 1,
-						 .isolation = TFC__ISOLATION_PLAIN});
-	if (!*task->name) {
-		run_removal(launch, head);
-		task_ended(guard, task, TFC__END_CODE, 0);
-		return;
-	}
-	struct sim_task_view seen;
-	view(guard, task, &seen);
-	sim_note("%s of %s starts attempt %u", task->name, task->job, task->attempt);
-	sim_referee_started(&seen);
-	task->next = sim_clock(guard->machine, CLOCK_MONOTONIC) + SIM_MS + sim_draw(20 * SIM_MS);
-	arm(guard, task);
+	sim_shim_start(shim, launch);
 }
 
 static void spawn(struct sim_guard *guard, const struct tfc__command *command, int memfd)
@@ -521,11 +341,11 @@ static void own_dir(struct sim_guard *guard, const struct tfc__command *command,
 		tfc__dir_lock_share(dir->lock);
 }
 
-static struct task *find_task(struct sim_guard *guard, uint64_t id)
+static struct sim_shim *find_task(struct sim_guard *guard, uint64_t id)
 {
 	for (int i = 0; i < TASKS_MAX; i++)
-		if (guard->tasks[i].is_alive && guard->tasks[i].id == id)
-			return &guard->tasks[i];
+		if (guard->shims[i].is_alive && guard->shims[i].id == id)
+			return &guard->shims[i];
 	return NULL;
 }
 
@@ -546,18 +366,18 @@ static void keep(struct sim_guard *guard, uint32_t id, int fd)
 static void obey(struct sim_guard *guard, const struct tfc__command *command, const char *path,
 		 int fd)
 {
-	struct task *task = find_task(guard, command->id);
+	struct sim_shim *shim = find_task(guard, command->id);
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
 		spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
-		if (task)
-			task_stop(guard, task, command->deadline_ns);
+		if (shim)
+			sim_shim_stop(shim, command->deadline_ns);
 		break;
 	case TFC__MSG_SIGNAL:
-		if (task && command->value == SIGKILL)
-			task_ended(guard, task, TFC__END_SIGNAL, SIGKILL);
+		if (shim && command->value == SIGKILL)
+			sim_shim_kill(shim);
 		break;
 	case TFC__MSG_KEEP:
 		keep(guard, command->keep_id, fd);
@@ -647,8 +467,7 @@ void sim_guards_wake(const struct sim_machine *machine)
 		for (int i = 0; i < SLOTS_MAX; i++)
 			lease_check(guard, &guard->leases[i]);
 		for (int i = 0; i < TASKS_MAX; i++)
-			if (guard->tasks[i].is_alive)
-				arm(guard, &guard->tasks[i]);
+			sim_shim_wake(&guard->shims[i]);
 		sim.kernel = NULL;
 	}
 }
@@ -659,12 +478,7 @@ void sim_guards_lose_power(const struct sim_machine *machine)
 		if (guard->machine != machine || guard->is_over)
 			continue;
 		for (int i = 0; i < TASKS_MAX; i++) {
-			struct task *task = &guard->tasks[i];
-			struct sim_task_view seen;
-			view(guard, task, &seen);
-			if (task->is_alive && *task->job)
-				sim_referee_ended(&seen);
-			task->is_alive = false;
+			sim_shim_lose_power(&guard->shims[i]);
 		}
 		guard->is_dead = guard->is_over = true;
 		sim_close_all(guard->owner);
@@ -708,7 +522,7 @@ uint32_t sim_tasks_alive(void)
 	uint32_t count = 0;
 	for (const struct sim_guard *guard = guards; guard; guard = guard->next)
 		for (int i = 0; i < TASKS_MAX; i++)
-			count += guard->tasks[i].is_alive;
+			count += guard->shims[i].is_alive;
 	return count;
 }
 

@@ -114,7 +114,7 @@ uint32_t sim_count_fds(uint32_t owner);
 void sim_net_lose_host(struct sim_host *host, bool has_power); /* its kernel says goodbye, or not */
 void sim_net_reset(uint64_t which);                            /* a connection, if there is one */
 
-/* ---- guard.c: guards, shims and tasks */
+/* ---- guard.c, shim.c: guards, shims and tasks */
 
 struct sim_task_view {
 	const char *job; /* its id */
