@@ -27,13 +27,7 @@ struct client {
 };
 
 static struct client clients[SIM_CLIENTS];
-static uint32_t lines, pace_ms, save_ms, is_stubborn;
 static bool is_careful; /* it chooses a home before it submits, and may be killed while it does */
-
-uint64_t sim_program_time(void)
-{
-	return lines * pace_ms * SIM_MS + SIM_SECOND;
-}
 
 static void next(void *user, uint64_t incarnation);
 
@@ -43,23 +37,6 @@ static void again(struct client *client)
 }
 
 /* ---- submitting */
-
-static tfc_job *job_new(void)
-{
-	char json[1024];
-	tfc_error error = TFC_ERROR_INIT;
-	tfc_job *job;
-	snprintf(json, sizeof(json),
-		 "{\"name\": \"counting\", \"framework\": \"none\", \"success\": \"all_workers\", "
-		 "\"argv\": [\"count\", \"lines\", \"%u\", \"pace\", \"%u\", \"save\", \"%u\", "
-		 "\"stubborn\", \"%u\"], \"grace_s\": 4, \"restart\": {\"on\": \"failure\", "
-		 "\"scope\": \"task\", \"max\": 1000, \"losses\": 100000}, \"isolation\": "
-		 "\"plain\", \"roles\": {\"worker\": {\"count\": %d, \"ready\": \"started\"}}}",
-		 lines, pace_ms, save_ms, is_stubborn, SIM_TASKS);
-	if (tfc_job_parse(json, strlen(json), "job.json", &error, &job) < 0)
-		sim_broken("the job is one", "%s", error.text);
-	return job;
-}
 
 static void on_submitted(void *user, const tfc_reply *reply)
 {
@@ -108,7 +85,7 @@ static void ask_members(struct client *client)
 static void submit(struct client *client)
 {
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
-	tfc_job *job = job_new();
+	tfc_job *job = sim_job_new();
 	options.client_key = "0123456789abcdef0123456789abcdef";
 	options.home = *client->home ? client->home : NULL;
 	client->is_asked = true;
@@ -172,15 +149,6 @@ static void next(void *user, uint64_t incarnation)
 	sim_leave();
 }
 
-static void draw_program(void)
-{
-	lines = 20 + (uint32_t)sim_draw(300);
-	pace_ms = 20 + (uint32_t)sim_draw(200);
-	save_ms = (uint32_t)sim_draw(3000);
-	is_stubborn = sim_draw(4) == 0;
-	is_careful = sim_draw(2);
-}
-
 void sim_client_start(uint32_t number)
 {
 	struct client *client = &clients[number];
@@ -188,8 +156,8 @@ void sim_client_start(uint32_t number)
 	char address[SIM_NODES * 32] = "";
 	if (client->host || client->is_ended)
 		return;
-	if (!lines)
-		draw_program();
+	if (number == 0 && !client->incarnation)
+		is_careful = sim_draw(2);
 	client->number = number;
 	client->machine = &sim.machines[SIM_NODES + number];
 	client->host = client->machine->host = sim_host_new(client->machine);

@@ -155,7 +155,12 @@ void sim_leave(void);
 void sim_client_start(uint32_t client);
 void sim_client_kill(uint32_t client); /* what it has written down outlives it */
 bool sim_clients_are_done(void);       /* all have followed the job to its end */
-uint64_t sim_program_time(void);       /* that each task of the job needs */
+
+/* ---- job.c: the job that is submitted, and what its programs do */
+
+void sim_job_draw(void);
+tfc_job *sim_job_new(void);
+uint64_t sim_job_time(void); /* that it needs when nothing happens to it */
 
 /* ---- referee.c: what is promised */
 

@@ -40,6 +40,7 @@ void sim_world_begin(const char *dir, uint64_t mask)
 	for (uint32_t i = 0; i < SIM_MACHINES; i++)
 		sim_machine_init(&sim.machines[i], i);
 	write_members();
+	sim_job_draw();
 	sim_faults_begin(mask);
 	sim.calm_at = sim_faults_over();
 	for (uint32_t i = 0; i < SIM_NODES; i++)
@@ -94,7 +95,7 @@ static void advance(void)
 
 static void check_calm(void)
 {
-	uint64_t bound = LEASE * 5 / 4 + GRACE + sim_program_time() + 60 * SIM_SECOND;
+	uint64_t bound = LEASE * 5 / 4 + GRACE + sim_job_time() + 60 * SIM_SECOND;
 	if (sim.now > sim.calm_at + bound)
 		sim_broken("a job ends in calm times", "%.0f s after the last fault it has not",
 			   (double)(sim.now - sim.calm_at) / 1e9);
