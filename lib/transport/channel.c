@@ -66,6 +66,16 @@ static int connect_pipe(struct tfc__channel *channel)
 	return code < 0 ? code : handshake_begin(channel);
 }
 
+/* The other end may have said why it closes the connection: that is read before a failed write
+ * ends the channel. */
+static int write_out(struct tfc__channel *channel)
+{
+	int code = stream_write(channel);
+	if (code < 0 && channel->state == UP)
+		stream_read(channel);
+	return code;
+}
+
 static int step(struct tfc__channel *channel, uint32_t events)
 {
 	int code = TFC_OK;
@@ -77,7 +87,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	    (events & TFC_PIPE_READABLE || channel->is_unheard))
 		code = stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
-		code = stream_write(channel);
+		code = write_out(channel);
 	stream_account(channel);
 	if (code == TFC_OK && channel->is_full && !channel->is_closed && !stream_is_full(channel)) {
 		channel->is_full = false;

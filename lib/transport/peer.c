@@ -294,7 +294,7 @@ static void on_room(void *user)
 static void on_down(void *user, const tfc_error *why)
 {
 	struct tfc__peer *peer = user;
-	tfc_error said = *why;
+	tfc_error said = peer->failure.code ? peer->failure : *why;
 	if (!peer->rpc && peer->dialed[0] && !strstr(said.text, peer->dialed))
 		tfc__fail_prefix(&said, said.code, "%.100s: ", peer->dialed);
 	peer_go_down(peer, &said);

@@ -179,6 +179,51 @@ static void what_was_sent_before_a_close_arrives_or_the_end_does(void **state)
 	end_pair_end(&pair);
 }
 
+/* A dialer with a context of its own, and two connections. */
+struct goodbye {
+	struct world world, dialer;
+	struct end near[2], far[2];
+};
+
+/* Between the dialer's reading from the second connection and its writing to it. */
+static void close_the_second(struct end *first, const void *data, size_t len)
+{
+	struct goodbye *both = first->user;
+	end_send(&both->far[1], "goodbye", 7);
+	world_settle(&both->world);
+	end_close(&both->far[1]);
+	end_send(&both->near[1], "question", 8);
+}
+
+static void a_failed_write_does_not_hide_the_last_message(void **state)
+{
+	struct goodbye both = {.near[0] = {.on_message = close_the_second, .user = &both}};
+	struct end_listener listener;
+	world_begin(&both.world, *state);
+	both.dialer = both.world;
+	assert_int_equal(tfc_ctx_new(NULL, NULL, &both.dialer.ctx), TFC_OK);
+	end_listen(&both.world, both.world.address, both.far, 2, &listener);
+	for (int i = 0; i < 2; i++) {
+		end_dial(&both.dialer, tfc__listener_address(listener.listener), &both.near[i]);
+		for (uint64_t deadline = world_deadline();
+		     !both.near[i].is_up || !both.far[i].is_up;) {
+			world_turn(&both.world);
+			world_turn(&both.dialer);
+			world_check_deadline(deadline, "both are up", __FILE__, __LINE__);
+		}
+	}
+	end_send(&both.far[0], "go", 2);
+	world_settle(&both.world);
+	AWAIT(&both.dialer, both.near[1].is_down);
+	assert_int_equal(both.near[1].messages, 1);
+	end_close(&both.near[0]);
+	end_close(&both.near[1]);
+	end_close(&both.far[0]);
+	tfc__listener_close(listener.listener);
+	tfc_ctx_free(both.dialer.ctx);
+	world_end(&both.world);
+}
+
 /* ---- pipes: a reader that takes its time */
 
 #define MUCH (UINT64_C(32) << 20)
@@ -350,6 +395,11 @@ static void a_dialer_that_does_not_read_is_not_heard(void **state)
 	world_end(&world);
 }
 
+static bool is_kernel_socket(const struct transport_kind *kind)
+{
+	return strcmp(kind->scheme, "tcp") == 0 || strcmp(kind->scheme, "unix") == 0;
+}
+
 static bool is_plain(const struct transport_kind *kind)
 {
 	return !kind->is_noise;
@@ -365,6 +415,8 @@ int main(void)
 		{"each end may close at each stage", each_end_may_close_at_each_stage, NULL},
 		{"what was sent before a close arrives, or the end does",
 		 what_was_sent_before_a_close_arrives_or_the_end_does, NULL},
+		{"a failed write does not hide the last message",
+		 a_failed_write_does_not_hide_the_last_message, is_kernel_socket},
 		{"a slow reader stops the writer", a_slow_reader_stops_the_writer, is_plain},
 		{"a reader may look away", a_reader_may_look_away, is_plain},
 		{"a backlog is told", a_backlog_is_told, is_plain},
