@@ -6,6 +6,7 @@
 #   examples/quickstart.sh      from any directory, as root or with sudo, as often as you like
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+tfc_help "$@"
 
 build=$TFC_SOURCE/build/quickstart-build
 work=$TFC_SOURCE/build/quickstart

@@ -3,6 +3,7 @@
 # work is done already.
 #
 #   tfc_say TEXT                one line to the reader
+#   tfc_help "$@"               with --help first: prints the head of the script, and ends it
 #   tfc_step TEXT COMMAND...    says TEXT, runs COMMAND with its output in a file; when it fails,
 #                               shows the end of the file and returns its status
 #   tfc_need_packages NAME...   installs the Debian packages that are missing (root or sudo)
@@ -35,6 +36,15 @@ TFC_NOISE_PINS=(noiseprotocol==0.3.1 cryptography==50.0.2 msgpack==1.2.4)
 
 tfc_say() {
 	printf '%s\n' "$*"
+}
+
+tfc_help() {
+	case ${1:-} in
+	-h | --help)
+		sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+		exit
+		;;
+	esac
 }
 
 tfc_step() {

@@ -18,6 +18,7 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../examples/setup.sh"
+tfc_help "$@"
 build=$TFC_SOURCE/build
 results=()
 broken=0

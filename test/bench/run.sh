@@ -5,6 +5,7 @@
 #                                              --markdown: into doc/benchmarks.md, too
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"
+tfc_help "$@"
 build=$TFC_SOURCE/build/bench
 tfc_need_packages "${TFC_BUILD_PACKAGES[@]}" "${TFC_PYTHON_PACKAGES[@]}" libcmocka-dev \
 	supervisor runit openmpi-bin binutils
