@@ -8,7 +8,9 @@
 #include "tfc_run.h"
 
 const struct option gateway_options[] = {
-	{"gateway", "G", "unix:PATH or tcp://HOST:PORT (TFC_GATEWAY; this machine's node)",
+	{"gateway", "G",
+	 "unix:PATH or tcp://HOST:PORT; with commas, the first of several that "
+	 "answers (TFC_GATEWAY; this machine's node)",
 	 TEXT(struct gateway_options, address)},
 	{"key", "FILE", "the key to show it (TFC_KEY)", TEXT(struct gateway_options, key)},
 };
