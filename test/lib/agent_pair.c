@@ -147,7 +147,10 @@ void agent_pair_end(struct agent_pair *pair)
 static void hear(void *user, const struct tfc__agent_event *event)
 {
 	struct paired_job *job = user;
-	assert_true(job->count < HEARD_MAX);
+	if (job->count == HEARD_MAX)
+		fail_msg("%d events, the last of kind %d, task %u, attempt %u: %s", HEARD_MAX,
+			 (int)event->kind, event->task, event->attempt,
+			 event->text ? event->text : "");
 	struct heard_event *heard = &job->heard[job->count++];
 	*heard = (struct heard_event){.kind = event->kind,
 				      .task = event->task,
