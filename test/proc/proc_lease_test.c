@@ -318,6 +318,31 @@ static void a_stopped_guard_cannot_keep_its_tasks(void **state)
 	proc_run_end(&run);
 }
 
+/* The shim waits for two deadlines, and that of the stop is still to come when the lease is over.
+ */
+static void a_stop_keeps_its_deadline_when_the_lease_is_over(void **state)
+{
+	struct proc_run run;
+	struct proc_task task;
+	int overs;
+	proc_run_begin(&run);
+	uint64_t deadline = tfc__boot_time() + 1000 * TFC__MS;
+	struct tfc__lease *lease = begin(&run, 1000, &overs);
+	assert_int_equal(start_with(run.ctx, &task, lease, true, 4 * PATIENT_MS), 0);
+	proc_await_start(&run, &task);
+	pid_t guard = proc_parent(proc_parent(task.pid));
+	assert_int_equal(tfc_process_stop(task.process, 2000), 0);
+	run_for(&run, 200);
+	assert_int_equal(kill(guard, SIGSTOP), 0); /* it would kill the task itself, but later */
+	assert_true(proc_await_gone(task.pid, 2000 + LATE_MS));
+	assert_true(tfc__boot_time() > deadline);
+	assert_int_equal(kill(guard, SIGCONT), 0);
+	proc_await_end(&run, &task);
+	tfc__lease_end(lease);
+	proc_close(&task);
+	proc_run_end(&run);
+}
+
 /* ---- a host that is stopped */
 
 static bool await(tfc_ctx *ctx, const int *flag)
@@ -400,6 +425,7 @@ int main(void)
 		cmocka_unit_test(without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease),
 		cmocka_unit_test(a_renewal_that_comes_too_late_has_no_effect),
 		cmocka_unit_test(a_stopped_guard_cannot_keep_its_tasks),
+		cmocka_unit_test(a_stop_keeps_its_deadline_when_the_lease_is_over),
 		cmocka_unit_test(a_stopped_host_cannot_keep_its_tasks),
 	};
 	return cmocka_run_group_tests_name("proc_lease", tests, NULL, NULL);

@@ -49,8 +49,7 @@ void end_watch_lease(struct shim *shim)
 		return;
 	if (lease_is_over(shim))
 		end_stop(shim, shim->lease_end + shim->command.lease_grace_ms * TFC__MS);
-	else if (shim->lease_at)
-		set_timer(shim);
+	set_timer(shim); /* also for a stop whose deadline comes before that */
 }
 
 /* One that was set for a kill that came earlier fires all the same. */
