@@ -22,6 +22,10 @@ WORDS = {("cluster", "gateway")}
 PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "port/door.h", "proc/"],
             "proc/shim": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "proc/"]}
 
+# Pure state machines: what they include besides their own header declares no call of the system.
+PURE = ["proc/guard/core", "proc/shim/core"]
+PURE_INCLUDES = {"core.h", "proc/protocol.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+
 # Names the backends of all rooms, and is part of none.
 BUILTINS = "builtins.c"
 
@@ -51,8 +55,11 @@ def may_include(room, other, is_public):
 def check_library_file(root, path):
     room = path.relative_to(root / "lib").parts[0]
     folder = path.parent.relative_to(root / "lib").as_posix()
+    is_pure = path.relative_to(root / "lib").with_suffix("").as_posix() in PURE
     for kind, name in includes(path):
         is_public = name.startswith("tfcluster/")
+        if is_pure and name not in PURE_INCLUDES:
+            yield f"includes {name}: it is pure"
         if kind == "<" and not is_public:
             continue
         if folder in PROGRAMS:

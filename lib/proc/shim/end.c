@@ -23,69 +23,54 @@ static void signal_group(struct shim *shim, int number)
 		kill(shim->task, number);
 }
 
-void end_kill(struct shim *shim)
+static void kill_task(struct shim *shim)
 {
-	shim->kill_at = 0;
-	if (shim->is_dead)
-		return;
 	kill(-shim->task, SIGKILL);
 	kill(shim->task, SIGKILL); /* it may have joined another group of its session */
 	isolation_kill(shim);
 }
 
-static void set_timer(const struct shim *shim)
+static void set_timer(struct shim *shim)
 {
-	bool is_lease_first = shim->lease_at && (!shim->kill_at || shim->lease_at < shim->kill_at);
-	uint64_t at = is_lease_first ? shim->lease_at : shim->kill_at;
+	uint64_t at = shim->core.timer_at;
 	const struct itimerspec spec = {
 		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
+	if (shim->timer_at == at)
+		return;
+	shim->timer_at = at;
 	timerfd_settime(shim->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* A stop that is under way with a longer grace is shortened. */
-void end_watch_lease(struct shim *shim)
+struct shim_result end_step(struct shim *shim, const struct shim_event *event)
 {
-	if (shim->is_dead)
-		return;
-	if (lease_is_over(shim))
-		end_stop(shim, shim->lease_end + shim->command.lease_grace_ms * TFC__MS);
-	set_timer(shim); /* also for a stop whose deadline comes before that */
-}
-
-/* One that was set for a kill that came earlier fires all the same. */
-void end_due(struct shim *shim)
-{
-	uint64_t times, now = tfc__boot_time();
-	if (read(shim->timer, &times, sizeof(times)) < 0)
-		return; /* set anew in the meantime */
-	if (shim->kill_at && shim->kill_at <= now)
-		end_kill(shim);
-	end_watch_lease(shim);
-}
-
-void end_stop(struct shim *shim, uint64_t kill_at)
-{
-	if (shim->is_dead)
-		return;
-	bool is_first = !shim->is_stopping;
-	shim->is_stopping = true;
-	if (kill_at <= tfc__boot_time()) {
-		end_kill(shim);
-		return;
-	}
-	if (is_first || (shim->kill_at && kill_at < shim->kill_at)) {
-		shim->kill_at = kill_at;
-		set_timer(shim);
-	}
-	if (is_first) {
+	struct shim_result result = shim_core_step(&shim->core, event);
+	if (result.actions & SHIM_TERM) {
 		signal_group(shim, SIGTERM);
 		signal_group(shim, SIGCONT);
 	}
+	if (result.actions & SHIM_KILL)
+		kill_task(shim);
+	set_timer(shim);
+	return result;
 }
 
-void end_stop_after(struct shim *shim, uint64_t grace_ms)
+struct shim_result end_decide(struct shim *shim, enum shim_event_kind kind)
 {
-	end_stop(shim, tfc__boot_time() + grace_ms * TFC__MS);
+	struct tfc__lease_entry lease;
+	const struct shim_event event = {.kind = kind,
+					 .now = tfc__boot_time(),
+					 .command = &shim->command,
+					 .lease = lease_read(shim, &lease) ? &lease : NULL};
+	return end_step(shim, &event);
+}
+
+void end_due(struct shim *shim)
+{
+	uint64_t times;
+	if (read(shim->timer, &times, sizeof(times)) < 0)
+		return; /* set anew in the meantime */
+	shim->timer_at = 0;
+	end_decide(shim, SHIM_TIMER);
 }
 
 static uint64_t microseconds(struct timeval time)
@@ -103,8 +88,7 @@ static void task_died(struct shim *shim)
 	isolation_kill(shim);
 	if (wait4(shim->task, &status, 0, &usage) < 0)
 		return;
-	shim->is_dead = true;
-	shim->kill_at = 0;
+	end_decide(shim, SHIM_DIED);
 	bool is_signal = WIFSIGNALED(status);
 	shim->report.reason = is_signal ? TFC__END_SIGNAL : TFC__END_CODE;
 	shim->report.status = is_signal ? WTERMSIG(status) : WEXITSTATUS(status);
@@ -121,12 +105,12 @@ bool end_reap(struct shim *shim)
 			return errno == ECHILD;
 		if (!info.si_pid)
 			break;
-		if (info.si_pid == shim->task && !shim->is_dead)
+		if (info.si_pid == shim->task && !shim->core.is_dead)
 			task_died(shim);
 		else
 			wait4(info.si_pid, NULL, 0, NULL);
 	}
-	if (shim->is_dead)
+	if (shim->core.is_dead)
 		tfc__sweep(getpid(), NULL, NULL);
 	return false;
 }

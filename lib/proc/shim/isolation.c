@@ -163,7 +163,7 @@ void isolation_end(struct shim *shim)
 	shim->group = -1;
 	tfc__group_remove(TFC__SHIM_CGROUP, group_name(name));
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", TFC__SHIM_CGROUP);
-	ssize_t len = shim->is_orphan ? readlink(link, path, sizeof(path) - 1) : -1;
+	ssize_t len = shim->core.is_orphan ? readlink(link, path, sizeof(path) - 1) : -1;
 	if (len > 0) {
 		path[len] = 0;
 		rmdir(path);

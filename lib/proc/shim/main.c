@@ -25,9 +25,11 @@ static void tell_guard(struct shim *shim, uint32_t kind)
 
 static int fail_start(struct shim *shim, int error)
 {
-	shim->report.reason = error ? TFC__END_NOT_STARTED : TFC__END_LOST;
+	struct shim_result result = end_step(shim, &(struct shim_event){.kind = SHIM_NOT_STARTED,
+									.error = error});
+	shim->report.reason = result.reason;
 	shim->report.status = error;
-	shim->report.silent_ms = shim->lost_ms;
+	shim->report.silent_ms = result.silent_ms;
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
 	isolation_end(shim);
@@ -102,14 +104,6 @@ static int start(struct shim *shim, struct launch *launch)
 	return 0;
 }
 
-/* When the guard is dead nobody renews a lease: no more than what the task would have after it. */
-static uint64_t orphan_grace_ms(const struct tfc__command *command)
-{
-	return command->lease && command->lease_grace_ms < command->grace_ms
-		       ? command->lease_grace_ms
-		       : command->grace_ms;
-}
-
 static void obey(struct shim *shim)
 {
 	struct tfc__command command;
@@ -117,21 +111,14 @@ static void obey(struct shim *shim)
 	while ((len = recv(TFC__SHIM_GUARD, &command, sizeof(command), MSG_DONTWAIT)) ==
 	       (ssize_t)sizeof(command)) {
 		if (command.kind == TFC__MSG_STOP)
-			end_stop(shim, command.deadline_ns);
-		else if (command.kind == TFC__MSG_SIGNAL && !shim->is_dead)
+			end_step(shim, &(struct shim_event){.kind = SHIM_STOP,
+							    .now = tfc__boot_time(),
+							    .command = &command});
+		else if (command.kind == TFC__MSG_SIGNAL && !shim->core.is_dead)
 			kill(-shim->task, (int)command.value);
 	}
-	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
-		shim->is_orphan = true;
-		end_stop_after(shim, orphan_grace_ms(&shim->command));
-	}
-}
-
-/* The guard stops the task just so, unless it is stopped itself. */
-static void host_gone(struct shim *shim)
-{
-	shim->is_host_gone = true;
-	end_stop_after(shim, shim->command.grace_ms);
+	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
+		end_decide(shim, SHIM_GUARD_GONE);
 }
 
 /* Returns whether the task and all it left behind are gone. */
@@ -144,9 +131,9 @@ static bool hear_signals(struct shim *shim)
 
 static int wait_ms(const struct shim *shim)
 {
-	if (shim->is_dead)
+	if (shim->core.is_dead)
 		return SWEEP_AGAIN_MS;
-	uint64_t at = stall_due(shim);
+	uint64_t at = shim->core.silence_at;
 	if (!at)
 		return -1;
 	uint64_t now = tfc__now();
@@ -167,12 +154,12 @@ static void live(struct shim *shim)
 	for (bool is_gone = false; !is_gone;) {
 		struct pollfd fds[] = {
 			{.fd = shim->signals, .events = POLLIN},
-			{.fd = shim->is_orphan ? -1 : TFC__SHIM_GUARD, .events = POLLIN},
+			{.fd = shim->core.is_orphan ? -1 : TFC__SHIM_GUARD, .events = POLLIN},
 			{.fd = shim->out, .events = POLLIN},
 			{.fd = shim->err, .events = POLLIN},
-			{.fd = shim->stall.progress, .events = POLLIN},
+			{.fd = shim->progress, .events = POLLIN},
 			{.fd = shim->timer, .events = POLLIN},
-			{.fd = shim->is_host_gone ? -1 : TFC__SHIM_HOST, .events = POLLIN},
+			{.fd = shim->core.is_host_gone ? -1 : TFC__SHIM_HOST, .events = POLLIN},
 		};
 		int ready = poll(fds, 7, wait_ms(shim));
 		if (ready > 0 && fds[5].revents)
@@ -188,8 +175,8 @@ static void live(struct shim *shim)
 		if (ready > 0 && fds[1].revents)
 			obey(shim);
 		if (ready > 0 && fds[6].revents)
-			host_gone(shim);
-		if ((ready > 0 && fds[0].revents) || shim->is_dead)
+			end_decide(shim, SHIM_HOST_GONE);
+		if ((ready > 0 && fds[0].revents) || shim->core.is_dead)
 			is_gone = hear_signals(shim);
 	}
 }
@@ -201,20 +188,21 @@ int main(void)
 			    .group = -1,
 			    .log.fd = -1,
 			    .log.dir_fd = -1,
-			    .stall.progress = -1,
+			    .progress = -1,
 			    .report.step = TFC__STEP_LAUNCH};
 	struct launch launch = {.head = NULL};
 	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
 	isolation_prepare(&shim);
 	if (!launch_await(&shim)) {
-		shim.is_orphan = true;
+		shim.core.is_orphan = true;
 		isolation_end(&shim);
 		return 0;
 	}
-	if (!error && !lease_is_over(&shim))
+	bool is_to_start = end_decide(&shim, SHIM_SPAWN).actions & SHIM_START;
+	if (!error && is_to_start)
 		error = start(&shim, &launch);
-	if (error || shim.lost_ms)
+	if (error || !is_to_start)
 		return fail_start(&shim, error);
 	launch_unmap(&launch);
 	shim.report.step = TFC__STEP_NONE;
@@ -222,7 +210,7 @@ int main(void)
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
 	tell_guard(&shim, TFC__MSG_STARTED);
-	end_watch_lease(&shim);
+	end_decide(&shim, SHIM_STARTED);
 	live(&shim);
 	isolation_end(&shim);
 	output_drain(&shim);
@@ -230,7 +218,7 @@ int main(void)
 	shim.report.log_end = shim.log.position;
 	shim.report.log_dropped = shim.log.dropped;
 	shim.report.log_gap = shim.log.gap;
-	shim.report.silent_ms = shim.lost_ms;
+	shim.report.silent_ms = end_decide(&shim, SHIM_ENDED).silent_ms;
 	tell_guard(&shim, TFC__MSG_EXITED);
 	return 0;
 }

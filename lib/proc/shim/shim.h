@@ -10,16 +10,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "core.h"
 #include "proc/log_write.h"
 #include "proc/protocol.h"
-
-/* stall.c: signs of life. Without a period nothing is watched, and no clock is read. */
-struct stall {
-	uint64_t period; /* nanoseconds; 0: stalls are not watched for */
-	uint64_t last;   /* the last sign of life */
-	uint64_t due;    /* when the silence, or its next stretch, is told */
-	int progress;    /* read end of the progress pipe, or -1 */
-};
 
 struct shim {
 	pid_t task;
@@ -30,17 +23,11 @@ struct shim {
 	int locks[TFC__LOCKS]; /* or -1: shared as long as the shim lives */
 	uint32_t isolation;    /* enum tfc__isolation: what it has become */
 	bool has_groups;       /* the guard's cgroup directory was given to us */
-	bool is_orphan;        /* the guard is gone */
-	bool is_host_gone;
-	bool is_dead;       /* the task is; what it left behind may not be */
-	bool is_stopping;   /* TERM was sent */
-	int timer;          /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps; */
-	uint64_t kill_at;   /* set to the earlier one of this, 0: no deadline, */
-	uint64_t lease_at;  /* and of when the lease is looked at again; 0: it is not */
-	uint64_t lease_end; /* of a lease that is over, */
-	uint32_t lost_ms;   /* and its length, or 0 */
+	int progress;          /* read end of the progress pipe, or -1 */
+	int timer;         /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps, */
+	uint64_t timer_at; /* and what it is set to */
 	struct tfc__command command; /* the guard's SPAWN */
-	struct stall stall;
+	struct shim_core core;
 	struct tfc__log_writer log;
 	struct tfc__report report;
 };
@@ -80,10 +67,9 @@ int limits_apply(const struct launch *launch, volatile struct tfc__report *repor
 
 /* stall.c. open: 0 or an errno; the write end is the caller's. */
 int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end);
-void stall_sign(struct shim *shim);          /* it gave one */
-void stall_read(struct shim *shim);          /* it may have, through the pipe */
-uint64_t stall_due(const struct shim *shim); /* 0: no silence will be told */
-bool stall_is_due(struct shim *shim);        /* fills in the report */
+void stall_sign(struct shim *shim);   /* it gave one */
+void stall_read(struct shim *shim);   /* it may have, through the pipe */
+bool stall_is_due(struct shim *shim); /* fills in the report */
 
 /*
  * isolation.c: what holds the task and all it starts together, so that the kernel can kill it at
@@ -102,20 +88,21 @@ int isolation_mount_proc(void);
 /* As vfork, but with memory of its own. */
 pid_t isolation_fork_into_group(const struct shim *shim);
 
-/* lease.c: whether it is over; else lease_at says when to ask again. */
-bool lease_is_over(struct shim *shim);
+/* lease.c: false: there is none. */
+bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease);
 
 /* output.c */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at the end of file */
 void output_drain(struct shim *shim);        /* all that is in the pipes now */
 
-/* end.c */
+/*
+ * end.c. step: what the core makes of an event, after its signals were sent and the timer was set.
+ * decide: the same for an event of now, with the lease and the guard's SPAWN.
+ */
 int end_open(struct shim *shim); /* 0 or an errno */
-void end_stop(struct shim *shim, uint64_t kill_at);
-void end_stop_after(struct shim *shim, uint64_t grace_ms); /* from now on */
-void end_watch_lease(struct shim *shim);
-void end_due(struct shim *shim); /* the timer has fired */
-void end_kill(struct shim *shim);
+struct shim_result end_step(struct shim *shim, const struct shim_event *event);
+struct shim_result end_decide(struct shim *shim, enum shim_event_kind kind);
+void end_due(struct shim *shim);  /* the timer has fired */
 bool end_reap(struct shim *shim); /* true once the task and all it left behind are gone */
 
 #endif

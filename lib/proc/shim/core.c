@@ -1,0 +1,149 @@
+#include "core.h"
+
+#include <stddef.h>
+
+#define MS UINT64_C(1000000)
+
+/* ---- stopping */
+
+static void end_at_once(struct shim_core *core, struct shim_result *result)
+{
+	core->kill_at = 0;
+	result->actions |= SHIM_KILL;
+}
+
+/* A second stop can only shorten the first one. */
+static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct shim_result *result)
+{
+	bool is_first = !core->is_stopping;
+	if (core->is_dead)
+		return;
+	core->is_stopping = true;
+	if (kill_at <= now) {
+		end_at_once(core, result);
+		return;
+	}
+	if (is_first || (core->kill_at && kill_at < core->kill_at))
+		core->kill_at = kill_at;
+	if (is_first)
+		result->actions |= SHIM_TERM;
+}
+
+/* When the guard is dead nobody renews a lease: no more than what the task would have after it. */
+static uint64_t orphan_grace_ms(const struct shim_core *core)
+{
+	return core->lease && core->lease_grace_ms < core->grace_ms ? core->lease_grace_ms
+								    : core->grace_ms;
+}
+
+/* ---- the lease: a renewal wakes no shim, so each looks when the deadline it knows has passed */
+
+static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entry *lease,
+			    uint64_t now)
+{
+	core->lease_at = 0;
+	if (!core->lease || core->lost_ms || !lease)
+		return false; /* one that was given up has no end */
+	if (!lease->is_over && lease->deadline_ns > now) {
+		core->lease_at = lease->deadline_ns;
+		return false;
+	}
+	core->lost_ms = lease->length_ms ? lease->length_ms : 1;
+	return true;
+}
+
+/* The grace begins at the deadline, also when it is found late. */
+static void check_lease(struct shim_core *core, const struct shim_event *event,
+			struct shim_result *result)
+{
+	if (!core->is_dead && find_lease_over(core, event->lease, event->now))
+		stop(core, event->lease->deadline_ns + core->lease_grace_ms * MS, event->now,
+		     result);
+}
+
+/* ---- signs of life */
+
+static void note_sign(struct shim_core *core, uint64_t now)
+{
+	core->last_sign = now;
+	core->silent_at = core->silence ? now + core->silence : 0;
+}
+
+static void check_silence(struct shim_core *core, uint64_t now, struct shim_result *result)
+{
+	if (!core->silence_at || now < core->silence_at)
+		return;
+	core->silent_at = now + core->silence;
+	result->silent_ms = (uint32_t)((now - core->last_sign) / MS);
+	result->actions |= SHIM_STALLED;
+}
+
+/* ---- events */
+
+static void begin(struct shim_core *core, const struct shim_event *event,
+		  struct shim_result *result)
+{
+	core->grace_ms = event->command->grace_ms;
+	core->lease_grace_ms = (uint32_t)event->command->lease_grace_ms;
+	core->lease = event->command->lease;
+	if (!find_lease_over(core, event->lease, event->now))
+		result->actions |= SHIM_START;
+}
+
+static void set_timers(struct shim_core *core)
+{
+	bool is_lease_first = core->lease_at && (!core->kill_at || core->lease_at < core->kill_at);
+	core->timer_at = core->is_dead ? 0 : is_lease_first ? core->lease_at : core->kill_at;
+	core->silence_at = core->is_dead || core->is_stopping ? 0 : core->silent_at;
+}
+
+struct shim_result shim_core_step(struct shim_core *core, const struct shim_event *event)
+{
+	struct shim_result result = {.actions = 0};
+	switch (event->kind) {
+	case SHIM_SPAWN:
+		begin(core, event, &result);
+		break;
+	case SHIM_NOT_STARTED:
+		result.reason = event->error ? TFC__END_NOT_STARTED : TFC__END_LOST;
+		result.silent_ms = event->error ? 0 : core->lost_ms;
+		break;
+	case SHIM_STARTED:
+		check_lease(core, event, &result);
+		break;
+	case SHIM_STOP:
+		stop(core, event->command->deadline_ns, event->now, &result);
+		break;
+	case SHIM_GUARD_GONE:
+		core->is_orphan = true;
+		stop(core, event->now + orphan_grace_ms(core) * MS, event->now, &result);
+		break;
+	case SHIM_HOST_GONE:
+		core->is_host_gone = true;
+		stop(core, event->now + core->grace_ms * MS, event->now, &result);
+		break;
+	case SHIM_TIMER:
+		if (!core->is_dead && core->kill_at && core->kill_at <= event->now)
+			end_at_once(core, &result);
+		check_lease(core, event, &result);
+		break;
+	case SHIM_WATCH_SILENCE:
+		core->silence = event->silence_ms * MS;
+		note_sign(core, event->now);
+		break;
+	case SHIM_SIGN:
+		note_sign(core, event->now);
+		break;
+	case SHIM_SILENCE:
+		check_silence(core, event->now, &result);
+		break;
+	case SHIM_DIED:
+		core->is_dead = true;
+		break;
+	case SHIM_ENDED:
+		result.silent_ms = core->lost_ms;
+		break;
+	}
+	set_timers(core);
+	return result;
+}
