@@ -70,16 +70,10 @@ static bool is_frozen(const struct freezer *freezer)
 	return strstr(text, freezer->kind == FREEZER_V2 ? "frozen 1" : "FROZEN");
 }
 
-/* No event comes of another's stop, nor of the v1 freezer: they are looked at. */
+/* No event comes of the v1 freezer: its state is polled. */
 static void await_frozen(const struct freezer *freezer)
 {
 	for (uint64_t end = tfc__now() + PATIENCE; !is_frozen(freezer); poll(NULL, 0, 1))
-		assert_true(tfc__now() < end);
-}
-
-static void await_stopped(pid_t pid)
-{
-	for (uint64_t end = tfc__now() + PATIENCE; proc_state(pid) != 'T'; poll(NULL, 0, 1))
 		assert_true(tfc__now() < end);
 }
 
@@ -95,8 +89,7 @@ void freezer_freeze(struct freezer *freezer, pid_t root)
 	}
 	freezer->count = proc_family(root, freezer->pids, 64);
 	for (size_t i = 0; i < freezer->count; i++) {
-		kill(freezer->pids[i], SIGSTOP);
-		await_stopped(freezer->pids[i]);
+		proc_stop(freezer->pids[i]);
 	}
 }
 

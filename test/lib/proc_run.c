@@ -334,6 +334,14 @@ bool proc_is_alive(pid_t pid)
 	return state && state != 'Z' && state != 'X';
 }
 
+/* No event comes of another's child: its state is polled. */
+void proc_stop(pid_t pid)
+{
+	assert_return_code(kill(pid, SIGSTOP), errno);
+	for (uint64_t end = tfc__now() + 20 * TFC__SECOND; proc_state(pid) != 'T'; poll(NULL, 0, 1))
+		assert_true(tfc__now() < end);
+}
+
 bool proc_await_gone(pid_t pid, int ms)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

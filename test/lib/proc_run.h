@@ -82,6 +82,9 @@ uint32_t proc_ignored(pid_t pid);
 uint32_t proc_node_signals(void);
 void proc_send_node_signals(pid_t pid); /* each of them */
 
+/* SIGSTOP, and waits until the process has stopped. */
+void proc_stop(pid_t pid);
+
 /* Waits up to `ms` for a process to be gone; false when it is not. */
 bool proc_await_gone(pid_t pid, int ms);
 

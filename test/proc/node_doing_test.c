@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "node_run.h"
+#include "proc_run.h"
 
 #define PATIENCE (30 * TFC__SECOND)
 
@@ -45,7 +46,7 @@ static void stopped_task_is_named_and_only_while_it_is_stopped(void **state)
 	const struct seen_event *worker = node_await_task(&run, &follower, "worker/0",
 							  TFC_TASK_READY, 1);
 	await_description(&run, follower.job, "\"doing\"", false);
-	kill(worker->event.pid, SIGSTOP);
+	proc_stop(worker->event.pid);
 	await_description(&run, follower.job, "\"doing\":\"stopped (SIGSTOP)\"", true);
 	kill(worker->event.pid, SIGCONT);
 	await_description(&run, follower.job, "\"doing\"", false);

@@ -203,7 +203,7 @@ static void kill_host(const struct dead *dead)
 static void die_beside_stopped_guard(struct dead *dead, const char *dir)
 {
 	start_host(dead, dir);
-	assert_int_equal(kill(dead->guard, SIGSTOP), 0);
+	proc_stop(dead->guard);
 	kill_host(dead);
 }
 
@@ -212,8 +212,8 @@ static void die_with_guard(struct dead *dead, const char *dir, bool is_shim)
 {
 	start_host(dead, dir);
 	if (is_shim)
-		assert_int_equal(kill(dead->shim, SIGSTOP), 0);
-	assert_int_equal(kill(dead->guard, SIGSTOP), 0);
+		proc_stop(dead->shim);
+	proc_stop(dead->guard);
 	assert_int_equal(kill(dead->guard, SIGKILL), 0);
 	if (is_shim)
 		assert_int_equal(kill(dead->shim, SIGKILL), 0);
@@ -391,8 +391,8 @@ static void tasks_that_may_be_alive_are_waited_for_however_long_it_takes(void **
 	struct dead dead;
 	leaks_make_dir(dir);
 	start_host(&dead, dir);
-	assert_int_equal(kill(dead.guard, SIGSTOP), 0);
-	assert_int_equal(kill(dead.shim, SIGSTOP), 0);
+	proc_stop(dead.guard);
+	proc_stop(dead.shim);
 	kill_host(&dead);
 	assert_int_equal(begin(&run, dir), 0);
 	tfc__agent_query(run.job, 1);
@@ -712,7 +712,7 @@ static void a_directory_in_use_is_not_removed(void **state)
 	leaks_make_dir(dir);
 	start_host(&dead, dir);
 	/* Its guard dies; before the next one has the lock, the host's keeps it. */
-	assert_int_equal(kill(dead.host, SIGSTOP), 0);
+	proc_stop(dead.host);
 	assert_int_equal(kill(dead.guard, SIGKILL), 0);
 	assert_true(proc_await_gone(dead.task, 5000));
 	assert_true(proc_await_gone(dead.shim, 5000));

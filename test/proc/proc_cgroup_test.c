@@ -158,8 +158,8 @@ static void what_guard_and_shim_left_is_ended_in_their_place(void **state)
 	pid_t daemon = (pid_t)proc_await_number(proc_path(&run, "pid"));
 	pid_t shim = tfc__process_shim(task.process), guard = proc_parent(shim);
 	find_groups(&task, &groups);
-	assert_int_equal(kill(guard, SIGSTOP), 0);
-	assert_int_equal(kill(shim, SIGSTOP), 0);
+	proc_stop(guard);
+	proc_stop(shim);
 	assert_int_equal(kill(guard, SIGKILL), 0);
 	assert_int_equal(kill(shim, SIGKILL), 0);
 	proc_await_end(&run, &task);

@@ -256,7 +256,7 @@ static void a_renewal_that_comes_too_late_has_no_effect(void **state)
 	assert_int_equal(start(run.ctx, &task, lease, true), 0);
 	proc_await_start(&run, &task);
 	pid_t guard = proc_parent(proc_parent(task.pid));
-	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_stop(guard);
 	assert_int_equal(tfc_process_signal(task.process, SIGCONT), 0); /* it is read first */
 	while (tfc__boot_time() <= deadline)
 		poll(NULL, 0, 10);
@@ -290,7 +290,7 @@ static void a_stopped_guard_cannot_keep_its_tasks(void **state)
 	assert_int_equal(tfc__lease_renew(lease, deadline), 0);
 	run_for(&run, 200);
 	pid_t guard = proc_parent(proc_parent(deaf.pid));
-	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_stop(guard);
 	while (tfc__boot_time() < deadline) {
 		assert_true(proc_is_alive(mild.pid));
 		poll(NULL, 0, 10);

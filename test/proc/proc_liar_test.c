@@ -67,7 +67,7 @@ static void a_stop_ends_although_the_guard_is_silent(void **state)
 		proc_start(&runs[i], &tasks[i], NULL, "deaf", "wait", NULL);
 	proc_await_start(&runs[STOPPED], &tasks[STOPPED]);
 	pid_t guard = proc_parent(tfc__process_shim(tasks[STOPPED].process));
-	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_stop(guard);
 	assert_int_equal(tfc_process_stop(tasks[STOPPED].process, 100), 0);
 	assert_int_equal(tfc_process_stop(tasks[MUTE].process, 1000), 0);
 	for (uint64_t end = tfc__now() + 30 * TFC__SECOND;

@@ -130,7 +130,7 @@ static void a_stopped_guard_does_not_outlive_its_context(void **state)
 	proc_start(&run, &task, NULL, "wait", NULL);
 	proc_await_start(&run, &task);
 	pid_t guard = proc_parent(tfc__process_shim(task.process)), pid = task.pid;
-	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_stop(guard);
 	proc_close(&task);
 	proc_run_end(&run);
 	assert_true(proc_await_gone(guard, 0));

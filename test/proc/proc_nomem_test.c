@@ -206,7 +206,7 @@ static void no_stop_is_lost_on_a_guard_that_does_not_read(void **state)
 	proc_await_start(&run, &closed);
 	pid_t guard = proc_parent(tfc__process_shim(stopped.process));
 	assert_true(has_socket(guard, socket.st_ino));
-	assert_int_equal(kill(guard, SIGSTOP), 0);
+	proc_stop(guard);
 	fill_socket(&run, &stopped);
 
 	failing_begin(0, true);
@@ -253,7 +253,7 @@ static void what_waits_for_a_guard_ends_with_it(void **state)
 		proc_start(&run, &task, NULL, "wait", NULL);
 		proc_await_start(&run, &task);
 		pid_t guard = proc_parent(tfc__process_shim(task.process));
-		assert_int_equal(kill(guard, SIGSTOP), 0);
+		proc_stop(guard);
 		fill_socket(&run, &task);
 		assert_int_equal(tfc_process_stop(task.process, 60000), TFC_OK);
 		assert_int_equal(tfc_port_admit(held, 1), TFC_OK);
