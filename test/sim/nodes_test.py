@@ -29,15 +29,23 @@ class NodesTest(unittest.TestCase):
         self.assertEqual(hashes[0], hashes[1])
 
     def test_fixed_worlds_keep_every_promise(self):
-        self.assert_kept(run("--shrink", 1000, FIXED))
+        self.assert_kept(run("--jobs", 2, "--shrink", 1000, FIXED))
 
     def test_fresh_worlds_keep_every_promise(self):
-        done = run("--shrink", "--seconds", SECONDS)
+        done = run("--jobs", 2, "--shrink", "--seconds", SECONDS)
         print(done.stdout.strip(), file=sys.stderr)
         self.assert_kept(done)
 
+    def test_worlds_beside_each_other_are_the_same(self):
+        runs = [run("--hashes", "--jobs", jobs, 1, REPEATED) for jobs in (1, 3)]
+        lines = [sorted(re.findall(r"^seed .*$", done.stdout, re.MULTILINE)) for done in runs]
+        self.assertEqual(len(lines[0]), REPEATED)
+        self.assertEqual(lines[0], lines[1])
+        for done in runs:
+            self.assertIn(f"{REPEATED} worlds, 0 failed", done.stdout)
+
     def test_bad_arguments_are_refused(self):
-        for words in (["x"], ["--mask"], ["--without", "rain"], ["1", "2", "3"]):
+        for words in (["x"], ["--mask"], ["--jobs", "0"], ["--without", "rain"], ["1", "2", "3"]):
             self.assertEqual(run(*words).returncode, 2, words)
 
 

@@ -2,6 +2,7 @@
  * Runs worlds, each in a process of its own, and says which promises were broken.
  *
  * nodes [OPTION...] [SEED [COUNT]]
+ *   --jobs N       so many worlds at a time
  *   --seconds S    fresh seeds for so long, in place of SEED and COUNT
  *   --shrink       of a world that fails, leave out faults until what is left is a story
  *   --mask BITS    only these of its faults (hexadecimal)
@@ -22,6 +23,7 @@
 
 /* What all worlds have seen; shared with their processes. */
 struct totals {
+	uint64_t begun; /* seeds that somebody has taken */
 	uint64_t worlds, failed, steps, virtual_ns;
 	uint64_t faults[SIM_FAULT_KINDS];
 };
@@ -29,11 +31,27 @@ struct totals {
 struct options {
 	uint64_t seed, count, mask;
 	uint64_t seconds; /* 0: count worlds */
+	uint64_t jobs;
 	bool is_loud, is_silent, is_shrinking, has_hashes;
 };
 
 static struct totals *totals;
 static char dir[] = "/dev/shm/tfc-sim-XXXXXX"; /* a tmpfs on every Linux */
+
+static void add(uint64_t *total, uint64_t count)
+{
+	__atomic_fetch_add(total, count, __ATOMIC_RELAXED);
+}
+
+static void count_world(void)
+{
+	uint64_t faults[SIM_FAULT_KINDS] = {0};
+	sim_faults_count(faults);
+	for (int i = 0; i < SIM_FAULT_KINDS; i++)
+		add(&totals->faults[i], faults[i]);
+	add(&totals->steps, sim.steps);
+	add(&totals->virtual_ns, sim.now);
+}
 
 static _Noreturn void live(const struct options *options, uint64_t seed)
 {
@@ -44,9 +62,7 @@ static _Noreturn void live(const struct options *options, uint64_t seed)
 	sim.is_loud = options->is_loud;
 	sim_world_begin(dir, options->mask);
 	sim_world_run();
-	totals->steps += sim.steps;
-	totals->virtual_ns += sim.now;
-	sim_faults_count(totals->faults);
+	count_world();
 	if (options->is_loud || options->has_hashes)
 		printf("seed %llu: hash %016llx, %llu steps, %.1f virtual seconds\n",
 		       (unsigned long long)seed, (unsigned long long)sim.hash,
@@ -98,10 +114,10 @@ static void shrink(const struct options *options, uint64_t seed)
 
 static void run_and_judge(const struct options *options, uint64_t seed)
 {
-	totals->worlds++;
+	add(&totals->worlds, 1);
 	if (!run_world(options, seed))
 		return;
-	totals->failed++;
+	add(&totals->failed, 1);
 	fprintf(stderr, "seed %llu failed; its story: test/sim/nodes/nodes %llu --shrink\n",
 		(unsigned long long)seed, (unsigned long long)seed);
 	if (options->is_shrinking)
@@ -114,6 +130,8 @@ static void report(double real_s)
 	printf("%llu worlds, %llu failed; %.1f virtual hours in %.1f minutes, %llu steps\n",
 	       (unsigned long long)totals->worlds, (unsigned long long)totals->failed,
 	       virtual_s / 3600, real_s / 60, (unsigned long long)totals->steps);
+	printf("%.1f worlds a second, %.2f virtual hours a minute\n",
+	       (double)totals->worlds / real_s, virtual_s / 60 / real_s);
 	printf("faults that hit something:");
 	for (int i = 0; i < SIM_FAULT_KINDS; i++)
 		printf("%s %s %llu", i ? "," : "", sim_fault_name(i),
@@ -142,6 +160,8 @@ static bool read_option(int argc, char **argv, int *at, struct options *options)
 	if (!value || strncmp(word, "--", 2) != 0)
 		return false;
 	++*at;
+	if (strcmp(word, "--jobs") == 0)
+		return (options->jobs = strtoull(value, NULL, 10));
 	if (strcmp(word, "--seconds") == 0)
 		return (options->seconds = strtoull(value, NULL, 10));
 	if (strcmp(word, "--mask") == 0)
@@ -153,10 +173,11 @@ static bool read_options(int argc, char **argv, struct options *options)
 {
 	int numbers = 0;
 	for (int i = 1; i < argc; i++) {
-		uint64_t number = strtoull(argv[i], NULL, 10);
+		const char *word = argv[i];
+		uint64_t number = strtoull(word, NULL, 10);
 		if (read_option(argc, argv, &i, options))
 			continue;
-		if (argv[i][0] < '0' || argv[i][0] > '9' || numbers == 2)
+		if (word[0] < '0' || word[0] > '9' || numbers == 2)
 			return false;
 		if (numbers++ == 0)
 			options->seed = number;
@@ -166,27 +187,61 @@ static bool read_options(int argc, char **argv, struct options *options)
 	return true;
 }
 
+/* Seeds that nobody has taken yet, one after the other. */
+static void run_worlds(const struct options *options, double begin)
+{
+	for (;;) {
+		uint64_t number = __atomic_fetch_add(&totals->begun, 1, __ATOMIC_RELAXED);
+		bool is_over = options->seconds ? real_time(CLOCK_MONOTONIC) >=
+							  begin + (double)options->seconds
+						: number >= options->count;
+		if (is_over)
+			return;
+		run_and_judge(options, options->seed + number);
+	}
+}
+
+static void run_in_processes(const struct options *options, double begin)
+{
+	fflush(stdout);
+	for (uint64_t i = 0; i < options->jobs; i++) {
+		pid_t pid = fork();
+		if (pid < 0)
+			abort();
+		if (pid > 0)
+			continue;
+		run_worlds(options, begin);
+		fflush(stdout);
+		_exit(0);
+	}
+	for (uint64_t i = 0; i < options->jobs; i++) {
+		int status;
+		if (wait(&status) < 0 || status)
+			add(&totals->failed, 1);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {.seed = 1, .count = 1, .mask = UINT64_MAX};
 	if (!read_options(argc, argv, &options)) {
-		fprintf(stderr, "usage: nodes [--seconds S] [--shrink] [--mask BITS] [--without "
-				"KIND] [--loud] [--hashes] [SEED [COUNT]]\n");
+		fprintf(stderr,
+			"usage: nodes [--jobs N] [--seconds S] [--shrink] [--mask BITS] [--without "
+			"KIND] [--loud] [--hashes] [SEED [COUNT]]\n");
 		return 2;
 	}
 	totals = mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (totals == MAP_FAILED || !mkdtemp(dir))
 		return 2;
-	double begin = real_time(CLOCK_MONOTONIC), now = begin;
+	double begin = real_time(CLOCK_MONOTONIC);
 	if (options.seconds)
 		options.seed = (uint64_t)real_time(CLOCK_REALTIME) * 1000;
-	for (uint64_t i = 0;
-	     options.seconds ? now < begin + (double)options.seconds : i < options.count; i++) {
-		run_and_judge(&options, options.seed + i);
-		now = real_time(CLOCK_MONOTONIC);
-	}
+	if (options.jobs > 1)
+		run_in_processes(&options, begin);
+	else
+		run_worlds(&options, begin);
 	tfc__remove_tree(dir);
-	report(now - begin);
+	report(real_time(CLOCK_MONOTONIC) - begin);
 	return totals->failed != 0;
 }

@@ -57,8 +57,10 @@ void sim_note(const char *format, ...)
 
 void sim_broken(const char *promise, const char *format, ...)
 {
+	static char lines[8192]; /* written at once: other worlds may write beside this one */
 	va_list args;
 	fflush(stdout);
+	setvbuf(stderr, lines, _IOFBF, sizeof(lines));
 	fprintf(stderr, "seed %llu: broken: %s\n", (unsigned long long)sim.seed, promise);
 	char text[1024];
 	va_start(args, format);
