@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fresh worlds of the simulator for so many minutes, one for each core at a time; of each that breaks
-# a promise, the story. At the end: worlds, virtual hours, and the faults by kind.
+# a promise, the story. At the end: worlds, virtual hours, requests, and the faults by kind.
 #   test/sim/campaign.sh MINUTES [BUILD]    BUILD: build/gcc
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)

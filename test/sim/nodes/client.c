@@ -149,6 +149,16 @@ static void next(void *user, uint64_t incarnation)
 	sim_leave();
 }
 
+const char *sim_client_job(void)
+{
+	return clients[0].job;
+}
+
+const char *sim_client_cursor(uint64_t client)
+{
+	return clients[client].cursor;
+}
+
 void sim_client_start(uint32_t number)
 {
 	struct client *client = &clients[number];

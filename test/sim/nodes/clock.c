@@ -98,6 +98,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 		else if (!sim_run_event())
 			sim.now = sim_next_event() < until ? sim_next_event() : until;
 		sim.is_waiting = false;
+		sim.waited_at = sim.now;
 		if (waiting)
 			sim_enter(waiting);
 	}

@@ -26,12 +26,14 @@ enum kind {
 	FULL_DISK,
 	POWER_LOSS,
 	WALL_JUMP,
+	LEAVE,
+	CLOSE,
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node", "kill guard", "kill both", "kill client", "cut",        "cut one way",
-	"freeze",    "suspend",    "reset",     "full disk",   "power loss", "wall jump",
+	"kill node", "kill guard", "kill both", "kill client", "cut",       "cut one way", "freeze",
+	"suspend",   "reset",      "full disk", "power loss",  "wall jump", "leave",       "close",
 };
 
 struct fault {
@@ -101,6 +103,21 @@ static void run_again(void *user, uint64_t number)
 	if (machine->power != SIM_RUNS)
 		sim_machine_set_power(machine, SIM_RUNS);
 	sim_machine_start(machine);
+}
+
+/* One that is still leaving is closed. */
+static void come_back(void *user, uint64_t number)
+{
+	struct sim_machine *machine = &sim.machines[number];
+	if (is_postponed(come_back, user, number))
+		return;
+	bool is_ending = machine->host && (machine->host->is_leaving || !machine->host->node);
+	if (is_ending && machine->power == SIM_RUNS)
+		sim_machine_close(machine);
+	if (is_ending || machine->power != SIM_RUNS)
+		sim_at(sim.now + 100 * SIM_MS, come_back, user, number);
+	else
+		sim_machine_start(machine);
 }
 
 static void empty_disk(void *user, uint64_t number)
@@ -175,6 +192,16 @@ static void happen(void *user, uint64_t number)
 		fault->has_hit = true;
 		machine->wall_ahead += (int64_t)(fault->which % (20 * SIM_SECOND)) -
 				       (int64_t)(10 * SIM_SECOND);
+		break;
+	case LEAVE:
+	case CLOSE:
+		fault->has_hit = runs && machine->host && machine->host->node &&
+				 !machine->host->is_leaving;
+		if (fault->has_hit && fault->kind == LEAVE)
+			sim_machine_leave(machine);
+		else if (fault->has_hit)
+			sim_machine_close(machine);
+		sim_at(end, come_back, NULL, fault->machine);
 		break;
 	case KINDS:
 		break;

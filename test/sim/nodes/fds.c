@@ -57,11 +57,13 @@ void sim_close_all(uint32_t of)
 			__wrap_close(fd);
 }
 
+int __real_fcntl64(int fd, int command, ...);
+
 uint32_t sim_count_fds(uint32_t of)
 {
 	uint32_t count = 0;
 	for (int fd = 0; fd < FDS_MAX; fd++)
-		count += owners[fd] == of;
+		count += owners[fd] == of && __real_fcntl64(fd, F_GETFD) >= 0;
 	return count;
 }
 
@@ -103,7 +105,6 @@ int __wrap_openat64(int dir, const char *path, int flags, ...)
 	return note(__real_openat64(dir, path, flags, mode));
 }
 
-int __real_fcntl64(int fd, int command, ...);
 int __wrap_fcntl64(int fd, int command, ...);
 int __wrap_fcntl64(int fd, int command, ...)
 {

@@ -77,7 +77,6 @@ void sim_machine_start(struct sim_machine *machine)
 	char name[2] = {(char)('a' + (char)machine->number), 0};
 	char temp[SIM_PATH + 8], state[SIM_PATH + 8], members[SIM_PATH + 16];
 	const char *const listen[] = {machine->address, NULL};
-	tfc_node *node;
 	if (machine->host || machine->power != SIM_RUNS)
 		return;
 	snprintf(temp, sizeof(temp), "%s/tmp", machine->dir);
@@ -96,7 +95,7 @@ void sim_machine_start(struct sim_machine *machine)
 	machine->incarnations++;
 	sim_enter(host);
 	sim_note("node starts, incarnation %u", machine->incarnations);
-	if (tfc_node_open(host->ctx, &options, &node) < 0)
+	if (tfc_node_open(host->ctx, &options, &host->node) < 0)
 		sim_broken("a node can be started again", "%s", tfc_ctx_error(host->ctx)->text);
 	sim_leave();
 }
@@ -110,6 +109,75 @@ void sim_machine_kill(struct sim_machine *machine)
 	sim_store_lose_host(machine->store);
 	sim_host_kill(host);
 }
+
+/* ---- in order */
+
+static void end_program(void *user, uint64_t number)
+{
+	struct sim_host *host = user;
+	struct sim_machine *machine = host->machine;
+	if (host->is_dead)
+		return;
+	if (sim.is_waiting || machine->power != SIM_RUNS) {
+		sim_at(sim.now + SIM_MS, end_program, host, number);
+		return;
+	}
+	sim_enter(host);
+	sim_requests_close(host);
+	while (tfc_ctx_dispatch(host->ctx, 0) > 0)
+		continue;
+	sim_requests_closed(host);
+	tfc_ctx_free(host->ctx);
+	sim_note("the program ends");
+	sim_leave();
+	host->is_dead = true;
+	machine->host = NULL;
+	if (sim_count_fds(host->owner))
+		sim_broken("what is closed leaves nothing open", "%u descriptors of %c",
+			   sim_count_fds(host->owner), 'a' + (int)machine->number);
+}
+
+void sim_machine_close(struct sim_machine *machine)
+{
+	struct sim_host *host = machine->host;
+	if (!host || !host->node)
+		return;
+	sim_enter(host);
+	sim_note("node is closed");
+	tfc_node_close(host->node);
+	sim_leave();
+	host->node = NULL;
+	sim_at(sim.now + 50 * SIM_MS, end_program, host, 0);
+}
+
+static void close_left(void *user, uint64_t number)
+{
+	struct sim_host *host = user;
+	if (host->is_dead)
+		return;
+	if (sim.is_waiting || host->machine->power != SIM_RUNS)
+		sim_at(sim.now + SIM_MS, close_left, host, number);
+	else
+		sim_machine_close(host->machine);
+}
+
+static void on_left(void *user)
+{
+	sim_note("node has left");
+	sim_at(sim.now + 1, close_left, user, 0);
+}
+
+void sim_machine_leave(struct sim_machine *machine)
+{
+	struct sim_host *host = machine->host;
+	sim_enter(host);
+	host->is_leaving = true;
+	if (tfc_node_leave(host->node, on_left, host) < 0)
+		sim_broken("a node can leave", "%s", tfc_ctx_error(host->ctx)->text);
+	sim_leave();
+}
+
+/* ---- power */
 
 static void judge_thaw(void *user, uint64_t number)
 {

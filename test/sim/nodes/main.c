@@ -26,6 +26,7 @@ struct totals {
 	uint64_t begun; /* seeds that somebody has taken */
 	uint64_t worlds, failed, steps, virtual_ns;
 	uint64_t faults[SIM_FAULT_KINDS];
+	uint64_t requests, answers;
 };
 
 struct options {
@@ -45,10 +46,13 @@ static void add(uint64_t *total, uint64_t count)
 
 static void count_world(void)
 {
-	uint64_t faults[SIM_FAULT_KINDS] = {0};
+	uint64_t faults[SIM_FAULT_KINDS] = {0}, requests = 0, answers = 0;
 	sim_faults_count(faults);
+	sim_requests_count(&requests, &answers);
 	for (int i = 0; i < SIM_FAULT_KINDS; i++)
 		add(&totals->faults[i], faults[i]);
+	add(&totals->requests, requests);
+	add(&totals->answers, answers);
 	add(&totals->steps, sim.steps);
 	add(&totals->virtual_ns, sim.now);
 }
@@ -132,6 +136,8 @@ static void report(double real_s)
 	       virtual_s / 3600, real_s / 60, (unsigned long long)totals->steps);
 	printf("%.1f worlds a second, %.2f virtual hours a minute\n",
 	       (double)totals->worlds / real_s, virtual_s / 60 / real_s);
+	printf("%llu requests, %llu answered\n", (unsigned long long)totals->requests,
+	       (unsigned long long)totals->answers);
 	printf("faults that hit something:");
 	for (int i = 0; i < SIM_FAULT_KINDS; i++)
 		printf("%s %s %llu", i ? "," : "", sim_fault_name(i),

@@ -8,15 +8,17 @@
 /* ---- one attempt of a task is alive */
 
 #define THAW (100 * SIM_MS)
+#define ALIVE_MAX 32
 
 struct alive {
 	char name[80];
+	char job[17];
 	uint32_t attempt;
 	const struct sim_machine *machine; /* NULL: none */
 	bool is_replaced; /* another attempt has started while its machine stood still */
 };
 
-static struct alive alive[16];
+static struct alive alive[ALIVE_MAX];
 static bool is_ended; /* somebody was notified of the job's end */
 static char ended_job[17];
 
@@ -34,22 +36,29 @@ static bool is_still(const struct sim_machine *machine)
 
 void sim_referee_thawed(const struct sim_machine *machine)
 {
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < ALIVE_MAX; i++)
 		if (alive[i].machine == machine && alive[i].is_replaced && !is_still(machine))
 			sim_broken("a frozen machine's tasks end when it thaws",
 				   "%s: attempt %u is alive on %c", alive[i].name, alive[i].attempt,
 				   letter(machine));
 }
 
+/* The job that both clients follow has the workers: it may be one that was made twice. */
+static bool is_same(const struct alive *one, const struct sim_task_view *task)
+{
+	bool is_main = strncmp(task->name, "worker", 6) == 0;
+	return strcmp(one->name, task->name) == 0 && (is_main || strcmp(one->job, task->job) == 0);
+}
+
 void sim_referee_started(const struct sim_task_view *task)
 {
 	struct alive *free_one = NULL;
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < ALIVE_MAX; i++) {
 		if (!alive[i].machine)
 			free_one = &alive[i];
-		else if (strcmp(alive[i].name, task->name) == 0 && is_still(alive[i].machine))
+		else if (is_same(&alive[i], task) && is_still(alive[i].machine))
 			alive[i].is_replaced = true;
-		else if (strcmp(alive[i].name, task->name) == 0)
+		else if (is_same(&alive[i], task))
 			sim_broken("one attempt of a task is alive",
 				   "%s: attempt %u starts on %c while attempt %u is alive on %c",
 				   task->name, task->attempt, letter(task->machine),
@@ -64,13 +73,14 @@ void sim_referee_started(const struct sim_task_view *task)
 	free_one->is_replaced = false;
 	free_one->attempt = task->attempt;
 	snprintf(free_one->name, sizeof(free_one->name), "%s", task->name);
+	snprintf(free_one->job, sizeof(free_one->job), "%s", task->job);
 }
 
 void sim_referee_ended(const struct sim_task_view *task)
 {
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < ALIVE_MAX; i++)
 		if (alive[i].machine == task->machine && alive[i].attempt == task->attempt &&
-		    strcmp(alive[i].name, task->name) == 0)
+		    is_same(&alive[i], task))
 			alive[i].machine = NULL;
 }
 
@@ -84,7 +94,7 @@ struct follower {
 	uint32_t count;            /* of events that are no output */
 };
 
-static struct follower followers[SIM_CLIENTS];
+static struct follower followers[SIM_FOLLOWERS];
 static char *history[65536];
 static uint32_t history_count;
 
@@ -147,6 +157,17 @@ static void check_history(uint32_t number, const tfc_event *event)
 	free(text);
 }
 
+void sim_referee_follow(uint32_t number, uint32_t like)
+{
+	if (like != UINT32_MAX)
+		followers[number] = followers[like];
+}
+
+bool sim_referee_has_ended(void)
+{
+	return is_ended;
+}
+
 void sim_referee_event(uint32_t number, const tfc_event *event)
 {
 	struct follower *follower = &followers[number];
@@ -174,11 +195,12 @@ void sim_referee_event(uint32_t number, const tfc_event *event)
 
 void sim_referee_finish(void)
 {
-	uint32_t jobs = 0;
+	uint32_t jobs = 0, others = sim_requests_jobs();
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		jobs += sim_store_jobs(sim.machines[i].store);
-	if (jobs != 1)
-		sim_broken("one submit is one job", "%u jobs are stored", jobs);
+	if (jobs != 1 + others)
+		sim_broken("one submit is one job", "%u jobs are stored, and %u others",
+			   jobs - others, others);
 	if (sim_tasks_alive())
 		sim_broken("nothing is left", "%u tasks are alive", sim_tasks_alive());
 }

@@ -68,6 +68,7 @@ void sim_broken(const char *promise, const char *format, ...)
 	va_end(args);
 	print_line(stderr, text);
 	sim_faults_report();
+	sim_requests_report();
 	fflush(stderr);
 	_exit(1);
 }

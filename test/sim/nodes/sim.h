@@ -21,6 +21,7 @@
 #define SIM_CLIENTS 2
 #define SIM_MACHINES (SIM_NODES + SIM_CLIENTS) /* each client has one of its own */
 #define SIM_TASKS 3
+#define SIM_FOLLOWERS (SIM_CLIENTS + 8) /* of the job: the clients, and passing ones */
 #define SIM_PATH 160
 
 #define SIM_MS UINT64_C(1000000)
@@ -56,8 +57,10 @@ struct sim_machine {
 struct sim_host {
 	struct sim_machine *machine;
 	tfc_ctx *ctx;
+	tfc_node *node; /* NULL: it is a client, or has closed its node */
 	uint32_t owner; /* of its descriptors */
 	uint64_t wake;  /* its monotonic clock, for which its timer is set; 0: for none */
+	bool is_leaving;
 	bool is_dead;
 };
 
@@ -69,6 +72,7 @@ struct sim {
 	bool is_loud;
 	bool is_waiting; /* a process blocks inside a call: only its machine and the network go on
 			  */
+	uint64_t waited_at; /* when a process went on that had blocked */
 	uint64_t calm_at;
 	uint64_t steps;
 	char dir[SIM_PATH];
@@ -143,6 +147,9 @@ void sim_store_set_full(struct sim_store *store, bool is_full);
 void sim_machine_init(struct sim_machine *machine, uint32_t number);
 void sim_machine_start(struct sim_machine *machine);
 void sim_machine_kill(struct sim_machine *machine); /* kill -9 of its node */
+/* Its node leaves in order and is closed, or is closed at once; then the program ends. */
+void sim_machine_leave(struct sim_machine *machine);
+void sim_machine_close(struct sim_machine *machine);
 void sim_machine_set_power(struct sim_machine *machine, enum sim_power power);
 struct sim_host *sim_host_new(struct sim_machine *machine);
 void sim_host_kill(struct sim_host *host);
@@ -153,14 +160,29 @@ void sim_leave(void);
 /* ---- client.c: who submits the job and follows it */
 
 void sim_client_start(uint32_t client);
-void sim_client_kill(uint32_t client); /* what it has written down outlives it */
-bool sim_clients_are_done(void);       /* all have followed the job to its end */
+void sim_client_kill(uint32_t client);          /* what it has written down outlives it */
+bool sim_clients_are_done(void);                /* all have followed the job to its end */
+const char *sim_client_job(void);               /* its id, once the first one knows it; or "" */
+const char *sim_client_cursor(uint64_t client); /* NULL: it has seen nothing */
 
 /* ---- job.c: the job that is submitted, and what its programs do */
 
 void sim_job_draw(void);
 tfc_job *sim_job_new(void);
 uint64_t sim_job_time(void); /* that it needs when nothing happens to it */
+
+/* ---- requests.c: what else is requested */
+
+void sim_requests_begin(uint64_t mask); /* draws them */
+uint64_t sim_requests_over(void);       /* when they change nothing any more */
+void sim_requests_calm(void);           /* what is done at sim.calm_at */
+bool sim_requests_are_done(void);
+void sim_requests_report(void);
+void sim_requests_count(uint64_t *ret_made, uint64_t *ret_answered); /* adds */
+uint32_t sim_requests_jobs(void); /* that they have submitted, at the end */
+/* A program closes its gateways; all that it asked must be answered before it ends. */
+void sim_requests_close(const struct sim_host *host);
+void sim_requests_closed(const struct sim_host *host);
 
 /* ---- referee.c: what is promised */
 
@@ -169,16 +191,21 @@ void sim_referee_ended(const struct sim_task_view *task);
 void sim_referee_thawed(const struct sim_machine *machine); /* a while ago */
 /* What follower `number` is notified of, in this order; a replay is judged by the first one's. */
 void sim_referee_event(uint32_t number, const tfc_event *event);
+/* A follower joins, from the start or, `like` a client, from where that one is. */
+void sim_referee_follow(uint32_t number, uint32_t like);
+bool sim_referee_has_ended(void); /* somebody was notified of the job's end */
 void sim_referee_finish(void);
 
 /* ---- world.c */
 
 void sim_world_begin(const char *dir, uint64_t mask);
+/* The key of a role: "node", "submit" or "read". */
+void sim_key_file(const char *role, char ret_path[SIM_PATH + 8]);
 void sim_world_run(void); /* to the end of the job; returns only if no promise was broken */
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 12
+#define SIM_FAULT_KINDS 14
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */

@@ -22,6 +22,7 @@ struct item {
 enum kind { GET, LIST, PUT, REMOVE };
 
 struct request {
+	struct request *next;
 	enum kind kind;
 	char key[256];
 	void *data;
@@ -40,7 +41,8 @@ struct sim_store {
 	bool is_asked;
 	bool is_done; /* and not answered yet */
 	struct request request;
-	struct sim_host *host; /* who asks; NULL: dead */
+	struct request *waiting; /* writes that came with the close, in their order */
+	struct sim_host *host;   /* who asks; NULL: dead */
 	int32_t code;
 	tfc_store_value value;
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
@@ -157,6 +159,8 @@ static void answer(struct sim_store *store)
 		sim_leave();
 }
 
+static void begin_waiting(struct sim_store *store);
+
 static void finish(void *user, uint64_t serial)
 {
 	struct sim_store *store = user;
@@ -169,9 +173,12 @@ static void finish(void *user, uint64_t serial)
 		return;
 	}
 	if (store->is_done) {
-		answer(store);
-		free(store->request.data);
+		void *data = store->request.data;
 		store->request.data = NULL;
+		answer(store);
+		free(data);
+		if (!store->is_asked)
+			begin_waiting(store);
 		return;
 	}
 	store->code = store->request.kind == PUT      ? do_put(store, &store->request)
@@ -185,25 +192,48 @@ static void finish(void *user, uint64_t serial)
 	sim_at(sim.now + 50000 + sim_draw(SIM_MS), finish, store, serial);
 }
 
+static void begin(struct sim_store *store, const struct request *request)
+{
+	store->is_asked = true;
+	store->is_done = false;
+	store->request = *request;
+	bool is_put = request->kind == PUT;
+	uint64_t takes = is_put ? 200000 + sim_draw(4 * SIM_MS) : 50000 + sim_draw(SIM_MS);
+	if (is_put && sim_draw(64) == 0)
+		takes += sim_draw(400 * SIM_MS); /* a disk that is slow for once */
+	sim_at(sim.now + takes, finish, store, ++store->serial);
+}
+
+static void begin_waiting(struct sim_store *store)
+{
+	struct request *next = store->waiting;
+	if (!next)
+		return;
+	store->waiting = next->next;
+	begin(store, next);
+	free(next);
+}
+
 static void ask(struct sim_store *store, enum kind kind, const char *key, const void *data,
 		uint64_t len, uint64_t version, tfc_store_done done, void *user)
 {
-	if (store->is_asked)
-		abort(); /* one at a time is what the table promises a store */
-	store->is_asked = true;
-	store->is_done = false;
-	store->host = sim.current;
-	store->request = (struct request){
-		.kind = kind, .len = len, .version = version, .done = done, .user = user};
-	snprintf(store->request.key, sizeof(store->request.key), "%s", key);
-	if (len && !(store->request.data = malloc(len)))
+	struct request *request = calloc(1, sizeof(*request)), **last = &store->waiting;
+	if (!request || (len && !(request->data = malloc(len))))
 		abort();
+	request->kind = kind;
+	request->len = len;
+	request->version = version;
+	request->done = done;
+	request->user = user;
+	snprintf(request->key, sizeof(request->key), "%s", key);
 	if (len)
-		memcpy(store->request.data, data, len);
-	uint64_t takes = kind == PUT ? 200000 + sim_draw(4 * SIM_MS) : 50000 + sim_draw(SIM_MS);
-	if (kind == PUT && sim_draw(64) == 0)
-		takes += sim_draw(400 * SIM_MS); /* a disk that is slow for once */
-	sim_at(sim.now + takes, finish, store, ++store->serial);
+		memcpy(request->data, data, len);
+	while (*last)
+		last = &(*last)->next;
+	*last = request;
+	store->host = sim.current;
+	if (!store->is_asked)
+		begin_waiting(store);
 }
 
 static void get(void *store, const char *key, tfc_store_done done, void *request)
@@ -227,9 +257,21 @@ static void remove_keys(void *store, const char *key, tfc_store_done done, void 
 	ask(store, REMOVE, key, NULL, 0, 0, done, request);
 }
 
-static void close_store(void *store)
+/* What was asked before is done. */
+static void close_store(void *user)
 {
-	sim_store_lose_host(store);
+	struct sim_store *store = user;
+	store->host = NULL;
+}
+
+static void drop_waiting(struct sim_store *store)
+{
+	for (struct request *request = store->waiting, *next; request; request = next) {
+		next = request->next;
+		free(request->data);
+		free(request);
+	}
+	store->waiting = NULL;
 }
 
 void sim_store_lose_host(struct sim_store *store)
@@ -246,6 +288,7 @@ void sim_store_lose_power(struct sim_store *store)
 	store->host = NULL;
 	store->serial++;
 	store->is_asked = false;
+	drop_waiting(store);
 }
 
 /* Job records, of any state. */
@@ -270,6 +313,7 @@ static int wait_answer(void *backend, int timeout_ms)
 		if (!sim_run_event())
 			sim.now = sim_next_event() < until ? sim_next_event() : until;
 		sim.is_waiting = false;
+		sim.waited_at = sim.now;
 		sim_enter(host);
 	}
 	return store->is_asked ? TFC_ETIMEDOUT : TFC_OK;

@@ -27,22 +27,56 @@ static void write_members(void)
 	fclose(file);
 }
 
+void sim_key_file(const char *role, char ret_path[SIM_PATH + 8])
+{
+	snprintf(ret_path, SIM_PATH + 8, "%.100s/%s.key", sim.dir, role);
+}
+
+static void copy_key(const char *role, FILE *to)
+{
+	char path[SIM_PATH + 8], line[256];
+	tfc_error error = TFC_ERROR_INIT;
+	sim_key_file(role, path);
+	if (tfc_key_generate(path, role, &error) < 0)
+		abort();
+	FILE *from = fopen(path, "re");
+	while (from && fgets(line, sizeof(line), from))
+		fputs(line, to);
+	fclose(from);
+}
+
+/* Each role's own, and all of them for the nodes. */
+static void write_keys(void)
+{
+	FILE *all = fopen(sim.key_file, "we");
+	if (!all || chmod(sim.key_file, 0600) < 0)
+		abort();
+	copy_key("node", all);
+	copy_key("submit", all);
+	copy_key("read", all);
+	fclose(all);
+}
+
 void sim_world_begin(const char *dir, uint64_t mask)
 {
-	tfc_error error = TFC_ERROR_INIT;
 	sim.random = sim.seed * UINT64_C(0xbf58476d1ce4e5b9) + 0x94d049bb133111eb;
 	sim.hash = UINT64_C(0xcbf29ce484222325);
 	sim.now = SIM_SECOND / 2;
 	snprintf(sim.dir, sizeof(sim.dir), "%.100s/%llu", dir, (unsigned long long)sim.seed);
 	snprintf(sim.key_file, sizeof(sim.key_file), "%.100s/key", sim.dir);
-	if (mkdir(sim.dir, 0700) < 0 || tfc_key_generate(sim.key_file, "node", &error) < 0)
+	if (mkdir(sim.dir, 0700) < 0)
 		abort();
+	write_keys();
 	for (uint32_t i = 0; i < SIM_MACHINES; i++)
 		sim_machine_init(&sim.machines[i], i);
 	write_members();
 	sim_job_draw();
 	sim_faults_begin(mask);
+	sim_requests_begin(mask);
 	sim.calm_at = sim_faults_over();
+	if (sim_requests_over() > sim.calm_at)
+		sim.calm_at = sim_requests_over();
+	sim_requests_calm();
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		sim_machine_start(&sim.machines[i]);
 	for (uint32_t i = 0; i < SIM_CLIENTS; i++)
@@ -104,7 +138,8 @@ static void check_calm(void)
 /* A machine that stood still when the job ended has time to end what it runs. */
 static bool is_over(void)
 {
-	return sim_clients_are_done() && sim.now > sim.calm_at + LEASE * 5 / 4 + GRACE;
+	return sim_clients_are_done() && sim_requests_are_done() &&
+	       sim.now > sim.calm_at + LEASE * 5 / 4 + GRACE;
 }
 
 void sim_world_run(void)
@@ -121,7 +156,7 @@ void sim_world_run(void)
 		did = step_host() || did;
 		if (!did)
 			advance();
-		if (!sim_clients_are_done())
+		if (!sim_clients_are_done() || !sim_requests_are_done())
 			check_calm();
 	}
 	sim_referee_finish();
