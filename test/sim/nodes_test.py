@@ -23,6 +23,9 @@ class NodesTest(unittest.TestCase):
         runs = [run("--hashes", 1, REPEATED) for _ in range(2)]
         for done in runs:
             self.assert_kept(done)
+        places = [re.search(r"^stack at \w+, shared memory at \w+$", done.stdout, re.MULTILINE).group()
+                  for done in runs]
+        self.assertNotEqual(*places, "address space randomization is off")
         hashes = [re.findall(r"^seed (\d+): hash (\w+)", done.stdout, re.MULTILINE)
                   for done in runs]
         self.assertEqual(len(set(hashes[0])), REPEATED)
