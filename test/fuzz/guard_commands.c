@@ -1,5 +1,6 @@
 /* proc: what the guard hears from its host. Whatever comes, it reads whole messages, closes every
  * descriptor it does not keep, and outlives nonsense. */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -8,15 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/pass.h"
 #include "fuzz.h"
 #include "proc/guard/guard.h"
 
 #define MESSAGES_MAX 24
+#define INDEXES 256
 
 static unsigned kept; /* descriptors that were handed on */
-static bool is_gone;
 
 /* The guard's end of the socket has a fixed number, which nothing else may get before. */
 __attribute__((constructor)) static void take_numbers(void)
@@ -27,7 +27,7 @@ __attribute__((constructor)) static void take_numbers(void)
 			dup2(fd, number);
 }
 
-/* ---- the rest of the guard, which only notes what it is told */
+/* ---- the rest of the guard, which starts nothing and notes what it is told */
 
 static void take(int fd)
 {
@@ -42,20 +42,51 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 {
 	CHECK(command->kind == TFC__MSG_SPAWN);
 	CHECK(launch < 0 || fcntl(launch, F_GETFD) >= 0);
+	bool has_room = (uint32_t)command->id < INDEXES;
+	uint32_t slot = decide(guard, (struct guard_event){.kind = GUARD_SPAWN,
+							   .command = command,
+							   .error = has_room ? 0 : ENOMEM});
+	CHECK(slot == NO_SLOT || guard_core_find(&guard->core, command->id) == slot);
 }
 
-void task_stop(struct guard *guard, uint64_t id, uint64_t kill_at)
+static void check_slot(const struct guard *guard, uint32_t slot)
 {
+	CHECK(slot < MESSAGES_MAX && guard->core.tasks[slot].is_used);
+}
+
+void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at)
+{
+	check_slot(guard, slot);
+}
+
+void task_kill(struct guard *guard, uint32_t slot, pid_t pid)
+{
+	check_slot(guard, slot);
+}
+
+void task_kill_shim(struct guard *guard, uint32_t slot)
+{
+	check_slot(guard, slot);
+}
+
+void task_kill_rest(struct guard *guard, uint32_t slot)
+{
+	check_slot(guard, slot);
+}
+
+void task_free(struct guard *guard, uint32_t slot)
+{
+	check_slot(guard, slot);
+}
+
+bool oom_take(struct guard *guard)
+{
+	return false;
 }
 
 void task_signal(struct guard *guard, const struct tfc__command *command)
 {
 	CHECK(command->kind == TFC__MSG_SIGNAL);
-}
-
-void task_stop_all(struct guard *guard, bool is_at_once)
-{
-	is_gone = true;
 }
 
 void keep_port(struct guard *guard, uint32_t id, int fd)
@@ -76,16 +107,6 @@ void dir_own(struct guard *guard, const struct tfc__command *command, const char
 	take(state);
 	CHECK(command->kind == TFC__MSG_OWN_DIR);
 	CHECK(strlen(path) < PATH_MAX);
-}
-
-void task_stop_lease(struct guard *guard, const struct tfc__lease_entry *lease)
-{
-	CHECK(lease->id && lease->is_over);
-	CHECK(lease_is_over(guard, lease->id) == lease);
-}
-
-void task_force_due(struct guard *guard, uint64_t now)
-{
 }
 
 void cgroup_clear_dead(void)
@@ -158,10 +179,14 @@ static void drop_unsent(struct guard *guard)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input input = {data, size};
-	struct guard guard = {0};
+	struct guard_task tasks[MESSAGES_MAX] = {{0}};
+	uint32_t slots[INDEXES] = {0};
+	struct guard guard = {.core = {.tasks = tasks,
+				       .task_capacity = MESSAGES_MAX,
+				       .slots = slots,
+				       .index_capacity = INDEXES}};
 	int ends[2];
 	guard.unsent_end = &guard.unsent;
-	is_gone = false;
 	kept = 0;
 	int before = count_fds();
 	CHECK(deadline_open(&guard) == 0 && lease_open(&guard) == 0);
@@ -171,16 +196,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < MESSAGES_MAX && input.len && !guard.is_host_gone; i++) {
 		send_message(&input, ends[0]);
 		host_hear(&guard, EPOLLIN);
-		CHECK(guard.is_host_gone == is_gone);
-		CHECK(guard.lease_count <= TFC__LEASES_MAX);
+		CHECK(guard.core.lease_count <= TFC__LEASES_MAX);
 	}
 	CHECK(kept <= MESSAGES_MAX);
 	close(ends[0]);
 	while (!guard.is_host_gone)
 		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
-	lease_due(&guard, tfc__boot_time());
+	decide(&guard, (struct guard_event){.kind = GUARD_TIMER});
+	for (uint32_t i = 0; i < guard.core.lease_count; i++)
+		CHECK(!guard.core.leases[i].id || guard.core.leases[i].is_over ||
+		      guard.core.leases[i].deadline_ns > 1);
 	close(guard.timer);
-	munmap(guard.leases, TFC__LEASES_MAX * sizeof(*guard.leases));
+	munmap(guard.core.leases, TFC__LEASES_MAX * sizeof(*guard.core.leases));
 	close(guard.lease_memory);
 	drop_unsent(&guard);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -6,12 +6,7 @@
 
 #include "base/clock.h"
 
-/*
- * One timer for the deadlines of leases and stops. Its clock goes on while the machine sleeps, and
- * a deadline that passed meanwhile is due when the machine goes on. Only an earlier deadline sets
- * the timer anew; one that was moved is found out when the timer fires: one wake-up a lease length,
- * however often a lease is renewed.
- */
+/* A deadline that passed while the machine slept is due when it goes on. */
 
 int deadline_open(struct guard *guard)
 {
@@ -19,23 +14,21 @@ int deadline_open(struct guard *guard)
 	return guard->timer < 0 ? -1 : watch(guard, guard->timer, EPOLLIN, WATCH_DEADLINES);
 }
 
-void deadline_add(struct guard *guard, uint64_t at)
+void deadline_set(struct guard *guard, uint64_t at)
 {
 	const struct itimerspec spec = {
 		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
-	if (guard->timer_at && guard->timer_at <= at)
+	if (guard->timer_at == at)
 		return;
 	guard->timer_at = at;
 	timerfd_settime(guard->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* Each adds those that it still waits for. */
 void deadline_due(struct guard *guard)
 {
-	uint64_t times, now = tfc__boot_time();
+	uint64_t times;
 	if (read(guard->timer, &times, sizeof(times)) < 0)
 		return; /* set anew in the meantime */
 	guard->timer_at = 0;
-	lease_due(guard, now);
-	task_force_due(guard, now);
+	decide(guard, (struct guard_event){.kind = GUARD_TIMER});
 }

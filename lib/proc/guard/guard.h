@@ -12,26 +12,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "core.h"
 #include "proc/protocol.h"
-
-#define NO_TASK UINT32_MAX
-
-/* How far a stop that the shim does not carry out has been taken. */
-enum force { FORCE_NONE, FORCE_TASK, FORCE_SHIM };
-
-struct task {
-	uint64_t id; /* the host's */
-	pid_t pid;   /* of the task; 0: not started */
-	int socket;  /* to the shim */
-	uint32_t grace_ms;
-	enum force force;  /* what is done at force_at */
-	uint64_t force_at; /* CLOCK_BOOTTIME; 0: no stop under way */
-	bool is_reported;
-	bool is_lost; /* the shim died without a report */
-	uint32_t lease_grace_ms;
-	uint64_t lease;     /* 0: none */
-	uint32_t silent_ms; /* length of the lease that was over, or 0 */
-};
 
 /* A report, or the hello, that the host's full socket has not taken yet. */
 struct unsent {
@@ -75,24 +57,18 @@ struct guard {
 	bool is_host_gone;
 	bool is_host_full; /* its socket: reports wait in `unsent` */
 	struct unsent *unsent, **unsent_end;
-	/* tasks by slot; pids[slot] is the shim's, 0 where the slot is free */
-	struct task *tasks;
-	pid_t *pids;
-	uint32_t task_capacity;
-	uint32_t task_count;
-	uint32_t lost_count;
-	uint32_t free_hint;
-	uint32_t *slots; /* by the index in the low half of the host's ids */
-	uint32_t slot_capacity;
+	/* by slot, as many as there is room for in the core: */
+	pid_t *pids;  /* the shim; 0: the slot is free, -1: the shim is dead, its rest may not be */
+	int *sockets; /* to the shim, or -1 */
 	struct keep *keeps;
 	uint32_t keep_count;
 	struct dir *dirs;
 	uint32_t dir_count;
-	struct tfc__lease_entry *leases; /* by index; shared with the shims */
-	uint32_t lease_count;            /* indexes in use, and the size of: */
-	int lease_memory;                /* the memfd */
-	int timer;                       /* timerfd of CLOCK_BOOTTIME */
-	uint64_t timer_at; /* what it is set to: the earliest deadline, or before it; 0: none */
+	uint32_t lease_room; /* entries in: */
+	int lease_memory;    /* the memfd of the core's leases, shared with the shims */
+	int timer;         /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps, */
+	uint64_t timer_at; /* and what it is set to; 0: it is not */
+	struct guard_core core;
 };
 
 /* host.c */
@@ -101,15 +77,19 @@ void host_tell(struct guard *guard, const struct tfc__report *report);
 int host_hello(struct guard *guard);
 void host_gone(struct guard *guard);
 
-/* task.c */
+/* decide.c: what the core makes of an event of now, once its actions were carried out. */
+uint32_t decide(struct guard *guard, struct guard_event event);
+
+/* task.c: events, and the actions of the core. */
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
-void task_stop(struct guard *guard, uint64_t id, uint64_t kill_at);
 void task_signal(struct guard *guard, const struct tfc__command *command);
 void task_hear(struct guard *guard, uint32_t slot);
 void task_reap(struct guard *guard);
-void task_force_due(struct guard *guard, uint64_t now);
-void task_stop_all(struct guard *guard, bool is_at_once);
-void task_stop_lease(struct guard *guard, const struct tfc__lease_entry *lease);
+void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
+void task_kill(struct guard *guard, uint32_t slot, pid_t pid);
+void task_kill_shim(struct guard *guard, uint32_t slot);
+void task_kill_rest(struct guard *guard, uint32_t slot);
+void task_free(struct guard *guard, uint32_t slot);
 
 /*
  * shim.c: starts shims. get: one that has the command, the memfd and the locks of its task, the
@@ -138,17 +118,14 @@ int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret
 void dir_release(const int locks[TFC__LOCKS]);
 void dir_remove_all(struct guard *guard);
 
-/* deadline.c: at is of CLOCK_BOOTTIME, and may have passed */
+/* deadline.c: the timer; 0: none. */
 int deadline_open(struct guard *guard);
-void deadline_add(struct guard *guard, uint64_t at);
+void deadline_set(struct guard *guard, uint64_t at);
 void deadline_due(struct guard *guard);
 
 /* lease.c. open: 0, or -1 and errno. */
 int lease_open(struct guard *guard);
 void lease_hear(struct guard *guard, const struct tfc__command *command);
-void lease_due(struct guard *guard, uint64_t now);
-/* NULL: it is in force, or 0, none. Else one that is over. */
-const struct tfc__lease_entry *lease_is_over(const struct guard *guard, uint64_t id);
 
 /* oom.c */
 void oom_open(struct guard *guard);

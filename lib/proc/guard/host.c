@@ -35,7 +35,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		task_spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
-		task_stop(guard, command->id, command->deadline_ns);
+		decide(guard, (struct guard_event){.kind = GUARD_STOP, .command = command});
 		break;
 	case TFC__MSG_SIGNAL:
 		task_signal(guard, command);
@@ -53,7 +53,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		dir_own(guard, command, request->path, fd);
 		return;
 	case TFC__MSG_KILL_ALL:
-		task_stop_all(guard, true);
+		decide(guard, (struct guard_event){.kind = GUARD_KILL_ALL});
 		host_gone(guard);
 		break;
 	case TFC__MSG_LEASE:
@@ -174,5 +174,5 @@ void host_gone(struct guard *guard)
 	hear_last_words(guard);
 	close(TFC__GUARD_HOST);
 	close(TFC__GUARD_PIDFD);
-	task_stop_all(guard, false);
+	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});
 }

@@ -65,7 +65,7 @@ static int wait_ms(const struct guard *guard)
 {
 	if (shim_is_spare_due(guard))
 		return 0;
-	return guard->lost_count ? LOST_AGAIN_MS : -1;
+	return guard->core.lost_count ? LOST_AGAIN_MS : -1;
 }
 
 static void turn(struct guard *guard)
@@ -85,7 +85,7 @@ static void turn(struct guard *guard)
 		else if (!guard->is_host_gone)
 			host_hear(guard, events[i].events);
 	}
-	if (guard->lost_count && count == 0)
+	if (guard->core.lost_count && count == 0)
 		task_reap(guard);
 	if (count == 0 && shim_is_spare_due(guard))
 		shim_prepare(guard);
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 	if (argc != 2 || open_all(&guard, argv[1]) < 0)
 		return 1;
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);
-	while (!guard.is_host_gone || guard.task_count)
+	while (!guard.is_host_gone || guard.core.task_count)
 		turn(&guard);
 	shim_end_spare(&guard);
 	cgroup_end(&guard);

@@ -1,0 +1,362 @@
+#include "core.h"
+
+#include <stddef.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+
+/* What a shim may take longer than the grace before the guard kills its task itself, and then to
+ * write what is left into a slow log before it is killed, too. */
+#define FORCE_MARGIN (1 * SECOND)
+#define FORCE_SHIM_MARGIN (5 * SECOND)
+
+/* One event, and who carries out what comes of it. */
+struct step {
+	struct guard_core *core;
+	uint64_t now;
+	guard_act_fn act;
+	void *user;
+};
+
+static void act(const struct step *step, const struct guard_action *action)
+{
+	step->act(step->user, action);
+}
+
+static void send_report(const struct step *step, const struct tfc__report *report)
+{
+	act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT, .report = report});
+}
+
+/*
+ * One timer for the deadlines of leases and stops. Only an earlier deadline sets it anew; one that
+ * was moved is found out when the timer fires: once a lease length, however often it is renewed.
+ */
+static void add_deadline(struct guard_core *core, uint64_t at)
+{
+	if (!core->timer_at || at < core->timer_at)
+		core->timer_at = at;
+}
+
+/* ---- the table */
+
+static uint32_t take_slot(struct guard_core *core, uint64_t id)
+{
+	uint32_t slot = core->free_slot ? core->free_slot - 1 : core->slot_count++;
+	if (core->free_slot)
+		core->free_slot = core->tasks[slot].next_free;
+	core->slots[(uint32_t)id] = slot + 1;
+	core->task_count++;
+	return slot;
+}
+
+static void free_slot(struct guard_core *core, uint32_t slot)
+{
+	core->tasks[slot] = (struct guard_task){.next_free = core->free_slot};
+	core->free_slot = slot + 1;
+	core->task_count--;
+}
+
+/* Host indexes are small and used again; a slot is only freed once its shim is reaped. */
+uint32_t guard_core_find(const struct guard_core *core, uint64_t id)
+{
+	uint32_t index = (uint32_t)id;
+	uint32_t slot = index < core->index_capacity ? core->slots[index] : 0;
+	return slot && core->tasks[slot - 1].is_used && core->tasks[slot - 1].id == id ? slot - 1
+										       : NO_SLOT;
+}
+
+/* ---- stopping */
+
+static void stop(const struct step *step, uint32_t slot, uint64_t kill_at)
+{
+	struct guard_task *task = &step->core->tasks[slot];
+	uint64_t at = kill_at + FORCE_MARGIN;
+	if (task->is_reported || task->is_lost)
+		return;
+	act(step,
+	    &(struct guard_action){.kind = GUARD_SEND_STOP, .slot = slot, .kill_at = kill_at});
+	if (task->force == FORCE_NONE || (task->force == FORCE_TASK && at < task->force_at)) {
+		task->force = FORCE_TASK;
+		task->force_at = at;
+		add_deadline(step->core, at);
+	}
+}
+
+static void stop_one(const struct step *step, const struct tfc__command *command)
+{
+	uint32_t slot = guard_core_find(step->core, command->id);
+	if (slot != NO_SLOT)
+		stop(step, slot, command->deadline_ns);
+}
+
+static void stop_all(const struct step *step, bool is_at_once)
+{
+	const struct guard_core *core = step->core;
+	for (uint32_t slot = 0; slot < core->slot_count; slot++)
+		if (core->tasks[slot].is_used)
+			stop(step, slot,
+			     is_at_once ? step->now : step->now + core->tasks[slot].grace_ms * MS);
+}
+
+/* The shim has not done it: it is stopped, or stuck in the kernel. */
+static void force(const struct step *step, uint32_t slot)
+{
+	struct guard_task *task = &step->core->tasks[slot];
+	bool is_first = task->force == FORCE_TASK;
+	act(step, &(struct guard_action){.kind = is_first ? GUARD_KILL_TASK : GUARD_KILL_SHIM,
+					 .slot = slot,
+					 .pid = is_first ? task->pid : 0});
+	task->force = FORCE_SHIM;
+	task->force_at = step->now + FORCE_SHIM_MARGIN;
+}
+
+static void force_due(const struct step *step)
+{
+	struct guard_core *core = step->core;
+	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
+		struct guard_task *task = &core->tasks[slot];
+		if (!task->is_used || !task->force_at || task->is_reported || task->is_lost)
+			continue;
+		if (task->force_at <= step->now)
+			force(step, slot);
+		add_deadline(core, task->force_at);
+	}
+}
+
+/* ---- leases */
+
+static void set_id(struct tfc__lease_entry *lease, uint64_t id)
+{
+	__atomic_store_n(&lease->id, id, __ATOMIC_SEQ_CST);
+}
+
+static void set_deadline(struct tfc__lease_entry *lease, uint64_t at)
+{
+	__atomic_store_n(&lease->deadline_ns, at, __ATOMIC_SEQ_CST);
+}
+
+/* The grace begins at the deadline, also when that is found late. A stop that is under way with a
+ * longer one is shortened. */
+static void end_lease(const struct step *step, struct tfc__lease_entry *lease)
+{
+	struct guard_core *core = step->core;
+	lease->is_over = true;
+	send_report(step, &(struct tfc__report){.kind = TFC__MSG_OVER,
+						.id = lease->id,
+						.silent_ms = lease->length_ms});
+	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
+		struct guard_task *task = &core->tasks[slot];
+		if (!task->is_used || task->lease != lease->id)
+			continue;
+		task->silent_ms = lease->length_ms;
+		stop(step, slot, lease->deadline_ns + task->lease_grace_ms * MS);
+	}
+}
+
+static void leases_due(const struct step *step)
+{
+	struct guard_core *core = step->core;
+	for (uint32_t i = 0; i < core->lease_count; i++) {
+		struct tfc__lease_entry *lease = &core->leases[i];
+		if (!lease->id || lease->is_over)
+			continue;
+		if (lease->deadline_ns <= step->now)
+			end_lease(step, lease);
+		else
+			add_deadline(core, lease->deadline_ns);
+	}
+}
+
+static void renew(const struct step *step, struct tfc__lease_entry *lease,
+		  const struct tfc__command *command)
+{
+	bool is_same = lease->id == command->lease;
+	if (is_same && !lease->is_over && lease->deadline_ns <= step->now)
+		end_lease(step, lease); /* it came when the time was over, and nobody had noticed */
+	if (is_same && lease->is_over)
+		return;
+	if (!is_same) {
+		set_id(lease, 0);
+		lease->is_over = false;
+	}
+	lease->length_ms = command->value;
+	set_deadline(lease, command->deadline_ns);
+	set_id(lease, command->lease);
+	if (lease->deadline_ns <= step->now)
+		end_lease(step, lease);
+	else
+		add_deadline(step->core, lease->deadline_ns);
+}
+
+static void obey_lease(const struct step *step, const struct tfc__command *command)
+{
+	struct guard_core *core = step->core;
+	uint32_t index = (uint32_t)command->lease;
+	if (!command->lease || index >= TFC__LEASES_MAX)
+		return;
+	if (index >= core->lease_count)
+		core->lease_count = index + 1;
+	struct tfc__lease_entry *lease = &core->leases[index];
+	if (command->deadline_ns)
+		renew(step, lease, command);
+	else if (lease->id == command->lease)
+		set_id(lease, 0);
+}
+
+/* NULL: it is in force, or 0, none. Else one that is over. */
+static const struct tfc__lease_entry *find_over(const struct step *step, uint64_t id)
+{
+	static const struct tfc__lease_entry unknown = {.is_over = true};
+	uint32_t index = (uint32_t)id;
+	if (!id)
+		return NULL;
+	if (index >= step->core->lease_count || step->core->leases[index].id != id)
+		return &unknown;
+	const struct tfc__lease_entry *lease = &step->core->leases[index];
+	return lease->is_over || lease->deadline_ns <= step->now ? lease : NULL;
+}
+
+/* ---- starting */
+
+static void report_not_started(const struct step *step, uint64_t id, int error)
+{
+	send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+						.reason = TFC__END_NOT_STARTED,
+						.id = id,
+						.step = TFC__STEP_GUARD,
+						.status = error});
+}
+
+/* It was asked for by somebody who is not to be obeyed any more. */
+static void refuse(const struct step *step, uint64_t id, const struct tfc__lease_entry *lease)
+{
+	send_report(step,
+		    &(struct tfc__report){.kind = TFC__MSG_EXITED,
+					  .reason = TFC__END_LOST,
+					  .id = id,
+					  .silent_ms = lease->length_ms ? lease->length_ms : 1});
+}
+
+static uint32_t spawn(const struct step *step, const struct tfc__command *command, int error)
+{
+	const struct tfc__lease_entry *over = find_over(step, command->lease);
+	if (over)
+		refuse(step, command->id, over);
+	else if (error)
+		report_not_started(step, command->id, error);
+	if (over || error)
+		return NO_SLOT;
+	uint32_t slot = take_slot(step->core, command->id);
+	step->core->tasks[slot] =
+		(struct guard_task){.is_used = true,
+				    .id = command->id,
+				    .grace_ms = command->grace_ms,
+				    .lease_grace_ms = (uint32_t)command->lease_grace_ms,
+				    .lease = command->lease};
+	return slot;
+}
+
+/* ---- reports and deaths */
+
+static void pass_on(const struct step *step, uint32_t slot, const struct tfc__report *from_shim)
+{
+	struct guard_task *task = &step->core->tasks[slot];
+	struct tfc__report report = *from_shim;
+	bool may_be_oom = report.reason == TFC__END_SIGNAL && !task->force_at;
+	report.id = task->id;
+	if (report.kind == TFC__MSG_STARTED)
+		task->pid = report.pid;
+	else if (report.kind == TFC__MSG_EXITED)
+		task->is_reported = true;
+	else if (report.kind != TFC__MSG_STALLED)
+		return;
+	if (report.kind == TFC__MSG_EXITED && task->silent_ms &&
+	    report.reason != TFC__END_NOT_STARTED)
+		report.silent_ms = task->silent_ms; /* else the shim may have noticed before us */
+	if (report.kind == TFC__MSG_EXITED && report.silent_ms)
+		report.reason = TFC__END_LOST; /* how we ended it is nobody's verdict */
+	act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT,
+					 .slot = slot,
+					 .may_be_oom = may_be_oom,
+					 .report = &report});
+}
+
+static void release(const struct step *step, uint32_t slot)
+{
+	act(step, &(struct guard_action){.kind = GUARD_FREE_SLOT, .slot = slot});
+	free_slot(step->core, slot);
+}
+
+/* A slot stays taken until the end is told. */
+static void shim_died(const struct step *step, uint32_t slot)
+{
+	struct guard_task *task = &step->core->tasks[slot];
+	if (task->is_reported) {
+		release(step, slot);
+		return;
+	}
+	task->is_lost = true;
+	step->core->lost_count++;
+	act(step, &(struct guard_action){.kind = GUARD_KILL_REST, .slot = slot});
+}
+
+static void report_lost(const struct step *step)
+{
+	struct guard_core *core = step->core;
+	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
+		const struct guard_task *task = &core->tasks[slot];
+		if (!task->is_used || !task->is_lost)
+			continue;
+		send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
+							.reason = TFC__END_LOST,
+							.id = task->id,
+							.pid = task->pid,
+							.silent_ms = task->silent_ms});
+		release(step, slot);
+	}
+	core->lost_count = 0;
+}
+
+/* ---- events */
+
+uint32_t guard_core_step(struct guard_core *core, const struct guard_event *event,
+			 guard_act_fn act_fn, void *user)
+{
+	const struct step step = {core, event->now, act_fn, user};
+	switch (event->kind) {
+	case GUARD_SPAWN:
+		return spawn(&step, event->command, event->error);
+	case GUARD_SPAWN_FAILED:
+		report_not_started(&step, core->tasks[event->slot].id, event->error);
+		free_slot(core, event->slot);
+		break;
+	case GUARD_STOP:
+		stop_one(&step, event->command);
+		break;
+	case GUARD_LEASE:
+		obey_lease(&step, event->command);
+		break;
+	case GUARD_KILL_ALL:
+		stop_all(&step, true);
+		break;
+	case GUARD_HOST_GONE:
+		stop_all(&step, false);
+		break;
+	case GUARD_SHIM_REPORT:
+		pass_on(&step, event->slot, event->report);
+		break;
+	case GUARD_SHIM_DIED:
+		shim_died(&step, event->slot);
+		break;
+	case GUARD_NONE_LEFT:
+		report_lost(&step);
+		break;
+	case GUARD_TIMER:
+		core->timer_at = 0;
+		leases_due(&step);
+		force_due(&step);
+		break;
+	}
+	return NO_SLOT;
+}
