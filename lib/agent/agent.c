@@ -115,7 +115,7 @@ static int open_run_dir(struct tfc__agent *agent, const char *temp_dir, tfc_erro
 	if (code < 0)
 		return code;
 	agent->run_dir = tfc__private_dir_path(agent->private_dir);
-	return stale_dirs_find(agent, temp_dir) < 0 ? tfc__fail_nomem(error, "agent") : TFC_OK;
+	return tfc__stale_dirs_find(agent, temp_dir) < 0 ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 
 #define CACHE_BYTES (UINT64_C(2) << 30) /* of archives that no job uses */
@@ -148,27 +148,27 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	tfc__list_init(&agent->guests);
 	for (size_t i = 0; i < PORT_BUCKETS; i++)
 		tfc__list_init(&agent->by_port[i]);
-	tfc__timer_init(&agent->watch_timer, ctx, watch_tick);
+	tfc__timer_init(&agent->watch_timer, ctx, tfc__agent_watch_tick);
 	tfc__list_init(&agent->waiting);
-	incarnation_init(agent);
-	tfc__work_init(&agent->guard_is_free, ctx, waiting_go_on);
+	tfc__incarnation_init(agent);
+	tfc__work_init(&agent->guard_is_free, ctx, tfc__waiting_resume);
 
 	int code = copy_options(agent, options);
 	if (code < 0) {
 		tfc__fail_nomem(error, "agent");
 		goto fail;
 	}
-	if ((code = base_environ_open(agent, options, error)) < 0 ||
+	if ((code = tfc__base_environ_open(agent, options, error)) < 0 ||
 	    (code = check_host(agent, error)) < 0 || (code = check_log_dir(agent, error)) < 0 ||
 	    (code = open_pool(agent, options)) < 0 || (code = tfc__guard_start(ctx)) < 0 ||
-	    (code = incarnation_open(agent, options->state_dir, error)) < 0 ||
+	    (code = tfc__incarnation_open(agent, options->state_dir, error)) < 0 ||
 	    (code = open_run_dir(agent, temp_dir, error)) < 0 ||
-	    (code = incarnation_begin(agent, error)) < 0 ||
+	    (code = tfc__incarnation_begin(agent, error)) < 0 ||
 	    (code = open_bundles(agent, options->bundle_dir, error)) < 0 ||
-	    (code = gpus_open(agent, options, error)) < 0)
+	    (code = tfc__gpus_open(agent, options, error)) < 0)
 		goto fail;
-	guests_load(agent);
-	stale_dirs_remove(agent);
+	tfc__remote_job_logs_load(agent);
+	tfc__stale_dirs_remove(agent);
 	*ret_agent = agent;
 	return TFC_OK;
 fail:
@@ -183,12 +183,12 @@ void tfc__agent_close(struct tfc__agent *agent)
 	agent->is_closing = true;
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
-	gpus_close(agent);
+	tfc__gpus_close(agent);
 	tfc__bundles_close(agent->bundles);
-	kept_logs_close(agent);
-	guests_close(agent);
+	tfc__kept_logs_close(agent);
+	tfc__remote_job_logs_close(agent);
 	tfc__private_dir_close(agent->private_dir);
-	incarnation_close(agent);
+	tfc__incarnation_close(agent);
 	tfc__strv_fini(&agent->stale_dirs);
 	tfc__timer_cancel(&agent->watch_timer);
 	tfc__work_cancel(&agent->guard_is_free);

@@ -14,14 +14,14 @@
 
 /* ---- telling */
 
-void agent_tell(struct agent_task *task, struct tfc__agent_event *event)
+void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event)
 {
 	event->task = task->number;
 	event->attempt = task->attempt;
 	task->job->fn(task->job->user, event);
 }
 
-void agent_reply(struct agent_task *task, enum reply kind)
+void tfc__agent_reply(struct agent_task *task, enum reply kind)
 {
 	task->reply_kind = kind;
 	tfc__work_schedule(&task->reply);
@@ -76,7 +76,7 @@ static int take_port(struct agent_task *task)
 		*task->error = *job->portless->error;
 		return task->error->code;
 	}
-	int code = hold_port(task);
+	int code = tfc__agent_hold_port(task);
 	if (code == TFC_EEXHAUSTED)
 		job->portless = task;
 	return code;
@@ -86,11 +86,11 @@ static int take_port(struct agent_task *task)
 static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 {
 	event->kind = TFC__AGENT_HELD;
-	if (seat_take(task) < 0) {
+	if (tfc__slot_acquire(task) < 0) {
 		event->kind = TFC__AGENT_HOLD_FAILED;
 		event->is_full = true;
 	} else if (take_port(task) < 0) {
-		agent_reply(task, REPLY_HOLD_FAILED);
+		tfc__agent_reply(task, REPLY_HOLD_FAILED);
 		return false;
 	}
 	event->address = task->address ? task->address : "";
@@ -120,10 +120,10 @@ static void deliver_reply(struct tfc__work *work)
 		break;
 	}
 	task->reply_kind = REPLY_NONE;
-	agent_tell(task, &event);
+	tfc__agent_notify(task, &event);
 }
 
-void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info)
+void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info)
 {
 	*ret_info = (tfc_task_info){
 		.size = sizeof(*ret_info),
@@ -184,7 +184,7 @@ static void init_tasks(struct tfc__agent_job *job)
 			tfc__list_init(&task->waiting_link);
 			tfc__list_init(&task->watches);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
-			stall_init(task);
+			tfc__stall_init(task);
 		}
 	}
 }
@@ -204,7 +204,7 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	tfc__list_init(&job->logs);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
-	tfc__work_init(&job->looked, agent->ctx, deliver_looked);
+	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_looked);
 	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
@@ -234,8 +234,9 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 		return code;
 	job->fn = fn;
 	job->user = user;
-	if ((code = make_dirs(job, error)) < 0 || (code = limits_begin(job, error)) < 0 ||
-	    (code = stacks_prepare(job, error)) < 0 || (code = bundle_begin(job, error)) < 0) {
+	if ((code = make_dirs(job, error)) < 0 || (code = tfc__limits_begin(job, error)) < 0 ||
+	    (code = tfc__stacks_prepare(job, error)) < 0 ||
+	    (code = tfc__bundle_begin(job, error)) < 0) {
 		tfc__agent_job_close(job);
 		return code;
 	}
@@ -243,15 +244,15 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 	return TFC_OK;
 }
 
-int plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-	     struct tfc__agent_job **ret_job, tfc_error *error)
+int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			struct tfc__agent_job **ret_job, tfc_error *error)
 {
 	struct tfc__agent_job *job;
 	int code = new_job(agent, info, &job, error);
 	if (code < 0)
 		return code;
 	job->is_plan = true;
-	if ((code = limits_begin(job, error)) < 0) {
+	if ((code = tfc__limits_begin(job, error)) < 0) {
 		tfc__agent_job_close(job);
 		return code;
 	}
@@ -261,13 +262,13 @@ int plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
 
 static void close_task(struct agent_task *task)
 {
-	unwatch_listener(task);
-	waiting_drop(task);
-	stall_fini(task);
+	tfc__agent_unwatch_listener(task);
+	tfc__waiting_drop(task);
+	tfc__stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
 	tfc_port_release(task->hold);
-	seat_leave(task);
+	tfc__slot_release(task);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
 	tfc__strv_fini(&task->extra_env);
@@ -278,8 +279,8 @@ void tfc__agent_job_end(struct tfc__agent_job *job)
 {
 	job->is_ended = true;
 	if (job->watch_count == 0)
-		follow_end(job);
-	bundle_end(job);
+		tfc__agent_follow_end(job);
+	tfc__bundle_end(job);
 }
 
 /* What many tasks have left is removed by a process, under another name: this one may come back. */
@@ -291,7 +292,7 @@ static void remove_run_dir(struct tfc__agent_job *job)
 	if (agent->is_closing || job->task_count <= REMOVED_AT_ONCE ||
 	    rename(job->run_dir, gone) < 0)
 		tfc__remove_tree(job->run_dir);
-	else if (removal_begin(agent, gone, -1) < 0)
+	else if (tfc__removal_begin(agent, gone, -1) < 0)
 		tfc__remove_tree(gone);
 }
 
@@ -301,12 +302,12 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		return;
 	for (uint32_t i = 0; i < job->task_count; i++)
 		close_task(&job->tasks[i]);
-	bundle_close(job);
+	tfc__bundle_close(job);
 	tfc__work_cancel(&job->answer);
 	tfc__work_cancel(&job->looked);
-	logs_leave(job);
-	follow_end(job);
-	limits_end(job);
+	tfc__agent_logs_leave(job);
+	tfc__agent_follow_end(job);
+	tfc__limits_end(job);
 	if (job->run_dir)
 		remove_run_dir(job);
 	tfc__list_remove(&job->link);
@@ -334,7 +335,7 @@ static int set_address(struct agent_task *task)
 }
 
 /* Makes sure that the task's port is held, by the guard: for the first time, or again. */
-int hold_port(struct agent_task *task)
+int tfc__agent_hold_port(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	if (!tfc__role_has_port(task->job->info.job, task->role))
@@ -375,18 +376,18 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 	if (task->job->portless == task)
 		task->job->portless = NULL;
 	tfc_port_release(task->hold);
-	seat_leave(task);
+	tfc__slot_release(task);
 	task->hold = NULL;
 	task->port = task->role->port ? (uint16_t)(task->role->port + task->index) : 0;
 }
 
 /* ---- signals and stops */
 
-void refuse_stopped(struct agent_task *task)
+void tfc__agent_refuse_stopped(struct agent_task *task)
 {
 	task->is_queued = false;
 	tfc__fail(task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
-	agent_reply(task, REPLY_REFUSED);
+	tfc__agent_reply(task, REPLY_REFUSED);
 }
 
 void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_number)
@@ -399,9 +400,9 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 	struct agent_task *task = &job->tasks[number];
 	task->is_stopped = true;
 	if (task->process)
-		tfc_process_stop(task->process, bundle_is_unpacking(task) ? 0 : grace_ms);
-	else if (waiting_drop(task) || task->is_queued)
-		refuse_stopped(task);
+		tfc_process_stop(task->process, tfc__bundle_is_unpacking(task) ? 0 : grace_ms);
+	else if (tfc__waiting_drop(task) || task->is_queued)
+		tfc__agent_refuse_stopped(task);
 }
 
 /* ---- answers */
@@ -420,7 +421,7 @@ static bool settle_states(struct tfc__agent_job *job)
 		job->states[i] = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
 		if (!task->process || !task->pid)
 			continue;
-		char state = process_state(task->pid);
+		char state = tfc__activity_process_state(task->pid);
 		if (is_dead(state))
 			is_settled = false;
 		if (state == 'T' || state == 't')
@@ -441,7 +442,7 @@ static void deliver_answer(struct tfc__work *work)
 	job->fn(job->user, &event);
 }
 
-void answer_when_settled(struct tfc__agent_job *job)
+void tfc__agent_answer_when_settled(struct tfc__agent_job *job)
 {
 	if (job->query)
 		tfc__work_schedule(&job->answer);

@@ -50,8 +50,8 @@ static int add_user(const struct tfc__agent *agent, struct tfc__strv *env)
 	return code == TFC_ENOMEM ? code : TFC_OK;
 }
 
-int base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
-		      tfc_error *error)
+int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+			   tfc_error *error)
 {
 	const char *const *pass = options->pass_env ? options->pass_env : default_pass;
 	const char *const *own = (const char *const *)agent->env.items;
@@ -69,7 +69,7 @@ int base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options 
 	return code < 0 || env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 
-const struct tfc__strv *base_environ(const struct agent_task *task)
+const struct tfc__strv *tfc__base_environ(const struct agent_task *task)
 {
 	const struct tfc__agent *agent = task->job->agent;
 	return task->job->info.has_minimal_env ? &agent->network_env : &agent->env;

@@ -18,7 +18,7 @@
 /* Each task has a directory in it. */
 #define BUNDLE_DIR "bundle"
 
-char *bundle_dir(const struct agent_task *task)
+char *tfc__bundle_dir(const struct agent_task *task)
 {
 	char name[sizeof(BUNDLE_DIR) + TFC__LOG_NAME_SIZE] = BUNDLE_DIR "/";
 	tfc__agent_log_name(task->job, task->number, name + strlen(name));
@@ -76,7 +76,7 @@ static void on_bundle(struct tfc__bundle_waiter *waiter)
 	tfc__bundle_unawait(waiter);
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (job->tasks[i].is_queued)
-			bundle_launch(&job->tasks[i]);
+			tfc__bundle_launch(&job->tasks[i]);
 }
 
 static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
@@ -91,7 +91,7 @@ static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
 	return code;
 }
 
-int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
+int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *from = job->info.job->bundle;
 	if (!from)
@@ -110,7 +110,7 @@ int bundle_begin(struct tfc__agent_job *job, tfc_error *error)
 	return TFC_OK;
 }
 
-void bundle_close(struct tfc__agent_job *job)
+void tfc__bundle_close(struct tfc__agent_job *job)
 {
 	tfc_process_close(job->removing);
 	if (!job->bundle)
@@ -132,35 +132,35 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 	task->process = NULL;
 	task->is_unpacked = has_succeeded(process);
 	if (task->is_stopped) {
-		refuse_stopped(task);
+		tfc__agent_refuse_stopped(task);
 		return;
 	}
 	if (task->is_unpacked) {
-		spawn_attempt(task);
+		tfc__agent_spawn_attempt(task);
 		return;
 	}
 	if (process->reason == TFC_EXIT_LOST) { /* as an attempt that was lost: it is made again */
 		struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED,
 						 .process = process,
 						 .text = process->text};
-		agent_tell(task, &event);
+		tfc__agent_notify(task, &event);
 		return;
 	}
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
 	read_failure(task->job, name, process, task->error);
-	agent_reply(task, REPLY_REFUSED);
+	tfc__agent_reply(task, REPLY_REFUSED);
 }
 
 static int unpack(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE + 16];
-	char *dir = bundle_dir(task);
+	char *dir = tfc__bundle_dir(task);
 	char owner[LIMITS_OWNER_SIZE];
-	limits_owner(task, owner);
+	tfc__limits_owner(task, owner);
 	const char *const words[4] = {"unpack", job->bundle->path, dir, *owner ? owner : NULL};
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
-	const struct tfc__tenure tenure = tenure_of(job);
+	const struct tfc__tenure tenure = tfc__agent_tenure_of(job);
 	int code = TFC_OK;
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
@@ -173,12 +173,12 @@ static int unpack(struct agent_task *task)
 	return code;
 }
 
-bool bundle_is_unpacking(const struct agent_task *task)
+bool tfc__bundle_is_unpacking(const struct agent_task *task)
 {
 	return task->process && task->job->info.job->bundle && !task->is_unpacked;
 }
 
-void bundle_launch(struct agent_task *task)
+void tfc__bundle_launch(struct agent_task *task)
 {
 	const struct tfc__bundle *bundle = task->job->bundle;
 	task->is_queued = bundle && bundle->state != TFC__BUNDLE_READY &&
@@ -186,12 +186,12 @@ void bundle_launch(struct agent_task *task)
 	if (task->is_queued)
 		return;
 	if (!bundle || task->is_unpacked) {
-		spawn_attempt(task);
+		tfc__agent_spawn_attempt(task);
 	} else if (bundle->state == TFC__BUNDLE_FAILED) {
 		*task->error = bundle->error;
-		agent_reply(task, REPLY_REFUSED);
+		tfc__agent_reply(task, REPLY_REFUSED);
 	} else if (unpack(task) < 0) {
-		agent_reply(task, REPLY_REFUSED);
+		tfc__agent_reply(task, REPLY_REFUSED);
 	}
 }
 
@@ -207,12 +207,12 @@ static void on_removed(void *user, const tfc_process_event *process)
 }
 
 /* What is left when the job is closed goes with its private directory. */
-void bundle_end(struct tfc__agent_job *job)
+void tfc__bundle_end(struct tfc__agent_job *job)
 {
 	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
 	if (!job->bundle || !dir)
 		goto out;
-	bundle_close(job);
+	tfc__bundle_close(job);
 	const char *const words[4] = {"remove", dir};
 	if (run_tool(job, words, BUNDLE_LOG, NULL, on_removed, job, &job->removing) < 0)
 		tfc__remove_tree(dir);

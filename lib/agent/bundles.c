@@ -33,7 +33,7 @@ static void tell_all(struct tfc__work *work)
 	tfc__bundle_leave(bundle);
 }
 
-struct tfc__bundle *archive_new(struct tfc__bundles *bundles, enum tfc__bundle_state state)
+struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bundle_state state)
 {
 	struct tfc__bundle *bundle = calloc(1, sizeof(*bundle));
 	if (!bundle)
@@ -47,9 +47,9 @@ struct tfc__bundle *archive_new(struct tfc__bundles *bundles, enum tfc__bundle_s
 	return bundle;
 }
 
-void archive_free(struct tfc__bundle *bundle)
+void tfc__archive_free(struct tfc__bundle *bundle)
 {
-	archive_end_work(bundle);
+	tfc__archive_end_work(bundle);
 	tfc__work_cancel(&bundle->tell);
 	tfc__list_remove(&bundle->link);
 	free(bundle->path);
@@ -58,7 +58,7 @@ void archive_free(struct tfc__bundle *bundle)
 	free(bundle);
 }
 
-char *archive_path(const struct tfc__bundles *bundles, const char *hash)
+char *tfc__archive_path(const struct tfc__bundles *bundles, const char *hash)
 {
 	char name[TFC_BUNDLE_HASH_SIZE + 8];
 	snprintf(name, sizeof(name), "%s.zip", hash);
@@ -81,10 +81,10 @@ static void drop(struct tfc__bundle *bundle)
 {
 	if (bundle->path && !is_shared(bundle))
 		unlink(bundle->path);
-	archive_free(bundle);
+	tfc__archive_free(bundle);
 }
 
-void archives_trim(struct tfc__bundles *bundles)
+void tfc__archives_trim(struct tfc__bundles *bundles)
 {
 	for (;;) {
 		struct tfc__bundle *oldest = NULL;
@@ -116,14 +116,14 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 	bundle->used_at = tfc__now();
 	if (!is_done || is_shared(bundle))
 		drop(bundle);
-	archives_trim(bundles);
+	tfc__archives_trim(bundles);
 }
 
 /* Of an earlier run: it is hashed before it is used. */
 static int check_cached(struct tfc__bundle *bundle, tfc_error *error)
 {
 	bool is_unchecked = bundle->state == TFC__BUNDLE_CHECKING && !bundle->process;
-	return is_unchecked ? archive_check(bundle, error) : TFC_OK;
+	return is_unchecked ? tfc__archive_check(bundle, error) : TFC_OK;
 }
 
 /* ---- by their source */
@@ -176,15 +176,15 @@ int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *
 			return TFC_OK;
 		}
 	}
-	struct tfc__bundle *bundle = archive_new(bundles, TFC__BUNDLE_PACKING);
+	struct tfc__bundle *bundle = tfc__archive_new(bundles, TFC__BUNDLE_PACKING);
 	if (!bundle)
 		return tfc__fail_nomem(error, "agent");
 	bundle->key = strdup(key);
 	bundle->from = strdup(path);
-	int code = bundle->key && bundle->from ? archive_pack(bundle, error)
+	int code = bundle->key && bundle->from ? tfc__archive_pack(bundle, error)
 					       : tfc__fail_nomem(error, "agent");
 	if (code < 0) {
-		archive_free(bundle);
+		tfc__archive_free(bundle);
 		return code;
 	}
 	bundle->users = 1;
@@ -210,7 +210,7 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		return tfc__fail(error, TFC_EINVAL, "agent", 0, "\"%.80s\" is no SHA-256", hash);
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	if (!bundle) {
-		bundle = archive_new(bundles, TFC__BUNDLE_RECEIVING);
+		bundle = tfc__archive_new(bundles, TFC__BUNDLE_RECEIVING);
 		if (!bundle)
 			return tfc__fail_nomem(error, "agent");
 		snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
@@ -234,7 +234,7 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 int tfc__bundle_failed(struct tfc__bundles *bundles, const char *why, tfc_error *error,
 		       struct tfc__bundle **ret_bundle)
 {
-	struct tfc__bundle *bundle = archive_new(bundles, TFC__BUNDLE_FAILED);
+	struct tfc__bundle *bundle = tfc__archive_new(bundles, TFC__BUNDLE_FAILED);
 	if (!bundle)
 		return tfc__fail_nomem(error, "agent");
 	tfc__fail(&bundle->error, TFC_EARCHIVE, "agent", 0, "%s", why);
@@ -289,7 +289,8 @@ static int find_cached(struct tfc__bundles *bundles, const char *name)
 		tfc__remove_tree(path);
 	bool is_one = tfc__is_bundle_hash(hash) && strcmp(name + strlen(hash), ".zip") == 0 &&
 		      stat(path, &status) == 0;
-	struct tfc__bundle *bundle = is_one ? archive_new(bundles, TFC__BUNDLE_CHECKING) : NULL;
+	struct tfc__bundle *bundle = is_one ? tfc__archive_new(bundles, TFC__BUNDLE_CHECKING)
+					    : NULL;
 	if (!bundle) {
 		free(path);
 		return is_one ? TFC_ENOMEM : TFC_OK;
@@ -340,7 +341,7 @@ void tfc__bundles_close(struct tfc__bundles *bundles)
 	if (!bundles)
 		return;
 	TFC__LIST_EACH (link, &bundles->all)
-		archive_free(bundle_of(link));
+		tfc__archive_free(bundle_of(link));
 	free(bundles->dir);
 	free(bundles);
 }

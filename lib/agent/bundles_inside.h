@@ -20,16 +20,16 @@ struct tfc__bundles {
 };
 
 /* One more, which nobody uses yet; NULL: out of memory. */
-struct tfc__bundle *archive_new(struct tfc__bundles *bundles, enum tfc__bundle_state state);
-void archive_free(struct tfc__bundle *bundle);
-char *archive_path(const struct tfc__bundles *bundles, const char *hash);
-void archives_trim(struct tfc__bundles *bundles);
+struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bundle_state state);
+void tfc__archive_free(struct tfc__bundle *bundle);
+char *tfc__archive_path(const struct tfc__bundles *bundles, const char *hash);
+void tfc__archives_trim(struct tfc__bundles *bundles);
 
 /* Runs tfc-bundle with these words in a new directory of its own, which `make_work` makes. */
-int archive_make_work(struct tfc__bundle *bundle, tfc_error *error);
-int archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error);
-int archive_pack(struct tfc__bundle *bundle, tfc_error *error);
-int archive_check(struct tfc__bundle *bundle, tfc_error *error);
-void archive_end_work(struct tfc__bundle *bundle);
+int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error);
+int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error);
+int tfc__archive_pack(struct tfc__bundle *bundle, tfc_error *error);
+int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error);
+void tfc__archive_end_work(struct tfc__bundle *bundle);
 
 #endif

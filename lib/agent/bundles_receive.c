@@ -45,7 +45,7 @@ static void on_pipe(struct tfc__io *io, uint32_t events)
 static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 {
 	char size[24];
-	int code = archive_make_work(bundle, error);
+	int code = tfc__archive_make_work(bundle, error);
 	char *fifo = code == TFC_OK ? tfc__path_join(bundle->work, "pipe") : NULL;
 	if (!fifo)
 		return code < 0 ? code : tfc__fail_nomem(error, "agent");
@@ -63,9 +63,9 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 				    on_pipe);
 	}
 	if (code == TFC_OK)
-		code = archive_start(bundle, words, error);
+		code = tfc__archive_start(bundle, words, error);
 	if (code < 0)
-		archive_end_work(bundle);
+		tfc__archive_end_work(bundle);
 	return code;
 }
 

@@ -18,7 +18,7 @@
 
 static void on_process(void *user, const tfc_process_event *event);
 
-void archive_end_work(struct tfc__bundle *bundle)
+void tfc__archive_end_work(struct tfc__bundle *bundle)
 {
 	int fd = bundle->pipe.fd;
 	tfc_process_close(bundle->process);
@@ -41,11 +41,11 @@ static void fail(struct tfc__bundle *bundle, int code, const char *why)
 						 : "tfc-bundle ended without a word";
 	tfc__fail(&bundle->error, code, "agent", 0, "bundle: %s", *why ? why : silence);
 	bundle->state = TFC__BUNDLE_FAILED;
-	archive_end_work(bundle);
+	tfc__archive_end_work(bundle);
 	tfc__work_schedule(&bundle->tell);
 }
 
-int archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
+int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
 {
 	free(bundle->work);
 	bundle->work = NULL;
@@ -54,7 +54,7 @@ int archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
 }
 
 /* tfc-bundle with these words. */
-int archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error)
+int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error)
 {
 	tfc_ctx *ctx = bundle->bundles->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
@@ -74,18 +74,18 @@ int archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_er
 	return code;
 }
 
-int archive_pack(struct tfc__bundle *bundle, tfc_error *error)
+int tfc__archive_pack(struct tfc__bundle *bundle, tfc_error *error)
 {
-	int code = archive_make_work(bundle, error);
+	int code = tfc__archive_make_work(bundle, error);
 	const char *const words[5] = {"add", bundle->from, bundle->work, bundle->bundles->dir};
-	return code < 0 ? code : archive_start(bundle, words, error);
+	return code < 0 ? code : tfc__archive_start(bundle, words, error);
 }
 
-int archive_check(struct tfc__bundle *bundle, tfc_error *error)
+int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error)
 {
-	int code = archive_make_work(bundle, error);
+	int code = tfc__archive_make_work(bundle, error);
 	const char *const words[5] = {"check", bundle->path, bundle->hash};
-	return code < 0 ? code : archive_start(bundle, words, error);
+	return code < 0 ? code : tfc__archive_start(bundle, words, error);
 }
 
 /* The last line that it wrote: what is wrong, or the hash. */
@@ -103,7 +103,7 @@ static void be_ready(struct tfc__bundle *bundle)
 {
 	struct stat status;
 	if (!bundle->path)
-		bundle->path = archive_path(bundle->bundles, bundle->hash);
+		bundle->path = tfc__archive_path(bundle->bundles, bundle->hash);
 	if (!bundle->path || stat(bundle->path, &status) < 0) {
 		fail(bundle, TFC_EARCHIVE,
 		     bundle->path ? "it is gone from the cache" : "out of memory");
@@ -111,16 +111,16 @@ static void be_ready(struct tfc__bundle *bundle)
 	}
 	bundle->size = (uint64_t)status.st_size;
 	bundle->state = TFC__BUNDLE_READY;
-	archive_end_work(bundle);
+	tfc__archive_end_work(bundle);
 	tfc__work_schedule(&bundle->tell);
-	archives_trim(bundle->bundles);
+	tfc__archives_trim(bundle->bundles);
 }
 
 /* The guard has died, or the archive in the cache is damaged. */
 static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 {
 	int code = TFC_OK;
-	archive_end_work(bundle);
+	tfc__archive_end_work(bundle);
 	if (is_damaged) {
 		unlink(bundle->path);
 		free(bundle->path);
@@ -137,8 +137,8 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		tfc__work_schedule(&bundle->tell);
 		return;
 	}
-	code = bundle->state == TFC__BUNDLE_PACKING ? archive_pack(bundle, &bundle->error)
-						    : archive_check(bundle, &bundle->error);
+	code = bundle->state == TFC__BUNDLE_PACKING ? tfc__archive_pack(bundle, &bundle->error)
+						    : tfc__archive_check(bundle, &bundle->error);
 	if (code < 0)
 		fail(bundle, code, bundle->error.text);
 }

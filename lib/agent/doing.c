@@ -62,7 +62,7 @@ static bool read_process(pid_t pid, struct process *process)
 	return true;
 }
 
-char process_state(pid_t pid)
+char tfc__activity_process_state(pid_t pid)
 {
 	struct process process;
 	return read_process(pid, &process) ? process.state : 0;
@@ -109,12 +109,12 @@ static void mark(struct agent_task *task, const struct seen *seen)
 }
 
 /* Nothing is read: there may be a thousand of them. */
-void doing_begin(struct agent_task *task)
+void tfc__activity_begin(struct agent_task *task)
 {
 	task->mark = (struct doing_mark){tfc__now(), 0};
 }
 
-void doing_mark(struct agent_task *task)
+void tfc__activity_mark(struct agent_task *task)
 {
 	struct seen seen;
 	see_all(task, &seen);
@@ -259,7 +259,7 @@ static uint16_t find_other_port(const struct agent_task *task)
 
 /* ---- all of it */
 
-bool doing_is_stopped(const struct agent_task *task)
+bool tfc__activity_is_stopped(const struct agent_task *task)
 {
 	struct seen seen;
 	see_all(task, &seen);
@@ -277,7 +277,7 @@ static bool describe_stop(const struct agent_task *task, const struct seen *seen
 	return true;
 }
 
-void doing_describe_stop(const struct agent_task *task, char *text, size_t size)
+void tfc__activity_describe_stop(const struct agent_task *task, char *text, size_t size)
 {
 	struct seen seen;
 	text[0] = '\0';
@@ -319,12 +319,12 @@ static const char *stage_before(const struct agent_task *task)
 	if (task->is_queued)
 		return "not started: its bundle is being packed";
 	if (task->process && !task->pid)
-		return bundle_is_unpacking(task) ? "not started: its bundle is being unpacked"
-						 : "not started: its process is being made";
+		return tfc__bundle_is_unpacking(task) ? "not started: its bundle is being unpacked"
+						      : "not started: its process is being made";
 	return "not started";
 }
 
-void doing_describe(struct agent_task *task, char *text, size_t size)
+void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
 {
 	struct seen seen;
 	text[0] = '\0';

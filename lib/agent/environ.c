@@ -46,7 +46,7 @@ static bool is_stripped(const char *variable)
 
 static void add_base(const struct agent_task *task, struct tfc__strv *env)
 {
-	const struct tfc__strv *base = base_environ(task);
+	const struct tfc__strv *base = tfc__base_environ(task);
 	for (size_t i = 0; i < base->count; i++)
 		if (!is_stripped(base->items[i]))
 			tfc__strv_add(env, base->items[i]);
@@ -89,7 +89,7 @@ static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *
 static int add_secrets(const struct agent_task *task, const struct tfc__strv *from,
 		       struct tfc__strv *env, tfc_error *error)
 {
-	const char *const *base = (const char *const *)base_environ(task)->items;
+	const char *const *base = (const char *const *)tfc__base_environ(task)->items;
 	for (size_t i = 0; i < from->count; i++) {
 		const char *item = from->items[i];
 		const char *equals = strchr(item, '=');
@@ -195,7 +195,7 @@ static void add_own(const struct agent_task *task, struct tfc__strv *env)
 		set_number(env, "TFC_PORT", task->port);
 		tfc__strv_set_env(env, "TFC_ADDRESS", task->address);
 	}
-	if (stall_ms(task))
+	if (tfc__stall_ms(task))
 		set_number(env, "TFC_PROGRESS_FD", 3); /* see tfc_process_options.stall_ms */
 	if (!tfc__env_get((const char *const *)env->items, "PYTHONUNBUFFERED"))
 		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
@@ -215,14 +215,14 @@ static void add_python_path(char *dir, struct tfc__strv *env)
 	free(dir);
 }
 
-int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
-		   tfc_error *error)
+int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
+			tfc_error *error)
 {
 	const tfc_job *job = task->job->info.job;
 	struct tfc__expand values = expansion(task, spec);
 	int code;
 	add_base(task, env);
-	limits_add_environ(task, env);
+	tfc__limits_add_environ(task, env);
 	add_job_env(&job->env, &values, env);
 	add_job_env(&task->role->env, &values, env);
 	if ((code = add_secrets(task, &job->secret_env, env, error)) < 0 ||
@@ -231,11 +231,11 @@ int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__st
 		return code;
 	add_extra(task, env);
 	add_own(task, env);
-	gpus_add_environ(task, env);
+	tfc__gpus_add_environ(task, env);
 	if (job->bundle)
-		add_python_path(bundle_dir(task), env);
-	if (stacks_are_wanted(task))
-		add_python_path(stacks_dir(task), env);
+		add_python_path(tfc__bundle_dir(task), env);
+	if (tfc__stacks_are_wanted(task))
+		add_python_path(tfc__stacks_dir(task), env);
 	return env->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 
@@ -276,8 +276,8 @@ static void add_program(const struct agent_task *task, const struct tfc__expand 
 		tfc__strv_take(argv, tfc__expand(values, program->items[i]));
 }
 
-int render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
-		tfc_error *error)
+int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
+		     tfc_error *error)
 {
 	struct tfc__expand values = expansion(task, spec);
 	for (size_t i = 0; i < task->role->wrap.count; i++)

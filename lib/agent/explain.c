@@ -39,7 +39,7 @@ static bool is_secret(const struct agent_task *task, const char *variable)
 
 static bool is_inherited(const struct agent_task *task, const char *variable)
 {
-	const struct tfc__strv *base = base_environ(task);
+	const struct tfc__strv *base = tfc__base_environ(task);
 	for (size_t i = 0; i < base->count; i++)
 		if (strcmp(base->items[i], variable) == 0)
 			return true;
@@ -87,12 +87,12 @@ static void add_argv(const struct tfc__strv *argv, struct tfc__buf *json)
 static int add_task(struct agent_task *task, const tfc_spec *spec, struct tfc__buf *json)
 {
 	struct tfc__strv argv = {0}, env = {0};
-	char *cwd = working_dir(task);
+	char *cwd = tfc__agent_working_dir(task);
 	task->attempt = task->generation = 1;
-	int code = cwd ? render_argv(task, spec, &argv, task->error)
+	int code = cwd ? tfc__render_argv(task, spec, &argv, task->error)
 		       : tfc__fail_nomem(task->error, "agent");
 	if (code == TFC_OK)
-		code = render_environ(task, spec, &env, task->error);
+		code = tfc__render_environ(task, spec, &env, task->error);
 	if (code == TFC_OK) {
 		tfc__buf_addf(json, "{\"task\":\"%s/%u\"", task->role->name, task->index);
 		add_string(json, "node", task->job->agent->name);
@@ -132,7 +132,7 @@ static int hold_all(struct tfc__agent_job *job, tfc_error *error)
 	uint32_t missing = 0;
 	const struct agent_task *last = NULL;
 	for (uint32_t i = 0; i < job->task_count; i++)
-		if (hold_port(&job->tasks[i]) < 0) {
+		if (tfc__agent_hold_port(&job->tasks[i]) < 0) {
 			last = &job->tasks[i];
 			missing++;
 		}
@@ -149,7 +149,7 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 	const struct tfc__key *strategy = tfc__keys_find(&tfc__job_keys, "strategy");
 	struct tfc__agent_job *job;
 	tfc_spec *spec = NULL;
-	int code = plan_job(agent, info, &job, error);
+	int code = tfc__agent_plan_job(agent, info, &job, error);
 	if (code < 0)
 		return code;
 	code = hold_all(job, error);

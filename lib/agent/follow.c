@@ -108,12 +108,12 @@ void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch
 	if (--job->watch_count)
 		return;
 	if (job->is_ended)
-		follow_end(job);
+		tfc__agent_follow_end(job);
 	else
 		inotify_rm_watch(job->inotify.fd, job->log_watch);
 }
 
-void follow_end(struct tfc__agent_job *job)
+void tfc__agent_follow_end(struct tfc__agent_job *job)
 {
 	if (!job->inotify.ctx)
 		return;

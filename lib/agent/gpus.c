@@ -180,7 +180,8 @@ static const char *given_list(const struct tfc__agent *agent)
 	return !*list || *list == '-' || strcmp(list, "NoDevFiles") == 0 ? "none" : list;
 }
 
-int gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options, tfc_error *error)
+int tfc__gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+		   tfc_error *error)
 {
 	struct tfc__strv ids = {0};
 	const char *text = options->gpus;
@@ -198,7 +199,7 @@ int gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options
 	return code < 0 ? code : take_over(&agent->gpus, &ids, error);
 }
 
-void gpus_close(struct tfc__agent *agent)
+void tfc__gpus_close(struct tfc__agent *agent)
 {
 	if (agent->gpus.finding)
 		end_finding(&agent->gpus);
@@ -218,7 +219,7 @@ uint32_t tfc__agent_gpus(const struct tfc__agent *agent)
 
 /* ---- who has which */
 
-void gpus_claim(struct agent_task *task)
+void tfc__gpus_claim(struct agent_task *task)
 {
 	struct gpus *gpus = &task->job->agent->gpus;
 	uint32_t left = task->role->gpus;
@@ -231,7 +232,7 @@ void gpus_claim(struct agent_task *task)
 	}
 }
 
-void gpus_give_back(struct agent_task *task)
+void tfc__gpus_release(struct agent_task *task)
 {
 	struct gpus *gpus = &task->job->agent->gpus;
 	gpus->free_count += task->role->gpus;
@@ -246,7 +247,7 @@ static bool is_number(const char *id)
 }
 
 /* Also a task that asked for none is told so: whatever it took would be somebody else's. */
-void gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
+void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
 {
 	const struct gpus *gpus = &task->job->agent->gpus;
 	struct tfc__buf list = {0};

@@ -57,7 +57,7 @@ static void load(struct tfc__agent *agent, const char *id)
 	guest->heard_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
 }
 
-void guests_load(struct tfc__agent *agent)
+void tfc__remote_job_logs_load(struct tfc__agent *agent)
 {
 	DIR *dir = agent->log_dir ? opendir(agent->log_dir) : NULL;
 	const struct dirent *entry;
@@ -105,7 +105,7 @@ void tfc__agent_guest_heard(struct tfc__agent *agent, const char *id, const char
 	write_owner(agent, guest);
 }
 
-void guest_gone(struct tfc__agent *agent, const char *id)
+void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id)
 {
 	struct tfc__guest *guest = find(agent, id);
 	if (!guest)
@@ -119,7 +119,7 @@ const struct tfc__link *tfc__agent_guests(const struct tfc__agent *agent)
 	return &agent->guests;
 }
 
-void guests_close(struct tfc__agent *agent)
+void tfc__remote_job_logs_close(struct tfc__agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->guests)
 		free(tfc__container_of(link, struct tfc__guest, link));

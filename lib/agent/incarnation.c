@@ -35,12 +35,12 @@ static int note_run(struct tfc__agent *agent, const char *line)
 {
 	struct previous *previous = &agent->previous;
 	const char *dir = strchr(line, '/');
-	if (!dir || !stale_dirs_is_name(dir))
+	if (!dir || !tfc__stale_dirs_is_name(dir))
 		return TFC_OK;
 	if (dir != line && !previous->old_dir && !(previous->old_dir = strdup(dir)))
 		return TFC_ENOMEM;
 	tfc__strv_add(&previous->dirs, dir);
-	return previous->dirs.is_failed ? TFC_ENOMEM : stale_dirs_note(agent, dir);
+	return previous->dirs.is_failed ? TFC_ENOMEM : tfc__stale_dirs_note(agent, dir);
 }
 
 static int read_runs(struct tfc__agent *agent, const char *path)
@@ -135,7 +135,7 @@ static int note_dirs(struct tfc__agent *agent)
 	const struct tfc__strv *dirs = &agent->previous.dirs;
 	int code = TFC_OK;
 	for (size_t i = 0; code == TFC_OK && i < dirs->count; i++)
-		code = stale_dirs_note(agent, dirs->items[i]);
+		code = tfc__stale_dirs_note(agent, dirs->items[i]);
 	return code;
 }
 
@@ -148,7 +148,7 @@ static void on_look(struct tfc__timer *timer)
 	}
 	agent->previous.is_awaited = false;
 	if (note_dirs(agent) == TFC_OK) /* else a later run's */
-		stale_dirs_remove(agent);
+		tfc__stale_dirs_remove(agent);
 	TFC__LIST_EACH (link, &agent->previous.parked) {
 		tfc__list_remove(link);
 		tfc__work_schedule(tfc__container_of(link, struct tfc__work, link));
@@ -170,14 +170,14 @@ static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *l
 
 /* ---- for the others */
 
-void incarnation_init(struct tfc__agent *agent)
+void tfc__incarnation_init(struct tfc__agent *agent)
 {
 	agent->previous.state = -1;
 	tfc__list_init(&agent->previous.parked);
 	tfc__timer_init(&agent->previous.timer, agent->ctx, on_look);
 }
 
-int incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error)
+int tfc__incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error)
 {
 	struct previous *previous = &agent->previous;
 	if (!state_dir)
@@ -191,7 +191,7 @@ int incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error 
 		       : TFC_OK;
 }
 
-int incarnation_begin(struct tfc__agent *agent, tfc_error *error)
+int tfc__incarnation_begin(struct tfc__agent *agent, tfc_error *error)
 {
 	struct previous *previous = &agent->previous;
 	struct tfc__task_locks locks;
@@ -215,7 +215,7 @@ int incarnation_begin(struct tfc__agent *agent, tfc_error *error)
 	return code;
 }
 
-void incarnation_close(struct tfc__agent *agent)
+void tfc__incarnation_close(struct tfc__agent *agent)
 {
 	struct previous *previous = &agent->previous;
 	tfc__timer_cancel(&previous->timer);

@@ -208,123 +208,127 @@ struct tfc__agent_job {
 	int log_watch; /* of it, while somebody follows */
 };
 
-void agent_tell(struct agent_task *task, struct tfc__agent_event *event);
-void agent_reply(struct agent_task *task, enum reply kind);
-void refuse_stopped(struct agent_task *task); /* it was told to stop before it was started */
-void agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
+void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event);
+void tfc__agent_reply(struct agent_task *task, enum reply kind);
+void tfc__agent_refuse_stopped(
+	struct agent_task *task); /* it was told to stop before it was started */
+void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
 
 /* seat.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
-int seat_take(struct agent_task *task);
-void seat_leave(struct agent_task *task);
+int tfc__slot_acquire(struct agent_task *task);
+void tfc__slot_release(struct agent_task *task);
 
 /* gpus.c; claim: so many are free. */
-int gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options, tfc_error *error);
-void gpus_close(struct tfc__agent *agent);
-void gpus_claim(struct agent_task *task);
-void gpus_give_back(struct agent_task *task);
-void gpus_add_environ(const struct agent_task *task, struct tfc__strv *env);
+int tfc__gpus_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+		   tfc_error *error);
+void tfc__gpus_close(struct tfc__agent *agent);
+void tfc__gpus_claim(struct agent_task *task);
+void tfc__gpus_release(struct agent_task *task);
+void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env);
 
 /* base_environ.c */
-int base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
-		      tfc_error *error);
-const struct tfc__strv *base_environ(const struct agent_task *task);
+int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
+			   tfc_error *error);
+const struct tfc__strv *tfc__base_environ(const struct agent_task *task);
 
-int hold_port(struct agent_task *task);
-void answer_when_settled(struct tfc__agent_job *job);
+int tfc__agent_hold_port(struct agent_task *task);
+void tfc__agent_answer_when_settled(struct tfc__agent_job *job);
 
-int render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
-		   tfc_error *error);
-int render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
-		tfc_error *error);
-void spawn_attempt(struct agent_task *task);
-void launch_now(struct agent_task *task, const tfc_spec *spec);
+int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
+			tfc_error *error);
+int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
+		     tfc_error *error);
+void tfc__agent_spawn_attempt(struct agent_task *task);
+void tfc__agent_launch_now(struct agent_task *task, const tfc_spec *spec);
 /* The lease of its processes, and what is left to them when that is over. */
-struct tfc__tenure tenure_of(const struct tfc__agent_job *job);
+struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job);
 
 /* takes: it waits, or has been refused. drop: whether it waited. */
-bool waiting_takes(struct agent_task *task, const tfc_spec *spec);
-bool waiting_drop(struct agent_task *task);
-void waiting_go_on(struct tfc__work *work);
-char *working_dir(const struct agent_task *task);
+bool tfc__waiting_accepts(struct agent_task *task, const tfc_spec *spec);
+bool tfc__waiting_drop(struct agent_task *task);
+void tfc__waiting_resume(struct tfc__work *work);
+char *tfc__agent_working_dir(const struct agent_task *task);
 
 /* A job that is only explained: it holds ports, but nothing of it is made or run. */
-int plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-	     struct tfc__agent_job **ret_job, tfc_error *error);
+int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
+			struct tfc__agent_job **ret_job, tfc_error *error);
 
-void watch_listener(struct agent_task *task);
-void unwatch_listener(struct agent_task *task);
-void watch_tick(struct tfc__timer *timer);
+void tfc__agent_watch_listener(struct agent_task *task);
+void tfc__agent_unwatch_listener(struct agent_task *task);
+void tfc__agent_watch_tick(struct tfc__timer *timer);
 
 /* Whether somebody else listens on the task's port; then the sentence is in task->error. */
-bool find_stranger(struct agent_task *task);
+bool tfc__agent_find_foreign_listener(struct agent_task *task);
 
 /* incarnation.c; open: the state directory, or NULL. begin: the agent has its own directory. */
-void incarnation_init(struct tfc__agent *agent);
-int incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error);
-int incarnation_begin(struct tfc__agent *agent, tfc_error *error);
-void incarnation_close(struct tfc__agent *agent);
+void tfc__incarnation_init(struct tfc__agent *agent);
+int tfc__incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error);
+int tfc__incarnation_begin(struct tfc__agent *agent, tfc_error *error);
+void tfc__incarnation_close(struct tfc__agent *agent);
 
 /* stale_dirs.c; is_name: whether a private directory has such a name. note, find: candidates;
  * TFC_OK or TFC_ENOMEM. remove: those that nobody uses. */
-bool stale_dirs_is_name(const char *path);
-int stale_dirs_note(struct tfc__agent *agent, const char *dir);
-int stale_dirs_find(struct tfc__agent *agent, const char *parent);
-void stale_dirs_remove(struct tfc__agent *agent);
+bool tfc__stale_dirs_is_name(const char *path);
+int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir);
+int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent);
+void tfc__stale_dirs_remove(struct tfc__agent *agent);
 
-int bundle_begin(struct tfc__agent_job *job, tfc_error *error);
-void bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
-void bundle_end(struct tfc__agent_job *job);
-void bundle_close(struct tfc__agent_job *job);
-bool bundle_is_unpacking(const struct agent_task *task); /* its process is tfc-bundle */
-char *bundle_dir(const struct agent_task *task);
+int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error);
+void tfc__bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
+void tfc__bundle_end(struct tfc__agent_job *job);
+void tfc__bundle_close(struct tfc__agent_job *job);
+bool tfc__bundle_is_unpacking(const struct agent_task *task); /* its process is tfc-bundle */
+char *tfc__bundle_dir(const struct agent_task *task);
 
 /* The users of all roles are found when the job is opened: a missing one is no matter of luck. */
-int limits_begin(struct tfc__agent_job *job, tfc_error *error);
-void limits_end(struct tfc__agent_job *job);
-void limits_add_environ(const struct agent_task *task, struct tfc__strv *env);
-void limits_fill(const struct agent_task *task, tfc_process_limits *limits,
-		 tfc_rlimit rlimits[TFC__RLIMITS]);
+int tfc__limits_begin(struct tfc__agent_job *job, tfc_error *error);
+void tfc__limits_end(struct tfc__agent_job *job);
+void tfc__limits_add_environ(const struct agent_task *task, struct tfc__strv *env);
+void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
+		      tfc_rlimit rlimits[TFC__RLIMITS]);
 
 /* "1000:1000", who is to own what the task is given, or "": the host. */
 #define LIMITS_OWNER_SIZE 24
-void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
+void tfc__limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
 
-void follow_end(struct tfc__agent_job *job);
-void logs_leave(struct tfc__agent_job *job); /* its readers outlive it */
+void tfc__agent_follow_end(struct tfc__agent_job *job);
+void tfc__agent_logs_leave(struct tfc__agent_job *job); /* its readers outlive it */
 
 /* doing.c */
-void doing_begin(struct agent_task *task); /* it has just been started */
-void doing_mark(struct agent_task *task);  /* from now on CPU time is counted anew */
-bool doing_is_stopped(const struct agent_task *task);
-void doing_describe(struct agent_task *task, char *text, size_t size);
-void doing_describe_stop(const struct agent_task *task, char *text, size_t size); /* "": none */
-char process_state(pid_t pid); /* state letter (proc(5), stat), or 0 when there is none */
+void tfc__activity_begin(struct agent_task *task); /* it has just been started */
+void tfc__activity_mark(struct agent_task *task);  /* from now on CPU time is counted anew */
+bool tfc__activity_is_stopped(const struct agent_task *task);
+void tfc__activity_describe(struct agent_task *task, char *text, size_t size);
+void tfc__activity_describe_stop(const struct agent_task *task, char *text,
+				 size_t size); /* "": none */
+char tfc__activity_process_state(
+	pid_t pid); /* state letter (proc(5), stat), or 0 when there is none */
 
 /* stall.c */
-void stall_init(struct agent_task *task);
-void stall_fini(struct agent_task *task);
-uint32_t stall_ms(const struct agent_task *task); /* 0: not watched */
-void stall_heard(struct agent_task *task, uint32_t silent_ms);
-void deliver_looked(struct tfc__work *work);
+void tfc__stall_init(struct agent_task *task);
+void tfc__stall_fini(struct agent_task *task);
+uint32_t tfc__stall_ms(const struct agent_task *task); /* 0: not watched */
+void tfc__stall_report(struct agent_task *task, uint32_t silent_ms);
+void tfc__agent_deliver_looked(struct tfc__work *work);
 
 /* stacks.c */
-void stacks_tick(struct tfc__timer *timer);
-void stacks_end(struct agent_task *task); /* no answer is wanted any more */
-bool stacks_are_wanted(const struct agent_task *task);
-int stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
-char *stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH; NULL: none */
+void tfc__stacks_tick(struct tfc__timer *timer);
+void tfc__stacks_end(struct agent_task *task); /* no answer is wanted any more */
+bool tfc__stacks_are_wanted(const struct agent_task *task);
+int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
+char *tfc__stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH; NULL: none */
 
 /* ---- kept_logs.c */
 
 /* Removes a directory in a process of its own; `lock`, of a stale private directory, is taken over,
  * and held until that has ended; -1: none. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
-int removal_begin(struct tfc__agent *agent, const char *dir, int lock);
-void kept_logs_close(struct tfc__agent *agent);
+int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock);
+void tfc__kept_logs_close(struct tfc__agent *agent);
 
 /* ---- guests.c */
 
-void guests_load(struct tfc__agent *agent);
-void guest_gone(struct tfc__agent *agent, const char *id); /* its logs go */
-void guests_close(struct tfc__agent *agent);
+void tfc__remote_job_logs_load(struct tfc__agent *agent);
+void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id); /* its logs go */
+void tfc__remote_job_logs_close(struct tfc__agent *agent);
 
 #endif

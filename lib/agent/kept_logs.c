@@ -72,11 +72,11 @@ static void on_removed(void *user, const tfc_process_event *event)
 	free_removal(removal);
 	if (is_stale) {
 		agent->is_removing_stale = false;
-		stale_dirs_remove(agent);
+		tfc__stale_dirs_remove(agent);
 	}
 }
 
-int removal_begin(struct tfc__agent *agent, const char *dir, int lock)
+int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 {
 	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
 	struct removal *removal = calloc(1, sizeof(*removal));
@@ -105,15 +105,15 @@ int removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
 	char *dir = log_dir_of(agent, id);
-	guest_gone(agent, id);
-	if (dir && access(dir, F_OK) == 0 && removal_begin(agent, dir, -1) < 0)
+	tfc__remote_job_logs_remove(agent, id);
+	if (dir && access(dir, F_OK) == 0 && tfc__removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
 			 "its logs stay in %s, remove them by hand: %s", dir,
 			 tfc_ctx_error(agent->ctx)->text);
 	free(dir);
 }
 
-void kept_logs_close(struct tfc__agent *agent)
+void tfc__kept_logs_close(struct tfc__agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->removals)
 		free_removal(tfc__container_of(link, struct removal, link));

@@ -5,7 +5,7 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 
-struct tfc__tenure tenure_of(const struct tfc__agent_job *job)
+struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job)
 {
 	return (struct tfc__tenure){.lease = job->info.lease,
 				    .grace_ms = tfc__job_abort_grace_ms(job->info.job),
@@ -87,10 +87,10 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 	/* Without its shim its own listeners looked like a stranger's; now they are gone. */
 	if (task->is_stranger && event->process->reason == TFC_EXIT_LOST) {
 		task->is_stranger = false;
-		find_stranger(task);
+		tfc__agent_find_foreign_listener(task);
 	}
-	if (is_failure && task->hold && !task->is_stranger && !find_stranger(task) &&
-	    task->is_door_open)
+	if (is_failure && task->hold && !task->is_stranger &&
+	    !tfc__agent_find_foreign_listener(task) && task->is_door_open)
 		explain_crowding_out(task, event);
 	if (task->is_stranger) {
 		event->is_stranger = true;
@@ -104,7 +104,7 @@ static void close_door(struct agent_task *task)
 	if (!task->hold)
 		return;
 	if (tfc__port_is_lost(task->hold))
-		hold_port(task);
+		tfc__agent_hold_port(task);
 	else
 		tfc_port_admit(task->hold, 0);
 }
@@ -124,8 +124,8 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED, .process = process};
 	event.text = process->text;
 	event.log_end = find_log_end(task, process);
-	unwatch_listener(task);
-	stall_fini(task);
+	tfc__agent_unwatch_listener(task);
+	tfc__stall_fini(task);
 	task->is_ready = false;
 	explain_end(task, &event);
 	event.had_notice = had_notice(task, process);
@@ -138,11 +138,11 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	struct tfc__agent *agent = task->job->agent;
 	if (agent->after_exit) {
 		tfc_task_info info;
-		agent_task_info(task, &info);
+		tfc__agent_task_info(task, &info);
 		agent->after_exit(agent->hook_user, &info);
 	}
-	answer_when_settled(task->job);
-	agent_tell(task, &event);
+	tfc__agent_answer_when_settled(task->job);
+	tfc__agent_notify(task, &event);
 }
 
 static void on_attempt(void *user, const tfc_process_event *process)
@@ -153,27 +153,27 @@ static void on_attempt(void *user, const tfc_process_event *process)
 		return;
 	}
 	if (process->kind == TFC_PROCESS_STALLED) {
-		stall_heard(task, process->silent_ms);
+		tfc__stall_report(task, process->silent_ms);
 		return;
 	}
 	task->pid = process->pid;
 	task->is_door_open = task->hold != NULL;
 	task->is_ready = !tfc__role_is_ready_on_listen(task->job->info.job, task->role);
-	doing_begin(task);
+	tfc__activity_begin(task);
 	if (task->hold)
-		watch_listener(task);
+		tfc__agent_watch_listener(task);
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STARTED, .process = process};
-	agent_tell(task, &event);
+	tfc__agent_notify(task, &event);
 }
 
 /* Where the program starts: a bundle's own directory, or the directory asked for. */
-char *working_dir(const struct agent_task *task)
+char *tfc__agent_working_dir(const struct agent_task *task)
 {
 	const tfc_job *job = task->job->info.job;
 	const char *cwd = task->role->cwd ? task->role->cwd : job->cwd;
 	if (!job->bundle || (cwd && cwd[0] == '/'))
 		return strdup(cwd ? cwd : "/");
-	char *dir = bundle_dir(task);
+	char *dir = tfc__bundle_dir(task);
 	if (!dir || !cwd)
 		return dir;
 	char *below;
@@ -183,16 +183,16 @@ char *working_dir(const struct agent_task *task)
 	return below;
 }
 
-void spawn_attempt(struct agent_task *task)
+void tfc__agent_spawn_attempt(struct agent_task *task)
 {
 	struct tfc__agent_job *job = task->job;
 	char name[TFC__LOG_NAME_SIZE];
-	char *cwd = working_dir(task);
+	char *cwd = tfc__agent_working_dir(task);
 	tfc__agent_log_name(job, task->number, name);
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	tfc_process_limits limits;
 	tfc_rlimit rlimits[TFC__RLIMITS];
-	limits_fill(task, &limits, rlimits);
+	tfc__limits_fill(task, &limits, rlimits);
 	options.limits = &limits;
 	options.argv = (const char *const *)task->argv.items;
 	options.env = (const char *const *)task->env.items;
@@ -201,18 +201,18 @@ void spawn_attempt(struct agent_task *task)
 	options.log_name = name;
 	options.attempt = task->attempt;
 	options.grace_ms = grace_ms(task);
-	options.stall_ms = stall_ms(task);
+	options.stall_ms = tfc__stall_ms(task);
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
 		tfc__port_vacate(task->hold);
 	else
 		options.hold = task->hold;
-	const struct tfc__tenure tenure = tenure_of(job);
+	const struct tfc__tenure tenure = tfc__agent_tenure_of(job);
 	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
 					    &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	/* This call found the guard dead, and the port lost with it: the next guard keeps it. */
-	if (code == TFC_ELOST && (code = hold_port(task)) == TFC_OK)
+	if (code == TFC_ELOST && (code = tfc__agent_hold_port(task)) == TFC_OK)
 		code = tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
 					  &task->process);
 	free(cwd);
@@ -220,7 +220,7 @@ void spawn_attempt(struct agent_task *task)
 	tfc__strv_fini(&task->env);
 	if (code < 0) {
 		*task->error = *tfc_ctx_error(job->agent->ctx);
-		agent_reply(task, REPLY_REFUSED);
+		tfc__agent_reply(task, REPLY_REFUSED);
 	}
 }
 
@@ -230,7 +230,7 @@ static int run_hook(struct agent_task *task)
 	tfc_task_info info;
 	if (!agent->before_launch)
 		return TFC_OK;
-	agent_task_info(task, &info);
+	tfc__agent_task_info(task, &info);
 	int code = agent->before_launch(agent->hook_user, &info, (tfc_env *)&task->env);
 	if (code < 0)
 		return tfc__fail(task->error, code, "agent", 0,
@@ -239,16 +239,17 @@ static int run_hook(struct agent_task *task)
 	return TFC_OK;
 }
 
-void launch_now(struct agent_task *task, const tfc_spec *spec)
+void tfc__agent_launch_now(struct agent_task *task, const tfc_spec *spec)
 {
-	if (hold_port(task) < 0 || render_argv(task, spec, &task->argv, task->error) < 0 ||
-	    render_environ(task, spec, &task->env, task->error) < 0 || run_hook(task) < 0) {
+	if (tfc__agent_hold_port(task) < 0 ||
+	    tfc__render_argv(task, spec, &task->argv, task->error) < 0 ||
+	    tfc__render_environ(task, spec, &task->env, task->error) < 0 || run_hook(task) < 0) {
 		tfc__strv_fini(&task->argv);
 		tfc__strv_fini(&task->env);
-		agent_reply(task, REPLY_REFUSED);
+		tfc__agent_reply(task, REPLY_REFUSED);
 		return;
 	}
-	bundle_launch(task);
+	tfc__bundle_launch(task);
 }
 
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
@@ -260,6 +261,6 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	task->is_stopped = false;
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
-	if (!waiting_takes(task, spec))
-		launch_now(task, spec);
+	if (!tfc__waiting_accepts(task, spec))
+		tfc__agent_launch_now(task, spec);
 }

@@ -47,7 +47,7 @@ static int open_ways(const struct tfc__agent_job *job, tfc_error *error)
 	return TFC_OK;
 }
 
-int limits_begin(struct tfc__agent_job *job, tfc_error *error)
+int tfc__limits_begin(struct tfc__agent_job *job, tfc_error *error)
 {
 	const tfc_job *definition = job->info.job;
 	int code = TFC_OK;
@@ -61,14 +61,14 @@ int limits_begin(struct tfc__agent_job *job, tfc_error *error)
 	return code == TFC_OK && job->users && !job->is_plan ? open_ways(job, error) : code;
 }
 
-void limits_end(struct tfc__agent_job *job)
+void tfc__limits_end(struct tfc__agent_job *job)
 {
 	for (uint32_t i = 0; job->users && i < job->info.job->role_count; i++)
 		tfc__user_fini(&job->users[i]);
 	free(job->users);
 }
 
-void limits_add_environ(const struct agent_task *task, struct tfc__strv *env)
+void tfc__limits_add_environ(const struct agent_task *task, struct tfc__strv *env)
 {
 	const struct tfc__user *user = user_of(task);
 	if (!user)
@@ -78,7 +78,7 @@ void limits_add_environ(const struct agent_task *task, struct tfc__strv *env)
 	tfc__strv_set_env(env, "LOGNAME", user->name);
 }
 
-void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE])
+void tfc__limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE])
 {
 	const struct tfc__user *user = user_of(task);
 	ret_ids[0] = '\0';
@@ -86,8 +86,8 @@ void limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]
 		snprintf(ret_ids, LIMITS_OWNER_SIZE, "%u:%u", user->uid, user->gid);
 }
 
-void limits_fill(const struct agent_task *task, tfc_process_limits *limits,
-		 tfc_rlimit rlimits[TFC__RLIMITS])
+void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
+		      tfc_rlimit rlimits[TFC__RLIMITS])
 {
 	const struct tfc__role *role = task->role;
 	const struct tfc__user *user = user_of(task);

@@ -69,7 +69,7 @@ static void close_log(void *source)
 	free(log);
 }
 
-void logs_leave(struct tfc__agent_job *job)
+void tfc__agent_logs_leave(struct tfc__agent_job *job)
 {
 	TFC__LIST_EACH (link, &job->logs) {
 		struct local_log *log = tfc__container_of(link, struct local_log, link);

@@ -7,7 +7,7 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 
-int seat_take(struct agent_task *task)
+int tfc__slot_acquire(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	uint64_t memory = task->role->memory;
@@ -30,17 +30,17 @@ int seat_take(struct agent_task *task)
 				 task->role->gpus);
 	agent->slots_taken++;
 	agent->memory_taken += memory;
-	gpus_claim(task);
+	tfc__gpus_claim(task);
 	task->is_seated = true;
 	return TFC_OK;
 }
 
-void seat_leave(struct agent_task *task)
+void tfc__slot_release(struct agent_task *task)
 {
 	if (!task->is_seated)
 		return;
 	task->is_seated = false;
-	gpus_give_back(task);
+	tfc__gpus_release(task);
 	struct tfc__agent *agent = task->job->agent;
 	agent->memory_taken -= task->role->memory;
 	if (--agent->slots_taken == 0 && agent->emptied)

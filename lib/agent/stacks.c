@@ -208,8 +208,8 @@ static void answer(struct agent_task *task)
 		event.silent_ms = stacks->silent_ms;
 	}
 	task->silence.stack_at = tfc__now();
-	stacks_end(task);
-	agent_tell(task, &event);
+	tfc__stacks_end(task);
+	tfc__agent_notify(task, &event);
 }
 
 static bool is_complete(const struct stacks *stacks)
@@ -219,7 +219,7 @@ static bool is_complete(const struct stacks *stacks)
 	return stacks->count == 0 || stacks->is_done;
 }
 
-void stacks_tick(struct tfc__timer *timer)
+void tfc__stacks_tick(struct tfc__timer *timer)
 {
 	struct agent_task *task = tfc__container_of(timer, struct agent_task, stacks_timer);
 	struct stacks *stacks = task->stacks;
@@ -253,7 +253,7 @@ static void begin(const struct agent_task *task, struct stacks *stacks, pid_t ro
 	if (tfc__log_newest(tfc__agent_log_dir(task->job), name, &stacks->log_position, &written) ==
 	    0)
 		stacks->silent_ms = silent_ms_of(task, written);
-	doing_describe_stop(task, stacks->stop, sizeof(stacks->stop));
+	tfc__activity_describe_stop(task, stacks->stop, sizeof(stacks->stop));
 	tfc__owner_each_in_tree(root, ask_one, stacks);
 }
 
@@ -271,7 +271,7 @@ void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_endi
 	tfc__timer_set(&task->stacks_timer, tfc__now() + PAUSE);
 }
 
-void stacks_end(struct agent_task *task)
+void tfc__stacks_end(struct agent_task *task)
 {
 	tfc__timer_cancel(&task->stacks_timer);
 	free(task->stacks);
@@ -285,16 +285,16 @@ static char *dir_of(const struct tfc__agent_job *job)
 	return tfc__path_join(job->run_dir, "python");
 }
 
-bool stacks_are_wanted(const struct agent_task *task)
+bool tfc__stacks_are_wanted(const struct agent_task *task)
 {
-	return stall_ms(task) && task->job->info.job->on_stall != TFC__STALL_REPORT;
+	return tfc__stall_ms(task) && task->job->info.job->on_stall != TFC__STALL_REPORT;
 }
 
-int stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
+int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 {
 	bool is_wanted = false;
 	for (uint32_t i = 0; i < job->task_count; i++)
-		is_wanted |= stacks_are_wanted(&job->tasks[i]);
+		is_wanted |= tfc__stacks_are_wanted(&job->tasks[i]);
 	if (!is_wanted)
 		return TFC_OK;
 	char *dir = dir_of(job);
@@ -314,7 +314,7 @@ int stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 	return code;
 }
 
-char *stacks_dir(const struct agent_task *task)
+char *tfc__stacks_dir(const struct agent_task *task)
 {
-	return stacks_are_wanted(task) ? dir_of(task->job) : NULL;
+	return tfc__stacks_are_wanted(task) ? dir_of(task->job) : NULL;
 }

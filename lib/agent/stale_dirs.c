@@ -16,7 +16,7 @@
 
 #define DIGITS 16 /* tfc__random_hex */
 
-int stale_dirs_note(struct tfc__agent *agent, const char *dir)
+int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir)
 {
 	tfc__strv_add(&agent->stale_dirs, dir);
 	return agent->stale_dirs.is_failed ? TFC_ENOMEM : TFC_OK;
@@ -35,22 +35,22 @@ static bool is_fresh(const char *path)
 	return has_prefix(slash ? slash + 1 : path, TFC__FRESH_DIR_PREFIX);
 }
 
-bool stale_dirs_is_name(const char *path)
+bool tfc__stale_dirs_is_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return has_prefix(slash ? slash + 1 : path, TFC__PRIVATE_DIR_PREFIX) || is_fresh(path);
 }
 
-int stale_dirs_find(struct tfc__agent *agent, const char *parent)
+int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent)
 {
 	DIR *dir = opendir(parent);
 	int code = TFC_OK;
 	for (struct dirent *entry; code == TFC_OK && dir && (entry = readdir(dir));) {
-		char *path = stale_dirs_is_name(entry->d_name)
+		char *path = tfc__stale_dirs_is_name(entry->d_name)
 				     ? tfc__path_join(parent, entry->d_name)
 				     : NULL;
 		if (path)
-			code = stale_dirs_note(agent, path);
+			code = tfc__stale_dirs_note(agent, path);
 		free(path);
 	}
 	if (dir)
@@ -69,7 +69,7 @@ static int take_lock(const struct tfc__agent *agent, const char *dir)
 	return lock;
 }
 
-void stale_dirs_remove(struct tfc__agent *agent)
+void tfc__stale_dirs_remove(struct tfc__agent *agent)
 {
 	struct tfc__strv *dirs = &agent->stale_dirs;
 	while (!agent->is_removing_stale && dirs->count) {
@@ -77,7 +77,7 @@ void stale_dirs_remove(struct tfc__agent *agent)
 		dirs->items[dirs->count] = NULL;
 		int lock = take_lock(agent, dir);
 		if (lock >= 0) {
-			agent->is_removing_stale = removal_begin(agent, dir, lock) == TFC_OK;
+			agent->is_removing_stale = tfc__removal_begin(agent, dir, lock) == TFC_OK;
 			tfc__log(agent->ctx, TFC_LOG_INFO, "agent", "",
 				 agent->is_removing_stale
 					 ? "removing stale private directory \"%.200s\""

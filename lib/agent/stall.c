@@ -29,7 +29,7 @@ static bool is_quiet(const struct agent_task *task)
 	return !is_named(task, "chief") && !is_named(task, "driver");
 }
 
-uint32_t stall_ms(const struct agent_task *task)
+uint32_t tfc__stall_ms(const struct agent_task *task)
 {
 	double seconds = task->role->stall_s >= 0 ? task->role->stall_s
 						  : task->job->info.job->stall_s;
@@ -55,12 +55,12 @@ static bool is_longer(struct agent_task *task, uint32_t silent_ms)
 	return true;
 }
 
-void stall_heard(struct agent_task *task, uint32_t silent_ms)
+void tfc__stall_report(struct agent_task *task, uint32_t silent_ms)
 {
-	if ((is_quiet(task) && !doing_is_stopped(task)) || !is_longer(task, silent_ms))
+	if ((is_quiet(task) && !tfc__activity_is_stopped(task)) || !is_longer(task, silent_ms))
 		return;
 	task->stall_attempt = task->attempt;
-	doing_mark(task);
+	tfc__activity_mark(task);
 	tfc__timer_set(&task->stall_timer, tfc__now() + LOOK_AGAIN);
 }
 
@@ -70,25 +70,25 @@ static void tell_stall(struct tfc__timer *timer)
 	char text[128];
 	if (!task->process || task->attempt != task->stall_attempt)
 		return;
-	doing_describe(task, text, sizeof(text));
+	tfc__activity_describe(task, text, sizeof(text));
 	uint64_t ms = task->silence.told_ms;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STALLED,
 					 .silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
 					 .text = text};
-	agent_tell(task, &event);
+	tfc__agent_notify(task, &event);
 }
 
-void stall_init(struct agent_task *task)
+void tfc__stall_init(struct agent_task *task)
 {
 	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, tell_stall);
-	tfc__timer_init(&task->stacks_timer, task->job->agent->ctx, stacks_tick);
+	tfc__timer_init(&task->stacks_timer, task->job->agent->ctx, tfc__stacks_tick);
 }
 
-void stall_fini(struct agent_task *task)
+void tfc__stall_fini(struct agent_task *task)
 {
 	tfc__timer_cancel(&task->stall_timer);
 	task->silence = (struct silence){0};
-	stacks_end(task);
+	tfc__stacks_end(task);
 }
 
 /* ---- starts that wait */
@@ -98,7 +98,7 @@ static bool is_awaited(const struct agent_task *task)
 	return (task->process || task->is_queued) && !task->is_ready;
 }
 
-void deliver_looked(struct tfc__work *work)
+void tfc__agent_deliver_looked(struct tfc__work *work)
 {
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, looked);
 	struct tfc__agent_looked looked[TFC__AGENT_LOOKED_MAX];
@@ -111,7 +111,7 @@ void deliver_looked(struct tfc__work *work)
 			continue;
 		struct tfc__agent_looked *to = &looked[event.looked_count++];
 		to->task = i;
-		doing_describe(task, to->text, sizeof(to->text));
+		tfc__activity_describe(task, to->text, sizeof(to->text));
 		if (event.looked_count == TFC__AGENT_LOOKED_MAX)
 			break;
 	}
@@ -129,7 +129,7 @@ void tfc__agent_doing(struct tfc__agent_job *job, uint32_t number, char *text, s
 	struct agent_task *task = &job->tasks[number];
 	text[0] = '\0';
 	if (is_awaited(task))
-		doing_describe(task, text, size);
+		tfc__activity_describe(task, text, size);
 	else if (task->process)
-		doing_describe_stop(task, text, size);
+		tfc__activity_describe_stop(task, text, size);
 }

@@ -30,7 +30,7 @@ static int keep_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_
 	return TFC_OK;
 }
 
-bool waiting_takes(struct agent_task *task, const tfc_spec *spec)
+bool tfc__waiting_accepts(struct agent_task *task, const tfc_spec *spec)
 {
 	struct tfc__agent *agent = task->job->agent;
 	if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
@@ -40,7 +40,7 @@ bool waiting_takes(struct agent_task *task, const tfc_spec *spec)
 		return false;
 	}
 	if (keep_spec(task->job, task->generation, spec, task->error) < 0) {
-		agent_reply(task, REPLY_REFUSED);
+		tfc__agent_reply(task, REPLY_REFUSED);
 		return true;
 	}
 	tfc__list_append(&agent->waiting, &task->waiting_link);
@@ -48,14 +48,14 @@ bool waiting_takes(struct agent_task *task, const tfc_spec *spec)
 	return true;
 }
 
-bool waiting_drop(struct agent_task *task)
+bool tfc__waiting_drop(struct agent_task *task)
 {
 	bool is_waiting = !tfc__list_is_empty(&task->waiting_link);
 	tfc__list_remove(&task->waiting_link);
 	return is_waiting;
 }
 
-void waiting_go_on(struct tfc__work *work)
+void tfc__waiting_resume(struct tfc__work *work)
 {
 	struct tfc__agent *agent = tfc__container_of(work, struct tfc__agent, guard_is_free);
 	agent->launched = 0;
@@ -64,7 +64,7 @@ void waiting_go_on(struct tfc__work *work)
 		struct agent_task *task = tfc__container_of(agent->waiting.next, struct agent_task,
 							    waiting_link);
 		tfc__list_remove(&task->waiting_link);
-		launch_now(task, task->job->waiting_spec);
+		tfc__agent_launch_now(task, task->job->waiting_spec);
 	}
 	if (!tfc__list_is_empty(&agent->waiting))
 		tfc__guard_when_free(agent->ctx, &agent->guard_is_free);

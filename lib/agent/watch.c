@@ -32,10 +32,10 @@ static bool is_urgent(const struct agent_task *task)
 	return tfc__role_is_ready_on_listen(task->job->info.job, task->role);
 }
 
-void watch_listener(struct agent_task *task)
+void tfc__agent_watch_listener(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
-	unwatch_listener(task);
+	tfc__agent_unwatch_listener(task);
 	task->is_suspect = false;
 	tfc__list_append(bucket(agent, task->port), &task->watch_link);
 	agent->watched++;
@@ -44,7 +44,7 @@ void watch_listener(struct agent_task *task)
 	arm(agent);
 }
 
-void unwatch_listener(struct agent_task *task)
+void tfc__agent_unwatch_listener(struct agent_task *task)
 {
 	if (tfc__list_is_empty(&task->watch_link))
 		return;
@@ -77,7 +77,7 @@ static int who_listens(struct agent_task *task)
 	return -1;
 }
 
-bool find_stranger(struct agent_task *task)
+bool tfc__agent_find_foreign_listener(struct agent_task *task)
 {
 	if (who_listens(task) < 0)
 		task->is_stranger = true;
@@ -101,7 +101,7 @@ static void check(struct agent_task *task)
 	int who = who_listens(task);
 	if (who == 0 || (who < 0 && !is_seen_again(task)))
 		return;
-	unwatch_listener(task);
+	tfc__agent_unwatch_listener(task);
 	if (who < 0) {
 		task->is_stranger = true;
 		tfc_process_stop(task->process, 0);
@@ -112,7 +112,7 @@ static void check(struct agent_task *task)
 		tfc_port_admit(task->hold, 0);
 	task->is_ready = true;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
-	agent_tell(task, &event);
+	tfc__agent_notify(task, &event);
 }
 
 static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
@@ -134,7 +134,7 @@ static uint64_t next_pause(const struct tfc__agent *agent)
 	return pause < max ? pause : max;
 }
 
-void watch_tick(struct tfc__timer *timer)
+void tfc__agent_watch_tick(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
 	agent->watch_pause = next_pause(agent);

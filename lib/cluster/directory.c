@@ -51,8 +51,8 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__list_init(&directory->users);
 	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
 	tfc__work_init(&directory->drained, ctx, on_drained);
-	retention_init(directory);
-	int code = restore_begin(directory, error);
+	tfc__retention_init(directory);
+	int code = tfc__restore_begin(directory, error);
 	if (code < 0) {
 		tfc__directory_close(directory);
 		return code;
@@ -61,7 +61,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	return TFC_OK;
 }
 
-void record_answer(struct tfc__record *record, int code, const tfc_error *error)
+void tfc__record_answer(struct tfc__record *record, int code, const tfc_error *error)
 {
 	TFC__LIST_EACH (link, &record->answers) {
 		struct tfc__directory_answer *answer =
@@ -76,7 +76,7 @@ void tfc__directory_unanswer(struct tfc__directory_answer *answer)
 	tfc__list_remove(&answer->link);
 }
 
-bool record_keep_bundle(struct tfc__record *record)
+bool tfc__record_keep_bundle(struct tfc__record *record)
 {
 	const char *name = record->job->bundle;
 	if (name && tfc__bundle_named(name))
@@ -85,12 +85,12 @@ bool record_keep_bundle(struct tfc__record *record)
 	return record->bundle;
 }
 
-void record_close(struct tfc__record *record)
+void tfc__record_close(struct tfc__record *record)
 {
 	tfc_error error;
 	tfc__fail(&error, TFC_ESTATE, "cluster", 0,
 		  "the node was closed before the store had answered");
-	record_answer(record, TFC_ESTATE, &error);
+	tfc__record_answer(record, TFC_ESTATE, &error);
 	tfc__maintainer_close(record->maintainer);
 	tfc__keeper_close(&record->keeper);
 	tfc__store_drop(record->put);
@@ -100,8 +100,8 @@ void record_close(struct tfc__record *record)
 /* A job that nobody was told of is not to run later. */
 static void take_back(struct tfc__record *record)
 {
-	record_remove(record, NULL);
-	record_close(record);
+	tfc__record_remove(record, NULL);
+	tfc__record_close(record);
 }
 
 void tfc__directory_close(struct tfc__directory *directory)
@@ -115,9 +115,9 @@ void tfc__directory_close(struct tfc__directory *directory)
 		user->fn(user);
 	}
 	TFC__LIST_EACH (link, &directory->records)
-		record_close(record_of(link));
+		tfc__record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->leaving)
-		record_close(record_of(link));
+		tfc__record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->submits)
 		take_back(record_of(link));
 	TFC__LIST_EACH (link, &directory->damaged)
@@ -159,7 +159,7 @@ static void check_drained(struct tfc__directory *directory)
 		tfc__work_schedule(&directory->drained);
 }
 
-void directory_count_end(struct tfc__directory *directory)
+void tfc__directory_count_end(struct tfc__directory *directory)
 {
 	directory->running--;
 	check_drained(directory);
@@ -167,7 +167,7 @@ void directory_count_end(struct tfc__directory *directory)
 
 /* ---- finding */
 
-int directory_check_loaded(const struct tfc__directory *directory, tfc_error *error)
+int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error)
 {
 	if (directory->is_loaded)
 		return TFC_OK;
@@ -214,7 +214,7 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 			struct tfc__record **ret_record)
 {
 	struct tfc__directory_match match;
-	int code = directory_check_loaded(directory, error);
+	int code = tfc__directory_check_loaded(directory, error);
 	if (code < 0)
 		return code;
 	tfc__directory_match(directory, job, &match);

@@ -47,42 +47,43 @@ static inline struct tfc__record *record_of(struct tfc__link *link)
 /* ---- directory.c */
 
 /* TFC_OK, or why no job can be looked for yet. */
-int directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
+int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
 /* One job less is running. */
-void directory_count_end(struct tfc__directory *directory);
+void tfc__directory_count_end(struct tfc__directory *directory);
 /* All who wait for the record are answered. */
-void record_answer(struct tfc__record *record, int code, const tfc_error *error);
+void tfc__record_answer(struct tfc__record *record, int code, const tfc_error *error);
 /* The bundle that the job names is kept in the cache, as long as it has not ended. False: it is not
  * there, or none is named. */
-bool record_keep_bundle(struct tfc__record *record);
+bool tfc__record_keep_bundle(struct tfc__record *record);
 /* Closes what it has open, and frees it. */
-void record_close(struct tfc__record *record);
+void tfc__record_close(struct tfc__record *record);
 
 /* ---- term.c */
 
 /* A job that was never begun: gives it to a maintainer. Its record is stored. */
-int term_begin(struct tfc__record *record, tfc_error *error);
+int tfc__term_begin(struct tfc__record *record, tfc_error *error);
 /* A job that an earlier process had: stores the next epoch, then begins it. */
-void term_resume(struct tfc__record *record);
+void tfc__term_resume(struct tfc__record *record);
 
 /* ---- restore.c */
 
 /* Reads what is in the store. */
-int restore_begin(struct tfc__directory *directory, tfc_error *error);
+int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error);
 
 /* ---- submit.c */
 
 /* Writes the first segment of its term, and then the record; NULL: *error. */
-struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error);
+struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn fn,
+				      tfc_error *error);
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
-struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn);
+struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn);
 /* Removes an ended job, and answers who waits for that. TFC_ENOMEM: its client key cannot be kept,
  * and the job stays. */
-int record_forget(struct tfc__record *record, tfc_error *error);
+int tfc__record_forget(struct tfc__record *record, tfc_error *error);
 
 /* ---- retention.c */
 
-void retention_init(struct tfc__directory *directory);
-void retention_check(struct tfc__directory *directory); /* a job has ended */
+void tfc__retention_init(struct tfc__directory *directory);
+void tfc__retention_check(struct tfc__directory *directory); /* a job has ended */
 
 #endif

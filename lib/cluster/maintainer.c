@@ -10,23 +10,23 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 {
 	switch (action->kind) {
 	case TFC__DO_PLACE:
-		maintainer_note_place(maintainer, action);
+		tfc__maintainer_note_place(maintainer, action);
 		break;
 	case TFC__DO_TELL_TASK:
-		maintainer_tell(maintainer, TFC_EVENT_TASK, action);
+		tfc__maintainer_notify(maintainer, TFC_EVENT_TASK, action);
 		break;
 	case TFC__DO_TELL_JOB:
-		maintainer_tell(maintainer, TFC_EVENT_JOB, action);
+		tfc__maintainer_notify(maintainer, TFC_EVENT_JOB, action);
 		break;
 	case TFC__DO_END:
-		maintainer_tell(maintainer, TFC_EVENT_END, action);
+		tfc__maintainer_notify(maintainer, TFC_EVENT_END, action);
 		maintainer->end = TFC__MAINTAINER_ENDED;
 		break;
 	case TFC__DO_SUSPENDED:
 		maintainer->end = TFC__MAINTAINER_SUSPENDED;
 		break;
 	default:
-		maintainer_order(maintainer, action);
+		tfc__maintainer_order(maintainer, action);
 		break;
 	}
 }
@@ -48,13 +48,13 @@ static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc_
 	struct tfc__core_event placed;
 	maintainer->is_stepping = true;
 	step_core(maintainer, event);
-	while (!maintainer->end && maintainer_next_placed(maintainer, &placed, &error))
+	while (!maintainer->end && tfc__maintainer_next_placed(maintainer, &placed, &error))
 		step_core(maintainer, &placed);
-	maintainer_mark_launches(maintainer);
+	tfc__maintainer_mark_launches(maintainer);
 	maintainer->is_stepping = false;
 }
 
-void maintainer_take_stop(struct tfc__maintainer *maintainer)
+void tfc__maintainer_accept_stop(struct tfc__maintainer *maintainer)
 {
 	while (maintainer->is_stop_waiting && !maintainer->end) {
 		maintainer->is_stop_waiting = false;
@@ -70,13 +70,13 @@ static void let_go(struct tfc__maintainer *maintainer)
 	tfc__work_cancel(&maintainer->launching);
 	tfc__list_remove(&maintainer->reader.link);
 	if (maintainer->end == TFC__MAINTAINER_ENDED)
-		maintainer_end_links(maintainer);
+		tfc__maintainer_end_links(maintainer);
 	if (maintainer->end == TFC__MAINTAINER_FENCED) /* one of them is telling it just now */
 		tfc__work_schedule(&maintainer->closing);
 	maintainer->end_fn(maintainer->end_user, maintainer->end);
 }
 
-void maintainer_settle(struct tfc__maintainer *maintainer)
+void tfc__maintainer_settle(struct tfc__maintainer *maintainer)
 {
 	if (maintainer->busy || maintainer->is_settled)
 		return;
@@ -89,20 +89,20 @@ void maintainer_settle(struct tfc__maintainer *maintainer)
 		tfc__timer_set(&maintainer->timer, at);
 }
 
-void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
+void tfc__maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
 {
 	if (maintainer->end)
 		return;
 	step_and_place(maintainer, event);
-	maintainer_take_stop(maintainer);
-	maintainer_settle(maintainer);
+	tfc__maintainer_accept_stop(maintainer);
+	tfc__maintainer_settle(maintainer);
 }
 
 static void on_timer(struct tfc__timer *timer)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(timer, struct tfc__maintainer,
 							       timer);
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_TICK});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_TICK});
 }
 
 static void take_first_step(struct tfc__work *work)
@@ -110,7 +110,7 @@ static void take_first_step(struct tfc__work *work)
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       first_step);
 	maintainer->is_resumed = false;
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
 }
 
 /* ---- opening and closing */
@@ -142,13 +142,13 @@ static int open_alone(struct tfc__maintainer *maintainer, tfc_error *error)
 	struct tfc__node_entry *node = tfc__nodes_alone(maintainer->nodes);
 	if (!node)
 		return TFC_OK;
-	struct agent_link *link = maintainer_link(maintainer, node);
-	return link ? maintainer_open_link(link, error) : tfc__fail_nomem(error, "cluster");
+	struct agent_link *link = tfc__maintainer_link(maintainer, node);
+	return link ? tfc__maintainer_open_link(link, error) : tfc__fail_nomem(error, "cluster");
 }
 
 static void close_links(struct tfc__work *work)
 {
-	maintainer_close_links(tfc__container_of(work, struct tfc__maintainer, closing));
+	tfc__maintainer_close_links(tfc__container_of(work, struct tfc__maintainer, closing));
 }
 
 int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
@@ -162,31 +162,31 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	maintainer->ctx = ctx;
 	maintainer->info = *info;
 	maintainer->nodes = nodes;
-	maintainer->nodes_user.fn = maintainer_on_nodes;
+	maintainer->nodes_user.fn = tfc__maintainer_on_nodes;
 	maintainer->journal = journal;
 	maintainer->end_fn = fn;
 	maintainer->end_user = user;
 	tfc__timer_init(&maintainer->timer, ctx, on_timer);
 	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
-	tfc__work_init(&maintainer->failures, ctx, maintainer_tell_failures);
-	tfc__work_init(&maintainer->launching, ctx, maintainer_launch_kept);
+	tfc__work_init(&maintainer->failures, ctx, tfc__maintainer_notify_failures);
+	tfc__work_init(&maintainer->launching, ctx, tfc__maintainer_launch_kept);
 	tfc__list_init(&maintainer->reader.link);
 	tfc__list_init(&maintainer->refusals);
-	maintainer->reader.fn = maintainer_on_shown;
+	maintainer->reader.fn = tfc__maintainer_on_shown;
 	tfc__work_init(&maintainer->closing, ctx, close_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
 	int code = make_core(maintainer);
 	if (code < 0)
 		tfc__fail_nomem(error, "cluster");
 	else
-		code = maintainer_follow_begin(maintainer, error);
+		code = tfc__maintainer_follow_begin(maintainer, error);
 	if (code == TFC_OK)
 		code = open_alone(maintainer, error);
 	if (code < 0) {
 		tfc__maintainer_close(maintainer);
 		return code;
 	}
-	if (resume && (code = maintainer_resume(maintainer, resume, error)) < 0) {
+	if (resume && (code = tfc__maintainer_resume(maintainer, resume, error)) < 0) {
 		tfc__maintainer_close(maintainer);
 		return code;
 	}
@@ -207,12 +207,12 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__list_remove(&maintainer->reader.link);
 	tfc__work_cancel(&maintainer->closing);
 	tfc__nodes_leave(&maintainer->nodes_user);
-	maintainer_follow_end(maintainer);
+	tfc__maintainer_follow_end(maintainer);
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
-		maintainer_give_back(maintainer, i);
+		tfc__maintainer_release(maintainer, i);
 		free(maintainer->seen[i].address);
 	}
-	maintainer_close_links(maintainer);
+	tfc__maintainer_close_links(maintainer);
 	tfc__refusals_free(&maintainer->refusals);
 	tfc__core_free(maintainer->core);
 	tfc_spec_free(maintainer->spec);
@@ -228,7 +228,7 @@ static void begin_resumed(struct tfc__maintainer *maintainer)
 		return;
 	maintainer->is_resumed = false;
 	maintainer->busy++;
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_START});
 	maintainer->busy--;
 }
 
@@ -239,7 +239,7 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 					     .is_kill = is_kill};
 	begin_resumed(maintainer);
 	if (!maintainer->is_stepping) {
-		maintainer_step(maintainer, &stop);
+		tfc__maintainer_step(maintainer, &stop);
 		return;
 	}
 	maintainer->stop = stop;
@@ -249,7 +249,7 @@ void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer)
 {
 	begin_resumed(maintainer);
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 }
 
 /* ---- looking */

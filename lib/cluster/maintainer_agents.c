@@ -172,7 +172,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		core_event.death = death_of(event);
 		core_event.death.is_node_bad = judge_node(link, seen, event->process);
 	}
-	maintainer_step(maintainer, &core_event);
+	tfc__maintainer_step(maintainer, &core_event);
 }
 
 /* ---- what is told of a whole node */
@@ -186,12 +186,12 @@ static void on_lost(struct agent_link *link, const char *text)
 	link->is_lost = true;
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].link == link) {
-			maintainer_drop_launch(maintainer, i);
-			maintainer_give_back(maintainer, i);
+			tfc__maintainer_drop_launch(maintainer, i);
+			tfc__maintainer_release(maintainer, i);
 		}
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
-							      .node = link->number,
-							      .text = why});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
+								   .node = link->number,
+								   .text = why});
 }
 
 static void on_fenced(struct agent_link *link, const char *text)
@@ -201,7 +201,7 @@ static void on_fenced(struct agent_link *link, const char *text)
 		 "node %s has heard of a later maintainer; this one lets go: %s", link->node->name,
 		 text ? text : "");
 	link->is_lost = true;
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
 }
 
 static void on_silence(struct agent_link *link, bool is_silent)
@@ -209,14 +209,14 @@ static void on_silence(struct agent_link *link, bool is_silent)
 	struct tfc__maintainer *maintainer = link->maintainer;
 	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id, "node %s %s",
 		 link->node->name, is_silent ? "does not answer" : "answers again");
-	maintainer_step(maintainer,
-			&(struct tfc__core_event){
-				.kind = is_silent ? TFC__CORE_NODE_SILENT : TFC__CORE_NODE_BACK,
-				.node = link->number,
-			});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){
+						 .kind = is_silent ? TFC__CORE_NODE_SILENT
+								   : TFC__CORE_NODE_BACK,
+						 .node = link->number,
+					 });
 }
 
-void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
+void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 {
 	struct agent_link *link = user;
 	if (link->is_lost)
@@ -244,8 +244,8 @@ void maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 /* ---- orders */
 
 /* An order that could not even be given: its answer comes later, as any does. */
-void maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-		     enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
+void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
+			  enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
 {
 	struct seen *seen = &maintainer->seen[task];
 	seen->failed = answer;
@@ -254,7 +254,7 @@ void maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 	tfc__work_schedule(&maintainer->failures);
 }
 
-void maintainer_tell_failures(struct tfc__work *work)
+void tfc__maintainer_notify_failures(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       failures);
@@ -271,10 +271,10 @@ void maintainer_tell_failures(struct tfc__work *work)
 						.text = maintainer->failed.text};
 		seen->failed = 0;
 		if (event.kind)
-			maintainer_step(maintainer, &event);
+			tfc__maintainer_step(maintainer, &event);
 	}
 	maintainer->busy--;
-	maintainer_settle(maintainer);
+	tfc__maintainer_settle(maintainer);
 }
 
 static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
@@ -285,10 +285,10 @@ static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_acti
 	if (seen->link != link)
 		seen->log_end = 0; /* of another log */
 	seen->link = link;
-	maintainer_take(maintainer, action->task, link);
-	if (maintainer_open_link(link, &error) < 0)
-		maintainer_fail(maintainer, action->task, TFC__CORE_HOLD_FAILED, action->number,
-				&error);
+	tfc__maintainer_acquire(maintainer, action->task, link);
+	if (tfc__maintainer_open_link(link, &error) < 0)
+		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_HOLD_FAILED,
+				     action->number, &error);
 	else
 		link->ops->hold(link->job, action->task, action->number);
 }
@@ -297,10 +297,10 @@ static void stop(struct tfc__maintainer *maintainer, const struct agent_link *li
 		 const struct tfc__core_action *action)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (maintainer_drop_launch(maintainer, action->task)) {
+	if (tfc__maintainer_drop_launch(maintainer, action->task)) {
 		tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
-		maintainer_fail(maintainer, action->task, TFC__CORE_REFUSED, action->attempt,
-				&error);
+		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_REFUSED, action->attempt,
+				     &error);
 		return;
 	}
 	maintainer->seen[action->task].is_stopped = true;
@@ -312,8 +312,8 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (maintainer->seen[action->task].launch.attempt)
-		maintainer_fail(maintainer, action->task, TFC__CORE_STACKED, action->attempt,
-				&error);
+		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_STACKED, action->attempt,
+				     &error);
 	else
 		link->ops->stacks(link->job, action->task, action->number);
 }
@@ -321,7 +321,7 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 /* Of an earlier term's node this is the first thing that is asked. */
 static void query(struct tfc__maintainer *maintainer, struct agent_link *link, uint32_t number)
 {
-	if (maintainer_open_link(link, &maintainer->failed) == TFC_OK) {
+	if (tfc__maintainer_open_link(link, &maintainer->failed) == TFC_OK) {
 		link->ops->query(link->job, number);
 		return;
 	}
@@ -337,12 +337,13 @@ static void release(struct tfc__maintainer *maintainer, const struct agent_link 
 		    uint32_t task)
 {
 	maintainer->seen[task].failed = 0; /* a HOLD that could not be given */
-	maintainer_give_back(maintainer, task);
+	tfc__maintainer_release(maintainer, task);
 	if (link->job)
 		link->ops->release(link->job, task);
 }
 
-void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
+void tfc__maintainer_order(struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action)
 {
 	if (action->node >= maintainer->link_count)
 		return;
@@ -352,7 +353,7 @@ void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core
 		hold(maintainer, action);
 		break;
 	case TFC__DO_LAUNCH:
-		maintainer_note_launch(maintainer, action);
+		tfc__maintainer_note_launch(maintainer, action);
 		break;
 	case TFC__DO_SIGNAL:
 		maintainer->seen[action->task].is_stopped = true;

@@ -19,22 +19,22 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");
-	else if ((code = maintainer_make_spec(maintainer, what.generation, &error)) < 0)
+	else if ((code = tfc__maintainer_make_spec(maintainer, what.generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cluster spec: %s", error.text);
 	if (code < 0) {
-		maintainer_fail(maintainer, task, TFC__CORE_REFUSED, what.attempt, &error);
+		tfc__maintainer_fail(maintainer, task, TFC__CORE_REFUSED, what.attempt, &error);
 		return;
 	}
-	const char *const *env = maintainer_extra_env(maintainer, task);
+	const char *const *env = tfc__maintainer_extra_env(maintainer, task);
 	if (env)
 		seen->link->ops->set_env(seen->link->job, task, env);
 	seen->link->ops->launch(seen->link->job, task, what.attempt, what.generation,
 				maintainer->spec);
 }
 
-void maintainer_note_launch(struct tfc__maintainer *maintainer,
-			    const struct tfc__core_action *action)
+void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
+				 const struct tfc__core_action *action)
 {
 	struct seen *seen = &maintainer->seen[action->task];
 	seen->launch = (struct launch){action->attempt, action->generation, 0};
@@ -42,7 +42,7 @@ void maintainer_note_launch(struct tfc__maintainer *maintainer,
 	maintainer->has_unmarked = true;
 }
 
-bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)
+bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
 	if (!seen->launch.attempt)
@@ -52,7 +52,7 @@ bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	return true;
 }
 
-void maintainer_mark_launches(struct tfc__maintainer *maintainer)
+void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer)
 {
 	if (!maintainer->has_unmarked)
 		return;
@@ -66,14 +66,14 @@ void maintainer_mark_launches(struct tfc__maintainer *maintainer)
 	tfc__work_schedule(&maintainer->launching);
 }
 
-void maintainer_on_shown(struct tfc__journal_reader *reader)
+void tfc__maintainer_on_shown(struct tfc__journal_reader *reader)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(reader, struct tfc__maintainer,
 							       reader);
 	tfc__work_schedule(&maintainer->launching);
 }
 
-void maintainer_launch_kept(struct tfc__work *work)
+void tfc__maintainer_launch_kept(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
 							       launching);
@@ -88,7 +88,7 @@ void maintainer_launch_kept(struct tfc__work *work)
 	maintainer->is_stepping = false;
 	if (maintainer->launches == 0)
 		tfc__list_remove(&maintainer->reader.link);
-	maintainer_take_stop(maintainer);
+	tfc__maintainer_accept_stop(maintainer);
 	maintainer->busy--;
-	maintainer_settle(maintainer);
+	tfc__maintainer_settle(maintainer);
 }

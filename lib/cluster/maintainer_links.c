@@ -32,13 +32,14 @@ static struct agent_link *make(struct tfc__maintainer *maintainer, struct tfc__n
 	return link;
 }
 
-struct agent_link *maintainer_link(struct tfc__maintainer *maintainer, struct tfc__node_entry *node)
+struct agent_link *tfc__maintainer_link(struct tfc__maintainer *maintainer,
+					struct tfc__node_entry *node)
 {
 	struct agent_link *link = find(maintainer, node->name);
 	return link && !link->is_lost && link->node == node ? link : make(maintainer, node);
 }
 
-int maintainer_open_link(struct agent_link *link, tfc_error *error)
+int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
 	if (link->job)
@@ -48,11 +49,11 @@ int maintainer_open_link(struct agent_link *link, tfc_error *error)
 		return tfc__fail(error, TFC_ELOST, "cluster", 0, "there is no way to node %s",
 				 link->node->name);
 	link->ops = agent.ops;
-	return agent.ops->job_open(agent.agent, &maintainer->info, maintainer_on_agent, link,
+	return agent.ops->job_open(agent.agent, &maintainer->info, tfc__maintainer_on_agent, link,
 				   &link->job, error);
 }
 
-void maintainer_end_links(struct tfc__maintainer *maintainer)
+void tfc__maintainer_end_links(struct tfc__maintainer *maintainer)
 {
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		const struct agent_link *link = maintainer->links[i];
@@ -61,7 +62,7 @@ void maintainer_end_links(struct tfc__maintainer *maintainer)
 	}
 }
 
-void maintainer_close_links(struct tfc__maintainer *maintainer)
+void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 {
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		struct agent_link *link = maintainer->links[i];
@@ -91,12 +92,12 @@ static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, cons
 			  "node %s is no member now: its logs cannot be read", name);
 		return NULL;
 	}
-	link = maintainer_link(maintainer, node);
+	link = tfc__maintainer_link(maintainer, node);
 	if (!link) {
 		tfc__fail_nomem(error, "cluster");
 		return NULL;
 	}
-	return maintainer_open_link(link, error) == TFC_OK ? link : NULL;
+	return tfc__maintainer_open_link(link, error) == TFC_OK ? link : NULL;
 }
 
 struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,

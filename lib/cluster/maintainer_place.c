@@ -4,8 +4,8 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
-void maintainer_note_place(struct tfc__maintainer *maintainer,
-			   const struct tfc__core_action *action)
+void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
+				const struct tfc__core_action *action)
 {
 	if (action->task == UINT32_MAX) {
 		maintainer->gang_place = action->number;
@@ -64,13 +64,13 @@ static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
 
 static int choose(struct tfc__maintainer *maintainer, struct placing *placing, tfc_error *error)
 {
-	int code = maintainer_follow(maintainer, placing->tasks, placing->count, error);
+	int code = tfc__maintainer_follow(maintainer, placing->tasks, placing->count, error);
 	if (code == TFC_ENOENT && !tfc__nodes_are_fixed(maintainer->nodes))
 		code = TFC_EAGAIN;
 	if (code < 0)
 		return code;
 	const struct tfc__nodes_request request = {
-		.wanted = maintainer_wanted(maintainer),
+		.wanted = tfc__maintainer_wanted(maintainer),
 		.job = maintainer->info.job,
 		.id = maintainer->info.id,
 		.tasks = placing->tasks,
@@ -80,9 +80,10 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 	};
 	code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
 	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
-		const struct agent_link *link = maintainer_link(maintainer, placing->chosen[i]);
-		if (!link || maintainer_followed(maintainer, placing->tasks[i],
-						 placing->chosen[i]->name) < 0)
+		const struct agent_link *link = tfc__maintainer_link(maintainer,
+								     placing->chosen[i]);
+		if (!link || tfc__maintainer_followed(maintainer, placing->tasks[i],
+						      placing->chosen[i]->name) < 0)
 			return tfc__fail_nomem(error, "cluster");
 		maintainer->placed[placing->tasks[i]] = link->number;
 	}
@@ -120,8 +121,8 @@ static bool is_finding_gpus(const struct tfc__maintainer *maintainer)
 	return false;
 }
 
-bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core_event *ret_event,
-			    tfc_error *error)
+bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
+				 struct tfc__core_event *ret_event, tfc_error *error)
 {
 	uint32_t task = UINT32_MAX, number = maintainer->gang_place;
 	if (is_finding_gpus(maintainer))
@@ -144,8 +145,8 @@ bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core
 
 /* ---- where tasks of an earlier term ran */
 
-int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
-		      tfc_error *error)
+int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
+			   tfc_error *error)
 {
 	for (uint32_t i = 0; i < maintainer->task_count; i++) {
 		const struct tfc__resume_task *was = &resume->tasks[i];
@@ -154,7 +155,8 @@ int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resu
 		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,
 									      was->node)
 							    : NULL;
-		const struct agent_link *link = node ? maintainer_link(maintainer, node) : NULL;
+		const struct agent_link *link = node ? tfc__maintainer_link(maintainer, node)
+						     : NULL;
 		if (node && !link)
 			return tfc__fail_nomem(error, "cluster");
 		maintainer->placed[i] = link ? link->number : TFC__NO_NODE;
@@ -171,14 +173,15 @@ static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer,
 	return tfc__job_task_role(maintainer->info.job, task, &index);
 }
 
-void maintainer_take(struct tfc__maintainer *maintainer, uint32_t task, struct agent_link *link)
+void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
+			     struct agent_link *link)
 {
-	maintainer_give_back(maintainer, task);
+	tfc__maintainer_release(maintainer, task);
 	maintainer->seen[task].taken = link->node;
 	tfc__nodes_take(link->node, role_of(maintainer, task));
 }
 
-void maintainer_give_back(struct tfc__maintainer *maintainer, uint32_t task)
+void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
 	if (seen->taken)
@@ -193,12 +196,12 @@ static void drain(struct tfc__maintainer *maintainer, struct agent_link *link)
 	char text[128];
 	link->is_drained = true;
 	snprintf(text, sizeof(text), "node %s is drained", link->node->name);
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_DRAIN,
-							      .node = link->number,
-							      .text = text});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_DRAIN,
+								   .node = link->number,
+								   .text = text});
 }
 
-void maintainer_on_nodes(struct tfc__nodes_user *user)
+void tfc__maintainer_on_nodes(struct tfc__nodes_user *user)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(user, struct tfc__maintainer,
 							       nodes_user);
@@ -211,7 +214,7 @@ void maintainer_on_nodes(struct tfc__nodes_user *user)
 		else if (!link->is_drained && !link->is_lost)
 			drain(maintainer, link);
 	}
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
 	maintainer->busy--;
-	maintainer_settle(maintainer);
+	tfc__maintainer_settle(maintainer);
 }

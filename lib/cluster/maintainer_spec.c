@@ -19,7 +19,8 @@ static int add_tasks(const struct tfc__maintainer *maintainer, tfc_spec *spec, t
 	return TFC_OK;
 }
 
-int maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation, tfc_error *error)
+int tfc__maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation,
+			      tfc_error *error)
 {
 	tfc_spec *spec;
 	if (maintainer->spec && maintainer->spec_generation == generation)

@@ -101,69 +101,74 @@ struct tfc__maintainer {
 
 /* maintainer.c */
 /* Unless it is busy, the maintainer may be closed when this returns. */
-void maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event);
-void maintainer_settle(struct tfc__maintainer *maintainer); /* what busy has put off */
+void tfc__maintainer_step(struct tfc__maintainer *maintainer, const struct tfc__core_event *event);
+void tfc__maintainer_settle(struct tfc__maintainer *maintainer); /* what busy has put off */
 /* A stop that a hook of the host asked for. */
-void maintainer_take_stop(struct tfc__maintainer *maintainer);
+void tfc__maintainer_accept_stop(struct tfc__maintainer *maintainer);
 
 /* maintainer_links.c */
 /* The link that takes orders for a node, made if need be; NULL when out of memory. */
-struct agent_link *maintainer_link(struct tfc__maintainer *maintainer,
-				   struct tfc__node_entry *node);
+struct agent_link *tfc__maintainer_link(struct tfc__maintainer *maintainer,
+					struct tfc__node_entry *node);
 /* Opens it, if it is not. Errors: those of job_open; TFC_ELOST: there is no way to it. */
-int maintainer_open_link(struct agent_link *link, tfc_error *error);
-void maintainer_end_links(struct tfc__maintainer *maintainer);
-void maintainer_close_links(struct tfc__maintainer *maintainer);
+int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error);
+void tfc__maintainer_end_links(struct tfc__maintainer *maintainer);
+void tfc__maintainer_close_links(struct tfc__maintainer *maintainer);
 
 /* maintainer_agents.c */
-void maintainer_on_agent(void *user, const struct tfc__agent_event *event);
-void maintainer_order(struct tfc__maintainer *maintainer, const struct tfc__core_action *action);
-void maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-		     enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error);
-void maintainer_tell_failures(struct tfc__work *work);
+void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event);
+void tfc__maintainer_order(struct tfc__maintainer *maintainer,
+			   const struct tfc__core_action *action);
+void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
+			  enum tfc__core_event_kind answer, uint32_t number,
+			  const tfc_error *error);
+void tfc__maintainer_notify_failures(struct tfc__work *work);
 
 /* maintainer_launch.c */
-void maintainer_note_launch(struct tfc__maintainer *maintainer,
-			    const struct tfc__core_action *action);
+void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
+				 const struct tfc__core_action *action);
 /* Whether there was one that waits. */
-bool maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
-void maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is over */
-void maintainer_on_shown(struct tfc__journal_reader *reader);
-void maintainer_launch_kept(struct tfc__work *work);
+bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
+void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is over */
+void tfc__maintainer_on_shown(struct tfc__journal_reader *reader);
+void tfc__maintainer_launch_kept(struct tfc__work *work);
 
 /* maintainer_place.c */
-void maintainer_note_place(struct tfc__maintainer *maintainer,
-			   const struct tfc__core_action *action);
+void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
+				const struct tfc__core_action *action);
 /* The answer to a PLACE that was noted; whether there was one. The event is valid until the next.
  */
-bool maintainer_next_placed(struct tfc__maintainer *maintainer, struct tfc__core_event *ret_event,
-			    tfc_error *error);
-void maintainer_take(struct tfc__maintainer *maintainer, uint32_t task, struct agent_link *link);
-void maintainer_give_back(struct tfc__maintainer *maintainer, uint32_t task);
-void maintainer_on_nodes(struct tfc__nodes_user *user);
+bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
+				 struct tfc__core_event *ret_event, tfc_error *error);
+void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
+			     struct agent_link *link);
+void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task);
+void tfc__maintainer_on_nodes(struct tfc__nodes_user *user);
 
-int maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
-		      tfc_error *error);
+int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
+			   tfc_error *error);
 
 /* maintainer_upstream.c */
-int maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error);
-void maintainer_follow_end(struct tfc__maintainer *maintainer);
+int tfc__maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error);
+void tfc__maintainer_follow_end(struct tfc__maintainer *maintainer);
 /* Before these tasks are placed: gives each worker its partitions, and says where it wants to be.
  * TFC_EAGAIN: the host has to answer first. */
-int maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
-		      uint32_t task_count, tfc_error *error);
+int tfc__maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
+			   uint32_t task_count, tfc_error *error);
 /* Per task of the job: the node that it wants, or NULL. NULL: all may go anywhere. */
-const char *const *maintainer_wanted(const struct tfc__maintainer *maintainer);
+const char *const *tfc__maintainer_wanted(const struct tfc__maintainer *maintainer);
 /* It was placed there. TFC_OK, TFC_ENOMEM. */
-int maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node);
+int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node);
 /* What its attempts are given beside the job's own variables; NULL: nothing. */
-const char *const *maintainer_extra_env(const struct tfc__maintainer *maintainer, uint32_t task);
+const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maintainer,
+					     uint32_t task);
 
 /* maintainer_tell.c */
-void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,
-		     const struct tfc__core_action *action);
+void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
+			    const struct tfc__core_action *action);
 
 /* maintainer_spec.c */
-int maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation, tfc_error *error);
+int tfc__maintainer_make_spec(struct tfc__maintainer *maintainer, uint32_t generation,
+			      tfc_error *error);
 
 #endif

@@ -66,8 +66,8 @@ static void add_end(const struct tfc__maintainer *maintainer, const struct tfc__
 		entry->log_tail = NULL;
 }
 
-void maintainer_tell(struct tfc__maintainer *maintainer, uint32_t kind,
-		     const struct tfc__core_action *action)
+void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
+			    const struct tfc__core_action *action)
 {
 	struct tfc__journal_entry entry = {
 		.kind = kind,

@@ -72,10 +72,11 @@ static void move_workers(struct following *following)
 	if (is_same)
 		return;
 	snprintf(text, sizeof(text), "the partitions of %.80s have moved", answer->name);
-	maintainer_step(following->maintainer, &(struct tfc__core_event){.kind = TFC__CORE_LEAVE,
-									 .task = following->first,
-									 .count = following->count,
-									 .text = text});
+	tfc__maintainer_step(following->maintainer,
+			     &(struct tfc__core_event){.kind = TFC__CORE_LEAVE,
+						       .task = following->first,
+						       .count = following->count,
+						       .text = text});
 }
 
 static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is_changed)
@@ -88,9 +89,9 @@ static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is
 	if (is_changed && has_share(following) &&
 	    job_of(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
 		move_workers(following);
-	maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
 	maintainer->busy--;
-	maintainer_settle(maintainer);
+	tfc__maintainer_settle(maintainer);
 }
 
 /* ---- sharing out */
@@ -190,8 +191,8 @@ static uint32_t count_workers(const struct following *following, const uint32_t 
 	return count;
 }
 
-int maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
-		      uint32_t task_count, tfc_error *error)
+int tfc__maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
+			   uint32_t task_count, tfc_error *error)
 {
 	struct following *following = maintainer->following;
 	uint32_t workers = following ? count_workers(following, tasks, task_count) : 0;
@@ -208,12 +209,12 @@ int maintainer_follow(struct tfc__maintainer *maintainer, const uint32_t *tasks,
 	return code < 0 ? tfc__fail_nomem(error, "cluster") : TFC_OK;
 }
 
-const char *const *maintainer_wanted(const struct tfc__maintainer *maintainer)
+const char *const *tfc__maintainer_wanted(const struct tfc__maintainer *maintainer)
 {
 	return maintainer->following ? (const char *const *)maintainer->following->wanted : NULL;
 }
 
-int maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node)
+int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const char *node)
 {
 	struct following *following = maintainer->following;
 	if (!following || !is_worker(following, task))
@@ -231,7 +232,8 @@ int maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, const
 	return TFC_OK;
 }
 
-const char *const *maintainer_extra_env(const struct tfc__maintainer *maintainer, uint32_t task)
+const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maintainer,
+					     uint32_t task)
 {
 	const struct following *following = maintainer->following;
 	if (!following || !is_worker(following, task))
@@ -253,7 +255,7 @@ static uint32_t find_workers(const tfc_job *job, uint32_t *ret_first)
 	return 0;
 }
 
-int maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error)
+int tfc__maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error)
 {
 	const tfc_job *job = maintainer->info.job;
 	uint32_t first, count = find_workers(job, &first);
@@ -274,7 +276,7 @@ int maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *error
 	return following->parts && following->wanted ? TFC_OK : tfc__fail_nomem(error, "cluster");
 }
 
-void maintainer_follow_end(struct tfc__maintainer *maintainer)
+void tfc__maintainer_follow_end(struct tfc__maintainer *maintainer)
 {
 	struct following *following = maintainer->following;
 	if (!following)

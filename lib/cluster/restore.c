@@ -219,8 +219,8 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	if (record->is_ended)
 		return;
 	directory->running++;
-	record_keep_bundle(record);
-	term_resume(record);
+	tfc__record_keep_bundle(record);
+	tfc__term_resume(record);
 }
 
 /* ---- the list */
@@ -308,10 +308,10 @@ static void on_list(void *user, int code, const tfc_store_value *values, uint32_
 		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", error->text);
 	take_values(directory, values, count);
 	directory->is_loaded = true;
-	retention_check(directory);
+	tfc__retention_check(directory);
 }
 
-int restore_begin(struct tfc__directory *directory, tfc_error *error)
+int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error)
 {
 	directory->loading_keys = tfc__store_list(directory->store, TFC__CLIENT_KEYS_PREFIX,
 						  on_client_keys, directory);

@@ -87,7 +87,7 @@ static void tidy(struct tfc__work *work)
 	}
 	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
 		 "forgotten: more is not kept of ended jobs");
-	if (record_forget(kept.oldest, NULL) == TFC_OK)
+	if (tfc__record_forget(kept.oldest, NULL) == TFC_OK)
 		tfc__work_schedule(&directory->tidy);
 }
 
@@ -98,13 +98,13 @@ static void tidy_later(struct tfc__timer *timer)
 	tfc__work_schedule(&directory->tidy);
 }
 
-void retention_init(struct tfc__directory *directory)
+void tfc__retention_init(struct tfc__directory *directory)
 {
 	tfc__work_init(&directory->tidy, directory->ctx, tidy);
 	tfc__timer_init(&directory->tidy_later, directory->ctx, tidy_later);
 }
 
-void retention_check(struct tfc__directory *directory)
+void tfc__retention_check(struct tfc__directory *directory)
 {
 	tfc__work_schedule(&directory->tidy);
 }

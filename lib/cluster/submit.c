@@ -28,7 +28,8 @@ static void on_segment(void *user, int code, const tfc_store_value *values, uint
 		record->put_fn(record, code, NULL, 0, &why);
 }
 
-struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, tfc_error *error)
+struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn fn,
+				      tfc_error *error)
 {
 	struct tfc__store *store = record->directory->store;
 	struct tfc__store_op *op = NULL;
@@ -45,7 +46,7 @@ struct tfc__store_op *record_put(struct tfc__record *record, tfc__store_fn fn, t
 	return op;
 }
 
-struct tfc__store_op *record_remove(struct tfc__record *record, tfc__store_fn fn)
+struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn)
 {
 	char key[TFC__RECORD_KEY_SIZE];
 	tfc__record_key(record->id, "", key);
@@ -102,9 +103,9 @@ static struct tfc__client_key seal_digest(const struct tfc__directory *directory
 
 static void refuse_submit(struct tfc__record *record, int code, const tfc_error *error)
 {
-	directory_count_end(record->directory);
-	record_answer(record, code, error);
-	record_close(record);
+	tfc__directory_count_end(record->directory);
+	tfc__record_answer(record, code, error);
+	tfc__record_close(record);
 }
 
 static void on_submitted(void *user, int code, const tfc_store_value *values, uint32_t count,
@@ -118,15 +119,15 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		record->version = values[0].version;
 		tfc__list_remove(&record->link);
 		tfc__list_append(&directory->records, &record->link);
-		code = term_begin(record, &why);
+		code = tfc__term_begin(record, &why);
 		if (code < 0)
 			tfc__keeper_abandon(&record->keeper);
 	}
 	if (code < 0) {
-		record_remove(record, NULL);
+		tfc__record_remove(record, NULL);
 		refuse_submit(record, code, &why);
 	} else {
-		record_answer(record, TFC_OK, NULL);
+		tfc__record_answer(record, TFC_OK, NULL);
 	}
 }
 
@@ -134,7 +135,7 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 static int check_bundle(struct tfc__record *record, tfc_error *error)
 {
 	const char *name = record->job->bundle;
-	if (!name || !tfc__bundle_named(name) || record_keep_bundle(record))
+	if (!name || !tfc__bundle_named(name) || tfc__record_keep_bundle(record))
 		return TFC_OK;
 	return tfc__fail(error, TFC_ENOENT, "cluster", 0, "bundle: %.80s is not on this node",
 			 name);
@@ -152,7 +153,7 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 	if (code == TFC_OK)
 		code = check_bundle(record, error);
 	tfc_error why = TFC_ERROR_INIT;
-	if (code == TFC_OK && !(record->put = record_put(record, on_submitted, &why))) {
+	if (code == TFC_OK && !(record->put = tfc__record_put(record, on_submitted, &why))) {
 		code = why.code;
 		if (error)
 			*error = why;
@@ -189,7 +190,7 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 			  struct tfc__directory_answer *answer, tfc_error *error, char ret_id[17])
 {
 	const struct tfc__client_key key = seal_digest(directory, &submit->client_key);
-	int code = directory_check_loaded(directory, error);
+	int code = tfc__directory_check_loaded(directory, error);
 	if (code < 0)
 		return code;
 	tfc__list_init(&answer->link);
@@ -213,8 +214,8 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	if (code < 0)
 		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
 			 "the job comes back with the next start of this node: %s", error->text);
-	record_answer(record, code, error);
-	record_close(record);
+	tfc__record_answer(record, code, error);
+	tfc__record_close(record);
 }
 
 static bool was_on(const struct tfc__journal *journal, const char *node)
@@ -237,7 +238,7 @@ static void forget_logs(const struct tfc__record *record)
 	}
 }
 
-int record_forget(struct tfc__record *record, tfc_error *error)
+int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 {
 	struct tfc__directory *directory = record->directory;
 	tfc_error why;
@@ -256,7 +257,7 @@ int record_forget(struct tfc__record *record, tfc_error *error)
 	forget_logs(record);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
-	record->put = record_remove(record, on_removed);
+	record->put = tfc__record_remove(record, on_removed);
 	if (!record->put) {
 		tfc__fail_nomem(&why, "cluster");
 		on_removed(record, TFC_ENOMEM, NULL, 0, &why);
@@ -294,7 +295,7 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 				 "job %s has not ended: stop it first", record->id);
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
-	code = record_forget(record, error);
+	code = tfc__record_forget(record, error);
 	if (code < 0)
 		tfc__list_remove(&answer->link);
 	return code;

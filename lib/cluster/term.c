@@ -19,8 +19,8 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 		tfc__bundle_leave(record->bundle);
 		record->bundle = NULL;
 	}
-	directory_count_end(record->directory);
-	retention_check(record->directory);
+	tfc__directory_count_end(record->directory);
+	tfc__retention_check(record->directory);
 }
 
 static int open_maintainer(struct tfc__record *record, const struct tfc__resume *resume,
@@ -51,7 +51,7 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 	return TFC_OK;
 }
 
-int term_begin(struct tfc__record *record, tfc_error *error)
+int tfc__term_begin(struct tfc__record *record, tfc_error *error)
 {
 	return open_maintainer(record, NULL, error);
 }
@@ -164,12 +164,12 @@ static void begin_epoch(struct tfc__record *record)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	record->epoch++;
-	record->put = record_put(record, on_epoch, &error);
+	record->put = tfc__record_put(record, on_epoch, &error);
 	if (!record->put)
 		fail_epoch(record, &error);
 }
 
-void term_resume(struct tfc__record *record)
+void tfc__term_resume(struct tfc__record *record)
 {
 	tfc__timer_init(&record->retry, record->directory->ctx, try_again);
 	begin_epoch(record);

@@ -23,10 +23,10 @@ static struct session *find_session(struct tfc__agent_service *service, uint64_t
 
 static void free_session(struct session *session)
 {
-	session_leave(session);
+	tfc__session_leave(session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
-			served_job_free(tfc__container_of(link, struct served_job, link));
+			tfc__served_job_free(tfc__container_of(link, struct served_job, link));
 	tfc__lease_end(session->lease);
 	tfc__work_cancel(&session->end);
 	tfc__list_remove(&session->link);
@@ -40,7 +40,7 @@ static void end_session(struct tfc__work *work)
 		free_session(session);
 }
 
-void session_is_left(struct session *session)
+void tfc__session_is_left(struct session *session)
 {
 	session->job_count--;
 	session->service->job_count--;
@@ -56,17 +56,17 @@ static void each_job(struct session *session, void (*fn)(struct served_job *job)
 			fn(tfc__container_of(link, struct served_job, link));
 }
 
-int session_tell(struct session *session, const struct tfc__buf *item)
+int tfc__session_notify(struct session *session, const struct tfc__buf *item)
 {
 	return session->stay ? tfc__rpc_item(session->stay, item) : TFC_ESTATE;
 }
 
-void session_leave(struct session *session)
+void tfc__session_leave(struct session *session)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_request *stay = session->stay;
 	session->stay = NULL;
-	each_job(session, served_job_lost);
+	each_job(session, tfc__served_job_lost);
 	if (!stay)
 		return;
 	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here any more");
@@ -76,17 +76,17 @@ void session_leave(struct session *session)
 
 static void on_stay_credit(void *user)
 {
-	each_job(user, served_job_flush);
+	each_job(user, tfc__served_job_flush);
 }
 
 static void on_stay_end(void *user)
 {
-	session_leave(user);
+	tfc__session_leave(user);
 }
 
 static void serve_stay(struct session *session, struct tfc__rpc_request *request)
 {
-	session_leave(session);
+	tfc__session_leave(session);
 	session->stay = request;
 	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
 }
@@ -114,8 +114,8 @@ static void on_over(void *user)
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
-			served_job_abort(tfc__container_of(link, struct served_job, link));
-	session_leave(session);
+			tfc__served_job_abort(tfc__container_of(link, struct served_job, link));
+	tfc__session_leave(session);
 	tfc__work_schedule(&session->end);
 }
 
@@ -200,11 +200,11 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 	} else if (!session->stay || tfc__rpc_of(session->stay) != tfc__rpc_of(request)) {
 		fail_session(request);
 	} else if (strcmp(method, "agent.open") == 0) {
-		served_job_open(session, request, params);
+		tfc__served_job_open(session, request, params);
 	} else if (strcmp(method, "agent.bundle") == 0) {
 		tfc__bundle_take(session->service->bundles, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
-		served_job_drop(session, request, params);
+		tfc__served_job_drop(session, request, params);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%.64s is unknown here", method);
 		tfc__rpc_fail(request, &error);
@@ -218,7 +218,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	if (request && strcmp(method, "agent.stamp") == 0) {
 		serve_stamp(service, request);
 	} else if (request && strcmp(method, "agent.log") == 0) {
-		logs_serve(service, request, params); /* reading takes no lease */
+		tfc__served_logs_serve(service, request, params); /* reading takes no lease */
 	} else if (!request && strcmp(method, "agent.forget") == 0) {
 		tfc__agent_service_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
@@ -229,10 +229,10 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (request) {
 		serve_session(session, request, method, params);
 	} else if (strcmp(method, "agent.msg") == 0) {
-		struct served_job *job = served_job_find(session,
-							 tfc__msg_get_u64(params, "handle", 0));
+		struct served_job *job =
+			tfc__served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
 		if (job)
-			served_job_hear(job, params);
+			tfc__served_job_receive(job, params);
 	}
 }
 

@@ -76,36 +76,37 @@ struct served_job {
 };
 
 /* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
-int session_tell(struct session *session, const struct tfc__buf *item);
-void session_leave(struct session *session);   /* its connection: it asks again for each job */
-void session_is_left(struct session *session); /* by a job of it */
+int tfc__session_notify(struct session *session, const struct tfc__buf *item);
+void tfc__session_leave(struct session *session);   /* its connection: it asks again for each job */
+void tfc__session_is_left(struct session *session); /* by a job of it */
 
 /* served_job.c */
-struct served_job *served_job_find(struct session *session, uint64_t handle);
-struct served_job *served_job_find_id(struct tfc__agent_service *service, const char *id);
-void served_job_open(struct session *session, struct tfc__rpc_request *request,
-		     const msgpack_object *params);
-void served_job_drop(struct session *session, struct tfc__rpc_request *request,
-		     const msgpack_object *params);
-void served_job_hear(struct served_job *job, const msgpack_object *params);
-void served_job_lost(struct served_job *job); /* the connection */
-void served_job_flush(struct served_job *job);
-void served_job_abort(struct served_job *job); /* then it goes, in dispatch */
-void served_job_free(struct served_job *job);
+struct served_job *tfc__served_job_find(struct session *session, uint64_t handle);
+struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, const char *id);
+void tfc__served_job_open(struct session *session, struct tfc__rpc_request *request,
+			  const msgpack_object *params);
+void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *request,
+			  const msgpack_object *params);
+void tfc__served_job_receive(struct served_job *job, const msgpack_object *params);
+void tfc__served_job_lost(struct served_job *job); /* the connection */
+void tfc__served_job_flush(struct served_job *job);
+void tfc__served_job_abort(struct served_job *job); /* then it goes, in dispatch */
+void tfc__served_job_free(struct served_job *job);
 
 /* Flushes then, or before. */
 #define SERVED_RETRY (100 * TFC__MS)
-void served_job_later(struct served_job *job, uint64_t ns);
+void tfc__served_job_later(struct served_job *job, uint64_t ns);
 
 /* served_bundle.c */
-int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
-bool bundle_is_wanted(const struct served_job *job); /* bytes of it */
-void bundle_ask(struct served_job *job);             /* for them, if they are, until they come */
-void bundle_leave(struct served_job *job);
+int tfc__served_bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
+bool tfc__served_bundle_is_wanted(const struct served_job *job); /* bytes of it */
+void tfc__served_bundle_request(
+	struct served_job *job); /* for them, if they are, until they come */
+void tfc__served_bundle_leave(struct served_job *job);
 
 /* served_logs.c */
-void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
-		const msgpack_object *params);
-void logs_end(struct served_job *job);
+void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
+			    const msgpack_object *params);
+void tfc__served_logs_end(struct served_job *job);
 
 #endif

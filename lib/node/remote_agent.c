@@ -23,7 +23,7 @@ static uint64_t window_ns(const struct remote_job *job)
 	       4 * 5;
 }
 
-bool remote_is_ready(const struct tfc__remote_agent *agent)
+bool tfc__remote_is_ready(const struct tfc__remote_agent *agent)
 {
 	return agent->rpc && agent->stay;
 }
@@ -35,7 +35,7 @@ static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
 	agent->is_silent = is_silent;
 	TFC__LIST_EACH (link, &agent->jobs)
 		if (is_silent)
-			remote_tell_silence(job_of(link), true);
+			tfc__remote_notify_silence(job_of(link), true);
 }
 
 /* ---- what is surely gone */
@@ -75,7 +75,7 @@ static void on_loss(struct tfc__timer *timer)
 		snprintf(why, sizeof(why),
 			 "node %.255s has not answered for %.0f s: its tasks there have ended",
 			 agent->node, (double)(now - counts_from(job)) / 1e9);
-		remote_lose(job, TFC__AGENT_LOST, why);
+		tfc__remote_lose(job, TFC__AGENT_LOST, why);
 	}
 	set_loss_timer(agent);
 }
@@ -113,7 +113,7 @@ static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 			job_of(link)->since_ns = agent->heard_ns;
 	agent->boot = boot;
 	TFC__LIST_EACH (link, &agent->jobs)
-		remote_logs_ask_again(job_of(link), ALL_TASKS); /* what was kept can be read */
+		tfc__remote_logs_retry(job_of(link), ALL_TASKS); /* what was kept can be read */
 }
 
 /* ---- what it tells */
@@ -135,13 +135,13 @@ static void on_told(void *user, const msgpack_object *item)
 	if (!job || job->state == REMOTE_GONE)
 		return;
 	if (tfc__msg_get(item, "bundle"))
-		remote_upload(job, tfc__msg_get_u64(item, "bundle", 0));
+		tfc__remote_upload(job, tfc__msg_get_u64(item, "bundle", 0));
 	else if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
-		remote_hear(job, item);
+		tfc__remote_receive(job, item);
 	else if (strcmp(gone, "fenced") == 0)
-		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
+		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	else
-		remote_ask_again(job); /* until it is gone */
+		tfc__remote_retry(job); /* until it is gone */
 }
 
 /* It has let go of us: what it had of ours is being ended, and we find out when it is. */
@@ -182,7 +182,7 @@ static void lose_earlier(struct tfc__remote_agent *agent)
 	TFC__LIST_EACH (link, &agent->jobs) {
 		struct remote_job *job = job_of(link);
 		if (job->boot && job->boot != agent->boot)
-			remote_lose(job, TFC__AGENT_LOST, why);
+			tfc__remote_lose(job, TFC__AGENT_LOST, why);
 	}
 }
 
@@ -198,7 +198,7 @@ static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *re
 		return; /* no memory now; the next one may be heard */
 	set_silent(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
-		remote_connect(job_of(link));
+		tfc__remote_connect(job_of(link));
 }
 
 static void on_stamp(void *user, int code, const msgpack_object *result, const tfc_error *error)
@@ -233,17 +233,17 @@ static void ask_stamp(struct tfc__remote_agent *agent)
 	tfc__buf_fini(&params);
 }
 
-void remote_begin(struct tfc__remote_agent *agent)
+void tfc__remote_begin(struct tfc__remote_agent *agent)
 {
 	set_loss_timer(agent);
-	if (!remote_is_ready(agent) || !agent->renewal.at)
+	if (!tfc__remote_is_ready(agent) || !agent->renewal.at)
 		ask_stamp(agent);
 }
 
 /* ---- jobs that are forgotten */
 
 /* One that cannot be told now asks itself, when we are met. */
-void remote_forget(void *user, const char *id)
+void tfc__remote_forget(void *user, const char *id)
 {
 	const struct tfc__remote_agent *agent = user;
 	struct tfc__strv ids = {0};
@@ -265,12 +265,12 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
 	agent->stamp_call = agent->stay = NULL;
-	remote_uploads_end(agent);
+	tfc__remote_uploads_end(agent);
 	agent->rpc = NULL;
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
-		remote_disconnect(job_of(link));
-	remote_logs_wake(agent);
+		tfc__remote_disconnect(job_of(link));
+	tfc__remote_logs_wake(agent);
 	set_silent(agent, true);
 }
 
@@ -279,7 +279,7 @@ void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc)
 	if (agent->rpc)
 		tfc__remote_agent_down(agent);
 	agent->rpc = rpc;
-	remote_logs_wake(agent);
+	tfc__remote_logs_wake(agent);
 	ask_stamp(agent);
 }
 
@@ -318,10 +318,10 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		tfc__rpc_drop(agent->stamp_call);
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
-	remote_uploads_end(agent);
-	remote_logs_end(agent);
+	tfc__remote_uploads_end(agent);
+	tfc__remote_logs_end(agent);
 	TFC__LIST_EACH (link, &agent->jobs)
-		remote_free(job_of(link));
+		tfc__remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);
 	tfc__timer_cancel(&agent->loss);
 	free(agent->self);

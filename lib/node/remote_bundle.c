@@ -66,7 +66,7 @@ static int begin(struct tfc__remote_agent *agent, struct tfc__bundle *bundle, ui
 	return code;
 }
 
-void remote_upload(struct remote_job *job, uint64_t at)
+void tfc__remote_upload(struct remote_job *job, uint64_t at)
 {
 	struct tfc__remote_agent *agent = job->agent;
 	tfc_error error = TFC_ERROR_INIT;
@@ -76,7 +76,7 @@ void remote_upload(struct remote_job *job, uint64_t at)
 		complain(agent, &error);
 }
 
-void remote_uploads_end(struct tfc__remote_agent *agent)
+void tfc__remote_uploads_end(struct tfc__remote_agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->uploads)
 		free_upload(tfc__container_of(link, struct upload, link));

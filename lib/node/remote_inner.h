@@ -79,38 +79,39 @@ struct remote_job {
 };
 
 /* remote_agent.c */
-bool remote_is_ready(const struct tfc__remote_agent *agent); /* connected, and in its session */
-void remote_begin(struct tfc__remote_agent *agent);          /* a job has come */
-void remote_forget(void *agent, const char *id);
+bool tfc__remote_is_ready(
+	const struct tfc__remote_agent *agent);          /* connected, and in its session */
+void tfc__remote_begin(struct tfc__remote_agent *agent); /* a job has come */
+void tfc__remote_forget(void *agent, const char *id);
 
 /* remote_open.c */
-void remote_connect(struct remote_job *job);   /* opens, resumes or drops it, if it is due */
-void remote_ask_again(struct remote_job *job); /* it is being ended there */
+void tfc__remote_connect(struct remote_job *job); /* opens, resumes or drops it, if it is due */
+void tfc__remote_retry(struct remote_job *job);   /* it is being ended there */
 
 /* remote_job.c */
 #define REMOTE_RETRY (100 * TFC__MS) /* until what failed is tried again */
-void remote_disconnect(struct remote_job *job);
-void remote_flush(struct remote_job *job); /* sends what waits, as far as it goes */
+void tfc__remote_disconnect(struct remote_job *job);
+void tfc__remote_flush(struct remote_job *job); /* sends what waits, as far as it goes */
 /* Orders or events are missing: whatever it has there is ended, then it is told LOST. */
-void remote_give_up(struct remote_job *job, const char *why);
-void remote_hear(struct remote_job *job, const msgpack_object *params);
-void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
-void remote_tell_silence(struct remote_job *job, bool is_silent);
-void remote_free(struct remote_job *job);
+void tfc__remote_give_up(struct remote_job *job, const char *why);
+void tfc__remote_receive(struct remote_job *job, const msgpack_object *params);
+void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
+void tfc__remote_notify_silence(struct remote_job *job, bool is_silent);
+void tfc__remote_free(struct remote_job *job);
 
 /* remote_bundle.c: `at`, what of it is there */
-void remote_upload(struct remote_job *job, uint64_t at);
-void remote_uploads_end(struct tfc__remote_agent *agent);
+void tfc__remote_upload(struct remote_job *job, uint64_t at);
+void tfc__remote_uploads_end(struct tfc__remote_agent *agent);
 
 /* remote_log.c */
-struct tfc__log_source *remote_log_open(void *job, uint32_t task, uint64_t position,
-					tfc_error *error);
-struct tfc__log_source *remote_kept_log(void *agent, const char *id, const tfc_job *job,
-					uint32_t task, uint64_t position, tfc_error *error);
-void remote_logs_wake(struct tfc__remote_agent *agent); /* the connection has come or gone */
+struct tfc__log_source *tfc__remote_log_open(void *job, uint32_t task, uint64_t position,
+					     tfc_error *error);
+struct tfc__log_source *tfc__remote_kept_log(void *agent, const char *id, const tfc_job *job,
+					     uint32_t task, uint64_t position, tfc_error *error);
+void tfc__remote_logs_wake(struct tfc__remote_agent *agent); /* the connection has come or gone */
 #define ALL_TASKS UINT32_MAX
-void remote_logs_ask_again(const struct remote_job *job, uint32_t task); /* or ALL_TASKS */
-void remote_logs_leave(const struct remote_job *job);                    /* it is closed */
-void remote_logs_end(struct tfc__remote_agent *agent);
+void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task); /* or ALL_TASKS */
+void tfc__remote_logs_leave(const struct remote_job *job);                /* it is closed */
+void tfc__remote_logs_end(struct tfc__remote_agent *agent);
 
 #endif

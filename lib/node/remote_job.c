@@ -15,7 +15,7 @@ static void drop_call(struct remote_job *job)
 	job->call = NULL;
 }
 
-void remote_disconnect(struct remote_job *job)
+void tfc__remote_disconnect(struct remote_job *job)
 {
 	drop_call(job);
 	tfc__timer_cancel(&job->retry);
@@ -31,12 +31,12 @@ static void leave_bundle(struct remote_job *job)
 	job->bundle = NULL;
 }
 
-void remote_free(struct remote_job *job)
+void tfc__remote_free(struct remote_job *job)
 {
 	if (!job)
 		return;
 	drop_call(job);
-	remote_logs_leave(job);
+	tfc__remote_logs_leave(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->tell);
 	tfc__timer_cancel(&job->retry);
@@ -54,10 +54,10 @@ void remote_free(struct remote_job *job)
 static void free_closed(struct remote_job *job)
 {
 	if (!job->fn && !job->is_telling && job->state == REMOTE_GONE)
-		remote_free(job);
+		tfc__remote_free(job);
 }
 
-void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why)
+void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why)
 {
 	if (job->state == REMOTE_GONE)
 		return;
@@ -70,13 +70,13 @@ void remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const 
 	tfc__timer_cancel(&job->retry);
 	tfc__work_cancel(&job->flush);
 	tfc__agent_link_fini(&job->stream);
-	remote_logs_ask_again(job, ALL_TASKS);
+	tfc__remote_logs_retry(job, ALL_TASKS);
 	if (job->fn)
 		tfc__work_schedule(&job->tell);
 	free_closed(job);
 }
 
-void remote_give_up(struct remote_job *job, const char *why)
+void tfc__remote_give_up(struct remote_job *job, const char *why)
 {
 	if (job->state != REMOTE_OPEN)
 		return;
@@ -121,7 +121,7 @@ static void on_tell(struct tfc__work *work)
 	free_closed(job);
 }
 
-void remote_tell_silence(struct remote_job *job, bool is_silent)
+void tfc__remote_notify_silence(struct remote_job *job, bool is_silent)
 {
 	job->tells_silent = is_silent;
 	if (job->fn && job->state == REMOTE_OPEN && is_silent != job->is_told_silent)
@@ -145,7 +145,7 @@ static bool send_one(struct remote_job *job, const struct tfc__agent_link_messag
 	return false;
 }
 
-void remote_flush(struct remote_job *job)
+void tfc__remote_flush(struct remote_job *job)
 {
 	const struct tfc__agent_link_message *message;
 	bool is_sent = job->is_up && job->agent->rpc;
@@ -157,16 +157,16 @@ void remote_flush(struct remote_job *job)
 
 static void on_flush(struct tfc__work *work)
 {
-	remote_flush(tfc__container_of(work, struct remote_job, flush));
+	tfc__remote_flush(tfc__container_of(work, struct remote_job, flush));
 }
 
 static void on_retry(struct tfc__timer *timer)
 {
 	struct remote_job *job = tfc__container_of(timer, struct remote_job, retry);
 	if (job->is_up)
-		remote_flush(job);
+		tfc__remote_flush(job);
 	else
-		remote_connect(job);
+		tfc__remote_connect(job);
 }
 
 static void post(struct remote_job *job, const struct tfc__order *order)
@@ -178,8 +178,8 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
 	if (code < 0)
-		remote_give_up(job, code == TFC_ENOMEM ? "out of memory"
-						       : "too many orders wait for it");
+		tfc__remote_give_up(job, code == TFC_ENOMEM ? "out of memory"
+							    : "too many orders wait for it");
 	else
 		tfc__work_schedule(&job->flush);
 }
@@ -202,26 +202,26 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 	struct tfc__event event;
 	int code = tfc__event_read(body, job->task_count, job->agent->ahead_ns, &event);
 	if (code < 0) {
-		remote_give_up(job,
-			       "an event of it is not well-formed, or there is no memory for it");
+		tfc__remote_give_up(
+			job, "an event of it is not well-formed, or there is no memory for it");
 		return;
 	}
 	note_log_tail(job, &event);
 	if (event.event.kind == TFC__AGENT_EXITED)
-		remote_logs_ask_again(job, event.event.task);
+		tfc__remote_logs_retry(job, event.event.task);
 	if (event.log_tail)
 		tfc_env_free(event.log_tail);
 	if (event.event.kind)
 		call(job, &event.event);
 }
 
-void remote_hear(struct remote_job *job, const msgpack_object *params)
+void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 {
 	if (job->state != REMOTE_OPEN || !job->is_up)
 		return;
 	int code = tfc__link_read(&job->stream, params);
 	if (code < 0) {
-		remote_give_up(job, "its messages do not follow each other");
+		tfc__remote_give_up(job, "its messages do not follow each other");
 		return;
 	}
 	tfc__work_schedule(&job->flush);
@@ -235,7 +235,7 @@ void remote_hear(struct remote_job *job, const msgpack_object *params)
 
 static void on_bundle(struct tfc__bundle_waiter *waiter)
 {
-	remote_connect(tfc__container_of(waiter, struct remote_job, bundle_waiter));
+	tfc__remote_connect(tfc__container_of(waiter, struct remote_job, bundle_waiter));
 }
 
 static int open_bundle(struct remote_job *job, tfc_error *error)
@@ -276,11 +276,11 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	int code = job->id && job->log_tails ? open_bundle(job, error)
 					     : tfc__fail_nomem(error, "node");
 	if (code < 0) {
-		remote_free(job);
+		tfc__remote_free(job);
 		return code;
 	}
-	remote_tell_silence(job, !agent->rpc || agent->is_silent);
-	remote_begin(agent);
+	tfc__remote_notify_silence(job, !agent->rpc || agent->is_silent);
+	tfc__remote_begin(agent);
 	tfc__timer_set(&job->retry, tfc__now()); /* not from inside this call */
 	*ret_job = job;
 	return TFC_OK;
@@ -292,7 +292,7 @@ static void job_close(void *user)
 	if (!job)
 		return;
 	job->fn = NULL;
-	remote_logs_leave(job);
+	tfc__remote_logs_leave(job);
 	tfc__work_cancel(&job->tell);
 	leave_bundle(job);
 	if (job->state == REMOTE_OPEN) {
@@ -300,7 +300,7 @@ static void job_close(void *user)
 		tfc__agent_link_fini(&job->stream);
 		job->state = REMOTE_DROPPING;
 		job->is_up = false;
-		remote_connect(job);
+		tfc__remote_connect(job);
 	} else {
 		free_closed(job);
 	}
@@ -398,8 +398,8 @@ const struct tfc__agent_ops tfc__remote_agent_ops = {
 	.query = query,
 	.stacks = stacks,
 	.look = look,
-	.log_open = remote_log_open,
+	.log_open = tfc__remote_log_open,
 	.log_tail = log_tail,
-	.kept_log = remote_kept_log,
-	.forget = remote_forget,
+	.kept_log = tfc__remote_kept_log,
+	.forget = tfc__remote_forget,
 };

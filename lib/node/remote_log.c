@@ -301,15 +301,15 @@ static struct tfc__log_source *open_log(struct tfc__remote_agent *agent,
 	return &log->source;
 }
 
-struct tfc__log_source *remote_log_open(void *user, uint32_t task, uint64_t position,
-					tfc_error *error)
+struct tfc__log_source *tfc__remote_log_open(void *user, uint32_t task, uint64_t position,
+					     tfc_error *error)
 {
 	struct remote_job *job = user;
 	return open_log(job->agent, job, job->id, job->info.job, task, position, error);
 }
 
-struct tfc__log_source *remote_kept_log(void *agent, const char *id, const tfc_job *job,
-					uint32_t task, uint64_t position, tfc_error *error)
+struct tfc__log_source *tfc__remote_kept_log(void *agent, const char *id, const tfc_job *job,
+					     uint32_t task, uint64_t position, tfc_error *error)
 {
 	return open_log(agent, NULL, id, job, task, position, error);
 }
@@ -319,7 +319,7 @@ static struct remote_log *log_of(struct tfc__link *link)
 	return tfc__container_of(link, struct remote_log, link);
 }
 
-void remote_logs_wake(struct tfc__remote_agent *agent)
+void tfc__remote_logs_wake(struct tfc__remote_agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->logs) {
 		if (!agent->rpc)
@@ -329,7 +329,7 @@ void remote_logs_wake(struct tfc__remote_agent *agent)
 }
 
 /* Asked for anew after an end was told, "nothing more" is an answer about all of the attempt. */
-void remote_logs_ask_again(const struct remote_job *job, uint32_t task)
+void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task)
 {
 	TFC__LIST_EACH (link, &job->agent->logs) {
 		struct remote_log *log = log_of(link);
@@ -341,14 +341,14 @@ void remote_logs_ask_again(const struct remote_job *job, uint32_t task)
 	}
 }
 
-void remote_logs_leave(const struct remote_job *job)
+void tfc__remote_logs_leave(const struct remote_job *job)
 {
 	TFC__LIST_EACH (link, &job->agent->logs)
 		if (log_of(link)->job == job)
 			log_of(link)->job = NULL;
 }
 
-void remote_logs_end(struct tfc__remote_agent *agent)
+void tfc__remote_logs_end(struct tfc__remote_agent *agent)
 {
 	TFC__LIST_EACH (link, &agent->logs) {
 		struct remote_log *log = log_of(link);

@@ -11,18 +11,18 @@ static void take_open(struct remote_job *job, const msgpack_object *result)
 	if (strcmp(state, "busy") == 0) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 	} else if (strcmp(state, "fenced") == 0) {
-		remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
+		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	} else if (strcmp(state, "open") != 0) {
-		remote_lose(job, TFC__AGENT_LOST, "its node has ended what it had of the job");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "its node has ended what it had of the job");
 	} else if (tfc__agent_link_resume(&job->stream, tfc__msg_get_u64(result, "received", 0)) <
 		   0) {
-		remote_give_up(job, "it has forgotten what it was told");
+		tfc__remote_give_up(job, "it has forgotten what it was told");
 	} else {
 		job->boot = job->agent->boot;
 		job->is_up = true;
-		remote_tell_silence(job, false);
-		remote_logs_ask_again(job, ALL_TASKS);
-		remote_flush(job);
+		tfc__remote_notify_silence(job, false);
+		tfc__remote_logs_retry(job, ALL_TASKS);
+		tfc__remote_flush(job);
 	}
 }
 
@@ -37,7 +37,7 @@ static void on_open(void *user, int code, const msgpack_object *result, const tf
 	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 	} else {
-		remote_lose(job, TFC__AGENT_LOST, error->text);
+		tfc__remote_lose(job, TFC__AGENT_LOST, error->text);
 	}
 }
 
@@ -107,7 +107,7 @@ static void send_call(struct remote_job *job, const char *method, const struct t
 		return;
 	job->call = NULL;
 	if (code == TFC_ETOOBIG)
-		remote_lose(job, TFC__AGENT_LOST, error.text);
+		tfc__remote_lose(job, TFC__AGENT_LOST, error.text);
 	else if (code != TFC_ELOST)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
@@ -120,7 +120,7 @@ static void on_drop(void *user, int code, const msgpack_object *result, const tf
 	if (code == TFC_OK)
 		tfc__msg_get_text(result, "state", state, sizeof(state));
 	if (strcmp(state, "unknown") == 0)
-		remote_lose(job, TFC__AGENT_LOST, "it was given up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "it was given up");
 	else if (code != TFC_ELOST)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
@@ -145,20 +145,21 @@ static void ask(struct remote_job *job)
 	tfc__buf_fini(&params);
 }
 
-void remote_connect(struct remote_job *job)
+void tfc__remote_connect(struct remote_job *job)
 {
 	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
 	if (job->state == REMOTE_DROPPING && !job->was_asked)
-		remote_lose(job, TFC__AGENT_LOST, "it was given up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "it was given up");
 	else if (job->is_up)
-		remote_tell_silence(job, false);
+		tfc__remote_notify_silence(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&
-		 remote_is_ready(job->agent) && (is_packed(job) || job->state == REMOTE_DROPPING))
+		 tfc__remote_is_ready(job->agent) &&
+		 (is_packed(job) || job->state == REMOTE_DROPPING))
 		ask(job);
 }
 
-void remote_ask_again(struct remote_job *job)
+void tfc__remote_retry(struct remote_job *job)
 {
 	job->is_up = false;
-	remote_connect(job);
+	tfc__remote_connect(job);
 }

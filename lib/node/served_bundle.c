@@ -11,10 +11,10 @@ static void on_bundle(struct tfc__bundle_waiter *waiter)
 {
 	struct served_job *job = tfc__container_of(waiter, struct served_job, bundle_waiter);
 	if (job->bundle->state == TFC__BUNDLE_RECEIVING && !job->bundle->received)
-		bundle_ask(job);
+		tfc__served_bundle_request(job);
 }
 
-int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error)
+int tfc__served_bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error)
 {
 	struct tfc__bundles *bundles = job->session->service->bundles;
 	const msgpack_object *bundle = tfc__msg_get(params, "bundle");
@@ -35,27 +35,28 @@ int bundle_open(struct served_job *job, const msgpack_object *params, tfc_error 
 	return code;
 }
 
-bool bundle_is_wanted(const struct served_job *job)
+bool tfc__served_bundle_is_wanted(const struct served_job *job)
 {
 	return job->bundle && job->bundle->state == TFC__BUNDLE_RECEIVING;
 }
 
 /* Whoever sends it already does not listen; whoever could not, for want of memory, tries again. */
-void bundle_ask(struct served_job *job)
+void tfc__served_bundle_request(struct served_job *job)
 {
 	struct tfc__buf item = {0};
-	job->asks_bundle = bundle_is_wanted(job);
+	job->asks_bundle = tfc__served_bundle_is_wanted(job);
 	if (!job->asks_bundle || !job->is_up)
 		return;
 	tfc__msg_map(&item, 2);
 	tfc__msg_put_u64(&item, "handle", job->handle);
 	tfc__msg_put_u64(&item, "bundle", job->bundle->received);
-	job->asks_bundle = session_tell(job->session, &item) < 0; /* then it is tried again */
+	job->asks_bundle = tfc__session_notify(job->session, &item) <
+			   0; /* then it is tried again */
 	tfc__buf_fini(&item);
-	served_job_later(job, job->asks_bundle ? SERVED_RETRY : ASK_AGAIN);
+	tfc__served_job_later(job, job->asks_bundle ? SERVED_RETRY : ASK_AGAIN);
 }
 
-void bundle_leave(struct served_job *job)
+void tfc__served_bundle_leave(struct served_job *job)
 {
 	if (!job->bundle)
 		return;

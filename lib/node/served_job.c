@@ -10,7 +10,7 @@ static const struct tfc__agent_ops *ops_of(const struct served_job *job)
 	return job->session->service->agent.ops;
 }
 
-struct served_job *served_job_find(struct session *session, uint64_t handle)
+struct served_job *tfc__served_job_find(struct session *session, uint64_t handle)
 {
 	TFC__LIST_EACH (link, &session->buckets[handle % JOB_BUCKETS]) {
 		struct served_job *job = tfc__container_of(link, struct served_job, link);
@@ -22,22 +22,22 @@ struct served_job *served_job_find(struct session *session, uint64_t handle)
 
 /* ---- its end */
 
-void served_job_free(struct served_job *job)
+void tfc__served_job_free(struct served_job *job)
 {
-	logs_end(job);
+	tfc__served_logs_end(job);
 	tfc__work_cancel(&job->flush);
 	tfc__work_cancel(&job->gone);
 	tfc__work_cancel(&job->answer);
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
 		ops_of(job)->job_close(job->local);
-	bundle_leave(job);
+	tfc__served_bundle_leave(job);
 	if (job->is_forgotten)
 		tfc__agent_forget_logs(job->session->service->agent.agent, job->id);
 	tfc__agent_link_fini(&job->stream);
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);
-	session_is_left(job->session);
+	tfc__session_is_left(job->session);
 	tfc_spec_free(job->spec);
 	tfc_job_free(job->job);
 	free(job->is_launched);
@@ -48,7 +48,7 @@ void served_job_free(struct served_job *job)
 
 static void free_gone(struct tfc__work *work)
 {
-	served_job_free(tfc__container_of(work, struct served_job, gone));
+	tfc__served_job_free(tfc__container_of(work, struct served_job, gone));
 }
 
 static void go_when_over(struct served_job *job)
@@ -67,7 +67,7 @@ static void end(struct served_job *job, uint32_t grace_ms)
 	go_when_over(job);
 }
 
-void served_job_abort(struct served_job *job)
+void tfc__served_job_abort(struct served_job *job)
 {
 	end(job, tfc__job_abort_grace_ms(job->job));
 }
@@ -78,10 +78,10 @@ static void tell_gone(struct served_job *job, bool is_fenced)
 	tfc__msg_map(&item, 2);
 	tfc__msg_put_u64(&item, "handle", job->handle);
 	tfc__msg_put_str(&item, "gone", is_fenced ? "fenced" : "lost");
-	int code = session_tell(job->session, &item);
+	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
 	if (code < 0)
-		session_leave(job->session); /* it hears so when it asks again */
+		tfc__session_leave(job->session); /* it hears so when it asks again */
 }
 
 /* The stream has a hole: nothing that was ordered can be counted on any more. */
@@ -90,7 +90,7 @@ static void give_up(struct served_job *job, const char *why)
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "given up for its maintainer on %s: %s", job->session->name, why);
 	tell_gone(job, false);
-	served_job_abort(job);
+	tfc__served_job_abort(job);
 }
 
 /* ---- events out */
@@ -99,17 +99,17 @@ static bool send_one(struct served_job *job, const struct tfc__agent_link_messag
 {
 	struct tfc__buf item = {0};
 	tfc__link_write(&item, job->session->instance, job->handle, &job->stream, message);
-	int code = session_tell(job->session, &item);
+	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
 	if (code == TFC_OK)
 		return true;
 	tfc__agent_link_undo(&job->stream, message);
 	if (code == TFC_ENOMEM)
-		served_job_later(job, SERVED_RETRY);
+		tfc__served_job_later(job, SERVED_RETRY);
 	return false;
 }
 
-void served_job_flush(struct served_job *job)
+void tfc__served_job_flush(struct served_job *job)
 {
 	const struct tfc__agent_link_message *message;
 	bool is_sent = job->is_up;
@@ -118,10 +118,10 @@ void served_job_flush(struct served_job *job)
 	if (is_sent && tfc__agent_link_owes(&job->stream))
 		send_one(job, NULL);
 	if (job->asks_bundle)
-		bundle_ask(job);
+		tfc__served_bundle_request(job);
 }
 
-void served_job_later(struct served_job *job, uint64_t ns)
+void tfc__served_job_later(struct served_job *job, uint64_t ns)
 {
 	uint64_t at = tfc__now() + ns;
 	if (!job->retry.at || at < job->retry.at)
@@ -130,14 +130,14 @@ void served_job_later(struct served_job *job, uint64_t ns)
 
 static void on_flush(struct tfc__work *work)
 {
-	served_job_flush(tfc__container_of(work, struct served_job, flush));
+	tfc__served_job_flush(tfc__container_of(work, struct served_job, flush));
 }
 
 static void on_retry(struct tfc__timer *timer)
 {
 	struct served_job *job = tfc__container_of(timer, struct served_job, retry);
-	job->asks_bundle = bundle_is_wanted(job); /* it may have been lost on the way */
-	served_job_flush(job);
+	job->asks_bundle = tfc__served_bundle_is_wanted(job); /* it may have been lost on the way */
+	tfc__served_job_flush(job);
 }
 
 static void post(struct served_job *job, const struct tfc__agent_event *event,
@@ -302,7 +302,7 @@ static void obey(struct served_job *job, const msgpack_object *body)
 	}
 }
 
-void served_job_hear(struct served_job *job, const msgpack_object *params)
+void tfc__served_job_receive(struct served_job *job, const msgpack_object *params)
 {
 	if (job->is_ending || !job->is_up)
 		return;
@@ -316,7 +316,7 @@ void served_job_hear(struct served_job *job, const msgpack_object *params)
 		obey(job, tfc__msg_get(params, "body"));
 }
 
-void served_job_lost(struct served_job *job)
+void tfc__served_job_lost(struct served_job *job)
 {
 	job->is_up = false;
 }
@@ -333,7 +333,7 @@ static void reply(struct tfc__rpc_request *request, const char *state, uint64_t 
 	tfc__buf_fini(&result);
 }
 
-struct served_job *served_job_find_id(struct tfc__agent_service *service, const char *id)
+struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, const char *id)
 {
 	TFC__LIST_EACH (link, &service->jobs) {
 		struct served_job *job = tfc__container_of(link, struct served_job, all);
@@ -409,8 +409,8 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	tfc__list_append(&service->jobs, &job->all);
 	session->job_count++;
 	service->job_count++;
-	if (read_job(job, params, error) < 0 || bundle_open(job, params, error) < 0) {
-		served_job_free(job);
+	if (read_job(job, params, error) < 0 || tfc__served_bundle_open(job, params, error) < 0) {
+		tfc__served_job_free(job);
 		return NULL;
 	}
 	tfc__msg_get_bin(params, "tag", &tag_len);
@@ -434,8 +434,8 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	} else {
 		reply(request, "open", job->stream.received);
 		job->is_up = true;
-		bundle_ask(job);
-		served_job_flush(job);
+		tfc__served_bundle_request(job);
+		tfc__served_job_flush(job);
 	}
 }
 
@@ -450,7 +450,7 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 	}
 	job->is_up = true;
 	reply(request, "open", 0);
-	bundle_ask(job);
+	tfc__served_bundle_request(job);
 }
 
 /*
@@ -468,7 +468,7 @@ static void open_after(struct served_job *older, const struct session *session,
 	}
 	if (!older->is_ending) {
 		tell_gone(older, !is_own);
-		served_job_abort(older);
+		tfc__served_job_abort(older);
 	}
 	reply(request, "busy", 0);
 }
@@ -486,15 +486,16 @@ static void fail_id(struct tfc__rpc_request *request)
 	tfc__rpc_fail(request, &error);
 }
 
-void served_job_open(struct session *session, struct tfc__rpc_request *request,
-		     const msgpack_object *params)
+void tfc__served_job_open(struct session *session, struct tfc__rpc_request *request,
+			  const msgpack_object *params)
 {
 	char id[TFC__JOB_ID_SIZE];
-	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
+	struct served_job *job = tfc__served_job_find(session,
+						      tfc__msg_get_u64(params, "handle", 0));
 	if (job) {
 		resume(job, request, params);
 	} else if (tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
-		struct served_job *older = served_job_find_id(session->service, id);
+		struct served_job *older = tfc__served_job_find_id(session->service, id);
 		if (!tfc__msg_get(params, "job"))
 			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
 		else if (older)
@@ -506,17 +507,18 @@ void served_job_open(struct session *session, struct tfc__rpc_request *request,
 	}
 }
 
-void served_job_drop(struct session *session, struct tfc__rpc_request *request,
-		     const msgpack_object *params)
+void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *request,
+			  const msgpack_object *params)
 {
-	struct served_job *job = served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
+	struct served_job *job = tfc__served_job_find(session,
+						      tfc__msg_get_u64(params, "handle", 0));
 	char id[TFC__JOB_ID_SIZE];
 	if (!job && !tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
 		fail_id(request);
 		return;
 	}
 	if (!job) {
-		job = served_job_find_id(session->service, id);
+		job = tfc__served_job_find_id(session->service, id);
 		job = is_leaving(job, session) ? job : NULL;
 	}
 	if (job)

@@ -156,13 +156,13 @@ static int open_source(struct tfc__agent_service *service, struct log_stream *st
 	return TFC_OK;
 }
 
-void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
-		const msgpack_object *params)
+void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
+			    const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	char id[TFC__JOB_ID_SIZE];
 	struct served_job *job = tfc__job_id_read(tfc__msg_get(params, "id"), id)
-					 ? served_job_find_id(service, id)
+					 ? tfc__served_job_find_id(service, id)
 					 : NULL;
 	struct log_stream *stream = calloc(1, sizeof(*stream));
 	if (!stream) {
@@ -181,7 +181,7 @@ void logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *req
 	tfc__work_schedule(&stream->pump);
 }
 
-void logs_end(struct served_job *job)
+void tfc__served_logs_end(struct served_job *job)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ELOST, "node", 0, "the job is gone from this node"); /* not its log */
@@ -198,7 +198,7 @@ void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack
 		char id[TFC__JOB_ID_SIZE];
 		if (!tfc__job_id_read(&ids[i], id))
 			continue;
-		struct served_job *job = served_job_find_id(service, id);
+		struct served_job *job = tfc__served_job_find_id(service, id);
 		if (job)
 			job->is_forgotten = true;
 		else

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int channel_fail(struct tfc__channel *channel, int code, const char *format, ...)
+int tfc__channel_fail(struct tfc__channel *channel, int code, const char *format, ...)
 {
 	va_list args;
 	if (channel->failure.code)
@@ -23,8 +23,8 @@ static void shut(struct tfc__channel *channel)
 	channel->noise = NULL;
 	tfc__noise_cipher_fini(&channel->sending);
 	tfc__noise_cipher_fini(&channel->receiving);
-	stream_fini(channel);
-	stream_account(channel);
+	tfc__stream_fini(channel);
+	tfc__stream_account(channel);
 	channel->share = NULL;
 }
 
@@ -63,16 +63,16 @@ static int connect_pipe(struct tfc__channel *channel)
 	int code = tfc__pipe_describe(channel->pipe, &info, &channel->failure);
 	if (code == TFC_ESTATE)
 		return TFC_OK;
-	return code < 0 ? code : handshake_begin(channel);
+	return code < 0 ? code : tfc__handshake_begin(channel);
 }
 
 /* The other end may have said why it closes the connection: that is read before a failed write
  * ends the channel. */
 static int write_out(struct tfc__channel *channel)
 {
-	int code = stream_write(channel);
+	int code = tfc__stream_write(channel);
 	if (code < 0 && channel->state == UP)
-		stream_read(channel);
+		tfc__stream_read(channel);
 	return code;
 }
 
@@ -82,14 +82,15 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	if (channel->state == CONNECTING)
 		code = connect_pipe(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
-		code = handshake_read(channel);
+		code = tfc__handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
 	    (events & TFC_PIPE_READABLE || channel->is_unheard))
-		code = stream_read(channel);
+		code = tfc__stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = write_out(channel);
-	stream_account(channel);
-	if (code == TFC_OK && channel->is_full && !channel->is_closed && !stream_is_full(channel)) {
+	tfc__stream_account(channel);
+	if (code == TFC_OK && channel->is_full && !channel->is_closed &&
+	    !tfc__stream_is_full(channel)) {
 		channel->is_full = false;
 		channel->ops->room(channel->user);
 	}
@@ -195,8 +196,8 @@ void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message)
 		tfc__buf_fini(message);
 		return;
 	}
-	stream_queue(channel, message);
-	stream_account(channel);
+	tfc__stream_queue(channel, message);
+	tfc__stream_account(channel);
 	tfc__work_schedule(&channel->work);
 }
 
@@ -207,7 +208,7 @@ void tfc__channel_limit(struct tfc__channel *channel, struct tfc__quota_share *s
 
 bool tfc__channel_has_room(struct tfc__channel *channel)
 {
-	if (stream_is_full(channel))
+	if (tfc__stream_is_full(channel))
 		channel->is_full = true;
 	else if (!channel->share || tfc__quota_has_room(channel->share))
 		return true;

@@ -75,8 +75,8 @@ static int put_record(struct tfc__channel *channel, const void *data, size_t len
 {
 	uint8_t head[HEAD];
 	put_length(head, len);
-	int code = stream_put(channel, head, HEAD);
-	return code < 0 ? code : stream_put(channel, data, len);
+	int code = tfc__stream_put(channel, head, HEAD);
+	return code < 0 ? code : tfc__stream_put(channel, data, len);
 }
 
 static int write_handshake(struct tfc__channel *channel)
@@ -86,7 +86,8 @@ static int write_handshake(struct tfc__channel *channel)
 	if (code == TFC_OK)
 		code = put_record(channel, message.data, message.len);
 	else
-		channel_fail(channel, code, "the handshake cannot go on: %s", tfc_err_text(code));
+		tfc__channel_fail(channel, code, "the handshake cannot go on: %s",
+				  tfc_err_text(code));
 	tfc__buf_fini(&message);
 	return code;
 }
@@ -98,8 +99,8 @@ static int check_pin(struct tfc__channel *channel)
 	tfc__node_id(channel->remote, id);
 	if (!pinned || strcmp(pinned, id) == 0)
 		return TFC_OK;
-	return channel_fail(channel, TFC_EACCES,
-			    "the node there has the id %s, but it must be %.40s", id, pinned);
+	return tfc__channel_fail(channel, TFC_EACCES,
+				 "the node there has the id %s, but it must be %.40s", id, pinned);
 }
 
 /* The remote key is known from the message on that carries it. */
@@ -115,7 +116,7 @@ static int note_remote(struct tfc__channel *channel)
 static int split(struct tfc__channel *channel)
 {
 	int code = tfc__noise_split(channel->noise, &channel->sending, &channel->receiving);
-	return code < 0 ? channel_fail(channel, code, "the handshake cannot end") : code;
+	return code < 0 ? tfc__channel_fail(channel, code, "the handshake cannot end") : code;
 }
 
 static int welcome(struct tfc__channel *channel)
@@ -131,9 +132,9 @@ static int on_handshake(struct tfc__channel *channel, const void *data, size_t l
 	int code = tfc__noise_read(channel->noise, data, len, &payload);
 	tfc__buf_fini(&payload);
 	if (code < 0)
-		return channel_fail(channel, code,
-				    code == TFC_ENOMEM ? "out of memory"
-						       : "the other end has another key");
+		return tfc__channel_fail(channel, code,
+					 code == TFC_ENOMEM ? "out of memory"
+							    : "the other end has another key");
 	code = note_remote(channel);
 	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
 		code = write_handshake(channel);
@@ -154,7 +155,8 @@ static int on_welcome(struct tfc__channel *channel, const void *data, size_t len
 {
 	uint8_t plain[EARLY_MAX];
 	if (len != TFC__NOISE_TAG || tfc__noise_open(&channel->receiving, data, len, plain) < 0)
-		return channel_fail(channel, TFC_EACCES, "the handshake was changed on the way");
+		return tfc__channel_fail(channel, TFC_EACCES,
+					 "the handshake was changed on the way");
 	return go_up(channel);
 }
 
@@ -162,15 +164,16 @@ static int on_welcome(struct tfc__channel *channel, const void *data, size_t len
 
 static int fail_version(struct tfc__channel *channel, unsigned version)
 {
-	return channel_fail(channel, TFC_ENOTSUP,
-			    "the other end speaks version %u of the protocol, this one version %d: "
-			    "bring both to the same release",
-			    version, VERSION);
+	return tfc__channel_fail(
+		channel, TFC_ENOTSUP,
+		"the other end speaks version %u of the protocol, this one version %d: "
+		"bring both to the same release",
+		version, VERSION);
 }
 
 static int fail_stranger(struct tfc__channel *channel)
 {
-	return channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
+	return tfc__channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
 }
 
 static int on_acceptors_preamble(struct tfc__channel *channel)
@@ -187,13 +190,13 @@ static int answer_preamble(struct tfc__channel *channel)
 {
 	uint8_t own[PREAMBLE];
 	write_preamble(own, NULL);
-	return stream_put(channel, own, PREAMBLE);
+	return tfc__stream_put(channel, own, PREAMBLE);
 }
 
 static int refuse_version(struct tfc__channel *channel, unsigned version)
 {
 	if (answer_preamble(channel) == TFC_OK)
-		stream_write(channel);
+		tfc__stream_write(channel);
 	return fail_version(channel, version);
 }
 
@@ -203,16 +206,16 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	static const uint8_t none[TFC__KEY_ID_SIZE];
 	uint8_t mode = channel->options.is_noise ? MODE_NOISE : MODE_PLAIN;
 	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
-		return channel_fail(channel, TFC_EPARSE, "it does not speak this protocol");
+		return tfc__channel_fail(channel, TFC_EPARSE, "it does not speak this protocol");
 	if (bytes[AT_VERSION] != VERSION)
 		return refuse_version(channel, bytes[AT_VERSION]);
 	if (bytes[AT_MODE] != mode)
-		return channel_fail(channel, TFC_EACCES,
-				    mode ? "it shows no key"
-					 : "it shows a key, but none is set here");
+		return tfc__channel_fail(channel, TFC_EACCES,
+					 mode ? "it shows no key"
+					      : "it shows a key, but none is set here");
 	if (bytes[AT_MODE + 1] || bytes[AT_MODE + 2] ||
 	    (!mode && memcmp(bytes + AT_KEY, none, sizeof(none)) != 0))
-		return channel_fail(channel, TFC_EPARSE, "its preamble is malformed");
+		return tfc__channel_fail(channel, TFC_EPARSE, "its preamble is malformed");
 	memcpy(channel->preamble, bytes, PREAMBLE);
 	channel->early_len = 0;
 	if (!mode) {
@@ -221,7 +224,8 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	}
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
 	if (!channel->key)
-		return channel_fail(channel, TFC_EACCES, "its key is not in the key file here");
+		return tfc__channel_fail(channel, TFC_EACCES,
+					 "its key is not in the key file here");
 	return begin_noise(channel);
 }
 
@@ -241,7 +245,7 @@ static int read_preamble(struct tfc__channel *channel)
 static int on_odd_length(struct tfc__channel *channel)
 {
 	if (!channel->options.is_dialer)
-		return channel_fail(channel, TFC_EPARSE, "a handshake message is too long");
+		return tfc__channel_fail(channel, TFC_EPARSE, "a handshake message is too long");
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
 		return fail_stranger(channel);
 	int code = collect(channel, PREAMBLE);
@@ -266,12 +270,12 @@ static int read_record(struct tfc__channel *channel)
 	return code < 0 ? code : 1;
 }
 
-int handshake_begin(struct tfc__channel *channel)
+int tfc__handshake_begin(struct tfc__channel *channel)
 {
 	channel->key = channel->options.is_noise ? channel->options.key : NULL;
 	channel->state = AWAIT_PREAMBLE;
 	write_preamble(channel->preamble, channel->key);
-	int code = stream_put(channel, channel->preamble, PREAMBLE);
+	int code = tfc__stream_put(channel, channel->preamble, PREAMBLE);
 	if (code < 0 || !channel->key)
 		return code;
 	code = begin_noise(channel);
@@ -293,7 +297,7 @@ static int explain_end(struct tfc__channel *channel, int code)
 			       "in");
 }
 
-int handshake_read(struct tfc__channel *channel)
+int tfc__handshake_read(struct tfc__channel *channel)
 {
 	int code = 1;
 	while (code == 1 && channel->state != UP && !channel->is_closed)

@@ -68,23 +68,24 @@ struct tfc__channel {
 };
 
 /* Fills channel->failure when none was before; returns its code. */
-int channel_fail(struct tfc__channel *channel, int code, const char *format, ...) TFC_PRINTF(3, 4);
+int tfc__channel_fail(struct tfc__channel *channel, int code, const char *format, ...)
+	TFC_PRINTF(3, 4);
 
 /* ---- handshake.c: TFC_OK or the code of channel->failure */
 
-int handshake_begin(struct tfc__channel *channel); /* connected */
-int handshake_read(struct tfc__channel *channel);  /* until up, or nothing is left to read */
+int tfc__handshake_begin(struct tfc__channel *channel); /* connected */
+int tfc__handshake_read(struct tfc__channel *channel);  /* until up, or nothing is left to read */
 
 /* ---- stream.c */
 
 /* Reads and hands on what has come. */
-int stream_read(struct tfc__channel *channel);
+int tfc__stream_read(struct tfc__channel *channel);
 /* Writes what waits, as far as there is room. */
-int stream_write(struct tfc__channel *channel);
+int tfc__stream_write(struct tfc__channel *channel);
 /* Counts the bytes that it holds, in both directions. */
-void stream_account(struct tfc__channel *channel);
+void tfc__stream_account(struct tfc__channel *channel);
 /* Whether so much waits to be sent that no stream adds to it. */
-bool stream_is_full(const struct tfc__channel *channel);
+bool tfc__stream_is_full(const struct tfc__channel *channel);
 /* The head of a record. */
 static inline void put_length(uint8_t head[HEAD], size_t len)
 {
@@ -100,8 +101,8 @@ static inline size_t read_length(const uint8_t head[HEAD])
 }
 
 /* Bytes that go as they are (handshake). */
-int stream_put(struct tfc__channel *channel, const void *data, size_t len);
-void stream_queue(struct tfc__channel *channel, struct tfc__buf *message);
-void stream_fini(struct tfc__channel *channel);
+int tfc__stream_put(struct tfc__channel *channel, const void *data, size_t len);
+void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message);
+void tfc__stream_fini(struct tfc__channel *channel);
 
 #endif

@@ -36,14 +36,14 @@ static void log_refusal(struct tfc__peer_listener *listener, const char *who, co
 
 /* ---- half-open ones */
 
-void listener_forget(struct tfc__peer *peer)
+void tfc__listener_forget(struct tfc__peer *peer)
 {
 	tfc__list_remove(&peer->link);
 	peer->listener->half_open_count--;
 	peer->listener = NULL;
 }
 
-void listener_lost(struct tfc__peer *peer, const tfc_error *why)
+void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why)
 {
 	log_refusal(peer->listener, peer->id.address, why->text);
 	tfc__peer_close(peer);
@@ -65,11 +65,11 @@ static void free_listener(struct tfc__peer_listener *listener)
 	free(listener);
 }
 
-void listener_hand_over(struct tfc__peer *peer)
+void tfc__listener_hand_over(struct tfc__peer *peer)
 {
 	struct tfc__peer_listener *listener = peer->listener;
 	struct tfc__peer *alive = peer;
-	listener_forget(peer);
+	tfc__listener_forget(peer);
 	peer->watch = &alive;
 	listener->is_busy = true;
 	listener->fn(listener->user, peer);
@@ -96,12 +96,12 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 		.keyring = listener->keyring,
 		.identity = listener->identity,
 	};
-	struct tfc__peer *peer = peer_new(listener->ctx, listener->handshake_ms);
+	struct tfc__peer *peer = tfc__peer_new(listener->ctx, listener->handshake_ms);
 	if (!peer)
 		return TFC_ENOMEM;
 	peer->is_noise = listener->is_noise;
 	peer->is_exposed = listener->is_exposed;
-	int code = tfc__channel_accept(listener->ctx, pipe, &options, &peer_channel_ops, peer,
+	int code = tfc__channel_accept(listener->ctx, pipe, &options, &tfc__peer_channel_ops, peer,
 				       &peer->channel);
 	if (code < 0) {
 		tfc__peer_close(peer);
@@ -138,9 +138,9 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 	listener->handshake_ms = options->handshake_ms ? options->handshake_ms : HANDSHAKE_MS;
 	listener->half_open_max = options->half_open_max ? options->half_open_max : HALF_OPEN_MAX;
 	tfc__list_init(&listener->half_open);
-	int code = peer_is_noise(listener->ctx, options->address, options->keyring,
-				 &listener->is_noise, error);
-	listener->is_exposed = peer_is_exposed(options->address, listener->is_noise);
+	int code = tfc__peer_is_noise(listener->ctx, options->address, options->keyring,
+				      &listener->is_noise, error);
+	listener->is_exposed = tfc__peer_is_exposed(options->address, listener->is_noise);
 	if (code == TFC_OK && options->group_count)
 		code = copy_groups(listener, options, error);
 	if (code < 0)

@@ -129,7 +129,7 @@ static void refuse(struct tfc__peer *peer, const tfc_error *error)
 
 /* ---- the end */
 
-void peer_go_down(struct tfc__peer *peer, const tfc_error *why)
+void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 {
 	if (peer->is_down)
 		return;
@@ -142,7 +142,7 @@ void peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 	peer->channel = NULL;
 	tfc__quota_leave(&peer->share);
 	if (peer->listener)
-		listener_lost(peer, why);
+		tfc__listener_lost(peer, why);
 	else if (peer->ops)
 		peer->ops->down(peer, peer->user, why);
 }
@@ -152,10 +152,10 @@ static void check(struct tfc__work *work)
 {
 	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
 	if (!peer->failure.code && peer->listener)
-		peer_identify(peer, &peer->failure);
+		tfc__peer_identify(peer, &peer->failure);
 	tfc_error why = peer->failure;
 	if (why.code)
-		peer_go_down(peer, &why);
+		tfc__peer_go_down(peer, &why);
 }
 
 static void lose_patience(struct tfc__timer *timer)
@@ -168,7 +168,7 @@ static void lose_patience(struct tfc__timer *timer)
 		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0,
 			  "cannot connect to %.120s: no answer within %u.%u s", peer->dialed,
 			  peer->timeout_ms / 1000, peer->timeout_ms % 1000 / 100);
-	peer_go_down(peer, &why);
+	tfc__peer_go_down(peer, &why);
 }
 
 void tfc__peer_close(struct tfc__peer *peer)
@@ -176,7 +176,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 	if (!peer)
 		return;
 	if (peer->listener)
-		listener_forget(peer);
+		tfc__listener_forget(peer);
 	if (peer->watch)
 		*peer->watch = NULL;
 	tfc__timer_cancel(&peer->patience);
@@ -226,7 +226,7 @@ static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_
 			 info->uid);
 }
 
-int peer_identify(struct tfc__peer *peer, tfc_error *error)
+int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 {
 	tfc_pipe_info info;
 	const struct tfc__key *key = tfc__channel_key(peer->channel);
@@ -252,7 +252,7 @@ static void on_up(void *user)
 {
 	struct tfc__peer *peer = user;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = peer->failure.code ? peer->failure.code : peer_identify(peer, &error);
+	int code = peer->failure.code ? peer->failure.code : tfc__peer_identify(peer, &error);
 	if (code == TFC_OK && join_quota(peer, &error) < 0) {
 		refuse(peer, &error);
 		return;
@@ -265,7 +265,7 @@ static void on_up(void *user)
 	}
 	tfc__timer_cancel(&peer->patience);
 	if (peer->listener)
-		listener_hand_over(peer);
+		tfc__listener_hand_over(peer);
 	else if (peer->ops->up)
 		peer->ops->up(peer, peer->user);
 }
@@ -297,14 +297,15 @@ static void on_down(void *user, const tfc_error *why)
 	tfc_error said = peer->failure.code ? peer->failure : *why;
 	if (!peer->rpc && peer->dialed[0] && !strstr(said.text, peer->dialed))
 		tfc__fail_prefix(&said, said.code, "%.100s: ", peer->dialed);
-	peer_go_down(peer, &said);
+	tfc__peer_go_down(peer, &said);
 }
 
-const struct tfc__channel_ops peer_channel_ops = {on_up, on_message, on_refused, on_room, on_down};
+const struct tfc__channel_ops tfc__peer_channel_ops = {on_up, on_message, on_refused, on_room,
+						       on_down};
 
 /* ---- dialing */
 
-struct tfc__peer *peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
+struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 {
 	struct tfc__peer *peer = calloc(1, sizeof(*peer));
 	if (!peer)
@@ -319,8 +320,8 @@ struct tfc__peer *peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 	return peer;
 }
 
-int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
-		  bool *ret_is_noise, tfc_error *error)
+int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
+		       bool *ret_is_noise, tfc_error *error)
 {
 	uint32_t traits;
 	int code = tfc__transport_traits(ctx, address, &traits, error);
@@ -329,7 +330,7 @@ int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *
 	return code;
 }
 
-bool peer_is_exposed(const char *address, bool is_noise)
+bool tfc__peer_is_exposed(const char *address, bool is_noise)
 {
 	return !is_noise && strncmp(address, "tcp:", 4) == 0;
 }
@@ -353,28 +354,28 @@ static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *op
 static int dial(struct tfc__peer *peer, const struct tfc__dial_options *options, tfc_error *error)
 {
 	struct tfc__channel_options channel = {.is_dialer = true};
-	int code = peer_is_noise(peer->ctx, options->address, options->keyring, &peer->is_noise,
-				 error);
+	int code = tfc__peer_is_noise(peer->ctx, options->address, options->keyring,
+				      &peer->is_noise, error);
 	if (code == TFC_OK && peer->is_noise)
 		code = choose_key(peer, options, &channel, error);
 	if (code < 0)
 		return code;
 	channel.is_noise = peer->is_noise;
-	peer->is_exposed = peer_is_exposed(options->address, peer->is_noise);
+	peer->is_exposed = tfc__peer_is_exposed(options->address, peer->is_noise);
 	if (options->pinned_node_id) {
 		snprintf(peer->pinned, sizeof(peer->pinned), "%s", options->pinned_node_id);
 		channel.pinned_node_id = peer->pinned;
 	}
 	return tfc__channel_dial(peer->ctx, options->address,
 				 peer->is_noise ? 0 : TFC_TRANSPORT_PLAIN, &channel,
-				 &peer_channel_ops, peer, error, &peer->channel);
+				 &tfc__peer_channel_ops, peer, error, &peer->channel);
 }
 
 int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
 		   const struct tfc__peer_ops *ops, void *user, struct tfc__peer **ret_peer,
 		   tfc_error *error)
 {
-	struct tfc__peer *peer = peer_new(ctx, options->timeout_ms);
+	struct tfc__peer *peer = tfc__peer_new(ctx, options->timeout_ms);
 	if (!peer)
 		return tfc__fail_nomem(error, "transport");
 	peer->ops = ops;

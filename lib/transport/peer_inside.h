@@ -55,24 +55,24 @@ struct tfc__peer_listener {
 	uint64_t untold;  /* refusals since */
 };
 
-extern const struct tfc__channel_ops peer_channel_ops;
+extern const struct tfc__channel_ops tfc__peer_channel_ops;
 
-struct tfc__peer *peer_new(tfc_ctx *ctx, uint32_t timeout_ms);
+struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms);
 /* Whether keys are used at that address. */
-int peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
-		  bool *ret_is_noise, tfc_error *error);
+int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
+		       bool *ret_is_noise, tfc_error *error);
 /* Whether others on the way can read what goes over such a connection. */
-bool peer_is_exposed(const char *address, bool is_noise);
+bool tfc__peer_is_exposed(const char *address, bool is_noise);
 /* Fills in its id; without a key it may be nobody who is let in: TFC_EACCES. */
-int peer_identify(struct tfc__peer *peer, tfc_error *error);
-void peer_go_down(struct tfc__peer *peer, const tfc_error *why);
+int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error);
+void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why);
 
 /* ---- listener.c */
 
-void listener_forget(struct tfc__peer *peer); /* it is not half-open any more */
+void tfc__listener_forget(struct tfc__peer *peer); /* it is not half-open any more */
 /* A half-open one is down: noted, and freed. */
-void listener_lost(struct tfc__peer *peer, const tfc_error *why);
+void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why);
 /* It has shown who it is: given to the listener's owner, or closed. */
-void listener_hand_over(struct tfc__peer *peer);
+void tfc__listener_hand_over(struct tfc__peer *peer);
 
 #endif

@@ -30,18 +30,18 @@ struct outgoing {
 
 static int fail_nomem(struct tfc__channel *channel)
 {
-	return channel_fail(channel, TFC_ENOMEM, "out of memory");
+	return tfc__channel_fail(channel, TFC_ENOMEM, "out of memory");
 }
 
 /* ---- going */
 
-int stream_put(struct tfc__channel *channel, const void *data, size_t len)
+int tfc__stream_put(struct tfc__channel *channel, const void *data, size_t len)
 {
 	tfc__buf_add(&channel->out, data, len);
 	return channel->out.is_failed ? fail_nomem(channel) : TFC_OK;
 }
 
-void stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
+void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 {
 	struct outgoing *one = message->is_failed || message->len > TFC__RPC_MESSAGE_MAX
 				       ? NULL
@@ -50,8 +50,8 @@ void stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 		bool is_large = !message->is_failed && message->len > TFC__RPC_MESSAGE_MAX;
 		tfc__buf_fini(message);
 		if (is_large)
-			channel_fail(channel, TFC_ETOOBIG, "a message is over %u bytes",
-				     TFC__RPC_MESSAGE_MAX);
+			tfc__channel_fail(channel, TFC_ETOOBIG, "a message is over %u bytes",
+					  TFC__RPC_MESSAGE_MAX);
 		else
 			fail_nomem(channel);
 		return;
@@ -79,8 +79,9 @@ static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_
 	uint8_t head[HEAD];
 	put_length(head, one->message.len);
 	if (!one->is_begun)
-		stream_put(channel, head, HEAD);
-	return len ? stream_put(channel, one->message.data + one->at, len) : channel->failure.code;
+		tfc__stream_put(channel, head, HEAD);
+	return len ? tfc__stream_put(channel, one->message.data + one->at, len)
+		   : channel->failure.code;
 }
 
 static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size_t len)
@@ -93,7 +94,7 @@ static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size
 	const char *plain = len ? one->message.data + one->at : "";
 	int code = tfc__noise_seal(&channel->sending, plain, len, at + HEAD);
 	if (code < 0)
-		return channel_fail(channel, code, "the key of this connection is used up");
+		return tfc__channel_fail(channel, code, "the key of this connection is used up");
 	tfc__buf_grow(&channel->out, HEAD + sealed);
 	return TFC_OK;
 }
@@ -146,13 +147,13 @@ static bool is_stuffed(const struct tfc__channel *channel)
 	return !channel->options.is_dialer && channel->queued > max;
 }
 
-bool stream_is_full(const struct tfc__channel *channel)
+bool tfc__stream_is_full(const struct tfc__channel *channel)
 {
 	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : FULL;
 	return tfc__channel_backlog(channel) > max;
 }
 
-void stream_account(struct tfc__channel *channel)
+void tfc__stream_account(struct tfc__channel *channel)
 {
 	if (channel->share)
 		tfc__quota_set_bytes(channel->share, channel->held + channel->out.len +
@@ -178,7 +179,7 @@ static int fill(struct tfc__channel *channel)
 	return code;
 }
 
-int stream_write(struct tfc__channel *channel)
+int tfc__stream_write(struct tfc__channel *channel)
 {
 	int64_t written = 0;
 	while (written < TURN_MAX) {
@@ -216,9 +217,9 @@ static int deliver(struct tfc__channel *channel, const void *data, size_t len)
 
 static int fail_large(struct tfc__channel *channel)
 {
-	return channel_fail(channel, TFC_ETOOBIG,
-			    "the other end sends a message of more than %u bytes",
-			    TFC__RPC_MESSAGE_MAX);
+	return tfc__channel_fail(channel, TFC_ETOOBIG,
+				 "the other end sends a message of more than %u bytes",
+				 TFC__RPC_MESSAGE_MAX);
 }
 
 /* What has come of a message goes to nowhere, but for its head, which says what it is. */
@@ -241,7 +242,7 @@ static int keep_piece(struct tfc__channel *channel, const char *data, size_t len
 		return fail_large(channel);
 	if (channel->refusal.code)
 		return TFC_OK;
-	stream_account(channel);
+	tfc__stream_account(channel);
 	if (channel->share && tfc__quota_check(channel->share, len, &channel->refusal) < 0) {
 		begin_refusal(channel, data, len);
 		return TFC_OK;
@@ -257,7 +258,7 @@ static int deliver_whole(struct tfc__channel *channel)
 	channel->partial = (struct tfc__buf){0};
 	channel->come = 0;
 	channel->refusal.code = 0;
-	stream_account(channel);
+	tfc__stream_account(channel);
 	if (refusal.code)
 		channel->ops->refused(channel->user, channel->begin, sizeof(channel->begin),
 				      &refusal);
@@ -285,13 +286,13 @@ static int next_sealed(struct tfc__channel *channel)
 	if (len > TFC__NOISE_MESSAGE_MAX)
 		return fail_large(channel);
 	if (len < TFC__NOISE_TAG)
-		return channel_fail(channel, TFC_EPARSE, "a record is too short");
+		return tfc__channel_fail(channel, TFC_EPARSE, "a record is too short");
 	if (have < HEAD + len)
 		return 0;
 	char *data = channel->in.data + channel->in_at + HEAD;
 	channel->in_at += HEAD + len;
 	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
-		return channel_fail(channel, TFC_EACCES, "a message was changed on the way");
+		return tfc__channel_fail(channel, TFC_EACCES, "a message was changed on the way");
 	len -= TFC__NOISE_TAG;
 	int code = on_piece(channel, data, len, len < PIECE);
 	return code < 0 ? code : 1;
@@ -344,14 +345,14 @@ static void pack(struct tfc__channel *channel)
 	channel->in_at = 0;
 }
 
-/* What comes stays where it is until stream_write has made room. */
+/* What comes stays where it is until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
 	channel->is_unheard = is_stuffed(channel);
 	return channel->is_unheard;
 }
 
-int stream_read(struct tfc__channel *channel)
+int tfc__stream_read(struct tfc__channel *channel)
 {
 	for (size_t total = 0; total < TURN_MAX;) {
 		if (wait_for_reader(channel))
@@ -380,7 +381,7 @@ int stream_read(struct tfc__channel *channel)
 	return TFC_OK;
 }
 
-void stream_fini(struct tfc__channel *channel)
+void tfc__stream_fini(struct tfc__channel *channel)
 {
 	TFC__LIST_EACH (link, &channel->queue)
 		free_outgoing(channel, tfc__container_of(link, struct outgoing, link));

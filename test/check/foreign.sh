@@ -31,11 +31,13 @@ done
 
 strict="-Wall -Wextra -pedantic -Werror"
 read -ra flags <<<"$(pkg-config --cflags --libs libtfcluster)"
-cp "$source"/test/check/foreign/run_job.c* "$place"
+cp "$source"/test/check/foreign/*.c* "$place"
 cd "$place"
 gcc -std=c11 $strict run_job.c -o run_c "${flags[@]}"
 g++ -std=c++17 $strict run_job.cpp -o run_cpp "${flags[@]}"
-for program in run_c run_cpp; do
+read -ra closure <<<"$(PKG_CONFIG_SYSROOT_DIR= pkg-config --libs jansson libsodium libzip msgpack)"
+gcc -std=c11 $strict "-I$prefix/include" run_job.c own_names.c -o run_static "$lib/libtfcluster.a" "${closure[@]}"
+for program in run_c run_cpp run_static; do
 	LD_LIBRARY_PATH=$lib timeout 60 ./$program "$prefix/libexec/tfcluster" ||
 		{ echo "$program failed with status $?"; exit 1; }
 	echo "$program ran a job"

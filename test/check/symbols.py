@@ -1,7 +1,8 @@
-"""What the headers declare, the version map lists and the shared object exports is one list; and
-every options struct has its initializer and its row in the test of option structs.
+"""What the headers declare, the version map lists and the shared object exports is one list; the
+static library defines no name of another form, so that none clashes with a host's; and every options
+struct has its initializer and its row in the test of option structs.
 
-Usage: symbols.py SOURCE_ROOT SHARED_OBJECT
+Usage: symbols.py SOURCE_ROOT SHARED_OBJECT STATIC_LIBRARY
 """
 import pathlib
 import re
@@ -33,6 +34,14 @@ def exported(shared_object):
     return {name for name in names if not name.startswith("LIBTFCLUSTER_")}
 
 
+def bare(static_library):
+    lines = subprocess.run(["nm", "-g", "--defined-only", static_library], check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    names = {line.split()[-1] for line in lines if len(line.split()) == 3}
+    assert any(name.startswith("tfc__") for name in names)
+    return {name for name in names if not name.startswith(("tfc_", "__"))}
+
+
 def soname(shared_object):
     text = subprocess.run(["readelf", "-d", shared_object], check=True, capture_output=True,
                           text=True).stdout
@@ -53,7 +62,7 @@ def compare(have, want, text):
     return [f"{name} {text}" for name in sorted(want - have)]
 
 
-def main(root, shared_object):
+def main(root, shared_object, static_library):
     names, headers = declared(root)
     listed = mapped(root)
     found = exported(shared_object)
@@ -64,6 +73,8 @@ def main(root, shared_object):
     failures += compare(names, listed, "is in libtfcluster.map and declared in no header")
     failures += compare(found, names, "is declared and not defined by the library")
     failures += compare(names, found, "is exported and declared in no header")
+    failures += [f"{name} is defined by the static library and begins with neither tfc_ nor tfc__"
+                 for name in sorted(bare(static_library))]
     if soname(shared_object) != "libtfcluster.so.0":
         failures.append(f"SONAME is {soname(shared_object)}, not libtfcluster.so.0")
     failures += option_failures(root, names, headers)
@@ -72,4 +83,4 @@ def main(root, shared_object):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]), sys.argv[2]))
+    sys.exit(main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
