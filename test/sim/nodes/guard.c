@@ -1,7 +1,7 @@
 /*
- * Guards, in place of lib/proc/guard_start.c and lib/proc/guard. A guard here keeps the deadlines
- * of its shims: `is_dead` says that only the shims are left. It obeys the messages of
- * lib/proc/protocol.h as lib/proc/guard and lib/proc/shim do, on its machine's clocks.
+ * Guards, in place of lib/proc/guard_start.c and lib/proc/guard. A guard carries out what
+ * lib/proc/guard/core.c decides, on its machine's clocks, with the real locks: it obeys the
+ * messages of lib/proc/protocol.h and starts shims (shim.c), which outlive it.
  */
 #include "shim.h"
 
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,17 +21,12 @@
 #include "ctx/helper.h"
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
+#include "proc/guard/core.h"
 #include "proc/task_lock.h"
 
 #define TASKS_MAX 64
+#define INDEXES_MAX 1024 /* of the host's ids */
 #define SLOTS_MAX 16
-
-struct lease {
-	uint64_t id;
-	uint64_t deadline;
-	uint32_t length_ms;
-	bool is_over;
-};
 
 struct dir {
 	uint32_t id;
@@ -45,15 +39,19 @@ struct dir {
 struct sim_guard {
 	struct sim_guard *next;
 	struct sim_machine *machine;
+	const struct sim_host *host;
 	uint32_t owner;
 	int32_t pid;
 	int socket, lifeline, life; /* its ends; life: of what the host has as its pidfd */
 	ino_t life_inode;
 	bool is_host_gone;
-	bool is_dead;
-	bool is_over; /* and no shim is left */
-	struct sim_shim shims[TASKS_MAX];
-	struct lease leases[SLOTS_MAX];
+	bool is_stopped; /* SIGSTOP */
+	bool is_over;    /* it was killed, or has ended */
+	struct guard_core core;
+	struct guard_task tasks[TASKS_MAX];
+	uint32_t slots[INDEXES_MAX];
+	uint64_t timer_at;                 /* of the core, for which an event is set */
+	struct sim_shim *shims[TASKS_MAX]; /* by slot */
 	struct dir dirs[SLOTS_MAX];
 	struct {
 		uint32_t id;
@@ -64,39 +62,19 @@ struct sim_guard {
 static struct sim_guard *guards;
 static int32_t last_pid = 1000;
 
-static uint64_t boot(const struct sim_guard *guard)
-{
-	return sim_clock(guard->machine, CLOCK_BOOTTIME);
-}
-
-static bool can_step(const struct sim_guard *guard)
-{
-	return !guard->is_over && guard->machine->power == SIM_RUNS;
-}
-
 int32_t sim_next_pid(void)
 {
 	return last_pid += 2;
 }
 
-static void send_report(struct sim_guard *guard, struct tfc__report *report)
+bool sim_guard_is_dead(const struct sim_guard *guard)
 {
-	if (guard->is_host_gone || guard->is_dead)
-		return;
-	report->time_ns = sim_clock(guard->machine, CLOCK_REALTIME);
-	if (send(guard->socket, report, sizeof(*report), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-	    errno == EAGAIN)
-		abort(); /* a socket holds far more than one machine's tasks say */
+	return guard->is_over;
 }
 
-/* ---- the end of a guard, and of its last shim */
-
-static bool has_tasks(const struct sim_guard *guard)
+static bool can_step(const struct sim_guard *guard)
 {
-	for (int i = 0; i < TASKS_MAX; i++)
-		if (guard->shims[i].is_alive)
-			return true;
-	return false;
+	return !guard->is_over && !guard->is_stopped && guard->machine->power == SIM_RUNS;
 }
 
 static void close_fd(int fd)
@@ -105,39 +83,94 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-static void end_if_idle(struct sim_guard *guard)
+/* Time does not go beyond that without a look at all guards. */
+static void on_time(void *user, uint64_t number)
 {
-	if (guard->is_over || has_tasks(guard) || !(guard->is_dead || guard->is_host_gone))
+}
+
+static void wait_for_timer(struct sim_guard *guard)
+{
+	guard->timer_at = guard->core.timer_at;
+	if (guard->timer_at)
+		sim_at(sim_true_time(guard->machine, CLOCK_BOOTTIME, guard->timer_at), on_time,
+		       NULL, 0);
+}
+
+/* ---- what the core decides */
+
+static void send_report(struct sim_guard *guard, struct tfc__report report)
+{
+	if (guard->is_host_gone)
 		return;
-	if (!guard->is_dead) {
-		for (int i = 0; i < SLOTS_MAX; i++)
-			if (guard->dirs[i].id)
-				close_fd(guard->dirs[i].guard_lock);
-		for (int i = 0; i < SLOTS_MAX; i++)
-			if (guard->dirs[i].id)
-				tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
+	if (report.kind == TFC__MSG_OVER)
+		sim_note("a lease of guard %d is over", guard->pid);
+	if (!report.time_ns)
+		report.time_ns = sim_clock(guard->machine, CLOCK_REALTIME);
+	if (send(guard->socket, &report, sizeof(report), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	    errno == EAGAIN)
+		abort(); /* a socket holds far more than one machine's tasks say */
+}
+
+static void carry_out(void *user, const struct guard_action *action)
+{
+	struct sim_guard *guard = user;
+	struct sim_shim *shim = action->kind == GUARD_SEND_REPORT ? NULL
+								  : guard->shims[action->slot];
+	switch (action->kind) {
+	case GUARD_SEND_REPORT:
+		send_report(guard, *action->report);
+		break;
+	case GUARD_SEND_STOP:
+		sim_shim_send(shim, &(struct tfc__command){.kind = TFC__MSG_STOP,
+							   .deadline_ns = action->kill_at});
+		break;
+	case GUARD_KILL_TASK:
+		sim_note("guard %d kills task %d", guard->pid, action->pid);
+		sim_task_kill(shim);
+		break;
+	case GUARD_KILL_SHIM:
+		sim_note("guard %d kills shim %d", guard->pid, shim->pid);
+		sim_shim_kill(shim);
+		break;
+	case GUARD_KILL_REST: /* a program here starts no other */
+		break;
+	case GUARD_FREE_SLOT:
+		guard->shims[action->slot] = NULL;
+		break;
 	}
+}
+
+static uint32_t decide(struct sim_guard *guard, struct guard_event event)
+{
+	event.now = sim_clock(guard->machine, CLOCK_BOOTTIME);
+	uint32_t slot = guard_core_step(&guard->core, &event, carry_out, guard);
+	if (guard->timer_at != guard->core.timer_at)
+		wait_for_timer(guard);
+	return slot;
+}
+
+/* ---- its end */
+
+static void end(struct sim_guard *guard)
+{
+	for (int i = 0; i < SLOTS_MAX; i++)
+		if (guard->dirs[i].id)
+			close_fd(guard->dirs[i].guard_lock);
+	for (int i = 0; i < SLOTS_MAX; i++)
+		if (guard->dirs[i].id)
+			tfc__remove_tree_last(guard->dirs[i].path, TFC__DIR_LOCK);
 	guard->is_over = true;
 	sim_close_all(guard->owner);
 	sim_note("guard %d is over", guard->pid);
 }
 
-void sim_guard_report(struct sim_guard *guard, struct tfc__report *report)
+static void die(struct sim_guard *guard)
 {
-	send_report(guard, report);
-	if (report->kind == TFC__MSG_EXITED)
-		end_if_idle(guard);
-}
-
-/* ---- stopping */
-
-static void stop_all(struct sim_guard *guard, bool is_at_once)
-{
-	uint64_t now = boot(guard);
-	for (int i = 0; i < TASKS_MAX; i++) {
-		struct sim_shim *shim = &guard->shims[i];
-		sim_shim_stop(shim, is_at_once ? now : now + shim->grace_ms * SIM_MS);
-	}
+	if (guard->is_over)
+		return;
+	guard->is_over = true;
+	sim_note("guard %d is killed", guard->pid);
+	sim_close_all(guard->owner);
 }
 
 static void host_gone(struct sim_guard *guard)
@@ -146,167 +179,64 @@ static void host_gone(struct sim_guard *guard)
 		return;
 	guard->is_host_gone = true;
 	sim_note("guard %d: its host is gone", guard->pid);
-	stop_all(guard, false);
-	end_if_idle(guard);
-}
-
-/* A guard that is killed leaves the grace to its shims: under a lease, no more than the lease's. */
-static void guard_die(struct sim_guard *guard)
-{
-	if (guard->is_dead || guard->is_over)
-		return;
-	guard->is_dead = true;
-	sim_note("guard %d is killed", guard->pid);
-	close(guard->socket);
-	close(guard->life);
-	for (int i = 0; i < TASKS_MAX; i++) {
-		struct sim_shim *shim = &guard->shims[i];
-		uint32_t grace_ms = shim->lease && shim->lease_grace_ms < shim->grace_ms
-					    ? shim->lease_grace_ms
-					    : shim->grace_ms;
-		sim_shim_stop(shim, boot(guard) + grace_ms * SIM_MS);
-	}
-	for (int i = 0; i < SLOTS_MAX; i++)
-		if (guard->dirs[i].id)
-			close_fd(guard->dirs[i].guard_lock);
-	for (int i = 0; i < SLOTS_MAX; i++)
-		if (guard->keeps[i].id)
-			close(guard->keeps[i].fd);
-	end_if_idle(guard);
-}
-
-/* ---- leases */
-
-static struct lease *find_lease(struct sim_guard *guard, uint64_t id)
-{
-	for (int i = 0; i < SLOTS_MAX; i++)
-		if (id && guard->leases[i].id == id)
-			return &guard->leases[i];
-	return NULL;
-}
-
-static void on_lease(void *user, uint64_t number);
-
-static void lease_check(struct sim_guard *guard, struct lease *lease)
-{
-	if (!lease->id || lease->is_over || guard->is_dead || guard->is_over)
-		return;
-	if (lease->deadline > boot(guard)) {
-		sim_at(sim_true_time(guard->machine, CLOCK_BOOTTIME, lease->deadline), on_lease,
-		       guard, (uint64_t)(lease - guard->leases));
-		return;
-	}
-	lease->is_over = true;
-	sim_note("a lease of guard %d is over", guard->pid);
-	send_report(guard, &(struct tfc__report){.kind = TFC__MSG_OVER,
-						 .id = lease->id,
-						 .silent_ms = lease->length_ms});
-	for (int i = 0; i < TASKS_MAX; i++) {
-		struct sim_shim *shim = &guard->shims[i];
-		if (!shim->is_alive || shim->lease != lease->id)
-			continue;
-		shim->silent_ms = lease->length_ms;
-		sim_shim_stop(shim, lease->deadline + shim->lease_grace_ms * SIM_MS);
-	}
-}
-
-static void on_lease(void *user, uint64_t number)
-{
-	struct sim_guard *guard = user;
-	if (!can_step(guard))
-		return;
-	sim.kernel = guard->machine;
-	lease_check(guard, &guard->leases[number]);
-	sim.kernel = NULL;
-}
-
-static void lease_receive(struct sim_guard *guard, const struct tfc__command *command)
-{
-	struct lease *lease = find_lease(guard, command->lease);
-	if (lease)
-		lease_check(guard, lease);
-	if (lease && !command->deadline_ns)
-		lease->id = 0;
-	if (!command->deadline_ns || (lease && lease->is_over))
-		return;
-	for (int i = 0; i < SLOTS_MAX && !lease; i++)
-		if (!guard->leases[i].id)
-			lease = &guard->leases[i];
-	if (!lease)
-		abort();
-	bool is_new = lease->id != command->lease;
-	*lease = (struct lease){command->lease, command->deadline_ns, command->value, false};
-	if (is_new || lease->deadline <= boot(guard))
-		lease_check(guard, lease);
+	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});
 }
 
 /* ---- starting */
 
-/* The locks that say that the task may be alive. */
-static int lock_task(struct sim_guard *guard, const struct tfc__command *command, int *ret_lock)
+static struct dir *find_dir(struct sim_guard *guard, uint32_t id)
 {
-	for (int i = 0; i < SLOTS_MAX; i++) {
-		struct dir *dir = &guard->dirs[i];
-		if (!command->dir || dir->id != command->dir)
-			continue;
-		if (dir->lock < 0)
-			return ENOLCK;
-		if (dir->state < 0)
-			return 0;
-		if (dir->guard_lock < 0)
-			dir->guard_lock = tfc__task_lock_guard(dir->state);
-		*ret_lock = tfc__task_lock_task(dir->state, command->grace_ms);
-		return dir->guard_lock < 0 || *ret_lock < 0 ? errno : 0;
-	}
-	return command->dir ? ENOLCK : 0;
+	for (int i = 0; i < SLOTS_MAX; i++)
+		if (id && guard->dirs[i].id == id)
+			return &guard->dirs[i];
+	return NULL;
 }
 
-static void start(struct sim_guard *guard, const struct tfc__command *command, const char *launch)
+/* The locks that say that the task may be alive. 0 or an errno. */
+static int lock_task(struct sim_guard *guard, const struct tfc__command *command,
+		     int ret_locks[TFC__LOCKS])
 {
-	const struct lease *lease = find_lease(guard, command->lease);
-	struct sim_shim *shim = NULL;
-	for (int i = 0; i < TASKS_MAX && !shim; i++)
-		if (!guard->shims[i].is_alive)
-			shim = &guard->shims[i];
-	if (!shim)
+	struct dir *dir = find_dir(guard, command->dir);
+	ret_locks[TFC__LOCK_DIR] = ret_locks[TFC__LOCK_TASK] = -1;
+	if (!command->dir)
+		return 0;
+	if (!dir || dir->lock < 0)
+		return ENOLCK;
+	ret_locks[TFC__LOCK_DIR] = dir->lock;
+	if (dir->state < 0)
+		return 0;
+	if (dir->guard_lock < 0)
+		dir->guard_lock = tfc__task_lock_guard(dir->state);
+	ret_locks[TFC__LOCK_TASK] = tfc__task_lock_task(dir->state, command->grace_ms);
+	if (dir->guard_lock < 0 || ret_locks[TFC__LOCK_TASK] < 0)
+		return errno;
+	return guard->host->is_dead ? ESRCH : 0;
+}
+
+static void spawn(struct sim_guard *guard, const struct tfc__command *command, int launch)
+{
+	struct sim_shim_options options = {.machine = guard->machine,
+					   .guard = guard,
+					   .host = guard->host,
+					   .leases = guard->core.leases,
+					   .spawn = command,
+					   .launch = launch,
+					   .lifeline = guard->lifeline};
+	if (launch < 0 || guard->core.task_count == TASKS_MAX ||
+	    (uint32_t)command->id >= INDEXES_MAX)
 		abort();
-	uint64_t serial = shim->serial;
-	*shim = (struct sim_shim){.guard = guard,
-				  .machine = guard->machine,
-				  .serial = serial,
-				  .id = command->id,
-				  .pid = sim_next_pid(),
-				  .grace_ms = command->grace_ms,
-				  .lease = command->lease,
-				  .lease_grace_ms = (uint32_t)command->lease_grace_ms};
-	bool is_late = command->lease &&
-		       (!lease || lease->is_over || lease->deadline <= boot(guard));
-	shim->lock = -1;
-	int error = is_late ? 0 : lock_task(guard, command, &shim->lock);
-	if (is_late || error) {
-		send_report(guard, &(struct tfc__report){.kind = TFC__MSG_EXITED,
-							 .reason = is_late ? TFC__END_LOST
-									   : TFC__END_NOT_STARTED,
-							 .step = is_late ? TFC__STEP_NONE
-									 : TFC__STEP_GUARD,
-							 .status = error,
-							 .silent_ms = is_late ? 1 : 0,
-							 .id = command->id});
+	uint32_t slot = decide(guard,
+			       (struct guard_event){.kind = GUARD_SPAWN, .command = command});
+	if (slot == NO_SLOT)
 		return;
-	}
-	sim_shim_start(shim, launch);
-}
-
-static void spawn(struct sim_guard *guard, const struct tfc__command *command, int memfd)
-{
-	struct stat status;
-	if (memfd < 0 || fstat(memfd, &status) < 0)
-		abort();
-	char *launch = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, memfd, 0);
-	if (launch == MAP_FAILED)
-		abort();
-	start(guard, command, launch);
-	munmap(launch, (size_t)status.st_size);
+	int error = lock_task(guard, command, options.locks);
+	if (!error)
+		guard->shims[slot] = sim_shim_new(&options);
+	close_fd(options.locks[TFC__LOCK_TASK]);
+	if (error)
+		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
+						   .slot = slot,
+						   .error = error});
 }
 
 /* ---- what the host asks */
@@ -314,10 +244,7 @@ static void spawn(struct sim_guard *guard, const struct tfc__command *command, i
 static void own_dir(struct sim_guard *guard, const struct tfc__command *command, const char *path,
 		    int state)
 {
-	struct dir *dir = NULL;
-	for (int i = 0; i < SLOTS_MAX; i++)
-		if (guard->dirs[i].id == command->dir)
-			dir = &guard->dirs[i];
+	struct dir *dir = find_dir(guard, command->dir);
 	if (!command->value) {
 		if (!dir)
 			return;
@@ -341,14 +268,6 @@ static void own_dir(struct sim_guard *guard, const struct tfc__command *command,
 		tfc__dir_lock_share(dir->lock);
 }
 
-static struct sim_shim *find_task(struct sim_guard *guard, uint64_t id)
-{
-	for (int i = 0; i < TASKS_MAX; i++)
-		if (guard->shims[i].is_alive && guard->shims[i].id == id)
-			return &guard->shims[i];
-	return NULL;
-}
-
 static void keep(struct sim_guard *guard, uint32_t id, int fd)
 {
 	for (int i = 0; i < SLOTS_MAX; i++) {
@@ -363,21 +282,25 @@ static void keep(struct sim_guard *guard, uint32_t id, int fd)
 	}
 }
 
+static void send_signal(const struct sim_guard *guard, const struct tfc__command *command)
+{
+	uint32_t slot = guard_core_find(&guard->core, command->id);
+	if (slot != NO_SLOT)
+		sim_shim_send(guard->shims[slot], command);
+}
+
 static void obey(struct sim_guard *guard, const struct tfc__command *command, const char *path,
 		 int fd)
 {
-	struct sim_shim *shim = find_task(guard, command->id);
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
 		spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
-		if (shim)
-			sim_shim_stop(shim, command->deadline_ns);
+		decide(guard, (struct guard_event){.kind = GUARD_STOP, .command = command});
 		break;
 	case TFC__MSG_SIGNAL:
-		if (shim && command->value == SIGKILL)
-			sim_shim_kill(shim);
+		send_signal(guard, command);
 		break;
 	case TFC__MSG_KEEP:
 		keep(guard, command->keep_id, fd);
@@ -389,52 +312,85 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 		own_dir(guard, command, path, fd);
 		return;
 	case TFC__MSG_KILL_ALL:
-		stop_all(guard, true);
+		decide(guard, (struct guard_event){.kind = GUARD_KILL_ALL});
 		host_gone(guard);
 		break;
 	case TFC__MSG_LEASE:
-		lease_receive(guard, command);
+		decide(guard, (struct guard_event){.kind = GUARD_LEASE, .command = command});
 		break;
 	case TFC__MSG_PING:
-		send_report(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
+		send_report(guard, (struct tfc__report){.kind = TFC__MSG_PONG});
 		break;
 	}
-	if (fd >= 0)
-		close(fd);
+	close_fd(fd);
 }
 
-static void step(struct sim_guard *guard)
+static void receive(struct sim_guard *guard)
 {
 	struct {
 		struct tfc__command command;
 		char path[4096];
 	} message;
-	uint32_t before = sim_set_owner(guard->owner);
-	sim.kernel = guard->machine;
-	while (!guard->is_host_gone && !guard->is_dead) {
+	while (!guard->is_host_gone) {
 		int fd = -1;
 		ssize_t len = tfc__pass_recv(guard->socket, &message, sizeof(message) - 1, &fd, 1,
 					     MSG_DONTWAIT);
 		if (len < 0 && errno == EAGAIN)
-			break;
-		if (len <= 0) {
+			return;
+		if (len <= 0)
 			host_gone(guard);
-			break;
-		}
+		if (len <= 0)
+			return;
 		((char *)&message)[len] = '\0';
 		obey(guard, &message.command, message.path, fd);
 	}
-	sim.kernel = NULL;
-	sim_set_owner(before);
 }
 
+/* ---- what the shims say */
+
+static bool has_news(const struct sim_guard *guard)
+{
+	for (uint32_t slot = 0; slot < guard->core.slot_count; slot++)
+		if (guard->shims[slot] &&
+		    (guard->shims[slot]->report_count || guard->shims[slot]->is_over))
+			return true;
+	return false;
+}
+
+static void receive_from_shims(struct sim_guard *guard)
+{
+	struct tfc__report report;
+	for (uint32_t slot = 0; slot < guard->core.slot_count; slot++) {
+		struct sim_shim *shim = guard->shims[slot];
+		while (shim && sim_shim_receive(shim, &report)) {
+			report.shim = shim->pid;
+			decide(guard, (struct guard_event){.kind = GUARD_SHIM_REPORT,
+							   .slot = slot,
+							   .report = &report});
+		}
+		if (!shim || !shim->is_over)
+			continue;
+		decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
+		if (guard->core.lost_count) /* its task has died with it */
+			decide(guard, (struct guard_event){.kind = GUARD_NONE_LEFT});
+	}
+}
+
+/* ---- a turn */
+
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+
+static bool is_timer_due(const struct sim_guard *guard)
+{
+	return guard->core.timer_at &&
+	       guard->core.timer_at <= sim_clock(guard->machine, CLOCK_BOOTTIME);
+}
 
 static bool is_ready(const struct sim_guard *guard)
 {
 	struct pollfd socket = {.fd = guard->socket, .events = POLLIN};
-	return can_step(guard) && !guard->is_dead && !guard->is_host_gone &&
-	       __real_poll(&socket, 1, 0) > 0;
+	return can_step(guard) && (is_timer_due(guard) || has_news(guard) ||
+				   (!guard->is_host_gone && __real_poll(&socket, 1, 0) > 0));
 }
 
 bool sim_guards_are_ready(void)
@@ -442,7 +398,21 @@ bool sim_guards_are_ready(void)
 	for (const struct sim_guard *guard = guards; guard; guard = guard->next)
 		if (is_ready(guard))
 			return true;
-	return false;
+	return sim_shims_are_ready();
+}
+
+static void step(struct sim_guard *guard)
+{
+	uint32_t before = sim_set_owner(guard->owner);
+	sim.kernel = guard->machine;
+	receive(guard);
+	if (is_timer_due(guard))
+		decide(guard, (struct guard_event){.kind = GUARD_TIMER});
+	receive_from_shims(guard);
+	if (guard->is_host_gone && !guard->core.task_count)
+		end(guard);
+	sim.kernel = NULL;
+	sim_set_owner(before);
 }
 
 void sim_guards_step(void)
@@ -452,6 +422,7 @@ void sim_guards_step(void)
 	for (struct sim_guard *guard = guards; guard; guard = guard->next)
 		if (is_ready(guard))
 			step(guard);
+	sim_shims_step();
 	sim.current = running;
 	sim.kernel = kernel;
 }
@@ -460,40 +431,25 @@ void sim_guards_step(void)
 
 void sim_guards_wake(const struct sim_machine *machine)
 {
-	for (struct sim_guard *guard = guards; guard; guard = guard->next) {
-		if (guard->machine != machine || guard->is_over)
-			continue;
-		sim.kernel = guard->machine;
-		for (int i = 0; i < SLOTS_MAX; i++)
-			lease_check(guard, &guard->leases[i]);
-		for (int i = 0; i < TASKS_MAX; i++)
-			sim_shim_wake(&guard->shims[i]);
-		sim.kernel = NULL;
-	}
+	for (struct sim_guard *guard = guards; guard; guard = guard->next)
+		if (guard->machine == machine && !guard->is_over)
+			wait_for_timer(guard);
+	sim_shims_wake(machine);
 }
 
 void sim_guards_lose_power(const struct sim_machine *machine)
 {
-	for (struct sim_guard *guard = guards; guard; guard = guard->next) {
-		if (guard->machine != machine || guard->is_over)
-			continue;
-		for (int i = 0; i < TASKS_MAX; i++) {
-			sim_shim_lose_power(&guard->shims[i]);
-		}
-		guard->is_dead = guard->is_over = true;
-		sim_close_all(guard->owner);
-	}
+	for (struct sim_guard *guard = guards; guard; guard = guard->next)
+		if (guard->machine == machine)
+			die(guard);
+	sim_shims_lose_power(machine);
 }
 
 void sim_guards_kill(const struct sim_machine *machine)
 {
-	for (struct sim_guard *guard = guards; guard; guard = guard->next) {
-		if (guard->machine != machine)
-			continue;
-		sim.kernel = guard->machine;
-		guard_die(guard);
-		sim.kernel = NULL;
-	}
+	for (struct sim_guard *guard = guards; guard; guard = guard->next)
+		if (guard->machine == machine)
+			die(guard);
 }
 
 void sim_guard_kill_by_fd(int pidfd);
@@ -502,11 +458,9 @@ void sim_guard_kill_by_fd(int pidfd)
 	struct stat status;
 	if (fstat(pidfd, &status) < 0)
 		abort();
-	struct sim_machine *kernel = sim.kernel;
 	for (struct sim_guard *guard = guards; guard; guard = guard->next)
-		if (guard->life_inode == status.st_ino && !guard->is_over)
-			guard_die(guard);
-	sim.kernel = kernel;
+		if (guard->life_inode == status.st_ino)
+			die(guard);
 }
 
 uint32_t sim_guards_alive(const struct sim_machine *machine)
@@ -517,26 +471,25 @@ uint32_t sim_guards_alive(const struct sim_machine *machine)
 	return count;
 }
 
-uint32_t sim_tasks_alive(void)
-{
-	uint32_t count = 0;
-	for (const struct sim_guard *guard = guards; guard; guard = guard->next)
-		for (int i = 0; i < TASKS_MAX; i++)
-			count += guard->shims[i].is_alive;
-	return count;
-}
-
 /* ---- in place of guard_start.c and helper.c */
 
 int tfc__guard_run(struct tfc__guard *guard)
 {
 	int ends[2], life[2], lifeline[2];
 	struct sim_guard *new = calloc(1, sizeof(*new));
-	if (!new || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+	/* as large as it can become: what is not used takes no memory */
+	struct tfc__lease_entry *leases = calloc(TFC__LEASES_MAX, sizeof(*leases));
+	if (!new || !leases || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		abort();
 	guard->socket.fd = ends[0];
 	guard->pid = last_pid += 2;
+	new->core = (struct guard_core){.tasks = new->tasks,
+					.task_capacity = TASKS_MAX,
+					.slots = new->slots,
+					.index_capacity = INDEXES_MAX,
+					.leases = leases};
 	new->machine = sim.kernel;
+	new->host = sim.current;
 	new->owner = sim_new_owner();
 	new->pid = guard->pid;
 	uint32_t before = sim_set_owner(new->owner);

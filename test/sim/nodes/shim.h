@@ -1,12 +1,16 @@
 /*
- * Shims and their tasks (shim.c), as the guard that started them has them.
+ * Shims (shim.c), each with its task, as the guard that started them knows them: two processes that
+ * exchange messages, and end separately.
  */
 #ifndef TEST_SIM_NODES_SHIM_H
 #define TEST_SIM_NODES_SHIM_H
 
 #include "proc/log_write.h"
 #include "proc/protocol.h"
+#include "proc/shim/core.h"
 #include "sim.h"
+
+#define SIM_SHIM_MESSAGES 16 /* that fit into the socket between guard and shim, each way */
 
 /* What a task does, as the words of its command line say. */
 struct sim_program {
@@ -20,34 +24,61 @@ struct sim_program {
 };
 
 struct sim_shim {
-	struct sim_guard *guard;
+	struct sim_shim *next; /* of all that are not over */
 	struct sim_machine *machine;
+	const struct sim_guard *guard;
+	const struct sim_host *host;
+	const struct tfc__lease_entry *leases; /* that the guard shares */
+	uint32_t owner;                        /* of its descriptors: locks, lifeline, log */
+	int32_t pid;
+	bool is_stopped; /* SIGSTOP */
+	bool is_over;
+	int launch; /* the memfd of SPAWN, until the task has started; or -1 */
+	struct tfc__command spawn;
+	struct shim_core core;
+	uint64_t timer_at; /* of the core, for which an event is set */
+	struct tfc__log_writer log;
+	/* messages in the sockets, from the first one that was not read */
+	struct tfc__command commands[SIM_SHIM_MESSAGES];
+	struct tfc__report reports[SIM_SHIM_MESSAGES];
+	uint32_t command_count, report_count;
+	/* the task */
+	int32_t task; /* pid */
 	bool is_alive;
-	uint64_t serial; /* of its events: older ones are nobody's */
-	uint64_t id;
-	int32_t pid; /* of the task */
+	struct tfc__report end; /* of a task that is dead: reason and status */
 	char job[17];
 	char name[80];
 	uint32_t attempt;
-	int lock; /* of the state directory; -1: none */
-	struct tfc__log_writer log;
-	uint32_t grace_ms, lease_grace_ms;
-	uint64_t lease;
-	uint32_t silent_ms;
-	uint64_t kill_at; /* boot clock; 0: no stop under way */
+	uint32_t copied; /* lines that the shim has put into the log */
 	struct sim_program program;
 };
 
-/* Starts the task of a launch, the content of the memfd of a SPAWN. */
-void sim_shim_start(struct sim_shim *shim, const char *launch);
-/* TERM, and KILL at the deadline: a second stop can only shorten it. */
-void sim_shim_stop(struct sim_shim *shim, uint64_t kill_at);
-void sim_shim_kill(struct sim_shim *shim); /* SIGKILL to its task */
-void sim_shim_wake(struct sim_shim *shim); /* its machine runs again */
-void sim_shim_lose_power(struct sim_shim *shim);
+/* What the guard does to a shim, and hands to a new one; descriptors are the shim's from then on.
+ */
+struct sim_shim_options {
+	struct sim_machine *machine;
+	const struct sim_guard *guard;
+	const struct sim_host *host;
+	const struct tfc__lease_entry *leases;
+	const struct tfc__command *spawn;
+	int launch;
+	int lifeline;
+	int locks[TFC__LOCKS]; /* or -1 */
+};
+struct sim_shim *sim_shim_new(const struct sim_shim_options *options);
+void sim_shim_send(struct sim_shim *shim, const struct tfc__command *command);
+bool sim_shim_receive(struct sim_shim *shim, struct tfc__report *ret_report);
+void sim_shim_kill(struct sim_shim *shim); /* SIGKILL: its task dies with it */
+void sim_task_kill(struct sim_shim *shim); /* SIGKILL to its task alone */
 
-/* guard.c: takes over what a shim says. After EXITED the shim is the guard's to use again. */
-void sim_guard_report(struct sim_guard *guard, struct tfc__report *report);
+/* All shims. */
+bool sim_shims_are_ready(void);
+void sim_shims_step(void);
+void sim_shims_wake(const struct sim_machine *machine);
+void sim_shims_lose_power(const struct sim_machine *machine);
+
+/* guard.c */
 int32_t sim_next_pid(void);
+bool sim_guard_is_dead(const struct sim_guard *guard);
 
 #endif
