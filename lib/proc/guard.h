@@ -166,6 +166,7 @@ struct tfc__private_dir {
 	char *path;
 	uint32_t id; /* to guards */
 	int lock;    /* dir_lock.h: shared as long as this process lives */
+	int folder;  /* the directory itself, or -1; its flock(2) keeps systemd-tmpfiles out */
 	int state;   /* the node's state directory, or -1 */
 };
 int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_dir *dir,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -14,7 +15,9 @@ static void forget_path(struct tfc__private_dir *dir)
 {
 	if (dir->lock >= 0)
 		close(dir->lock);
-	dir->lock = -1;
+	if (dir->folder >= 0)
+		close(dir->folder);
+	dir->lock = dir->folder = -1;
 	free(dir->path);
 	dir->path = NULL;
 }
@@ -58,6 +61,19 @@ static bool is_being_removed(int error)
 	return error == EEXIST || error == EAGAIN || error == ENOENT;
 }
 
+/*
+ * systemd-tmpfiles removes what has not been used for days from a temporary directory, but nothing
+ * below a directory that has a BSD lock (tmpfiles.d(5), "Age"). Where the file system has no such
+ * locks the directory is as good without.
+ */
+static int open_kept(const char *path)
+{
+	int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder >= 0)
+		flock(folder, LOCK_EX | LOCK_NB);
+	return folder;
+}
+
 /* Gets its name once its lock is shared. 1: somebody is removing it. */
 static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const char *fresh,
 		      const char *component, tfc_error *error)
@@ -68,6 +84,7 @@ static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const ch
 		tfc__remove_tree(fresh);
 		return tfc__fail_nomem(error, component);
 	}
+	dir->folder = open_kept(fresh);
 	dir->lock = tfc__dir_lock_make(fresh);
 	if (dir->lock >= 0 && rename(fresh, dir->path) == 0)
 		return TFC_OK;
@@ -118,7 +135,7 @@ int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const
 	if (!dir)
 		return tfc__fail_nomem(error, component);
 	dir->ctx = ctx;
-	dir->lock = -1;
+	dir->lock = dir->folder = -1;
 	dir->state = state_dir < 0 ? -1 : fcntl(state_dir, F_DUPFD_CLOEXEC, 0);
 	dir->id = ++guards->last_dir;
 	tfc__list_init(&dir->link);
