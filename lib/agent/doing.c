@@ -12,23 +12,17 @@
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc_stat.h"
 #include "port/owner.h"
 
 #define PROCESSES_MAX 256 /* of a task that are looked at */
 #define BUSY_PERCENT 10   /* of one CPU: below it counts as idle */
 #define MARK_MIN_MS 50    /* shorter times say nothing about CPU use: it is counted in 10 ms */
 
-struct process {
-	pid_t pid;
-	char state;
-	uint64_t cpu_ms;
-	char name[64];
-};
-
 struct seen {
-	struct process stopped; /* the first one that is; pid 0: none */
-	struct process busiest; /* by all the CPU time it ever had */
-	uint64_t cpu_ms;        /* of all */
+	struct tfc__proc_stat stopped; /* the first one that is; pid 0: none */
+	struct tfc__proc_stat busiest; /* by all the CPU time it ever had */
+	uint64_t cpu_ms;               /* of all */
 	uint32_t count;
 };
 
@@ -42,33 +36,19 @@ static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 	return tfc__read_text(path, text, size) > 0;
 }
 
-/* proc(5), stat: "PID (NAME) STATE ...", user and system time in the 14th and 15th field. */
-static bool read_process(pid_t pid, struct process *process)
+static uint64_t cpu_ms(const struct tfc__proc_stat *process)
 {
-	char text[1024];
-	unsigned long user = 0, system = 0;
-	if (!read_file(pid, "stat", text, sizeof(text)))
-		return false;
-	char *name = strchr(text, '('), *end = strrchr(text, ')');
-	if (!name || !end ||
-	    sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &process->state,
-		   &user, &system) != 3)
-		return false;
 	long hertz = sysconf(_SC_CLK_TCK);
-	process->pid = pid;
-	process->cpu_ms = (uint64_t)(user + system) * 1000 / (uint64_t)(hertz > 0 ? hertz : 100);
-	*end = '\0';
-	snprintf(process->name, sizeof(process->name), "%.63s", name + 1);
-	return true;
+	return process->ticks * 1000 / (uint64_t)(hertz > 0 ? hertz : 100);
 }
 
 char tfc__activity_process_state(pid_t pid)
 {
-	struct process process;
-	return read_process(pid, &process) ? process.state : 0;
+	struct tfc__proc_stat process;
+	return tfc__proc_stat_read(pid, &process) == 0 ? process.state : 0;
 }
 
-static bool is_stopped(const struct process *process)
+static bool is_stopped(const struct tfc__proc_stat *process)
 {
 	return process->state == 'T' || process->state == 't';
 }
@@ -76,15 +56,15 @@ static bool is_stopped(const struct process *process)
 static bool see(void *user, pid_t pid)
 {
 	struct seen *seen = user;
-	struct process process;
-	if (!read_process(pid, &process) || process.state == 'Z' ||
+	struct tfc__proc_stat process;
+	if (tfc__proc_stat_read(pid, &process) < 0 || process.state == 'Z' ||
 	    strncmp(process.name, "tfc-", 4) == 0)
 		return true;
-	seen->cpu_ms += process.cpu_ms;
+	seen->cpu_ms += cpu_ms(&process);
 	if (!seen->stopped.pid && is_stopped(&process))
 		seen->stopped = process;
 	/* Of two that did as little, the child: its parent waits for it. */
-	if (!seen->count || process.cpu_ms >= seen->busiest.cpu_ms)
+	if (!seen->count || process.ticks >= seen->busiest.ticks)
 		seen->busiest = process;
 	return ++seen->count < PROCESSES_MAX;
 }
@@ -150,7 +130,7 @@ static void add(char *text, size_t size, const char *format, ...)
 	va_end(args);
 }
 
-static void add_who(const struct agent_task *task, const struct process *process, char *text,
+static void add_who(const struct agent_task *task, const struct tfc__proc_stat *process, char *text,
 		    size_t size)
 {
 	if (process->pid != task->pid)
@@ -189,7 +169,7 @@ static const char *sleep_in_words(const char *wchan)
 	return NULL;
 }
 
-static void add_sleep(const struct process *process, char *text, size_t size)
+static void add_sleep(const struct tfc__proc_stat *process, char *text, size_t size)
 {
 	char wchan[64];
 	read_file(process->pid, "wchan", wchan, sizeof(wchan));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/proc_stat.h"
 
 /* A machine with more descriptors than that is not searched to the end: dispatch must go on. */
 #define SEARCH_BOUND 200000
@@ -144,13 +145,10 @@ static int add_children(pid_t pid, struct pids *pids)
 /* 0: gone meanwhile; -1 for a lack. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], text[512];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (tfc__read_text(path, text, sizeof(text)) <= 0)
-		return is_lack(errno) ? -1 : 0;
-	char *end = strrchr(text, ')'); /* the name may hold anything, brackets too */
-	int parent = 0;
-	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
+	struct tfc__proc_stat process;
+	if (tfc__proc_stat_read(pid, &process) == 0)
+		return process.parent;
+	return is_lack(errno) ? -1 : 0;
 }
 
 /* Without the children files: every process and its parent, once. */

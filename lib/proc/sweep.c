@@ -6,10 +6,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/proc_stat.h"
 
 struct sweep {
 	tfc__spare_fn spare;
@@ -43,26 +42,18 @@ static void sweep_numbers(struct sweep *sweep, int fd)
 	sweep_one(sweep, pid);
 }
 
-/* The parent in /proc/PID/stat: "PID (name) STATE PPID", where the name may hold anything. */
-static pid_t parent_of(const char *pid)
-{
-	char path[64], text[512];
-	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-	tfc__read_text(path, text, sizeof(text));
-	const char *after = strrchr(text, ')');
-	return after && strlen(after) > 4 ? atoi(after + 4) : 0;
-}
-
 /* For kernels without CONFIG_PROC_CHILDREN. */
 static void sweep_all_of_proc(struct sweep *sweep, pid_t parent)
 {
 	DIR *dir = opendir("/proc");
 	if (!dir)
 		return;
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-		    parent_of(entry->d_name) == parent)
-			sweep_one(sweep, atoi(entry->d_name));
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		struct tfc__proc_stat process;
+		pid_t pid = atoi(entry->d_name);
+		if (pid > 0 && tfc__proc_stat_read(pid, &process) == 0 && process.parent == parent)
+			sweep_one(sweep, pid);
+	}
 	closedir(dir);
 }
 

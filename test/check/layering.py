@@ -19,8 +19,9 @@ PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", 
 WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
-PROGRAMS = {"proc/guard": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "port/door.h", "proc/"],
-            "proc/shim": ["base/list.h", "base/clock.h", "base/dir.h", "base/file.h", "base/pass.h", "proc/"]}
+PROGRAM_BASE = [f"base/{name}.h" for name in ("list", "clock", "dir", "file", "pass", "proc_stat")]
+PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/door.h", "proc/"],
+            "proc/shim": [*PROGRAM_BASE, "proc/"]}
 
 # Pure state machines: what they include besides their own header declares no call of the system.
 PURE = ["proc/guard/core", "proc/shim/core"]

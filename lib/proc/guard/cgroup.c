@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc_stat.h"
 #include "proc/group.h"
 
 #define CLEAR_PATIENCE TFC__SECOND
@@ -87,17 +88,15 @@ static unsigned long long pid_namespace(void)
 
 /* ---- what was left behind */
 
-/* proc(5): "PID (NAME) STATE ...". One that we may not look at counts as alive, to be safe. */
+/* One that we may not look at counts as alive, to be safe. */
 static bool is_alive(pid_t pid, const char *name)
 {
-	char path[64], text[64], head[64];
+	struct tfc__proc_stat process;
 	if (kill(pid, 0) < 0 && errno == ESRCH)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (tfc__read_text(path, text, sizeof(text)) <= 0)
+	if (tfc__proc_stat_read(pid, &process) < 0)
 		return true;
-	size_t head_len = (size_t)snprintf(head, sizeof(head), "%d (%s) ", (int)pid, name);
-	return strncmp(text, head, head_len) == 0 && text[head_len] != 'Z' && text[head_len] != 'X';
+	return strcmp(process.name, name) == 0 && process.state != 'Z' && process.state != 'X';
 }
 
 static void kill_group(int dir, const char *name)
