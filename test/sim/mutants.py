@@ -1,7 +1,8 @@
 """Whether the simulator can fail: each mutant takes one fix back and must be found.
 
 mutants.py BUILD [--seeds N] [--seconds S] [NAME...]
-A mutant's files are compiled as the build compiles them and linked in front of the library.
+A mutant's files are compiled as the build compiles them, and linked in place of the simulator's own
+or in front of the library.
 """
 
 import argparse
@@ -38,16 +39,21 @@ def compile_mutant(build, path, source, target):
     for option in ("-MF", "-MQ"):
         argv[argv.index(option) + 1] = str(target) + ".d"
     argv[-1] = str(source)
-    argv.insert(argv.index("-o"), "-w")  # a function whose call is taken out is unused
+    argv[argv.index("-o"):argv.index("-o")] = [
+        "-w",  # a function whose call is taken out is unused
+        "-iquote", str((SOURCE / path).parent)]
     subprocess.run(argv, cwd=directory, check=True)
 
 
-def link_mutant(build, objects, target):
+def link_mutant(build, paths, objects, target):
+    """The simulator with these objects in place of those of the same sources."""
     lines = subprocess.run(["ninja", "-C", build, "-t", "commands", "test/sim/nodes/nodes"],
                            capture_output=True, text=True, check=True).stdout.splitlines()
     argv = shlex.split(next(line for line in reversed(lines) if " -o test/sim/nodes/nodes " in line))
     argv[argv.index("-o") + 1] = str(target)
-    subprocess.run(argv[:1] + [str(name) for name in objects] + argv[1:], cwd=build, check=True)
+    replaced = tuple(path.replace("/", "_") + ".o" for path in paths)
+    rest = [word for word in argv[1:] if not word.endswith(replaced)]
+    subprocess.run(argv[:1] + [str(name) for name in objects] + rest, cwd=build, check=True)
 
 
 def make(build, patch, folder):
@@ -65,7 +71,7 @@ def make(build, patch, folder):
     for path in paths:
         objects.append(folder / (path.replace("/", "_") + ".o"))
         compile_mutant(build, path, tree / path, objects[-1])
-    link_mutant(build, objects, folder / "nodes")
+    link_mutant(build, paths, objects, folder / "nodes")
     return folder / "nodes"
 
 

@@ -28,12 +28,16 @@ enum kind {
 	WALL_JUMP,
 	LEAVE,
 	CLOSE,
+	STOP_GUARD,
+	STOP_SHIM,
+	KILL_SHIM,
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node", "kill guard", "kill both", "kill client", "cut",       "cut one way", "freeze",
-	"suspend",   "reset",      "full disk", "power loss",  "wall jump", "leave",       "close",
+	"kill node", "kill guard", "kill both",  "kill client", "cut",        "cut one way",
+	"freeze",    "suspend",    "reset",      "full disk",   "power loss", "wall jump",
+	"leave",     "close",      "stop guard", "stop shim",   "kill shim",
 };
 
 struct fault {
@@ -125,6 +129,23 @@ static void empty_disk(void *user, uint64_t number)
 	sim_store_set_full(sim.machines[number].store, false);
 }
 
+/* Also while a process waits, which may be for them. */
+static void continue_guards(void *user, uint64_t number)
+{
+	sim_guards_continue(&sim.machines[number]);
+}
+
+static void continue_shims(void *user, uint64_t number)
+{
+	sim_shims_continue(&sim.machines[number]);
+}
+
+/* Nobody ends a task whose shim is stopped when its guard cannot either: that is no promise. */
+static bool is_guard_needed(const struct sim_machine *machine)
+{
+	return sim_shims_are_stopped(machine);
+}
+
 static void happen(void *user, uint64_t number)
 {
 	struct fault *fault = user;
@@ -138,7 +159,8 @@ static void happen(void *user, uint64_t number)
 	switch (fault->kind) {
 	case KILL_NODE:
 	case KILL_BOTH:
-		fault->has_hit = machine->host && runs;
+		fault->has_hit = machine->host && runs &&
+				 !(fault->kind == KILL_BOTH && is_guard_needed(machine));
 		if (fault->has_hit && fault->kind == KILL_BOTH)
 			sim_guards_kill(machine);
 		if (fault->has_hit)
@@ -146,8 +168,8 @@ static void happen(void *user, uint64_t number)
 		sim_at(end, restart, NULL, fault->machine);
 		break;
 	case KILL_GUARD:
-		fault->has_hit = runs && sim_guards_alive(machine);
-		if (runs)
+		fault->has_hit = runs && sim_guards_alive(machine) && !is_guard_needed(machine);
+		if (fault->has_hit)
 			sim_guards_kill(machine);
 		break;
 	case KILL_CLIENT:
@@ -202,6 +224,19 @@ static void happen(void *user, uint64_t number)
 		else if (fault->has_hit)
 			sim_machine_close(machine);
 		sim_at(end, come_back, NULL, fault->machine);
+		break;
+	case STOP_GUARD:
+		fault->has_hit = runs && !is_guard_needed(machine) && sim_guards_stop(machine);
+		if (fault->has_hit)
+			sim_at(end, continue_guards, NULL, fault->machine);
+		break;
+	case STOP_SHIM:
+		fault->has_hit = runs && sim_shim_stop(machine, fault->which);
+		if (fault->has_hit)
+			sim_at(end, continue_shims, NULL, fault->machine);
+		break;
+	case KILL_SHIM:
+		fault->has_hit = runs && sim_shim_kill_one(machine, fault->which);
 		break;
 	case KINDS:
 		break;

@@ -72,6 +72,11 @@ bool sim_guard_is_dead(const struct sim_guard *guard)
 	return guard->is_over;
 }
 
+bool sim_guard_is_stopped(const struct sim_guard *guard)
+{
+	return guard->is_stopped;
+}
+
 static bool can_step(const struct sim_guard *guard)
 {
 	return !guard->is_over && !guard->is_stopped && guard->machine->power == SIM_RUNS;
@@ -450,6 +455,25 @@ void sim_guards_kill(const struct sim_machine *machine)
 	for (struct sim_guard *guard = guards; guard; guard = guard->next)
 		if (guard->machine == machine)
 			die(guard);
+}
+
+bool sim_guards_stop(const struct sim_machine *machine)
+{
+	bool has_stopped = false;
+	for (struct sim_guard *guard = guards; guard; guard = guard->next) {
+		if (guard->machine != machine || guard->is_over || guard->is_stopped)
+			continue;
+		guard->is_stopped = has_stopped = true;
+		sim_note("guard %d is stopped", guard->pid);
+	}
+	return has_stopped;
+}
+
+void sim_guards_continue(const struct sim_machine *machine)
+{
+	for (struct sim_guard *guard = guards; guard; guard = guard->next)
+		if (guard->machine == machine)
+			guard->is_stopped = false;
 }
 
 void sim_guard_kill_by_fd(int pidfd);

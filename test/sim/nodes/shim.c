@@ -427,6 +427,54 @@ void sim_shim_kill(struct sim_shim *shim)
 	shim_end(shim);
 }
 
+static struct sim_shim *choose(const struct sim_machine *machine, uint64_t which)
+{
+	uint64_t count = 0;
+	for (const struct sim_shim *shim = shims; shim; shim = shim->next)
+		count += shim->machine == machine;
+	if (!count)
+		return NULL;
+	which %= count;
+	for (struct sim_shim *shim = shims;; shim = shim->next)
+		if (shim->machine == machine && which-- == 0)
+			return shim;
+}
+
+bool sim_shim_stop(const struct sim_machine *machine, uint64_t which)
+{
+	struct sim_shim *shim = choose(machine, which);
+	if (!shim || shim->is_stopped || sim_guard_is_dead(shim->guard) ||
+	    sim_guard_is_stopped(shim->guard))
+		return false;
+	sim_note("shim %d is stopped", shim->pid);
+	return shim->is_stopped = true;
+}
+
+bool sim_shims_are_stopped(const struct sim_machine *machine)
+{
+	for (const struct sim_shim *shim = shims; shim; shim = shim->next)
+		if (shim->machine == machine && shim->is_stopped)
+			return true;
+	return false;
+}
+
+void sim_shims_continue(const struct sim_machine *machine)
+{
+	for (struct sim_shim *shim = shims; shim; shim = shim->next)
+		if (shim->machine == machine)
+			shim->is_stopped = false;
+}
+
+bool sim_shim_kill_one(const struct sim_machine *machine, uint64_t which)
+{
+	struct sim_shim *shim = choose(machine, which);
+	if (shim)
+		sim_note("shim %d is killed", shim->pid);
+	if (shim)
+		sim_shim_kill(shim);
+	return shim;
+}
+
 void sim_shims_wake(const struct sim_machine *machine)
 {
 	for (const struct sim_shim *shim = shims; shim; shim = shim->next) {

@@ -80,5 +80,6 @@ void sim_shims_lose_power(const struct sim_machine *machine);
 /* guard.c */
 int32_t sim_next_pid(void);
 bool sim_guard_is_dead(const struct sim_guard *guard);
+bool sim_guard_is_stopped(const struct sim_guard *guard);
 
 #endif

@@ -131,6 +131,14 @@ bool sim_guards_are_ready(void);
 void sim_guards_wake(const struct sim_machine *machine); /* it runs again */
 void sim_guards_lose_power(const struct sim_machine *machine);
 void sim_guards_kill(const struct sim_machine *machine); /* SIGKILL to its guards */
+/* SIGSTOP and SIGCONT. False: there is none that could be stopped. */
+bool sim_guards_stop(const struct sim_machine *machine);
+void sim_guards_continue(const struct sim_machine *machine);
+/* The same for a shim whose guard runs, one of those that there are. */
+bool sim_shim_stop(const struct sim_machine *machine, uint64_t which);
+bool sim_shims_are_stopped(const struct sim_machine *machine); /* one of them */
+void sim_shims_continue(const struct sim_machine *machine);
+bool sim_shim_kill_one(const struct sim_machine *machine, uint64_t which); /* SIGKILL */
 uint32_t sim_guards_alive(const struct sim_machine *machine);
 uint32_t sim_tasks_alive(void);
 
@@ -205,7 +213,7 @@ void sim_world_run(void); /* to the end of the job; returns only if no promise w
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 14
+#define SIM_FAULT_KINDS 17
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */
