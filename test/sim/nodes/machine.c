@@ -70,19 +70,42 @@ void sim_machine_init(struct sim_machine *machine, uint32_t number)
 	machine->store = sim_store_new(machine);
 }
 
+static void on_member(void *user, uint32_t change, const tfc_member_info *member)
+{
+	sim_note("member %s: %u, state %u", member->name, change, member->state);
+	if (strlen(member->name) != 1 || !strchr("abc", *member->name))
+		sim_broken("members are those of the file", "%s", member->name);
+}
+
+/* What a program does with the node that it has opened. */
+static void use_node(struct sim_host *host)
+{
+	const char *address = tfc_node_address(host->node, 0);
+	if (!address || strcmp(address, host->machine->address) != 0)
+		sim_broken("a node listens where it was told to", "%s",
+			   address ? address : "nowhere");
+	if (tfc_member_list(host->node, on_member, host) < 0 ||
+	    tfc_member_watch_open(host->node, on_member, host, &host->watch) < 0)
+		sim_broken("members can be watched", "%s", tfc_ctx_error(host->ctx)->text);
+}
+
 void sim_machine_start(struct sim_machine *machine)
 {
 	static const char *const env[] = {"PATH=/bin", NULL};
-	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	tfc_node_options options;
 	char name[2] = {(char)('a' + (char)machine->number), 0};
 	char temp[SIM_PATH + 8], state[SIM_PATH + 8], members[SIM_PATH + 16];
+	char upstreams[SIM_PATH + 16];
 	const char *const listen[] = {machine->address, NULL};
 	if (machine->host || machine->power != SIM_RUNS)
 		return;
 	snprintf(temp, sizeof(temp), "%s/tmp", machine->dir);
 	snprintf(state, sizeof(state), "%s/state", machine->dir);
 	snprintf(members, sizeof(members), "%.100s/members.json", sim.dir);
+	snprintf(upstreams, sizeof(upstreams), "%.100s/upstreams.json", sim.dir);
+	tfc_node_options_init(&options, sizeof(options));
 	options.name = name;
+	options.upstream_map = upstreams;
 	options.env = env;
 	options.temp_dir = temp;
 	options.state_dir = state;
@@ -97,6 +120,7 @@ void sim_machine_start(struct sim_machine *machine)
 	sim_note("node starts, incarnation %u", machine->incarnations);
 	if (tfc_node_open(host->ctx, &options, &host->node) < 0)
 		sim_broken("a node can be started again", "%s", tfc_ctx_error(host->ctx)->text);
+	use_node(host);
 	sim_leave();
 }
 
@@ -124,6 +148,7 @@ static void end_program(void *user, uint64_t number)
 	}
 	sim_enter(host);
 	sim_requests_close(host);
+	tfc_member_watch_close(host->watch);
 	while (tfc_ctx_dispatch(host->ctx, 0) > 0)
 		continue;
 	sim_requests_closed(host);

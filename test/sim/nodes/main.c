@@ -72,7 +72,7 @@ static _Noreturn void live(const struct options *options, uint64_t seed)
 		       (unsigned long long)seed, (unsigned long long)sim.hash,
 		       (unsigned long long)sim.steps, (double)sim.now / 1e9);
 	fflush(stdout);
-	_exit(0);
+	sim_exit(0);
 }
 
 /* The status of its process: 0, all promises were kept. */

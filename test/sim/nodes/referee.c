@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 /* ---- one attempt of a task is alive */
 
 #define THAW (100 * SIM_MS)
@@ -43,11 +45,9 @@ void sim_referee_thawed(const struct sim_machine *machine)
 				   letter(machine));
 }
 
-/* The job that both clients follow has the workers: it may be one that was made twice. */
 static bool is_same(const struct alive *one, const struct sim_task_view *task)
 {
-	bool is_main = strncmp(task->name, "worker", 6) == 0;
-	return strcmp(one->name, task->name) == 0 && (is_main || strcmp(one->job, task->job) == 0);
+	return strcmp(one->name, task->name) == 0 && strcmp(one->job, task->job) == 0;
 }
 
 void sim_referee_started(const struct sim_task_view *task)
@@ -157,6 +157,16 @@ static void check_history(uint32_t number, const tfc_event *event)
 	free(text);
 }
 
+void sim_referee_json(const tfc_event *event)
+{
+	char *text;
+	json_t *json = tfc_event_json(event, &text) == TFC_OK ? json_loads(text, 0, NULL) : NULL;
+	if (!json_object_get(json, "event"))
+		sim_broken("an event can be shown", "kind %u", event->kind);
+	json_decref(json);
+	tfc_free(text);
+}
+
 void sim_referee_follow(uint32_t number, uint32_t like)
 {
 	if (like != UINT32_MAX)
@@ -171,6 +181,8 @@ bool sim_referee_has_ended(void)
 void sim_referee_event(uint32_t number, const tfc_event *event)
 {
 	struct follower *follower = &followers[number];
+	if (event->kind != TFC_EVENT_OUTPUT || followers[number].lines[event->task_index] % 8 == 0)
+		sim_referee_json(event);
 	if (event->kind == TFC_EVENT_OUTPUT) {
 		check_line(number, event);
 		return;
@@ -187,7 +199,7 @@ void sim_referee_event(uint32_t number, const tfc_event *event)
 		return;
 	is_ended = true;
 	snprintf(ended_job, sizeof(ended_job), "%s", event->job);
-	if (event->job_state != TFC_JOB_SUCCEEDED)
+	if (event->job_state != TFC_JOB_SUCCEEDED || tfc_event_exit_status(event) != 0)
 		sim_broken("faults of machines do not fail a job", "it ended: %s", event->text);
 }
 

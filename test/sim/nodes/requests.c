@@ -15,13 +15,20 @@
 #define FIRST_BIT 32
 #define BEGIN (SIM_SECOND / 2)
 #define SPAN (60 * SIM_SECOND)
-#define DRAIN_SPAN (20 * SIM_SECOND)
+#define EARLY (20 * SIM_SECOND)         /* half of them, and all drains */
 #define DRAIN_ARRIVES (25 * SIM_SECOND) /* its last byte, behind its deadline */
 #define MARGIN SIM_SECOND               /* in which a process that runs answers */
 #define PATIENCE (60 * SIM_SECOND)      /* with what has no deadline, in calm times */
 #define JOBS_MAX 3
 #define FOLLOWERS_MAX (SIM_FOLLOWERS - SIM_CLIENTS)
 #define ALL_NODES SIM_NODES
+#define SECRET "open sesame"
+
+/* Parts of job files. */
+#define STARTED "\"ready\": \"started\""
+#define CHIEF \
+	"\"framework\": \"none\", \"success\": \"chief\", \"roles\": {\"chief\": {" STARTED "}}"
+#define RANKS "\"framework\": \"pytorch\", \"roles\": {\"worker\": {\"count\": 2}}"
 
 enum verb {
 	LIST,
@@ -37,12 +44,13 @@ enum verb {
 	FORGET,
 	FOLLOW,
 	CLOSE, /* of a gateway */
+	MOVE,  /* the partitions of an upstream go to other nodes */
 	VERBS,
 };
 
 static const char *const verbs[VERBS] = {
 	"list",  "jobs",   "describe", "explain", "spec",   "environ", "members",
-	"drain", "submit", "stop",     "forget",  "follow", "close",
+	"drain", "submit", "stop",     "forget",  "follow", "close",   "move",
 };
 
 enum role { NODE, SUBMITTER, READER, ROLES };
@@ -76,7 +84,7 @@ struct request {
 struct extra {
 	const struct request *submit;
 	char name[16];
-	bool exits_badly;
+	const char *end; /* its state then */
 	bool is_made;    /* the submit said so */
 	bool is_refused; /* the submit said that there is no job */
 	bool may_be_stopped, may_be_forgotten;
@@ -119,8 +127,10 @@ static uint32_t draw_timeout(uint64_t *random)
 
 static void draw_request(struct request *request, uint64_t *random)
 {
-	request->verb = (enum verb)draw(random, VERBS);
-	request->at = BEGIN + draw(random, request->verb == DRAIN ? DRAIN_SPAN : SPAN);
+	uint64_t verb = draw(random, VERBS + 3);
+	bool is_early = draw(random, 2);
+	request->verb = verb < VERBS ? (enum verb)verb : SUBMIT;
+	request->at = BEGIN + draw(random, is_early || request->verb == DRAIN ? EARLY : SPAN);
 	request->machine = (uint32_t)draw(random, SIM_MACHINES);
 	request->over = (uint32_t)draw(random, SIM_NODES + 1);
 	request->role = draw(random, 4) ? NODE : (enum role)draw(random, ROLES);
@@ -203,7 +213,7 @@ static void write_addresses(const struct request *request, char *text)
 
 static tfc_gateway *open_gateway(struct sim_host *host, const struct request *request)
 {
-	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_gateway_options options;
 	char addresses[SIM_NODES * 32], key_file[SIM_PATH + 8];
 	struct visitor *visitor = find_visitor(host, request);
 	if (visitor)
@@ -211,6 +221,7 @@ static tfc_gateway *open_gateway(struct sim_host *host, const struct request *re
 	if (visitor_count == sizeof(visitors) / sizeof(*visitors))
 		abort();
 	visitor = &visitors[visitor_count++];
+	tfc_gateway_options_init(&options, sizeof(options));
 	*visitor = (struct visitor){.host = host, .over = request->over, .role = request->role};
 	if (request->machine < SIM_NODES) {
 		options.node = host->node;
@@ -240,17 +251,69 @@ static struct extra *any_extra(const struct request *request)
 	return extra_count ? &extras[request->which % extra_count] : NULL;
 }
 
-static tfc_job *job_new(const char *name, uint64_t which)
+/* Workers that go where the partitions are. */
+#define UPSTREAM                                                                     \
+	RANKS ", \"placement\": {\"policy\": \"upstream\", \"upstream\": \"grid\", " \
+	      "\"on_upstream_change\": \""
+
+/* What the extra jobs are, each with the end that it has unless it is stopped. %s: the program. */
+static const struct {
+	const char *keys;
+	const char *end;
+	uint32_t lines; /* 0: drawn, up to 100 */
+	uint32_t code;
+} shapes[] = {
+	{CHIEF, "succeeded", 0, 0},
+	{CHIEF, "failed", 0, 3},
+	{CHIEF ", \"deadline_s\": 2", "failed", 1000, 0},
+	{CHIEF ", \"placement\": {\"labels\": {\"zone\": \"1\"}}, \"pending_deadline_s\": 3",
+	 "failed", 0, 0},
+	{CHIEF ", \"secret_env\": {\"TOKEN\": \"" SECRET
+	       "\"}, \"placement\": {\"policy\": \"pack\"}",
+	 "succeeded", 0, 0},
+	{RANKS, "succeeded", 0, 0},
+	{UPSTREAM "ignore\"}", "succeeded", 0, 0},
+	{UPSTREAM "restart\"}", "succeeded", 0, 0},
+	{RANKS, "failed", 0, 3},
+	{"\"framework\": \"pytorch\", \"pending_deadline_s\": 3, \"roles\": {\"worker\": "
+	 "{\"count\": "
+	 "20}}",
+	 "failed", 0, 0},
+	{"\"framework\": \"none\", \"pending_deadline_s\": 3, \"success\": \"chief\", \"roles\": "
+	 "{\"chief\": {\"gpus\": 1, \"memory\": 1000000, \"ready\": \"started\"}}",
+	 "failed", 0, 0},
+	{"\"roles\": {\"chief\": {" STARTED "}, \"worker\": {" STARTED "}, \"ps\": {" STARTED
+	 ", \"argv\": [\"count\", \"lines\", \"100000\"]}}",
+	 "succeeded", 0, 0},
+	{"\"roles\": {\"chief\": {" STARTED "}, \"worker\": {" STARTED "}, \"evaluator\": {"
+	 "\"finish_s\": 1, \"argv\": [\"count\", \"lines\", \"100000\"]}}",
+	 "succeeded", 0, 0},
+	{"\"framework\": \"none\", \"success\": \"chief\", \"roles\": {\"chief\": {" STARTED
+	 "}, \"helper\": {\"on_failure\": \"ignore\", \"restart\": {\"on\": \"never\"}, "
+	 "\"argv\": [\"count\", \"lines\", \"1\", \"exit\", \"4\"]}}",
+	 "succeeded", 0, 0},
+};
+
+#define SHAPES (sizeof(shapes) / sizeof(*shapes))
+
+static uint64_t shape_of(const struct request *request)
+{
+	return request->which / 1024 % SHAPES;
+}
+
+static tfc_job *job_new(const char *name, const struct request *request)
 {
 	char json[1024];
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_job *job;
+	uint64_t shape = shape_of(request);
+	uint32_t lines = shapes[shape].lines;
 	snprintf(json, sizeof(json),
-		 "{\"name\": \"%s\", \"framework\": \"none\", \"success\": \"chief\", \"argv\": "
-		 "[\"count\", \"lines\", \"%u\", \"pace\", \"50\", \"save\", \"100\", \"exit\", "
-		 "\"%u\"], \"grace_s\": 2, \"restart\": {\"max\": 1000, \"losses\": 100000}, "
-		 "\"isolation\": \"plain\", \"roles\": {\"chief\": {\"ready\": \"started\"}}}",
-		 name, 1 + (unsigned)(which % 100), which % 4 == 0 ? 3 : 0);
+		 "{\"name\": \"%s\", \"grace_s\": 2, \"restart\": {\"max\": 1000, \"losses\": "
+		 "100000}, \"isolation\": \"plain\", \"argv\": [\"count\", \"lines\", \"%u\", "
+		 "\"pace\", \"50\", \"save\", \"100\", \"exit\", \"%u\"], %s}",
+		 name, lines ? lines : 1 + (uint32_t)(request->which % 100), shapes[shape].code,
+		 shapes[shape].keys);
 	if (tfc_job_parse(json, strlen(json), "job.json", &error, &job) < 0)
 		sim_broken("the job is one", "%s", error.text);
 	return job;
@@ -315,9 +378,17 @@ static void judge_answer(const struct request *request, const tfc_reply *reply)
 		judge_ended_job(request, reply);
 }
 
+/* The value of a secret variable is in no answer and no event. */
+static void check_secret(const void *text, size_t len)
+{
+	if (len && memmem(text, len, SECRET, strlen(SECRET)))
+		sim_broken("a secret is shown nowhere", "%.*s", (int)len, (const char *)text);
+}
+
 static void on_reply(void *user, const tfc_reply *reply)
 {
 	struct request *request = user;
+	check_secret(reply->text, reply->len);
 	sim_note("%s %d is answered: %d, %zu bytes %s", verbs[request->verb],
 		 (int)(request - requests), reply->code, reply->len,
 		 reply->code < 0 ? reply->error->text : "");
@@ -384,8 +455,10 @@ static void on_event(void *user, const tfc_event *event)
 		sim_broken("no event comes after the end, after close and while paused",
 			   "kind %u of %s", event->kind, event->job);
 	request->is_ended = event->kind == TFC_EVENT_END || event->kind == TFC_EVENT_LOST;
+	check_secret(event->text, strlen(event->text));
 	if (event->kind == TFC_EVENT_OUTPUT && request->which & 1)
 		sim_broken("no output comes where none is wanted", "%s", event->job);
+	sim_referee_json(event);
 	if (event->kind == TFC_EVENT_LIVE || event->kind == TFC_EVENT_LOST)
 		sim_note("subscription %d: %u %s", (int)(request - requests), event->kind,
 			 event->text);
@@ -421,11 +494,12 @@ static void steer(void *user, uint64_t what)
 
 static void follow(struct request *request)
 {
-	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
+	tfc_subscribe_options options;
 	char job[20] = "counting";
 	bool is_main = request->which & 8;
 	if (!is_main)
 		name_job(request, true, job);
+	tfc_subscribe_options_init(&options, sizeof(options));
 	options.is_without_output = request->which & 1;
 	options.wants_live = request->which >> 1 & 1;
 	if (is_main && request->which & 4)
@@ -482,14 +556,15 @@ static void close_gateway(struct visitor *visitor)
 
 static int submit(struct request *request)
 {
-	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	tfc_submit_options options;
 	struct extra *extra = &extras[extra_count++];
-	*extra = (struct extra){.submit = request, .exits_badly = request->which % 4 == 0};
+	*extra = (struct extra){.submit = request, .end = shapes[shape_of(request)].end};
 	snprintf(extra->name, sizeof(extra->name), "extra-%d", (int)(request - requests));
+	tfc_submit_options_init(&options, sizeof(options));
 	options.timeout_ms = request->timeout_ms;
 	options.host_tag = "tag";
 	options.host_tag_len = request->which & 1 ? 3 : 0;
-	tfc_job *job = job_new(extra->name, request->which);
+	tfc_job *job = job_new(extra->name, request);
 	int code = tfc_gateway_submit(request->gateway, job, &options, on_reply, request,
 				      &request->op);
 	tfc_job_free(job);
@@ -498,10 +573,11 @@ static int submit(struct request *request)
 
 static int stop(struct request *request)
 {
-	tfc_stop_options options = TFC_STOP_OPTIONS_INIT;
+	tfc_stop_options options;
 	char job[20];
 	name_job(request, true, job);
 	struct extra *extra = find_extra(job);
+	tfc_stop_options_init(&options, sizeof(options));
 	options.timeout_ms = request->timeout_ms;
 	options.interrupt_ms = request->which % 4 == 1 ? 500 : 0;
 	options.is_kill = request->which % 4 == 2;
@@ -523,7 +599,7 @@ static int forget(struct request *request)
 
 static int explain(struct request *request)
 {
-	tfc_job *job = job_new("explained", request->which);
+	tfc_job *job = job_new("explained", request);
 	int code = tfc_gateway_explain(request->gateway, job, request->timeout_ms, on_reply,
 				       request, &request->op);
 	tfc_job_free(job);
@@ -566,6 +642,7 @@ static int call(struct request *request)
 		return forget(request);
 	case FOLLOW:
 	case CLOSE:
+	case MOVE:
 	case VERBS:
 		break;
 	}
@@ -603,6 +680,10 @@ static void make(void *user, uint64_t number)
 	if (request->verb == SUBMIT && extra_count == JOBS_MAX)
 		request->verb = JOBS;
 	request->host = host;
+	if (request->verb == MOVE) {
+		sim_write_upstreams(request->which);
+		return;
+	}
 	sim_enter(host);
 	struct visitor *visitor = find_visitor(host, request);
 	if (request->verb != CLOSE) {
@@ -675,14 +756,13 @@ static void list_jobs(void *user, uint64_t number);
 
 static void judge_extra(struct extra *extra, const char *state)
 {
-	const char *wanted = extra->exits_badly ? "failed" : "succeeded";
 	bool is_stopped = extra->may_be_stopped && strcmp(state, "stopped") == 0;
 	listed++;
 	if (extra->is_refused)
 		sim_broken("a refused submit is no job", "%s is %s", extra->name, state);
-	if (strcmp(state, wanted) != 0 && !is_stopped)
+	if (strcmp(state, extra->end) != 0 && !is_stopped)
 		sim_broken("a job ends as its tasks do", "%s is %s, not %s", extra->name, state,
-			   wanted);
+			   extra->end);
 }
 
 static bool has_ended(const char *state)

@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef SIM_COVERAGE
+#include <gcov.h>
+#endif
+
 struct sim sim;
 
 /* xorshift64* */
@@ -55,6 +59,14 @@ void sim_note(const char *format, ...)
 	print_line(stdout, text);
 }
 
+void sim_exit(int status)
+{
+#ifdef SIM_COVERAGE
+	__gcov_dump(); /* _exit does not */
+#endif
+	_exit(status);
+}
+
 void sim_broken(const char *promise, const char *format, ...)
 {
 	static char lines[8192]; /* written at once: other worlds may write beside this one */
@@ -70,7 +82,7 @@ void sim_broken(const char *promise, const char *format, ...)
 	sim_faults_report();
 	sim_requests_report();
 	fflush(stderr);
-	_exit(1);
+	sim_exit(1);
 }
 
 /* ---- the queue: a binary heap by time, then by the order of asking */

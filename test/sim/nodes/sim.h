@@ -58,6 +58,7 @@ struct sim_host {
 	struct sim_machine *machine;
 	tfc_ctx *ctx;
 	tfc_node *node; /* NULL: it is a client, or has closed its node */
+	tfc_member_watch *watch;
 	uint32_t owner; /* of its descriptors */
 	uint64_t wake;  /* its monotonic clock, for which its timer is set; 0: for none */
 	bool is_leaving;
@@ -88,6 +89,8 @@ extern struct sim sim;
 /* ---- sim.c */
 
 uint64_t sim_draw(uint64_t below); /* from 0; not of faults */
+/* Ends the process of a world. */
+_Noreturn void sim_exit(int status);
 /* Something that must be the same the next time. */
 void sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A promise is broken: ends the run. */
@@ -199,6 +202,8 @@ void sim_referee_ended(const struct sim_task_view *task);
 void sim_referee_thawed(const struct sim_machine *machine); /* a while ago */
 /* What follower `number` is notified of, in this order; a replay is judged by the first one's. */
 void sim_referee_event(uint32_t number, const tfc_event *event);
+/* An event as a host shows it. */
+void sim_referee_json(const tfc_event *event);
 /* A follower joins, from the start or, `like` a client, from where that one is. */
 void sim_referee_follow(uint32_t number, uint32_t like);
 bool sim_referee_has_ended(void); /* somebody was notified of the job's end */
@@ -209,6 +214,8 @@ void sim_referee_finish(void);
 void sim_world_begin(const char *dir, uint64_t mask);
 /* The key of a role: "node", "submit" or "read". */
 void sim_key_file(const char *role, char ret_path[SIM_PATH + 8]);
+/* Where the partitions of the upstream "grid" are. */
+void sim_write_upstreams(uint64_t which);
 void sim_world_run(void); /* to the end of the job; returns only if no promise was broken */
 
 /* ---- faults.c */

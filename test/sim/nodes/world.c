@@ -27,6 +27,24 @@ static void write_members(void)
 	fclose(file);
 }
 
+void sim_write_upstreams(uint64_t which)
+{
+	char path[SIM_PATH + 16], temp[SIM_PATH + 16];
+	snprintf(path, sizeof(path), "%.100s/upstreams.json", sim.dir);
+	snprintf(temp, sizeof(temp), "%.100s/upstreams.new", sim.dir);
+	FILE *file = fopen(temp, "we");
+	if (!file)
+		abort();
+	fprintf(file, "{\"grid\": {\"partitions\": {\"0\": \"%c\", \"1\": \"%c\", \"2\": null}, ",
+		'a' + (int)(which % SIM_NODES), 'a' + (int)(which / 8 % SIM_NODES));
+	fprintf(file, "\"env\": {\"PORT\": \"1\"}, \"nodes\": {\"a\": {\"HOST\": \"h\"}}}}");
+	fclose(file);
+	if (rename(temp, path) < 0)
+		abort();
+	sim_note("partitions are on %c and %c", 'a' + (int)(which % SIM_NODES),
+		 'a' + (int)(which / 8 % SIM_NODES));
+}
+
 void sim_key_file(const char *role, char ret_path[SIM_PATH + 8])
 {
 	snprintf(ret_path, SIM_PATH + 8, "%.100s/%s.key", sim.dir, role);
@@ -70,6 +88,7 @@ void sim_world_begin(const char *dir, uint64_t mask)
 	for (uint32_t i = 0; i < SIM_MACHINES; i++)
 		sim_machine_init(&sim.machines[i], i);
 	write_members();
+	sim_write_upstreams(sim.seed);
 	sim_job_draw();
 	sim_faults_begin(mask);
 	sim_requests_begin(mask);
