@@ -211,6 +211,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
 		tfc__maintainer_release(maintainer, i);
 		free(maintainer->seen[i].address);
+		free(maintainer->seen[i].failure);
 	}
 	tfc__maintainer_close_links(maintainer);
 	tfc__refusals_free(&maintainer->refusals);

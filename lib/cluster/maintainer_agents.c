@@ -243,6 +243,13 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 
 /* ---- orders */
 
+/* The reason of what is reported in a turn of its own. */
+static void keep_reason(char **failure, const tfc_error *error)
+{
+	free(*failure);
+	*failure = strdup(error->text);
+}
+
 /* An order that could not even be given: its answer comes later, as any does. */
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 			  enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
@@ -250,8 +257,13 @@ void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 	struct seen *seen = &maintainer->seen[task];
 	seen->failed = answer;
 	seen->failed_number = number;
-	maintainer->failed = *error;
+	keep_reason(&seen->failure, error);
 	tfc__work_schedule(&maintainer->failures);
+}
+
+static const char *failure_text(const char *failure)
+{
+	return failure ? failure : "out of memory";
 }
 
 void tfc__maintainer_notify_failures(struct tfc__work *work)
@@ -261,17 +273,20 @@ void tfc__maintainer_notify_failures(struct tfc__work *work)
 	maintainer->busy++;
 	for (uint32_t i = 0; i < maintainer->link_count; i++)
 		if (maintainer->links[i]->is_unopened && !maintainer->links[i]->is_lost)
-			on_lost(maintainer->links[i], maintainer->failed.text);
+			on_lost(maintainer->links[i], failure_text(maintainer->links[i]->failure));
 	for (uint32_t i = 0; i < maintainer->task_count; i++) {
 		struct seen *seen = &maintainer->seen[i];
+		char *failure = seen->failure;
 		struct tfc__core_event event = {.kind = seen->failed,
 						.task = i,
 						.attempt = seen->failed_number,
 						.query = seen->failed_number,
-						.text = maintainer->failed.text};
+						.text = failure_text(failure)};
 		seen->failed = 0;
+		seen->failure = NULL;
 		if (event.kind)
 			tfc__maintainer_step(maintainer, &event);
+		free(failure);
 	}
 	maintainer->busy--;
 	tfc__maintainer_settle(maintainer);
@@ -321,10 +336,12 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 /* Of an earlier term's node this is the first thing that is asked. */
 static void query(struct tfc__maintainer *maintainer, struct agent_link *link, uint32_t number)
 {
-	if (tfc__maintainer_open_link(link, &maintainer->failed) == TFC_OK) {
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__maintainer_open_link(link, &error) == TFC_OK) {
 		link->ops->query(link->job, number);
 		return;
 	}
+	keep_reason(&link->failure, &error);
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
 	if (agent.ops && agent.ops->after_previous) /* what ran there may run still */

@@ -14,6 +14,9 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	*seen = (struct seen){.link = seen->link,
 			      .taken = seen->taken,
 			      .address = seen->address,
+			      .failed = seen->failed,
+			      .failed_number = seen->failed_number,
+			      .failure = seen->failure,
 			      .log_end = seen->log_end};
 	maintainer->launches--;
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);

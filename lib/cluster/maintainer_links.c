@@ -69,6 +69,7 @@ void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 		if (link->job)
 			link->ops->job_close(link->job);
 		tfc__nodes_unuse(link->node);
+		free(link->failure);
 		free(link);
 	}
 	free(maintainer->links);

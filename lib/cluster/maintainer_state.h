@@ -29,7 +29,8 @@ struct agent_link {
 	const struct tfc__agent_ops *ops;
 	void *job;        /* NULL: not opened yet */
 	bool is_lost;     /* it takes no orders any more, and nothing that it says counts */
-	bool is_unopened; /* it could not be opened to be asked: that is told soon */
+	bool is_unopened; /* it could not be opened to be asked: that is reported soon, */
+	char *failure;    /* with this reason; NULL: out of memory */
 	bool is_drained;  /* the core knows that it is to be left */
 };
 
@@ -59,6 +60,7 @@ struct seen {
 	/* An order that could not even be given: its answer comes in a turn of its own. */
 	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED; 0: none */
 	uint32_t failed_number;           /* attempt, hold */
+	char *failure;                    /* why; NULL: out of memory */
 };
 
 struct tfc__maintainer {
@@ -87,7 +89,6 @@ struct tfc__maintainer {
 	struct tfc__work launching;
 	struct tfc__work failures;
 	struct tfc__work closing;
-	tfc_error failed; /* why */
 	tfc__maintainer_end_fn end_fn;
 	void *end_user;
 	enum tfc__maintainer_end end; /* 0: it goes on */

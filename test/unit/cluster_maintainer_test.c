@@ -448,6 +448,26 @@ static void node_that_opens_no_job_is_lost_after_its_previous_incarnation(void *
 	close_world(&w);
 }
 
+/* Of two nodes that fail in one turn, each for a reason of its own, that of worker/0 is named. */
+static void failure_is_reported_with_its_own_reason(void **state)
+{
+	struct world w;
+	char expected[64];
+	for (int is_refusing = 0; is_refusing <= 1; is_refusing++) {
+		open_world(&w, PLAIN);
+		add_member(&w, "b", 1);
+		agent_named(&w, "a")->is_refusing = agent_named(&w, "b")->is_refusing = is_refusing;
+		begin(&w);
+		turn(&w);
+		if (!is_refusing)
+			snprintf(expected, sizeof(expected), "worker/0 got no port: the disk of %s",
+				 tfc__maintainer_node(w.maintainer, 0));
+		else
+			assert_non_null(strstr(last_entry(&w)->text, expected));
+		close_world(&w);
+	}
+}
+
 static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 {
 	struct world w;
@@ -524,6 +544,7 @@ int main(void)
 		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
 		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
 		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
+		cmocka_unit_test(failure_is_reported_with_its_own_reason),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
 		cmocka_unit_test(member_that_is_not_heard_of_is_done_without),

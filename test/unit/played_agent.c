@@ -12,7 +12,8 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 {
 	struct played_agent *agent = user;
 	if (agent->is_refusing)
-		return tfc__fail(error, TFC_ENOSPC, "agent", 0, "its disk is full");
+		return tfc__fail(error, TFC_ENOSPC, "agent", 0, "the disk of %s is full",
+				 agent->name);
 	agent->fn = fn;
 	agent->user = fn_user;
 	agent->epoch = info->epoch;
