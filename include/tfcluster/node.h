@@ -61,7 +61,8 @@ typedef struct tfc_node_options {
 	 * is there. NULL: private, removed with the node. */
 	const char *log_dir;
 	const char *temp_dir; /* private directories are made in it; NULL: "/tmp" */
-	/* Hooks run in dispatch and must return soon; NULL: none. */
+	/* Hooks run in dispatch and must return soon; NULL: none. Those here and `refused` and
+	 * `authorize` below are handed hook_user. */
 	void *hook_user;
 	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env); /* <0: refuse */
 	void (*after_exit)(void *user, const tfc_task_info *task); /* an attempt has been reaped */
