@@ -37,6 +37,7 @@ void tfc__record_free(struct tfc__record *record)
 	tfc__buf_fini(&record->value);
 	tfc_job_free(record->job);
 	free(record->host_tag);
+	free(record->refusal);
 	free(record);
 }
 

@@ -44,6 +44,8 @@ struct tfc__record {
 	struct tfc__store_op *put; /* the record is being written or removed */
 	tfc__store_fn put_fn;      /* called once it is written */
 	struct tfc__buf value;     /* to be written, behind the segment that it names */
+	uint8_t written[16];       /* BLAKE2b of the record that is being written, or was */
+	tfc_error *refusal;        /* of the submit, until the record is not in the store */
 	uint32_t segment;          /* number of the first segment of its latest term */
 	bool is_of_0_2;            /* it was read, and does not say so */
 	bool is_damaged;  /* its journal is, or its secrets are: in the store it stays as it is */

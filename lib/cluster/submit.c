@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "cluster/directory_state.h"
 
+#define RETRY_NS TFC__SECOND
+
 static void on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
 		       const tfc_error *error)
 {
@@ -37,6 +39,8 @@ struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn 
 	record->put_fn = fn;
 	if (tfc__record_write(record, record->directory->seal_keys[0], &record->value, error) ==
 	    TFC_OK) {
+		crypto_generichash(record->written, sizeof(record->written),
+				   (const uint8_t *)record->value.data, record->value.len, NULL, 0);
 		op = tfc__keeper_begin(store, record->id, record->segment, on_segment, record);
 		if (!op)
 			tfc__fail_nomem(error, "cluster");
@@ -101,11 +105,82 @@ static struct tfc__client_key seal_digest(const struct tfc__directory *directory
 	return sealed;
 }
 
-static void refuse_submit(struct tfc__record *record, int code, const tfc_error *error)
+static void answer_refused(struct tfc__record *record)
+{
+	tfc_error nomem;
+	const tfc_error *why = record->refusal;
+	if (!why) {
+		tfc__fail_nomem(&nomem, "cluster");
+		why = &nomem;
+	}
+	tfc__record_answer(record, why->code, why);
+}
+
+static void end_refused(struct tfc__record *record)
 {
 	tfc__directory_count_end(record->directory);
-	tfc__record_answer(record, code, error);
+	answer_refused(record);
 	tfc__record_close(record);
+}
+
+/* Nobody waits for memory. */
+static void retry_refusal(struct tfc__record *record, int code)
+{
+	if (code == TFC_ENOMEM)
+		answer_refused(record);
+	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
+}
+
+static void on_taken_back(void *user, int code, const tfc_store_value *values, uint32_t count,
+			  const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	record->put = NULL;
+	if (code == TFC_OK) {
+		end_refused(record);
+		return;
+	}
+	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
+		 "a job that could not be stored may be there all the same, it is removed again: "
+		 "%s",
+		 error->text);
+	retry_refusal(record, code);
+}
+
+static void on_looked_up(void *user, int code, const tfc_store_value *values, uint32_t count,
+			 const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	record->put = NULL;
+	if (code == TFC_ENOENT) {
+		tfc__record_remove(record, NULL); /* its journal; or with the next start */
+		end_refused(record);
+		return;
+	}
+	record->put = tfc__record_remove(record, on_taken_back);
+	if (!record->put)
+		retry_refusal(record, TFC_ENOMEM);
+}
+
+static void look_up(struct tfc__timer *timer)
+{
+	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "record", key);
+	record->put = tfc__store_get(record->directory->store, key, on_looked_up, record);
+	if (!record->put)
+		retry_refusal(record, TFC_ENOMEM);
+}
+
+/* A write that failed may be done all the same. Who submits is answered once the record is not
+ * there: a job that was refused must not run after the next start. */
+static void refuse_submit(struct tfc__record *record, const tfc_error *error)
+{
+	record->refusal = malloc(sizeof(*error));
+	if (record->refusal)
+		*record->refusal = *error;
+	tfc__timer_init(&record->retry, record->directory->ctx, look_up);
+	look_up(&record->retry);
 }
 
 static void on_submitted(void *user, int code, const tfc_store_value *values, uint32_t count,
@@ -120,15 +195,15 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		tfc__list_remove(&record->link);
 		tfc__list_append(&directory->records, &record->link);
 		code = tfc__term_begin(record, &why);
-		if (code < 0)
-			tfc__keeper_abandon(&record->keeper);
+		if (code == TFC_OK) {
+			tfc__record_answer(record, TFC_OK, NULL);
+			return;
+		}
+		tfc__keeper_abandon(&record->keeper);
+		tfc__list_remove(&record->link);
+		tfc__list_append(&directory->submits, &record->link);
 	}
-	if (code < 0) {
-		tfc__record_remove(record, NULL);
-		refuse_submit(record, code, &why);
-	} else {
-		tfc__record_answer(record, TFC_OK, NULL);
-	}
+	refuse_submit(record, &why);
 }
 
 /* A path is read once the job begins; what was brought must be here. */

@@ -1,4 +1,5 @@
 /* The terms of a job: each process that takes charge of it begins one, and stores that first. */
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,11 +132,9 @@ static void go_on(struct tfc__record *record)
 
 /* ---- the next epoch */
 
-static void begin_epoch(struct tfc__record *record);
-
-static void try_again(struct tfc__timer *timer)
+static void try_again(struct tfc__record *record)
 {
-	begin_epoch(tfc__container_of(timer, struct tfc__record, retry));
+	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
 }
 
 static void fail_epoch(struct tfc__record *record, const tfc_error *error)
@@ -144,7 +143,7 @@ static void fail_epoch(struct tfc__record *record, const tfc_error *error)
 		 "the job cannot go on before its record is stored, it is tried again: %s",
 		 error->text);
 	record->epoch--;
-	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
+	try_again(record);
 }
 
 static void on_epoch(void *user, int code, const tfc_store_value *values, uint32_t count,
@@ -169,8 +168,40 @@ static void begin_epoch(struct tfc__record *record)
 		fail_epoch(record, &error);
 }
 
+static bool is_as_written(const struct tfc__record *record, const tfc_store_value *value)
+{
+	uint8_t hash[sizeof(record->written)];
+	crypto_generichash(hash, sizeof(hash), value->data, value->len, NULL, 0);
+	return memcmp(hash, record->written, sizeof(hash)) == 0;
+}
+
+static void on_looked_up(void *user, int code, const tfc_store_value *values, uint32_t count,
+			 const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	record->put = NULL;
+	if (code < 0 && code != TFC_ENOENT) {
+		try_again(record);
+		return;
+	}
+	if (code == TFC_OK && is_as_written(record, &values[0]))
+		record->version = values[0].version;
+	begin_epoch(record);
+}
+
+/* The write that failed may be done all the same: then it is its version that is replaced. */
+static void look_up(struct tfc__timer *timer)
+{
+	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "record", key);
+	record->put = tfc__store_get(record->directory->store, key, on_looked_up, record);
+	if (!record->put)
+		try_again(record);
+}
+
 void tfc__term_resume(struct tfc__record *record)
 {
-	tfc__timer_init(&record->retry, record->directory->ctx, try_again);
+	tfc__timer_init(&record->retry, record->directory->ctx, look_up);
 	begin_epoch(record);
 }

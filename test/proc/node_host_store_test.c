@@ -47,6 +47,8 @@ struct table {
 	int failure; /* of every put: an enum tfc_err, or 0 */
 	uint32_t refusals;
 	uint32_t puts; /* that are done before it becomes TFC_ENOSPC; 0: it stays what it is */
+	uint32_t lies; /* puts of a record that are done and answered with TFC_ESYS */
+	uint32_t failed_drops; /* removals that fail */
 	bool is_recorded;
 	struct change *changes; /* in the order they came, when is_recorded */
 	size_t change_count;
@@ -178,6 +180,11 @@ static void put(void *store, const char *key, const void *data, uint64_t len, ui
 		return;
 	}
 	set_row(table, key, data, len);
+	if (table->lies && strstr(key, "/record")) {
+		table->lies--;
+		answer_later(table, done, request, TFC_ESYS, 0, 0);
+		return;
+	}
 	answer_later(table, done, request, TFC_OK, place, 1);
 	if (table->puts && --table->puts == 0)
 		table->failure = TFC_ENOSPC;
@@ -197,6 +204,11 @@ static void remove_rows(void *store, const char *key, tfc_store_done done, void 
 {
 	struct table *table = store;
 	bool is_folder = key[strlen(key) - 1] == '/';
+	if (table->failed_drops) {
+		table->failed_drops--;
+		answer_later(table, done, request, TFC_ESYS, 0, 0);
+		return;
+	}
 	uint32_t count = drop_key(table, key);
 	answer_later(table, done, request, is_folder || count ? TFC_OK : TFC_ENOENT, 0, 0);
 }
@@ -311,6 +323,53 @@ static void a_job_that_cannot_be_stored_is_refused(void **state)
 	node_answer_clear(&all);
 	node_answer_clear(&reply);
 	node_run_end(&run);
+	free(json);
+	free_table(&table);
+}
+
+/* ---- writes that are done although they fail, as of a disk that fails the last sync */
+
+static void a_refused_job_is_not_there_later(void **state)
+{
+	struct table table = {.lies = 1, .failed_drops = 1};
+	struct node_run run;
+	struct answer reply = {0};
+	begin(&run, &table);
+	node_await(&run, has_listed, &table, "the list");
+	char *json = node_json("{'roles': {'driver': {'argv': ['true']}}}");
+	node_submit_for(&run, json, NULL, &reply);
+	assert_int_equal(reply.code, TFC_ESYS);
+	assert_int_equal(table.failed_drops, 0);
+	assert_int_equal(table.count, 0);
+	node_answer_clear(&reply);
+	node_run_end(&run);
+	free(json);
+	free_table(&table);
+}
+
+static void a_job_goes_on_after_a_write_that_was_done(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	begin(&run, &table);
+	node_await(&run, has_listed, &table, "the list");
+	char *json = node_json("{'roles': {'driver': {'argv': ['sleep', '1000'], 'restart': "
+			       "{'on': 'failure', 'max': 9, 'backoff_s': [0, 0]}}}}");
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await_task(&run, &follower, "driver/0", TFC_TASK_READY, 1);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	table.lies = 1;
+	begin(&run, &table);
+	node_await(&run, has_listed, &table, "the list");
+	node_follow(&run, id, NULL, &follower);
+	node_await_task(&run, &follower, "driver/0", TFC_TASK_READY, 2);
+	assert_int_equal(table.lies, 0);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	free(id);
 	free(json);
 	free_table(&table);
 }
@@ -783,6 +842,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_is_there_as_soon_as_the_store_has_answered),
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
+		cmocka_unit_test(a_refused_job_is_not_there_later),
+		cmocka_unit_test(a_job_goes_on_after_a_write_that_was_done),
 		cmocka_unit_test(a_task_is_launched_once_that_is_stored),
 		cmocka_unit_test(events_are_shown_once_they_are_stored),
 		cmocka_unit_test(an_end_that_was_never_stored_was_never_told),
