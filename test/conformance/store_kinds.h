@@ -1,5 +1,6 @@
 /*
- * The stores that pass the suite. A host's own store is added here: a line in test_store_kinds.
+ * The stores that pass the suite. A host's own store is added here: a line in test_store_kinds of
+ * store_kinds.c. The simulator's is in store_simulated.c: it takes the place of the local one.
  */
 #ifndef TEST_CONFORMANCE_STORE_KINDS_H
 #define TEST_CONFORMANCE_STORE_KINDS_H

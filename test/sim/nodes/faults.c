@@ -31,13 +31,18 @@ enum kind {
 	STOP_GUARD,
 	STOP_SHIM,
 	KILL_SHIM,
+	FAILING_DISK,
+	SLOW_DISK,
+	HANGING_DISK,
+	KILL_STORE,
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node", "kill guard", "kill both",  "kill client", "cut",        "cut one way",
-	"freeze",    "suspend",    "reset",      "full disk",   "power loss", "wall jump",
-	"leave",     "close",      "stop guard", "stop shim",   "kill shim",
+	"kill node", "kill guard",   "kill both",  "kill client", "cut",        "cut one way",
+	"freeze",    "suspend",      "reset",      "full disk",   "power loss", "wall jump",
+	"leave",     "close",        "stop guard", "stop shim",   "kill shim",  "failing disk",
+	"slow disk", "hanging disk", "kill store",
 };
 
 struct fault {
@@ -124,10 +129,10 @@ static void come_back(void *user, uint64_t number)
 		sim_machine_start(machine);
 }
 
-static void empty_disk(void *user, uint64_t number)
-{
-	sim_store_set_full(sim.machines[number].store, false);
-}
+static const enum sim_disk_fault disk_faults[KINDS] = {[FULL_DISK] = SIM_DISK_FULL,
+						       [FAILING_DISK] = SIM_DISK_FAILS,
+						       [SLOW_DISK] = SIM_DISK_SLOW,
+						       [HANGING_DISK] = SIM_DISK_HANGS};
 
 /* Also while a process waits, which may be for them. */
 static void continue_guards(void *user, uint64_t number)
@@ -199,9 +204,13 @@ static void happen(void *user, uint64_t number)
 		sim_net_reset(fault->which);
 		break;
 	case FULL_DISK:
-		fault->has_hit = true;
-		sim_store_set_full(machine->store, true);
-		sim_at(end, empty_disk, NULL, fault->machine);
+	case FAILING_DISK:
+	case SLOW_DISK:
+	case HANGING_DISK:
+		sim_store_break(machine->store, disk_faults[fault->kind], end, &fault->has_hit);
+		break;
+	case KILL_STORE:
+		sim_store_kill_helper(machine->store, end, &fault->has_hit);
 		break;
 	case POWER_LOSS:
 		fault->has_hit = runs;

@@ -89,6 +89,42 @@ static void use_node(struct sim_host *host)
 		sim_broken("members can be watched", "%s", tfc_ctx_error(host->ctx)->text);
 }
 
+/* Its program ends in order. */
+static void free_host(struct sim_host *host)
+{
+	sim_enter(host);
+	tfc_ctx_free(host->ctx);
+	sim_note("the program ends");
+	sim_leave();
+	host->is_dead = true;
+	host->machine->host = NULL;
+	if (sim_count_fds(host->owner))
+		sim_broken("what is closed leaves nothing open", "%u descriptors of %c",
+			   sim_count_fds(host->owner), 'a' + (int)host->machine->number);
+}
+
+#define START_AGAIN SIM_SECOND /* what starts a node starts one that could not, again */
+
+static void start_again(void *user, uint64_t number)
+{
+	if (sim.is_waiting)
+		sim_at(sim.now + SIM_MS, start_again, user, number);
+	else
+		sim_machine_start(&sim.machines[number]);
+}
+
+/* A node may be refused by its disk alone. */
+static void fail_start(struct sim_machine *machine)
+{
+	const tfc_error *why = tfc_ctx_error(machine->host->ctx);
+	if (!sim_store_may_refuse(machine->store))
+		sim_broken("a node can be started again", "%s", why->text);
+	sim_note("node does not start: %s", why->text);
+	sim_leave();
+	free_host(machine->host);
+	sim_at(sim.now + START_AGAIN, start_again, NULL, machine->number);
+}
+
 void sim_machine_start(struct sim_machine *machine)
 {
 	static const char *const env[] = {"PATH=/bin", NULL};
@@ -97,8 +133,13 @@ void sim_machine_start(struct sim_machine *machine)
 	char temp[SIM_PATH + 8], state[SIM_PATH + 8], members[SIM_PATH + 16];
 	char upstreams[SIM_PATH + 16];
 	const char *const listen[] = {machine->address, NULL};
+	uint64_t opens_at = sim_store_opens_at(machine->store);
 	if (machine->host || machine->power != SIM_RUNS)
 		return;
+	if (opens_at > sim.now) { /* it would wait until then, and all others with it */
+		sim_at(opens_at + 1, start_again, NULL, machine->number);
+		return;
+	}
 	snprintf(temp, sizeof(temp), "%s/tmp", machine->dir);
 	snprintf(state, sizeof(state), "%s/state", machine->dir);
 	snprintf(members, sizeof(members), "%.100s/members.json", sim.dir);
@@ -118,8 +159,10 @@ void sim_machine_start(struct sim_machine *machine)
 	machine->incarnations++;
 	sim_enter(host);
 	sim_note("node starts, incarnation %u", machine->incarnations);
-	if (tfc_node_open(host->ctx, &options, &host->node) < 0)
-		sim_broken("a node can be started again", "%s", tfc_ctx_error(host->ctx)->text);
+	if (tfc_node_open(host->ctx, &options, &host->node) < 0) {
+		fail_start(machine);
+		return;
+	}
 	use_node(host);
 	sim_leave();
 }
@@ -152,14 +195,8 @@ static void end_program(void *user, uint64_t number)
 	while (tfc_ctx_dispatch(host->ctx, 0) > 0)
 		continue;
 	sim_requests_closed(host);
-	tfc_ctx_free(host->ctx);
-	sim_note("the program ends");
 	sim_leave();
-	host->is_dead = true;
-	machine->host = NULL;
-	if (sim_count_fds(host->owner))
-		sim_broken("what is closed leaves nothing open", "%u descriptors of %c",
-			   sim_count_fds(host->owner), 'a' + (int)machine->number);
+	free_host(host);
 }
 
 void sim_machine_close(struct sim_machine *machine)
@@ -226,5 +263,6 @@ void sim_machine_set_power(struct sim_machine *machine, enum sim_power power)
 		machine->thawed = sim.now;
 		sim_at(sim.now + 101 * SIM_MS, judge_thaw, NULL, machine->number);
 		sim_guards_wake(machine);
+		sim_store_wake(machine->store);
 	}
 }

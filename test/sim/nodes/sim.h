@@ -145,13 +145,29 @@ bool sim_shim_kill_one(const struct sim_machine *machine, uint64_t which); /* SI
 uint32_t sim_guards_alive(const struct sim_machine *machine);
 uint32_t sim_tasks_alive(void);
 
-/* ---- store.c */
+/* ---- store.c: a disk, and the helper process that has it */
+
+/* What a disk does for a while. */
+enum sim_disk_fault {
+	SIM_DISK_FULL,
+	SIM_DISK_FAILS, /* half of all requests, of which some are done all the same */
+	SIM_DISK_SLOW,  /* each write takes seconds */
+	SIM_DISK_HANGS, /* each write takes until the end */
+	SIM_DISK_FAULTS,
+};
 
 struct sim_store *sim_store_new(struct sim_machine *machine);
 void sim_store_lose_host(struct sim_store *store); /* what it was asked for may still be done */
 void sim_store_lose_power(struct sim_store *store);
-uint32_t sim_store_jobs(const struct sim_store *store); /* job records */
-void sim_store_set_full(struct sim_store *store, bool is_full);
+void sim_store_wake(struct sim_store *store); /* its machine runs again */
+/* *ret_hit is set when something meets it. */
+void sim_store_break(struct sim_store *store, enum sim_disk_fault how, uint64_t until,
+		     bool *ret_hit);
+/* SIGKILL to its helper at one of the requests that it begins until then. */
+void sim_store_kill_helper(struct sim_store *store, uint64_t until, bool *ret_hit);
+uint64_t sim_store_opens_at(const struct sim_store *store); /* now, or when its disk answers */
+bool sim_store_may_refuse(const struct sim_store *store);   /* to be opened */
+uint32_t sim_store_jobs(const struct sim_store *store);     /* job records, of any state */
 
 /* ---- machine.c */
 
@@ -220,7 +236,7 @@ void sim_world_run(void); /* to the end of the job; returns only if no promise w
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 17
+#define SIM_FAULT_KINDS 21
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */
