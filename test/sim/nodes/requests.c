@@ -28,6 +28,9 @@
 #define STARTED "\"ready\": \"started\""
 #define CHIEF \
 	"\"framework\": \"none\", \"success\": \"chief\", \"roles\": {\"chief\": {" STARTED "}}"
+#define SILENT                                                                              \
+	"\"framework\": \"none\", \"success\": \"chief\", \"roles\": {\"chief\": {" STARTED \
+	", \"argv\": [\"count\", \"lines\", \"3\", \"pace\", \"3000\"]"
 #define RANKS "\"framework\": \"pytorch\", \"roles\": {\"worker\": {\"count\": 2}}"
 
 enum verb {
@@ -271,6 +274,10 @@ static const struct {
 	{CHIEF ", \"secret_env\": {\"TOKEN\": \"" SECRET
 	       "\"}, \"placement\": {\"policy\": \"pack\"}",
 	 "succeeded", 0, 0},
+	{SILENT "}}, \"stall_s\": 1, \"on_stall\": \"report\"", "succeeded", 0, 0},
+	{SILENT ", \"restart\": {\"max\": 1}}}, \"stall_s\": 1, \"on_stall\": \"restart\"",
+	 "failed", 0, 0},
+	{"\"start_deadline_s\": 2, \"roles\": {\"chief\": {}, \"worker\": {}}", "failed", 1000, 0},
 	{RANKS, "succeeded", 0, 0},
 	{UPSTREAM "ignore\"}", "succeeded", 0, 0},
 	{UPSTREAM "restart\"}", "succeeded", 0, 0},
