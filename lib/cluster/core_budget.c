@@ -1,3 +1,4 @@
+#include "base/random.h"
 #include "cluster/core_state.h"
 
 #define ENTRIES 62 /* a budget of more restarts counts them by slices of its window */
@@ -45,15 +46,6 @@ void tfc__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_
 		b->used++;
 }
 
-/* splitmix64 */
-static uint64_t next_random(struct tfc__core *core)
-{
-	uint64_t z = core->random += 0x9e3779b97f4a7c15ull;
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
 /* Jitter takes up to a quarter off, so that backoff_max is never passed. */
 uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role *role,
 			     uint32_t spent)
@@ -66,5 +58,5 @@ uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role
 	uint64_t wait = base << doublings;
 	if (wait >> doublings != base || wait > role->backoff_max_ns)
 		wait = role->backoff_max_ns;
-	return wait - (wait / 4 / 1024) * (next_random(core) % 1024);
+	return wait - (wait / 4 / 1024) * (tfc__random_next(&core->random) % 1024);
 }

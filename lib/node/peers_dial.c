@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "node/peers_inside.h"
 
 #define HELLO_MS 5000
@@ -11,15 +12,6 @@
 #define BACKOFF_MAX_MS 1000
 #define BACKOFF_GONE_MS 3000     /* to one that is down: it dials us itself when it comes back */
 #define BACKOFF_REFUSED_MS 10000 /* to one that will not have us: somebody has to mend that */
-
-/* splitmix64: spreads the dials of many nodes; secrecy is not needed. */
-static uint64_t next_random(struct tfc__peers *peers)
-{
-	uint64_t z = peers->random += 0x9e3779b97f4a7c15;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 /* Says it in the log, unless it was said last. */
 static void say(struct tfc__node_peer *peer, const char *text)
@@ -104,7 +96,7 @@ static void schedule(struct tfc__node_peer *peer)
 	for (uint32_t i = 0; i < peer->failures && ms < most; i++)
 		ms *= 2;
 	ms = ms < most ? ms : most;
-	ms = ms / 2 + (uint32_t)(next_random(peer->peers) % (ms / 2 + 1));
+	ms = ms / 2 + (uint32_t)(tfc__random_next(&peer->peers->random) % (ms / 2 + 1));
 	tfc__timer_set(&peer->redial, tfc__now() + ms * TFC__MS);
 	peer->failures++;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/random.h"
 #include "ctx/ctx.h"
 #include "port/bind.h"
 #include "port/hold.h"
@@ -95,11 +96,9 @@ static void warn_of_overlap(const tfc_port_pool *pool)
 /* Where this pool starts, so that pools of several processes seldom try the same ports. */
 static uint16_t spread(const tfc_port_pool *pool)
 {
-	uint64_t hash = tfc__wall() ^ (uint64_t)getpid() << 32;
-	hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64's finish */
-	hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
-	hash ^= hash >> 31;
-	return (uint16_t)(pool->first + hash % (pool->last - pool->first + UINT32_C(1)));
+	uint64_t seed = tfc__wall() ^ (uint64_t)getpid() << 32;
+	return (uint16_t)(pool->first +
+			  tfc__random_next(&seed) % (pool->last - pool->first + UINT32_C(1)));
 }
 
 int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_port_pool **ret_pool)
