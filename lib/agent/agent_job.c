@@ -82,6 +82,17 @@ static int take_port(struct agent_task *task)
 	return code;
 }
 
+/* Whether the port that could not be had may be one that the guard is about to close. */
+static bool is_being_released(struct agent_task *task)
+{
+	int code = task->error->code;
+	if ((code != TFC_EBUSY && code != TFC_EEXHAUSTED) ||
+	    !tfc__guard_await_releases(task->job->agent->ctx, &task->reply))
+		return false;
+	task->job->portless = NULL;
+	return true;
+}
+
 /* False: its answer comes when all that were asked for before have been tried. */
 static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 {
@@ -90,7 +101,8 @@ static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 		event->kind = TFC__AGENT_HOLD_FAILED;
 		event->is_full = true;
 	} else if (take_port(task) < 0) {
-		tfc__agent_reply(task, REPLY_HOLD_FAILED);
+		if (!is_being_released(task))
+			tfc__agent_reply(task, REPLY_HOLD_FAILED);
 		return false;
 	}
 	event->address = task->address ? task->address : "";

@@ -54,6 +54,8 @@ void tfc__guard_free(struct tfc__guard *guard)
 	tfc__work_cancel(&guard->end);
 	TFC__LIST_EACH (link, &guard->parked)
 		tfc__list_remove(link);
+	TFC__LIST_EACH (link, &guard->releasing)
+		tfc__list_remove(link);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_forget_ports(guard);
 	free(guard->table);
@@ -148,7 +150,8 @@ void tfc__guard_died(struct tfc__guard *guard)
 	close_io(&guard->socket); /* one that lives on hears the end */
 	tfc__timer_cancel(&guard->pulse);
 	tfc__guard_drop_queue(guard);
-	tfc__guard_unpark(guard);
+	tfc__guard_unpark(&guard->parked);
+	tfc__guard_unpark(&guard->releasing);
 	tfc__guard_lose_ports(guard);
 	tfc__work_schedule(&guard->end);
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
@@ -188,7 +191,7 @@ static void hello(struct tfc__guard *guard, int fds[2])
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->early_ends = 0;
 	guard->is_known = true;
-	if (!guard->stops)
+	if (!guard->stops && tfc__list_is_empty(&guard->releasing))
 		tfc__timer_cancel(&guard->pulse);
 	if (fds[1] < 0)
 		return;
@@ -205,6 +208,8 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 		hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
 		tfc__lease_hear(guard->ctx, report->id);
+	else if (report->kind == TFC__MSG_PONG)
+		tfc__guard_ponged(guard);
 	else if (process)
 		tfc__process_hear(process, report);
 }
@@ -301,6 +306,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__list_init(&guard->link);
 	tfc__list_init(&guard->queue);
 	tfc__list_init(&guard->parked);
+	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, lose_patience);
 	tfc__timer_init(&guard->pulse, ctx, tfc__guard_beat);

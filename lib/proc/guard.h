@@ -75,6 +75,12 @@ struct tfc__guard {
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
 	struct tfc__link keeps;
 	uint32_t last_keep;
+	/* It closes released ports in order: who answers a ping that was sent behind a release has
+	   done that. */
+	uint32_t releases, confirmed; /* sent, and known to be done */
+	uint32_t pings, pongs;
+	uint32_t asked, asked_ping; /* the answer to that ping confirms so many releases */
+	struct tfc__link releasing; /* works that wait for it, by their own links */
 	uint32_t serial;
 	uint32_t count; /* processes in the table */
 	uint32_t capacity;
@@ -128,7 +134,7 @@ void tfc__outgoing_init(struct tfc__outgoing *outgoing, const struct tfc__comman
 int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing);
 void tfc__guard_flush(struct tfc__guard *guard);
 void tfc__guard_drop_queue(struct tfc__guard *guard);
-void tfc__guard_unpark(struct tfc__guard *guard); /* schedules what is parked */
+void tfc__guard_unpark(struct tfc__link *parked); /* schedules works */
 
 /* The guard does not live any more: processes and ports are told so, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
@@ -148,6 +154,8 @@ void tfc__guard_hear(struct tfc__guard *guard);
  * dead, so that a stop always ends. Nothing is asked while nothing is expected.
  */
 void tfc__guard_expect(struct tfc__guard *guard);
+int tfc__guard_ping(struct tfc__guard *guard); /* TFC_OK: sent or queued */
+void tfc__guard_ponged(struct tfc__guard *guard);
 bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report);
 void tfc__guard_kill(struct tfc__guard *guard); /* its death is watched from then on */
 void tfc__guard_condemn(struct tfc__guard *guard, const char *why);

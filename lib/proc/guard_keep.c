@@ -27,6 +27,7 @@ static void release(void *user)
 	struct tfc__kept *kept = user;
 	tfc__list_remove(&kept->link);
 	tfc__list_remove(&kept->admit.link);
+	kept->guard->releases++;
 	tfc__guard_post(kept->guard, &kept->release);
 }
 
@@ -99,4 +100,25 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
 	    (code = tfc__guard_get(ctx, &guard)) == TFC_OK)
 		code = tfc__guard_keep_in(guard, hold);
 	return code;
+}
+
+bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work)
+{
+	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
+	struct tfc__guard *guard = guards ? guards->current : NULL;
+	if (!guard || guard->confirmed == guard->releases)
+		return false;
+	if (guard->asked != guard->releases) {
+		if (tfc__guard_ping(guard) < 0 && !guard->is_dead)
+			return false;
+		if (guard->is_dead) {
+			tfc__work_schedule(work);
+			return true;
+		}
+		guard->asked = guard->releases;
+		guard->asked_ping = guard->pings;
+	}
+	tfc__list_append(&guard->releasing, &work->link);
+	tfc__guard_expect(guard);
+	return true;
 }

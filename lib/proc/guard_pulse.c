@@ -18,7 +18,23 @@
 
 static bool is_awaited(const struct tfc__guard *guard)
 {
-	return !guard->is_known || guard->stops;
+	return !guard->is_known || guard->stops || !tfc__list_is_empty(&guard->releasing);
+}
+
+int tfc__guard_ping(struct tfc__guard *guard)
+{
+	const struct tfc__command command = {.kind = TFC__MSG_PING};
+	int code = tfc__guard_send(guard, &command, -1, NULL, 0);
+	guard->pings += code == TFC_OK;
+	return code;
+}
+
+void tfc__guard_ponged(struct tfc__guard *guard)
+{
+	if (++guard->pongs != guard->asked_ping)
+		return;
+	guard->confirmed = guard->asked;
+	tfc__guard_unpark(&guard->releasing);
 }
 
 void tfc__guard_expect(struct tfc__guard *guard)
@@ -32,7 +48,6 @@ void tfc__guard_expect(struct tfc__guard *guard)
 void tfc__guard_beat(struct tfc__timer *pulse)
 {
 	struct tfc__guard *guard = tfc__container_of(pulse, struct tfc__guard, pulse);
-	const struct tfc__command command = {.kind = TFC__MSG_PING};
 	tfc__guard_hear(guard); /* its answer may be older than this beat */
 	if (guard->is_dead || !is_awaited(guard))
 		return;
@@ -40,7 +55,7 @@ void tfc__guard_beat(struct tfc__timer *pulse)
 		tfc__guard_condemn(guard, "does not answer");
 		return;
 	}
-	tfc__guard_send(guard, &command, -1, NULL, 0);
+	tfc__guard_ping(guard);
 	if (!guard->is_dead)
 		tfc__timer_set(&guard->pulse, tfc__now() + BEAT);
 }

@@ -183,12 +183,12 @@ void tfc__guard_flush(struct tfc__guard *guard)
 	if (guard->is_dead)
 		return;
 	tfc__io_set(&guard->socket, EPOLLIN);
-	tfc__guard_unpark(guard);
+	tfc__guard_unpark(&guard->parked);
 }
 
-void tfc__guard_unpark(struct tfc__guard *guard)
+void tfc__guard_unpark(struct tfc__link *parked)
 {
-	TFC__LIST_EACH (link, &guard->parked) {
+	TFC__LIST_EACH (link, parked) {
 		tfc__list_remove(link);
 		tfc__work_schedule(tfc__container_of(link, struct tfc__work, link));
 	}

@@ -39,6 +39,12 @@ void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work);
 int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
 
 /*
+ * Whether the guard may still have open what was released: then a work, which no one has scheduled,
+ * is parked until it has not, or is dead; tfc__work_cancel ends that.
+ */
+bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work);
+
+/*
  * A private directory: PARENT (absolute) with TFC__PRIVATE_DIR_PREFIX and random digits, mode 0700,
  * with a lock in it (dir_lock.h) that says who still uses it. The guard, which is started if need
  * be, removes it without following links once the host is dead and all tasks are reaped; where the
