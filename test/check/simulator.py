@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 # Members of the archive that the simulator is there in place of (doc/internals/simulation.md).
-REPLACED = {"builtins.c", "ctx_helper.c", "port_bind.c", "port_door.c", "port_owner.c",
-            "port_sock_diag.c", "proc_guard_start.c", "store_local.c"}
+REPLACED = {"builtins.c", "ctx_helper.c", "port_owner.c", "port_sock_diag.c", "proc_guard_start.c",
+            "store_local.c"}
 SIMULATED = ("sim_", "__wrap_", "__real_")
 
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
@@ -125,6 +126,13 @@ ssize_t __wrap_getrandom(void *data, size_t len, unsigned flags)
 {
 	fill(data, len);
 	return (ssize_t)len;
+}
+
+/* The pool of ports begins where this and the time say. */
+pid_t __wrap_getpid(void);
+pid_t __wrap_getpid(void)
+{
+	return 1;
 }
 
 static const char *chance_name(void)

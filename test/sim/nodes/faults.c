@@ -35,14 +35,15 @@ enum kind {
 	SLOW_DISK,
 	HANGING_DISK,
 	KILL_STORE,
+	FOREIGN, /* a program of somebody else listens on a port */
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node", "kill guard",   "kill both",  "kill client", "cut",        "cut one way",
-	"freeze",    "suspend",      "reset",      "full disk",   "power loss", "wall jump",
-	"leave",     "close",        "stop guard", "stop shim",   "kill shim",  "failing disk",
-	"slow disk", "hanging disk", "kill store",
+	"kill node", "kill guard",   "kill both",  "kill client",      "cut",        "cut one way",
+	"freeze",    "suspend",      "reset",      "full disk",        "power loss", "wall jump",
+	"leave",     "close",        "stop guard", "stop shim",        "kill shim",  "failing disk",
+	"slow disk", "hanging disk", "kill store", "foreign listener",
 };
 
 struct fault {
@@ -53,6 +54,7 @@ struct fault {
 	uint64_t which;
 	bool is_out; /* by the mask */
 	bool has_hit;
+	bool is_under_way; /* of a foreign listener */
 };
 
 static struct fault faults[FAULTS_MAX];
@@ -73,6 +75,84 @@ static uint64_t draw_length(uint64_t *random)
 	uint64_t of[] = {200 * SIM_MS, 4 * SIM_SECOND, 40 * SIM_SECOND};
 	return SIM_MS + draw(random, of[draw(random, 3)]);
 }
+
+/* ---- foreign listeners: each on one port of its machine, as soon as the kernel lets it */
+
+#define FIRST_FOREIGN 100000 /* their pids */
+
+static struct sim_process foreign_program(const struct fault *fault)
+{
+	return (struct sim_process){.machine = &sim.machines[fault->machine],
+				    .pid = FIRST_FOREIGN + (int32_t)(fault - faults),
+				    .parent = 1,
+				    .uid = SIM_UID + 1,
+				    .name = "foreign"};
+}
+
+static bool foreign_try(struct fault *fault, uint16_t port)
+{
+	struct sim_process program = foreign_program(fault);
+	if (fault->has_hit || sim_port_listen(&program, port) != 0)
+		return false;
+	fault->has_hit = true;
+	return true;
+}
+
+static void foreign_try_later(void *user, uint64_t port)
+{
+	struct fault *fault = user;
+	if (fault->is_under_way)
+		foreign_try(fault, (uint16_t)port);
+}
+
+/* The ports that are held now, and the next one, which the pool may be about to try. */
+static void foreign_try_held(void *user, const struct sim_port *port)
+{
+	struct fault *fault = user;
+	if (!port->process && !foreign_try(fault, port->port) && fault->which % 2)
+		foreign_try(fault, (uint16_t)(port->port + 1));
+}
+
+static void foreign_begin(struct fault *fault)
+{
+	fault->is_under_way = true;
+	sim_ports_each(&sim.machines[fault->machine], foreign_try_held, fault);
+}
+
+static void foreign_end(void *user, uint64_t number)
+{
+	struct fault *fault = user;
+	struct sim_process program = foreign_program(fault);
+	fault->is_under_way = false;
+	sim_port_close(program.machine, program.pid);
+}
+
+/* At once, or before the task has bound it. */
+void sim_faults_window_opens(const struct sim_machine *machine, uint16_t port)
+{
+	for (uint32_t i = 0; i < fault_count; i++) {
+		struct fault *fault = &faults[i];
+		if (!fault->is_under_way || fault->has_hit || fault->kind != FOREIGN ||
+		    &sim.machines[fault->machine] != machine)
+			continue;
+		if (fault->which % 3 == 0)
+			foreign_try(fault, port);
+		else
+			sim_at(sim.now + fault->which % (40 * SIM_MS), foreign_try_later, fault,
+			       port);
+	}
+}
+
+bool sim_faults_have_foreign(const struct sim_machine *machine)
+{
+	for (uint32_t i = 0; i < fault_count; i++)
+		if (faults[i].kind == FOREIGN && faults[i].has_hit &&
+		    &sim.machines[faults[i].machine] == machine)
+			return true;
+	return false;
+}
+
+/* ---- machines and processes */
 
 /* A process waits inside one of its calls: what starts or kills processes comes behind that. */
 static bool is_postponed(sim_event_fn fn, void *user, uint64_t number)
@@ -247,6 +327,10 @@ static void happen(void *user, uint64_t number)
 	case KILL_SHIM:
 		fault->has_hit = runs && sim_shim_kill_one(machine, fault->which);
 		break;
+	case FOREIGN:
+		foreign_begin(fault);
+		sim_at(end, foreign_end, fault, 0);
+		break;
 	case KINDS:
 		break;
 	}
@@ -303,6 +387,28 @@ uint64_t sim_faults_over(void)
 			over = end;
 	}
 	return over;
+}
+
+static bool is_under_way_since(const struct fault *fault, uint64_t since)
+{
+	return !fault->is_out && fault->at <= sim.now && fault->at + fault->lasts >= since;
+}
+
+bool sim_faults_are_over_since(uint64_t since)
+{
+	for (uint32_t i = 0; i < fault_count; i++)
+		if (is_under_way_since(&faults[i], since))
+			return false;
+	return true;
+}
+
+bool sim_faults_spare(const struct sim_machine *machine, uint64_t since)
+{
+	for (uint32_t i = 0; i < fault_count; i++)
+		if (&sim.machines[faults[i].machine] == machine && faults[i].kind != FOREIGN &&
+		    is_under_way_since(&faults[i], since))
+			return false;
+	return true;
 }
 
 /* The story: what is left after shrinking is short. */

@@ -167,7 +167,6 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 	}
 
 REFUSE(posix_spawn)
-REFUSE(socket)
 REFUSE(kill)
 
 void sim_guard_kill_by_fd(int pidfd);

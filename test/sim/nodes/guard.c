@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/pass.h"
 #include "ctx/helper.h"
+#include "port/door.h"
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
 #include "proc/guard/core.h"
@@ -75,6 +76,11 @@ bool sim_guard_is_dead(const struct sim_guard *guard)
 bool sim_guard_is_stopped(const struct sim_guard *guard)
 {
 	return guard->is_stopped;
+}
+
+int32_t sim_guard_pid(const struct sim_guard *guard)
+{
+	return guard->pid;
 }
 
 static bool can_step(const struct sim_guard *guard)
@@ -218,6 +224,21 @@ static int lock_task(struct sim_guard *guard, const struct tfc__command *command
 	return guard->host->is_dead ? ESRCH : 0;
 }
 
+static int kept_fd(const struct sim_guard *guard, uint32_t id)
+{
+	for (int i = 0; i < SLOTS_MAX; i++)
+		if (id && guard->keeps[i].id == id)
+			return guard->keeps[i].fd;
+	return -1;
+}
+
+static void admit(const struct sim_guard *guard, uint32_t id, bool is_open)
+{
+	int fd = kept_fd(guard, id);
+	if (fd >= 0)
+		tfc__door_set(fd, is_open);
+}
+
 static void spawn(struct sim_guard *guard, const struct tfc__command *command, int launch)
 {
 	struct sim_shim_options options = {.machine = guard->machine,
@@ -227,6 +248,9 @@ static void spawn(struct sim_guard *guard, const struct tfc__command *command, i
 					   .spawn = command,
 					   .launch = launch,
 					   .lifeline = guard->lifeline};
+	int kept = kept_fd(guard, command->keep_id);
+	if (kept >= 0)
+		sim_port_of_fd(kept, &options.port, &options.hold);
 	if (launch < 0 || guard->core.task_count == TASKS_MAX ||
 	    (uint32_t)command->id >= INDEXES_MAX)
 		abort();
@@ -299,6 +323,7 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 {
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
+		admit(guard, command->keep_id, true);
 		spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
@@ -310,6 +335,9 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 	case TFC__MSG_KEEP:
 		keep(guard, command->keep_id, fd);
 		return;
+	case TFC__MSG_ADMIT:
+		admit(guard, command->keep_id, command->value);
+		break;
 	case TFC__MSG_RELEASE:
 		keep(guard, command->keep_id, -1);
 		break;

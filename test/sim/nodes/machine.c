@@ -258,6 +258,7 @@ void sim_machine_set_power(struct sim_machine *machine, enum sim_power power)
 		sim_machine_kill(machine);
 		sim_store_lose_power(machine->store);
 		sim_guards_lose_power(machine);
+		sim_ports_lose_power(machine);
 	}
 	if (is_waking) {
 		machine->thawed = sim.now;

@@ -195,6 +195,7 @@ void sim_referee_event(uint32_t number, const tfc_event *event)
 	sim_note("follower %u: %s", number, text);
 	free(text);
 	check_history(number, event);
+	sim_referee_port_event(event);
 	if (event->kind != TFC_EVENT_END)
 		return;
 	is_ended = true;
@@ -215,4 +216,5 @@ void sim_referee_finish(void)
 			   jobs - others, others);
 	if (sim_tasks_alive())
 		sim_broken("nothing is left", "%u tasks are alive", sim_tasks_alive());
+	sim_referee_ports_finish();
 }

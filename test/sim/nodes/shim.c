@@ -45,6 +45,26 @@ static void wait_until(const struct sim_shim *shim, clockid_t clock, uint64_t at
 
 /* ---- the task */
 
+static struct sim_process process_of(const struct sim_shim *shim)
+{
+	return (struct sim_process){.machine = shim->machine,
+				    .pid = shim->task,
+				    .parent = shim->pid,
+				    .uid = SIM_UID,
+				    .name = "count"};
+}
+
+/* A node that is closed kills its tasks and releases their ports at once. */
+static void leave_port(const struct sim_shim *shim)
+{
+	const struct sim_process process = process_of(shim);
+	bool is_held = !sim_guard_is_dead(shim->guard) && shim->host->node;
+	sim_port_close(shim->machine, shim->task);
+	sim_referee_port_left(&process,
+			      shim->end.reason == TFC__END_CODE && !shim->program.is_saving,
+			      is_held);
+}
+
 static void task_die(struct sim_shim *shim, uint32_t reason, int32_t status)
 {
 	struct sim_task_view seen;
@@ -56,6 +76,8 @@ static void task_die(struct sim_shim *shim, uint32_t reason, int32_t status)
 	sim_note("%s of attempt %u ends: %u, %d", shim->name, shim->attempt, reason, status);
 	if (*shim->job)
 		sim_referee_ended(&seen);
+	if (shim->port)
+		leave_port(shim);
 }
 
 void sim_task_kill(struct sim_shim *shim)
@@ -73,14 +95,21 @@ static uint32_t word(const char *launch, const struct tfc__launch *head, const c
 	return otherwise;
 }
 
+/* Of its first attempts, `fails`, each fails at some line; others never do. */
 static void program_init(struct sim_program *program, const char *launch,
 			 const struct tfc__launch *head)
 {
+	bool is_failing = head->attempt <= word(launch, head, "fails", 0);
 	program->lines = word(launch, head, "lines", 0);
 	program->pace_ms = word(launch, head, "pace", 10);
 	program->save_ms = word(launch, head, "save", 0);
 	program->is_stubborn = word(launch, head, "stubborn", 0);
 	program->exit_code = (int32_t)word(launch, head, "exit", 0);
+	program->port = (uint16_t)word(launch, head, "port", 0);
+	program->listen_at = sim_draw(1 + word(launch, head, "listen", 0) * SIM_MS);
+	program->refused_line = UINT32_MAX;
+	program->fail_line = is_failing ? (uint32_t)sim_draw(program->lines) : UINT32_MAX;
+	program->fail_code = is_failing ? (int32_t)word(launch, head, "with", 0) : 0;
 }
 
 static void program_wait(struct sim_shim *shim, uint64_t ns)
@@ -89,12 +118,30 @@ static void program_wait(struct sim_shim *shim, uint64_t ns)
 	wait_until(shim, CLOCK_MONOTONIC, shim->program.next);
 }
 
+/* False: somebody else does, and it says so. */
+static bool program_listen(struct sim_shim *shim)
+{
+	const struct sim_process process = process_of(shim);
+	shim->program.is_listening = true;
+	if (sim_port_listen(&process, shim->program.port) == 0)
+		return true;
+	sim_referee_port_refused(&process);
+	shim->program.refused_line = shim->program.line++;
+	return false;
+}
+
 /* The next thing that it does. */
 static void program_step(struct sim_shim *shim)
 {
 	struct sim_program *program = &shim->program;
+	bool is_to_listen = program->port && !program->is_listening &&
+			    program->listen_at <= monotonic(shim);
 	if (program->is_saving) {
 		task_die(shim, TFC__END_CODE, 143);
+	} else if (is_to_listen && !program_listen(shim)) {
+		task_die(shim, TFC__END_CODE, 1);
+	} else if (program->line == program->fail_line) {
+		task_die(shim, TFC__END_CODE, program->fail_code);
 	} else if (program->line < program->lines) {
 		program->line++;
 		program_wait(shim, program->pace_ms * SIM_MS);
@@ -124,6 +171,17 @@ static void run_removal(const char *launch, const struct tfc__launch *head)
 		tfc__remove_tree(launch + argv[2]);
 }
 
+static void give_port(const struct sim_shim *shim, const struct sim_task_view *seen)
+{
+	const struct sim_process process = process_of(shim);
+	sim_referee_port_given(&(struct sim_tenant){.task = *seen,
+						    .process = &process,
+						    .guard = sim_guard_pid(shim->guard),
+						    .port = shim->port,
+						    .hold = shim->hold,
+						    .is_awaited = sim_job_is_ready_on_listen()});
+}
+
 static void task_start(struct sim_shim *shim, const char *launch)
 {
 	const struct tfc__launch *head = (const void *)launch;
@@ -137,7 +195,10 @@ static void task_start(struct sim_shim *shim, const char *launch)
 	view(shim, &seen);
 	sim_note("%s of %s starts attempt %u", shim->name, shim->job, shim->attempt);
 	sim_referee_started(&seen);
+	if (shim->port)
+		give_port(shim, &seen);
 	program_init(&shim->program, launch, head);
+	shim->program.listen_at += monotonic(shim);
 	program_wait(shim, SIM_MS + sim_draw(20 * SIM_MS));
 }
 
@@ -252,8 +313,10 @@ static void copy_output(struct sim_shim *shim)
 	if (shim->copied < shim->program.line && shim->core.silence)
 		decide(shim, (struct shim_event){.kind = SHIM_SIGN});
 	while (shim->copied < shim->program.line) {
-		int len = snprintf(record + TFC__LOG_HEADER, 100, "attempt %u line %u\n",
-				   shim->attempt, shim->copied++);
+		bool is_refused = shim->copied == shim->program.refused_line;
+		int len = snprintf(record + TFC__LOG_HEADER, 100, "attempt %u line %u%s\n",
+				   shim->attempt, shim->copied++,
+				   is_refused ? ": Address already in use" : "");
 		tfc__log_append(&shim->log, record, (size_t)len, 'o');
 	}
 }
@@ -391,6 +454,8 @@ struct sim_shim *sim_shim_new(const struct sim_shim_options *options)
 	shim->host = options->host;
 	shim->leases = options->leases;
 	shim->spawn = *options->spawn;
+	shim->port = options->port;
+	shim->hold = options->hold;
 	shim->pid = sim_next_pid();
 	shim->owner = sim_new_owner();
 	uint32_t before = sim_set_owner(shim->owner);

@@ -19,6 +19,12 @@ struct sim_program {
 	uint32_t save_ms; /* after TERM, then it exits with 143 */
 	bool is_stubborn; /* ignores TERM */
 	int32_t exit_code;
+	uint16_t port; /* 0: it does not listen */
+	bool is_listening;
+	uint64_t listen_at;    /* monotonic */
+	uint32_t refused_line; /* that says that it cannot bind the port; UINT32_MAX: none */
+	uint32_t fail_line;    /* where it exits with fail_code; UINT32_MAX: nowhere */
+	int32_t fail_code;
 	uint64_t next; /* monotonic: when it does the next thing */
 	bool is_saving;
 };
@@ -42,6 +48,8 @@ struct sim_shim {
 	struct tfc__command commands[SIM_SHIM_MESSAGES];
 	struct tfc__report reports[SIM_SHIM_MESSAGES];
 	uint32_t command_count, report_count;
+	uint16_t port; /* that the task was given; 0: none */
+	uint32_t hold; /* inode of the socket that holds it */
 	/* the task */
 	int32_t task; /* pid */
 	bool is_alive;
@@ -64,6 +72,8 @@ struct sim_shim_options {
 	int launch;
 	int lifeline;
 	int locks[TFC__LOCKS]; /* or -1 */
+	uint16_t port;         /* of the task; 0: none */
+	uint32_t hold;
 };
 struct sim_shim *sim_shim_new(const struct sim_shim_options *options);
 void sim_shim_send(struct sim_shim *shim, const struct tfc__command *command);
@@ -79,6 +89,7 @@ void sim_shims_lose_power(const struct sim_machine *machine);
 
 /* guard.c */
 int32_t sim_next_pid(void);
+int32_t sim_guard_pid(const struct sim_guard *guard);
 bool sim_guard_is_dead(const struct sim_guard *guard);
 bool sim_guard_is_stopped(const struct sim_guard *guard);
 

@@ -23,6 +23,7 @@
 #define SIM_TASKS 3
 #define SIM_FOLLOWERS (SIM_CLIENTS + 8) /* of the job: the clients, and passing ones */
 #define SIM_PATH 160
+#define SIM_UID 1000 /* of nodes and tasks; strangers have another */
 
 #define SIM_MS UINT64_C(1000000)
 #define SIM_SECOND UINT64_C(1000000000)
@@ -121,6 +122,33 @@ uint32_t sim_count_fds(uint32_t owner);
 void sim_net_lose_host(struct sim_host *host, bool has_power); /* its kernel says goodbye, or not */
 void sim_net_reset(uint64_t which);                            /* a connection, if there is one */
 
+/* ---- port.c: TCP ports, as the kernel of a machine knows them */
+
+/* A process that listens, or may. */
+struct sim_process {
+	const struct sim_machine *machine;
+	int32_t pid; /* 0: none */
+	int32_t parent;
+	uint32_t uid;
+	char name[16];
+};
+
+/* Binds with SO_REUSEADDR, and listens. 0, or an errno. */
+int sim_port_listen(const struct sim_process *process, uint16_t port);
+void sim_port_close(const struct sim_machine *machine, int32_t pid); /* that process ends */
+void sim_ports_lose_power(const struct sim_machine *machine);
+
+/* A socket that is bound to any address of its machine. */
+struct sim_port {
+	uint16_t port;
+	uint32_t inode;
+	bool is_listening;
+	const struct sim_process *process; /* NULL: a hold, of a node or its guard */
+};
+typedef void (*sim_port_fn)(void *user, const struct sim_port *port);
+void sim_ports_each(const struct sim_machine *machine, sim_port_fn fn, void *user);
+void sim_port_of_fd(int fd, uint16_t *ret_port, uint32_t *ret_inode); /* 0: it is none */
+
 /* ---- guard.c, shim.c: guards, shims and tasks */
 
 struct sim_task_view {
@@ -197,6 +225,8 @@ const char *sim_client_cursor(uint64_t client); /* NULL: it has seen nothing */
 void sim_job_draw(void);
 tfc_job *sim_job_new(void);
 uint64_t sim_job_time(void); /* that it needs when nothing happens to it */
+uint64_t sim_job_grace(void);
+bool sim_job_is_ready_on_listen(void);
 
 /* ---- requests.c: what else is requested */
 
@@ -225,6 +255,27 @@ void sim_referee_follow(uint32_t number, uint32_t like);
 bool sim_referee_has_ended(void); /* somebody was notified of the job's end */
 void sim_referee_finish(void);
 
+/* ---- referee_port.c: what is promised of ports */
+
+/* A task is started whose port is held by the socket `hold`. */
+struct sim_tenant {
+	struct sim_task_view task;
+	const struct sim_process *process;
+	int32_t guard;
+	uint16_t port;
+	uint32_t hold;
+	bool is_awaited; /* it is not ready before it listens */
+};
+void sim_referee_port_given(const struct sim_tenant *tenant);
+/* Its program has ended, by itself or not; held: by a guard that lives. */
+void sim_referee_port_left(const struct sim_process *process, bool is_by_itself, bool is_held);
+void sim_referee_bound(const struct sim_machine *machine, uint16_t port); /* somebody has it */
+/* Its program could not bind its port. */
+void sim_referee_port_refused(const struct sim_process *process);
+void sim_referee_port_event(const tfc_event *event); /* for one of the followers */
+bool sim_referee_ports_are_free(void);
+void sim_referee_ports_finish(void);
+
 /* ---- world.c */
 
 void sim_world_begin(const char *dir, uint64_t mask);
@@ -236,12 +287,18 @@ void sim_world_run(void); /* to the end of the job; returns only if no promise w
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 21
+#define SIM_FAULT_KINDS 22
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */
 void sim_faults_count(uint64_t counts[SIM_FAULT_KINDS]); /* adds those that hit something */
 uint64_t sim_faults_over(void);                          /* when the last one ends */
+bool sim_faults_are_over_since(uint64_t since);          /* none was under way from then to now */
+/* Nor on that machine; foreign listeners do not count. */
+bool sim_faults_spare(const struct sim_machine *machine, uint64_t since);
 void sim_faults_report(void);
+bool sim_faults_have_foreign(const struct sim_machine *machine); /* that listens, or has */
+/* From now on a program with SO_REUSEADDR can bind a port that is held. */
+void sim_faults_window_opens(const struct sim_machine *machine, uint16_t port);
 
 #endif

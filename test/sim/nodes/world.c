@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #define LEASE (10 * SIM_SECOND)
-#define GRACE (4 * SIM_SECOND)
+#define RELEASE SIM_SECOND
 #define STEPS_MAX 2000000
 
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
@@ -21,8 +21,9 @@ static void write_members(void)
 		abort();
 	fprintf(file, "{\"members\": [");
 	for (uint32_t i = 0; i < SIM_NODES; i++)
-		fprintf(file, "%s{\"name\": \"%c\", \"address\": \"%s\", \"slots\": 3}",
-			i ? ", " : "", 'a' + (int)i, sim.machines[i].address);
+		fprintf(file, "%s{\"name\": \"%c\", \"address\": \"%s\", \"slots\": %u}",
+			i ? ", " : "", 'a' + (int)i, sim.machines[i].address,
+			SIM_TASKS + (uint32_t)sim_draw(3));
 	fprintf(file, "]}");
 	fclose(file);
 }
@@ -148,17 +149,23 @@ static void advance(void)
 
 static void check_calm(void)
 {
-	uint64_t bound = LEASE * 5 / 4 + GRACE + sim_job_time() + 60 * SIM_SECOND;
+	uint64_t bound = LEASE * 5 / 4 + sim_job_grace() + sim_job_time() + 60 * SIM_SECOND;
 	if (sim.now > sim.calm_at + bound)
 		sim_broken("a job ends in calm times", "%.0f s after the last fault it has not",
 			   (double)(sim.now - sim.calm_at) / 1e9);
 }
 
-/* A machine that stood still when the job ended has time to end what it runs. */
+/* A machine that stood still when the job ended has time to end what it runs, and each agent to
+ * release its ports. */
 static bool is_over(void)
 {
+	static uint64_t ended_at;
+	if (!ended_at && sim_clients_are_done())
+		ended_at = sim.now;
+	if (ended_at && sim.now < ended_at + RELEASE && !sim_referee_ports_are_free())
+		return false;
 	return sim_clients_are_done() && sim_requests_are_done() &&
-	       sim.now > sim.calm_at + LEASE * 5 / 4 + GRACE;
+	       sim.now > sim.calm_at + LEASE * 5 / 4 + sim_job_grace();
 }
 
 void sim_world_run(void)
