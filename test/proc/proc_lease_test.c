@@ -59,6 +59,15 @@ static int start(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *lease,
 	return start_with(ctx, task, lease, is_deaf, GRACE_MS);
 }
 
+/* Its program may not have got so far when it has started. */
+static void await_deaf(struct proc_run *run, struct proc_task *task)
+{
+	proc_await_start(run, task);
+	for (uint64_t end = tfc__now() + PATIENCE; !(proc_ignored(task->pid) & 1u << (SIGTERM - 1));
+	     poll(NULL, 0, 1))
+		assert_true(tfc__now() < end);
+}
+
 static struct tfc__lease *begin(struct proc_run *run, uint32_t ms, int *overs)
 {
 	struct tfc__lease *lease;
@@ -117,7 +126,7 @@ static void each_has_its_own_grace(void **state)
 	assert_int_equal(start_with(run.ctx, &patient, lease, true, PATIENT_MS), 0);
 	assert_int_equal(start_with(run.ctx, &brief, lease, true, GRACE_MS), 0);
 	assert_int_equal(start_with(run.ctx, &at_once, lease, true, 0), 0);
-	proc_await_start(&run, &patient);
+	await_deaf(&run, &patient);
 	proc_await_end(&run, &at_once);
 	proc_await_end(&run, &brief);
 	assert_int_equal(patient.ends, 0);
@@ -232,8 +241,8 @@ static void without_a_guard_a_task_has_no_more_than_the_grace_of_its_lease(void 
 	struct tfc__lease *lease = begin(&run, 60000, &overs);
 	assert_int_equal(start(run.ctx, &brief, lease, true), 0);
 	assert_int_equal(start(run.ctx, &free, NULL, true), 0); /* it has its own 10 s */
-	proc_await_start(&run, &brief);
-	proc_await_start(&run, &free);
+	await_deaf(&run, &brief);
+	await_deaf(&run, &free);
 	assert_int_equal(kill(proc_parent(proc_parent(brief.pid)), SIGKILL), 0);
 	assert_true(proc_await_gone(brief.pid, GRACE_MS + LATE_MS));
 	assert_true(proc_is_alive(free.pid));
@@ -282,9 +291,9 @@ static void a_stopped_guard_cannot_keep_its_tasks(void **state)
 	assert_int_equal(start(run.ctx, &mild, lease, false), 0);
 	assert_int_equal(start_with(run.ctx, &patient, lease, true, PATIENT_MS), 0);
 	assert_int_equal(start(run.ctx, &free, NULL, false), 0);
-	proc_await_start(&run, &deaf);
+	await_deaf(&run, &deaf);
 	proc_await_start(&run, &mild);
-	proc_await_start(&run, &patient);
+	await_deaf(&run, &patient);
 	proc_await_start(&run, &free);
 	uint64_t deadline = tfc__boot_time() + 3000 * TFC__MS;
 	assert_int_equal(tfc__lease_renew(lease, deadline), 0);
@@ -329,7 +338,7 @@ static void a_stop_keeps_its_deadline_when_the_lease_is_over(void **state)
 	uint64_t deadline = tfc__boot_time() + 1000 * TFC__MS;
 	struct tfc__lease *lease = begin(&run, 1000, &overs);
 	assert_int_equal(start_with(run.ctx, &task, lease, true, 4 * PATIENT_MS), 0);
-	proc_await_start(&run, &task);
+	await_deaf(&run, &task);
 	pid_t guard = proc_parent(proc_parent(task.pid));
 	assert_int_equal(tfc_process_stop(task.process, 2000), 0);
 	run_for(&run, 200);
