@@ -163,8 +163,8 @@ static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *l
 	previous->due = tfc__now() + longest;
 	tfc__timer_set(&previous->timer, tfc__now() + LOOK_AGAIN);
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
-		 "waiting for the tasks of this node's previous incarnation to end, for at most "
-		 "%u s; \"fuser -v %.200s\" lists processes",
+		 "waiting for the tasks of this node's previous incarnation to end, which takes up "
+		 "to %u s unless one cannot be killed; \"fuser -v %.200s\" lists processes",
 		 (unsigned)(longest / TFC__SECOND), previous->state_dir);
 }
 
