@@ -36,14 +36,21 @@ enum kind {
 	HANGING_DISK,
 	KILL_STORE,
 	FOREIGN, /* a program of somebody else listens on a port */
+	SLOW_READER,
+	STALL,
+	RESET_INSIDE,
+	REFUSE,
+	LATE,
 	KINDS,
 };
 
 static const char *const names[KINDS] = {
-	"kill node", "kill guard",   "kill both",  "kill client",      "cut",        "cut one way",
-	"freeze",    "suspend",      "reset",      "full disk",        "power loss", "wall jump",
-	"leave",     "close",        "stop guard", "stop shim",        "kill shim",  "failing disk",
-	"slow disk", "hanging disk", "kill store", "foreign listener",
+	"kill node",   "kill guard",       "kill both",    "kill client", "cut",
+	"cut one way", "freeze",           "suspend",      "reset",       "full disk",
+	"power loss",  "wall jump",        "leave",        "close",       "stop guard",
+	"stop shim",   "kill shim",        "failing disk", "slow disk",   "hanging disk",
+	"kill store",  "foreign listener", "slow reader",  "stall",       "reset inside",
+	"refuse",      "late connection",
 };
 
 struct fault {
@@ -280,8 +287,22 @@ static void happen(void *user, uint64_t number)
 			sim_at(end, run_again, NULL, fault->machine);
 		break;
 	case RESET:
-		fault->has_hit = true;
-		sim_net_reset(fault->which);
+		fault->has_hit = sim_net_reset(fault->which);
+		break;
+	case SLOW_READER:
+		sim_net_break(SIM_NET_SLOW, fault->which, end, &fault->has_hit);
+		break;
+	case STALL:
+		sim_net_break(SIM_NET_STALL, fault->which, end, &fault->has_hit);
+		break;
+	case RESET_INSIDE:
+		sim_net_break(SIM_NET_RESET, fault->which, end, &fault->has_hit);
+		break;
+	case REFUSE:
+		sim_net_refuse(machine, end, &fault->has_hit);
+		break;
+	case LATE:
+		sim_net_delay(machine, end, &fault->has_hit);
 		break;
 	case FULL_DISK:
 	case FAILING_DISK:

@@ -15,6 +15,8 @@
 #include "transport/pipe.h"
 
 #define ROOM (UINT32_C(256) << 10) /* bytes on their way and not read */
+#define SLOW_ROOM 512              /* of an end whose host reads slowly */
+#define SLOW_PAUSE (20 * SIM_MS)   /* between two of its reads, or more */
 #define RETRANSMIT (200 * SIM_MS)
 #define UNACKNOWLEDGED (20 * SIM_SECOND) /* UNACKNOWLEDGED_MS, lib/transport/tcp.c */
 #define CONNECT (60 * SIM_SECOND)
@@ -27,6 +29,11 @@ struct chunk {
 	uint64_t at;
 	size_t len; /* 0: the end */
 	char data[];
+};
+
+struct net_fault {
+	uint64_t until;
+	bool *ret_hit;
 };
 
 struct end {
@@ -46,6 +53,9 @@ struct end {
 	struct tfc__buf in;
 	size_t at;
 	bool wants_room; /* the other end has had no room to write */
+	struct net_fault faults[SIM_NET_FAULTS];
+	uint64_t reads_at; /* a slow one, next */
+	bool was_late;
 	uint64_t dialed;
 	uint64_t probed;   /* when a probe was answered last */
 	char to[SIM_PATH]; /* the address that was dialed, until it is accepted */
@@ -59,6 +69,7 @@ struct sim_listener {
 };
 
 static struct sim_listener *listeners;
+static struct net_fault refusals[SIM_MACHINES], delays[SIM_MACHINES];
 
 /* All ends that were ever made, for hosts that die. */
 static struct end **ends;
@@ -78,6 +89,14 @@ static struct end *end_new(struct sim_host *host, const struct sim_machine *mach
 	end->last = &end->first;
 	ends[end_count++] = end;
 	return end;
+}
+
+static bool meets(const struct net_fault *fault)
+{
+	bool is_met = sim.now < fault->until;
+	if (is_met && fault->ret_hit)
+		*fault->ret_hit = true;
+	return is_met;
 }
 
 static bool is_blocked(const struct sim_machine *from, const struct sim_machine *to)
@@ -148,6 +167,14 @@ static void send_chunk(struct end *to, const void *data, size_t len)
 		sim_at(chunk->at, deliver, to, 0);
 }
 
+static void reset(struct end *end)
+{
+	drop_chunks(end);
+	drop_chunks(end->other);
+	fail_end(end, TFC_ELOST, "connection reset by peer");
+	fail_end(end->other, TFC_ELOST, "connection reset by peer");
+}
+
 static void receive(struct end *end, const struct chunk *chunk)
 {
 	if (!end->host) { /* a kernel without the process answers with a reset */
@@ -167,7 +194,8 @@ static void deliver(void *user, uint64_t number)
 	struct chunk *chunk = end->first;
 	if (!chunk)
 		return;
-	if (is_blocked(end->other->machine, end->machine) || end->machine->power == SIM_OFF) {
+	if (is_blocked(end->other->machine, end->machine) || end->machine->power == SIM_OFF ||
+	    meets(&end->faults[SIM_NET_STALL])) {
 		bool is_too_late = sim.now - chunk->sent > UNACKNOWLEDGED;
 		if (is_too_late)
 			fail_end(end->other, TFC_ELOST, "connection timed out");
@@ -177,11 +205,23 @@ static void deliver(void *user, uint64_t number)
 			sim_at(sim.now + RETRANSMIT, deliver, end, 0);
 		return;
 	}
+	bool is_slow = end->host && meets(&end->faults[SIM_NET_SLOW]);
+	if (is_slow && sim.now < end->reads_at) {
+		sim_at(end->reads_at, deliver, end, 0);
+		return;
+	}
+	end->reads_at = sim.now + SLOW_PAUSE + (is_slow ? sim_draw(SLOW_PAUSE) : 0);
+	bool is_cut_off = chunk->len && end->host && meets(&end->faults[SIM_NET_RESET]);
+	end->coming -= chunk->len;
+	if (is_cut_off)
+		chunk->len = sim_draw(chunk->len);
 	end->first = chunk->next;
 	if (!end->first)
 		end->last = &end->first;
-	end->coming -= chunk->len;
-	receive(end, chunk);
+	if (chunk->len || !is_cut_off)
+		receive(end, chunk);
+	if (is_cut_off)
+		reset(end);
 	free(chunk);
 	if (end->first)
 		sim_at(end->first->at, deliver, end, 0);
@@ -204,7 +244,8 @@ static void probe(void *user, uint64_t number)
 	const struct end *other = end->other;
 	bool is_blocked_now = is_blocked(end->machine, other->machine) ||
 			      is_blocked(other->machine, end->machine) ||
-			      other->machine->power == SIM_OFF;
+			      other->machine->power == SIM_OFF ||
+			      sim.now < end->faults[SIM_NET_STALL].until;
 	if (!end->host || end->failure.code || end->is_at_end)
 		return;
 	if (!is_blocked_now)
@@ -255,7 +296,12 @@ static void arrive(void *user, uint64_t number)
 			sim_at(sim.now + SIM_SECOND, arrive, end, 0);
 		return;
 	}
-	if (!listener) {
+	if (!end->is_unix && !end->was_late && meets(&delays[to->number])) {
+		end->was_late = true;
+		sim_at(sim.now + SIM_SECOND / 2 + sim_draw(8 * SIM_SECOND), arrive, end, 0);
+		return;
+	}
+	if (!listener || (!end->is_unix && meets(&refusals[to->number]))) {
 		fail_end(end, TFC_EUNREACH, "connection refused");
 		return;
 	}
@@ -375,7 +421,8 @@ static int64_t write_some(void *state, const void *data, size_t len, tfc_error *
 	if (!end->is_connected)
 		return 0;
 	size_t taken = other->coming + other->in.len - other->at;
-	size_t room = taken < ROOM ? ROOM - taken : 0;
+	size_t most = sim.now < other->faults[SIM_NET_SLOW].until ? SLOW_ROOM : ROOM;
+	size_t room = taken < most ? most - taken : 0;
 	size_t count = len < room ? len : room;
 	other->wants_room = count < len;
 	if (count)
@@ -418,24 +465,62 @@ void sim_net_lose_host(struct sim_host *host, bool has_power)
 	}
 }
 
-void sim_net_reset(uint64_t which)
+uint32_t sim_net_count(const struct sim_host *host)
+{
+	uint32_t count = 0;
+	for (size_t i = 0; i < end_count; i++)
+		count += ends[i]->host == host;
+	for (const struct sim_listener *one = listeners; one; one = one->next)
+		count += one->host == host;
+	return count;
+}
+
+static bool is_alive(const struct end *end)
+{
+	return end->host && end->other->host && end->is_connected && !end->failure.code;
+}
+
+/* One of the connections that are alive, drawn by that number; NULL: there is none. */
+static struct end *find_alive(uint64_t which, bool may_be_unix)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < end_count; i++)
-		count += ends[i]->host && ends[i]->other->host && ends[i]->is_connected;
+		count += is_alive(ends[i]) && (may_be_unix || !ends[i]->is_unix);
 	if (!count)
-		return;
+		return NULL;
 	which %= count;
-	for (size_t i = 0; i < end_count; i++) {
-		struct end *end = ends[i];
-		if (!end->host || !end->other->host || !end->is_connected || which--)
-			continue;
-		drop_chunks(end);
-		drop_chunks(end->other);
-		fail_end(end, TFC_ELOST, "connection reset by peer");
-		fail_end(end->other, TFC_ELOST, "connection reset by peer");
+	for (size_t i = 0;; i++)
+		if (is_alive(ends[i]) && (may_be_unix || !ends[i]->is_unix) && which-- == 0)
+			return ends[i];
+}
+
+bool sim_net_reset(uint64_t which)
+{
+	struct end *end = find_alive(which, true);
+	if (end)
+		reset(end);
+	return end;
+}
+
+void sim_net_break(enum sim_net_fault how, uint64_t which, uint64_t until, bool *ret_hit)
+{
+	struct end *end = find_alive(which, false);
+	const struct net_fault fault = {until, ret_hit};
+	if (!end)
 		return;
-	}
+	end->faults[how] = fault;
+	if (how == SIM_NET_STALL)
+		end->other->faults[how] = fault;
+}
+
+void sim_net_refuse(const struct sim_machine *machine, uint64_t until, bool *ret_hit)
+{
+	refusals[machine->number] = (struct net_fault){until, ret_hit};
+}
+
+void sim_net_delay(const struct sim_machine *machine, uint64_t until, bool *ret_hit)
+{
+	delays[machine->number] = (struct net_fault){until, ret_hit};
 }
 
 /* ---- in place of lib/builtins.c */

@@ -18,6 +18,7 @@
 #define EARLY (20 * SIM_SECOND)         /* half of them, and all drains */
 #define DRAIN_ARRIVES (25 * SIM_SECOND) /* its last byte, behind its deadline */
 #define MARGIN SIM_SECOND               /* in which a process that runs answers */
+#define LAST_WRITES (6 * SIM_SECOND)    /* of a slow disk, for requests that nobody waits for */
 #define PATIENCE (60 * SIM_SECOND)      /* with what has no deadline, in calm times */
 #define JOBS_MAX 3
 #define FOLLOWERS_MAX (SIM_FOLLOWERS - SIM_CLIENTS)
@@ -840,7 +841,7 @@ void sim_requests_calm(void)
 {
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		sim_at(sim.calm_at, undrain, NULL, i);
-	sim_at(sim.calm_at, list_jobs, NULL, 0);
+	sim_at(sim.calm_at + LAST_WRITES, list_jobs, NULL, 0);
 }
 
 bool sim_requests_are_done(void)

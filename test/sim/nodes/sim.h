@@ -120,7 +120,20 @@ uint32_t sim_count_fds(uint32_t owner);
 /* ---- net.c: "tcp" and "unix" */
 
 void sim_net_lose_host(struct sim_host *host, bool has_power); /* its kernel says goodbye, or not */
-void sim_net_reset(uint64_t which);                            /* a connection, if there is one */
+/* Its connections and listeners: each is a descriptor of the real transports. */
+uint32_t sim_net_count(const struct sim_host *host);
+bool sim_net_reset(uint64_t which); /* a connection; false: there is none */
+enum sim_net_fault {
+	SIM_NET_SLOW,  /* its host reads little, and seldom */
+	SIM_NET_STALL, /* no byte of this connection moves */
+	SIM_NET_RESET, /* in the middle of what it is sent next */
+	SIM_NET_FAULTS,
+};
+/* One end of a connection, for a while; *ret_hit is set when a byte meets it. */
+void sim_net_break(enum sim_net_fault how, uint64_t which, uint64_t until, bool *ret_hit);
+/* Connections to a machine are refused, or take seconds. */
+void sim_net_refuse(const struct sim_machine *machine, uint64_t until, bool *ret_hit);
+void sim_net_delay(const struct sim_machine *machine, uint64_t until, bool *ret_hit);
 
 /* ---- port.c: TCP ports, as the kernel of a machine knows them */
 
@@ -195,7 +208,8 @@ void sim_store_break(struct sim_store *store, enum sim_disk_fault how, uint64_t 
 void sim_store_kill_helper(struct sim_store *store, uint64_t until, bool *ret_hit);
 uint64_t sim_store_opens_at(const struct sim_store *store); /* now, or when its disk answers */
 bool sim_store_may_refuse(const struct sim_store *store);   /* to be opened */
-uint32_t sim_store_jobs(const struct sim_store *store);     /* job records, of any state */
+uint32_t sim_store_failed_removals(const struct sim_store *store); /* answered so, or not at all */
+uint32_t sim_store_jobs(const struct sim_store *store);            /* job records, of any state */
 
 /* ---- machine.c */
 
@@ -275,6 +289,10 @@ void sim_referee_port_refused(const struct sim_process *process);
 void sim_referee_port_event(const tfc_event *event); /* for one of the followers */
 bool sim_referee_ports_are_free(void);
 void sim_referee_ports_finish(void);
+/* ---- bounds.c: what no host may use more of, and what must be left once times are calm */
+
+void sim_bounds_begin(void);
+void sim_bounds_finish(void);
 
 /* ---- world.c */
 
@@ -287,7 +305,7 @@ void sim_world_run(void); /* to the end of the job; returns only if no promise w
 
 /* ---- faults.c */
 
-#define SIM_FAULT_KINDS 22
+#define SIM_FAULT_KINDS 27
 const char *sim_fault_name(int kind);
 bool sim_faults_leave_out(const char *name); /* false: there is no such kind */
 void sim_faults_begin(uint64_t mask);        /* draws them; mask: which of them happen */

@@ -76,6 +76,7 @@ struct sim_store {
 	struct request *head; /* requests that it has received */
 	int32_t code;         /* of the first one, or of opening */
 	struct disk_fault killer;
+	uint32_t failed_removals;
 
 	/* its host */
 	struct sim_host *host; /* NULL: none has it */
@@ -410,6 +411,7 @@ static void kill_helper(struct sim_store *store)
 		do_request(store, store->head);
 	if (store->helper >= HELPER_WORKING && how_far > 1)
 		sync_changes(store);
+	store->failed_removals += store->head && store->head->kind == REMOVE;
 	sim_note("store: the helper is killed");
 	end_helper(store, store->host ? HELPER_DEAD : HELPER_NONE);
 }
@@ -419,6 +421,8 @@ static void finish_request(struct sim_store *store)
 	struct request *request = take_request(store);
 	if (store->code == TFC_OK && (request->kind == PUT || request->kind == REMOVE))
 		sync_changes(store);
+	if (request->kind == REMOVE && store->code < 0 && store->code != TFC_ENOENT)
+		store->failed_removals++;
 	go_on(store);
 	answer_request(store, request);
 	free_request(request);
@@ -647,6 +651,11 @@ bool sim_store_may_refuse(const struct sim_store *store)
 	for (int how = 0; how < SIM_DISK_FAULTS; how++)
 		may_refuse |= was_met_lately(&store->faults[how]);
 	return may_refuse;
+}
+
+uint32_t sim_store_failed_removals(const struct sim_store *store)
+{
+	return store->failed_removals;
 }
 
 uint32_t sim_store_jobs(const struct sim_store *store)

@@ -97,6 +97,7 @@ void sim_world_begin(const char *dir, uint64_t mask)
 	if (sim_requests_over() > sim.calm_at)
 		sim.calm_at = sim_requests_over();
 	sim_requests_calm();
+	sim_bounds_begin();
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		sim_machine_start(&sim.machines[i]);
 	for (uint32_t i = 0; i < SIM_CLIENTS; i++)
