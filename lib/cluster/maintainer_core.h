@@ -215,10 +215,11 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core);
 /* ---- going on where an earlier term ended */
 
 struct tfc__resume_task {
-	uint32_t attempt; /* its last, 0: none */
-	bool is_done;     /* that ended with exit 0 */
-	bool was_running; /* its end was not told: it is lost */
-	const char *node; /* name of where that was; NULL: not to be asked */
+	uint32_t attempt;    /* its last, 0: none */
+	bool is_done;        /* that ended with exit 0 */
+	bool was_running;    /* its end was not told: it is lost */
+	const char *node;    /* name of where that was; NULL: not to be asked */
+	const char *address; /* of one that is done: the others' spec has it still; or NULL */
 };
 
 struct tfc__resume {

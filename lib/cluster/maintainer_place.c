@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
@@ -150,6 +151,9 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 {
 	for (uint32_t i = 0; i < maintainer->task_count; i++) {
 		const struct tfc__resume_task *was = &resume->tasks[i];
+		bool has_address = was->address && *was->address;
+		if (has_address && !(maintainer->seen[i].address = strdup(was->address)))
+			return tfc__fail_nomem(error, "cluster");
 		bool is_somewhere = was->was_running && was->node && *was->node;
 		/* One that is no member any more cannot be asked: its lease is over some time. */
 		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,

@@ -72,6 +72,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 				       task->state == TFC_TASK_RUNNING ||
 				       task->state == TFC_TASK_READY,
 			.node = task->node,
+			.address = task->is_done ? task->address : NULL,
 		};
 	}
 	return tasks;

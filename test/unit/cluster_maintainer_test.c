@@ -448,6 +448,32 @@ static void node_that_opens_no_job_is_lost_after_its_previous_incarnation(void *
 	close_world(&w);
 }
 
+/* A spec without it may be refused: parameter servers need a worker. */
+static void task_that_was_done_before_keeps_its_address(void **state)
+{
+	struct world w;
+	tfc_error error = TFC_ERROR_INIT;
+	const struct tfc__resume_task tasks[2] = {
+		{.attempt = 1, .is_done = true, .node = "a", .address = "a:1"}, {.attempt = 1}};
+	const struct tfc__resume resume = {.generation = 1,
+					   .job_state = TFC_JOB_RUNNING,
+					   .task = UINT32_MAX,
+					   .tasks = tasks};
+	open_world(
+		&w,
+		"{\"framework\":\"none\",\"argv\":[\"x\"],\"success\":\"all_workers\",\"restart\":{"
+		"\"scope\":\"task\"},\"roles\":{\"worker\":{\"count\":2,\"ready\":\"started\"}}}");
+	add_member(&w, "b", 1);
+	assert_int_equal(tfc__maintainer_open(w.ctx, w.nodes, &w.info, &resume, &w.journal, on_end,
+					      &w, &error, &w.maintainer),
+			 TFC_OK);
+	turn(&w);
+	expect(&w, "b: hold 1\n");
+	held(&w, "b", 1, "b:1");
+	expect(&w, "b: launch 1 #2 g2 a:1 b:1\n");
+	close_world(&w);
+}
+
 /* Of two nodes that fail in one turn, each for a reason of its own, that of worker/0 is named. */
 static void failure_is_reported_with_its_own_reason(void **state)
 {
@@ -544,6 +570,7 @@ int main(void)
 		cmocka_unit_test(ports_that_no_node_will_have_fail_the_job),
 		cmocka_unit_test(ports_of_a_node_that_may_come_back_are_waited_for),
 		cmocka_unit_test(node_that_opens_no_job_is_lost_after_its_previous_incarnation),
+		cmocka_unit_test(task_that_was_done_before_keeps_its_address),
 		cmocka_unit_test(failure_is_reported_with_its_own_reason),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
 		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
