@@ -251,6 +251,7 @@ static uint32_t spawn(const struct step *step, const struct tfc__command *comman
 	step->core->tasks[slot] =
 		(struct guard_task){.is_used = true,
 				    .id = command->id,
+				    .keep_id = command->keep_id,
 				    .grace_ms = command->grace_ms,
 				    .lease_grace_ms = (uint32_t)command->lease_grace_ms,
 				    .lease = command->lease};

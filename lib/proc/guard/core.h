@@ -68,6 +68,7 @@ struct guard_task {
 	uint32_t grace_ms;
 	uint32_t lease_grace_ms;
 	uint32_t silent_ms; /* length of the lease that was over, or 0 */
+	uint32_t keep_id;   /* the port that it was given, for who drives this; 0: none */
 	int32_t pid;        /* of the task; 0: not started */
 	uint32_t next_free; /* of a free slot: the next one + 1; 0: it is the last */
 	uint8_t force;      /* enum guard_force */

@@ -27,9 +27,12 @@ struct spare {
 	int socket;
 };
 
+/* A port. One that the host has given back stays until the tasks that were given it are reaped. */
 struct keep {
 	uint32_t id; /* 0: free */
 	int fd;
+	uint32_t tasks;
+	bool is_released;
 };
 
 /* A private directory of the host. */
@@ -107,6 +110,8 @@ void shim_end_spare(struct guard *guard); /* and waits for it */
 void keep_port(struct guard *guard, uint32_t id, int fd);
 void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
+void keep_join(struct guard *guard, uint32_t id);  /* a task that was given it lives */
+void keep_leave(struct guard *guard, uint32_t id); /* it was reaped */
 
 /*
  * dir.c. own: takes over `state`. prepare: the locks of a task that is to be started; release them

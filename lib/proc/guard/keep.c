@@ -29,8 +29,7 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 		guard->keeps = keeps;
 		guard->keep_count = count;
 	}
-	keep->id = id;
-	keep->fd = fd;
+	*keep = (struct keep){.id = id, .fd = fd};
 }
 
 void keep_admit(struct guard *guard, uint32_t id, bool is_open)
@@ -40,11 +39,35 @@ void keep_admit(struct guard *guard, uint32_t id, bool is_open)
 		tfc__door_set(keep->fd, is_open);
 }
 
+static void close_unused(struct keep *keep)
+{
+	if (!keep->is_released || keep->tasks)
+		return;
+	close(keep->fd);
+	keep->id = 0;
+}
+
 void keep_release(struct guard *guard, uint32_t id)
 {
 	struct keep *keep = id ? find(guard, id) : NULL;
 	if (!keep)
 		return;
-	close(keep->fd);
-	keep->id = 0;
+	keep->is_released = true;
+	close_unused(keep);
+}
+
+void keep_join(struct guard *guard, uint32_t id)
+{
+	struct keep *keep = id ? find(guard, id) : NULL;
+	if (keep)
+		keep->tasks++;
+}
+
+void keep_leave(struct guard *guard, uint32_t id)
+{
+	struct keep *keep = id ? find(guard, id) : NULL;
+	if (!keep)
+		return;
+	keep->tasks--;
+	close_unused(keep);
 }

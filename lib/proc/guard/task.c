@@ -79,6 +79,7 @@ static int start(struct guard *guard, uint32_t slot, const struct tfc__command *
 		kill(pid, SIGKILL); /* nobody would hear it: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->sockets[slot] = socket;
+	keep_join(guard, command->keep_id);
 	return 0;
 }
 
@@ -191,6 +192,7 @@ void task_kill_rest(struct guard *guard, uint32_t slot)
 void task_free(struct guard *guard, uint32_t slot)
 {
 	close_socket(guard, slot);
+	keep_leave(guard, guard->core.tasks[slot].keep_id);
 	guard->pids[slot] = 0;
 }
 

@@ -28,6 +28,7 @@
 #define TASKS_MAX 64
 #define INDEXES_MAX 1024 /* of the host's ids */
 #define SLOTS_MAX 16
+#define KEEPS_MAX 64
 
 struct dir {
 	uint32_t id;
@@ -35,6 +36,14 @@ struct dir {
 	int lock;
 	int state; /* the node's state directory, or -1 */
 	int guard_lock;
+};
+
+/* A port: once it is released it stays until the tasks that were given it are reaped. */
+struct keep {
+	uint32_t id; /* 0: free */
+	int fd;
+	uint32_t tasks;
+	bool is_released;
 };
 
 struct sim_guard {
@@ -54,10 +63,7 @@ struct sim_guard {
 	uint64_t timer_at;                 /* of the core, for which an event is set */
 	struct sim_shim *shims[TASKS_MAX]; /* by slot */
 	struct dir dirs[SLOTS_MAX];
-	struct {
-		uint32_t id;
-		int fd;
-	} keeps[SLOTS_MAX];
+	struct keep keeps[KEEPS_MAX];
 };
 
 static struct sim_guard *guards;
@@ -122,6 +128,31 @@ static void send_report(struct sim_guard *guard, struct tfc__report report)
 		abort(); /* a socket holds far more than one machine's tasks say */
 }
 
+static struct keep *find_keep(struct sim_guard *guard, uint32_t id)
+{
+	for (int i = 0; i < KEEPS_MAX; i++)
+		if (id && guard->keeps[i].id == id)
+			return &guard->keeps[i];
+	return NULL;
+}
+
+static void close_unused(struct keep *keep)
+{
+	if (!keep->is_released || keep->tasks)
+		return;
+	close(keep->fd);
+	keep->id = 0;
+}
+
+static void leave_port(struct sim_guard *guard, uint32_t id)
+{
+	struct keep *keep = find_keep(guard, id);
+	if (!keep)
+		return;
+	keep->tasks--;
+	close_unused(keep);
+}
+
 static void carry_out(void *user, const struct guard_action *action)
 {
 	struct sim_guard *guard = user;
@@ -146,6 +177,7 @@ static void carry_out(void *user, const struct guard_action *action)
 	case GUARD_KILL_REST: /* a program here starts no other */
 		break;
 	case GUARD_FREE_SLOT:
+		leave_port(guard, guard->core.tasks[action->slot].keep_id);
 		guard->shims[action->slot] = NULL;
 		break;
 	}
@@ -224,19 +256,11 @@ static int lock_task(struct sim_guard *guard, const struct tfc__command *command
 	return guard->host->is_dead ? ESRCH : 0;
 }
 
-static int kept_fd(const struct sim_guard *guard, uint32_t id)
+static void admit(struct sim_guard *guard, uint32_t id, bool is_open)
 {
-	for (int i = 0; i < SLOTS_MAX; i++)
-		if (id && guard->keeps[i].id == id)
-			return guard->keeps[i].fd;
-	return -1;
-}
-
-static void admit(const struct sim_guard *guard, uint32_t id, bool is_open)
-{
-	int fd = kept_fd(guard, id);
-	if (fd >= 0)
-		tfc__door_set(fd, is_open);
+	const struct keep *keep = find_keep(guard, id);
+	if (keep)
+		tfc__door_set(keep->fd, is_open);
 }
 
 static void spawn(struct sim_guard *guard, const struct tfc__command *command, int launch)
@@ -248,9 +272,9 @@ static void spawn(struct sim_guard *guard, const struct tfc__command *command, i
 					   .spawn = command,
 					   .launch = launch,
 					   .lifeline = guard->lifeline};
-	int kept = kept_fd(guard, command->keep_id);
-	if (kept >= 0)
-		sim_port_of_fd(kept, &options.port, &options.hold);
+	struct keep *keep = find_keep(guard, command->keep_id);
+	if (keep)
+		sim_port_of_fd(keep->fd, &options.port, &options.hold);
 	if (launch < 0 || guard->core.task_count == TASKS_MAX ||
 	    (uint32_t)command->id >= INDEXES_MAX)
 		abort();
@@ -261,6 +285,8 @@ static void spawn(struct sim_guard *guard, const struct tfc__command *command, i
 	int error = lock_task(guard, command, options.locks);
 	if (!error)
 		guard->shims[slot] = sim_shim_new(&options);
+	if (!error && keep)
+		keep->tasks++;
 	close_fd(options.locks[TFC__LOCK_TASK]);
 	if (error)
 		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
@@ -297,18 +323,24 @@ static void own_dir(struct sim_guard *guard, const struct tfc__command *command,
 		tfc__dir_lock_share(dir->lock);
 }
 
-static void keep(struct sim_guard *guard, uint32_t id, int fd)
+static void keep_port(struct sim_guard *guard, uint32_t id, int fd)
 {
-	for (int i = 0; i < SLOTS_MAX; i++) {
-		bool is_wanted = fd >= 0 ? !guard->keeps[i].id : guard->keeps[i].id == id;
-		if (!is_wanted)
+	for (int i = 0; i < KEEPS_MAX; i++) {
+		if (guard->keeps[i].id)
 			continue;
-		if (fd < 0)
-			close(guard->keeps[i].fd);
-		guard->keeps[i].id = fd < 0 ? 0 : id;
-		guard->keeps[i].fd = fd;
+		guard->keeps[i] = (struct keep){.id = id, .fd = fd};
 		return;
 	}
+	abort();
+}
+
+static void release_port(struct sim_guard *guard, uint32_t id)
+{
+	struct keep *keep = find_keep(guard, id);
+	if (!keep)
+		return;
+	keep->is_released = true;
+	close_unused(keep);
 }
 
 static void send_signal(const struct sim_guard *guard, const struct tfc__command *command)
@@ -333,13 +365,13 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 		send_signal(guard, command);
 		break;
 	case TFC__MSG_KEEP:
-		keep(guard, command->keep_id, fd);
+		keep_port(guard, command->keep_id, fd);
 		return;
 	case TFC__MSG_ADMIT:
 		admit(guard, command->keep_id, command->value);
 		break;
 	case TFC__MSG_RELEASE:
-		keep(guard, command->keep_id, -1);
+		release_port(guard, command->keep_id);
 		break;
 	case TFC__MSG_OWN_DIR:
 		own_dir(guard, command, path, fd);

@@ -54,15 +54,13 @@ static struct sim_process process_of(const struct sim_shim *shim)
 				    .name = "count"};
 }
 
-/* A node that is closed kills its tasks and releases their ports at once. */
 static void leave_port(const struct sim_shim *shim)
 {
 	const struct sim_process process = process_of(shim);
-	bool is_held = !sim_guard_is_dead(shim->guard) && shim->host->node;
 	sim_port_close(shim->machine, shim->task);
 	sim_referee_port_left(&process,
 			      shim->end.reason == TFC__END_CODE && !shim->program.is_saving,
-			      is_held);
+			      !sim_guard_is_dead(shim->guard));
 }
 
 static void task_die(struct sim_shim *shim, uint32_t reason, int32_t status)
