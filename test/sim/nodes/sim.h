@@ -242,7 +242,7 @@ uint64_t sim_job_time(void); /* that it needs when nothing happens to it */
 uint64_t sim_job_grace(void);
 bool sim_job_is_ready_on_listen(void);
 
-/* ---- requests.c: what else is requested */
+/* ---- requests.c, visitors.c, extra_jobs.c: what else is requested */
 
 void sim_requests_begin(uint64_t mask); /* draws them */
 uint64_t sim_requests_over(void);       /* when they change nothing any more */
