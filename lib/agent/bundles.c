@@ -21,15 +21,20 @@ static struct tfc__bundle *bundle_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__bundle, link);
 }
 
-static void tell_all(struct tfc__work *work)
+static void notify_waiters(struct tfc__bundle *bundle)
 {
-	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, tell);
-	bundle->users++;
 	TFC__LIST_EACH (link, &bundle->waiters) {
 		struct tfc__bundle_waiter *waiter =
 			tfc__container_of(link, struct tfc__bundle_waiter, link);
 		waiter->fn(waiter);
 	}
+}
+
+static void tell_all(struct tfc__work *work)
+{
+	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, tell);
+	bundle->users++;
+	notify_waiters(bundle);
 	tfc__bundle_leave(bundle);
 }
 
@@ -336,12 +341,23 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	return code;
 }
 
+/* Pieces that wait for the disk have nobody else who ends them. */
+static void end_waiters(struct tfc__bundle *bundle)
+{
+	bundle->users++;
+	bundle->state = TFC__BUNDLE_FAILED;
+	tfc__fail(&bundle->error, TFC_ELOST, "agent", 0, "bundle: its cache is closed");
+	notify_waiters(bundle);
+}
+
 void tfc__bundles_close(struct tfc__bundles *bundles)
 {
 	if (!bundles)
 		return;
-	TFC__LIST_EACH (link, &bundles->all)
+	TFC__LIST_EACH (link, &bundles->all) {
+		end_waiters(bundle_of(link));
 		tfc__archive_free(bundle_of(link));
+	}
 	free(bundles->dir);
 	free(bundles);
 }

@@ -50,7 +50,8 @@ struct tfc__bundle {
 	size_t waiting_at, waiting_len, waiting_capacity;
 };
 
-/* Embedded in who waits for READY or FAILED, or for bytes to be taken; fn in dispatch. */
+/* Embedded in who waits for READY or FAILED, or for bytes to be taken; fn in dispatch, or, FAILED,
+ * when the cache is closed. */
 struct tfc__bundle_waiter {
 	struct tfc__link link;
 	void (*fn)(struct tfc__bundle_waiter *waiter);

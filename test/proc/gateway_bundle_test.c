@@ -16,13 +16,17 @@
 #include <tfcluster/key.h>
 #include <unistd.h>
 
+#include "agent/bundles_inside.h"
 #include "base/file.h"
 #include "leaks.h"
+#include "node/inside.h"
 #include "node_run.h"
+#include "proc_run.h"
 #include "served.h"
 
 #define SMALL 1000
 #define LARGE (12 << 20)
+#define BACKLOG (512 << 10) /* of bytes for the disk: with more, a piece waits */
 
 /* A node with a place for its archives, its service, and a client that brings a directory. */
 struct place {
@@ -375,6 +379,65 @@ static void canceling_stops_it(void **state)
 	end(&place);
 }
 
+static bool is_receiver(pid_t pid)
+{
+	char path[64], words[LEAKS_PATH * 4] = "";
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	FILE *file = fopen(path, "re");
+	size_t len = file ? fread(words, 1, sizeof(words) - 1, file) : 0;
+	if (file)
+		fclose(file);
+	const char *verb = words + strlen(words) + 1;
+	return len && strstr(words, "tfc-bundle") && strcmp(verb, "receive") == 0;
+}
+
+/* The process that writes what comes. */
+static bool stop_receiver(void *user)
+{
+	pid_t pids[64];
+	size_t count = proc_family(getpid(), pids, 64);
+	for (size_t i = 1; i < count; i++) {
+		if (!is_receiver(pids[i]))
+			continue;
+		proc_stop(pids[i]);
+		return true;
+	}
+	return false;
+}
+
+static bool has_piece_that_waits(void *user)
+{
+	const struct place *place = user;
+	const struct tfc__agent *agent = tfc__directory_agent(place->run.node->directory);
+	TFC__LIST_EACH (link, &tfc__agent_bundles(agent)->all)
+		if (tfc__bundle_backlog(tfc__container_of(link, struct tfc__bundle, link)) >
+		    BACKLOG)
+			return true;
+	return false;
+}
+
+/* Whether or not the context is dispatched once more. */
+static void a_piece_that_waits_for_the_disk_ends_with_its_node(void **state)
+{
+	for (int is_dispatched = 0; is_dispatched < 2; is_dispatched++) {
+		struct place place;
+		struct submit submit;
+		begin(&place);
+		write_data(&place, LARGE, 1);
+		char *json = job_of(&place, LARGE);
+		begin_submit(&place, json, NULL, &submit, NULL);
+		node_await(&place.run, stop_receiver, NULL, "a process that receives");
+		node_await(&place.run, has_piece_that_waits, &place, "a piece that waits");
+		node_run_close(&place.run);
+		if (is_dispatched) {
+			node_await_answer(&place.run, &submit.answer);
+			expect_refusal(&submit, TFC_ECANCELED, "closed");
+		}
+		free(json);
+		end(&place);
+	}
+}
+
 static size_t count_jobs(struct place *place)
 {
 	struct answer answer = {0};
@@ -524,6 +587,7 @@ int main(void)
 		cmocka_unit_test(a_connection_that_breaks_is_made_again),
 		cmocka_unit_test(what_is_half_sent_goes_with_its_connection),
 		cmocka_unit_test(canceling_stops_it),
+		cmocka_unit_test(a_piece_that_waits_for_the_disk_ends_with_its_node),
 		cmocka_unit_test(a_submit_counts_once_wherever_the_connection_breaks),
 		cmocka_unit_test(a_client_key_is_for_one_job_and_its_bundle),
 		cmocka_unit_test(what_cannot_be_packed_is_told),
