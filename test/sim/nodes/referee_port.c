@@ -11,6 +11,8 @@
 
 #define TENANTS 16
 #define CONSEQUENCES (30 * SIM_SECOND) /* of a fault: by then a lost task runs elsewhere */
+#define AVOIDED_AFTER 3                /* attempts that ended early, */
+#define EARLY (600 * SIM_SECOND)       /* before they had run so long */
 #define FOUND_AFTER SIM_SECOND         /* a foreign listener; it is looked for every 50 ms */
 
 struct tenant {
@@ -41,6 +43,9 @@ struct last {
 
 static struct tenant tenants[TENANTS];
 static struct last lasts[TENANTS];
+/* Attempts that ended early and by themselves, one after the other. After the third the node is
+ * avoided: the task is placed anew, and may come back with another port (cluster/cooldown.h). */
+static uint32_t failed_in_a_row[SIM_NODES];
 static struct refused refused[64];
 static uint32_t refused_count;
 
@@ -72,6 +77,7 @@ static bool is_undisturbed(const struct last *last, const struct tenant *next)
 	return last->is_by_itself && !last->was_stolen && before->attempt + 1 == next->attempt &&
 	       before->process.machine == next->process.machine &&
 	       before->incarnation == next->incarnation && before->guard == next->guard &&
+	       failed_in_a_row[next->process.machine->number] < AVOIDED_AFTER &&
 	       before->started > CONSEQUENCES &&
 	       sim_faults_are_over_since(before->started - CONSEQUENCES);
 }
@@ -244,6 +250,9 @@ void sim_referee_port_left(const struct sim_process *process, bool is_by_itself,
 		sim_broken("a port is held for as long as its task lives",
 			   "%s, attempt %u: port %u of %c is not", tenant->name, tenant->attempt,
 			   tenant->port, letter(process->machine));
+	uint32_t *failed = &failed_in_a_row[process->machine->number];
+	if (is_by_itself)
+		*failed = sim.now - tenant->started < EARLY ? *failed + 1 : 0;
 	struct last *last = last_of(tenant->name);
 	if (last->tenant.process.pid == process->pid)
 		last->is_by_itself = is_by_itself;
