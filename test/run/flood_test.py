@@ -150,13 +150,18 @@ class FloodTest(clients_test.ClientsTest):
     def stop_job(self, job):
         self.ask("stop", "--kill", "--wait", job)
 
+    def start_flood(self, bound, *args):
+        """One beside which the node serves others, with no more than `bound` bytes for it."""
+        flood = Flood(self, *args)
+        self.assert_served()
+        self.assert_holds(bound)
+        return flood
+
 
 class UnreadTest(FloodTest):
     def test_subscriptions_of_one_that_does_not_read(self):
         job = self.printing_job(8)
-        flood = Flood(self, "read", "unread", 1, 100, job)
-        self.assert_served()
-        self.assert_holds(CONNECTION_BYTES)
+        flood = self.start_flood(CONNECTION_BYTES, "read", "unread", 1, 100, job)
         # Nothing is missing: the whole output, a hundred times.
         ended = flood.read_until(lambda ended: ended["items"] * 64 > 100 * 8 * MIB // 121,
                                  "all of the output")
@@ -166,19 +171,15 @@ class UnreadTest(FloodTest):
     def test_subscriptions_to_many_tasks_keep_few_files_open(self):
         job = self.printing_job(1, 8)
         before = self.descriptors()
-        Flood(self, "read", "unread", 1, 100, job)
-        self.assert_served()
+        self.start_flood(CONNECTION_BYTES, "read", "unread", 1, 100, job)
         self.assertLess(self.descriptors() - before, 80)
-        self.assert_holds(CONNECTION_BYTES)
         self.stop_job(job)
 
     def test_answers_that_are_not_read(self):
         job = self.start_job("exec sleep 600", "--worker", "1", "--env",
                              "LONG=" + "x" * 100000)
         self.await_ready(job)
-        flood = Flood(self, "submit", "answers", 100, 200, job)
-        self.assert_served()
-        self.assert_holds(CLIENT_BYTES)
+        flood = self.start_flood(CLIENT_BYTES, "submit", "answers", 100, 200, job)
         ended = flood.read_until(lambda ended: ended["ok"] + ended["again"] == 100 * 200,
                                  "an answer to each")
         self.assertEqual((ended["lost"], ended["other"]), (0, 0))
@@ -187,30 +188,26 @@ class UnreadTest(FloodTest):
 
 
 class LargeJobTest(FloodTest):
-    def test_subscriptions_to_a_job_of_many_tasks(self):
-        job = self.waiting_job(20000)
-        flood = Flood(self, "read", "unread", 1, 200, job)
-        self.assert_served()
-        self.assert_holds(KEY_BYTES)
+    def start_refused_flood(self, job):
+        """Some of its subscriptions are refused, none is lost."""
+        flood = self.start_flood(KEY_BYTES, "read", "unread", 1, 200, job)
         ended = flood.read()
         self.assertEqual(ended["lost"] + ended["other"], 0)
         self.assertGreater(ended["again"], 0)
+        return flood
+
+    def test_subscriptions_to_a_job_of_many_tasks(self):
+        job = self.waiting_job(20000)
+        flood = self.start_refused_flood(job)
         self.assertIn("try again later", flood.said)
         self.stop_job(job)
-
 
     def test_lines_that_do_not_end(self):
         job = self.start_job("printf %060000d 7; exec sleep 600", "--worker", "8")
         self.await_ready(job, 8)
         self.before = self.rss()
-        flood = Flood(self, "read", "unread", 1, 200, job)
-        self.assert_served()
-        self.assert_holds(KEY_BYTES)
-        ended = flood.read()
-        self.assertEqual(ended["lost"] + ended["other"], 0)
-        self.assertGreater(ended["again"], 0)
+        self.start_refused_flood(job)
         self.stop_job(job)
-
 
     def test_an_explanation_that_is_too_long(self):
         definition = {"argv": ["true"], "roles": {"worker": {"count": 2000}}}  # each names all

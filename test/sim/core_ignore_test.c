@@ -205,20 +205,20 @@ static void failed_sidecar_is_among_the_ignored(void **state)
 
 /* ---- all whose success the job needs */
 
-/* So many workers that decide together, and whose failures are ignored. */
-static void dispensable(struct sim *s, uint32_t workers)
+/* So many of one type that decide together, and whose failures are ignored. */
+static void init_dispensable(struct sim *s, const char *type, uint32_t count)
 {
 	sim_init(s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
-	struct tfc__core_role *role = sim_role(s, "worker", workers, TFC__SCOPE_TASK);
+	struct tfc__core_role *role = sim_role(s, type, count, TFC__SCOPE_TASK);
 	role->is_failure_ignored = true;
 	role->restart_max = 0;
-	sim_up(s);
 }
 
 static void job_whose_workers_have_all_failed_has_failed(void **state)
 {
 	struct sim s;
-	dispensable(&s, 2);
+	init_dispensable(&s, "worker", 2);
+	sim_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	s.trace.len = 0;
@@ -240,7 +240,8 @@ static void one_success_among_ignored_failures_is_enough(void **state)
 	static const int first[] = {0, 1};
 	for (int i = 0; i < 2; i++) {
 		struct sim s;
-		dispensable(&s, 2);
+		init_dispensable(&s, "worker", 2);
+		sim_up(&s);
 		sim_exit(&s, "worker/0", first[i]);
 		assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 		sim_exit(&s, "worker/1", 1 - first[i]);
@@ -253,10 +254,7 @@ static void one_success_among_ignored_failures_is_enough(void **state)
 static void failed_evaluator_that_is_alone_fails_the_job(void **state)
 {
 	struct sim s;
-	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
-	struct tfc__core_role *role = sim_role(&s, "evaluator", 1, TFC__SCOPE_TASK);
-	role->is_failure_ignored = true;
-	role->restart_max = 0;
+	init_dispensable(&s, "evaluator", 1);
 	sim_up(&s);
 	sim_exit(&s, "evaluator/0", 1);
 	assert_int_equal(s.end.state, TFC_JOB_FAILED);
@@ -267,10 +265,7 @@ static void failed_evaluator_that_is_alone_fails_the_job(void **state)
 static void stalled_worker_that_is_reaped_last_fails_the_job(void **state)
 {
 	struct sim s;
-	sim_init(&s, TFC_STRATEGY_NONE, TFC__SUCCESS_ALL_WORKERS);
-	struct tfc__core_role *role = sim_role(&s, "worker", 2, TFC__SCOPE_TASK);
-	role->is_failure_ignored = true;
-	role->restart_max = 0;
+	init_dispensable(&s, "worker", 2);
 	s.policy.on_stall = TFC__STALL_RESTART;
 	sim_up(&s);
 	sim_stalled(&s, "worker/0", 5000, "idle");
