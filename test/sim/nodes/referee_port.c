@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define TENANTS 16
+#define NAME 128                       /* of a task and its job: several jobs have a worker/0 */
 #define CONSEQUENCES (30 * SIM_SECOND) /* of a fault: by then a lost task runs elsewhere */
 #define AVOIDED_AFTER 3                /* attempts that ended early, */
 #define EARLY (600 * SIM_SECOND)       /* before they had run so long */
@@ -17,11 +18,11 @@
 
 struct tenant {
 	struct sim_process process; /* pid 0: this entry is free */
-	char name[80];
+	char name[NAME];
 	uint32_t attempt;
 	uint16_t port;
-	uint32_t hold; /* inode */
-	uint32_t incarnation;
+	uint32_t hold;               /* inode */
+	const struct sim_host *host; /* that started it */
 	int32_t guard;
 	bool is_awaited;
 	uint64_t started;
@@ -30,7 +31,7 @@ struct tenant {
 
 /* An attempt that found another program on its port. */
 struct refused {
-	char name[80];
+	char name[NAME];
 	uint32_t attempt;
 };
 
@@ -75,8 +76,8 @@ static bool is_undisturbed(const struct last *last, const struct tenant *next)
 {
 	const struct tenant *before = &last->tenant;
 	return last->is_by_itself && !last->was_stolen && before->attempt + 1 == next->attempt &&
-	       before->process.machine == next->process.machine &&
-	       before->incarnation == next->incarnation && before->guard == next->guard &&
+	       before->process.machine == next->process.machine && before->host == next->host &&
+	       before->guard == next->guard &&
 	       failed_in_a_row[next->process.machine->number] < AVOIDED_AFTER &&
 	       before->started > CONSEQUENCES &&
 	       sim_faults_are_over_since(before->started - CONSEQUENCES);
@@ -95,12 +96,12 @@ void sim_referee_port_given(const struct sim_tenant *given)
 		.attempt = given->task.attempt,
 		.port = given->port,
 		.hold = given->hold,
-		.incarnation = given->task.machine->incarnations,
+		.host = given->host,
 		.guard = given->guard,
 		.is_awaited = given->is_awaited,
 		.started = sim.now,
 	};
-	snprintf(tenant->name, sizeof(tenant->name), "%s", given->task.name);
+	snprintf(tenant->name, sizeof(tenant->name), "%s of %s", given->task.name, given->task.job);
 	struct last *last = last_of(tenant->name);
 	if (is_undisturbed(last, tenant) && last->tenant.port != tenant->port)
 		sim_broken("a restart gets the same port",
@@ -149,15 +150,19 @@ static struct view look_at(const struct sim_machine *machine, uint16_t port)
 	return view;
 }
 
-/* The agent of a machine that runs undisturbed has had the time to end it. */
+/*
+ * The agent of a machine that runs undisturbed has had the time to end it: the one that started the
+ * attempt. Nobody looks at the port of an attempt whose node was killed, nor does the node that is
+ * started again, which knows of it no more than its locks: the guard that is left ends it with its
+ * grace, and no other attempt starts before, whoever listens.
+ */
 static void judge_stolen(void *user, uint64_t pid)
 {
 	const struct tenant *tenant = user;
 	const struct sim_machine *machine = tenant->process.machine;
 	if (tenant->process.pid != (int32_t)pid || !tenant->stolen_at || !tenant->is_awaited)
 		return;
-	if (machine->incarnations != tenant->incarnation || !machine->host ||
-	    !sim_faults_spare(machine, tenant->stolen_at) ||
+	if (machine->host != tenant->host || !sim_faults_spare(machine, tenant->stolen_at) ||
 	    !look_at(machine, tenant->port).stranger.pid)
 		return;
 	sim_broken("a foreign listener is found", "%s: attempt %u is alive on %c with port %u",
@@ -210,8 +215,9 @@ void sim_referee_port_refused(const struct sim_process *process)
 
 static bool was_refused(const tfc_event *event)
 {
-	char name[80];
-	snprintf(name, sizeof(name), "%s-%u", event->task_type, event->task_index);
+	char name[NAME];
+	snprintf(name, sizeof(name), "%s-%u of %s", event->task_type, event->task_index,
+		 event->job);
 	for (uint32_t i = 0; i < refused_count; i++)
 		if (refused[i].attempt == event->attempt && strcmp(refused[i].name, name) == 0)
 			return true;

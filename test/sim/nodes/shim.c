@@ -174,10 +174,12 @@ static void give_port(const struct sim_shim *shim, const struct sim_task_view *s
 	const struct sim_process process = process_of(shim);
 	sim_referee_port_given(&(struct sim_tenant){.task = *seen,
 						    .process = &process,
+						    .host = shim->host,
 						    .guard = sim_guard_pid(shim->guard),
 						    .port = shim->port,
 						    .hold = shim->hold,
-						    .is_awaited = sim_job_is_ready_on_listen()});
+						    .is_awaited = shim->program.port &&
+								  sim_job_is_ready_on_listen()});
 }
 
 static void task_start(struct sim_shim *shim, const char *launch)
@@ -193,9 +195,9 @@ static void task_start(struct sim_shim *shim, const char *launch)
 	view(shim, &seen);
 	sim_note("%s of %s starts attempt %u", shim->name, shim->job, shim->attempt);
 	sim_referee_started(&seen);
+	program_init(&shim->program, launch, head);
 	if (shim->port)
 		give_port(shim, &seen);
-	program_init(&shim->program, launch, head);
 	shim->program.listen_at += monotonic(shim);
 	program_wait(shim, SIM_MS + sim_draw(20 * SIM_MS));
 }

@@ -275,10 +275,11 @@ void sim_referee_finish(void);
 struct sim_tenant {
 	struct sim_task_view task;
 	const struct sim_process *process;
+	const struct sim_host *host; /* that started it */
 	int32_t guard;
 	uint16_t port;
 	uint32_t hold;
-	bool is_awaited; /* it is not ready before it listens */
+	bool is_awaited; /* its program is to listen, and it is not ready before */
 };
 void sim_referee_port_given(const struct sim_tenant *tenant);
 /* Its program has ended, by itself or not; held: by a guard that lives. */
