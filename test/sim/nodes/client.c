@@ -159,6 +159,11 @@ const char *sim_client_cursor(uint64_t client)
 	return clients[client].cursor;
 }
 
+bool sim_client_has_ended(uint64_t client)
+{
+	return clients[client].is_ended;
+}
+
 void sim_client_start(uint32_t number)
 {
 	struct client *client = &clients[number];

@@ -375,7 +375,9 @@ bool sim_requests_are_done(void)
 {
 	for (uint32_t i = 0; i < sim_request_count; i++) {
 		const struct sim_request *request = &sim_requests[i];
-		if (request->op && !request->host->is_dead)
+		/* one that is paused keeps logs open until it has read them */
+		bool is_following = request->sub && !request->is_ended && !request->is_behind_end;
+		if ((request->op || is_following) && !request->host->is_dead)
 			return false;
 	}
 	return sim_extra_are_done();

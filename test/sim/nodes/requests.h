@@ -52,7 +52,8 @@ struct sim_request {
 	/* of a subscription */
 	tfc_sub *sub;
 	uint32_t follower; /* of the main job; 0: none */
-	bool is_paused, is_ended;
+	bool is_paused, is_resumed, is_ended;
+	bool is_behind_end; /* of its job: nothing comes, not even the end */
 };
 
 /* ---- requests.c */

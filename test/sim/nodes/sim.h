@@ -233,6 +233,7 @@ void sim_client_kill(uint32_t client);          /* what it has written down outl
 bool sim_clients_are_done(void);                /* all have followed the job to its end */
 const char *sim_client_job(void);               /* its id, once the first one knows it; or "" */
 const char *sim_client_cursor(uint64_t client); /* NULL: it has seen nothing */
+bool sim_client_has_ended(uint64_t client);     /* its cursor is that of the end */
 
 /* ---- job.c: the job that is submitted, and what its programs do */
 

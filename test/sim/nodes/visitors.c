@@ -155,11 +155,12 @@ enum { PAUSE, RESUME, END };
 static void steer(void *user, uint64_t what)
 {
 	struct sim_request *request = user;
-	if (sim.is_waiting) {
+	bool is_late = what == RESUME && request->host->machine->power != SIM_RUNS;
+	if (sim.is_waiting || (is_late && !request->host->is_dead)) {
 		sim_at(sim.now + SIM_MS, steer, request, what);
 		return;
 	}
-	if (!sim_can_run(request->host) || !request->sub)
+	if (!sim_can_run(request->host) || !request->sub || (what == PAUSE && request->is_resumed))
 		return;
 	sim_enter(request->host);
 	sim_is_calling = true;
@@ -167,6 +168,7 @@ static void steer(void *user, uint64_t what)
 		tfc_sub_pause(request->sub);
 	} else if (what == RESUME) {
 		tfc_sub_resume(request->sub);
+		request->is_resumed = true;
 	} else {
 		tfc_sub_close(request->sub);
 		request->sub = NULL;
@@ -188,6 +190,8 @@ void sim_subscribe(struct sim_request *request)
 	options.wants_live = request->which >> 1 & 1;
 	if (is_main && request->which & 4)
 		options.cursor = sim_client_cursor(request->which % SIM_CLIENTS);
+	request->is_behind_end = options.cursor &&
+				 sim_client_has_ended(request->which % SIM_CLIENTS);
 	if (is_main && last_follower + 1 < SIM_FOLLOWERS) {
 		request->follower = ++last_follower;
 		sim_referee_follow(request->follower,
