@@ -199,7 +199,9 @@ static void on_route(void *user, const char *node, const char *id, const tfc_err
 		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "node %.60s cannot be asked now", node);
 	else if (!error && !*node &&
 		 tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
-		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "job %.60s has moved here", id);
+		tfc__fail(&lost, TFC_EEXIST, "gateway", 0,
+			  "job %.60s was submitted to this node meanwhile; subscribe to it again",
+			  id);
 	if (rpc)
 		tfc__remote_sub_go(sub, rpc, id);
 	else

@@ -115,8 +115,11 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 }
 
 /* Whether another try can help: the connection is gone, or a node that must be asked is. */
+/* EEXIST: the node that relays has the job itself; a client that asks again gets it from there. */
 static bool is_passing(const struct tfc__remote_sub *sub, int code)
 {
+	if (code == TFC_EEXIST)
+		return !sub->route->is_forwarded;
 	return code == TFC_ELOST || code == TFC_EUNREACH || code == TFC_EAGAIN ||
 	       code == TFC_ETIMEDOUT || code == TFC_ENOMEM || code == TFC_EBUSY ||
 	       code == TFC_ECANCELED || code == TFC_ESTATE || (code == TFC_ENOENT && sub->was_up);
