@@ -379,8 +379,10 @@ static void free_request(struct request *request)
 
 static void end_helper(struct sim_store *store, enum helper next)
 {
-	while (store->head)
+	while (store->head) {
+		store->failed_removals += store->head->kind == REMOVE;
 		free_request(take_request(store));
+	}
 	store->helper = next;
 	store->process++;
 	store->is_still = false;
@@ -411,7 +413,6 @@ static void kill_helper(struct sim_store *store)
 		do_request(store, store->head);
 	if (store->helper >= HELPER_WORKING && how_far > 1)
 		sync_changes(store);
-	store->failed_removals += store->head && store->head->kind == REMOVE;
 	sim_note("store: the helper is killed");
 	end_helper(store, store->host ? HELPER_DEAD : HELPER_NONE);
 }
