@@ -50,6 +50,7 @@ static void make_guard(struct tfc__guard *guard, tfc_ctx *ctx, int socket)
 	tfc__list_init(&guard->link);
 	tfc__list_init(&guard->queue);
 	tfc__list_init(&guard->parked);
+	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, ignore_timer);
 	tfc__timer_init(&guard->pulse, ctx, ignore_timer);
