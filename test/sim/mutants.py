@@ -7,6 +7,7 @@ or in front of the library.
 
 import argparse
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -16,7 +17,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = SOURCE / "test" / "sim" / "mutants"
-BATCH = 100
+BATCH = 40
 
 
 def changed_files(patch):
@@ -85,7 +86,8 @@ def hunt(program, promise, seeds, seconds):
     """The first world in which that promise is broken, or None."""
     end = time.monotonic() + seconds
     for first in range(1, seeds + 1, BATCH):
-        done = subprocess.run([program, str(first), str(BATCH)], capture_output=True, text=True)
+        done = subprocess.run([program, "--jobs", str(os.cpu_count()), str(first), str(BATCH)],
+                              capture_output=True, text=True)
         for line in done.stderr.splitlines():
             if line.endswith(": broken: " + promise):
                 return line
