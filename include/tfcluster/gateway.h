@@ -289,7 +289,8 @@ enum tfc_event_kind {
 	TFC_EVENT_END = 5,    /* terminal: the job has ended: all its tasks are reaped, and its end
 				 is stored, so that it never runs again */
 	TFC_EVENT_LOST = 6,   /* terminal: the subscription cannot go on: `text`, and in `status`
-				 enum tfc_err; the job may go on */
+				 enum tfc_err; the job may go on. TFC_EEXIST: it was submitted to
+				 this node after it had been looked for; subscribe to it again */
 	TFC_EVENT_LIVE = 7,   /* all that there was is told; only with wants_live */
 };
 

@@ -95,7 +95,8 @@ typedef struct tfc_port_listener {
 TFC_API int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener);
 
 /**
- * Gives the port back. Do so only after the task that used it is reaped. NULL is a no-op.
+ * Gives the port back. Do so only after the task that used it is reaped; the port of a process of
+ * tfc_process_spawn stays held until then in any case. NULL is a no-op.
  * Thread: the context's.
  */
 TFC_API void tfc_port_release(tfc_port_hold *hold);

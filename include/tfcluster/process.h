@@ -132,7 +132,9 @@ typedef struct tfc_process_options {
 	uint64_t log_segment_bytes; /* a segment file is full at this size; 0: 16 MiB */
 	uint32_t log_segments;      /* this many segment files are kept; 0: 8 */
 	uint32_t attempt;           /* written into each log record; 0: 1 */
-	tfc_port_hold *hold; /* its door is opened just before exec; the guard keeps it; or NULL */
+	/* Its door is opened just before exec; the guard keeps it until the process is reaped, also
+	 * when it is released before. NULL: none. */
+	tfc_port_hold *hold;
 	const tfc_process_limits *limits; /* NULL: the host's own */
 	/* A silence of so many milliseconds is told, and again for each such time more; 0: no.
 	 * Signs of life are output and bytes, whatever they are, on descriptor 3, which the process

@@ -75,9 +75,9 @@ struct tfc__guard {
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
 	struct tfc__link keeps;
 	uint32_t last_keep;
-	/* It closes released ports in order: who answers a ping that was sent behind a release has
-	   done that. */
-	uint32_t releases, confirmed; /* sent, and known to be done */
+	/* It obeys in order: when it has answered a ping that was sent behind a release, it has
+	   closed that port, unless the port's task is not reaped yet. */
+	uint32_t releases, confirmed; /* sent, and known to be obeyed */
 	uint32_t pings, pongs;
 	uint32_t asked, asked_ping; /* the answer to that ping confirms so many releases */
 	struct tfc__link releasing; /* works that wait for it, by their own links */

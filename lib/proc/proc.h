@@ -39,8 +39,9 @@ void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work);
 int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
 
 /*
- * Whether the guard may still have open what was released: then a work, which no one has scheduled,
- * is parked until it has not, or is dead; tfc__work_cancel ends that.
+ * Whether the guard may not have obeyed all releases yet: then a work that is not scheduled is
+ * parked until the guard has, or is dead; tfc__work_cancel ends that. A port whose task is not
+ * reaped stays held all the same.
  */
 bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work);
 

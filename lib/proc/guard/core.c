@@ -289,7 +289,7 @@ static void release(const struct step *step, uint32_t slot)
 	free_slot(step->core, slot);
 }
 
-/* A slot stays taken until the end is told. */
+/* A slot stays taken until the end is reported. */
 static void shim_died(const struct step *step, uint32_t slot)
 {
 	struct guard_task *task = &step->core->tasks[slot];

@@ -1,9 +1,9 @@
 /*
  * The decisions of a guard: when shims are asked to stop their tasks and when that is forced, when
- * a lease is over, what is started at all, and what the host is told of it. A state machine without
- * descriptors, clocks or allocation: what happens comes in as events with their time, what is to be
- * done goes out as actions. tfc-guard and the simulator of nodes (doc/internals/simulation.md)
- * carry them out, and own the memory.
+ * a lease is over, what is started at all, and what is reported to the host. A state machine
+ * without descriptors, clocks or allocation: what happens comes in as events with their time, what
+ * is to be done goes out as actions. tfc-guard and the simulator of nodes
+ * (doc/internals/simulation.md) carry them out, and own the memory.
  */
 #ifndef TFC_GUARD_CORE_H
 #define TFC_GUARD_CORE_H
