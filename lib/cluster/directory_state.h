@@ -75,6 +75,8 @@ int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error);
 /* Writes the first segment of its term, and then the record; NULL: *error. */
 struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn fn,
 				      tfc_error *error);
+/* Reads the record as it is in the store. NULL: out of memory. */
+struct tfc__store_op *tfc__record_get(struct tfc__record *record, tfc__store_fn fn);
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
 struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn);
 /* Removes an ended job, and answers who waits for that. TFC_ENOMEM: its client key cannot be kept,

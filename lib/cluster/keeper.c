@@ -10,7 +10,6 @@
 #include "cluster/record.h"
 
 #define SEGMENT_BYTES (64u << 10) /* then another begins */
-#define RETRY_NS TFC__SECOND
 
 static void schedule(struct tfc__keeper *keeper)
 {
@@ -26,7 +25,7 @@ static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 		tfc__log(keeper->ctx, TFC_LOG_ERROR, "cluster", keeper->id,
 			 "the journal is not stored, it is tried again: %s", error->text);
 	snprintf(keeper->why, sizeof(keeper->why), "%.191s", error->text);
-	tfc__timer_set(&keeper->retry, tfc__now() + RETRY_NS);
+	tfc__timer_set(&keeper->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
 static void on_put(void *user, int code, const tfc_store_value *values, uint32_t count,

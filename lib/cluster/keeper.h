@@ -11,8 +11,11 @@
 #ifndef TFC_CLUSTER_KEEPER_H
 #define TFC_CLUSTER_KEEPER_H
 
+#include "base/clock.h"
 #include "cluster/journal.h"
 #include "store/store.h"
+
+#define TFC__STORE_RETRY_NS TFC__SECOND /* until a store that has failed is asked again */
 
 struct tfc__keeper {
 	struct tfc__journal_writer writer;

@@ -9,8 +9,6 @@
 #include "base/file.h"
 #include "cluster/directory_state.h"
 
-#define RETRY_NS TFC__SECOND
-
 static void on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
 		       const tfc_error *error)
 {
@@ -48,6 +46,13 @@ struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn 
 	if (!op)
 		tfc__buf_fini(&record->value);
 	return op;
+}
+
+struct tfc__store_op *tfc__record_get(struct tfc__record *record, tfc__store_fn fn)
+{
+	char key[TFC__RECORD_KEY_SIZE];
+	tfc__record_key(record->id, "record", key);
+	return tfc__store_get(record->directory->store, key, fn, record);
 }
 
 struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn)
@@ -128,7 +133,7 @@ static void retry_refusal(struct tfc__record *record, int code)
 {
 	if (code == TFC_ENOMEM)
 		answer_refused(record);
-	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
+	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
 static void on_taken_back(void *user, int code, const tfc_store_value *values, uint32_t count,
@@ -165,9 +170,7 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 static void look_up(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	char key[TFC__RECORD_KEY_SIZE];
-	tfc__record_key(record->id, "record", key);
-	record->put = tfc__store_get(record->directory->store, key, on_looked_up, record);
+	record->put = tfc__record_get(record, on_looked_up);
 	if (!record->put)
 		retry_refusal(record, TFC_ENOMEM);
 }

@@ -7,8 +7,6 @@
 #include "base/fail.h"
 #include "cluster/directory_state.h"
 
-#define RETRY_NS TFC__SECOND
-
 static void on_end(void *user, enum tfc__maintainer_end end)
 {
 	struct tfc__record *record = user;
@@ -135,7 +133,7 @@ static void go_on(struct tfc__record *record)
 
 static void try_again(struct tfc__record *record)
 {
-	tfc__timer_set(&record->retry, tfc__now() + RETRY_NS);
+	tfc__timer_set(&record->retry, tfc__now() + TFC__STORE_RETRY_NS);
 }
 
 static void fail_epoch(struct tfc__record *record, const tfc_error *error)
@@ -194,9 +192,7 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 static void look_up(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);
-	char key[TFC__RECORD_KEY_SIZE];
-	tfc__record_key(record->id, "record", key);
-	record->put = tfc__store_get(record->directory->store, key, on_looked_up, record);
+	record->put = tfc__record_get(record, on_looked_up);
 	if (!record->put)
 		try_again(record);
 }
