@@ -117,18 +117,25 @@ static void power_loss_keeps_what_was_answered_and_a_beginning_of_the_rest(void 
 	assert_true(some > 0);
 }
 
+/* False: it was not killed while the put was under way. */
+static bool put_while_the_helper_is_killed(struct bench *bench)
+{
+	bool is_hit = false;
+	sim_store_kill_helper(bench->disk, UINT64_MAX, &is_hit);
+	int code = put(bench, "k").code;
+	sim_store_kill_helper(bench->disk, 0, NULL);
+	assert_int_equal(code, is_hit ? TFC_ELOST : TFC_OK);
+	return is_hit;
+}
+
 /* A put that was not answered is seen by the next helper, and gone after that. */
 static void what_a_killed_helper_has_not_synced_may_be_lost_with_the_power(void **state)
 {
 	uint32_t kept = 0, lost = 0;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct bench bench;
-		bool is_hit = false;
 		begin(&bench, seed);
-		sim_store_kill_helper(bench.disk, UINT64_MAX, &is_hit);
-		int code = put(&bench, "k").code;
-		sim_store_kill_helper(bench.disk, 0, NULL);
-		assert_int_equal(code, is_hit ? TFC_ELOST : TFC_OK);
+		bool is_hit = put_while_the_helper_is_killed(&bench);
 		struct tfc__store *before = bench.store;
 		sim_store_lose_power(bench.disk);
 		open_store(&bench);
@@ -149,12 +156,8 @@ static void a_put_of_a_killed_helper_is_done_or_not(void **state)
 	uint32_t done = 0, not_done = 0;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct bench bench;
-		bool is_hit = false;
 		begin(&bench, seed);
-		sim_store_kill_helper(bench.disk, UINT64_MAX, &is_hit);
-		int code = put(&bench, "k").code;
-		sim_store_kill_helper(bench.disk, 0, NULL);
-		assert_int_equal(code, is_hit ? TFC_ELOST : TFC_OK);
+		bool is_hit = put_while_the_helper_is_killed(&bench);
 		bool was_done = is_there(&bench, "k"); /* another helper was started */
 		done += is_hit && was_done;
 		not_done += is_hit && !was_done;

@@ -87,21 +87,11 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	uint64_t until = sim.now + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * SIM_MS;
-	struct sim_host *waiting = sim.current;
 	for (;;) {
 		int ready = __real_poll(fds, count, 0);
 		if (ready || timeout_ms == 0 || sim.now >= until)
 			return ready;
-		sim_leave();
-		sim.is_waiting = true;
-		if (sim_guards_are_ready())
-			sim_guards_step();
-		else if (!sim_run_event())
-			sim.now = sim_next_event() < until ? sim_next_event() : until;
-		sim.is_waiting = false;
-		sim.waited_at = sim.now;
-		if (waiting)
-			sim_enter(waiting);
+		sim_wait(until);
 	}
 }
 

@@ -147,3 +147,19 @@ bool sim_run_event(void)
 	event.fn(event.user, event.number);
 	return true;
 }
+
+void sim_wait(uint64_t until)
+{
+	struct sim_host *waiting = sim.current;
+	bool was_waiting = sim.is_waiting;
+	sim_leave();
+	sim.is_waiting = true;
+	if (sim_guards_are_ready())
+		sim_guards_step();
+	else if (!sim_run_event())
+		sim.now = sim_next_event() < until ? sim_next_event() : until;
+	sim.is_waiting = was_waiting;
+	sim.waited_at = sim.now;
+	if (waiting)
+		sim_enter(waiting);
+}

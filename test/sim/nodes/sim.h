@@ -103,6 +103,8 @@ typedef void (*sim_event_fn)(void *user, uint64_t number);
 void sim_at(uint64_t at, sim_event_fn fn, void *user, uint64_t number);
 uint64_t sim_next_event(void); /* UINT64_MAX: none */
 bool sim_run_event(void);      /* one that is due */
+/* The current process blocks inside a call: a guard, an event, or else time goes on by a step. */
+void sim_wait(uint64_t until);
 
 /* ---- clock.c: three clocks a machine, and the library's calls that read or wait for them */
 

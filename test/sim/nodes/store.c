@@ -514,20 +514,8 @@ static void remove_keys(void *store, const char *key, tfc_store_done done, void 
 static int wait_until(struct sim_store *store, bool (*is_so)(const struct sim_store *store),
 		      uint64_t until)
 {
-	struct sim_host *host = sim.current;
-	bool was_waiting = sim.is_waiting;
-	while (!is_so(store) && sim.now < until) {
-		sim_leave();
-		sim.is_waiting = true;
-		if (sim_guards_are_ready())
-			sim_guards_step();
-		else if (!sim_run_event())
-			sim.now = sim_next_event() < until ? sim_next_event() : until;
-		sim.is_waiting = was_waiting;
-		sim.waited_at = sim.now;
-		if (host)
-			sim_enter(host);
-	}
+	while (!is_so(store) && sim.now < until)
+		sim_wait(until);
 	return is_so(store) ? TFC_OK : TFC_ETIMEDOUT;
 }
 
