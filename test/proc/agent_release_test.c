@@ -106,19 +106,25 @@ static void release_both(struct holder *holder)
 	tfc__agent_release(holder->agent_job, 1);
 }
 
-/* The guard gets to what it was told once it is needed. */
+/* Both ports are released and wanted again; the guard, which is stopped, has not closed them. */
+static pid_t hold_again_behind_a_stopped_guard(struct holder *holder, bool is_fixed)
+{
+	begin(holder, is_fixed);
+	hold_both(holder);
+	await_both(holder);
+	pid_t guard = tfc__guard_pid(holder->ctx);
+	proc_stop(guard);
+	release_both(holder);
+	hold_both(holder);
+	assert_true(tfc_ctx_run(holder->ctx, 50) >= 0);
+	assert_int_equal(holder->held + holder->failed, 0);
+	return guard;
+}
+
 static void hold_again(bool is_fixed)
 {
 	struct holder holder;
-	begin(&holder, is_fixed);
-	hold_both(&holder);
-	await_both(&holder);
-	pid_t guard = tfc__guard_pid(holder.ctx);
-	proc_stop(guard);
-	release_both(&holder);
-	hold_both(&holder);
-	assert_true(tfc_ctx_run(holder.ctx, 50) >= 0);
-	assert_int_equal(holder.held + holder.failed, 0);
+	pid_t guard = hold_again_behind_a_stopped_guard(&holder, is_fixed);
 	kill(guard, SIGCONT);
 	await_both(&holder);
 	finish(&holder);
@@ -137,14 +143,7 @@ static void the_last_ports_of_a_pool_can_be_held_again_at_once(void **state)
 static void a_guard_that_dies_has_released_all(void **state)
 {
 	struct holder holder;
-	begin(&holder, true);
-	hold_both(&holder);
-	await_both(&holder);
-	pid_t guard = tfc__guard_pid(holder.ctx);
-	proc_stop(guard);
-	release_both(&holder);
-	hold_both(&holder);
-	assert_true(tfc_ctx_run(holder.ctx, 50) >= 0);
+	pid_t guard = hold_again_behind_a_stopped_guard(&holder, true);
 	kill(guard, SIGKILL);
 	await_both(&holder);
 	finish(&holder);
@@ -153,14 +152,7 @@ static void a_guard_that_dies_has_released_all(void **state)
 static void who_waits_for_a_release_may_end(void **state)
 {
 	struct holder holder;
-	begin(&holder, true);
-	hold_both(&holder);
-	await_both(&holder);
-	pid_t guard = tfc__guard_pid(holder.ctx);
-	proc_stop(guard);
-	release_both(&holder);
-	hold_both(&holder);
-	assert_true(tfc_ctx_run(holder.ctx, 50) >= 0);
+	pid_t guard = hold_again_behind_a_stopped_guard(&holder, true);
 	tfc__agent_release(holder.agent_job, 1); /* it wants no port any more */
 	kill(guard, SIGCONT);
 	while (!holder.held)
