@@ -1,6 +1,6 @@
 /*
- * The backends that are built in: the one place where they are named. A table is walked by the room
- * whose header declares it.
+ * The backends that are built in: the one place where they are named. A table is walked by the
+ * module whose header declares it.
  */
 #include <stddef.h>
 

@@ -219,7 +219,7 @@ struct tfc__log_watch {
 int tfc__agent_watch(struct tfc__agent_job *job, uint32_t task, struct tfc__log_watch *watch);
 void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
 
-/* Reads a task's log from `position` (0: the oldest there is) as log_source.h says. The caller
+/* Reads a task's log from `position` (0: the oldest there is) as log/source.h says. The caller
  * closes it, also after the job. NULL and *error (TFC_ENOMEM, ...). */
 struct tfc__log_source;
 struct tfc__log_source *tfc__agent_log_open(struct tfc__agent_job *job, uint32_t task,

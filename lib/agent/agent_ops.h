@@ -9,7 +9,7 @@
 #define TFC_AGENT_AGENT_OPS_H
 
 #include "agent/agent.h"
-#include "agent/log_source.h"
+#include "log/source.h"
 
 struct tfc__agent_ops {
 	/* Opens a job there; the handle is the caller's. epoch orders: an agent that has heard a
@@ -30,7 +30,7 @@ struct tfc__agent_ops {
 	void (*query)(void *job, uint32_t query);
 	void (*stacks)(void *job, uint32_t task, bool is_ending);
 	void (*look)(void *job, uint32_t number);
-	/* Log records of one task on that node, see agent/log_source.h; NULL and *error. Also after
+	/* Log records of one task on that node, see log/source.h; NULL and *error. Also after
 	 * job_end. */
 	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position,
 					    tfc_error *error);

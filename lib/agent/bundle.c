@@ -12,6 +12,7 @@
 #include "agent/inside.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "log/tail.h"
 
 #define BUNDLE_LOG "bundle"
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "log/tail.h"
 
 #define GPUS_MAX 1024
 #define ID_MAX 95 /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */

@@ -1,5 +1,5 @@
 /*
- * What the files of this room share: the agent, its jobs and their tasks.
+ * What the files of this module share: the agent, its jobs and their tasks.
  *
  *   agent.c      the machine: directories, port pool, the list of jobs
  *   agent_job.c  a job on it: open, close, holds, queries
@@ -7,7 +7,6 @@
  *   environ.c    the environment of a task
  *   base_environ.c  what it begins with
  *   watch.c      the wait for listeners, and the strangers found by it
- *   bundles*.c   archives by hash, packed or received (bundles_inside.h)
  *   bundle.c     a job's, unpacked in a process of its own
  *   limits.c     what its tasks may use, and as whom they run
  *   user.c       users and groups by name
@@ -31,10 +30,10 @@
 #define TFC_AGENT_INSIDE_H
 
 #include "agent/agent.h"
-#include "agent/bundles.h"
 #include "agent/user.h"
 #include "base/list.h"
 #include "base/strv.h"
+#include "bundle/cache.h"
 #include "ctx/ctx.h"
 #include "port/port.h"
 #include "proc/proc.h"

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "agent/inside.h"
-#include "agent/log_source.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "log/source.h"
 #include "proc/dir_lock.h"
 
 struct removal {

@@ -4,6 +4,7 @@
 
 #include "agent/inside.h"
 #include "base/fail.h"
+#include "log/tail.h"
 
 struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job)
 {

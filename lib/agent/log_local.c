@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "agent/inside.h"
-#include "agent/log_source.h"
 #include "base/fail.h"
+#include "log/source.h"
 
 #define OPEN_LOGS_MAX 32
 

@@ -3,6 +3,7 @@
  */
 #include "agent/agent_ops.h"
 #include "agent/inside.h"
+#include "log/tail.h"
 
 static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
 		    void *user, void **ret_job, tfc_error *error)

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "log/tail.h"
 #include "port/owner.h"
 #include "python_stacks.h"
 #include <tfcluster/log.h>

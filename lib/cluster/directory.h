@@ -21,7 +21,7 @@ uint32_t tfc__record_generation(const struct tfc__record *record);
 const char *tfc__record_node(const struct tfc__record *record,
 			     const struct tfc__journal_entry *entry);
 
-/* Reads a task's log on a node from `position` (0: the oldest there is), see agent/log_source.h.
+/* Reads a task's log on a node from `position` (0: the oldest there is), see log/source.h.
  * NULL and *error. */
 struct tfc__log_source;
 struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_t task,

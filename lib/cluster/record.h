@@ -5,8 +5,8 @@
 #ifndef TFC_CLUSTER_RECORD_H
 #define TFC_CLUSTER_RECORD_H
 
-#include "agent/bundles.h"
 #include "base/buf.h"
+#include "bundle/cache.h"
 #include "cluster/client_keys.h"
 #include "cluster/journal.h"
 #include "cluster/keeper.h"

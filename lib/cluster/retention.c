@@ -1,6 +1,7 @@
 /* What is kept of ended jobs: so many, for so long, with so many bytes of logs. */
 #include "base/clock.h"
 #include "cluster/directory_state.h"
+#include "log/format.h"
 #include "proc/proc.h"
 
 static uint64_t end_time(const struct tfc__record *record)

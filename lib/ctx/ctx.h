@@ -1,5 +1,5 @@
 /*
- * The inside of the context, for the rooms below: descriptors, timers, deferred work, operations.
+ * The inside of the context, for the modules below: descriptors, timers, deferred work, operations.
  *
  * The structs are embedded in their owners, so nothing here allocates on the way. An owner may
  * close any of them inside any callback, its own included; nothing is called for it afterwards.

@@ -1,8 +1,8 @@
 /*
- * What the files of this room share: the context itself and the four sources of callbacks.
+ * What the files of this module share: the context itself and the four sources of callbacks.
  *
  * The context's descriptor is an epoll that watches
- *  - the descriptors of the rooms below (io.c),
+ *  - the descriptors of the modules below (io.c),
  *  - a timerfd, armed for the earliest timer and for nothing else (timer.c),
  *  - an eventfd, readable while posted calls, deferred work or a wake are waiting (post.c).
  * An idle context therefore wakes nobody, and a level-triggered host is never left waiting while

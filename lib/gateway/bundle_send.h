@@ -5,7 +5,7 @@
 #ifndef TFC_GATEWAY_BUNDLE_SEND_H
 #define TFC_GATEWAY_BUNDLE_SEND_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "wire/rpc.h"
 
 struct tfc__bundle_send;

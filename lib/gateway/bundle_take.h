@@ -2,7 +2,7 @@
 #ifndef TFC_GATEWAY_BUNDLE_TAKE_H
 #define TFC_GATEWAY_BUNDLE_TAKE_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "wire/rpc.h"
 
 /* The hash that a request names under `key`: TFC_OK, or TFC_EINVAL and "": it is none. */

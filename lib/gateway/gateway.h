@@ -1,7 +1,7 @@
 /*
  * The inside of the gateway: what a gateway handle does is a question that one of its kinds
  * answers - local.c in this process, remote.c by asking a node. tfc_gateway_open belongs to the
- * node room, which knows where jobs are kept.
+ * node module, which knows where jobs are kept.
  */
 #ifndef TFC_GATEWAY_GATEWAY_H
 #define TFC_GATEWAY_GATEWAY_H

@@ -1,6 +1,6 @@
 /*
  * The other members, as the gateway needs them: whom it can ask, and what it tells of all. The node
- * room gives this table.
+ * module gives this table.
  */
 #ifndef TFC_GATEWAY_MEMBERS_H
 #define TFC_GATEWAY_MEMBERS_H

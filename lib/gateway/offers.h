@@ -12,7 +12,7 @@
 #ifndef TFC_GATEWAY_OFFERS_H
 #define TFC_GATEWAY_OFFERS_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "transport/peer.h"
 
 #define TFC__OFFERS_MAX 4                        /* of one connection */

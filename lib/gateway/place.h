@@ -13,7 +13,7 @@
 #ifndef TFC_GATEWAY_PLACE_H
 #define TFC_GATEWAY_PLACE_H
 
-#include "gateway/lines.h"
+#include "log/lines.h"
 
 #define TFC__PIECE_SIZE 72 /* four numbers, three separators, a NUL */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/bundles.h"
 #include "base/fail.h"
+#include "bundle/cache.h"
 #include "gateway/bundle_take.h"
 #include "job/job.h"
 

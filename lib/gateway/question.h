@@ -2,7 +2,7 @@
 #ifndef TFC_GATEWAY_QUESTION_H
 #define TFC_GATEWAY_QUESTION_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "gateway/gateway.h"
 #include "wire/msg.h"
 

@@ -5,7 +5,7 @@
 #ifndef TFC_GATEWAY_UPLOAD_H
 #define TFC_GATEWAY_UPLOAD_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "wire/rpc.h"
 
 /* Where a client packs: a private directory, made with the first one. */

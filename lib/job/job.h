@@ -1,7 +1,7 @@
 /*
- * The job as the rooms below read it: plain fields, filled by the parser (job_parse.c) from the one
- * table of keys (job_keys.c). Everything is owned by the job; strings are never NULL unless said
- * so.
+ * The job as the modules below read it: plain fields, filled by the parser (job_parse.c) from the
+ * one table of keys (job_keys.c). Everything is owned by the job; strings are never NULL unless
+ * said so.
  */
 #ifndef TFC_JOB_JOB_H
 #define TFC_JOB_JOB_H

@@ -32,7 +32,7 @@ struct tfc__member {
 	uint64_t memory;
 	uint32_t gpus;
 	char **labels; /* "K=V", sorted; NULL-terminated; or NULL */
-	void *owner;   /* whoever keeps a connection to it (node room) */
+	void *owner;   /* whoever keeps a connection to it (node) */
 };
 
 /* Embedded; fn in dispatch after a change, in a turn of its own: changes that follow each other at

@@ -8,7 +8,7 @@
 #ifndef TFC_NODE_AGENT_SERVICE_INNER_H
 #define TFC_NODE_AGENT_SERVICE_INNER_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "node/agent_link.h"
 #include "node/agent_service.h"
 #include "node/agent_wire.h"

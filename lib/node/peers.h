@@ -1,6 +1,6 @@
 /*
  * The connections of this node to the other members: one that it dialed to each, kept up with
- * backoff, and those that came in. Calls to a member go over the dialed one. Probes (member room)
+ * backoff, and those that came in. Calls to a member go over the dialed one. Probes (member)
  * ride on them; so do agents and gateways.
  *
  *   node.hello {who, what it offers}   the first call of a member; the answer is the other's hello

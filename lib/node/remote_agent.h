@@ -11,7 +11,7 @@
 #define TFC_NODE_REMOTE_AGENT_H
 
 #include "agent/agent_ops.h"
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "wire/rpc.h"
 
 struct tfc__remote_agent;

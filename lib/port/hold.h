@@ -1,5 +1,5 @@
 /*
- * What a hold and its pool are, for the files of this room.
+ * What a hold and its pool are, for the files of this module.
  */
 #ifndef TFC_PORT_HOLD_H
 #define TFC_PORT_HOLD_H

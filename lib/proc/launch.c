@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/format.h"
 #include "proc/guard.h"
-#include "proc/log_format.h"
 
 #define LAUNCH_MAX (UINT64_C(256) << 20)
 

@@ -11,11 +11,6 @@
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>
 
-/* What rotation leaves of a log, in bytes, unless its process asks for something else. */
-#define TFC__LOG_SEGMENTS 8
-#define TFC__LOG_SEGMENT_BYTES (UINT64_C(16) << 20)
-#define TFC__LOG_KEPT (TFC__LOG_SEGMENTS * TFC__LOG_SEGMENT_BYTES)
-
 /*
  * tfc_process_options.grace_ms of a helper program: it blocks TERM (base/signals.h) and has nothing
  * to save.
@@ -103,18 +98,5 @@ pid_t tfc__process_shim(const tfc_process *process);
 
 /* "auto", "plain", "cgroup", "pidns"; "?" for an unknown one. Static. */
 const char *tfc__isolation_name(uint32_t isolation);
-
-/* Position up to which the log is complete now, from its files; for a reader that begins at the
- * end. */
-uint64_t tfc__log_end(const char *dir, const char *name);
-
-/* Where the newest segment of a log ends, and when it was last written (CLOCK_REALTIME); for one
- * that is not written just now. -1: there is no log. */
-int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns);
-
-/* The last `lines` lines of a log (all streams; of one attempt, or 0: of all), each without
- * newline; may be fewer. */
-int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t lines,
-		  char ***ret_lines);
 
 #endif

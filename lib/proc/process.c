@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "log/format.h"
 #include "port/port.h"
 #include "proc/guard.h"
-#include "proc/log_format.h"
 
 #define GRACE_MS 10000
 

@@ -1,5 +1,5 @@
 /*
- * What the files of this room share. Every kind of store is a tfc_store_ops behind the same front
+ * What the files of this module share. Every kind of store is a tfc_store_ops behind the same front
  * (store.c), the host's own among them.
  */
 #ifndef TFC_STORE_BACKEND_H

@@ -129,9 +129,9 @@ uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 /* tfc_error.room is a static string: one of ours, or a word for all others. */
 static const char *room_named(const char *name)
 {
-	static const char *const rooms[] = {"ctx",   "spec",   "job",       "port",   "proc",
-					    "agent", "wire",   "transport", "member", "store",
-					    "node",  "bundle", "cluster",   "gateway"};
+	static const char *const rooms[] = {"ctx",   "spec",   "job",       "port",    "proc",
+					    "agent", "wire",   "transport", "member",  "store",
+					    "node",  "bundle", "cluster",   "gateway", "log"};
 	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
 		if (strcmp(rooms[i], name) == 0)
 			return rooms[i];

@@ -1,4 +1,4 @@
-"""The table of lib/job/bundle_fold.c against Unicode's own data, as Python carries it.
+"""The table of lib/bundle/fold.c against Unicode's own data, as Python carries it.
 
 Usage: folding.py SOURCE_ROOT            every character that this Python knows must be folded alike
        folding.py SOURCE_ROOT --write    prints the table for the file
@@ -61,7 +61,7 @@ def main(root, *options):
         for first, last, step, distance in runs():
             print(f"\t{{{first:#x}, {last:#x}, {step}, {distance}}},")
         return 0
-    return check(pathlib.Path(root) / "lib/job/bundle_fold.c")
+    return check(pathlib.Path(root) / "lib/bundle/fold.c")
 
 
 if __name__ == "__main__":

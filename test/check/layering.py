@@ -1,4 +1,4 @@
-"""A room includes only rooms above it; see lib/meson.build for the order.
+"""A module includes only modules above it; see lib/meson.build for the order.
 
 Usage: layering.py SOURCE_ROOT
 """
@@ -6,28 +6,32 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "ctx", "spec", "job", "port", "proc", "agent", "wire", "transport",
-         "member", "store", "cluster", "gateway", "node"]
+MODULES = ["base", "ctx", "spec", "job", "port", "wire", "log", "proc", "bundle", "agent",
+           "transport", "member", "store", "cluster", "gateway", "node"]
 
-# The room whose face a public header is, where the name does not say it.
-PUBLIC = {"backend": "ctx", "bundle": "job", "error": "base", "export": "base", "key": "wire",
-          "memory": "base", "version": "base", "log": "proc", "process": "proc", "task": "agent",
+# The module whose face a public header is, where the name does not say it.
+PUBLIC = {"backend": "ctx", "error": "base", "export": "base", "key": "wire",
+          "memory": "base", "version": "base", "process": "proc", "task": "agent",
           "upstream": "cluster"}
 
-# Faces of lower rooms that a room may read all the same: the names of job and task states and of
-# end reasons are part of the gateway's face, and are decided in cluster.
+# Faces of lower modules that a module may read all the same: the names of job and task states and
+# of end reasons are part of the gateway's face, and are decided in cluster.
 WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
 PROGRAM_BASE = [f"base/{name}.h" for name in ("list", "clock", "dir", "file", "pass", "proc_stat")]
 PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/door.h", "proc/"],
-            "proc/shim": [*PROGRAM_BASE, "proc/"]}
+            "proc/shim": [*PROGRAM_BASE, "log/writer.h", "proc/"]}
+
+# Files of a module that the helper programs are made of, too: they take only this of the library.
+SHARED = {name: {"base/clock.h", "base/dir.h", "base/names.h", "log/format.h", "log/writer.h"}
+          for name in ("log/format", "log/writer")}
 
 # Pure state machines: what they include besides their own header declares no call of the system.
 PURE = ["proc/guard/core", "proc/shim/core"]
 PURE_INCLUDES = {"core.h", "proc/protocol.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
-# Names the backends of all rooms, and is part of none.
+# Names the backends of all modules, and is part of none.
 BUILTINS = "builtins.c"
 
 # Made at build time, beside the objects.
@@ -40,27 +44,30 @@ def includes(path):
     return INCLUDE.findall(path.read_text())
 
 
-def room_of_public(name):
+def module_of_public(name):
     stem = pathlib.PurePath(name).stem
     return PUBLIC.get(stem, stem)
 
 
-def may_include(room, other, is_public):
-    if other not in ROOMS:
+def may_include(module, other, is_public):
+    if other not in MODULES:
         return False
-    if is_public and (room, other) in WORDS:
+    if is_public and (module, other) in WORDS:
         return True
-    return ROOMS.index(other) <= ROOMS.index(room)
+    return MODULES.index(other) <= MODULES.index(module)
 
 
 def check_library_file(root, path):
-    room = path.relative_to(root / "lib").parts[0]
+    module = path.relative_to(root / "lib").parts[0]
     folder = path.parent.relative_to(root / "lib").as_posix()
-    is_pure = path.relative_to(root / "lib").with_suffix("").as_posix() in PURE
+    stem = path.relative_to(root / "lib").with_suffix("").as_posix()
+    is_pure = stem in PURE
     for kind, name in includes(path):
         is_public = name.startswith("tfcluster/")
         if is_pure and name not in PURE_INCLUDES:
             yield f"includes {name}: it is pure"
+        if (kind == '"' or is_public) and name not in SHARED.get(stem, {name}):
+            yield f"includes {name}: the shim is made of it, too"
         if kind == "<" and not is_public:
             continue
         if folder in PROGRAMS:
@@ -68,12 +75,12 @@ def check_library_file(root, path):
                 yield f"includes {name}: {folder} is a program of its own, it takes only " + \
                     ", ".join(PROGRAMS[folder])
         elif is_public:
-            if not may_include(room, room_of_public(name), True):
-                yield f"includes <{name}>: {room_of_public(name)} is below {room}"
+            if not may_include(module, module_of_public(name), True):
+                yield f"includes <{name}>: {module_of_public(name)} is below {module}"
         elif name not in GENERATED and "/" not in name:
-            yield f'includes "{name}": say "{room}/{name}"'
-        elif "/" in name and not may_include(room, name.split("/")[0], False):
-            yield f'includes "{name}": {name.split("/")[0]} is below {room}'
+            yield f'includes "{name}": say "{module}/{name}"'
+        elif "/" in name and not may_include(module, name.split("/")[0], False):
+            yield f'includes "{name}": {name.split("/")[0]} is below {module}'
 
 
 STANDARD = {"stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "sys/types.h"}
@@ -100,7 +107,7 @@ def main(root):
             failures.append(f"{folder}: no source file found")
         for path in files:
             failures += [f"{path.relative_to(root)}: {text}" for text in check(root, path)]
-    print("\n".join(failures) or "all rooms include only rooms above them")
+    print("\n".join(failures) or "all modules include only modules above them")
     return 1 if failures else 0
 
 

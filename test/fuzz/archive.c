@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bundle/archive.h"
 #include "fuzz.h"
-#include "job/bundle.h"
 
 static const struct tfc__bundle_limits limits = {32, 200, 1 << 12, 1 << 16};
 

@@ -1,8 +1,8 @@
 /* job: names in bundles, one a line. What is accepted stays inside, and no two meet. */
 #include <string.h>
 
+#include "bundle/archive.h"
 #include "fuzz.h"
-#include "job/bundle.h"
 
 #define NAMES_MAX 32
 

@@ -2,7 +2,7 @@
  * is taken is whole: its strings end, and it is one line of JSON. */
 #include <string.h>
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 #include "fuzz.h"
 #include "gateway/event_wire.h"
 #include "gateway/question.h"

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "fuzz.h"
 #include "gateway/place.h"
-#include "proc/log_format.h"
+#include "log/format.h"
 
 #define LINES_MAX 64
 #define LOG_MAX 300000

@@ -8,7 +8,8 @@
 #include "base/file.h"
 #include "base/strv.h"
 #include "fuzz.h"
-#include "proc/log_write.h"
+#include "log/tail.h"
+#include "log/writer.h"
 #include "proc/proc.h"
 #include <tfcluster/log.h>
 #include <tfcluster/memory.h>

@@ -26,6 +26,7 @@
 #include "base/file.h"
 #include "folder.h"
 #include "leaks.h"
+#include "log/tail.h"
 #include "proc/proc.h"
 #include <tfcluster/log.h>
 

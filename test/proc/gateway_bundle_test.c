@@ -16,8 +16,8 @@
 #include <tfcluster/key.h>
 #include <unistd.h>
 
-#include "agent/bundles_inside.h"
 #include "base/file.h"
+#include "bundle/internal.h"
 #include "leaks.h"
 #include "node/inside.h"
 #include "node_run.h"

@@ -43,7 +43,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 	return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-/* Whoever lists a directory of logs opens "." in it (log_format.c). */
+/* Whoever lists a directory of logs opens "." in it (log/format.c). */
 int __wrap_openat(int dir_fd, const char *path, int flags, ...)
 {
 	va_list args;

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "leaks.h"
+#include "log/tail.h"
 #include "proc/proc.h"
 #include "proc_run.h"
 #include <tfcluster/log.h>

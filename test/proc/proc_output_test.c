@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/strv.h"
+#include "log/tail.h"
 #include "proc/proc.h"
 #include "proc_run.h"
 #include "sanitized.h"

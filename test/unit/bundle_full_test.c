@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bundle/archive.h"
 #include "folder.h"
-#include "job/bundle.h"
 #include "leaks.h"
 #include "mounts.h"
 #include "raw_zip.h"

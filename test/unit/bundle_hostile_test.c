@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bundle/archive.h"
 #include "folder.h"
-#include "job/bundle.h"
 #include "raw_zip.h"
 
 #define KINDS_MAX 256

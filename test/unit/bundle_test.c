@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "bundle/archive.h"
 #include "folder.h"
-#include "job/bundle.h"
 #include "leaks.h"
 #include "raw_zip.h"
 

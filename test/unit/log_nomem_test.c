@@ -12,7 +12,8 @@
 #include "base/file.h"
 #include "failing_malloc.h"
 #include "leaks.h"
-#include "proc/log_format.h"
+#include "log/format.h"
+#include "log/tail.h"
 #include "proc/proc.h"
 #include <tfcluster/log.h>
 #include <tfcluster/memory.h>

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "core.h"
-#include "proc/log_write.h"
+#include "log/writer.h"
 #include "proc/protocol.h"
 
 struct shim {

@@ -5,7 +5,7 @@
 #ifndef TEST_SIM_NODES_SHIM_H
 #define TEST_SIM_NODES_SHIM_H
 
-#include "proc/log_write.h"
+#include "log/writer.h"
 #include "proc/protocol.h"
 #include "proc/shim/core.h"
 #include "sim.h"

@@ -2,8 +2,8 @@
  * Where log records of a task come from: a file here, or a stream from another node. It is pulled:
  * nothing is read ahead but what a window allows, so a slow reader holds bounded memory.
  */
-#ifndef TFC_AGENT_LOG_SOURCE_H
-#define TFC_AGENT_LOG_SOURCE_H
+#ifndef TFC_LOG_SOURCE_H
+#define TFC_LOG_SOURCE_H
 
 #include <stdint.h>
 #include <tfcluster/log.h>

@@ -2,10 +2,10 @@
  * The writing end of a log: one per shim. It never fails its caller: what cannot be written is
  * counted, and a gap record tells readers once there is room again.
  */
-#ifndef TFC_PROC_LOG_WRITE_H
-#define TFC_PROC_LOG_WRITE_H
+#ifndef TFC_LOG_WRITER_H
+#define TFC_LOG_WRITER_H
 
-#include "proc/log_format.h"
+#include "log/format.h"
 
 struct tfc__log_writer {
 	int dir_fd;        /* -1: no log, output is not even read */

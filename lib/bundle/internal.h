@@ -2,13 +2,13 @@
  * What the files of the bundles share.
  *
  *   bundles.c         which there are, who uses them, what stays cached
- *   bundles_work.c    tfc-bundle, which packs, checks and receives them
- *   bundles_receive.c bytes that come, on their way to it
+ *   cache_work.c  tfc-bundle, which packs, checks and receives them
+ *   receive.c         bytes that come, on their way to it
  */
 #ifndef TFC_AGENT_BUNDLES_INSIDE_H
 #define TFC_AGENT_BUNDLES_INSIDE_H
 
-#include "agent/bundles.h"
+#include "bundle/cache.h"
 
 #define WORK_PREFIX ".work-"
 

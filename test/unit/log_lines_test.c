@@ -14,9 +14,9 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "gateway/lines.h"
 #include "leaks.h"
-#include "proc/log_format.h"
+#include "log/format.h"
+#include "log/lines.h"
 
 struct log {
 	char dir[LEAKS_PATH];

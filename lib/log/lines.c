@@ -1,4 +1,4 @@
-#include "gateway/lines.h"
+#include "log/lines.h"
 
 #include <string.h>
 
@@ -295,5 +295,5 @@ int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *
 			return code;
 		code = 0;
 	}
-	return code < 0 ? tfc__fail_nomem(error, "gateway") : code;
+	return code < 0 ? tfc__fail_nomem(error, "log") : code;
 }

@@ -1,4 +1,4 @@
-#include "job/bundle.h"
+#include "bundle/archive.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * What the files of a bundle share: the limits, the rules for names, and the archive's own
  * directory, which is read here: libzip only unpacks what was found to be in order.
  */
-#ifndef TFC_JOB_BUNDLE_H
-#define TFC_JOB_BUNDLE_H
+#ifndef TFC_BUNDLE_ARCHIVE_H
+#define TFC_BUNDLE_ARCHIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,11 +87,11 @@ struct tfc__bundle_end {
 	uint64_t count;
 };
 
-/* bundle_end.c */
+/* end_record.c */
 int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,
 			 tfc_error *error);
 
-/* bundle_check.c: what is known once all entries are: kinds, sizes, names, places. */
+/* check.c: what is known once all entries are: kinds, sizes, names, places. */
 int tfc__bundle_check(const struct tfc__bundle_directory *directory,
 		      const struct tfc__bundle_limits *limits, tfc_error *error);
 

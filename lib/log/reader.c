@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
-#include "proc/log_format.h"
-#include "proc/proc.h"
+#include "log/format.h"
 
 #define CHUNK (2 * TFC__LOG_RECORD_MAX)
 
@@ -29,13 +28,13 @@ int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error
 		 tfc_log **ret_log)
 {
 	if (!dir || !name || !ret_log || !tfc__is_log_name(name))
-		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+		return tfc__fail(error, TFC_EINVAL, "log", 0,
 				 "a log needs a directory and a name of 1 to %d bytes without a "
 				 "slash, not beginning with a dot",
 				 TFC__LOG_NAME_MAX);
 	tfc_log *log = malloc(sizeof(*log));
 	if (!log)
-		return tfc__fail_nomem(error, "proc");
+		return tfc__fail_nomem(error, "log");
 	memset(log, 0, offsetof(tfc_log, chunk));
 	log->fd = -1;
 	log->position = position;
@@ -43,7 +42,7 @@ int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error
 	log->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (log->dir_fd < 0) {
 		free(log);
-		return tfc__fail_errno(error, "proc", errno, "cannot read log directory %s", dir);
+		return tfc__fail_errno(error, "log", errno, "cannot read log directory %s", dir);
 	}
 	*ret_log = log;
 	return TFC_OK;
@@ -92,7 +91,7 @@ static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
 	return 1;
 }
 
-/* Empty, and not because it was emptied, which leaves another time (log_write.c). A file system
+/* Empty, and not because it was emptied, which leaves another time (writer.c). A file system
  * that does not know when a file was made leaves it open. */
 static bool is_fresh(int fd)
 {
@@ -133,12 +132,12 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 	*ret_is_open = false;
 	int failed = tfc__log_scan(log->dir_fd, log->name, log->position, &segments);
 	if (failed)
-		return tfc__fail_errno(error, "proc", failed, "cannot read the directory of log %s",
+		return tfc__fail_errno(error, "log", failed, "cannot read the directory of log %s",
 				       log->name);
 	if (segments.at_or_before != UINT64_MAX) {
 		failed = open_segment(log, segments.at_or_before);
 		if (failed && failed != ENOENT)
-			return tfc__fail_errno(error, "proc", failed, "cannot read log %s",
+			return tfc__fail_errno(error, "log", failed, "cannot read log %s",
 					       log->name);
 		if (!failed && fstat(log->fd, &status) == 0 &&
 		    (log->position - log->segment < (uint64_t)status.st_size ||
@@ -181,7 +180,7 @@ static int fail_damaged(const tfc_log *log, tfc_error *error)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, log->name, log->segment);
-	return tfc__fail(error, TFC_EPARSE, "proc", 0, "log file %s is damaged at byte %llu", path,
+	return tfc__fail(error, TFC_EPARSE, "log", 0, "log file %s is damaged at byte %llu", path,
 			 (unsigned long long)(log->position - log->segment));
 }
 
@@ -260,7 +259,7 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	tfc_log_record own = TFC_LOG_RECORD_INIT;
 	bool is_open;
 	if (!log || !record || record->size < sizeof(record->size))
-		return tfc__fail(error, TFC_EINVAL, "proc", 0,
+		return tfc__fail(error, TFC_EINVAL, "log", 0,
 				 "log or record is NULL, or record.size is not set");
 	if (log->fd < 0 && !try_first_segment(log))
 		return 0;

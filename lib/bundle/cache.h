@@ -32,7 +32,7 @@ struct tfc__bundle {
 	uint64_t size;
 	char *path;
 	tfc_error error;
-	/* the rest is of bundles*.c alone */
+	/* the rest is of cache*.c alone */
 	char *key; /* whom it is packed for; NULL: nobody */
 	char *from;
 	char *work; /* directory of the process */

@@ -1,4 +1,4 @@
-#include "job/bundle.h"
+#include "bundle/archive.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "proc/log_write.h"
+#include "log/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

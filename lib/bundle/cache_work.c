@@ -1,4 +1,4 @@
-#include "agent/bundles_inside.h"
+#include "bundle/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "log/tail.h"
 #include "proc/proc.h"
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
@@ -39,7 +40,7 @@ static void fail(struct tfc__bundle *bundle, int code, const char *why)
 {
 	const char *silence = code == TFC_ENOSPC ? "No space left on device"
 						 : "tfc-bundle ended without a word";
-	tfc__fail(&bundle->error, code, "agent", 0, "bundle: %s", *why ? why : silence);
+	tfc__fail(&bundle->error, code, "bundle", 0, "bundle: %s", *why ? why : silence);
 	bundle->state = TFC__BUNDLE_FAILED;
 	tfc__archive_end_work(bundle);
 	tfc__work_schedule(&bundle->tell);
@@ -49,7 +50,7 @@ int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
 {
 	free(bundle->work);
 	bundle->work = NULL;
-	return tfc__make_private_dir(bundle->bundles->dir, WORK_PREFIX, "agent", error,
+	return tfc__make_private_dir(bundle->bundles->dir, WORK_PREFIX, "bundle", error,
 				     &bundle->work);
 }
 
@@ -59,7 +60,7 @@ int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], t
 	tfc_ctx *ctx = bundle->bundles->ctx;
 	char *program = tfc__path_join(tfc__ctx_helper_dir(ctx), "tfc-bundle");
 	if (!program)
-		return tfc__fail_nomem(error, "agent");
+		return tfc__fail_nomem(error, "bundle");
 	const char *const argv[] = {program,  words[0], words[1], words[2],
 				    words[3], words[4], NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;

@@ -10,8 +10,8 @@
  * '#', seconds '.' nanoseconds, stream, attempt, length, all decimal and zero-padded. A gap ('g')
  * has no payload: its length is the number of bytes that are missing.
  */
-#ifndef TFC_PROC_LOG_FORMAT_H
-#define TFC_PROC_LOG_FORMAT_H
+#ifndef TFC_LOG_FORMAT_H
+#define TFC_LOG_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +24,11 @@
 #define TFC__LOG_RECORD_MAX (TFC__LOG_HEADER + TFC__LOG_PAYLOAD_MAX + 1)
 #define TFC__LOG_LENGTH_MAX UINT64_C(999999999999)
 #define TFC__LOG_PATH_SIZE (TFC__LOG_NAME_MAX + 24) /* NAME.0123456789abcdef.log and NUL */
+
+/* What rotation leaves of a log, in bytes, unless its process asks for something else. */
+#define TFC__LOG_SEGMENTS 8
+#define TFC__LOG_SEGMENT_BYTES (UINT64_C(16) << 20)
+#define TFC__LOG_KEPT (TFC__LOG_SEGMENTS * TFC__LOG_SEGMENT_BYTES)
 
 struct tfc__log_header {
 	uint64_t time_ns;

@@ -1,4 +1,4 @@
-#include "proc/log_format.h"
+#include "log/format.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
  * Lines out of a task's log: records in, whole lines out. One per task of a subscription; it holds
  * a reader while there is something to read, and the beginnings of at most two unfinished lines.
  */
-#ifndef TFC_GATEWAY_LINES_H
-#define TFC_GATEWAY_LINES_H
+#ifndef TFC_LOG_LINES_H
+#define TFC_LOG_LINES_H
 
-#include "agent/log_source.h"
 #include "base/buf.h"
+#include "log/source.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/log.h>

@@ -22,7 +22,7 @@
 static int remove_dir(const char *dir, const char *last, tfc_error *error)
 {
 	if ((last ? tfc__remove_tree_last(dir, last) : tfc__remove_tree(dir)) < 0)
-		return tfc__fail_errno(error, "job", errno, "%s cannot be removed", dir);
+		return tfc__fail_errno(error, "bundle", errno, "%s cannot be removed", dir);
 	return TFC_OK;
 }
 
@@ -42,11 +42,12 @@ static int give_away(const char *dir, const char *ids, tfc_error *error)
 	unsigned uid, gid;
 	int end = 0;
 	if (sscanf(ids, "%u:%u%n", &uid, &gid, &end) != 2 || ids[end])
-		return tfc__fail(error, TFC_EINVAL, "job", 0, "%s is not UID:GID", ids);
+		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "%s is not UID:GID", ids);
 	owner.uid = uid;
 	owner.gid = gid;
 	if (nftw(dir, give, 16, FTW_DEPTH | FTW_PHYS) != 0)
-		return tfc__fail_errno(error, "job", errno, "%s cannot be given to %s", dir, ids);
+		return tfc__fail_errno(error, "bundle", errno, "%s cannot be given to %s", dir,
+				       ids);
 	return TFC_OK;
 }
 
@@ -56,9 +57,9 @@ static int move_in(const char *zip, const char *store, const char *hash, tfc_err
 {
 	char *path;
 	if (asprintf(&path, "%s/%s.zip", store, hash) < 0)
-		return tfc__fail_nomem(error, "job");
+		return tfc__fail_nomem(error, "bundle");
 	int code = rename(zip, path) < 0
-			   ? tfc__fail_errno(error, "job", errno, "cannot make %.200s", path)
+			   ? tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", path)
 			   : TFC_OK;
 	free(path);
 	return code;
@@ -68,7 +69,7 @@ static int add(const char *from, const char *work, const char *store,
 	       char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
 {
 	char *zip = tfc__path_join(work, "bundle.zip");
-	int code = zip ? tfc_bundle_pack(from, zip, error) : tfc__fail_nomem(error, "job");
+	int code = zip ? tfc_bundle_pack(from, zip, error) : tfc__fail_nomem(error, "bundle");
 	if (code == TFC_OK)
 		code = tfc_bundle_hash(zip, hash, error);
 	if (code == TFC_OK)
@@ -90,10 +91,10 @@ static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUN
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return tfc__fail(error, TFC_ELOST, "job", 0, "the sender is gone");
+			return tfc__fail(error, TFC_ELOST, "bundle", 0, "the sender is gone");
 		crypto_hash_sha256_update(&state, chunk, (unsigned long long)n);
 		if (tfc__write_all(to, chunk, (size_t)n) < 0)
-			return tfc__fail_errno(error, "job", errno, "cannot write the archive");
+			return tfc__fail_errno(error, "bundle", errno, "cannot write the archive");
 		left -= (unsigned long long)n;
 	}
 	crypto_hash_sha256_final(&state, hash);
@@ -105,7 +106,7 @@ static int compare(const char *hash, const char *wanted, tfc_error *error)
 {
 	return strcmp(hash, wanted) == 0
 		       ? TFC_OK
-		       : tfc__fail(error, TFC_EARCHIVE, "job", 0,
+		       : tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
 				   "its SHA-256 is %s, not %.64s: it was damaged on its way", hash,
 				   wanted);
 }
@@ -117,7 +118,7 @@ static int receive(const char *work, const char *store, const char *wanted, cons
 	char *pipe = tfc__path_join(work, "pipe"), *zip = tfc__path_join(work, "bundle.zip");
 	int from = pipe ? open(pipe, O_RDONLY | O_CLOEXEC) : -1;
 	int to = zip ? open(zip, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-	int code = from < 0 || to < 0 ? tfc__fail_errno(error, "job", errno, "%.200s", work)
+	int code = from < 0 || to < 0 ? tfc__fail_errno(error, "bundle", errno, "%.200s", work)
 				      : copy(from, to, strtoull(size, NULL, 10), hash, error);
 	if (code == TFC_OK)
 		code = compare(hash, wanted, error);

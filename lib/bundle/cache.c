@@ -1,4 +1,4 @@
-#include "agent/bundles_inside.h"
+#include "bundle/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -183,11 +183,11 @@ int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *
 	}
 	struct tfc__bundle *bundle = tfc__archive_new(bundles, TFC__BUNDLE_PACKING);
 	if (!bundle)
-		return tfc__fail_nomem(error, "agent");
+		return tfc__fail_nomem(error, "bundle");
 	bundle->key = strdup(key);
 	bundle->from = strdup(path);
 	int code = bundle->key && bundle->from ? tfc__archive_pack(bundle, error)
-					       : tfc__fail_nomem(error, "agent");
+					       : tfc__fail_nomem(error, "bundle");
 	if (code < 0) {
 		tfc__archive_free(bundle);
 		return code;
@@ -212,19 +212,19 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
 	if (!tfc__is_bundle_hash(hash))
-		return tfc__fail(error, TFC_EINVAL, "agent", 0, "\"%.80s\" is no SHA-256", hash);
+		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%.80s\" is no SHA-256", hash);
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	if (!bundle) {
 		bundle = tfc__archive_new(bundles, TFC__BUNDLE_RECEIVING);
 		if (!bundle)
-			return tfc__fail_nomem(error, "agent");
+			return tfc__fail_nomem(error, "bundle");
 		snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
 		bundle->size = size;
 	}
 	if (bundle->state != TFC__BUNDLE_READY && !bundle->users)
 		bundle->size = size; /* of what lay in the cache, a damaged file may have another */
 	if (bundle->state != TFC__BUNDLE_READY && bundle->size != size)
-		return tfc__fail(error, TFC_EBUSY, "agent", 0,
+		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
 				 "bundle: it is on its way here with %llu bytes, not %llu: one of "
 				 "the two is wrong",
 				 (unsigned long long)bundle->size, (unsigned long long)size);
@@ -241,8 +241,8 @@ int tfc__bundle_failed(struct tfc__bundles *bundles, const char *why, tfc_error 
 {
 	struct tfc__bundle *bundle = tfc__archive_new(bundles, TFC__BUNDLE_FAILED);
 	if (!bundle)
-		return tfc__fail_nomem(error, "agent");
-	tfc__fail(&bundle->error, TFC_EARCHIVE, "agent", 0, "%s", why);
+		return tfc__fail_nomem(error, "bundle");
+	tfc__fail(&bundle->error, TFC_EARCHIVE, "bundle", 0, "%s", why);
 	bundle->users = 1;
 	*ret_bundle = bundle;
 	return TFC_OK;
@@ -269,11 +269,11 @@ int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_er
 {
 	struct statvfs status;
 	if (statvfs(bundles->dir, &status) < 0)
-		return tfc__fail_errno(error, "agent", errno, "%.200s", bundles->dir);
+		return tfc__fail_errno(error, "bundle", errno, "%.200s", bundles->dir);
 	uint64_t room = (uint64_t)status.f_bavail * status.f_frsize;
 	if (bytes <= room)
 		return TFC_OK;
-	return tfc__fail(error, TFC_ENOSPC, "agent", 0,
+	return tfc__fail(error, TFC_ENOSPC, "bundle", 0,
 			 "bundle: No space left on device: %.120s has %llu bytes left, and %llu "
 			 "are to come",
 			 bundles->dir, (unsigned long long)room, (unsigned long long)bytes);
@@ -311,10 +311,11 @@ static int scan(struct tfc__bundles *bundles, tfc_error *error)
 	DIR *dir = opendir(bundles->dir);
 	struct dirent *entry;
 	int code = dir ? TFC_OK
-		       : tfc__fail_errno(error, "agent", errno, "cannot read %.200s", bundles->dir);
+		       : tfc__fail_errno(error, "bundle", errno, "cannot read %.200s",
+					 bundles->dir);
 	while (code == TFC_OK && (entry = readdir(dir)))
 		if (find_cached(bundles, entry->d_name) < 0)
-			code = tfc__fail_nomem(error, "agent");
+			code = tfc__fail_nomem(error, "bundle");
 	if (dir)
 		closedir(dir);
 	return code;
@@ -325,13 +326,13 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 {
 	struct tfc__bundles *bundles = calloc(1, sizeof(*bundles));
 	if (!bundles)
-		return tfc__fail_nomem(error, "agent");
+		return tfc__fail_nomem(error, "bundle");
 	bundles->ctx = ctx;
 	bundles->max_bytes = max_bytes;
 	tfc__list_init(&bundles->all);
-	int code = (bundles->dir = strdup(dir)) ? TFC_OK : tfc__fail_nomem(error, "agent");
+	int code = (bundles->dir = strdup(dir)) ? TFC_OK : tfc__fail_nomem(error, "bundle");
 	if (code == TFC_OK && mkdir(dir, 0700) < 0 && errno != EEXIST)
-		code = tfc__fail_errno(error, "agent", errno, "cannot make %.200s", dir);
+		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", dir);
 	if (code == TFC_OK)
 		code = scan(bundles, error);
 	if (code < 0)
@@ -346,7 +347,7 @@ static void end_waiters(struct tfc__bundle *bundle)
 {
 	bundle->users++;
 	bundle->state = TFC__BUNDLE_FAILED;
-	tfc__fail(&bundle->error, TFC_ELOST, "agent", 0, "bundle: its cache is closed");
+	tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: its cache is closed");
 	notify_waiters(bundle);
 }
 

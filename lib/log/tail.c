@@ -1,3 +1,5 @@
+#include "log/tail.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/strv.h"
-#include "proc/log_format.h"
-#include "proc/proc.h"
+#include "log/format.h"
 #include <tfcluster/log.h>
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are looked at for a tail */

@@ -1,4 +1,4 @@
-#include "agent/bundles_inside.h"
+#include "bundle/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,11 +48,11 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 	int code = tfc__archive_make_work(bundle, error);
 	char *fifo = code == TFC_OK ? tfc__path_join(bundle->work, "pipe") : NULL;
 	if (!fifo)
-		return code < 0 ? code : tfc__fail_nomem(error, "agent");
+		return code < 0 ? code : tfc__fail_nomem(error, "bundle");
 	if (mkfifo(fifo, 0600) == 0)
 		bundle->pipe.fd = open(fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (bundle->pipe.fd < 0)
-		code = tfc__fail_errno(error, "agent", errno, "cannot make %.200s", fifo);
+		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", fifo);
 	free(fifo);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)bundle->size);
 	const char *const words[5] = {"receive", bundle->work, bundle->bundles->dir, bundle->hash,
@@ -96,10 +96,10 @@ int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data,
 {
 	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
 	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
-		return tfc__fail(error, TFC_ESTATE, "agent", 0, "these bytes are not wanted now");
+		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "these bytes are not wanted now");
 	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
 	if (code == TFC_OK && keep(bundle, data, len) < 0)
-		code = tfc__fail_nomem(error, "agent");
+		code = tfc__fail_nomem(error, "bundle");
 	if (code < 0)
 		return code;
 	bundle->received += len;
