@@ -1,0 +1,219 @@
+/* gateway: an event comes to a subscriber as it was sent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gateway/event_wire.h"
+#include "golden.h"
+#include <tfcluster/log.h>
+#include <tfcluster/process.h>
+
+static const char *const tail[] = {"one", "t\xe9o", NULL};
+static const char *const ignored[] = {"worker/1 exited with 1", NULL};
+
+#define HEAD                                                                      \
+	.size = sizeof(tfc_event), .time_ns = 1769860800000001000u, .cursor = "", \
+	.job = "0123456789abcdef", .name = "digits", .host_tag = "tag", .host_tag_len = 3
+
+static const struct told {
+	const char *hex;
+	tfc_event event;
+	struct tfc__mark mark;
+} all[] = {
+	{
+		"89a16b01a27473cf188fcf053de383e8a26a7303a16702a16503a178a3776879a26d6e04a26d"
+		"6701a26d6fce00011170",
+		{HEAD, .kind = TFC_EVENT_JOB, .job_state = TFC_JOB_RUNNING, .generation = 2,
+		 .epoch = 3, .task_type = "", .node = "", .address = "", .text = "why", .data = ""},
+		{.next = 4,
+		 .is_gap_told = true,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = 70000},
+	},
+	{
+		"de0018a16b02a27473cf188fcf053de383e8a26a7303a16702a16503a2746904a16105a17307"
+		"a17202a175cd012ca27379ce00011170a3727373cf000000012a05f200a2787202a369736f03"
+		"a27474a6776f726b6572a16ea161a26164a3613a31a178a66b696c6c6564a170ce00011170a2"
+		"7374f7a26d6e05a26d63a431662b32a26d6504a26d7207",
+		{HEAD,
+		 .kind = TFC_EVENT_TASK,
+		 .job_state = TFC_JOB_RUNNING,
+		 .generation = 2,
+		 .epoch = 3,
+		 .task_type = "worker",
+		 .task_index = 4,
+		 .attempt = 5,
+		 .task_state = TFC_TASK_FAILED,
+		 .pid = 70000,
+		 .node = "a",
+		 .address = "a:1",
+		 .reason = TFC_END_SIGNAL,
+		 .status = -9,
+		 .text = "killed",
+		 .data = "",
+		 .user_us = 300,
+		 .system_us = 70000,
+		 .max_rss_kib = 5000000000u,
+		 .exit_reason = TFC_EXIT_SIGNAL,
+		 .isolation = TFC_ISOLATION_PIDNS},
+		{.next = 5,
+		 .task = UINT32_MAX,
+		 .ended_task = 4,
+		 .rest = 7,
+		 .rest_over = UINT32_MAX,
+		 .piece = {"1f+2"}},
+	},
+	{
+		"8ba16b03a27473cf188fcf053de383e8a2746904a16105a16602a2707401a27474a6776f726b"
+		"6572a164c40374e96fa26d6e05a26d63a23232a26d7404",
+		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .task_index = 4,
+		 .attempt = 5, .node = "", .address = "", .text = "", .stream = TFC_STREAM_STDERR,
+		 .is_partial = 1, .data = "t\xe9o", .data_len = 3},
+		{.next = 5,
+		 .task = 4,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX,
+		 .piece = {"22"}},
+	},
+	{
+		"88a16b03a27473cf188fcf053de383e8a16101a27474a6776f726b6572a164c400a26d6e05a2"
+		"6d63a23233a26d7404",
+		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .attempt = 1, .node = "",
+		 .address = "", .text = "", .data = "", .data_len = 0},
+		{.next = 5,
+		 .task = 4,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX,
+		 .piece = {"23"}},
+	},
+	{
+		"87a16b04a27473cf188fcf053de383e8a16101a27474a6776f726b6572a178af697420697320"
+		"6f6e206e6f64652062a2646ccf000000012a05f200a26d6e05",
+		{HEAD, .kind = TFC_EVENT_GAP, .task_type = "worker", .attempt = 1, .node = "",
+		 .address = "", .text = "it is on node b", .data = "", .data_len = 5000000000u},
+		{.next = 5,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX},
+	},
+	{
+		"8aa16b05a27473cf188fcf053de383e8a26a7307a17201a27474a6776f726b6572a178a37768"
+		"79a2737404a26c7492c4036f6e65c40374e96fa2696691c416776f726b65722f312065786974"
+		"656420776974682031a26d6e06",
+		{HEAD, .kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED, .task_type = "worker",
+		 .node = "", .address = "", .reason = TFC_END_EXIT, .status = 4, .text = "why",
+		 .log_tail = tail, .ignored_failures = ignored, .data = ""},
+		{.next = 6,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX},
+	},
+	{
+		"83a16b07a27473cf188fcf053de383e8a26d6e06",
+		{HEAD, .kind = TFC_EVENT_LIVE, .task_type = "", .node = "", .address = "",
+		 .text = "", .data = ""},
+		{.next = 6,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX},
+	},
+};
+
+static void expect_lines(const char *const *lines, const char *const *expected)
+{
+	for (size_t i = 0; expected && expected[i]; i++)
+		assert_string_equal(lines[i], expected[i]);
+	assert_true(!lines || !lines[expected ? 2 - (expected == ignored) : 0]);
+}
+
+static void expect_event(const tfc_event *event, const tfc_event *expected)
+{
+	assert_int_equal(event->size, expected->size);
+	assert_int_equal(event->kind, expected->kind);
+	assert_true(event->time_ns == expected->time_ns);
+	assert_string_equal(event->cursor, "");
+	assert_string_equal(event->job, expected->job);
+	assert_string_equal(event->name, expected->name);
+	assert_int_equal(event->host_tag_len, expected->host_tag_len);
+	assert_memory_equal(event->host_tag, expected->host_tag, expected->host_tag_len);
+	assert_int_equal(event->job_state, expected->job_state);
+	assert_int_equal(event->generation, expected->generation);
+	assert_true(event->epoch == expected->epoch);
+	assert_string_equal(event->task_type, expected->task_type);
+	assert_int_equal(event->task_index, expected->task_index);
+	assert_int_equal(event->attempt, expected->attempt);
+	assert_int_equal(event->task_state, expected->task_state);
+	assert_int_equal(event->pid, expected->pid);
+	assert_string_equal(event->node, expected->node);
+	assert_string_equal(event->address, expected->address);
+	assert_int_equal(event->reason, expected->reason);
+	assert_int_equal(event->status, expected->status);
+	assert_string_equal(event->text, expected->text);
+	expect_lines(event->log_tail, expected->log_tail);
+	expect_lines(event->ignored_failures, expected->ignored_failures);
+	assert_int_equal(event->stream, expected->stream);
+	assert_int_equal(event->is_partial, expected->is_partial);
+	assert_true(event->data_len == expected->data_len);
+	if (event->kind == TFC_EVENT_OUTPUT)
+		assert_memory_equal(event->data, expected->data, expected->data_len);
+	assert_true(event->user_us == expected->user_us);
+	assert_true(event->system_us == expected->system_us);
+	assert_true(event->max_rss_kib == expected->max_rss_kib);
+	assert_int_equal(event->exit_reason, expected->exit_reason);
+	assert_int_equal(event->isolation, expected->isolation);
+}
+
+static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *expected)
+{
+	assert_int_equal(mark->next, expected->next);
+	assert_int_equal(mark->is_gap_told, expected->is_gap_told);
+	assert_int_equal(mark->task, expected->task);
+	assert_int_equal(mark->ended_task, expected->ended_task);
+	assert_int_equal(mark->rest, expected->rest);
+	assert_int_equal(mark->rest_over, expected->rest_over);
+	assert_string_equal(mark->piece.text, expected->piece.text);
+}
+
+/* The same reader, one after the other: nothing of an event is left in the next. */
+static void an_event_comes_as_it_was_sent(void **state)
+{
+	struct tfc__told_in in = {.tail = NULL};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct tfc__buf head = {0}, body = {0}, scratch = {0};
+		struct tfc__msg head_msg, body_msg;
+		tfc__told_write_head(&head, &all[i].event);
+		tfc__told_write(&body, &scratch, &all[i].event, &all[i].mark);
+		assert_int_equal(tfc__msg_parse(&head_msg, head.data, head.len, NULL, NULL),
+				 TFC_OK);
+		assert_int_equal(tfc__msg_parse(&body_msg, body.data, body.len, NULL, NULL),
+				 TFC_OK);
+		assert_int_equal(tfc__told_read(&in, &head_msg.root, &body_msg.root), TFC_OK);
+		expect_event(&in.event, &all[i].event);
+		expect_mark(&in.mark, &all[i].mark);
+		tfc__msg_fini(&head_msg);
+		tfc__msg_fini(&body_msg);
+		tfc__buf_fini(&head);
+		tfc__buf_fini(&scratch);
+		golden_expect(&body, all[i].hex);
+	}
+	tfc__told_in_fini(&in);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_event_comes_as_it_was_sent),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
