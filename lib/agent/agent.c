@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"

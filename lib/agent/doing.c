@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/proc_stat.h"

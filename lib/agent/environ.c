@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 #include "spec/expand.h"
 #include "tensorflow_server.h"

@@ -10,7 +10,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 
 #define ALL_TASKS UINT32_MAX

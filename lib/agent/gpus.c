@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/names.h"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 
 #define MODE_PASSABLE 0711 /* a way for the tasks of other users, that shows them nothing */

@@ -2,7 +2,7 @@
  * This machine's agent as a table of functions, as those of other machines are.
  */
 #include "agent/agent_ops.h"
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "log/tail.h"
 
 static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,

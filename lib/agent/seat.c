@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 
 int tfc__slot_acquire(struct agent_task *task)

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "agent/python_stack.h"
 #include "base/buf.h"
 #include "base/clock.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "proc/dir_lock.h"

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/clock.h"
 
 #define LOOK_AGAIN (100 * TFC__MS)

@@ -3,7 +3,7 @@
  * so that those of a thousand tasks, rendered at once, are a thousand times as much memory: each is
  * rendered when it can go; and no more than a few in one turn, since a launch costs some 50 us.
  */
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/fail.h"
 
 #define LAUNCHES_PER_TURN 16

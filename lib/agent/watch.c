@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "agent/inside.h"
+#include "agent/internal.h"
 #include "base/clock.h"
 #include "base/fail.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 
 static void on_drained(struct tfc__work *work)
 {

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "cluster/internal.h"
 #include "cluster/nodes.h"
-#include "cluster/placement_inside.h"
 #include "cluster/refusals.h"
 
 /* One that has said that it is full has nothing left, whatever is known of it here. */

@@ -1,4 +1,4 @@
-#include "cluster/placement_inside.h"
+#include "cluster/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need 
 
 /* ---- one task after the other, where it suits the policy best */
 
-static bool is_better(const struct tfc__place *place, const struct tfc__place_room *a,
+static bool is_better(const struct tfc__placing *place, const struct tfc__place_room *a,
 		      const struct tfc__place_room *b)
 {
 	bool is_pack = place->request->job->placement == TFC__PLACE_PACK;
@@ -120,7 +120,7 @@ static bool is_better(const struct tfc__place *place, const struct tfc__place_ro
 	return is_pack ? a->load > b->load : a->load < b->load;
 }
 
-static uint32_t choose(const struct tfc__place *place, const struct tfc__place_need *need)
+static uint32_t choose(const struct tfc__placing *place, const struct tfc__place_need *need)
 {
 	uint32_t count = place->request->node_count, best = UINT32_MAX;
 	for (uint32_t i = 0; i < count; i++) {
@@ -133,7 +133,7 @@ static uint32_t choose(const struct tfc__place *place, const struct tfc__place_n
 	return best;
 }
 
-static bool settle(struct tfc__place *place, struct tfc__place_item *item, uint32_t node)
+static bool settle(struct tfc__placing *place, struct tfc__place_item *item, uint32_t node)
 {
 	if (node >= place->request->node_count || !tfc__place_fit(&place->rooms[node], &item->need))
 		return false;
@@ -148,7 +148,7 @@ static uint32_t entry_of(const uint32_t *table, uint32_t task)
 }
 
 /* Those that may go to one node only; all others are left without one. */
-static struct tfc__place_item *settle_wanted(struct tfc__place *place)
+static struct tfc__place_item *settle_wanted(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
@@ -160,7 +160,7 @@ static struct tfc__place_item *settle_wanted(struct tfc__place *place)
 	return NULL;
 }
 
-static void settle_stable(struct tfc__place *place)
+static void settle_stable(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
@@ -170,7 +170,7 @@ static void settle_stable(struct tfc__place *place)
 }
 
 /* NULL, or the first that found no place. */
-static struct tfc__place_item *settle_others(struct tfc__place *place)
+static struct tfc__place_item *settle_others(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		struct tfc__place_item *item = &place->items[i];
@@ -180,7 +180,7 @@ static struct tfc__place_item *settle_others(struct tfc__place *place)
 	return NULL;
 }
 
-static void begin_again(struct tfc__place *place, bool uses_avoided)
+static void begin_again(struct tfc__placing *place, bool uses_avoided)
 {
 	for (uint32_t i = 0; i < place->request->node_count; i++) {
 		place->rooms[i] = place->empty_rooms[i];
@@ -190,7 +190,7 @@ static void begin_again(struct tfc__place *place, bool uses_avoided)
 }
 
 /* NULL, or the one that found no place. */
-static struct tfc__place_item *try(struct tfc__place *place, bool uses_avoided)
+static struct tfc__place_item *try(struct tfc__placing *place, bool uses_avoided)
 {
 	struct tfc__place_item *failed;
 	begin_again(place, uses_avoided);
@@ -226,7 +226,7 @@ static int by_need(const void *a, const void *b)
 	return x->task < y->task ? -1 : 1;
 }
 
-static void list_items(struct tfc__place *place)
+static void list_items(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		uint32_t task = place->request->tasks[i];
@@ -248,7 +248,7 @@ static void count_one(const struct tfc__place_request *request, uint32_t task,
 }
 
 /* The tasks of the job that are not to be placed count where they are. */
-static void count_own(struct tfc__place *place)
+static void count_own(struct tfc__placing *place)
 {
 	const struct tfc__place_request *request = place->request;
 	uint32_t count = request->at ? tfc__job_task_count(request->job) : 0;
@@ -261,14 +261,14 @@ static void count_own(struct tfc__place *place)
 	}
 }
 
-static void list_rooms(struct tfc__place *place)
+static void list_rooms(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->node_count; i++)
 		place->empty_rooms[i] = room_of(place->request->job, &place->request->nodes[i]);
 	count_own(place);
 }
 
-static void take_over(const struct tfc__place *place, uint32_t *ret_nodes)
+static void take_over(const struct tfc__placing *place, uint32_t *ret_nodes)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
 		const struct tfc__place_item *item = &place->items[i];
@@ -282,7 +282,7 @@ static void take_over(const struct tfc__place *place, uint32_t *ret_nodes)
 
 int tfc__place(const struct tfc__place_request *request, uint32_t *ret_nodes, tfc_error *error)
 {
-	struct tfc__place place = {
+	struct tfc__placing place = {
 		.request = request,
 		.empty_rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),
 		.rooms = calloc(request->node_count + 1, sizeof(place.rooms[0])),

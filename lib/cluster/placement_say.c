@@ -1,7 +1,7 @@
 /*
  * What a job that does not fit waits for, in one sentence.
  */
-#include "cluster/placement_inside.h"
+#include "cluster/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
 
 struct say {
-	const struct tfc__place *place;
+	const struct tfc__placing *place;
 	const struct tfc__place_item *item; /* that found no place */
 	char task[80];
 	tfc_error *error;
@@ -296,7 +296,7 @@ static int say_alone(const struct say *say)
 	return WAIT(say->error, "%s of memory are needed; this node has %s", needed, has);
 }
 
-int tfc__place_say(const struct tfc__place *place, const struct tfc__place_item *failed,
+int tfc__place_say(const struct tfc__placing *place, const struct tfc__place_item *failed,
 		   tfc_error *error)
 {
 	const struct tfc__place_request *request = place->request;

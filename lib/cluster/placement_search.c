@@ -2,13 +2,13 @@
  * Tasks of several kinds: the search for any way to place them, when one after the other failed.
  * Tasks of one kind are all the same, so it counts how many of them go to each node.
  */
-#include "cluster/placement_inside.h"
+#include "cluster/internal.h"
 
 /* Deep is the recursion as kinds times nodes, and the stack is the host's. */
 #define DEPTH_MAX 256
 
 struct search {
-	struct tfc__place *place;
+	struct tfc__placing *place;
 	uint32_t item_count;
 	uint32_t steps;
 };
@@ -114,7 +114,7 @@ static bool place_kinds(struct search *search, uint32_t first)
 	return place_kind(search, first, next, 0, count);
 }
 
-bool tfc__place_search(struct tfc__place *place)
+bool tfc__place_search(struct tfc__placing *place)
 {
 	struct search search = {place, place->request->task_count, 0};
 	uint32_t kinds = 0;

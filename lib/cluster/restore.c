@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 #include "cluster/journal_msg.h"
 
 #define READ_MS 10000

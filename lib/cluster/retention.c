@@ -1,6 +1,6 @@
 /* What is kept of ended jobs: so many, for so long, with so many bytes of logs. */
 #include "base/clock.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 #include "log/format.h"
 #include "proc/proc.h"
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 
 static void on_segment(void *user, int code, const tfc_store_value *values, uint32_t count,
 		       const tfc_error *error)

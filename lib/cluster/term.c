@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 
 static void on_end(void *user, enum tfc__maintainer_end end)
 {

@@ -2,7 +2,7 @@
  * One dispatch is a few turns; a turn lets each source run what was due when the turn began. It
  * ends when a turn had nothing to do, or the budget or the time slice is used up.
  */
-#include "ctx/inner.h"
+#include "ctx/internal.h"
 
 #include <poll.h>
 

@@ -1,4 +1,4 @@
-#include "ctx/inner.h"
+#include "ctx/internal.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * that posts, deferred work or a wake are waiting; is_signaled, under the mutex, mirrors it, so
  * that it is written once however many calls are posted.
  */
-#include "ctx/inner.h"
+#include "ctx/internal.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * A pairing heap of timers (Fredman, Sedgewick, Sleator, Tarjan 1986): the root is the earliest;
  * children of one node are a doubly linked list whose first member's prev is the parent.
  */
-#include "ctx/inner.h"
+#include "ctx/internal.h"
 
 #include <sys/timerfd.h>
 

@@ -1,4 +1,4 @@
-#include "ctx/inner.h"
+#include "ctx/internal.h"
 
 void tfc__work_init(struct tfc__work *work, tfc_ctx *ctx, tfc__work_fn fn)
 {

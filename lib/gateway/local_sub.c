@@ -7,7 +7,7 @@
  * for a node that is away nobody waits for long: what it has is the rest of an attempt, which is
  * told when the node is back, if the job has not ended by then.
  */
-#include "gateway/local_sub_inside.h"
+#include "gateway/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

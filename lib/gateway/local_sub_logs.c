@@ -1,5 +1,5 @@
 /* Where a task's output is, and reading it from there. */
-#include "gateway/local_sub_inside.h"
+#include "gateway/internal.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * behind that end, when the node is back; the attempt's number says whose it is. In the log it ends
  * where the attempt ended or, when nobody knows where that was, in front of the next attempt.
  */
-#include "gateway/local_sub_inside.h"
+#include "gateway/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

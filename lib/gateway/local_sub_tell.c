@@ -3,7 +3,7 @@
  * another process, they are what they were: nothing in them is of the time in which they are told,
  * but in LIVE.
  */
-#include "gateway/local_sub_inside.h"
+#include "gateway/internal.h"
 
 #include "base/clock.h"
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "gateway/bundle_take.h"
-#include "node/agent_service_inner.h"
+#include "node/internal.h"
 
 #define LEASE_MAX_MS (60 * 60 * 1000)
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 /* One that was heard within this time is there for sure: another of its name is not it. */
 #define SURELY_THERE_NS (2 * TFC__SECOND)

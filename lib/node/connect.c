@@ -7,7 +7,7 @@
 #include <tfcluster/version.h>
 
 #include "base/file.h"
-#include "node/inside.h"
+#include "node/internal.h"
 
 #define SOCKET_NAME "node.sock"
 

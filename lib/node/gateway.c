@@ -7,8 +7,7 @@
 #include "agent/user.h"
 #include "gateway/local.h"
 #include "gateway/service.h"
-#include "node/inside.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 #define DRAIN_MS 5000
 

@@ -10,8 +10,7 @@
 #include "base/clock.h"
 #include "base/strv.h"
 #include "node/agent_wire.h"
-#include "node/inside.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 #define METHOD "node.known"
 #define ANSWER_MS 10000

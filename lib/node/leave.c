@@ -4,7 +4,7 @@
  * tfc_node_close.
  */
 #include "base/clock.h"
-#include "node/inside.h"
+#include "node/internal.h"
 
 #define QUIET_MS 1000 /* then it says what it waits for */
 #define PATIENCE_S 30 /* for jobs whose tasks are elsewhere */

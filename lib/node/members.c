@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "node/inside.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 struct tfc_member_watch {
 	struct tfc__member_watch inner;

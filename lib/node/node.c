@@ -5,7 +5,7 @@
 #include "ctx/ctx.h"
 #include "gateway/local.h"
 #include "gateway/remote.h"
-#include "node/inside.h"
+#include "node/internal.h"
 
 int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "node/inside.h"
+#include "node/internal.h"
 #include "node/state.h"
 #include "transport/address.h"
 

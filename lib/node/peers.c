@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 #define GOODBYE_MS 500
 

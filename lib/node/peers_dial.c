@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "node/peers_inside.h"
+#include "node/internal.h"
 
 #define HELLO_MS 5000
 #define DIAL_MS 3000 /* one lost packet of the handshake is sent again after one second */

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 
 #define STAY_CREDIT 1024 /* things told that may be on their way */
 #define STAY_AGAIN (100 * TFC__MS)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "gateway/bundle_send.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 
 /* However many jobs want an archive there, it goes once. */
 struct upload {

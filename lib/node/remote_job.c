@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/strv.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 
 /* ---- its end */
 

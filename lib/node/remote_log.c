@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 
 #define CREDIT 4              /* batches that may be on their way or wait here */
 #define ASK_AGAIN TFC__SECOND /* while as many logs are read from the node as may be */

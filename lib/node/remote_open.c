@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 
 static void take_open(struct remote_job *job, const msgpack_object *result)
 {

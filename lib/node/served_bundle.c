@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "node/agent_service_inner.h"
+#include "node/internal.h"
 
 #define ASK_AGAIN TFC__SECOND
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "node/agent_service_inner.h"
+#include "node/internal.h"
 
 static const struct tfc__agent_ops *ops_of(const struct served_job *job)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "node/agent_service_inner.h"
+#include "node/internal.h"
 
 /*
  * Log records go out in batches, each an item of the request's stream: only as many as the reader

@@ -2,7 +2,7 @@
  * Where the host's data is, as the node asks for it: the host's resolver, or a file.
  */
 #include "cluster/upstream.h"
-#include "node/inside.h"
+#include "node/internal.h"
 #include "node/upstream_map.h"
 
 int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error)

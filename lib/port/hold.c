@@ -1,4 +1,4 @@
-#include "port/hold.h"
+#include "port/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/options.h"
 #include "ctx/ctx.h"
-#include "port/hold.h"
+#include "port/internal.h"
 #include "port/owner.h"
 #include "port/sock_diag.h"
 

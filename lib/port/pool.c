@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "ctx/ctx.h"
 #include "port/bind.h"
-#include "port/hold.h"
+#include "port/internal.h"
 
 #define DEFAULT_FIRST 20000
 #define DEFAULT_LAST 29999

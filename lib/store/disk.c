@@ -13,7 +13,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/strv.h"
-#include "store/backend.h"
+#include "store/internal.h"
 
 static void path_of(const char *key, char path[TFC__DISK_PATH_MAX])
 {

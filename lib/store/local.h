@@ -3,7 +3,7 @@
 #define TFC_STORE_LOCAL_H
 
 #include "base/buf.h"
-#include "store/backend.h"
+#include "store/internal.h"
 #include <stdbool.h>
 #include <sys/types.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "store/backend.h"
+#include "store/internal.h"
 
 struct item {
 	uint64_t version;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
-#include "store/backend.h"
+#include "store/internal.h"
 
 enum op_kind { OP_GET, OP_LIST, OP_PUT, OP_REMOVE };
 

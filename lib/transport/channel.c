@@ -1,4 +1,4 @@
-#include "transport/inside.h"
+#include "transport/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "transport/inside.h"
+#include "transport/internal.h"
 
 #define VERSION 1
 #define MAGIC "\x89TFC"

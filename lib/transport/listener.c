@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/peer_inside.h"
+#include "transport/internal.h"
 
 #define HALF_OPEN_MAX 256
 #define HANDSHAKE_MS 5000

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/peer_inside.h"
+#include "transport/internal.h"
 
 #define TIMEOUT_MS 5000
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/inside.h"
+#include "transport/internal.h"
 
 #define PIECE (TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG) /* of a message, in a full record */
 #define OUT_MAX (UINT32_C(256) << 10)                   /* bytes made ready at one time */

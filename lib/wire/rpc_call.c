@@ -1,4 +1,4 @@
-#include "wire/rpc_inner.h"
+#include "wire/internal.h"
 
 #include <string.h>
 

@@ -31,6 +31,11 @@ SHARED = {name: {"base/clock.h", "base/dir.h", "base/names.h", "log/format.h", "
 PURE = ["proc/guard/core", "proc/shim/core"]
 PURE_INCLUDES = {"core.h", "proc/protocol.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
+# The maintainer's core, too, knows no context, store or agent, but for values that they share.
+CORE = re.compile(r"cluster/(core_\w+|maintainer_core)")
+IMPURE = ("ctx/", "store/", "agent/", "tfcluster/ctx.h", "tfcluster/backend.h")
+VALUES = {"agent/activity.h"}
+
 # Names the backends of all modules, and is part of none.
 BUILTINS = "builtins.c"
 
@@ -66,6 +71,8 @@ def check_library_file(root, path):
         is_public = name.startswith("tfcluster/")
         if is_pure and name not in PURE_INCLUDES:
             yield f"includes {name}: it is pure"
+        if CORE.fullmatch(stem) and name.startswith(IMPURE) and name not in VALUES:
+            yield f"includes {name}: the core is pure"
         if (kind == '"' or is_public) and name not in SHARED.get(stem, {name}):
             yield f"includes {name}: the shim is made of it, too"
         if kind == "<" and not is_public:

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
-#include "node/inside.h"
+#include "node/internal.h"
 
 struct served {
 	tfc_ctx *ctx;

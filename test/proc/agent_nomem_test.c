@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "failing_malloc.h"
-#include "node/remote_inner.h"
+#include "node/internal.h"
 #include "proc_run.h"
 
 #define LEASE_MS 5000

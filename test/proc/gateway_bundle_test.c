@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "bundle/internal.h"
 #include "leaks.h"
-#include "node/inside.h"
+#include "node/internal.h"
 #include "node_run.h"
 #include "proc_run.h"
 #include "served.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "leaks.h"
-#include "node/inside.h"
+#include "node/internal.h"
 #include "node_run.h"
 #include "served.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "leaks.h"
-#include "node/inside.h"
+#include "node/internal.h"
 #include "node_run.h"
 
 /* The node of the run is "a", which keeps the jobs; the other one is "b". */

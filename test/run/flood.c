@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/peer_inside.h"
+#include "transport/internal.h"
 #include "wire/rpc.h"
 
 #define CREDIT UINT32_C(0x80000000)

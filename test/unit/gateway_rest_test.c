@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "cluster/directory_state.h"
+#include "cluster/internal.h"
 #include "gateway/local_sub.h"
 
 #define RECORDS 32

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "store/backend.h"
+#include "store/internal.h"
 
 #define OPEN_WAIT (10 * SIM_SECOND) /* OPEN_WAIT_MS, lib/store/local.c */
 #define LOCK_WAIT (3 * SIM_SECOND)  /* PATIENCE, lib/store/disk_open.c */

@@ -3,8 +3,8 @@
  * reads tasks' logs, local_sub_rest.c what lost attempts have left, local_sub_tell.c makes events
  * of what was read.
  */
-#ifndef TFC_GATEWAY_LOCAL_SUB_INSIDE_H
-#define TFC_GATEWAY_LOCAL_SUB_INSIDE_H
+#ifndef TFC_GATEWAY_INTERNAL_H
+#define TFC_GATEWAY_INTERNAL_H
 
 #include "gateway/local_sub.h"
 

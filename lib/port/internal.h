@@ -1,8 +1,8 @@
 /*
  * What a hold and its pool are, for the files of this module.
  */
-#ifndef TFC_PORT_HOLD_H
-#define TFC_PORT_HOLD_H
+#ifndef TFC_PORT_INTERNAL_H
+#define TFC_PORT_INTERNAL_H
 
 #include "base/list.h"
 #include "port/port.h"

@@ -26,8 +26,8 @@
  *   gpus.c       which GPUs there are, and whose they are
  *   ops.c        all this as a table, beside agents of other machines
  */
-#ifndef TFC_AGENT_INSIDE_H
-#define TFC_AGENT_INSIDE_H
+#ifndef TFC_AGENT_INTERNAL_H
+#define TFC_AGENT_INTERNAL_H
 
 #include "agent/agent.h"
 #include "agent/user.h"

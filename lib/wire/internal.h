@@ -6,8 +6,8 @@
  * table even when nobody waits for the answer any more, so that each message can be told from one
  * that must not come.
  */
-#ifndef TFC_WIRE_RPC_INNER_H
-#define TFC_WIRE_RPC_INNER_H
+#ifndef TFC_WIRE_INTERNAL_H
+#define TFC_WIRE_INTERNAL_H
 
 #include "wire/rpc.h"
 

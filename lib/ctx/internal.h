@@ -8,8 +8,8 @@
  * An idle context therefore wakes nobody, and a level-triggered host is never left waiting while
  * something is to be done.
  */
-#ifndef TFC_CTX_INNER_H
-#define TFC_CTX_INNER_H
+#ifndef TFC_CTX_INTERNAL_H
+#define TFC_CTX_INTERNAL_H
 
 #include "ctx/ctx.h"
 #include <pthread.h>

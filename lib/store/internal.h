@@ -2,8 +2,8 @@
  * What the files of this module share. Every kind of store is a tfc_store_ops behind the same front
  * (store.c), the host's own among them.
  */
-#ifndef TFC_STORE_BACKEND_H
-#define TFC_STORE_BACKEND_H
+#ifndef TFC_STORE_INTERNAL_H
+#define TFC_STORE_INTERNAL_H
 
 #include "store/store.h"
 #include <stdbool.h>
