@@ -1,7 +1,7 @@
 /*
- * The task of the benchmarks, static: `task exit` ends at once; `task beat FIFO` writes its pid and
- * the time of its first instruction into FIFO and sleeps; `task flood BYTES SIZE` writes that many
- * bytes in lines of 100, SIZE at a time, as fast as it can.
+ * The task of the benchmarks, static: `task exit` ends at once; `task pause` sleeps; `task beat
+ * FIFO` writes its pid and the time of its first instruction into FIFO and sleeps; `task flood
+ * BYTES SIZE` writes that many bytes in lines of 100, SIZE at a time, as fast as it can.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,6 +31,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (argc == 4 && strcmp(argv[1], "flood") == 0)
 		return flood(atoll(argv[2]), (size_t)atoll(argv[3]));
+	while (argc == 2 && strcmp(argv[1], "pause") == 0)
+		pause();
 	if (argc < 3 || strcmp(argv[1], "beat") != 0)
 		return 0;
 	char line[64];
