@@ -133,6 +133,11 @@ static int make_core(struct tfc__maintainer *maintainer)
 	maintainer->placed = calloc(maintainer->task_count, sizeof(*maintainer->placed));
 	if (!maintainer->seen || !maintainer->placed)
 		return TFC_ENOMEM;
+	for (uint32_t i = 0; i < maintainer->task_count; i++) {
+		tfc__list_init(&maintainer->seen[i].placing);
+		tfc__list_init(&maintainer->seen[i].launch.link);
+		tfc__list_init(&maintainer->seen[i].failure_link);
+	}
 	return tfc__journal_promise(maintainer->journal, maintainer->task_count);
 }
 
@@ -168,10 +173,13 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	maintainer->end_user = user;
 	tfc__timer_init(&maintainer->timer, ctx, on_timer);
 	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
-	tfc__work_init(&maintainer->failures, ctx, tfc__maintainer_notify_failures);
+	tfc__work_init(&maintainer->failing, ctx, tfc__maintainer_notify_failures);
 	tfc__work_init(&maintainer->launching, ctx, tfc__maintainer_launch_kept);
 	tfc__list_init(&maintainer->reader.link);
 	tfc__list_init(&maintainer->refusals);
+	tfc__list_init(&maintainer->placings);
+	tfc__list_init(&maintainer->launches);
+	tfc__list_init(&maintainer->failures);
 	maintainer->reader.fn = tfc__maintainer_on_shown;
 	tfc__work_init(&maintainer->closing, ctx, close_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
@@ -202,7 +210,7 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 		return;
 	tfc__timer_cancel(&maintainer->timer);
 	tfc__work_cancel(&maintainer->first_step);
-	tfc__work_cancel(&maintainer->failures);
+	tfc__work_cancel(&maintainer->failing);
 	tfc__work_cancel(&maintainer->launching);
 	tfc__list_remove(&maintainer->reader.link);
 	tfc__work_cancel(&maintainer->closing);

@@ -258,7 +258,9 @@ void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 	seen->failed = answer;
 	seen->failed_number = number;
 	keep_reason(&seen->failure, error);
-	tfc__work_schedule(&maintainer->failures);
+	tfc__list_remove(&seen->failure_link);
+	tfc__list_append(&maintainer->failures, &seen->failure_link);
+	tfc__work_schedule(&maintainer->failing);
 }
 
 static const char *failure_text(const char *failure)
@@ -269,23 +271,26 @@ static const char *failure_text(const char *failure)
 void tfc__maintainer_notify_failures(struct tfc__work *work)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(work, struct tfc__maintainer,
-							       failures);
+							       failing);
+	struct tfc__link due;
 	maintainer->busy++;
+	tfc__list_init(&due);
+	tfc__list_move(&due, &maintainer->failures);
 	for (uint32_t i = 0; i < maintainer->link_count; i++)
 		if (maintainer->links[i]->is_unopened && !maintainer->links[i]->is_lost)
 			on_lost(maintainer->links[i], failure_text(maintainer->links[i]->failure));
-	for (uint32_t i = 0; i < maintainer->task_count; i++) {
-		struct seen *seen = &maintainer->seen[i];
+	while (!tfc__list_is_empty(&due)) {
+		struct seen *seen = tfc__container_of(due.next, struct seen, failure_link);
 		char *failure = seen->failure;
-		struct tfc__core_event event = {.kind = seen->failed,
-						.task = i,
-						.attempt = seen->failed_number,
-						.query = seen->failed_number,
-						.text = failure_text(failure)};
-		seen->failed = 0;
 		seen->failure = NULL;
-		if (event.kind)
-			tfc__maintainer_step(maintainer, &event);
+		tfc__list_remove(&seen->failure_link);
+		tfc__maintainer_step(maintainer,
+				     &(struct tfc__core_event){.kind = seen->failed,
+							       .task = (uint32_t)(seen -
+										  maintainer->seen),
+							       .attempt = seen->failed_number,
+							       .query = seen->failed_number,
+							       .text = failure_text(failure)});
 		free(failure);
 	}
 	maintainer->busy--;
@@ -326,7 +331,7 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 			 const struct tfc__core_action *action)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (maintainer->seen[action->task].launch.attempt)
+	if (!tfc__list_is_empty(&maintainer->seen[action->task].launch.link))
 		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_STACKED, action->attempt,
 				     &error);
 	else
@@ -345,15 +350,15 @@ static void query(struct tfc__maintainer *maintainer, struct agent_link *link, u
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
 	if (agent.ops && agent.ops->after_previous) /* what ran there may run still */
-		agent.ops->after_previous(agent.agent, &maintainer->failures);
+		agent.ops->after_previous(agent.agent, &maintainer->failing);
 	else
-		tfc__work_schedule(&maintainer->failures);
+		tfc__work_schedule(&maintainer->failing);
 }
 
 static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,
 		    uint32_t task)
 {
-	maintainer->seen[task].failed = 0; /* a HOLD that could not be given */
+	tfc__list_remove(&maintainer->seen[task].failure_link); /* a HOLD that could not be given */
 	tfc__maintainer_release(maintainer, task);
 	if (link->job)
 		link->ops->release(link->job, task);

@@ -6,19 +6,27 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
+static struct launch *launch_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct launch, link);
+}
+
+static uint32_t task_of(const struct tfc__maintainer *maintainer, struct launch *launch)
+{
+	return (uint32_t)(tfc__container_of(launch, struct seen, launch) - maintainer->seen);
+}
+
 static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
 	const struct launch what = seen->launch;
 	tfc_error error = TFC_ERROR_INIT;
-	*seen = (struct seen){.link = seen->link,
-			      .taken = seen->taken,
-			      .address = seen->address,
-			      .failed = seen->failed,
-			      .failed_number = seen->failed_number,
-			      .failure = seen->failure,
-			      .log_end = seen->log_end};
-	maintainer->launches--;
+	tfc__list_remove(&seen->launch.link);
+	seen->pid = 0;
+	seen->isolation = 0;
+	seen->started_ns = 0;
+	seen->is_stopped = false;
+	seen->log_gap = seen->user_us = seen->system_us = seen->max_rss_kib = 0;
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");
@@ -40,29 +48,27 @@ void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
 				 const struct tfc__core_action *action)
 {
 	struct seen *seen = &maintainer->seen[action->task];
-	seen->launch = (struct launch){action->attempt, action->generation, 0};
-	maintainer->launches++;
-	maintainer->has_unmarked = true;
+	seen->launch.attempt = action->attempt;
+	seen->launch.generation = action->generation;
+	seen->launch.mark = 0;
+	tfc__list_append(&maintainer->launches, &seen->launch.link);
 }
 
 bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task)
 {
-	struct seen *seen = &maintainer->seen[task];
-	if (!seen->launch.attempt)
-		return false;
-	seen->launch.attempt = 0;
-	maintainer->launches--;
-	return true;
+	struct tfc__link *link = &maintainer->seen[task].launch.link;
+	bool is_waiting = !tfc__list_is_empty(link);
+	tfc__list_remove(link);
+	return is_waiting;
 }
 
 void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer)
 {
-	if (!maintainer->has_unmarked)
+	struct tfc__link *link = maintainer->launches.prev;
+	if (link == &maintainer->launches || launch_of(link)->mark)
 		return;
-	maintainer->has_unmarked = false;
-	for (uint32_t i = 0; i < maintainer->task_count; i++)
-		if (maintainer->seen[i].launch.attempt && !maintainer->seen[i].launch.mark)
-			maintainer->seen[i].launch.mark = maintainer->journal->added;
+	for (; link != &maintainer->launches && !launch_of(link)->mark; link = link->prev)
+		launch_of(link)->mark = maintainer->journal->added;
 	/* Before all other readers: they take their time. */
 	if (tfc__list_is_empty(&maintainer->reader.link))
 		tfc__list_append(maintainer->journal->readers.next, &maintainer->reader.link);
@@ -83,13 +89,11 @@ void tfc__maintainer_launch_kept(struct tfc__work *work)
 	uint32_t kept = maintainer->journal->count;
 	maintainer->busy++;
 	maintainer->is_stepping = true; /* hooks of the host run inside */
-	for (uint32_t i = 0; i < maintainer->task_count && maintainer->launches; i++) {
-		const struct launch *launch = &maintainer->seen[i].launch;
-		if (launch->attempt && launch->mark <= kept)
-			order_launch(maintainer, i);
-	}
+	while (!tfc__list_is_empty(&maintainer->launches) &&
+	       launch_of(maintainer->launches.next)->mark <= kept)
+		order_launch(maintainer, task_of(maintainer, launch_of(maintainer->launches.next)));
 	maintainer->is_stepping = false;
-	if (maintainer->launches == 0)
+	if (tfc__list_is_empty(&maintainer->launches))
 		tfc__list_remove(&maintainer->reader.link);
 	tfc__maintainer_accept_stop(maintainer);
 	maintainer->busy--;

@@ -13,8 +13,9 @@ void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 		return;
 	}
 	struct seen *seen = &maintainer->seen[action->task];
-	maintainer->places += seen->place == 0;
 	seen->place = action->number;
+	tfc__list_remove(&seen->placing);
+	tfc__list_append(&maintainer->placings, &seen->placing);
 }
 
 /* ---- one placing */
@@ -100,6 +101,7 @@ static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *e
 			   : tfc__fail_nomem(error, "cluster");
 	free_placing(&placing);
 	event->kind = code == TFC_OK ? TFC__CORE_PLACED : TFC__CORE_UNPLACED;
+	maintainer->is_unplaced |= code != TFC_OK;
 	event->hopeless = code == TFC_EEXHAUSTED ? TFC_END_REFUSED
 			  : code == TFC_ENOENT   ? TFC_END_UNSCHEDULABLE
 						 : TFC_END_NONE;
@@ -129,16 +131,15 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
 	if (is_finding_gpus(maintainer))
 		return false;
 	maintainer->gang_place = 0;
-	for (uint32_t i = 0; number == 0 && maintainer->places; i++) {
-		number = maintainer->seen[i].place;
-		if (number == 0)
-			continue;
-		task = i;
-		maintainer->seen[i].place = 0;
-		maintainer->places--;
-	}
-	if (number == 0)
+	if (number == 0 && tfc__list_is_empty(&maintainer->placings))
 		return false;
+	if (number == 0) {
+		struct seen *seen = tfc__container_of(maintainer->placings.next, struct seen,
+						      placing);
+		tfc__list_remove(&seen->placing);
+		task = (uint32_t)(seen - maintainer->seen);
+		number = seen->place;
+	}
 	*ret_event = (struct tfc__core_event){.task = task, .query = number};
 	answer(maintainer, ret_event, error);
 	return true;
@@ -218,7 +219,11 @@ void tfc__maintainer_on_nodes(struct tfc__nodes_user *user)
 		else if (!link->is_drained && !link->is_lost)
 			drain(maintainer, link);
 	}
-	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	if (maintainer->is_unplaced || maintainer->gang_place ||
+	    !tfc__list_is_empty(&maintainer->placings)) {
+		maintainer->is_unplaced = false;
+		tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
+	}
 	maintainer->busy--;
 	tfc__maintainer_settle(maintainer);
 }

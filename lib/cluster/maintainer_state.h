@@ -36,7 +36,8 @@ struct agent_link {
 
 /* An attempt that is to be ordered once entries up to `mark` are kept. */
 struct launch {
-	uint32_t attempt; /* 0: none */
+	struct tfc__link link; /* in the maintainer's launches, while there is one */
+	uint32_t attempt;
 	uint32_t generation;
 	uint32_t mark; /* 0: the step that wants it is not over */
 };
@@ -55,10 +56,14 @@ struct seen {
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
-	uint32_t place; /* number of a PLACE for it alone that is to be answered; 0: none */
+	/* A PLACE for it alone that is to be answered, in the maintainer's placings; its number. */
+	struct tfc__link placing;
+	uint32_t place;
 	struct launch launch;
-	/* An order that could not even be given: its answer comes in a turn of its own. */
-	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED; 0: none */
+	/* An order that could not even be given: its answer comes in a turn of its own. In the
+	 * maintainer's failures. */
+	struct tfc__link failure_link;
+	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED */
 	uint32_t failed_number;           /* attempt, hold */
 	char *failure;                    /* why; NULL: out of memory */
 };
@@ -78,16 +83,18 @@ struct tfc__maintainer {
 	struct following *following; /* NULL: no upstream is followed */
 	uint32_t task_count;
 	uint32_t gang_place; /* number of a PLACE for the gang that is to be answered; or 0 */
-	uint32_t places;     /* ... of PLACEs for one task */
-	uint32_t *placed;    /* per task: the answer */
+	bool is_unplaced;    /* some task waits for room, for all that is known */
+	/* Of the tasks' struct seen, those that have something to do: a turn looks at no other. */
+	struct tfc__link placings;
+	struct tfc__link launches; /* in the order of their marks */
+	struct tfc__link failures;
+	uint32_t *placed; /* per task: the answer */
 	struct tfc__link refusals;
 	struct tfc__timer timer;
 	struct tfc__work first_step;
-	uint32_t launches; /* that wait */
-	bool has_unmarked; /* ... for the end of this step */
 	struct tfc__journal_reader reader;
 	struct tfc__work launching;
-	struct tfc__work failures;
+	struct tfc__work failing;
 	struct tfc__work closing;
 	tfc__maintainer_end_fn end_fn;
 	void *end_user;
