@@ -97,11 +97,11 @@ void tfc__resume_start(struct tfc__core *core)
 
 void tfc__resume_go_on(struct tfc__core *core)
 {
-	core->is_resuming = core->is_query_open = false;
 	/* Told only now: a term that comes after this one believes it. */
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].was_running)
 			lose(core, &core->tasks[i]);
+	core->is_resuming = core->is_query_open = false;
 	if (core->phase != CORE_UP)
 		tfc__end_if_reaped(core);
 	else if (core->undone == 0)

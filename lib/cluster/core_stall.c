@@ -163,9 +163,8 @@ static struct task *find_cause(struct tfc__core *core, struct task *t)
 
 static bool is_coming(const struct task *t)
 {
-	return t->fate == FATE_RESTART || t->phase == PHASE_BACKOFF || t->phase == PHASE_PLACING ||
-	       t->phase == PHASE_HOLDING || t->phase == PHASE_HELD || t->phase == PHASE_LAUNCHED ||
-	       t->phase == PHASE_RUNNING;
+	return t->phase != PHASE_IDLE && t->phase != PHASE_READY && t->phase != PHASE_JUDGED &&
+	       t->phase != PHASE_OVER;
 }
 
 /* A coordinator that waits for a worker or ps that is being started is no stall of its own. */

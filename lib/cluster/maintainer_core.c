@@ -312,8 +312,8 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 			on_ready(core, t);
 		break;
 	case TFC__CORE_EXITED:
-		if (is_of_attempt && event->death.is_node_bad)
-			t->is_leaving = true;
+		if (is_of_attempt && tfc__task_is_alive(t))
+			t->is_leaving |= event->death.is_node_bad;
 		if (is_of_attempt)
 			tfc__task_died(core, t, &event->death, event->text);
 		break;

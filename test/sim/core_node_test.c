@@ -165,6 +165,21 @@ static void sidecar_leaves_a_node_where_attempts_fail(void **state)
 	sim_fini(&s);
 }
 
+static void repeated_exit_moves_nothing(void **state)
+{
+	static const uint32_t nodes[] = {1, 1, 2};
+	struct sim s;
+	sim_mirrored(&s);
+	sim_role(&s, "tensorboard", 1, TFC__SCOPE_TASK)->backoff_min_ns = SIM_SECOND;
+	sim_up_at(&s, nodes);
+	sim_signal(&s, "tensorboard/0", 9);
+	s.trace.len = 0;
+	die_of_the_node(&s, "tensorboard/0");
+	sim_tick(&s, SIM_SECOND);
+	sim_expect(&s, "launch tensorboard/0 #2 g1\n");
+	sim_fini(&s);
+}
+
 static void of_a_group_only_who_failed_there_leaves(void **state)
 {
 	static const uint32_t others[] = {9, 3};
@@ -476,6 +491,7 @@ int main(void)
 		cmocka_unit_test(verdict_comes_with_the_last_answer),
 		cmocka_unit_test(sidecar_moves_alone),
 		cmocka_unit_test(sidecar_leaves_a_node_where_attempts_fail),
+		cmocka_unit_test(repeated_exit_moves_nothing),
 		cmocka_unit_test(of_a_group_only_who_failed_there_leaves),
 		cmocka_unit_test(tasks_that_are_told_to_leave_are_placed_anew),
 		cmocka_unit_test(ps_worker_that_moves_takes_the_cluster_along),

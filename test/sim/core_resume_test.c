@@ -127,8 +127,13 @@ static void task_that_may_not_restart_fails_the_job(void **state)
 	sim_mirrored(&s);
 	s.roles[0].restart_on = TFC__RESTART_NEVER;
 	resume(&s, &was, NULL);
-	assert_int_equal(s.end.state, TFC_JOB_FAILED);
-	assert_int_equal(s.end.reason, TFC_END_LOST);
+	sim_expect(&s, "task worker/0 #1 lost lost 0: worker/0 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "job stopping g1: worker/0 was lost: the maintainer of its job had ended\n"
+		       "task worker/1 #1 lost lost 0: worker/1 was lost: the maintainer of its job "
+		       "had ended\n"
+		       "end failed lost 0 by worker/0 #1: worker/0 was lost: the maintainer of its "
+		       "job had ended\n");
 	sim_fini(&s);
 }
 

@@ -221,6 +221,28 @@ static void coordinator_that_waits_for_a_stopped_worker_is_not_restarted(void **
 	sim_fini(&s);
 }
 
+static void coordinator_does_not_wait_for_a_task_that_is_done(void **state)
+{
+	struct sim s;
+	sim_parameter_server(&s);
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "worker/0", 5000, "idle");
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_UNKNOWN, 5000, "");
+	s.now += SIM_SECOND;
+	/* It had ended before it was to be stopped. */
+	sim_death(&s, "worker/0",
+		  (struct tfc__death){.reason = TFC_EXIT_CODE, .time_ns = s.now - 2 * SIM_SECOND},
+		  NULL);
+	assert_int_equal(tfc__core_task_state(s.core, sim_task(&s, "worker/0")), TFC_TASK_EXITED);
+	sim_stalled(&s, "chief/0", 5000, "idle");
+	sim_inspected(&s, "chief/0", TFC__ACTIVITY_UNKNOWN, 5000, "");
+	s.trace.len = 0;
+	sim_inspected(&s, "ps/0", TFC__ACTIVITY_UNKNOWN, 9000, "");
+	assert_non_null(strstr(s.trace.data ? s.trace.data : "", "stop chief/0 #1 1s\n"));
+	sim_fini(&s);
+}
+
 static void stalled_ps_takes_its_coordinator_along(void **state)
 {
 	struct sim s;
@@ -402,6 +424,7 @@ int main(void)
 		cmocka_unit_test(group_names_whom_the_evidence_names),
 		cmocka_unit_test(group_of_which_nobody_can_be_named_ends_without_a_decider),
 		cmocka_unit_test(coordinator_that_waits_for_a_stopped_worker_is_not_restarted),
+		cmocka_unit_test(coordinator_does_not_wait_for_a_task_that_is_done),
 		cmocka_unit_test(stalled_ps_takes_its_coordinator_along),
 		cmocka_unit_test(coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped),
 		cmocka_unit_test(stall_with_nothing_left_to_try_ends_the_job),
