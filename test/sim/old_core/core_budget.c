@@ -1,0 +1,62 @@
+#include "base/random.h"
+#include "core_state.h"
+
+#define ENTRIES 62 /* a budget of more restarts counts them by slices of its window */
+#define SLICES 60
+#define BACKOFF_FIRST_NS 500000000ull
+#define BACKOFF_DOUBLINGS 20
+
+uint32_t old__budget_capacity(uint32_t max)
+{
+	return max < ENTRIES ? max : ENTRIES;
+}
+
+static uint64_t slice_of(uint32_t max, uint64_t window)
+{
+	return max > ENTRIES ? window / SLICES : 0;
+}
+
+/* A window of 0 is the whole life of the job. */
+uint32_t old__budget_spent(const struct budget *b, uint32_t max, uint64_t window, uint64_t now)
+{
+	uint64_t spent = 0;
+	for (uint32_t i = 0; i < b->used; i++) {
+		const struct budget_entry *entry = &b->entries[i];
+		if (window == 0 || now - entry->from < window + slice_of(max, window))
+			spent += entry->count;
+	}
+	return spent < UINT32_MAX ? (uint32_t)spent : UINT32_MAX;
+}
+
+void old__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_t now)
+{
+	if (b->capacity == 0)
+		return;
+	if (max > ENTRIES && b->used) {
+		struct budget_entry *newest =
+			&b->entries[(b->head + b->capacity - 1) % b->capacity];
+		if (window == 0 || now - newest->from < slice_of(max, window)) {
+			newest->count++;
+			return;
+		}
+	}
+	b->entries[b->head] = (struct budget_entry){now, 1};
+	b->head = (b->head + 1) % b->capacity;
+	if (b->used < b->capacity)
+		b->used++;
+}
+
+/* Jitter takes up to a quarter off, so that backoff_max is never passed. */
+uint64_t old__budget_backoff(struct old__core *core, const struct old__core_role *role,
+			     uint32_t spent)
+{
+	if (spent == 0)
+		return role->backoff_min_ns;
+	uint32_t doublings = spent - 1 < BACKOFF_DOUBLINGS ? spent - 1 : BACKOFF_DOUBLINGS;
+	uint64_t base = role->backoff_min_ns > BACKOFF_FIRST_NS ? role->backoff_min_ns
+								: BACKOFF_FIRST_NS;
+	uint64_t wait = base << doublings;
+	if (wait >> doublings != base || wait > role->backoff_max_ns)
+		wait = role->backoff_max_ns;
+	return wait - (wait / 4 / 1024) * (tfc__random_next(&core->random) % 1024);
+}

@@ -1,0 +1,189 @@
+#include "core_state.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHELL_SIGNAL 128 /* a shell in between turns signal N into exit 128 + N */
+/* PreemptionCheckpointHandler, after it has saved: distribute/failure_handling. */
+#define EXIT_PREEMPTED 42
+#define EXIT_PREEMPTED_GCE 143
+
+static const char *signal_name(int number)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} names[] = {
+		{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
+		{SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
+		{SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
+		{SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+		{SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
+		{SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
+	};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].number == number)
+			return names[i].name;
+	return NULL;
+}
+
+static bool is_signal_retryable(int number)
+{
+	return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
+enum death_class old__death_class(const struct old__core *core, const struct old__death *death)
+{
+	if (death->is_oom)
+		return CLASS_PERMANENT;
+	if (death->is_stranger || death->is_crowded_out)
+		return CLASS_RETRYABLE;
+	bool is_retryable = false;
+	switch (death->reason) {
+	case TFC_EXIT_CODE:
+		if (death->status == 0)
+			return CLASS_DONE;
+		is_retryable = (core->policy.is_tensorflow && death->status == EXIT_PREEMPTED) ||
+			       is_signal_retryable(death->status - SHELL_SIGNAL);
+		break;
+	case TFC_EXIT_SIGNAL:
+		is_retryable = is_signal_retryable(death->status);
+		break;
+	case TFC_EXIT_LOST:
+		is_retryable = true;
+		break;
+	case TFC_EXIT_NOT_STARTED:
+		is_retryable = death->status == TFC_EAGAIN || death->status == TFC_EMFILE ||
+			       death->status == TFC_ENOMEM;
+		break;
+	}
+	return is_retryable ? CLASS_RETRYABLE : CLASS_PERMANENT;
+}
+
+bool old__death_is_preemption(const struct old__core *core, const struct task *t)
+{
+	const struct old__death *death = &t->death;
+	return core->policy.is_tensorflow && t->ready_at && !death->is_stranger &&
+	       death->reason == TFC_EXIT_CODE &&
+	       (death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE);
+}
+
+bool old__death_is_loss(const struct old__core *core, const struct task *t)
+{
+	return t->death.reason == TFC_EXIT_LOST || old__death_is_preemption(core, t);
+}
+
+/* How the kernel, or a shell in between, says that a signal ended it; 0: none did. */
+static int signal_of(const struct old__death *death)
+{
+	if (death->reason == TFC_EXIT_SIGNAL)
+		return death->status;
+	return death->reason == TFC_EXIT_CODE && death->status > SHELL_SIGNAL
+		       ? death->status - SHELL_SIGNAL
+		       : 0;
+}
+
+static bool is_crash(const struct old__death *death)
+{
+	int number = signal_of(death);
+	return death->is_oom || number == SIGKILL || number == SIGSEGV || number == SIGABRT ||
+	       number == SIGBUS;
+}
+
+static bool is_notice(const struct old__core *core, const struct task *t)
+{
+	return old__death_is_preemption(core, t) || t->death.had_notice;
+}
+
+/*
+ * A mirrored worker whose peer was killed sits in a collective that will never end: it neither dies
+ * of TERM nor has anything to save, and each second is lost training. Not so when one of the group
+ * was preempted: the notice reached all of them.
+ */
+enum grace old__death_grace(const struct old__core *core, const struct task *t)
+{
+	bool is_mirrored = core->policy.strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
+	bool is_preempted = is_notice(core, t);
+	if (old__task_role(core, t)->scope != TFC__SCOPE_GROUP)
+		return GRACE_ABORT;
+	for (const struct task *u = core->judged; u; u = u->judged)
+		is_preempted |= is_notice(core, u);
+	if (is_preempted)
+		return GRACE_SAVE;
+	return core->policy.is_abort_auto && is_mirrored && is_crash(&t->death) ? GRACE_NONE
+										: GRACE_ABORT;
+}
+
+bool old__death_is_explainable(const struct old__death *death)
+{
+	if (death->is_oom)
+		return false;
+	return death->reason == TFC_EXIT_CODE || death->reason == TFC_EXIT_SIGNAL;
+}
+
+uint32_t old__death_reason(const struct old__death *death)
+{
+	if (death->is_stranger)
+		return TFC_END_STRANGER;
+	switch (death->reason) {
+	case TFC_EXIT_CODE:
+		return TFC_END_EXIT;
+	case TFC_EXIT_SIGNAL:
+		return TFC_END_SIGNAL;
+	case TFC_EXIT_NOT_STARTED:
+		if (death->status == TFC_ENOENT)
+			return TFC_END_NOT_FOUND;
+		if (death->status == TFC_ENOEXEC || death->status == TFC_EACCES)
+			return TFC_END_NOT_EXECUTABLE;
+		return TFC_END_REFUSED;
+	default:
+		return TFC_END_LOST;
+	}
+}
+
+void old__text_add(char *text, size_t size, const char *format, ...)
+{
+	size_t len = strlen(text);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text + len, size - len, format, args);
+	va_end(args);
+}
+
+void old__text_name(const struct old__core *core, const struct task *t, char *text, size_t size)
+{
+	snprintf(text, size, "%s/%u", old__task_role(core, t)->name, t->index);
+}
+
+static void add_status(const struct old__death *death, char *text, size_t size)
+{
+	bool is_signal = death->reason == TFC_EXIT_SIGNAL;
+	const char *name = signal_name(is_signal ? death->status : death->status - SHELL_SIGNAL);
+	if (!is_signal)
+		old__text_add(text, size, " exited with %d", death->status);
+	if (!is_signal && name)
+		old__text_add(text, size, " (%s)", name);
+	if (is_signal && name)
+		old__text_add(text, size, " died of %s", name);
+	if (is_signal && !name)
+		old__text_add(text, size, " died of signal %d", death->status);
+	if (death->is_oom)
+		old__text_add(text, size, ": it was out of memory");
+}
+
+void old__death_text(const struct old__core *core, const struct task *t, char *text, size_t size)
+{
+	const struct old__death *death = &t->death;
+	old__text_name(core, t, text, size);
+	if (death->is_stranger)
+		old__text_add(text, size, " has a stranger on its port");
+	else if (death->reason == TFC_EXIT_NOT_STARTED)
+		old__text_add(text, size, " could not be started");
+	else if (death->reason == TFC_EXIT_LOST)
+		old__text_add(text, size, " was lost");
+	else
+		add_status(death, text, size);
+	if (t->why[0])
+		old__text_add(text, size, ": %s", t->why);
+}

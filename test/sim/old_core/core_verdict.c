@@ -1,0 +1,228 @@
+/*
+ * Cause, not consequence.
+ *
+ * When one member of a TensorFlow cluster dies, the others exit 1: a permanent-looking end that
+ * says nothing about the program. So:
+ *
+ * - A retryable death (signal, loss, preemption) has its cause outside: it decides at once.
+ * - A permanent death that a peer could have caused makes its task the suspect. Every node is
+ *   asked (QUERY); its answer comes after every death there that had happened when it was asked.
+ *   Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited
+ *   for until it does or is lost.
+ * - A collected retryable death takes the blame at once, whatever its time says: a lost host is
+ *   noticed after its peers have failed, and a restart too many costs less than a job.
+ * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
+ * - So does the network, when the node of the suspect or of a peer could not be reached then.
+ * - Else the earliest of the collected deaths is the cause; all others are consequences.
+ * - It decides, with its status; but if a peer had left with 0 not long before, that is named as
+ * its cause: the rest of a group cannot go on.
+ */
+#include "core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ull
+/* TensorFlow notices late that a member is gone: its barrier at the end waits for 20 s. */
+#define LEFT_NS (60 * SECOND_NS)
+
+/* The tasks whose death or silence could explain the suspect's death. */
+static bool is_peer(const struct old__core *core, const struct task *suspect, const struct task *t)
+{
+	if (t == suspect)
+		return false;
+	if (old__task_role(core, suspect)->scope == TFC__SCOPE_GROUP)
+		return t->is_member;
+	return old__task_is_coordinator(core, suspect) && old__task_is_ps(core, t);
+}
+
+static bool has_peer(const struct old__core *core, const struct task *t)
+{
+	if (old__task_role(core, t)->scope == TFC__SCOPE_GROUP)
+		return core->member_count > 1;
+	return old__task_is_coordinator(core, t) && core->ps_count > 0;
+}
+
+/* Whether its death waits for the open verdict. A second coordinator's does too. */
+static bool is_collected(const struct old__core *core, const struct task *t)
+{
+	const struct task *suspect = core->suspect;
+	return is_peer(core, suspect, t) ||
+	       (old__task_is_coordinator(core, suspect) && old__task_is_coordinator(core, t));
+}
+
+static void collect(struct old__core *core, struct task *t)
+{
+	t->judged = core->judged;
+	core->judged = t;
+	old__task_phase(core, t, PHASE_JUDGED);
+}
+
+static void uncollect(struct old__core *core, struct task *t)
+{
+	for (struct task **at = &core->judged; *at; at = &(*at)->judged) {
+		if (*at == t) {
+			*at = t->judged;
+			return;
+		}
+	}
+}
+
+static void close_query(struct old__core *core)
+{
+	core->is_query_open = core->is_resuming; /* which asks for another reason */
+	core->suspect = NULL;
+}
+
+void old__judge_drop(struct old__core *core, bool is_consequence)
+{
+	close_query(core);
+	while (core->judged) {
+		struct task *t = core->judged;
+		core->judged = t->judged;
+		uint32_t reason = old__death_reason(&t->death);
+		uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
+		char text[256];
+		old__death_text(core, t, text, sizeof(text));
+		if (is_consequence)
+			reason = TFC_END_CONSEQUENCE;
+		else if (core->phase == CORE_FINISHING && state == TFC_TASK_FAILED)
+			state = TFC_TASK_EXITED; /* it decides nothing */
+		old__tell_end(core, t, state, reason, text);
+		old__task_phase(core, t, PHASE_DEAD);
+	}
+}
+
+/* The first of t's peers to end with 0 when t still ran; NULL: none did. */
+static const struct task *find_leaver(const struct old__core *core, const struct task *t)
+{
+	const struct task *leaver = NULL;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *u = &core->tasks[i];
+		uint64_t at = u->death.time_ns;
+		bool is_done = u->phase == PHASE_OVER && u->attempt && !u->is_ignored &&
+			       old__death_class(core, &u->death) == CLASS_DONE;
+		if (!is_done || !is_peer(core, t, u) || at < t->launched_at ||
+		    at > t->death.time_ns || t->death.time_ns - at > LEFT_NS)
+			continue;
+		if (!leaver || at < leaver->death.time_ns)
+			leaver = u;
+	}
+	return leaver;
+}
+
+static void add_leaver(const struct old__core *core, const struct task *t, char *text, size_t size)
+{
+	const struct task *leaver = find_leaver(core, t);
+	if (!leaver)
+		return;
+	old__text_add(text, size, " because %s/%u had left with 0 %.1f s before, which it needed",
+		      old__task_role(core, leaver)->name, leaver->index,
+		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS);
+}
+
+/* t's death is a cause, or the network is: what follows from it. */
+static void decide(struct old__core *core, struct task *t, bool is_cut)
+{
+	char text[256];
+	old__death_text(core, t, text, sizeof(text));
+	enum death_class class = is_cut ? CLASS_RETRYABLE : old__death_class(core, &t->death);
+	bool is_loss = is_cut || old__death_is_loss(core, t);
+	if (is_cut)
+		old__text_add(text, sizeof(text), " when a node could not be reached");
+	else if (class == CLASS_PERMANENT && old__death_is_explainable(&t->death))
+		add_leaver(core, t, text, sizeof(text));
+	if (old__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
+		old__end_failed(core, t, text);
+}
+
+void old__judge_cut(struct old__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count && core->suspect; i++) {
+		const struct task *t = &core->tasks[i];
+		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
+		    old__node_was_cut(t, core->suspect->death.time_ns))
+			core->is_query_cut = true;
+	}
+}
+
+void old__judge_death(struct old__core *core, struct task *t)
+{
+	enum death_class class = old__death_class(core, &t->death);
+	if (class == CLASS_DONE) {
+		old__end_done(core, t);
+	} else if (core->is_query_open && is_collected(core, t)) {
+		collect(core, t);
+		if (class == CLASS_RETRYABLE) {
+			uncollect(core, t);
+			decide(core, t, false);
+		}
+	} else if (class == CLASS_PERMANENT && old__death_is_explainable(&t->death) &&
+		   has_peer(core, t) && !core->is_query_open) {
+		collect(core, t);
+		core->suspect = t;
+		core->is_query_cut = false;
+		old__judge_cut(core);
+		old__ask_query(core);
+	} else {
+		decide(core, t, false);
+	}
+}
+
+/* A living peer that cannot have worked: stopped, or gone without a word. */
+static struct task *find_silent_peer(struct old__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (!is_peer(core, core->suspect, t) || !old__task_is_alive(t) || t->is_stop_sent)
+			continue;
+		if (t->proc == OLD__PROC_STOPPED || t->proc == OLD__PROC_NONE)
+			return t;
+	}
+	return NULL;
+}
+
+static struct task *find_earliest(struct old__core *core)
+{
+	struct task *earliest = core->judged;
+	for (struct task *t = core->judged; t; t = t->judged)
+		if (t->death.time_ns < earliest->death.time_ns ||
+		    (t->death.time_ns == earliest->death.time_ns && t < earliest))
+			earliest = t;
+	return earliest;
+}
+
+/* A silent peer is restarted like a dead one; where that is refused, the suspect, which has a
+ * status, decides. */
+static void blame_silent(struct old__core *core, struct task *t, bool is_stopped)
+{
+	struct task *suspect = core->suspect;
+	char text[256];
+	old__text_name(core, t, text, sizeof(text));
+	old__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
+	t->death = (struct old__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	t->is_silent = true;
+	if (old__restart(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) == RESTARTED)
+		return;
+	uncollect(core, suspect);
+	char whole[256];
+	old__death_text(core, suspect, whole, sizeof(whole));
+	old__text_add(whole, sizeof(whole), "; %s", text);
+	old__end_failed(core, suspect, whole);
+}
+
+void old__judge_answer(struct old__core *core)
+{
+	struct task *silent = find_silent_peer(core);
+	bool is_network = !silent && core->is_query_cut;
+	if (silent)
+		blame_silent(core, silent, silent->proc == OLD__PROC_STOPPED);
+	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
+	 * the job or restarts its group, which clears the list, unless its failure is ignored. */
+	close_query(core);
+	while (core->judged) {
+		struct task *t = find_earliest(core);
+		uncollect(core, t);
+		decide(core, t, is_network && old__death_is_explainable(&t->death));
+	}
+}

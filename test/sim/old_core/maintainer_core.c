@@ -1,0 +1,454 @@
+#include "core_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One event makes at most four actions of each task (a told end, then RELEASE and HOLD or LAUNCH
+ * and a told start, or STOP) and a few of the job. */
+#define ACTIONS_PER_TASK 4
+#define ACTIONS_OF_JOB 16
+
+/* ---- making one */
+
+static uint32_t count_tasks(const struct old__core_policy *policy)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < policy->role_count; i++)
+		count += policy->roles[i].count;
+	return count;
+}
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Entries of each task's budgets; whoever restarts with its group has none of its own. */
+static uint32_t capacity_of(const struct old__core_role *role, uint32_t max)
+{
+	return role->scope == TFC__SCOPE_GROUP ? 0 : old__budget_capacity(max);
+}
+
+/* Of all budgets, and of the group's, which has the widest role's. */
+static size_t count_entries(struct old__core *core)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < core->policy.role_count; i++) {
+		const struct old__core_role *role = &core->policy.roles[i];
+		struct budget *restarts = &core->group_restarts, *losses = &core->group_losses;
+		restarts->capacity = most(restarts->capacity,
+					  old__budget_capacity(role->restart_max));
+		losses->capacity = most(losses->capacity, old__budget_capacity(role->loss_max));
+		count += (size_t)role->count *
+			 (capacity_of(role, role->restart_max) + capacity_of(role, role->loss_max));
+	}
+	return count + core->group_restarts.capacity + core->group_losses.capacity;
+}
+
+static bool take_memory(struct old__core *core)
+{
+	size_t n = core->task_count;
+	core->action_capacity = core->task_count * ACTIONS_PER_TASK + ACTIONS_OF_JOB;
+	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
+	core->tasks = calloc(n + 1, sizeof(*core->tasks));
+	core->whys = calloc(n + 1, sizeof(*core->whys));
+	core->heap = calloc(n + 1, sizeof(struct task *));
+	core->entries = calloc(count_entries(core) + 1, sizeof(*core->entries));
+	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
+	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
+	return core->roles && core->tasks && core->whys && core->heap && core->entries &&
+	       core->actions && core->texts;
+}
+
+static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
+					 struct budget_entry *entries)
+{
+	b->entries = entries;
+	b->capacity = capacity;
+	return entries + capacity;
+}
+
+static void make_tasks(struct old__core *core)
+{
+	struct budget_entry *free_entries = core->entries;
+	free_entries = give_entries(&core->group_restarts, core->group_restarts.capacity,
+				    free_entries);
+	free_entries = give_entries(&core->group_losses, core->group_losses.capacity, free_entries);
+	struct task *t = core->tasks;
+	for (uint32_t r = 0; r < core->policy.role_count; r++) {
+		const struct old__core_role *role = &core->roles[r];
+		uint32_t restarts = capacity_of(role, role->restart_max);
+		uint32_t losses = capacity_of(role, role->loss_max);
+		bool is_member = role->is_in_cluster && strcmp(role->name, "evaluator") != 0;
+		is_member |= role->scope != TFC__SCOPE_TASK;
+		for (uint32_t i = 0; i < role->count; i++, t++) {
+			t->role = r;
+			t->why = core->whys[t - core->tasks];
+			t->index = i;
+			t->state = TFC_TASK_PENDING;
+			t->node = t->asked = t->look_asked = OLD__NO_NODE;
+			t->is_member = is_member;
+			free_entries = give_entries(&t->restarts, restarts, free_entries);
+			free_entries = give_entries(&t->losses, losses, free_entries);
+			core->member_count += is_member;
+			core->ps_count += old__task_is_ps(core, t);
+		}
+	}
+	core->unready = core->task_count;
+}
+
+static bool is_background(const char *role)
+{
+	return strcmp(role, "ps") == 0 || strcmp(role, "evaluator") == 0 ||
+	       strcmp(role, "tensorboard") == 0;
+}
+
+static bool decides(const struct old__core_role *role, uint32_t success, uint32_t index)
+{
+	switch (success) {
+	case TFC__SUCCESS_DRIVER:
+		return strcmp(role->name, "driver") == 0;
+	case TFC__SUCCESS_CHIEF:
+		return strcmp(role->name, "chief") == 0;
+	case TFC__SUCCESS_WORKER0:
+		return strcmp(role->name, "worker") == 0 && index == 0;
+	default:
+		return strcmp(role->name, "worker") == 0 || strcmp(role->name, "chief") == 0;
+	}
+}
+
+/* Who decides: by the rule; else whoever may end by itself; else all. */
+static void choose_deciders(struct old__core *core)
+{
+	for (int rule = 0; rule < 3 && core->undone == 0; rule++) {
+		for (uint32_t i = 0; i < core->task_count; i++) {
+			struct task *t = &core->tasks[i];
+			const struct old__core_role *role = &core->roles[t->role];
+			t->is_decider = rule == 0   ? decides(role, core->policy.success, t->index)
+					: rule == 1 ? !is_background(role->name)
+						    : true;
+			core->undone += t->is_decider;
+		}
+	}
+}
+
+struct old__core *old__core_new(const struct old__core_policy *policy)
+{
+	struct old__core *core = calloc(1, sizeof(*core));
+	if (!core)
+		return NULL;
+	core->policy = *policy;
+	core->task_count = count_tasks(policy);
+	if (!take_memory(core)) {
+		old__core_free(core);
+		return NULL;
+	}
+	if (policy->role_count)
+		memcpy(core->roles, policy->roles, policy->role_count * sizeof(*core->roles));
+	core->policy.roles = core->roles;
+	core->random = policy->seed;
+	core->job_state = TFC_JOB_PENDING;
+	make_tasks(core);
+	choose_deciders(core);
+	return core;
+}
+
+void old__core_free(struct old__core *core)
+{
+	if (!core)
+		return;
+	free(core->roles);
+	free(core->tasks);
+	free(core->whys);
+	free(core->heap);
+	free(core->entries);
+	free(core->actions);
+	free(core->texts);
+	free(core);
+}
+
+/* ---- events */
+
+static void on_start(struct old__core *core)
+{
+	if (core->phase != CORE_PENDING)
+		return;
+	core->phase = CORE_UP;
+	if (core->task_count == 0) {
+		old__end_refused(core, NULL, TFC_END_REFUSED, "the job has no task");
+		return;
+	}
+	old__resume_start(core);
+	if (core->phase == CORE_UP && core->policy.deadline_ns)
+		core->deadline_at = core->now + core->policy.deadline_ns;
+}
+
+static void on_started(struct old__core *core, struct task *t)
+{
+	if (t->phase != PHASE_LAUNCHED)
+		return;
+	bool is_ready = !old__task_role(core, t)->is_ready_on_listen && !t->is_stop_sent;
+	old__tell_task(core, t, is_ready ? TFC_TASK_READY : TFC_TASK_RUNNING);
+	old__task_phase(core, t, is_ready ? PHASE_READY : PHASE_RUNNING);
+	if (!is_ready)
+		old__start_started(core);
+}
+
+static void on_ready(struct old__core *core, struct task *t)
+{
+	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->is_stop_sent)
+		return;
+	core->has_listened |= old__task_role(core, t)->is_in_cluster;
+	old__tell_task(core, t, TFC_TASK_READY);
+	old__task_phase(core, t, PHASE_READY);
+}
+
+void old__task_died(struct old__core *core, struct task *t, const struct old__death *death,
+		    const char *text)
+{
+	if (!old__task_is_alive(t))
+		return;
+	t->death = *death;
+	/* That it was out of memory is said with its status. */
+	snprintf(t->why, TASK_WHY, "%s", text && !death->is_oom ? text : "");
+	t->is_port_stale |= death->is_stranger;
+	old__stall_over(core, t);
+	old__task_timer(core, t, 0);
+	old__task_phase(core, t, PHASE_DEAD);
+	if (core->phase != CORE_UP)
+		old__end_reaped(core, t);
+	else if (t->fate == FATE_NONE)
+		old__judge_death(core, t);
+	else
+		old__restart_reaped(core, t);
+	old__stall_gather(core);
+}
+
+static void on_refused(struct old__core *core, struct task *t, const char *text)
+{
+	struct old__death death = {.reason = TFC_EXIT_NOT_STARTED,
+				   .status = TFC_EINVAL,
+				   .time_ns = core->now};
+	old__task_died(core, t, &death, text);
+}
+
+static void on_timers(struct old__core *core)
+{
+	while (core->heap_len && core->heap[0]->timer <= core->now) {
+		struct task *t = core->heap[0];
+		if (old__task_is_alive(t))
+			old__end_overdue(core, t);
+		else
+			old__restart_timer(core, t);
+	}
+}
+
+static bool is_due(const struct old__core *core, uint64_t at)
+{
+	return at && at <= core->now;
+}
+
+static void on_tick(struct old__core *core)
+{
+	on_timers(core);
+	if (is_due(core, core->interrupt_at))
+		old__end_interrupted(core);
+	old__gang_gather(core);
+	if (is_due(core, core->deadline_at))
+		old__end_deadline(core);
+	if (is_due(core, core->pending_deadline_at))
+		old__end_pending_deadline(core);
+	if (is_due(core, core->repeat_at))
+		old__place_repeat(core);
+	if (is_due(core, core->look_at))
+		old__ask_timeout(core);
+	if (is_due(core, core->explain_at))
+		old__start_explain(core);
+	if (is_due(core, core->no_listener_at))
+		old__start_no_listener(core);
+	if (is_due(core, core->start_deadline_at))
+		old__start_deadline(core);
+}
+
+static void on_hold_failed(struct old__core *core, struct task *t,
+			   const struct old__core_event *event)
+{
+	if (event->is_full)
+		old__place_full(core, t);
+	else
+		old__end_portless(core, t, event->count, event->text);
+}
+
+static void on_fenced(struct old__core *core)
+{
+	core->phase = CORE_ENDED;
+	core->is_fenced = true;
+}
+
+/* Events about one attempt of one task. */
+static void on_task_event(struct old__core *core, const struct old__core_event *event)
+{
+	if (event->task >= core->task_count)
+		return;
+	struct task *t = &core->tasks[event->task];
+	bool is_of_attempt = event->attempt == t->attempt;
+	switch (event->kind) {
+	case OLD__CORE_HELD:
+		if (t->phase == PHASE_HOLDING && event->query == t->hold)
+			old__gang_held(core, t);
+		break;
+	case OLD__CORE_HOLD_FAILED:
+		if (t->phase == PHASE_HOLDING && event->query == t->hold)
+			on_hold_failed(core, t, event);
+		break;
+	case OLD__CORE_STARTED:
+		if (is_of_attempt)
+			on_started(core, t);
+		break;
+	case OLD__CORE_READY:
+		if (is_of_attempt)
+			on_ready(core, t);
+		break;
+	case OLD__CORE_EXITED:
+		if (is_of_attempt && old__task_is_alive(t))
+			t->is_leaving |= event->death.is_node_bad;
+		if (is_of_attempt)
+			old__task_died(core, t, &event->death, event->text);
+		break;
+	case OLD__CORE_REFUSED:
+		if (is_of_attempt)
+			on_refused(core, t, event->text);
+		break;
+	case OLD__CORE_STALLED:
+		if (is_of_attempt)
+			old__stall_heard(core, t, event->silent_ms, event->text);
+		break;
+	case OLD__CORE_STACKED:
+		if (is_of_attempt)
+			old__stall_stacked(core, t, event);
+		break;
+	default:
+		break;
+	}
+}
+
+void old__core_step(struct old__core *core, const struct old__core_event *event, uint64_t now)
+{
+	core->now = now;
+	core->action_count = core->action_read = 0;
+	if (core->is_fenced)
+		return;
+	switch (event->kind) {
+	case OLD__CORE_START:
+		on_start(core);
+		break;
+	case OLD__CORE_ANSWER:
+		if (core->is_query_open && event->query == core->query)
+			old__ask_answered(core, event->node, event->states);
+		break;
+	case OLD__CORE_LOOKED:
+		old__ask_looked(core, event);
+		break;
+	case OLD__CORE_PLACED:
+	case OLD__CORE_UNPLACED:
+		old__place_heard(core, event);
+		break;
+	case OLD__CORE_ROOM:
+		old__place_again(core);
+		break;
+	case OLD__CORE_NODE_LOST:
+		old__node_lost(core, event->node, event->text ? event->text : "its node is lost");
+		break;
+	case OLD__CORE_NODE_SILENT:
+		old__node_silent(core, event->node);
+		break;
+	case OLD__CORE_NODE_BACK:
+		old__node_back(core, event->node);
+		break;
+	case OLD__CORE_NODE_DRAIN:
+		old__node_drain(core, event->node,
+				event->text ? event->text : "its node is drained");
+		break;
+	case OLD__CORE_LEAVE:
+		old__tasks_leave(core, event->task, event->count,
+				 event->text ? event->text : "its place has changed");
+		break;
+	case OLD__CORE_SUSPEND:
+		old__end_suspend(core);
+		break;
+	case OLD__CORE_FENCED:
+		on_fenced(core);
+		break;
+	case OLD__CORE_STOP:
+		old__end_by_user(core, event->interrupt_ns, event->is_kill);
+		break;
+	case OLD__CORE_TICK:
+		on_tick(core);
+		break;
+	default:
+		on_task_event(core, event);
+		break;
+	}
+	old__gang_seek(core);
+}
+
+const struct old__core_action *old__core_next(struct old__core *core)
+{
+	return core->action_read < core->action_count ? &core->actions[core->action_read++] : NULL;
+}
+
+uint64_t old__core_wake_at(const struct old__core *core)
+{
+	bool is_group_waiting = core->group == GROUP_ABORTING && core->members_alive == 0;
+	uint64_t clocks[] = {core->heap_len ? core->heap[0]->timer : 0,
+			     core->start_deadline_at,
+			     core->deadline_at,
+			     core->interrupt_at,
+			     core->explain_at,
+			     core->no_listener_at,
+			     core->pending_deadline_at,
+			     core->repeat_at,
+			     core->look_at,
+			     is_group_waiting ? core->group_at : 0};
+	uint64_t least = 0;
+	if (core->is_fenced)
+		return 0;
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
+		if (clocks[i] && (least == 0 || clocks[i] < least))
+			least = clocks[i];
+	return least;
+}
+
+/* ---- looking at it */
+
+uint32_t old__core_task_count(const struct old__core *core)
+{
+	return core->task_count;
+}
+
+uint32_t old__core_job_state(const struct old__core *core)
+{
+	return core->job_state;
+}
+
+uint32_t old__core_generation(const struct old__core *core)
+{
+	return core->generation;
+}
+
+uint32_t old__core_task_state(const struct old__core *core, uint32_t task)
+{
+	return core->tasks[task].state;
+}
+
+const char *old__core_ignored_failure(const struct old__core *core, uint32_t task)
+{
+	return core->tasks[task].is_ignored ? core->tasks[task].why : NULL;
+}
+
+uint32_t old__core_attempt(const struct old__core *core, uint32_t task)
+{
+	return core->tasks[task].attempt;
+}
