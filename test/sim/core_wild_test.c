@@ -143,7 +143,7 @@ static struct tfc__death any_death(struct world *w)
 	static const int signals[] = {9, 9, 15, 6, 11, 7};
 	static const int refusals[] = {TFC_EAGAIN, TFC_ENOENT, TFC_EACCES, TFC_ENOMEM};
 	struct tfc__death death = {.time_ns = w->sim.now - chance(w, 3) * SIM_SECOND};
-	switch (w->is_mild ? chance(w, 3) : chance(w, 8)) {
+	switch (w->is_mild ? chance(w, 5) : chance(w, 8)) {
 	case 0:
 		death.reason = TFC_EXIT_LOST;
 		break;
@@ -154,7 +154,7 @@ static struct tfc__death any_death(struct world *w)
 		break;
 	case 3:
 		death.reason = TFC_EXIT_NOT_STARTED;
-		death.status = refusals[chance(w, 4)];
+		death.status = refusals[w->is_mild ? 0 : chance(w, 4)];
 		break;
 	default:
 		death.reason = TFC_EXIT_CODE;
