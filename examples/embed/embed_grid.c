@@ -79,30 +79,30 @@ static void stop_membership(void *user, tfc_membership *membership)
 }
 
 /* Where the partitions are. */
-static void resolve(void *user, const char *upstream, tfc_upstream_question *question)
+static void resolve(void *user, const char *upstream, tfc_upstream_request *question)
 {
 	const struct host *host = user;
 	const struct grid *grid = &host->grid;
 	if (strcmp(upstream, "grid") != 0) {
-		tfc_upstream_refuse(question, "there is only the grid");
+		tfc_upstream_fail(question, "there is only the grid");
 		return;
 	}
 	for (uint32_t i = 0; i < GRID_PARTITIONS; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "p%u", i);
-		tfc_upstream_partition(question, name, grid_node_name(grid->owners[i]));
+		tfc_upstream_add_partition(question, name, grid_node_name(grid->owners[i]));
 	}
 	for (uint32_t i = 0; i < GRID_NODES; i++) {
 		char dir[320];
 		grid_node_dir(grid, i, dir, sizeof(dir));
-		tfc_upstream_env(question, grid_node_name(i), "GRID_NODE", grid_node_name(i));
-		tfc_upstream_env(question, grid_node_name(i), "GRID_DIR", dir);
+		tfc_upstream_add_env(question, grid_node_name(i), "GRID_NODE", grid_node_name(i));
+		tfc_upstream_add_env(question, grid_node_name(i), "GRID_DIR", dir);
 	}
-	tfc_upstream_answer(question, grid->version);
+	tfc_upstream_complete(question, grid->version);
 }
 
 /* Every question is answered inside resolve: none is open. */
-static void cancel(void *user, tfc_upstream_question *question)
+static void cancel(void *user, tfc_upstream_request *question)
 {
 	(void)user;
 	(void)question;
@@ -163,7 +163,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 
 static int open_node(struct host *host, uint32_t number)
 {
-	static const tfc_resolver_ops resolver = {sizeof(resolver), 0, resolve, cancel};
+	static const tfc_upstream_ops resolver = {sizeof(resolver), 0, resolve, cancel};
 	static const tfc_membership_ops membership = {sizeof(membership), 0, start_membership,
 						      stop_membership};
 	char address[32];

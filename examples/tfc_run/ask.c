@@ -26,10 +26,10 @@ static int set_format(void *target, const struct option *option, const char *val
 static int print_spec(struct client *client, char **words, bool is_environ)
 {
 	struct answer answer = {.text = NULL};
-	int begun = is_environ ? tfc_gateway_environ(client->gateway, words[0], words[1], 0,
+	int begun = is_environ ? tfc_gateway_environ(client->gateway, words[0], words[1], NULL,
 						     client_answer, &answer, NULL)
-			       : tfc_gateway_spec(client->gateway, words[0], words[1], 0,
-						  client_answer, &answer, NULL);
+			       : tfc_gateway_tf_config(client->gateway, words[0], words[1], NULL,
+						       client_answer, &answer, NULL);
 	int status = RUN_FAILED;
 	if (client_await(client, begun, &answer) == 0)
 		status = (is_environ ? print_text : print_line)(answer.text);
@@ -84,7 +84,7 @@ static int await_end(struct client *client, const char *job)
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	tfc_sub *sub = NULL;
 	int status = -1;
-	options.is_without_output = 1;
+	options.skip_output = 1;
 	if (tfc_gateway_subscribe(client->gateway, job, &options, note_end, &status, &sub) < 0) {
 		complain("%s", tfc_ctx_error(client->ctx)->text);
 		return RUN_FAILED;
@@ -142,7 +142,7 @@ static char *id_of(struct client *client, const char *job)
 	struct answer answer = {.text = NULL};
 	if (strlen(job) == 16 && strspn(job, "0123456789abcdef") == 16)
 		return strdup(job);
-	int begun = tfc_gateway_describe(client->gateway, job, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_describe(client->gateway, job, NULL, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return NULL;
 	json_t *description = json_loads(answer.text, 0, NULL);
@@ -161,7 +161,7 @@ static int forget(struct client *client, const char *job)
 	char *id = id_of(client, job);
 	if (!id)
 		return RUN_FAILED;
-	int begun = tfc_gateway_forget(client->gateway, id, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_forget(client->gateway, id, NULL, client_answer, &answer, NULL);
 	int status = client_await(client, begun, &answer) < 0 ? RUN_FAILED : 0;
 	free(answer.text);
 	free(id);

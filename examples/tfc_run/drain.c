@@ -9,8 +9,9 @@
 static int drain(struct client *client, const char *node, bool is_off)
 {
 	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_drain(client->gateway, node, is_off, 0, client_answer, &answer,
-				      NULL);
+	int begun = (is_off ? tfc_gateway_undrain : tfc_gateway_drain)(client->gateway, node, NULL,
+								       client_answer, &answer,
+								       NULL);
 	int status = client_await(client, begun, &answer) == 0 ? 0 : RUN_FAILED;
 	free(answer.text);
 	return status;

@@ -255,7 +255,7 @@ static int fill_all_secrets(tfc_job *job)
 	char *text = NULL, path[128];
 	const char *name;
 	json_t *role;
-	if (tfc_job_json(job, TFC_JOB_JSON_SECRETS, &text) < 0)
+	if (tfc_job_json(job, TFC_JSON_SECRETS, &text) < 0)
 		die_without_memory();
 	json_t *root = json_loads(text, 0, NULL);
 	int result = fill_secrets(job, "secret_env[]", json_object_get(root, "secret_env"));

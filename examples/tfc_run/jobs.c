@@ -134,7 +134,7 @@ static int print_jobs_json(json_t *jobs, json_t *nodes)
 static int ps(struct client *client, const struct ps_options *options)
 {
 	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_jobs(client->gateway, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_jobs(client->gateway, NULL, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
 	json_t *told = client_json(answer.text, !options->is_json);
@@ -258,7 +258,7 @@ static int print_description(const json_t *job)
 static int describe(struct client *client, const char *name, bool is_json)
 {
 	struct answer answer = {.text = NULL};
-	int begun = tfc_gateway_describe(client->gateway, name, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_describe(client->gateway, name, NULL, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
 	json_t *job = client_json(answer.text, !is_json);

@@ -139,10 +139,10 @@ static void on_event(void *user, const tfc_event *event)
 	}
 }
 
-static void subscribe(struct local *local, bool is_without_output)
+static void subscribe(struct local *local, bool skip_output)
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.is_without_output = is_without_output;
+	options.skip_output = skip_output;
 	if (tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
 				  &local->sub) < 0)
 		fail(local, NULL);
@@ -180,7 +180,7 @@ static int request(struct local *local)
 {
 	tfc_job *job = local->options->job;
 	if (local->options->is_explained)
-		return tfc_gateway_explain(local->gateway, job, 0, on_explained, local, NULL);
+		return tfc_gateway_explain(local->gateway, job, NULL, on_explained, local, NULL);
 	return tfc_gateway_submit(local->gateway, job, NULL, on_submitted, local, NULL);
 }
 

@@ -63,8 +63,8 @@ static bool is_task_there(struct client *client, const struct follow_options *fo
 	struct answer answer = {.text = NULL};
 	if (!follow->task)
 		return true;
-	int begun = tfc_gateway_spec(client->gateway, follow->job, follow->task, 0, note_spec,
-				     &answer, NULL);
+	int begun = tfc_gateway_tf_config(client->gateway, follow->job, follow->task, NULL,
+					  note_spec, &answer, NULL);
 	if (begun < 0)
 		return true;
 	while (!answer.is_there)

@@ -69,7 +69,7 @@ static int show(struct client *client, bool is_json)
 {
 	struct answer answer = {.text = NULL};
 	int status = RUN_FAILED;
-	int begun = tfc_gateway_members(client->gateway, 0, client_answer, &answer, NULL);
+	int begun = tfc_gateway_members(client->gateway, NULL, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) == 0)
 		status = (is_json ? print_line : print_members)(answer.text);
 	free(answer.text);

@@ -80,15 +80,17 @@ static void on_log(void *user, const tfc_log_entry *entry)
 static void on_member(void *user, uint32_t change, const tfc_member_info *member)
 {
 	struct node *node = user;
-	const char *state = change == TFC_MEMBER_REMOVED ? "removed"
-							 : tfc_member_state_name(member->state);
+	const char *state = change == TFC_MEMBER_EVENT_REMOVED
+				    ? "removed"
+				    : tfc_member_state_name(member->state);
 	if (node->options->is_json)
 		print_event(json_pack("{ss ss ss* ss sb}", "event", "member", "name", member->name,
 				      "address", member->address, "state", state, "draining",
 				      (int)member->is_draining));
 	if (!member->is_self)
 		say(node, "node %s %s %s%s", member->name,
-		    member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_REMOVED ? "has" : "is",
+		    member->state == TFC_MEMBER_LEFT && change != TFC_MEMBER_EVENT_REMOVED ? "has"
+											   : "is",
 		    state,
 		    member->is_draining && member->state == TFC_MEMBER_ALIVE ? ", draining" : "");
 }

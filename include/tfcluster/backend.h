@@ -21,44 +21,44 @@ typedef struct tfc_pipe tfc_pipe;
 typedef struct tfc_listener tfc_listener;
 
 enum tfc_pipe_events {
-	TFC_PIPE_READABLE = 1,
-	TFC_PIPE_WRITABLE = 2,
+	TFC_PIPE_EVENT_READABLE = 1,
+	TFC_PIPE_EVENT_WRITABLE = 2,
 };
 
 /* What a transport says of itself. */
 enum tfc_transport_traits {
 	/* It knows for certain who is at the other end (tfc_pipe_info) and nobody reads along: keys
 	 * are not used on it. Without, Noise protects it whenever there is a key file. */
-	TFC_TRANSPORT_AUTHENTIC = 1,
+	TFC_TRANSPORT_TRAIT_AUTHENTIC = 1,
 };
 
 /* How it is to dial or listen. */
 enum tfc_transport_flags {
 	/* No key will protect what goes over it: refuse (TFC_EINVAL) where anybody but users of
 	 * this machine could read along or connect. */
-	TFC_TRANSPORT_PLAIN = 1,
+	TFC_TRANSPORT_FLAG_PLAIN = 1,
 	/* listen: users other than the own one are to reach it, too; who of them is let in is
 	 * decided by tfc_pipe_info. */
-	TFC_TRANSPORT_OTHERS = 2,
+	TFC_TRANSPORT_FLAG_OTHER_USERS = 2,
 };
 
 enum tfc_pipe_flags {
-	TFC_PIPE_HAS_USER = 1, /* uid, gid and groups are the other end's, and certain */
-	TFC_PIPE_IS_NODE = 2,  /* the transport vouches: the other end may do what a node may */
+	TFC_PIPE_FLAG_HAS_USER = 1, /* uid, gid and groups are the other end's, and certain */
+	TFC_PIPE_FLAG_IS_NODE = 2, /* the transport vouches: the other end may do what a node may */
 };
 
-#define TFC_PIPE_GROUPS 64
+#define TFC_PIPE_GROUPS_MAX 64
 
 /* Who is at the other end of a pipe. */
 typedef struct tfc_pipe_info {
 	uint32_t size;
 	uint32_t flags;       /* enum tfc_pipe_flags; 0: unknown, and without a key refused */
-	uint32_t uid;         /* with TFC_PIPE_HAS_USER */
-	uint32_t gid;         /* with TFC_PIPE_HAS_USER; UINT32_MAX: unknown */
+	uint32_t uid;         /* with TFC_PIPE_FLAG_HAS_USER */
+	uint32_t gid;         /* with TFC_PIPE_FLAG_HAS_USER; UINT32_MAX: unknown */
 	uint32_t pid;         /* or 0 */
 	uint32_t group_count; /* entries of groups */
-	uint32_t groups[TFC_PIPE_GROUPS]; /* supplementary ones, as far as they fit */
-	char address[128];                /* where it is, in words */
+	uint32_t groups[TFC_PIPE_GROUPS_MAX]; /* supplementary ones, as far as they fit */
+	char address[128];                    /* where it is, in words */
 } tfc_pipe_info;
 
 /*
@@ -145,9 +145,9 @@ TFC_API int tfc_listener_accept(tfc_listener *listener, void *state, tfc_pipe **
 /* The table of members of one node, as a membership fills it. */
 typedef struct tfc_membership tfc_membership;
 
-/* It tells the states, too, with tfc_membership_state. Without this flag the node judges by its own
- * connections to the members, and tfc_membership_state is refused. */
-#define TFC_MEMBERSHIP_TELLS_STATES 1u
+/* It tells the states, too, with tfc_membership_set_state. Without this flag the node judges by its
+ * own connections to the members, and tfc_membership_set_state is refused. */
+#define TFC_MEMBERSHIP_REPORTS_STATES 1u
 
 /*
  * A source of members. Both functions run where the node is opened and closed, or in dispatch.
@@ -187,8 +187,8 @@ TFC_API int tfc_membership_remove(tfc_membership *membership, const char *name);
 
 /** How a member is: enum tfc_member_state. A new one is suspect. Thread: the context's.
  * Errors: TFC_EINVAL, TFC_ENOENT (no such member), TFC_ESTATE (without
- * TFC_MEMBERSHIP_TELLS_STATES), TFC_EFORK. */
-TFC_API int tfc_membership_state(tfc_membership *membership, const char *name, uint32_t state);
+ * TFC_MEMBERSHIP_REPORTS_STATES), TFC_EFORK. */
+TFC_API int tfc_membership_set_state(tfc_membership *membership, const char *name, uint32_t state);
 
 /* ---- store: where jobs are kept over the end of a process */
 

@@ -40,12 +40,12 @@ enum tfc_log_level {
 /* One log entry. Borrowed: valid during the callback. */
 typedef struct tfc_log_entry {
 	uint32_t size;
-	uint32_t level;      /* enum tfc_log_level */
-	const char *room;    /* "proc", "port", ... */
-	const char *subject; /* what it is about: a job id, "worker/0", or "" */
-	const char *text;    /* one line, no newline */
-	int32_t code;        /* enum tfc_err, or 0 */
-	int32_t sys_errno;   /* or 0 */
+	uint32_t level;        /* enum tfc_log_level */
+	const char *component; /* "proc", "port", ... */
+	const char *subject;   /* what it is about: a job id, "worker/0", or "" */
+	const char *text;      /* one line, no newline */
+	int32_t code;          /* enum tfc_err, or 0 */
+	int32_t sys_errno;     /* or 0 */
 } tfc_log_entry;
 
 /**

@@ -52,13 +52,13 @@ enum tfc_err {
 
 /**
  * One failure. The layout is frozen. `text` is one line that names the thing and the remedy; it
- * already holds the lower layer's words. `room` is a static string.
+ * already holds the lower layer's words. `component` is a static string.
  */
 typedef struct tfc_error {
-	int32_t code;      /* enum tfc_err; 0 when nothing failed yet */
-	int32_t sys_errno; /* the errno behind it, or 0 */
-	const char *room;  /* part of the library that failed: "spec", "port", ... */
-	char text[256];    /* one line, no newline, always terminated */
+	int32_t code;          /* enum tfc_err; 0 when nothing failed yet */
+	int32_t sys_errno;     /* the errno behind it, or 0 */
+	const char *component; /* part of the library that failed: "spec", "port", ... */
+	char text[1024];       /* one line, no newline, always terminated */
 } tfc_error;
 
 #define TFC_ERROR_INIT       \

@@ -85,6 +85,20 @@ typedef struct tfc_reply {
 
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
 
+/* Options that all requests have. */
+typedef struct tfc_request_options {
+	uint32_t size;
+	uint32_t timeout_ms; /* the request's deadline; 0: none */
+} tfc_request_options;
+
+#define TFC_REQUEST_OPTIONS_INIT               \
+	{                                      \
+		sizeof(tfc_request_options), 0 \
+	}
+
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_request_options_init(tfc_request_options *options, uint32_t size);
+
 /* Options of tfc_gateway_submit. */
 typedef struct tfc_submit_options {
 	uint32_t size;
@@ -172,8 +186,9 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
  * Thread: the context's. Errors in the reply: those of tfc_job_validate, of a port that is missing,
  * of a spec that is refused, TFC_ENOENT (a secret or user that is not there), TFC_ENOMEM.
  */
-TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32_t timeout_ms,
-				tfc_reply_fn fn, void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
 
 /**
  * All jobs with all their tasks, as a JSON list of what tfc_gateway_describe gives, without
@@ -185,8 +200,8 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32
  * here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM,
  * TFC_EFORK; in the reply: TFC_ETOOBIG (what comes from another node is over 16 MiB).
  */
-TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
-			     tfc_op **ret_op);
+TFC_API int tfc_gateway_list(tfc_gateway *gateway, const tfc_request_options *options,
+			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
  * All jobs in brief, as a JSON object: `jobs`, a list with job (the id), name, state, text,
@@ -196,8 +211,8 @@ TFC_API int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_repl
  * missing, because it cannot be reached, does not answer within 3 s, or refuses. Ended jobs are
  * among them until they are forgotten. Thread: the context's. Errors as in all requests.
  */
-TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
-			     tfc_op **ret_op);
+TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
+			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
  * One job, as a JSON object: id, name, state, generation, epoch, and its tasks with node, address,
@@ -206,25 +221,28 @@ TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_repl
  * an unambiguous prefix of one, or a name. Thread: the context's. Errors in the reply: TFC_ENOENT,
  * TFC_EINVAL (ambiguous).
  */
-TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
-				 tfc_reply_fn fn, void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
+				 const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				 tfc_op **ret_op);
 
 /**
  * TF_CONFIG of one task ("worker/0") of a job as JSON, as it was given to it. Thread: the
  * context's. Errors in the reply: TFC_ENOENT, TFC_ESTATE (not placed yet),
  * TFC_ENOTSUP (the job's framework has no TF_CONFIG), those of tfc_spec_tf_config.
  */
-TFC_API int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task,
-			     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
+				  const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				  tfc_op **ret_op);
 
 /**
  * The variables by which a task's framework knows the cluster, "NAME=value" a line: TF_CONFIG, or
  * what ranks are told by (tfc_spec_environ); and the two by which a program fences its storage,
  * TFC_EPOCH and TFC_GENERATION, as the job's next launch has them. Nothing else of its environment.
- * Thread: the context's. Errors in the reply: as tfc_gateway_spec, those of tfc_spec_environ.
+ * Thread: the context's. Errors in the reply: as tfc_gateway_tf_config, those of tfc_spec_environ.
  */
 TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
-				uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
 
 /**
  * Forgets a job that has ended, and its logs; subscriptions to it are told TFC_EVENT_LOST. A job
@@ -233,23 +251,33 @@ TFC_API int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const cha
  * connection broke, and `job` is no whole id: by a name or a part of an id it is not asked for
  * twice, for that may mean another job then).
  */
-TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
-			       tfc_reply_fn fn, void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job,
+			       const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			       tfc_op **ret_op);
 
 /**
  * The nodes of the cluster as a JSON list: name, state, address, what each offers. Thread: the
  * context's. Errors as in all requests.
  */
-TFC_API int tfc_gateway_members(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn,
-				void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options,
+				tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * A node takes no new task any more, and its running ones are moved by their restart policy; or
- * (is_off 1) it takes tasks again. Thread: the context's. Errors in the reply: TFC_ENOENT (no such
- * member), TFC_ELOST (it cannot be asked now), TFC_EACCES.
+ * Drains a node: it accepts no new task, and its running tasks move to other nodes as their restart
+ * policy allows. Thread: the context's. Errors in the reply: TFC_ENOENT (no such member), TFC_ELOST
+ * (the node cannot be reached now), TFC_EACCES.
  */
-TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node, uint32_t is_off,
-			      uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+TFC_API int tfc_gateway_drain(tfc_gateway *gateway, const char *node,
+			      const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			      tfc_op **ret_op);
+
+/**
+ * Ends a drain: the node accepts tasks again. Thread: the context's. Errors in the reply: as
+ * tfc_gateway_drain.
+ */
+TFC_API int tfc_gateway_undrain(tfc_gateway *gateway, const char *node,
+				const tfc_request_options *options, tfc_reply_fn fn, void *user,
+				tfc_op **ret_op);
 
 enum tfc_job_state {
 	TFC_JOB_PENDING = 1,
@@ -307,11 +335,11 @@ enum tfc_end_reason {
 	TFC_END_NOT_EXECUTABLE = 7,
 	TFC_END_REFUSED =
 		8, /* it could not be run: no port, no directory, a refused spec; see text */
-	TFC_END_STRANGER = 9,       /* somebody else listens on the task's port */
-	TFC_END_CONSEQUENCE = 10,   /* of an attempt: it failed because a peer did */
-	TFC_END_STALLED = 11,       /* it gave no sign of life for stall_s; see on_stall */
-	TFC_END_UNSCHEDULABLE = 12, /* no node can ever have what it needs: text says what is
-				       missing and what there is */
+	TFC_END_FOREIGN_LISTENER = 9, /* somebody else listens on the task's port */
+	TFC_END_CONSEQUENCE = 10,     /* of an attempt: it failed because a peer did */
+	TFC_END_STALLED = 11,         /* it gave no sign of life for stall_s; see on_stall */
+	TFC_END_UNSCHEDULABLE = 12,   /* no node can ever have what it needs: text says what is
+					 missing and what there is */
 };
 
 /** "exit", "signal", "deadline", ...; "?" for an unknown one. Static. Thread: any. Errors: none. */
@@ -388,10 +416,10 @@ typedef void (*tfc_event_fn)(void *user, const tfc_event *event);
 /* Options of a subscription. */
 typedef struct tfc_subscribe_options {
 	uint32_t size;
-	uint32_t is_without_output; /* 1: no OUTPUT and GAP events */
-	const char *cursor;  /* of an event: only what comes after it; NULL: from the start */
-	uint32_t wants_live; /* 1: tell LIVE once all that there is now was told */
-	uint32_t reserved;   /* 0 */
+	uint32_t skip_output; /* 1: no OUTPUT and GAP events */
+	const char *cursor;   /* of an event: only what comes after it; NULL: from the start */
+	uint32_t wants_live;  /* 1: tell LIVE once all that there is now was told */
+	uint32_t reserved;    /* 0 */
 } tfc_subscribe_options;
 
 #define TFC_SUBSCRIBE_OPTIONS_INIT                        \

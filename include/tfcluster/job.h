@@ -62,9 +62,8 @@ TFC_API int tfc_job_resolve(tfc_job *job, const char *base_dir, tfc_error *error
  */
 TFC_API int tfc_job_validate(const tfc_job *job, tfc_error *error);
 
-enum tfc_job_json_flags {
-	TFC_JOB_JSON_SECRETS =
-		1, /* write the values of secret_env too; else null stands for each */
+enum tfc_json_flags {
+	TFC_JSON_SECRETS = 1, /* write the values of secret_env too; else null stands for each */
 };
 
 /**

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /** Frees a list of strings made by the library. NULL is a no-op. Thread: any. Errors: none. */
-TFC_API void tfc_env_free(char **env);
+TFC_API void tfc_strv_free(char **env);
 
 /** Frees a string made by the library. NULL is a no-op. Thread: any. Errors: none. */
 TFC_API void tfc_free(void *memory);

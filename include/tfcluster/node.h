@@ -109,7 +109,7 @@ typedef struct tfc_node_options {
 				  * besides this user and root; NULL: none */
 	uint32_t group_count;    /* of groups */
 	uint32_t reserved2;      /* 0 */
-	const tfc_resolver_ops *resolver; /* where the host's data is; copied; NULL: it has none */
+	const tfc_upstream_ops *resolver; /* where the host's data is; copied; NULL: it has none */
 	void *resolver_user;              /* handed to resolver */
 	/* A file that tells where data is, in place of a resolver (doc/guide/data.md). NULL: none
 	 */
@@ -163,13 +163,13 @@ TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
 
 /** Runs once, in dispatch, when a drained node has no task left. */
-typedef void (*tfc_drain_fn)(void *user);
+typedef void (*tfc_node_ended_fn)(void *user);
 
 /**
  * Takes no new job and stops all there are, each with its grace. Thread: the context's.
  * Errors: TFC_EFORK, TFC_ESTATE (already draining).
  */
-TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
+TFC_API int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
  * Leaves in order: the node takes no new task, the others are told, and move those of their tasks
@@ -177,7 +177,7 @@ TFC_API int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user);
  * tfc_node_close. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (leaving
  * already).
  */
-TFC_API int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user);
+TFC_API int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user);
 
 /**
  * Where the node listens: the first (0) of its addresses and so on, with the port that it has; NULL
@@ -197,10 +197,10 @@ TFC_API int tfc_node_upstream_changed(tfc_node *node, const char *upstream, uint
 /* ---- the members, as this node knows them */
 
 /* What a change is. */
-enum tfc_member_change {
-	TFC_MEMBER_ADDED = 1,
-	TFC_MEMBER_CHANGED = 2, /* its state, or what it offers */
-	TFC_MEMBER_REMOVED = 3,
+enum tfc_member_event_kind {
+	TFC_MEMBER_EVENT_ADDED = 1,
+	TFC_MEMBER_EVENT_CHANGED = 2, /* its state, or what it offers */
+	TFC_MEMBER_EVENT_REMOVED = 3,
 };
 
 /* One member; change is 0 in a list. Borrowed: valid during the call. */

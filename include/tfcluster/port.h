@@ -4,8 +4,9 @@
  * gets the same port back at once.
  *
  * The hold is a socket bound to [::]:port (0.0.0.0 where IPv6 is off) that never listens. Without
- * SO_REUSEADDR on it the kernel refuses every other bind; with it ("the door is open") a program
- * that sets SO_REUSEADDR itself, as TensorFlow and TensorBoard do, may bind and listen beside it.
+ * SO_REUSEADDR on it the kernel refuses every other bind. With it, a program that sets SO_REUSEADDR
+ * itself, as TensorFlow and TensorBoard do, can bind the port too and listen on it: the bind window
+ * is open.
  * Rules of the kernel: ip(7), inet_csk_get_port in net/ipv4/inet_connection_sock.c.
  */
 #ifndef TFCLUSTER_PORT_H
@@ -50,30 +51,31 @@ TFC_API int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *option
 TFC_API void tfc_port_pool_close(tfc_port_pool *pool);
 
 /**
- * Takes a port: any free one of the pool (`port` 0) or exactly that one, which need not lie in the
- * pool. A fixed port on which only connections are left that no process owns (TIME_WAIT, and those
- * of a server that was killed) is taken, too. The door is
- * closed. The caller owns *ret_hold. Thread: the context's. Errors: TFC_EEXHAUSTED (says how many
- * are taken by whom), TFC_EBUSY (a fixed port in use; names uid, and pid and program where
+ * Acquires a port: any free one of the pool (`port` 0), or exactly `port`, which need not lie in
+ * the pool. A fixed port is also acquired when only connections without a process are left on it
+ * (TIME_WAIT, and those of a server that was killed). The bind window is closed. The caller owns
+ * *ret_hold. Thread: the context's. Errors: TFC_EEXHAUSTED (says how many
+ * are in use by whom), TFC_EBUSY (a fixed port in use; names uid, and pid and program where
  * visible), TFC_EACCES (privileged), TFC_EMFILE, TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold);
 
 /** The port's number. Thread: the context's. Errors: none (0 for NULL). */
-TFC_API uint16_t tfc_port_number(const tfc_port_hold *hold);
+TFC_API uint16_t tfc_port_hold_number(const tfc_port_hold *hold);
 
 /**
- * Opens (`is_open` 1) or closes (0) the door for programs that set SO_REUSEADDR. Opening just
- * before the launch and closing as soon as tfc_port_listener sees the task listening leaves no gap.
- * Thread: the context's. Errors: TFC_ELOST (the guard that kept the port is gone), TFC_ESYS.
+ * Opens (`is_open` 1) or closes (0) the bind window for programs that set SO_REUSEADDR. Open it
+ * just before the launch, and close it as soon as tfc_port_hold_listener reports that the task
+ * listens. Thread: the context's. Errors: TFC_ELOST (the guard that kept the port is gone),
+ * TFC_ESYS.
  */
-TFC_API int tfc_port_admit(tfc_port_hold *hold, int is_open);
+TFC_API int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open);
 
 /* Who listens on a port. */
 typedef struct tfc_port_listener {
 	uint32_t size;
 	uint32_t count;   /* listening sockets on the port, over all addresses; 0: nobody */
-	uint32_t uid;     /* owner of one of them: of a stranger where there is one */
+	uint32_t uid;     /* owner of one of them: of a foreign listener if there is one */
 	int32_t pid;      /* a process that has it open, or 0 where the kernel does not show it */
 	uint32_t is_ours; /* 1: every listener belongs to the process tree asked for */
 	char program[64]; /* name of that process, or "" */
@@ -88,18 +90,20 @@ typedef struct tfc_port_listener {
 	}
 
 /**
- * Asks the kernel (sock_diag(7)) who listens on the port. `root` is a process; is_ours tells
- * whether all listeners are open in it or its descendants (0: do not ask). Works also while the
- * hold is lost. Thread: the context's. Errors: TFC_EINVAL, TFC_EMFILE, TFC_ENOMEM, TFC_ESYS.
+ * Asks the kernel (sock_diag(7)) who listens on the port. `root` is a process; is_ours says
+ * whether it or its descendants have all listeners open (`root` 0: is_ours is not determined).
+ * Works also when the guard that kept the port is gone. Thread: the context's. Errors: TFC_EINVAL,
+ * TFC_EMFILE, TFC_ENOMEM, TFC_ESYS.
  */
-TFC_API int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener);
+TFC_API int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root,
+				   tfc_port_listener *ret_listener);
 
 /**
- * Gives the port back. Do so only after the task that used it is reaped; the port of a process of
+ * Releases the port. Do so only after the task that used it is reaped; the port of a process of
  * tfc_process_spawn stays held until then in any case. NULL is a no-op.
  * Thread: the context's.
  */
-TFC_API void tfc_port_release(tfc_port_hold *hold);
+TFC_API void tfc_port_hold_release(tfc_port_hold *hold);
 
 #ifdef __cplusplus
 }

@@ -141,7 +141,7 @@ TFC_API int tfc_spec_part(const tfc_spec *spec, uint32_t worker_index, tfc_error
  *   HOROVOD_CROSS_SIZE, HOROVOD_CONTROLLER and HOROVOD_CPU_OPERATIONS (gloo),
  *   HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT: rank 0's address. Nothing serves there by itself.
  *
- * No variable is longer than execve takes. The caller frees *ret_env with tfc_env_free.
+ * No variable is longer than execve takes. The caller frees *ret_env with tfc_strv_free.
  * Errors: as tfc_spec_tf_config.
  */
 TFC_API int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework,

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 #define TFC_VERSION_MAJOR 0
-#define TFC_VERSION_MINOR 2
+#define TFC_VERSION_MINOR 3
 #define TFC_VERSION_PATCH 0
 
 /* The version as one number that grows: 0xMMmmpp. */

@@ -48,7 +48,7 @@ static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent
 {
 	for (uint32_t i = 0; i < other->task_count; i++) {
 		const tfc_port_hold *hold = other->tasks[i].hold;
-		if (hold && (!task->role->port || tfc_port_number(hold) == task->port))
+		if (hold && (!task->role->port || tfc_port_hold_number(hold) == task->port))
 			return true;
 	}
 	return false;
@@ -279,7 +279,7 @@ static void close_task(struct agent_task *task)
 	tfc__stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
-	tfc_port_release(task->hold);
+	tfc_port_hold_release(task->hold);
 	tfc__slot_release(task);
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
@@ -365,7 +365,7 @@ int tfc__agent_hold_port(struct agent_task *task)
 		*task->error = *tfc_ctx_error(agent->ctx);
 		return code;
 	}
-	task->port = tfc_port_number(task->hold);
+	task->port = tfc_port_hold_number(task->hold);
 	return set_address(task);
 }
 
@@ -387,7 +387,7 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 		task->reply_kind = REPLY_NONE;
 	if (task->job->portless == task)
 		task->job->portless = NULL;
-	tfc_port_release(task->hold);
+	tfc_port_hold_release(task->hold);
 	tfc__slot_release(task);
 	task->hold = NULL;
 	task->port = task->role->port ? (uint16_t)(task->role->port + task->index) : 0;

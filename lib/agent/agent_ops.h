@@ -34,7 +34,7 @@ struct tfc__agent_ops {
 	 * job_end. */
 	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position,
 					    tfc_error *error);
-	/* The last lines of a task's log, NULL-terminated, for tfc_env_free. It never waits: an
+	/* The last lines of a task's log, NULL-terminated, for tfc_strv_free. It never waits: an
 	 * agent elsewhere gives those that came with the last end that was no exit 0. */
 	int (*log_tail)(void *job, uint32_t task, char ***ret_lines);
 	/* The log of a task of a job that has no handle: an ended one. NULL and *error. */

@@ -57,7 +57,7 @@ static void read_failure(struct tfc__agent_job *job, const char *log_name,
 	tfc__fail(error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
 		  *text ? text : "tfc-bundle ended without a word");
 	if (code >= 0)
-		tfc_env_free(lines);
+		tfc_strv_free(lines);
 }
 
 static bool has_succeeded(const tfc_process_event *process)

@@ -162,7 +162,7 @@ static int add_framework(const struct agent_task *task, const tfc_spec *spec, st
 		*equals = '\0';
 		tfc__strv_set_env(env, *variable, equals + 1);
 	}
-	tfc_env_free(variables);
+	tfc_strv_free(variables);
 	return TFC_OK;
 }
 

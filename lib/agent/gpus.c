@@ -142,7 +142,7 @@ static void on_found(void *user, const tfc_process_event *process)
 	else
 		find_none(agent, code >= 0 && lines[0] ? lines[0] : process->text);
 	if (code >= 0)
-		tfc_env_free(lines);
+		tfc_strv_free(lines);
 	end_finding(&agent->gpus);
 }
 

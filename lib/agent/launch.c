@@ -50,7 +50,7 @@ static const char *find_words(const struct agent_task *task, const char *const *
 	for (; *words && !found; words++)
 		for (char **line = lines; *line && !found; line++)
 			found = strstr(*line, *words) ? *words : NULL;
-	tfc_env_free(lines);
+	tfc_strv_free(lines);
 	return found;
 }
 
@@ -107,7 +107,7 @@ static void close_door(struct agent_task *task)
 	if (tfc__port_is_lost(task->hold))
 		tfc__agent_hold_port(task);
 	else
-		tfc_port_admit(task->hold, 0);
+		tfc_port_hold_set_open(task->hold, 0);
 }
 
 /* A shim that was killed could not say where it left the log. */

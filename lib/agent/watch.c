@@ -68,7 +68,7 @@ static int who_listens(struct agent_task *task)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	pid_t root = task->process ? tfc__process_shim(task->process) : 0;
-	if (!task->hold || tfc_port_listener_get(task->hold, root, &listener) < 0 ||
+	if (!task->hold || tfc_port_hold_listener(task->hold, root, &listener) < 0 ||
 	    listener.count == 0)
 		return 0;
 	if (listener.is_ours)
@@ -109,7 +109,7 @@ static void check(struct agent_task *task)
 	}
 	task->is_door_open = false;
 	if (task->role->port_handover == TFC__HANDOVER_HOLD)
-		tfc_port_admit(task->hold, 0);
+		tfc_port_hold_set_open(task->hold, 0);
 	task->is_ready = true;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
 	tfc__agent_notify(task, &event);

@@ -73,34 +73,35 @@ int tfc__err_from_errno(int sys_errno)
 	}
 }
 
-int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, const char *format,
+int tfc__vfail(tfc_error *error, int code, const char *component, int sys_errno, const char *format,
 	       va_list args)
 {
 	if (!error)
 		return code;
 	error->code = code;
 	error->sys_errno = sys_errno;
-	error->room = room;
+	error->component = component;
 	vsnprintf(error->text, sizeof(error->text), format, args);
 	tfc__make_plain_text(error->text);
 	return code;
 }
 
-int tfc__fail(tfc_error *error, int code, const char *room, int sys_errno, const char *format, ...)
+int tfc__fail(tfc_error *error, int code, const char *component, int sys_errno, const char *format,
+	      ...)
 {
 	va_list args;
 	va_start(args, format);
-	tfc__vfail(error, code, room, sys_errno, format, args);
+	tfc__vfail(error, code, component, sys_errno, format, args);
 	va_end(args);
 	return code;
 }
 
-int tfc__fail_errno(tfc_error *error, const char *room, int sys_errno, const char *format, ...)
+int tfc__fail_errno(tfc_error *error, const char *component, int sys_errno, const char *format, ...)
 {
 	int code = tfc__err_from_errno(sys_errno);
 	va_list args;
 	va_start(args, format);
-	tfc__vfail(error, code, room, sys_errno, format, args);
+	tfc__vfail(error, code, component, sys_errno, format, args);
 	va_end(args);
 	if (error) {
 		size_t len = strlen(error->text);
@@ -127,7 +128,7 @@ int tfc__fail_prefix(tfc_error *error, int code, const char *format, ...)
 	return code;
 }
 
-int tfc__fail_nomem(tfc_error *error, const char *room)
+int tfc__fail_nomem(tfc_error *error, const char *component)
 {
-	return tfc__fail(error, TFC_ENOMEM, room, ENOMEM, "out of memory");
+	return tfc__fail(error, TFC_ENOMEM, component, ENOMEM, "out of memory");
 }

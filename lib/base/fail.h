@@ -9,14 +9,14 @@
 #include <stdarg.h>
 #include <tfcluster/error.h>
 
-int tfc__fail(tfc_error *error, int code, const char *room, int sys_errno, const char *format, ...)
-	TFC_PRINTF(5, 6);
+int tfc__fail(tfc_error *error, int code, const char *component, int sys_errno, const char *format,
+	      ...) TFC_PRINTF(5, 6);
 
-int tfc__vfail(tfc_error *error, int code, const char *room, int sys_errno, const char *format,
+int tfc__vfail(tfc_error *error, int code, const char *component, int sys_errno, const char *format,
 	       va_list args);
 
 /* As tfc__fail with the code that fits `sys_errno`, and ": " and its text behind the sentence. */
-int tfc__fail_errno(tfc_error *error, const char *room, int sys_errno, const char *format, ...)
+int tfc__fail_errno(tfc_error *error, const char *component, int sys_errno, const char *format, ...)
 	TFC_PRINTF(4, 5);
 
 /* Puts context in front of the sentence that is there ("roles.worker: "). */
@@ -27,6 +27,6 @@ int tfc__fail_prefix(tfc_error *error, int code, const char *format, ...) TFC_PR
 int tfc__err_from_errno(int sys_errno);
 
 /* The sentence for out of memory, without allocating. */
-int tfc__fail_nomem(tfc_error *error, const char *room);
+int tfc__fail_nomem(tfc_error *error, const char *component);
 
 #endif

@@ -46,21 +46,21 @@ char *tfc__path_join(const char *directory, const char *name)
 	return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
 
-int tfc__make_private_dir(const char *parent, const char *prefix, const char *room,
+int tfc__make_private_dir(const char *parent, const char *prefix, const char *component,
 			  tfc_error *error, char **ret_path)
 {
 	char *path;
 	char hex[17];
 	do {
 		if (tfc__random_hex(hex) < 0)
-			return tfc__fail_errno(error, room, errno, "no random bytes");
+			return tfc__fail_errno(error, component, errno, "no random bytes");
 		if (asprintf(&path, "%s/%s%s", parent, prefix, hex) < 0)
-			return tfc__fail_nomem(error, room);
+			return tfc__fail_nomem(error, component);
 		if (mkdir(path, 0700) == 0) {
 			*ret_path = path;
 			return TFC_OK;
 		}
 		free(path);
 	} while (errno == EEXIST);
-	return tfc__fail_errno(error, room, errno, "cannot make a directory in %s", parent);
+	return tfc__fail_errno(error, component, errno, "cannot make a directory in %s", parent);
 }

@@ -28,7 +28,7 @@ int tfc__random_hex(char ret_hex[17]);
 char *tfc__path_join(const char *directory, const char *name);
 
 /* Makes a fresh directory, mode 0700, PREFIX followed by random digits, in `parent`. */
-int tfc__make_private_dir(const char *parent, const char *prefix, const char *room,
+int tfc__make_private_dir(const char *parent, const char *prefix, const char *component,
 			  tfc_error *error, char **ret_path);
 
 /*

@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 
-int tfc__options_copy(void *copy, size_t known, const void *options, const char *room,
+int tfc__options_copy(void *copy, size_t known, const void *options, const char *component,
 		      const char *name, tfc_error *error)
 {
 	uint32_t size = 0;
@@ -12,14 +12,14 @@ int tfc__options_copy(void *copy, size_t known, const void *options, const char 
 	if (options) {
 		memcpy(&size, options, sizeof(size));
 		if (size < sizeof(size))
-			return tfc__fail(error, TFC_EINVAL, room, 0,
+			return tfc__fail(error, TFC_EINVAL, component, 0,
 					 "%s.size is %u: initialize it with sizeof(%s)", name, size,
 					 name);
 		memcpy(copy, options, size < known ? size : known);
 	}
 	for (size_t i = known; i < size; i++)
 		if (((const unsigned char *)options)[i])
-			return tfc__fail(error, TFC_ENOTSUP, room, 0,
+			return tfc__fail(error, TFC_ENOTSUP, component, 0,
 					 "%s has a field, at byte %zu, that this version of the "
 					 "library does not know",
 					 name, i);

@@ -13,7 +13,7 @@
  * TFC_EINVAL: a size below 4 (the host forgot the initializer). TFC_ENOTSUP: a tail that this
  * library does not know and that is not zero.
  */
-int tfc__options_copy(void *copy, size_t known, const void *options, const char *room,
+int tfc__options_copy(void *copy, size_t known, const void *options, const char *component,
 		      const char *name, tfc_error *error);
 
 /* Body of every tfc_x_options_init: zeroes `size` bytes and writes the size. */

@@ -89,7 +89,7 @@ char **tfc__strv_steal(struct tfc__strv *strv)
 		strv->items = calloc(1, sizeof(*strv->items));
 	char **items = strv->items;
 	if (strv->is_failed) {
-		tfc_env_free(items);
+		tfc_strv_free(items);
 		items = NULL;
 	}
 	*strv = (struct tfc__strv){0};
@@ -98,11 +98,11 @@ char **tfc__strv_steal(struct tfc__strv *strv)
 
 void tfc__strv_fini(struct tfc__strv *strv)
 {
-	tfc_env_free(strv->items);
+	tfc_strv_free(strv->items);
 	*strv = (struct tfc__strv){0};
 }
 
-void tfc_env_free(char **env)
+void tfc_strv_free(char **env)
 {
 	for (char **item = env; item && *item; item++)
 		free(*item);

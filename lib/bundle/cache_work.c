@@ -97,7 +97,7 @@ static void read_word(const struct tfc__bundle *bundle, const tfc_process_event 
 	int code = tfc__log_tail(bundle->work, LOG_NAME, 0, 1, &lines);
 	snprintf(text, size, "%s", code >= 0 && lines[0] ? lines[0] : event->text);
 	if (code >= 0)
-		tfc_env_free(lines);
+		tfc_strv_free(lines);
 }
 
 static void be_ready(struct tfc__bundle *bundle)

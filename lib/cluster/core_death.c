@@ -125,7 +125,7 @@ bool tfc__death_is_explainable(const struct tfc__death *death)
 uint32_t tfc__death_reason(const struct tfc__death *death)
 {
 	if (death->is_stranger)
-		return TFC_END_STRANGER;
+		return TFC_END_FOREIGN_LISTENER;
 	switch (death->reason) {
 	case TFC_EXIT_CODE:
 		return TFC_END_EXIT;

@@ -54,8 +54,8 @@ static void free_entry(struct tfc__journal_entry *entry)
 	free_text(entry->node);
 	free_text(entry->address);
 	free_text(entry->text);
-	tfc_env_free(entry->log_tail);
-	tfc_env_free(entry->ignored_failures);
+	tfc_strv_free(entry->log_tail);
+	tfc_strv_free(entry->ignored_failures);
 }
 
 void tfc__journal_fini(struct tfc__journal *journal)

@@ -204,8 +204,8 @@ static int read_entry(struct tfc__journal *journal, const msgpack_object *map, u
 	if (code == TFC_OK) {
 		code = tfc__journal_add(journal, &entry); /* which takes the lines */
 	} else {
-		tfc_env_free(entry.log_tail);
-		tfc_env_free(entry.ignored_failures);
+		tfc_strv_free(entry.log_tail);
+		tfc_strv_free(entry.ignored_failures);
 	}
 	free(entry.node);
 	free(entry.address);

@@ -56,7 +56,7 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 		return tfc__fail(error, TFC_ENOTSUP, "cluster", 0,
 				 "secret_env: this node's store keeps no secrets; give their names "
 				 "alone, and the values in the nodes' environment");
-	if (tfc_job_json(job, TFC_JOB_JSON_SECRETS, &json) < 0)
+	if (tfc_job_json(job, TFC_JSON_SECRETS, &json) < 0)
 		return tfc__fail_nomem(error, "cluster");
 	size_t len = strlen(json);
 	size_t size = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + len;

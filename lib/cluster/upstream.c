@@ -19,7 +19,7 @@ struct entry {
 	uint64_t wanted_version;      /* the host has spoken of it */
 	uint64_t answered_at;         /* or refused */
 	tfc_error refusal;            /* code 0: none */
-	tfc_upstream_question *question;
+	tfc_upstream_request *question;
 	struct tfc__timer timer; /* a change has settled, or it is time to ask again */
 	uint64_t changing_since; /* 0: no change is to be followed */
 	bool is_to_be_followed;  /* the answer that comes is one after a change */
@@ -27,14 +27,14 @@ struct entry {
 	char name[];
 };
 
-struct tfc_upstream_question {
+struct tfc_upstream_request {
 	struct entry *entry;
 	struct tfc__upstream *answer; /* being made */
 };
 
 struct tfc__upstreams {
 	tfc_ctx *ctx;
-	tfc_resolver_ops ops; /* zeros: none */
+	tfc_upstream_ops ops; /* zeros: none */
 	void *user;
 	struct tfc__link entries;
 	struct tfc__link watches;
@@ -42,7 +42,7 @@ struct tfc__upstreams {
 	bool is_closed;
 };
 
-int tfc_resolver_ops_init(tfc_resolver_ops *ops, uint32_t size)
+int tfc_upstream_ops_init(tfc_upstream_ops *ops, uint32_t size)
 {
 	return tfc__options_init(ops, size, sizeof(*ops));
 }
@@ -67,7 +67,7 @@ static void free_answer(struct tfc__upstream *answer)
 	free(answer);
 }
 
-static void free_question(tfc_upstream_question *question)
+static void free_question(tfc_upstream_request *question)
 {
 	free_answer(question->answer);
 	free(question);
@@ -127,7 +127,7 @@ void tfc__upstreams_unwatch(struct tfc__upstream_watch *watch)
 static void ask(struct entry *entry)
 {
 	struct tfc__upstreams *upstreams = entry->upstreams;
-	tfc_upstream_question *question = calloc(1, sizeof(*question));
+	tfc_upstream_request *question = calloc(1, sizeof(*question));
 	if (question)
 		question->answer = new_answer(entry->name);
 	if (!question || !question->answer) {
@@ -231,17 +231,17 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 
 /* ---- the host's calls */
 
-static int enter(tfc_upstream_question *question)
+static int enter(tfc_upstream_request *question)
 {
 	return tfc__ctx_enter(question ? question->entry->upstreams->ctx : NULL);
 }
 
-static int invalid(const tfc_upstream_question *question, const char *text)
+static int invalid(const tfc_upstream_request *question, const char *text)
 {
 	return tfc__ctx_fail(question->entry->upstreams->ctx, TFC_EINVAL, "cluster", 0, "%s", text);
 }
 
-static int nomem(const tfc_upstream_question *question)
+static int nomem(const tfc_upstream_request *question)
 {
 	return tfc__fail_nomem(tfc__ctx_error(question->entry->upstreams->ctx), "cluster");
 }
@@ -260,7 +260,8 @@ static void *grow(void *items, uint32_t count, size_t size)
 	return realloc(items, (count ? 2 * (size_t)count : 1) * size);
 }
 
-int tfc_upstream_partition(tfc_upstream_question *question, const char *partition, const char *node)
+int tfc_upstream_add_partition(tfc_upstream_request *question, const char *partition,
+			       const char *node)
 {
 	int code = enter(question);
 	if (code < 0)
@@ -284,8 +285,8 @@ int tfc_upstream_partition(tfc_upstream_question *question, const char *partitio
 	return TFC_OK;
 }
 
-int tfc_upstream_env(tfc_upstream_question *question, const char *node, const char *name,
-		     const char *value)
+int tfc_upstream_add_env(tfc_upstream_request *question, const char *node, const char *name,
+			 const char *value)
 {
 	int code = enter(question);
 	if (code < 0)
@@ -308,7 +309,7 @@ int tfc_upstream_env(tfc_upstream_question *question, const char *node, const ch
 }
 
 /* The question is over; whoever waits is told in a turn of its own. */
-static void settle(tfc_upstream_question *question)
+static void settle(tfc_upstream_request *question)
 {
 	struct entry *entry = question->entry;
 	entry->question = NULL;
@@ -317,7 +318,7 @@ static void settle(tfc_upstream_question *question)
 	tfc__work_schedule(&entry->telling);
 }
 
-static int refuse(tfc_upstream_question *question, const char *text)
+static int refuse(tfc_upstream_request *question, const char *text)
 {
 	struct entry *entry = question->entry;
 	tfc__fail(&entry->refusal, TFC_EAGAIN, "cluster", 0, "%.200s", text);
@@ -351,14 +352,14 @@ static int has_twins(const struct tfc__upstream *answer)
 }
 
 /* What is wrong with an answer ends the question, too: nobody would end it otherwise. */
-static int spoil(tfc_upstream_question *question, int code, const char *text)
+static int spoil(tfc_upstream_request *question, int code, const char *text)
 {
 	tfc_ctx *ctx = question->entry->upstreams->ctx;
 	refuse(question, text);
 	return tfc__ctx_fail(ctx, code, "cluster", 0, "%s", text);
 }
 
-int tfc_upstream_answer(tfc_upstream_question *question, uint64_t version)
+int tfc_upstream_complete(tfc_upstream_request *question, uint64_t version)
 {
 	int code = enter(question);
 	if (code < 0)
@@ -380,7 +381,7 @@ int tfc_upstream_answer(tfc_upstream_question *question, uint64_t version)
 	return TFC_OK;
 }
 
-int tfc_upstream_refuse(tfc_upstream_question *question, const char *text)
+int tfc_upstream_fail(tfc_upstream_request *question, const char *text)
 {
 	int code = enter(question);
 	if (code < 0)
@@ -390,16 +391,16 @@ int tfc_upstream_refuse(tfc_upstream_question *question, const char *text)
 
 /* ---- its life */
 
-int tfc__upstreams_open(tfc_ctx *ctx, const tfc_resolver_ops *ops, void *user, tfc_error *error,
+int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, tfc_error *error,
 			struct tfc__upstreams **ret_upstreams)
 {
-	tfc_resolver_ops known;
-	int code = tfc__options_copy(&known, sizeof(known), ops, "cluster", "tfc_resolver_ops",
+	tfc_upstream_ops known;
+	int code = tfc__options_copy(&known, sizeof(known), ops, "cluster", "tfc_upstream_ops",
 				     error);
 	if (code < 0)
 		return code;
 	if (ops && (!known.resolve || !known.cancel))
-		return tfc__fail(error, TFC_EINVAL, "cluster", 0, "tfc_resolver_ops.%s is NULL",
+		return tfc__fail(error, TFC_EINVAL, "cluster", 0, "tfc_upstream_ops.%s is NULL",
 				 known.resolve ? "cancel" : "resolve");
 	struct tfc__upstreams *upstreams = calloc(1, sizeof(*upstreams));
 	if (!upstreams)
@@ -431,7 +432,7 @@ static void leave(struct tfc__upstreams *upstreams)
 
 static void close_entry(struct entry *entry)
 {
-	tfc_upstream_question *question = entry->question;
+	tfc_upstream_request *question = entry->question;
 	tfc__timer_cancel(&entry->timer);
 	tfc__work_cancel(&entry->telling);
 	if (!question)

@@ -40,7 +40,7 @@ struct tfc__upstream_watch {
 };
 
 /* ops NULL: no host knows any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM. */
-int tfc__upstreams_open(tfc_ctx *ctx, const tfc_resolver_ops *ops, void *user, tfc_error *error,
+int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, tfc_error *error,
 			struct tfc__upstreams **ret_upstreams);
 /* Open questions are canceled; nobody is told. NULL is a no-op. */
 void tfc__upstreams_close(struct tfc__upstreams *upstreams);

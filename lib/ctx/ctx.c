@@ -108,7 +108,7 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	if (!ctx)
 		return tfc__fail_nomem(error, "ctx");
 	ctx->epoll_fd = ctx->timer_fd = ctx->event_fd = -1;
-	ctx->error.room = "";
+	ctx->error.component = "";
 	tfc__list_init(&ctx->work);
 	tfc__list_init(&ctx->ops);
 	pthread_mutex_init(&ctx->mutex, NULL);

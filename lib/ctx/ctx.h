@@ -19,15 +19,15 @@
 int tfc__ctx_enter(tfc_ctx *ctx);
 
 /* Fills the context's error and returns code, as tfc__fail. */
-int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *room, int sys_errno, const char *format, ...)
-	TFC_PRINTF(5, 6);
+int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, const char *format,
+		  ...) TFC_PRINTF(5, 6);
 
 /* The context's error, for calls that take one. */
 tfc_error *tfc__ctx_error(tfc_ctx *ctx);
 
 const char *tfc__ctx_helper_dir(const tfc_ctx *ctx);
 
-void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *room, const char *subject,
+void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, const char *subject,
 	      const char *format, ...) TFC_PRINTF(5, 6);
 
 /* ---- a descriptor that is watched (EPOLLIN, EPOLLOUT; level-triggered) */

@@ -12,18 +12,18 @@
 #include "base/file.h"
 #include "base/signals.h"
 
-int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *room, tfc_error *error,
+int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component, tfc_error *error,
 		     char **ret_path)
 {
 	char reason[64];
 	char *path = tfc__path_join(tfc__ctx_helper_dir(ctx), name);
 	if (!path)
-		return tfc__fail_nomem(error, room);
+		return tfc__fail_nomem(error, component);
 	if (access(path, X_OK) == 0) {
 		*ret_path = path;
 		return TFC_OK;
 	}
-	int code = tfc__fail(error, tfc__err_from_errno(errno), room, errno,
+	int code = tfc__fail(error, tfc__err_from_errno(errno), component, errno,
 			     "cannot run %.120s: %s; install the library, or name the directory "
 			     "of its helper programs (helper_dir)",
 			     path, strerror_r(errno, reason, sizeof(reason)));
@@ -77,7 +77,7 @@ static int spawn(const char *path, char *const argv[], const struct tfc__helper_
 }
 
 int tfc__helper_run(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
-		    size_t count, const char *room, tfc_error *error, pid_t *ret_pid)
+		    size_t count, const char *component, tfc_error *error, pid_t *ret_pid)
 {
 	/* Copies whose numbers none of the program's own descriptors has. */
 	struct tfc__helper_fd copies[TFC__HELPER_FDS_MAX] = {{0, 0}};
@@ -95,5 +95,5 @@ int tfc__helper_run(const char *path, char *const argv[], const struct tfc__help
 	while (copied-- > 0)
 		if (copies[copied].fd >= 0)
 			close(copies[copied].fd);
-	return failed ? tfc__fail_errno(error, room, failed, "cannot start %s", path) : TFC_OK;
+	return failed ? tfc__fail_errno(error, component, failed, "cannot start %s", path) : TFC_OK;
 }

@@ -20,7 +20,7 @@ struct tfc__helper_fd {
 
 /* The path of a helper program that can be run, which the caller frees; or a sentence that says
  * what to do: TFC_ENOENT, TFC_EACCES, TFC_ENOMEM. */
-int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *room, tfc_error *error,
+int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component, tfc_error *error,
 		     char **ret_path);
 
 /*
@@ -29,6 +29,6 @@ int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *room, tfc
  * TFC_ESYS.
  */
 int tfc__helper_run(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
-		    size_t count, const char *room, tfc_error *error, pid_t *ret_pid);
+		    size_t count, const char *component, tfc_error *error, pid_t *ret_pid);
 
 #endif

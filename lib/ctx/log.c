@@ -9,13 +9,13 @@ static bool is_wanted(const tfc_ctx *ctx, uint32_t level)
 	return ctx->log && level != TFC_LOG_NONE && level <= ctx->log_level;
 }
 
-static void report(tfc_ctx *ctx, uint32_t level, const char *room, const char *subject,
+static void report(tfc_ctx *ctx, uint32_t level, const char *component, const char *subject,
 		   const char *text, const tfc_error *error)
 {
 	tfc_log_entry entry = {
 		.size = sizeof(entry),
 		.level = level,
-		.room = room,
+		.component = component,
 		.subject = subject ? subject : "",
 		.text = text,
 		.code = error ? error->code : 0,
@@ -24,7 +24,7 @@ static void report(tfc_ctx *ctx, uint32_t level, const char *room, const char *s
 	ctx->log(ctx->log_user, &entry);
 }
 
-void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *room, const char *subject,
+void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, const char *subject,
 	      const char *format, ...)
 {
 	char text[1024];
@@ -35,17 +35,18 @@ void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *room, const ch
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	tfc__make_plain_text(text); /* one line, whatever was in the arguments */
-	report(ctx, level, room, subject, text, NULL);
+	report(ctx, level, component, subject, text, NULL);
 }
 
 /* What the host is told by a result is also told to its log, for the debugging of hosts. */
-int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *room, int sys_errno, const char *format, ...)
+int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, const char *format,
+		  ...)
 {
 	va_list args;
 	va_start(args, format);
-	tfc__vfail(&ctx->error, code, room, sys_errno, format, args);
+	tfc__vfail(&ctx->error, code, component, sys_errno, format, args);
 	va_end(args);
 	if (is_wanted(ctx, TFC_LOG_DEBUG))
-		report(ctx, TFC_LOG_DEBUG, room, "", ctx->error.text, &ctx->error);
+		report(ctx, TFC_LOG_DEBUG, component, "", ctx->error.text, &ctx->error);
 	return code;
 }

@@ -207,8 +207,8 @@ static int read_texts(struct tfc__told_in *in, const msgpack_object *head,
 
 static void free_lines(struct tfc__told_in *in)
 {
-	tfc_env_free(in->tail);
-	tfc_env_free(in->ignored);
+	tfc_strv_free(in->tail);
+	tfc_strv_free(in->ignored);
 	in->tail = in->ignored = NULL;
 }
 

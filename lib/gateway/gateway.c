@@ -188,6 +188,11 @@ int tfc_submit_options_init(tfc_submit_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+int tfc_request_options_init(tfc_request_options *options, uint32_t size)
+{
+	return tfc__options_init(options, size, sizeof(*options));
+}
+
 int tfc_stop_options_init(tfc_stop_options *options, uint32_t size)
 {
 	return tfc__options_init(options, size, sizeof(*options));
@@ -237,72 +242,97 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 	return tfc__gateway_ask(gateway, &question, known.timeout_ms, fn, user, ret_op);
 }
 
-int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job, uint32_t timeout_ms,
-			tfc_reply_fn fn, void *user, tfc_op **ret_op)
+static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *question,
+			    const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			    tfc_op **ret_op)
+{
+	tfc_request_options known;
+	int code = tfc__gateway_check(gateway);
+	if (code < 0)
+		return code;
+	code = tfc__options_copy(&known, sizeof(known), options, "gateway", "tfc_request_options",
+				 tfc__ctx_error(gateway->ctx));
+	if (code < 0)
+		return code;
+	return tfc__gateway_ask(gateway, question, known.timeout_ms, fn, user, ret_op);
+}
+
+int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
+			const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__EXPLAIN, .definition = job};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_list(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
-		     tfc_op **ret_op)
+int tfc_gateway_list(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
+		     void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__LIST};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_jobs(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
-		     tfc_op **ret_op)
+int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
+		     void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__JOBS};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_describe(tfc_gateway *gateway, const char *job, uint32_t timeout_ms,
+int tfc_gateway_describe(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 			 tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__DESCRIBE, .job = job ? job : ""};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_spec(tfc_gateway *gateway, const char *job, const char *task, uint32_t timeout_ms,
-		     tfc_reply_fn fn, void *user, tfc_op **ret_op)
+int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *task,
+			  const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			  tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__SPEC,
 					       .job = job ? job : "",
 					       .task = task ? task : ""};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_forget(tfc_gateway *gateway, const char *job, uint32_t timeout_ms, tfc_reply_fn fn,
-		       void *user, tfc_op **ret_op)
+int tfc_gateway_forget(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
+		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__FORGET, .job = job ? job : ""};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
-			uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op)
+			const tfc_request_options *options, tfc_reply_fn fn, void *user,
+			tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__SPEC,
 					       .job = job ? job : "",
 					       .task = task ? task : "",
 					       .is_environ = true};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_members(tfc_gateway *gateway, uint32_t timeout_ms, tfc_reply_fn fn, void *user,
-			tfc_op **ret_op)
+int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
+			void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__MEMBERS};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_drain(tfc_gateway *gateway, const char *node, uint32_t is_off, uint32_t timeout_ms,
+int tfc_gateway_drain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
 		      tfc_reply_fn fn, void *user, tfc_op **ret_op)
+{
+	const struct tfc__question question = {.verb = TFC__DRAIN, .node = node ? node : ""};
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
+}
+
+int tfc_gateway_undrain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
+			tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	const struct tfc__question question = {.verb = TFC__DRAIN,
 					       .node = node ? node : "",
-					       .is_off = is_off};
-	return tfc__gateway_ask(gateway, &question, timeout_ms, fn, user, ret_op);
+					       .is_off = true};
+	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }

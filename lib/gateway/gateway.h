@@ -58,7 +58,7 @@ struct tfc__question {
 	bool is_kill;           /* STOP */
 	bool is_environ;        /* SPEC: all variables of the framework, not TF_CONFIG */
 	bool is_off;            /* DRAIN: takes tasks again */
-	bool is_without_output; /* SUBSCRIBE */
+	bool skip_output;       /* SUBSCRIBE */
 	bool wants_live;        /* SUBSCRIBE */
 	bool is_forwarded;      /* asked by a member: what is not here is not here */
 };

@@ -205,7 +205,7 @@ static int add_environ(const struct tfc__record *record, const tfc_spec *spec,
 		tfc__buf_addf(&request->text, "%s\n", *variable);
 	tfc__buf_addf(&request->text, "TFC_EPOCH=%llu\nTFC_GENERATION=%u\n",
 		      (unsigned long long)record->epoch, tfc__record_generation(record));
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	return TFC_OK;
 }
 
@@ -377,7 +377,7 @@ int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *questi
 	struct tfc__record *record;
 	const tfc_subscribe_options options = {
 		.size = sizeof(options),
-		.is_without_output = question->is_without_output,
+		.skip_output = question->skip_output,
 		.cursor = question->client_key,
 		.wants_live = question->wants_live,
 	};
@@ -399,7 +399,7 @@ static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_
 		.verb = TFC__SUBSCRIBE,
 		.job = job,
 		.client_key = options->cursor,
-		.is_without_output = options->is_without_output,
+		.skip_output = options->skip_output,
 		.wants_live = options->wants_live,
 	};
 	return tfc__gateway_follow(gateway, &question, false, fn, user, error, ret_sub);

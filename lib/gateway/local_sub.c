@@ -341,7 +341,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	tfc__timer_init(&sub->retry, ctx, try_again);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
 	tfc__list_append(&record->journal.readers, &sub->reader.link);
-	int code = options->is_without_output ? TFC_OK : follow_output(sub, error);
+	int code = options->skip_output ? TFC_OK : follow_output(sub, error);
 	if (code == TFC_OK && options->cursor)
 		code = apply_cursor(sub, options->cursor, error);
 	if (code < 0) {

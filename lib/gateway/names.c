@@ -41,7 +41,7 @@ const char *tfc_end_reason_name(uint32_t reason)
 		[TFC_END_NOT_FOUND] = "not_found",
 		[TFC_END_NOT_EXECUTABLE] = "not_executable",
 		[TFC_END_REFUSED] = "refused",
-		[TFC_END_STRANGER] = "stranger",
+		[TFC_END_FOREIGN_LISTENER] = "stranger",
 		[TFC_END_CONSEQUENCE] = "consequence",
 		[TFC_END_STALLED] = "stalled",
 		[TFC_END_UNSCHEDULABLE] = "unschedulable",

@@ -59,7 +59,7 @@ static void write_definition(struct tfc__buf *buf, const struct tfc__question *q
 		tfc__msg_put_str(buf, "definition", NULL);
 		return;
 	}
-	if (tfc_job_json(question->definition, TFC_JOB_JSON_SECRETS, &json) < 0) {
+	if (tfc_job_json(question->definition, TFC_JSON_SECRETS, &json) < 0) {
 		buf->is_failed = true;
 		return;
 	}
@@ -99,7 +99,7 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 	tfc__msg_put_bool(buf, "forwarded", question->is_forwarded);
 	tfc__msg_put_bool(buf, "off", question->is_off);
 	tfc__msg_put_bool(buf, "environ", question->is_environ);
-	tfc__msg_put_bool(buf, "without_output", question->is_without_output);
+	tfc__msg_put_bool(buf, "without_output", question->skip_output);
 	tfc__msg_put_bool(buf, "live", question->wants_live);
 	if (question->bundle)
 		tfc__question_write_bundle(buf, question->bundle);
@@ -123,7 +123,7 @@ int tfc__question_digest(const struct tfc__question *question,
 	crypto_generichash_state state;
 	char *own = NULL;
 	if (!question->definition_json &&
-	    tfc_job_json(question->definition, TFC_JOB_JSON_SECRETS, &own) < 0)
+	    tfc_job_json(question->definition, TFC_JSON_SECRETS, &own) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	crypto_generichash_init(&state, NULL, 0, TFC__SUBMIT_DIGEST_SIZE);
 	if (own)
@@ -247,7 +247,7 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgp
 	question->is_forwarded = tfc__msg_get_bool(params, "forwarded", false);
 	question->is_off = tfc__msg_get_bool(params, "off", false);
 	question->is_environ = tfc__msg_get_bool(params, "environ", false);
-	question->is_without_output = tfc__msg_get_bool(params, "without_output", false);
+	question->skip_output = tfc__msg_get_bool(params, "without_output", false);
 	question->wants_live = tfc__msg_get_bool(params, "live", false);
 	return TFC_OK;
 }

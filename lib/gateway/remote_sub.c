@@ -25,7 +25,7 @@ struct tfc__remote_sub {
 	struct tfc__route *route; /* NULL: detached */
 	void *slot;
 	char *job;
-	bool is_without_output;
+	bool skip_output;
 	bool wants_live;
 	bool is_bare;
 	bool is_finding;
@@ -225,7 +225,7 @@ static int tell_event(struct tfc__remote_sub *sub)
 	sub->has_place = true;
 	if (event->kind == TFC_EVENT_LIVE)
 		sub->wants_live = false;
-	if (!sub->is_bare && !sub->is_without_output)
+	if (!sub->is_bare && !sub->skip_output)
 		event->cursor = tfc__place_text(&sub->place);
 	count_held(sub);
 	sub->base.is_ended = event->kind == TFC_EVENT_END;
@@ -297,7 +297,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		.verb = TFC__SUBSCRIBE,
 		.job = id,
 		.client_key = cursor,
-		.is_without_output = sub->is_without_output,
+		.skip_output = sub->skip_output,
 		.wants_live = sub->wants_live,
 		.is_forwarded = sub->route->is_forwarded,
 	};
@@ -406,7 +406,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 		return tfc__fail_nomem(error, "gateway");
 	}
 	sub->route = route;
-	sub->is_without_output = options->is_without_output;
+	sub->skip_output = options->skip_output;
 	sub->wants_live = options->wants_live;
 	sub->is_bare = is_bare;
 	count_held(sub);

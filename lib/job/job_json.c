@@ -241,9 +241,9 @@ static void add_keys(struct writer *w, const struct tfc__keys *keys, const void 
 
 int tfc_job_json(const tfc_job *job, uint32_t flags, char **ret_json)
 {
-	if (!job || !ret_json || (flags & ~(uint32_t)TFC_JOB_JSON_SECRETS))
+	if (!job || !ret_json || (flags & ~(uint32_t)TFC_JSON_SECRETS))
 		return TFC_EINVAL;
-	struct writer w = {.job = job, .shows_secrets = flags & TFC_JOB_JSON_SECRETS};
+	struct writer w = {.job = job, .shows_secrets = flags & TFC_JSON_SECRETS};
 	add_keys(&w, &tfc__job_keys, job, 0);
 	tfc__buf_add_char(&w.buf, '\n');
 	char *json = tfc__buf_steal(&w.buf);

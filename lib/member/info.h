@@ -12,7 +12,7 @@
 /* "NAME=value"; the sentence begins with "labels: ". */
 int tfc__member_check_label(const char *label, tfc_error *error);
 
-/* A sorted copy; NULL where there are none. TFC_ENOMEM. The caller frees it with tfc_env_free. */
+/* A sorted copy; NULL where there are none. TFC_ENOMEM. The caller frees it with tfc_strv_free. */
 int tfc__labels_copy(const char *const *labels, char ***ret_labels);
 bool tfc__labels_equal(char *const *a, char *const *b);
 

@@ -101,7 +101,7 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
 
 static void begin_to_look(struct tfc__members *members, struct tfc__member_row *row)
 {
-	bool is_judged = members->ops.flags & TFC_MEMBERSHIP_TELLS_STATES;
+	bool is_judged = members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES;
 	if (row->member.is_self || !row->member.address || is_judged || is_probed(row))
 		return;
 	tfc__probe_add(&members->probes, &row->probe, tfc__now());
@@ -208,17 +208,17 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	return TFC_OK;
 }
 
-int tfc_membership_state(tfc_membership *membership, const char *name, uint32_t state)
+int tfc_membership_set_state(tfc_membership *membership, const char *name, uint32_t state)
 {
 	struct tfc__members *members;
 	struct tfc__member_row *row;
 	int code = enter(membership, name, &members, &row);
 	if (code < 0)
 		return code;
-	if (!(members->ops.flags & TFC_MEMBERSHIP_TELLS_STATES))
+	if (!(members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES))
 		return tfc__ctx_fail(members->ctx, TFC_ESTATE, "member", 0,
 				     "this membership does not tell states: set "
-				     "TFC_MEMBERSHIP_TELLS_STATES in its flags");
+				     "TFC_MEMBERSHIP_REPORTS_STATES in its flags");
 	if (state < TFC_MEMBER_ALIVE || state > TFC_MEMBER_LEFT)
 		return tfc__ctx_fail(members->ctx, TFC_EINVAL, "member", 0,
 				     "%u is no enum tfc_member_state", state);
@@ -287,7 +287,7 @@ static int start(struct tfc__members *members, const struct tfc__members_options
 	if (!members->ops.start || !members->ops.stop)
 		return tfc__fail(error, TFC_EINVAL, "member", 0, "tfc_membership_ops.%s is NULL",
 				 members->ops.start ? "stop" : "start");
-	if (members->ops.flags & ~TFC_MEMBERSHIP_TELLS_STATES)
+	if (members->ops.flags & ~TFC_MEMBERSHIP_REPORTS_STATES)
 		return tfc__fail(error, TFC_ENOTSUP, "member", 0,
 				 "tfc_membership_ops.flags has a bit that this version of the "
 				 "library does not know");

@@ -80,7 +80,7 @@ void tfc__member_row_free(struct tfc__member_row *row)
 	free(row->member.name);
 	free(row->member.address);
 	free(row->member.node_id);
-	tfc_env_free(row->member.labels);
+	tfc_strv_free(row->member.labels);
 	free(row);
 }
 
@@ -104,7 +104,7 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 	member->slots = info->slots;
 	member->memory = info->memory;
 	member->gpus = info->gpus;
-	tfc_env_free(member->labels);
+	tfc_strv_free(member->labels);
 	member->labels = labels;
 	return !is_same;
 }

@@ -86,7 +86,7 @@ int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_
 	struct tfc__static_file *file = calloc(1, sizeof(*file));
 	if (!file)
 		return tfc__fail_nomem(error, "member");
-	file->watched.room = "member";
+	file->watched.component = "member";
 	file->watched.kept = "the members stay as they are";
 	file->watched.fn = take_text;
 	if (tfc__watched_file_init(&file->watched, path, error) < 0) {

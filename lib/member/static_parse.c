@@ -258,7 +258,7 @@ static int read_file(struct parse *p, json_t *root, struct tfc__static_list *lis
 static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (error)
-		error->room = "member";
+		error->component = "member";
 	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
 }
 
@@ -292,7 +292,7 @@ void tfc__static_list_free(struct tfc__static_list *list)
 		free((char *)item->name);
 		free((char *)item->address);
 		free((char *)item->node_id);
-		tfc_env_free((char **)item->labels);
+		tfc_strv_free((char **)item->labels);
 	}
 	free(list->items);
 	*list = (struct tfc__static_list){0};

@@ -20,7 +20,7 @@ int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc
 		file->directory = strdup(".");
 	if (!file->path || !file->directory) {
 		tfc__watched_file_fini(file);
-		return tfc__fail_nomem(error, file->room);
+		return tfc__fail_nomem(error, file->component);
 	}
 	file->name = slash ? slash + 1 : file->path;
 	return TFC_OK;
@@ -38,7 +38,7 @@ void tfc__watched_file_fini(struct tfc__watched_file *file)
 
 static int fail_file(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
 {
-	return tfc__fail_errno(error, file->room, sys_errno, "%s", file->path);
+	return tfc__fail_errno(error, file->component, sys_errno, "%s", file->path);
 }
 
 static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
@@ -48,19 +48,20 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 	if (fstat(fd, &status) < 0)
 		return fail_file(file, errno, error);
 	if (!S_ISREG(status.st_mode))
-		return tfc__fail(error, TFC_EINVAL, file->room, 0, "%s: not a file", file->path);
+		return tfc__fail(error, TFC_EINVAL, file->component, 0, "%s: not a file",
+				 file->path);
 	for (;;) {
 		char *at = tfc__buf_reserve(text, 65536);
 		ssize_t n = at ? read(fd, at, 65536) : 0;
 		if (!at)
-			return tfc__fail_nomem(error, file->room);
+			return tfc__fail_nomem(error, file->component);
 		if (n < 0)
 			return fail_file(file, errno, error);
 		if (n == 0)
 			return TFC_OK;
 		tfc__buf_grow(text, (size_t)n);
 		if (text->len > TFC__WATCHED_FILE_MAX)
-			return tfc__fail(error, TFC_ETOOBIG, file->room, 0,
+			return tfc__fail(error, TFC_ETOOBIG, file->component, 0,
 					 "%s: larger than %u MiB", file->path,
 					 TFC__WATCHED_FILE_MAX >> 20);
 	}
@@ -125,7 +126,7 @@ static void see_change(struct tfc__io *io, uint32_t events)
 	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
 	if (drain_events(file) && look(file, &error) < 0)
-		tfc__log(file->ctx, TFC_LOG_WARNING, file->room, "", "%s: %s", file->kept,
+		tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept,
 			 error.text);
 }
 
@@ -133,15 +134,16 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (fd < 0)
-		return tfc__fail_errno(error, file->room, errno, "cannot watch %s for changes",
+		return tfc__fail_errno(error, file->component, errno, "cannot watch %s for changes",
 				       file->path);
 	int code = TFC_OK;
 	if (inotify_add_watch(fd, file->directory,
 			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
-		code = tfc__fail_errno(error, file->room, errno, "cannot watch %s for changes",
+		code = tfc__fail_errno(error, file->component, errno, "cannot watch %s for changes",
 				       file->directory);
 	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, see_change)) < 0)
-		tfc__fail(error, code, file->room, 0, "cannot watch %s for changes", file->path);
+		tfc__fail(error, code, file->component, 0, "cannot watch %s for changes",
+			  file->path);
 	if (code < 0)
 		close(fd);
 	return code;

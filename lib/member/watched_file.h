@@ -20,8 +20,8 @@ typedef int (*tfc__watched_file_fn)(struct tfc__watched_file *file, const char *
 
 /* Embedded. */
 struct tfc__watched_file {
-	tfc_ctx *ctx;     /* NULL: not started */
-	const char *room; /* for sentences, static */
+	tfc_ctx *ctx;          /* NULL: not started */
+	const char *component; /* for sentences, static */
 	const char *kept; /* what stays when a text is refused: "the members stay as they are" */
 	tfc__watched_file_fn fn;
 	char *path;
@@ -31,7 +31,8 @@ struct tfc__watched_file {
 	struct tfc__buf text; /* that was told last */
 };
 
-/* `room`, `kept` and `fn` are set by the caller. TFC_ENOMEM. End it with tfc__watched_file_fini. */
+/* `component`, `kept` and `fn` are set by the caller. TFC_ENOMEM. End it with
+ * tfc__watched_file_fini. */
 int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc_error *error);
 /* A file that was only zeroed is fine. Stop it first. */
 void tfc__watched_file_fini(struct tfc__watched_file *file);

@@ -59,7 +59,7 @@ struct tfc__event {
 	char address[300];
 	char text[512];
 	char process_text[512];
-	char **log_tail; /* or NULL; the caller's, for tfc_env_free */
+	char **log_tail; /* or NULL; the caller's, for tfc_strv_free */
 };
 
 /* ahead_ns: what the reader's CLOCK_BOOTTIME is ahead of the writer's. TFC_OK, TFC_ENOMEM,

@@ -55,7 +55,7 @@ static void on_timer(struct tfc__timer *timer)
 	tfc__timer_set(timer, node->leave_by);
 }
 
-int tfc_node_leave(tfc_node *node, tfc_drain_fn fn, void *user)
+int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user)
 {
 	int code = tfc__ctx_enter(node ? node->ctx : NULL);
 	if (code < 0)

@@ -41,7 +41,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	return TFC_OK;
 }
 
-int tfc_node_drain(tfc_node *node, tfc_drain_fn fn, void *user)
+int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user)
 {
 	int code = tfc__ctx_enter(node ? node->ctx : NULL);
 	if (code < 0)

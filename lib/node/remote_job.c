@@ -45,7 +45,7 @@ void tfc__remote_free(struct remote_job *job)
 	tfc__list_remove(&job->link);
 	for (uint32_t i = 0; job->log_tails && i < job->task_count; i++)
 		if (job->log_tails[i])
-			tfc_env_free(job->log_tails[i]);
+			tfc_strv_free(job->log_tails[i]);
 	free(job->log_tails);
 	free(job->id);
 	free(job);
@@ -192,7 +192,7 @@ static void note_log_tail(struct remote_job *job, struct tfc__event *event)
 	if (event->event.kind != TFC__AGENT_EXITED)
 		return;
 	if (*kept)
-		tfc_env_free(*kept);
+		tfc_strv_free(*kept);
 	*kept = event->log_tail;
 	event->log_tail = NULL;
 }
@@ -210,7 +210,7 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 	if (event.event.kind == TFC__AGENT_EXITED)
 		tfc__remote_logs_retry(job, event.event.task);
 	if (event.log_tail)
-		tfc_env_free(event.log_tail);
+		tfc_strv_free(event.log_tail);
 	if (event.event.kind)
 		call(job, &event.event);
 }

@@ -66,8 +66,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	bool is_first = !job->boot;
 	bool is_refused = tfc__job_has_secrets(job->info.job) &&
 			  tfc__rpc_is_exposed(job->agent->rpc);
-	if (is_first &&
-	    tfc_job_json(job->info.job, is_refused ? 0 : TFC_JOB_JSON_SECRETS, &json) < 0)
+	if (is_first && tfc_job_json(job->info.job, is_refused ? 0 : TFC_JSON_SECRETS, &json) < 0)
 		return TFC_ENOMEM;
 	tfc__msg_map(params, (is_first ? 8 + is_refused : 5) + (is_first && job->bundle));
 	tfc__msg_put_u64(params, "instance", job->agent->instance);

@@ -172,7 +172,7 @@ static void on_event(void *user, const struct tfc__agent_event *event)
 		log_tail = NULL;
 	post(job, event, log_tail);
 	if (log_tail)
-		tfc_env_free(log_tail);
+		tfc_strv_free(log_tail);
 	if (event->kind == TFC__AGENT_EXITED || event->kind == TFC__AGENT_REFUSED)
 		note_end(job, event->task);
 }

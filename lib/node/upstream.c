@@ -11,7 +11,7 @@ int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tf
 	if (options->resolver && options->upstream_map)
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
 				 "tfc_node_options has both resolver and upstream_map");
-	const tfc_resolver_ops *ops = options->upstream_map ? &tfc__upstream_map_ops
+	const tfc_upstream_ops *ops = options->upstream_map ? &tfc__upstream_map_ops
 							    : options->resolver;
 	if (options->upstream_map)
 		code = tfc__upstream_map_open(node->ctx, options->upstream_map, error, &node->map);

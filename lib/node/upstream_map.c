@@ -122,7 +122,7 @@ static int parse(const char *path, const char *text, size_t len, tfc_error *erro
 	}
 	code = check_root(&c, root);
 	if (code < 0 && error)
-		error->room = "node";
+		error->component = "node";
 	if (code < 0) {
 		tfc__fail_prefix(error, code, "%.80s:%u: ", path,
 				 tfc__key_line(text, len, &c.path));
@@ -171,7 +171,7 @@ static int take_text(struct tfc__watched_file *watched, const char *text, size_t
 
 /* ---- answers */
 
-static int add_env(tfc_upstream_question *question, const char *node, json_t *env)
+static int add_env(tfc_upstream_request *question, const char *node, json_t *env)
 {
 	const char *name;
 	json_t *item;
@@ -179,12 +179,12 @@ static int add_env(tfc_upstream_question *question, const char *node, json_t *en
 	json_object_foreach(env, name, item)
 	{
 		if (code == TFC_OK)
-			code = tfc_upstream_env(question, node, name, json_string_value(item));
+			code = tfc_upstream_add_env(question, node, name, json_string_value(item));
 	}
 	return code;
 }
 
-static int add_all(tfc_upstream_question *question, json_t *upstream)
+static int add_all(tfc_upstream_request *question, json_t *upstream)
 {
 	const char *name;
 	json_t *item;
@@ -192,7 +192,7 @@ static int add_all(tfc_upstream_question *question, json_t *upstream)
 	json_object_foreach(json_object_get(upstream, "partitions"), name, item)
 	{
 		if (code == TFC_OK)
-			code = tfc_upstream_partition(question, name, json_string_value(item));
+			code = tfc_upstream_add_partition(question, name, json_string_value(item));
 	}
 	json_object_foreach(json_object_get(upstream, "nodes"), name, item)
 	{
@@ -202,25 +202,25 @@ static int add_all(tfc_upstream_question *question, json_t *upstream)
 	return code;
 }
 
-static void resolve(void *user, const char *name, tfc_upstream_question *question)
+static void resolve(void *user, const char *name, tfc_upstream_request *question)
 {
 	const struct tfc__upstream_map *map = user;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
-		tfc_upstream_refuse(question, "the map does not name it");
+		tfc_upstream_fail(question, "the map does not name it");
 	else if (add_all(question, upstream) < 0)
-		tfc_upstream_refuse(question, tfc_ctx_error(map->ctx)->text);
+		tfc_upstream_fail(question, tfc_ctx_error(map->ctx)->text);
 	else
-		tfc_upstream_answer(question, map->version);
+		tfc_upstream_complete(question, map->version);
 }
 
 /* Every question is answered at once. */
-static void cancel(void *user, tfc_upstream_question *question)
+static void cancel(void *user, tfc_upstream_request *question)
 {
 }
 
-const tfc_resolver_ops tfc__upstream_map_ops = {
-	.size = sizeof(tfc_resolver_ops),
+const tfc_upstream_ops tfc__upstream_map_ops = {
+	.size = sizeof(tfc_upstream_ops),
 	.resolve = resolve,
 	.cancel = cancel,
 };
@@ -234,7 +234,7 @@ int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 	if (!map)
 		return tfc__fail_nomem(error, "node");
 	map->ctx = ctx;
-	map->watched.room = "node";
+	map->watched.component = "node";
 	map->watched.kept = "the upstreams stay as they are";
 	map->watched.fn = take_text;
 	int code = tfc__watched_file_init(&map->watched, path, error);

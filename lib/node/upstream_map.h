@@ -15,7 +15,7 @@
 #include "cluster/upstream.h"
 
 struct tfc__upstream_map;
-extern const tfc_resolver_ops tfc__upstream_map_ops; /* user: the map */
+extern const tfc_upstream_ops tfc__upstream_map_ops; /* user: the map */
 
 /* Reads the file. TFC_EPARSE, TFC_EINVAL, with "FILE:LINE: "; TFC_ENOENT, ...; TFC_ENOMEM. */
 int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,

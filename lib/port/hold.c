@@ -8,7 +8,7 @@
 #include "port/bind.h"
 #include "port/door.h"
 
-uint16_t tfc_port_number(const tfc_port_hold *hold)
+uint16_t tfc_port_hold_number(const tfc_port_hold *hold)
 {
 	return hold ? hold->port : 0;
 }
@@ -21,7 +21,7 @@ static int fail_lost(const tfc_port_hold *hold)
 		hold->port);
 }
 
-int tfc_port_admit(tfc_port_hold *hold, int is_open)
+int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 {
 	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
 	if (code)
@@ -47,7 +47,7 @@ void tfc__port_vacate(tfc_port_hold *hold)
 	hold->state = TFC__HOLD_LOST;
 }
 
-void tfc_port_release(tfc_port_hold *hold)
+void tfc_port_hold_release(tfc_port_hold *hold)
 {
 	if (!hold || tfc__ctx_enter(hold->ctx))
 		return;

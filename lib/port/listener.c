@@ -106,7 +106,7 @@ static int look(tfc_port_hold *hold, pid_t root, tfc_port_listener *listener)
 	return code;
 }
 
-int tfc_port_listener_get(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener)
+int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener)
 {
 	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
 	if (code)

@@ -47,14 +47,15 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 	if (own < 0)
 		return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0,
 				     "port %u is lost: the guard that kept it is gone",
-				     tfc_port_number(hold));
+				     tfc_port_hold_number(hold));
 	struct tfc__kept *kept = calloc(1, sizeof(*kept));
 	int copy = kept ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;
 	if (copy < 0) {
 		int error = kept ? errno : ENOMEM;
 		free(kept);
 		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
-				       "cannot hand port %u to the guard", tfc_port_number(hold));
+				       "cannot hand port %u to the guard",
+				       tfc_port_hold_number(hold));
 	}
 	kept->guard = guard;
 	kept->hold = hold;

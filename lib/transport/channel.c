@@ -84,7 +84,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = tfc__handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
-	    (events & TFC_PIPE_READABLE || channel->is_unheard))
+	    (events & TFC_PIPE_EVENT_READABLE || channel->is_unheard))
 		code = tfc__stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = write_out(channel);
@@ -132,7 +132,7 @@ static struct tfc__channel *new_channel(tfc_ctx *ctx, const struct tfc__channel_
 	channel->options = *options;
 	channel->ops = ops;
 	channel->user = user;
-	channel->failure.room = "";
+	channel->failure.component = "";
 	channel->state = options->is_dialer ? CONNECTING : AWAIT_PREAMBLE;
 	tfc__work_init(&channel->work, ctx, on_work);
 	tfc__list_init(&channel->queue);

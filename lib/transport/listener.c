@@ -163,8 +163,8 @@ int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tf
 	listener->fn = fn;
 	listener->user = user;
 	int code = fill_in(listener, options, &why);
-	uint32_t flags = (listener->is_noise ? 0 : TFC_TRANSPORT_PLAIN) |
-			 (options->group_count ? TFC_TRANSPORT_OTHERS : 0);
+	uint32_t flags = (listener->is_noise ? 0 : TFC_TRANSPORT_FLAG_PLAIN) |
+			 (options->group_count ? TFC_TRANSPORT_FLAG_OTHER_USERS : 0);
 	if (code == TFC_OK)
 		code = tfc__listener_open(ctx, options->address, flags, on_pipe, listener,
 					  &listener->listener, &why);

@@ -100,7 +100,7 @@ static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe,
 	here->pipe = pipe;
 	here->other = there;
 	there->other = here;
-	tfc_pipe_ready(pipe, TFC_PIPE_WRITABLE);
+	tfc_pipe_ready(pipe, TFC_PIPE_EVENT_WRITABLE);
 	*ret_state = here;
 	return TFC_OK;
 fail:
@@ -146,7 +146,7 @@ static void listener_close(void *state)
 static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct end *end = state;
-	info->flags = TFC_PIPE_IS_NODE;
+	info->flags = TFC_PIPE_FLAG_IS_NODE;
 	memcpy(info->address, end->address, sizeof(info->address));
 	return TFC_OK;
 }
@@ -175,7 +175,7 @@ static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
 		end->at = 0;
 	}
 	if (end->other)
-		tfc_pipe_ready(end->other->pipe, TFC_PIPE_WRITABLE);
+		tfc_pipe_ready(end->other->pipe, TFC_PIPE_EVENT_WRITABLE);
 	return (int64_t)count;
 }
 
@@ -196,7 +196,7 @@ static int64_t write_some(void *state, const void *data, size_t len, tfc_error *
 	tfc__buf_add(&other->in, data, count);
 	if (other->in.is_failed)
 		return tfc__fail_nomem(error, "transport");
-	tfc_pipe_ready(other->pipe, TFC_PIPE_READABLE);
+	tfc_pipe_ready(other->pipe, TFC_PIPE_EVENT_READABLE);
 	return (int64_t)count;
 }
 
@@ -210,7 +210,7 @@ static void close_end(void *state)
 	struct end *end = state;
 	if (end->other) {
 		end->other->other = NULL;
-		tfc_pipe_ready(end->other->pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+		tfc_pipe_ready(end->other->pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 	}
 	tfc__buf_fini(&end->in);
 	free(end);

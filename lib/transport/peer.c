@@ -207,9 +207,9 @@ static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_
 {
 	const struct tfc__peer_listener *listener = peer->listener;
 	peer->id.role = TFC__KEY_NODE;
-	if (info->flags & TFC_PIPE_IS_NODE)
+	if (info->flags & TFC_PIPE_FLAG_IS_NODE)
 		return TFC_OK;
-	if (!(info->flags & TFC_PIPE_HAS_USER))
+	if (!(info->flags & TFC_PIPE_FLAG_HAS_USER))
 		return tfc__fail(error, TFC_EACCES, "transport", 0,
 				 "nothing tells who is at the other end: use a key, or a unix "
 				 "socket");
@@ -326,7 +326,7 @@ int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyr
 	uint32_t traits;
 	int code = tfc__transport_traits(ctx, address, &traits, error);
 	if (code == TFC_OK)
-		*ret_is_noise = keyring && !(traits & TFC_TRANSPORT_AUTHENTIC);
+		*ret_is_noise = keyring && !(traits & TFC_TRANSPORT_TRAIT_AUTHENTIC);
 	return code;
 }
 
@@ -367,7 +367,7 @@ static int dial(struct tfc__peer *peer, const struct tfc__dial_options *options,
 		channel.pinned_node_id = peer->pinned;
 	}
 	return tfc__channel_dial(peer->ctx, options->address,
-				 peer->is_noise ? 0 : TFC_TRANSPORT_PLAIN, &channel,
+				 peer->is_noise ? 0 : TFC_TRANSPORT_FLAG_PLAIN, &channel,
 				 &tfc__peer_channel_ops, peer, error, &peer->channel);
 }
 

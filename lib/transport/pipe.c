@@ -88,8 +88,8 @@ int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error
 	*ret_info = (tfc_pipe_info){.size = sizeof(*ret_info)};
 	int code = pipe->transport->ops.describe(pipe->state, ret_info, error);
 	ret_info->address[sizeof(ret_info->address) - 1] = '\0';
-	if (ret_info->group_count > TFC_PIPE_GROUPS)
-		ret_info->group_count = TFC_PIPE_GROUPS;
+	if (ret_info->group_count > TFC_PIPE_GROUPS_MAX)
+		ret_info->group_count = TFC_PIPE_GROUPS_MAX;
 	return code;
 }
 
@@ -116,7 +116,7 @@ bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got)
 void tfc__pipe_again(tfc_pipe *pipe)
 {
 	if (!pipe->transport->is_level)
-		tell_later(pipe, TFC_PIPE_READABLE);
+		tell_later(pipe, TFC_PIPE_EVENT_READABLE);
 }
 
 void tfc__pipe_close(tfc_pipe *pipe)
@@ -145,7 +145,7 @@ int tfc_listener_accept(tfc_listener *listener, void *state, tfc_pipe **ret_pipe
 	}
 	*ret_pipe = pipe;
 	/* it may have been readable before anybody was there to be told */
-	tell_later(pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	tell_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }
 

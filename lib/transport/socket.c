@@ -13,28 +13,31 @@
 
 static uint32_t interest(uint32_t wanted)
 {
-	return (wanted & TFC_PIPE_READABLE ? EPOLLIN : 0) |
-	       (wanted & TFC_PIPE_WRITABLE ? EPOLLOUT : 0);
+	return (wanted & TFC_PIPE_EVENT_READABLE ? EPOLLIN : 0) |
+	       (wanted & TFC_PIPE_EVENT_WRITABLE ? EPOLLOUT : 0);
 }
 
 /* A hang-up is reported whether wanted or not: with nothing wanted, it would be so for ever. */
 static void on_event(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__socket *socket = tfc__container_of(io, struct tfc__socket, io);
-	uint32_t told = (events & EPOLLIN ? TFC_PIPE_READABLE : 0) |
-			(events & EPOLLOUT ? TFC_PIPE_WRITABLE : 0);
+	uint32_t told = (events & EPOLLIN ? TFC_PIPE_EVENT_READABLE : 0) |
+			(events & EPOLLOUT ? TFC_PIPE_EVENT_WRITABLE : 0);
 	if (events & (EPOLLHUP | EPOLLERR)) {
 		if (!socket->wanted)
 			tfc__io_close(io);
-		told |= TFC_PIPE_READABLE;
+		told |= TFC_PIPE_EVENT_READABLE;
 	}
 	tfc_pipe_ready(socket->pipe, told); /* it may be closed now */
 }
 
 void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe)
 {
-	*socket = (struct tfc__socket){.ctx = ctx, .pipe = pipe, .fd.fd = -1, .failure.room = ""};
-	socket->wanted = TFC_PIPE_READABLE | TFC_PIPE_WRITABLE;
+	*socket = (struct tfc__socket){.ctx = ctx,
+				       .pipe = pipe,
+				       .fd.fd = -1,
+				       .failure.component = ""};
+	socket->wanted = TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE;
 }
 
 int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error)

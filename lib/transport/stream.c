@@ -163,7 +163,7 @@ void tfc__stream_account(struct tfc__channel *channel)
 
 static void want(struct tfc__channel *channel, uint32_t events)
 {
-	tfc__pipe_want(channel->pipe, events | (is_stuffed(channel) ? 0 : TFC_PIPE_READABLE));
+	tfc__pipe_want(channel->pipe, events | (is_stuffed(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
 	if (channel->is_unheard && !is_stuffed(channel))
 		tfc__work_schedule(&channel->work);
 }
@@ -203,7 +203,7 @@ int tfc__stream_write(struct tfc__channel *channel)
 	if (written >= TURN_MAX)
 		tfc__work_schedule(&channel->work);
 	else
-		want(channel, TFC_PIPE_WRITABLE);
+		want(channel, TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }
 

@@ -58,7 +58,7 @@ static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
 		return tcp->socket.failure.code < 0 ? tcp->socket.failure.code : TFC_ESTATE;
 	}
 	if (tcp->is_plain && find_user(tcp, &info->uid)) {
-		info->flags = TFC_PIPE_HAS_USER;
+		info->flags = TFC_PIPE_FLAG_HAS_USER;
 		info->gid = UINT32_MAX;
 	}
 	return TFC_OK;
@@ -132,7 +132,7 @@ static int check(const char *address, const struct tfc__tcp_host *host, uint32_t
 				 "\"%.100s\": listen on a number, such as tcp://0.0.0.0:%u (all "
 				 "addresses of this machine), not on a name",
 				 address, host->port);
-	if (flags & TFC_TRANSPORT_PLAIN && !tfc__tcp_is_loopback(&host->addresses[0]))
+	if (flags & TFC_TRANSPORT_FLAG_PLAIN && !tfc__tcp_is_loopback(&host->addresses[0]))
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
 				 "\"%.100s\" can be reached from other machines, so it needs a "
 				 "key: make one with `tfc_run keygen FILE` and give it with --key",
@@ -162,7 +162,7 @@ static int listen_at(void *user, const char *address, uint32_t flags, tfc_listen
 	}
 	getsockname(fd, (struct sockaddr *)&here, &len);
 	tfc__tcp_write(&here, listener->address, sizeof(listener->address));
-	listener->is_plain = flags & TFC_TRANSPORT_PLAIN;
+	listener->is_plain = flags & TFC_TRANSPORT_FLAG_PLAIN;
 	code = tfc__socket_listener_open(&listener->base, user, of, fd, &listener_ops, error);
 	if (code < 0) {
 		tfc__socket_listener_fini(&listener->base);

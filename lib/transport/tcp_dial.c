@@ -45,7 +45,7 @@ static void fail_dialing(struct tfc__tcp *tcp)
 	tfc__fail(&tcp->socket.failure, tcp->last.code, "transport", tcp->last.sys_errno,
 		  "cannot connect to %.100s%s: %.100s", tcp->dialed, tried, tcp->last.text);
 	end_dialing(tcp);
-	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_READABLE); /* it may be closed now */
+	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE); /* it may be closed now */
 }
 
 static void note_failure(struct tfc__tcp *tcp, int sys_errno)
@@ -87,7 +87,7 @@ static void succeed(struct tfc__tcp *tcp)
 		return;
 	}
 	end_dialing(tcp);
-	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 }
 
 static void on_outcome(struct tfc__io *io, uint32_t events)
@@ -192,7 +192,7 @@ int tfc__tcp_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pip
 		goto fail;
 	}
 	tcp->host = host;
-	tcp->is_plain = flags & TFC_TRANSPORT_PLAIN;
+	tcp->is_plain = flags & TFC_TRANSPORT_FLAG_PLAIN;
 	snprintf(tcp->dialed, sizeof(tcp->dialed), "%s", address);
 	snprintf(tcp->socket.address, sizeof(tcp->socket.address), "%s", address);
 	if (host->count)

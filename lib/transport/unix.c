@@ -63,12 +63,12 @@ struct unix_socket {
 	struct tfc__socket socket; /* first */
 	struct ucred user;
 	uint32_t group_count;
-	uint32_t groups[TFC_PIPE_GROUPS];
+	uint32_t groups[TFC_PIPE_GROUPS_MAX];
 };
 
 static void read_user(struct unix_socket *one, int fd)
 {
-	gid_t groups[TFC_PIPE_GROUPS];
+	gid_t groups[TFC_PIPE_GROUPS_MAX];
 	socklen_t len = sizeof(one->user), size = sizeof(groups);
 	one->user.uid = UINT32_MAX;
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &one->user, &len);
@@ -90,7 +90,7 @@ static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct unix_socket *one = state;
 	memcpy(info->address, one->socket.address, sizeof(info->address));
-	info->flags = one->user.uid == UINT32_MAX ? 0 : TFC_PIPE_HAS_USER;
+	info->flags = one->user.uid == UINT32_MAX ? 0 : TFC_PIPE_FLAG_HAS_USER;
 	info->uid = one->user.uid;
 	info->gid = one->user.gid;
 	info->pid = (uint32_t)one->user.pid;
@@ -341,7 +341,7 @@ static int listen_at(void *user, const char *address, uint32_t flags, tfc_listen
 	struct listener *listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return tfc__fail_nomem(error, "transport");
-	int fd = open_listener(&place, flags & TFC_TRANSPORT_OTHERS, error);
+	int fd = open_listener(&place, flags & TFC_TRANSPORT_FLAG_OTHER_USERS, error);
 	if (fd < 0) {
 		free(listener);
 		return fd;
@@ -367,7 +367,7 @@ static const char *listener_address(void *state)
 
 const tfc_transport_ops tfc__unix_ops = {
 	.size = sizeof(tfc_transport_ops),
-	.traits = TFC_TRANSPORT_AUTHENTIC,
+	.traits = TFC_TRANSPORT_TRAIT_AUTHENTIC,
 	.scheme = "unix",
 	.dial = dial,
 	.listen = listen_at,

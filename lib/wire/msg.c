@@ -126,29 +126,29 @@ uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 	return is_array ? value->via.array.size : 0;
 }
 
-/* tfc_error.room is a static string: one of ours, or a word for all others. */
-static const char *room_named(const char *name)
+/* tfc_error.component is a static string: one of ours, or a word for all others. */
+static const char *component_named(const char *name)
 {
-	static const char *const rooms[] = {"ctx",   "spec",   "job",       "port",    "proc",
-					    "agent", "wire",   "transport", "member",  "store",
-					    "node",  "bundle", "cluster",   "gateway", "log"};
-	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
-		if (strcmp(rooms[i], name) == 0)
-			return rooms[i];
+	static const char *const components[] = {"ctx",   "spec",   "job",       "port",    "proc",
+						 "agent", "wire",   "transport", "member",  "store",
+						 "node",  "bundle", "cluster",   "gateway", "log"};
+	for (size_t i = 0; i < sizeof(components) / sizeof(components[0]); i++)
+		if (strcmp(components[i], name) == 0)
+			return components[i];
 	return "remote";
 }
 
 int tfc__msg_to_error(const msgpack_object *object, tfc_error *error)
 {
-	char room[16], text[sizeof(error->text)];
+	char component[16], text[sizeof(error->text)];
 	int64_t code = tfc__msg_get_i64(object, "code", 0);
 	int64_t sys_errno = tfc__msg_get_i64(object, "errno", 0);
 	if (code >= 0 || code < INT32_MIN)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0,
 				 "the other end failed without saying how");
-	tfc__msg_get_text(object, "room", room, sizeof(room));
+	tfc__msg_get_text(object, "room", component, sizeof(component));
 	if (!tfc__msg_get_text(object, "text", text, sizeof(text)))
 		strcpy(text, tfc_err_text((int)code));
-	return tfc__fail(error, (int)code, room_named(room),
+	return tfc__fail(error, (int)code, component_named(component),
 			 sys_errno > 0 && sys_errno <= INT32_MAX ? (int)sys_errno : 0, "%s", text);
 }

@@ -84,8 +84,8 @@ const void *tfc__msg_get_bin(const msgpack_object *map, const char *key, size_t 
 uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 			    const msgpack_object **ret_items);
 
-/* An error as a value, {"code", "errno", "room", "text"}, and back: always below 0, TFC_EPARSE when
- * it is none. A room that this version does not know is "remote". */
+/* An error as a value, {"code", "errno", "room", "text"}, and back: always below 0, TFC_EPARSE
+ * when it is none. A component that this version does not know is "remote". */
 void tfc__msg_error(struct tfc__buf *buf, const tfc_error *error);
 int tfc__msg_to_error(const msgpack_object *object, tfc_error *error);
 

@@ -79,7 +79,7 @@ static void read_log(const char *dir, uint64_t end)
 static void look_at_port(tfc_port_hold *hold)
 {
 	GUARDED(tfc_port_listener, listener, TFC_PORT_LISTENER_INIT);
-	check(tfc_port_listener_get(hold, 0, &listener.value), "tfc_port_listener_get");
+	check(tfc_port_hold_listener(hold, 0, &listener.value), "tfc_port_hold_listener");
 	assert(listener.value.count == 0 && listener.value.size == sizeof(tfc_port_listener));
 	check_behind(listener.behind, "a tfc_port_listener");
 }
@@ -105,7 +105,7 @@ static void run_process(tfc_ctx *ctx, const char *dir)
 	assert(watch.reason == TFC_EXIT_CODE && watch.status == 3);
 	read_log(dir, watch.log_end);
 	tfc_process_close(process);
-	tfc_port_release(options.value.hold);
+	tfc_port_hold_release(options.value.hold);
 	tfc_port_pool_close(pool);
 	check_behind(options.behind, "a tfc_process_options");
 	check_behind(range.behind, "a tfc_port_pool_options");

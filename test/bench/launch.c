@@ -147,7 +147,7 @@ static void process(tfc_ctx *ctx, int count, const char *dir, const char *task)
 		tfc_ctx_run(ctx, -1);
 	for (int i = 0; i < count; i++) {
 		tfc_process_close(processes[i]);
-		tfc_port_release(holds[i]);
+		tfc_port_hold_release(holds[i]);
 	}
 	tfc_port_pool_close(pool);
 	free(processes);

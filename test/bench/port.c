@@ -29,7 +29,7 @@ static void acquire_and_release(tfc_port_pool *pool)
 		fprintf(stderr, "no port is free\n");
 		exit(1);
 	}
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 }
 
 static void bind_and_close(uint16_t port)

@@ -49,7 +49,7 @@ static void follow(tfc_ctx *ctx, tfc_gateway *gateway, const char *job, int is_q
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	tfc_sub *sub = NULL;
-	options.is_without_output = (uint32_t)is_quiet;
+	options.skip_output = (uint32_t)is_quiet;
 	if (tfc_gateway_subscribe(gateway, job, &options, on_event, told, &sub) < 0)
 		die(tfc_ctx_error(ctx)->text);
 	while (!told->is_over)

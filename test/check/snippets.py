@@ -30,7 +30,7 @@ def foreign_flags(source):
 
 class TfcError(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int32), ("sys_errno", ctypes.c_int32),
-                ("room", ctypes.c_char_p), ("text", ctypes.c_char * 256)]
+                ("component", ctypes.c_char_p), ("text", ctypes.c_char * 1024)]
 
 
 class Documents:

@@ -30,7 +30,7 @@ static int fail(tfc_error *error, int code, const char *what, const char *addres
 {
 	error->code = code;
 	error->sys_errno = errno;
-	error->room = "test";
+	error->component = "test";
 	snprintf(error->text, sizeof(error->text), "%s %s: %s", what, address, strerror(errno));
 	return code;
 }
@@ -76,7 +76,7 @@ static int host_dial(void *user, const char *address, uint32_t flags, tfc_pipe *
 	}
 	one->pipe = pipe;
 	snprintf(one->address, sizeof(one->address), "%s", address);
-	tfc_pipe_ready(pipe, TFC_PIPE_WRITABLE);
+	tfc_pipe_ready(pipe, TFC_PIPE_EVENT_WRITABLE);
 	*ret_state = one;
 	return TFC_OK;
 }
@@ -135,7 +135,7 @@ static void host_listener_close(void *state)
 static int host_describe(void *state, tfc_pipe_info *info, tfc_error *error)
 {
 	struct watched *one = state;
-	info->flags = TFC_PIPE_IS_NODE; /* the socket's directory is closed to others */
+	info->flags = TFC_PIPE_FLAG_IS_NODE; /* the socket's directory is closed to others */
 	memcpy(info->address, one->address, sizeof(info->address));
 	return TFC_OK;
 }
@@ -240,10 +240,12 @@ int hosted_turn(struct hosted *hosted, int timeout_ms)
 		if (one && one->listener)
 			accept_all(one);
 		else if (one)
-			tfc_pipe_ready(
-				one->pipe,
-				(events[i].events & ~(uint32_t)EPOLLOUT ? TFC_PIPE_READABLE : 0) |
-					(events[i].events & EPOLLOUT ? TFC_PIPE_WRITABLE : 0));
+			tfc_pipe_ready(one->pipe, (events[i].events & ~(uint32_t)EPOLLOUT
+							   ? TFC_PIPE_EVENT_READABLE
+							   : 0) |
+							  (events[i].events & EPOLLOUT
+								   ? TFC_PIPE_EVENT_WRITABLE
+								   : 0));
 	}
 	return tfc_ctx_dispatch(hosted->ctx, 0);
 }

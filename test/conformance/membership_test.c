@@ -403,7 +403,8 @@ static void a_host_is_told_what_is_wrong(void **state)
 	assert_int_equal(tfc_membership_remove(world.membership, "x"), TFC_ENOENT);
 	assert_int_equal(tfc_membership_remove(world.membership, NULL), TFC_EINVAL);
 	assert_int_equal(tfc_membership_remove(world.membership, "a"), TFC_ESTATE);
-	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_DOWN), TFC_ESTATE);
+	assert_int_equal(tfc_membership_set_state(world.membership, "b", TFC_MEMBER_DOWN),
+			 TFC_ESTATE);
 	assert_int_equal(tfc__members_count(world.members), 2);
 	end(&world);
 }
@@ -447,7 +448,7 @@ static void a_host_may_tell_the_states_itself(void **state)
 	tfc_membership_ops ops = host_ops;
 	struct world world = {.backend = &backends[1], .watch.fn = note};
 	tfc_error error = TFC_ERROR_INIT;
-	ops.flags = TFC_MEMBERSHIP_TELLS_STATES;
+	ops.flags = TFC_MEMBERSHIP_REPORTS_STATES;
 	world.first = two;
 	world.first_count = 2;
 	world.options = (struct tfc__members_options){.self = &two[0], .ops = &ops, .user = &world};
@@ -455,17 +456,18 @@ static void a_host_may_tell_the_states_itself(void **state)
 	assert_int_equal(tfc__members_open(world.ctx, &world.options, &error, &world.members),
 			 TFC_OK);
 	tfc__members_watch(world.members, &world.watch);
-	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_ALIVE), TFC_OK);
+	assert_int_equal(tfc_membership_set_state(world.membership, "b", TFC_MEMBER_ALIVE), TFC_OK);
 	AWAIT(&world, "~b alive");
 	tfc__members_broken(world.members, find(&world, "b"), false);
 	tfc__members_broken(world.members, find(&world, "b"), true);
 	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_ALIVE);
-	assert_int_equal(tfc_membership_state(world.membership, "b", TFC_MEMBER_LEFT), TFC_OK);
+	assert_int_equal(tfc_membership_set_state(world.membership, "b", TFC_MEMBER_LEFT), TFC_OK);
 	tfc__members_heard(world.members, find(&world, "b"));
 	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_LEFT);
 	AWAIT(&world, "~b left");
-	assert_int_equal(tfc_membership_state(world.membership, "b", 5), TFC_EINVAL);
-	assert_int_equal(tfc_membership_state(world.membership, "c", TFC_MEMBER_LEFT), TFC_ENOENT);
+	assert_int_equal(tfc_membership_set_state(world.membership, "b", 5), TFC_EINVAL);
+	assert_int_equal(tfc_membership_set_state(world.membership, "c", TFC_MEMBER_LEFT),
+			 TFC_ENOENT);
 	end(&world);
 }
 

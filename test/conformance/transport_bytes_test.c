@@ -260,7 +260,7 @@ static void a_slow_reader_stops_the_writer(void **state)
 		written = fill_pipe(&world, &near, written);
 		assert_true(written - seen < MUCH);
 		near.told = 0;
-		tfc__pipe_want(near.pipe, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+		tfc__pipe_want(near.pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 		while (seen < written) {
 			int64_t count = raw_read(&far, bytes, sizeof(bytes));
 			assert_true(count >= 0);
@@ -270,7 +270,7 @@ static void a_slow_reader_stops_the_writer(void **state)
 			if (!count)
 				world_turn(&world);
 		}
-		AWAIT(&world, near.told & TFC_PIPE_WRITABLE);
+		AWAIT(&world, near.told & TFC_PIPE_EVENT_WRITABLE);
 	}
 	raw_close(&near);
 	raw_close(&far);
@@ -289,19 +289,19 @@ static void a_reader_may_look_away(void **state)
 	raw_listen(&world, world.address, &listener, &far);
 	raw_dial(&world, tfc__listener_address(listener.listener), &near);
 	AWAIT(&world, far.pipe);
-	tfc__pipe_want(near.pipe, TFC_PIPE_READABLE);
+	tfc__pipe_want(near.pipe, TFC_PIPE_EVENT_READABLE);
 	tfc__pipe_want(far.pipe, 0);
 	raw_write(&near, "x", 1);
 	world_settle(&world);
 	far.told = 0;
-	tfc__pipe_want(far.pipe, TFC_PIPE_READABLE);
+	tfc__pipe_want(far.pipe, TFC_PIPE_EVENT_READABLE);
 	if (world.kind->scheme[0] == 't' || world.kind->scheme[0] == 'u')
-		AWAIT(&world, far.told & TFC_PIPE_READABLE);
+		AWAIT(&world, far.told & TFC_PIPE_EVENT_READABLE);
 	AWAIT(&world, raw_read(&far, &byte, 1) == 1);
 	tfc__pipe_want(far.pipe, 0);
 	raw_close(&near); /* a hang-up that nobody wants to hear of costs no turns */
 	world_settle(&world);
-	tfc__pipe_want(far.pipe, TFC_PIPE_READABLE);
+	tfc__pipe_want(far.pipe, TFC_PIPE_EVENT_READABLE);
 	AWAIT(&world, raw_read(&far, &byte, 1) < 0);
 	raw_close(&far);
 	tfc__listener_close(listener.listener);
@@ -373,13 +373,13 @@ static void a_dialer_that_does_not_read_is_not_heard(void **state)
 	world_begin(&world, *state);
 	end_listen(&world, world.address, &far, 1, &listener);
 	raw_dial(&world, tfc__listener_address(listener.listener), &near);
-	AWAIT(&world, near.told & TFC_PIPE_WRITABLE);
+	AWAIT(&world, near.told & TFC_PIPE_EVENT_WRITABLE);
 	raw_write(&near, question, sizeof(question));
 	tfc__pipe_want(near.pipe, 0);
 	AWAIT(&world, far.messages > 5);
 	world_settle(&world);
 	assert_in_range(far.messages, 6, 20);
-	tfc__pipe_want(near.pipe, TFC_PIPE_READABLE);
+	tfc__pipe_want(near.pipe, TFC_PIPE_EVENT_READABLE);
 	while (seen < 16 + (uint64_t)QUESTIONS * (4 + (1u << 20))) {
 		int64_t count = raw_read(&near, bytes, sizeof(bytes));
 		assert_true(count >= 0);

@@ -174,7 +174,7 @@ static int on_raw_pipe(void *user, tfc_pipe *pipe)
 
 static uint32_t flags_of(const struct world *world)
 {
-	return world->keyring ? 0 : TFC_TRANSPORT_PLAIN;
+	return world->keyring ? 0 : TFC_TRANSPORT_FLAG_PLAIN;
 }
 
 void raw_listen(struct world *world, const char *address, struct raw_listener *ret_listener,

@@ -72,7 +72,7 @@ static void check_event(const msgpack_object *object)
 	CHECK(!text.is_failed);
 	tfc__buf_fini(&text);
 	if (event.log_tail)
-		tfc_env_free(event.log_tail);
+		tfc_strv_free(event.log_tail);
 }
 
 /* Any messages, numbered as they like. */

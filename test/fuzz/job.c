@@ -25,7 +25,7 @@ static tfc_job *from_json(const char *json)
 
 static void check_same(const tfc_job *job, const char *json)
 {
-	char *own = to_json(job, TFC_JOB_JSON_SECRETS);
+	char *own = to_json(job, TFC_JSON_SECRETS);
 	CHECK(strcmp(own, json) == 0);
 	tfc_free(own);
 }
@@ -34,7 +34,7 @@ static void check_job(const tfc_job *job)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	CHECK(tfc_job_validate(job, &error) == TFC_OK);
-	char *json = to_json(job, TFC_JOB_JSON_SECRETS);
+	char *json = to_json(job, TFC_JSON_SECRETS);
 	tfc_job *again = from_json(json);
 	check_same(again, json);
 	tfc_job_free(again);

@@ -10,7 +10,7 @@
 static char *to_json(const tfc_job *job)
 {
 	char *json = NULL;
-	CHECK(tfc_job_json(job, TFC_JOB_JSON_SECRETS, &json) == TFC_OK);
+	CHECK(tfc_job_json(job, TFC_JSON_SECRETS, &json) == TFC_OK);
 	return json;
 }
 

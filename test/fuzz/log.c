@@ -113,7 +113,7 @@ static void check_tail(void)
 		}
 		for (size_t i = 0; lines[i]; i++)
 			CHECK(i < 3 && !strchr(lines[i], '\n'));
-		tfc_env_free(lines);
+		tfc_strv_free(lines);
 	}
 }
 

@@ -25,7 +25,7 @@
 
 static void print_log(void *user, const tfc_log_entry *entry)
 {
-	print_message("%s: %s: %s\n", entry->room, entry->subject, entry->text);
+	print_message("%s: %s: %s\n", entry->component, entry->subject, entry->text);
 }
 
 bool node_run_is_remote(void)
@@ -216,7 +216,8 @@ void node_stop(struct node_run *run, const char *job, bool is_kill)
 char *node_describe(struct node_run *run, const char *job)
 {
 	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_describe(run->gateway, job, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_describe(run->gateway, job, NULL, node_answer, &answer, NULL),
+			 0);
 	node_await_answer(run, &answer);
 	if (answer.code < 0)
 		fail_msg("%s", answer.error);

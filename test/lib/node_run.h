@@ -52,7 +52,7 @@ struct answer {
 	int count; /* how often it came */
 	int code;
 	char *text;
-	char error[256];
+	char error[1024];
 };
 
 /* Options may be NULL; temp_dir is filled in. */

@@ -21,13 +21,13 @@ int test_hold_open(struct test_hold *held)
 	    tfc_port_pool_open(held->ctx, NULL, &held->pool) ||
 	    tfc_port_acquire(held->pool, 0, &held->hold))
 		return -1;
-	held->port = tfc_port_number(held->hold);
+	held->port = tfc_port_hold_number(held->hold);
 	return 0;
 }
 
 void test_hold_close(struct test_hold *held)
 {
-	tfc_port_release(held->hold);
+	tfc_port_hold_release(held->hold);
 	tfc_port_pool_close(held->pool);
 	tfc_ctx_free(held->ctx);
 }

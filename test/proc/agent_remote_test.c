@@ -101,10 +101,10 @@ static void tasks_run_on_another_node(void **state)
 	assert_in_range(end->time_ns, tfc__wall() - 10 * TFC__SECOND, tfc__wall());
 	assert_int_equal(job.ops->log_tail(job.handle, 0, &lines), 0);
 	assert_string_equal(lines[0], "hello");
-	tfc_env_free(lines);
+	tfc_strv_free(lines);
 	assert_int_equal(job.ops->log_tail(job.handle, 1, &lines), 0);
 	assert_null(lines[0]);
-	tfc_env_free(lines);
+	tfc_strv_free(lines);
 	pid = paired_find(&job, TFC__AGENT_STARTED, 1, 1)->pid;
 	paired_close(&job);
 	agent_pair_await_no_jobs(&pair);

@@ -34,14 +34,18 @@ static void ask_everything(struct scene *scene)
 	tfc_gateway *gateway = scene->run.gateway;
 	struct answer *answers = scene->answers;
 	const char *job = scene->follower.job;
-	assert_int_equal(tfc_gateway_list(gateway, 0, node_answer, &answers[0], NULL), 0);
-	assert_int_equal(tfc_gateway_describe(gateway, job, 0, node_answer, &answers[1], NULL), 0);
-	assert_int_equal(tfc_gateway_spec(gateway, job, "worker/0", 0, node_answer, &answers[2],
-					  NULL),
+	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_describe(gateway, job, NULL, node_answer, &answers[1], NULL),
+			 0);
+	assert_int_equal(tfc_gateway_tf_config(gateway, job, "worker/0", NULL, node_answer,
+					       &answers[2], NULL),
 			 0);
 	assert_int_equal(tfc_gateway_stop(gateway, "nobody", NULL, node_answer, &answers[3], NULL),
 			 0);
-	assert_int_equal(tfc_gateway_list(gateway, 1000, node_answer, &answers[4], NULL), 0);
+	assert_int_equal(tfc_gateway_list(gateway,
+					  &(tfc_request_options){sizeof(tfc_request_options), 1000},
+					  node_answer, &answers[4], NULL),
+			 0);
 }
 
 static void close_all(struct scene *scene)
@@ -232,7 +236,8 @@ static void a_gateway_whose_node_is_closed_says_so(void **state)
 	node_run_begin(&run, NULL);
 	tfc_node_close(run.node);
 	run.node = NULL;
-	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, &op), TFC_ESTATE);
+	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, &op),
+			 TFC_ESTATE);
 	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "node of this gateway is closed"));
 	assert_int_equal(tfc_gateway_subscribe(run.gateway, "x", NULL, (tfc_event_fn)abort, NULL,
 					       &sub),
@@ -269,17 +274,18 @@ static int stop(struct node_run *run, const char *id, struct answer *answer, tfc
 
 static int list(struct node_run *run, const char *id, struct answer *answer, tfc_op **ret_op)
 {
-	return tfc_gateway_list(run->gateway, 0, node_answer, answer, ret_op);
+	return tfc_gateway_list(run->gateway, NULL, node_answer, answer, ret_op);
 }
 
 static int describe(struct node_run *run, const char *id, struct answer *answer, tfc_op **ret_op)
 {
-	return tfc_gateway_describe(run->gateway, id, 0, node_answer, answer, ret_op);
+	return tfc_gateway_describe(run->gateway, id, NULL, node_answer, answer, ret_op);
 }
 
 static int spec(struct node_run *run, const char *id, struct answer *answer, tfc_op **ret_op)
 {
-	return tfc_gateway_spec(run->gateway, id, "worker/0", 0, node_answer, answer, ret_op);
+	return tfc_gateway_tf_config(run->gateway, id, "worker/0", NULL, node_answer, answer,
+				     ret_op);
 }
 
 static const request_fn requests[REQUESTS] = {submit, stop, list, describe, spec};
@@ -408,7 +414,7 @@ static void a_drained_node_may_be_closed_where_it_says_so(void **state)
 			node_await_answer(&run, &answer);
 			node_answer_clear(&answer);
 		}
-		assert_int_equal(tfc_node_drain(run.node, on_drained, &run), 0);
+		assert_int_equal(tfc_node_shutdown(run.node, on_drained, &run), 0);
 		node_await(&run, is_node_gone, &run, "the drain");
 		node_run_end(&run);
 	}
@@ -422,7 +428,7 @@ static void a_draining_node_may_be_closed(void **state)
 	assert_int_equal(submit(&run, NULL, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	node_answer_clear(&answer);
-	assert_int_equal(tfc_node_drain(run.node, (tfc_drain_fn)abort, NULL), 0);
+	assert_int_equal(tfc_node_shutdown(run.node, (tfc_node_ended_fn)abort, NULL), 0);
 	close_node(&run);
 	while (tfc_ctx_dispatch(run.ctx, 0) > 0)
 		;

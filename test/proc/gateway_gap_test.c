@@ -33,7 +33,7 @@ static void what_was_rotated_away_is_told_as_a_gap(void **state)
 	node_start(&run, json, &slow);
 	node_await(&run, has_line, &slow, "a line");
 	tfc_sub_pause(slow.sub);
-	options.is_without_output = 1;
+	options.skip_output = 1;
 	node_follow(&run, slow.job, &options, &states);
 	fifo[0] = 0;
 	sprintf(fifo, "echo>%s/go", run.dir);
@@ -85,7 +85,7 @@ static void a_replay_of_a_rotated_log_begins_with_a_gap_and_a_whole_line(void **
 				.user = &counted,
 				.is_output_dropped = true};
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.is_without_output = 1;
+	options.skip_output = 1;
 	node_run_begin(&run, NULL);
 	char *json = node_json("{'framework':'none','argv':['seq','-f','%%0200.0f','800000'],"
 			       "'roles':{'worker':{}}}");

@@ -35,7 +35,7 @@ struct outcome {
 	bool has_item;
 	bool is_done;
 	int code;
-	char text[256];
+	char text[1024];
 };
 
 static void on_up(struct tfc__peer *peer, void *user)

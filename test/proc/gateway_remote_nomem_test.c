@@ -66,7 +66,8 @@ static bool try_with(long number)
 	options.reconnect_ms = 3000;
 	failing_begin(number, false);
 	int opened = tfc_gateway_open(run.ctx, &options, &gateway);
-	bool has_request = opened == 0 && tfc_gateway_list(gateway, 0, on_reply, &seen, NULL) == 0;
+	bool has_request = opened == 0 &&
+			   tfc_gateway_list(gateway, NULL, on_reply, &seen, NULL) == 0;
 	bool has_sub = opened == 0 &&
 		       tfc_gateway_subscribe(gateway, job, NULL, on_event, &seen, &sub) == 0;
 	for (int turn = 0; !is_over(&seen, has_request, has_sub); turn++) {

@@ -217,7 +217,7 @@ static void a_gateway_that_comes_back_is_found_again(void **state)
 	served_leave(run.served);
 	while (tfc_ctx_run(run.ctx, 0) > 0)
 		;
-	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
 	assert_non_null(strstr(answer.text, follower.job));
@@ -242,7 +242,7 @@ static void nobody_there_is_said_with_what_was_tried(void **state)
 	snprintf(addresses, sizeof(addresses), "unix:%s/nobody,tcp://127.0.0.1:1", run.dir);
 	options.address = addresses;
 	assert_int_equal(tfc_gateway_open(run.ctx, &options, &gateway), 0);
-	assert_int_equal(tfc_gateway_list(gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_EUNREACH);
 	assert_non_null(strstr(answer.error, "/nobody"));
@@ -253,7 +253,7 @@ static void nobody_there_is_said_with_what_was_tried(void **state)
 	snprintf(addresses, sizeof(addresses), "unix:%s/nobody,%s", run.dir,
 		 served_address(run.served));
 	assert_int_equal(tfc_gateway_open(run.ctx, &options, &gateway), 0);
-	assert_int_equal(tfc_gateway_list(gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
 	node_answer_clear(&answer);
@@ -345,7 +345,7 @@ static void a_slow_reader_holds_bounded_memory_and_slows_no_task(void **state)
 	struct node_run run;
 	struct follower slow = {.on_event = pause_once, .is_output_dropped = true}, states = {0};
 	tfc_subscribe_options quiet = TFC_SUBSCRIBE_OPTIONS_INIT;
-	quiet.is_without_output = 1;
+	quiet.skip_output = 1;
 	node_run_begin_served(&run, NULL);
 	char *json = node_script(1, "head -c 40000000 /dev/zero | tr \\\\\\\\000 x | fold -w 999");
 	node_start(&run, json, &slow);
@@ -412,7 +412,8 @@ static void long_answers_to_many_questions_take_turns(void **state)
 	free(node_submit(&run, json));
 	long before = resident_kib();
 	for (int i = 0; i < ASKED; i++)
-		assert_int_equal(tfc_gateway_list(run.gateway, 0, on_long_answer, &answers, NULL),
+		assert_int_equal(tfc_gateway_list(run.gateway, NULL, on_long_answer, &answers,
+						  NULL),
 				 0);
 	node_await(&run, have_all_come, &answers, "the answers");
 	print_message("%d answers of %zu bytes, grown by %ld KiB\n", ASKED, answers.len,
@@ -434,7 +435,7 @@ static void an_answer_over_a_message_is_named_and_ends_nothing_else(void **state
 	char *id = node_submit(&run, json);
 	for (int i = 0; i < 3; i++) /* one alone fits, and can be described */
 		free(node_submit(&run, json));
-	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ETOOBIG);
 	assert_non_null(strstr(answer.error, "the answer to list has "));
@@ -488,7 +489,8 @@ static void a_forgotten_job_is_told_to_its_readers(void **state)
 	node_follow(&run, done.job, NULL, &slow);
 	while (!slow.user)
 		assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
-	assert_int_equal(tfc_gateway_forget(run.gateway, done.job, 0, node_answer, &answer, NULL),
+	assert_int_equal(tfc_gateway_forget(run.gateway, done.job, NULL, node_answer, &answer,
+					    NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
@@ -496,7 +498,8 @@ static void a_forgotten_job_is_told_to_its_readers(void **state)
 	tfc_sub_resume(slow.sub);
 	while (!is_lost(&slow) && !slow.is_ended)
 		assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
-	assert_int_equal(tfc_gateway_describe(run.gateway, done.job, 0, node_answer, &answer, NULL),
+	assert_int_equal(tfc_gateway_describe(run.gateway, done.job, NULL, node_answer, &answer,
+					      NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ENOENT);
@@ -543,7 +546,8 @@ static void what_was_done_is_not_refused_when_its_answer_was_lost(void **state)
 		node_await_answer(&run, &answer);
 		assert_int_equal(answer.code, 0); /* it was stopped, as wanted */
 		node_answer_clear(&answer);
-		assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &answer, NULL),
+		assert_int_equal(tfc_gateway_forget(run.gateway, id, NULL, node_answer, &answer,
+						    NULL),
 				 0);
 		was_cut |= cut_after(&run, turns, &answer);
 		free(id);

@@ -48,12 +48,12 @@ static void the_host_has_a_say(void **state)
 }
 
 /* What it is refused with, or "" and *ret_id (free it). */
-static int try_submit(struct node_run *run, const char *json, char error[256], char **ret_id)
+static int try_submit(struct node_run *run, const char *json, char error[1024], char **ret_id)
 {
 	struct answer answer = {0};
 	node_submit_for(run, json, NULL, &answer);
 	int code = answer.code;
-	snprintf(error, 256, "%s", answer.error);
+	snprintf(error, 1024, "%s", answer.error);
 	*ret_id = code == 0 ? strdup(answer.text) : NULL;
 	node_answer_clear(&answer);
 	return code;
@@ -62,7 +62,7 @@ static int try_submit(struct node_run *run, const char *json, char error[256], c
 static void expect_user(struct node_run *run, const char *json, const char *expected)
 {
 	struct follower follower = {0};
-	char error[256], *id;
+	char error[1024], *id;
 	if (try_submit(run, json, error, &id) < 0)
 		fail_msg("%s", error);
 	node_follow(run, id, NULL, &follower);
@@ -76,7 +76,7 @@ static void expect_user(struct node_run *run, const char *json, const char *expe
 
 static void expect_refusal(struct node_run *run, const char *json, const char *sentence)
 {
-	char error[256], *id;
+	char error[1024], *id;
 	assert_int_equal(try_submit(run, json, error, &id), TFC_EACCES);
 	if (!strstr(error, sentence))
 		fail_msg("%s", error);
@@ -121,9 +121,9 @@ static void expect_no_act(struct node_run *run, const char *id, const char *json
 	tfc_job *job;
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), 0);
 	assert_int_equal(tfc_gateway_stop(gw, id, NULL, node_answer, &answers[0], NULL), 0);
-	assert_int_equal(tfc_gateway_forget(gw, id, 0, node_answer, &answers[1], NULL), 0);
-	assert_int_equal(tfc_gateway_drain(gw, "n", 0, 0, node_answer, &answers[2], NULL), 0);
-	assert_int_equal(tfc_gateway_explain(gw, job, 0, node_answer, &answers[3], NULL), 0);
+	assert_int_equal(tfc_gateway_forget(gw, id, NULL, node_answer, &answers[1], NULL), 0);
+	assert_int_equal(tfc_gateway_drain(gw, "n", NULL, node_answer, &answers[2], NULL), 0);
+	assert_int_equal(tfc_gateway_explain(gw, job, NULL, node_answer, &answers[3], NULL), 0);
 	for (int i = 0; i < 4; i++) {
 		node_await_answer(run, &answers[i]);
 		assert_int_equal(answers[i].code, TFC_EACCES);
@@ -140,7 +140,7 @@ static void each_key_may_what_its_role_says(void **state)
 	struct follower follower = {0};
 	node_run_begin_served(&run, NULL);
 	char *json = node_script(1, "echo a");
-	char error[256], *id = node_submit(&run, json), *none;
+	char error[1024], *id = node_submit(&run, json), *none;
 	served_claim(run.served, &reader);
 	expect_refusal(&run, json, "a read key may not submit: ask with a submit key");
 	node_follow(&run, id, NULL, &follower);
@@ -183,12 +183,13 @@ static void read_keys_never_see_environments(void **state)
 	served_claim(run.served, &reader);
 	tfc_gateway *gw = run.gateway;
 	const char *id = follower.job;
-	assert_int_equal(tfc_gateway_list(gw, 0, node_answer, &answers[0], NULL), 0);
-	assert_int_equal(tfc_gateway_jobs(gw, 0, node_answer, &answers[1], NULL), 0);
-	assert_int_equal(tfc_gateway_describe(gw, id, 0, node_answer, &answers[2], NULL), 0);
-	assert_int_equal(tfc_gateway_environ(gw, id, "worker/0", 0, node_answer, &answers[3], NULL),
+	assert_int_equal(tfc_gateway_list(gw, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gw, NULL, node_answer, &answers[1], NULL), 0);
+	assert_int_equal(tfc_gateway_describe(gw, id, NULL, node_answer, &answers[2], NULL), 0);
+	assert_int_equal(tfc_gateway_environ(gw, id, "worker/0", NULL, node_answer, &answers[3],
+					     NULL),
 			 0);
-	assert_int_equal(tfc_gateway_members(gw, 0, node_answer, &answers[4], NULL), 0);
+	assert_int_equal(tfc_gateway_members(gw, NULL, node_answer, &answers[4], NULL), 0);
 	for (int i = 0; i < 5; i++)
 		expect_untold(&run, &answers[i]);
 	for (size_t i = 0; i < follower.count; i++)

@@ -44,7 +44,8 @@ static bool knows_other(void *user)
 	struct answer answer = {0};
 	char wanted[80];
 	snprintf(wanted, sizeof(wanted), "\"node_id\":\"%s\"", pair->other->hello.node_id);
-	assert_int_equal(tfc_gateway_members(pair->run.gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_members(pair->run.gateway, NULL, node_answer, &answer, NULL),
+			 0);
 	node_await_answer(&pair->run, &answer);
 	bool is_known = strstr(answer.text, wanted);
 	node_answer_clear(&answer);
@@ -160,7 +161,7 @@ static unsigned count_jobs(struct pair *pair, unsigned number)
 	char name[32];
 	unsigned count = 0;
 	snprintf(name, sizeof(name), "\"name\":\"job-%u\"", number);
-	assert_int_equal(tfc_gateway_jobs(pair->run.gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(pair->run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&pair->run, &answer);
 	for (const char *at = answer.text; (at = strstr(at, name)); at++)
 		count++;
@@ -292,7 +293,7 @@ static void a_reply_says_where_the_submit_was_sent(void **state)
 /* ---- whose key it is */
 
 static char *submit_as(struct node_run *run, const struct tfc__peer_id *who, const char *json,
-		       int *ret_code, char error[256])
+		       int *ret_code, char error[1024])
 {
 	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
 	struct answer answer = {0};
@@ -301,7 +302,7 @@ static char *submit_as(struct node_run *run, const struct tfc__peer_id *who, con
 	served_claim(run->served, who);
 	node_submit_for(run, json, &options, &answer);
 	*ret_code = answer.code;
-	memcpy(error, answer.error, 256);
+	memcpy(error, answer.error, 1024);
 	return answer.text;
 }
 
@@ -319,7 +320,7 @@ static void a_key_belongs_to_a_user(void **state)
 		{.role = TFC__KEY_NODE, .uid = UINT32_MAX, .key_id = "1", .node_id = "a"},
 	};
 	struct node_run run;
-	char error[256], *id = NULL;
+	char error[1024], *id = NULL;
 	int code;
 	node_run_begin_served(&run, &mapped);
 	char *json = node_script(1, "exec sleep 100"), *other = node_script(1, "exec sleep 101");
@@ -366,7 +367,7 @@ static void expect_known(struct node_run *run, const char *json, const char *id)
 	assert_int_equal(code, TFC_OK);
 	assert_string_equal(again, id);
 	free(again);
-	assert_int_equal(tfc_gateway_list(run->gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(run->gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(run, &answer);
 	assert_string_equal(answer.text, "[]");
 	node_answer_clear(&answer);
@@ -389,7 +390,7 @@ static void a_key_outlives_its_job_and_its_node(void **state)
 	node_follow(&run, id, NULL, &follower);
 	node_await_end(&run, &follower);
 	node_follow_end(&follower);
-	assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_forget(run.gateway, id, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_OK);
 	node_answer_clear(&answer);

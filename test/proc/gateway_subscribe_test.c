@@ -400,7 +400,7 @@ static void without_output_only_states_are_told(void **state)
 	struct node_run run;
 	struct follower whole = {0}, quiet = {0};
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.is_without_output = 1;
+	options.skip_output = 1;
 	node_run_begin(&run, NULL);
 	run_script(&run, &whole, "echo much; echo more >&2");
 	node_follow(&run, whole.job, &options, &quiet);
@@ -442,7 +442,7 @@ static void a_large_log_makes_no_dispatch_long(void **state)
 	tfc_sub_pause(follower.sub);
 	struct follower states = {0};
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.is_without_output = 1;
+	options.skip_output = 1;
 	node_follow(&run, follower.job, &options, &states);
 	while (!states.is_ended)
 		dispatch_timed(&run, &worst);

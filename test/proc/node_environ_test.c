@@ -104,8 +104,8 @@ static void environment_is_put_together_as_promised(void **state)
 	expect(&worker, "TFC_PORT", port);
 	expect(&worker, "TFC_ADDRESS", started->address);
 	assert_non_null(strstr(get(&worker, "TFC_LOG_DIR"), follower.job));
-	assert_int_equal(tfc_gateway_spec(run.gateway, follower.job, "worker/1", 0, node_answer,
-					  &answer, NULL),
+	assert_int_equal(tfc_gateway_tf_config(run.gateway, follower.job, "worker/1", NULL,
+					       node_answer, &answer, NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
@@ -220,8 +220,8 @@ static void jax_ranks_do_not_believe_the_hosts_own_launcher(void **state)
 	expect(&rank, "OMPI_MCA_orte_hnp_uri", NULL);
 	expect(&rank, "JAX_LOCAL_DEVICE_IDS", "0,1");
 	expect(&rank, "TORCHELASTIC_RESTART_COUNT", NULL);
-	assert_int_equal(tfc_gateway_spec(run.gateway, follower.job, "worker/1", 0, node_answer,
-					  &answer, NULL),
+	assert_int_equal(tfc_gateway_tf_config(run.gateway, follower.job, "worker/1", NULL,
+					       node_answer, &answer, NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ENOTSUP);

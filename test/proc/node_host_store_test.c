@@ -11,12 +11,13 @@
 
 #include "table_store.h"
 
-static int ask(struct node_run *run, const char *job, char text[256])
+static int ask(struct node_run *run, const char *job, char text[1024])
 {
 	struct answer reply = {0};
-	assert_int_equal(tfc_gateway_describe(run->gateway, job, 0, node_answer, &reply, NULL), 0);
+	assert_int_equal(tfc_gateway_describe(run->gateway, job, NULL, node_answer, &reply, NULL),
+			 0);
 	node_await_answer(run, &reply);
-	snprintf(text, 256, "%s", reply.error);
+	snprintf(text, 1024, "%s", reply.error);
 	int code = reply.code;
 	node_answer_clear(&reply);
 	return code;
@@ -28,7 +29,7 @@ static void a_job_is_there_as_soon_as_the_store_has_answered(void **state)
 	struct node_run run;
 	struct follower follower = {0};
 	struct answer early = {0};
-	char text[256];
+	char text[1024];
 	table_node_begin(&run, &table);
 	node_await(&run, table_has_answered, &table, "the list");
 	char *json = node_json("{'roles': {'driver': {'argv': ['/bin/sh', '-c', 'exit 3']}}}");
@@ -38,7 +39,7 @@ static void a_job_is_there_as_soon_as_the_store_has_answered(void **state)
 	node_run_end(&run);
 	table_node_begin(&run, &table);
 	/* Put before the store has answered. */
-	assert_int_equal(tfc_gateway_describe(run.gateway, id, 0, node_answer, &early, NULL), 0);
+	assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, node_answer, &early, NULL), 0);
 	node_await_answer(&run, &early);
 	assert_int_equal(early.code, TFC_EAGAIN);
 	node_answer_clear(&early);
@@ -62,7 +63,7 @@ static void a_job_that_cannot_be_stored_is_refused(void **state)
 	node_submit_for(&run, json, NULL, &reply);
 	assert_int_equal(reply.code, TFC_ENOSPC);
 	assert_string_equal(reply.error, "the grid is full");
-	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &all, NULL), 0);
+	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &all, NULL), 0);
 	node_await_answer(&run, &all);
 	assert_string_equal(all.text, "[]");
 	node_answer_clear(&all);

@@ -145,7 +145,7 @@ static void what_many_tasks_have_left_is_removed_elsewhere(void **state)
 	char *id = start(&run, &follower, 100, "started");
 	node_await_end(&run, &follower);
 	unlinks = 0;
-	assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_forget(run.gateway, id, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
 	assert_in_range(unlinks, 0, 10);

@@ -31,7 +31,7 @@ static void stop(void *user, tfc_membership *membership)
 }
 
 static const tfc_membership_ops own = {.size = sizeof(own),
-				       .flags = TFC_MEMBERSHIP_TELLS_STATES,
+				       .flags = TFC_MEMBERSHIP_REPORTS_STATES,
 				       .start = start,
 				       .stop = stop};
 
@@ -110,7 +110,7 @@ static void changes_are_told_until_the_watch_is_closed(void **state)
 	run_until_seen(ctx, &seen);
 	assert_string_equal(seen.text, "1 b suspect;");
 	seen.text[0] = '\0';
-	assert_int_equal(tfc_membership_state(told, "b", TFC_MEMBER_ALIVE), TFC_OK);
+	assert_int_equal(tfc_membership_set_state(told, "b", TFC_MEMBER_ALIVE), TFC_OK);
 	run_until_seen(ctx, &seen);
 	assert_string_equal(seen.text, "2 b alive;");
 	seen.text[0] = '\0';

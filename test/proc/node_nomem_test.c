@@ -343,6 +343,7 @@ static int request_number;
 #define STOP 7 /* of nobody, and the last of the requests: they find nothing */
 #define DRAIN 8
 #define FORGET 9
+#define UNDRAIN 10
 
 static int ask(struct told *told)
 {
@@ -350,34 +351,39 @@ static int ask(struct told *told)
 	SWEPT(tfc_gateway_list);
 	SWEPT(tfc_gateway_jobs);
 	SWEPT(tfc_gateway_describe);
-	SWEPT(tfc_gateway_spec);
+	SWEPT(tfc_gateway_tf_config);
 	SWEPT(tfc_gateway_stop);
 	SWEPT(tfc_gateway_explain);
 	SWEPT(tfc_gateway_members);
 	SWEPT(tfc_gateway_drain);
+	SWEPT(tfc_gateway_undrain);
 	SWEPT(tfc_gateway_forget);
 	SWEPT(tfc_gateway_environ);
 	switch (request_number) {
 	case 0:
-		return tfc_gateway_list(gateway, 0, note_reply, told, NULL);
+		return tfc_gateway_list(gateway, NULL, note_reply, told, NULL);
 	case 1:
-		return tfc_gateway_describe(gateway, shared_id, 0, note_reply, told, NULL);
+		return tfc_gateway_describe(gateway, shared_id, NULL, note_reply, told, NULL);
 	case 2:
-		return tfc_gateway_spec(gateway, shared_id, "worker/1", 1000, note_reply, told,
-					NULL);
+		return tfc_gateway_tf_config(gateway, shared_id, "worker/1",
+					     &(tfc_request_options){sizeof(tfc_request_options),
+								    1000},
+					     note_reply, told, NULL);
 	case 3:
-		return tfc_gateway_explain(gateway, job, 0, note_reply, told, NULL);
+		return tfc_gateway_explain(gateway, job, NULL, note_reply, told, NULL);
 	case 4:
-		return tfc_gateway_members(gateway, 0, note_reply, told, NULL);
+		return tfc_gateway_members(gateway, NULL, note_reply, told, NULL);
 	case JOBS:
-		return tfc_gateway_jobs(gateway, 0, note_reply, told, NULL);
+		return tfc_gateway_jobs(gateway, NULL, note_reply, told, NULL);
 	case FORGET:
-		return tfc_gateway_forget(gateway, "nobody", 0, note_reply, told, NULL);
+		return tfc_gateway_forget(gateway, "nobody", NULL, note_reply, told, NULL);
 	case ENVIRON:
-		return tfc_gateway_environ(gateway, shared_id, "worker/1", 0, note_reply, told,
+		return tfc_gateway_environ(gateway, shared_id, "worker/1", NULL, note_reply, told,
 					   NULL);
+	case UNDRAIN:
+		return tfc_gateway_undrain(gateway, "nobody", NULL, note_reply, told, NULL);
 	case DRAIN:
-		return tfc_gateway_drain(gateway, "nobody", 0, 0, note_reply, told, NULL);
+		return tfc_gateway_drain(gateway, "nobody", NULL, note_reply, told, NULL);
 	default:
 		return tfc_gateway_stop(gateway, "nobody", NULL, note_reply, told, NULL);
 	}
@@ -410,12 +416,12 @@ static void drain_without_memory(void)
 	int is_drained = 0;
 	struct life life;
 	tfc_sub *sub;
-	SWEPT(tfc_node_drain);
+	SWEPT(tfc_node_shutdown);
 	assert_int_equal(subscribe(&shared, shared_id, &life, &sub), TFC_OK);
 	while (life.ready < TASKS) /* nothing more happens then that could be counted */
 		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
 	failing_begin(0, true);
-	assert_int_equal(tfc_node_drain(shared.node, note_drained, &is_drained), TFC_OK);
+	assert_int_equal(tfc_node_shutdown(shared.node, note_drained, &is_drained), TFC_OK);
 	run_until(&shared, &is_drained);
 	run_until(&shared, &life.is_ended);
 	failing_end();
@@ -442,7 +448,7 @@ static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
 	while (life.ready < TASKS)
 		assert_true(tfc_ctx_run(shared.ctx, 1000) >= 0);
 	tfc_sub_close(sub);
-	for (request_number = 0; request_number <= FORGET; request_number++)
+	for (request_number = 0; request_number <= UNDRAIN; request_number++)
 		failing_sweep(ask_once, 1);
 	tfc_job_free(job);
 	drain_without_memory();

@@ -46,7 +46,7 @@ struct seen {
 	uint32_t states[COUNT];
 	char node_ids[COUNT][64];
 	uint32_t draining[COUNT];
-	char refusal[256];
+	char refusal[1024];
 	tfc_node *close_at_change; /* NULL: none */
 	int has_left;
 };

@@ -219,7 +219,7 @@ static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
 	assert_int_equal(test_child_read(&stranger), 'L');
 	const struct seen_event *failed = node_await_task(&run, &follower, "worker/0",
 							  TFC_TASK_FAILED, 1);
-	assert_int_equal(failed->event.reason, TFC_END_STRANGER);
+	assert_int_equal(failed->event.reason, TFC_END_FOREIGN_LISTENER);
 	snprintf(pid, sizeof(pid), "pid %d (intruder)", (int)stranger.pid);
 	if (!strstr(failed->text, pid) || !strstr(failed->text, "uid "))
 		fail_msg("%s does not name %s", failed->text, pid);

@@ -174,9 +174,9 @@ static void a_drain_stops_all_and_says_so_once(void **state)
 		if (i < 2)
 			node_await_task(&run, &follower[i], "worker/1", TFC_TASK_READY, 0);
 	}
-	assert_int_equal(tfc_node_drain(run.node, count_drain, &drained), 0);
+	assert_int_equal(tfc_node_shutdown(run.node, count_drain, &drained), 0);
 	assert_int_equal(drained, 0);
-	assert_int_equal(tfc_node_drain(run.node, count_drain, &drained), TFC_ESTATE);
+	assert_int_equal(tfc_node_shutdown(run.node, count_drain, &drained), TFC_ESTATE);
 	struct answer answer = {0};
 	node_submit_for(&run, json, NULL, &answer);
 	assert_int_equal(answer.code, TFC_ESTATE);

@@ -188,7 +188,7 @@ static void ended_jobs_are_in_the_list_in_the_order_they_came(void **state)
 		ids[i] = run_to_end(&run, "true");
 	node_run_end(&run);
 	node_run_begin(&run, &place.options);
-	assert_int_equal(tfc_gateway_list(run.gateway, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	at = answer.text;
 	for (int i = 0; i < 3; i++) {
@@ -569,7 +569,8 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 	free(run_to_end(&run, "echo z"));
 	struct wait_for_logs wait = {&place, oldest};
 	node_await(&run, are_logs_gone, &wait, "the oldest job's logs to go");
-	assert_int_equal(tfc_gateway_describe(run.gateway, oldest, 0, node_answer, &answer, NULL),
+	assert_int_equal(tfc_gateway_describe(run.gateway, oldest, NULL, node_answer, &answer,
+					      NULL),
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ENOENT);
@@ -627,7 +628,8 @@ static void secrets_are_not_kept_in_the_clear(void **state)
 static int forget(struct node_run *run, const char *job)
 {
 	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_forget(run->gateway, job, 0, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_forget(run->gateway, job, NULL, node_answer, &answer, NULL),
+			 0);
 	node_await_answer(run, &answer);
 	int code = answer.code;
 	node_answer_clear(&answer);
@@ -686,7 +688,7 @@ static void a_damaged_job_is_left_alone_and_the_others_are_there(void **state)
 		char *text = node_describe(&run, torn);
 		assert_non_null(strstr(text, "\"state\":\"failed\""));
 		free(text);
-		assert_int_equal(tfc_gateway_describe(run.gateway, lost, 0, node_answer, &answer,
+		assert_int_equal(tfc_gateway_describe(run.gateway, lost, NULL, node_answer, &answer,
 						      NULL),
 				 0);
 		node_await_answer(&run, &answer);

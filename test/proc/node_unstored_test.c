@@ -157,7 +157,7 @@ static void a_job_whose_end_waits_can_be_forgotten(void **state)
 	struct follower follower = {0};
 	struct answer reply = {0};
 	char *id = run_to_unstored_end(&run, &table, &follower);
-	assert_int_equal(tfc_gateway_forget(run.gateway, id, 0, node_answer, &reply, NULL), 0);
+	assert_int_equal(tfc_gateway_forget(run.gateway, id, NULL, node_answer, &reply, NULL), 0);
 	node_await_answer(&run, &reply);
 	assert_int_equal(reply.code, TFC_OK);
 	assert_false(follower.is_ended);

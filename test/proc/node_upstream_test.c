@@ -17,7 +17,7 @@
 
 /* A store of the host's: partitions 0 to count - 1, all of one owner. */
 struct store {
-	tfc_upstream_question *question; /* that is open; answered by hand */
+	tfc_upstream_request *question; /* that is open; answered by hand */
 	const char *owner;
 	uint32_t count;
 	uint64_t version;
@@ -28,19 +28,19 @@ struct store {
 
 static struct store store;
 
-static void answer(tfc_upstream_question *question)
+static void answer(tfc_upstream_request *question)
 {
 	for (uint32_t i = 0; i < store.count; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "p%u", i);
-		assert_int_equal(tfc_upstream_partition(question, name, store.owner), TFC_OK);
+		assert_int_equal(tfc_upstream_add_partition(question, name, store.owner), TFC_OK);
 	}
-	assert_int_equal(tfc_upstream_env(question, NULL, "STORE_PORT", "10800"), TFC_OK);
-	assert_int_equal(tfc_upstream_env(question, store.owner, "STORE_HOST", "here"), TFC_OK);
-	assert_int_equal(tfc_upstream_answer(question, store.version), TFC_OK);
+	assert_int_equal(tfc_upstream_add_env(question, NULL, "STORE_PORT", "10800"), TFC_OK);
+	assert_int_equal(tfc_upstream_add_env(question, store.owner, "STORE_HOST", "here"), TFC_OK);
+	assert_int_equal(tfc_upstream_complete(question, store.version), TFC_OK);
 }
 
-static void resolve(void *user, const char *upstream, tfc_upstream_question *question)
+static void resolve(void *user, const char *upstream, tfc_upstream_request *question)
 {
 	assert_ptr_equal(user, &store);
 	assert_string_equal(upstream, "grid");
@@ -48,12 +48,12 @@ static void resolve(void *user, const char *upstream, tfc_upstream_question *que
 	if (store.is_by_hand)
 		store.question = question;
 	else if (store.is_closed)
-		assert_int_equal(tfc_upstream_refuse(question, "the store is closed"), TFC_OK);
+		assert_int_equal(tfc_upstream_fail(question, "the store is closed"), TFC_OK);
 	else
 		answer(question);
 }
 
-static void cancel(void *user, tfc_upstream_question *question)
+static void cancel(void *user, tfc_upstream_request *question)
 {
 	assert_ptr_equal(question, store.question);
 	store.question = NULL;
@@ -61,7 +61,7 @@ static void cancel(void *user, tfc_upstream_question *question)
 
 static void begin(struct node_run *run)
 {
-	static const tfc_resolver_ops ops = {.size = sizeof(ops),
+	static const tfc_upstream_ops ops = {.size = sizeof(ops),
 					     .resolve = resolve,
 					     .cancel = cancel};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;

@@ -101,7 +101,7 @@ static void tasks_run_on_both_nodes(void **state)
 static void ask(struct pair *pair, __typeof__(tfc_gateway_list) *question, struct answer *answer)
 {
 	node_answer_clear(answer);
-	assert_int_equal(question(pair->run.gateway, 0, node_answer, answer, NULL), 0);
+	assert_int_equal(question(pair->run.gateway, NULL, node_answer, answer, NULL), 0);
 	node_await_answer(&pair->run, answer);
 }
 

@@ -101,15 +101,15 @@ static void swap_hold(const struct holder *me, tfc_port_pool *pool, tfc_port_hol
 		      struct campaign_random *random)
 {
 	if (*slot)
-		leave(me->life, tfc_port_number(*slot));
-	tfc_port_release(*slot);
+		leave(me->life, tfc_port_hold_number(*slot));
+	tfc_port_hold_release(*slot);
 	*slot = acquire(pool, random);
 	if (!*slot)
 		return;
 	bool is_open = campaign_pick(random, 2);
-	enter(me->life, tfc_port_number(*slot), is_open);
+	enter(me->life, tfc_port_hold_number(*slot), is_open);
 	atomic_fetch_add(&ledger->acquired, 1);
-	if (is_open && tfc_port_admit(*slot, 1))
+	if (is_open && tfc_port_hold_set_open(*slot, 1))
 		_exit(1);
 }
 
@@ -134,7 +134,7 @@ static void hold_and_swap(int fd, const void *arg)
 			  &holds[campaign_pick(&random, HELD)], &random);
 	for (int i = 0; i < HELD; i++)
 		if (holds[i])
-			leave(me.life, tfc_port_number(holds[i]));
+			leave(me.life, tfc_port_hold_number(holds[i]));
 }
 
 /* ---- the stranger */

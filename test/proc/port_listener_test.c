@@ -23,7 +23,7 @@ static struct test_child start(struct test_hold *f, struct test_listening how)
 {
 	how.port = f->port;
 	how.flags |= TEST_REUSEADDR;
-	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->hold, 1), TFC_OK);
 	struct test_child child = test_child_start(test_listening_child, &how);
 	assert_int_equal(test_child_read(&child), 'L');
 	return child;
@@ -32,7 +32,7 @@ static struct test_child start(struct test_hold *f, struct test_listening how)
 static tfc_port_listener ask(struct test_hold *f, pid_t root)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(f->hold, root, &listener), TFC_OK);
+	assert_int_equal(tfc_port_hold_listener(f->hold, root, &listener), TFC_OK);
 	assert_int_equal(listener.size, sizeof(listener));
 	return listener;
 }
@@ -176,10 +176,10 @@ static void bad_questions_are_refused(void **state)
 	struct test_hold *f = *state;
 	tfc_port_listener no_size = {0};
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(f->hold, 0, NULL), TFC_EINVAL);
-	assert_int_equal(tfc_port_listener_get(f->hold, 0, &no_size), TFC_EINVAL);
-	assert_int_equal(tfc_port_listener_get(f->hold, -1, &listener), TFC_EINVAL);
-	assert_int_equal(tfc_port_listener_get(NULL, 0, &listener), TFC_EINVAL);
+	assert_int_equal(tfc_port_hold_listener(f->hold, 0, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_port_hold_listener(f->hold, 0, &no_size), TFC_EINVAL);
+	assert_int_equal(tfc_port_hold_listener(f->hold, -1, &listener), TFC_EINVAL);
+	assert_int_equal(tfc_port_hold_listener(NULL, 0, &listener), TFC_EINVAL);
 }
 
 /* Without descriptors the task must not be taken for a stranger. */
@@ -195,7 +195,7 @@ static void lack_of_descriptors_is_an_error_and_no_stranger(void **state)
 		struct rlimit tight = {(rlim_t)(lowest + spare), old.rlim_max};
 		tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-		int code = tfc_port_listener_get(f->hold, task.pid, &listener);
+		int code = tfc_port_hold_listener(f->hold, task.pid, &listener);
 		setrlimit(RLIMIT_NOFILE, &old);
 		if (code)
 			assert_int_equal(code, TFC_EMFILE);
@@ -212,7 +212,7 @@ static void older_host_gets_the_fields_it_knows(void **state)
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	listener.size = offsetof(tfc_port_listener, pid);
 	listener.pid = -7;
-	assert_int_equal(tfc_port_listener_get(f->hold, task.pid, &listener), TFC_OK);
+	assert_int_equal(tfc_port_hold_listener(f->hold, task.pid, &listener), TFC_OK);
 	assert_int_equal(listener.count, 1);
 	assert_int_equal(listener.pid, -7);
 	assert_int_equal(listener.size, offsetof(tfc_port_listener, pid));

@@ -38,7 +38,7 @@ static void release(struct proc_run *run, tfc_port_hold *hold)
 {
 	struct release release = {.is_done = false};
 	tfc__work_init(&release.work, run->ctx, on_released);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	assert_true(tfc__guard_await_releases(run->ctx, &release.work));
 	while (!release.is_done)
 		assert_true(tfc_ctx_run(run->ctx, 5000) >= 0);
@@ -54,13 +54,13 @@ static void port_stays_held_until_its_task_is_reaped(void **state)
 	proc_run_begin(&run);
 	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
 	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
-	uint16_t port = tfc_port_number(hold);
+	uint16_t port = tfc_port_hold_number(hold);
 	const char *const argv[] = {proc_task_program(), "deaf", "wait", NULL};
 	options.argv = argv;
 	options.hold = hold;
 	proc_start_with(&run, &task, &options);
 	proc_await_start(&run, &task);
-	assert_int_equal(tfc_port_admit(hold, 0), 0);
+	assert_int_equal(tfc_port_hold_set_open(hold, 0), 0);
 	release(&run, hold);
 	assert_false(is_free(port));
 	assert_int_equal(tfc_process_stop(task.process, 0), 0);

@@ -39,7 +39,7 @@ static int release_hold(void **state)
 
 static void release(struct fixture *f)
 {
-	tfc_port_release(f->held.hold);
+	tfc_port_hold_release(f->held.hold);
 	f->held.hold = NULL;
 }
 
@@ -48,10 +48,10 @@ static struct test_child launch(struct fixture *f, int closes_first)
 {
 	struct test_listening how = {"::", .port = f->held.port, .flags = TEST_REUSEADDR,
 				     .closes_first = closes_first};
-	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->held.hold, 1), TFC_OK);
 	struct test_child task = test_child_start(test_listening_child, &how);
 	assert_int_equal(test_child_read(&task), 'L');
-	assert_int_equal(tfc_port_admit(f->held.hold, 0), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->held.hold, 0), TFC_OK);
 	return task;
 }
 
@@ -114,11 +114,11 @@ static void orphan_that_still_listens_is_found_before_the_restart(void **state)
 	struct fixture *f = *state;
 	struct test_child orphan = launch(f, 0);
 	struct test_listening how = {"::", .port = f->held.port, .flags = TEST_REUSEADDR};
-	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->held.hold, 1), TFC_OK);
 	struct test_child task = test_child_start(test_listening_child, &how);
 	assert_int_equal(test_child_read(&task), 'E');
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(f->held.hold, task.pid, &listener), TFC_OK);
+	assert_int_equal(tfc_port_hold_listener(f->held.hold, task.pid, &listener), TFC_OK);
 	assert_int_equal(listener.is_ours, 0);
 	assert_int_equal(listener.pid, orphan.pid);
 	test_child_end(&task);
@@ -131,7 +131,7 @@ static void take_again(struct fixture *f)
 {
 	assert_int_equal(test_bind("::", f->held.port, TEST_PLAIN), -EADDRINUSE);
 	assert_int_equal(tfc_port_acquire(f->held.pool, f->held.port, &f->held.hold), TFC_OK);
-	assert_int_equal(tfc_port_number(f->held.hold), f->held.port);
+	assert_int_equal(tfc_port_hold_number(f->held.hold), f->held.port);
 	assert_int_equal(test_count_intruders(f->held.port), 0);
 	struct test_child task = launch(f, 0);
 	assert_int_equal(test_count_intruders(f->held.port), 0);
@@ -172,7 +172,7 @@ static void pool_passes_over_ports_in_time_wait(void **state)
 static void fixed_port_whose_connections_live_is_busy(void **state)
 {
 	struct fixture *f = *state;
-	assert_int_equal(tfc_port_admit(f->held.hold, 1), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->held.hold, 1), TFC_OK);
 	int listener = test_listen("::", f->held.port, TEST_REUSEADDR);
 	int client = test_connect(f->held.port);
 	int server = accept(listener, NULL, NULL);
@@ -211,7 +211,7 @@ static void contend(int fd, const void *port)
 		_exit(1);
 	int code = tfc_port_acquire(pool, *(const uint16_t *)port, &hold);
 	if (!code)
-		code = tfc_port_admit(hold, 1);
+		code = tfc_port_hold_set_open(hold, 1);
 	byte = code == TFC_OK ? 'W' : code == TFC_EBUSY ? 'B' : '?';
 	if (write(fd, &byte, 1) != 1 || read(fd, &byte, 1) != 0)
 		_exit(1);

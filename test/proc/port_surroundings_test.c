@@ -128,23 +128,23 @@ static void walk_through(int fd, int family)
 	STEP('a', tfc_ctx_new(NULL, NULL, &ctx) == TFC_OK);
 	STEP('b', tfc_port_pool_open(ctx, NULL, &pool) == TFC_OK);
 	STEP('c', tfc_port_acquire(pool, 0, &hold) == TFC_OK);
-	uint16_t port = tfc_port_number(hold);
+	uint16_t port = tfc_port_hold_number(hold);
 	STEP('d', family_of(tfc__port_fd(hold)) == family);
 	STEP('e', test_count_intruders(port) == 0);
-	STEP('f', tfc_port_admit(hold, 1) == TFC_OK);
+	STEP('f', tfc_port_hold_set_open(hold, 1) == TFC_OK);
 	int task = test_listen("0.0.0.0", port, TEST_REUSEADDR);
 	STEP('g', task >= 0);
-	STEP('h', tfc_port_admit(hold, 0) == TFC_OK);
+	STEP('h', tfc_port_hold_set_open(hold, 0) == TFC_OK);
 	STEP('i', test_count_intruders(port) == 0);
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	STEP('j', tfc_port_listener_get(hold, getpid(), &listener) == TFC_OK);
+	STEP('j', tfc_port_hold_listener(hold, getpid(), &listener) == TFC_OK);
 	STEP('k', listener.count == 1 && listener.is_ours);
 	int client = test_connect(port);
 	STEP('l', client >= 0);
 	close(accept(task, NULL, NULL));
 	close(client);
 	close(task);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	STEP('m', test_bind("0.0.0.0", port, TEST_PLAIN) == -EADDRINUSE);
 	STEP('n', tfc_port_acquire(pool, port, &hold) == TFC_OK);
 	STEP('o', test_count_intruders(port) == 0);
@@ -223,7 +223,7 @@ static void hold_where_sockets_are_ipv6_only(int fd, const void *arg)
 	STEP('a', tfc_ctx_new(NULL, NULL, &ctx) == TFC_OK);
 	STEP('b', tfc_port_pool_open(ctx, NULL, &pool) == TFC_OK);
 	STEP('c', tfc_port_acquire(pool, 0, &hold) == TFC_OK);
-	STEP('d', test_count_intruders(tfc_port_number(hold)) == 0);
+	STEP('d', test_count_intruders(tfc_port_hold_number(hold)) == 0);
 	answer(fd, 'K');
 }
 
@@ -243,7 +243,7 @@ static void hold_where_no_interface_is_up(int fd, const void *arg)
 	STEP('b', tfc_port_pool_open(ctx, NULL, &pools[0]) == TFC_OK);
 	STEP('c', tfc_port_pool_open(ctx, NULL, &pools[1]) == TFC_OK);
 	STEP('d', tfc_port_acquire(pools[0], 20000, &holds[0]) == TFC_OK);
-	STEP('e', tfc_port_admit(holds[0], 1) == TFC_OK);
+	STEP('e', tfc_port_hold_set_open(holds[0], 1) == TFC_OK);
 	STEP('f', tfc_port_acquire(pools[1], 20000, &holds[1]) == TFC_EBUSY);
 	answer(fd, 'K');
 }

@@ -83,7 +83,7 @@ static void assert_verdicts(const struct follower *follower, const pid_t *killed
 			is_ours |= seen->event.pid == killed[k];
 		if (is_ours && seen->event.reason == TFC_END_SIGNAL)
 			continue;
-		if (seen->event.reason == TFC_END_STRANGER)
+		if (seen->event.reason == TFC_END_FOREIGN_LISTENER)
 			strangers++;
 		else if (strstr(seen->text, "could not bind port"))
 			passers_by++;

@@ -178,7 +178,7 @@ static void the_listener_of_a_task_is_recognised(void **state)
 	proc_run_begin(&run);
 	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
 	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
-	snprintf(port, sizeof(port), "TFC_PORT=%u", tfc_port_number(hold));
+	snprintf(port, sizeof(port), "TFC_PORT=%u", tfc_port_hold_number(hold));
 	const char *const argv[] = {
 		proc_task_program(), "listen", "child", "print", "ready", "wait", NULL};
 	const char *const env[] = {port, NULL};
@@ -192,7 +192,7 @@ static void the_listener_of_a_task_is_recognised(void **state)
 	proc_start_with(&run, &task, &options);
 	proc_await_start(&run, &task);
 	proc_await_output(&run, "out");
-	assert_int_equal(tfc_port_listener_get(hold, tfc__process_shim(task.process), &listener),
+	assert_int_equal(tfc_port_hold_listener(hold, tfc__process_shim(task.process), &listener),
 			 0);
 	assert_int_equal(listener.count, 1);
 	assert_true(listener.is_ours);
@@ -200,7 +200,7 @@ static void the_listener_of_a_task_is_recognised(void **state)
 	tfc_process_stop(task.process, 0);
 	proc_await_end(&run, &task);
 	proc_close(&task);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	proc_run_end(&run);
 }

@@ -158,7 +158,7 @@ static void what_a_dead_guard_cannot_take_goes_to_the_next(void **state)
 			assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
 			assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
 			assert_false(tfc__port_is_lost(hold));
-			tfc_port_release(hold);
+			tfc_port_hold_release(hold);
 		} else {
 			struct tfc__private_dir *dir;
 			assert_int_equal(tfc__private_dir_open(run.ctx, run.dir, -1, "test", NULL,

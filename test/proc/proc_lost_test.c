@@ -68,8 +68,8 @@ static void a_dead_guard_loses_all_and_the_next_spawn_has_another(void **state)
 	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
 	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
 	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
-	assert_int_equal(tfc_port_admit(hold, 1), 0);
-	assert_int_equal(tfc_port_admit(hold, 0), 0);
+	assert_int_equal(tfc_port_hold_set_open(hold, 1), 0);
+	assert_int_equal(tfc_port_hold_set_open(hold, 0), 0);
 	for (int i = 0; i < 8; i++) {
 		char name[16] = {'d', (char)('0' + i), 0};
 		start_with_descendants(&run, &tasks[i], name, &daemons[i]);
@@ -87,7 +87,7 @@ static void a_dead_guard_loses_all_and_the_next_spawn_has_another(void **state)
 	for (int i = 0; i < 8; i++)
 		proc_close(&tasks[i]);
 	assert_true(tfc__port_is_lost(hold));
-	assert_int_equal(tfc_port_admit(hold, 1), TFC_ELOST);
+	assert_int_equal(tfc_port_hold_set_open(hold, 1), TFC_ELOST);
 	proc_start(&run, &next, NULL, "exit", "5", NULL);
 	proc_await_end(&run, &next);
 	assert_int_equal(next.end.reason, TFC_EXIT_CODE);
@@ -95,7 +95,7 @@ static void a_dead_guard_loses_all_and_the_next_spawn_has_another(void **state)
 	proc_close(&next);
 	assert_int_equal(tfc__port_retake(hold), 0);
 	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	proc_run_end(&run);
 }

@@ -210,15 +210,15 @@ static void no_stop_is_lost_on_a_guard_that_does_not_read(void **state)
 	fill_socket(&run, &stopped);
 
 	failing_begin(0, true);
-	SWEPT(tfc_port_admit);
+	SWEPT(tfc_port_hold_set_open);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(tfc_port_admit(hold, i % 2), TFC_OK);
+		assert_int_equal(tfc_port_hold_set_open(hold, i % 2), TFC_OK);
 	assert_int_equal(tfc_process_stop(stopped.process, 60000), TFC_OK);
 	assert_int_equal(tfc_process_stop(killed.process, 60000), TFC_OK);
 	assert_int_equal(tfc_process_stop(killed.process, 0), TFC_OK);
 	assert_int_equal(tfc_process_stop(killed.process, 60000), TFC_OK);
 	tfc_process_close(closed.process);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	assert_false(failing_has_struck());
 	failing_end();
 
@@ -256,20 +256,20 @@ static void what_waits_for_a_guard_ends_with_it(void **state)
 		proc_stop(guard);
 		fill_socket(&run, &task);
 		assert_int_equal(tfc_process_stop(task.process, 60000), TFC_OK);
-		assert_int_equal(tfc_port_admit(held, 1), TFC_OK);
-		assert_int_equal(tfc_port_admit(released, 1), TFC_OK);
-		tfc_port_release(released);
+		assert_int_equal(tfc_port_hold_set_open(held, 1), TFC_OK);
+		assert_int_equal(tfc_port_hold_set_open(released, 1), TFC_OK);
+		tfc_port_hold_release(released);
 		if (is_guard_killed) {
 			assert_int_equal(kill(guard, SIGKILL), 0);
 			proc_await_end(&run, &task);
 			assert_int_equal(task.end.reason, TFC_EXIT_LOST);
-			assert_int_equal(tfc_port_admit(held, 1), TFC_ELOST);
+			assert_int_equal(tfc_port_hold_set_open(held, 1), TFC_ELOST);
 			proc_close(&task);
 		} else {
 			tfc_process_close(task.process);
 			assert_int_equal(kill(guard, SIGCONT), 0);
 		}
-		tfc_port_release(held);
+		tfc_port_hold_release(held);
 		tfc_port_pool_close(pool);
 		proc_run_end(&run);
 		assert_false(proc_is_alive(task.pid));

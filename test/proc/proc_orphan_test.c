@@ -58,7 +58,7 @@ static void start_family(struct proc_run *run, struct family *family)
 	}
 	family->daemon = (pid_t)proc_await_number(mark);
 	family->guard = proc_parent(proc_parent(tasks[0].pid));
-	family->port = tfc_port_number(hold);
+	family->port = tfc_port_hold_number(hold);
 }
 
 /* Runs in a child: starts the family, tells of it, then dies. */
@@ -83,7 +83,7 @@ static bool port_is_free(uint16_t port)
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
 	assert_int_equal(tfc_port_pool_open(ctx, NULL, &pool), 0);
 	bool is_free = tfc_port_acquire(pool, port, &hold) == 0;
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	tfc_ctx_free(ctx);
 	return is_free;

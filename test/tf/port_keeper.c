@@ -18,13 +18,13 @@ static void answer(int code)
 	if (code)
 		printf("%s %s\n", tfc_err_name(code), tfc_ctx_error(ctx)->text);
 	else
-		printf("ok %u\n", tfc_port_number(hold));
+		printf("ok %u\n", tfc_port_hold_number(hold));
 }
 
 static void answer_listener(int root)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	int code = tfc_port_listener_get(hold, root, &listener);
+	int code = tfc_port_hold_listener(hold, root, &listener);
 	if (code)
 		answer(code);
 	else
@@ -37,13 +37,13 @@ static void obey(const char *verb, int number)
 	if (!strcmp(verb, "acquire"))
 		answer(tfc_port_acquire(pool, (uint16_t)number, &hold));
 	else if (!strcmp(verb, "admit"))
-		answer(tfc_port_admit(hold, number));
+		answer(tfc_port_hold_set_open(hold, number));
 	else if (!strcmp(verb, "listener"))
 		answer_listener(number);
 	else if (!strcmp(verb, "intruders"))
-		printf("ok %d\n", test_count_intruders(tfc_port_number(hold)));
+		printf("ok %d\n", test_count_intruders(tfc_port_hold_number(hold)));
 	else {
-		tfc_port_release(hold);
+		tfc_port_hold_release(hold);
 		hold = NULL;
 		answer(0);
 	}
@@ -60,7 +60,7 @@ int main(void)
 		if (sscanf(line, "%31s %d", verb, &number) >= 1)
 			obey(verb, number);
 	}
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	tfc_ctx_free(ctx);
 	return 0;

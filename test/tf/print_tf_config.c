@@ -74,7 +74,7 @@ static int print_task(void *user, const char *task_type, uint32_t task_index, co
 		print_string(*item);
 	}
 	printf("]}\n");
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	return 0;
 }
 

@@ -140,7 +140,7 @@ static void add_member(struct world *w, const char *name, uint32_t slots)
 	info.address = "tcp://127.0.0.1:1";
 	info.state = TFC_MEMBER_ALIVE;
 	assert_int_equal(tfc_membership_put(w->membership, &info), TFC_OK);
-	assert_int_equal(tfc_membership_state(w->membership, name, TFC_MEMBER_ALIVE), TFC_OK);
+	assert_int_equal(tfc_membership_set_state(w->membership, name, TFC_MEMBER_ALIVE), TFC_OK);
 	turn(w);
 }
 
@@ -149,7 +149,7 @@ static void open_world(struct world *w, const char *job)
 	static const char *const names[NODES] = {"a", "b", "c"};
 	static tfc_membership_ops membership = {
 		.size = sizeof(membership),
-		.flags = TFC_MEMBERSHIP_TELLS_STATES,
+		.flags = TFC_MEMBERSHIP_REPORTS_STATES,
 		.start = begin_telling,
 		.stop = stop_telling,
 	};
@@ -290,7 +290,7 @@ static void lost_node_is_left_for_another_one(void **state)
 	run_on_a_and_b(&w);
 	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
 	add_member(&w, "c", 1);
-	tfc_membership_state(w.membership, "b", TFC_MEMBER_DOWN);
+	tfc_membership_set_state(w.membership, "b", TFC_MEMBER_DOWN);
 	turn(&w);
 	expect(&w, ""); /* membership only suggests */
 	tell(&w, "b", (struct tfc__agent_event){.kind = TFC__AGENT_LOST, .text = "it is down"});
@@ -403,11 +403,11 @@ static void ports_of_a_node_that_may_come_back_are_waited_for(void **state)
 	begin(&w);
 	turn(&w);
 	add_member(&w, "c", 1);
-	tfc_membership_state(w.membership, "c", TFC_MEMBER_DOWN);
+	tfc_membership_set_state(w.membership, "c", TFC_MEMBER_DOWN);
 	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
 	say_it_has_no_port(&w, "b", at_b, true);
 	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
-	tfc_membership_state(w.membership, "c", TFC_MEMBER_ALIVE);
+	tfc_membership_set_state(w.membership, "c", TFC_MEMBER_ALIVE);
 	turn(&w);
 	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 0), "b");
 	assert_string_not_equal(tfc__maintainer_node(w.maintainer, 1), "b");
@@ -520,7 +520,7 @@ static void nothing_is_placed_before_the_members_were_heard_of(void **state)
 	expect(&w, "");
 	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
 	assert_non_null(strstr(last_entry(&w)->text, "node b"));
-	tfc_membership_state(w.membership, "b", TFC_MEMBER_ALIVE);
+	tfc_membership_set_state(w.membership, "b", TFC_MEMBER_ALIVE);
 	turn(&w);
 	assert_true(w.orders.len > 0);
 	close_world(&w);

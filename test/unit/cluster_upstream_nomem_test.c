@@ -11,30 +11,31 @@
 
 static tfc_ctx *ctx;
 
-static int fill(tfc_upstream_question *question)
+static int fill(tfc_upstream_request *question)
 {
-	SWEPT(tfc_upstream_partition);
-	SWEPT(tfc_upstream_env);
-	int code = failing_said(tfc_upstream_partition(question, "0", "a"), tfc_ctx_error(ctx));
+	SWEPT(tfc_upstream_add_partition);
+	SWEPT(tfc_upstream_add_env);
+	int code = failing_said(tfc_upstream_add_partition(question, "0", "a"), tfc_ctx_error(ctx));
 	if (code == TFC_OK)
-		code = failing_said(tfc_upstream_partition(question, "1", NULL),
+		code = failing_said(tfc_upstream_add_partition(question, "1", NULL),
 				    tfc_ctx_error(ctx));
 	if (code == TFC_OK)
-		code = failing_said(tfc_upstream_env(question, "a", "B", "c"), tfc_ctx_error(ctx));
+		code = failing_said(tfc_upstream_add_env(question, "a", "B", "c"),
+				    tfc_ctx_error(ctx));
 	return code;
 }
 
-static void resolve(void *user, const char *name, tfc_upstream_question *question)
+static void resolve(void *user, const char *name, tfc_upstream_request *question)
 {
-	SWEPT(tfc_upstream_answer);
-	SWEPT(tfc_upstream_refuse);
+	SWEPT(tfc_upstream_complete);
+	SWEPT(tfc_upstream_fail);
 	if (fill(question) < 0)
-		assert_int_equal(tfc_upstream_refuse(question, "out of memory"), TFC_OK);
+		assert_int_equal(tfc_upstream_fail(question, "out of memory"), TFC_OK);
 	else
-		failing_said(tfc_upstream_answer(question, 1), tfc_ctx_error(ctx));
+		failing_said(tfc_upstream_complete(question, 1), tfc_ctx_error(ctx));
 }
 
-static void cancel(void *user, tfc_upstream_question *question)
+static void cancel(void *user, tfc_upstream_request *question)
 {
 	fail();
 }
@@ -55,7 +56,7 @@ static int share(const struct tfc__upstream *answer)
 
 static int ask(void)
 {
-	static const tfc_resolver_ops ops = {.size = sizeof(ops),
+	static const tfc_upstream_ops ops = {.size = sizeof(ops),
 					     .resolve = resolve,
 					     .cancel = cancel};
 	struct tfc__upstreams *upstreams;

@@ -151,7 +151,7 @@ struct world {
 	tfc_ctx *ctx;
 	struct tfc__upstreams *upstreams;
 	struct tfc__upstream_watch watch;
-	tfc_upstream_question *question; /* that is open */
+	tfc_upstream_request *question; /* that is open */
 	int asked, canceled, news, changes;
 	bool is_prompt;   /* answers inside */
 	uint64_t version; /* of answers */
@@ -159,15 +159,15 @@ struct world {
 
 static struct world w;
 
-static void answer_now(tfc_upstream_question *question)
+static void answer_now(tfc_upstream_request *question)
 {
-	assert_int_equal(tfc_upstream_partition(question, "0", "a"), TFC_OK);
-	assert_int_equal(tfc_upstream_partition(question, "1", NULL), TFC_OK);
-	assert_int_equal(tfc_upstream_env(question, "a", "HOST", "h"), TFC_OK);
-	assert_int_equal(tfc_upstream_answer(question, w.version), TFC_OK);
+	assert_int_equal(tfc_upstream_add_partition(question, "0", "a"), TFC_OK);
+	assert_int_equal(tfc_upstream_add_partition(question, "1", NULL), TFC_OK);
+	assert_int_equal(tfc_upstream_add_env(question, "a", "HOST", "h"), TFC_OK);
+	assert_int_equal(tfc_upstream_complete(question, w.version), TFC_OK);
 }
 
-static void resolve(void *user, const char *name, tfc_upstream_question *question)
+static void resolve(void *user, const char *name, tfc_upstream_request *question)
 {
 	assert_string_equal(name, "grid");
 	assert_null(w.question);
@@ -178,14 +178,14 @@ static void resolve(void *user, const char *name, tfc_upstream_question *questio
 		w.question = question;
 }
 
-static void cancel(void *user, tfc_upstream_question *question)
+static void cancel(void *user, tfc_upstream_request *question)
 {
 	assert_ptr_equal(question, w.question);
 	w.question = NULL;
 	w.canceled++;
 }
 
-static const tfc_resolver_ops ops = {.size = sizeof(ops), .resolve = resolve, .cancel = cancel};
+static const tfc_upstream_ops ops = {.size = sizeof(ops), .resolve = resolve, .cancel = cancel};
 
 static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is_changed)
 {
@@ -263,7 +263,7 @@ static void an_answer_may_come_later(void **state)
 static void a_refusal_is_the_sentence(void **state)
 {
 	expect_wait("the host is asked where the partitions of grid are");
-	assert_int_equal(tfc_upstream_refuse(w.question, "it is closed"), TFC_OK);
+	assert_int_equal(tfc_upstream_fail(w.question, "it is closed"), TFC_OK);
 	w.question = NULL;
 	await(&w.news, 1);
 	expect_wait("upstream grid: it is closed");
@@ -302,8 +302,8 @@ static void an_answer_older_than_the_change_does_not_count(void **state)
 	expect_wait("the host is asked where the partitions of grid are");
 	tfc__upstreams_changed(w.upstreams, "grid", 5);
 	w.version = 4;
-	assert_int_equal(tfc_upstream_partition(w.question, "0", "a"), TFC_OK);
-	assert_int_equal(tfc_upstream_answer(w.question, 4), TFC_OK);
+	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "a"), TFC_OK);
+	assert_int_equal(tfc_upstream_complete(w.question, 4), TFC_OK);
 	w.question = NULL;
 	expect_wait("upstream grid: the host's answer is older than the change it told of");
 }
@@ -313,12 +313,12 @@ static void what_a_host_gets_wrong_is_told(void **state)
 	static const char *const bad[] = {"", "a,b", "a b", "\x01", NULL};
 	expect_wait("the host is asked where the partitions of grid are");
 	for (size_t i = 0; i < 5; i++)
-		assert_int_equal(tfc_upstream_partition(w.question, bad[i], "a"), TFC_EINVAL);
-	assert_int_equal(tfc_upstream_partition(w.question, "0", ""), TFC_EINVAL);
-	assert_int_equal(tfc_upstream_env(w.question, NULL, "A=B", "c"), TFC_EINVAL);
-	assert_int_equal(tfc_upstream_env(w.question, NULL, "A", NULL), TFC_EINVAL);
-	assert_int_equal(tfc_upstream_partition(NULL, "0", "a"), TFC_EINVAL);
-	assert_int_equal(tfc_upstream_answer(w.question, 1), TFC_EINVAL);
+		assert_int_equal(tfc_upstream_add_partition(w.question, bad[i], "a"), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_add_partition(w.question, "0", ""), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_add_env(w.question, NULL, "A=B", "c"), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_add_env(w.question, NULL, "A", NULL), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_add_partition(NULL, "0", "a"), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_complete(w.question, 1), TFC_EINVAL);
 	w.question = NULL;
 	expect_wait("upstream grid: the host's answer names no partition");
 }
@@ -326,9 +326,9 @@ static void what_a_host_gets_wrong_is_told(void **state)
 static void a_partition_twice_is_refused(void **state)
 {
 	expect_wait("the host is asked where the partitions of grid are");
-	assert_int_equal(tfc_upstream_partition(w.question, "0", "a"), TFC_OK);
-	assert_int_equal(tfc_upstream_partition(w.question, "0", "b"), TFC_OK);
-	assert_int_equal(tfc_upstream_answer(w.question, 1), TFC_EINVAL);
+	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "a"), TFC_OK);
+	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "b"), TFC_OK);
+	assert_int_equal(tfc_upstream_complete(w.question, 1), TFC_EINVAL);
 	w.question = NULL;
 	expect_wait("upstream grid: the host's answer names a partition twice");
 }
@@ -337,11 +337,11 @@ static void a_node_without_a_resolver_says_so(void **state)
 {
 	const struct tfc__upstream *answer;
 	tfc_error error = TFC_ERROR_INIT;
-	tfc_resolver_ops half = ops;
+	tfc_upstream_ops half = ops;
 	tfc__upstreams_close(w.upstreams);
 	half.cancel = NULL;
 	assert_int_equal(tfc__upstreams_open(w.ctx, &half, NULL, &error, &w.upstreams), TFC_EINVAL);
-	assert_string_equal(error.text, "tfc_resolver_ops.cancel is NULL");
+	assert_string_equal(error.text, "tfc_upstream_ops.cancel is NULL");
 	assert_int_equal(tfc__upstreams_open(w.ctx, NULL, NULL, &error, &w.upstreams), TFC_OK);
 	assert_int_equal(tfc__upstreams_get(w.upstreams, "grid", &error, &answer), TFC_ENOENT);
 	assert_string_equal(error.text,

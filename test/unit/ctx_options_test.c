@@ -111,7 +111,7 @@ static void the_log_gets_what_its_level_lets_through(void **state)
 	assert_int_equal(log_count, 1);
 	assert_int_equal(last.size, sizeof(tfc_log_entry));
 	assert_int_equal(last.level, TFC_LOG_WARNING);
-	assert_string_equal(last.room, "port");
+	assert_string_equal(last.component, "port");
 	assert_string_equal(last.subject, "worker/0");
 	assert_string_equal(log_text, "two lines , 7?????");
 	tfc_ctx_free(ctx);

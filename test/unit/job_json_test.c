@@ -140,9 +140,9 @@ static void what_is_written_reads_back_as_an_equal_job(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tfc_job *job = parse(cases[i]);
-		char *json = write(job, TFC_JOB_JSON_SECRETS);
+		char *json = write(job, TFC_JSON_SECRETS);
 		tfc_job *again = parse(json);
-		char *json_again = write(again, TFC_JOB_JSON_SECRETS);
+		char *json_again = write(again, TFC_JSON_SECRETS);
 		assert_same_job(job, again);
 		assert_string_equal(json, json_again);
 		free(json);
@@ -239,7 +239,7 @@ static void secrets_are_shown_only_when_asked_for(void **state)
 {
 	tfc_job *job = parse("{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"secret_env\":"
 			     "{\"ROLE\":\"hunter2\"}}},\"secret_env\":{\"JOB\":\"hunter3\"}}");
-	char *hidden = write(job, 0), *shown = write(job, TFC_JOB_JSON_SECRETS);
+	char *hidden = write(job, 0), *shown = write(job, TFC_JSON_SECRETS);
 	assert_null(strstr(hidden, "hunter"));
 	assert_non_null(strstr(hidden, "\"secret_env\": {\"ROLE\": null}"));
 	assert_non_null(strstr(hidden, "\"secret_env\": {\"JOB\": null}"));

@@ -51,7 +51,7 @@ static int write_and_free(void)
 {
 	char *json = NULL;
 	SWEPT(tfc_job_json);
-	int result = tfc_job_json(shared, TFC_JOB_JSON_SECRETS, &json);
+	int result = tfc_job_json(shared, TFC_JSON_SECRETS, &json);
 	assert_true(result == TFC_OK || !json);
 	tfc_free(json);
 	return result;

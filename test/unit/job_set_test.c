@@ -206,13 +206,13 @@ static void a_refused_change_changes_nothing(void **state)
 	tfc_job *job = *state;
 	char *before, *after;
 	set(job, "env.A", "1");
-	assert_int_equal(tfc_job_json(job, TFC_JOB_JSON_SECRETS, &before), TFC_OK);
+	assert_int_equal(tfc_job_json(job, TFC_JSON_SECRETS, &before), TFC_OK);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tfc_error error = TFC_ERROR_INIT;
 		int result = tfc_job_set(job, cases[i].path, cases[i].value, &error);
 		assert_int_equal(result, cases[i].code);
 		assert_string_equal(error.text, cases[i].sentence);
-		assert_int_equal(tfc_job_json(job, TFC_JOB_JSON_SECRETS, &after), TFC_OK);
+		assert_int_equal(tfc_job_json(job, TFC_JSON_SECRETS, &after), TFC_OK);
 		assert_string_equal(before, after);
 		free(after);
 	}

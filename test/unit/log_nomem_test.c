@@ -73,7 +73,7 @@ static int read_tail(void)
 	char **lines = NULL;
 	int code = tfc__log_tail(dir, "task", 0, 2, &lines);
 	assert_true(code == TFC_OK ? lines && lines[0] && lines[1] && !lines[2] : !lines);
-	tfc_env_free(lines);
+	tfc_strv_free(lines);
 	return code;
 }
 

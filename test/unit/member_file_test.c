@@ -114,7 +114,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 				 cases[i].code);
 		if (strncmp(error.text, cases[i].sentence, strlen(cases[i].sentence)) != 0)
 			fail_msg("\"%s\" instead of \"%s\"", error.text, cases[i].sentence);
-		assert_string_equal(error.room, "member");
+		assert_string_equal(error.component, "member");
 		assert_null(list.items);
 	}
 }

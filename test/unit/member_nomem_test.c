@@ -39,7 +39,7 @@ static int fill(struct tfc__members *members)
 				   .node_id = "0123456789abcdef",
 				   .labels = labels};
 	SWEPT(tfc_membership_put);
-	SWEPT(tfc_membership_state);
+	SWEPT(tfc_membership_set_state);
 	SWEPT(tfc_membership_remove);
 	int code = failing_said(tfc_membership_put(membership, &b), tfc_ctx_error(ctx));
 	assert_int_equal(tfc__members_count(members), code == TFC_OK ? 2 : 1);
@@ -48,7 +48,7 @@ static int fill(struct tfc__members *members)
 	code = failing_said(tfc__members_learn(members, tfc__members_find(members, "b"), &b,
 					       tfc__ctx_error(ctx)),
 			    tfc_ctx_error(ctx));
-	assert_int_equal(tfc_membership_state(membership, "b", TFC_MEMBER_DOWN), TFC_ESTATE);
+	assert_int_equal(tfc_membership_set_state(membership, "b", TFC_MEMBER_DOWN), TFC_ESTATE);
 	assert_int_equal(tfc_membership_remove(membership, "b"), TFC_OK);
 	return code;
 }

@@ -197,7 +197,7 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	assert_in_range(got->time_ns, process.time_ns, process.time_ns + 3 * TFC__SECOND);
 	assert_string_equal(event.log_tail[1], "t\xe9o");
 	assert_null(event.log_tail[2]);
-	tfc_env_free(event.log_tail);
+	tfc_strv_free(event.log_tail);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
 }

@@ -37,12 +37,13 @@ struct row {
 	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT) \
 	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
 	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)     \
-	X(tfc_resolver_ops, TFC_RESOLVER_OPS_INIT)           \
+	X(tfc_request_options, TFC_REQUEST_OPTIONS_INIT)     \
 	X(tfc_stop_options, TFC_STOP_OPTIONS_INIT)           \
 	X(tfc_store_ops, TFC_STORE_OPS_INIT)                 \
 	X(tfc_submit_options, TFC_SUBMIT_OPTIONS_INIT)       \
 	X(tfc_subscribe_options, TFC_SUBSCRIBE_OPTIONS_INIT) \
-	X(tfc_transport_ops, TFC_TRANSPORT_OPS_INIT)
+	X(tfc_transport_ops, TFC_TRANSPORT_OPS_INIT)         \
+	X(tfc_upstream_ops, TFC_UPSTREAM_OPS_INIT)
 
 #define DEFINE(type, initializer)                            \
 	static const type type##_initializer = initializer;  \

@@ -29,16 +29,16 @@ static int run_on_held_port(tfc_ctx *ctx, pid_t (*launch)(uint16_t port), void (
 		return code;
 	code = tfc_port_acquire(pool, 0, &hold); /* or a number: exactly that port */
 	if (!code)
-		code = tfc_port_admit(hold, 1); /* the door is open ... */
+		code = tfc_port_hold_set_open(hold, 1); /* open the bind window */
 	if (!code) {
-		pid_t task = launch(tfc_port_number(hold));
-		code = tfc_port_listener_get(hold, task, &listener);
-		tfc_port_admit(hold, 0); /* ... and closed: from here on the task is alone */
+		pid_t task = launch(tfc_port_hold_number(hold));
+		code = tfc_port_hold_listener(hold, task, &listener);
+		tfc_port_hold_set_open(hold, 0); /* close it: nobody else can bind */
 		if (!code && !listener.is_ours)
 			code = TFC_EBUSY; /* listener.uid, .pid and .program tell who it is */
 		reap(task);
 	}
-	tfc_port_release(hold); /* after the task is reaped, never before */
+	tfc_port_hold_release(hold); /* after the task is reaped, never before */
 	tfc_port_pool_close(pool);
 	return code;
 }

@@ -20,7 +20,7 @@
 
 static void open_door(struct test_hold *f, int is_open)
 {
-	assert_int_equal(tfc_port_admit(f->hold, is_open), TFC_OK);
+	assert_int_equal(tfc_port_hold_set_open(f->hold, is_open), TFC_OK);
 }
 
 /* ---- strangers */
@@ -107,7 +107,7 @@ static void stranger_that_slipped_in_with_both_flags_is_out_once_the_door_is_clo
 static void released_port_is_free_for_all(void **state)
 {
 	struct test_hold *f = *state;
-	tfc_port_release(f->hold);
+	tfc_port_hold_release(f->hold);
 	f->hold = NULL;
 	int fd = test_listen("::", f->port, TEST_PLAIN);
 	assert_true(fd >= 0);
@@ -122,7 +122,7 @@ static int acquire_fixed_elsewhere(struct test_hold *f)
 	tfc_port_hold *hold = NULL;
 	assert_int_equal(tfc_port_pool_open(f->ctx, NULL, &other), TFC_OK);
 	int code = tfc_port_acquire(other, f->port, &hold);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(other);
 	return code;
 }
@@ -159,7 +159,7 @@ static void busy_port_names_the_listener(void **state)
 	char pid[32];
 	open_door(f, 1);
 	int task = test_listen("127.0.0.1", f->port, TEST_REUSEADDR);
-	tfc_port_release(f->hold);
+	tfc_port_hold_release(f->hold);
 	f->hold = NULL;
 	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
 	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
@@ -212,8 +212,8 @@ static void kept_hold_asks_its_keeper(void **state)
 	assert_int_equal(keeper.is_open, 1);
 	open_door(f, 0);
 	assert_int_equal(keeper.is_open, 0);
-	assert_int_equal(tfc_port_number(f->hold), f->port);
-	tfc_port_release(f->hold);
+	assert_int_equal(tfc_port_hold_number(f->hold), f->port);
+	tfc_port_hold_release(f->hold);
 	f->hold = NULL;
 	assert_int_equal(keeper.released, 1);
 }
@@ -227,12 +227,12 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 	tfc__port_lose(f->hold);
 	assert_true(tfc__port_is_lost(f->hold));
 	assert_null(tfc__port_kept(f->hold));
-	assert_int_equal(tfc_port_admit(f->hold, 1), TFC_ELOST);
+	assert_int_equal(tfc_port_hold_set_open(f->hold, 1), TFC_ELOST);
 
 	int stranger = test_listen("0.0.0.0", f->port, TEST_PLAIN);
 	assert_true(stranger >= 0);
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(f->hold, 0, &listener), TFC_OK);
+	assert_int_equal(tfc_port_hold_listener(f->hold, 0, &listener), TFC_OK);
 	assert_int_equal(listener.count, 1); /* that much is still told */
 	assert_int_equal(tfc__port_retake(f->hold), TFC_EBUSY);
 	assert_true(tfc__port_is_lost(f->hold));
@@ -240,7 +240,7 @@ static void lost_hold_says_so_until_it_is_taken_again(void **state)
 
 	assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
 	assert_false(tfc__port_is_lost(f->hold));
-	assert_int_equal(tfc_port_number(f->hold), f->port);
+	assert_int_equal(tfc_port_hold_number(f->hold), f->port);
 	assert_int_equal(test_count_intruders(f->port), 0);
 	assert_int_equal(keeper.released, 0);
 }
@@ -256,9 +256,9 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 		tfc__port_vacate(f->hold);
 		int program = test_listen("::", f->port, TEST_REUSEPORT);
 		assert_true(program >= 0);
-		assert_int_equal(tfc_port_listener_get(f->hold, getpid(), &listener), TFC_OK);
+		assert_int_equal(tfc_port_hold_listener(f->hold, getpid(), &listener), TFC_OK);
 		assert_int_equal(listener.is_ours, 1);
-		assert_int_equal(tfc_port_admit(f->hold, 0), TFC_ELOST);
+		assert_int_equal(tfc_port_hold_set_open(f->hold, 0), TFC_ELOST);
 		close(program);
 		assert_int_equal(tfc__port_retake(f->hold), TFC_OK);
 		assert_int_equal(test_count_intruders(f->port), 0);

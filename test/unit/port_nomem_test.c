@@ -44,10 +44,10 @@ static int hold_and_release(void)
 		code = tfc_port_acquire(pool, 0, &hold);
 	assert_true(code == TFC_OK || !hold);
 	failing_said(code, tfc_ctx_error(ctx));
-	SWEPT(tfc_port_admit);
+	SWEPT(tfc_port_hold_set_open);
 	if (!code)
-		code = tfc_port_admit(hold, 1);
-	tfc_port_release(hold);
+		code = tfc_port_hold_set_open(hold, 1);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	return code;
 }
@@ -62,8 +62,8 @@ static tfc_port_hold *held;
 static int ask_who_listens(void)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	SWEPT(tfc_port_listener_get);
-	int code = failing_said(tfc_port_listener_get(held, getpid(), &listener),
+	SWEPT(tfc_port_hold_listener);
+	int code = failing_said(tfc_port_hold_listener(held, getpid(), &listener),
 				tfc_ctx_error(ctx));
 	assert_int_equal(listener.is_ours, code == TFC_OK);
 	return code;
@@ -81,13 +81,13 @@ static void asking_who_listens(void **state)
 	tfc_port_pool *pool = NULL;
 	assert_int_equal(tfc_port_pool_open(ctx, NULL, &pool), TFC_OK);
 	assert_int_equal(tfc_port_acquire(pool, 0, &held), TFC_OK);
-	assert_int_equal(tfc_port_admit(held, 1), TFC_OK);
-	task = test_listen("::", tfc_port_number(held), TEST_REUSEADDR);
+	assert_int_equal(tfc_port_hold_set_open(held, 1), TFC_OK);
+	task = test_listen("::", tfc_port_hold_number(held), TEST_REUSEADDR);
 	assert_true(task >= 0);
 	failing_sweep(ask_who_listens, 3);
 	failing_sweep(find_by_parents, 3);
 	close(task);
-	tfc_port_release(held);
+	tfc_port_hold_release(held);
 	tfc_port_pool_close(pool);
 }
 

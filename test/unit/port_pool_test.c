@@ -55,8 +55,8 @@ static uint16_t find_free_port(tfc_ctx *ctx)
 {
 	tfc_port_pool *pool = open_pool(ctx, 20000, 29990);
 	tfc_port_hold *hold = acquire(pool, 0);
-	uint16_t port = tfc_port_number(hold);
-	tfc_port_release(hold);
+	uint16_t port = tfc_port_hold_number(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 	return port;
 }
@@ -66,8 +66,8 @@ static void default_pool_lies_outside_the_ephemeral_range(void **state)
 	tfc_port_pool *pool = NULL;
 	assert_int_equal(tfc_port_pool_open(*state, NULL, &pool), TFC_OK);
 	tfc_port_hold *hold = acquire(pool, 0);
-	assert_in_range(tfc_port_number(hold), 20000, 29999);
-	tfc_port_release(hold);
+	assert_in_range(tfc_port_hold_number(hold), 20000, 29999);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 }
 
@@ -89,7 +89,7 @@ static void bad_ranges_are_refused_by_the_name_of_the_field(void **state)
 		assert_int_equal(tfc_port_pool_open(*state, &options, &pool), TFC_EINVAL);
 		assert_null(pool);
 		assert_non_null(strstr(tfc_ctx_error(*state)->text, cases[i].names));
-		assert_string_equal(tfc_ctx_error(*state)->room, "port");
+		assert_string_equal(tfc_ctx_error(*state)->component, "port");
 	}
 }
 
@@ -111,9 +111,9 @@ static void null_arguments_are_refused_or_nothing(void **state)
 	assert_int_equal(tfc_port_pool_open(*state, NULL, NULL), TFC_EINVAL);
 	assert_int_equal(tfc_port_acquire(NULL, 0, &hold), TFC_EINVAL);
 	assert_int_equal(tfc_port_acquire(pool, 0, NULL), TFC_EINVAL);
-	assert_int_equal(tfc_port_admit(NULL, 1), TFC_EINVAL);
-	assert_int_equal(tfc_port_number(NULL), 0);
-	tfc_port_release(NULL);
+	assert_int_equal(tfc_port_hold_set_open(NULL, 1), TFC_EINVAL);
+	assert_int_equal(tfc_port_hold_number(NULL), 0);
+	tfc_port_hold_release(NULL);
 	tfc_port_pool_close(NULL);
 	tfc_port_pool_close(pool);
 }
@@ -129,11 +129,11 @@ static void two_pools_never_share_a_port(void **state)
 	memset(seen, 0, sizeof(seen));
 	for (int i = 0; i < 2 * COUNT; i++) {
 		holds[i] = acquire(pools[i % 2], 0);
-		assert_in_range(tfc_port_number(holds[i]), low, high);
-		assert_int_equal(seen[tfc_port_number(holds[i])]++, 0);
+		assert_in_range(tfc_port_hold_number(holds[i]), low, high);
+		assert_int_equal(seen[tfc_port_hold_number(holds[i])]++, 0);
 	}
 	for (int i = 0; i < 2 * COUNT; i++)
-		tfc_port_release(holds[i]);
+		tfc_port_hold_release(holds[i]);
 	tfc_port_pool_close(pools[0]);
 	tfc_port_pool_close(pools[1]);
 }
@@ -145,10 +145,10 @@ static void pools_start_at_different_ports(void **state)
 	for (int i = 0; i < 8; i++) {
 		tfc_port_pool *pool = open_pool(*state, 20000, 29999);
 		tfc_port_hold *hold = acquire(pool, 0);
-		uint16_t port = tfc_port_number(hold);
+		uint16_t port = tfc_port_hold_number(hold);
 		different += i > 0 && port != first;
 		first = i ? first : port;
-		tfc_port_release(hold);
+		tfc_port_hold_release(hold);
 		tfc_port_pool_close(pool);
 	}
 	assert_true(different > 0);
@@ -159,11 +159,11 @@ static void released_ports_come_back_last(void **state)
 	uint16_t low = find_free_port(*state);
 	tfc_port_pool *pool = open_pool(*state, low, (uint16_t)(low + 50));
 	tfc_port_hold *hold = acquire(pool, 0);
-	uint16_t port = tfc_port_number(hold);
-	tfc_port_release(hold);
+	uint16_t port = tfc_port_hold_number(hold);
+	tfc_port_hold_release(hold);
 	hold = acquire(pool, 0);
-	assert_int_not_equal(tfc_port_number(hold), port);
-	tfc_port_release(hold);
+	assert_int_not_equal(tfc_port_hold_number(hold), port);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 }
 
@@ -186,13 +186,13 @@ static void exhausted_pool_says_how_many_are_taken_and_recovers(void **state)
 	assert_non_null(strstr(tfc_ctx_error(*state)->text, "all 4 ports"));
 	assert_non_null(strstr(tfc_ctx_error(*state)->text, taken));
 
-	uint16_t port = tfc_port_number(holds[0]);
-	tfc_port_release(holds[0]);
+	uint16_t port = tfc_port_hold_number(holds[0]);
+	tfc_port_hold_release(holds[0]);
 	holds[0] = acquire(pool, 0);
-	assert_int_equal(tfc_port_number(holds[0]), port);
+	assert_int_equal(tfc_port_hold_number(holds[0]), port);
 	for (int i = 0; i < count; i++)
-		tfc_port_release(holds[i]);
-	tfc_port_release(outside);
+		tfc_port_hold_release(holds[i]);
+	tfc_port_hold_release(outside);
 	tfc_port_pool_close(pool);
 }
 
@@ -206,8 +206,8 @@ static void pool_skips_ports_that_others_use(void **state)
 	for (int i = 0; i < 60; i++) {
 		tfc_port_hold *hold = acquire(pool, 0);
 		if (others[0] >= 0)
-			assert_int_not_equal(tfc_port_number(hold), low);
-		tfc_port_release(hold);
+			assert_int_not_equal(tfc_port_hold_number(hold), low);
+		tfc_port_hold_release(hold);
 	}
 	for (int i = 0; i < 3; i++)
 		if (others[i] >= 0)
@@ -220,9 +220,9 @@ static void fixed_port_may_lie_outside_the_pool(void **state)
 	uint16_t port = find_free_port(*state);
 	tfc_port_pool *pool = open_pool(*state, 30000, 30001);
 	tfc_port_hold *hold = acquire(pool, port);
-	assert_int_equal(tfc_port_number(hold), port);
+	assert_int_equal(tfc_port_hold_number(hold), port);
 	assert_int_equal(test_count_intruders(port), 0);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 }
 
@@ -231,9 +231,9 @@ static void holds_outlive_their_pool(void **state)
 	tfc_port_pool *pool = open_pool(*state, 20000, 29999);
 	tfc_port_hold *hold = acquire(pool, 0);
 	tfc_port_pool_close(pool);
-	assert_int_equal(test_count_intruders(tfc_port_number(hold)), 0);
-	assert_int_equal(tfc_port_admit(hold, 1), TFC_OK);
-	tfc_port_release(hold);
+	assert_int_equal(test_count_intruders(tfc_port_hold_number(hold)), 0);
+	assert_int_equal(tfc_port_hold_set_open(hold, 1), TFC_OK);
+	tfc_port_hold_release(hold);
 }
 
 static void descriptors_are_close_on_exec_and_none_is_left(void **state)
@@ -247,13 +247,13 @@ static void descriptors_are_close_on_exec_and_none_is_left(void **state)
 
 	tfc_port_pool *other = open_pool(*state, 20000, 29999);
 	tfc_port_hold *none = NULL;
-	assert_int_equal(tfc_port_acquire(other, tfc_port_number(hold), &none), TFC_EBUSY);
+	assert_int_equal(tfc_port_acquire(other, tfc_port_hold_number(hold), &none), TFC_EBUSY);
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	assert_int_equal(tfc_port_listener_get(hold, getpid(), &listener), TFC_OK);
+	assert_int_equal(tfc_port_hold_listener(hold, getpid(), &listener), TFC_OK);
 	assert_null(none);
 	assert_int_equal(folder_count_fds(), before + 1);
 
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(other);
 	tfc_port_pool_close(pool);
 	assert_int_equal(folder_count_fds(), before);
@@ -276,7 +276,7 @@ static void no_descriptor_left_is_told(void **state)
 	assert_int_equal(fixed, TFC_EMFILE);
 	assert_null(hold);
 	hold = acquire(pool, 0);
-	tfc_port_release(hold);
+	tfc_port_hold_release(hold);
 	tfc_port_pool_close(pool);
 }
 

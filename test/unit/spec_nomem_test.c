@@ -86,7 +86,7 @@ static int render_and_free(void)
 	failing_said(code, error.code ? &error : NULL);
 	tfc_free(config);
 	tfc_free(json);
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	tfc_spec_free(spec);
 	return code;
 }
@@ -112,7 +112,7 @@ static int ranks_and_free(void)
 		code = tfc_spec_environ(spec, (enum tfc_framework)framework, TFC_STRATEGY_NONE,
 					"worker", 5, NULL, &env);
 		assert_true(code == 0 || !env);
-		tfc_env_free(env);
+		tfc_strv_free(env);
 		env = NULL;
 	}
 	if (code == 0)

@@ -35,7 +35,7 @@ static void assert_environ(const char *cluster, enum tfc_framework framework, co
 		strcat(got, "\n");
 	}
 	assert_string_equal(got, want);
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	tfc_spec_free(spec);
 }
 
@@ -129,7 +129,7 @@ static void ranks_are_dense_and_follow_the_spec_when_it_changes(void **state)
 				 0);
 		assert_string_equal(env[2], round ? "RANK=2" : "RANK=1");
 		assert_string_equal(env[3], round ? "WORLD_SIZE=3" : "WORLD_SIZE=2");
-		tfc_env_free(env);
+		tfc_strv_free(env);
 		assert_int_equal(tfc_spec_add(spec, "worker", round ? 10 : 5, round ? "a:3" : "a:5",
 					      NULL),
 				 0);
@@ -204,7 +204,7 @@ static void a_list_of_hosts_that_execve_refuses_is_refused_with_its_size(void **
 					  &error, &env),
 			 0);
 	assert_int_equal(strlen(env[2]) + 1, 131072);
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	tfc_spec_free(spec);
 
 	spec = spec_of_hosts(longest + 1);
@@ -221,11 +221,11 @@ static void a_list_of_hosts_that_execve_refuses_is_refused_with_its_size(void **
 	assert_int_equal(tfc_spec_environ(spec, TFC_FRAMEWORK_PYTORCH, TFC_STRATEGY_NONE, "worker",
 					  3, &error, &env),
 			 0);
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	assert_int_equal(tfc_spec_environ(spec, TFC_FRAMEWORK_HOROVOD, TFC_STRATEGY_NONE, "worker",
 					  3, &error, &env),
 			 0);
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	tfc_spec_free(spec);
 }
 
@@ -241,7 +241,7 @@ static size_t size_of(const tfc_spec *spec, uint32_t worker)
 		fail_msg("%s", error.text);
 	for (char **item = env; *item; item++)
 		size += strlen(*item) + 1;
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	return size;
 }
 

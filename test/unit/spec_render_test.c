@@ -143,7 +143,7 @@ static void environments_are_exact_to_the_byte(void **state)
 			strcat(got, "\n");
 		}
 		assert_string_equal(got, cases[i].want);
-		tfc_env_free(env);
+		tfc_strv_free(env);
 		tfc_spec_free(spec);
 	}
 }
@@ -216,7 +216,7 @@ static void a_list_for_old_scripts_never_keeps_a_large_job_from_starting(void **
 	assert_memory_equal(env[0], "TF_CONFIG=", 10);
 	assert_memory_equal(env[1], "TF_CLUSTER=", 11);
 	assert_null(env[2]); /* TF_WORKERS would have 137 KB, and execve would refuse it */
-	tfc_env_free(env);
+	tfc_strv_free(env);
 	tfc_spec_free(spec);
 }
 

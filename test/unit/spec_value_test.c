@@ -124,7 +124,7 @@ static void addresses_that_tensorflow_cannot_dial_are_refused_with_the_remedy(vo
 		snprintf(want, sizeof(want), "worker/4: address \"%s\": %s", bad[i].address,
 			 bad[i].remedy);
 		assert_string_equal(error.text, want);
-		assert_string_equal(error.room, "spec");
+		assert_string_equal(error.component, "spec");
 		assert_int_equal(tfc_spec_count(spec, NULL), 0);
 		tfc_spec_free(spec);
 	}
@@ -224,7 +224,7 @@ static void five_thousand_environments_render_the_common_part_once(void **state)
 		size_t len = strlen(env[0]);
 		first = first ? first : len;
 		assert_true(len >= first && len <= first + 3);
-		tfc_env_free(env);
+		tfc_strv_free(env);
 	}
 	assert_int_equal(spec->common->render_count, 1);
 	assert_int_equal(tfc_spec_add(spec, "ps", 0, "p:1", NULL), 0);

@@ -354,7 +354,7 @@ static void an_error_travels(void **state)
 	assert_int_equal(to_error(&buf, &back), TFC_EBUSY);
 	assert_int_equal(back.code, TFC_EBUSY);
 	assert_int_equal(back.sys_errno, 98);
-	assert_string_equal(back.room, "port");
+	assert_string_equal(back.component, "port");
 	assert_string_equal(back.text, error.text);
 	tfc__buf_fini(&buf);
 }
@@ -368,7 +368,7 @@ static void an_unknown_error_is_still_one(void **state)
 	tfc__msg_put_i64(&buf, "code", -999);
 	tfc__msg_put_str(&buf, "room", "attic");
 	assert_int_equal(to_error(&buf, &error), -999);
-	assert_string_equal(error.room, "remote");
+	assert_string_equal(error.component, "remote");
 	assert_string_equal(error.text, "unknown error");
 	tfc__buf_clear(&buf);
 	tfc__msg_u64(&buf, 3);

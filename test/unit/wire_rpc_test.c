@@ -40,7 +40,7 @@ static void a_failure_arrives_as_it_was(void **state)
 	assert_int_equal(rpc_ask(near, "port.hold", 2222, 0, 0, &outcome), TFC_OK);
 	ended(&outcome, TFC_EBUSY);
 	assert_string_equal(outcome.error.text, "port 2222 is taken");
-	assert_string_equal(outcome.error.room, "port");
+	assert_string_equal(outcome.error.component, "port");
 	assert_int_equal(outcome.error.sys_errno, 98);
 }
 

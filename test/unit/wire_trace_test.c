@@ -57,7 +57,8 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 {
 	say(tfc_err_name(code), user, result);
 	if (error)
-		tfc__buf_addf(&seen, "  %s %d: %s\n", error->room, error->sys_errno, error->text);
+		tfc__buf_addf(&seen, "  %s %d: %s\n", error->component, error->sys_errno,
+			      error->text);
 }
 
 /* Methods, also handed to their ends. */

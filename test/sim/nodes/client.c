@@ -78,7 +78,7 @@ static void on_members(void *user, const tfc_reply *reply)
 static void ask_members(struct client *client)
 {
 	client->is_asked = true;
-	if (tfc_gateway_members(client->gateway, 0, on_members, client, NULL) < 0)
+	if (tfc_gateway_members(client->gateway, NULL, on_members, client, NULL) < 0)
 		sim_broken("a request is taken", "%s", tfc_ctx_error(client->host->ctx)->text);
 }
 

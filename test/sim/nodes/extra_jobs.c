@@ -265,7 +265,7 @@ static void list_jobs(void *user, uint64_t number)
 		return;
 	}
 	is_closing = true;
-	if (tfc_gateway_jobs(gateway, 0, on_jobs, NULL, NULL) < 0)
+	if (tfc_gateway_jobs(gateway, NULL, on_jobs, NULL, NULL) < 0)
 		sim_broken("a request is taken", "jobs");
 	sim_leave();
 }

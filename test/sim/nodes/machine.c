@@ -8,7 +8,7 @@
 
 static void log_line(void *user, const tfc_log_entry *entry)
 {
-	sim_note("log %u %s %s: %s", entry->level, entry->room, entry->subject, entry->text);
+	sim_note("log %u %s %s: %s", entry->level, entry->component, entry->subject, entry->text);
 }
 
 void sim_enter(struct sim_host *host)

@@ -129,7 +129,7 @@ static void fail_end(struct end *end, int code, const char *why)
 	if (end->failure.code || !end->host)
 		return;
 	tfc__fail(&end->failure, code, "transport", 0, "%s", why);
-	wake(end, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	wake(end, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 }
 
 /* ---- bytes on their way */
@@ -185,7 +185,7 @@ static void receive(struct end *end, const struct chunk *chunk)
 		tfc__buf_add(&end->in, chunk->data, chunk->len);
 	else
 		end->is_at_end = true;
-	wake(end, TFC_PIPE_READABLE);
+	wake(end, TFC_PIPE_EVENT_READABLE);
 }
 
 static void deliver(void *user, uint64_t number)
@@ -270,7 +270,7 @@ static void connected(void *user, uint64_t number)
 	struct end *end = user;
 	end->is_connected = true;
 	watch(end);
-	wake(end, TFC_PIPE_READABLE | TFC_PIPE_WRITABLE);
+	wake(end, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 }
 
 static const struct sim_machine *machine_of(const char *address)
@@ -378,7 +378,7 @@ static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
 		return TFC_ESTATE;
 	snprintf(info->address, sizeof(info->address), "%s", end->other->machine->address);
 	if (end->is_unix) {
-		info->flags = TFC_PIPE_HAS_USER;
+		info->flags = TFC_PIPE_FLAG_HAS_USER;
 		info->uid = geteuid();
 		info->gid = getegid();
 	}
@@ -406,7 +406,7 @@ static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
 		end->at = 0;
 	}
 	if (end->wants_room)
-		wake(end->other, TFC_PIPE_WRITABLE);
+		wake(end->other, TFC_PIPE_EVENT_WRITABLE);
 	end->wants_room = false;
 	return (int64_t)count;
 }
@@ -534,7 +534,7 @@ void sim_net_delay(const struct sim_machine *machine, uint64_t until, bool *ret_
 	}
 
 static const tfc_transport_ops tcp = OPS("tcp", 0);
-static const tfc_transport_ops unix_ops = OPS("unix", TFC_TRANSPORT_AUTHENTIC);
+static const tfc_transport_ops unix_ops = OPS("unix", TFC_TRANSPORT_TRAIT_AUTHENTIC);
 
 const struct tfc__builtin_transport tfc__builtin_transports[] = {
 	{&tcp, NULL, false},

@@ -222,18 +222,19 @@ static int stop(struct sim_request *request)
 
 static int forget(struct sim_request *request)
 {
+	const tfc_request_options options = {sizeof(options), request->timeout_ms};
 	char job[20];
 	sim_name_job(request, true, job);
 	sim_extra_may_be_forgotten(job);
-	return tfc_gateway_forget(request->gateway, job, request->timeout_ms, on_reply, request,
-				  &request->op);
+	return tfc_gateway_forget(request->gateway, job, &options, on_reply, request, &request->op);
 }
 
 static int explain(struct sim_request *request)
 {
+	const tfc_request_options options = {sizeof(options), request->timeout_ms};
 	tfc_job *job = sim_extra_job_new("explained", request);
-	int code = tfc_gateway_explain(request->gateway, job, request->timeout_ms, on_reply,
-				       request, &request->op);
+	int code = tfc_gateway_explain(request->gateway, job, &options, on_reply, request,
+				       &request->op);
 	tfc_job_free(job);
 	return code;
 }
@@ -241,31 +242,33 @@ static int explain(struct sim_request *request)
 static int call(struct sim_request *request)
 {
 	tfc_gateway *gateway = request->gateway;
-	uint32_t timeout_ms = request->timeout_ms;
+	const tfc_request_options options = {sizeof(options), request->timeout_ms};
 	char job[20], node[2] = {"abcz"[request->which % 4], 0};
 	sim_name_job(request, false, job);
 	switch (request->verb) {
 	case LIST:
-		return tfc_gateway_list(gateway, timeout_ms, on_reply, request, &request->op);
+		return tfc_gateway_list(gateway, &options, on_reply, request, &request->op);
 	case JOBS:
-		return tfc_gateway_jobs(gateway, timeout_ms, on_reply, request, &request->op);
+		return tfc_gateway_jobs(gateway, &options, on_reply, request, &request->op);
 	case DESCRIBE:
 		request->follower = sim_referee_has_ended();
-		return tfc_gateway_describe(gateway, job, timeout_ms, on_reply, request,
+		return tfc_gateway_describe(gateway, job, &options, on_reply, request,
 					    &request->op);
 	case EXPLAIN:
 		return explain(request);
 	case SPEC:
-		return tfc_gateway_spec(gateway, job, "worker/0", timeout_ms, on_reply, request,
-					&request->op);
+		return tfc_gateway_tf_config(gateway, job, "worker/0", &options, on_reply, request,
+					     &request->op);
 	case ENVIRON:
-		return tfc_gateway_environ(gateway, job, "chief/0", timeout_ms, on_reply, request,
+		return tfc_gateway_environ(gateway, job, "chief/0", &options, on_reply, request,
 					   &request->op);
 	case MEMBERS:
-		return tfc_gateway_members(gateway, timeout_ms, on_reply, request, &request->op);
+		return tfc_gateway_members(gateway, &options, on_reply, request, &request->op);
 	case DRAIN:
-		return tfc_gateway_drain(gateway, node, request->which / 4 % 3 == 0, timeout_ms,
-					 on_reply, request, &request->op);
+		return (request->which / 4 % 3 == 0 ? tfc_gateway_undrain
+						    : tfc_gateway_drain)(gateway, node, &options,
+									 on_reply, request,
+									 &request->op);
 	case SUBMIT:
 		return submit(request);
 	case STOP:
@@ -356,7 +359,7 @@ static void undrain(void *user, uint64_t number)
 	tfc_gateway *gateway = sim.is_waiting ? NULL : sim_visit_node((uint32_t)number);
 	is_drained[number] = true;
 	if (gateway &&
-	    tfc_gateway_drain(gateway, name, 1, 0, on_undrained, &is_drained[number], NULL) < 0)
+	    tfc_gateway_undrain(gateway, name, NULL, on_undrained, &is_drained[number], NULL) < 0)
 		sim_broken("a request is taken", "undrain");
 	if (gateway)
 		sim_leave();

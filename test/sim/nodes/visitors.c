@@ -186,7 +186,7 @@ void sim_subscribe(struct sim_request *request)
 	if (!is_main)
 		sim_name_job(request, true, job);
 	tfc_subscribe_options_init(&options, sizeof(options));
-	options.is_without_output = request->which & 1;
+	options.skip_output = request->which & 1;
 	options.wants_live = request->which >> 1 & 1;
 	if (is_main && request->which & 4)
 		options.cursor = sim_client_cursor(request->which % SIM_CLIENTS);
