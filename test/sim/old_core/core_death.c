@@ -125,7 +125,7 @@ bool old__death_is_explainable(const struct old__death *death)
 uint32_t old__death_reason(const struct old__death *death)
 {
 	if (death->is_stranger)
-		return TFC_END_STRANGER;
+		return TFC_END_FOREIGN_LISTENER;
 	switch (death->reason) {
 	case TFC_EXIT_CODE:
 		return TFC_END_EXIT;
