@@ -211,20 +211,6 @@ const char *tfc__agent_log_dir(const struct tfc__agent_job *job);
 void tfc__agent_log_name(const struct tfc__agent_job *job, uint32_t task,
 			 char name[TFC__LOG_NAME_SIZE]);
 
-/* Embedded in a follower of one task. fn is called in dispatch when its log may have grown. */
-struct tfc__log_watch {
-	struct tfc__link link;
-	void (*fn)(struct tfc__log_watch *watch);
-};
-int tfc__agent_watch(struct tfc__agent_job *job, uint32_t task, struct tfc__log_watch *watch);
-void tfc__agent_unwatch(struct tfc__agent_job *job, struct tfc__log_watch *watch);
-
-/* Reads a task's log from `position` (0: the oldest there is) as log/source.h says. The caller
- * closes it, also after the job. NULL and *error (TFC_ENOMEM, ...). */
-struct tfc__log_source;
-struct tfc__log_source *tfc__agent_log_open(struct tfc__agent_job *job, uint32_t task,
-					    uint64_t position, tfc_error *error);
-
 /* The log of a task of a job that is not open here any more. NULL and *error: TFC_ENOENT. */
 struct tfc__log_source;
 struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, const char *id,

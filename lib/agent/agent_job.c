@@ -160,7 +160,11 @@ static int name_dirs(struct tfc__agent_job *job, tfc_error *error)
 		return tfc__fail_nomem(error, "agent");
 	job->log_dir = logs ? tfc__path_join(logs, job->info.id)
 			    : tfc__path_join(job->run_dir, "logs");
-	return job->log_dir ? TFC_OK : tfc__fail_nomem(error, "agent");
+	if (!job->log_dir)
+		return tfc__fail_nomem(error, "agent");
+	tfc__log_dir_init(&job->logs, job->agent->ctx, job->log_dir, job->info.id,
+			  &job->agent->open_logs);
+	return TFC_OK;
 }
 
 static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
@@ -194,7 +198,6 @@ static void init_tasks(struct tfc__agent_job *job)
 			task->port = role->port ? (uint16_t)(role->port + i) : 0;
 			tfc__list_init(&task->watch_link);
 			tfc__list_init(&task->waiting_link);
-			tfc__list_init(&task->watches);
 			tfc__work_init(&task->reply, job->agent->ctx, deliver_reply);
 			tfc__stall_init(task);
 		}
@@ -213,7 +216,6 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	job->agent = agent;
 	job->info = *info;
 	tfc__list_init(&job->bundle_waiter.link);
-	tfc__list_init(&job->logs);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
 	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_looked);
@@ -289,9 +291,7 @@ static void close_task(struct agent_task *task)
 
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
-	job->is_ended = true;
-	if (job->watch_count == 0)
-		tfc__agent_follow_end(job);
+	tfc__log_dir_complete(&job->logs);
 	tfc__bundle_end(job);
 }
 
@@ -317,8 +317,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	tfc__bundle_close(job);
 	tfc__work_cancel(&job->answer);
 	tfc__work_cancel(&job->looked);
-	tfc__agent_logs_leave(job);
-	tfc__agent_follow_end(job);
+	tfc__log_dir_fini(&job->logs);
 	tfc__limits_end(job);
 	if (job->run_dir)
 		remove_run_dir(job);

@@ -18,8 +18,6 @@
  *   stacks.c     the stacks of Python processes
  *   python_stack.c  what such a stack says of its process
  *   waiting.c    launches that the guard cannot take yet
- *   follow.c     who is told that a log has grown
- *   log_local.c  the log of a task here, as a log source
  *   kept_logs.c  the logs of jobs without tasks here
  *   guests.c     which of them are of jobs that other nodes keep
  *   seat.c       whether there is room for a task
@@ -35,6 +33,7 @@
 #include "base/strv.h"
 #include "bundle/cache.h"
 #include "ctx/ctx.h"
+#include "log/local.h"
 #include "port/port.h"
 #include "proc/proc.h"
 
@@ -164,7 +163,6 @@ struct agent_task {
 	struct tfc__timer stall_timer;
 	uint32_t stall_attempt; /* what it was set for */
 	struct silence silence;
-	struct tfc__link watches; /* followers of its log */
 	struct tfc__timer stacks_timer;
 	struct stacks *stacks; /* being written */
 	struct tfc__work reply;
@@ -195,16 +193,10 @@ struct tfc__agent_job {
 	uint32_t look;           /* the unanswered one, or 0 */
 	struct tfc__work looked;
 	bool is_plan;
-	bool is_ended;              /* its logs grow no more */
 	struct tfc__bundle *bundle; /* NULL: it has none */
 	struct tfc__bundle_waiter bundle_waiter;
 	tfc_process *removing; /* what was unpacked, once the job has ended */
-	/* followers of the logs; each task has its list */
-	uint32_t watch_count;
-	struct tfc__link logs; /* readers */
-	bool is_unwatchable;   /* the kernel has no more watches; that was told */
-	struct tfc__io inotify;
-	int log_watch; /* of it, while somebody follows */
+	struct tfc__log_dir logs;
 };
 
 void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event);
@@ -289,9 +281,6 @@ void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 /* "1000:1000", who is to own what the task is given, or "": the host. */
 #define LIMITS_OWNER_SIZE 24
 void tfc__limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
-
-void tfc__agent_follow_end(struct tfc__agent_job *job);
-void tfc__agent_logs_leave(struct tfc__agent_job *job); /* its readers outlive it */
 
 /* doing.c */
 void tfc__activity_begin(struct agent_task *task); /* it has just been started */

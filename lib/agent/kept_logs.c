@@ -7,7 +7,7 @@
 #include "agent/internal.h"
 #include "base/fail.h"
 #include "base/file.h"
-#include "log/source.h"
+#include "log/local.h"
 #include "proc/dir_lock.h"
 
 struct removal {

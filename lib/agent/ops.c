@@ -71,10 +71,13 @@ static void look(void *job, uint32_t number)
 	tfc__agent_look(job, number);
 }
 
-static struct tfc__log_source *log_open(void *job, uint32_t task, uint64_t position,
+static struct tfc__log_source *log_open(void *of, uint32_t task, uint64_t position,
 					tfc_error *error)
 {
-	return tfc__agent_log_open(job, task, position, error);
+	struct tfc__agent_job *job = of;
+	char name[TFC__LOG_NAME_SIZE];
+	tfc__agent_log_name(job, task, name);
+	return tfc__log_dir_open(&job->logs, name, position, error);
 }
 
 static int log_tail(void *job, uint32_t task, char ***ret_lines)

@@ -26,11 +26,6 @@ struct tfc__log_source {
 	void *user;
 };
 
-/* A log that nobody writes any more, in its directory: `wake` never comes. The caller closes it.
- * NULL and *error. */
-struct tfc__log_source *tfc__log_file_open(const char *dir, const char *name, uint64_t position,
-					   tfc_error *error);
-
 static inline void tfc__log_source_close(struct tfc__log_source *source)
 {
 	if (source)

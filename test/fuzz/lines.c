@@ -9,6 +9,7 @@
 #include "fuzz.h"
 #include "gateway/place.h"
 #include "log/format.h"
+#include "log/local.h"
 
 #define LINES_MAX 64
 #define LOG_MAX 300000

@@ -17,6 +17,7 @@
 #include "leaks.h"
 #include "log/format.h"
 #include "log/lines.h"
+#include "log/local.h"
 
 struct log {
 	char dir[LEAKS_PATH];

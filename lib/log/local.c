@@ -1,0 +1,273 @@
+/*
+ * The shims write; inotify(7) on the directory says so, and only while somebody follows: logs
+ * without readers cost no wake-up. The descriptor stays until nothing is written any more: to close
+ * it takes the kernel some 10 ms, in which nothing is restarted.
+ */
+#include "log/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "base/names.h"
+
+/* Of readers that have read all there is, only so many keep their files open. */
+#define OPEN_LOGS_MAX 32
+#define WATCH_BUCKETS 1024
+
+struct local_log {
+	struct tfc__log_source source;
+	struct tfc__link link;    /* in dir->sources */
+	struct tfc__link watch;   /* in a bucket of dir */
+	struct tfc__log_dir *dir; /* NULL: nobody writes it any more, or it is left */
+	bool is_left;             /* the directory was closed: it stays as it is */
+	tfc_log *log;             /* NULL: not open now */
+	uint64_t position;        /* then: where to go on */
+	char *path;
+	char name[TFC__LOG_NAME_MAX + 1];
+};
+
+/* ---- watching */
+
+static struct tfc__link *watch_bucket(const struct tfc__log_dir *dir, const char *name, size_t len)
+{
+	uint32_t hash = 2166136261;
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)name[i]) * 16777619;
+	return &dir->buckets[hash % WATCH_BUCKETS];
+}
+
+static void wake(struct local_log *log)
+{
+	if (log->source.wake)
+		log->source.wake(log->source.user);
+}
+
+/* A segment file has grown: "worker-0.OFFSET.log". */
+static void wake_readers_of(const struct tfc__log_dir *dir, const char *file)
+{
+	const char *end = strrchr(file, '.');
+	while (end && end > file && *--end != '.')
+		;
+	size_t len = end ? (size_t)(end - file) : 0;
+	TFC__LIST_EACH (link, watch_bucket(dir, file, len)) {
+		struct local_log *log = tfc__container_of(link, struct local_log, watch);
+		if (strncmp(log->name, file, len) == 0 && log->name[len] == '\0')
+			wake(log);
+	}
+}
+
+static void on_inotify(struct tfc__io *io, uint32_t events)
+{
+	struct tfc__log_dir *dir = tfc__container_of(io, struct tfc__log_dir, inotify);
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t len = read(io->fd, buf, sizeof(buf));
+	for (ssize_t at = 0; at < len;) {
+		const struct inotify_event *event = (const void *)(buf + at);
+		at += (ssize_t)(sizeof(*event) + event->len);
+		if (!(event->mask & IN_Q_OVERFLOW) && event->len) {
+			wake_readers_of(dir, event->name);
+			continue;
+		}
+		TFC__LIST_EACH (link, &dir->sources)
+			wake(tfc__container_of(link, struct local_log, link));
+	}
+}
+
+static int open_inotify(struct tfc__log_dir *dir, tfc_error *error)
+{
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (fd < 0)
+		return tfc__fail_errno(error, "log", errno,
+				       "cannot follow logs (see fs.inotify.max_user_instances)");
+	int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, on_inotify);
+	if (code < 0) {
+		*error = *tfc__ctx_error(dir->ctx);
+		close(fd);
+	}
+	return code;
+}
+
+static void close_inotify(struct tfc__log_dir *dir)
+{
+	if (!dir->inotify.ctx)
+		return;
+	int fd = dir->inotify.fd;
+	tfc__io_close(&dir->inotify);
+	close(fd);
+}
+
+static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
+{
+	if (!dir->buckets) {
+		dir->buckets = malloc(WATCH_BUCKETS * sizeof(*dir->buckets));
+		if (!dir->buckets)
+			return tfc__fail_nomem(error, "log");
+		for (uint32_t i = 0; i < WATCH_BUCKETS; i++)
+			tfc__list_init(&dir->buckets[i]);
+	}
+	int code = dir->inotify.ctx ? TFC_OK : open_inotify(dir, error);
+	if (code < 0)
+		return code;
+	dir->watch = inotify_add_watch(dir->inotify.fd, dir->path, IN_MODIFY);
+	if (dir->watch < 0)
+		return tfc__fail_errno(error, "log", errno, "cannot follow %s", dir->path);
+	return TFC_OK;
+}
+
+/* Without a watch the output comes late, at the end of each attempt, but it comes. */
+static int watch_log(struct local_log *log, tfc_error *error)
+{
+	struct tfc__log_dir *dir = log->dir;
+	if (dir->is_complete || dir->is_unwatchable)
+		return TFC_OK;
+	tfc_error why = TFC_ERROR_INIT;
+	int code = dir->watch_count ? TFC_OK : begin_watching(dir, &why);
+	if (code == TFC_ENOMEM)
+		return tfc__fail_nomem(error, "log");
+	dir->is_unwatchable = code < 0;
+	if (code < 0) {
+		tfc__log(dir->ctx, TFC_LOG_WARNING, "log", dir->subject,
+			 "%s: output comes only when an attempt ends", why.text);
+		return TFC_OK;
+	}
+	tfc__list_append(watch_bucket(dir, log->name, strlen(log->name)), &log->watch);
+	dir->watch_count++;
+	return TFC_OK;
+}
+
+static void unwatch_log(struct local_log *log)
+{
+	struct tfc__log_dir *dir = log->dir;
+	if (tfc__list_is_empty(&log->watch))
+		return;
+	tfc__list_remove(&log->watch);
+	if (--dir->watch_count)
+		return;
+	if (dir->is_complete)
+		close_inotify(dir);
+	else
+		inotify_rm_watch(dir->inotify.fd, dir->watch);
+}
+
+void tfc__log_dir_init(struct tfc__log_dir *dir, tfc_ctx *ctx, const char *path,
+		       const char *subject, uint32_t *open_count)
+{
+	dir->ctx = ctx;
+	dir->path = path;
+	dir->subject = subject;
+	dir->open_count = open_count;
+	tfc__list_init(&dir->sources);
+}
+
+void tfc__log_dir_complete(struct tfc__log_dir *dir)
+{
+	dir->is_complete = true;
+	if (dir->watch_count == 0)
+		close_inotify(dir);
+}
+
+void tfc__log_dir_fini(struct tfc__log_dir *dir)
+{
+	if (!dir->ctx)
+		return;
+	TFC__LIST_EACH (link, &dir->sources) {
+		struct local_log *log = tfc__container_of(link, struct local_log, link);
+		unwatch_log(log);
+		tfc__list_remove(link);
+		*dir->open_count -= log->log != NULL;
+		log->dir = NULL;
+		log->is_left = true;
+	}
+	close_inotify(dir);
+	free(dir->buckets);
+	dir->buckets = NULL;
+}
+
+/* ---- reading */
+
+static void close_files(struct local_log *log)
+{
+	if (!log->log)
+		return;
+	log->position = tfc_log_position(log->log);
+	tfc_log_close(log->log);
+	log->log = NULL;
+	if (log->dir)
+		--*log->dir->open_count;
+}
+
+static int next(void *source, tfc_log_record *record, tfc_error *error)
+{
+	struct local_log *log = source;
+	if (log->is_left)
+		return 0;
+	if (!log->log) {
+		int code = tfc_log_open(log->path, log->name, log->position, error, &log->log);
+		if (code < 0)
+			return code;
+		if (log->dir)
+			++*log->dir->open_count;
+	}
+	int code = tfc_log_next(log->log, record, error);
+	if (code == 0 && log->dir && *log->dir->open_count > OPEN_LOGS_MAX)
+		close_files(log);
+	return code;
+}
+
+static void close_log(void *source)
+{
+	struct local_log *log = source;
+	close_files(log);
+	if (log->dir)
+		unwatch_log(log);
+	tfc__list_remove(&log->link);
+	free(log->path);
+	free(log);
+}
+
+static struct local_log *new_log(const char *path, const char *name, uint64_t position,
+				 tfc_error *error)
+{
+	static const struct tfc__log_source_ops ops = {next, close_log};
+	struct local_log *log = calloc(1, sizeof(*log));
+	if (log)
+		log->path = strdup(path);
+	if (!log || !log->path) {
+		free(log);
+		tfc__fail_nomem(error, "log");
+		return NULL;
+	}
+	log->source.ops = &ops;
+	log->position = position;
+	tfc__list_init(&log->link);
+	tfc__list_init(&log->watch);
+	snprintf(log->name, sizeof(log->name), "%s", name);
+	return log;
+}
+
+struct tfc__log_source *tfc__log_file_open(const char *path, const char *name, uint64_t position,
+					   tfc_error *error)
+{
+	struct local_log *log = new_log(path, name, position, error);
+	return log ? &log->source : NULL;
+}
+
+struct tfc__log_source *tfc__log_dir_open(struct tfc__log_dir *dir, const char *name,
+					  uint64_t position, tfc_error *error)
+{
+	struct local_log *log = new_log(dir->path, name, position, error);
+	if (!log)
+		return NULL;
+	log->dir = dir;
+	tfc__list_append(&dir->sources, &log->link);
+	if (watch_log(log, error) == TFC_OK)
+		return &log->source;
+	close_log(log);
+	return NULL;
+}
