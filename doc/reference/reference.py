@@ -142,6 +142,7 @@ def pages(directory, out):
         (out / header.name.replace(".h", ".md")).write_text("\n".join(page(header)))
         names = ", ".join(item.name() for item in header.items if not item.is_opaque())
         index.append(f"- [{header.name}]({header.name.replace('.h', '.md')}): {names}")
+    index.append("- [messages](messages.md): the texts for a person")
     (out / "README.md").write_text("\n".join(index) + "\n")
 
 
