@@ -208,6 +208,8 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 		hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
 		tfc__lease_hear(guard->ctx, report->id);
+	else if (report->kind == TFC__MSG_NOT_KEPT)
+		tfc__guard_not_kept(guard, (uint32_t)report->id);
 	else if (report->kind == TFC__MSG_PONG)
 		tfc__guard_ponged(guard);
 	else if (process)

@@ -165,6 +165,7 @@ void tfc__guard_beat(struct tfc__timer *pulse);
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold);
 int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold);
 void tfc__guard_lose_ports(struct tfc__guard *guard);
+void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id); /* the guard has closed it */
 void tfc__guard_forget_ports(struct tfc__guard *guard);
 
 /* private_dir.c. forget: the context ends. */

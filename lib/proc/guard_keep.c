@@ -85,6 +85,21 @@ void tfc__guard_lose_ports(struct tfc__guard *guard)
 	}
 }
 
+void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id)
+{
+	TFC__LIST_EACH (link, &guard->keeps) {
+		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
+		if (kept->id != id)
+			continue;
+		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "",
+			 "port %u is not held any more: the guard is out of memory",
+			 tfc_port_hold_number(kept->hold));
+		tfc__port_lose(kept->hold);
+		forget(kept);
+		return;
+	}
+}
+
 void tfc__guard_forget_ports(struct tfc__guard *guard)
 {
 	TFC__LIST_EACH (link, &guard->keeps)

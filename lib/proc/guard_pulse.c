@@ -87,6 +87,7 @@ bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report
 	case TFC__MSG_EXITED:
 		return guard->is_known && is_end(report);
 	case TFC__MSG_OVER:
+	case TFC__MSG_NOT_KEPT:
 	case TFC__MSG_PONG:
 		return guard->is_known;
 	}

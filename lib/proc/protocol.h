@@ -10,13 +10,14 @@
 
 #include <stdint.h>
 
-#define TFC__PROTOCOL_VERSION 11
+#define TFC__PROTOCOL_VERSION 12
 
 /* Descriptors of a fresh guard. */
 enum tfc__guard_fd {
 	TFC__GUARD_HOST = 3,      /* its end of the socket to the host */
 	TFC__GUARD_PIDFD = 4,     /* the host, as a pidfd */
-	TFC__GUARD_RESERVED = 10, /* what it hands on to every shim is at or above this */
+	TFC__GUARD_RESERVED = 10, /* what it hands on to every shim is at or above this, */
+	TFC__GUARD_SHARED = 32,   /* and below this */
 };
 
 /* Descriptors of a fresh shim. */
@@ -45,12 +46,13 @@ enum tfc__message_kind {
 	/* shim to guard, guard to host */
 	TFC__MSG_STARTED,
 	TFC__MSG_EXITED,
-	TFC__MSG_PING,    /* host to guard: say something */
-	TFC__MSG_PONG,    /* guard to host */
-	TFC__MSG_STALLED, /* shim to guard, guard to host: no sign of life for silent_ms */
-	TFC__MSG_CLEAR,   /* host to guard: end what a dead guard's tasks have left in cgroups */
-	TFC__MSG_LEASE,   /* host to guard: begin, renew, or (deadline 0) forget one */
-	TFC__MSG_OVER,    /* guard to host: the lease `id` is over, its tasks are being ended */
+	TFC__MSG_PING,     /* host to guard: say something */
+	TFC__MSG_PONG,     /* guard to host */
+	TFC__MSG_STALLED,  /* shim to guard, guard to host: no sign of life for silent_ms */
+	TFC__MSG_CLEAR,    /* host to guard: end what a dead guard's tasks have left in cgroups */
+	TFC__MSG_LEASE,    /* host to guard: begin, renew, or (deadline 0) forget one */
+	TFC__MSG_OVER,     /* guard to host: the lease `id` is over, its tasks are being ended */
+	TFC__MSG_NOT_KEPT, /* guard to host: the port `id`, of KEEP, is closed: out of memory */
 };
 
 /* What a shim holds as long as its task may be alive; -1 where there is none. */

@@ -27,6 +27,7 @@ ROWS = {
     "relay": nodes.Relay,
     "cluster": nodes.Cluster,
     "idle": cost.Idle,
+    "scale": cost.Scale,
     "size": cost.Size,
     "train": train.Train,
 }

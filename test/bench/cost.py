@@ -3,12 +3,16 @@
 import contextlib
 import json
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
 import time
 
-from measure import IDLE_SECONDS, Bench, background, comm, descendants, rss, switches
+from measure import (IDLE_SECONDS, Bench, background, comm, descendants, quotient, ratio, rss,
+                     spread, switches)
+
+SCALE_EVENTS = 300
 
 
 class Port(Bench):
@@ -48,6 +52,38 @@ class Idle(Tasks):
         woken = sum(after[pid] - before[pid] for pid in pids)
         self.table.add(f"wake-ups in {IDLE_SECONDS} s, idle node with 100 tasks", str(woken),
                        f"{len(pids)} processes: host, guard, shims", "-", "0", woken == 0)
+
+
+class Scale(Bench):
+    """What a task, and the restart of one, cost on a node with few and with many tasks."""
+
+    def measure(self, count):
+        with tempfile.TemporaryDirectory() as directory:
+            words = subprocess.run(
+                [os.path.join(self.bin, "scale"), str(count), str(SCALE_EVENTS), directory,
+                 self.helpers, self.task], check=True, capture_output=True, text=True,
+                timeout=300).stdout.split()
+        return dict(zip(words[::2], map(float, words[1::2])))
+
+    def run(self):
+        # A port and a socket for each task in the guard, and the ports of the pool.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        many = min(9800, (most - 200) // 2)
+        few = many // 10
+        figures = {few: [], many: []}
+        for _ in range(3):
+            for count, measured in figures.items():
+                measured.append(self.measure(count))
+        for what, key in (("start, time per task", "start_us"),
+                          ("start, CPU time of host and guard per task", "start_cpu_us"),
+                          ("kill and restart of one task, CPU time of the host", "host_us"),
+                          ("kill and restart of one task, CPU time of the guard", "guard_us")):
+            with_few, with_many = ([figure[key] for figure in figures[count]]
+                                   for count in (few, many))
+            self.table.add(f"{what}, of {many} tasks", spread(with_many, "us"),
+                           f"of {few} tasks {spread(with_few, 'us')}",
+                           ratio(with_many, with_few), "<= 1.3x",
+                           quotient(with_many, with_few) <= 1.3)
 
 
 class Size(Tasks):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures libtfcluster against its peers and prints one table. Installs what it needs.
 #   test/bench/run.sh [--markdown] [ROW...]    only these rows: launch restart port logs subscribe
-#                                              bundle rpc relay cluster idle size train;
+#                                              bundle rpc relay cluster idle scale size train;
 #                                              --markdown: into doc/benchmarks.md, too
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/../../examples/setup.sh"

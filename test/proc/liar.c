@@ -59,6 +59,9 @@ static void become_heavy(void)
 static void answer(const struct tfc__command *command)
 {
 	struct tfc__report report = {.kind = TFC__MSG_EXITED, .id = command->id, .pid = getpid()};
+	if (command->kind == TFC__MSG_KEEP && is_mode("portless"))
+		say(&(struct tfc__report){.kind = TFC__MSG_NOT_KEPT, .id = command->keep_id},
+		    sizeof(report));
 	if (command->kind != TFC__MSG_SPAWN)
 		return;
 	if (is_mode("short"))

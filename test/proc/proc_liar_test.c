@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,6 +173,44 @@ static void what_a_dead_guard_cannot_take_goes_to_the_next(void **state)
 	proc_run_end(&run);
 }
 
+static void note_log(void *user, const tfc_log_entry *entry)
+{
+	char *text = user;
+	if (entry->level == TFC_LOG_ERROR)
+		snprintf(text, 256, "%s", entry->text);
+}
+
+static void a_port_that_the_guard_cannot_keep_is_named_and_lost(void **state)
+{
+	struct proc_run run;
+	tfc_port_pool *pool;
+	tfc_port_hold *hold;
+	char said[256] = "", expected[256];
+	begin(&run, "portless");
+	tfc_ctx_free(run.ctx); /* for one that logs */
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = proc_path(&run, "portless");
+	options.log_level = TFC_LOG_ERROR;
+	options.log = note_log;
+	options.log_user = said;
+	assert_int_equal(tfc_ctx_new(&options, NULL, &run.ctx), 0);
+	assert_int_equal(tfc_port_pool_open(run.ctx, NULL, &pool), 0);
+	assert_int_equal(tfc_port_acquire(pool, 0, &hold), 0);
+	assert_int_equal(tfc__guard_keep(run.ctx, hold), 0);
+	for (uint64_t end = tfc__now() + 5 * TFC__SECOND; !tfc__port_is_lost(hold);) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
+	}
+	snprintf(expected, sizeof(expected),
+		 "port %u is not held any more: the guard is out of memory",
+		 tfc_port_hold_number(hold));
+	assert_string_equal(said, expected);
+	assert_int_equal(tfc__guard_keep(run.ctx, hold), TFC_ELOST);
+	tfc_port_hold_release(hold);
+	tfc_port_pool_close(pool);
+	proc_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +221,7 @@ int main(void)
 		cmocka_unit_test(a_guard_that_never_gets_to_its_hello_is_refused_by_name),
 		cmocka_unit_test(a_guard_of_another_version_is_refused_by_name),
 		cmocka_unit_test(what_a_dead_guard_cannot_take_goes_to_the_next),
+		cmocka_unit_test(a_port_that_the_guard_cannot_keep_is_named_and_lost),
 	};
 	return cmocka_run_group_tests_name("proc_liar", tests, NULL, NULL);
 }

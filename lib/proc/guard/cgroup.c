@@ -224,7 +224,7 @@ bool cgroup_want(struct guard *guard)
 		return false;
 	guard->group_is_tried = true;
 	int node = open_node(guard);
-	guard->group = node < 0 ? -1 : fcntl(node, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
+	guard->group = node < 0 ? -1 : dup3(node, guard->group_end, O_CLOEXEC);
 	if (node >= 0) {
 		hand_on_controllers(node);
 		close(node);

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/map.h"
 #include "core.h"
 #include "proc/protocol.h"
 
@@ -33,6 +34,7 @@ struct keep {
 	int fd;
 	uint32_t tasks;
 	bool is_released;
+	uint32_t next_free; /* of a free one: the next one + 1; 0: it is the last */
 };
 
 /* A private directory of the host. */
@@ -48,10 +50,12 @@ struct guard {
 	int epoll;
 	int signals;        /* signalfd: SIGCHLD */
 	int shim;           /* the program, opened once: all shims are of the same version */
+	int shim_end;       /* where the shim's end of its socket lies while it is started */
 	int lifeline;       /* write end */
 	int oom_events;     /* memory.events of our cgroup, or what v1 has, or -1 */
 	uint64_t oom_kills; /* seen and accounted for */
 	int group;          /* our cgroup directory, or -1 */
+	int group_end;      /* where it lies once there is one */
 	char *group_path;
 	bool group_is_tried;
 	struct rlimit nofile; /* the host's, for the tasks */
@@ -62,9 +66,15 @@ struct guard {
 	struct unsent *unsent, **unsent_end;
 	/* by slot, as many as there is room for in the core: */
 	pid_t *pids;  /* the shim; 0: the slot is free, -1: the shim is dead, its rest may not be */
-	int *sockets; /* to the shim, or -1 */
+	int *sockets; /* to the shim, or -1: it has ended, or will soon */
+	uint32_t *ending; /* slots whose shims' sockets were closed and that are not reaped yet */
+	uint32_t ending_count;
+	struct tfc__map slots_by_pid;
+	uint32_t reaped; /* children, one by one, since the last walk over all */
 	struct keep *keeps;
 	uint32_t keep_count;
+	uint32_t free_keep; /* + 1; 0: none */
+	struct tfc__map keeps_by_id;
 	struct dir *dirs;
 	uint32_t dir_count;
 	uint32_t lease_room; /* entries in: */
@@ -87,7 +97,7 @@ uint32_t decide(struct guard *guard, struct guard_event event);
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
 void task_signal(struct guard *guard, const struct tfc__command *command);
 void task_hear(struct guard *guard, uint32_t slot);
-void task_reap(struct guard *guard);
+void task_reap(struct guard *guard, pid_t pid); /* it may have died, others may, too; 0: any */
 void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
 void task_kill(struct guard *guard, uint32_t slot, pid_t pid);
 void task_kill_shim(struct guard *guard, uint32_t slot);
@@ -106,7 +116,7 @@ void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
 void shim_end_spare(struct guard *guard); /* and waits for it */
 
-/* keep.c */
+/* keep.c; port: the host is told when there is no memory for it. */
 void keep_port(struct guard *guard, uint32_t id, int fd);
 void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);

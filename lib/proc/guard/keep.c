@@ -1,35 +1,42 @@
 #include "guard.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "port/door.h"
 
-static struct keep *find(struct guard *guard, uint32_t id)
+static struct keep *find(const struct guard *guard, uint32_t id)
 {
-	for (uint32_t i = 0; i < guard->keep_count; i++)
-		if (guard->keeps[i].id == id)
-			return &guard->keeps[i];
-	return NULL;
+	uint32_t at = tfc__map_get(&guard->keeps_by_id, id, UINT32_MAX);
+	return at == UINT32_MAX ? NULL : &guard->keeps[at];
+}
+
+/* False: out of memory. */
+static bool grow(struct guard *guard)
+{
+	uint32_t count = guard->keep_count ? guard->keep_count * 2 : 16;
+	struct keep *keeps = realloc(guard->keeps, count * sizeof(*keeps));
+	if (!keeps)
+		return false;
+	guard->keeps = keeps;
+	if (!tfc__map_reserve(&guard->keeps_by_id, count))
+		return false;
+	for (; guard->keep_count < count; guard->free_keep = ++guard->keep_count)
+		keeps[guard->keep_count] = (struct keep){.next_free = guard->free_keep};
+	return true;
 }
 
 void keep_port(struct guard *guard, uint32_t id, int fd)
 {
-	struct keep *keep = find(guard, 0);
-	if (!keep) {
-		uint32_t count = guard->keep_count ? guard->keep_count * 2 : 16;
-		struct keep *keeps = realloc(guard->keeps, count * sizeof(*keeps));
-		if (!keeps) {
-			close(fd);
-			return;
-		}
-		memset(keeps + guard->keep_count, 0, (count - guard->keep_count) * sizeof(*keeps));
-		keep = keeps + guard->keep_count;
-		guard->keeps = keeps;
-		guard->keep_count = count;
+	if (!guard->free_keep && !grow(guard)) {
+		host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_NOT_KEPT, .id = id});
+		close(fd);
+		return;
 	}
-	*keep = (struct keep){.id = id, .fd = fd};
+	uint32_t at = guard->free_keep - 1;
+	guard->free_keep = guard->keeps[at].next_free;
+	guard->keeps[at] = (struct keep){.id = id, .fd = fd};
+	tfc__map_set(&guard->keeps_by_id, id, at); /* room was made for it */
 }
 
 void keep_admit(struct guard *guard, uint32_t id, bool is_open)
@@ -39,12 +46,14 @@ void keep_admit(struct guard *guard, uint32_t id, bool is_open)
 		tfc__door_set(keep->fd, is_open);
 }
 
-static void close_unused(struct keep *keep)
+static void close_unused(struct guard *guard, struct keep *keep)
 {
 	if (!keep->is_released || keep->tasks)
 		return;
 	close(keep->fd);
-	keep->id = 0;
+	tfc__map_remove(&guard->keeps_by_id, keep->id);
+	*keep = (struct keep){.next_free = guard->free_keep};
+	guard->free_keep = (uint32_t)(keep - guard->keeps) + 1;
 }
 
 void keep_release(struct guard *guard, uint32_t id)
@@ -53,7 +62,7 @@ void keep_release(struct guard *guard, uint32_t id)
 	if (!keep)
 		return;
 	keep->is_released = true;
-	close_unused(keep);
+	close_unused(guard, keep);
 }
 
 void keep_join(struct guard *guard, uint32_t id)
@@ -69,5 +78,5 @@ void keep_leave(struct guard *guard, uint32_t id)
 	if (!keep)
 		return;
 	keep->tasks--;
-	close_unused(keep);
+	close_unused(guard, keep);
 }

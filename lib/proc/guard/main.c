@@ -39,8 +39,10 @@ static void reserve_low_fds(void)
 static int open_all(struct guard *guard, const char *shim)
 {
 	guard->unsent_end = &guard->unsent;
-	guard->group = -1;
 	guard->shim = open(shim, O_PATH | O_CLOEXEC);
+	guard->shim_end = fcntl(0, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
+	guard->group_end = fcntl(0, F_DUPFD_CLOEXEC, TFC__GUARD_RESERVED);
+	guard->group = -1;
 	guard->epoll = epoll_create1(EPOLL_CLOEXEC);
 	guard->signals = tfc__helper_signals();
 	oom_open(guard);
@@ -51,14 +53,14 @@ static int open_all(struct guard *guard, const char *shim)
 	    watch(guard, TFC__GUARD_PIDFD, EPOLLIN, WATCH_PIDFD) < 0 ||
 	    watch(guard, guard->signals, EPOLLIN, WATCH_SIGNALS) < 0)
 		return -1;
-	return host_hello(guard);
+	return host_hello(guard) < 0 || guard->lifeline >= TFC__GUARD_SHARED ? -1 : 0;
 }
 
 static void hear_signals(struct guard *guard)
 {
 	struct signalfd_siginfo info;
 	if (read(guard->signals, &info, sizeof(info)) > 0)
-		task_reap(guard);
+		task_reap(guard, (pid_t)info.ssi_pid);
 }
 
 static int wait_ms(const struct guard *guard)
@@ -86,7 +88,7 @@ static void turn(struct guard *guard)
 			host_hear(guard, events[i].events);
 	}
 	if (guard->core.lost_count && count == 0)
-		task_reap(guard);
+		task_reap(guard, 0);
 	if (count == 0 && shim_is_spare_due(guard))
 		shim_prepare(guard);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,39 +12,64 @@
 
 #include "base/pass.h"
 
-static _Noreturn void become_shim(const struct guard *guard, int socket, volatile int *error)
+#ifndef CLOSE_RANGE_UNSHARE /* of linux/close_range.h, which musl has not */
+#define CLOSE_RANGE_UNSHARE 2u
+#endif
+
+/*
+ * A copy of our table of descriptors would cost as much as there are tasks: the child shares it,
+ * and takes only the low part for its own. All that a shim is given lies there.
+ */
+static int unshare_low_fds(void)
+{
+	return (int)syscall(SYS_close_range, TFC__GUARD_SHARED, ~0u, CLOSE_RANGE_UNSHARE) < 0
+		       ? unshare(CLONE_FILES)
+		       : 0;
+}
+
+struct child {
+	const struct guard *guard;
+	int error; /* why it is none; shared memory */
+};
+
+static int become_shim(void *arg)
 {
 	static char *const argv[] = {(char *)"tfc-shim", NULL};
 	static char *const env[] = {NULL};
-	if (setrlimit(RLIMIT_NOFILE, &guard->nofile) == 0 && dup2(socket, TFC__SHIM_GUARD) >= 0 &&
+	struct child *child = arg;
+	const struct guard *guard = child->guard;
+	if (setrlimit(RLIMIT_NOFILE, &guard->nofile) == 0 && unshare_low_fds() == 0 &&
+	    dup2(guard->shim_end, TFC__SHIM_GUARD) >= 0 &&
 	    dup2(TFC__GUARD_PIDFD, TFC__SHIM_HOST) >= 0 && dup2(0, TFC__SHIM_LAUNCH) >= 0 &&
 	    dup2(guard->lifeline, TFC__SHIM_LIFELINE) >= 0 &&
 	    (guard->group < 0 || dup2(guard->group, TFC__SHIM_CGROUP) >= 0) &&
 	    dup2(guard->lease_memory, TFC__SHIM_LEASES) >= 0)
 		syscall(SYS_execveat, guard->shim, "", argv, env, AT_EMPTY_PATH);
-	*error = errno;
+	child->error = errno;
 	_exit(127);
 }
 
 /* 0 or an errno. */
 static int start(const struct guard *guard, struct spare *ret_spare)
 {
-	static volatile int error;
+	static _Alignas(16) char stack[16384];
+	struct child child = {guard, 0};
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return errno;
-	error = 0;
-	pid_t pid = vfork();
-	if (pid == 0)
-		become_shim(guard, ends[1], &error);
-	if (pid < 0)
-		error = errno;
+	dup3(ends[1], guard->shim_end, O_CLOEXEC);
 	close(ends[1]);
-	if (error)
+	/* As vfork: we go on once it has become a program, or has failed. */
+	pid_t pid = clone(become_shim, stack + sizeof(stack),
+			  CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &child);
+	if (pid < 0)
+		child.error = errno;
+	dup3(0, guard->shim_end, O_CLOEXEC); /* or the end of its socket would never come */
+	if (child.error)
 		close(ends[0]);
 	else
 		*ret_spare = (struct spare){pid, ends[0]};
-	return error;
+	return child.error;
 }
 
 /* 0 or an errno: EPIPE or ECONNRESET when it has died, else the launch cannot be sent. */

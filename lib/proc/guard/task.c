@@ -28,7 +28,10 @@ static bool grow_slots(struct guard *guard)
 	int *sockets = realloc(guard->sockets, to * sizeof(*sockets));
 	if (sockets)
 		guard->sockets = sockets;
-	if (!tasks || !pids || !sockets)
+	uint32_t *ending = realloc(guard->ending, to * sizeof(*ending));
+	if (ending)
+		guard->ending = ending;
+	if (!tasks || !pids || !sockets || !ending || !tfc__map_reserve(&guard->slots_by_pid, to))
 		return false;
 	memset(tasks + from, 0, (to - from) * sizeof(*tasks));
 	memset(pids + from, 0, (to - from) * sizeof(*pids));
@@ -58,10 +61,7 @@ static bool make_room(struct guard *guard, uint64_t id)
 
 static uint32_t find_shim(const struct guard *guard, pid_t pid)
 {
-	for (uint32_t slot = 0; slot < guard->core.slot_count; slot++)
-		if (guard->pids[slot] == pid)
-			return slot;
-	return NO_SLOT;
+	return tfc__map_get(&guard->slots_by_pid, (uint64_t)pid, NO_SLOT);
 }
 
 /* ---- spawning */
@@ -79,6 +79,7 @@ static int start(struct guard *guard, uint32_t slot, const struct tfc__command *
 		kill(pid, SIGKILL); /* nobody would hear it: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->sockets[slot] = socket;
+	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* room was made for it */
 	keep_join(guard, command->keep_id);
 	return 0;
 }
@@ -148,9 +149,12 @@ static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *repo
 
 static void close_socket(struct guard *guard, uint32_t slot)
 {
-	if (guard->sockets[slot] >= 0)
-		close(guard->sockets[slot]);
+	if (guard->sockets[slot] < 0)
+		return;
+	close(guard->sockets[slot]);
 	guard->sockets[slot] = -1;
+	if (guard->pids[slot] > 0)
+		guard->ending[guard->ending_count++] = slot;
 }
 
 /* One message, true; or none: the end, or nothing there. */
@@ -169,12 +173,6 @@ static bool hear_one(struct guard *guard, uint32_t slot)
 	return is_heard;
 }
 
-void task_hear(struct guard *guard, uint32_t slot)
-{
-	if (slot < guard->core.slot_count && guard->pids[slot]) /* or freed by an event before */
-		hear_one(guard, slot);
-}
-
 /* Its last words may still lie in the socket. */
 static void shim_died(struct guard *guard, uint32_t slot)
 {
@@ -191,9 +189,9 @@ void task_kill_rest(struct guard *guard, uint32_t slot)
 
 void task_free(struct guard *guard, uint32_t slot)
 {
+	guard->pids[slot] = 0;
 	close_socket(guard, slot);
 	keep_leave(guard, guard->core.tasks[slot].keep_id);
-	guard->pids[slot] = 0;
 }
 
 static bool is_shim(void *user, pid_t pid)
@@ -202,20 +200,69 @@ static bool is_shim(void *user, pid_t pid)
 	return pid == guard->spare.pid || find_shim(guard, pid) != NO_SLOT;
 }
 
-void task_reap(struct guard *guard)
+static void forget(struct guard *guard, pid_t pid)
 {
-	pid_t pid;
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		uint32_t slot = find_shim(guard, pid);
-		if (slot != NO_SLOT)
-			shim_died(guard, slot);
-		else if (pid == guard->spare.pid)
-			shim_drop_spare(guard);
+	uint32_t slot = find_shim(guard, pid);
+	tfc__map_remove(&guard->slots_by_pid, (uint64_t)pid);
+	if (slot != NO_SLOT)
+		shim_died(guard, slot);
+	else if (pid == guard->spare.pid)
+		shim_drop_spare(guard);
+}
+
+static bool reap_child(struct guard *guard, pid_t pid)
+{
+	bool is_dead = pid > 0 && waitpid(pid, NULL, WNOHANG) == pid;
+	if (is_dead)
+		forget(guard, pid);
+	return is_dead;
+}
+
+static void reap_ending(struct guard *guard)
+{
+	for (uint32_t i = guard->ending_count; i-- > 0;) {
+		pid_t pid = guard->pids[guard->ending[i]];
+		if (pid > 0 && guard->sockets[guard->ending[i]] < 0 && !reap_child(guard, pid))
+			continue;
+		guard->ending[i] = guard->ending[--guard->ending_count];
 	}
+}
+
+/*
+ * Waiting for any child costs the kernel a walk over all of them, so a shim is waited for by its
+ * number: its socket says that it ends, and SIGCHLD that it has, although of several deaths at once
+ * only the first is named. What shims that died have left to us is waited for by the walk: while
+ * there are such shims, and once for as many reaped children as there are tasks.
+ */
+static void reap(struct guard *guard, pid_t pid)
+{
+	if (pid && !guard->core.lost_count && guard->reaped < guard->core.task_count) {
+		guard->reaped += reap_child(guard, pid);
+	} else {
+		guard->reaped = 0;
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			forget(guard, pid);
+	}
+	reap_ending(guard);
+}
+
+void task_reap(struct guard *guard, pid_t pid)
+{
+	reap(guard, pid);
 	/* A list of children that change while it is read may lack some: two clean looks. */
 	if (!guard->core.lost_count || tfc__sweep(getpid(), is_shim, guard) != 0 ||
 	    tfc__sweep(getpid(), is_shim, guard) != 0)
 		return;
 	decide(guard, (struct guard_event){.kind = GUARD_NONE_LEFT});
 	cgroup_clear(guard);
+}
+
+void task_hear(struct guard *guard, uint32_t slot)
+{
+	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an event before */
+		return;
+	pid_t pid = guard->pids[slot];
+	hear_one(guard, slot);
+	if (guard->sockets[slot] < 0 && pid > 0)
+		task_reap(guard, pid);
 }
