@@ -81,25 +81,52 @@ static uint64_t whole_records(int fd, uint64_t end)
 	return at;
 }
 
-static int continue_newest(struct tfc__log_writer *writer)
+/* Where to look for the newest segment: at the first one, or once that was emptied, anywhere. */
+static int find_start(const struct tfc__log_writer *writer, uint64_t *ret_position)
 {
 	struct tfc__log_segments segments;
 	struct stat status;
-	int error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
-	if (error || !segments.count)
-		return error ? error : ENOENT;
-	error = open_segment(writer, segments.newest, 0);
-	if (error)
-		return error;
-	if (fstat(writer->fd, &status) < 0)
+	char path[TFC__LOG_PATH_SIZE];
+	tfc__log_segment_name(path, writer->name, 0);
+	if (fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno;
-	uint64_t end = (uint64_t)status.st_size;
-	if (end && !ends_whole(writer->fd, end)) {
-		end = whole_records(writer->fd, end);
-		if (ftruncate(writer->fd, (off_t)end) < 0)
+	*ret_position = 0;
+	if (status.st_size || status.st_mtim.tv_sec)
+		return 0;
+	int error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
+	*ret_position = segments.newest;
+	return error;
+}
+
+/*
+ * Each segment begins where the whole records of the one before it end, so the newest is found
+ * without a look at the directory, which may hold the logs of many tasks.
+ */
+static int continue_newest(struct tfc__log_writer *writer)
+{
+	uint64_t start = 0, end = 0, whole = 0;
+	int error = find_start(writer, &start);
+	int fd = -1;
+	while (!error && !(error = open_segment(writer, start, 0))) {
+		struct stat status;
+		if (fd >= 0)
+			close(fd);
+		fd = writer->fd;
+		if (fstat(fd, &status) < 0)
 			return errno;
+		end = (uint64_t)status.st_size;
+		whole = end == 0 || ends_whole(fd, end) ? end : whole_records(fd, end);
+		if (whole == 0)
+			break;
+		start = writer->segment + whole;
 	}
-	writer->position = segments.newest + end;
+	if (fd < 0)
+		return error;
+	if (error && error != ENOENT)
+		return error;
+	if (whole < end && ftruncate(fd, (off_t)whole) < 0)
+		return errno;
+	writer->position = writer->segment + whole;
 	return 0;
 }
 
