@@ -1,9 +1,7 @@
 #include "node/agent_wire.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/strv.h"
 
 bool tfc__text_read(const msgpack_object *value, char *text, size_t size)
@@ -22,27 +20,19 @@ bool tfc__job_id_read(const msgpack_object *value, char id[TFC__JOB_ID_SIZE])
 	return tfc__text_read(value, id, TFC__JOB_ID_SIZE) && tfc__is_job_id(id);
 }
 
-static void put_texts(struct tfc__buf *buf, const char *key, const char *const *texts)
-{
-	uint32_t count = 0;
-	while (texts[count])
-		count++;
-	tfc__msg_str(buf, key);
-	tfc__msg_array(buf, count);
-	for (uint32_t i = 0; i < count; i++)
-		tfc__msg_str(buf, texts[i]);
-}
-
 void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids)
 {
-	static const char *const none[] = {NULL};
 	tfc__msg_map(buf, 1);
-	put_texts(buf, "ids", ids->count ? (const char *const *)ids->items : none);
+	tfc__msg_str(buf, "ids");
+	tfc__msg_array(buf, (uint32_t)ids->count);
+	for (uint32_t i = 0; i < ids->count; i++)
+		tfc__msg_str(buf, ids->items[i]);
 }
 
 /* ---- orders */
 
-static int add_task(void *user, const char *task_type, uint32_t task_index, const char *address)
+static int write_spec_task(void *user, const char *task_type, uint32_t task_index,
+			   const char *address)
 {
 	struct tfc__buf *buf = user;
 	tfc__msg_array(buf, 3);
@@ -52,54 +42,14 @@ static int add_task(void *user, const char *task_type, uint32_t task_index, cons
 	return 0;
 }
 
-void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
+static void write_spec(struct tfc__buf *buf, const void *value)
 {
-	tfc__msg_map(buf, 5 + !!order->spec + !!order->env);
-	tfc__msg_put_u64(buf, "order", order->kind);
-	tfc__msg_put_u64(buf, "task", order->task);
-	tfc__msg_put_u64(buf, "number", order->number);
-	tfc__msg_put_u64(buf, "attempt", order->attempt);
-	tfc__msg_put_u64(buf, "generation", order->generation);
-	if (order->env)
-		put_texts(buf, "env", order->env);
-	if (!order->spec)
-		return;
-	tfc__msg_str(buf, "spec");
-	tfc__msg_array(buf, tfc_spec_count(order->spec, NULL));
-	tfc_spec_each(order->spec, add_task, buf);
+	const tfc_spec *spec = value;
+	tfc__msg_array(buf, tfc_spec_count(spec, NULL));
+	tfc_spec_each(spec, write_spec_task, buf);
 }
 
-static uint32_t get_u32(const msgpack_object *map, const char *key)
-{
-	return (uint32_t)tfc__msg_get_u64(map, key, 0);
-}
-
-void tfc__order_read(const msgpack_object *object, struct tfc__order *ret_order)
-{
-	uint32_t kind = get_u32(object, "order");
-	*ret_order = (struct tfc__order){
-		.kind = kind <= TFC__ORDER_ENV ? (enum tfc__order_kind)kind : 0,
-		.task = get_u32(object, "task"),
-		.number = get_u32(object, "number"),
-		.attempt = get_u32(object, "attempt"),
-		.generation = get_u32(object, "generation"),
-	};
-}
-
-void tfc__order_read_env(const msgpack_object *object, struct tfc__strv *ret_env)
-{
-	const msgpack_object *items;
-	uint32_t count = tfc__msg_get_array(object, "env", &items);
-	*ret_env = (struct tfc__strv){0};
-	for (uint32_t i = 0; i < count; i++) {
-		size_t len;
-		const char *text = tfc__msg_bytes(&items[i], &len);
-		if (text && !memchr(text, '\0', len) && memchr(text, '=', len))
-			tfc__strv_take(ret_env, strndup(text, len));
-	}
-}
-
-static int read_task(const msgpack_object *item, tfc_spec *spec, tfc_error *error)
+static int read_spec_task(const msgpack_object *item, tfc_spec *spec, tfc_error *error)
 {
 	char type[64], address[300];
 	const msgpack_object *parts = item->via.array.ptr;
@@ -107,25 +57,162 @@ static int read_task(const msgpack_object *item, tfc_spec *spec, tfc_error *erro
 	    parts[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || parts[1].via.u64 > UINT32_MAX ||
 	    !tfc__text_read(&parts[0], type, sizeof(type)) ||
 	    !tfc__text_read(&parts[2], address, sizeof(address)))
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "a cluster spec is not well-formed");
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "a task of it is not well-formed");
 	return tfc_spec_add(spec, type, (uint32_t)parts[1].via.u64, address, error);
 }
 
-int tfc__order_read_spec(const msgpack_object *object, tfc_error *error, tfc_spec **ret_spec)
+static int read_spec(const msgpack_object *object, tfc_error *error, void **ret_value)
 {
-	const msgpack_object *items;
-	uint32_t count = tfc__msg_get_array(object, "spec", &items);
 	tfc_spec *spec;
+	tfc_spec_free(*ret_value);
+	*ret_value = NULL;
+	if (object->type != MSGPACK_OBJECT_ARRAY)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "it is no list");
 	if (tfc_spec_new(&spec) < 0)
 		return tfc__fail_nomem(error, "node");
-	int code = TFC_OK;
-	for (uint32_t i = 0; i < count && code == TFC_OK; i++)
-		code = read_task(&items[i], spec, error);
-	if (code < 0)
-		tfc_spec_free(spec);
-	else
-		*ret_spec = spec;
+	*ret_value = spec;
+	for (uint32_t i = 0; i < object->via.array.size; i++) {
+		int code = read_spec_task(&object->via.array.ptr[i], spec, error);
+		if (code < 0)
+			return code;
+	}
+	return TFC_OK;
+}
+
+static const struct tfc__field_custom spec_value = {write_spec, read_spec};
+
+#define ORDER(...) TFC__FIELD(struct tfc__order, __VA_ARGS__)
+static const struct tfc__field order_rows[] = {
+	ORDER("order", TFC__UINT, kind, TFC__V0_2),
+	ORDER("task", TFC__UINT, task, TFC__V0_2),
+	ORDER("number", TFC__UINT, number, TFC__V0_2),
+	ORDER("attempt", TFC__UINT, attempt, TFC__V0_2),
+	ORDER("generation", TFC__UINT, generation, TFC__V0_2),
+	ORDER("env", TFC__LINES, env, TFC__V0_2),
+	ORDER("spec", TFC__CUSTOM, spec, TFC__V0_2, .custom = &spec_value),
+};
+static const struct tfc__fields order_fields = TFC__FIELDS(order_rows, struct tfc__order, NULL);
+
+void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
+{
+	tfc__fields_write(buf, &order_fields, order);
+}
+
+int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tfc_error *error,
+		    struct tfc__order *ret_order)
+{
+	int code = tfc__fields_read(reader, &order_fields, object, error, ret_order);
+	for (const char *const *item = ret_order->env; code == TFC_OK && item && *item; item++)
+		if (!strchr(*item, '='))
+			code = tfc__fail(error, TFC_EPARSE, "node", 0,
+					 "env: must have a '=' in each line");
 	return code;
+}
+
+/* ---- events */
+
+#define LOOKED(...) TFC__FIELD(struct tfc__agent_looked, __VA_ARGS__)
+static const struct tfc__field looked_rows[] = {
+	LOOKED("task", TFC__UINT, task, TFC__V0_2),
+	LOOKED("text", TFC__TEXT, text, TFC__V0_2),
+};
+static const struct tfc__fields looked_fields = TFC__FIELDS(looked_rows, struct tfc__agent_looked,
+							    NULL);
+
+#define PROCESS(...) TFC__FIELD(tfc_process_event, __VA_ARGS__)
+static const struct tfc__field process_rows[] = {
+	PROCESS("kind", TFC__UINT, kind, TFC__V0_2),
+	PROCESS("pid", TFC__INT, pid, TFC__V0_2),
+	PROCESS("reason", TFC__UINT, reason, TFC__V0_2),
+	PROCESS("status", TFC__INT, status, TFC__V0_2),
+	PROCESS("oom", TFC__BOOL, is_oom, TFC__V0_2),
+	PROCESS("time", TFC__TIME, time_ns, TFC__V0_2),
+	PROCESS("user_us", TFC__UINT, user_us, TFC__V0_2),
+	PROCESS("system_us", TFC__UINT, system_us, TFC__V0_2),
+	PROCESS("rss_kib", TFC__UINT, max_rss_kib, TFC__V0_2),
+	PROCESS("log_end", TFC__UINT, log_end, TFC__V0_2),
+	PROCESS("log_dropped", TFC__UINT, log_dropped, TFC__V0_2),
+	PROCESS("log_gap", TFC__UINT, log_gap, TFC__V0_2),
+	PROCESS("isolation", TFC__UINT, isolation, TFC__V0_2),
+	PROCESS("text", TFC__STRING, text, TFC__V0_2),
+};
+static const tfc_process_event no_process = {.size = sizeof(no_process), .text = ""};
+static const struct tfc__fields process_fields = TFC__FIELDS(process_rows, tfc_process_event,
+							     &no_process);
+
+#define EVENT(name, type, member, ...) \
+	TFC__FIELD(struct tfc__event, name, type, event.member, __VA_ARGS__)
+static const struct tfc__field event_rows[] = {
+	EVENT("event", TFC__UINT, kind, TFC__V0_2),
+	EVENT("task", TFC__UINT, task, TFC__V0_2),
+	EVENT("attempt", TFC__UINT, attempt, TFC__V0_2),
+	EVENT("missing", TFC__UINT, missing, TFC__V0_2),
+	EVENT("number", TFC__UINT, query, TFC__V0_2),
+	EVENT("ports", TFC__UINT, ports, TFC__V0_3),
+	EVENT("full", TFC__BOOL, is_full, TFC__V0_2),
+	EVENT("lasting", TFC__BOOL, is_lasting, TFC__V0_3),
+	EVENT("stranger", TFC__BOOL, is_stranger, TFC__V0_2),
+	EVENT("crowded", TFC__BOOL, is_crowded_out, TFC__V0_2),
+	EVENT("notice", TFC__BOOL, had_notice, TFC__V0_3),
+	EVENT("silent_ms", TFC__UINT, silent_ms, TFC__V0_2),
+	EVENT("activity", TFC__UINT, activity, TFC__V0_3),
+	EVENT("log_end", TFC__UINT, log_end, TFC__V0_2),
+	EVENT("address", TFC__STRING, address, TFC__V0_2),
+	EVENT("text", TFC__STRING, text, TFC__V0_2),
+	EVENT("states", TFC__BYTES, states, TFC__V0_2,
+	      .count = offsetof(struct tfc__event, state_count)),
+	EVENT("looked", TFC__MESSAGES, looked, TFC__V0_2, .nested = &looked_fields,
+	      .max = TFC__AGENT_LOOKED_MAX,
+	      .count = offsetof(struct tfc__event, event.looked_count)),
+	EVENT("process", TFC__MESSAGE, process, TFC__V0_2, .nested = &process_fields),
+	TFC__FIELD(struct tfc__event, "log_tail", TFC__LINES, log_tail, TFC__V0_2,
+		   .max = TFC__LOG_TAIL_LINES),
+};
+static const struct tfc__event no_event = {.event.address = ""};
+static const struct tfc__fields event_fields = TFC__FIELDS(event_rows, struct tfc__event,
+							   &no_event);
+
+void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
+		      uint32_t task_count, char *const *log_tail)
+{
+	const struct tfc__event whole = {
+		.event = *event,
+		.state_count = event->states ? task_count : 0,
+		.log_tail = (const char *const *)log_tail,
+	};
+	tfc__fields_write(buf, &event_fields, &whole);
+}
+
+static int check_event(const struct tfc__event *whole, uint32_t task_count, tfc_error *error)
+{
+	const struct tfc__agent_event *event = &whole->event;
+	bool has_tasks = event->task < task_count;
+	for (uint32_t i = 0; i < event->looked_count; i++)
+		has_tasks = has_tasks && event->looked[i].task < task_count;
+	if (!has_tasks)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "task: the job has only %u",
+				 task_count);
+	if (event->states ? whole->state_count != task_count : event->kind == TFC__AGENT_ANSWER)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "states: must have %u bytes",
+				 task_count);
+	if (!event->process &&
+	    (event->kind == TFC__AGENT_STARTED || event->kind == TFC__AGENT_EXITED))
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "process: is missing");
+	return TFC_OK;
+}
+
+int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, uint32_t task_count,
+		    tfc_error *error, struct tfc__event *ret_event)
+{
+	struct tfc__agent_event *event = &ret_event->event;
+	int code = tfc__fields_read(reader, &event_fields, object, error, ret_event);
+	if (code < 0)
+		return code;
+	if (event->kind > TFC__AGENT_ANSWER) /* the others are not told by an agent elsewhere */
+		event->kind = 0;
+	if (event->activity > TFC__ACTIVITY_OWN_WORK)
+		event->activity = TFC__ACTIVITY_UNKNOWN;
+	return check_event(ret_event, task_count, error);
 }
 
 /* ---- the link */
@@ -150,177 +237,4 @@ int tfc__link_read(struct tfc__agent_link *link, const msgpack_object *params)
 	if (code < 0 || !tfc__msg_get(params, "body"))
 		return code;
 	return tfc__agent_link_take(link, tfc__msg_get_u64(params, "n", 0));
-}
-
-/* ---- events, written */
-
-static uint64_t boot_time_of(uint64_t wall_ns)
-{
-	uint64_t ago = tfc__wall() - wall_ns, now = tfc__boot_time();
-	return ago < now ? now - ago : now; /* a clock that was set back */
-}
-
-static void put_process(struct tfc__buf *buf, const tfc_process_event *process)
-{
-	tfc__msg_str(buf, "process");
-	tfc__msg_map(buf, 14);
-	tfc__msg_put_u64(buf, "kind", process->kind);
-	tfc__msg_put_i64(buf, "pid", process->pid);
-	tfc__msg_put_u64(buf, "reason", process->reason);
-	tfc__msg_put_i64(buf, "status", process->status);
-	tfc__msg_put_bool(buf, "oom", process->is_oom);
-	tfc__msg_put_u64(buf, "time", boot_time_of(process->time_ns));
-	tfc__msg_put_u64(buf, "user_us", process->user_us);
-	tfc__msg_put_u64(buf, "system_us", process->system_us);
-	tfc__msg_put_u64(buf, "rss_kib", process->max_rss_kib);
-	tfc__msg_put_u64(buf, "log_end", process->log_end);
-	tfc__msg_put_u64(buf, "log_dropped", process->log_dropped);
-	tfc__msg_put_u64(buf, "log_gap", process->log_gap);
-	tfc__msg_put_u64(buf, "isolation", process->isolation);
-	tfc__msg_put_str(buf, "text", process->text);
-}
-
-static void put_looked(struct tfc__buf *buf, const struct tfc__agent_event *event)
-{
-	tfc__msg_str(buf, "looked");
-	tfc__msg_array(buf, event->looked_count);
-	for (uint32_t i = 0; i < event->looked_count; i++) {
-		tfc__msg_map(buf, 2);
-		tfc__msg_put_u64(buf, "task", event->looked[i].task);
-		tfc__msg_put_str(buf, "text", event->looked[i].text);
-	}
-}
-
-void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
-		      uint32_t task_count, char *const *log_tail)
-{
-	uint32_t pairs = 16 + !!event->states + !!event->looked_count + !!event->process +
-			 !!log_tail;
-	tfc__msg_map(buf, pairs);
-	tfc__msg_put_u64(buf, "event", event->kind);
-	tfc__msg_put_u64(buf, "task", event->task);
-	tfc__msg_put_u64(buf, "attempt", event->attempt);
-	tfc__msg_put_u64(buf, "missing", event->missing);
-	tfc__msg_put_u64(buf, "number", event->query);
-	tfc__msg_put_u64(buf, "ports", event->ports);
-	tfc__msg_put_bool(buf, "full", event->is_full);
-	tfc__msg_put_bool(buf, "lasting", event->is_lasting);
-	tfc__msg_put_bool(buf, "stranger", event->is_stranger);
-	tfc__msg_put_bool(buf, "crowded", event->is_crowded_out);
-	tfc__msg_put_bool(buf, "notice", event->had_notice);
-	tfc__msg_put_u64(buf, "silent_ms", event->silent_ms);
-	tfc__msg_put_u64(buf, "activity", event->activity);
-	tfc__msg_put_u64(buf, "log_end", event->log_end);
-	tfc__msg_put_str(buf, "address", event->address);
-	tfc__msg_put_str(buf, "text", event->text);
-	if (event->states)
-		tfc__msg_put_bin(buf, "states", event->states, task_count);
-	if (event->looked_count)
-		put_looked(buf, event);
-	if (event->process)
-		put_process(buf, event->process);
-	if (log_tail)
-		put_texts(buf, "log_tail", (const char *const *)log_tail);
-}
-
-/* ---- events, read */
-
-static uint64_t wall_time_of(uint64_t boot_ns, int64_t ahead_ns)
-{
-	int64_t ago = (int64_t)(tfc__boot_time() - boot_ns) - ahead_ns;
-	uint64_t now = tfc__wall();
-	return ago > 0 && (uint64_t)ago < now ? now - (uint64_t)ago : now;
-}
-
-static void read_process(const msgpack_object *map, int64_t ahead_ns, struct tfc__event *event)
-{
-	tfc__msg_get_text(map, "text", event->process_text, sizeof(event->process_text));
-	event->process = (tfc_process_event){
-		.size = sizeof(tfc_process_event),
-		.kind = get_u32(map, "kind"),
-		.pid = (int32_t)tfc__msg_get_i64(map, "pid", 0),
-		.reason = get_u32(map, "reason"),
-		.status = (int32_t)tfc__msg_get_i64(map, "status", 0),
-		.is_oom = tfc__msg_get_bool(map, "oom", false),
-		.time_ns = wall_time_of(tfc__msg_get_u64(map, "time", 0), ahead_ns),
-		.user_us = tfc__msg_get_u64(map, "user_us", 0),
-		.system_us = tfc__msg_get_u64(map, "system_us", 0),
-		.max_rss_kib = tfc__msg_get_u64(map, "rss_kib", 0),
-		.log_end = tfc__msg_get_u64(map, "log_end", 0),
-		.log_dropped = tfc__msg_get_u64(map, "log_dropped", 0),
-		.log_gap = tfc__msg_get_u64(map, "log_gap", 0),
-		.isolation = get_u32(map, "isolation"),
-		.text = event->process_text,
-	};
-	event->event.process = &event->process;
-}
-
-static void read_looked(const msgpack_object *object, uint32_t task_count, struct tfc__event *event)
-{
-	const msgpack_object *items;
-	uint32_t count = tfc__msg_get_array(object, "looked", &items);
-	for (uint32_t i = 0; i < count && i < TFC__AGENT_LOOKED_MAX; i++) {
-		struct tfc__agent_looked *looked = &event->looked[event->event.looked_count];
-		looked->task = get_u32(&items[i], "task");
-		tfc__msg_get_text(&items[i], "text", looked->text, sizeof(looked->text));
-		event->event.looked_count += looked->task < task_count;
-	}
-	event->event.looked = event->looked;
-}
-
-static int read_lines(const msgpack_object *object, struct tfc__event *event)
-{
-	const msgpack_object *items;
-	struct tfc__strv lines = {0};
-	uint32_t count = tfc__msg_get_array(object, "log_tail", &items);
-	for (uint32_t i = 0; i < count && i < TFC__LOG_TAIL_LINES; i++) {
-		char line[4096];
-		if (tfc__text_read(&items[i], line, sizeof(line)))
-			tfc__strv_add(&lines, line);
-	}
-	if (lines.is_failed) {
-		tfc__strv_fini(&lines);
-		return TFC_ENOMEM;
-	}
-	event->log_tail = lines.items;
-	return TFC_OK;
-}
-
-int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t ahead_ns,
-		    struct tfc__event *ret_event)
-{
-	memset(ret_event, 0, sizeof(*ret_event));
-	struct tfc__agent_event *event = &ret_event->event;
-	size_t states = 0;
-	uint32_t kind = get_u32(object, "event");
-	event->kind = kind <= TFC__AGENT_ANSWER ? (enum tfc__agent_event_kind)kind : 0;
-	event->task = get_u32(object, "task");
-	event->attempt = get_u32(object, "attempt");
-	event->missing = get_u32(object, "missing");
-	event->query = get_u32(object, "number");
-	event->ports = get_u32(object, "ports");
-	event->is_full = tfc__msg_get_bool(object, "full", false);
-	event->is_lasting = tfc__msg_get_bool(object, "lasting", false);
-	event->is_stranger = tfc__msg_get_bool(object, "stranger", false);
-	event->is_crowded_out = tfc__msg_get_bool(object, "crowded", false);
-	event->had_notice = tfc__msg_get_bool(object, "notice", false);
-	event->silent_ms = get_u32(object, "silent_ms");
-	uint32_t activity = get_u32(object, "activity");
-	event->activity = activity <= TFC__ACTIVITY_OWN_WORK ? (enum tfc__activity)activity
-							     : TFC__ACTIVITY_UNKNOWN;
-	event->log_end = tfc__msg_get_u64(object, "log_end", 0);
-	event->states = tfc__msg_get_bin(object, "states", &states);
-	if (tfc__msg_get_text(object, "address", ret_event->address, sizeof(ret_event->address)))
-		event->address = ret_event->address;
-	if (tfc__msg_get_text(object, "text", ret_event->text, sizeof(ret_event->text)))
-		event->text = ret_event->text;
-	const msgpack_object *process = tfc__msg_get(object, "process");
-	if (process)
-		read_process(process, ahead_ns, ret_event);
-	read_looked(object, task_count, ret_event);
-	if (event->task >= task_count || (event->states && states != task_count) ||
-	    (kind == TFC__AGENT_ANSWER && !event->states) ||
-	    ((kind == TFC__AGENT_STARTED || kind == TFC__AGENT_EXITED) && !process))
-		return TFC_EPARSE;
-	return read_lines(object, ret_event);
 }

@@ -1,9 +1,6 @@
 /*
- * Orders and events of agents as messages (doc/internals/methods.md): maps with named keys, of
- * which unknown ones are ignored.
- *
- * Times of processes travel on the sender's CLOCK_BOOTTIME, since machines do not agree on the
- * time of day; the receiver knows how far its own is ahead.
+ * Orders and events of agents as messages (doc/internals/methods.md): each is a struct and the
+ * table of its fields (wire/fields.h).
  */
 #ifndef TFC_NODE_AGENT_WIRE_H
 #define TFC_NODE_AGENT_WIRE_H
@@ -12,60 +9,54 @@
 #include "base/names.h"
 #include "base/strv.h"
 #include "node/agent_link.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
+/* The numbers are on the wire. */
 enum tfc__order_kind {
 	TFC__ORDER_END = 1,
-	TFC__ORDER_HOLD, /* number */
-	TFC__ORDER_RELEASE,
-	TFC__ORDER_SPEC,   /* of the launches that follow: generation, spec */
-	TFC__ORDER_LAUNCH, /* attempt, generation */
-	TFC__ORDER_SIGNAL, /* number: the signal's */
-	TFC__ORDER_STOP,   /* number: grace in ms */
-	TFC__ORDER_QUERY,  /* number */
-	TFC__ORDER_STACKS, /* number: is_ending */
-	TFC__ORDER_LOOK,   /* number */
-	TFC__ORDER_ENV,    /* of the launches that follow: env */
+	TFC__ORDER_HOLD = 2, /* number */
+	TFC__ORDER_RELEASE = 3,
+	TFC__ORDER_SPEC = 4,   /* of the launches that follow: generation, spec */
+	TFC__ORDER_LAUNCH = 5, /* attempt, generation */
+	TFC__ORDER_SIGNAL = 6, /* number: the signal's */
+	TFC__ORDER_STOP = 7,   /* number: grace in ms */
+	TFC__ORDER_QUERY = 8,  /* number */
+	TFC__ORDER_STACKS = 9, /* number: is_ending */
+	TFC__ORDER_LOOK = 10,  /* number */
+	TFC__ORDER_ENV = 11,   /* of the launches that follow: env */
 };
 
 struct tfc__order {
-	enum tfc__order_kind kind;
+	enum tfc__order_kind kind; /* another one: of a later version */
 	uint32_t task;
 	uint32_t number;
 	uint32_t attempt;
 	uint32_t generation;
-	const tfc_spec *spec;   /* SPEC, when it is written */
-	const char *const *env; /* ENV, when it is written */
+	tfc_spec *spec;         /* SPEC; one that was read is the caller's, in any case */
+	const char *const *env; /* ENV: "NAME=value", NULL-terminated; or NULL */
 };
 
 void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order);
-/* A kind that nobody knows stays 0. */
-void tfc__order_read(const msgpack_object *object, struct tfc__order *ret_order);
-/* The spec of an order. TFC_OK, TFC_ENOMEM, TFC_ESPEC, TFC_EPARSE. The caller owns *ret_spec. */
-int tfc__order_read_spec(const msgpack_object *object, tfc_error *error, tfc_spec **ret_spec);
+/* TFC_OK, TFC_ENOMEM, TFC_EPARSE, TFC_ESPEC. The kind comes first: it is known of most orders that
+ * fail. */
+int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tfc_error *error,
+		    struct tfc__order *ret_order);
 
-/* The variables of an order. The caller ends it with tfc__strv_fini; is_failed: no memory. */
-void tfc__order_read_env(const msgpack_object *object, struct tfc__strv *ret_env);
+/* An event with what goes along. */
+struct tfc__event {
+	struct tfc__agent_event event; /* kind 0: of a later version */
+	uint64_t state_count;          /* how many there are: of each task one, or none */
+	const char *const *log_tail;   /* EXITED: the last lines, NULL-terminated; or NULL */
+};
 
 /* log_tail: NULL-terminated lines that go along, or NULL. */
 void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
 		      uint32_t task_count, char *const *log_tail);
 
-/* An event that has come, with all that it points to. */
-struct tfc__event {
-	struct tfc__agent_event event; /* kind 0: nobody knows it */
-	tfc_process_event process;
-	struct tfc__agent_looked looked[TFC__AGENT_LOOKED_MAX];
-	char address[300];
-	char text[512];
-	char process_text[512];
-	char **log_tail; /* or NULL; the caller's, for tfc_strv_free */
-};
-
-/* ahead_ns: what the reader's CLOCK_BOOTTIME is ahead of the writer's. TFC_OK, TFC_ENOMEM,
- * TFC_EPARSE (a task or state that the job does not have). */
-int tfc__event_read(const msgpack_object *object, uint32_t task_count, int64_t ahead_ns,
-		    struct tfc__event *ret_event);
+/* TFC_OK, TFC_ENOMEM, TFC_EPARSE (also: a task or state that the job does not have). What it points
+ * to lives as long as the reader and the message. */
+int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, uint32_t task_count,
+		    tfc_error *error, struct tfc__event *ret_event);
 
 /* "ids": those of jobs whose logs go, or that are asked about. */
 void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids);

@@ -186,33 +186,39 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 
 /* ---- events in */
 
-static void note_log_tail(struct remote_job *job, struct tfc__event *event)
+/* An agent elsewhere is not asked for the last lines of a log: they come with the end. */
+static int keep_log_tail(struct remote_job *job, const struct tfc__event *event, tfc_error *error)
 {
 	char ***kept = &job->log_tails[event->event.task];
-	if (event->event.kind != TFC__AGENT_EXITED)
-		return;
-	if (*kept)
-		tfc_strv_free(*kept);
-	*kept = event->log_tail;
-	event->log_tail = NULL;
+	struct tfc__strv lines = {0};
+	tfc__strv_add_all(&lines, event->log_tail);
+	if (lines.is_failed) {
+		tfc__strv_fini(&lines);
+		return tfc__fail_nomem(error, "node");
+	}
+	tfc_strv_free(*kept);
+	*kept = lines.items;
+	return TFC_OK;
 }
 
 static void deliver(struct remote_job *job, const msgpack_object *body)
 {
+	struct tfc__reader reader = {.ahead_ns = job->agent->ahead_ns};
 	struct tfc__event event;
-	int code = tfc__event_read(body, job->task_count, job->agent->ahead_ns, &event);
-	if (code < 0) {
-		tfc__remote_give_up(
-			job, "an event of it is not well-formed, or there is no memory for it");
-		return;
-	}
-	note_log_tail(job, &event);
-	if (event.event.kind == TFC__AGENT_EXITED)
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__event_read(&reader, body, job->task_count, &error, &event);
+	if (code < 0)
+		tfc__fail_prefix(&error, code, "an event of it cannot be read: ");
+	bool is_end = event.event.kind == TFC__AGENT_EXITED;
+	if (code == TFC_OK && is_end)
+		code = keep_log_tail(job, &event, &error);
+	if (code == TFC_OK && is_end)
 		tfc__remote_logs_retry(job, event.event.task);
-	if (event.log_tail)
-		tfc_strv_free(event.log_tail);
-	if (event.event.kind)
+	if (code < 0)
+		tfc__remote_give_up(job, error.text);
+	else if (event.event.kind)
 		call(job, &event.event);
+	tfc__reader_fini(&reader);
 }
 
 void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
@@ -336,7 +342,11 @@ static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generat
 		   const tfc_spec *spec)
 {
 	struct remote_job *job = user;
-	struct tfc__order what = {.kind = TFC__ORDER_SPEC, .generation = generation, .spec = spec};
+	struct tfc__order what = {
+		.kind = TFC__ORDER_SPEC,
+		.generation = generation,
+		.spec = (tfc_spec *)(uintptr_t)spec, /* which is only written */
+	};
 	if (!job->has_spec || job->spec_generation != generation)
 		post(job, &what);
 	job->has_spec = true;

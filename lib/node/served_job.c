@@ -213,15 +213,12 @@ static void refuse(struct served_job *job, const struct tfc__order *order)
 		post(job, &event, NULL);
 }
 
-static void take_spec(struct served_job *job, const struct tfc__order *order,
-		      const msgpack_object *body)
+/* The launches that follow are refused with the sentence that there is, or have this spec. */
+static void set_spec(struct served_job *job, tfc_spec *spec, uint32_t generation)
 {
 	tfc_spec_free(job->spec);
-	job->spec = NULL;
-	job->spec_generation = order->generation;
-	if (tfc__order_read_spec(body, &job->error, &job->spec) < 0)
-		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
-			 job->error.text);
+	job->spec = spec;
+	job->spec_generation = generation;
 }
 
 static void launch(struct served_job *job, const struct tfc__order *order)
@@ -238,68 +235,74 @@ static void launch(struct served_job *job, const struct tfc__order *order)
 	ops_of(job)->launch(job->local, order->task, order->attempt, order->generation, job->spec);
 }
 
-/* Without memory for them its next attempt is refused. */
-static void take_env(struct served_job *job, const struct tfc__order *order,
-		     const msgpack_object *body)
-{
-	struct tfc__strv env;
-	tfc__order_read_env(body, &env);
-	if (env.is_failed) {
-		tfc__fail_nomem(&job->error, "node");
-		tfc_spec_free(job->spec); /* without one it is refused, with that sentence */
-		job->spec = NULL;
-	} else {
-		ops_of(job)->set_env(job->local, order->task, (const char *const *)env.items);
-	}
-	tfc__strv_fini(&env);
-}
-
-static void obey(struct served_job *job, const msgpack_object *body)
+static void obey(struct served_job *job, struct tfc__order *order)
 {
 	const struct tfc__agent_ops *ops = ops_of(job);
-	struct tfc__order order;
-	tfc__order_read(body, &order);
-	if (order.task >= job->task_count)
+	if (order->task >= job->task_count)
 		return;
 	if (!job->local) {
-		refuse(job, &order);
+		refuse(job, order);
 		return;
 	}
-	switch (order.kind) {
+	switch (order->kind) {
 	case TFC__ORDER_END:
 		ops->job_end(job->local);
 		break;
 	case TFC__ORDER_HOLD:
-		ops->hold(job->local, order.task, order.number);
+		ops->hold(job->local, order->task, order->number);
 		break;
 	case TFC__ORDER_RELEASE:
-		ops->release(job->local, order.task);
+		ops->release(job->local, order->task);
 		break;
 	case TFC__ORDER_SPEC:
-		take_spec(job, &order, body);
+		set_spec(job, order->spec, order->generation);
+		order->spec = NULL;
 		break;
 	case TFC__ORDER_LAUNCH:
-		launch(job, &order);
+		launch(job, order);
 		break;
 	case TFC__ORDER_SIGNAL:
-		ops->signal(job->local, order.task, (int)order.number);
+		ops->signal(job->local, order->task, (int)order->number);
 		break;
 	case TFC__ORDER_STOP:
-		ops->stop(job->local, order.task, order.number);
+		ops->stop(job->local, order->task, order->number);
 		break;
 	case TFC__ORDER_QUERY:
-		ops->query(job->local, order.number);
+		ops->query(job->local, order->number);
 		break;
 	case TFC__ORDER_STACKS:
-		ops->stacks(job->local, order.task, order.number != 0);
+		ops->stacks(job->local, order->task, order->number != 0);
 		break;
 	case TFC__ORDER_LOOK:
-		ops->look(job->local, order.number);
+		ops->look(job->local, order->number);
 		break;
 	case TFC__ORDER_ENV:
-		take_env(job, &order, body);
+		ops->set_env(job->local, order->task, order->env);
 		break;
 	}
+}
+
+/* Without its spec or its variables an attempt is refused, with the sentence about them. */
+static void receive_order(struct served_job *job, const msgpack_object *body)
+{
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__order order;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__order_read(&reader, body, &error, &order);
+	if (code < 0)
+		tfc__fail_prefix(&error, code, "an order cannot be read: ");
+	if (code == TFC_OK) {
+		obey(job, &order);
+	} else if (order.kind == TFC__ORDER_SPEC || order.kind == TFC__ORDER_ENV) {
+		job->error = error;
+		set_spec(job, NULL, 0);
+		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
+			 error.text);
+	} else {
+		give_up(job, error.text);
+	}
+	tfc_spec_free(order.spec);
+	tfc__reader_fini(&reader);
 }
 
 void tfc__served_job_receive(struct served_job *job, const msgpack_object *params)
@@ -313,7 +316,7 @@ void tfc__served_job_receive(struct served_job *job, const msgpack_object *param
 	}
 	tfc__work_schedule(&job->flush);
 	if (code == 1)
-		obey(job, tfc__msg_get(params, "body"));
+		receive_order(job, tfc__msg_get(params, "body"));
 }
 
 void tfc__served_job_lost(struct served_job *job)

@@ -24,11 +24,10 @@ static void parse(struct tfc__buf *buf, struct tfc__msg *msg)
 static void an_order_comes_as_it_was_sent(void **state)
 {
 	static const char *const env[] = {"A=1", "B=", NULL};
-	tfc_spec *spec, *again = NULL;
+	tfc_spec *spec;
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
 	struct tfc__order order;
-	struct tfc__strv vars;
 	assert_int_equal(tfc_spec_new(&spec), TFC_OK);
 	assert_int_equal(tfc_spec_add(spec, "worker", 0, "a:1", NULL), TFC_OK);
 	assert_int_equal(tfc_spec_add(spec, "ps", 0, "b:2", NULL), TFC_OK);
@@ -44,25 +43,26 @@ static void an_order_comes_as_it_was_sent(void **state)
 		};
 		tfc__order_write(&buf, &sent);
 		parse(&buf, &msg);
-		tfc__order_read(&msg.root, &order);
+		struct tfc__reader reader = {.ahead_ns = 0};
+		assert_int_equal(tfc__order_read(&reader, &msg.root, NULL, &order), TFC_OK);
 		assert_int_equal(order.kind, kind);
 		assert_int_equal(order.task, 2);
 		assert_int_equal(order.number, 70000);
 		assert_int_equal(order.attempt, 4);
 		assert_int_equal(order.generation, 5);
-		if (kind == TFC__ORDER_SPEC) {
-			assert_int_equal(tfc__order_read_spec(&msg.root, NULL, &again), TFC_OK);
-			assert_int_equal(tfc_spec_count(again, "worker"), 1);
-			assert_int_equal(tfc_spec_count(again, NULL), 2);
-			tfc_spec_free(again);
+		assert_int_equal(!order.spec, kind != TFC__ORDER_SPEC);
+		if (order.spec) {
+			assert_int_equal(tfc_spec_count(order.spec, "worker"), 1);
+			assert_int_equal(tfc_spec_count(order.spec, NULL), 2);
 		}
-		if (kind == TFC__ORDER_ENV) {
-			tfc__order_read_env(&msg.root, &vars);
-			assert_int_equal(vars.count, 2);
-			assert_string_equal(vars.items[0], "A=1");
-			assert_string_equal(vars.items[1], "B=");
-			tfc__strv_fini(&vars);
+		assert_int_equal(!order.env, kind != TFC__ORDER_ENV);
+		if (order.env) {
+			assert_string_equal(order.env[0], "A=1");
+			assert_string_equal(order.env[1], "B=");
+			assert_null(order.env[2]);
 		}
+		tfc_spec_free(order.spec);
+		tfc__reader_fini(&reader);
 		tfc__msg_fini(&msg);
 		tfc__buf_fini(&buf);
 	}
@@ -134,12 +134,15 @@ static void an_event_comes_as_it_was_sent(void **state)
 	for (size_t i = 0; i < EVENTS; i++) {
 		struct tfc__buf buf = {0};
 		struct tfc__msg msg;
+		struct tfc__reader reader = {.ahead_ns = 0};
 		struct tfc__event event;
 		tfc__event_write(&buf, &events[i], TASKS, NULL);
 		parse(&buf, &msg);
-		assert_int_equal(tfc__event_read(&msg.root, TASKS, 0, &event), TFC_OK);
+		assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
 		expect_event(&event.event, &events[i]);
 		assert_null(event.event.process);
+		assert_null(event.log_tail);
+		tfc__reader_fini(&reader);
 		tfc__msg_fini(&msg);
 		tfc__buf_fini(&buf);
 	}
@@ -176,10 +179,11 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 					      .process = &process};
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
+	struct tfc__reader reader = {.ahead_ns = 2 * TFC__SECOND};
 	struct tfc__event event;
 	tfc__event_write(&buf, &sent, TASKS, tail);
 	parse(&buf, &msg);
-	assert_int_equal(tfc__event_read(&msg.root, TASKS, 2 * TFC__SECOND, &event), TFC_OK);
+	assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
 	expect_event(&event.event, &sent);
 	const tfc_process_event *got = event.event.process;
 	assert_int_equal(got->size, sizeof(*got));
@@ -197,9 +201,34 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	assert_in_range(got->time_ns, process.time_ns, process.time_ns + 3 * TFC__SECOND);
 	assert_string_equal(event.log_tail[1], "t\xe9o");
 	assert_null(event.log_tail[2]);
-	tfc_strv_free(event.log_tail);
+	tfc__reader_fini(&reader);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
+}
+
+static void expect_refusal(const char *hex, const char *text)
+{
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__msg msg;
+	struct tfc__event event;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__buf buf = golden_parse(hex, &msg);
+	assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, &error, &event), TFC_EPARSE);
+	assert_string_equal(error.text, text);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+	tfc__reader_fini(&reader);
+}
+
+static void what_the_job_does_not_have_is_refused(void **state)
+{
+	expect_refusal("81a47461736b03", "task: the job has only 3");
+	expect_refusal("81a66c6f6f6b65649181a47461736b03", "task: the job has only 3");
+	expect_refusal("81a6737461746573c4020000", "states: must have 3 bytes");
+	expect_refusal("81a56576656e740a", "states: must have 3 bytes");
+	expect_refusal("81a56576656e7405", "process: is missing");
+	expect_refusal("81a770726f6365737381a3706964c3",
+		       "process.pid: must be a whole number in range");
 }
 
 int main(void)
@@ -208,6 +237,7 @@ int main(void)
 		cmocka_unit_test(an_order_comes_as_it_was_sent),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
 		cmocka_unit_test(an_end_comes_with_its_process_on_the_reader_s_clock),
+		cmocka_unit_test(what_the_job_does_not_have_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

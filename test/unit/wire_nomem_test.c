@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -13,6 +14,7 @@
 #include "failing_malloc.h"
 #include "leaks.h"
 #include "rpc_pair.h"
+#include "wire/fields.h"
 #include "wire/keyring.h"
 #include "wire/msg.h"
 #include "wire/noise.h"
@@ -45,6 +47,60 @@ static int write_and_parse(void)
 static void messages(void **state)
 {
 	failing_sweep(write_and_parse, 4);
+}
+
+/* ---- tables of fields */
+
+struct part {
+	const char *text;
+	const char *const *lines;
+	const struct part *parts;
+	uint32_t part_count;
+};
+
+#define PART(...) TFC__FIELD(struct part, __VA_ARGS__)
+static const struct tfc__fields part_fields;
+static const struct tfc__field part_rows[] = {
+	PART("t", TFC__STRING, text, TFC__V0_2, 0),
+	PART("l", TFC__LINES, lines, TFC__V0_2, 0),
+	PART("p", TFC__MESSAGES, parts, TFC__V0_2, .nested = &part_fields,
+	     .count = offsetof(struct part, part_count)),
+};
+static const struct tfc__fields part_fields = TFC__FIELDS(part_rows, struct part, NULL);
+
+static int write_and_read_fields(void)
+{
+	static const char *const lines[] = {"one", "two", NULL};
+	static const struct part parts[] = {{"a", lines, NULL, 0}, {"b", NULL, NULL, 0}};
+	static const struct part whole = {"c", lines, parts, 2};
+	static char long_text[4096];
+	struct part large = whole, again;
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__buf buf = {0};
+	struct tfc__msg msg;
+	tfc_error error = TFC_ERROR_INIT;
+	memset(long_text, 'x', sizeof(long_text) - 1); /* more than the first chunk of a reader */
+	large.text = long_text;
+	tfc__fields_write(&buf, &part_fields, &large);
+	int code = buf.is_failed ? TFC_ENOMEM : TFC_OK;
+	if (code == TFC_OK)
+		code = tfc__msg_parse(&msg, buf.data, buf.len, NULL, &error);
+	if (code == TFC_OK) {
+		code = failing_said(tfc__fields_read(&reader, &part_fields, &msg.root, &error,
+						     &again),
+				    &error);
+		tfc__msg_fini(&msg);
+	}
+	if (code == TFC_OK && (strcmp(again.parts[0].lines[1], "two") != 0 || again.parts[1].lines))
+		code = TFC_EPARSE;
+	tfc__reader_fini(&reader);
+	tfc__buf_fini(&buf);
+	return code;
+}
+
+static void fields(void **state)
+{
+	failing_sweep(write_and_read_fields, 4);
 }
 
 /* ---- calls */
@@ -193,10 +249,8 @@ static void files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages),
-		cmocka_unit_test(calls),
-		cmocka_unit_test(handshakes),
-		cmocka_unit_test(files),
+		cmocka_unit_test(messages),   cmocka_unit_test(fields), cmocka_unit_test(calls),
+		cmocka_unit_test(handshakes), cmocka_unit_test(files),
 	};
 	return cmocka_run_group_tests_name("wire nomem", tests, NULL, NULL);
 }

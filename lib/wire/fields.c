@@ -1,0 +1,526 @@
+#include "wire/fields.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define ZONE_BYTES 512 /* of one chunk: most messages need no second one */
+
+/* ---- members of a struct, by their size */
+
+static uint64_t get_number(const struct tfc__field *field, const void *at)
+{
+	switch (field->size) {
+	case 1:
+		return *(const uint8_t *)at;
+	case 2:
+		return *(const uint16_t *)at;
+	case 4:
+		return *(const uint32_t *)at;
+	}
+	assert(field->size == 8);
+	return *(const uint64_t *)at;
+}
+
+static int64_t get_signed(const struct tfc__field *field, const void *at)
+{
+	return field->size == 4 ? *(const int32_t *)at : *(const int64_t *)at;
+}
+
+static void set_number(const struct tfc__field *field, void *at, uint64_t value)
+{
+	switch (field->size) {
+	case 1:
+		*(uint8_t *)at = (uint8_t)value;
+		break;
+	case 2:
+		*(uint16_t *)at = (uint16_t)value;
+		break;
+	case 4:
+		*(uint32_t *)at = (uint32_t)value;
+		break;
+	default:
+		*(uint64_t *)at = value;
+	}
+}
+
+static const void *get_pointer(const void *at)
+{
+	return *(const void *const *)at;
+}
+
+/* How many there are, of BYTES and MESSAGES. */
+static uint64_t get_count(const struct tfc__field *field, const void *message)
+{
+	const void *at = (const char *)message + field->count;
+	return field->type == TFC__BYTES ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
+
+static void set_count(const struct tfc__field *field, void *message, uint64_t count)
+{
+	void *at = (char *)message + field->count;
+	if (field->type == TFC__BYTES)
+		*(uint64_t *)at = count;
+	else
+		*(uint32_t *)at = (uint32_t)count;
+}
+
+static uint32_t count_lines(const char *const *lines)
+{
+	uint32_t count = 0;
+	while (lines && lines[count])
+		count++;
+	return count;
+}
+
+static bool is_set(const struct tfc__fields *table, const struct tfc__field *field,
+		   const void *message)
+{
+	static const uint8_t zeros[128];
+	const char *at = (const char *)message + field->offset;
+	switch (field->type) {
+	case TFC__TEXT:
+		return *at;
+	case TFC__STRING:
+		return get_pointer(at) && *(const char *)get_pointer(at);
+	case TFC__LINES:
+		return count_lines(get_pointer(at)) != 0;
+	case TFC__BYTES:
+	case TFC__MESSAGES:
+		return get_pointer(at) && get_count(field, message) != 0;
+	case TFC__MESSAGE:
+	case TFC__CUSTOM:
+		return get_pointer(at);
+	default:
+		break;
+	}
+	assert(field->size <= sizeof(zeros));
+	const void *initial = table->initial ? (const char *)table->initial + field->offset
+					     : (const char *)zeros;
+	return memcmp(at, initial, field->size) != 0;
+}
+
+/* ---- writing */
+
+/* When it was on CLOCK_BOOTTIME, as far as that was running then. */
+static uint64_t boot_time_of(uint64_t wall_ns)
+{
+	uint64_t ago = tfc__wall() - wall_ns, now = tfc__boot_time();
+	return ago < now ? now - ago : now; /* a clock that was set back */
+}
+
+static void write_value(struct tfc__buf *buf, const struct tfc__field *field, const void *message)
+{
+	const void *at = (const char *)message + field->offset;
+	uint32_t count;
+	switch (field->type) {
+	case TFC__BOOL:
+		tfc__msg_bool(buf, get_number(field, at) != 0);
+		break;
+	case TFC__UINT:
+		tfc__msg_u64(buf, get_number(field, at));
+		break;
+	case TFC__INT:
+		tfc__msg_i64(buf, get_signed(field, at));
+		break;
+	case TFC__TIME:
+		tfc__msg_u64(buf, boot_time_of(get_number(field, at)));
+		break;
+	case TFC__TEXT:
+		tfc__msg_str(buf, at);
+		break;
+	case TFC__STRING:
+		tfc__msg_str(buf, get_pointer(at));
+		break;
+	case TFC__LINES:
+		count = count_lines(get_pointer(at));
+		tfc__msg_array(buf, count);
+		for (uint32_t i = 0; i < count; i++)
+			tfc__msg_str(buf, ((const char *const *)get_pointer(at))[i]);
+		break;
+	case TFC__BYTES:
+		tfc__msg_bin(buf, get_pointer(at), (size_t)get_count(field, message));
+		break;
+	case TFC__DIGEST:
+		tfc__msg_bin(buf, at, field->size);
+		break;
+	case TFC__MESSAGE:
+		tfc__fields_write(buf, field->nested, get_pointer(at));
+		break;
+	case TFC__MESSAGES:
+		count = (uint32_t)get_count(field, message);
+		tfc__msg_array(buf, count);
+		for (uint32_t i = 0; i < count; i++)
+			tfc__fields_write(buf, field->nested,
+					  (const char *)get_pointer(at) + i * field->nested->size);
+		break;
+	case TFC__CUSTOM:
+		field->custom->write(buf, get_pointer(at));
+		break;
+	}
+}
+
+uint32_t tfc__fields_pairs(const struct tfc__fields *table, const void *message)
+{
+	uint32_t pairs = 0;
+	for (uint32_t i = 0; i < table->count; i++)
+		pairs += table->fields[i].name && is_set(table, &table->fields[i], message);
+	return pairs;
+}
+
+void tfc__fields_put(struct tfc__buf *buf, const struct tfc__fields *table, const void *message)
+{
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct tfc__field *field = &table->fields[i];
+		if (!field->name || !is_set(table, field, message))
+			continue;
+		tfc__msg_str(buf, field->name);
+		write_value(buf, field, message);
+	}
+}
+
+void tfc__fields_write(struct tfc__buf *buf, const struct tfc__fields *table, const void *message)
+{
+	tfc__msg_map(buf, tfc__fields_pairs(table, message));
+	tfc__fields_put(buf, table, message);
+}
+
+/* ---- reading */
+
+static int refuse(const struct tfc__field *field, tfc_error *error, const char *why)
+{
+	return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: %s", field->name, why);
+}
+
+static void *allocate(struct tfc__reader *reader, size_t size)
+{
+	if (!reader->has_zone)
+		reader->has_zone = msgpack_zone_init(&reader->zone, ZONE_BYTES);
+	return reader->has_zone ? msgpack_zone_malloc(&reader->zone, size) : NULL;
+}
+
+static int read_number(const struct tfc__field *field, const msgpack_object *object,
+		       tfc_error *error, void *at)
+{
+	uint64_t max = field->size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * field->size) - 1;
+	if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER || object->via.u64 > max)
+		return refuse(field, error, "must be a number that is not negative, in range");
+	set_number(field, at, object->via.u64);
+	return TFC_OK;
+}
+
+static int read_signed(const struct tfc__field *field, const msgpack_object *object,
+		       tfc_error *error, void *at)
+{
+	int64_t value = object->via.i64;
+	bool is_number = object->type == MSGPACK_OBJECT_NEGATIVE_INTEGER ||
+			 (object->type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+			  object->via.u64 <= INT64_MAX);
+	if (!is_number || (field->size == 4 && (value < INT32_MIN || value > INT32_MAX)))
+		return refuse(field, error, "must be a whole number in range");
+	if (field->size == 4)
+		*(int32_t *)at = (int32_t)value;
+	else
+		*(int64_t *)at = value;
+	return TFC_OK;
+}
+
+static int read_bool(const struct tfc__field *field, const msgpack_object *object, tfc_error *error,
+		     void *at)
+{
+	if (object->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
+		set_number(field, at, object->via.u64 != 0);
+	else if (object->type == MSGPACK_OBJECT_BOOLEAN)
+		set_number(field, at, object->via.boolean);
+	else
+		return refuse(field, error, "must be true or false");
+	return TFC_OK;
+}
+
+/* A copy with a NUL. */
+static int read_string(struct tfc__reader *reader, const struct tfc__field *field,
+		       const msgpack_object *object, tfc_error *error, const char **ret_text)
+{
+	size_t len;
+	const char *bytes = tfc__msg_bytes(object, &len);
+	if (!bytes || memchr(bytes, '\0', len))
+		return refuse(field, error, "must be text without a NUL");
+	if (field->max && len > field->max)
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: is longer than %u bytes",
+				 field->name, field->max);
+	char *text = allocate(reader, len + 1);
+	if (!text)
+		return tfc__fail_nomem(error, "wire");
+	memcpy(text, bytes, len);
+	text[len] = '\0';
+	*ret_text = text;
+	return TFC_OK;
+}
+
+static int read_text(const struct tfc__field *field, const msgpack_object *object, tfc_error *error,
+		     char *text)
+{
+	size_t len;
+	const char *bytes = tfc__msg_bytes(object, &len);
+	if (!bytes || memchr(bytes, '\0', len) || len >= field->size)
+		return tfc__fail(error, TFC_EPARSE, "wire", 0,
+				 "%s: must be text of at most %u bytes without a NUL", field->name,
+				 field->size - 1);
+	memcpy(text, bytes, len);
+	text[len] = '\0';
+	return TFC_OK;
+}
+
+/* Lines of a program's output are among them, and may hold anything. */
+static int read_lines(struct tfc__reader *reader, const struct tfc__field *field,
+		      const msgpack_object *object, tfc_error *error, const char *const **ret_lines)
+{
+	uint32_t count = object->type == MSGPACK_OBJECT_ARRAY ? object->via.array.size : 0;
+	if (object->type != MSGPACK_OBJECT_ARRAY || (field->max && count > field->max))
+		return refuse(field, error, "must be a list of texts, and not longer than it may");
+	const char **lines = allocate(reader, (count + (size_t)1) * sizeof(*lines));
+	if (!lines)
+		return tfc__fail_nomem(error, "wire");
+	for (uint32_t i = 0; i < count; i++) {
+		size_t len;
+		const char *bytes = tfc__msg_bytes(&object->via.array.ptr[i], &len);
+		if (!bytes)
+			return refuse(field, error, "must be a list of texts");
+		len = strnlen(bytes, len);
+		char *line = allocate(reader, len + 1);
+		if (!line)
+			return tfc__fail_nomem(error, "wire");
+		memcpy(line, bytes, len);
+		line[len] = '\0';
+		lines[i] = line;
+	}
+	lines[count] = NULL;
+	*ret_lines = lines;
+	return TFC_OK;
+}
+
+static int read_messages(struct tfc__reader *reader, const struct tfc__field *field,
+			 const msgpack_object *objects, uint32_t count, tfc_error *error, void **at)
+{
+	char *messages = allocate(reader, (count ? count : (size_t)1) * field->nested->size);
+	if (!messages)
+		return tfc__fail_nomem(error, "wire");
+	for (uint32_t i = 0; i < count; i++) {
+		char *message = messages + i * field->nested->size;
+		if (objects[i].type != MSGPACK_OBJECT_MAP)
+			return refuse(field, error, "must be a map");
+		if (field->nested->initial)
+			memcpy(message, field->nested->initial, field->nested->size);
+		else
+			memset(message, 0, field->nested->size);
+		int code = tfc__fields_read(reader, field->nested, &objects[i], error, message);
+		if (code < 0)
+			return tfc__fail_prefix(error, code, "%s.", field->name);
+	}
+	*at = messages;
+	return TFC_OK;
+}
+
+/* On our clock; a time that would be to come is now. */
+static int read_time(const struct tfc__reader *reader, const struct tfc__field *field,
+		     const msgpack_object *object, tfc_error *error, uint64_t *ret_time)
+{
+	uint64_t boot_time = 0, now = tfc__wall();
+	int code = read_number(field, object, error, &boot_time);
+	if (code < 0)
+		return code;
+	int64_t ago = (int64_t)(tfc__boot_time() - boot_time - (uint64_t)reader->ahead_ns);
+	*ret_time = ago > 0 && (uint64_t)ago < now ? now - (uint64_t)ago : now;
+	return TFC_OK;
+}
+
+static int read_value(struct tfc__reader *reader, const struct tfc__field *field,
+		      const msgpack_object *object, tfc_error *error, void *message)
+{
+	void *at = (char *)message + field->offset;
+	const void *bytes;
+	size_t len = 0;
+	int code;
+	switch (field->type) {
+	case TFC__BOOL:
+		return read_bool(field, object, error, at);
+	case TFC__UINT:
+		return read_number(field, object, error, at);
+	case TFC__INT:
+		return read_signed(field, object, error, at);
+	case TFC__TIME:
+		return read_time(reader, field, object, error, at);
+	case TFC__TEXT:
+		return read_text(field, object, error, at);
+	case TFC__STRING:
+		return read_string(reader, field, object, error, at);
+	case TFC__LINES:
+		return read_lines(reader, field, object, error, at);
+	case TFC__BYTES:
+		if (!(bytes = tfc__msg_bytes(object, &len)))
+			return refuse(field, error, "must be bytes");
+		*(const void **)at = bytes;
+		set_count(field, message, len);
+		return TFC_OK;
+	case TFC__DIGEST:
+		bytes = tfc__msg_bytes(object, &len);
+		if (!bytes || len != field->size)
+			return refuse(field, error, "has not as many bytes as it must");
+		memcpy(at, bytes, len);
+		return TFC_OK;
+	case TFC__MESSAGE:
+		return read_messages(reader, field, object, 1, error, at);
+	case TFC__MESSAGES:
+		if (object->type != MSGPACK_OBJECT_ARRAY ||
+		    (field->max && object->via.array.size > field->max))
+			return refuse(field, error, "must be a list, and not longer than it may");
+		code = read_messages(reader, field, object->via.array.ptr, object->via.array.size,
+				     error, at);
+		if (code == TFC_OK)
+			set_count(field, message, object->via.array.size);
+		return code;
+	case TFC__CUSTOM:
+		break;
+	}
+	code = field->custom->read(object, error, at);
+	return code < 0 ? tfc__fail_prefix(error, code, "%s: ", field->name) : code;
+}
+
+static void set_initial(const struct tfc__fields *table, void *message)
+{
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct tfc__field *field = &table->fields[i];
+		char *at = (char *)message + field->offset;
+		if (table->initial)
+			memcpy(at, (const char *)table->initial + field->offset, field->size);
+		else
+			memset(at, 0, field->size);
+		if (field->type == TFC__BYTES || field->type == TFC__MESSAGES)
+			set_count(field, message, 0);
+	}
+}
+
+/* Writers keep the order of the table: the search begins behind the field that was found last. */
+static const struct tfc__field *find_field(const struct tfc__fields *table, uint32_t *last,
+					   const msgpack_object *key)
+{
+	if (key->type != MSGPACK_OBJECT_STR)
+		return NULL;
+	for (uint32_t i = 0; i < table->count; i++) {
+		uint32_t at = (*last + 1 + i) % table->count;
+		const char *name = table->fields[at].name;
+		if (name && strlen(name) == key->via.str.size &&
+		    memcmp(name, key->via.str.ptr, key->via.str.size) == 0) {
+			*last = at;
+			return &table->fields[at];
+		}
+	}
+	return NULL;
+}
+
+int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table,
+		     const msgpack_object *map, tfc_error *error, void *ret_message)
+{
+	uint32_t last = table->count - 1;
+	set_initial(table, ret_message);
+	if (!map || map->type != MSGPACK_OBJECT_MAP)
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "it is no map");
+	for (uint32_t i = 0; i < map->via.map.size; i++) {
+		const msgpack_object_kv *pair = &map->via.map.ptr[i];
+		const struct tfc__field *field = find_field(table, &last, &pair->key);
+		if (!field || pair->val.type == MSGPACK_OBJECT_NIL)
+			continue;
+		int code = read_value(reader, field, &pair->val, error, ret_message);
+		if (code < 0)
+			return code;
+	}
+	return TFC_OK;
+}
+
+void tfc__reader_clear(struct tfc__reader *reader)
+{
+	if (reader->has_zone)
+		msgpack_zone_clear(&reader->zone);
+}
+
+void tfc__reader_fini(struct tfc__reader *reader)
+{
+	if (reader->has_zone)
+		msgpack_zone_destroy(&reader->zone);
+	reader->has_zone = false;
+}
+
+/* ---- JSON */
+
+static void add_string(struct tfc__buf *json, const char *text)
+{
+	if (text)
+		tfc__buf_add_json_bytes(json, text, strlen(text));
+	else
+		tfc__buf_add_str(json, "null");
+}
+
+static void add_lines(struct tfc__buf *json, const char *const *lines)
+{
+	tfc__buf_add_char(json, '[');
+	for (const char *const *line = lines; line && *line; line++) {
+		if (line != lines)
+			tfc__buf_add_char(json, ',');
+		add_string(json, *line);
+	}
+	tfc__buf_add_char(json, ']');
+}
+
+static void add_value(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	const void *at = (const char *)message + field->offset;
+	switch (field->type) {
+	case TFC__BOOL:
+		tfc__buf_add_str(json, get_number(field, at) ? "true" : "false");
+		break;
+	case TFC__UINT:
+	case TFC__TIME:
+		if (field->word)
+			add_string(json, field->word((uint32_t)get_number(field, at)));
+		else
+			tfc__buf_addf(json, "%llu", (unsigned long long)get_number(field, at));
+		break;
+	case TFC__INT:
+		if (field->word)
+			add_string(json, field->word((uint32_t)get_signed(field, at)));
+		else
+			tfc__buf_addf(json, "%lld", (long long)get_signed(field, at));
+		break;
+	case TFC__TEXT:
+		add_string(json, at);
+		break;
+	case TFC__STRING:
+		add_string(json, get_pointer(at));
+		break;
+	case TFC__LINES:
+		add_lines(json, get_pointer(at));
+		break;
+	case TFC__BYTES:
+		tfc__buf_add_json_bytes(json, get_pointer(at), (size_t)get_count(field, message));
+		break;
+	default:
+		assert(!"no message has such a field in its JSON");
+	}
+}
+
+void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
+		      uint32_t variant)
+{
+	bool is_first = true;
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct tfc__field *field = &table->fields[i];
+		bool is_shown = field->shown & variant ||
+				(field->shown_if_set & variant && is_set(table, field, message));
+		if (!field->json || !is_shown)
+			continue;
+		tfc__buf_addf(json, "%s\"%s\":", is_first ? "" : ",", field->json);
+		add_value(json, field, message);
+		is_first = false;
+	}
+}
