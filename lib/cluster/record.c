@@ -8,7 +8,7 @@
 
 #include "base/fail.h"
 #include "base/names.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 #define FORMAT 1
 
@@ -46,6 +46,47 @@ void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_
 	snprintf(key, TFC__RECORD_KEY_SIZE, "jobs/%.16s/%s", id, name);
 }
 
+/* ---- the fields: of the record itself, and of what is only on its way */
+
+#define RECORD(...) TFC__FIELD(struct tfc__record, __VA_ARGS__)
+static const struct tfc__field record_rows[] = {
+	RECORD("id", TFC__TEXT, id, TFC__V0_2),
+	RECORD("epoch", TFC__UINT, epoch, TFC__V0_2),
+	RECORD("journal", TFC__UINT, segment, TFC__V0_3),
+	RECORD("submitted_ns", TFC__UINT, submitted_ns, TFC__V0_2),
+	RECORD("client_key", TFC__TEXT, client_key.text, TFC__V0_2),
+	RECORD("owner", TFC__UINT, client_key.owner, TFC__V0_3),
+	RECORD("digest", TFC__DIGEST, client_key.digest, TFC__V0_3),
+	RECORD("submitter", TFC__TEXT, submitter, TFC__V0_2),
+	RECORD("minimal_env", TFC__BOOL, has_minimal_env, TFC__V0_3),
+};
+/* 0.2 wrote no segment, and no owner but in the text for the submitter. */
+static const struct tfc__record of_0_2 = {
+	.segment = UINT32_MAX,
+	.client_key.owner = UINT32_MAX,
+};
+static const struct tfc__fields record_fields = TFC__FIELDS(record_rows, struct tfc__record,
+							    &of_0_2);
+
+struct stored {
+	uint32_t format;
+	const void *host_tag;
+	uint64_t host_tag_len;
+	const char *job; /* JSON */
+	const void *sealed;
+	uint64_t sealed_len;
+};
+
+#define STORED(name, type, member, ...) \
+	TFC__FIELD(struct stored, name, type, member, TFC__V0_2, __VA_ARGS__)
+static const struct tfc__field stored_rows[] = {
+	STORED("format", TFC__UINT, format),
+	STORED("host_tag", TFC__BYTES, host_tag, .count = offsetof(struct stored, host_tag_len)),
+	STORED("job", TFC__STRING, job),
+	STORED("sealed", TFC__BYTES, sealed, .count = offsetof(struct stored, sealed_len)),
+};
+static const struct tfc__fields stored_fields = TFC__FIELDS(stored_rows, struct stored, NULL);
+
 /* ---- writing */
 
 /* The job with its secrets, as nonce and box. */
@@ -72,26 +113,6 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 	return at ? TFC_OK : tfc__fail_nomem(error, "cluster");
 }
 
-static void write_map(const struct tfc__record *record, const char *json,
-		      const struct tfc__buf *box, struct tfc__buf *buf)
-{
-	tfc__msg_map(buf, 13);
-	tfc__msg_put_u64(buf, "format", FORMAT);
-	tfc__msg_put_str(buf, "id", record->id);
-	tfc__msg_put_u64(buf, "epoch", record->epoch);
-	tfc__msg_put_u64(buf, "journal", record->segment);
-	tfc__msg_put_u64(buf, "submitted_ns", record->submitted_ns);
-	tfc__msg_put_str(buf, "client_key", record->client_key.text);
-	tfc__msg_put_u64(buf, "owner", record->client_key.owner);
-	tfc__msg_put_bin(buf, "digest", record->client_key.digest,
-			 sizeof(record->client_key.digest));
-	tfc__msg_put_str(buf, "submitter", record->submitter);
-	tfc__msg_put_bool(buf, "minimal_env", record->has_minimal_env);
-	tfc__msg_put_bin(buf, "host_tag", record->host_tag, (size_t)record->host_tag_len);
-	tfc__msg_put_str(buf, "job", json);
-	tfc__msg_put_bin(buf, "sealed", box->data, box->len);
-}
-
 int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 		      struct tfc__buf *buf, tfc_error *error)
 {
@@ -102,7 +123,18 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 	if (code == TFC_OK && tfc_job_json(record->job, 0, &json) < 0)
 		code = tfc__fail_nomem(error, "cluster");
 	if (code == TFC_OK) {
-		write_map(record, json, &box, buf);
+		const struct stored stored = {
+			.format = FORMAT,
+			.host_tag = record->host_tag,
+			.host_tag_len = record->host_tag_len,
+			.job = json,
+			.sealed = box.data,
+			.sealed_len = box.len,
+		};
+		tfc__msg_map(buf, tfc__fields_pairs(&record_fields, record) +
+					  tfc__fields_pairs(&stored_fields, &stored));
+		tfc__fields_put(buf, &stored_fields, &stored);
+		tfc__fields_put(buf, &record_fields, record);
 		tfc_free(json);
 		if (buf->is_failed)
 			code = tfc__fail_nomem(error, "cluster");
@@ -113,50 +145,39 @@ int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 
 /* ---- reading */
 
-/* A record of 0.2 has no owner but in the words for its submitter, and no digest. */
-static void read_client_key(struct tfc__record *record, const msgpack_object *map)
+static int check_format(uint32_t format, tfc_error *error)
 {
-	struct tfc__client_key *key = &record->client_key;
-	size_t len = 0;
-	const void *digest = tfc__msg_get_bin(map, "digest", &len);
-	unsigned uid;
-	uint32_t owner = sscanf(record->submitter, "uid %u", &uid) == 1 ? uid : geteuid();
-	tfc__msg_get_text(map, "client_key", key->text, sizeof(key->text));
-	key->owner = (uint32_t)tfc__msg_get_u64(map, "owner", owner);
-	if (len == sizeof(key->digest))
-		memcpy(key->digest, digest, len);
-}
-
-static int read_head(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
-{
-	uint64_t format = tfc__msg_get_u64(map, "format", 0);
+	if (format == FORMAT)
+		return TFC_OK;
 	if (format > FORMAT)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-				 "the record is of a later version (format %llu)",
-				 (unsigned long long)format);
-	record->epoch = tfc__msg_get_u64(map, "epoch", 0);
-	record->segment = (uint32_t)tfc__msg_get_u64(map, "journal", 0);
-	record->is_of_0_2 = !tfc__msg_get(map, "journal");
-	record->submitted_ns = tfc__msg_get_u64(map, "submitted_ns", 0);
-	tfc__msg_get_text(map, "submitter", record->submitter, sizeof(record->submitter));
-	record->has_minimal_env = tfc__msg_get_bool(map, "minimal_env", false);
-	read_client_key(record, map);
-	tfc__msg_get_text(map, "id", record->id, sizeof(record->id));
-	if (format != FORMAT || !tfc__is_job_id(record->id) || record->epoch == 0)
+				 "the record is of a later version (format %u)", format);
+	return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
+}
+
+static int check_record(struct tfc__record *record, tfc_error *error)
+{
+	unsigned uid;
+	if (!tfc__is_job_id(record->id) || record->epoch == 0)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
+	record->is_of_0_2 = record->segment == of_0_2.segment;
+	if (record->is_of_0_2)
+		record->segment = 0;
+	if (record->client_key.owner == of_0_2.client_key.owner)
+		record->client_key.owner = sscanf(record->submitter, "uid %u", &uid) == 1
+						   ? uid
+						   : geteuid();
 	return TFC_OK;
 }
 
-static int read_tag(struct tfc__record *record, const msgpack_object *map, tfc_error *error)
+static int copy_tag(struct tfc__record *record, const struct stored *stored, tfc_error *error)
 {
-	size_t len = 0;
-	const void *tag = tfc__msg_get_bin(map, "host_tag", &len);
-	record->host_tag = malloc(len ? len : 1);
+	record->host_tag = malloc(stored->host_tag_len ? (size_t)stored->host_tag_len : 1);
 	if (!record->host_tag)
 		return tfc__fail_nomem(error, "cluster");
-	if (len)
-		memcpy(record->host_tag, tag, len);
-	record->host_tag_len = len;
+	if (stored->host_tag_len)
+		memcpy(record->host_tag, stored->host_tag, (size_t)stored->host_tag_len);
+	record->host_tag_len = stored->host_tag_len;
 	return TFC_OK;
 }
 
@@ -197,32 +218,40 @@ static int read_sealed(struct tfc__record *record, const uint8_t *box, size_t le
 	return code;
 }
 
-static int read_job(struct tfc__record *record, const msgpack_object *map,
+static int read_job(struct tfc__record *record, const struct stored *stored,
 		    const uint8_t *const *seal_keys, tfc_error *error)
 {
-	size_t len = 0, box_len = 0;
-	const char *json = tfc__msg_get_bin(map, "job", &len);
-	const uint8_t *box = tfc__msg_get_bin(map, "sealed", &box_len);
-	int code = box && box_len ? read_sealed(record, box, box_len, seal_keys, error) : TFC_OK;
+	int code = stored->sealed_len ? read_sealed(record, stored->sealed,
+						    (size_t)stored->sealed_len, seal_keys, error)
+				      : TFC_OK;
 	if (code < 0 || record->job)
 		return code;
-	if (!json)
+	if (!stored->job)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "the record has no job");
-	return parse_job(record, json, len, error);
+	return parse_job(record, stored->job, strlen(stored->job), error);
 }
 
 int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
 		     const uint8_t *const *seal_keys, tfc_error *error)
 {
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct stored stored;
 	struct tfc__msg msg;
 	int code = tfc__msg_parse(&msg, data, len, NULL, error);
 	if (code < 0)
 		return code;
-	code = read_head(record, &msg.root, error);
+	code = tfc__fields_read(&reader, &stored_fields, &msg.root, error, &stored);
 	if (code == TFC_OK)
-		code = read_tag(record, &msg.root, error);
+		code = check_format(stored.format, error);
 	if (code == TFC_OK)
-		code = read_job(record, &msg.root, seal_keys, error);
+		code = tfc__fields_read(&reader, &record_fields, &msg.root, error, record);
+	if (code == TFC_OK)
+		code = check_record(record, error);
+	if (code == TFC_OK)
+		code = copy_tag(record, &stored, error);
+	if (code == TFC_OK)
+		code = read_job(record, &stored, seal_keys, error);
+	tfc__reader_fini(&reader);
 	tfc__msg_fini(&msg);
 	return code;
 }

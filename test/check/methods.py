@@ -1,6 +1,7 @@
 """doc/internals/methods.md has each method that the library calls or serves, and no other: under a
 heading of its own, which says how it is called, by whom and since when; and it has the key of each
-value that they carry.
+value that they carry. A field that is younger than 0.2 has a line, there or in
+doc/internals/store-format.md, that says since when it is there.
 
 Usage: methods.py SOURCE_ROOT
 """
@@ -13,9 +14,10 @@ VERBS = re.compile(r"char \*const names\[\] = \{(.*?)\};", re.S)
 HEADING = re.compile(r"^### `([a-z_.]+)`\n\n(.*?)\n(?=#|\Z)", re.M | re.S)
 CALL = re.compile(r"\*(Request|Request with items|Notification), from: [^*]+ Since \d+\.\d+\.\d+\.\*")
 WRITTEN = re.compile(r'\btfc__msg_(?:put|get)_?\w*\([^",;]*(?:,[^",;]*)?, "(\w+)"|'
-                     r'\b(?:X|put_number|put_signed|gather|get_u32)\([^",;]*,? ?"(\w+)"')
+                     r'\b(?:X|put_number|put_signed|gather)\([^",;]*,? ?"(\w+)"')
+ROW = re.compile(r'\("(\w+)",\s*TFC__[A-Z]+,\s*[\w.]+,\s*TFC__V(\d)_(\d)')  # of a table of fields
 NO_METHODS = {"node.sock"}  # a file
-FOLDERS = ("lib/node", "lib/gateway", "lib/wire")
+FOLDERS = ("lib/node", "lib/gateway", "lib/wire", "lib/cluster")
 
 
 def sources(root):
@@ -33,12 +35,27 @@ def called(texts):
 
 
 def keys(texts):
-    return {one or other for text in texts.values() for one, other in WRITTEN.findall(text)}
+    written = {one or other for text in texts.values() for one, other in WRITTEN.findall(text)}
+    return written | {name for name, _, _ in rows(texts)}
+
+
+def rows(texts):
+    return {row for text in texts.values() for row in ROW.findall(text)}
+
+
+def unsaid(texts, pages):
+    """Fields of a later version than the first, of which no line of a page says since when."""
+    lines = "\n".join(pages).splitlines()
+    for name, major, minor in rows(texts):
+        since = re.compile(rf"\b[Ss]ince {major}\.{minor}\b")
+        if (major, minor) != ("0", "2") and not any(
+                f"`{name}`" in line and since.search(line) for line in lines):
+            yield name, f"{major}.{minor}"
 
 
 def main(root):
     texts = sources(root)
-    pages = [(root / "doc/internals" / name).read_text() for name in ("methods.md", "wire-format.md")]
+    pages = [(root / "doc/internals" / name).read_text() for name in ("methods.md", "wire-format.md", "store-format.md")]
     sections = dict(HEADING.findall(pages[0]))
     names, wanted = called(texts), keys(texts)
     failures = [f"{name}: has no heading in doc/internals/methods.md"
@@ -50,6 +67,8 @@ def main(root):
     documented = set(re.findall(r'[`"](\w+)[`"]', "".join(pages)))
     failures += [f"{key}: a key that is written or read, but stands on no page"
                  for key in sorted(wanted - documented)]
+    failures += [f"{name}: no line with it says: since {version}"
+                 for name, version in sorted(unsaid(texts, pages))]
     print("\n".join(failures) or f"{len(names)} methods, {len(wanted)} keys")
     return 1 if failures or len(names) < 20 or len(wanted) < 100 else 0
 

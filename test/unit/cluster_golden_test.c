@@ -180,11 +180,11 @@ static void a_journal_of_any_version_is_read(void **state)
 /* ---- records */
 
 static const char record_of_0_3[] =
-	"8da6666f726d617401a26964b030313233343536373839616263646566a565706f636807a76a6f75"
-	"726e616c03ac7375626d69747465645f6e73cf188fcf053de383e8aa636c69656e745f6b6579a76e"
-	"696768746c79a56f776e6572cd03e9a6646967657374c420a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5"
-	"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a97375626d6974746572a87569642031303032ab6d696e69"
-	"6d616c5f656e76c3a8686f73745f746167c403746167";
+	"8ca6666f726d617401a8686f73745f746167c403746167a26964b030313233343536373839616263"
+	"646566a565706f636807a76a6f75726e616c03ac7375626d69747465645f6e73cf188fcf053de383"
+	"e8aa636c69656e745f6b6579a76e696768746c79a56f776e6572cd03e9a6646967657374c420a5a5"
+	"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a97375626d6974746572"
+	"a87569642031303032ab6d696e696d616c5f656e76c3";
 /* It had no journal, owner, digest and minimal_env. */
 static const char record_of_0_2[] =
 	"89a6666f726d617401a26964b030313233343536373839616263646566a565706f636807ac737562"
@@ -215,23 +215,22 @@ static struct tfc__record *make_record(void)
 }
 
 /* The definition in it is its JSON, which has tests of its own: here it is any. */
-static void expect_head(struct tfc__buf *buf, const char *hex)
-{
-	static const char key[] = "job";
-	char *job = memmem(buf->data, buf->len, "\xa3job", sizeof(key));
-	assert_non_null(job);
-	assert_string_equal(job + (buf->len - (size_t)(job - buf->data)) - 9, "\xa6sealed\xc4");
-	buf->len = (size_t)(job - buf->data);
-	golden_expect(buf, hex);
-}
-
 static void a_record_is_written_as_it_ever_was(void **state)
 {
 	struct tfc__record *record = make_record();
-	struct tfc__buf buf = {0};
+	struct tfc__buf buf = {0}, rest = {0};
+	char *json;
+	assert_int_equal(tfc_job_json(record->job, 0, &json), TFC_OK);
 	assert_int_equal(tfc__record_write(record, NULL, &buf, NULL), TFC_OK);
-	expect_head(&buf, record_of_0_3);
+	tfc__msg_put_str(&rest, "job", json);
+	char *job = memmem(buf.data, buf.len, rest.data, rest.len);
+	assert_non_null(job);
+	memmove(job, job + rest.len, buf.len - (size_t)(job - buf.data) - rest.len);
+	buf.len -= rest.len;
+	golden_expect(&buf, record_of_0_3);
+	tfc__buf_fini(&rest);
 	tfc__record_free(record);
+	tfc_free(json);
 }
 
 static void read_record(const char *hex, bool is_of_0_2)
@@ -241,7 +240,8 @@ static void read_record(const char *hex, bool is_of_0_2)
 	struct tfc__buf buf = golden_bytes(hex);
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__msg_put_str(&buf, "job", job_json);
-	tfc__msg_put_bin(&buf, "sealed", "", 0);
+	if (is_of_0_2)
+		tfc__msg_put_bin(&buf, "sealed", "", 0);
 	if (tfc__record_read(record, buf.data, buf.len, NULL, &error) < 0)
 		fail_msg("%s", error.text);
 	assert_string_equal(record->id, expected->id);
