@@ -19,7 +19,8 @@ PUBLIC = {"backend": "ctx", "error": "base", "export": "base", "key": "wire",
 WORDS = {("cluster", "gateway")}
 
 # The helper programs are small and free of dependencies: of the library they take only this.
-PROGRAM_BASE = [f"base/{name}.h" for name in ("list", "clock", "dir", "file", "pass", "proc_stat")]
+PROGRAM_BASE = [f"base/{name}.h"
+                for name in ("list", "clock", "dir", "file", "map", "pass", "proc_stat")]
 PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/door.h", "proc/"],
             "proc/shim": [*PROGRAM_BASE, "log/writer.h", "proc/"]}
 
