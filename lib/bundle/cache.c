@@ -329,7 +329,9 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 		return tfc__fail_nomem(error, "bundle");
 	bundles->ctx = ctx;
 	bundles->max_bytes = max_bytes;
+	bundles->idle_ns = OFFER_IDLE_NS;
 	tfc__list_init(&bundles->all);
+	tfc__list_init(&bundles->offers);
 	int code = (bundles->dir = strdup(dir)) ? TFC_OK : tfc__fail_nomem(error, "bundle");
 	if (code == TFC_OK && mkdir(dir, 0700) < 0 && errno != EEXIST)
 		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", dir);

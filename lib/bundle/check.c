@@ -1,5 +1,5 @@
 /* What an archive's entries may be, all together: their sizes, their places, their names. */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The records at an archive's end, which say where its directory is (4.3.14 to 4.3.16). */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * (https://www.unicode.org/Public/14.0.0/ucd/CaseFolding.txt). The C library's would depend on a
  * locale. test/check/folding.py compares the table, and writes it.
  */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 /* Characters from `first` to `last`, each `step`-th, fold to what is `distance` further. */
 static const struct run {

@@ -1,4 +1,4 @@
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

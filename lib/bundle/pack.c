@@ -4,7 +4,7 @@
  * directory gives the same bytes, so the same hash, and no time goes into shrinking what stays on
  * the same disk.
  */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

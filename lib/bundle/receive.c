@@ -1,113 +1,321 @@
 #include "bundle/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
-#include "base/file.h"
+#include "base/names.h"
+#include "bundle/transfer.h"
 
-#define PIPE_BYTES (1 << 20)
-#define BACKLOG_MAX (16 << 20) /* of one that sends on without a look at the answers */
+#define BACKLOG_MAX (512 * 1024) /* bytes that wait for the disk before a sender has to */
 
-/* What the pipe does not take now waits; it never blocks. */
-static void push(struct tfc__bundle *bundle)
+int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
+			  char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
 {
-	size_t before = tfc__bundle_backlog(bundle);
-	while (bundle->waiting_at < bundle->waiting_len) {
-		ssize_t n = write(bundle->pipe.fd, bundle->waiting + bundle->waiting_at,
-				  bundle->waiting_len - bundle->waiting_at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break; /* full; or its process is gone, which is told */
-		bundle->waiting_at += (size_t)n;
-	}
-	if (bundle->waiting_at == bundle->waiting_len)
-		bundle->waiting_at = bundle->waiting_len = 0;
-	tfc__io_set(&bundle->pipe, bundle->waiting_len ? EPOLLOUT : 0);
-	if (before != tfc__bundle_backlog(bundle))
-		tfc__work_schedule(&bundle->tell);
-}
-
-static void on_pipe(struct tfc__io *io, uint32_t events)
-{
-	push(tfc__container_of(io, struct tfc__bundle, pipe));
-}
-
-/* The pipe has a name, since a process is given no descriptor; both ends are opened here, so that
- * neither side waits for the other. The process knows how many bytes there are. */
-static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
-{
-	char size[24];
-	int code = tfc__archive_make_work(bundle, error);
-	char *fifo = code == TFC_OK ? tfc__path_join(bundle->work, "pipe") : NULL;
-	if (!fifo)
-		return code < 0 ? code : tfc__fail_nomem(error, "bundle");
-	if (mkfifo(fifo, 0600) == 0)
-		bundle->pipe.fd = open(fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (bundle->pipe.fd < 0)
-		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", fifo);
-	free(fifo);
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)bundle->size);
-	const char *const words[5] = {"receive", bundle->work, bundle->bundles->dir, bundle->hash,
-				      size};
-	if (code == TFC_OK) {
-		fcntl(bundle->pipe.fd, F_SETPIPE_SZ, PIPE_BYTES);
-		code = tfc__io_open(&bundle->pipe, bundle->bundles->ctx, bundle->pipe.fd, 0,
-				    on_pipe);
-	}
-	if (code == TFC_OK)
-		code = tfc__archive_start(bundle, words, error);
-	if (code < 0)
-		tfc__archive_end_work(bundle);
-	return code;
-}
-
-static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
-{
-	if (!len)
+	if (tfc__msg_get_text(params, key, hash, TFC_BUNDLE_HASH_SIZE) && tfc__is_bundle_hash(hash))
 		return TFC_OK;
-	if (bundle->waiting_at) { /* what the pipe has taken makes room */
-		bundle->waiting_len -= bundle->waiting_at;
-		memmove(bundle->waiting, bundle->waiting + bundle->waiting_at, bundle->waiting_len);
-		bundle->waiting_at = 0;
+	hash[0] = '\0';
+	return tfc__fail(error, TFC_EINVAL, "bundle", 0, "%s: no SHA-256 of a bundle", key);
+}
+
+/* ---- offers */
+
+struct offer {
+	struct tfc__link link;
+	struct tfc__rpc_request *request;
+	struct tfc__bundle *bundle; /* used */
+	struct tfc__bundle_waiter waiter;
+	bool is_ready_sent;
+	uint64_t idle_ns;
+	struct tfc__timer idle;
+	uint64_t received; /* of the bundle, when the timer was set */
+	struct tfc__bundle_offerer offerer;
+};
+
+static struct offer *offer_of(struct tfc__link *link)
+{
+	return tfc__container_of(link, struct offer, link);
+}
+
+static void free_offer(struct offer *offer)
+{
+	tfc__list_remove(&offer->link);
+	tfc__timer_cancel(&offer->idle);
+	tfc__bundle_unawait(&offer->waiter);
+	tfc__bundle_leave(offer->bundle);
+	free(offer);
+}
+
+static void fail(struct offer *offer, const tfc_error *error)
+{
+	tfc__rpc_fail(offer->request, error);
+	free_offer(offer);
+}
+
+static void on_cancel(void *user)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	tfc__fail(&error, TFC_ECANCELED, "bundle", 0, "the bundle is not offered any more");
+	fail(user, &error);
+}
+
+/* ---- how it stands */
+
+static void send_item(struct offer *offer)
+{
+	const struct tfc__bundle *bundle = offer->bundle;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__buf item = {0};
+	offer->is_ready_sent = bundle->state == TFC__BUNDLE_READY;
+	tfc__msg_map(&item, 1);
+	if (offer->is_ready_sent)
+		tfc__msg_put_bool(&item, "ready", true);
+	else
+		tfc__msg_put_u64(&item, "at", bundle->received);
+	int code = tfc__rpc_item(offer->request, &item);
+	tfc__buf_fini(&item);
+	if (code == TFC_OK)
+		return;
+	tfc__fail(&error, code, "bundle", 0, "the bundle cannot be asked for: %s",
+		  tfc_err_text(code));
+	fail(offer, &error);
+}
+
+static void begin_idle(struct offer *offer)
+{
+	offer->received = offer->bundle->received;
+	tfc__timer_set(&offer->idle, tfc__now() + offer->idle_ns);
+}
+
+/* What has come is checked, or written to a disk that is slow: that is not the client's. */
+static void on_idle(struct tfc__timer *timer)
+{
+	struct offer *offer = tfc__container_of(timer, struct offer, idle);
+	const struct tfc__bundle *bundle = offer->bundle;
+	tfc_error error = TFC_ERROR_INIT;
+	if (bundle->state != TFC__BUNDLE_RECEIVING || bundle->received == bundle->size ||
+	    tfc__bundle_backlog(bundle)) {
+		begin_idle(offer);
+		return;
 	}
-	if (bundle->waiting_len + len > bundle->waiting_capacity) {
-		size_t capacity = bundle->waiting_len + len;
-		char *grown = realloc(bundle->waiting, capacity);
-		if (!grown)
-			return TFC_ENOMEM;
-		bundle->waiting = grown;
-		bundle->waiting_capacity = capacity;
+	tfc__fail(&error, TFC_ETIMEDOUT, "bundle", 0,
+		  "bundle: no byte of it came for %llu s; %llu of %llu are missing",
+		  (unsigned long long)(offer->idle_ns / TFC__SECOND),
+		  (unsigned long long)(bundle->size - bundle->received),
+		  (unsigned long long)bundle->size);
+	fail(offer, &error);
+}
+
+/* Asked for anew when what had come was lost, or was damaged in the cache. */
+static void on_bundle(struct tfc__bundle_waiter *waiter)
+{
+	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
+	const struct tfc__bundle *bundle = offer->bundle;
+	if (bundle->received != offer->received)
+		begin_idle(offer);
+	if (bundle->state == TFC__BUNDLE_FAILED)
+		fail(offer, &bundle->error);
+	else if ((bundle->state == TFC__BUNDLE_READY && !offer->is_ready_sent) ||
+		 (bundle->state == TFC__BUNDLE_RECEIVING && !bundle->received))
+		send_item(offer);
+}
+
+/* ---- what may be offered */
+
+static bool is_of_same_key(const struct offer *a, const struct offer *b)
+{
+	return a->offerer.uid == b->offerer.uid &&
+	       strcmp(a->offerer.key_id, b->offerer.key_id) == 0;
+}
+
+static int check_bytes(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
+		       tfc_error *error)
+{
+	uint64_t bytes = size, key_bytes = size;
+	uint32_t key_count = 1;
+	TFC__LIST_EACH (link, &bundles->offers) {
+		const struct offer *other = offer_of(link);
+		if (!other->offerer.is_client || other->bundle->state == TFC__BUNDLE_READY)
+			continue;
+		bytes += other->bundle->size;
+		if (!is_of_same_key(offer, other))
+			continue;
+		key_bytes += other->bundle->size;
+		key_count++;
 	}
-	memcpy(bundle->waiting + bundle->waiting_len, data, len);
-	bundle->waiting_len += len;
+	if (key_count > TFC__OFFERS_KEY_MAX || key_bytes > TFC__OFFERS_KEY_BYTES)
+		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
+				 "bundle: too many with one key are on their way to this node: at "
+				 "most %d, and %llu bytes: try again later",
+				 TFC__OFFERS_KEY_MAX, (unsigned long long)TFC__OFFERS_KEY_BYTES);
+	if (bytes > TFC__OFFERS_BYTES)
+		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
+				 "bundle: too many of clients are on their way to this node: at "
+				 "most %llu bytes: try again later",
+				 (unsigned long long)TFC__OFFERS_BYTES);
 	return TFC_OK;
 }
 
-int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data, size_t len,
-		      tfc_error *error)
+static int check_offer(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
+		       tfc_error *error)
 {
-	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
-	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
-		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "these bytes are not wanted now");
-	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
-	if (code == TFC_OK && keep(bundle, data, len) < 0)
-		code = tfc__fail_nomem(error, "bundle");
+	uint32_t count = 1;
+	if (!size || size > TFC__OFFER_BYTES_MAX)
+		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
+				 "bundle: %llu bytes: an archive has from 1 to %llu",
+				 (unsigned long long)size,
+				 (unsigned long long)TFC__OFFER_BYTES_MAX);
+	TFC__LIST_EACH (link, &bundles->offers)
+		count += tfc__rpc_of(offer_of(link)->request) == tfc__rpc_of(offer->request);
+	if (count > TFC__OFFERS_MAX)
+		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
+				 "bundle: at most %d may be offered over one connection: try again "
+				 "later",
+				 TFC__OFFERS_MAX);
+	return offer->offerer.is_client ? check_bytes(bundles, offer, size, error) : TFC_OK;
+}
+
+static int begin_offer(struct tfc__bundles *bundles, struct offer *offer,
+		       const msgpack_object *params, tfc_error *error)
+{
+	bool is_member = offer->offerer.is_member;
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	uint64_t size = tfc__msg_get_u64(params, "size", 0);
+	int code = tfc__bundle_hash_read(params, "hash", hash, error);
+	if (code == TFC_OK && !is_member)
+		code = check_offer(bundles, offer, size, error);
+	if (code == TFC_OK)
+		code = tfc__bundle_want(bundles, hash, size, error, &offer->bundle);
 	if (code < 0)
 		return code;
-	bundle->received += len;
-	push(bundle);
+	tfc__bundle_await(offer->bundle, &offer->waiter);
+	if (offer->bundle->state == TFC__BUNDLE_RECEIVING && !is_member)
+		return tfc__bundles_room(bundles, offer->bundle->size - offer->bundle->received,
+					 error);
 	return TFC_OK;
 }
 
-size_t tfc__bundle_backlog(const struct tfc__bundle *bundle)
+void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
+			     const struct tfc__bundle_offerer *offerer,
+			     struct tfc__rpc_request *request, const msgpack_object *params)
 {
-	return bundle->waiting_len - bundle->waiting_at;
+	tfc_error error = TFC_ERROR_INIT;
+	struct offer *offer = calloc(1, sizeof(*offer));
+	if (!offer) {
+		tfc__fail_nomem(&error, "bundle");
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	offer->request = request;
+	offer->offerer = *offerer;
+	offer->idle_ns = bundles->idle_ns;
+	tfc__timer_init(&offer->idle, bundles->ctx, on_idle);
+	offer->waiter.fn = on_bundle;
+	tfc__list_init(&offer->link);
+	tfc__list_init(&offer->waiter.link);
+	if (begin_offer(bundles, offer, params, &error) < 0) {
+		fail(offer, &error);
+		return;
+	}
+	tfc__list_append(&bundles->offers, &offer->link);
+	tfc__rpc_watch(request, NULL, on_cancel, offer);
+	begin_idle(offer);
+	if (offer->bundle->state != TFC__BUNDLE_CHECKING)
+		send_item(offer);
+}
+
+/* ---- chunks */
+
+/* A chunk that was taken, and is answered once the process has most of it. */
+struct chunk {
+	struct tfc__bundle_waiter waiter;
+	struct tfc__rpc_request *request;
+	struct tfc__bundle *bundle; /* used */
+	uint64_t end;               /* of the chunk */
+};
+
+static void answer_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
+			 bool is_taken)
+{
+	struct tfc__buf result = {0};
+	tfc__msg_map(&result, 3);
+	tfc__msg_put_bool(&result, "done", bundle->state != TFC__BUNDLE_RECEIVING);
+	tfc__msg_put_bool(&result, "taken", is_taken);
+	tfc__msg_put_u64(&result, "at", bundle->received);
+	tfc__rpc_reply(request, &result);
+	tfc__buf_fini(&result);
+}
+
+static void end_chunk(struct chunk *chunk, bool is_taken)
+{
+	struct tfc__bundle *bundle = chunk->bundle;
+	tfc__bundle_unawait(&chunk->waiter);
+	tfc__rpc_watch(chunk->request, NULL, NULL, NULL);
+	answer_chunk(chunk->request, bundle, is_taken);
+	free(chunk);
+	tfc__bundle_leave(bundle);
+}
+
+/* The last one waits until all is checked. */
+static void on_chunk_bundle(struct tfc__bundle_waiter *waiter)
+{
+	struct chunk *chunk = tfc__container_of(waiter, struct chunk, waiter);
+	const struct tfc__bundle *bundle = chunk->bundle;
+	if (bundle->state != TFC__BUNDLE_RECEIVING)
+		end_chunk(chunk, true);
+	else if (bundle->received < chunk->end) /* its process was lost: once more, all of it */
+		end_chunk(chunk, false);
+	else if (chunk->end < bundle->size && tfc__bundle_backlog(bundle) <= BACKLOG_MAX)
+		end_chunk(chunk, true);
+}
+
+static void on_chunk_cancel(void *user)
+{
+	end_chunk(user, false);
+}
+
+static struct tfc__bundle *offered_bundle(const struct tfc__bundles *bundles,
+					  const struct tfc__rpc *rpc, const char *hash)
+{
+	TFC__LIST_EACH (link, &bundles->offers)
+		if (tfc__rpc_of(offer_of(link)->request) == rpc &&
+		    strcmp(offer_of(link)->bundle->hash, hash) == 0)
+			return offer_of(link)->bundle;
+	return NULL;
+}
+
+void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_request *request,
+			     const msgpack_object *params)
+{
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__bundle *bundle = NULL;
+	struct chunk *chunk = NULL;
+	size_t len = 0;
+	const void *data = tfc__msg_get_bin(params, "data", &len);
+	uint64_t at = tfc__msg_get_u64(params, "at", 0);
+	int code = tfc__bundle_hash_read(params, "hash", hash, &error);
+	if (code == TFC_OK && !(bundle = offered_bundle(bundles, tfc__rpc_of(request), hash)))
+		code = tfc__fail(&error, TFC_ENOENT, "bundle", 0, "this bundle was not offered");
+	if (code == TFC_OK && !(chunk = calloc(1, sizeof(*chunk))))
+		code = tfc__fail_nomem(&error, "bundle");
+	if (code == TFC_OK)
+		code = data ? tfc__bundle_write(bundle, at, data, len, &error) : TFC_ESTATE;
+	if (code < 0) {
+		free(chunk);
+		if (code == TFC_ESTATE)
+			answer_chunk(request, bundle, false);
+		else
+			tfc__rpc_fail(request, &error);
+		return;
+	}
+	chunk->request = request;
+	chunk->bundle = bundle;
+	chunk->end = at + len;
+	chunk->waiter.fn = on_chunk_bundle;
+	tfc__bundle_use(bundle);
+	tfc__bundle_await(bundle, &chunk->waiter);
+	tfc__rpc_watch(request, NULL, on_chunk_cancel, chunk);
+	on_chunk_bundle(&chunk->waiter);
 }

@@ -1,6 +1,6 @@
 /* The entries of an archive: each record of its directory beside the header in front of the bytes
  * (4.3.7, 4.3.12). */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Unpacking. Everything that can be known from the archive's directory is checked before the first
  * byte is written; what is written goes through openat2, beneath the directory and through no link.
  */
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

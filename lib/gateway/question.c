@@ -8,7 +8,7 @@
 
 #include "base/fail.h"
 #include "bundle/cache.h"
-#include "gateway/bundle_take.h"
+#include "bundle/transfer.h"
 #include "job/job.h"
 
 static const char prefix[] = "gateway.";

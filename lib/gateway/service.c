@@ -11,10 +11,10 @@
 
 #include "base/fail.h"
 #include "base/names.h"
+#include "bundle/transfer.h"
 #include "gateway/bulk.h"
 #include "gateway/event_wire.h"
 #include "gateway/local.h"
-#include "gateway/offers.h"
 #include "gateway/question.h"
 #include "gateway/rights.h"
 #include "gateway/search.h"
@@ -29,7 +29,6 @@ struct tfc__gateway_service {
 	tfc_gateway *gateway;
 	struct tfc__link calls;
 	struct tfc__bulk bulk;
-	struct tfc__offers offers;
 };
 
 struct call {
@@ -426,15 +425,19 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 {
 	static const struct tfc__question question = {.verb = TFC__SUBMIT, .job = ""};
 	tfc_error error = TFC_ERROR_INIT;
-	bool is_piece = strcmp(method, TFC__METHOD_BUNDLE) == 0;
-	if (!is_piece && strcmp(method, TFC__METHOD_OFFER) != 0)
+	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
+	struct tfc__bundles *bundles = tfc__agent_bundles(tfc__directory_agent(directory));
+	struct tfc__bundle_offerer offerer = {.is_client = who->role != TFC__KEY_NODE,
+					      .uid = who->uid};
+	memcpy(offerer.key_id, who->key_id, sizeof(offerer.key_id));
+	if (strcmp(method, TFC__BUNDLE_CHUNK) == 0)
+		tfc__bundle_serve_chunk(bundles, request, params);
+	else if (strcmp(method, TFC__BUNDLE_OFFER) != 0)
 		return false;
-	if (is_piece)
-		tfc__offers_take(&service->offers, request, params);
 	else if (tfc__rights_check(&service->options, who, &question, &error) < 0)
 		tfc__rpc_fail(request, &error);
 	else
-		tfc__offers_serve(&service->offers, who, request, params);
+		tfc__bundle_serve_offer(bundles, &offerer, request, params);
 	return true;
 }
 
@@ -486,8 +489,6 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->options = *options;
 	tfc__list_init(&service->calls);
 	tfc__bulk_init(&service->bulk, ctx);
-	tfc__offers_init(&service->offers, ctx,
-			 tfc__agent_bundles(tfc__directory_agent(directory)));
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
 		free(service);
@@ -509,7 +510,6 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 		return;
 	tfc__bulk_close(&service->bulk);
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
-	tfc__offers_close(&service->offers, &error);
 	TFC__LIST_EACH (link, &service->calls) {
 		struct call *call = tfc__container_of(link, struct call, link);
 		if (call->op) {

@@ -5,20 +5,15 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "gateway/bundle_send.h"
-#include "gateway/offers.h"
+#include "bundle/transfer.h"
 #include "proc/proc.h"
-
-#define CREDIT 16 /* words of the node that may be on their way */
 
 struct tfc__upload {
 	const struct tfc__upload_ops *ops;
 	void *user;
 	struct tfc__bundle *bundle; /* used */
 	struct tfc__bundle_waiter waiter;
-	struct tfc__rpc *rpc;
-	struct tfc__rpc_call *call; /* the offer; NULL: none */
-	struct tfc__bundle_send *send;
+	struct tfc__bundle_sender *sender; /* NULL: it is not offered now */
 };
 
 /* ---- where it is packed */
@@ -102,94 +97,38 @@ const char *tfc__upload_hash(const struct tfc__upload *upload)
 
 /* ---- sending */
 
-static void fail(struct tfc__upload *upload, const tfc_error *error)
-{
-	tfc_error copy = *error;
-	tfc__upload_leave(upload);
-	upload->ops->failed(upload->user, &copy);
-}
-
-/* That the connection is lost, its offer hears as well. */
-static void on_sent(void *user, const tfc_error *error)
+static void on_ready(void *user)
 {
 	struct tfc__upload *upload = user;
-	upload->send = NULL;
-	if (error && error->code != TFC_ELOST)
-		fail(upload, error);
+	upload->ops->there(upload->user);
 }
 
-static void on_moved(void *user, uint64_t at)
+static void on_failed(void *user, const tfc_error *error)
 {
 	struct tfc__upload *upload = user;
-	upload->ops->moved(upload->user, at, upload->bundle->size);
+	upload->sender = NULL;
+	upload->ops->failed(upload->user, error);
 }
 
-static void send_from(struct tfc__upload *upload, uint64_t at)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	const struct tfc__bundle_send_options options = {
-		.rpc = upload->rpc,
-		.method = TFC__METHOD_BUNDLE,
-		.at = at,
-		.end = on_sent,
-		.moved = on_moved,
-		.user = upload,
-	};
-	if (!upload->send && tfc__bundle_send(upload->bundle, &options, &error, &upload->send) < 0)
-		fail(upload, &error);
-}
-
-static void on_told(void *user, const msgpack_object *item)
+static void on_moved(void *user, uint64_t sent, uint64_t total)
 {
 	struct tfc__upload *upload = user;
-	tfc__rpc_more(upload->call, 1);
-	if (tfc__msg_get_bool(item, "ready", false))
-		upload->ops->there(upload->user);
-	else
-		send_from(upload, tfc__msg_get_u64(item, "at", 0));
-}
-
-static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
-{
-	struct tfc__upload *upload = user;
-	tfc_error unasked = TFC_ERROR_INIT;
-	upload->call = NULL;
-	if (code == TFC_OK)
-		tfc__fail(&unasked, TFC_EPARSE, "gateway", 0,
-			  "the node has ended what it did not finish: the offer of a bundle");
-	fail(upload, code < 0 ? error : &unasked);
+	upload->ops->moved(upload->user, sent, total);
 }
 
 void tfc__upload_offer(struct tfc__upload *upload, struct tfc__rpc *rpc)
 {
-	struct tfc__buf params = {0};
+	static const struct tfc__bundle_sender_ops ops = {on_ready, on_failed, on_moved};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__upload_leave(upload);
-	upload->rpc = rpc;
-	tfc__msg_map(&params, 2);
-	tfc__msg_put_str(&params, "hash", upload->bundle->hash);
-	tfc__msg_put_u64(&params, "size", upload->bundle->size);
-	const struct tfc__rpc_options options = {.method = TFC__METHOD_OFFER,
-						 .params = &params,
-						 .credit = CREDIT,
-						 .item = on_told,
-						 .end = on_end,
-						 .user = upload};
-	int code = tfc__rpc_call(rpc, &options, &upload->call, &error);
-	tfc__buf_fini(&params);
-	if (code == TFC_OK)
-		return;
-	upload->call = NULL;
-	fail(upload, &error);
+	if (tfc__bundle_send(upload->bundle, rpc, &ops, upload, &error, &upload->sender) < 0)
+		upload->ops->failed(upload->user, &error);
 }
 
 void tfc__upload_leave(struct tfc__upload *upload)
 {
-	tfc__bundle_send_close(upload->send);
-	if (upload->call)
-		tfc__rpc_drop(upload->call);
-	upload->send = NULL;
-	upload->call = NULL;
+	tfc__bundle_sender_close(upload->sender);
+	upload->sender = NULL;
 }
 
 void tfc__upload_close(struct tfc__upload *upload)

@@ -1,6 +1,7 @@
 /*
  * The bundle of a job that a client submits: packed on the client's machine with the client's
- * rights, offered to a node over a connection, and sent there unless the node has it (offers.h).
+ * rights, offered to a node over a connection, and sent there unless the node has it
+ * (bundle/transfer.h).
  */
 #ifndef TFC_GATEWAY_UPLOAD_H
 #define TFC_GATEWAY_UPLOAD_H

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "gateway/bundle_take.h"
+#include "bundle/transfer.h"
 #include "node/internal.h"
 
 #define LEASE_MAX_MS (60 * 60 * 1000)
@@ -201,8 +201,6 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 		fail_session(request);
 	} else if (strcmp(method, "agent.open") == 0) {
 		tfc__served_job_open(session, request, params);
-	} else if (strcmp(method, "agent.bundle") == 0) {
-		tfc__bundle_take(session->service->bundles, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
 		tfc__served_job_drop(session, request, params);
 	} else {
@@ -215,7 +213,12 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 			      const char *method, const msgpack_object *params)
 {
 	struct session *session = find_session(service, tfc__msg_get_u64(params, "instance", 0));
-	if (request && strcmp(method, "agent.stamp") == 0) {
+	static const struct tfc__bundle_offerer member = {.is_member = true};
+	if (request && strcmp(method, TFC__BUNDLE_OFFER) == 0) {
+		tfc__bundle_serve_offer(service->bundles, &member, request, params);
+	} else if (request && strcmp(method, TFC__BUNDLE_CHUNK) == 0) {
+		tfc__bundle_serve_chunk(service->bundles, request, params);
+	} else if (request && strcmp(method, "agent.stamp") == 0) {
 		serve_stamp(service, request);
 	} else if (request && strcmp(method, "agent.log") == 0) {
 		tfc__served_logs_serve(service, request, params); /* reading takes no lease */

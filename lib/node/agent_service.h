@@ -21,7 +21,7 @@ int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
 /* Kills what still runs for others. NULL is a no-op. */
 void tfc__agent_service_close(struct tfc__agent_service *service);
 
-/* A request or (NULL) notification "agent.*" of a peer that is a node. */
+/* A request or (NULL) notification "agent.*" or "bundle.*" of a peer that is a node. */
 void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 			      const char *method, const msgpack_object *params);
 

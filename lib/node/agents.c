@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "bundle/transfer.h"
 #include "node/agent_service.h"
 #include "node/remote_agent.h"
 
@@ -92,10 +93,12 @@ bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller 
 			    struct tfc__rpc_request *request, const char *method,
 			    const msgpack_object *params)
 {
+	bool is_member = tfc__caller_member(caller);
 	tfc_error error = TFC_ERROR_INIT;
-	if (strncmp(method, PREFIX, strlen(PREFIX)) != 0)
+	if (strncmp(method, PREFIX, strlen(PREFIX)) != 0 &&
+	    !(is_member && strncmp(method, TFC__BUNDLE_PREFIX, strlen(TFC__BUNDLE_PREFIX)) == 0))
 		return false;
-	if (tfc__caller_member(caller)) {
+	if (is_member) {
 		tfc__agent_service_serve(agents->service, request, method, params);
 	} else if (request) {
 		tfc__fail(&error, TFC_EACCES, "node", 0, "%.64s: for members only", method);

@@ -7,6 +7,7 @@
 #include <tfcluster/version.h>
 
 #include "base/file.h"
+#include "bundle/transfer.h"
 #include "node/internal.h"
 
 #define SOCKET_NAME "node.sock"
@@ -26,7 +27,8 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__node_agents_serve(node->agents, caller, request, method, params))
 		return;
-	if (strncmp(method, "gateway.", 8) == 0) {
+	if (strncmp(method, "gateway.", 8) == 0 ||
+	    strncmp(method, TFC__BUNDLE_PREFIX, strlen(TFC__BUNDLE_PREFIX)) == 0) {
 		tfc__gateway_service_serve(node->gateway, who, request, method, params);
 	} else if (!request) {
 		return;

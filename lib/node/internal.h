@@ -9,7 +9,6 @@
  *                    surely gone
  *   remote_job.c     one job there: orders out, events in
  *   remote_open.c    it is opened there, resumed over the next connection, dropped
- *   remote_bundle.c  its bundle, sent in pieces
  *   remote_log.c     its log records
  *   agent_service.c  sessions and leases of maintainers elsewhere
  *   served_job.c     one job of a maintainer elsewhere: its orders in, its events out
@@ -21,7 +20,7 @@
 #include <tfcluster/node.h>
 
 #include "base/strv.h"
-#include "bundle/cache.h"
+#include "bundle/transfer.h"
 #include "cluster/directory.h"
 #include "cluster/upstream.h"
 #include "gateway/service.h"
@@ -235,7 +234,6 @@ struct tfc__remote_agent {
 	struct tfc__timer renewal;
 	struct tfc__timer loss; /* the next moment when something may be surely gone */
 	struct tfc__bundles *bundles;
-	struct tfc__link uploads;
 	struct tfc__link logs;
 	struct tfc__link jobs;
 	uint64_t last_handle;
@@ -278,6 +276,8 @@ struct remote_job {
 	bool is_telling;            /* in fn */
 	struct tfc__bundle *bundle; /* used; NULL: it has none */
 	struct tfc__bundle_waiter bundle_waiter;
+	struct tfc__bundle_sender *sender; /* to its node; NULL: it is not offered, or another job
+					      there offers the same */
 };
 
 /* remote_agent.c */
@@ -289,6 +289,8 @@ void tfc__remote_forget(void *agent, const char *id);
 /* remote_open.c */
 void tfc__remote_connect(struct remote_job *job); /* opens, resumes or drops it, if it is due */
 void tfc__remote_retry(struct remote_job *job);   /* it is being ended there */
+/* Offers its bundle there, if it is due, unless another job offers the same. */
+void tfc__remote_offer_bundle(struct remote_job *job);
 
 /* remote_job.c */
 #define REMOTE_RETRY (100 * TFC__MS) /* until what failed is tried again */
@@ -300,10 +302,6 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params);
 void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
 void tfc__remote_notify_silence(struct remote_job *job, bool is_silent);
 void tfc__remote_free(struct remote_job *job);
-
-/* remote_bundle.c: `at`, what of it is there */
-void tfc__remote_upload(struct remote_job *job, uint64_t at);
-void tfc__remote_uploads_end(struct tfc__remote_agent *agent);
 
 /* remote_log.c */
 struct tfc__log_source *tfc__remote_log_open(void *job, uint32_t task, uint64_t position,
@@ -367,7 +365,7 @@ struct served_job {
 	struct tfc__agent_link stream;
 	bool is_up;              /* the stream flows over the session's connection */
 	struct tfc__work flush;  /* what is to be sent */
-	struct tfc__timer retry; /* the same, when there was no memory for it, or no bundle came */
+	struct tfc__timer retry; /* the same, when there was no memory for it */
 	bool is_forgotten;       /* its logs go with it */
 	bool is_ending;          /* what runs is being ended, then it goes */
 	struct tfc__work gone;
@@ -375,8 +373,6 @@ struct served_job {
 	struct tfc__work answer;
 	struct tfc__link logs;
 	struct tfc__bundle *bundle; /* used; NULL: it has none */
-	struct tfc__bundle_waiter bundle_waiter;
-	bool asks_bundle; /* it is still to be told so */
 };
 
 /* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
@@ -400,13 +396,6 @@ void tfc__served_job_free(struct served_job *job);
 /* Flushes then, or before. */
 #define SERVED_RETRY (100 * TFC__MS)
 void tfc__served_job_later(struct served_job *job, uint64_t ns);
-
-/* served_bundle.c */
-int tfc__served_bundle_open(struct served_job *job, const msgpack_object *params, tfc_error *error);
-bool tfc__served_bundle_is_wanted(const struct served_job *job); /* bytes of it */
-void tfc__served_bundle_request(
-	struct served_job *job); /* for them, if they are, until they come */
-void tfc__served_bundle_leave(struct served_job *job);
 
 /* served_logs.c */
 void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,

@@ -134,9 +134,7 @@ static void on_told(void *user, const msgpack_object *item)
 	tfc__rpc_more(agent->stay, 1);
 	if (!job || job->state == REMOTE_GONE)
 		return;
-	if (tfc__msg_get(item, "bundle"))
-		tfc__remote_upload(job, tfc__msg_get_u64(item, "bundle", 0));
-	else if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
+	if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
 		tfc__remote_receive(job, item);
 	else if (strcmp(gone, "fenced") == 0)
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
@@ -265,7 +263,6 @@ void tfc__remote_agent_down(struct tfc__remote_agent *agent)
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
 	agent->stamp_call = agent->stay = NULL;
-	tfc__remote_uploads_end(agent);
 	agent->rpc = NULL;
 	tfc__timer_cancel(&agent->renewal);
 	TFC__LIST_EACH (link, &agent->jobs)
@@ -298,7 +295,6 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 	agent->lease_ms = options->lease_ms ? options->lease_ms : TFC__AGENT_LEASE_MS;
 	agent->bundles = options->bundles;
 	tfc__list_init(&agent->jobs);
-	tfc__list_init(&agent->uploads);
 	tfc__list_init(&agent->logs);
 	tfc__timer_init(&agent->renewal, ctx, on_renewal);
 	tfc__timer_init(&agent->loss, ctx, on_loss);
@@ -318,8 +314,8 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 		tfc__rpc_drop(agent->stamp_call);
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
-	tfc__remote_uploads_end(agent);
 	tfc__remote_logs_end(agent);
+	agent->rpc = NULL; /* nothing is begun any more */
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);

@@ -18,6 +18,8 @@ static void drop_call(struct remote_job *job)
 void tfc__remote_disconnect(struct remote_job *job)
 {
 	drop_call(job);
+	tfc__bundle_sender_close(job->sender);
+	job->sender = NULL;
 	tfc__timer_cancel(&job->retry);
 	job->is_up = false;
 }
@@ -29,6 +31,12 @@ static void leave_bundle(struct remote_job *job)
 	tfc__bundle_unawait(&job->bundle_waiter);
 	tfc__bundle_leave(job->bundle);
 	job->bundle = NULL;
+	if (!job->sender)
+		return;
+	tfc__bundle_sender_close(job->sender);
+	job->sender = NULL;
+	TFC__LIST_EACH (link, &job->agent->jobs) /* another one may have to offer it now */
+		tfc__remote_offer_bundle(tfc__container_of(link, struct remote_job, link));
 }
 
 void tfc__remote_free(struct remote_job *job)
@@ -163,10 +171,12 @@ static void on_flush(struct tfc__work *work)
 static void on_retry(struct tfc__timer *timer)
 {
 	struct remote_job *job = tfc__container_of(timer, struct remote_job, retry);
-	if (job->is_up)
+	if (job->is_up) {
+		tfc__remote_offer_bundle(job);
 		tfc__remote_flush(job);
-	else
+	} else {
 		tfc__remote_connect(job);
+	}
 }
 
 static void post(struct remote_job *job, const struct tfc__order *order)

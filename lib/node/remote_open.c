@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "node/internal.h"
 
+#define OFFER_AGAIN TFC__SECOND
+
 static void take_open(struct remote_job *job, const msgpack_object *result)
 {
 	char state[16];
@@ -39,6 +41,37 @@ static void on_open(void *user, int code, const msgpack_object *result, const tf
 	} else {
 		tfc__remote_lose(job, TFC__AGENT_LOST, error->text);
 	}
+}
+
+/* ---- its bundle */
+
+static void on_send_failed(void *user, const tfc_error *error)
+{
+	struct remote_job *job = user;
+	job->sender = NULL;
+	if (error->code == TFC_ELOST)
+		return; /* the connection: it is offered over the next */
+	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->agent->node,
+		 "a bundle could not be sent: %s", error->text);
+	if (!job->retry.at)
+		tfc__timer_set(&job->retry, tfc__now() + OFFER_AGAIN);
+}
+
+void tfc__remote_offer_bundle(struct remote_job *job)
+{
+	static const struct tfc__bundle_sender_ops ops = {.failed = on_send_failed};
+	const struct tfc__remote_agent *agent = job->agent;
+	tfc_error error = TFC_ERROR_INIT;
+	if (!job->bundle || job->bundle->state != TFC__BUNDLE_READY || job->sender ||
+	    job->state != REMOTE_OPEN || !tfc__remote_is_ready(agent))
+		return;
+	TFC__LIST_EACH (link, &agent->jobs) {
+		const struct remote_job *other = tfc__container_of(link, struct remote_job, link);
+		if (other->sender && strcmp(other->bundle->hash, job->bundle->hash) == 0)
+			return;
+	}
+	if (tfc__bundle_send(job->bundle, agent->rpc, &ops, job, &error, &job->sender) < 0)
+		on_send_failed(job, &error);
 }
 
 static void put_bundle(struct tfc__buf *params, const struct tfc__bundle *bundle)
@@ -147,6 +180,8 @@ static void ask(struct remote_job *job)
 void tfc__remote_connect(struct remote_job *job)
 {
 	bool is_elsewhere = job->boot && job->boot != job->agent->boot;
+	if (!is_elsewhere)
+		tfc__remote_offer_bundle(job);
 	if (job->state == REMOTE_DROPPING && !job->was_asked)
 		tfc__remote_lose(job, TFC__AGENT_LOST, "it was given up");
 	else if (job->is_up)

@@ -31,7 +31,7 @@ void tfc__served_job_free(struct served_job *job)
 	tfc__timer_cancel(&job->retry);
 	if (job->local)
 		ops_of(job)->job_close(job->local);
-	tfc__served_bundle_leave(job);
+	tfc__bundle_leave(job->bundle);
 	if (job->is_forgotten)
 		tfc__agent_forget_logs(job->session->service->agent.agent, job->id);
 	tfc__agent_link_fini(&job->stream);
@@ -117,8 +117,6 @@ void tfc__served_job_flush(struct served_job *job)
 		is_sent = send_one(job, message);
 	if (is_sent && tfc__agent_link_owes(&job->stream))
 		send_one(job, NULL);
-	if (job->asks_bundle)
-		tfc__served_bundle_request(job);
 }
 
 void tfc__served_job_later(struct served_job *job, uint64_t ns)
@@ -135,9 +133,7 @@ static void on_flush(struct tfc__work *work)
 
 static void on_retry(struct tfc__timer *timer)
 {
-	struct served_job *job = tfc__container_of(timer, struct served_job, retry);
-	job->asks_bundle = tfc__served_bundle_is_wanted(job); /* it may have been lost on the way */
-	tfc__served_job_flush(job);
+	tfc__served_job_flush(tfc__container_of(timer, struct served_job, retry));
 }
 
 static void post(struct served_job *job, const struct tfc__agent_event *event,
@@ -369,6 +365,22 @@ static int read_job(struct served_job *job, const msgpack_object *params, tfc_er
 	return TFC_OK;
 }
 
+/* Its maintainer offers the archive to this node (bundle/transfer.h), before or after this. */
+static int want_bundle(struct served_job *job, const msgpack_object *params, tfc_error *error)
+{
+	struct tfc__bundles *bundles = job->session->service->bundles;
+	const msgpack_object *bundle = tfc__msg_get(params, "bundle");
+	char hash[TFC_BUNDLE_HASH_SIZE], why[256];
+	if (!job->job->bundle)
+		return TFC_OK;
+	if (tfc__msg_get_text(params, "bundle_error", why, sizeof(why)))
+		return tfc__bundle_failed(bundles, why, error, &job->bundle);
+	if (tfc__msg_get_text(bundle, "hash", hash, sizeof(hash)))
+		return tfc__bundle_want(bundles, hash, tfc__msg_get_u64(bundle, "size", 0), error,
+					&job->bundle);
+	return tfc__fail(error, TFC_EINVAL, "node", 0, "the job's bundle is not told");
+}
+
 static void open_local(struct served_job *job, size_t tag_len)
 {
 	struct tfc__agent_handle agent = job->session->service->agent;
@@ -403,7 +415,6 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	job->handle = tfc__msg_get_u64(params, "handle", 0);
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
-	tfc__list_init(&job->bundle_waiter.link);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
 	tfc__work_init(&job->gone, service->ctx, free_gone);
 	tfc__work_init(&job->answer, service->ctx, answer_refused);
@@ -412,7 +423,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	tfc__list_append(&service->jobs, &job->all);
 	session->job_count++;
 	service->job_count++;
-	if (read_job(job, params, error) < 0 || tfc__served_bundle_open(job, params, error) < 0) {
+	if (read_job(job, params, error) < 0 || want_bundle(job, params, error) < 0) {
 		tfc__served_job_free(job);
 		return NULL;
 	}
@@ -437,7 +448,6 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	} else {
 		reply(request, "open", job->stream.received);
 		job->is_up = true;
-		tfc__served_bundle_request(job);
 		tfc__served_job_flush(job);
 	}
 }
@@ -453,7 +463,6 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 	}
 	job->is_up = true;
 	reply(request, "open", 0);
-	tfc__served_bundle_request(job);
 }
 
 /*

@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-METHOD = re.compile(r'"((?:agent|gateway|node)\.[a-z_]+)"')
+METHOD = re.compile(r'"((?:agent|bundle|gateway|node)\.[a-z_]+)"')
 VERBS = re.compile(r"char \*const names\[\] = \{(.*?)\};", re.S)
 HEADING = re.compile(r"^### `([a-z_.]+)`\n\n(.*?)\n(?=#|\Z)", re.M | re.S)
 CALL = re.compile(r"\*(Request|Request with items|Notification), from: [^*]+ Since \d+\.\d+\.\d+\.\*")
@@ -17,7 +17,7 @@ WRITTEN = re.compile(r'\btfc__msg_(?:put|get)_?\w*\([^",;]*(?:,[^",;]*)?, "(\w+)
                      r'\b(?:X|put_number|put_signed|gather)\([^",;]*,? ?"(\w+)"')
 ROW = re.compile(r'\("(\w+)",\s*TFC__[A-Z]+,\s*[\w.]+,\s*TFC__V(\d)_(\d)')  # of a table of fields
 NO_METHODS = {"node.sock"}  # a file
-FOLDERS = ("lib/node", "lib/gateway", "lib/wire", "lib/cluster")
+FOLDERS = ("lib/bundle", "lib/node", "lib/gateway", "lib/wire", "lib/cluster")
 
 
 def sources(root):

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 #include "fuzz.h"
 
 static const struct tfc__bundle_limits limits = {32, 200, 1 << 12, 1 << 16};

@@ -1,7 +1,7 @@
 /* job: names in bundles, one a line. What is accepted stays inside, and no two meet. */
 #include <string.h>
 
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 #include "fuzz.h"
 
 #define NAMES_MAX 32

@@ -276,14 +276,16 @@ static void bundle_takes_no_path(void **state)
 {
 	struct fixture f;
 	begin(&f);
-	for (size_t i = 0; i < PATHS; i++) {
+	for (size_t i = 0; i < 2 * PATHS; i++) {
 		struct tfc__buf params = {0};
 		tfc__msg_map(&params, 4);
-		tfc__msg_put_u64(&params, "instance", INSTANCE);
-		tfc__msg_put_str(&params, "hash", paths[i]);
+		tfc__msg_put_str(&params, "hash", paths[i / 2]);
+		tfc__msg_put_u64(&params, "size", 5);
 		tfc__msg_put_u64(&params, "at", 0);
 		tfc__msg_put_bin(&params, "data", "12345", 5);
-		assert_int_equal(call(&f.pair, "agent.bundle", &params).code, TFC_EINVAL);
+		assert_int_equal(
+			call(&f.pair, i % 2 ? "bundle.offer" : "bundle.chunk", &params).code,
+			TFC_EINVAL);
 	}
 	end(&f);
 }

@@ -164,7 +164,7 @@ static void offer(struct client *client, uint32_t number)
 	struct tfc__buf params = {0};
 	char hash[65];
 	const struct tfc__rpc_options call = {
-		.method = "gateway.offer",
+		.method = "bundle.offer",
 		.params = &params,
 		.credit = CREDIT,
 		.item = on_item,

@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PARTS = {
     "lib/cluster": re.compile(r"lib/cluster/\w+\.c"),
     "lib/gateway": re.compile(r"lib/gateway/\w+\.c"),
+    "lib/log": re.compile(r"lib/log/lines\.c"),
     "lib/node": re.compile(r"lib/node/\w+\.c"),
     "cores of guard and shim": re.compile(r"lib/proc/(guard|shim)/core\w*\.c"),
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "bundle/archive.h"
+#include "bundle/internal.h"
 #include "folder.h"
 #include "leaks.h"
 #include "mounts.h"

@@ -1,4 +1,4 @@
-/* gateway: what clients may offer at one time, and for how long without sending it. */
+/* bundle: what clients may offer at one time, and for how long without sending it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "gateway/offers.h"
+#include "bundle/internal.h"
+#include "bundle/transfer.h"
 #include "leaks.h"
 #include "rpc_pair.h"
 
@@ -21,8 +22,7 @@ static tfc_ctx *ctx;
 static struct rpc_pair pairs[CONNECTIONS];
 static char dir[LEAKS_PATH];
 static struct tfc__bundles *bundles;
-static struct tfc__offers offers;
-static struct tfc__peer_id who;
+static struct tfc__bundle_offerer who;
 
 static void name_hash(uint64_t number, char hash[TFC_BUNDLE_HASH_SIZE])
 {
@@ -41,7 +41,7 @@ static void serve(struct rpc_end *end, struct tfc__rpc_request *request, const c
 	tfc__msg_put_str(&bytes, "hash", hash);
 	tfc__msg_put_u64(&bytes, "size", SIZE);
 	assert_int_equal(tfc__msg_parse(&msg, bytes.data, bytes.len, NULL, NULL), TFC_OK);
-	tfc__offers_serve(&offers, &who, request, &msg.root);
+	tfc__bundle_serve_offer(bundles, &who, request, &msg.root);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&bytes);
 }
@@ -49,12 +49,11 @@ static void serve(struct rpc_end *end, struct tfc__rpc_request *request, const c
 static int set_up(void **state)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	who = (struct tfc__peer_id){.role = TFC__KEY_SUBMIT, .uid = UINT32_MAX, .key_id = "a"};
+	who = (struct tfc__bundle_offerer){.is_client = true, .uid = UINT32_MAX, .key_id = "a"};
 	leaks_make_dir(dir);
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
 	if (tfc__bundles_open(ctx, dir, 1 << 20, &error, &bundles) < 0)
 		fail_msg("%s", error.text);
-	tfc__offers_init(&offers, ctx, bundles);
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		assert_int_equal(rpc_pair_open(&pairs[i], ctx), TFC_OK);
 		pairs[i].ends[1].serve = serve;
@@ -68,7 +67,7 @@ static int tear_down(void **state)
 	for (size_t i = 0; i < CONNECTIONS; i++)
 		rpc_pair_close(&pairs[i]);
 	rpc_run(ctx);
-	assert_true(tfc__list_is_empty(&offers.all));
+	assert_true(tfc__list_is_empty(&bundles->offers));
 	tfc__bundles_close(bundles);
 	tfc_ctx_free(ctx);
 	return tfc__remove_tree(dir);
@@ -90,7 +89,7 @@ static void expect_refusal(const struct rpc_outcome *outcome, int code, const ch
 		fail_msg("%s", outcome->error.text);
 }
 
-static void one_key_leaves_room_for_others_and_all_for_nodes(void **state)
+static void one_key_leaves_room_for_others_and_all_for_the_own_user(void **state)
 {
 	static struct rpc_outcome outcomes[TFC__OFFERS_KEY_MAX], late, nodes[TFC__OFFERS_MAX];
 	for (unsigned i = 0; i < TFC__OFFERS_KEY_MAX; i++) {
@@ -102,10 +101,20 @@ static void one_key_leaves_room_for_others_and_all_for_nodes(void **state)
 	who.key_id[0] = 'b';
 	offer(CONNECTIONS - 1, 100, &late);
 	assert_int_equal(late.items, 1);
-	who = (struct tfc__peer_id){.role = TFC__KEY_NODE, .uid = UINT32_MAX, .key_id = "a"};
+	who = (struct tfc__bundle_offerer){.uid = UINT32_MAX}; /* the node's own user */
 	for (unsigned i = 1; i < TFC__OFFERS_MAX; i++) {
 		offer(CONNECTIONS - 1, 100 + i, &nodes[i]);
 		assert_int_equal(nodes[i].items, 1);
+	}
+}
+
+static void a_member_offers_what_it_likes(void **state)
+{
+	static struct rpc_outcome outcomes[2 * TFC__OFFERS_KEY_MAX];
+	who = (struct tfc__bundle_offerer){.is_member = true, .uid = UINT32_MAX};
+	for (unsigned i = 0; i < 2 * TFC__OFFERS_KEY_MAX; i++) {
+		offer(0, i, &outcomes[i]);
+		assert_int_equal(outcomes[i].items, 1);
 	}
 }
 
@@ -138,7 +147,7 @@ static void one_of_which_nothing_comes_ends(void **state)
 {
 	static struct rpc_outcome first, second, late;
 	ends = 0;
-	offers.idle_ns = SHORT;
+	bundles->idle_ns = SHORT;
 	offer(0, 1, &first);
 	offer(1, 2, &second);
 	first.on_end = second.on_end = note_end;
@@ -148,7 +157,7 @@ static void one_of_which_nothing_comes_ends(void **state)
 	assert_ptr_equal(ended[0], &second); /* a byte of the first came after that began */
 	expect_refusal(&second, TFC_ETIMEDOUT, "no byte of it came for 0 s; 8 of 8 are missing");
 	expect_refusal(&first, TFC_ETIMEDOUT, "7 of 8 are missing");
-	offers.idle_ns = TFC__OFFER_IDLE_NS;
+	bundles->idle_ns = OFFER_IDLE_NS;
 	offer(0, 1, &late);
 	assert_int_equal(late.items, 1);
 }
@@ -157,7 +166,7 @@ static void one_of_which_nothing_comes_ends(void **state)
 static void one_that_has_come_stays(void **state)
 {
 	static struct rpc_outcome outcome;
-	offers.idle_ns = SHORT;
+	bundles->idle_ns = SHORT;
 	offer(0, 1, &outcome);
 	for (int i = 0; i < SIZE; i++)
 		move(1);
@@ -168,10 +177,11 @@ static void one_that_has_come_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_key_leaves_room_for_others_and_all_for_nodes,
-						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			one_key_leaves_room_for_others_and_all_for_the_own_user, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_offers_what_it_likes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_of_which_nothing_comes_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_has_come_stays, set_up, tear_down),
 	};
-	return cmocka_run_group_tests_name("gateway_offers", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("bundle_offers", tests, NULL, NULL);
 }

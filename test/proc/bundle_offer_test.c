@@ -1,4 +1,4 @@
-/* gateway: what a client may not do that offers bundles to a node. */
+/* bundle: what a client may not do that offers bundles to a node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <dirent.h>
 
 #include "base/file.h"
-#include "gateway/offers.h"
+#include "bundle/transfer.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "served.h"
@@ -139,7 +139,7 @@ static void offer(struct place *place, const char *hash, uint64_t size, struct o
 	tfc__msg_map(&params, 2);
 	tfc__msg_put_str(&params, "hash", hash);
 	tfc__msg_put_u64(&params, "size", size);
-	call(place, TFC__METHOD_OFFER, &params, outcome);
+	call(place, TFC__BUNDLE_OFFER, &params, outcome);
 }
 
 static void send_piece(struct place *place, const char *hash, uint64_t at, const void *data,
@@ -150,7 +150,7 @@ static void send_piece(struct place *place, const char *hash, uint64_t at, const
 	tfc__msg_put_str(&params, "hash", hash);
 	tfc__msg_put_u64(&params, "at", at);
 	tfc__msg_put_bin(&params, "data", data, len);
-	call(place, TFC__METHOD_BUNDLE, &params, outcome);
+	call(place, TFC__BUNDLE_CHUNK, &params, outcome);
 }
 
 static void expect_refusal(struct place *place, struct outcome *outcome, int code,
@@ -332,5 +332,5 @@ int main(void)
 		cmocka_unit_test(a_connection_offers_only_so_many),
 		cmocka_unit_test(a_job_names_only_what_was_brought),
 	};
-	return cmocka_run_group_tests_name("gateway_offer", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("bundle_offer", tests, NULL, NULL);
 }

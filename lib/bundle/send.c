@@ -1,0 +1,222 @@
+#include "bundle/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+
+#define CHUNK (256 * 1024)
+#define CHUNKS 4               /* on their way at a time */
+#define CHUNK_TIMEOUT_MS 60000 /* for a chunk, and for the last one to be checked there */
+#define CREDIT 16              /* items of the offer that may be on their way */
+
+struct chunk {
+	struct tfc__bundle_sender *sender;
+	struct tfc__rpc_call *call; /* NULL: it is free */
+};
+
+struct tfc__bundle_sender {
+	const struct tfc__bundle_sender_ops *ops;
+	void *user;
+	struct tfc__bundle *bundle; /* used */
+	struct tfc__rpc *rpc;
+	struct tfc__rpc_call *offer; /* NULL: it has ended */
+	int fd;                      /* -1: nothing is being sent */
+	uint64_t at;                 /* of the next chunk */
+	bool is_reset; /* chunks were not wanted: it goes on at reset_to, once all are answered */
+	uint64_t reset_to;
+	uint32_t out;
+	struct chunk chunks[CHUNKS];
+};
+
+static void stop_sending(struct tfc__bundle_sender *sender)
+{
+	for (int i = 0; i < CHUNKS; i++) {
+		if (sender->chunks[i].call)
+			tfc__rpc_drop(sender->chunks[i].call);
+		sender->chunks[i].call = NULL;
+	}
+	if (sender->fd >= 0)
+		close(sender->fd);
+	sender->fd = -1;
+	sender->out = 0;
+	sender->is_reset = false;
+}
+
+void tfc__bundle_sender_close(struct tfc__bundle_sender *sender)
+{
+	if (!sender)
+		return;
+	stop_sending(sender);
+	if (sender->offer)
+		tfc__rpc_drop(sender->offer);
+	tfc__bundle_leave(sender->bundle);
+	free(sender);
+}
+
+static void fail(struct tfc__bundle_sender *sender, const tfc_error *error)
+{
+	const struct tfc__bundle_sender_ops *ops = sender->ops;
+	void *user = sender->user;
+	tfc_error copy = *error;
+	tfc__bundle_sender_close(sender);
+	ops->failed(user, &copy);
+}
+
+/* ---- chunks */
+
+static void on_chunk_end(void *user, int code, const msgpack_object *result,
+			 const tfc_error *error);
+
+static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, char *bytes,
+		      tfc_error *error)
+{
+	struct tfc__buf params = {0};
+	ssize_t n = pread(sender->fd, bytes, CHUNK, (off_t)sender->at);
+	if (n <= 0)
+		return tfc__fail_errno(error, "bundle", n < 0 ? errno : EIO, "cannot read %.160s",
+				       sender->bundle->path);
+	tfc__msg_map(&params, 3);
+	tfc__msg_put_str(&params, "hash", sender->bundle->hash);
+	tfc__msg_put_u64(&params, "at", sender->at);
+	tfc__msg_put_bin(&params, "data", bytes, (size_t)n);
+	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_CHUNK,
+						 .params = &params,
+						 .timeout_ms = CHUNK_TIMEOUT_MS,
+						 .end = on_chunk_end,
+						 .user = chunk};
+	int code = tfc__rpc_call(sender->rpc, &options, &chunk->call, error);
+	tfc__buf_fini(&params);
+	if (code < 0) {
+		chunk->call = NULL;
+		return code;
+	}
+	sender->out++;
+	sender->at += (uint64_t)n;
+	return TFC_OK;
+}
+
+/* As many chunks as may be on their way. A failure counts once none is. */
+static int send_chunks(struct tfc__bundle_sender *sender, tfc_error *error)
+{
+	if (sender->is_reset && sender->out)
+		return TFC_OK;
+	if (sender->is_reset)
+		sender->at = sender->reset_to;
+	sender->is_reset = false;
+	char *bytes = malloc(CHUNK);
+	int code = bytes ? TFC_OK : tfc__fail_nomem(error, "bundle");
+	for (int i = 0; i < CHUNKS && code == TFC_OK; i++)
+		if (!sender->chunks[i].call && sender->at < sender->bundle->size)
+			code = send_chunk(sender, &sender->chunks[i], bytes, error);
+	free(bytes);
+	return sender->out ? TFC_OK : code;
+}
+
+static void on_chunk_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct chunk *chunk = user;
+	struct tfc__bundle_sender *sender = chunk->sender;
+	tfc_error why = TFC_ERROR_INIT;
+	uint64_t at = tfc__msg_get_u64(result, "at", 0);
+	chunk->call = NULL;
+	sender->out--;
+	if (code < 0) {
+		stop_sending(sender);
+		if (code != TFC_ELOST) /* that, the offer hears as well */
+			fail(sender, error);
+		return;
+	}
+	if (tfc__msg_get_bool(result, "done", false)) {
+		stop_sending(sender);
+		return;
+	}
+	if (!tfc__msg_get_bool(result, "taken", false)) {
+		sender->is_reset = true;
+		sender->reset_to = at;
+	}
+	if (send_chunks(sender, &why) < 0)
+		fail(sender, &why);
+	else if (!sender->out)
+		stop_sending(sender);
+	else if (sender->ops->moved)
+		sender->ops->moved(sender->user, at, sender->bundle->size);
+}
+
+/* ---- the offer */
+
+/* Whoever sends already goes on where the answers to its chunks say. */
+static void begin_sending(struct tfc__bundle_sender *sender, uint64_t at)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	if (sender->fd >= 0)
+		return;
+	sender->at = at;
+	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
+	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno, "cannot read %.160s",
+						    sender->bundle->path)
+				  : send_chunks(sender, &error);
+	if (code < 0)
+		fail(sender, &error);
+	else if (!sender->out)
+		stop_sending(sender);
+}
+
+static void on_offer_item(void *user, const msgpack_object *item)
+{
+	struct tfc__bundle_sender *sender = user;
+	tfc__rpc_more(sender->offer, 1);
+	if (!tfc__msg_get_bool(item, "ready", false))
+		begin_sending(sender, tfc__msg_get_u64(item, "at", 0));
+	else if (sender->ops->ready)
+		sender->ops->ready(sender->user);
+}
+
+static void on_offer_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	struct tfc__bundle_sender *sender = user;
+	tfc_error early = TFC_ERROR_INIT;
+	sender->offer = NULL;
+	if (code == TFC_OK)
+		tfc__fail(&early, TFC_EPARSE, "bundle", 0,
+			  "the node has ended what it did not finish: the offer of a bundle");
+	fail(sender, code < 0 ? error : &early);
+}
+
+int tfc__bundle_send(struct tfc__bundle *bundle, struct tfc__rpc *rpc,
+		     const struct tfc__bundle_sender_ops *ops, void *user, tfc_error *error,
+		     struct tfc__bundle_sender **ret_sender)
+{
+	struct tfc__buf params = {0};
+	struct tfc__bundle_sender *sender = calloc(1, sizeof(*sender));
+	if (!sender)
+		return tfc__fail_nomem(error, "bundle");
+	sender->ops = ops;
+	sender->user = user;
+	sender->bundle = bundle;
+	sender->rpc = rpc;
+	sender->fd = -1;
+	for (int i = 0; i < CHUNKS; i++)
+		sender->chunks[i].sender = sender;
+	tfc__bundle_use(bundle);
+	tfc__msg_map(&params, 2);
+	tfc__msg_put_str(&params, "hash", bundle->hash);
+	tfc__msg_put_u64(&params, "size", bundle->size);
+	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_OFFER,
+						 .params = &params,
+						 .credit = CREDIT,
+						 .item = on_offer_item,
+						 .end = on_offer_end,
+						 .user = sender};
+	int code = tfc__rpc_call(rpc, &options, &sender->offer, error);
+	tfc__buf_fini(&params);
+	if (code < 0) {
+		sender->offer = NULL;
+		tfc__bundle_sender_close(sender);
+		return code;
+	}
+	*ret_sender = sender;
+	return TFC_OK;
+}
