@@ -75,16 +75,24 @@ typedef struct tfc_ctx_options {
 TFC_API int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size);
 
 /**
- * Makes a context. `options` may be NULL. The caller owns *ret_ctx and ends it with tfc_ctx_free.
- * Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM, TFC_EMFILE, TFC_ESYS; the sentence is
- * in *error (may be NULL).
+ * Makes a context. `options` may be NULL. The caller owns *ret_ctx and ends it with tfc_ctx_close
+ * or tfc_ctx_free. Thread: any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM, TFC_EMFILE, TFC_ESYS;
+ * the sentence is in *error (may be NULL).
  */
 TFC_API int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_ctx);
 
 /**
- * Ends the context. Everything opened under it must be closed before; what runs under its guard is
- * killed. No callback runs any more. NULL is a no-op. Not inside a callback. In a forked child it
- * acts as tfc_ctx_abandon. Thread: the context's.
+ * Closes the context if everything that was opened under it is closed. NULL is a no-op. Thread: the
+ * context's. Errors: TFC_EBUSY (handles are open; the text counts them by kind), TFC_ESTATE (inside
+ * a callback), TFC_EFORK; the context then stays as it is.
+ */
+TFC_API int tfc_ctx_close(tfc_ctx *ctx);
+
+/**
+ * Closes everything that is still open under the context, the newest first, and frees the context.
+ * The handles are gone then, too. What runs under the context's guard is killed, requests under way
+ * end without a reply, and no callback runs any more. NULL is a no-op. Not inside a callback. In a
+ * forked child it acts as tfc_ctx_abandon. Thread: the context's.
  */
 TFC_API void tfc_ctx_free(tfc_ctx *ctx);
 

@@ -105,7 +105,7 @@ static int open_pool(struct tfc__agent *agent, const struct tfc__agent_options *
 	tfc_port_pool_options pool = TFC_PORT_POOL_OPTIONS_INIT;
 	pool.first = options->port_first;
 	pool.last = options->port_last;
-	return tfc_port_pool_open(agent->ctx, &pool, &agent->pool);
+	return tfc__port_pool_open(agent->ctx, &pool, &agent->pool);
 }
 
 static int open_run_dir(struct tfc__agent *agent, const char *temp_dir, tfc_error *error)

@@ -353,7 +353,7 @@ int tfc__agent_hold_port(struct agent_task *task)
 		return TFC_OK;
 	int code = TFC_OK;
 	if (!task->hold)
-		code = tfc_port_acquire(agent->pool, task->port, &task->hold);
+		code = tfc__port_acquire(agent->pool, task->port, &task->hold);
 	else if (tfc__port_is_lost(task->hold))
 		code = tfc__port_retake(task->hold);
 	else

@@ -165,7 +165,8 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 	options.env = (const char *const *)agent->env.items; /* it may say where the driver is */
 	options.log_dir = agent->run_dir;
 	options.log_name = FIND_LOG;
-	int code = tfc_process_spawn(agent->ctx, &options, on_found, agent, &agent->gpus.finding);
+	int code = tfc__process_spawn(agent->ctx, &options, NULL, on_found, agent,
+				      &agent->gpus.finding);
 	free(program);
 	if (code == TFC_OK)
 		tfc__timer_set(&agent->gpus.patience, tfc__now() + FIND_NS);

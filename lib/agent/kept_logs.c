@@ -86,8 +86,8 @@ int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
 	options.argv = argv;
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	if (code == TFC_OK)
-		code = tfc_process_spawn(agent->ctx, &options, on_removed, removal,
-					 &removal->process);
+		code = tfc__process_spawn(agent->ctx, &options, NULL, on_removed, removal,
+					  &removal->process);
 	if (code == TFC_OK) {
 		removal->agent = agent;
 		removal->lock = lock;

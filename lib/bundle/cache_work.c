@@ -73,7 +73,7 @@ int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], t
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.log_dir = bundle->work;
 	options.log_name = LOG_NAME;
-	int code = tfc_process_spawn(ctx, &options, on_process, bundle, &bundle->process);
+	int code = tfc__process_spawn(ctx, &options, NULL, on_process, bundle, &bundle->process);
 	if (code < 0 && error && error != tfc__ctx_error(ctx))
 		*error = *tfc__ctx_error(ctx);
 	free(program);

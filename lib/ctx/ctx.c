@@ -111,6 +111,7 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	ctx->error.component = "";
 	tfc__list_init(&ctx->work);
 	tfc__list_init(&ctx->ops);
+	tfc__list_init(&ctx->handles);
 	pthread_mutex_init(&ctx->mutex, NULL);
 
 	int code = copy_options(ctx, options, error);
@@ -140,9 +141,26 @@ void tfc_ctx_free(tfc_ctx *ctx)
 			 "tfc_ctx_free was called inside a callback: the context is not freed");
 		return;
 	}
+	tfc__ctx_close_handles(ctx);
 	free_slots(ctx, false);
 	pthread_mutex_destroy(&ctx->mutex);
 	destroy(ctx);
+}
+
+int tfc_ctx_close(tfc_ctx *ctx)
+{
+	if (!ctx)
+		return TFC_OK;
+	int code = tfc__ctx_enter(ctx);
+	if (code < 0)
+		return code;
+	if (ctx->is_dispatching)
+		return tfc__fail(&ctx->error, TFC_ESTATE, "ctx", 0,
+				 "cannot close the context inside one of its callbacks");
+	code = tfc__ctx_check_handles(ctx);
+	if (code == TFC_OK)
+		tfc_ctx_free(ctx);
+	return code;
 }
 
 /*

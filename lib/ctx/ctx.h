@@ -106,6 +106,30 @@ bool tfc__ctx_is_ending(const tfc_ctx *ctx); /* operations are being freed with 
 void tfc__op_finish(tfc_op *op);             /* ends with 0 in a later turn of dispatch */
 void tfc__op_drop(tfc_op *op); /* takes it back without a call, for a submit that fails */
 
+/* ---- handles that the host opened: tfc_ctx_close names them, tfc_ctx_free closes them */
+
+enum tfc__handle_kind {
+	TFC__HANDLE_PORT_POOL,
+	TFC__HANDLE_PORT_HOLD,
+	TFC__HANDLE_PROCESS,
+	TFC__HANDLE_NODE,
+	TFC__HANDLE_MEMBER_WATCH,
+	TFC__HANDLE_GATEWAY,
+	TFC__HANDLE_SUBSCRIPTION,
+	TFC__HANDLE_KINDS,
+};
+
+/* Part of each handle, zero until it is open. What the library opens for itself stays zero. */
+struct tfc__handle {
+	struct tfc__link link;
+	enum tfc__handle_kind kind;
+	void (*close)(struct tfc__handle *handle);
+};
+
+void tfc__handle_open(tfc_ctx *ctx, struct tfc__handle *handle, enum tfc__handle_kind kind,
+		      void (*close_fn)(struct tfc__handle *handle));
+void tfc__handle_closed(struct tfc__handle *handle); /* a no-op for one that is not open */
+
 /* ---- things that live as long as the context, one of a kind, made on first use */
 
 /* Freed from the last to the first: a later one may use an earlier one. */

@@ -49,7 +49,8 @@ struct tfc_ctx {
 	struct tfc__timer *timers; /* root of the heap: the earliest */
 	uint64_t armed_at;         /* what the timerfd is set to; 0: disarmed */
 
-	struct tfc__link ops; /* operations to be freed with the context */
+	struct tfc__link handles; /* struct tfc__handle, the newest last */
+	struct tfc__link ops;     /* operations to be freed with the context */
 	struct tfc__link work;
 	struct tfc__link work_marker; /* in `work` during a turn: where the turn ends */
 
@@ -97,6 +98,11 @@ bool tfc__ctx_signal(tfc_ctx *ctx);
 
 /* Whether work or posts are waiting. */
 bool tfc__ctx_is_waiting(tfc_ctx *ctx);
+
+/* TFC_OK, or TFC_EBUSY with a text that counts the open handles. */
+int tfc__ctx_check_handles(tfc_ctx *ctx);
+/* Closes them, the newest first. */
+void tfc__ctx_close_handles(tfc_ctx *ctx);
 
 void tfc__ctx_forget_wake(tfc_ctx *ctx);
 void tfc__ctx_drop_posts(tfc_ctx *ctx);

@@ -169,6 +169,7 @@ void tfc_gateway_close(tfc_gateway *gateway)
 {
 	if (!gateway || tfc__ctx_enter(gateway->ctx) < 0)
 		return;
+	tfc__handle_closed(&gateway->handle);
 	TFC__LIST_EACH (link, &gateway->requests) {
 		struct tfc__request *request = tfc__container_of(link, struct tfc__request, link);
 		tfc__list_remove(link);

@@ -100,6 +100,7 @@ struct tfc__gateway_ops {
 };
 
 struct tfc_gateway {
+	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	const struct tfc__gateway_ops *ops;
 	struct tfc__link requests; /* under way: struct tfc__request */

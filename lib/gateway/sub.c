@@ -99,6 +99,11 @@ int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+static void close_sub(struct tfc__handle *handle)
+{
+	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
+}
+
 int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 			  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 			  tfc_sub **ret_sub)
@@ -115,7 +120,11 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				 error);
 	if (code < 0 || (code = tfc__gateway_check(gateway)) < 0)
 		return code;
-	return gateway->ops->subscribe(gateway, job ? job : "", &known, fn, user, error, ret_sub);
+	code = gateway->ops->subscribe(gateway, job ? job : "", &known, fn, user, error, ret_sub);
+	if (code == TFC_OK)
+		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
+				 close_sub);
+	return code;
 }
 
 void tfc_sub_pause(tfc_sub *sub)
@@ -136,6 +145,7 @@ void tfc_sub_close(tfc_sub *sub)
 {
 	if (!sub || tfc__ctx_enter(sub->ctx) < 0 || sub->is_closed)
 		return;
+	tfc__handle_closed(&sub->handle);
 	detach(sub);
 	sub->is_closed = true;
 	if (!sub->is_telling)

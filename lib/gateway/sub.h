@@ -22,6 +22,7 @@ struct tfc__sub_ops {
 };
 
 struct tfc_sub {
+	struct tfc__handle handle;
 	const struct tfc__sub_ops *ops;
 	struct tfc__link link; /* of its gateway */
 	tfc_ctx *ctx;

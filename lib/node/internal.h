@@ -36,6 +36,7 @@
 /* ==== the node */
 
 struct tfc_node {
+	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	struct tfc__agent *agent;
 	struct tfc__nodes *nodes;

@@ -8,6 +8,7 @@
 #include "node/internal.h"
 
 struct tfc_member_watch {
+	struct tfc__handle handle;
 	struct tfc__member_watch inner;
 	struct tfc__link link;
 	tfc_node *node; /* NULL: it was closed */
@@ -120,6 +121,11 @@ static void on_change(struct tfc__member_watch *inner, struct tfc__member *membe
 	tell(watch->node, member, (uint32_t)change, watch->fn, watch->user);
 }
 
+static void close_watch(struct tfc__handle *handle)
+{
+	tfc_member_watch_close(tfc__container_of(handle, tfc_member_watch, handle));
+}
+
 int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 			  tfc_member_watch **ret_watch)
 {
@@ -138,6 +144,7 @@ int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 	watch->inner.fn = on_change;
 	tfc__list_append(&node->watches, &watch->link);
 	tfc__members_watch(node->members, &watch->inner);
+	tfc__handle_open(node->ctx, &watch->handle, TFC__HANDLE_MEMBER_WATCH, close_watch);
 	*ret_watch = watch;
 	return TFC_OK;
 }
@@ -146,6 +153,7 @@ void tfc_member_watch_close(tfc_member_watch *watch)
 {
 	if (!watch)
 		return;
+	tfc__handle_closed(&watch->handle);
 	if (watch->node) {
 		tfc__members_unwatch(&watch->inner);
 		tfc__list_remove(&watch->link);

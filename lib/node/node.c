@@ -12,6 +12,11 @@ int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+static void close_node(struct tfc__handle *handle)
+{
+	tfc_node_close(tfc__container_of(handle, tfc_node, handle));
+}
+
 int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node)
 {
 	tfc_node_options known;
@@ -37,6 +42,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 		*error = why;
 		return code;
 	}
+	tfc__handle_open(ctx, &node->handle, TFC__HANDLE_NODE, close_node);
 	*ret_node = node;
 	return TFC_OK;
 }
@@ -59,6 +65,7 @@ void tfc_node_close(tfc_node *node)
 {
 	if (!node || tfc__ctx_enter(node->ctx) < 0)
 		return;
+	tfc__handle_closed(&node->handle);
 	tfc__node_close_parts(node);
 	free(node);
 }
@@ -77,7 +84,7 @@ int tfc_gateway_options_init(tfc_gateway_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
+static int open_gateway(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
 {
 	tfc_gateway_options known;
 	int code = tfc__ctx_enter(ctx);
@@ -100,4 +107,17 @@ int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gatew
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
 				 "tfc_gateway_options.node belongs to another context");
 	return tfc__node_gateway_new(known.node, ret_gateway);
+}
+
+static void close_gateway(struct tfc__handle *handle)
+{
+	tfc_gateway_close(tfc__container_of(handle, tfc_gateway, handle));
+}
+
+int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_gateway **ret_gateway)
+{
+	int code = open_gateway(ctx, options, ret_gateway);
+	if (code == TFC_OK)
+		tfc__handle_open(ctx, &(*ret_gateway)->handle, TFC__HANDLE_GATEWAY, close_gateway);
+	return code;
 }

@@ -51,6 +51,7 @@ void tfc_port_hold_release(tfc_port_hold *hold)
 {
 	if (!hold || tfc__ctx_enter(hold->ctx))
 		return;
+	tfc__handle_closed(&hold->handle);
 	tfc__port_vacate(hold);
 	if (hold->pool) {
 		tfc__list_remove(&hold->link);

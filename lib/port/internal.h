@@ -5,9 +5,11 @@
 #define TFC_PORT_INTERNAL_H
 
 #include "base/list.h"
+#include "ctx/ctx.h"
 #include "port/port.h"
 
 struct tfc_port_pool {
+	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	uint16_t first;
 	uint16_t last;
@@ -25,6 +27,7 @@ enum tfc__hold_state {
 };
 
 struct tfc_port_hold {
+	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	tfc_port_pool *pool;   /* NULL: closed meanwhile */
 	struct tfc__link link; /* in the pool's list */

@@ -101,7 +101,8 @@ static uint16_t spread(const tfc_port_pool *pool)
 			  tfc__random_next(&seed) % (pool->last - pool->first + UINT32_C(1)));
 }
 
-int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_port_pool **ret_pool)
+int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
+			tfc_port_pool **ret_pool)
 {
 	int code = tfc__ctx_enter(ctx);
 	if (code)
@@ -135,10 +136,24 @@ int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_p
 	return TFC_OK;
 }
 
+static void close_handle(struct tfc__handle *handle)
+{
+	tfc_port_pool_close(tfc__container_of(handle, tfc_port_pool, handle));
+}
+
+int tfc_port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options, tfc_port_pool **ret_pool)
+{
+	int code = tfc__port_pool_open(ctx, options, ret_pool);
+	if (code == TFC_OK)
+		tfc__handle_open(ctx, &(*ret_pool)->handle, TFC__HANDLE_PORT_POOL, close_handle);
+	return code;
+}
+
 void tfc_port_pool_close(tfc_port_pool *pool)
 {
 	if (!pool)
 		return;
+	tfc__handle_closed(&pool->handle);
 	TFC__LIST_EACH (link, &pool->holds) {
 		tfc__container_of(link, tfc_port_hold, link)->pool = NULL;
 		tfc__list_remove(link);
@@ -227,7 +242,7 @@ static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold
 	return TFC_OK;
 }
 
-int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold)
+int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold)
 {
 	int code = tfc__ctx_enter(pool ? pool->ctx : NULL);
 	if (code)
@@ -248,4 +263,18 @@ int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hol
 	tfc__pool_mark(pool, hold->port, true);
 	*ret_hold = hold;
 	return TFC_OK;
+}
+
+static void release_handle(struct tfc__handle *handle)
+{
+	tfc_port_hold_release(tfc__container_of(handle, tfc_port_hold, handle));
+}
+
+int tfc_port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold)
+{
+	int code = tfc__port_acquire(pool, port, ret_hold);
+	if (code == TFC_OK)
+		tfc__handle_open(pool->ctx, &(*ret_hold)->handle, TFC__HANDLE_PORT_HOLD,
+				 release_handle);
+	return code;
 }

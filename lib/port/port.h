@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <tfcluster/port.h>
 
+/* As the public ones, for the library's own: tfc_ctx_close does not count them. */
+int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
+			tfc_port_pool **ret_pool);
+int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_hold);
+
 /* What a keeper does for a hold whose socket it has; `kept` is its own word for that. */
 struct tfc__port_keeper {
 	int (*admit)(void *kept, bool is_open);

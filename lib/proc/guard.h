@@ -28,6 +28,7 @@ struct tfc__outgoing {
 };
 
 struct tfc_process {
+	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	struct tfc__guard *guard; /* NULL once it has ended, or its context has */
 	uint64_t id;

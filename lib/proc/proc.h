@@ -88,7 +88,7 @@ struct tfc__tenure {
 	const struct tfc__private_dir *dir; /* NULL: none */
 };
 
-/* tfc_process_spawn under a lease; tenure NULL: under none. */
+/* tfc_process_spawn under a lease; tenure NULL: under none. tfc_ctx_close does not count it. */
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process);

@@ -302,10 +302,18 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	return TFC_OK;
 }
 
+static void close_handle(struct tfc__handle *handle)
+{
+	tfc_process_close(tfc__container_of(handle, tfc_process, handle));
+}
+
 int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_process_fn fn,
 		      void *user, tfc_process **ret_process)
 {
-	return tfc__process_spawn(ctx, options, NULL, fn, user, ret_process);
+	int code = tfc__process_spawn(ctx, options, NULL, fn, user, ret_process);
+	if (code == TFC_OK)
+		tfc__handle_open(ctx, &(*ret_process)->handle, TFC__HANDLE_PROCESS, close_handle);
+	return code;
 }
 
 /* The first is sent. One that still waits in the queue is changed where it is. */
@@ -382,6 +390,7 @@ void tfc_process_close(tfc_process *process)
 	if (!process || process->is_closed)
 		return;
 	process->is_closed = true;
+	tfc__handle_closed(&process->handle);
 	process->fn = NULL;
 	if (process->guard)
 		tfc_process_stop(process, 0);
