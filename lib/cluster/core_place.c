@@ -12,7 +12,7 @@
 
 bool tfc__place_is_needed(const struct task *t)
 {
-	return t->node == TFC__NO_NODE || t->is_leaving;
+	return !t->is_held || t->is_leaving;
 }
 
 void tfc__place_give_up(struct tfc__core *core, struct task *t)

@@ -137,6 +137,33 @@ static void task_that_may_not_restart_fails_the_job(void **state)
 	sim_fini(&s);
 }
 
+/* Its failure is ignored; later its group takes it along. */
+static void task_that_was_lost_has_no_port_to_restart_with(void **state)
+{
+	static const struct tfc__resume_task tasks[] = {{1, false, true, "a"},
+							{1, false, true, "a"}};
+	static const struct tfc__resume was = {.generation = 1,
+					       .job_state = TFC_JOB_RUNNING,
+					       .tasks = tasks};
+	static const uint32_t nodes[] = {4, 4};
+	static const uint8_t none[] = {TFC__PROC_NONE, TFC__PROC_NONE};
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_MULTI_WORKER_MIRRORED, TFC__SUCCESS_CHIEF);
+	sim_role(&s, "chief", 1, TFC__SCOPE_GROUP);
+	struct tfc__core_role *worker = sim_role(&s, "worker", 1, TFC__SCOPE_GROUP);
+	worker->restart_on = TFC__RESTART_NEVER;
+	worker->is_failure_ignored = true;
+	s.has_nodes = true;
+	resume(&s, &was, nodes);
+	sim_answer_of(&s, 4, none);
+	sim_placed(&s, NULL, nodes, NULL);
+	sim_held_all(&s);
+	sim_ready_all(&s);
+	sim_signal(&s, "chief/0", 9);
+	assert_non_null(strstr(s.trace.data, "\nplace gang worker/0\n"));
+	sim_fini(&s);
+}
+
 static void verdict_of_the_earlier_term_stands(void **state)
 {
 	static const struct tfc__resume_task tasks[] = {{1, false, true, NULL},
@@ -198,6 +225,7 @@ int main(void)
 		cmocka_unit_test(what_was_done_stays_done),
 		cmocka_unit_test(gang_runs_again_unless_all_of_it_is_done),
 		cmocka_unit_test(task_that_may_not_restart_fails_the_job),
+		cmocka_unit_test(task_that_was_lost_has_no_port_to_restart_with),
 		cmocka_unit_test(verdict_of_the_earlier_term_stands),
 		cmocka_unit_test(resumed_job_that_is_stopped_ends_when_nothing_can_run),
 	};

@@ -314,7 +314,8 @@ static void move(struct world *w)
 		break;
 	case 6:
 	case 7:
-		answer_place(w, UINT32_MAX, w->gang_place);
+		if (w->gang_place) /* there is no number 0 */
+			answer_place(w, UINT32_MAX, w->gang_place);
 		break;
 	case 8: /* anything at all that is about a task */
 		if (!w->is_mild || once_in(w, 4))

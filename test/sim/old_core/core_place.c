@@ -12,7 +12,7 @@
 
 bool old__place_is_needed(const struct task *t)
 {
-	return t->node == OLD__NO_NODE || t->is_leaving;
+	return t->node == OLD__NO_NODE || t->is_leaving || !t->is_held;
 }
 
 void old__place_give_up(struct old__core *core, struct task *t)

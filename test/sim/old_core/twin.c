@@ -3,6 +3,7 @@
  * the core's names comes here (linked with --wrap): both get the same events, and their actions and
  * all that can be read of their states must be equal after each step.
  */
+#include "cluster/maintainer_core.h"
 #include "maintainer_core.h"
 
 #include <assert.h>
@@ -14,9 +15,9 @@
 
 struct twin {
 	struct twin *next;
-	struct old__core *core;
+	struct tfc__core *core;
 	struct old__core *old;
-	const struct old__core_action *actions[ACTIONS_MAX];
+	const struct tfc__core_action *actions[ACTIONS_MAX];
 	uint32_t action_count;
 	uint32_t action_read;
 	uint64_t steps;
@@ -24,23 +25,23 @@ struct twin {
 
 static struct twin *twins;
 
-struct old__core *__real_tfc__core_new(const struct old__core_policy *policy);
-void __real_tfc__core_free(struct old__core *core);
-void __real_tfc__core_step(struct old__core *core, const struct old__core_event *event,
+struct tfc__core *__real_tfc__core_new(const struct tfc__core_policy *policy);
+void __real_tfc__core_free(struct tfc__core *core);
+void __real_tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 			   uint64_t now);
-const struct old__core_action *__real_tfc__core_next(struct old__core *core);
-void __real_tfc__core_resume(struct old__core *core, const struct old__resume *resume,
+const struct tfc__core_action *__real_tfc__core_next(struct tfc__core *core);
+void __real_tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 			     const uint32_t *nodes);
 
-struct old__core *__wrap_tfc__core_new(const struct old__core_policy *policy);
-void __wrap_tfc__core_free(struct old__core *core);
-void __wrap_tfc__core_step(struct old__core *core, const struct old__core_event *event,
+struct tfc__core *__wrap_tfc__core_new(const struct tfc__core_policy *policy);
+void __wrap_tfc__core_free(struct tfc__core *core);
+void __wrap_tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 			   uint64_t now);
-const struct old__core_action *__wrap_tfc__core_next(struct old__core *core);
-void __wrap_tfc__core_resume(struct old__core *core, const struct old__resume *resume,
+const struct tfc__core_action *__wrap_tfc__core_next(struct tfc__core *core);
+void __wrap_tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 			     const uint32_t *nodes);
 
-static struct twin *find(const struct old__core *core)
+static struct twin *find(const struct tfc__core *core)
 {
 	struct twin *t = twins;
 	while (t && t->core != core)
@@ -48,7 +49,7 @@ static struct twin *find(const struct old__core *core)
 	return t;
 }
 
-struct old__core *__wrap_tfc__core_new(const struct old__core_policy *policy)
+struct tfc__core *__wrap_tfc__core_new(const struct tfc__core_policy *policy)
 {
 	static_assert(sizeof(struct old__core_policy) == sizeof(*policy), "the same fields");
 	static_assert(sizeof(struct old__core_role) == sizeof(*policy->roles), "the same fields");
@@ -67,7 +68,7 @@ struct old__core *__wrap_tfc__core_new(const struct old__core_policy *policy)
 	return t->core;
 }
 
-void __wrap_tfc__core_free(struct old__core *core)
+void __wrap_tfc__core_free(struct tfc__core *core)
 {
 	for (struct twin **at = &twins; *at; at = &(*at)->next) {
 		struct twin *t = *at;
@@ -81,7 +82,7 @@ void __wrap_tfc__core_free(struct old__core *core)
 	__real_tfc__core_free(core);
 }
 
-void __wrap_tfc__core_resume(struct old__core *core, const struct old__resume *resume,
+void __wrap_tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 			     const uint32_t *nodes)
 {
 	static_assert(sizeof(struct old__resume) == sizeof(*resume), "the same fields");
@@ -103,7 +104,7 @@ static void fail(const struct twin *t, const char *what, unsigned long long old,
 			fail(t, what, (unsigned long long)(old), (unsigned long long)(new)); \
 	} while (0)
 
-static void compare_death(struct twin *t, const struct old__death *a, const struct old__death *b)
+static void compare_death(struct twin *t, const struct old__death *a, const struct tfc__death *b)
 {
 	same(t, "death.reason", a->reason, b->reason);
 	same(t, "death.status", a->status, b->status);
@@ -117,7 +118,7 @@ static void compare_death(struct twin *t, const struct old__death *a, const stru
 }
 
 static void compare_action(struct twin *t, const struct old__core_action *a,
-			   const struct old__core_action *b)
+			   const struct tfc__core_action *b)
 {
 	same(t, "kind", (uint32_t)a->kind, (uint32_t)b->kind);
 	same(t, "task", a->task, b->task);
@@ -145,7 +146,7 @@ static void print(const char *whose, uint64_t kind, uint64_t task, uint64_t atte
 }
 
 /* Before the comparison of one of them fails, if asked for: all actions of the step. */
-static void print_step(struct twin *t, const struct old__core_event *event,
+static void print_step(struct twin *t, const struct tfc__core_event *event,
 		       const struct old__core_action **old, uint32_t old_count)
 {
 	fprintf(stderr, "event %u of task %u\n", event->kind, event->task);
@@ -153,7 +154,7 @@ static void print_step(struct twin *t, const struct old__core_event *event,
 		print("old", old[i]->kind, old[i]->task, old[i]->attempt, old[i]->state,
 		      old[i]->text);
 	for (uint32_t i = 0; i < t->action_count; i++) {
-		const struct old__core_action *a = t->actions[i];
+		const struct tfc__core_action *a = t->actions[i];
 		print("new", a->kind, a->task, a->attempt, a->state, a->text);
 	}
 }
@@ -165,25 +166,25 @@ static bool is_equal(const char *a, const char *b)
 
 static void compare_state(struct twin *t)
 {
-	uint32_t count = old__core_task_count(t->core);
-	same(t, "job state", old__core_job_state(t->old), old__core_job_state(t->core));
-	same(t, "job generation", old__core_generation(t->old), old__core_generation(t->core));
-	same(t, "wake", old__core_wake_at(t->old), old__core_wake_at(t->core));
+	uint32_t count = tfc__core_task_count(t->core);
+	same(t, "job state", old__core_job_state(t->old), tfc__core_job_state(t->core));
+	same(t, "job generation", old__core_generation(t->old), tfc__core_generation(t->core));
+	same(t, "wake", old__core_wake_at(t->old), tfc__core_wake_at(t->core));
 	for (uint32_t i = 0; i < count; i++) {
 		same(t, "task state", old__core_task_state(t->old, i),
-		     old__core_task_state(t->core, i));
+		     tfc__core_task_state(t->core, i));
 		same(t, "task attempt", old__core_attempt(t->old, i),
-		     old__core_attempt(t->core, i));
-		same(t, "task node", old__core_node(t->old, i), old__core_node(t->core, i));
+		     tfc__core_attempt(t->core, i));
+		same(t, "task node", old__core_node(t->old, i), tfc__core_node(t->core, i));
 		same(t, "wanted place", old__core_wants_place(t->old, i, UINT32_MAX),
-		     old__core_wants_place(t->core, i, UINT32_MAX));
+		     tfc__core_wants_place(t->core, i, UINT32_MAX));
 		if (!is_equal(old__core_ignored_failure(t->old, i),
-			      old__core_ignored_failure(t->core, i)))
+			      tfc__core_ignored_failure(t->core, i)))
 			fail(t, "ignored failure", i, i);
 	}
 }
 
-void __wrap_tfc__core_step(struct old__core *core, const struct old__core_event *event,
+void __wrap_tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 			   uint64_t now)
 {
 	static_assert(sizeof(struct old__core_event) == sizeof(*event), "the same fields");
@@ -205,12 +206,12 @@ void __wrap_tfc__core_step(struct old__core *core, const struct old__core_event 
 		compare_action(t, old[i], t->actions[i]);
 	same(t, "number of actions", old_count, t->action_count);
 	compare_state(t);
-	for (uint32_t i = 0; i < old__core_task_count(core) && t->steps % 16 == 0; i++)
+	for (uint32_t i = 0; i < tfc__core_task_count(core) && t->steps % 16 == 0; i++)
 		same(t, "budget", old__core_budget_left(t->old, i, now),
-		     old__core_budget_left(core, i, now));
+		     tfc__core_budget_left(core, i, now));
 }
 
-const struct old__core_action *__wrap_tfc__core_next(struct old__core *core)
+const struct tfc__core_action *__wrap_tfc__core_next(struct tfc__core *core)
 {
 	struct twin *t = find(core);
 	return t->action_read < t->action_count ? t->actions[t->action_read++] : NULL;
