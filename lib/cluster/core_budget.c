@@ -1,3 +1,4 @@
+/* How many restarts are left in a sliding window, and how long to wait before the next. */
 #include "base/random.h"
 #include "cluster/core_state.h"
 

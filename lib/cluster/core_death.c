@@ -1,3 +1,4 @@
+/* What a death means, as a class and in words. */
 #include "cluster/core_state.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* How the job ends: success, failure, a deadline, a user's stop; and the last action. */
 #include "cluster/core_state.h"
 
 #include <signal.h>
@@ -5,24 +6,21 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
-#define NAMED_MAX TFC__LOOKED_MAX /* tasks that a sentence names one by one */
-#define MORE_SIZE 32              /* what is left for an index and " and 99999 more" */
 
 static void clear_clocks(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
-	core->group_at = 0;
 	tfc__start_over(core);
 	core->deadline_at = core->pending_deadline_at = core->repeat_at = 0;
 	core->interrupt_at = 0;
-	core->look_at = 0;
-	core->is_look_open = false;
+	core->snapshot_at = 0;
+	core->snapshot = SNAPSHOT_NONE;
 }
 
 static void set_outcome(struct tfc__core *core, uint32_t state, const struct task *t,
 			uint32_t reason, const char *text)
 {
-	struct outcome *o = &core->outcome;
+	struct job_outcome *o = &core->outcome;
 	bool has_status = reason == TFC_END_EXIT || reason == TFC_END_SIGNAL;
 	o->state = state;
 	o->task = t ? tfc__task_id(core, t) : NO_TASK;
@@ -35,14 +33,17 @@ static void set_outcome(struct tfc__core *core, uint32_t state, const struct tas
 
 static void stop_for_good(struct tfc__core *core, struct task *t, enum grace grace)
 {
-	tfc__task_end(core, t, grace, FATE_OVER);
+	tfc__task_end(core, t, grace, OUTCOME_OVER);
 }
 
 /* A dead one, or one that never started, is over; its port is released with all the others. */
 static void retire(struct tfc__core *core, struct task *t)
 {
+	/* The job's end names the one; the other's attempt may still run. */
+	if (t->phase == PHASE_IGNORED || t->phase == PHASE_INHERITED)
+		return;
 	tfc__task_timer(core, t, 0);
-	if (t->phase == PHASE_HOLDING)
+	if (t->phase == PHASE_HOLDING || t->phase == PHASE_GANG_HOLDING)
 		tfc__task_release(core, t); /* takes the HOLD back */
 	tfc__task_phase(core, t, PHASE_OVER);
 }
@@ -60,26 +61,27 @@ static void stop_all(struct tfc__core *core, enum grace grace)
 
 void tfc__end_if_reaped(struct tfc__core *core)
 {
-	if (core->alive || core->is_resuming ||
-	    (core->phase != CORE_FINISHING && core->phase != CORE_ENDING))
+	bool is_suspending = core->phase == CORE_SUSPENDING;
+	if (core->alive || core->query == QUERY_INHERITED ||
+	    (core->phase != CORE_FINISHING && core->phase != CORE_ENDING && !is_suspending))
 		return;
 	core->phase = CORE_ENDED;
 	core->interrupt_at = 0;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		tfc__task_release(core, &core->tasks[i]);
-	if (core->is_suspending) {
-		tfc__act(core, TFC__DO_SUSPENDED, NULL);
+	if (is_suspending) {
+		tfc__action_add(core, TFC__DO_SUSPENDED, NULL);
 		return;
 	}
 	core->job_state = core->outcome.state;
-	struct tfc__core_action *action = tfc__act(core, TFC__DO_END, NULL);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_END, NULL);
 	action->task = core->outcome.task;
 	if (action->task != NO_TASK)
 		action->attempt = core->tasks[action->task].attempt;
 	action->state = core->outcome.state;
 	action->reason = core->outcome.reason;
 	action->status = core->outcome.status;
-	tfc__act_say(core, action, core->outcome.text);
+	tfc__action_set_text(core, action, core->outcome.text);
 }
 
 /* ---- failure */
@@ -91,7 +93,7 @@ static void fail_job(struct tfc__core *core, const struct task *t, uint32_t reas
 	core->phase = CORE_ENDING;
 	clear_clocks(core);
 	set_outcome(core, TFC_JOB_FAILED, t, reason, text);
-	tfc__tell_job(core, TFC_JOB_STOPPING, text);
+	tfc__report_job(core, TFC_JOB_STOPPING, text);
 	stop_all(core, grace);
 	tfc__end_if_reaped(core);
 }
@@ -104,12 +106,14 @@ static bool was_last_decider(struct tfc__core *core, const struct task *t)
 	return t->is_decider && --core->undone == 0;
 }
 
-/* Once all that decide have ended: whether one of them has ended well. */
-static bool has_success(const struct tfc__core *core)
+/* Once all that decide have ended: whether one of them, other than t, has ended well. */
+static bool has_success(const struct tfc__core *core, const struct task *t)
 {
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].is_decider && !core->tasks[i].is_ignored)
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *u = &core->tasks[i];
+		if (u != t && u->is_decider && u->phase != PHASE_IGNORED)
 			return true;
+	}
 	return false;
 }
 
@@ -119,18 +123,17 @@ static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reas
 			   const char *text)
 {
 	char why[256];
-	snprintf(t->why, TASK_WHY, "%s", text);
-	t->is_ignored = true;
-	if (!was_last_decider(core, t)) {
-		tfc__task_phase(core, t, PHASE_OVER);
-	} else if (has_success(core)) {
-		succeed(core, t, text);
-	} else {
-		t->is_ignored = false;
+	bool is_last = was_last_decider(core, t);
+	if (is_last && !has_success(core, t)) {
 		snprintf(why, sizeof(why),
 			 "%.180s; no other task is left whose success the job needs", text);
 		fail_job(core, t, reason, why, tfc__death_grace(core, t));
+		return;
 	}
+	snprintf(t->why, TASK_WHY, "%s", text);
+	tfc__task_phase(core, t, PHASE_IGNORED);
+	if (is_last)
+		succeed(core, t, text);
 }
 
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
@@ -138,7 +141,7 @@ void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text)
 	bool is_vital = tfc__task_is_vital(core, t);
 	uint32_t reason = tfc__death_reason(&t->death);
 	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
-	tfc__tell_end(core, t, state, reason, text);
+	tfc__report_end(core, t, state, reason, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (is_vital)
 		fail_job(core, t, reason, text, tfc__death_grace(core, t));
@@ -155,82 +158,39 @@ void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t rea
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why)
 {
 	char text[256] = "";
-	if (t->is_in_gang && count)
+	if (t->phase == PHASE_GANG_HOLDING && count) {
 		snprintf(text, sizeof(text), "%u port%s missing", count,
 			 count == 1 ? " is" : "s are");
-	else {
+	} else {
 		tfc__text_name(core, t, text, sizeof(text));
 		tfc__text_add(text, sizeof(text), " got no port");
 	}
 	if (why && why[0])
 		tfc__text_add(text, sizeof(text), ": %s", why);
-	tfc__task_release(core, t); /* it has its seat there, without a port */
+	tfc__task_release(core, t); /* it has its slot there, without a port */
 	tfc__end_placeless(core, t, TFC_END_REFUSED, text);
 }
 
 void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason, const char *text)
 {
+	bool is_of_gang = t->phase == PHASE_GANG_HOLDING;
 	tfc__task_phase(core, t, PHASE_DEAD);
-	if (t->is_in_gang || tfc__task_is_vital(core, t)) {
-		tfc__end_refused(core, t->is_in_gang ? NULL : t, reason, text);
+	if (is_of_gang || tfc__task_is_vital(core, t)) {
+		tfc__end_refused(core, is_of_gang ? NULL : t, reason, text);
 		return;
 	}
-	tfc__tell_job(core, core->job_state, text);
+	tfc__report_job(core, core->job_state, text);
 	ignore_failure(core, t, reason, text);
 }
 
 /* ---- deadlines */
-
-static const char *lacks(const struct tfc__core *core, const struct task *t)
-{
-	for (uint32_t i = 0; i < core->looked_count; i++)
-		if (core->looked[i].task == tfc__task_id(core, t) && core->looked[i].text[0])
-			return core->looked[i].text;
-	switch (t->phase) {
-	case PHASE_IDLE:
-		return "an earlier attempt may still run";
-	case PHASE_PLACING:
-		return "no node";
-	case PHASE_HOLDING:
-		return "no port";
-	case PHASE_RUNNING:
-		return "not listening";
-	default:
-		return "not started";
-	}
-}
-
-const struct task *tfc__end_waited_for(const struct tfc__core *core, char *text, size_t size)
-{
-	const struct task *first = NULL;
-	uint32_t named = 0, more = 0;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		const struct task *t = &core->tasks[i];
-		if (!tfc__task_is_unready(t))
-			continue;
-		if (!first)
-			first = t;
-		const char *what = lacks(core, t);
-		size_t needed = strlen(text) + strlen(tfc__task_role(core, t)->name) +
-				strlen(what) + MORE_SIZE;
-		if (named == NAMED_MAX || (named && needed > size)) {
-			more++;
-			continue;
-		}
-		tfc__text_add(text, size, "%s %s/%u (%s)", named++ ? "," : "",
-			      tfc__task_role(core, t)->name, t->index, what);
-	}
-	if (more)
-		tfc__text_add(text, size, " and %u more", more);
-	return first;
-}
 
 void tfc__end_start_deadline(struct tfc__core *core)
 {
 	char text[256];
 	snprintf(text, sizeof(text), "the start deadline of %g s has passed; waited for",
 		 (double)core->policy.start_deadline_ns / (double)SECOND_NS);
-	const struct task *first = tfc__end_waited_for(core, text, sizeof(text));
+	const struct task *first = tfc__start_waited_for(core, text, sizeof(text));
 	fail_job(core, first, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
@@ -243,7 +203,7 @@ void tfc__end_pending_deadline(struct tfc__core *core)
 		tfc__text_add(text, sizeof(text), ": %s", core->gang_text);
 	} else {
 		tfc__text_add(text, sizeof(text), "; waited for");
-		tfc__end_waited_for(core, text, sizeof(text));
+		tfc__start_waited_for(core, text, sizeof(text));
 	}
 	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
@@ -262,7 +222,7 @@ void tfc__end_deadline(struct tfc__core *core)
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text)
 {
 	if (t)
-		tfc__stall_tell(core, t, text);
+		tfc__report_stall(core, t, text);
 	if (!t || tfc__task_is_vital(core, t))
 		fail_job(core, t, TFC_END_STALLED, text, GRACE_ABORT);
 	else
@@ -273,7 +233,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	tfc__tell_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
+	tfc__report_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	ignore_failure(core, t, TFC_END_STALLED, text);
 }
@@ -285,7 +245,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 static bool may_finish(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	if (t->fate != FATE_NONE || role->finish_ns == 0)
+	if (t->outcome != OUTCOME_OPEN || role->finish_ns == 0)
 		return false;
 	if (strcmp(role->name, "evaluator") == 0)
 		return true;
@@ -297,7 +257,8 @@ static void finish(struct tfc__core *core, struct task *t)
 	if (!tfc__task_is_alive(t)) {
 		retire(core, t);
 	} else if (may_finish(core, t)) {
-		t->fate = FATE_FINISH;
+		t->outcome = OUTCOME_OVER;
+		t->ending = ENDING_FINISH;
 		tfc__task_timer(core, t, core->now + tfc__task_role(core, t)->finish_ns);
 	} else {
 		stop_for_good(core, t, GRACE_WHOLE);
@@ -311,7 +272,7 @@ static void succeed(struct tfc__core *core, const struct task *t, const char *te
 	tfc__judge_drop(core, false);
 	set_outcome(core, TFC_JOB_SUCCEEDED, t, TFC_END_EXIT, text);
 	core->outcome.status = 0;
-	tfc__tell_job(core, TFC_JOB_STOPPING, text);
+	tfc__report_job(core, TFC_JOB_STOPPING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		finish(core, &core->tasks[i]);
 	tfc__end_if_reaped(core);
@@ -326,7 +287,7 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	tfc__tell_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
+	tfc__report_end(core, t, TFC_TASK_EXITED, TFC_END_EXIT, text);
 	tfc__task_phase(core, t, PHASE_OVER);
 	if (was_last_decider(core, t))
 		succeed(core, t, text);
@@ -334,8 +295,8 @@ void tfc__end_done(struct tfc__core *core, struct task *t)
 
 void tfc__end_overdue(struct tfc__core *core, struct task *t)
 {
-	if (t->is_saving)
-		tfc__task_end(core, t, GRACE_NONE, t->fate);
+	if (t->ending == ENDING_SAVE)
+		tfc__task_end(core, t, GRACE_NONE, t->outcome);
 	else
 		stop_for_good(core, t, GRACE_WHOLE);
 }
@@ -349,11 +310,13 @@ static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
 		struct task *t = &core->tasks[i];
 		if (!tfc__task_is_alive(t)) {
 			retire(core, t);
-		} else if (t->phase == PHASE_LAUNCHED || t->is_stop_sent || t->is_saving) {
+		} else if (t->phase == PHASE_LAUNCHED || t->ending == ENDING_STOP ||
+			   t->ending == ENDING_SAVE) {
 			stop_for_good(core, t, GRACE_WHOLE); /* nobody is there to be asked */
 		} else {
-			t->fate = FATE_INTERRUPTED;
-			tfc__act(core, TFC__DO_SIGNAL, t)->number = SIGINT;
+			t->outcome = OUTCOME_OVER;
+			t->ending = ENDING_INTERRUPT;
+			tfc__action_add(core, TFC__DO_SIGNAL, t)->number = SIGINT;
 		}
 	}
 }
@@ -362,10 +325,9 @@ static void begin_stop(struct tfc__core *core, uint64_t interrupt_ns, bool is_ki
 {
 	tfc__judge_drop(core, false);
 	core->phase = CORE_ENDING;
-	core->is_suspending = false;
 	clear_clocks(core);
 	set_outcome(core, TFC_JOB_STOPPED, NULL, TFC_END_STOPPED, "stopped");
-	tfc__tell_job(core, TFC_JOB_STOPPING, "");
+	tfc__report_job(core, TFC_JOB_STOPPING, "");
 	if (interrupt_ns && !is_kill)
 		interrupt_all(core, interrupt_ns);
 	else
@@ -384,15 +346,14 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 	switch (core->phase) {
 	case CORE_PENDING:
 	case CORE_UP:
+	case CORE_SUSPENDING: /* nobody is to continue it */
 		begin_stop(core, interrupt_ns, is_kill);
 		break;
 	case CORE_FINISHING: /* it has succeeded already, and only need not wait any longer */
 		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 		break;
 	case CORE_ENDING:
-		if (core->is_suspending) { /* it is not to be gone on with */
-			begin_stop(core, interrupt_ns, is_kill);
-		} else if (is_kill) {
+		if (is_kill) {
 			core->interrupt_at = 0;
 			stop_all(core, GRACE_NONE);
 		} else if (core->interrupt_at && interrupt_ns == 0) {
@@ -400,32 +361,39 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 		}
 		break;
 	case CORE_ENDED:
+	case CORE_FENCED:
 		break;
 	}
 }
 
 void tfc__end_suspend(struct tfc__core *core)
 {
-	if (core->phase == CORE_ENDING || core->phase == CORE_ENDED)
-		return;
-	if (core->phase == CORE_FINISHING) {
+	switch (core->phase) {
+	case CORE_PENDING:
+	case CORE_UP:
+		tfc__judge_drop(core, false);
+		core->phase = CORE_SUSPENDING;
+		core->outcome.task = NO_TASK;
+		clear_clocks(core);
 		stop_all(core, GRACE_WHOLE);
-		return;
+		tfc__end_if_reaped(core);
+		break;
+	case CORE_FINISHING:
+		stop_all(core, GRACE_WHOLE);
+		break;
+	case CORE_ENDING:
+	case CORE_SUSPENDING:
+	case CORE_ENDED:
+	case CORE_FENCED:
+		break;
 	}
-	tfc__judge_drop(core, false);
-	core->phase = CORE_ENDING;
-	core->is_suspending = true;
-	core->outcome.task = NO_TASK;
-	clear_clocks(core);
-	stop_all(core, GRACE_WHOLE);
-	tfc__end_if_reaped(core);
 }
 
 /* ---- the last deaths */
 
 static bool is_consequence(const struct tfc__core *core, const struct task *t)
 {
-	const struct outcome *o = &core->outcome;
+	const struct job_outcome *o = &core->outcome;
 	return o->state == TFC_JOB_FAILED && o->task != NO_TASK && o->reason != TFC_END_DEADLINE &&
 	       t->is_member && core->tasks[o->task].is_member;
 }
@@ -436,7 +404,7 @@ void tfc__end_reaped(struct tfc__core *core, struct task *t)
 	tfc__death_text(core, t, text, sizeof(text));
 	uint32_t state = TFC_TASK_STOPPED;
 	uint32_t reason = is_consequence(core, t) ? TFC_END_CONSEQUENCE : TFC_END_STOPPED;
-	if (t->fate == FATE_FINISH) {
+	if (t->ending == ENDING_FINISH) {
 		/* It may end as it likes now. */
 		state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_EXITED;
 		reason = tfc__death_reason(&t->death);
@@ -446,7 +414,7 @@ void tfc__end_reaped(struct tfc__core *core, struct task *t)
 		state = TFC_TASK_FAILED;
 		reason = TFC_END_STALLED;
 	}
-	tfc__tell_end(core, t, state, reason, text);
+	tfc__report_end(core, t, state, reason, text);
 	tfc__task_phase(core, t, PHASE_OVER);
 	tfc__end_if_reaped(core);
 }

@@ -1,90 +1,99 @@
 /*
- * The gang: places and ports for all of its tasks, and only then are they launched. While it waits
- * for room it holds nothing, so that two gangs never keep each other waiting.
+ * Places and ports. The gang gets them for all of its tasks at once, and only then is it launched;
+ * while it waits for room it holds nothing, so that two gangs never keep each other waiting. A task
+ * that moves alone is placed by itself.
+ *
+ * Whoever knows the nodes chooses (PLACE). What finds no room waits, reports what it waits for,
+ * again each minute, and asks again whenever there may be room.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define REPEAT_NS (60ull * 1000000000ull)
+
+bool tfc__place_is_needed(const struct task *t)
+{
+	return t->port == PORT_NONE || t->is_leaving;
+}
+
+static void give_up_place(struct tfc__core *core, struct task *t)
+{
+	tfc__task_release(core, t);
+	t->is_leaving = false;
+	t->reachable_at = 0;
+	t->node = TFC__NO_NODE;
+}
+
+static void repeat_later(struct tfc__core *core)
+{
+	core->repeat_at = core->now + REPEAT_NS;
+}
+
+/* ---- the gang */
+
 static void launch_gang(struct tfc__core *core)
 {
 	core->group = GROUP_UP;
 	core->pending_deadline_at = 0;
 	if (core->job_state == TFC_JOB_PENDING)
-		tfc__tell_job(core, TFC_JOB_STARTING, "");
+		tfc__report_job(core, TFC_JOB_STARTING, "");
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].phase == PHASE_HELD)
 			tfc__task_launch(core, &core->tasks[i]);
 }
 
-/* It is one of those that the launch waits for. */
-static void await(struct tfc__core *core, struct task *t)
+void tfc__gang_replace(struct tfc__core *core, struct task *t)
 {
-	core->gang_unheld += !t->is_in_gang;
-	t->is_in_gang = true;
+	give_up_place(core, t);
+	tfc__task_phase(core, t, PHASE_GANG_PLACING);
+	core->group = GROUP_SEEKING;
 }
 
-static void need(struct tfc__core *core, struct task *t)
+void tfc__gang_request_places(struct tfc__core *core)
 {
-	tfc__place_give_up(core, t);
-	await(core, t);
-	tfc__task_phase(core, t, PHASE_PLACING);
-	core->is_seeking = true;
-}
-
-void tfc__gang_seek(struct tfc__core *core)
-{
-	if (!core->is_seeking)
+	if (core->group != GROUP_SEEKING || core->phase != CORE_UP)
 		return;
-	core->is_seeking = false;
-	if (core->phase != CORE_UP || core->group != GROUP_HOLDING)
-		return;
-	core->is_gang_waiting = false;
+	core->group = GROUP_PLACING;
 	core->gang_place = ++core->place;
-	tfc__act(core, TFC__DO_PLACE, NULL)->number = core->gang_place;
+	tfc__action_add(core, TFC__DO_PLACE, NULL)->number = core->gang_place;
 }
 
-static void begin(struct tfc__core *core)
+static void begin_generation(struct tfc__core *core)
 {
 	core->group = GROUP_HOLDING;
-	core->group_at = 0;
 	core->generation++;
-	core->gang_unheld = 0;
-	core->is_seeking = false;
-	core->is_whole_asked = false;
+	core->is_whole_sought = false;
 	core->gang_text[0] = '\0';
 	if (core->policy.pending_deadline_ns)
 		core->pending_deadline_at = core->now + core->policy.pending_deadline_ns;
-	tfc__restart_deadline(core, core->now);
+	tfc__start_deadline_from(core, core->now);
 }
 
 void tfc__gang_begin(struct tfc__core *core)
 {
-	begin(core);
-	core->is_whole_asked = true;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		if (t->phase == PHASE_OVER)
-			continue;
-		need(core, t);
-	}
+	begin_generation(core);
+	core->is_whole_sought = true;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (!tfc__task_is_over(&core->tasks[i]))
+			tfc__gang_replace(core, &core->tasks[i]);
 }
 
-/* All members are reaped and the backoff is over: the next generation. */
-static void form_gang(struct tfc__core *core)
+void tfc__gang_form(struct tfc__core *core)
 {
-	begin(core);
+	if (core->group != GROUP_ABORTING || core->members_alive || core->group_at > core->now)
+		return;
+	begin_generation(core);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
 		if (!t->is_member || t->phase != PHASE_DEAD)
 			continue;
 		if (tfc__place_is_needed(t)) {
-			need(core, t);
-		} else if (t->is_port_stale) {
+			tfc__gang_replace(core, t);
+		} else if (t->port == PORT_OCCUPIED) {
 			tfc__task_release(core, t);
-			await(core, t);
-			tfc__task_hold(core, t);
+			tfc__task_hold(core, t, PHASE_GANG_HOLDING);
 		} else {
 			tfc__task_phase(core, t, PHASE_HELD);
 		}
@@ -93,80 +102,155 @@ static void form_gang(struct tfc__core *core)
 		launch_gang(core);
 }
 
-void tfc__gang_gather(struct tfc__core *core)
+static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 {
-	if (core->group == GROUP_ABORTING && core->members_alive == 0 &&
-	    core->group_at <= core->now)
-		form_gang(core);
-}
-
-void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes)
-{
-	core->gang_place = 0;
-	core->is_whole_asked = false;
+	core->group = GROUP_HOLDING;
+	core->is_whole_sought = false;
 	core->repeat_at = 0;
-	if (core->gang_text[0])
-		tfc__restart_deadline(core, core->now);
+	if (core->gang_text[0]) /* it has waited for room, and starts only now */
+		tfc__start_deadline_from(core, core->now);
+	if (core->waiting)
+		repeat_later(core);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (t->is_waiting)
-			tfc__place_told(core);
-		if (!t->is_in_gang || t->phase != PHASE_PLACING)
+		if (t->phase != PHASE_GANG_PLACING)
 			continue;
 		t->node = nodes[i];
-		tfc__task_hold(core, t);
+		tfc__task_hold(core, t, PHASE_GANG_HOLDING);
 	}
 }
 
-/* What does not fit to the rest may fit as a whole; and whoever waits holds nothing. */
-static void give_up_all(struct tfc__core *core)
+/* What does not fit beside the rest may fit as a whole; and a gang that waits holds nothing. */
+static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
 {
-	core->is_whole_asked = true;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		bool is_holding = t->phase == PHASE_HOLDING && t->is_in_gang;
-		if (t->phase == PHASE_HELD || is_holding)
-			need(core, t);
-	}
-	core->is_seeking = true;
-}
-
-void tfc__gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
-{
-	core->gang_place = 0;
-	if (!core->is_whole_asked) {
-		give_up_all(core);
+	if (!core->is_whole_sought) {
+		core->is_whole_sought = true;
+		core->group = GROUP_SEEKING;
+		for (uint32_t i = 0; i < core->task_count; i++) {
+			struct task *t = &core->tasks[i];
+			if (t->phase == PHASE_HELD || t->phase == PHASE_GANG_HOLDING)
+				tfc__gang_replace(core, t);
+		}
 		return;
 	}
 	if (hopeless) {
 		tfc__end_refused(core, NULL, hopeless, text);
 		return;
 	}
-	core->is_gang_waiting = true;
+	core->group = GROUP_WAITING;
 	/* It waits for room, not for its start. */
 	tfc__start_over(core);
 	if (strncmp(core->gang_text, text, sizeof(core->gang_text) - 1) == 0)
 		return;
 	snprintf(core->gang_text, sizeof(core->gang_text), "%s", text);
-	tfc__tell_job(core, core->job_state, core->gang_text);
-	tfc__place_told(core);
+	tfc__report_job(core, core->job_state, core->gang_text);
+	repeat_later(core);
 }
 
-void tfc__gang_lack(struct tfc__core *core, struct task *t)
+/* ---- one task that moves alone */
+
+void tfc__place_alone(struct tfc__core *core, struct task *t)
 {
-	need(core, t);
+	give_up_place(core, t);
+	tfc__task_phase(core, t, PHASE_PLACING);
+	t->place = ++core->place;
+	tfc__action_add(core, TFC__DO_PLACE, t)->number = t->place;
 }
 
-void tfc__gang_held(struct tfc__core *core, struct task *t)
+static void task_placed(struct tfc__core *core, struct task *t, const struct tfc__core_event *event)
 {
-	t->is_held = true;
-	tfc__tell_task(core, t, TFC_TASK_HOLDING);
-	if (!t->is_in_gang) {
+	const char *text = event->text ? event->text : "";
+	if (event->kind == TFC__CORE_PLACED) {
+		t->node = event->nodes[event->task];
+		tfc__task_hold(core, t, PHASE_HOLDING);
+	} else if (event->hopeless) {
+		tfc__end_placeless(core, t, event->hopeless, text);
+	} else {
+		tfc__task_phase(core, t, PHASE_WAITING);
+		if (strcmp(t->why, text) == 0) /* it has been reported */
+			return;
+		snprintf(t->why, TASK_WHY, "%s", text);
+		tfc__report_job(core, core->job_state, t->why);
+		repeat_later(core);
+	}
+}
+
+/* ---- events */
+
+void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *event)
+{
+	if (core->phase != CORE_UP)
+		return;
+	if (event->task < core->task_count) {
+		struct task *t = &core->tasks[event->task];
+		if (t->phase == PHASE_PLACING && event->query == t->place)
+			task_placed(core, t, event);
+	} else if (core->group == GROUP_PLACING && event->query == core->gang_place) {
+		if (event->kind == TFC__CORE_PLACED)
+			gang_placed(core, event->nodes);
+		else
+			gang_unplaced(core, event->text ? event->text : "", event->hopeless);
+	}
+}
+
+void tfc__place_retry(struct tfc__core *core)
+{
+	if (core->phase != CORE_UP)
+		return;
+	if (core->group == GROUP_WAITING)
+		core->group = GROUP_SEEKING;
+	for (uint32_t i = 0; i < core->task_count && core->waiting; i++)
+		if (core->tasks[i].phase == PHASE_WAITING)
+			tfc__place_alone(core, &core->tasks[i]);
+}
+
+void tfc__place_repeat(struct tfc__core *core)
+{
+	core->repeat_at = 0;
+	if (core->phase != CORE_UP)
+		return;
+	if (core->group == GROUP_WAITING) {
+		tfc__report_job(core, core->job_state, core->gang_text);
+		repeat_later(core);
+	}
+	for (uint32_t i = 0; i < core->task_count && core->waiting; i++) {
+		if (core->tasks[i].phase != PHASE_WAITING)
+			continue;
+		tfc__report_job(core, core->job_state, core->tasks[i].why);
+		repeat_later(core);
+	}
+}
+
+void tfc__port_held(struct tfc__core *core, struct task *t)
+{
+	bool is_of_gang = t->phase == PHASE_GANG_HOLDING;
+	t->port = PORT_HELD;
+	tfc__report_task(core, t, TFC_TASK_HOLDING);
+	if (!is_of_gang) {
 		tfc__task_launch(core, t);
 		return;
 	}
-	t->is_in_gang = false;
 	tfc__task_phase(core, t, PHASE_HELD);
-	if (--core->gang_unheld == 0)
+	if (core->gang_unheld == 0)
 		launch_gang(core);
+}
+
+void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__core_event *event)
+{
+	if (!event->is_full)
+		tfc__end_portless(core, t, event->count, event->text);
+	else if (t->phase == PHASE_GANG_HOLDING)
+		tfc__gang_replace(core, t);
+	else
+		tfc__place_alone(core, t);
+}
+
+bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked)
+{
+	return asked == NO_TASK ? core->tasks[task].phase == PHASE_GANG_PLACING : task == asked;
+}
+
+uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task)
+{
+	return core->tasks[task].node;
 }

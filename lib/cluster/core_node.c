@@ -1,131 +1,132 @@
 /*
- * Nodes that are lost or drained, and the tasks that must leave them.
+ * Nodes that are lost, unreachable or drained, and the tasks that must leave them.
  *
  * A task of the cluster spec that moves makes every member's spec wrong, so its group restarts; any
  * other task moves alone. What was on a lost node has died there together: the first death decides,
- * as with deaths anywhere, and the others cannot be stopped any more (is_gone).
+ * as with deaths anywhere, and the others, alive without a node, cannot be stopped any more.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 
-/* What fails so long after a cut may still have failed of it: TensorFlow notices late. */
-#define CUT_NS (60ull * 1000000000ull)
+/* What fails so long after its node was unreachable may still have failed of that: TensorFlow
+ * notices late. */
+#define UNREACHABLE_NS (60ull * 1000000000ull)
 
-/* One that is in no phase to move now gets another node before its next attempt. */
-static void move_idle(struct tfc__core *core, struct task *t, const char *why)
+/* A task that is not alive gets another node before its next attempt. */
+static void move_idle(struct tfc__core *core, struct task *t, enum grace grace, const char *why)
 {
-	if (t->phase == PHASE_HELD || (t->phase == PHASE_HOLDING && t->is_in_gang)) {
-		tfc__gang_lack(core, t);
-	} else if (t->phase == PHASE_HOLDING) {
+	char text[256];
+	switch (t->phase) {
+	case PHASE_HELD:
+	case PHASE_GANG_HOLDING:
+		tfc__gang_replace(core, t);
+		break;
+	case PHASE_HOLDING:
 		tfc__place_alone(core, t);
-	} else if ((t->phase == PHASE_BACKOFF || t->phase == PHASE_DEAD) && t->is_member &&
-		   core->group == GROUP_UP) {
-		char text[256];
+		break;
+	case PHASE_BACKOFF:
+	case PHASE_DEAD:
+		if (!t->is_member || core->group != GROUP_UP)
+			break; /* it is placed when its time comes */
 		tfc__text_name(core, t, text, sizeof(text));
 		tfc__text_add(text, sizeof(text), " must move: %s; restarting the group", why);
-		tfc__restart_group(core, t->restart_at, text);
+		tfc__restart_group(core, t->restart_at, grace, text);
+		break;
+	default: /* it has no node, or needs none any more */
+		break;
 	}
 }
 
-/* Marks what is there; whether there was anything. */
-static bool leave(struct tfc__core *core, uint32_t node)
-{
-	bool is_any = false;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		if (t->node != node)
-			continue;
-		is_any = true;
-		t->node = TFC__NO_NODE;
-		t->is_gone = tfc__task_is_alive(t);
-		t->is_moved = !t->is_gone;
-		t->is_held = t->is_leaving = t->is_port_stale = t->is_cut_off = false;
-		t->back_at = 0;
-		if (t->is_stacking && t->is_gone)
-			t->is_stacking = false;
-	}
-	return is_any;
-}
+/* ---- lost */
 
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 {
 	const struct tfc__death lost = {.reason = TFC_EXIT_LOST,
 					.is_with_node = true,
 					.time_ns = core->now};
-	if (!leave(core, node))
-		return;
+	uint32_t displaced = 0, died = 0;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (!t->is_gone)
+		if (t->node != node)
+			continue;
+		t->node = TFC__NO_NODE;
+		t->port = PORT_NONE;
+		t->is_leaving = false;
+		t->reachable_at = 0;
+		if (!tfc__task_is_alive(t)) {
+			core->displaced[displaced++] = t;
+			continue;
+		}
+		died++;
+		if (t->inspection == INSPECTION_REQUESTED)
+			t->inspection = INSPECTION_NONE; /* nobody waits for its answer */
+	}
+	if (displaced + died == 0)
+		return;
+	for (uint32_t i = 0; i < core->task_count && died; i++) {
+		struct task *t = &core->tasks[i];
+		if (!tfc__task_is_alive(t) || t->node != TFC__NO_NODE)
 			continue;
 		tfc__task_died(core, t, &lost, text);
-		t->is_gone = false;
+		died--;
 	}
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		bool is_moved = t->is_moved;
-		t->is_moved = false;
-		if (is_moved && core->phase == CORE_UP)
-			move_idle(core, t, text);
-	}
-	tfc__ask_lost(core, node);
+	for (uint32_t i = 0; i < displaced && core->phase == CORE_UP; i++)
+		move_idle(core, core->displaced[i], GRACE_ABORT, text);
+	tfc__query_node_lost(core, node);
+	tfc__start_node_lost(core, node);
 }
 
-/* ---- silent for a while */
+/* ---- unreachable for a while */
 
-void tfc__node_silent(struct tfc__core *core, uint32_t node)
+void tfc__node_unreachable(struct tfc__core *core, uint32_t node)
 {
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].node == node)
-			core->tasks[i].is_cut_off = true;
-	tfc__judge_cut(core);
+			core->tasks[i].reachable_at = NEVER;
+	tfc__judge_reachability(core);
 }
 
-void tfc__node_back(struct tfc__core *core, uint32_t node)
+void tfc__node_reachable(struct tfc__core *core, uint32_t node)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (t->node != node || !t->is_cut_off)
-			continue;
-		t->is_cut_off = false;
-		t->back_at = core->now;
+		if (t->node == node && t->reachable_at == NEVER)
+			t->reachable_at = core->now;
 	}
-	tfc__judge_cut(core);
+	tfc__judge_reachability(core);
 }
 
-bool tfc__node_was_cut(const struct task *t, uint64_t at)
+bool tfc__node_was_unreachable(const struct task *t, uint64_t at)
 {
-	return t->is_cut_off || (t->back_at && at < t->back_at + CUT_NS);
+	return t->reachable_at == NEVER ||
+	       (t->reachable_at && at < t->reachable_at + UNREACHABLE_NS);
 }
 
 /* ---- drained */
 
-static void drain_living(struct tfc__core *core, struct task *t, const char *why)
-{
-	char text[256];
-	tfc__text_name(core, t, text, sizeof(text));
-	tfc__text_add(text, sizeof(text), " must move: %s", why);
-	if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
-		return;
-	tfc__text_add(text, sizeof(text), "; it stays until it ends, for it may not be restarted");
-	tfc__tell_job(core, core->job_state, text);
-}
-
-/* All that are marked, once the marks of all are set. */
+/* Moves all that is_leaving, once that of all is set. */
 static void move_leaving(struct tfc__core *core, const char *why)
 {
-	core->grace = GRACE_MOVE;
-	for (uint32_t i = 0; i < core->task_count; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->phase == CORE_UP; i++) {
 		struct task *t = &core->tasks[i];
-		if (core->phase != CORE_UP || !t->is_leaving)
+		char text[256];
+		if (!t->is_leaving)
 			continue;
-		if (!tfc__task_is_alive(t))
-			move_idle(core, t, why);
-		else if (t->fate == FATE_NONE && !t->is_stop_sent)
-			drain_living(core, t, why);
+		if (!tfc__task_is_alive(t)) {
+			move_idle(core, t, GRACE_MOVE, why);
+			continue;
+		}
+		if (t->outcome != OUTCOME_OPEN)
+			continue;
+		tfc__text_name(core, t, text, sizeof(text));
+		tfc__text_add(text, sizeof(text), " must move: %s", why);
+		if (tfc__restart_moving(core, t, text, sizeof(text)) == RESTARTED)
+			continue;
+		tfc__text_add(text, sizeof(text),
+			      "; it stays until it ends, for it may not be restarted");
+		tfc__report_job(core, core->job_state, text);
 	}
-	core->grace = GRACE_ABORT;
 }
 
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why)

@@ -1,3 +1,4 @@
+/* Restarts: of a task alone, of a coordinator with its ps, of the whole group. */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
@@ -73,35 +74,27 @@ static void add_why_not(const struct account *a, char *text, size_t size)
 			      (double)a->window / (double)SECOND_NS);
 }
 
-static void tell_cause(struct tfc__core *core, struct task *t, const char *text)
+static void report_cause(struct tfc__core *core, struct task *t, const char *text)
 {
-	if (tfc__task_is_alive(t)) { /* it is silent: its end is told when it is reaped */
-		if (t->is_stalled)
-			tfc__stall_tell(core, t, text);
+	if (tfc__task_is_alive(t)) { /* it is silent: its end is reported when it is reaped */
+		if (t->cause == CAUSE_STALLED)
+			tfc__report_stall(core, t, text);
 		return;
 	}
 	uint32_t state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_FAILED;
-	tfc__tell_end(core, t, state, tfc__death_reason(&t->death), text);
+	tfc__report_end(core, t, state, tfc__death_reason(&t->death), text);
 	tfc__task_phase(core, t, PHASE_DEAD);
 }
-
-void tfc__restart_deadline(struct tfc__core *core, uint64_t from)
-{
-	if (core->policy.start_deadline_ns)
-		core->start_deadline_at = from + core->policy.start_deadline_ns;
-	tfc__start_watch(core);
-}
-
-static void abort_member(struct tfc__core *core, struct task *t);
 
 /* ---- one task */
 
 /* A frozen ps that still has to be reaped would take the coordinator's next attempt with it. */
-static bool is_ps_leaving(const struct tfc__core *core)
+static bool is_ps_ending(const struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *t = &core->tasks[i];
-		if (t->fate == FATE_RESTART && tfc__task_is_alive(t) && tfc__task_is_ps(core, t))
+		if (t->outcome == OUTCOME_RESTART && tfc__task_is_alive(t) &&
+		    tfc__task_is_ps(core, t))
 			return true;
 	}
 	return false;
@@ -116,42 +109,33 @@ void tfc__restart_alone(struct tfc__core *core, struct task *t)
 		tfc__restart_timer(core, t);
 }
 
-static void move(struct tfc__core *core, struct task *t)
-{
-	char text[256];
-	if (!t->is_member) {
-		tfc__place_alone(core, t);
-		return;
-	}
-	tfc__text_name(core, t, text, sizeof(text));
-	tfc__text_add(text, sizeof(text), " must move; restarting the group");
-	tfc__restart_group(core, core->now, text);
-}
-
 void tfc__restart_timer(struct tfc__core *core, struct task *t)
 {
+	char text[256];
 	tfc__task_timer(core, t, 0);
-	if (tfc__task_is_coordinator(core, t) && is_ps_leaving(core)) {
+	if (tfc__task_is_coordinator(core, t) && is_ps_ending(core)) {
 		tfc__task_phase(core, t, PHASE_DEAD); /* until wake_coordinators */
-		return;
-	}
-	if (tfc__place_is_needed(t)) {
-		move(core, t);
-	} else if (t->is_port_stale) {
+	} else if (tfc__place_is_needed(t) && t->is_member) {
+		tfc__text_name(core, t, text, sizeof(text));
+		tfc__text_add(text, sizeof(text), " must move; restarting the group");
+		tfc__restart_group(core, core->now, GRACE_ABORT, text);
+	} else if (tfc__place_is_needed(t)) {
+		tfc__place_alone(core, t);
+	} else if (t->port == PORT_OCCUPIED) {
 		tfc__task_release(core, t);
-		tfc__task_hold(core, t);
+		tfc__task_hold(core, t, PHASE_HOLDING);
 	} else {
 		tfc__task_launch(core, t);
 	}
 }
 
 /* Living: it is stopped first. Dead: it waits for its time. */
-static void restart_one(struct tfc__core *core, struct task *t, uint64_t at)
+static void restart_one(struct tfc__core *core, struct task *t, uint64_t at, enum grace grace)
 {
 	if (t->restart_at < at)
 		t->restart_at = at;
 	if (tfc__task_is_alive(t))
-		tfc__task_end(core, t, core->grace, FATE_RESTART);
+		tfc__task_end(core, t, grace, OUTCOME_RESTART);
 	else if (t->phase == PHASE_BACKOFF)
 		tfc__task_timer(core, t, t->restart_at);
 	else if (t->phase == PHASE_DEAD)
@@ -175,113 +159,91 @@ static void restart_ignored(struct tfc__core *core, uint64_t at)
 		struct task *t = &core->tasks[i];
 		if (t->phase != PHASE_READY)
 			t->was_ready = false;
-		if (!t->is_ignored || !t->is_member)
+		if (t->phase != PHASE_IGNORED || !t->is_member)
 			continue;
-		t->is_ignored = false;
 		core->undone += t->is_decider;
 		tfc__task_phase(core, t, PHASE_DEAD);
-		restart_one(core, t, at);
-	}
-}
-
-static void restart_coordinators(struct tfc__core *core, uint64_t at)
-{
-	tfc__judge_drop(core, true);
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		struct task *t = &core->tasks[i];
-		/* One that is dead here waited for the verdict, whatever its scope. */
-		if (tfc__task_is_coordinator(core, t) || t->phase == PHASE_DEAD)
-			restart_one(core, t, at);
+		restart_one(core, t, at, GRACE_ABORT);
 	}
 }
 
 static bool was_done_before_stop(const struct tfc__core *core, const struct task *t)
 {
-	bool is_before = !t->is_stop_sent || (t->death.time_ns && t->death.time_ns < t->stop_at);
+	bool is_before = t->ending != ENDING_STOP ||
+			 (t->death.time_ns && t->death.time_ns < t->stop_at);
 	return tfc__death_class(core, &t->death) == CLASS_DONE && is_before;
 }
 
-static void tell_stopped(struct tfc__core *core, struct task *t)
+static void report_stopped(struct tfc__core *core, struct task *t)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
-	if (t->is_gone)
-		tfc__tell_end(core, t, TFC_TASK_LOST, TFC_END_CONSEQUENCE, text);
+	if (t->death.is_with_node)
+		tfc__report_end(core, t, TFC_TASK_LOST, TFC_END_CONSEQUENCE, text);
 	else if (t->is_leaving)
-		tfc__tell_end(core, t, TFC_TASK_STOPPED, TFC_END_STOPPED, text);
-	else if (t->is_silent) /* not a consequence but the cause itself */
-		tfc__tell_end(core, t, TFC_TASK_FAILED,
-			      t->is_stalled ? TFC_END_STALLED : tfc__death_reason(&t->death), text);
+		tfc__report_end(core, t, TFC_TASK_STOPPED, TFC_END_STOPPED, text);
+	else if (t->cause == CAUSE_STALLED)
+		tfc__report_end(core, t, TFC_TASK_FAILED, TFC_END_STALLED, text);
+	else if (t->cause == CAUSE_SILENT)
+		tfc__report_end(core, t, TFC_TASK_FAILED, tfc__death_reason(&t->death), text);
 	else
-		tfc__tell_end(core, t, t->is_stop_sent ? TFC_TASK_STOPPED : TFC_TASK_FAILED,
-			      TFC_END_CONSEQUENCE, text);
-}
-
-void tfc__restart_reaped(struct tfc__core *core, struct task *t)
-{
-	bool is_of_group = t->fate == FATE_GROUP;
-	if (was_done_before_stop(core, t)) {
-		tfc__end_done(core, t);
-		/* The others start again, and a gang needs all of its members. */
-		if (core->phase == CORE_UP && is_of_group)
-			abort_member(core, t);
-	} else if (!is_of_group && t->death.is_stranger && t->is_member) {
-		tfc__judge_death(core, t);
-	} else if (t->fate == FATE_OVER) {
-		tfc__end_stalled_reaped(core, t);
-	} else {
-		tell_stopped(core, t);
-		if (!is_of_group)
-			tfc__restart_alone(core, t);
-	}
-	if (core->phase == CORE_UP && core->group == GROUP_UP && tfc__task_is_ps(core, t))
-		wake_coordinators(core);
-	tfc__gang_gather(core);
-}
-
-static void tell_restarting(struct tfc__core *core, uint64_t at, const char *text)
-{
-	/* Before all were ready the first time it is still a start. */
-	if (core->job_state == TFC_JOB_STARTING)
-		return;
-	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
-	tfc__restart_deadline(core, at);
+		tfc__report_end(core, t,
+				t->ending == ENDING_STOP ? TFC_TASK_STOPPED : TFC_TASK_FAILED,
+				TFC_END_CONSEQUENCE, text);
 }
 
 /* ---- the group */
 
-static void abort_member(struct tfc__core *core, struct task *t)
+static void abort_member(struct tfc__core *core, struct task *t, enum grace grace)
 {
 	t->was_ready = false;
 	if (tfc__task_is_alive(t)) {
-		tfc__task_end(core, t, core->grace, FATE_GROUP);
+		tfc__task_end(core, t, grace, OUTCOME_GROUP);
 		return;
 	}
 	/* A mirrored gang needs all its members again; others that are done stay so. */
-	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP &&
-	    !t->is_ignored)
+	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
 		return;
-	if (t->phase == PHASE_OVER && t->is_decider)
-		core->undone++;
-	t->is_ignored = false;
+	if (tfc__task_is_over(t))
+		core->undone += t->is_decider;
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
 }
 
-void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text)
+void tfc__restart_group(struct tfc__core *core, uint64_t at, enum grace grace, const char *text)
 {
 	core->group = GROUP_ABORTING;
 	core->group_at = at;
 	core->pending_deadline_at = 0;
 	tfc__start_over(core);
-	core->gang_place = 0;
-	core->is_gang_waiting = false;
 	tfc__judge_drop(core, true);
-	tfc__tell_job(core, TFC_JOB_RESTARTING, text);
+	tfc__report_job(core, TFC_JOB_RESTARTING, text);
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].is_member)
-			abort_member(core, &core->tasks[i]);
-	tfc__gang_gather(core);
+			abort_member(core, &core->tasks[i], grace);
+	tfc__gang_form(core);
+}
+
+void tfc__restart_reaped(struct tfc__core *core, struct task *t)
+{
+	bool is_of_group = t->outcome == OUTCOME_GROUP;
+	if (was_done_before_stop(core, t)) {
+		tfc__end_done(core, t);
+		/* The others start again, and a gang needs all of its members. */
+		if (core->phase == CORE_UP && is_of_group)
+			abort_member(core, t, GRACE_ABORT);
+	} else if (!is_of_group && t->death.is_stranger && t->is_member) {
+		tfc__judge_death(core, t);
+	} else if (t->outcome == OUTCOME_OVER) {
+		tfc__end_stalled_reaped(core, t);
+	} else {
+		report_stopped(core, t);
+		if (!is_of_group)
+			tfc__restart_alone(core, t);
+	}
+	if (core->phase == CORE_UP && core->group == GROUP_UP && tfc__task_is_ps(core, t))
+		wake_coordinators(core);
+	tfc__gang_form(core);
 }
 
 /* ---- which of them */
@@ -298,7 +260,8 @@ static bool is_ignored_moving(const struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *t = &core->tasks[i];
-		if (t->is_ignored && t->is_member && (tfc__place_is_needed(t) || t->is_port_stale))
+		if (t->phase == PHASE_IGNORED && t->is_member &&
+		    (tfc__place_is_needed(t) || t->port == PORT_OCCUPIED))
 			return true;
 	}
 	return false;
@@ -323,18 +286,29 @@ static const char *name_of(const struct extent *e)
 	return e->is_with_coordinator && e->is_ps ? "it with its coordinator" : "it";
 }
 
-static void begin_again(struct tfc__core *core, struct task *t, const struct extent *e, uint64_t at,
-			const char *text)
+/* Those of e; `grace` is for all that the cause takes along. */
+static void restart_extent(struct tfc__core *core, struct task *t, const struct extent *e,
+			   uint64_t at, enum grace grace, const char *text)
 {
 	if (e->is_group) {
-		tfc__restart_group(core, at, text);
+		tfc__restart_group(core, at, grace, text);
 		return;
 	}
-	if (e->is_with_coordinator)
-		tell_restarting(core, at, text);
-	restart_one(core, t, at);
-	if (e->is_with_coordinator && e->is_ps)
-		restart_coordinators(core, at);
+	/* Before all were ready the first time it is still a start. */
+	if (e->is_with_coordinator && core->job_state != TFC_JOB_STARTING) {
+		tfc__report_job(core, TFC_JOB_RESTARTING, text);
+		tfc__start_deadline_from(core, at);
+	}
+	restart_one(core, t, at, grace);
+	if (e->is_with_coordinator && e->is_ps) {
+		tfc__judge_drop(core, true);
+		for (uint32_t i = 0; i < core->task_count; i++) {
+			struct task *u = &core->tasks[i];
+			/* One that is dead here waited for the verdict, whatever its scope. */
+			if (tfc__task_is_coordinator(core, u) || u->phase == PHASE_DEAD)
+				restart_one(core, u, at, grace);
+		}
+	}
 	if (e->is_with_coordinator)
 		restart_ignored(core, at);
 }
@@ -355,10 +329,8 @@ enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death
 	tfc__budget_charge(a.budget, a.max, a.window, core->now);
 	uint64_t wait = tfc__budget_backoff(core, role, spent);
 	add_what_follows(name_of(&e), wait, spent, &a, text, size);
-	tell_cause(core, t, text);
-	core->grace = tfc__death_grace(core, t);
-	begin_again(core, t, &e, core->now + wait, text);
-	core->grace = GRACE_ABORT;
+	report_cause(core, t, text);
+	restart_extent(core, t, &e, core->now + wait, tfc__death_grace(core, t), text);
 	return RESTARTED;
 }
 
@@ -369,7 +341,7 @@ enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, cha
 		return RESTART_REFUSED;
 	struct extent e = extent_of(core, t);
 	tfc__text_add(text, size, "; restarting %s", name_of(&e));
-	begin_again(core, t, &e, core->now, text);
+	restart_extent(core, t, &e, core->now, GRACE_MOVE, text);
 	return RESTARTED;
 }
 

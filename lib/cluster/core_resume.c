@@ -1,7 +1,7 @@
 /*
- * A job that an earlier term has begun. What was done stays done, what ran is lost, and the rest
- * forms the next generation; a verdict of that term stands. Budgets begin anew. Nothing is launched
- * or ended before the nodes where something ran have said that nothing does any more.
+ * A job that an earlier epoch has begun. What was done stays done, what ran is lost, and the rest
+ * forms the next generation; a verdict of that epoch stands. Budgets begin anew. Nothing is
+ * launched or ended before the nodes where something ran have said that nothing does any more.
  */
 #include "cluster/core_state.h"
 
@@ -23,8 +23,10 @@ static void resume_task(struct tfc__core *core, struct task *t, const struct tfc
 {
 	bool is_of_gang = tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
 	t->attempt = was->attempt;
-	t->was_running = was->was_running;
-	t->node = was->was_running ? node : TFC__NO_NODE;
+	if (was->was_running) {
+		t->node = node;
+		tfc__task_phase(core, t, PHASE_INHERITED);
+	}
 	if (!was->is_done || (is_of_gang && !is_gang_done))
 		return;
 	t->state = TFC_TASK_EXITED;
@@ -35,7 +37,6 @@ static void resume_task(struct tfc__core *core, struct task *t, const struct tfc
 static void resume_verdict(struct tfc__core *core, const struct tfc__resume *resume)
 {
 	bool is_success = resume->reason == TFC_END_EXIT && resume->status == 0;
-	core->is_end_resumed = true;
 	core->outcome.state = resume->reason == TFC_END_STOPPED ? TFC_JOB_STOPPED
 			      : is_success                      ? TFC_JOB_SUCCEEDED
 								: TFC_JOB_FAILED;
@@ -58,19 +59,22 @@ void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 		resume_verdict(core, resume);
 }
 
-/* Its attempt's end was never told. */
+/* The end of its attempt was never reported. */
 static void lose(struct tfc__core *core, struct task *t)
 {
 	char text[256];
-	t->was_running = false;
 	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	snprintf(t->why, TASK_WHY, "the maintainer of its job had ended");
 	tfc__death_text(core, t, text, sizeof(text));
-	bool may_restart = tfc__task_role(core, t)->restart_on != TFC__RESTART_NEVER;
-	if (may_restart || core->phase != CORE_UP)
-		tfc__tell_end(core, t, TFC_TASK_LOST, TFC_END_LOST, text);
-	else
+	if (core->phase != CORE_UP) {
+		tfc__report_end(core, t, TFC_TASK_LOST, TFC_END_LOST, text);
+		tfc__task_phase(core, t, PHASE_OVER);
+	} else if (tfc__task_role(core, t)->restart_on == TFC__RESTART_NEVER) {
 		tfc__end_failed(core, t, text);
+	} else {
+		tfc__report_end(core, t, TFC_TASK_LOST, TFC_END_LOST, text);
+		tfc__task_phase(core, t, PHASE_IDLE);
+	}
 }
 
 static bool has_node(const struct tfc__core *core)
@@ -83,25 +87,25 @@ static bool has_node(const struct tfc__core *core)
 
 void tfc__resume_start(struct tfc__core *core)
 {
-	core->is_resuming = true;
-	if (core->is_end_resumed)
+	core->query = QUERY_INHERITED;
+	if (core->outcome.state)
 		core->phase = CORE_ENDING;
 	if (!has_node(core)) {
-		tfc__resume_go_on(core);
+		tfc__resume_continue(core);
 		return;
 	}
 	if (core->phase == CORE_UP)
-		tfc__start_watch(core);
-	tfc__ask_query(core);
+		tfc__start_begin(core);
+	tfc__query_nodes(core);
 }
 
-void tfc__resume_go_on(struct tfc__core *core)
+void tfc__resume_continue(struct tfc__core *core)
 {
-	/* Told only now: a term that comes after this one believes it. */
+	/* Reported only now: an epoch that comes after this one believes it. */
 	for (uint32_t i = 0; i < core->task_count; i++)
-		if (core->tasks[i].was_running)
+		if (core->tasks[i].phase == PHASE_INHERITED)
 			lose(core, &core->tasks[i]);
-	core->is_resuming = core->is_query_open = false;
+	core->query = QUERY_NONE;
 	if (core->phase != CORE_UP)
 		tfc__end_if_reaped(core);
 	else if (core->undone == 0)

@@ -1,5 +1,5 @@
 /*
- * Stalls, and starts that wait.
+ * Stalls.
  *
  * A stall is reported. Before that, if wanted, the Python stacks of the task go to its log.
  *
@@ -10,34 +10,23 @@
  * - in a group, so is the one member that is busy with work of its own while all others wait for
  *   the group, if it has been silent, too: one that prints is slow, and does not hang;
  * - else nobody is named. The group restarts all the same.
- *
- * A start that lasts is explained again and again, each pause twice as long as the one before.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 
-#define EXPLAIN_MAX_NS (600ull * 1000000000ull)
-
-/* ---- stalls */
-
-void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text)
+void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text)
 {
-	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_TASK, t);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_TASK, t);
 	action->state = t->state;
 	action->reason = TFC_END_STALLED;
-	tfc__act_say(core, action, text);
+	tfc__action_set_text(core, action, text);
 }
 
 static void text_of(const struct tfc__core *core, const struct task *t, char *text, size_t size)
 {
 	tfc__text_name(core, t, text, size);
 	tfc__text_add(text, size, " %s", t->why);
-}
-
-static bool is_at_work(const struct task *t)
-{
-	return tfc__task_is_alive(t) && t->fate == FATE_NONE && !t->is_stop_sent;
 }
 
 static bool is_in_group(const struct tfc__core *core, const struct task *t)
@@ -69,58 +58,63 @@ static bool is_inspected_for(const struct tfc__core *core, const struct task *t,
 	return is_taken_along(core, t, u) || can_hold_up(core, u, t);
 }
 
-static void set_hung(struct tfc__core *core, struct task *t, bool is_hung)
+static void set_stalled(struct tfc__core *core, struct task *t, bool is_stalled)
 {
-	core->hung += (uint32_t)((int)is_hung - (int)t->is_hung);
-	t->is_hung = is_hung;
+	core->stalled += (uint32_t)((int)is_stalled - (int)t->is_stalled);
+	t->is_stalled = is_stalled;
 }
 
 void tfc__stall_over(struct tfc__core *core, struct task *t)
 {
-	set_hung(core, t, false);
-	t->is_stacking = false;
-	t->activity = TFC__ACTIVITY_NONE;
+	set_stalled(core, t, false);
+	t->inspection = INSPECTION_NONE;
 }
 
 /* One that has answered for the silence of another need not do so again. */
-static void ask_for_stacks(struct tfc__core *core, struct task *t, bool is_ending)
+static void inspect(struct tfc__core *core, struct task *t, bool is_ending)
 {
-	if (t->is_stacking || t->activity != TFC__ACTIVITY_NONE)
+	if (t->inspection != INSPECTION_NONE)
 		return;
-	t->is_stacking = true;
-	tfc__act(core, TFC__DO_STACKS, t)->number = is_ending;
+	t->inspection = INSPECTION_REQUESTED;
+	tfc__action_add(core, TFC__DO_STACKS, t)->number = is_ending;
 }
 
-static void say_silent(struct task *t, uint32_t silent_ms, const char *what)
+static void set_silent(struct task *t, uint32_t silent_ms, const char *what)
 {
 	t->silent_ms = silent_ms;
 	snprintf(t->why, TASK_WHY, "has been silent for %.3g s%s%s", silent_ms / 1e3,
 		 what && *what ? ": " : "", what ? what : "");
 }
 
-void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what)
+void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what)
 {
-	if (core->phase != CORE_UP || !is_at_work(t) || t->is_hung)
+	if (core->phase != CORE_UP || !tfc__task_is_at_work(t) || t->is_stalled)
 		return;
-	if (t->activity == TFC__ACTIVITY_NONE) /* else it was said for another's silence */
-		say_silent(t, silent_ms, what);
+	if (t->inspection != INSPECTION_DONE) /* else it was set for another's silence */
+		set_silent(t, silent_ms, what);
 	if (core->policy.on_stall == TFC__STALL_REPORT) {
 		char text[256];
 		text_of(core, t, text, sizeof(text));
-		tfc__stall_tell(core, t, text);
+		tfc__report_stall(core, t, text);
 		return;
 	}
-	set_hung(core, t, true);
+	set_stalled(core, t, true);
 	if (core->policy.on_stall == TFC__STALL_STACKS) {
-		ask_for_stacks(core, t, false);
+		inspect(core, t, false);
 		return;
 	}
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (is_at_work(u) && is_inspected_for(core, t, u))
-			ask_for_stacks(core, u, is_taken_along(core, t, u));
+		if (tfc__task_is_at_work(u) && is_inspected_for(core, t, u))
+			inspect(core, u, is_taken_along(core, t, u));
 	}
-	tfc__stall_gather(core); /* all may have answered already */
+	tfc__stall_conclude(core); /* all may have answered already */
+}
+
+/* `activity` of its inspection; NONE: it was not inspected, or has not answered. */
+static uint32_t activity_of(const struct task *t)
+{
+	return t->inspection == INSPECTION_DONE ? t->activity : TFC__ACTIVITY_NONE;
 }
 
 /* The only one of t's group that does not wait for the group; NULL: none, or it cannot be said. */
@@ -129,9 +123,9 @@ static struct task *find_busy_member(struct tfc__core *core, const struct task *
 	struct task *busy = NULL;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (!u->is_member || u->activity == TFC__ACTIVITY_WAITING)
+		if (!u->is_member || activity_of(u) == TFC__ACTIVITY_WAITING)
 			continue;
-		if (busy || !is_at_work(u) || u->activity != TFC__ACTIVITY_OWN_WORK)
+		if (busy || !tfc__task_is_at_work(u) || activity_of(u) != TFC__ACTIVITY_OWN_WORK)
 			return NULL;
 		busy = u;
 	}
@@ -141,11 +135,11 @@ static struct task *find_busy_member(struct tfc__core *core, const struct task *
 
 static struct task *find_stopped(struct tfc__core *core, struct task *t)
 {
-	if (t->activity == TFC__ACTIVITY_STOPPED)
+	if (activity_of(t) == TFC__ACTIVITY_STOPPED)
 		return t;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *u = &core->tasks[i];
-		if (is_at_work(u) && u->activity == TFC__ACTIVITY_STOPPED &&
+		if (tfc__task_is_at_work(u) && activity_of(u) == TFC__ACTIVITY_STOPPED &&
 		    can_hold_up(core, u, t))
 			return u;
 	}
@@ -163,8 +157,7 @@ static struct task *find_cause(struct tfc__core *core, struct task *t)
 
 static bool is_coming(const struct task *t)
 {
-	return t->phase != PHASE_IDLE && t->phase != PHASE_READY && t->phase != PHASE_JUDGED &&
-	       t->phase != PHASE_OVER;
+	return t->phase != PHASE_READY && t->phase != PHASE_JUDGED && !tfc__task_is_over(t);
 }
 
 /* A coordinator that waits for a worker or ps that is being started is no stall of its own. */
@@ -176,17 +169,17 @@ static bool waits_for_start(const struct tfc__core *core, const struct task *t)
 	return false;
 }
 
-/* t, or a task that it waits for, is ended and restarted. It is alive, so its end is told when it
- * is reaped. */
-static void restart_hung(struct tfc__core *core, struct task *t)
+/* t, or a task that it waits for, is ended and restarted. It is alive, so its end is reported when
+ * it is reaped. */
+static void restart_stalled(struct tfc__core *core, struct task *t)
 {
 	struct task *cause = find_cause(core, t);
 	char text[256];
-	if (cause == t && t->activity != TFC__ACTIVITY_STOPPED && waits_for_start(core, t))
+	if (cause == t && activity_of(t) != TFC__ACTIVITY_STOPPED && waits_for_start(core, t))
 		return;
 	text_of(core, cause ? cause : t, text, sizeof(text));
 	if (cause)
-		cause->is_silent = cause->is_stalled = true;
+		cause->cause = CAUSE_STALLED;
 	else
 		tfc__text_add(text, sizeof(text), "; which member of its group hangs is not known");
 	struct task *restarted = cause ? cause : t;
@@ -198,7 +191,7 @@ static void restart_hung(struct tfc__core *core, struct task *t)
 
 static bool is_awaited_by(const struct tfc__core *core, const struct task *t, const struct task *u)
 {
-	return u->is_stacking && is_inspected_for(core, t, u);
+	return u->inspection == INSPECTION_REQUESTED && is_inspected_for(core, t, u);
 }
 
 /* One whose answer is to be there before t is restarted; NULL: none. `guess`: the one that another
@@ -206,7 +199,7 @@ static bool is_awaited_by(const struct tfc__core *core, const struct task *t, co
 static const struct task *find_awaited(const struct tfc__core *core, const struct task *t,
 				       const struct task *guess)
 {
-	if (t->is_stacking)
+	if (t->inspection == INSPECTION_REQUESTED)
 		return t;
 	if (guess && is_awaited_by(core, t, guess))
 		return guess;
@@ -216,157 +209,49 @@ static const struct task *find_awaited(const struct tfc__core *core, const struc
 	return NULL;
 }
 
-/* What was said of the tasks is old once no silence is looked into any more. */
-static void forget_activities(struct tfc__core *core)
-{
-	for (uint32_t i = 0; i < core->task_count; i++)
-		if (!core->tasks[i].is_stacking)
-			core->tasks[i].activity = TFC__ACTIVITY_NONE;
-}
-
-void tfc__stall_gather(struct tfc__core *core)
+void tfc__stall_conclude(struct tfc__core *core)
 {
 	const struct task *awaited = NULL;
-	if (core->policy.on_stall != TFC__STALL_RESTART || !core->hung)
+	if (core->policy.on_stall != TFC__STALL_RESTART || !core->stalled)
 		return;
-	for (uint32_t i = 0; i < core->task_count && core->hung && core->phase == CORE_UP; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->stalled && core->phase == CORE_UP; i++) {
 		struct task *t = &core->tasks[i];
-		if (!t->is_hung)
+		if (!t->is_stalled)
 			continue;
 		awaited = find_awaited(core, t, awaited);
 		if (awaited)
 			continue;
-		set_hung(core, t, false);
-		if (is_at_work(t))
-			restart_hung(core, t);
+		set_stalled(core, t, false);
+		if (tfc__task_is_at_work(t))
+			restart_stalled(core, t);
 	}
-	if (!core->hung)
-		forget_activities(core);
+	/* What the tasks have answered is old once no stall is open. */
+	for (uint32_t i = 0; i < core->task_count && !core->stalled; i++)
+		if (core->tasks[i].inspection == INSPECTION_DONE)
+			core->tasks[i].inspection = INSPECTION_NONE;
 }
 
-void tfc__stall_stacked(struct tfc__core *core, struct task *t, const struct tfc__core_event *event)
+void tfc__stall_inspected(struct tfc__core *core, struct task *t,
+			  const struct tfc__core_event *event)
 {
 	const char *what = event->text ? event->text : "";
-	if (!t->is_stacking)
+	if (t->inspection != INSPECTION_REQUESTED)
 		return;
-	t->is_stacking = false;
+	t->inspection = INSPECTION_DONE;
 	t->activity = event->activity ? event->activity : TFC__ACTIVITY_UNKNOWN;
-	bool is_stopped = t->activity ==
-			  TFC__ACTIVITY_STOPPED; /* it may have been continued since */
-	if (is_at_work(t) && (is_stopped || !t->is_hung))
-		say_silent(t, t->is_hung ? t->silent_ms : event->silent_ms, what);
-	else if (t->is_hung && *what)
+	bool is_stopped = t->activity == TFC__ACTIVITY_STOPPED; /* or was, and runs again */
+	if (tfc__task_is_at_work(t) && (is_stopped || !t->is_stalled))
+		set_silent(t, t->is_stalled ? t->silent_ms : event->silent_ms, what);
+	else if (t->is_stalled && *what)
 		tfc__text_add(t->why, TASK_WHY, "; %s", what);
 	if (core->policy.on_stall == TFC__STALL_RESTART) {
-		tfc__stall_gather(core);
+		tfc__stall_conclude(core);
 		return;
 	}
 	tfc__stall_over(core, t);
-	if (core->phase == CORE_UP && is_at_work(t)) {
+	if (core->phase == CORE_UP && tfc__task_is_at_work(t)) {
 		char text[256];
 		text_of(core, t, text, sizeof(text));
-		tfc__stall_tell(core, t, text);
+		tfc__report_stall(core, t, text);
 	}
-}
-
-/* ---- a start that waits */
-
-void tfc__start_over(struct tfc__core *core)
-{
-	core->start_deadline_at = core->explain_at = core->no_listener_at = 0;
-	core->is_deadline_looked = false;
-}
-
-void tfc__start_watch(struct tfc__core *core)
-{
-	core->is_deadline_looked = false;
-	core->no_listener_at = 0;
-	core->explain_wait = core->policy.explain_ns;
-	core->explain_at = core->explain_wait ? core->now + core->explain_wait : 0;
-}
-
-void tfc__start_explain(struct tfc__core *core)
-{
-	uint64_t wait = core->explain_wait * 2;
-	core->explain_wait = wait < EXPLAIN_MAX_NS ? wait : EXPLAIN_MAX_NS;
-	core->explain_at = core->now + core->explain_wait;
-	tfc__ask_look(core);
-}
-
-static bool is_starting(const struct tfc__core *core)
-{
-	return core->job_state == TFC_JOB_PENDING || core->job_state == TFC_JOB_STARTING ||
-	       core->job_state == TFC_JOB_RESTARTING;
-}
-
-/* Whether all programs run and the start waits for listeners of which none was ever seen: it may
- * wait for something that this job does not do. */
-static bool is_without_listener(const struct tfc__core *core)
-{
-	if (!core->policy.no_listener_ns || core->has_listened)
-		return false;
-	for (uint32_t i = 0; i < core->task_count; i++) {
-		const struct task *t = &core->tasks[i];
-		bool is_running = t->phase == PHASE_RUNNING && !t->is_stop_sent;
-		if (tfc__task_is_unready(t) &&
-		    !(is_running && tfc__task_role(core, t)->is_listening_assumed))
-			return false;
-	}
-	return true;
-}
-
-void tfc__start_started(struct tfc__core *core)
-{
-	if (core->policy.no_listener_ns && !core->has_listened)
-		core->no_listener_at = core->now + core->policy.no_listener_ns;
-}
-
-/* The start deadline stays: it counts again if one of them listens before it. */
-void tfc__start_no_listener(struct tfc__core *core)
-{
-	char text[256] = "";
-	core->no_listener_at = 0;
-	if (core->phase != CORE_UP || core->has_listened || !is_starting(core))
-		return;
-	if (!is_without_listener(core)) {
-		tfc__start_started(core);
-		return;
-	}
-	if (!core->is_no_listener_told)
-		snprintf(text, sizeof(text),
-			 "no task listens on its port after %g s, as the tasks of a TensorFlow "
-			 "cluster do that read TF_CONFIG; the job counts as running; if its "
-			 "program does not use TF_CONFIG, write --framework none",
-			 (double)core->policy.no_listener_ns / 1e9);
-	core->is_no_listener_told = true;
-	core->explain_at = 0;
-	tfc__tell_job(core, TFC_JOB_RUNNING, text);
-}
-
-void tfc__start_deadline(struct tfc__core *core)
-{
-	bool is_given_up = !core->has_listened && core->job_state == TFC_JOB_RUNNING;
-	core->start_deadline_at = 0;
-	if (is_given_up || is_without_listener(core))
-		return;
-	core->explain_at = 0;
-	core->is_deadline_looked = true;
-	tfc__ask_look(core);
-}
-
-void tfc__start_looked(struct tfc__core *core)
-{
-	if (core->phase != CORE_UP || !core->unready)
-		return;
-	if (core->is_deadline_looked) {
-		core->is_deadline_looked = false;
-		if (!is_without_listener(core))
-			tfc__end_start_deadline(core);
-		return;
-	}
-	if (!is_starting(core))
-		return;
-	char text[256] = "waiting for";
-	tfc__end_waited_for(core, text, sizeof(text));
-	tfc__tell_job(core, core->job_state, text);
 }

@@ -1,17 +1,17 @@
 /*
  * The inside of the maintainer's core: its state, and what its files offer each other.
  *
- * core_task     one task: phases, actions about it, timers
+ * core_task     one task: phases, actions about it, its end, its timer
  * core_death    what a death means, in a class and in words
  * core_budget   how many restarts are left, and how long to wait
  * core_verdict  which death is the cause
+ * core_query    what the verdict and a resumed job ask of the nodes
  * core_restart  task, coordinator and group restarts
- * core_gang     all members at once: places, ports, launch
- * core_place    where tasks go, and the wait for room
- * core_node     nodes that are lost or drained
- * core_ask      what the nodes are asked, and their answers put together
- * core_resume   what an earlier term has left
- * core_stall    silent tasks, and what a start waits for
+ * core_gang     all members at once: places, ports, launch; a task that moves alone
+ * core_node     nodes that are lost, unreachable or drained
+ * core_resume   what an earlier epoch has left
+ * core_start    what a start waits for, and how long
+ * core_stall    silent tasks
  * core_end      success, failure, a user's stop, the last action
  *
  * Costs: an event about one task is O(1), O(log n) where it sets a timer; only what concerns the
@@ -27,44 +27,109 @@
 #define NO_TASK UINT32_MAX
 #define ACTION_TEXT 256
 #define TASK_WHY 224
+#define NEVER UINT64_MAX /* reachable_at: its node does not answer */
 
-/* Where a task is. ALIVE phases have a process, or soon will; each ends in an EXITED event. */
+/*
+ * Where a task is. Each phase says all that is awaited for it. In an ALIVE phase it has a process,
+ * or soon will; each ends in an EXITED or REFUSED event, or with its node.
+ */
 enum phase {
-	PHASE_IDLE = 0, /* nothing was asked for yet */
-	PHASE_PLACING,  /* a node for it was asked for, or is waited for */
-	PHASE_HOLDING,  /* HOLD was asked for */
-	PHASE_HELD,     /* its port is held; waits for the gang */
-	PHASE_LAUNCHED, /* ALIVE: LAUNCH was asked for */
-	PHASE_RUNNING,  /* ALIVE: its program runs, and does not listen yet */
-	PHASE_READY,    /* ALIVE */
-	PHASE_JUDGED,   /* dead, its end is not told yet: the verdict is awaited */
-	PHASE_DEAD,     /* dead: waits for the group's next generation */
-	PHASE_BACKOFF,  /* dead: waits for its own next attempt */
-	PHASE_OVER,     /* dead, or never started, and stays so */
+	PHASE_IDLE = 0,     /* nothing was requested yet */
+	PHASE_INHERITED,    /* an attempt of an earlier epoch may still run */
+	PHASE_GANG_PLACING, /* the gang's PLACE is to find a node for it */
+	PHASE_GANG_HOLDING, /* HOLD was requested; the gang's launch waits for it */
+	PHASE_HELD,         /* its port is held; it waits for the gang */
+	PHASE_PLACING,      /* it moves alone: its own PLACE is awaited */
+	PHASE_WAITING,      /* ... and found no room */
+	PHASE_HOLDING,      /* ... HOLD was requested */
+	PHASE_LAUNCHED,     /* ALIVE: LAUNCH was requested */
+	PHASE_RUNNING,      /* ALIVE: its program runs, and is not ready or is being ended */
+	PHASE_READY,        /* ALIVE */
+	PHASE_JUDGED,       /* dead; its end is not reported before the verdict */
+	PHASE_DEAD,         /* dead; it waits for its group's or a ps's next attempt */
+	PHASE_BACKOFF,      /* dead; it waits for its own next attempt */
+	PHASE_IGNORED,      /* it has failed for good, as `why` says, and the job goes on */
+	PHASE_OVER,         /* dead, or never started, and stays so */
 };
 
-/* What was decided about a living attempt before its end. */
-enum fate {
-	FATE_NONE = 0,    /* it runs; its death will be judged */
-	FATE_RESTART,     /* it was stopped, and is started again alone */
-	FATE_GROUP,       /* it was stopped, and is started again with its group */
-	FATE_FINISH,      /* the job has succeeded: it may end by itself until its timer */
-	FATE_INTERRUPTED, /* SIGINT was sent by a user's stop */
-	FATE_OVER,        /* it was stopped for good */
+/* What follows the end of a living attempt. */
+enum outcome {
+	OUTCOME_OPEN = 0, /* nothing was decided: its death will be judged */
+	OUTCOME_RESTART,  /* it starts again alone */
+	OUTCOME_GROUP,    /* it starts again with its group */
+	OUTCOME_OVER,     /* it stays ended */
+};
+
+/* How a living attempt is being ended. NONE if and only if its outcome is open. */
+enum ending {
+	ENDING_NONE = 0,
+	ENDING_FINISH,    /* the job has succeeded: it may end by itself until its timer */
+	ENDING_INTERRUPT, /* a user's stop has sent SIGINT */
+	ENDING_SAVE,      /* it saves and ends by itself; its timer kills it */
+	ENDING_STOP,      /* STOP was sent, with stop_grace */
+};
+
+/* A task's port at `node`. HOLDING phases have requested one and have none. */
+enum port_state {
+	PORT_NONE = 0,
+	PORT_HELD,
+	PORT_OCCUPIED, /* held, but a foreign listener has it: another before the next attempt */
+};
+
+/* Why a living attempt is ended, if it is itself the cause of what follows. */
+enum cause {
+	CAUSE_NONE = 0,
+	CAUSE_SILENT,  /* stopped (SIGSTOP), or it has no process */
+	CAUSE_STALLED, /* no sign of progress for stall_s */
+};
+
+/* What it does, for a stall: of its own or of a task that it may hold up. */
+enum inspection {
+	INSPECTION_NONE = 0,
+	INSPECTION_REQUESTED, /* STACKED is awaited */
+	INSPECTION_DONE,      /* `activity` says it, until no stall is open */
 };
 
 enum core_phase {
-	CORE_PENDING = 0,
-	CORE_UP,        /* from START until an outcome is known */
-	CORE_FINISHING, /* the job has succeeded; the rest may finish or is being stopped */
-	CORE_ENDING,    /* the job has failed or is stopped by a user; all are being stopped */
-	CORE_ENDED,     /* or let go */
+	CORE_PENDING = 0, /* START is awaited */
+	CORE_UP,          /* tasks are held, run, die and start again */
+	CORE_FINISHING,   /* the job has succeeded; the others may end by themselves */
+	CORE_ENDING,      /* it has failed or is stopped by a user; all are being stopped */
+	CORE_SUSPENDING,  /* all are being stopped, and another epoch continues the job */
+	CORE_ENDED,       /* END or SUSPENDED was the last action */
+	CORE_FENCED,      /* another epoch has begun: nothing may be done any more */
 };
 
-enum group_phase {
-	GROUP_UP = 0,
-	GROUP_ABORTING, /* waits until all members are reaped and the backoff is over */
-	GROUP_HOLDING,  /* the gang gets places and ports; nothing of it is launched yet */
+/* The members of the group, all at once. From SEEKING to HOLDING none of them is launched. */
+enum group_state {
+	GROUP_UP = 0,   /* launched; members die and restart alone */
+	GROUP_ABORTING, /* until all members are reaped and the backoff is over */
+	GROUP_SEEKING,  /* PLACE is requested at the end of this step */
+	GROUP_PLACING,  /* PLACE number gang_place is awaited */
+	GROUP_WAITING,  /* there is no room */
+	GROUP_HOLDING,  /* all have places; the launch waits for their ports */
+};
+
+/* What a QUERY is for. Nothing is decided before the last node has answered it or is lost. */
+enum query_state {
+	QUERY_NONE = 0,
+	QUERY_INHERITED,   /* whether tasks of an earlier epoch still run */
+	QUERY_VERDICT,     /* what the peers of `suspect` do */
+	QUERY_VERDICT_CUT, /* ... and one of their nodes was unreachable meanwhile or before */
+};
+
+/* What an INSPECT is for. */
+enum snapshot_state {
+	SNAPSHOT_NONE = 0,
+	SNAPSHOT_EXPLAIN,  /* to report what the start waits for */
+	SNAPSHOT_DEADLINE, /* the start deadline has passed: to say what was waited for */
+};
+
+/* Whether tasks of the cluster spec listen at all. */
+enum listeners {
+	LISTENERS_UNSEEN = 0,
+	LISTENERS_MISSED, /* none was seen for so long that the job counts as running */
+	LISTENERS_SEEN,   /* one was, once */
 };
 
 enum death_class { CLASS_DONE, CLASS_RETRYABLE, CLASS_PERMANENT };
@@ -87,46 +152,38 @@ struct budget {
 struct task {
 	uint32_t role;
 	uint32_t index;
-	uint32_t attempt;
-	uint32_t hold;       /* number of the last HOLD */
-	uint32_t node;       /* where it is or its port is held; or TFC__NO_NODE */
-	uint32_t place;      /* number of its PLACE, when it is placed alone */
-	uint32_t asked;      /* node whose answer to the QUERY is awaited for it; or TFC__NO_NODE */
-	uint32_t look_asked; /* ... to the LOOK */
-	enum phase phase;
-	enum fate fate;
-	uint32_t state; /* enum tfc_task_state, as last told */
 	bool is_member; /* restarts with the group */
 	bool is_decider;
-	bool is_held;
-	bool is_in_gang;    /* its place or its HOLD is awaited by the gang */
-	bool is_gone;       /* died with its node, and that is not worked off yet */
-	bool is_moved;      /* ... it was not alive */
-	bool was_running;   /* in an earlier term, which did not tell its end */
-	bool is_cut_off;    /* its node does not answer */
-	bool is_leaving;    /* its node is drained: another one before the next attempt */
-	bool is_waiting;    /* PLACING alone: there was no room */
-	uint8_t proc;       /* enum tfc__proc_state, as its node has answered */
-	bool is_port_stale; /* a stranger has it: another one before the next attempt */
-	bool is_stop_sent;  /* to this attempt */
-	bool is_saving;     /* it ends by itself, or is killed when its timer comes */
-	bool is_silent;     /* it was blamed alive: stopped by SIGSTOP, gone, or stalled */
-	bool is_stalled;    /* ... stalled */
-	bool was_ready;     /* in some attempt, since its coordinator or group has started */
-	bool is_ignored;    /* OVER: it has failed, as `why` says, and its job has not */
-	bool is_hung;       /* a stall of it is being looked into */
-	bool is_stacking;   /* STACKED is awaited */
+
+	enum phase phase;
+	enum outcome outcome;
+	enum ending ending;
+	enum port_state port;
+	enum cause cause;
+	enum inspection inspection;
+	uint32_t state;  /* enum tfc_task_state, as reported last */
+	bool is_leaving; /* another node before its next attempt: this one is drained or bad */
+	bool is_stalled; /* it is silent, and what follows from that is not decided */
+	bool was_ready;  /* in some attempt, since its coordinator or group has started */
+
+	uint32_t attempt;
+	uint32_t hold;         /* number of the last HOLD */
+	uint32_t place;        /* number of its own PLACE */
+	uint32_t node;         /* where it is or its port is held; or TFC__NO_NODE */
+	uint64_t reachable_at; /* its node answers again since then; 0: always did; or NEVER */
+	uint32_t query_node;   /* whose answer to the QUERY is awaited; or TFC__NO_NODE */
+	uint32_t inspect_node; /* ... to the INSPECT */
+	uint8_t process;       /* enum tfc__proc_state, as its node has answered */
+	uint8_t activity;      /* enum tfc__activity: INSPECTION_DONE */
+	uint32_t silent_ms;    /* as was reported last */
 	uint64_t launched_at;
-	uint64_t ready_at;   /* this attempt was, since then; 0: it was not */
-	uint8_t activity;    /* enum tfc__activity, as STACKED said; NONE: no stall is open */
-	uint32_t silent_ms;  /* as was said last */
-	uint64_t back_at;    /* its node answers since then; 0: it always did */
-	uint64_t stop_at;    /* when */
-	uint64_t stop_grace; /* the least grace sent */
-	uint64_t restart_at; /* FATE_RESTART, BACKOFF */
+	uint64_t ready_at;   /* this attempt is ready since then; 0: it is not */
+	uint64_t stop_at;    /* ENDING_STOP: the first STOP was sent */
+	uint64_t stop_grace; /* ... the least grace that was sent */
+	uint64_t restart_at; /* OUTCOME_RESTART, PHASE_BACKOFF */
 	uint64_t timer;      /* 0: none */
 	uint32_t timer_slot; /* in the heap */
-	struct task *judged; /* next of those that wait for the verdict */
+	struct task *judged; /* PHASE_JUDGED: the next of those that wait for the verdict */
 	struct tfc__death death;
 	char *why; /* what the agent said about the death; with the task's name a text[256] */
 	struct budget restarts;
@@ -144,7 +201,7 @@ enum grace {
 };
 
 /* How the job ends. */
-struct outcome {
+struct job_outcome {
 	uint32_t state;  /* enum tfc_job_state */
 	uint32_t task;   /* or NO_TASK */
 	uint32_t reason; /* enum tfc_end_reason */
@@ -165,55 +222,48 @@ struct tfc__core {
 
 	uint64_t now;
 	enum core_phase phase;
-	enum group_phase group;
+	enum group_state group;
+	enum query_state query;
+	enum snapshot_state snapshot;
+	enum listeners listeners;
 	uint32_t job_state;
 	uint32_t generation;
-	struct outcome outcome;
-	bool is_suspending;  /* ENDING without an outcome */
-	bool is_fenced;      /* nothing may be done any more */
-	bool is_resuming;    /* the nodes of an earlier term are asked first */
-	bool is_end_resumed; /* the outcome is that of an earlier term */
-	enum grace grace;    /* of all that the end which is worked off takes along */
+	struct job_outcome outcome; /* before START: of an earlier epoch, if its state is not 0 */
 
 	uint32_t alive;         /* tasks in an ALIVE phase */
 	uint32_t members_alive; /* ... of the group */
-	uint32_t unready;       /* tasks neither ready nor over */
+	uint32_t unready;       /* tasks that a start waits for */
 	uint32_t undone;        /* deciders that have not ended well */
-	uint32_t hung;          /* tasks whose stall is being looked into */
-	uint32_t gang_unheld;   /* tasks of the gang without a place or a port */
-	uint32_t place;         /* number of the last PLACE */
-	uint32_t gang_place;    /* of the gang's, which is awaited; 0: none is */
-	bool is_seeking;        /* its PLACE is to be asked for at the end of this step */
-	bool is_gang_waiting;   /* there was no room for it */
-	bool is_whole_asked;    /* its PLACE is for all of it: nothing is held */
-	char gang_text[256];    /* what it waits for, as told last */
+	uint32_t stalled;       /* tasks with an open stall */
+	uint32_t gang_unheld;   /* tasks in PHASE_GANG_PLACING or _HOLDING */
+	uint32_t waiting;       /* tasks in PHASE_WAITING */
 
-	uint32_t query;       /* number of the last one */
-	bool is_query_open;   /* its answer is awaited */
-	bool is_query_cut;    /* a node that it is about could not be reached meanwhile or before */
-	struct task *suspect; /* whose death it was asked for */
-	struct task *judged;  /* the dead that wait for the verdict */
+	uint32_t place;       /* number of the last PLACE */
+	uint32_t gang_place;  /* ... of the gang's */
+	bool is_whole_sought; /* the gang's PLACE is for all of it: nothing is held */
+	char gang_text[256];  /* what it waits for, as reported last */
 
-	uint32_t look;         /* number of the last one */
-	bool is_look_open;     /* its answers are awaited */
-	uint64_t look_at;      /* ... so long; 0: not */
-	uint32_t looked_count; /* tasks that it is about */
-	struct tfc__looked looked[TFC__LOOKED_MAX];
-	bool is_deadline_looked; /* the start deadline has passed, its answer is awaited */
-	bool has_listened;       /* some task of the cluster spec, ever */
-	bool is_no_listener_told;
+	uint32_t query_number; /* of the last one */
+	struct task *suspect;  /* whose death QUERY_VERDICT is for */
+	struct task *judged;   /* the dead that wait for the verdict */
+
+	uint32_t snapshot_number; /* of the last INSPECT */
+	uint64_t snapshot_at;     /* its answers are awaited so long; 0: not */
+	uint32_t inspected_count; /* tasks that it is about */
+	struct tfc__looked inspected[TFC__LOOKED_MAX];
 	uint64_t explain_wait;
 
 	uint64_t start_deadline_at; /* 0: none; so are the others */
 	uint64_t explain_at;
 	uint64_t no_listener_at;
 	uint64_t pending_deadline_at;
-	uint64_t repeat_at; /* what is waited for is told again */
+	uint64_t repeat_at; /* what is waited for is reported again */
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
 	uint64_t group_at;
 	struct task **heap; /* of task timers */
 	uint32_t heap_len;
+	struct task **displaced; /* scratch: those that a lost node leaves without a place */
 
 	uint64_t random;
 	struct tfc__core_action *actions;
@@ -229,10 +279,21 @@ static inline bool tfc__task_is_alive(const struct task *t)
 	return t->phase == PHASE_LAUNCHED || t->phase == PHASE_RUNNING || t->phase == PHASE_READY;
 }
 
+/* It runs, and nobody has decided to end it. */
+static inline bool tfc__task_is_at_work(const struct task *t)
+{
+	return tfc__task_is_alive(t) && t->outcome == OUTCOME_OPEN;
+}
+
+static inline bool tfc__task_is_over(const struct task *t)
+{
+	return t->phase == PHASE_OVER || t->phase == PHASE_IGNORED;
+}
+
 /* A start is not over before it. */
 static inline bool tfc__task_is_unready(const struct task *t)
 {
-	return t->phase != PHASE_READY && t->phase != PHASE_OVER;
+	return t->phase != PHASE_READY && !tfc__task_is_over(t);
 }
 
 static inline uint32_t tfc__task_id(const struct tfc__core *core, const struct task *t)
@@ -253,20 +314,22 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t);
 
 /* ---- core_task.c */
-struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_kind kind,
-				  const struct task *t);
-void tfc__act_say(struct tfc__core *core, struct tfc__core_action *action, const char *text);
-void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text);
-void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state);
+struct tfc__core_action *tfc__action_add(struct tfc__core *core, enum tfc__core_action_kind kind,
+					 const struct task *t);
+void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *action,
+			  const char *text);
+void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text);
+void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state);
 /* The terminal one: `state` and `reason` with the attempt's death. */
-void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
-		   const char *text);
+void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
+		     const char *text);
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
-void tfc__task_hold(struct tfc__core *core, struct task *t);
+/* phase: HOLDING or GANG_HOLDING */
+void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase);
 void tfc__task_release(struct tfc__core *core, struct task *t);
 void tfc__task_launch(struct tfc__core *core, struct task *t);
-/* Ends it, unless it was told to stop with no more grace than this. */
-void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum fate fate);
+/* Ends a living one, unless it is being stopped with no more grace than this. */
+void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum outcome outcome);
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
 
 /* ---- core_death.c */
@@ -301,9 +364,9 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 /* ---- core_verdict.c */
 /* A death that nobody asked for, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
-void tfc__judge_answer(struct tfc__core *core); /* all nodes have answered */
-void tfc__judge_cut(struct tfc__core *core);    /* a node does not answer, or does again */
-/* No verdict is needed any more: tells the ends of those that wait for it. */
+void tfc__judge_answer(struct tfc__core *core);       /* all nodes have answered */
+void tfc__judge_reachability(struct tfc__core *core); /* of a node has changed */
+/* No verdict is needed any more: reports the ends of those that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 
 /* ---- core_restart.c */
@@ -311,7 +374,8 @@ void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 enum restart_end { RESTARTED, RESTART_REFUSED };
 /*
  * Restarts what t's scope says if policy and budget allow; `text` is the sentence so far and gets
- * what follows from it. The end of t's attempt is told, unless it is alive (then it is stopped).
+ * what follows from it. The end of t's attempt is reported, unless it is alive (then it is
+ * stopped).
  */
 enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
 			      bool is_loss, char *text, size_t size);
@@ -323,82 +387,78 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t);
  * is charged to no budget, and nothing is waited for. */
 enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
 				     size_t size);
-void tfc__restart_deadline(struct tfc__core *core, uint64_t from); /* a start begins */
 /* The group, without a charge: a dead member has to move. */
-void tfc__restart_group(struct tfc__core *core, uint64_t at, const char *text);
+void tfc__restart_group(struct tfc__core *core, uint64_t at, enum grace grace, const char *text);
 
 /* ---- core_gang.c */
 void tfc__gang_begin(struct tfc__core *core); /* START: all tasks that are not over */
-void tfc__gang_gather(struct tfc__core *core);
-void tfc__gang_held(struct tfc__core *core, struct task *t);
-void tfc__gang_lack(struct tfc__core *core, struct task *t); /* one of its tasks lost its place */
-void tfc__gang_seek(struct tfc__core *core); /* the step's end: asks for places, if they lack */
-void tfc__gang_placed(struct tfc__core *core, const uint32_t *nodes);
-void tfc__gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless);
-
-/* ---- core_place.c */
-void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
-void tfc__place_full(struct tfc__core *core, struct task *t);  /* its HOLD was refused */
-void tfc__place_heard(struct tfc__core *core, const struct tfc__core_event *event);
-void tfc__place_again(struct tfc__core *core); /* there may be room */
-void tfc__place_told(struct tfc__core *core);  /* that somebody waits: it is repeated */
-void tfc__place_repeat(struct tfc__core *core);
-/* Whether it needs another node before its next attempt. Gives up what it has at the old one. */
+/* The next generation, if all members are reaped and the backoff is over. */
+void tfc__gang_form(struct tfc__core *core);
+/* One of its tasks gives up its place, and needs another. */
+void tfc__gang_replace(struct tfc__core *core, struct task *t);
+void tfc__gang_request_places(struct tfc__core *core); /* at the end of a step */
+/* Whether it needs another node before its next attempt. */
 bool tfc__place_is_needed(const struct task *t);
-void tfc__place_give_up(struct tfc__core *core, struct task *t);
+void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
+void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__place_retry(struct tfc__core *core);  /* there may be room */
+void tfc__place_repeat(struct tfc__core *core); /* what it waits for */
+void tfc__port_held(struct tfc__core *core, struct task *t);
+void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__core_event *event);
 
 /* ---- core_node.c */
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
-void tfc__node_silent(struct tfc__core *core, uint32_t node);
-void tfc__node_back(struct tfc__core *core, uint32_t node);
-/* Whether its node cannot be reached, or could not shortly before `at`: others may have failed of
- * that. */
-bool tfc__node_was_cut(const struct task *t, uint64_t at);
+void tfc__node_unreachable(struct tfc__core *core, uint32_t node);
+void tfc__node_reachable(struct tfc__core *core, uint32_t node);
+/* Whether its node is unreachable, or was shortly before `at`: others may have failed of that. */
+bool tfc__node_was_unreachable(const struct task *t, uint64_t at);
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
 void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why);
 
-/* ---- core_ask.c */
-void tfc__ask_query(struct tfc__core *core);
-void tfc__ask_answered(struct tfc__core *core, uint32_t node, const uint8_t *states);
-void tfc__ask_look(struct tfc__core *core);
-void tfc__ask_looked(struct tfc__core *core, const struct tfc__core_event *event);
-void tfc__ask_timeout(struct tfc__core *core);
-void tfc__ask_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
+/* ---- core_query.c */
+void tfc__query_nodes(struct tfc__core *core); /* core->query says what for */
+void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
 
 /* ---- core_resume.c */
 void tfc__resume_start(struct tfc__core *core);
-void tfc__resume_go_on(struct tfc__core *core); /* nothing of it is alive any more */
+void tfc__resume_continue(struct tfc__core *core); /* nothing of it is alive any more */
 
 /* ---- core_stall.c */
-void tfc__stall_heard(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
-void tfc__stall_stacked(struct tfc__core *core, struct task *t,
-			const struct tfc__core_event *event);
-void tfc__stall_over(struct tfc__core *core, struct task *t); /* nothing of it is looked into */
-void tfc__stall_gather(struct tfc__core *core); /* ... and the others need not wait for it */
-void tfc__stall_tell(struct tfc__core *core, struct task *t, const char *text);
-void tfc__start_watch(struct tfc__core *core); /* a start begins: it is explained if it lasts */
+void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
+void tfc__stall_inspected(struct tfc__core *core, struct task *t,
+			  const struct tfc__core_event *event);
+void tfc__stall_over(struct tfc__core *core, struct task *t); /* nothing of it is inspected */
+void tfc__stall_conclude(struct tfc__core *core); /* ... and the others need not wait for it */
+void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text);
+
+/* ---- core_start.c */
+void tfc__start_begin(struct tfc__core *core); /* it is explained if it lasts */
+void tfc__start_deadline_from(struct tfc__core *core, uint64_t from); /* ... and has a deadline */
+void tfc__start_over(struct tfc__core *core);         /* all are ready, or the start is given up */
+void tfc__start_program_runs(struct tfc__core *core); /* one more, which may listen */
 void tfc__start_explain(struct tfc__core *core);
-void tfc__start_deadline(struct tfc__core *core);
-void tfc__start_started(struct tfc__core *core); /* one more program runs, and may listen */
 void tfc__start_no_listener(struct tfc__core *core);
-void tfc__start_over(struct tfc__core *core);   /* all are ready, or the start is given up */
-void tfc__start_looked(struct tfc__core *core); /* core->looked is complete */
+void tfc__start_deadline(struct tfc__core *core);
+void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__start_inspect_timeout(struct tfc__core *core);
+void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
+/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what
+ * core->inspected says of them; returns the first. */
+const struct task *tfc__start_waited_for(const struct tfc__core *core, char *text, size_t size);
 
 /* ---- core_end.c */
 void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code 0 */
-/* A task's failure that will not be restarted; its end is told here. */
+/* A task's failure that will not be restarted; its end is reported here. */
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
-/* A task that could not get a port again: it has no attempt whose end could be told. */
+/* A task that could not get a port again: it has no attempt whose end could be reported. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
 void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason,
 			const char *text); /* nor a node */
 void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
 		      const char *text);
 void tfc__end_pending_deadline(struct tfc__core *core);
-void tfc__end_start_deadline(struct tfc__core *core); /* core->looked is complete */
-/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what core->looked
- * says of them; returns the first. */
-const struct task *tfc__end_waited_for(const struct tfc__core *core, char *text, size_t size);
+void tfc__end_start_deadline(struct tfc__core *core); /* core->inspected is complete */
 /* t: NULL when nobody can be named. */
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text);
 void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);

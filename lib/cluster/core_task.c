@@ -1,3 +1,4 @@
+/* One task: its phase, the actions about it, its end and its timer. */
 #include "cluster/core_state.h"
 
 #include <assert.h>
@@ -15,8 +16,8 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 	       !tfc__task_is_ps(core, t);
 }
 
-/* Whether another one has its work. */
-static bool is_replaced(const struct tfc__core *core, const struct task *t)
+/* Whether another task does its work now. */
+static bool has_replacement(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->task_count && t->was_ready; i++) {
 		const struct task *u = &core->tasks[i];
@@ -29,7 +30,7 @@ static bool is_replaced(const struct tfc__core *core, const struct task *t)
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
-	if (role->is_failure_ignored && (!role->is_replaceable || is_replaced(core, t)))
+	if (role->is_failure_ignored && (!role->is_replaceable || has_replacement(core, t)))
 		return false;
 	return t->is_decider || t->is_member || strcmp(role->name, "evaluator") == 0 ||
 	       strcmp(role->name, "driver") == 0;
@@ -37,8 +38,8 @@ bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t)
 
 /* ---- actions */
 
-struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_kind kind,
-				  const struct task *t)
+struct tfc__core_action *tfc__action_add(struct tfc__core *core, enum tfc__core_action_kind kind,
+					 const struct task *t)
 {
 	/* At most 4 actions a task and a few for the job come from one event: tfc__core_new. */
 	assert(core->action_count < core->action_capacity);
@@ -54,19 +55,19 @@ struct tfc__core_action *tfc__act(struct tfc__core *core, enum tfc__core_action_
 	return action;
 }
 
-void tfc__act_say(struct tfc__core *core, struct tfc__core_action *action, const char *text)
+void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *action, const char *text)
 {
 	char *own = core->texts[action - core->actions];
 	snprintf(own, ACTION_TEXT, "%s", text);
 	action->text = own;
 }
 
-void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
+void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text)
 {
 	core->job_state = state;
-	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_JOB, NULL);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_JOB, NULL);
 	action->state = state;
-	tfc__act_say(core, action, text);
+	tfc__action_set_text(core, action, text);
 	if (state != TFC_JOB_STOPPING)
 		return;
 	action->task = core->outcome.task;
@@ -74,89 +75,101 @@ void tfc__tell_job(struct tfc__core *core, uint32_t state, const char *text)
 	action->status = core->outcome.status;
 }
 
-void tfc__tell_task(struct tfc__core *core, struct task *t, uint32_t state)
+void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state)
 {
 	t->state = state;
 	t->was_ready |= state == TFC_TASK_READY;
-	tfc__act(core, TFC__DO_TELL_TASK, t)->state = state;
+	tfc__action_add(core, TFC__DO_TELL_TASK, t)->state = state;
 }
 
-void tfc__tell_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
-		   const char *text)
+void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
+		     const char *text)
 {
 	t->state = state;
-	struct tfc__core_action *action = tfc__act(core, TFC__DO_TELL_TASK, t);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_TASK, t);
 	action->state = state;
 	action->reason = reason;
 	action->death = t->death;
 	action->status = t->death.status;
-	tfc__act_say(core, action, text);
+	tfc__action_set_text(core, action, text);
 }
 
 /* ---- phases */
 
-static void announce_running(struct tfc__core *core)
+static bool is_gang_unheld(const struct task *t)
 {
-	bool is_waiting = core->job_state == TFC_JOB_STARTING ||
-			  core->job_state == TFC_JOB_RESTARTING;
-	if (core->phase != CORE_UP || core->unready || !core->alive)
+	return t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING;
+}
+
+/* The start is over, or the restart: nobody is waited for any more. */
+static void report_if_running(struct tfc__core *core)
+{
+	if (core->phase != CORE_UP || core->unready || !core->alive || !core->undone)
 		return;
 	tfc__start_over(core);
-	if (is_waiting)
-		tfc__tell_job(core, TFC_JOB_RUNNING, "");
+	if (core->job_state == TFC_JOB_STARTING || core->job_state == TFC_JOB_RESTARTING)
+		tfc__report_job(core, TFC_JOB_RUNNING, "");
+}
+
+/* What the core counts of a task, added or taken away. */
+static void count_task(struct tfc__core *core, const struct task *t, uint32_t sign)
+{
+	uint32_t alive = tfc__task_is_alive(t) ? sign : 0;
+	core->alive += alive;
+	core->members_alive += t->is_member ? alive : 0;
+	core->unready += tfc__task_is_unready(t) ? sign : 0;
+	core->gang_unheld += is_gang_unheld(t) ? sign : 0;
+	core->waiting += t->phase == PHASE_WAITING ? sign : 0;
 }
 
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 {
-	bool was_alive = tfc__task_is_alive(t);
-	bool was_unready = tfc__task_is_unready(t);
+	count_task(core, t, UINT32_MAX);
 	t->phase = phase;
-	int alive = (int)tfc__task_is_alive(t) - (int)was_alive;
-	core->alive += (uint32_t)alive;
-	if (t->is_member)
-		core->members_alive += (uint32_t)alive;
-	core->unready += (uint32_t)((int)tfc__task_is_unready(t) - (int)was_unready);
+	count_task(core, t, 1);
 	if (phase == PHASE_READY)
 		t->ready_at = core->now;
-	if (phase == PHASE_READY || phase == PHASE_OVER)
-		announce_running(core);
+	if (phase == PHASE_READY || phase == PHASE_IGNORED || phase == PHASE_OVER)
+		report_if_running(core);
 }
 
-void tfc__task_hold(struct tfc__core *core, struct task *t)
+void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase)
 {
-	tfc__act(core, TFC__DO_HOLD, t)->number = ++t->hold;
-	tfc__task_phase(core, t, PHASE_HOLDING);
+	tfc__action_add(core, TFC__DO_HOLD, t)->number = ++t->hold;
+	tfc__task_phase(core, t, phase);
 }
 
 void tfc__task_release(struct tfc__core *core, struct task *t)
 {
 	assert(!tfc__task_is_alive(t));
-	if (!t->is_held && t->phase != PHASE_HOLDING)
+	bool is_requested = t->phase == PHASE_HOLDING || t->phase == PHASE_GANG_HOLDING;
+	if (t->port == PORT_NONE && !is_requested)
 		return;
-	t->is_held = false;
-	t->is_port_stale = false;
+	t->port = PORT_NONE;
 	if (t->node != TFC__NO_NODE) /* or it is lost, with the port */
-		tfc__act(core, TFC__DO_RELEASE, t);
+		tfc__action_add(core, TFC__DO_RELEASE, t);
 }
 
 void tfc__task_launch(struct tfc__core *core, struct task *t)
 {
 	tfc__task_timer(core, t, 0);
 	t->attempt++;
-	t->fate = FATE_NONE;
-	t->is_stop_sent = t->is_saving = false;
-	t->is_silent = t->is_stalled = t->is_ignored = false;
+	t->outcome = OUTCOME_OPEN;
+	t->ending = ENDING_NONE;
+	t->cause = CAUSE_NONE;
 	t->launched_at = core->now;
 	t->ready_at = 0;
 	if (t->why[0])
 		t->why[0] = '\0';
-	t->proc = TFC__PROC_RUNNING;
-	tfc__act(core, TFC__DO_LAUNCH, t);
+	t->process = TFC__PROC_RUNNING;
+	tfc__action_add(core, TFC__DO_LAUNCH, t);
 	tfc__task_phase(core, t, PHASE_LAUNCHED);
-	tfc__tell_task(core, t, TFC_TASK_STARTING);
+	tfc__report_task(core, t, TFC_TASK_STARTING);
 }
 
-static uint64_t ns_of(const struct tfc__core *core, const struct task *t, enum grace grace)
+/* ---- the end of a living attempt */
+
+static uint64_t grace_ns(const struct tfc__core *core, const struct task *t, enum grace grace)
 {
 	uint64_t whole = tfc__task_role(core, t)->grace_ns;
 	uint64_t least = t->is_member ? core->policy.preempt_grace_ns : 0;
@@ -172,34 +185,34 @@ static uint64_t ns_of(const struct tfc__core *core, const struct task *t, enum g
 	}
 }
 
-static void stop(struct tfc__core *core, struct task *t, uint64_t grace)
+void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum outcome outcome)
 {
-	if (t->is_stop_sent && t->stop_grace <= grace)
-		return;
-	if (!t->is_stop_sent)
-		t->stop_at = core->now;
-	t->is_stop_sent = true;
-	t->stop_grace = grace;
-	tfc__act(core, TFC__DO_STOP, t)->grace_ns = grace;
-}
-
-void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum fate fate)
-{
-	assert(tfc__task_is_alive(t));
-	t->fate = fate;
+	assert(tfc__task_is_alive(t) && outcome != OUTCOME_OPEN);
+	t->outcome = outcome;
 	if (t->phase == PHASE_READY)
 		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
-	if (t->is_gone || (t->is_saving && grace != GRACE_NONE))
+	if (t->ending == ENDING_SAVE && grace != GRACE_NONE)
 		return;
-	t->is_saving = grace == GRACE_SAVE && t->is_member && !t->is_stop_sent;
-	tfc__task_timer(core, t, t->is_saving ? core->now + core->policy.preempt_grace_ns : 0);
-	if (!t->is_saving)
-		stop(core, t, ns_of(core, t, grace));
+	if (grace == GRACE_SAVE && t->is_member && t->ending != ENDING_STOP) {
+		t->ending = ENDING_SAVE;
+		tfc__task_timer(core, t, core->now + core->policy.preempt_grace_ns);
+		return;
+	}
+	uint64_t ns = grace_ns(core, t, grace);
+	tfc__task_timer(core, t, 0);
+	if (t->ending == ENDING_STOP && t->stop_grace <= ns)
+		return;
+	if (t->ending != ENDING_STOP)
+		t->stop_at = core->now;
+	t->ending = ENDING_STOP;
+	t->stop_grace = ns;
+	if (t->node != TFC__NO_NODE) /* or it has died with its node */
+		tfc__action_add(core, TFC__DO_STOP, t)->grace_ns = ns;
 }
 
 /* ---- timers: a binary heap of the tasks that have one */
 
-static void place(struct tfc__core *core, struct task *t, uint32_t slot)
+static void heap_set(struct tfc__core *core, struct task *t, uint32_t slot)
 {
 	core->heap[slot] = t;
 	t->timer_slot = slot;
@@ -210,10 +223,10 @@ static bool is_sooner(const struct task *a, const struct task *b)
 	return a->timer != b->timer ? a->timer < b->timer : a < b;
 }
 
-static void sift(struct tfc__core *core, struct task *t, uint32_t slot)
+static void heap_sift(struct tfc__core *core, struct task *t, uint32_t slot)
 {
 	while (slot > 0 && is_sooner(t, core->heap[(slot - 1) / 2])) {
-		place(core, core->heap[(slot - 1) / 2], slot);
+		heap_set(core, core->heap[(slot - 1) / 2], slot);
 		slot = (slot - 1) / 2;
 	}
 	for (;;) {
@@ -223,10 +236,10 @@ static void sift(struct tfc__core *core, struct task *t, uint32_t slot)
 			child++;
 		if (child >= core->heap_len || !is_sooner(core->heap[child], t))
 			break;
-		place(core, core->heap[child], slot);
+		heap_set(core, core->heap[child], slot);
 		slot = child;
 	}
-	place(core, t, slot);
+	heap_set(core, t, slot);
 }
 
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at)
@@ -238,10 +251,10 @@ void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at)
 		uint32_t slot = t->timer_slot;
 		t->timer = 0;
 		if (last != t)
-			sift(core, last, slot);
+			heap_sift(core, last, slot);
 		return;
 	}
 	bool is_new = t->timer == 0;
 	t->timer = at;
-	sift(core, t, is_new ? core->heap_len++ : t->timer_slot);
+	heap_sift(core, t, is_new ? core->heap_len++ : t->timer_slot);
 }

@@ -68,15 +68,21 @@ static void uncollect(struct tfc__core *core, struct task *t)
 	}
 }
 
-static void close_query(struct tfc__core *core)
+static bool is_verdict_open(const struct tfc__core *core)
 {
-	core->is_query_open = core->is_resuming; /* which asks for another reason */
+	return core->query == QUERY_VERDICT || core->query == QUERY_VERDICT_CUT;
+}
+
+static void close_verdict(struct tfc__core *core)
+{
+	if (is_verdict_open(core))
+		core->query = QUERY_NONE;
 	core->suspect = NULL;
 }
 
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 {
-	close_query(core);
+	close_verdict(core);
 	while (core->judged) {
 		struct task *t = core->judged;
 		core->judged = t->judged;
@@ -88,7 +94,7 @@ void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 			reason = TFC_END_CONSEQUENCE;
 		else if (core->phase == CORE_FINISHING && state == TFC_TASK_FAILED)
 			state = TFC_TASK_EXITED; /* it decides nothing */
-		tfc__tell_end(core, t, state, reason, text);
+		tfc__report_end(core, t, state, reason, text);
 		tfc__task_phase(core, t, PHASE_DEAD);
 	}
 }
@@ -100,7 +106,7 @@ static const struct task *find_leaver(const struct tfc__core *core, const struct
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		const struct task *u = &core->tasks[i];
 		uint64_t at = u->death.time_ns;
-		bool is_done = u->phase == PHASE_OVER && u->attempt && !u->is_ignored &&
+		bool is_done = u->phase == PHASE_OVER && u->attempt &&
 			       tfc__death_class(core, &u->death) == CLASS_DONE;
 		if (!is_done || !is_peer(core, t, u) || at < t->launched_at ||
 		    at > t->death.time_ns || t->death.time_ns - at > LEFT_NS)
@@ -122,7 +128,7 @@ static void add_leaver(const struct tfc__core *core, const struct task *t, char 
 }
 
 /* t's death is a cause, or the network is: what follows from it. */
-static void decide(struct tfc__core *core, struct task *t, bool is_cut)
+static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
 	char text[256];
 	tfc__death_text(core, t, text, sizeof(text));
@@ -136,13 +142,13 @@ static void decide(struct tfc__core *core, struct task *t, bool is_cut)
 		tfc__end_failed(core, t, text);
 }
 
-void tfc__judge_cut(struct tfc__core *core)
+void tfc__judge_reachability(struct tfc__core *core)
 {
-	for (uint32_t i = 0; i < core->task_count && core->suspect; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->query == QUERY_VERDICT; i++) {
 		const struct task *t = &core->tasks[i];
 		if ((t == core->suspect || is_peer(core, core->suspect, t)) &&
-		    tfc__node_was_cut(t, core->suspect->death.time_ns))
-			core->is_query_cut = true;
+		    tfc__node_was_unreachable(t, core->suspect->death.time_ns))
+			core->query = QUERY_VERDICT_CUT;
 	}
 }
 
@@ -151,21 +157,21 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 	enum death_class class = tfc__death_class(core, &t->death);
 	if (class == CLASS_DONE) {
 		tfc__end_done(core, t);
-	} else if (core->is_query_open && is_collected(core, t)) {
+	} else if (is_verdict_open(core) && is_collected(core, t)) {
 		collect(core, t);
 		if (class == CLASS_RETRYABLE) {
 			uncollect(core, t);
-			decide(core, t, false);
+			judge_decide(core, t, false);
 		}
 	} else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death) &&
-		   has_peer(core, t) && !core->is_query_open) {
+		   has_peer(core, t) && !is_verdict_open(core)) {
 		collect(core, t);
 		core->suspect = t;
-		core->is_query_cut = false;
-		tfc__judge_cut(core);
-		tfc__ask_query(core);
+		core->query = QUERY_VERDICT;
+		tfc__judge_reachability(core);
+		tfc__query_nodes(core);
 	} else {
-		decide(core, t, false);
+		judge_decide(core, t, false);
 	}
 }
 
@@ -174,9 +180,10 @@ static struct task *find_silent_peer(struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (!is_peer(core, core->suspect, t) || !tfc__task_is_alive(t) || t->is_stop_sent)
+		if (!is_peer(core, core->suspect, t) || !tfc__task_is_alive(t) ||
+		    t->ending == ENDING_STOP)
 			continue;
-		if (t->proc == TFC__PROC_STOPPED || t->proc == TFC__PROC_NONE)
+		if (t->process == TFC__PROC_STOPPED || t->process == TFC__PROC_NONE)
 			return t;
 	}
 	return NULL;
@@ -192,16 +199,16 @@ static struct task *find_earliest(struct tfc__core *core)
 	return earliest;
 }
 
-/* A silent peer is restarted like a dead one; where that is refused, the suspect, which has a
- * status, decides. */
-static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped)
+/* A silent peer is the cause, and is restarted like a dead one; where that is refused, the suspect,
+ * which has a status, decides. */
+static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped)
 {
 	struct task *suspect = core->suspect;
 	char text[256];
 	tfc__text_name(core, t, text, sizeof(text));
 	tfc__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
 	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	t->is_silent = true;
+	t->cause = CAUSE_SILENT;
 	if (tfc__restart(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) == RESTARTED)
 		return;
 	uncollect(core, suspect);
@@ -214,15 +221,15 @@ static void blame_silent(struct tfc__core *core, struct task *t, bool is_stopped
 void tfc__judge_answer(struct tfc__core *core)
 {
 	struct task *silent = find_silent_peer(core);
-	bool is_network = !silent && core->is_query_cut;
+	bool is_network = !silent && core->query == QUERY_VERDICT_CUT;
 	if (silent)
-		blame_silent(core, silent, silent->proc == TFC__PROC_STOPPED);
+		judge_silent(core, silent, silent->process == TFC__PROC_STOPPED);
 	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
 	 * the job or restarts its group, which clears the list, unless its failure is ignored. */
-	close_query(core);
+	close_verdict(core);
 	while (core->judged) {
 		struct task *t = find_earliest(core);
 		uncollect(core, t);
-		decide(core, t, is_network && tfc__death_is_explainable(&t->death));
+		judge_decide(core, t, is_network && tfc__death_is_explainable(&t->death));
 	}
 }

@@ -54,12 +54,13 @@ static bool take_memory(struct tfc__core *core)
 	core->roles = calloc(core->policy.role_count + 1, sizeof(*core->roles));
 	core->tasks = calloc(n + 1, sizeof(*core->tasks));
 	core->whys = calloc(n + 1, sizeof(*core->whys));
-	core->heap = calloc(n + 1, sizeof(struct task *));
+	core->heap = calloc(n + 1, sizeof(*core->heap));
+	core->displaced = calloc(n + 1, sizeof(*core->displaced));
 	core->entries = calloc(count_entries(core) + 1, sizeof(*core->entries));
 	core->actions = malloc(core->action_capacity * sizeof(*core->actions));
 	core->texts = malloc(core->action_capacity * sizeof(*core->texts));
-	return core->roles && core->tasks && core->whys && core->heap && core->entries &&
-	       core->actions && core->texts;
+	return core->roles && core->tasks && core->whys && core->heap && core->displaced &&
+	       core->entries && core->actions && core->texts;
 }
 
 static struct budget_entry *give_entries(struct budget *b, uint32_t capacity,
@@ -88,7 +89,7 @@ static void make_tasks(struct tfc__core *core)
 			t->why = core->whys[t - core->tasks];
 			t->index = i;
 			t->state = TFC_TASK_PENDING;
-			t->node = t->asked = t->look_asked = TFC__NO_NODE;
+			t->node = t->query_node = t->inspect_node = TFC__NO_NODE;
 			t->is_member = is_member;
 			free_entries = give_entries(&t->restarts, restarts, free_entries);
 			free_entries = give_entries(&t->losses, losses, free_entries);
@@ -163,6 +164,7 @@ void tfc__core_free(struct tfc__core *core)
 	free(core->tasks);
 	free(core->whys);
 	free(core->heap);
+	free(core->displaced);
 	free(core->entries);
 	free(core->actions);
 	free(core->texts);
@@ -189,19 +191,20 @@ static void on_started(struct tfc__core *core, struct task *t)
 {
 	if (t->phase != PHASE_LAUNCHED)
 		return;
-	bool is_ready = !tfc__task_role(core, t)->is_ready_on_listen && !t->is_stop_sent;
-	tfc__tell_task(core, t, is_ready ? TFC_TASK_READY : TFC_TASK_RUNNING);
+	bool is_ready = !tfc__task_role(core, t)->is_ready_on_listen && t->ending != ENDING_STOP;
+	tfc__report_task(core, t, is_ready ? TFC_TASK_READY : TFC_TASK_RUNNING);
 	tfc__task_phase(core, t, is_ready ? PHASE_READY : PHASE_RUNNING);
 	if (!is_ready)
-		tfc__start_started(core);
+		tfc__start_program_runs(core);
 }
 
 static void on_ready(struct tfc__core *core, struct task *t)
 {
-	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->is_stop_sent)
+	if ((t->phase != PHASE_RUNNING && t->phase != PHASE_LAUNCHED) || t->ending == ENDING_STOP)
 		return;
-	core->has_listened |= tfc__task_role(core, t)->is_in_cluster;
-	tfc__tell_task(core, t, TFC_TASK_READY);
+	if (tfc__task_role(core, t)->is_in_cluster)
+		core->listeners = LISTENERS_SEEN;
+	tfc__report_task(core, t, TFC_TASK_READY);
 	tfc__task_phase(core, t, PHASE_READY);
 }
 
@@ -211,19 +214,20 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 	if (!tfc__task_is_alive(t))
 		return;
 	t->death = *death;
-	/* That it was out of memory is said with its status. */
+	/* That it was out of memory stands with its status. */
 	snprintf(t->why, TASK_WHY, "%s", text && !death->is_oom ? text : "");
-	t->is_port_stale |= death->is_stranger;
+	if (death->is_stranger)
+		t->port = PORT_OCCUPIED;
 	tfc__stall_over(core, t);
 	tfc__task_timer(core, t, 0);
 	tfc__task_phase(core, t, PHASE_DEAD);
 	if (core->phase != CORE_UP)
 		tfc__end_reaped(core, t);
-	else if (t->fate == FATE_NONE)
+	else if (t->outcome == OUTCOME_OPEN)
 		tfc__judge_death(core, t);
 	else
 		tfc__restart_reaped(core, t);
-	tfc__stall_gather(core);
+	tfc__stall_conclude(core);
 }
 
 static void on_refused(struct tfc__core *core, struct task *t, const char *text)
@@ -255,36 +259,21 @@ static void on_tick(struct tfc__core *core)
 	on_timers(core);
 	if (is_due(core, core->interrupt_at))
 		tfc__end_interrupted(core);
-	tfc__gang_gather(core);
+	tfc__gang_form(core);
 	if (is_due(core, core->deadline_at))
 		tfc__end_deadline(core);
 	if (is_due(core, core->pending_deadline_at))
 		tfc__end_pending_deadline(core);
 	if (is_due(core, core->repeat_at))
 		tfc__place_repeat(core);
-	if (is_due(core, core->look_at))
-		tfc__ask_timeout(core);
+	if (is_due(core, core->snapshot_at))
+		tfc__start_inspect_timeout(core);
 	if (is_due(core, core->explain_at))
 		tfc__start_explain(core);
 	if (is_due(core, core->no_listener_at))
 		tfc__start_no_listener(core);
 	if (is_due(core, core->start_deadline_at))
 		tfc__start_deadline(core);
-}
-
-static void on_hold_failed(struct tfc__core *core, struct task *t,
-			   const struct tfc__core_event *event)
-{
-	if (event->is_full)
-		tfc__place_full(core, t);
-	else
-		tfc__end_portless(core, t, event->count, event->text);
-}
-
-static void on_fenced(struct tfc__core *core)
-{
-	core->phase = CORE_ENDED;
-	core->is_fenced = true;
 }
 
 /* Events about one attempt of one task. */
@@ -294,14 +283,16 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		return;
 	struct task *t = &core->tasks[event->task];
 	bool is_of_attempt = event->attempt == t->attempt;
+	bool is_of_hold = event->query == t->hold &&
+			  (t->phase == PHASE_HOLDING || t->phase == PHASE_GANG_HOLDING);
 	switch (event->kind) {
 	case TFC__CORE_HELD:
-		if (t->phase == PHASE_HOLDING && event->query == t->hold)
-			tfc__gang_held(core, t);
+		if (is_of_hold)
+			tfc__port_held(core, t);
 		break;
 	case TFC__CORE_HOLD_FAILED:
-		if (t->phase == PHASE_HOLDING && event->query == t->hold)
-			on_hold_failed(core, t, event);
+		if (is_of_hold)
+			tfc__port_refused(core, t, event);
 		break;
 	case TFC__CORE_STARTED:
 		if (is_of_attempt)
@@ -323,11 +314,11 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		break;
 	case TFC__CORE_STALLED:
 		if (is_of_attempt)
-			tfc__stall_heard(core, t, event->silent_ms, event->text);
+			tfc__stall_begin(core, t, event->silent_ms, event->text);
 		break;
 	case TFC__CORE_STACKED:
 		if (is_of_attempt)
-			tfc__stall_stacked(core, t, event);
+			tfc__stall_inspected(core, t, event);
 		break;
 	default:
 		break;
@@ -338,34 +329,33 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 {
 	core->now = now;
 	core->action_count = core->action_read = 0;
-	if (core->is_fenced)
+	if (core->phase == CORE_FENCED)
 		return;
 	switch (event->kind) {
 	case TFC__CORE_START:
 		on_start(core);
 		break;
 	case TFC__CORE_ANSWER:
-		if (core->is_query_open && event->query == core->query)
-			tfc__ask_answered(core, event->node, event->states);
+		tfc__query_answered(core, event);
 		break;
 	case TFC__CORE_LOOKED:
-		tfc__ask_looked(core, event);
+		tfc__start_inspected(core, event);
 		break;
 	case TFC__CORE_PLACED:
 	case TFC__CORE_UNPLACED:
-		tfc__place_heard(core, event);
+		tfc__place_answered(core, event);
 		break;
 	case TFC__CORE_ROOM:
-		tfc__place_again(core);
+		tfc__place_retry(core);
 		break;
 	case TFC__CORE_NODE_LOST:
 		tfc__node_lost(core, event->node, event->text ? event->text : "its node is lost");
 		break;
 	case TFC__CORE_NODE_SILENT:
-		tfc__node_silent(core, event->node);
+		tfc__node_unreachable(core, event->node);
 		break;
 	case TFC__CORE_NODE_BACK:
-		tfc__node_back(core, event->node);
+		tfc__node_reachable(core, event->node);
 		break;
 	case TFC__CORE_NODE_DRAIN:
 		tfc__node_drain(core, event->node,
@@ -379,7 +369,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		tfc__end_suspend(core);
 		break;
 	case TFC__CORE_FENCED:
-		on_fenced(core);
+		core->phase = CORE_FENCED;
 		break;
 	case TFC__CORE_STOP:
 		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
@@ -391,7 +381,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		on_task_event(core, event);
 		break;
 	}
-	tfc__gang_seek(core);
+	tfc__gang_request_places(core);
 }
 
 const struct tfc__core_action *tfc__core_next(struct tfc__core *core)
@@ -410,10 +400,10 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 			     core->no_listener_at,
 			     core->pending_deadline_at,
 			     core->repeat_at,
-			     core->look_at,
+			     core->snapshot_at,
 			     is_group_waiting ? core->group_at : 0};
 	uint64_t least = 0;
-	if (core->is_fenced)
+	if (core->phase == CORE_FENCED)
 		return 0;
 	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++)
 		if (clocks[i] && (least == 0 || clocks[i] < least))
@@ -445,7 +435,7 @@ uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task)
 
 const char *tfc__core_ignored_failure(const struct tfc__core *core, uint32_t task)
 {
-	return core->tasks[task].is_ignored ? core->tasks[task].why : NULL;
+	return core->tasks[task].phase == PHASE_IGNORED ? core->tasks[task].why : NULL;
 }
 
 uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task)

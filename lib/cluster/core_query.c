@@ -1,0 +1,73 @@
+/*
+ * A QUERY asks every node that has a task of the job alive, or had the suspect, or may have tasks
+ * of an earlier epoch. What follows from it waits until the last of them has answered or is lost.
+ */
+#include "cluster/core_state.h"
+
+static void conclude_if_answered(struct tfc__core *core)
+{
+	if (core->query == QUERY_NONE)
+		return;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].query_node != TFC__NO_NODE)
+			return;
+	if (core->query == QUERY_INHERITED)
+		tfc__resume_continue(core);
+	else
+		tfc__judge_answer(core);
+}
+
+static bool is_of_interest(const struct tfc__core *core, const struct task *t)
+{
+	return t->node != TFC__NO_NODE &&
+	       (core->query == QUERY_INHERITED || tfc__task_is_alive(t) || t == core->suspect);
+}
+
+static void request_query(struct tfc__core *core, uint32_t node)
+{
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_QUERY, NULL);
+	action->number = core->query_number;
+	action->node = node;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].node == node)
+			core->tasks[i].query_node = node;
+}
+
+void tfc__query_nodes(struct tfc__core *core)
+{
+	core->query_number++;
+	for (uint32_t i = 0; i < core->task_count; i++)
+		core->tasks[i].query_node = TFC__NO_NODE;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (t->query_node == TFC__NO_NODE && is_of_interest(core, t))
+			request_query(core, t->node);
+	}
+	conclude_if_answered(core); /* the suspect's node may be lost by now */
+}
+
+void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *event)
+{
+	if (core->query == QUERY_NONE || event->query != core->query_number)
+		return;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->query_node != event->node)
+			continue;
+		t->query_node = TFC__NO_NODE;
+		if (t->node == event->node)
+			t->process = event->states[i];
+		/* One that was launched and has not started yet is no explanation. */
+		if (t->phase == PHASE_LAUNCHED && t->process == TFC__PROC_NONE)
+			t->process = TFC__PROC_RUNNING;
+	}
+	conclude_if_answered(core);
+}
+
+void tfc__query_node_lost(struct tfc__core *core, uint32_t node)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].query_node == node)
+			core->tasks[i].query_node = TFC__NO_NODE;
+	conclude_if_answered(core);
+}

@@ -1,0 +1,255 @@
+/*
+ * A start, or a restart, that waits: what for is explained again and again, each pause twice as
+ * long as the one before, until all are ready or the start deadline ends the job. An INSPECT asks
+ * the nodes of the tasks that a sentence would name; it waits for nobody long, for it only
+ * explains.
+ */
+#include "cluster/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXPLAIN_MAX_NS (600ull * 1000000000ull)
+#define SNAPSHOT_WAIT_NS (2ull * 1000000000ull)
+#define NAMED_MAX TFC__LOOKED_MAX /* tasks that a sentence names one by one */
+#define MORE_SIZE 32              /* what is left for an index and " and 99999 more" */
+
+/* ---- how long */
+
+/* Whoever waits for answers about the start deadline only explains from now on. */
+static void forget_deadline(struct tfc__core *core)
+{
+	core->no_listener_at = 0;
+	if (core->snapshot == SNAPSHOT_DEADLINE)
+		core->snapshot = SNAPSHOT_EXPLAIN;
+}
+
+void tfc__start_over(struct tfc__core *core)
+{
+	core->start_deadline_at = core->explain_at = 0;
+	forget_deadline(core);
+}
+
+void tfc__start_begin(struct tfc__core *core)
+{
+	core->explain_wait = core->policy.explain_ns;
+	core->explain_at = core->explain_wait ? core->now + core->explain_wait : 0;
+	forget_deadline(core);
+}
+
+void tfc__start_deadline_from(struct tfc__core *core, uint64_t from)
+{
+	if (core->policy.start_deadline_ns)
+		core->start_deadline_at = from + core->policy.start_deadline_ns;
+	tfc__start_begin(core);
+}
+
+static bool is_starting(const struct tfc__core *core)
+{
+	return core->job_state == TFC_JOB_PENDING || core->job_state == TFC_JOB_STARTING ||
+	       core->job_state == TFC_JOB_RESTARTING;
+}
+
+/* ---- what for */
+
+static const char *missing(const struct tfc__core *core, const struct task *t)
+{
+	for (uint32_t i = 0; i < core->inspected_count; i++)
+		if (core->inspected[i].task == tfc__task_id(core, t) && core->inspected[i].text[0])
+			return core->inspected[i].text;
+	switch (t->phase) {
+	case PHASE_IDLE:
+	case PHASE_INHERITED:
+		return "an earlier attempt may still run";
+	case PHASE_GANG_PLACING:
+	case PHASE_PLACING:
+	case PHASE_WAITING:
+		return "no node";
+	case PHASE_GANG_HOLDING:
+	case PHASE_HOLDING:
+		return "no port";
+	case PHASE_RUNNING:
+		return "not listening";
+	default:
+		return "not started";
+	}
+}
+
+const struct task *tfc__start_waited_for(const struct tfc__core *core, char *text, size_t size)
+{
+	const struct task *first = NULL;
+	uint32_t named = 0, more = 0;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		if (!tfc__task_is_unready(t))
+			continue;
+		if (!first)
+			first = t;
+		const char *what = missing(core, t);
+		size_t needed = strlen(text) + strlen(tfc__task_role(core, t)->name) +
+				strlen(what) + MORE_SIZE;
+		if (named == NAMED_MAX || (named && needed > size)) {
+			more++;
+			continue;
+		}
+		tfc__text_add(text, size, "%s %s/%u (%s)", named++ ? "," : "",
+			      tfc__task_role(core, t)->name, t->index, what);
+	}
+	if (more)
+		tfc__text_add(text, size, " and %u more", more);
+	return first;
+}
+
+/* Whether all programs run and the start waits for listeners of which none was ever seen: it may
+ * wait for something that this job does not do. */
+static bool is_without_listener(const struct tfc__core *core)
+{
+	if (!core->policy.no_listener_ns || core->listeners == LISTENERS_SEEN)
+		return false;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		const struct task *t = &core->tasks[i];
+		bool is_running = t->phase == PHASE_RUNNING && t->ending != ENDING_STOP;
+		if (tfc__task_is_unready(t) &&
+		    !(is_running && tfc__task_role(core, t)->is_listening_assumed))
+			return false;
+	}
+	return true;
+}
+
+/* ---- snapshots */
+
+static void conclude_snapshot(struct tfc__core *core)
+{
+	enum snapshot_state snapshot = core->snapshot;
+	char text[256] = "waiting for";
+	core->snapshot = SNAPSHOT_NONE;
+	core->snapshot_at = 0;
+	if (core->phase != CORE_UP || !core->unready)
+		return;
+	if (snapshot == SNAPSHOT_DEADLINE) {
+		if (!is_without_listener(core))
+			tfc__end_start_deadline(core);
+	} else if (is_starting(core)) {
+		tfc__start_waited_for(core, text, sizeof(text));
+		tfc__report_job(core, core->job_state, text);
+	}
+}
+
+static void conclude_if_inspected(struct tfc__core *core)
+{
+	if (core->snapshot == SNAPSHOT_NONE)
+		return;
+	for (uint32_t i = 0; i < core->inspected_count; i++)
+		if (core->tasks[core->inspected[i].task].inspect_node != TFC__NO_NODE)
+			return;
+	conclude_snapshot(core);
+}
+
+static bool is_inspect_requested(const struct tfc__core *core, uint32_t node)
+{
+	for (uint32_t i = 0; i < core->inspected_count; i++)
+		if (core->tasks[core->inspected[i].task].inspect_node == node)
+			return true;
+	return false;
+}
+
+static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
+{
+	core->snapshot = snapshot;
+	core->snapshot_number++;
+	core->snapshot_at = core->now + SNAPSHOT_WAIT_NS;
+	core->inspected_count = 0;
+	for (uint32_t i = 0; i < core->task_count && core->inspected_count < TFC__LOOKED_MAX; i++) {
+		struct task *t = &core->tasks[i];
+		if (!tfc__task_is_unready(t) || t->node == TFC__NO_NODE)
+			continue;
+		if (!is_inspect_requested(core, t->node)) {
+			struct tfc__core_action *action = tfc__action_add(core, TFC__DO_LOOK, NULL);
+			action->number = core->snapshot_number;
+			action->node = t->node;
+		}
+		t->inspect_node = t->node;
+		core->inspected[core->inspected_count++] = (struct tfc__looked){.task = i};
+	}
+	conclude_if_inspected(core);
+}
+
+void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *event)
+{
+	if (core->snapshot == SNAPSHOT_NONE || event->query != core->snapshot_number)
+		return;
+	for (uint32_t i = 0; i < core->inspected_count; i++) {
+		struct tfc__looked *to = &core->inspected[i];
+		struct task *t = &core->tasks[to->task];
+		if (t->inspect_node != event->node)
+			continue;
+		t->inspect_node = TFC__NO_NODE;
+		for (uint32_t k = 0; k < event->count; k++)
+			if (event->looked[k].task == to->task)
+				snprintf(to->text, sizeof(to->text), "%s", event->looked[k].text);
+	}
+	conclude_if_inspected(core);
+}
+
+void tfc__start_node_lost(struct tfc__core *core, uint32_t node)
+{
+	for (uint32_t i = 0; i < core->inspected_count; i++) {
+		struct task *t = &core->tasks[core->inspected[i].task];
+		if (t->inspect_node == node)
+			t->inspect_node = TFC__NO_NODE;
+	}
+	conclude_if_inspected(core);
+}
+
+/* ---- clocks */
+
+void tfc__start_inspect_timeout(struct tfc__core *core)
+{
+	conclude_snapshot(core);
+}
+
+void tfc__start_explain(struct tfc__core *core)
+{
+	uint64_t wait = core->explain_wait * 2;
+	core->explain_wait = wait < EXPLAIN_MAX_NS ? wait : EXPLAIN_MAX_NS;
+	core->explain_at = core->now + core->explain_wait;
+	begin_snapshot(core, SNAPSHOT_EXPLAIN);
+}
+
+void tfc__start_program_runs(struct tfc__core *core)
+{
+	if (core->policy.no_listener_ns && core->listeners != LISTENERS_SEEN)
+		core->no_listener_at = core->now + core->policy.no_listener_ns;
+}
+
+/* The start deadline stays: it counts again if one of them listens before it. */
+void tfc__start_no_listener(struct tfc__core *core)
+{
+	char text[256] = "";
+	core->no_listener_at = 0;
+	if (core->phase != CORE_UP || core->listeners == LISTENERS_SEEN || !is_starting(core))
+		return;
+	if (!is_without_listener(core)) {
+		tfc__start_program_runs(core);
+		return;
+	}
+	if (core->listeners == LISTENERS_UNSEEN)
+		snprintf(text, sizeof(text),
+			 "no task listens on its port after %g s, as the tasks of a TensorFlow "
+			 "cluster do that read TF_CONFIG; the job counts as running; if its "
+			 "program does not use TF_CONFIG, write --framework none",
+			 (double)core->policy.no_listener_ns / 1e9);
+	core->listeners = LISTENERS_MISSED;
+	core->explain_at = 0;
+	tfc__report_job(core, TFC_JOB_RUNNING, text);
+}
+
+void tfc__start_deadline(struct tfc__core *core)
+{
+	bool is_given_up = core->listeners != LISTENERS_SEEN && core->job_state == TFC_JOB_RUNNING;
+	core->start_deadline_at = 0;
+	if (is_given_up || is_without_listener(core))
+		return;
+	core->explain_at = 0;
+	begin_snapshot(core, SNAPSHOT_DEADLINE);
+}
