@@ -96,6 +96,29 @@ void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uin
 
 /* ---- phases */
 
+#define P(phase) (1u << PHASE_##phase)
+
+/* Which phase may follow which: a table of doc/internals/maintainer.md. */
+static const uint32_t next_phases[PHASE_OVER + 1] = {
+	[PHASE_IDLE] = P(INHERITED) | P(GANG_PLACING) | P(OVER),
+	[PHASE_INHERITED] = P(IDLE) | P(DEAD) | P(OVER),
+	[PHASE_GANG_PLACING] = P(GANG_HOLDING) | P(OVER),
+	[PHASE_GANG_HOLDING] = P(GANG_PLACING) | P(HELD) | P(DEAD) | P(OVER),
+	[PHASE_HELD] = P(GANG_PLACING) | P(LAUNCHED) | P(OVER),
+	[PHASE_PLACING] = P(WAITING) | P(HOLDING) | P(DEAD) | P(OVER),
+	[PHASE_WAITING] = P(PLACING) | P(OVER),
+	[PHASE_HOLDING] = P(PLACING) | P(LAUNCHED) | P(DEAD) | P(OVER),
+	[PHASE_LAUNCHED] = P(RUNNING) | P(READY) | P(DEAD),
+	[PHASE_RUNNING] = P(READY) | P(DEAD),
+	[PHASE_READY] = P(RUNNING) | P(DEAD),
+	[PHASE_JUDGED] = P(DEAD),
+	[PHASE_DEAD] = P(GANG_PLACING) | P(GANG_HOLDING) | P(HELD) | P(JUDGED) | P(BACKOFF) |
+		       P(IGNORED) | P(OVER),
+	[PHASE_BACKOFF] = P(PLACING) | P(HOLDING) | P(LAUNCHED) | P(DEAD) | P(OVER),
+	[PHASE_IGNORED] = P(DEAD),
+	[PHASE_OVER] = P(DEAD),
+};
+
 static bool is_gang_unheld(const struct task *t)
 {
 	return t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING;
@@ -124,6 +147,7 @@ static void count_task(struct tfc__core *core, const struct task *t, uint32_t si
 
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 {
+	assert(phase == t->phase || next_phases[t->phase] & (1u << phase));
 	count_task(core, t, UINT32_MAX);
 	t->phase = phase;
 	count_task(core, t, 1);
