@@ -163,7 +163,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 
 static int open_node(struct host *host, uint32_t number)
 {
-	static const tfc_upstream_ops resolver = {sizeof(resolver), 0, resolve, cancel};
+	static const tfc_upstream_ops upstream = {sizeof(upstream), 0, resolve, cancel};
 	static const tfc_membership_ops membership = {sizeof(membership), 0, start_membership,
 						      stop_membership};
 	char address[32];
@@ -175,8 +175,8 @@ static int open_node(struct host *host, uint32_t number)
 	options.listen = listen;
 	options.temp_dir = getenv("TMPDIR");
 	options.membership = &membership;
-	options.resolver = &resolver;
-	options.resolver_user = host;
+	options.upstream = &upstream;
+	options.upstream_impl = host;
 	return tfc_node_open(host->ctx, &options, &host->nodes[number]);
 }
 

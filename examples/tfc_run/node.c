@@ -167,6 +167,7 @@ static void start(struct node *node)
 	const struct texts *pass = &options->pass_env;
 	bool passes_none = pass->count == 1 && strcmp(pass->items[0], "none") == 0;
 	tfc_node_options open = TFC_NODE_OPTIONS_INIT;
+	const tfc_node_hooks hooks = {.size = sizeof(hooks), .user = node, .refused = on_refused};
 	open.env = (const char *const *)environ;
 	open.base_env = options->base_env;
 	open.pass_env = passes_none ? nothing : pass->items;
@@ -180,7 +181,7 @@ static void start(struct node *node)
 	open.key_file = options->key;
 	open.members_file = options->members;
 	open.slots = options->slots;
-	open.memory = options->memory;
+	open.memory_bytes = options->memory_bytes;
 	open.gpus = options->gpus;
 	open.upstream_map = options->upstream_map;
 	open.labels = options->labels.items;
@@ -199,8 +200,7 @@ static void start(struct node *node)
 	open.client_bytes = options->client_bytes;
 	open.key_bytes = options->key_bytes;
 	open.connection_bytes = options->connection_bytes;
-	open.hook_user = node;
-	open.refused = on_refused;
+	open.hooks = &hooks;
 	if (open_ctx(node) < 0)
 		return;
 	if (tfc_node_open(node->ctx, &open, &node->node) < 0 ||

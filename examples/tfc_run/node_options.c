@@ -50,7 +50,7 @@ static const struct option table[] = {
 	{"slots", "N", "tasks that it runs at one time (no limit)",
 	 NUMBER(struct node_options, slots)},
 	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)",
-	 BYTES(struct node_options, memory)},
+	 BYTES(struct node_options, memory_bytes)},
 	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (as the members say)",
 	 TEXT(struct node_options, gpus)},
 	{"label", "K=V", "what jobs may ask for; may be repeated",

@@ -15,7 +15,7 @@ struct node_options {
 	const char *state; /* absolute */
 	uint16_t ports[2]; /* first and last */
 	uint32_t slots;
-	uint64_t memory;
+	uint64_t memory_bytes;
 	const char *gpus;
 	const char *upstream_map;
 	struct texts labels;

@@ -13,25 +13,25 @@ extern "C" {
 
 enum tfc_member_state {
 	TFC_MEMBER_ALIVE = 1,
-	TFC_MEMBER_SUSPECT = 2, /* it has not answered lately, or never yet */
+	TFC_MEMBER_SUSPECT = 2, /* it has not answered lately, or not yet */
 	TFC_MEMBER_DOWN = 3,
-	TFC_MEMBER_LEFT = 4, /* it said goodbye */
+	TFC_MEMBER_LEFT = 4, /* it left in order (tfc_node_leave) */
 };
 
-/* What a node is and offers. Strings are borrowed. node_id of one that is listed or told is what it
- * has, once it has said so. */
+/* One node and its resources. Strings are borrowed. */
 typedef struct tfc_member_info {
 	uint32_t size;
 	uint32_t state;            /* enum tfc_member_state; 0: not known */
 	const char *name;          /* unique; letters, digits, '.', '_' and '-', up to 63 bytes */
 	const char *address;       /* where its node listens: "tcp://HOST:PORT"; NULL: nowhere */
-	const char *node_id;       /* what its key must hash to, in hex; NULL: any will do */
+	const char *node_id;       /* hash of its static key in hex, once it is known. Given by a
+				    * membership: the only one that is accepted; NULL: any */
 	const char *const *labels; /* "NAME=value", NULL-terminated; NULL: none */
-	uint64_t memory;           /* bytes that its tasks may ask for together; 0: no limit */
+	uint64_t memory_bytes;     /* that its tasks may reserve together; 0: no limit */
 	uint32_t slots;            /* tasks that it runs at one time; 0: no limit */
-	uint32_t gpus;             /* GPUs that it has to give */
-	uint32_t is_self;          /* 1: the node that is asked */
-	uint32_t is_draining;      /* 1: takes no new task */
+	uint32_t gpus;             /* GPUs that its tasks may reserve */
+	uint32_t is_self;          /* 1: the node that lists its members */
+	uint32_t is_draining;      /* 1: it accepts no new task */
 } tfc_member_info;
 
 #define TFC_MEMBER_INFO_INIT                                          \

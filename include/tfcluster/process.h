@@ -104,7 +104,7 @@ typedef struct tfc_process_limits {
 	int32_t nice;              /* added to the host's, as nice(1) does; -40 to 40 */
 	int32_t oom_score_adj;     /* -1000 to 1000, see proc(5); only root may lower it */
 	uint32_t cpu_milli;        /* thousandths of a CPU, by cgroup; 0: no limit */
-	uint64_t memory;           /* bytes, by cgroup; 0: no limit */
+	uint64_t memory_bytes;     /* by cgroup; 0: no limit */
 	uint32_t uid;              /* another one than the host's needs a host that is root */
 	uint32_t gid;              /* with uid: see TFC_LIMIT_USER */
 	const uint32_t *groups;    /* supplementary groups; none but these are kept */

@@ -11,6 +11,7 @@
 #include <tfcluster/error.h>
 #include <tfcluster/export.h>
 #include <tfcluster/gateway.h>
+#include <tfcluster/hooks.h>
 #include <tfcluster/job.h>
 #include <tfcluster/key.h>
 #include <tfcluster/log.h>
@@ -20,7 +21,6 @@
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
-#include <tfcluster/task.h>
 #include <tfcluster/upstream.h>
 #include <tfcluster/version.h>
 

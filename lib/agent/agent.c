@@ -28,9 +28,7 @@ static int copy_options(struct tfc__agent *agent, const struct tfc__agent_option
 	tfc__strv_add_all(&agent->env, options->env);
 	agent->slots = options->slots;
 	agent->memory = options->memory;
-	agent->hook_user = options->hook_user;
-	agent->before_launch = options->before_launch;
-	agent->after_exit = options->after_exit;
+	agent->hooks = options->hooks;
 	if (options->log_dir && !(agent->log_dir = strdup(options->log_dir)))
 		return TFC_ENOMEM;
 	if (!agent->name || !agent->host || !agent->python || agent->env.is_failed)

@@ -16,9 +16,9 @@
 #include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <tfcluster/hooks.h>
 #include <tfcluster/process.h>
 #include <tfcluster/spec.h>
-#include <tfcluster/task.h>
 
 struct tfc__agent;     /* this machine */
 struct tfc__agent_job; /* one job's tasks on it */
@@ -45,9 +45,7 @@ struct tfc__agent_options {
 	uint32_t gpu_count;
 	void (*gpus_fn)(void *user, uint32_t count);
 	void *gpus_user;
-	void *hook_user;
-	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
-	void (*after_exit)(void *user, const tfc_task_info *task);
+	tfc_node_hooks hooks; /* before_launch, after_exit */
 };
 
 /* Opens the agent. Errors as tfc_node_open. */

@@ -103,9 +103,7 @@ struct tfc__agent {
 	uint32_t launched; /* in this turn */
 	struct tfc__work guard_is_free;
 	/* Hooks of the host. */
-	void *hook_user;
-	int (*before_launch)(void *user, const tfc_task_info *task, tfc_env *env);
-	void (*after_exit)(void *user, const tfc_task_info *task);
+	tfc_node_hooks hooks;
 	uint32_t open_logs; /* readers of logs that are being written, with an open file */
 };
 

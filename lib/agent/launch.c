@@ -137,10 +137,10 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	task->is_stranger = false;
 	task->is_door_open = false;
 	struct tfc__agent *agent = task->job->agent;
-	if (agent->after_exit) {
+	if (agent->hooks.after_exit) {
 		tfc_task_info info;
 		tfc__agent_task_info(task, &info);
-		agent->after_exit(agent->hook_user, &info);
+		agent->hooks.after_exit(agent->hooks.user, &info);
 	}
 	tfc__agent_answer_when_settled(task->job);
 	tfc__agent_notify(task, &event);
@@ -229,10 +229,10 @@ static int run_hook(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	tfc_task_info info;
-	if (!agent->before_launch)
+	if (!agent->hooks.before_launch)
 		return TFC_OK;
 	tfc__agent_task_info(task, &info);
-	int code = agent->before_launch(agent->hook_user, &info, (tfc_env *)&task->env);
+	int code = agent->hooks.before_launch(agent->hooks.user, &info, (tfc_env *)&task->env);
 	if (code < 0)
 		return tfc__fail(task->error, code, "agent", 0,
 				 "the host's before_launch hook refused it: %s",

@@ -69,7 +69,8 @@ static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__plac
 		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, job),
 		.is_avoided = node->is_avoided,
 		.slots = member->slots ? left_of(member->slots, node->tasks) : UINT64_MAX,
-		.memory = member->memory ? left_of(member->memory, node->memory) : UINT64_MAX,
+		.memory = member->memory_bytes ? left_of(member->memory_bytes, node->memory)
+					       : UINT64_MAX,
 		.gpus = (uint32_t)left_of(member->gpus, node->gpus),
 		.ports = node->ports ? node->ports->pool : UINT32_MAX,
 		.barred = node->ports ? node->ports->barred : NULL,

@@ -100,7 +100,8 @@ static uint64_t most_memory(const struct say *say, bool is_free)
 	uint64_t most = 0;
 	for (uint32_t i = 0; i < node_count_of(say); i++) {
 		const struct tfc__member *member = member_at(say, i);
-		uint64_t memory = is_free ? say->place->empty_rooms[i].memory : member->memory;
+		uint64_t memory = is_free ? say->place->empty_rooms[i].memory
+					  : member->memory_bytes;
 		if (!is_free && !memory)
 			memory = UINT64_MAX;
 		if (is_usable(say, i) && memory > most)
@@ -135,7 +136,7 @@ static bool could_take(const struct say *say, uint32_t i)
 	const struct tfc__place_need *need = &say->item->need;
 	const struct tfc__member *member = member_at(say, i);
 	return is_usable(say, i) && member->gpus >= need->gpus &&
-	       (!member->memory || member->memory >= need->memory);
+	       (!member->memory_bytes || member->memory_bytes >= need->memory);
 }
 
 /* ---- it is taken */
@@ -281,9 +282,9 @@ static int say_alone(const struct say *say)
 	if (need->gpus > member->gpus)
 		return WAIT(say->error, "%s needs %u GPU%s; this node has %s", say->task,
 			    need->gpus, plural(need->gpus), gpus);
-	write_size(member->memory, has);
+	write_size(member->memory_bytes, has);
 	write_size(need->memory, needed);
-	if (member->memory && need->memory > member->memory)
+	if (member->memory_bytes && need->memory > member->memory_bytes)
 		return WAIT(say->error, "%s needs %s of memory; this node has %s", say->task,
 			    needed, has);
 	if (sums.free_slots < say->place->request->task_count)

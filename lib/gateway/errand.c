@@ -74,7 +74,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 		return;
 	}
 	/* It was done the first time, and the answer was lost. */
-	bool is_done = errand->verb == TFC__FORGET && errand->tries && code == TFC_ENOENT;
+	bool is_done = errand->verb == TFC_VERB_FORGET && errand->tries && code == TFC_ENOENT;
 	if (code < 0 && !is_done) {
 		tfc__errand_fail(errand, error);
 		return;

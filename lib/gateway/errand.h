@@ -10,7 +10,7 @@
 struct tfc__errand {
 	struct tfc__link link; /* for its owner */
 	struct tfc__request *request;
-	enum tfc__verb verb;
+	enum tfc_verb verb;
 	struct tfc__buf params;
 	struct tfc__rpc_call *call;
 	struct tfc__upload *upload; /* of what goes first; NULL: nothing */

@@ -90,7 +90,7 @@ static bool is_node_id(const char *text)
 
 static int check_question(const struct tfc__question *question, tfc_error *error)
 {
-	bool has_job = question->verb == TFC__SUBMIT || question->verb == TFC__EXPLAIN;
+	bool has_job = question->verb == TFC_VERB_SUBMIT || question->verb == TFC_VERB_EXPLAIN;
 	if (has_job && !question->definition)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "job is NULL");
 	if (question->host_tag_len > HOST_TAG_MAX)
@@ -211,7 +211,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 	if (code < 0)
 		return code;
 	const struct tfc__question question = {
-		.verb = TFC__SUBMIT,
+		.verb = TFC_VERB_SUBMIT,
 		.definition = job,
 		.host_tag = known.host_tag,
 		.host_tag_len = known.host_tag_len,
@@ -235,7 +235,7 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 	if (code < 0)
 		return code;
 	const struct tfc__question question = {
-		.verb = TFC__STOP,
+		.verb = TFC_VERB_STOP,
 		.job = job ? job : "",
 		.interrupt_ms = known.interrupt_ms,
 		.is_kill = known.is_kill,
@@ -262,28 +262,28 @@ int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 			const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__EXPLAIN, .definition = job};
+	const struct tfc__question question = {.verb = TFC_VERB_EXPLAIN, .definition = job};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_list(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 		     void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__LIST};
+	const struct tfc__question question = {.verb = TFC_VERB_LIST};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 		     void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__JOBS};
+	const struct tfc__question question = {.verb = TFC_VERB_JOBS};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_describe(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 			 tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__DESCRIBE, .job = job ? job : ""};
+	const struct tfc__question question = {.verb = TFC_VERB_DESCRIBE, .job = job ? job : ""};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
@@ -291,7 +291,7 @@ int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *tas
 			  const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			  tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__SPEC,
+	const struct tfc__question question = {.verb = TFC_VERB_SPEC,
 					       .job = job ? job : "",
 					       .task = task ? task : ""};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
@@ -300,7 +300,7 @@ int tfc_gateway_tf_config(tfc_gateway *gateway, const char *job, const char *tas
 int tfc_gateway_forget(tfc_gateway *gateway, const char *job, const tfc_request_options *options,
 		       tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__FORGET, .job = job ? job : ""};
+	const struct tfc__question question = {.verb = TFC_VERB_FORGET, .job = job ? job : ""};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
@@ -308,7 +308,7 @@ int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 			const tfc_request_options *options, tfc_reply_fn fn, void *user,
 			tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__SPEC,
+	const struct tfc__question question = {.verb = TFC_VERB_SPEC,
 					       .job = job ? job : "",
 					       .task = task ? task : "",
 					       .is_environ = true};
@@ -318,21 +318,21 @@ int tfc_gateway_environ(tfc_gateway *gateway, const char *job, const char *task,
 int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 			void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__MEMBERS};
+	const struct tfc__question question = {.verb = TFC_VERB_MEMBERS};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_drain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
 		      tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__DRAIN, .node = node ? node : ""};
+	const struct tfc__question question = {.verb = TFC_VERB_DRAIN, .node = node ? node : ""};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
 int tfc_gateway_undrain(tfc_gateway *gateway, const char *node, const tfc_request_options *options,
 			tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
-	const struct tfc__question question = {.verb = TFC__DRAIN,
+	const struct tfc__question question = {.verb = TFC_VERB_DRAIN,
 					       .node = node ? node : "",
 					       .is_off = true};
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);

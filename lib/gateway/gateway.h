@@ -14,24 +14,9 @@
 #include "wire/keyring.h"
 #include <tfcluster/gateway.h>
 
-enum tfc__verb {
-	TFC__SUBMIT = 1,
-	TFC__STOP,
-	TFC__LIST,
-	TFC__JOBS, /* in brief; of a member: only the list of its own */
-	TFC__DESCRIBE,
-	TFC__SPEC,
-	TFC__EXPLAIN,
-	TFC__FORGET,
-	TFC__MEMBERS,
-	TFC__DRAIN,
-	TFC__SUBSCRIBE,
-	TFC__FIND, /* among members: which job is meant */
-};
-
 /* What is asked for. Borrowed: valid while the question is being put. */
 struct tfc__question {
-	enum tfc__verb verb;
+	enum tfc_verb verb;
 	const char *job;           /* id, prefix or name; "" when not about one */
 	const char *task;          /* SPEC */
 	const char *node;          /* DRAIN */

@@ -18,7 +18,7 @@ struct lister {
 };
 
 struct listing {
-	enum tfc__verb verb;
+	enum tfc_verb verb;
 	struct tfc__request *request;
 	struct lister *listers;
 	uint32_t count;
@@ -72,7 +72,7 @@ static void end_listing(struct listing *listing)
 {
 	struct tfc__request *request = listing->request;
 	int code = listing->code;
-	if (code == TFC_OK && listing->verb == TFC__JOBS)
+	if (code == TFC_OK && listing->verb == TFC_VERB_JOBS)
 		wrap(listing);
 	free_listing(listing);
 	tfc__request_end(request, code);
@@ -93,7 +93,7 @@ static void note_failure(struct lister *lister, int code, const tfc_error *error
 {
 	struct listing *listing = lister->listing;
 	note_missing(listing, lister->name, error->text);
-	if (code != TFC_ETOOBIG || listing->verb != TFC__LIST)
+	if (code != TFC_ETOOBIG || listing->verb != TFC_VERB_LIST)
 		return;
 	listing->code = tfc__fail(&listing->request->error, code, "gateway", 0,
 				  "node %.60s: %.150s: ask for the jobs in brief", lister->name,
@@ -153,8 +153,7 @@ static uint32_t count_members(const struct tfc__gateway_members *members)
 	return count;
 }
 
-static struct listing *new_listing(struct tfc__request *request, enum tfc__verb verb,
-				   uint32_t count)
+static struct listing *new_listing(struct tfc__request *request, enum tfc_verb verb, uint32_t count)
 {
 	struct listing *listing = calloc(1, sizeof(*listing));
 	if (!listing)
@@ -169,7 +168,7 @@ static struct listing *new_listing(struct tfc__request *request, enum tfc__verb 
 	return NULL;
 }
 
-void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc__verb verb,
+void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc_verb verb,
 		       struct tfc__request *request)
 {
 	const struct tfc__question question = {.verb = verb, .is_forwarded = true};

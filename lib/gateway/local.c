@@ -130,7 +130,7 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	return TFC_OK;
 }
 
-static int list(struct tfc__directory *directory, enum tfc__verb verb, struct tfc__request *request)
+static int list(struct tfc__directory *directory, enum tfc_verb verb, struct tfc__request *request)
 {
 	const char *separator = "";
 	int code;
@@ -139,7 +139,7 @@ static int list(struct tfc__directory *directory, enum tfc__verb verb, struct tf
 		const struct tfc__record *record = tfc__container_of(link, struct tfc__record,
 								     link);
 		tfc__buf_add_str(&request->text, separator);
-		if (verb == TFC__JOBS)
+		if (verb == TFC_VERB_JOBS)
 			tfc__describe_briefly(record, &request->text);
 		else
 			tfc__describe(record, false, &request->text);
@@ -238,14 +238,14 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 		     struct tfc__request *request)
 {
 	struct tfc__record *record;
-	if (question->verb == TFC__FORGET)
+	if (question->verb == TFC_VERB_FORGET)
 		return forget(directory, question->job, request);
 	int code = tfc__directory_find(directory, question->job, &request->error, &record);
 	if (code < 0)
 		return code;
-	if (question->verb == TFC__STOP)
+	if (question->verb == TFC_VERB_STOP)
 		return stop(record, question, request);
-	if (question->verb == TFC__SPEC)
+	if (question->verb == TFC_VERB_SPEC)
 		return spec(record, question, request);
 	tfc__describe(record, true, &request->text);
 	return TFC_OK;
@@ -339,23 +339,23 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	struct tfc__directory *directory = forwarder->directory;
 	int code;
 	switch (question->verb) {
-	case TFC__SUBMIT:
+	case TFC_VERB_SUBMIT:
 		if (is_home(forwarder, question))
 			tfc__request_end(request, submit(forwarder, question, request));
 		else
 			tfc__forward_submit(forwarder, question, request);
 		return;
-	case TFC__EXPLAIN:
+	case TFC_VERB_EXPLAIN:
 		tfc__request_end(request, explain(directory, question, request));
 		return;
-	case TFC__MEMBERS:
+	case TFC_VERB_MEMBERS:
 		tfc__request_end(request, members(forwarder, request));
 		return;
-	case TFC__DRAIN:
+	case TFC_VERB_DRAIN:
 		drain(forwarder, question, request);
 		return;
-	case TFC__LIST:
-	case TFC__JOBS:
+	case TFC_VERB_LIST:
+	case TFC_VERB_JOBS:
 		code = list(directory, question->verb, request);
 		if (code < 0 || question->is_forwarded)
 			tfc__request_end(request, code);
@@ -396,7 +396,7 @@ static int subscribe(tfc_gateway *gateway, const char *job, const tfc_subscribe_
 		     tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
 	const struct tfc__question question = {
-		.verb = TFC__SUBSCRIBE,
+		.verb = TFC_VERB_SUBSCRIBE,
 		.job = job,
 		.client_key = options->cursor,
 		.skip_output = options->skip_output,

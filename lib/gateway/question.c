@@ -14,10 +14,12 @@
 static const char prefix[] = "gateway.";
 
 static const char *const names[] = {
-	[TFC__SUBMIT] = "submit",   [TFC__STOP] = "stop",           [TFC__LIST] = "list",
-	[TFC__JOBS] = "jobs",       [TFC__DESCRIBE] = "describe",   [TFC__SPEC] = "spec",
-	[TFC__EXPLAIN] = "explain", [TFC__FORGET] = "forget",       [TFC__MEMBERS] = "members",
-	[TFC__DRAIN] = "drain",     [TFC__SUBSCRIBE] = "subscribe", [TFC__FIND] = "find",
+	[TFC_VERB_SUBMIT] = "submit",       [TFC_VERB_STOP] = "stop",
+	[TFC_VERB_LIST] = "list",           [TFC_VERB_JOBS] = "jobs",
+	[TFC_VERB_DESCRIBE] = "describe",   [TFC_VERB_SPEC] = "spec",
+	[TFC_VERB_EXPLAIN] = "explain",     [TFC_VERB_FORGET] = "forget",
+	[TFC_VERB_MEMBERS] = "members",     [TFC_VERB_DRAIN] = "drain",
+	[TFC_VERB_SUBSCRIBE] = "subscribe", [TFC_VERB_FIND] = "find",
 };
 
 #define NAME_BYTES_MAX 255
@@ -25,22 +27,22 @@ static const char *const names[] = {
 #define VALUES_MAX 65536            /* of a definition */
 #define VERBS (sizeof(names) / sizeof(names[0]))
 
-const char *tfc__verb_name(enum tfc__verb verb)
+const char *tfc_verb_name(uint32_t verb)
 {
-	return (size_t)verb < VERBS ? names[verb] : NULL;
+	return verb < VERBS && names[verb] ? names[verb] : "?";
 }
 
-enum tfc__verb tfc__verb_of_method(const char *method)
+enum tfc_verb tfc__verb_of_method(const char *method)
 {
 	if (strncmp(method, prefix, sizeof(prefix) - 1) != 0)
 		return 0;
 	for (size_t i = 1; i < VERBS; i++)
 		if (strcmp(method + sizeof(prefix) - 1, names[i]) == 0)
-			return (enum tfc__verb)i;
+			return (enum tfc_verb)i;
 	return 0;
 }
 
-void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE])
+void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE])
 {
 	snprintf(method, TFC__METHOD_SIZE, "%s%s", prefix, names[verb]);
 }
@@ -70,7 +72,7 @@ static void write_definition(struct tfc__buf *buf, const struct tfc__question *q
 bool tfc__question_brings_bundle(const struct tfc__question *question)
 {
 	const char *bundle = question->definition ? question->definition->bundle : NULL;
-	return question->verb == TFC__SUBMIT && bundle && !tfc__bundle_named(bundle) &&
+	return question->verb == TFC_VERB_SUBMIT && bundle && !tfc__bundle_named(bundle) &&
 	       !question->bundle;
 }
 
@@ -86,7 +88,8 @@ void tfc__question_write_home(struct tfc__buf *buf, const char *node_id)
 
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	uint32_t later = tfc__question_brings_bundle(question) + (question->verb == TFC__SUBMIT);
+	uint32_t later = tfc__question_brings_bundle(question) +
+			 (question->verb == TFC_VERB_SUBMIT);
 	tfc__msg_map(buf, 13 + later + !!question->bundle + !!question->as);
 	tfc__msg_put_str(buf, "job", question->job);
 	tfc__msg_put_str(buf, "task", question->task);
@@ -176,9 +179,9 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object *params,
 				  tfc_error *error)
 {
-	enum tfc__verb verb = heard->question.verb;
+	enum tfc_verb verb = heard->question.verb;
 	size_t len;
-	const char *json = verb == TFC__SUBMIT || verb == TFC__EXPLAIN
+	const char *json = verb == TFC_VERB_SUBMIT || verb == TFC_VERB_EXPLAIN
 				   ? tfc__msg_get_bin(params, "definition", &len)
 				   : NULL;
 	if (!json)
@@ -191,7 +194,7 @@ int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object
 		return code;
 	heard->question.definition = heard->definition;
 	code = name_bundle(heard, params, error);
-	if (verb == TFC__SUBMIT) {
+	if (verb == TFC_VERB_SUBMIT) {
 		heard->question.definition_json = json;
 		heard->question.definition_len = len;
 		heard->question.bundle = heard->bundle[0] ? heard->bundle : NULL;
@@ -216,7 +219,7 @@ static int read_text(const msgpack_object *params, const char *key, size_t max, 
 	return *ret_text ? TFC_OK : tfc__fail_nomem(error, "gateway");
 }
 
-int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
+int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {
 	/* A cursor is a key, too. What names something goes on to other nodes. */

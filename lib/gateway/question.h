@@ -6,13 +6,11 @@
 #include "gateway/gateway.h"
 #include "wire/msg.h"
 
-/* "submit"; NULL for an unknown one. */
-const char *tfc__verb_name(enum tfc__verb verb);
 /* Of "gateway.submit"; 0: no such method. */
-enum tfc__verb tfc__verb_of_method(const char *method);
+enum tfc_verb tfc__verb_of_method(const char *method);
 /* "gateway.submit" into `method`. */
 #define TFC__METHOD_SIZE 32
-void tfc__verb_method(enum tfc__verb verb, char method[TFC__METHOD_SIZE]);
+void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE]);
 
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
@@ -45,7 +43,7 @@ struct tfc__heard {
 
 /* All but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside). Ended in any
  * case by tfc__heard_fini. host_tag and definition_json are borrowed from params. */
-int tfc__question_read(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
+int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error);
 /* The definition, of a submit or an explain; of other questions none is looked at. It is the most
  * expensive part of a question, and is read once the asker's permission is known. TFC_ETOOBIG (too

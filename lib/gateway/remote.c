@@ -352,7 +352,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 {
 	struct tfc__question asked = *question;
 	char key[33] = "";
-	bool is_submit = question->verb == TFC__SUBMIT;
+	bool is_submit = question->verb == TFC_VERB_SUBMIT;
 	if (is_submit && !(question->client_key && *question->client_key)) {
 		if (tfc__random_hex(key) < 0 || tfc__random_hex(key + 16) < 0) {
 			tfc__request_end(request, tfc__fail_errno(&request->error, "gateway", errno,
@@ -366,7 +366,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return;
 	errand->owner = of(gateway);
 	errand->lost = on_lost;
-	errand->is_once = question->verb == TFC__FORGET && !tfc__is_job_id(question->job);
+	errand->is_once = question->verb == TFC_VERB_FORGET && !tfc__is_job_id(question->job);
 	errand->packed = on_packed;
 	if (is_submit && !tfc__home_add(&of(gateway)->homes, errand, question->home))
 		return;

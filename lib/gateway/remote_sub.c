@@ -294,7 +294,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	struct tfc__buf params = {0};
 	const char *cursor = sub->has_place ? tfc__place_text(&sub->place) : NULL;
 	const struct tfc__question question = {
-		.verb = TFC__SUBSCRIBE,
+		.verb = TFC_VERB_SUBSCRIBE,
 		.job = id,
 		.client_key = cursor,
 		.skip_output = sub->skip_output,

@@ -9,26 +9,32 @@
 #include "gateway/question.h"
 #include "job/job.h"
 
-static bool is_looking(enum tfc__verb verb)
+static bool is_looking(enum tfc_verb verb)
 {
-	return verb == TFC__LIST || verb == TFC__JOBS || verb == TFC__DESCRIBE ||
-	       verb == TFC__SPEC || verb == TFC__MEMBERS || verb == TFC__SUBSCRIBE ||
-	       verb == TFC__FIND;
+	return verb == TFC_VERB_LIST || verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE ||
+	       verb == TFC_VERB_SPEC || verb == TFC_VERB_MEMBERS || verb == TFC_VERB_SUBSCRIBE ||
+	       verb == TFC_VERB_FIND;
 }
 
 _Static_assert((int)TFC_PEER_NODE == (int)TFC__KEY_NODE &&
 		       (int)TFC_PEER_SUBMIT == (int)TFC__KEY_SUBMIT &&
 		       (int)TFC_PEER_READ == (int)TFC__KEY_READ,
-	       "roles of keys are told to hosts as they are");
+	       "a host sees the roles of keys as they are");
+
+const char *tfc_peer_role_name(uint32_t role)
+{
+	return tfc__key_role_name((enum tfc__key_role)role);
+}
 
 int tfc__rights_check(const struct tfc__gateway_service_options *options,
 		      const struct tfc__peer_id *who, const struct tfc__question *question,
 		      tfc_error *error)
 {
-	const char *verb = tfc__verb_name(question->verb);
+	const tfc_node_hooks *hooks = &options->hooks;
+	const char *verb = tfc_verb_name(question->verb);
 	const tfc_peer_info info = {
 		.size = sizeof(info),
-		.role = who->role,
+		.role = (enum tfc_peer_role)who->role,
 		.uid = who->uid,
 		.gid = who->gid,
 		.pid = who->pid,
@@ -43,8 +49,8 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 				 "a %s key may not %s: ask with a %s key",
 				 tfc__key_role_name(who->role), verb,
 				 question->is_forwarded ? "node" : "submit");
-	if (options->authorize &&
-	    options->authorize(options->authorize_user, &info, verb, question->job) < 0)
+	if (hooks->authorize &&
+	    hooks->authorize(hooks->user, &info, question->verb, question->job) < 0)
 		return tfc__fail(error, TFC_EACCES, "gateway", 0, "the host refuses to %s", verb);
 	return TFC_OK;
 }

@@ -190,7 +190,7 @@ static void ask_member(struct tfc__search *search, struct asked *asked, const ch
 
 static int ask_members(struct tfc__search *search, const struct tfc__gateway_members *members)
 {
-	const struct tfc__question question = {.verb = TFC__FIND,
+	const struct tfc__question question = {.verb = TFC_VERB_FIND,
 					       .job = search->job,
 					       .is_forwarded = true};
 	struct tfc__buf params = {0};

@@ -35,7 +35,7 @@ struct call {
 	struct tfc__link link;
 	struct tfc__gateway_service *service;
 	struct tfc__rpc_request *request;
-	enum tfc__verb verb;
+	enum tfc_verb verb;
 	tfc_op *op; /* of a question */
 	/* of one whose answer may be long, and which waits for its turn */
 	struct tfc__bulk_turn turn;
@@ -70,7 +70,7 @@ static void fail_call(struct call *call, const tfc_error *error)
 	free_call(call);
 }
 
-static struct call *new_call(struct tfc__gateway_service *service, enum tfc__verb verb,
+static struct call *new_call(struct tfc__gateway_service *service, enum tfc_verb verb,
 			     struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -109,7 +109,7 @@ static int reserve(void *user, size_t bytes, tfc_error *error)
 		return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
 				 "the answer to %s has %zu bytes or more, more than one message "
 				 "may have (%u)",
-				 tfc__verb_name(call->verb), bytes, TFC__RPC_MESSAGE_MAX);
+				 tfc_verb_name(call->verb), bytes, TFC__RPC_MESSAGE_MAX);
 	return tfc__rpc_reserve(call->request, bytes, error);
 }
 
@@ -151,7 +151,7 @@ static void put_question(struct call *call, const struct tfc__question *heard,
 	tfc__rights_say(who, as);
 	question.submitter = submitter;
 	question.owner = tfc__rights_owner(&call->service->options, who);
-	question.as = question.verb == TFC__SUBMIT ? as : NULL;
+	question.as = question.verb == TFC_VERB_SUBMIT ? as : NULL;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	ask(call, &question);
 }
@@ -162,10 +162,10 @@ static void on_turn(struct tfc__bulk_turn *turn)
 	ask(call, &call->heard.question);
 }
 
-static bool is_long(enum tfc__verb verb)
+static bool is_long(enum tfc_verb verb)
 {
-	return verb == TFC__LIST || verb == TFC__JOBS || verb == TFC__DESCRIBE ||
-	       verb == TFC__SPEC || verb == TFC__EXPLAIN || verb == TFC__MEMBERS;
+	return verb == TFC_VERB_LIST || verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE ||
+	       verb == TFC_VERB_SPEC || verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
 }
 
 /* Its answer may be long: it waits for its turn, and takes over what was heard. */
@@ -382,19 +382,19 @@ static int hear_submitter(const struct tfc__gateway_service *service,
 
 /* `who` becomes who asks in the end. */
 static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
-		enum tfc__verb verb, const msgpack_object *params, struct tfc__heard *heard,
+		enum tfc_verb verb, const msgpack_object *params, struct tfc__heard *heard,
 		tfc_error *error)
 {
 	const struct tfc__question *question = &heard->question;
 	int code = tfc__question_read(heard, verb, params, error);
 	if (code == TFC_OK)
 		code = tfc__rights_check(&service->options, who, question, error);
-	if (code == TFC_OK && verb == TFC__SUBMIT)
+	if (code == TFC_OK && verb == TFC_VERB_SUBMIT)
 		code = hear_submitter(service, question, who, error);
 	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
 	if (code == TFC_OK)
 		code = tfc__question_read_definition(heard, params, error);
-	if (code == TFC_OK && verb == TFC__SUBMIT && heard->definition)
+	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && heard->definition)
 		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;
 }
@@ -423,7 +423,7 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 			struct tfc__rpc_request *request, const char *method,
 			const msgpack_object *params)
 {
-	static const struct tfc__question question = {.verb = TFC__SUBMIT, .job = ""};
+	static const struct tfc__question question = {.verb = TFC_VERB_SUBMIT, .job = ""};
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
 	struct tfc__bundles *bundles = tfc__agent_bundles(tfc__directory_agent(directory));
@@ -446,7 +446,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const char *method, const msgpack_object *params)
 {
 	struct tfc__peer_id who = *caller;
-	enum tfc__verb verb = tfc__verb_of_method(method);
+	enum tfc_verb verb = tfc__verb_of_method(method);
 	struct tfc__heard heard = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call;
@@ -463,11 +463,11 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 		tfc__rpc_fail(request, &error);
 	else if (!(call = new_call(service, verb, request)))
 		;
-	else if (verb == TFC__FIND)
+	else if (verb == TFC_VERB_FIND)
 		answer_find(call, heard.question.job);
-	else if (verb == TFC__SUBSCRIBE && is_to_be_found(service, &heard.question))
+	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &heard.question))
 		find_stream(call, &heard);
-	else if (verb == TFC__SUBSCRIBE)
+	else if (verb == TFC_VERB_SUBSCRIBE)
 		begin_stream(call, &heard.question);
 	else if (is_long(verb))
 		line_up(call, &heard, caller->role != TFC__KEY_NODE);

@@ -22,9 +22,7 @@ struct tfc__gateway_service_options {
 	 */
 	uint32_t submit_uid;
 	uint32_t submit_gid;
-	/* The host's say: below 0 refuses. NULL: none. See tfc_node_options. */
-	int (*authorize)(void *user, const tfc_peer_info *peer, const char *verb, const char *job);
-	void *authorize_user;
+	tfc_node_hooks hooks; /* authorize */
 };
 
 /* On the jobs of a node. TFC_ENOMEM. */

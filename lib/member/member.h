@@ -29,7 +29,7 @@ struct tfc__member {
 	bool is_out;      /* taken out; it is here until that is told */
 	/* what it offers; 0 slots, 0 memory: no limit */
 	uint32_t slots;
-	uint64_t memory;
+	uint64_t memory_bytes;
 	uint32_t gpus;
 	char **labels; /* "K=V", sorted; NULL-terminated; or NULL */
 	void *owner;   /* whoever keeps a connection to it (node) */

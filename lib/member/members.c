@@ -270,8 +270,9 @@ static int add_self(struct tfc__members *members, const tfc_member_info *self, t
 	members->self = &row->member;
 	if (tfc__member_row_set(members, row, self) < 0)
 		return tfc__fail_nomem(error, "member");
-	members->own =
-		(tfc_member_info){.slots = self->slots, .memory = self->memory, .gpus = self->gpus};
+	members->own = (tfc_member_info){.slots = self->slots,
+					 .memory_bytes = self->memory_bytes,
+					 .gpus = self->gpus};
 	members->has_own_labels = self->labels && self->labels[0];
 	members->has_own_gpus = self->gpus > 0;
 	return TFC_OK;

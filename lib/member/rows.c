@@ -99,10 +99,10 @@ static void put_text(char **field, char **text)
 /* What it offers; the labels are handed over. */
 static bool set_offer(struct tfc__member *member, const tfc_member_info *info, char **labels)
 {
-	bool is_same = member->slots == info->slots && member->memory == info->memory &&
+	bool is_same = member->slots == info->slots && member->memory_bytes == info->memory_bytes &&
 		       member->gpus == info->gpus && tfc__labels_equal(member->labels, labels);
 	member->slots = info->slots;
-	member->memory = info->memory;
+	member->memory_bytes = info->memory_bytes;
 	member->gpus = info->gpus;
 	tfc_strv_free(member->labels);
 	member->labels = labels;
@@ -132,12 +132,12 @@ static tfc_member_info amend(const struct tfc__members *members, const struct tf
 	const tfc_member_info *own = &members->own;
 	if (row->has_spoken) {
 		amended.slots = member->slots;
-		amended.memory = member->memory;
+		amended.memory_bytes = member->memory_bytes;
 		amended.gpus = member->gpus;
 	}
 	if (member->is_self) {
 		amended.slots = own->slots ? own->slots : info->slots;
-		amended.memory = own->memory ? own->memory : info->memory;
+		amended.memory_bytes = own->memory_bytes ? own->memory_bytes : info->memory_bytes;
 		amended.gpus = members->has_own_gpus ? own->gpus : info->gpus;
 	}
 	return amended;
@@ -232,7 +232,7 @@ void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_inf
 		.address = member->address,
 		.node_id = member->node_id,
 		.labels = (const char *const *)member->labels,
-		.memory = member->memory,
+		.memory_bytes = member->memory_bytes,
 		.slots = member->slots,
 		.gpus = member->gpus,
 		.is_self = member->is_self,

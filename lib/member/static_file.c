@@ -105,16 +105,16 @@ void tfc__static_file_free(struct tfc__static_file *file)
 	free(file);
 }
 
-static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
+static int start(void *impl, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
-	struct tfc__static_file *file = user;
+	struct tfc__static_file *file = impl;
 	file->members = tfc__members_of(membership);
 	return tfc__watched_file_start(&file->watched, ctx, error);
 }
 
-static void stop(void *user, tfc_membership *membership)
+static void stop(void *impl, tfc_membership *membership)
 {
-	struct tfc__static_file *file = user;
+	struct tfc__static_file *file = impl;
 	tfc__watched_file_stop(&file->watched);
 }
 

@@ -121,7 +121,7 @@ static int read_key(struct parse *p, const char *name, json_t *value, tfc_member
 	if (strcmp(name, "slots") == 0)
 		return read_count(p, value, &info->slots);
 	if (strcmp(name, "memory") == 0)
-		return read_number(p, value, MEMORY_MAX, &info->memory);
+		return read_number(p, value, MEMORY_MAX, &info->memory_bytes);
 	if (strcmp(name, "gpus") == 0)
 		return read_count(p, value, &info->gpus);
 	if (strcmp(name, "labels") == 0)

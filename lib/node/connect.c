@@ -56,8 +56,8 @@ static void met(void *user, struct tfc__node_peer *peer)
 static void refused(void *user, const tfc_error *error)
 {
 	tfc_node *node = user;
-	if (node->refused)
-		node->refused(node->refused_user, error);
+	if (node->hooks.refused)
+		node->hooks.refused(node->hooks.user, error);
 }
 
 int tfc__node_connect(tfc_node *node, tfc_error *error)

@@ -85,7 +85,7 @@ static void add_member(const tfc_node *node, const struct tfc__member *member,
 	tfc__buf_addf(json, ",\"self\":%s,\"draining\":%s", member->is_self ? "true" : "false",
 		      member->is_draining ? "true" : "false");
 	tfc__buf_addf(json, ",\"slots\":%u,\"memory\":%llu,\"gpus\":%u", member->slots,
-		      (unsigned long long)member->memory, member->gpus);
+		      (unsigned long long)member->memory_bytes, member->gpus);
 	add_labels(json, member->labels);
 	tfc__buf_add_char(json, '}');
 }
@@ -200,8 +200,7 @@ int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_
 {
 	struct tfc__gateway_service_options service = {
 		.members = {&members_ops, node, node->hello.node_id},
-		.authorize = options->authorize,
-		.authorize_user = options->hook_user,
+		.hooks = node->hooks,
 	};
 	int code = find_submit_user(options->submit_user, &service, error);
 	if (code < 0)

@@ -16,7 +16,7 @@ void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf)
 	tfc__msg_put_str(buf, "boot_id", hello->boot_id);
 	tfc__msg_put_str(buf, "to", hello->to);
 	tfc__msg_put_u64(buf, "slots", offer->slots);
-	tfc__msg_put_u64(buf, "memory", offer->memory);
+	tfc__msg_put_u64(buf, "memory", offer->memory_bytes);
 	tfc__msg_put_u64(buf, "gpus", offer->gpus);
 	tfc__msg_put_bool(buf, "draining", offer->is_draining);
 	tfc__msg_str(buf, "labels");
@@ -46,7 +46,7 @@ int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc
 	hello->protocol = (uint32_t)tfc__msg_get_u64(map, "protocol", 0);
 	hello->version = (uint32_t)tfc__msg_get_u64(map, "version", 0);
 	hello->offer.slots = (uint32_t)tfc__msg_get_u64(map, "slots", 0);
-	hello->offer.memory = tfc__msg_get_u64(map, "memory", 0);
+	hello->offer.memory_bytes = tfc__msg_get_u64(map, "memory", 0);
 	hello->offer.gpus = (uint32_t)tfc__msg_get_u64(map, "gpus", 0);
 	hello->offer.is_draining = tfc__msg_get_bool(map, "draining", false);
 	tfc__msg_get_text(map, "to", hello->to, sizeof(hello->to));

@@ -64,8 +64,7 @@ struct tfc_node {
 	struct tfc__timer guest_look;
 	uint64_t retain_s;
 
-	void *refused_user;
-	void (*refused)(void *user, const tfc_error *error);
+	tfc_node_hooks hooks; /* zeros: none */
 
 	void (*left)(void *user); /* who waits for tfc_node_leave; NULL: nobody */
 	void *left_user;

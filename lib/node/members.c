@@ -22,7 +22,7 @@ static int find_source(tfc_node *node, const tfc_node_options *options,
 		       struct tfc__members_options *members, tfc_error *error)
 {
 	members->ops = options->membership;
-	members->user = options->membership_user;
+	members->user = options->membership_impl;
 	if (!options->members_file)
 		return TFC_OK;
 	if (options->membership)
@@ -44,7 +44,7 @@ int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_
 	};
 	self.name = options->name ? options->name : "local";
 	self.slots = options->slots;
-	self.memory = options->memory;
+	self.memory_bytes = options->memory_bytes;
 	self.labels = options->labels;
 	int code = find_source(node, options, &members, error);
 	if (code == TFC_OK)

@@ -7,6 +7,11 @@
 #include "gateway/remote.h"
 #include "node/internal.h"
 
+int tfc_node_hooks_init(tfc_node_hooks *hooks, uint32_t size)
+{
+	return tfc__options_init(hooks, size, sizeof(*hooks));
+}
+
 int tfc_node_options_init(tfc_node_options *options, uint32_t size)
 {
 	return tfc__options_init(options, size, sizeof(*options));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/options.h"
 #include "node/internal.h"
 #include "node/state.h"
 #include "transport/address.h"
@@ -101,14 +102,12 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 		.bundle_dir = bundle_dir,
 		.state_dir = options->state_dir,
 		.slots = self->slots,
-		.memory = self->memory,
+		.memory = self->memory_bytes,
 		.gpus = options->gpus,
 		.gpu_count = self->gpus,
 		.gpus_fn = on_gpus,
 		.gpus_user = node,
-		.hook_user = options->hook_user,
-		.before_launch = options->before_launch,
-		.after_exit = options->after_exit,
+		.hooks = node->hooks,
 	};
 	int code = tfc__agent_open(node->ctx, &agent, &node->agent);
 	free(own_log_dir);
@@ -144,7 +143,7 @@ static int open_store(tfc_node *node, const tfc_node_options *options,
 		      struct tfc__store **ret_store, tfc_error *error)
 {
 	if (options->store)
-		return tfc__store_open_ops(node->ctx, options->store, options->store_user,
+		return tfc__store_open_ops(node->ctx, options->store, options->store_impl,
 					   ret_store, error);
 	if (!options->state_dir)
 		return tfc__store_open_memory(node->ctx, ret_store, error);
@@ -203,9 +202,9 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 	int code;
 	node->retain_s = options->retain_s ? options->retain_s : RETAIN_S;
 	tfc__node_begin_guests(node);
-	node->refused = options->refused;
-	node->refused_user = options->hook_user;
-	if ((code = open_keys(node, options, error)) < 0 ||
+	if ((code = tfc__options_copy(&node->hooks, sizeof(node->hooks), options->hooks, "node",
+				      "tfc_node_hooks", error)) < 0 ||
+	    (code = open_keys(node, options, error)) < 0 ||
 	    (code = open_jobs(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;

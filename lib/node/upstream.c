@@ -1,5 +1,5 @@
 /*
- * Where the host's data is, as the node asks for it: the host's resolver, or a file.
+ * Where the host's data is, as the node asks for it: the host's own upstreams, or a file.
  */
 #include "cluster/upstream.h"
 #include "node/internal.h"
@@ -8,16 +8,16 @@
 int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code = TFC_OK;
-	if (options->resolver && options->upstream_map)
+	if (options->upstream && options->upstream_map)
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "tfc_node_options has both resolver and upstream_map");
+				 "tfc_node_options has both upstream and upstream_map");
 	const tfc_upstream_ops *ops = options->upstream_map ? &tfc__upstream_map_ops
-							    : options->resolver;
+							    : options->upstream;
 	if (options->upstream_map)
 		code = tfc__upstream_map_open(node->ctx, options->upstream_map, error, &node->map);
 	if (code == TFC_OK)
 		code = tfc__upstreams_open(node->ctx, ops,
-					   node->map ? (void *)node->map : options->resolver_user,
+					   node->map ? (void *)node->map : options->upstream_impl,
 					   error, &node->upstreams);
 	if (code < 0)
 		return code;

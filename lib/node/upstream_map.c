@@ -202,9 +202,9 @@ static int add_all(tfc_upstream_request *question, json_t *upstream)
 	return code;
 }
 
-static void resolve(void *user, const char *name, tfc_upstream_request *question)
+static void resolve(void *impl, const char *name, tfc_upstream_request *question)
 {
-	const struct tfc__upstream_map *map = user;
+	const struct tfc__upstream_map *map = impl;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
 		tfc_upstream_fail(question, "the map does not name it");
@@ -215,7 +215,7 @@ static void resolve(void *user, const char *name, tfc_upstream_request *question
 }
 
 /* Every question is answered at once. */
-static void cancel(void *user, tfc_upstream_request *question)
+static void cancel(void *impl, tfc_upstream_request *question)
 {
 }
 

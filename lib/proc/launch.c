@@ -51,7 +51,7 @@ static void put_limits(struct writer *writer, struct tfc__launch *head,
 	head->limit_flags = limits->flags;
 	head->nice = limits->nice;
 	head->cpu_milli = limits->cpu_milli;
-	head->memory = limits->memory;
+	head->memory = limits->memory_bytes;
 	head->oom_score_adj = limits->oom_score_adj;
 	head->uid = limits->uid;
 	head->gid = limits->gid;

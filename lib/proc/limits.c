@@ -51,8 +51,8 @@ int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 		return refuse(error, "oom_score_adj", "must be -1000 to 1000");
 	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
 		return refuse(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
-	if (limits->memory > INT64_MAX)
-		return refuse(error, "memory", "is larger than any memory");
+	if (limits->memory_bytes > INT64_MAX)
+		return refuse(error, "memory_bytes", "is larger than any memory");
 	if (limits->flags & TFC_LIMIT_USER &&
 	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
 		return refuse(error, "uid", "and gid must be ids, not -1");

@@ -227,25 +227,25 @@ static void ask(struct tfc__local *local, enum tfc__store_request_kind kind, con
 	send_out(local);
 }
 
-static void get(void *store, const char *key, tfc_store_done done, void *request)
+static void get(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	ask(store, TFC__STORE_GET, key, NULL, 0, 0, done, request);
+	ask(impl, TFC__STORE_GET, key, NULL, 0, 0, done, request);
 }
 
-static void list(void *store, const char *prefix, tfc_store_done done, void *request)
+static void list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
-	ask(store, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
+	ask(impl, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
 }
 
-static void put(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
+static void put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
 		tfc_store_done done, void *request)
 {
-	ask(store, TFC__STORE_PUT, key, data, len, version, done, request);
+	ask(impl, TFC__STORE_PUT, key, data, len, version, done, request);
 }
 
-static void remove_keys(void *store, const char *key, tfc_store_done done, void *request)
+static void remove_keys(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	ask(store, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
+	ask(impl, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
 }
 
 static int wait_local(void *backend, int timeout_ms)
@@ -266,9 +266,9 @@ static int wait_local(void *backend, int timeout_ms)
 
 /* ---- opening and closing */
 
-static void close_local(void *store)
+static void close_local(void *impl)
 {
-	struct tfc__local *local = store;
+	struct tfc__local *local = impl;
 	if (local->out.len && local->rest >= 0)
 		tfc__write_all(local->rest, local->out.data + local->sent,
 			       local->out.len - local->sent);

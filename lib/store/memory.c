@@ -59,9 +59,9 @@ static tfc_store_value value_of(const struct item *item)
 				 .version = item->version};
 }
 
-static void get(void *store, const char *key, tfc_store_done done, void *request)
+static void get(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	const struct memory *memory = store;
+	const struct memory *memory = impl;
 	uint32_t place = place_of(memory, key);
 	if (!is_at(memory, place, key)) {
 		done(request, TFC_ENOENT, NULL, 0, "no such record");
@@ -71,9 +71,9 @@ static void get(void *store, const char *key, tfc_store_done done, void *request
 	done(request, TFC_OK, &value, 1, NULL);
 }
 
-static void list(void *store, const char *prefix, tfc_store_done done, void *request)
+static void list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
-	const struct memory *memory = store;
+	const struct memory *memory = impl;
 	uint32_t first = place_of(memory, prefix);
 	uint32_t count = count_below(memory, first, prefix);
 	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
@@ -130,10 +130,10 @@ static void set(struct memory *memory, uint32_t place, struct item *item)
 	item->version = ++memory->version;
 }
 
-static void put(void *store, const char *key, const void *data, uint64_t len, uint64_t version,
+static void put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
 		tfc_store_done done, void *request)
 {
-	struct memory *memory = store;
+	struct memory *memory = impl;
 	uint32_t place = place_of(memory, key);
 	uint64_t there = is_at(memory, place, key) ? memory->items[place]->version : 0;
 	if (version != UINT64_MAX && version != there) {
@@ -158,9 +158,9 @@ static void drop(struct memory *memory, uint32_t first, uint32_t count)
 		move_items(memory, first + count, first);
 }
 
-static void remove_keys(void *store, const char *key, tfc_store_done done, void *request)
+static void remove_keys(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	struct memory *memory = store;
+	struct memory *memory = impl;
 	size_t len = strlen(key);
 	uint32_t first = place_of(memory, key);
 	bool is_one = key[len - 1] != '/';
@@ -172,9 +172,9 @@ static void remove_keys(void *store, const char *key, tfc_store_done done, void 
 		done(request, TFC_OK, NULL, 0, NULL);
 }
 
-static void close_memory(void *store)
+static void close_memory(void *impl)
 {
-	struct memory *memory = store;
+	struct memory *memory = impl;
 	drop(memory, 0, memory->count);
 	free(memory->items);
 	sodium_memzero(memory->seal_key, sizeof(memory->seal_key));

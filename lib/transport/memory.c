@@ -43,9 +43,9 @@ void *tfc__memory_open(tfc_ctx *ctx)
 	return memory;
 }
 
-static void fini(void *user)
+static void fini(void *impl)
 {
-	free(user);
+	free(impl);
 }
 
 static struct listener *find(struct memory *memory, const char *address)
@@ -77,13 +77,13 @@ static int check(const char *address, tfc_error *error)
 			 "\"%.60s\": write memory:NAME, 1 to 120 bytes long", address);
 }
 
-static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
-		tfc_error *error)
+static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		void **ret_pipe_impl, tfc_error *error)
 {
 	int code = check(address, error);
 	if (code < 0)
 		return code;
-	struct listener *listener = find(user, address);
+	struct listener *listener = find(impl, address);
 	if (!listener)
 		return tfc__fail(error, TFC_ENOENT, "transport", 0,
 				 "nobody listens on %s in this context", address);
@@ -101,7 +101,7 @@ static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe,
 	here->other = there;
 	there->other = here;
 	tfc_pipe_ready(pipe, TFC_PIPE_EVENT_WRITABLE);
-	*ret_state = here;
+	*ret_pipe_impl = here;
 	return TFC_OK;
 fail:
 	free(here);
@@ -109,10 +109,10 @@ fail:
 	return code;
 }
 
-static int listen(void *user, const char *address, uint32_t flags, tfc_listener *listener,
-		  void **ret_state, tfc_error *error)
+static int listen(void *impl, const char *address, uint32_t flags, tfc_listener *listener,
+		  void **ret_listener_impl, tfc_error *error)
 {
-	struct memory *memory = user;
+	struct memory *memory = impl;
 	int code = check(address, error);
 	if (code < 0)
 		return code;
@@ -125,27 +125,27 @@ static int listen(void *user, const char *address, uint32_t flags, tfc_listener 
 	one->listener = listener;
 	snprintf(one->address, sizeof(one->address), "%s", address);
 	tfc__list_append(&memory->listeners, &one->link);
-	*ret_state = one;
+	*ret_listener_impl = one;
 	return TFC_OK;
 }
 
-static const char *listener_address(void *state)
+static const char *listener_address(void *listener_impl)
 {
-	return ((struct listener *)state)->address;
+	return ((struct listener *)listener_impl)->address;
 }
 
-static void listener_close(void *state)
+static void listener_close(void *listener_impl)
 {
-	struct listener *one = state;
+	struct listener *one = listener_impl;
 	tfc__list_remove(&one->link);
 	free(one);
 }
 
 /* ---- bytes */
 
-static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
-	const struct end *end = state;
+	const struct end *end = pipe_impl;
 	info->flags = TFC_PIPE_FLAG_IS_NODE;
 	memcpy(info->address, end->address, sizeof(info->address));
 	return TFC_OK;
@@ -161,9 +161,9 @@ static int fail_closed(tfc_error *error)
 	return tfc__fail(error, TFC_ELOST, "transport", 0, "the other end closed the connection");
 }
 
-static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
+static int64_t read_some(void *pipe_impl, void *data, size_t len, tfc_error *error)
 {
-	struct end *end = state;
+	struct end *end = pipe_impl;
 	size_t count = waiting(end) < len ? waiting(end) : len;
 	if (!waiting(end))
 		return end->other ? 0 : fail_closed(error);
@@ -179,9 +179,9 @@ static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
 	return (int64_t)count;
 }
 
-static int64_t write_some(void *state, const void *data, size_t len, tfc_error *error)
+static int64_t write_some(void *pipe_impl, const void *data, size_t len, tfc_error *error)
 {
-	struct end *other = ((struct end *)state)->other;
+	struct end *other = ((struct end *)pipe_impl)->other;
 	if (!other)
 		return fail_closed(error);
 	size_t room = ROOM - (waiting(other) < ROOM ? waiting(other) : ROOM);
@@ -201,13 +201,13 @@ static int64_t write_some(void *state, const void *data, size_t len, tfc_error *
 }
 
 /* Everything is told as it happens. */
-static void want(void *state, uint32_t events)
+static void want(void *pipe_impl, uint32_t events)
 {
 }
 
-static void close_end(void *state)
+static void close_end(void *pipe_impl)
 {
-	struct end *end = state;
+	struct end *end = pipe_impl;
 	if (end->other) {
 		end->other->other = NULL;
 		tfc_pipe_ready(end->other->pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);

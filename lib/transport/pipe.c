@@ -6,7 +6,7 @@
 
 struct tfc_pipe {
 	const struct tfc__transport *transport;
-	void *state;
+	void *impl;
 	tfc__pipe_fn fn; /* NULL: not taken yet */
 	void *user;
 	uint32_t told; /* events for the next turn */
@@ -16,7 +16,7 @@ struct tfc_pipe {
 struct tfc_listener {
 	tfc_ctx *ctx;
 	const struct tfc__transport *transport;
-	void *state;
+	void *impl;
 	tfc__listener_pipe_fn fn;
 	void *user;
 };
@@ -66,7 +66,7 @@ int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_
 	tfc_pipe *pipe = new_pipe(ctx, transport);
 	if (!pipe)
 		return tfc__fail_nomem(error, "transport");
-	code = transport->ops.dial(transport->user, address, flags, pipe, &pipe->state, error);
+	code = transport->ops.dial(transport->impl, address, flags, pipe, &pipe->impl, error);
 	if (code < 0) {
 		tfc__work_cancel(&pipe->work);
 		free(pipe);
@@ -86,7 +86,7 @@ void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user)
 int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error)
 {
 	*ret_info = (tfc_pipe_info){.size = sizeof(*ret_info)};
-	int code = pipe->transport->ops.describe(pipe->state, ret_info, error);
+	int code = pipe->transport->ops.describe(pipe->impl, ret_info, error);
 	ret_info->address[sizeof(ret_info->address) - 1] = '\0';
 	if (ret_info->group_count > TFC_PIPE_GROUPS_MAX)
 		ret_info->group_count = TFC_PIPE_GROUPS_MAX;
@@ -95,17 +95,17 @@ int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error
 
 int64_t tfc__pipe_read(tfc_pipe *pipe, void *data, size_t len, tfc_error *error)
 {
-	return pipe->transport->ops.read(pipe->state, data, len, error);
+	return pipe->transport->ops.read(pipe->impl, data, len, error);
 }
 
 int64_t tfc__pipe_write(tfc_pipe *pipe, const void *data, size_t len, tfc_error *error)
 {
-	return pipe->transport->ops.write(pipe->state, data, len, error);
+	return pipe->transport->ops.write(pipe->impl, data, len, error);
 }
 
 void tfc__pipe_want(tfc_pipe *pipe, uint32_t events)
 {
-	pipe->transport->ops.want(pipe->state, events);
+	pipe->transport->ops.want(pipe->impl, events);
 }
 
 bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got)
@@ -124,20 +124,20 @@ void tfc__pipe_close(tfc_pipe *pipe)
 	if (!pipe)
 		return;
 	tfc__work_cancel(&pipe->work);
-	pipe->transport->ops.close(pipe->state);
+	pipe->transport->ops.close(pipe->impl);
 	free(pipe);
 }
 
 /* ---- listeners */
 
-int tfc_listener_accept(tfc_listener *listener, void *state, tfc_pipe **ret_pipe)
+int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_pipe)
 {
 	if (!listener || !ret_pipe)
 		return TFC_EINVAL;
 	tfc_pipe *pipe = new_pipe(listener->ctx, listener->transport);
 	if (!pipe)
 		return TFC_ENOMEM;
-	pipe->state = state;
+	pipe->impl = pipe_impl;
 	int code = listener->fn(listener->user, pipe);
 	if (code < 0) {
 		free(pipe);
@@ -160,7 +160,7 @@ int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__l
 	if (!listener)
 		return tfc__fail_nomem(error, "transport");
 	*listener = (struct tfc_listener){ctx, transport, NULL, fn, user};
-	code = transport->ops.listen(transport->user, address, flags, listener, &listener->state,
+	code = transport->ops.listen(transport->impl, address, flags, listener, &listener->impl,
 				     error);
 	if (code < 0) {
 		free(listener);
@@ -172,13 +172,13 @@ int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__l
 
 const char *tfc__listener_address(const tfc_listener *listener)
 {
-	return listener->transport->ops.listener_address(listener->state);
+	return listener->transport->ops.listener_address(listener->impl);
 }
 
 void tfc__listener_close(tfc_listener *listener)
 {
 	if (!listener)
 		return;
-	listener->transport->ops.listener_close(listener->state);
+	listener->transport->ops.listener_close(listener->impl);
 	free(listener);
 }

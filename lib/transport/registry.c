@@ -26,7 +26,7 @@ static void free_all(struct transports *all, bool is_forked)
 		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
 		tfc__list_remove(link);
 		if (one->ops.fini && (one->is_builtin || !is_forked))
-			one->ops.fini(one->user);
+			one->ops.fini(one->impl);
 		free(one);
 	}
 	free(all);
@@ -47,13 +47,13 @@ static struct tfc__transport *find(const struct transports *all, const char *sch
 	return NULL;
 }
 
-static struct tfc__transport *add(struct transports *all, const tfc_transport_ops *ops, void *user)
+static struct tfc__transport *add(struct transports *all, const tfc_transport_ops *ops, void *impl)
 {
 	size_t size = strlen(ops->scheme) + 1;
 	struct tfc__transport *one = malloc(sizeof(*one) + size);
 	if (!one)
 		return NULL;
-	*one = (struct tfc__transport){.ops = *ops, .user = user};
+	*one = (struct tfc__transport){.ops = *ops, .impl = impl};
 	memcpy(one->scheme, ops->scheme, size);
 	one->ops.scheme = one->scheme;
 	tfc__list_append(&all->list, &one->link);
@@ -63,10 +63,10 @@ static struct tfc__transport *add(struct transports *all, const tfc_transport_op
 static bool add_builtin(tfc_ctx *ctx, struct transports *all,
 			const struct tfc__builtin_transport *builtin)
 {
-	void *user = builtin->open ? builtin->open(ctx) : ctx;
-	struct tfc__transport *one = user ? add(all, builtin->ops, user) : NULL;
-	if (!one && user && builtin->ops->fini)
-		builtin->ops->fini(user);
+	void *impl = builtin->open ? builtin->open(ctx) : ctx;
+	struct tfc__transport *one = impl ? add(all, builtin->ops, impl) : NULL;
+	if (!one && impl && builtin->ops->fini)
+		builtin->ops->fini(impl);
 	if (!one)
 		return false;
 	one->is_builtin = true;
@@ -166,7 +166,7 @@ static int check(tfc_ctx *ctx, const tfc_transport_ops *ops)
 	return TFC_OK;
 }
 
-int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *user)
+int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *impl)
 {
 	tfc_transport_ops own;
 	int code = tfc__ctx_enter(ctx);
@@ -184,7 +184,7 @@ int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *use
 	if (all && find(all, own.scheme, strlen(own.scheme)))
 		return tfc__ctx_fail(ctx, TFC_EBUSY, "transport", 0,
 				     "this context has a transport for %.60s: already", own.scheme);
-	if (!all || !add(all, &own, user))
+	if (!all || !add(all, &own, impl))
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "transport");
 	return TFC_OK;
 }

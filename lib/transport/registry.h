@@ -9,7 +9,7 @@
 struct tfc__transport {
 	struct tfc__link link;
 	tfc_transport_ops ops;
-	void *user;
+	void *impl;
 	bool is_builtin;
 	bool is_level; /* see tfc__builtin_transport */
 	char scheme[]; /* what ops.scheme points to */

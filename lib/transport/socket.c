@@ -83,9 +83,9 @@ static int64_t not_connected(const struct tfc__socket *socket, tfc_error *error)
 	return socket->failure.code;
 }
 
-int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error)
+int64_t tfc__socket_read(void *pipe_impl, void *data, size_t len, tfc_error *error)
 {
-	struct tfc__socket *socket = state;
+	struct tfc__socket *socket = pipe_impl;
 	if (!socket->is_connected)
 		return not_connected(socket, error);
 	ssize_t count = recv(socket->fd.fd, data, len, 0);
@@ -97,18 +97,18 @@ int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error)
 	return count;
 }
 
-int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *error)
+int64_t tfc__socket_write(void *pipe_impl, const void *data, size_t len, tfc_error *error)
 {
-	struct tfc__socket *socket = state;
+	struct tfc__socket *socket = pipe_impl;
 	if (!socket->is_connected)
 		return not_connected(socket, error);
 	ssize_t count = send(socket->fd.fd, data, len, MSG_NOSIGNAL);
 	return count < 0 ? not_moved(errno, error) : count;
 }
 
-void tfc__socket_want(void *state, uint32_t events)
+void tfc__socket_want(void *pipe_impl, uint32_t events)
 {
-	struct tfc__socket *socket = state;
+	struct tfc__socket *socket = pipe_impl;
 	if (socket->wanted == events)
 		return;
 	socket->wanted = events;

@@ -28,9 +28,9 @@ int tfc__socket_start(struct tfc__socket *socket, int fd, tfc_error *error);
 void tfc__socket_fini(struct tfc__socket *socket);
 
 /* Of tfc_transport_ops. */
-int64_t tfc__socket_read(void *state, void *data, size_t len, tfc_error *error);
-int64_t tfc__socket_write(void *state, const void *data, size_t len, tfc_error *error);
-void tfc__socket_want(void *state, uint32_t events);
+int64_t tfc__socket_read(void *pipe_impl, void *data, size_t len, tfc_error *error);
+int64_t tfc__socket_write(void *pipe_impl, const void *data, size_t len, tfc_error *error);
+void tfc__socket_want(void *pipe_impl, uint32_t events);
 
 /* ---- a listener */
 

@@ -48,9 +48,9 @@ static bool find_user(const struct tfc__tcp *tcp, uint32_t *ret_uid)
 	       tfc__tcp_user(&there, &here, ret_uid) == 0;
 }
 
-static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
-	const struct tfc__tcp *tcp = state;
+	const struct tfc__tcp *tcp = pipe_impl;
 	memcpy(info->address, tcp->socket.address, sizeof(info->address));
 	if (!tcp->socket.is_connected) {
 		if (tcp->socket.failure.code < 0)
@@ -140,8 +140,8 @@ static int check(const char *address, const struct tfc__tcp_host *host, uint32_t
 	return TFC_OK;
 }
 
-static int listen_at(void *user, const char *address, uint32_t flags, tfc_listener *of,
-		     void **ret_state, tfc_error *error)
+static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listener *of,
+		     void **ret_listener_impl, tfc_error *error)
 {
 	struct tfc__tcp_host host;
 	struct sockaddr_storage here = {0};
@@ -163,24 +163,24 @@ static int listen_at(void *user, const char *address, uint32_t flags, tfc_listen
 	getsockname(fd, (struct sockaddr *)&here, &len);
 	tfc__tcp_write(&here, listener->address, sizeof(listener->address));
 	listener->is_plain = flags & TFC_TRANSPORT_FLAG_PLAIN;
-	code = tfc__socket_listener_open(&listener->base, user, of, fd, &listener_ops, error);
+	code = tfc__socket_listener_open(&listener->base, impl, of, fd, &listener_ops, error);
 	if (code < 0) {
 		tfc__socket_listener_fini(&listener->base);
 		free(listener);
 		return code;
 	}
-	*ret_state = listener;
+	*ret_listener_impl = listener;
 	return TFC_OK;
 }
 
-static const char *listener_address(void *state)
+static const char *listener_address(void *listener_impl)
 {
-	return ((struct listener *)state)->address;
+	return ((struct listener *)listener_impl)->address;
 }
 
-static void listener_close(void *state)
+static void listener_close(void *listener_impl)
 {
-	struct listener *listener = state;
+	struct listener *listener = listener_impl;
 	tfc__socket_listener_fini(&listener->base);
 	free(listener);
 }

@@ -27,8 +27,8 @@ struct tfc__tcp {
 void tfc__tcp_tune(int fd);
 
 struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe); /* NULL: out of memory */
-int tfc__tcp_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
-		  tfc_error *error);
-void tfc__tcp_close(void *state);
+int tfc__tcp_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		  void **ret_pipe_impl, tfc_error *error);
+void tfc__tcp_close(void *pipe_impl);
 
 #endif

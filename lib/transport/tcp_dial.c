@@ -176,10 +176,10 @@ struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe)
 	return tcp;
 }
 
-int tfc__tcp_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
-		  tfc_error *error)
+int tfc__tcp_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		  void **ret_pipe_impl, tfc_error *error)
 {
-	tfc_ctx *ctx = user;
+	tfc_ctx *ctx = impl;
 	struct tfc__tcp *tcp = tfc__tcp_new(ctx, pipe);
 	struct tfc__tcp_host *host = malloc(sizeof(*host));
 	int code = tcp && host ? tfc__tcp_parse(address, error, host)
@@ -199,7 +199,7 @@ int tfc__tcp_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pip
 		tfc__work_schedule(&tcp->beginning);
 	else if ((code = tfc__resolve_open(ctx, host, on_resolved, tcp, &tcp->resolve, error)) < 0)
 		goto fail;
-	*ret_state = tcp;
+	*ret_pipe_impl = tcp;
 	return TFC_OK;
 fail:
 	free(host);
@@ -207,9 +207,9 @@ fail:
 	return code;
 }
 
-void tfc__tcp_close(void *state)
+void tfc__tcp_close(void *pipe_impl)
 {
-	struct tfc__tcp *tcp = state;
+	struct tfc__tcp *tcp = pipe_impl;
 	tfc__work_cancel(&tcp->beginning);
 	if (tcp->host)
 		end_dialing(tcp);

@@ -78,17 +78,17 @@ static void read_user(struct unix_socket *one, int fd)
 	memcpy(one->groups, groups, size);
 }
 
-static void close_socket(void *state)
+static void close_socket(void *pipe_impl)
 {
-	struct unix_socket *one = state;
+	struct unix_socket *one = pipe_impl;
 	tfc__socket_fini(&one->socket);
 	free(one);
 }
 
 /* It is connected from the beginning: dial does not wait. */
-static int describe(void *state, tfc_pipe_info *info, tfc_error *error)
+static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
-	const struct unix_socket *one = state;
+	const struct unix_socket *one = pipe_impl;
 	memcpy(info->address, one->socket.address, sizeof(info->address));
 	info->flags = one->user.uid == UINT32_MAX ? 0 : TFC_PIPE_FLAG_HAS_USER;
 	info->uid = one->user.uid;
@@ -152,8 +152,8 @@ static int connect_to(struct unix_socket *one, const struct place *place, tfc_er
 	return tfc__socket_start(&one->socket, fd, error);
 }
 
-static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe, void **ret_state,
-		tfc_error *error)
+static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		void **ret_pipe_impl, tfc_error *error)
 {
 	struct place place;
 	int code = parse(address, error, &place);
@@ -162,14 +162,14 @@ static int dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe,
 	struct unix_socket *one = calloc(1, sizeof(*one));
 	if (!one)
 		return tfc__fail_nomem(error, "transport");
-	tfc__socket_init(&one->socket, user, pipe);
+	tfc__socket_init(&one->socket, impl, pipe);
 	snprintf(one->socket.address, sizeof(one->socket.address), "%s", address);
 	code = connect_to(one, &place, error);
 	if (code < 0) {
 		close_socket(one);
 		return code;
 	}
-	*ret_state = one;
+	*ret_pipe_impl = one;
 	return TFC_OK;
 }
 
@@ -318,9 +318,9 @@ static int open_listener(const struct place *place, bool is_shared, tfc_error *e
 	return code;
 }
 
-static void listener_close(void *state)
+static void listener_close(void *listener_impl)
 {
-	struct listener *listener = state;
+	struct listener *listener = listener_impl;
 	struct stat there;
 	const char *path = listener->place.address.sun_path;
 	if (lstat(path, &there) == 0 && there.st_dev == listener->device &&
@@ -330,8 +330,8 @@ static void listener_close(void *state)
 	free(listener);
 }
 
-static int listen_at(void *user, const char *address, uint32_t flags, tfc_listener *of,
-		     void **ret_state, tfc_error *error)
+static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listener *of,
+		     void **ret_listener_impl, tfc_error *error)
 {
 	struct place place;
 	struct stat there = {0};
@@ -351,18 +351,18 @@ static int listen_at(void *user, const char *address, uint32_t flags, tfc_listen
 	lstat(place.address.sun_path, &there);
 	listener->device = there.st_dev;
 	listener->inode = there.st_ino;
-	code = tfc__socket_listener_open(&listener->base, user, of, fd, &listener_ops, error);
+	code = tfc__socket_listener_open(&listener->base, impl, of, fd, &listener_ops, error);
 	if (code < 0) {
 		listener_close(listener);
 		return code;
 	}
-	*ret_state = listener;
+	*ret_listener_impl = listener;
 	return TFC_OK;
 }
 
-static const char *listener_address(void *state)
+static const char *listener_address(void *listener_impl)
 {
-	return ((struct listener *)state)->address;
+	return ((struct listener *)listener_impl)->address;
 }
 
 const tfc_transport_ops tfc__unix_ops = {

@@ -159,12 +159,14 @@ static void run_job(tfc_ctx *ctx)
 	static const char text[] = "{\"argv\": [\"/bin/sh\", \"-c\", \"echo $WORD\"],"
 				   " \"roles\": {\"worker\": {\"count\": 2}}}";
 	GUARDED(tfc_node_options, node, TFC_NODE_OPTIONS_INIT);
+	GUARDED(tfc_node_hooks, hooks, TFC_NODE_HOOKS_INIT);
 	GUARDED(tfc_gateway_options, gateway, TFC_GATEWAY_OPTIONS_INIT);
 	GUARDED(tfc_submit_options, submit, TFC_SUBMIT_OPTIONS_INIT);
 	GUARDED(tfc_error, error, TFC_ERROR_INIT);
 	struct follow follow = {.status = -1};
 	tfc_job *job;
-	node.value.before_launch = set_variable;
+	hooks.value.before_launch = set_variable;
+	node.value.hooks = &hooks.value;
 	submit.value.host_tag = "tag";
 	submit.value.host_tag_len = 4;
 	check(tfc_job_parse(text, strlen(text), "old.json", &error.value, &job), error.value.text);
@@ -180,6 +182,7 @@ static void run_job(tfc_ctx *ctx)
 	tfc_gateway_close(follow.gateway);
 	tfc_node_close(gateway.value.node);
 	check_behind(node.behind, "a tfc_node_options");
+	check_behind(hooks.behind, "a tfc_node_hooks");
 	check_behind(gateway.behind, "a tfc_gateway_options");
 	check_behind(submit.behind, "a tfc_submit_options");
 	check_behind(error.behind, "a tfc_error");

@@ -57,8 +57,8 @@ static int open_socket(const char *address, struct sockaddr_un *ret_address)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static int host_dial(void *user, const char *address, uint32_t flags, tfc_pipe *pipe,
-		     void **ret_state, tfc_error *error)
+static int host_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		     void **ret_pipe_impl, tfc_error *error)
 {
 	struct sockaddr_un there;
 	int fd = open_socket(address, &there);
@@ -69,7 +69,7 @@ static int host_dial(void *user, const char *address, uint32_t flags, tfc_pipe *
 		return code;
 	}
 	/* edge-triggered: it tells once of what has come, and leaves the rest to the library */
-	struct watched *one = watch(user, fd, EPOLLIN | EPOLLOUT | EPOLLET);
+	struct watched *one = watch(impl, fd, EPOLLIN | EPOLLOUT | EPOLLET);
 	if (!one) {
 		close(fd);
 		return fail(error, TFC_ENOMEM, "cannot watch", address);
@@ -77,7 +77,7 @@ static int host_dial(void *user, const char *address, uint32_t flags, tfc_pipe *
 	one->pipe = pipe;
 	snprintf(one->address, sizeof(one->address), "%s", address);
 	tfc_pipe_ready(pipe, TFC_PIPE_EVENT_WRITABLE);
-	*ret_state = one;
+	*ret_pipe_impl = one;
 	return TFC_OK;
 }
 
@@ -95,11 +95,11 @@ static int open_listener(const char *address, tfc_error *error)
 	return code;
 }
 
-static int host_listen(void *user, const char *address, uint32_t flags, tfc_listener *listener,
-		       void **ret_state, tfc_error *error)
+static int host_listen(void *impl, const char *address, uint32_t flags, tfc_listener *listener,
+		       void **ret_listener_impl, tfc_error *error)
 {
 	int fd = open_listener(address, error);
-	struct watched *one = fd < 0 ? NULL : watch(user, fd, EPOLLIN);
+	struct watched *one = fd < 0 ? NULL : watch(impl, fd, EPOLLIN);
 	if (fd < 0)
 		return fd;
 	if (!one) {
@@ -109,32 +109,32 @@ static int host_listen(void *user, const char *address, uint32_t flags, tfc_list
 	}
 	one->listener = listener;
 	snprintf(one->address, sizeof(one->address), "%s", address);
-	*ret_state = one;
+	*ret_listener_impl = one;
 	return TFC_OK;
 }
 
-static const char *host_listener_address(void *state)
+static const char *host_listener_address(void *listener_impl)
 {
-	return ((struct watched *)state)->address;
+	return ((struct watched *)listener_impl)->address;
 }
 
-static void host_close(void *state)
+static void host_close(void *pipe_impl)
 {
-	struct watched *one = state;
+	struct watched *one = pipe_impl;
 	close(one->fd);
 	free(one);
 }
 
-static void host_listener_close(void *state)
+static void host_listener_close(void *listener_impl)
 {
-	struct watched *one = state;
+	struct watched *one = listener_impl;
 	unlink(one->address + strlen(SCHEME));
 	host_close(one);
 }
 
-static int host_describe(void *state, tfc_pipe_info *info, tfc_error *error)
+static int host_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
-	struct watched *one = state;
+	struct watched *one = pipe_impl;
 	info->flags = TFC_PIPE_FLAG_IS_NODE; /* the socket's directory is closed to others */
 	memcpy(info->address, one->address, sizeof(info->address));
 	return TFC_OK;
@@ -149,29 +149,29 @@ static int64_t moved(ssize_t count, const char *address, tfc_error *error)
 	return fail(error, TFC_ELOST, "lost", address);
 }
 
-static int64_t host_read(void *state, void *data, size_t len, tfc_error *error)
+static int64_t host_read(void *pipe_impl, void *data, size_t len, tfc_error *error)
 {
-	struct watched *one = state;
+	struct watched *one = pipe_impl;
 	ssize_t count = recv(one->fd, data, len, 0);
 	if (count == 0)
 		return fail(error, TFC_ELOST, "closed by", one->address);
 	return moved(count, one->address, error);
 }
 
-static int64_t host_write(void *state, const void *data, size_t len, tfc_error *error)
+static int64_t host_write(void *pipe_impl, const void *data, size_t len, tfc_error *error)
 {
-	struct watched *one = state;
+	struct watched *one = pipe_impl;
 	return moved(send(one->fd, data, len, MSG_NOSIGNAL), one->address, error);
 }
 
 /* Everything is told as it happens. */
-static void host_want(void *state, uint32_t events)
+static void host_want(void *pipe_impl, uint32_t events)
 {
 }
 
-static void host_fini(void *user)
+static void host_fini(void *impl)
 {
-	struct hosted *hosted = user;
+	struct hosted *hosted = impl;
 	close(hosted->epoll_fd);
 	free(hosted);
 }

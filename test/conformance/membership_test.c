@@ -61,7 +61,7 @@ static void write_file(const char *path, const tfc_member_info *members, size_t 
 		fprintf(file, "%s\n {\"name\": \"%s\", \"address\": \"%s\", \"slots\": %u, ",
 			i ? "," : "", m->name, m->address, m->slots);
 		fprintf(file, "\"memory\": %llu, \"gpus\": %u, \"labels\": {",
-			(unsigned long long)m->memory, m->gpus);
+			(unsigned long long)m->memory_bytes, m->gpus);
 		for (size_t j = 0; m->labels && m->labels[j]; j++) {
 			int len = (int)strcspn(m->labels[j], "=");
 			fprintf(file, "%s\"%.*s\": \"%s\"", j ? ", " : "", len, m->labels[j],
@@ -255,7 +255,7 @@ static void all_fields_arrive(void **state)
 {
 	tfc_member_info members[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
 	members[1].labels = labels_of_b;
-	members[1].memory = UINT64_C(8) << 30;
+	members[1].memory_bytes = UINT64_C(8) << 30;
 	members[1].gpus = 2;
 	EACH_BACKEND(world)
 	{
@@ -263,7 +263,7 @@ static void all_fields_arrive(void **state)
 		tfc_member_info info;
 		tfc__member_info(find(&world, "b"), &info);
 		assert_int_equal(info.size, sizeof(info));
-		assert_int_equal(info.memory, UINT64_C(8) << 30);
+		assert_int_equal(info.memory_bytes, UINT64_C(8) << 30);
 		assert_int_equal(info.gpus, 2);
 		assert_int_equal(info.slots, 4);
 		assert_string_equal(info.labels[0], "gpu=a100");

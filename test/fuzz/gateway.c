@@ -14,7 +14,7 @@
 
 static void write_home(struct tfc__buf *text, const struct tfc__question *question)
 {
-	if (question->verb == TFC__SUBMIT)
+	if (question->verb == TFC_VERB_SUBMIT)
 		tfc__question_write_home(text, question->home);
 }
 
@@ -33,14 +33,14 @@ static void check_named(const struct tfc__question *question)
 	CHECK(strcmp(question->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
 }
 
-static int read_all(struct tfc__heard *heard, enum tfc__verb verb, const msgpack_object *params,
+static int read_all(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		    tfc_error *error)
 {
 	int code = tfc__question_read(heard, verb, params, error);
 	return code < 0 ? code : tfc__question_read_definition(heard, params, error);
 }
 
-static void check_question(enum tfc__verb verb, const msgpack_object *params)
+static void check_question(enum tfc_verb verb, const msgpack_object *params)
 {
 	struct tfc__heard heard, again;
 	struct tfc__buf text = {0};
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct tfc__msg msg;
 	if (size < 1 || tfc__msg_parse(&msg, data + 1, size - 1, &limits, NULL) < 0)
 		return 0;
-	check_question((enum tfc__verb)(TFC__SUBMIT + data[0] % TFC__FIND), &msg.root);
+	check_question((enum tfc_verb)(TFC_VERB_SUBMIT + data[0] % TFC_VERB_FIND), &msg.root);
 	check_item(&msg.root);
 	tfc__msg_fini(&msg);
 	return 0;

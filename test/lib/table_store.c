@@ -197,7 +197,7 @@ void table_node_begin(struct node_run *run, struct table *table)
 	table->ctx = run->ctx;
 	node.temp_dir = run->dir;
 	node.store = &ops;
-	node.store_user = table;
+	node.store_impl = table;
 	if (tfc_node_open(run->ctx, &node, &run->node) < 0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
 	gateway.node = run->node;

@@ -15,20 +15,22 @@
 
 static char asked[1024];
 
-static int note_and_refuse(void *user, const tfc_peer_info *peer, const char *verb, const char *job)
+static int note_and_refuse(void *user, const tfc_peer_info *peer, enum tfc_verb verb,
+			   const char *job)
 {
 	size_t len = strlen(asked);
 	assert_int_equal(peer->role, TFC_PEER_NODE);
+	assert_string_equal(tfc_peer_role_name(peer->role), "node");
 	assert_int_equal(peer->uid, getuid());
 	assert_int_equal(peer->pid, getpid());
-	snprintf(asked + len, sizeof(asked) - len, "%s(%s) ", verb, job);
-	return strcmp(verb, "stop") == 0 ? -1 : 0;
+	snprintf(asked + len, sizeof(asked) - len, "%s(%s) ", tfc_verb_name(verb), job);
+	return verb == TFC_VERB_STOP ? -1 : 0;
 }
 
 static void the_host_has_a_say(void **state)
 {
 	const struct tfc__gateway_service_options options = {.submit_uid = UINT32_MAX,
-							     .authorize = note_and_refuse};
+							     .hooks.authorize = note_and_refuse};
 	struct node_run run;
 	struct answer answer = {0};
 	node_run_begin_served(&run, &options);

@@ -382,9 +382,11 @@ static void hooks_add_remove_and_refuse(void **state)
 	struct follower follower = {0};
 	struct hooks hooks = {.run = &run};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
-	options.hook_user = &hooks;
-	options.before_launch = before_launch;
-	options.after_exit = after_exit;
+	const tfc_node_hooks table = {.size = sizeof(table),
+				      .user = &hooks,
+				      .before_launch = before_launch,
+				      .after_exit = after_exit};
+	options.hooks = &table;
 	node_run_begin(&run, &options);
 	char *json = node_json("{'framework':'none','argv':['%s','env'],'env':{'REMOVED':'1'},"
 			       "'roles':{'worker':{}}}",
@@ -416,8 +418,10 @@ static void a_hook_may_stop_its_job(void **state)
 	struct follower follower = {0};
 	struct hooks hooks = {.run = &run, .stops = "mine"};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
-	options.hook_user = &hooks;
-	options.before_launch = before_launch;
+	const tfc_node_hooks table = {.size = sizeof(table),
+				      .user = &hooks,
+				      .before_launch = before_launch};
+	options.hooks = &table;
 	node_run_begin(&run, &options);
 	char *json = node_json("{'name':'mine','framework':'none','argv':['%s','wait'],"
 			       "'roles':{'worker':{'count':3}}}",

@@ -41,6 +41,7 @@ static int open_place(struct place *place)
 {
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
+	tfc_node_hooks hooks = TFC_NODE_HOOKS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	static const char *const env[] = {"PATH=/usr/bin:/bin", "SECRET=s", NULL};
 	SWEPT(tfc_node_open);
@@ -49,7 +50,8 @@ static int open_place(struct place *place)
 	ctx.helper_dir = getenv("TFC_HELPER_DIR");
 	node.temp_dir = leaks_temp_dir();
 	node.env = env;
-	node.before_launch = set_variable;
+	hooks.before_launch = set_variable;
+	node.hooks = &hooks;
 	int code = tfc_ctx_new(&ctx, NULL, &place->ctx);
 	if (code < 0)
 		return code;

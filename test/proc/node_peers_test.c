@@ -68,13 +68,15 @@ static tfc_node *open_at(tfc_ctx *ctx, const char *name, const char *address, st
 {
 	const char *const listen[] = {address, NULL};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	tfc_node_hooks hooks = TFC_NODE_HOOKS_INIT;
 	tfc_node *node;
+	hooks.user = seen;
+	hooks.refused = note_refusal;
 	options.name = name;
 	options.temp_dir = leaks_temp_dir();
 	options.membership = &all;
 	options.listen = address ? listen : NULL;
-	options.hook_user = seen;
-	options.refused = note_refusal;
+	options.hooks = &hooks;
 	if (tfc_node_open(ctx, &options, &node) < 0)
 		fail_msg("%s", tfc_ctx_error(ctx)->text);
 	return node;

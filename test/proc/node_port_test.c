@@ -426,8 +426,10 @@ static void a_guard_that_dies_just_before_a_launch_does_not_cost_the_attempt(voi
 	struct follower follower = {0};
 	pid_t killed = 0;
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
-	options.before_launch = kill_guard_once;
-	options.hook_user = &killed;
+	tfc_node_hooks hooks = TFC_NODE_HOOKS_INIT;
+	hooks.user = &killed;
+	hooks.before_launch = kill_guard_once;
+	options.hooks = &hooks;
 	node_run_begin(&run, &options);
 	start(&run, &follower, "'roles':{'worker':{'ready':'listen'}}", "'listen','wait'");
 	uint16_t port = port_of(node_await_task(&run, &follower, "worker/0", TFC_TASK_HOLDING, 0));

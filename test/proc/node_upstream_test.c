@@ -66,8 +66,8 @@ static void begin(struct node_run *run)
 					     .cancel = cancel};
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 	store = (struct store){.owner = "local", .count = 3, .version = 1};
-	options.resolver = &ops;
-	options.resolver_user = &store;
+	options.upstream = &ops;
+	options.upstream_impl = &store;
 	node_run_begin(run, &options);
 }
 

@@ -250,18 +250,18 @@ static void assert_in(const char *text, const char *words)
 static void memory_and_cpus_need_a_cgroup_and_are_never_left_out(void **state)
 {
 	tfc_process_limits limits = TFC_PROCESS_LIMITS_INIT;
-	limits.memory = 16 << 20;
+	limits.memory_bytes = 16 << 20;
 	char *text = run_in_group(&limits, TFC_ISOLATION_PLAIN);
 	assert_in(text, "cannot limit memory to 16777216 bytes: the task has no cgroup v2");
 	free(text);
-	limits.memory = 0;
+	limits.memory_bytes = 0;
 	limits.cpu_milli = 1500;
 	text = run_in_group(&limits, TFC_ISOLATION_PLAIN);
 	assert_in(text, "cannot limit CPUs to 1.5: the task has no cgroup v2 of its own");
 	free(text);
 
 	limits.cpu_milli = 0;
-	limits.memory = 16 << 20;
+	limits.memory_bytes = 16 << 20;
 	text = run_in_group(&limits, TFC_ISOLATION_AUTO);
 	bool is_limited = strstr(text, "out of memory");
 	if (!is_limited)
@@ -287,7 +287,7 @@ static void limits_that_cannot_be_meant_are_refused_by_the_call(void **state)
 		{{.flags = TFC_LIMIT_USER, .uid = UINT32_MAX}, "limits.uid"},
 		{{.group_count = 1}, "limits.groups"},
 		{{.cpu_milli = 9}, "limits.cpu_milli"},
-		{{.memory = UINT64_MAX}, "limits.memory"},
+		{{.memory_bytes = UINT64_MAX}, "limits.memory_bytes"},
 		{{.rlimit_count = 1}, "limits.rlimits is NULL"},
 		{{.rlimit_count = 1, .rlimits = &unknown}, "resource is 1000"},
 		{{.rlimit_count = 1, .rlimits = &reversed}, "soft limit of nofile is above"},

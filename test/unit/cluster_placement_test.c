@@ -182,8 +182,8 @@ static void gpus_and_memory_count(void **state)
 		 "\"chief\":{\"memory\":50}}}");
 	w.members[0].gpus = 4;
 	w.members[1].gpus = 2;
-	w.members[1].memory = 120;
-	w.members[2].memory = 60;
+	w.members[1].memory_bytes = 120;
+	w.members[2].memory_bytes = 60;
 	place_well();
 	assert_int_equal(count_on(0), 2);
 	assert_int_equal(w.placed[3], 2); /* the chief */
@@ -321,9 +321,9 @@ static void the_only_node_is_named_with_what_it_has(void **state)
 	refuse_alone("3 slots are needed; this node has 2");
 	end();
 	begin(1, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,\"memory\":3221225472}}}");
-	w.members[0].memory = 2147483648;
+	w.members[0].memory_bytes = 2147483648;
 	refuse_alone("worker/0 needs 3 GiB of memory; this node has 2 GiB");
-	w.members[0].memory = 2 * 3221225472;
+	w.members[0].memory_bytes = 2 * 3221225472;
 	refuse_alone("9 GiB of memory are needed; this node has 6 GiB");
 	end();
 }
@@ -395,16 +395,16 @@ static void gpus_and_memory_that_are_missing_are_named(void **state)
 	refuse("worker/0 needs 2 GPUs on one node: the most that are free on one is 1");
 	end();
 	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":2,\"memory\":3221225472}}}");
-	w.members[0].memory = 1610612736;
-	w.members[1].memory = 1024;
+	w.members[0].memory_bytes = 1610612736;
+	w.members[1].memory_bytes = 1024;
 	refuse("worker/0 needs 3 GiB of memory on one node: the most that one offers is 1.5 GiB");
-	w.members[0].memory = UINT64_C(4) << 30;
+	w.members[0].memory_bytes = UINT64_C(4) << 30;
 	w.nodes[0].memory = UINT64_C(2) << 30;
 	refuse("worker/0 needs 3 GiB of memory on one node: the most that is free on one is 2 GiB");
 	end();
 	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"gpus\":1,\"memory\":100}}}");
-	w.members[0].memory = 200;
-	w.members[1].memory = 50;
+	w.members[0].memory_bytes = 200;
+	w.members[1].memory_bytes = 50;
 	w.members[1].gpus = 1;
 	refuse("worker/0 needs GPUs and memory that no one node has together");
 	end();
@@ -485,7 +485,7 @@ static bool is_possible(const uint32_t *assignment, const struct tfc__place_node
 		node->memory += need.memory;
 		node->gpus += need.gpus;
 		if ((member->slots && node->tasks > member->slots) ||
-		    (member->memory && need.memory && node->memory > member->memory) ||
+		    (member->memory_bytes && need.memory && node->memory > member->memory_bytes) ||
 		    (need.gpus && node->gpus > member->gpus))
 			return false;
 	}
@@ -521,14 +521,14 @@ static void draw_world(uint64_t *seed)
 	w.seed = draw(seed, 100);
 	for (uint32_t i = 0; i < w.node_count; i++) {
 		w.members[i].slots = draw(seed, 5);
-		w.members[i].memory = draw(seed, 9);
+		w.members[i].memory_bytes = draw(seed, 9);
 		w.members[i].gpus = draw(seed, 5);
 		w.members[i].is_draining = !draw(seed, 8);
 		w.members[i].state = 1 + draw(seed, 8) / 7;
 		w.nodes[i].is_avoided = !draw(seed, 4);
 		w.nodes[i].tasks = w.members[i].slots ? draw(seed, w.members[i].slots + 1) : 0;
 		w.nodes[i].gpus = draw(seed, w.members[i].gpus + 1);
-		w.nodes[i].memory = draw(seed, (uint32_t)w.members[i].memory + 1);
+		w.nodes[i].memory = draw(seed, (uint32_t)w.members[i].memory_bytes + 1);
 		if (!is_short_of_ports || draw(seed, 3) == 0)
 			continue;
 		limit_ports(i, draw(seed, 2) ? draw(seed, 4) : UINT32_MAX, "none");

@@ -23,7 +23,7 @@ static int read_with(const char *key, size_t len, tfc_error *error)
 	tfc__msg_map(&buf, 1);
 	tfc__msg_put_str(&buf, key, text);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
-	int code = tfc__question_read(&heard, TFC__DESCRIBE, &msg.root, error);
+	int code = tfc__question_read(&heard, TFC_VERB_DESCRIBE, &msg.root, error);
 	tfc__heard_fini(&heard);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
@@ -54,7 +54,7 @@ static void long_texts_are_refused(void **state)
 	}
 }
 
-static int read_definition(enum tfc__verb verb, const char *json, tfc_error *error)
+static int read_definition(enum tfc_verb verb, const char *json, tfc_error *error)
 {
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
@@ -73,9 +73,9 @@ static int read_definition(enum tfc__verb verb, const char *json, tfc_error *err
 
 static void a_definition_is_read_of_a_submit_and_an_explain_alone(void **state)
 {
-	for (enum tfc__verb verb = TFC__SUBMIT; tfc__verb_name(verb); verb++) {
+	for (enum tfc_verb verb = TFC_VERB_SUBMIT; verb <= TFC_VERB_FIND; verb++) {
 		tfc_error error = TFC_ERROR_INIT;
-		bool has_one = verb == TFC__SUBMIT || verb == TFC__EXPLAIN;
+		bool has_one = verb == TFC_VERB_SUBMIT || verb == TFC_VERB_EXPLAIN;
 		assert_int_equal(read_definition(verb, "{", &error), has_one ? TFC_EPARSE : TFC_OK);
 	}
 }
@@ -89,7 +89,7 @@ static int read_list(int count, tfc_error *error)
 		tfc__buf_add_str(&json, "0,");
 	tfc__buf_add_str(&json, "\"\\\",[{\"]");
 	tfc__buf_add_char(&json, '\0');
-	int code = read_definition(TFC__SUBMIT, json.data, error);
+	int code = read_definition(TFC_VERB_SUBMIT, json.data, error);
 	tfc__buf_fini(&json);
 	return code;
 }

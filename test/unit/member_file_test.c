@@ -40,7 +40,7 @@ static void a_list_is_read_by_name(void **state)
 	assert_string_equal(b->address, "tcp://[::1]:7777");
 	assert_string_equal(b->node_id, "0123456789abcdef");
 	assert_int_equal(b->slots, 4);
-	assert_int_equal(b->memory, 8589934592);
+	assert_int_equal(b->memory_bytes, 8589934592);
 	assert_int_equal(b->gpus, 2);
 	assert_string_equal(b->labels[0], "rack=1");
 	assert_string_equal(b->labels[1], "x=");

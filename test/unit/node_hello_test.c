@@ -20,7 +20,7 @@ static struct tfc__hello make_hello(const char *name)
 		.boot_id = "fedcba9876543210",
 		.offer = {.size = sizeof(tfc_member_info),
 			  .slots = 4,
-			  .memory = UINT64_C(1) << 40,
+			  .memory_bytes = UINT64_C(1) << 40,
 			  .gpus = 2,
 			  .is_draining = 1,
 			  .labels = labels},
@@ -46,7 +46,7 @@ static void a_hello_is_read_as_it_was_written(void **state)
 	assert_string_equal(read.node_id, hello.node_id);
 	assert_string_equal(read.boot_id, hello.boot_id);
 	assert_int_equal(read.offer.slots, 4);
-	assert_int_equal(read.offer.memory, UINT64_C(1) << 40);
+	assert_int_equal(read.offer.memory_bytes, UINT64_C(1) << 40);
 	assert_int_equal(read.offer.gpus, 2);
 	assert_int_equal(read.offer.is_draining, 1);
 	assert_string_equal(read.offer.labels[0], "rack=1");

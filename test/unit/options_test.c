@@ -33,6 +33,7 @@ struct row {
 	X(tfc_ctx_options, TFC_CTX_OPTIONS_INIT)             \
 	X(tfc_gateway_options, TFC_GATEWAY_OPTIONS_INIT)     \
 	X(tfc_membership_ops, TFC_MEMBERSHIP_OPS_INIT)       \
+	X(tfc_node_hooks, TFC_NODE_HOOKS_INIT)               \
 	X(tfc_node_options, TFC_NODE_OPTIONS_INIT)           \
 	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT) \
 	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
@@ -199,6 +200,13 @@ static int take_node(struct calls *calls, const void *options)
 	return code;
 }
 
+static int take_hooks(struct calls *calls, const void *hooks)
+{
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	options.hooks = hooks;
+	return take_node(calls, &options);
+}
+
 static int take_gateway(struct calls *calls, const void *options)
 {
 	tfc_gateway *gateway = NULL;
@@ -236,6 +244,7 @@ static const struct {
 } takers[] = {
 	{"tfc_ctx_options", sizeof(tfc_ctx_options), take_ctx},
 	{"tfc_gateway_options", sizeof(tfc_gateway_options), take_gateway},
+	{"tfc_node_hooks", sizeof(tfc_node_hooks), take_hooks},
 	{"tfc_node_options", sizeof(tfc_node_options), take_node},
 	{"tfc_port_pool_options", sizeof(tfc_port_pool_options), take_pool},
 	{"tfc_process_limits", sizeof(tfc_process_limits), take_limits},
