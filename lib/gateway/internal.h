@@ -1,7 +1,6 @@
 /*
- * Between the files of a subscription to a job of this node: local_sub.c merges, local_sub_logs.c
- * reads tasks' logs, local_sub_rest.c what lost attempts have left, local_sub_tell.c makes events
- * of what was read.
+ * Between the files of a subscription to a job of this node: local_sub.c merges the journal and the
+ * output, and makes events of them; local_output.c reads the output.
  */
 #ifndef TFC_GATEWAY_INTERNAL_H
 #define TFC_GATEWAY_INTERNAL_H
@@ -68,28 +67,22 @@ static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 	return entry->kind == TFC_EVENT_TASK && tfc__task_state_is_terminal(entry->task_state);
 }
 
-/* ---- local_sub_tell.c */
+/* ---- local_sub.c */
 
-void tfc__local_tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry);
 /* A line or a gap of a task; text: "", or what is known of the gap. */
 void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
 			  const struct tfc__line *line, const char *text);
-void tfc__local_tell_live(struct local_sub *sub);
 
-/* ---- local_sub_logs.c */
+/* ---- local_output.c */
 
 /* The node that a task's output is on; "" before it has begun. */
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task);
 
-/* There may be more to read. */
-void tfc__followed_mark_grown(struct followed *task);
 /* Whether a task's log may be read now; if not, the subscription is woken when it may. */
 bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
 /* Closes the logs in the middle of being read, to go on from there: for as long as it is paused, or
  * (a turn is over) because others have waited for long. */
 void tfc__local_rest(tfc_sub *base, bool is_resting);
-/* What it holds has changed. */
-void tfc__followed_count(struct followed *task);
 /* Closes the log; it is opened again where it was. */
 void tfc__followed_park(struct followed *task);
 /* All before `position` was told. */
@@ -108,8 +101,6 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 /* Gives up what is there before the attempt's end: 1, and it was told as a gap, or 0. */
 int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
-
-/* ---- local_sub_rest.c */
 
 /* Tells that the rest of an attempt's output cannot be had now. */
 void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,

@@ -1,12 +1,16 @@
-/* Where a task's output is, and reading it from there. */
+/* A task's output for a subscription: where it is, reading it from there, and what is missing. */
 #include "gateway/internal.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 
-#define READ_AT_ONCE_MAX 32        /* logs of a gateway in the middle of being read */
-#define READ_TURNS 32              /* of a subscription, then others that wait have theirs */
+#define READ_AT_ONCE_MAX 32 /* logs of a gateway in the middle of being read */
+#define READ_TURNS 32       /* of a subscription, then others that wait have theirs */
+/* A node that is no member does not say that it is back. */
+#define ASK_AGAIN (10 * TFC__SECOND)
 #define RETRY_PAUSE (50 * TFC__MS) /* when there is no memory to read a log */
 
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task)
@@ -52,7 +56,8 @@ static void count_coming(struct followed *task, bool is_coming)
 	task->is_coming = is_coming;
 }
 
-void tfc__followed_count(struct followed *task)
+/* What it holds has changed. */
+static void count_held(struct followed *task)
 {
 	size_t held = tfc__lines_bytes(&task->lines);
 	task->sub->base.held += held - task->held;
@@ -62,7 +67,7 @@ void tfc__followed_count(struct followed *task)
 void tfc__followed_park(struct followed *task)
 {
 	tfc__lines_park(&task->lines);
-	tfc__followed_count(task);
+	count_held(task);
 	count_reading(task, false);
 	count_coming(task, false);
 }
@@ -96,7 +101,8 @@ bool tfc__local_may_read(struct local_sub *sub, struct followed *task)
 	return false;
 }
 
-void tfc__followed_mark_grown(struct followed *task)
+/* There may be more to read. */
+static void mark_grown(struct followed *task)
 {
 	if (tfc__list_is_empty(&task->grown))
 		tfc__list_append(&task->sub->grown, &task->grown);
@@ -105,7 +111,7 @@ void tfc__followed_mark_grown(struct followed *task)
 static void on_growth(void *user)
 {
 	struct followed *task = user;
-	tfc__followed_mark_grown(task);
+	mark_grown(task);
 	tfc__sub_wake(&task->sub->base);
 }
 
@@ -130,7 +136,7 @@ void tfc__followed_read_from(struct followed *task, uint64_t position)
 	const struct tfc__lines_cursor cursor = {{{position, 0}, {position, 0}}};
 	tfc__lines_fini(&task->lines);
 	tfc__lines_init(&task->lines, &cursor);
-	tfc__followed_count(task);
+	count_held(task);
 }
 
 /* On a node that it had left before, a task's log goes on where it ended there. */
@@ -177,7 +183,7 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 	if (!tfc__ends_attempt(entry)) {
 		follow_to(sub, number);
 		if (entry->task_state >= TFC_TASK_STARTING)
-			tfc__followed_mark_grown(task);
+			mark_grown(task);
 		return;
 	}
 	tfc__followed_park(
@@ -192,7 +198,7 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 	int code = open_log(task, &error);
 	if (code == TFC_OK)
 		code = tfc__lines_next(&task->lines, until, &line, &error);
-	tfc__followed_count(task);
+	count_held(task);
 	count_reading(task, code > 0);
 	count_coming(task, code == TFC_EAGAIN);
 	if (code == TFC_ENOMEM)
@@ -235,4 +241,103 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 	}
 	/* Somebody has cut or overwritten the file: what was there is missed. */
 	return tfc__followed_skip_end(sub, task, end);
+}
+
+/* ---- missing output
+ *
+ * The rest of an attempt's output: its end was told while the node that has it was away. It is told
+ * behind that end, when the node is back; the attempt's number says whose it is. In the log it ends
+ * where the attempt ended or, when nobody knows where that was, in front of the next attempt. */
+
+void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
+			   const struct tfc__journal_entry *end)
+{
+	char text[128];
+	const struct tfc__line line = {
+		.stream = TFC_STREAM_GAP,
+		.attempt = end->attempt,
+		.time_ns = end->time_ns,
+		.cursor = tfc__lines_cursor(&task->lines),
+	};
+	snprintf(text, sizeof(text), "the rest of its output is on node %.60s, which is down",
+		 tfc__followed_node(sub, task));
+	task->is_missed = true;
+	tfc__local_tell_line(sub, task, &line, text);
+}
+
+/* The entry that began what entry `number` ended; where there is none, that one. */
+static uint32_t begin_of(const struct local_sub *sub, uint32_t number)
+{
+	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
+	for (uint32_t i = number; i-- > 0;) {
+		const struct tfc__journal_entry *entry = tfc__local_entry(sub, i);
+		if (entry->kind == TFC_EVENT_TASK && entry->task == end->task &&
+		    entry->attempt == end->attempt && entry->node[0])
+			return i;
+	}
+	return number;
+}
+
+static struct followed *new_rest(struct local_sub *sub, uint32_t number,
+				 const struct tfc__lines_cursor *cursor)
+{
+	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
+	struct followed *rest = calloc(1, sizeof(*rest));
+	if (!rest)
+		return NULL;
+	rest->sub = sub;
+	rest->task = end->task;
+	rest->end_entry = number + 1;
+	rest->place_entry = begin_of(sub, number) + 1;
+	rest->is_missed = true;
+	tfc__lines_init(&rest->lines, cursor);
+	rest->lines.attempt = end->attempt;
+	sub->base.held += sizeof(*rest);
+	tfc__list_init(&rest->grown);
+	tfc__list_init(&rest->reading);
+	tfc__list_append(&sub->rests, &rest->rest);
+	mark_grown(rest);
+	return rest;
+}
+
+int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor)
+{
+	struct tfc__mark *mark = &sub->mark;
+	tfc__piece_write(&mark->piece, cursor);
+	if ((!sub->is_bare && tfc__place_set_rest(&sub->place, number, &mark->piece) < 0) ||
+	    !new_rest(sub, number, cursor))
+		return TFC_ENOMEM;
+	mark->rest = number;
+	return TFC_OK;
+}
+
+void tfc__rest_end(struct followed *rest)
+{
+	tfc__followed_park(rest);
+	tfc__lines_fini(&rest->lines);
+	count_held(rest);
+	rest->sub->base.held -= sizeof(*rest);
+	tfc__list_remove(&rest->grown);
+	tfc__list_remove(&rest->rest);
+	rest->sub->mark.rest_over = rest->end_entry - 1;
+	free(rest);
+}
+
+int tfc__rest_read_line(struct local_sub *sub, struct followed *rest)
+{
+	int code = tfc__followed_read_end(sub, rest, tfc__local_entry(sub, rest->end_entry - 1));
+	if (code > 0)
+		rest->is_missed = false;
+	if (code == TFC_ELOST && !rest->lines.source && !sub->retry.at)
+		tfc__timer_set(&sub->retry, tfc__now() + ASK_AGAIN);
+	if (code == 0)
+		tfc__rest_end(rest);
+	return code;
+}
+
+void tfc__rests_try_again(struct local_sub *sub)
+{
+	TFC__LIST_EACH (link, &sub->rests)
+		if (!tfc__rest_of(link)->lines.source)
+			mark_grown(tfc__rest_of(link));
 }
