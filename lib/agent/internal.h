@@ -3,9 +3,8 @@
  *
  *   agent.c      the machine: directories, port pool, the list of jobs
  *   agent_job.c  a job on it: open, close, holds, queries
- *   launch.c     one attempt: argv, environment, spawn
+ *   launch.c     one attempt: argv, environment, spawn; launches that wait for the guard
  *   environ.c    the environment of a task
- *   base_environ.c  what it begins with
  *   watch.c      the wait for listeners, and the strangers found by it
  *   bundle.c     a job's, unpacked in a process of its own
  *   limits.c     what its tasks may use, and as whom they run
@@ -17,7 +16,6 @@
  *   stale_dirs.c  private directories that nobody uses any more
  *   stacks.c     the stacks of Python processes
  *   python_stack.c  what such a stack says of its process
- *   waiting.c    launches that the guard cannot take yet
  *   kept_logs.c  the logs of jobs without tasks here
  *   guests.c     which of them are of jobs that other nodes keep
  *   seat.c       whether there is room for a task
@@ -215,7 +213,7 @@ void tfc__gpus_claim(struct agent_task *task);
 void tfc__gpus_release(struct agent_task *task);
 void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env);
 
-/* base_environ.c */
+/* environ.c: what an environment begins with */
 int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_options *options,
 			   tfc_error *error);
 const struct tfc__strv *tfc__base_environ(const struct agent_task *task);
@@ -228,12 +226,10 @@ int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tf
 int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *argv,
 		     tfc_error *error);
 void tfc__agent_spawn_attempt(struct agent_task *task);
-void tfc__agent_launch_now(struct agent_task *task, const tfc_spec *spec);
 /* The lease of its processes, and what is left to them when that is over. */
 struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job);
 
-/* takes: it waits, or has been refused. drop: whether it waited. */
-bool tfc__waiting_accepts(struct agent_task *task, const tfc_spec *spec);
+/* drop: whether it waited for its launch. */
 bool tfc__waiting_drop(struct agent_task *task);
 void tfc__waiting_resume(struct tfc__work *work);
 char *tfc__agent_working_dir(const struct agent_task *task);

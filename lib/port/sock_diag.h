@@ -30,7 +30,7 @@ typedef void (*tfc__tcp_fn)(void *user, const struct tfc__tcp_socket *socket);
 int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user,
 		  tfc_error *error);
 
-/* The second way (proc_net.c): reads all sockets to find a few. 0, or -1 and errno. */
+/* The second way: reads all sockets to find a few. 0, or -1 and errno. */
 int tfc__tcp_each_in_proc(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn,
 			  void *user);
 

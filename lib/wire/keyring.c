@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "wire/secret_file.h"
+#include <tfcluster/key.h>
 
 enum { FILE_MAX = 65536 };
 
@@ -208,4 +209,15 @@ int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *
 	sodium_memzero(hex, sizeof(hex));
 	sodium_memzero(line, sizeof(line));
 	return code;
+}
+
+int tfc_key_generate(const char *path, const char *role, tfc_error *error)
+{
+	enum tfc__key_role known;
+	if (!path || !*path)
+		return tfc__fail(error, TFC_EINVAL, "wire", 0, "no path for the key");
+	if (!role || !tfc__key_role_parse(role, &known))
+		return tfc__fail(error, TFC_EINVAL, "wire", 0,
+				 "role \"%s\": must be node, submit or read", role ? role : "");
+	return tfc__keyring_generate(path, known, error);
 }
