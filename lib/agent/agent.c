@@ -183,7 +183,7 @@ void tfc__agent_close(struct tfc__agent *agent)
 		tfc__agent_job_close(tfc__container_of(link, struct tfc__agent_job, link));
 	tfc__gpus_close(agent);
 	tfc__bundles_close(agent->bundles);
-	tfc__kept_logs_close(agent);
+	tfc__removals_close(agent);
 	tfc__remote_job_logs_close(agent);
 	tfc__private_dir_close(agent->private_dir);
 	tfc__incarnation_close(agent);

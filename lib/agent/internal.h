@@ -9,16 +9,15 @@
  *   bundle.c     a job's, unpacked in a process of its own
  *   limits.c     what its tasks may use, and as whom they run
  *   user.c       users and groups by name
- *   doing.c      what the processes of a task are doing
+ *   activity.c   what the processes of a task are doing
  *   explain.c    what a job would be given
  *   stall.c      silent tasks, and starts that wait
  *   incarnation.c  tasks of the node's previous incarnation, which are still being stopped
- *   stale_dirs.c  private directories that nobody uses any more
+ *   removal.c    directories that are removed, stale private directories among them
  *   stacks.c     the stacks of Python processes
  *   python_stack.c  what such a stack says of its process
- *   kept_logs.c  the logs of jobs without tasks here
- *   guests.c     which of them are of jobs that other nodes keep
- *   seat.c       whether there is room for a task
+ *   kept_logs.c  the logs of jobs without tasks here, and which of them other nodes keep
+ *   agent_slot.c whether there is room for a task
  *   gpus.c       which GPUs there are, and whose they are
  *   ops.c        all this as a table, beside agents of other machines
  */
@@ -201,7 +200,7 @@ void tfc__agent_refuse_stopped(
 	struct agent_task *task); /* it was told to stop before it was started */
 void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
 
-/* seat.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
+/* agent_slot.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
 int tfc__slot_acquire(struct agent_task *task);
 void tfc__slot_release(struct agent_task *task);
 
@@ -251,7 +250,7 @@ int tfc__incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_e
 int tfc__incarnation_begin(struct tfc__agent *agent, tfc_error *error);
 void tfc__incarnation_close(struct tfc__agent *agent);
 
-/* stale_dirs.c; is_name: whether a private directory has such a name. note, find: candidates;
+/* removal.c; is_name: whether a private directory has such a name. note, find: candidates;
  * TFC_OK or TFC_ENOMEM. remove: those that nobody uses. */
 bool tfc__stale_dirs_is_name(const char *path);
 int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir);
@@ -276,7 +275,7 @@ void tfc__limits_fill(const struct agent_task *task, tfc_process_limits *limits,
 #define LIMITS_OWNER_SIZE 24
 void tfc__limits_owner(const struct agent_task *task, char ret_ids[LIMITS_OWNER_SIZE]);
 
-/* doing.c */
+/* activity.c */
 void tfc__activity_begin(struct agent_task *task); /* it has just been started */
 void tfc__activity_mark(struct agent_task *task);  /* from now on CPU time is counted anew */
 bool tfc__activity_is_stopped(const struct agent_task *task);
@@ -300,14 +299,14 @@ bool tfc__stacks_are_wanted(const struct agent_task *task);
 int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error);
 char *tfc__stacks_dir(const struct agent_task *task); /* to stand first in PYTHONPATH; NULL: none */
 
-/* ---- kept_logs.c */
+/* ---- removal.c */
 
 /* Removes a directory in a process of its own; `lock`, of a stale private directory, is taken over,
  * and held until that has ended; -1: none. TFC_OK, TFC_ENOMEM, ...: it was not begun. */
 int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock);
-void tfc__kept_logs_close(struct tfc__agent *agent);
+void tfc__removals_close(struct tfc__agent *agent);
 
-/* ---- guests.c */
+/* ---- kept_logs.c */
 
 void tfc__remote_job_logs_load(struct tfc__agent *agent);
 void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id); /* its logs go */

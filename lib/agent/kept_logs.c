@@ -1,21 +1,18 @@
 /* The logs of jobs that have no tasks here any more. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/internal.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/names.h"
 #include "log/local.h"
-#include "proc/dir_lock.h"
-
-struct removal {
-	struct tfc__link link;
-	struct tfc__agent *agent;
-	tfc_process *process;
-	int lock; /* of a stale private directory, or -1 */
-};
 
 static char *log_dir_of(const struct tfc__agent *agent, const char *id)
 {
@@ -51,56 +48,6 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 	return tfc__agent_kept_log_named(agent, id, name, position, error);
 }
 
-/* ---- removing */
-
-static void free_removal(struct removal *removal)
-{
-	tfc_process_close(removal->process);
-	tfc__list_remove(&removal->link);
-	if (removal->lock >= 0)
-		close(removal->lock);
-	free(removal);
-}
-
-static void on_removed(void *user, const tfc_process_event *event)
-{
-	struct removal *removal = user;
-	struct tfc__agent *agent = removal->agent;
-	if (event->kind != TFC_PROCESS_EXITED)
-		return;
-	bool is_stale = removal->lock >= 0;
-	free_removal(removal);
-	if (is_stale) {
-		agent->is_removing_stale = false;
-		tfc__stale_dirs_remove(agent);
-	}
-}
-
-int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
-{
-	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
-	struct removal *removal = calloc(1, sizeof(*removal));
-	int code = program && removal ? TFC_OK : TFC_ENOMEM;
-	const char *const argv[] = {program, "remove", dir, lock < 0 ? NULL : TFC__DIR_LOCK, NULL};
-	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
-	options.argv = argv;
-	options.grace_ms = TFC__HELPER_GRACE_MS;
-	if (code == TFC_OK)
-		code = tfc__process_spawn(agent->ctx, &options, NULL, on_removed, removal,
-					  &removal->process);
-	if (code == TFC_OK) {
-		removal->agent = agent;
-		removal->lock = lock;
-		tfc__list_append(&agent->removals, &removal->link);
-	} else {
-		free(removal);
-		if (lock >= 0)
-			close(lock);
-	}
-	free(program);
-	return code;
-}
-
 /* By a process: there may be gigabytes. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
@@ -113,8 +60,117 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 	free(dir);
 }
 
-void tfc__kept_logs_close(struct tfc__agent *agent)
+/* ---- those of jobs that other nodes keep
+ *
+ * Each such job's log directory says in a file which node that is; its time is when the node was
+ * last heard to have the job. */
+
+#define OWNER "maintainer" /* a log's file has a '-' in its name */
+
+static struct tfc__guest *find_guest(struct tfc__agent *agent, const char *id)
 {
-	TFC__LIST_EACH (link, &agent->removals)
-		free_removal(tfc__container_of(link, struct removal, link));
+	TFC__LIST_EACH (link, &agent->guests) {
+		struct tfc__guest *guest = tfc__container_of(link, struct tfc__guest, link);
+		if (strcmp(guest->id, id) == 0)
+			return guest;
+	}
+	return NULL;
+}
+
+/* NULL: out of memory. */
+static struct tfc__guest *add_guest(struct tfc__agent *agent, const char *id)
+{
+	struct tfc__guest *guest = calloc(1, sizeof(*guest));
+	if (!guest)
+		return NULL;
+	snprintf(guest->id, sizeof(guest->id), "%s", id);
+	tfc__list_append(&agent->guests, &guest->link);
+	return guest;
+}
+
+static bool name_file(const struct tfc__agent *agent, const char *id, char *path, size_t size)
+{
+	return snprintf(path, size, "%s/%s/" OWNER, agent->log_dir, id) < (int)size;
+}
+
+/* ---- what is there when the agent is opened */
+
+static void load_guest(struct tfc__agent *agent, const char *id)
+{
+	char path[4096];
+	struct stat status;
+	struct tfc__guest *guest;
+	if (!name_file(agent, id, path, sizeof(path)) || stat(path, &status) < 0 ||
+	    !(guest = add_guest(agent, id)))
+		return;
+	tfc__read_text(path, guest->maintainer, sizeof(guest->maintainer));
+	guest->heard_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
+}
+
+void tfc__remote_job_logs_load(struct tfc__agent *agent)
+{
+	DIR *dir = agent->log_dir ? opendir(agent->log_dir) : NULL;
+	const struct dirent *entry;
+	while (dir && (entry = readdir(dir)))
+		if (tfc__is_job_id(entry->d_name))
+			load_guest(agent, entry->d_name);
+	if (dir)
+		closedir(dir);
+}
+
+/* ---- what comes and goes */
+
+/* Without the file they are nobody's after the next start, and stay. */
+static void write_owner(const struct tfc__agent *agent, const struct tfc__guest *guest)
+{
+	char path[4096];
+	int fd = name_file(agent, guest->id, path, sizeof(path))
+			 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)
+			 : -1;
+	if (fd < 0)
+		return;
+	if (tfc__write_all(fd, guest->maintainer, strlen(guest->maintainer)) < 0)
+		unlink(path);
+	close(fd);
+}
+
+static bool touch_owner(const struct tfc__agent *agent, const struct tfc__guest *guest)
+{
+	char path[4096];
+	return name_file(agent, guest->id, path, sizeof(path)) &&
+	       utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void tfc__agent_guest_heard(struct tfc__agent *agent, const char *id, const char *maintainer)
+{
+	if (!agent->log_dir)
+		return;
+	struct tfc__guest *guest = find_guest(agent, id);
+	if (!guest && !(guest = add_guest(agent, id)))
+		return;
+	guest->heard_ns = tfc__wall();
+	if (strcmp(guest->maintainer, maintainer) == 0 && touch_owner(agent, guest))
+		return;
+	snprintf(guest->maintainer, sizeof(guest->maintainer), "%s", maintainer);
+	write_owner(agent, guest);
+}
+
+void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id)
+{
+	struct tfc__guest *guest = find_guest(agent, id);
+	if (!guest)
+		return;
+	tfc__list_remove(&guest->link);
+	free(guest);
+}
+
+const struct tfc__link *tfc__agent_guests(const struct tfc__agent *agent)
+{
+	return &agent->guests;
+}
+
+void tfc__remote_job_logs_close(struct tfc__agent *agent)
+{
+	TFC__LIST_EACH (link, &agent->guests)
+		free(tfc__container_of(link, struct tfc__guest, link));
 }

@@ -1,8 +1,6 @@
 /*
- * Private directories of this user that nobody uses any more: host and guard died together, and
- * logs and bundles stayed. Whoever gets the lock of one removes it, in a process of its own, one
- * after the other. A directory without a lock is left alone, as versions before 0.3 made such; but
- * not one that was never finished (proc/dir_lock.h).
+ * Directories that are removed by a process of its own each, since there may be gigabytes: logs,
+ * what jobs have left, and private directories of this user that nobody uses any more.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -15,6 +13,73 @@
 #include "proc/dir_lock.h"
 
 #define DIGITS 16 /* tfc__random_hex */
+
+struct removal {
+	struct tfc__link link;
+	struct tfc__agent *agent;
+	tfc_process *process;
+	int lock; /* of a stale private directory, or -1 */
+};
+
+static void free_removal(struct removal *removal)
+{
+	tfc_process_close(removal->process);
+	tfc__list_remove(&removal->link);
+	if (removal->lock >= 0)
+		close(removal->lock);
+	free(removal);
+}
+
+static void on_removed(void *user, const tfc_process_event *event)
+{
+	struct removal *removal = user;
+	struct tfc__agent *agent = removal->agent;
+	if (event->kind != TFC_PROCESS_EXITED)
+		return;
+	bool is_stale = removal->lock >= 0;
+	free_removal(removal);
+	if (is_stale) {
+		agent->is_removing_stale = false;
+		tfc__stale_dirs_remove(agent);
+	}
+}
+
+int tfc__removal_begin(struct tfc__agent *agent, const char *dir, int lock)
+{
+	char *program = tfc__path_join(tfc__ctx_helper_dir(agent->ctx), "tfc-bundle");
+	struct removal *removal = calloc(1, sizeof(*removal));
+	int code = program && removal ? TFC_OK : TFC_ENOMEM;
+	const char *const argv[] = {program, "remove", dir, lock < 0 ? NULL : TFC__DIR_LOCK, NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	options.argv = argv;
+	options.grace_ms = TFC__HELPER_GRACE_MS;
+	if (code == TFC_OK)
+		code = tfc__process_spawn(agent->ctx, &options, NULL, on_removed, removal,
+					  &removal->process);
+	if (code == TFC_OK) {
+		removal->agent = agent;
+		removal->lock = lock;
+		tfc__list_append(&agent->removals, &removal->link);
+	} else {
+		free(removal);
+		if (lock >= 0)
+			close(lock);
+	}
+	free(program);
+	return code;
+}
+
+void tfc__removals_close(struct tfc__agent *agent)
+{
+	TFC__LIST_EACH (link, &agent->removals)
+		free_removal(tfc__container_of(link, struct removal, link));
+}
+
+/* ---- private directories that nobody uses any more
+ *
+ * Host and guard died together, and logs and bundles stayed. Whoever gets the lock of one removes
+ * it, one after the other. A directory without a lock is left alone, as versions before 0.3 made
+ * such; but not one that was never finished (proc/dir_lock.h). */
 
 int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir)
 {
