@@ -93,11 +93,6 @@ int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_
 void tfc__node_close_gateway(tfc_node *node);
 int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this process */
 
-/* ---- upstream.c */
-
-int tfc__node_open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error);
-void tfc__node_close_upstreams(tfc_node *node);
-
 /* ---- guests.c */
 
 /* A member is met: asks it for the jobs whose logs are here. */
@@ -108,7 +103,7 @@ void tfc__node_begin_guests(tfc_node *node); /* first of all; retain_s is set */
 void tfc__node_find_guests(tfc_node *node);  /* those of an earlier run: the agent is open */
 void tfc__node_end_guests(tfc_node *node);
 
-/* ---- leave.c */
+/* ---- node.c */
 
 void tfc__node_stop_leaving(tfc_node *node);
 

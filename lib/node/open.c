@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "node/internal.h"
 #include "node/state.h"
+#include "node/upstream_map.h"
 #include "transport/address.h"
 
 /* ---- keys and identity */
@@ -169,6 +170,29 @@ static int open_directory(tfc_node *node, const tfc_node_options *options, struc
 				   &node->directory);
 }
 
+/* Where the host's data is: the host's own upstreams say, or a file. */
+static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error)
+{
+	int code = TFC_OK;
+	if (options->upstream && options->upstream_map)
+		return tfc__fail(error, TFC_EINVAL, "node", 0,
+				 "tfc_node_options has both upstream and upstream_map");
+	const tfc_upstream_ops *ops = options->upstream_map ? &tfc__upstream_map_ops
+							    : options->upstream;
+	if (options->upstream_map)
+		code = tfc__upstream_map_open(node->ctx, options->upstream_map, error, &node->map);
+	if (code == TFC_OK)
+		code = tfc__upstreams_open(node->ctx, ops,
+					   node->map ? (void *)node->map : options->upstream_impl,
+					   error, &node->upstreams);
+	if (code < 0)
+		return code;
+	if (node->map)
+		tfc__upstream_map_tell(node->map, node->upstreams);
+	tfc__nodes_set_upstreams(node->nodes, node->upstreams);
+	return TFC_OK;
+}
+
 /* All that stands between the store and the jobs in it. */
 static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
@@ -180,7 +204,7 @@ static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_erro
 	    (code = tfc__nodes_open(node->ctx, node->members, agent_of, node, error,
 				    &node->nodes)) < 0)
 		return code;
-	return tfc__node_open_upstreams(node, options, error);
+	return open_upstreams(node, options, error);
 }
 
 /* The store is first: with it the state directory is this node's, or another's is named. */
@@ -219,7 +243,8 @@ void tfc__node_close_parts(tfc_node *node)
 	tfc__node_end_guests(node);
 	tfc__node_close_gateway(node);
 	tfc__directory_close(node->directory);
-	tfc__node_close_upstreams(node);
+	tfc__upstreams_close(node->upstreams);
+	tfc__upstream_map_close(node->map);
 	tfc__nodes_close(node->nodes);
 	tfc__node_agents_close(node->agents);
 	tfc__node_disconnect(node);
