@@ -146,7 +146,7 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 		       struct tfc__buf *json, int (*grown)(void *user), void *user,
 		       tfc_error *error)
 {
-	const struct tfc__key *strategy = tfc__keys_find(&tfc__job_keys, "strategy");
+	const struct tfc__json_key *strategy = tfc__keys_find(&tfc__job_keys, "strategy");
 	struct tfc__agent_job *job;
 	tfc_spec *spec = NULL;
 	int code = tfc__agent_plan_job(agent, info, &job, error);

@@ -68,7 +68,7 @@ tfc_job *tfc__job_copy(const tfc_job *job)
 }
 
 /* Bytes of the field of a key that a role may override; those hold no memory of their own. */
-static size_t field_size(const struct tfc__key *key)
+static size_t field_size(const struct tfc__json_key *key)
 {
 	if (key->kind == TFC__KEY_BACKOFF)
 		return sizeof(double[2]);
@@ -80,10 +80,11 @@ void tfc__job_inherit(tfc_job *job)
 	for (uint32_t i = 0; i < job->role_count; i++) {
 		struct tfc__role *role = &job->roles[i];
 		for (size_t k = 0; k < tfc__role_keys.count; k++) {
-			const struct tfc__key *key = &tfc__role_keys.items[k];
+			const struct tfc__json_key *key = &tfc__role_keys.items[k];
 			if (!key->given || (role->restart_given & key->given))
 				continue;
-			const struct tfc__key *from = tfc__keys_find(&tfc__job_keys, key->path);
+			const struct tfc__json_key *from = tfc__keys_find(&tfc__job_keys,
+									  key->path);
 			memcpy(tfc__key_field(key, role), tfc__key_field(from, job),
 			       field_size(key));
 		}

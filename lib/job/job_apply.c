@@ -36,7 +36,7 @@ int tfc__apply_wrong(struct tfc__apply *apply, const char *wanted, json_t *value
 
 /* ---- single values */
 
-static int apply_string(struct tfc__apply *apply, const struct tfc__key *key, char **field,
+static int apply_string(struct tfc__apply *apply, const struct tfc__json_key *key, char **field,
 			json_t *value)
 {
 	const char *text = json_string_value(value);
@@ -55,7 +55,7 @@ static int apply_string(struct tfc__apply *apply, const struct tfc__key *key, ch
 	return TFC_OK;
 }
 
-static int apply_whole(struct tfc__apply *apply, const struct tfc__key *key, json_t *value,
+static int apply_whole(struct tfc__apply *apply, const struct tfc__json_key *key, json_t *value,
 		       json_int_t *ret_number)
 {
 	json_int_t number = json_integer_value(value);
@@ -70,7 +70,7 @@ static int apply_whole(struct tfc__apply *apply, const struct tfc__key *key, jso
 	return TFC_OK;
 }
 
-static int apply_number(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+static int apply_number(struct tfc__apply *apply, const struct tfc__json_key *key, double *field,
 			json_t *value)
 {
 	double number = json_number_value(value);
@@ -85,7 +85,7 @@ static int apply_number(struct tfc__apply *apply, const struct tfc__key *key, do
 }
 
 /* As wide as the key's kind says. */
-static int apply_unsigned(struct tfc__apply *apply, const struct tfc__key *key, void *field,
+static int apply_unsigned(struct tfc__apply *apply, const struct tfc__json_key *key, void *field,
 			  json_t *value)
 {
 	json_int_t number;
@@ -101,7 +101,7 @@ static int apply_unsigned(struct tfc__apply *apply, const struct tfc__key *key, 
 	return TFC_OK;
 }
 
-static int apply_int(struct tfc__apply *apply, const struct tfc__key *key, int32_t *field,
+static int apply_int(struct tfc__apply *apply, const struct tfc__json_key *key, int32_t *field,
 		     json_t *value)
 {
 	json_int_t number = INT32_MIN;
@@ -125,7 +125,7 @@ static int refuse_range(struct tfc__apply *apply, json_t *value)
 			     min, max);
 }
 
-static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+static int apply_seconds(struct tfc__apply *apply, const struct tfc__json_key *key, double *field,
 			 json_t *value)
 {
 	double number = json_number_value(value);
@@ -144,7 +144,7 @@ static int apply_seconds(struct tfc__apply *apply, const struct tfc__key *key, d
 	return TFC_OK;
 }
 
-static int apply_backoff(struct tfc__apply *apply, const struct tfc__key *key, double *field,
+static int apply_backoff(struct tfc__apply *apply, const struct tfc__json_key *key, double *field,
 			 json_t *value)
 {
 	double pair[2];
@@ -177,7 +177,7 @@ static void list_names(const char *const *names, char *ret_text, size_t size)
 						    : ", ");
 }
 
-static int apply_choice(struct tfc__apply *apply, const struct tfc__key *key, uint32_t *field,
+static int apply_choice(struct tfc__apply *apply, const struct tfc__json_key *key, uint32_t *field,
 			json_t *value)
 {
 	const char *text = json_string_value(value);
@@ -199,7 +199,7 @@ static bool is_same(json_t *a, json_t *b)
 	return json_equal(a, b);
 }
 
-static int apply_later(struct tfc__apply *apply, const struct tfc__key *key, json_t *value)
+static int apply_later(struct tfc__apply *apply, const struct tfc__json_key *key, json_t *value)
 {
 	json_t *accepted = json_loads(key->inactive, 0, NULL);
 	if (!accepted)
@@ -271,7 +271,7 @@ static int apply_roles(struct tfc__apply *apply, json_t *value)
 
 /* ---- any value */
 
-static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       json_t *value)
 {
 	void *field = tfc__key_field(key, base);
@@ -315,7 +315,7 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__key *key, voi
 	return TFC_EINVAL;
 }
 
-int tfc__apply_value(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		     json_t *value)
 {
 	if (!key->given)
@@ -333,11 +333,11 @@ int tfc__apply_value(struct tfc__apply *apply, const struct tfc__key *key, void 
 
 /* A key of the job that stands in a role, or the other way round; an empty sentence when it is
  * neither. */
-static void say_whose(const struct tfc__keys *keys, const char *group, const char *name,
+static void say_whose(const struct tfc__json_keys *keys, const char *group, const char *name,
 		      char *ret_text, size_t size)
 {
 	bool is_role = keys == &tfc__role_keys;
-	const struct tfc__keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
+	const struct tfc__json_keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
 	*ret_text = '\0';
 	if (*group || strchr(name, '.'))
 		return;
@@ -346,8 +346,8 @@ static void say_whose(const struct tfc__keys *keys, const char *group, const cha
 			 is_role ? "the job has it: %s" : "roles have it: roles.ROLE.%s", name);
 }
 
-int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, const char *group,
-		       const char *name)
+int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__json_keys *keys,
+		       const char *group, const char *name)
 {
 	char near[64], whose[64 + sizeof("roles have it: roles.ROLE.")];
 	say_whose(keys, group, name, whose, sizeof(whose));
@@ -360,13 +360,13 @@ int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__keys *keys, c
 	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "unknown key");
 }
 
-static int apply_member(struct tfc__apply *apply, const struct tfc__keys *keys, void *base,
+static int apply_member(struct tfc__apply *apply, const struct tfc__json_keys *keys, void *base,
 			const char *group, const char *name, json_t *value)
 {
 	char path[128];
 	int len = snprintf(path, sizeof(path), "%s%s%s", group, *group ? "." : "", name);
 	bool is_name = len > 0 && (size_t)len < sizeof(path) && !strchr(name, '.');
-	const struct tfc__key *key = is_name ? tfc__keys_find(keys, path) : NULL;
+	const struct tfc__json_key *key = is_name ? tfc__keys_find(keys, path) : NULL;
 	if (key)
 		return tfc__apply_value(apply, key, base, value);
 	if (is_name && tfc__keys_have_group(keys, path))
@@ -374,7 +374,7 @@ static int apply_member(struct tfc__apply *apply, const struct tfc__keys *keys, 
 	return tfc__apply_unknown(apply, keys, group, name);
 }
 
-int tfc__apply_object(struct tfc__apply *apply, const struct tfc__keys *keys, void *base,
+int tfc__apply_object(struct tfc__apply *apply, const struct tfc__json_keys *keys, void *base,
 		      const char *group, json_t *value)
 {
 	const char *name;

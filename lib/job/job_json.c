@@ -110,7 +110,8 @@ static void add_rlimits(struct writer *w, const struct tfc__rlimits *rlimits)
 	tfc__buf_add_char(&w->buf, '}');
 }
 
-static void add_keys(struct writer *w, const struct tfc__keys *keys, const void *base, int depth);
+static void add_keys(struct writer *w, const struct tfc__json_keys *keys, const void *base,
+		     int depth);
 
 static void new_line(struct writer *w, bool is_first, int depth)
 {
@@ -131,7 +132,8 @@ static void add_roles(struct writer *w, int depth)
 	tfc__buf_add_char(&w->buf, '}');
 }
 
-static void add_value(struct writer *w, const struct tfc__key *key, const void *base, int depth)
+static void add_value(struct writer *w, const struct tfc__json_key *key, const void *base,
+		      int depth)
 {
 	const void *field = (const char *)base + key->offset;
 	switch (key->kind) {
@@ -217,13 +219,14 @@ static const char *change_group(struct writer *w, const char *path, const char *
 	return dot ? path : NULL;
 }
 
-static void add_keys(struct writer *w, const struct tfc__keys *keys, const void *base, int depth)
+static void add_keys(struct writer *w, const struct tfc__json_keys *keys, const void *base,
+		     int depth)
 {
 	const char *group = NULL; /* a path in the open group */
 	bool is_first = true;
 	tfc__buf_add_char(&w->buf, '{');
 	for (size_t i = 0; i < keys->count; i++) {
-		const struct tfc__key *key = &keys->items[i];
+		const struct tfc__json_key *key = &keys->items[i];
 		if (key->kind == TFC__KEY_LATER)
 			continue;
 		group = change_group(w, key->path, group, &is_first, depth);

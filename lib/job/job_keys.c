@@ -98,7 +98,7 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 		.given = (bits)&64                                                     \
 	}
 
-static const struct tfc__key job_keys[] = {
+static const struct tfc__json_key job_keys[] = {
 	TEXT("name", struct tfc_job, name),
 	CHOICE("framework", struct tfc_job, framework, tfc__framework_names),
 	CHOICE("strategy", struct tfc_job, strategy, strategies),
@@ -129,7 +129,7 @@ static const struct tfc__key job_keys[] = {
 	       on_upstream_changes),
 };
 
-static const struct tfc__key role_keys[] = {
+static const struct tfc__json_key role_keys[] = {
 	{.path = "count",
 	 .kind = TFC__KEY_COUNT,
 	 AT(struct tfc__role, count),
@@ -172,10 +172,10 @@ static const struct tfc__key role_keys[] = {
 	LATER("spares", "[0]"),
 };
 
-const struct tfc__keys tfc__job_keys = {job_keys, sizeof(job_keys) / sizeof(job_keys[0])};
-const struct tfc__keys tfc__role_keys = {role_keys, sizeof(role_keys) / sizeof(role_keys[0])};
+const struct tfc__json_keys tfc__job_keys = {job_keys, sizeof(job_keys) / sizeof(job_keys[0])};
+const struct tfc__json_keys tfc__role_keys = {role_keys, sizeof(role_keys) / sizeof(role_keys[0])};
 
-const struct tfc__key *tfc__keys_find(const struct tfc__keys *keys, const char *path)
+const struct tfc__json_key *tfc__keys_find(const struct tfc__json_keys *keys, const char *path)
 {
 	for (size_t i = 0; i < keys->count; i++)
 		if (strcmp(keys->items[i].path, path) == 0)
@@ -192,7 +192,7 @@ static const char *below(const char *path, const char *group)
 	return strncmp(path, group, len) == 0 && path[len] == '.' ? path + len + 1 : NULL;
 }
 
-bool tfc__keys_have_group(const struct tfc__keys *keys, const char *path)
+bool tfc__keys_have_group(const struct tfc__json_keys *keys, const char *path)
 {
 	for (size_t i = 0; *path && i < keys->count; i++)
 		if (below(keys->items[i].path, path))
@@ -230,8 +230,8 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 	return previous[b_len];
 }
 
-const char *tfc__keys_suggest(const struct tfc__keys *keys, const char *group, const char *name,
-			      char ret_name[64])
+const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *group,
+			      const char *name, char ret_name[64])
 {
 	size_t len = strlen(name);
 	size_t best = len / 3 + 2; /* further away is no help */
@@ -256,7 +256,7 @@ const char *tfc__keys_suggest(const struct tfc__keys *keys, const char *group, c
 
 /* ---- all fields at once */
 
-static bool init_field(const struct tfc__key *key, void *field)
+static bool init_field(const struct tfc__json_key *key, void *field)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING:
@@ -279,7 +279,7 @@ static bool init_field(const struct tfc__key *key, void *field)
 	}
 }
 
-bool tfc__keys_init(const struct tfc__keys *keys, void *base)
+bool tfc__keys_init(const struct tfc__json_keys *keys, void *base)
 {
 	bool is_whole = true;
 	for (size_t i = 0; i < keys->count; i++)
@@ -288,7 +288,7 @@ bool tfc__keys_init(const struct tfc__keys *keys, void *base)
 	return is_whole;
 }
 
-static bool copy_field(const struct tfc__key *key, void *to, const void *from)
+static bool copy_field(const struct tfc__json_key *key, void *to, const void *from)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING: {
@@ -310,11 +310,11 @@ static bool copy_field(const struct tfc__key *key, void *to, const void *from)
 	}
 }
 
-bool tfc__keys_copy(const struct tfc__keys *keys, void *to, const void *from)
+bool tfc__keys_copy(const struct tfc__json_keys *keys, void *to, const void *from)
 {
 	bool is_whole = true;
 	for (size_t i = 0; i < keys->count; i++) {
-		const struct tfc__key *key = &keys->items[i];
+		const struct tfc__json_key *key = &keys->items[i];
 		const void *field = (const char *)from + key->offset;
 		if (!copy_field(key, tfc__key_field(key, to), field))
 			is_whole = false;
@@ -322,10 +322,10 @@ bool tfc__keys_copy(const struct tfc__keys *keys, void *to, const void *from)
 	return is_whole;
 }
 
-void tfc__keys_fini(const struct tfc__keys *keys, void *base)
+void tfc__keys_fini(const struct tfc__json_keys *keys, void *base)
 {
 	for (size_t i = 0; i < keys->count; i++) {
-		const struct tfc__key *key = &keys->items[i];
+		const struct tfc__json_key *key = &keys->items[i];
 		void *field = tfc__key_field(key, base);
 		if (key->kind == TFC__KEY_STRING)
 			free(*(char **)field);

@@ -31,7 +31,7 @@ enum tfc__key_kind {
 	TFC__KEY_LATER,      /* no field: a later version's key, accepted at its inactive value */
 };
 
-struct tfc__key {
+struct tfc__json_key {
 	const char *path; /* "restart.max", relative to the job or the role */
 	enum tfc__key_kind kind;
 	uint32_t offset;          /* of the field in tfc_job or struct tfc__role */
@@ -46,33 +46,34 @@ struct tfc__key {
 };
 
 /* A table: of a job or of a role. Keys with a common prefix stand together. */
-struct tfc__keys {
-	const struct tfc__key *items;
+struct tfc__json_keys {
+	const struct tfc__json_key *items;
 	size_t count;
 };
 
-extern const struct tfc__keys tfc__job_keys;
-extern const struct tfc__keys tfc__role_keys;
+extern const struct tfc__json_keys tfc__job_keys;
+extern const struct tfc__json_keys tfc__role_keys;
 
-const struct tfc__key *tfc__keys_find(const struct tfc__keys *keys, const char *path); /* or NULL */
+const struct tfc__json_key *tfc__keys_find(const struct tfc__json_keys *keys,
+					   const char *path); /* or NULL */
 
 /* Whether some key lies below `path` ("restart"). */
-bool tfc__keys_have_group(const struct tfc__keys *keys, const char *path);
+bool tfc__keys_have_group(const struct tfc__json_keys *keys, const char *path);
 
 /*
  * The name that is nearest to a mistyped one among those directly below `group` ("" is the top),
  * or NULL when none is near. Copied into ret_name.
  */
-const char *tfc__keys_suggest(const struct tfc__keys *keys, const char *group, const char *name,
-			      char ret_name[64]);
+const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *group,
+			      const char *name, char ret_name[64]);
 
 /* Life of all fields of a job or role at once. copy: `to` is a byte copy of `from` before; false
  * when out of memory (to is then still fit for fini). */
-bool tfc__keys_init(const struct tfc__keys *keys, void *base);
-bool tfc__keys_copy(const struct tfc__keys *keys, void *to, const void *from);
-void tfc__keys_fini(const struct tfc__keys *keys, void *base);
+bool tfc__keys_init(const struct tfc__json_keys *keys, void *base);
+bool tfc__keys_copy(const struct tfc__json_keys *keys, void *to, const void *from);
+void tfc__keys_fini(const struct tfc__json_keys *keys, void *base);
 
-static inline void *tfc__key_field(const struct tfc__key *key, void *base)
+static inline void *tfc__key_field(const struct tfc__json_key *key, void *base)
 {
 	return (char *)base + key->offset;
 }

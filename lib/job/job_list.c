@@ -23,8 +23,8 @@ int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
 			: tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "is not UTF-8");
 }
 
-int tfc__apply_list(struct tfc__apply *apply, const struct tfc__key *key, struct tfc__strv *field,
-		    json_t *value)
+int tfc__apply_list(struct tfc__apply *apply, const struct tfc__json_key *key,
+		    struct tfc__strv *field, json_t *value)
 {
 	struct tfc__strv list = {0};
 	size_t i;
@@ -64,7 +64,7 @@ static void forget_secret(struct tfc__strv *secrets, const char *name)
 		secrets->items[kept] = NULL;
 }
 
-int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 			const char *name, const char *value)
 {
 	struct tfc__strv *env = tfc__key_field(key, base);
@@ -90,7 +90,7 @@ static int apply_wrong_secret(struct tfc__apply *apply, const char *wanted)
 }
 
 /* Secrets of which the names alone are given. */
-static int apply_names(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+static int apply_names(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       json_t *names)
 {
 	size_t i;
@@ -113,7 +113,8 @@ static int apply_names(struct tfc__apply *apply, const struct tfc__key *key, voi
 	return TFC_OK;
 }
 
-int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *base, json_t *value)
+int tfc__apply_env(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
+		   json_t *value)
 {
 	bool is_secret = key->kind == TFC__KEY_SECRETS;
 	const char *name;
@@ -144,7 +145,7 @@ int tfc__apply_env(struct tfc__apply *apply, const struct tfc__key *key, void *b
 	return TFC_OK;
 }
 
-int tfc__apply_element(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+int tfc__apply_element(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       const char *text)
 {
 	if (key->kind == TFC__KEY_LIST) {

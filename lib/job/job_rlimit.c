@@ -28,7 +28,7 @@ static int fail_unknown(struct tfc__apply *apply)
 			     names);
 }
 
-int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		      const char *name, json_t *value)
 {
 	struct tfc__rlimits *rlimits = tfc__key_field(key, base);
@@ -50,7 +50,7 @@ int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__key *key, void
 	return TFC_OK;
 }
 
-int tfc__apply_rlimits(struct tfc__apply *apply, const struct tfc__key *key, void *base,
+int tfc__apply_rlimits(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       json_t *value)
 {
 	const char *name;

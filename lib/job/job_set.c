@@ -12,7 +12,7 @@
 /* What is to be set, with the path split up. */
 struct change {
 	struct tfc__apply apply;
-	const struct tfc__keys *keys;
+	const struct tfc__json_keys *keys;
 	void *base;      /* the job or a role */
 	char *path;      /* below the base */
 	bool is_element; /* the path ended in "[]" */
@@ -21,7 +21,7 @@ struct change {
 
 /* The text as the JSON value that a job file would hold. Text that is no JSON becomes a string,
  * about which the key then complains. */
-static int read_value(struct change *c, const struct tfc__key *key, json_t **ret_value)
+static int read_value(struct change *c, const struct tfc__json_key *key, json_t **ret_value)
 {
 	bool is_text = key && (key->kind == TFC__KEY_STRING || key->kind == TFC__KEY_CHOICE);
 	json_t *value = NULL;
@@ -41,7 +41,7 @@ static int read_value(struct change *c, const struct tfc__key *key, json_t **ret
 	return TFC_OK;
 }
 
-static int set_value(struct change *c, const struct tfc__key *key)
+static int set_value(struct change *c, const struct tfc__json_key *key)
 {
 	json_t *value = NULL;
 	int result = read_value(c, key, &value);
@@ -54,11 +54,11 @@ static int set_value(struct change *c, const struct tfc__key *key)
 }
 
 /* What a path such as "env.EPOCHS" or "rlimits.nofile" lies in, or NULL. */
-static const struct tfc__key *find_variable(const struct tfc__keys *keys, const char *path,
-					    const char **ret_name)
+static const struct tfc__json_key *find_variable(const struct tfc__json_keys *keys,
+						 const char *path, const char **ret_name)
 {
 	for (size_t i = 0; i < keys->count; i++) {
-		const struct tfc__key *key = &keys->items[i];
+		const struct tfc__json_key *key = &keys->items[i];
 		size_t len = strlen(key->path);
 		if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS &&
 		    key->kind != TFC__KEY_RLIMITS)
@@ -71,7 +71,7 @@ static const struct tfc__key *find_variable(const struct tfc__keys *keys, const 
 	return NULL;
 }
 
-static int set_rlimit(struct change *c, const struct tfc__key *key, const char *name)
+static int set_rlimit(struct change *c, const struct tfc__json_key *key, const char *name)
 {
 	json_t *value = NULL;
 	int result = read_value(c, key, &value);
@@ -108,7 +108,7 @@ static int set_below(struct change *c)
 	const char *name;
 	if (!*c->path && !c->is_element) /* the role itself */
 		return set_value(c, NULL);
-	const struct tfc__key *key = tfc__keys_find(c->keys, c->path);
+	const struct tfc__json_key *key = tfc__keys_find(c->keys, c->path);
 	if (key && c->is_element)
 		return tfc__apply_element(&c->apply, key, c->base, c->value);
 	if (key)

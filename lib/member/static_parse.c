@@ -14,14 +14,15 @@
 #define MEMORY_MAX 1000000000000000000
 
 /* Only for the nearest name: values are read below. */
-static const struct tfc__key member_key_list[] = {
+static const struct tfc__json_key member_key_list[] = {
 	{.path = "name"},   {.path = "address"}, {.path = "node_id"}, {.path = "slots"},
 	{.path = "memory"}, {.path = "gpus"},    {.path = "labels"},
 };
-static const struct tfc__keys member_keys = {member_key_list,
-					     sizeof(member_key_list) / sizeof(member_key_list[0])};
-static const struct tfc__key file_key_list[] = {{.path = "members"}};
-static const struct tfc__keys file_keys = {file_key_list, 1};
+static const struct tfc__json_keys member_keys = {member_key_list,
+						  sizeof(member_key_list) /
+							  sizeof(member_key_list[0])};
+static const struct tfc__json_key file_key_list[] = {{.path = "members"}};
+static const struct tfc__json_keys file_keys = {file_key_list, 1};
 
 struct parse {
 	struct tfc__key_path path; /* of what an error is about */
@@ -35,7 +36,7 @@ static int nomem(struct parse *p)
 	return tfc__fail_nomem(p->error, "member");
 }
 
-static int refuse_key(struct parse *p, const struct tfc__keys *keys, const char *name)
+static int refuse_key(struct parse *p, const struct tfc__json_keys *keys, const char *name)
 {
 	char near[64];
 	if (tfc__keys_suggest(keys, "", name, near))

@@ -46,7 +46,7 @@ static bool rlimits_equal(const struct tfc__rlimits *a, const struct tfc__rlimit
 	return a->count == b->count;
 }
 
-static bool fields_equal(const struct tfc__key *key, const void *a, const void *b)
+static bool fields_equal(const struct tfc__json_key *key, const void *a, const void *b)
 {
 	switch (key->kind) {
 	case TFC__KEY_STRING: {
@@ -82,10 +82,10 @@ static bool fields_equal(const struct tfc__key *key, const void *a, const void *
 	return false;
 }
 
-static void assert_same_keys(const struct tfc__keys *keys, const void *a, const void *b)
+static void assert_same_keys(const struct tfc__json_keys *keys, const void *a, const void *b)
 {
 	for (size_t i = 0; i < keys->count; i++) {
-		const struct tfc__key *key = &keys->items[i];
+		const struct tfc__json_key *key = &keys->items[i];
 		if (!fields_equal(key, (const char *)a + key->offset,
 				  (const char *)b + key->offset))
 			fail_msg("%s differs", key->path);
@@ -158,7 +158,7 @@ static void everything_differs_from_the_defaults(void **state)
 	assert_int_equal(tfc_job_new(&plain), TFC_OK);
 	tfc_job *job = parse(everything);
 	for (size_t i = 0; i < tfc__job_keys.count; i++) {
-		const struct tfc__key *key = &tfc__job_keys.items[i];
+		const struct tfc__json_key *key = &tfc__job_keys.items[i];
 		bool is_field = key->kind != TFC__KEY_ROLES && key->kind != TFC__KEY_LATER;
 		if (is_field && strcmp(key->path, "framework") != 0 &&
 		    fields_equal(key, (char *)plain + key->offset, (char *)job + key->offset))
@@ -264,7 +264,8 @@ static void a_copy_is_equal_and_its_own(void **state)
 }
 
 /* A row of the guide's tables begins "| `restart.max` | ". */
-static void assert_in_guide(const char *guide, const char *prefix, const struct tfc__keys *keys)
+static void assert_in_guide(const char *guide, const char *prefix,
+			    const struct tfc__json_keys *keys)
 {
 	for (size_t i = 0; i < keys->count; i++) {
 		char row[128];

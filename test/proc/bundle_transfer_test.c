@@ -1,4 +1,4 @@
-/* node: a bundle goes to another node once, whole and checked, whatever becomes of connections. */
+/* bundle: it goes to another node once, whole and checked, whatever becomes of connections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,6 +131,29 @@ static void it_goes_on_where_a_connection_broke(void **state)
 	agent_pair_await_no_jobs(&pair);
 	free(dir);
 	agent_pair_end(&pair);
+}
+
+/* Whichever of the two has offered it. */
+static void it_goes_on_when_a_job_that_shares_it_is_closed(void **state)
+{
+	for (int closed = 0; closed < 2; closed++) {
+		struct agent_pair pair;
+		static struct paired_job jobs[2];
+		agent_pair_up(&pair, LEASE_MS);
+		char *dir = make_program(&pair, LARGE);
+		open_bundled(&pair, &jobs[0], "0000000000000001", dir, LARGE);
+		open_bundled(&pair, &jobs[1], "0000000000000002", dir, LARGE);
+		paired_start(&jobs[!closed], 2);
+		for (uint32_t sent = pair.rpc.ends[0].sent; pair.rpc.ends[0].sent < sent + 8;)
+			assert_true(tfc_ctx_run(pair.ctx, 1) >= 0);
+		paired_close(&jobs[closed]);
+		assert_ends_well(&jobs[!closed], 0);
+		assert_ends_well(&jobs[!closed], 1);
+		paired_close(&jobs[!closed]);
+		agent_pair_await_no_jobs(&pair);
+		free(dir);
+		agent_pair_end(&pair);
+	}
 }
 
 static void a_bundle_that_cannot_be_packed_is_told(void **state)
@@ -280,11 +303,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jobs_share_a_bundle_that_is_sent_once),
 		cmocka_unit_test(it_goes_on_where_a_connection_broke),
+		cmocka_unit_test(it_goes_on_when_a_job_that_shares_it_is_closed),
 		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
 		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
 		cmocka_unit_test(an_archive_cut_short_in_the_cache_is_fetched_again),
 		cmocka_unit_test(what_waits_for_the_disk_is_bounded),
 		cmocka_unit_test(what_a_job_names_stays_as_long_as_it_does),
 	};
-	return cmocka_run_group_tests_name("agent_bundle", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("bundle_transfer", tests, NULL, NULL);
 }

@@ -43,5 +43,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cleaners_of_temporary_files_leave_it_alone),
 	};
-	return cmocka_run_group_tests_name("private_dir", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("proc_private_dir", tests, NULL, NULL);
 }

@@ -203,5 +203,5 @@ int main(void)
 		cmocka_unit_test(a_job_that_has_come_here_is_not_waited_for_elsewhere),
 		cmocka_unit_test(jobs_in_brief_are_short_and_say_whose_are_missing),
 	};
-	return cmocka_run_group_tests_name("nodes_pair", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_pair", tests, NULL, NULL);
 }

@@ -253,5 +253,5 @@ int main(void)
 		cmocka_unit_test(too_much_that_is_not_acknowledged_is_refused),
 		cmocka_unit_test(what_cannot_be_is_noticed),
 	};
-	return cmocka_run_group_tests_name("agent_link", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_agent_link", tests, NULL, NULL);
 }
