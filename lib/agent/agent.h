@@ -137,7 +137,7 @@ struct tfc__agent_job_info {
 	uint64_t epoch;       /* orders the terms of maintainers */
 	bool has_minimal_env; /* it came over the network: see tfc_node_options.base_env */
 	struct tfc__bundle
-		*bundle; /* in place of one packed from job's path (bundles.h), or NULL */
+		*bundle; /* in place of one packed from job's path (bundle/cache.h), or NULL */
 	const struct tfc__lease *lease; /* its processes end with it, with the job's abort grace
 					   (proc.h); NULL: none */
 };

@@ -1,5 +1,5 @@
 /*
- * A job's bundle (bundles.h) unpacked once per task, in a supervised process of its own
+ * A job's bundle (bundle/cache.h) unpacked once per task, in a supervised process of its own
  * (tfc-bundle), so that the host's loop never waits for a disk and an archive that is out to hurt
  * hurts only that process.
  */

@@ -5,8 +5,8 @@
  *
  * What nobody uses any more stays as a cache, up to a size.
  */
-#ifndef TFC_AGENT_BUNDLES_H
-#define TFC_AGENT_BUNDLES_H
+#ifndef TFC_BUNDLE_CACHE_H
+#define TFC_BUNDLE_CACHE_H
 
 #include "base/list.h"
 #include "ctx/ctx.h"

@@ -6,7 +6,7 @@
 #ifndef TFC_GATEWAY_EVENT_WIRE_H
 #define TFC_GATEWAY_EVENT_WIRE_H
 
-#include "gateway/local_sub.h"
+#include "gateway/internal.h"
 #include "wire/msg.h"
 
 /* Adds one event. Out of memory is in buf->is_failed. `scratch` is empty before and after. */

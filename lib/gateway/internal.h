@@ -5,7 +5,15 @@
 #ifndef TFC_GATEWAY_INTERNAL_H
 #define TFC_GATEWAY_INTERNAL_H
 
-#include "gateway/local_sub.h"
+#include "gateway/gateway.h"
+#include "gateway/place.h"
+
+/* Logs in the middle of being read, over all subscriptions of a gateway: each is a file that is
+ * open, and a buffer, so there are only so many. Zeroed at first. */
+struct tfc__local_reading {
+	uint32_t count;
+	struct tfc__link waiting; /* subscriptions that would read one more */
+};
 
 /* A task's output; or the rest of an attempt's that has ended, whose node was away (in sub->rests).
  */
@@ -68,6 +76,12 @@ static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 }
 
 /* ---- local_sub.c */
+
+/* Without is_bare its events carry cursors; with it who passes them on asks for tfc__sub_mark. */
+int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
+			 struct tfc__record *record, const tfc_subscribe_options *options,
+			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
+			 tfc_sub **ret_sub);
 
 /* A line or a gap of a task; text: "", or what is known of the gap. */
 void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,

@@ -8,7 +8,7 @@
 #include "base/fail.h"
 #include "base/names.h"
 #include "gateway/forward.h"
-#include "gateway/local_sub.h"
+#include "gateway/internal.h"
 #include "gateway/question.h"
 
 struct local_gateway {

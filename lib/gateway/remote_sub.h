@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "gateway/gateway.h"
-#include "gateway/local_sub.h"
+#include "gateway/internal.h"
 #include "wire/rpc.h"
 
 struct tfc__remote_sub;

@@ -1,4 +1,4 @@
-/* job: the program tfc-bundle, as nodes run it. */
+/* bundle: the program tfc-bundle, as nodes run it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* job: bundles on a file system without room, for bytes or for files. Needs the right to mount one
- * of a few pages, in a mount namespace of its own; without it the test is skipped. */
+/* bundle: bundles on a file system without room, for bytes or for files. Needs the right to mount
+ * one of a few pages, in a mount namespace of its own; without it the test is skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

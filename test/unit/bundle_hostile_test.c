@@ -1,4 +1,4 @@
-/* job: archives that no packer would make (test/lib/hostile_zips.py). Each is refused in its own
+/* bundle: archives that no packer would make (test/lib/hostile_zips.py). Each is refused in its own
  * words, writes nothing anywhere, and leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* job: bundles. What packs unpacks to the same; what is hostile leaves nothing behind. */
+/* bundle: bundles. What packs unpacks to the same; what is hostile leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "cluster/internal.h"
-#include "gateway/local_sub.h"
+#include "gateway/internal.h"
 
 #define RECORDS 32
 #define STEP 100 /* of positions, from record to record */

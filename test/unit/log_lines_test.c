@@ -1,4 +1,4 @@
-/* gateway: lines out of a task's log. */
+/* log: lines out of a task's log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -376,5 +376,5 @@ int main(void)
 		cmocka_unit_test(a_slow_reader_is_sent_no_more_than_its_credit),
 		cmocka_unit_test(a_log_stays_until_it_is_forgotten),
 	};
-	return cmocka_run_group_tests_name("agent_remote", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_agent_remote", tests, NULL, NULL);
 }

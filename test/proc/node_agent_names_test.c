@@ -311,5 +311,5 @@ int main(void)
 		cmocka_unit_test(log_takes_no_path),    cmocka_unit_test(forget_takes_no_path),
 		cmocka_unit_test(bundle_takes_no_path), cmocka_unit_test(names_are_taken),
 	};
-	return cmocka_run_group_tests_name("agent_names", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_agent_names", tests, NULL, NULL);
 }

@@ -145,5 +145,5 @@ int main(void)
 		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),
 		cmocka_unit_test(a_node_that_restarts_is_waited_for),
 	};
-	return cmocka_run_group_tests_name("agent_lease", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_agent_lease", tests, NULL, NULL);
 }

@@ -296,5 +296,5 @@ int main(void)
 		cmocka_unit_test(a_job_whose_connection_breaks),
 		cmocka_unit_test(a_job_whose_bundle_is_sent),
 	};
-	return cmocka_run_group_tests_name("agent_nomem", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node_agent_nomem", tests, NULL, NULL);
 }
