@@ -82,10 +82,14 @@ static void send_item(struct offer *offer)
 	fail(offer, &error);
 }
 
+/* Of one that is ready nothing more is to come. */
 static void begin_idle(struct offer *offer)
 {
 	offer->received = offer->bundle->received;
-	tfc__timer_set(&offer->idle, tfc__now() + offer->idle_ns);
+	if (offer->bundle->state == TFC__BUNDLE_READY)
+		tfc__timer_cancel(&offer->idle);
+	else
+		tfc__timer_set(&offer->idle, tfc__now() + offer->idle_ns);
 }
 
 /* What has come is checked, or written to a disk that is slow: that is not the client's. */
@@ -112,7 +116,7 @@ static void on_bundle(struct tfc__bundle_waiter *waiter)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
 	const struct tfc__bundle *bundle = offer->bundle;
-	if (bundle->received != offer->received)
+	if (bundle->received != offer->received || bundle->state == TFC__BUNDLE_READY)
 		begin_idle(offer);
 	if (bundle->state == TFC__BUNDLE_FAILED)
 		fail(offer, &bundle->error);
@@ -123,15 +127,10 @@ static void on_bundle(struct tfc__bundle_waiter *waiter)
 
 /* ---- what may be offered */
 
-static bool is_of_same_key(const struct offer *a, const struct offer *b)
-{
-	return a->offerer.uid == b->offerer.uid &&
-	       strcmp(a->offerer.key_id, b->offerer.key_id) == 0;
-}
-
 static int check_bytes(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
 		       tfc_error *error)
 {
+	const struct tfc__bundle_offerer *who = &offer->offerer;
 	uint64_t bytes = size, key_bytes = size;
 	uint32_t key_count = 1;
 	TFC__LIST_EACH (link, &bundles->offers) {
@@ -139,7 +138,8 @@ static int check_bytes(const struct tfc__bundles *bundles, const struct offer *o
 		if (!other->offerer.is_client || other->bundle->state == TFC__BUNDLE_READY)
 			continue;
 		bytes += other->bundle->size;
-		if (!is_of_same_key(offer, other))
+		if (other->offerer.uid != who->uid ||
+		    strcmp(other->offerer.key_id, who->key_id) != 0)
 			continue;
 		key_bytes += other->bundle->size;
 		key_count++;

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "bundle/internal.h"
 #include "bundle/transfer.h"
+#include "ctx/internal.h"
 #include "leaks.h"
 #include "rpc_pair.h"
 
@@ -174,12 +175,31 @@ static void one_that_has_come_stays(void **state)
 	assert_int_equal(outcome.ends, 0);
 }
 
+/* And nothing wakes the node meanwhile. */
+static void one_that_is_ready_is_offered_for_as_long_as_is_liked(void **state)
+{
+	static struct rpc_outcome outcome;
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	bundles->idle_ns = SHORT;
+	name_hash(1, hash);
+	offer(0, 1, &outcome);
+	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
+	bundle->state = TFC__BUNDLE_READY;
+	tfc__work_schedule(&bundle->tell);
+	rpc_run(ctx);
+	assert_int_equal(outcome.items, 2);
+	assert_null(ctx->timers);
+	bundle->state = TFC__BUNDLE_RECEIVING; /* it has no file */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			one_key_leaves_room_for_others_and_all_for_the_own_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_offers_what_it_likes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			one_that_is_ready_is_offered_for_as_long_as_is_liked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_of_which_nothing_comes_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_that_has_come_stays, set_up, tear_down),
 	};
