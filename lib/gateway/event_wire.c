@@ -1,241 +1,164 @@
 #include "gateway/event_wire.h"
 
-#include <string.h>
+#include "proc/proc.h"
+#include <tfcluster/log.h>
 
-#include "base/strv.h"
-#include <tfcluster/spec.h>
-
-/* The numbers of an event and the keys they have on the wire. */
-#define NUMBERS(X)            \
-	X("k", kind)          \
-	X("ts", time_ns)      \
-	X("js", job_state)    \
-	X("g", generation)    \
-	X("e", epoch)         \
-	X("ti", task_index)   \
-	X("a", attempt)       \
-	X("s", task_state)    \
-	X("r", reason)        \
-	X("f", stream)        \
-	X("pt", is_partial)   \
-	X("u", user_us)       \
-	X("sy", system_us)    \
-	X("rss", max_rss_kib) \
-	X("xr", exit_reason)  \
-	X("iso", isolation)
-
-#define TEXTS(X)           \
-	X("tt", task_type) \
-	X("n", node)       \
-	X("ad", address)   \
-	X("x", text)
-
-/* ---- writing */
-
-static uint32_t put_number(struct tfc__buf *buf, const char *key, uint64_t value)
+static const char *name_stream(uint32_t stream)
 {
-	if (value)
-		tfc__msg_put_u64(buf, key, value);
-	return value != 0;
+	return stream == TFC_STREAM_STDERR ? "stderr" : "stdout";
 }
 
-static uint32_t put_signed(struct tfc__buf *buf, const char *key, int64_t value)
+static const char *name_error(uint32_t code)
 {
-	if (value)
-		tfc__msg_put_i64(buf, key, value);
-	return value != 0;
+	return tfc_err_name((int)code);
 }
 
-static uint32_t put_text(struct tfc__buf *buf, const char *key, const char *text)
+enum {
+	JOB = TFC__SHOWN_JOB,
+	TASK = TFC__SHOWN_TASK,
+	STALLED = TFC__SHOWN_TASK_STALLED,
+	ENDED = TFC__SHOWN_TASK_ENDED,
+	EXITED = TFC__SHOWN_TASK_EXITED,
+	KILLED = TFC__SHOWN_TASK_KILLED,
+	OUTPUT = TFC__SHOWN_OUTPUT,
+	GAP = TFC__SHOWN_GAP,
+	END = TFC__SHOWN_END,
+	LOST = TFC__SHOWN_LOST,
+	LIVE = TFC__SHOWN_LIVE,
+};
+
+#define FIELD(...) TFC__FIELD(struct tfc__sub_event, __VA_ARGS__)
+static const struct tfc__field rows[] = {
+	FIELD("k", TFC__UINT, event.kind, TFC__V0_2),
+	FIELD("ts", TFC__UINT, event.time_ns, TFC__V0_2),
+	FIELD(NULL, TFC__STRING, event.job, TFC__V0_2, .json = "job",
+	      .shown = JOB | END | LOST | LIVE),
+	FIELD(NULL, TFC__STRING, event.name, TFC__V0_2, .json = "name", .shown = JOB | END),
+	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "task", .shown = TASK | OUTPUT | GAP),
+	FIELD("tt", TFC__STRING, event.task_type, TFC__V0_2),
+	FIELD("ti", TFC__UINT, event.task_index, TFC__V0_2),
+	FIELD("a", TFC__UINT, event.attempt, TFC__V0_2, .json = "attempt",
+	      .shown = TASK | OUTPUT | GAP),
+	FIELD("js", TFC__UINT, event.job_state, TFC__V0_2, .json = "state", .shown = JOB | END,
+	      .word = tfc_job_state_name),
+	FIELD("s", TFC__UINT, event.task_state, TFC__V0_2, .json = "state", .shown = TASK,
+	      .word = tfc_task_state_name),
+	FIELD("g", TFC__UINT, event.generation, TFC__V0_2, .json = "generation",
+	      .shown = JOB | TASK),
+	FIELD("e", TFC__UINT, event.epoch, TFC__V0_2, .json = "epoch", .shown = JOB),
+	FIELD("n", TFC__STRING, event.node, TFC__V0_2, .json = "node", .shown = TASK),
+	FIELD("p", TFC__INT, event.pid, TFC__V0_2, .json = "pid", .shown = TASK),
+	FIELD("ad", TFC__STRING, event.address, TFC__V0_2, .json = "address", .shown = TASK),
+	FIELD("iso", TFC__UINT, event.isolation, TFC__V0_2, .json = "isolation",
+	      .shown_if_set = TASK, .word = tfc__isolation_name),
+	FIELD("f", TFC__UINT, event.stream, TFC__V0_2, .json = "stream", .shown = OUTPUT,
+	      .word = name_stream),
+	FIELD("st", TFC__INT, event.status, TFC__V0_2, .json = "exit", .shown = EXITED),
+	FIELD(NULL, TFC__INT, event.status, TFC__V0_2, .json = "signal", .shown = KILLED),
+	FIELD(NULL, TFC__INT, exit_status, TFC__V0_2, .json = "exit", .shown = END),
+	FIELD(NULL, TFC__STRING, task, TFC__V0_2, .json = "decided_by", .shown = END),
+	FIELD("r", TFC__UINT, event.reason, TFC__V0_2, .json = "reason",
+	      .shown = STALLED | ENDED | END, .word = tfc_end_reason_name),
+	FIELD(NULL, TFC__INT, event.status, TFC__V0_2, .json = "reason", .shown = LOST,
+	      .word = name_error),
+	FIELD("xr", TFC__UINT, event.exit_reason, TFC__V0_2),
+	FIELD("dl", TFC__UINT, gap_bytes, TFC__V0_2, .json = "bytes", .shown = GAP),
+	FIELD("x", TFC__STRING, event.text, TFC__V0_2, .json = "text",
+	      .shown = STALLED | END | LOST, .shown_if_set = JOB | ENDED | GAP),
+	FIELD("d", TFC__BYTES, output, TFC__V0_2,
+	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
+	      .shown = OUTPUT),
+	FIELD("pt", TFC__BOOL, event.is_partial, TFC__V0_2, .json = "partial",
+	      .shown_if_set = OUTPUT),
+	FIELD("u", TFC__UINT, event.user_us, TFC__V0_2, .json = "user_us", .shown = ENDED),
+	FIELD("sy", TFC__UINT, event.system_us, TFC__V0_2, .json = "system_us", .shown = ENDED),
+	FIELD("rss", TFC__UINT, event.max_rss_kib, TFC__V0_2, .json = "max_rss_kib",
+	      .shown = ENDED),
+	FIELD("lt", TFC__LINES, event.log_tail, TFC__V0_2, .json = "log_tail", .shown = END),
+	FIELD("if", TFC__LINES, event.ignored_failures, TFC__V0_3, .json = "ignored_failures",
+	      .shown = END),
+	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor", .shown = OUTPUT | GAP),
+	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
+	FIELD("mg", TFC__BOOL, mark.is_gap_told, TFC__V0_2),
+	FIELD("mc", TFC__TEXT, mark.piece.text, TFC__V0_2),
+	FIELD("mt", TFC__UINT, mark.task, TFC__V0_2),
+	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),
+	FIELD("mr", TFC__UINT, mark.rest, TFC__V0_3),
+	FIELD("mo", TFC__UINT, mark.rest_over, TFC__V0_3),
+};
+
+static const struct tfc__sub_event nothing = {
+	.event = {.size = sizeof(tfc_event),
+		  .cursor = "",
+		  .task_type = "",
+		  .node = "",
+		  .address = "",
+		  .text = "",
+		  .data = ""},
+	.mark = {.task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX},
+	.output = "",
+};
+const struct tfc__fields tfc__sub_event_fields = TFC__FIELDS(rows, struct tfc__sub_event, &nothing);
+
+#define HEAD(...) TFC__FIELD(tfc_event, __VA_ARGS__)
+static const struct tfc__field head_rows[] = {
+	HEAD("job", TFC__STRING, job, TFC__V0_2),
+	HEAD("name", TFC__STRING, name, TFC__V0_2),
+	HEAD("tag", TFC__BYTES, host_tag, TFC__V0_2, .count = offsetof(tfc_event, host_tag_len)),
+};
+static const tfc_event no_head = {.job = "", .name = "", .host_tag = ""};
+static const struct tfc__fields head_fields = TFC__FIELDS(head_rows, tfc_event, &no_head);
+
+void tfc__sub_event_write_head(struct tfc__buf *buf, const tfc_event *event)
 {
-	if (text && *text)
-		tfc__msg_put_str(buf, key, text);
-	return text && *text;
+	tfc__fields_write(buf, &head_fields, event);
 }
 
-static uint32_t put_lines(struct tfc__buf *buf, const char *key, const char *const *lines)
+void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
+			  const struct tfc__mark *mark)
 {
-	uint32_t count = 0;
-	while (lines && lines[count])
-		count++;
-	if (!count)
-		return 0;
-	tfc__msg_str(buf, key);
-	tfc__msg_array(buf, count);
-	for (uint32_t i = 0; i < count; i++)
-		tfc__msg_bin(buf, lines[i], strlen(lines[i]));
-	return 1;
-}
-
-static uint32_t put_one_of_many(struct tfc__buf *buf, const char *key, uint32_t number)
-{
-	if (number != UINT32_MAX)
-		tfc__msg_put_u64(buf, key, number);
-	return number != UINT32_MAX;
-}
-
-static uint32_t put_mark(struct tfc__buf *buf, const struct tfc__mark *mark)
-{
-	uint32_t count = put_number(buf, "mn", mark->next) +
-			 put_number(buf, "mg", mark->is_gap_told);
-	if (mark->task != UINT32_MAX || mark->rest != UINT32_MAX)
-		count += put_text(buf, "mc", mark->piece.text);
-	return count + put_one_of_many(buf, "mt", mark->task) +
-	       put_one_of_many(buf, "me", mark->ended_task) +
-	       put_one_of_many(buf, "mr", mark->rest) + put_one_of_many(buf, "mo", mark->rest_over);
-}
-
-void tfc__told_write(struct tfc__buf *buf, struct tfc__buf *scratch, const tfc_event *event,
-		     const struct tfc__mark *mark)
-{
-	uint32_t count = 0;
-#define PUT_NUMBER(key, field) count += put_number(scratch, key, event->field);
-#define PUT_TEXT(key, field) count += put_text(scratch, key, event->field);
-	NUMBERS(PUT_NUMBER)
-	TEXTS(PUT_TEXT)
-	count += put_signed(scratch, "p", event->pid);
-	count += put_signed(scratch, "st", event->status);
-	count += put_lines(scratch, "lt", event->log_tail);
-	count += put_lines(scratch, "if", event->ignored_failures);
+	struct tfc__sub_event whole = {.event = *event, .mark = *mark};
 	if (event->kind == TFC_EVENT_OUTPUT) {
-		tfc__msg_put_bin(scratch, "d", event->data, event->data_len);
-		count++;
+		whole.output = event->data;
+		whole.output_len = event->data_len;
 	} else {
-		count += put_number(scratch, "dl", event->data_len);
+		whole.gap_bytes = event->data_len;
 	}
-	count += put_mark(scratch, mark);
-	tfc__msg_map(buf, count);
-	tfc__buf_add(buf, scratch->data, scratch->len);
-	buf->is_failed |= scratch->is_failed;
-	scratch->is_failed = false;
-	tfc__buf_clear(scratch);
+	if (mark->task == UINT32_MAX && mark->rest == UINT32_MAX)
+		whole.mark.piece.text[0] = '\0';
+	tfc__fields_write(buf, &tfc__sub_event_fields, &whole);
 }
 
-void tfc__told_write_head(struct tfc__buf *buf, const tfc_event *event)
+int tfc__sub_event_read_head(struct tfc__reader *reader, const msgpack_object *object,
+			     tfc_error *error, tfc_event *ret_head)
 {
-	tfc__msg_map(buf, 3);
-	tfc__msg_put_str(buf, "job", event->job);
-	tfc__msg_put_str(buf, "name", event->name);
-	tfc__msg_put_bin(buf, "tag", event->host_tag, event->host_tag_len);
+	return tfc__fields_read(reader, &head_fields, object, error, ret_head);
 }
 
-/* ---- reading */
-
-/* Strings are gathered in one buffer, which moves as it grows: they are found at the end. */
-static size_t gather(struct tfc__buf *text, const msgpack_object *map, const char *key)
+int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
+			const msgpack_object *object, tfc_error *error,
+			struct tfc__sub_event *ret_event)
 {
-	size_t len = 0, at = text->len;
-	const char *bytes = tfc__msg_get_bin(map, key, &len);
-	if (bytes)
-		tfc__buf_add(text, bytes, strnlen(bytes, len));
-	tfc__buf_add_char(text, '\0');
-	return at;
-}
-
-static int read_lines(const msgpack_object *object, const char *key, char ***ret_lines)
-{
-	const msgpack_object *items;
-	struct tfc__strv lines = {0};
-	struct tfc__buf line = {0};
-	uint32_t count = tfc__msg_get_array(object, key, &items);
-	for (uint32_t i = 0; i < count; i++) {
-		size_t len;
-		const char *bytes = tfc__msg_bytes(&items[i], &len);
-		tfc__buf_clear(&line);
-		tfc__buf_add(&line, bytes ? bytes : "", bytes ? strnlen(bytes, len) : 0);
-		tfc__strv_add(&lines, line.data ? line.data : "");
-	}
-	bool is_failed = line.is_failed;
-	tfc__buf_fini(&line);
-	*ret_lines = tfc__strv_steal(&lines);
-	if (*ret_lines && !is_failed)
-		return TFC_OK;
-	tfc__strv_fini(&lines);
-	return TFC_ENOMEM;
-}
-
-static void read_mark(struct tfc__mark *mark, const msgpack_object *object)
-{
-	mark->next = (uint32_t)tfc__msg_get_u64(object, "mn", 0);
-	mark->is_gap_told = tfc__msg_get_u64(object, "mg", 0);
-	mark->task = (uint32_t)tfc__msg_get_u64(object, "mt", UINT32_MAX);
-	mark->ended_task = (uint32_t)tfc__msg_get_u64(object, "me", UINT32_MAX);
-	mark->rest = (uint32_t)tfc__msg_get_u64(object, "mr", UINT32_MAX);
-	mark->rest_over = (uint32_t)tfc__msg_get_u64(object, "mo", UINT32_MAX);
-	if (!tfc__msg_get_text(object, "mc", mark->piece.text, sizeof(mark->piece.text)))
+	tfc_event *event = &ret_event->event;
+	struct tfc__mark *mark = &ret_event->mark;
+	*ret_event = nothing;
+	int code = tfc__fields_read(reader, &tfc__sub_event_fields, object, error, ret_event);
+	if (code < 0)
+		return code;
+	if (event->kind < TFC_EVENT_JOB || event->kind > TFC_EVENT_LIVE ||
+	    event->kind == TFC_EVENT_LOST)
+		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
+				 "an event of a kind that this version does not know");
+	event->job = head->job;
+	event->name = head->name;
+	event->host_tag = head->host_tag;
+	event->host_tag_len = head->host_tag_len;
+	event->data = ret_event->output;
+	event->data_len = ret_event->output_len + ret_event->gap_bytes;
+	if (!mark->piece.text[0])
 		mark->task = mark->rest = UINT32_MAX;
-}
-
-static void read_numbers(tfc_event *event, const msgpack_object *object)
-{
-	size_t len = 0;
-#define GET_NUMBER(key, field) \
-	event->field = (__typeof__(event->field))tfc__msg_get_u64(object, key, 0);
-	NUMBERS(GET_NUMBER)
-	event->pid = (int32_t)tfc__msg_get_i64(object, "p", 0);
-	event->status = (int32_t)tfc__msg_get_i64(object, "st", 0);
-	event->data = tfc__msg_get_bin(object, "d", &len);
-	event->data_len = event->data ? len : tfc__msg_get_u64(object, "dl", 0);
-	event->data = event->data ? event->data : "";
-}
-
-static int read_texts(struct tfc__told_in *in, const msgpack_object *head,
-		      const msgpack_object *object)
-{
-	tfc_event *event = &in->event;
-	size_t at[6], next = 2, len = 0;
-	tfc__buf_clear(&in->text);
-	at[0] = gather(&in->text, head, "job");
-	at[1] = gather(&in->text, head, "name");
-#define GATHER(key, field) at[next++] = gather(&in->text, object, key);
-	TEXTS(GATHER)
-	if (in->text.is_failed) {
-		in->text.is_failed = false;
-		return TFC_ENOMEM;
-	}
-	event->job = in->text.data + at[0];
-	event->name = in->text.data + at[1];
-	next = 2;
-#define POINT(key, field) event->field = in->text.data + at[next++];
-	TEXTS(POINT)
-	event->host_tag = tfc__msg_get_bin(head, "tag", &len);
-	event->host_tag_len = event->host_tag ? len : 0;
-	event->host_tag = event->host_tag ? event->host_tag : "";
-	event->cursor = "";
 	return TFC_OK;
-}
-
-static void free_lines(struct tfc__told_in *in)
-{
-	tfc_strv_free(in->tail);
-	tfc_strv_free(in->ignored);
-	in->tail = in->ignored = NULL;
-}
-
-int tfc__told_read(struct tfc__told_in *in, const msgpack_object *head,
-		   const msgpack_object *object)
-{
-	free_lines(in);
-	in->event = (tfc_event){.size = sizeof(in->event)};
-	read_numbers(&in->event, object);
-	read_mark(&in->mark, object);
-	if (in->event.kind < TFC_EVENT_JOB || in->event.kind > TFC_EVENT_LIVE ||
-	    in->event.kind == TFC_EVENT_LOST)
-		return TFC_EPARSE;
-	if (read_texts(in, head, object) < 0)
-		return TFC_ENOMEM;
-	if (in->event.kind != TFC_EVENT_END)
-		return TFC_OK;
-	int code = read_lines(object, "lt", &in->tail);
-	if (code == TFC_OK)
-		code = read_lines(object, "if", &in->ignored);
-	in->event.log_tail = (const char *const *)in->tail;
-	in->event.ignored_failures = (const char *const *)in->ignored;
-	return code;
-}
-
-void tfc__told_in_fini(struct tfc__told_in *in)
-{
-	tfc__buf_fini(&in->text);
-	free_lines(in);
 }

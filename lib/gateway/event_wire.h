@@ -1,33 +1,56 @@
 /*
- * Events as they travel in the stream of "gateway.subscribe": an item is a list of a head, {job,
- * name, tag}, and events, maps of what is not 0 or empty. With each goes how far the subscription
- * is once it was told, so that another connection can go on behind it.
+ * Events of a subscription: the table of their fields, for the wire and for JSON.
+ *
+ * In the stream of "gateway.subscribe" an item is a list of a head, {job, name, tag}, and events.
+ * With each goes how far the subscription is behind it, so that another connection can go on from
+ * there.
  */
 #ifndef TFC_GATEWAY_EVENT_WIRE_H
 #define TFC_GATEWAY_EVENT_WIRE_H
 
 #include "gateway/internal.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
-/* Adds one event. Out of memory is in buf->is_failed. `scratch` is empty before and after. */
-void tfc__told_write(struct tfc__buf *buf, struct tfc__buf *scratch, const tfc_event *event,
-		     const struct tfc__mark *mark);
-void tfc__told_write_head(struct tfc__buf *buf, const tfc_event *event);
-
-/* An event that was read: its strings are in `text`, `tail` and `ignored`, its data in the message.
- */
-struct tfc__told_in {
+struct tfc__sub_event {
 	tfc_event event;
 	struct tfc__mark mark;
-	struct tfc__buf text;
-	char **tail;    /* log_tail */
-	char **ignored; /* ignored_failures */
+	/* What the event has in other words: on the wire */
+	const void *output; /* OUTPUT: its bytes */
+	uint64_t output_len;
+	uint64_t gap_bytes; /* GAP: that are lost */
+	/* and in JSON. */
+	const char *task; /* "worker/0", or NULL */
+	int32_t exit_status;
 };
 
-/* TFC_OK, TFC_EPARSE (no kind that this version knows), TFC_ENOMEM. `in` is zeroed at first, then
- * read into again and again, and ended with tfc__told_in_fini. */
-int tfc__told_read(struct tfc__told_in *in, const msgpack_object *head,
-		   const msgpack_object *object);
-void tfc__told_in_fini(struct tfc__told_in *in);
+/* The variants of the JSON; a TASK is of several. */
+enum tfc__event_variant {
+	TFC__SHOWN_JOB = 1,
+	TFC__SHOWN_TASK = 2,
+	TFC__SHOWN_TASK_STALLED = 4,
+	TFC__SHOWN_TASK_ENDED = 8,
+	TFC__SHOWN_TASK_EXITED = 16,
+	TFC__SHOWN_TASK_KILLED = 32,
+	TFC__SHOWN_OUTPUT = 64,
+	TFC__SHOWN_GAP = 128,
+	TFC__SHOWN_END = 256,
+	TFC__SHOWN_LOST = 512,
+	TFC__SHOWN_LIVE = 1024,
+};
+extern const struct tfc__fields tfc__sub_event_fields;
+
+/* The head of an item, and an event. Out of memory is in buf->is_failed. */
+void tfc__sub_event_write_head(struct tfc__buf *buf, const tfc_event *event);
+void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
+			  const struct tfc__mark *mark);
+
+/* The head, into job, name and host_tag of an event. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
+int tfc__sub_event_read_head(struct tfc__reader *reader, const msgpack_object *object,
+			     tfc_error *error, tfc_event *ret_head);
+/* An event behind such a head. The same, and TFC_ENOTSUP: of a kind that this version does not
+ * know. What it points to is in the readers and in the message. */
+int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
+			const msgpack_object *object, tfc_error *error,
+			struct tfc__sub_event *ret_event);
 
 #endif

@@ -35,8 +35,10 @@ struct tfc__remote_sub {
 	struct item *item;
 	uint32_t at;
 	uint32_t count;
-	struct tfc__told_in in;
-	bool has_event; /* `in` is to be told */
+	struct tfc__reader head_reader, reader; /* of the item, of the event */
+	tfc_event head;
+	struct tfc__sub_event event;
+	bool has_event; /* it is to be notified */
 	struct tfc__place
 		place;  /* what was told: the cursor that it began with, and what came since */
 	bool has_place; /* else it is at the start */
@@ -195,7 +197,12 @@ static int take_item(struct tfc__remote_sub *sub)
 	sub->item = item;
 	sub->at = 1; /* behind the head */
 	sub->count = sub->msg.root.type == MSGPACK_OBJECT_ARRAY ? sub->msg.root.via.array.size : 0;
-	return 1;
+	if (!sub->count)
+		return TFC_EPARSE;
+	tfc__reader_clear(&sub->head_reader);
+	code = tfc__sub_event_read_head(&sub->head_reader, &sub->msg.root.via.array.ptr[0], NULL,
+					&sub->head);
+	return code < 0 ? code : 1;
 }
 
 static int take_event(struct tfc__remote_sub *sub)
@@ -205,12 +212,13 @@ static int take_event(struct tfc__remote_sub *sub)
 		if (code <= 0)
 			return code;
 	}
-	const msgpack_object *objects = sub->msg.root.via.array.ptr;
-	int code = tfc__told_read(&sub->in, &objects[0], &objects[sub->at]);
-	if (code == TFC_ENOMEM)
+	tfc__reader_clear(&sub->reader);
+	int code = tfc__sub_event_read(&sub->reader, &sub->head,
+				       &sub->msg.root.via.array.ptr[sub->at], NULL, &sub->event);
+	if (code < 0 && code != TFC_ENOTSUP)
 		return code;
 	sub->at++;
-	if (code == TFC_OK && sub->in.mark.task != UINT32_MAX && sub->in.mark.task >= TASKS_MAX)
+	if (sub->event.mark.task != UINT32_MAX && sub->event.mark.task >= TASKS_MAX)
 		return TFC_EPARSE;
 	sub->has_event = code == TFC_OK; /* else of a kind that this version does not know */
 	return 1;
@@ -218,8 +226,8 @@ static int take_event(struct tfc__remote_sub *sub)
 
 static int tell_event(struct tfc__remote_sub *sub)
 {
-	tfc_event *event = &sub->in.event;
-	if (tfc__place_go(&sub->place, &sub->in.mark) < 0)
+	tfc_event *event = &sub->event.event;
+	if (tfc__place_go(&sub->place, &sub->event.mark) < 0)
 		return TFC_ENOMEM;
 	sub->has_event = false;
 	sub->has_place = true;
@@ -363,7 +371,8 @@ static void free_sub(tfc_sub *base)
 {
 	struct tfc__remote_sub *sub = of(base);
 	drop_items(sub);
-	tfc__told_in_fini(&sub->in);
+	tfc__reader_fini(&sub->head_reader);
+	tfc__reader_fini(&sub->reader);
 	tfc__place_fini(&sub->place);
 	free(sub->job);
 	free(sub);
@@ -371,7 +380,7 @@ static void free_sub(tfc_sub *base)
 
 static const struct tfc__mark *mark_of(const tfc_sub *base)
 {
-	return &tfc__container_of(base, const struct tfc__remote_sub, base)->in.mark;
+	return &tfc__container_of(base, const struct tfc__remote_sub, base)->event.mark;
 }
 
 /* Tasks that say nothing have their pieces in the cursor alone: they are kept from there on. What

@@ -44,7 +44,6 @@ struct call {
 	/* of a stream */
 	tfc_sub *sub;
 	struct tfc__buf item; /* events that were not sent yet */
-	struct tfc__buf scratch;
 	struct tfc__buf head;
 	uint32_t events;
 	bool is_ended;
@@ -59,7 +58,6 @@ static void free_call(struct call *call)
 	tfc_sub_close(call->sub);
 	tfc__heard_fini(&call->heard);
 	tfc__buf_fini(&call->item);
-	tfc__buf_fini(&call->scratch);
 	tfc__buf_fini(&call->head);
 	free(call);
 }
@@ -237,10 +235,8 @@ static void rest_or_resume(struct call *call)
 		return;
 	}
 	tfc__sub_rest(call->sub);
-	if (!call->events) {
+	if (!call->events)
 		tfc__buf_fini(&call->item);
-		tfc__buf_fini(&call->scratch);
-	}
 }
 
 /* Sends what there is, as credit and room allow; without them the subscription waits. */
@@ -271,8 +267,8 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	}
 	if (!call->head.len)
-		tfc__told_write_head(&call->head, event);
-	tfc__told_write(&call->item, &call->scratch, event, tfc__sub_mark(call->sub));
+		tfc__sub_event_write_head(&call->head, event);
+	tfc__sub_event_write(&call->item, event, tfc__sub_mark(call->sub));
 	call->events++;
 	call->is_ended = event->kind == TFC_EVENT_END;
 	if (call->item.len >= ITEM_BYTES &&

@@ -26,7 +26,7 @@ static const struct told {
 } all[] = {
 	{
 		"89a16b01a27473cf188fcf053de383e8a26a7303a16702a16503a178a3776879a26d6e04a26d"
-		"6701a26d6fce00011170",
+		"67c3a26d6fce00011170",
 		{HEAD, .kind = TFC_EVENT_JOB, .job_state = TFC_JOB_RUNNING, .generation = 2,
 		 .epoch = 3, .task_type = "", .node = "", .address = "", .text = "why", .data = ""},
 		{.next = 4,
@@ -37,10 +37,10 @@ static const struct told {
 		 .rest_over = 70000},
 	},
 	{
-		"de0018a16b02a27473cf188fcf053de383e8a26a7303a16702a16503a2746904a16105a17307"
-		"a17202a175cd012ca27379ce00011170a3727373cf000000012a05f200a2787202a369736f03"
-		"a27474a6776f726b6572a16ea161a26164a3613a31a178a66b696c6c6564a170ce00011170a2"
-		"7374f7a26d6e05a26d63a431662b32a26d6504a26d7207",
+		"de0018a16b02a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a26a73"
+		"03a17307a16702a16503a16ea161a170ce00011170a26164a3613a31a369736f03a27374f7a1"
+		"7202a2787202a178a66b696c6c6564a175cd012ca27379ce00011170a3727373cf000000012a"
+		"05f200a26d6e05a26d63a431662b32a26d6504a26d7207",
 		{HEAD,
 		 .kind = TFC_EVENT_TASK,
 		 .job_state = TFC_JOB_RUNNING,
@@ -70,8 +70,8 @@ static const struct told {
 		 .piece = {"1f+2"}},
 	},
 	{
-		"8ba16b03a27473cf188fcf053de383e8a2746904a16105a16602a2707401a27474a6776f726b"
-		"6572a164c40374e96fa26d6e05a26d63a23232a26d7404",
+		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16602a164"
+		"c40374e96fa27074c3a26d6e05a26d63a23232a26d7404",
 		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .task_index = 4,
 		 .attempt = 5, .node = "", .address = "", .text = "", .stream = TFC_STREAM_STDERR,
 		 .is_partial = 1, .data = "t\xe9o", .data_len = 3},
@@ -83,8 +83,8 @@ static const struct told {
 		 .piece = {"22"}},
 	},
 	{
-		"88a16b03a27473cf188fcf053de383e8a16101a27474a6776f726b6572a164c400a26d6e05a2"
-		"6d63a23233a26d7404",
+		"87a16b03a27473cf188fcf053de383e8a27474a6776f726b6572a16101a26d6e05a26d63a232"
+		"33a26d7404",
 		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .attempt = 1, .node = "",
 		 .address = "", .text = "", .data = "", .data_len = 0},
 		{.next = 5,
@@ -95,8 +95,8 @@ static const struct told {
 		 .piece = {"23"}},
 	},
 	{
-		"87a16b04a27473cf188fcf053de383e8a16101a27474a6776f726b6572a178af697420697320"
-		"6f6e206e6f64652062a2646ccf000000012a05f200a26d6e05",
+		"87a16b04a27473cf188fcf053de383e8a27474a6776f726b6572a16101a2646ccf000000012a"
+		"05f200a178af6974206973206f6e206e6f64652062a26d6e05",
 		{HEAD, .kind = TFC_EVENT_GAP, .task_type = "worker", .attempt = 1, .node = "",
 		 .address = "", .text = "it is on node b", .data = "", .data_len = 5000000000u},
 		{.next = 5,
@@ -106,9 +106,9 @@ static const struct told {
 		 .rest_over = UINT32_MAX},
 	},
 	{
-		"8aa16b05a27473cf188fcf053de383e8a26a7307a17201a27474a6776f726b6572a178a37768"
-		"79a2737404a26c7492c4036f6e65c40374e96fa2696691c416776f726b65722f312065786974"
-		"656420776974682031a26d6e06",
+		"8aa16b05a27473cf188fcf053de383e8a27474a6776f726b6572a26a7307a2737404a17201a1"
+		"78a3776879a26c7492a36f6e65c40374e96fa2696691b6776f726b65722f3120657869746564"
+		"20776974682031a26d6e06",
 		{HEAD, .kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED, .task_type = "worker",
 		 .node = "", .address = "", .reason = TFC_END_EXIT, .status = 4, .text = "why",
 		 .log_tail = tail, .ignored_failures = ignored, .data = ""},
@@ -188,32 +188,69 @@ static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *ex
 /* The same reader, one after the other: nothing of an event is left in the next. */
 static void an_event_comes_as_it_was_sent(void **state)
 {
-	struct tfc__told_in in = {.tail = NULL};
+	struct tfc__reader head_reader = {.ahead_ns = 0}, reader = {.ahead_ns = 0};
+	struct tfc__sub_event got;
+	tfc_event first;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct tfc__buf head = {0}, body = {0}, scratch = {0};
+		struct tfc__buf head = {0}, body = {0};
 		struct tfc__msg head_msg, body_msg;
-		tfc__told_write_head(&head, &all[i].event);
-		tfc__told_write(&body, &scratch, &all[i].event, &all[i].mark);
+		tfc_error error = TFC_ERROR_INIT;
+		tfc__sub_event_write_head(&head, &all[i].event);
+		tfc__sub_event_write(&body, &all[i].event, &all[i].mark);
 		assert_int_equal(tfc__msg_parse(&head_msg, head.data, head.len, NULL, NULL),
 				 TFC_OK);
 		assert_int_equal(tfc__msg_parse(&body_msg, body.data, body.len, NULL, NULL),
 				 TFC_OK);
-		assert_int_equal(tfc__told_read(&in, &head_msg.root, &body_msg.root), TFC_OK);
-		expect_event(&in.event, &all[i].event);
-		expect_mark(&in.mark, &all[i].mark);
+		tfc__reader_clear(&head_reader);
+		tfc__reader_clear(&reader);
+		assert_int_equal(tfc__sub_event_read_head(&head_reader, &head_msg.root, &error,
+							  &first),
+				 TFC_OK);
+		if (tfc__sub_event_read(&reader, &first, &body_msg.root, &error, &got) < 0)
+			fail_msg("%s", error.text);
+		expect_event(&got.event, &all[i].event);
+		expect_mark(&got.mark, &all[i].mark);
 		tfc__msg_fini(&head_msg);
 		tfc__msg_fini(&body_msg);
 		tfc__buf_fini(&head);
-		tfc__buf_fini(&scratch);
 		golden_expect(&body, all[i].hex);
 	}
-	tfc__told_in_fini(&in);
+	tfc__reader_fini(&head_reader);
+	tfc__reader_fini(&reader);
+}
+
+static void expect_refusal(const char *hex, int code, const char *text)
+{
+	static const tfc_event head = {.job = "", .name = ""};
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__sub_event event;
+	struct tfc__msg msg;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__buf buf = golden_parse(hex, &msg);
+	assert_int_equal(tfc__sub_event_read(&reader, &head, &msg.root, &error, &event), code);
+	assert_string_equal(error.text, text);
+	tfc__reader_fini(&reader);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+}
+
+/* One of a later version is passed over; one that is damaged is not. */
+static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
+{
+	expect_refusal("81a16b08", TFC_ENOTSUP,
+		       "an event of a kind that this version does not know");
+	expect_refusal("81a16b06", TFC_ENOTSUP,
+		       "an event of a kind that this version does not know");
+	expect_refusal("80", TFC_ENOTSUP, "an event of a kind that this version does not know");
+	expect_refusal("82a16b01a26a73a131", TFC_EPARSE,
+		       "js: must be a number that is not negative, in range");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
+		cmocka_unit_test(a_kind_that_nobody_knows_is_not_a_damaged_event),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
