@@ -28,8 +28,8 @@ struct tfc__question {
 	uint32_t owner;        /* SUBMIT: the uid whose key client_key is. It does not travel */
 	/* SUBMIT: the definition as it came, and the hash of its bundle; or NULL. They are passed
 	 * on, and known again, as they are: the node's own changes are in `definition` alone. */
-	const char *definition_json;
-	size_t definition_len;
+	const void *definition_json;
+	uint64_t definition_len;
 	const char *bundle;
 	const char *home; /* SUBMIT: node id; NULL: the node that is asked */
 	const char *as;   /* SUBMIT, forwarded: who submits, for tfc__rights_submitter; or NULL */

@@ -49,25 +49,29 @@ void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE])
 
 /* ---- writing */
 
-static void write_definition(struct tfc__buf *buf, const struct tfc__question *question)
-{
-	char *json;
-	if (question->definition_json) {
-		tfc__msg_str(buf, "definition");
-		tfc__msg_text(buf, question->definition_json, question->definition_len);
-		return;
-	}
-	if (!question->definition) {
-		tfc__msg_put_str(buf, "definition", NULL);
-		return;
-	}
-	if (tfc_job_json(question->definition, TFC_JSON_SECRETS, &json) < 0) {
-		buf->is_failed = true;
-		return;
-	}
-	tfc__msg_put_str(buf, "definition", json);
-	tfc_free(json);
-}
+#define QUESTION(...) TFC__FIELD(struct tfc__question, __VA_ARGS__)
+static const struct tfc__field rows[] = {
+	QUESTION("job", TFC__STRING, job, TFC__V0_2, .max = NAME_BYTES_MAX),
+	QUESTION("task", TFC__STRING, task, TFC__V0_2, .max = NAME_BYTES_MAX),
+	QUESTION("node", TFC__STRING, node, TFC__V0_2, .max = NAME_BYTES_MAX),
+	QUESTION("key", TFC__STRING, client_key, TFC__V0_2, .max = CURSOR_BYTES_MAX),
+	QUESTION("definition", TFC__BYTES, definition_json, TFC__V0_2,
+		 .count = offsetof(struct tfc__question, definition_len)),
+	QUESTION("tag", TFC__BYTES, host_tag, TFC__V0_2,
+		 .count = offsetof(struct tfc__question, host_tag_len)),
+	QUESTION("interrupt_ms", TFC__UINT, interrupt_ms, TFC__V0_2),
+	QUESTION("kill", TFC__BOOL, is_kill, TFC__V0_2),
+	QUESTION("forwarded", TFC__BOOL, is_forwarded, TFC__V0_2),
+	QUESTION("off", TFC__BOOL, is_off, TFC__V0_2),
+	QUESTION("environ", TFC__BOOL, is_environ, TFC__V0_2),
+	QUESTION("without_output", TFC__BOOL, skip_output, TFC__V0_2),
+	QUESTION("live", TFC__BOOL, wants_live, TFC__V0_2),
+	QUESTION("bundle", TFC__STRING, bundle, TFC__V0_2, .max = NAME_BYTES_MAX),
+	QUESTION("home", TFC__STRING, home, TFC__V0_3, .max = NAME_BYTES_MAX),
+	QUESTION("as", TFC__STRING, as, TFC__V0_3, .max = NAME_BYTES_MAX),
+};
+static const struct tfc__question no_question = {.job = "", .task = "", .node = ""};
+static const struct tfc__fields fields = TFC__FIELDS(rows, struct tfc__question, &no_question);
 
 bool tfc__question_brings_bundle(const struct tfc__question *question)
 {
@@ -88,26 +92,21 @@ void tfc__question_write_home(struct tfc__buf *buf, const char *node_id)
 
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	uint32_t later = tfc__question_brings_bundle(question) +
-			 (question->verb == TFC_VERB_SUBMIT);
-	tfc__msg_map(buf, 13 + later + !!question->bundle + !!question->as);
-	tfc__msg_put_str(buf, "job", question->job);
-	tfc__msg_put_str(buf, "task", question->task);
-	tfc__msg_put_str(buf, "node", question->node);
-	tfc__msg_put_str(buf, "key", question->client_key);
-	write_definition(buf, question);
-	tfc__msg_put_bin(buf, "tag", question->host_tag, question->host_tag_len);
-	tfc__msg_put_u64(buf, "interrupt_ms", question->interrupt_ms);
-	tfc__msg_put_bool(buf, "kill", question->is_kill);
-	tfc__msg_put_bool(buf, "forwarded", question->is_forwarded);
-	tfc__msg_put_bool(buf, "off", question->is_off);
-	tfc__msg_put_bool(buf, "environ", question->is_environ);
-	tfc__msg_put_bool(buf, "without_output", question->skip_output);
-	tfc__msg_put_bool(buf, "live", question->wants_live);
-	if (question->bundle)
-		tfc__question_write_bundle(buf, question->bundle);
-	if (question->as)
-		tfc__msg_put_str(buf, "as", question->as);
+	uint32_t later = tfc__question_brings_bundle(question) + (question->verb == TFC_VERB_SUBMIT);
+	struct tfc__question sent = *question;
+	char *json = NULL;
+	sent.home = NULL; /* it follows */
+	if (!sent.definition_json && sent.definition) {
+		if (tfc_job_json(sent.definition, TFC_JSON_SECRETS, &json) < 0) {
+			buf->is_failed = true;
+			return;
+		}
+		sent.definition_json = json;
+		sent.definition_len = strlen(json);
+	}
+	tfc__msg_map(buf, tfc__fields_pairs(&fields, &sent) + later);
+	tfc__fields_put(buf, &fields, &sent);
+	tfc_free(json);
 }
 
 /* ---- known again */
@@ -142,11 +141,11 @@ int tfc__question_digest(const struct tfc__question *question,
 /* ---- reading */
 
 /* The path was one of the client's machine: here the bundle is called by what it holds. */
-static int name_bundle(struct tfc__heard *heard, const msgpack_object *params, tfc_error *error)
+static int name_bundle(struct tfc__heard *heard, tfc_error *error)
 {
 	tfc_job *definition = heard->definition;
 	char *name;
-	if (!definition->bundle || tfc__bundle_hash_read(params, "bundle", heard->bundle, NULL) < 0)
+	if (!definition->bundle || !heard->bundle)
 		return TFC_OK; /* and a path is refused (rights.c) */
 	if (asprintf(&name, TFC__BUNDLE_NAME "%s", heard->bundle) < 0)
 		return tfc__fail_nomem(error, "gateway");
@@ -176,15 +175,12 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 }
 
 /* What a submit is known by is what came, not what is made of it here. */
-int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object *params,
-				  tfc_error *error)
+int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error)
 {
 	enum tfc_verb verb = heard->question.verb;
-	size_t len;
-	const char *json = verb == TFC_VERB_SUBMIT || verb == TFC_VERB_EXPLAIN
-				   ? tfc__msg_get_bin(params, "definition", &len)
-				   : NULL;
-	if (!json)
+	const char *json = heard->json;
+	size_t len = (size_t)heard->json_len;
+	if (!json || (verb != TFC_VERB_SUBMIT && verb != TFC_VERB_EXPLAIN))
 		return TFC_OK;
 	int code = check_values(json, len, error);
 	if (code < 0)
@@ -193,71 +189,41 @@ int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object
 	if (code < 0)
 		return code;
 	heard->question.definition = heard->definition;
-	code = name_bundle(heard, params, error);
 	if (verb == TFC_VERB_SUBMIT) {
 		heard->question.definition_json = json;
 		heard->question.definition_len = len;
-		heard->question.bundle = heard->bundle[0] ? heard->bundle : NULL;
+		heard->question.bundle = heard->definition->bundle ? heard->bundle : NULL;
 	}
-	return code;
+	return name_bundle(heard, error);
 }
 
-/* NULL: missing, or no text. */
-static int read_text(const msgpack_object *params, const char *key, size_t max, char **ret_text,
-		     tfc_error *error)
-{
-	size_t len;
-	const char *bytes = tfc__msg_get_bin(params, key, &len);
-	if (!bytes)
-		return TFC_OK;
-	if (len > max)
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is longer than %zu bytes",
-				 key, max);
-	if (memchr(bytes, '\0', len))
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s has a NUL inside", key);
-	*ret_text = strndup(bytes, len);
-	return *ret_text ? TFC_OK : tfc__fail_nomem(error, "gateway");
-}
-
+/* A definition and a bundle are those of a question once tfc__question_read_definition has seen
+ * them. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {
-	/* A cursor is a key, too. What names something goes on to other nodes. */
-	static const struct {
-		const char *key;
-		size_t max;
-	} texts[TFC__QUESTION_TEXTS] = {{"job", NAME_BYTES_MAX},  {"task", NAME_BYTES_MAX},
-					{"node", NAME_BYTES_MAX}, {"key", CURSOR_BYTES_MAX},
-					{"home", NAME_BYTES_MAX}, {"as", NAME_BYTES_MAX}};
 	struct tfc__question *question = &heard->question;
-	size_t tag_len = 0;
 	*heard = (struct tfc__heard){.question = {.verb = verb}};
-	for (size_t i = 0; i < TFC__QUESTION_TEXTS; i++) {
-		int code = read_text(params, texts[i].key, texts[i].max, &heard->texts[i], error);
-		if (code < 0)
-			return code;
+	int code = tfc__fields_read(&heard->reader, &fields, params, error, question);
+	if (code == TFC_EPARSE) {
+		if (error)
+			error->code = TFC_EINVAL;
+		return TFC_EINVAL;
 	}
-	question->job = heard->texts[0] ? heard->texts[0] : "";
-	question->task = heard->texts[1] ? heard->texts[1] : "";
-	question->node = heard->texts[2] ? heard->texts[2] : "";
-	question->client_key = heard->texts[3];
-	question->home = heard->texts[4] && *heard->texts[4] ? heard->texts[4] : NULL;
-	question->as = heard->texts[5];
-	question->host_tag = tfc__msg_get_bin(params, "tag", &tag_len);
-	question->host_tag_len = question->host_tag ? tag_len : 0;
-	question->interrupt_ms = (uint32_t)tfc__msg_get_u64(params, "interrupt_ms", 0);
-	question->is_kill = tfc__msg_get_bool(params, "kill", false);
-	question->is_forwarded = tfc__msg_get_bool(params, "forwarded", false);
-	question->is_off = tfc__msg_get_bool(params, "off", false);
-	question->is_environ = tfc__msg_get_bool(params, "environ", false);
-	question->skip_output = tfc__msg_get_bool(params, "without_output", false);
-	question->wants_live = tfc__msg_get_bool(params, "live", false);
-	return TFC_OK;
+	heard->json = question->definition_json;
+	heard->json_len = question->definition_len;
+	heard->bundle = question->bundle && tfc__is_bundle_hash(question->bundle) ? question->bundle
+										  : NULL;
+	question->definition_json = NULL;
+	question->definition_len = 0;
+	question->bundle = NULL;
+	if (question->home && !*question->home)
+		question->home = NULL;
+	return code;
 }
 
 void tfc__heard_fini(struct tfc__heard *heard)
 {
-	for (size_t i = 0; i < TFC__QUESTION_TEXTS; i++)
-		free(heard->texts[i]);
+	tfc__reader_fini(&heard->reader);
 	tfc_job_free(heard->definition);
 }

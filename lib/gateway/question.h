@@ -4,7 +4,7 @@
 
 #include "bundle/cache.h"
 #include "gateway/gateway.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 /* Of "gateway.submit"; 0: no such method. */
 enum tfc_verb tfc__verb_of_method(const char *method);
@@ -33,23 +33,23 @@ int tfc__question_digest(const struct tfc__question *question,
 			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error);
 
 /* A question that was read, and what its pointers point to. */
-#define TFC__QUESTION_TEXTS 6
 struct tfc__heard {
 	struct tfc__question question;
-	char *texts[TFC__QUESTION_TEXTS];
+	struct tfc__reader reader; /* has the texts */
+	const char *json; /* a definition that came, of a question that may have none; or NULL */
+	uint64_t json_len;
+	const char *bundle; /* the hash of a bundle that came, or NULL */
 	tfc_job *definition;
-	char bundle[TFC_BUNDLE_HASH_SIZE];
 };
 
-/* All but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a text with a NUL inside). Ended in any
- * case by tfc__heard_fini. host_tag and definition_json are borrowed from params. */
+/* All but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a value that is none of its field). Ended
+ * in any case by tfc__heard_fini. host_tag and the definition are borrowed from params. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error);
 /* The definition, of a submit or an explain; of other questions none is looked at. It is the most
  * expensive part of a question, and is read once the asker's permission is known. TFC_ETOOBIG (too
  * many values), or what tfc_job_parse says. */
-int tfc__question_read_definition(struct tfc__heard *heard, const msgpack_object *params,
-				  tfc_error *error);
+int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error);
 void tfc__heard_fini(struct tfc__heard *heard);
 
 #endif

@@ -389,7 +389,7 @@ static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id 
 		code = hear_submitter(service, question, who, error);
 	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
 	if (code == TFC_OK)
-		code = tfc__question_read_definition(heard, params, error);
+		code = tfc__question_read_definition(heard, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && heard->definition)
 		code = tfc__rights_apply(&service->options, who, heard->definition, error);
 	return code;

@@ -4,23 +4,22 @@
 #ifndef TFC_NODE_HELLO_H
 #define TFC_NODE_HELLO_H
 
-#include "base/strv.h"
 #include "member/member.h"
+#include "wire/fields.h"
 #include "wire/keyring.h"
-#include "wire/msg.h"
 
 /* Of what nodes say to each other. It grows only when an older node could not take part. */
-#define TFC__NODE_PROTOCOL 1
+#define TFC__NODE_PROTOCOL 2 /* 1: 0.2 */
 
 struct tfc__hello {
 	uint32_t protocol;
 	uint32_t version; /* tfc_version(), for the sentence */
 	char name[64];
 	char node_id[TFC__NODE_ID_SIZE];
-	char boot_id[17];        /* of this run of the node */
-	char to[64];             /* the node that is dialed; "": it does not say */
-	tfc_member_info offer;   /* slots, memory, gpus, labels, is_draining */
-	struct tfc__strv labels; /* what offer.labels points to after reading */
+	char boot_id[17];          /* of this run of the node */
+	char to[64];               /* the node that is dialed; "": it does not say */
+	tfc_member_info offer;     /* slots, memory, gpus, labels, is_draining */
+	struct tfc__reader reader; /* has the labels after reading */
 };
 
 void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf);

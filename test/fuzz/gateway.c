@@ -37,7 +37,7 @@ static int read_all(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_
 		    tfc_error *error)
 {
 	int code = tfc__question_read(heard, verb, params, error);
-	return code < 0 ? code : tfc__question_read_definition(heard, params, error);
+	return code < 0 ? code : tfc__question_read_definition(heard, error);
 }
 
 static void check_question(enum tfc_verb verb, const msgpack_object *params)

@@ -156,14 +156,14 @@ class AgentTest(WireTest):
 
     def hello(self, connection, **changed):
         return connection.call("node.hello", {
-            "protocol": 1, "version": 0x000200, "name": "b", "node_id": connection.node_id,
+            "protocol": 2, "version": 0x000300, "name": "b", "node_id": connection.node_id,
             "boot_id": "0123456789abcdef", "labels": ["rack=1"], **changed})
 
     def test_a_member_runs_a_task_on_a_node(self):
         connection = self.tcp("node")
         self.assert_fails(EACCES, connection, "agent.stamp", {"instance": 5})
         said = self.hello(connection)
-        self.assertEqual((said["protocol"], said["name"]), (1, "a"))
+        self.assertEqual((said["protocol"], said["name"]), (2, "a"))
         self.assertIsNone(connection.call("node.ping"))
         stamp = connection.call("agent.stamp", {"instance": 5})["stamp"]
         connection.notify("agent.renew", {"instance": 5, "name": "b", "stamp": stamp,
@@ -219,7 +219,7 @@ class AgentTest(WireTest):
 
     def test_who_is_no_member_is_told_so(self):
         connection = self.tcp("node")
-        for code, changed in ((ENOENT, {"name": "c"}), (ENOTSUP, {"protocol": 2}),
+        for code, changed in ((ENOENT, {"name": "c"}), (ENOTSUP, {"protocol": 1}),
                               (EPARSE, {"name": None}), (EPARSE, {"boot_id": 5}),
                               (EACCES, {"node_id": "0" * 32})):
             with self.assertRaises(Failure) as failed:

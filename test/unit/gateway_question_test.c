@@ -39,12 +39,12 @@ static void long_texts_are_refused(void **state)
 		size_t max;
 		const char *text;
 	} cases[] = {
-		{"job", 255, "job is longer than 255 bytes"},
-		{"task", 255, "task is longer than 255 bytes"},
-		{"node", 255, "node is longer than 255 bytes"},
-		{"home", 255, "home is longer than 255 bytes"},
-		{"as", 255, "as is longer than 255 bytes"},
-		{"key", 4 << 20, "key is longer than 4194304 bytes"},
+		{"job", 255, "job: is longer than 255 bytes"},
+		{"task", 255, "task: is longer than 255 bytes"},
+		{"node", 255, "node: is longer than 255 bytes"},
+		{"home", 255, "home: is longer than 255 bytes"},
+		{"as", 255, "as: is longer than 255 bytes"},
+		{"key", 4 << 20, "key: is longer than 4194304 bytes"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		tfc_error error = TFC_ERROR_INIT;
@@ -64,7 +64,7 @@ static int read_definition(enum tfc_verb verb, const char *json, tfc_error *erro
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
 	assert_int_equal(tfc__question_read(&heard, verb, &msg.root, error), TFC_OK);
 	assert_null(heard.definition); /* who asks is known first */
-	int code = tfc__question_read_definition(&heard, &msg.root, error);
+	int code = tfc__question_read_definition(&heard, error);
 	tfc__heard_fini(&heard);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "golden.h"
 #include "node/hello.h"
 
 static const char *const labels[] = {"rack=1", "x=", NULL};
@@ -92,12 +93,41 @@ static void versions_that_do_not_fit_are_both_named(void **state)
 	assert_non_null(strstr(error.text, "bring \"a\" up to date"));
 }
 
+/* As 0.2.0 says it. */
+static void a_node_of_0_2_is_refused_and_both_versions_are_named(void **state)
+{
+	static const char hello_of_0_2[] =
+		"8aa870726f746f636f6c01a776657273696f6ecd0200a46e616d65a16ba76e6f64655f6964d9203031"
+		"3233343536373839616263646566303132333435363738396162636465"
+		"66a7626f6f745f6964b066656463626139383736353433323130a5736c6f747304a66d656d6f727900"
+		"a46770757300a8647261696e696e67c2a66c6162656c7391a6"
+		"7261636b3d31";
+	struct tfc__hello own = make_hello("a"), other;
+	struct tfc__msg msg;
+	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__buf buf = golden_parse(hello_of_0_2, &msg);
+	own.version = 0x000300;
+	assert_int_equal(tfc__hello_read(&msg.root, &other, &error), TFC_OK);
+	assert_string_equal(other.node_id, "0123456789abcdef0123456789abcdef");
+	assert_string_equal(other.boot_id, "fedcba9876543210");
+	assert_int_equal(other.offer.slots, 4);
+	assert_string_equal(other.offer.labels[0], "rack=1");
+	assert_int_equal(tfc__hello_check(&own, &other, &error), TFC_ENOTSUP);
+	assert_string_equal(error.text,
+			    "node \"a\" runs version 0.3.0 and node \"k\" version 0.2.0, which do "
+			    "not work together: bring \"k\" up to date");
+	tfc__hello_fini(&other);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&buf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hello_is_read_as_it_was_written),
 		cmocka_unit_test(one_that_does_not_say_who_it_is_is_refused),
 		cmocka_unit_test(versions_that_do_not_fit_are_both_named),
+		cmocka_unit_test(a_node_of_0_2_is_refused_and_both_versions_are_named),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
