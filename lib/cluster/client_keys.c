@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 #define FORMAT 1
 #define NAME_BYTES 16
@@ -19,6 +19,7 @@ struct kept_key {
 	struct tfc__link in_bucket;
 	struct tfc__client_keys *keys;
 	char store_key[STORE_KEY_SIZE];
+	uint32_t format;
 	bool is_damaged; /* of which no more is known than where it is */
 	struct tfc__client_key key;
 	char job[17];
@@ -155,16 +156,20 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 			 "the job's client key is forgotten when this node ends: %s", error->text);
 }
 
+#define KEPT(name, type, member) TFC__FIELD(struct kept_key, name, type, member, TFC__V0_3, 0)
+static const struct tfc__field kept_rows[] = {
+	KEPT("format", TFC__UINT, format),   KEPT("client_key", TFC__TEXT, key.text),
+	KEPT("owner", TFC__UINT, key.owner), KEPT("digest", TFC__DIGEST, key.digest),
+	KEPT("job", TFC__TEXT, job),         KEPT("expires_ns", TFC__UINT, expires_ns),
+};
+static const struct kept_key no_key = {.key.owner = UINT32_MAX};
+static const struct tfc__fields kept_fields = TFC__FIELDS(kept_rows, struct kept_key, &no_key);
+
 static void store_kept(struct kept_key *kept)
 {
 	struct tfc__buf buf = {0};
-	tfc__msg_map(&buf, 6);
-	tfc__msg_put_u64(&buf, "format", FORMAT);
-	tfc__msg_put_str(&buf, "client_key", kept->key.text);
-	tfc__msg_put_u64(&buf, "owner", kept->key.owner);
-	tfc__msg_put_bin(&buf, "digest", kept->key.digest, sizeof(kept->key.digest));
-	tfc__msg_put_str(&buf, "job", kept->job);
-	tfc__msg_put_u64(&buf, "expires_ns", kept->expires_ns);
+	kept->format = FORMAT;
+	tfc__fields_write(&buf, &kept_fields, kept);
 	if (!buf.is_failed)
 		kept->put = tfc__store_put(kept->keys->store, kept->store_key, buf.data, buf.len,
 					   UINT64_MAX, on_put, kept);
@@ -236,24 +241,18 @@ int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc_
 
 static void read_kept(struct kept_key *kept, const tfc_store_value *value)
 {
+	struct tfc__reader reader = {.ahead_ns = 0};
 	struct tfc__msg msg;
-	size_t len = 0;
 	kept->is_damaged = true;
-	kept->expires_ns = tfc__wall() + kept->keys->keep_ns;
-	if (!value->data || tfc__msg_parse(&msg, value->data, value->len, NULL, NULL) < 0)
-		return;
-	const void *digest = tfc__msg_get_bin(&msg.root, "digest", &len);
-	uint64_t owner = tfc__msg_get_u64(&msg.root, "owner", UINT64_MAX);
-	if (tfc__msg_get_u64(&msg.root, "format", 0) == FORMAT && owner <= UINT32_MAX &&
-	    len == sizeof(kept->key.digest) &&
-	    tfc__msg_get_text(&msg.root, "client_key", kept->key.text, sizeof(kept->key.text)) &&
-	    tfc__msg_get_text(&msg.root, "job", kept->job, sizeof(kept->job))) {
-		memcpy(kept->key.digest, digest, len);
-		kept->key.owner = (uint32_t)owner;
-		kept->expires_ns = tfc__msg_get_u64(&msg.root, "expires_ns", 0);
-		kept->is_damaged = false;
+	if (value->data && tfc__msg_parse(&msg, value->data, value->len, NULL, NULL) == TFC_OK) {
+		int code = tfc__fields_read(&reader, &kept_fields, &msg.root, NULL, kept);
+		kept->is_damaged = code < 0 || kept->format != FORMAT || !kept->key.text[0] ||
+				   !kept->job[0] || kept->key.owner == no_key.key.owner;
+		tfc__reader_fini(&reader);
+		tfc__msg_fini(&msg);
 	}
-	tfc__msg_fini(&msg);
+	if (kept->is_damaged)
+		kept->expires_ns = tfc__wall() + kept->keys->keep_ns;
 }
 
 static int by_expiry(const void *one, const void *other)
