@@ -92,7 +92,8 @@ void tfc__question_write_home(struct tfc__buf *buf, const char *node_id)
 
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question)
 {
-	uint32_t later = tfc__question_brings_bundle(question) + (question->verb == TFC_VERB_SUBMIT);
+	uint32_t later = tfc__question_brings_bundle(question) +
+			 (question->verb == TFC_VERB_SUBMIT);
 	struct tfc__question sent = *question;
 	char *json = NULL;
 	sent.home = NULL; /* it follows */
@@ -203,7 +204,10 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpa
 		       tfc_error *error)
 {
 	struct tfc__question *question = &heard->question;
+	static const msgpack_object nothing = {.type = MSGPACK_OBJECT_MAP};
 	*heard = (struct tfc__heard){.question = {.verb = verb}};
+	if (!params || params->type != MSGPACK_OBJECT_MAP)
+		params = &nothing;
 	int code = tfc__fields_read(&heard->reader, &fields, params, error, question);
 	if (code == TFC_EPARSE) {
 		if (error)

@@ -85,7 +85,7 @@ class GatewayTest(WireTest):
         end = events[-1]
         self.assertEqual((end["k"], end["js"], end["r"], end["st"], end["tt"]),
                          (END, FAILED, 1, 3, "worker"))
-        self.assertEqual(sorted(end["lt"]), [b"err \xff", b"out"])
+        self.assertEqual(sorted(end["lt"], key=str), [b"err \xff", "out"])  # text, where it is
         listed = json.loads(connection.call("gateway.list", {}))
         self.assertEqual([one["job"] for one in listed], [job])
         self.assertEqual(json.loads(connection.call("gateway.describe", {"job": job[:9]}))["job"], job)
@@ -193,7 +193,7 @@ class AgentTest(WireTest):
         order(2, number=9)
         held = event(1)
         self.assertEqual(held["number"], 9)
-        order(4, generation=1, spec=[["worker", 0, held["address"] or "127.0.0.1:1"]])
+        order(4, generation=1, spec=[["worker", 0, held.get("address") or "127.0.0.1:1"]])
         order(5, attempt=1, generation=1)
         self.assertGreater(event(3)["process"]["pid"], 0)
         end = event(5)
@@ -250,8 +250,9 @@ class WrongTest(WireTest):
             self.assert_fails(ENOTSUP, connection, method)
             connection.notify(method, {})
         self.assert_fails(EACCES, connection, "agent.fly")  # not a member
-        for params in (None, 7, [], {"job": 7}, {"job": "nobody"}, {7: "x", "new": [1, {}]}):
+        for params in (None, 7, [], {"job": "nobody"}, {7: "x", "new": [1, {}]}):
             self.assert_fails(ENOENT, connection, "gateway.describe", params)
+        self.assert_fails(EINVAL, connection, "gateway.describe", {"job": 7})
         for params in ({}, {"definition": 7}, {"definition": definition("true"), "key": "k" * 65},
                        {"definition": definition("true"), "tag": bytes(4097)},
                        {"definition": definition("true"), "key": "a\0b"}):
