@@ -74,9 +74,11 @@ TFC_API int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open);
 /* Who listens on a port. */
 typedef struct tfc_port_listener {
 	uint32_t size;
-	uint32_t count;   /* listening sockets on the port, over all addresses; 0: nobody */
-	uint32_t uid;     /* owner of one of them: of a foreign listener if there is one */
-	int32_t pid;      /* a process that has it open, or 0 where the kernel does not show it */
+	uint32_t count; /* listening sockets on the port, over all addresses; 0: nobody */
+	uint32_t uid;   /* owner of one of them: of a foreign listener if there is one */
+	int32_t pid;    /* a process that has it open, or 0 where the kernel does not show it, or it
+			   was not found among the first few thousand descriptors: the next call goes
+			   on */
 	uint32_t is_ours; /* 1: every listener belongs to the process tree asked for */
 	char program[64]; /* name of that process, or "" */
 } tfc_port_listener;

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 
+#define SETTLED_AT_ONCE 64 /* tasks, in a turn of the dispatch */
 #define REMOVED_AT_ONCE 64 /* directories of jobs that have so many tasks or less */
 
 /* ---- telling */
@@ -423,22 +424,30 @@ static bool is_dead(char state)
 	return state == 0 || state == 'Z' || state == 'X';
 }
 
-/* One that is dead but has not been told of yet is waited for: its end comes before the answer. */
+/*
+ * Each task is inspected once, after the query, so many of them in a turn. One that is dead but has
+ * not been reported yet is waited for: its end comes before the answer.
+ */
 static bool settle_states(struct tfc__agent_job *job)
 {
-	bool is_settled = true;
-	for (uint32_t i = 0; i < job->task_count; i++) {
-		const struct agent_task *task = &job->tasks[i];
-		job->states[i] = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
+	uint32_t end = job->settled + SETTLED_AT_ONCE;
+	for (; job->settled < job->task_count; job->settled++) {
+		const struct agent_task *task = &job->tasks[job->settled];
+		uint8_t *state = &job->states[job->settled];
+		if (job->settled == end) {
+			tfc__work_schedule(&job->answer);
+			return false;
+		}
+		*state = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
 		if (!task->process || !task->pid)
 			continue;
-		char state = tfc__activity_process_state(task->pid);
-		if (is_dead(state))
-			is_settled = false;
-		if (state == 'T' || state == 't')
-			job->states[i] = TFC__AGENT_STOPPED;
+		char letter = tfc__activity_process_state(task->pid);
+		if (is_dead(letter))
+			return false;
+		if (letter == 'T' || letter == 't')
+			*state = TFC__AGENT_STOPPED;
 	}
-	return is_settled;
+	return true;
 }
 
 static void deliver_answer(struct tfc__work *work)
@@ -446,6 +455,9 @@ static void deliver_answer(struct tfc__work *work)
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, answer);
 	if (!job->query || !settle_states(job))
 		return;
+	for (uint32_t i = 0; i < job->task_count; i++)
+		if (!job->tasks[i].process) /* it has ended since it was inspected */
+			job->states[i] = TFC__AGENT_NONE;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_ANSWER,
 					 .query = job->query,
 					 .states = job->states};
@@ -462,6 +474,7 @@ void tfc__agent_answer_when_settled(struct tfc__agent_job *job)
 void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 {
 	job->query = query;
+	job->settled = 0;
 	tfc__agent_after_previous(job->agent, &job->answer);
 }
 

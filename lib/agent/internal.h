@@ -178,8 +178,9 @@ struct tfc__agent_job {
 	tfc_error *errors;      /* one per task; apart, since most are never touched */
 	tfc_spec *waiting_spec; /* of those that wait to be launched, or NULL */
 	uint32_t waiting_generation;
-	uint8_t *states; /* of the answer to a query, one per task */
-	uint32_t query;  /* the unanswered one, or 0 */
+	uint8_t *states;  /* of the answer to a query, one per task */
+	uint32_t query;   /* the unanswered one, or 0 */
+	uint32_t settled; /* tasks whose state for it is known */
 	/* One that found no port in the whole pool and has not said so: the others need not look.
 	 */
 	const struct agent_task *portless;

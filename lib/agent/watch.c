@@ -99,7 +99,9 @@ static bool is_seen_again(struct agent_task *task)
 static void check(struct agent_task *task)
 {
 	int who = who_listens(task);
-	if (who == 0 || (who < 0 && !is_seen_again(task)))
+	if (who == 0)
+		return;
+	if (who < 0 && (!is_seen_again(task) || tfc__port_is_searching(task->hold)))
 		return;
 	tfc__agent_unwatch_listener(task);
 	if (who < 0) {

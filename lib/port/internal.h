@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "ctx/ctx.h"
+#include "port/owner.h"
 #include "port/port.h"
 
 struct tfc_port_pool {
@@ -36,6 +37,7 @@ struct tfc_port_hold {
 	int fd; /* -1 unless TFC__HOLD_OWN */
 	const struct tfc__port_keeper *keeper_ops;
 	void *kept;
+	struct tfc__owner_search search; /* for who else listens there */
 };
 
 /* pool.c: a hold of this port is there, or is there no more. */

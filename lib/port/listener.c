@@ -31,6 +31,11 @@ int tfc__port_each_listener(tfc_ctx *ctx, uint16_t first, uint16_t last, tfc__li
 
 /* ---- one port */
 
+bool tfc__port_is_searching(const tfc_port_hold *hold)
+{
+	return hold->search.inode != 0;
+}
+
 struct listeners {
 	struct tfc__sought *items;
 	size_t count;
@@ -72,7 +77,8 @@ static int find_in_tree(pid_t root, const struct listeners *all)
 }
 
 /* Finds out whose the listeners are. 0, or -1 and errno. */
-static int describe(const struct listeners *all, pid_t root, tfc_port_listener *listener)
+static int describe(const struct listeners *all, pid_t root, struct tfc__owner_search *search,
+		    tfc_port_listener *listener)
 {
 	listener->count = (uint32_t)all->count;
 	if (!all->count)
@@ -84,7 +90,7 @@ static int describe(const struct listeners *all, pid_t root, tfc_port_listener *
 	if (one->pid)
 		tfc__owner_program(one->pid, owner.program);
 	else
-		tfc__owner_find(one->inode, &owner);
+		tfc__owner_find(search, one->inode, TFC__OWNER_SLICE, &owner);
 	listener->uid = one->uid;
 	listener->pid = owner.pid;
 	listener->is_ours = one->pid != 0;
@@ -99,7 +105,7 @@ static int look(tfc_port_hold *hold, pid_t root, tfc_port_listener *listener)
 				 tfc__ctx_error(hold->ctx));
 	if (!code && all.is_failed)
 		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
-	if (!code && describe(&all, root, listener))
+	if (!code && describe(&all, root, &hold->search, listener))
 		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "looking for the listener of port %u in /proc", hold->port);
 	free(all.items);

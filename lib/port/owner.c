@@ -10,9 +10,6 @@
 #include "base/file.h"
 #include "base/proc_stat.h"
 
-/* A machine with more descriptors than that is not searched to the end: dispatch must go on. */
-#define SEARCH_BOUND 200000
-
 /* ---- pieces of /proc */
 
 static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
@@ -56,26 +53,34 @@ static void note(struct tfc__sought *sought, size_t count, unsigned long inode, 
 			sought[i].pid = pid;
 }
 
-/* Returns how many descriptors were looked at, 0 when they are not ours to see; -1 for a lack. */
-static int look_into(pid_t pid, struct tfc__sought *sought, size_t count)
+/*
+ * From the place `ret_at`, which telldir(3) gave or 0, so many descriptors as are `left`: 1 when
+ * none is, and the place to go on is in `ret_at`; 0 at the end, or when they are not ours to see;
+ * -1 for a lack.
+ */
+static int look_into(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
+		     long *ret_at)
 {
 	DIR *dir = open_proc_dir("/proc/%d/fd", pid, 0);
 	if (!dir)
 		return is_lack(errno) ? -1 : 0;
-	int looked = 0;
-	for (struct dirent *entry; (entry = readdir(dir));) {
+	if (*ret_at)
+		seekdir(dir, *ret_at);
+	*ret_at = 0;
+	for (struct dirent *entry; !*ret_at && (entry = readdir(dir));) {
 		char target[64];
 		unsigned long inode = 0;
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
-		looked++;
-		if (n <= 0)
-			continue;
-		target[n] = 0;
-		if (sscanf(target, "socket:[%lu]", &inode) == 1)
-			note(sought, count, inode, pid);
+		if (n > 0) {
+			target[n] = 0;
+			if (sscanf(target, "socket:[%lu]", &inode) == 1)
+				note(sought, count, inode, pid);
+		}
+		if (--*left == 0)
+			*ret_at = telldir(dir);
 	}
 	closedir(dir);
-	return looked;
+	return *ret_at != 0;
 }
 
 static bool all_found(const struct tfc__sought *sought, size_t count)
@@ -229,7 +234,9 @@ static int search_one(void *user, pid_t pid)
 	const struct search *search = user;
 	if (all_found(search->items, search->count))
 		return 0;
-	return look_into(pid, search->items, search->count) < 0 ? -1 : 1;
+	uint32_t left = UINT32_MAX;
+	long at = 0;
+	return look_into(pid, search->items, search->count, &left, &at) < 0 ? -1 : 1;
 }
 
 int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count)
@@ -266,20 +273,30 @@ bool tfc__owner_kernel_lists_children(void)
 	return !access("/proc/thread-self/children", F_OK);
 }
 
-void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner)
+void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t most,
+		     struct tfc__owner *ret_owner)
 {
 	struct tfc__sought sought = {.inode = inode};
 	DIR *dir = opendir("/proc");
-	if (!dir)
-		return;
-	int looked = 0;
-	for (struct dirent *entry;
-	     !sought.pid && looked < SEARCH_BOUND && (entry = readdir(dir));) {
+	if (search->inode != inode)
+		*search = (struct tfc__owner_search){.inode = inode};
+	if (dir && search->process)
+		seekdir(dir, search->process);
+	bool is_cut = false;
+	for (struct dirent *entry; dir && !sought.pid && !is_cut;) {
+		long at = telldir(dir);
+		if (!(entry = readdir(dir)))
+			break;
 		pid_t pid = entry_number(entry);
-		int more = pid ? look_into(pid, &sought, 1) : 0;
-		looked += more > 0 ? more : 0;
+		/* A process counts as a descriptor, too. */
+		is_cut = pid && look_into(pid, &sought, 1, &most, &search->descriptor) > 0;
+		search->process = is_cut ? at : telldir(dir);
+		is_cut = is_cut || --most == 0;
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
+	if (sought.pid || !is_cut)
+		*search = (struct tfc__owner_search){0};
 	if (!sought.pid)
 		return;
 	ret_owner->pid = sought.pid;

@@ -41,11 +41,21 @@ int tfc__owner_each_in_tree(pid_t root, tfc__owner_fn fn, void *user);
 int tfc__owner_find_by_parents(pid_t root, struct tfc__sought *sought, size_t count);
 bool tfc__owner_kernel_lists_children(void);
 
+/* How far a search through all processes has come; zeros: none is under way. */
+struct tfc__owner_search {
+	uint32_t inode;  /* 0: it is over, or was not begun */
+	long process;    /* places in /proc */
+	long descriptor; /* ... and in /proc/PID/fd */
+};
+
 /*
- * Looks through all processes that are visible, up to a bound; fills *ret_owner where one has the
- * socket open.
+ * Looks through all processes that are visible, at `most` descriptors, from where the last call for
+ * the same socket has ended; fills *ret_owner where one has it open. A slice takes a few
+ * milliseconds.
  */
-void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner);
+#define TFC__OWNER_SLICE 2000
+void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t most,
+		     struct tfc__owner *ret_owner);
 
 /* The name of a process, or "". */
 void tfc__owner_program(pid_t pid, char ret_program[64]);

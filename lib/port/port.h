@@ -39,6 +39,10 @@ void tfc__port_vacate(tfc_port_hold *hold);
 int tfc__port_retake(tfc_port_hold *hold);
 bool tfc__port_is_lost(const tfc_port_hold *hold);
 
+/* Whether tfc_port_hold_listener has told of a foreign listener before it was through with all
+ * processes: the next call goes on with the search for its pid. */
+bool tfc__port_is_searching(const tfc_port_hold *hold);
+
 /*
  * One look at the kernel's table of listening TCP sockets, for many ports at once: calls fn for
  * each listener on a port between first and last (one sock_diag dump). Returns 0 or an enum

@@ -76,7 +76,8 @@ static const char *verb(uint8_t state)
 static int fail_owned(uint16_t port, const struct tfc__tcp_socket *socket, tfc_error *error)
 {
 	struct tfc__owner owner = {0};
-	tfc__owner_find(socket->inode, &owner);
+	struct tfc__owner_search search = {0};
+	tfc__owner_find(&search, socket->inode, 10 * TFC__OWNER_SLICE, &owner);
 	if (owner.pid)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use: %s (pid %d, uid %u) %s", port, owner.program,

@@ -10,6 +10,8 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "port/owner.h"
@@ -255,11 +257,39 @@ static void one_dump_tells_the_listeners_of_a_range(void **state)
 	test_child_kill(&task);
 }
 
+/* The socket is the last of about as many descriptors as this process may have. */
+static void owner_is_found_in_slices_of_so_many_descriptors(void **state)
+{
+	struct rlimit before, all;
+	struct stat status;
+	struct tfc__owner_search search = {0};
+	struct tfc__owner owner = {0};
+	int calls = 0;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	all = (struct rlimit){before.rlim_max, before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+	int first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), last = first;
+	assert_int_equal(fstat(first, &status), 0);
+	for (int fd = first; fd >= 0 && fd < 50000 && (rlim_t)fd + 16 < all.rlim_max; fd = dup(0))
+		last = fd;
+	assert_int_equal(dup2(first, last), last);
+	assert_int_equal(dup2(0, first), first);
+	do {
+		calls++;
+		tfc__owner_find(&search, (uint32_t)status.st_ino, TFC__OWNER_SLICE, &owner);
+	} while (search.inode);
+	close_range((unsigned)first, (unsigned)last + 1, 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(owner.pid, getpid());
+	assert_true(calls > (last - first) / TFC__OWNER_SLICE);
+}
+
 #define WITH_HOLD(test) cmocka_unit_test_setup_teardown(test, test_hold_setup, test_hold_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(owner_is_found_in_slices_of_so_many_descriptors),
 		WITH_HOLD(nobody_listens_on_a_mere_hold),
 		WITH_HOLD(task_is_ours_from_its_root_and_a_stranger_elsewhere),
 		WITH_HOLD(grandchild_that_listens_is_ours),

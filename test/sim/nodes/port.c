@@ -321,7 +321,8 @@ bool tfc__owner_kernel_lists_children(void)
 	return true;
 }
 
-void tfc__owner_find(uint32_t inode, struct tfc__owner *ret_owner)
+void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t most,
+		     struct tfc__owner *ret_owner)
 {
 	const struct sock *sock = sock_of_inode(inode);
 	*ret_owner = (struct tfc__owner){0};
