@@ -216,7 +216,7 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 		return tfc__fail_nomem(error, "agent");
 	job->agent = agent;
 	job->info = *info;
-	tfc__list_init(&job->bundle_waiter.link);
+	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
 	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_looked);

@@ -67,14 +67,14 @@ static bool has_succeeded(const tfc_process_event *process)
 
 /* ---- the archive */
 
-static void on_bundle(struct tfc__bundle_waiter *waiter)
+static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct tfc__agent_job *job = tfc__container_of(waiter, struct tfc__agent_job,
 						       bundle_waiter);
 	const struct tfc__bundle *bundle = job->bundle;
 	if (bundle->state != TFC__BUNDLE_READY && bundle->state != TFC__BUNDLE_FAILED)
 		return;
-	tfc__bundle_unawait(waiter);
+	tfc__observer_remove(waiter);
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (job->tasks[i].is_queued)
 			tfc__bundle_launch(&job->tasks[i]);
@@ -116,7 +116,7 @@ void tfc__bundle_close(struct tfc__agent_job *job)
 	tfc_process_close(job->removing);
 	if (!job->bundle)
 		return;
-	tfc__bundle_unawait(&job->bundle_waiter);
+	tfc__observer_remove(&job->bundle_waiter);
 	tfc__bundle_leave(job->bundle);
 	job->bundle = NULL;
 }

@@ -190,7 +190,7 @@ struct tfc__agent_job {
 	struct tfc__work looked;
 	bool is_plan;
 	struct tfc__bundle *bundle; /* NULL: it has none */
-	struct tfc__bundle_waiter bundle_waiter;
+	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* what was unpacked, once the job has ended */
 	struct tfc__log_dir logs;
 };

@@ -21,20 +21,11 @@ static struct tfc__bundle *bundle_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__bundle, link);
 }
 
-static void notify_waiters(struct tfc__bundle *bundle)
-{
-	TFC__LIST_EACH (link, &bundle->waiters) {
-		struct tfc__bundle_waiter *waiter =
-			tfc__container_of(link, struct tfc__bundle_waiter, link);
-		waiter->fn(waiter);
-	}
-}
-
 static void tell_all(struct tfc__work *work)
 {
 	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, tell);
 	bundle->users++;
-	notify_waiters(bundle);
+	tfc__observers_notify(&bundle->waiters, NULL);
 	tfc__bundle_leave(bundle);
 }
 
@@ -46,7 +37,7 @@ struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bun
 	bundle->bundles = bundles;
 	bundle->state = state;
 	bundle->pipe.fd = -1;
-	tfc__list_init(&bundle->waiters);
+	tfc__observers_init(&bundle->waiters);
 	tfc__work_init(&bundle->tell, bundles->ctx, tell_all);
 	tfc__list_append(&bundles->all, &bundle->link);
 	return bundle;
@@ -255,14 +246,9 @@ void tfc__bundle_use(struct tfc__bundle *bundle)
 
 /* ---- waiting */
 
-void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__bundle_waiter *waiter)
+void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__observer *waiter)
 {
-	tfc__list_append(&bundle->waiters, &waiter->link);
-}
-
-void tfc__bundle_unawait(struct tfc__bundle_waiter *waiter)
-{
-	tfc__list_remove(&waiter->link);
+	tfc__observers_add(&bundle->waiters, waiter);
 }
 
 int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_error *error)
@@ -350,7 +336,7 @@ static void end_waiters(struct tfc__bundle *bundle)
 	bundle->users++;
 	bundle->state = TFC__BUNDLE_FAILED;
 	tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: its cache is closed");
-	notify_waiters(bundle);
+	tfc__observers_notify(&bundle->waiters, NULL);
 }
 
 void tfc__bundles_close(struct tfc__bundles *bundles)

@@ -8,7 +8,7 @@
 #ifndef TFC_BUNDLE_CACHE_H
 #define TFC_BUNDLE_CACHE_H
 
-#include "base/list.h"
+#include "base/observers.h"
 #include "ctx/ctx.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,20 +41,13 @@ struct tfc__bundle {
 	uint32_t users;
 	bool is_kept;     /* somebody counts on it who cannot get it again */
 	uint64_t used_at; /* when the last one left */
-	struct tfc__link waiters;
+	struct tfc__observers waiters;
 	struct tfc__work tell;
 	/* what is received: bytes that the process has not taken yet */
 	struct tfc__io pipe;
 	uint64_t received; /* all in all */
 	char *waiting;
 	size_t waiting_at, waiting_len, waiting_capacity;
-};
-
-/* Embedded in who waits for READY or FAILED, or for bytes to be taken; fn in dispatch, or, FAILED,
- * when the cache is closed. */
-struct tfc__bundle_waiter {
-	struct tfc__link link;
-	void (*fn)(struct tfc__bundle_waiter *waiter);
 };
 
 /* dir is made if it is missing; what was cached in it is found again. */
@@ -91,8 +84,9 @@ void tfc__bundle_leave(struct tfc__bundle *bundle); /* NULL is a no-op */
 /* The one with this hash that is used or cached, or NULL. Borrowed. */
 struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const char *hash);
 
-void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__bundle_waiter *waiter);
-void tfc__bundle_unawait(struct tfc__bundle_waiter *waiter);
+/* For READY or FAILED, or for bytes to be taken; called, event NULL, in dispatch, or, FAILED, when
+ * the cache is closed. */
+void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__observer *waiter);
 
 /* More of one that is RECEIVING, which has `at` bytes of it. Copied; TFC_OK, TFC_ENOMEM, TFC_ESTATE
  * (it is not receiving, not at `at`, or far behind), or what starting the process gives. */

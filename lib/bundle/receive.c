@@ -25,7 +25,7 @@ struct offer {
 	struct tfc__link link;
 	struct tfc__rpc_request *request;
 	struct tfc__bundle *bundle; /* used */
-	struct tfc__bundle_waiter waiter;
+	struct tfc__observer waiter;
 	bool is_ready_sent;
 	uint64_t idle_ns;
 	struct tfc__timer idle;
@@ -42,7 +42,7 @@ static void free_offer(struct offer *offer)
 {
 	tfc__list_remove(&offer->link);
 	tfc__timer_cancel(&offer->idle);
-	tfc__bundle_unawait(&offer->waiter);
+	tfc__observer_remove(&offer->waiter);
 	tfc__bundle_leave(offer->bundle);
 	free(offer);
 }
@@ -112,7 +112,7 @@ static void on_idle(struct tfc__timer *timer)
 }
 
 /* Asked for anew when what had come was lost, or was damaged in the cache. */
-static void on_bundle(struct tfc__bundle_waiter *waiter)
+static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
 	const struct tfc__bundle *bundle = offer->bundle;
@@ -211,9 +211,8 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 	offer->offerer = *offerer;
 	offer->idle_ns = bundles->idle_ns;
 	tfc__timer_init(&offer->idle, bundles->ctx, on_idle);
-	offer->waiter.fn = on_bundle;
+	tfc__observer_init(&offer->waiter, on_bundle);
 	tfc__list_init(&offer->link);
-	tfc__list_init(&offer->waiter.link);
 	if (begin_offer(bundles, offer, params, &error) < 0) {
 		fail(offer, &error);
 		return;
@@ -229,7 +228,7 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 
 /* A chunk that was taken, and is answered once the process has most of it. */
 struct chunk {
-	struct tfc__bundle_waiter waiter;
+	struct tfc__observer waiter;
 	struct tfc__rpc_request *request;
 	struct tfc__bundle *bundle; /* used */
 	uint64_t end;               /* of the chunk */
@@ -250,7 +249,7 @@ static void answer_chunk(struct tfc__rpc_request *request, const struct tfc__bun
 static void end_chunk(struct chunk *chunk, bool is_taken)
 {
 	struct tfc__bundle *bundle = chunk->bundle;
-	tfc__bundle_unawait(&chunk->waiter);
+	tfc__observer_remove(&chunk->waiter);
 	tfc__rpc_watch(chunk->request, NULL, NULL, NULL);
 	answer_chunk(chunk->request, bundle, is_taken);
 	free(chunk);
@@ -258,7 +257,7 @@ static void end_chunk(struct chunk *chunk, bool is_taken)
 }
 
 /* The last one waits until all is checked. */
-static void on_chunk_bundle(struct tfc__bundle_waiter *waiter)
+static void on_chunk_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct chunk *chunk = tfc__container_of(waiter, struct chunk, waiter);
 	const struct tfc__bundle *bundle = chunk->bundle;
@@ -313,9 +312,9 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	chunk->request = request;
 	chunk->bundle = bundle;
 	chunk->end = at + len;
-	chunk->waiter.fn = on_chunk_bundle;
+	tfc__observer_init(&chunk->waiter, on_chunk_bundle);
 	tfc__bundle_use(bundle);
 	tfc__bundle_await(bundle, &chunk->waiter);
 	tfc__rpc_watch(request, NULL, on_chunk_cancel, chunk);
-	on_chunk_bundle(&chunk->waiter);
+	on_chunk_bundle(&chunk->waiter, NULL);
 }

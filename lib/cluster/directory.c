@@ -48,7 +48,7 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	tfc__list_init(&directory->submits);
 	tfc__list_init(&directory->leaving);
 	tfc__list_init(&directory->damaged);
-	tfc__list_init(&directory->users);
+	tfc__observers_init(&directory->users);
 	tfc__client_keys_init(&directory->client_keys, ctx, options->store);
 	tfc__work_init(&directory->drained, ctx, on_drained);
 	tfc__retention_init(directory);
@@ -108,12 +108,8 @@ void tfc__directory_close(struct tfc__directory *directory)
 {
 	if (!directory)
 		return;
-	TFC__LIST_EACH (link, &directory->users) {
-		struct tfc__directory_user *user =
-			tfc__container_of(link, struct tfc__directory_user, link);
-		tfc__list_remove(link);
-		user->fn(user);
-	}
+	tfc__observers_notify(&directory->users, NULL);
+	tfc__observers_close(&directory->users);
 	TFC__LIST_EACH (link, &directory->records)
 		tfc__record_close(record_of(link));
 	TFC__LIST_EACH (link, &directory->leaving)
@@ -133,9 +129,9 @@ void tfc__directory_close(struct tfc__directory *directory)
 	free(directory);
 }
 
-void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user)
+void tfc__directory_join(struct tfc__directory *directory, struct tfc__observer *user)
 {
-	tfc__list_append(&directory->users, &user->link);
+	tfc__observers_add(&directory->users, user);
 }
 
 struct tfc__agent *tfc__directory_agent(const struct tfc__directory *directory)

@@ -5,7 +5,7 @@
 #define TFC_CLUSTER_DIRECTORY_H
 
 #include "agent/agent.h"
-#include "base/list.h"
+#include "base/observers.h"
 #include "cluster/journal.h"
 #include "cluster/maintainer.h"
 #include "cluster/record.h"
@@ -26,12 +26,6 @@ const char *tfc__record_node(const struct tfc__record *record,
 struct tfc__log_source;
 struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_t task,
 					     const char *node, uint64_t position, tfc_error *error);
-
-/* Embedded in a user of the directory; fn is called once, while all records are still there. */
-struct tfc__directory_user {
-	struct tfc__link link;
-	void (*fn)(struct tfc__directory_user *user);
-};
 
 /* What is kept of ended jobs: 0 is no limit. */
 struct tfc__directory_options {
@@ -124,7 +118,8 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 			struct tfc__record **ret_record);
 
 /* Asks to be told when the directory closes; a user that goes before removes its link. */
-void tfc__directory_join(struct tfc__directory *directory, struct tfc__directory_user *user);
+/* Called once, event NULL, when the directory is closed, while all records are still there. */
+void tfc__directory_join(struct tfc__directory *directory, struct tfc__observer *user);
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory);
 

@@ -29,10 +29,10 @@ struct tfc__directory {
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
 	const uint8_t *seal_keys[3];
 	struct tfc__link records;
-	struct tfc__link submits; /* records that are not stored yet */
-	struct tfc__link leaving; /* records that are being removed */
-	struct tfc__link damaged; /* struct tfc__damaged */
-	struct tfc__link users;
+	struct tfc__link submits;            /* records that are not stored yet */
+	struct tfc__link leaving;            /* records that are being removed */
+	struct tfc__link damaged;            /* struct tfc__damaged */
+	struct tfc__observers users;         /* of its end */
 	struct tfc__client_keys client_keys; /* of forgotten jobs */
 	struct tfc__store_op *loading;
 	struct tfc__store_op *loading_keys;

@@ -34,7 +34,7 @@ static int reserve(struct tfc__journal *journal, uint32_t more)
 int tfc__journal_init(struct tfc__journal *journal)
 {
 	*journal = (struct tfc__journal){.job_state = TFC_JOB_PENDING};
-	tfc__list_init(&journal->readers);
+	tfc__observers_init(&journal->readers);
 	return reserve(journal, 2); /* one, and the END that comes some time */
 }
 
@@ -182,11 +182,8 @@ void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 		if (entry->kind == TFC_EVENT_END)
 			end_tasks(journal);
 	}
-	TFC__LIST_EACH (link, &journal->readers) {
-		struct tfc__journal_reader *reader =
-			tfc__container_of(link, struct tfc__journal_reader, link);
-		reader->fn(reader);
-	}
+	const enum tfc__journal_event event = TFC__JOURNAL_SHOWN;
+	tfc__observers_notify(&journal->readers, &event);
 }
 
 const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *journal, uint32_t task)

@@ -9,7 +9,7 @@
 #ifndef TFC_CLUSTER_JOURNAL_H
 #define TFC_CLUSTER_JOURNAL_H
 
-#include "base/list.h"
+#include "base/observers.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <tfcluster/gateway.h>
@@ -41,12 +41,11 @@ struct tfc__journal_entry {
 	char **ignored_failures; /* END: a sentence of each; or NULL */
 };
 
-/* Embedded in a reader; fn is called, in dispatch, after entries were shown. */
-struct tfc__journal_reader {
-	struct tfc__link link;
-	void (*fn)(struct tfc__journal_reader *reader);
-	/* The job is forgotten, and with it the journal: the link was removed. */
-	void (*gone)(struct tfc__journal_reader *reader);
+/* What readers are notified of, in dispatch. */
+enum tfc__journal_event {
+	TFC__JOURNAL_SHOWN = 1, /* more entries */
+	TFC__JOURNAL_FORGOTTEN, /* the job, and with it the journal: no reader is in it any more
+				   after this */
 };
 
 /* How a task stands, by the entries that are shown. Strings live as long as the journal. */
@@ -73,7 +72,7 @@ struct tfc__journal {
 	uint32_t count; /* entries that are shown */
 	uint32_t added; /* entries that are there */
 	uint32_t capacity;
-	struct tfc__link readers;
+	struct tfc__observers readers;      /* of enum tfc__journal_event */
 	struct tfc__journal_writer *writer; /* NULL: entries are shown at once */
 	uint32_t promised;                  /* ends of attempts for which places are kept free */
 	/* The digest. */

@@ -66,9 +66,9 @@ static void let_go(struct tfc__maintainer *maintainer)
 {
 	maintainer->is_settled = true;
 	tfc__timer_cancel(&maintainer->timer);
-	tfc__nodes_leave(&maintainer->nodes_user);
+	tfc__observer_remove(&maintainer->nodes_user);
 	tfc__work_cancel(&maintainer->launching);
-	tfc__list_remove(&maintainer->reader.link);
+	tfc__observer_remove(&maintainer->reader);
 	if (maintainer->end == TFC__MAINTAINER_ENDED)
 		tfc__maintainer_end_links(maintainer);
 	if (maintainer->end == TFC__MAINTAINER_FENCED) /* one of them is telling it just now */
@@ -167,7 +167,7 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	maintainer->ctx = ctx;
 	maintainer->info = *info;
 	maintainer->nodes = nodes;
-	maintainer->nodes_user.fn = tfc__maintainer_on_nodes;
+	tfc__observer_init(&maintainer->nodes_user, tfc__maintainer_on_nodes);
 	maintainer->journal = journal;
 	maintainer->end_fn = fn;
 	maintainer->end_user = user;
@@ -175,12 +175,11 @@ int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 	tfc__work_init(&maintainer->first_step, ctx, take_first_step);
 	tfc__work_init(&maintainer->failing, ctx, tfc__maintainer_notify_failures);
 	tfc__work_init(&maintainer->launching, ctx, tfc__maintainer_launch_kept);
-	tfc__list_init(&maintainer->reader.link);
+	tfc__observer_init(&maintainer->reader, tfc__maintainer_on_shown);
 	tfc__list_init(&maintainer->refusals);
 	tfc__list_init(&maintainer->placings);
 	tfc__list_init(&maintainer->launches);
 	tfc__list_init(&maintainer->failures);
-	maintainer->reader.fn = tfc__maintainer_on_shown;
 	tfc__work_init(&maintainer->closing, ctx, close_links);
 	tfc__nodes_join(nodes, &maintainer->nodes_user);
 	int code = make_core(maintainer);
@@ -212,9 +211,9 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	tfc__work_cancel(&maintainer->first_step);
 	tfc__work_cancel(&maintainer->failing);
 	tfc__work_cancel(&maintainer->launching);
-	tfc__list_remove(&maintainer->reader.link);
+	tfc__observer_remove(&maintainer->reader);
 	tfc__work_cancel(&maintainer->closing);
-	tfc__nodes_leave(&maintainer->nodes_user);
+	tfc__observer_remove(&maintainer->nodes_user);
 	tfc__maintainer_follow_end(maintainer);
 	for (uint32_t i = 0; i < maintainer->task_count && maintainer->seen; i++) {
 		tfc__maintainer_release(maintainer, i);

@@ -70,12 +70,12 @@ void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer)
 	for (; link != &maintainer->launches && !launch_of(link)->mark; link = link->prev)
 		launch_of(link)->mark = maintainer->journal->added;
 	/* Before all other readers: they take their time. */
-	if (tfc__list_is_empty(&maintainer->reader.link))
-		tfc__list_append(maintainer->journal->readers.next, &maintainer->reader.link);
+	if (!tfc__observer_is_added(&maintainer->reader))
+		tfc__observers_add_first(&maintainer->journal->readers, &maintainer->reader);
 	tfc__work_schedule(&maintainer->launching);
 }
 
-void tfc__maintainer_on_shown(struct tfc__journal_reader *reader)
+void tfc__maintainer_on_shown(struct tfc__observer *reader, const void *event)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(reader, struct tfc__maintainer,
 							       reader);
@@ -94,7 +94,7 @@ void tfc__maintainer_launch_kept(struct tfc__work *work)
 		order_launch(maintainer, task_of(maintainer, launch_of(maintainer->launches.next)));
 	maintainer->is_stepping = false;
 	if (tfc__list_is_empty(&maintainer->launches))
-		tfc__list_remove(&maintainer->reader.link);
+		tfc__observer_remove(&maintainer->reader);
 	tfc__maintainer_accept_stop(maintainer);
 	maintainer->busy--;
 	tfc__maintainer_settle(maintainer);

@@ -206,7 +206,7 @@ static void drain(struct tfc__maintainer *maintainer, struct agent_link *link)
 								   .text = text});
 }
 
-void tfc__maintainer_on_nodes(struct tfc__nodes_user *user)
+void tfc__maintainer_on_nodes(struct tfc__observer *user, const void *event)
 {
 	struct tfc__maintainer *maintainer = tfc__container_of(user, struct tfc__maintainer,
 							       nodes_user);

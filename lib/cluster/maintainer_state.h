@@ -72,7 +72,7 @@ struct tfc__maintainer {
 	tfc_ctx *ctx;
 	struct tfc__agent_job_info info;
 	struct tfc__nodes *nodes;
-	struct tfc__nodes_user nodes_user;
+	struct tfc__observer nodes_user;
 	struct agent_link **links;
 	uint32_t link_count;
 	struct tfc__journal *journal;
@@ -92,7 +92,7 @@ struct tfc__maintainer {
 	struct tfc__link refusals;
 	struct tfc__timer timer;
 	struct tfc__work first_step;
-	struct tfc__journal_reader reader;
+	struct tfc__observer reader; /* of the journal */
 	struct tfc__work launching;
 	struct tfc__work failing;
 	struct tfc__work closing;
@@ -138,7 +138,7 @@ void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
 /* Whether there was one that waits. */
 bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
 void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is over */
-void tfc__maintainer_on_shown(struct tfc__journal_reader *reader);
+void tfc__maintainer_on_shown(struct tfc__observer *reader, const void *event);
 void tfc__maintainer_launch_kept(struct tfc__work *work);
 
 /* maintainer_place.c */
@@ -151,7 +151,7 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
 void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 			     struct agent_link *link);
 void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task);
-void tfc__maintainer_on_nodes(struct tfc__nodes_user *user);
+void tfc__maintainer_on_nodes(struct tfc__observer *user, const void *event);
 
 int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
 			   tfc_error *error);

@@ -21,7 +21,7 @@ struct part {
 struct following {
 	struct tfc__maintainer *maintainer;
 	struct tfc__upstreams *upstreams;
-	struct tfc__upstream_watch watch;
+	struct tfc__observer watch;
 	uint32_t first; /* the workers are tasks first to first + count - 1 */
 	uint32_t count;
 	struct part *parts;                 /* of the workers */
@@ -79,14 +79,15 @@ static void move_workers(struct following *following)
 						       .text = text});
 }
 
-static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is_changed)
+static void on_news(struct tfc__observer *watch, const void *event)
 {
 	struct following *following = tfc__container_of(watch, struct following, watch);
+	const struct tfc__upstream_event *news = event;
 	struct tfc__maintainer *maintainer = following->maintainer;
-	if (maintainer->end || strcmp(name, job_of(following)->upstream) != 0)
+	if (maintainer->end || strcmp(news->name, job_of(following)->upstream) != 0)
 		return;
 	maintainer->busy++;
-	if (is_changed && has_share(following) &&
+	if (news->is_changed && has_share(following) &&
 	    job_of(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
 		move_workers(following);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
@@ -269,7 +270,7 @@ int tfc__maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *
 	following->upstreams = tfc__nodes_upstreams(maintainer->nodes);
 	following->first = first;
 	following->count = count;
-	following->watch.fn = on_news;
+	tfc__observer_init(&following->watch, on_news);
 	tfc__upstreams_watch(following->upstreams, &following->watch);
 	following->parts = calloc(count, sizeof(*following->parts));
 	following->wanted = calloc(maintainer->task_count, sizeof(*following->wanted));
@@ -281,7 +282,7 @@ void tfc__maintainer_follow_end(struct tfc__maintainer *maintainer)
 	struct following *following = maintainer->following;
 	if (!following)
 		return;
-	tfc__upstreams_unwatch(&following->watch);
+	tfc__observer_remove(&following->watch);
 	for (uint32_t i = 0; following->parts && i < following->count; i++) {
 		free(following->parts[i].partitions);
 		tfc__strv_fini(&following->parts[i].env);

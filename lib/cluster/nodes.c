@@ -17,8 +17,8 @@ struct tfc__nodes {
 	void *agent_user;
 	struct tfc__upstreams *upstreams;
 	struct tfc__link all; /* in the order in which they came */
-	struct tfc__link users;
-	struct tfc__member_watch watch;
+	struct tfc__observers users;
+	struct tfc__observer watch; /* of the members */
 	struct tfc__work changed;
 	struct tfc__timer timer;
 	uint64_t known_at; /* then nobody is waited for any more; 0: all are known */
@@ -92,12 +92,12 @@ static int add_missing(struct tfc__nodes *nodes)
 	return code;
 }
 
-static void on_member(struct tfc__member_watch *watch, struct tfc__member *member,
-		      enum tfc__member_change change)
+static void on_member(struct tfc__observer *watch, const void *event)
 {
 	struct tfc__nodes *nodes = tfc__container_of(watch, struct tfc__nodes, watch);
-	struct tfc__node_entry *node = tfc__nodes_find(nodes, member->name);
-	if (change == TFC__MEMBER_REMOVED && node && node->member == member) {
+	const struct tfc__member_event *what = event;
+	struct tfc__node_entry *node = tfc__nodes_find(nodes, what->member->name);
+	if (what->change == TFC__MEMBER_REMOVED && node && node->member == what->member) {
 		node->member = NULL;
 		free_if_unused(node);
 	}
@@ -106,25 +106,12 @@ static void on_member(struct tfc__member_watch *watch, struct tfc__member *membe
 
 /* ---- telling */
 
-/* Any of them may leave while one is told. */
-static void tell_users(struct tfc__work *work)
+static void notify_users(struct tfc__work *work)
 {
 	struct tfc__nodes *nodes = tfc__container_of(work, struct tfc__nodes, changed);
-	struct tfc__link untold;
 	if (add_missing(nodes) < 0)
 		tfc__nodes_try_later(nodes);
-	tfc__list_init(&untold);
-	TFC__LIST_EACH (link, &nodes->users) {
-		tfc__list_remove(link);
-		tfc__list_append(&untold, link);
-	}
-	while (!tfc__list_is_empty(&untold)) {
-		struct tfc__nodes_user *user = tfc__container_of(untold.next,
-								 struct tfc__nodes_user, link);
-		tfc__list_remove(&user->link);
-		tfc__list_append(&nodes->users, &user->link);
-		user->fn(user);
-	}
+	tfc__observers_notify(&nodes->users, NULL);
 }
 
 void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at)
@@ -170,11 +157,10 @@ int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn
 	nodes->known_at = tfc__now() + KNOWN_TIME;
 	nodes->agent_of = agent_of;
 	nodes->agent_user = user;
-	nodes->watch.fn = on_member;
 	tfc__list_init(&nodes->all);
-	tfc__list_init(&nodes->users);
-	tfc__list_init(&nodes->watch.link);
-	tfc__work_init(&nodes->changed, ctx, tell_users);
+	tfc__observers_init(&nodes->users);
+	tfc__observer_init(&nodes->watch, on_member);
+	tfc__work_init(&nodes->changed, ctx, notify_users);
 	tfc__timer_init(&nodes->timer, ctx, on_timer);
 	tfc__members_watch(members, &nodes->watch);
 	if (add_missing(nodes) < 0) {
@@ -189,7 +175,7 @@ void tfc__nodes_close(struct tfc__nodes *nodes)
 {
 	if (!nodes)
 		return;
-	tfc__members_unwatch(&nodes->watch);
+	tfc__observer_remove(&nodes->watch);
 	tfc__work_cancel(&nodes->changed);
 	tfc__timer_cancel(&nodes->timer);
 	TFC__LIST_EACH (link, &nodes->all)
@@ -197,14 +183,9 @@ void tfc__nodes_close(struct tfc__nodes *nodes)
 	free(nodes);
 }
 
-void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user)
+void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__observer *user)
 {
-	tfc__list_append(&nodes->users, &user->link);
-}
-
-void tfc__nodes_leave(struct tfc__nodes_user *user)
-{
-	tfc__list_remove(&user->link);
+	tfc__observers_add(&nodes->users, user);
 }
 
 static const struct tfc__member *find_unheard(const struct tfc__nodes *nodes)

@@ -32,12 +32,6 @@ struct tfc__node_entry {
 /* The agent of a member; `ops` NULL: there is no way to it. */
 typedef struct tfc__agent_handle (*tfc__agent_of_fn)(void *user, const struct tfc__member *member);
 
-/* Embedded in a maintainer; fn in dispatch when there may be room, or a node is to be left. */
-struct tfc__nodes_user {
-	struct tfc__link link;
-	void (*fn)(struct tfc__nodes_user *user);
-};
-
 /* Errors: TFC_ENOMEM. */
 int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn agent_of,
 		    void *user, tfc_error *error, struct tfc__nodes **ret_nodes);
@@ -48,8 +42,8 @@ void tfc__nodes_close(struct tfc__nodes *nodes);
 void tfc__nodes_set_upstreams(struct tfc__nodes *nodes, struct tfc__upstreams *upstreams);
 struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes);
 
-void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__nodes_user *user);
-void tfc__nodes_leave(struct tfc__nodes_user *user);
+/* Called in dispatch, event NULL, when there may be room, or a node is to be left. */
+void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__observer *user);
 
 /* struct tfc__node_entry of each, in the order in which they came. */
 const struct tfc__link *tfc__nodes_all(const struct tfc__nodes *nodes);

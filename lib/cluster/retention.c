@@ -27,7 +27,7 @@ static uint64_t log_bytes(const struct tfc__record *record)
 static bool may_go(const struct tfc__record *record)
 {
 	return record->is_ended && !record->is_damaged && !record->put &&
-	       tfc__list_is_empty(&record->journal.readers) &&
+	       tfc__observers_is_empty(&record->journal.readers) &&
 	       record->journal.count == record->journal.added;
 }
 

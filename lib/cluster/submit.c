@@ -322,13 +322,9 @@ int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 	tfc_error why;
 	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0)
 		return tfc__fail_nomem(error, "cluster");
-	TFC__LIST_EACH (link, &record->journal.readers) {
-		struct tfc__journal_reader *reader =
-			tfc__container_of(link, struct tfc__journal_reader, link);
-		tfc__list_remove(link);
-		if (reader->gone)
-			reader->gone(reader);
-	}
+	const enum tfc__journal_event event = TFC__JOURNAL_FORGOTTEN;
+	tfc__observers_notify(&record->journal.readers, &event);
+	tfc__observers_close(&record->journal.readers);
 	tfc__maintainer_close(record->maintainer);
 	record->maintainer = NULL;
 	tfc__keeper_abandon(&record->keeper);

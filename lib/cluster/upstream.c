@@ -37,8 +37,8 @@ struct tfc__upstreams {
 	tfc_upstream_ops ops; /* zeros: none */
 	void *user;
 	struct tfc__link entries;
-	struct tfc__link watches;
-	uint32_t busy; /* watches are being told: memory stays */
+	struct tfc__observers watches; /* of struct tfc__upstream_event */
+	uint32_t busy;                 /* watches are being told: memory stays */
 	bool is_closed;
 };
 
@@ -94,32 +94,17 @@ static void tell_news(struct tfc__work *work)
 	struct entry *entry = tfc__container_of(work, struct entry, telling);
 	struct tfc__upstreams *upstreams = entry->upstreams;
 	bool is_changed = entry->is_to_be_followed && entry->answer;
-	struct tfc__link marker;
 	if (entry->answer)
 		entry->is_to_be_followed = false;
-	tfc__list_init(&marker);
-	tfc__list_append(&upstreams->watches, &marker);
 	upstreams->busy++;
-	while (!upstreams->is_closed && upstreams->watches.next != &marker) {
-		struct tfc__link *link = upstreams->watches.next;
-		struct tfc__upstream_watch *watch =
-			tfc__container_of(link, struct tfc__upstream_watch, link);
-		tfc__list_remove(link);
-		tfc__list_append(&upstreams->watches, link);
-		watch->fn(watch, entry->name, is_changed);
-	}
-	tfc__list_remove(&marker);
+	tfc__observers_notify(&upstreams->watches,
+			      &(struct tfc__upstream_event){entry->name, is_changed});
 	leave(upstreams);
 }
 
-void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__upstream_watch *watch)
+void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer *observer)
 {
-	tfc__list_append(&upstreams->watches, &watch->link);
-}
-
-void tfc__upstreams_unwatch(struct tfc__upstream_watch *watch)
-{
-	tfc__list_remove(&watch->link);
+	tfc__observers_add(&upstreams->watches, observer);
 }
 
 /* ---- asking */
@@ -409,7 +394,7 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 	upstreams->ops = known;
 	upstreams->user = user;
 	tfc__list_init(&upstreams->entries);
-	tfc__list_init(&upstreams->watches);
+	tfc__observers_init(&upstreams->watches);
 	*ret_upstreams = upstreams;
 	return TFC_OK;
 }
@@ -448,8 +433,7 @@ void tfc__upstreams_close(struct tfc__upstreams *upstreams)
 		return;
 	upstreams->is_closed = true;
 	upstreams->busy++;
-	TFC__LIST_EACH (link, &upstreams->watches)
-		tfc__list_remove(link);
+	tfc__observers_close(&upstreams->watches);
 	TFC__LIST_EACH (link, &upstreams->entries)
 		close_entry(tfc__container_of(link, struct entry, link));
 	leave(upstreams);

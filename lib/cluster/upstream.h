@@ -5,7 +5,7 @@
 #ifndef TFC_CLUSTER_UPSTREAM_H
 #define TFC_CLUSTER_UPSTREAM_H
 
-#include "base/list.h"
+#include "base/observers.h"
 #include "base/strv.h"
 #include "ctx/ctx.h"
 #include <tfcluster/upstream.h>
@@ -32,11 +32,10 @@ struct tfc__upstream {
 
 struct tfc__upstreams;
 
-/* Embedded; fn in dispatch: there is an answer, or a reason to ask again. is_changed: the host has
- * said that it is another one, some time ago. */
-struct tfc__upstream_watch {
-	struct tfc__link link;
-	void (*fn)(struct tfc__upstream_watch *watch, const char *name, bool is_changed);
+/* What observers get, in dispatch: there is an answer, or a reason to ask again. */
+struct tfc__upstream_event {
+	const char *name;
+	bool is_changed; /* the host has said that it is another one, some time ago */
 };
 
 /* ops NULL: no host knows any. Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM. */
@@ -44,8 +43,7 @@ int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, t
 			struct tfc__upstreams **ret_upstreams);
 /* Open questions are canceled; nobody is told. NULL is a no-op. */
 void tfc__upstreams_close(struct tfc__upstreams *upstreams);
-void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__upstream_watch *watch);
-void tfc__upstreams_unwatch(struct tfc__upstream_watch *watch);
+void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer *observer);
 
 /* An answer of this very moment. TFC_OK: *ret_upstream is borrowed during this dispatch turn.
  * TFC_EAGAIN with the sentence of what is waited for: the watches are told when to ask again.

@@ -36,8 +36,8 @@ struct followed {
 struct local_sub {
 	tfc_sub base;
 	struct tfc__record *record;
-	struct tfc__journal_reader reader;
-	struct followed *tasks; /* NULL: without output */
+	struct tfc__observer reader; /* of the journal */
+	struct followed *tasks;      /* NULL: without output */
 	uint32_t task_count;
 	struct tfc__link reading;               /* tasks in the middle of being read */
 	struct tfc__local_reading *all_reading; /* of its gateway; until detached */

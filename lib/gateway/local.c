@@ -14,7 +14,7 @@
 struct local_gateway {
 	tfc_gateway base;
 	struct tfc__forwarder forwarder; /* its directory: NULL once the node is closed */
-	struct tfc__directory_user closing;
+	struct tfc__observer closing;    /* of the directory */
 	struct tfc__local_reading reading;
 };
 
@@ -416,7 +416,7 @@ static int check(tfc_gateway *gateway, tfc_error *error)
 }
 
 /* What was asked for is answered still; nothing more can be. */
-static void on_node_closed(struct tfc__directory_user *user)
+static void on_node_closed(struct tfc__observer *user, const void *event)
 {
 	struct local_gateway *gateway = tfc__container_of(user, struct local_gateway, closing);
 	TFC__LIST_EACH (link, &gateway->base.requests) {
@@ -439,7 +439,7 @@ struct tfc__directory *tfc__gateway_directory(tfc_gateway *gateway)
 static void close_gateway(tfc_gateway *base)
 {
 	struct local_gateway *gateway = of(base);
-	tfc__list_remove(&gateway->closing.link);
+	tfc__observer_remove(&gateway->closing);
 	free(gateway);
 }
 
@@ -457,7 +457,7 @@ int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 	if (members)
 		gateway->forwarder.members = *members;
 	tfc__forwarder_init(&gateway->forwarder);
-	gateway->closing.fn = on_node_closed;
+	tfc__observer_init(&gateway->closing, on_node_closed);
 	tfc__directory_join(directory, &gateway->closing);
 	*ret_gateway = &gateway->base;
 	return TFC_OK;

@@ -327,18 +327,16 @@ static void try_again(struct tfc__timer *timer)
 	tfc__sub_wake(&sub->base);
 }
 
-static void on_journal(struct tfc__journal_reader *reader)
-{
-	tfc__sub_wake(&tfc__container_of(reader, struct local_sub, reader)->base);
-}
-
-static void on_gone(struct tfc__journal_reader *reader)
+static void on_journal(struct tfc__observer *reader, const void *event)
 {
 	struct local_sub *sub = tfc__container_of(reader, struct local_sub, reader);
-	tfc__list_remove(&reader->link);
-	tfc__timer_cancel(&sub->retry);
-	sub->is_gone = true;
-	sub->record = NULL;
+	const enum tfc__journal_event *what = event;
+	if (*what == TFC__JOURNAL_FORGOTTEN) {
+		tfc__observer_remove(reader);
+		tfc__timer_cancel(&sub->retry);
+		sub->is_gone = true;
+		sub->record = NULL;
+	}
 	tfc__sub_wake(&sub->base);
 }
 
@@ -347,7 +345,7 @@ static void on_gone(struct tfc__journal_reader *reader)
 static void detach(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
-	tfc__list_remove(&sub->reader.link);
+	tfc__observer_remove(&sub->reader);
 	tfc__timer_cancel(&sub->retry);
 	tfc__list_remove(&sub->waiting);
 	tfc__local_rest(base, true);
@@ -448,8 +446,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->mark.task = sub->mark.ended_task = UINT32_MAX;
 	sub->mark.rest = sub->mark.rest_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
-	sub->reader.fn = on_journal;
-	sub->reader.gone = on_gone;
+	tfc__observer_init(&sub->reader, on_journal);
 	memcpy(sub->job, record->id, sizeof(sub->job));
 	tfc__list_init(&sub->waiting);
 	tfc__list_init(&sub->reading);
@@ -459,7 +456,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	tfc__list_init(&sub->rests);
 	tfc__timer_init(&sub->retry, ctx, try_again);
 	tfc__sub_init(&sub->base, &ops, ctx, list, fn, user);
-	tfc__list_append(&record->journal.readers, &sub->reader.link);
+	tfc__observers_add(&record->journal.readers, &sub->reader);
 	int code = options->skip_output ? TFC_OK : follow_output(sub, error);
 	if (code == TFC_OK && options->cursor)
 		code = apply_cursor(sub, options->cursor, error);

@@ -12,7 +12,7 @@ struct tfc__upload {
 	const struct tfc__upload_ops *ops;
 	void *user;
 	struct tfc__bundle *bundle; /* used */
-	struct tfc__bundle_waiter waiter;
+	struct tfc__observer waiter;
 	struct tfc__bundle_sender *sender; /* NULL: it is not offered now */
 };
 
@@ -45,13 +45,13 @@ void tfc__uploads_fini(struct tfc__uploads *uploads)
 
 /* ---- packing */
 
-static void on_bundle(struct tfc__bundle_waiter *waiter)
+static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct tfc__upload *upload = tfc__container_of(waiter, struct tfc__upload, waiter);
 	const struct tfc__bundle *bundle = upload->bundle;
 	if (bundle->state == TFC__BUNDLE_PACKING)
 		return;
-	tfc__bundle_unawait(waiter);
+	tfc__observer_remove(waiter);
 	if (bundle->state == TFC__BUNDLE_READY)
 		upload->ops->packed(upload->user);
 	else
@@ -80,8 +80,7 @@ int tfc__upload_open(struct tfc__uploads *uploads, const char *path,
 		return tfc__fail_nomem(error, "gateway");
 	upload->ops = ops;
 	upload->user = user;
-	upload->waiter.fn = on_bundle;
-	tfc__list_init(&upload->waiter.link);
+	tfc__observer_init(&upload->waiter, on_bundle);
 	int code = pack(uploads, upload, path, error);
 	if (code < 0)
 		tfc__upload_close(upload);
@@ -136,7 +135,7 @@ void tfc__upload_close(struct tfc__upload *upload)
 	if (!upload)
 		return;
 	tfc__upload_leave(upload);
-	tfc__bundle_unawait(&upload->waiter);
+	tfc__observer_remove(&upload->waiter);
 	tfc__bundle_leave(upload->bundle);
 	free(upload);
 }

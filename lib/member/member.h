@@ -8,7 +8,7 @@
 #ifndef TFC_MEMBER_MEMBER_H
 #define TFC_MEMBER_MEMBER_H
 
-#include "base/list.h"
+#include "base/observers.h"
 #include "ctx/ctx.h"
 #include "member/probe.h"
 #include <tfcluster/backend.h>
@@ -35,14 +35,14 @@ struct tfc__member {
 	void *owner;   /* whoever keeps a connection to it (node) */
 };
 
-/* Embedded; fn in dispatch after a change, in a turn of its own: changes that follow each other at
- * once are told as one. What is in the table when the watch begins is not told, unless it came just
- * before. `member` is still there while it is told as removed, and gone after. */
+/* What observers get, in dispatch after a change, in a turn of its own: changes that follow each
+ * other at once are one event. What is in the table when an observer is added is not reported,
+ * unless it came just before. `member` is still there while its removal is reported, and gone
+ * after. */
 enum tfc__member_change { TFC__MEMBER_ADDED = 1, TFC__MEMBER_CHANGED, TFC__MEMBER_REMOVED };
-struct tfc__member_watch {
-	struct tfc__link link;
-	void (*fn)(struct tfc__member_watch *watch, struct tfc__member *member,
-		   enum tfc__member_change change);
+struct tfc__member_event {
+	struct tfc__member *member;
+	enum tfc__member_change change;
 };
 
 /* Embedded; fn in dispatch, once a period for each member that was not heard of lately. */
@@ -74,8 +74,7 @@ bool tfc__members_is_alone(const struct tfc__members *members);
 /* Whether this node still looks for its GPUs. */
 bool tfc__members_is_finding(const struct tfc__members *members);
 struct tfc__member *tfc__members_self(const struct tfc__members *members);
-void tfc__members_watch(struct tfc__members *members, struct tfc__member_watch *watch);
-void tfc__members_unwatch(struct tfc__member_watch *watch);
+void tfc__members_watch(struct tfc__members *members, struct tfc__observer *observer);
 void tfc__members_set_prober(struct tfc__members *members, struct tfc__member_prober *prober);
 
 /* The public face of one; borrowed from it. */

@@ -311,7 +311,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 		return tfc__fail_nomem(error, "member");
 	members->ctx = ctx;
 	tfc__list_init(&members->all);
-	tfc__list_init(&members->watches);
+	tfc__observers_init(&members->watches);
 	tfc__work_init(&members->telling, ctx, tfc__members_tell);
 	tfc__timer_init(&members->timer, ctx, tick);
 	tfc__probes_init(&members->probes, &options->times);
@@ -336,9 +336,7 @@ void tfc__members_close(struct tfc__members *members)
 	members->is_closed = true;
 	tfc__work_cancel(&members->telling);
 	tfc__timer_cancel(&members->timer);
-	TFC__LIST_EACH (link, &members->watches) {
-		tfc__list_remove(link);
-	}
+	tfc__observers_close(&members->watches);
 	if (!members->busy)
 		free_members(members);
 }

@@ -37,7 +37,7 @@ struct tfc__members {
 	struct tfc__timer timer;
 	struct tfc__member_prober *prober;
 
-	struct tfc__link watches;
+	struct tfc__observers watches; /* of struct tfc__member_event */
 	struct tfc__work telling;
 	struct tfc__member_row *told; /* whose change is being told */
 	uint32_t busy;                /* callbacks are on the way: memory stays */

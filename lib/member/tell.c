@@ -28,26 +28,6 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 }
 
-/* Each watcher goes behind the marker before it is called: it may unwatch any, itself included. */
-static void tell(struct tfc__members *members, struct tfc__member_row *row,
-		 enum tfc__member_change change)
-{
-	struct tfc__link marker;
-	tfc__list_init(&marker);
-	tfc__list_append(&members->watches, &marker);
-	while (members->watches.next != &marker) {
-		struct tfc__link *link = members->watches.next;
-		struct tfc__member_watch *watch = tfc__container_of(link, struct tfc__member_watch,
-								    link);
-		tfc__list_remove(link);
-		tfc__list_append(&members->watches, link);
-		watch->fn(watch, &row->member, change);
-		if (members->is_closed)
-			break;
-	}
-	tfc__list_remove(&marker);
-}
-
 /* The first that has something to be told, from the front: a watcher may change any row. */
 static struct tfc__member_row *next_untold(struct tfc__members *members)
 {
@@ -67,7 +47,8 @@ void tfc__members_tell(struct tfc__work *work)
 		enum tfc__member_change change = row->untold;
 		row->untold = 0;
 		members->told = row;
-		tell(members, row, change);
+		tfc__observers_notify(&members->watches,
+				      &(struct tfc__member_event){&row->member, change});
 		members->told = NULL;
 		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not put in again */
 			tfc__member_row_free(row);
@@ -75,12 +56,7 @@ void tfc__members_tell(struct tfc__work *work)
 	tfc__members_drop(members);
 }
 
-void tfc__members_watch(struct tfc__members *members, struct tfc__member_watch *watch)
+void tfc__members_watch(struct tfc__members *members, struct tfc__observer *observer)
 {
-	tfc__list_append(&members->watches, &watch->link);
-}
-
-void tfc__members_unwatch(struct tfc__member_watch *watch)
-{
-	tfc__list_remove(&watch->link);
+	tfc__observers_add(&members->watches, observer);
 }

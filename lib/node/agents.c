@@ -15,7 +15,7 @@
 struct reached {
 	struct tfc__link link;
 	struct tfc__node_peer *peer;
-	struct tfc__peer_watch watch;
+	struct tfc__observer watch; /* of the connection */
 	struct tfc__remote_agent *agent;
 };
 
@@ -30,10 +30,11 @@ struct tfc__node_agents {
 	struct tfc__link reached;
 };
 
-static void on_connection(struct tfc__peer_watch *watch, bool is_up)
+static void on_connection(struct tfc__observer *watch, const void *event)
 {
 	struct reached *reached = tfc__container_of(watch, struct reached, watch);
-	struct tfc__rpc *rpc = is_up ? tfc__node_peer_rpc(reached->peer) : NULL;
+	const bool *is_up = event;
+	struct tfc__rpc *rpc = *is_up ? tfc__node_peer_rpc(reached->peer) : NULL;
 	if (rpc)
 		tfc__remote_agent_up(reached->agent, rpc);
 	else
@@ -57,12 +58,11 @@ static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_p
 		return NULL;
 	}
 	reached->peer = peer;
-	reached->watch.fn = on_connection;
-	tfc__list_init(&reached->watch.link);
+	tfc__observer_init(&reached->watch, on_connection);
 	tfc__list_append(&agents->reached, &reached->link);
 	tfc__node_peer_watch(peer, &reached->watch);
 	if (tfc__node_peer_rpc(peer))
-		on_connection(&reached->watch, true);
+		on_connection(&reached->watch, &(bool){true});
 	return reached;
 }
 
@@ -136,7 +136,7 @@ void tfc__node_agents_close(struct tfc__node_agents *agents)
 		return;
 	TFC__LIST_EACH (link, &agents->reached) {
 		struct reached *reached = tfc__container_of(link, struct reached, link);
-		tfc__node_peer_unwatch(&reached->watch);
+		tfc__observer_remove(&reached->watch);
 		tfc__remote_agent_close(reached->agent);
 		tfc__list_remove(link);
 		free(reached);

@@ -123,7 +123,7 @@ struct tfc__peers {
 	struct tfc__peers_options options;
 	struct tfc__link all; /* struct tfc__node_peer */
 	struct tfc__link callers;
-	struct tfc__member_watch watch;
+	struct tfc__observer watch; /* of the members */
 	struct tfc__member_prober prober;
 	uint64_t random;
 	bool was_let_in;           /* a member has answered our hello */
@@ -156,8 +156,8 @@ struct tfc__node_peer {
 	char node_id[TFC__NODE_ID_SIZE]; /* as it said last, or "" */
 	char boot_id[17];
 	bool has_left; /* that run of it has said goodbye: what still comes is no sign of life */
-	struct tfc__link watches;
-	char said[256]; /* what the log said of it last */
+	struct tfc__observers watches; /* of its connection: const bool *, it is up */
+	char said[256];                /* what the log said of it last */
 };
 
 struct tfc__caller {
@@ -270,7 +270,7 @@ struct remote_job {
 	tfc_error why;
 	bool is_telling;            /* in fn */
 	struct tfc__bundle *bundle; /* used; NULL: it has none */
-	struct tfc__bundle_waiter bundle_waiter;
+	struct tfc__observer bundle_waiter;
 	struct tfc__bundle_sender *sender; /* to its node; NULL: it is not offered, or another job
 					      there offers the same */
 };

@@ -9,7 +9,7 @@
 
 struct tfc_member_watch {
 	struct tfc__handle handle;
-	struct tfc__member_watch inner;
+	struct tfc__observer inner;
 	struct tfc__link link;
 	tfc_node *node; /* NULL: it was closed */
 	tfc_member_fn fn;
@@ -57,7 +57,7 @@ void tfc__node_close_members(tfc_node *node)
 	TFC__LIST_EACH (link, &node->watches) {
 		struct tfc_member_watch *watch = tfc__container_of(link, struct tfc_member_watch,
 								   link);
-		tfc__members_unwatch(&watch->inner);
+		tfc__observer_remove(&watch->inner);
 		tfc__list_remove(link);
 		watch->node = NULL;
 	}
@@ -114,11 +114,11 @@ int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
 	return TFC_OK;
 }
 
-static void on_change(struct tfc__member_watch *inner, struct tfc__member *member,
-		      enum tfc__member_change change)
+static void on_change(struct tfc__observer *inner, const void *event)
 {
+	const struct tfc__member_event *what = event;
 	tfc_member_watch *watch = tfc__container_of(inner, tfc_member_watch, inner);
-	tell(watch->node, member, (uint32_t)change, watch->fn, watch->user);
+	tell(watch->node, what->member, (uint32_t)what->change, watch->fn, watch->user);
 }
 
 static void close_watch(struct tfc__handle *handle)
@@ -141,7 +141,7 @@ int tfc_member_watch_open(tfc_node *node, tfc_member_fn fn, void *user,
 	watch->node = node;
 	watch->fn = fn;
 	watch->user = user;
-	watch->inner.fn = on_change;
+	tfc__observer_init(&watch->inner, on_change);
 	tfc__list_append(&node->watches, &watch->link);
 	tfc__members_watch(node->members, &watch->inner);
 	tfc__handle_open(node->ctx, &watch->handle, TFC__HANDLE_MEMBER_WATCH, close_watch);
@@ -155,7 +155,7 @@ void tfc_member_watch_close(tfc_member_watch *watch)
 		return;
 	tfc__handle_closed(&watch->handle);
 	if (watch->node) {
-		tfc__members_unwatch(&watch->inner);
+		tfc__observer_remove(&watch->inner);
 		tfc__list_remove(&watch->link);
 	}
 	free(watch);

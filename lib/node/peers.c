@@ -60,7 +60,7 @@ static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__
 		return NULL;
 	}
 	peer->peers = peers;
-	tfc__list_init(&peer->watches);
+	tfc__observers_init(&peer->watches);
 	tfc__timer_init(&peer->redial, peers->ctx, tfc__node_peer_on_redial);
 	tfc__list_append(&peers->all, &peer->link);
 	return peer;
@@ -112,15 +112,15 @@ void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member)
 	on_other(peers, member, TFC__MEMBER_ADDED);
 }
 
-static void on_member(struct tfc__member_watch *watch, struct tfc__member *member,
-		      enum tfc__member_change change)
+static void on_member(struct tfc__observer *watch, const void *event)
 {
 	struct tfc__peers *peers = tfc__container_of(watch, struct tfc__peers, watch);
+	const struct tfc__member_event *what = event;
 	tfc__peers_enter(peers);
-	if (member->is_self && !peers->left)
+	if (what->member->is_self && !peers->left)
 		tell_state(peers);
-	else if (!member->is_self)
-		on_other(peers, member, change);
+	else if (!what->member->is_self)
+		on_other(peers, what->member, what->change);
 	tfc__peers_exit(peers);
 }
 
@@ -207,7 +207,7 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	tfc__list_init(&peers->callers);
 	tfc__work_init(&peers->refusing, ctx, tell_refusal);
 	tfc__timer_init(&peers->leaving, ctx, on_all_left);
-	peers->watch.fn = on_member;
+	tfc__observer_init(&peers->watch, on_member);
 	peers->prober.fn = tfc__node_peer_on_probe;
 	tfc__members_watch(options->members, &peers->watch);
 	tfc__members_set_prober(options->members, &peers->prober);
@@ -224,15 +224,14 @@ void tfc__peers_close(struct tfc__peers *peers)
 	if (!peers || peers->is_closed)
 		return;
 	peers->is_closed = true;
-	tfc__members_unwatch(&peers->watch);
+	tfc__observer_remove(&peers->watch);
 	tfc__members_set_prober(peers->options.members, NULL);
 	tfc__work_cancel(&peers->refusing);
 	tfc__timer_cancel(&peers->leaving);
 	tfc__callers_close(peers);
 	TFC__LIST_EACH (link, &peers->all) {
 		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
-		TFC__LIST_EACH (watch, &peer->watches)
-			tfc__list_remove(watch);
+		tfc__observers_close(&peer->watches);
 		if (peer->member)
 			peer->member->owner = NULL;
 		if (peer->bye)
@@ -267,12 +266,7 @@ const char *tfc__node_peer_name(const struct tfc__node_peer *peer)
 	return peer->name;
 }
 
-void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__peer_watch *watch)
+void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__observer *observer)
 {
-	tfc__list_append(&peer->watches, &watch->link);
-}
-
-void tfc__node_peer_unwatch(struct tfc__peer_watch *watch)
-{
-	tfc__list_remove(&watch->link);
+	tfc__observers_add(&peer->watches, observer);
 }

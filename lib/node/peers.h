@@ -11,6 +11,7 @@
 #ifndef TFC_NODE_PEERS_H
 #define TFC_NODE_PEERS_H
 
+#include "base/observers.h"
 #include "member/member.h"
 #include "node/hello.h"
 #include "transport/peer.h"
@@ -52,19 +53,13 @@ void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *us
 
 /* ---- a member */
 
-/* Told when a connection to it comes up or is lost; embedded. */
-struct tfc__peer_watch {
-	struct tfc__link link;
-	void (*fn)(struct tfc__peer_watch *watch, bool is_up);
-};
-
 /* NULL: no such member was ever there. */
 struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *node_name);
 /* NULL while there is none. */
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer);
 const char *tfc__node_peer_name(const struct tfc__node_peer *peer);
-void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__peer_watch *watch);
-void tfc__node_peer_unwatch(struct tfc__peer_watch *watch);
+/* A connection to it comes up or is lost: the event is a const bool *, whether it is up. */
+void tfc__node_peer_watch(struct tfc__node_peer *peer, struct tfc__observer *observer);
 
 /* ---- a caller */
 

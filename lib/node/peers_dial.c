@@ -24,20 +24,7 @@ static void say(struct tfc__node_peer *peer, const char *text)
 
 void tfc__node_peer_tell(struct tfc__node_peer *peer, bool is_up)
 {
-	struct tfc__link told;
-	tfc__list_init(&told);
-	while (!peer->peers->is_closed && !tfc__list_is_empty(&peer->watches)) {
-		struct tfc__link *link = peer->watches.next;
-		struct tfc__peer_watch *watch = tfc__container_of(link, struct tfc__peer_watch,
-								  link);
-		tfc__list_remove(link);
-		tfc__list_append(&told, link);
-		watch->fn(watch, is_up);
-	}
-	TFC__LIST_EACH (link, &told) {
-		tfc__list_remove(link);
-		tfc__list_append(&peer->watches, link);
-	}
+	tfc__observers_notify(&peer->watches, &is_up);
 }
 
 void tfc__node_peer_heard(struct tfc__node_peer *peer)

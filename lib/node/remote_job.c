@@ -28,7 +28,7 @@ static void leave_bundle(struct remote_job *job)
 {
 	if (!job->bundle)
 		return;
-	tfc__bundle_unawait(&job->bundle_waiter);
+	tfc__observer_remove(&job->bundle_waiter);
 	tfc__bundle_leave(job->bundle);
 	job->bundle = NULL;
 	if (!job->sender)
@@ -249,7 +249,7 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 
 /* ---- the table */
 
-static void on_bundle(struct tfc__bundle_waiter *waiter)
+static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	tfc__remote_connect(tfc__container_of(waiter, struct remote_job, bundle_waiter));
 }
@@ -282,7 +282,7 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	job->task_count = tfc__job_task_count(info->job);
 	job->grace_ms = tfc__job_abort_grace_ms(info->job);
 	tfc__agent_link_init(&job->stream, 0);
-	tfc__list_init(&job->bundle_waiter.link);
+	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__work_init(&job->flush, agent->ctx, on_flush);
 	tfc__work_init(&job->tell, agent->ctx, on_tell);
 	tfc__timer_init(&job->retry, agent->ctx, on_retry);

@@ -34,7 +34,7 @@ struct world {
 	tfc_ctx *ctx;
 	struct tfc__members *members;
 	struct tfc__members_options options;
-	struct tfc__member_watch watch;
+	struct tfc__observer watch;
 	char told[TOLD_MAX][48]; /* "+b" "~b alive" "-b" */
 	size_t told_count;
 	/* static file */
@@ -175,13 +175,14 @@ static const char *const other_labels[] = {"zone=2", NULL};
 static const tfc_member_info two[] = {MEMBER("a", "1001"), MEMBER("b", "1002")};
 static const tfc_member_info only_a[] = {MEMBER("a", "1001")};
 
-static void note(struct tfc__member_watch *watch, struct tfc__member *member,
-		 enum tfc__member_change change)
+static void note(struct tfc__observer *watch, const void *event)
 {
 	struct world *world = tfc__container_of(watch, struct world, watch);
+	const struct tfc__member_event *what = event;
 	assert_true(world->told_count < TOLD_MAX);
 	snprintf(world->told[world->told_count++], sizeof(world->told[0]), "%c%s %s",
-		 " +~-"[change], member -> name, tfc_member_state_name(member->state));
+		 " +~-"[what->change], what -> member -> name,
+		 tfc_member_state_name(what->member->state));
 }
 
 static void begin(struct world *world, const struct backend *backend,

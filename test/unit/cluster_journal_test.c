@@ -166,8 +166,9 @@ static void count_written(struct tfc__journal_writer *writer)
 	written++;
 }
 
-static void count_shown(struct tfc__journal_reader *reader)
+static void count_shown(struct tfc__observer *reader, const void *event)
 {
+	assert_int_equal(*(const enum tfc__journal_event *)event, TFC__JOURNAL_SHOWN);
 	shown++;
 }
 
@@ -175,10 +176,10 @@ static void nobody_sees_an_entry_before_it_is_stored(void **state)
 {
 	struct tfc__journal journal;
 	struct tfc__journal_writer writer = {count_written};
-	struct tfc__journal_reader reader = {.fn = count_shown};
+	struct tfc__observer reader = {.fn = count_shown};
 	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
 	journal.writer = &writer;
-	tfc__list_append(&journal.readers, &reader.link);
+	tfc__observers_add(&journal.readers, &reader);
 	for (uint32_t i = 0; i < 3; i++) {
 		struct tfc__journal_entry entry = task_entry(0, TFC_TASK_READY, i + 1);
 		assert_int_equal(tfc__journal_add(&journal, &entry), TFC_OK);

@@ -150,7 +150,7 @@ static void a_worker_is_told_what_it_has(void **state)
 struct world {
 	tfc_ctx *ctx;
 	struct tfc__upstreams *upstreams;
-	struct tfc__upstream_watch watch;
+	struct tfc__observer watch;
 	tfc_upstream_request *question; /* that is open */
 	int asked, canceled, news, changes;
 	bool is_prompt;   /* answers inside */
@@ -187,11 +187,12 @@ static void cancel(void *user, tfc_upstream_request *question)
 
 static const tfc_upstream_ops ops = {.size = sizeof(ops), .resolve = resolve, .cancel = cancel};
 
-static void on_news(struct tfc__upstream_watch *watch, const char *name, bool is_changed)
+static void on_news(struct tfc__observer *watch, const void *event)
 {
-	assert_string_equal(name, "grid");
+	const struct tfc__upstream_event *news = event;
+	assert_string_equal(news->name, "grid");
 	w.news++;
-	w.changes += is_changed;
+	w.changes += news->is_changed;
 }
 
 static int setup(void **state)

@@ -136,13 +136,12 @@ static void take_log(void *user, const tfc_log_entry *entry)
 	snprintf(warning, sizeof(warning), "%s", entry->text);
 }
 
-static void note(struct tfc__member_watch *watch, struct tfc__member *member,
-		 enum tfc__member_change change)
+static void note(struct tfc__observer *watch, const void *event)
 {
 	told++;
 }
 
-static struct tfc__member_watch watch = {.fn = note};
+static struct tfc__observer watch = {.fn = note};
 
 static void write_text(const char *to, const char *text)
 {
