@@ -1,16 +1,45 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <string.h>
 #include <tfcluster/error.h>
+
+struct json_text {
+	const char *at;
+	const char *end;
+	bool was_short; /* of memory, at the end of a string */
+};
+
+/*
+ * jansson leaves out a character of a string that it has no room for, without an error, and clears
+ * errno with the next number: so it gets the text in parts that end with a quotation mark.
+ */
+static size_t next_part(void *buffer, size_t size, void *data)
+{
+	struct json_text *text = data;
+	size_t len = (size_t)(text->end - text->at);
+	text->was_short = text->was_short || errno == ENOMEM;
+	if (!len)
+		return 0;
+	if (len > size)
+		len = size;
+	const char *quote = memchr(text->at, '"', len);
+	if (quote)
+		len = (size_t)(quote - text->at) + 1;
+	memcpy(buffer, text->at, len);
+	text->at += len;
+	return len;
+}
 
 int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret_reason,
 		   json_t **ret_value)
 {
 	json_error_t reason;
+	struct json_text source = {text, text + len, false};
 	errno = 0;
-	json_t *value = json_loadb(text, len, flags, &reason);
-	/* It leaves out a character of a string that it cannot make room for, and says nothing. */
-	if (value && errno == ENOMEM) {
+	json_t *value = json_load_callback(next_part, &source, flags, &reason);
+	if (value && (source.was_short || errno == ENOMEM)) {
 		json_decref(value);
 		return TFC_ENOMEM;
 	}
@@ -19,8 +48,8 @@ int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret
 		return TFC_OK;
 	}
 	/* The library has no words for it when it cannot even begin. */
-	if (errno == ENOMEM || json_error_code(&reason) == json_error_out_of_memory ||
-	    !*reason.text)
+	if (source.was_short || errno == ENOMEM ||
+	    json_error_code(&reason) == json_error_out_of_memory || !*reason.text)
 		return TFC_ENOMEM;
 	if (ret_reason)
 		*ret_reason = reason;

@@ -16,7 +16,7 @@
 
 static const char text[] =
 	"{\"name\":\"n\",\"argv\":[\"a\",\"b\"],\"env\":{\"A\":\"1\"},\"secret_env\":{\"S\":null},"
-	"\"cwd\":\"c\",\"deadline_s\":0.1,\"topology\":\"full\","
+	"\"cwd\":\"c\",\"pending_deadline_s\":1,\"deadline_s\":0.1,\"topology\":\"full\","
 	"\"roles\":{\"chief\":{\"restart\":{\"max\":2}},\"worker\":{\"count\":2,\"env\":{\"B\":"
 	"\"2\"},"
 	"\"rlimits\":{\"nofile\":64,\"as\":[1,\"unlimited\"],\"core\":\"unlimited\"},"
