@@ -162,48 +162,11 @@ static void start(struct node *node)
 {
 	extern char **environ;
 	const struct node_options *options = node->options;
-	const char *temp_dir = getenv("TMPDIR");
-	static const char *const nothing[] = {NULL};
-	const struct texts *pass = &options->pass_env;
-	bool passes_none = pass->count == 1 && strcmp(pass->items[0], "none") == 0;
-	tfc_node_options open = TFC_NODE_OPTIONS_INIT;
 	const tfc_node_hooks hooks = {.size = sizeof(hooks), .user = node, .refused = on_refused};
-	open.env = (const char *const *)environ;
-	open.base_env = options->base_env;
-	open.pass_env = passes_none ? nothing : pass->items;
-	open.name = options->name;
-	open.port_first = options->ports[0];
-	open.port_last = options->ports[1];
-	open.host = options->advertise;
-	open.temp_dir = temp_dir && *temp_dir == '/' ? temp_dir : NULL;
-	open.state_dir = options->state;
-	open.listen = options->listen.items;
-	open.key_file = options->key;
-	open.members_file = options->members;
-	open.slots = options->slots;
-	open.memory_bytes = options->memory_bytes;
-	open.gpus = options->gpus;
-	open.upstream_map = options->upstream_map;
-	open.labels = options->labels.items;
-	open.submit_user = options->submit_user;
-	open.groups = options->groups;
-	open.group_count = (uint32_t)options->group_names.count;
-	open.lease_ms = options->lease_ms;
-	open.probe_ms = options->probe_ms;
-	open.suspect_ms = options->suspect_ms;
-	open.down_ms = options->down_ms;
-	open.client_connections = options->client_connections;
-	open.key_connections = options->key_connections;
-	open.client_requests = options->client_requests;
-	open.key_requests = options->key_requests;
-	open.connection_requests = options->connection_requests;
-	open.client_bytes = options->client_bytes;
-	open.key_bytes = options->key_bytes;
-	open.connection_bytes = options->connection_bytes;
-	open.hooks = &hooks;
 	if (open_ctx(node) < 0)
 		return;
-	if (tfc_node_open(node->ctx, &open, &node->node) < 0 ||
+	if (tfc_node_open_json(node->ctx, options->json, strlen(options->json), NULL,
+			       (const char *const *)environ, &hooks, &node->node) < 0 ||
 	    tfc_member_watch_open(node->node, on_member, node, &node->watch) < 0)
 		fail(node, NULL);
 	else

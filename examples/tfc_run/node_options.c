@@ -7,177 +7,253 @@
 #include <tfcluster/node.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "gateway_options.h"
 #include "tfc_run.h"
 
-static int set_store(void *target, const struct option *option, const char *value)
+/* ---- values of the command line */
+
+static json_t *text_of(const struct option *option, const char *value)
 {
-	if (strncmp(value, "etcd:", 5) == 0)
-		return bad_value(option, value, "etcd is not in this version");
-	if (strcmp(value, "local") != 0)
-		return bad_value(option, value, "is no store; local is one");
+	json_t *text = json_string(value);
+	if (!text)
+		complain("--%s: is not UTF-8", option->name);
+	return text;
+}
+
+static int set_value(void *target, const struct option *option, const char *value)
+{
+	json_t *text = text_of(option, value);
+	if (text && json_object_set_new(target, option->name, text) < 0)
+		die_without_memory();
+	return text ? 0 : -1;
+}
+
+static int set_item(void *target, const struct option *option, const char *value)
+{
+	json_t *text = text_of(option, value), *list = json_object_get(target, option->name);
+	if (!text)
+		return -1;
+	if (!list && json_object_set_new(target, option->name, list = json_array()) < 0)
+		die_without_memory();
+	if (json_array_append_new(list, text) < 0)
+		die_without_memory();
 	return 0;
 }
 
-static int set_base_env(void *target, const struct option *option, const char *value)
+static int set_true(void *target, const struct option *option, const char *value)
 {
-	struct node_options *options = target;
-	if (strcmp(value, "minimal") == 0)
-		options->base_env = TFC_BASE_ENV_MINIMAL;
-	else if (strcmp(value, "node") == 0)
-		options->base_env = TFC_BASE_ENV_NODE;
-	else
-		return bad_value(option, value, "is neither minimal nor node");
+	if (json_object_set_new(target, option->name, json_true()) < 0)
+		die_without_memory();
 	return 0;
 }
 
 static const struct option table[] = {
-	{"name", "S", "the node's name (this host's)", TEXT(struct node_options, name)},
+	{"name", "S", "the node's name (this host's)", set_value},
 	{"listen", "ADDRESS", "tcp://HOST:PORT; may be repeated (its address in the members file)",
-	 TEXTS(struct node_options, listen)},
+	 set_item},
 	{"advertise", "HOST", "address that its tasks tell others (that of its own in the members)",
-	 TEXT(struct node_options, advertise)},
-	{"members", "FILE", "all nodes, this one included; read again when it changes",
-	 TEXT(struct node_options, members)},
-	{"key", "FILE", "the cluster's key (`tfc_run keygen`; TFC_KEY)",
-	 TEXT(struct node_options, key)},
+	 set_value},
+	{"members", "FILE", "all nodes, this one included; read again when it changes", set_value},
+	{"key", "FILE", "the cluster's key (`tfc_run keygen`; TFC_KEY)", set_value},
 	{"state", "DIR", "where it keeps jobs, logs and its identity (the default state directory)",
-	 TEXT(struct node_options, state)},
-	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_store},
-	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_ports,
-	 .at = offsetof(struct node_options, ports)},
-	{"slots", "N", "tasks that it runs at one time (no limit)",
-	 NUMBER(struct node_options, slots)},
-	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)",
-	 BYTES(struct node_options, memory_bytes)},
-	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (as the members say)",
-	 TEXT(struct node_options, gpus)},
-	{"label", "K=V", "what jobs may ask for; may be repeated",
-	 TEXTS(struct node_options, labels)},
+	 set_value},
+	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_value},
+	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_value},
+	{"slots", "N", "tasks that it runs at one time (no limit)", set_value},
+	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)", set_value},
+	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (as the members say)", set_value},
+	{"label", "K=V", "what jobs may ask for; may be repeated", set_item},
 	{"submit-user", "U[:G]",
-	 "as whom run jobs that come over tcp with a submit key (the node's)",
-	 TEXT(struct node_options, submit_user)},
+	 "as whom run jobs that come over tcp with a submit key (the node's)", set_value},
 	{"base-env", "WHAT",
 	 "the environment of tasks whose job came over tcp: minimal (PATH, HOME, USER, LOGNAME, "
 	 "LANG) or node (all that the node has) (minimal)",
-	 set_base_env},
+	 set_value},
 	{"pass-env", "NAME",
 	 "a variable of the node that those tasks get, too; NAME* stands for all that begin with "
 	 "NAME; may be repeated; none: no variable (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
-	 TEXTS(struct node_options, pass_env)},
-	{"group", "G", "its users may use the node's unix sockets; may be repeated",
-	 TEXTS(struct node_options, group_names)},
-	{"client-connections", "N", "connections of all clients (256)",
-	 NUMBER(struct node_options, client_connections)},
-	{"key-connections", "N", "connections of clients with one key (128)",
-	 NUMBER(struct node_options, key_connections)},
+	 set_item},
+	{"group", "G", "its users may use the node's unix sockets; may be repeated", set_item},
+	{"client-connections", "N", "connections of all clients (256)", set_value},
+	{"key-connections", "N", "connections of clients with one key (128)", set_value},
 	{"client-requests", "N", "open requests and subscriptions of all clients (1024)",
-	 NUMBER(struct node_options, client_requests)},
-	{"key-requests", "N", "open requests and subscriptions with one key (512)",
-	 NUMBER(struct node_options, key_requests)},
-	{"connection-requests", "N", "the same over one connection (256)",
-	 NUMBER(struct node_options, connection_requests)},
-	{"client-bytes", "BYTES", "that all clients may make the node hold (64M)",
-	 BYTES(struct node_options, client_bytes)},
-	{"key-bytes", "BYTES", "that clients with one key may make it hold (32M)",
-	 BYTES(struct node_options, key_bytes)},
-	{"connection-bytes", "BYTES", "that wait for one client to read them (1M)",
-	 BYTES(struct node_options, connection_bytes)},
-	{"upstream-map", "FILE", "where the host's data is, for jobs that follow it",
-	 TEXT(struct node_options, upstream_map)},
-	{"lease", "S", "its tasks stop when their job's node is silent so long (10)",
-	 SECONDS(struct node_options, lease_ms)},
-	{"probe", "S", "seconds between two looks at each member (1)",
-	 SECONDS(struct node_options, probe_ms)},
-	{"suspect", "S", "silence after which a member is suspect (3)",
-	 SECONDS(struct node_options, suspect_ms)},
-	{"down", "S", "silence after which it is down (8)", SECONDS(struct node_options, down_ms)},
+	 set_value},
+	{"key-requests", "N", "open requests and subscriptions with one key (512)", set_value},
+	{"connection-requests", "N", "the same over one connection (256)", set_value},
+	{"client-bytes", "BYTES", "that all clients may make the node hold (64M)", set_value},
+	{"key-bytes", "BYTES", "that clients with one key may make it hold (32M)", set_value},
+	{"connection-bytes", "BYTES", "that wait for one client to read them (1M)", set_value},
+	{"python", "PATH", "Python of tasks whose job names none (python3)", set_value},
+	{"retain-jobs", "N", "ended jobs that are kept (1000)", set_value},
+	{"retain", "S", "seconds for which an ended job is kept (7 days)", set_value},
+	{"retain-bytes", "BYTES", "of logs of ended jobs that are kept (no limit)", set_value},
+	{"log-dir", "DIR", "where logs are written (in the state directory)", set_value},
+	{"temp-dir", "DIR", "where private directories are created (TMPDIR)", set_value},
+	{"upstream-map", "FILE", "where the host's data is, for jobs that follow it", set_value},
+	{"lease", "S", "its tasks stop when their job's node is silent so long (10)", set_value},
+	{"probe", "S", "seconds between two looks at each member (1)", set_value},
+	{"suspect", "S", "silence after which a member is suspect (3)", set_value},
+	{"down", "S", "silence after which it is down (8)", set_value},
 	{"config", "FILE", "a JSON object with these names; the options beside it override it"},
-	{"quiet", NULL, "say nothing but errors", FLAG(struct node_options, is_quiet)},
-	{"json", NULL, "print one JSON object for each change of a member on stdout",
-	 FLAG(struct node_options, is_json)},
+	{"quiet", NULL, "say nothing but errors", set_true},
+	{"json", NULL, "print one JSON object for each change of a member on stdout", set_true},
 	{"gossip", NULL, NULL},
 	{"join", NULL, NULL},
 };
 
+/* ---- the file of --config */
+
+/* Its object; NULL after a message. */
+static json_t *read_config(const char *path)
+{
+	tfc_error error = TFC_ERROR_INIT;
+	char *text = NULL;
+	size_t capacity = 0;
+	FILE *file = fopen(path, "re");
+	ssize_t len = file ? getdelim(&text, &capacity, '\0', file) : -1; /* JSON has no NUL */
+	json_t *config = NULL;
+	if (len < 0 && !(file && feof(file)))
+		complain("%s: %s", path, strerror(errno));
+	else if (tfc_node_check_json(len > 0 ? text : "", len > 0 ? (size_t)len : 0, path, &error) <
+		 0)
+		complain("%s", error.text);
+	else if (!(config = json_loadb(text, (size_t)len, 0, NULL)))
+		die_without_memory();
+	free(text);
+	if (file)
+		fclose(file);
+	return config;
+}
+
+/* Adds what the file has: a value of the command line counts instead, a list is continued. */
+static int merge_config(json_t *values, const char *path)
+{
+	json_t *config = read_config(path), *value;
+	const char *name;
+	if (!config)
+		return -1;
+	json_object_foreach(config, name, value)
+	{
+		const json_t *given = json_object_get(values, name);
+		json_t *list = json_is_array(given) ? json_array() : NULL;
+		if (given && !list)
+			continue;
+		if (list && (json_is_array(value) ? json_array_extend(list, value)
+						  : json_array_append(list, value)) < 0)
+			die_without_memory();
+		if (list && json_array_extend(list, (json_t *)given) < 0)
+			die_without_memory();
+		if (json_object_set(values, name, list ? list : value) < 0)
+			die_without_memory();
+		json_decref(list);
+	}
+	json_decref(config);
+	return 0;
+}
+
+/* ---- defaults */
+
+static void set_default(json_t *values, const char *name, const char *value)
+{
+	json_t *text = value && *value ? json_string(value) : NULL;
+	if (text && !json_object_get(values, name) && json_object_set(values, name, text) < 0)
+		die_without_memory();
+	json_decref(text);
+}
+
 static int fill_name(struct node_options *options)
 {
-	if (options->name)
-		return 0;
-	if (gethostname(options->own_name, sizeof(options->own_name) - 1) < 0)
+	char name[256] = "";
+	if (!json_object_get(options->values, "name") && gethostname(name, sizeof(name) - 1) < 0)
 		return complain("this host's name: %s", strerror(errno));
-	options->name = options->own_name;
+	set_default(options->values, "name", name);
 	return 0;
 }
 
-static int fill_state(struct node_options *options)
+static int fill_state(json_t *values)
 {
-	if (!options->state)
-		return (options->state = options->own_state = default_state_dir()) ? 0 : -1;
-	return make_absolute(&options->state, &options->own_state);
+	char *own = NULL;
+	const char *state = json_string_value(json_object_get(values, "state"));
+	if (!state && !(state = own = default_state_dir()))
+		return -1;
+	char *absolute = NULL;
+	int code = make_absolute(&state, &absolute);
+	if (code == 0 && json_object_set_new(values, "state", json_string(state)) < 0)
+		code = complain("--state: is not UTF-8");
+	free(absolute);
+	free(own);
+	return code;
 }
 
-/* "none" stands for an empty list. */
-static int check_pass_env(const struct texts *names)
+/* Groups as numbers: the library knows those in files alone, NSS knows all. */
+static int find_groups(json_t *values)
 {
-	for (size_t i = 0; i < names->count; i++) {
-		const char *name = names->items[i];
-		size_t len = strcspn(name, "=");
-		if (name[len])
-			return complain("--pass-env %.*s: takes a name; the value is that of the "
-					"node's environment",
-					(int)len, name);
-		if (names->count > 1 && strcmp(name, "none") == 0)
-			return complain("--pass-env none: passes nothing, and is given alone");
+	json_t *value = json_object_get(values, "group"), *found = json_array(), *item;
+	size_t i;
+	if (json_is_array(value)) {
+		json_array_foreach(value, i, item)
+		{
+			const char *name = json_string_value(item);
+			const struct group *group = name ? getgrnam(name) : NULL;
+			json_t *id = group ? json_integer(group->gr_gid) : json_incref(item);
+			if (json_array_append_new(found, id) < 0)
+				die_without_memory();
+		}
+		if (json_object_set(values, "group", found) < 0)
+			die_without_memory();
 	}
+	json_decref(found);
 	return 0;
 }
 
-static int find_groups(struct node_options *options)
+/* ---- all of it */
+
+/* What the file has was checked: an error is one of the command line. */
+static int check_values(struct node_options *options)
 {
-	for (size_t i = 0; i < options->group_names.count; i++) {
-		const char *name = options->group_names.items[i];
-		const struct group *group = getgrnam(name);
-		if (i == sizeof(options->groups) / sizeof(options->groups[0]))
-			return complain("--group %s: too many groups", name);
-		if (!group)
-			return complain("--group %s: there is no such group here", name);
-		options->groups[i] = group->gr_gid;
-	}
+	tfc_error error = TFC_ERROR_INIT;
+	options->json = json_dumps(options->values, JSON_COMPACT);
+	if (!options->json)
+		die_without_memory();
+	if (tfc_node_check_json(options->json, strlen(options->json), NULL, &error) < 0)
+		return complain("--%s", error.text);
+	options->name = json_string_value(json_object_get(options->values, "name"));
+	options->is_quiet = json_is_true(json_object_get(options->values, "quiet"));
+	options->is_json = json_is_true(json_object_get(options->values, "json"));
 	return 0;
 }
 
 enum options_result node_options_read(int argc, char **argv, struct node_options *ret_options)
 {
 	struct node_options *options = ret_options;
+	*options = (struct node_options){.values = json_object()};
 	struct command_line line = {
 		.command = "node",
 		.usage = "usage: tfc_run node [OPTIONS]\n\n"
 			 "Makes this machine a member: it serves jobs until it is stopped. Stopped "
 			 "(TERM, Ctrl-C),\nit leaves in order; a second time, at once.",
-		.tables = {OPTION_TABLE(table, options)},
+		.tables = {OPTION_TABLE(table, options->values)},
 	};
-	*options = (struct node_options){0};
+	const char *temp_dir = getenv("TMPDIR");
 	enum options_result result = options_read(&line, argc, argv);
 	const char *file = options_value(&line, "config");
 	if (result == OPTIONS_OK &&
-	    ((file && config_apply(&line, file, &options->config) < 0) || options_set(&line) < 0 ||
-	     check_pass_env(&options->pass_env) < 0 || fill_name(options) < 0 ||
-	     fill_state(options) < 0 || find_groups(options) < 0))
+	    (options_set(&line) < 0 || (file && merge_config(options->values, file) < 0)))
 		result = OPTIONS_BAD;
-	if (!options->key && getenv("TFC_KEY") && *getenv("TFC_KEY"))
-		options->key = getenv("TFC_KEY");
+	if (result == OPTIONS_OK) {
+		set_default(options->values, "key", getenv("TFC_KEY"));
+		set_default(options->values, "temp-dir",
+			    temp_dir && *temp_dir == '/' ? temp_dir : NULL);
+		if (fill_name(options) < 0 || fill_state(options->values) < 0 ||
+		    find_groups(options->values) < 0 || check_values(options) < 0)
+			result = OPTIONS_BAD;
+	}
 	options_end(&line);
 	return result;
 }
 
 void node_options_end(struct node_options *options)
 {
-	texts_fini(&options->listen);
-	texts_fini(&options->labels);
-	texts_fini(&options->pass_env);
-	texts_fini(&options->group_names);
-	free(options->own_state);
-	config_free(options->config);
+	json_decref(options->values);
+	free(options->json);
 }

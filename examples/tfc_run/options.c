@@ -93,30 +93,17 @@ static const struct option *find(const struct command_line *line, const char *wo
 	return NULL;
 }
 
-const struct option *options_find(const struct command_line *line, const char *name,
-				  void **ret_target)
-{
-	char word[64];
-	int len = snprintf(word, sizeof(word), "--%s", name);
-	return find(line, word, (size_t)len, ret_target);
-}
-
-const char *options_nearest(const struct command_line *line, const char *name)
-{
-	const char *names[128] = {common[0].name, common[1].name};
-	size_t count = COMMON_COUNT;
-	for (const struct option_table *table = line->tables; table->count; table++)
-		for (size_t i = 0; i < table->count && count < 128; i++)
-			names[count++] = table->options[i].help ? table->options[i].name : NULL;
-	return nearest(name, names, count, sizeof(names[0]));
-}
-
 static int unknown_option(const struct command_line *line, const char *word, int len)
 {
 	char name[64];
 	int dashes = (int)strspn(word, "-");
 	snprintf(name, sizeof(name), "%.*s", len - dashes, word + dashes);
-	const char *near = options_nearest(line, name);
+	const char *names[128] = {common[0].name, common[1].name};
+	size_t count = COMMON_COUNT;
+	for (const struct option_table *table = line->tables; table->count; table++)
+		for (size_t i = 0; i < table->count && count < 128; i++)
+			names[count++] = table->options[i].help ? table->options[i].name : NULL;
+	const char *near = nearest(name, names, count, sizeof(names[0]));
 	if (near)
 		return complain("unknown option '%.*s'; did you mean --%s?", len, word, near);
 	return complain("unknown option '%.*s'; `tfc_run %s --help` lists them", len, word,

@@ -78,36 +78,15 @@ int bad_value(const struct option *option, const char *value, const char *why);
  * the caller frees. 0, or -1 after a sentence. */
 int make_absolute(const char **path, char **ret_own);
 
-/* The option called so, of any table, and its target; NULL: there is none. */
-const struct option *options_find(const struct command_line *line, const char *name,
-				  void **ret_target);
-
-/* The name most like it, as a complaint would tell it; or NULL. */
-const char *options_nearest(const struct command_line *line, const char *name);
-
-/* Setters of a field: const char * (not empty), bool, uint16_t[2] (first and last port), struct
- * texts (each time one more), uint32_t, uint32_t that the user gives in seconds and is kept in
- * milliseconds, and uint64_t bytes ("4G"). No number may be 0. */
+/* Setters of a field: const char * (not empty), bool, uint16_t[2] (first and last port), and
+ * uint32_t (not 0). */
 int set_text(void *target, const struct option *option, const char *value);
 int set_flag(void *target, const struct option *option, const char *value);
 int set_ports(void *target, const struct option *option, const char *value);
-int set_texts(void *target, const struct option *option, const char *value);
 int set_number(void *target, const struct option *option, const char *value);
-int set_seconds(void *target, const struct option *option, const char *value);
-int set_bytes(void *target, const struct option *option, const char *value);
-
-/* Values of an option that may be given several times; zero is empty. */
-struct texts {
-	const char **items; /* NULL-terminated; NULL while there is none */
-	size_t count;
-};
-void texts_fini(struct texts *texts);
 
 #define FLAG(type, field) set_flag, .at = offsetof(type, field)
 #define TEXT(type, field) set_text, .at = offsetof(type, field)
-#define TEXTS(type, field) set_texts, .at = offsetof(type, field)
 #define NUMBER(type, field) set_number, .at = offsetof(type, field)
-#define SECONDS(type, field) set_seconds, .at = offsetof(type, field)
-#define BYTES(type, field) set_bytes, .at = offsetof(type, field)
 
 #endif

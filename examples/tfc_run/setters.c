@@ -62,25 +62,6 @@ int set_ports(void *target, const struct option *option, const char *value)
 	return 0;
 }
 
-int set_texts(void *target, const struct option *option, const char *value)
-{
-	struct texts *texts = (struct texts *)(void *)((char *)target + option->at);
-	if (!*value)
-		return bad_value(option, value, "must not be empty");
-	const char **items = reallocarray(texts->items, texts->count + 2, sizeof(*items));
-	if (!items)
-		return complain("out of memory");
-	items[texts->count++] = value;
-	items[texts->count] = NULL;
-	texts->items = items;
-	return 0;
-}
-
-void texts_fini(struct texts *texts)
-{
-	free(texts->items);
-}
-
 /* A whole number up to `most`, and what stands behind it. */
 static bool read_number(const char *value, uint64_t most, uint64_t *ret_number, char **ret_end)
 {
@@ -101,32 +82,5 @@ int set_number(void *target, const struct option *option, const char *value)
 	if (number == 0)
 		return bad_value(option, value, AT_LEAST_1);
 	*(uint32_t *)(void *)((char *)target + option->at) = (uint32_t)number;
-	return 0;
-}
-
-int set_seconds(void *target, const struct option *option, const char *value)
-{
-	char *end;
-	double seconds = strtod(value, &end);
-	if (end == value || *end || !(seconds > 0) || seconds > 1000000)
-		return bad_value(option, value, "is not a number of seconds above 0");
-	uint32_t ms = (uint32_t)(seconds * 1000);
-	*(uint32_t *)(void *)((char *)target + option->at) = ms ? ms : 1;
-	return 0;
-}
-
-int set_bytes(void *target, const struct option *option, const char *value)
-{
-	static const char units[] = "KMGT";
-	uint64_t number;
-	char *end;
-	bool is_number = read_number(value, UINT64_MAX, &number, &end);
-	const char *unit = is_number && *end ? strchr(units, *end) : NULL;
-	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-	if (!is_number || (*end && (!unit || end[1])) || number > UINT64_MAX >> shift)
-		return bad_value(option, value, "is not a number of bytes, such as 8G");
-	if (number == 0)
-		return bad_value(option, value, AT_LEAST_1);
-	*(uint64_t *)(void *)((char *)target + option->at) = number << shift;
 	return 0;
 }

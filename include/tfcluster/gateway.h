@@ -62,6 +62,16 @@ TFC_API int tfc_gateway_open(tfc_ctx *ctx, const tfc_gateway_options *options,
 			     tfc_gateway **ret_gateway);
 
 /**
+ * Opens a gateway from one JSON object, for bindings, which then need no struct of options: on
+ * `node`, or with `node` NULL on the node at the key "gateway". Keys: "gateway" (the address),
+ * "key" (the key file), "connect" and "reconnect" (seconds), "temp-dir"; see tfc_gateway_options.
+ * `file` is a name for messages, or NULL. The caller owns *ret_gateway. Thread: the context's.
+ * Errors: TFC_EPARSE and TFC_EINVAL, which name the key and its line; those of tfc_gateway_open.
+ */
+TFC_API int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t len,
+				  const char *file, tfc_gateway **ret_gateway);
+
+/**
  * Closes a gateway: its requests end with TFC_ECANCELED in a later dispatch, its subscriptions tell
  * nothing more (close them as well, before or after); the jobs go on. Legal inside a callback, and
  * before or after its node is closed. NULL is a no-op. Thread: the context's.

@@ -6,6 +6,7 @@
 #ifndef TFCLUSTER_NODE_H
 #define TFCLUSTER_NODE_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <tfcluster/backend.h>
 #include <tfcluster/ctx.h>
@@ -137,6 +138,24 @@ TFC_API int tfc_node_options_init(tfc_node_options *options, uint32_t size);
  * TFC_ESYS, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_node);
+
+/**
+ * Opens a node from one JSON object, such as {"name": "a", "state": "/var/lib/a", "slots": 4}, for
+ * bindings, which then need no struct of options. The keys are those that `tfc_run node --config`
+ * reads; doc/guide/node-options.md lists them. `file` is a name for messages ("node.json:3:
+ * slots: ..."), or NULL. `env` is tfc_node_options.env; `env` and `hooks` may be NULL. The caller
+ * owns *ret_node. Thread: the context's. Errors: TFC_EPARSE, TFC_EINVAL and TFC_ENOTSUP, which name
+ * the key and its line, TFC_ENOENT (a group); those of tfc_node_open.
+ */
+TFC_API int tfc_node_open_json(tfc_ctx *ctx, const char *json, size_t len, const char *file,
+			       const char *const *env, const tfc_node_hooks *hooks,
+			       tfc_node **ret_node);
+
+/**
+ * Checks the text of tfc_node_open_json and opens nothing. Groups are not looked up. `file` and
+ * `error` may be NULL. Thread: any. Errors: TFC_EPARSE, TFC_EINVAL, TFC_ENOTSUP, TFC_ENOMEM.
+ */
+TFC_API int tfc_node_check_json(const char *json, size_t len, const char *file, tfc_error *error);
 
 /** Runs once, in dispatch, when the node has shut down or left. */
 typedef void (*tfc_node_ended_fn)(void *user);

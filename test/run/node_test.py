@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import stat
@@ -591,28 +592,37 @@ class RefusedTest(NodeTest):
         for args, words in (
                 (["--gossip"], "--gossip is not in this version"),
                 (["--store", "etcd:http://h"], "etcd is not in this version"),
-                (["--store", "disk"], "--store disk: is no store; local is one"),
-                (["--slots", "many"], "--slots many: is not a whole number"),
-                (["--memory", "4X"], "--memory 4X: is not a number of bytes, such as 8G"),
-                (["--lease", "0"], "--lease 0: is not a number of seconds above 0"),
-                *((["--" + name, "0"], f"--{name} 0: must be at least 1$") for name in BOUNDS),
+                (["--store", "disk"], '--store: "disk" is no store; "local" is one'),
+                (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),
+                (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, such as 8G$'),
+                (["--lease", "0"], '--lease: "0" is not a number of seconds above 0$'),
+                *((["--" + name, "0"], f'--{name}: "0" is not a .* (above 0|at least 1)') for name in BOUNDS),
                 (["--pass-env", "TOKEN=x"],
-                 "--pass-env TOKEN: takes a name; the value is that of the node's environment$"),
+                 '--pass-env: "TOKEN" takes a name; the value is that of the node\'s environment$'),
                 (["--pass-env", "none", "--pass-env", "A"],
-                 "--pass-env none: passes nothing, and is given alone$"),
+                 '--pass-env: "none" passes nothing, and is given alone$'),
                 (["--config", "no.json"], "no.json"),
                 (["word"], "'word' is one word too many")):
             with self.subTest(args=args):
                 self.assert_said(self.refused("node", "--state", "state-a", *args), words)
-        self.write("zero.json", '{"key-connections": 0}')
+        self.write("zero.json", '{"slots": 3,\n"key-connections": 0}')
         self.assert_said(self.refused("node", "--state", "state-a", "--config", "zero.json"),
-                         "--key-connections 0: must be at least 1$")
+                         'zero.json:2: key-connections: "0" is not a whole number of at least 1$')
         self.write("none.json", '{"pass-env": ["A", "none"]}')
         self.assert_said(self.refused("node", "--state", "state-a", "--config", "none.json"),
-                         "--pass-env none: passes nothing, and is given alone$")
+                         'none.json:1: pass-env: "none" passes nothing, and is given alone$')
         self.write("bad.json", '{"slotss": 3}')
         self.assert_said(self.refused("node", "--config", "bad.json"),
-                         "bad.json: slotss: unknown key; did you mean slots")
+                         "bad.json:1: slotss: unknown key; did you mean slots")
+
+
+    def test_the_command_line_has_the_names_of_the_guide(self):
+        with open(os.path.join(os.path.dirname(__file__), "../../doc/guide/node-options.md")) as file:
+            guide = file.read().split("## A gateway")[0]
+        help_text = self.run_bare("node", "--help").out.decode()
+        options = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", help_text, re.M))
+        self.assertEqual(set(re.findall(r"^\| `([\w-]+)` \|", guide, re.M)),
+                         options - {"help", "version", "config"})
 
 
 class KeygenTest(harness.RunTest):
