@@ -156,7 +156,7 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 			 "the job's client key is forgotten when this node ends: %s", error->text);
 }
 
-#define KEPT(name, type, member) TFC__FIELD(struct kept_key, name, type, member, TFC__V0_3, 0)
+#define KEPT(name, type, member) TFC__FIELD(struct kept_key, name, type, member, TFC__V0_3)
 static const struct tfc__field kept_rows[] = {
 	KEPT("format", TFC__UINT, format),   KEPT("client_key", TFC__TEXT, key.text),
 	KEPT("owner", TFC__UINT, key.owner), KEPT("digest", TFC__DIGEST, key.digest),

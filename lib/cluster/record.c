@@ -77,13 +77,14 @@ struct stored {
 	uint64_t sealed_len;
 };
 
-#define STORED(name, type, member, ...) \
-	TFC__FIELD(struct stored, name, type, member, TFC__V0_2, __VA_ARGS__)
+#define STORED(...) TFC__FIELD(struct stored, __VA_ARGS__)
 static const struct tfc__field stored_rows[] = {
-	STORED("format", TFC__UINT, format),
-	STORED("host_tag", TFC__BYTES, host_tag, .count = offsetof(struct stored, host_tag_len)),
-	STORED("job", TFC__STRING, job),
-	STORED("sealed", TFC__BYTES, sealed, .count = offsetof(struct stored, sealed_len)),
+	STORED("format", TFC__UINT, format, TFC__V0_2),
+	STORED("host_tag", TFC__BYTES, host_tag, TFC__V0_2,
+	       .count = offsetof(struct stored, host_tag_len)),
+	STORED("job", TFC__STRING, job, TFC__V0_2),
+	STORED("sealed", TFC__BYTES, sealed, TFC__V0_2,
+	       .count = offsetof(struct stored, sealed_len)),
 };
 static const struct tfc__fields stored_fields = TFC__FIELDS(stored_rows, struct stored, NULL);
 

@@ -64,11 +64,12 @@ struct tfc__fields {
 #define TFC__V0_2 0x000200
 #define TFC__V0_3 0x000300
 
-/* A row: of a struct type, its key, type, member and version; more members of tfc__field follow. */
-#define TFC__FIELD(T, key, kind, member, version, ...)                                      \
-	{                                                                                   \
-		.name = key, .type = kind, .since = version, .offset = offsetof(T, member), \
-		.size = sizeof(((T *)0)->member), __VA_ARGS__                               \
+/* A row: of a struct type, its key, type and member, the version, and more members of tfc__field.
+ */
+#define TFC__FIELD(T, key, kind, member, ...)                             \
+	{                                                                 \
+		.name = key, .type = kind, .offset = offsetof(T, member), \
+		.size = sizeof(((T *)0)->member), .since = __VA_ARGS__    \
 	}
 
 #define TFC__FIELDS(rows, T, first)                                                         \

@@ -42,7 +42,7 @@ struct outer {
 static const struct inner no_inner = {.index = UINT32_MAX};
 static const struct outer no_outer = {.string = "nothing"};
 
-#define INNER(...) TFC__FIELD(struct inner, __VA_ARGS__, 0)
+#define INNER(...) TFC__FIELD(struct inner, __VA_ARGS__)
 static const struct tfc__field inner_rows[] = {
 	INNER("i", TFC__UINT, index, TFC__V0_2),
 	INNER("t", TFC__TEXT, text, TFC__V0_2),

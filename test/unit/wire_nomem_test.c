@@ -61,8 +61,8 @@ struct part {
 #define PART(...) TFC__FIELD(struct part, __VA_ARGS__)
 static const struct tfc__fields part_fields;
 static const struct tfc__field part_rows[] = {
-	PART("t", TFC__STRING, text, TFC__V0_2, 0),
-	PART("l", TFC__LINES, lines, TFC__V0_2, 0),
+	PART("t", TFC__STRING, text, TFC__V0_2),
+	PART("l", TFC__LINES, lines, TFC__V0_2),
 	PART("p", TFC__MESSAGES, parts, TFC__V0_2, .nested = &part_fields,
 	     .count = offsetof(struct part, part_count)),
 };
