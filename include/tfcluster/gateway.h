@@ -201,19 +201,6 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				tfc_op **ret_op);
 
 /**
- * All jobs with all their tasks, as a JSON list of what tfc_gateway_describe gives, without
- * `doing`: for few and small ones; tfc_gateway_jobs is for the others. Ended jobs are among them
- * until they are forgotten (tfc_node_options.retain_jobs), those of nodes that cannot be asked are
- * not. One whose record in the store cannot be read has `job`, `name` (""), `state` ("damaged"),
- * `maintainer`, `text` (what is wrong, and where) and no tasks; what is asked about it ends with
- * TFC_EPARSE. `timeout_ms` 0 is no deadline; `ret_op` may be NULL. Thread: the context's. Errors,
- * here and in all requests: TFC_EINVAL (fn is NULL), TFC_ESTATE (the node is closed), TFC_ENOMEM,
- * TFC_EFORK; in the reply: TFC_ETOOBIG (what comes from another node is over 16 MiB).
- */
-TFC_API int tfc_gateway_list(tfc_gateway *gateway, const tfc_request_options *options,
-			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
-
-/**
  * All jobs in brief, as a JSON object: `jobs`, a list with job (the id), name, state, text,
  * maintainer, generation, epoch and age_s of each, how many tasks it has (`task_count`), how many
  * of these are `ready`, how often they were restarted (`restarts`), and on which `nodes` they are,

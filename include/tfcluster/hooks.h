@@ -60,16 +60,15 @@ typedef struct tfc_peer_info {
 enum tfc_verb {
 	TFC_VERB_SUBMIT = 1,
 	TFC_VERB_STOP = 2,
-	TFC_VERB_LIST = 3,
-	TFC_VERB_JOBS = 4,
-	TFC_VERB_DESCRIBE = 5,
-	TFC_VERB_SPEC = 6, /* tfc_gateway_tf_config and tfc_gateway_environ */
-	TFC_VERB_EXPLAIN = 7,
-	TFC_VERB_FORGET = 8,
-	TFC_VERB_MEMBERS = 9,
-	TFC_VERB_DRAIN = 10, /* and undrain */
-	TFC_VERB_SUBSCRIBE = 11,
-	TFC_VERB_FIND = 12, /* among nodes: which job a name or a prefix means */
+	TFC_VERB_JOBS = 3,
+	TFC_VERB_DESCRIBE = 4,
+	TFC_VERB_SPEC = 5, /* tfc_gateway_tf_config and tfc_gateway_environ */
+	TFC_VERB_EXPLAIN = 6,
+	TFC_VERB_FORGET = 7,
+	TFC_VERB_MEMBERS = 8,
+	TFC_VERB_DRAIN = 9, /* and undrain */
+	TFC_VERB_SUBSCRIBE = 10,
+	TFC_VERB_FIND = 11, /* among nodes: which job a name or a prefix means */
 };
 
 /** "node", "submit", "read"; "?" for an unknown one. Static string. Thread: any. Errors: none. */

@@ -40,8 +40,7 @@ static void add_end(const struct tfc__journal_entry *end, struct tfc__buf *json)
 }
 
 /* What the journal says; a maintainer, if there is one, knows a little more. */
-static void add_task(const struct tfc__record *record, uint32_t number, bool with_doing,
-		     struct tfc__buf *json)
+static void add_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *json)
 {
 	const struct tfc__maintainer *maintainer = record->maintainer;
 	const struct tfc__journal_task *task = tfc__journal_task(&record->journal, number);
@@ -63,7 +62,7 @@ static void add_task(const struct tfc__record *record, uint32_t number, bool wit
 		tfc__buf_addf(json, ",\"restarts_left\":%u",
 			      tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
 						    tfc__now()));
-	if (maintainer && with_doing && number < DOING_MAX)
+	if (maintainer && number < DOING_MAX)
 		add_doing(tfc__maintainer_local_job(maintainer), number, json);
 	if (end)
 		add_end(end, json);
@@ -105,7 +104,7 @@ static void add_job(const struct tfc__record *record, struct tfc__buf *json)
 		      (unsigned long long)age_ms / 1000, (unsigned)(age_ms % 1000));
 }
 
-void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json)
+void tfc__describe(const struct tfc__record *record, struct tfc__buf *json)
 {
 	uint32_t count = tfc__job_task_count(record->job);
 	add_job(record, json);
@@ -113,7 +112,7 @@ void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc
 	for (uint32_t i = 0; i < count; i++) {
 		if (i)
 			tfc__buf_add_char(json, ',');
-		add_task(record, i, with_doing, json);
+		add_task(record, i, json);
 	}
 	tfc__buf_add_str(json, "]}");
 }

@@ -32,7 +32,6 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__que
 
 /* listing.c: request->text is this node's list: those of the others, if there are any, are added,
  * and what goes around it; then the request ends. */
-void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc_verb verb,
-		       struct tfc__request *request);
+void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *request);
 
 #endif

@@ -266,13 +266,6 @@ int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 	return ask_with_options(gateway, &question, options, fn, user, ret_op);
 }
 
-int tfc_gateway_list(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
-		     void *user, tfc_op **ret_op)
-{
-	const struct tfc__question question = {.verb = TFC_VERB_LIST};
-	return ask_with_options(gateway, &question, options, fn, user, ret_op);
-}
-
 int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options, tfc_reply_fn fn,
 		     void *user, tfc_op **ret_op)
 {

@@ -97,16 +97,15 @@ void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gat
 /* TFC_OK, or TFC_ESTATE and its sentence when the node is closed. */
 int tfc__gateway_check(tfc_gateway *gateway);
 
-/* Puts any question; as tfc_gateway_list otherwise. */
+/* Puts any question; as tfc_gateway_jobs otherwise. */
 int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 		     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /* All its subscriptions end without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);
 
-/* One job as a JSON object, as tfc_gateway_describe gives it; with_doing: what its tasks do, too.
- */
-void tfc__describe(const struct tfc__record *record, bool with_doing, struct tfc__buf *json);
+/* One job as a JSON object, as tfc_gateway_describe gives it. */
+void tfc__describe(const struct tfc__record *record, struct tfc__buf *json);
 
 /* One that cannot be read, with the same keys as far as they are known; its state is "damaged". */
 void tfc__describe_damaged(const struct tfc__directory *directory,

@@ -1,4 +1,4 @@
-/* LIST and JOBS: one list of what all nodes have. */
+/* JOBS: one list of the jobs of all nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,12 @@ struct lister {
 };
 
 struct listing {
-	enum tfc_verb verb;
 	struct tfc__request *request;
 	struct lister *listers;
 	uint32_t count;
 	uint32_t pending;
 	size_t bytes;            /* that it holds besides the text of the request */
-	struct tfc__buf missing; /* JOBS: members that are not asked, as JSON */
+	struct tfc__buf missing; /* members that are not asked, as JSON */
 	int code;                /* below 0: what is wrong is in the request */
 };
 
@@ -72,7 +71,7 @@ static void end_listing(struct listing *listing)
 {
 	struct tfc__request *request = listing->request;
 	int code = listing->code;
-	if (code == TFC_OK && listing->verb == TFC_VERB_JOBS)
+	if (code == TFC_OK)
 		wrap(listing);
 	free_listing(listing);
 	tfc__request_end(request, code);
@@ -88,18 +87,6 @@ static void note_missing(struct listing *listing, const char *name, const char *
 	tfc__buf_add_char(missing, '}');
 }
 
-/* What is too large is no luck of the moment: it would be missing each time. */
-static void note_failure(struct lister *lister, int code, const tfc_error *error)
-{
-	struct listing *listing = lister->listing;
-	note_missing(listing, lister->name, error->text);
-	if (code != TFC_ETOOBIG || listing->verb != TFC_VERB_LIST)
-		return;
-	listing->code = tfc__fail(&listing->request->error, code, "gateway", 0,
-				  "node %.60s: %.150s: ask for the jobs in brief", lister->name,
-				  error->text);
-}
-
 static void on_listed(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct lister *lister = user;
@@ -111,7 +98,7 @@ static void on_listed(void *user, int code, const msgpack_object *result, const 
 		join_lists(&listing->request->text, text, len);
 		listing->code = tfc__request_reserve(listing->request, listing->bytes);
 	} else if (code < 0) {
-		note_failure(lister, code, error);
+		note_missing(listing, lister->name, error->text);
 	}
 	if (--listing->pending == 0 || listing->code < 0)
 		end_listing(listing);
@@ -130,7 +117,7 @@ static void ask_for_list(struct listing *listing, const char *name, struct tfc__
 		.end = on_listed,
 		.user = lister,
 	};
-	tfc__verb_method(listing->verb, method);
+	tfc__verb_method(TFC_VERB_JOBS, method);
 	lister->listing = listing;
 	snprintf(lister->name, sizeof(lister->name), "%s", name);
 	if (!rpc) {
@@ -153,13 +140,12 @@ static uint32_t count_members(const struct tfc__gateway_members *members)
 	return count;
 }
 
-static struct listing *new_listing(struct tfc__request *request, enum tfc_verb verb, uint32_t count)
+static struct listing *new_listing(struct tfc__request *request, uint32_t count)
 {
 	struct listing *listing = calloc(1, sizeof(*listing));
 	if (!listing)
 		return NULL;
 	listing->request = request;
-	listing->verb = verb;
 	listing->bytes = count * (sizeof(*listing->listers) + TFC__RPC_CALL_BYTES);
 	listing->listers = calloc(count ? count : 1, sizeof(*listing->listers));
 	if (listing->listers)
@@ -168,13 +154,12 @@ static struct listing *new_listing(struct tfc__request *request, enum tfc_verb v
 	return NULL;
 }
 
-void tfc__forward_list(struct tfc__forwarder *forwarder, enum tfc_verb verb,
-		       struct tfc__request *request)
+void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *request)
 {
-	const struct tfc__question question = {.verb = verb, .is_forwarded = true};
+	const struct tfc__question question = {.verb = TFC_VERB_JOBS, .is_forwarded = true};
 	const struct tfc__gateway_members *members = &forwarder->members;
 	uint32_t count = count_members(members);
-	struct listing *listing = new_listing(request, verb, count);
+	struct listing *listing = new_listing(request, count);
 	struct tfc__buf params = {0};
 	const char *name;
 	struct tfc__rpc *rpc;

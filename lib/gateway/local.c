@@ -130,7 +130,7 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	return TFC_OK;
 }
 
-static int list(struct tfc__directory *directory, enum tfc_verb verb, struct tfc__request *request)
+static int jobs(struct tfc__directory *directory, struct tfc__request *request)
 {
 	const char *separator = "";
 	int code;
@@ -139,10 +139,7 @@ static int list(struct tfc__directory *directory, enum tfc_verb verb, struct tfc
 		const struct tfc__record *record = tfc__container_of(link, struct tfc__record,
 								     link);
 		tfc__buf_add_str(&request->text, separator);
-		if (verb == TFC_VERB_JOBS)
-			tfc__describe_briefly(record, &request->text);
-		else
-			tfc__describe(record, false, &request->text);
+		tfc__describe_briefly(record, &request->text);
 		separator = ",";
 		code = tfc__request_reserve(request, 0);
 		if (code < 0)
@@ -247,7 +244,7 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 		return stop(record, question, request);
 	if (question->verb == TFC_VERB_SPEC)
 		return spec(record, question, request);
-	tfc__describe(record, true, &request->text);
+	tfc__describe(record, &request->text);
 	return TFC_OK;
 }
 
@@ -354,13 +351,12 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	case TFC_VERB_DRAIN:
 		drain(forwarder, question, request);
 		return;
-	case TFC_VERB_LIST:
 	case TFC_VERB_JOBS:
-		code = list(directory, question->verb, request);
+		code = jobs(directory, request);
 		if (code < 0 || question->is_forwarded)
 			tfc__request_end(request, code);
 		else
-			tfc__forward_list(forwarder, question->verb, request);
+			tfc__forward_jobs(forwarder, request);
 		return;
 	default:
 		if (is_elsewhere(forwarder, question))

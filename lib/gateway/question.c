@@ -14,12 +14,12 @@
 static const char prefix[] = "gateway.";
 
 static const char *const names[] = {
-	[TFC_VERB_SUBMIT] = "submit",       [TFC_VERB_STOP] = "stop",
-	[TFC_VERB_LIST] = "list",           [TFC_VERB_JOBS] = "jobs",
-	[TFC_VERB_DESCRIBE] = "describe",   [TFC_VERB_SPEC] = "spec",
-	[TFC_VERB_EXPLAIN] = "explain",     [TFC_VERB_FORGET] = "forget",
-	[TFC_VERB_MEMBERS] = "members",     [TFC_VERB_DRAIN] = "drain",
-	[TFC_VERB_SUBSCRIBE] = "subscribe", [TFC_VERB_FIND] = "find",
+	[TFC_VERB_SUBMIT] = "submit", [TFC_VERB_STOP] = "stop",
+	[TFC_VERB_JOBS] = "jobs",     [TFC_VERB_DESCRIBE] = "describe",
+	[TFC_VERB_SPEC] = "spec",     [TFC_VERB_EXPLAIN] = "explain",
+	[TFC_VERB_FORGET] = "forget", [TFC_VERB_MEMBERS] = "members",
+	[TFC_VERB_DRAIN] = "drain",   [TFC_VERB_SUBSCRIBE] = "subscribe",
+	[TFC_VERB_FIND] = "find",
 };
 
 #define NAME_BYTES_MAX 255

@@ -162,8 +162,8 @@ static void on_turn(struct tfc__bulk_turn *turn)
 
 static bool is_long(enum tfc_verb verb)
 {
-	return verb == TFC_VERB_LIST || verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE ||
-	       verb == TFC_VERB_SPEC || verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
+	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE || verb == TFC_VERB_SPEC ||
+	       verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
 }
 
 /* Its answer may be long: it waits for its turn, and takes over what was heard. */

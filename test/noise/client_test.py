@@ -63,12 +63,12 @@ class WireTest(node_test.NodeTest):
 
     def assert_ends(self, connection):
         connection.await_end()
-        self.unix().call("gateway.list", {})  # and nothing else has
+        self.unix().call("gateway.jobs", {})  # and nothing else has
 
 
 class GatewayTest(WireTest):
     def walk_a_job(self, connection):
-        self.assertEqual(json.loads(connection.call("gateway.list", {})), [])
+        self.assertEqual(json.loads(connection.call("gateway.jobs", {})), {"jobs": [], "not_asked": []})
         job = connection.call("gateway.submit", {
             "definition": definition(r"echo out; printf 'err \377' >&2; exit 3"),
             "key": "once", "tag": b"\0mine"})
@@ -86,8 +86,8 @@ class GatewayTest(WireTest):
         self.assertEqual((end["k"], end["js"], end["r"], end["st"], end["tt"]),
                          (END, FAILED, 1, 3, "worker"))
         self.assertEqual(sorted(end["lt"], key=str), [b"err \xff", "out"])  # text, where it is
-        listed = json.loads(connection.call("gateway.list", {}))
-        self.assertEqual([one["job"] for one in listed], [job])
+        listed = json.loads(connection.call("gateway.jobs", {}))
+        self.assertEqual([one["job"] for one in listed["jobs"]], [job])
         self.assertEqual(json.loads(connection.call("gateway.describe", {"job": job[:9]}))["job"], job)
         again = connection.call("gateway.submit", {
             "definition": definition(r"echo out; printf 'err \377' >&2; exit 3"), "key": "once"})
@@ -238,11 +238,11 @@ class WrongTest(WireTest):
         for method in ("stop", "forget", "drain"):
             self.assert_fails(EACCES, read, "gateway." + method, {"job": "x", "node": "a"})
         for connection in (read, submit):
-            self.assert_fails(EACCES, connection, "gateway.list", {"forwarded": True})
+            self.assert_fails(EACCES, connection, "gateway.jobs", {"forwarded": True})
             self.assert_fails(EACCES, connection, "node.ping")
             self.assert_fails(EACCES, connection, "node.drain", {})
             self.assert_fails(EACCES, connection, "agent.stamp", {"instance": 1})
-        self.assertEqual(json.loads(node.call("gateway.list", {"forwarded": True})), [])
+        self.assertEqual(json.loads(node.call("gateway.jobs", {"forwarded": True})), [])
 
     def test_methods_and_params_that_are_not_there(self):
         connection = self.unix()
@@ -303,7 +303,7 @@ class WrongTest(WireTest):
             for _ in range(1000):  # full records, which others are to follow
                 connection.send_record(connection.noise.encrypt(bytes(65535 - 16)))
         for connection in (self.unix(), self.tcp("submit")):  # the largest is taken
-            head = b"\x96\x00\x01\xacgateway.list\xc6"
+            head = b"\x96\x00\x01\xacgateway.jobs\xc6"
             pad = wire_client.MESSAGE_MAX - len(head) - 4 - 2
             connection.send_bytes(head + pad.to_bytes(4, "big") + bytes(pad) + b"\x00\x00")
             self.assertEqual(connection.receive()[:3], [wire_client.RESPONSE, 1, None])

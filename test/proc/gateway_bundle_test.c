@@ -441,10 +441,10 @@ static void a_piece_that_waits_for_the_disk_ends_with_its_node(void **state)
 static size_t count_jobs(struct place *place)
 {
 	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_list(place->run.gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(place->run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&place->run, &answer);
 	json_t *list = json_loads(answer.text, 0, NULL);
-	size_t count = json_array_size(list);
+	size_t count = json_array_size(json_object_get(list, "jobs"));
 	json_decref(list);
 	node_answer_clear(&answer);
 	return count;

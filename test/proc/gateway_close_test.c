@@ -34,7 +34,7 @@ static void ask_everything(struct scene *scene)
 	tfc_gateway *gateway = scene->run.gateway;
 	struct answer *answers = scene->answers;
 	const char *job = scene->follower.job;
-	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gateway, NULL, node_answer, &answers[0], NULL), 0);
 	assert_int_equal(tfc_gateway_describe(gateway, job, NULL, node_answer, &answers[1], NULL),
 			 0);
 	assert_int_equal(tfc_gateway_tf_config(gateway, job, "worker/0", NULL, node_answer,
@@ -42,7 +42,7 @@ static void ask_everything(struct scene *scene)
 			 0);
 	assert_int_equal(tfc_gateway_stop(gateway, "nobody", NULL, node_answer, &answers[3], NULL),
 			 0);
-	assert_int_equal(tfc_gateway_list(gateway,
+	assert_int_equal(tfc_gateway_jobs(gateway,
 					  &(tfc_request_options){sizeof(tfc_request_options), 1000},
 					  node_answer, &answers[4], NULL),
 			 0);
@@ -236,7 +236,7 @@ static void a_gateway_whose_node_is_closed_says_so(void **state)
 	node_run_begin(&run, NULL);
 	tfc_node_close(run.node);
 	run.node = NULL;
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, &op),
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, &op),
 			 TFC_ESTATE);
 	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "node of this gateway is closed"));
 	assert_int_equal(tfc_gateway_subscribe(run.gateway, "x", NULL, (tfc_event_fn)abort, NULL,
@@ -274,7 +274,7 @@ static int stop(struct node_run *run, const char *id, struct answer *answer, tfc
 
 static int list(struct node_run *run, const char *id, struct answer *answer, tfc_op **ret_op)
 {
-	return tfc_gateway_list(run->gateway, NULL, node_answer, answer, ret_op);
+	return tfc_gateway_jobs(run->gateway, NULL, node_answer, answer, ret_op);
 }
 
 static int describe(struct node_run *run, const char *id, struct answer *answer, tfc_op **ret_op)

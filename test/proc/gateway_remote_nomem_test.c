@@ -67,7 +67,7 @@ static bool try_with(long number)
 	failing_begin(number, false);
 	int opened = tfc_gateway_open(run.ctx, &options, &gateway);
 	bool has_request = opened == 0 &&
-			   tfc_gateway_list(gateway, NULL, on_reply, &seen, NULL) == 0;
+			   tfc_gateway_jobs(gateway, NULL, on_reply, &seen, NULL) == 0;
 	bool has_sub = opened == 0 &&
 		       tfc_gateway_subscribe(gateway, job, NULL, on_event, &seen, &sub) == 0;
 	for (int turn = 0; !is_over(&seen, has_request, has_sub); turn++) {

@@ -217,7 +217,7 @@ static void a_gateway_that_comes_back_is_found_again(void **state)
 	served_leave(run.served);
 	while (tfc_ctx_run(run.ctx, 0) > 0)
 		;
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
 	assert_non_null(strstr(answer.text, follower.job));
@@ -242,7 +242,7 @@ static void nobody_there_is_said_with_what_was_tried(void **state)
 	snprintf(addresses, sizeof(addresses), "unix:%s/nobody,tcp://127.0.0.1:1", run.dir);
 	options.address = addresses;
 	assert_int_equal(tfc_gateway_open(run.ctx, &options, &gateway), 0);
-	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_EUNREACH);
 	assert_non_null(strstr(answer.error, "/nobody"));
@@ -253,7 +253,7 @@ static void nobody_there_is_said_with_what_was_tried(void **state)
 	snprintf(addresses, sizeof(addresses), "unix:%s/nobody,%s", run.dir,
 		 served_address(run.served));
 	assert_int_equal(tfc_gateway_open(run.ctx, &options, &gateway), 0);
-	assert_int_equal(tfc_gateway_list(gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, 0);
 	node_answer_clear(&answer);
@@ -385,7 +385,7 @@ static void on_long_answer(void *user, const tfc_reply *reply)
 {
 	struct long_answers *answers = user;
 	assert_int_equal(reply->code, 0);
-	assert_int_equal(reply->text[reply->len - 1], ']');
+	assert_int_equal(reply->text[reply->len - 1], '}');
 	answers->count++;
 	answers->len = reply->len;
 	if (answers->count == 100)
@@ -409,11 +409,11 @@ static void long_answers_to_many_questions_take_turns(void **state)
 	node_run_begin_served(&run, NULL);
 	char *json = node_json("{'framework':'none','argv':['true'],'placement':{'labels':{'a':"
 			       "'nowhere'}},'roles':{'worker':{'count':1000}}}");
-	free(node_submit(&run, json));
+	char *id = node_submit(&run, json);
 	long before = resident_kib();
 	for (int i = 0; i < ASKED; i++)
-		assert_int_equal(tfc_gateway_list(run.gateway, NULL, on_long_answer, &answers,
-						  NULL),
+		assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, on_long_answer,
+						      &answers, NULL),
 				 0);
 	node_await(&run, have_all_come, &answers, "the answers");
 	print_message("%d answers of %zu bytes, grown by %ld KiB\n", ASKED, answers.len,
@@ -421,6 +421,7 @@ static void long_answers_to_many_questions_take_turns(void **state)
 	assert_true(answers.len > 100000);
 	assert_int_equal(served_count(run.served), 2); /* cut once: asked again */
 	assert_true(TEST_IS_SANITIZED || answers.most_kib - before < 30000);
+	free(id);
 	free(json);
 	node_run_end(&run);
 }
@@ -429,21 +430,28 @@ static void an_answer_over_a_message_is_named_and_ends_nothing_else(void **state
 {
 	struct node_run run;
 	struct answer answer = {0};
+	char argument[8192];
+	tfc_job *job;
 	node_run_begin_served(&run, NULL);
-	char *json = node_json("{'framework':'none','argv':['true'],'placement':{'labels':{'a':"
-			       "'nowhere'}},'roles':{'worker':{'count':80000}}}");
-	char *id = node_submit(&run, json);
-	for (int i = 0; i < 3; i++) /* one alone fits, and can be described */
-		free(node_submit(&run, json));
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
+	memset(argument, 'x', sizeof(argument) - 1);
+	argument[sizeof(argument) - 1] = '\0';
+	char *json = node_json("{'framework':'none','argv':['true','%s'],'cwd':'/',"
+			       "'roles':{'worker':{'count':3000}}}",
+			       argument);
+	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), 0);
+	assert_int_equal(tfc_gateway_explain(run.gateway, job, NULL, node_answer, &answer, NULL),
+			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ETOOBIG);
-	assert_non_null(strstr(answer.error, "the answer to list has "));
+	assert_non_null(strstr(answer.error, "the answer to explain has "));
 	assert_non_null(strstr(answer.error, "more than one message may have (16777216)"));
 	node_answer_clear(&answer);
-	free(node_describe(&run, id));
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
+	node_await_answer(&run, &answer);
+	assert_int_equal(answer.code, 0);
+	node_answer_clear(&answer);
 	assert_int_equal(served_count(run.served), 1);
-	free(id);
+	tfc_job_free(job);
 	free(json);
 	node_run_end(&run);
 }

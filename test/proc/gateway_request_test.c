@@ -39,7 +39,7 @@ static void every_request_is_answered_once_and_later(void **state)
 	node_run_begin(&run, NULL);
 	char *id = submit(&run, "one", "'wait'");
 	tfc_gateway *gw = run.gateway;
-	assert_int_equal(tfc_gateway_list(gw, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gw, NULL, node_answer, &answers[0], NULL), 0);
 	assert_int_equal(tfc_gateway_describe(gw, id, NULL, node_answer, &answers[1], NULL), 0);
 	assert_int_equal(tfc_gateway_tf_config(gw, id, "worker/7", NULL, node_answer, &answers[2],
 					       NULL),
@@ -72,7 +72,7 @@ static void a_canceled_request_is_answered_once(void **state)
 	struct answer answer = {0};
 	tfc_op *op;
 	node_run_begin(&run, NULL);
-	assert_int_equal(tfc_gateway_list(run.gateway,
+	assert_int_equal(tfc_gateway_jobs(run.gateway,
 					  &(tfc_request_options){sizeof(tfc_request_options), 1},
 					  node_answer, &answer, &op),
 			 0);
@@ -98,7 +98,7 @@ static void requests_of_a_closed_gateway_are_canceled(void **state)
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), 0);
 	assert_int_equal(tfc_gateway_submit(run.gateway, job, NULL, node_answer, &answers[0], NULL),
 			 0);
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answers[1], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answers[1], NULL), 0);
 	assert_int_equal(tfc_gateway_stop(run.gateway, "x", NULL, node_answer, &answers[2], NULL),
 			 0);
 	tfc_gateway_close(run.gateway);
@@ -123,7 +123,7 @@ static void requests_end_with_their_context(void **state)
 	struct answer answer = {0};
 	node_run_begin(&run, NULL);
 	char *id = submit(&run, "one", "'wait'");
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	assert_int_equal(tfc_gateway_describe(run.gateway, id,
 					      &(tfc_request_options){sizeof(tfc_request_options),
 								     1000},
@@ -142,7 +142,7 @@ static void requests_end_in_a_child_that_abandons(void **state)
 	int status;
 	node_run_begin(&run, NULL);
 	char *id = submit(&run, "one", "'wait'");
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answers[0], NULL), 0);
 	assert_int_equal(tfc_gateway_describe(run.gateway, id, NULL, node_answer, &answers[1],
 					      NULL),
 			 0);
@@ -233,7 +233,7 @@ static void a_bad_submit_is_refused_with_a_sentence(void **state)
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_EINVAL);
 	node_answer_clear(&answer);
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, NULL, NULL, NULL), TFC_EINVAL);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, NULL, NULL, NULL), TFC_EINVAL);
 	free(json);
 	node_run_end(&run);
 }
@@ -324,16 +324,9 @@ static void describe_says_what_is_true(void **state)
 	assert_string_equal(text_of(end, "reason"), "exit");
 	json_decref(job);
 	struct answer answer = {0};
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
-	node_await_answer(&run, &answer);
-	json_t *list = parse(answer.text);
-	assert_int_equal(json_array_size(list), 1);
-	assert_string_equal(text_of(json_array_get(list, 0), "job"), follower.job);
-	json_decref(list);
-	answer = (struct answer){0};
 	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
-	list = parse(answer.text);
+	json_t *list = parse(answer.text);
 	assert_int_equal(json_array_size(json_object_get(list, "not_asked")), 0);
 	assert_int_equal(json_array_size(json_object_get(list, "jobs")), 1);
 	json_t *brief = json_array_get(json_object_get(list, "jobs"), 0);

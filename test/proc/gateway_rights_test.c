@@ -185,7 +185,7 @@ static void read_keys_never_see_environments(void **state)
 	served_claim(run.served, &reader);
 	tfc_gateway *gw = run.gateway;
 	const char *id = follower.job;
-	assert_int_equal(tfc_gateway_list(gw, NULL, node_answer, &answers[0], NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(gw, NULL, node_answer, &answers[0], NULL), 0);
 	assert_int_equal(tfc_gateway_jobs(gw, NULL, node_answer, &answers[1], NULL), 0);
 	assert_int_equal(tfc_gateway_describe(gw, id, NULL, node_answer, &answers[2], NULL), 0);
 	assert_int_equal(tfc_gateway_environ(gw, id, "worker/0", NULL, node_answer, &answers[3],

@@ -367,9 +367,9 @@ static void expect_known(struct node_run *run, const char *json, const char *id)
 	assert_int_equal(code, TFC_OK);
 	assert_string_equal(again, id);
 	free(again);
-	assert_int_equal(tfc_gateway_list(run->gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run->gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(run, &answer);
-	assert_string_equal(answer.text, "[]");
+	assert_string_equal(answer.text, "{\"jobs\":[],\"not_asked\":[]}");
 	node_answer_clear(&answer);
 }
 

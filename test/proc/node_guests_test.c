@@ -175,7 +175,7 @@ static void logs_go_by_age_when_the_node_of_the_job_stays_away(void **state)
 	run_job(&pair, &kept);
 	end_b(&pair);
 	begin_b(&pair);
-	assert_int_equal(tfc_gateway_list(pair.run.gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(pair.run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&pair.run, &answer);
 	node_answer_clear(&answer);
 	assert_true(are_there(&kept));

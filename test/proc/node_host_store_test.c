@@ -63,9 +63,9 @@ static void a_job_that_cannot_be_stored_is_refused(void **state)
 	node_submit_for(&run, json, NULL, &reply);
 	assert_int_equal(reply.code, TFC_ENOSPC);
 	assert_string_equal(reply.error, "the grid is full");
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &all, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &all, NULL), 0);
 	node_await_answer(&run, &all);
-	assert_string_equal(all.text, "[]");
+	assert_string_equal(all.text, "{\"jobs\":[],\"not_asked\":[]}");
 	node_answer_clear(&all);
 	node_answer_clear(&reply);
 	node_run_end(&run);

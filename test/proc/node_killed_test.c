@@ -169,7 +169,7 @@ static void check_end(const struct place *place)
 		check_task(&follower, task);
 	}
 	struct answer list = {0};
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &list, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &list, NULL), 0);
 	node_await_answer(&run, &list);
 	assert_non_null(strstr(list.text, answer.text));
 	assert_null(strstr(strstr(list.text, "{\"job\"") + 1, "{\"job\""));

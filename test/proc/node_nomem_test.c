@@ -341,16 +341,14 @@ static struct place shared;
 static char shared_id[64];
 static int request_number;
 #define ENVIRON 5
-#define JOBS 6
-#define STOP 7 /* of nobody, and the last of the requests: they find nothing */
-#define DRAIN 8
-#define FORGET 9
-#define UNDRAIN 10
+#define STOP 6 /* of nobody, and the last of the requests: they find nothing */
+#define DRAIN 7
+#define FORGET 8
+#define UNDRAIN 9
 
 static int ask(struct told *told)
 {
 	tfc_gateway *gateway = shared.gateway;
-	SWEPT(tfc_gateway_list);
 	SWEPT(tfc_gateway_jobs);
 	SWEPT(tfc_gateway_describe);
 	SWEPT(tfc_gateway_tf_config);
@@ -363,7 +361,7 @@ static int ask(struct told *told)
 	SWEPT(tfc_gateway_environ);
 	switch (request_number) {
 	case 0:
-		return tfc_gateway_list(gateway, NULL, note_reply, told, NULL);
+		return tfc_gateway_jobs(gateway, NULL, note_reply, told, NULL);
 	case 1:
 		return tfc_gateway_describe(gateway, shared_id, NULL, note_reply, told, NULL);
 	case 2:
@@ -375,8 +373,6 @@ static int ask(struct told *told)
 		return tfc_gateway_explain(gateway, job, NULL, note_reply, told, NULL);
 	case 4:
 		return tfc_gateway_members(gateway, NULL, note_reply, told, NULL);
-	case JOBS:
-		return tfc_gateway_jobs(gateway, NULL, note_reply, told, NULL);
 	case FORGET:
 		return tfc_gateway_forget(gateway, "nobody", NULL, note_reply, told, NULL);
 	case ENVIRON:

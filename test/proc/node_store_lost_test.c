@@ -88,7 +88,7 @@ static void open_again(struct table *table, char *const *ids, char states[JOBS][
 	struct answer all = {0};
 	table_node_begin(&run, table);
 	node_await(&run, table_has_answered, table, "the list");
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &all, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &all, NULL), 0);
 	node_await_answer(&run, &all);
 	for (int i = 0; i < JOBS; i++) {
 		const char *at = strstr(all.text, ids[i]);

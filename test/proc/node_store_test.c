@@ -188,7 +188,7 @@ static void ended_jobs_are_in_the_list_in_the_order_they_came(void **state)
 		ids[i] = run_to_end(&run, "true");
 	node_run_end(&run);
 	node_run_begin(&run, &place.options);
-	assert_int_equal(tfc_gateway_list(run.gateway, NULL, node_answer, &answer, NULL), 0);
+	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);
 	at = answer.text;
 	for (int i = 0; i < 3; i++) {

@@ -4,7 +4,6 @@
  *     idle COUNT                   connections that do nothing
  *     unread COUNT STREAMS JOB [CURSOR]  that subscribe, and do not read
  *     answers COUNT REQUESTS JOB   that ask for long answers, and do not read
- *     lists COUNT REQUESTS         that ask for the list of all jobs, and do not read
  *     explain COUNT REQUESTS JOB   that want a job explained, as JSON, and do not read
  *     offers COUNT REQUESTS        that offer bundles of 1 GiB, and send nothing of them
  *     partial COUNT KIB            that send but the beginning of a message
@@ -263,8 +262,6 @@ int main(int argc, char **argv)
 			ask_often(&clients[i], "gateway.subscribe", amount, job, cursor, CREDIT);
 		else if (strcmp(mode, "answers") == 0)
 			ask_often(&clients[i], "gateway.describe", amount, job, NULL, 0);
-		else if (strcmp(mode, "lists") == 0)
-			ask_often(&clients[i], "gateway.list", amount, "", NULL, 0);
 		else if (strcmp(mode, "explain") == 0)
 			ask_often(&clients[i], "gateway.explain", amount, job, NULL, 0);
 		else if (strcmp(mode, "offers") == 0)

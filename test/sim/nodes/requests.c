@@ -18,8 +18,8 @@
 #define PATIENCE (60 * SIM_SECOND)      /* with what has no deadline, in calm times */
 
 static const char *const verbs[VERBS] = {
-	"list",  "jobs",   "describe", "explain", "spec",   "environ", "members",
-	"drain", "submit", "stop",     "forget",  "follow", "close",   "move",
+	"jobs",   "describe", "explain", "spec",   "environ", "members", "drain",
+	"submit", "stop",     "forget",  "follow", "close",   "move",
 };
 
 struct sim_request sim_requests[SIM_REQUESTS];
@@ -246,8 +246,6 @@ static int call(struct sim_request *request)
 	char job[20], node[2] = {"abcz"[request->which % 4], 0};
 	sim_name_job(request, false, job);
 	switch (request->verb) {
-	case LIST:
-		return tfc_gateway_list(gateway, &options, on_reply, request, &request->op);
 	case JOBS:
 		return tfc_gateway_jobs(gateway, &options, on_reply, request, &request->op);
 	case DESCRIBE:

@@ -12,7 +12,6 @@
 #define SIM_ALL_NODES SIM_NODES
 
 enum verb {
-	LIST,
 	JOBS,
 	DESCRIBE,
 	EXPLAIN,
