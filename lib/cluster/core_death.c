@@ -38,7 +38,7 @@ enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc
 {
 	if (death->is_oom)
 		return CLASS_PERMANENT;
-	if (death->is_stranger || death->is_crowded_out)
+	if (death->is_port_occupied || death->is_bind_failed)
 		return CLASS_RETRYABLE;
 	bool is_retryable = false;
 	switch (death->reason) {
@@ -65,7 +65,7 @@ enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__death *death = &t->death;
-	return core->policy.is_tensorflow && t->ready_at && !death->is_stranger &&
+	return core->policy.is_tensorflow && t->ready_at && !death->is_port_occupied &&
 	       death->reason == TFC_EXIT_CODE &&
 	       (death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE);
 }
@@ -125,7 +125,7 @@ bool tfc__death_is_explainable(const struct tfc__death *death)
 
 uint32_t tfc__death_reason(const struct tfc__death *death)
 {
-	if (death->is_stranger)
+	if (death->is_port_occupied)
 		return TFC_END_FOREIGN_LISTENER;
 	switch (death->reason) {
 	case TFC_EXIT_CODE:
@@ -177,8 +177,8 @@ void tfc__death_text(const struct tfc__core *core, const struct task *t, char *t
 {
 	const struct tfc__death *death = &t->death;
 	tfc__text_name(core, t, text, size);
-	if (death->is_stranger)
-		tfc__text_add(text, size, " has a stranger on its port");
+	if (death->is_port_occupied)
+		tfc__text_add(text, size, " has a foreign listener on its port");
 	else if (death->reason == TFC_EXIT_NOT_STARTED)
 		tfc__text_add(text, size, " could not be started");
 	else if (death->reason == TFC_EXIT_LOST)

@@ -44,7 +44,7 @@ static void retire(struct tfc__core *core, struct task *t)
 		return;
 	tfc__task_timer(core, t, 0);
 	if (t->phase == PHASE_HOLDING || t->phase == PHASE_GANG_HOLDING)
-		tfc__task_release(core, t); /* takes the HOLD back */
+		tfc__task_release(core, t); /* cancels the HOLD */
 	tfc__task_phase(core, t, PHASE_OVER);
 }
 
@@ -241,7 +241,7 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 /* ---- success */
 
 /* Mirrored peers are about to end by themselves, an evaluator may have its last checkpoint to
- * look at; everything else would run for ever. */
+ * evaluate; everything else would run for ever. */
 static bool may_finish(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);

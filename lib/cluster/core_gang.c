@@ -64,7 +64,6 @@ static void begin_generation(struct tfc__core *core)
 {
 	core->group = GROUP_HOLDING;
 	core->generation++;
-	core->is_whole_sought = false;
 	core->gang_text[0] = '\0';
 	if (core->policy.pending_deadline_ns)
 		core->pending_deadline_at = core->now + core->policy.pending_deadline_ns;
@@ -74,7 +73,6 @@ static void begin_generation(struct tfc__core *core)
 void tfc__gang_begin(struct tfc__core *core)
 {
 	begin_generation(core);
-	core->is_whole_sought = true;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (!tfc__task_is_over(&core->tasks[i]))
 			tfc__gang_replace(core, &core->tasks[i]);
@@ -105,7 +103,6 @@ void tfc__gang_form(struct tfc__core *core)
 static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 {
 	core->group = GROUP_HOLDING;
-	core->is_whole_sought = false;
 	core->repeat_at = 0;
 	if (core->gang_text[0]) /* it has waited for room, and starts only now */
 		tfc__start_deadline_from(core, core->now);
@@ -123,16 +120,13 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 /* What does not fit beside the rest may fit as a whole; and a gang that waits holds nothing. */
 static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
 {
-	if (!core->is_whole_sought) {
-		core->is_whole_sought = true;
-		core->group = GROUP_SEEKING;
-		for (uint32_t i = 0; i < core->task_count; i++) {
-			struct task *t = &core->tasks[i];
-			if (t->phase == PHASE_HELD || t->phase == PHASE_GANG_HOLDING)
-				tfc__gang_replace(core, t);
-		}
-		return;
+	for (uint32_t i = 0; i < core->task_count; i++) {
+		struct task *t = &core->tasks[i];
+		if (t->phase == PHASE_HELD || t->phase == PHASE_GANG_HOLDING)
+			tfc__gang_replace(core, t);
 	}
+	if (core->group == GROUP_SEEKING)
+		return;
 	if (hopeless) {
 		tfc__end_refused(core, NULL, hopeless, text);
 		return;

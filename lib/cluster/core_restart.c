@@ -232,7 +232,7 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 		/* The others start again, and a gang needs all of its members. */
 		if (core->phase == CORE_UP && is_of_group)
 			abort_member(core, t, GRACE_ABORT);
-	} else if (!is_of_group && t->death.is_stranger && t->is_member) {
+	} else if (!is_of_group && t->death.is_port_occupied && t->is_member) {
 		tfc__judge_death(core, t);
 	} else if (t->outcome == OUTCOME_OVER) {
 		tfc__end_stalled_reaped(core, t);
@@ -271,7 +271,7 @@ static bool is_ignored_moving(const struct tfc__core *core)
 static struct extent extent_of(const struct tfc__core *core, const struct task *t)
 {
 	uint32_t scope = tfc__task_role(core, t)->scope;
-	bool is_moving = t->death.is_stranger || tfc__place_is_needed(t);
+	bool is_moving = t->death.is_port_occupied || tfc__place_is_needed(t);
 	struct extent e = {.is_ps = tfc__task_is_ps(core, t)};
 	e.is_group = scope == TFC__SCOPE_GROUP || (is_moving && t->is_member) ||
 		     (scope == TFC__SCOPE_COORDINATOR && is_ignored_moving(core));

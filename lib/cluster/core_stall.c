@@ -17,7 +17,7 @@
 
 void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text)
 {
-	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_TASK, t);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_TASK, t);
 	action->state = t->state;
 	action->reason = TFC_END_STALLED;
 	tfc__action_set_text(core, action, text);

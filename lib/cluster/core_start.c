@@ -11,8 +11,8 @@
 
 #define EXPLAIN_MAX_NS (600ull * 1000000000ull)
 #define SNAPSHOT_WAIT_NS (2ull * 1000000000ull)
-#define NAMED_MAX TFC__LOOKED_MAX /* tasks that a sentence names one by one */
-#define MORE_SIZE 32              /* what is left for an index and " and 99999 more" */
+#define NAMED_MAX TFC__INSPECTED_MAX /* tasks that a sentence names one by one */
+#define MORE_SIZE 32                 /* what is left for an index and " and 99999 more" */
 
 /* ---- how long */
 
@@ -159,17 +159,19 @@ static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
 	core->snapshot_number++;
 	core->snapshot_at = core->now + SNAPSHOT_WAIT_NS;
 	core->inspected_count = 0;
-	for (uint32_t i = 0; i < core->task_count && core->inspected_count < TFC__LOOKED_MAX; i++) {
+	for (uint32_t i = 0; i < core->task_count && core->inspected_count < TFC__INSPECTED_MAX;
+	     i++) {
 		struct task *t = &core->tasks[i];
 		if (!tfc__task_is_unready(t) || t->node == TFC__NO_NODE)
 			continue;
 		if (!is_inspect_requested(core, t->node)) {
-			struct tfc__core_action *action = tfc__action_add(core, TFC__DO_LOOK, NULL);
+			struct tfc__core_action *action = tfc__action_add(core, TFC__DO_INSPECT,
+									  NULL);
 			action->number = core->snapshot_number;
 			action->node = t->node;
 		}
 		t->inspect_node = t->node;
-		core->inspected[core->inspected_count++] = (struct tfc__looked){.task = i};
+		core->inspected[core->inspected_count++] = (struct tfc__inspected){.task = i};
 	}
 	conclude_if_inspected(core);
 }
@@ -179,14 +181,15 @@ void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *
 	if (core->snapshot == SNAPSHOT_NONE || event->query != core->snapshot_number)
 		return;
 	for (uint32_t i = 0; i < core->inspected_count; i++) {
-		struct tfc__looked *to = &core->inspected[i];
+		struct tfc__inspected *to = &core->inspected[i];
 		struct task *t = &core->tasks[to->task];
 		if (t->inspect_node != event->node)
 			continue;
 		t->inspect_node = TFC__NO_NODE;
 		for (uint32_t k = 0; k < event->count; k++)
-			if (event->looked[k].task == to->task)
-				snprintf(to->text, sizeof(to->text), "%s", event->looked[k].text);
+			if (event->inspected[k].task == to->task)
+				snprintf(to->text, sizeof(to->text), "%s",
+					 event->inspected[k].text);
 	}
 	conclude_if_inspected(core);
 }

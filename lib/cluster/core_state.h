@@ -238,10 +238,9 @@ struct tfc__core {
 	uint32_t gang_unheld;   /* tasks in PHASE_GANG_PLACING or _HOLDING */
 	uint32_t waiting;       /* tasks in PHASE_WAITING */
 
-	uint32_t place;       /* number of the last PLACE */
-	uint32_t gang_place;  /* ... of the gang's */
-	bool is_whole_sought; /* the gang's PLACE is for all of it: nothing is held */
-	char gang_text[256];  /* what it waits for, as reported last */
+	uint32_t place;      /* number of the last PLACE */
+	uint32_t gang_place; /* ... of the gang's */
+	char gang_text[256]; /* what it waits for, as reported last */
 
 	uint32_t query_number; /* of the last one */
 	struct task *suspect;  /* whose death QUERY_VERDICT is for */
@@ -250,7 +249,7 @@ struct tfc__core {
 	uint32_t snapshot_number; /* of the last INSPECT */
 	uint64_t snapshot_at;     /* its answers are awaited so long; 0: not */
 	uint32_t inspected_count; /* tasks that it is about */
-	struct tfc__looked inspected[TFC__LOOKED_MAX];
+	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	uint64_t explain_wait;
 
 	uint64_t start_deadline_at; /* 0: none; so are the others */

@@ -65,7 +65,7 @@ void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *actio
 void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text)
 {
 	core->job_state = state;
-	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_JOB, NULL);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_JOB, NULL);
 	action->state = state;
 	tfc__action_set_text(core, action, text);
 	if (state != TFC_JOB_STOPPING)
@@ -79,14 +79,14 @@ void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state)
 {
 	t->state = state;
 	t->was_ready |= state == TFC_TASK_READY;
-	tfc__action_add(core, TFC__DO_TELL_TASK, t)->state = state;
+	tfc__action_add(core, TFC__DO_REPORT_TASK, t)->state = state;
 }
 
 void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
 		     const char *text)
 {
 	t->state = state;
-	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_TELL_TASK, t);
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_TASK, t);
 	action->state = state;
 	action->reason = reason;
 	action->death = t->death;

@@ -9,13 +9,13 @@
  *   asked (QUERY); its answer comes after every death there that had happened when it was asked.
  *   Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited
  *   for until it does or is lost.
- * - A collected retryable death takes the blame at once, whatever its time says: a lost host is
+ * - A collected retryable death is the cause at once, whatever its time says: a lost host is
  *   noticed after its peers have failed, and a restart too many costs less than a job.
- * - With the answer, a peer that is stopped (SIGSTOP), or is not there, takes the blame.
+ * - With the answer, a peer that is stopped (SIGSTOP), or is not there, is the cause.
  * - So does the network, when the node of the suspect or of a peer could not be reached then.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
  * - It decides, with its status; but if a peer had left with 0 not long before, that is named as
- * its cause: the rest of a group cannot go on.
+ * its cause: the rest of a group cannot continue.
  */
 #include "cluster/core_state.h"
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define SECOND_NS 1000000000ull
-/* TensorFlow notices late that a member is gone: its barrier at the end waits for 20 s. */
+/* TensorFlow notices late that a member has left: its barrier at the end waits for 20 s. */
 #define LEFT_NS (60 * SECOND_NS)
 
 /* The tasks whose death or silence could explain the suspect's death. */
@@ -175,7 +175,7 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 	}
 }
 
-/* A living peer that cannot have worked: stopped, or gone without a word. */
+/* A living peer that cannot have worked: stopped, or without a process. */
 static struct task *find_silent_peer(struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {

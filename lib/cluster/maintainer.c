@@ -12,10 +12,10 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 	case TFC__DO_PLACE:
 		tfc__maintainer_note_place(maintainer, action);
 		break;
-	case TFC__DO_TELL_TASK:
+	case TFC__DO_REPORT_TASK:
 		tfc__maintainer_notify(maintainer, TFC_EVENT_TASK, action);
 		break;
-	case TFC__DO_TELL_JOB:
+	case TFC__DO_REPORT_JOB:
 		tfc__maintainer_notify(maintainer, TFC_EVENT_JOB, action);
 		break;
 	case TFC__DO_END:

@@ -54,22 +54,22 @@ static struct tfc__death death_of(const struct tfc__agent_event *event)
 		.reason = event->process->reason,
 		.status = event->process->status,
 		.is_oom = event->process->is_oom,
-		.is_stranger = event->is_stranger,
-		.is_crowded_out = event->is_crowded_out,
+		.is_port_occupied = event->is_stranger,
+		.is_bind_failed = event->is_crowded_out,
 		.had_notice = event->had_notice,
 		.time_ns = monotonic(event->process->time_ns),
 	};
 }
 
-static void take_looked(const struct tfc__agent_event *event, struct tfc__looked *looked,
-			struct tfc__core_event *core_event)
+static void take_inspected(const struct tfc__agent_event *event, struct tfc__inspected *inspected,
+			   struct tfc__core_event *core_event)
 {
-	core_event->count = event->looked_count < TFC__LOOKED_MAX ? event->looked_count
-								  : TFC__LOOKED_MAX;
-	core_event->looked = looked;
+	core_event->count = event->looked_count < TFC__INSPECTED_MAX ? event->looked_count
+								     : TFC__INSPECTED_MAX;
+	core_event->inspected = inspected;
 	for (uint32_t i = 0; i < core_event->count; i++) {
-		looked[i].task = event->looked[i].task;
-		snprintf(looked[i].text, sizeof(looked[i].text), "%s", event->looked[i].text);
+		inspected[i].task = event->looked[i].task;
+		snprintf(inspected[i].text, sizeof(inspected[i].text), "%s", event->looked[i].text);
 	}
 }
 
@@ -141,7 +141,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		[TFC__AGENT_ANSWER] = TFC__CORE_ANSWER,
 		[TFC__AGENT_STALLED] = TFC__CORE_STALLED,
 		[TFC__AGENT_STACKED] = TFC__CORE_STACKED,
-		[TFC__AGENT_LOOKED] = TFC__CORE_LOOKED,
+		[TFC__AGENT_LOOKED] = TFC__CORE_INSPECTED,
 	};
 	struct tfc__maintainer *maintainer = link->maintainer;
 	struct seen *seen = &maintainer->seen[event->task];
@@ -157,7 +157,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		.activity = event->activity,
 		.text = event->text,
 	};
-	struct tfc__looked looked[TFC__LOOKED_MAX];
+	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	if (event->process) {
 		note_process(seen, event);
 		core_event.pid = event->process->pid;
@@ -167,7 +167,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 	if (event->kind == TFC__AGENT_HOLD_FAILED)
 		take_refusal(link, event, &core_event);
 	if (event->kind == TFC__AGENT_LOOKED)
-		take_looked(event, looked, &core_event);
+		take_inspected(event, inspected, &core_event);
 	if (event->kind == TFC__AGENT_EXITED) {
 		core_event.death = death_of(event);
 		core_event.death.is_node_bad = judge_node(link, seen, event->process);
@@ -210,8 +210,8 @@ static void on_silence(struct agent_link *link, bool is_silent)
 	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id, "node %s %s",
 		 link->node->name, is_silent ? "does not answer" : "answers again");
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){
-						 .kind = is_silent ? TFC__CORE_NODE_SILENT
-								   : TFC__CORE_NODE_BACK,
+						 .kind = is_silent ? TFC__CORE_NODE_UNREACHABLE
+								   : TFC__CORE_NODE_REACHABLE,
 						 .node = link->number,
 					 });
 }
@@ -393,7 +393,7 @@ void tfc__maintainer_order(struct tfc__maintainer *maintainer,
 	case TFC__DO_STACKS:
 		write_stacks(maintainer, link, action);
 		break;
-	case TFC__DO_LOOK:
+	case TFC__DO_INSPECT:
 		if (link->job)
 			link->ops->look(link->job, action->number);
 		break;

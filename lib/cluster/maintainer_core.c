@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event makes at most four actions of each task (a told end, then RELEASE and HOLD or LAUNCH
- * and a told start, or STOP) and a few of the job. */
+/* One event makes at most four actions of each task (a reported end, then RELEASE and HOLD or
+ * LAUNCH and a reported start, or STOP) and a few of the job. */
 #define ACTIONS_PER_TASK 4
 #define ACTIONS_OF_JOB 16
 
@@ -216,7 +216,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 	t->death = *death;
 	/* That it was out of memory stands with its status. */
 	snprintf(t->why, TASK_WHY, "%s", text && !death->is_oom ? text : "");
-	if (death->is_stranger)
+	if (death->is_port_occupied)
 		t->port = PORT_OCCUPIED;
 	tfc__stall_over(core, t);
 	tfc__task_timer(core, t, 0);
@@ -338,7 +338,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_ANSWER:
 		tfc__query_answered(core, event);
 		break;
-	case TFC__CORE_LOOKED:
+	case TFC__CORE_INSPECTED:
 		tfc__start_inspected(core, event);
 		break;
 	case TFC__CORE_PLACED:
@@ -351,10 +351,10 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_NODE_LOST:
 		tfc__node_lost(core, event->node, event->text ? event->text : "its node is lost");
 		break;
-	case TFC__CORE_NODE_SILENT:
+	case TFC__CORE_NODE_UNREACHABLE:
 		tfc__node_unreachable(core, event->node);
 		break;
-	case TFC__CORE_NODE_BACK:
+	case TFC__CORE_NODE_REACHABLE:
 		tfc__node_reachable(core, event->node);
 		break;
 	case TFC__CORE_NODE_DRAIN:
@@ -411,7 +411,7 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 	return least;
 }
 
-/* ---- looking at it */
+/* ---- its state */
 
 uint32_t tfc__core_task_count(const struct tfc__core *core)
 {

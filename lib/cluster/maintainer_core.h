@@ -76,17 +76,17 @@ struct tfc__core_policy {
 
 /* ---- events */
 
-/* How an attempt died, as its agent tells it. */
+/* How an attempt died, as its agent reports it. */
 struct tfc__death {
 	uint32_t reason; /* enum tfc_exit_reason */
 	int32_t status;  /* as in tfc_process_event */
 	bool is_oom;
-	bool is_stranger;    /* its port was taken by somebody else: another port is needed */
-	bool is_crowded_out; /* it could not bind its port, and now nobody else has it */
-	bool is_node_bad;    /* attempts fail there: the next one is to be placed anew */
-	bool had_notice;     /* its output says that it or a peer had got SIGTERM before */
-	bool is_with_node;   /* LOST with its node; set by the core itself */
-	uint64_t time_ns;    /* when, on the clock of `now` as well as the agent can tell */
+	bool is_port_occupied; /* by a foreign listener: another port is needed */
+	bool is_bind_failed;   /* it could not bind its port, and now nobody else has it */
+	bool is_node_bad;      /* attempts fail there: the next one is to be placed anew */
+	bool had_notice;       /* its output says that it or a peer had got SIGTERM before */
+	bool is_with_node;     /* LOST with its node; set by the core itself */
+	uint64_t time_ns;      /* when, on the clock of `now` as well as the agent knows */
 };
 
 /* What a process is doing when its agent is asked. */
@@ -99,37 +99,37 @@ enum tfc__proc_state {
 enum tfc__core_event_kind {
 	TFC__CORE_START = 1,   /* the job was accepted */
 	TFC__CORE_HELD,        /* task's port is held (also sent for tasks that need none) */
-	TFC__CORE_HOLD_FAILED, /* text: why; is_full: the node has no room, another place is looked
-				  for; else count: how many ports the gang still misses; the first
-				  one ends the job, so count all that fail before telling it */
+	TFC__CORE_HOLD_FAILED, /* text: why; is_full: the node has no room, another place is sought;
+				  else count: how many ports the gang still misses; the first one
+				  ends the job, so count all that fail before reporting it */
 	TFC__CORE_STARTED,     /* the attempt's program runs */
 	TFC__CORE_READY,       /* the attempt's own listener was seen */
 	TFC__CORE_EXITED,      /* the attempt ended; death */
-	TFC__CORE_REFUSED, /* the attempt could not be made (bundle, hook, spec): text; permanent;
-			      attempt; comes in place of EXITED */
-	TFC__CORE_ANSWER,  /* a node's fresh answer to a QUERY: states[task], after every EXITED
-			      of attempts there that were dead when it was asked */
-	TFC__CORE_STALLED, /* the attempt is silent, for silent_ms; text: what it does instead */
-	TFC__CORE_STACKED, /* answer to STACKS; text: what came of it; activity, silent_ms */
-	TFC__CORE_LOOKED,  /* a node's answer to LOOK: looked, count of them */
-	TFC__CORE_STOP,    /* a user's stop: interrupt_ns, is_kill */
-	TFC__CORE_TICK,    /* the time asked for by tfc__core_wake_at has come */
-	/* Places and nodes: core_place.c, core_node.c. */
-	TFC__CORE_PLACED,      /* answer to PLACE: nodes[task] of those that were asked for */
-	TFC__CORE_UNPLACED,    /* answer to PLACE: text: what it waits for; hopeless: in vain */
-	TFC__CORE_ROOM,        /* there may be room now: whatever waits is placed again */
-	TFC__CORE_NODE_LOST,   /* all that was on `node` is gone and cannot come back; text: why */
-	TFC__CORE_NODE_SILENT, /* `node` does not answer */
-	TFC__CORE_NODE_BACK,   /* ... and does again: nothing on it has changed */
-	TFC__CORE_NODE_DRAIN,  /* what is on `node` is to leave it */
-	TFC__CORE_LEAVE,       /* `count` tasks from `task` on are to be placed anew; text: why */
-	TFC__CORE_SUSPEND,     /* stop all and end here; another term will go on with the job */
-	TFC__CORE_FENCED,      /* another term has begun: nothing may be done any more */
+	TFC__CORE_REFUSED,   /* the attempt could not be made (bundle, hook, spec): text; permanent;
+				attempt; comes in place of EXITED */
+	TFC__CORE_ANSWER,    /* a node's fresh answer to a QUERY: states[task], after every EXITED
+				of attempts there that were dead when it was asked */
+	TFC__CORE_STALLED,   /* the attempt is silent, for silent_ms; text: what it does instead */
+	TFC__CORE_STACKED,   /* answer to STACKS; text: what came of it; activity, silent_ms */
+	TFC__CORE_INSPECTED, /* a node's answer to INSPECT: inspected, count of them */
+	TFC__CORE_STOP,      /* a user's stop: interrupt_ns, is_kill */
+	TFC__CORE_TICK,      /* the time asked for by tfc__core_wake_at has come */
+	/* Places and nodes: core_gang.c, core_node.c. */
+	TFC__CORE_PLACED,    /* answer to PLACE: nodes[task] of those that were asked for */
+	TFC__CORE_UNPLACED,  /* answer to PLACE: text: what it waits for; hopeless: in vain */
+	TFC__CORE_ROOM,      /* there may be room now: whatever waits is placed again */
+	TFC__CORE_NODE_LOST, /* all that was on `node` has ended and cannot come back; text: why */
+	TFC__CORE_NODE_UNREACHABLE, /* `node` does not answer */
+	TFC__CORE_NODE_REACHABLE,   /* ... and does again: nothing on it has changed */
+	TFC__CORE_NODE_DRAIN,       /* what is on `node` is to leave it */
+	TFC__CORE_LEAVE,   /* `count` tasks from `task` on are to be placed anew; text: why */
+	TFC__CORE_SUSPEND, /* stop all and end here; another epoch continues the job */
+	TFC__CORE_FENCED,  /* another epoch has begun: nothing may be done any more */
 };
 
 /* What a task that is not ready yet is doing. */
-#define TFC__LOOKED_MAX 4
-struct tfc__looked {
+#define TFC__INSPECTED_MAX 4
+struct tfc__inspected {
 	uint32_t task;
 	char text[128]; /* "not listening: idle" */
 };
@@ -140,11 +140,11 @@ struct tfc__core_event {
 	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
 	uint32_t query;   /* of answers: the number of what is answered */
-	uint32_t node;    /* ANSWER, LOOKED, NODE_*: which */
+	uint32_t node;    /* ANSWER, INSPECTED, NODE_*: which */
 	uint32_t count;
 	struct tfc__death death;
 	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
-	const struct tfc__looked *looked;
+	const struct tfc__inspected *inspected;
 	const uint32_t *nodes; /* PLACED: per task of the job */
 	uint32_t silent_ms;
 	enum tfc__activity activity;
@@ -159,38 +159,38 @@ struct tfc__core_event {
 /* ---- actions, to be carried out in order */
 
 enum tfc__core_action_kind {
-	TFC__DO_HOLD = 1,  /* acquire the task's port at `node` (or none, if it has none); answer
-			      HELD or HOLD_FAILED with `number` */
-	TFC__DO_LAUNCH,    /* start `attempt` of the task in `generation` */
-	TFC__DO_SIGNAL,    /* send signal `number` to the task's group */
-	TFC__DO_STOP,      /* stop the task's attempt with grace_ns; again with less: shortens it */
-	TFC__DO_RELEASE,   /* give the task's port back: it is reaped and done, or must move (HOLD
-			      follows: another port); takes a HOLD back that is unanswered or has
-			      failed, too */
-	TFC__DO_QUERY,     /* ask `node` for a fresh answer; `number` comes back in ANSWER */
-	TFC__DO_STACKS,    /* write the Python stacks of the attempt into its log; `number` 1: it is
-			      stopped afterwards, so it may be continued; answer STACKED */
-	TFC__DO_LOOK,      /* see what the tasks at `node` do that are not ready; `number` */
-	TFC__DO_PLACE,     /* find nodes for all that tfc__core_wants_place(core, i, `task`), all or
-			      none; answer PLACED or UNPLACED with `number` and `task` */
-	TFC__DO_TELL_TASK, /* tell subscribers: task, attempt, state, reason, death, text */
-	TFC__DO_TELL_JOB,  /* tell subscribers: job state, generation, text */
+	TFC__DO_HOLD = 1, /* acquire the task's port at `node` (or none, if it has none); answer
+			     HELD or HOLD_FAILED with `number` */
+	TFC__DO_LAUNCH,   /* start `attempt` of the task in `generation` */
+	TFC__DO_SIGNAL,   /* send signal `number` to the task's group */
+	TFC__DO_STOP,     /* stop the task's attempt with grace_ns; again with less: shortens it */
+	TFC__DO_RELEASE,  /* release the task's port: it is reaped and done, or must move (HOLD
+			     follows: another port); cancels a HOLD that is unanswered or has
+			     failed, too */
+	TFC__DO_QUERY,    /* ask `node` for a fresh answer; `number` comes back in ANSWER */
+	TFC__DO_STACKS,   /* write the Python stacks of the attempt into its log; `number` 1: it is
+			     stopped afterwards, so it may be continued; answer STACKED */
+	TFC__DO_INSPECT,  /* see what the tasks at `node` do that are not ready; `number` */
+	TFC__DO_PLACE,    /* find nodes for all that tfc__core_wants_place(core, i, `task`), all or
+			     none; answer PLACED or UNPLACED with `number` and `task` */
+	TFC__DO_REPORT_TASK, /* notify subscribers: task, attempt, state, reason, death, text */
+	TFC__DO_REPORT_JOB,  /* notify subscribers: job state, generation, text */
 	TFC__DO_END,       /* the last one: verdict; all tasks are reaped and all ports released */
 	TFC__DO_SUSPENDED, /* the last one after SUSPEND: the same, without a verdict */
 };
 
 struct tfc__core_action {
 	enum tfc__core_action_kind kind;
-	uint32_t task; /* END, and TELL_JOB of stopping: the deciding task, or UINT32_MAX */
+	uint32_t task; /* END, and REPORT_JOB of stopping: the deciding task, or UINT32_MAX */
 	uint32_t attempt;
 	uint32_t generation;
 	uint32_t node;
-	uint32_t number; /* signal, hold, query, look, place */
+	uint32_t number; /* signal, hold, query, inspect, place */
 	uint64_t grace_ns;
 	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
 	uint32_t reason;         /* enum tfc_end_reason */
-	struct tfc__death death; /* TELL_TASK in a terminal state */
-	int32_t status;          /* END, TELL_JOB of stopping: exit code or signal, by reason */
+	struct tfc__death death; /* REPORT_TASK in a terminal state */
+	int32_t status;          /* END, REPORT_JOB of stopping: exit code or signal, by reason */
 	const char *text;        /* a sentence, or "" */
 };
 
@@ -212,12 +212,12 @@ const struct tfc__core_action *tfc__core_next(struct tfc__core *core);
 /* When it wants a TICK; 0: not before another event. */
 uint64_t tfc__core_wake_at(const struct tfc__core *core);
 
-/* ---- going on where an earlier term ended */
+/* ---- continuing where an earlier epoch ended */
 
 struct tfc__resume_task {
 	uint32_t attempt;    /* its last, 0: none */
 	bool is_done;        /* that ended with exit 0 */
-	bool was_running;    /* its end was not told: it is lost */
+	bool was_running;    /* its end was not reported: it is lost */
 	const char *node;    /* name of where that was; NULL: not to be asked */
 	const char *address; /* of one that is done: the others' spec has it still; or NULL */
 };
@@ -225,7 +225,7 @@ struct tfc__resume_task {
 struct tfc__resume {
 	uint32_t generation;
 	uint32_t job_state; /* STOPPING: there was a verdict, and only the end is missing */
-	uint32_t reason;    /* of that, as TELL_JOB of stopping told it */
+	uint32_t reason;    /* of that, as REPORT_JOB of stopping had it */
 	int32_t status;
 	uint32_t task; /* or UINT32_MAX */
 	const char *text;
@@ -234,7 +234,7 @@ struct tfc__resume {
 
 /*
  * Before START. What is done stays so, all others form the next generation, as soon as every node
- * where tasks were running has answered a QUERY or is lost: an agent answers a later term when
+ * where tasks were running has answered a QUERY or is lost: an agent answers a later epoch when
  * nothing of an earlier one is alive there. nodes: the number of each task's node, or TFC__NO_NODE;
  * NULL: none. Both are read before the call returns.
  */
@@ -242,7 +242,7 @@ struct tfc__resume {
 void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 		      const uint32_t *nodes);
 
-/* ---- looking at it */
+/* ---- its state */
 
 /* For PLACE: whether a task is one of those; `asked` is the action's task. */
 bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked);

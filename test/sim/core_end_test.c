@@ -398,8 +398,8 @@ static void start_deadline_names_what_it_waits_for(void **state)
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
 	s.trace.len = 0;
 	sim_tick(&s, 10 * SIM_SECOND);
-	sim_looked(&s, "worker/1", "not listening");
-	sim_expect(&s, "look 1\n"
+	sim_snapshot(&s, "worker/1", "not listening");
+	sim_expect(&s, "inspect 1\n"
 		       "job stopping g1: the start deadline of 10 s has passed; waited for "
 		       "worker/1 (not listening), worker/2 (not started)\n"
 		       "stop worker/0 #1 1s\n"
@@ -421,7 +421,7 @@ static void start_deadline_runs_again_for_each_generation(void **state)
 	sim_exit(&s, "worker/0", 1);
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
 	sim_tick(&s, 10 * SIM_SECOND);
-	sim_looked(&s, NULL, NULL);
+	sim_snapshot(&s, NULL, NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);
 }

@@ -312,11 +312,11 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	struct sim s;
 	two_workers_up(&s);
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_SILENT, .node = 2});
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_UNREACHABLE, .node = 2});
 	sim_exit(&s, "worker/0", 1);
 	sim_answer_of(&s, 1, running);
 	s.trace.len = 0;
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_BACK, .node = 2});
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_REACHABLE, .node = 2});
 	s.now += 30 * SIM_SECOND;
 	sim_answer_of(&s, 2, running);
 	sim_expect(&s,

@@ -4,7 +4,7 @@
 static bool was_preempted(const struct world *w, const struct tfc__core_action *a)
 {
 	return w->sim.policy.is_tensorflow && w->slots[a->task].was_ready &&
-	       !a->death.is_stranger && a->death.reason == TFC_EXIT_CODE &&
+	       !a->death.is_port_occupied && a->death.reason == TFC_EXIT_CODE &&
 	       (a->death.status == 42 || a->death.status == 143);
 }
 
@@ -355,7 +355,7 @@ static void hash_action(struct world *w, const struct tfc__core_action *a)
 		a->death.reason,
 		a->death.time_ns,
 		a->death.is_oom,
-		a->death.is_stranger,
+		a->death.is_port_occupied,
 		(uint64_t)a->death.status,
 	};
 	add_hash(w, numbers, sizeof(numbers));
@@ -406,14 +406,14 @@ void world_take(struct world *w, const struct tfc__core_action *a)
 		promise(w, is_about_attempt && !slot->is_stopping && !slot->is_stacking, a);
 		slot->is_stacking = true;
 		break;
-	case TFC__DO_LOOK:
-		promise(w, a->number > w->last_look, a);
-		w->look = w->last_look = a->number;
+	case TFC__DO_INSPECT:
+		promise(w, a->number > w->last_inspect, a);
+		w->inspect = w->last_inspect = a->number;
 		break;
-	case TFC__DO_TELL_TASK:
+	case TFC__DO_REPORT_TASK:
 		check_tell(w, slot, a);
 		break;
-	case TFC__DO_TELL_JOB:
+	case TFC__DO_REPORT_JOB:
 		check_job(w, a);
 		break;
 	case TFC__DO_PLACE:

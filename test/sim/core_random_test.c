@@ -142,8 +142,8 @@ static void die_somehow(struct world *w, struct slot *slot)
 	die(w, slot, ends[end].reason, ends[end].status);
 	slot->death.is_oom = slot->death.reason == TFC_EXIT_SIGNAL && once_in(w, 10);
 	slot->death.had_notice = slot->death.status && once_in(w, 6);
-	slot->death.is_stranger = slot->death.reason == TFC_EXIT_CODE && once_in(w, 10);
-	slot->is_moving |= slot->death.is_stranger;
+	slot->death.is_port_occupied = slot->death.reason == TFC_EXIT_CODE && once_in(w, 10);
+	slot->is_moving |= slot->death.is_port_occupied;
 }
 
 /* It was told to stop: it dies of that, or ends by itself with whatever. */
@@ -309,21 +309,23 @@ static void stop_by_user(struct world *w)
 
 static void show(struct world *w)
 {
-	struct tfc__looked looked[TFC__LOOKED_MAX];
-	struct tfc__core_event event = {.kind = TFC__CORE_LOOKED,
-					.query = w->look,
-					.looked = looked};
-	for (uint32_t i = 0; i < w->count && event.count < TFC__LOOKED_MAX; i++)
+	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
+	struct tfc__core_event event = {.kind = TFC__CORE_INSPECTED,
+					.query = w->inspect,
+					.inspected = inspected};
+	for (uint32_t i = 0; i < w->count && event.count < TFC__INSPECTED_MAX; i++)
 		if (w->slots[i].proc == PROC_RUNNING)
-			looked[event.count++] = (struct tfc__looked){i, "not listening, idle"};
-	w->look = 0;
+			inspected[event.count++] = (struct tfc__inspected){i,
+									   "not listening, idle"};
+	w->inspect = 0;
 	feed(w, &event);
 }
 
 /* Something must be under way, or the job would wait for ever. */
 static void check_liveness(struct world *w)
 {
-	bool is_under_way = w->query || w->look || tfc__core_wake_at(w->sim.core) || !w->is_started;
+	bool is_under_way = w->query || w->inspect || tfc__core_wake_at(w->sim.core) ||
+			    !w->is_started;
 	for (uint32_t i = 0; i < w->count && !is_under_way; i++)
 		is_under_way = w->slots[i].hold == HOLD_ASKED || w->slots[i].proc != PROC_NONE;
 	promise(w, is_under_way || w->is_ended, NULL);
@@ -336,7 +338,7 @@ static void move(struct world *w)
 		feed(w, &(struct tfc__core_event){.kind = TFC__CORE_START});
 	} else if (w->query && once_in(w, 6)) {
 		answer(w);
-	} else if (w->look && once_in(w, 6)) {
+	} else if (w->inspect && once_in(w, 6)) {
 		show(w);
 	} else if (once_in(w, 12)) {
 		pass_time(w);

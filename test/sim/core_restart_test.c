@@ -293,7 +293,7 @@ static void workers_and_tensorboard_up(struct sim *s)
 
 static void meet_a_stranger(struct sim *s, const char *task, const char *text)
 {
-	sim_death(s, task, (struct tfc__death){TFC_EXIT_CODE, 1, .is_stranger = true}, text);
+	sim_death(s, task, (struct tfc__death){TFC_EXIT_CODE, 1, .is_port_occupied = true}, text);
 }
 
 static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
@@ -302,9 +302,11 @@ static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
 	sim_parameter_server_up(&s);
 	meet_a_stranger(&s, "worker/0", "uid 1000 listens on port 20001");
 	sim_expect(&s,
-		   "task worker/0 #1 failed stranger 1: worker/0 has a stranger on its port: uid "
+		   "task worker/0 #1 failed stranger 1: worker/0 has a foreign listener on its "
+		   "port: uid "
 		   "1000 listens on port 20001; restarting the group (1 of 3 restarts in 600 s)\n"
-		   "job restarting g1: worker/0 has a stranger on its port: uid 1000 listens on "
+		   "job restarting g1: worker/0 has a foreign listener on its port: uid 1000 "
+		   "listens on "
 		   "port 20001; restarting the group (1 of 3 restarts in 600 s)\n"
 		   "stop chief/0 #1 1s\n"
 		   "stop ps/0 #1 1s\n");
@@ -328,12 +330,14 @@ static void stranger_moves_a_sidecar_alone(void **state)
 	workers_and_tensorboard_up(&s);
 	meet_a_stranger(&s, "tensorboard/0", NULL);
 	sim_event(&s, TFC__CORE_HELD, "tensorboard/0");
-	sim_expect(&s, "task tensorboard/0 #1 failed stranger 1: tensorboard/0 has a stranger on "
-		       "its port; restarting it (1 of 3 restarts in 600 s)\n"
-		       "release tensorboard/0\n"
-		       "hold tensorboard/0\n"
-		       "task tensorboard/0 #1 holding\n"
-		       "launch tensorboard/0 #2 g1\n");
+	sim_expect(
+		&s,
+		"task tensorboard/0 #1 failed stranger 1: tensorboard/0 has a foreign listener on "
+		"its port; restarting it (1 of 3 restarts in 600 s)\n"
+		"release tensorboard/0\n"
+		"hold tensorboard/0\n"
+		"task tensorboard/0 #1 holding\n"
+		"launch tensorboard/0 #2 g1\n");
 	sim_fini(&s);
 }
 
@@ -360,7 +364,7 @@ static void passer_by_restarts_the_task_with_its_port(void **state)
 {
 	struct sim s;
 	sim_parameter_server_up(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_crowded_out = true},
+	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_bind_failed = true},
 		  "it could not bind port 20001");
 	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1: it could not bind "
 		       "port 20001; restarting it (1 of 3 restarts in 600 s)\n"

@@ -178,14 +178,14 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 		add_do(s, "stacks", a, out);
 		tfc__buf_addf(out, " #%u%s", a->attempt, a->number ? " before its end" : "");
 		break;
-	case TFC__DO_LOOK:
-		tfc__buf_addf(out, "look %u", a->number);
+	case TFC__DO_INSPECT:
+		tfc__buf_addf(out, "inspect %u", a->number);
 		add_node(s, a, out);
 		break;
-	case TFC__DO_TELL_TASK:
+	case TFC__DO_REPORT_TASK:
 		add_tell(s, a, out);
 		break;
-	case TFC__DO_TELL_JOB:
+	case TFC__DO_REPORT_JOB:
 		tfc__buf_addf(out, "job %s g%u", job_states[a->state], a->generation);
 		if (a->text[0])
 			tfc__buf_addf(out, ": %s", a->text);
@@ -204,7 +204,7 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 static void trace_action(struct sim *s, const struct tfc__core_action *a)
 {
 	const struct tfc__core_action *launch = &s->launch;
-	bool is_its_tell = a && launch->kind == TFC__DO_LAUNCH && a->kind == TFC__DO_TELL_TASK &&
+	bool is_its_tell = a && launch->kind == TFC__DO_LAUNCH && a->kind == TFC__DO_REPORT_TASK &&
 			   a->task == launch->task && a->attempt == launch->attempt &&
 			   a->state == TFC_TASK_STARTING && !a->reason && !a->text[0];
 	if (launch->kind == TFC__DO_LAUNCH && !is_its_tell) {
@@ -252,8 +252,8 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 			s->is_held[a->task] = true;
 		if (a->kind == TFC__DO_PLACE)
 			*(a->task < SIM_TASKS ? &s->places[a->task] : &s->gang_place) = a->number;
-		if (a->kind == TFC__DO_LOOK)
-			s->look = a->number;
+		if (a->kind == TFC__DO_INSPECT)
+			s->inspect = a->number;
 		if (a->kind == TFC__DO_END)
 			s->end = *a;
 		trace_action(s, a);
@@ -438,13 +438,13 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)
 					      .states = states});
 }
 
-void sim_looked(struct sim *s, const char *task, const char *what)
+void sim_snapshot(struct sim *s, const char *task, const char *what)
 {
-	struct tfc__looked looked = {.task = task ? sim_task(s, task) : 0};
-	snprintf(looked.text, sizeof(looked.text), "%s", what ? what : "");
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_LOOKED,
-					      .query = s->look,
-					      .looked = &looked,
+	struct tfc__inspected inspected = {.task = task ? sim_task(s, task) : 0};
+	snprintf(inspected.text, sizeof(inspected.text), "%s", what ? what : "");
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
+					      .query = s->inspect,
+					      .inspected = &inspected,
 					      .count = task != NULL});
 }
 

@@ -25,7 +25,7 @@ struct sim {
 	uint64_t now;
 	bool has_nodes;                 /* PLACE is the test's to answer, and nodes are printed */
 	uint32_t query;                 /* the last QUERY's number */
-	uint32_t look;                  /* the last LOOK's */
+	uint32_t inspect;               /* the last INSPECT's */
 	uint32_t holds[SIM_TASKS];      /* the last HOLD's of each task */
 	bool is_held[SIM_TASKS];        /* ... and it was answered, or taken back */
 	uint32_t gang_place;            /* the last PLACE's of the gang */
@@ -78,8 +78,8 @@ void sim_signal(struct sim *s, const char *task, int signal);
 void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text);
 /* Answers the last query: all that are alive run, but `task` (or NULL) is in `state`. */
 void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
-/* Answers the last LOOK: `task` (NULL: none) is doing `what`. */
-void sim_looked(struct sim *s, const char *task, const char *what);
+/* Answers the last INSPECT: `task` (NULL: none) is doing `what`. */
+void sim_snapshot(struct sim *s, const char *task, const char *what);
 void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what);
 void sim_stacked(struct sim *s, const char *task, const char *what);
 void sim_inspected(struct sim *s, const char *task, enum tfc__activity activity, uint32_t silent_ms,

@@ -43,7 +43,7 @@ static void stacks_are_written_before_the_stall_is_told(void **state)
 	sim_up(&s);
 	sim_stalled(&s, "worker/1", 5000, "idle");
 	sim_expect(&s, "stacks worker/1 #1\n");
-	sim_stalled(&s, "worker/1", 10000, "idle"); /* it is being looked into */
+	sim_stalled(&s, "worker/1", 10000, "idle"); /* it is being inspected */
 	sim_expect(&s, "");
 	sim_stacked(&s, "worker/1", "its stacks are in its log");
 	sim_expect(&s, "task worker/1 #1 ready stalled: worker/1 has been silent for 5 s: idle; "
@@ -101,7 +101,7 @@ static void stalled_group_restarts_after_the_stacks_of_all(void **state)
 	sim_stalled(&s, "worker/0", 5000, "idle");
 	sim_expect(&s, "stacks worker/0 #1 before its end\n"
 		       "stacks worker/1 #1 before its end\n");
-	sim_stalled(&s, "worker/1", 5000, "works"); /* it is looked into already */
+	sim_stalled(&s, "worker/1", 5000, "works"); /* it is inspected already */
 	sim_inspected(&s, "worker/0", TFC__ACTIVITY_WAITING, 5000, "its stacks are in its log");
 	sim_expect(&s, "");
 	sim_inspected(&s, "worker/1", TFC__ACTIVITY_OWN_WORK, 4500,
@@ -358,8 +358,8 @@ static void start_that_lasts_is_explained_with_growing_pauses(void **state)
 	s.trace.len = 0;
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
 	sim_tick(&s, 10 * SIM_SECOND);
-	sim_looked(&s, NULL, NULL);
-	sim_expect(&s, "look 1\n"
+	sim_snapshot(&s, NULL, NULL);
+	sim_expect(&s, "inspect 1\n"
 		       "job pending g1: waiting for worker/0 (not started), worker/1 (no port)\n");
 	sim_event(&s, TFC__CORE_HELD, "worker/1");
 	sim_event(&s, TFC__CORE_STARTED, "worker/0");
@@ -368,8 +368,8 @@ static void start_that_lasts_is_explained_with_growing_pauses(void **state)
 	s.trace.len = 0;
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 20 * SIM_SECOND);
 	sim_tick(&s, 20 * SIM_SECOND);
-	sim_looked(&s, "worker/1", "listens on 4000, not on 20001");
-	sim_expect(&s, "look 2\n"
+	sim_snapshot(&s, "worker/1", "listens on 4000, not on 20001");
+	sim_expect(&s, "inspect 2\n"
 		       "job starting g1: waiting for worker/1 (listens on 4000, not on 20001)\n");
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 40 * SIM_SECOND);
 	sim_event(&s, TFC__CORE_READY, "worker/1");
@@ -386,7 +386,7 @@ static void start_that_has_ended_is_not_explained(void **state)
 	sim_held_all(&s);
 	sim_tick(&s, 10 * SIM_SECOND);
 	sim_ready_all(&s);
-	sim_looked(&s, NULL, NULL);
+	sim_snapshot(&s, NULL, NULL);
 	sim_expect(&s, "");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_fini(&s);
@@ -395,19 +395,19 @@ static void start_that_has_ended_is_not_explained(void **state)
 static void long_explanations_name_as_many_as_fit(void **state)
 {
 	struct sim s;
-	struct tfc__looked looked[2] = {{.task = 0}, {.task = 1}};
+	struct tfc__inspected inspected[2] = {{.task = 0}, {.task = 1}};
 	sim_mirrored(&s);
 	s.roles[0].count = 3;
 	s.policy.explain_ns = 10 * SIM_SECOND;
 	sim_start(&s);
 	s.trace.len = 0;
 	for (int i = 0; i < 2; i++)
-		memset(looked[i].text, 'x', sizeof(looked[i].text) - 1);
+		memset(inspected[i].text, 'x', sizeof(inspected[i].text) - 1);
 	sim_tick(&s, 10 * SIM_SECOND);
 	s.trace.len = 0;
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_LOOKED,
-					       .query = s.look,
-					       .looked = looked,
+	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
+					       .query = s.inspect,
+					       .inspected = inspected,
 					       .count = 2});
 	assert_non_null(strstr(s.trace.data, "xxx), worker/2 (no port) and 1 more\n"));
 	sim_fini(&s);

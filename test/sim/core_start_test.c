@@ -104,8 +104,8 @@ static void one_that_listens_keeps_the_start_deadline(void **state)
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_expect(&s, "");
 	sim_tick(&s, 570 * SIM_SECOND);
-	sim_looked(&s, "worker/1", "not listening: idle");
-	sim_expect(&s, "look 1\n"
+	sim_snapshot(&s, "worker/1", "not listening: idle");
+	sim_expect(&s, "inspect 1\n"
 		       "job stopping g1: the start deadline of 600 s has passed; waited for "
 		       "worker/1 (not listening: idle)\n"
 		       "stop worker/0 #1 1s\n"
@@ -124,7 +124,7 @@ static void one_that_listens_late_brings_the_start_deadline_back(void **state)
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 540 * SIM_SECOND);
 	s.trace.len = 0;
 	sim_tick(&s, 540 * SIM_SECOND);
-	sim_looked(&s, NULL, NULL);
+	sim_snapshot(&s, NULL, NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);
 }
@@ -172,7 +172,7 @@ static void one_that_is_known_to_listen_is_waited_for(void **state)
 	sim_expect(&s, "");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STARTING);
 	sim_tick(&s, 570 * SIM_SECOND);
-	sim_looked(&s, NULL, NULL);
+	sim_snapshot(&s, NULL, NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);
 }
@@ -201,7 +201,7 @@ static void start_deadline_that_was_given_counts(void **state)
 	sim_start(&s);
 	start_all(&s);
 	sim_tick(&s, 600 * SIM_SECOND);
-	sim_looked(&s, NULL, NULL);
+	sim_snapshot(&s, NULL, NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);
 }

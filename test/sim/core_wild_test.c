@@ -29,7 +29,7 @@ struct world {
 	uint64_t seed, random, steps;
 	bool is_mild; /* little ends the job, so that much else is reached */
 	struct task tasks[TASKS_MAX];
-	uint32_t count, gang_place, query, look, ends;
+	uint32_t count, gang_place, query, inspect, ends;
 	uint32_t nodes[NODES],
 		last_node; /* what is at each machine; a lost one gets a new number */
 };
@@ -111,8 +111,8 @@ static void note(struct world *w, const struct tfc__core_action *a)
 	case TFC__DO_QUERY:
 		w->query = a->number;
 		break;
-	case TFC__DO_LOOK:
-		w->look = a->number;
+	case TFC__DO_INSPECT:
+		w->inspect = a->number;
 		break;
 	case TFC__DO_PLACE:
 		*(t ? &t->place : &w->gang_place) = a->number;
@@ -161,8 +161,8 @@ static struct tfc__death any_death(struct world *w)
 		death.status = codes[chance(w, 10)];
 	}
 	death.is_oom = once_in(w, w->is_mild ? 500 : 20);
-	death.is_stranger = once_in(w, 15);
-	death.is_crowded_out = once_in(w, 20);
+	death.is_port_occupied = once_in(w, 15);
+	death.is_bind_failed = once_in(w, 20);
 	death.is_node_bad = once_in(w, 10);
 	death.had_notice = once_in(w, 10);
 	return death;
@@ -225,24 +225,24 @@ static void answer_query(struct world *w)
 
 static void answer_look(struct world *w)
 {
-	struct tfc__looked looked[TFC__LOOKED_MAX];
-	for (uint32_t i = 0; i < TFC__LOOKED_MAX; i++) {
-		looked[i].task = chance(w, w->count);
-		snprintf(looked[i].text, sizeof(looked[i].text), "%s",
+	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
+	for (uint32_t i = 0; i < TFC__INSPECTED_MAX; i++) {
+		inspected[i].task = chance(w, w->count);
+		snprintf(inspected[i].text, sizeof(inspected[i].text), "%s",
 			 once_in(w, 3) ? "" : "not listening: idle");
 	}
-	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_LOOKED,
-					  .query = w->look - once_in(w, 20),
+	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
+					  .query = w->inspect - once_in(w, 20),
 					  .node = w->nodes[chance(w, NODES)],
-					  .looked = looked,
-					  .count = chance(w, TFC__LOOKED_MAX + 1)});
+					  .inspected = inspected,
+					  .count = chance(w, TFC__INSPECTED_MAX + 1)});
 }
 
 static void node_event(struct world *w)
 {
 	static const enum tfc__core_event_kind kinds[] = {
-		TFC__CORE_NODE_LOST, TFC__CORE_NODE_SILENT, TFC__CORE_NODE_SILENT,
-		TFC__CORE_NODE_BACK, TFC__CORE_NODE_BACK,   TFC__CORE_NODE_DRAIN,
+		TFC__CORE_NODE_LOST,      TFC__CORE_NODE_UNREACHABLE, TFC__CORE_NODE_UNREACHABLE,
+		TFC__CORE_NODE_REACHABLE, TFC__CORE_NODE_REACHABLE,   TFC__CORE_NODE_DRAIN,
 		TFC__CORE_LEAVE};
 	uint32_t machine = chance(w, NODES);
 	struct tfc__core_event event = {

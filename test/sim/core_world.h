@@ -58,8 +58,8 @@ struct world {
 	uint32_t count;
 	uint32_t query; /* open one, or 0 */
 	uint32_t last_query;
-	uint32_t look; /* open one, or 0 */
-	uint32_t last_look;
+	uint32_t inspect; /* open one, or 0 */
+	uint32_t last_inspect;
 	uint32_t job_state;
 	uint32_t generation;
 	bool is_started;

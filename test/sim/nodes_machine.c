@@ -174,9 +174,9 @@ static void obey(struct world *w, struct agent *agent, const struct order *order
 	case TFC__DO_QUERY:
 		obey_query(w, agent, order);
 		break;
-	case TFC__DO_LOOK:
+	case TFC__DO_INSPECT:
 		say(w, agent,
-		    &(struct tfc__core_event){.kind = TFC__CORE_LOOKED, .query = order->number},
+		    &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED, .query = order->number},
 		    NULL);
 		break;
 	default:
@@ -371,8 +371,8 @@ static void tell_lost(struct world *w, uint32_t number)
 static void tell_silence(struct world *w, uint32_t number, bool is_silent)
 {
 	w->agents[number]->is_silent_told = is_silent;
-	world_feed(w, &(struct tfc__core_event){.kind = is_silent ? TFC__CORE_NODE_SILENT
-								  : TFC__CORE_NODE_BACK,
+	world_feed(w, &(struct tfc__core_event){.kind = is_silent ? TFC__CORE_NODE_UNREACHABLE
+								  : TFC__CORE_NODE_REACHABLE,
 						.node = number});
 }
 

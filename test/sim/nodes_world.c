@@ -132,18 +132,18 @@ static void take(struct world *w, const struct tfc__core_action *a)
 		send(w, a);
 		break;
 	case TFC__DO_QUERY:
-	case TFC__DO_LOOK:
+	case TFC__DO_INSPECT:
 		send(w, a);
 		break;
 	case TFC__DO_PLACE:
 		promise(w, w->wish_count < QUEUE_MAX, a);
 		w->wishes[w->wish_count++] = (struct wish){a->task, a->number};
 		break;
-	case TFC__DO_TELL_TASK:
+	case TFC__DO_REPORT_TASK:
 		take_tell(slot, a);
 		w->generation = a->generation;
 		break;
-	case TFC__DO_TELL_JOB:
+	case TFC__DO_REPORT_JOB:
 		take_job(w, a);
 		break;
 	case TFC__DO_END:

@@ -177,7 +177,7 @@ void old__death_text(const struct old__core *core, const struct task *t, char *t
 	const struct old__death *death = &t->death;
 	old__text_name(core, t, text, size);
 	if (death->is_stranger)
-		old__text_add(text, size, " has a stranger on its port");
+		old__text_add(text, size, " has a foreign listener on its port");
 	else if (death->reason == TFC_EXIT_NOT_STARTED)
 		old__text_add(text, size, " could not be started");
 	else if (death->reason == TFC_EXIT_LOST)

@@ -119,6 +119,15 @@ void old__gang_placed(struct old__core *core, const uint32_t *nodes)
 }
 
 /* What does not fit to the rest may fit as a whole; and whoever waits holds nothing. */
+static bool holds_any(const struct old__core *core)
+{
+	for (uint32_t i = 0; i < core->task_count; i++)
+		if (core->tasks[i].phase == PHASE_HELD ||
+		    (core->tasks[i].phase == PHASE_HOLDING && core->tasks[i].is_in_gang))
+			return true;
+	return false;
+}
+
 static void give_up_all(struct old__core *core)
 {
 	core->is_whole_asked = true;
@@ -134,7 +143,7 @@ static void give_up_all(struct old__core *core)
 void old__gang_unplaced(struct old__core *core, const char *text, uint32_t hopeless)
 {
 	core->gang_place = 0;
-	if (!core->is_whole_asked) {
+	if (!core->is_whole_asked && holds_any(core)) {
 		give_up_all(core);
 		return;
 	}

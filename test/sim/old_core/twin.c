@@ -109,8 +109,8 @@ static void compare_death(struct twin *t, const struct old__death *a, const stru
 	same(t, "death.reason", a->reason, b->reason);
 	same(t, "death.status", a->status, b->status);
 	same(t, "death.is_oom", a->is_oom, b->is_oom);
-	same(t, "death.is_stranger", a->is_stranger, b->is_stranger);
-	same(t, "death.is_crowded_out", a->is_crowded_out, b->is_crowded_out);
+	same(t, "death.is_stranger", a->is_stranger, b->is_port_occupied);
+	same(t, "death.is_crowded_out", a->is_crowded_out, b->is_bind_failed);
 	same(t, "death.is_node_bad", a->is_node_bad, b->is_node_bad);
 	same(t, "death.had_notice", a->had_notice, b->had_notice);
 	same(t, "death.is_with_node", a->is_with_node, b->is_with_node);
