@@ -127,7 +127,9 @@ static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reas
 	if (is_last && !has_success(core, t)) {
 		snprintf(why, sizeof(why),
 			 "%.180s; no other task is left whose success the job needs", text);
-		fail_job(core, t, reason, why, tfc__death_grace(core, t));
+		/* A stalled one was stopped: a notice in its output is of that. */
+		fail_job(core, t, reason, why,
+			 reason == TFC_END_STALLED ? GRACE_ABORT : tfc__death_grace(core, t));
 		return;
 	}
 	snprintf(t->why, TASK_WHY, "%s", text);

@@ -310,6 +310,29 @@ static void stall_with_nothing_left_to_try_ends_the_job(void **state)
 	sim_fini(&s);
 }
 
+/* A notice in its output is of its own end. */
+static void stalled_task_that_the_job_needs_leaves_no_time_to_save(void **state)
+{
+	struct sim s;
+	sim_init(&s, TFC_STRATEGY_MULTI_WORKER_MIRRORED, TFC__SUCCESS_CHIEF);
+	struct tfc__core_role *chief = sim_role(&s, "chief", 1, TFC__SCOPE_GROUP);
+	sim_role(&s, "worker", 1, TFC__SCOPE_GROUP);
+	chief->is_failure_ignored = true;
+	chief->restart_on = TFC__RESTART_NEVER;
+	s.policy.on_stall = TFC__STALL_RESTART;
+	sim_up(&s);
+	sim_stalled(&s, "chief/0", 5000, "idle");
+	sim_inspected(&s, "worker/0", TFC__ACTIVITY_WAITING, 5000, "");
+	sim_inspected(&s, "chief/0", TFC__ACTIVITY_OWN_WORK, 5000, "");
+	s.trace.len = 0;
+	sim_death(&s, "chief/0",
+		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 15, .had_notice = true},
+		  NULL);
+	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
+	assert_non_null(strstr(s.trace.data, "\nstop worker/0 #1 1s\n"));
+	sim_fini(&s);
+}
+
 static void stalled_sidecar_ends_alone_when_its_restarts_are_used_up(void **state)
 {
 	struct sim s;
@@ -428,6 +451,7 @@ int main(void)
 		cmocka_unit_test(stalled_ps_takes_its_coordinator_along),
 		cmocka_unit_test(coordinator_in_backoff_waits_for_a_ps_that_is_being_stopped),
 		cmocka_unit_test(stall_with_nothing_left_to_try_ends_the_job),
+		cmocka_unit_test(stalled_task_that_the_job_needs_leaves_no_time_to_save),
 		cmocka_unit_test(stalled_sidecar_ends_alone_when_its_restarts_are_used_up),
 		cmocka_unit_test(stall_of_one_that_is_being_stopped_is_none),
 		cmocka_unit_test(start_that_lasts_is_explained_with_growing_pauses),

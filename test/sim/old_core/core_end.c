@@ -129,7 +129,8 @@ static void ignore_failure(struct old__core *core, struct task *t, uint32_t reas
 		t->is_ignored = false;
 		snprintf(why, sizeof(why),
 			 "%.180s; no other task is left whose success the job needs", text);
-		fail_job(core, t, reason, why, old__death_grace(core, t));
+		fail_job(core, t, reason, why,
+			 reason == TFC_END_STALLED ? GRACE_ABORT : old__death_grace(core, t));
 	}
 }
 
