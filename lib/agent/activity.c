@@ -71,7 +71,7 @@ static bool see(void *user, pid_t pid)
 
 static pid_t root_of(const struct agent_task *task)
 {
-	return task->process && task->pid ? tfc__process_shim(task->process) : 0;
+	return task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
 }
 
 static void see_all(const struct agent_task *task, struct seen *seen)
@@ -296,12 +296,17 @@ static void describe_silence(struct agent_task *task, const struct seen *seen, i
 
 static const char *stage_before(const struct agent_task *task)
 {
-	if (task->is_queued)
+	switch (task->attempt_state) {
+	case ATTEMPT_QUEUED:
 		return "not started: its bundle is being packed";
-	if (task->process && !task->pid)
-		return tfc__bundle_is_unpacking(task) ? "not started: its bundle is being unpacked"
-						      : "not started: its process is being made";
-	return "not started";
+	case ATTEMPT_UNPACKING:
+	case ATTEMPT_CANCELED:
+		return "not started: its bundle is being unpacked";
+	case ATTEMPT_SPAWNED:
+		return "not started: its process is being made";
+	default:
+		return "not started";
+	}
 }
 
 void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
@@ -318,7 +323,7 @@ void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
 	}
 	if (describe_stop(task, &seen, text, size))
 		return;
-	if (!task->is_ready && task->hold)
+	if (!tfc__agent_is_ready(task) && task->hold)
 		describe_start(task, &seen, percent, text, size);
 	else
 		describe_silence(task, &seen, percent, text, size);

@@ -278,7 +278,7 @@ int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_in
 static void close_task(struct agent_task *task)
 {
 	tfc__agent_unwatch_listener(task);
-	tfc__waiting_drop(task);
+	tfc__list_remove(&task->waiting_link);
 	tfc__stall_fini(task);
 	tfc__work_cancel(&task->reply);
 	tfc_process_close(task->process);
@@ -397,7 +397,7 @@ void tfc__agent_release(struct tfc__agent_job *job, uint32_t number)
 
 void tfc__agent_refuse_stopped(struct agent_task *task)
 {
-	task->is_queued = false;
+	task->attempt_state = ATTEMPT_NONE;
 	tfc__fail(task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
 	tfc__agent_reply(task, REPLY_REFUSED);
 }
@@ -410,11 +410,24 @@ void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_n
 void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace_ms)
 {
 	struct agent_task *task = &job->tasks[number];
-	task->is_stopped = true;
-	if (task->process)
-		tfc_process_stop(task->process, tfc__bundle_is_unpacking(task) ? 0 : grace_ms);
-	else if (tfc__waiting_drop(task) || task->is_queued)
+	switch (task->attempt_state) {
+	case ATTEMPT_NONE:
+		break;
+	case ATTEMPT_WAITING:
+	case ATTEMPT_QUEUED:
+		tfc__list_remove(&task->waiting_link);
 		tfc__agent_refuse_stopped(task);
+		break;
+	case ATTEMPT_UNPACKING:
+	case ATTEMPT_CANCELED:
+		task->attempt_state = ATTEMPT_CANCELED;
+		tfc_process_stop(task->process, 0);
+		break;
+	case ATTEMPT_SPAWNED:
+	case ATTEMPT_STARTED:
+		tfc_process_stop(task->process, grace_ms);
+		break;
+	}
 }
 
 /* ---- answers */
@@ -439,7 +452,7 @@ static bool settle_states(struct tfc__agent_job *job)
 			return false;
 		}
 		*state = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
-		if (!task->process || !task->pid)
+		if (task->attempt_state != ATTEMPT_STARTED)
 			continue;
 		char letter = tfc__activity_process_state(task->pid);
 		if (is_dead(letter))

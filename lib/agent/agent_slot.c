@@ -11,7 +11,7 @@ int tfc__slot_acquire(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	uint64_t memory = task->role->memory;
-	if (task->is_seated || task->job->is_plan)
+	if (task->has_slot || task->job->is_plan)
 		return TFC_OK;
 	if (agent->slots && agent->slots_taken >= agent->slots)
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
@@ -31,15 +31,15 @@ int tfc__slot_acquire(struct agent_task *task)
 	agent->slots_taken++;
 	agent->memory_taken += memory;
 	tfc__gpus_claim(task);
-	task->is_seated = true;
+	task->has_slot = true;
 	return TFC_OK;
 }
 
 void tfc__slot_release(struct agent_task *task)
 {
-	if (!task->is_seated)
+	if (!task->has_slot)
 		return;
-	task->is_seated = false;
+	task->has_slot = false;
 	tfc__gpus_release(task);
 	struct tfc__agent *agent = task->job->agent;
 	agent->memory_taken -= task->role->memory;
@@ -56,7 +56,7 @@ static uint32_t count_seats(const struct tfc__agent_job *job)
 {
 	uint32_t seats = 0;
 	for (uint32_t i = 0; i < job->task_count; i++)
-		seats += job->tasks[i].is_seated;
+		seats += job->tasks[i].has_slot;
 	return seats;
 }
 

@@ -76,7 +76,7 @@ static void on_bundle(struct tfc__observer *waiter, const void *event)
 		return;
 	tfc__observer_remove(waiter);
 	for (uint32_t i = 0; i < job->task_count; i++)
-		if (job->tasks[i].is_queued)
+		if (job->tasks[i].attempt_state == ATTEMPT_QUEUED)
 			tfc__bundle_launch(&job->tasks[i]);
 }
 
@@ -132,10 +132,11 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 	tfc_process_close(task->process);
 	task->process = NULL;
 	task->is_unpacked = has_succeeded(process);
-	if (task->is_stopped) {
+	if (task->attempt_state == ATTEMPT_CANCELED) {
 		tfc__agent_refuse_stopped(task);
 		return;
 	}
+	task->attempt_state = ATTEMPT_NONE;
 	if (task->is_unpacked) {
 		tfc__agent_spawn_attempt(task);
 		return;
@@ -170,21 +171,19 @@ static int unpack(struct agent_task *task)
 	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
 		 0)
 		*task->error = *tfc_ctx_error(job->agent->ctx);
+	else
+		task->attempt_state = ATTEMPT_UNPACKING;
 	free(dir);
 	return code;
-}
-
-bool tfc__bundle_is_unpacking(const struct agent_task *task)
-{
-	return task->process && task->job->info.job->bundle && !task->is_unpacked;
 }
 
 void tfc__bundle_launch(struct agent_task *task)
 {
 	const struct tfc__bundle *bundle = task->job->bundle;
-	task->is_queued = bundle && bundle->state != TFC__BUNDLE_READY &&
-			  bundle->state != TFC__BUNDLE_FAILED;
-	if (task->is_queued)
+	bool is_packed = !bundle || bundle->state == TFC__BUNDLE_READY ||
+			 bundle->state == TFC__BUNDLE_FAILED;
+	task->attempt_state = is_packed ? ATTEMPT_NONE : ATTEMPT_QUEUED;
+	if (!is_packed)
 		return;
 	if (!bundle || task->is_unpacked) {
 		tfc__agent_spawn_attempt(task);

@@ -104,6 +104,26 @@ struct tfc__agent {
 	uint32_t open_logs; /* readers of logs that are being written, with an open file */
 };
 
+/* Where an attempt is. From UNPACKING on it has a process. */
+enum attempt_state {
+	ATTEMPT_NONE = 0,  /* nothing is launched */
+	ATTEMPT_WAITING,   /* in agent->waiting: until the guard has room */
+	ATTEMPT_QUEUED,    /* until the job's bundle is packed */
+	ATTEMPT_UNPACKING, /* the process unpacks the bundle */
+	ATTEMPT_CANCELED,  /* the same, and nothing is spawned after it: it was stopped */
+	ATTEMPT_SPAWNED,   /* the process is made for its program */
+	ATTEMPT_STARTED,   /* its program runs */
+};
+
+/* Who listens on the port of an attempt that has started. */
+enum listener_state {
+	LISTENER_NONE = 0, /* nobody is awaited: it has no port, or has not started */
+	LISTENER_AWAITED,  /* the bind window is open */
+	LISTENER_DOUBTED,  /* the same; one that seemed foreign was seen once */
+	LISTENER_OWN,      /* its own was seen, and the bind window is closed */
+	LISTENER_FOREIGN,  /* another program has the port: task->error says which */
+};
+
 /* What a task still has to say in the next dispatch. */
 enum reply {
 	REPLY_NONE = 0,
@@ -136,24 +156,20 @@ struct agent_task {
 	tfc_port_hold *hold;
 	uint16_t port; /* its port for life; 0: none yet */
 	char *address;
+	enum attempt_state attempt_state;
+	enum listener_state listener;
 	tfc_process *process; /* the attempt, or the unpacking before it */
-	pid_t pid;
+	pid_t pid;            /* ATTEMPT_STARTED; else 0 */
 	uint32_t attempt;
 	uint32_t generation;
 	uint32_t hold_number; /* of the last hold asked for */
-	bool is_seated;       /* from hold to release: it counts against what the agent may hold */
+	bool has_slot;        /* from hold to release: it counts against what the agent may hold */
+	bool is_unpacked;     /* its bundle, for this attempt and all later ones */
 	struct tfc__strv extra_env; /* see tfc__agent_set_env */
-	bool is_unpacked;
-	bool is_stranger;
-	bool is_suspect;       /* a listener that seemed a stranger's was seen once */
-	bool is_door_open;     /* for the attempt that runs, and it has not been seen listening */
-	bool is_queued;        /* to be launched once the bundle is packed */
-	bool is_stopped;       /* before its program was started: by tfc__agent_stop */
-	struct tfc__strv argv; /* of the attempt that waits for its bundle, else empty */
+	struct tfc__strv argv;      /* of the attempt that waits for its bundle, else empty */
 	struct tfc__strv env;
 	struct tfc__link watch_link;   /* in agent->by_port */
 	struct tfc__link waiting_link; /* in agent->waiting */
-	bool is_ready;                 /* its listener was seen, or none is waited for */
 	struct doing_mark mark;        /* what it had used of the CPU when it was looked at last */
 	struct tfc__timer stall_timer;
 	uint32_t stall_attempt; /* what it was set for */
@@ -197,8 +213,7 @@ struct tfc__agent_job {
 
 void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event);
 void tfc__agent_reply(struct agent_task *task, enum reply kind);
-void tfc__agent_refuse_stopped(
-	struct agent_task *task); /* it was told to stop before it was started */
+void tfc__agent_refuse_stopped(struct agent_task *task); /* it was stopped before it was started */
 void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);
 
 /* agent_slot.c; take: 0 or TFC_EAGAIN with the sentence in task->error. */
@@ -229,8 +244,6 @@ void tfc__agent_spawn_attempt(struct agent_task *task);
 /* The lease of its processes, and what is left to them when that is over. */
 struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job);
 
-/* drop: whether it waited for its launch. */
-bool tfc__waiting_drop(struct agent_task *task);
 void tfc__waiting_resume(struct tfc__work *work);
 char *tfc__agent_working_dir(const struct agent_task *task);
 
@@ -242,7 +255,9 @@ void tfc__agent_watch_listener(struct agent_task *task);
 void tfc__agent_unwatch_listener(struct agent_task *task);
 void tfc__agent_watch_tick(struct tfc__timer *timer);
 
-/* Whether somebody else listens on the task's port; then the sentence is in task->error. */
+/* Whether its own listener was seen, or none is waited for. */
+bool tfc__agent_is_ready(const struct agent_task *task);
+/* Whether another program listens on the task's port; then the message is in task->error. */
 bool tfc__agent_find_foreign_listener(struct agent_task *task);
 
 /* incarnation.c; open: the state directory, or NULL. begin: the agent has its own directory. */
@@ -262,7 +277,6 @@ int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void tfc__bundle_launch(struct agent_task *task); /* unpacks if needed, then spawn_attempt */
 void tfc__bundle_end(struct tfc__agent_job *job);
 void tfc__bundle_close(struct tfc__agent_job *job);
-bool tfc__bundle_is_unpacking(const struct agent_task *task); /* its process is tfc-bundle */
 char *tfc__bundle_dir(const struct agent_task *task);
 
 /* The users of all roles are found when the job is opened: a missing one is no matter of luck. */

@@ -65,11 +65,11 @@ static bool had_notice(const struct agent_task *task, const tfc_process_event *p
 }
 
 /*
- * An attempt that failed while its door was open may have met somebody who is gone again. The
- * kernel keeps no trace of such a passer-by, but the task does: it says that it could not bind.
- * Programs that never can are stopped by their budget of restarts.
+ * An attempt that failed while its bind window was open may have met a listener that has ended
+ * since. The kernel keeps no trace of it, but the task's output does: it could not bind. Programs
+ * that never can are stopped by their budget of restarts.
  */
-static void explain_crowding_out(struct agent_task *task, struct tfc__agent_event *event)
+static void explain_bind_failure(struct agent_task *task, struct tfc__agent_event *event)
 {
 	const char *words = find_words(task, bind_failures);
 	if (!words)
@@ -85,22 +85,24 @@ static void explain_crowding_out(struct agent_task *task, struct tfc__agent_even
 static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 {
 	bool is_failure = event->process->reason == TFC_EXIT_CODE && event->process->status != 0;
-	/* Without its shim its own listeners looked like a stranger's; now they are gone. */
-	if (task->is_stranger && event->process->reason == TFC_EXIT_LOST) {
-		task->is_stranger = false;
+	bool is_window_open = task->listener == LISTENER_AWAITED ||
+			      task->listener == LISTENER_DOUBTED;
+	/* Without its shim its own listeners seemed foreign; now they have ended. */
+	if (task->listener == LISTENER_FOREIGN && event->process->reason == TFC_EXIT_LOST) {
+		task->listener = LISTENER_NONE;
 		tfc__agent_find_foreign_listener(task);
 	}
-	if (is_failure && task->hold && !task->is_stranger &&
-	    !tfc__agent_find_foreign_listener(task) && task->is_door_open)
-		explain_crowding_out(task, event);
-	if (task->is_stranger) {
+	if (is_failure && task->hold && task->listener != LISTENER_FOREIGN &&
+	    !tfc__agent_find_foreign_listener(task) && is_window_open)
+		explain_bind_failure(task, event);
+	if (task->listener == LISTENER_FOREIGN) {
 		event->is_stranger = true;
 		event->text = task->error->text;
 	}
 }
 
-/* With "release" the task had its port alone: it is taken back before somebody else does. */
-static void close_door(struct agent_task *task)
+/* With "release" the task had its port alone: it is acquired again before another program does. */
+static void close_bind_window(struct agent_task *task)
 {
 	if (!task->hold)
 		return;
@@ -127,15 +129,14 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 	event.log_end = find_log_end(task, process);
 	tfc__agent_unwatch_listener(task);
 	tfc__stall_fini(task);
-	task->is_ready = false;
 	explain_end(task, &event);
 	event.had_notice = had_notice(task, process);
-	close_door(task);
+	close_bind_window(task);
 	tfc_process_close(task->process);
 	task->process = NULL;
 	task->pid = 0;
-	task->is_stranger = false;
-	task->is_door_open = false;
+	task->attempt_state = ATTEMPT_NONE;
+	task->listener = LISTENER_NONE;
 	struct tfc__agent *agent = task->job->agent;
 	if (agent->hooks.after_exit) {
 		tfc_task_info info;
@@ -158,8 +159,7 @@ static void on_attempt(void *user, const tfc_process_event *process)
 		return;
 	}
 	task->pid = process->pid;
-	task->is_door_open = task->hold != NULL;
-	task->is_ready = !tfc__role_is_ready_on_listen(task->job->info.job, task->role);
+	task->attempt_state = ATTEMPT_STARTED;
 	tfc__activity_begin(task);
 	if (task->hold)
 		tfc__agent_watch_listener(task);
@@ -222,7 +222,9 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	if (code < 0) {
 		*task->error = *tfc_ctx_error(job->agent->ctx);
 		tfc__agent_reply(task, REPLY_REFUSED);
+		return;
 	}
+	task->attempt_state = ATTEMPT_SPAWNED;
 }
 
 static int run_hook(struct agent_task *task)
@@ -297,16 +299,10 @@ static bool waits_for_guard(struct agent_task *task, const tfc_spec *spec)
 		tfc__agent_reply(task, REPLY_REFUSED);
 		return true;
 	}
+	task->attempt_state = ATTEMPT_WAITING;
 	tfc__list_append(&agent->waiting, &task->waiting_link);
 	tfc__guard_when_free(agent->ctx, &agent->guard_is_free);
 	return true;
-}
-
-bool tfc__waiting_drop(struct agent_task *task)
-{
-	bool is_waiting = !tfc__list_is_empty(&task->waiting_link);
-	tfc__list_remove(&task->waiting_link);
-	return is_waiting;
 }
 
 void tfc__waiting_resume(struct tfc__work *work)
@@ -318,6 +314,7 @@ void tfc__waiting_resume(struct tfc__work *work)
 		struct agent_task *task = tfc__container_of(agent->waiting.next, struct agent_task,
 							    waiting_link);
 		tfc__list_remove(&task->waiting_link);
+		task->attempt_state = ATTEMPT_NONE;
 		launch_now(task, task->job->waiting_spec);
 	}
 	if (!tfc__list_is_empty(&agent->waiting))
@@ -333,7 +330,6 @@ void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t att
 	struct agent_task *task = &job->tasks[number];
 	task->attempt = attempt;
 	task->generation = generation;
-	task->is_stopped = false;
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
 	if (!waits_for_guard(task, spec))

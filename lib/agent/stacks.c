@@ -261,7 +261,7 @@ static void begin(const struct agent_task *task, struct stacks *stacks, pid_t ro
 void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t number, bool is_ending)
 {
 	struct agent_task *task = &job->tasks[number];
-	pid_t root = task->process && task->pid ? tfc__process_shim(task->process) : 0;
+	pid_t root = task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
 	free(task->stacks);
 	task->stacks = calloc(1, sizeof(*task->stacks));
 	if (task->stacks) {

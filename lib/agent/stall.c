@@ -95,7 +95,8 @@ void tfc__stall_fini(struct agent_task *task)
 
 static bool is_awaited(const struct agent_task *task)
 {
-	return (task->process || task->is_queued) && !task->is_ready;
+	bool is_launched = task->process || task->attempt_state == ATTEMPT_QUEUED;
+	return is_launched && !tfc__agent_is_ready(task);
 }
 
 void tfc__agent_deliver_looked(struct tfc__work *work)

@@ -36,7 +36,7 @@ void tfc__agent_watch_listener(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	tfc__agent_unwatch_listener(task);
-	task->is_suspect = false;
+	task->listener = LISTENER_AWAITED;
 	tfc__list_append(bucket(agent, task->port), &task->watch_link);
 	agent->watched++;
 	agent->urgent += is_urgent(task);
@@ -53,7 +53,7 @@ void tfc__agent_unwatch_listener(struct agent_task *task)
 	task->job->agent->urgent -= is_urgent(task);
 }
 
-static void describe_stranger(struct agent_task *task, const tfc_port_listener *listener)
+static void describe_foreign_listener(struct agent_task *task, const tfc_port_listener *listener)
 {
 	char who[128] = "";
 	if (listener->pid)
@@ -63,7 +63,13 @@ static void describe_stranger(struct agent_task *task, const tfc_port_listener *
 		  listener->uid, who);
 }
 
-/* Asks who listens: 1 the task itself, 0 nobody, -1 somebody else. */
+bool tfc__agent_is_ready(const struct agent_task *task)
+{
+	return task->attempt_state == ATTEMPT_STARTED &&
+	       (task->listener == LISTENER_OWN || !is_urgent(task));
+}
+
+/* Asks who listens: 1 the task itself, 0 nobody, -1 another program. */
 static int who_listens(struct agent_task *task)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
@@ -73,46 +79,41 @@ static int who_listens(struct agent_task *task)
 		return 0;
 	if (listener.is_ours)
 		return 1;
-	describe_stranger(task, &listener);
+	describe_foreign_listener(task, &listener);
 	return -1;
 }
 
 bool tfc__agent_find_foreign_listener(struct agent_task *task)
 {
 	if (who_listens(task) < 0)
-		task->is_stranger = true;
-	return task->is_stranger;
+		task->listener = LISTENER_FOREIGN;
+	return task->listener == LISTENER_FOREIGN;
 }
 
 /*
  * A listener that is found in no process of the task may have been the task's own and have ended
- * between the look at the sockets and the one at /proc: only the next look makes it a stranger.
+ * between the inspection of the sockets and that of /proc: only the next one makes it foreign.
  */
-static bool is_seen_again(struct agent_task *task)
-{
-	bool is_seen = task->is_suspect;
-	task->is_suspect = true;
-	task->job->agent->watch_pause = PAUSE_MIN;
-	return is_seen;
-}
-
 static void check(struct agent_task *task)
 {
 	int who = who_listens(task);
 	if (who == 0)
 		return;
-	if (who < 0 && (!is_seen_again(task) || tfc__port_is_searching(task->hold)))
+	if (who < 0 && (task->listener != LISTENER_DOUBTED || tfc__port_is_searching(task->hold))) {
+		task->listener = LISTENER_DOUBTED;
+		task->job->agent->watch_pause = PAUSE_MIN;
 		return;
+	}
 	tfc__agent_unwatch_listener(task);
 	if (who < 0) {
-		task->is_stranger = true;
+		task->listener = LISTENER_FOREIGN;
+		task->job->agent->watch_pause = PAUSE_MIN;
 		tfc_process_stop(task->process, 0);
 		return;
 	}
-	task->is_door_open = false;
+	task->listener = LISTENER_OWN;
 	if (task->role->port_handover == TFC__HANDOVER_HOLD)
 		tfc_port_hold_set_open(task->hold, 0);
-	task->is_ready = true;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
 	tfc__agent_notify(task, &event);
 }
