@@ -1,7 +1,8 @@
 /*
  * cluster: the maintainer's core in streams of events that no agent would send in that order,
  * among many that it might: every node event, refusal, terminal event and answer there is, for
- * tasks in any state.
+ * tasks in any state. The core's own assertions hold, and what it orders fits to what it was told
+ * and has ordered before.
  *
  * usage: core_wild_test [SEED]   one seed alone
  * Read from the environment: TFC_TEST_SEEDS, how many streams there are; TFC_TEST_FIRST, the first.
@@ -12,13 +13,14 @@
 
 #include <string.h>
 
-#define SEEDS (TEST_IS_SANITIZED ? "2000" : "5000")
+#define SEEDS (TEST_IS_SANITIZED ? "2000" : "20000")
 #define STEPS 300
 #define TASKS_MAX 16
 #define NODES 4
 
 struct task {
-	uint32_t hold;  /* number of an open HOLD, or 0 */
+	uint32_t hold; /* number of the last HOLD, until it is released; or 0 */
+	bool is_held;
 	uint32_t place; /* ... PLACE */
 	bool is_alive;
 	bool is_stacking;
@@ -96,16 +98,25 @@ static void note(struct world *w, const struct tfc__core_action *a)
 	struct task *t = a->task < w->count ? &w->tasks[a->task] : NULL;
 	switch (a->kind) {
 	case TFC__DO_HOLD:
+		promise(w, !t->hold && !t->is_alive, a);
 		t->hold = a->number;
 		break;
 	case TFC__DO_RELEASE:
+		promise(w, t->hold && !t->is_alive, a);
 		t->hold = 0;
+		t->is_held = false;
 		break;
 	case TFC__DO_LAUNCH:
+		promise(w, t->is_held && !t->is_alive, a);
 		t->is_alive = true;
 		t->is_stacking = false;
 		break;
+	case TFC__DO_SIGNAL:
+	case TFC__DO_STOP:
+		promise(w, t->is_alive, a);
+		break;
 	case TFC__DO_STACKS:
+		promise(w, t->is_alive && !t->is_stacking, a);
 		t->is_stacking = true;
 		break;
 	case TFC__DO_QUERY:
@@ -119,6 +130,8 @@ static void note(struct world *w, const struct tfc__core_action *a)
 		break;
 	case TFC__DO_END:
 	case TFC__DO_SUSPENDED:
+		for (uint32_t i = 0; i < w->count; i++)
+			promise(w, !w->tasks[i].hold && !w->tasks[i].is_alive, a);
 		w->ends++;
 		break;
 	default:
@@ -191,6 +204,8 @@ static void task_event(struct world *w, enum tfc__core_event_kind kind, uint32_t
 		t->is_alive &= is_old;
 	if (kind == TFC__CORE_STACKED)
 		t->is_stacking = false;
+	if (kind == TFC__CORE_HELD && event.query == t->hold)
+		t->is_held = t->hold != 0;
 	feed(w, &event);
 }
 
@@ -254,7 +269,7 @@ static void node_event(struct world *w)
 	if (event.kind == TFC__CORE_NODE_LOST) {
 		for (uint32_t i = 0; i < w->count; i++)
 			if (tfc__core_node(w->sim.core, i) == event.node) {
-				w->tasks[i].is_alive = false;
+				w->tasks[i].is_alive = w->tasks[i].is_held = false;
 				w->tasks[i].hold = 0;
 			}
 		w->nodes[machine] = ++w->last_node;
