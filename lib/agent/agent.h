@@ -71,24 +71,25 @@ struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 /* ---- what it tells */
 
+/* The numbers are on the wire. */
 enum tfc__agent_event_kind {
-	TFC__AGENT_HELD = 1,    /* the port is held: address */
-	TFC__AGENT_HOLD_FAILED, /* text; is_full: no room here; else no port, and missing: how many
-				   of the job's tasks got none, ports, is_lasting */
-	TFC__AGENT_STARTED,     /* process->pid */
-	TFC__AGENT_READY,       /* its own listener was seen, the door is closed */
-	TFC__AGENT_EXITED,      /* process; log_end; is_stranger, is_crowded_out, had_notice */
-	TFC__AGENT_REFUSED,     /* the attempt could not be made: text */
-	TFC__AGENT_STALLED,     /* silent_ms; text: what it does instead */
-	TFC__AGENT_STACKED,     /* answer to tfc__agent_stacks; text: what came of it; activity,
+	TFC__AGENT_HELD = 1,        /* the port is held: address */
+	TFC__AGENT_HOLD_FAILED = 2, /* text; is_full: no room here; else no port, and missing: how
+				   many of the job's tasks got none, ports, is_lasting */
+	TFC__AGENT_STARTED = 3,     /* process->pid */
+	TFC__AGENT_READY = 4,       /* its own listener was seen, the door is closed */
+	TFC__AGENT_EXITED = 5,      /* process; log_end; is_stranger, is_crowded_out, had_notice */
+	TFC__AGENT_REFUSED = 6,     /* the attempt could not be made: text */
+	TFC__AGENT_STALLED = 7,     /* silent_ms; text: what it does instead */
+	TFC__AGENT_STACKED = 8,     /* answer to tfc__agent_stacks; text: what came of it; activity,
 				   silent_ms */
-	TFC__AGENT_LOOKED,      /* answer to tfc__agent_look: looked */
-	TFC__AGENT_ANSWER, /* to a query: states per task, after the EXITED of all that were dead */
+	TFC__AGENT_LOOKED = 9,      /* answer to tfc__agent_look: looked */
+	TFC__AGENT_ANSWER = 10,     /* to a query: states per task, after the EXITED of the dead */
 	/* Only of agents elsewhere, see agent_ops.h. */
-	TFC__AGENT_LOST,
-	TFC__AGENT_SILENT,
-	TFC__AGENT_BACK,
-	TFC__AGENT_FENCED,
+	TFC__AGENT_LOST = 11,
+	TFC__AGENT_SILENT = 12,
+	TFC__AGENT_BACK = 13,
+	TFC__AGENT_FENCED = 14,
 };
 
 /* What a task is doing that is not ready. */
@@ -98,7 +99,7 @@ struct tfc__agent_looked {
 	char text[128];
 };
 
-enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING, TFC__AGENT_STOPPED };
+enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING = 1, TFC__AGENT_STOPPED = 2 };
 
 /* Borrowed: valid during the callback. */
 struct tfc__agent_event {

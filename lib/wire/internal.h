@@ -17,7 +17,17 @@ enum {
 	PEER_MAX_LEAST = 65536,
 };
 
-enum kind { REQUEST, RESPONSE, NOTIFY, CANCEL, ITEM, CREDIT, HELLO, KIND_COUNT };
+/* The numbers are on the wire. */
+enum kind {
+	REQUEST = 0,
+	RESPONSE = 1,
+	NOTIFY = 2,
+	CANCEL = 3,
+	ITEM = 4,
+	CREDIT = 5,
+	HELLO = 6,
+	KIND_COUNT = 7,
+};
 
 /* Open ids. They only grow, so they spread well. */
 struct table {
