@@ -428,15 +428,18 @@ typedef struct tfc_subscribe_options {
 TFC_API int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size);
 
 /**
- * Follows a job: replays its events and output so far, then what comes, to the end. An attempt's
- * lines keep their order, and come before the TASK event of its end, but for those on a node that
- * is away then: a GAP tells of them, and they come once that node is back. Output
- * is read from the logs when the host dispatches: a slow subscriber holds no memory and slows no
- * task. The caller owns *ret_sub. Thread: the context's. Errors: TFC_ENOENT (no such job),
- * TFC_EINVAL (cursor, or more than one job id begins with `job`), TFC_EPARSE (its record is
- * damaged), TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. Of a job on another node the
- * first three, and all that happens later, are told by TFC_EVENT_LOST. A gateway of a node in this
- * process looks for a prefix or a name among the jobs of that node first.
+ * Follows a job: replays its events and output so far, then reports what happens next, until the
+ * job ends. The lines of an attempt keep their order and come before the TASK event of its end. The
+ * exception is output on a node that cannot be reached at that time: a GAP event reports it, and
+ * the lines come once the node is back. Output is read from the logs when the host dispatches: a
+ * slow subscriber holds no memory and slows no task. A gateway of a node in this process looks for
+ * a prefix or a name among the jobs of that node first.
+ *
+ * The caller owns *ret_sub. Thread: the context's. Errors: TFC_EINVAL (fn or ret_sub is NULL),
+ * TFC_ESTATE (the node is closed), TFC_ENOMEM, TFC_EFORK. A job or cursor that cannot be followed
+ * is reported by TFC_EVENT_LOST in a later dispatch, wherever the job is: TFC_ENOENT (no such job),
+ * TFC_EINVAL (the cursor is not valid, or more than one job id begins with `job`), TFC_EPARSE (the
+ * job's record is damaged).
  */
 TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,

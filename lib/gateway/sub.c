@@ -1,5 +1,8 @@
 #include "gateway/sub.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/options.h"
 #include "gateway/gateway.h"
@@ -99,6 +102,49 @@ int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
+/* ---- a subscription that only reports why there is no other */
+
+struct refused_sub {
+	tfc_sub sub;
+	tfc_error error;
+	char job[];
+};
+
+static int refused_tell(tfc_sub *sub)
+{
+	struct refused_sub *refused = tfc__container_of(sub, struct refused_sub, sub);
+	tfc__sub_tell_lost(sub, refused->job, &refused->error);
+	return 1;
+}
+
+static void refused_detach(tfc_sub *sub)
+{
+}
+
+static void refused_free(tfc_sub *sub)
+{
+	free(tfc__container_of(sub, struct refused_sub, sub));
+}
+
+static int refused_new(tfc_gateway *gateway, const char *job, tfc_event_fn fn, void *user,
+		       tfc_error *error, tfc_sub **ret_sub)
+{
+	static const struct tfc__sub_ops ops = {
+		.tell = refused_tell,
+		.detach = refused_detach,
+		.free = refused_free,
+	};
+	struct refused_sub *refused = calloc(1, sizeof(*refused) + strlen(job) + 1);
+	if (!refused)
+		return tfc__fail_nomem(error, "gateway");
+	strcpy(refused->job, job);
+	refused->error = *error;
+	tfc__sub_init(&refused->sub, &ops, gateway->ctx, &gateway->subs, fn, user);
+	tfc__sub_wake(&refused->sub);
+	*ret_sub = &refused->sub;
+	return TFC_OK;
+}
+
 static void close_sub(struct tfc__handle *handle)
 {
 	tfc_sub_close(tfc__container_of(handle, tfc_sub, handle));
@@ -120,7 +166,11 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				 error);
 	if (code < 0 || (code = tfc__gateway_check(gateway)) < 0)
 		return code;
-	code = gateway->ops->subscribe(gateway, job ? job : "", &known, fn, user, error, ret_sub);
+	job = job ? job : "";
+	code = gateway->ops->subscribe(gateway, job, &known, fn, user, error, ret_sub);
+	if (code < 0 &&
+	    code != TFC_ENOMEM) /* what is known of the job reaches the callback alone */
+		code = refused_new(gateway, job, fn, user, error, ret_sub);
 	if (code == TFC_OK)
 		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
 				 close_sub);
