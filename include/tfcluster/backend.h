@@ -50,7 +50,9 @@ enum tfc_pipe_flags {
 	TFC_PIPE_FLAG_IS_NODE = 2, /* the transport guarantees that the other end is a node */
 };
 
-#define TFC_PIPE_GROUPS_MAX 64
+enum {
+	TFC_PIPE_GROUPS_MAX = 64,
+};
 
 /* Who is at the other end of a pipe. */
 typedef struct tfc_pipe_info {

@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* Room for a SHA-256 in hex and its NUL. */
-#define TFC_BUNDLE_HASH_SIZE 65
+enum {
+	TFC_BUNDLE_HASH_SIZE = 65, /* bytes of a SHA-256 in hex with its NUL */
+};
 
 /**
  * Writes an archive of `path` to the new file `zip_path`: all of a directory, one file, or a zip as

@@ -52,7 +52,8 @@ enum tfc_err {
 
 /**
  * One failure. The layout is frozen. `text` is one line that names the thing and the remedy; it
- * already holds the lower layer's words. `component` is a static string.
+ * already holds the lower layer's words. `component` is a static string. A struct of zeros is as
+ * good as TFC_ERROR_INIT.
  */
 typedef struct tfc_error {
 	int32_t code;          /* enum tfc_err; 0 when nothing failed yet */

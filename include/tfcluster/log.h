@@ -50,6 +50,9 @@ typedef struct tfc_log_record {
 		sizeof(tfc_log_record), 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_log_record_init(tfc_log_record *record, uint32_t size);
+
 /**
  * Opens a reader on log `name` in directory `dir` at `position` (0: the oldest there is). The log
  * need not exist yet. The caller owns *ret_log.

@@ -91,6 +91,9 @@ typedef struct tfc_port_listener {
 		}                                      \
 	}
 
+/** As tfc_ctx_options_init. */
+TFC_API int tfc_port_listener_init(tfc_port_listener *listener, uint32_t size);
+
 /**
  * Asks the kernel (sock_diag(7)) who listens on the port. `root` is a process; is_ours says
  * whether it or its descendants have all listeners open (`root` 0: is_ours is not determined).

@@ -23,8 +23,11 @@ extern "C" {
 
 typedef struct tfc_spec tfc_spec;
 
-/* The longest TF_CONFIG value that execve takes: MAX_ARG_STRLEN less "TF_CONFIG=" and the NUL. */
-#define TFC_TF_CONFIG_MAX 131061
+enum {
+	/* The longest TF_CONFIG value that execve takes, in bytes: MAX_ARG_STRLEN less "TF_CONFIG="
+	 * and the NUL. */
+	TFC_TF_CONFIG_MAX = 131061,
+};
 
 enum tfc_framework {
 	TFC_FRAMEWORK_TENSORFLOW = 0,

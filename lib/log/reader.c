@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "log/format.h"
 
 #define CHUNK (2 * TFC__LOG_RECORD_MAX)
@@ -278,4 +279,9 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 		memcpy(record, &own, own.size < sizeof(own) ? own.size : sizeof(own));
 	}
 	return code;
+}
+
+int tfc_log_record_init(tfc_log_record *record, uint32_t size)
+{
+	return tfc__options_init(record, size, sizeof(*record));
 }

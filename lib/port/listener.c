@@ -133,3 +133,8 @@ int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *r
 	ret_listener->size = size;
 	return TFC_OK;
 }
+
+int tfc_port_listener_init(tfc_port_listener *listener, uint32_t size)
+{
+	return tfc__options_init(listener, size, sizeof(*listener));
+}

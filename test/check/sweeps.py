@@ -15,6 +15,7 @@ ALLOCATES_NOTHING = {
     "*_name": "gives a constant string",
     "tfc_err_text": "gives a constant string",
     "tfc_version": "gives a number",
+    "tfc_features": "gives a number",
     "tfc_free": "frees",
     "*_free": "frees",
     "*_close": "frees, and tells the guard without an allocation unless its socket is full",

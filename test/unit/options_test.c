@@ -32,9 +32,11 @@ struct row {
 #define OPTION_STRUCTS(X)                                    \
 	X(tfc_ctx_options, TFC_CTX_OPTIONS_INIT)             \
 	X(tfc_gateway_options, TFC_GATEWAY_OPTIONS_INIT)     \
+	X(tfc_log_record, TFC_LOG_RECORD_INIT)               \
 	X(tfc_membership_ops, TFC_MEMBERSHIP_OPS_INIT)       \
 	X(tfc_node_hooks, TFC_NODE_HOOKS_INIT)               \
 	X(tfc_node_options, TFC_NODE_OPTIONS_INIT)           \
+	X(tfc_port_listener, TFC_PORT_LISTENER_INIT)         \
 	X(tfc_port_pool_options, TFC_PORT_POOL_OPTIONS_INIT) \
 	X(tfc_process_limits, TFC_PROCESS_LIMITS_INIT)       \
 	X(tfc_process_options, TFC_PROCESS_OPTIONS_INIT)     \
@@ -111,6 +113,30 @@ static void init_of_a_newer_host_clears_all_of_its_struct(void **state)
 		assert_bytes(bytes, sizeof(uint32_t), size, 0);
 		assert_bytes(bytes, size, ROOM, JUNK);
 	}
+}
+
+static void every_feature_has_a_name_and_a_bit(void **state)
+{
+	static const struct {
+		enum tfc_feature feature;
+		const char *name;
+	} all[] = {
+		{TFC_FEATURE_UNIX, "unix"},
+		{TFC_FEATURE_TCP, "tcp"},
+		{TFC_FEATURE_MEMBERS_FILE, "members_file"},
+		{TFC_FEATURE_STATE_DIR, "state_dir"},
+		{TFC_FEATURE_BUNDLES, "bundles"},
+		{TFC_FEATURE_UPSTREAMS, "upstreams"},
+		{TFC_FEATURE_JSON_OPTIONS, "json_options"},
+	};
+	uint64_t seen = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_string_equal(tfc_feature_name(all[i].feature), all[i].name);
+		seen |= all[i].feature;
+	}
+	assert_int_equal(tfc_features(), seen);
+	assert_string_equal(tfc_feature_name(0), "?");
+	assert_string_equal(tfc_feature_name(3), "?");
 }
 
 static void init_refuses_nothing_and_nonsense(void **state)
@@ -307,6 +333,7 @@ int main(void)
 		cmocka_unit_test(initializer_and_init_agree),
 		cmocka_unit_test(init_of_an_older_host_stays_inside_its_struct),
 		cmocka_unit_test(init_of_a_newer_host_clears_all_of_its_struct),
+		cmocka_unit_test(every_feature_has_a_name_and_a_bit),
 		cmocka_unit_test(init_refuses_nothing_and_nonsense),
 		cmocka_unit_test(fields_of_an_older_host_are_kept_and_new_ones_are_default),
 		cmocka_unit_test_setup_teardown(
