@@ -1,14 +1,13 @@
 /*
  * A job inside a C++ host: handles that close themselves, failures that are thrown, and callbacks
- * that no exception leaves (raii.hpp). Here a job that fails is an exception.
+ * that no exception leaves (tfcluster.hpp). Here a job that fails is an exception.
  *
  *   embed_cpp PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_cpp python3 examples/tensorflow/mirrored.py
  *
- * Ctrl-C is a thread's business, as in many servers: it waits for signals, and posts what is to be
- * done to the thread that uses the context.
+ * A thread waits for Ctrl-C, as in many servers, and posts the stop to the thread that uses the
+ * context.
  */
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -17,95 +16,90 @@
 #include <thread>
 #include <unistd.h>
 
-#include "raii.hpp"
+#include <tfcluster/tfcluster.hpp>
 
-class Host : public tfc::Guard
+static tfc::Ctx open_ctx()
 {
-	tfc::Ctx ctx;
-	tfc::Node node;
-	tfc::Gateway gateway;
+	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
+	options.helper_dir = std::getenv("TFC_HELPER_DIR"); /* before installation */
+	return tfc::Ctx(options);
+}
+
+class Host
+{
+	tfc::Ctx ctx = open_ctx(); /* closed last */
+	tfc::Node node{ctx, "{}", environ};
+	tfc::Gateway gateway{ctx, node};
 	tfc::Sub sub;
 	std::string id;
-	std::atomic<int> asked{0}; /* the signal to stop for, written by another thread */
+	int stop_signal = 0;
 	int stops = 0;
-	int status = -1; /* not over yet */
+	int status = -1; /* until the job has ended */
 
 	void submitted(const tfc_reply &reply)
 	{
 		tfc::check(reply);
 		id = reply.text;
-		sub = tfc::subscribe(ctx, gateway, reply.text, tfc::callback<&Host::told>, this);
+		sub = tfc::Sub(gateway, id, [this](const tfc_event &event) { on_event(event); });
 		if (std::exchange(stops, 0))
 			stop();
 	}
 
-	void told(const tfc_event &event)
+	void on_event(const tfc_event &event)
 	{
 		if (event.kind == TFC_EVENT_OUTPUT)
 			std::cout << "[" << event.task_type << "/" << event.task_index << "] "
 				  << std::string_view(event.data, event.data_len) << std::endl;
+		if (event.kind == TFC_EVENT_LOST)
+			throw std::runtime_error(std::string("the job is lost: ") + event.text);
 		if (event.kind != TFC_EVENT_END)
 			return;
 		if (event.job_state == TFC_JOB_FAILED)
 			throw std::runtime_error(std::string("the job failed: ") + event.text);
 		std::cout << "job " << tfc_job_state_name(event.job_state) << std::endl;
-		status = event.reason == TFC_END_STOPPED ? 128 + asked : 0;
-	}
-
-	void stopped(const tfc_reply &reply)
-	{
-		if (reply.code != TFC_ESTATE) /* it has ended meanwhile */
-			tfc::check(reply);
+		status = event.reason == TFC_END_STOPPED ? 128 + stop_signal : 0;
 	}
 
 	void stop()
 	{
 		tfc_stop_options options = TFC_STOP_OPTIONS_INIT;
 		options.is_kill = stops++ > 0; /* a second Ctrl-C */
-		if (!id.empty())
-			tfc::check(tfc_gateway_stop(gateway.get(), id.c_str(), &options,
-						    tfc::callback<&Host::stopped>, this, nullptr),
-				   ctx);
+		if (id.empty())
+			return;
+		gateway.stop(
+			id,
+			[](const tfc_reply &reply) {
+				if (reply.code != TFC_ESTATE) /* it has ended meanwhile */
+					tfc::check(reply);
+			},
+			&options);
 	}
 
       public:
-	Host()
-	{
-		tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
-		tfc_node_options node_options = TFC_NODE_OPTIONS_INIT;
-		ctx_options.helper_dir = std::getenv("TFC_HELPER_DIR"); /* before installation */
-		node_options.env = environ;
-		ctx = tfc::open_ctx(ctx_options);
-		node = tfc::open_node(ctx, node_options);
-		gateway = tfc::open_gateway(ctx, node);
-	}
-
 	void submit(char **argv)
 	{
-		auto job = tfc::new_job();
-		tfc::set(job, "roles.worker.count", "2");
+		tfc::Job job = tfc::Job::make();
+		job.set("roles.worker.count", "2");
 		for (; *argv; argv++)
-			tfc::set(job, "argv[]", *argv);
-		tfc::resolve(job, std::filesystem::current_path().c_str());
-		tfc::check(tfc_gateway_submit(gateway.get(), job.get(), nullptr,
-					      tfc::callback<&Host::submitted>, this, nullptr),
-			   ctx);
+			job.set("argv[]", *argv);
+		job.resolve(std::filesystem::current_path().c_str());
+		gateway.submit(job, [this](const tfc_reply &reply) { submitted(reply); });
 	}
 
 	int run()
 	{
-		while (status < 0) {
-			tfc::check(tfc_ctx_run(ctx.get(), -1), ctx);
-			rethrow();
-		}
+		while (status < 0)
+			ctx.run();
 		return status;
 	}
 
-	/* For any thread. */
+	/* From any thread. */
 	void post_stop(int signal_number)
 	{
-		asked = signal_number;
-		tfc_ctx_post(ctx.get(), tfc::callback<&Host::stop>, this);
+		ctx.post([this, signal_number] {
+			stop_signal = signal_number;
+			stop();
+		});
 	}
 };
 

@@ -1,6 +1,6 @@
 """Holds the documents to what they show.
 
-A ```c block with a main is built and run, another one, and each ```cpp block, is compiled; a ```json block that has "roles" is
+A ```c block with a main is built and run, another one, and each ```cpp block, is compiled; all of C also as C++; a ```json block that has "roles" is
 read as a job file; an indented `tfc_run` command line is run, with a python3 that does nothing.
 
 usage: snippets.py CC INCLUDE_DIR LIBRARY_DIR HELPER_DIR TFC_RUN FILE.md...
@@ -18,7 +18,6 @@ COMMAND = re.compile(r"^    (tfc_run (?:.*\\\n)*.*)$", re.MULTILINE)
 HEAD = "#include <tfcluster/tfcluster.h>\n"
 
 
-EMBEDDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/embed")
 FOREIGN = {"<uv.h>": "libuv", "<glib-unix.h>": "glib-2.0"}
 
 
@@ -48,7 +47,13 @@ class Documents:
                         "-Wno-missing-field-initializers", "-I", self.include, path, *arguments],
                        check=True)
 
+    def compile_as_cpp(self, source, *arguments):
+        subprocess.run(["c++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                        "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-Wno-unused",
+                        "-I", self.include, *arguments, "-"], input=source, text=True, check=True)
+
     def program(self, directory, source):
+        self.compile_as_cpp(source)
         name = os.path.join(directory, "snippet")
         self.compile(directory, source, "-o", name, "-L", self.library, "-ltfcluster",
                      "-Wl,-rpath," + self.library)
@@ -58,14 +63,15 @@ class Documents:
 
     def fragment(self, directory, source):
         is_function = "\n}\n" in source
-        self.compile(directory,
-                     HEAD + (source if is_function else f"void snippet(void)\n{{\n{source}}}\n"),
+        whole = HEAD + (source if is_function else f"void snippet(void)\n{{\n{source}}}\n")
+        self.compile_as_cpp(whole, *foreign_flags(source))
+        self.compile(directory, whole,
                      *foreign_flags(source), "-Wno-unused", "-c", "-o",
                      os.path.join(directory, "snippet.o"))
 
     def cpp(self, directory, source):
-        subprocess.run(["c++", "-x", "c++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra",
-                        "-Werror", "-I", self.include, "-I", EMBEDDINGS, "-"],
+        subprocess.run(["c++", "-x", "c++", "-std=c++11", "-fsyntax-only", "-Wall", "-Wextra",
+                        "-Werror", "-I", self.include, "-"],
                        input=source, text=True, check=True)
 
     def job(self, directory, source):
