@@ -1,5 +1,6 @@
 #include "job/job_apply.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,6 +313,7 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key
 	case TFC__KEY_LATER:
 		return apply_later(apply, key, value);
 	}
+	assert(false); /* each kind of key has its case */
 	return TFC_EINVAL;
 }
 

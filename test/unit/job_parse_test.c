@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "job/job.h"
+#include "job/job_keys.h"
 #include <tfcluster/job.h>
 
 static tfc_job *parse(const char *json)
@@ -588,6 +589,28 @@ static void an_environment_of_too_many_variables_is_refused(void **state)
 	}
 }
 
+/* Whatever a key is given, the answer is a job or a sentence. */
+static void every_key_takes_a_value_or_says_why_not(void **state)
+{
+	static const char *const values[] = {"null",  "true",  "-1",   "0.5",
+					     "1e300", "\"x\"", "[[]]", "{\"x\": []}"};
+	for (int is_role = 0; is_role < 2; is_role++) {
+		const struct tfc__json_keys *keys = is_role ? &tfc__role_keys : &tfc__job_keys;
+		for (size_t i = 0; i < keys->count * 8; i++) {
+			tfc_job *job = NULL;
+			tfc_error error = TFC_ERROR_INIT;
+			char path[128];
+			assert_int_equal(tfc_job_new(&job), TFC_OK);
+			snprintf(path, sizeof(path), "%s%s", is_role ? "roles.worker." : "",
+				 keys->items[i / 8].path);
+			int code = tfc_job_set(job, path, values[i % 8], &error);
+			if (code < 0 && !strstr(error.text, path))
+				fail_msg("%s %s: %s", path, values[i % 8], error.text);
+			tfc_job_free(job);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -604,6 +627,7 @@ int main(void)
 		cmocka_unit_test(combinations_that_make_sense_are_accepted),
 		cmocka_unit_test(strategy_and_ports_follow_the_roles),
 		cmocka_unit_test(a_job_without_file_name_gives_the_line_alone),
+		cmocka_unit_test(every_key_takes_a_value_or_says_why_not),
 	};
 	return cmocka_run_group_tests_name("job_parse", tests, NULL, NULL);
 }
