@@ -93,6 +93,7 @@ struct tfc__agent {
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
 	uint32_t watched;
+	uint32_t checks; /* of listeners, in this tick */
 	uint32_t urgent; /* of those: tasks that are not ready before they listen */
 	struct tfc__link by_port[PORT_BUCKETS];
 	/* Tasks to be launched, in order, once the guard has room and their turn comes. */

@@ -13,6 +13,7 @@
 #define PAUSE_MAX (50 * TFC__MS)
 #define IDLE_FACTOR 4 /* each pause to the next: a handful of looks in the first minute */
 #define IDLE_MAX (3600 * TFC__SECOND)
+#define CHECKS_MAX 32 /* listeners looked up in /proc before the dispatch goes on */
 
 static struct tfc__link *bucket(struct tfc__agent *agent, uint16_t port)
 {
@@ -124,7 +125,8 @@ static void on_listener(void *user, uint16_t port, uint32_t uid, uint32_t inode)
 	TFC__LIST_EACH (link, bucket(agent, port)) {
 		struct agent_task *task = tfc__container_of(link, struct agent_task, watch_link);
 		if (task->port == port) {
-			check(task);
+			if (agent->checks++ < CHECKS_MAX)
+				check(task);
 			return; /* the callback may have changed the list */
 		}
 	}
@@ -141,6 +143,9 @@ void tfc__agent_watch_tick(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, watch_timer);
 	agent->watch_pause = next_pause(agent);
+	agent->checks = 0;
 	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
 	arm(agent);
+	if (agent->checks > CHECKS_MAX && agent->watched)
+		tfc__timer_set(timer, tfc__now()); /* the others at once */
 }
