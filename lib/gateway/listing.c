@@ -132,10 +132,9 @@ static void ask_for_list(struct listing *listing, const char *name, struct tfc__
 
 static uint32_t count_members(const struct tfc__gateway_members *members)
 {
-	const char *name;
-	struct tfc__rpc *rpc;
+	struct tfc__gateway_member member = {NULL};
 	uint32_t count = 0;
-	while (members->ops && members->ops->at(members->user, count, &name, &rpc))
+	while (tfc__gateway_members_next(members, &member))
 		count++;
 	return count;
 }
@@ -161,8 +160,7 @@ void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *re
 	uint32_t count = count_members(members);
 	struct listing *listing = new_listing(request, count);
 	struct tfc__buf params = {0};
-	const char *name;
-	struct tfc__rpc *rpc;
+	struct tfc__gateway_member member = {NULL};
 	tfc__question_write(&params, &question);
 	int code = listing && !params.is_failed ? tfc__request_reserve(request, listing->bytes)
 						: tfc__fail_nomem(&request->error, "gateway");
@@ -173,9 +171,8 @@ void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *re
 		tfc__request_end(request, code);
 		return;
 	}
-	for (uint32_t i = 0; i < count; i++)
-		if (members->ops->at(members->user, i, &name, &rpc))
-			ask_for_list(listing, name, rpc, &params);
+	while (tfc__gateway_members_next(members, &member))
+		ask_for_list(listing, member.name, member.rpc, &params);
 	tfc__buf_fini(&params);
 	if (!listing->pending) {
 		end_listing(listing);

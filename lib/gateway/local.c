@@ -310,10 +310,7 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *
 
 static bool has_others(const struct tfc__forwarder *forwarder)
 {
-	const struct tfc__gateway_members *members = &forwarder->members;
-	const char *name;
-	struct tfc__rpc *rpc;
-	return members->ops && members->ops->at(members->user, 0, &name, &rpc);
+	return tfc__gateway_members_next(&forwarder->members, &(struct tfc__gateway_member){NULL});
 }
 
 /* Whether others may have it: who is asked by a member has been chosen, and a whole id that is here

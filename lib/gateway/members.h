@@ -8,12 +8,19 @@
 #include "base/buf.h"
 #include "wire/rpc.h"
 
+/* A member other than this node. Borrowed: until the next turn. */
+struct tfc__gateway_member {
+	const char *name;
+	struct tfc__rpc *rpc; /* NULL while it cannot be asked */
+	const void *place;    /* in the list of them */
+};
+
 struct tfc__gateway_members_ops {
-	/* The members other than this node, by number from 0 on: false behind the last. *ret_rpc
-	 * is NULL while it cannot be asked. The name is borrowed: until the next turn. */
-	bool (*at)(void *user, uint32_t number, const char **ret_name, struct tfc__rpc **ret_rpc);
+	/* The member behind `member`, which is zeros before the first; false behind the last. */
+	bool (*next)(void *user, struct tfc__gateway_member *member);
 	/* The member other than this node that has this node id, whether or not it can be asked
-	 * now; false: nobody has it, as far as is known. As `at` otherwise. */
+	 * now; false: nobody has it, as far as is known. Name and rpc are borrowed as those of
+	 * `next`. */
 	bool (*find)(void *user, const char *node_id, const char **ret_name,
 		     struct tfc__rpc **ret_rpc);
 	/* All members, this node among them, as a JSON list. Without memory buf says so. */
@@ -29,5 +36,12 @@ struct tfc__gateway_members {
 	void *user;
 	const char *node_id; /* of this node; borrowed */
 };
+
+/* As ops->next; none where this node is alone. */
+static inline bool tfc__gateway_members_next(const struct tfc__gateway_members *members,
+					     struct tfc__gateway_member *member)
+{
+	return members->ops && members->ops->next(members->user, member);
+}
 
 #endif

@@ -162,11 +162,10 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 
 struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, const char *node)
 {
-	const char *name;
-	struct tfc__rpc *rpc;
-	for (uint32_t i = 0; members->ops && members->ops->at(members->user, i, &name, &rpc); i++)
-		if (strcmp(name, node) == 0)
-			return rpc;
+	struct tfc__gateway_member member = {NULL};
+	while (tfc__gateway_members_next(members, &member))
+		if (strcmp(member.name, node) == 0)
+			return member.rpc;
 	return NULL;
 }
 
@@ -194,17 +193,17 @@ static int ask_members(struct tfc__search *search, const struct tfc__gateway_mem
 					       .job = search->job,
 					       .is_forwarded = true};
 	struct tfc__buf params = {0};
-	const char *name;
-	struct tfc__rpc *rpc;
+	struct tfc__gateway_member member = {NULL}, none = {NULL};
 	uint32_t count = 0;
-	while (members->ops && members->ops->at(members->user, count, &name, &rpc))
+	while (tfc__gateway_members_next(members, &member))
 		count++;
+	member = none;
 	search->asked = calloc(count ? count : 1, sizeof(*search->asked));
 	tfc__question_write(&params, &question);
 	bool is_failed = !search->asked || params.is_failed;
-	for (uint32_t i = 0; !is_failed && i < count; i++)
-		if (members->ops->at(members->user, i, &name, &rpc))
-			ask_member(search, &search->asked[search->count++], name, rpc, &params);
+	while (!is_failed && search->count < count && tfc__gateway_members_next(members, &member))
+		ask_member(search, &search->asked[search->count++], member.name, member.rpc,
+			   &params);
 	tfc__buf_fini(&params);
 	return is_failed ? TFC_ENOMEM : TFC_OK;
 }

@@ -336,11 +336,9 @@ static void on_found(void *user, const char *node, const char *id, const tfc_err
 static bool is_to_be_found(const struct tfc__gateway_service *service,
 			   const struct tfc__question *question)
 {
-	const struct tfc__gateway_members *members = &service->options.members;
-	const char *name;
-	struct tfc__rpc *rpc;
-	return !question->is_forwarded && !tfc__is_job_id(question->job) && members->ops &&
-	       members->ops->at(members->user, 0, &name, &rpc);
+	return !question->is_forwarded && !tfc__is_job_id(question->job) &&
+	       tfc__gateway_members_next(&service->options.members,
+					 &(struct tfc__gateway_member){NULL});
 }
 
 /* It takes over what was heard. */

@@ -21,15 +21,16 @@ struct tfc__drain_call {
 
 /* ---- whom it can ask */
 
-static bool at(void *user, uint32_t number, const char **ret_name, struct tfc__rpc **ret_rpc)
+static bool next(void *user, struct tfc__gateway_member *member)
 {
 	const tfc_node *node = user;
-	TFC__LIST_EACH (link, &node->peers->all) {
-		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
-		if (!peer->member || number-- > 0)
+	const struct tfc__link *all = &node->peers->all, *link = member->place;
+	for (link = link ? link->next : all->next; link != all; link = link->next) {
+		const struct tfc__node_peer *peer =
+			tfc__container_of(link, const struct tfc__node_peer, link);
+		if (!peer->member)
 			continue;
-		*ret_name = peer->name;
-		*ret_rpc = tfc__node_peer_rpc(peer);
+		*member = (struct tfc__gateway_member){peer->name, tfc__node_peer_rpc(peer), link};
 		return true;
 	}
 	return false;
@@ -178,7 +179,7 @@ static void drain(void *user, const char *name, bool is_off,
 
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {at, find, write_json, drain};
+static const struct tfc__gateway_members_ops members_ops = {next, find, write_json, drain};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)
