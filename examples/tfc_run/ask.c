@@ -20,7 +20,7 @@ static int set_format(void *target, const struct option *option, const char *val
 	options->is_environ = strcmp(value, "env") == 0;
 	if (options->is_environ || strcmp(value, "tf_config") == 0)
 		return 0;
-	return bad_value(option, value, "is neither tf_config nor env");
+	return bad_value(option, value, "must be tf_config or env");
 }
 
 static int print_spec(struct client *client, char **words, bool is_environ)
@@ -40,15 +40,18 @@ static int print_spec(struct client *client, char **words, bool is_environ)
 int spec_main(int argc, char **argv)
 {
 	static const struct option table[] = {
-		{"format", "F", "tf_config, or env: all that tells of the cluster, with TFC_EPOCH",
+		{"format", "F",
+		 "tf_config, or env for all variables that describe the cluster, TFC_EPOCH "
+		 "included",
 		 set_format},
 	};
 	struct client client = {.ctx = NULL};
 	struct spec_options options = {.is_environ = false};
 	struct command_line line = {
 		.command = "spec",
-		.usage = "usage: tfc_run spec [--gateway G] JOB TASK [--format tf_config|env]\n\n"
-			 "Prints how a task was told of the cluster.",
+		.usage = "usage: tfc_run spec [--gateway G] JOB TASK [--format "
+			 "tf_config|env]\n\nPrints the cluster as a task's environment describes "
+			 "it.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
 		.least = 2,
 		.most = 2,
@@ -112,15 +115,16 @@ static int stop(struct client *client, const char *job, const struct stop_option
 int stop_main(int argc, char **argv)
 {
 	static const struct option table[] = {
-		{"wait", NULL, "until the job has ended", FLAG(struct stop_options, waits)},
-		{"kill", NULL, "at once, without its grace", FLAG(struct stop_options, is_kill)},
+		{"wait", NULL, "wait until the job has ended", FLAG(struct stop_options, waits)},
+		{"kill", NULL, "kill the tasks at once, without a grace period",
+		 FLAG(struct stop_options, is_kill)},
 	};
 	struct client client = {.ctx = NULL};
 	struct stop_options options = {.waits = false};
 	struct command_line line = {
 		.command = "stop",
-		.usage = "usage: tfc_run stop [--gateway G] JOB [--wait] [--kill]\n\n"
-			 "Stops a job: TERM, its grace, KILL.",
+		.usage = "usage: tfc_run stop [--gateway G] JOB [--wait] [--kill]\n\nStops a job: "
+			 "TERM, its grace period, KILL.",
 		.tables = {OPTION_TABLE(table, &options), GATEWAY_OPTION_TABLE(&client.options)},
 		.least = 1,
 		.most = 1,
@@ -149,7 +153,7 @@ static char *id_of(struct client *client, const char *job)
 	const char *id = json_string_value(json_object_get(description, "job"));
 	char *copy = id ? strdup(id) : NULL;
 	if (!copy)
-		complain("the gateway's description is no JSON");
+		complain("the gateway's response is not valid JSON");
 	json_decref(description);
 	free(answer.text);
 	return copy;
@@ -173,8 +177,8 @@ int rm_main(int argc, char **argv)
 	struct client client = {.ctx = NULL};
 	struct command_line line = {
 		.command = "rm",
-		.usage = "usage: tfc_run rm [--gateway G] JOB\n\n"
-			 "Forgets a job that has ended, and its logs.",
+		.usage = "usage: tfc_run rm [--gateway G] JOB\n\nRemoves a job that has ended, and "
+			 "its logs.",
 		.tables = {GATEWAY_OPTION_TABLE(&client.options)},
 		.least = 1,
 		.most = 1,

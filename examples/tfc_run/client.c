@@ -125,7 +125,7 @@ int print_text(const char *text)
 		return 0;
 	if (errno == EPIPE) /* as SIGPIPE would have ended us */
 		return 128 + SIGPIPE;
-	complain("standard output: %s", strerror(errno));
+	complain("cannot write to standard output: %s", strerror(errno));
 	return RUN_FAILED;
 }
 

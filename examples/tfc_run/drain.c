@@ -22,14 +22,13 @@ int drain_main(int argc, char **argv)
 	struct client client = {.ctx = NULL};
 	bool is_off = false;
 	static const struct option table[] = {
-		{"off", NULL, "it takes tasks again", set_flag},
+		{"off", NULL, "let the node take tasks again", set_flag},
 	};
 	struct command_line line = {
 		.command = "drain",
-		.usage = "usage: tfc_run drain [--gateway G] NODE [--off]\n\n"
-			 "The node takes no new task any more; those that it runs are moved by "
-			 "their "
-			 "restart\npolicy. `tfc_run members` shows it as draining.",
+		.usage = "usage: tfc_run drain [--gateway G] NODE [--off]\n\nThe node takes no new "
+			 "tasks, and its tasks move to other nodes as their restart "
+			 "policy\nallows. `tfc_run members` shows it as draining.",
 		.tables = {OPTION_TABLE(table, &is_off), GATEWAY_OPTION_TABLE(&client.options)},
 		.least = 1,
 		.most = 1,

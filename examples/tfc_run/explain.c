@@ -97,7 +97,7 @@ static void print_task(json_t *task)
 	printf("  cwd:  %s\n", cwd);
 	free(cwd);
 	print_argv(json_object_get(task, "argv"));
-	printf("  env:  %lld as they are here, and\n",
+	printf("  env:  %lld variables as in this environment, and\n",
 	       (long long)json_integer_value(json_object_get(task, "inherited")));
 	print_env(json_object_get(task, "env"));
 }

@@ -123,8 +123,8 @@ static void leave(struct follow *follow, int status)
 	const char *job = follow->id[0] ? follow->id : follow->options->job;
 	if (!follow->options->is_only_output)
 		output_say(follow->output, NOTICE,
-			   "detached; the job goes on: `tfc_run attach %s` follows it, "
-			   "`tfc_run stop %s` stops it",
+			   "detached; the job continues (\"tfc_run attach %s\" follows it, "
+			   "\"tfc_run stop %s\" stops it)",
 			   job, job);
 	follow->drop_ns = now_ns() + DETACHED_MS * 1000000ull;
 	end(follow, status);
@@ -138,7 +138,7 @@ static void on_interrupt(struct follow *follow)
 	}
 	output_say(follow->output, NOTICE,
 		   follow->is_stopping
-			   ? "killing what is left"
+			   ? "killing the remaining tasks"
 			   : "interrupted, stopping the job; a second Ctrl-C kills at once");
 	stop(follow, follow->is_stopping ? 0 : INTERRUPT_MS, follow->is_stopping);
 	follow->is_stopping = true;
@@ -162,7 +162,7 @@ static void watch_output(struct follow *follow)
 	struct stream *out = follow->output->out, *err = follow->output->err;
 	if (out->error && !follow->is_over) {
 		if (out->error != EPIPE)
-			output_say(follow->output, ERROR, "standard output: %s",
+			output_say(follow->output, ERROR, "cannot write to standard output: %s",
 				   strerror(out->error));
 		else /* as SIGPIPE would have ended us */
 			output_hush(follow->output);

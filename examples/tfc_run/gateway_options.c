@@ -9,10 +9,10 @@
 
 const struct option gateway_options[] = {
 	{"gateway", "G",
-	 "unix:PATH or tcp://HOST:PORT; with commas, the first of several that "
-	 "answers (TFC_GATEWAY; this machine's node)",
+	 "unix:PATH or tcp://HOST:PORT, or several with commas, of which the first that responds "
+	 "is used (TFC_GATEWAY; this machine's node)",
 	 TEXT(struct gateway_options, address)},
-	{"key", "FILE", "the key to show it (TFC_KEY)", TEXT(struct gateway_options, key)},
+	{"key", "FILE", "the key file (TFC_KEY)", TEXT(struct gateway_options, key)},
 };
 
 const size_t gateway_option_count = sizeof(gateway_options) / sizeof(gateway_options[0]);

@@ -28,7 +28,7 @@ static int set_env(void *target, const struct option *option, const char *value)
 	if (strchr(value, '=') || !*value)
 		return set_key(target, option, *value ? value : "=");
 	if (!inherited)
-		return bad_value(option, value, "is not set in the environment");
+		return bad_value(option, value, "not set in the environment");
 	if (asprintf(&pair, "%s=%s", value, inherited) < 0)
 		return bad_value(option, value, "out of memory");
 	int result = set_key(target, option, pair);
@@ -52,9 +52,10 @@ static int set_secret(void *target, const struct option *option, const char *val
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (strchr(value, '='))
-		return bad_value(option, "", "takes a name; the value comes from the environment");
+		return bad_value(option, "",
+				 "must be a name; the value comes from the environment");
 	if (!getenv(value))
-		return bad_value(option, value, "is not set in the environment");
+		return bad_value(option, value, "not set in the environment");
 	if (add_secret(*(tfc_job **)target, option->path, value, &error) < 0)
 		return bad_value(option, value, error.text);
 	return 0;
@@ -75,7 +76,7 @@ static int set_upstream(void *target, const struct option *option, const char *v
 
 const struct option job_options[] = {
 	{NULL, NULL, "Job options"},
-	{"job", "FILE", "a job file; the options beside it override it"},
+	{"job", "FILE", "a job file; options override it"},
 	{"name", "S", "the job's name", KEY("name")},
 	{"chief", NULL, "a chief", KEY("roles.chief"), "{}"},
 	{"worker", "N", "N workers (1 when no role is given)", KEY("roles.worker.count")},
@@ -87,10 +88,11 @@ const struct option job_options[] = {
 	 KEY("roles.driver"), "{}"},
 	{"strategy", "S", "auto, multi_worker_mirrored, parameter_server or none", KEY("strategy")},
 	{"framework", "F", "tensorflow, pytorch, jax, horovod or none", KEY("framework")},
-	{"env", "K[=V]", "set a variable, or hand on its value here", set_env, "env[]"},
-	{"secret-env", "K", "hand on a variable that is never shown", set_secret, "secret_env[]"},
+	{"env", "K[=V]", "set a variable, or pass it from this environment", set_env, "env[]"},
+	{"secret-env", "K", "pass a secret variable, whose value is never shown", set_secret,
+	 "secret_env[]"},
 	{"cwd", "DIR", "working directory of the tasks (the current one)", KEY("cwd")},
-	{"bundle", "PATH", "a directory, file or zip that each task gets as its directory",
+	{"bundle", "PATH", "a directory, file or zip archive that becomes each task's directory",
 	 KEY("bundle")},
 	{"python", "PATH", "Python that runs TensorFlow's server and TensorBoard (python3)",
 	 KEY("python")},
@@ -107,7 +109,8 @@ const struct option job_options[] = {
 	{"pending-deadline", "S", "seconds until every task has a node (0: for ever)",
 	 KEY("pending_deadline_s")},
 	{"deadline", "S", "seconds until the job ends (0: none)", KEY("deadline_s")},
-	{"stall", "S", "seconds of silence that count as a stall (0: none)", KEY("stall_s")},
+	{"stall", "S", "seconds without output or progress that count as a stall (0: none)",
+	 KEY("stall_s")},
 	{"on-stall", "WHAT", "report, stacks or restart", KEY("on_stall")},
 	{"gpus", "N", "GPUs for each worker, and for a chief without parameter servers (0)"},
 	{"label", "K=V", "a label that a node must have", KEY("placement.labels[]")},
@@ -195,7 +198,7 @@ static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 	size_t len = strcspn(value, "=");
 	const char *what = value + len + 1;
 	if (!value[len] || len >= sizeof(role))
-		return complain("--on-failure %s: is not ROLE=fail or ROLE=ignore", value);
+		return complain("--on-failure %s: must be ROLE=fail or ROLE=ignore", value);
 	if (strcmp(what, "fail") != 0 && strcmp(what, "ignore") != 0)
 		return complain("--on-failure %s: must be fail or ignore, not \"%s\"", value, what);
 	memcpy(role, value, len);
@@ -326,7 +329,7 @@ static int resolve_paths(tfc_job *job, bool is_elsewhere)
 	char *here = getcwd(NULL, 0);
 	int result = 0;
 	if (!here)
-		result = complain("the current directory: %s", strerror(errno));
+		result = complain("cannot get the current directory: %s", strerror(errno));
 	else if (is_elsewhere)
 		result = resolve_elsewhere(job, here);
 	else if (tfc_job_resolve(job, here, &error) < 0)
@@ -365,9 +368,9 @@ int job_options_make(const struct command_line *line, tfc_job **ret_job)
 	    set_program(*ret_job, line->words) < 0 || fill_all_secrets(*ret_job) < 0)
 		return -1;
 	if (!file && !*line->words)
-		return complain("a program is missing: "
-				"tfc_run %s [OPTIONS] [--] PROGRAM [ARG...]",
-				line->command);
+		return complain(
+			"program missing; usage: tfc_run %s [OPTIONS] [--] PROGRAM [ARG...]",
+			line->command);
 	if (tfc_job_validate(*ret_job, &error) < 0)
 		return complain("%s", error.text);
 	return resolve_paths(*ret_job, strcmp(line->command, "start") == 0);

@@ -118,7 +118,7 @@ static void complain_of_missing(const json_t *nodes)
 	json_array_foreach(nodes, i, node) text_add(&text, "%s%s (%s)", i ? ", " : "",
 						    text_of(node, "node"), text_of(node, "reason"));
 	if (text.data)
-		complain("not asked: %s", text.data);
+		complain("jobs of unreachable nodes are missing: %s", text.data);
 	free(text.data);
 }
 
@@ -142,7 +142,7 @@ static int ps(struct client *client, const struct ps_options *options)
 	free(answer.text);
 	if (!json_is_array(jobs)) {
 		json_decref(told);
-		complain("the gateway's list is no JSON");
+		complain("the gateway's response is not valid JSON");
 		return RUN_FAILED;
 	}
 	for (size_t i = json_array_size(jobs); i-- > 0;)
@@ -157,7 +157,7 @@ static int ps(struct client *client, const struct ps_options *options)
 int ps_main(int argc, char **argv)
 {
 	static const struct option own[] = {
-		{"all", NULL, "jobs that have ended, too", FLAG(struct ps_options, is_all),
+		{"all", NULL, "also list jobs that have ended", FLAG(struct ps_options, is_all),
 		 .letter = 'a'},
 		{"json", NULL, "print a JSON list, an object for each job",
 		 FLAG(struct ps_options, is_json)},
@@ -264,7 +264,7 @@ static int describe(struct client *client, const char *name, bool is_json)
 	json_t *job = client_json(answer.text, !is_json);
 	free(answer.text);
 	if (!job) {
-		complain("the gateway's description is no JSON");
+		complain("the gateway's response is not valid JSON");
 		return RUN_FAILED;
 	}
 	int status = is_json ? print_json(job) : print_description(job);
@@ -275,7 +275,7 @@ static int describe(struct client *client, const char *name, bool is_json)
 int describe_main(int argc, char **argv)
 {
 	static const struct option own[] = {
-		{"json", NULL, "print a JSON object with all that is known", set_flag, .at = 0},
+		{"json", NULL, "print everything as one JSON object", set_flag, .at = 0},
 	};
 	struct client client = {.ctx = NULL};
 	bool is_json = false;

@@ -11,8 +11,8 @@ int keygen_main(int argc, char **argv)
 {
 	const char *role = NULL;
 	static const struct option table[] = {
-		{"role", "ROLE", "node (all), submit (jobs) or read (look on); node when not given",
-		 set_text},
+		{"role", "ROLE",
+		 "node (everything), submit (jobs) or read (only read); default node", set_text},
 	};
 	struct command_line line = {
 		.command = "keygen",

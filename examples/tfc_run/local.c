@@ -95,7 +95,7 @@ static void say_who_is_here(struct local *local, const char *what)
 static void on_interrupt(struct local *local)
 {
 	if (local->is_stopping) {
-		output_say(&local->output, NOTICE, "killing what is left");
+		output_say(&local->output, NOTICE, "killing the remaining tasks");
 		stop(local, SIGINT, 0, true);
 		local->drop_ns = after_ms(KILLED_MS);
 	} else {
@@ -167,7 +167,7 @@ static void on_explained(void *user, const tfc_reply *reply)
 	int error = reply->code < 0 ? 0
 				    : explain_print(reply->text, local->options->output.is_json);
 	char text[128];
-	snprintf(text, sizeof(text), "standard output: %s", strerror(error));
+	snprintf(text, sizeof(text), "cannot write to standard output: %s", strerror(error));
 	if (error == EPIPE) /* as SIGPIPE would have ended us */
 		local->status = 128 + SIGPIPE;
 	else if (reply->code < 0 || error)
@@ -252,7 +252,8 @@ static void watch_output(struct local *local)
 		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;
 	} else if (out->error && out->error != EPIPE && !local->is_output_dropped) {
-		output_say(&local->output, ERROR, "standard output: %s", strerror(out->error));
+		output_say(&local->output, ERROR, "cannot write to standard output: %s",
+			   strerror(out->error));
 		output_flush(&local->output);
 		local->has_lost_output = true;
 		local->drop_ns = now;
@@ -294,7 +295,7 @@ static void run_loop(struct local *local)
 			fail(local, NULL);
 		if (local->still_here_ns && now_ns() >= local->still_here_ns) {
 			local->still_here_ns = 0;
-			say_who_is_here(local, "still there, now stopping:");
+			say_who_is_here(local, "still running, now stopping:");
 		}
 		output_flush(&local->output);
 		watch_output(local);

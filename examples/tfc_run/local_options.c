@@ -6,12 +6,13 @@
 
 static const struct option table[] = {
 	{NULL, NULL, "Run options"},
-	{"ports", "LO-HI", "ports to take (20000-29999)", set_ports,
+	{"ports", "LO-HI", "the port pool (20000-29999)", set_ports,
 	 .at = offsetof(struct local_options, ports)},
-	{"host", "ADDR", "address that the tasks tell each other (127.0.0.1)",
+	{"host", "ADDR", "address that the tasks advertise to each other (127.0.0.1)",
 	 TEXT(struct local_options, host)},
 	{"log-dir", "DIR", "keep the tasks' logs in DIR", TEXT(struct local_options, log_dir)},
-	{"explain", NULL, "print what each task would be given, and run nothing",
+	{"explain", NULL,
+	 "print placement, ports, environment and arguments of each task, and run nothing",
 	 FLAG(struct local_options, is_explained)},
 };
 

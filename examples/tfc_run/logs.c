@@ -34,16 +34,16 @@ static int set_since(void *target, const struct option *option, const char *valu
 		return 0;
 	}
 	return bad_value(option, value,
-			 "is neither a duration such as 30s, 5m, 2h or 1d, nor a cursor");
+			 "must be a duration such as 30s, 5m, 2h or 1d, or a cursor");
 }
 
 static const struct option table[] = {
-	{"follow", NULL, "go on until the job ends", FLAG(struct logs, follows), .letter = 'f'},
-	{"since", "WHEN", "only what came since: 30s, 5m, 2h, 1d ago; or behind a cursor of --json",
+	{"follow", NULL, "follow until the job ends", FLAG(struct logs, follows), .letter = 'f'},
+	{"since", "WHEN", "only output since 30s, 5m, 2h or 1d ago, or after a cursor of --json",
 	 set_since},
-	{"tail", "N", "of each task only the last N lines that there are", set_number,
+	{"tail", "N", "only the last N lines of each task", set_number,
 	 .at = offsetof(struct logs, follow.tail)},
-	{"attempt", "N", "only of this attempt", set_number,
+	{"attempt", "N", "only output of this attempt", set_number,
 	 .at = offsetof(struct logs, follow.attempt)},
 };
 

@@ -28,12 +28,12 @@ static const struct command {
 	{"ps", "list jobs", ps_main},
 	{"describe", "show a job and its tasks", describe_main},
 	{"logs", "print the output of a job", logs_main},
-	{"spec", "print how a task was told of the cluster", spec_main},
+	{"spec", "print the cluster as a task's environment describes it", spec_main},
 	{"stop", "stop a job", stop_main},
-	{"rm", "forget a job that has ended, and its logs", rm_main},
-	{"node", "be a member: serve jobs until stopped", node_main},
+	{"rm", "remove a job that has ended, and its logs", rm_main},
+	{"node", "be a node of a cluster: serve jobs until stopped", node_main},
 	{"members", "print the nodes of the cluster", members_main},
-	{"drain", "a node takes no new task, and its tasks are moved", drain_main},
+	{"drain", "let a node take no new tasks, and move its tasks", drain_main},
 	{"keygen", "make a key for a cluster", keygen_main},
 	{"--help", NULL, help_main},
 	{"-h", NULL, help_main},
@@ -59,14 +59,14 @@ static int unknown(const char *word)
 	const char *near = nearest(word, &commands[0].name, COMMAND_COUNT, sizeof(commands[0]));
 	bool is_option = *word == '-';
 	if (near)
-		complain("unknown %s '%s'; did you mean %s?", is_option ? "option" : "command",
+		complain("unknown %s \"%s\"; did you mean %s?", is_option ? "option" : "command",
 			 word, near);
 	else if (is_option) /* all others belong to a command */
-		complain("'%s' is no command: one comes first, as in `tfc_run local %s`", word,
-			 word);
+		complain("\"%s\" is not a command; write a command first, as in \"tfc_run local "
+			 "%s\"",
+			 word, word);
 	else
-		complain("unknown command '%s'; `tfc_run --help` lists what this version has",
-			 word);
+		complain("unknown command \"%s\"; \"tfc_run --help\" lists all commands", word);
 	return RUN_FAILED;
 }
 
@@ -90,6 +90,6 @@ int main(int argc, char **argv)
 			return commands[i].main(argc - 1, argv + 1);
 	if (argc > 1 && *argv[1])
 		return unknown(argv[1]);
-	complain("a command is missing; `tfc_run --help` lists them");
+	complain("command missing; \"tfc_run --help\" lists all commands");
 	return RUN_FAILED;
 }

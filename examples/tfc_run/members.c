@@ -83,8 +83,8 @@ int members_main(int argc, char **argv)
 	static const struct option table[] = {{"json", NULL, "print a JSON list", set_flag}};
 	struct command_line line = {
 		.command = "members",
-		.usage = "usage: tfc_run members [--gateway G] [--json]\n\n"
-			 "Prints the nodes of the cluster, as the one that is asked knows them.",
+		.usage = "usage: tfc_run members [--gateway G] [--json]\n\nPrints the nodes of the "
+			 "cluster as the gateway's node knows them.",
 		.tables = {OPTION_TABLE(table, &is_json), GATEWAY_OPTION_TABLE(&client.options)},
 	};
 	int status;

@@ -51,51 +51,60 @@ static const struct option table[] = {
 	{"name", "S", "the node's name (this host's)", set_value},
 	{"listen", "ADDRESS", "tcp://HOST:PORT; may be repeated (its address in the members file)",
 	 set_item},
-	{"advertise", "HOST", "address that its tasks tell others (that of its own in the members)",
+	{"advertise", "HOST", "address that its tasks advertise (the node's in the members file)",
 	 set_value},
 	{"members", "FILE", "all nodes, this one included; read again when it changes", set_value},
 	{"key", "FILE", "the cluster's key (`tfc_run keygen`; TFC_KEY)", set_value},
-	{"state", "DIR", "where it keeps jobs, logs and its identity (the default state directory)",
+	{"state", "DIR",
+	 "directory for jobs, logs and the node's identity (the default state directory)",
 	 set_value},
 	{"store", "WHERE", "where jobs are kept: local (in the state directory)", set_value},
 	{"ports", "LO-HI", "ports for tasks (20000-29999)", set_value},
-	{"slots", "N", "tasks that it runs at one time (no limit)", set_value},
-	{"memory", "BYTES", "for tasks that ask for memory, such as 64G (no limit)", set_value},
-	{"gpus", "LIST", "0,1,...; auto (ask the driver) or none (as the members say)", set_value},
-	{"label", "K=V", "what jobs may ask for; may be repeated", set_item},
+	{"slots", "N", "number of tasks at one time (no limit)", set_value},
+	{"memory", "BYTES", "memory for tasks that reserve some, such as 64G (no limit)",
+	 set_value},
+	{"gpus", "LIST",
+	 "0,1,...; auto (all that the driver lists) or none (as the members file says)", set_value},
+	{"label", "K=V", "a label that jobs may require; may be repeated", set_item},
 	{"submit-user", "U[:G]",
-	 "as whom run jobs that come over tcp with a submit key (the node's)", set_value},
+	 "user that runs jobs submitted over tcp with a submit key (the node's)", set_value},
 	{"base-env", "WHAT",
-	 "the environment of tasks whose job came over tcp: minimal (PATH, HOME, USER, LOGNAME, "
-	 "LANG) or node (all that the node has) (minimal)",
+	 "environment of tasks whose job was submitted over tcp: minimal (PATH, HOME, USER, "
+	 "LOGNAME, LANG) or node (all variables of the node) (minimal)",
 	 set_value},
 	{"pass-env", "NAME",
-	 "a variable of the node that those tasks get, too; NAME* stands for all that begin with "
-	 "NAME; may be repeated; none: no variable (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
+	 "another variable of the node for those tasks; NAME* stands for all that begin with NAME; "
+	 "may be repeated; none: no variable (LD_LIBRARY_PATH, CUDA_*, NVIDIA_*)",
 	 set_item},
-	{"group", "G", "its users may use the node's unix sockets; may be repeated", set_item},
+	{"group", "G", "a group whose users may use the node's unix sockets; may be repeated",
+	 set_item},
 	{"client-connections", "N", "connections of all clients (256)", set_value},
 	{"key-connections", "N", "connections of clients with one key (128)", set_value},
 	{"client-requests", "N", "open requests and subscriptions of all clients (1024)",
 	 set_value},
 	{"key-requests", "N", "open requests and subscriptions with one key (512)", set_value},
 	{"connection-requests", "N", "the same over one connection (256)", set_value},
-	{"client-bytes", "BYTES", "that all clients may make the node hold (64M)", set_value},
-	{"key-bytes", "BYTES", "that clients with one key may make it hold (32M)", set_value},
-	{"connection-bytes", "BYTES", "that wait for one client to read them (1M)", set_value},
+	{"client-bytes", "BYTES", "memory of the node that all clients may use (64M)", set_value},
+	{"key-bytes", "BYTES", "memory of the node that clients with one key may use (32M)",
+	 set_value},
+	{"connection-bytes", "BYTES", "bytes that may wait for one client to read them (1M)",
+	 set_value},
 	{"python", "PATH", "Python of tasks whose job names none (python3)", set_value},
 	{"retain-jobs", "N", "ended jobs that are kept (1000)", set_value},
 	{"retain", "S", "seconds for which an ended job is kept (7 days)", set_value},
 	{"retain-bytes", "BYTES", "of logs of ended jobs that are kept (no limit)", set_value},
 	{"log-dir", "DIR", "where logs are written (in the state directory)", set_value},
 	{"temp-dir", "DIR", "where private directories are created (TMPDIR)", set_value},
-	{"upstream-map", "FILE", "where the host's data is, for jobs that follow it", set_value},
-	{"lease", "S", "its tasks stop when their job's node is silent so long (10)", set_value},
-	{"probe", "S", "seconds between two looks at each member (1)", set_value},
-	{"suspect", "S", "silence after which a member is suspect (3)", set_value},
-	{"down", "S", "silence after which it is down (8)", set_value},
-	{"config", "FILE", "a JSON object with these names; the options beside it override it"},
-	{"quiet", NULL, "say nothing but errors", set_true},
+	{"upstream-map", "FILE", "a file that says which node has which partition of the data",
+	 set_value},
+	{"lease", "S", "seconds after which tasks stop when their job's node is unreachable (10)",
+	 set_value},
+	{"probe", "S", "seconds between two heartbeats of a member (1)", set_value},
+	{"suspect", "S", "seconds without a heartbeat after which a member is suspect (3)",
+	 set_value},
+	{"down", "S", "seconds without a heartbeat after which a member is down (8)", set_value},
+	{"config", "FILE", "a file with a JSON object of these names; options override it"},
+	{"quiet", NULL, "print only errors", set_true},
 	{"json", NULL, "print one JSON object for each change of a member on stdout", set_true},
 	{"gossip", NULL, NULL},
 	{"join", NULL, NULL},
@@ -165,7 +174,7 @@ static int fill_name(struct node_options *options)
 {
 	char name[256] = "";
 	if (!json_object_get(options->values, "name") && gethostname(name, sizeof(name) - 1) < 0)
-		return complain("this host's name: %s", strerror(errno));
+		return complain("cannot get the host name: %s", strerror(errno));
 	set_default(options->values, "name", name);
 	return 0;
 }
@@ -229,9 +238,9 @@ enum options_result node_options_read(int argc, char **argv, struct node_options
 	*options = (struct node_options){.values = json_object()};
 	struct command_line line = {
 		.command = "node",
-		.usage = "usage: tfc_run node [OPTIONS]\n\n"
-			 "Makes this machine a member: it serves jobs until it is stopped. Stopped "
-			 "(TERM, Ctrl-C),\nit leaves in order; a second time, at once.",
+		.usage = "usage: tfc_run node [OPTIONS]\n\nMakes this machine a node of a cluster, "
+			 "which serves jobs until it is stopped. On TERM or\nCtrl-C the node "
+			 "leaves in order; a second signal stops it at once.",
 		.tables = {OPTION_TABLE(table, options->values)},
 	};
 	const char *temp_dir = getenv("TMPDIR");

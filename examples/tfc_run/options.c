@@ -105,9 +105,9 @@ static int unknown_option(const struct command_line *line, const char *word, int
 			names[count++] = table->options[i].help ? table->options[i].name : NULL;
 	const char *near = nearest(name, names, count, sizeof(names[0]));
 	if (near)
-		return complain("unknown option '%.*s'; did you mean --%s?", len, word, near);
-	return complain("unknown option '%.*s'; `tfc_run %s --help` lists them", len, word,
-			line->command);
+		return complain("unknown option \"%.*s\"; did you mean --%s?", len, word, near);
+	return complain("unknown option \"%.*s\"; \"tfc_run %s --help\" lists all options", len,
+			word, line->command);
 }
 
 /* ---- reading */
@@ -124,7 +124,7 @@ static int read_option(const struct command_line *line, char ***at, struct given
 	if (!option)
 		return unknown_option(line, word, (int)len);
 	if (!option->help)
-		return complain("--%s is not in this version", option->name);
+		return complain("--%s is not supported by this version", option->name);
 	if (value && !option->value)
 		return complain("--%s takes no value", option->name);
 	if (!value && option->value && !(value = *(*at)++))
@@ -159,7 +159,7 @@ static int check_words(const struct command_line *line)
 	if (line->has_program)
 		return 0;
 	if (line->word_count > line->most)
-		return complain("'%s' is one word too many; `tfc_run %s --help` says what it takes",
+		return complain("unexpected argument \"%s\"; \"tfc_run %s --help\" shows the usage",
 				line->words[line->most], line->command);
 	if (line->word_count < line->least)
 		return complain("%.*s", (int)strcspn(line->usage, "\n"), line->usage);

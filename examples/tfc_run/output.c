@@ -181,7 +181,7 @@ void output_say(struct output *output, enum weight weight, const char *format, .
 	va_end(args);
 	clear_status(output);
 	end_open_line(output);
-	char *line = printable(text, "");
+	char *line = message_line(text);
 	stream_print(output->err, "tfc_run: %s\n", line);
 	free(line);
 }

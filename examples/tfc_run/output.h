@@ -35,9 +35,10 @@ extern const size_t output_option_count;
 	}
 
 /* What the help of a command that ends as its job does says about that. */
-#define EXIT_STATUS_HELP                                                                        \
-	"The exit status is that of the task that decides the end; 124 deadline, 125 tfc_run\n" \
-	"itself failed, 126 and 127 program not executable or not found, 128+N signal N."
+#define EXIT_STATUS_HELP                                                                  \
+	"The exit status is that of the task that decides the job's end, or 124 after a " \
+	"deadline,\n125 when tfc_run itself failed, 126 and 127 when the program is not " \
+	"executable or not\nfound, 128+N after signal N."
 
 /* ---- output.c */
 

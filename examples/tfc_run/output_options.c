@@ -9,16 +9,16 @@ static int set_color(void *target, const struct option *option, const char *valu
 	for (options->color = COLOR_AUTO; options->color <= COLOR_NEVER; options->color++)
 		if (strcmp(value, names[options->color]) == 0)
 			return 0;
-	return bad_value(option, value, "is none of auto, always, never");
+	return bad_value(option, value, "must be auto, always or never");
 }
 
 const struct option output_options[] = {
-	{"timestamps", NULL, "put the time in front of each line",
+	{"timestamps", NULL, "begin each line with the time",
 	 FLAG(struct output_options, has_timestamps)},
-	{"no-prefix", NULL, "do not put the task in front of each line",
+	{"no-prefix", NULL, "do not begin each line with the task",
 	 FLAG(struct output_options, has_no_prefix)},
 	{"color", "WHEN", "auto, always or never", set_color},
-	{"quiet", NULL, "say nothing but the tasks' lines and errors",
+	{"quiet", NULL, "print only the tasks' lines and errors",
 	 FLAG(struct output_options, is_quiet)},
 	{"json", NULL, "print one JSON object for each event on stdout",
 	 FLAG(struct output_options, is_json)},

@@ -21,7 +21,7 @@ int make_absolute(const char **path, char **ret_own)
 	if (**path == '/')
 		return 0;
 	if (!(here = getcwd(NULL, 0)))
-		return complain("the current directory: %s", strerror(errno));
+		return complain("cannot get the current directory: %s", strerror(errno));
 	int len = asprintf(&whole, "%s/%s", here, *path);
 	free(here);
 	if (len < 0)
@@ -51,12 +51,12 @@ int set_ports(void *target, const struct option *option, const char *value)
 	int end = 0;
 	if (sscanf(value, "%5u-%5u%n", &first, &last, &end) != 2 || value[end] || value[0] == '-' ||
 	    value[0] == '+')
-		return bad_value(option, value, "is not a range LO-HI, such as 20000-29999");
+		return bad_value(option, value, "must be a range LO-HI, such as 20000-29999");
 	if (first > UINT16_MAX || last > UINT16_MAX)
-		return bad_value(option, value, "ports end at 65535");
+		return bad_value(option, value, "the highest port is 65535");
 	if (first == 0 || first > last)
 		return bad_value(option, value,
-				 first ? "the range is reversed" : "ports begin at 1");
+				 first ? "the range is reversed" : "the lowest port is 1");
 	ports[0] = (uint16_t)first;
 	ports[1] = (uint16_t)last;
 	return 0;
@@ -78,7 +78,7 @@ int set_number(void *target, const struct option *option, const char *value)
 	uint64_t number;
 	char *end;
 	if (!read_number(value, UINT32_MAX, &number, &end) || *end)
-		return bad_value(option, value, "is not a whole number");
+		return bad_value(option, value, "must be a whole number");
 	if (number == 0)
 		return bad_value(option, value, AT_LEAST_1);
 	*(uint32_t *)(void *)((char *)target + option->at) = (uint32_t)number;

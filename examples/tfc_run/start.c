@@ -21,14 +21,15 @@ struct start {
 };
 
 static const struct option attach_table[] = {
-	{"stop-on-interrupt", NULL, "Ctrl-C stops the job; else it only detaches",
+	{"stop-on-interrupt", NULL, "Ctrl-C stops the job instead of detaching",
 	 FLAG(struct start, stops_on_interrupt)},
 };
 
 static const struct option start_table[] = {
 	{NULL, NULL, "Start options"},
-	{"detach", NULL, "print the job's id and leave it", FLAG(struct start, is_detached)},
-	{"stop-on-interrupt", NULL, "Ctrl-C stops the job; else it only detaches",
+	{"detach", NULL, "print the job's id and do not follow the job",
+	 FLAG(struct start, is_detached)},
+	{"stop-on-interrupt", NULL, "Ctrl-C stops the job instead of detaching",
 	 FLAG(struct start, stops_on_interrupt)},
 };
 
@@ -62,8 +63,8 @@ static void on_progress(void *user, uint64_t sent, uint64_t total)
 	struct submit *submit = user;
 	if (wall_ns() < submit->show_ns)
 		return;
-	fprintf(stderr, "\rtfc_run: the bundle goes to the node: %.1f of %.1f MB ",
-		(double)sent / 1e6, (double)total / 1e6);
+	fprintf(stderr, "\rtfc_run: sending the bundle: %.1f of %.1f MB ", (double)sent / 1e6,
+		(double)total / 1e6);
 	submit->is_shown = true;
 	submit->show_ns = wall_ns() + SHOW_EACH_NS;
 }
@@ -79,8 +80,8 @@ static void on_submitted(void *user, const tfc_reply *reply)
 	}
 	submit->answer.is_there = true;
 	submit->answer.code = reply->code;
-	complain(reply->home[0] ? "interrupted before the node answered; the job may have been "
-				  "submitted: `tfc_run ps --all` lists it then"
+	complain(reply->home[0] ? "interrupted before the node responded; the job may have been "
+				  "submitted (\"tfc_run ps --all\" lists it then)"
 				: "interrupted; the job was not submitted");
 }
 

@@ -23,6 +23,10 @@ int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 char *printable(const char *text, const char *keep);
 
+/* A message as one printable line. The library names its own options in it (key_file); here they
+ * become those of the command line (--key). Free it. */
+char *message_line(const char *text);
+
 /* Says so and ends at once, with the status of a failure of tfc_run itself: the guard, which
  * outlives us, stops the tasks. */
 void die_without_memory(void) __attribute__((noreturn));

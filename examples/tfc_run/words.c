@@ -71,6 +71,34 @@ char *printable(const char *text, const char *keep)
 	return escaped;
 }
 
+char *message_line(const char *text)
+{
+	static const struct {
+		const char *name, *flag;
+	} options[] = {
+		{"key_file", "--key"},
+		{"submit_user", "--submit-user"},
+		{"pass_env", "--pass-env"},
+		{"(advertise)", "(--advertise)"},
+	};
+	char *plain = printable(text, ""), *line = malloc(2 * strlen(plain) + 1), *to = line;
+	if (!line)
+		die_without_memory();
+	for (const char *at = plain; *at;) {
+		size_t i = 0, count = sizeof(options) / sizeof(options[0]);
+		while (i < count && strncmp(at, options[i].name, strlen(options[i].name)) != 0)
+			i++;
+		if (i < count)
+			to = stpcpy(to, options[i].flag);
+		else
+			*to++ = *at;
+		at += i < count ? strlen(options[i].name) : 1;
+	}
+	*to = '\0';
+	free(plain);
+	return line;
+}
+
 int complain(const char *format, ...)
 {
 	char *text;
@@ -80,7 +108,7 @@ int complain(const char *format, ...)
 	va_end(args);
 	if (len < 0)
 		die_without_memory();
-	char *line = printable(text, "");
+	char *line = message_line(text);
 	fprintf(stderr, "tfc_run: %s\n", line);
 	free(line);
 	free(text);

@@ -16,32 +16,32 @@ extern "C" {
 #endif
 
 /* name, number, what it means. Numbers never change; new ones are added at the end. */
-#define TFC_ERR_MAP(X)                                                                      \
-	X(TFC_EINVAL, -1, "an argument or option is not valid")                             \
-	X(TFC_ENOMEM, -2, "out of memory")                                                  \
-	X(TFC_ENOTSUP, -3, "this version of the library does not know or offer that")       \
-	X(TFC_EFORK, -4, "the context belongs to another process: this one was forked off") \
-	X(TFC_ECANCELED, -5, "canceled")                                                    \
-	X(TFC_ETIMEDOUT, -6, "the deadline passed")                                         \
-	X(TFC_EPARSE, -7, "the text is not well-formed")                                    \
-	X(TFC_ESPEC, -8, "TensorFlow would refuse this cluster spec")                       \
-	X(TFC_ETOOBIG, -9, "larger than the system or the format allows")                   \
-	X(TFC_ENOENT, -10, "not found")                                                     \
-	X(TFC_ENOEXEC, -11, "not executable")                                               \
-	X(TFC_ECWD, -12, "the working directory cannot be entered")                         \
-	X(TFC_EACCES, -13, "not permitted")                                                 \
-	X(TFC_EBUSY, -14, "already in use")                                                 \
-	X(TFC_EEXHAUSTED, -15, "no free port is left in the pool")                          \
-	X(TFC_EMFILE, -16, "too many open files")                                           \
-	X(TFC_EAGAIN, -17, "too many processes, or another limit that may pass")            \
-	X(TFC_ENOSPC, -18, "no space left")                                                 \
-	X(TFC_ESYS, -19, "a system call failed")                                            \
-	X(TFC_ELOST, -20, "lost: its supervisor is gone")                                   \
-	X(TFC_ESTATE, -21, "not possible in this state")                                    \
-	X(TFC_EEXIST, -22, "exists already")                                                \
-	X(TFC_EARCHIVE, -23, "the archive is damaged or not allowed")                       \
-	X(TFC_ELIMIT, -24, "the system refuses a limit or user that was asked for")         \
-	X(TFC_EUNREACH, -25, "nobody answers at that address")
+#define TFC_ERR_MAP(X)                                                     \
+	X(TFC_EINVAL, -1, "an argument or option is not valid")            \
+	X(TFC_ENOMEM, -2, "out of memory")                                 \
+	X(TFC_ENOTSUP, -3, "not supported by this version of the library") \
+	X(TFC_EFORK, -4, "the context belongs to another process")         \
+	X(TFC_ECANCELED, -5, "canceled")                                   \
+	X(TFC_ETIMEDOUT, -6, "deadline exceeded")                          \
+	X(TFC_EPARSE, -7, "the text is not well-formed")                   \
+	X(TFC_ESPEC, -8, "not a valid cluster spec for TensorFlow")        \
+	X(TFC_ETOOBIG, -9, "too large for the system or the format")       \
+	X(TFC_ENOENT, -10, "not found")                                    \
+	X(TFC_ENOEXEC, -11, "not executable")                              \
+	X(TFC_ECWD, -12, "cannot change to the working directory")         \
+	X(TFC_EACCES, -13, "permission denied")                            \
+	X(TFC_EBUSY, -14, "already in use")                                \
+	X(TFC_EEXHAUSTED, -15, "no free port in the pool")                 \
+	X(TFC_EMFILE, -16, "too many open files")                          \
+	X(TFC_EAGAIN, -17, "resource temporarily unavailable")             \
+	X(TFC_ENOSPC, -18, "no space left on device")                      \
+	X(TFC_ESYS, -19, "system call failed")                             \
+	X(TFC_ELOST, -20, "lost: its supervisor or connection ended")      \
+	X(TFC_ESTATE, -21, "not possible in this state")                   \
+	X(TFC_EEXIST, -22, "already exists")                               \
+	X(TFC_EARCHIVE, -23, "archive damaged or not allowed")             \
+	X(TFC_ELIMIT, -24, "the system refused a requested limit or user") \
+	X(TFC_EUNREACH, -25, "no server at that address")
 
 enum tfc_err {
 	TFC_OK = 0,

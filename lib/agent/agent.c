@@ -46,11 +46,10 @@ static int check_host(const struct tfc__agent *agent, tfc_error *error)
 	int code = tfc__address_check("worker", 0, address, NULL, key);
 	free(address);
 	if (code == TFC_ESPEC)
-		return tfc__fail(
-			error, TFC_EINVAL, "agent", 0,
-			"host \"%s\" is no name or address that tasks can be given; write it "
-			"without a scheme, brackets or a port",
-			agent->host);
+		return tfc__fail(error, TFC_EINVAL, "agent", 0,
+				 "host \"%s\" is not a host name or address; write it without a "
+				 "scheme, brackets or a port",
+				 agent->host);
 	return code;
 }
 
@@ -85,16 +84,18 @@ static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 		return TFC_OK;
 	char *absolute = real_place(agent->log_dir);
 	if (!absolute)
-		return tfc__fail_errno(error, "agent", errno, "log directory %s", agent->log_dir);
+		return tfc__fail_errno(error, "agent", errno, "cannot open log directory \"%s\"",
+				       agent->log_dir);
 	free(agent->log_dir);
 	agent->log_dir = absolute;
 	if (stat(absolute, &status) < 0)
 		return TFC_OK;
 	if (!S_ISDIR(status.st_mode))
-		return tfc__fail_errno(error, "agent", ENOTDIR, "log directory %s", absolute);
-	if (access(absolute, W_OK | X_OK) < 0)
-		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be written",
+		return tfc__fail_errno(error, "agent", ENOTDIR, "cannot open log directory \"%s\"",
 				       absolute);
+	if (access(absolute, W_OK | X_OK) < 0)
+		return tfc__fail_errno(error, "agent", errno,
+				       "cannot write to log directory \"%s\"", absolute);
 	return TFC_OK;
 }
 

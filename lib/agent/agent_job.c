@@ -172,15 +172,15 @@ static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *logs = job->agent->log_dir;
 	if (logs && mkdir(logs, 0777) < 0 && errno != EEXIST)
-		return tfc__fail_errno(error, "agent", errno, "log directory %s cannot be made",
+		return tfc__fail_errno(error, "agent", errno, "cannot create log directory \"%s\"",
 				       logs);
 	if (mkdir(job->run_dir, 0700) < 0)
-		return tfc__fail_errno(error, "agent", errno, "cannot make %s", job->run_dir);
+		return tfc__fail_errno(error, "agent", errno, "cannot create \"%s\"", job->run_dir);
 	/* An earlier term of the job may have left its logs, or this one, whose lease was over:
 	 * they go on. */
 	bool may_be_there = job->info.epoch > 1 || job->info.lease;
 	if (mkdir(job->log_dir, 0700) < 0 && (errno != EEXIST || !may_be_there))
-		return tfc__fail_errno(error, "agent", errno, "cannot make log directory %s",
+		return tfc__fail_errno(error, "agent", errno, "cannot create log directory \"%s\"",
 				       job->log_dir);
 	return TFC_OK;
 }

@@ -15,11 +15,11 @@ int tfc__slot_acquire(struct agent_task *task)
 		return TFC_OK;
 	if (agent->slots && agent->slots_taken >= agent->slots)
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
-				 "node %s is full: all %u slots are taken", agent->name,
+				 "node %s is full: all %u slots are in use", agent->name,
 				 agent->slots);
 	if (agent->memory && memory > agent->memory - agent->memory_taken)
 		return tfc__fail(task->error, TFC_EAGAIN, "agent", 0,
-				 "node %s is full: %llu of its %llu bytes of memory are left",
+				 "node %s is full: %llu of its %llu bytes of memory are free",
 				 agent->name,
 				 (unsigned long long)(agent->memory - agent->memory_taken),
 				 (unsigned long long)agent->memory);

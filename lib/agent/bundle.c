@@ -55,7 +55,7 @@ static void read_failure(struct tfc__agent_job *job, const char *log_name,
 	int code = tfc__log_tail(job->run_dir, log_name, 0, 1, &lines);
 	const char *text = code >= 0 && lines[0] ? lines[0] : process->text;
 	tfc__fail(error, TFC_EARCHIVE, "agent", 0, "bundle: %s",
-		  *text ? text : "tfc-bundle ended without a word");
+		  *text ? text : "tfc-bundle ended without a result");
 	if (code >= 0)
 		tfc_strv_free(lines);
 }
@@ -87,7 +87,7 @@ static int make_bundle_dir(struct tfc__agent_job *job, tfc_error *error)
 	if (!dir)
 		return tfc__fail_nomem(error, "agent");
 	if (mkdir(dir, 0700) < 0 || (job->users && chmod(dir, 0711) < 0))
-		code = tfc__fail_errno(error, "agent", errno, "cannot make %s", dir);
+		code = tfc__fail_errno(error, "agent", errno, "cannot create \"%s\"", dir);
 	free(dir);
 	return code;
 }
@@ -167,7 +167,7 @@ static int unpack(struct agent_task *task)
 	if (dir)
 		tfc__remove_tree(dir); /* of an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
-		code = tfc__fail_errno(task->error, "agent", errno, "cannot make %s", dir);
+		code = tfc__fail_errno(task->error, "agent", errno, "cannot create \"%s\"", dir);
 	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
 		 0)
 		*task->error = *tfc_ctx_error(job->agent->ctx);

@@ -169,8 +169,8 @@ static int add_secrets(const struct agent_task *task, const struct tfc__strv *fr
 		if (!value)
 			return tfc__fail(
 				error, TFC_ENOENT, "agent", 0,
-				"secret_env.%s: the caller gave no value, and the task has none "
-				"from its node; give one, or set it there (pass_env)",
+				"secret_env.%s: the submitter gave no value and the node has none; "
+				"give a value, or set the variable on the node (pass_env)",
 				item);
 		char *name = strndup(item, equals ? (size_t)(equals - item) : strlen(item));
 		if (name)

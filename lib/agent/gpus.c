@@ -42,13 +42,13 @@ static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
 {
 	if (!is_id(id))
 		return tfc__fail(error, TFC_EINVAL, "agent", 0,
-				 "gpus: must be auto, none, or a list as 0,1 or "
-				 "GPU-8932f937-d72c-...; \"%.40s\" is no GPU",
+				 "gpus: \"%.40s\" is not a GPU; write auto, none, or a list such "
+				 "as 0,1 or GPU-8932f937-d72c-...",
 				 id);
 	if (has_id(ids, id))
-		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: %s is there twice", id);
+		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: duplicate GPU \"%s\"", id);
 	if (ids->count == GPUS_MAX)
-		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: there are more than %d",
+		return tfc__fail(error, TFC_EINVAL, "agent", 0, "gpus: more than %d GPUs",
 				 GPUS_MAX);
 	tfc__strv_add(ids, id);
 	return ids->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
@@ -100,8 +100,8 @@ static struct tfc__agent *agent_of(struct gpus *gpus)
 static void find_none(struct tfc__agent *agent, const char *text)
 {
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
-		 "no GPU is offered, they could not be found: %s",
-		 *text ? text : "tfc-gpus ended without a word");
+		 "this node offers no GPUs because they could not be listed: %s",
+		 *text ? text : "tfc-gpus ended without a result");
 	agent->gpus.fn(agent->gpus.user, 0);
 }
 
@@ -149,7 +149,7 @@ static void on_found(void *user, const tfc_process_event *process)
 static void lose_patience(struct tfc__timer *timer)
 {
 	struct gpus *gpus = tfc__container_of(timer, struct gpus, patience);
-	find_none(agent_of(gpus), "the driver does not answer");
+	find_none(agent_of(gpus), "the driver does not respond");
 	end_finding(gpus);
 }
 

@@ -78,11 +78,11 @@ static int write_runs(const struct tfc__agent *agent, const char *path, tfc_erro
 			   : TFC_OK;
 	FILE *file = code == TFC_OK ? fopen(fresh, "we") : NULL;
 	if (code == TFC_OK && (!file || fwrite(text.data, 1, text.len, file) != text.len))
-		code = tfc__fail_errno(error, "agent", errno, "cannot write %.200s", path);
+		code = tfc__fail_errno(error, "agent", errno, "cannot write \"%.200s\"", path);
 	if (file && fclose(file) != 0 && code == TFC_OK)
-		code = tfc__fail_errno(error, "agent", errno, "cannot write %.200s", path);
+		code = tfc__fail_errno(error, "agent", errno, "cannot write \"%.200s\"", path);
 	if (code == TFC_OK && rename(fresh, path) < 0)
-		code = tfc__fail_errno(error, "agent", errno, "cannot write %.200s", path);
+		code = tfc__fail_errno(error, "agent", errno, "cannot write \"%.200s\"", path);
 	free(fresh);
 	tfc__buf_fini(&text);
 	return code;
@@ -106,9 +106,9 @@ static void say_overdue(struct tfc__agent *agent, const struct tfc__task_locks *
 		tfc__log(agent->ctx, TFC_LOG_ERROR, "agent", "",
 			 locks->has_tasks
 				 ? "tasks of this node's previous incarnation have not ended in "
-				   "time, and are waited for; \"fuser -v %.200s\" lists processes"
+				   "time; still waiting (\"fuser -v %.200s\" lists their processes)"
 				 : "the guard of this node's previous incarnation has not ended in "
-				   "time; \"fuser -v %.200s\" lists processes",
+				   "time (\"fuser -v %.200s\" lists its processes)",
 			 previous->state_dir);
 	previous->is_overdue = true;
 }
@@ -163,8 +163,8 @@ static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *l
 	previous->due = tfc__now() + longest;
 	tfc__timer_set(&previous->timer, tfc__now() + LOOK_AGAIN);
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
-		 "waiting for the tasks of this node's previous incarnation to end, which takes up "
-		 "to %u s unless one cannot be killed; \"fuser -v %.200s\" lists processes",
+		 "waiting up to %u s for the tasks of this node's previous incarnation to end "
+		 "(\"fuser -v %.200s\" lists their processes)",
 		 (unsigned)(longest / TFC__SECOND), previous->state_dir);
 }
 

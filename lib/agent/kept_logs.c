@@ -24,7 +24,7 @@ struct tfc__log_source *tfc__agent_kept_log_named(const struct tfc__agent *agent
 						  tfc_error *error)
 {
 	if (!agent->log_dir) {
-		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %.64s were not kept", id);
+		tfc__fail(error, TFC_ENOENT, "agent", 0, "the logs of job %.64s are not kept", id);
 		return NULL;
 	}
 	char *dir = log_dir_of(agent, id);
@@ -55,7 +55,7 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 	tfc__remote_job_logs_remove(agent, id);
 	if (dir && access(dir, F_OK) == 0 && tfc__removal_begin(agent, dir, -1) < 0)
 		tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", id,
-			 "its logs stay in %s, remove them by hand: %s", dir,
+			 "cannot remove its logs; remove \"%s\" by hand: %s", dir,
 			 tfc_ctx_error(agent->ctx)->text);
 	free(dir);
 }

@@ -75,8 +75,8 @@ static void explain_bind_failure(struct agent_task *task, struct tfc__agent_even
 	if (!words)
 		return;
 	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
-		  "it could not bind port %u (\"%s\"), and nobody listens there now: somebody did "
-		  "for a moment, or it binds without SO_REUSEADDR (port_handover)",
+		  "the task could not bind port %u (\"%s\"); either another process listened there "
+		  "for a moment, or the task binds without SO_REUSEADDR (port_handover)",
 		  task->port, words);
 	event->is_crowded_out = true;
 	event->text = task->error->text;
@@ -237,7 +237,7 @@ static int run_hook(struct agent_task *task)
 	int code = agent->hooks.before_launch(agent->hooks.user, &info, (tfc_env *)&task->env);
 	if (code < 0)
 		return tfc__fail(task->error, code, "agent", 0,
-				 "the host's before_launch hook refused it: %s",
+				 "refused by the host's before_launch hook: %s",
 				 tfc_err_text(code));
 	return TFC_OK;
 }

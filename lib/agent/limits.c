@@ -32,7 +32,8 @@ static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error
 				  error);
 	if (code == TFC_OK && !is_possible(&job->users[role]))
 		code = tfc__fail(error, TFC_EACCES, "agent", 0,
-				 "only a host that is root can run tasks as user %.60s", text);
+				 "only a host that runs as root can run tasks as user \"%.60s\"",
+				 text);
 	return code < 0 ? tfc__fail_prefix(error, code, "roles.%s.user: ", name) : TFC_OK;
 }
 
@@ -42,7 +43,8 @@ static int open_ways(const struct tfc__agent_job *job, tfc_error *error)
 	const char *dirs[] = {job->agent->run_dir, job->run_dir};
 	for (size_t i = 0; i < 2; i++)
 		if (chmod(dirs[i], MODE_PASSABLE) < 0)
-			return tfc__fail_errno(error, "agent", errno, "cannot open the way to %s",
+			return tfc__fail_errno(error, "agent", errno,
+					       "cannot make \"%s\" accessible to the task's user",
 					       dirs[i]);
 	return TFC_OK;
 }

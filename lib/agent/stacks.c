@@ -307,7 +307,7 @@ int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 		     (fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0 ||
 		     fchmod(fd, 0644) < 0 ||
 		     tfc__write_all(fd, tfc__python_stacks, strlen(tfc__python_stacks)) < 0))
-		code = tfc__fail_errno(error, "agent", errno, "cannot write %s", path);
+		code = tfc__fail_errno(error, "agent", errno, "cannot write \"%s\"", path);
 	if (fd >= 0)
 		close(fd);
 	free(path);

@@ -126,16 +126,17 @@ static int find_user(const char *name, bool has_group, const char *file, struct 
 	search.has_id = read_id(name, &search.id);
 	int failed = each_line(file, see_user, &search);
 	if (failed && !(search.has_id && has_group))
-		return tfc__fail_errno(error, "agent", failed, "cannot read %s", file);
+		return tfc__fail_errno(error, "agent", failed, "cannot read \"%s\"", file);
 	if (!search.is_found && !search.has_id)
 		return tfc__fail(error, TFC_ENOENT, "agent", 0,
-				 "no user %.60s in %s; one that is known elsewhere is given as "
-				 "numbers, such as 1000:1000",
+				 "user \"%.60s\" not found in \"%s\"; give a user of another "
+				 "directory as numbers, such as 1000:1000",
 				 name, file);
 	if (!search.is_found && !has_group)
-		return tfc__fail(error, TFC_ENOENT, "agent", 0,
-				 "no user %.60s in %s: name its group, too, as in %.60s:%.60s",
-				 name, file, name, name);
+		return tfc__fail(
+			error, TFC_ENOENT, "agent", 0,
+			"user \"%.60s\" not found in \"%s\"; give its group too, as in %.60s:%.60s",
+			name, file, name, name);
 	if (!search.is_found) {
 		user->uid = search.id;
 		keep(&search, &user->name, name);
@@ -154,8 +155,9 @@ static int find_group(const char *name, const char *file, uint32_t *ret_gid, tfc
 	if (search.is_found || is_id)
 		return TFC_OK;
 	if (failed)
-		return tfc__fail_errno(error, "agent", failed, "cannot read %s", file);
-	return tfc__fail(error, TFC_ENOENT, "agent", 0, "no group %.60s in %s", name, file);
+		return tfc__fail_errno(error, "agent", failed, "cannot read \"%s\"", file);
+	return tfc__fail(error, TFC_ENOENT, "agent", 0, "group \"%.60s\" not found in \"%s\"", name,
+			 file);
 }
 
 int tfc__user_find(const char *text, const char *passwd_file, const char *group_file,
@@ -181,7 +183,7 @@ int tfc__user_find(const char *text, const char *passwd_file, const char *group_
 	if (search.is_failed)
 		return tfc__fail_nomem(error, "agent");
 	if (failed && failed != ENOENT)
-		return tfc__fail_errno(error, "agent", failed, "cannot read %s", group_file);
+		return tfc__fail_errno(error, "agent", failed, "cannot read \"%s\"", group_file);
 	return TFC_OK;
 }
 

@@ -59,9 +59,8 @@ static void describe_foreign_listener(struct agent_task *task, const tfc_port_li
 	char who[128] = "";
 	if (listener->pid)
 		snprintf(who, sizeof(who), ", pid %d (%s)", (int)listener->pid, listener->program);
-	tfc__fail(task->error, TFC_EBUSY, "agent", 0,
-		  "port %u is taken by a stranger: uid %u%s listens on it", task->port,
-		  listener->uid, who);
+	tfc__fail(task->error, TFC_EBUSY, "agent", 0, "foreign listener on port %u: uid %u%s",
+		  task->port, listener->uid, who);
 }
 
 bool tfc__agent_is_ready(const struct agent_task *task)

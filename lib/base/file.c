@@ -53,7 +53,7 @@ int tfc__make_private_dir(const char *parent, const char *prefix, const char *co
 	char hex[17];
 	do {
 		if (tfc__random_hex(hex) < 0)
-			return tfc__fail_errno(error, component, errno, "no random bytes");
+			return tfc__fail_errno(error, component, errno, "cannot get random bytes");
 		if (asprintf(&path, "%s/%s%s", parent, prefix, hex) < 0)
 			return tfc__fail_nomem(error, component);
 		if (mkdir(path, 0700) == 0) {
@@ -62,5 +62,6 @@ int tfc__make_private_dir(const char *parent, const char *prefix, const char *co
 		}
 		free(path);
 	} while (errno == EEXIST);
-	return tfc__fail_errno(error, component, errno, "cannot make a directory in %s", parent);
+	return tfc__fail_errno(error, component, errno, "cannot create a directory in \"%s\"",
+			       parent);
 }

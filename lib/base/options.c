@@ -13,15 +13,15 @@ int tfc__options_copy(void *copy, size_t known, const void *options, const char 
 		memcpy(&size, options, sizeof(size));
 		if (size < sizeof(size))
 			return tfc__fail(error, TFC_EINVAL, component, 0,
-					 "%s.size is %u: initialize it with sizeof(%s)", name, size,
+					 "%s.size is %u; initialize it with sizeof(%s)", name, size,
 					 name);
 		memcpy(copy, options, size < known ? size : known);
 	}
 	for (size_t i = known; i < size; i++)
 		if (((const unsigned char *)options)[i])
 			return tfc__fail(error, TFC_ENOTSUP, component, 0,
-					 "%s has a field, at byte %zu, that this version of the "
-					 "library does not know",
+					 "%s has a nonzero field at byte %zu that this version of "
+					 "the library does not know",
 					 name, i);
 	uint32_t now = (uint32_t)known;
 	memcpy(copy, &now, sizeof(now));

@@ -44,7 +44,7 @@ void tfc__archive_end_work(struct tfc__bundle *bundle)
 static void fail(struct tfc__bundle *bundle, int code, const char *why)
 {
 	const char *silence = code == TFC_ENOSPC ? "No space left on device"
-						 : "tfc-bundle ended without a word";
+						 : "tfc-bundle ended without a result";
 	tfc__fail(&bundle->error, code, "bundle", 0, "bundle: %s", *why ? why : silence);
 	bundle->state = TFC__BUNDLE_FAILED;
 	tfc__archive_end_work(bundle);

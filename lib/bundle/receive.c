@@ -16,7 +16,8 @@ int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
 	if (tfc__msg_get_text(params, key, hash, TFC_BUNDLE_HASH_SIZE) && tfc__is_bundle_hash(hash))
 		return TFC_OK;
 	hash[0] = '\0';
-	return tfc__fail(error, TFC_EINVAL, "bundle", 0, "%s: no SHA-256 of a bundle", key);
+	return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%s\" is not the SHA-256 of a bundle",
+			 key);
 }
 
 /* ---- offers */
@@ -56,7 +57,7 @@ static void fail(struct offer *offer, const tfc_error *error)
 static void on_cancel(void *user)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ECANCELED, "bundle", 0, "the bundle is not offered any more");
+	tfc__fail(&error, TFC_ECANCELED, "bundle", 0, "the bundle is no longer offered");
 	fail(user, &error);
 }
 
@@ -77,8 +78,7 @@ static void send_item(struct offer *offer)
 	tfc__buf_fini(&item);
 	if (code == TFC_OK)
 		return;
-	tfc__fail(&error, code, "bundle", 0, "the bundle cannot be asked for: %s",
-		  tfc_err_text(code));
+	tfc__fail(&error, code, "bundle", 0, "cannot request the bundle: %s", tfc_err_text(code));
 	fail(offer, &error);
 }
 
@@ -104,7 +104,7 @@ static void on_idle(struct tfc__timer *timer)
 		return;
 	}
 	tfc__fail(&error, TFC_ETIMEDOUT, "bundle", 0,
-		  "bundle: no byte of it came for %llu s; %llu of %llu are missing",
+		  "bundle: transfer stalled for %llu s; %llu of %llu bytes are missing",
 		  (unsigned long long)(offer->idle_ns / TFC__SECOND),
 		  (unsigned long long)(bundle->size - bundle->received),
 		  (unsigned long long)bundle->size);
@@ -146,13 +146,13 @@ static int check_bytes(const struct tfc__bundles *bundles, const struct offer *o
 	}
 	if (key_count > TFC__OFFERS_KEY_MAX || key_bytes > TFC__OFFERS_KEY_BYTES)
 		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
-				 "bundle: too many with one key are on their way to this node: at "
-				 "most %d, and %llu bytes: try again later",
+				 "bundle: too many transfers to this node with one key (limit %d, "
+				 "or %llu bytes); try again later",
 				 TFC__OFFERS_KEY_MAX, (unsigned long long)TFC__OFFERS_KEY_BYTES);
 	if (bytes > TFC__OFFERS_BYTES)
 		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
-				 "bundle: too many of clients are on their way to this node: at "
-				 "most %llu bytes: try again later",
+				 "bundle: too many transfers to this node from clients (limit %llu "
+				 "bytes); try again later",
 				 (unsigned long long)TFC__OFFERS_BYTES);
 	return TFC_OK;
 }
@@ -162,17 +162,17 @@ static int check_offer(const struct tfc__bundles *bundles, const struct offer *o
 {
 	uint32_t count = 1;
 	if (!size || size > TFC__OFFER_BYTES_MAX)
-		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
-				 "bundle: %llu bytes: an archive has from 1 to %llu",
-				 (unsigned long long)size,
-				 (unsigned long long)TFC__OFFER_BYTES_MAX);
+		return tfc__fail(
+			error, TFC_ETOOBIG, "bundle", 0,
+			"bundle: size of %llu bytes is not valid; an archive has 1 to %llu",
+			(unsigned long long)size, (unsigned long long)TFC__OFFER_BYTES_MAX);
 	TFC__LIST_EACH (link, &bundles->offers)
 		count += tfc__rpc_of(offer_of(link)->request) == tfc__rpc_of(offer->request);
 	if (count > TFC__OFFERS_MAX)
-		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
-				 "bundle: at most %d may be offered over one connection: try again "
-				 "later",
-				 TFC__OFFERS_MAX);
+		return tfc__fail(
+			error, TFC_EBUSY, "bundle", 0,
+			"bundle: too many offers on this connection (limit %d); try again later",
+			TFC__OFFERS_MAX);
 	return offer->offerer.is_client ? check_bytes(bundles, offer, size, error) : TFC_OK;
 }
 
@@ -296,7 +296,7 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	uint64_t at = tfc__msg_get_u64(params, "at", 0);
 	int code = tfc__bundle_hash_read(params, "hash", hash, &error);
 	if (code == TFC_OK && !(bundle = offered_bundle(bundles, tfc__rpc_of(request), hash)))
-		code = tfc__fail(&error, TFC_ENOENT, "bundle", 0, "this bundle was not offered");
+		code = tfc__fail(&error, TFC_ENOENT, "bundle", 0, "the bundle was not offered");
 	if (code == TFC_OK && !(chunk = calloc(1, sizeof(*chunk))))
 		code = tfc__fail_nomem(&error, "bundle");
 	if (code == TFC_OK)

@@ -76,8 +76,8 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 	struct tfc__buf params = {0};
 	ssize_t n = pread(sender->fd, bytes, CHUNK, (off_t)sender->at);
 	if (n <= 0)
-		return tfc__fail_errno(error, "bundle", n < 0 ? errno : EIO, "cannot read %.160s",
-				       sender->bundle->path);
+		return tfc__fail_errno(error, "bundle", n < 0 ? errno : EIO,
+				       "cannot read \"%.160s\"", sender->bundle->path);
 	tfc__msg_map(&params, 3);
 	tfc__msg_put_str(&params, "hash", sender->bundle->hash);
 	tfc__msg_put_u64(&params, "at", sender->at);
@@ -155,8 +155,8 @@ static void begin_sending(struct tfc__bundle_sender *sender, uint64_t at)
 		return;
 	sender->at = at;
 	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
-	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno, "cannot read %.160s",
-						    sender->bundle->path)
+	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno,
+						    "cannot read \"%.160s\"", sender->bundle->path)
 				  : send_chunks(sender, &error);
 	if (code < 0)
 		fail(sender, &error);
@@ -181,7 +181,7 @@ static void on_offer_end(void *user, int code, const msgpack_object *result, con
 	sender->offer = NULL;
 	if (code == TFC_OK)
 		tfc__fail(&early, TFC_EPARSE, "bundle", 0,
-			  "the node has ended what it did not finish: the offer of a bundle");
+			  "the node ended the offer of a bundle before it was complete");
 	fail(sender, code < 0 ? error : &early);
 }
 

@@ -89,7 +89,7 @@ void tfc__record_close(struct tfc__record *record)
 {
 	tfc_error error;
 	tfc__fail(&error, TFC_ESTATE, "cluster", 0,
-		  "the node was closed before the store had answered");
+		  "the node was closed before the store completed the request");
 	tfc__record_answer(record, TFC_ESTATE, &error);
 	tfc__maintainer_close(record->maintainer);
 	tfc__keeper_close(&record->keeper);
@@ -173,7 +173,7 @@ int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_erro
 		return directory->load_error.code;
 	}
 	return tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-			 "the node is still reading its store: ask again");
+			 "the node is still reading its store; try again");
 }
 
 static bool match_id(struct tfc__directory_match *match, const char *id, const char *job)
@@ -216,12 +216,13 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 	tfc__directory_match(directory, job, &match);
 	if (!match.by_name && match.prefixes > 1)
 		return tfc__fail(error, TFC_EINVAL, "cluster", 0,
-				 "job %.60s: %u job ids begin like that; give more of the id: %s%s",
+				 "job id \"%.60s\" is ambiguous: %u job ids begin with it; give "
+				 "more of the id: %s%s",
 				 job, match.prefixes, match.ids, match.prefixes > 3 ? " ..." : "");
 	if (!match.by_name && match.damaged)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s", match.damaged->why);
 	if (!match.by_name && !match.by_prefix)
-		return tfc__fail(error, TFC_ENOENT, "cluster", 0, "no such job: %s", job);
+		return tfc__fail(error, TFC_ENOENT, "cluster", 0, "job \"%s\" not found", job);
 	*ret_record = match.by_name ? match.by_name : match.by_prefix;
 	return TFC_OK;
 }
@@ -256,8 +257,8 @@ struct tfc__log_source *tfc__record_log_open(struct tfc__record *record, uint32_
 	if (agent.ops && agent.ops->kept_log)
 		return agent.ops->kept_log(agent.agent, record->id, record->job, task, position,
 					   error);
-	tfc__fail(error, TFC_ELOST, "cluster", 0, "the output on node %s cannot be read from here",
-		  node);
+	tfc__fail(error, TFC_ELOST, "cluster", 0,
+		  "cannot read the output on node %s from this node", node);
 	return NULL;
 }
 

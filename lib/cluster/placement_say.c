@@ -186,7 +186,7 @@ static int say_slots(const struct say *say, const struct sums *sums)
 {
 	uint32_t needed = say->place->request->task_count;
 	if (!sums->free_slots)
-		return WAIT(say->error, "%s %llu slot%s taken", sums->slots == 1 ? "the" : "all",
+		return WAIT(say->error, "%s %llu slot%s in use", sums->slots == 1 ? "the" : "all",
 			    (unsigned long long)sums->slots, sums->slots == 1 ? " is" : "s are");
 	return WAIT(say->error, "%u slots are needed: %llu of %llu %s free", needed,
 		    (unsigned long long)sums->free_slots, (unsigned long long)sums->slots,

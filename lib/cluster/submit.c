@@ -68,7 +68,8 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 		       const struct tfc__client_key *key, tfc_error *error)
 {
 	if (tfc__random_hex(record->id) < 0)
-		return tfc__fail_errno(error, "cluster", errno, "no random bytes for a job id");
+		return tfc__fail_errno(error, "cluster", errno,
+				       "cannot get random bytes for a job id");
 	record->job = tfc__job_copy(submit->job);
 	record->host_tag = malloc(submit->host_tag_len ? submit->host_tag_len : 1);
 	if (!record->job || !record->host_tag)
@@ -146,8 +147,7 @@ static void on_taken_back(void *user, int code, const tfc_store_value *values, u
 		return;
 	}
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-		 "a job that could not be stored may be there all the same, it is removed again: "
-		 "%s",
+		 "removing a job that may have been stored although storing it failed: %s",
 		 error->text);
 	retry_refusal(record, code);
 }
@@ -215,7 +215,7 @@ static int check_bundle(struct tfc__record *record, tfc_error *error)
 	const char *name = record->job->bundle;
 	if (!name || !tfc__bundle_named(name) || tfc__record_keep_bundle(record))
 		return TFC_OK;
-	return tfc__fail(error, TFC_ENOENT, "cluster", 0, "bundle: %.80s is not on this node",
+	return tfc__fail(error, TFC_ENOENT, "cluster", 0, "bundle: \"%.80s\" is not on this node",
 			 name);
 }
 
@@ -291,7 +291,8 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	record->put = NULL;
 	if (code < 0)
 		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-			 "the job comes back with the next start of this node: %s", error->text);
+			 "the job could not be removed and returns when this node restarts: %s",
+			 error->text);
 	tfc__record_answer(record, code, error);
 	tfc__record_close(record);
 }
@@ -366,7 +367,7 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 		return code;
 	if (!record->is_ended)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
-				 "job %s has not ended: stop it first", record->id);
+				 "job %s has not ended; stop it first", record->id);
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
 	code = tfc__record_forget(record, error);

@@ -24,7 +24,7 @@ static int copy_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error 
 	if (own.log_level > TFC_LOG_DEBUG)
 		return tfc__fail(
 			error, TFC_EINVAL, "ctx", 0,
-			"tfc_ctx_options.log_level is %u: the highest is TFC_LOG_DEBUG, %d",
+			"tfc_ctx_options.log_level is %u; the highest is TFC_LOG_DEBUG (%d)",
 			own.log_level, TFC_LOG_DEBUG);
 	ctx->log = own.log;
 	ctx->log_user = own.log_user;
@@ -45,13 +45,13 @@ static int open_fds(tfc_ctx *ctx, tfc_error *error)
 {
 	ctx->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (ctx->epoll_fd < 0)
-		return tfc__fail_errno(error, "ctx", errno, "cannot make an epoll descriptor");
+		return tfc__fail_errno(error, "ctx", errno, "cannot create an epoll descriptor");
 	ctx->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (ctx->timer_fd < 0)
-		return tfc__fail_errno(error, "ctx", errno, "cannot make a timer descriptor");
+		return tfc__fail_errno(error, "ctx", errno, "cannot create a timer descriptor");
 	ctx->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ctx->event_fd < 0)
-		return tfc__fail_errno(error, "ctx", errno, "cannot make an event descriptor");
+		return tfc__fail_errno(error, "ctx", errno, "cannot create an event descriptor");
 	if (watch_own(ctx, ctx->timer_fd) < 0 || watch_own(ctx, ctx->event_fd) < 0)
 		return tfc__fail_errno(error, "ctx", errno, "cannot watch a descriptor");
 	return TFC_OK;
@@ -68,7 +68,8 @@ static int mark_owner(tfc_ctx *ctx, tfc_error *error)
 	ctx->owner = getpid();
 	ctx->is_owned = mark;
 	if (madvise(mark, sizeof(*mark), MADV_WIPEONFORK) < 0)
-		return tfc__fail_errno(error, "ctx", errno, "cannot make a page that a fork wipes");
+		return tfc__fail_errno(error, "ctx", errno,
+				       "cannot create a page that is wiped on fork");
 	*mark = true;
 	return TFC_OK;
 }
@@ -138,7 +139,7 @@ void tfc_ctx_free(tfc_ctx *ctx)
 	}
 	if (ctx->is_dispatching) {
 		tfc__log(ctx, TFC_LOG_ERROR, "ctx", "",
-			 "tfc_ctx_free was called inside a callback: the context is not freed");
+			 "tfc_ctx_free was called inside a callback; the context is not freed");
 		return;
 	}
 	tfc__ctx_close_handles(ctx);
@@ -191,8 +192,8 @@ int tfc__ctx_enter(tfc_ctx *ctx)
 		return TFC_EINVAL;
 	if (tfc__ctx_is_forked(ctx))
 		return tfc__fail(&ctx->error, TFC_EFORK, "ctx", 0,
-				 "process %d opened this context and process %d was forked off: "
-				 "here only tfc_ctx_abandon may be called",
+				 "process %d opened this context, and process %d is a fork of it, "
+				 "which may call only tfc_ctx_abandon",
 				 (int)ctx->owner, (int)getpid());
 	return TFC_OK;
 }

@@ -78,8 +78,9 @@ static int refuse_reentrance(tfc_ctx *ctx)
 {
 	if (!ctx->is_dispatching)
 		return TFC_OK;
-	return tfc__ctx_fail(ctx, TFC_ESTATE, "ctx", 0,
-			     "dispatch was called inside a callback: return to the loop first");
+	return tfc__ctx_fail(
+		ctx, TFC_ESTATE, "ctx", 0,
+		"tfc_ctx_dispatch was called inside a callback; return to the loop first");
 }
 
 static int dispatch(tfc_ctx *ctx, uint32_t budget)

@@ -24,8 +24,8 @@ int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component
 		return TFC_OK;
 	}
 	int code = tfc__fail(error, tfc__err_from_errno(errno), component, errno,
-			     "cannot run %.120s: %s; install the library, or name the directory "
-			     "of its helper programs (helper_dir)",
+			     "cannot run \"%.120s\": %s; install the library, or set helper_dir to "
+			     "the directory of its helper programs",
 			     path, strerror_r(errno, reason, sizeof(reason)));
 	free(path);
 	return code;
@@ -95,5 +95,6 @@ int tfc__helper_run(const char *path, char *const argv[], const struct tfc__help
 	while (copied-- > 0)
 		if (copies[copied].fd >= 0)
 			close(copies[copied].fd);
-	return failed ? tfc__fail_errno(error, component, failed, "cannot start %s", path) : TFC_OK;
+	return failed ? tfc__fail_errno(error, component, failed, "cannot start \"%s\"", path)
+		      : TFC_OK;
 }

@@ -65,7 +65,7 @@ int tfc__ctx_fetch_io(tfc_ctx *ctx, int want, int timeout_ms)
 	if (count < 0)
 		return errno == EINTR ? 0
 				      : tfc__fail_errno(&ctx->error, "ctx", errno,
-							"cannot read what is ready");
+							"cannot wait for events");
 	ctx->batch_len = count;
 	return count;
 }

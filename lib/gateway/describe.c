@@ -76,7 +76,7 @@ static void add_sentence(const struct tfc__record *record, struct tfc__buf *json
 	char text[256];
 	if (record->keeper.why[0]) {
 		snprintf(text, sizeof(text),
-			 "its events are not stored, and not shown until then: %s",
+			 "cannot store its events, which are not reported before: %s",
 			 record->keeper.why);
 		add_string(json, "text", text);
 		return;

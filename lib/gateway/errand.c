@@ -119,8 +119,8 @@ static bool set_rpc(struct tfc__errand *errand, struct tfc__rpc *rpc)
 	if (!errand->has_secrets || !tfc__rpc_is_exposed(rpc))
 		return true;
 	tfc__fail(&error, TFC_EACCES, "gateway", 0,
-		  "secret_env: the connection to the node is not encrypted, and others could read "
-		  "the values: use a key (key_file), or the node's unix socket");
+		  "secret_env: the connection to the node is not encrypted, so others could read "
+		  "the values; use a key (key_file) or the node's unix socket");
 	tfc__errand_fail(errand, &error);
 	return false;
 }

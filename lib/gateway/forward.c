@@ -44,10 +44,9 @@ static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__questio
 	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
 	struct tfc__errand *errand;
 	if (!rpc)
-		tfc__request_end(request,
-				 tfc__fail(&request->error, TFC_ELOST, "gateway", 0,
-					   "node %.60s, which has job %s, cannot be asked now",
-					   node, question->job));
+		tfc__request_end(request, tfc__fail(&request->error, TFC_ELOST, "gateway", 0,
+						    "cannot reach node %.60s, which has job %s",
+						    node, question->job));
 	else if ((errand = tfc__errand_new(request, question)))
 		tfc__errand_go(errand, rpc);
 }
@@ -122,15 +121,15 @@ static int find_home(struct tfc__forwarder *forwarder, const struct tfc__questio
 	if (question->is_forwarded || !members->ops ||
 	    !members->ops->find(members->user, question->home, &name, ret_rpc))
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
-				 "node %.40s knows no member with the node id %s", self,
+				 "node %.40s knows no member with node id %s", self,
 				 question->home);
 	if (!*ret_rpc)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
-				 "node %.40s cannot ask node %.40s now", self, name);
+				 "node %.40s cannot reach node %.40s", self, name);
 	if (tfc__question_brings_bundle(question))
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
-				 "a bundle goes to the home of its submit: open a gateway at the "
-				 "address of node %.60s",
+				 "a bundle must be sent to the home of its submit; open a gateway "
+				 "at the address of node %.60s",
 				 name);
 	return TFC_OK;
 }
@@ -196,12 +195,11 @@ static void on_route(void *user, const char *node, const char *id, const tfc_err
 	tfc_error lost = TFC_ERROR_INIT;
 	free(routing);
 	if (!error && *node && !rpc)
-		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "node %.60s cannot be asked now", node);
+		tfc__fail(&lost, TFC_ELOST, "gateway", 0, "cannot reach node %.60s", node);
 	else if (!error && !*node &&
 		 tfc__directory_find(forwarder->directory, id, &lost, &record) == TFC_OK)
 		tfc__fail(&lost, TFC_EEXIST, "gateway", 0,
-			  "job %.60s was submitted to this node meanwhile; subscribe to it again",
-			  id);
+			  "job %.60s was submitted to this node meanwhile; subscribe again", id);
 	if (rpc)
 		tfc__remote_sub_go(sub, rpc, id);
 	else

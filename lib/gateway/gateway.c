@@ -32,8 +32,8 @@ static void end_request(tfc_op *op, int code)
 	struct tfc__request *request = tfc__container_of(op, struct tfc__request, op);
 	forget(request);
 	if (code < 0)
-		tfc__fail(&request->error, code, "gateway", 0, "the request was %s",
-			  code == TFC_ETIMEDOUT ? "not answered in time" : "canceled");
+		tfc__fail(&request->error, code, "gateway", 0, "request %s",
+			  code == TFC_ETIMEDOUT ? "timed out" : "canceled");
 	else
 		code = request->code;
 	tfc_reply reply = {
@@ -95,19 +95,19 @@ static int check_question(const struct tfc__question *question, tfc_error *error
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "job is NULL");
 	if (question->host_tag_len > HOST_TAG_MAX)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "host_tag_len is %llu: at most %d bytes",
+				 "host_tag_len is %llu; the limit is %d bytes",
 				 (unsigned long long)question->host_tag_len, HOST_TAG_MAX);
 	if (question->client_key && strlen(question->client_key) > CLIENT_KEY_MAX)
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "client_key is longer than %d bytes", CLIENT_KEY_MAX);
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "client_key exceeds %d bytes",
+				 CLIENT_KEY_MAX);
 	if (question->home && !is_node_id(question->home))
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "home is no node id, which has 32 hex digits: %.40s",
+				 "home \"%.40s\" is not a node id, which has 32 hexadecimal digits",
 				 question->home);
 	if (question->home && !(question->client_key && *question->client_key))
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "home needs a client_key, by which the home recognizes the "
-				 "submit when it is sent again");
+		return tfc__fail(
+			error, TFC_EINVAL, "gateway", 0,
+			"home requires client_key, by which the node recognizes a repeated submit");
 	return has_job ? tfc_job_validate(question->definition, error) : TFC_OK;
 }
 
@@ -119,7 +119,7 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 		return code;
 	if (!fn)
 		return tfc__ctx_fail(gateway->ctx, TFC_EINVAL, "gateway", 0,
-				     "fn is NULL: a request needs somebody to answer");
+				     "fn is NULL; a request needs a callback");
 	code = tfc__gateway_check(gateway);
 	if (code < 0)
 		return code;
@@ -176,7 +176,7 @@ void tfc_gateway_close(tfc_gateway *gateway)
 		forget(request);
 		tfc__request_end(request,
 				 tfc__fail(&request->error, TFC_ECANCELED, "gateway", 0,
-					   "the gateway was closed before the answer was told"));
+					   "the gateway was closed before the request completed"));
 	}
 	tfc__gateway_orphan_subs(gateway);
 	gateway->ops->close(gateway);

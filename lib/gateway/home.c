@@ -52,10 +52,10 @@ static void on_impatience(struct tfc__timer *timer)
 	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, patience);
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ELOST, "gateway", 0,
-		  "node %s%s%s%s, the home of this submit, does not say whether it has made the "
-		  "job: %.600s",
+		  "cannot find out from node %s%s%s%s, the home of this submit, whether it created "
+		  "the job: %.600s",
 		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
-		  home->why.code < 0 ? home->why.text : "no answer");
+		  home->why.code < 0 ? home->why.text : "no response");
 	tfc__errand_fail(home->errand, &error);
 }
 
@@ -69,7 +69,7 @@ void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why)
 		return;
 	home->is_wait_logged = true;
 	tfc__log(home->homes->ctx, TFC_LOG_WARNING, "gateway", "",
-		 "node %s, which may have made the job, cannot be asked; waiting for it (%u s at "
+		 "cannot reach node %s, which may have created the job; waiting for it (%u s at "
 		 "most): %s",
 		 home->name[0] ? home->name : home->node_id, home->homes->patience_ms / 1000,
 		 home->why.text);
@@ -138,7 +138,7 @@ void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 	tfc_error error = TFC_ERROR_INIT;
 	if (home->node_id[0] && server->is_old) {
 		tfc__fail(&error, TFC_ELOST, "gateway", 0,
-			  "%.100s is of an older version, which passes no submit on",
+			  "%.100s has an older version that does not forward a submit",
 			  server->address);
 		pause(home, &error);
 	} else if (is_sent(home)) {

@@ -121,7 +121,7 @@ static void ask_for_list(struct listing *listing, const char *name, struct tfc__
 	lister->listing = listing;
 	snprintf(lister->name, sizeof(lister->name), "%s", name);
 	if (!rpc) {
-		note_missing(listing, name, "it cannot be reached");
+		note_missing(listing, name, "unreachable");
 	} else if (tfc__rpc_call(rpc, &call, &lister->call, &error) < 0) {
 		note_missing(listing, name, error.text);
 	} else {

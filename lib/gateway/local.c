@@ -178,7 +178,8 @@ static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,
 	char *json;
 	if (tfc__job_has_ranks(job) || job->framework == TFC_FRAMEWORK_NONE)
 		return tfc__fail(&request->error, TFC_ENOTSUP, "gateway", 0,
-				 "%s/%u: the job's framework has no TF_CONFIG", role->name, index);
+				 "%s/%u: the job's framework does not use TF_CONFIG", role->name,
+				 index);
 	int code = tfc_spec_tf_config(spec, tfc__job_strategy(job), role->name, index,
 				      &request->error, &json);
 	if (code < 0)
@@ -214,7 +215,7 @@ static int spec(struct tfc__record *record, const struct tfc__question *question
 	uint32_t number = tfc__find_task(record, question->task);
 	if (number == UINT32_MAX)
 		return tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-				 "job %s has no task %.60s", record->id, question->task);
+				 "job %s has no task \"%.60s\"", record->id, question->task);
 	tfc_spec *whole;
 	int code = tfc__record_spec(record, &request->error, &whole);
 	if (code < 0)
@@ -293,11 +294,11 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *
 	struct draining *draining = members->ops ? calloc(1, sizeof(*draining)) : NULL;
 	if (!draining) {
 		tfc__request_end(request,
-				 members->ops
-					 ? tfc__fail_nomem(&request->error, "gateway")
-					 : tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
-						     "no such member: %.60s: this node is alone",
-						     question->node));
+				 members->ops ? tfc__fail_nomem(&request->error, "gateway")
+					      : tfc__fail(&request->error, TFC_ENOENT, "gateway", 0,
+							  "member \"%.60s\" not found; this node "
+							  "has no other members",
+							  question->node));
 		return;
 	}
 	draining->request = request;
@@ -405,7 +406,7 @@ static int check(tfc_gateway *gateway, tfc_error *error)
 	if (of(gateway)->forwarder.directory)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ESTATE, "gateway", 0,
-			 "the node of this gateway is closed: close the gateway, too");
+			 "the node of this gateway is closed; close the gateway");
 }
 
 /* What was asked for is answered still; nothing more can be. */
@@ -417,8 +418,9 @@ static void on_node_closed(struct tfc__observer *user, const void *event)
 		if (!request->forget)
 			continue;
 		request->forget(request);
-		tfc__request_end(request, tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
-						    "the node was closed before the answer came"));
+		tfc__request_end(request,
+				 tfc__fail(&request->error, TFC_ESTATE, "gateway", 0,
+					   "the node was closed before the request completed"));
 	}
 	tfc__gateway_orphan_subs(&gateway->base);
 	gateway->forwarder.directory = NULL;

@@ -259,7 +259,7 @@ void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 		.time_ns = end->time_ns,
 		.cursor = tfc__lines_cursor(&task->lines),
 	};
-	snprintf(text, sizeof(text), "the rest of its output is on node %.60s, which is down",
+	snprintf(text, sizeof(text), "missing output: it is on node %.60s, which is down",
 		 tfc__followed_node(sub, task));
 	task->is_missed = true;
 	tfc__local_tell_line(sub, task, &line, text);

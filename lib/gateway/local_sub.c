@@ -299,7 +299,7 @@ static int tell_next_line(struct local_sub *sub)
 static int tell_gone(struct local_sub *sub)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was forgotten", sub->job);
+	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was removed", sub->job);
 	tfc__sub_tell_lost(&sub->base, sub->job, &error);
 	return 1;
 }
@@ -401,7 +401,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 	tfc__place_fini(&place);
 	if (code == TFC_EINVAL)
 		return tfc__fail(error, code, "gateway", 0,
-				 "cursor %.80s: not one that an event of this job carried", text);
+				 "cursor \"%.80s\" does not belong to this job", text);
 	return code < 0 ? tfc__fail_nomem(error, "gateway") : code;
 }
 

@@ -171,8 +171,8 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 	if (values <= VALUES_MAX)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
-			 "the job's definition has %zu values, more than a request may have (%d)",
-			 values, VALUES_MAX);
+			 "job definition has %zu values, more than a request may have (%d)", values,
+			 VALUES_MAX);
 }
 
 /* What a submit is known by is what came, not what is made of it here. */

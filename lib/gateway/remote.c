@@ -124,8 +124,8 @@ static int check_server(const struct remote_gateway *gateway, tfc_error *error)
 	if (is_owner)
 		return TFC_OK;
 	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "the server at %.100s runs as uid %u, who is neither you nor root nor the "
-			 "owner of its directory",
+			 "server at \"%.100s\" is not trusted: it runs as user %u, who is neither "
+			 "this user, nor root, nor the owner of its directory",
 			 address, id->uid);
 }
 
@@ -147,7 +147,7 @@ static void end_round(struct remote_gateway *gateway, int code)
 	bool is_passing = code == TFC_ELOST || code == TFC_ETIMEDOUT ||
 			  (code == TFC_EACCES && gateway->was_up);
 	tfc__fail(&error, is_passing ? TFC_EUNREACH : code, "gateway", 0,
-		  "no answer from a gateway: %s",
+		  "cannot reach a gateway: %s",
 		  gateway->tried.data ? gateway->tried.data : "out of memory");
 	tfc__buf_clear(&gateway->tried);
 	gateway->tried.is_failed = false;
@@ -215,7 +215,7 @@ static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request
 	tfc_error error = TFC_ERROR_INIT;
 	if (!request)
 		return;
-	tfc__fail(&error, TFC_ENOTSUP, "gateway", 0, "a client answers no calls");
+	tfc__fail(&error, TFC_ENOTSUP, "gateway", 0, "a client serves no requests");
 	tfc__rpc_fail(request, &error);
 }
 
@@ -356,7 +356,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 	if (is_submit && !(question->client_key && *question->client_key)) {
 		if (tfc__random_hex(key) < 0 || tfc__random_hex(key + 16) < 0) {
 			tfc__request_end(request, tfc__fail_errno(&request->error, "gateway", errno,
-								  "no random bytes"));
+								  "cannot get random bytes"));
 			return;
 		}
 		asked.client_key = key;
@@ -423,7 +423,7 @@ static int split_addresses(struct tfc__strv *addresses, const char *text, tfc_er
 		size_t len = strcspn(text, ",");
 		if (len == 0)
 			return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-					 "tfc_gateway_options.address: an address is empty");
+					 "tfc_gateway_options.address contains an empty address");
 		tfc__strv_take(addresses, strndup(text, len));
 		text += len + (text[len] == ',');
 	}

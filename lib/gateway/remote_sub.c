@@ -91,7 +91,7 @@ static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patienc
 		return;
 	sub->is_wait_logged = true;
 	tfc__log(sub->base.ctx, TFC_LOG_WARNING, "gateway", "",
-		 "job %.60s cannot be followed now; trying again for %u s at most: %s", sub->job,
+		 "cannot follow job %.60s; retrying for %u s at most: %s", sub->job,
 		 (unsigned)(patience / TFC__SECOND), sub->error.text);
 }
 
@@ -129,8 +129,9 @@ static bool is_passing(const struct tfc__remote_sub *sub, int code)
 
 static void on_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
-	static const tfc_error silent = {.code = TFC_ELOST,
-					 .text = "the gateway ended the stream before the job did"};
+	static const tfc_error silent = {
+		.code = TFC_ELOST,
+		.text = "the gateway ended the subscription before the job ended"};
 	struct tfc__remote_sub *sub = user;
 	sub->call = NULL;
 	if (sub->base.is_ended ||
@@ -248,8 +249,7 @@ static void fail_reading(struct tfc__remote_sub *sub, int code)
 	if (code == TFC_ENOMEM)
 		tfc__fail_nomem(&error, "gateway");
 	else
-		tfc__fail(&error, TFC_ELOST, "gateway", 0,
-			  "the gateway sent an event that cannot be read");
+		tfc__fail(&error, TFC_ELOST, "gateway", 0, "the gateway sent a malformed event");
 	give_up_call(sub);
 	drop_items(sub);
 	try_later(sub, &error);
@@ -392,7 +392,7 @@ static int begin_behind(struct tfc__remote_sub *sub, const char *cursor)
 	sub->is_lost = code == TFC_EINVAL;
 	if (sub->is_lost)
 		tfc__fail(&sub->error, code, "gateway", 0,
-			  "cursor %.80s: not one that an event of this job carried", cursor);
+			  "cursor \"%.80s\" does not belong to this job", cursor);
 	return sub->is_lost ? TFC_OK : code;
 }
 

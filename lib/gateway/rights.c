@@ -45,12 +45,13 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 	    (question->is_forwarded ||
 	     (who->role != TFC__KEY_SUBMIT && !is_looking(question->verb))))
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
-				 "a %s key may not %s: ask with a %s key",
+				 "a %s key has no permission to %s; use a %s key",
 				 tfc__key_role_name(who->role), verb,
 				 question->is_forwarded ? "node" : "submit");
 	if (hooks->authorize &&
 	    hooks->authorize(hooks->user, &info, question->verb, question->job) < 0)
-		return tfc__fail(error, TFC_EACCES, "gateway", 0, "the host refuses to %s", verb);
+		return tfc__fail(error, TFC_EACCES, "gateway", 0,
+				 "permission to %s denied by the host", verb);
 	return TFC_OK;
 }
 
@@ -77,7 +78,8 @@ int tfc__rights_submitter(const char *as, struct tfc__peer_id *who, tfc_error *e
 		return TFC_OK;
 	}
 	if (!tfc__key_role_parse(as, &who->role) || who->role == TFC__KEY_READ)
-		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "nobody submits as %.40s", as);
+		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "invalid submitter \"%.40s\"",
+				 as);
 	return TFC_OK;
 }
 
@@ -96,7 +98,7 @@ uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
 static int refuse_user(const char *role, const char *user, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "roles.%.60s.user: only root may submit tasks of another user (%.60s)",
+			 "roles.%.60s.user: only root may submit tasks of another user (\"%.60s\")",
 			 role, user);
 }
 
@@ -113,8 +115,8 @@ static int set_users(const struct tfc__gateway_service_options *options,
 	uint32_t gid = is_remote ? options->submit_gid : who->gid;
 	if (who->role != TFC__KEY_NODE && uid == UINT32_MAX && geteuid() == 0)
 		return tfc__fail(error, TFC_EACCES, "gateway", 0,
-				 "the node runs as root and was not told as whom tasks of submit "
-				 "keys run (tfc_run node --submit-user)");
+				 "the node runs as root and has no user for the tasks of submit "
+				 "keys; set its option submit_user");
 	if (who->role == TFC__KEY_NODE || uid == UINT32_MAX || uid == 0 || uid == geteuid())
 		return TFC_OK;
 	snprintf(user, sizeof(user), "%u:%u", uid, gid);
@@ -136,8 +138,8 @@ static int check_bundle(const tfc_job *job, tfc_error *error)
 	if (!job->bundle || tfc__bundle_named(job->bundle))
 		return TFC_OK;
 	return tfc__fail(error, TFC_EACCES, "gateway", 0,
-			 "bundle: the node reads no path for a client: it is brought, and named by "
-			 "its hash");
+			 "bundle: a client cannot name a path on the node; send the bundle and "
+			 "name its hash");
 }
 
 int tfc__rights_apply(const struct tfc__gateway_service_options *options,

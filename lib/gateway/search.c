@@ -107,17 +107,17 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 {
 	if (search->matches.prefixes > 1)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "job %.60s: %u job ids begin like that; give more of the id: %s",
+				 "job id \"%.60s\" is ambiguous: %u job ids begin with it; give "
+				 "more of the id: %s",
 				 search->job, search->matches.prefixes,
 				 search->fitting.len ? search->fitting.data : "");
 	if (search->matches.damaged[0])
 		return tfc__fail(error, TFC_EPARSE, "gateway", 0, "%s", search->matches.damaged);
 	if (search->silent.len)
-		return tfc__fail(
-			error, TFC_ELOST, "gateway", 0,
-			"no such job: %.60s; not asked, for they cannot be reached: %.120s",
-			search->job, search->silent.data);
-	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "no such job: %.60s", search->job);
+		return tfc__fail(error, TFC_ELOST, "gateway", 0,
+				 "job \"%.60s\" not found; unreachable nodes: %.120s", search->job,
+				 search->silent.data);
+	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job \"%.60s\" not found", search->job);
 }
 
 static void on_done(struct tfc__work *work)

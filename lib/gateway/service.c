@@ -104,10 +104,10 @@ static int reserve(void *user, size_t bytes, tfc_error *error)
 {
 	const struct call *call = user;
 	if (bytes > ANSWER_MAX)
-		return tfc__fail(error, TFC_ETOOBIG, "gateway", 0,
-				 "the answer to %s has %zu bytes or more, more than one message "
-				 "may have (%u)",
-				 tfc_verb_name(call->verb), bytes, TFC__RPC_MESSAGE_MAX);
+		return tfc__fail(
+			error, TFC_ETOOBIG, "gateway", 0,
+			"response to %s has at least %zu bytes, more than a message may have (%u)",
+			tfc_verb_name(call->verb), bytes, TFC__RPC_MESSAGE_MAX);
 	return tfc__rpc_reserve(call->request, bytes, error);
 }
 
@@ -119,7 +119,7 @@ static void on_cancel_question(void *user)
 		tfc_op_cancel(call->op);
 		return;
 	}
-	tfc__fail(&error, TFC_ECANCELED, "gateway", 0, "the request was canceled");
+	tfc__fail(&error, TFC_ECANCELED, "gateway", 0, "request canceled");
 	fail_call(call, &error);
 }
 
@@ -248,7 +248,7 @@ static void flush(struct call *call)
 		return;
 	}
 	if (code < 0) {
-		tfc__fail(&call->error, code, "gateway", 0, "the stream of events broke: %s",
+		tfc__fail(&call->error, code, "gateway", 0, "subscription failed: %s",
 			  tfc_err_text(code));
 		call->is_ended = true;
 	}
@@ -302,7 +302,7 @@ static void on_credit(void *user)
 static void on_cancel_stream(void *user)
 {
 	struct call *call = user;
-	tfc__fail(&call->error, TFC_ECANCELED, "gateway", 0, "the stream is not wanted any more");
+	tfc__fail(&call->error, TFC_ECANCELED, "gateway", 0, "the subscription was canceled");
 	end_stream(call);
 }
 
@@ -452,7 +452,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	}
 	int code = verb ? hear(service, &who, verb, params, &heard, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
-				    "the node's version does not know this request");
+				    "the node's version does not support this request");
 	if (code < 0)
 		tfc__rpc_fail(request, &error);
 	else if (!(call = new_call(service, verb, request)))
@@ -503,7 +503,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 	if (!service)
 		return;
 	tfc__bulk_close(&service->bulk);
-	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node is closed");
+	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node was closed");
 	TFC__LIST_EACH (link, &service->calls) {
 		struct call *call = tfc__container_of(link, struct call, link);
 		if (call->op) {

@@ -84,7 +84,7 @@ static int open_inotify(struct tfc__log_dir *dir, tfc_error *error)
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (fd < 0)
 		return tfc__fail_errno(error, "log", errno,
-				       "cannot follow logs (see fs.inotify.max_user_instances)");
+				       "cannot follow logs (limit fs.inotify.max_user_instances)");
 	int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, on_inotify);
 	if (code < 0) {
 		*error = *tfc__ctx_error(dir->ctx);
@@ -116,7 +116,7 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 		return code;
 	dir->watch = inotify_add_watch(dir->inotify.fd, dir->path, IN_MODIFY);
 	if (dir->watch < 0)
-		return tfc__fail_errno(error, "log", errno, "cannot follow %s", dir->path);
+		return tfc__fail_errno(error, "log", errno, "cannot follow \"%s\"", dir->path);
 	return TFC_OK;
 }
 
@@ -133,7 +133,7 @@ static int watch_log(struct local_log *log, tfc_error *error)
 	dir->is_unwatchable = code < 0;
 	if (code < 0) {
 		tfc__log(dir->ctx, TFC_LOG_WARNING, "log", dir->subject,
-			 "%s: output comes only when an attempt ends", why.text);
+			 "%s; output is read only when an attempt ends", why.text);
 		return TFC_OK;
 	}
 	tfc__list_append(watch_bucket(dir, log->name, strlen(log->name)), &log->watch);

@@ -30,8 +30,8 @@ int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error
 {
 	if (!dir || !name || !ret_log || !tfc__is_log_name(name))
 		return tfc__fail(error, TFC_EINVAL, "log", 0,
-				 "a log needs a directory and a name of 1 to %d bytes without a "
-				 "slash, not beginning with a dot",
+				 "directory or name of the log is missing or not valid; a name has "
+				 "1 to %d bytes, no slash and no dot at its start",
 				 TFC__LOG_NAME_MAX);
 	tfc_log *log = malloc(sizeof(*log));
 	if (!log)
@@ -43,7 +43,8 @@ int tfc_log_open(const char *dir, const char *name, uint64_t position, tfc_error
 	log->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (log->dir_fd < 0) {
 		free(log);
-		return tfc__fail_errno(error, "log", errno, "cannot read log directory %s", dir);
+		return tfc__fail_errno(error, "log", errno, "cannot read log directory \"%s\"",
+				       dir);
 	}
 	*ret_log = log;
 	return TFC_OK;
@@ -133,12 +134,12 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 	*ret_is_open = false;
 	int failed = tfc__log_scan(log->dir_fd, log->name, log->position, &segments);
 	if (failed)
-		return tfc__fail_errno(error, "log", failed, "cannot read the directory of log %s",
-				       log->name);
+		return tfc__fail_errno(error, "log", failed,
+				       "cannot read the directory of log \"%s\"", log->name);
 	if (segments.at_or_before != UINT64_MAX) {
 		failed = open_segment(log, segments.at_or_before);
 		if (failed && failed != ENOENT)
-			return tfc__fail_errno(error, "log", failed, "cannot read log %s",
+			return tfc__fail_errno(error, "log", failed, "cannot read log \"%s\"",
 					       log->name);
 		if (!failed && fstat(log->fd, &status) == 0 &&
 		    (log->position - log->segment < (uint64_t)status.st_size ||
@@ -181,8 +182,8 @@ static int fail_damaged(const tfc_log *log, tfc_error *error)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	tfc__log_segment_name(path, log->name, log->segment);
-	return tfc__fail(error, TFC_EPARSE, "log", 0, "log file %s is damaged at byte %llu", path,
-			 (unsigned long long)(log->position - log->segment));
+	return tfc__fail(error, TFC_EPARSE, "log", 0, "log file \"%s\" is damaged at byte %llu",
+			 path, (unsigned long long)(log->position - log->segment));
 }
 
 static uint32_t stream_of(char letter)

@@ -43,7 +43,7 @@ static bool is_word(const char *text, size_t len, const char *more)
 static int check_name(const char *name, tfc_error *error)
 {
 	if (!name || !*name)
-		return FAIL(error, "name: is missing");
+		return FAIL(error, "name: missing");
 	if (!is_word(name, strlen(name), "._-"))
 		return FAIL(error,
 			    "name: must be 1 to %d letters, digits, '.', '_' and '-', a letter or "
@@ -88,8 +88,8 @@ int tfc__member_check_label(const char *label, tfc_error *error)
 			    NAME_MAX_LEN, (int)(name_len > 70 ? 70 : name_len), label);
 	if (strlen(label + name_len + 1) > LABEL_MAX_LEN || !tfc__is_plain_text(label))
 		return FAIL(error,
-			    "labels: the value of %.*s must be text without control characters, "
-			    "up to %d bytes",
+			    "labels: the value of \"%.*s\" must be text without control "
+			    "characters, up to %d bytes",
 			    (int)name_len, label, LABEL_MAX_LEN);
 	return TFC_OK;
 }
@@ -111,7 +111,7 @@ static int check_labels(const char *const *labels, tfc_error *error)
 			return FAIL(error, "labels: a member has at most %d", TFC__LABELS_MAX);
 		for (uint32_t j = 0; j < i; j++)
 			if (compare_names(labels[i], labels[j]) == 0)
-				return FAIL(error, "labels: %.*s is there twice",
+				return FAIL(error, "labels: duplicate label \"%.*s\"",
 					    (int)strcspn(labels[i], "="), labels[i]);
 	}
 	return TFC_OK;

@@ -36,11 +36,11 @@ static void warn_of_cut(struct tfc__members *members, bool was_cut_off)
 		return;
 	if (was_cut_off)
 		tfc__log(members->ctx, TFC_LOG_INFO, "member", "",
-			 "enough members are heard again to judge the others");
+			 "enough members respond again to judge the others");
 	else
 		tfc__log(members->ctx, TFC_LOG_WARNING, "member", "",
-			 "more than a third of the members fell silent at once: perhaps this node "
-			 "is the one that is cut off; none is called down by its silence alone");
+			 "more than a third of the members became unreachable at once; this node "
+			 "may be the one that is cut off, and declares no unreachable member down");
 }
 
 static void tick(struct tfc__timer *timer)
@@ -138,11 +138,11 @@ static int enter(tfc_membership *membership, const char *name, struct tfc__membe
 		return code;
 	*ret_members = members;
 	if (!name)
-		return tfc__ctx_fail(members->ctx, TFC_EINVAL, "member", 0, "name: is missing");
+		return tfc__ctx_fail(members->ctx, TFC_EINVAL, "member", 0, "name is NULL");
 	*ret_row = tfc__member_row_find(members, name);
 	if (!*ret_row || (*ret_row)->member.is_out)
 		return tfc__ctx_fail(members->ctx, TFC_ENOENT, "member", 0,
-				     "there is no member \"%.63s\"", name);
+				     "member \"%.63s\" not found", name);
 	return TFC_OK;
 }
 
@@ -194,7 +194,7 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 		return code;
 	if (row->member.is_self)
 		return tfc__ctx_fail(members->ctx, TFC_ESTATE, "member", 0,
-				     "\"%s\" is this node itself", name);
+				     "cannot remove member \"%s\": it is this node", name);
 	end_to_look(members, row);
 	row->has_spoken = false;
 	row->member.is_out = true;
@@ -217,11 +217,11 @@ int tfc_membership_set_state(tfc_membership *membership, const char *name, uint3
 		return code;
 	if (!(members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES))
 		return tfc__ctx_fail(members->ctx, TFC_ESTATE, "member", 0,
-				     "this membership does not tell states: set "
+				     "this membership does not report states; set "
 				     "TFC_MEMBERSHIP_REPORTS_STATES in its flags");
 	if (state < TFC_MEMBER_ALIVE || state > TFC_MEMBER_LEFT)
 		return tfc__ctx_fail(members->ctx, TFC_EINVAL, "member", 0,
-				     "%u is no enum tfc_member_state", state);
+				     "state %u is not in enum tfc_member_state", state);
 	if (!row->member.is_self)
 		tfc__members_set_state(members, row, state);
 	return TFC_OK;

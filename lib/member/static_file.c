@@ -35,8 +35,8 @@ static int check_self(const struct tfc__static_file *file, const struct tfc__sta
 	if (find(list, self))
 		return TFC_OK;
 	return tfc__fail(error, TFC_ENOENT, "member", 0,
-			 "%.80s: no member is called \"%s\", as this node is: add it, or name the "
-			 "node as one of the %u that are there, such as \"%s\"",
+			 "members file \"%.80s\" does not list this node, \"%s\"; add it, or give "
+			 "the node one of the %u names listed, such as \"%s\"",
 			 file->watched.path, self, list->count, list->items[0].name);
 }
 
@@ -87,7 +87,7 @@ int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_
 	if (!file)
 		return tfc__fail_nomem(error, "member");
 	file->watched.component = "member";
-	file->watched.kept = "the members stay as they are";
+	file->watched.kept = "members not changed";
 	file->watched.fn = take_text;
 	if (tfc__watched_file_init(&file->watched, path, error) < 0) {
 		free(file);

@@ -136,7 +136,7 @@ static int check_fields(struct parse *p, const tfc_member_info *info)
 	static const char *const fields[] = {"name", "address", "node_id", "labels", "gpus"};
 	tfc_error detail = TFC_ERROR_INIT;
 	if (!info->address && info->name)
-		return FAIL(p, "address is missing: where does %.63s listen?", info->name);
+		return FAIL(p, "address of member \"%.63s\" is missing", info->name);
 	if (tfc__member_check(info, &detail) == TFC_OK)
 		return TFC_OK;
 	size_t len = strcspn(detail.text, ":");
@@ -194,8 +194,8 @@ static int fail_twice(struct parse *p, const tfc_member_info *first, const tfc_m
 	tfc__key_path_push_element(&p->path, second->state);
 	tfc__key_path_push(&p->path, key);
 	if (is_name)
-		return FAIL(p, "members[%u] is called \"%s\", too", first->state, first->name);
-	return FAIL(p, "members[%u] (%s) has this address, too", first->state, first->name);
+		return FAIL(p, "members[%u] has the same name \"%s\"", first->state, first->name);
+	return FAIL(p, "members[%u] (%s) has the same address", first->state, first->name);
 }
 
 /* While it runs, `state` of an item is its place in the file. */
@@ -220,7 +220,7 @@ static int read_members(struct parse *p, json_t *value, struct tfc__static_list 
 	if (!json_is_array(value))
 		return FAIL(p, "must be a list of members");
 	if (!count)
-		return FAIL(p, "names no member");
+		return FAIL(p, "the list is empty");
 	list->items = calloc(count, sizeof(list->items[0]));
 	if (!list->items)
 		return nomem(p);

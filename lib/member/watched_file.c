@@ -38,7 +38,7 @@ void tfc__watched_file_fini(struct tfc__watched_file *file)
 
 static int fail_file(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
 {
-	return tfc__fail_errno(error, file->component, sys_errno, "%s", file->path);
+	return tfc__fail_errno(error, file->component, sys_errno, "cannot read \"%s\"", file->path);
 }
 
 static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__buf *text,
@@ -48,8 +48,8 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 	if (fstat(fd, &status) < 0)
 		return fail_file(file, errno, error);
 	if (!S_ISREG(status.st_mode))
-		return tfc__fail(error, TFC_EINVAL, file->component, 0, "%s: not a file",
-				 file->path);
+		return tfc__fail(error, TFC_EINVAL, file->component, 0,
+				 "\"%s\" is not a regular file", file->path);
 	for (;;) {
 		char *at = tfc__buf_reserve(text, 65536);
 		ssize_t n = at ? read(fd, at, 65536) : 0;
@@ -62,7 +62,7 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 		tfc__buf_grow(text, (size_t)n);
 		if (text->len > TFC__WATCHED_FILE_MAX)
 			return tfc__fail(error, TFC_ETOOBIG, file->component, 0,
-					 "%s: larger than %u MiB", file->path,
+					 "\"%s\" exceeds %u MiB", file->path,
 					 TFC__WATCHED_FILE_MAX >> 20);
 	}
 }
@@ -134,15 +134,15 @@ static int watch_directory(struct tfc__watched_file *file, tfc_error *error)
 {
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (fd < 0)
-		return tfc__fail_errno(error, file->component, errno, "cannot watch %s for changes",
-				       file->path);
+		return tfc__fail_errno(error, file->component, errno,
+				       "cannot watch \"%s\" for changes", file->path);
 	int code = TFC_OK;
 	if (inotify_add_watch(fd, file->directory,
 			      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK) < 0)
-		code = tfc__fail_errno(error, file->component, errno, "cannot watch %s for changes",
-				       file->directory);
+		code = tfc__fail_errno(error, file->component, errno,
+				       "cannot watch \"%s\" for changes", file->directory);
 	else if ((code = tfc__io_open(&file->watch, file->ctx, fd, EPOLLIN, see_change)) < 0)
-		tfc__fail(error, code, file->component, 0, "cannot watch %s for changes",
+		tfc__fail(error, code, file->component, 0, "cannot watch \"%s\" for changes",
 			  file->path);
 	if (code < 0)
 		close(fd);

@@ -69,7 +69,7 @@ void tfc__session_leave(struct session *session)
 	each_job(session, tfc__served_job_lost);
 	if (!stay)
 		return;
-	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here any more");
+	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer's lease has expired");
 	tfc__rpc_watch(stay, NULL, NULL, NULL);
 	tfc__rpc_fail(stay, &error);
 }
@@ -109,8 +109,9 @@ static void on_over(void *user)
 	uint32_t running = count_running(session);
 	if (running)
 		tfc__log(session->service->ctx, TFC_LOG_WARNING, "node", session->name,
-			 "the maintainer on %s was not heard: %u of its jobs end%s here",
-			 session->name, running, running == 1 ? "s" : "");
+			 "the maintainer on node %s is unreachable; stopping the tasks of %u of "
+			 "its jobs",
+			 session->name, running);
 	session->is_over = true;
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		TFC__LIST_EACH (link, &session->buckets[i])
@@ -186,7 +187,7 @@ static void hear_renewal(struct tfc__agent_service *service, const msgpack_objec
 static void fail_session(struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease here");
+	tfc__fail(&error, TFC_ESTATE, "node", 0, "this maintainer has no lease");
 	tfc__rpc_fail(request, &error);
 }
 
@@ -204,7 +205,7 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 	} else if (strcmp(method, "agent.drop") == 0) {
 		tfc__served_job_drop(session, request, params);
 	} else {
-		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%.64s is unknown here", method);
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "unknown job %.64s", method);
 		tfc__rpc_fail(request, &error);
 	}
 }

@@ -101,7 +101,8 @@ bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller 
 	if (is_member) {
 		tfc__agent_service_serve(agents->service, request, method, params);
 	} else if (request) {
-		tfc__fail(&error, TFC_EACCES, "node", 0, "%.64s: for members only", method);
+		tfc__fail(&error, TFC_EACCES, "node", 0,
+			  "permission denied: only members may request %.64s", method);
 		tfc__rpc_fail(request, &error);
 	}
 	return true;

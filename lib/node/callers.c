@@ -43,8 +43,8 @@ static int check_wanted(const struct tfc__caller *caller, const struct tfc__hell
 	if (!*hello->to || strcmp(hello->to, name) == 0)
 		return TFC_OK;
 	return tfc__fail(error, TFC_ENOENT, "node", 0,
-			 "\"%s\" has the address of \"%s\" in the members file of \"%s\": let the "
-			 "members files agree on its name",
+			 "node \"%s\" has the address of \"%s\" in the members file of \"%s\"; let "
+			 "the members files agree on its name",
 			 name, hello->to, hello->name);
 }
 
@@ -56,15 +56,15 @@ static int check_name(const struct tfc__caller *caller, const struct tfc__hello 
 	struct tfc__node_peer *peer = tfc__peers_find(peers, hello->name);
 	if (strcmp(hello->name, peers->options.hello->name) == 0)
 		return tfc__fail(error, TFC_EEXIST, "node", 0,
-				 "two nodes are called \"%s\": the one asked and the one at %s",
+				 "two nodes have the name \"%s\": this one and the one at %s",
 				 hello->name, id->address);
 	if (!peer || !peer->member)
 		return tfc__fail(error, TFC_ENOENT, "node", 0,
-				 "\"%s\" is no member, as node \"%s\" knows them: let the members "
-				 "files agree on its name",
+				 "\"%s\" is not a member for node \"%s\"; let the members files "
+				 "agree on its name",
 				 hello->name, peers->options.hello->name);
 	if (is_connected(peer) && strcmp(peer->node_id, hello->node_id) != 0)
-		return refuse_second(peer, error, "two nodes are called \"%s\": at %s and at %s",
+		return refuse_second(peer, error, "two nodes have the name \"%s\": at %s and at %s",
 				     hello->name, id->address);
 	*ret_peer = peer;
 	return TFC_OK;
@@ -73,19 +73,20 @@ static int check_name(const struct tfc__caller *caller, const struct tfc__hello 
 static int check_identity(const struct tfc__caller *caller, const struct tfc__hello *hello,
 			  const struct tfc__node_peer *peer, tfc_error *error)
 {
-	static const char sentence[] = "nodes \"%s\" and \"%s\" have one identity: the state "
-				       "directory of one is a copy of the other's; remove the "
-				       "identity in it";
+	static const char sentence[] =
+		"nodes \"%s\" and \"%s\" have the same identity: the state directory of one is a "
+		"copy of the other's; remove the file \"identity\" in the copy";
 	struct tfc__peers *peers = caller->peers;
 	const struct tfc__peer_id *id = tfc__peer_id(caller->peer);
 	const char *pinned = peer->member->node_id;
 	if (*id->node_id && strcmp(id->node_id, hello->node_id) != 0)
 		return tfc__fail(error, TFC_EACCES, "node", 0,
-				 "\"%s\" does not tell its own identity", hello->name);
+				 "node \"%s\" reported an identity that is not its own",
+				 hello->name);
 	if (pinned && strcmp(pinned, hello->node_id) != 0)
 		return tfc__fail(error, TFC_EACCES, "node", 0,
-				 "\"%s\" has the identity %s, the members want %s", hello->name,
-				 hello->node_id, pinned);
+				 "node \"%s\" has node id %s, but its member entry requires %s",
+				 hello->name, hello->node_id, pinned);
 	if (strcmp(hello->node_id, peers->options.hello->node_id) == 0)
 		return tfc__fail(error, TFC_EEXIST, "node", 0, sentence, hello->name,
 				 peers->options.hello->name);
@@ -171,7 +172,8 @@ static void serve_node(struct tfc__caller *caller, struct tfc__rpc_request *requ
 		if (strcmp(method, "node.state") == 0)
 			serve_state(caller, params);
 	} else if (tfc__peer_id(caller->peer)->role != TFC__KEY_NODE) {
-		fail_request(request, TFC_EACCES, "only a node may ask that", method);
+		fail_request(request, TFC_EACCES,
+			     "permission denied: only nodes may make this request", method);
 	} else if (strcmp(method, "node.hello") == 0) {
 		serve_hello(caller, request, params);
 	} else if (strcmp(method, "node.ping") == 0) {

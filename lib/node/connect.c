@@ -37,8 +37,8 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	} else if (strcmp(method, "node.known") == 0) {
 		tfc__node_serve_known(node, request, params);
 	} else {
-		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: this version has no such call",
-			  method);
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0,
+			  "this version does not support the request %s", method);
 		tfc__rpc_fail(request, &error);
 	}
 }
@@ -65,7 +65,8 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 	struct tfc__hello *hello = &node->hello;
 	const struct tfc__member *self = tfc__members_self(node->members);
 	if (tfc__random_hex(hello->boot_id) < 0)
-		return tfc__fail(error, TFC_ESYS, "node", 0, "no random bytes for a boot id");
+		return tfc__fail(error, TFC_ESYS, "node", 0,
+				 "cannot get random bytes for a boot id");
 	hello->protocol = TFC__NODE_PROTOCOL;
 	hello->version = tfc_version();
 	snprintf(hello->name, sizeof(hello->name), "%s", self->name);

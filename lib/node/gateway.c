@@ -147,10 +147,10 @@ static int drain_member(tfc_node *node, const char *name, bool is_off,
 	struct tfc__node_peer *peer = tfc__peers_find(node->peers, name);
 	struct tfc__rpc *rpc = peer && peer->member ? tfc__node_peer_rpc(peer) : NULL;
 	if (!peer || !peer->member)
-		return tfc__fail(error, TFC_ENOENT, "node", 0, "no such member: %s", name);
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "member \"%s\" not found", name);
 	if (!rpc)
-		return tfc__fail(error, TFC_ELOST, "node", 0,
-				 "node %s cannot be asked now: there is no connection to it", name);
+		return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %s: no connection",
+				 name);
 	return ask_to_drain(node, rpc, is_off, drain, error);
 }
 

@@ -144,7 +144,7 @@ static void forget_old(tfc_node *node)
 			tfc__strv_add(&old, guest_of(link)->id);
 	for (size_t i = 0; i < old.count; i++) {
 		tfc__log(node->ctx, TFC_LOG_INFO, "node", old.items[i],
-			 "its logs go: its node was not heard for long");
+			 "removing its logs: its node has been unreachable for too long");
 		tfc__agent_forget_logs(node->agent, old.items[i]);
 	}
 	tfc__strv_fini(&old);

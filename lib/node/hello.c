@@ -29,7 +29,7 @@ int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc
 		return tfc__fail_prefix(error, code, "the hello of a node: ");
 	if (!*ret_hello->name || !*ret_hello->node_id || !*ret_hello->boot_id)
 		return tfc__fail(error, TFC_EPARSE, "node", 0,
-				 "a node that does not say who it is");
+				 "the peer did not send a node's hello");
 	return TFC_OK;
 }
 
@@ -43,11 +43,10 @@ int tfc__hello_check(const struct tfc__hello *own, const struct tfc__hello *othe
 	const struct tfc__hello *old = own->protocol < other->protocol ? own : other;
 	if (own->protocol == other->protocol)
 		return TFC_OK;
-	return tfc__fail(
-		error, TFC_ENOTSUP, "node", 0,
-		"node \"%s\" runs version %u.%u.%u and node \"%s\" version %u.%u.%u, which "
-		"do not work together: bring \"%s\" up to date",
-		own->name, own->version >> 16, own->version >> 8 & 0xff, own->version & 0xff,
-		other->name, other->version >> 16, other->version >> 8 & 0xff,
-		other->version & 0xff, old->name);
+	return tfc__fail(error, TFC_ENOTSUP, "node", 0,
+			 "incompatible versions: node \"%s\" has %u.%u.%u and node \"%s\" has "
+			 "%u.%u.%u; update \"%s\"",
+			 own->name, own->version >> 16, own->version >> 8 & 0xff,
+			 own->version & 0xff, other->name, other->version >> 16,
+			 other->version >> 8 & 0xff, other->version & 0xff, old->name);
 }

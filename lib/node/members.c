@@ -26,8 +26,9 @@ static int find_source(tfc_node *node, const tfc_node_options *options,
 	if (!options->members_file)
 		return TFC_OK;
 	if (options->membership)
-		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "tfc_node_options has both members_file and membership");
+		return tfc__fail(
+			error, TFC_EINVAL, "node", 0,
+			"tfc_node_options has both members_file and membership; set one of them");
 	int code = tfc__static_file_new(options->members_file, error, &node->file);
 	members->ops = &tfc__static_file_ops;
 	members->user = node->file;

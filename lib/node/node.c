@@ -107,7 +107,7 @@ static void say_what_lasts(const tfc_node *node)
 {
 	char tasks[200];
 	tfc__agent_taken_text(node->agent, tasks, sizeof(tasks));
-	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving: waits for %s to end",
+	tfc__log(node->ctx, TFC_LOG_WARNING, "node", "", "leaving; waiting for %s to end",
 		 *tasks ? tasks : "tasks of its jobs on other nodes");
 }
 
@@ -179,7 +179,7 @@ int tfc_node_upstream_changed(tfc_node *node, const char *upstream, uint64_t ver
 	if (code < 0)
 		return code;
 	if (!upstream || !*upstream)
-		return tfc__ctx_fail(node->ctx, TFC_EINVAL, "node", 0, "upstream is missing");
+		return tfc__ctx_fail(node->ctx, TFC_EINVAL, "node", 0, "upstream is NULL");
 	tfc__upstreams_changed(node->upstreams, upstream, version);
 	return TFC_OK;
 }
@@ -206,7 +206,7 @@ static int open_gateway(tfc_ctx *ctx, const tfc_gateway_options *options, tfc_ga
 		return tfc__remote_gateway_new(ctx, &known, error, ret_gateway);
 	if (known.address && known.node)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0,
-				 "tfc_gateway_options: node and address exclude each other");
+				 "tfc_gateway_options has both node and address; set one of them");
 	if (!known.node || !ret_gateway)
 		return tfc__fail(error, TFC_EINVAL, "gateway", 0, "%s is NULL",
 				 known.node ? "ret_gateway" : "tfc_gateway_options.node");

@@ -34,8 +34,8 @@ static int open_keys(tfc_node *node, const tfc_node_options *options, tfc_error 
 		code = tfc__keyring_load(options->key_file, error, &node->keyring);
 	if (code == TFC_OK && node->keyring && !tfc__keyring_first(node->keyring, TFC__KEY_NODE))
 		code = tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "%s: has no node key; a node needs one "
-				 "(`tfc_run keygen FILE --role node`)",
+				 "key file \"%s\" has no node key, which a node requires; make one "
+				 "with \"tfc_run keygen\"",
 				 options->key_file);
 	return code;
 }
@@ -68,8 +68,8 @@ static const char *host_of(const tfc_node *node, const tfc_node_options *options
 			return host->name;
 	if (tfc__members_count(node->members) > 1)
 		tfc__log(node->ctx, TFC_LOG_WARNING, "node", "",
-			 "tasks here tell the others that they are at 127.0.0.1: give the node "
-			 "the address at which other machines reach it (--advertise)");
+			 "tasks of this node advertise the address 127.0.0.1; set the address at "
+			 "which other machines reach this node (advertise)");
 	return NULL;
 }
 
@@ -79,9 +79,10 @@ static int open_agent(tfc_node *node, const tfc_node_options *options, tfc_error
 	struct tfc__tcp_host host;
 	char *own_log_dir = NULL, *bundle_dir = NULL;
 	if (options->base_env > TFC_BASE_ENV_NODE)
-		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "tfc_node_options.base_env: %u is no enum tfc_base_env",
-				 options->base_env);
+		return tfc__fail(
+			error, TFC_EINVAL, "node", 0,
+			"tfc_node_options.base_env is %u, which is not in enum tfc_base_env",
+			options->base_env);
 	if (options->state_dir && !options->log_dir &&
 	    !(own_log_dir = tfc__path_join(options->state_dir, "logs")))
 		return tfc__fail_nomem(error, "node");
@@ -175,8 +176,9 @@ static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_e
 {
 	int code = TFC_OK;
 	if (options->upstream && options->upstream_map)
-		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "tfc_node_options has both upstream and upstream_map");
+		return tfc__fail(
+			error, TFC_EINVAL, "node", 0,
+			"tfc_node_options has both upstream and upstream_map; set one of them");
 	const tfc_upstream_ops *ops = options->upstream_map ? &tfc__upstream_map_ops
 							    : options->upstream;
 	if (options->upstream_map)

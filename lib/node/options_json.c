@@ -198,7 +198,7 @@ static int read_store(struct reader *r, const char *text)
 {
 	if (strncmp(text, "etcd:", 5) == 0)
 		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
-				     "etcd is not in this version");
+				     "etcd is not supported by this version");
 	return strcmp(text, "local") == 0 ? TFC_OK
 					  : FAIL(r, "\"%s\" is no store; \"local\" is one", text);
 }

@@ -145,7 +145,8 @@ static int check_answer(const struct tfc__node_peer *peer, const struct tfc__hel
 	const struct tfc__peer_id *id = tfc__peer_id(peer->dialed);
 	if (*id->node_id && strcmp(id->node_id, hello->node_id) != 0)
 		return tfc__fail(error, TFC_EACCES, "node", 0,
-				 "\"%s\" does not tell its own identity", peer->name);
+				 "node \"%s\" reported an identity that is not its own",
+				 peer->name);
 	return tfc__hello_check(own, hello, error);
 }
 
@@ -231,7 +232,8 @@ static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_r
 		tfc__node_peer_left(peer);
 		tfc__rpc_reply(request, NULL);
 	} else {
-		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "%s: call on a connection of your own",
+		tfc__fail(&error, TFC_ENOTSUP, "node", 0,
+			  "%s: requests of this connection are not served; open another connection",
 			  method);
 		tfc__rpc_fail(request, &error);
 	}

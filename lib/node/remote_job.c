@@ -88,8 +88,8 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 {
 	if (job->state != REMOTE_OPEN)
 		return;
-	tfc__fail(&job->why, TFC_ELOST, "node", 0, "given up on node %.128s: %s", job->agent->node,
-		  why);
+	tfc__fail(&job->why, TFC_ELOST, "node", 0, "gave up the job's tasks on node %.128s: %s",
+		  job->agent->node, why);
 	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->id, "%s", job->why.text);
 	job->state = REMOTE_DROPPING;
 	job->is_up = false;
@@ -189,7 +189,7 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 	tfc__buf_fini(&body);
 	if (code < 0)
 		tfc__remote_give_up(job, code == TFC_ENOMEM ? "out of memory"
-							    : "too many orders wait for it");
+							    : "too many pending orders");
 	else
 		tfc__work_schedule(&job->flush);
 }
@@ -237,7 +237,7 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 		return;
 	int code = tfc__link_read(&job->stream, params);
 	if (code < 0) {
-		tfc__remote_give_up(job, "its messages do not follow each other");
+		tfc__remote_give_up(job, "message sequence broken");
 		return;
 	}
 	tfc__work_schedule(&job->flush);

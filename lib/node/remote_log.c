@@ -125,8 +125,9 @@ static void on_item(void *user, const msgpack_object *item)
 	if (code < 0) {
 		stop_call(log);
 		log->is_over = true;
-		tfc__fail(&log->error, code, "node", 0, "log records of node %.128s: %s",
-			  log->agent->node, tfc_err_text(code));
+		tfc__fail(&log->error, code, "node", 0,
+			  "cannot read log records of node %.128s: %s", log->agent->node,
+			  tfc_err_text(code));
 	}
 	tfc__work_schedule(&log->wake);
 }
@@ -221,8 +222,7 @@ static int say_none(struct remote_log *log, tfc_error *error)
 		return 0;
 	if (log->call || log->again.at)
 		return TFC_EAGAIN;
-	return tfc__fail(error, TFC_ELOST, "node", 0, "node %.128s cannot be asked now",
-			 log->agent->node);
+	return tfc__fail(error, TFC_ELOST, "node", 0, "cannot reach node %.128s", log->agent->node);
 }
 
 static int next(void *source, tfc_log_record *record, tfc_error *error)

@@ -15,10 +15,10 @@ static void take_open(struct remote_job *job, const msgpack_object *result)
 	} else if (strcmp(state, "fenced") == 0) {
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	} else if (strcmp(state, "open") != 0) {
-		tfc__remote_lose(job, TFC__AGENT_LOST, "its node has ended what it had of the job");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "the node has ended its tasks of the job");
 	} else if (tfc__agent_link_resume(&job->stream, tfc__msg_get_u64(result, "received", 0)) <
 		   0) {
-		tfc__remote_give_up(job, "it has forgotten what it was told");
+		tfc__remote_give_up(job, "the node has lost its orders");
 	} else {
 		job->boot = job->agent->boot;
 		job->is_up = true;
@@ -52,7 +52,7 @@ static void on_send_failed(void *user, const tfc_error *error)
 	if (error->code == TFC_ELOST)
 		return; /* the connection: it is offered over the next */
 	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->agent->node,
-		 "a bundle could not be sent: %s", error->text);
+		 "cannot send a bundle: %s", error->text);
 	if (!job->retry.at)
 		tfc__timer_set(&job->retry, tfc__now() + OFFER_AGAIN);
 }
@@ -116,9 +116,8 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 		if (is_refused)
 			tfc__msg_put_str(
 				params, "refused",
-				"secret_env: the connection between the nodes is not "
-				"encrypted, and others could read the values: give both a key "
-				"(key_file)");
+				"secret_env: the connection between the nodes is not encrypted, so "
+				"others could read the values; give both a key (key_file)");
 	}
 	tfc_free(json);
 	return TFC_OK;
@@ -152,7 +151,7 @@ static void on_drop(void *user, int code, const msgpack_object *result, const tf
 	if (code == TFC_OK)
 		tfc__msg_get_text(result, "state", state, sizeof(state));
 	if (strcmp(state, "unknown") == 0)
-		tfc__remote_lose(job, TFC__AGENT_LOST, "it was given up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "gave up");
 	else if (code != TFC_ELOST)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 }
@@ -183,7 +182,7 @@ void tfc__remote_connect(struct remote_job *job)
 	if (!is_elsewhere)
 		tfc__remote_offer_bundle(job);
 	if (job->state == REMOTE_DROPPING && !job->was_asked)
-		tfc__remote_lose(job, TFC__AGENT_LOST, "it was given up");
+		tfc__remote_lose(job, TFC__AGENT_LOST, "gave up");
 	else if (job->is_up)
 		tfc__remote_notify_silence(job, false);
 	else if (job->state != REMOTE_GONE && !job->call && !is_elsewhere &&

@@ -88,7 +88,7 @@ static void tell_gone(struct served_job *job, bool is_fenced)
 static void give_up(struct served_job *job, const char *why)
 {
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
-		 "given up for its maintainer on %s: %s", job->session->name, why);
+		 "gave up the tasks of its maintainer on node %s: %s", job->session->name, why);
 	tell_gone(job, false);
 	tfc__served_job_abort(job);
 }
@@ -146,8 +146,7 @@ static void post(struct served_job *job, const struct tfc__agent_event *event,
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
 	if (code < 0)
-		give_up(job,
-			code == TFC_ENOMEM ? "out of memory" : "too much waits for its maintainer");
+		give_up(job, code == TFC_ENOMEM ? "out of memory" : "too many pending events");
 	else
 		tfc__work_schedule(&job->flush);
 }
@@ -222,7 +221,7 @@ static void launch(struct served_job *job, const struct tfc__order *order)
 	if (!job->spec || job->spec_generation != order->generation) {
 		if (!*job->error.text)
 			tfc__fail(&job->error, TFC_EINVAL, "node", 0,
-				  "there is no cluster spec of generation %u", order->generation);
+				  "no cluster spec of generation %u", order->generation);
 		refuse(job, order);
 		return;
 	}
@@ -307,7 +306,7 @@ void tfc__served_job_receive(struct served_job *job, const msgpack_object *param
 		return;
 	int code = tfc__link_read(&job->stream, params);
 	if (code < 0) {
-		give_up(job, "its messages do not follow each other");
+		give_up(job, "message sequence broken");
 		return;
 	}
 	tfc__work_schedule(&job->flush);
@@ -351,7 +350,7 @@ static int read_job(struct served_job *job, const msgpack_object *params, tfc_er
 	job->epoch = tfc__msg_get_u64(params, "epoch", 0);
 	job->has_minimal_env = tfc__msg_get_bool(params, "minimal_env", true);
 	if (!job->id || !text)
-		return tfc__fail(error, TFC_EINVAL, "node", 0, "no job to be opened");
+		return tfc__fail(error, TFC_EINVAL, "node", 0, "the request names no job");
 	int code = tfc_job_parse(text, text_len, "job", error, &job->job);
 	if (code < 0)
 		return code;
@@ -378,7 +377,8 @@ static int want_bundle(struct served_job *job, const msgpack_object *params, tfc
 	if (tfc__msg_get_text(bundle, "hash", hash, sizeof(hash)))
 		return tfc__bundle_want(bundles, hash, tfc__msg_get_u64(bundle, "size", 0), error,
 					&job->bundle);
-	return tfc__fail(error, TFC_EINVAL, "node", 0, "the job's bundle is not told");
+	return tfc__fail(error, TFC_EINVAL, "node", 0,
+			 "the request does not name the job's bundle");
 }
 
 static void open_local(struct served_job *job, size_t tag_len)
@@ -443,7 +443,7 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 	if (job->is_ending) {
 		reply(request, "busy", 0);
 	} else if (tfc__agent_link_resume(&job->stream, received) < 0) {
-		give_up(job, "its maintainer has forgotten what it was told");
+		give_up(job, "the maintainer has lost the node's events");
 		reply(request, "busy", 0);
 	} else {
 		reply(request, "open", job->stream.received);
@@ -494,7 +494,7 @@ static bool is_leaving(const struct served_job *job, const struct session *sessi
 static void fail_id(struct tfc__rpc_request *request)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_EINVAL, "node", 0, "the id of a job is 16 of 0-9 and a-f");
+	tfc__fail(&error, TFC_EINVAL, "node", 0, "invalid job id; it has 16 hexadecimal digits");
 	tfc__rpc_fail(request, &error);
 }
 

@@ -84,7 +84,7 @@ static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *
 		stream->is_end_told = !count;
 		int sent = tfc__rpc_item(stream->request, &item);
 		if (sent < 0)
-			code = tfc__fail(error, sent, "node", 0, "log records could not be sent");
+			code = tfc__fail(error, sent, "node", 0, "cannot send log records");
 	}
 	tfc__buf_fini(&records);
 	tfc__buf_fini(&item);
@@ -129,7 +129,7 @@ static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
 	char id[TFC__JOB_ID_SIZE], name[TFC__LOG_NAME_SIZE];
 	if (!tfc__job_id_read(tfc__msg_get(params, "id"), id) ||
 	    !tfc__msg_get_text(params, "name", name, sizeof(name)) || !tfc__is_log_name(name)) {
-		tfc__fail(error, TFC_EINVAL, "node", 0, "no log is named");
+		tfc__fail(error, TFC_EINVAL, "node", 0, "the request names no log");
 		return NULL;
 	}
 	return tfc__agent_kept_log_named(service->agent.agent, id, name, position, error);
@@ -145,7 +145,7 @@ static int open_source(struct tfc__agent_service *service, struct log_stream *st
 		return stream->source ? TFC_OK : error->code;
 	}
 	if (task >= job->task_count)
-		return tfc__fail(error, TFC_ENOENT, "node", 0, "there is no such log here");
+		return tfc__fail(error, TFC_ENOENT, "node", 0, "no such log");
 	const struct tfc__agent_ops *ops = job->session->service->agent.ops;
 	stream->source = ops->log_open(job->local, (uint32_t)task, position, error);
 	if (!stream->source)
@@ -184,7 +184,8 @@ void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_
 void tfc__served_logs_end(struct served_job *job)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ELOST, "node", 0, "the job is gone from this node"); /* not its log */
+	tfc__fail(&error, TFC_ELOST, "node", 0,
+		  "the job is no longer on this node"); /* not its log */
 	TFC__LIST_EACH (link, &job->logs)
 		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
 }

@@ -28,16 +28,16 @@ static int check(const char *path, const struct stat *state, tfc_error *error)
 {
 	if (!S_ISDIR(state->st_mode))
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "state directory %s: is no directory", path);
+				 "state directory \"%s\" is not a directory", path);
 	if (state->st_uid != geteuid())
 		return tfc__fail(error, TFC_EACCES, "node", 0,
-				 "state directory %s: belongs to user %u, not to this one (%u); "
-				 "give the node a directory of its own",
+				 "state directory \"%s\" belongs to user %u, not to the node's "
+				 "user %u; use a directory of its own",
 				 path, state->st_uid, geteuid());
 	if (state->st_mode & 077)
 		return tfc__fail(error, TFC_EACCES, "node", 0,
-				 "state directory %s: is open to other users (mode %04o); "
-				 "chmod 700 it",
+				 "state directory \"%s\" is accessible by other users (mode %04o); "
+				 "run \"chmod 700\" on it",
 				 path, state->st_mode & 07777);
 	return TFC_OK;
 }
@@ -50,7 +50,7 @@ static int try_to_write(const char *path, tfc_error *error)
 		fd = faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS);
 	if (fd < 0)
 		return tfc__fail_errno(error, "node", errno,
-				       "state directory %s: cannot be written", path);
+				       "cannot write to state directory \"%s\"", path);
 	if (fd > 0)
 		close(fd);
 	return TFC_OK;
@@ -61,7 +61,7 @@ int tfc__state_dir_open(const char *path, tfc_error *error)
 	struct stat state;
 	if (*path != '/')
 		return tfc__fail(error, TFC_EINVAL, "node", 0,
-				 "state directory \"%s\": must be an absolute path", path);
+				 "state directory \"%s\" is not an absolute path", path);
 	char *copy = strdup(path);
 	if (!copy)
 		return tfc__fail_nomem(error, "node");
@@ -69,7 +69,8 @@ int tfc__state_dir_open(const char *path, tfc_error *error)
 		copy[len - 1] = '\0';
 	int code = TFC_OK;
 	if (make_all(copy) < 0 || stat(copy, &state) < 0)
-		code = tfc__fail_errno(error, "node", errno, "state directory %s", path);
+		code = tfc__fail_errno(error, "node", errno, "cannot open state directory \"%s\"",
+				       path);
 	else if ((code = check(copy, &state, error)) == TFC_OK)
 		code = try_to_write(copy, error);
 	free(copy);

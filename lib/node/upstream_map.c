@@ -67,7 +67,7 @@ static int check_key(struct check *c, const char *name, json_t *value)
 		return check_texts(c, value, false);
 	if (strcmp(name, "nodes") == 0)
 		return check_nodes(c, value);
-	return FAIL(c, "unknown key; there are partitions, env and nodes");
+	return FAIL(c, "unknown key; the keys are partitions, env and nodes");
 }
 
 static int check_upstream(struct check *c, json_t *upstream)
@@ -207,7 +207,7 @@ static void resolve(void *impl, const char *name, tfc_upstream_request *question
 	const struct tfc__upstream_map *map = impl;
 	json_t *upstream = json_object_get(map->root, name);
 	if (!upstream)
-		tfc_upstream_fail(question, "the map does not name it");
+		tfc_upstream_fail(question, "the upstream map does not name it");
 	else if (add_all(question, upstream) < 0)
 		tfc_upstream_fail(question, tfc_ctx_error(map->ctx)->text);
 	else
@@ -235,7 +235,7 @@ int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 		return tfc__fail_nomem(error, "node");
 	map->ctx = ctx;
 	map->watched.component = "node";
-	map->watched.kept = "the upstreams stay as they are";
+	map->watched.kept = "upstreams not changed";
 	map->watched.fn = take_text;
 	int code = tfc__watched_file_init(&map->watched, path, error);
 	if (code == TFC_OK)

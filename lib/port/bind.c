@@ -61,19 +61,19 @@ int tfc__hold_bind(int *fd, uint16_t port)
 int tfc__hold_fail(tfc_error *error, uint16_t port, int sys_errno)
 {
 	if (sys_errno == EACCES || sys_errno == EPERM)
-		return tfc__fail(
-			error, TFC_EACCES, "port", sys_errno,
-			"port %u is privileged: choose one above 1023, or give the process "
-			"CAP_NET_BIND_SERVICE",
-			port);
-	return tfc__fail_errno(error, "port", sys_errno, "port %u cannot be bound", port);
+		return tfc__fail(error, TFC_EACCES, "port", sys_errno,
+				 "port %u is privileged; choose one above 1023 or give the process "
+				 "CAP_NET_BIND_SERVICE",
+				 port);
+	return tfc__fail_errno(error, "port", sys_errno, "cannot bind port %u", port);
 }
 
 int tfc__hold_bind_fixed(uint16_t port, tfc_error *error)
 {
 	int fd = tfc__hold_socket();
 	if (fd < 0)
-		return tfc__fail_errno(error, "port", errno, "no socket for port %u", port);
+		return tfc__fail_errno(error, "port", errno, "cannot create a socket for port %u",
+				       port);
 	if (!tfc__hold_bind(&fd, port))
 		return fd;
 	int code = errno == EADDRINUSE ? tfc__hold_take_over(&fd, port, error)

@@ -15,10 +15,10 @@ uint16_t tfc_port_hold_number(const tfc_port_hold *hold)
 
 static int fail_lost(const tfc_port_hold *hold)
 {
-	return tfc__ctx_fail(
-		hold->ctx, TFC_ELOST, "port", 0,
-		"port %u is not held now: its guard is gone, or a program has it alone",
-		hold->port);
+	return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
+			     "port %u is not held: its guard has ended, or the hold was closed for "
+			     "a program (port_handover)",
+			     hold->port);
 }
 
 int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
@@ -32,8 +32,8 @@ int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 		return hold->keeper_ops->admit(hold->kept, is_open != 0);
 	if (tfc__door_set(hold->fd, is_open != 0))
 		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
-				       "%s the door of port %u", is_open ? "opening" : "closing",
-				       hold->port);
+				       "cannot %s the bind window of port %u",
+				       is_open ? "open" : "close", hold->port);
 	return TFC_OK;
 }
 

@@ -107,7 +107,7 @@ static int look(tfc_port_hold *hold, pid_t root, tfc_port_listener *listener)
 		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
 	if (!code && describe(&all, root, &hold->search, listener))
 		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
-				       "looking for the listener of port %u in /proc", hold->port);
+				       "cannot find the listener of port %u in /proc", hold->port);
 	free(all.items);
 	return code;
 }
@@ -119,11 +119,12 @@ int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *r
 		return code;
 	if (root < 0)
 		return tfc__ctx_fail(hold->ctx, TFC_EINVAL, "port", 0,
-				     "root is %d: give a pid, or 0 not to ask", (int)root);
+				     "root is %d; it must be a pid, or 0 for any process",
+				     (int)root);
 	if (!ret_listener || ret_listener->size < sizeof(uint32_t))
-		return tfc__ctx_fail(hold->ctx, TFC_EINVAL, "port", 0,
-				     "ret_listener is NULL or not initialized: use "
-				     "TFC_PORT_LISTENER_INIT");
+		return tfc__ctx_fail(
+			hold->ctx, TFC_EINVAL, "port", 0,
+			"ret_listener is NULL or not initialized; use TFC_PORT_LISTENER_INIT");
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
 	code = look(hold, root, &listener);
 	if (code)

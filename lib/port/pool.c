@@ -27,14 +27,14 @@ static int check_range(tfc_ctx *ctx, const tfc_port_pool_options *options)
 {
 	if (!options->first || !options->last)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
-				     "tfc_port_pool_options.%s is 0: set both ends of the pool, or "
+				     "tfc_port_pool_options.%s is 0; set both ends of the pool, or "
 				     "neither for %u to %u",
 				     options->first ? "last" : "first", DEFAULT_FIRST,
 				     DEFAULT_LAST);
 	if (options->first > options->last)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
 				     "tfc_port_pool_options.first (%u) is above "
-				     "tfc_port_pool_options.last (%u): swap them",
+				     "tfc_port_pool_options.last (%u); swap them",
 				     options->first, options->last);
 	return TFC_OK;
 }
@@ -49,12 +49,13 @@ static int check_privilege(tfc_ctx *ctx, uint16_t first)
 		return TFC_OK;
 	int fd = tfc__hold_socket();
 	if (fd < 0)
-		return tfc__fail_errno(tfc__ctx_error(ctx), "port", errno, "no socket");
+		return tfc__fail_errno(tfc__ctx_error(ctx), "port", errno,
+				       "cannot create a socket");
 	int code = TFC_OK;
 	if (tfc__hold_bind(&fd, first) && (errno == EACCES || errno == EPERM))
 		code = tfc__ctx_fail(ctx, TFC_EACCES, "port", errno,
-				     "tfc_port_pool_options.first (%u) is privileged: choose ports "
-				     "above 1023, or give the process CAP_NET_BIND_SERVICE",
+				     "tfc_port_pool_options.first (%u) is privileged; choose ports "
+				     "above 1023 or give the process CAP_NET_BIND_SERVICE",
 				     first);
 	close(fd);
 	return code;
@@ -87,9 +88,9 @@ static void warn_of_overlap(const tfc_port_pool *pool)
 	if (is_reserved(text, from, to))
 		return;
 	tfc__log(pool->ctx, TFC_LOG_WARNING, "port", "",
-		 "ports %u to %u of the pool are also given to outgoing connections "
-		 "(net.ipv4.ip_local_port_range is %u to %u): choose others, or reserve them with "
-		 "sysctl -w net.ipv4.ip_local_reserved_ports=%u-%u",
+		 "ports %u to %u of the pool overlap the ports of outgoing connections "
+		 "(net.ipv4.ip_local_port_range is %u to %u); choose others, or reserve them with "
+		 "\"sysctl -w net.ipv4.ip_local_reserved_ports=%u-%u\"",
 		 from, to, first, last, from, to);
 }
 
@@ -182,8 +183,8 @@ static int fail_exhausted(tfc_port_pool *pool)
 {
 	uint32_t count = pool->last - pool->first + UINT32_C(1), own = pool->own;
 	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
-			     "all %u ports of the pool, %u to %u, are taken: %u by this pool, %u "
-			     "by other programs; widen the pool",
+			     "all %u ports of the pool (%u to %u) are in use: %u by this pool, %u "
+			     "by other programs; use a larger pool",
 			     count, pool->first, pool->last, own, count - own);
 }
 
@@ -216,7 +217,7 @@ static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 	int fd = tfc__hold_socket();
 	if (fd < 0)
 		return tfc__fail_errno(tfc__ctx_error(pool->ctx), "port", errno,
-				       "no socket for a port");
+				       "cannot create a socket for a port");
 	int code = bind_any(pool, &fd, &hold->port);
 	if (code)
 		close(fd);

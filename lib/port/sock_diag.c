@@ -135,9 +135,10 @@ int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn
 		return TFC_OK;
 	if (is_not_offered(errno) && !tfc__tcp_each_in_proc(first, last, states, fn, user))
 		return TFC_OK;
-	return tfc__fail_errno(error, "port", errno,
-			       "asking the kernel who uses ports %u to %u (sock_diag)", first,
-			       last);
+	return tfc__fail_errno(
+		error, "port", errno,
+		"cannot query the users of ports %u to %u from the kernel (sock_diag)", first,
+		last);
 }
 
 /* ---- the second way: /proc */

@@ -80,10 +80,11 @@ static int fail_owned(uint16_t port, const struct tfc__tcp_socket *socket, tfc_e
 	tfc__owner_find(&search, socket->inode, 10 * TFC__OWNER_SLICE, &owner);
 	if (owner.pid)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
-				 "port %u is in use: %s (pid %d, uid %u) %s", port, owner.program,
-				 (int)owner.pid, socket->uid, verb(socket->state));
+				 "port %u is in use by process %d (%s, uid %u), which %s", port,
+				 (int)owner.pid, owner.program, socket->uid, verb(socket->state));
 	return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
-			 "port %u is in use: a process of uid %u that is not visible from here %s",
+			 "port %u is in use by a process of uid %u that this process cannot see "
+			 "and which %s",
 			 port, socket->uid, verb(socket->state));
 }
 
@@ -94,13 +95,11 @@ static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *erro
 		return fail_owned(port, &survey->first, error);
 	if (survey->dead)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
-				 "port %u is in use by %u closing connections that the kernel does "
-				 "not let go yet: wait a minute or choose another port",
+				 "port %u is in use by %u closing connections that the kernel has "
+				 "not released yet; wait a minute or choose another port",
 				 port, survey->dead);
 	return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
-			 "port %u is in use: held by a program that does not listen, which this "
-			 "kernel does not name",
-			 port);
+			 "port %u is in use by an unknown process that does not listen", port);
 }
 
 /* Looks; TFC_EBUSY when somebody alive is there. */
@@ -136,7 +135,8 @@ int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
 {
 	int latch = latch_open(port);
 	if (latch < 0 && errno != EADDRINUSE)
-		return tfc__fail_errno(error, "port", errno, "no second socket for port %u", port);
+		return tfc__fail_errno(error, "port", errno,
+				       "cannot create a second socket for port %u", port);
 	if (latch < 0) {
 		struct survey survey = {0};
 		int code = look(port, &survey, error);

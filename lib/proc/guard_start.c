@@ -16,7 +16,7 @@ static int run(struct tfc__guard *guard, const char *program, char *shim, tfc_er
 		return tfc__fail_errno(error, "proc", errno, "cannot make the guard's socket");
 	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	const struct tfc__helper_fd fds[] = {{ends[1], TFC__GUARD_HOST}, {pidfd, TFC__GUARD_PIDFD}};
-	int code = pidfd < 0 ? tfc__fail_errno(error, "proc", errno, "cannot start %s", program)
+	int code = pidfd < 0 ? tfc__fail_errno(error, "proc", errno, "cannot start \"%s\"", program)
 			     : tfc__helper_run(program, argv, fds, 2, "proc", error, &guard->pid);
 	close(ends[1]);
 	if (pidfd >= 0)

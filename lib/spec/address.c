@@ -41,14 +41,14 @@ static int check_ipv6(const struct subject *subject, const char *host, size_t le
 	char text[INET6_ADDRSTRLEN];
 	struct in6_addr address;
 	if (memchr(host, '%', len))
-		return refuse(subject, "a zone (%...) means something on one machine only; use an "
-				       "address that all tasks can reach");
+		return refuse(subject, "a zone (%...) is valid on one machine only; use an address "
+				       "that all tasks can reach");
 	if (len == 0 || len >= sizeof(text))
-		return refuse(subject, "there is no IPv6 address in the brackets");
+		return refuse(subject, "the brackets do not hold an IPv6 address");
 	memcpy(text, host, len);
 	text[len] = '\0';
 	if (inet_pton(AF_INET6, text, &address) != 1)
-		return refuse(subject, "there is no IPv6 address in the brackets");
+		return refuse(subject, "the brackets do not hold an IPv6 address");
 	inet_ntop(AF_INET6, &address, text, sizeof(text));
 	sprintf(ret_host, "[%s]", text);
 	return 0;
@@ -62,14 +62,14 @@ static int check_name(const struct subject *subject, const char *host, size_t le
 	if (len == 0)
 		return refuse(subject, "the host is missing; write host:port");
 	if (memchr(host, ':', len))
-		return refuse(subject, "an IPv6 address goes in brackets; write [address]:port");
+		return refuse(subject, "an IPv6 address must be in brackets; write [address]:port");
 	if (len > 253)
 		return refuse(subject, "a host name has at most 253 characters");
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)host[i];
 		if (c > 127 || !(isalnum(c) || c == '.' || c == '-' || c == '_'))
-			return refuse(subject, "a host has letters, digits, '.', '-' and '_' only; "
-					       "write host:port");
+			return refuse(subject, "a host name may have only letters, digits, '.', "
+					       "'-' and '_'; write host:port");
 		is_numeric = is_numeric && (isdigit(c) || c == '.');
 		ret_host[i] = (char)tolower(c);
 	}
@@ -84,9 +84,10 @@ int tfc__address_check(const char *task_type, uint32_t task_index, const char *a
 {
 	const struct subject subject = {task_type, task_index, address, error};
 	if (strstr(address, "://"))
-		return refuse(&subject, "TensorFlow takes no scheme here; write host:port");
+		return refuse(&subject,
+			      "TensorFlow does not accept a scheme here; write host:port");
 	if (strchr(address, '/'))
-		return refuse(&subject, "TensorFlow takes no path here; write host:port");
+		return refuse(&subject, "TensorFlow does not accept a path here; write host:port");
 	const char *colon = strrchr(address, ':');
 	const char *bracket = strrchr(address, ']');
 	if (!colon || (address[0] == '[' && bracket && colon < bracket))

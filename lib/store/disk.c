@@ -29,8 +29,8 @@ static int read_record(const struct tfc__disk *disk, const char *key, struct tfc
 	path_of(key, path);
 	int code = tfc__disk_read(disk, path, TFC__RECORD_HEAD + TFC__STORE_VALUE_MAX, file, error);
 	if (code == TFC_OK && tfc__record_check(key, file->data, file->len, ret_version, &why) < 0)
-		code = tfc__fail(error, TFC_EPARSE, "store", 0, "%s/%s is damaged: %s", disk->path,
-				 path, why);
+		code = tfc__fail(error, TFC_EPARSE, "store", 0, "record \"%s/%s\" is damaged: %s",
+				 disk->path, path, why);
 	return code;
 }
 
@@ -58,8 +58,7 @@ static int check_version(const struct tfc__disk *disk, const char *key, uint64_t
 		return code;
 	if (there != version)
 		return tfc__fail(error, TFC_ESTATE, "store", 0,
-				 "%s/" TFC__DISK_RECORDS "/%s: another version of the record is "
-				 "there",
+				 "record \"%s/" TFC__DISK_RECORDS "/%s\" has another version",
 				 disk->path, key);
 	return TFC_OK;
 }
@@ -73,7 +72,7 @@ static int make_folders(struct tfc__disk *disk, char *path, tfc_error *error)
 		if (disk->calls->mkdir(disk->root, path) == 0)
 			code = tfc__disk_sync_folder(disk, path, error);
 		else if (errno != EEXIST)
-			code = tfc__fail_errno(error, "store", errno, "%s/%s cannot be made",
+			code = tfc__fail_errno(error, "store", errno, "cannot create \"%s/%s\"",
 					       disk->path, path);
 		*slash = '/';
 		if (code < 0)
@@ -109,7 +108,7 @@ static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
 	if (disk->calls->rename(disk->root, path, temp) < 0)
 		return errno == ENOENT
 			       ? TFC_OK
-			       : tfc__fail_errno(error, "store", errno, "%s/%s cannot be removed",
+			       : tfc__fail_errno(error, "store", errno, "cannot remove \"%s/%s\"",
 						 disk->path, path);
 	int code = tfc__disk_sync_folder(disk, path, error);
 	int fd = openat(disk->root, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -128,9 +127,9 @@ int tfc__disk_remove(struct tfc__disk *disk, const char *key, tfc_error *error)
 	if (disk->calls->unlink(disk->root, path) == 0)
 		return tfc__disk_sync_folder(disk, path, error);
 	if (errno == ENOENT || errno == ENOTDIR)
-		return tfc__fail(error, TFC_ENOENT, "store", 0, "%s/%s is not there", disk->path,
-				 path);
-	return tfc__fail_errno(error, "store", errno, "%s/%s cannot be removed", disk->path, path);
+		return tfc__fail(error, TFC_ENOENT, "store", 0, "no such record: \"%s/%s\"",
+				 disk->path, path);
+	return tfc__fail_errno(error, "store", errno, "cannot remove \"%s/%s\"", disk->path, path);
 }
 
 /* ---- list */
@@ -217,8 +216,8 @@ static int list_folder(struct listing *listing, const char *prefix)
 	if (fd < 0 && errno == ENOENT)
 		return TFC_OK;
 	int failed = fd < 0 ? errno : read_names(fd, &names);
-	int code = failed ? tfc__fail_errno(listing->error, "store", failed, "%s/%s cannot be read",
-					    listing->disk->path, path)
+	int code = failed ? tfc__fail_errno(listing->error, "store", failed,
+					    "cannot read \"%s/%s\"", listing->disk->path, path)
 			  : list_names(listing, prefix, &names);
 	tfc__strv_fini(&names);
 	if (fd >= 0)

@@ -73,8 +73,8 @@ int tfc__disk_sync_folder(struct tfc__disk *disk, const char *path, tfc_error *e
 	if (fd >= 0)
 		close(fd);
 	if (failed)
-		return tfc__fail_errno(error, "store", failed, "%s/%s cannot be written to disk",
-				       disk->path, folder);
+		return tfc__fail_errno(error, "store", failed, "cannot sync \"%s/%s\"", disk->path,
+				       folder);
 	return TFC_OK;
 }
 
@@ -89,7 +89,7 @@ int tfc__disk_write(struct tfc__disk *disk, const char *path, const void *head, 
 	if (!failed)
 		return tfc__disk_sync_folder(disk, path, error);
 	unlinkat(disk->root, temp, 0);
-	return tfc__fail_errno(error, "store", failed, "%s/%s cannot be written", disk->path, path);
+	return tfc__fail_errno(error, "store", failed, "cannot write \"%s/%s\"", disk->path, path);
 }
 
 static int read_all(int fd, size_t max, struct tfc__buf *data)
@@ -125,13 +125,13 @@ int tfc__disk_read(const struct tfc__disk *disk, const char *path, size_t max,
 	if (fd >= 0)
 		close(fd);
 	if (failed == EFBIG || failed == EISDIR || failed == ELOOP)
-		return tfc__fail(error, TFC_EPARSE, "store", failed, "%s/%s is no file of a store",
-				 disk->path, path);
+		return tfc__fail(error, TFC_EPARSE, "store", failed,
+				 "\"%s/%s\" is not a file of a store", disk->path, path);
 	if (failed == ENOENT || failed == ENOTDIR)
-		return tfc__fail(error, TFC_ENOENT, "store", failed, "%s/%s is not there",
+		return tfc__fail(error, TFC_ENOENT, "store", failed, "no such record: \"%s/%s\"",
 				 disk->path, path);
 	if (failed)
-		return tfc__fail_errno(error, "store", failed, "%s/%s cannot be read", disk->path,
+		return tfc__fail_errno(error, "store", failed, "cannot read \"%s/%s\"", disk->path,
 				       path);
 	return TFC_OK;
 }

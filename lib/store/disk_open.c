@@ -27,18 +27,18 @@
 
 static int cannot(const struct tfc__disk *disk, int sys_errno, const char *what, tfc_error *error)
 {
-	return tfc__fail_errno(error, "store", sys_errno, "state directory %s: %s", disk->path,
-			       what);
+	return tfc__fail_errno(error, "store", sys_errno, "cannot %s state directory \"%s\"", what,
+			       disk->path);
 }
 
 static int open_root(struct tfc__disk *disk, tfc_error *error)
 {
 	bool is_made = disk->calls->mkdir(AT_FDCWD, disk->path) == 0;
 	if (!is_made && errno != EEXIST && errno != EROFS)
-		return cannot(disk, errno, "it cannot be made", error);
+		return cannot(disk, errno, "create", error);
 	disk->root = open(disk->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (disk->root < 0)
-		return cannot(disk, errno, "it cannot be opened", error);
+		return cannot(disk, errno, "open", error);
 	if (!is_made)
 		return TFC_OK;
 	int parent = openat(disk->root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -46,7 +46,7 @@ static int open_root(struct tfc__disk *disk, tfc_error *error)
 		return TFC_OK;
 	int failed = disk->calls->fsync(parent) < 0 ? errno : 0;
 	close(parent);
-	return failed ? cannot(disk, failed, "it cannot be made", error) : TFC_OK;
+	return failed ? cannot(disk, failed, "create", error) : TFC_OK;
 }
 
 /* ---- the format, before anything is written there */
@@ -59,8 +59,8 @@ static int check_unused(const struct tfc__disk *disk, tfc_error *error)
 	for (const char *name; (name = tfc__dir_next(&dir));)
 		if (strcmp(name, LOCK) != 0 && strcmp(name, TFC__DISK_TEMP) != 0)
 			return tfc__fail(error, TFC_EPARSE, "store", 0,
-					 "%s is no state directory: it has no " FORMAT
-					 " and holds %.60s; name an empty or a new one",
+					 "\"%s\" is not a state directory: it has no file " FORMAT
+					 " and contains \"%.60s\"; use a new or an empty directory",
 					 disk->path, name);
 	return TFC_OK;
 }
@@ -77,13 +77,14 @@ static int check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_erro
 		if (strncmp(text.data ? text.data : "", WORD, sizeof(WORD) - 1) == 0)
 			version = strtoul(text.data + sizeof(WORD) - 1, NULL, 10);
 		if (version != TFC__DISK_FORMAT)
-			code = tfc__fail(error, TFC_EPARSE, "store", 0,
-					 version > TFC__DISK_FORMAT
-						 ? "state directory %s is of a later version of "
-						   "libtfcluster (format %lu): use that one"
-						 : "%s is no state directory: its " FORMAT
-						   " does not say so",
-					 disk->path, version);
+			code = tfc__fail(
+				error, TFC_EPARSE, "store", 0,
+				version > TFC__DISK_FORMAT
+					? "state directory \"%s\" was written by a later version "
+					  "of libtfcluster (format %lu); use that version"
+					: "\"%s\" is not a state directory: its file " FORMAT
+					  " is not valid",
+				disk->path, version);
 	}
 	tfc__buf_fini(&text);
 	return code;
@@ -110,11 +111,11 @@ static int take_lock(struct tfc__disk *disk, tfc_error *error)
 	while (flock(disk->lock, LOCK_EX | LOCK_NB) < 0) {
 		pid_t owner = read_owner(disk);
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return cannot(disk, errno, "it cannot be locked", error);
+			return cannot(disk, errno, "lock", error);
 		if (is_alive(owner) || tfc__now() > until)
 			return tfc__fail(error, TFC_EBUSY, "store", 0,
-					 "state directory %s is in use by process %d", disk->path,
-					 (int)owner);
+					 "state directory \"%s\" is in use by process %d",
+					 disk->path, (int)owner);
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
 	return TFC_OK;
@@ -125,13 +126,13 @@ static int lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 	char text[32];
 	disk->lock = openat(disk->root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (disk->lock < 0)
-		return cannot(disk, errno, "it cannot be written", error);
+		return cannot(disk, errno, "open the lock file of", error);
 	int code = take_lock(disk, error);
 	if (code < 0)
 		return code;
 	int len = snprintf(text, sizeof(text), "%d\n", (int)owner);
 	if (ftruncate(disk->lock, 0) < 0 || pwrite(disk->lock, text, (size_t)len, 0) != len)
-		return cannot(disk, errno, "its lock cannot be written", error);
+		return cannot(disk, errno, "write the lock file of", error);
 	return TFC_OK;
 }
 
@@ -141,7 +142,7 @@ static int make_folder(struct tfc__disk *disk, const char *name, tfc_error *erro
 {
 	if (disk->calls->mkdir(disk->root, name) == 0 || errno == EEXIST)
 		return TFC_OK;
-	return cannot(disk, errno, "a folder in it cannot be made", error);
+	return cannot(disk, errno, "create a directory in", error);
 }
 
 /* What was being written or removed when somebody died. */
@@ -150,8 +151,7 @@ static int clear_temp(const struct tfc__disk *disk, tfc_error *error)
 	int fd = openat(disk->root, TFC__DISK_TEMP,
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int failed = fd < 0 ? errno : tfc__empty_dir(fd);
-	return failed ? cannot(disk, failed, "its " TFC__DISK_TEMP " cannot be cleared", error)
-		      : TFC_OK;
+	return failed ? cannot(disk, failed, "clear " TFC__DISK_TEMP " of", error) : TFC_OK;
 }
 
 /* Versions begin anew above all that were ever given away. */
@@ -164,7 +164,7 @@ static int count_opens(struct tfc__disk *disk, tfc_error *error)
 	bool is_wrong = code == TFC_OK && (opens == 0 || opens >= UINT32_MAX);
 	tfc__buf_fini(&text);
 	if (is_wrong)
-		return tfc__fail(error, TFC_EPARSE, "store", 0, "%s/" OPENS " is damaged",
+		return tfc__fail(error, TFC_EPARSE, "store", 0, "\"%s/" OPENS "\" is damaged",
 				 disk->path);
 	if (code < 0 && code != TFC_ENOENT)
 		return code;
@@ -178,7 +178,7 @@ static int get_seal_key(struct tfc__disk *disk, tfc_error *error)
 	struct tfc__buf key = {0};
 	int code = tfc__disk_read(disk, SEAL_KEY, TFC__STORE_SEAL_SIZE, &key, error);
 	if (code == TFC_OK && key.len != TFC__STORE_SEAL_SIZE)
-		code = tfc__fail(error, TFC_EPARSE, "store", 0, "%s/" SEAL_KEY " is damaged",
+		code = tfc__fail(error, TFC_EPARSE, "store", 0, "\"%s/" SEAL_KEY "\" is damaged",
 				 disk->path);
 	if (code == TFC_OK) {
 		memcpy(disk->seal_key, key.data, TFC__STORE_SEAL_SIZE);

@@ -49,19 +49,19 @@ int tfc__record_check(const char *key, const void *file, size_t len, uint64_t *r
 {
 	const uint8_t *head = file;
 	uint8_t expected[crypto_generichash_BYTES];
-	*ret_why = "it is cut off";
+	*ret_why = "truncated";
 	if (len < TFC__RECORD_HEAD)
 		return TFC_EPARSE;
-	*ret_why = "it is no record";
+	*ret_why = "not a record";
 	if (memcmp(head, MAGIC, 8) != 0)
 		return TFC_EPARSE;
-	*ret_why = "it is of another version of this library";
+	*ret_why = "unknown record format version";
 	if (get_number(head + 8, 4) != TFC__DISK_FORMAT)
 		return TFC_EPARSE;
-	*ret_why = "its length is not what was written";
+	*ret_why = "length mismatch";
 	if (get_number(head + 24, 8) != len - TFC__RECORD_HEAD)
 		return TFC_EPARSE;
-	*ret_why = "its checksum is wrong";
+	*ret_why = "checksum mismatch";
 	hash(head, key, head + TFC__RECORD_HEAD, len - TFC__RECORD_HEAD, expected);
 	if (memcmp(head + HASH_AT, expected, sizeof(expected)) != 0)
 		return TFC_EPARSE;

@@ -43,11 +43,10 @@ static void lose_broken(struct tfc__local *local)
 {
 	if (local->in.is_failed)
 		lose(local, TFC_ENOMEM,
-		     "out of memory: whether the helper process wrote the record is not known");
+		     "out of memory; whether the helper process wrote the record is unknown");
 	else
 		lose(local, TFC_ELOST,
-		     "the store's helper process has ended: whether it wrote the record is not "
-		     "known");
+		     "the store's helper process ended; whether it wrote the record is unknown");
 }
 
 /* ---- replies */
@@ -108,7 +107,8 @@ static int take_opened(struct tfc__local *local, const struct tfc__store_reply *
 	const char *body = local->in.data + sizeof(*reply);
 	if (reply->version != TFC__STORE_PROTOCOL)
 		return tfc__fail(error, TFC_ENOTSUP, "store", 0,
-				 "the helper program tfc-store is not of this version");
+				 "the helper program tfc-store has another version than this "
+				 "library; install both together");
 	if (reply->code < 0)
 		return tfc__fail(error, reply->code, "store", 0, "%.*s", (int)reply->len, body);
 	memcpy(local->seal_key, body, TFC__STORE_SEAL_SIZE);
@@ -289,16 +289,17 @@ static int await_opened(struct tfc__local *local, tfc_error *error)
 	while (!whole_reply(&local->in, 0, &reply)) {
 		uint64_t now = tfc__now();
 		if (now >= until)
-			return tfc__fail(error, TFC_ETIMEDOUT, "store", 0,
-					 "state directory %s does not open: its disk hangs",
-					 local->path);
+			return tfc__fail(
+				error, TFC_ETIMEDOUT, "store", 0,
+				"cannot open state directory \"%s\": the disk does not respond",
+				local->path);
 		poll(&socket, 1, (int)((until - now) / TFC__MS) + 1);
 		int got = receive(local);
 		if (local->in.is_failed)
 			return tfc__fail_nomem(error, "store");
 		if (got == 0)
 			return tfc__fail(error, TFC_ELOST, "store", 0,
-					 "the store's helper process ended at once");
+					 "the store's helper process ended at startup");
 	}
 	return take_opened(local, &reply, error);
 }

@@ -45,7 +45,7 @@ static int run(struct tfc__local *local, const char *program, int socket, tfc_er
 	const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
 					     {pidfd, TFC__STORE_PIDFD},
 					     {rest, TFC__STORE_REST}};
-	int code = rest < 0 ? tfc__fail_errno(error, "store", errno, "cannot start %s", program)
+	int code = rest < 0 ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
 			    : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
 	if (code == TFC_OK)
 		code = watch_end(local, error);
@@ -65,7 +65,7 @@ int tfc__local_start(struct tfc__local *local, tfc_error *error)
 	if (code < 0)
 		return code;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		code = tfc__fail_errno(error, "store", errno, "cannot start %s", program);
+		code = tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program);
 	} else {
 		fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a socket of our own: cannot fail */
 		code = run(local, program, ends[1], error);

@@ -137,7 +137,7 @@ static void put(void *impl, const char *key, const void *data, uint64_t len, uin
 	uint32_t place = place_of(memory, key);
 	uint64_t there = is_at(memory, place, key) ? memory->items[place]->version : 0;
 	if (version != UINT64_MAX && version != there) {
-		done(request, TFC_ESTATE, NULL, 0, "another version of the record is there");
+		done(request, TFC_ESTATE, NULL, 0, "the record has another version");
 		return;
 	}
 	struct item *item = reserve_one(memory) == TFC_OK ? new_item(key, data, len) : NULL;

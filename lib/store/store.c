@@ -57,7 +57,7 @@ static void on_done(void *request, int32_t code, const tfc_store_value *values, 
 		return;
 	bool has_one = store->current->kind == OP_GET || store->current->kind == OP_PUT;
 	if (code >= 0 && has_one && !count)
-		answer(store, TFC_EINVAL, NULL, 0, "the store has answered without the value");
+		answer(store, TFC_EINVAL, NULL, 0, "the store reported success without a value");
 	else
 		answer(store, code < 0 ? code : TFC_OK, values, count, text);
 }
@@ -88,10 +88,11 @@ static int check(const struct tfc__store_op *op, const char **ret_why)
 {
 	bool is_folder = op->key[0] && op->key[strlen(op->key) - 1] == '/';
 	bool as_prefix = op->kind == OP_LIST || (op->kind == OP_REMOVE && is_folder);
-	*ret_why = "not a key: parts of letters, digits, '.', '_' and '-', with '/' between them";
+	*ret_why = "invalid key; a key has parts of letters, digits, '.', '_' and '-' with '/' "
+		   "between them";
 	if (!(as_prefix ? tfc__is_store_prefix(op->key) : tfc__is_store_key(op->key)))
 		return TFC_EINVAL;
-	*ret_why = "a record is larger than 8 MiB";
+	*ret_why = "record exceeds 8 MiB";
 	return op->len > TFC__STORE_VALUE_MAX ? TFC_ETOOBIG : TFC_OK;
 }
 

@@ -65,13 +65,14 @@ static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
 										    : TFC_EINVAL;
 	bool is_number = tfc__tcp_add(host, host->name);
 	if (is_ipv6 && !(is_number && strchr(host->name, ':')))
-		return refuse(address, "there is no IPv6 address in the brackets", error);
+		return refuse(address, "the brackets do not hold an IPv6 address", error);
 	if (!is_ipv6 && strchr(host->name, ':'))
-		return refuse(address, "an IPv6 address goes in brackets", error);
+		return refuse(address, "an IPv6 address must be in brackets", error);
 	if (!is_number && host->name[strspn(host->name, "0123456789.")] == '\0')
-		return refuse(address, "that is no IPv4 address", error);
+		return refuse(address, "not a valid IPv4 address", error);
 	if (!is_number && !is_name(host->name))
-		return refuse(address, "a host has letters, digits, '.', '-' and '_' only", error);
+		return refuse(address,
+			      "a host name may have only letters, digits, '.', '-' and '_'", error);
 	return TFC_OK;
 }
 
@@ -88,9 +89,9 @@ int tfc__tcp_parse(const char *address, tfc_error *error, struct tfc__tcp_host *
 	size_t len = is_ipv6 ? (size_t)(bracket - name) - 1 : (size_t)(colon - name);
 	int port = port_of(colon + 1);
 	if (port < 0)
-		return refuse(address, "the port must be a number up to 65535", error);
+		return refuse(address, "the port must be a number from 0 to 65535", error);
 	if (len == 0 || len >= sizeof(host.name))
-		return refuse(address, "the host must have 1 to 253 characters", error);
+		return refuse(address, "the host name must have 1 to 253 characters", error);
 	memcpy(host.name, name + is_ipv6, len);
 	host.port = (uint16_t)port;
 	int code = resolve_now(address, is_ipv6, error, &host);

@@ -86,8 +86,7 @@ static int write_handshake(struct tfc__channel *channel)
 	if (code == TFC_OK)
 		code = put_record(channel, message.data, message.len);
 	else
-		tfc__channel_fail(channel, code, "the handshake cannot go on: %s",
-				  tfc_err_text(code));
+		tfc__channel_fail(channel, code, "handshake failed: %s", tfc_err_text(code));
 	tfc__buf_fini(&message);
 	return code;
 }
@@ -100,7 +99,7 @@ static int check_pin(struct tfc__channel *channel)
 	if (!pinned || strcmp(pinned, id) == 0)
 		return TFC_OK;
 	return tfc__channel_fail(channel, TFC_EACCES,
-				 "the node there has the id %s, but it must be %.40s", id, pinned);
+				 "node id mismatch: the server has %s, expected %.40s", id, pinned);
 }
 
 /* The remote key is known from the message on that carries it. */
@@ -116,7 +115,9 @@ static int note_remote(struct tfc__channel *channel)
 static int split(struct tfc__channel *channel)
 {
 	int code = tfc__noise_split(channel->noise, &channel->sending, &channel->receiving);
-	return code < 0 ? tfc__channel_fail(channel, code, "the handshake cannot end") : code;
+	return code < 0 ? tfc__channel_fail(channel, code,
+					    "handshake failed: cannot derive the session keys")
+			: code;
 }
 
 static int welcome(struct tfc__channel *channel)
@@ -134,7 +135,7 @@ static int on_handshake(struct tfc__channel *channel, const void *data, size_t l
 	if (code < 0)
 		return tfc__channel_fail(channel, code,
 					 code == TFC_ENOMEM ? "out of memory"
-							    : "the other end has another key");
+							    : "the peer has a different key");
 	code = note_remote(channel);
 	if (code == TFC_OK && tfc__noise_is_writing(channel->noise))
 		code = write_handshake(channel);
@@ -156,7 +157,7 @@ static int on_welcome(struct tfc__channel *channel, const void *data, size_t len
 	uint8_t plain[EARLY_MAX];
 	if (len != TFC__NOISE_TAG || tfc__noise_open(&channel->receiving, data, len, plain) < 0)
 		return tfc__channel_fail(channel, TFC_EACCES,
-					 "the handshake was changed on the way");
+					 "a handshake message was altered in transit");
 	return go_up(channel);
 }
 
@@ -164,16 +165,15 @@ static int on_welcome(struct tfc__channel *channel, const void *data, size_t len
 
 static int fail_version(struct tfc__channel *channel, unsigned version)
 {
-	return tfc__channel_fail(
-		channel, TFC_ENOTSUP,
-		"the other end speaks version %u of the protocol, this one version %d: "
-		"bring both to the same release",
-		version, VERSION);
+	return tfc__channel_fail(channel, TFC_ENOTSUP,
+				 "protocol version mismatch: the peer has version %u, this side "
+				 "%d; install the same release on both",
+				 version, VERSION);
 }
 
 static int fail_stranger(struct tfc__channel *channel)
 {
-	return tfc__channel_fail(channel, TFC_EPARSE, "no libtfcluster answers there");
+	return tfc__channel_fail(channel, TFC_EPARSE, "the server there is not libtfcluster");
 }
 
 static int on_acceptors_preamble(struct tfc__channel *channel)
@@ -206,16 +206,18 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	static const uint8_t none[TFC__KEY_ID_SIZE];
 	uint8_t mode = channel->options.is_noise ? MODE_NOISE : MODE_PLAIN;
 	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
-		return tfc__channel_fail(channel, TFC_EPARSE, "it does not speak this protocol");
+		return tfc__channel_fail(channel, TFC_EPARSE,
+					 "the peer does not speak the libtfcluster protocol");
 	if (bytes[AT_VERSION] != VERSION)
 		return refuse_version(channel, bytes[AT_VERSION]);
 	if (bytes[AT_MODE] != mode)
 		return tfc__channel_fail(channel, TFC_EACCES,
-					 mode ? "it shows no key"
-					      : "it shows a key, but none is set here");
+					 mode ? "the peer presented no key"
+					      : "the peer presented a key, but this side has none; "
+						"set key_file on both or on neither");
 	if (bytes[AT_MODE + 1] || bytes[AT_MODE + 2] ||
 	    (!mode && memcmp(bytes + AT_KEY, none, sizeof(none)) != 0))
-		return tfc__channel_fail(channel, TFC_EPARSE, "its preamble is malformed");
+		return tfc__channel_fail(channel, TFC_EPARSE, "malformed preamble");
 	memcpy(channel->preamble, bytes, PREAMBLE);
 	channel->early_len = 0;
 	if (!mode) {
@@ -225,7 +227,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	channel->key = tfc__keyring_find(channel->options.keyring, channel->preamble + AT_KEY);
 	if (!channel->key)
 		return tfc__channel_fail(channel, TFC_EACCES,
-					 "its key is not in the key file here");
+					 "the peer's key is not in this side's key file");
 	return begin_noise(channel);
 }
 
@@ -245,7 +247,7 @@ static int read_preamble(struct tfc__channel *channel)
 static int on_odd_length(struct tfc__channel *channel)
 {
 	if (!channel->options.is_dialer)
-		return tfc__channel_fail(channel, TFC_EPARSE, "a handshake message is too long");
+		return tfc__channel_fail(channel, TFC_EPARSE, "handshake message too long");
 	if (memcmp(channel->early, MAGIC, MAGIC_LEN) != 0)
 		return fail_stranger(channel);
 	int code = collect(channel, PREAMBLE);
@@ -288,13 +290,13 @@ static int explain_end(struct tfc__channel *channel, int code)
 {
 	if (code != TFC_ELOST || !channel->options.is_dialer || channel->state == AWAIT_WELCOME)
 		return code;
-	return tfc__fail(
-		&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
-		channel->key ? "the other end closed the connection: it has just ended, or this "
-			       "key is not in its key file (it may belong to another cluster)"
-			     : "the other end closed the connection: it has just ended, or it "
-			       "wants a key (tfc_run --key FILE), or it does not let this user "
-			       "in");
+	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
+			 channel->key ? "the peer closed the connection during the handshake; "
+					"either it was shutting down, or its key file does not "
+					"have this key (which may belong to another cluster)"
+				      : "the peer closed the connection during the handshake; "
+					"either it was shutting down, or it requires a key "
+					"(key_file), or this user has no permission to connect");
 }
 
 int tfc__handshake_read(struct tfc__channel *channel)

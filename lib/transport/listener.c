@@ -24,12 +24,12 @@ static void log_refusal(struct tfc__peer_listener *listener, const char *who, co
 	if (listener->untold)
 		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
 			 tfc__listener_address(listener->listener),
-			 "refused a connection from %s: %s (and %llu more before it)", who, why,
+			 "refused connection from %s: %s (and %llu more before it)", who, why,
 			 (unsigned long long)listener->untold);
 	else
 		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
 			 tfc__listener_address(listener->listener),
-			 "refused a connection from %s: %s", who, why);
+			 "refused connection from %s: %s", who, why);
 	listener->told_at = now;
 	listener->untold = 0;
 }
@@ -53,8 +53,7 @@ static void drop_oldest(struct tfc__peer_listener *listener)
 {
 	struct tfc__peer *oldest = tfc__container_of(listener->half_open.next, struct tfc__peer,
 						     link);
-	log_refusal(listener, oldest->id.address,
-		    "too many connections at once that have not shown who they are");
+	log_refusal(listener, oldest->id.address, "too many unauthenticated connections");
 	tfc__peer_close(oldest);
 }
 

@@ -73,8 +73,10 @@ static int check(const char *address, tfc_error *error)
 	if (strlen(address) > strlen(SCHEME) &&
 	    strlen(address) < sizeof(((struct end *)NULL)->address))
 		return TFC_OK;
-	return tfc__fail(error, TFC_EINVAL, "transport", 0,
-			 "\"%.60s\": write memory:NAME, 1 to 120 bytes long", address);
+	return tfc__fail(
+		error, TFC_EINVAL, "transport", 0,
+		"address \"%.60s\" is not valid; write memory:NAME, where NAME has 1 to 120 bytes",
+		address);
 }
 
 static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
@@ -85,8 +87,10 @@ static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
 		return code;
 	struct listener *listener = find(impl, address);
 	if (!listener)
-		return tfc__fail(error, TFC_ENOENT, "transport", 0,
-				 "nobody listens on %s in this context", address);
+		return tfc__fail(
+			error, TFC_ENOENT, "transport", 0,
+			"cannot connect to \"%s\": no listener has this address in this context",
+			address);
 	struct end *here = new_end(address), *there = new_end(address);
 	if (!here || !there) {
 		code = tfc__fail_nomem(error, "transport");
@@ -94,7 +98,9 @@ static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
 	}
 	code = tfc_listener_accept(listener->listener, there, &there->pipe);
 	if (code < 0) {
-		tfc__fail(error, code, "transport", 0, "%s takes no connection now", address);
+		tfc__fail(error, code, "transport", 0,
+			  "cannot connect to \"%s\": the listener is not accepting connections",
+			  address);
 		goto fail;
 	}
 	here->pipe = pipe;
@@ -118,7 +124,8 @@ static int listen(void *impl, const char *address, uint32_t flags, tfc_listener 
 		return code;
 	if (find(memory, address))
 		return tfc__fail(error, TFC_EBUSY, "transport", 0,
-				 "%s is in use: another listener of this context has it", address);
+				 "address \"%s\" is in use by another listener of this context",
+				 address);
 	struct listener *one = calloc(1, sizeof(*one));
 	if (!one)
 		return tfc__fail_nomem(error, "transport");
@@ -158,7 +165,7 @@ static size_t waiting(const struct end *end)
 
 static int fail_closed(tfc_error *error)
 {
-	return tfc__fail(error, TFC_ELOST, "transport", 0, "the other end closed the connection");
+	return tfc__fail(error, TFC_ELOST, "transport", 0, "the peer closed the connection");
 }
 
 static int64_t read_some(void *pipe_impl, void *data, size_t len, tfc_error *error)

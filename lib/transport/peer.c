@@ -26,7 +26,7 @@ static void serve(void *user, struct tfc__rpc_request *request, const char *meth
 	if (peer->ops && peer->ops->serve) {
 		peer->ops->serve(peer, peer->user, request, method, params);
 	} else if (request) {
-		tfc__fail(&error, TFC_ENOTSUP, "transport", 0, "nothing is served here");
+		tfc__fail(&error, TFC_ENOTSUP, "transport", 0, "this side serves no requests");
 		tfc__rpc_fail(request, &error);
 	}
 }
@@ -163,10 +163,11 @@ static void lose_patience(struct tfc__timer *timer)
 	struct tfc__peer *peer = tfc__container_of(timer, struct tfc__peer, patience);
 	tfc_error why = TFC_ERROR_INIT;
 	if (peer->listener)
-		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0, "it did not show its key in time");
+		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0,
+			  "the peer did not authenticate in time");
 	else
 		tfc__fail(&why, TFC_ETIMEDOUT, "transport", 0,
-			  "cannot connect to %.120s: no answer within %u.%u s", peer->dialed,
+			  "cannot connect to \"%.120s\": no response within %u.%u s", peer->dialed,
 			  peer->timeout_ms / 1000, peer->timeout_ms % 1000 / 100);
 	tfc__peer_go_down(peer, &why);
 }
@@ -211,8 +212,8 @@ static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_
 		return TFC_OK;
 	if (!(info->flags & TFC_PIPE_FLAG_HAS_USER))
 		return tfc__fail(error, TFC_EACCES, "transport", 0,
-				 "nothing tells who is at the other end: use a key, or a unix "
-				 "socket");
+				 "the peer cannot be identified over this transport; use a key "
+				 "(key_file) or a unix socket");
 	peer->id.uid = info->uid;
 	peer->id.gid = info->gid;
 	peer->id.pid = info->pid;
@@ -222,7 +223,8 @@ static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_
 	if (!listener || is_listed(info, listener->groups, listener->group_count))
 		return TFC_OK;
 	return tfc__fail(error, TFC_EACCES, "transport", 0,
-			 "user %u is neither the node's nor root nor in a group that is let in",
+			 "user %u has no permission to connect: neither the node's user, nor root, "
+			 "nor in an allowed group",
 			 info->uid);
 }
 
@@ -342,7 +344,7 @@ static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *op
 	channel->key = tfc__keyring_first(options->keyring, options->role);
 	channel->identity = options->identity;
 	if (!channel->key)
-		return tfc__fail(error, TFC_EINVAL, "transport", 0, "the key file has no %s key",
+		return tfc__fail(error, TFC_EINVAL, "transport", 0, "key file has no %s key",
 				 options->role ? tfc__key_role_name(options->role) : "such");
 	if (channel->identity)
 		return TFC_OK;

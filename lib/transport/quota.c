@@ -102,13 +102,13 @@ int tfc__quota_check(const struct tfc__quota_share *share, uint64_t len, tfc_err
 		return TFC_OK;
 	if (quota->bytes + len > quota->limits.bytes)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "the node holds %llu bytes for its clients and would hold more "
-				 "than the %llu that all may have; try again later",
+				 "memory limit for all clients reached (%llu bytes in use, limit "
+				 "%llu); try again later",
 				 (unsigned long long)quota->bytes,
 				 (unsigned long long)quota->limits.bytes);
 	return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-			 "the node holds %llu bytes for clients with %s and would hold more than "
-			 "the %llu that one key may have; try again later",
+			 "memory limit for one key reached (%llu bytes in use with %s, limit "
+			 "%llu); try again later",
 			 (unsigned long long)share->key->bytes, share->key->name,
 			 (unsigned long long)quota->limits.key_bytes);
 }
@@ -120,18 +120,18 @@ static int check_requests(const struct tfc__quota_share *share, tfc_error *error
 	const struct tfc__quota *quota = share->quota;
 	if (share->requests >= quota->limits.connection_requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "%u requests and subscriptions over this connection are open, "
-				 "which is as many as one may have; try again later",
+				 "too many open requests and subscriptions on this connection (%u, "
+				 "the limit for one); try again later",
 				 share->requests);
 	if (share->key->requests >= quota->limits.key_requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "%u requests and subscriptions with %s are open, which is as many "
-				 "as one key may have; try again later",
+				 "too many open requests and subscriptions (%u with %s, the limit "
+				 "for one key); try again later",
 				 share->key->requests, share->key->name);
 	if (quota->requests >= quota->limits.requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "%u requests and subscriptions of clients are open, which is as "
-				 "many as all may have; try again later",
+				 "too many open requests and subscriptions of clients (%u, the "
+				 "limit for all); try again later",
 				 quota->requests);
 	return TFC_OK;
 }
@@ -206,15 +206,15 @@ static int check_connections(const struct tfc__quota *quota, const struct tfc__q
 			     tfc_error *error)
 {
 	if (quota->connections >= quota->limits.connections)
-		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "clients have %u connections, which is as many as all may have; "
-				 "try again later",
-				 quota->connections);
+		return tfc__fail(
+			error, TFC_EAGAIN, "transport", 0,
+			"too many connections of clients (%u, the limit for all); try again later",
+			quota->connections);
 	if (key && key->connections >= quota->limits.key_connections)
-		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
-				 "clients with %s have %u connections, which is as many as one key "
-				 "may have; try again later",
-				 key->name, key->connections);
+		return tfc__fail(
+			error, TFC_EAGAIN, "transport", 0,
+			"too many connections with %s (%u, the limit for one key); try again later",
+			key->name, key->connections);
 	return TFC_OK;
 }
 

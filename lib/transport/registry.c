@@ -105,7 +105,7 @@ int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 	struct tfc__transport *one = colon ? find(all, address, (size_t)(colon - address)) : NULL;
 	if (!one)
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.100s\" is no address: write tcp://HOST:PORT or unix:PATH",
+				 "\"%.100s\" is not an address; write tcp://HOST:PORT or unix:PATH",
 				 address);
 	*ret_transport = one;
 	return TFC_OK;
@@ -157,12 +157,12 @@ static int check(tfc_ctx *ctx, const tfc_transport_ops *ops)
 {
 	if (!is_scheme(ops->scheme))
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
-				     "tfc_transport_ops.scheme: a lower-case letter, then letters, "
-				     "digits, '+', '-' and '.'");
+				     "tfc_transport_ops.scheme must be a lower-case letter "
+				     "followed by letters, digits, '+', '-' and '.'");
 	if (!ops->dial || !ops->listen || !ops->listener_address || !ops->listener_close ||
 	    !ops->describe || !ops->read || !ops->write || !ops->want || !ops->close)
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
-				     "tfc_transport_ops: all functions but fini must be there");
+				     "tfc_transport_ops lacks a function; only fini may be NULL");
 	return TFC_OK;
 }
 
@@ -183,7 +183,8 @@ int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *imp
 	struct transports *all = transports_of(ctx);
 	if (all && find(all, own.scheme, strlen(own.scheme)))
 		return tfc__ctx_fail(ctx, TFC_EBUSY, "transport", 0,
-				     "this context has a transport for %.60s: already", own.scheme);
+				     "this context already has a transport for scheme \"%.60s\"",
+				     own.scheme);
 	if (!all || !add(all, &own, impl))
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "transport");
 	return TFC_OK;

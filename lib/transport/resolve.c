@@ -40,7 +40,7 @@ static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *p
 	char *const argv[] = {(char *)PROGRAM, (char *)resolve->host->name, NULL};
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return tfc__fail_errno(error, "transport", errno, "cannot make a pipe");
+		return tfc__fail_errno(error, "transport", errno, "cannot create a pipe");
 	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a pipe of our own: cannot fail */
 	const struct tfc__helper_fd output = {ends[1], STDOUT_FILENO};
 	int code = tfc__helper_run(program, argv, &output, 1, "transport", error, &resolve->pid);
@@ -74,14 +74,14 @@ static int read_answer(struct tfc__resolve *resolve, tfc_error *error)
 	for (char *line; (line = strsep(&rest, "\n")) && strcmp(line, ".") != 0;) {
 		if (line[0] == '!')
 			return tfc__fail(error, TFC_ENOENT, "transport", 0,
-					 "the name %.80s cannot be looked up: %.100s", host->name,
+					 "cannot resolve host name \"%.80s\": %.100s", host->name,
 					 line + 1);
 		tfc__tcp_add(host, line);
 	}
 	if (host->count)
 		return TFC_OK;
-	return tfc__fail(error, TFC_ENOENT, "transport", 0, "the name %.80s has no address",
-			 host->name);
+	return tfc__fail(error, TFC_ENOENT, "transport", 0,
+			 "cannot resolve host name \"%.80s\": it has no address", host->name);
 }
 
 static void finish(struct tfc__resolve *resolve)

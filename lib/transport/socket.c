@@ -61,8 +61,8 @@ static int fail_socket(int sys_errno, tfc_error *error)
 {
 	if (sys_errno == ETIMEDOUT)
 		return tfc__fail(error, TFC_ELOST, "transport", sys_errno,
-				 "the other end does not answer any more");
-	tfc__fail_errno(error, "transport", sys_errno, "the connection broke");
+				 "the peer no longer responds");
+	tfc__fail_errno(error, "transport", sys_errno, "connection failed");
 	error->code = TFC_ELOST;
 	return TFC_ELOST;
 }
@@ -93,7 +93,7 @@ int64_t tfc__socket_read(void *pipe_impl, void *data, size_t len, tfc_error *err
 		return not_moved(errno, error);
 	if (count == 0)
 		return tfc__fail(error, TFC_ELOST, "transport", 0,
-				 "the other end closed the connection");
+				 "the peer closed the connection");
 	return count;
 }
 
@@ -126,8 +126,8 @@ void tfc__socket_want(void *pipe_impl, uint32_t events)
 static void pause_listener(struct tfc__socket_listener *listener, int sys_errno)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail_errno(&error, "transport", sys_errno, "cannot take a connection");
-	tfc__log(listener->ctx, TFC_LOG_WARNING, "transport", "", "%s; trying again", error.text);
+	tfc__fail_errno(&error, "transport", sys_errno, "cannot accept a connection");
+	tfc__log(listener->ctx, TFC_LOG_WARNING, "transport", "", "%s; retrying", error.text);
 	tfc__io_set(&listener->io, 0);
 	tfc__timer_set(&listener->pause, tfc__now() + PAUSE);
 }

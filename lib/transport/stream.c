@@ -50,7 +50,7 @@ void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message)
 		bool is_large = !message->is_failed && message->len > TFC__RPC_MESSAGE_MAX;
 		tfc__buf_fini(message);
 		if (is_large)
-			tfc__channel_fail(channel, TFC_ETOOBIG, "a message is over %u bytes",
+			tfc__channel_fail(channel, TFC_ETOOBIG, "message exceeds %u bytes",
 					  TFC__RPC_MESSAGE_MAX);
 		else
 			fail_nomem(channel);
@@ -94,7 +94,9 @@ static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size
 	const char *plain = len ? one->message.data + one->at : "";
 	int code = tfc__noise_seal(&channel->sending, plain, len, at + HEAD);
 	if (code < 0)
-		return tfc__channel_fail(channel, code, "the key of this connection is used up");
+		return tfc__channel_fail(
+			channel, code,
+			"the connection has reached the limit of messages under one key");
 	tfc__buf_grow(&channel->out, HEAD + sealed);
 	return TFC_OK;
 }
@@ -218,7 +220,7 @@ static int deliver(struct tfc__channel *channel, const void *data, size_t len)
 static int fail_large(struct tfc__channel *channel)
 {
 	return tfc__channel_fail(channel, TFC_ETOOBIG,
-				 "the other end sends a message of more than %u bytes",
+				 "the peer sent a message of more than %u bytes",
 				 TFC__RPC_MESSAGE_MAX);
 }
 
@@ -286,13 +288,13 @@ static int next_sealed(struct tfc__channel *channel)
 	if (len > TFC__NOISE_MESSAGE_MAX)
 		return fail_large(channel);
 	if (len < TFC__NOISE_TAG)
-		return tfc__channel_fail(channel, TFC_EPARSE, "a record is too short");
+		return tfc__channel_fail(channel, TFC_EPARSE, "record too short");
 	if (have < HEAD + len)
 		return 0;
 	char *data = channel->in.data + channel->in_at + HEAD;
 	channel->in_at += HEAD + len;
 	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
-		return tfc__channel_fail(channel, TFC_EACCES, "a message was changed on the way");
+		return tfc__channel_fail(channel, TFC_EACCES, "a message was altered in transit");
 	len -= TFC__NOISE_TAG;
 	int code = on_piece(channel, data, len, len < PIECE);
 	return code < 0 ? code : 1;

@@ -96,13 +96,15 @@ static int fail_listen(const char *address, int sys_errno, tfc_error *error)
 {
 	if (sys_errno == EADDRINUSE)
 		return tfc__fail(error, TFC_EBUSY, "transport", sys_errno,
-				 "%.100s is in use: another process listens there; stop it, or "
-				 "listen on another port",
+				 "cannot listen on \"%.100s\": another process listens there; stop "
+				 "it or use another port",
 				 address);
 	if (sys_errno == EADDRNOTAVAIL)
 		return tfc__fail(error, TFC_EINVAL, "transport", sys_errno,
-				 "%.100s is no address of this machine", address);
-	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on %.100s", address);
+				 "cannot listen on \"%.100s\": not an address of this machine",
+				 address);
+	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on \"%.100s\"",
+			       address);
 }
 
 /* Returns the descriptor, or -1 and errno. */
@@ -129,13 +131,13 @@ static int check(const char *address, const struct tfc__tcp_host *host, uint32_t
 {
 	if (!host->count)
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.100s\": listen on a number, such as tcp://0.0.0.0:%u (all "
-				 "addresses of this machine), not on a name",
+				 "cannot listen on \"%.100s\": a numeric address is required; "
+				 "tcp://0.0.0.0:%u stands for all addresses of this machine",
 				 address, host->port);
 	if (flags & TFC_TRANSPORT_FLAG_PLAIN && !tfc__tcp_is_loopback(&host->addresses[0]))
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.100s\" can be reached from other machines, so it needs a "
-				 "key: make one with `tfc_run keygen FILE` and give it with --key",
+				 "cannot listen on \"%.100s\" without a key: other machines can "
+				 "reach it; set key_file to a file made by \"tfc_run keygen\"",
 				 address);
 	return TFC_OK;
 }

@@ -40,10 +40,10 @@ static void fail_dialing(struct tfc__tcp *tcp)
 	bool is_name = tcp->host && tcp->host->count &&
 		       !strstr(tcp->dialed, tcp->socket.address + strlen("tcp://"));
 	if (is_name)
-		snprintf(tried, sizeof(tried), " (%u tried, the last %.80s)", tcp->next,
+		snprintf(tried, sizeof(tried), " (%u addresses tried, the last %.80s)", tcp->next,
 			 tcp->socket.address);
 	tfc__fail(&tcp->socket.failure, tcp->last.code, "transport", tcp->last.sys_errno,
-		  "cannot connect to %.100s%s: %.100s", tcp->dialed, tried, tcp->last.text);
+		  "cannot connect to \"%.100s\"%s: %.100s", tcp->dialed, tried, tcp->last.text);
 	end_dialing(tcp);
 	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE); /* it may be closed now */
 }
@@ -134,8 +134,8 @@ static void try_next(struct tfc__tcp *tcp)
 		tfc__tcp_write(address, tcp->socket.address, sizeof(tcp->socket.address));
 		if (tcp->is_plain && !tfc__tcp_is_loopback(address)) {
 			tfc__fail(&tcp->last, TFC_EINVAL, "transport", 0,
-				  "off the loopback only with a key: give the cluster's key file "
-				  "(tfc_run --key FILE)");
+				  "a connection to another machine requires a key; set key_file to "
+				  "the cluster's key file");
 			continue;
 		}
 		int sys_errno = begin_attempt(tcp, address);
@@ -188,7 +188,8 @@ int tfc__tcp_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pip
 		goto fail;
 	if (!host->port) {
 		code = tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.100s\": port 0 cannot be dialed", address);
+				 "cannot connect to \"%.100s\": port 0 is not a destination",
+				 address);
 		goto fail;
 	}
 	tcp->host = host;

@@ -31,12 +31,13 @@ static int parse(const char *address, tfc_error *error, struct place *ret_place)
 	const char *path = address + strlen(SCHEME);
 	struct place place = {.address.sun_family = AF_UNIX};
 	if (path[0] != '/')
-		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.100s\": write unix: and an absolute path", address);
+		return tfc__fail(
+			error, TFC_EINVAL, "transport", 0,
+			"address \"%.100s\" is not valid; write unix: and an absolute path",
+			address);
 	if (strlen(path) >= sizeof(place.address.sun_path))
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "\"%.140s\" is too long for a socket: a path of at most %zu bytes "
-				 "goes",
+				 "socket path \"%.140s\" is too long; the limit is %zu bytes",
 				 address, sizeof(place.address.sun_path) - 1);
 	strcpy(place.address.sun_path, path);
 	strcpy(place.dir, path);
@@ -106,11 +107,10 @@ static int fail_dial(const char *path, int sys_errno, tfc_error *error)
 	char reason[64];
 	if (sys_errno == ENOENT || sys_errno == ECONNREFUSED)
 		return tfc__fail(error, TFC_EUNREACH, "transport", sys_errno,
-				 "cannot connect to unix:%.120s: %s", path,
-				 sys_errno == ENOENT ? "there is no such socket"
-						     : "nobody listens there any more");
+				 "cannot connect to \"unix:%.120s\": %s", path,
+				 sys_errno == ENOENT ? "no such socket" : "its server has ended");
 	return tfc__fail(error, sys_errno == EACCES ? TFC_EACCES : TFC_EUNREACH, "transport",
-			 sys_errno, "cannot connect to unix:%.120s: %s", path,
+			 sys_errno, "cannot connect to \"unix:%.120s\": %s", path,
 			 strerror_r(sys_errno, reason, sizeof(reason)));
 }
 
@@ -126,10 +126,11 @@ static int check_listener(const struct place *place, const struct unix_socket *o
 			 one->user.uid == dir.st_uid;
 	if (is_trusted(one->user.uid) || is_owners)
 		return TFC_OK;
-	return tfc__fail(error, TFC_EACCES, "transport", 0,
-			 "unix:%.100s is not trusted: user %u listens there, who is neither this "
-			 "user nor root nor the owner of a directory that is closed to others",
-			 place->address.sun_path, one->user.uid);
+	return tfc__fail(
+		error, TFC_EACCES, "transport", 0,
+		"cannot connect to \"unix:%.100s\": its server runs as user %u, who is neither "
+		"this user, nor root, nor the owner of a directory that others cannot write to",
+		place->address.sun_path, one->user.uid);
 }
 
 /* Connecting to a unix socket does not wait; EAGAIN: its backlog is full. */
@@ -137,7 +138,7 @@ static int connect_to(struct unix_socket *one, const struct place *place, tfc_er
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return tfc__fail_errno(error, "transport", errno, "cannot make a socket");
+		return tfc__fail_errno(error, "transport", errno, "cannot create a socket");
 	if (connect(fd, (const struct sockaddr *)&place->address, sizeof(place->address)) < 0) {
 		int sys_errno = errno;
 		close(fd);
@@ -215,14 +216,14 @@ static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
 		if (fd >= 0)
 			close(fd);
 		return tfc__fail_errno(error, "transport", sys_errno,
-				       "cannot open directory %.120s", place->dir);
+				       "cannot open directory \"%.120s\"", place->dir);
 	}
 	if (is_trusted(dir.st_uid) && is_private(&dir))
 		return fd;
 	close(fd);
 	return tfc__fail(error, TFC_EACCES, "transport", 0,
-			 "no socket in %.120s: others can write there or own it; use a directory "
-			 "of your own, mode 0700",
+			 "cannot create a socket in \"%.120s\": other users own the directory or "
+			 "can write to it; use a directory of your own with mode 0700",
 			 place->dir);
 }
 
@@ -235,15 +236,17 @@ static int lock_dir(int dir, const struct place *place, tfc_error *error)
 			return TFC_OK;
 		nanosleep(&moment, NULL);
 	}
-	return tfc__fail(error, TFC_EBUSY, "transport", 0,
-			 "another process holds a lock on %.120s: try again", place->dir);
+	return tfc__fail(
+		error, TFC_EBUSY, "transport", 0,
+		"cannot lock directory \"%.120s\": another process holds a lock; try again",
+		place->dir);
 }
 
 static int fail_in_use(const struct place *place, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EBUSY, "transport", 0,
-			 "unix:%.120s is in use: another process listens there; stop it, or take "
-			 "another path",
+			 "cannot listen on \"unix:%.120s\": another process listens there; stop it "
+			 "or use another path",
 			 place->address.sun_path);
 }
 
@@ -255,13 +258,15 @@ static int remove_stale(const struct place *place, tfc_error *error)
 	if (lstat(path, &there) < 0)
 		return errno == ENOENT ? TFC_OK
 				       : tfc__fail_errno(error, "transport", errno,
-							 "cannot look at %.120s", path);
+							 "cannot stat \"%.120s\"", path);
 	if (!S_ISSOCK(there.st_mode))
 		return tfc__fail(error, TFC_EEXIST, "transport", 0,
-				 "%.120s is there and no socket: take another path", path);
+				 "cannot listen on \"%.120s\": the file exists and is not a "
+				 "socket; use another path",
+				 path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return tfc__fail_errno(error, "transport", errno, "cannot make a socket");
+		return tfc__fail_errno(error, "transport", errno, "cannot create a socket");
 	bool is_stale = connect(fd, (const struct sockaddr *)&place->address,
 				sizeof(place->address)) < 0 &&
 			errno == ECONNREFUSED;
@@ -269,8 +274,8 @@ static int remove_stale(const struct place *place, tfc_error *error)
 	if (!is_stale)
 		return fail_in_use(place, error);
 	if (unlink(path) < 0 && errno != ENOENT)
-		return tfc__fail_errno(error, "transport", errno, "cannot remove the stale %.120s",
-				       path);
+		return tfc__fail_errno(error, "transport", errno,
+				       "cannot remove stale socket \"%.120s\"", path);
 	return TFC_OK;
 }
 
@@ -302,7 +307,7 @@ static int open_in_dir(const struct place *place, bool is_shared, tfc_error *err
 		close(fd);
 	if (sys_errno == EADDRINUSE)
 		return fail_in_use(place, error);
-	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on unix:%.120s",
+	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on \"unix:%.120s\"",
 			       place->address.sun_path);
 }
 

@@ -80,8 +80,8 @@ static int read_file(const char *path, struct tfc__identity *identity, tfc_error
 		complete(identity);
 	if (!is_right || memcmp(text + id_at, identity->id, strlen(identity->id)) != 0)
 		code = tfc__fail(error, TFC_EPARSE, "wire", 0,
-				 "%s is not the identity of a node, or damaged: move it away to "
-				 "get a new one, with another node id",
+				 "node identity file \"%s\" is damaged; move it away to get a new "
+				 "identity and node id",
 				 path);
 	tfc__secret_free(text, len);
 	return code;
@@ -119,7 +119,7 @@ static int read_or_make(const char *path, struct tfc__identity *identity, tfc_er
 int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity **ret_identity)
 {
 	if (sodium_init() < 0)
-		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	struct tfc__identity *identity = sodium_malloc(sizeof(*identity));
 	int code = TFC_OK;
 	if (!identity)

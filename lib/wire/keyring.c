@@ -69,20 +69,20 @@ static const char *read_key(char *line, struct tfc__key *key, uint8_t *secret)
 	const char *id_hex = strtok_r(NULL, " \t\r", &rest);
 	const char *hex = strtok_r(NULL, " \t\r", &rest);
 	if (strcmp(word, "tfcluster-key") != 0)
-		return "does not begin with tfcluster-key";
+		return "line does not begin with tfcluster-key";
 	if (!version || strcmp(version, "1") != 0)
-		return "is of a version that this library does not know";
+		return "unknown key format version";
 	if (!role || !tfc__key_role_parse(role, &key->role))
-		return "has no role: node, submit or read";
+		return "role is not node, submit or read";
 	if (!read_hex(id_hex, id, sizeof(id)))
-		return "has no id of 16 hex digits";
+		return "key id is not 16 hexadecimal digits";
 	if (!read_hex(hex, secret, TFC__KEY_SIZE))
-		return "has no key of 64 hex digits";
+		return "key is not 64 hexadecimal digits";
 	if (strtok_r(NULL, " \t\r", &rest))
-		return "has something behind the key";
+		return "unexpected text after the key";
 	make_id(key->role, secret, key->id);
 	if (memcmp(id, key->id, sizeof(id)) != 0)
-		return "was changed: its id is not that of its key and role";
+		return "key id does not match the key and its role; the line was altered";
 	return NULL;
 }
 
@@ -96,8 +96,7 @@ static int add_line(struct tfc__keyring *ring, char *line, const char *path, uns
 		return TFC_OK;
 	const char *wrong = read_key(line, key, secret);
 	if (wrong)
-		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s:%u: the line %s", path, number,
-				 wrong);
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s:%u: %s", path, number, wrong);
 	key->secret = secret;
 	if (!tfc__keyring_find(ring, key->id)) /* else it is there twice */
 		ring->count++;
@@ -113,7 +112,8 @@ static int read_lines(struct tfc__keyring *ring, char *text, const char *path, t
 			return code;
 	}
 	if (!ring->count)
-		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s holds no key", path);
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "key file \"%s\" holds no key",
+				 path);
 	return TFC_OK;
 }
 
@@ -143,13 +143,13 @@ int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **
 	char *text = NULL;
 	size_t len = 0;
 	if (sodium_init() < 0)
-		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	int code = tfc__secret_read(path, FILE_MAX, error, &text, &len);
 	if (code < 0)
 		return code;
 	struct tfc__keyring *ring = NULL;
 	if (memchr(text, '\0', len))
-		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "%s is not a key file", path);
+		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "\"%s\" is not a key file", path);
 	else if (!(ring = new_ring(count_lines(text, len))))
 		code = tfc__fail_nomem(error, "wire");
 	else
@@ -197,7 +197,7 @@ int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *
 	uint8_t secret[TFC__KEY_SIZE], id[TFC__KEY_ID_SIZE];
 	char id_hex[2 * TFC__KEY_ID_SIZE + 1], hex[2 * TFC__KEY_SIZE + 1], line[160];
 	if (sodium_init() < 0)
-		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	randombytes_buf(secret, sizeof(secret));
 	make_id(role, secret, id);
 	sodium_bin2hex(id_hex, sizeof(id_hex), id, sizeof(id));
@@ -215,9 +215,10 @@ int tfc_key_generate(const char *path, const char *role, tfc_error *error)
 {
 	enum tfc__key_role known;
 	if (!path || !*path)
-		return tfc__fail(error, TFC_EINVAL, "wire", 0, "no path for the key");
+		return tfc__fail(error, TFC_EINVAL, "wire", 0, "path of the key file is missing");
 	if (!role || !tfc__key_role_parse(role, &known))
 		return tfc__fail(error, TFC_EINVAL, "wire", 0,
-				 "role \"%s\": must be node, submit or read", role ? role : "");
+				 "role \"%s\" is not valid; use node, submit or read",
+				 role ? role : "");
 	return tfc__keyring_generate(path, known, error);
 }

@@ -23,7 +23,7 @@ int tfc__msg_parse(struct tfc__msg *msg, const void *data, size_t len,
 		code = tfc__fail_nomem(error, "wire");
 		break;
 	default: /* what the scan lets through is well-formed */
-		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "the message is not valid");
+		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "invalid message");
 	}
 	msgpack_zone_destroy(&msg->zone);
 	return code;
@@ -145,7 +145,7 @@ int tfc__msg_to_error(const msgpack_object *object, tfc_error *error)
 	int64_t sys_errno = tfc__msg_get_i64(object, "errno", 0);
 	if (code >= 0 || code < INT32_MIN)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0,
-				 "the other end failed without saying how");
+				 "the peer reported a failure without details");
 	tfc__msg_get_text(object, "room", component, sizeof(component));
 	if (!tfc__msg_get_text(object, "text", text, sizeof(text)))
 		strcpy(text, tfc_err_text((int)code));

@@ -50,7 +50,7 @@ struct scan {
 
 static int refuse(struct scan *scan, const char *why)
 {
-	tfc__fail(scan->error, TFC_EPARSE, "wire", 0, "the message is not valid: %s", why);
+	tfc__fail(scan->error, TFC_EPARSE, "wire", 0, "invalid message: %s", why);
 	return TFC_EPARSE;
 }
 
@@ -58,9 +58,9 @@ static int read_long_head(struct scan *scan, struct head *ret_head)
 {
 	unsigned lead = scan->at[0] & 0x1F, width = leads[lead].width;
 	if (leads[lead].kind == REFUSED)
-		return refuse(scan, "a type that is not used here");
+		return refuse(scan, "unsupported type");
 	if (scan->left < 1 + width)
-		return refuse(scan, "it ends early");
+		return refuse(scan, "truncated");
 	*ret_head = (struct head){(enum kind)leads[lead].kind, 1 + width, 0};
 	for (unsigned i = 1; ret_head->kind != SCALAR && i <= width; i++)
 		ret_head->count = ret_head->count << 8 | scan->at[i];
@@ -70,7 +70,7 @@ static int read_long_head(struct scan *scan, struct head *ret_head)
 static int read_head(struct scan *scan, struct head *ret_head)
 {
 	if (!scan->left)
-		return refuse(scan, "it ends early");
+		return refuse(scan, "truncated");
 	uint8_t first = scan->at[0];
 	if (first < 0x80 || first >= 0xE0)
 		*ret_head = (struct head){SCALAR, 1, 0};
@@ -114,9 +114,9 @@ bool tfc__msg_is_utf8(const void *text, size_t len)
 static int take_bytes(struct scan *scan, const struct head *head)
 {
 	if (head->count > scan->left)
-		return refuse(scan, "a string is longer than the message");
+		return refuse(scan, "string longer than the message");
 	if (head->kind == STR && !is_utf8(scan->at, head->count))
-		return refuse(scan, "a string is not UTF-8");
+		return refuse(scan, "string is not UTF-8");
 	scan->at += head->count;
 	scan->left -= head->count;
 	return TFC_OK;
@@ -127,12 +127,12 @@ static int open_list(struct scan *scan, const struct head *head)
 {
 	uint64_t values = (uint64_t)head->count * (head->kind == MAP ? 2 : 1);
 	if (scan->depth == scan->depth_max)
-		return refuse(scan, "it is nested too deep");
+		return refuse(scan, "nested too deeply");
 	scan->owed += values;
 	if (scan->owed > scan->left)
-		return refuse(scan, "a count is larger than the message");
+		return refuse(scan, "count larger than the message");
 	if (scan->objects + scan->owed > scan->objects_max)
-		return refuse(scan, "it has too many values");
+		return refuse(scan, "too many values");
 	scan->open[scan->depth++] = values;
 	return TFC_OK;
 }
@@ -145,7 +145,7 @@ static int take_value(struct scan *scan)
 	if (code < 0)
 		return code;
 	if (scan->objects == scan->objects_max)
-		return refuse(scan, "it has too many values");
+		return refuse(scan, "too many values");
 	scan->at += head.size;
 	scan->left -= head.size;
 	scan->objects++;
@@ -180,7 +180,7 @@ int tfc__msg_scan_count(const void *data, size_t len, const struct tfc__msg_limi
 			scan.depth--;
 	} while (scan.depth);
 	if (scan.left)
-		return refuse(&scan, "there is something behind it");
+		return refuse(&scan, "trailing bytes");
 	*ret_objects = (uint32_t)scan.objects;
 	return TFC_OK;
 }

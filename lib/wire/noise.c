@@ -49,7 +49,7 @@ int tfc__noise_new(const struct tfc__noise_options *options, tfc_error *error,
 		   struct tfc__noise **ret_noise)
 {
 	if (sodium_init() < 0)
-		return tfc__fail(error, TFC_ESYS, "wire", 0, "libsodium cannot be used");
+		return tfc__fail(error, TFC_ESYS, "wire", 0, "cannot initialize libsodium");
 	struct tfc__noise *noise = calloc(1, sizeof(*noise));
 	if (!noise)
 		return tfc__fail_nomem(error, "wire");
@@ -57,7 +57,7 @@ int tfc__noise_new(const struct tfc__noise_options *options, tfc_error *error,
 	memcpy(noise->psk, options->psk, TFC__NOISE_KEY);
 	if (make_pair(&noise->s, options->static_secret) < 0) {
 		tfc__noise_free(noise);
-		return tfc__fail(error, TFC_EINVAL, "wire", 0, "the secret key is not one");
+		return tfc__fail(error, TFC_EINVAL, "wire", 0, "invalid secret key");
 	}
 	noise->has_ephemeral = options->ephemeral_secret;
 	if (options->ephemeral_secret)

@@ -114,12 +114,12 @@ static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message
 		return tfc__fail_nomem(error, "wire");
 	if (message->len > rpc->message_max)
 		return tfc__fail(error, TFC_ETOOBIG, "wire", 0,
-				 "a message of %zu bytes is over the %llu that one may have",
-				 message->len, (unsigned long long)rpc->message_max);
+				 "message of %zu bytes exceeds the limit of %llu", message->len,
+				 (unsigned long long)rpc->message_max);
 	if (message->len > OBJECTS_MAX &&
 	    tfc__msg_scan(message->data, message->len, &limits, NULL) < 0)
-		return tfc__fail(error, TFC_ETOOBIG, "wire", 0, "a message may hold %d values",
-				 OBJECTS_MAX);
+		return tfc__fail(error, TFC_ETOOBIG, "wire", 0,
+				 "message has too many values (limit %d)", OBJECTS_MAX);
 	return TFC_OK;
 }
 
@@ -128,7 +128,7 @@ int tfc__rpc_send(struct tfc__rpc *rpc, struct tfc__buf *message, tfc_error *err
 	int code = check_size(rpc, message, error);
 	bool is_closed = rpc->is_closed || rpc->is_broken || tfc__ctx_is_ending(rpc->ctx);
 	if (code == TFC_OK && is_closed)
-		code = tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
+		code = tfc__fail(error, TFC_ELOST, "wire", 0, "connection closed");
 	if (code == TFC_OK)
 		rpc->ops->send(rpc->user, message);
 	else
@@ -230,7 +230,7 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 {
 	char library[32];
 	if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER || rpc->is_greeted)
-		return tfc__rpc_refuse(error, "a hello that says nothing, or a second one");
+		return tfc__rpc_refuse(error, "malformed or repeated hello");
 	uint64_t version = items[0].via.u64;
 	uint64_t oldest = tfc__msg_get_u64(&items[1], "oldest", version);
 	uint64_t max = tfc__msg_get_u64(&items[1], "message_max", TFC__RPC_MESSAGE_MAX);
@@ -238,8 +238,8 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 		if (!tfc__msg_get_text(&items[1], "library", library, sizeof(library)))
 			library[0] = '\0';
 		return tfc__fail(error, TFC_ENOTSUP, "wire", 0,
-				 "the other end (libtfcluster %s) speaks wire versions %llu to "
-				 "%llu, this one (%s) %d to %d: update the older one",
+				 "wire version mismatch: the peer (libtfcluster %s) has versions "
+				 "%llu to %llu, this side (%s) %d to %d; update the older one",
 				 library[0] ? library : "of an unknown version",
 				 (unsigned long long)oldest, (unsigned long long)version, LIBRARY,
 				 TFC__RPC_VERSION_OLDEST, TFC__RPC_VERSION);
@@ -248,7 +248,7 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 	if (refusal) /* the other end closes the connection */
 		return tfc__msg_to_error(refusal, error);
 	if (max < PEER_MAX_LEAST)
-		return tfc__rpc_refuse(error, "it takes no messages of a useful size");
+		return tfc__rpc_refuse(error, "maximum message size too small");
 	if (max < rpc->message_max)
 		rpc->message_max = max;
 	rpc->is_greeted = true;
@@ -259,7 +259,7 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 
 int tfc__rpc_refuse(tfc_error *error, const char *what)
 {
-	tfc__fail(error, TFC_EPARSE, "wire", 0, "the other end broke the protocol: %s", what);
+	tfc__fail(error, TFC_EPARSE, "wire", 0, "protocol error of the peer: %s", what);
 	return TFC_EPARSE;
 }
 
@@ -284,14 +284,14 @@ static int take(struct tfc__rpc *rpc, const msgpack_object *message, tfc_error *
 	const msgpack_object *items = message->via.array.ptr;
 	if (message->type != MSGPACK_OBJECT_ARRAY || message->via.array.size < 1 ||
 	    items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
-		return tfc__rpc_refuse(error, "no list that begins with its kind");
+		return tfc__rpc_refuse(error, "not a list that begins with a message kind");
 	uint64_t kind = items[0].via.u64;
 	if (!rpc->is_greeted && kind != HELLO)
-		return tfc__rpc_refuse(error, "it began without a hello");
+		return tfc__rpc_refuse(error, "message before hello");
 	if (kind >= KIND_COUNT)
 		return TFC_OK;
 	if (message->via.array.size - 1 < kinds[kind].items)
-		return tfc__rpc_refuse(error, "a message lacks items");
+		return tfc__rpc_refuse(error, "message lacks items");
 	return kinds[kind].take(rpc, items + 1, error);
 }
 
@@ -300,7 +300,7 @@ static int parse_and_take(struct tfc__rpc *rpc, const void *data, size_t len, tf
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
 	struct tfc__msg msg;
 	if (len > TFC__RPC_MESSAGE_MAX)
-		return tfc__rpc_refuse(error, "a message is over the maximum");
+		return tfc__rpc_refuse(error, "message too large");
 	int code = tfc__msg_parse(&msg, data, len, &limits, error);
 	if (code < 0)
 		return code;

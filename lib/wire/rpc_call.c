@@ -34,7 +34,7 @@ static void expire(struct tfc__timer *timer)
 {
 	struct tfc__rpc_call *call = tfc__container_of(timer, struct tfc__rpc_call, timer);
 	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "no answer in %u ms", call->timeout_ms);
+	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "no response within %u ms", call->timeout_ms);
 	send_cancel(call);
 	tell_end(call, TFC_ETIMEDOUT, NULL, &error);
 }
@@ -46,11 +46,11 @@ static void end_later(struct tfc__work *work)
 	bool is_open = !tfc__list_is_empty(&call->entry.link);
 	tfc_error error = TFC_ERROR_INIT;
 	if (call->is_canceled)
-		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "the request was canceled");
+		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "request canceled");
 	else if (call->rpc->error.code == TFC_EAGAIN) /* it was refused */
 		tfc__fail(&error, TFC_EAGAIN, "wire", 0, "%s", call->rpc->error.text);
 	else
-		tfc__fail(&error, TFC_ELOST, "wire", 0, "the connection is lost%s%s",
+		tfc__fail(&error, TFC_ELOST, "wire", 0, "connection lost%s%s",
 			  call->rpc->error.code ? ": " : "", call->rpc->error.text);
 	tell_end(call, error.code, NULL, &error);
 	if (!is_open)
@@ -93,14 +93,14 @@ static int check_call(const struct tfc__rpc *rpc, const struct tfc__rpc_options 
 {
 	uint32_t max = options->is_low_priority ? TFC__RPC_LOW_MAX : TFC__RPC_OPEN_MAX;
 	if (rpc->is_closed || rpc->is_broken)
-		return tfc__fail(error, TFC_ELOST, "wire", 0, "the connection is closed");
+		return tfc__fail(error, TFC_ELOST, "wire", 0, "connection closed");
 	if (strlen(options->method) > TFC__RPC_METHOD_MAX)
 		return tfc__fail(error, TFC_EINVAL, "wire", 0,
-				 "%s: a method's name has at most %d bytes", options->method,
+				 "method name \"%s\" exceeds %d bytes", options->method,
 				 TFC__RPC_METHOD_MAX);
 	if (rpc->calls.count >= max)
 		return tfc__fail(error, TFC_EBUSY, "wire", 0,
-				 "%u requests over this connection are not answered yet",
+				 "too many pending requests on this connection (%u)",
 				 rpc->calls.count);
 	return TFC_OK;
 }
@@ -189,7 +189,7 @@ int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_
 {
 	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
 	if (!call)
-		return tfc__rpc_refuse(error, "it answered what was not asked");
+		return tfc__rpc_refuse(error, "response without a request");
 	tfc__rpc_remove(&rpc->calls, &call->entry);
 	if (call->is_canceled && !call->is_over)
 		return TFC_OK;
@@ -204,9 +204,9 @@ int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_erro
 {
 	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
 	if (!call)
-		return tfc__rpc_refuse(error, "an item of a stream that is not open");
+		return tfc__rpc_refuse(error, "item of a stream that is not open");
 	if (!call->credit)
-		return tfc__rpc_refuse(error, "an item without credit");
+		return tfc__rpc_refuse(error, "item without credit");
 	call->credit--;
 	if (!call->is_over && !call->is_canceled && call->item)
 		call->item(call->user, &items[1]);

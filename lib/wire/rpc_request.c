@@ -232,12 +232,12 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 	char method[TFC__RPC_METHOD_MAX + 1];
 	uint32_t timeout_ms, credit;
 	if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER || is_used_id(rpc, &items[0]))
-		return tfc__rpc_refuse(error, "a request whose id was used before");
+		return tfc__rpc_refuse(error, "repeated request id");
 	if (!read_method(&items[1], method) || !read_u32(&items[3], &timeout_ms) ||
 	    !read_u32(&items[4], &credit))
-		return tfc__rpc_refuse(error, "a request whose items are wrong");
+		return tfc__rpc_refuse(error, "malformed request");
 	if (rpc->requests.count == TFC__RPC_OPEN_MAX)
-		return tfc__rpc_refuse(error, "more requests at one time than are allowed");
+		return tfc__rpc_refuse(error, "too many concurrent requests");
 	struct tfc__rpc_request *request = tfc__rpc_new(rpc, sizeof(*request));
 	if (!request)
 		return tfc__fail_nomem(error, "wire");
@@ -301,7 +301,7 @@ int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 {
 	char method[TFC__RPC_METHOD_MAX + 1];
 	if (!read_method(&items[0], method))
-		return tfc__rpc_refuse(error, "a notification without a method");
+		return tfc__rpc_refuse(error, "notification without a method");
 	rpc->ops->serve(rpc->user, NULL, method, &items[1]);
 	return TFC_OK;
 }
@@ -310,7 +310,7 @@ int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	if (!is_used_id(rpc, &items[0]))
-		return tfc__rpc_refuse(error, "it canceled what it had not asked");
+		return tfc__rpc_refuse(error, "cancellation without a request");
 	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
 	if (request)
 		cancel(request);
@@ -322,12 +322,12 @@ int tfc__rpc_on_credit(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 {
 	uint32_t credit;
 	if (!is_used_id(rpc, &items[0]) || !read_u32(&items[1], &credit))
-		return tfc__rpc_refuse(error, "credit for what it had not asked");
+		return tfc__rpc_refuse(error, "credit without a request");
 	struct tfc__rpc_request *request = find_request(rpc, &items[0]);
 	if (!request || request->is_canceled)
 		return TFC_OK;
 	if (credit > UINT32_MAX - request->credit)
-		return tfc__rpc_refuse(error, "more credit than there can be");
+		return tfc__rpc_refuse(error, "credit overflow");
 	request->credit += credit;
 	if (credit && request->on_credit)
 		request->on_credit(request->user);

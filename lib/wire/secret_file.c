@@ -18,21 +18,23 @@ static int check_file(int fd, const char *path, size_t max, tfc_error *error)
 {
 	struct stat stat;
 	if (fstat(fd, &stat) < 0)
-		return tfc__fail_errno(error, "wire", errno, "%s", path);
+		return tfc__fail_errno(error, "wire", errno, "cannot read \"%s\"", path);
 	if (!S_ISREG(stat.st_mode))
-		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s is not a file", path);
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "\"%s\" is not a regular file",
+				 path);
 	if (stat.st_uid != geteuid())
 		return tfc__fail(error, TFC_EACCES, "wire", 0,
-				 "%s belongs to user %u, but is read by user %u: it must be the "
-				 "reader's own",
+				 "secret file \"%s\" belongs to user %u, not to user %u who reads "
+				 "it; change its owner",
 				 path, stat.st_uid, geteuid());
 	if (stat.st_mode & 077)
 		return tfc__fail(error, TFC_EACCES, "wire", 0,
-				 "%s is open to others (mode %04o): chmod 600 %s", path,
-				 stat.st_mode & 07777, path);
+				 "secret file \"%s\" is accessible by other users (mode %04o); run "
+				 "\"chmod 600 %s\"",
+				 path, stat.st_mode & 07777, path);
 	if ((uint64_t)stat.st_size > max)
-		return tfc__fail(error, TFC_ETOOBIG, "wire", 0, "%s has more than %zu bytes", path,
-				 max);
+		return tfc__fail(error, TFC_ETOOBIG, "wire", 0,
+				 "secret file \"%s\" exceeds %zu bytes", path, max);
 	return TFC_OK;
 }
 
@@ -45,7 +47,7 @@ static int read_bytes(int fd, const char *path, char *text, size_t max, tfc_erro
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return tfc__fail_errno(error, "wire", errno, "%s", path);
+			return tfc__fail_errno(error, "wire", errno, "cannot read \"%s\"", path);
 		if (n == 0)
 			break;
 		len += (size_t)n;
@@ -60,7 +62,7 @@ int tfc__secret_read(const char *path, size_t max, tfc_error *error, char **ret_
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		return tfc__fail_errno(error, "wire", errno, "%s", path);
+		return tfc__fail_errno(error, "wire", errno, "cannot read \"%s\"", path);
 	char *text = malloc(max + 1);
 	int code = text ? check_file(fd, path, max, error) : tfc__fail_nomem(error, "wire");
 	if (code == TFC_OK)
@@ -86,10 +88,10 @@ static int fill(const char *temp, const char *path, const char *text, size_t len
 {
 	int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return tfc__fail_errno(error, "wire", errno, "cannot make %s", path);
+		return tfc__fail_errno(error, "wire", errno, "cannot create \"%s\"", path);
 	int code = TFC_OK;
 	if (fchmod(fd, 0600) < 0 || tfc__write_all(fd, text, len) < 0 || fsync(fd) < 0)
-		code = tfc__fail_errno(error, "wire", errno, "cannot write %s", path);
+		code = tfc__fail_errno(error, "wire", errno, "cannot write \"%s\"", path);
 	close(fd);
 	return code;
 }
@@ -104,7 +106,7 @@ static int sync_parent(const char *path, tfc_error *error)
 		return tfc__fail_nomem(error, "wire");
 	int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC), code = TFC_OK;
 	if (fd < 0 || fsync(fd) < 0)
-		code = tfc__fail_errno(error, "wire", errno, "cannot sync %s", parent);
+		code = tfc__fail_errno(error, "wire", errno, "cannot sync \"%s\"", parent);
 	if (fd >= 0)
 		close(fd);
 	free(parent);
@@ -118,15 +120,15 @@ static int publish(const char *temp, const char *path, tfc_error *error)
 		return TFC_OK;
 	if (errno == EEXIST)
 		return tfc__fail(error, TFC_EEXIST, "wire", EEXIST,
-				 "%s is there already and is not replaced", path);
-	return tfc__fail_errno(error, "wire", errno, "cannot make %s", path);
+				 "cannot create \"%s\": the file exists", path);
+	return tfc__fail_errno(error, "wire", errno, "cannot create \"%s\"", path);
 }
 
 int tfc__secret_write(const char *path, const char *text, size_t len, tfc_error *error)
 {
 	char hex[17], *temp;
 	if (tfc__random_hex(hex) < 0)
-		return tfc__fail_errno(error, "wire", errno, "no random bytes");
+		return tfc__fail_errno(error, "wire", errno, "cannot get random bytes");
 	if (asprintf(&temp, "%s.%s", path, hex) < 0)
 		return tfc__fail_nomem(error, "wire");
 	int code = fill(temp, path, text, len, error);

@@ -376,7 +376,7 @@ static void a_host_is_told_what_is_wrong(void **state)
 		const char *sentence;
 	} cases[] = {
 		{{.size = 1}, TFC_EINVAL, "tfc_member_info.size is 1"},
-		{{.size = sizeof(tfc_member_info)}, TFC_EINVAL, "name: is missing"},
+		{{.size = sizeof(tfc_member_info)}, TFC_EINVAL, "name: missing"},
 		{{.size = sizeof(tfc_member_info), .name = "a b"},
 		 TFC_EINVAL,
 		 "name: must be 1 to"},

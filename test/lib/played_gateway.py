@@ -4,7 +4,7 @@ import struct
 import threading
 
 REQUEST, RESPONSE, ITEM, HELLO = 0, 1, 4, 6
-UNKNOWN = Exception("the node's version does not know this request")
+UNKNOWN = Exception("the node's version does not support this request")
 
 
 def pack(value):

@@ -74,7 +74,7 @@ class SubmitTest(fleet.FleetTest):
         for node in self.nodes:
             self.await_members(node, {each.name: "alive" for each in self.nodes}, 60)
         jobs = self.jobs_named(f"submit-{number}")
-        if client.returncode == 125 and b"no answer from a gateway" in err:
+        if client.returncode == 125 and b"cannot reach a gateway" in err:
             self.assertEqual(jobs, set(), what)
         else:
             self.assertEqual((client.returncode, jobs), (0, {out.decode().strip()}),

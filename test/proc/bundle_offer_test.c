@@ -184,10 +184,10 @@ static void what_was_not_offered_is_not_taken(void **state)
 	struct outcome offered, sent;
 	begin(&place);
 	send_piece(&place, HASH_A, 0, "1234", 4, &sent);
-	expect_refusal(&place, &sent, TFC_ENOENT, "not offered");
+	expect_refusal(&place, &sent, TFC_ENOENT, "offered");
 	offer(&place, HASH_A, 8, &offered);
 	send_piece(&place, HASH_B, 0, "1234", 4, &sent);
-	expect_refusal(&place, &sent, TFC_ENOENT, "not offered");
+	expect_refusal(&place, &sent, TFC_ENOENT, "offered");
 	assert_true(offered.has_item);
 	tfc__rpc_drop(offered.call);
 	end(&place);
@@ -241,11 +241,11 @@ static void a_hash_is_no_path(void **state)
 	begin(&place);
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		offer(&place, paths[i], 8, &outcome);
-		expect_refusal(&place, &outcome, TFC_EINVAL, "no SHA-256");
+		expect_refusal(&place, &outcome, TFC_EINVAL, "not the SHA-256");
 		send_piece(&place, paths[i], 0, "12345678", 8, &outcome);
-		expect_refusal(&place, &outcome, TFC_EINVAL, "no SHA-256");
+		expect_refusal(&place, &outcome, TFC_EINVAL, "not the SHA-256");
 		submit_with(&place, paths[i], &outcome);
-		expect_refusal(&place, &outcome, TFC_EACCES, "named by its hash");
+		expect_refusal(&place, &outcome, TFC_EACCES, "name its hash");
 	}
 	end(&place);
 }
@@ -302,7 +302,7 @@ static void a_job_names_only_what_was_brought(void **state)
 {
 	static const char *const hashes[] = {NULL, HASH_A};
 	static const int codes[] = {TFC_EACCES, TFC_ENOENT};
-	static const char *const sentences[] = {"reads no path", "is not on this node"};
+	static const char *const sentences[] = {"cannot name a path", "is not on this node"};
 	struct place place;
 	struct outcome submitted;
 	begin(&place);

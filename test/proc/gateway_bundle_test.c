@@ -256,7 +256,7 @@ static void who_may_submit_may_bring(void **state)
 	char *json = job_of(&place, SMALL);
 	served_claim(place.run.served, &reader);
 	submit_and_await(&place, json, NULL, &submit);
-	expect_refusal(&submit, TFC_EACCES, "a read key may not submit");
+	expect_refusal(&submit, TFC_EACCES, "a read key has no permission to submit");
 	assert_int_equal(place.moved, 0);
 	expect_cached(&place, 0);
 	served_claim(place.run.served, &user);

@@ -443,8 +443,8 @@ static void an_answer_over_a_message_is_named_and_ends_nothing_else(void **state
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ETOOBIG);
-	assert_non_null(strstr(answer.error, "the answer to explain has "));
-	assert_non_null(strstr(answer.error, "more than one message may have (16777216)"));
+	assert_non_null(strstr(answer.error, "response to explain has at least "));
+	assert_non_null(strstr(answer.error, "more than a message may have (16777216)"));
 	node_answer_clear(&answer);
 	assert_int_equal(tfc_gateway_jobs(run.gateway, NULL, node_answer, &answer, NULL), 0);
 	node_await_answer(&run, &answer);

@@ -98,12 +98,12 @@ static void tasks_run_as_who_submitted(void **state)
 				"'cwd':'/','roles':{'worker':{'user':'815:815'}}}");
 	served_claim(run.served, &user);
 	expect_user(&run, plain, "4711:4712\n");
-	expect_refusal(&run, other, "only root may submit tasks of another user (815:815)");
+	expect_refusal(&run, other, "only root may submit tasks of another user (\"815:815\")");
 	served_claim(run.served, &root);
 	expect_user(&run, plain, "0:0\n");
 	expect_user(&run, other, "815\n");
 	served_claim(run.served, &remote);
-	expect_refusal(&run, plain, "--submit-user");
+	expect_refusal(&run, plain, "submit_user");
 	node_run_end(&run);
 	const struct tfc__gateway_service_options mapped = {.submit_uid = 99, .submit_gid = 98};
 	node_run_begin_served(&run, &mapped);
@@ -144,7 +144,7 @@ static void each_key_may_what_its_role_says(void **state)
 	char *json = node_script(1, "echo a");
 	char error[1024], *id = node_submit(&run, json), *none;
 	served_claim(run.served, &reader);
-	expect_refusal(&run, json, "a read key may not submit: ask with a submit key");
+	expect_refusal(&run, json, "a read key has no permission to submit; use a submit key");
 	node_follow(&run, id, NULL, &follower);
 	node_await_end(&run, &follower);
 	free(node_describe(&run, id));

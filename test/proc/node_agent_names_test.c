@@ -201,7 +201,7 @@ static void open_takes_no_path(void **state)
 	begin(&f);
 	for (size_t i = 0; i < PATHS; i++) {
 		bool has_newline = strchr(paths[i], '\n');
-		assert_refused(open_job(&f, paths[i], "worker", NULL), "the id of a job");
+		assert_refused(open_job(&f, paths[i], "worker", NULL), "invalid job id");
 		assert_refused(open_job(&f, ID, paths[i], NULL),
 			       has_newline ? "unexpected newline" : "a role's name");
 		assert_refused(open_job(&f, ID, "worker", paths[i]), "SHA-256");

@@ -121,7 +121,7 @@ static void a_bad_bundle_is_refused_with_its_sentence(void **state)
 		const struct seen_event *end = node_run_job(&run, json, &follower);
 		assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
 		assert_int_equal(end->event.reason, TFC_END_REFUSED);
-		if (!strstr(end->text, texts[i]) || strstr(end->text, "without a word"))
+		if (!strstr(end->text, texts[i]) || strstr(end->text, "without a result"))
 			fail_msg("%s", end->text);
 		free(json);
 		node_follow_end(&follower);

@@ -128,7 +128,7 @@ static void a_base_environment_that_is_none_is_refused(void **state)
 	options.base_env = TFC_BASE_ENV_NODE + 1;
 	assert_int_equal(tfc_node_open(ctx, &options, &node), TFC_EINVAL);
 	assert_string_equal(tfc_ctx_error(ctx)->text,
-			    "tfc_node_options.base_env: 3 is no enum tfc_base_env");
+			    "tfc_node_options.base_env is 3, which is not in enum tfc_base_env");
 	assert_null(node);
 	tfc_ctx_free(ctx);
 }
@@ -225,7 +225,7 @@ static void jax_ranks_do_not_believe_the_hosts_own_launcher(void **state)
 			 0);
 	node_await_answer(&run, &answer);
 	assert_int_equal(answer.code, TFC_ENOTSUP);
-	assert_string_equal(answer.error, "worker/1: the job's framework has no TF_CONFIG");
+	assert_string_equal(answer.error, "worker/1: the job's framework does not use TF_CONFIG");
 	node_answer_clear(&answer);
 	free_env(&rank);
 	node_follow_end(&follower);

@@ -114,11 +114,11 @@ static void a_list_that_is_wrong_is_refused(void **state)
 	static const struct {
 		const char *gpus, *sentence;
 	} cases[] = {
-		{"", "\"\" is no GPU"},
-		{"0,", "\"\" is no GPU"},
-		{"0 1", "\"0 1\" is no GPU"},
-		{"-1", "\"-1\" is no GPU"},
-		{"0,1,0", "gpus: 0 is there twice"},
+		{"", "\"\" is not a GPU"},
+		{"0,", "\"\" is not a GPU"},
+		{"0 1", "\"0 1\" is not a GPU"},
+		{"-1", "\"-1\" is not a GPU"},
+		{"0,1,0", "gpus: duplicate GPU \"0\""},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct claims claims;
@@ -267,10 +267,13 @@ static void a_driver_that_does_not_work_is_told(void **state)
 {
 	struct finding finding = find("FAKE_NVML=init");
 	assert_int_equal(finding.gpus, 0);
-	assert_string_equal(finding.warning, "no GPU is offered, they could not be found: the "
-					     "driver: Unknown Error");
+	assert_string_equal(
+		finding.warning,
+		"this node offers no GPUs because they could not be listed: cannot initialize the "
+		"driver: Unknown Error");
 	assert_string_equal(find("FAKE_NVML=whole broken").warning,
-			    "no GPU is offered, they could not be found: the id of a GPU: Not "
+			    "this node offers no GPUs because they could not be listed: cannot get "
+			    "the id of a GPU: Not "
 			    "Found");
 }
 

@@ -91,14 +91,15 @@ static void assert_refused(const char *user, int code, const char *sentence)
 
 static void check_root_is_refused(void)
 {
-	assert_refused("root", TFC_EACCES,
-		       "roles.worker.user: only a host that is root can run tasks as user root");
+	assert_refused(
+		"root", TFC_EACCES,
+		"roles.worker.user: only a host that runs as root can run tasks as user \"root\"");
 }
 
 static void a_user_that_cannot_be_is_refused_at_once(void **state)
 {
 	assert_refused("no-such-user", TFC_ENOENT,
-		       "roles.worker.user: no user no-such-user in /etc/passwd");
+		       "roles.worker.user: user \"no-such-user\" not found in \"/etc/passwd\"");
 	proc_as_stranger(check_root_is_refused);
 }
 

@@ -167,8 +167,9 @@ static void bad_use_is_refused(void **state)
 	options.membership = &own;
 	options.members_file = "/members.json";
 	assert_int_equal(tfc_node_open(ctx, &options, &second), TFC_EINVAL);
-	assert_string_equal(tfc_ctx_error(ctx)->text,
-			    "tfc_node_options has both members_file and membership");
+	assert_string_equal(
+		tfc_ctx_error(ctx)->text,
+		"tfc_node_options has both members_file and membership; set one of them");
 	options.membership = NULL;
 	snprintf(path, sizeof(path), "%s/missing.json", leaks_temp_dir());
 	options.members_file = path;

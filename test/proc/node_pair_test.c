@@ -182,7 +182,7 @@ static void a_job_that_has_come_here_is_not_waited_for_elsewhere(void **state)
 	const struct seen_event *lost = node_find(&follower, TFC_EVENT_LOST, NULL, 0, 0);
 	assert_non_null(lost);
 	assert_int_equal(lost->event.status, TFC_EEXIST);
-	assert_non_null(strstr(lost->text, "subscribe to it again"));
+	assert_non_null(strstr(lost->text, "subscribe again"));
 	node_follow_end(&follower);
 	follower = (struct follower){0};
 	node_follow(&pair.run, "fresh", NULL, &follower);

@@ -197,7 +197,7 @@ static void the_second_of_one_name_is_refused(void **state)
 	tfc_node *second = open_at(ctx, "n1", "memory:elsewhere", &seen);
 	for (uint64_t end = tfc__now() + PATIENCE; !*seen.refusal;)
 		turn(ctx, end);
-	if (!strstr(seen.refusal, "two nodes are called \"n1\""))
+	if (!strstr(seen.refusal, "two nodes have the name \"n1\""))
 		fail_msg("%s", seen.refusal);
 	look(a, &seen);
 	assert_int_equal(seen.states[1], TFC_MEMBER_ALIVE);

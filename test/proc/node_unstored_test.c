@@ -27,7 +27,7 @@ static bool is_set(void *user)
 	return *(bool *)user;
 }
 
-#define END_WAITS "its events are not stored, and not shown until then: the grid is full"
+#define END_WAITS "cannot store its events, which are not reported before: the grid is full"
 
 static bool is_running(void *user)
 {

@@ -153,7 +153,8 @@ static void ask_as_nobody(int fd, const void *arg)
 	if (!setgid(NOBODY) && !setuid(NOBODY) && !tfc_ctx_new(NULL, NULL, &ctx) &&
 	    !tfc_port_pool_open(ctx, NULL, &pool) &&
 	    tfc_port_acquire(pool, *(const uint16_t *)arg, &hold) == TFC_EBUSY &&
-	    strstr(tfc_ctx_error(ctx)->text, "of uid 0 that is not visible from here listens"))
+	    strstr(tfc_ctx_error(ctx)->text,
+		   "of uid 0 that this process cannot see and which listens"))
 		answer = 'K';
 	if (write(fd, &answer, 1) != 1)
 		_exit(1);

@@ -348,7 +348,7 @@ static void a_missing_guard_is_an_error_of_the_call(void **state)
 	assert_int_equal(tfc_ctx_new(&ctx_options, NULL, &ctx), 0);
 	tfc_process_fn fn = (tfc_process_fn)abort; /* never called */
 	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_ENOENT);
-	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "/does/not/exist/tfc-guard: No such"));
+	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "/does/not/exist/tfc-guard\": No such"));
 	assert_non_null(strstr(tfc_ctx_error(ctx)->text, "helper_dir"));
 	options.argv = NULL;
 	assert_int_equal(tfc_process_spawn(ctx, &options, fn, NULL, &process), TFC_EINVAL);

@@ -178,7 +178,7 @@ class CommandsTest(ClientsTest):
     def test_spec_in_both_formats(self):
         job = self.start_job("exec sleep 100")
         self.await_ready(job)
-        self.assert_said(self.ask("spec", job, "worker/0"), "the job's framework has no TF_CONFIG")
+        self.assert_said(self.ask("spec", job, "worker/0"), "the job's framework does not use TF_CONFIG")
         self.ask("stop", "--kill", "--wait", job)
         run = self.ask("start", "--detach", "--worker", "2", "--", "/bin/sh", "-c",
                        "exec sleep 100")
@@ -192,7 +192,7 @@ class CommandsTest(ClientsTest):
         self.assertEqual(env[-2:], ["TFC_EPOCH=1", "TFC_GENERATION=1"])
         self.assert_said(self.ask("spec", job, "worker/9"), "no task worker/9")
         self.assert_said(self.ask("spec", job, "worker/1", "--format", "yaml"),
-                         "neither tf_config nor env")
+                         "must be tf_config or env")
         self.ask("stop", "--kill", "--wait", job)
 
     def test_logs(self):
@@ -218,7 +218,7 @@ class CommandsTest(ClientsTest):
             self.assertEqual(len(rest), 83 - i)
         self.assertEqual(len(self.ask("logs", job, "--since", "1h").lines()), 80)
         self.assertEqual(self.ask("logs", job, "--since", "0s").lines(), [])
-        self.assert_said(self.ask("logs", job, "--since", "yesterday"), "neither a duration")
+        self.assert_said(self.ask("logs", job, "--since", "yesterday"), "must be a duration")
         for more in ([], ["-f"]):
             self.assert_said(self.ask("logs", job, "worker/2", *more), f"{job} has no task worker/2")
         follow = self.begin("logs", "-f", "--tail", "1", job)
@@ -233,7 +233,7 @@ class CommandsTest(ClientsTest):
         self.ask("stop", "--kill", "--wait", job)
         self.assertTrue(os.path.isdir(os.path.join(self.dir, "state-a/logs", job)))
         self.assertEqual(self.ask("rm", job).status, 0)
-        self.assert_said(self.ask("attach", job), f"no such job: {job}")
+        self.assert_said(self.ask("attach", job), f'job "{job}" not found')
         harness.wait_until(lambda: not os.path.exists(os.path.join(self.dir, "state-a/logs", job)),
                            "the removal of its logs")
 
@@ -241,9 +241,9 @@ class CommandsTest(ClientsTest):
         for command in (["attach"], ["describe"], ["logs"], ["stop"], ["rm"], ["spec"]):
             with self.subTest(command=command):
                 words = ["nobody"] + (["worker/0"] if command == ["spec"] else [])
-                self.assert_said(self.ask(*command, *words), "no such job: nobody")
+                self.assert_said(self.ask(*command, *words), 'job "nobody" not found')
         run = self.start_bare("ps", "--gateway", f"unix:{self.dir}/none").end()
-        self.assert_said(run, "unix:.*/none: there is no such socket")
+        self.assert_said(run, 'unix:.*/none": no such socket')
         run = self.start_bare("start", "--gateway", f"tcp://127.0.0.1:{self.first_port + 9}",
                               "true").end()
         self.assert_said(run, f"tcp://127.0.0.1:{self.first_port + 9}.*refused")
@@ -273,12 +273,12 @@ class CommandsTest(ClientsTest):
             return self.start_bare(command, "--gateway", self.address[0], "--key", key,
                                    *args).end()
         self.assertEqual(ask("read", "ps").status, 0)
-        self.assert_said(ask("read", "start", "true"), "a read key may not submit")
+        self.assert_said(ask("read", "start", "true"), "a read key has no permission to submit")
         run = ask("submit", "start", "--framework", "none", "--", "/bin/sh", "-c", "echo in")
         self.assertEqual((run.status, run.lines()[1:]), (0, ["[worker/0] in"]))
         job = run.lines()[0]
         self.assertEqual(ask("read", "attach", job).lines(), ["[worker/0] in"])
-        self.assert_said(ask("read", "rm", job), "a read key may not forget")
+        self.assert_said(ask("read", "rm", job), "a read key has no permission to forget")
         self.assertEqual(ask("submit", "rm", job).status, 0)
         self.run_bare("keygen", "stranger", "--role", "submit")
         self.assertEqual(ask("stranger", "ps").status, 125)
@@ -307,15 +307,15 @@ class BoundTest(ClientsTest):
                 first.await_output("here")
                 second = self.follow(*args)
                 second.await_output(
-                    f"tfc_run: job {self.job} cannot be followed now; trying again for 300 s at most: "
-                    "clients with key [0-9a-f]{16} have 1 connections, which is as many as one key may "
-                    "have; try again later\n", "err")
+                    f"tfc_run: cannot follow job {self.job}; retrying for 300 s at most: "
+                    "too many connections with key [0-9a-f]{16} \\(1, the limit for one key\\); "
+                    "try again later\n", "err")
                 self.assertEqual(second.out, b"")
                 first.process.terminate()
                 first.end()
                 second.await_output("here")
                 second.process.terminate()
-                self.assertEqual(second.end().err.count(b"cannot be followed"), 1)
+                self.assertEqual(second.end().err.count(b"cannot follow"), 1)
 
 
 class TwoNodesTest(ClientsTest):
@@ -369,9 +369,9 @@ class TwoNodesTest(ClientsTest):
         run.await_output("here")
         self.assertEqual(self.ask("stop", job, at="b").status, 0)
         self.assertEqual(run.end().status, 143)
-        self.assert_said(self.ask("attach", "nobody", at="b"), "no such job: nobody")
+        self.assert_said(self.ask("attach", "nobody", at="b"), 'job "nobody" not found')
         self.assertEqual(self.ask("rm", "ours", at="b").status, 0)
-        self.assert_said(self.ask("describe", job), "no such job")
+        self.assert_said(self.ask("describe", job), "not found")
 
     def test_a_prefix_that_fits_on_jobs_of_both_nodes_is_refused_with_their_ids(self):
         jobs = {"a": [], "b": []}
@@ -386,7 +386,7 @@ class TwoNodesTest(ClientsTest):
             for at in "ab":
                 with self.subTest(command=command, at=at):
                     run = self.ask(*command, one[0], at=at)
-                    self.assert_said(run, f"job {one[0]}: {len(fitting)} job ids begin like that; "
+                    self.assert_said(run, f'job id "{one[0]}" is ambiguous: {len(fitting)} job ids begin with it; '
                                           "give more of the id: ")
                     for job, node in ((one, "a"), (other, "b")):
                         self.assertRegex(run.errors()[0], f"{job}.* on {node}")
@@ -441,7 +441,7 @@ class TwoNodesTest(ClientsTest):
         self.nodes["b"].end()
         harness.wait_until(lambda: self.ask("ps").errors(), "what is missing")
         run = self.ask("ps")
-        self.assertRegex(run.errors()[0], r"^tfc_run: not asked: b \(.+\)$")
+        self.assertRegex(run.errors()[0], r"^tfc_run: jobs of unreachable nodes are missing: b \(.+\)$")
         self.assertEqual(run.lines()[1].split()[0], job)
         self.assertEqual(run.status, 0)
         listed, missing = json.loads(self.ask("ps", "--json").out)
@@ -483,7 +483,7 @@ class TwoNodesTest(ClientsTest):
         late = self.begin("attach", job)
         late.await_output(rf"\[{moved}#2\] attempt 2")
         self.assertNotIn(f"[{moved}] attempt 1", late.lines())
-        late.await_output(f"{moved}: the rest of its output is on node b", "err")
+        late.await_output(f"{moved}: the missing output: it is on node b", "err")
         self.nodes["b"] = self.node("b", *quick)
         late.await_output(rf"\[{moved}\] attempt 1")
         self.ask("stop", "--kill", "--wait", job)
@@ -506,7 +506,7 @@ class TwoNodesTest(ClientsTest):
         self.await_ready(self.start_job("exec sleep 100", "--label", "where=b"))
         self.nodes["a"].process.kill()
         self.nodes["a"].end()
-        self.nodes["b"].await_output("the maintainer on a was not heard: 1 of its jobs ends here",
+        self.nodes["b"].await_output("the maintainer on node a is unreachable; stopping the tasks of 1 of its jobs",
                                      "err")
 
     def test_attach_goes_on_after_its_gateway_was_killed(self):

@@ -285,9 +285,9 @@ class SecretTest(SearchTest):
 
     def test_an_unset_one_and_a_wrong_one_are_refused(self):
         self.assert_refused(self.run_bare("local", "--secret-env", "UNSET", "--", "true"),
-                            "--secret-env UNSET: is not set in the environment")
+                            "--secret-env UNSET: not set in the environment")
         self.assert_refused(self.run_bare("local", "--env", "UNSET", "--", "true"),
-                            "--env UNSET: is not set in the environment")
+                            "--env UNSET: not set in the environment")
         self.env["TOKEN"] = os.fsdecode(b"\xff" + self.token.encode())
         run = self.start_bare("local", "--secret-env", "TOKEN", "--", "true").end()
         self.assert_refused(run, "--secret-env TOKEN: secret_env[]: is not UTF-8")

@@ -74,7 +74,7 @@ class ExplainTest(harness.RunTest):
             run = self.start("--explain", "true", stdout=full)
             run.end()
         self.assertEqual(run.status, 125)
-        self.assertEqual(run.errors(), ["tfc_run: standard output: No space left on device"])
+        self.assertEqual(run.errors(), ["tfc_run: cannot write to standard output: No space left on device"])
 
     def test_a_reader_that_has_seen_enough_is_no_failure(self):
         read, write = os.pipe()

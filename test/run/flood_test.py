@@ -299,7 +299,7 @@ class BoundTest(FloodTest):
             return run if run.status else None
         run = harness.wait_until(refusal, "a refusal")
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.err.decode(), "the node holds [0-9]+ bytes for its clients .* "
+        self.assertRegex(run.err.decode(), "memory limit for all clients reached \\([0-9]+ bytes in use, .*; "
                                            "try again later")
         self.assert_served()
         self.assert_holds(16 * MIB)

@@ -87,7 +87,7 @@ class EvaluatorTest(IgnoredTest):
         run = self.run_local("--on-failure", "evaluater=fail", "--evaluator", "true")
         self.assert_refused(run, '--on-failure evaluater=fail: the job has no role "evaluater"')
         run = self.run_local("--on-failure", "worker", "true")
-        self.assert_refused(run, "--on-failure worker: is not ROLE=fail or ROLE=ignore")
+        self.assert_refused(run, "--on-failure worker: must be ROLE=fail or ROLE=ignore")
         for what in ("maybe", "auto", ""):  # whether or not the role is there
             for role in ("worker", "evaluator"):
                 run = self.run_local("--on-failure", f"{role}={what}", "true")

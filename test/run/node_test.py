@@ -222,7 +222,7 @@ class AskTest(NodeTest):
 
     def test_drain_of_nobody(self):
         self.node("a")
-        for name, words in (("z", "no such member: z"), ("b", "node b cannot be asked now")):
+        for name, words in (("z", 'member "z" not found'), ("b", "cannot reach node b")):
             run = self.start_bare("drain", name, "--gateway",
                                   f"unix:{self.dir}/state-a/node.sock").end()
             self.assertEqual(run.status, 125)
@@ -328,10 +328,10 @@ class LeavingTest(NodeTest):
         run.await_output(r"worker/1\] up")
         job = run.lines()[0]
         a.process.terminate()
-        a.await_output(f"leaving: waits for 2 tasks of {job} to end", "err")
+        a.await_output(f"leaving; waiting for 2 tasks of {job} to end", "err")
         a.end()
         self.assertEqual(a.status, 0)
-        self.assertEqual(a.err.count(b"waits for"), 1, a.err)
+        self.assertEqual(a.err.count(b"waiting for"), 1, a.err)
         run.process.kill()
         run.end()
 
@@ -374,7 +374,7 @@ class SignalTest(NodeTest):
                 a.end()
                 self.assertEqual(a.status, 0)
                 self.assertNotIn(b"has died", a.err)
-                self.assertNotIn(b"not known", a.err)
+                self.assertNotIn(b"is unknown", a.err)
                 run.process.kill()
                 run.end()
                 a = self.node("a", "--ports", self.ports)
@@ -412,9 +412,9 @@ class DisagreeTest(NodeTest):
             {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
         c = self.node("c", *times, "--members", "mine.json")
         self.await_state(c, "a", "down")
-        a.await_output('"c" has the address of "b" in the members file of "a": let the members '
+        a.await_output('"c" has the address of "b" in the members file of "a"; let the members '
                        'files agree on its name', "err")
-        c.await_output('"c" is no member, as node "a" knows them: let the members files agree',
+        c.await_output('"c" is not a member for node "a"; let the members files agree',
                        "err")
         self.assertNotIn("alive", self.members_of(c)["a"])
         self.assertEqual(self.members_of(a)["b"], at_down)
@@ -422,7 +422,7 @@ class DisagreeTest(NodeTest):
             {"name": "a", "address": self.address[0]}, {"name": "c", "address": self.address[1]}]}))
         self.await_state(a, "c", "alive")
         self.await_state(c, "a", "alive")
-        for run, words in ((a, b"has the address of"), (c, b"is no member")):
+        for run, words in ((a, b"has the address of"), (c, b"is not a member")):
             self.assertEqual(run.err.count(words), 1, run.err)
 
 
@@ -460,10 +460,10 @@ class OtherVersionTest(NodeTest):
     """One of another version, or none at all, as whom a client and a node dial, and who dials them."""
 
     def test_who_is_dialed(self):
-        both = "the other end speaks version {} of the protocol, this one version 1: bring both to"
+        both = "protocol version mismatch: the peer has version {}, this side 1; install the same release"
         for answer, words in ((preamble(0), both.format(0)), (preamble(9), both.format(9)),
-                              (b"", "the other end closed the connection: it has just ended, or this key is not in"),
-                              (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no libtfcluster answers there")):
+                              (b"", "the peer closed the connection during the handshake; either it was shutting down"),
+                              (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server there is not libtfcluster")):
             with self.subTest(answer=answer), OtherEnd(self.first_port + 1, answer):
                 run = self.start_bare("ps", "--gateway", self.address[1], "--key", "key").end()
                 self.assertEqual((run.status, len(run.errors())), (125, 1), run.err)
@@ -484,11 +484,11 @@ class OtherVersionTest(NodeTest):
                     while len(answer) < 16:
                         answer += dialer.recv(16 - len(answer)) or self.fail("it shows no version")
                     self.assertEqual(answer[:5], preamble(1)[:5])
-            a.await_output("the other end speaks version 0 of the protocol, this one version 1",
+            a.await_output("protocol version mismatch: the peer has version 0, this side 1",
                            "err")
         a.process.terminate()
         a.end()
-        self.assertLess(a.err.count(b"the other end speaks version"), 10, a.err)
+        self.assertLess(a.err.count(b"the peer has version"), 10, a.err)
 
 
 # In the library 0 stands for the default, or for no limit; who writes it means something else.
@@ -511,7 +511,7 @@ class RefusedTest(NodeTest):
         run = self.start_bare("node", "--name", "b", "--members", "members.json", "--key", "key",
                               "--state", "state-other", "--listen", self.address[3]).end()
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.err.decode(), f'two nodes are called "b": at {self.address[1]} and at')
+        self.assertRegex(run.err.decode(), f'two nodes have the name "b": at {self.address[1]} and at')
 
     def test_two_of_one_identity(self):
         a, b = self.node("a"), self.node("b")
@@ -524,7 +524,7 @@ class RefusedTest(NodeTest):
             file.write(text)
         run = self.start_bare(*self.node_args("c")).end()
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.err.decode(), 'nodes "c" and "b" have one identity')
+        self.assertRegex(run.err.decode(), 'nodes "c" and "b" have the same identity')
 
     def test_another_key_is_not_let_in_and_both_say_so(self):
         self.run_bare("keygen", "other")
@@ -536,12 +536,12 @@ class RefusedTest(NodeTest):
         self.assertIsNone(a.process.poll())
 
     def test_bad_keys(self):
-        self.assert_said(self.refused(*self.node_args("a", "--key", "missing")), "missing: No such")
+        self.assert_said(self.refused(*self.node_args("a", "--key", "missing")), 'missing": No such')
         os.chmod(os.path.join(self.dir, "key"), 0o644)
         self.assert_said(self.refused(*self.node_args("a")), "chmod 600")
         self.run_bare("keygen", "reader", "--role", "read")
         self.assert_said(self.refused(*self.node_args("a", "--key", "reader")),
-                         "reader: has no node key")
+                         'reader" has no node key')
         self.write("junk", "tfcluster-key 1 node zz\n", 0o600)
         self.assert_said(self.refused(*self.node_args("a", "--key", "junk")), "junk:1: ")
 
@@ -552,13 +552,13 @@ class RefusedTest(NodeTest):
 
     def test_address_in_use(self):
         with socket.create_server(("127.0.0.1", self.first_port)):
-            self.assert_said(self.refused(*self.node_args("a")), f"{self.first_port}.*in use")
+            self.assert_said(self.refused(*self.node_args("a")), f"{self.first_port}.*another process listens there")
 
     def test_state_directories(self):
         os.mkdir(os.path.join(self.dir, "open"), 0o755)
         self.assert_said(self.refused(*self.node_args("a", "--state", "open")), "chmod 700")
         self.assert_said(self.refused(*self.node_args("a", "--state", "members.json")),
-                         "is no directory")
+                         "is not a directory")
         self.assert_said(self.refused(*self.node_args("a", "--state", "/proc/state")),
                          "/proc/state")
         if os.getuid() == 0:
@@ -574,12 +574,12 @@ class RefusedTest(NodeTest):
         records = os.path.join(self.dir, "state-a/store/records")
         self.write("state-a/store/records/jobs", "")
         self.assert_said(self.refused(*self.node_args("a")),
-                         f"{records}/jobs/ cannot be read: Not a directory")
+                         f'cannot read "{records}/jobs/": Not a directory')
         os.unlink(os.path.join(records, "jobs"))
         if os.getuid() != 0:  # whom no mode keeps out
             os.mkdir(os.path.join(records, "jobs"), 0)
             self.assert_said(self.refused(*self.node_args("a")),
-                             f"{records}/jobs/ cannot be read: Permission denied")
+                             f'cannot read "{records}/jobs/": Permission denied')
 
     def test_members_files(self):
         self.assert_said(self.refused(*self.node_args("a", "--members", "missing.json")),
@@ -590,8 +590,8 @@ class RefusedTest(NodeTest):
 
     def test_options(self):
         for args, words in (
-                (["--gossip"], "--gossip is not in this version"),
-                (["--store", "etcd:http://h"], "etcd is not in this version"),
+                (["--gossip"], "--gossip is not supported by this version"),
+                (["--store", "etcd:http://h"], "etcd is not supported by this version"),
                 (["--store", "disk"], '--store: "disk" is no store; "local" is one'),
                 (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),
                 (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, such as 8G$'),
@@ -602,7 +602,7 @@ class RefusedTest(NodeTest):
                 (["--pass-env", "none", "--pass-env", "A"],
                  '--pass-env: "none" passes nothing, and is given alone$'),
                 (["--config", "no.json"], "no.json"),
-                (["word"], "'word' is one word too many")):
+                (["word"], 'unexpected argument "word"')):
             with self.subTest(args=args):
                 self.assert_said(self.refused("node", "--state", "state-a", *args), words)
         self.write("zero.json", '{"slots": 3,\n"key-connections": 0}')
@@ -636,18 +636,18 @@ class KeygenTest(harness.RunTest):
                 text = file.read()
             self.assertRegex(text, rf"^tfcluster-key 1 {role} [0-9a-f]{{16}} [0-9a-f]{{64}}\n$")
             self.assert_refused(self.run_bare("keygen", path),
-                                f"{path} is there already and is not replaced")
+                                f'cannot create "{path}": the file exists')
             with open(path) as file:
                 self.assertEqual(file.read(), text)
             os.unlink(path)
 
     def test_mistakes(self):
         self.assert_refused(self.run_bare("keygen", "k", "--role", "root"),
-                            'role "root": must be node, submit or read')
+                            'role "root" is not valid; use node, submit or read')
         self.assert_refused(self.run_bare("keygen"),
                             "usage: tfc_run keygen FILE [--role node|submit|read]")
         self.assert_refused(self.run_bare("keygen", "/no/such/dir/key"),
-                            "cannot make /no/such/dir/key: No such file or directory")
+                            'cannot create "/no/such/dir/key": No such file or directory')
 
 
 if __name__ == "__main__":

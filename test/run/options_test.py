@@ -6,24 +6,24 @@ import re
 import harness
 
 BAD = [
-    ([], "a command is missing; `tfc_run --help` lists them"),
-    (["lcoal"], "unknown command 'lcoal'; did you mean local?"),
+    ([], 'command missing; "tfc_run --help" lists all commands'),
+    (["lcoal"], 'unknown command "lcoal"; did you mean local?'),
     (["frobnicate"],
-     "unknown command 'frobnicate'; `tfc_run --help` lists what this version has"),
-    (["local", "--wroker", "2"], "unknown option '--wroker'; did you mean --worker?"),
-    (["local", "--deadlin=2"], "unknown option '--deadlin'; did you mean --deadline?"),
-    (["local", "-json"], "unknown option '-json'; did you mean --json?"),
-    (["local", "--zzzzzz"], "unknown option '--zzzzzz'; `tfc_run local --help` lists them"),
+     'unknown command "frobnicate"; "tfc_run --help" lists all commands'),
+    (["local", "--wroker", "2"], 'unknown option "--wroker"; did you mean --worker?'),
+    (["local", "--deadlin=2"], 'unknown option "--deadlin"; did you mean --deadline?'),
+    (["local", "-json"], 'unknown option "-json"; did you mean --json?'),
+    (["local", "--zzzzzz"], 'unknown option "--zzzzzz"; "tfc_run local --help" lists all options'),
     (["local", "--placement=stack", "true"],
      '--placement stack: placement.policy: must be spread, pack or upstream, not "stack"'),
     (["local", "--label", "a", "true"],
      '--label a: placement.labels[]: must be NAME=value, not "a"'),
     (["local", "--gpus", "-1", "true"],
      "roles.worker.gpus: must be a whole number from 0 to 1024, not -1"),
-    (["local", "--spares", "1", "true"], "--spares is not in this version"),
-    (["local", "--preload", "os", "true"], "--preload is not in this version"),
-    (["local"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
-    (["local", "--"], "a program is missing: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
+    (["local", "--spares", "1", "true"], "--spares is not supported by this version"),
+    (["local", "--preload", "os", "true"], "--preload is not supported by this version"),
+    (["local"], "program missing; usage: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
+    (["local", "--"], "program missing; usage: tfc_run local [OPTIONS] [--] PROGRAM [ARG...]"),
     (["local", "--worker"], "--worker needs a value: N"),
     (["local", "--chief=1", "true"], "--chief takes no value"),
     (["local", "--worker", "two", "true"],
@@ -37,30 +37,30 @@ BAD = [
     (["local", "--strategy", "both", "true"],
      '--strategy both: strategy: must be auto, multi_worker_mirrored, parameter_server or none, '
      'not "both"'),
-    (["local", "--color", "red", "true"], "--color red: is none of auto, always, never"),
+    (["local", "--color", "red", "true"], "--color red: must be auto, always or never"),
     (["local", "--ports", "20000", "true"],
-     "--ports 20000: is not a range LO-HI, such as 20000-29999"),
+     "--ports 20000: must be a range LO-HI, such as 20000-29999"),
     (["local", "--ports", "20010-20000", "true"], "--ports 20010-20000: the range is reversed"),
-    (["local", "--ports", "0-9", "true"], "--ports 0-9: ports begin at 1"),
-    (["local", "--ports", "65000-65536", "true"], "--ports 65000-65536: ports end at 65535"),
+    (["local", "--ports", "0-9", "true"], "--ports 0-9: the lowest port is 1"),
+    (["local", "--ports", "65000-65536", "true"], "--ports 65000-65536: the highest port is 65535"),
     (["local", "--host", "", "true"], "--host: must not be empty"),
     (["local", "--host", "a:1", "true"],
-     'host "a:1" is no name or address that tasks can be given; write it without a scheme, '
-     'brackets or a port'),
+     'host "a:1" is not a host name or address; write it without a scheme, brackets or a port'),
+
     (["local", "--secret-env", "A=b", "true"],
-     "--secret-env: takes a name; the value comes from the environment"),
+     "--secret-env: must be a name; the value comes from the environment"),
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],
-     "--secret-env TFC_NO_SUCH: is not set in the environment"),
+     "--secret-env TFC_NO_SUCH: not set in the environment"),
     (["local", "--cwd", "/no/such", "true"],
      "cwd: /no/such cannot be entered: No such file or directory"),
     (["local", "--cwd", "/etc/passwd", "true"],
      "cwd: /etc/passwd cannot be entered: Not a directory"),
-    (["local", "--log-dir", "/etc/passwd", "true"], "log directory /etc/passwd: Not a directory"),
+    (["local", "--log-dir", "/etc/passwd", "true"], "cannot open log directory \"/etc/passwd\": Not a directory"),
     (["logs", "--tail", "0", "job"], "--tail 0: must be at least 1"),
     (["logs", "--attempt", "0", "job"], "--attempt 0: must be at least 1"),
-    (["--versoin"], "unknown option '--versoin'; did you mean --version?"),
+    (["--versoin"], 'unknown option "--versoin"; did you mean --version?'),
     (["--worker", "2", "true"],
-     "'--worker' is no command: one comes first, as in `tfc_run local --worker`"),
+     '"--worker" is not a command; write a command first, as in "tfc_run local --worker"'),
     (["local", "--worker", "0", "true"],
      "roles.worker.count: 0 workers and no chief: there is nothing to run"),
     (["local", "--ps", "1", "true"], "roles.ps: a ps needs workers; add the role worker"),
@@ -85,7 +85,7 @@ class OptionsTest(harness.RunTest):
         run = self.run_bare("--help")
         self.assertEqual(run.status, 0)
         self.assertRegex(run.out, rb"\n  local +run a job")
-        self.assertRegex(run.out, rb"\n  node +be a member")
+        self.assertRegex(run.out, rb"\n  node +be a node")
 
     def test_help_of_local_lists_each_option_once(self):
         run = self.run_bare("local", "--help")

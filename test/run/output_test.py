@@ -135,9 +135,9 @@ class PortsTest(harness.RunTest):
         run = self.run_bare("local", "--ports", f"{first}-{last}", "--worker", "3", "--", "true")
         warnings = [line for line in run.errors() if "ip_local_port_range" in line]
         self.assertEqual(warnings, [
-            f"tfc_run: ports {first} to {last} of the pool are also given to outgoing connections "
-            f"(net.ipv4.ip_local_port_range is {first} to {last}): choose others, or reserve them "
-            f"with sysctl -w net.ipv4.ip_local_reserved_ports={first}-{last}"])
+            f"tfc_run: ports {first} to {last} of the pool overlap the ports of outgoing connections "
+            f"(net.ipv4.ip_local_port_range is {first} to {last}); choose others, or reserve them "
+            f'with "sysctl -w net.ipv4.ip_local_reserved_ports={first}-{last}"'])
         self.assertEqual(run.status, 0)
         run = self.run_local("--worker", "3", "--", "true")
         self.assertNotIn(b"ip_local_port_range", run.err)

@@ -106,7 +106,7 @@ class PolicyTest(PlacementTest):
         first = self.begin("--worker", "2")
         self.await_tasks(first, 2)
         second = self.begin("--worker", "1")  # what is only taken is waited for
-        self.await_pending(second, "all 2 slots are taken")
+        self.await_pending(second, "all 2 slots are in use")
         self.stop(first)
         self.await_tasks(second, 1)
         self.stop(second)
@@ -221,7 +221,7 @@ class PortTest(PlacementTest):
         run.end()
         self.assertEqual(run.status, 125, run.err)
         text = self.events(run, "job")[-1]["text"]
-        self.assertRegex(text, r"^worker/\d gets no port: node [ab]: all 1 ports of the pool, ")
+        self.assertRegex(text, r"^worker/\d gets no port: node [ab]: all 1 ports of the pool ")
 
 
 class CoolDownTest(PlacementTest):

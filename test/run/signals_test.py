@@ -32,7 +32,7 @@ class SignalTest(harness.RunTest):
         run.await_output(r"worker/0 \(not listening\)")
         began = time.monotonic()
         os.write(run.master, b"\x03")
-        run.await_output(r"still there.*worker/0.*second Ctrl-C kills at once")
+        run.await_output(r"still running.*worker/0.*second Ctrl-C kills at once")
         run.end()
         self.assertGreater(time.monotonic() - began, 1.9)
         self.assertIn(b"got term", run.out)

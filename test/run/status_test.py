@@ -163,7 +163,7 @@ class StatusTest(harness.RunTest):
                 self.assertRegex(end["text"], f"^{sentence}$")
                 run = self.run_local(*args, "true")
                 self.assertRegex(run.errors()[-1], rf"^tfc_run: failed \(unschedulable\): {sentence}$")
-                self.assertEqual([line for line in run.errors()[:-1] if "no GPU is offered" not in line], [])
+                self.assertEqual([line for line in run.errors()[:-1] if "this node offers no GPUs" not in line], [])
 
     def test_125_when_tf_config_gets_too_long(self):
         host = ".".join(["a" * 63] * 3)
@@ -193,7 +193,7 @@ class StatusTest(harness.RunTest):
             run = self.start("--", "sh", "-c", f"echo hi; sleep 0.1; echo x >{path}", stdout=full)
             run.end()
         self.assertEqual(run.status, 125)
-        self.assertIn("tfc_run: standard output: No space left on device", run.errors())
+        self.assertIn("tfc_run: cannot write to standard output: No space left on device", run.errors())
         self.assertTrue(os.path.exists(path))  # the job itself goes on
 
     def test_a_chief_decides_before_workers(self):

@@ -169,9 +169,9 @@ class SubmitTest(node_test.NodeTest):
         False: the client was never let in, and said so."""
         run.end()
         jobs = self.jobs()
-        if run.status == 125 and b"no answer from a gateway" in run.err and not jobs:
+        if run.status == 125 and b"cannot reach a gateway" in run.err and not jobs:
             return False
-        said = [line for line in run.errors() if "cannot be asked; waiting for it" not in line]
+        said = [line for line in run.errors() if "waiting for it (" not in line]
         self.assertEqual((run.status, said), (0, []), what)
         self.assertEqual(jobs, {run.out.decode().strip()}, what)
         by_key = client_keys.jobs_by_key(f"{self.dir}/state-{name}" for name in self.names)
@@ -227,7 +227,7 @@ class KilledHomeTest(SubmitTest):
         run = self.disturb({"from": self.measure()[1]["from"] - 1})
         self.kill("a")
         self.relays["a"].cut()
-        run.await_output("node a, which may have made the job, cannot be asked; waiting for it",
+        run.await_output("cannot reach node a, which may have created the job; waiting for it",
                          "err")
         self.assertIsNone(run.process.poll())
         self.nodes["a"] = self.node("a", *self.node_options)
@@ -252,8 +252,8 @@ class InterruptedTest(SubmitTest):
             with self.subTest(number):
                 run = self.interrupt({"from": size - 1}, number)
                 self.assertEqual(run.errors(), [
-                    "tfc_run: interrupted before the node answered; the job may have been submitted: "
-                    "`tfc_run ps --all` lists it then"])
+                    "tfc_run: interrupted before the node responded; the job may have been submitted "
+                    '("tfc_run ps --all" lists it then)'])
                 self.assertEqual((run.status, run.out, len(self.jobs())), (status, b"", 1))
 
     def test_a_submit_that_was_not_sent_made_no_job(self):
@@ -274,8 +274,8 @@ class HandshakeTest(SubmitTest):
         run = self.start_bare(*ps)
         relay.await_held(lambda: False)
         relay.cut()
-        self.assertEqual(run.end().errors(), [f"tfc_run: no answer from a gateway: {relay.address}: "
-                                              "the other end closed the connection"])
+        self.assertEqual(run.end().errors(), [f"tfc_run: cannot reach a gateway: {relay.address}: "
+                                              "the peer closed the connection"])
 
 
 class TwoGatewaysTest(KilledHomeTest):

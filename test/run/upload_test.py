@@ -55,7 +55,7 @@ class UploadTest(clients_test.ClientsTest):
         run.end()
         self.assertEqual(run.status, 0)
         self.assertRegex(run.out.decode(),
-                         r"\rtfc_run: the bundle goes to the node: [0-9.]+ of 16\.8 MB ")
+                         r"\rtfc_run: sending the bundle: [0-9.]+ of 16\.8 MB ")
         self.assertRegex(run.out.decode(), r"\r\x1b\[K[0-9a-f]{16}\r\n")
 
     def test_a_node_that_is_killed_on_the_way_gets_it_when_it_is_back(self):

@@ -90,13 +90,13 @@ static void who_is_not_there_is_named(void **state)
 		const char *text;
 		const char *sentence;
 	} cases[] = {
-		{"eve", "no user eve in "},
-		{"odd", "no user odd in "},
-		{"none", "no user none in "},
-		{"5000", "name its group, too, as in 5000:5000"},
-		{"4294967295:0", "no user 4294967295 in "},
-		{"ann:nobody", "no group nobody in "},
-		{"-1", "no user -1 in "},
+		{"eve", "user \"eve\" not found in "},
+		{"odd", "user \"odd\" not found in "},
+		{"none", "user \"none\" not found in "},
+		{"5000", "give its group too, as in 5000:5000"},
+		{"4294967295:0", "user \"4294967295\" not found in "},
+		{"ann:nobody", "group \"nobody\" not found in "},
+		{"-1", "user \"-1\" not found in "},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tfc__user user;
@@ -132,7 +132,7 @@ static void groups_that_cannot_be_read_are_not_left_out(void **state)
 	assert_int_equal(user.group_count, 1);
 	tfc__user_fini(&user);
 	assert_true(tfc__user_find("ann", passwd_file, "/", &user, &error) < 0);
-	assert_string_equal(error.text, "cannot read /: Is a directory");
+	assert_string_equal(error.text, "cannot read \"/\": Is a directory");
 	tfc__user_fini(&user);
 }
 

@@ -156,8 +156,9 @@ static void one_of_which_nothing_comes_ends(void **state)
 	while (ends < 2)
 		assert_true(tfc_ctx_run(ctx, 10000) >= 0);
 	assert_ptr_equal(ended[0], &second); /* a byte of the first came after that began */
-	expect_refusal(&second, TFC_ETIMEDOUT, "no byte of it came for 0 s; 8 of 8 are missing");
-	expect_refusal(&first, TFC_ETIMEDOUT, "7 of 8 are missing");
+	expect_refusal(&second, TFC_ETIMEDOUT,
+		       "transfer stalled for 0 s; 8 of 8 bytes are missing");
+	expect_refusal(&first, TFC_ETIMEDOUT, "7 of 8 bytes are missing");
 	bundles->idle_ns = OFFER_IDLE_NS;
 	offer(0, 1, &late);
 	assert_int_equal(late.items, 1);

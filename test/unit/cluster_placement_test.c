@@ -267,14 +267,14 @@ static void what_does_not_fit_is_named(void **state)
 	begin(2, WORKERS(3));
 	w.members[0].slots = w.members[1].slots = 4;
 	w.nodes[0].tasks = w.nodes[1].tasks = 4;
-	refuse("all 8 slots are taken");
+	refuse("all 8 slots are in use");
 	w.nodes[0].tasks = 2;
 	refuse("3 slots are needed: 2 of 8 are free");
 	w.nodes[0].tasks = 3;
 	w.members[1].state = TFC_MEMBER_SUSPECT;
 	refuse("3 slots are needed: 1 of 4 is free");
 	w.members[0].slots = 1;
-	refuse("the 1 slot is taken");
+	refuse("the 1 slot is in use");
 	w.members[0].is_draining = true;
 	refuse("no node takes tasks: the only one that is alive is drained");
 	w.members[0].state = TFC_MEMBER_DOWN;

@@ -142,7 +142,7 @@ static void without_a_log_nothing_is_called(void **state)
 	tfc_ctx *ctx;
 	log_count = 0;
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
-	tfc__log(ctx, TFC_LOG_ERROR, "port", NULL, "nobody listens");
+	tfc__log(ctx, TFC_LOG_ERROR, "port", NULL, "no listener");
 	assert_int_equal(log_count, 0);
 	tfc_ctx_free(ctx);
 }

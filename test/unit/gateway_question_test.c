@@ -100,7 +100,7 @@ static void a_definition_of_too_many_values_is_refused(void **state)
 	tfc_error error = TFC_ERROR_INIT;
 	assert_int_not_equal(read_list(65536 - 2, &error), TFC_ETOOBIG);
 	assert_int_equal(read_list(65536 - 1, &error), TFC_ETOOBIG);
-	assert_string_equal(error.text, "the job's definition has 65537 values, more than a "
+	assert_string_equal(error.text, "job definition has 65537 values, more than a "
 					"request may have (65536)");
 }
 

@@ -63,12 +63,11 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"member\": []}", TFC_EINVAL,
 		 "m.json:1: member: unknown key; did you mean members?"},
 		{"{\"members\": {}}", TFC_EINVAL, "m.json:1: members: must be a list of members"},
-		{"{\"members\": []}", TFC_EINVAL, "m.json:1: members: names no member"},
+		{"{\"members\": []}", TFC_EINVAL, "m.json:1: members: the list is empty"},
 		{"{\"members\": [\n\"a\"]}", TFC_EINVAL, "m.json:2: members[0]: must be an object"},
-		{"{\"members\": [" A ",\n{}]}", TFC_EINVAL,
-		 "m.json:2: members[1]: name: is missing"},
+		{"{\"members\": [" A ",\n{}]}", TFC_EINVAL, "m.json:2: members[1]: name: missing"},
 		{"{\"members\": [" A ",\n{\"name\":\"b\"}]}", TFC_EINVAL,
-		 "m.json:2: members[1]: address is missing: where does b listen?"},
+		 "m.json:2: members[1]: address of member \"b\" is missing"},
 		{"{\"members\": [" A ",\n{\"name\":\"b\",\n\"adress\":\"tcp://h2:1\"}]}",
 		 TFC_EINVAL, "m.json:3: members[1].adress: unknown key; did you mean address?"},
 		{"{\"members\": [{\"name\":\"a\",\n\"xylophone\":1}]}", TFC_EINVAL,
@@ -100,9 +99,9 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "[{\"name\":\"a\",\"address\":\"tcp://h1:1\",\n\"node_id\":\"me\"}]}",
 		 TFC_EINVAL, "m.json:2: members[0].node_id: must be 16 to 64 hexadecimal digits"},
 		{"{\"members\": [" A ",\n" B ",\n{\"name\":\"a\",\"address\":\"tcp://h3:1\"}]}",
-		 TFC_EINVAL, "m.json:3: members[2].name: members[0] is called \"a\", too"},
+		 TFC_EINVAL, "m.json:3: members[2].name: members[0] has the same name \"a\""},
 		{"{\"members\": [" A ",\n{\"name\":\"c\",\"address\":\"tcp://h1:1\"}]}", TFC_EINVAL,
-		 "m.json:2: members[1].address: members[0] (a) has this address, too"},
+		 "m.json:2: members[1].address: members[0] (a) has the same address"},
 		{"{\"members\": [{\"name\":\"a\",\n\"name\":\"b\"}]}", TFC_EPARSE,
 		 "m.json:2: duplicate object key"},
 	};
@@ -241,12 +240,13 @@ static void a_version_that_cannot_be_read_changes_nothing(void **state)
 	open_good("{\"members\":[" A "," B "]}");
 	write_text(path, "{\"members\":[" A ",\n{\"name\":\"c\"}]}");
 	await(&warnings, 1);
-	assert_non_null(strstr(warning, "the members stay as they are: "));
-	assert_non_null(strstr(warning, "members.json:2: members[1]: address is missing"));
+	assert_non_null(strstr(warning, "members not changed: "));
+	assert_non_null(
+		strstr(warning, "members.json:2: members[1]: address of member \"c\" is missing"));
 	assert_int_equal(tfc__members_count(members), 2);
 	write_text(path, "{\"members\":[" B "]}");
 	await(&warnings, 2);
-	assert_non_null(strstr(warning, "no member is called \"a\", as this node is"));
+	assert_non_null(strstr(warning, "does not list this node, \"a\""));
 	assert_int_equal(tfc__members_count(members), 2);
 	assert_int_equal(told, 0);
 	write_text(path, "{\"members\":[" A "]}");
@@ -289,8 +289,8 @@ static void a_file_that_is_not_fit_at_the_start_is_refused(void **state)
 	tfc_error error = TFC_ERROR_INIT;
 	write_text(path, "{\"members\":[" A "," B "]}");
 	assert_int_equal(open_as("c", path, &error), TFC_ENOENT);
-	assert_non_null(strstr(error.text, "no member is called \"c\", as this node is: add it, or "
-					   "name the node as one of the 2 that are there, such as "
+	assert_non_null(strstr(error.text, "does not list this node, \"c\"; add it, or "
+					   "give the node one of the 2 names listed, such as "
 					   "\"a\""));
 	tfc__static_file_free(file);
 	assert_int_equal(open_as("a", other, &error), TFC_ENOENT);
@@ -298,7 +298,7 @@ static void a_file_that_is_not_fit_at_the_start_is_refused(void **state)
 	tfc__static_file_free(file);
 	assert_int_equal(mkfifo(other, 0600), 0);
 	assert_int_equal(open_as("a", other, &error), TFC_EINVAL);
-	assert_non_null(strstr(error.text, "not a file"));
+	assert_non_null(strstr(error.text, "not a regular file"));
 	tfc__static_file_free(file);
 	assert_int_equal(open_as("a", "/nowhere/at/all", &error), TFC_ENOENT);
 	assert_null(members);

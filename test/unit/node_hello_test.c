@@ -87,10 +87,10 @@ static void versions_that_do_not_fit_are_both_named(void **state)
 	other.version = 0x010000;
 	assert_int_equal(tfc__hello_check(&own, &other, &error), TFC_ENOTSUP);
 	assert_string_equal(error.text,
-			    "node \"a\" runs version 0.2.3 and node \"b\" version 1.0.0, which do "
-			    "not work together: bring \"a\" up to date");
+			    "incompatible versions: node \"a\" has 0.2.3 and node \"b\" has 1.0.0; "
+			    "update \"a\"");
 	assert_int_equal(tfc__hello_check(&other, &own, &error), TFC_ENOTSUP);
-	assert_non_null(strstr(error.text, "bring \"a\" up to date"));
+	assert_non_null(strstr(error.text, "update \"a\""));
 }
 
 /* As 0.2.0 says it. */
@@ -114,8 +114,8 @@ static void a_node_of_0_2_is_refused_and_both_versions_are_named(void **state)
 	assert_string_equal(other.offer.labels[0], "rack=1");
 	assert_int_equal(tfc__hello_check(&own, &other, &error), TFC_ENOTSUP);
 	assert_string_equal(error.text,
-			    "node \"a\" runs version 0.3.0 and node \"k\" version 0.2.0, which do "
-			    "not work together: bring \"k\" up to date");
+			    "incompatible versions: node \"a\" has 0.3.0 and node \"k\" has 0.2.0; "
+			    "update \"k\"");
 	tfc__hello_fini(&other);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);

@@ -56,7 +56,8 @@ static void one_that_is_open_to_others_is_refused(void **state)
 	make_place(&place);
 	assert_int_equal(tfc__state_dir_open(place.dir, NULL), TFC_OK);
 	assert_int_equal(chmod(place.dir, 0750), 0);
-	assert_refused(place.dir, TFC_EACCES, "is open to other users (mode 0750); chmod 700 it");
+	assert_refused(place.dir, TFC_EACCES,
+		       "is accessible by other users (mode 0750); run \"chmod 700\" on it");
 	tfc__remove_tree(place.top);
 }
 
@@ -69,7 +70,7 @@ static void one_of_another_user_is_refused(void **state)
 	assert_int_equal(tfc__state_dir_open(place.dir, NULL), TFC_OK);
 	assert_int_equal(chown(place.dir, 12345, 12345), 0);
 	assert_refused(place.dir, TFC_EACCES,
-		       "belongs to user 12345, not to this one (0); give the node a directory of "
+		       "belongs to user 12345, not to the node's user 0; use a directory of "
 		       "its own");
 	tfc__remove_tree(place.top);
 }
@@ -83,16 +84,16 @@ static void what_is_no_directory_is_refused(void **state)
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
 	fclose(file);
-	assert_refused(path, TFC_EINVAL, "is no directory");
+	assert_refused(path, TFC_EINVAL, "is not a directory");
 	strcat(path, "/below");
 	assert_refused(path, TFC_ENOENT, "Not a directory");
-	assert_refused("relative", TFC_EINVAL, "must be an absolute path");
+	assert_refused("relative", TFC_EINVAL, "is not an absolute path");
 	tfc__remove_tree(place.top);
 }
 
 static void one_that_cannot_be_written_is_refused(void **state)
 {
-	assert_refused("/proc/tfcluster", TFC_ENOENT, "state directory /proc/tfcluster");
+	assert_refused("/proc/tfcluster", TFC_ENOENT, "state directory \"/proc/tfcluster\"");
 }
 
 int main(void)

@@ -146,10 +146,10 @@ static void busy_port_names_the_holder_or_says_that_it_cannot(void **state)
 {
 	struct test_hold *f = *state;
 	char pid[32];
-	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	snprintf(pid, sizeof(pid), "process %d", (int)getpid());
 	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
 	const char *text = tfc_ctx_error(f->ctx)->text;
-	assert_true(strstr(text, pid) || strstr(text, "a program that does not listen"));
+	assert_true(strstr(text, pid) || strstr(text, "unknown process that does not listen"));
 	assert_int_equal(tfc_ctx_error(f->ctx)->sys_errno, EADDRINUSE);
 }
 
@@ -161,7 +161,7 @@ static void busy_port_names_the_listener(void **state)
 	int task = test_listen("127.0.0.1", f->port, TEST_REUSEADDR);
 	tfc_port_hold_release(f->hold);
 	f->hold = NULL;
-	snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+	snprintf(pid, sizeof(pid), "process %d", (int)getpid());
 	assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
 	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, pid));
 	assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "listens on it"));

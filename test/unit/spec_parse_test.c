@@ -147,7 +147,7 @@ static void json_that_is_no_cluster_is_refused(void **state)
 		{"{\"worker\":[\"a:1\"],\"ps\":[\"A:1\"]}",
 		 "ps/0: address A:1 is that of worker/0"},
 		{"{\"worker\":[\"grpc://a:1\"]}", "worker/0: address \"grpc://a:1\": TensorFlow "
-						  "takes no scheme"},
+						  "does not accept a scheme"},
 		{"{\"chief\":[\"a:1\",\"b:1\"]}", "chief/1: TensorFlow takes at most one chief"},
 		{"{\"evaluator\":[\"a:1\",\"b:1\"]}", "evaluator/1: TensorFlow takes at most one"},
 		{"{\"master\":[\"a:1\"]}", "master/0: TensorFlow knows no such task type; did you "

@@ -86,8 +86,8 @@ static void addresses_that_tensorflow_cannot_dial_are_refused_with_the_remedy(vo
 	static const struct {
 		const char *address, *remedy;
 	} bad[] = {
-		{"grpc://h:22", "TensorFlow takes no scheme here; write host:port"},
-		{"h/x:22", "TensorFlow takes no path here; write host:port"},
+		{"grpc://h:22", "TensorFlow does not accept a scheme here; write host:port"},
+		{"h/x:22", "TensorFlow does not accept a path here; write host:port"},
 		{"h", "the port is missing; write host:port"},
 		{"", "the port is missing; write host:port"},
 		{"[::1]", "the port is missing; write host:port"},
@@ -99,18 +99,24 @@ static void addresses_that_tensorflow_cannot_dial_are_refused_with_the_remedy(vo
 		{"h:22 ", "the port must be a number from 1 to 65535"},
 		{"h:99999999999999999999", "the port must be a number from 1 to 65535"},
 		{":22", "the host is missing; write host:port"},
-		{"::1:22", "an IPv6 address goes in brackets; write [address]:port"},
-		{"[]:22", "there is no IPv6 address in the brackets"},
-		{"[h]:22", "there is no IPv6 address in the brackets"},
-		{"[fe80::1%eth0]:22", "a zone (%...) means something on one machine only; use an "
+		{"::1:22", "an IPv6 address must be in brackets; write [address]:port"},
+		{"[]:22", "the brackets do not hold an IPv6 address"},
+		{"[h]:22", "the brackets do not hold an IPv6 address"},
+		{"[fe80::1%eth0]:22", "a zone (%...) is valid on one machine only; use an "
 				      "address that all tasks can reach"},
-		{"[:22", "a host has letters, digits, '.', '-' and '_' only; write host:port"},
-		{"]:22", "a host has letters, digits, '.', '-' and '_' only; write host:port"},
-		{"a b:22", "a host has letters, digits, '.', '-' and '_' only; write host:port"},
-		{"a,b:22", "a host has letters, digits, '.', '-' and '_' only; write host:port"},
-		{"a\"b:22", "a host has letters, digits, '.', '-' and '_' only; write host:port"},
-		{"\xc3\xbc:22", "a host has letters, digits, '.', '-' and '_' only; write "
-				"host:port"},
+		{"[:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write host:port"},
+		{"]:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write host:port"},
+		{"a b:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write host:port"},
+		{"a,b:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write host:port"},
+		{"a\"b:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write host:port"},
+		{"\xc3\xbc:22",
+		 "a host name may have only letters, digits, '.', '-' and '_'; write "
+		 "host:port"},
 		{"256.0.0.1:22", "not an IPv4 address; write it as 192.0.2.1:2222"},
 		{"1.2.3:22", "not an IPv4 address; write it as 192.0.2.1:2222"},
 	};

@@ -138,8 +138,7 @@ static void versions_that_cannot_speak_say_so(void **state)
 	static const struct bytes older = BYTES("\x93\x06\x00\x80");
 	feed(&newer);
 	assert_int_equal(far->broken.code, TFC_ENOTSUP);
-	assert_non_null(
-		strstr(far->broken.text, "(libtfcluster 9.8.7) speaks wire versions 7 to 9"));
+	assert_non_null(strstr(far->broken.text, "(libtfcluster 9.8.7) has versions 7 to 9"));
 	assert_non_null(strstr(far->broken.text, "1 to 1"));
 	again(state);
 	feed(&older);

@@ -29,7 +29,7 @@ static void a_lost_connection_ends_everything(void **state)
 	assert_int_equal(tfc__rpc_notify(rpc, "late", NULL), TFC_ELOST); /* calls hold it */
 	ended(&outcomes[0], TFC_ELOST);
 	ended(&outcomes[1], TFC_ELOST);
-	assert_string_equal(outcomes[0].error.text, "the connection is lost: connection reset");
+	assert_string_equal(outcomes[0].error.text, "connection lost: connection reset");
 	assert_int_equal(cancels, 2);
 	answer(0, 1); /* into nowhere */
 	tfc__rpc_fail(requests[1], &why);

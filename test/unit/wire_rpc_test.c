@@ -158,7 +158,7 @@ static void an_answer_that_is_late_is_none(void **state)
 	assert_int_equal(rpc_ask(near, "slow", 1, 1, 0, &outcome), TFC_OK);
 	wait_for_end(&outcome);
 	ended(&outcome, TFC_ETIMEDOUT);
-	assert_string_equal(outcome.error.text, "no answer in 1 ms");
+	assert_string_equal(outcome.error.text, "no response within 1 ms");
 	assert_int_equal(cancels, 1); /* by the time or by the caller: once */
 	answer(0, 1);
 	assert_int_equal(rpc_ask(near, "fast", 2, 0, 0, &next), TFC_OK);

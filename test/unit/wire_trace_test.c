@@ -224,7 +224,7 @@ static void answers_of_version_1_are_understood(void **state)
 	make_calls();
 	feed("far", near);
 	assert_string_equal(seen.data, "TFC_ECANCELED wait -\n"
-				       "  wire 0: the request was canceled\n"
+				       "  wire 0: request canceled\n"
 				       "TFC_OK echo {\"less\"=>-5, \"bytes\"=>\"\\xff\\x00\"}\n"
 				       "TFC_EBUSY what -\n"
 				       "  port 98: no such thing: what\n"

@@ -56,7 +56,7 @@ static int print(nvml_device device)
 	char uuid[UUID_SIZE];
 	int code = nvml.uuid(device, uuid, sizeof(uuid));
 	if (code != NVML_SUCCESS)
-		return fail("the id of a GPU", code);
+		return fail("cannot get the id of a GPU", code);
 	printf("%s\n", uuid);
 	return 0;
 }
@@ -91,13 +91,13 @@ int main(void)
 	if (code == NVML_DRIVER_NOT_LOADED)
 		return 0;
 	if (code != NVML_SUCCESS)
-		return fail("the driver", code);
+		return fail("cannot initialize the driver", code);
 	if ((code = nvml.count(&count)) != NVML_SUCCESS)
-		return fail("the number of GPUs", code);
+		return fail("cannot get the number of GPUs", code);
 	for (unsigned i = 0; i < count; i++) {
 		nvml_device device;
 		if ((code = nvml.device(i, &device)) != NVML_SUCCESS)
-			return fail("a GPU", code);
+			return fail("cannot get a GPU", code);
 		if ((is_cut(device) ? print_parts(device) : print(device)) != 0)
 			return 1;
 	}

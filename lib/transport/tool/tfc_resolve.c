@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
 	if (argc != 2) {
-		fputs("tfc-resolve: use tfc-resolve NAME\n", stderr);
+		fputs("usage: tfc-resolve NAME\n", stderr);
 		return 1;
 	}
 	int code = getaddrinfo(argv[1], NULL, &hints, &found);

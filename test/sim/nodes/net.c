@@ -396,7 +396,7 @@ static int64_t read_some(void *state, void *data, size_t len, tfc_error *error)
 	}
 	if (!waiting && end->is_at_end)
 		return tfc__fail(error, TFC_ELOST, "transport", 0,
-				 "the other end closed the connection");
+				 "the peer closed the connection");
 	if (!count)
 		return 0;
 	memcpy(data, end->in.data + end->at, count);

@@ -274,8 +274,8 @@ static void answer(struct sim_store *store, int code, const tfc_store_value *val
 {
 	const char *text = code == TFC_ENOSPC  ? "No space left on device"
 			   : code == TFC_ESYS  ? "Input/output error"
-			   : code == TFC_ELOST ? "the store's helper process has ended: whether it "
-						 "wrote the record is not known"
+			   : code == TFC_ELOST ? "the store's helper process ended; whether it "
+						 "wrote the record is unknown"
 					       : NULL;
 	tfc_store_done done = store->done;
 	struct sim_host *before = sim.current;
