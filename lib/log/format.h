@@ -20,12 +20,12 @@
 #include "base/names.h"
 
 #define TFC__LOG_HEADER 48
-#define TFC__LOG_PAYLOAD_MAX 65536 /* of one record, but for gaps */
+#define TFC__LOG_PAYLOAD_MAX 65536 /* of one record; a gap may be longer */
 #define TFC__LOG_RECORD_MAX (TFC__LOG_HEADER + TFC__LOG_PAYLOAD_MAX + 1)
 #define TFC__LOG_LENGTH_MAX UINT64_C(999999999999)
 #define TFC__LOG_PATH_SIZE (TFC__LOG_NAME_MAX + 24) /* NAME.0123456789abcdef.log and NUL */
 
-/* What rotation leaves of a log, in bytes, unless its process asks for something else. */
+/* The size at which rotation keeps a log, in bytes, unless the process's options set another. */
 #define TFC__LOG_SEGMENTS 8
 #define TFC__LOG_SEGMENT_BYTES (UINT64_C(16) << 20)
 #define TFC__LOG_KEPT (TFC__LOG_SEGMENTS * TFC__LOG_SEGMENT_BYTES)
@@ -40,10 +40,10 @@ struct tfc__log_header {
 void tfc__log_header_write(char *text, const struct tfc__log_header *header);
 bool tfc__log_header_read(const char *text, struct tfc__log_header *ret_header);
 
-/* File name of the segment that begins at `position`. */
+/* The file name of the segment that begins at `position`. */
 void tfc__log_segment_name(char path[TFC__LOG_PATH_SIZE], const char *name, uint64_t position);
 
-/* The segments of one log in a directory, from one look at it. */
+/* The segments of one log in a directory, from one scan of it. */
 struct tfc__log_segments {
 	uint64_t count;
 	uint64_t oldest; /* positions, valid when count > 0 */
@@ -52,7 +52,7 @@ struct tfc__log_segments {
 	uint64_t after;        /* the first that begins after it; UINT64_MAX: none */
 };
 
-/* 0, or an errno. */
+/* Scans the directory. Returns 0 or an errno. */
 int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 		  struct tfc__log_segments *ret_segments);
 

@@ -4,7 +4,7 @@
 
 #include "base/fail.h"
 
-#define SOURCE_BYTES 512 /* of one that waits for more */
+#define SOURCE_BYTES 512 /* estimated memory of a source that waits for more records */
 
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor)
 {
@@ -26,7 +26,7 @@ static uint32_t slot_of(const tfc_log_record *record)
 	return record->stream == TFC_STREAM_STDERR;
 }
 
-/* The record at hand is read again later, from where it was left. */
+/* The current record is read again later, from where the reader stopped. */
 void tfc__lines_park(struct tfc__lines *lines)
 {
 	const tfc_log_record *record = &lines->record;
@@ -79,7 +79,7 @@ size_t tfc__lines_bytes(const struct tfc__lines *lines)
 	       (lines->source ? SOURCE_BYTES : 0);
 }
 
-/* Bytes of the record that were told before the cursor was taken. */
+/* The bytes of the record that were returned before the cursor was taken. */
 static uint64_t told_of(const struct tfc__lines *lines, const tfc_log_record *record)
 {
 	const struct tfc__told *told = &lines->begin.told[slot_of(record)];
@@ -90,13 +90,13 @@ static uint64_t told_of(const struct tfc__lines *lines, const tfc_log_record *re
 	return record->len;
 }
 
-/* What is missing belongs to both streams: it was told when either of them was told to its end. */
+/* A gap belongs to both streams: it was returned if either stream has been returned to its end. */
 static bool is_missing_told(const struct tfc__lines *lines, uint64_t end)
 {
 	return end <= lines->begin.told[0].position || end <= lines->begin.told[1].position;
 }
 
-/* What is missing in front of the record at hand, which is read again behind that. */
+/* Replaces the current record by the gap in front of it. The record is read again after the gap. */
 static void miss(struct tfc__lines *lines, uint64_t from)
 {
 	tfc_log_record *record = &lines->record;
@@ -110,14 +110,17 @@ static void miss(struct tfc__lines *lines, uint64_t from)
 	lines->source = NULL;
 }
 
-/* Whose the gap is that a rotation has made is not known: its attempt is 0. */
+/* The attempt of a gap that rotation made is unknown, and is 0. */
 static bool is_of_another(const struct tfc__lines *lines)
 {
 	const tfc_log_record *record = &lines->record;
 	return lines->attempt && record->attempt && record->attempt != lines->attempt;
 }
 
-/* One of an earlier attempt is passed over; one of a later is left to who reads that: 1, or 0. */
+/*
+ * A record of an earlier attempt is skipped: 1. A record of a later attempt is left to the reader
+ * of that attempt: 0.
+ */
 static int leave_to_another(struct tfc__lines *lines)
 {
 	if (lines->record.attempt > lines->attempt) {
@@ -128,7 +131,7 @@ static int leave_to_another(struct tfc__lines *lines)
 	return 1;
 }
 
-/* Puts the next record in place: 1, 0 when there is none, or an error. */
+/* Reads the next record: 1, 0 when there is none, or an error. */
 static int read_record(struct tfc__lines *lines, tfc_error *error)
 {
 	if (!lines->source)
@@ -141,7 +144,7 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		record->len = 0;
 		return code;
 	}
-	/* A reader that begins with the oldest there is says nothing of what was before. */
+	/* A reader that begins at the oldest record does not report what came before it. */
 	if (record->position > lines->position && !is_missing_told(lines, record->position))
 		miss(lines, lines->position);
 	lines->position = record->next;
@@ -158,7 +161,7 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 	return 1;
 }
 
-/* An unfinished line begins where it begins. */
+/* The cursor of a stream with an unfinished line is the beginning of that line. */
 struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 {
 	struct tfc__told here = {lines->position, 0};
@@ -170,7 +173,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 		const struct tfc__line_rest *rest = &lines->rest[i];
 		bool is_waiting = rest->text.len && rest != lines->flushed;
 		cursor.told[i] = is_waiting ? rest->begin : here;
-		/* A stream whose old cursor is still ahead has said nothing since. */
+		/* A stream whose old cursor is still ahead has had no output since. */
 		if (!is_waiting && cursor.told[i].position < lines->begin.told[i].position)
 			cursor.told[i] = lines->begin.told[i];
 	}
@@ -200,7 +203,7 @@ int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 	return 0;
 }
 
-/* Without memory nothing is taken: the next try finds all as it was. */
+/* On failure nothing is consumed: the next call finds everything unchanged. */
 static bool extend(struct tfc__line_rest *rest, const char *data, uint64_t len)
 {
 	tfc__buf_add(&rest->text, data, len);
@@ -223,24 +226,28 @@ static int keep_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, cons
 	return 0;
 }
 
-/* Takes bytes of the record, up to a newline or the longest line, in front of which `rest` belongs.
+/*
+ * Consumes bytes of the record up to a newline or the maximum length of a line. The text in `rest`
+ * belongs in front of them.
  */
 static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	struct tfc__line_rest *rest = &lines->rest[slot_of(&lines->record)];
 	if (rest->text.len && rest->attempt != lines->record.attempt)
-		return take_rest(lines, rest, line); /* nobody ends it any more */
+		return take_rest(lines, rest, line); /* a later attempt does not complete it */
 	const char *data = lines->record.data + lines->at;
 	uint64_t left = lines->record.len - lines->at;
 	uint64_t room = TFC__LINE_MAX - rest->text.len;
 	uint64_t look = left < room ? left : room;
 	const char *newline = look ? memchr(data, '\n', look) : NULL;
-	/* A newline right behind a full line ends it, and is no line of its own. */
+	/*
+	 * A newline directly behind a full line ends that line and is not an empty line of its own.
+	 */
 	if (!newline && left > room && data[room] == '\n')
 		newline = data + room;
 	bool is_full = !newline && left > room;
 	uint64_t len = newline ? (uint64_t)(newline - data) : look;
-	if (!newline && !is_full) /* all of the record is the beginning of a line */
+	if (!newline && !is_full) /* the remaining record is the beginning of a line */
 		return keep_rest(lines, rest, data, len);
 	if (rest->text.len && !extend(rest, data, len))
 		return TFC_ENOMEM;
@@ -262,7 +269,7 @@ static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 	return 1;
 }
 
-/* What was begun before a gap ends there: what comes behind it is another line. */
+/* A gap ends the unfinished lines before it: the text behind the gap is another line. */
 static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
 {
 	if (tfc__lines_flush(lines, line))

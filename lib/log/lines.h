@@ -1,6 +1,7 @@
 /*
- * Lines out of a task's log: records in, whole lines out. One per task of a subscription; it holds
- * a reader while there is something to read, and the beginnings of at most two unfinished lines.
+ * Splits a task's log into lines: it reads records and returns whole lines. A subscription has one
+ * per task. It holds a source while there is something to read, and the beginnings of at most two
+ * unfinished lines, one per stream.
  */
 #ifndef TFC_LOG_LINES_H
 #define TFC_LOG_LINES_H
@@ -11,21 +12,27 @@
 #include <stdint.h>
 #include <tfcluster/log.h>
 
-/* Longer lines are split; the parts but the last are marked. */
+/* Longer lines are split; all parts except the last are marked as partial. */
 #define TFC__LINE_MAX 65536
 
-/* How far one stream was told: `skip` bytes of the record at `position`, and all before it. */
+/*
+ * The progress of one stream: all records before `position`, and `skip` bytes of the record there,
+ * have been returned.
+ */
 struct tfc__told {
 	uint64_t position;
 	uint64_t skip;
 };
 
-/* A place behind a line, per stream: one may wait with half a line while the other goes on. */
+/*
+ * A position behind a line, per stream: one stream may have an unfinished line while the other has
+ * gone further.
+ */
 struct tfc__lines_cursor {
 	struct tfc__told told[2]; /* stdout, stderr */
 };
 
-/* One line, or one gap (stream TFC_STREAM_GAP). Borrowed: until the next call. */
+/* One line, or one gap (stream TFC_STREAM_GAP). Borrowed until the next call. */
 struct tfc__line {
 	uint32_t stream;
 	uint32_t attempt;
@@ -33,10 +40,10 @@ struct tfc__line {
 	bool is_partial;
 	const char *data; /* without its newline */
 	uint64_t len;
-	struct tfc__lines_cursor cursor; /* a reader that begins with it goes on behind the line */
+	struct tfc__lines_cursor cursor; /* a reader that starts here continues behind the line */
 };
 
-/* The beginning of a line whose end was not read yet. */
+/* The beginning of a line whose end has not been read yet. */
 struct tfc__line_rest {
 	struct tfc__buf text;
 	uint32_t attempt;
@@ -47,22 +54,23 @@ struct tfc__line_rest {
 struct tfc__lines {
 	struct tfc__log_source *source; /* NULL: not open now */
 	uint64_t position;              /* of the next record to read */
-	uint32_t attempt;               /* others' records are not told, and the first of a later
-					   one is the end of what there is; 0: all are */
-	struct tfc__lines_cursor begin; /* what is before it is not told */
-	tfc_log_record record;          /* the one being told, while at < record.len */
+	uint32_t attempt; /* 0: all attempts. Otherwise records of other attempts are skipped, and
+			     the first record of a later attempt ends the reading */
+	struct tfc__lines_cursor begin; /* what lies before it is not returned */
+	tfc_log_record record;          /* the current record, while at < record.len */
 	uint64_t at;
-	bool is_gap_waiting; /* record is a gap that is told behind the unfinished lines */
+	bool is_gap_waiting; /* record is a gap; it is returned after the unfinished lines */
 	struct tfc__line_rest rest[2];
-	struct tfc__line_rest *flushed; /* the last line told was its text: cleared at the next call
-					 */
+	struct tfc__line_rest *flushed; /* its text was the last line returned */
 };
 
-/* NULL: from the start. */
+/* cursor NULL: from the start. */
 void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *cursor);
 void tfc__lines_fini(struct tfc__lines *lines);
 
-/* Where records come from, when lines->source is NULL: opened at lines->position; owned by lines.
+/*
+ * Sets the source of records when lines->source is NULL. It must have been opened at
+ * lines->position; `lines` owns it from now on.
  */
 static inline void tfc__lines_attach(struct tfc__lines *lines, struct tfc__log_source *source)
 {
@@ -70,25 +78,27 @@ static inline void tfc__lines_attach(struct tfc__lines *lines, struct tfc__log_s
 }
 
 /*
- * The next line whose record begins before `until`: 1, 0 when there is none now (or no source), or
- * what the source said. After TFC_ENOMEM the same line comes with the next call.
+ * Returns the next line whose record begins before `until`: 1; 0 when there is none now or no
+ * source; or the source's error. After TFC_ENOMEM the next call returns the same line.
  */
 int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line,
 		    tfc_error *error);
 
-/* The unfinished lines at the end of an attempt, one per call: 1, or 0 when there are none left. */
+/*
+ * Returns the unfinished lines at the end of an attempt, one per call: 1, or 0 when none is left.
+ */
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line);
 
-/* Of memory, for the source and for lines whose ends were not read yet. */
+/* Memory used, in bytes, by the source and by unfinished lines. */
 size_t tfc__lines_bytes(const struct tfc__lines *lines);
 
-/* The place behind all that was told. */
+/* The position behind everything that has been returned. */
 struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines);
 
-/* Gives up what lies before `until`, a record's end, and makes one gap of it. */
+/* Skips everything before `until`, which is a record's end, and returns one gap for it. */
 void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line);
 
-/* Closes the source; another one goes on where it was. */
+/* Closes the source. Another source can be attached later and continues at the same position. */
 void tfc__lines_park(struct tfc__lines *lines);
 
 #endif

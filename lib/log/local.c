@@ -1,7 +1,8 @@
 /*
- * The shims write; inotify(7) on the directory says so, and only while somebody follows: logs
- * without readers cost no wake-up. The descriptor stays until nothing is written any more: to close
- * it takes the kernel some 10 ms, in which nothing is restarted.
+ * The shims write the logs; inotify(7) on the directory reports it. The watch exists only while
+ * somebody follows, so logs without readers cause no wake-ups. The inotify descriptor stays open
+ * until nothing is written any more: closing it takes the kernel some 10 ms, which would delay a
+ * restart.
  */
 #include "log/local.h"
 
@@ -16,7 +17,7 @@
 #include "base/fail.h"
 #include "base/names.h"
 
-/* Of readers that have read all there is, only so many keep their files open. */
+/* When more files than this are open, a reader that has reached the end closes its file. */
 #define OPEN_LOGS_MAX 32
 #define WATCH_BUCKETS 1024
 
@@ -24,10 +25,10 @@ struct local_log {
 	struct tfc__log_source source;
 	struct tfc__link link;    /* in dir->sources */
 	struct tfc__link watch;   /* in a bucket of dir */
-	struct tfc__log_dir *dir; /* NULL: nobody writes it any more, or it is left */
-	bool is_left;             /* the directory was closed: it stays as it is */
+	struct tfc__log_dir *dir; /* NULL: not written any more, or is_left */
+	bool is_left;             /* the directory was closed: next returns 0 */
 	tfc_log *log;             /* NULL: not open now */
-	uint64_t position;        /* then: where to go on */
+	uint64_t position;        /* while log is NULL: where to continue */
 	char *path;
 	char name[TFC__LOG_NAME_MAX + 1];
 };
@@ -48,7 +49,7 @@ static void wake(struct local_log *log)
 		log->source.wake(log->source.user);
 }
 
-/* A segment file has grown: "worker-0.OFFSET.log". */
+/* The segment file has grown; its name is "worker-0.OFFSET.log". */
 static void wake_readers_of(const struct tfc__log_dir *dir, const char *file)
 {
 	const char *end = strrchr(file, '.');
@@ -120,7 +121,7 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 	return TFC_OK;
 }
 
-/* Without a watch the output comes late, at the end of each attempt, but it comes. */
+/* Without a watch the output is only read at the end of each attempt. */
 static int watch_log(struct local_log *log, tfc_error *error)
 {
 	struct tfc__log_dir *dir = log->dir;

@@ -1,6 +1,6 @@
 /*
- * The logs in one directory of this machine as log sources, with a watch on the directory that says
- * when they grow.
+ * Log sources for the logs in one directory of this machine. An inotify(7) watch on the directory
+ * reports when the logs grow.
  */
 #ifndef TFC_LOG_LOCAL_H
 #define TFC_LOG_LOCAL_H
@@ -14,33 +14,39 @@
 struct tfc__log_dir {
 	tfc_ctx *ctx;
 	const char *path;     /* borrowed */
-	const char *subject;  /* of the log entries about it; borrowed */
-	uint32_t *open_count; /* files that are open for reading, here and in other directories */
+	const char *subject;  /* subject of the log entries about the directory; borrowed */
+	uint32_t *open_count; /* files open for reading, shared */
 	struct tfc__link sources;
-	bool is_complete;    /* nobody writes here any more */
-	bool is_unwatchable; /* the kernel has no more watches; that was logged */
+	bool is_complete;    /* nothing is written here any more */
+	bool is_unwatchable; /* the kernel has no more watches; a warning was logged */
 	struct tfc__io inotify;
-	int watch;                 /* of it, while there are watched sources */
-	uint32_t watch_count;      /* such sources */
-	struct tfc__link *buckets; /* they, by the hash of their names; NULL: there was none yet */
+	int watch;                 /* the watch on it, valid while watch_count > 0 */
+	uint32_t watch_count;      /* number of watched sources */
+	struct tfc__link *buckets; /* the watched sources, by the hash of their names; NULL until
+				      the first one */
 };
 
-/* Of a zeroed structure. open_count is borrowed, also by the sources. */
+/* Initializes a zeroed structure. open_count is borrowed, also by the sources. */
 void tfc__log_dir_init(struct tfc__log_dir *dir, tfc_ctx *ctx, const char *path,
 		       const char *subject, uint32_t *open_count);
 
-/* Nobody writes here any more: nothing is watched from now on but for sources that are open. */
+/*
+ * Nothing is written here any more: from now on no source is newly watched; sources that are
+ * watched stay so until they are closed.
+ */
 void tfc__log_dir_complete(struct tfc__log_dir *dir);
 
-/* Sources that are open stay where they are. Harmless for a zeroed structure. */
+/* Open sources return no further records from now on. Does nothing to a zeroed structure. */
 void tfc__log_dir_fini(struct tfc__log_dir *dir);
 
-/* Reads a log from `position` (0: the oldest there is); the caller closes it, also after the
- * directory. NULL and *error: TFC_ENOMEM. */
+/*
+ * Reads a log from `position` (0: from the oldest record). The caller closes the source; it may do
+ * so after the directory's fini. On failure (TFC_ENOMEM) returns NULL and sets *error.
+ */
 struct tfc__log_source *tfc__log_dir_open(struct tfc__log_dir *dir, const char *name,
 					  uint64_t position, tfc_error *error);
 
-/* A log that nobody writes any more: `wake` never comes. The same. */
+/* As tfc__log_dir_open, for a log that is not written any more: `wake` is never called. */
 struct tfc__log_source *tfc__log_file_open(const char *path, const char *name, uint64_t position,
 					   tfc_error *error);
 

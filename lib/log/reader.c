@@ -15,11 +15,11 @@
 
 struct tfc_log {
 	int dir_fd;
-	int fd; /* segment at hand, or -1 */
+	int fd; /* the current segment, or -1 */
 	uint64_t segment;
 	uint64_t position;
 	bool is_sought; /* false until the first record or gap: `position` is the caller's */
-	size_t begin;   /* the bytes of `chunk` from here to `end` are at `position` */
+	size_t begin;   /* `chunk` holds bytes from `begin` to `end`; `begin` is at `position` */
 	size_t end;
 	char name[TFC__LOG_NAME_MAX + 1];
 	char chunk[CHUNK];
@@ -93,8 +93,10 @@ static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
 	return 1;
 }
 
-/* Empty, and not because it was emptied, which leaves another time (writer.c). A file system
- * that does not know when a file was made leaves it open. */
+/*
+ * Whether the segment is new and empty. A segment that the writer emptied has another mtime
+ * (writer.c). On a file system without birth times the answer is false.
+ */
 static bool is_fresh(int fd)
 {
 	struct statx status;
@@ -104,8 +106,10 @@ static bool is_fresh(int fd)
 	       status.stx_btime.tv_nsec == status.stx_mtime.tv_nsec;
 }
 
-/* A log that was not rotated is all in its first segment: no need to look into the directory, where
- * thousands of others may be. False: there is no log yet, since that segment outlives its contents.
+/*
+ * All of a log that was not rotated is in its first segment. That saves a scan of the directory,
+ * which may hold thousands of other logs. False: there is no log yet, because rotation empties the
+ * first segment and never removes it.
  */
 static bool try_first_segment(tfc_log *log)
 {
@@ -124,8 +128,8 @@ static bool try_first_segment(tfc_log *log)
 }
 
 /*
- * No record can be had at `position` in the segment at hand: finds the segment that has it.
- * 1: a gap is in *record; 0: nothing there yet, or a segment was opened (*ret_is_open).
+ * There is no record at `position` in the current segment: finds the segment that has it. 1:
+ * *record is a gap; 0: nothing there yet, or another segment was opened (*ret_is_open).
  */
 static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *ret_is_open)
 {
@@ -150,7 +154,7 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 	}
 	if (segments.after == UINT64_MAX)
 		return 0;
-	if (log->position == 0 && !log->is_sought) { /* "the oldest there is": no gap */
+	if (log->position == 0 && !log->is_sought) { /* 0 means the oldest record: no gap */
 		log->position = segments.after;
 		*ret_is_open = open_segment(log, segments.after) == 0;
 		return 0;
@@ -158,7 +162,7 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 	return fill_gap(log, record, segments.after);
 }
 
-/* Reads on until the chunk has `size` bytes; false when the file has not. */
+/* Reads until the chunk has `size` bytes; false when the file has fewer. */
 static bool have(tfc_log *log, size_t size)
 {
 	if (log->end - log->begin >= size)
@@ -193,7 +197,7 @@ static uint32_t stream_of(char letter)
 			       : TFC_STREAM_GAP;
 }
 
-/* 1: a record; 0: none is complete here. */
+/* 1: a record; 0: no complete record here. */
 static int take(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_header header;
@@ -224,7 +228,10 @@ static int take(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	return 1;
 }
 
-/* Whether no more will come here: the segment was removed, emptied, or one follows it. */
+/*
+ * Whether nothing more is written to this segment: it was removed or emptied, or another one
+ * follows.
+ */
 static bool is_finished(const tfc_log *log)
 {
 	struct stat status;
@@ -233,15 +240,15 @@ static bool is_finished(const tfc_log *log)
 	    (uint64_t)status.st_size < log->position - log->segment)
 		return true;
 	if (log->position == log->segment)
-		return log->segment == 0 && !is_fresh(log->fd); /* perhaps emptied */
+		return log->segment == 0 && !is_fresh(log->fd); /* may have been emptied */
 	tfc__log_segment_name(path, log->name, log->position);
 	return faccessat(log->dir_fd, path, F_OK, 0) == 0;
 }
 
 /*
- * Bytes are left that make no record. In the newest segment the rest may follow; in an older one
- * nothing will: the position lies within a record, or the file is damaged. The writer may have gone
- * on while we looked, so what is there is looked at once more.
+ * Remaining bytes that are not a complete record. In the newest segment the rest of the record may
+ * follow. In an older one it does not: the position lies within a record, or the file is damaged.
+ * The writer may have added to the segment during the scan, so it is read once more.
  */
 static int take_rest(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
@@ -276,7 +283,7 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 		code = take_rest(log, &own, error);
 	if (code == 1) {
 		log->is_sought = true;
-		own.size = record->size; /* an older host's record is shorter */
+		own.size = record->size; /* the host's record may be of an older, shorter version */
 		memcpy(record, &own, own.size < sizeof(own) ? own.size : sizeof(own));
 	}
 	return code;

@@ -1,6 +1,6 @@
 /*
- * Where log records of a task come from: a file here, or a stream from another node. It is pulled:
- * nothing is read ahead but what a window allows, so a slow reader holds bounded memory.
+ * A source of a task's log records: a file of this node, or a stream from another node. The reader
+ * pulls: nothing is read ahead beyond a window, so a slow reader uses bounded memory.
  */
 #ifndef TFC_LOG_SOURCE_H
 #define TFC_LOG_SOURCE_H
@@ -10,12 +10,17 @@
 
 struct tfc__log_source;
 
-/* `source` is the struct tfc__log_source itself. It may outlive the job that it belongs to, and
- * even its agent: then next says 0, and what it told last stays as it was until it is closed. */
+/*
+ * `source` is the struct tfc__log_source itself. It may outlive its job and even its agent: `next`
+ * then returns 0, and the record it returned last stays valid until the source is closed.
+ */
 struct tfc__log_source_ops {
-	/* As tfc_log_next: 1, or 0 when the reader has all that there is now. `wake` comes when
-	 * there may be more. TFC_EAGAIN: more is on its way, then `wake` comes. TFC_ELOST: the node
-	 * cannot be asked now; `wake` comes when it can. */
+	/*
+	 * As tfc_log_next: 1, or 0 when the reader has every record that exists now; `wake` is
+	 * called when there may be more. TFC_EAGAIN: more records are on their way, and `wake` is
+	 * called when they arrive. TFC_ELOST: the node cannot be queried now; `wake` is called when
+	 * it can be.
+	 */
 	int (*next)(void *source, tfc_log_record *record, tfc_error *error);
 	void (*close)(void *source);
 };

@@ -13,7 +13,7 @@
 #include "log/format.h"
 #include <tfcluster/log.h>
 
-#define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are looked at for a tail */
+#define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are read for a tail */
 
 static int newest(const char *dir, const char *name, uint64_t *ret_start, struct stat *ret_status)
 {
@@ -46,7 +46,7 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 	return 0;
 }
 
-/* Reads from `position` to the end; 0 when there is no log. */
+/* Reads from `position` to the end and returns that position; 0 when there is no log. */
 static uint64_t read_to_end(const char *dir, const char *name, uint64_t position)
 {
 	tfc_log *log;
@@ -71,7 +71,7 @@ uint64_t tfc__log_end(const char *dir, const char *name)
 
 /* ---- the last lines */
 
-/* Lines as they are completed, each stream for itself; the last `limit` are kept in a ring. */
+/* Collects lines as they are completed, per stream; a ring keeps the last `limit` lines. */
 struct tail {
 	char **ring;
 	uint64_t count;
@@ -121,8 +121,7 @@ static int steal_lines(struct tail *tail, char ***ret_lines)
 	return TFC_OK;
 }
 
-/* Whether a record begins at `at` and each one behind it where the last ends, to the block's end.
- */
+/* Whether a record begins at `at` and a chain of records follows it to the end of the block. */
 static bool is_chain(const char *block, size_t len, size_t at)
 {
 	struct tfc__log_header header;
@@ -143,7 +142,10 @@ static bool is_chain(const char *block, size_t len, size_t at)
 	return is_record;
 }
 
-/* Where in the last bytes of a segment the first record begins; `size` when none does. */
+/*
+ * The offset of the first record within the last TAIL_BYTES of a segment; `size` when there is
+ * none.
+ */
 static uint64_t find_record(int fd, uint64_t size)
 {
 	char *block = malloc(TAIL_BYTES);
@@ -160,7 +162,7 @@ static uint64_t find_record(int fd, uint64_t size)
 	return found;
 }
 
-/* In a large segment its last bytes are enough for a tail, whatever the log has grown to. */
+/* For a tail of a large segment its last bytes are enough, however large the log is. */
 static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, uint64_t size)
 {
 	char path[TFC__LOG_PATH_SIZE];
@@ -175,7 +177,7 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 	return found < size ? start + found : start;
 }
 
-/* A newest segment that has just begun needs the end of the one before it, too. */
+/* If the newest segment has just begun, the tail starts in the segment before it. */
 static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;

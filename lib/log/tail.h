@@ -6,16 +6,22 @@
 
 #include <stdint.h>
 
-/* Position up to which the log is complete now, from its files; for a reader that begins at the
- * end. */
+/*
+ * The position up to which the log is complete now, read from its files. For a reader that begins
+ * at the end.
+ */
 uint64_t tfc__log_end(const char *dir, const char *name);
 
-/* Where the newest segment of a log ends, and when it was last written (CLOCK_REALTIME); for one
- * that is not written just now. -1: there is no log. */
+/*
+ * The end of a log's newest segment, and the time of its last write (CLOCK_REALTIME, ns). For a log
+ * that is not being written now. Returns 0, or -1 when there is no log.
+ */
 int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns);
 
-/* The last `lines` lines of a log (all streams; of one attempt, or 0: of all), each without
- * newline; may be fewer. */
+/*
+ * The last `lines` lines of a log, each without its newline; there may be fewer. All streams; of
+ * one attempt, or with attempt 0 of all attempts. The caller owns *ret_lines.
+ */
 int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t lines,
 		  char ***ret_lines);
 

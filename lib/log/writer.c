@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 
-/* So much longer a segment may get, and a 32nd of it, while it waits for the ends of lines. */
+/*
+ * How much longer a segment may get, plus a 32nd of its size, while it waits for the ends of lines.
+ */
 #define LINE_WAIT_BYTES (2 * TFC__LOG_PAYLOAD_MAX)
 
 static bool is_full(int error)
@@ -38,7 +40,7 @@ static bool read_header(int fd, uint64_t at, struct tfc__log_header *ret_header)
 	       tfc__log_header_read(text, ret_header);
 }
 
-/* Bytes of the record at `at`, or 0 when it is not whole. */
+/* The bytes of the record at `at`, or 0 when it is not complete. */
 static uint64_t record_size(int fd, uint64_t at, uint64_t end)
 {
 	struct tfc__log_header header;
@@ -54,7 +56,8 @@ static uint64_t record_size(int fd, uint64_t at, uint64_t end)
 	return at + size <= end ? size : 0;
 }
 
-/* The common case, without reading all of the segment: a record ends exactly where the file does.
+/*
+ * The common case, without reading the whole segment: a record ends exactly at the end of the file.
  */
 static bool ends_whole(int fd, uint64_t end)
 {
@@ -81,7 +84,10 @@ static uint64_t whole_records(int fd, uint64_t end)
 	return at;
 }
 
-/* Where to look for the newest segment: at the first one, or once that was emptied, anywhere. */
+/*
+ * The position where the search for the newest segment starts: the first segment, or if that one
+ * has been emptied, the newest in the directory.
+ */
 static int find_start(const struct tfc__log_writer *writer, uint64_t *ret_position)
 {
 	struct tfc__log_segments segments;
@@ -99,8 +105,8 @@ static int find_start(const struct tfc__log_writer *writer, uint64_t *ret_positi
 }
 
 /*
- * Each segment begins where the whole records of the one before it end, so the newest is found
- * without a look at the directory, which may hold the logs of many tasks.
+ * Each segment begins where the complete records of the previous one end. The newest is therefore
+ * found without a scan of the directory, which may hold the logs of many tasks.
  */
 static int continue_newest(struct tfc__log_writer *writer)
 {
@@ -136,7 +142,9 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
 	writer->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (writer->dir_fd < 0)
 		return errno;
-	/* The segment at 0 outlives its contents, so its absence means a fresh log. */
+	/*
+	 * Rotation empties the segment at 0 and never removes it, so its absence means a new log.
+	 */
 	int error = open_segment(writer, 0, O_CREAT | O_EXCL);
 	if (error == EEXIST)
 		error = continue_newest(writer);
@@ -150,7 +158,7 @@ static bool is_emptied(const struct tfc__log_writer *writer, const char *path)
 	       status.st_size == 0;
 }
 
-/* With a time that tells readers from one that was just made, whatever the clock's steps. */
+/* The mtime 0 distinguishes it from a new segment for readers, whatever steps the clock makes. */
 static bool empty(const struct tfc__log_writer *writer, const char *path)
 {
 	static const struct timespec long_ago[2];
@@ -190,7 +198,7 @@ static bool is_segment_full(const struct tfc__log_writer *writer)
 	return writer->position - writer->segment >= writer->segment_bytes;
 }
 
-/* Full, and it has waited long enough for the ends of lines. */
+/* The segment is full and has waited long enough for the ends of lines. */
 static bool is_segment_overdue(const struct tfc__log_writer *writer)
 {
 	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
@@ -206,15 +214,15 @@ static void rotate(struct tfc__log_writer *writer)
 {
 	int old = writer->fd;
 	if (open_segment(writer, writer->position, O_CREAT | O_EXCL) != 0)
-		return; /* stays in the old one and tries again with the next record */
+		return; /* keeps the old segment and retries with the next record */
 	close(old);
 	remove_oldest(writer);
 }
 
 /*
- * The record of what was dropped, and the record behind it, if any. All or nothing: half of it is
- * cut off again. A gap goes with the next record and not alone: on a disk that stays full, the
- * little room at the end of the last block is left for the last gap.
+ * Writes the gap record, if any, and the record behind it, if any. All or nothing: a partial write
+ * is cut off again. A gap is written together with the next record and not alone: on a disk that
+ * stays full, the little room at the end of the last block is kept for the last gap.
  */
 static bool write_records(struct tfc__log_writer *writer, const char *gap, const char *record,
 			  size_t record_size)
@@ -242,7 +250,10 @@ static bool write_records(struct tfc__log_writer *writer, const char *gap, const
 	return false;
 }
 
-/* With what was dropped before it. An empty record: that alone. */
+/*
+ * Writes the record after a gap record for what was dropped before it. Size 0: the gap record
+ * alone.
+ */
 static bool write_after_gap(struct tfc__log_writer *writer, const char *record, size_t size)
 {
 	char gap[TFC__LOG_HEADER];
@@ -276,7 +287,10 @@ static void append(struct tfc__log_writer *writer, char *record, size_t len, cha
 	*mid_line_of(writer, stream) = !ends_line;
 }
 
-/* Bytes of the payload that end the line which alone keeps a full segment from being left; or 0. */
+/*
+ * The number of payload bytes that complete the line, if that line alone prevents the rotation of a
+ * full segment; otherwise 0.
+ */
 static size_t end_of_line(struct tfc__log_writer *writer, const char *payload, size_t len,
 			  char stream)
 {
@@ -292,7 +306,7 @@ void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, c
 	size_t head = end_of_line(writer, record + TFC__LOG_HEADER, len, stream);
 	if (head && head < len) {
 		append(writer, record, head, stream);
-		record += head; /* the header of the rest takes the place of what is written */
+		record += head; /* the next header overwrites bytes that have been written */
 		len -= head;
 	}
 	append(writer, record, len, stream);
