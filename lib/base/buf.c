@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-#define TRIM_LEAST 65536 /* bytes; below that it would leave small holes */
+#define TRIM_LEAST 65536 /* bytes; trimming smaller buffers fragments the heap */
 
 char *tfc__buf_reserve(struct tfc__buf *buf, size_t len)
 {

@@ -1,4 +1,4 @@
-/* Time in nanoseconds. */
+/* Clocks, in nanoseconds. */
 #ifndef TFC_BASE_CLOCK_H
 #define TFC_BASE_CLOCK_H
 
@@ -15,17 +15,17 @@ static inline uint64_t tfc__clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * TFC__SECOND + (uint64_t)now.tv_nsec;
 }
 
-static inline uint64_t tfc__now(void) /* for deadlines that only this process waits for */
+static inline uint64_t tfc__now(void) /* for deadlines within this process */
 {
 	return tfc__clock_ns(CLOCK_MONOTONIC);
 }
 
-static inline uint64_t tfc__boot_time(void) /* for deadlines of leases and stops: see guard.h */
+static inline uint64_t tfc__boot_time(void) /* for deadlines of leases and stops, see guard.h */
 {
 	return tfc__clock_ns(CLOCK_BOOTTIME);
 }
 
-static inline uint64_t tfc__wall(void) /* for people */
+static inline uint64_t tfc__wall(void) /* wall-clock time, for display */
 {
 	return tfc__clock_ns(CLOCK_REALTIME);
 }

@@ -1,6 +1,7 @@
 /*
- * Reading a directory without allocating (opendir(3) takes 32 KiB): for what must work when there
- * is no memory, and for guard and shim. Entries that are removed on the way may or may not come.
+ * Reads a directory without allocating (opendir(3) allocates 32 KiB): for code that must work when
+ * memory is exhausted, and for guard and shim. An entry that is removed during the reading may or
+ * may not be returned.
  */
 #ifndef TFC_BASE_DIR_H
 #define TFC_BASE_DIR_H
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 struct tfc__dir {
-	int fd;  /* the caller's, opened for reading */
-	int at;  /* of the next entry in bytes */
-	int len; /* of bytes */
+	int fd;  /* owned by the caller, opened for reading */
+	int at;  /* offset of the next entry in `bytes` */
+	int len; /* bytes read into `bytes` */
 	_Alignas(uint64_t) char bytes[2048];
 };
 
@@ -22,12 +23,13 @@ static inline void tfc__dir_init(struct tfc__dir *dir, int fd)
 {
 	dir->fd = fd;
 	dir->at = dir->len = 0;
-	lseek(fd, 0, SEEK_SET); /* it may have been read before */
+	lseek(fd, 0, SEEK_SET); /* the directory may have been read before */
 }
 
 /*
- * The next name but "." and "..", borrowed until the next call; NULL at the end and, with errno not
- * 0, after a failure. getdents64(2): inode, offset, length of the entry, type, name.
+ * Returns the next name other than "." and "..", borrowed until the next call. Returns NULL at the
+ * end, with errno 0, and after a failure, with errno set. The entry's layout is that of
+ * getdents64(2): inode, offset, length of the entry, type, name.
  */
 static inline const char *tfc__dir_next(struct tfc__dir *dir)
 {

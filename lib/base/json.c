@@ -8,12 +8,13 @@
 struct json_text {
 	const char *at;
 	const char *end;
-	bool was_short; /* of memory, at the end of a string */
+	bool was_short; /* out of memory at the end of a string */
 };
 
 /*
- * jansson leaves out a character of a string that it has no room for, without an error, and clears
- * errno with the next number: so it gets the text in parts that end with a quotation mark.
+ * When jansson cannot grow a string, it drops the character without an error, and clears errno when
+ * it parses the next number. The text is therefore passed in parts that end with a quotation mark,
+ * and errno is checked after each part.
  */
 static size_t next_part(void *buffer, size_t size, void *data)
 {
@@ -47,7 +48,7 @@ int tfc__json_load(const char *text, size_t len, size_t flags, json_error_t *ret
 		*ret_value = value;
 		return TFC_OK;
 	}
-	/* The library has no words for it when it cannot even begin. */
+	/* jansson leaves the error text empty when it fails before it starts to parse. */
 	if (source.was_short || errno == ENOMEM ||
 	    json_error_code(&reason) == json_error_out_of_memory || !*reason.text)
 		return TFC_ENOMEM;

@@ -1,6 +1,6 @@
 /*
- * Intrusive doubly linked ring. The head is a link that points to itself when the list is empty; a
- * link that is in no list points to itself, so removing twice is harmless.
+ * An intrusive doubly linked ring. The head of an empty list points to itself. A link that is in no
+ * list points to itself, so removing it twice is harmless.
  */
 #ifndef TFC_BASE_LIST_H
 #define TFC_BASE_LIST_H
@@ -16,7 +16,7 @@ struct tfc__link {
 #define tfc__container_of(pointer, type, member) \
 	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* Walks the list; the current item may be removed. */
+/* Iterates over the list; the loop body may remove the current link. */
 #define TFC__LIST_EACH(link, head)                                                             \
 	for (struct tfc__link *link = (head)->next, *link##_next = link->next; link != (head); \
 	     link = link##_next, link##_next = link->next)
@@ -46,7 +46,7 @@ static inline void tfc__list_remove(struct tfc__link *link)
 	tfc__list_init(link);
 }
 
-/* All of `from`, in order, behind what `to` has. */
+/* Moves all links of `from`, in order, to the end of `to`. */
 static inline void tfc__list_move(struct tfc__link *to, struct tfc__link *from)
 {
 	while (!tfc__list_is_empty(from)) {

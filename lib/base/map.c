@@ -2,14 +2,16 @@
 
 #include <stdlib.h>
 
-/* Multiplication spreads consecutive keys (Knuth, vol. 3, 6.4); its high bits are the good ones. */
+/* Multiplication spreads consecutive keys (Knuth, vol. 3, 6.4); the high bits of the product are
+ * the well-mixed ones. */
 static uint32_t first_slot(const struct tfc__map *map, uint64_t key)
 {
 	uint64_t spread = key * UINT64_C(0x9e3779b97f4a7c15);
 	return (uint32_t)(spread >> 32) & (map->capacity - 1);
 }
 
-/* Where the key is, or the free slot where it belongs. There is one: at most 3/4 are used. */
+/* The slot that holds the key, or the free slot where it belongs. A free slot always exists: at
+ * most 3/4 are used. */
 static struct tfc__map_entry *find_slot(const struct tfc__map *map, uint64_t key)
 {
 	uint32_t at = first_slot(map, key);
@@ -52,7 +54,7 @@ uint32_t tfc__map_get(const struct tfc__map *map, uint64_t key, uint32_t none)
 	return entry && entry->is_used ? entry->value : none;
 }
 
-/* What stands behind it, and would not be found any more over a hole, moves up. */
+/* Moves later entries of the probe sequence into the hole, so that a lookup does not stop there. */
 void tfc__map_remove(struct tfc__map *map, uint64_t key)
 {
 	struct tfc__map_entry *hole = map->count ? find_slot(map, key) : NULL;
@@ -63,7 +65,7 @@ void tfc__map_remove(struct tfc__map *map, uint64_t key)
 	     next = (next + 1) & mask) {
 		uint32_t first = first_slot(map, map->entries[next].key);
 		if (((next - first) & mask) < ((next - at) & mask))
-			continue; /* it is not reached through the hole */
+			continue; /* its probe sequence starts after the hole */
 		map->entries[at] = map->entries[next];
 		at = next;
 	}

@@ -1,6 +1,7 @@
 /*
- * A map from numbers to numbers: open addressing with linear probing, no tombstones. Any number is
- * a key. Zeros are an empty map. Also part of the guard: needs nothing but malloc.
+ * A map from 64-bit to 32-bit numbers: open addressing with linear probing, no tombstones. Every
+ * number is a valid key. A zero-initialized map is empty. Also part of the guard: depends on malloc
+ * only.
  */
 #ifndef TFC_BASE_MAP_H
 #define TFC_BASE_MAP_H
@@ -20,17 +21,17 @@ struct tfc__map {
 	uint32_t count;
 };
 
-/* Room for `count` keys in all: until there are so many, tfc__map_set does not fail. False: out of
- * memory, and nothing has changed. */
+/* Reserves room for `count` keys in total: tfc__map_set does not fail until the map holds that
+ * many. Returns false when out of memory; the map is then unchanged. */
 bool tfc__map_reserve(struct tfc__map *map, uint32_t count);
 
-/* Adds a key, or gives it another value. False: out of memory, and nothing has changed. */
+/* Adds a key or replaces its value. Returns false when out of memory; the map is then unchanged. */
 bool tfc__map_set(struct tfc__map *map, uint64_t key, uint32_t value);
 
-/* The value of a key, or `none`. */
+/* The value of a key, or `none` when the key is absent. */
 uint32_t tfc__map_get(const struct tfc__map *map, uint64_t key, uint32_t none);
 
-void tfc__map_remove(struct tfc__map *map, uint64_t key); /* one that is not there: no-op */
+void tfc__map_remove(struct tfc__map *map, uint64_t key); /* a no-op when the key is absent */
 void tfc__map_fini(struct tfc__map *map);
 
 #endif

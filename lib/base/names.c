@@ -34,7 +34,7 @@ bool tfc__is_log_name(const char *text)
 	return len > 0 && len <= TFC__LOG_NAME_MAX && text[0] != '.' && !strchr(text, '/');
 }
 
-/* Parts, each of which may be the last. */
+/* Parts separated by '/'; a '/' after the last part is accepted. */
 static bool is_store_path(const char *text)
 {
 	static const char bytes[] = LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "._-";

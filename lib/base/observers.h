@@ -1,16 +1,18 @@
 /*
- * A list of observers: who wants to be notified of something.
+ * A list of observers, which are notified of events.
  *
- * The rule. An event reaches each observer that is in the list when its notification begins and
- * still there when its turn comes, once, in the order in which they were added. So a callback may
- *   - remove any observer, its own too: one that is removed is not called again, and its memory
- *     may go at once;
+ * Each observer that is in the list when a notification begins, and is still in the list when its
+ * turn comes, is called once, in the order of adding. A callback may:
+ *
+ *   - remove any observer, including its own: a removed observer is not called again and its memory
+ *     may be freed at once;
  *   - add observers: they are called from the next event on;
- *   - notify the same list: that event reaches all of them before the outer one goes on;
- *   - close the list and free its owner: nobody is called any more.
+ *   - notify the same list: the inner event reaches all observers before the outer event continues;
+ *   - close the list and free its owner: no further observer is called.
  *
- * An observer is embedded in whoever observes and in one list at most. `event` is what the owner of
- * the list says in its header, borrowed during the call, or NULL.
+ * An observer is embedded in a struct of the observing module and is in at most one list. The
+ * list's owner documents the type of `event` in its header; `event` is borrowed during the call and
+ * may be NULL.
  */
 #ifndef TFC_BASE_OBSERVERS_H
 #define TFC_BASE_OBSERVERS_H
@@ -21,13 +23,13 @@
 
 struct tfc__observer {
 	struct tfc__link link;
-	uint64_t added; /* its number in the order of adding */
+	uint64_t added; /* sequence number of its addition */
 	void (*fn)(struct tfc__observer *observer, const void *event);
 };
 
 struct tfc__observers {
 	struct tfc__link all;
-	uint64_t added; /* so far */
+	uint64_t added; /* number of additions so far */
 };
 
 static inline void tfc__observers_init(struct tfc__observers *observers)
@@ -36,7 +38,7 @@ static inline void tfc__observers_init(struct tfc__observers *observers)
 	observers->added = 0;
 }
 
-/* Before anything else; one that is not in a list is removed without harm. */
+/* Must be called first. Removing an observer that is in no list is a no-op. */
 static inline void tfc__observer_init(struct tfc__observer *observer,
 				      void (*fn)(struct tfc__observer *observer, const void *event))
 {
@@ -51,7 +53,7 @@ static inline void tfc__observers_add(struct tfc__observers *observers,
 	tfc__list_append(&observers->all, &observer->link);
 }
 
-/* Before all that are there: it is called first. */
+/* Adds the observer at the front: it is called before those already in the list. */
 static inline void tfc__observers_add_first(struct tfc__observers *observers,
 					    struct tfc__observer *observer)
 {
@@ -69,23 +71,24 @@ static inline bool tfc__observer_is_added(const struct tfc__observer *observer)
 	return !tfc__list_is_empty(&observer->link);
 }
 
-/* Outside of a notification. */
+/* Valid only outside of a notification. */
 static inline bool tfc__observers_is_empty(const struct tfc__observers *observers)
 {
 	return tfc__list_is_empty(&observers->all);
 }
 
-/* Removes all of them. */
+/* Removes all observers. */
 static inline void tfc__observers_close(struct tfc__observers *observers)
 {
 	while (!tfc__list_is_empty(&observers->all))
 		tfc__list_remove(observers->all.next);
 }
 
-/* Whether the list is still open: the owner may be gone if not. */
+/* Calls the observers. Returns whether the list is still open; if not, its owner may have been
+ * freed. */
 static inline bool tfc__observers_notify(struct tfc__observers *observers, const void *event)
 {
-	struct tfc__observer place = {.fn = NULL}; /* between those that were called and the rest */
+	struct tfc__observer place = {.fn = NULL}; /* between those already called and the rest */
 	uint64_t until = observers->added;
 	tfc__list_init(&place.link);
 	tfc__list_append(observers->all.next, &place.link);
@@ -95,7 +98,7 @@ static inline bool tfc__observers_notify(struct tfc__observers *observers, const
 								   link);
 		tfc__list_remove(&place.link);
 		tfc__list_append(next->next, &place.link);
-		if (observer->fn && observer->added <= until) /* else the place of another event */
+		if (observer->fn && observer->added <= until) /* not new, not a marker */
 			observer->fn(observer, event);
 	}
 	bool is_open = place.link.next != &place.link;

@@ -32,7 +32,7 @@ int tfc__options_init(void *options, uint32_t size, size_t known)
 {
 	if (!options || size < sizeof(size))
 		return TFC_EINVAL;
-	if (size > known + 4096) /* no struct ever grows by that much: the caller passed junk */
+	if (size > known + 4096) /* no options struct is that large: the size is not initialized */
 		return TFC_ENOTSUP;
 	memset(options, 0, size);
 	memcpy(options, &size, sizeof(size));

@@ -1,5 +1,5 @@
 /*
- * Size-first option structs, older and newer than this library.
+ * Options structs whose first field is their size; they may be older or newer than this library.
  */
 #ifndef TFC_BASE_OPTIONS_H
 #define TFC_BASE_OPTIONS_H
@@ -8,15 +8,15 @@
 #include <tfcluster/error.h>
 
 /*
- * Copies what host and library both know of an options struct into `copy` (of `known` bytes), zero
- * beyond. `options` may be NULL: all zero. `name` is the struct's name for the sentence.
- * TFC_EINVAL: a size below 4 (the host forgot the initializer). TFC_ENOTSUP: a tail that this
- * library does not know and that is not zero.
+ * Copies the part of an options struct that both host and library know into `copy` (of `known`
+ * bytes) and zeroes the rest. `options` may be NULL, which means all zero. `name` is the struct's
+ * name, for the message. Errors: TFC_EINVAL when the size is below 4 (the host did not use the
+ * initializer); TFC_ENOTSUP when a part that this library does not know is nonzero.
  */
 int tfc__options_copy(void *copy, size_t known, const void *options, const char *component,
 		      const char *name, tfc_error *error);
 
-/* Body of every tfc_x_options_init: zeroes `size` bytes and writes the size. */
+/* Implements every tfc_x_options_init: zeroes `size` bytes and stores the size. */
 int tfc__options_init(void *options, uint32_t size, size_t known);
 
 #endif

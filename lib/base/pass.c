@@ -29,7 +29,7 @@ ssize_t tfc__pass_recv(int socket, void *data, size_t size, int *ret_fds, size_t
 {
 	union control control;
 	struct iovec part = {data, size};
-	/* Not CMSG_SPACE: the kernel fills what is padding with one more descriptor. */
+	/* Not CMSG_SPACE: the kernel would put one more descriptor into the padding. */
 	struct msghdr message = {.msg_iov = &part,
 				 .msg_iovlen = 1,
 				 .msg_control = &control,

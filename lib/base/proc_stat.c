@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 
-/* proc(5), /proc/PID/stat: "PID (NAME) STATE PPID ...", where NAME may hold anything, brackets too;
- * user and system time are fields 14 and 15. */
+/* proc(5), /proc/PID/stat: "PID (NAME) STATE PPID ...". NAME may contain any character, parentheses
+ * included. User and system time are fields 14 and 15. */
 int tfc__proc_stat_read(pid_t pid, struct tfc__proc_stat *ret_stat)
 {
 	char path[64], text[1024];

@@ -1,7 +1,7 @@
 /*
- * Random numbers that spread work and need no secrecy: splitmix64 (Steele, Lea, Flood: "Fast
- * splittable pseudorandom number generators", 2014). The state is the seed, and part of whoever has
- * it: what is seeded alike repeats itself.
+ * Random numbers for distributing work; not for secrets. splitmix64 (Steele, Lea, Flood: "Fast
+ * splittable pseudorandom number generators", 2014). The state is the seed and is owned by the
+ * caller; equal seeds give equal sequences.
  */
 #ifndef TFC_BASE_RANDOM_H
 #define TFC_BASE_RANDOM_H

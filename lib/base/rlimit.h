@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TFC__RLIMITS 15 /* there are so many */
+#define TFC__RLIMITS 15 /* number of known limits */
 
-const char *tfc__rlimit_name(uint32_t resource); /* NULL: none of them */
+const char *tfc__rlimit_name(uint32_t resource); /* NULL: unknown */
 bool tfc__rlimit_find(const char *name, uint32_t *ret_resource);
 
-/* All names, in alphabetical order; NULL behind the last. */
+/* All names in alphabetical order; NULL for an index past the last. */
 const char *tfc__rlimit_nth(size_t i);
 
-/* A set of them; no limit stands in it twice. */
+/* A set of limits; each resource occurs at most once. */
 struct tfc__rlimit {
 	uint32_t resource;
 	uint64_t soft; /* UINT64_MAX: unlimited */

@@ -1,7 +1,8 @@
 /*
  * The signals that end a node. A service manager, a terminal or a batch system sends them to every
- * process of a cgroup, session or process group at once. The node alone acts on them; its helper
- * programs block them. They do not ignore them: exec would hand an ignored signal on to a task.
+ * process of a cgroup, session or process group at once. Only the node acts on them; its helper
+ * programs block them. The helpers do not ignore them, because a task would inherit an ignored
+ * signal through exec.
  */
 #ifndef TFC_BASE_SIGNALS_H
 #define TFC_BASE_SIGNALS_H
@@ -17,7 +18,7 @@ static inline void tfc__node_signals(sigset_t *ret_set)
 	sigaddset(ret_set, SIGTERM);
 }
 
-/* For a helper program that runs as a task: it starts with an empty mask. */
+/* For a helper program that runs as a task and therefore starts with an empty signal mask. */
 static inline void tfc__block_node_signals(void)
 {
 	sigset_t set;

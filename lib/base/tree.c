@@ -12,7 +12,7 @@ static int remove_entry(int parent, const char *name)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return errno;
-	/* O_NOFOLLOW: were the directory swapped for a link now, the open fails. */
+	/* O_NOFOLLOW: the open fails if the directory was replaced by a symbolic link meanwhile. */
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
 		fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -24,7 +24,8 @@ static int remove_entry(int parent, const char *name)
 	return error;
 }
 
-/* Removes all in an open directory but `kept`, or NULL. 0, or the first errno. */
+/* Removes all entries of an open directory except `kept`, which may be NULL. Returns 0, or the
+ * first errno. */
 static int empty(int fd, const char *kept)
 {
 	struct stat status;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Section 4. */
+/* RFC 3629, section 4. */
 size_t tfc__utf8_len(const char *text, size_t len)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -34,7 +34,8 @@ size_t tfc__utf8_len(const char *text, size_t len)
 	return need;
 }
 
-/* Section 3: the first byte's leading ones tell the length, the rest carries six bits each. */
+/* RFC 3629, section 3: the number of leading ones in the first byte is the length; each following
+ * byte carries six bits. */
 uint32_t tfc__utf8_read(const char *text, size_t *ret_len)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -63,7 +64,7 @@ bool tfc__utf8_is_control(uint32_t code)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Length of the plain character at the start of `left` bytes; 0: there is none. */
+/* Length of the plain character at the start of `left` bytes; 0 if there is none. */
 static size_t plain_len(const char *text, size_t left)
 {
 	size_t len = tfc__utf8_len(text, left), same;

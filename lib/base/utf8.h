@@ -6,26 +6,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the well-formed sequence at the start of `len` bytes, len > 0; 0 when there is none. */
+/* Length of the well-formed sequence at the start of `len` bytes, len > 0; 0 if there is none. */
 size_t tfc__utf8_len(const char *text, size_t len);
 
-/* The code point of a well-formed sequence, and its length. */
+/* Returns the code point of a well-formed sequence and stores its length. */
 uint32_t tfc__utf8_read(const char *text, size_t *ret_len);
 
-/* Writes 1 to 4 bytes; returns how many. */
+/* Writes 1 to 4 bytes and returns their number. */
 size_t tfc__utf8_write(uint32_t code, char *text);
 
 /*
- * What speaks to a terminal in place of standing on it: C0, DEL, C1, and the characters that change
- * the order of those around them (Unicode: Bidi_Control).
+ * Whether a character can control a terminal: C0, DEL, C1, and the characters that change the
+ * direction of text (Unicode: Bidi_Control).
  */
 bool tfc__utf8_is_control(uint32_t code);
 
-/* Well-formed, and without any of these. */
+/* Whether the text is well-formed UTF-8 without control characters. */
 bool tfc__is_plain_text(const char *text);
 
-/* Makes a text of any bytes a plain one: a space for each control of ASCII, else a '?' for each
- * byte that does not belong there. */
+/* Makes arbitrary bytes plain text in place: each ASCII control character becomes a space, each
+ * byte of any other control character or of a malformed sequence becomes '?'. */
 void tfc__make_plain_text(char *text);
 
 #endif
