@@ -34,7 +34,7 @@ static int copy_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error 
 	return TFC_OK;
 }
 
-/* What the context watches for itself has no struct tfc__io: its data is NULL. */
+/* The context's own descriptors have no struct tfc__io: their data is NULL. */
 static int watch_own(tfc_ctx *ctx, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -57,8 +57,11 @@ static int open_fds(tfc_ctx *ctx, tfc_error *error)
 	return TFC_OK;
 }
 
-/* Which process this is, at the price of a look: getpid is a system call, and each public function
- * asks. The kernel wipes the page in a forked child (madvise(2), since Linux 4.14). */
+/*
+ * Every public function checks for a fork; reading a flag is cheaper than getpid, which is a system
+ * call. The kernel zeroes the flag's page in a forked child (madvise(2), MADV_WIPEONFORK, since
+ * Linux 4.14).
+ */
 static int mark_owner(tfc_ctx *ctx, tfc_error *error)
 {
 	bool *mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -87,7 +90,7 @@ static void free_slots(tfc_ctx *ctx, bool is_forked)
 			ctx->slots[i].free(ctx->slots[i].value, is_forked);
 }
 
-/* Descriptors and memory of this process alone: the same in the owner and in a forked child. */
+/* Releases what belongs to the calling process: the same in the owner and in a forked child. */
 static void destroy(tfc_ctx *ctx)
 {
 	close_fd(ctx->epoll_fd);
@@ -165,8 +168,9 @@ int tfc_ctx_close(tfc_ctx *ctx)
 }
 
 /*
- * epoll, timerfd and eventfd are one object for parent and child: the copies are closed, never
- * changed. The mutex is left as it is, another thread of the parent may have held it at the fork.
+ * Parent and child share the epoll, timerfd and eventfd objects: the child closes its descriptors
+ * without changing the objects. The mutex is not destroyed, because another thread of the parent
+ * may have held it at the fork.
  */
 void tfc_ctx_abandon(tfc_ctx *ctx)
 {

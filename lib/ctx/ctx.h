@@ -1,8 +1,10 @@
 /*
- * The inside of the context, for the modules below: descriptors, timers, deferred work, operations.
+ * The internal interface of the context, for the modules below: descriptors, timers, deferred work,
+ * operations.
  *
- * The structs are embedded in their owners, so nothing here allocates on the way. An owner may
- * close any of them inside any callback, its own included; nothing is called for it afterwards.
+ * The structs are embedded in their owners, so these functions do not allocate. An owner may close
+ * any of them inside any callback, including its own; no callback of a closed struct is called
+ * afterwards.
  */
 #ifndef TFC_CTX_CTX_H
 #define TFC_CTX_CTX_H
@@ -13,16 +15,16 @@
 #include <stdint.h>
 #include <tfcluster/ctx.h>
 
-/* ---- every public function begins with one of these */
+/* ---- entry checks of every public function, errors, log */
 
-/* 0, or TFC_EINVAL for NULL, or TFC_EFORK in a forked child. */
+/* Returns 0, TFC_EINVAL when ctx is NULL, or TFC_EFORK in a forked child. */
 int tfc__ctx_enter(tfc_ctx *ctx);
 
-/* Fills the context's error and returns code, as tfc__fail. */
+/* Fills the context's error and returns `code`, like tfc__fail. */
 int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, const char *format,
 		  ...) TFC_PRINTF(5, 6);
 
-/* The context's error, for calls that take one. */
+/* The context's error, for functions that have an `error` argument. */
 tfc_error *tfc__ctx_error(tfc_ctx *ctx);
 
 const char *tfc__ctx_helper_dir(const tfc_ctx *ctx);
@@ -30,13 +32,13 @@ const char *tfc__ctx_helper_dir(const tfc_ctx *ctx);
 void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, const char *subject,
 	      const char *format, ...) TFC_PRINTF(5, 6);
 
-/* ---- a descriptor that is watched (EPOLLIN, EPOLLOUT; level-triggered) */
+/* ---- a watched descriptor (EPOLLIN, EPOLLOUT; level-triggered) */
 
 struct tfc__io;
 typedef void (*tfc__io_fn)(struct tfc__io *io, uint32_t events);
 
 struct tfc__io {
-	tfc_ctx *ctx; /* NULL: not open */
+	tfc_ctx *ctx; /* NULL: closed */
 	int fd;       /* owned by the caller, who closes it after tfc__io_close */
 	uint32_t events;
 	tfc__io_fn fn;
@@ -44,9 +46,9 @@ struct tfc__io {
 
 int tfc__io_open(struct tfc__io *io, tfc_ctx *ctx, int fd, uint32_t events, tfc__io_fn fn);
 int tfc__io_set(struct tfc__io *io, uint32_t events);
-void tfc__io_close(struct tfc__io *io); /* a no-op when not open */
+void tfc__io_close(struct tfc__io *io); /* a no-op when closed */
 
-/* ---- a timer, CLOCK_MONOTONIC; costs no wake-up while it is not set */
+/* ---- a timer on CLOCK_MONOTONIC; a timer that is not set causes no wake-up */
 
 struct tfc__timer;
 typedef void (*tfc__timer_fn)(struct tfc__timer *timer);
@@ -54,17 +56,17 @@ typedef void (*tfc__timer_fn)(struct tfc__timer *timer);
 struct tfc__timer {
 	tfc_ctx *ctx;
 	tfc__timer_fn fn;
-	uint64_t at;              /* nanoseconds of tfc__now(); 0: not set */
+	uint64_t at;              /* in ns of tfc__now(); 0: not set */
 	struct tfc__timer *child; /* pairing heap */
 	struct tfc__timer *next;
 	struct tfc__timer *prev; /* left sibling, or parent for a first child */
 };
 
 void tfc__timer_init(struct tfc__timer *timer, tfc_ctx *ctx, tfc__timer_fn fn);
-void tfc__timer_set(struct tfc__timer *timer, uint64_t at); /* again: moves it; fires once */
+void tfc__timer_set(struct tfc__timer *timer, uint64_t at); /* one-shot; replaces an earlier time */
 void tfc__timer_cancel(struct tfc__timer *timer);
 
-/* ---- work for a later turn of dispatch, never inside the call that asks for it */
+/* ---- deferred work: runs in a later turn of dispatch, never inside the submitting call */
 
 struct tfc__work;
 typedef void (*tfc__work_fn)(struct tfc__work *work);
@@ -76,14 +78,14 @@ struct tfc__work {
 };
 
 void tfc__work_init(struct tfc__work *work, tfc_ctx *ctx, tfc__work_fn fn);
-void tfc__work_schedule(struct tfc__work *work); /* once, however often asked */
+void tfc__work_schedule(struct tfc__work *work); /* a no-op when already scheduled */
 void tfc__work_cancel(struct tfc__work *work);
 
-/* ---- operations: tfc_op with a deadline and one terminal call */
+/* ---- operations: a tfc_op has a deadline and exactly one terminal callback */
 
 /*
- * How an operation ends: called exactly once, from dispatch, with 0 (tfc__op_finish was called),
- * TFC_ECANCELED or TFC_ETIMEDOUT. The embedding struct may be freed inside.
+ * The terminal callback of an operation. It is called exactly once, from dispatch, with 0 (after
+ * tfc__op_finish), TFC_ECANCELED or TFC_ETIMEDOUT. The callback may free the embedding struct.
  */
 typedef void (*tfc__op_end_fn)(tfc_op *op, int code);
 
@@ -91,22 +93,25 @@ struct tfc_op {
 	struct tfc__timer deadline;
 	struct tfc__work work;
 	tfc__op_end_fn end;
-	void (*free)(tfc_op *op); /* NULL: the owner frees it in any case */
-	struct tfc__link link;    /* of those with free: the context's */
+	void (*free)(tfc_op *op); /* NULL: the context does not free it */
+	struct tfc__link link;    /* in the context's `ops` when `free` is set */
 	int code;
 	bool is_ending;
 };
 
 void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end);
-/* What frees the operation, without a call, when the context is freed before it has ended. */
+/* Sets the function that frees the operation, without the terminal callback, when the context is
+ * freed before the operation has ended. */
 void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op));
-/* The same for what operations use: behind all of them. Nothing is sent any more then. */
+/* Like tfc__op_free_with, for an object that operations use: it is freed after all operations.
+ * `free_fn` must not send anything. */
 void tfc__op_free_last(tfc_op *op, void (*free_fn)(tfc_op *op));
-bool tfc__ctx_is_ending(const tfc_ctx *ctx); /* operations are being freed with it */
-void tfc__op_finish(tfc_op *op);             /* ends with 0 in a later turn of dispatch */
-void tfc__op_drop(tfc_op *op); /* takes it back without a call, for a submit that fails */
+bool tfc__ctx_is_ending(const tfc_ctx *ctx); /* the context is being freed, its operations too */
+void tfc__op_finish(tfc_op *op);             /* calls `end` with 0 in a later turn of dispatch */
+void tfc__op_drop(tfc_op *op); /* removes it without a callback, after a failed submit */
 
-/* ---- handles that the host opened: tfc_ctx_close names them, tfc_ctx_free closes them */
+/* ---- handles that the host opened: tfc_ctx_close counts them in its error, tfc_ctx_free closes
+ * them */
 
 enum tfc__handle_kind {
 	TFC__HANDLE_PORT_POOL,
@@ -119,7 +124,8 @@ enum tfc__handle_kind {
 	TFC__HANDLE_KINDS,
 };
 
-/* Part of each handle, zero until it is open. What the library opens for itself stays zero. */
+/* Part of each handle, zero until it is open. It stays zero in a handle that the library opens for
+ * its own use. */
 struct tfc__handle {
 	struct tfc__link link;
 	enum tfc__handle_kind kind;
@@ -128,16 +134,16 @@ struct tfc__handle {
 
 void tfc__handle_open(tfc_ctx *ctx, struct tfc__handle *handle, enum tfc__handle_kind kind,
 		      void (*close_fn)(struct tfc__handle *handle));
-void tfc__handle_closed(struct tfc__handle *handle); /* a no-op for one that is not open */
+void tfc__handle_closed(struct tfc__handle *handle); /* a no-op when not open */
 
-/* ---- things that live as long as the context, one of a kind, made on first use */
+/* ---- slots: objects that live as long as the context, one of each kind, created on first use */
 
-/* Freed from the last to the first: a later one may use an earlier one. */
+/* Freed from the last to the first: an object may use those of earlier slots. */
 enum tfc__slot { TFC__SLOT_GUARDS, TFC__SLOT_TRANSPORTS, TFC__SLOTS };
 
 typedef void (*tfc__slot_free_fn)(void *slot, bool is_forked);
 
-void *tfc__ctx_slot(const tfc_ctx *ctx, enum tfc__slot which); /* NULL while there is none */
+void *tfc__ctx_slot(const tfc_ctx *ctx, enum tfc__slot which); /* NULL until set */
 void tfc__ctx_set_slot(tfc_ctx *ctx, enum tfc__slot which, void *slot, tfc__slot_free_fn free_fn);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * One dispatch is a few turns; a turn lets each source run what was due when the turn began. It
- * ends when a turn had nothing to do, or the budget or the time slice is used up.
+ * A dispatch runs turns; in each turn every source runs what was due when the turn began. The
+ * dispatch ends when a turn had nothing to do, or when the budget or the time slice is used up.
  */
 #include "ctx/internal.h"
 
@@ -12,7 +12,7 @@ enum {
 	DEFAULT_BUDGET = 64,
 };
 
-#define SLICE (2 * TFC__MS) /* no further turn begins after this long */
+#define SLICE (2 * TFC__MS) /* ns after which no further turn begins */
 
 typedef int (*source_fn)(tfc_ctx *ctx, uint32_t *left);
 
@@ -24,9 +24,9 @@ static const source_fn sources[SOURCE_COUNT] = {
 };
 
 /*
- * The order is always the same until a source uses the budget up: then the one behind it begins
- * the next dispatch, so that a source that is never done cannot starve another. Returns 1 when
- * descriptors came last and none was ready.
+ * Turns run the sources in a fixed order. When a source uses up the budget, the next dispatch
+ * begins with the source after it, so that a source that always has work cannot starve another.
+ * Returns 1 when descriptors were polled last and none was ready.
  */
 static int run_turn(tfc_ctx *ctx, uint32_t *left)
 {
@@ -51,7 +51,7 @@ static bool is_due(const tfc_ctx *ctx, uint64_t now)
 	return ctx->timers && ctx->timers->at <= now;
 }
 
-/* Returns 1 when it stopped early, 0 when nothing was left to do. */
+/* Returns 1 when it stopped with work possibly left, 0 when no work was left. */
 static int run_turns(tfc_ctx *ctx, uint32_t left)
 {
 	uint64_t start = tfc__now();
@@ -104,7 +104,7 @@ int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)
 	return code < 0 ? code : dispatch(ctx, budget ? budget : DEFAULT_BUDGET);
 }
 
-/* Waiting fetches what is ready at once: one system call less than poll and dispatch. */
+/* The wait also fetches the ready descriptors: one system call less than poll and dispatch. */
 int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms)
 {
 	int code = tfc__ctx_enter(ctx);
@@ -134,15 +134,16 @@ void tfc__work_schedule(struct tfc__work *work)
 		tfc__ctx_signal(ctx);
 }
 
-/* The eventfd may stay readable for one dispatch that finds nothing; a cancel is not worth a call.
- */
+/* Leaves the eventfd readable, which costs at most one dispatch without work: cheaper than a system
+ * call for every cancel. */
 void tfc__work_cancel(struct tfc__work *work)
 {
 	if (work->ctx)
 		tfc__list_remove(&work->link);
 }
 
-/* A marker ends the turn: what is scheduled meanwhile comes behind it and waits for the next. */
+/* A marker ends the turn: work that a callback schedules goes behind the marker and runs in the
+ * next turn. */
 int tfc__ctx_run_work(tfc_ctx *ctx, uint32_t *left)
 {
 	struct tfc__link *marker = &ctx->work_marker;

@@ -79,7 +79,8 @@ static int spawn(const char *path, char *const argv[], const struct tfc__helper_
 int tfc__helper_run(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
 		    size_t count, const char *component, tfc_error *error, pid_t *ret_pid)
 {
-	/* Copies whose numbers none of the program's own descriptors has. */
+	/* Copies at numbers from TFC__HELPER_FD_END on, so that no dup2 to a target number
+	 * overwrites a source. */
 	struct tfc__helper_fd copies[TFC__HELPER_FDS_MAX] = {{0, 0}};
 	size_t copied = 0;
 	int failed = 0;

@@ -1,12 +1,14 @@
 /*
- * What the files of this module share: the context itself and the four sources of callbacks.
+ * Shared by the files of this module: the context itself and the four sources of callbacks.
  *
  * The context's descriptor is an epoll that watches
- *  - the descriptors of the modules below (io.c),
- *  - a timerfd, armed for the earliest timer and for nothing else (timer.c),
- *  - an eventfd, readable while posted calls, deferred work or a wake are waiting (post.c).
- * An idle context therefore wakes nobody, and a level-triggered host is never left waiting while
- * something is to be done.
+ *
+ *   - the descriptors of the modules below (io.c),
+ *   - a timerfd, armed for the earliest timer only (timer.c),
+ *   - an eventfd, readable while posted calls, deferred work or a wake are pending (post.c).
+ *
+ * An idle context therefore causes no wake-up, and the descriptor is readable whenever work is
+ * pending, as a level-triggered loop requires.
  */
 #ifndef TFC_CTX_INTERNAL_H
 #define TFC_CTX_INTERNAL_H
@@ -30,32 +32,32 @@ struct post {
 /* First in, first out. */
 struct post_queue {
 	struct post *first;
-	struct post *last; /* means nothing while first is NULL */
+	struct post *last; /* undefined while `first` is NULL */
 };
 
 struct tfc_ctx {
-	pid_t owner;          /* the process that may use it */
-	const bool *is_owned; /* false in a process forked off it */
+	pid_t owner;          /* the process that created it */
+	const bool *is_owned; /* false in a forked child */
 	int epoll_fd;
 	int timer_fd;
 	int event_fd;
 	bool is_dispatching;
 	bool is_ending;
-	uint32_t first_source; /* whose turn comes first, after a budget ran out */
+	uint32_t first_source; /* the source that runs first; not 0 after a budget ran out */
 
-	struct epoll_event batch[IO_BATCH]; /* of the epoll_wait whose callbacks run now */
-	int batch_len;                      /* what tfc_ctx_run has fetched waits for dispatch */
+	struct epoll_event batch[IO_BATCH]; /* results of the last epoll_wait */
+	int batch_len;                      /* nonzero outside dispatch: from tfc_ctx_run's wait */
 
-	struct tfc__timer *timers; /* root of the heap: the earliest */
-	uint64_t armed_at;         /* what the timerfd is set to; 0: disarmed */
+	struct tfc__timer *timers; /* root of the heap: the earliest timer */
+	uint64_t armed_at;         /* expiry of the timerfd, in ns; 0: disarmed */
 
 	struct tfc__link handles; /* struct tfc__handle, the newest last */
-	struct tfc__link ops;     /* operations to be freed with the context */
+	struct tfc__link ops;     /* tfc_op with a `free` function */
 	struct tfc__link work;
-	struct tfc__link work_marker; /* in `work` during a turn: where the turn ends */
+	struct tfc__link work_marker; /* in `work` during a turn: the end of the turn */
 
 	struct post_queue taken; /* moved out of `posted`, not called yet */
-	pthread_mutex_t mutex;   /* guards the next three, which other threads touch */
+	pthread_mutex_t mutex;   /* guards the next three, which other threads access */
 	struct post_queue posted;
 	bool is_woken;
 	bool is_signaled; /* the eventfd is readable */
@@ -63,7 +65,7 @@ struct tfc_ctx {
 	tfc_log_fn log;
 	void *log_user;
 	uint32_t log_level;
-	char *helper_dir; /* NULL: where installed */
+	char *helper_dir; /* NULL: the installed directory */
 	tfc_error error;
 
 	struct slot {
@@ -74,34 +76,36 @@ struct tfc_ctx {
 
 bool tfc__ctx_is_forked(const tfc_ctx *ctx);
 
-/* The sources: each runs callbacks, counting *left down to 0 at most. Below 0 is an enum tfc_err.
- */
+/* The sources: each runs callbacks and decrements *left for each, down to 0 at most. Each returns 0
+ * or an enum tfc_err. */
 int tfc__ctx_run_work(tfc_ctx *ctx, uint32_t *left);
 int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left);
 int tfc__ctx_run_timers(tfc_ctx *ctx, uint32_t *left);
 int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left);
 
-/* Fills the batch: how many are ready, 0 also after a signal, or an enum tfc_err. */
+/* Fills the batch. Returns the number of ready descriptors (0 also after a signal), or an enum
+ * tfc_err. */
 int tfc__ctx_fetch_io(tfc_ctx *ctx, int want, int timeout_ms);
-/* Calls for what is in the batch, and returns how many callbacks that were. */
+/* Calls the callbacks of the descriptors in the batch and returns the number of calls. */
 uint32_t tfc__ctx_walk_io(tfc_ctx *ctx);
 
-/* Sets the timerfd to the earliest timer. A no-op when it is, or in a forked child. */
+/* Sets the timerfd to the earliest timer. A no-op when it is already set to that time, and in a
+ * forked child. */
 void tfc__ctx_arm(tfc_ctx *ctx);
 
 /*
- * Makes the eventfd readable if and only if work, posts or a wake are waiting, and returns whether
- * they are. A no-op in a forked child, where the eventfd is shared and the mutex may be locked for
- * good.
+ * Makes the eventfd readable if and only if work, posts or a wake are pending, and returns whether
+ * they are. A no-op in a forked child, where the eventfd is shared with the parent and the mutex
+ * may be locked forever.
  */
 bool tfc__ctx_signal(tfc_ctx *ctx);
 
-/* Whether work or posts are waiting. */
+/* Whether work or posts are pending. */
 bool tfc__ctx_is_waiting(tfc_ctx *ctx);
 
 /* TFC_OK, or TFC_EBUSY with a text that counts the open handles. */
 int tfc__ctx_check_handles(tfc_ctx *ctx);
-/* Closes them, the newest first. */
+/* Closes the open handles, the newest first. */
 void tfc__ctx_close_handles(tfc_ctx *ctx);
 
 void tfc__ctx_forget_wake(tfc_ctx *ctx);

@@ -27,7 +27,7 @@ int tfc__io_set(struct tfc__io *io, uint32_t events)
 	return TFC_OK;
 }
 
-/* The batch that is being walked may still hold the io: take it out, its memory may go now. */
+/* The current batch may still contain the io; it is removed, because the caller may free it now. */
 void tfc__io_close(struct tfc__io *io)
 {
 	tfc_ctx *ctx = io->ctx;
@@ -48,7 +48,7 @@ uint32_t tfc__ctx_walk_io(tfc_ctx *ctx)
 		struct tfc__io *io = ctx->batch[i].data.ptr;
 		if (!io)
 			continue;
-		/* an earlier callback may have stopped caring for what is reported here */
+		/* an earlier callback may have changed io->events */
 		uint32_t events = ctx->batch[i].events & (io->events | EPOLLERR | EPOLLHUP);
 		if (!events)
 			continue;
@@ -71,9 +71,10 @@ int tfc__ctx_fetch_io(tfc_ctx *ctx, int want, int timeout_ms)
 }
 
 /*
- * No more is fetched than may be called: epoll moves what it reports to the end of its ready list,
- * and what was fetched and dropped could be passed over for ever. The context's own descriptors
- * cost nothing, so when they took places, the places are filled again.
+ * Fetches no more events than the budget allows callbacks: epoll moves reported descriptors to the
+ * end of its ready list, so events that were fetched and dropped could be passed over forever. The
+ * context's own descriptors cost no budget; when they occupied places in a full batch, another
+ * batch is fetched.
  */
 int tfc__ctx_run_io(tfc_ctx *ctx, uint32_t *left)
 {

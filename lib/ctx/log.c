@@ -34,11 +34,12 @@ void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, con
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	tfc__make_plain_text(text); /* one line, whatever was in the arguments */
+	tfc__make_plain_text(text); /* makes it one line of printable UTF-8 */
 	report(ctx, level, component, subject, text, NULL);
 }
 
-/* What the host is told by a result is also told to its log, for the debugging of hosts. */
+/* A failure that is reported to the host by a return value is also logged, for debugging the
+ * host. */
 int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, const char *format,
 		  ...)
 {

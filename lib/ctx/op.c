@@ -36,7 +36,7 @@ void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn 
 void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op))
 {
 	op->free = free_fn;
-	tfc__list_append(op->work.ctx->ops.next, &op->link); /* in front of all others */
+	tfc__list_append(op->work.ctx->ops.next, &op->link); /* before all others */
 }
 
 void tfc__op_free_last(tfc_op *op, void (*free_fn)(tfc_op *op))
@@ -55,7 +55,7 @@ void tfc__ctx_drop_ops(tfc_ctx *ctx)
 	}
 }
 
-/* The first to end an operation decides how; the deadline no longer counts. */
+/* The first call to end an operation decides its code; the deadline no longer applies. */
 static void begin_end(tfc_op *op, int code)
 {
 	if (op->is_ending)

@@ -1,7 +1,7 @@
 /*
- * What other threads may do to a context: post a call, wake it. The eventfd says to the host's loop
- * that posts, deferred work or a wake are waiting; is_signaled, under the mutex, mirrors it, so
- * that it is written once however many calls are posted.
+ * The functions that other threads may call: post a call, wake the context. The eventfd is readable
+ * while posts, deferred work or a wake are pending. is_signaled, under the mutex, mirrors the
+ * eventfd's state, so that many posts cause one write.
  */
 #include "ctx/internal.h"
 
@@ -24,7 +24,8 @@ static struct post *take_first(struct post_queue *queue)
 	return post;
 }
 
-/* Under the mutex. Neither can fail: the counter is 0 or 1 and the descriptor is not blocking. */
+/* Called with the mutex held. Neither call can fail: the counter is 0 or 1 and the descriptor is
+ * non-blocking. */
 static void set_signaled(tfc_ctx *ctx, bool is_signaled)
 {
 	uint64_t count = 1;
@@ -36,7 +37,7 @@ static void set_signaled(tfc_ctx *ctx, bool is_signaled)
 	(void)len;
 }
 
-/* Under the mutex. */
+/* Called with the mutex held. */
 static bool is_waiting_locked(const tfc_ctx *ctx)
 {
 	return !tfc__list_is_empty(&ctx->work) || ctx->taken.first || ctx->posted.first;
@@ -61,7 +62,8 @@ bool tfc__ctx_signal(tfc_ctx *ctx)
 	return is_waiting;
 }
 
-/* The dispatch that begins is what the wake was for; a later one is told by the next dispatch. */
+/* The dispatch that begins now serves the wake. A later wake makes the eventfd readable again and
+ * causes another dispatch. */
 void tfc__ctx_forget_wake(tfc_ctx *ctx)
 {
 	pthread_mutex_lock(&ctx->mutex);

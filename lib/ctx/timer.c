@@ -1,6 +1,7 @@
 /*
- * A pairing heap of timers (Fredman, Sedgewick, Sleator, Tarjan 1986): the root is the earliest;
- * children of one node are a doubly linked list whose first member's prev is the parent.
+ * A pairing heap of timers (Fredman, Sedgewick, Sleator, Tarjan 1986). The root is the earliest
+ * timer. The children of a node form a doubly linked list; the `prev` of its first member is the
+ * parent.
  */
 #include "ctx/internal.h"
 
@@ -25,7 +26,7 @@ static struct tfc__timer *meld(struct tfc__timer *a, struct tfc__timer *b)
 	return a;
 }
 
-/* Melds pairs from left to right, then the pairs from right to left; without recursion. */
+/* Melds pairs from left to right, then the results from right to left, without recursion. */
 static struct tfc__timer *meld_siblings(struct tfc__timer *first)
 {
 	struct tfc__timer *pairs = NULL;
@@ -73,7 +74,7 @@ static void take_out(struct tfc__timer *timer)
 	timer->at = 0;
 }
 
-/* Setting a timerfd also clears that it has expired, so it is never read. */
+/* Setting a timerfd also clears its expiration, so the timerfd is never read. */
 void tfc__ctx_arm(tfc_ctx *ctx)
 {
 	uint64_t at = ctx->timers ? ctx->timers->at : 0;
@@ -87,7 +88,7 @@ void tfc__ctx_arm(tfc_ctx *ctx)
 	ctx->armed_at = at;
 }
 
-/* Inside dispatch the timerfd is set once, at its end. */
+/* Dispatch sets the timerfd once, at its end. */
 static void changed(tfc_ctx *ctx)
 {
 	if (!ctx->is_dispatching)
@@ -103,7 +104,7 @@ void tfc__timer_set(struct tfc__timer *timer, uint64_t at)
 {
 	if (timer->at)
 		take_out(timer);
-	timer->at = at ? at : 1; /* 0 would mean "not set" */
+	timer->at = at ? at : 1; /* 0 means "not set" */
 	timer->ctx->timers = meld(timer->ctx->timers, timer);
 	changed(timer->ctx);
 }
