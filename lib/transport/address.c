@@ -56,7 +56,7 @@ bool tfc__tcp_add(struct tfc__tcp_host *host, const char *text)
 	return true;
 }
 
-/* RFC 6761, section 6.3: nobody is asked for localhost. */
+/* Resolves numeric addresses and "localhost" without a resolver (RFC 6761, section 6.3). */
 static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
 		       struct tfc__tcp_host *host)
 {

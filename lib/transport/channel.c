@@ -34,7 +34,7 @@ static void destroy(struct tfc__channel *channel)
 	free(channel);
 }
 
-/* Leaves a callback: the owner may have closed the channel inside. */
+/* Returns from a callback, in which the owner may have closed the channel. True: it is freed. */
 static bool is_gone(struct tfc__channel *channel)
 {
 	channel->is_busy = false;
@@ -66,8 +66,8 @@ static int connect_pipe(struct tfc__channel *channel)
 	return code < 0 ? code : tfc__handshake_begin(channel);
 }
 
-/* The other end may have said why it closes the connection: that is read before a failed write
- * ends the channel. */
+/* A failed write ends the channel. The other end may have sent the reason before it closed the
+ * connection, so what was received is read first. */
 static int write_out(struct tfc__channel *channel)
 {
 	int code = tfc__stream_write(channel);
@@ -114,7 +114,7 @@ static void on_pipe(void *user, uint32_t events)
 	run(user, events);
 }
 
-/* Something was sent, or failed. */
+/* A message was queued, the pipe was dialed, or either of them failed. */
 static void on_work(struct tfc__work *work)
 {
 	run(tfc__container_of(work, struct tfc__channel, work), 0);
@@ -169,7 +169,7 @@ int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
 		return code;
 	}
 	channel->failure = why;
-	tfc__work_schedule(&channel->work); /* it may be connected already, or have failed */
+	tfc__work_schedule(&channel->work); /* the pipe may be connected already, or have failed */
 	*ret_channel = channel;
 	return TFC_OK;
 }
@@ -188,7 +188,7 @@ void tfc__channel_close(struct tfc__channel *channel)
 	channel->share = NULL;
 }
 
-/* ---- the rest */
+/* ---- sending and queries */
 
 void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message)
 {

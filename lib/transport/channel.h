@@ -1,10 +1,10 @@
 /*
- * A channel: messages over a pipe, with Noise or plain. Wire format to the byte:
- * doc/internals/wire-format.md.
+ * A channel: messages over a pipe, with Noise or plain. doc/internals/wire-format.md defines every
+ * byte of the wire format.
  *
- * Before the other end has shown its key, no more than the handshake's few bytes are read, into the
- * channel itself; afterwards a message may have TFC__RPC_MESSAGE_MAX bytes, and memory grows with
- * what came, not with what was announced.
+ * Until the other end has authenticated, the channel reads only the few bytes of the handshake,
+ * into a buffer of its own. After that a message may have TFC__RPC_MESSAGE_MAX bytes. Memory grows
+ * with the bytes received, not with the length announced.
  */
 #ifndef TFC_TRANSPORT_CHANNEL_H
 #define TFC_TRANSPORT_CHANNEL_H
@@ -16,19 +16,21 @@
 
 struct tfc__channel;
 
-/* All in dispatch; the channel may be closed inside each. */
+/* All are called in dispatch. The channel may be closed inside each of them. */
 struct tfc__channel_ops {
-	/* Both ends have shown what they must: messages may go. */
+	/* The handshake is complete: messages can be sent. */
 	void (*up)(void *user);
-	/* Borrowed during the call. */
+	/* A message was received. `data` is borrowed during the call. */
 	void (*message)(void *user, const void *data, size_t len);
-	/* A message for which there is no room, of which only the beginning was kept; borrowed. */
+	/* A message was dropped because it exceeds the quota. Only its beginning was kept, which is
+	 * borrowed during the call. */
 	void (*refused)(void *user, const void *begin, size_t len, const tfc_error *error);
-	/* There is room again, which tfc__channel_has_room had denied. */
+	/* There is room again after tfc__channel_has_room returned false. */
 	void (*room)(void *user);
-	/* The end, once: TFC_ELOST closed or broken, TFC_EACCES not authenticated, TFC_EPARSE not
-	 * our protocol, TFC_ENOTSUP another version of it, TFC_ETOOBIG, TFC_ENOMEM, or what the
-	 * transport says. The pipe is closed already. */
+	/* The channel has ended. Called once, after the pipe was closed. Codes: TFC_ELOST
+	 * (closed or broken), TFC_EACCES (not authenticated), TFC_EPARSE (another protocol),
+	 * TFC_ENOTSUP (another version of this protocol), TFC_ETOOBIG, TFC_ENOMEM, or a code of
+	 * the transport. */
 	void (*down)(void *user, const tfc_error *why);
 };
 
@@ -38,37 +40,40 @@ struct tfc__channel_options {
 	const struct tfc__key *key;           /* dialer with Noise */
 	const struct tfc__keyring *keyring;   /* acceptor with Noise */
 	const struct tfc__identity *identity; /* with Noise */
-	const char *pinned_node_id;           /* anybody else is refused; NULL: any */
+	const char *pinned_node_id;           /* the only node id accepted; NULL: any */
 };
 
-/* Takes over an accepted pipe. All options are borrowed for the channel's life. TFC_ENOMEM: the
- * pipe is the caller's as before. */
+/* Acquires an accepted pipe. What the options point to is borrowed for the channel's life. Returns
+ * TFC_ENOMEM on failure; the caller then keeps the pipe. */
 int tfc__channel_accept(tfc_ctx *ctx, tfc_pipe *pipe, const struct tfc__channel_options *options,
 			const struct tfc__channel_ops *ops, void *user,
 			struct tfc__channel **ret_channel);
 
-/* TFC_EINVAL, TFC_ENOMEM; any other failure comes by `down`. */
+/* Returns TFC_EINVAL or TFC_ENOMEM; any other failure is reported by `down`. */
 int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
 		      const struct tfc__channel_options *options,
 		      const struct tfc__channel_ops *ops, void *user, tfc_error *error,
 		      struct tfc__channel **ret_channel);
 
-/* Takes over the bytes, up to TFC__RPC_MESSAGE_MAX. Once up; later it goes nowhere. */
+/* Sends a message of up to TFC__RPC_MESSAGE_MAX bytes and acquires its buffer. A message sent
+ * before `up` or after the channel has failed is dropped. */
 void tfc__channel_send(struct tfc__channel *channel, struct tfc__buf *message);
 
-/* From now on its bytes count against a share, which is borrowed until the channel is closed. */
+/* From now on the channel's bytes count against `share`, which is borrowed until the channel is
+ * closed. */
 void tfc__channel_limit(struct tfc__channel *channel, struct tfc__quota_share *share);
 
-/* Bytes that wait to be sent. */
+/* The number of bytes that are queued and not written yet. */
 size_t tfc__channel_backlog(const struct tfc__channel *channel);
-/* Whether more of a stream may be sent; if not, `room` is called later. */
+/* Whether a stream may send another item. If not, `room` is called later. */
 bool tfc__channel_has_room(struct tfc__channel *channel);
 
-/* Once up, with Noise: the key of the other end, and its static public key. NULL without. */
+/* The key and the static public key of the other end. With Noise they are known once the channel is
+ * up; NULL without Noise. */
 const struct tfc__key *tfc__channel_key(const struct tfc__channel *channel);
 const uint8_t *tfc__channel_remote(const struct tfc__channel *channel);
 
-tfc_pipe *tfc__channel_pipe(const struct tfc__channel *channel); /* NULL: down */
+tfc_pipe *tfc__channel_pipe(const struct tfc__channel *channel); /* NULL when down */
 
 void tfc__channel_close(struct tfc__channel *channel); /* NULL is a no-op */
 

@@ -1,5 +1,5 @@
 /*
- * From the first byte to `up`:
+ * From the first byte to `up`, with Noise
  *
  *     dialer                        acceptor
  *     preamble, [e, psk]     ->
@@ -7,12 +7,13 @@
  *     [s, se]                ->
  *                            <-     [] (welcome: an empty transport message)
  *
- * and without Noise
+ * and without
  *
  *     preamble               ->
  *                            <-     preamble
  *
- * An acceptor answers nothing to what it does not accept; only to another version it shows its own.
+ * An acceptor gives no reason when it refuses a connection: it closes it without an answer. Only a
+ * dialer of another version receives the acceptor's preamble first.
  */
 #include <string.h>
 
@@ -34,7 +35,7 @@ static void write_preamble(uint8_t preamble[PREAMBLE], const struct tfc__key *ke
 		memcpy(preamble + AT_KEY, key->id, TFC__KEY_ID_SIZE);
 }
 
-/* Reads until early holds `want` bytes. 1: it does; 0: not yet. */
+/* Reads until `early` holds `want` bytes. Returns 1 when it does, 0 when more must be received. */
 static int collect(struct tfc__channel *channel, size_t want)
 {
 	while (channel->early_len < want) {
@@ -102,7 +103,7 @@ static int check_pin(struct tfc__channel *channel)
 				 "node id mismatch: the server has %s, expected %.40s", id, pinned);
 }
 
-/* The remote key is known from the message on that carries it. */
+/* One handshake message carries the remote key; the key is known from that message on. */
 static int note_remote(struct tfc__channel *channel)
 {
 	const uint8_t *remote = tfc__noise_remote(channel->noise);
@@ -231,7 +232,7 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	return begin_noise(channel);
 }
 
-/* ---- what has come */
+/* ---- receiving */
 
 static int read_preamble(struct tfc__channel *channel)
 {
@@ -243,7 +244,8 @@ static int read_preamble(struct tfc__channel *channel)
 	return code < 0 ? code : 1;
 }
 
-/* A length that is the magic: an acceptor of another version shows its preamble. */
+/* The length of a record is too large. If its bytes are the magic, they begin the preamble of an
+ * acceptor of another version. */
 static int on_odd_length(struct tfc__channel *channel)
 {
 	if (!channel->options.is_dialer)
@@ -284,8 +286,9 @@ int tfc__handshake_begin(struct tfc__channel *channel)
 	return code < 0 ? code : write_handshake(channel);
 }
 
-/* The other end closed before it was up: why it did, it does not say. Once it has shown that it has
- * the key, it refuses nothing any more. */
+/* The other end has closed the connection during the handshake, which it does without a reason. An
+ * acceptor whose welcome is awaited has already authenticated: it does not refuse the dialer any
+ * more. */
 static int explain_end(struct tfc__channel *channel, int code)
 {
 	if (code != TFC_ELOST || !channel->options.is_dialer || channel->state == AWAIT_WELCOME)

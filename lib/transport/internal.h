@@ -1,11 +1,11 @@
 /*
- * What the files of this module share: the inside of a channel and of a peer.
+ * Shared by the files of this module: the state of a channel and of a peer.
  *
- *   channel.c    a channel's life
- *   handshake.c  what it does until it is up
- *   stream.c     the bytes of its messages
+ *   channel.c    a channel from open to close
+ *   handshake.c  a channel until it is up
+ *   stream.c     messages as bytes
  *   peer.c       one connection: a channel and the calls over it
- *   listener.c   connections that come in
+ *   listener.c   incoming connections
  */
 #ifndef TFC_TRANSPORT_INTERNAL_H
 #define TFC_TRANSPORT_INTERNAL_H
@@ -19,12 +19,12 @@
 
 enum {
 	PREAMBLE = 16,
-	HEAD = 4,       /* length of a record, highest byte first */
-	EARLY_MAX = 128 /* bytes of a record before up */
+	HEAD = 4,       /* length of a record, big-endian */
+	EARLY_MAX = 128 /* length of a record before `up` */
 };
 
 enum channel_state {
-	CONNECTING,      /* dialer: the pipe */
+	CONNECTING,      /* dialer: the pipe is being connected */
 	AWAIT_PREAMBLE,  /* acceptor; dialer without Noise */
 	AWAIT_HANDSHAKE, /* Noise: a handshake message */
 	AWAIT_WELCOME,   /* dialer with Noise: the acceptor's first record, which is empty */
@@ -39,10 +39,10 @@ struct tfc__channel {
 	const struct tfc__channel_ops *ops;
 	void *user;
 	enum channel_state state;
-	bool is_busy;   /* in a callback: memory goes when it is back */
+	bool is_busy;   /* in a callback: memory is freed after it */
 	bool is_closed; /* by the owner */
 	struct tfc__work work;
-	tfc_error failure; /* told by work, or at the end of the event */
+	tfc_error failure; /* reported by `work`, or at the end of the event */
 
 	/* handshake */
 	uint8_t early[HEAD + EARLY_MAX];
@@ -52,49 +52,49 @@ struct tfc__channel {
 	const struct tfc__key *key;
 	uint8_t remote[TFC__NOISE_KEY];
 
-	/* messages that come */
+	/* receiving */
 	struct tfc__noise_cipher receiving;
 	struct tfc__buf in;
 	size_t in_at;
-	struct tfc__buf partial; /* a message of which not all records have come */
-	bool is_unheard;         /* more may have come, while the other end did not read */
-	size_t left;             /* plain: bytes that a long message still lacks */
-	size_t come;             /* bytes of the message that is coming */
-	uint8_t begin[24];       /* the first of them, while it is refused */
-	tfc_error refusal;       /* code not 0: there is no room for it, it is read into nowhere */
+	struct tfc__buf partial; /* a message of which some records are missing */
+	bool is_unheard;         /* paused until the other end reads; the pipe may have more */
+	size_t left;             /* plain: missing bytes of a long message */
+	size_t come;             /* received bytes of the current message */
+	uint8_t begin[24];       /* its first bytes, if it is refused */
+	tfc_error refusal;       /* code not 0: it exceeds the quota; its bytes are dropped */
 
-	/* messages that go */
+	/* sending */
 	struct tfc__noise_cipher sending;
 	struct tfc__link queue;
-	size_t queued;       /* bytes in it that were not made ready yet */
-	size_t held;         /* bytes in it: a message is freed when the last of it was */
-	struct tfc__buf out; /* as they go over the pipe */
+	size_t queued;       /* bytes in it that are not encoded yet */
+	size_t held;         /* bytes in it; a message is freed after its last byte is encoded */
+	struct tfc__buf out; /* encoded for the pipe */
 	size_t out_at;
-	bool is_full; /* `room` is owed */
+	bool is_full; /* `room` must be called later */
 
-	struct tfc__quota_share *share; /* NULL: no client of a node, or down */
+	struct tfc__quota_share *share; /* NULL: not a client of a node, or down */
 };
 
-/* Fills channel->failure when none was before; returns its code. */
+/* Sets channel->failure unless it is set already. Returns its code. */
 int tfc__channel_fail(struct tfc__channel *channel, int code, const char *format, ...)
 	TFC_PRINTF(3, 4);
 
-/* ---- handshake.c: TFC_OK or the code of channel->failure */
+/* ---- handshake.c: returns TFC_OK or the code of channel->failure */
 
-int tfc__handshake_begin(struct tfc__channel *channel); /* connected */
+int tfc__handshake_begin(struct tfc__channel *channel); /* after the pipe has connected */
 int tfc__handshake_read(struct tfc__channel *channel);  /* until up, or nothing is left to read */
 
 /* ---- stream.c */
 
-/* Reads and hands on what has come. */
+/* Reads the pipe and passes on its messages. */
 int tfc__stream_read(struct tfc__channel *channel);
-/* Writes what waits, as far as there is room. */
+/* Writes queued messages, as far as the pipe has room. */
 int tfc__stream_write(struct tfc__channel *channel);
-/* Counts the bytes that it holds, in both directions. */
+/* Counts the bytes that the channel holds, in both directions. */
 void tfc__stream_account(struct tfc__channel *channel);
-/* Whether so much waits to be sent that no stream adds to it. */
+/* Whether so many bytes are queued that no stream may add to them. */
 bool tfc__stream_is_full(const struct tfc__channel *channel);
-/* The head of a record. */
+/* The length of a record. */
 static inline void put_length(uint8_t head[HEAD], size_t len)
 {
 	head[0] = (uint8_t)(len >> 24);
@@ -108,7 +108,7 @@ static inline size_t read_length(const uint8_t head[HEAD])
 	return (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
 }
 
-/* Bytes that go as they are (handshake). */
+/* Writes bytes as they are (handshake). */
 int tfc__stream_put(struct tfc__channel *channel, const void *data, size_t len);
 void tfc__stream_queue(struct tfc__channel *channel, struct tfc__buf *message);
 void tfc__stream_fini(struct tfc__channel *channel);
@@ -119,7 +119,7 @@ struct tfc__peer {
 	tfc_ctx *ctx;
 	struct tfc__channel *channel;    /* NULL: down */
 	struct tfc__rpc *rpc;            /* NULL: not up yet, or down */
-	const struct tfc__peer_ops *ops; /* NULL: accepted, and nobody has taken it */
+	const struct tfc__peer_ops *ops; /* NULL: accepted, without an owner yet */
 	void *user;
 	struct tfc__peer_id id;
 	struct tfc__quota_share share;
@@ -127,16 +127,16 @@ struct tfc__peer {
 	bool is_exposed;
 	bool is_down;
 	uint32_t timeout_ms;
-	struct tfc__timer patience; /* until up */
+	struct tfc__timer patience; /* until `up` */
 	struct tfc__work checking;
 	tfc_error failure;
 	char pinned[TFC__NODE_ID_SIZE];
 	struct tfc__peer **watch;    /* set to NULL when the peer is closed; or NULL */
-	struct tfc__identity *fresh; /* one of its own; NULL: somebody else's */
+	struct tfc__identity *fresh; /* its own identity; NULL: it has a borrowed one */
 	char dialed[128];
 
-	struct tfc__peer_listener *listener; /* not NULL: it has not shown who it is */
-	struct tfc__link link;               /* of the listener's */
+	struct tfc__peer_listener *listener; /* not NULL: half-open, not authenticated yet */
+	struct tfc__link link;               /* in the listener's half_open */
 };
 
 struct tfc__peer_listener {
@@ -159,28 +159,29 @@ struct tfc__peer_listener {
 	uint32_t half_open_count;
 	struct tfc__link half_open; /* the oldest first */
 
-	uint64_t told_at; /* when a refusal was logged last */
-	uint64_t untold;  /* refusals since */
+	uint64_t told_at; /* when the last refusal was logged */
+	uint64_t untold;  /* refusals since then, which were not logged */
 };
 
 extern const struct tfc__channel_ops tfc__peer_channel_ops;
 
 struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms);
-/* Whether keys are used at that address. */
+/* Whether connections at that address use Noise. */
 int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
 		       bool *ret_is_noise, tfc_error *error);
-/* Whether others on the way can read what goes over such a connection. */
+/* Whether third parties can read the bytes of such a connection. */
 bool tfc__peer_is_exposed(const char *address, bool is_noise);
-/* Fills in its id; without a key it may be nobody who is let in: TFC_EACCES. */
+/* Fills in the peer's id. Returns TFC_EACCES if a peer without a key has no permission to
+ * connect. */
 int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error);
 void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why);
 
 /* ---- listener.c */
 
-void tfc__listener_forget(struct tfc__peer *peer); /* it is not half-open any more */
-/* A half-open one is down: noted, and freed. */
+void tfc__listener_forget(struct tfc__peer *peer); /* the peer is not half-open any more */
+/* A half-open peer is down: logs it and frees it. */
 void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why);
-/* It has shown who it is: given to the listener's owner, or closed. */
+/* The peer has authenticated: passes it to the listener's owner, or closes it. */
 void tfc__listener_hand_over(struct tfc__peer *peer);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Connections that come in: half-open until they have shown who they are, no more than so many and
- * no longer than so long, and without a word to those who cannot.
+ * Incoming connections. A connection is half-open until it has authenticated. The number of
+ * half-open connections and the duration of the handshake are limited. A connection that fails to
+ * authenticate receives no reason.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #define HANDSHAKE_MS 5000
 #define TELL_EVERY TFC__SECOND
 
-/* ---- refusals: a line a second at most, whoever knocks how often */
+/* ---- refusals: at most one log line per second */
 
 static void log_refusal(struct tfc__peer_listener *listener, const char *who, const char *why)
 {
@@ -34,7 +35,7 @@ static void log_refusal(struct tfc__peer_listener *listener, const char *who, co
 	listener->untold = 0;
 }
 
-/* ---- half-open ones */
+/* ---- half-open connections */
 
 void tfc__listener_forget(struct tfc__peer *peer)
 {
@@ -111,7 +112,7 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 	peer->listener = listener;
 	listener->half_open_count++;
 	tfc__list_append(&listener->half_open, &peer->link);
-	tfc__work_schedule(&peer->checking); /* not in here: the transport has not got it yet */
+	tfc__work_schedule(&peer->checking); /* later: the transport does not have the pipe yet */
 	return TFC_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Pairs of pipes inside one context. Each end has a buffer of what the other end wrote; whoever
- * waits for bytes or for room is told in the next turn of dispatch.
+ * Pairs of pipes inside one context. Each end has a buffer of the bytes that the other end wrote.
+ * An end is notified of bytes and of room in the next turn of dispatch.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "transport/builtin.h"
 
 #define SCHEME "memory:"
-#define ROOM (UINT32_C(256) << 10) /* bytes that may wait at an end */
+#define ROOM (UINT32_C(256) << 10) /* bytes that an end buffers at most */
 
 struct memory {
 	tfc_ctx *ctx;
@@ -29,7 +29,7 @@ struct end {
 	struct end *other; /* NULL: closed */
 	tfc_pipe *pipe;
 	struct tfc__buf in;
-	size_t at; /* of the first byte in `in` that was not read */
+	size_t at; /* of the first byte of `in` that was not read */
 	char address[128];
 };
 
@@ -195,7 +195,8 @@ static int64_t write_some(void *pipe_impl, const void *data, size_t len, tfc_err
 	size_t count = len < room ? len : room;
 	if (!count)
 		return 0;
-	if (other->at) { /* what was read makes room, so that the buffer stays as large as ROOM */
+	/* drop the bytes that were read, so that the buffer does not exceed ROOM */
+	if (other->at) {
 		memmove(other->in.data, other->in.data + other->at, waiting(other));
 		other->in.len -= other->at;
 		other->at = 0;
@@ -207,7 +208,7 @@ static int64_t write_some(void *pipe_impl, const void *data, size_t len, tfc_err
 	return (int64_t)count;
 }
 
-/* Everything is told as it happens. */
+/* Every event is reported when it happens. */
 static void want(void *pipe_impl, uint32_t events)
 {
 }

@@ -31,7 +31,7 @@ static void serve(void *user, struct tfc__rpc_request *request, const char *meth
 	}
 }
 
-/* Inside tfc__rpc_feed or a send: the end is told in a turn of its own. */
+/* Called inside tfc__rpc_feed or a send: `down` is reported in a turn of its own. */
 static void broken(void *user, const tfc_error *error)
 {
 	struct tfc__peer *peer = user;
@@ -40,7 +40,7 @@ static void broken(void *user, const tfc_error *error)
 	tfc__work_schedule(&peer->checking);
 }
 
-/* ---- limits, of those that have any */
+/* ---- limits; a peer without a quota has none */
 
 static bool has_room(void *user)
 {
@@ -57,7 +57,7 @@ static int check_response(void *user, size_t len, tfc_error *error)
 {
 	const struct tfc__peer *peer = user;
 	if (len <= TFC__QUOTA_REQUEST_BYTES)
-		return TFC_OK; /* the request was counted as that */
+		return TFC_OK; /* the request was counted with at least that much */
 	return tfc__quota_check(&peer->share, len, error);
 }
 
@@ -98,7 +98,7 @@ static void on_share_room(struct tfc__quota_share *share)
 		tfc__rpc_room(peer->rpc);
 }
 
-/* Nodes, and who may do all over a unix socket, are not limited: there is always a way in. */
+/* Only clients are limited. Nodes, the node's own user and root always get a connection. */
 static int join_quota(struct tfc__peer *peer, tfc_error *error)
 {
 	struct tfc__quota *quota = peer->listener ? peer->listener->quota : NULL;
@@ -115,7 +115,7 @@ static int join_quota(struct tfc__peer *peer, tfc_error *error)
 	return code;
 }
 
-/* It is told why before the connection is closed. */
+/* Sends the reason before the connection is closed. */
 static void refuse(struct tfc__peer *peer, const tfc_error *error)
 {
 	struct tfc__buf message = {0};
@@ -147,7 +147,7 @@ void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 		peer->ops->down(peer, peer->user, why);
 }
 
-/* Something broke, or it has just come in. */
+/* The connection broke, or a new one has been accepted. */
 static void check(struct tfc__work *work)
 {
 	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
@@ -189,7 +189,7 @@ void tfc__peer_close(struct tfc__peer *peer)
 	free(peer);
 }
 
-/* ---- who it is */
+/* ---- identity */
 
 static bool is_listed(const tfc_pipe_info *info, const uint32_t *groups, uint32_t count)
 {
@@ -203,7 +203,7 @@ static bool is_listed(const tfc_pipe_info *info, const uint32_t *groups, uint32_
 	return false;
 }
 
-/* Without a key: the own user and root are nodes, members of a listed group submitters. */
+/* Without a key: the own user and root are nodes, members of a listed group are submitters. */
 static int identify_user(struct tfc__peer *peer, const tfc_pipe_info *info, tfc_error *error)
 {
 	const struct tfc__peer_listener *listener = peer->listener;
@@ -240,7 +240,7 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 	if (!peer->is_noise)
 		return identify_user(peer, &info, error);
 	if (!key)
-		return TFC_OK; /* not yet */
+		return TFC_OK; /* the handshake has not shown the key yet */
 	peer->id.role = key->role;
 	tfc__node_id(tfc__channel_remote(peer->channel), peer->id.node_id);
 	for (size_t i = 0; i < TFC__KEY_ID_SIZE; i++)
@@ -248,7 +248,7 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 	return TFC_OK;
 }
 
-/* ---- the channel's news */
+/* ---- callbacks of the channel */
 
 static void on_up(void *user)
 {
@@ -337,7 +337,7 @@ bool tfc__peer_is_exposed(const char *address, bool is_noise)
 	return !is_noise && strncmp(address, "tcp:", 4) == 0;
 }
 
-/* What the dialer shows: a key, and a key pair. */
+/* Chooses the key and the identity that the dialer uses. */
 static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *options,
 		      struct tfc__channel_options *channel, tfc_error *error)
 {
@@ -392,7 +392,7 @@ int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
 	return TFC_OK;
 }
 
-/* ---- the rest */
+/* ---- queries */
 
 const struct tfc__peer_id *tfc__peer_id(const struct tfc__peer *peer)
 {

@@ -7,9 +7,9 @@
 struct tfc_pipe {
 	const struct tfc__transport *transport;
 	void *impl;
-	tfc__pipe_fn fn; /* NULL: not taken yet */
+	tfc__pipe_fn fn; /* NULL: no owner yet */
 	void *user;
-	uint32_t told; /* events for the next turn */
+	uint32_t told; /* events to report in the next turn */
 	struct tfc__work work;
 };
 
@@ -144,7 +144,7 @@ int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_
 		return code;
 	}
 	*ret_pipe = pipe;
-	/* it may have been readable before anybody was there to be told */
+	/* it may have become readable before it had an owner */
 	tell_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }

@@ -1,8 +1,8 @@
 /*
- * Pipes and listeners of any transport, and which transports a context has.
+ * Pipes and listeners of any transport, and the transports of a context.
  *
- * What is built in passes through the same table as what a host brings (tfcluster/backend.h);
- * lib/builtins.c alone names it.
+ * A built-in transport is a table of functions like one of the host's (tfcluster/backend.h). Only
+ * lib/builtins.c refers to the built-in ones by name.
  */
 #ifndef TFC_TRANSPORT_PIPE_H
 #define TFC_TRANSPORT_PIPE_H
@@ -10,55 +10,57 @@
 #include "ctx/ctx.h"
 #include <tfcluster/backend.h>
 
-/* ---- which there are */
+/* ---- transports */
 
-/* A transport that is built in. */
+/* A built-in transport. */
 struct tfc__builtin_transport {
 	const tfc_transport_ops *ops;
-	/* Makes what the table calls user; NULL: the context itself. NULL when out of memory. */
+	/* Returns the `impl` argument of the table's functions, or NULL when out of memory. If
+	 * `open` is NULL, `impl` is the context. */
 	void *(*open)(tfc_ctx *ctx);
-	/* It tells as long as there is something (epoll), so a short read is the last one, and it
-	 * tells in dispatch only. */
+	/* Events are level-triggered (epoll) and reported in dispatch only. A short read therefore
+	 * means that nothing is left. */
 	bool is_level;
 };
 
-/* lib/builtins.c; ops NULL behind the last. */
+/* Defined in lib/builtins.c; an entry whose ops is NULL ends the list. */
 extern const struct tfc__builtin_transport tfc__builtin_transports[];
 
 /* ---- pipes */
 
-/* Called in dispatch; the pipe may be closed inside. */
+/* Called in dispatch. The pipe may be closed inside. */
 typedef void (*tfc__pipe_fn)(void *user, uint32_t events);
 
-/* The caller owns *ret_pipe. `flags` of enum tfc_transport_flags. TFC_EINVAL (address, or needs a
- * key), TFC_ENOMEM, or what the transport says at once. */
+/* The caller owns *ret_pipe. `flags` is of enum tfc_transport_flags. Returns TFC_EINVAL (address,
+ * or a key is required), TFC_ENOMEM, or an immediate failure of the transport. */
 int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_fn fn, void *user,
 		   tfc_pipe **ret_pipe, tfc_error *error);
 
-/* What a transport says of itself, by one of its addresses. TFC_EINVAL: unknown; TFC_ENOMEM. */
+/* The traits of the transport that `address` belongs to. Returns TFC_EINVAL (unknown transport) or
+ * TFC_ENOMEM. */
 int tfc__transport_traits(tfc_ctx *ctx, const char *address, uint32_t *ret_traits,
 			  tfc_error *error);
 
-/* Whose an accepted pipe is from now on. */
+/* Sets the callback of an accepted pipe and the owner's `user`. */
 void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user);
 
-/* As tfc_transport_ops says. */
+/* As tfc_transport_ops documents them. */
 int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error);
 int64_t tfc__pipe_read(tfc_pipe *pipe, void *data, size_t len, tfc_error *error);
 int64_t tfc__pipe_write(tfc_pipe *pipe, const void *data, size_t len, tfc_error *error);
 void tfc__pipe_want(tfc_pipe *pipe, uint32_t events);
 
-/* Whether nothing is left after a read of `asked` bytes gave `got`, as far as one need look now. */
+/* Whether nothing is left to read for now, after a read of `asked` bytes returned `got`. */
 bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got);
-/* The reader stops although there may be more: READABLE will be told again. */
+/* The reader stops although there may be more to read: READABLE is reported again. */
 void tfc__pipe_again(tfc_pipe *pipe);
 
 void tfc__pipe_close(tfc_pipe *pipe); /* NULL is a no-op */
 
 /* ---- listeners */
 
-/* A connection: TFC_OK, and it is the callee's, who calls tfc__pipe_take; or not TFC_OK. Calls
- * nobody who could close the listener or the pipe. */
+/* Reports a connection. On TFC_OK the callee owns the pipe and calls tfc__pipe_take; otherwise the
+ * transport closes the connection. The callee must not close the listener or the pipe inside. */
 typedef int (*tfc__listener_pipe_fn)(void *user, tfc_pipe *pipe);
 
 int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__listener_pipe_fn fn,

@@ -26,7 +26,7 @@ static bool has_bytes(const struct tfc__quota *quota, const struct tfc__quota_ke
 
 /* ---- waiting for room */
 
-/* Keys take turns: the one that is chosen goes behind the others. */
+/* Keys are served round-robin: the chosen key moves to the end of the list. */
 static struct tfc__quota_share *next_with_room(struct tfc__quota *quota)
 {
 	TFC__LIST_EACH (link, &quota->keys) {
@@ -48,7 +48,7 @@ static void stop_waiting(struct tfc__quota_share *share)
 	share->quota->waiting--;
 }
 
-/* One at a time: the next has its turn when this one has used the room. */
+/* Wakes one share at a time, so that it uses the room before the next one is woken. */
 static void wake_one(struct tfc__work *work)
 {
 	struct tfc__quota *quota = tfc__container_of(work, struct tfc__quota, wake);
@@ -251,7 +251,7 @@ void tfc__quota_leave(struct tfc__quota_share *share)
 	share->quota = NULL;
 }
 
-/* ---- the whole */
+/* ---- initialization */
 
 void tfc__quota_init(struct tfc__quota *quota, tfc_ctx *ctx, const struct tfc__quota_limits *limits)
 {

@@ -74,7 +74,7 @@ static bool add_builtin(tfc_ctx *ctx, struct transports *all,
 	return true;
 }
 
-/* Those of the context, with what is built in; NULL when out of memory. */
+/* Returns the context's transports, which include the built-in ones, or NULL when out of memory. */
 static struct transports *transports_of(tfc_ctx *ctx)
 {
 	struct transports *all = tfc__ctx_slot(ctx, TFC__SLOT_TRANSPORTS);

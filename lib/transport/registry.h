@@ -15,13 +15,14 @@ struct tfc__transport {
 	char scheme[]; /* what ops.scheme points to */
 };
 
-/* Whose address it is. TFC_EINVAL: no scheme, or one that is unknown; TFC_ENOMEM. */
+/* Finds the transport of an address. Returns TFC_EINVAL (no scheme, or an unknown one) or
+ * TFC_ENOMEM. */
 int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 			struct tfc__transport **ret_transport);
 
 /*
- * A descriptor that a forked child of the host must not keep open, or the other end would wait for
- * a process that is dead: tfc_ctx_abandon closes the child's copy. Of a transport of this context.
+ * A descriptor of a transport of this context. A forked child of the host must not keep a copy
+ * open, or the other end would wait for a dead process. tfc_ctx_abandon closes the child's copy.
  */
 struct tfc__noted_fd {
 	struct tfc__link link;
@@ -29,6 +30,6 @@ struct tfc__noted_fd {
 };
 
 void tfc__fd_note(tfc_ctx *ctx, struct tfc__noted_fd *note, int fd);
-void tfc__fd_close(struct tfc__noted_fd *note); /* closes it; a no-op when fd is -1 */
+void tfc__fd_close(struct tfc__noted_fd *note); /* no-op if the fd is -1 */
 
 #endif

@@ -15,7 +15,7 @@
 #include "transport/registry.h"
 
 #define PROGRAM "tfc-resolve"
-#define DEATH_MS 1000 /* a killed program is gone in far less */
+#define DEATH_MS 1000 /* a killed program ends in far less */
 
 struct resolve_text {
 	char bytes[2048];
@@ -32,7 +32,7 @@ struct tfc__resolve {
 	struct resolve_text text;
 };
 
-/* ---- the program */
+/* ---- the helper program */
 
 static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *program,
 		       tfc_error *error)
@@ -41,7 +41,7 @@ static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *p
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return tfc__fail_errno(error, "transport", errno, "cannot create a pipe");
-	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a pipe of our own: cannot fail */
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* cannot fail: the pipe is our own */
 	const struct tfc__helper_fd output = {ends[1], STDOUT_FILENO};
 	int code = tfc__helper_run(program, argv, &output, 1, "transport", error, &resolve->pid);
 	close(ends[1]);
@@ -49,7 +49,7 @@ static int run_program(tfc_ctx *ctx, struct tfc__resolve *resolve, const char *p
 	return code;
 }
 
-/* The host may have reaped it already: then there is nothing to wait for. */
+/* The host may have reaped the program already; then there is nothing to wait for. */
 static void reap(struct tfc__resolve *resolve)
 {
 	if (!resolve->pid)
@@ -65,7 +65,7 @@ static void reap(struct tfc__resolve *resolve)
 	resolve->pid = 0;
 }
 
-/* ---- what it says: an address a line, or "!" and a reason; then "." */
+/* ---- its output: one address per line, or "!" and a reason; then "." */
 
 static int read_answer(struct tfc__resolve *resolve, tfc_error *error)
 {
@@ -90,7 +90,7 @@ static void finish(struct tfc__resolve *resolve)
 	tfc__io_close(&resolve->io);
 	reap(resolve);
 	int code = read_answer(resolve, &error);
-	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* it may be closed now */
+	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* `resolve` may be closed now */
 }
 
 static bool is_complete(const struct resolve_text *text)
@@ -112,7 +112,7 @@ static void on_text(struct tfc__io *io, uint32_t events)
 		finish(resolve);
 }
 
-/* ---- both */
+/* ---- opening and closing */
 
 int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn fn, void *user,
 		      struct tfc__resolve **ret_resolve, tfc_error *error)

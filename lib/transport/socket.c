@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 
-#define ACCEPTS 32            /* in one turn, so that others have theirs */
-#define PAUSE (100 * TFC__MS) /* until it is tried again to accept */
+#define ACCEPTS 32            /* per turn of dispatch, so that other descriptors are served */
+#define PAUSE (100 * TFC__MS) /* before accept is retried */
 
 /* ---- connections */
 
@@ -17,7 +17,8 @@ static uint32_t interest(uint32_t wanted)
 	       (wanted & TFC_PIPE_EVENT_WRITABLE ? EPOLLOUT : 0);
 }
 
-/* A hang-up is reported whether wanted or not: with nothing wanted, it would be so for ever. */
+/* epoll reports a hang-up even if no event is wanted, and would do so in every turn. With no event
+ * wanted the descriptor is therefore not watched any more. */
 static void on_event(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__socket *socket = tfc__container_of(io, struct tfc__socket, io);
@@ -28,7 +29,7 @@ static void on_event(struct tfc__io *io, uint32_t events)
 			tfc__io_close(io);
 		told |= TFC_PIPE_EVENT_READABLE;
 	}
-	tfc_pipe_ready(socket->pipe, told); /* it may be closed now */
+	tfc_pipe_ready(socket->pipe, told); /* the socket may be closed now */
 }
 
 void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe)
@@ -67,7 +68,7 @@ static int fail_socket(int sys_errno, tfc_error *error)
 	return TFC_ELOST;
 }
 
-/* The outcome of a call that moved nothing: 0, or a failure. */
+/* The result of a call that moved no byte: 0, or a failure. */
 static int64_t not_moved(int sys_errno, tfc_error *error)
 {
 	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
@@ -75,7 +76,7 @@ static int64_t not_moved(int sys_errno, tfc_error *error)
 	return fail_socket(sys_errno, error);
 }
 
-/* A socket that is not connected: 0, or why it never will be. */
+/* A socket that is not connected: 0 while it connects, else the failure. */
 static int64_t not_connected(const struct tfc__socket *socket, tfc_error *error)
 {
 	if (socket->failure.code < 0)
@@ -114,7 +115,7 @@ void tfc__socket_want(void *pipe_impl, uint32_t events)
 	socket->wanted = events;
 	if (!socket->is_connected)
 		return;
-	/* a failure here shows at the next read: the context has no memory for its watch */
+	/* a failure (no memory for the watch) is noticed by the next read */
 	if (socket->io.ctx)
 		tfc__io_set(&socket->io, interest(events));
 	else
@@ -153,7 +154,8 @@ static void hand_on(struct tfc__socket_listener *listener, int fd,
 		listener->ops->free_socket(one);
 }
 
-/* accept(2): what of a connection broke before it was taken says nothing of the next one. */
+/* accept(2) also reports errors of the connection that it would have returned. They do not concern
+ * the next connection. */
 static bool is_of_one(int sys_errno)
 {
 	switch (sys_errno) {

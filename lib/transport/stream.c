@@ -1,10 +1,10 @@
 /*
  * Messages as bytes.
  *
- * Plain: length (4 bytes, highest first), message.
- * Noise: records, each length (4) and one Noise transport message of up to 65535 bytes. A record
- * of the full 65535 is continued by the next one: so an end cannot be cut off unseen, and nothing
- * but the message itself has to be sealed.
+ * Plain: length (4 bytes, big-endian), message.
+ * Noise: records, each with its length (4 bytes) and one Noise transport message of up to 65535
+ * bytes. A record of the full 65535 bytes is continued by the next record. A truncated message is
+ * therefore always detected, and only the message itself has to be sealed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +12,19 @@
 #include "transport/internal.h"
 
 #define PIECE (TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG) /* of a message, in a full record */
-#define OUT_MAX (UINT32_C(256) << 10)                   /* bytes made ready at one time */
-#define TURN_MAX (UINT32_C(1) << 20) /* bytes in one turn, so that others have theirs */
-#define READ (UINT32_C(64) << 10)    /* bytes asked for at one time */
-#define KEEP (UINT32_C(4) << 10)     /* a larger buffer does not wait for more */
+#define OUT_MAX (UINT32_C(256) << 10)                   /* bytes encoded ahead of the pipe */
+#define TURN_MAX (UINT32_C(1) << 20) /* bytes per turn, so that other connections are served */
+#define READ (UINT32_C(64) << 10)    /* bytes per read */
+#define KEEP (UINT32_C(4) << 10)     /* a larger buffer is freed when it is empty */
 
-/* Bytes for a dialer that does not read, and is no client with limits of its own. */
+/* Limit of the bytes queued for a dialer that does not read and has no quota. */
 #define UNREAD_MAX (UINT32_C(8) << 20)
-#define FULL (UNREAD_MAX / 2) /* then nothing long is added */
+#define FULL (UNREAD_MAX / 2) /* above it no stream adds an item */
 
 struct outgoing {
 	struct tfc__link link;
 	struct tfc__buf message;
-	size_t at; /* of what was not made ready yet */
+	size_t at; /* of the first byte that was not encoded yet */
 	bool is_begun;
 };
 
@@ -33,7 +33,7 @@ static int fail_nomem(struct tfc__channel *channel)
 	return tfc__channel_fail(channel, TFC_ENOMEM, "out of memory");
 }
 
-/* ---- going */
+/* ---- sending */
 
 int tfc__stream_put(struct tfc__channel *channel, const void *data, size_t len)
 {
@@ -73,7 +73,7 @@ static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
 	free(one);
 }
 
-/* The next piece of a message; a plain one has its length before the first. */
+/* Encodes the next chunk of a message. The length comes before the first chunk. */
 static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
 {
 	uint8_t head[HEAD];
@@ -111,7 +111,7 @@ static int make_ready(struct tfc__channel *channel, struct outgoing *one)
 	one->is_begun = true;
 	one->at += len;
 	channel->queued -= len;
-	/* after a full record there is another one, be it empty */
+	/* a full record is followed by another one, which may be empty */
 	if (one->at == one->message.len && !(channel->options.is_noise && len == PIECE))
 		free_outgoing(channel, one);
 	return TFC_OK;
@@ -130,7 +130,7 @@ static void drop_written(struct tfc__channel *channel, size_t count)
 		tfc__buf_clear(out);
 }
 
-/* So that the buffer does not grow behind a reader that takes a little at a time. */
+/* Keeps the buffer from growing when the reader accepts little at a time. */
 static void make_room(struct tfc__channel *channel)
 {
 	struct tfc__buf *out = &channel->out;
@@ -141,8 +141,8 @@ static void make_room(struct tfc__channel *channel)
 	channel->out_at = 0;
 }
 
-/* Answers wait for a dialer that asks on without reading. A dialer is never so: else both ends
- * could wait for each other. */
+/* Whether the channel stops reading because the dialer sends requests and does not read the
+ * responses. Only the acceptor stops: otherwise both ends could wait for each other. */
 static bool is_stuffed(const struct tfc__channel *channel)
 {
 	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : UNREAD_MAX;
@@ -209,7 +209,7 @@ int tfc__stream_write(struct tfc__channel *channel)
 	return TFC_OK;
 }
 
-/* ---- coming */
+/* ---- receiving */
 
 static int deliver(struct tfc__channel *channel, const void *data, size_t len)
 {
@@ -224,7 +224,8 @@ static int fail_large(struct tfc__channel *channel)
 				 TFC__RPC_MESSAGE_MAX);
 }
 
-/* What has come of a message goes to nowhere, but for its head, which says what it is. */
+/* The rest of the message will be dropped. Only its beginning is kept, which identifies the
+ * message. */
 static void begin_refusal(struct tfc__channel *channel, const char *data, size_t len)
 {
 	struct tfc__buf *partial = &channel->partial;
@@ -278,7 +279,7 @@ static int on_piece(struct tfc__channel *channel, const char *data, size_t len, 
 	return code == TFC_OK && is_last ? deliver_whole(channel) : code;
 }
 
-/* 1: another piece was handed on; 0: it has not come yet. */
+/* Returns 1 if a chunk was passed on, 0 if it is not complete yet. */
 static int next_sealed(struct tfc__channel *channel)
 {
 	size_t have = channel->in.len - channel->in_at;
@@ -300,7 +301,7 @@ static int next_sealed(struct tfc__channel *channel)
 	return code < 0 ? code : 1;
 }
 
-/* The same without Noise: of a long message what there is. */
+/* The same without Noise. A long message is passed on in chunks of whatever was received. */
 static int next_plain(struct tfc__channel *channel)
 {
 	size_t have = channel->in.len - channel->in_at, len = channel->left;
@@ -333,7 +334,7 @@ static int hand_on(struct tfc__channel *channel)
 	return code < 0 ? code : TFC_OK;
 }
 
-/* What was handed on makes room; an empty buffer is given back unless it is small. */
+/* Removes what was passed on. An empty buffer is freed unless it is small. */
 static void pack(struct tfc__channel *channel)
 {
 	struct tfc__buf *in = &channel->in;
@@ -347,7 +348,7 @@ static void pack(struct tfc__channel *channel)
 	channel->in_at = 0;
 }
 
-/* What comes stays where it is until tfc__stream_write has made room. */
+/* Bytes stay in the pipe until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
 	channel->is_unheard = is_stuffed(channel);

@@ -12,7 +12,7 @@
 
 #define BACKLOG 1024
 
-/* An end that is silent for so long is asked, and given up when it does not answer (tcp(7)). */
+/* An idle connection is probed; if it does not respond, it is closed (tcp(7)). */
 #define KEEPALIVE_IDLE_S 10
 #define KEEPALIVE_INTERVAL_S 4
 #define KEEPALIVE_COUNT 3
@@ -24,8 +24,8 @@ void tfc__tcp_tune(int fd)
 		int level, name, value;
 	} options[] = {
 		{IPPROTO_TCP, TCP_NODELAY, 1},
-		/* On a lossy link few small messages are lost again and again: with a wait that
-		 * doubles each time a peer would look silent for seconds. */
+		/* On a lossy link a small message may be lost several times. With exponential
+		 * backoff the peer would appear unreachable for seconds. */
 		{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1},
 		{IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
 		{IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
@@ -107,7 +107,7 @@ static int fail_listen(const char *address, int sys_errno, tfc_error *error)
 			       address);
 }
 
-/* Returns the descriptor, or -1 and errno. */
+/* Returns the descriptor, or -1 and sets errno. */
 static int open_listener(const struct sockaddr_storage *address)
 {
 	int on = 1, off = 0;
@@ -115,7 +115,7 @@ static int open_listener(const struct sockaddr_storage *address)
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (address->ss_family == AF_INET6) /* "[::]" is all of both families */
+	if (address->ss_family == AF_INET6) /* "[::]" listens on both families */
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(fd, (const struct sockaddr *)address, tfc__tcp_len(address)) == 0 &&
 	    listen(fd, BACKLOG) == 0)

@@ -1,6 +1,4 @@
-/*
- * What the two halves of tcp share: connections (tcp_dial.c makes them, too) and listeners (tcp.c).
- */
+/* Shared by tcp_dial.c (dialed connections) and tcp.c (accepted connections and listeners). */
 #ifndef TFC_TRANSPORT_TCP_H
 #define TFC_TRANSPORT_TCP_H
 
@@ -10,20 +8,21 @@
 
 struct tfc__tcp {
 	struct tfc__socket socket; /* first */
-	bool is_plain; /* no key: it is of this machine, and the kernel is asked whose it is */
+	/* no key: the connection is local, and the kernel identifies its user */
+	bool is_plain;
 
-	/* while it is being dialed */
+	/* while dialing */
 	struct tfc__resolve *resolve;
 	struct tfc__tcp_host *host; /* NULL: connected, failed, or accepted */
-	uint32_t next;              /* of the host's addresses */
+	uint32_t next;              /* index of the host's next address */
 	struct tfc__io connecting;
-	struct tfc__timer patience; /* with this address, when there is another one */
-	struct tfc__work beginning; /* not inside the call that dials */
+	struct tfc__timer patience; /* for this address, when there is another one */
+	struct tfc__work beginning; /* starts the first attempt outside of the call that dials */
 	char dialed[128];
 	tfc_error last; /* why the last address failed */
 };
 
-/* Options of a connected descriptor: no delay, and an end that is gone is noticed. */
+/* Sets the options of a connected descriptor: no delay, and detection of a dead connection. */
 void tfc__tcp_tune(int fd);
 
 struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe); /* NULL: out of memory */

@@ -1,6 +1,4 @@
-/*
- * Dialing: the host's addresses one after the other, until one takes the connection.
- */
+/* Dialing: tries the host's addresses one after the other, until one accepts the connection. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 #include "base/clock.h"
 #include "transport/tcp.h"
 
-#define PATIENCE (2 * TFC__SECOND) /* with one address of several */
+#define PATIENCE (2 * TFC__SECOND) /* for one address of several */
 
 static void try_next(struct tfc__tcp *tcp);
 
@@ -33,7 +31,7 @@ static void end_dialing(struct tfc__tcp *tcp)
 	tcp->host = NULL;
 }
 
-/* Says what was tried when it is not what was asked for. */
+/* The message names the last address tried if the dialed address is a name. */
 static void fail_dialing(struct tfc__tcp *tcp)
 {
 	char tried[128] = "";
@@ -45,7 +43,7 @@ static void fail_dialing(struct tfc__tcp *tcp)
 	tfc__fail(&tcp->socket.failure, tcp->last.code, "transport", tcp->last.sys_errno,
 		  "cannot connect to \"%.100s\"%s: %.100s", tcp->dialed, tried, tcp->last.text);
 	end_dialing(tcp);
-	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE); /* it may be closed now */
+	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE); /* the pipe may be closed now */
 }
 
 static void note_failure(struct tfc__tcp *tcp, int sys_errno)
@@ -62,8 +60,8 @@ static void fail_attempt(struct tfc__tcp *tcp, int sys_errno)
 	try_next(tcp);
 }
 
-/* A connection to a port of this machine that nobody listens on may end up at itself (RFC 9293,
- * section 3.5: simultaneous open). */
+/* A connection to a local port without a listener may connect to itself (RFC 9293, section 3.5:
+ * simultaneous open). */
 static bool is_own_end(int fd)
 {
 	struct sockaddr_storage here = {0}, there = {0};
@@ -108,7 +106,7 @@ static void lose_patience(struct tfc__timer *timer)
 	fail_attempt(tfc__container_of(timer, struct tfc__tcp, patience), ETIMEDOUT);
 }
 
-/* 0, or an errno. */
+/* Returns 0 or an errno. */
 static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *address)
 {
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -126,7 +124,7 @@ static int begin_attempt(struct tfc__tcp *tcp, const struct sockaddr_storage *ad
 	return 0;
 }
 
-/* A loop, not a recursion: addresses that fail at once. */
+/* A loop, not a recursion, since many addresses may fail at once. */
 static void try_next(struct tfc__tcp *tcp)
 {
 	while (tcp->next < tcp->host->count) {

@@ -1,6 +1,6 @@
 /*
- * unix: the kernel tells who is at the other end. The socket lies in a directory that nobody but
- * its owner can write into, so what stands there under its name is its owner's.
+ * unix: the kernel identifies the other end's user. The socket is in a directory that only its
+ * owner can write to, so a socket of that name belongs to the directory's owner.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define SCHEME "unix:"
 #define BACKLOG 1024
-#define LOCK_TRIES 50 /* a millisecond each: others hold the lock for far less */
+#define LOCK_TRIES 50 /* one per millisecond; other processes hold the lock for far less */
 
 struct place {
 	struct sockaddr_un address;
@@ -52,7 +52,7 @@ static bool is_trusted(uint32_t uid)
 	return uid == 0 || uid == geteuid();
 }
 
-/* Whether nobody but the owner can put something else into the place of what is there. */
+/* Whether only the owner of a file in the directory can replace that file. */
 static bool is_private(const struct stat *dir)
 {
 	return !(dir->st_mode & (S_IWGRP | S_IWOTH)) || dir->st_mode & S_ISVTX;
@@ -74,7 +74,7 @@ static void read_user(struct unix_socket *one, int fd)
 	one->user.uid = UINT32_MAX;
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &one->user, &len);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
-		return; /* an older kernel, or more than fit: the first group alone counts */
+		return; /* an older kernel, or too many groups: only the primary group counts */
 	one->group_count = size / (socklen_t)sizeof(*groups);
 	memcpy(one->groups, groups, size);
 }
@@ -86,7 +86,7 @@ static void close_socket(void *pipe_impl)
 	free(one);
 }
 
-/* It is connected from the beginning: dial does not wait. */
+/* A pipe is connected from the beginning, since dialing does not block. */
 static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct unix_socket *one = pipe_impl;
@@ -114,8 +114,8 @@ static int fail_dial(const char *path, int sys_errno, tfc_error *error)
 			 strerror_r(sys_errno, reason, sizeof(reason)));
 }
 
-/* In a directory that others can write into, the listener must be one of ours: they could have put
- * a socket of their own there. */
+/* If other users can write to the directory, the listener must run as this user or root: another
+ * user could have created a socket there. */
 static int check_listener(const struct place *place, const struct unix_socket *one,
 			  tfc_error *error)
 {
@@ -133,7 +133,7 @@ static int check_listener(const struct place *place, const struct unix_socket *o
 		place->address.sun_path, one->user.uid);
 }
 
-/* Connecting to a unix socket does not wait; EAGAIN: its backlog is full. */
+/* Connecting a unix socket never blocks; EAGAIN: the listener's backlog is full. */
 static int connect_to(struct unix_socket *one, const struct place *place, tfc_error *error)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -180,7 +180,7 @@ struct listener {
 	struct tfc__socket_listener base; /* first */
 	struct place place;
 	char address[128];
-	dev_t device; /* of the socket file that is ours */
+	dev_t device; /* of our own socket file */
 	ino_t inode;
 };
 
@@ -204,7 +204,7 @@ static void free_socket(struct tfc__socket *socket)
 
 static const struct tfc__socket_listener_ops listener_ops = {new_socket, free_socket};
 
-/* Makes the directory when it is missing, and looks whose it is. Returns a descriptor of it. */
+/* Creates the directory if it is missing, and checks its owner. Returns a descriptor of it. */
 static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
 {
 	struct stat dir;
@@ -227,7 +227,7 @@ static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
 			 place->dir);
 }
 
-/* So that of two that find the same stale socket only one replaces it. */
+/* Of two processes that find the same stale socket only one may replace it. */
 static int lock_dir(int dir, const struct place *place, tfc_error *error)
 {
 	const struct timespec moment = {.tv_nsec = (long)TFC__MS};
@@ -250,7 +250,7 @@ static int fail_in_use(const struct place *place, tfc_error *error)
 			 place->address.sun_path);
 }
 
-/* Removes a socket that nobody listens on; anything else there is left alone. */
+/* Removes a socket without a listener. Any other file is left alone. */
 static int remove_stale(const struct place *place, tfc_error *error)
 {
 	struct stat there;
@@ -279,7 +279,7 @@ static int remove_stale(const struct place *place, tfc_error *error)
 	return TFC_OK;
 }
 
-/* Nobody can connect before listen(2), so the mode is right from the first connection on. */
+/* No connection is possible before listen(2), so the mode is right from the first connection on. */
 static int bind_and_listen(int fd, const struct place *place, bool is_shared)
 {
 	const char *path = place->address.sun_path;

@@ -1,6 +1,7 @@
 /*
- * tfc-resolve: looks a host name up and writes its addresses, one a line, or "!" and why not; then
- * a line with a dot. A program of its own because the system's resolver may wait for a server.
+ * tfc-resolve NAME: resolves a host name and writes its addresses, one per line, or "!" and the
+ * reason of the failure; then a line with a dot. It is a separate program because the system's
+ * resolver may wait for a server.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
