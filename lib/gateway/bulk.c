@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-/* One connection's. */
+/* The queue of one connection. */
 struct tfc__bulk_line {
 	struct tfc__link link;
 	struct tfc__bulk *bulk;
-	struct tfc__rpc *rpc; /* lives as long as anybody stands here */
+	struct tfc__rpc *rpc; /* valid while a request is queued or in progress */
 	struct tfc__link waiting;
 	uint32_t begun;
 	bool is_client;
@@ -21,7 +21,7 @@ static void schedule(struct tfc__bulk *bulk)
 
 /* ---- turns */
 
-/* One that has no room says when it has some. */
+/* If there is no room in the send buffer, registers for a callback when there is. */
 static bool may_begin(struct tfc__bulk_line *line)
 {
 	uint32_t max = line->is_client ? TFC__BULK_CLIENT_MAX : TFC__BULK_MAX;

@@ -7,10 +7,11 @@
 #include "gateway/gateway.h"
 #include "proc/proc.h"
 
-/* Looking costs time, and dispatch must go on: of large jobs not all tasks are looked at. */
+/* Inspecting a task's processes takes time that dispatch does not have: only the first tasks of a
+ * large job are inspected. */
 #define DOING_MAX 128
 
-#define NODES_MAX 64 /* that a job in brief names */
+#define NODES_MAX 64 /* that a job's summary names */
 
 static void add_string(struct tfc__buf *json, const char *key, const char *value)
 {
@@ -39,7 +40,7 @@ static void add_end(const struct tfc__journal_entry *end, struct tfc__buf *json)
 	tfc__buf_add_char(json, '}');
 }
 
-/* What the journal says; a maintainer, if there is one, knows a little more. */
+/* Most of it is from the journal; the maintainer, if there is one, adds what only it knows. */
 static void add_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *json)
 {
 	const struct tfc__maintainer *maintainer = record->maintainer;
@@ -69,7 +70,7 @@ static void add_task(const struct tfc__record *record, uint32_t number, struct t
 	tfc__buf_add_char(json, '}');
 }
 
-/* The latest sentence about the whole job: what it waits for, why it restarts, how it ended. */
+/* The latest text about the whole job: what it waits for, why it restarts, how it ended. */
 static void add_sentence(const struct tfc__record *record, struct tfc__buf *json)
 {
 	const struct tfc__journal *journal = &record->journal;
@@ -89,7 +90,7 @@ static void add_sentence(const struct tfc__record *record, struct tfc__buf *json
 		add_string(json, "reason", tfc_end_reason_name(entry->reason));
 }
 
-/* What is said of the job as a whole; the object is left open. */
+/* Writes the keys about the job as a whole; the object is left open. */
 static void add_job(const struct tfc__record *record, struct tfc__buf *json)
 {
 	uint64_t now = tfc__wall();
@@ -126,7 +127,7 @@ void tfc__describe_damaged(const struct tfc__directory *directory,
 	tfc__buf_add_str(json, ",\"tasks\":[]}");
 }
 
-/* ---- in brief */
+/* ---- summary */
 
 struct names {
 	const char *all[NODES_MAX];
@@ -142,7 +143,7 @@ static void note_name(struct names *names, const char *name)
 		names->all[names->count++] = name;
 }
 
-/* The nodes of its tasks, in the order of these. */
+/* The nodes of its tasks, in the order of the tasks. */
 static void add_nodes(const struct tfc__record *record, uint32_t count, struct tfc__buf *json)
 {
 	struct names names = {.count = 0};

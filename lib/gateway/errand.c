@@ -54,7 +54,7 @@ void tfc__errand_fail(struct tfc__errand *errand, const tfc_error *error)
 	tfc__request_end(request, error->code);
 }
 
-/* Whether its owner may put it again. */
+/* Whether the outcome is unknown and the owner may repeat the call. */
 static bool leaves_open(const struct tfc__errand *errand, int code)
 {
 	return errand->lost &&
@@ -73,7 +73,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 		errand->lost(errand, error);
 		return;
 	}
-	/* It was done the first time, and the answer was lost. */
+	/* A repeated forget finds no job: the first one removed it, and its response was lost. */
 	bool is_done = errand->verb == TFC_VERB_FORGET && errand->tries && code == TFC_ENOENT;
 	if (code < 0 && !is_done) {
 		tfc__errand_fail(errand, error);
@@ -111,7 +111,7 @@ static void put(struct tfc__errand *errand)
 		tfc__errand_fail(errand, &error);
 }
 
-/* False: it has secrets, which do not go over this connection, and has failed. */
+/* False: the errand has secrets, the connection is not encrypted, and the errand has failed. */
 static bool set_rpc(struct tfc__errand *errand, struct tfc__rpc *rpc)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -141,7 +141,7 @@ void tfc__errand_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 		put(errand);
 }
 
-/* ---- what goes first */
+/* ---- upload of the bundle */
 
 static void on_packed(void *user)
 {
@@ -163,7 +163,7 @@ static void on_there(void *user)
 		put(errand);
 }
 
-/* Once the call is under way, it hears itself of what becomes of it. */
+/* During the call, the end of the call reports a failure. */
 static void on_failed(void *user, const tfc_error *error)
 {
 	struct tfc__errand *errand = user;

@@ -8,16 +8,16 @@
 #include "gateway/question.h"
 #include "gateway/search.h"
 
-#define PATIENCE_MS 600000 /* for a member that has gone away: it comes back, or is down */
-#define WINDOW 2           /* items of a subscription: each client's may have so many here */
+#define PATIENCE_MS 600000 /* for an unreachable member, until it returns or is down */
+#define WINDOW 2           /* items of a subscription, buffered here for each client */
 
-/* ---- a question about one job */
+/* ---- a request about one job */
 
 struct forwarding {
 	struct tfc__forwarder *forwarder;
 	struct tfc__request *request;
 	struct tfc__search *search;
-	struct tfc__heard heard; /* a copy of the question */
+	struct tfc__heard heard; /* a copy of the request */
 	struct tfc__buf params;
 	struct tfc__msg msg;
 	bool has_msg;
@@ -109,7 +109,7 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 	request->forget = forget;
 }
 
-/* ---- a submit whose home is elsewhere */
+/* ---- a submit whose home is another node */
 
 static int find_home(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 		     struct tfc__rpc **ret_rpc, tfc_error *error)
@@ -154,7 +154,7 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__que
 
 static void on_route(void *user, const char *node, const char *id, const tfc_error *error);
 
-/* What a subscription waits for; its slot. */
+/* The search for a subscription's route; stored in the subscription's slot. */
 struct routing {
 	struct tfc__forwarder *forwarder;
 	struct tfc__remote_sub *sub;

@@ -1,4 +1,4 @@
-/* The public requests: checked here, answered by the gateway's kind. */
+/* The public requests: validated here, answered by the gateway's kind. */
 #include "gateway/gateway.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define HOST_TAG_MAX 4096
 #define CLIENT_KEY_MAX 64
 
-/* ---- requests under way */
+/* ---- pending requests */
 
 static void free_request(tfc_op *op)
 {
@@ -75,7 +75,7 @@ void tfc__request_end(struct tfc__request *request, int code)
 	tfc__op_finish(&request->op);
 }
 
-/* A context that is freed first. */
+/* The context is freed before the request has completed. */
 static void drop_request(tfc_op *op)
 {
 	forget(tfc__container_of(op, struct tfc__request, op));

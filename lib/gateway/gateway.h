@@ -1,7 +1,7 @@
 /*
- * The inside of the gateway: what a gateway handle does is a question that one of its kinds
- * answers - local.c in this process, remote.c by asking a node. tfc_gateway_open belongs to the
- * node module, which knows where jobs are kept.
+ * Internals of the gateway. A call on a gateway handle becomes a tfc__question, which one of two
+ * kinds of gateway answers: local.c in this process, remote.c by calling a node. tfc_gateway_open
+ * is in the node module, which knows where jobs are kept.
  */
 #ifndef TFC_GATEWAY_GATEWAY_H
 #define TFC_GATEWAY_GATEWAY_H
@@ -14,107 +14,112 @@
 #include "wire/keyring.h"
 #include <tfcluster/gateway.h>
 
-/* What is asked for. Borrowed: valid while the question is being put. */
+/* A request's parameters. Borrowed: valid only during the call that submits it. */
 struct tfc__question {
 	enum tfc_verb verb;
-	const char *job;           /* id, prefix or name; "" when not about one */
+	const char *job;           /* id, prefix or name; "" when the request is not about a job */
 	const char *task;          /* SPEC */
 	const char *node;          /* DRAIN */
 	const tfc_job *definition; /* SUBMIT, EXPLAIN */
 	const void *host_tag;      /* SUBMIT */
 	uint64_t host_tag_len;
-	const char *submitter; /* SUBMIT: who asks, in words; or NULL. It does not travel */
-	bool has_minimal_env;  /* SUBMIT, EXPLAIN: see tfc__agent_job_info. It does not travel */
-	uint32_t owner;        /* SUBMIT: the uid whose key client_key is. It does not travel */
-	/* SUBMIT: the definition as it came, and the hash of its bundle; or NULL. They are passed
-	 * on, and known again, as they are: the node's own changes are in `definition` alone. */
+	const char *submitter; /* SUBMIT: a text that names the submitter, or NULL. Not sent */
+	bool has_minimal_env;  /* SUBMIT, EXPLAIN: see tfc__agent_job_info. Not sent */
+	uint32_t owner;        /* SUBMIT: the uid that owns client_key. Not sent */
+	/* SUBMIT: the definition as received, and the hash of its bundle; or NULL. They are
+	 * forwarded, and hashed to recognize a repeated submit, unmodified: the node's own changes
+	 * are in `definition` only. */
 	const void *definition_json;
 	uint64_t definition_len;
 	const char *bundle;
-	const char *home; /* SUBMIT: node id; NULL: the node that is asked */
-	const char *as;   /* SUBMIT, forwarded: who submits, for tfc__rights_submitter; or NULL */
-	/* SUBMIT: told how much of the bundle has gone to the node; or NULL. They do not travel */
+	const char *home; /* SUBMIT: node id; NULL: the node that receives the request */
+	const char *as;   /* SUBMIT, forwarded: the submitter, for tfc__rights_submitter; or NULL */
+	/* SUBMIT: reports how many bytes of the bundle were sent to the node; or NULL. Not sent */
 	void (*progress)(void *user, uint64_t sent, uint64_t total);
-	/* Called with what the request holds until it is answered, whenever that has grown: TFC_OK,
-	 * or the error that ends it. NULL: it may hold anything. It does not travel */
+	/* Called with the bytes that the request holds until its response, each time that number
+	 * has grown. Returns TFC_OK, or the error with which the request fails. NULL: no limit. Not
+	 * sent */
 	int (*reserve)(void *user, size_t bytes, tfc_error *error);
-	const char *client_key; /* SUBMIT: or NULL. SUBSCRIBE: its cursor, or NULL */
+	const char *client_key; /* SUBMIT: client key or NULL. SUBSCRIBE: cursor or NULL */
 	uint32_t interrupt_ms;  /* STOP */
 	bool is_kill;           /* STOP */
 	bool is_environ;        /* SPEC: all variables of the framework, not TF_CONFIG */
-	bool is_off;            /* DRAIN: takes tasks again */
+	bool is_off;            /* DRAIN: undrain instead */
 	bool skip_output;       /* SUBSCRIBE */
 	bool wants_live;        /* SUBSCRIBE */
-	bool is_forwarded;      /* asked by a member: what is not here is not here */
+	bool is_forwarded;      /* a member forwards it: only jobs of this node are considered */
 };
 
-/* A request under way. */
+/* A pending request. */
 struct tfc__request {
 	tfc_op op;
-	struct tfc__link link; /* of its gateway */
+	struct tfc__link link; /* in its gateway's list */
 	tfc_reply_fn fn;
 	void *user;
 	int (*reserve)(void *user, size_t bytes, tfc_error *error); /* as in its question */
 	int code;
 	tfc_error error;
 	struct tfc__buf text;
-	char home[TFC__NODE_ID_SIZE];                 /* tfc_reply.home */
-	void *doing;                                  /* of who answers it later */
-	void (*forget)(struct tfc__request *request); /* nobody wants the answer any more; or NULL
-						       */
+	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
+	/* State of whoever answers it later. */
+	void *doing;
+	/* Frees `doing` when the answer is no longer wanted; or NULL. */
+	void (*forget)(struct tfc__request *request);
 };
 
-/* What it holds has grown: its text, and so many bytes besides. TFC_OK, or a code to end it with:
- * then the error is in request->error, and the text is gone. */
+/* Call when the request has grown: it holds its text and `besides` bytes. TFC_OK, or a code with
+ * which to end the request; then request->error is set and the text is freed. */
 int tfc__request_reserve(struct tfc__request *request, size_t besides);
 
-/* After request->text was filled, or request->error and a code below 0; the reply comes in a later
- * turn. TFC__LATER: does nothing, since somebody else will end it. */
+/* Call after filling request->text, or request->error with a code below 0. The reply is delivered
+ * in a later turn of dispatch. With TFC__LATER it does nothing: the request is ended by a later
+ * call. */
 #define TFC__LATER 1
 void tfc__request_end(struct tfc__request *request, int code);
 
 struct tfc__gateway_ops {
-	/* Answers with tfc__request_end, at once or later. The definition was validated. */
+	/* Answers with tfc__request_end, in this call or later. The definition was validated. */
 	void (*ask)(tfc_gateway *gateway, const struct tfc__question *question,
 		    struct tfc__request *request);
 	int (*subscribe)(tfc_gateway *gateway, const char *job,
 			 const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 			 tfc_error *error, tfc_sub **ret_sub);
 	int (*check)(tfc_gateway *gateway, tfc_error *error); /* TFC_ESTATE: its node is closed */
-	void (*close)(tfc_gateway *gateway); /* requests and subscriptions are gone; frees */
+	void (*close)(tfc_gateway *gateway); /* frees; no requests or subscriptions are left */
 };
 
 struct tfc_gateway {
 	struct tfc__handle handle;
 	tfc_ctx *ctx;
 	const struct tfc__gateway_ops *ops;
-	struct tfc__link requests; /* under way: struct tfc__request */
+	struct tfc__link requests; /* pending: struct tfc__request */
 	struct tfc__link subs;     /* open: struct tfc_sub */
 };
 
 void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gateway_ops *ops);
 
-/* TFC_OK, or TFC_ESTATE and its sentence when the node is closed. */
+/* TFC_OK, or TFC_ESTATE and a message when the node is closed. */
 int tfc__gateway_check(tfc_gateway *gateway);
 
-/* Puts any question; as tfc_gateway_jobs otherwise. */
+/* Submits any request; otherwise as tfc_gateway_jobs. */
 int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 		     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
-/* All its subscriptions end without an event. */
+/* Ends all its subscriptions without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);
 
-/* One job as a JSON object, as tfc_gateway_describe gives it. */
+/* Writes a job as a JSON object, as returned by tfc_gateway_describe. */
 void tfc__describe(const struct tfc__record *record, struct tfc__buf *json);
 
-/* One that cannot be read, with the same keys as far as they are known; its state is "damaged". */
+/* Writes a job whose record cannot be read, with the same keys as far as they are known; its state
+ * is "damaged". */
 void tfc__describe_damaged(const struct tfc__directory *directory,
 			   const struct tfc__damaged *damaged, struct tfc__buf *json);
 
-/* In brief, as tfc_gateway_jobs gives it. */
+/* Writes a summary, as returned by tfc_gateway_jobs. */
 void tfc__describe_briefly(const struct tfc__record *record, struct tfc__buf *json);
 
-/* "worker/0" of a job, as a task number, or UINT32_MAX. */
+/* The number of a task by its name ("worker/0"), or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);
 
 #endif

@@ -14,17 +14,17 @@
 
 struct tfc__home {
 	struct tfc__homes *homes;
-	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent to anybody */
+	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent yet */
 	char name[64];                   /* "": it was never connected */
-	bool is_written;                 /* at the end of the params, which stay as they are */
-	bool wants_bundle;               /* it was asked again, and has neither job nor bundle */
+	bool is_written;   /* the home is appended to params, which no longer change */
+	bool wants_bundle; /* the home was asked again, and has neither the job nor the bundle */
 	bool is_wait_logged;
-	uint64_t waits_since; /* tfc__now: when it could not be asked first */
+	uint64_t waits_since; /* tfc__now when it could first not be reached */
 	uint64_t delay;
 	struct tfc__errand *errand;
-	struct tfc__timer again;    /* then it is asked again */
-	struct tfc__timer patience; /* then it is given up; not set while a bundle goes there */
-	tfc_error why;              /* it could not be asked last */
+	struct tfc__timer again;    /* when the submit is repeated */
+	struct tfc__timer patience; /* when the submit fails; not set during an upload */
+	tfc_error why;              /* why it could not be reached last */
 };
 
 static void free_home(struct tfc__home *home)
@@ -104,9 +104,9 @@ bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why)
 	return true;
 }
 
-/* ---- asking it */
+/* ---- sending the submit */
 
-/* The first byte of it makes this node its home, unless it has one. */
+/* The node to which the submit is first sent becomes its home, unless the host chose one. */
 static void on_putting(struct tfc__errand *errand)
 {
 	struct tfc__home *home = errand->home;
@@ -124,8 +124,8 @@ static void on_putting(struct tfc__errand *errand)
 	begin_patience(home);
 }
 
-/* Whether it goes without its bundle: to a node that passes it on, and to a home that may have the
- * job. */
+/* Whether the submit is sent without its bundle: to a node that forwards it, and to a home that may
+ * already have the job. */
 static bool is_sent(const struct tfc__home *home)
 {
 	return home->node_id[0] && (!is_here(home) || (home->is_written && !home->wants_bundle));
@@ -150,9 +150,9 @@ void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 	}
 }
 
-/* A refusal of one that was put before says nothing about what became of it then. And without its
- * bundle (TFC_ENOENT) the job was not looked for in vain: the home wants the bundle, which a node
- * that passes the submit on cannot bring. */
+/* A refusal of a repeated submit does not tell whether the first one created the job. TFC_ENOENT
+ * means that the bundle is missing, not the job: the home needs the bundle, which a node that
+ * forwards the submit cannot send. */
 static bool is_open(const struct tfc__errand *errand, int code)
 {
 	const struct tfc__home *home = errand->home;
@@ -182,7 +182,7 @@ bool tfc__home_add(struct tfc__homes *homes, struct tfc__errand *errand, const c
 	return true;
 }
 
-/* ---- how it stands with it */
+/* ---- state */
 
 bool tfc__home_is_asked(const struct tfc__errand *errand)
 {

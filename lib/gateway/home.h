@@ -1,7 +1,8 @@
 /*
- * The home of a submit: the one node that makes the job, and knows the submit again by its client
- * key (doc/internals/gateway.md). It is asked until it answers, or its patience is over: directly,
- * or through the node that is connected. It belongs to an errand, which frees it.
+ * The home of a submit: the one node that creates the job, and recognizes a repeated submit by its
+ * client key (doc/internals/gateway.md). The submit is repeated until the home answers or
+ * patience_ms is over: directly, or through the node that is connected. A home belongs to an
+ * errand, which frees it.
  */
 #ifndef TFC_GATEWAY_HOME_H
 #define TFC_GATEWAY_HOME_H
@@ -13,33 +14,35 @@ struct tfc__server {
 	const char *address;
 	char node_id[TFC__NODE_ID_SIZE];
 	char name[64];
-	bool is_old; /* as 0.2: it is no home, and passes no submit on */
+	bool is_old; /* version 0.2: cannot be a home, and forwards no submit */
 };
 
-/* What the homes of one gateway share; embedded in it. */
+/* Shared by the homes of one gateway; embedded in it. */
 struct tfc__homes {
 	tfc_ctx *ctx;
-	uint32_t patience_ms;                    /* for which a home is asked */
-	void (*ask)(struct tfc__errand *errand); /* its pause is over: tfc__home_go, soon */
+	uint32_t patience_ms; /* how long a home is retried */
+	/* The back-off is over; must call tfc__home_go soon. */
+	void (*ask)(struct tfc__errand *errand);
 	struct tfc__server server;
 };
 
-/* For a submit. node_id: the host's choice, or NULL. False: no memory, and the errand has failed.
- */
+/* Adds a home to a submit. node_id: the host's choice, or NULL. False: out of memory, and the
+ * errand has failed. */
 bool tfc__home_add(struct tfc__homes *homes, struct tfc__errand *errand, const char *node_id);
 
-/* Puts the submit to the node that is connected over `rpc`, or lets it wait when that is no way. */
+/* Sends the submit over `rpc` to the connected node; backs off if that node cannot forward it to
+ * the home. */
 void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc);
 
-/* The submit was lost. True: its home is asked again after a pause; false: nothing was sent to it,
- * or the errand is no submit. */
+/* The submit's connection was lost. True: the submit is repeated after a back-off. False: nothing
+ * was sent to a home yet, it must not be repeated, or the errand is not a submit. */
 bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why);
 
-/* Says in the log, once, that a home is waited for. */
+/* Logs, once, that a submit waits for its home. */
 void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why);
 
-/* Of any errand. Whether it is a submit whose home has been asked, one whose home will be asked
- * after a pause, and one whose home is connected. */
+/* For any errand. Whether it is a submit that was sent to its home; a submit that backs off before
+ * it is sent again; a submit whose home is the connected node. */
 bool tfc__home_is_asked(const struct tfc__errand *errand);
 bool tfc__home_is_paused(const struct tfc__errand *errand);
 bool tfc__home_is_here(const struct tfc__errand *errand);

@@ -1,6 +1,6 @@
 /*
- * Between the files of a subscription to a job of this node: local_sub.c merges the journal and the
- * output, and makes events of them; local_output.c reads the output.
+ * Shared by the files that implement a subscription to a job of this node: local_sub.c merges the
+ * journal with the output and turns both into events; local_output.c reads the output.
  */
 #ifndef TFC_GATEWAY_INTERNAL_H
 #define TFC_GATEWAY_INTERNAL_H
@@ -8,54 +8,55 @@
 #include "gateway/gateway.h"
 #include "gateway/place.h"
 
-/* Logs in the middle of being read, over all subscriptions of a gateway: each is a file that is
- * open, and a buffer, so there are only so many. Zeroed at first. */
+/* The logs that the subscriptions of a gateway are reading. Each is an open file and a buffer, so
+ * their number is limited. Zeroed initially. */
 struct tfc__local_reading {
 	uint32_t count;
-	struct tfc__link waiting; /* subscriptions that would read one more */
+	struct tfc__link waiting; /* subscriptions that wait to open one more log */
 };
 
-/* A task's output; or the rest of an attempt's that has ended, whose node was away (in sub->rests).
- */
+/* The output of a task; or the missing output of an ended attempt, whose node was unreachable (in
+ * sub->rests). */
 struct followed {
 	struct local_sub *sub;
 	uint32_t task;
-	uint32_t end_entry; /* a rest: the journal entry that ended it, + 1; else 0 */
+	/* Missing output: the journal entry that ended the attempt, + 1; else 0. */
+	uint32_t end_entry;
 	struct tfc__link rest;
 	struct tfc__lines lines;
 	struct tfc__link grown; /* in sub->grown while there may be more to read */
-	uint32_t place_entry;   /* the journal entry that says which attempt it is of, and on which
-				   node, + 1; 0: none */
-	struct tfc__link reading; /* in sub->reading: there was more when it was read last */
-	size_t held;              /* what tfc__lines_bytes said last */
-	bool is_coming;           /* more is on its way */
-	bool is_damage_told;      /* until a line could be read again */
-	bool is_missed;           /* a rest: that it is out of reach was told, and no line since */
+	/* The journal entry that names the attempt and its node, + 1; 0: none. */
+	uint32_t place_entry;
+	struct tfc__link reading; /* in sub->reading if the last read found a line */
+	size_t held;              /* what tfc__lines_bytes returned last */
+	bool is_coming;           /* the last read returned TFC_EAGAIN: more output is on its way */
+	bool is_damage_told;      /* damage was logged; cleared when a line can be read again */
+	bool is_missed;           /* missing output: reported as missing, and no line of it since */
 };
 
 struct local_sub {
 	tfc_sub base;
 	struct tfc__record *record;
 	struct tfc__observer reader; /* of the journal */
-	struct followed *tasks;      /* NULL: without output */
+	struct followed *tasks;      /* NULL: output is skipped */
 	uint32_t task_count;
-	struct tfc__link reading;               /* tasks in the middle of being read */
-	struct tfc__local_reading *all_reading; /* of its gateway; until detached */
+	struct tfc__link reading;               /* tasks whose log is being read */
+	struct tfc__local_reading *all_reading; /* of its gateway; valid until detach */
 	struct tfc__link waiting;               /* in all_reading->waiting */
-	uint32_t turns;                         /* in which it has read while others waited */
-	uint32_t coming;                        /* tasks with is_coming */
+	uint32_t turns;  /* turns of reading while other subscriptions waited */
+	uint32_t coming; /* tasks with is_coming */
 	struct tfc__link grown;
 	struct tfc__link rests;
-	uint32_t lines_told; /* of the first task in grown, in its turn */
+	uint32_t lines_told; /* of the first task in grown, in the current turn */
 	struct tfc__place place;
 	struct tfc__mark mark;
-	uint32_t job_state;      /* as the entries say that were told: enum tfc_job_state */
-	struct tfc__timer retry; /* set while there is no memory to read on, or a node is lost */
-	uint32_t tries;          /* in vain, one after the other */
-	uint64_t lost_since;     /* when the end of an attempt began to wait for a node; 0: not */
+	uint32_t job_state;      /* enum tfc_job_state, as of the last reported entry */
+	struct tfc__timer retry; /* set when out of memory, or while a node is unreachable */
+	uint32_t tries;          /* consecutive failed attempts to read */
+	uint64_t lost_since;     /* when the end of an attempt began to wait for a node, or 0 */
 	bool is_bare;
-	bool wants_live; /* and was not told yet */
-	bool is_gone;    /* somebody has forgotten the job: record is NULL */
+	bool wants_live; /* and LIVE was not reported yet */
+	bool is_gone;    /* the job was forgotten: record is NULL */
 	char job[17];
 };
 
@@ -77,54 +78,61 @@ static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 
 /* ---- local_sub.c */
 
-/* Without is_bare its events carry cursors; with it who passes them on asks for tfc__sub_mark. */
+/* Without is_bare, events carry cursors. With is_bare, whoever forwards the events calls
+ * tfc__sub_mark instead. */
 int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
 			 struct tfc__record *record, const tfc_subscribe_options *options,
 			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			 tfc_sub **ret_sub);
 
-/* A line or a gap of a task; text: "", or what is known of the gap. */
+/* Reports a line or a gap of a task. text: a description of the gap, or "". */
 void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
 			  const struct tfc__line *line, const char *text);
 
 /* ---- local_output.c */
 
-/* The node that a task's output is on; "" before it has begun. */
+/* The node that has the task's output; "" before the task has begun. */
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task);
 
-/* Whether a task's log may be read now; if not, the subscription is woken when it may. */
+/* Whether a task's log may be read now. If not, the subscription is woken when it may. */
 bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
-/* Closes the logs in the middle of being read, to go on from there: for as long as it is paused, or
- * (a turn is over) because others have waited for long. */
+/* Closes the logs that are being read; reading resumes later from the same position. is_resting:
+ * the subscription is paused. Otherwise a turn has ended, and the logs are closed only if other
+ * subscriptions have waited for many turns. */
 void tfc__local_rest(tfc_sub *base, bool is_resting);
-/* Closes the log; it is opened again where it was. */
+/* Closes the log. It is reopened at the same position. */
 void tfc__followed_park(struct followed *task);
-/* All before `position` was told. */
+/* Reading continues at `position`; all output before it was reported. */
 void tfc__followed_read_from(struct followed *task, uint64_t position);
 
-/* An entry is told, or lies before the cursor that the subscription begins with. */
+/* Call when an entry is reported, and for each entry before the cursor at which the subscription
+ * begins. */
 void tfc__local_note_entry(struct local_sub *sub, uint32_t number);
 
-/* Tells one line of a task's log that begins before `until`: 1, 0 nothing there now, TFC_ENOMEM and
- * TFC_ELOST: later, TFC_EAGAIN: it will wake us. A damaged log ends its reading, and is told. */
+/* Reports one line of a task's log that begins before `until`. Returns 1; 0: no line now;
+ * TFC_ENOMEM or TFC_ELOST: try again later; TFC_EAGAIN: the subscription is woken when there is
+ * more. A damaged log is not read further, and the damage is logged. */
 int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64_t until);
-/* The same up to an attempt's end, with what it did not end and what is missing: 0, all was told.
- */
+/* The same up to the attempt's end, including an unterminated last line and a gap for what is
+ * missing. 0: everything was reported. */
 int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
-/* Gives up what is there before the attempt's end: 1, and it was told as a gap, or 0. */
+/* Skips the unread output before the attempt's end. Returns 1 and reports a gap, or 0 if nothing
+ * was skipped. */
 int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
 
-/* Tells that the rest of an attempt's output cannot be had now. */
+/* Reports that the missing output of an attempt is unavailable at present. */
 void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
-/* Follows the rest of the attempt that an entry ended, behind a cursor: TFC_OK or TFC_ENOMEM. */
+/* Follows the missing output of the attempt that entry `number` ended, from `cursor` on. TFC_OK or
+ * TFC_ENOMEM. */
 int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor);
 void tfc__rest_end(struct followed *rest);
-/* Tells a line of it; as tfc__followed_read_line. At its end the rest is gone. */
+/* Reports one line of missing output; returns as tfc__followed_read_line. At the end of the output,
+ * frees `rest`. */
 int tfc__rest_read_line(struct local_sub *sub, struct followed *rest);
-/* Those whose nodes could not even be asked are tried again. */
+/* Tries again to open the logs of missing output whose nodes could not be reached. */
 void tfc__rests_try_again(struct local_sub *sub);
 
 #endif

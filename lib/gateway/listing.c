@@ -7,7 +7,7 @@
 #include "gateway/forward.h"
 #include "gateway/question.h"
 
-#define LIST_MS 3000 /* a member that says nothing for so long is left out */
+#define LIST_MS 3000 /* a member that does not respond within this time is left out */
 
 struct listing;
 
@@ -23,8 +23,8 @@ struct listing {
 	uint32_t count;
 	uint32_t pending;
 	size_t bytes;            /* that it holds besides the text of the request */
-	struct tfc__buf missing; /* members that are not asked, as JSON */
-	int code;                /* below 0: what is wrong is in the request */
+	struct tfc__buf missing; /* members that were not asked, as JSON */
+	int code;                /* below 0: the error is in the request */
 };
 
 static void free_listing(struct listing *listing)
@@ -53,7 +53,7 @@ static void join_lists(struct tfc__buf *all, const char *text, size_t len)
 	tfc__buf_add(all, text + 1, len - 1);
 }
 
-/* The list of jobs becomes an object that says what is missing in it. */
+/* Wraps the list of jobs in an object that also lists the nodes that were not asked. */
 static void wrap(struct listing *listing)
 {
 	struct tfc__buf *text = &listing->request->text, all = {0};

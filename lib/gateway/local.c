@@ -1,4 +1,5 @@
-/* What its own node has is answered at once; what others have is asked of them. */
+/* The gateway of the node in this process. Requests about jobs of this node are answered here;
+ * others are forwarded. */
 #include "gateway/local.h"
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ static struct waiting *begin_waiting(struct tfc__request *request)
 	return waiting;
 }
 
-/* It is answered at once. */
+/* The request was answered synchronously. */
 static void end_waiting(struct waiting *waiting)
 {
 	waiting->request->forget = NULL;
@@ -122,7 +123,7 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 		struct tfc__request *request)
 {
 	if (tfc__record_state(record) == TFC_JOB_STOPPED)
-		return TFC_OK; /* asked for again, perhaps: the first answer was lost */
+		return TFC_OK; /* a repeated request, perhaps: the first response was lost */
 	if (tfc__record_state(record) > TFC_JOB_STOPPING)
 		return tfc__fail(&request->error, TFC_ESTATE, "gateway", 0, "job %s has ended",
 				 record->id);
@@ -267,7 +268,7 @@ static int members(struct tfc__forwarder *forwarder, struct tfc__request *reques
 }
 
 struct draining {
-	struct tfc__request *request; /* NULL: nobody waits for the answer any more */
+	struct tfc__request *request; /* NULL: the request was cancelled */
 };
 
 static void forget_draining(struct tfc__request *request)
@@ -307,15 +308,16 @@ static void drain(struct tfc__forwarder *forwarder, const struct tfc__question *
 	members->ops->drain(members->user, question->node, question->is_off, on_drained, draining);
 }
 
-/* ---- asking */
+/* ---- requests */
 
 static bool has_others(const struct tfc__forwarder *forwarder)
 {
 	return tfc__gateway_members_next(&forwarder->members, &(struct tfc__gateway_member){NULL});
 }
 
-/* Whether others may have it: who is asked by a member has been chosen, and a whole id that is here
- * is nowhere else. */
+/* Whether other members may have the job. A request forwarded by a member is answered here, because
+ * that member has already chosen this node; a complete id exists on one node only.
+ */
 static bool is_elsewhere(const struct tfc__forwarder *forwarder,
 			 const struct tfc__question *question)
 {
@@ -409,7 +411,7 @@ static int check(tfc_gateway *gateway, tfc_error *error)
 			 "the node of this gateway is closed; close the gateway");
 }
 
-/* What was asked for is answered still; nothing more can be. */
+/* Pending requests still get a reply; new ones fail. */
 static void on_node_closed(struct tfc__observer *user, const void *event)
 {
 	struct local_gateway *gateway = tfc__container_of(user, struct local_gateway, closing);

@@ -1,4 +1,5 @@
-/* A task's output for a subscription: where it is, reading it from there, and what is missing. */
+/* The output of a task for a subscription: which node has it, reading it from there, and missing
+ * output. */
 #include "gateway/internal.h"
 
 #include <stdio.h>
@@ -7,11 +8,12 @@
 
 #include "base/clock.h"
 
-#define READ_AT_ONCE_MAX 32 /* logs of a gateway in the middle of being read */
-#define READ_TURNS 32       /* of a subscription, then others that wait have theirs */
-/* A node that is no member does not say that it is back. */
+#define READ_AT_ONCE_MAX 32 /* logs of a gateway that are read at the same time */
+#define READ_TURNS 32       /* turns of a subscription before it yields to others that wait */
+/* A node outside the membership causes no event when it returns, so its logs are tried again
+ * regularly. */
 #define ASK_AGAIN (10 * TFC__SECOND)
-#define RETRY_PAUSE (50 * TFC__MS) /* when there is no memory to read a log */
+#define RETRY_PAUSE (50 * TFC__MS) /* when out of memory for reading a log */
 
 const char *tfc__followed_node(const struct local_sub *sub, const struct followed *task)
 {
@@ -20,8 +22,8 @@ const char *tfc__followed_node(const struct local_sub *sub, const struct followe
 	return tfc__record_node(sub->record, tfc__local_entry(sub, task->place_entry - 1));
 }
 
-/* The next that waits to read, if there is room for one. It may not want to any more: then the next
- * is woken when its turn is over. */
+/* Wakes the next waiting subscription, if the limit allows another log. That subscription may no
+ * longer have anything to read; then the end of its turn wakes the next one. */
 static void wake_waiting(struct tfc__local_reading *all)
 {
 	while (all->count < READ_AT_ONCE_MAX && !tfc__list_is_empty(&all->waiting)) {
@@ -56,7 +58,7 @@ static void count_coming(struct followed *task, bool is_coming)
 	task->is_coming = is_coming;
 }
 
-/* What it holds has changed. */
+/* Updates the number of bytes held by the subscription. */
 static void count_held(struct followed *task)
 {
 	size_t held = tfc__lines_bytes(&task->lines);
@@ -139,7 +141,8 @@ void tfc__followed_read_from(struct followed *task, uint64_t position)
 	count_held(task);
 }
 
-/* On a node that it had left before, a task's log goes on where it ended there. */
+/* The position at which a task's log continues on a node that it had left before: where its last
+ * attempt there ended. */
 static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const char *node,
 			    uint32_t before)
 {
@@ -154,7 +157,8 @@ static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const ch
 	return end;
 }
 
-/* An entry about a task that has begun something: its output is on that node from now on. */
+/* Applies an entry about an attempt that has begun: the task's output is now on that node.
+ */
 static void follow_to(struct local_sub *sub, uint32_t number)
 {
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
@@ -186,8 +190,8 @@ void tfc__local_note_entry(struct local_sub *sub, uint32_t number)
 			mark_grown(task);
 		return;
 	}
-	tfc__followed_park(
-		task); /* what it says next it says in an attempt whose entries come first */
+	/* Output after this belongs to an attempt whose entries are reported first. */
+	tfc__followed_park(task);
 	tfc__list_remove(&task->grown);
 }
 
@@ -239,15 +243,17 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 		tfc__local_tell_line(sub, task, &line, "");
 		return 1;
 	}
-	/* Somebody has cut or overwritten the file: what was there is missed. */
+	/* The file was truncated or overwritten by another program: the lost part is reported as a
+	 * gap. */
 	return tfc__followed_skip_end(sub, task, end);
 }
 
 /* ---- missing output
  *
- * The rest of an attempt's output: its end was told while the node that has it was away. It is told
- * behind that end, when the node is back; the attempt's number says whose it is. In the log it ends
- * where the attempt ended or, when nobody knows where that was, in front of the next attempt. */
+ * The end of an attempt may be reported while the node that has its output is unreachable. The
+ * missing output is reported after that end, when the node is back; the attempt's number tells to
+ * which attempt it belongs. In the log it ends where the attempt ended or, if that position is
+ * unknown, before the next attempt. */
 
 void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end)
@@ -265,7 +271,7 @@ void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 	tfc__local_tell_line(sub, task, &line, text);
 }
 
-/* The entry that began what entry `number` ended; where there is none, that one. */
+/* The entry that began the attempt which entry `number` ended; `number` if there is none. */
 static uint32_t begin_of(const struct local_sub *sub, uint32_t number)
 {
 	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);

@@ -1,4 +1,4 @@
-/* The words for states and reasons: DESIGN's, and those of the command line. */
+/* The names of states and reasons: DESIGN.md's, which the command line also shows. */
 #include <stddef.h>
 
 #include <tfcluster/gateway.h>

@@ -32,7 +32,7 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A number as printf writes it; moves *at behind it. */
+/* Reads a hexadecimal number as printf writes it, without leading zeros; advances *at. */
 static bool read_number(const char **at, uint64_t max, uint64_t *ret_number)
 {
 	uint64_t number = 0;
@@ -118,9 +118,9 @@ void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__p
 	place->pieces[task] = *piece;
 }
 
-#define RESTS_MAX 65536 /* more attempts than that are not lost one beside the other */
+#define RESTS_MAX 65536 /* limit on the attempts with missing output */
 
-/* The first rest that is not before `entry`. */
+/* The index of the first element whose entry is not before `entry`. */
 static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
 {
 	uint32_t at = 0, end = place->rest_count;
@@ -134,7 +134,7 @@ static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
 	return at;
 }
 
-/* Memory doubles: whenever the count is a power of two there may be none left. */
+/* Capacity doubles whenever the count is a power of two. */
 static int reserve_rest(struct tfc__place *place)
 {
 	uint32_t count = place->rest_count;
@@ -223,7 +223,7 @@ const char *tfc__place_text(struct tfc__place *place)
 	return text->is_failed ? "" : text->data;
 }
 
-/* "_TASK.PIECE"; tasks in order, all of them below `end`. */
+/* "_TASK.PIECE"; tasks in ascending order, all below `end`. */
 static int read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
@@ -241,7 +241,7 @@ static int read_task(struct tfc__place *place, const char **at, uint64_t *first,
 	return TFC_OK;
 }
 
-/* "~ENTRY.PIECE"; entries in order, all of them told. */
+/* "~ENTRY.PIECE"; entries in ascending order, all of them reported. */
 static int read_rest(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;

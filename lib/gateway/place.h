@@ -1,14 +1,15 @@
 /*
- * How far a subscription has told: the journal entries before `next`, and of each task's output
- * what lies before its piece. Where a task has no piece, the journal says it: all of its attempts
- * that have ended was told, and nothing of a later one.
+ * The position of a subscription: it has reported the journal entries before `next` and, of each
+ * task's output, what lies before the task's piece. Where a task has no piece, the position follows
+ * from the journal: the output of its ended attempts was reported, and none of a later attempt.
  *
- * What an attempt that has ended had said may not have been told: the node that has it is away.
- * Then the entry that ended it has a piece, too, until the rest was told.
+ * Output of an ended attempt may still be missing because its node is unreachable. Then the entry
+ * that ended the attempt also has a piece, until the missing output was reported.
  *
- * As text it is the cursor that events carry, the same on every node: "NEXT[g]", for each task with
- * a piece "_TASK." and the piece, "POSITION[+SKIP]" of both streams, or of stdout and ',' and of
- * stderr, and for each such entry "~ENTRY." and its piece. Numbers are hexadecimal.
+ * As text, the position is the cursor that events carry; it is the same on every node: "NEXT[g]",
+ * then for each task with a piece "_TASK." and the piece, which is "POSITION[+SKIP]" for both
+ * streams, or one for stdout, ',' and one for stderr; and for each such entry "~ENTRY." and its
+ * piece. Numbers are hexadecimal.
  */
 #ifndef TFC_GATEWAY_PLACE_H
 #define TFC_GATEWAY_PLACE_H
@@ -21,18 +22,19 @@ struct tfc__piece {
 	char text[TFC__PIECE_SIZE]; /* "": none */
 };
 
-/* How far a subscription is once the event that it tells is told. */
+/* The change of a subscription's position by the event that is being reported. */
 struct tfc__mark {
 	uint32_t next;
 	bool is_gap_told;
-	uint32_t task;           /* OUTPUT and GAP have a new piece; else UINT32_MAX */
-	uint32_t ended_task;     /* its attempt has ended: no piece any more; else UINT32_MAX */
-	uint32_t rest;           /* an entry that has a new piece; else UINT32_MAX */
-	uint32_t rest_over;      /* one that has none any more; else UINT32_MAX */
+	uint32_t task;           /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
+	uint32_t ended_task;     /* the task whose attempt ended and whose piece is removed; else
+				    UINT32_MAX */
+	uint32_t rest;           /* the entry with a new piece; else UINT32_MAX */
+	uint32_t rest_over;      /* the entry whose piece is removed; else UINT32_MAX */
 	struct tfc__piece piece; /* of task, or of rest */
 };
 
-/* What is left of the attempt that an entry ended. */
+/* The missing output of the attempt that an entry ended. */
 struct tfc__place_rest {
 	uint32_t entry;
 	struct tfc__piece piece;
@@ -40,34 +42,36 @@ struct tfc__place_rest {
 
 struct tfc__place {
 	uint32_t next;
-	bool is_gap_told; /* also what the end of an attempt, entry `next`, says to be missing */
+	bool is_gap_told; /* the gap that belongs to entry `next`, the end of an attempt, was
+			     reported too */
 	uint32_t task_count;
 	struct tfc__piece *pieces;
-	uint64_t *has_piece;           /* a bit per task: few of many have one */
-	struct tfc__place_rest *rests; /* in the order of the entries */
+	uint64_t *has_piece;           /* a bit per task: few tasks have a piece */
+	struct tfc__place_rest *rests; /* sorted by entry */
 	uint32_t rest_count;
 	struct tfc__buf text;
 };
 
-/* Zeroed is valid, and at the beginning. Makes room for the pieces: TFC_OK or TFC_ENOMEM. */
+/* A zeroed place is valid and is the beginning. Allocates the pieces of task_count tasks: TFC_OK or
+ * TFC_ENOMEM. */
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
-/* Gives a task for which there is room another piece; NULL: none. */
+/* Sets the piece of a task below task_count; NULL removes it. */
 void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__piece *piece);
-/* Goes to a mark: TFC_OK, or TFC_ENOMEM and it is where it was. */
+/* Applies a mark: TFC_OK; TFC_ENOMEM: the place is unchanged. */
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
-/* Gives an entry its piece; a second time it takes no memory. TFC_OK or TFC_ENOMEM. */
+/* Sets the piece of an entry; replacing a piece allocates nothing. TFC_OK or TFC_ENOMEM. */
 int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece);
 void tfc__place_fini(struct tfc__place *place);
 
-/* Of memory. */
+/* Allocated bytes. */
 size_t tfc__place_bytes(const struct tfc__place *place);
 
-/* The cursor; "" when there is no memory for it. Valid until the place changes. */
+/* The cursor; "" when out of memory. Valid until the place changes. */
 const char *tfc__place_text(struct tfc__place *place);
 
-/* Into a zeroed place, which gets room for the tasks that have a piece. TFC_OK, TFC_EINVAL (nothing
- * that tfc__place_text would write, or of a task that is not below task_count), TFC_ENOMEM; then
- * tfc__place_fini in any case. */
+/* Parses a cursor into a zeroed place, and allocates pieces for the tasks that have one. TFC_OK,
+ * TFC_EINVAL (not in the form that tfc__place_text writes, or a task not below task_count),
+ * TFC_ENOMEM. Call tfc__place_fini in any case. */
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text);
 
 void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor);

@@ -23,7 +23,7 @@ static const char *const names[] = {
 };
 
 #define NAME_BYTES_MAX 255
-#define CURSOR_BYTES_MAX (4u << 20) /* of a job of 65,536 tasks it has about 2 MiB */
+#define CURSOR_BYTES_MAX (4u << 20) /* a cursor of a job with 65,536 tasks takes about 2 MiB */
 #define VALUES_MAX 65536            /* of a definition */
 #define VERBS (sizeof(names) / sizeof(names[0]))
 
@@ -96,7 +96,7 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 			 (question->verb == TFC_VERB_SUBMIT);
 	struct tfc__question sent = *question;
 	char *json = NULL;
-	sent.home = NULL; /* it follows */
+	sent.home = NULL; /* tfc__question_write_home appends it */
 	if (!sent.definition_json && sent.definition) {
 		if (tfc_job_json(sent.definition, TFC_JSON_SECRETS, &json) < 0) {
 			buf->is_failed = true;
@@ -110,7 +110,7 @@ void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *quest
 	tfc_free(json);
 }
 
-/* ---- known again */
+/* ---- digest */
 
 static void add_part(crypto_generichash_state *state, const char *text, size_t len)
 {
@@ -141,13 +141,13 @@ int tfc__question_digest(const struct tfc__question *question,
 
 /* ---- reading */
 
-/* The path was one of the client's machine: here the bundle is called by what it holds. */
+/* The path is one of the client's machine: on this node the bundle is named by its hash. */
 static int name_bundle(struct tfc__heard *heard, tfc_error *error)
 {
 	tfc_job *definition = heard->definition;
 	char *name;
 	if (!definition->bundle || !heard->bundle)
-		return TFC_OK; /* and a path is refused (rights.c) */
+		return TFC_OK; /* rights.c refuses a path */
 	if (asprintf(&name, TFC__BUNDLE_NAME "%s", heard->bundle) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	free(definition->bundle);
@@ -155,7 +155,7 @@ static int name_bundle(struct tfc__heard *heard, tfc_error *error)
 	return TFC_OK;
 }
 
-/* A value takes up to a hundred times its bytes of memory while the definition is parsed. */
+/* A JSON value takes up to a hundred times its size in memory while the definition is parsed. */
 static int check_values(const char *json, size_t len, tfc_error *error)
 {
 	size_t values = 1;
@@ -175,7 +175,7 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 			 VALUES_MAX);
 }
 
-/* What a submit is known by is what came, not what is made of it here. */
+/* A submit is recognized by the definition as received, not by the parsed job. */
 int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error)
 {
 	enum tfc_verb verb = heard->question.verb;
@@ -198,8 +198,7 @@ int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error)
 	return name_bundle(heard, error);
 }
 
-/* A definition and a bundle are those of a question once tfc__question_read_definition has seen
- * them. */
+/* The definition and the bundle become part of the request in tfc__question_read_definition. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error)
 {

@@ -1,4 +1,5 @@
-/* Questions as they travel: methods "gateway.VERB" with a map (doc/internals/methods.md). */
+/* Requests on the wire: methods "gateway.VERB" with a map of parameters (doc/internals/methods.md).
+ */
 #ifndef TFC_GATEWAY_QUESTION_H
 #define TFC_GATEWAY_QUESTION_H
 
@@ -6,49 +7,51 @@
 #include "gateway/gateway.h"
 #include "wire/fields.h"
 
-/* Of "gateway.submit"; 0: no such method. */
+/* The verb of a method ("gateway.submit"); 0: no such method. */
 enum tfc_verb tfc__verb_of_method(const char *method);
-/* "gateway.submit" into `method`. */
+/* Writes the method's name ("gateway.submit"). */
 #define TFC__METHOD_SIZE 32
 void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE]);
 
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
 
-/* A node's answer to "who are you?": its node_id and name, which a client needs before it submits.
- */
+/* A node's response to "who are you?": its node_id and name, which a client needs before it
+ * submits. */
 #define TFC__METHOD_HELLO "gateway.hello"
 
-/* Whether its job names an archive by a path, whose hash follows when it is known. */
+/* Whether the request is a submit whose bundle is a path; its hash is appended once it is known. */
 bool tfc__question_brings_bundle(const struct tfc__question *question);
-/* The end of one that submits a job with a bundle: what tfc__question_write leaves to be told. */
+/* Appends the bundle's hash, which tfc__question_write leaves out of a submit that brings a
+ * bundle. */
 void tfc__question_write_bundle(struct tfc__buf *buf, const char *hash);
 
-/* The end of one that submits: where to, which tfc__question_write leaves to be told as well. */
+/* Appends the home, which tfc__question_write leaves out of a submit. */
 void tfc__question_write_home(struct tfc__buf *buf, const char *node_id);
 
-/* What is submitted, by which it is known again: its definition as it was sent, and its bundle. The
- * host's tag does not count. TFC_ENOMEM. */
+/* The digest by which a repeated submit is recognized: of the definition as it was sent, and of the
+ * bundle's hash. The host's tag is not included. TFC_ENOMEM. */
 int tfc__question_digest(const struct tfc__question *question,
 			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error);
 
-/* A question that was read, and what its pointers point to. */
+/* A request that was read, and the memory that its pointers refer to. */
 struct tfc__heard {
 	struct tfc__question question;
-	struct tfc__reader reader; /* has the texts */
-	const char *json; /* a definition that came, of a question that may have none; or NULL */
+	struct tfc__reader reader; /* owns the strings */
+	/* The received definition; NULL: none. */
+	const char *json;
 	uint64_t json_len;
-	const char *bundle; /* the hash of a bundle that came, or NULL */
+	const char *bundle; /* hash of the received bundle, or NULL */
 	tfc_job *definition;
 };
 
-/* All but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a value that is none of its field). Ended
- * in any case by tfc__heard_fini. host_tag and the definition are borrowed from params. */
+/* Reads all but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a value is invalid for its field).
+ * Call tfc__heard_fini in any case. host_tag and the definition are borrowed from params. */
 int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
 		       tfc_error *error);
-/* The definition, of a submit or an explain; of other questions none is looked at. It is the most
- * expensive part of a question, and is read once the asker's permission is known. TFC_ETOOBIG (too
- * many values), or what tfc_job_parse says. */
+/* Parses the definition of a submit or an explain; ignores that of other requests. Parsing is the
+ * most expensive part of a request, so call it after the requester's permission was checked.
+ * TFC_ETOOBIG (too many values), or the errors of tfc_job_parse. */
 int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error);
 void tfc__heard_fini(struct tfc__heard *heard);
 

@@ -1,8 +1,9 @@
 /*
- * One connection, made when something is asked for and made again when it is lost while something
- * waits. A question may be put twice: what it asks for is done once all the same, so a lost reply
- * is asked for again. But when a job was forgotten by its name, another one may have the name. And
- * a submit is put to its home alone (home.c), directly or through the node that is connected.
+ * One connection, established with the first request, and re-established when it is lost while
+ * requests or subscriptions wait. A request may be sent twice: it takes effect once, so a request
+ * whose response was lost is repeated. The exception is FORGET by name, because another job may
+ * have the name by then. A submit is sent to its home only (home.c), directly or through the node
+ * that is connected.
  */
 #include "gateway/remote.h"
 
@@ -28,27 +29,27 @@
 #define RECONNECT_MS 300000
 #define DELAY_FIRST (100 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
-#define ROUNDS_MAX 6 /* over all addresses, for one question after the connection was lost */
-#define TRIES_MAX 4  /* connections that are lost under one question */
+#define ROUNDS_MAX 6 /* over all addresses, for one request after the connection was lost */
+#define TRIES_MAX 4  /* connections lost during one request */
 #define TEMP_DIR "/tmp"
-#define WINDOW 8      /* items of a subscription on their way or held here */
-#define HELLO_MS 5000 /* where there is another address */
+#define WINDOW 8      /* items of a subscription in flight or buffered here */
+#define HELLO_MS 5000 /* if there is another address to try */
 
 struct remote_gateway {
 	tfc_gateway base;
 	struct tfc__strv addresses;
-	size_t at; /* the one that is tried, or used */
+	size_t at; /* the address that is being tried or used */
 	struct tfc__keyring *keyring;
 	uint32_t connect_ms;
 	uint32_t reconnect_ms;
 	struct tfc__peer *peer; /* NULL: neither connected nor connecting */
 	bool is_up;
 	bool was_up;
-	bool is_known; /* who is at the other end: it has answered our hello */
+	bool is_known; /* the node at the other end has answered the hello */
 	struct tfc__rpc_call *hello;
-	size_t failed; /* addresses tried in vain in this round */
+	size_t failed; /* addresses that failed in this round */
 	uint32_t rounds;
-	struct tfc__buf tried; /* what came of them */
+	struct tfc__buf tried; /* their errors */
 	struct tfc__timer redial;
 	uint64_t delay;
 	struct tfc__link errands; /* that wait for a connection */
@@ -65,7 +66,7 @@ static struct remote_gateway *of(tfc_gateway *gateway)
 static void dial(struct remote_gateway *gateway);
 static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand);
 
-/* ---- what waits for the connection */
+/* ---- requests and subscriptions that wait for the connection */
 
 static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 {
@@ -106,7 +107,7 @@ static void want(struct remote_gateway *gateway)
 
 /* ---- the connection */
 
-/* Whoever listens there must be somebody to trust: we, root, or the owner of the directory. */
+/* The server of a unix socket must be trusted: this user, root, or the owner of the directory. */
 static int check_server(const struct remote_gateway *gateway, tfc_error *error)
 {
 	const char *address = gateway->addresses.items[gateway->at];
@@ -143,7 +144,8 @@ static void end_round(struct remote_gateway *gateway, int code)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	uint64_t now = tfc__now();
-	/* One that is about to end or to begin closes connections, too: who was let in tries on. */
+	/* A node that is shutting down or starting closes connections, too. If this gateway was
+	 * connected before, TFC_EACCES is considered temporary. */
 	bool is_passing = code == TFC_ELOST || code == TFC_ETIMEDOUT ||
 			  (code == TFC_EACCES && gateway->was_up);
 	tfc__fail(&error, is_passing ? TFC_EUNREACH : code, "gateway", 0,
@@ -175,10 +177,10 @@ static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 {
 	struct remote_gateway *gateway = user;
 	tfc_error copy = *why;
-	/* A node that has no room for another client says so behind its hello. */
+	/* A node at its limit of clients reports that after the hello has been sent. */
 	bool was_up = gateway->is_up && why->code != TFC_EAGAIN;
 	hang_up(gateway);
-	if (was_up) { /* what was under way says itself that it is lost, and wants another one */
+	if (was_up) { /* pending calls fail by themselves and are repeated */
 		gateway->rounds = 0;
 		if (!tfc__list_is_empty(&gateway->errands))
 			tfc__timer_set(&gateway->redial, tfc__now());
@@ -208,7 +210,7 @@ static void on_up(struct tfc__peer *peer, void *user)
 	serve_waiting(gateway);
 }
 
-/* A node asks its clients nothing. */
+/* A node makes no calls to its clients. */
 static void on_serve(struct tfc__peer *peer, void *user, struct tfc__rpc_request *request,
 		     const char *method, const msgpack_object *params)
 {
@@ -247,7 +249,7 @@ static void on_redial(struct tfc__timer *timer)
 		dial(gateway);
 }
 
-/* ---- who is at the other end */
+/* ---- hello */
 
 static void on_hello(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
@@ -255,7 +257,7 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
 	gateway->hello = NULL;
 	if (code < 0 && code != TFC_ENOTSUP) {
-		gateway->is_up = false; /* nothing was sent to it: another one may answer */
+		gateway->is_up = false; /* no request was sent to it: another address may answer */
 		on_down(gateway->peer, gateway, error);
 		return;
 	}
@@ -286,9 +288,9 @@ static int say_hello(struct remote_gateway *gateway, tfc_error *error)
 		       : tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello, error);
 }
 
-/* ---- submits, whose homes are asked again */
+/* ---- repeated submits */
 
-/* Whether nothing but submits that wait for their homes would miss the connection. */
+/* Whether closing the connection affects only submits that back off before they are repeated. */
 static bool is_idle(const struct remote_gateway *gateway, const struct tfc__errand *asking)
 {
 	TFC__LIST_EACH (link, &gateway->base.requests) {
@@ -301,7 +303,8 @@ static bool is_idle(const struct remote_gateway *gateway, const struct tfc__erra
 	return tfc__list_is_empty(&gateway->base.subs);
 }
 
-/* Through this node it could not be asked: the next may be it, or reach it. */
+/* The connected node could not reach the home: the next address may be or reach the home.
+ */
 static void ask_home(struct tfc__errand *errand)
 {
 	struct remote_gateway *gateway = errand->owner;
@@ -313,7 +316,7 @@ static void ask_home(struct tfc__errand *errand)
 	wait_for_connection(gateway, errand);
 }
 
-/* ---- questions */
+/* ---- requests */
 
 static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand)
 {

@@ -8,11 +8,11 @@
 #include "gateway/event_wire.h"
 #include "gateway/question.h"
 
-#define ITEM_BYTES (128u << 10) /* that one takes here, with what is read from it */
-#define TASKS_MAX 65536         /* that a cursor may tell of */
+#define ITEM_BYTES (128u << 10) /* memory of one item, with the events read from it */
+#define TASKS_MAX 65536         /* tasks in a cursor */
 #define DELAY_FIRST (50 * TFC__MS)
 #define DELAY_MAX (2 * TFC__SECOND)
-#define UNKNOWN_PATIENCE (20 * TFC__SECOND) /* for a job that was there: its node comes back */
+#define UNKNOWN_PATIENCE (20 * TFC__SECOND) /* for a job that existed: its node may return */
 
 struct item {
 	struct tfc__link link;
@@ -30,24 +30,23 @@ struct tfc__remote_sub {
 	bool is_bare;
 	bool is_finding;
 	struct tfc__rpc_call *call;
-	struct tfc__link items; /* that came and were not told */
-	struct tfc__msg msg;    /* the item being told, while at < count */
+	struct tfc__link items; /* received, not reported yet */
+	struct tfc__msg msg;    /* the item being reported, while at < count */
 	struct item *item;
 	uint32_t at;
 	uint32_t count;
-	struct tfc__reader head_reader, reader; /* of the item, of the event */
+	struct tfc__reader head_reader, reader; /* strings of the head, and of the event */
 	tfc_event head;
 	struct tfc__sub_event event;
-	bool has_event; /* it is to be notified */
-	struct tfc__place
-		place;  /* what was told: the cursor that it began with, and what came since */
-	bool has_place; /* else it is at the start */
+	bool has_event;          /* it is to be notified */
+	struct tfc__place place; /* position: the initial cursor and everything reported since */
+	bool has_place;          /* else it is at the beginning */
 	struct tfc__timer retry;
 	uint64_t delay;
-	uint64_t lost_since; /* 0: it is not */
+	uint64_t lost_since; /* 0: it is connected */
 	bool is_wait_logged;
 	bool was_up;
-	bool is_lost; /* `error` is told behind the items */
+	bool is_lost; /* LOST with `error` is reported after the items */
 	tfc_error error;
 };
 
@@ -56,7 +55,7 @@ static struct tfc__remote_sub *of(tfc_sub *sub)
 	return tfc__container_of(sub, struct tfc__remote_sub, base);
 }
 
-/* ---- what came */
+/* ---- received items */
 
 static void drop_item(struct tfc__remote_sub *sub)
 {
@@ -69,7 +68,7 @@ static void drop_item(struct tfc__remote_sub *sub)
 	sub->has_event = false;
 }
 
-/* What was not told comes again on the next connection. */
+/* Unreported events are received again over the next connection. */
 static void drop_items(struct tfc__remote_sub *sub)
 {
 	drop_item(sub);
@@ -84,7 +83,8 @@ static void count_held(struct tfc__remote_sub *sub)
 	sub->base.held = sub->route->window * ITEM_BYTES + tfc__place_bytes(&sub->place);
 }
 
-/* For the host of this gateway; who follows over another node's hears of it there. */
+/* Logs for the host of this gateway. With is_bare the events are forwarded to a client, whose own
+ * gateway logs the wait. */
 static void log_wait(struct tfc__remote_sub *sub, uint64_t now, uint64_t patience)
 {
 	if (sub->is_bare || sub->is_wait_logged || now < sub->lost_since + TFC__QUIET_NS)
@@ -110,14 +110,15 @@ static void try_later(struct tfc__remote_sub *sub, const tfc_error *why)
 		return;
 	}
 	log_wait(sub, now, patience);
-	tfc__timer_set(&sub->retry, now + sub->delay); /* at once after what went well */
+	tfc__timer_set(&sub->retry, now + sub->delay); /* the first retry is immediate */
 	sub->delay = sub->delay ? sub->delay * 2 : DELAY_FIRST;
 	if (sub->delay > DELAY_MAX)
 		sub->delay = DELAY_MAX;
 }
 
-/* Whether another try can help: the connection is gone, or a node that must be asked is. */
-/* EEXIST: the node that relays has the job itself; a client that asks again gets it from there. */
+/* Whether a retry can help: the connection was lost, or a node on the way is unreachable. */
+/* EEXIST: the forwarding node has the job itself; a client that asks again gets the job from that
+ * node. */
 static bool is_passing(const struct tfc__remote_sub *sub, int code)
 {
 	if (code == TFC_EEXIST)
@@ -136,7 +137,7 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 	sub->call = NULL;
 	if (sub->base.is_ended ||
 	    (code == TFC_OK && (sub->item || !tfc__list_is_empty(&sub->items))))
-		return; /* END was told, or is among the items */
+		return; /* END was reported, or is among the items */
 	if (code == TFC_OK)
 		error = &silent;
 	if (is_passing(sub, error->code)) {
@@ -180,9 +181,9 @@ static void on_item(void *user, const msgpack_object *object)
 	tfc__buf_fini(&bytes);
 }
 
-/* ---- telling */
+/* ---- reporting */
 
-/* Takes the next item that came: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
+/* Parses the next received item: 1, 0 when there is none, TFC_ENOMEM or TFC_EPARSE. */
 static int take_item(struct tfc__remote_sub *sub)
 {
 	if (sub->item && sub->call)
@@ -196,7 +197,7 @@ static int take_item(struct tfc__remote_sub *sub)
 		return code;
 	tfc__list_remove(&item->link);
 	sub->item = item;
-	sub->at = 1; /* behind the head */
+	sub->at = 1; /* after the head */
 	sub->count = sub->msg.root.type == MSGPACK_OBJECT_ARRAY ? sub->msg.root.via.array.size : 0;
 	if (!sub->count)
 		return TFC_EPARSE;
@@ -221,7 +222,7 @@ static int take_event(struct tfc__remote_sub *sub)
 	sub->at++;
 	if (sub->event.mark.task != UINT32_MAX && sub->event.mark.task >= TASKS_MAX)
 		return TFC_EPARSE;
-	sub->has_event = code == TFC_OK; /* else of a kind that this version does not know */
+	sub->has_event = code == TFC_OK; /* else it is of a kind that this version does not know */
 	return 1;
 }
 
@@ -242,7 +243,7 @@ static int tell_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
-/* What cannot be read is asked for again, and then is perhaps no longer so. */
+/* A malformed event is requested again: it may be intact the second time. */
 static void fail_reading(struct tfc__remote_sub *sub, int code)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -383,8 +384,8 @@ static const struct tfc__mark *mark_of(const tfc_sub *base)
 	return &tfc__container_of(base, const struct tfc__remote_sub, base)->event.mark;
 }
 
-/* Tasks that say nothing have their pieces in the cursor alone: they are kept from there on. What
- * is no cursor is told by LOST. */
+/* The cursor is parsed and kept, because it is the only source for the positions of tasks that
+ * write no more output. An invalid cursor is reported by LOST. */
 static int begin_behind(struct tfc__remote_sub *sub, const char *cursor)
 {
 	int code = tfc__place_read(&sub->place, TASKS_MAX, cursor);
@@ -425,7 +426,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 	if (sub->is_lost)
 		tfc__sub_wake(&sub->base);
 	else
-		tfc__timer_set(&sub->retry, tfc__now()); /* nothing is called inside this call */
+		tfc__timer_set(&sub->retry, tfc__now()); /* no callback inside this call */
 	*ret_sub = &sub->base;
 	return TFC_OK;
 }

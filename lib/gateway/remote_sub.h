@@ -1,7 +1,7 @@
 /*
- * A subscription to a job whose maintainer is behind calls. It outlives connections: what was not
- * told when one is lost is asked for again on the next, from the place that was reached, so that
- * each event is told once. Its memory is bounded by the stream's credit.
+ * A subscription to a job whose maintainer is reached by RPC. It outlives connections: after a lost
+ * connection it continues on the next one from the position that it has reached, so that each event
+ * is reported once. Its memory is bounded by the stream's credit.
  */
 #ifndef TFC_GATEWAY_REMOTE_SUB_H
 #define TFC_GATEWAY_REMOTE_SUB_H
@@ -13,17 +13,17 @@
 
 struct tfc__remote_sub;
 
-#define TFC__QUIET_NS (3 * TFC__SECOND) /* a node that is back so soon is not worth a line */
+#define TFC__QUIET_NS (3 * TFC__SECOND) /* a shorter interruption is not logged */
 
-/* How it gets its connection; embedded in whoever owns that. */
+/* How a subscription gets its connection; embedded in the object that owns the connection. */
 struct tfc__route {
-	/* Answers with tfc__remote_sub_go or tfc__remote_sub_failed, now or later. */
+	/* Answers with tfc__remote_sub_go or tfc__remote_sub_failed, in this call or later. */
 	void (*find)(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job);
-	/* The subscription does not wait for that any more. */
+	/* Cancels `find`. */
 	void (*forget)(struct tfc__route *route, struct tfc__remote_sub *sub);
-	uint32_t patience_ms; /* for how long in vain until it is told LOST */
-	uint32_t window;      /* items on their way or held here */
-	bool is_forwarded;    /* it leads to a member, which is not to pass the question on */
+	uint32_t patience_ms; /* how long to retry before the subscription ends with LOST */
+	uint32_t window;      /* items in flight or buffered here */
+	bool is_forwarded;    /* it leads to a member, which must not forward the request */
 };
 
 /* `route` must live until the subscription is detached. TFC_ENOMEM. */
@@ -34,12 +34,12 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const char *id);
 void tfc__remote_sub_failed(struct tfc__remote_sub *sub, const tfc_error *error);
 
-/* A word of the route's, for its own use. */
+/* A pointer for the route's own use. */
 void tfc__remote_sub_set_slot(struct tfc__remote_sub *sub, void *slot);
 void *tfc__remote_sub_slot(const struct tfc__remote_sub *sub);
 
-/* The connection is there: goes now rather than after its pause. Or it cannot be made: one that
- * waits for it is told so. */
+/* kick: the connection is established; a subscription that backs off or waits continues at once.
+ * down: no connection can be established; a subscription that waits for one fails or retries. */
 void tfc__remote_sub_kick(tfc_sub *sub, struct tfc__rpc *rpc);
 void tfc__remote_sub_down(tfc_sub *sub, const tfc_error *error);
 

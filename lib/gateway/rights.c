@@ -55,7 +55,7 @@ int tfc__rights_check(const struct tfc__gateway_service_options *options,
 	return TFC_OK;
 }
 
-/* ---- who submits */
+/* ---- the submitter */
 
 void tfc__rights_say(const struct tfc__peer_id *who, char as[TFC__SUBMITTER_AS_SIZE])
 {
@@ -93,7 +93,7 @@ uint32_t tfc__rights_owner(const struct tfc__gateway_service_options *options,
 		       : geteuid();
 }
 
-/* ---- what a job may have */
+/* ---- what a job may contain */
 
 static int refuse_user(const char *role, const char *user, tfc_error *error)
 {
@@ -103,8 +103,8 @@ static int refuse_user(const char *role, const char *user, tfc_error *error)
 }
 
 /*
- * The tasks run as who submitted. Root, and on a node that is not root's its own user, say in the
- * job as whom; for all others it is said here.
+ * Tasks run as the submitter. Root, and the node's own user if the node does not run as root,
+ * choose the user in the job; for all others it is set here.
  */
 static int set_users(const struct tfc__gateway_service_options *options,
 		     const struct tfc__peer_id *who, tfc_job *job, tfc_error *error)
@@ -132,7 +132,7 @@ static int set_users(const struct tfc__gateway_service_options *options,
 	return TFC_OK;
 }
 
-/* A path would be read with the node's rights, and on its machine. */
+/* A path would be read with the node's permissions, on the node's machine. */
 static int check_bundle(const tfc_job *job, tfc_error *error)
 {
 	if (!job->bundle || tfc__bundle_named(job->bundle))

@@ -8,9 +8,9 @@
 #include "base/names.h"
 #include "gateway/question.h"
 
-#define ANSWER_MS 3000 /* a member that says nothing for so long is not waited for */
+#define ANSWER_MS 3000 /* a member that does not respond within this time counts as unreachable */
 
-/* What fits on some of the nodes. */
+/* The jobs that match on one node, or on all nodes. */
 struct matches {
 	char by_name[17]; /* the latest; "": none */
 	uint64_t submitted_ns;
@@ -18,8 +18,8 @@ struct matches {
 	char by_prefix[17]; /* one of them */
 	uint32_t prefixes;
 	char prefix_node[256];
-	char ids[64];      /* of one node: the first of them */
-	char damaged[256]; /* why one cannot be read, of a node of 0.2; "": none */
+	char ids[64];      /* the first matching ids on one node */
+	char damaged[256]; /* why a record cannot be read, from a node of version 0.2; "": none */
 };
 
 struct asked {
@@ -38,7 +38,7 @@ struct tfc__search {
 	uint32_t count;
 	uint32_t pending;
 	struct tfc__buf fitting; /* "IDS on NODE; IDS on NODE" */
-	struct tfc__buf silent;  /* names of those that gave no answer */
+	struct tfc__buf silent;  /* names of the nodes that did not answer */
 	struct tfc__work done;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Which job of the whole cluster is meant by an id, a prefix of one, or a name, and on which node
- * it is: this node's own jobs and the answers of all members that can be asked now.
+ * Finds a job in the whole cluster by its id, a prefix of it, or its name, and the node that has
+ * it: among this node's own jobs and by asking all reachable members.
  */
 #ifndef TFC_GATEWAY_SEARCH_H
 #define TFC_GATEWAY_SEARCH_H
@@ -11,9 +11,9 @@
 
 struct tfc__search;
 
-/* node "": it is here. On failure TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ELOST (not found, but
- * somebody could not be asked), TFC_EPARSE (its record is damaged), TFC_ENOMEM. Once, never inside
- * tfc__search_begin. */
+/* node "": this node. On failure TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_ELOST (not found, but a
+ * member was unreachable), TFC_EPARSE (its record is damaged), TFC_ENOMEM. Called once, never
+ * inside tfc__search_begin. */
 typedef void (*tfc__search_fn)(void *user, const char *node, const char *id,
 			       const tfc_error *error);
 
@@ -21,13 +21,13 @@ typedef void (*tfc__search_fn)(void *user, const char *node, const char *id,
 int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      const struct tfc__gateway_members *members, const char *job,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search);
-/* Nobody wants the answer any more. NULL is a no-op. */
+/* Cancels the search. NULL is a no-op. */
 void tfc__search_drop(struct tfc__search *search);
 
-/* What one node answers to FIND. */
+/* Writes a node's response to FIND. */
 void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf);
 
-/* Of memory, while it is under way: what it asks of members. */
+/* Bytes that the search holds while it is pending, for its calls to members. */
 size_t tfc__search_bytes(const struct tfc__search *search);
 
 /* The connection to a member, or NULL. */

@@ -11,12 +11,12 @@
 struct tfc__upload {
 	const struct tfc__upload_ops *ops;
 	void *user;
-	struct tfc__bundle *bundle; /* used */
+	struct tfc__bundle *bundle; /* a reference */
 	struct tfc__observer waiter;
-	struct tfc__bundle_sender *sender; /* NULL: it is not offered now */
+	struct tfc__bundle_sender *sender; /* NULL: not being offered */
 };
 
-/* ---- where it is packed */
+/* ---- the directory */
 
 static int make_dir(struct tfc__uploads *uploads, tfc_error *error)
 {
@@ -61,7 +61,8 @@ static void on_bundle(struct tfc__observer *waiter, const void *event)
 static int pack(struct tfc__uploads *uploads, struct tfc__upload *upload, const char *path,
 		tfc_error *error)
 {
-	char key[24]; /* each is packed for itself: its files may have changed since the last */
+	/* Each upload is packed separately: the files may have changed since the last. */
+	char key[24];
 	int code = uploads->bundles ? TFC_OK : make_dir(uploads, error);
 	snprintf(key, sizeof(key), "%p", (void *)upload);
 	if (code == TFC_OK)

@@ -1,6 +1,6 @@
 /*
  * The bundle of a job that a client submits: packed on the client's machine with the client's
- * rights, offered to a node over a connection, and sent there unless the node has it
+ * permissions, offered to a node over a connection, and sent there unless the node has it
  * (bundle/transfer.h).
  */
 #ifndef TFC_GATEWAY_UPLOAD_H
@@ -9,34 +9,34 @@
 #include "bundle/cache.h"
 #include "wire/rpc.h"
 
-/* Where a client packs: a private directory, made with the first one. */
+/* Where a client packs: a private directory, created with the first bundle. */
 struct tfc__uploads {
 	tfc_ctx *ctx;
-	char *temp_dir; /* its parent; owned */
+	char *temp_dir; /* the directory's parent; owned */
 	struct tfc__private_dir *dir;
 	struct tfc__bundles *bundles;
 };
-void tfc__uploads_fini(struct tfc__uploads *uploads); /* its uploads are closed */
+void tfc__uploads_fini(struct tfc__uploads *uploads); /* after its uploads were closed */
 
 struct tfc__upload;
 
-/* In dispatch, each the last that happens in it: any may close the upload. */
+/* Called in dispatch, each as the last action of its caller: any of them may close the upload. */
 struct tfc__upload_ops {
-	void (*packed)(void *user); /* once: it may be offered */
-	void (*there)(
-		void *user); /* the node has it, as long as the connection and the upload last */
-	void (*failed)(void *user, const tfc_error *error); /* TFC_ELOST: to be offered again */
+	void (*packed)(void *user); /* once: the bundle may be offered */
+	/* The node has the bundle, as long as the connection and the upload last. */
+	void (*there)(void *user);
+	void (*failed)(void *user, const tfc_error *error); /* TFC_ELOST: offer it again */
 	void (*moved)(void *user, uint64_t sent, uint64_t total);
 };
 
-/* Begins to pack what is at `path`. `ops` must live as long. TFC_ENOMEM, TFC_ESYS and those of
- * tfc_process_spawn. */
+/* Starts to pack the directory or file at `path`. `ops` must outlive the upload. TFC_ENOMEM,
+ * TFC_ESYS and the errors of tfc_process_spawn. */
 int tfc__upload_open(struct tfc__uploads *uploads, const char *path,
 		     const struct tfc__upload_ops *ops, void *user, tfc_error *error,
 		     struct tfc__upload **ret_upload);
 const char *tfc__upload_hash(const struct tfc__upload *upload); /* once it is packed */
 void tfc__upload_offer(struct tfc__upload *upload, struct tfc__rpc *rpc);
-/* The connection is lost: nothing is told any more before the next offer. */
+/* The connection is lost: no callback is made before the next offer. */
 void tfc__upload_leave(struct tfc__upload *upload);
 void tfc__upload_close(struct tfc__upload *upload); /* NULL is a no-op */
 
