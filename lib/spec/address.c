@@ -1,6 +1,6 @@
 /*
- * Addresses as TensorFlow's gRPC server takes them: host:port split at the last colon, no scheme,
- * no slash (core/distributed_runtime/rpc/grpc_server_lib.cc, grpc_channel.cc).
+ * Addresses in the form that TensorFlow's gRPC server accepts: host:port, split at the last colon,
+ * without scheme or slash (core/distributed_runtime/rpc/grpc_server_lib.cc, grpc_channel.cc).
  */
 #include "base/fail.h"
 #include "spec/spec.h"
@@ -23,7 +23,7 @@ static int refuse(const struct subject *subject, const char *remedy)
 			 subject->task_type, subject->task_index, subject->address, remedy);
 }
 
-/* 1 to 65535 in decimal without leading zeros, or 0. */
+/* Parses a port: 1 to 65535, decimal, without leading zeros. Returns 0 if it is anything else. */
 static unsigned port_of(const char *text)
 {
 	unsigned port = 0;
@@ -35,7 +35,7 @@ static unsigned port_of(const char *text)
 	return port <= 65535 ? port : 0;
 }
 
-/* The inside of the brackets in one spelling. */
+/* Checks the text between the brackets and writes it in canonical form. */
 static int check_ipv6(const struct subject *subject, const char *host, size_t len, char *ret_host)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -54,7 +54,7 @@ static int check_ipv6(const struct subject *subject, const char *host, size_t le
 	return 0;
 }
 
-/* A DNS name or an IPv4 address, in lower case. */
+/* Checks a DNS name or an IPv4 address and writes it in lower case. */
 static int check_name(const struct subject *subject, const char *host, size_t len, char *ret_host)
 {
 	bool is_numeric = true;

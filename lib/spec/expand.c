@@ -62,7 +62,7 @@ static void add_job(struct tfc__buf *buf, const struct tfc__expand *values)
 }
 
 struct placeholder {
-	const char *name; /* with its braces */
+	const char *name; /* including its braces */
 	void (*add)(struct tfc__buf *buf, const struct tfc__expand *values);
 };
 
@@ -87,7 +87,7 @@ static const struct placeholder *match(const char *text)
 	return NULL;
 }
 
-/* Adds what the brace at `text` stands for and returns the rest. */
+/* Expands the placeholder or escape at the brace `text` and returns the text after it. */
 static const char *expand_brace(struct tfc__buf *buf, const struct tfc__expand *values,
 				const char *text)
 {

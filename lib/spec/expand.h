@@ -1,7 +1,7 @@
 /*
  * Placeholders in argv and environment values: {task_type} {task_index} {port} {address}
- * {chief_hosts} {worker_hosts} {ps_hosts} {attempt} {job}. {{name}} is a literal {name}; every
- * other brace is left as it is.
+ * {chief_hosts} {worker_hosts} {ps_hosts} {attempt} {job}. {{name}} stands for a literal {name};
+ * any other brace is copied unchanged.
  */
 #ifndef TFC_SPEC_EXPAND_H
 #define TFC_SPEC_EXPAND_H
@@ -17,7 +17,8 @@ struct tfc__expand {
 	const char *address; /* "" when the task has no port */
 };
 
-/* The text with all placeholders replaced, freshly allocated; NULL when out of memory. */
+/* Returns the text with all placeholders replaced, which the caller frees; NULL when out of
+ * memory. */
 char *tfc__expand(const struct tfc__expand *values, const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Clusters from JSON, in the two forms that python/training/server_lib.py (ClusterSpec) takes. What
- * Python's json and int() would let pass silently - duplicate keys, "01" beside "1" - is refused.
+ * Parses clusters from JSON, in the two forms that python/training/server_lib.py (ClusterSpec)
+ * accepts. Duplicate keys and non-canonical indices ("01" beside "1"), which Python's json and
+ * int() silently accept, are refused.
  */
 #include "base/fail.h"
 #include "base/json.h"
@@ -77,8 +78,8 @@ static int add_entries(tfc_spec *spec, const char *type, struct entry *entries, 
 			return code;
 		entries[count++].address = address;
 	}
-	/* Rising indices make each one an append. */
-	if (count > 0) /* qsort takes no NULL, even for nothing */
+	/* Adding tasks by rising index is an append. */
+	if (count > 0) /* qsort does not accept NULL, even with a count of 0 */
 		qsort(entries, count, sizeof(*entries), by_index);
 	for (size_t i = 0; i < count && code == 0; i++)
 		code = add_task(spec, type, entries[i].index, entries[i].address, error);
@@ -124,7 +125,8 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 	return 0;
 }
 
-/* The cluster in a TF_CONFIG, or the whole when it is a bare cluster. NULL: a TF_CONFIG without. */
+/* The cluster of a TF_CONFIG, or `root` if it is a cluster itself; NULL for a TF_CONFIG without a
+ * cluster. */
 static json_t *cluster_of(json_t *root)
 {
 	json_t *cluster = json_object_get(root, "cluster");

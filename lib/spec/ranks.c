@@ -13,7 +13,7 @@ struct tfc__host_name tfc__host_name(const char *address)
 	return (struct tfc__host_name){address, len};
 }
 
-/* The keys are of one spelling each, so that equal hosts are equal texts. */
+/* The keys are in canonical form, so equal hosts have equal texts. */
 static int compare_hosts(const struct tfc__rank *a, const struct tfc__rank *b)
 {
 	struct tfc__host_name x = tfc__host_name(a->task->key), y = tfc__host_name(b->task->key);
@@ -21,7 +21,7 @@ static int compare_hosts(const struct tfc__rank *a, const struct tfc__rank *b)
 	return order ? order : x.len - y.len;
 }
 
-/* Positions in items, to be sorted: by host, then by rank. */
+/* A rank in `items`, sorted by host, then by rank. */
 struct entry {
 	const struct tfc__rank *items;
 	uint32_t rank;
@@ -40,7 +40,7 @@ static void add_list(struct tfc__ranks *ranks, const struct tfc__spec_list *list
 		ranks->items[ranks->count++].task = &list->items[i];
 }
 
-/* Leaves in each item's `host` the first rank of its host. */
+/* Sets each item's `host` to the first rank on its host. */
 static int find_first_ranks(struct tfc__ranks *ranks)
 {
 	struct entry *entries = calloc(ranks->count + 1, sizeof(*entries));
@@ -60,7 +60,7 @@ static int find_first_ranks(struct tfc__ranks *ranks)
 	return 0;
 }
 
-/* Numbers the hosts by their first ranks, and the ranks within each. */
+/* Numbers the hosts by their first ranks, and the ranks of each host. */
 static void number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
 {
 	for (uint32_t rank = 0; rank < ranks->count; rank++) {
@@ -77,7 +77,8 @@ static void number_hosts(struct tfc__ranks *ranks, struct tfc__buf *hosts)
 	}
 }
 
-/* Local rank l exists on each host that has more than l ranks: counts them, host by host. */
+/* Counts the ranks with each local rank, host by host: local rank l exists on each host with more
+ * than l ranks. */
 static int number_across(struct tfc__ranks *ranks)
 {
 	uint32_t *by_host = calloc(ranks->count + 1, sizeof(*by_host));

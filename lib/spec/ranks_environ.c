@@ -1,11 +1,13 @@
 /*
- * The variables of the frameworks that know ranks, each as its own launcher sets them:
+ * The environment variables of the frameworks that use ranks, as each framework's own launcher sets
+ * them:
  *
- * - pytorch: torchrun, torch/distributed/run.py, "Environment Variables", and what
- *   torch/distributed/elastic/agent/server/local_elastic_agent.py passes on
- * - jax: jax 0.10.2, jax/_src/distributed.py reads JAX_COORDINATOR_ADDRESS; count and id have no
- *   variable of JAX's own and are taken from jax/_src/clusters/slurm_cluster.py
- * - horovod: horovod/runner/gloo_run.py, create_slot_env_vars and create_run_envs
+ *   - pytorch: torchrun, torch/distributed/run.py, "Environment Variables", and the variables that
+ *     torch/distributed/elastic/agent/server/local_elastic_agent.py passes on
+ *   - jax: jax 0.10.2, jax/_src/distributed.py reads JAX_COORDINATOR_ADDRESS; JAX has no variables
+ *     for the number of processes and the process id, so those of
+ *     jax/_src/clusters/slurm_cluster.py are set
+ *   - horovod: horovod/runner/gloo_run.py, create_slot_env_vars and create_run_envs
  */
 #include "base/buf.h"
 #include "base/fail.h"
@@ -47,8 +49,8 @@ static const char *port_of(const char *address)
 }
 
 /*
- * torchrun's "group" is a host. Its role is one name for all ranks of a launch, not TensorFlow's
- * kind of role, so all have one here as well.
+ * torchrun's "group" is a host. Its "role" is one name for all ranks of a launch, unlike
+ * TensorFlow's task type; all tasks therefore have the same role here.
  */
 static void add_pytorch(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
 {
@@ -68,8 +70,9 @@ static void add_pytorch(const struct tfc__ranks *ranks, uint32_t rank, struct tf
 }
 
 /*
- * All five have to be there for JAX to see them. It would make a port of the job id and dial the
- * first host of the list, but JAX_COORDINATOR_ADDRESS goes before both; any number does as the id.
+ * JAX detects Slurm only if all five variables are set. It would derive a port from the job id and
+ * connect to the first host of the list, but JAX_COORDINATOR_ADDRESS overrides both; the job id can
+ * therefore be any number.
  */
 static void add_jax(const struct tfc__ranks *ranks, uint32_t rank, struct tfc__strv *env)
 {
@@ -99,7 +102,7 @@ static void add_horovod(const struct tfc__ranks *ranks, uint32_t rank, struct tf
 	tfc__strv_set_env(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", port_of(rendezvous));
 }
 
-/* The list of hosts is the one variable that grows with the job. */
+/* The list of hosts is the only variable whose size grows with the job. */
 static int check_sizes(const struct tfc__strv *env, const char *task_type, uint32_t task_index,
 		       tfc_error *error)
 {
@@ -117,7 +120,7 @@ static int check_sizes(const struct tfc__strv *env, const char *task_type, uint3
 	return 0;
 }
 
-/* A chief is rank 0, and its index is 0 as well. */
+/* A chief has rank 0 and index 0. */
 static uint32_t rank_of(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index)
 {
 	const struct tfc__spec_task *task = tfc__spec_find(spec, type, task_index);

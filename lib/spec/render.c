@@ -1,6 +1,6 @@
 /*
- * What a spec renders to. The part that all tasks share is made once and kept until the spec
- * changes; a task then costs one copy of it.
+ * Renders a spec. The part that all tasks share is rendered once and kept until the spec changes;
+ * each task then costs one copy of it.
  */
 #include "base/buf.h"
 #include "base/fail.h"
@@ -12,8 +12,9 @@
 #include <string.h>
 
 /*
- * An evaluator without an address. TensorFlow needs the evaluator in its own cluster
- * (multi_worker_util.worker_count raises KeyError), but nobody ever dials it and it never listens.
+ * The address of an evaluator that has none. TensorFlow requires the evaluator in its own cluster
+ * (multi_worker_util.worker_count raises KeyError), but no task connects to it and it never
+ * listens.
  */
 #define NO_ADDRESS "localhost:0"
 
@@ -73,7 +74,7 @@ static void add_workers(struct tfc__buf *buf, const tfc_spec *spec)
 	tfc__buf_add_char(buf, ']');
 }
 
-/* The common part, rendered if it is not; NULL when out of memory. */
+/* The common part, rendered if necessary; NULL when out of memory. */
 static const struct tfc__spec_common *common_of(const tfc_spec *spec)
 {
 	struct tfc__spec_common *common = spec->common;
@@ -106,7 +107,8 @@ int tfc_spec_json(const tfc_spec *spec, char **ret_json)
 	return 0;
 }
 
-/* The cluster with the evaluator in it: the common part, opened again. */
+/* Adds the cluster with the evaluator: the common part without its closing brace, then the
+ * evaluator. */
 static void add_evaluator_cluster(struct tfc__buf *buf, const tfc_spec *spec,
 				  const struct tfc__spec_common *common)
 {
@@ -126,7 +128,7 @@ static int refuse_size(const char *name, uint32_t task_index, size_t len, tfc_er
 			 name, task_index, len, TFC_TF_CONFIG_MAX);
 }
 
-/* TF_CONFIG of a task that the rules allow. */
+/* Renders the TF_CONFIG of a task that the rules allow. */
 static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
 		       tfc_error *error, char **ret_json)
 {
@@ -172,8 +174,8 @@ int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy, const c
 }
 
 /*
- * The variables of Apache Ignite's TensorFlow integration. A list that is too long for execve is
- * left out: it exists for old scripts, and must not keep a large job from starting.
+ * Adds the variables of Apache Ignite's TensorFlow integration. A list too long for execve is
+ * omitted: it exists for old scripts only and must not prevent a large job from starting.
  */
 static int add_ignite(struct tfc__strv *env, const tfc_spec *spec)
 {
@@ -193,7 +195,8 @@ static int add_ignite(struct tfc__strv *env, const tfc_spec *spec)
 	return 0;
 }
 
-/* The task's own part, where it has one, and what the strategy asks of every process. */
+/* Adds TF_CONFIG for a task type of the cluster, and the variables that the strategy requires in
+ * every process. */
 static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_strategy strategy,
 			  const char *task_type, uint32_t task_index, tfc_error *error)
 {

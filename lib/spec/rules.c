@@ -1,8 +1,9 @@
 /*
- * TensorFlow's rules, as sentences: python/distribute/multi_worker_util.py
- * (_validate_cluster_spec), python/distribute/parameter_server_strategy_v2.py
- * (_verify_args_and_config) and, for ps beside mirrored workers, multi_worker_util.py
- * (coordination_leader: the ps would lead, and nobody serves it).
+ * TensorFlow's rules for a cluster, with an error message for each:
+ * python/distribute/multi_worker_util.py (_validate_cluster_spec),
+ * python/distribute/parameter_server_strategy_v2.py (_verify_args_and_config), and for ps tasks
+ * beside mirrored workers multi_worker_util.py (coordination_leader: it would choose a ps as the
+ * leader, and no ps runs the coordination service).
  */
 #include "base/fail.h"
 #include "spec/ranks.h"
@@ -19,7 +20,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
 	return least < c ? least : c;
 }
 
-/* Levenshtein's distance, capitals ignored. */
+/* The Levenshtein distance, ignoring case. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[NAME_MAX_LEN + 1], a_len = strlen(a), b_len = strlen(b);
@@ -38,7 +39,7 @@ static size_t distance(const char *a, const char *b)
 	return row[b_len];
 }
 
-/* The type that was probably meant, or NULL. */
+/* The known task type that `name` is probably a misspelling or synonym of, or NULL. */
 static const char *nearest(const char *name)
 {
 	static const char *const others[][2] = {
@@ -156,7 +157,7 @@ static int check_presence(const tfc_spec *spec, enum tfc__task_type type, uint32
 {
 	const struct tfc__spec_list *list = &spec->lists[type];
 	const char *name = tfc__task_type_name(type);
-	/* An evaluator needs no place in the cluster that the others see. */
+	/* An evaluator may be missing from the cluster that the other tasks see. */
 	if (type == TFC__EVALUATOR || tfc__spec_find(spec, type, task_index))
 		return 0;
 	if (!list->count)

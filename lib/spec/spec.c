@@ -53,7 +53,7 @@ void tfc_spec_free(tfc_spec *spec)
 	free(spec);
 }
 
-/* Where a task is in its list, or would be put. */
+/* The position of a task in its list, or the position at which to insert it. */
 static uint32_t position(const struct tfc__spec_list *list, uint32_t task_index)
 {
 	uint32_t low = 0, high = list->count;
@@ -91,7 +91,7 @@ static uint32_t hash(const char *key)
 	return value;
 }
 
-/* The slot that holds the key, or the free one where it goes. */
+/* The slot that holds the key, or the free slot for it. */
 static const char **seen_slot(const char **seen, uint32_t capacity, const char *key)
 {
 	uint32_t at = hash(key) & (capacity - 1);
@@ -100,7 +100,7 @@ static const char **seen_slot(const char **seen, uint32_t capacity, const char *
 	return &seen[at];
 }
 
-/* Keeps the table at most half full with one more key in it. */
+/* Keeps the table at most half full after one more key is added. */
 static int seen_reserve(tfc_spec *spec)
 {
 	if (spec->task_count + 1 <= spec->seen_capacity / 2)
@@ -131,7 +131,7 @@ static int list_reserve(struct tfc__spec_list *list)
 	return 0;
 }
 
-/* Names who has the address already. Only a failing call pays for the search. */
+/* Names the task that already has the address. The linear search is paid only on failure. */
 static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
 			    const char *address, const char *key, tfc_error *error)
 {
@@ -247,9 +247,7 @@ int tfc_spec_equal(const tfc_spec *a, const tfc_spec *b)
 	return 1;
 }
 
-/* ---- a part of it
- *
- * The part of a cluster that one worker sees with "topology": "partial". */
+/* ---- the part of a cluster that one worker sees with "topology": "partial" */
 
 static int copy_task(tfc_spec *part, enum tfc__task_type type, const struct tfc__spec_task *task,
 		     tfc_error *error)
