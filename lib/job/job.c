@@ -67,7 +67,7 @@ tfc_job *tfc__job_copy(const tfc_job *job)
 	return copy;
 }
 
-/* Bytes of the field of a key that a role may override; those hold no memory of their own. */
+/* Size of the field of a key that a role may override; such fields own no memory. */
 static size_t field_size(const struct tfc__json_key *key)
 {
 	if (key->kind == TFC__KEY_BACKOFF)
@@ -160,7 +160,7 @@ bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role)
 
 bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role)
 {
-	if (!tfc__role_has_port(job, role)) /* it cannot be seen to listen */
+	if (!tfc__role_has_port(job, role)) /* without a port, listening cannot be detected */
 		return false;
 	if (role->ready != TFC__READY_AUTO)
 		return role->ready == TFC__READY_LISTEN;

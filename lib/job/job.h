@@ -1,7 +1,7 @@
 /*
  * The job as the modules below read it: plain fields, filled by the parser (job_parse.c) from the
- * one table of keys (job_keys.c). Everything is owned by the job; strings are never NULL unless
- * said so.
+ * table of keys (job_keys.c). The job owns everything it points to; strings are never NULL unless
+ * stated.
  */
 #ifndef TFC_JOB_JOB_H
 #define TFC_JOB_JOB_H
@@ -29,7 +29,7 @@ enum tfc__on_failure {
 	TFC__ON_FAILURE_AUTO = 0,
 	TFC__ON_FAILURE_FAIL,
 	TFC__ON_FAILURE_IGNORE,
-	TFC__ON_FAILURE_RESTART, /* FAIL, as 0.2 wrote it */
+	TFC__ON_FAILURE_RESTART, /* synonym of FAIL, written by version 0.2 */
 };
 
 enum tfc__placement { TFC__PLACE_SPREAD = 0, TFC__PLACE_PACK, TFC__PLACE_UPSTREAM };
@@ -42,8 +42,8 @@ struct tfc__restart {
 	uint32_t scope;         /* enum tfc__scope */
 	uint32_t max;           /* restarts per window; 3 */
 	double window_s;        /* 600 */
-	double backoff_s[2];    /* {0, 30}: before the first restart, and the most */
-	uint32_t losses;        /* restarts after losses and preemptions per losses_window_s; 100 */
+	double backoff_s[2];    /* {0, 30}: delay before the first restart, and the maximum */
+	uint32_t losses;        /* restarts per losses_window_s after losses and preemptions; 100 */
 	double losses_window_s; /* 86400 */
 };
 
@@ -51,43 +51,42 @@ struct tfc__role {
 	char *name;            /* "worker" */
 	uint32_t count;        /* 1 */
 	struct tfc__strv argv; /* empty: the job's */
-	struct tfc__strv env;  /* "NAME=value", over the job's */
+	struct tfc__strv env;  /* "NAME=value"; overrides the job's */
 	struct tfc__strv
-		secret_env; /* "NAME=value", or "NAME": from what the node gives the task */
+		secret_env; /* "NAME=value", or "NAME": the node provides the value to the task */
 	char *cwd;          /* NULL: the job's */
-	uint16_t port;      /* first task's fixed port, task i gets port + i; 0: from the pool */
+	uint16_t port;      /* fixed port of task 0, task i has port + i; 0: from the pool */
 	uint32_t port_handover;      /* enum tfc__handover */
 	bool is_server;              /* runs TensorFlow's own server */
 	uint32_t ready;              /* enum tfc__ready */
-	struct tfc__restart restart; /* the job's, with what the role overrides */
-	uint32_t restart_given; /* which keys of restart the role names itself; 0: none (job_keys.c)
-				 */
-	uint32_t on_failure;    /* enum tfc__on_failure */
-	double finish_s;        /* -1: the job's */
-	double grace_s;         /* -1: the job's */
-	char *log_dir;          /* tensorboard's --logdir; NULL: none */
-	struct tfc__strv wrap;  /* argv in front of the program */
-	uint64_t memory;        /* bytes of each task; 0: no limit */
-	double cpus;            /* of each task; 0: no limit */
+	struct tfc__restart restart; /* the job's, with the role's overrides */
+	uint32_t restart_given;      /* the role's own keys of restart, a bit each (job_keys.c) */
+	uint32_t on_failure;         /* enum tfc__on_failure */
+	double finish_s;             /* -1: the job's */
+	double grace_s;              /* -1: the job's */
+	char *log_dir;               /* tensorboard's --logdir; NULL: none */
+	struct tfc__strv wrap;       /* arguments before the program's argv */
+	uint64_t memory;             /* bytes per task; 0: no limit */
+	double cpus;                 /* per task; 0: no limit */
 	struct tfc__rlimits rlimits;
-	int32_t nice;          /* added to the host's */
+	int32_t nice;          /* added to the host's nice value */
 	int32_t oom_score_adj; /* INT32_MIN: the host's */
 	char *user;            /* "name", "name:group", "1000:1000"; NULL: the host's */
 	double stall_s;        /* -1: the job's */
-	uint32_t gpus;         /* of each task, for it alone */
+	uint32_t gpus;         /* per task, for exclusive use */
 };
 
 struct tfc_job {
-	char *name;         /* "" : none */
+	char *name;         /* "": none */
 	uint32_t framework; /* enum tfc_framework */
 	uint32_t strategy;  /* enum tfc_strategy as given */
 	struct tfc__strv argv;
 	struct tfc__strv env;
 	struct tfc__strv secret_env;
-	char *cwd;    /* NULL: the host's own at submit is not used; tasks start in "/" */
+	char *cwd;    /* NULL: tasks start in "/", not in the submitting host's directory */
 	char *bundle; /* NULL: none */
 	char *python; /* NULL: the node's */
-	struct tfc__role *roles; /* in the order given */
+	struct tfc__role *roles; /* in the order of the job file */
 	uint32_t role_count;
 	struct tfc__restart restart;
 	uint32_t success;            /* enum tfc__success */
@@ -99,54 +98,56 @@ struct tfc_job {
 	double deadline_s;           /* 0: none */
 	double pending_deadline_s;   /* 0: none */
 	uint32_t topology;           /* enum tfc__topology */
-	double stall_s;              /* a silence that counts as a stall; 0: none does */
+	double stall_s;              /* seconds without output that count as a stall; 0: never */
 	uint32_t on_stall;           /* enum tfc__on_stall */
 	uint32_t isolation;          /* enum tfc_isolation (process.h) */
 	uint32_t placement;          /* enum tfc__placement */
-	struct tfc__strv labels;     /* "NAME=value": what a node must have */
-	char *upstream;              /* whose partitions the workers follow; NULL: none */
+	struct tfc__strv labels;     /* "NAME=value": labels that a node must have */
+	char *upstream;              /* upstream whose partitions the workers follow; NULL: none */
 	uint32_t on_upstream_change; /* enum tfc__on_upstream_change */
 };
 
 const struct tfc__role *tfc__job_role(const tfc_job *job, const char *name); /* or NULL */
 
 /*
- * The strategy with "auto" resolved: parameter_server when there is a ps, else mirrored; none with
+ * The strategy with "auto" resolved: parameter_server if the job has a ps, else mirrored; none with
  * a framework other than TensorFlow.
  */
 enum tfc_strategy tfc__job_strategy(const tfc_job *job);
 
-/* Whether the framework knows ranks instead of roles: pytorch, jax, horovod. */
+/* Whether the framework uses ranks instead of roles: pytorch, jax, horovod. */
 bool tfc__job_has_ranks(const tfc_job *job);
-/* Whether it holds values of secret_env, not names alone. */
+/* Whether the job contains values of secret_env and not only names. */
 bool tfc__job_has_secrets(const tfc_job *job);
 
 /*
- * Whether chief and workers form one group that none of them can leave or come back to alone:
- * mirrored workers, and ranks.
+ * Whether chief and workers form one group in which a single task cannot leave or be restarted
+ * alone: mirrored workers, and frameworks with ranks.
  */
 bool tfc__job_is_collective(const tfc_job *job);
 
-/* Whether tasks of a role are shown only a part of the cluster. */
+/* Whether tasks of a role see only a part of the cluster. */
 bool tfc__role_sees_part(const tfc_job *job, const struct tfc__role *role);
 
 /* Whether a role belongs to the cluster spec: chief, worker, ps, evaluator. */
 bool tfc__role_is_in_cluster(const char *name);
 
 /*
- * Whether its tasks have a port: chief, worker, ps, tensorboard, or port set. Of ranks only the
- * first listens on it, but every one has an address.
+ * Whether the role's tasks have a port: chief, worker, ps, tensorboard, or a role with `port` set.
+ * With ranks only rank 0 listens on its port, but every rank has an address.
  */
 bool tfc__role_has_port(const tfc_job *job, const struct tfc__role *role);
 
-/* Whether its tasks are ready when they listen, as TensorFlow's are; else as soon as they run. */
+/* Whether the role's tasks are ready when they listen, as TensorFlow's are; otherwise they are
+ * ready when they run. */
 bool tfc__role_is_ready_on_listen(const tfc_job *job, const struct tfc__role *role);
 
-/* Tasks are numbered through the roles in order: their count, and the role of one. */
+/* Tasks are numbered across the roles, in order. The number of tasks; tfc__job_task_role returns
+ * the role of a task. */
 uint32_t tfc__job_task_count(const tfc_job *job);
-/* With "auto" the longest that it can be. */
+/* The abort grace in ms; with "auto" the longest possible one. */
 uint32_t tfc__job_abort_grace_ms(const tfc_job *job);
-/* The longest that a task of it may have between TERM and KILL. */
+/* The longest time that a task of the job can have between SIGTERM and SIGKILL. */
 double tfc__job_longest_grace_s(const tfc_job *job);
 const struct tfc__role *tfc__job_task_role(const tfc_job *job, uint32_t task, uint32_t *ret_index);
 

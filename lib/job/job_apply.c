@@ -85,7 +85,7 @@ static int apply_number(struct tfc__apply *apply, const struct tfc__json_key *ke
 	return TFC_OK;
 }
 
-/* As wide as the key's kind says. */
+/* Stores a number in a field whose width depends on the key's kind. */
 static int apply_unsigned(struct tfc__apply *apply, const struct tfc__json_key *key, void *field,
 			  json_t *value)
 {
@@ -114,7 +114,7 @@ static int apply_int(struct tfc__apply *apply, const struct tfc__json_key *key, 
 	return result;
 }
 
-/* A range is kept for a later version: jobs that grow and shrink. */
+/* A range is reserved for a later version: jobs that grow and shrink. */
 static int refuse_range(struct tfc__apply *apply, json_t *value)
 {
 	json_int_t min, max;
@@ -313,7 +313,7 @@ static int apply_typed(struct tfc__apply *apply, const struct tfc__json_key *key
 	case TFC__KEY_LATER:
 		return apply_later(apply, key, value);
 	}
-	assert(false); /* each kind of key has its case */
+	assert(false); /* every kind of key has a case */
 	return TFC_EINVAL;
 }
 
@@ -322,7 +322,7 @@ int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, 
 {
 	if (!key->given)
 		return apply_typed(apply, key, base, value);
-	struct tfc__role *role = base; /* only a role overrides */
+	struct tfc__role *role = base; /* only a role's keys are overrides */
 	if (json_is_null(value)) {
 		role->restart_given &= ~key->given;
 		return TFC_OK;
@@ -333,8 +333,8 @@ int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, 
 	return result;
 }
 
-/* A key of the job that stands in a role, or the other way round; an empty sentence when it is
- * neither. */
+/* Writes a hint that a key of the job was used in a role, or a role's key in the job; an empty text
+ * if neither is the case. */
 static void say_whose(const struct tfc__json_keys *keys, const char *group, const char *name,
 		      char *ret_text, size_t size)
 {
@@ -381,7 +381,7 @@ int tfc__apply_object(struct tfc__apply *apply, const struct tfc__json_keys *key
 {
 	const char *name;
 	json_t *item;
-	if (json_is_null(value) && *group && keys == &tfc__role_keys) { /* all as the job's */
+	if (json_is_null(value) && *group && keys == &tfc__role_keys) { /* no overrides */
 		((struct tfc__role *)base)->restart_given = 0;
 		return TFC_OK;
 	}

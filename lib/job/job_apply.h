@@ -1,5 +1,5 @@
 /*
- * Putting JSON values into a job, by the table of keys: what the parser and tfc_job_set share.
+ * Applies JSON values to a job, following the table of keys: shared by the parser and tfc_job_set.
  */
 #ifndef TFC_JOB_JOB_APPLY_H
 #define TFC_JOB_JOB_APPLY_H
@@ -8,7 +8,7 @@
 #include "job/job_keys.h"
 #include <jansson.h>
 
-/* One application under way. After a failure `path` still names the key that it is about. */
+/* An application in progress. After a failure `path` names the key that the error is about. */
 struct tfc__apply {
 	tfc_job *job;
 	struct tfc__key_path path;
@@ -24,7 +24,7 @@ int tfc__apply_object(struct tfc__apply *apply, const struct tfc__json_keys *key
 int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		     json_t *value);
 
-/* A list of strings, an environment or secrets, a set of limits, in place of what was there. */
+/* Each replaces a field's value: a list of strings, an environment or secrets, a set of limits. */
 int tfc__apply_list(struct tfc__apply *apply, const struct tfc__json_key *key,
 		    struct tfc__strv *field, json_t *value);
 int tfc__apply_env(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
@@ -32,37 +32,40 @@ int tfc__apply_env(struct tfc__apply *apply, const struct tfc__json_key *key, vo
 int tfc__apply_rlimits(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       json_t *value);
 
-/* Sets one limit of a set: a number or "unlimited", or a list of the soft and the hard one. */
+/* Sets one limit of a set. The value is a number, "unlimited", or a list of the soft and the hard
+ * limit. */
 int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		      const char *name, json_t *value);
 
-/* A value that is not what it must be ("a string"). Returns TFC_EINVAL. */
+/* Reports that a value is not of the wanted kind, such as "a string". Returns TFC_EINVAL. */
 int tfc__apply_wrong(struct tfc__apply *apply, const char *wanted, json_t *value);
 
-/* Adds one element to a list ("train.py") or environment ("NAME=value"; of secrets also "NAME"). */
+/* Adds one element to a list ("train.py") or environment ("NAME=value"; for secrets also
+ * "NAME"). */
 int tfc__apply_element(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       const char *text);
 
-/* Sets one variable of an environment; a NULL value is only for secrets: from the host's. */
+/* Sets one variable of an environment. A NULL value is allowed for secrets only: the value is the
+ * host's. */
 int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 			const char *name, const char *value);
 
-/* Refuses text that a job file could not hold: what is not UTF-8. */
+/* Refuses text that a job file cannot contain: text that is not UTF-8. */
 int tfc__apply_check_text(struct tfc__apply *apply, const char *text);
 
-/* The sentence for a key that is not there: who has it, or which one is near. */
+/* Reports an unknown key, with a hint: the object that has such a key, or a similar name. */
 int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__json_keys *keys,
 		       const char *group, const char *name);
 
-/* The role of that name, made with its defaults when it is new. */
+/* Returns the role of that name; creates it with default values if it does not exist. */
 int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role **ret_role);
 
-/* Gives every role the job's value of each "restart" key that it does not override. After any
- * change. */
+/* Copies the job's value of each "restart" key to every role that does not override the key. Must
+ * be called after every change. */
 void tfc__job_inherit(tfc_job *job);
 
 /*
- * Checks what spans several keys. On failure *where names the key that *error is about.
+ * Checks the rules that involve several keys. On failure *where is the key that *error is about.
  */
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error);
 

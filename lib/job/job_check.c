@@ -1,5 +1,5 @@
 /*
- * What spans several keys of a job. Each rule is one function that names the key to change.
+ * Checks that involve several keys of a job. Each rule is a function that names the key to change.
  */
 #include "job/job_apply.h"
 
@@ -18,7 +18,7 @@ struct check {
 	tfc_error *error;
 };
 
-/* Starts a sentence about a key of a role ("" is the role itself). */
+/* Sets the error's location to a key of a role ("" is the role itself). */
 static void at_role(struct check *c, const struct tfc__role *role, const char *key)
 {
 	c->where->count = 0;
@@ -34,7 +34,8 @@ static void at_job(struct check *c, const char *key)
 	tfc__key_path_push(c->where, key);
 }
 
-/* At the key of "restart" that counts for a role: its own or the job's. */
+/* Sets the error's location to the key restart.scope that applies to a role: its own or the
+ * job's. */
 static void at_scope(struct check *c, const struct tfc__role *role)
 {
 	if (role->restart_given & tfc__keys_find(&tfc__role_keys, "restart.scope")->given)
@@ -46,7 +47,7 @@ static void at_scope(struct check *c, const struct tfc__role *role)
 
 #define FAIL(c, ...) tfc__key_fail((c)->where, (c)->error, TFC_EINVAL, __VA_ARGS__)
 
-/* How many tasks a role has; 0 when it is not there. */
+/* The number of tasks of a role; 0 if the job has no such role. */
 static uint32_t count_of(const struct check *c, const char *name)
 {
 	const struct tfc__role *role = tfc__job_role(c->job, name);
@@ -131,14 +132,15 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
-/* The kernel deals out a hundredth of a CPU at least. */
+/* The smallest share of a CPU that the kernel supports is a hundredth. */
 static int check_cpus(struct check *c, const struct tfc__role *role)
 {
 	at_role(c, role, "cpus");
 	return role->cpus > 0 && role->cpus < 0.01 ? FAIL(c, "must be 0 or at least 0.01") : TFC_OK;
 }
 
-/* "name", "name:group" or ids; whether they are there is for the machine to say that runs it. */
+/* Checks the form: "name", "name:group" or ids. Whether they exist is checked on the machine that
+ * runs the task. */
 static int check_user(struct check *c, const struct tfc__role *role)
 {
 	const char *colon = role->user ? strchr(role->user, ':') : NULL;
@@ -157,7 +159,7 @@ static const char *framework_of(const struct check *c)
 	return tfc__framework_name((enum tfc_framework)c->job->framework);
 }
 
-/* A framework with ranks has a chief and workers, and whatever runs beside them. */
+/* A framework with ranks has a chief, workers and auxiliary roles only. */
 static int check_ranks(struct check *c, const struct tfc__role *role)
 {
 	static const char *const foreign[] = {"ps", "evaluator", "driver"};
@@ -194,7 +196,7 @@ static int check_scope(struct check *c, const struct tfc__role *role)
 static int check_role(struct check *c, const struct tfc__role *role)
 {
 	int result = check_count(c, role);
-	if (result < 0 || role->count == 0) /* a role of 0 tasks is not there */
+	if (result < 0 || role->count == 0) /* a role with 0 tasks does not count */
 		return result;
 	result = check_ranks(c, role);
 	if (result == TFC_OK)
@@ -253,7 +255,7 @@ static int check_strategy(struct check *c)
 	return TFC_OK;
 }
 
-/* The role whose end is the job's end. */
+/* The role whose completion completes the job. */
 static const struct tfc__role *decider_of(struct check *c)
 {
 	static const char *const names[] = {

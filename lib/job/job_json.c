@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-/* Writes an object of keys; keys with a common prefix become an object in it. */
+/* Writes an object of keys; keys with a common prefix become a nested object. */
 struct writer {
 	struct tfc__buf buf;
 	const tfc_job *job;
@@ -25,7 +25,7 @@ static void add_text_or_null(struct writer *w, const char *text)
 		tfc__buf_add_str(&w->buf, "null");
 }
 
-/* Writes a fraction with so many digits; whether it reads back as the same number. */
+/* Writes a fraction with `digits` digits; returns whether it parses back as the same number. */
 static bool try_fraction(double number, size_t digits, char **ret_text)
 {
 	json_t *value = json_real(number);
@@ -38,8 +38,8 @@ static bool try_fraction(double number, size_t digits, char **ret_text)
 	return is_exact;
 }
 
-/* The shortest form that reads back as the same number; the JSON library sees to it that the host's
- * locale does not matter. */
+/* Writes the shortest form that parses back as the same number, with the JSON library, so that the
+ * host's locale has no effect. */
 static void add_number(struct writer *w, double number)
 {
 	if (number == (double)(long long)number) {
@@ -55,7 +55,7 @@ static void add_number(struct writer *w, double number)
 		if (is_exact)
 			return;
 	}
-	w->buf.is_failed = true; /* 17 digits are always exact: out of memory */
+	w->buf.is_failed = true; /* 17 digits are always exact: this is out of memory */
 }
 
 static void add_list(struct writer *w, const struct tfc__strv *list)
@@ -68,7 +68,7 @@ static void add_list(struct writer *w, const struct tfc__strv *list)
 	tfc__buf_add_char(&w->buf, ']');
 }
 
-/* NAME=value as a member; hidden and value-less ones as null. */
+/* Writes NAME=value as a member; hidden and missing values are written as null. */
 static void add_env(struct writer *w, const struct tfc__strv *env, bool shows_values)
 {
 	tfc__buf_add_char(&w->buf, '{');
@@ -91,7 +91,7 @@ static void add_limit(struct writer *w, uint64_t value)
 		tfc__buf_addf(&w->buf, "%llu", (unsigned long long)value);
 }
 
-/* Soft and hard limit as one value where they are the same. */
+/* Writes soft and hard limit as one value if they are equal. */
 static void add_rlimits(struct writer *w, const struct tfc__rlimits *rlimits)
 {
 	tfc__buf_add_char(&w->buf, '{');
@@ -198,7 +198,8 @@ static void add_value(struct writer *w, const struct tfc__json_key *key, const v
 	}
 }
 
-/* Closes the open group unless the key belongs to it, and opens the key's; returns its name. */
+/* Closes the open group unless the key belongs to it, opens the key's group, and returns the key's
+ * name in it. */
 static const char *change_group(struct writer *w, const char *path, const char *group,
 				bool *is_first, int depth)
 {
@@ -222,7 +223,7 @@ static const char *change_group(struct writer *w, const char *path, const char *
 static void add_keys(struct writer *w, const struct tfc__json_keys *keys, const void *base,
 		     int depth)
 {
-	const char *group = NULL; /* a path in the open group */
+	const char *group = NULL; /* the path of a key in the open group */
 	bool is_first = true;
 	tfc__buf_add_char(&w->buf, '{');
 	for (size_t i = 0; i < keys->count; i++) {

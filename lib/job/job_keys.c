@@ -12,7 +12,7 @@
 #define MAX_GPUS 1024
 #define MAX_RESTARTS 1000000
 
-/* Names stand in the order of their enum. */
+/* The names are in the order of their enum. */
 static const char *const topologies[] = {"full", "partial", NULL};
 static const char *const strategies[] = {"auto", "multi_worker_mirrored", "parameter_server",
 					 "none", NULL};
@@ -56,7 +56,7 @@ static const char *const isolations[] = {"auto", "plain", "cgroup", "pidns", NUL
 		.path = p, .kind = TFC__KEY_LATER, .inactive = values \
 	}
 
-/* The keys of "restart", of the job (bits 0) and of a role, which overrides one by one. */
+/* The keys of "restart": of the job (bits 0), and of a role, which can override each separately. */
 #define RESTART(type, field, bits)                                                     \
 	{.path = "restart.on",                                                         \
 	 .kind = TFC__KEY_CHOICE,                                                      \
@@ -161,7 +161,8 @@ static const struct tfc__json_key role_keys[] = {
 	 .min = -1000,
 	 .max = 1000,
 	 .initial = INT32_MIN},
-	/* "" is most often a variable that a template did not have: nobody means root by it */
+	/* "" is usually an unset template variable; it must not mean the host's user, which may be
+	 * root */
 	{.path = "user",
 	 .kind = TFC__KEY_STRING,
 	 AT(struct tfc__role, user),
@@ -183,7 +184,7 @@ const struct tfc__json_key *tfc__keys_find(const struct tfc__json_keys *keys, co
 	return NULL;
 }
 
-/* What follows "group." in a key's path, or NULL when the key lies elsewhere. */
+/* The part of a key's path after "group.", or NULL if the key is not in the group. */
 static const char *below(const char *path, const char *group)
 {
 	size_t len = strlen(group);
@@ -207,7 +208,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Edits from a to b, where two swapped neighbours are one edit (optimal string alignment). */
+/* The edit distance, in which swapping two neighbours is one edit (optimal string alignment). */
 static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	size_t rows[3][NAME_MAX_LEN + 1];
@@ -234,7 +235,7 @@ const char *tfc__keys_suggest(const struct tfc__json_keys *keys, const char *gro
 			      const char *name, char ret_name[64])
 {
 	size_t len = strlen(name);
-	size_t best = len / 3 + 2; /* further away is no help */
+	size_t best = len / 3 + 2; /* a larger distance makes no useful suggestion */
 	bool is_found = false;
 	if (len > NAME_MAX_LEN)
 		return NULL;

@@ -1,7 +1,7 @@
 /*
- * Key paths: their text in error sentences, and the line where they stand. The JSON parser keeps no
- * lines for values, so the text is walked once more when there is an error to tell, and then only
- * along the one path: no tree, no recursion.
+ * Key paths: their text in error messages and their line in the file. The JSON parser records no
+ * lines for values; the text is therefore scanned again when there is an error to report, along the
+ * one path, without a tree or recursion.
  */
 #include "job/job_keys.h"
 
@@ -31,7 +31,7 @@ void tfc__key_path_pop(struct tfc__key_path *path)
 int tfc__key_fail(const struct tfc__key_path *path, tfc_error *error, int code, const char *format,
 		  ...)
 {
-	char text[160] = ""; /* leaves room for the sentence */
+	char text[160] = ""; /* leaves room for the message */
 	size_t len = 0;
 	for (uint32_t i = 0; i < path->count && len < sizeof(text) - 1; i++) {
 		const char *part = path->parts[i];
@@ -50,7 +50,7 @@ struct cursor {
 	const char *at;
 	const char *end;
 	uint32_t line;
-	uint32_t part_line; /* where the part that was entered last stands */
+	uint32_t part_line; /* line of the part that was entered last */
 };
 
 static char peek(struct cursor *c)
@@ -60,7 +60,7 @@ static char peek(struct cursor *c)
 	return c->at < c->end ? *c->at : '\0';
 }
 
-/* Reads a string's text between its quotes, as written. */
+/* Reads the text between a string's quotes, without decoding escapes. */
 static const char *read_string(struct cursor *c, size_t *ret_len)
 {
 	const char *start = ++c->at;

@@ -1,4 +1,4 @@
-/* Lists and environments out of JSON. */
+/* Reads lists and environments from JSON. */
 #include "job/job_apply.h"
 
 #include <errno.h>
@@ -7,14 +7,14 @@
 
 #include "base/fail.h"
 
-/* Of one env, secret_env or labels. Each is looked for among all others, at every launch too; the
- * kernel takes 2 MiB of arguments and environment. */
+/* The most entries of one env, secret_env or labels. Each is searched linearly, at every launch
+ * too; the kernel accepts 2 MiB of arguments and environment. */
 #define VARIABLES_MAX 4096
 
 int tfc__apply_check_text(struct tfc__apply *apply, const char *text)
 {
 	errno = 0;
-	json_t *checked = json_string(text); /* refuses what is not UTF-8 */
+	json_t *checked = json_string(text); /* fails for text that is not UTF-8 */
 	bool is_nomem = errno == ENOMEM;     /* see base/json.h */
 	json_decref(checked);
 	if (checked)
@@ -83,13 +83,13 @@ int tfc__apply_variable(struct tfc__apply *apply, const struct tfc__json_key *ke
 	return env->is_failed ? tfc__fail_nomem(apply->error, "job") : TFC_OK;
 }
 
-/* As tfc__apply_wrong, but what stands there may be a secret. */
+/* Like tfc__apply_wrong, but without showing the value, which may be a secret. */
 static int apply_wrong_secret(struct tfc__apply *apply, const char *wanted)
 {
 	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "must be %s", wanted);
 }
 
-/* Secrets of which the names alone are given. */
+/* Applies secrets that are given by name only. */
 static int apply_names(struct tfc__apply *apply, const struct tfc__json_key *key, void *base,
 		       json_t *names)
 {

@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 
-/* Puts "job.json:12: " in front of a sentence. */
+/* Prepends "job.json:12: " to the message. */
 static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (!file)
@@ -16,8 +16,8 @@ static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 }
 
 /*
- * The parser quotes what it stumbled over: "... near 'TOKEN'". That may be the value of a secret,
- * so it is only left where it is a sign, or a key.
+ * The parser quotes the offending token: "... near 'TOKEN'". The token may be the value of a
+ * secret; it is therefore kept only if it is punctuation or a key.
  */
 static void hide_value(json_error_t *detail)
 {
@@ -63,7 +63,7 @@ int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *err
 		tfc__fail_nomem(error, "job");
 	else if (result == TFC_OK && (result = fill(&apply, root)) < 0 && result != TFC_ENOMEM)
 		fail_at(file, tfc__key_line(json, len, &apply.path), result, error);
-	/* The path points into the tree, so the tree goes last. */
+	/* The path borrows from the tree, so the tree is freed last. */
 	json_decref(root);
 	if (result < 0) {
 		tfc_job_free(apply.job);

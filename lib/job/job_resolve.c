@@ -1,4 +1,4 @@
-/* Paths in a job, as seen from a directory. */
+/* Resolves the paths in a job against a directory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,14 +8,14 @@
 #include "base/fail.h"
 #include "job/job.h"
 
-/* One resolving under way. */
+/* A resolution in progress. */
 struct resolve {
 	tfc_job *job;
 	const char *base_dir;
 	tfc_error *error;
 };
 
-/* `path` from base_dir, freshly allocated; NULL when out of memory. */
+/* Returns `path` relative to base_dir, which the caller frees; NULL when out of memory. */
 static char *absolute(const struct resolve *resolve, const char *path)
 {
 	char *whole;
@@ -25,7 +25,7 @@ static char *absolute(const struct resolve *resolve, const char *path)
 	return len < 0 ? NULL : whole;
 }
 
-/* Whether `path` is a directory that may be entered; else errno says why not. */
+/* Whether `path` is a directory that can be entered; if not, errno is the reason. */
 static bool can_enter(const char *path)
 {
 	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -54,7 +54,7 @@ static int resolve_path(const struct resolve *resolve, const char *key, const ch
 	return result;
 }
 
-/* With a bundle, a task's directory is its copy of it, and `cwd` is in there. */
+/* With a bundle, a task runs in its own copy of the bundle, and `cwd` is relative to that copy. */
 static int resolve_paths(const struct resolve *resolve)
 {
 	const tfc_job *job = resolve->job;

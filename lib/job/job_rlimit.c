@@ -1,4 +1,4 @@
-/* Resource limits of a role out of JSON. */
+/* Reads the resource limits of a role from JSON. */
 #include "job/job_apply.h"
 
 #include <stdio.h>

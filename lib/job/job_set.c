@@ -1,5 +1,5 @@
 /*
- * Setting one key from text. The change is made on a copy, so that a failure changes nothing.
+ * Sets one key from text. The change is made on a copy, so that a failure leaves the job unchanged.
  */
 #include "job/job_apply.h"
 
@@ -9,18 +9,18 @@
 #include "base/fail.h"
 #include "base/json.h"
 
-/* What is to be set, with the path split up. */
+/* The change to make, with the path split. */
 struct change {
 	struct tfc__apply apply;
 	const struct tfc__json_keys *keys;
 	void *base;      /* the job or a role */
-	char *path;      /* below the base */
+	char *path;      /* relative to the base */
 	bool is_element; /* the path ended in "[]" */
 	const char *value;
 };
 
-/* The text as the JSON value that a job file would hold. Text that is no JSON becomes a string,
- * about which the key then complains. */
+/* Converts the text to the JSON value that a job file would contain. Text that is not JSON becomes
+ * a string, which the key's own check then refuses or accepts. */
 static int read_value(struct change *c, const struct tfc__json_key *key, json_t **ret_value)
 {
 	bool is_text = key && (key->kind == TFC__KEY_STRING || key->kind == TFC__KEY_CHOICE);
@@ -32,7 +32,7 @@ static int read_value(struct change *c, const struct tfc__json_key *key, json_t 
 		result = tfc__json_load(c->value, strlen(c->value),
 					JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL, &value);
 	if (is_text && key->is_nullable && !*c->value)
-		value = json_null(); /* "" unsets it */
+		value = json_null(); /* "" clears the key */
 	if (!value && result != TFC_ENOMEM)
 		value = json_string(c->value);
 	if (!value)
@@ -53,7 +53,7 @@ static int set_value(struct change *c, const struct tfc__json_key *key)
 	return result;
 }
 
-/* What a path such as "env.EPOCHS" or "rlimits.nofile" lies in, or NULL. */
+/* The key that contains a path such as "env.EPOCHS" or "rlimits.nofile", or NULL. */
 static const struct tfc__json_key *find_variable(const struct tfc__json_keys *keys,
 						 const char *path, const char **ret_name)
 {
@@ -82,7 +82,7 @@ static int set_rlimit(struct change *c, const struct tfc__json_key *key, const c
 	return result;
 }
 
-/* Finds the first part of the path that is no key, for the suggestion. */
+/* Reports the first part of the path that is not a key, with a suggestion. */
 static int unknown(struct change *c)
 {
 	char *last = strrchr(c->path, '.');
@@ -106,7 +106,7 @@ static int unknown(struct change *c)
 static int set_below(struct change *c)
 {
 	const char *name;
-	if (!*c->path && !c->is_element) /* the role itself */
+	if (!*c->path && !c->is_element) /* the whole role */
 		return set_value(c, NULL);
 	const struct tfc__json_key *key = tfc__keys_find(c->keys, c->path);
 	if (key && c->is_element)
