@@ -1,15 +1,18 @@
 /*
- * The lock of a private directory: whether anybody still uses the directory. A lock of open file
- * descriptions (fcntl(2), F_OFD_SETLK): it means the same in every PID namespace and ends with the
- * last process that has the description. Also part of the guard: needs nothing but system calls.
+ * The lock of a private directory: it shows whether any process still uses the directory. It is a
+ * lock of an open file description (fcntl(2), F_OFD_SETLK): it has the same meaning in every PID
+ * namespace and ends with the last process that has the description open. Also compiled into the
+ * guard: uses nothing but system calls.
  *
- * The host, each guard, and the shim of each task that was started from the directory share it,
- * until the directory has been removed. Whoever gets it exclusively may remove the directory; the
- * lock file goes last, so that the next one finds a directory whose removal was cut short.
+ * The host, each guard, and the shim of each task that was started from the directory share the
+ * lock until the directory has been removed. A process that gets the lock exclusively may remove
+ * the directory. It removes the lock file last, so that an interrupted removal leaves a directory
+ * that the next process can recognize.
  *
- * A directory has another name (TFC__FRESH_DIR_PREFIX) until its maker shares the lock. Whoever
- * finds one by that name makes the lock, where there is none, and may remove the directory once it
- * has the lock. A maker that lives on and comes too late begins anew.
+ * A new directory has another name (TFC__FRESH_DIR_PREFIX) until its creator shares the lock. A
+ * process that finds a directory with that name creates the lock if there is none, and may remove
+ * the directory once it has the lock. A creator that finds its directory removed this way starts
+ * again with another.
  */
 #ifndef TFC_PROC_DIR_LOCK_H
 #define TFC_PROC_DIR_LOCK_H
@@ -22,22 +25,25 @@
 #define TFC__FRESH_DIR_PREFIX "tfc-new-"
 
 /*
- * Makes the lock of a fresh directory and shares it. The descriptor; -1 and errno: EEXIST, EAGAIN
- * and ENOENT say that somebody is removing the directory.
+ * Creates the lock of a new directory and shares it. Returns the descriptor, or -1 and errno:
+ * EEXIST, EAGAIN and ENOENT mean that another process is removing the directory.
  */
 int tfc__dir_lock_make(const char *dir);
 
 /*
- * Opens the lock of a directory that another process may have made: no link is followed, directory
- * and file must belong to this user. is_fresh: makes the lock where there is none. The descriptor;
- * -1 and errno (ENOENT: it has none).
+ * Opens the lock of a directory that another process may have created: no link is followed, and the
+ * directory and the file must belong to this user. is_fresh: creates the lock if there is none.
+ * Returns the descriptor, or -1 and errno (ENOENT: the directory has no lock).
  */
 int tfc__dir_lock_open(const char *dir, bool is_fresh);
 
-/* 0, or -1 and errno. */
+/* Returns 0, or -1 and errno. */
 int tfc__dir_lock_share(int fd);
 
-/* Takes it exclusively, if nobody shares it; until the descriptor is closed. */
+/*
+ * Acquires the lock exclusively, unless it is shared; the lock is held until the descriptor is
+ * closed.
+ */
 bool tfc__dir_lock_take(int fd);
 
 #endif

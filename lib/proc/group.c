@@ -8,10 +8,13 @@
 
 #include "base/dir.h"
 
-#define ROUNDS_MAX 10000 /* whoever makes groups faster than that is not waited for */
+#define ROUNDS_MAX 10000 /* not to wait for a process that makes groups without end */
 #define NAME_SIZE 256
 
-/* Removes the groups in a directory that have none in them. The name of one that has, or false. */
+/*
+ * Removes the groups in a directory that have no groups below them. Returns whether one has any,
+ * and its name.
+ */
 static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
 {
 	struct tfc__dir dir;
@@ -20,7 +23,7 @@ static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
 	for (const char *name; (name = tfc__dir_next(&dir));) {
 		if (unlinkat(fd, name, AT_REMOVEDIR) == 0) {
 			(*count)++;
-		} else if (errno == EBUSY && !is_busy) { /* a file of the group is ENOTDIR */
+		} else if (errno == EBUSY && !is_busy) { /* a file gives ENOTDIR */
 			snprintf(busy, NAME_SIZE, "%s", name);
 			is_busy = true;
 		}
@@ -28,8 +31,10 @@ static bool remove_leaves(int fd, int *count, char busy[NAME_SIZE])
 	return is_busy;
 }
 
-/* Down to where the groups end. However deep that is: two descriptors, no path. Returns how many
- * were removed. */
+/*
+ * Descends to the deepest groups and removes them. Needs two descriptors and no path, whatever the
+ * depth. Returns how many groups were removed.
+ */
 static int remove_deepest(int fd)
 {
 	char name[NAME_SIZE];

@@ -12,12 +12,12 @@
 #include "base/clock.h"
 #include "base/pass.h"
 
-#define BATCH 64 /* reports per turn of dispatch */
+#define BATCH 64 /* reports handled per iteration of dispatch */
 
 /*
- * What a shim may need, beyond the grace of its task, to end it once the guard is gone. It is
- * waited for in beats, as for a guard that is silent: a machine that stood still loses one of them,
- * and its shims have the others to notice what they have to do.
+ * The time that a shim may need, beyond its task's grace, to end the task once the guard is dead.
+ * The host waits in short intervals, as for a guard that does not answer: a suspend of the machine
+ * uses up one interval, and the shims have the remaining ones to notice and act.
  */
 #define MARGIN_MS 120000
 #define BEAT_MS 2000
@@ -33,8 +33,7 @@ static void close_io(struct tfc__io *io)
 	io->fd = -1;
 }
 
-/* The kernel's pidfd names the guard whatever happened to its number. ECHILD: the host reaped it.
- */
+/* The pidfd names the guard even if its pid was reused. ECHILD: the host program has reaped it. */
 void tfc__guard_reap(struct tfc__guard *guard)
 {
 	siginfo_t info;
@@ -63,8 +62,8 @@ void tfc__guard_free(struct tfc__guard *guard)
 }
 
 /*
- * A shim that was killed with its guard has ended nothing but its task. What that started is still
- * in its cgroup; another guard ends it, before it starts anything for us.
+ * A shim that was killed together with its guard has killed only its task. The task's descendants
+ * are still in its cgroup. Another guard kills them before it starts anything for this context.
  */
 static void clear_groups(tfc_ctx *ctx)
 {
@@ -91,7 +90,7 @@ static void finish(struct tfc__guard *guard)
 	tfc__guard_free(guard);
 }
 
-/* A guard that was killed closes its end a moment before it can be reaped. */
+/* A guard that was killed closes its end of the lifeline shortly before it can be reaped. */
 static void guard_is_deserted(struct tfc__guard *guard)
 {
 	guard->is_deserted = true;
@@ -115,13 +114,13 @@ static void lose_patience(struct tfc__timer *timer)
 		finish(guard);
 }
 
-/* In dispatch: processes are lost when their shims are gone. */
+/* In dispatch: the processes are lost once their shims are gone. */
 static void begin_end(struct tfc__work *work)
 {
 	struct tfc__guard *guard = tfc__container_of(work, struct tfc__guard, end);
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	struct tfc__guard *next;
-	/* Somebody has to clean up after the host. */
+	/* A guard must be there to clean up after the host. */
 	bool is_wanted = !tfc__list_is_empty(&guards->dirs) || !tfc__list_is_empty(&guards->leases);
 	if (is_wanted && tfc__guard_get(guard->ctx, &next) < 0)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
@@ -143,11 +142,11 @@ void tfc__guard_died(struct tfc__guard *guard)
 	guard->is_dead = true;
 	guards->early_ends += !guard->is_known;
 	if (guard->pidfd.fd < 0)
-		tfc__guard_kill(guard); /* nothing else would tell when it can be reaped */
+		tfc__guard_kill(guard); /* opens a pidfd, to reap it */
 	if (guards->current == guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
-	close_io(&guard->socket); /* one that lives on hears the end */
+	close_io(&guard->socket); /* a guard that is still alive sees this end */
 	tfc__timer_cancel(&guard->pulse);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(&guard->parked);
@@ -158,7 +157,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 		 (int)guard->pid);
 }
 
-/* ---- what it says */
+/* ---- its messages */
 
 static void hear_death(struct tfc__io *io, uint32_t events)
 {
@@ -168,7 +167,7 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 	if (guard->is_deserted) {
 		finish(guard);
 	} else if (!guard->is_dead) {
-		tfc__guard_hear(guard); /* what it said before */
+		tfc__guard_hear(guard); /* messages that it sent before its death */
 		tfc__guard_died(guard);
 	}
 }
@@ -185,7 +184,10 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-/* Without descriptors, when we had none left for them, the socket alone tells the end. */
+/*
+ * If this process had no descriptors left to receive them, only the end of the socket reports the
+ * guard's death.
+ */
 static void hello(struct tfc__guard *guard, int fds[2])
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
@@ -216,7 +218,7 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 		tfc__process_hear(process, report);
 }
 
-/* Before its hello it is a program of another version, afterwards one that has gone mad. */
+/* A bad message: before the hello the program is of another version, afterwards it is faulty. */
 static void mistrust(struct tfc__guard *guard)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
@@ -228,7 +230,7 @@ void tfc__guard_hear(struct tfc__guard *guard)
 {
 	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
 		struct tfc__report report;
-		int fds[2]; /* all that comes along is ours to close */
+		int fds[2]; /* every received descriptor must be closed here */
 		ssize_t len = tfc__pass_recv(guard->socket.fd, &report, sizeof(report), fds, 2,
 					     MSG_DONTWAIT);
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -253,7 +255,7 @@ static void hear_socket(struct tfc__io *io, uint32_t events)
 		tfc__guard_hear(guard);
 }
 
-/* ---- the beginning */
+/* ---- the start */
 
 static int start(struct tfc__guard *guard)
 {
@@ -320,7 +322,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	}
 	tfc__guard_expect(guard);
 	guards->current = guard;
-	tfc__lease_tell_all(guard); /* first: it needs no memory, a directory does */
+	tfc__lease_tell_all(guard); /* leases first: they need no memory, directories do */
 	TFC__LIST_EACH (link, &guards->dirs)
 		if (code == TFC_OK)
 			code = tfc__private_dir_send(

@@ -1,9 +1,10 @@
 /*
- * The host's end of a guard: starting it, talking to it without ever blocking, noticing its death.
+ * The host's end of a guard: starts it, exchanges messages with it without ever blocking, and
+ * notices its death.
  *
- * A guard that dies leaves shims behind that are still stopping their tasks; each holds the write
- * end of one pipe, the lifeline. Its end of file is the proof that none is left, and only then the
- * processes are told lost.
+ * A guard that dies leaves shims that are still stopping their tasks. Each of them holds the write
+ * end of one pipe, the lifeline. The end of file on the lifeline proves that no shim is left; only
+ * then are the processes reported as lost.
  */
 #ifndef TFC_PROC_GUARD_H
 #define TFC_PROC_GUARD_H
@@ -14,34 +15,34 @@
 #include "proc/protocol.h"
 
 /*
- * A message that the full socket has not taken. A launch stays in memory until it can go, so that
- * many waiting spawns use no descriptors. What ends something needs no memory when it is asked for:
- * its message is a part of the thing.
+ * A message that waits because the socket is full. A launch stays in memory until it can be sent,
+ * so that many waiting spawns use no descriptors. A message that ends something is embedded in the
+ * struct it ends, so that sending it allocates nothing.
  */
 struct tfc__outgoing {
 	struct tfc__link link; /* in the guard's queue */
 	struct tfc__command command;
-	int fd;     /* goes along, closed when sent; -1: none */
+	int fd;     /* sent with the message, then closed; -1: none */
 	void *data; /* freed when sent */
 	size_t len;
-	void *memory; /* freed with it: what it is a part of; NULL: something that lives on */
+	void *memory; /* the allocation that contains the message, freed with it; NULL: not owned */
 };
 
 struct tfc_process {
 	struct tfc__handle handle;
 	tfc_ctx *ctx;
-	struct tfc__guard *guard; /* NULL once it has ended, or its context has */
+	struct tfc__guard *guard; /* NULL once the process has ended or the context is freed */
 	uint64_t id;
 	tfc_process_fn fn; /* NULL once closed */
 	void *user;
-	char *program; /* argv[0] and cwd, for sentences */
+	char *program; /* argv[0] and cwd, for error texts */
 	char *cwd;
 	pid_t pid;
 	pid_t shim;
-	uint32_t isolation; /* enum tfc_isolation, once it has started */
-	bool is_calling;    /* in fn: whoever closes it there leaves the memory to the caller */
+	uint32_t isolation; /* enum tfc_isolation, once the process has started */
+	bool is_calling;    /* in fn: a close from there leaves the free to the caller of fn */
 	bool is_closed;
-	bool is_stopping; /* a stop was asked for: it counts among the guard's */
+	bool is_stopping; /* a stop was requested; counted in guard->stops */
 	struct tfc__outgoing stop;
 };
 
@@ -51,37 +52,39 @@ struct tfc__kept {
 	tfc_port_hold *hold;
 	uint32_t id;
 	struct tfc__outgoing admit;
-	struct tfc__outgoing release; /* the last of it: the rest goes with this */
+	struct tfc__outgoing release; /* sending it frees this struct */
 };
 
 struct tfc__guard {
-	struct tfc__link link; /* among the context's dead ones */
+	struct tfc__link link; /* in the context's list of dead guards */
 	tfc_ctx *ctx;
 	pid_t pid;
-	bool is_known; /* has said hello, in this version's words */
+	bool is_known; /* it has sent a hello of this protocol version */
 	bool is_dead;
-	bool is_deserted; /* dead, and no shim of it is left */
+	bool is_deserted; /* it is dead, and none of its shims is left */
 	struct tfc__io socket;
-	struct tfc__io pidfd;       /* opened by the guard for us: nobody reaped it before; or when
-				       it is killed without having said hello */
-	struct tfc__io lifeline;    /* read end; watched once the guard is dead */
-	uint64_t longest_grace_ms;  /* of the processes that it was to start */
-	struct tfc__timer patience; /* with its shims, once it is dead */
-	uint64_t patience_beats;    /* left */
-	struct tfc__timer pulse;    /* set while something is expected of it */
-	uint32_t strikes;           /* beats without a word from it */
+	struct tfc__io pidfd;      /* opened by the guard itself, so it names the guard for certain;
+				      opened by the host only to kill a guard that has sent no hello */
+	struct tfc__io lifeline;   /* read end; watched once the guard is dead */
+	uint64_t longest_grace_ms; /* of all processes that it was asked to start */
+	struct tfc__timer patience; /* waits for the shims of a dead guard */
+	uint64_t patience_beats;    /* intervals of `patience` that are left */
+	struct tfc__timer pulse;    /* heartbeat; set while an answer is awaited */
+	uint32_t strikes;           /* heartbeats without a message from the guard */
 	uint32_t stops;             /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
 	struct tfc__link keeps;
 	uint32_t last_keep;
-	/* It obeys in order: when it has answered a ping that was sent behind a release, it has
-	   closed that port, unless the port's task is not reaped yet. */
-	uint32_t releases, confirmed; /* sent, and known to be obeyed */
+	/*
+	 * The guard handles messages in order: its answer to a ping that was sent behind a release
+	 * means that it has closed that port, unless the port's task has not been reaped.
+	 */
+	uint32_t releases, confirmed; /* releases sent, and known to be done */
 	uint32_t pings, pongs;
-	uint32_t asked, asked_ping; /* the answer to that ping confirms so many releases */
-	struct tfc__link releasing; /* works that wait for it, by their own links */
+	uint32_t asked, asked_ping; /* the answer to that ping confirms this many releases */
+	struct tfc__link releasing; /* works that wait for that, by their own links */
 	uint32_t serial;
 	uint32_t count; /* processes in the table */
 	uint32_t capacity;
@@ -89,70 +92,77 @@ struct tfc__guard {
 	tfc_process **table;
 };
 
-/* The context's slot: the guard in use and those that died with shims still at work. */
+/* The context's guards: the current one, and dead ones whose shims are still running. */
 struct tfc__guards {
 	struct tfc__guard *current;
-	struct tfc__link dirs; /* private directories; each guard is sent all of them */
+	struct tfc__link dirs; /* private directories; each new guard receives all of them */
 	uint32_t last_dir;
 	struct tfc__link leases;
 	uint32_t lease_serial;
-	bool is_foreign;     /* the program there is no guard of this version */
-	uint32_t early_ends; /* guards in a row that ended before they said hello */
+	bool is_foreign;     /* the installed guard is of another version */
+	uint32_t early_ends; /* guards in a row that ended before their hello */
 	struct tfc__link dead;
 };
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards);
 
-/* One may have been killed; a program that never gets to its hello does not run here. */
+/* A guard may be killed once. After this many early ends the program evidently cannot run here. */
 #define TFC__EARLY_ENDS_MAX 3
 
-/* Starts one, or returns the context's. */
+/* Returns the context's guard, after starting one if there is none. */
 int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard);
 
-/* Not before it is in no list any more. */
+/* The guard must not be in any list any more. */
 void tfc__guard_free(struct tfc__guard *guard);
 void tfc__guard_reap(struct tfc__guard *guard); /* never waits */
 
-/* guard_leave.c: the context ends, which waits for its guards; a forked child only lets go. */
+/*
+ * guard_leave.c: ends the guards of a context that is freed, and waits for them. In a forked child
+ * (is_forked) only frees this process's copies.
+ */
 void tfc__guards_leave(void *guards, bool is_forked);
 
-/* guard_table.c: enters a process into the table and gives it an id. TFC_OK or TFC_ENOMEM. */
+/* guard_table.c: adds a process to the table and assigns its id. TFC_OK or TFC_ENOMEM. */
 int tfc__guard_add(struct tfc__guard *guard, tfc_process *process);
-tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id); /* NULL: gone */
+tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id); /* NULL: has ended */
 void tfc__guard_remove(tfc_process *process);
 void tfc__guard_tell_all_lost(struct tfc__guard *guard);
-bool tfc__guard_has_groups(const struct tfc__guard *guard); /* a process in a cgroup of its own */
+bool tfc__guard_has_groups(const struct tfc__guard *guard); /* of any of its processes */
 void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked);
 
-/* Takes over fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is gone), or an error. */
+/*
+ * Takes ownership of fd and data. TFC_OK (sent or queued), TFC_ELOST (the guard is dead), or an
+ * error.
+ */
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
 		    void *data, size_t len);
 
 /*
- * Sends a message that is part of something, or moves it to the end of the queue; allocates
- * nothing. TFC_OK or TFC_ELOST: the guard is gone.
+ * Sends a message that is embedded in another struct, or moves it to the end of the queue;
+ * allocates nothing. TFC_OK, or TFC_ELOST: the guard is dead.
  */
 void tfc__outgoing_init(struct tfc__outgoing *outgoing, const struct tfc__command *command);
 int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing);
 void tfc__guard_flush(struct tfc__guard *guard);
 void tfc__guard_drop_queue(struct tfc__guard *guard);
-void tfc__guard_unpark(struct tfc__link *parked); /* schedules works */
+void tfc__guard_unpark(struct tfc__link *parked); /* schedules the works */
 
-/* The guard does not live any more: processes and ports are told so, in dispatch. */
+/* The guard is dead: its processes and ports are notified, in dispatch. */
 void tfc__guard_died(struct tfc__guard *guard);
 
-/* Takes over a pidfd of it, so that it is reaped when it is dead. */
+/* Takes ownership of the guard's pidfd and watches it, so that the dead guard is reaped. */
 void tfc__guard_watch(struct tfc__guard *guard, int pidfd);
 
-/* guard_start.c: starts the program, which says hello later. Sets pid and socket.fd alone. */
+/* guard_start.c: starts the program, which sends a hello later. Sets only pid and socket.fd. */
 int tfc__guard_run(struct tfc__guard *guard);
 
-/* guard.c: takes in what lies in the socket. */
+/* guard.c: reads and handles the messages in the socket. */
 void tfc__guard_hear(struct tfc__guard *guard);
 
 /*
- * guard_pulse.c: a guard that does not answer, or that is none. While its hello or the end of a
- * stop is awaited, it is asked for a sign of life; one that gives none is killed and counts as
- * dead, so that a stop always ends. Nothing is asked while nothing is expected.
+ * guard_pulse.c: detects a guard that does not answer, and a program that is not a guard. While a
+ * hello, the end of a stop or a release is awaited, heartbeats are sent to it. A guard that does
+ * not answer is killed and counts as dead, so that every stop ends. While nothing is awaited, none
+ * are sent.
  */
 void tfc__guard_expect(struct tfc__guard *guard);
 int tfc__guard_ping(struct tfc__guard *guard); /* TFC_OK: sent or queued */
@@ -169,14 +179,14 @@ void tfc__guard_lose_ports(struct tfc__guard *guard);
 void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id); /* the guard has closed it */
 void tfc__guard_forget_ports(struct tfc__guard *guard);
 
-/* private_dir.c. forget: the context ends. */
+/* private_dir.c. forget: the context is being freed. */
 struct tfc__private_dir {
-	struct tfc__link link; /* in the context's */
+	struct tfc__link link; /* in the context's list */
 	tfc_ctx *ctx;
 	char *path;
-	uint32_t id; /* to guards */
-	int lock;    /* dir_lock.h: shared as long as this process lives */
-	int folder;  /* the directory itself, or -1; its flock(2) keeps systemd-tmpfiles out */
+	uint32_t id; /* identifies it in messages to the guard */
+	int lock;    /* dir_lock.h: shared until this process ends */
+	int folder;  /* the directory, or -1; its flock(2) keeps systemd-tmpfiles out */
 	int state;   /* the node's state directory, or -1 */
 };
 int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_dir *dir,
@@ -185,21 +195,24 @@ void tfc__private_dirs_forget(struct tfc__guards *guards);
 
 /* guard_lease.c */
 uint64_t tfc__lease_id(const struct tfc__lease *lease);
-void tfc__lease_hear(tfc_ctx *ctx, uint64_t id);        /* the guard says that it is over */
-void tfc__lease_tell_all(struct tfc__guard *guard);     /* to a fresh one */
-void tfc__lease_forget_all(struct tfc__guards *guards); /* the context ends */
+void tfc__lease_hear(tfc_ctx *ctx, uint64_t id);    /* the guard reports that the lease is over */
+void tfc__lease_tell_all(struct tfc__guard *guard); /* sends all leases to a new guard */
+void tfc__lease_forget_all(struct tfc__guards *guards); /* the context is being freed */
 
 /* process.c */
 void tfc__process_free(tfc_process *process);
 void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
 
-/* limits.c: what may be asked for, and the sentence for what was refused. */
+/* limits.c: checks limits, and describes a limit that the system refused. */
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error);
 bool tfc__limits_is_step(uint32_t step);
 void tfc__limits_describe(const char *program, const struct tfc__report *report, char *text,
 			  size_t size);
 
-/* launch.c: the memfd's contents; borrowed options. */
+/*
+ * launch.c: builds the contents of the memfd; options are borrowed, *ret_data is owned by the
+ * caller.
+ */
 int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void **ret_data,
 		      size_t *ret_len);
 

@@ -7,7 +7,7 @@
 #include "port/port.h"
 #include "proc/guard.h"
 
-/* The last word about the door counts; one that still waits is taken back. */
+/* The last change of the bind window counts; one that is still queued is replaced. */
 static int admit(void *user, bool is_open)
 {
 	struct tfc__kept *kept = user;
@@ -112,7 +112,7 @@ int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)
 	int code = tfc__guard_get(ctx, &guard);
 	if (code == TFC_OK)
 		code = tfc__guard_keep_in(guard, hold);
-	if (code == TFC_ELOST && !tfc__port_is_lost(hold) && /* that guard had died: the next */
+	if (code == TFC_ELOST && !tfc__port_is_lost(hold) && /* that guard was dead: the next */
 	    (code = tfc__guard_get(ctx, &guard)) == TFC_OK)
 		code = tfc__guard_keep_in(guard, hold);
 	return code;

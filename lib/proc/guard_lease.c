@@ -4,15 +4,15 @@
 #include "proc/guard.h"
 
 struct tfc__lease {
-	struct tfc__link link; /* among the context's */
-	tfc_ctx *ctx;          /* NULL: it is gone */
+	struct tfc__link link; /* in the context's list */
+	tfc_ctx *ctx;          /* NULL: the context is freed */
 	tfc__lease_fn fn;
 	void *user;
 	uint64_t id; /* index in the low half, serial number in the high one */
 	uint64_t deadline_ns;
 	uint32_t ms;
 	bool is_over;
-	struct tfc__outgoing word; /* the last renewal, when the guard's socket is full */
+	struct tfc__outgoing word; /* the last renewal, if the guard's socket is full */
 };
 
 static struct tfc__lease *lease_of(struct tfc__link *link)
@@ -20,7 +20,7 @@ static struct tfc__lease *lease_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__lease, link);
 }
 
-/* There are as many as there are maintainers elsewhere. */
+/* There are only as many leases as maintainers on other nodes, so a linear search is enough. */
 static uint64_t free_id(struct tfc__guards *guards)
 {
 	uint32_t index = 0;
@@ -33,7 +33,9 @@ static uint64_t free_id(struct tfc__guards *guards)
 	return (uint64_t)++guards->lease_serial << 32 | index;
 }
 
-/* A word that still waits for the socket is changed where it is: what follows it may need it. */
+/*
+ * A message that is still queued is changed in place: messages queued behind it may depend on it.
+ */
 static int tell(struct tfc__guard *guard, struct tfc__lease *lease)
 {
 	lease->word.command.deadline_ns = lease->deadline_ns;
@@ -73,7 +75,10 @@ void tfc__lease_forget_all(struct tfc__guards *guards)
 	}
 }
 
-/* The guard that is there, or the next one, which is told of all leases when it starts. */
+/*
+ * Sends the lease to the current guard, or to the next one, which receives all leases when it
+ * starts.
+ */
 static int tell_guard(struct tfc__lease *lease)
 {
 	struct tfc__guard *guard;
@@ -121,7 +126,7 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
 	lease->deadline_ns = deadline_ns;
 	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
 	if (guards->current)
-		tell(guards->current, lease); /* a next one is told when it starts */
+		tell(guards->current, lease); /* the next guard receives it when it starts */
 	return TFC_OK;
 }
 
@@ -130,7 +135,10 @@ uint64_t tfc__lease_id(const struct tfc__lease *lease)
 	return lease->id;
 }
 
-/* A guard that is not told for want of memory says, for nobody, that it is over. */
+/*
+ * A guard that misses this message, for lack of memory, later reports the end of an unknown lease,
+ * which the host ignores.
+ */
 void tfc__lease_end(struct tfc__lease *lease)
 {
 	if (!lease)

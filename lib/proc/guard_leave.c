@@ -1,4 +1,4 @@
-/* The context ends, and leaves its guards. */
+/* Ends the guards of a context that is freed. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "proc/guard.h"
 
-/* How long tfc_ctx_free waits for the guard, which kills all at once. */
+/*
+ * How long tfc_ctx_free waits for each step of the guard's end. The guard kills all tasks at once.
+ */
 #define LAST_WAIT_MS 2000
 
 static int last_words(struct tfc__guard *guard)
@@ -30,8 +32,9 @@ static bool await(const struct tfc__io *io, uint64_t end)
 }
 
 /*
- * A guard that somebody has stopped does not hear that it is to end: killed, it leaves that to its
- * shims. The lifeline tells that they are gone, too; that it can be reaped, the pidfd alone.
+ * A guard that is stopped (SIGSTOP) does not receive the request to end. It is killed, and its
+ * shims then end the tasks. The lifeline reports that the shims are gone, the pidfd that the guard
+ * can be reaped.
  */
 static void wait_for_end(struct tfc__guard *guard)
 {
@@ -44,7 +47,7 @@ static void wait_for_end(struct tfc__guard *guard)
 	tfc__guard_reap(guard);
 }
 
-/* The hello may still wait in the socket. */
+/* The hello may still be unread in the socket. */
 static void read_hello(struct tfc__guard *guard)
 {
 	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
@@ -57,7 +60,7 @@ static void read_hello(struct tfc__guard *guard)
 static void end_guard(struct tfc__guard *guard)
 {
 	tfc__guard_detach_all(guard, false);
-	guard->capacity = 0; /* what is still said concerns nobody */
+	guard->capacity = 0; /* further reports find no process */
 	if (!guard->is_dead) {
 		tfc__guard_drop_queue(guard);
 		read_hello(guard);
@@ -71,7 +74,7 @@ static void end_guard(struct tfc__guard *guard)
 	tfc__guard_free(guard);
 }
 
-/* In a forked child nothing shared is touched: epoll's registrations are the parent's. */
+/* In a forked child nothing shared may be changed: epoll's registrations are the parent's. */
 static void drop_guard(struct tfc__guard *guard)
 {
 	struct tfc__io *ios[] = {&guard->socket, &guard->pidfd, &guard->lifeline};

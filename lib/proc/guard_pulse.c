@@ -8,8 +8,8 @@
 #include "proc/guard.h"
 
 /*
- * Many beats rather than one long wait: when host and guard were both stopped for a while, the
- * first beat after it comes too early to blame the guard.
+ * Many short intervals instead of one long one: when host and guard were both stopped for a while,
+ * the first heartbeat afterwards comes too early to blame the guard.
  */
 #define BEAT (2 * TFC__SECOND)
 #define STRIKES 4
@@ -48,7 +48,7 @@ void tfc__guard_expect(struct tfc__guard *guard)
 void tfc__guard_beat(struct tfc__timer *pulse)
 {
 	struct tfc__guard *guard = tfc__container_of(pulse, struct tfc__guard, pulse);
-	tfc__guard_hear(guard); /* its answer may be older than this beat */
+	tfc__guard_hear(guard); /* its answer may already be in the socket */
 	if (guard->is_dead || !is_awaited(guard))
 		return;
 	if (guard->strikes++ == STRIKES) {
@@ -94,7 +94,7 @@ bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report
 	return false;
 }
 
-/* The number is the guard's as long as it is an unreaped child of ours. */
+/* The pid is the guard's as long as the guard is an unreaped child of this process. */
 static void kill_by_number(struct tfc__guard *guard)
 {
 	siginfo_t info = {.si_pid = 0};

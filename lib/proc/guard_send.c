@@ -13,8 +13,9 @@
 #include "proc/guard.h"
 
 /*
- * A launch as a memfd that nobody can change any more, also no forked child of the host. Its size
- * counts as a file's: a write beyond RLIMIT_FSIZE would end the host with SIGXFSZ.
+ * Puts a launch into a sealed memfd, which no process can change, not even a forked child of the
+ * host. The kernel applies RLIMIT_FSIZE to it: a write beyond that limit would kill the host with
+ * SIGXFSZ.
  */
 static int make_memfd(const void *data, size_t len)
 {
@@ -65,7 +66,10 @@ static void release(struct tfc__outgoing *outgoing)
 	free(outgoing->memory);
 }
 
-/* unix(7): ETOOMANYREFS is a socket full of descriptors; either way it goes on once it is read. */
+/*
+ * ETOOMANYREFS (unix(7)): too many descriptors are in flight. In either case sending works again
+ * once the guard has read the socket.
+ */
 static bool is_full(int error)
 {
 	return error == EAGAIN || error == ETOOMANYREFS || error == EINTR;
@@ -143,7 +147,7 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 	int error = guard->is_dead ? EPIPE : 0;
 	if (!error)
 		error = tfc__list_is_empty(&guard->queue) ? send_one(guard, outgoing) : EAGAIN;
-	if (error && !is_gone(error)) { /* whatever it is: this one is not given up */
+	if (error && !is_gone(error)) { /* whatever the error, the message is kept and sent later */
 		append(guard, outgoing);
 		return TFC_OK;
 	}
@@ -154,7 +158,7 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 	return fail_dead(guard);
 }
 
-/* A launch that cannot be sent ends as one that the guard could not start. */
+/* A launch that cannot be sent ends like one that the guard could not start. */
 static void refuse(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
 {
 	tfc_process *process = tfc__guard_find(guard, outgoing->command.id);

@@ -7,7 +7,7 @@
 #include "ctx/helper.h"
 #include "proc/guard.h"
 
-/* The guard closes all descriptors that are not its own. */
+/* The guard itself closes all descriptors that it inherits and does not need. */
 static int run(struct tfc__guard *guard, const char *program, char *shim, tfc_error *error)
 {
 	char *const argv[] = {(char *)"tfc-guard", shim, NULL};

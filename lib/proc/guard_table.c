@@ -1,4 +1,4 @@
-/* The processes of a guard, by the index that their ids carry. */
+/* The processes of a guard, by the index in the low half of their ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,10 @@ void tfc__guard_remove(tfc_process *process)
 	process->guard = NULL;
 }
 
-/* Every process of a dead guard gets its end; what the callbacks spawn goes to another guard. */
+/*
+ * Reports every process of a dead guard as lost; processes that the callbacks spawn go to another
+ * guard.
+ */
 void tfc__guard_tell_all_lost(struct tfc__guard *guard)
 {
 	struct tfc__report report = {.kind = TFC__MSG_EXITED, .reason = TFC__END_LOST};
@@ -69,7 +72,7 @@ bool tfc__guard_has_groups(const struct tfc__guard *guard)
 	return false;
 }
 
-/* Handles that the host has not closed stay valid for the close alone. */
+/* For handles that the host has not closed, only the close is allowed from now on. */
 void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked)
 {
 	for (uint32_t i = 0; i < guard->capacity; i++) {

@@ -1,12 +1,10 @@
-/*
- * What guard and shim do alike. Needs nothing but system calls.
- */
+/* What guard and shim have in common. Uses nothing but system calls. */
 #ifndef TFC_PROC_HELPER_H
 #define TFC_PROC_HELPER_H
 
 /*
- * A signalfd, close-on-exec, of SIGCHLD. Blocked from now on are SIGCHLD and the signals that end a
- * node (base/signals.h), no others. -1 and errno.
+ * Returns a signalfd of SIGCHLD, close-on-exec, or -1 and errno. Blocks SIGCHLD and the signals
+ * that end a node (base/signals.h), and unblocks all others.
  */
 int tfc__helper_signals(void);
 

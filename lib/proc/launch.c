@@ -6,7 +6,7 @@
 
 #define LAUNCH_MAX (UINT64_C(256) << 20)
 
-/* Where the next string goes. */
+/* The position of the next string. */
 struct writer {
 	char *base;
 	uint64_t at;
@@ -43,7 +43,9 @@ _Static_assert((int)TFC__LIMIT_OOM_SCORE_ADJ == (int)TFC_LIMIT_OOM_SCORE_ADJ &&
 		       (int)TFC__LIMIT_USER == (int)TFC_LIMIT_USER,
 	       "the flags travel as they are");
 
-/* Behind the pointers, so that all are aligned; without limits nothing is written. */
+/*
+ * Directly behind the pointers, so that the arrays are aligned; without limits nothing is written.
+ */
 static void put_limits(struct writer *writer, struct tfc__launch *head,
 		       const tfc_process_limits *limits)
 {

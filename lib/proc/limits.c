@@ -1,4 +1,4 @@
-/* Limits as a host gives them, and the sentence when the system refused one. */
+/* Checks limits that a host sets, and describes limits that the system refused. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "proc/guard.h"
 
 #define MAX_GROUPS 65536 /* NGROUPS_MAX of Linux */
-#define NICE_MAX 40      /* from the lowest priority to the highest */
+#define NICE_MAX 40      /* the distance from the lowest to the highest priority */
 #define OOM_SCORE_MAX 1000
-#define CPU_MILLI_MIN 10 /* the kernel takes no less than 1 ms in 100 */
+#define CPU_MILLI_MIN 10 /* the kernel's minimum quota is 1 ms per 100 ms */
 
 static int refuse(tfc_error *error, const char *field, const char *why)
 {
@@ -61,7 +61,7 @@ int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 	return check_rlimits(limits, error);
 }
 
-/* ---- sentences */
+/* ---- error texts */
 
 bool tfc__limits_is_step(uint32_t step)
 {

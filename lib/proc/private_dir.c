@@ -55,7 +55,7 @@ int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_di
 	return tfc__guard_send(guard, &command, state, copy, strlen(copy) + 1);
 }
 
-/* Another run of this user took the fresh directory for one that nobody makes any more. */
+/* Another process of this user considered the new directory abandoned and is removing it. */
 static bool is_being_removed(int error)
 {
 	return error == EEXIST || error == EAGAIN || error == ENOENT;
@@ -63,8 +63,8 @@ static bool is_being_removed(int error)
 
 /*
  * systemd-tmpfiles removes what has not been used for days from a temporary directory, but nothing
- * below a directory that has a BSD lock (tmpfiles.d(5), "Age"). Where the file system has no such
- * locks the directory is as good without.
+ * below a directory with a BSD lock (tmpfiles.d(5), "Age"). On a file system without such locks the
+ * directory works without it.
  */
 static int open_kept(const char *path)
 {
@@ -74,7 +74,9 @@ static int open_kept(const char *path)
 	return folder;
 }
 
-/* Gets its name once its lock is shared. 1: somebody is removing it. */
+/*
+ * Locks the new directory and then renames it to its final name. 1: another process is removing it.
+ */
 static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const char *fresh,
 		      const char *component, tfc_error *error)
 {
@@ -113,7 +115,7 @@ static int make_dir(struct tfc__private_dir *dir, const char *parent, const char
 	return code;
 }
 
-/* A guard that had died is followed by one that is sent all that is in the list. */
+/* If the guard was dead, the next guard receives all directories of the list when it starts. */
 static int send_dir(tfc_ctx *ctx, const struct tfc__private_dir *dir)
 {
 	struct tfc__guard *guard;
@@ -168,7 +170,7 @@ void tfc__private_dir_close(struct tfc__private_dir *dir)
 		return;
 	struct tfc__guards *guards = tfc__ctx_slot(dir->ctx, TFC__SLOT_GUARDS);
 	if (tfc__remove_tree_last(dir->path, TFC__DIR_LOCK) < 0)
-		return; /* what is left, the guard removes once the host is gone */
+		return; /* the guard removes the rest once the host is gone */
 	if (guards->current)
 		tfc__private_dir_send(guards->current, dir, false);
 	private_dir_free(dir);

@@ -1,6 +1,6 @@
 /*
- * The inside of proc, for the agent: the context's guard, what it keeps for the host, and what it
- * removes when the host is gone.
+ * The internal interface of proc, for the agent: the context's guard, what the guard keeps for the
+ * host, and what it removes after the host's end.
  */
 #ifndef TFC_PROC_PROC_H
 #define TFC_PROC_PROC_H
@@ -12,45 +12,47 @@
 #include <tfcluster/process.h>
 
 /*
- * tfc_process_options.grace_ms of a helper program: it blocks TERM (base/signals.h) and has nothing
- * to save.
+ * tfc_process_options.grace_ms of a helper program. It blocks TERM (base/signals.h) and has nothing
+ * to save, so it is killed almost at once.
  */
 #define TFC__HELPER_GRACE_MS 1
 
-/* Starts the context's guard unless it runs. Errors as tfc_process_spawn. */
+/* Starts the context's guard unless it is running. Errors as tfc_process_spawn. */
 int tfc__guard_start(tfc_ctx *ctx);
 
 /* The pid of the context's guard; 0: there is none. */
 pid_t tfc__guard_pid(const tfc_ctx *ctx);
 
 /*
- * Whether launches queue here because the guard's socket is full. when_free parks a work, which no
- * one has scheduled, until the queue has gone or its guard has died; tfc__work_cancel ends that.
+ * Whether launches are queued in the host because the guard's socket is full. when_free parks a
+ * work, which must not be scheduled, until the queue is empty or the guard has died;
+ * tfc__work_cancel unparks it.
  */
 bool tfc__guard_is_busy(tfc_ctx *ctx);
 void tfc__guard_when_free(tfc_ctx *ctx, struct tfc__work *work);
 
-/* Moves a hold's socket into the guard (SCM_RIGHTS); the host keeps no copy. */
+/* Moves a hold's socket to the guard (SCM_RIGHTS); the host keeps no copy. */
 int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold);
 
 /*
- * Whether the guard may not have obeyed all releases yet: then a work that is not scheduled is
- * parked until the guard has, or is dead; tfc__work_cancel ends that. A port whose task is not
- * reaped stays held all the same.
+ * Whether the guard may not have handled all releases yet. If so, `work`, which must not be
+ * scheduled, is parked until the guard has handled them or is dead; tfc__work_cancel unparks it. A
+ * port whose task is not reaped is still held then.
  */
 bool tfc__guard_await_releases(tfc_ctx *ctx, struct tfc__work *work);
 
 /*
- * A private directory: PARENT (absolute) with TFC__PRIVATE_DIR_PREFIX and random digits, mode 0700,
- * with a lock in it (dir_lock.h) that says who still uses it. The guard, which is started if need
- * be, removes it without following links once the host is dead and all tasks are reaped; where the
- * guard dies, too, somebody who finds the lock free does.
+ * A private directory: PARENT (absolute) with TFC__PRIVATE_DIR_PREFIX and random digits, mode 0700.
+ * A lock in it (dir_lock.h) shows which processes still use it. The guard, which is started if need
+ * be, removes the directory without following links once the host is dead and all tasks are reaped.
+ * If the guard dies as well, any process that finds the lock free removes it.
  *
- * state_dir, an open directory or -1: what is started from the private directory shares its task
- * lock (task_lock.h). Not kept.
+ * state_dir, an open directory or -1: each task started from the private directory shares the task
+ * lock of state_dir (task_lock.h). Borrowed; open makes a duplicate.
  *
- * open: TFC_EINVAL, TFC_ENOMEM, those of mkdir(2) and of tfc_process_spawn. close removes it,
- * before the context is freed; what cannot be removed is left to the guard. NULL is a no-op.
+ * open: TFC_EINVAL, TFC_ENOMEM, the errors of mkdir(2) and of tfc_process_spawn. close removes the
+ * directory and must come before the context is freed; what it cannot remove is left to the guard.
+ * NULL is a no-op.
  */
 struct tfc__private_dir;
 int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const char *component,
@@ -59,44 +61,60 @@ const char *tfc__private_dir_path(const struct tfc__private_dir *dir);
 void tfc__private_dir_close(struct tfc__private_dir *dir);
 
 /*
- * A lease: somebody far away has asked for these processes, and has to be heard for them to go on.
- * The guard keeps the deadline, so that it holds also when this process is stopped: once it has
- * passed, they are stopped, each with a grace of its own, each is told TFC_EXIT_LOST, and the lease
- * is over for good. Times are CLOCK_BOOTTIME (tfc__boot_time): a machine that sleeps is not heard.
+ * A lease: processes that another node asked for run only as long as that node renews it. The guard
+ * keeps the deadline, so that it also holds while this process is stopped. When the deadline has
+ * passed, the processes are stopped, each with a grace of its own, each ends with TFC_EXIT_LOST,
+ * and the lease is over for good. Times are CLOCK_BOOTTIME (tfc__boot_time): the time of a suspend
+ * counts.
  */
 struct tfc__lease;
 typedef void (*tfc__lease_fn)(void *user);
 
-/* Begins one of a length, which is over at deadline_ns; 0: its length from now. fn: it is over,
- * told in dispatch, once; not after the end of the handle. Starts the guard. Errors as
- * tfc_process_spawn. */
+/*
+ * Begins a lease of `ms`, which is over at deadline_ns (0: `ms` from now). fn is called in
+ * dispatch, once, when the lease is over, and not after tfc__lease_end. Starts the guard. Errors as
+ * tfc_process_spawn.
+ */
 int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease_fn fn, void *user,
 		     struct tfc__lease **ret_lease);
 
-/* Moves the deadline; an earlier one than it has is ignored. Allocates nothing. TFC_OK or TFC_ELOST
- * (it is over). */
+/*
+ * Moves the deadline; one earlier than the present one is ignored. Allocates nothing. TFC_OK, or
+ * TFC_ELOST: the lease is over.
+ */
 int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns);
 
-/* Gives it up: what still runs under it has no deadline any more. NULL is a no-op. */
+/*
+ * Ends the handle: processes that still run under the lease have no deadline any more. NULL is a
+ * no-op.
+ */
 void tfc__lease_end(struct tfc__lease *lease);
 
-/* Of a process: the lease that it is under, and the grace that it has when that is over; the
- * private directory whose locks its shim shares. */
+/*
+ * The conditions under which a process runs: its lease, its grace when the lease is over, and the
+ * private directory whose locks its shim shares.
+ */
 struct tfc__tenure {
-	const struct tfc__lease *lease; /* NULL: it is under none */
+	const struct tfc__lease *lease; /* NULL: none */
 	uint32_t grace_ms;
 	const struct tfc__private_dir *dir; /* NULL: none */
 };
 
-/* tfc_process_spawn under a lease; tenure NULL: under none. tfc_ctx_close does not count it. */
+/*
+ * tfc_process_spawn under a lease; tenure NULL: under none. tfc_ctx_close does not count the
+ * handle.
+ */
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process);
 
-/* The pid of a process's shim, whose descendants are the process and all it started; 0: unknown. */
+/*
+ * The pid of a process's shim, whose descendants are the process and all that it started; 0:
+ * unknown.
+ */
 pid_t tfc__process_shim(const tfc_process *process);
 
-/* "auto", "plain", "cgroup", "pidns"; "?" for an unknown one. Static. */
+/* "auto", "plain", "cgroup", "pidns"; "?" for an unknown value. Static. */
 const char *tfc__isolation_name(uint32_t isolation);
 
 #endif

@@ -24,7 +24,7 @@ int tfc_process_options_init(tfc_process_options *options, uint32_t size)
 
 /* ---- events */
 
-/* What failed, by step; directory and program have sentences of their own. */
+/* What failed, by step; steps that concern the directory and the program have their own texts. */
 static const char *const steps[] = {
 	[TFC__STEP_NONE] = "the start",
 	[TFC__STEP_GUARD] = "making its supervisor",
@@ -44,7 +44,7 @@ static int code_of(const struct tfc__report *report)
 	return tfc__limits_is_step(report->step) ? TFC_ELIMIT : tfc__err_from_errno(report->status);
 }
 
-/* What a user can do about a program that exec does not take. */
+/* A hint for a program that exec refuses. */
 static const char *exec_advice(const char *program, int error)
 {
 	if (error == ENOENT && strchr(program, '/'))
@@ -58,7 +58,7 @@ static const char *exec_advice(const char *program, int error)
 	return "";
 }
 
-/* What a user can do about a kernel that does not let us isolate. */
+/* A hint for a kernel that does not allow the isolation. */
 static const char *isolation_advice(uint32_t step)
 {
 	switch (step) {
@@ -249,7 +249,7 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 	return code;
 }
 
-/* A guard that turns out to be dead is replaced, until there were too many (tfc__guard_get). */
+/* A guard that turns out to be dead is replaced, up to a limit (tfc__guard_get). */
 static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
 		 const struct tfc__tenure *tenure)
 {
@@ -316,7 +316,7 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	return code;
 }
 
-/* The first is sent. One that still waits in the queue is changed where it is. */
+/* The first stop is sent. One that is still queued is changed in place. */
 static int post_stop(tfc_process *process, uint32_t grace_ms)
 {
 	struct tfc__outgoing *stop = &process->stop;
@@ -331,7 +331,7 @@ static int post_stop(tfc_process *process, uint32_t grace_ms)
 	return tfc__guard_post(guard, stop);
 }
 
-/* A guard that is gone is a success: the process is ended by its shim already. */
+/* A guard that is gone counts as success: the shim is ending the process already. */
 int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
 {
 	if (!process)

@@ -1,9 +1,10 @@
 /*
- * What host, guard and shim say to each other: fixed structs over SOCK_SEQPACKET, one per message,
- * all three built together and never mixed with another version (doc/internals/shim-protocol.md).
+ * The messages between host, guard and shim: fixed structs over SOCK_SEQPACKET, one per message.
+ * All three are built together and never mixed with another version
+ * (doc/internals/shim-protocol.md).
  *
- * What to run travels as one sealed memfd, made by the host and mapped by the shim; the guard hands
- * it on without looking inside.
+ * A launch (program, arguments, environment, limits) travels as one sealed memfd. The host makes
+ * it, the guard passes it on unread, and the shim maps it.
  */
 #ifndef TFC_PROC_PROTOCOL_H
 #define TFC_PROC_PROTOCOL_H
@@ -12,28 +13,28 @@
 
 #define TFC__PROTOCOL_VERSION 12
 
-/* Descriptors of a fresh guard. */
+/* The descriptors of a guard that was just started. */
 enum tfc__guard_fd {
-	TFC__GUARD_HOST = 3,      /* its end of the socket to the host */
-	TFC__GUARD_PIDFD = 4,     /* the host, as a pidfd */
-	TFC__GUARD_RESERVED = 10, /* what it hands on to every shim is at or above this, */
+	TFC__GUARD_HOST = 3,      /* the guard's end of the socket to the host */
+	TFC__GUARD_PIDFD = 4,     /* pidfd of the host */
+	TFC__GUARD_RESERVED = 10, /* descriptors passed on to every shim are at or above this */
 	TFC__GUARD_SHARED = 32,   /* and below this */
 };
 
-/* Descriptors of a fresh shim. */
+/* The descriptors of a shim that was just started. */
 enum tfc__shim_fd {
-	TFC__SHIM_GUARD = 3,  /* its end of the socket to the guard */
-	TFC__SHIM_LAUNCH = 4, /* /dev/null, then the memfd that comes with SPAWN */
-	TFC__SHIM_LIFELINE =
-		5,            /* write end of the pipe whose end tells the host that all are gone */
-	TFC__SHIM_CGROUP = 6, /* the guard's cgroup directory, closed where there is none */
-	TFC__SHIM_HOST = 7,   /* the host, as a pidfd */
-	TFC__SHIM_LEASES = 8, /* memfd of struct tfc__lease_entry, by index */
+	TFC__SHIM_GUARD = 3,    /* the shim's end of the socket to the guard */
+	TFC__SHIM_LAUNCH = 4,   /* /dev/null, then the memfd that comes with SPAWN */
+	TFC__SHIM_LIFELINE = 5, /* write end of the pipe whose end of file shows the host that all
+				   shims are gone */
+	TFC__SHIM_CGROUP = 6,   /* the guard's cgroup directory; closed if there is none */
+	TFC__SHIM_HOST = 7,     /* pidfd of the host */
+	TFC__SHIM_LEASES = 8,   /* memfd of struct tfc__lease_entry, by index */
 };
 
 enum tfc__message_kind {
 	/* host to guard */
-	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim, which gets + enum tfc__lock */
+	TFC__MSG_SPAWN = 1, /* + memfd; also guard to shim, then + the locks of enum tfc__lock */
 	TFC__MSG_STOP,      /* also guard to shim */
 	TFC__MSG_SIGNAL,    /* also guard to shim */
 	TFC__MSG_KEEP,      /* + a held port's socket */
@@ -46,52 +47,54 @@ enum tfc__message_kind {
 	/* shim to guard, guard to host */
 	TFC__MSG_STARTED,
 	TFC__MSG_EXITED,
-	TFC__MSG_PING,     /* host to guard: say something */
-	TFC__MSG_PONG,     /* guard to host */
-	TFC__MSG_STALLED,  /* shim to guard, guard to host: no sign of life for silent_ms */
-	TFC__MSG_CLEAR,    /* host to guard: end what a dead guard's tasks have left in cgroups */
-	TFC__MSG_LEASE,    /* host to guard: begin, renew, or (deadline 0) forget one */
-	TFC__MSG_OVER,     /* guard to host: the lease `id` is over, its tasks are being ended */
-	TFC__MSG_NOT_KEPT, /* guard to host: the port `id`, of KEEP, is closed: out of memory */
+	TFC__MSG_PING,    /* host to guard: request for a PONG */
+	TFC__MSG_PONG,    /* guard to host */
+	TFC__MSG_STALLED, /* shim to guard, guard to host: the task gave no sign of life for
+			     silent_ms */
+	TFC__MSG_CLEAR, /* host to guard: end what the tasks of a dead guard have left in cgroups */
+	TFC__MSG_LEASE, /* host to guard: begin, renew, or (deadline 0) forget a lease */
+	TFC__MSG_OVER,  /* guard to host: the lease `id` is over, its tasks are being ended */
+	TFC__MSG_NOT_KEPT, /* guard to host: the port `id`, of KEEP, was closed: out of memory */
 };
 
-/* What a shim holds as long as its task may be alive; -1 where there is none. */
+/* The locks that a shim holds as long as its task may be alive; -1: none. */
 enum tfc__lock {
-	TFC__LOCK_DIR,  /* of the private directory that the task is started from (dir_lock.h) */
+	TFC__LOCK_DIR,  /* of the private directory of the task (dir_lock.h) */
 	TFC__LOCK_TASK, /* of the node's state directory (task_lock.h) */
 	TFC__LOCKS,
 };
 
-/* Where a start failed; with it goes an errno. */
+/* The step at which a start failed. An errno comes with it. */
 enum tfc__step {
 	TFC__STEP_NONE = 0,
-	TFC__STEP_GUARD,  /* the guard made no shim */
+	TFC__STEP_GUARD,  /* the guard could not make a shim */
 	TFC__STEP_LAUNCH, /* the shim cannot use the memfd */
 	TFC__STEP_LOG,
 	TFC__STEP_PIPE,
 	TFC__STEP_FORK,
 	TFC__STEP_CWD,
 	TFC__STEP_EXEC,
-	TFC__STEP_RLIMIT, /* with it go `resource`, `asked` and `allowed` */
-	TFC__STEP_NICE,   /* with these three goes `asked` */
+	TFC__STEP_RLIMIT, /* with `resource`, `asked` and `allowed` */
+	TFC__STEP_NICE,   /* this and the next two: with `asked` */
 	TFC__STEP_OOM_SCORE,
 	TFC__STEP_USER,
-	TFC__STEP_MEMORY, /* with these goes `asked`; ENOTSUP: there is no cgroup of its own */
+	TFC__STEP_MEMORY, /* this and the next: with `asked`; ENOTSUP: the task has no cgroup of its
+			     own */
 	TFC__STEP_CPUS,
-	TFC__STEP_NAMESPACE, /* no PID namespace */
-	TFC__STEP_PROC,      /* no /proc of its own in it */
+	TFC__STEP_NAMESPACE, /* cannot make a PID namespace */
+	TFC__STEP_PROC,      /* cannot mount /proc in it */
 	TFC__STEP_CGROUP,
 };
 
 /* As enum tfc_isolation. */
 enum tfc__isolation {
-	TFC__ISOLATION_AUTO = 0, /* in a launch alone: cgroup where one can be made, else plain */
+	TFC__ISOLATION_AUTO = 0, /* only in a launch: cgroup where one can be made, else plain */
 	TFC__ISOLATION_PLAIN = 1,
 	TFC__ISOLATION_CGROUP = 2,
 	TFC__ISOLATION_PIDNS = 3,
 };
 
-/* In the task: write end of the pipe on which it may give signs of life, when they are wanted. */
+/* In the task: write end of the pipe for signs of life, if stall_ms is set. */
 #define TFC__PROGRESS_FD 3
 
 /* How a process ended, as enum tfc_exit_reason. */
@@ -105,34 +108,37 @@ enum tfc__end {
 #define TFC__LEASES_MAX 65536 /* at one time, in a guard */
 
 /*
- * A lease, as guard and shims share it, at the index that its id has in the low half. The guard
- * alone writes, each field at once, and the id first as 0, last as what it is: who finds the same
- * id before and after has read what belongs to it.
+ * A lease, in memory that the guard shares with the shims, at the index in the low half of its id.
+ * Only the guard writes it: it stores 0 as the id first, then each field atomically, and the id
+ * last. A reader that finds the same id before and after the other fields has read fields of that
+ * lease.
  */
 struct tfc__lease_entry {
-	uint64_t id;          /* 0: there is none */
+	uint64_t id;          /* 0: the entry is free */
 	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
 	uint32_t length_ms;
-	uint32_t is_over; /* for good: a renewal that comes later has no effect */
+	uint32_t is_over; /* final: a later renewal has no effect */
 };
 
 /* Host to guard, guard to shim. */
 struct tfc__command {
 	uint32_t kind;
-	uint32_t
-		keep_id; /* SPAWN: port whose door is opened first, 0: none; KEEP, ADMIT, RELEASE */
-	uint64_t id;     /* SPAWN, STOP, SIGNAL: of the process; the host chooses it */
-	uint32_t grace_ms; /* SPAWN: when the host dies */
+	uint32_t keep_id;  /* SPAWN: the port whose bind window is opened first, 0: none; KEEP,
+			      ADMIT, RELEASE */
+	uint64_t id;       /* SPAWN, STOP, SIGNAL: the process; chosen by the host */
+	uint32_t grace_ms; /* SPAWN: the grace when the host dies */
 	uint32_t value;    /* SPAWN: isolation; SIGNAL: number; ADMIT: is_open; OWN_DIR: is_wanted;
-			      LEASE: its length in ms, for the sentence */
-	uint64_t lease;    /* SPAWN: the task's, 0: none; LEASE: which */
-	/* CLOCK_BOOTTIME. STOP: when TERM is followed by KILL; if it has passed, KILL comes alone.
-	   LEASE: when it is over; 0: forget it */
+			      LEASE: its length in ms, for texts */
+	uint64_t lease;    /* SPAWN: the task's lease, 0: none; LEASE: its id */
+	/*
+	 * CLOCK_BOOTTIME. STOP: when KILL follows TERM; if it has passed, KILL alone is sent.
+	 * LEASE: when it is over; 0: forget it.
+	 */
 	uint64_t deadline_ns;
-	uint64_t lease_grace_ms; /* SPAWN: when the lease is over */
-	uint32_t dir;            /* SPAWN: the private directory that the task is started from, 0:
-				    none; OWN_DIR: its number */
-	uint32_t locks;          /* SPAWN, guard to shim: how many come along */
+	uint64_t lease_grace_ms; /* SPAWN: the grace when the lease is over */
+	uint32_t dir; /* SPAWN: the private directory of the task, 0: none; OWN_DIR: the directory's
+			 id */
+	uint32_t locks; /* SPAWN, guard to shim: number of locks sent along */
 };
 
 /* Shim to guard, guard to host. */
@@ -142,27 +148,27 @@ struct tfc__report {
 	uint64_t id;     /* filled in by the guard */
 	int32_t pid;
 	int32_t shim;   /* pid, filled in by the guard */
-	int32_t status; /* exit code, signal, or errno when it was not started; HELLO: version */
-	uint32_t step;  /* enum tfc__step when it was not started */
+	int32_t status; /* exit code, signal, or errno if not started; HELLO: protocol version */
+	uint32_t step;  /* enum tfc__step, if not started */
 	uint32_t is_oom;
-	uint32_t resource;  /* NOT_STARTED at a limit: RLIMIT_..., */
-	int64_t asked;      /* the value that was to be set, -1: unlimited; */
-	int64_t allowed;    /* and the hard limit there is */
-	uint32_t silent_ms; /* STALLED: since its last sign of life; EXITED, LOST: length of the
-			       lease that was over, 0: it was not that */
-	uint32_t isolation; /* STARTED: enum tfc__isolation, which one it is */
+	uint32_t resource;  /* NOT_STARTED, a limit: RLIMIT_..., */
+	int64_t asked;      /* the value that was requested, -1: unlimited; */
+	int64_t allowed;    /* and the present hard limit */
+	uint32_t silent_ms; /* STALLED: time since the last sign of life; EXITED, LOST: length of
+			       the lease that ended, 0: another reason */
+	uint32_t isolation; /* STARTED: enum tfc__isolation, never AUTO */
 	uint64_t time_ns;
 	uint64_t user_us;
 	uint64_t system_us;
 	uint64_t max_rss_kib;
 	uint64_t log_end;
 	uint64_t log_dropped;
-	uint64_t log_gap; /* of log_dropped: what no gap record tells of */
+	uint64_t log_gap; /* the part of log_dropped that no gap record reports */
 };
 
 /*
- * Head of the memfd. All offsets are from its beginning; strings end with a NUL. At `argv` and
- * `env` are arrays of `argc` and `envc` 64-bit offsets, each followed by a zero: the shim turns
+ * The head of the memfd. All offsets count from its beginning; strings end with a NUL. At `argv`
+ * and `env` are arrays of `argc` and `envc` 64-bit offsets, each followed by a zero: the shim turns
  * them into pointers in place.
  */
 #define TFC__LAUNCH_MAGIC 0x31434654u /* "TFC1" */
@@ -192,7 +198,7 @@ struct tfc__launch {
 	uint32_t uid;
 	uint32_t gid;
 	uint32_t isolation; /* enum tfc__isolation */
-	uint32_t stall_ms;  /* a silence of this length is told; 0: none is */
+	uint32_t stall_ms;  /* report a silence of this length; 0: none */
 	uint64_t memory;    /* 0: no limit */
 };
 

@@ -24,7 +24,7 @@ static void sweep_one(struct sweep *sweep, pid_t pid)
 	kill(pid, SIGKILL);
 }
 
-/* proc(5): pids separated by blanks, one line. A number may be cut at the end of a read. */
+/* proc(5): pids separated by blanks, on one line. A pid may be split at the end of a read. */
 static void sweep_numbers(struct sweep *sweep, int fd)
 {
 	char chunk[512];

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Bytes of the directory that are locked. */
+/* The bytes of the directory that are locked. */
 #define GUARD 0
-#define TASK 1 /* and as many behind it as the grace has milliseconds */
+#define TASK 1 /* followed by as many bytes as the grace has milliseconds */
 #define END (TASK + 1 + (off_t)UINT32_MAX)
 
 static int share(int dir, off_t first, off_t count)
@@ -34,7 +34,9 @@ int tfc__task_lock_task(int dir, uint32_t grace_ms)
 	return share(dir, TASK, 1 + (off_t)grace_ms);
 }
 
-/* The byte behind a lock that has one of `count` bytes (0: all) from `first`; 0: there is none. */
+/*
+ * The byte behind a lock that covers one of `count` bytes (0: all) from `first`; 0: there is none.
+ */
 static off_t end_of_lock(int dir, off_t first, off_t count)
 {
 	struct flock range = {.l_type = F_WRLCK,
@@ -53,7 +55,7 @@ int tfc__task_lock_query(int dir, struct tfc__task_locks *ret_locks)
 {
 	off_t guard = end_of_lock(dir, GUARD, 1), end, last = TASK;
 	while ((end = end_of_lock(dir, last, 0)) > last)
-		last = end; /* another may reach further */
+		last = end; /* another lock may reach further */
 	if (guard < 0 || end < 0)
 		return -1;
 	bool has_tasks = last > TASK;

@@ -17,17 +17,17 @@
 #include "proc/group.h"
 
 #define CLEAR_PATIENCE TFC__SECOND
-#define CLEAR_AGAIN_MS 50 /* a net: the event wakes us */
+#define CLEAR_AGAIN_MS 50 /* a safety net: the event wakes poll */
 
 /*
  * One directory per guard, "tfc-NAMESPACE-PID", in the guard's own cgroup, and one per task below
- * it, named after the shim's pid. NAMESPACE is the inode of the PID namespace that gives the
- * numbers their meaning.
+ * it, named after the shim's pid. NAMESPACE is the inode of the PID namespace in which the pids are
+ * valid.
  */
 
-/* ---- finding our own */
+/* ---- finding the guard's own cgroup */
 
-/* Whether a list such as "cpu,memory" has this controller. */
+/* Whether a list such as "cpu,memory" contains this controller. */
 static bool has_controller(const char *list, const char *name)
 {
 	size_t len = strlen(name);
@@ -86,9 +86,9 @@ static unsigned long long pid_namespace(void)
 	return stat("/proc/self/ns/pid", &status) < 0 ? 0 : (unsigned long long)status.st_ino;
 }
 
-/* ---- what was left behind */
+/* ---- groups of dead shims and guards */
 
-/* One that we may not look at counts as alive, to be safe. */
+/* A process that may not be inspected counts as alive, to be safe. */
 static bool is_alive(pid_t pid, const char *name)
 {
 	struct tfc__proc_stat process;
@@ -107,13 +107,13 @@ static void kill_group(int dir, const char *name)
 	if (fd < 0)
 		return;
 	if (write(fd, "1", 1) < 0)
-		errno = 0; /* it is tried again by whoever comes next */
+		errno = 0; /* the next clearing tries again */
 	close(fd);
 }
 
 /*
- * The kernel kills in its own time, and tells of the group that has become empty. What is started
- * after a clearing must not meet what was there before: it is waited for, but not for ever.
+ * The kernel kills asynchronously and reports when the group is empty. A task that is started after
+ * a clearing must not coexist with the processes before it, so the end is awaited, up to `until`.
  */
 static void remove_once_empty(int node, const char *name, uint64_t until)
 {
@@ -127,7 +127,7 @@ static void remove_once_empty(int node, const char *name, uint64_t until)
 		close(events.fd);
 }
 
-/* The groups whose shims are dead: kills what is in them, or with `until` removes them. */
+/* The groups whose shims are dead: kills their processes, or with `until` removes the groups. */
 static void each_dead_group(int node, uint64_t until)
 {
 	int copy = openat(node, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -147,14 +147,16 @@ static void each_dead_group(int node, uint64_t until)
 		close(copy);
 }
 
-/* All are killed before any is waited for: one that does not empty delays us once. */
+/*
+ * All groups are killed before the first is awaited: all that do not empty cost one delay together.
+ */
 static void clear_groups(int node)
 {
 	each_dead_group(node, 0);
 	each_dead_group(node, tfc__now() + CLEAR_PATIENCE);
 }
 
-/* Of guards of this PID namespace that were killed, and whose shims were, too. */
+/* The groups of guards of this PID namespace that were killed together with their shims. */
 static void each_dead_node(const char *above, uint64_t until)
 {
 	unsigned long long space;
@@ -181,7 +183,7 @@ static void clear_dead_nodes(const char *above)
 	each_dead_node(above, tfc__now() + CLEAR_PATIENCE);
 }
 
-/* ---- ours */
+/* ---- the guard's group */
 
 static int open_node(struct guard *guard)
 {
@@ -196,7 +198,7 @@ static int open_node(struct guard *guard)
 	if (mkdir(guard->group_path, 0755) < 0 && errno != EEXIST)
 		return -1;
 	int node = open(guard->group_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* Linux 5.14 and later */
+	/* cgroup.kill: Linux 5.14 and later */
 	if (node < 0 || faccessat(node, "cgroup.kill", W_OK, 0) < 0) {
 		if (node >= 0)
 			close(node);
@@ -206,14 +208,14 @@ static int open_node(struct guard *guard)
 	return node;
 }
 
-/* For limits of memory and CPUs; whether a controller is ours to hand on is the system's choice. */
+/* For limits of memory and CPUs. Whether the controllers can be delegated is up to the system. */
 static void hand_on_controllers(int node)
 {
 	static const char *const controllers[] = {"+memory", "+cpu"};
 	int fd = openat(node, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
 	for (int i = 0; i < 2 && fd >= 0; i++)
 		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
-			errno = 0; /* who asks for a limit then is told that it is not there */
+			errno = 0; /* a task that asks for a limit fails with a message */
 	if (fd >= 0)
 		close(fd);
 }
@@ -258,7 +260,8 @@ void cgroup_end(struct guard *guard)
 	if (guard->group < 0)
 		return;
 	cgroup_clear(guard);
-	tfc__group_remove(AT_FDCWD, guard->group_path); /* no task is left, nor its shim */
+	tfc__group_remove(AT_FDCWD, guard->group_path); /* no task and no shim is left */
 	*strrchr(guard->group_path, '/') = 0;
-	clear_dead_nodes(guard->group_path); /* again: what was killed at our start has gone */
+	clear_dead_nodes(guard->group_path); /* again, because what was killed at the start has
+						ended by now */
 }

@@ -5,12 +5,14 @@
 #define MS UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
-/* What a shim may take longer than the grace before the guard kills its task itself, and then to
- * write what is left into a slow log before it is killed, too. */
+/*
+ * How long after the grace the guard kills a task itself, and how long after that it kills the
+ * shim, which may still be writing output into a slow log.
+ */
 #define FORCE_MARGIN (1 * SECOND)
 #define FORCE_SHIM_MARGIN (5 * SECOND)
 
-/* One event, and who carries out what comes of it. */
+/* One event, and the receiver of its actions. */
 struct step {
 	struct guard_core *core;
 	uint64_t now;
@@ -29,8 +31,9 @@ static void send_report(const struct step *step, const struct tfc__report *repor
 }
 
 /*
- * One timer for the deadlines of leases and stops. Only an earlier deadline sets it anew; one that
- * was moved is found out when the timer fires: once a lease length, however often it is renewed.
+ * One timer serves the deadlines of leases and stops. Only an earlier deadline rearms it. A
+ * deadline that has moved is noticed when the timer fires: once per lease length, however often the
+ * lease is renewed.
  */
 static void add_deadline(struct guard_core *core, uint64_t at)
 {
@@ -57,7 +60,7 @@ static void free_slot(struct guard_core *core, uint32_t slot)
 	core->task_count--;
 }
 
-/* Host indexes are small and used again; a slot is only freed once its shim is reaped. */
+/* The host reuses its indexes, which are small; a slot is only freed once its shim is reaped. */
 uint32_t guard_core_find(const struct guard_core *core, uint64_t id)
 {
 	uint32_t index = (uint32_t)id;
@@ -99,7 +102,7 @@ static void stop_all(const struct step *step, bool is_at_once)
 			     is_at_once ? step->now : step->now + core->tasks[slot].grace_ms * MS);
 }
 
-/* The shim has not done it: it is stopped, or stuck in the kernel. */
+/* The shim has not carried out the stop: it is stopped itself, or stuck in the kernel. */
 static void force(const struct step *step, uint32_t slot)
 {
 	struct guard_task *task = &step->core->tasks[slot];
@@ -136,8 +139,10 @@ static void set_deadline(struct tfc__lease_entry *lease, uint64_t at)
 	__atomic_store_n(&lease->deadline_ns, at, __ATOMIC_SEQ_CST);
 }
 
-/* The grace begins at the deadline, also when that is found late. A stop that is under way with a
- * longer one is shortened. */
+/*
+ * The grace begins at the deadline, even if that is noticed late. A stop in progress with a longer
+ * grace is shortened.
+ */
 static void end_lease(const struct step *step, struct tfc__lease_entry *lease)
 {
 	struct guard_core *core = step->core;
@@ -173,7 +178,8 @@ static void renew(const struct step *step, struct tfc__lease_entry *lease,
 {
 	bool is_same = lease->id == command->lease;
 	if (is_same && !lease->is_over && lease->deadline_ns <= step->now)
-		end_lease(step, lease); /* it came when the time was over, and nobody had noticed */
+		end_lease(step, lease); /* the renewal came after the deadline, which had not been
+					   noticed */
 	if (is_same && lease->is_over)
 		return;
 	if (!is_same) {
@@ -204,7 +210,7 @@ static void obey_lease(const struct step *step, const struct tfc__command *comma
 		set_id(lease, 0);
 }
 
-/* NULL: it is in force, or 0, none. Else one that is over. */
+/* NULL: the lease is in force, or id is 0. Otherwise a lease that is over. */
 static const struct tfc__lease_entry *find_over(const struct step *step, uint64_t id)
 {
 	static const struct tfc__lease_entry unknown = {.is_over = true};
@@ -228,7 +234,7 @@ static void report_not_started(const struct step *step, uint64_t id, int error)
 						.status = error});
 }
 
-/* It was asked for by somebody who is not to be obeyed any more. */
+/* The lease is over: whoever requested the start has no authority any more. */
 static void refuse(const struct step *step, uint64_t id, const struct tfc__lease_entry *lease)
 {
 	send_report(step,
@@ -274,9 +280,10 @@ static void pass_on(const struct step *step, uint32_t slot, const struct tfc__re
 		return;
 	if (report.kind == TFC__MSG_EXITED && task->silent_ms &&
 	    report.reason != TFC__END_NOT_STARTED)
-		report.silent_ms = task->silent_ms; /* else the shim may have noticed before us */
+		report.silent_ms = task->silent_ms; /* otherwise the shim may have set it first */
 	if (report.kind == TFC__MSG_EXITED && report.silent_ms)
-		report.reason = TFC__END_LOST; /* how we ended it is nobody's verdict */
+		report.reason = TFC__END_LOST; /* the exit status of a task that was ended for its
+						  lease means nothing */
 	act(step, &(struct guard_action){.kind = GUARD_SEND_REPORT,
 					 .slot = slot,
 					 .may_be_oom = may_be_oom,
@@ -289,7 +296,7 @@ static void release(const struct step *step, uint32_t slot)
 	free_slot(step->core, slot);
 }
 
-/* A slot stays taken until the end is reported. */
+/* The slot stays in use until the end is reported. */
 static void shim_died(const struct step *step, uint32_t slot)
 {
 	struct guard_task *task = &step->core->tasks[slot];

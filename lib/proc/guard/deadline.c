@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-/* A deadline that passed while the machine slept is due when it goes on. */
+/* CLOCK_BOOTTIME: a deadline that passed during a suspend is due when the machine resumes. */
 
 int deadline_open(struct guard *guard)
 {
@@ -28,7 +28,7 @@ void deadline_due(struct guard *guard)
 {
 	uint64_t times;
 	if (read(guard->timer, &times, sizeof(times)) < 0)
-		return; /* set anew in the meantime */
+		return; /* it was rearmed in the meantime */
 	guard->timer_at = 0;
 	decide(guard, (struct guard_event){.kind = GUARD_TIMER});
 }

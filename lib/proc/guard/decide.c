@@ -1,4 +1,4 @@
-/* What the core decides is carried out. */
+/* Carries out the core's decisions. */
 #include "guard.h"
 
 #include <signal.h>

@@ -1,5 +1,7 @@
-/* The host's private directories: their locks are held until the last task is reaped, and what the
- * host leaves of them is removed. */
+/*
+ * The host's private directories. The guard holds their locks until the last task is reaped, and
+ * removes the directories that the host leaves behind.
+ */
 #include "guard.h"
 
 #include <errno.h>
@@ -67,7 +69,7 @@ void dir_own(struct guard *guard, const struct tfc__command *command, const char
 						       .guard_lock = -1};
 }
 
-/* The pidfd: the host's end of the socket may be open in a child of it. */
+/* Checks the pidfd, because a child of the host may hold the host's end of the socket open. */
 static bool is_host_alive(void)
 {
 	struct pollfd host = {.fd = TFC__GUARD_PIDFD, .events = POLLIN};
@@ -82,7 +84,9 @@ static int lock_task(struct dir *dir, uint32_t grace_ms, int *ret_lock)
 		dir->guard_lock = tfc__task_lock_guard(dir->state);
 	if (dir->guard_lock < 0 || (*ret_lock = tfc__task_lock_task(dir->state, grace_ms)) < 0)
 		return errno;
-	/* Had it died before we had the locks, the next incarnation may not have seen them. */
+	/*
+	 * If the host died before the locks were held, the next incarnation may not have seen them.
+	 */
 	return is_host_alive() ? 0 : ESRCH;
 }
 
@@ -98,13 +102,13 @@ int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret
 	return lock_task(dir, command->grace_ms, &ret_locks[TFC__LOCK_TASK]);
 }
 
-/* That of the directory is ours, too. */
+/* The lock of the directory belongs to the guard and is kept. */
 void dir_release(const int locks[TFC__LOCKS])
 {
 	close_fd(locks[TFC__LOCK_TASK]);
 }
 
-/* The next incarnation need not wait while they are removed. */
+/* The guard locks go first, so that the next incarnation does not wait for the removal. */
 void dir_remove_all(struct guard *guard)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)

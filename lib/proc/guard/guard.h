@@ -1,7 +1,8 @@
 /*
- * tfc-guard: one per context. Parent of the shims; keeps the held ports and every deadline that
- * must fire even when the host is stopped; ends everything when the host is gone, and whatever it
- * adopts that is not a shim. One thread, one epoll loop, no timer while nothing is due.
+ * tfc-guard: one per context. It is the parent of the shims. It keeps the held ports and every
+ * deadline that must be met even while the host is stopped. When the host is gone, it ends all
+ * tasks. It kills every process it adopts that is not a shim. One thread, one epoll loop, no timer
+ * while nothing is due.
  */
 #ifndef TFC_GUARD_GUARD_H
 #define TFC_GUARD_GUARD_H
@@ -16,7 +17,7 @@
 #include "core.h"
 #include "proc/protocol.h"
 
-/* A report, or the hello, that the host's full socket has not taken yet. */
+/* A report, or the hello, that waits because the host's socket is full. */
 struct unsent {
 	struct unsent *next;
 	struct tfc__report report;
@@ -24,63 +25,67 @@ struct unsent {
 
 /* A shim that has no task yet. */
 struct spare {
-	pid_t pid; /* 0: there is none */
+	pid_t pid; /* 0: none */
 	int socket;
 };
 
-/* A port. One that the host has given back stays until the tasks that were given it are reaped. */
+/*
+ * A held port. After the host has released it, it stays open until the tasks that use it are
+ * reaped.
+ */
 struct keep {
-	uint32_t id; /* 0: free */
+	uint32_t id; /* 0: the entry is free */
 	int fd;
 	uint32_t tasks;
 	bool is_released;
-	uint32_t next_free; /* of a free one: the next one + 1; 0: it is the last */
+	uint32_t next_free; /* of a free entry: the next free one + 1; 0: it is the last */
 };
 
 /* A private directory of the host. */
 struct dir {
-	uint32_t id; /* the host's */
+	uint32_t id; /* assigned by the host */
 	char *path;
-	int lock;       /* dir_lock.h; -1: it could not be had, nothing is started from there */
-	int state;      /* the node's state directory; -1: there is none, */
-	int guard_lock; /* and its lock (task_lock.h), once something was started; or -1 */
+	int lock;       /* dir_lock.h; -1: not acquired, and nothing is started from there */
+	int state;      /* the node's state directory, or -1 */
+	int guard_lock; /* its lock (task_lock.h) once a task was started; or -1 */
 };
 
 struct guard {
 	int epoll;
 	int signals;        /* signalfd: SIGCHLD */
 	int shim;           /* the program, opened once: all shims are of the same version */
-	int shim_end;       /* where the shim's end of its socket lies while it is started */
+	int shim_end;       /* the descriptor number of the shim's socket end during a start */
 	int lifeline;       /* write end */
-	int oom_events;     /* memory.events of our cgroup, or what v1 has, or -1 */
-	uint64_t oom_kills; /* seen and accounted for */
-	int group;          /* our cgroup directory, or -1 */
-	int group_end;      /* where it lies once there is one */
+	int oom_events;     /* memory.events of the guard's cgroup, or v1's equivalent, or -1 */
+	uint64_t oom_kills; /* OOM kills that are accounted for */
+	int group;          /* the guard's cgroup directory, or -1 */
+	int group_end;      /* the descriptor number that `group` will have */
 	char *group_path;
 	bool group_is_tried;
-	struct rlimit nofile; /* the host's, for the tasks */
+	struct rlimit nofile; /* the host's limit, restored for the tasks */
 	struct spare spare;
-	bool is_spare_wanted; /* once there is nothing else to do */
+	bool is_spare_wanted; /* make a spare when there is nothing else to do */
 	bool is_host_gone;
-	bool is_host_full; /* its socket: reports wait in `unsent` */
+	bool is_host_full; /* the host's socket is full: reports wait in `unsent` */
 	struct unsent *unsent, **unsent_end;
-	/* by slot, as many as there is room for in the core: */
-	pid_t *pids;  /* the shim; 0: the slot is free, -1: the shim is dead, its rest may not be */
-	int *sockets; /* to the shim, or -1: it has ended, or will soon */
-	uint32_t *ending; /* slots whose shims' sockets were closed and that are not reaped yet */
+	/* indexed by slot; as long as core.task_capacity: */
+	pid_t *pids;  /* the shim; 0: the slot is free; -1: the shim is dead, but perhaps not all it
+			 left behind */
+	int *sockets; /* to the shim, or -1: the shim has ended or is about to */
+	uint32_t *ending; /* slots whose sockets are closed and whose shims are not reaped */
 	uint32_t ending_count;
 	struct tfc__map slots_by_pid;
-	uint32_t reaped; /* children, one by one, since the last walk over all */
+	uint32_t reaped; /* children reaped one by one since the last wait for any child */
 	struct keep *keeps;
 	uint32_t keep_count;
-	uint32_t free_keep; /* + 1; 0: none */
+	uint32_t free_keep; /* the first free entry + 1; 0: none */
 	struct tfc__map keeps_by_id;
 	struct dir *dirs;
 	uint32_t dir_count;
-	uint32_t lease_room; /* entries in: */
+	uint32_t lease_room; /* number of entries that fit in: */
 	int lease_memory;    /* the memfd of the core's leases, shared with the shims */
-	int timer;         /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps, */
-	uint64_t timer_at; /* and what it is set to; 0: it is not */
+	int timer;           /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
+	uint64_t timer_at;   /* the time it is set to; 0: not set */
 	struct guard_core core;
 };
 
@@ -90,14 +95,14 @@ void host_tell(struct guard *guard, const struct tfc__report *report);
 int host_hello(struct guard *guard);
 void host_gone(struct guard *guard);
 
-/* decide.c: what the core makes of an event of now, once its actions were carried out. */
+/* decide.c: passes an event, with the current time, to the core and carries out the actions. */
 uint32_t decide(struct guard *guard, struct guard_event event);
 
-/* task.c: events, and the actions of the core. */
+/* task.c: the events and the core's actions that concern a task. */
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
 void task_signal(struct guard *guard, const struct tfc__command *command);
 void task_hear(struct guard *guard, uint32_t slot);
-void task_reap(struct guard *guard, pid_t pid); /* it may have died, others may, too; 0: any */
+void task_reap(struct guard *guard, pid_t pid); /* it may have died; 0: any child */
 void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
 void task_kill(struct guard *guard, uint32_t slot, pid_t pid);
 void task_kill_shim(struct guard *guard, uint32_t slot);
@@ -105,35 +110,35 @@ void task_kill_rest(struct guard *guard, uint32_t slot);
 void task_free(struct guard *guard, uint32_t slot);
 
 /*
- * shim.c: starts shims. get: one that has the command, the memfd and the locks of its task, the
- * spare if there is one; 0 or an errno. prepare: makes a spare, so that the next start, which may
- * be a restart that is waited for, costs one exec instead of two.
+ * shim.c: starts shims. get: returns a shim that has the command, the memfd and the locks of its
+ * task; uses the spare if there is one; 0 or an errno. prepare: makes a spare, so that the next
+ * start, often a restart of a failed task, costs one exec instead of two.
  */
 int shim_get(struct guard *guard, const struct tfc__command *command, int launch,
 	     const int locks[TFC__LOCKS], pid_t *ret_pid, int *ret_socket);
 bool shim_is_spare_due(const struct guard *guard);
 void shim_prepare(struct guard *guard);
 void shim_drop_spare(struct guard *guard);
-void shim_end_spare(struct guard *guard); /* and waits for it */
+void shim_end_spare(struct guard *guard); /* kills it and waits for its end */
 
-/* keep.c; port: the host is told when there is no memory for it. */
+/* keep.c; port: without memory for it the port is closed and the host is notified. */
 void keep_port(struct guard *guard, uint32_t id, int fd);
 void keep_admit(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
-void keep_join(struct guard *guard, uint32_t id);  /* a task that was given it lives */
-void keep_leave(struct guard *guard, uint32_t id); /* it was reaped */
+void keep_join(struct guard *guard, uint32_t id);  /* a task that uses the port was started */
+void keep_leave(struct guard *guard, uint32_t id); /* that task was reaped */
 
 /*
- * dir.c. own: takes over `state`. prepare: the locks of a task that is to be started; release them
- * once the shim has them. 0 or an errno: they cannot be had, or the host is gone, and nothing may
- * be started.
+ * dir.c. own: takes ownership of `state`. prepare: acquires the locks of a task that is about to be
+ * started; release them once the shim has them. 0 or an errno: the locks cannot be acquired, or the
+ * host is dead, and the task must not be started.
  */
 void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state);
 int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS]);
 void dir_release(const int locks[TFC__LOCKS]);
 void dir_remove_all(struct guard *guard);
 
-/* deadline.c: the timer; 0: none. */
+/* deadline.c: the timer; `at` 0: disarmed. */
 int deadline_open(struct guard *guard);
 void deadline_set(struct guard *guard, uint64_t at);
 void deadline_due(struct guard *guard);
@@ -144,27 +149,30 @@ void lease_hear(struct guard *guard, const struct tfc__command *command);
 
 /* oom.c */
 void oom_open(struct guard *guard);
-void oom_forget(struct guard *guard); /* what was killed so far has nothing to do with us */
-bool oom_take(struct guard *guard);   /* whether one more was killed; it is accounted for */
+void oom_forget(struct guard *guard); /* ignore the kills so far: they are not of our tasks */
+bool oom_take(struct guard *guard); /* whether there was one more kill; it is then accounted for */
 
 /*
- * cgroup.c: directories of cgroup v2, where we may make any, below which shims make one per task.
- * kill: all in that of a shim. clear: ends and removes those whose shims are dead; clear_dead:
- * those of dead guards.
+ * cgroup.c: directories of cgroup v2. The guard makes one where it is allowed to, and shims make
+ * one per task below it. kill: all processes in a shim's group. clear: kills and removes the groups
+ * of dead shims; clear_dead: those of dead guards.
  */
-bool cgroup_want(struct guard *guard); /* whether it is ours now and was not before */
+bool cgroup_want(struct guard *guard); /* true if this call has made the guard's group */
 void cgroup_kill(const struct guard *guard, pid_t shim);
 void cgroup_clear(const struct guard *guard);
 void cgroup_clear_dead(void);
 void cgroup_end(struct guard *guard);
 
-/* Ours as /proc names it: of cgroup v2 (controller ""), or of a v1 hierarchy. False: none. */
+/*
+ * The guard's own cgroup as /proc names it: of cgroup v2 (controller ""), or of a v1 hierarchy.
+ * False: none.
+ */
 bool cgroup_name(const char *controller, char ret_name[PATH_MAX]);
 
-/* The directory of ours of cgroup v2, with a slash at its end. False: none. */
+/* The directory of the guard's own cgroup v2, with a slash at its end. False: none. */
 bool cgroup_dir(char ret_path[PATH_MAX]);
 
-/* What epoll hands back: one of these, or FIRST_TASK + slot. */
+/* The data of epoll events: one of these, or FIRST_TASK + slot. */
 enum watched { WATCH_HOST, WATCH_PIDFD, WATCH_SIGNALS, WATCH_DEADLINES, FIRST_TASK };
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what);
 

@@ -19,7 +19,7 @@ struct request {
 	char path[PATH_MAX];
 };
 
-/* Length of the message, 0 at the end, -1 and errno. */
+/* The length of the message, 0 at the end of the socket, or -1 and errno. */
 static ssize_t receive(struct request *request, int *ret_fd)
 {
 	return tfc__pass_recv(TFC__GUARD_HOST, request, sizeof(*request) - 1, ret_fd, 1,
@@ -42,7 +42,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		break;
 	case TFC__MSG_KEEP:
 		keep_port(guard, command->keep_id, fd);
-		return; /* which took it */
+		return; /* keep_port owns fd now */
 	case TFC__MSG_ADMIT:
 		keep_admit(guard, command->keep_id, command->value);
 		break;
@@ -117,7 +117,7 @@ void host_tell(struct guard *guard, const struct tfc__report *report)
 		return;
 	struct unsent *unsent = malloc(sizeof(*unsent));
 	if (!unsent)
-		abort(); /* shims stop their tasks, the host is told that all are lost */
+		abort(); /* the shims then stop their tasks, and the host sees all as lost */
 	unsent->report = *report;
 	unsent->next = NULL;
 	*guard->unsent_end = unsent;
@@ -146,11 +146,14 @@ int host_hello(struct guard *guard)
 		return -1;
 	close(self);
 	if (sent < 0)
-		host_gone(guard); /* it is dead already */
+		host_gone(guard); /* the host is dead already */
 	return 0;
 }
 
-/* The directories it made just before its end are ours to remove; all else has become pointless. */
+/*
+ * The guard must remove the directories that the host made just before its end. Other messages have
+ * become pointless.
+ */
 static void hear_last_words(struct guard *guard)
 {
 	struct request request;

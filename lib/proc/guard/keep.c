@@ -36,7 +36,7 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 	uint32_t at = guard->free_keep - 1;
 	guard->free_keep = guard->keeps[at].next_free;
 	guard->keeps[at] = (struct keep){.id = id, .fd = fd};
-	tfc__map_set(&guard->keeps_by_id, id, at); /* room was made for it */
+	tfc__map_set(&guard->keeps_by_id, id, at); /* grow has reserved the room */
 }
 
 void keep_admit(struct guard *guard, uint32_t id, bool is_open)

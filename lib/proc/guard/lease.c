@@ -6,7 +6,7 @@
 
 #define SIZE (TFC__LEASES_MAX * sizeof(struct tfc__lease_entry))
 
-/* Mapped as large as it can become; what is not used takes no memory. */
+/* Maps the maximum size; unused pages take no memory. */
 int lease_open(struct guard *guard)
 {
 	guard->lease_memory = memfd_create("tfc-leases", MFD_CLOEXEC);
@@ -21,7 +21,7 @@ static void make_room(struct guard *guard, uint32_t index)
 		return;
 	off_t size = (off_t)((index + 1) * sizeof(struct tfc__lease_entry));
 	if (ftruncate(guard->lease_memory, size) < 0)
-		abort(); /* shims stop their tasks: better than tasks without an end */
+		abort(); /* the shims then stop their tasks: better than tasks without a deadline */
 	guard->lease_room = index + 1;
 }
 

@@ -11,9 +11,8 @@
 
 #include "proc/helper.h"
 
-#define LOST_AGAIN_MS                                                              \
-	100 /* while something that was killed has not gone; a net, as in the shim \
-	     */
+#define LOST_AGAIN_MS \
+	100 /* interval while a killed process has not ended; a safety net, as in the shim */
 
 int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
 {
@@ -29,7 +28,10 @@ static void raise_limit(struct guard *guard)
 	setrlimit(RLIMIT_NOFILE, &all);
 }
 
-/* The low numbers are those that shims are given: nothing of ours may lie there. */
+/*
+ * Occupies the low descriptor numbers, which are those that shims receive: none of the guard's own
+ * descriptors may lie there.
+ */
 static void reserve_low_fds(void)
 {
 	for (int fd = 0; fd >= 0 && fd < TFC__GUARD_RESERVED - 1;)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of cgroup v2. */
+/* memory.events of cgroup v2. */
 static int open_events(void)
 {
 	char path[PATH_MAX + 16];
@@ -16,7 +16,7 @@ static int open_events(void)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Of the v1 hierarchy. */
+/* memory.oom_control of the v1 hierarchy. */
 static int open_control(void)
 {
 	char name[PATH_MAX], path[PATH_MAX + 64];
@@ -35,7 +35,7 @@ void oom_open(struct guard *guard)
 	oom_forget(guard);
 }
 
-/* Both files have a line "oom_kill N"; that of v1 since Linux 4.13. */
+/* Both files have a line "oom_kill N"; v1 has it since Linux 4.13. */
 static uint64_t kills(const struct guard *guard)
 {
 	char text[512];

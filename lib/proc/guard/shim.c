@@ -12,13 +12,13 @@
 
 #include "base/pass.h"
 
-#ifndef CLOSE_RANGE_UNSHARE /* of linux/close_range.h, which musl has not */
+#ifndef CLOSE_RANGE_UNSHARE /* from linux/close_range.h, which musl does not have */
 #define CLOSE_RANGE_UNSHARE 2u
 #endif
 
 /*
- * A copy of our table of descriptors would cost as much as there are tasks: the child shares it,
- * and takes only the low part for its own. All that a shim is given lies there.
+ * Copying the guard's descriptor table would take time proportional to the number of tasks. The
+ * child therefore shares it and unshares only the low part, where all descriptors for the shim lie.
  */
 static int unshare_low_fds(void)
 {
@@ -29,7 +29,7 @@ static int unshare_low_fds(void)
 
 struct child {
 	const struct guard *guard;
-	int error; /* why it is none; shared memory */
+	int error; /* why the start failed; in memory shared with the child */
 };
 
 static int become_shim(void *arg)
@@ -49,7 +49,7 @@ static int become_shim(void *arg)
 	_exit(127);
 }
 
-/* 0 or an errno. */
+/* Starts a shim. 0 or an errno. */
 static int start(const struct guard *guard, struct spare *ret_spare)
 {
 	static _Alignas(16) char stack[16384];
@@ -59,12 +59,12 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 		return errno;
 	dup3(ends[1], guard->shim_end, O_CLOEXEC);
 	close(ends[1]);
-	/* As vfork: we go on once it has become a program, or has failed. */
+	/* As vfork: returns once the child has called exec or has failed. */
 	pid_t pid = clone(become_shim, stack + sizeof(stack),
 			  CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &child);
 	if (pid < 0)
 		child.error = errno;
-	dup3(0, guard->shim_end, O_CLOEXEC); /* or the end of its socket would never come */
+	dup3(0, guard->shim_end, O_CLOEXEC); /* else its socket would never end */
 	if (child.error)
 		close(ends[0]);
 	else
@@ -72,7 +72,10 @@ static int start(const struct guard *guard, struct spare *ret_spare)
 	return child.error;
 }
 
-/* 0 or an errno: EPIPE or ECONNRESET when it has died, else the launch cannot be sent. */
+/*
+ * 0 or an errno: EPIPE or ECONNRESET when the shim has died; other errors: the launch cannot be
+ * sent.
+ */
 static int hand_over(const struct spare *shim, const struct tfc__command *command, int launch,
 		     const int locks[TFC__LOCKS])
 {
@@ -87,7 +90,7 @@ static int hand_over(const struct spare *shim, const struct tfc__command *comman
 		       : 0;
 }
 
-/* One without a task ends when its socket does; it is reaped like all others. */
+/* A shim without a task ends when its socket is closed; it is reaped like every other child. */
 void shim_drop_spare(struct guard *guard)
 {
 	if (guard->spare.pid)
@@ -100,11 +103,11 @@ int shim_get(struct guard *guard, const struct tfc__command *command, int launch
 {
 	int error = 0;
 	if (guard->spare.pid && hand_over(&guard->spare, command, launch, locks) != 0)
-		shim_drop_spare(guard); /* somebody killed it */
+		shim_drop_spare(guard); /* the spare was killed */
 	if (!guard->spare.pid) {
 		error = start(guard, &guard->spare);
 		error = error ? error : hand_over(&guard->spare, command, launch, locks);
-		/* A shim that was killed just now is reported lost when it is reaped. */
+		/* A shim that was killed just now is reported as lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
 			error = 0;
 	}
@@ -123,7 +126,7 @@ bool shim_is_spare_due(const struct guard *guard)
 	return guard->is_spare_wanted && !guard->is_host_gone;
 }
 
-/* When it cannot be made now, the next start does without. */
+/* If the spare cannot be made now, the next start makes its shim itself. */
 void shim_prepare(struct guard *guard)
 {
 	guard->is_spare_wanted = false;

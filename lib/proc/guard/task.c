@@ -76,10 +76,10 @@ static int start(struct guard *guard, uint32_t slot, const struct tfc__command *
 	if (error)
 		return error;
 	if (watch(guard, socket, EPOLLIN, FIRST_TASK + slot) < 0)
-		kill(pid, SIGKILL); /* nobody would hear it: it counts as lost */
+		kill(pid, SIGKILL); /* its messages would not be received: it counts as lost */
 	guard->pids[slot] = pid;
 	guard->sockets[slot] = socket;
-	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* room was made for it */
+	tfc__map_set(&guard->slots_by_pid, (uint64_t)pid, slot); /* make_room made room */
 	keep_join(guard, command->keep_id);
 	return 0;
 }
@@ -96,7 +96,7 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 	bool may_have_group = command->value == TFC__ISOLATION_AUTO ||
 			      command->value == TFC__ISOLATION_CGROUP;
 	if (may_have_group && cgroup_want(guard))
-		shim_drop_spare(guard); /* it was not given the directory */
+		shim_drop_spare(guard); /* the spare did not receive the group's directory */
 	error = start(guard, slot, command, launch);
 	if (error)
 		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
@@ -121,8 +121,7 @@ void task_signal(struct guard *guard, const struct tfc__command *command)
 		send(guard->sockets[slot], command, sizeof(*command), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The session number, which is the shim's own, shows that the task's number still means the task.
- */
+/* The task's session id, which is the shim's pid, proves that the pid still belongs to the task. */
 void task_kill(struct guard *guard, uint32_t slot, pid_t pid)
 {
 	if (pid && getsid(pid) == guard->pids[slot])
@@ -142,7 +141,7 @@ void task_kill_shim(struct guard *guard, uint32_t slot)
 static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *report)
 {
 	report->shim = guard->pids[slot];
-	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* it may have to start again */
+	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* the task may be restarted */
 	decide(guard,
 	       (struct guard_event){.kind = GUARD_SHIM_REPORT, .slot = slot, .report = report});
 }
@@ -157,7 +156,7 @@ static void close_socket(struct guard *guard, uint32_t slot)
 		guard->ending[guard->ending_count++] = slot;
 }
 
-/* One message, true; or none: the end, or nothing there. */
+/* Receives one message: true. False: end of the socket, or no message. */
 static bool hear_one(struct guard *guard, uint32_t slot)
 {
 	struct tfc__report report;
@@ -173,7 +172,7 @@ static bool hear_one(struct guard *guard, uint32_t slot)
 	return is_heard;
 }
 
-/* Its last words may still lie in the socket. */
+/* Its last reports may still be in the socket. */
 static void shim_died(struct guard *guard, uint32_t slot)
 {
 	while (hear_one(guard, slot))
@@ -184,7 +183,7 @@ static void shim_died(struct guard *guard, uint32_t slot)
 void task_kill_rest(struct guard *guard, uint32_t slot)
 {
 	cgroup_kill(guard, guard->pids[slot]);
-	guard->pids[slot] = -1; /* nobody's */
+	guard->pids[slot] = -1; /* no process */
 }
 
 void task_free(struct guard *guard, uint32_t slot)
@@ -229,10 +228,11 @@ static void reap_ending(struct guard *guard)
 }
 
 /*
- * Waiting for any child costs the kernel a walk over all of them, so a shim is waited for by its
- * number: its socket says that it ends, and SIGCHLD that it has, although of several deaths at once
- * only the first is named. What shims that died have left to us is waited for by the walk: while
- * there are such shims, and once for as many reaped children as there are tasks.
+ * waitpid for any child makes the kernel walk over all children, so a shim is waited for by its
+ * pid. Its socket reports that it is ending, and SIGCHLD that it has ended, although SIGCHLD names
+ * only the first of several simultaneous deaths. Processes that dead shims have left to the guard
+ * are reaped by the walk: while there are such shims, and once per as many reaped children as there
+ * are tasks.
  */
 static void reap(struct guard *guard, pid_t pid)
 {
@@ -249,7 +249,10 @@ static void reap(struct guard *guard, pid_t pid)
 void task_reap(struct guard *guard, pid_t pid)
 {
 	reap(guard, pid);
-	/* A list of children that change while it is read may lack some: two clean looks. */
+	/*
+	 * A list of children that changes while it is read may be incomplete: it must be empty
+	 * twice.
+	 */
 	if (!guard->core.lost_count || tfc__sweep(getpid(), is_shim, guard) != 0 ||
 	    tfc__sweep(getpid(), is_shim, guard) != 0)
 		return;
@@ -259,7 +262,7 @@ void task_reap(struct guard *guard, pid_t pid)
 
 void task_hear(struct guard *guard, uint32_t slot)
 {
-	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an event before */
+	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an earlier event */
 		return;
 	pid_t pid = guard->pids[slot];
 	hear_one(guard, slot);

@@ -12,7 +12,7 @@ static void end_at_once(struct shim_core *core, struct shim_result *result)
 	result->actions |= SHIM_KILL;
 }
 
-/* A second stop can only shorten the first one. */
+/* A second stop can only shorten the first. */
 static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct shim_result *result)
 {
 	bool is_first = !core->is_stopping;
@@ -29,21 +29,23 @@ static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct 
 		result->actions |= SHIM_TERM;
 }
 
-/* When the guard is dead nobody renews a lease: no more than what the task would have after it. */
+/*
+ * While the guard is dead a lease cannot be renewed, so the task gets no more than its lease grace.
+ */
 static uint64_t orphan_grace_ms(const struct shim_core *core)
 {
 	return core->lease && core->lease_grace_ms < core->grace_ms ? core->lease_grace_ms
 								    : core->grace_ms;
 }
 
-/* ---- the lease: a renewal wakes no shim, so each looks when the deadline it knows has passed */
+/* ---- the lease: a renewal wakes no shim, so a shim checks it at the deadline it knows */
 
 static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entry *lease,
 			    uint64_t now)
 {
 	core->lease_at = 0;
 	if (!core->lease || core->lost_ms || !lease)
-		return false; /* one that was given up has no end */
+		return false; /* a lease that was given up never ends */
 	if (!lease->is_over && lease->deadline_ns > now) {
 		core->lease_at = lease->deadline_ns;
 		return false;
@@ -52,7 +54,7 @@ static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entr
 	return true;
 }
 
-/* The grace begins at the deadline, also when it is found late. */
+/* The grace begins at the deadline, even if that is noticed late. */
 static void check_lease(struct shim_core *core, const struct shim_event *event,
 			struct shim_result *result)
 {

@@ -16,7 +16,7 @@ int end_open(struct shim *shim)
 	return shim->timer < 0 ? errno : 0;
 }
 
-/* The task is not reaped yet, so nobody else can have its number or its group's. */
+/* The task is not reaped yet, so its pid and process group id cannot be reused. */
 static void signal_group(struct shim *shim, int number)
 {
 	if (kill(-shim->task, number) < 0)
@@ -68,7 +68,7 @@ void end_due(struct shim *shim)
 {
 	uint64_t times;
 	if (read(shim->timer, &times, sizeof(times)) < 0)
-		return; /* set anew in the meantime */
+		return; /* it was rearmed in the meantime */
 	shim->timer_at = 0;
 	end_decide(shim, SHIM_TIMER);
 }
@@ -78,7 +78,9 @@ static uint64_t microseconds(struct timeval time)
 	return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_usec;
 }
 
-/* The group goes before the leader is reaped: afterwards its number may belong to others. */
+/*
+ * The process group is killed before the leader is reaped, because its id may be reused afterwards.
+ */
 static void task_died(struct shim *shim)
 {
 	struct rusage usage;

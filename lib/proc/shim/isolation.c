@@ -19,7 +19,7 @@
 #define CLONE_INTO_CGROUP 0x200000000ull
 #endif
 
-/* As struct clone_args of linux/sched.h (clone(2)), which older headers end before `cgroup`. */
+/* struct clone_args of linux/sched.h (clone(2)); older headers lack the field `cgroup`. */
 struct clone_request {
 	uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
 		set_tid_size, cgroup;
@@ -28,10 +28,10 @@ struct clone_request {
 /* ---- a PID namespace */
 
 /*
- * The first process of the namespace: all that it is for is to die, because the kernel then kills
- * everything that is left in there. The task is not its child but the shim's, whose status stays
- * exact; orphans are, and the kernel reaps what has a parent that ignores SIGCHLD. No signal from
- * inside reaches it.
+ * The init of the namespace. Its only purpose is its death, at which the kernel kills everything
+ * left in the namespace. The task is the shim's child and not the init's, so the shim gets its
+ * exact status. Orphans become the init's children, and the kernel reaps them because the init
+ * ignores SIGCHLD. No signal from inside the namespace reaches the init.
  */
 static _Noreturn void be_init(int shim, const int locks[TFC__LOCKS])
 {
@@ -41,7 +41,7 @@ static _Noreturn void be_init(int shim, const int locks[TFC__LOCKS])
 	prctl(PR_SET_NAME, "tfc-init");
 	signal(SIGCHLD, SIG_IGN);
 	dup2(shim, 3);
-	/* Lifeline and locks stay: while this process lives, something of the task may. */
+	/* Lifeline and locks stay open: while the init lives, a process of the task may live. */
 	dup2(TFC__SHIM_LIFELINE, 4);
 	for (int i = 0; i < TFC__LOCKS && locks[i] >= 0; i++)
 		dup2(locks[i], (int)next++);
@@ -64,8 +64,10 @@ static int put(const char *path, const char *text)
 	return len < 0 ? -1 : 0;
 }
 
-/* user_namespaces(7): without privileges one's own uid and gid can be mapped, nobody else's, and a
- * gid only once setgroups is given up. */
+/*
+ * user_namespaces(7): without privileges a process can map only its own uid and gid, and the gid
+ * only after it has disabled setgroups.
+ */
 static int map_self(uid_t uid, gid_t gid)
 {
 	char line[64];
@@ -78,7 +80,7 @@ static int map_self(uid_t uid, gid_t gid)
 	return put("/proc/self/gid_map", line);
 }
 
-/* As root directly, else in a user namespace, which the shim itself has to enter. */
+/* As root directly, otherwise in a user namespace, which the shim itself must enter. */
 static int make_namespace(void)
 {
 	uid_t uid = geteuid();
@@ -113,7 +115,7 @@ int isolation_mount_proc(void)
 
 /* ---- a cgroup */
 
-/* Named after the shim: whoever finds it can tell whether somebody looks after it. */
+/* Named after the shim's pid: whoever finds the group can check whether its shim is alive. */
 static const char *group_name(char name[16])
 {
 	snprintf(name, 16, "%d", (int)getpid());
@@ -140,7 +142,7 @@ bool isolation_has_groups(void)
 
 void isolation_prepare(struct shim *shim)
 {
-	(void)make_group(shim); /* a task that needs one is told why there is none */
+	(void)make_group(shim); /* a task that needs a group gets the error later */
 }
 
 void isolation_kill(const struct shim *shim)
@@ -148,12 +150,14 @@ void isolation_kill(const struct shim *shim)
 	int fd = shim->group < 0 ? -1 : openat(shim->group, "cgroup.kill", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (write(fd, "1", 1) < 0) /* what the group cannot, the sweep does */
+	if (write(fd, "1", 1) < 0) /* the sweep kills what the group could not */
 		errno = 0;
 	close(fd);
 }
 
-/* With the guard gone its own directory, which holds ours, goes with the last of us. */
+/*
+ * If the guard is gone, the last shim also removes the guard's directory, which contains this one.
+ */
 void isolation_end(struct shim *shim)
 {
 	char name[16], link[32], path[4096];

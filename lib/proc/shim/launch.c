@@ -9,7 +9,9 @@
 
 #include "base/pass.h"
 
-/* An array of offsets, and where each points, must lie inside; behind the head, which is read on.
+/*
+ * The array of offsets must lie inside, behind the head, which is still needed, and each offset
+ * must point inside.
  */
 static char **pointers(char *base, size_t size, uint64_t at, uint64_t count)
 {
@@ -63,7 +65,7 @@ bool launch_await(struct shim *shim)
 				     1 + TFC__LOCKS, 0);
 	while (len < 0 && errno == EINTR);
 	uint32_t locks = shim->command.locks;
-	if (locks <= TFC__LOCKS && fds[locks] >= 0) /* else launch_map finds it missing */
+	if (locks <= TFC__LOCKS && fds[locks] >= 0) /* else launch_map fails: no memfd */
 		dup2(fds[0], TFC__SHIM_LAUNCH);
 	if (fds[0] >= 0)
 		close(fds[0]);

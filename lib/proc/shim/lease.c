@@ -1,12 +1,14 @@
 /*
- * The lease of the task. The guard keeps its deadline in memory that it shares with all shims, so
- * that it ends its tasks also while the guard is stopped.
+ * The lease of the task. The guard keeps the deadline in memory that it shares with all shims, so
+ * that a shim ends its task in time even while the guard is stopped.
  */
 #include "shim.h"
 
 #include <unistd.h>
 
-/* Reads as the guard writes (struct tfc__lease_entry). False: it is somebody else's, or nobody's.
+/*
+ * Reads in the order that struct tfc__lease_entry prescribes. False: no lease, or the entry is free
+ * or of another lease.
  */
 bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease)
 {

@@ -1,6 +1,7 @@
 /*
- * What a task may use, and as whom it runs. The child calls this between vfork and exec: system
- * calls alone, and those of setuid(2) without libc, which would tell other threads.
+ * The resource limits of a task, and the user it runs as. The child runs this between vfork and
+ * exec, so it only makes system calls, and those of setuid(2) without libc, which would involve
+ * other threads.
  */
 #include "shim.h"
 
@@ -74,7 +75,7 @@ static int set_oom_score(const struct launch *launch, volatile struct tfc__repor
 	return error;
 }
 
-/* The groups first: afterwards there is no right to change them. */
+/* The groups first: afterwards the process has no permission to change them. */
 static int set_user(const struct launch *launch, volatile struct tfc__report *report)
 {
 	const struct tfc__launch *head = launch->head;
@@ -88,7 +89,7 @@ static int set_user(const struct launch *launch, volatile struct tfc__report *re
 	return 0;
 }
 
-/* ---- what only a cgroup can limit: of the task and all that it starts, together */
+/* ---- limits that need a cgroup: of the task and all that it starts, together */
 
 static int put(const struct shim *shim, const char *name, const char *text)
 {
@@ -111,7 +112,7 @@ static int set_memory(struct shim *shim, uint64_t bytes)
 	return put(shim, "memory.max", text);
 }
 
-/* cgroup-v2.rst: so many microseconds of CPU time in each period of 100,000. */
+/* cgroup-v2.rst: microseconds of CPU time in each period of 100,000. */
 static int set_cpus(struct shim *shim, uint32_t milli)
 {
 	char text[40];

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "proc/helper.h"
 
-/* While something that was killed has not gone: the kernel tells of each death, this is a net. */
+/* Interval while a killed process has not ended. A safety net: the kernel signals each death. */
 #define SWEEP_AGAIN_MS 100
 
 static void tell_guard(struct shim *shim, uint32_t kind)
@@ -54,7 +54,7 @@ static int open_log(struct shim *shim, const struct launch *launch)
 	log->segment_bytes = launch->head->log_segment_bytes;
 	log->segments = launch->head->log_segments;
 	log->attempt = launch->head->attempt;
-	strcpy(log->name, launch->log_name); /* its length was checked */
+	strcpy(log->name, launch->log_name); /* launch_map checked its length */
 	return tfc__log_writer_open(log, launch->log_dir);
 }
 
@@ -66,7 +66,7 @@ static int open_pipes(const struct shim *shim, int out[2], int err[2])
 	return pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ? errno : 0;
 }
 
-/* 0, or an errno, and the step that failed is in the report. */
+/* 0, or an errno; the step that failed is in the report. */
 static int start(struct shim *shim, struct launch *launch)
 {
 	int out[2], err[2], progress;
@@ -121,11 +121,11 @@ static void obey(struct shim *shim)
 		end_decide(shim, SHIM_GUARD_GONE);
 }
 
-/* Returns whether the task and all it left behind are gone. */
+/* Returns whether the task and all its descendants are gone. */
 static bool hear_signals(struct shim *shim)
 {
 	struct signalfd_siginfo info;
-	(void)!read(shim->signals, &info, sizeof(info)); /* whose death it was, waitid tells */
+	(void)!read(shim->signals, &info, sizeof(info)); /* waitid finds out which process died */
 	return end_reap(shim);
 }
 

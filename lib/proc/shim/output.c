@@ -19,7 +19,9 @@ bool output_read(struct shim *shim, int fd)
 	return len > 0;
 }
 
-/* Whoever holds the other end outside the task's tree may keep it open: not until end of file. */
+/*
+ * A process outside the task's tree may keep the pipe open, so this does not wait for end of file.
+ */
 static void drain(struct shim *shim, int fd)
 {
 	int waiting;

@@ -1,8 +1,8 @@
 /*
- * tfc-shim: the parent of one task. It starts the task, copies its output into the log, passes
- * stops and signals on, and reports the end once nothing of the task is left. It ends the task also
+ * tfc-shim: the parent of one task. It starts the task, copies its output to the log, forwards
+ * stops and signals, and reports the end once no process of the task is left. It also ends the task
  * without the guard, which may be stopped or dead: when the host or the guard dies, and when the
- * task's lease is over. One thread; small, because there is one per task.
+ * task's lease is over. One thread; small, because there is one shim per task.
  */
 #ifndef TFC_SHIM_SHIM_H
 #define TFC_SHIM_SHIM_H
@@ -21,11 +21,11 @@ struct shim {
 	int signals;           /* signalfd: SIGCHLD */
 	int group;             /* the task's cgroup directory, or -1 */
 	int locks[TFC__LOCKS]; /* or -1: shared as long as the shim lives */
-	uint32_t isolation;    /* enum tfc__isolation: what it has become */
-	bool has_groups;       /* the guard's cgroup directory was given to us */
+	uint32_t isolation;    /* enum tfc__isolation in effect, never AUTO after the start */
+	bool has_groups;       /* the guard's cgroup directory was passed to this shim */
 	int progress;          /* read end of the progress pipe, or -1 */
-	int timer;         /* timerfd of CLOCK_BOOTTIME, which goes on while the machine sleeps, */
-	uint64_t timer_at; /* and what it is set to */
+	int timer;             /* timerfd of CLOCK_BOOTTIME, which counts the time of a suspend */
+	uint64_t timer_at;     /* the time it is set to */
 	struct tfc__command command; /* the guard's SPAWN */
 	struct shim_core core;
 	struct tfc__log_writer log;
@@ -33,9 +33,9 @@ struct shim {
 };
 
 /*
- * launch.c. await: until the guard says what to start, long after this process
- * began if it is a spare; false when the guard is gone. map: the memfd, checked, its offsets turned
- * into pointers; 0 or an errno.
+ * launch.c. await: waits for the guard's SPAWN, for a long time if this shim is a spare; false when
+ * the guard is gone. map: maps and checks the memfd and turns its offsets into pointers; 0 or an
+ * errno.
  */
 struct launch {
 	struct tfc__launch *head;
@@ -53,56 +53,58 @@ int launch_map(struct launch *launch);
 void launch_unmap(struct launch *launch);
 
 /*
- * task.c: starts shim->task with out and err as its output and progress, unless it is -1, as
- * its descriptor 3. Returns 0, or an errno, and then in
- * shim->report the step that failed and what belongs to it.
+ * task.c: starts shim->task with out and err as its output, and progress, unless it is -1, as its
+ * descriptor 3. Returns 0, or an errno; then shim->report has the step that failed and its details.
  */
 int task_start(struct shim *shim, const struct launch *launch, int out, int err, int progress);
 
-/* limits.c: memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
+/* limits.c: limits memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
 int limits_group(struct shim *shim, const struct launch *launch);
 
-/* limits.c: for the child, before its exec. 0, or an errno and *report as above. */
+/* limits.c: in the child, before its exec. 0, or an errno and *report as above. */
 int limits_apply(const struct launch *launch, volatile struct tfc__report *report);
 
-/* stall.c. open: 0 or an errno; the write end is the caller's. */
+/* stall.c. open: 0 or an errno; the caller owns the write end. */
 int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end);
-void stall_sign(struct shim *shim);   /* it gave one */
-void stall_read(struct shim *shim);   /* it may have, through the pipe */
+void stall_sign(struct shim *shim);   /* the task gave a sign of life */
+void stall_read(struct shim *shim);   /* reads the pipe, which counts as a sign of life */
 bool stall_is_due(struct shim *shim); /* fills in the report */
 
 /*
- * isolation.c: what holds the task and all it starts together, so that the kernel can kill it at
- * once. prepare: makes a cgroup before it is known whether one is wanted. begin: 0, or an errno and
- * the step in shim->report; kill and end do nothing without a cgroup.
+ * isolation.c: groups the task with all that it starts, so that the kernel can kill them together.
+ * prepare: makes a cgroup before it is known whether one is wanted. begin: 0, or an errno and the
+ * step in shim->report; kill and end do nothing without a cgroup.
  */
-bool isolation_has_groups(void); /* first of all, before that descriptor can be another */
+bool isolation_has_groups(void); /* call first, before that descriptor number can be reused */
 void isolation_prepare(struct shim *shim);
 int isolation_begin(struct shim *shim, uint32_t wanted);
 void isolation_kill(const struct shim *shim);
 void isolation_end(struct shim *shim);
 
-/* In the child: the namespace's own /proc, for it and all it starts. 0 or an errno. */
+/*
+ * In the child: mounts the namespace's own /proc, for the child and all that it starts. 0 or an
+ * errno.
+ */
 int isolation_mount_proc(void);
 
-/* As vfork, but with memory of its own. */
+/* As vfork, but the child has its own memory. */
 pid_t isolation_fork_into_group(const struct shim *shim);
 
-/* lease.c: false: there is none. */
+/* lease.c: false: the task has no lease, or the lease is no longer in the table. */
 bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease);
 
 /* output.c */
-bool output_read(struct shim *shim, int fd); /* one chunk; false at the end of file */
-void output_drain(struct shim *shim);        /* all that is in the pipes now */
+bool output_read(struct shim *shim, int fd); /* one chunk; false at end of file */
+void output_drain(struct shim *shim);        /* everything that is in the pipes now */
 
 /*
- * end.c. step: what the core makes of an event, after its signals were sent and the timer was set.
- * decide: the same for an event of now, with the lease and the guard's SPAWN.
+ * end.c. step: passes an event to the core, sends the signals it asks for and sets the timer.
+ * decide: the same for an event at the current time, with the lease and the guard's SPAWN.
  */
 int end_open(struct shim *shim); /* 0 or an errno */
 struct shim_result end_step(struct shim *shim, const struct shim_event *event);
 struct shim_result end_decide(struct shim *shim, enum shim_event_kind kind);
 void end_due(struct shim *shim);  /* the timer has fired */
-bool end_reap(struct shim *shim); /* true once the task and all it left behind are gone */
+bool end_reap(struct shim *shim); /* true once the task and its descendants are gone */
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Signs of life: output, and bytes on the progress pipe. A silence of the wanted length is told,
- * and told again each time it has grown by as much. poll's timeout follows the last sign when it
- * runs out: a task that speaks costs a look at the clock, no timer. Without a wanted length no
- * clock is read.
+ * Signs of life are output and bytes on the progress pipe. A silence of the requested length is
+ * reported, and reported again each time it has grown by that length. Only when poll's timeout
+ * expires is it recomputed from the last sign: output costs one read of the clock and no timer. If
+ * no length is requested, no clock is read.
  */
 #include "shim.h"
 
@@ -20,8 +20,7 @@ int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end)
 		return 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return errno;
-	fcntl(ends[0], F_SETFL,
-	      O_NONBLOCK); /* the reader's end alone: a task's writes never fail */
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* only the read end: the task's writes block */
 	shim->progress = ends[0];
 	end_step(shim, &(struct shim_event){.kind = SHIM_WATCH_SILENCE,
 					    .now = tfc__now(),
@@ -36,7 +35,7 @@ void stall_sign(struct shim *shim)
 		end_step(shim, &(struct shim_event){.kind = SHIM_SIGN, .now = tfc__now()});
 }
 
-/* What it says does not matter. At the end of file nobody is left who could say more. */
+/* The content does not matter. End of file: no process is left that could write. */
 void stall_read(struct shim *shim)
 {
 	char bytes[4096];

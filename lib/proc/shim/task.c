@@ -18,7 +18,10 @@ static const char *path_of(char *const *env)
 	return "/usr/local/bin:/bin:/usr/bin";
 }
 
-/* As execvpe(3), in the task's own environment, but a file that is no program is an error. */
+/*
+ * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
+ * error.
+ */
 static int exec_through_path(const struct launch *launch)
 {
 	const char *name = launch->argv[0];
@@ -47,7 +50,7 @@ static int exec_through_path(const struct launch *launch)
 	}
 }
 
-/* The report lies in memory that child and parent share until the exec. */
+/* The report lies in memory that child and parent share. */
 static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step, int error)
 {
 	report->step = step;
@@ -56,14 +59,14 @@ static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step
 }
 
 /*
- * A changed user undoes this, so it comes behind the limits. In a PID namespace the parent has no
- * number; there its death is the init's, and that is everybody's.
+ * A change of user resets this setting, so it comes after the limits. In a PID namespace the parent
+ * has no pid; there the shim's death ends the init, and with it every process.
  */
 static void die_with(const struct shim *shim, pid_t pid)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (shim->isolation != TFC__ISOLATION_PIDNS && getppid() != pid)
-		_exit(127); /* it died before the line above */
+		_exit(127); /* the shim died before the line above */
 }
 
 static _Noreturn void become_task(const struct shim *shim, const struct launch *launch, int out,
