@@ -98,7 +98,7 @@ struct tfc_job {
 	double deadline_s;           /* 0: none */
 	double pending_deadline_s;   /* 0: none */
 	uint32_t topology;           /* enum tfc__topology */
-	double stall_s;              /* seconds without output that count as a stall; 0: never */
+	double stall_s;              /* seconds without a sign of life until a stall; 0: never */
 	uint32_t on_stall;           /* enum tfc__on_stall */
 	uint32_t isolation;          /* enum tfc_isolation (process.h) */
 	uint32_t placement;          /* enum tfc__placement */
