@@ -15,7 +15,7 @@ static int open_socket(int family)
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0 || family != AF_INET6)
 		return fd;
-	int no = 0; /* net.ipv6.bindv6only may say otherwise */
+	int no = 0; /* the default depends on net.ipv6.bindv6only */
 	if (!setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no)))
 		return fd;
 	int saved = errno;
@@ -39,7 +39,7 @@ static int bind_wildcard(int fd, uint16_t port)
 		return 0;
 	if (errno != EAFNOSUPPORT)
 		return -1;
-	/* The socket is one of IPv4: it was made where IPv6 is off. */
+	/* An IPv4 socket: IPv6 was off when it was opened. */
 	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
 	return bind(fd, (struct sockaddr *)&four, sizeof(four));
 }

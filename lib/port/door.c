@@ -11,7 +11,7 @@ static int set_reuse(int fd, int is_on)
 	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
 }
 
-/* sockaddr_in and sockaddr_in6 have the port in the same place. */
+/* sockaddr_in and sockaddr_in6 have the port at the same offset. */
 static in_port_t port_of(int fd)
 {
 	struct sockaddr_in6 address = {0};
@@ -20,18 +20,20 @@ static in_port_t port_of(int fd)
 }
 
 /*
- * A socket with SO_REUSEADDR and SO_REUSEPORT that was bound beside an open hold leaves its user
- * and address in the kernel's entry for the port (fastreuseport in inet_csk_update_fastreuse,
- * net/ipv4/inet_connection_sock.c); whoever is like it then gets in unchecked, be the door closed
- * or not. The next bind without SO_REUSEPORT wipes that out. A task's own bind does it, too: this
- * is for doors that close before their task has bound, and for tasks on one address of several.
+ * A socket with SO_REUSEADDR and SO_REUSEPORT that is bound while the bind window is open leaves
+ * its user and address in the kernel's entry for the port (fastreuseport in
+ * inet_csk_update_fastreuse, net/ipv4/inet_connection_sock.c). A later socket with the same user,
+ * address and flags then passes without a check, even when the window is closed. The next bind
+ * without SO_REUSEPORT clears the entry. Usually the task's own bind does that; this function
+ * covers windows that close before the task has bound, and tasks that bind one of several
+ * addresses.
  */
 static void wipe_out_marks(int fd)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = port_of(fd),
 				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
-	int yes = 1; /* also where no interface has the address */
+	int yes = 1; /* needed where no interface has the address */
 	int wiper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (wiper < 0)
 		return;

@@ -1,12 +1,13 @@
 /*
- * The door of a hold: SO_REUSEADDR on its socket. Part of the library and of the guard's program.
+ * The bind window of a port hold. The window is open while the hold's socket has SO_REUSEADDR. Part
+ * of the library and of the guard program.
  */
 #ifndef TFC_PORT_DOOR_H
 #define TFC_PORT_DOOR_H
 
 #include <stdbool.h>
 
-/* 0, or -1 and errno. */
+/* Opens or closes the bind window of the socket. Returns 0, or -1 and errno. */
 int tfc__door_set(int fd, bool is_open);
 
 #endif

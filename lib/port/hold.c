@@ -60,7 +60,7 @@ void tfc_port_hold_release(tfc_port_hold *hold)
 	free(hold);
 }
 
-/* ---- for the keeper */
+/* ---- interface for the keeper */
 
 int tfc__port_fd(const tfc_port_hold *hold)
 {

@@ -60,7 +60,7 @@ static void collect(void *user, const struct tfc__tcp_socket *socket)
 								.uid = socket->uid};
 }
 
-/* The first listener outside the tree, or the first of all. */
+/* The first foreign listener (outside the process tree), or else the first listener. */
 static const struct tfc__sought *pick(const struct listeners *all)
 {
 	for (size_t i = 0; i < all->count; i++)
@@ -76,7 +76,7 @@ static int find_in_tree(pid_t root, const struct listeners *all)
 		       : tfc__owner_find_by_parents(root, all->items, all->count);
 }
 
-/* Finds out whose the listeners are. 0, or -1 and errno. */
+/* Finds the owners of the listeners. Returns 0, or -1 and errno. */
 static int describe(const struct listeners *all, pid_t root, struct tfc__owner_search *search,
 		    tfc_port_listener *listener)
 {

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/proc_stat.h"
 
-/* ---- pieces of /proc */
+/* ---- entries of /proc */
 
 static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
 {
@@ -19,13 +19,14 @@ static DIR *open_proc_dir(const char *format, pid_t pid, pid_t thread)
 	return opendir(path);
 }
 
-/* Whether this process lacks what it takes to look, so that "not found" would be a lie. */
+/* Whether an error is a lack of descriptors or memory: the search is then incomplete, and "not
+ * found" would be wrong. */
 static bool is_lack(int sys_errno)
 {
 	return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM;
 }
 
-/* The number a directory entry is, or 0. */
+/* The number that a directory entry's name is, or 0. */
 static pid_t entry_number(const struct dirent *entry)
 {
 	char *end = NULL;
@@ -54,9 +55,9 @@ static void note(struct tfc__sought *sought, size_t count, unsigned long inode, 
 }
 
 /*
- * From the place `ret_at`, which telldir(3) gave or 0, so many descriptors as are `left`: 1 when
- * none is, and the place to go on is in `ret_at`; 0 at the end, or when they are not ours to see;
- * -1 for a lack.
+ * Reads at most *left descriptors of a process, from the position *ret_at (a telldir(3) value, or
+ * 0). Returns 1 when *left is used up, with the position at which to continue in *ret_at; 0 at the
+ * end, or when the descriptors are not readable; -1 and errno for a lack of resources.
  */
 static int look_into(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
 		     long *ret_at)
@@ -113,7 +114,8 @@ static int pids_add(struct pids *pids, pid_t pid)
 	return 0;
 }
 
-/* Adds the children of one thread. -1 and ENOENT: the kernel was built without that file. */
+/* Adds the children of one thread. Returns -1 and ENOENT when the kernel does not provide the
+ * file. */
 static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
 {
 	char path[64], buffer[1024];
@@ -121,7 +123,7 @@ static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return -1;
-	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own might find no memory */
+	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own could fail to allocate */
 	int child = 0;
 	int result = 0;
 	while (!result && fscanf(file, "%d", &child) == 1)
@@ -130,7 +132,7 @@ static int add_children_of(pid_t pid, pid_t thread, struct pids *pids)
 	return result;
 }
 
-/* Adds the children of all threads of a process; one that is gone meanwhile has none. */
+/* Adds the children of all threads of a process; a process that has ended meanwhile has none. */
 static int add_children(pid_t pid, struct pids *pids)
 {
 	DIR *dir = open_proc_dir("/proc/%d/task", pid, 0);
@@ -147,7 +149,7 @@ static int add_children(pid_t pid, struct pids *pids)
 	return result;
 }
 
-/* 0: gone meanwhile; -1 for a lack. */
+/* Returns 0 when the process has ended, -1 for a lack of resources. */
 static pid_t parent_of(pid_t pid)
 {
 	struct tfc__proc_stat process;
@@ -156,7 +158,7 @@ static pid_t parent_of(pid_t pid)
 	return is_lack(errno) ? -1 : 0;
 }
 
-/* Without the children files: every process and its parent, once. */
+/* For kernels without the children files: every process and its parent, read once. */
 struct family {
 	struct pids pids;
 	struct pids parents;
@@ -198,7 +200,8 @@ static void family_fini(struct family *family)
 	free(family->parents.items);
 }
 
-/* Calls visit for each process of the tree; it returns 1 to go on, 0 to end, -1 and errno. */
+/* Calls visit for each process of the tree. visit returns 1 to continue, 0 to stop, or -1 and
+ * errno. */
 static int walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid), void *user)
 {
 	struct pids pids = {0};
@@ -288,7 +291,7 @@ void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t 
 		if (!(entry = readdir(dir)))
 			break;
 		pid_t pid = entry_number(entry);
-		/* A process counts as a descriptor, too. */
+		/* A process counts as one descriptor. */
 		is_cut = pid && look_into(pid, &sought, 1, &most, &search->descriptor) > 0;
 		search->process = is_cut ? at : telldir(dir);
 		is_cut = is_cut || --most == 0;

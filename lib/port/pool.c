@@ -40,8 +40,9 @@ static int check_range(tfc_ctx *ctx, const tfc_port_pool_options *options)
 }
 
 /*
- * Whether the pool's lowest port may be bound at all, asked of the kernel: the limit is a sysctl,
- * the right a capability. A port in use is no obstacle, the right is looked at first.
+ * Checks whether the process may bind the pool's lowest port by binding it: the limit is a sysctl
+ * and the permission a capability. A port in use does not disturb the check, because the kernel
+ * checks the permission first.
  */
 static int check_privilege(tfc_ctx *ctx, uint16_t first)
 {
@@ -61,7 +62,7 @@ static int check_privilege(tfc_ctx *ctx, uint16_t first)
 	return code;
 }
 
-/* Whether one entry of a list like "8080,20000-29999" covers the whole range. */
+/* Whether one entry of a list such as "8080,20000-29999" covers the whole range. */
 static bool is_reserved(char *list, unsigned first, unsigned last)
 {
 	char *rest = list;
@@ -74,7 +75,8 @@ static bool is_reserved(char *list, unsigned first, unsigned last)
 	return false;
 }
 
-/* The kernel may give a port of the pool to somebody's connection: it works, but not for all. */
+/* The kernel may assign a port of the pool to an outgoing connection. The pool still works, but
+ * that port is unavailable while the connection exists. */
 static void warn_of_overlap(const tfc_port_pool *pool)
 {
 	char text[4096];
@@ -94,7 +96,8 @@ static void warn_of_overlap(const tfc_port_pool *pool)
 		 from, to, first, last, from, to);
 }
 
-/* Where this pool starts, so that pools of several processes seldom try the same ports. */
+/* The port at which this pool starts to search: random, so that the pools of several processes
+ * rarely try the same ports. */
 static uint16_t spread(const tfc_port_pool *pool)
 {
 	uint64_t seed = tfc__wall() ^ (uint64_t)getpid() << 32;
@@ -162,7 +165,7 @@ void tfc_port_pool_close(tfc_port_pool *pool)
 	free(pool);
 }
 
-/* ---- taking a port */
+/* ---- acquiring a port */
 
 static bool has_hold(const tfc_port_pool *pool, uint16_t port)
 {
@@ -195,7 +198,7 @@ static uint16_t take_next(tfc_port_pool *pool)
 	return port;
 }
 
-/* Binds the socket to the next port that is free. */
+/* Binds the socket to the next free port. */
 static int bind_any(tfc_port_pool *pool, int *fd, uint16_t *ret_port)
 {
 	for (uint32_t left = pool->last - pool->first + UINT32_C(1); left > 0; left--) {

@@ -14,8 +14,7 @@
 
 #include "base/fail.h"
 
-/* What is asked: all TCP sockets of a family in some states, with a program that filters by port.
- */
+/* The request: all TCP sockets of a family in some states, with a program that filters by port. */
 struct request {
 	struct nlmsghdr header;
 	struct inet_diag_req_v2 body;
@@ -24,8 +23,9 @@ struct request {
 };
 
 /*
- * The filter is a program of jumps (linux/inet_diag.h): a comparison takes two slots, the second
- * with the port in `no`; falling off the exact end accepts, jumping four bytes past it refuses.
+ * The filter is a program of jumps (linux/inet_diag.h). A comparison occupies two slots; `no` of
+ * the second one is the port. Reaching the exact end accepts a socket; jumping four bytes past the
+ * end refuses it.
  */
 static void write_filter(struct inet_diag_bc_op filter[4], uint16_t first, uint16_t last)
 {
@@ -57,7 +57,8 @@ static int send_request(int fd, int family, uint16_t first, uint16_t last, uint3
 	return n < 0 ? -1 : 0;
 }
 
-/* Hands on the sockets of one datagram. 1: that was the last; 0: more follow; -1 and errno. */
+/* Passes the sockets of one datagram to fn. Returns 1 for the last datagram, 0 when more follow, or
+ * -1 and errno. */
 static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *user)
 {
 	int left = (int)len;
@@ -86,7 +87,7 @@ static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *use
 
 static int read_answer(int fd, tfc__tcp_fn fn, void *user)
 {
-	_Alignas(struct nlmsghdr) char data[16384]; /* the kernel fills no more than is asked for */
+	_Alignas(struct nlmsghdr) char data[16384]; /* the kernel's datagrams fit the buffer size */
 	for (;;) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);
 		if (n < 0 && errno == EINTR)
@@ -106,7 +107,7 @@ static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32
 	return send_request(fd, family, first, last, states) || read_answer(fd, fn, user) ? -1 : 0;
 }
 
-/* Asks for both families. 0, or -1 and errno. */
+/* Dumps both families. Returns 0, or -1 and errno. */
 static int dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user)
 {
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -121,7 +122,8 @@ static int dump(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, 
 	return result;
 }
 
-/* The errors of a kernel, or a container, that has no sock_diag: nothing was told yet. */
+/* The errors of a kernel or container without sock_diag. They occur before any socket is
+ * reported. */
 static bool is_not_offered(int sys_errno)
 {
 	return sys_errno == EPROTONOSUPPORT || sys_errno == EAFNOSUPPORT || sys_errno == ENOENT ||
@@ -141,9 +143,9 @@ int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn
 		last);
 }
 
-/* ---- the second way: /proc */
+/* ---- the fallback: /proc */
 
-/* One line of /proc/net/tcp and tcp6 (proc(5)); the heading is none. */
+/* Parses one line of /proc/net/tcp and tcp6 (proc(5)); fails for the heading. */
 static int read_line(const char *line, struct tfc__tcp_socket *ret_socket)
 {
 	unsigned port = 0, state = 0, uid = 0;
@@ -167,7 +169,7 @@ static int read_table(const char *path, uint16_t first, uint16_t last, uint32_t 
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return -1;
-	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own might find no memory */
+	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own could fail to allocate */
 	while (fgets(line, sizeof(line), file))
 		if (!read_line(line, &socket) && socket.port >= first && socket.port <= last &&
 		    states >> (socket.state & 31) & 1)
@@ -181,7 +183,7 @@ int tfc__tcp_each_in_proc(uint16_t first, uint16_t last, uint32_t states, tfc__t
 {
 	if (read_table("/proc/net/tcp", first, last, states, fn, user))
 		return -1;
-	/* A kernel without IPv6 has no second table. */
+	/* A kernel without IPv6 has no tcp6 table. */
 	if (read_table("/proc/net/tcp6", first, last, states, fn, user) && errno != ENOENT)
 		return -1;
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * The kernel's table of TCP sockets, read by sock_diag(7), or in /proc/net where a container or a
- * small kernel does not offer that.
+ * Reads the kernel's table of TCP sockets through sock_diag(7), or from /proc/net if a container or
+ * a small kernel does not provide sock_diag.
  */
 #ifndef TFC_PORT_SOCK_DIAG_H
 #define TFC_PORT_SOCK_DIAG_H
@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <tfcluster/error.h>
 
-/* Sockets that are bound and do nothing else: TCP_BOUND_INACTIVE, shown since Linux 6.8. */
+/* Sockets that are bound but neither listening nor connected: TCP_BOUND_INACTIVE, reported since
+ * Linux 6.8. */
 #define TFC__TCP_BOUND 13
 
 #define TFC__TCP_LISTENERS (UINT32_C(1) << 10)
@@ -17,20 +18,20 @@
 struct tfc__tcp_socket {
 	uint16_t port;  /* local */
 	uint8_t state;  /* TCP_LISTEN ... or TFC__TCP_BOUND */
-	uint32_t uid;   /* meaningful with an inode */
+	uint32_t uid;   /* valid if inode is not 0 */
 	uint32_t inode; /* 0: no process owns it (TIME_WAIT, an orphaned FIN_WAIT) */
 };
 
 typedef void (*tfc__tcp_fn)(void *user, const struct tfc__tcp_socket *socket);
 
 /*
- * Calls fn for each socket, of both families, with a local port from first to last and a state in
- * `states` (a bit each). One dump a family, however many ports. 0, or TFC_EMFILE, TFC_ESYS.
+ * Calls fn for each socket of both families with a local port from first to last and a state in
+ * `states` (a bit each). Uses one dump per family. Returns 0, TFC_EMFILE or TFC_ESYS.
  */
 int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn, void *user,
 		  tfc_error *error);
 
-/* The second way: reads all sockets to find a few. 0, or -1 and errno. */
+/* The fallback on /proc/net: reads all sockets to find a few. Returns 0, or -1 and errno. */
 int tfc__tcp_each_in_proc(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn,
 			  void *user);
 

@@ -25,7 +25,7 @@ static int latch_open(uint16_t port)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0)
 		return -1;
-	int yes = 1; /* also where no interface has the address */
+	int yes = 1; /* needed where no interface has the address */
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = htons(port),
 				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
@@ -38,13 +38,13 @@ static int latch_open(uint16_t port)
 	return -1;
 }
 
-/* What is on the port, apart from our own two sockets. */
+/* The sockets on the port, except the blocker (`latch`) and the hold's own. */
 struct survey {
 	uint32_t latch; /* inode */
 	uint32_t own;   /* inode */
 	uint32_t dead;  /* connections that no process owns */
 	uint32_t alive;
-	struct tfc__tcp_socket first; /* of the living; a listener before others */
+	struct tfc__tcp_socket first; /* first socket with an owner; a listener if there is one */
 };
 
 static void survey_add(void *user, const struct tfc__tcp_socket *socket)
@@ -88,7 +88,7 @@ static int fail_owned(uint16_t port, const struct tfc__tcp_socket *socket, tfc_e
 			 port, socket->uid, verb(socket->state));
 }
 
-/* The sentence for a port that cannot be had. */
+/* Reports that the port is in use. */
 static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
 {
 	if (survey->alive)
@@ -102,7 +102,7 @@ static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *erro
 			 "port %u is in use by an unknown process that does not listen", port);
 }
 
-/* Looks; TFC_EBUSY when somebody alive is there. */
+/* Reads the sockets on the port. TFC_EBUSY if a process owns one of them. */
 static int look(uint16_t port, struct survey *survey, tfc_error *error)
 {
 	survey->dead = survey->alive = 0;
@@ -123,11 +123,11 @@ static int take_behind_latch(int latch, int *fd, uint16_t port, tfc_error *error
 	int code = look(port, &survey, error);
 	if (code)
 		return code;
-	/* With its flag off the latch would refuse our own bind. */
+	/* Without SO_REUSEADDR the blocker would conflict with the hold's own bind. */
 	if (set_reuse(latch, 1) || bind_reusing(fd, port))
 		return errno == EADDRINUSE ? fail_busy(port, &survey, error)
 					   : tfc__hold_fail(error, port, errno);
-	/* A stranger with the flag may have slipped in while ours was on. */
+	/* A foreign socket with SO_REUSEADDR may have been bound while the hold's flag was on. */
 	return look(port, &survey, error);
 }
 

@@ -1,12 +1,13 @@
 /*
- * Taking a port on which a dead server's connections are still dying.
+ * Acquires a port on which the connections of a dead server are still closing.
  *
- * The kernel allows that only to a socket with SO_REUSEADDR, and then it would also let us in
- * beside any other hold whose door is open at that moment. So the taker first binds a second
- * socket, the latch, to one fixed address of 127/8, without the flag. The latch collides with every
- * socket on a wildcard address, hence with every hold, open or not, and with the latch of another
- * taker; it does not collide with dead connections, whose addresses are others. While it is bound
- * nobody can become a holder; behind it the bind with the flag is exclusive.
+ * The kernel allows that only to a socket with SO_REUSEADDR. With that flag, however, the socket
+ * could also be bound beside another hold whose bind window is open at that moment. The acquirer
+ * therefore first binds a second socket, the blocker (TFC__LATCH_ADDRESS), to a fixed address in
+ * 127/8 without the flag. The blocker conflicts with every socket on a wildcard address, hence with
+ * every hold, whether its window is open or closed, and with the blocker of another acquirer. It
+ * does not conflict with dead connections, whose addresses are different. While the blocker is
+ * bound, no other process can become a holder; the bind with the flag is therefore exclusive.
  */
 #ifndef TFC_PORT_TAKEOVER_H
 #define TFC_PORT_TAKEOVER_H
@@ -14,11 +15,12 @@
 #include <stdint.h>
 #include <tfcluster/error.h>
 
-#define TFC__LATCH_ADDRESS 0x7f544643 /* 127.84.70.67; any, but the same for all takers */
+#define TFC__LATCH_ADDRESS 0x7f544643 /* 127.84.70.67; the same for all processes */
 
 /*
- * Binds *fd, a fresh socket whose plain bind failed with EADDRINUSE, to `port`; leaves SO_REUSEADDR
- * off. TFC_EBUSY names who has the port as far as the kernel tells.
+ * Binds *fd, a new socket whose plain bind failed with EADDRINUSE, to `port` and leaves
+ * SO_REUSEADDR off. The text of TFC_EBUSY names the process that uses the port, if the kernel
+ * reports it.
  */
 int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error);
 

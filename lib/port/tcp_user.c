@@ -14,7 +14,8 @@ struct request {
 	struct inet_diag_req_v2 body;
 };
 
-/* Address and port as inet_diag takes them: an IPv4 address in an IPv6 one is an IPv4 address. */
+/* Converts address and port to the form of inet_diag: an IPv4-mapped IPv6 address becomes an IPv4
+ * address. */
 static int put(const struct sockaddr_storage *address, __be32 ret_ip[4], __be16 *ret_port)
 {
 	const struct sockaddr_in *v4 = (const void *)address;
