@@ -1,5 +1,5 @@
 /*
- * What is said of a member: its fields checked, copied, compared.
+ * Fields of a member: checks, copies and comparisons.
  */
 #include "member/info.h"
 
@@ -29,7 +29,7 @@ int tfc_member_info_init(tfc_member_info *info, uint32_t size)
 
 #define FAIL(error, ...) tfc__fail(error, TFC_EINVAL, "member", 0, __VA_ARGS__)
 
-/* Letters and digits, and in the middle also what is in `more`. */
+/* Only letters, digits and the characters of `more`; a letter or digit first. */
 static bool is_word(const char *text, size_t len, const char *more)
 {
 	if (len == 0 || len > NAME_MAX_LEN || !strchr(letters, text[0]))
@@ -62,7 +62,7 @@ static int check_address(const char *address, tfc_error *error)
 		if (tfc__address_check("", 0, address + strlen(tcp), &detail, key) == TFC_OK)
 			return TFC_OK;
 	} else if (colon && colon[1] && is_word(address, (size_t)(colon - address), "+-.")) {
-		char after = colon[1]; /* "host:2222" is no scheme */
+		char after = colon[1]; /* "host:2222" has no scheme */
 		if (after < '0' || after > '9')
 			return TFC_OK;
 	}

@@ -1,9 +1,9 @@
 /*
- * Membership: which nodes there are, and how they are. A backend (static_file.h, or a host's own:
- * tfcluster/backend.h) tells what it knows; the table of members is the same for all of them.
+ * Membership: the nodes of the cluster and their states. A backend (static_file.h, or one of the
+ * host: tfcluster/backend.h) reports members; the table of members is the same for all backends.
  *
- * Only suggestions come from here: nothing is restarted elsewhere on `suspect`, and on `down` only
- * behind a fence (doc/internals/epochs-and-leases.md).
+ * A state is only a suggestion. A suspect node's tasks are not restarted elsewhere. The tasks of a
+ * node that is down are restarted only once it is fenced (doc/internals/epochs-and-leases.md).
  */
 #ifndef TFC_MEMBER_MEMBER_H
 #define TFC_MEMBER_MEMBER_H
@@ -16,83 +16,87 @@
 
 struct tfc__members;
 
-/* A member as the table knows it. Borrowed: valid until it is forgotten (an event says so). */
+/* A row of the table. Borrowed: valid until TFC__MEMBER_REMOVED has been reported. */
 struct tfc__member {
 	struct tfc__link link;
 	char *name;
-	char *address;     /* "tcp://HOST:PORT" where its node listens; NULL: this process alone */
+	/* "tcp://HOST:PORT" where the node listens; NULL: no other node can connect */
+	char *address;
 	char *node_id;     /* pinned, or NULL */
 	uint32_t state;    /* enum tfc_member_state */
-	uint64_t since_ns; /* of the state, tfc__now */
+	uint64_t since_ns; /* when the state began, tfc__now */
 	bool is_self;
-	bool is_draining; /* takes no new task */
-	bool is_out;      /* taken out; it is here until that is told */
-	/* what it offers; 0 slots, 0 memory: no limit */
+	bool is_draining; /* receives no new tasks */
+	bool is_out;      /* removed; the row stays until the removal has been reported */
+	/* capacity; 0 slots, 0 memory: no limit */
 	uint32_t slots;
 	uint64_t memory_bytes;
 	uint32_t gpus;
 	char **labels; /* "K=V", sorted; NULL-terminated; or NULL */
-	void *owner;   /* whoever keeps a connection to it (node) */
+	void *owner;   /* set by the node module, which keeps the connection to the member */
 };
 
-/* What observers get, in dispatch after a change, in a turn of its own: changes that follow each
- * other at once are one event. What is in the table when an observer is added is not reported,
- * unless it came just before. `member` is still there while its removal is reported, and gone
- * after. */
+/* Changes that observers are notified of, in a turn of dispatch of its own. Successive changes of a
+ * member are reported as one event. Members that are in the table when an observer is added are not
+ * reported to it, unless they were added in the same turn. `member` is valid while its removal is
+ * reported and freed afterwards. */
 enum tfc__member_change { TFC__MEMBER_ADDED = 1, TFC__MEMBER_CHANGED, TFC__MEMBER_REMOVED };
 struct tfc__member_event {
 	struct tfc__member *member;
 	enum tfc__member_change change;
 };
 
-/* Embedded; fn in dispatch, once a period for each member that was not heard of lately. */
+/* Embedded. `fn` is called in dispatch, once per period for each member of which nothing was
+ * received lately. */
 struct tfc__member_prober {
 	void (*fn)(struct tfc__member_prober *prober, struct tfc__member *member);
 };
 
 struct tfc__members_options {
-	/* This node: `name` at least. What else is given counts instead of what ops tells. */
+	/* This node; `name` is required. Other fields that are set override those of the
+	 * backend. */
 	const tfc_member_info *self;
-	const tfc_membership_ops *ops; /* NULL: this node is alone */
+	const tfc_membership_ops *ops; /* NULL: this node is the only one */
 	void *user;                    /* of ops */
 	struct tfc__probe_times times; /* zeros: the defaults */
 };
 
-/* The table, with this node in it, and what the backend told while it started. Errors: those of
- * `start`, TFC_EINVAL, TFC_ENOMEM. */
+/* Makes the table, with this node and the members that the backend reports while it starts. Returns
+ * TFC_EINVAL, TFC_ENOMEM, or an error of the backend's `start`. */
 int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, tfc_error *error,
 		      struct tfc__members **ret_members);
-/* Nobody is told of the end. NULL is a no-op. */
+/* Closes the table; observers are not notified. NULL is a no-op. */
 void tfc__members_close(struct tfc__members *members);
 
-/* By name; those that are out are still in it until that is told. */
+/* All rows, sorted by name, including removed members whose removal was not reported yet. */
 const struct tfc__link *tfc__members_all(const struct tfc__members *members);
 uint32_t tfc__members_count(const struct tfc__members *members);
 struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name);
-/* Whether this node is the only one for ever: there is no source of members. */
+/* Whether no other node can ever join: there is no backend. */
 bool tfc__members_is_alone(const struct tfc__members *members);
-/* Whether this node still looks for its GPUs. */
+/* Whether the search for this node's GPUs is still running. */
 bool tfc__members_is_finding(const struct tfc__members *members);
 struct tfc__member *tfc__members_self(const struct tfc__members *members);
 void tfc__members_watch(struct tfc__members *members, struct tfc__observer *observer);
 void tfc__members_set_prober(struct tfc__members *members, struct tfc__member_prober *prober);
 
-/* The public face of one; borrowed from it. */
+/* Fills in the public struct; its strings are borrowed from the member. */
 void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_info);
 
-/* ---- what the node learns by its connections */
+/* ---- observations of the node's connections */
 
-/* Anything came from it, on any connection. */
+/* Something was received from the member, on any connection. */
 void tfc__members_heard(struct tfc__members *members, struct tfc__member *member);
-/* A connection ended; is_refused: nobody listens at its address. */
+/* A connection to the member has ended. is_refused: nothing listens at its address. */
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused);
-/* It said goodbye. */
+/* The member has announced that it leaves. */
 void tfc__members_left(struct tfc__members *members, struct tfc__member *member);
-/* What it says of itself: slots, memory, gpus, labels and is_draining count from now on instead of
- * what the backend told; name, address and node_id are not read. */
+/* The member has reported its own slots, memory, gpus, labels and is_draining. From now on they
+ * override the backend's. name, address and node_id of `info` are ignored. */
 int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		       const tfc_member_info *info, tfc_error *error);
-/* How many GPUs this node has found: from now on that counts. is_final: it looks for no more. */
+/* The number of GPUs found on this node, which overrides the backend's. is_final: the search is
+ * complete. */
 void tfc__members_set_gpus(struct tfc__members *members, uint32_t gpus, bool is_final);
 void tfc__members_set_draining(struct tfc__members *members, struct tfc__member *member,
 			       bool is_draining);
@@ -102,7 +106,8 @@ void tfc__members_set_draining(struct tfc__members *members, struct tfc__member 
 struct tfc__members *tfc__members_of(tfc_membership *membership);
 tfc_membership *tfc__members_face(struct tfc__members *members);
 
-/* Checks a member's fields; the sentence begins with the field's name ("address: must be ..."). */
+/* Checks a member's fields. The error text begins with the field's name ("address: must be
+ * ..."). */
 int tfc__member_check(const tfc_member_info *info, tfc_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The table of members: its life, who looks after its rows, and what a backend says of them.
+ * The table of members: opening and closing it, its probes, and the functions for backends.
  */
 #include "member/members.h"
 
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 
-/* ---- looking after them */
+/* ---- probes */
 
 static void look_again_at(struct tfc__members *members)
 {
@@ -19,7 +19,7 @@ static void look_again_at(struct tfc__members *members)
 		tfc__timer_cancel(&members->timer);
 }
 
-/* Takes over what the probe found. */
+/* Copies the state from the probe. */
 static void judge(struct tfc__members *members, struct tfc__member_row *row)
 {
 	tfc__members_set_state(members, row, row->probe.state);
@@ -116,7 +116,7 @@ static void end_to_look(struct tfc__members *members, struct tfc__member_row *ro
 	look_again_at(members);
 }
 
-/* ---- the calls of a backend */
+/* ---- functions for backends */
 
 struct tfc__members *tfc__members_of(tfc_membership *membership)
 {
@@ -128,7 +128,7 @@ tfc_membership *tfc__members_face(struct tfc__members *members)
 	return &members->face;
 }
 
-/* Begins those that are about a member that is there. */
+/* Begins a function for a backend that concerns an existing member. */
 static int enter(tfc_membership *membership, const char *name, struct tfc__members **ret_members,
 		 struct tfc__member_row **ret_row)
 {
@@ -201,10 +201,11 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	members->count--;
 	if (row->untold != TFC__MEMBER_ADDED)
 		tfc__members_note(members, row, TFC__MEMBER_REMOVED);
-	else if (members->told == row) /* as out, and it was put in and taken out meanwhile */
+	/* its removal is being reported, and a watcher has added and removed it again */
+	else if (members->told == row)
 		row->untold = 0;
 	else
-		tfc__member_row_free(row); /* nobody has heard of it */
+		tfc__member_row_free(row); /* it was never reported */
 	return TFC_OK;
 }
 
@@ -227,7 +228,7 @@ int tfc_membership_set_state(tfc_membership *membership, const char *name, uint3
 	return TFC_OK;
 }
 
-/* ---- its life */
+/* ---- opening and closing */
 
 static void free_members(struct tfc__members *members)
 {
@@ -248,7 +249,7 @@ void tfc__members_drop(struct tfc__members *members)
 		free_members(members);
 }
 
-/* Nobody watches yet: whoever will finds them in the table. */
+/* There are no watchers yet; later ones find these members in the table. */
 static void forget_untold(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {

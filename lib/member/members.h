@@ -1,6 +1,6 @@
 /*
- * The inside of the table of members: its life and who looks after it (members.c), its rows
- * (rows.c), who is told of them (tell.c).
+ * The table of members, as its files share it: opening, probes and backends (members.c), rows
+ * (rows.c), observers (tell.c).
  */
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H
@@ -8,14 +8,16 @@
 #include "member/info.h"
 
 struct tfc_membership {
-	char unused; /* its address is all that a backend needs */
+	char unused; /* a backend uses only its address */
 };
 
 struct tfc__member_row {
 	struct tfc__member member;
-	struct tfc__probe probe;        /* in the list of probes, or its link is alone */
-	enum tfc__member_change untold; /* 0: all has been told */
-	bool has_spoken;                /* what it offers is what it said itself */
+	/* its link is in the list of probes, or alone when the member is not probed */
+	struct tfc__probe probe;
+	enum tfc__member_change untold; /* 0: everything has been reported */
+	/* the member has reported its own slots, memory, gpus and labels */
+	bool has_spoken;
 };
 
 struct tfc__members {
@@ -23,13 +25,14 @@ struct tfc__members {
 	struct tfc__link all; /* by name */
 	uint32_t count;
 	struct tfc__member *self;
-	tfc_member_info own; /* what this node offers itself; 0: as the backend says. No pointers */
+	/* what this node was given itself; 0: the backend's value; no pointers */
+	tfc_member_info own;
 	bool has_own_labels;
 	bool has_own_gpus;
-	bool is_finding; /* its GPUs */
+	bool is_finding; /* the search for its GPUs is running */
 
 	tfc_membership face;
-	tfc_membership_ops ops; /* zeros: none */
+	tfc_membership_ops ops; /* zeros: no backend */
 	void *user;
 	bool is_started;
 
@@ -39,8 +42,8 @@ struct tfc__members {
 
 	struct tfc__observers watches; /* of struct tfc__member_event */
 	struct tfc__work telling;
-	struct tfc__member_row *told; /* whose change is being told */
-	uint32_t busy;                /* callbacks are on the way: memory stays */
+	struct tfc__member_row *told; /* the row whose change is being reported */
+	uint32_t busy;                /* callbacks in progress: memory is not freed */
 	bool is_closed;
 };
 
@@ -51,19 +54,21 @@ static inline struct tfc__member_row *tfc__member_row_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__member_row, member.link);
 }
 
-/* One of that name, also when it is out; or NULL. */
+/* Finds the row of that name, also a removed one; or NULL. */
 struct tfc__member_row *tfc__member_row_find(const struct tfc__members *members, const char *name);
-/* A new row that nobody looks after and nobody was told of. */
+/* Adds a row that is not probed and not reported yet. */
 int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *info,
 			struct tfc__member_row **ret_row);
-/* What the backend says of it, with what is known better: all fields or none. */
+/* Sets the row from the backend's `info`, in which values from better sources replace the
+ * backend's. All fields or none. */
 int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *row,
 			const tfc_member_info *info);
 void tfc__member_row_free(struct tfc__member_row *row);
 
 /* ---- tell.c */
 
-/* From here on `what` is to be told of it, with what is to be told already. */
+/* Marks a change of the row to be reported. It is merged with a change that was not reported
+ * yet. */
 void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
 		       enum tfc__member_change what);
 void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
@@ -72,7 +77,7 @@ void tfc__members_tell(struct tfc__work *telling);
 
 /* ---- members.c */
 
-/* While callbacks are on the way the memory stays, whoever closes the table in them. */
+/* Between keep and drop the memory stays, even if a callback closes the table. */
 void tfc__members_keep(struct tfc__members *members);
 void tfc__members_drop(struct tfc__members *members);
 

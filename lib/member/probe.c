@@ -62,7 +62,7 @@ void tfc__probe_left(struct tfc__probe *probe)
 	probe->state = TFC_MEMBER_LEFT;
 }
 
-/* Nobody can be blamed for a silence in which nobody listened. */
+/* A silence does not count for the time in which this process did not receive. */
 static void void_sleep(struct tfc__probes *probes, uint64_t now)
 {
 	uint64_t late = now - probes->next_at;
@@ -81,7 +81,7 @@ static bool is_silent(const struct tfc__probe *probe, uint64_t length, uint64_t 
 	return now - probe->heard_at >= length;
 }
 
-/* Of all that are thought to be there, this node included. */
+/* Relative to all members that are not down or left, including this node. */
 static bool are_too_many_silent(const struct tfc__probes *probes, uint64_t now)
 {
 	uint32_t silent = 0, all = 1;

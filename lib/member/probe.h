@@ -1,17 +1,17 @@
 /*
- * Who is there, judged by what was heard of whom and when. Pure: no descriptor, clock or
- * allocation; the table of members (members.c) feeds it with the time.
+ * Judges the state of each member by what was received from it and when. Pure: no descriptor, clock
+ * or allocation; the table of members (members.c) calls it with the time.
  *
- *   heard        anything came from it                            -> alive
+ *   heard        anything was received from the member            -> alive
  *   broken       its connection ended                             -> suspect
- *   refused      nobody listens at its address and no connection
- *                is left: its process is gone                     -> down, at once
+ *   refused      nothing listens at its address and it has no
+ *                connection left: its process has ended           -> down, at once
  *   silence      for suspect_ns -> suspect, for down_ns           -> down
  *
- * Two guards. What was measured while this process itself slept is void: a tick that comes too late
- * moves all silence by the delay. And when at least two, and more than a third, of those thought to
- * be there fall silent together, this process may be the one that was cut off: they stay suspect,
- * nobody is called down by silence alone, until they are heard, refused, or fewer.
+ * Two guards. The first: this process may have slept. A tick that comes late by a period or more
+ * shortens every silence by the delay. The second: this process may be the one that is cut off. If
+ * at least two members, and more than a third of those not down or left, are silent at once, no
+ * member becomes down by silence until fewer are silent.
  */
 #ifndef TFC_MEMBER_PROBE_H
 #define TFC_MEMBER_PROBE_H
@@ -21,9 +21,9 @@
 #include <stdint.h>
 #include <tfcluster/member.h>
 
-/* Zero is the default of each. */
+/* In each field 0 is the default. */
 struct tfc__probe_times {
-	uint64_t period_ns;  /* between two looks; 1 s */
+	uint64_t period_ns;  /* between two ticks; 1 s */
 	uint64_t suspect_ns; /* of silence; 3 s */
 	uint64_t down_ns;    /* of silence; 8 s */
 };
@@ -31,29 +31,29 @@ struct tfc__probe_times {
 struct tfc__probe {
 	struct tfc__link link;
 	uint32_t state;    /* enum tfc_member_state; a new one is suspect */
-	uint64_t heard_at; /* or when it was added */
-	bool is_connected; /* was heard, and that connection is not known to have ended */
-	bool is_due;       /* out: it is to be asked for a sign of life now */
+	uint64_t heard_at; /* when something was last received, or when it was added */
+	bool is_connected; /* something was received over a connection that has not ended */
+	bool is_due;       /* output: a heartbeat is to be requested from it now */
 };
 
 struct tfc__probes {
 	struct tfc__probe_times times;
 	struct tfc__link all;
-	uint64_t next_at; /* of the tick that is due; 0: there is nobody to look at */
-	bool is_cut_off;  /* too many fell silent together */
+	uint64_t next_at; /* time of the next tick; 0: no probes */
+	bool is_cut_off;  /* too many members became silent at once */
 };
 
 void tfc__probes_init(struct tfc__probes *probes, const struct tfc__probe_times *times);
-/* One that left is looked at again as soon as it is heard. */
+/* Adds a member. One that left is judged again as soon as something is received from it. */
 void tfc__probe_add(struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now);
 void tfc__probe_remove(struct tfc__probes *probes, struct tfc__probe *probe);
 
 void tfc__probe_heard(struct tfc__probe *probe, uint64_t now);
 void tfc__probe_broken(struct tfc__probe *probe);
 void tfc__probe_refused(struct tfc__probe *probe);
-void tfc__probe_left(struct tfc__probe *probe); /* it said goodbye */
+void tfc__probe_left(struct tfc__probe *probe); /* it has announced that it leaves */
 
-/* One look at all, at next_at or later. States may change, is_due is set for each. */
+/* Checks all probes, at next_at or later. May change states, and sets is_due of each. */
 void tfc__probes_tick(struct tfc__probes *probes, uint64_t now);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The rows of the table: who is in it, and what each one offers.
+ * The rows of the table: the members and their capacity.
  */
 #include "member/members.h"
 
@@ -19,7 +19,7 @@ uint32_t tfc__members_count(const struct tfc__members *members)
 	return members->count;
 }
 
-/* Its place by name: the row of that name, or the one in front of which it belongs. */
+/* Finds the row of that name. Returns the link in front of which a row of that name belongs. */
 static struct tfc__link *place_of(const struct tfc__members *members, const char *name,
 				  struct tfc__member_row **ret_row)
 {
@@ -68,7 +68,7 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 	row->member.state = TFC_MEMBER_SUSPECT;
 	row->member.since_ns = tfc__now();
 	tfc__list_init(&row->probe.link);
-	tfc__list_append(before, &row->member.link); /* in front of it */
+	tfc__list_append(before, &row->member.link); /* in front of `before` */
 	members->count++;
 	*ret_row = row;
 	return TFC_OK;
@@ -96,7 +96,7 @@ static void put_text(char **field, char **text)
 	*text = older;
 }
 
-/* What it offers; the labels are handed over. */
+/* Sets the capacity and acquires `labels`. Returns whether anything has changed. */
 static bool set_offer(struct tfc__member *member, const tfc_member_info *info, char **labels)
 {
 	bool is_same = member->slots == info->slots && member->memory_bytes == info->memory_bytes &&
@@ -109,7 +109,7 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 	return !is_same;
 }
 
-/* What this node itself was given counts. */
+/* Labels from the member itself, or given to this node, override the backend's. */
 static bool keeps_labels(const struct tfc__members *members, const struct tfc__member_row *row)
 {
 	return row->has_spoken || (row->member.is_self && members->has_own_labels);
@@ -123,7 +123,7 @@ static int copy_labels(const struct tfc__members *members, const struct tfc__mem
 				ret_labels);
 }
 
-/* What the backend says of a member, with what is known better. */
+/* Replaces the backend's values by those from the member itself or given to this node. */
 static tfc_member_info amend(const struct tfc__members *members, const struct tfc__member_row *row,
 			     const tfc_member_info *info)
 {
@@ -143,7 +143,7 @@ static tfc_member_info amend(const struct tfc__members *members, const struct tf
 	return amended;
 }
 
-/* ---- what a member says of itself */
+/* ---- changes of a row */
 
 /* All fields or none. */
 int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *row,

@@ -10,7 +10,7 @@ struct tfc__static_file {
 	struct tfc__members *members;
 };
 
-/* ---- taking it over */
+/* ---- applying a new version */
 
 static const tfc_member_info *find(const struct tfc__static_list *list, const char *name)
 {
@@ -40,7 +40,8 @@ static int check_self(const struct tfc__static_file *file, const struct tfc__sta
 			 file->watched.path, self, list->count, list->items[0].name);
 }
 
-/* What is not in the file any more goes first: another may have its address now. */
+/* Members that the file does not list any more are removed first, since another member may have
+ * their address now. */
 static void remove_others(struct tfc__static_file *file, const struct tfc__static_list *list)
 {
 	tfc_membership *membership = tfc__members_face(file->members);
@@ -79,7 +80,7 @@ static int take_text(struct tfc__watched_file *watched, const char *text, size_t
 	return code;
 }
 
-/* ---- its life */
+/* ---- opening and closing */
 
 int tfc__static_file_new(const char *path, tfc_error *error, struct tfc__static_file **ret_file)
 {

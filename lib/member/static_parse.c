@@ -1,5 +1,5 @@
 /*
- * The text of a members file. Errors name the line and the key, as those of a job file do.
+ * Parses a members file. Errors name the line and the key, as those of a job file do.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define SLOTS_MAX 1000000
 #define MEMORY_MAX 1000000000000000000
 
-/* Only for the nearest name: values are read below. */
+/* For suggestions of the nearest key; read_key reads the values. */
 static const struct tfc__json_key member_key_list[] = {
 	{.path = "name"},   {.path = "address"}, {.path = "node_id"}, {.path = "slots"},
 	{.path = "memory"}, {.path = "gpus"},    {.path = "labels"},
@@ -25,7 +25,7 @@ static const struct tfc__json_key file_key_list[] = {{.path = "members"}};
 static const struct tfc__json_keys file_keys = {file_key_list, 1};
 
 struct parse {
-	struct tfc__key_path path; /* of what an error is about */
+	struct tfc__key_path path; /* of the value that an error refers to */
 	tfc_error *error;
 };
 
@@ -130,7 +130,7 @@ static int read_key(struct parse *p, const char *name, json_t *value, tfc_member
 	return refuse_key(p, &member_keys, name);
 }
 
-/* The sentence about a field becomes one about its key. */
+/* Turns the error about a field into one about its key. */
 static int check_fields(struct parse *p, const tfc_member_info *info)
 {
 	static const char *const fields[] = {"name", "address", "node_id", "labels", "gpus"};
@@ -165,9 +165,9 @@ static int read_member(struct parse *p, json_t *value, tfc_member_info *info)
 	return check_fields(p, info);
 }
 
-/* ---- no name and no address twice */
+/* ---- names and addresses are unique */
 
-/* Ends with its own place in the file, so that the second of two is the one that is blamed. */
+/* Compares positions last, so that the error names the second of two. */
 static int compare_text(const char *a, const char *b, const tfc_member_info *x,
 			const tfc_member_info *y)
 {
@@ -198,7 +198,7 @@ static int fail_twice(struct parse *p, const tfc_member_info *first, const tfc_m
 	return FAIL(p, "members[%u] (%s) has the same address", first->state, first->name);
 }
 
-/* While it runs, `state` of an item is its place in the file. */
+/* During this check `state` of an item is its position in the file. */
 static int check_together(struct parse *p, struct tfc__static_list *list)
 {
 	qsort(list->items, list->count, sizeof(list->items[0]), by_address);
@@ -255,7 +255,7 @@ static int read_file(struct parse *p, json_t *root, struct tfc__static_list *lis
 	return list->items ? TFC_OK : FAIL(p, "the key \"members\" is missing");
 }
 
-/* "members.json:12: ..." */
+/* Prefixes the error with "members.json:12: ". */
 static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (error)
@@ -280,7 +280,7 @@ int tfc__static_parse(const char *json, size_t len, const char *file, tfc_error 
 	code = read_file(&p, root, ret_list);
 	if (code < 0 && code != TFC_ENOMEM)
 		fail_at(file, tfc__key_line(json, len, &p.path), code, error);
-	json_decref(root); /* the path points into it */
+	json_decref(root); /* last: the path points into it */
 	if (code < 0)
 		tfc__static_list_free(ret_list);
 	return code;

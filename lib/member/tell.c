@@ -1,5 +1,5 @@
 /*
- * Who wants to know of the members: changes are told in a turn of their own.
+ * Observers of the members: changes are reported in a turn of their own.
  */
 #include "member/members.h"
 
@@ -9,9 +9,9 @@ void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row
 		       enum tfc__member_change what)
 {
 	if (what == TFC__MEMBER_CHANGED && row->untold)
-		return; /* whoever is told of it sees all that there is then */
+		return; /* the pending report covers this change */
 	if (what == TFC__MEMBER_ADDED && row->untold == TFC__MEMBER_REMOVED)
-		what = TFC__MEMBER_CHANGED; /* nobody has missed it yet */
+		what = TFC__MEMBER_CHANGED; /* the removal was not reported */
 	row->untold = what;
 	tfc__work_schedule(&members->telling);
 }
@@ -28,7 +28,8 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 	tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 }
 
-/* The first that has something to be told, from the front: a watcher may change any row. */
+/* Returns the first row with a change to report. Starts at the front each time, since a watcher may
+ * change any row. */
 static struct tfc__member_row *next_untold(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {
@@ -50,7 +51,7 @@ void tfc__members_tell(struct tfc__work *work)
 		tfc__observers_notify(&members->watches,
 				      &(struct tfc__member_event){&row->member, change});
 		members->told = NULL;
-		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not put in again */
+		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not added again */
 			tfc__member_row_free(row);
 	}
 	tfc__members_drop(members);

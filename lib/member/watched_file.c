@@ -34,7 +34,7 @@ void tfc__watched_file_fini(struct tfc__watched_file *file)
 	file->path = file->directory = NULL;
 }
 
-/* ---- reading it */
+/* ---- reading */
 
 static int fail_file(const struct tfc__watched_file *file, int sys_errno, tfc_error *error)
 {
@@ -69,7 +69,7 @@ static int read_all(const struct tfc__watched_file *file, int fd, struct tfc__bu
 
 static int read_text(const struct tfc__watched_file *file, struct tfc__buf *text, tfc_error *error)
 {
-	/* a pipe must not hold up the loop */
+	/* a named pipe must not block dispatch */
 	int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return fail_file(file, errno, error);
@@ -78,7 +78,7 @@ static int read_text(const struct tfc__watched_file *file, struct tfc__buf *text
 	return code;
 }
 
-/* TFC_OK also when nothing has changed. */
+/* Returns TFC_OK also when the text has not changed. */
 static int look(struct tfc__watched_file *file, tfc_error *error)
 {
 	struct tfc__buf text = {0};
@@ -87,7 +87,7 @@ static int look(struct tfc__watched_file *file, tfc_error *error)
 		       memcmp(text.data, file->text.data, text.len) == 0;
 	if (code == TFC_OK && !is_same)
 		code = file->fn(file, text.data ? text.data : "", text.len, error);
-	if (code == TFC_ENOMEM) { /* the next event tries again */
+	if (code == TFC_ENOMEM) { /* the next event reads the file again */
 		tfc__buf_fini(&text);
 		return code;
 	}
@@ -96,13 +96,13 @@ static int look(struct tfc__watched_file *file, tfc_error *error)
 	return code;
 }
 
-/* ---- seeing changes */
+/* ---- watching */
 
 static bool is_about_us(const struct tfc__watched_file *file, const struct inotify_event *event)
 {
 	if (!event->len)
-		return true; /* of the directory itself, or events were lost */
-	/* "..data" is what is renamed when Kubernetes changes a mounted file behind a link */
+		return true; /* an event of the directory itself, or lost events */
+	/* Kubernetes renames "..data" when it changes a mounted file behind a symbolic link */
 	return strcmp(event->name, file->name) == 0 || strncmp(event->name, "..", 2) == 0;
 }
 
@@ -156,7 +156,7 @@ static void end_watch(struct tfc__watched_file *file)
 	close(fd);
 }
 
-/* The watch comes first, so that no change falls between it and the reading. */
+/* Watches before it reads, so that no change is missed in between. */
 int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error)
 {
 	file->ctx = ctx;

@@ -1,6 +1,6 @@
 /*
- * A small text file that is read again when it changes: when it is written, or another is renamed
- * over it, or a link on the way to it is replaced as Kubernetes does it.
+ * A small text file that is read again when it changes: when it is written, when it is replaced by
+ * a rename, or when a symbolic link of its path is replaced, as Kubernetes does.
  */
 #ifndef TFC_MEMBER_WATCHED_FILE_H
 #define TFC_MEMBER_WATCHED_FILE_H
@@ -12,33 +12,34 @@
 
 struct tfc__watched_file;
 
-/* The file has another text than before; also inside tfc__watched_file_start. Refusing a text
- * (below 0, with *error) changes nothing: the next one is told again. TFC_ENOMEM: the same text is
- * told again with the next event. */
+/* The file has a new text; also called inside tfc__watched_file_start. Returning an error (below 0,
+ * with *error) refuses the text; `fn` is called again when the text changes. After TFC_ENOMEM it is
+ * called again with the same text at the next event. */
 typedef int (*tfc__watched_file_fn)(struct tfc__watched_file *file, const char *text, size_t len,
 				    tfc_error *error);
 
 /* Embedded. */
 struct tfc__watched_file {
 	tfc_ctx *ctx;          /* NULL: not started */
-	const char *component; /* for sentences, static */
-	const char *kept; /* what stays when a text is refused: "the members stay as they are" */
+	const char *component; /* for error texts; static */
+	/* what is kept when a text is refused, for the log: "members not changed" */
+	const char *kept;
 	tfc__watched_file_fn fn;
 	char *path;
-	char *directory; /* of it, "." when the path names none */
+	char *directory; /* of the file, "." if the path has none */
 	char *name;      /* in the directory; borrowed from path */
 	struct tfc__io watch;
-	struct tfc__buf text; /* that was told last */
+	struct tfc__buf text; /* the last text passed to `fn` */
 };
 
-/* `component`, `kept` and `fn` are set by the caller. TFC_ENOMEM. End it with
- * tfc__watched_file_fini. */
+/* The caller has set `component`, `kept` and `fn`, and calls tfc__watched_file_fini later. Returns
+ * TFC_OK or TFC_ENOMEM. */
 int tfc__watched_file_init(struct tfc__watched_file *file, const char *path, tfc_error *error);
-/* A file that was only zeroed is fine. Stop it first. */
+/* Frees the file, which must not be started. A zeroed file is fine. */
 void tfc__watched_file_fini(struct tfc__watched_file *file);
 
-/* Reads it, tells the text, and begins to watch. What fn refuses, or what cannot be read, is an
- * error now; later it is a warning in the log. */
+/* Reads the file, passes its text to `fn`, and begins to watch. If the file cannot be read or `fn`
+ * refuses the text, the call fails; later this is a warning in the log. */
 int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_error *error);
 void tfc__watched_file_stop(struct tfc__watched_file *file); /* a no-op when not started */
 
