@@ -47,7 +47,7 @@ void tfc__session_is_left(struct session *session)
 	tfc__work_schedule(&session->end);
 }
 
-/* ---- its connection: a call that stays open, whose items are what it is told */
+/* ---- the connection of a session: a pending call, whose items are the notifications */
 
 static void each_job(struct session *session, void (*fn)(struct served_job *job))
 {
@@ -91,7 +91,7 @@ static void serve_stay(struct session *session, struct tfc__rpc_request *request
 	tfc__rpc_watch(request, on_stay_credit, on_stay_end, session);
 }
 
-/* Jobs with a task here that runs; others are only kept. */
+/* Jobs with a running task here; of the others only logs are kept. */
 static uint32_t count_running(const struct session *session)
 {
 	uint32_t running = 0;
@@ -102,7 +102,7 @@ static uint32_t count_running(const struct session *session)
 	return running;
 }
 
-/* The guard has begun to end its tasks; what else there is of it goes when they are gone. */
+/* The guard has begun to end the session's tasks; the rest is freed when they have ended. */
 static void on_over(void *user)
 {
 	struct session *session = user;
@@ -120,7 +120,7 @@ static void on_over(void *user)
 	tfc__work_schedule(&session->end);
 }
 
-/* Also before the guard has said so: what comes too late is not listened to. */
+/* False even before the guard has reported the end of the lease: late messages are ignored. */
 static bool is_alive(const struct session *session)
 {
 	return session && !session->is_over && session->lease &&
@@ -143,7 +143,7 @@ static struct session *new_session(struct tfc__agent_service *service, uint64_t 
 	return session;
 }
 
-/* ---- what is asked */
+/* ---- requests */
 
 static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)
 {
@@ -162,7 +162,8 @@ static int begin_lease(struct session *session, uint32_t lease_ms)
 				session, &session->lease);
 }
 
-/* A renewal counts from the moment when we made its stamp: nothing can be won by delaying it. */
+/* A renewal counts from the time at which this node made its stamp, so delay cannot extend a lease.
+ */
 static void hear_renewal(struct tfc__agent_service *service, const msgpack_object *params)
 {
 	uint64_t instance = tfc__msg_get_u64(params, "instance", 0);
@@ -173,9 +174,9 @@ static void hear_renewal(struct tfc__agent_service *service, const msgpack_objec
 		return;
 	struct session *session = find_session(service, instance);
 	if (session && !is_alive(session))
-		return; /* the guard is about to say so */
+		return; /* the guard is about to report the end of the lease */
 	if (!session && !(session = new_session(service, instance, params)))
-		return; /* it is renewed again */
+		return; /* out of memory; the next renewal tries again */
 	if (deadline > session->deadline_ns)
 		session->deadline_ns = deadline;
 	if (session->lease)
@@ -191,7 +192,7 @@ static void fail_session(struct tfc__rpc_request *request)
 	tfc__rpc_fail(request, &error);
 }
 
-/* Only within a session; of an older connection nothing is begun any more. */
+/* Calls need a session, and must come over its current connection. */
 static void serve_session(struct session *session, struct tfc__rpc_request *request,
 			  const char *method, const msgpack_object *params)
 {
@@ -222,7 +223,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (request && strcmp(method, "agent.stamp") == 0) {
 		serve_stamp(service, request);
 	} else if (request && strcmp(method, "agent.log") == 0) {
-		tfc__served_logs_serve(service, request, params); /* reading takes no lease */
+		tfc__served_logs_serve(service, request, params); /* reading needs no lease */
 	} else if (!request && strcmp(method, "agent.forget") == 0) {
 		tfc__agent_service_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {

@@ -1,10 +1,10 @@
 /*
- * The agent of this node, at the service of maintainers on others (doc/internals/agent-rpc.md).
+ * Serves this node's agent to maintainers on other nodes (doc/internals/agent-rpc.md).
  *
- * Each maintaining process has a session here, and each session a lease: what it has asked for
- * lives only while it is heard. The stamps that it sends back were made here, so that a word that
- * was long on its way renews nothing. A job belongs to one maintainer and epoch; a higher epoch
- * ends what a lower one has here before it gets anything.
+ * Each maintaining process has a session here, and each session has a lease: its tasks run only
+ * while the lease is renewed. A renewal returns a stamp that this node made, so a renewal that was
+ * delayed on its way extends nothing. A job belongs to one maintainer and epoch; before a higher
+ * epoch gets anything, all tasks of a lower one are ended.
  */
 #ifndef TFC_NODE_AGENT_SERVICE_H
 #define TFC_NODE_AGENT_SERVICE_H
@@ -14,21 +14,22 @@
 
 struct tfc__agent_service;
 
-/* The agent is borrowed, and closed after the service. The caller owns *ret_service. */
+/* The agent is borrowed; close it after the service. The caller owns *ret_service. */
 int tfc__agent_service_open(tfc_ctx *ctx, struct tfc__agent *agent,
 			    struct tfc__agent_service **ret_service);
 
-/* Kills what still runs for others. NULL is a no-op. */
+/* Kills the tasks of other nodes' maintainers. NULL is a no-op. */
 void tfc__agent_service_close(struct tfc__agent_service *service);
 
-/* A request or (NULL) notification "agent.*" or "bundle.*" of a peer that is a node. */
+/* Serves a request or (request NULL) notification "agent.*" or "bundle.*" of a node. */
 void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 			      const char *method, const msgpack_object *params);
 
-/* The logs go of the jobs whose "ids" are in a map; while a job is here, with it. */
+/* Removes the logs of the jobs in the "ids" of a map; those of a job that is still here are removed
+ * with the job. */
 void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params);
 
-/* How many jobs others have here. */
+/* The number of jobs of other nodes' maintainers. */
 uint32_t tfc__agent_service_jobs(const struct tfc__agent_service *service);
 
 #endif

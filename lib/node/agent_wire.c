@@ -208,7 +208,7 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	int code = tfc__fields_read(reader, &event_fields, object, error, ret_event);
 	if (code < 0)
 		return code;
-	if (event->kind > TFC__AGENT_ANSWER) /* the others are not told by an agent elsewhere */
+	if (event->kind > TFC__AGENT_ANSWER) /* a remote agent does not report the other kinds */
 		event->kind = 0;
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)
 		event->activity = TFC__ACTIVITY_UNKNOWN;

@@ -11,7 +11,7 @@
 
 #define PREFIX "agent."
 
-/* Another node, once something was wanted of it. */
+/* Another node, once its agent has been used. */
 struct reached {
 	struct tfc__link link;
 	struct tfc__node_peer *peer;

@@ -1,5 +1,5 @@
 /*
- * The agents of all nodes as this one reaches them: its own at the service of the others
+ * The agents of all nodes as this node reaches them: its own, which also serves the other nodes
  * (agent_service.h), and theirs over the connections to them (remote_agent.h).
  */
 #ifndef TFC_NODE_AGENTS_H
@@ -11,26 +11,27 @@
 struct tfc__node_agents;
 
 struct tfc__node_agents_options {
-	struct tfc__peers *peers; /* borrowed, closed after it; so is the agent */
+	struct tfc__peers *peers; /* borrowed, as is the agent; closed after the agents */
 	struct tfc__agent *agent; /* this node's */
-	const char *self;         /* its name */
-	uint32_t lease_ms;        /* of what is run elsewhere for this node; 0: the default */
+	const char *self;         /* this node's name */
+	uint32_t lease_ms;        /* lease of this node's tasks on other nodes; 0: the default */
 };
 
 /* TFC_ENOMEM. */
 int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *options,
 			  struct tfc__node_agents **ret_agents);
-/* Close the maintainers first. What others have here is killed. NULL is a no-op. */
+/* Close the maintainers first. Kills the tasks of other nodes' maintainers. NULL is a no-op. */
 void tfc__node_agents_close(struct tfc__node_agents *agents);
 
-/* The agent of a member; ops NULL: there is no way to it. */
+/* The agent of a member; ops NULL: unreachable. */
 struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 					     const struct tfc__member *member);
 
 /* As tfc__agent_service_forget. */
 void tfc__node_agents_forget(struct tfc__node_agents *agents, const msgpack_object *params);
 
-/* Whether the call is about agents; then it is served, or refused to all but members. */
+/* Whether the method belongs to agents. If so, the call is served, or refused unless the caller is
+ * a member. */
 bool tfc__node_agents_serve(struct tfc__node_agents *agents, struct tfc__caller *caller,
 			    struct tfc__rpc_request *request, const char *method,
 			    const msgpack_object *params);

@@ -1,5 +1,5 @@
 /*
- * Those who connect to this node: members, which say hello first, and clients of its gateway.
+ * Accepted connections: from members, which send a hello first, and from clients of the gateway.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "node/internal.h"
 
-/* One that was heard within this time is there for sure: another of its name is not it. */
+/* A node that was heard within this time is certainly alive, so another one of its name is refused.
+ */
 #define SURELY_THERE_NS (2 * TFC__SECOND)
 
 static void free_caller(struct tfc__caller *caller)
@@ -19,9 +20,10 @@ static void free_caller(struct tfc__caller *caller)
 	free(caller);
 }
 
-/* ---- who is let in */
+/* ---- admission */
 
-/* Whether the one that is known under `peer` lives, or may still: then another one is refused. */
+/* Whether the known node under `peer` is alive (TFC_EEXIST) or may be (TFC_EAGAIN): the second node
+ * is refused. */
 static int refuse_second(const struct tfc__node_peer *peer, tfc_error *error, const char *format,
 			 const char *name, const char *address)
 {
@@ -35,7 +37,7 @@ static bool is_connected(const struct tfc__node_peer *peer)
 	return peer->is_up || peer->callers;
 }
 
-/* One that takes this node for another is not let in: it would hang up, and call again. */
+/* Refuses a caller that expects another node here: it would hang up and dial again. */
 static int check_wanted(const struct tfc__caller *caller, const struct tfc__hello *hello,
 			tfc_error *error)
 {
@@ -100,7 +102,7 @@ static int check_identity(const struct tfc__caller *caller, const struct tfc__he
 	return TFC_OK;
 }
 
-/* Makes the caller a member's connection, or says why not. */
+/* Makes the caller a connection of its member, or fails with the reason. */
 static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tfc_error *error)
 {
 	struct tfc__node_peer *peer = NULL;
@@ -111,7 +113,8 @@ static int let_in(struct tfc__caller *caller, const struct tfc__hello *hello, tf
 		return code;
 	if (caller->member == peer)
 		return TFC_OK;
-	if (strcmp(peer->boot_id, hello->boot_id) != 0) /* those of its last run are dead */
+	/* Connections of the previous incarnation are dead. */
+	if (strcmp(peer->boot_id, hello->boot_id) != 0)
 		tfc__callers_drop(peer, caller);
 	if (caller->member)
 		caller->member->callers--;
@@ -219,7 +222,7 @@ void tfc__peers_accept(void *user, struct tfc__peer *peer)
 {
 	struct tfc__peers *peers = user;
 	struct tfc__caller *caller = calloc(1, sizeof(*caller));
-	if (!caller) /* it is closed then */
+	if (!caller) /* the transport closes the connection */
 		return;
 	caller->peers = peers;
 	caller->peer = peer;

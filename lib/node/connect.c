@@ -1,5 +1,6 @@
 /*
- * The node's connections: whom it dials, where it listens, and who serves what is asked.
+ * The node's connections: which members it dials, where it listens, and which part serves each
+ * call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,8 +114,8 @@ static int listen_in_state_dir(tfc_node *node, const tfc_node_options *options, 
 	return code;
 }
 
-/* At the addresses that were given, else at its own of the members; and for programs of this
- * machine. */
+/* Listens at the configured addresses, else at its own address in the member list; also at the unix
+ * socket for programs on this machine. */
 int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	const struct tfc__member *self = tfc__members_self(node->members);

@@ -1,5 +1,5 @@
 /*
- * What the node is to its gateway: the other members, and the way to them.
+ * The gateway's interface to the node: the other members and the connections to them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define DRAIN_MS 5000
 
-/* A member that is asked to drain. */
+/* A pending drain call to a member. */
 struct tfc__drain_call {
 	struct tfc__link link;
 	struct tfc__rpc_call *call;
@@ -19,7 +19,7 @@ struct tfc__drain_call {
 	void *done_user;
 };
 
-/* ---- whom it can ask */
+/* ---- the other members */
 
 static bool next(void *user, struct tfc__gateway_member *member)
 {
@@ -51,7 +51,7 @@ static bool find(void *user, const char *node_id, const char **ret_name, struct 
 	return false;
 }
 
-/* ---- the members as text */
+/* ---- the members as JSON */
 
 static void add_string(struct tfc__buf *json, const char *key, const char *text)
 {

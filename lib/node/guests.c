@@ -1,7 +1,8 @@
 /*
- * The logs here of jobs that other nodes keep. Whether a job is still there is asked of its node
- * when that is met, and now and then; what was removed there goes here, too. So it is of no matter
- * which of the two was away when the job was removed. What a node has that stays away goes by age.
+ * Remote job logs: the logs kept here of jobs that other nodes maintain. This node asks a
+ * maintainer whether the job still exists when the maintainer becomes reachable, and periodically;
+ * the logs of a removed job are removed here, too. So either node may be down when the job is
+ * removed. Logs of a maintainer that stays unreachable are removed by age.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct asking {
 	char maintainer[256];
 };
 
-/* ---- asking */
+/* ---- querying maintainers */
 
 static struct tfc__guest *guest_of(struct tfc__link *link)
 {
@@ -96,7 +97,7 @@ void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer)
 	tfc__strv_fini(&ids);
 }
 
-/* ---- answering */
+/* ---- answering other nodes */
 
 static bool is_known(tfc_node *node, const char *id)
 {
@@ -117,7 +118,7 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 		if (tfc__job_id_read(&ids[i], id) && !is_known(node, id))
 			tfc__strv_add(&gone, id);
 	}
-	gone.is_failed = false; /* those that are missing are asked for another time */
+	gone.is_failed = false; /* out of memory: the missing ids are included in a later answer */
 	tfc__ids_write(&result, &gone);
 	tfc__rpc_reply(request, &result);
 	tfc__buf_fini(&result);
@@ -126,7 +127,7 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 
 /* ---- by age */
 
-/* Of a node that can be asked nothing goes by age. */
+/* Logs of a maintainer that can be asked are not removed by age. */
 static bool is_too_old(const tfc_node *node, const struct tfc__guest *guest, uint64_t now)
 {
 	const struct tfc__node_peer *peer = tfc__peers_find(node->peers, guest->maintainer);

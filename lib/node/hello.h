@@ -1,5 +1,5 @@
 /*
- * What two nodes say to each other first ("node.hello"): who they are, and what they offer.
+ * The first call between two nodes ("node.hello"): their identities and what they offer.
  */
 #ifndef TFC_NODE_HELLO_H
 #define TFC_NODE_HELLO_H
@@ -8,27 +8,28 @@
 #include "wire/fields.h"
 #include "wire/keyring.h"
 
-/* Of what nodes say to each other. It grows only when an older node could not take part. */
-#define TFC__NODE_PROTOCOL 2 /* 1: 0.2 */
+/* The version of the protocol between nodes. It is raised only when an older node could not take
+ * part. */
+#define TFC__NODE_PROTOCOL 2 /* 1: version 0.2 */
 
 struct tfc__hello {
 	uint32_t protocol;
-	uint32_t version; /* tfc_version(), for the sentence */
+	uint32_t version; /* tfc_version(), for the error text */
 	char name[64];
 	char node_id[TFC__NODE_ID_SIZE];
-	char boot_id[17];          /* of this run of the node */
-	char to[64];               /* the node that is dialed; "": it does not say */
+	char boot_id[17];          /* of this incarnation of the node */
+	char to[64];               /* the dialed node; "": not specified */
 	tfc_member_info offer;     /* slots, memory, gpus, labels, is_draining */
-	struct tfc__reader reader; /* has the labels after reading */
+	struct tfc__reader reader; /* owns the labels after reading */
 };
 
 void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf);
 
-/* TFC_EPARSE when it says no name or identity, TFC_ENOMEM. To be ended in every case. */
+/* TFC_EPARSE if the name or identity is missing, TFC_ENOMEM. Call tfc__hello_fini in any case. */
 int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc_error *error);
 void tfc__hello_fini(struct tfc__hello *hello);
 
-/* Whether two nodes that said this can work together: TFC_ENOTSUP names both versions. */
+/* Whether two nodes with these hellos are compatible: TFC_ENOTSUP names both versions. */
 int tfc__hello_check(const struct tfc__hello *own, const struct tfc__hello *other,
 		     tfc_error *error);
 

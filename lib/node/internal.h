@@ -1,17 +1,17 @@
 /*
- * What the files of this module share: the node, its connections, the agents of other nodes, and
- * the service by which other nodes use the agent of this one.
+ * Shared by the files of this module: the node, its connections, the agents of other nodes, and the
+ * service by which other nodes use the agent of this one.
  *
  *   open.c           the parts of a node, in the order in which they are opened
  *   connect.c        dialing and listening
- *   peers.c          the members as connections; peers_dial.c dials, callers.c lets in
- *   remote_agent.c   the agent of another node: stamps, renewals, silence, the moment when all is
- *                    surely gone
- *   remote_job.c     one job there: orders out, events in
- *   remote_open.c    it is opened there, resumed over the next connection, dropped
+ *   peers.c          the connections to the members; peers_dial.c dials, callers.c accepts
+ *   remote_agent.c   the agent of another node: stamps, renewals, unreachability, and the time at
+ *                    which its tasks are certainly lost
+ *   remote_job.c     one job there: sends orders, receives events
+ *   remote_open.c    opens the job there, resumes it over the next connection, drops it
  *   remote_log.c     its log records
- *   agent_service.c  sessions and leases of maintainers elsewhere
- *   served_job.c     one job of a maintainer elsewhere: its orders in, its events out
+ *   agent_service.c  sessions and leases of maintainers on other nodes
+ *   served_job.c     one job of a maintainer on another node: receives orders, sends events
  *   served_logs.c    streams of log records
  */
 #ifndef TFC_NODE_INTERNAL_H
@@ -51,43 +51,45 @@ struct tfc_node {
 	struct tfc__hello hello;
 	struct tfc__peers *peers;
 	struct tfc__node_agents *agents;
-	struct tfc__quota quota; /* of clients */
+	struct tfc__quota quota; /* limits for clients */
 	struct tfc__peer_listener **listeners;
 	uint32_t listener_count;
 
 	struct tfc__gateway_service *gateway;
-	struct tfc__link drains; /* struct tfc__drain_call: members that are asked */
+	struct tfc__link drains; /* struct tfc__drain_call: pending calls to members */
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
-	struct tfc__link askings; /* of guests.c */
+	struct tfc__link askings; /* pending queries of guests.c */
 	struct tfc__timer guest_look;
 	uint64_t retain_s;
 
 	tfc_node_hooks hooks; /* zeros: none */
 
-	void (*left)(void *user); /* who waits for tfc_node_leave; NULL: nobody */
+	/* Called when tfc_node_leave has completed; NULL: not leaving. */
+	void (*left)(void *user);
 	void *left_user;
 	struct tfc__timer leaving;
-	struct tfc__work emptied; /* no task of anybody is left here */
-	uint64_t leave_by;        /* tfc__now */
+	struct tfc__work emptied; /* the agent has no tasks left, of any maintainer */
+	uint64_t leave_by;        /* tfc__now when leaving ends at the latest */
 	bool is_suspended;        /* no maintainer of this node has a task left */
 };
 
-/* ---- open.c: the parts, in the order in which they are opened */
+/* ---- open.c: the parts of a node, in the order in which they are opened */
 
 int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_parts(tfc_node *node);
 
 /* ---- connect.c */
 
-/* Dials the members, before anything that speaks to them; listens, after all that is asked for. */
+/* Dials the members, before any part calls them; listens, after every part that serves calls is
+ * open. */
 int tfc__node_connect(tfc_node *node, tfc_error *error);
 int tfc__node_listen(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_stop_listening(tfc_node *node);
 void tfc__node_disconnect(tfc_node *node);
 
-/* ---- gateway.c: what others may ask of the jobs here */
+/* ---- gateway.c: the gateway's service for clients and members */
 
 int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_gateway(tfc_node *node);
@@ -95,12 +97,14 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 /* ---- guests.c */
 
-/* A member is met: asks it for the jobs whose logs are here. */
+/* Call when a member's connection comes up: asks the member which of the jobs whose logs are kept
+ * here still exist. */
 void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params);
-void tfc__node_begin_guests(tfc_node *node); /* first of all; retain_s is set */
-void tfc__node_find_guests(tfc_node *node);  /* those of an earlier run: the agent is open */
+void tfc__node_begin_guests(tfc_node *node); /* call first of all; retain_s is set */
+/* Finds the logs of the previous incarnation. The agent is open. */
+void tfc__node_find_guests(tfc_node *node);
 void tfc__node_end_guests(tfc_node *node);
 
 /* ---- node.c */
@@ -111,9 +115,10 @@ void tfc__node_stop_leaving(tfc_node *node);
 
 int tfc__node_open_members(tfc_node *node, const tfc_node_options *options, tfc_error *error);
 void tfc__node_close_members(tfc_node *node);
-/* As it has said; else as it is pinned; or NULL. Borrowed. */
+/* The id that the member reported; else the one that its member entry requires; or NULL. Borrowed.
+ */
 const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *member);
-/* It takes no new task, or takes them again; everybody is told. */
+/* Drains or undrains this node, and notifies the members. */
 void tfc__node_set_draining(tfc_node *node, bool is_draining);
 
 /* ==== peers */
@@ -126,63 +131,66 @@ struct tfc__peers {
 	struct tfc__observer watch; /* of the members */
 	struct tfc__member_prober prober;
 	uint64_t random;
-	bool was_let_in;           /* a member has answered our hello */
-	struct tfc__work refusing; /* tells `refused` */
+	bool was_let_in;           /* a member has accepted our hello, or `refused` was scheduled */
+	struct tfc__work refusing; /* calls options.refused */
 	tfc_error refusal;
 
-	void (*left)(void *user); /* who waits for goodbyes; NULL: nobody */
+	/* Called when all have answered node.bye; NULL: not leaving. */
+	void (*left)(void *user);
 	void *left_user;
-	uint32_t goodbyes; /* under way */
+	uint32_t goodbyes; /* pending node.bye calls */
 	struct tfc__timer leaving;
 
-	uint32_t busy; /* callbacks are on the way: memory stays */
+	uint32_t busy; /* callbacks in progress, during which the memory is kept */
 	bool is_closed;
 };
 
 struct tfc__node_peer {
 	struct tfc__link link;
 	struct tfc__peers *peers;
-	struct tfc__member *member; /* NULL: it was taken out */
+	struct tfc__member *member; /* NULL: the member was removed */
 	char *name;
 	struct tfc__peer *dialed; /* or NULL */
-	char address[300];        /* where that goes to */
-	bool is_up;               /* dialed, and it has answered our hello */
-	bool is_refused;          /* our last hello was */
+	char address[300];        /* the address of `dialed` */
+	bool is_up;               /* dialed, and the member has accepted our hello */
+	bool is_refused;          /* the member refused our last hello */
 	struct tfc__rpc_call *hello, *ping, *bye;
 	struct tfc__timer redial;
 	uint32_t failures;
-	uint32_t callers;                /* connections of it that came in */
-	uint64_t heard_at;               /* tfc__now */
-	char node_id[TFC__NODE_ID_SIZE]; /* as it said last, or "" */
+	uint32_t callers;                /* accepted connections from the member */
+	uint64_t heard_at;               /* tfc__now of the last heartbeat */
+	char node_id[TFC__NODE_ID_SIZE]; /* as last reported, or "" */
 	char boot_id[17];
-	bool has_left; /* that run of it has said goodbye: what still comes is no sign of life */
-	struct tfc__observers watches; /* of its connection: const bool *, it is up */
-	char said[256];                /* what the log said of it last */
+	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
+	/* Of its connection. The event is a const bool *: whether it is up. */
+	struct tfc__observers watches;
+	char said[256]; /* last log text about it, so that it is not repeated */
 };
 
 struct tfc__caller {
 	struct tfc__link link;
 	struct tfc__peers *peers;
 	struct tfc__peer *peer;
-	struct tfc__node_peer *member; /* NULL: no member, or not yet */
+	struct tfc__node_peer *member; /* NULL: not a member, or hello not received yet */
 };
 
-/* Around everything that may call out; after leave, `peers` may be gone. */
+/* Call enter and leave around every call that may run a callback; after leave, `peers` may have
+ * been freed. */
 static inline void tfc__peers_enter(struct tfc__peers *peers)
 {
 	peers->busy++;
 }
 void tfc__peers_exit(struct tfc__peers *peers);
 
-/* Makes the peer of a member, and dials it. member->owner is NULL when there was no memory. */
+/* Creates the peer of a member and dials it. On failure (out of memory), member->owner is NULL. */
 void tfc__peers_adopt(struct tfc__peers *peers, struct tfc__member *member);
 
-/* The hello of this node as it is now, to the node that is dialed ("": to whoever reads it). */
+/* Writes this node's current hello. to: the name of the dialed node, or "" for any. */
 void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc__buf *buf);
 
 /* ---- peers_dial.c */
 
-/* Dials, unless it is connected, being dialed, or not to be. */
+/* Dials, unless the member is connected, is being dialed, or must not be dialed. */
 void tfc__node_peer_dial(struct tfc__node_peer *peer);
 void tfc__node_peer_hang_up(struct tfc__node_peer *peer);
 void tfc__node_peer_tell(struct tfc__node_peer *peer, bool is_up);
@@ -191,21 +199,21 @@ void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__memb
 
 void tfc__node_peer_heard(struct tfc__node_peer *peer);
 
-/* It has said goodbye. */
+/* Call when the member has said goodbye. */
 void tfc__node_peer_left(struct tfc__node_peer *peer);
 
-/* Takes over what it said of itself. */
+/* Stores what the member reported about itself. */
 void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *hello);
 
-/* Dials now, if it is not connected: it has just been heard. */
+/* Dials at once if not connected: the member has just sent something. */
 void tfc__node_peer_redial(struct tfc__node_peer *peer);
 
 /* ---- callers.c */
 
-/* A connection that came in from it; NULL: none. */
+/* An accepted connection from the member; NULL: none. */
 struct tfc__rpc *tfc__caller_rpc_of(const struct tfc__node_peer *peer);
 
-/* Ends the connections that came in from it, all but `except`. */
+/* Closes the accepted connections from the member, except `except`. */
 void tfc__callers_drop(struct tfc__node_peer *peer, const struct tfc__caller *except);
 void tfc__callers_close(struct tfc__peers *peers);
 
@@ -217,17 +225,17 @@ struct tfc__remote_agent {
 	char *node;
 	uint64_t instance;
 	uint32_t lease_ms;
-	struct tfc__rpc *rpc; /* NULL: there is no connection */
+	struct tfc__rpc *rpc; /* NULL: not connected */
 	struct tfc__rpc_call *stamp_call;
-	uint64_t boot; /* of the other's service, as last heard; 0: never */
-	struct tfc__rpc_call
-		*stay;  /* open while the connection is used: what it tells comes as items */
-	bool is_silent; /* told, or to be told, to the jobs */
-	uint64_t
-		heard_ns; /* CLOCK_BOOTTIME, when the stamp came that was last sent back; 0: none */
-	int64_t ahead_ns; /* our CLOCK_BOOTTIME is ahead of the other's */
+	uint64_t boot; /* the incarnation of the remote service, as last reported; 0: unknown */
+	/* Open while the connection is used; the remote agent's notifications are its items. */
+	struct tfc__rpc_call *stay;
+	bool is_silent; /* unreachable: the jobs were notified, or will be */
+	/* CLOCK_BOOTTIME when the stamp was received that was last sent back; 0: none. */
+	uint64_t heard_ns;
+	int64_t ahead_ns; /* our CLOCK_BOOTTIME minus the remote one */
 	struct tfc__timer renewal;
-	struct tfc__timer loss; /* the next moment when something may be surely gone */
+	struct tfc__timer loss; /* the next time at which a job may be certainly lost */
 	struct tfc__bundles *bundles;
 	struct tfc__link logs;
 	struct tfc__link jobs;
@@ -235,8 +243,8 @@ struct tfc__remote_agent {
 };
 
 enum remote_state {
-	REMOTE_OPEN,     /* or to be opened */
-	REMOTE_DROPPING, /* it is to be ended there, nothing is told any more but LOST */
+	REMOTE_OPEN,     /* open, or to be opened */
+	REMOTE_DROPPING, /* to be ended there; only LOST is still reported */
 	REMOTE_GONE,     /* nothing of it is left there */
 };
 
@@ -247,51 +255,54 @@ struct remote_job {
 	char *id;
 	uint64_t epoch;
 	enum remote_state state;
-	struct tfc__agent_job_info info; /* borrowed until it is closed */
+	struct tfc__agent_job_info info; /* borrowed until close */
 	tfc__agent_fn fn;                /* NULL: closed */
 	void *user;
 	uint32_t task_count;
-	uint32_t grace_ms; /* of its tasks when the lease is over */
-	char ***log_tails; /* of the last bad ends, by task; or NULL */
+	uint32_t grace_ms; /* abort grace of its tasks after the lease has expired */
+	char ***log_tails; /* the last lines of the latest failed attempts, by task; or NULL */
 	struct tfc__agent_link stream;
-	uint32_t spec_generation; /* of the spec that it was sent, if it */
+	uint32_t spec_generation; /* of the spec that was last sent, if has_spec */
 	bool has_spec;
-	bool is_up;                 /* the stream flows over this connection */
-	bool was_asked;             /* it may know it */
-	uint64_t boot;              /* of the service that it was opened at; 0: none yet */
-	uint64_t since_ns;          /* CLOCK_BOOTTIME: the earliest moment from which loss counts */
-	struct tfc__rpc_call *call; /* open or drop, under way */
+	bool is_up;        /* the stream is established over this connection */
+	bool was_asked;    /* an open was sent: the remote service may have the job */
+	uint64_t boot;     /* the incarnation of the service that opened it; 0: not opened yet */
+	uint64_t since_ns; /* CLOCK_BOOTTIME: the lease is counted from this time or a later one */
+	struct tfc__rpc_call *call; /* pending open or drop */
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
-	struct tfc__work tell;   /* SILENT, BACK, LOST, FENCED */
+	struct tfc__work tell;   /* reports SILENT, BACK, LOST, FENCED */
 	bool tells_silent;
 	bool is_told_silent;
 	enum tfc__agent_event_kind last_word; /* LOST or FENCED, or 0 */
 	tfc_error why;
-	bool is_telling;            /* in fn */
-	struct tfc__bundle *bundle; /* used; NULL: it has none */
+	bool is_telling;            /* inside fn */
+	struct tfc__bundle *bundle; /* a reference; NULL: none */
 	struct tfc__observer bundle_waiter;
-	struct tfc__bundle_sender *sender; /* to its node; NULL: it is not offered, or another job
-					      there offers the same */
+	/* Offers the bundle to the node; NULL: not being offered, or another job offers the same
+	 * bundle. */
+	struct tfc__bundle_sender *sender;
 };
 
 /* remote_agent.c */
-bool tfc__remote_is_ready(
-	const struct tfc__remote_agent *agent);          /* connected, and in its session */
-void tfc__remote_begin(struct tfc__remote_agent *agent); /* a job has come */
+/* Connected, and the session is established. */
+bool tfc__remote_is_ready(const struct tfc__remote_agent *agent);
+void tfc__remote_begin(struct tfc__remote_agent *agent); /* a job was added */
 void tfc__remote_forget(void *agent, const char *id);
 
 /* remote_open.c */
-void tfc__remote_connect(struct remote_job *job); /* opens, resumes or drops it, if it is due */
-void tfc__remote_retry(struct remote_job *job);   /* it is being ended there */
-/* Offers its bundle there, if it is due, unless another job offers the same. */
+void tfc__remote_connect(struct remote_job *job); /* sends open, resume or drop, whichever is due */
+/* Call while the remote service is still ending the job. */
+void tfc__remote_retry(struct remote_job *job);
+/* Offers the bundle to the node, if due, unless another job offers the same bundle. */
 void tfc__remote_offer_bundle(struct remote_job *job);
 
 /* remote_job.c */
-#define REMOTE_RETRY (100 * TFC__MS) /* until what failed is tried again */
+#define REMOTE_RETRY (100 * TFC__MS) /* until a failed operation is retried */
 void tfc__remote_disconnect(struct remote_job *job);
-void tfc__remote_flush(struct remote_job *job); /* sends what waits, as far as it goes */
-/* Orders or events are missing: whatever it has there is ended, then it is told LOST. */
+void tfc__remote_flush(struct remote_job *job); /* sends the queued messages, as far as possible */
+/* Call when orders or events are missing: ends whatever the node has of the job, then reports LOST.
+ */
 void tfc__remote_give_up(struct remote_job *job, const char *why);
 void tfc__remote_receive(struct remote_job *job, const msgpack_object *params);
 void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
@@ -303,13 +314,14 @@ struct tfc__log_source *tfc__remote_log_open(void *job, uint32_t task, uint64_t 
 					     tfc_error *error);
 struct tfc__log_source *tfc__remote_kept_log(void *agent, const char *id, const tfc_job *job,
 					     uint32_t task, uint64_t position, tfc_error *error);
-void tfc__remote_logs_wake(struct tfc__remote_agent *agent); /* the connection has come or gone */
+/* Call when the connection comes up or goes down. */
+void tfc__remote_logs_wake(struct tfc__remote_agent *agent);
 #define ALL_TASKS UINT32_MAX
 void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task); /* or ALL_TASKS */
-void tfc__remote_logs_leave(const struct remote_job *job);                /* it is closed */
+void tfc__remote_logs_leave(const struct remote_job *job); /* call when the job is closed */
 void tfc__remote_logs_end(struct tfc__remote_agent *agent);
 
-/* ==== the service for maintainers elsewhere */
+/* ==== the service for maintainers on other nodes */
 
 #define JOB_BUCKETS 64
 
@@ -317,40 +329,40 @@ struct tfc__agent_service {
 	tfc_ctx *ctx;
 	struct tfc__agent_handle agent;
 	struct tfc__bundles *bundles;
-	uint64_t boot; /* random: another process has another one */
+	uint64_t boot; /* random: identifies this incarnation */
 	struct tfc__link sessions;
-	struct tfc__link jobs; /* all, of all sessions */
+	struct tfc__link jobs; /* of all sessions */
 	uint32_t job_count;
 };
 
-/* A maintaining process, as far as it is heard. */
+/* The session of a maintaining process. */
 struct session {
 	struct tfc__link link;
 	struct tfc__agent_service *service;
-	uint64_t instance; /* random: which process */
+	uint64_t instance; /* random: identifies the process */
 	char name[256];    /* of its node */
-	struct tfc__rpc_request
-		*stay; /* what it is told goes out as its items; NULL: no connection */
+	/* Its items carry our notifications; NULL: not connected. */
+	struct tfc__rpc_request *stay;
 	struct tfc__lease *lease;
 	uint64_t deadline_ns; /* CLOCK_BOOTTIME */
 	bool is_over;
 	struct tfc__link buckets[JOB_BUCKETS]; /* its jobs by handle */
 	uint32_t job_count;
-	struct tfc__work end; /* it goes: it is over, and has no jobs */
+	struct tfc__work end; /* frees the session when it is over and has no jobs */
 };
 
-/* A job that a session has here. */
+/* A job of a session on this node. */
 struct served_job {
 	struct tfc__link link; /* in the session's bucket */
 	struct tfc__link all;
 	struct session *session;
-	uint64_t handle; /* the maintainer's number for it */
+	uint64_t handle; /* the maintainer's number of the job */
 	char *id;
 	uint64_t epoch;
 	bool has_minimal_env;
 	tfc_job *job;
 	void *tag;
-	void *local; /* the agent's handle; NULL: it could not be opened, and why: */
+	void *local; /* the agent's handle; NULL: opening it failed with `error` */
 	tfc_error error;
 	uint32_t task_count;
 	bool *is_launched; /* by task */
@@ -358,22 +370,24 @@ struct served_job {
 	tfc_spec *spec;
 	uint32_t spec_generation;
 	struct tfc__agent_link stream;
-	bool is_up;              /* the stream flows over the session's connection */
-	struct tfc__work flush;  /* what is to be sent */
-	struct tfc__timer retry; /* the same, when there was no memory for it */
-	bool is_forgotten;       /* its logs go with it */
-	bool is_ending;          /* what runs is being ended, then it goes */
+	bool is_up;              /* the stream is established over the session's connection */
+	struct tfc__work flush;  /* sends the queued events */
+	struct tfc__timer retry; /* the same, after out of memory */
+	bool is_forgotten;       /* its logs are removed with it */
+	bool is_ending;          /* its tasks are being ended; then it is freed */
 	struct tfc__work gone;
-	uint32_t query; /* not answered yet, of a job that could not be opened; 0: none */
+	uint32_t query; /* the pending query of a job that could not be opened; 0: none */
 	struct tfc__work answer;
 	struct tfc__link logs;
-	struct tfc__bundle *bundle; /* used; NULL: it has none */
+	struct tfc__bundle *bundle; /* a reference; NULL: none */
 };
 
-/* Tells its maintainer. TFC_OK, TFC_ESTATE (no credit, no connection), TFC_ENOMEM, TFC_ELOST. */
+/* Sends a notification to the maintainer. TFC_OK, TFC_ESTATE (no credit or not connected),
+ * TFC_ENOMEM, TFC_ELOST. */
 int tfc__session_notify(struct session *session, const struct tfc__buf *item);
-void tfc__session_leave(struct session *session);   /* its connection: it asks again for each job */
-void tfc__session_is_left(struct session *session); /* by a job of it */
+/* Drops its connection: the maintainer resumes each job. */
+void tfc__session_leave(struct session *session);
+void tfc__session_is_left(struct session *session); /* call when a job of the session was freed */
 
 /* served_job.c */
 struct served_job *tfc__served_job_find(struct session *session, uint64_t handle);
@@ -383,12 +397,13 @@ void tfc__served_job_open(struct session *session, struct tfc__rpc_request *requ
 void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *request,
 			  const msgpack_object *params);
 void tfc__served_job_receive(struct served_job *job, const msgpack_object *params);
-void tfc__served_job_lost(struct served_job *job); /* the connection */
+void tfc__served_job_lost(struct served_job *job); /* call when the connection is lost */
 void tfc__served_job_flush(struct served_job *job);
-void tfc__served_job_abort(struct served_job *job); /* then it goes, in dispatch */
+/* Ends its tasks; the job is freed later, in dispatch. */
+void tfc__served_job_abort(struct served_job *job);
 void tfc__served_job_free(struct served_job *job);
 
-/* Flushes then, or before. */
+/* Flushes after `ns`, unless a flush is due earlier. */
 #define SERVED_RETRY (100 * TFC__MS)
 void tfc__served_job_later(struct served_job *job, uint64_t ns);
 

@@ -1,5 +1,5 @@
 /*
- * The members as hosts and the node itself see them.
+ * The members, as hosts and this node use them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ struct tfc_member_watch {
 	struct tfc__handle handle;
 	struct tfc__observer inner;
 	struct tfc__link link;
-	tfc_node *node; /* NULL: it was closed */
+	tfc_node *node; /* NULL: the node was closed */
 	tfc_member_fn fn;
 	void *user;
 };

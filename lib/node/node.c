@@ -42,7 +42,7 @@ int tfc_node_open(tfc_ctx *ctx, const tfc_node_options *options, tfc_node **ret_
 	tfc__list_init(&node->watches);
 	tfc__list_init(&node->drains);
 	if ((code = tfc__node_open_parts(node, &known, error)) < 0) {
-		tfc_error why = *error; /* closing may fail, too */
+		tfc_error why = *error; /* closing may set the error, too */
 		tfc__node_close_parts(node);
 		free(node);
 		*error = why;
@@ -70,12 +70,12 @@ int tfc_node_shutdown(tfc_node *node, tfc_node_ended_fn fn, void *user)
 /* ---- leaving
  *
  * The node takes no new task, and its maintainers stop their tasks without ending the jobs;
- * maintainers elsewhere move theirs; then it says goodbye. What takes too long is left for
- * tfc_node_close. */
+ * maintainers on other nodes move theirs; then it says goodbye. After a limit of time,
+ * tfc_node_close ends what is left. */
 
-#define QUIET_MS 1000 /* then it says what it waits for */
-#define PATIENCE_S 30 /* for jobs whose tasks are elsewhere */
-#define MARGIN_S 5    /* beyond a grace, until the end of the last task is known everywhere */
+#define QUIET_MS 1000 /* then it logs what it waits for */
+#define PATIENCE_S 30 /* for jobs whose tasks are on other nodes */
+#define MARGIN_S 5    /* beyond a grace, until every node has learned of the end of the last task */
 
 static void on_goodbye(void *user)
 {
@@ -142,7 +142,7 @@ int tfc_node_leave(tfc_node *node, tfc_node_ended_fn fn, void *user)
 	tfc__timer_set(&node->leaving, tfc__now() + QUIET_MS * TFC__MS);
 	tfc__work_init(&node->emptied, node->ctx, go_when_empty);
 	tfc__agent_on_empty(node->agent, &node->emptied);
-	/* A node that is drained has stopped its jobs already, or is about to. */
+	/* A drained node has already begun to stop its jobs. */
 	if (tfc__directory_suspend(node->directory, on_suspended, node, error) < 0)
 		on_suspended(node);
 	return TFC_OK;

@@ -1,6 +1,6 @@
 /*
- * Puts a node together: state, keys, members, agent, jobs, connections. Each part stands on those
- * opened before it, and they are closed in the opposite order.
+ * Assembles a node: state, keys, members, agent, jobs, connections. Each part depends on those
+ * opened before it; they are closed in the opposite order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +48,15 @@ static void on_gpus(void *user, uint32_t count)
 	tfc__members_set_gpus(node->members, count, true);
 }
 
-/* Whether `address` has a host that others may be told. */
+/* Whether `address` has a host name that other nodes can use. */
 static bool find_host(const char *address, struct tfc__tcp_host *ret_host)
 {
 	return address && tfc__tcp_parse(address, NULL, ret_host) == TFC_OK &&
 	       strcmp(ret_host->name, "0.0.0.0") != 0 && strcmp(ret_host->name, "::") != 0;
 }
 
-/* Where the others reach this node they reach its tasks, too. */
+/* The host at which other nodes reach this node's tasks: by default the one at which they reach the
+ * node. */
 static const char *host_of(const tfc_node *node, const tfc_node_options *options,
 			   struct tfc__tcp_host *host)
 {
@@ -156,7 +157,7 @@ static int open_store(tfc_node *node, const tfc_node_options *options,
 	return code;
 }
 
-/* Takes over the store. */
+/* Takes ownership of the store. */
 static int open_directory(tfc_node *node, const tfc_node_options *options, struct tfc__store *store,
 			  tfc_error *error)
 {
@@ -171,7 +172,7 @@ static int open_directory(tfc_node *node, const tfc_node_options *options, struc
 				   &node->directory);
 }
 
-/* Where the host's data is: the host's own upstreams say, or a file. */
+/* Opens the resolver of the host's data: the host's own upstreams, or a file. */
 static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code = TFC_OK;
@@ -195,7 +196,7 @@ static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_e
 	return TFC_OK;
 }
 
-/* All that stands between the store and the jobs in it. */
+/* Opens everything between the store and the jobs in it. */
 static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	int code;
@@ -209,7 +210,7 @@ static int open_middle(tfc_node *node, const tfc_node_options *options, tfc_erro
 	return open_upstreams(node, options, error);
 }
 
-/* The store is first: with it the state directory is this node's, or another's is named. */
+/* The store is first: opening it locks the state directory, or fails with the node that has it. */
 static int open_jobs(tfc_node *node, const tfc_node_options *options, tfc_error *error)
 {
 	struct tfc__store *store = NULL;

@@ -75,7 +75,7 @@ const struct tfc__option_keys tfc__gateway_keys = {"gateway", gateway_keys, COUN
 
 struct reader {
 	const struct tfc__option_keys *keys;
-	struct tfc__key_path path; /* of what an error is about */
+	struct tfc__key_path path; /* the key that an error is about */
 	tfc_error *error;
 	void *options;
 	struct tfc__option_storage *storage;
@@ -89,11 +89,11 @@ static int option_nomem(struct reader *r)
 	return tfc__fail_nomem(r->error, r->keys->component);
 }
 
-/* ---- values, which all are read as text */
+/* ---- values, all read as text */
 
 #define TEXT_SIZE 64
 
-/* Of a string or number; `buffer` holds that of a number. */
+/* The text of a string or number; `buffer` holds that of a number. */
 static int text_of_value(struct reader *r, const json_t *value, char buffer[TEXT_SIZE],
 			 const char **ret_text)
 {
@@ -112,7 +112,7 @@ static int text_of_value(struct reader *r, const json_t *value, char buffer[TEXT
 	return TFC_OK;
 }
 
-/* Reads the digits at *at, and moves behind them. */
+/* Reads the digits at *at, and advances *at. */
 static bool read_digits(const char **at, uint64_t max, uint64_t *ret_number)
 {
 	const char *start = *at;
@@ -136,7 +136,7 @@ static bool read_count(const char *text, uint32_t *ret_count)
 	return is_number;
 }
 
-/* Not by strtod, which follows the locale. */
+/* strtod would depend on the locale. */
 static bool read_seconds(const char *text, uint32_t *ret_ms)
 {
 	uint64_t seconds, ms = 0;
@@ -218,7 +218,7 @@ static int check_pass_env(struct reader *r, char **names)
 {
 	for (char **name = names; *name; name++) {
 		size_t len = strcspn(*name, "=");
-		if ((*name)[len]) /* the value may be a secret */
+		if ((*name)[len]) /* not shown: the value may be a secret */
 			return FAIL(r,
 				    "\"%.*s\" takes a name; the value is that of the node's "
 				    "environment",
@@ -278,7 +278,7 @@ static int read_texts(struct reader *r, const struct tfc__option_key *key, const
 	tfc__strv_fini(&list);
 	if (!texts)
 		return code < 0 ? code : option_nomem(r);
-	r->storage->lists[r->storage->list_count++] = texts; /* each key comes once */
+	r->storage->lists[r->storage->list_count++] = texts; /* fits: each key occurs once */
 	if (key->kind == TFC__OPTION_GROUPS)
 		return find_groups(r, texts);
 	if (key->kind == TFC__OPTION_PASS_ENV && (code = check_pass_env(r, texts)) < 0)

@@ -1,7 +1,7 @@
 /*
- * Options as JSON: {"name": "a", "listen": ["tcp://:7777"], "slots": 4}. A struct of options has
- * one table of keys, from which its reader and the suggestion for a mistyped key follow; tests
- * compare the table with doc/guide/node-options.md and with the options of `tfc_run node`.
+ * Options as JSON: {"name": "a", "listen": ["tcp://:7777"], "slots": 4}. Each struct of options has
+ * one table of keys, which drives its reader and the suggestion for a mistyped key; tests compare
+ * the table with doc/guide/node-options.md and with the options of `tfc_run node`.
  */
 #ifndef TFC_NODE_OPTIONS_JSON_H
 #define TFC_NODE_OPTIONS_JSON_H
@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <tfcluster/gateway.h>
 
-/* What a key holds, as a JSON string or number, and the type of its field. */
+/* The type of a key's value, a JSON string or number, and of its field. */
 enum tfc__option_kind {
 	TFC__OPTION_TEXT,     /* const char *; never empty */
 	TFC__OPTION_TEXTS,    /* const char *const *; one value or a list of them */
-	TFC__OPTION_PASS_ENV, /* the same, of names of variables; "none" alone is an empty list */
+	TFC__OPTION_PASS_ENV, /* as TEXTS, of names of variables; "none" alone is an empty list */
 	TFC__OPTION_GROUPS,   /* groups and group_count of tfc_node_options, by name or number */
 	TFC__OPTION_COUNT,    /* uint32_t, at least 1 */
 	TFC__OPTION_SECONDS,  /* uint32_t milliseconds, at least 1 */
@@ -27,7 +27,7 @@ enum tfc__option_kind {
 };
 
 struct tfc__option_key {
-	const char *name; /* that of tfc_run's option, without the dashes */
+	const char *name; /* the name of tfc_run's option, without the dashes */
 	enum tfc__option_kind kind;
 	size_t offset; /* of the field */
 };
@@ -41,7 +41,7 @@ struct tfc__option_keys {
 extern const struct tfc__option_keys tfc__node_keys;    /* of tfc_node_options */
 extern const struct tfc__option_keys tfc__gateway_keys; /* of tfc_gateway_options */
 
-/* What the pointers in a struct of options point to. Zeros: nothing. */
+/* The memory that the pointers in a struct of options refer to. Zeroed: none. */
 struct tfc__option_storage {
 	struct tfc__strv texts;
 	char **lists[4];
@@ -51,9 +51,9 @@ struct tfc__option_storage {
 
 /*
  * Reads JSON into `options`, whose size is set. Errors name the key and its line ("node.json:3:
- * slots: ..."; without a `file` "line 3: ...", and nothing in front of the key when the text is one
- * line). With `is_check`, groups are not looked up. *ret_storage is to be ended in every case.
- * TFC_EPARSE, TFC_EINVAL, TFC_ENOTSUP, TFC_ENOENT (a group), TFC_ENOMEM.
+ * slots: ..."; without a `file` "line 3: ...", and no prefix if the text is one line). With
+ * `is_check`, groups are not looked up. End *ret_storage in any case. TFC_EPARSE, TFC_EINVAL,
+ * TFC_ENOTSUP, TFC_ENOENT (a group), TFC_ENOMEM.
  */
 int tfc__options_read_json(const struct tfc__option_keys *keys, const char *json, size_t len,
 			   const char *file, bool is_check, void *options,

@@ -66,7 +66,8 @@ static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__
 	return peer;
 }
 
-/* What it had is over: it was taken out, has moved, or has been silent for too long. */
+/* The member was removed, has another address, or was unreachable for too long: closes its
+ * connections. */
 static void cut(struct tfc__node_peer *peer)
 {
 	bool was_up = peer->is_up;
@@ -151,7 +152,7 @@ static void on_bye_end(void *user, int code, const msgpack_object *result, const
 static void say_goodbye(struct tfc__node_peer *peer)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	/* Behind a hello that is not answered yet, too: it has been heard there before. */
+	/* Also before our hello was answered: the member handles the hello first. */
 	struct tfc__rpc *rpc = peer->dialed ? tfc__peer_rpc(peer->dialed) : NULL;
 	struct tfc__rpc_options call = {.method = "node.bye", .end = on_bye_end, .user = peer};
 	if (!rpc)
@@ -162,7 +163,7 @@ static void say_goodbye(struct tfc__node_peer *peer)
 
 void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *user)
 {
-	tell_state(peers); /* a goodbye is the last that is heard of a node */
+	tell_state(peers); /* before the goodbye, after which later messages are ignored */
 	peers->left = fn;
 	peers->left_user = user;
 	TFC__LIST_EACH (link, &peers->all)

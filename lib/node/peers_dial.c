@@ -7,13 +7,13 @@
 #include "node/internal.h"
 
 #define HELLO_MS 5000
-#define DIAL_MS 3000 /* one lost packet of the handshake is sent again after one second */
+#define DIAL_MS 3000 /* a lost packet of the handshake is sent again after one second */
 #define BACKOFF_MS 10
 #define BACKOFF_MAX_MS 1000
-#define BACKOFF_GONE_MS 3000     /* to one that is down: it dials us itself when it comes back */
-#define BACKOFF_REFUSED_MS 10000 /* to one that will not have us: somebody has to mend that */
+#define BACKOFF_GONE_MS 3000     /* to a node that is down: it dials us itself when it returns */
+#define BACKOFF_REFUSED_MS 10000 /* to a node that refuses us: an operator has to fix the cause */
 
-/* Says it in the log, unless it was said last. */
+/* Logs the text, unless it was the last one logged. */
 static void say(struct tfc__node_peer *peer, const char *text)
 {
 	if (strcmp(peer->said, text) == 0)
@@ -88,14 +88,14 @@ static void schedule(struct tfc__node_peer *peer)
 	peer->failures++;
 }
 
-/* Nobody listens there: ENOENT in memory, and where a unix socket has been. */
+/* Nobody listens there. ENOENT: no such memory address, or a removed unix socket. */
 static bool is_refusal(const tfc_error *why)
 {
 	return why && (why->sys_errno == ECONNREFUSED || why->code == TFC_ENOENT ||
 		       (why->code == TFC_EUNREACH && why->sys_errno == ENOENT));
 }
 
-/* The connection has ended or never came to be: `why`. */
+/* The connection was lost or could not be established: `why`. */
 static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 {
 	struct tfc__peers *peers = peer->peers;
@@ -110,24 +110,24 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 	}
 	if (peers->is_closed)
 		return;
-	if (was_up) /* at once: when its process is gone, that is known by the answer */
+	if (was_up) /* immediately: if the process has ended, the result tells */
 		tfc__node_peer_dial(peer);
 	else
 		schedule(peer);
 }
 
-/* Two of a name or an identity: whoever came last has to go. */
+/* Two nodes have the same name or identity: the one that came last has to stop. */
 static void tell_host(struct tfc__peers *peers, const tfc_error *error)
 {
 	if (error->code != TFC_EEXIST || peers->was_let_in)
 		return;
-	peers->was_let_in = true; /* told once */
+	peers->was_let_in = true; /* reported once */
 	peers->refusal = *error;
 	tfc__work_schedule(&peers->refusing);
 }
 
-/* Somebody answers there, and it will not have us or is not the one that was dialed: that says
- * nothing of the member. It is tried ever more seldom, unless it may be over soon. */
+/* Another process answers there, and refuses us or is not the dialed node: that says nothing about
+ * the member. Retries with back-off, more slowly unless the cause may be temporary. */
 static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 {
 	say(peer, error->text);
@@ -137,7 +137,8 @@ static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 	tell_host(peer->peers, error);
 }
 
-/* Whether the one who let us in, by the name we dialed, is who it says it is. */
+/* Whether the node that accepted us, under the name that we dialed, has the identity that it
+ * claims. */
 static int check_answer(const struct tfc__node_peer *peer, const struct tfc__hello *hello,
 			tfc_error *error)
 {
@@ -199,7 +200,7 @@ static void on_up(struct tfc__peer *connection, void *user)
 	tfc__peers_exit(peers);
 }
 
-/* The key, who it is, its version, or that it is something else altogether. */
+/* A mismatch of key, identity, version, or protocol. */
 static bool is_mismatch(const tfc_error *why)
 {
 	return why->code == TFC_EACCES || why->code == TFC_ENOTSUP || why->code == TFC_EPARSE;
@@ -217,7 +218,8 @@ static void on_down(struct tfc__peer *connection, void *user, const tfc_error *w
 	tfc__peers_exit(peers);
 }
 
-/* It asks over its own connection, but for a goodbye, when that is not up yet. */
+/* The member makes its calls over the connection that it dialed; only its goodbye may come here,
+ * when that connection is not established yet. */
 static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_request *request,
 		     const char *method, const msgpack_object *params)
 {
@@ -292,7 +294,7 @@ void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__memb
 	struct tfc__node_peer *peer = member->owner;
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc_options call = {.method = "node.ping", .end = on_ping_end, .user = peer};
-	if (!peer) /* there was no memory for it */
+	if (!peer) /* it could not be created before: out of memory */
 		tfc__peers_adopt(tfc__container_of(prober, struct tfc__peers, prober), member);
 	if (peer && peer->is_up && !peer->ping &&
 	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &peer->ping, &error) < 0)

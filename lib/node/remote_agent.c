@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "node/internal.h"
 
-#define STAY_CREDIT 1024 /* things told that may be on their way */
+#define STAY_CREDIT 1024 /* notifications in flight */
 #define STAY_AGAIN (100 * TFC__MS)
 
 static struct remote_job *job_of(struct tfc__link *link)
@@ -14,8 +14,8 @@ static struct remote_job *job_of(struct tfc__link *link)
 }
 
 /*
- * How long after the last moment of ours that a renewal can count from its tasks may be alive. A
- * quarter more, for clocks that do not run alike.
+ * How long tasks may be alive after the latest local time from which a renewal can count. A quarter
+ * is added because clocks may run at different speeds.
  */
 static uint64_t window_ns(const struct remote_job *job)
 {
@@ -28,7 +28,7 @@ bool tfc__remote_is_ready(const struct tfc__remote_agent *agent)
 	return agent->rpc && agent->stay;
 }
 
-/* ---- silence */
+/* ---- unreachability */
 
 static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
 {
@@ -38,7 +38,7 @@ static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
 			tfc__remote_notify_silence(job_of(link), true);
 }
 
-/* ---- what is surely gone */
+/* ---- tasks that are certainly lost */
 
 static uint64_t counts_from(const struct remote_job *job)
 {
@@ -62,7 +62,8 @@ static void set_loss_timer(struct tfc__remote_agent *agent)
 		tfc__timer_cancel(&agent->loss);
 }
 
-/* The timer's clock stands still while this machine sleeps, ours does not: it may fire late. */
+/* The timer's clock stops while this machine is suspended, CLOCK_BOOTTIME does not: the timer may
+ * fire late. */
 static void on_loss(struct tfc__timer *timer)
 {
 	struct tfc__remote_agent *agent = tfc__container_of(timer, struct tfc__remote_agent, loss);
@@ -102,8 +103,8 @@ static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
 	return code;
 }
 
-/* Another service there is another process: the guard of the one before has ended, or is about to
- * end, what it had. From when on that counts was kept when the last stamp of it came. */
+/* Another boot number means another process: the guard of the previous incarnation has ended its
+ * tasks, or is about to. since_ns keeps the time from which that incarnation's lease counts. */
 static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 {
 	if (boot == agent->boot)
@@ -113,10 +114,10 @@ static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 			job_of(link)->since_ns = agent->heard_ns;
 	agent->boot = boot;
 	TFC__LIST_EACH (link, &agent->jobs)
-		tfc__remote_logs_retry(job_of(link), ALL_TASKS); /* what was kept can be read */
+		tfc__remote_logs_retry(job_of(link), ALL_TASKS); /* its kept logs can be read */
 }
 
-/* ---- what it tells */
+/* ---- notifications */
 
 static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
 {
@@ -139,10 +140,11 @@ static void on_told(void *user, const msgpack_object *item)
 	else if (strcmp(gone, "fenced") == 0)
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	else
-		tfc__remote_retry(job); /* until it is gone */
+		tfc__remote_retry(job); /* until it has ended */
 }
 
-/* It has let go of us: what it had of ours is being ended, and we find out when it is. */
+/* The remote service has dropped our session: it is ending our tasks, and the next session learns
+ * when that is done. */
 static void on_stay_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct tfc__remote_agent *agent = user;
@@ -171,7 +173,7 @@ static int ask_stay(struct tfc__remote_agent *agent)
 	return code;
 }
 
-/* All tasks of the process before it have ended: its guard says so by what it removes last. */
+/* All tasks of the previous incarnation have ended: its guard has removed its last file. */
 static void lose_earlier(struct tfc__remote_agent *agent)
 {
 	char why[400];
@@ -193,7 +195,7 @@ static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *re
 	agent->ahead_ns = (int64_t)(now - stamp);
 	agent->heard_ns = now;
 	if (send_renewal(agent, stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
-		return; /* no memory now; the next one may be heard */
+		return; /* out of memory; the next renewal tries again */
 	set_silent(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_connect(job_of(link));
@@ -238,9 +240,9 @@ void tfc__remote_begin(struct tfc__remote_agent *agent)
 		ask_stamp(agent);
 }
 
-/* ---- jobs that are forgotten */
+/* ---- forgotten jobs */
 
-/* One that cannot be told now asks itself, when we are met. */
+/* A node that cannot be notified now asks this node when it connects again. */
 void tfc__remote_forget(void *user, const char *id)
 {
 	const struct tfc__remote_agent *agent = user;
@@ -315,7 +317,7 @@ void tfc__remote_agent_close(struct tfc__remote_agent *agent)
 	if (agent->stay)
 		tfc__rpc_drop(agent->stay);
 	tfc__remote_logs_end(agent);
-	agent->rpc = NULL; /* nothing is begun any more */
+	agent->rpc = NULL; /* nothing is sent any more */
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_free(job_of(link));
 	tfc__timer_cancel(&agent->renewal);

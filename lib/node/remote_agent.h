@@ -1,11 +1,10 @@
 /*
- * An agent on another node, as maintainers here see it: orders and events over links that outlive
+ * An agent on another node, as used by maintainers here: orders and events over links that outlive
  * connections, and the lease that keeps its tasks alive (doc/internals/epochs-and-leases.md).
  *
- * Whoever keeps the connections says `up` and `down`. LOST is told only
- * when nothing of a job can be alive there: its maintainer's last renewal that could have been
- * heard is longer ago than lease, the job's abort grace and margin, times 1.25; or the node itself
- * says so.
+ * The owner of the connections calls `up` and `down`. LOST is reported only when no task of a job
+ * can be alive there: when the last renewal that the node could have received is older than the
+ * sum of lease, abort grace of the job and margin, times 1.25; or when the node itself reports it.
  */
 #ifndef TFC_NODE_REMOTE_AGENT_H
 #define TFC_NODE_REMOTE_AGENT_H
@@ -17,15 +16,17 @@
 struct tfc__remote_agent;
 
 #define TFC__AGENT_LEASE_MS 10000
-/* What the guard may need beyond the grace: it waits a second for the shim, then kills itself. */
+/* The time that the guard may need beyond the grace: it waits a second for the shim, then kills the
+ * tasks itself. */
 #define TFC__AGENT_MARGIN_MS 1500
 
 struct tfc__remote_agent_options {
 	const char *self;  /* this node's name */
-	const char *node;  /* the other's */
-	uint64_t instance; /* this process, random and not 0; the same for all its agents */
+	const char *node;  /* the other node's name */
+	uint64_t instance; /* identifies this process, random and not 0; the same for all its agents
+			    */
 	uint32_t lease_ms; /* 0: TFC__AGENT_LEASE_MS */
-	struct tfc__bundles *bundles; /* where those of its jobs are packed; borrowed */
+	struct tfc__bundles *bundles; /* where the bundles of its jobs are packed; borrowed */
 };
 
 /* Strings are copied. TFC_OK or TFC_ENOMEM. */
@@ -34,7 +35,7 @@ int tfc__remote_agent_open(tfc_ctx *ctx, const struct tfc__remote_agent_options 
 /* Close its jobs first. NULL is a no-op. */
 void tfc__remote_agent_close(struct tfc__remote_agent *agent);
 
-/* A connection to it is there, until down; again: another one in its place. */
+/* up: a connection is established, until down; called again, it replaces the connection. */
 void tfc__remote_agent_up(struct tfc__remote_agent *agent, struct tfc__rpc *rpc);
 void tfc__remote_agent_down(struct tfc__remote_agent *agent);
 

@@ -6,7 +6,7 @@
 #include "base/strv.h"
 #include "node/internal.h"
 
-/* ---- its end */
+/* ---- end */
 
 static void drop_call(struct remote_job *job)
 {
@@ -35,7 +35,7 @@ static void leave_bundle(struct remote_job *job)
 		return;
 	tfc__bundle_sender_close(job->sender);
 	job->sender = NULL;
-	TFC__LIST_EACH (link, &job->agent->jobs) /* another one may have to offer it now */
+	TFC__LIST_EACH (link, &job->agent->jobs) /* another job may have to offer the bundle now */
 		tfc__remote_offer_bundle(tfc__container_of(link, struct remote_job, link));
 }
 
@@ -94,10 +94,10 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 	job->state = REMOTE_DROPPING;
 	job->is_up = false;
 	drop_call(job);
-	tfc__timer_set(&job->retry, tfc__now()); /* not from inside an order */
+	tfc__timer_set(&job->retry, tfc__now()); /* not inside an order */
 }
 
-/* ---- words about the whole */
+/* ---- events about the whole job */
 
 static void call(struct remote_job *job, const struct tfc__agent_event *event)
 {
@@ -136,7 +136,7 @@ void tfc__remote_notify_silence(struct remote_job *job, bool is_silent)
 		tfc__work_schedule(&job->tell);
 }
 
-/* ---- orders out */
+/* ---- sending orders */
 
 static bool send_one(struct remote_job *job, const struct tfc__agent_link_message *message)
 {
@@ -194,9 +194,10 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 		tfc__work_schedule(&job->flush);
 }
 
-/* ---- events in */
+/* ---- receiving events */
 
-/* An agent elsewhere is not asked for the last lines of a log: they come with the end. */
+/* The last lines of a log come with the end of the attempt, because the remote agent cannot be
+ * queried for them synchronously. */
 static int keep_log_tail(struct remote_job *job, const struct tfc__event *event, tfc_error *error)
 {
 	char ***kept = &job->log_tails[event->event.task];
@@ -241,13 +242,13 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 		return;
 	}
 	tfc__work_schedule(&job->flush);
-	tell(job); /* that it is back, before what it tells */
+	tell(job); /* BACK is reported before other events */
 	if (code == 1 && job->state == REMOTE_OPEN)
 		deliver(job, tfc__msg_get(params, "body"));
 	free_closed(job);
 }
 
-/* ---- the table */
+/* ---- operations of the agent */
 
 static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
@@ -297,7 +298,7 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	}
 	tfc__remote_notify_silence(job, !agent->rpc || agent->is_silent);
 	tfc__remote_begin(agent);
-	tfc__timer_set(&job->retry, tfc__now()); /* not from inside this call */
+	tfc__timer_set(&job->retry, tfc__now()); /* not inside this call */
 	*ret_job = job;
 	return TFC_OK;
 }
@@ -347,7 +348,7 @@ static void set_env(void *job, uint32_t task, const char *const *env)
 	post(job, &(struct tfc__order){.kind = TFC__ORDER_ENV, .task = task, .env = env});
 }
 
-/* The spec goes once a generation, not with each launch: it is as large as the cluster. */
+/* The spec is sent once per generation, not with each launch: its size grows with the cluster. */
 static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generation,
 		   const tfc_spec *spec)
 {
@@ -355,7 +356,7 @@ static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generat
 	struct tfc__order what = {
 		.kind = TFC__ORDER_SPEC,
 		.generation = generation,
-		.spec = (tfc_spec *)(uintptr_t)spec, /* which is only written */
+		.spec = (tfc_spec *)(uintptr_t)spec, /* only read when written to the wire */
 	};
 	if (!job->has_spec || job->spec_generation != generation)
 		post(job, &what);

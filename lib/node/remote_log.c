@@ -6,10 +6,10 @@
 #include "base/fail.h"
 #include "node/internal.h"
 
-#define CREDIT 4              /* batches that may be on their way or wait here */
-#define ASK_AGAIN TFC__SECOND /* while as many logs are read from the node as may be */
+#define CREDIT 4              /* batches in flight or buffered here */
+#define ASK_AGAIN TFC__SECOND /* while the node is at its limit of logs being read */
 
-/* Records as they came, each with its bytes behind it. */
+/* Received records, each followed by its bytes. */
 struct batch {
 	struct tfc__link link;
 	size_t len;
@@ -24,23 +24,23 @@ struct packed_record {
 
 struct remote_log {
 	struct tfc__log_source source;
-	struct tfc__link link;           /* of the agent's */
-	struct tfc__remote_agent *agent; /* NULL: closed before us */
-	const struct remote_job *job;    /* whose task it is; NULL: of a job without a handle */
+	struct tfc__link link;           /* in the agent's list */
+	struct tfc__remote_agent *agent; /* NULL: closed before this log */
+	const struct remote_job *job;    /* the task's job; NULL: a job without a handle */
 	char *id;                        /* of the job */
 	char name[TFC__LOG_NAME_SIZE];   /* of the log */
 	uint32_t task;
-	uint64_t wanted; /* position behind all that has come */
+	uint64_t wanted; /* the position after all received records */
 	struct tfc__rpc_call *call;
 	struct tfc__link batches;
-	bool is_caught_up;       /* all that was there when it was asked has come */
-	tfc_error error;         /* that ended it */
-	bool is_over;            /* nothing more will come */
-	struct tfc__timer again; /* set: it is asked for again */
+	bool is_caught_up;       /* all records that existed at the request have been received */
+	tfc_error error;         /* the error that ended it */
+	bool is_over;            /* nothing more will be received */
+	struct tfc__timer again; /* set: the request is repeated then */
 	struct tfc__work wake;
 };
 
-/* ---- what comes */
+/* ---- receiving */
 
 static size_t packed_size(const msgpack_object *item)
 {
@@ -96,7 +96,7 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 	}
 	log->is_caught_up = !size;
 	struct batch *batch = size ? calloc(1, sizeof(*batch) + size) : NULL;
-	if (!size) { /* so it says that there is no more now */
+	if (!size) { /* an empty batch: there is no more now */
 		tfc__rpc_more(log->call, 1);
 		return TFC_OK;
 	}
@@ -110,7 +110,8 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 	return TFC_OK;
 }
 
-/* The stream is asked for anew, from where it broke off, when there is memory or a connection. */
+/* The stream is requested again, from where it was interrupted, when there is memory or a
+ * connection. */
 static void stop_call(struct remote_log *log)
 {
 	if (log->call)
@@ -136,16 +137,16 @@ static void on_end(void *user, int code, const msgpack_object *result, const tfc
 {
 	struct remote_log *log = user;
 	log->call = NULL;
-	log->is_over = code != TFC_ELOST; /* else it is asked for anew, here or over the next */
+	log->is_over = code != TFC_ELOST; /* TFC_ELOST: it is requested again */
 	if (log->is_over && code < 0 && code != TFC_ENOENT)
 		log->error = *error;
 	tfc__work_schedule(&log->wake);
 }
 
-/* ---- asking */
+/* ---- requesting */
 
-/* A job that is gone there may have left its log; so has one of before the node was started anew,
- * which is told lost only when its lease is surely over. */
+/* Whether the log can be requested. A job that has ended there may have left its log; so may a job
+ * of a previous incarnation, which is reported lost only after its lease has certainly expired. */
 static bool can_ask(const struct remote_log *log)
 {
 	const struct remote_job *job = log->job;
@@ -181,7 +182,7 @@ static void ask(struct remote_log *log)
 	if (code == TFC_EBUSY)
 		tfc__timer_set(&log->again, tfc__now() + ASK_AGAIN);
 	if (code == TFC_ELOST || code == TFC_EBUSY)
-		return; /* it is asked again when it is read */
+		return; /* it is requested again at the next read */
 	log->is_over = true;
 	log->error = error;
 }
@@ -201,7 +202,7 @@ static void drop_batch(struct batch *batch)
 	free(batch);
 }
 
-/* One that is read to its end makes room for another. */
+/* A batch that was read to its end makes room for another. */
 static struct batch *next_batch(struct remote_log *log)
 {
 	struct batch *first = first_of(log);
@@ -214,7 +215,7 @@ static struct batch *next_batch(struct remote_log *log)
 	return first;
 }
 
-/* What has been written meanwhile is asked for, or on its way, or there is nothing. */
+/* No record is available now: new ones are requested, or in flight, or there are none. */
 static int say_none(struct remote_log *log, tfc_error *error)
 {
 	ask(log);
@@ -328,7 +329,8 @@ void tfc__remote_logs_wake(struct tfc__remote_agent *agent)
 	}
 }
 
-/* Asked for anew after an end was told, "nothing more" is an answer about all of the attempt. */
+/* The log is requested again after the attempt's end was reported, so that "no more" then means the
+ * whole attempt. */
 void tfc__remote_logs_retry(const struct remote_job *job, uint32_t task)
 {
 	TFC__LIST_EACH (link, &job->agent->logs) {

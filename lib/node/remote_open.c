@@ -35,7 +35,7 @@ static void on_open(void *user, int code, const msgpack_object *result, const tf
 	if (code == TFC_OK) {
 		take_open(job, result);
 	} else if (code == TFC_ELOST) {
-		return; /* the connection: another one follows */
+		return; /* the connection was lost: retried over the next one */
 	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 	} else {
@@ -50,7 +50,7 @@ static void on_send_failed(void *user, const tfc_error *error)
 	struct remote_job *job = user;
 	job->sender = NULL;
 	if (error->code == TFC_ELOST)
-		return; /* the connection: it is offered over the next */
+		return; /* the connection was lost: offered over the next one */
 	tfc__log(job->agent->ctx, TFC_LOG_ERROR, "node", job->agent->node,
 		 "cannot send a bundle: %s", error->text);
 	if (!job->retry.at)
@@ -86,7 +86,7 @@ static void put_bundle(struct tfc__buf *params, const struct tfc__bundle *bundle
 	tfc__msg_put_u64(params, "size", bundle->size);
 }
 
-/* Its hash is told with the job, so that it has to be known. */
+/* The open request contains the bundle's hash, so the bundle must be packed first. */
 static bool is_packed(const struct remote_job *job)
 {
 	return !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||

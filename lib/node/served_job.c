@@ -20,7 +20,7 @@ struct served_job *tfc__served_job_find(struct session *session, uint64_t handle
 	return NULL;
 }
 
-/* ---- its end */
+/* ---- end */
 
 void tfc__served_job_free(struct served_job *job)
 {
@@ -81,10 +81,10 @@ static void tell_gone(struct served_job *job, bool is_fenced)
 	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
 	if (code < 0)
-		tfc__session_leave(job->session); /* it hears so when it asks again */
+		tfc__session_leave(job->session); /* the maintainer then resumes the job */
 }
 
-/* The stream has a hole: nothing that was ordered can be counted on any more. */
+/* The stream has a gap: the state of earlier orders is unknown. */
 static void give_up(struct served_job *job, const char *why)
 {
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
@@ -93,7 +93,7 @@ static void give_up(struct served_job *job, const char *why)
 	tfc__served_job_abort(job);
 }
 
-/* ---- events out */
+/* ---- sending events */
 
 static bool send_one(struct served_job *job, const struct tfc__agent_link_message *message)
 {
@@ -172,7 +172,7 @@ static void on_event(void *user, const struct tfc__agent_event *event)
 		note_end(job, event->task);
 }
 
-/* ---- orders in */
+/* ---- receiving orders */
 
 static void answer_refused(struct tfc__work *work)
 {
@@ -183,15 +183,15 @@ static void answer_refused(struct tfc__work *work)
 					       .states = states};
 	job->query = 0;
 	if (states)
-		post(job, &event, NULL); /* TFC__AGENT_NONE, of each */
+		post(job, &event, NULL); /* TFC__AGENT_NONE, for each task */
 	else
 		give_up(job, "out of memory");
 	free(states);
 }
 
 /*
- * Nothing can be held or run of a job that the agent did not open, so that nothing of it is alive:
- * once the tasks of this node's previous incarnation have ended.
+ * A job that the agent could not open holds and runs nothing, so none of its tasks is alive once
+ * the tasks of this node's previous incarnation have ended.
  */
 static void refuse(struct served_job *job, const struct tfc__order *order)
 {
@@ -208,7 +208,7 @@ static void refuse(struct served_job *job, const struct tfc__order *order)
 		post(job, &event, NULL);
 }
 
-/* The launches that follow are refused with the sentence that there is, or have this spec. */
+/* For the launches that follow. spec NULL: they are refused with job->error. */
 static void set_spec(struct served_job *job, tfc_spec *spec, uint32_t generation)
 {
 	tfc_spec_free(job->spec);
@@ -277,7 +277,7 @@ static void obey(struct served_job *job, struct tfc__order *order)
 	}
 }
 
-/* Without its spec or its variables an attempt is refused, with the sentence about them. */
+/* If the spec or the variables cannot be read, the attempt is refused with that error. */
 static void receive_order(struct served_job *job, const msgpack_object *body)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
@@ -364,7 +364,7 @@ static int read_job(struct served_job *job, const msgpack_object *params, tfc_er
 	return TFC_OK;
 }
 
-/* Its maintainer offers the archive to this node (bundle/transfer.h), before or after this. */
+/* Its maintainer offers the bundle to this node (bundle/transfer.h), before or after this call. */
 static int want_bundle(struct served_job *job, const msgpack_object *params, tfc_error *error)
 {
 	struct tfc__bundles *bundles = job->session->service->bundles;
@@ -435,7 +435,7 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	return job;
 }
 
-/* Again, over another connection, or because the answer was lost. */
+/* A repeated open: over another connection, or because the response was lost. */
 static void resume(struct served_job *job, struct tfc__rpc_request *request,
 		   const msgpack_object *params)
 {
@@ -466,9 +466,9 @@ static void open_new(struct session *session, struct tfc__rpc_request *request,
 }
 
 /*
- * Tasks of a lower epoch are ended before a higher one gets anything. So are those of the same
- * maintainer: it opens the job anew when it holds them for lost, while their lease goes on by our
- * clock, which a hypervisor has paused.
+ * Tasks of a lower epoch are ended before a higher epoch gets anything. So are tasks of the same
+ * maintainer: it opens the job again when it considers them lost, while by this node's clock, which
+ * a hypervisor may have paused, their lease is still valid.
  */
 static void open_after(struct served_job *older, const struct session *session,
 		       struct tfc__rpc_request *request, uint64_t epoch)
@@ -485,7 +485,7 @@ static void open_after(struct served_job *older, const struct session *session,
 	reply(request, "busy", 0);
 }
 
-/* Of a session of the same process whose lease was over. */
+/* Whether the job belongs to an earlier session of the same process, whose lease expired. */
 static bool is_leaving(const struct served_job *job, const struct session *session)
 {
 	return job && job->is_ending && job->session->instance == session->instance;

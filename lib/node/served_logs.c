@@ -5,19 +5,19 @@
 #include "node/internal.h"
 
 /*
- * Log records go out in batches, each an item of the request's stream: only as many as the reader
- * has given credit for, so that a slow one holds bounded memory here and there.
+ * Log records are sent in batches, each an item of the request's stream, and only as many as the
+ * reader has given credit for. So a slow reader uses bounded memory on both nodes.
  */
 #define BATCH_BYTES (64 * 1024)
 #define BATCH_RECORDS 1024
 #define BATCHES_A_TURN 8
 
 struct log_stream {
-	struct tfc__link link; /* of its job */
+	struct tfc__link link; /* in its job's list */
 	struct tfc__log_source *source;
 	struct tfc__rpc_request *request;
 	struct tfc__work pump;
-	bool is_end_told; /* that there is no more now */
+	bool is_end_told; /* the reader knows that there is no more now */
 };
 
 static void free_stream(struct log_stream *stream)
@@ -29,7 +29,7 @@ static void free_stream(struct log_stream *stream)
 	free(stream);
 }
 
-/* The request is answered once; it may not be touched behind that. */
+/* A request is answered once and must not be used after that. */
 static void fail_stream(struct log_stream *stream, const tfc_error *error)
 {
 	tfc__rpc_watch(stream->request, NULL, NULL, NULL);
@@ -52,7 +52,8 @@ static void write_record(struct tfc__buf *buf, const tfc_log_record *record)
 		tfc__msg_nil(buf);
 }
 
-/* How many records are in the batch, or an error that comes behind them. */
+/* Returns the number of records in the batch; *ret_code may be an error that occurred after them.
+ */
 static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, int *ret_code,
 			   tfc_error *error)
 {
@@ -69,14 +70,14 @@ static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, 
 	return count;
 }
 
-/* TFC_OK, or the error that ends the stream; *ret_has_more: another batch waits. */
+/* TFC_OK, or the error that ends the stream; *ret_has_more: another batch is pending. */
 static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *error)
 {
 	struct tfc__buf records = {0}, item = {0};
 	int read;
 	uint32_t count = fill_batch(stream, &records, &read, error);
 	int code = read < 0 ? read : TFC_OK;
-	*ret_has_more = read == 1 || count; /* behind the last one an empty one says so */
+	*ret_has_more = read == 1 || count; /* the last batch is followed by an empty one */
 	tfc__msg_array(&item, count);
 	tfc__buf_add(&item, records.data, records.len);
 	item.is_failed |= records.is_failed;
@@ -121,7 +122,7 @@ static void on_cancel(void *user)
 	fail_stream(user, &error);
 }
 
-/* Of a job that has nothing else here any more. */
+/* Opens the log of a job that has nothing else left here. */
 static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
 					 const msgpack_object *params, uint64_t position,
 					 tfc_error *error)
@@ -185,12 +186,12 @@ void tfc__served_logs_end(struct served_job *job)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ELOST, "node", 0,
-		  "the job is no longer on this node"); /* not its log */
+		  "the job is no longer on this node"); /* its log may still be */
 	TFC__LIST_EACH (link, &job->logs)
 		fail_stream(tfc__container_of(link, struct log_stream, link), &error);
 }
 
-/* What has a job here still writes to its log. */
+/* A job that is still here writes to its log, so that log is removed later, with the job. */
 void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params)
 {
 	const msgpack_object *ids;

@@ -10,7 +10,7 @@
 
 #include "base/fail.h"
 
-/* Makes the directory and what is missing above it. What is there is left as it is. 0, or -1 and
+/* Creates the directory and its missing parents, without changing existing ones. 0, or -1 and
  * errno. */
 static int make_all(char *path)
 {
@@ -42,7 +42,7 @@ static int check(const char *path, const struct stat *state, tfc_error *error)
 	return TFC_OK;
 }
 
-/* Permission bits do not tell everything (root, read-only file systems): it is tried. */
+/* Permission bits do not tell everything (root, read-only file systems), so this creates a file. */
 static int try_to_write(const char *path, tfc_error *error)
 {
 	int fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

@@ -10,9 +10,9 @@
 struct tfc__upstream_map {
 	struct tfc__watched_file watched;
 	tfc_ctx *ctx;
-	json_t *root;                     /* checked */
-	uint64_t version;                 /* of the file as a whole: it grows with each text */
-	struct tfc__upstreams *upstreams; /* NULL: nobody is told yet */
+	json_t *root;                     /* valid */
+	uint64_t version;                 /* of the whole file: increases with each change */
+	struct tfc__upstreams *upstreams; /* NULL: nobody to notify yet */
 };
 
 /* ---- checking */
@@ -24,7 +24,7 @@ struct check {
 
 #define FAIL(c, ...) tfc__key_fail(&(c)->path, (c)->error, TFC_EINVAL, __VA_ARGS__)
 
-/* All values are strings, or null where that is allowed. */
+/* Checks that all values are strings, or null where that is allowed. */
 static int check_texts(struct check *c, json_t *object, bool is_null_allowed)
 {
 	const char *name;
@@ -214,7 +214,7 @@ static void resolve(void *impl, const char *name, tfc_upstream_request *question
 		tfc_upstream_complete(question, map->version);
 }
 
-/* Every question is answered at once. */
+/* Every request is answered immediately. */
 static void cancel(void *impl, tfc_upstream_request *question)
 {
 }
@@ -225,7 +225,7 @@ const tfc_upstream_ops tfc__upstream_map_ops = {
 	.cancel = cancel,
 };
 
-/* ---- its life */
+/* ---- open, close */
 
 int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 			   struct tfc__upstream_map **ret_map)
