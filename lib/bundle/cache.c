@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/names.h"
 
-/* ---- one of them */
+/* ---- a bundle */
 
 static struct tfc__bundle *bundle_of(struct tfc__link *link)
 {
@@ -63,7 +63,7 @@ char *tfc__archive_path(const struct tfc__bundles *bundles, const char *hash)
 
 /* ---- the cache */
 
-/* Whether another one lies in the same file. */
+/* Whether another bundle refers to the same file. */
 static bool is_shared(const struct tfc__bundle *bundle)
 {
 	TFC__LIST_EACH (link, &bundle->bundles->all)
@@ -115,14 +115,14 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 	tfc__archives_trim(bundles);
 }
 
-/* Of an earlier run: it is hashed before it is used. */
+/* A file of a previous incarnation is hashed before it is used. */
 static int check_cached(struct tfc__bundle *bundle, tfc_error *error)
 {
 	bool is_unchecked = bundle->state == TFC__BUNDLE_CHECKING && !bundle->process;
 	return is_unchecked ? tfc__archive_check(bundle, error) : TFC_OK;
 }
 
-/* ---- by their source */
+/* ---- by path or name */
 
 const char *tfc__bundle_named(const char *name)
 {
@@ -188,7 +188,7 @@ int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *
 	return TFC_OK;
 }
 
-/* ---- by their hash */
+/* ---- by hash */
 
 struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const char *hash)
 {
@@ -213,7 +213,7 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		bundle->size = size;
 	}
 	if (bundle->state != TFC__BUNDLE_READY && !bundle->users)
-		bundle->size = size; /* of what lay in the cache, a damaged file may have another */
+		bundle->size = size; /* a cached file that is damaged may have another size */
 	if (bundle->state != TFC__BUNDLE_READY && bundle->size != size)
 		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
 				 "bundle: it is on its way here with %llu bytes, not %llu: one of "
@@ -267,7 +267,10 @@ int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_er
 
 /* ---- open, close */
 
-/* What an earlier run has left: archives, to be hashed before they are used, and debris. */
+/*
+ * Registers an archive that a previous incarnation left, to be hashed before use, or removes its
+ * working directory.
+ */
 static int find_cached(struct tfc__bundles *bundles, const char *name)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
@@ -330,7 +333,7 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	return code;
 }
 
-/* Pieces that wait for the disk have nobody else who ends them. */
+/* At close nothing else completes the chunks that wait for the disk. */
 static void end_waiters(struct tfc__bundle *bundle)
 {
 	bundle->users++;

@@ -1,9 +1,9 @@
 /*
  * The bundles of this machine: archives by their SHA-256, packed here or received from another
- * node, shared by all jobs and tasks that want them. Whatever may take long – packing, hashing,
- * writing – is done by tfc-bundle, a process of its own, so that no loop waits for a disk.
+ * node, and shared by all jobs and tasks that use them. The slow work (packing, hashing, writing)
+ * is done by tfc-bundle in a process of its own, so that no event loop waits for a disk.
  *
- * What nobody uses any more stays as a cache, up to a size.
+ * A bundle that nothing uses stays in the cache, up to a total size.
  */
 #ifndef TFC_BUNDLE_CACHE_H
 #define TFC_BUNDLE_CACHE_H
@@ -18,10 +18,10 @@ struct tfc__bundles;
 
 enum tfc__bundle_state {
 	TFC__BUNDLE_PACKING,
-	TFC__BUNDLE_CHECKING,  /* it lies in the cache, and its bytes are hashed */
-	TFC__BUNDLE_RECEIVING, /* its bytes come by tfc__bundle_write */
+	TFC__BUNDLE_CHECKING,  /* it is in the cache, and its bytes are being hashed */
+	TFC__BUNDLE_RECEIVING, /* its bytes are passed in with tfc__bundle_write */
 	TFC__BUNDLE_READY,     /* hash, size and path are set */
-	TFC__BUNDLE_FAILED,    /* error */
+	TFC__BUNDLE_FAILED,    /* see `error` */
 };
 
 struct tfc__bundle {
@@ -32,67 +32,83 @@ struct tfc__bundle {
 	uint64_t size;
 	char *path;
 	tfc_error error;
-	/* the rest is of cache*.c alone */
-	char *key; /* whom it is packed for; NULL: nobody */
+	/* private to cache.c and cache_work.c */
+	char *key; /* the key of tfc__bundle_pack; NULL: none */
 	char *from;
-	char *work; /* directory of the process */
+	char *work; /* working directory of the process */
 	struct tfc_process *process;
-	uint32_t lost; /* times that the process was */
+	uint32_t lost; /* how often the process was lost */
 	uint32_t users;
-	bool is_kept;     /* somebody counts on it who cannot get it again */
-	uint64_t used_at; /* when the last one left */
+	bool is_kept;     /* a user of it cannot get the archive a second time */
+	uint64_t used_at; /* time at which the last user left */
 	struct tfc__observers waiters;
 	struct tfc__work tell;
-	/* what is received: bytes that the process has not taken yet */
+	/* while RECEIVING: bytes that the process has not read yet */
 	struct tfc__io pipe;
-	uint64_t received; /* all in all */
+	uint64_t received; /* bytes passed in so far */
 	char *waiting;
 	size_t waiting_at, waiting_len, waiting_capacity;
 };
 
-/* dir is made if it is missing; what was cached in it is found again. */
+/*
+ * Opens the cache in `dir`, which is created if it is missing; archives that are in it are found
+ * again.
+ */
 int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_error *error,
 		      struct tfc__bundles **ret_bundles);
 void tfc__bundles_close(struct tfc__bundles *bundles);
 
-/* The archive of `path` for `key`; again for the same key while it is used: the same one. Where
- * `path` is a name, the one that is called so: FAILED if it is not here. Each success takes a use,
- * to be given back. TFC_ENOMEM, and what tfc_process_spawn gives. */
+/*
+ * Packs `path` into an archive. Further calls with the same `key` return the same bundle while it
+ * is in use. If `path` is a bundle name (TFC__BUNDLE_NAME), returns the bundle with that name, or a
+ * FAILED one if it is not here. The caller ends its use with tfc__bundle_leave. TFC_ENOMEM, and the
+ * errors of tfc_process_spawn.
+ */
 int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *path,
 		     tfc_error *error, struct tfc__bundle **ret_bundle);
 
-/* The one with this hash: cached, on its way, or to be received from now on. TFC_EBUSY: on its way
- * with another size. */
+/*
+ * Returns the bundle with this hash, with a use: from the cache, in transfer, or RECEIVING from now
+ * on. TFC_EBUSY: it is in transfer with another size.
+ */
 int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t size,
 		     tfc_error *error, struct tfc__bundle **ret_bundle);
-/* One that could not be packed where it should come from. */
+/* Returns a FAILED bundle, with a use, for one that could not be packed on its own node. */
 int tfc__bundle_failed(struct tfc__bundles *bundles, const char *why, tfc_error *error,
 		       struct tfc__bundle **ret_bundle);
-/* "sha256:HASH": what a job calls a bundle that its gateway was brought. */
+/* "sha256:HASH": the name, in a job, of a bundle that was uploaded to the gateway. */
 #define TFC__BUNDLE_NAME "sha256:"
-/* The hash in a name, or NULL: it is a path. */
+/* The hash in a bundle name, or NULL: it is a path. */
 const char *tfc__bundle_named(const char *name);
-/* The one with this name, if it is here, with a use; nobody brings it again. NULL: it is not. */
+/*
+ * The bundle with this name, with a use, or NULL if it is not here. Its archive cannot be obtained
+ * a second time.
+ */
 struct tfc__bundle *tfc__bundle_keep(const struct tfc__bundles *bundles, const char *name);
 
-/* Whether so many bytes more find room; TFC_ENOSPC. */
+/* Whether the disk has room for so many more bytes; otherwise TFC_ENOSPC. */
 int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_error *error);
 
 void tfc__bundle_use(struct tfc__bundle *bundle);
 void tfc__bundle_leave(struct tfc__bundle *bundle); /* NULL is a no-op */
 
-/* The one with this hash that is used or cached, or NULL. Borrowed. */
+/* The used or cached bundle with this hash, or NULL. Borrowed. */
 struct tfc__bundle *tfc__bundle_find(const struct tfc__bundles *bundles, const char *hash);
 
-/* For READY or FAILED, or for bytes to be taken; called, event NULL, in dispatch, or, FAILED, when
- * the cache is closed. */
+/*
+ * Calls the waiter (event NULL), in dispatch, when the bundle becomes READY or FAILED and when
+ * bytes have been read from its backlog. Closing the cache calls it with the bundle FAILED.
+ */
 void tfc__bundle_await(struct tfc__bundle *bundle, struct tfc__observer *waiter);
 
-/* More of one that is RECEIVING, which has `at` bytes of it. Copied; TFC_OK, TFC_ENOMEM, TFC_ESTATE
- * (it is not receiving, not at `at`, or far behind), or what starting the process gives. */
+/*
+ * Passes in more bytes of a RECEIVING bundle, which has `at` bytes so far. Copied. TFC_OK;
+ * TFC_ENOMEM; TFC_ESTATE: the bundle is not RECEIVING, or not at `at`, or its backlog is full; or
+ * the error of starting the process.
+ */
 int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data, size_t len,
 		      tfc_error *error);
-/* Bytes that wait for the process: a sender holds back while they are many. */
+/* Bytes that the process has not read yet. The sender must pause while there are many. */
 size_t tfc__bundle_backlog(const struct tfc__bundle *bundle);
 
 #endif

@@ -17,10 +17,10 @@
 #include <tfcluster/spec.h>
 
 #define PIPE_BYTES (1 << 20)
-#define BACKLOG_MAX (16 << 20) /* of one that sends on without a look at the answers */
+#define BACKLOG_MAX (16 << 20) /* limit for a sender that does not wait for answers */
 #define LOG_NAME "log"
 #define LOST_MAX 3
-#define STATUS_FULL 2 /* of tfc-bundle: the disk has no room */
+#define STATUS_FULL 2 /* exit status of tfc-bundle: the disk is full */
 
 static void on_process(void *user, const tfc_process_event *event);
 
@@ -59,7 +59,7 @@ int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
 				     &bundle->work);
 }
 
-/* tfc-bundle with these words. */
+/* Runs tfc-bundle with these arguments. */
 int tfc__archive_start(struct tfc__bundle *bundle, const char *const words[5], tfc_error *error)
 {
 	tfc_ctx *ctx = bundle->bundles->ctx;
@@ -94,7 +94,7 @@ int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error)
 	return code < 0 ? code : tfc__archive_start(bundle, words, error);
 }
 
-/* The last line that it wrote: what is wrong, or the hash. */
+/* The last line of its output: what is wrong, or the hash. */
 static void read_word(const struct tfc__bundle *bundle, const tfc_process_event *event, char *text,
 		      size_t size)
 {
@@ -122,7 +122,9 @@ static void be_ready(struct tfc__bundle *bundle)
 	tfc__archives_trim(bundle->bundles);
 }
 
-/* The guard has died, or the archive in the cache is damaged. */
+/*
+ * After the loss of the process (its guard died), or because the archive in the cache is damaged.
+ */
 static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 {
 	int code = TFC_OK;
@@ -139,7 +141,7 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		return;
 	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
-		bundle->received = 0; /* its sender hears so with the next bytes */
+		bundle->received = 0; /* the sender learns this from the answer to its next chunk */
 		tfc__work_schedule(&bundle->tell);
 		return;
 	}
@@ -173,9 +175,9 @@ static void on_process(void *user, const tfc_process_event *event)
 	}
 }
 
-/* ---- bytes that come */
+/* ---- received bytes */
 
-/* What the pipe does not take now waits; it never blocks. */
+/* Bytes that the pipe does not accept now stay in the backlog; writing never blocks. */
 static void push(struct tfc__bundle *bundle)
 {
 	size_t before = tfc__bundle_backlog(bundle);
@@ -185,7 +187,7 @@ static void push(struct tfc__bundle *bundle)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			break; /* full; or its process is gone, which is told */
+			break; /* full, or the process has ended, which is reported */
 		bundle->waiting_at += (size_t)n;
 	}
 	if (bundle->waiting_at == bundle->waiting_len)
@@ -200,8 +202,11 @@ static void on_pipe(struct tfc__io *io, uint32_t events)
 	push(tfc__container_of(io, struct tfc__bundle, pipe));
 }
 
-/* The pipe has a name, since a process is given no descriptor; both ends are opened here, so that
- * neither side waits for the other. The process knows how many bytes there are. */
+/*
+ * The process inherits no descriptors, so it opens a named pipe. The pipe is opened here for
+ * reading and writing, so that neither side waits for the other. The process knows the number of
+ * bytes.
+ */
 static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 {
 	char size[24];
@@ -233,7 +238,7 @@ static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
 {
 	if (!len)
 		return TFC_OK;
-	if (bundle->waiting_at) { /* what the pipe has taken makes room */
+	if (bundle->waiting_at) { /* discards what the pipe has accepted */
 		bundle->waiting_len -= bundle->waiting_at;
 		memmove(bundle->waiting, bundle->waiting + bundle->waiting_at, bundle->waiting_len);
 		bundle->waiting_at = 0;

@@ -1,4 +1,4 @@
-/* What an archive's entries may be, all together: their sizes, their places, their names. */
+/* Checks all entries of an archive together: their sizes, places and names. */
 #include "bundle/internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define DESCRIPTOR_MAX 24 /* behind an entry's bytes: signature, checksum, Zip64 sizes (4.3.9) */
 #define METHOD_STORED 0
-#define EMPTY_DEFLATED 2 /* bytes that some packers give a folder: nothing, compressed */
+#define EMPTY_DEFLATED 2 /* bytes that some packers write for a folder: nothing, compressed */
 
 int tfc__bundle_refuse(tfc_error *error, int code, const char *name, const char *why)
 {
@@ -71,7 +71,7 @@ static int compare_places(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Between the end of one entry (NULL: the file's beginning) and what comes next. */
+/* Checks the gap between the end of one entry (NULL: the file's beginning) and what follows it. */
 static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, const char *what,
 		     tfc_error *error)
 {
@@ -87,7 +87,7 @@ static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, cons
 	return TFC_OK;
 }
 
-/* One after the other, and nothing between them: what is hidden there, others might find. */
+/* Entries must follow one another without gaps: another reader might find data hidden in a gap. */
 static int check_places(const struct tfc__bundle_directory *directory, tfc_error *error)
 {
 	const struct tfc__bundle_entry **sorted = calloc(directory->count + 1, sizeof(*sorted));

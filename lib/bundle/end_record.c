@@ -1,4 +1,4 @@
-/* The records at an archive's end, which say where its directory is (4.3.14 to 4.3.16). */
+/* The records at an archive's end, which locate its central directory (4.3.14 to 4.3.16). */
 #include "bundle/internal.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #define END_MAGIC 0x06054b50
 #define END64_SIZE 56 /* its Zip64 form */
 #define END64_MAGIC 0x06064b50
-#define LOCATOR_SIZE 20 /* where the Zip64 form is */
+#define LOCATOR_SIZE 20 /* locates the Zip64 record */
 #define LOCATOR_MAGIC 0x07064b50
-#define CENTRAL_SIZE 46 /* one entry of the directory, without names */
+#define CENTRAL_SIZE 46 /* one entry of the central directory, without names */
 #define CENTRAL_MAGIC 0x02014b50
 #define COMMENT_MAX 65535 /* the archive's comment */
 
@@ -40,15 +40,16 @@ int tfc__bundle_read_at(int fd, uint64_t offset, void *data, size_t len, tfc_err
 
 /* ---- the Zip64 form */
 
-/* A field of the plain record either has no room for the number, or says the same. */
+/* A field of the plain record either has no room for the number or contains the same number. */
 static bool agrees(uint64_t plain, uint64_t none, uint64_t number)
 {
 	return plain == none || plain == number;
 }
 
 /*
- * The locator stands right in front of the end record, the Zip64 record right in front of the
- * locator. *at is where the end record is; with a Zip64 record, where that one is.
+ * The locator lies directly in front of the end record, and the Zip64 record directly in front of
+ * the locator. *at is the position of the end record, and on return that of the Zip64 record, if
+ * there is one.
  */
 static int read_end64(int fd, const uint8_t *plain, uint64_t *at, struct tfc__bundle_end *end,
 		      tfc_error *error)
@@ -109,9 +110,8 @@ static int no_end(int fd, const uint8_t *last, const uint8_t *tail_end, tfc_erro
 }
 
 /*
- * Finds the end record in the file's tail: its comment reaches to the end of the file. Readers look
- * for it from the front or from the back, so there must be nothing in the comment to mistake for
- * it.
+ * Finds the end record in the file's tail: its comment must end with the file. Some readers search
+ * for the record from the front, some from the back, so the comment must not contain another one.
  */
 static int find_record(int fd, const uint8_t *tail, size_t len, const uint8_t **ret_record,
 		       tfc_error *error)
@@ -136,7 +136,7 @@ static int check_place(int fd, uint64_t at, const struct tfc__bundle_end *end, t
 	uint8_t magic[4];
 	if (end->size <= at && end->offset == at - end->size)
 		return TFC_OK;
-	/* The directory is there, but all places in the archive are too low by the same number. */
+	/* The directory is there, but all offsets in the archive are too low by the same number. */
 	if (end->size <= at && end->size >= CENTRAL_SIZE && end->offset < at - end->size &&
 	    pread(fd, magic, 4, (off_t)(at - end->size)) == 4 && tfc__get32(magic) == CENTRAL_MAGIC)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,

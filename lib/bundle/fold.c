@@ -1,11 +1,11 @@
 /*
- * Case folding, one character to one: what Unicode's CaseFolding.txt calls C and S
- * (https://www.unicode.org/Public/14.0.0/ucd/CaseFolding.txt). The C library's would depend on a
- * locale. test/check/folding.py compares the table, and writes it.
+ * Case folding of one character to one character: types C and S of Unicode's CaseFolding.txt
+ * (https://www.unicode.org/Public/14.0.0/ucd/CaseFolding.txt). The C library's functions depend on
+ * the locale. test/check/folding.py checks and generates the table.
  */
 #include "bundle/internal.h"
 
-/* Characters from `first` to `last`, each `step`-th, fold to what is `distance` further. */
+/* Every `step`-th character from `first` to `last` folds to the character `distance` further on. */
 static const struct run {
 	uint32_t first, last;
 	int32_t step, distance;

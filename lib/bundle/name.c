@@ -9,7 +9,7 @@
 #define NAME_MAX_LEN 1024
 #define PART_MAX_LEN 255 /* NAME_MAX of every Linux file system */
 #define DEPTH_MAX 64
-#define FOLDED_GROWTH 2 /* U+023A takes two bytes, what it folds to three */
+#define FOLDED_GROWTH 2 /* U+023A has two bytes, its folded form three */
 
 static const char *check_part(const char *part, size_t len)
 {
@@ -72,18 +72,18 @@ int tfc__bundle_name_check(const char *name, tfc_error *error)
 
 /* ---- all names together */
 
-/* A name or the name of a folder on the way to one: its first `len` bytes. */
+/* An entry's name, or the name of one of its parent folders: the first `len` bytes. */
 struct prefix {
 	const struct tfc__bundle_name *name;
-	const char *folded; /* the same without case, borrowed */
+	const char *folded; /* its case-folded form, borrowed */
 	size_t len, folded_len;
-	bool is_whole; /* an entry of its own */
+	bool is_whole; /* the name of an entry itself */
 };
 
 struct prefixes {
 	struct prefix *items;
 	size_t count;
-	char *folded; /* all names, one behind the other */
+	char *folded; /* all folded names, one after another */
 };
 
 static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len)
@@ -92,7 +92,7 @@ static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_le
 	return difference ? difference : a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* By folded name; of equal ones by exact name, entries of their own first. */
+/* By folded name, then by exact name, then entries before parent folders. */
 static int compare(const void *left, const void *right)
 {
 	const struct prefix *a = left, *b = right;
@@ -102,7 +102,7 @@ static int compare(const void *left, const void *right)
 	return difference ? difference : (int)b->is_whole - (int)a->is_whole;
 }
 
-/* Adds a name and the folders on its way; returns where the next folded name goes. */
+/* Adds a name and its parent folders; returns the position of the next folded name. */
 static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_name *name,
 			  char *folded)
 {
@@ -123,7 +123,7 @@ static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_na
 	return folded;
 }
 
-/* All names are well-formed: they were checked one by one. */
+/* All names have passed tfc__bundle_name_check. */
 static bool collect(struct prefixes *prefixes, const struct tfc__bundle_name *names, size_t count)
 {
 	size_t total = 0, bytes = 0;
@@ -142,7 +142,7 @@ static bool collect(struct prefixes *prefixes, const struct tfc__bundle_name *na
 	return true;
 }
 
-/* Two neighbours in the order of compare(). */
+/* Checks two neighbours in the order of compare(). */
 static int check_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
 {
 	const char *a_text = a->name->text, *b_text = b->name->text;

@@ -1,8 +1,8 @@
 /*
- * Packing. The names are collected and checked first, by the same rules as unpacking, so that what
- * packs also unpacks. Entries are stored, not compressed, sorted and without times: the same
- * directory gives the same bytes, so the same hash, and no time goes into shrinking what stays on
- * the same disk.
+ * Packing. The names are collected first and checked by the same rules as for unpacking, so that
+ * every packed archive can be unpacked. Entries are stored uncompressed, sorted and without times:
+ * the same directory always gives the same bytes and the same hash, and no time is spent on
+ * compressing files that stay on the same disk.
  */
 #include "bundle/internal.h"
 
@@ -21,7 +21,7 @@
 #include "base/file.h"
 
 #define CHUNK 65536
-#define DOS_DATE_1980 0x21 /* 1 January 1980, the first that a zip can hold */
+#define DOS_DATE_1980 0x21 /* 1 January 1980, the earliest date of a zip */
 
 /* A file or folder to pack. */
 struct item {
@@ -34,12 +34,12 @@ struct item {
 };
 
 struct pack {
-	int root; /* the directory, or that of the one file */
+	int root; /* the directory, or the parent directory of a single file */
 	struct item *items;
 	size_t count;
 	size_t capacity;
 	uint64_t bytes;
-	struct stat own; /* the archive itself, which may lie in the directory */
+	struct stat own; /* the archive itself, which may lie in the directory and is skipped */
 	tfc_error *error;
 };
 
@@ -53,7 +53,7 @@ static int fail_errno(struct pack *p, const char *name)
 	return tfc__fail_errno(p->error, "bundle", errno, "%.150s", name);
 }
 
-/* Opens what is packed: links are followed as long as they stay inside the directory. */
+/* Opens a file to pack: symbolic links are followed only inside the directory. */
 static int open_inside(int root, const char *name, uint64_t flags)
 {
 	struct open_how how = {
@@ -65,7 +65,7 @@ static int open_inside(int root, const char *name, uint64_t flags)
 
 /* ---- collecting */
 
-/* Takes over `name`. */
+/* Takes ownership of `name`. */
 static int add_item(struct pack *p, char *name, const struct stat *status)
 {
 	if (p->count == p->capacity) {
@@ -95,7 +95,7 @@ static int add_item(struct pack *p, char *name, const struct stat *status)
 
 static int add_directory(struct pack *p, const char *name);
 
-/* Adds what is called `name`; takes it over. */
+/* Adds the file or directory `name`; takes ownership of `name`. */
 static int add_path(struct pack *p, char *name)
 {
 	struct stat link, status;
@@ -106,7 +106,7 @@ static int add_path(struct pack *p, char *name)
 		goto done;
 	}
 	if (link.st_dev == p->own.st_dev && link.st_ino == p->own.st_ino)
-		goto done; /* is left out */
+		goto done; /* the archive itself */
 	status = link;
 	if (S_ISLNK(link.st_mode)) {
 		int fd = open_inside(p->root, name, O_PATH);
@@ -188,7 +188,7 @@ static zip_int64_t fail_source(struct item *item, int zip_code)
 	return -1;
 }
 
-/* libzip asks for the bytes of one file; only one is open at a time. */
+/* libzip's source of the bytes of one file; only one is open at a time. */
 static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_source_cmd_t command)
 {
 	struct item *item = user;
@@ -222,7 +222,7 @@ static zip_int64_t read_item(void *user, void *data, zip_uint64_t len, zip_sourc
 	}
 }
 
-/* libzip forgets some failed allocations on the way; errno, 0 before it was called, does not. */
+/* libzip does not report every failed allocation; errno, set to 0 before the call, does. */
 static int fail_zip(struct pack *p, zip_t *zip, const char *name)
 {
 	bool is_nomem = errno == ENOMEM;
@@ -281,7 +281,7 @@ static int write_items(struct pack *p, const char *zip_path)
 	return result;
 }
 
-/* An archive of nothing, which libzip would not write: the end record alone (4.3.16). */
+/* An empty archive, which libzip does not write: only the end record (4.3.16). */
 static int write_empty(struct pack *p, int fd)
 {
 	static const char end[22] = {'P', 'K', 5, 6};
@@ -309,7 +309,7 @@ static int copy_zip(struct pack *p, int from, int to, const char *path)
 
 /* ---- the whole */
 
-/* By its name or by its first bytes; what is called an archive and is none must not be shipped. */
+/* By the file's name or its first bytes: a file with the name of an archive must be a valid one. */
 static bool is_meant_as_zip(const char *path, int fd)
 {
 	char magic[4];
@@ -320,7 +320,7 @@ static bool is_meant_as_zip(const char *path, int fd)
 			    (memcmp(magic, "PK\3\4", 4) == 0 || memcmp(magic, "PK\5\6", 4) == 0));
 }
 
-/* Collects one file: its name is the last part of the path, its root the rest. */
+/* Collects a single file: its name is the last part of the path, the root is the rest. */
 static int collect_file(struct pack *p, const char *path, const struct stat *status)
 {
 	const char *slash = strrchr(path, '/');

@@ -8,7 +8,7 @@
 #include "base/names.h"
 #include "bundle/transfer.h"
 
-#define BACKLOG_MAX (512 * 1024) /* bytes that wait for the disk before a sender has to */
+#define BACKLOG_MAX (512 * 1024) /* backlog up to which chunks are answered at once */
 
 int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
 			  char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
@@ -25,12 +25,12 @@ int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
 struct offer {
 	struct tfc__link link;
 	struct tfc__rpc_request *request;
-	struct tfc__bundle *bundle; /* used */
+	struct tfc__bundle *bundle; /* holds a use */
 	struct tfc__observer waiter;
 	bool is_ready_sent;
 	uint64_t idle_ns;
 	struct tfc__timer idle;
-	uint64_t received; /* of the bundle, when the timer was set */
+	uint64_t received; /* bytes of the bundle when the timer was set */
 	struct tfc__bundle_offerer offerer;
 };
 
@@ -61,7 +61,7 @@ static void on_cancel(void *user)
 	fail(user, &error);
 }
 
-/* ---- how it stands */
+/* ---- progress */
 
 static void send_item(struct offer *offer)
 {
@@ -82,7 +82,7 @@ static void send_item(struct offer *offer)
 	fail(offer, &error);
 }
 
-/* Of one that is ready nothing more is to come. */
+/* A READY bundle needs no more bytes, so it has no idle timer. */
 static void begin_idle(struct offer *offer)
 {
 	offer->received = offer->bundle->received;
@@ -92,7 +92,7 @@ static void begin_idle(struct offer *offer)
 		tfc__timer_set(&offer->idle, tfc__now() + offer->idle_ns);
 }
 
-/* What has come is checked, or written to a disk that is slow: that is not the client's. */
+/* While the bytes are checked or written to a slow disk, the sender is not to blame. */
 static void on_idle(struct tfc__timer *timer)
 {
 	struct offer *offer = tfc__container_of(timer, struct offer, idle);
@@ -111,7 +111,7 @@ static void on_idle(struct tfc__timer *timer)
 	fail(offer, &error);
 }
 
-/* Asked for anew when what had come was lost, or was damaged in the cache. */
+/* Requests the bytes again if those received were lost or the cached archive was damaged. */
 static void on_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
@@ -125,7 +125,7 @@ static void on_bundle(struct tfc__observer *waiter, const void *event)
 		send_item(offer);
 }
 
-/* ---- what may be offered */
+/* ---- limits */
 
 static int check_bytes(const struct tfc__bundles *bundles, const struct offer *offer, uint64_t size,
 		       tfc_error *error)
@@ -226,12 +226,12 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 
 /* ---- chunks */
 
-/* A chunk that was taken, and is answered once the process has most of it. */
+/* An accepted chunk. It is answered once the backlog is small enough. */
 struct chunk {
 	struct tfc__observer waiter;
 	struct tfc__rpc_request *request;
-	struct tfc__bundle *bundle; /* used */
-	uint64_t end;               /* of the chunk */
+	struct tfc__bundle *bundle; /* holds a use */
+	uint64_t end;               /* position of its end */
 };
 
 static void answer_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
@@ -256,14 +256,14 @@ static void end_chunk(struct chunk *chunk, bool is_taken)
 	tfc__bundle_leave(bundle);
 }
 
-/* The last one waits until all is checked. */
+/* The last chunk is answered only when the whole bundle has been checked. */
 static void on_chunk_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct chunk *chunk = tfc__container_of(waiter, struct chunk, waiter);
 	const struct tfc__bundle *bundle = chunk->bundle;
 	if (bundle->state != TFC__BUNDLE_RECEIVING)
 		end_chunk(chunk, true);
-	else if (bundle->received < chunk->end) /* its process was lost: once more, all of it */
+	else if (bundle->received < chunk->end) /* the process was lost: start over */
 		end_chunk(chunk, false);
 	else if (chunk->end < bundle->size && tfc__bundle_backlog(bundle) <= BACKLOG_MAX)
 		end_chunk(chunk, true);

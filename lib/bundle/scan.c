@@ -1,5 +1,7 @@
-/* The entries of an archive: each record of its directory beside the header in front of the bytes
- * (4.3.7, 4.3.12). */
+/*
+ * Reads the entries of an archive and compares each record of the central directory with the local
+ * header in front of the entry's bytes (4.3.7, 4.3.12).
+ */
 #include "bundle/internal.h"
 
 #include <errno.h>
@@ -9,11 +11,11 @@
 
 #include "base/fail.h"
 
-#define CENTRAL_SIZE 46 /* one entry of the directory, without names */
+#define CENTRAL_SIZE 46 /* one entry of the central directory, without names */
 #define CENTRAL_MAGIC 0x02014b50
-#define LOCAL_SIZE 30 /* one entry's header, without names */
+#define LOCAL_SIZE 30 /* one local header, without names */
 #define LOCAL_MAGIC 0x04034b50
-#define DIRECTORY_MAX (64 << 20) /* bytes of directory that are read into memory */
+#define DIRECTORY_MAX (64 << 20) /* bytes of central directory that are read into memory */
 
 /* 4.4.4 */
 #define FLAGS_ENCRYPTED (1 << 0 | 1 << 6 | 1 << 13)
@@ -23,7 +25,7 @@
 /* 4.5.2, and Info-ZIP's list */
 #define EXTRA_ZIP64 0x0001
 #define EXTRA_UNIX 0x000d
-#define EXTRA_UNIX_FIXED 12 /* times and ids; behind them the target of a link, or a device */
+#define EXTRA_UNIX_FIXED 12 /* times and ids; a link's target or a device follows */
 #define EXTRA_ASI_UNIX 0x756e
 #define EXTRA_NAME 0x7075
 
@@ -31,18 +33,18 @@ struct scan {
 	int fd;
 	const uint8_t *at; /* in the central directory */
 	size_t left;
-	char *names; /* where the next name goes */
+	char *names; /* position of the next name */
 	uint64_t place;
 	struct tfc__bundle_directory *directory;
 	tfc_error *error;
 };
 
-/* What both headers say of an entry, from the flags on. */
+/* The fields that both headers have, from the flags on. */
 struct header {
 	uint16_t flags, method;
 	uint32_t crc;
 	uint64_t packed, size;
-	uint64_t start; /* of the central one alone */
+	uint64_t start; /* only in the central header */
 };
 
 static int refuse(struct scan *scan, const struct tfc__bundle_entry *entry, const char *why)
@@ -59,7 +61,7 @@ static struct header read_header(const uint8_t *flags)
 
 /* ---- extra fields */
 
-/* Takes the next of a Zip64 field's numbers in place of one that says it has no room. */
+/* Replaces a number that does not fit its field by the next number of the Zip64 field. */
 static bool take64(const uint8_t **at, const uint8_t *end, uint64_t *number)
 {
 	if (*number != UINT32_MAX)
@@ -87,7 +89,7 @@ static bool is_other_name(const struct tfc__bundle_entry *entry, const uint8_t *
 	return len != 5 + name_len || memcmp(field + 5, entry->name, name_len) != 0;
 }
 
-/* Why one field is not allowed, or NULL. */
+/* The reason why a field is not allowed, or NULL. */
 static const char *read_field(const struct tfc__bundle_entry *entry, struct header *header,
 			      uint16_t id, const uint8_t *field, size_t len)
 {
@@ -114,7 +116,7 @@ static const char *read_extra(const struct tfc__bundle_entry *entry, struct head
 	bool is_large = header->size == UINT32_MAX || header->packed == UINT32_MAX ||
 			header->start == UINT32_MAX;
 	bool has_zip64 = false;
-	while (len >= 4) { /* some packers pad with less */
+	while (len >= 4) { /* some packers pad with fewer bytes */
 		uint16_t id = tfc__get16(extra);
 		size_t field_len = tfc__get16(extra + 2);
 		if (field_len > len - 4)
@@ -131,9 +133,9 @@ static const char *read_extra(const struct tfc__bundle_entry *entry, struct head
 	return is_large && !has_zip64 ? "its Zip64 sizes are missing" : NULL;
 }
 
-/* ---- the header in front of an entry's bytes */
+/* ---- local headers */
 
-/* With a descriptor behind its bytes, a header may leave out what was not known yet (4.3.9). */
+/* If a descriptor follows the bytes, the local header may omit what was not known yet (4.3.9). */
 static bool says_the_same(const struct header *local, uint64_t there, uint64_t here)
 {
 	return there == here || (there == 0 && (local->flags & FLAG_DESCRIPTOR));
@@ -154,7 +156,7 @@ static const char *compare_headers(const struct header *local,
 	return NULL;
 }
 
-/* `bytes` is what follows the fixed part: name and extra field. */
+/* `bytes` follows the fixed part: name and extra field. */
 static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 			       struct tfc__bundle_entry *entry)
 {
@@ -190,9 +192,9 @@ static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
 	return why ? refuse(scan, entry, why) : TFC_OK;
 }
 
-/* ---- the directory */
+/* ---- the central directory */
 
-/* Unix modes are where they are also in archives that claim to come from elsewhere. */
+/* The Unix mode is in this place even if the archive claims to come from another system. */
 static const char *read_kind(const uint8_t *central, struct tfc__bundle_entry *entry)
 {
 	mode_t mode = (mode_t)(tfc__get32(central + 38) >> 16);
@@ -204,7 +206,7 @@ static const char *read_kind(const uint8_t *central, struct tfc__bundle_entry *e
 		return "a device, fifo or socket; only files and folders may be packed";
 	if ((mode & S_IFMT) && entry->is_directory != S_ISDIR(mode))
 		return "its name and its kind disagree";
-	if (!mode) /* packed where files have no permission bits */
+	if (!mode) /* packed on a system without permission bits */
 		mode = entry->is_directory ? 0755 : 0644;
 	entry->mode = mode & 0755;
 	return NULL;
@@ -283,7 +285,7 @@ static int read_directory(int fd, const struct tfc__bundle_end *end,
 		.entries = calloc((size_t)end->count + 1, sizeof(*directory->entries)),
 		.count = (size_t)end->count,
 		.start = end->offset,
-		.names = malloc((size_t)end->size + 1), /* less than a record each */
+		.names = malloc((size_t)end->size + 1), /* a name is shorter than its record */
 	};
 	struct scan scan = {.fd = fd,
 			    .at = bytes,

@@ -8,24 +8,24 @@
 #include "base/fail.h"
 
 #define CHUNK (256 * 1024)
-#define CHUNKS 4               /* on their way at a time */
-#define CHUNK_TIMEOUT_MS 60000 /* for a chunk, and for the last one to be checked there */
-#define CREDIT 16              /* items of the offer that may be on their way */
+#define CHUNKS 4               /* in flight at a time */
+#define CHUNK_TIMEOUT_MS 60000 /* for the answer to a chunk; the last one waits for the check */
+#define CREDIT 16              /* items of the offer that may be in flight */
 
 struct chunk {
 	struct tfc__bundle_sender *sender;
-	struct tfc__rpc_call *call; /* NULL: it is free */
+	struct tfc__rpc_call *call; /* NULL: free */
 };
 
 struct tfc__bundle_sender {
 	const struct tfc__bundle_sender_ops *ops;
 	void *user;
-	struct tfc__bundle *bundle; /* used */
+	struct tfc__bundle *bundle; /* holds a use */
 	struct tfc__rpc *rpc;
 	struct tfc__rpc_call *offer; /* NULL: it has ended */
-	int fd;                      /* -1: nothing is being sent */
-	uint64_t at;                 /* of the next chunk */
-	bool is_reset; /* chunks were not wanted: it goes on at reset_to, once all are answered */
+	int fd;                      /* -1: not sending */
+	uint64_t at;                 /* position of the next chunk */
+	bool is_reset; /* a chunk was refused: continue at reset_to once all chunks are answered */
 	uint64_t reset_to;
 	uint32_t out;
 	struct chunk chunks[CHUNKS];
@@ -98,7 +98,7 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 	return TFC_OK;
 }
 
-/* As many chunks as may be on their way. A failure counts once none is. */
+/* Sends as many chunks as may be in flight. A failure counts only when no chunk is in flight. */
 static int send_chunks(struct tfc__bundle_sender *sender, tfc_error *error)
 {
 	if (sender->is_reset && sender->out)
@@ -125,7 +125,7 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 	sender->out--;
 	if (code < 0) {
 		stop_sending(sender);
-		if (code != TFC_ELOST) /* that, the offer hears as well */
+		if (code != TFC_ELOST) /* the offer reports TFC_ELOST as well */
 			fail(sender, error);
 		return;
 	}
@@ -147,7 +147,7 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 
 /* ---- the offer */
 
-/* Whoever sends already goes on where the answers to its chunks say. */
+/* If sending is already in progress, the answers to the chunks decide where it continues. */
 static void begin_sending(struct tfc__bundle_sender *sender, uint64_t at)
 {
 	tfc_error error = TFC_ERROR_INIT;

@@ -1,6 +1,6 @@
 /*
- * Unpacking. Everything that can be known from the archive's directory is checked before the first
- * byte is written; what is written goes through openat2, beneath the directory and through no link.
+ * Unpacking. Everything that the central directory shows is checked before the first byte is
+ * written. All writes go through openat2, beneath the directory and through no link.
  */
 #include "bundle/internal.h"
 
@@ -34,9 +34,9 @@ static int refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const
 	return tfc__bundle_refuse(u->error, TFC_EARCHIVE, entry->name, why);
 }
 
-/* ---- two readers, one archive */
+/* ---- scan.c and libzip must agree */
 
-/* What libzip is going to unpack is what was checked. */
+/* Whether the entry that libzip will unpack is the one that was checked. */
 static bool is_same(const zip_stat_t *status, const struct tfc__bundle_entry *entry)
 {
 	const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
@@ -83,7 +83,7 @@ static int fail_write(struct unpack *u, const char *name)
 	return tfc__fail_errno(u->error, "bundle", errno, "entry %.120s", name);
 }
 
-/* Makes the folder that `path` names, in a parent that is there; fine when it exists. */
+/* Creates the folder `path`, whose parent exists; succeeds if it exists already. */
 static int make_folder(struct unpack *u, char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -103,7 +103,7 @@ static int make_folder(struct unpack *u, char *path)
 	return result;
 }
 
-/* Makes all folders on the way to an entry, and the entry itself when it is one. */
+/* Creates all parent folders of an entry, and the entry itself if it is a folder. */
 static int make_folders(struct unpack *u, const char *name)
 {
 	char *path = strdup(name);
@@ -117,7 +117,7 @@ static int make_folders(struct unpack *u, const char *name)
 	return result;
 }
 
-/* libzip forgets some failed allocations on the way; errno, 0 before it was called, does not. */
+/* libzip does not report every failed allocation; errno, set to 0 before the call, does. */
 static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, int zip_code)
 {
 	switch (errno == ENOMEM ? ZIP_ER_MEMORY : zip_code) {
@@ -132,7 +132,7 @@ static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, in
 	return refuse(u, entry, "its compressed bytes are damaged");
 }
 
-/* Copies one entry's bytes, counting them: what the directory declares may be a lie. */
+/* Copies one entry's bytes and counts them, because the declared size may be false. */
 static int write_bytes(struct unpack *u, const struct tfc__bundle_entry *entry, zip_file_t *from,
 		       int to)
 {
@@ -189,7 +189,10 @@ static int set_folder_mode(struct unpack *u, const struct tfc__bundle_entry *ent
 	return result;
 }
 
-/* Last, and the inner ones before the outer ones: a folder may be closed to us, too. */
+/*
+ * Last, and inner folders before outer ones: a folder's mode may deny access to this process as
+ * well.
+ */
 static int set_folder_modes(struct unpack *u)
 {
 	const struct tfc__bundle_entry **folders = calloc(u->directory.count + 1, sizeof(*folders));
@@ -230,7 +233,7 @@ static int open_zip(struct unpack *u, int fd)
 {
 	zip_error_t detail;
 	zip_error_init(&detail);
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libzip's own would be inherited */
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* libzip's own descriptor would be inheritable */
 	FILE *file = copy < 0 ? NULL : fdopen(copy, "rb");
 	int result = file ? TFC_OK
 			  : tfc__fail_errno(u->error, "bundle", errno, "cannot read the archive");
@@ -252,7 +255,7 @@ static int open_zip(struct unpack *u, int fd)
 	return result;
 }
 
-/* Reads the archive's directory, and opens it for libzip. */
+/* Scans the archive and opens it with libzip. */
 static int open_archive(struct unpack *u, const char *zip_path,
 			const struct tfc__bundle_limits *limits)
 {
@@ -296,7 +299,7 @@ int tfc__bundle_unpack(const char *zip_path, const char *dir,
 		is_begun = true;
 		result = write_all(&u);
 	}
-	zip_discard(u.zip); /* before the cleaning, which may need its descriptor */
+	zip_discard(u.zip); /* first: tfc__empty_dir may need the descriptor */
 	tfc__bundle_scan_fini(&u.directory);
 	if (result < 0 && is_begun)
 		tfc__empty_dir(u.root);

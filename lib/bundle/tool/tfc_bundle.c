@@ -1,6 +1,6 @@
 /*
- * tfc-bundle: what is done with bundles and may take long, as a program, which nodes run as a
- * process of their own so that no host loop waits for a disk.
+ * tfc-bundle: the slow operations on bundles as a program. A node runs it as a process of its own,
+ * so that no event loop waits for a disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/signals.h"
 
-/* `last`: what goes when nothing else is left in it; or NULL. */
+/* `last`: the entry to remove last, or NULL. */
 static int remove_dir(const char *dir, const char *last, tfc_error *error)
 {
 	if ((last ? tfc__remove_tree_last(dir, last) : tfc__remove_tree(dir)) < 0)
@@ -36,7 +36,7 @@ static int give(const char *path, const struct stat *status, int kind, struct FT
 	return lchown(path, owner.uid, owner.gid);
 }
 
-/* The directory itself comes last: until then nobody else can reach what is in it. */
+/* The directory itself comes last: until then no other user can reach its contents. */
 static int give_away(const char *dir, const char *ids, tfc_error *error)
 {
 	unsigned uid, gid;
@@ -78,7 +78,7 @@ static int add(const char *from, const char *work, const char *store,
 	return code;
 }
 
-/* The bytes come through a pipe with a name; they are hashed while they are written. */
+/* The bytes arrive through a named pipe and are hashed while they are written. */
 static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUNDLE_HASH_SIZE],
 		tfc_error *error)
 {
