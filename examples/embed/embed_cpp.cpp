@@ -1,6 +1,6 @@
 /*
- * A job inside a C++ host: handles that close themselves, failures that are thrown, and callbacks
- * that no exception leaves (tfcluster.hpp). Here a job that fails is an exception.
+ * A job inside a C++ host, with tfcluster.hpp: handles close themselves, failures are thrown, and
+ * no exception leaves a callback. In this example a failed job is an exception.
  *
  *   embed_cpp PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_cpp python3 examples/tensorflow/mirrored.py
@@ -69,7 +69,7 @@ class Host
 		gateway.stop(
 			id,
 			[](const tfc_reply &reply) {
-				if (reply.code != TFC_ESTATE) /* it has ended meanwhile */
+				if (reply.code != TFC_ESTATE) /* the job has already ended */
 					tfc::check(reply);
 			},
 			&options);
@@ -103,7 +103,7 @@ class Host
 	}
 };
 
-/* Until SIGUSR1, by which main says that the host is done. */
+/* Runs until SIGUSR1, with which main ends the thread. */
 static void await_signals(Host &host, sigset_t set)
 {
 	for (int number; sigwait(&set, &number) == 0 && number != SIGUSR1;)
@@ -132,7 +132,7 @@ try {
 	sigemptyset(&set);
 	for (int number : {SIGINT, SIGTERM, SIGUSR1})
 		sigaddset(&set, number);
-	pthread_sigmask(SIG_BLOCK, &set, nullptr); /* for the threads to come, too */
+	pthread_sigmask(SIG_BLOCK, &set, nullptr); /* inherited by new threads */
 	if (argc < 2)
 		throw std::invalid_argument("usage: embed_cpp PROGRAM [ARGUMENT...]");
 	return serve(argv + 1, set);

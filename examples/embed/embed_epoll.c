@@ -1,14 +1,14 @@
 /*
- * A job inside a host that has a loop of its own on epoll: the library's descriptor stands among
- * the host's, here a signalfd.
+ * A job inside a host that has its own event loop on epoll: the loop watches the library's
+ * descriptor together with the host's, here a signalfd.
  *
  *   embed_epoll [--edge] PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_epoll python3 examples/tensorflow/mirrored.py
  *
- * The descriptor is level-triggered: it stays readable while there is something to do, so one call
- * of tfc_ctx_dispatch per wake-up is enough, and no source of the host has to wait for long. With
- * --edge it is watched edge-triggered (EPOLLET), where a wake-up comes only when something new
- * happens: then dispatch is called again for as long as it returns 1.
+ * The descriptor is level-triggered: it stays readable while there is work, so one call of
+ * tfc_ctx_dispatch per wake-up is enough, and no other source of the host has to wait long. With
+ * --edge it is watched edge-triggered (EPOLLET), where a wake-up occurs only for a new event:
+ * then dispatch must be called again as long as it returns 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 #include "job.h"
 
-/* Ctrl-C becomes a descriptor like the others. */
+/* Ctrl-C is received through a signalfd. */
 static int open_signals(void)
 {
 	sigset_t set;

@@ -1,9 +1,9 @@
 /*
  * A job inside a host that forks workers without exec, as PostgreSQL's postmaster does, and reaps
- * every child it finds. A worker has copies of all descriptors and memory of the host. It gives up
- * the library's with tfc_ctx_abandon, first of all, and may then open a context of its own. A
- * worker that outlives the host keeps nothing of the job alive, whether it called that or not: the
- * guard watches the host, not the socket.
+ * every child. A worker has copies of all the host's descriptors and memory. First of all it calls
+ * tfc_ctx_abandon, which closes the library's descriptors; then it may open a context of its own.
+ * With or without that call, a worker that outlives the host keeps no task of the job alive: the
+ * guard watches the host process, not the socket.
  *
  *   embed_fork PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_fork python3 examples/tensorflow/mirrored.py
@@ -23,10 +23,10 @@
 struct host {
 	struct job job;
 	int signals;
-	pid_t backends[BACKENDS]; /* 0: gone */
+	pid_t backends[BACKENDS]; /* 0: has ended */
 };
 
-/* ---- a worker of the host: here it has nothing to do but to wait for its end */
+/* ---- a worker of the host, which in this example only waits for SIGTERM */
 
 static _Noreturn void be_backend(struct host *host, int number)
 {
@@ -58,7 +58,8 @@ static void fork_backends(struct host *host)
 	}
 }
 
-/* Takes every child, also what is the library's: how a task ended does not come from waitpid. */
+/* Reaps every child, including those of the library, which does not use waitpid to learn how a task
+ * has ended. */
 static bool reap(struct host *host)
 {
 	bool is_one_left = false;

@@ -4,8 +4,8 @@
  *   embed_glib PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_glib python3 examples/tensorflow/mirrored.py
  *
- * GLib polls level-triggered, as the descriptor is. GTK and GNOME programs, QEMU and NetworkManager
- * have such a loop already: they add the three sources and leave the rest as it is.
+ * GLib polls level-triggered, which suits the descriptor. GTK and GNOME programs, QEMU and
+ * NetworkManager already have such a loop: they only add the three sources.
  */
 #include <glib-unix.h>
 #include <glib.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 		guint library = g_unix_fd_add(tfc_ctx_fd(host.job.ctx), G_IO_IN, on_readable,
 					      &host);
 		g_main_loop_run(host.loop);
-		g_source_remove(library); /* before the descriptor goes */
+		g_source_remove(library); /* before the descriptor is closed */
 	}
 	g_main_loop_unref(host.loop);
 	job_close(&host.job);

@@ -1,14 +1,14 @@
 /*
- * Workers next to the data of a host: a toy grid (grid.h) of three nodes, each with a tfcluster
- * node of its own. The grid tells the nodes who is there (a membership), and who owns which
- * partition (a resolver); each worker runs on a node that owns partitions and reads them there.
- * Then node c gives its partitions away, and the workers follow.
+ * Workers next to the data of a host: a toy grid (grid.h) of three nodes, each with its own
+ * tfcluster node. The grid reports to the nodes which members exist (a membership), and which of
+ * them owns each partition (a resolver); each worker runs on a node that owns partitions and reads
+ * them there. Then node c gives up its partitions, and the workers follow.
  *
  *   embed_grid                          three workers that add up their numbers
  *   embed_grid PROGRAM [ARGUMENT...]    or this program, with TFC_PARTITIONS and GRID_DIR
  *
- * A real grid has one of the three nodes in each of its processes, and tcp addresses; here all are
- * in one, and "memory:" is between them.
+ * In a real grid each node is in its own process and has a tcp address; here all three are in one
+ * process and use "memory:" addresses.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-/* The second attempt ends by itself: it is the one after the move. */
+/* The second attempt, after the move, ends by itself. */
 static const char worker[] =
 	"sum=0; for p in $(echo $TFC_PARTITIONS | tr , ' '); do for n in $(cat $GRID_DIR/$p); do "
 	"sum=$((sum + n)); done; done; echo \"$TFC_PARTITIONS on $GRID_NODE: $sum\"; "
@@ -36,7 +36,7 @@ struct host {
 	tfc_sub *sub;
 	uint32_t outputs; /* first lines of first attempts */
 	bool is_over;
-	int status; /* of the program */
+	int status; /* the exit status of the program */
 };
 
 static void fail(struct host *host, const char *text)
@@ -46,14 +46,14 @@ static void fail(struct host *host, const char *text)
 	host->is_over = true;
 }
 
-/* ---- what the grid tells the library */
+/* ---- what the grid reports to the library */
 
 static void address_of(uint32_t node, char ret_address[32])
 {
 	snprintf(ret_address, 32, "memory:grid-%s", grid_node_name(node));
 }
 
-/* Who is there. A real grid would go on with its topology events. */
+/* The members. A real grid would continue with its topology events. */
 static int start_membership(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
 	int code = 0;
@@ -78,7 +78,7 @@ static void stop_membership(void *user, tfc_membership *membership)
 	(void)membership;
 }
 
-/* Where the partitions are. */
+/* The owners of the partitions. */
 static void resolve(void *user, const char *upstream, tfc_upstream_request *question)
 {
 	const struct host *host = user;
@@ -101,14 +101,14 @@ static void resolve(void *user, const char *upstream, tfc_upstream_request *ques
 	tfc_upstream_complete(question, grid->version);
 }
 
-/* Every question is answered inside resolve: none is open. */
+/* Nothing to cancel: every request is answered inside resolve. */
 static void cancel(void *user, tfc_upstream_request *question)
 {
 	(void)user;
 	(void)question;
 }
 
-/* Node c is to be taken out of service. */
+/* Takes node c out of service. */
 static void rebalance(struct host *host)
 {
 	printf("the grid moves the partitions of c to a and b\n");
@@ -119,7 +119,7 @@ static void rebalance(struct host *host)
 		tfc_node_upstream_changed(host->nodes[i], "grid", host->grid.version);
 }
 
-/* ---- what the library tells the grid */
+/* ---- events of the library */
 
 static void on_output(struct host *host, const tfc_event *event)
 {
@@ -159,7 +159,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		fail(host, NULL);
 }
 
-/* ---- putting it together */
+/* ---- setup */
 
 static int open_node(struct host *host, uint32_t number)
 {
@@ -214,7 +214,7 @@ static void open_host(struct host *host, char *const *argv)
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
-	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
 	const char *parent = getenv("TMPDIR");
 	if (!grid_open(&host->grid, parent ? parent : "/tmp")) {
 		fail(host, strerror(errno));

@@ -5,9 +5,9 @@
  *   embed_libuv PROGRAM [ARGUMENT...]       two workers, each running the program
  *   embed_libuv python3 examples/tensorflow/mirrored.py
  *
- * uv_poll_t is level-triggered, as the descriptor is. A handle of libuv must be closed and its
- * close callback run before the descriptor under it goes: so the loop is left to end by itself,
- * which it does when no handle is open, and only then is the job closed.
+ * uv_poll_t is level-triggered, which suits the descriptor. A handle of libuv must be closed, and
+ * its close callback must have run, before its descriptor is closed. So the job is closed only
+ * after the loop has ended by itself, which it does when no handle is open.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct host {
 	uv_signal_t terminate;
 };
 
-/* Without open handles uv_run returns. */
+/* uv_run returns when no handle is open. */
 static void close_handles(struct host *host)
 {
 	uv_close((uv_handle_t *)&host->library, NULL);

@@ -13,7 +13,7 @@ void job_fail(struct job *job, const char *text)
 	job->is_over = true;
 }
 
-/* ---- what the library tells */
+/* ---- events and responses */
 
 static void on_end(struct job *job, const tfc_event *event)
 {
@@ -48,7 +48,7 @@ static void on_event(void *user, const tfc_event *event)
 
 static void on_stopped(void *user, const tfc_reply *reply)
 {
-	if (reply->code < 0 && reply->code != TFC_ESTATE) /* ended meanwhile: what was wanted */
+	if (reply->code < 0 && reply->code != TFC_ESTATE) /* the job has already ended */
 		job_fail(user, reply->error->text);
 }
 
@@ -74,7 +74,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		send_stop(job);
 }
 
-/* ---- what it is told */
+/* ---- for the loops */
 
 void job_stop(struct job *job, int signal_number)
 {
@@ -117,7 +117,7 @@ bool job_open(struct job *job, char *const *argv)
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
 	if (tfc_ctx_new(&ctx, &error, &job->ctx) < 0) {
 		job_fail(job, error.text);
 		return false;

@@ -1,4 +1,4 @@
-/* The commands that ask one thing: spec, stop, rm. */
+/* The commands that send one request: spec, stop, rm. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static int stop(struct client *client, const char *job, const struct stop_option
 	int begun = tfc_gateway_stop(client->gateway, job, &how, client_answer, &answer, NULL);
 	bool is_stopping = client_await(client, begun, &answer) == 0;
 	free(answer.text);
-	if (!is_stopping) /* one that has ended is as wanted; the sentence was said */
+	if (!is_stopping) /* a job that has already ended is a success; the message was printed */
 		return answer.code == TFC_ESTATE ? 0 : RUN_FAILED;
 	return options->waits ? await_end(client, job) : 0;
 }
@@ -139,8 +139,8 @@ int stop_main(int argc, char **argv)
 
 /* ---- rm */
 
-/* The id, so that it is that job also when its answer is lost and it is asked for again. Of a job
- * that is damaged no more than its id is known. */
+/* The job's id, so that a request that is repeated after a lost response affects the same job. Of a
+ * damaged job only the id is known. */
 static char *id_of(struct client *client, const char *job)
 {
 	struct answer answer = {.text = NULL};

@@ -123,7 +123,7 @@ int print_text(const char *text)
 	free(lines);
 	if (is_printed)
 		return 0;
-	if (errno == EPIPE) /* as SIGPIPE would have ended us */
+	if (errno == EPIPE) /* the exit status of a process killed by SIGPIPE */
 		return 128 + SIGPIPE;
 	complain("cannot write to standard output: %s", strerror(errno));
 	return RUN_FAILED;

@@ -1,5 +1,5 @@
 /*
- * `tfc_run drain`: a node takes no new task, and those that it runs are moved.
+ * `tfc_run drain`: a node takes no new tasks and its tasks move elsewhere; with --off, undrains it.
  */
 #include <stdlib.h>
 

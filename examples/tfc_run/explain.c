@@ -1,4 +1,4 @@
-/* `tfc_run local --explain`: what each task would be given. */
+/* `tfc_run local --explain`: the node, command and environment of each task. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static const char *text_of(json_t *object, const char *key)
 	return text ? text : "";
 }
 
-/* In the form $'...', which bash reads back. */
+/* In the form $'...', which bash parses. */
 static void print_escaped_word(const char *word)
 {
 	char *quoted = malloc(2 * strlen(word) + 1), *to = quoted;
@@ -32,7 +32,7 @@ static void print_escaped_word(const char *word)
 	free(quoted);
 }
 
-/* As a shell would want it, so that it can be copied. */
+/* Quoted for a shell, so that it can be copied. */
 static void print_word(const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -102,7 +102,7 @@ static void print_task(json_t *task)
 	print_env(json_object_get(task, "env"));
 }
 
-/* One object a line, as of all that --json prints. */
+/* One object per line, like all output of --json. */
 static bool print_event(json_t *task)
 {
 	char time[TIME_SIZE];

@@ -11,9 +11,9 @@
 
 #include "tail.h"
 
-#define PENDING_MAX 262144 /* bytes waiting for stdout, beyond which no more events are taken */
+#define PENDING_MAX 262144 /* bytes queued for stdout; beyond that the subscription is paused */
 #define INTERRUPT_MS 2000  /* between SIGINT and the stop sequence */
-#define DETACHED_MS 1000   /* then what was not written is dropped */
+#define DETACHED_MS 1000   /* then unwritten output is dropped */
 
 struct follow {
 	const struct follow_options *options;
@@ -24,9 +24,9 @@ struct follow {
 	char id[64];
 	bool is_paused;
 	bool is_stopping;
-	bool is_live; /* what there was is shown: no tail is cut off any more */
+	bool is_live; /* the existing output was shown: the tail is no longer cut */
 	bool is_over;
-	uint64_t drop_ns; /* when to stop waiting for output to be written; 0: not */
+	uint64_t drop_ns; /* when to stop waiting for output to be written; 0: never */
 	int status;
 };
 
@@ -57,7 +57,7 @@ static void show(struct follow *follow, const tfc_event *event)
 	if (stream_pending(follow->output->out) > PENDING_MAX)
 		output_flush(follow->output);
 	if (stream_pending(follow->output->out) > PENDING_MAX) {
-		tfc_sub_pause(follow->sub); /* a slow reader slows us, and no task */
+		tfc_sub_pause(follow->sub); /* a slow reader delays this process, but no task */
 		follow->is_paused = true;
 	}
 }
@@ -117,7 +117,7 @@ static void stop(struct follow *follow, uint32_t interrupt_ms, bool is_kill)
 			   tfc_ctx_error(follow->client->ctx)->text);
 }
 
-/* The job goes on without us. */
+/* Detaches: the job continues. */
 static void leave(struct follow *follow, int status)
 {
 	const char *job = follow->id[0] ? follow->id : follow->options->job;
@@ -164,7 +164,7 @@ static void watch_output(struct follow *follow)
 		if (out->error != EPIPE)
 			output_say(follow->output, ERROR, "cannot write to standard output: %s",
 				   strerror(out->error));
-		else /* as SIGPIPE would have ended us */
+		else /* the exit status of a process killed by SIGPIPE */
 			output_hush(follow->output);
 		end(follow, out->error == EPIPE ? 128 + SIGPIPE : RUN_FAILED);
 		follow->drop_ns = now_ns() + DETACHED_MS * 1000000ull;

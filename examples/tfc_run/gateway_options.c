@@ -37,7 +37,7 @@ char *default_state_dir(void)
 	int len;
 	if (getuid() == 0)
 		len = asprintf(&path, "/var/lib/tfcluster");
-	else if (state && *state == '/') /* its specification says to ignore a relative one */
+	else if (state && *state == '/') /* XDG requires that a relative path is ignored */
 		len = asprintf(&path, "%s/tfcluster", state);
 	else
 		len = asprintf(&path, "%s/.local/state/tfcluster", at_home ? at_home : "");

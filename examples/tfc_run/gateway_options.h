@@ -1,5 +1,5 @@
 /*
- * Which gateway a command speaks to, and with which key: --gateway and --key, TFC_GATEWAY and
+ * The gateway to which a command connects, and the key: --gateway and --key, TFC_GATEWAY and
  * TFC_KEY, or the socket of this machine's node.
  */
 #ifndef TFC_RUN_GATEWAY_OPTIONS_H
@@ -10,7 +10,7 @@
 struct gateway_options {
 	const char *address; /* "unix:PATH" or "tcp://HOST:PORT"; after gateway_options_finish */
 	const char *key;     /* a file, or NULL */
-	char *own_address;   /* what address points to when none was given */
+	char *own_address;   /* what address points to if none was given */
 };
 
 extern const struct option gateway_options[];
@@ -22,13 +22,13 @@ extern const size_t gateway_option_count;
 		gateway_options, gateway_option_count, target \
 	}
 
-/* Fills in what was not given. 0, or -1 after a sentence. */
+/* Fills in defaults. 0, or -1 after an error message. */
 int gateway_options_finish(struct gateway_options *options);
 void gateway_options_end(struct gateway_options *options);
 
-/* Where a node keeps its state when it is not told: /var/lib/tfcluster for root, else
- * $XDG_STATE_HOME/tfcluster, else ~/.local/state/tfcluster. The caller frees it; NULL after a
- * sentence. */
+/* The default state directory of a node: /var/lib/tfcluster for root, else
+ * $XDG_STATE_HOME/tfcluster, else ~/.local/state/tfcluster. The caller frees it; NULL after an
+ * error message. */
 char *default_state_dir(void);
 
 #endif

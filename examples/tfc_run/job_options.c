@@ -20,7 +20,7 @@ static int set_key(void *target, const struct option *option, const char *value)
 	return 0;
 }
 
-/* --env K=V, and --env K for K as it is here. */
+/* --env K=V, and --env K for K from this process's environment. */
 static int set_env(void *target, const struct option *option, const char *value)
 {
 	const char *inherited = getenv(value);
@@ -36,7 +36,8 @@ static int set_env(void *target, const struct option *option, const char *value)
 	return result;
 }
 
-/* Hands on a variable of ours: the value goes into the job, and into no sentence. 0 or TFC_E... */
+/* Adds a variable of this process's environment: its value is written to the job, and to no
+ * message. 0 or TFC_E... */
 static int add_secret(tfc_job *job, const char *path, const char *name, tfc_error *error)
 {
 	char *pair;
@@ -61,7 +62,7 @@ static int set_secret(void *target, const struct option *option, const char *val
 	return 0;
 }
 
-/* Whoever names one wants to follow it. */
+/* Sets the upstream, and the placement policy that follows it. */
 static int set_upstream(void *target, const struct option *option, const char *value)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -153,7 +154,7 @@ static int set(tfc_job *job, const char *path, const char *value)
 	return 0;
 }
 
-/* The roles that the command line means without naming them. */
+/* Adds the roles that the command line implies without naming them. */
 static int add_roles(tfc_job *job, const struct command_line *line)
 {
 	static const char *const served[] = {"chief", "worker", "ps"};
@@ -176,7 +177,7 @@ static int add_roles(tfc_job *job, const struct command_line *line)
 	return 0;
 }
 
-/* Those that train. */
+/* Sets the GPUs of the roles that train. */
 static int set_gpus(tfc_job *job, const struct command_line *line)
 {
 	const char *gpus = options_value(line, "gpus");
@@ -191,7 +192,7 @@ static int set_gpus(tfc_job *job, const struct command_line *line)
 	return has_workers ? set(job, "roles.worker.gpus", gpus) : 0;
 }
 
-/* ROLE=WHAT for a role that the job has: a mistyped one must not become a role. */
+/* ROLE=WHAT for an existing role: a mistyped role must not add one. */
 static int set_on_failure(tfc_job *job, json_t *roles, const char *value)
 {
 	char role[64], key[96];
@@ -252,7 +253,8 @@ static int fill_secrets(tfc_job *job, const char *path, json_t *secrets)
 	return 0;
 }
 
-/* Secrets that a job file only names have the values that they have here, if they have any. */
+/* Secrets that a job file only names get their values from this process's environment, where it has
+ * them. */
 static int fill_all_secrets(tfc_job *job)
 {
 	char *text = NULL, path[128];
@@ -274,7 +276,7 @@ static int fill_all_secrets(tfc_job *job)
 	return result;
 }
 
-/* Makes a path absolute without a look at it; NULL is `here` itself. */
+/* Makes a path absolute without accessing it; NULL stands for `here`. */
 static int set_path(tfc_job *job, const char *key, const char *here, const char *value)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -304,7 +306,7 @@ static int set_role_paths(tfc_job *job, const char *here, json_t *roles)
 	return 0;
 }
 
-/* As tfc_job_resolve, but the paths are those of other machines: they need not be here. */
+/* As tfc_job_resolve, but for paths on other machines, which need not exist here. */
 static int resolve_elsewhere(tfc_job *job, const char *here)
 {
 	char *text = NULL;
@@ -322,7 +324,7 @@ static int resolve_elsewhere(tfc_job *job, const char *here)
 	return result;
 }
 
-/* Relative paths are meant as seen from here. */
+/* Resolves relative paths against the current directory. */
 static int resolve_paths(tfc_job *job, bool is_elsewhere)
 {
 	tfc_error error = TFC_ERROR_INIT;

@@ -1,7 +1,6 @@
 /*
- * The options that make a job: what `local` and `start` share. An option that means something to
- * the job is only the path of its key there, so that tfc_run knows nothing about jobs that the
- * library does not.
+ * The options that describe a job, shared by `local` and `start`. Most options are only the path of
+ * a key in the job, so that tfc_run knows nothing about jobs that the library does not know.
  */
 #ifndef TFC_RUN_JOB_OPTIONS_H
 #define TFC_RUN_JOB_OPTIONS_H
@@ -19,13 +18,13 @@ extern const size_t job_option_count;
 		job_options, job_option_count, ret_job \
 	}
 
-/* Makes *ret_job of the whole command line: of its --job FILE, or of nothing, then of its options
- * in order (those of the other tables are set, too), then of its program. It is valid, and its
- * relative paths are resolved. 0, or -1 after a sentence; the caller frees *ret_job in every case.
- */
+/* Makes *ret_job from the whole command line: from --job FILE or an empty job, then its options in
+ * order (those of the other tables are set, too), then its program. The job is valid, and its
+ * relative paths are resolved. 0, or -1 after an error message; the caller frees *ret_job in every
+ * case. */
 int job_options_make(const struct command_line *line, tfc_job **ret_job);
 
-/* Whether a role asks for GPUs; then somebody has to look for them. */
+/* Whether a role requests GPUs, which then have to be detected. */
 bool job_wants_gpus(const tfc_job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* `tfc_run ps` and `describe`: what the gateway says of its jobs, for people. */
+/* `tfc_run ps` and `describe`: the gateway's jobs as tables. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ struct ps_options {
 	bool is_json;
 };
 
-/* The nodes of its tasks: "a,b", and of many "a,b,c,+4". */
+/* The nodes of a job's tasks: "a,b"; "a,b,c,+4" if there are many. */
 static void nodes_text(const json_t *job, char *text, size_t size)
 {
 	const json_t *nodes = json_object_get(job, "nodes");
@@ -122,7 +122,7 @@ static void complain_of_missing(const json_t *nodes)
 	free(text.data);
 }
 
-/* The list of jobs; where some may be missing its last element says of which nodes. */
+/* Prints the list of jobs. If nodes could not be asked, a last element names them. */
 static int print_jobs_json(json_t *jobs, json_t *nodes)
 {
 	if (json_array_size(nodes) &&
@@ -206,7 +206,7 @@ static void describe_tasks(const json_t *job, struct text *text)
 	free(lines);
 }
 
-/* Where its TensorBoard is, and how its attempts ended that did not end well. */
+/* The address of its TensorBoard, and the latest failed attempts of its tasks. */
 static void describe_more(const json_t *job, struct text *text)
 {
 	size_t i;

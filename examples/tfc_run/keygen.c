@@ -1,5 +1,5 @@
 /*
- * `tfc_run keygen`: a key that members and clients of a cluster must have.
+ * `tfc_run keygen`: creates a key for the members and clients of a cluster.
  */
 #include <stdio.h>
 #include <tfcluster/key.h>

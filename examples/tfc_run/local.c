@@ -1,6 +1,6 @@
 /*
- * `tfc_run local`: one job in this process. This is the whole of what a host does: a context, a
- * node, a gateway, a submit, a subscription, and a loop that it owns.
+ * `tfc_run local`: one job in this process. It shows everything that a host has to do: a context, a
+ * node, a gateway, a submit, a subscription, and an event loop.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,10 +16,10 @@
 #include "local_options.h"
 
 #define INTERRUPT_MS 2000 /* between SIGINT and the stop sequence */
-#define STUCK_MS 2000     /* once stopping, output that does not move for so long is dropped */
-#define KILLED_MS 1000    /* after a kill, what is not written by then is dropped */
+#define STUCK_MS 2000     /* once stopping, output that is blocked for so long is dropped */
+#define KILLED_MS 1000    /* after a kill, unwritten output is dropped after this time */
 #define STOPPING_POLL_MS 100
-#define PENDING_MAX 262144 /* bytes waiting for stdout, beyond which no more events are taken */
+#define PENDING_MAX 262144 /* bytes queued for stdout; beyond that the subscription is paused */
 
 struct local {
 	const struct local_options *options;
@@ -30,19 +30,19 @@ struct local {
 	tfc_gateway *gateway;
 	tfc_sub *sub;
 	char job[64];
-	tfc_stop_options stop; /* asked for; sent as soon as the job has an id */
+	tfc_stop_options stop; /* the requested stop, sent as soon as the job has an id */
 	bool is_stopping;
 	bool is_paused;
 	bool is_output_dropped;
 	bool has_lost_output; /* standard output failed */
 	bool is_ended;
-	int stop_signal;        /* for which the job was stopped */
-	uint64_t still_here_ns; /* when to say who ignored SIGINT; 0: not */
-	uint64_t drop_ns;       /* when to stop waiting for output to be written; 0: not */
+	int stop_signal;        /* the signal for which the job was stopped */
+	uint64_t still_here_ns; /* when to report the tasks that ignored SIGINT; 0: never */
+	uint64_t drop_ns;       /* when to stop waiting for output to be written; 0: never */
 	int status;
 };
 
-/* tfc_run itself cannot go on: `text`, or what the context says, is its last line. */
+/* tfc_run itself cannot continue: prints `text` or the context's error as its last line. */
 static void fail(struct local *local, const char *text)
 {
 	output_say(&local->output, ERROR, "%s", text ? text : tfc_ctx_error(local->ctx)->text);
@@ -134,7 +134,7 @@ static void on_event(void *user, const tfc_event *event)
 	if (stream_pending(local->output.out) > PENDING_MAX)
 		output_flush(&local->output);
 	if (stream_pending(local->output.out) > PENDING_MAX) {
-		tfc_sub_pause(local->sub); /* a slow reader slows us, and no task */
+		tfc_sub_pause(local->sub); /* a slow reader delays this process, but no task */
 		local->is_paused = true;
 	}
 }
@@ -168,14 +168,14 @@ static void on_explained(void *user, const tfc_reply *reply)
 				    : explain_print(reply->text, local->options->output.is_json);
 	char text[128];
 	snprintf(text, sizeof(text), "cannot write to standard output: %s", strerror(error));
-	if (error == EPIPE) /* as SIGPIPE would have ended us */
+	if (error == EPIPE) /* the exit status of a process killed by SIGPIPE */
 		local->status = 128 + SIGPIPE;
 	else if (reply->code < 0 || error)
 		fail(local, error ? text : reply->error->text);
 	local->is_ended = true;
 }
 
-/* Asks for what the command is about. */
+/* Sends the command's request. */
 static int request(struct local *local)
 {
 	tfc_job *job = local->options->job;
@@ -187,7 +187,7 @@ static int request(struct local *local)
 static void on_log(void *user, const tfc_log_entry *entry)
 {
 	struct local *local = user;
-	bool is_task = strchr(entry->subject, '/'); /* else it is our only job */
+	bool is_task = strchr(entry->subject, '/'); /* otherwise it is about the only job */
 	output_say(&local->output, ERROR, "%s%s%s", is_task ? entry->subject : "",
 		   is_task ? ": " : "", entry->text);
 }
@@ -200,7 +200,7 @@ static void start(struct local *local)
 	tfc_node_options node = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway = TFC_GATEWAY_OPTIONS_INIT;
 	const char *temp_dir = getenv("TMPDIR");
-	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
 	ctx.log = on_log;
 	ctx.log_user = local;
 	ctx.log_level = TFC_LOG_WARNING;
@@ -226,7 +226,7 @@ static void start(struct local *local)
 
 /* ---- the loop */
 
-/* Nobody will read what is left: only the job's end is waited for. */
+/* The remaining output cannot be written: waits only for the end of the job. */
 static void drop_output(struct local *local)
 {
 	local->is_output_dropped = true;
@@ -242,12 +242,13 @@ static bool is_stuck(const struct stream *stream, uint64_t now)
 	return stream_pending(stream) && now >= stream->moved_ns + STUCK_MS * 1000000ull;
 }
 
-/* Looks after the streams: whoever closed or blocks them has a say in what the job does next. */
+/* Checks the output streams: the job is stopped when stdout is closed, and output is dropped when a
+ * stream stays blocked. */
 static void watch_output(struct local *local)
 {
 	struct stream *out = local->output.out, *err = local->output.err;
 	uint64_t now = now_ns();
-	if (out->error == EPIPE && !local->is_stopping) { /* as SIGPIPE would have ended us */
+	if (out->error == EPIPE && !local->is_stopping) { /* as if killed by SIGPIPE */
 		output_hush(&local->output);
 		stop(local, SIGPIPE, 0, false);
 		local->drop_ns = now;

@@ -16,7 +16,7 @@ static const struct option table[] = {
 	 FLAG(struct local_options, is_explained)},
 };
 
-/* The node takes it as it is, and wants it absolute. */
+/* The node requires an absolute path. */
 static int resolve_log_dir(struct local_options *options)
 {
 	return options->log_dir ? make_absolute(&options->log_dir, &options->own_log_dir) : 0;

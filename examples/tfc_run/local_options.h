@@ -1,5 +1,5 @@
 /*
- * What `tfc_run local` was asked to do.
+ * The options of `tfc_run local`.
  */
 #ifndef TFC_RUN_LOCAL_OPTIONS_H
 #define TFC_RUN_LOCAL_OPTIONS_H
@@ -15,11 +15,11 @@ struct local_options {
 	const char *host;
 	const char *log_dir;
 	char *own_log_dir; /* what log_dir points to once it is absolute */
-	bool is_explained; /* instead of being run */
+	bool is_explained; /* the job is explained instead of being run */
 };
 
-/* Reads argv[1...]; prints the help or a sentence about what is wrong. Strings point into argv.
- * To be ended in every case. */
+/* Reads argv[1...]; prints the help or an error message. Strings point into argv. Call
+ * local_options_end in every case. */
 enum options_result local_options_read(int argc, char **argv, struct local_options *ret_options);
 void local_options_end(struct local_options *options);
 

@@ -12,7 +12,8 @@ struct logs {
 	bool follows;
 };
 
-/* A cursor of an output object has a '_' or '~' in it, and a duration has none: "90s", "1.5h". */
+/* A cursor contains a '_' or '~' if it is of an output event; a duration contains neither: "90s",
+ * "1.5h". */
 static int set_since(void *target, const struct option *option, const char *value)
 {
 	static const struct {
@@ -56,8 +57,9 @@ static void note_spec(void *user, const tfc_reply *reply)
 		complain("%s", reply->error->text);
 }
 
-/* Nothing is ever told of a task that is not there; the job's spec is what knows it, and when that
- * cannot be had for another reason, following says why. */
+/* Whether the job has the task. A subscription reports nothing about a task that does not exist, so
+ * this requests the task's spec. If that fails for another reason, following the job reports the
+ * reason. */
 static bool is_task_there(struct client *client, const struct follow_options *follow)
 {
 	struct answer answer = {.text = NULL};

@@ -16,7 +16,7 @@ static int version_main(int argc, char **argv)
 	return 0;
 }
 
-/* What can come first; --help lists those that have a help. */
+/* The first word of a command line; --help lists the commands that have a help text. */
 static const struct command {
 	const char *name;
 	const char *help;
@@ -61,7 +61,7 @@ static int unknown(const char *word)
 	if (near)
 		complain("unknown %s \"%s\"; did you mean %s?", is_option ? "option" : "command",
 			 word, near);
-	else if (is_option) /* all others belong to a command */
+	else if (is_option) /* all other options belong to a command */
 		complain("\"%s\" is not a command; write a command first, as in \"tfc_run local "
 			 "%s\"",
 			 word, word);
@@ -70,7 +70,8 @@ static int unknown(const char *word)
 	return RUN_FAILED;
 }
 
-/* A descriptor that the library opens must not end up as a closed stdin, stdout or stderr. */
+/* If stdin, stdout or stderr is closed, a descriptor that the library opens must not get its
+ * number. */
 static void open_standard_streams(void)
 {
 	while (true) {

@@ -1,5 +1,5 @@
 /*
- * `tfc_run members`: the nodes of the cluster, as the one that is asked knows them.
+ * `tfc_run members`: the nodes of the cluster, as known to the node that is asked.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const char *text_of(const json_t *member, const char *key)
 	return text ? text : "-";
 }
 
-/* What a node offers of one kind; `none` where it sets no limit. */
+/* The amount of one resource that a node offers; `none` if it sets no limit. */
 static void add_number(struct table *table, const json_t *member, const char *key, const char *none)
 {
 	long long number = json_integer_value(json_object_get(member, key));

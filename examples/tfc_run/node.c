@@ -1,6 +1,6 @@
 /*
- * `tfc_run node`: a member of a cluster. As `local`, it is a host of the library like any other: a
- * context, a node, and a loop that it owns.
+ * `tfc_run node`: a member of a cluster. Like `local`, it is an ordinary host of the library: a
+ * context, a node, and an event loop.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -19,7 +19,7 @@
 #include "output.h"
 #include "tfc_run.h"
 
-#define LARGE_BUFFER (64 << 10) /* bytes; mapped on its own */
+#define LARGE_BUFFER (64 << 10) /* bytes; from this size on malloc uses mmap */
 #define TRIM_EVERY_NS (5 * UINT64_C(1000000000))
 
 struct node {
@@ -54,7 +54,7 @@ static void say(const struct node *node, const char *format, ...)
 		complain("%s", text);
 }
 
-/* One object a line on stdout. Takes over `event`. */
+/* Prints one object per line on stdout. Takes ownership of `event`. */
 static void print_event(json_t *event)
 {
 	char time[TIME_SIZE], *text = NULL;
@@ -70,7 +70,7 @@ static void print_event(json_t *event)
 	json_decref(event);
 }
 
-/* ---- what the library tells */
+/* ---- callbacks of the library */
 
 static void on_log(void *user, const tfc_log_entry *entry)
 {
@@ -148,7 +148,7 @@ static int open_ctx(struct node *node)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx_options ctx = TFC_CTX_OPTIONS_INIT;
-	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* where they are before they are installed */
+	ctx.helper_dir = getenv("TFC_HELPER_DIR"); /* for helpers that are not installed yet */
 	ctx.log = on_log;
 	ctx.log_user = node;
 	ctx.log_level = TFC_LOG_WARNING;
@@ -173,7 +173,7 @@ static void start(struct node *node)
 		tell_ready(node);
 }
 
-/* A node runs for months: what its clients made it hold once it gives back to the system. */
+/* A node runs for months: returns memory that was used for past requests to the system. */
 static void trim_heap(void)
 {
 #ifdef __GLIBC__
@@ -209,7 +209,7 @@ int node_main(int argc, char **argv)
 	enum options_result result = node_options_read(argc, argv, &options);
 	if (result == OPTIONS_OK) {
 #ifdef __GLIBC__
-		mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER); /* they leave no holes */
+		mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER); /* no holes in the heap */
 #endif
 		node.signals = signals_open();
 		if (node.signals < 0)

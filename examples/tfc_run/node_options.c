@@ -112,7 +112,7 @@ static const struct option table[] = {
 
 /* ---- the file of --config */
 
-/* Its object; NULL after a message. */
+/* The object in the file; NULL after an error message. */
 static json_t *read_config(const char *path)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -134,7 +134,7 @@ static json_t *read_config(const char *path)
 	return config;
 }
 
-/* Adds what the file has: a value of the command line counts instead, a list is continued. */
+/* Adds the values of the file. The command line overrides a single value, and extends a list. */
 static int merge_config(json_t *values, const char *path)
 {
 	json_t *config = read_config(path), *value;
@@ -194,7 +194,7 @@ static int fill_state(json_t *values)
 	return code;
 }
 
-/* Groups as numbers: the library knows those in files alone, NSS knows all. */
+/* Replaces groups by their numbers: the library finds only groups in files, NSS finds all. */
 static int find_groups(json_t *values)
 {
 	json_t *value = json_object_get(values, "group"), *found = json_array(), *item;
@@ -215,9 +215,9 @@ static int find_groups(json_t *values)
 	return 0;
 }
 
-/* ---- all of it */
+/* ---- the whole command line */
 
-/* What the file has was checked: an error is one of the command line. */
+/* The file was already checked, so an error is in the command line. */
 static int check_values(struct node_options *options)
 {
 	tfc_error error = TFC_ERROR_INIT;

@@ -1,6 +1,6 @@
 /*
- * What `tfc_run node` was asked to be: the object for tfc_node_open_json. The library has the table
- * of keys and checks every value; the command line has the same names, and its help here.
+ * The options of `tfc_run node`: the object for tfc_node_open_json. The library has the table of
+ * keys and checks every value; the command line uses the same names, and adds their help.
  */
 #ifndef TFC_RUN_NODE_OPTIONS_H
 #define TFC_RUN_NODE_OPTIONS_H
@@ -17,8 +17,8 @@ struct node_options {
 	bool is_json;
 };
 
-/* Reads argv[1...] and the file of --config; prints the help or a message about what is wrong. To
- * be ended in every case. */
+/* Reads argv[1...] and the file of --config; prints the help or an error message. Call
+ * node_options_end in every case. */
 enum options_result node_options_read(int argc, char **argv, struct node_options *ret_options);
 void node_options_end(struct node_options *options);
 

@@ -7,7 +7,7 @@
 
 #include "tfc_run.h"
 
-/* ---- what every command has */
+/* ---- options of every command */
 
 static const struct option common[] = {
 	{"help", NULL, "print this", .letter = 'h'},
@@ -22,8 +22,8 @@ void print_version(void)
 	printf("tfc_run %u.%u.%u\n", version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
-#define LEFT 22  /* columns of an option and its value */
-#define RIGHT 75 /* of what the help says of it */
+#define LEFT 22  /* width of the column with an option and its value */
+#define RIGHT 75 /* width of the column with its help */
 
 static void print_option(const struct option *option)
 {
@@ -112,7 +112,7 @@ static int unknown_option(const struct command_line *line, const char *word, int
 
 /* ---- reading */
 
-/* Reads the option at *at and its value, and moves *at behind them. */
+/* Reads the option at *at and its value, and advances *at. */
 static int read_option(const struct command_line *line, char ***at, struct given *ret_given)
 {
 	const char *word = **at;
@@ -133,7 +133,7 @@ static int read_option(const struct command_line *line, char ***at, struct given
 	return 0;
 }
 
-/* The program is what is left, from the first word on that is no option. */
+/* The program begins at the first word that is no option. */
 static int read_all(struct command_line *line, char **argv)
 {
 	bool are_options_over = false;

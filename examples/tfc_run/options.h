@@ -1,6 +1,6 @@
 /*
  * The command line of one command: tables of options drive parsing, --help and the suggestions for
- * mistyped names. A command brings its own table and those that it shares with others.
+ * mistyped names. A command has its own table and those that it shares with others.
  */
 #ifndef TFC_RUN_OPTIONS_H
 #define TFC_RUN_OPTIONS_H
@@ -11,13 +11,13 @@
 
 struct option {
 	const char *name;  /* NULL: a heading of the help */
-	const char *value; /* what the help calls its value; NULL: takes none */
-	const char *help;  /* NULL: it is not in this version, and says so */
+	const char *value; /* its value's name in the help; NULL: takes no value */
+	const char *help;  /* NULL: not available in this version, which an error says */
 	int (*set)(void *target, const struct option *option, const char *value); /* or NULL */
 	const char *path;  /* the job's key that it sets */
-	const char *fixed; /* what is set there when it takes no value */
+	const char *fixed; /* the value set there if the option takes none */
 	size_t at;         /* the field of the target that it sets */
-	char letter;       /* 'f': -f is the same; 0: none */
+	char letter;       /* 'f': -f is a short form; 0: none */
 };
 
 struct option_table {
@@ -32,50 +32,51 @@ struct option_table {
 	}
 #define OPTION_TABLES_MAX 4
 
-/* An option as it was given. */
+/* An option of the command line. */
 struct given {
 	const struct option *option;
 	void *target;
-	const char *value; /* "" when it takes none */
+	const char *value; /* "" if it takes none */
 };
 
 struct command_line {
 	const char *command; /* "local" */
-	const char *usage;   /* the help above the tables */
+	const char *usage;   /* the text of the help above the tables */
 	const char *footer;  /* the help below; or NULL */
 	struct option_table tables[OPTION_TABLES_MAX];
-	bool has_program; /* options end at the first other word; else they may stand anywhere */
-	unsigned least, most; /* other words it takes, without has_program */
-	/* What was read: */
+	/* Options end at the first word that is no option; otherwise options may be anywhere. */
+	bool has_program;
+	unsigned least, most; /* how many words it takes, without has_program */
+	/* The result of parsing: */
 	struct given *items;
 	size_t count;
-	char **words; /* what is no option, NULL-terminated; the program, the job, ... */
+	char **words; /* words that are no options, NULL-terminated: the program, the job, ... */
 	size_t word_count;
 };
 
-/* HELP: what was asked for is printed, and there is nothing else to do. */
+/* HELP: the help or version was printed; there is nothing else to do. */
 enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
 
-/* Reads argv[1...]; prints the help or a sentence about what is wrong. Nothing is set yet. Strings
- * point into argv. The line is to be ended with options_end in every case. */
+/* Reads argv[1...]; prints the help or an error message. Sets no option yet. Strings point into
+ * argv. Call options_end in every case. */
 enum options_result options_read(struct command_line *line, int argc, char **argv);
 
-/* Calls `set` of what was given, in order. 0, or -1 after a sentence. */
+/* Calls `set` for the given options, in order. 0, or -1 after an error message. */
 int options_set(const struct command_line *line);
 
-/* Both, for a command that has no more to do than that. */
+/* Both, for a command that needs nothing in between. */
 enum options_result options_take(struct command_line *line, int argc, char **argv);
 
 void options_end(struct command_line *line);
 
-/* The value of an option, the last one given; NULL: it was not. */
+/* The last value of an option; NULL: not given. */
 const char *options_value(const struct command_line *line, const char *name);
 
-/* Complains about an option's value. Returns -1. */
+/* Prints an error about an option's value. Returns -1. */
 int bad_value(const struct option *option, const char *value, const char *why);
 
-/* Makes a path absolute as seen from the current directory: *path then points to *ret_own, which
- * the caller frees. 0, or -1 after a sentence. */
+/* Makes a path absolute, relative to the current directory: *path then points to *ret_own, which
+ * the caller frees. 0, or -1 after an error message. */
 int make_absolute(const char **path, char **ret_own);
 
 /* Setters of a field: const char * (not empty), bool, uint16_t[2] (first and last port), and

@@ -75,8 +75,8 @@ static struct task *find_task(struct output *output, const tfc_event *event)
 	return task;
 }
 
-/* "worker/0, worker/1 and 7 more", as many as fit, of those that have a process, or of those that
- * are not ready yet with their states. Returns how many there are. */
+/* Lists, as many as fit in `text`, the tasks that have a process ("worker/0, worker/1 and 7 more")
+ * or, if is_unready, those that are not ready yet with their states. Returns their number. */
 static size_t list_tasks(const struct output *output, bool is_unready, char *text, size_t size)
 {
 	size_t count = 0, listed = 0, len = 0;
@@ -93,7 +93,7 @@ static size_t list_tasks(const struct output *output, bool is_unready, char *tex
 		int n = snprintf(name, sizeof(name), "%s%s/%u%s%s%s", count ? ", " : "", task->type,
 				 task->index, is_unready ? " (" : "", is_unready ? state : "",
 				 is_unready ? ")" : "");
-		if (listed == count++ && len + (size_t)n + 20 <= size) { /* " and N more" too */
+		if (listed == count++ && len + (size_t)n + 20 <= size) { /* 20: " and N more" */
 			memcpy(text + len, name, (size_t)n + 1);
 			len += (size_t)n;
 			listed++;
@@ -110,7 +110,7 @@ size_t output_alive(const struct output *output, char *names, size_t size)
 	return list_tasks(output, false, names, size);
 }
 
-/* ---- the line at the bottom */
+/* ---- the status line */
 
 static void clear_status(struct output *output)
 {
@@ -119,7 +119,7 @@ static void clear_status(struct output *output)
 	output->status[0] = '\0';
 }
 
-/* What it should say, in a terminal's width; "" for nothing. */
+/* The status line in the terminal's width; "" for none. */
 static void status_text(const struct output *output, char text[sizeof(output->status)])
 {
 	bool is_stopping = output->job_state == TFC_JOB_STOPPING;
@@ -161,7 +161,7 @@ void output_flush(struct output *output)
 
 /* ---- lines */
 
-/* Ends a line that was begun, so that another can follow. */
+/* Ends an unfinished line, so that another line can follow. */
 static void end_open_line(struct output *output)
 {
 	if (output->open_on)
@@ -239,7 +239,7 @@ static void show_output(struct output *output, const tfc_event *event)
 	size_t number = (size_t)(find_task(output, event) - output->tasks);
 	bool goes_on = output->open_on && output->open_task == number &&
 		       output->open_stream == event->stream;
-	if (to == output->err) /* where the line at the bottom is */
+	if (to == output->err) /* which has the status line */
 		clear_status(output);
 	if (!goes_on) {
 		end_open_line(output);
@@ -288,7 +288,8 @@ static void show_task(struct output *output, const tfc_event *event)
 		snprintf(output->held, sizeof(output->held), "%s", event->text);
 }
 
-/* A failure is a line of its own, unless it is why the job restarts or ends: then that is. */
+/* Prints the held-back failure, unless the next event repeats it as the reason why the job restarts
+ * or ends. */
 static void tell_held(struct output *output, const tfc_event *next)
 {
 	bool is_told_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
@@ -298,7 +299,7 @@ static void tell_held(struct output *output, const tfc_event *next)
 	output->held[0] = '\0';
 }
 
-/* "; ignored failures: evaluator/0, worker/1": each line begins with the task's name. */
+/* "; ignored failures: evaluator/0, worker/1": each ignored failure begins with the task's name. */
 static void list_ignored(const tfc_event *event, char *text, size_t size)
 {
 	size_t len = 0;
@@ -314,7 +315,7 @@ static void list_ignored(const tfc_event *event, char *text, size_t size)
 	}
 }
 
-/* The reason stands in the line too: a status such as 124 can mean two things. */
+/* The line includes the reason, because a status such as 124 can mean two things. */
 static void show_end(struct output *output, const tfc_event *event)
 {
 	char ignored[512];
@@ -331,7 +332,8 @@ static void show_end(struct output *output, const tfc_event *event)
 void output_event(struct output *output, const tfc_event *event)
 {
 	bool is_json = output->options->is_json;
-	/* Of the sentence with which it begins to stop the last line has it all. */
+	/* The text of the event that begins to stop the job is not printed: the last line repeats
+	 * it. */
 	bool was_stopping = output->job_state == TFC_JOB_STOPPING;
 	if (is_json)
 		show_json(output, event);

@@ -1,6 +1,6 @@
 /*
- * What a user sees of a job: its tasks' lines, tfc_run's own, and on a terminal one line at the
- * bottom that says what the job waits for. With --json, events instead.
+ * What a user sees of a job: its tasks' lines, tfc_run's own lines and, on a terminal, a status
+ * line at the bottom that names what the job waits for. With --json, events instead.
  */
 #ifndef TFC_RUN_OUTPUT_H
 #define TFC_RUN_OUTPUT_H
@@ -13,7 +13,7 @@
 #include "stream.h"
 #include "tfc_run.h"
 
-/* ---- output_options.c: how it is shown; `local`, `start`, `attach` and `logs` share them */
+/* ---- output_options.c: options for the output, shared by `local`, `start`, `attach` and `logs` */
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
@@ -34,7 +34,7 @@ extern const size_t output_option_count;
 		output_options, output_option_count, target \
 	}
 
-/* What the help of a command that ends as its job does says about that. */
+/* The help's footer about exit statuses, for a command that exits with the status of its job. */
 #define EXIT_STATUS_HELP                                                                  \
 	"The exit status is that of the task that decides the job's end, or 124 after a " \
 	"deadline,\n125 when tfc_run itself failed, 126 and 127 when the program is not " \
@@ -45,20 +45,21 @@ extern const size_t output_option_count;
 struct output {
 	const struct output_options *options;
 	struct stream *out;
-	struct stream *err; /* the same as out when both lead to one place: lines stay in order */
-	/* The rest is for output.c. */
+	/* The same as out if both lead to one terminal or pipe, so that lines stay in order. */
+	struct stream *err;
+	/* Private to output.c: */
 	struct stream streams[2];
 	bool has_color[2];  /* of stdout, stderr */
-	struct task *tasks; /* those that were told of */
+	struct task *tasks; /* the tasks of which an event was received */
 	size_t task_count;
 	uint32_t job_state;
-	struct stream *open_on; /* a line that was begun and goes on in a later event; NULL: none */
+	struct stream *open_on; /* an unfinished line that a later event continues; NULL: none */
 	size_t open_task;
 	uint32_t open_stream;
-	char held[256]; /* a task's failure that the next event may tell better */
-	bool is_hushed; /* nothing more of our own is said */
+	char held[256]; /* a task's failure, held back because the next event may include it */
+	bool is_hushed; /* no more lines of tfc_run's own */
 	bool has_status;
-	char status[512]; /* the line at the bottom as it is shown; "" : none */
+	char status[512]; /* the status line as it is shown; "": none */
 };
 
 void output_open(struct output *output, const struct output_options *options);
@@ -66,25 +67,25 @@ void output_close(struct output *output);
 
 void output_event(struct output *output, const tfc_event *event);
 
-/* A line of tfc_run's own; a notice is not shown with --quiet or --json. */
+/* Prints a line of tfc_run's own; a notice is not shown with --quiet or --json. */
 enum weight { NOTICE, ERROR };
 void output_say(struct output *output, enum weight weight, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* From now on nothing of tfc_run's own is said. */
+/* Suppresses all further lines of tfc_run's own. */
 void output_hush(struct output *output);
 
-/* Brings the line at the bottom up to date and writes what can be written at once. */
+/* Updates the status line and writes what can be written without blocking. */
 void output_flush(struct output *output);
 
 /* UTC with microseconds: "2026-01-31T12:00:00.000000Z". */
 #define TIME_SIZE 48
 void time_text(uint64_t time_ns, char ret_text[TIME_SIZE]);
 
-/* Nanoseconds since 1970, as events have them. */
+/* The current time in nanoseconds since 1970, as in events. */
 uint64_t wall_ns(void);
 
-/* Names the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
+/* Lists the tasks that have a process, "worker/0, worker/1 and 7 more"; returns their number. */
 size_t output_alive(const struct output *output, char *names, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What options do with their values.
+ * Setters of options.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ int set_ports(void *target, const struct option *option, const char *value)
 	return 0;
 }
 
-/* A whole number up to `most`, and what stands behind it. */
+/* Reads a whole number up to `most`; *ret_end points to what follows. */
 static bool read_number(const char *value, uint64_t most, uint64_t *ret_number, char **ret_end)
 {
 	errno = 0;
@@ -70,7 +70,7 @@ static bool read_number(const char *value, uint64_t most, uint64_t *ret_number, 
 	return *value >= '0' && *value <= '9' && errno == 0 && *ret_number <= most;
 }
 
-/* The library reads 0 as an option that was not given; who writes it means something else. */
+/* The library treats 0 as not set, so an explicit 0 is refused. */
 #define AT_LEAST_1 "must be at least 1"
 
 int set_number(void *target, const struct option *option, const char *value)

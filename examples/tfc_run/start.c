@@ -17,7 +17,7 @@ struct start {
 	char *id;
 	bool is_detached;
 	bool stops_on_interrupt;
-	int signals; /* of signals_open */
+	int signals; /* the descriptor from signals_open */
 };
 
 static const struct option attach_table[] = {
@@ -33,7 +33,7 @@ static const struct option start_table[] = {
 	 FLAG(struct start, stops_on_interrupt)},
 };
 
-/* The id comes first, so that it is known whatever happens then. */
+/* Prints the id first, so that it is known whatever happens later. */
 static int print_id(const struct start *start)
 {
 	char line[256], now[TIME_SIZE];
@@ -47,12 +47,12 @@ static int print_id(const struct start *start)
 	return print_text(line);
 }
 
-/* A submit under way; on a terminal a line at the bottom says how far a long one has come. */
+/* A pending submit. On a terminal, the status line shows the progress of a long one. */
 struct submit {
 	struct answer answer;
 	bool is_shown;
 	uint64_t show_ns; /* when that line is to be written next */
-	int signal;       /* that interrupted it; 0: none did */
+	int signal;       /* the signal that interrupted it; 0: none */
 };
 
 #define SHOW_AFTER_NS UINT64_C(1000000000)
@@ -94,7 +94,8 @@ static void read_signal(const struct start *start, struct submit *submit, tfc_op
 	tfc_op_cancel(op);
 }
 
-/* What comes of it is for client_await to say. */
+/* Dispatches until the response has arrived or a signal cancels the submit; client_await reports
+ * the result. */
 static void await_answer(const struct start *start, struct submit *submit, tfc_op *op)
 {
 	struct pollfd fds[] = {
@@ -109,7 +110,7 @@ static void await_answer(const struct start *start, struct submit *submit, tfc_o
 	}
 }
 
-/* 0, or the exit status after a sentence. */
+/* 0, or the exit status after an error message. */
 static int submit(struct start *start)
 {
 	struct submit submit = {.show_ns = wall_ns() + SHOW_AFTER_NS};
@@ -125,7 +126,7 @@ static int submit(struct start *start)
 	start->id = submit.answer.text;
 	if (result < 0)
 		return submit.signal ? 128 + submit.signal : RUN_FAILED;
-	if (submit.signal) /* the id was faster: whoever follows the job takes the signal */
+	if (submit.signal) /* the id arrived first: the signal is handled while following the job */
 		raise(submit.signal);
 	return 0;
 }

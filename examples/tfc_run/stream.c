@@ -31,8 +31,8 @@ void stream_open(struct stream *stream, int fd)
 	stream->never_blocks = S_ISREG(stat.st_mode);
 	if (!S_ISFIFO(stat.st_mode) && !stream->is_terminal)
 		return;
-	/* O_NONBLOCK on the descriptor we were given would reach everybody who shares it, our shell
-	 * first; a description of our own does not. */
+	/* O_NONBLOCK is a property of the open file description, which this process shares with
+	 * others such as the shell. Reopening the file gives it its own. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (own < 0)
@@ -84,7 +84,7 @@ void stream_print(struct stream *stream, const char *format, ...)
 	free(text);
 }
 
-/* How many bytes a write takes without waiting, as far as can be known. */
+/* How many bytes a write accepts without blocking, as far as can be known. */
 static size_t writable(const struct stream *stream)
 {
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLOUT};

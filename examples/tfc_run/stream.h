@@ -1,6 +1,6 @@
 /*
- * Writing to stdout and stderr without ever waiting there: a terminal stopped with Ctrl-S or a pipe
- * that nobody reads must not keep Ctrl-C from being heard.
+ * Non-blocking writes to stdout and stderr: a terminal stopped with Ctrl-S or a pipe that nobody
+ * reads must not delay the handling of Ctrl-C.
  */
 #ifndef TFC_RUN_STREAM_H
 #define TFC_RUN_STREAM_H
@@ -11,14 +11,14 @@
 
 struct stream {
 	int fd;
-	char *data; /* what is still to be written: data[sent...len] */
+	char *data; /* unwritten bytes: data[sent...len] */
 	size_t sent;
 	size_t len;
 	size_t capacity;
-	int error;         /* errno that ended it; 0: it is well */
-	uint64_t moved_ns; /* when it last took bytes, or had none to take */
-	bool is_terminal;  /* shown to somebody */
-	bool never_blocks; /* the descriptor is our own, or a file */
+	int error;         /* errno of the write that failed; 0: none */
+	uint64_t moved_ns; /* when it last accepted bytes, or had none to write */
+	bool is_terminal;  /* isatty */
+	bool never_blocks; /* a descriptor that was reopened with O_NONBLOCK, or a file */
 };
 
 /* Nanoseconds on the monotonic clock. */
@@ -26,18 +26,18 @@ uint64_t now_ns(void);
 
 void stream_open(struct stream *stream, int fd);
 
-/* Adds bytes; they are written by stream_flush. A stream that has ended drops them. */
+/* Queues bytes, which stream_flush writes. A failed stream drops them. */
 void stream_add(struct stream *stream, const char *data, size_t len);
 void stream_print(struct stream *stream, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Writes what can be written at once. */
+/* Writes what can be written without blocking. */
 void stream_flush(struct stream *stream);
 
-/* Forgets what was not written; the next bytes begin a new line. */
+/* Drops the unwritten bytes; the next bytes begin a new line. */
 void stream_drop(struct stream *stream);
 
-/* Bytes that are still to be written. */
+/* The number of unwritten bytes. */
 size_t stream_pending(const struct stream *stream);
 
 #endif

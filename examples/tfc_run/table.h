@@ -1,11 +1,11 @@
-/* Text that grows, and columns that are as wide as what stands in them. */
+/* Text that grows, and tables whose columns are as wide as their widest cell. */
 #ifndef TFC_RUN_TABLE_H
 #define TFC_RUN_TABLE_H
 
 #include <stddef.h>
 
 struct text {
-	char *data; /* NULL while nothing was added; free */
+	char *data; /* NULL while empty; freed by the caller */
 	size_t len;
 };
 
@@ -21,9 +21,9 @@ struct table {
 
 /* heads: NULL-terminated. */
 void table_begin(struct table *table, const char *const *heads);
-/* The next cell, from left to right and from row to row. */
+/* Adds the next cell, from left to right, row by row. */
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The lines; free. The table is gone. */
+/* Returns the lines, which the caller frees. Frees the table. */
 char *table_end(struct table *table);
 
 #endif

@@ -5,7 +5,7 @@
 
 struct line {
 	uint64_t number;
-	tfc_event event; /* its strings are our own, below */
+	tfc_event event; /* owns its strings, in `bytes` */
 	char *bytes;     /* data, then the cursor and its NUL */
 };
 
@@ -75,11 +75,11 @@ void tail_add(struct tail *tail, const tfc_event *event)
 	line->event.cursor = line->bytes + len;
 	line->event.job = line->event.name = line->event.node = "";
 	line->event.address = line->event.text = "";
-	line->event.task_type = NULL; /* the array of tasks may move: set when it is shown */
+	line->event.task_type = NULL; /* set when shown: the array of tasks may move */
 	task->added++;
 }
 
-/* The task whose next line came first. */
+/* The task whose next line is the oldest. */
 static struct tail_task *first_of(struct tail *tail, const uint64_t *shown)
 {
 	struct tail_task *first = NULL;

@@ -1,4 +1,4 @@
-/* The last lines of each task among the events that were told so far. */
+/* Keeps the last lines of each task among the events received so far. */
 #ifndef TFC_RUN_TAIL_H
 #define TFC_RUN_TAIL_H
 
@@ -10,7 +10,7 @@ struct tail {
 	uint32_t limit; /* lines of each task; 0: nothing is kept */
 	struct tail_task *tasks;
 	size_t count;
-	uint64_t number; /* of the next event */
+	uint64_t number; /* sequence number of the next event */
 };
 
 void tail_begin(struct tail *tail, uint32_t limit);
@@ -19,7 +19,7 @@ void tail_end(struct tail *tail);
 /* Keeps a copy of an output event or a gap. */
 void tail_add(struct tail *tail, const tfc_event *event);
 
-/* Shows what is kept, in the order in which it came. */
+/* Shows the kept lines, in the order in which they were received. */
 void tail_each(struct tail *tail, struct output *output);
 
 #endif

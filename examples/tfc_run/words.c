@@ -1,5 +1,5 @@
 /*
- * What tfc_run says before there is an output, and what a mistyped word was meant to be.
+ * Messages of tfc_run before there is an output, and suggestions for mistyped words.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 #include "tfc_run.h"
 
-/* Length of the well-formed UTF-8 sequence (RFC 3629) at the start of a text, and its code; 0. */
+/* Returns the length of the well-formed UTF-8 sequence (RFC 3629) at the start of a text, and its
+ * code point; 0 if there is none. */
 static size_t read_utf8(const char *text, uint32_t *ret_code)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -26,7 +27,7 @@ static size_t read_utf8(const char *text, uint32_t *ret_code)
 	return is_wrong ? 0 : len;
 }
 
-/* C0, DEL, C1, and what Unicode calls Bidi_Control. */
+/* C0, DEL, C1, and the characters with Unicode's property Bidi_Control. */
 static bool is_control(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x061C || code == 0x200E ||
@@ -128,7 +129,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* How many letters must be changed, added or dropped to make `b` of `a`. */
+/* The edit distance: how many letters must be changed, added or dropped to turn `a` into `b`. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[64];
@@ -151,7 +152,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *nearest(const char *word, const char *const *names, size_t count, size_t stride)
 {
-	size_t best = strlen(word) / 3 + 2; /* further away is no help */
+	size_t best = strlen(word) / 3 + 2; /* less similar words are not suggested */
 	const char *found = NULL;
 	for (size_t i = 0; i < count; i++) {
 		const char *name = *(const char *const *)((const char *)names + i * stride);
