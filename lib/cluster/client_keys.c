@@ -20,7 +20,7 @@ struct kept_key {
 	struct tfc__client_keys *keys;
 	char store_key[STORE_KEY_SIZE];
 	uint32_t format;
-	bool is_damaged; /* of which no more is known than where it is */
+	bool is_damaged; /* only its place in the store is known */
 	struct tfc__client_key key;
 	char job[17];
 	uint64_t expires_ns; /* CLOCK_REALTIME */
@@ -46,7 +46,8 @@ int tfc__client_key_check(const struct tfc__client_key *known, const char *job,
 			 wanted->text, job);
 }
 
-/* Where a key's record is. It is called by the key alone: a damaged one still refuses its key. */
+/* Writes the name of a key's record. It depends only on the key, so that a damaged record still
+ * refuses its key. */
 static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
 {
 	uint8_t hash[NAME_BYTES];
@@ -58,7 +59,7 @@ static void name_record(const char *text, char store_key[STORE_KEY_SIZE])
 
 /* ---- the list */
 
-/* The name of a record is a hash already: its last two digits. */
+/* The name of a record is a hash; its last two digits select the bucket. */
 static unsigned bucket_of(const char *store_key)
 {
 	unsigned bucket = 0;
@@ -105,7 +106,7 @@ static struct kept_key *find_kept(const struct tfc__client_keys *keys, const cha
 	return NULL;
 }
 
-/* Removes what has expired, and waits for the next. */
+/* Removes expired keys, and sets the timer for the next one. */
 static void expire(struct tfc__client_keys *keys)
 {
 	uint64_t now = tfc__wall();
@@ -144,7 +145,7 @@ void tfc__client_keys_fini(struct tfc__client_keys *keys)
 		free_kept(kept_of(link));
 }
 
-/* ---- keeping one */
+/* ---- storing a key */
 
 static void on_put(void *user, int code, const tfc_store_value *values, uint32_t count,
 		   const tfc_error *error)
@@ -202,7 +203,8 @@ int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clien
 	if (!key->text[0])
 		return TFC_OK;
 	name_record(key->text, store_key);
-	struct kept_key *kept = find_kept(keys, store_key); /* of an earlier attempt to forget */
+	/* from an earlier attempt to forget the job */
+	struct kept_key *kept = find_kept(keys, store_key);
 	if (!kept && !(kept = new_kept(keys, store_key)))
 		return TFC_ENOMEM;
 	tfc__store_drop(kept->put);
@@ -237,7 +239,7 @@ int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc_
 	return code;
 }
 
-/* ---- those of an earlier process */
+/* ---- keys of the previous incarnation */
 
 static void read_kept(struct kept_key *kept, const tfc_store_value *value)
 {

@@ -24,7 +24,7 @@ bool tfc__cooldown_failed(struct tfc__cooldown *cooldown, uint64_t now)
 	cooldown->failed_at[cooldown->failed++ % rule->failures] = now;
 	if (cooldown->failed < rule->failures)
 		return false;
-	/* the ring is full: next comes the oldest */
+	/* the ring is full: the next entry is the oldest */
 	uint64_t oldest = cooldown->failed_at[cooldown->failed % rule->failures];
 	if (now - oldest > rule->within_ns)
 		return false;

@@ -1,6 +1,7 @@
 /*
- * A node where attempts fail one after the other is avoided for a while: a broken disk, driver or
- * Python there would eat the restarts of every job. Pure.
+ * A node where attempts fail one after the other has a cooldown, in which it is not chosen.
+ * Otherwise a broken disk, driver or Python installation would use up the restarts of every job.
+ * Pure.
  */
 #ifndef TFC_CLUSTER_COOLDOWN_H
 #define TFC_CLUSTER_COOLDOWN_H
@@ -10,32 +11,35 @@
 
 #define TFC__COOLDOWN_FAILURES_MAX 16
 
-/* Zero is the default of each. */
+/* In each field 0 is the default. */
 struct tfc__cooldown_rule {
-	uint32_t failures;  /* in a row, 1 to TFC__COOLDOWN_FAILURES_MAX; 3 */
-	uint64_t within_ns; /* and within so long; 10 minutes */
-	uint64_t avoid_ns; /* for so long it is avoided; 5 minutes, twice as long each time again */
+	uint32_t failures;  /* consecutive failures, 1 to TFC__COOLDOWN_FAILURES_MAX; 3 */
+	uint64_t within_ns; /* the time in which they must happen; 10 minutes */
+	/* length of the first cooldown; each further one is twice as long; 5 minutes */
+	uint64_t avoid_ns;
 };
 
-/* Of one node. */
+/* The state of one node. */
 struct tfc__cooldown {
 	struct tfc__cooldown_rule rule;
-	uint64_t failed_at[TFC__COOLDOWN_FAILURES_MAX]; /* a ring: the last ones */
-	uint32_t failed;                                /* in a row, or since the last cool-down */
-	uint32_t times; /* cool-downs since something worked there; up to 4 count */
-	uint64_t until; /* 0: none yet */
+	uint64_t failed_at[TFC__COOLDOWN_FAILURES_MAX]; /* ring of the latest failures */
+	/* consecutive failures, since the last success or cooldown */
+	uint32_t failed;
+	uint32_t times; /* cooldowns since the last success; at most 4 are counted */
+	uint64_t until; /* end of the cooldown; 0: there was none */
 };
 
 void tfc__cooldown_init(struct tfc__cooldown *cooldown, const struct tfc__cooldown_rule *rule);
 
-/* An attempt there ended badly by itself: not one that was stopped, or fell with others. Returns
- * whether the node is avoided from now on. */
+/* Counts an attempt on the node that failed by itself, was not stopped and is not a consequence of
+ * another failure. Returns whether a cooldown begins. */
 bool tfc__cooldown_failed(struct tfc__cooldown *cooldown, uint64_t now);
 
-/* An attempt there ended well, or ran for a good while: being ready is not enough. */
+/* Counts an attempt on the node that ended well or ran for a long time. Being ready is not
+ * enough. */
 void tfc__cooldown_worked(struct tfc__cooldown *cooldown);
 
-/* Whether it is avoided now, and until when; *ret_until may be NULL. */
+/* Whether the node has a cooldown now. *ret_until is its end; ret_until may be NULL. */
 bool tfc__cooldown_is_on(const struct tfc__cooldown *cooldown, uint64_t now, uint64_t *ret_until);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a death means, as a class and in words. */
+/* The class of a death and its text. */
 #include "cluster/core_state.h"
 
 #include <signal.h>
@@ -75,7 +75,7 @@ bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t)
 	return t->death.reason == TFC_EXIT_LOST || tfc__death_is_preemption(core, t);
 }
 
-/* How the kernel, or a shell in between, says that a signal ended it; 0: none did. */
+/* The signal that ended it, as reported by the kernel or a shell in between; 0: none. */
 static int signal_of(const struct tfc__death *death)
 {
 	if (death->reason == TFC_EXIT_SIGNAL)
@@ -98,9 +98,9 @@ static bool is_notice(const struct tfc__core *core, const struct task *t)
 }
 
 /*
- * A mirrored worker whose peer was killed sits in a collective that will never end: it neither dies
- * of TERM nor has anything to save, and each second is lost training. Not so when one of the group
- * was preempted: the notice reached all of them.
+ * A mirrored worker whose peer was killed waits in a collective operation that never ends. It does
+ * not end on SIGTERM and has nothing to save, and each second is lost training. If a member of the
+ * group was preempted, this does not hold: the notice reached all members, which save their state.
  */
 enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t)
 {

@@ -36,10 +36,10 @@ static void stop_for_good(struct tfc__core *core, struct task *t, enum grace gra
 	tfc__task_end(core, t, grace, OUTCOME_OVER);
 }
 
-/* A dead one, or one that never started, is over; its port is released with all the others. */
+/* A task that is dead or was never started is over. Its port is released with all the others. */
 static void retire(struct tfc__core *core, struct task *t)
 {
-	/* The job's end names the one; the other's attempt may still run. */
+	/* The job's end names an ignored task; an inherited attempt may still run. */
 	if (t->phase == PHASE_IGNORED || t->phase == PHASE_INHERITED)
 		return;
 	tfc__task_timer(core, t, 0);
@@ -100,13 +100,13 @@ static void fail_job(struct tfc__core *core, const struct task *t, uint32_t reas
 
 static void succeed(struct tfc__core *core, const struct task *t, const char *text);
 
-/* One that the success waits for will not be waited for any longer. */
+/* The success does not wait for t any longer. Returns whether t was the last task it waited for. */
 static bool was_last_decider(struct tfc__core *core, const struct task *t)
 {
 	return t->is_decider && --core->undone == 0;
 }
 
-/* Once all that decide have ended: whether one of them, other than t, has ended well. */
+/* When all deciders have ended: whether one of them other than t has ended well. */
 static bool has_success(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -117,8 +117,8 @@ static bool has_success(const struct tfc__core *core, const struct task *t)
 	return false;
 }
 
-/* A dead one that stays so although it has failed: the job's end names it. The job fails with the
- * last of those whose success it needs. */
+/* A failed task that stays dead while the job continues: the job's end names it. The job fails with
+ * the last of the tasks whose success it needs. */
 static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reason,
 			   const char *text)
 {
@@ -127,7 +127,7 @@ static void ignore_failure(struct tfc__core *core, struct task *t, uint32_t reas
 	if (is_last && !has_success(core, t)) {
 		snprintf(why, sizeof(why),
 			 "%.180s; no other task is left whose success the job needs", text);
-		/* A stalled one was stopped: a notice in its output is of that. */
+		/* A stalled task was stopped: a notice in its output comes from that. */
 		fail_job(core, t, reason, why,
 			 reason == TFC_END_STALLED ? GRACE_ABORT : tfc__death_grace(core, t));
 		return;
@@ -169,7 +169,7 @@ void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, c
 	}
 	if (why && why[0])
 		tfc__text_add(text, sizeof(text), ": %s", why);
-	tfc__task_release(core, t); /* it has its slot there, without a port */
+	tfc__task_release(core, t); /* it has a slot there, without a port */
 	tfc__end_placeless(core, t, TFC_END_REFUSED, text);
 }
 
@@ -210,7 +210,7 @@ void tfc__end_pending_deadline(struct tfc__core *core)
 	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_ABORT);
 }
 
-/* Nothing is broken: whoever saves its work gets the whole grace. */
+/* Nothing is broken: a task that saves its work gets the whole grace. */
 void tfc__end_deadline(struct tfc__core *core)
 {
 	char text[256];
@@ -219,7 +219,7 @@ void tfc__end_deadline(struct tfc__core *core)
 	fail_job(core, NULL, TFC_END_DEADLINE, text, GRACE_WHOLE);
 }
 
-/* ---- a stall with nothing left to try */
+/* ---- a stall that cannot be solved by a restart */
 
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text)
 {
@@ -242,8 +242,8 @@ void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t)
 
 /* ---- success */
 
-/* Mirrored peers are about to end by themselves, an evaluator may have its last checkpoint to
- * evaluate; everything else would run for ever. */
+/* Mirrored peers are about to end by themselves, and an evaluator may have to evaluate its last
+ * checkpoint. All other tasks would run for ever. */
 static bool may_finish(const struct tfc__core *core, const struct task *t)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
@@ -314,7 +314,8 @@ static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
 			retire(core, t);
 		} else if (t->phase == PHASE_LAUNCHED || t->ending == ENDING_STOP ||
 			   t->ending == ENDING_SAVE) {
-			stop_for_good(core, t, GRACE_WHOLE); /* nobody is there to be asked */
+			/* it has no process to signal, or is being stopped */
+			stop_for_good(core, t, GRACE_WHOLE);
 		} else {
 			t->outcome = OUTCOME_OVER;
 			t->ending = ENDING_INTERRUPT;
@@ -348,10 +349,10 @@ void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kil
 	switch (core->phase) {
 	case CORE_PENDING:
 	case CORE_UP:
-	case CORE_SUSPENDING: /* nobody is to continue it */
+	case CORE_SUSPENDING: /* no epoch will continue it */
 		begin_stop(core, interrupt_ns, is_kill);
 		break;
-	case CORE_FINISHING: /* it has succeeded already, and only need not wait any longer */
+	case CORE_FINISHING: /* the job has succeeded already; only the wait is cut short */
 		stop_all(core, is_kill ? GRACE_NONE : GRACE_WHOLE);
 		break;
 	case CORE_ENDING:
@@ -407,7 +408,7 @@ void tfc__end_reaped(struct tfc__core *core, struct task *t)
 	uint32_t state = TFC_TASK_STOPPED;
 	uint32_t reason = is_consequence(core, t) ? TFC_END_CONSEQUENCE : TFC_END_STOPPED;
 	if (t->ending == ENDING_FINISH) {
-		/* It may end as it likes now. */
+		/* The job has succeeded: any exit status is accepted. */
 		state = t->death.reason == TFC_EXIT_LOST ? TFC_TASK_LOST : TFC_TASK_EXITED;
 		reason = tfc__death_reason(&t->death);
 	}

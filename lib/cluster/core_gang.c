@@ -1,10 +1,11 @@
 /*
- * Places and ports. The gang gets them for all of its tasks at once, and only then is it launched;
- * while it waits for room it holds nothing, so that two gangs never keep each other waiting. A task
- * that moves alone is placed by itself.
+ * Places and ports. The gang acquires them for all of its tasks at once and is launched only then.
+ * While it waits for room it holds nothing, so that two gangs never block each other. A task that
+ * moves alone is placed by itself.
  *
- * Whoever knows the nodes chooses (PLACE). What finds no room waits, reports what it waits for,
- * again each minute, and asks again whenever there may be room.
+ * The caller, which knows the nodes, chooses them (PLACE). If there is no room, the gang or the
+ * task waits, reports each minute what it waits for, and requests a place again whenever there may
+ * be room.
  */
 #include "cluster/core_state.h"
 
@@ -104,7 +105,7 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 {
 	core->group = GROUP_HOLDING;
 	core->repeat_at = 0;
-	if (core->gang_text[0]) /* it has waited for room, and starts only now */
+	if (core->gang_text[0]) /* it has waited for room: its start begins only now */
 		tfc__start_deadline_from(core, core->now);
 	if (core->waiting)
 		repeat_later(core);
@@ -117,7 +118,8 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 	}
 }
 
-/* What does not fit beside the rest may fit as a whole; and a gang that waits holds nothing. */
+/* What does not fit besides the tasks in place may fit as a whole; and a gang that waits holds
+ * nothing. */
 static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -161,7 +163,7 @@ static void task_placed(struct tfc__core *core, struct task *t, const struct tfc
 		tfc__end_placeless(core, t, event->hopeless, text);
 	} else {
 		tfc__task_phase(core, t, PHASE_WAITING);
-		if (strcmp(t->why, text) == 0) /* it has been reported */
+		if (strcmp(t->why, text) == 0) /* reported already */
 			return;
 		snprintf(t->why, TASK_WHY, "%s", text);
 		tfc__report_job(core, core->job_state, t->why);

@@ -1,16 +1,16 @@
 /*
  * Nodes that are lost, unreachable or drained, and the tasks that must leave them.
  *
- * A task of the cluster spec that moves makes every member's spec wrong, so its group restarts; any
- * other task moves alone. What was on a lost node has died there together: the first death decides,
- * as with deaths anywhere, and the others, alive without a node, cannot be stopped any more.
+ * If a task of the cluster spec moves, every member's spec is wrong, so its group restarts. Any
+ * other task moves alone. All tasks on a lost node have died together: the first death decides, as
+ * with other deaths. Tasks that are alive without a node cannot be stopped any more.
  */
 #include "cluster/core_state.h"
 
 #include <stdio.h>
 
-/* What fails so long after its node was unreachable may still have failed of that: TensorFlow
- * notices late. */
+/* A failure may be due to an unreachable node for this long after it, since TensorFlow notices
+ * late. */
 #define UNREACHABLE_NS (60ull * 1000000000ull)
 
 /* A task that is not alive gets another node before its next attempt. */
@@ -28,12 +28,12 @@ static void move_idle(struct tfc__core *core, struct task *t, enum grace grace, 
 	case PHASE_BACKOFF:
 	case PHASE_DEAD:
 		if (!t->is_member || core->group != GROUP_UP)
-			break; /* it is placed when its time comes */
+			break; /* it is placed when its next attempt is due */
 		tfc__text_name(core, t, text, sizeof(text));
 		tfc__text_add(text, sizeof(text), " must move: %s; restarting the group", why);
 		tfc__restart_group(core, t->restart_at, grace, text);
 		break;
-	default: /* it has no node, or needs none any more */
+	default: /* it has no node, or does not need one any more */
 		break;
 	}
 }
@@ -60,7 +60,7 @@ void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 		}
 		died++;
 		if (t->inspection == INSPECTION_REQUESTED)
-			t->inspection = INSPECTION_NONE; /* nobody waits for its answer */
+			t->inspection = INSPECTION_NONE; /* its answer is not awaited any more */
 	}
 	if (displaced + died == 0)
 		return;
@@ -105,7 +105,7 @@ bool tfc__node_was_unreachable(const struct task *t, uint64_t at)
 
 /* ---- drained */
 
-/* Moves all that is_leaving, once that of all is set. */
+/* Moves all tasks with is_leaving, after it was set for all of them. */
 static void move_leaving(struct tfc__core *core, const char *why)
 {
 	for (uint32_t i = 0; i < core->task_count && core->phase == CORE_UP; i++) {

@@ -1,6 +1,6 @@
 /*
- * A QUERY asks every node that has a task of the job alive, or had the suspect, or may have tasks
- * of an earlier epoch. What follows from it waits until the last of them has answered or is lost.
+ * A QUERY goes to every node that has a living task of the job, that had the suspect, or that may
+ * have tasks of an earlier epoch. Its purpose waits until the last of them has answered or is lost.
  */
 #include "cluster/core_state.h"
 
@@ -57,7 +57,7 @@ void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *e
 		t->query_node = TFC__NO_NODE;
 		if (t->node == event->node)
 			t->process = event->states[i];
-		/* One that was launched and has not started yet is no explanation. */
+		/* A task that was launched and has not started yet does not explain the death. */
 		if (t->phase == PHASE_LAUNCHED && t->process == TFC__PROC_NONE)
 			t->process = TFC__PROC_RUNNING;
 	}

@@ -6,12 +6,12 @@
 
 #define SECOND_NS 1000000000ull
 
-/* A preempted attempt that was ready for less than this has done nothing; so many of them in a row
- * are no accident. */
+/* A preempted attempt that was ready for less than this has achieved nothing. Several of them in a
+ * row are no accident. */
 #define SHORT_LIFE_NS (60 * SECOND_NS)
 #define SHORT_LIVES 3
 
-/* Which budget pays, and how much of it there is. */
+/* The budget that is charged, and its size. */
 struct account {
 	struct budget *budget;
 	uint32_t max;
@@ -19,7 +19,7 @@ struct account {
 	bool is_loss;
 };
 
-/* Whether t's death is one of too many preemptions that came soon after a start. */
+/* Whether t's death is one preemption too many shortly after a start. */
 static bool is_preempted_again(const struct tfc__core *core, const struct task *t,
 			       struct budget *losses)
 {
@@ -29,7 +29,7 @@ static bool is_preempted_again(const struct tfc__core *core, const struct task *
 	return losses->short_lives >= SHORT_LIVES;
 }
 
-/* Who may not restart at all still starts again what a lost node took along. */
+/* A role with restart_max 0 still restarts after the loss of its node. */
 static struct account account_of(struct tfc__core *core, struct task *t, bool is_group,
 				 bool is_loss)
 {
@@ -49,7 +49,7 @@ static bool is_allowed(const struct tfc__core_role *role, const struct tfc__deat
 		return false;
 	if (class == CLASS_RETRYABLE)
 		return true;
-	/* What is not there will not be there next time either. */
+	/* A program that cannot be started will not start the next time either. */
 	return role->restart_on == TFC__RESTART_FAILURE && death->reason != TFC_EXIT_NOT_STARTED;
 }
 
@@ -88,7 +88,7 @@ static void report_cause(struct tfc__core *core, struct task *t, const char *tex
 
 /* ---- one task */
 
-/* A frozen ps that still has to be reaped would take the coordinator's next attempt with it. */
+/* A frozen ps that is not reaped yet would end the coordinator's next attempt, too. */
 static bool is_ps_ending(const struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -129,7 +129,7 @@ void tfc__restart_timer(struct tfc__core *core, struct task *t)
 	}
 }
 
-/* Living: it is stopped first. Dead: it waits for its time. */
+/* A living task is stopped first. A dead one waits until `at`. */
 static void restart_one(struct tfc__core *core, struct task *t, uint64_t at, enum grace grace)
 {
 	if (t->restart_at < at)
@@ -151,8 +151,8 @@ static void wake_coordinators(struct tfc__core *core)
 	}
 }
 
-/* A new coordinator waits until it has connected to every address of its cluster, also to that of a
- * task whose failure was ignored (TensorFlow's connect_to_cluster). */
+/* A new coordinator waits until it has connected to every address of its cluster, including that of
+ * a task whose failure was ignored (TensorFlow's connect_to_cluster). */
 static void restart_ignored(struct tfc__core *core, uint64_t at)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -201,7 +201,7 @@ static void abort_member(struct tfc__core *core, struct task *t, enum grace grac
 		tfc__task_end(core, t, grace, OUTCOME_GROUP);
 		return;
 	}
-	/* A mirrored gang needs all its members again; others that are done stay so. */
+	/* A mirrored gang needs all its members again; other tasks that are done stay done. */
 	if (t->phase == PHASE_OVER && tfc__task_role(core, t)->scope != TFC__SCOPE_GROUP)
 		return;
 	if (tfc__task_is_over(t))
@@ -229,7 +229,7 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 	bool is_of_group = t->outcome == OUTCOME_GROUP;
 	if (was_done_before_stop(core, t)) {
 		tfc__end_done(core, t);
-		/* The others start again, and a gang needs all of its members. */
+		/* The other members start again, and a gang needs all of its members. */
 		if (core->phase == CORE_UP && is_of_group)
 			abort_member(core, t, GRACE_ABORT);
 	} else if (!is_of_group && t->death.is_port_occupied && t->is_member) {
@@ -246,16 +246,16 @@ void tfc__restart_reaped(struct tfc__core *core, struct task *t)
 	tfc__gang_form(core);
 }
 
-/* ---- which of them */
+/* ---- the extent of a restart */
 
-/* Who starts again with one. */
+/* The tasks that restart with a task. */
 struct extent {
 	bool is_group;
 	bool is_with_coordinator; /* scope coordinator, alone or a ps with its coordinator */
 	bool is_ps;
 };
 
-/* Whether one that starts again with its coordinator gets another address. */
+/* Whether an ignored task, which restarts with its coordinator, gets another address. */
 static bool is_ignored_moving(const struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -286,7 +286,7 @@ static const char *name_of(const struct extent *e)
 	return e->is_with_coordinator && e->is_ps ? "it with its coordinator" : "it";
 }
 
-/* Those of e; `grace` is for all that the cause takes along. */
+/* Restarts the tasks of e; `grace` is for the tasks that end because of t. */
 static void restart_extent(struct tfc__core *core, struct task *t, const struct extent *e,
 			   uint64_t at, enum grace grace, const char *text)
 {
@@ -294,7 +294,7 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 		tfc__restart_group(core, at, grace, text);
 		return;
 	}
-	/* Before all were ready the first time it is still a start. */
+	/* Before all tasks were ready for the first time the job is still starting. */
 	if (e->is_with_coordinator && core->job_state != TFC_JOB_STARTING) {
 		tfc__report_job(core, TFC_JOB_RESTARTING, text);
 		tfc__start_deadline_from(core, at);
@@ -304,7 +304,8 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 		tfc__judge_drop(core, true);
 		for (uint32_t i = 0; i < core->task_count; i++) {
 			struct task *u = &core->tasks[i];
-			/* One that is dead here waited for the verdict, whatever its scope. */
+			/* A task that is dead here has waited for the verdict, whatever its
+			 * scope. */
 			if (tfc__task_is_coordinator(core, u) || u->phase == PHASE_DEAD)
 				restart_one(core, u, at, grace);
 		}

@@ -1,7 +1,7 @@
 /*
- * A job that an earlier epoch has begun. What was done stays done, what ran is lost, and the rest
- * forms the next generation; a verdict of that epoch stands. Budgets begin anew. Nothing is
- * launched or ended before the nodes where something ran have said that nothing does any more.
+ * Resumes a job of an earlier epoch. Tasks that were done stay done, running ones are lost, and all
+ * that are not done form the next generation. A verdict of that epoch stands. Budgets begin anew.
+ * Nothing is launched or ended before the nodes with running tasks have answered that nothing runs.
  */
 #include "cluster/core_state.h"
 
@@ -59,7 +59,7 @@ void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 		resume_verdict(core, resume);
 }
 
-/* The end of its attempt was never reported. */
+/* The end of the task's attempt was never reported. */
 static void lose(struct tfc__core *core, struct task *t)
 {
 	char text[256];
@@ -101,7 +101,7 @@ void tfc__resume_start(struct tfc__core *core)
 
 void tfc__resume_continue(struct tfc__core *core)
 {
-	/* Reported only now: an epoch that comes after this one believes it. */
+	/* Reported only now, since a later epoch relies on this entry. */
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].phase == PHASE_INHERITED)
 			lose(core, &core->tasks[i]);

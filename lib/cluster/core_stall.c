@@ -1,15 +1,16 @@
 /*
  * Stalls.
  *
- * A stall is reported. Before that, if wanted, the Python stacks of the task go to its log.
+ * A stall is reported. Before that, if configured, the Python stacks of the task are written to its
+ * log.
  *
- * Where a stall ends in a restart, the task that is silent first is often not the cause: in a group
- * it waits for the one that hangs. So everything that can hold it up is inspected, and then
+ * If a stall leads to a restart, the task that is silent first is often not the cause: in a group
+ * it waits for the member that hangs. So every task that can hold it up is inspected. Then
  *
  * - a task that is stopped (SIGSTOP) is the cause;
- * - in a group, so is the one member that is busy with work of its own while all others wait for
- *   the group, if it has been silent, too: one that prints is slow, and does not hang;
- * - else nobody is named. The group restarts all the same.
+ * - in a group, the cause is the only member that is busy with its own work while all others wait
+ * for the group, if it has been silent, too: a member that prints is slow, and does not hang;
+ * - else the cause is not known. The group restarts all the same.
  */
 #include "cluster/core_state.h"
 
@@ -34,7 +35,7 @@ static bool is_in_group(const struct tfc__core *core, const struct task *t)
 	return tfc__task_role(core, t)->scope == TFC__SCOPE_GROUP;
 }
 
-/* Whether a restart for t takes u along. */
+/* Whether a restart of t restarts u as well. */
 static bool is_taken_along(const struct tfc__core *core, const struct task *t, const struct task *u)
 {
 	if (t == u)
@@ -45,7 +46,7 @@ static bool is_taken_along(const struct tfc__core *core, const struct task *t, c
 	       tfc__task_is_ps(core, t) && tfc__task_is_coordinator(core, u);
 }
 
-/* Whether t is silent while u does nothing. */
+/* Whether t may be silent because it waits for u. */
 static bool can_hold_up(const struct tfc__core *core, const struct task *u, const struct task *t)
 {
 	return u->is_member && u != t &&
@@ -70,7 +71,7 @@ void tfc__stall_over(struct tfc__core *core, struct task *t)
 	t->inspection = INSPECTION_NONE;
 }
 
-/* One that has answered for the silence of another need not do so again. */
+/* A task that was inspected for another task's stall is not inspected again. */
 static void inspect(struct tfc__core *core, struct task *t, bool is_ending)
 {
 	if (t->inspection != INSPECTION_NONE)
@@ -90,7 +91,7 @@ void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms
 {
 	if (core->phase != CORE_UP || !tfc__task_is_at_work(t) || t->is_stalled)
 		return;
-	if (t->inspection != INSPECTION_DONE) /* else it was set for another's silence */
+	if (t->inspection != INSPECTION_DONE) /* else it was set for another task's stall */
 		set_silent(t, silent_ms, what);
 	if (core->policy.on_stall == TFC__STALL_REPORT) {
 		char text[256];
@@ -108,16 +109,16 @@ void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms
 		if (tfc__task_is_at_work(u) && is_inspected_for(core, t, u))
 			inspect(core, u, is_taken_along(core, t, u));
 	}
-	tfc__stall_conclude(core); /* all may have answered already */
+	tfc__stall_conclude(core); /* all of them may have answered already */
 }
 
-/* `activity` of its inspection; NONE: it was not inspected, or has not answered. */
+/* The activity of an inspected task; NONE: it was not inspected, or has not answered. */
 static uint32_t activity_of(const struct task *t)
 {
 	return t->inspection == INSPECTION_DONE ? t->activity : TFC__ACTIVITY_NONE;
 }
 
-/* The only one of t's group that does not wait for the group; NULL: none, or it cannot be said. */
+/* The only member of t's group that does not wait for the group; NULL: none, or not known. */
 static struct task *find_busy_member(struct tfc__core *core, const struct task *t)
 {
 	struct task *busy = NULL;
@@ -146,7 +147,7 @@ static struct task *find_stopped(struct tfc__core *core, struct task *t)
 	return NULL;
 }
 
-/* NULL: it cannot be said. Who has no group is its own cause, unless another is stopped. */
+/* NULL: not known. A task without a group is its own cause, unless another one is stopped. */
 static struct task *find_cause(struct tfc__core *core, struct task *t)
 {
 	struct task *stopped = find_stopped(core, t);
@@ -160,7 +161,7 @@ static bool is_coming(const struct task *t)
 	return t->phase != PHASE_READY && t->phase != PHASE_JUDGED && !tfc__task_is_over(t);
 }
 
-/* A coordinator that waits for a worker or ps that is being started is no stall of its own. */
+/* A coordinator that waits for the start of a worker or ps has not stalled. */
 static bool waits_for_start(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->task_count && !is_in_group(core, t); i++)
@@ -169,8 +170,8 @@ static bool waits_for_start(const struct tfc__core *core, const struct task *t)
 	return false;
 }
 
-/* t, or a task that it waits for, is ended and restarted. It is alive, so its end is reported when
- * it is reaped. */
+/* Ends and restarts t, or a task that it waits for. The task is alive: its end is reported when it
+ * is reaped. */
 static void restart_stalled(struct tfc__core *core, struct task *t)
 {
 	struct task *cause = find_cause(core, t);
@@ -194,8 +195,9 @@ static bool is_awaited_by(const struct tfc__core *core, const struct task *t, co
 	return u->inspection == INSPECTION_REQUESTED && is_inspected_for(core, t, u);
 }
 
-/* One whose answer is to be there before t is restarted; NULL: none. `guess`: the one that another
- * waits for; a group waits for the same, and is not searched for each of its members. */
+/* A task whose answer is needed before t is restarted; NULL: none. `guess`: the one that another
+ * task waits for. The members of a group wait for the same one, so it is not searched for each of
+ * them. */
 static const struct task *find_awaited(const struct tfc__core *core, const struct task *t,
 				       const struct task *guess)
 {
@@ -225,7 +227,7 @@ void tfc__stall_conclude(struct tfc__core *core)
 		if (tfc__task_is_at_work(t))
 			restart_stalled(core, t);
 	}
-	/* What the tasks have answered is old once no stall is open. */
+	/* Answers are outdated when no stall is open. */
 	for (uint32_t i = 0; i < core->task_count && !core->stalled; i++)
 		if (core->tasks[i].inspection == INSPECTION_DONE)
 			core->tasks[i].inspection = INSPECTION_NONE;
@@ -239,7 +241,7 @@ void tfc__stall_inspected(struct tfc__core *core, struct task *t,
 		return;
 	t->inspection = INSPECTION_DONE;
 	t->activity = event->activity ? event->activity : TFC__ACTIVITY_UNKNOWN;
-	bool is_stopped = t->activity == TFC__ACTIVITY_STOPPED; /* or was, and runs again */
+	bool is_stopped = t->activity == TFC__ACTIVITY_STOPPED; /* or was stopped, and runs again */
 	if (tfc__task_is_at_work(t) && (is_stopped || !t->is_stalled))
 		set_silent(t, t->is_stalled ? t->silent_ms : event->silent_ms, what);
 	else if (t->is_stalled && *what)

@@ -1,8 +1,8 @@
 /*
- * A start, or a restart, that waits: what for is explained again and again, each pause twice as
- * long as the one before, until all are ready or the start deadline ends the job. An INSPECT asks
- * the nodes of the tasks that a sentence would name; it waits for nobody long, for it only
- * explains.
+ * A start or restart that takes long. A text that says what it waits for is reported repeatedly,
+ * each pause twice as long as the one before, until all tasks are ready or the start deadline ends
+ * the job. An INSPECT queries the nodes of the tasks that the text would name. Its answers are
+ * awaited for a short time only, since they only explain.
  */
 #include "cluster/core_state.h"
 
@@ -11,12 +11,12 @@
 
 #define EXPLAIN_MAX_NS (600ull * 1000000000ull)
 #define SNAPSHOT_WAIT_NS (2ull * 1000000000ull)
-#define NAMED_MAX TFC__INSPECTED_MAX /* tasks that a sentence names one by one */
-#define MORE_SIZE 32                 /* what is left for an index and " and 99999 more" */
+#define NAMED_MAX TFC__INSPECTED_MAX /* tasks that a text names */
+#define MORE_SIZE 32                 /* space for an index and " and 99999 more" */
 
 /* ---- how long */
 
-/* Whoever waits for answers about the start deadline only explains from now on. */
+/* A pending snapshot for the start deadline is used for an explanation only. */
 static void forget_deadline(struct tfc__core *core)
 {
 	core->no_listener_at = 0;
@@ -100,8 +100,8 @@ const struct task *tfc__start_waited_for(const struct tfc__core *core, char *tex
 	return first;
 }
 
-/* Whether all programs run and the start waits for listeners of which none was ever seen: it may
- * wait for something that this job does not do. */
+/* Whether all programs run and the start waits only for listeners, none of which was ever seen. The
+ * job may never listen. */
 static bool is_without_listener(const struct tfc__core *core)
 {
 	if (!core->policy.no_listener_ns || core->listeners == LISTENERS_SEEN)
@@ -225,7 +225,7 @@ void tfc__start_program_runs(struct tfc__core *core)
 		core->no_listener_at = core->now + core->policy.no_listener_ns;
 }
 
-/* The start deadline stays: it counts again if one of them listens before it. */
+/* The start deadline remains: it applies again if a task listens before it. */
 void tfc__start_no_listener(struct tfc__core *core)
 {
 	char text[256] = "";

@@ -1,21 +1,21 @@
 /*
- * The inside of the maintainer's core: its state, and what its files offer each other.
+ * The state of the maintainer's core, and the functions that its files share.
  *
  * core_task     one task: phases, actions about it, its end, its timer
- * core_death    what a death means, in a class and in words
+ * core_death    the class of a death and its text
  * core_budget   how many restarts are left, and how long to wait
  * core_verdict  which death is the cause
- * core_query    what the verdict and a resumed job ask of the nodes
+ * core_query    what the verdict and a resumed job query the nodes for
  * core_restart  task, coordinator and group restarts
  * core_gang     all members at once: places, ports, launch; a task that moves alone
  * core_node     nodes that are lost, unreachable or drained
- * core_resume   what an earlier epoch has left
+ * core_resume   tasks of an earlier epoch
  * core_start    what a start waits for, and how long
  * core_stall    silent tasks
  * core_end      success, failure, a user's stop, the last action
  *
- * Costs: an event about one task is O(1), O(log n) where it sets a timer; only what concerns the
- * whole group or job (gang launch, group restart, verdict, end) walks over the tasks.
+ * Costs: an event about one task is O(1), or O(log n) where it sets a timer. Only events about the
+ * whole group or job (gang launch, group restart, verdict, end) visit all tasks.
  */
 #ifndef TFC_CLUSTER_CORE_STATE_H
 #define TFC_CLUSTER_CORE_STATE_H
@@ -30,17 +30,17 @@
 #define NEVER UINT64_MAX /* reachable_at: its node does not answer */
 
 /*
- * Where a task is. Each phase says all that is awaited for it. In an ALIVE phase it has a process,
- * or soon will; each ends in an EXITED or REFUSED event, or with its node.
+ * Where a task is. Each phase defines what the task waits for. In an ALIVE phase the task has a
+ * process or soon will; the phase ends in an EXITED or REFUSED event, or with the task's node.
  */
 enum phase {
 	PHASE_IDLE = 0,     /* nothing was requested yet */
 	PHASE_INHERITED,    /* an attempt of an earlier epoch may still run */
-	PHASE_GANG_PLACING, /* the gang's PLACE is to find a node for it */
+	PHASE_GANG_PLACING, /* the gang's PLACE will find a node for it */
 	PHASE_GANG_HOLDING, /* HOLD was requested; the gang's launch waits for it */
 	PHASE_HELD,         /* its port is held; it waits for the gang */
 	PHASE_PLACING,      /* it moves alone: its own PLACE is awaited */
-	PHASE_WAITING,      /* ... and found no room */
+	PHASE_WAITING,      /* ... and there is no room */
 	PHASE_HOLDING,      /* ... HOLD was requested */
 	PHASE_LAUNCHED,     /* ALIVE: LAUNCH was requested */
 	PHASE_RUNNING,      /* ALIVE: its program runs, and is not ready or is being ended */
@@ -48,13 +48,13 @@ enum phase {
 	PHASE_JUDGED,       /* dead; its end is not reported before the verdict */
 	PHASE_DEAD,         /* dead; it waits for its group's or a ps's next attempt */
 	PHASE_BACKOFF,      /* dead; it waits for its own next attempt */
-	PHASE_IGNORED,      /* it has failed for good, as `why` says, and the job goes on */
-	PHASE_OVER,         /* dead, or never started, and stays so */
+	PHASE_IGNORED,      /* it has failed for good, as `why` says, and the job continues */
+	PHASE_OVER,         /* dead or never started, for good */
 };
 
 /* What follows the end of a living attempt. */
 enum outcome {
-	OUTCOME_OPEN = 0, /* nothing was decided: its death will be judged */
+	OUTCOME_OPEN = 0, /* not decided: its death will be judged */
 	OUTCOME_RESTART,  /* it starts again alone */
 	OUTCOME_GROUP,    /* it starts again with its group */
 	OUTCOME_OVER,     /* it stays ended */
@@ -73,7 +73,8 @@ enum ending {
 enum port_state {
 	PORT_NONE = 0,
 	PORT_HELD,
-	PORT_OCCUPIED, /* held, but a foreign listener has it: another before the next attempt */
+	/* held, but a foreign listener uses it: another port is needed for the next attempt */
+	PORT_OCCUPIED,
 };
 
 /* Why a living attempt is ended, if it is itself the cause of what follows. */
@@ -83,11 +84,12 @@ enum cause {
 	CAUSE_STALLED, /* no sign of progress for stall_s */
 };
 
-/* What it does, for a stall: of its own or of a task that it may hold up. */
+/* The current activity of a task, which is needed for a stall: of this task, or of one that it may
+ * hold up. */
 enum inspection {
 	INSPECTION_NONE = 0,
 	INSPECTION_REQUESTED, /* STACKED is awaited */
-	INSPECTION_DONE,      /* `activity` says it, until no stall is open */
+	INSPECTION_DONE,      /* `activity` has it, until no stall is open */
 };
 
 enum core_phase {
@@ -97,7 +99,7 @@ enum core_phase {
 	CORE_ENDING,      /* it has failed or is stopped by a user; all are being stopped */
 	CORE_SUSPENDING,  /* all are being stopped, and another epoch continues the job */
 	CORE_ENDED,       /* END or SUSPENDED was the last action */
-	CORE_FENCED,      /* another epoch has begun: nothing may be done any more */
+	CORE_FENCED,      /* another epoch has begun: no action is allowed any more */
 };
 
 /* The members of the group, all at once. From SEEKING to HOLDING none of them is launched. */
@@ -110,7 +112,7 @@ enum group_state {
 	GROUP_HOLDING,  /* all have places; the launch waits for their ports */
 };
 
-/* What a QUERY is for. Nothing is decided before the last node has answered it or is lost. */
+/* The purpose of a QUERY. Nothing is decided before the last node has answered it or is lost. */
 enum query_state {
 	QUERY_NONE = 0,
 	QUERY_INHERITED,   /* whether tasks of an earlier epoch still run */
@@ -118,11 +120,11 @@ enum query_state {
 	QUERY_VERDICT_CUT, /* ... and one of their nodes was unreachable meanwhile or before */
 };
 
-/* What an INSPECT is for. */
+/* The purpose of an INSPECT. */
 enum snapshot_state {
 	SNAPSHOT_NONE = 0,
 	SNAPSHOT_EXPLAIN,  /* to report what the start waits for */
-	SNAPSHOT_DEADLINE, /* the start deadline has passed: to say what was waited for */
+	SNAPSHOT_DEADLINE, /* the start deadline has passed: the text says what was waited for */
 };
 
 /* Whether tasks of the cluster spec listen at all. */
@@ -134,8 +136,8 @@ enum listeners {
 
 enum death_class { CLASS_DONE, CLASS_RETRYABLE, CLASS_PERMANENT };
 
-/* Restarts in a sliding window. One entry stands for one restart, or, where more are allowed than
- * there are entries, for all restarts of one slice of the window. */
+/* Restarts in a sliding window. One entry stands for one restart. If more restarts are allowed than
+ * there are entries, an entry stands for all restarts in one slice of the window. */
 struct budget_entry {
 	uint64_t from;
 	uint32_t count;
@@ -145,7 +147,7 @@ struct budget {
 	struct budget_entry *entries; /* ring */
 	uint32_t capacity;
 	uint32_t used;
-	uint32_t head;        /* where the next one goes */
+	uint32_t head;        /* index of the next entry */
 	uint32_t short_lives; /* of losses: preemptions in a row, soon after the start */
 };
 
@@ -161,20 +163,22 @@ struct task {
 	enum port_state port;
 	enum cause cause;
 	enum inspection inspection;
-	uint32_t state;  /* enum tfc_task_state, as reported last */
-	bool is_leaving; /* another node before its next attempt: this one is drained or bad */
-	bool is_stalled; /* it is silent, and what follows from that is not decided */
+	uint32_t state; /* enum tfc_task_state, as reported last */
+	/* it needs another node before its next attempt: this one is drained or bad */
+	bool is_leaving;
+	bool is_stalled; /* it is silent, and the consequence is not decided */
 	bool was_ready;  /* in some attempt, since its coordinator or group has started */
 
 	uint32_t attempt;
-	uint32_t hold;         /* number of the last HOLD */
-	uint32_t place;        /* number of its own PLACE */
-	uint32_t node;         /* where it is or its port is held; or TFC__NO_NODE */
-	uint64_t reachable_at; /* its node answers again since then; 0: always did; or NEVER */
+	uint32_t hold;  /* number of the last HOLD */
+	uint32_t place; /* number of its own PLACE */
+	uint32_t node;  /* where the task or its port is; or TFC__NO_NODE */
+	/* time since which its node answers again; 0: always did; or NEVER */
+	uint64_t reachable_at;
 	uint32_t query_node;   /* whose answer to the QUERY is awaited; or TFC__NO_NODE */
 	uint32_t inspect_node; /* ... to the INSPECT */
-	uint8_t process;       /* enum tfc__proc_state, as its node has answered */
-	uint8_t activity;      /* enum tfc__activity: INSPECTION_DONE */
+	uint8_t process;       /* enum tfc__proc_state, from its node's answer */
+	uint8_t activity;      /* enum tfc__activity; set in INSPECTION_DONE */
 	uint32_t silent_ms;    /* as was reported last */
 	uint64_t launched_at;
 	uint64_t ready_at;   /* this attempt is ready since then; 0: it is not */
@@ -183,21 +187,22 @@ struct task {
 	uint64_t restart_at; /* OUTCOME_RESTART, PHASE_BACKOFF */
 	uint64_t timer;      /* 0: none */
 	uint32_t timer_slot; /* in the heap */
-	struct task *judged; /* PHASE_JUDGED: the next of those that wait for the verdict */
+	struct task *judged; /* PHASE_JUDGED: the next task that waits for the verdict */
 	struct tfc__death death;
-	char *why; /* what the agent said about the death; with the task's name a text[256] */
+	char *why; /* the agent's text about the death; with the task's name a text[256] */
 	struct budget restarts;
 	struct budget losses;
 };
 
-/* How long a living task still has. */
+/* How much time a living task gets. */
 enum grace {
-	GRACE_ABORT = 0, /* it waits for what is broken: abort_grace_s */
+	GRACE_ABORT = 0, /* it waits for a broken peer: abort_grace_s */
 	GRACE_NONE,      /* it is killed */
 	GRACE_WHOLE,     /* its role's: it may be saving */
-	GRACE_MOVE,      /* ... and a member of the group no less than GRACE_SAVE */
-	GRACE_SAVE, /* a member of the group: preempt_grace_s, and no signal before: it knows, saves
-		       and ends by itself; any other task: GRACE_ABORT */
+	GRACE_MOVE,      /* ... and, for a member of the group, at least GRACE_SAVE */
+	/* a member of the group: preempt_grace_s, without a signal before, since it has been
+	 * notified, saves and ends by itself; any other task: GRACE_ABORT */
+	GRACE_SAVE,
 };
 
 /* How the job ends. */
@@ -228,46 +233,47 @@ struct tfc__core {
 	enum listeners listeners;
 	uint32_t job_state;
 	uint32_t generation;
-	struct job_outcome outcome; /* before START: of an earlier epoch, if its state is not 0 */
+	/* before START: the outcome in an earlier epoch, if its state is not 0 */
+	struct job_outcome outcome;
 
 	uint32_t alive;         /* tasks in an ALIVE phase */
 	uint32_t members_alive; /* ... of the group */
 	uint32_t unready;       /* tasks that a start waits for */
 	uint32_t undone;        /* deciders that have not ended well */
-	uint32_t stalled;       /* tasks with an open stall */
+	uint32_t stalled;       /* tasks whose stall is open */
 	uint32_t gang_unheld;   /* tasks in PHASE_GANG_PLACING or _HOLDING */
 	uint32_t waiting;       /* tasks in PHASE_WAITING */
 
 	uint32_t place;      /* number of the last PLACE */
 	uint32_t gang_place; /* ... of the gang's */
-	char gang_text[256]; /* what it waits for, as reported last */
+	char gang_text[256]; /* what the gang waits for, as reported last */
 
 	uint32_t query_number; /* of the last one */
 	struct task *suspect;  /* whose death QUERY_VERDICT is for */
-	struct task *judged;   /* the dead that wait for the verdict */
+	struct task *judged;   /* dead tasks that wait for the verdict */
 
 	uint32_t snapshot_number; /* of the last INSPECT */
-	uint64_t snapshot_at;     /* its answers are awaited so long; 0: not */
-	uint32_t inspected_count; /* tasks that it is about */
+	uint64_t snapshot_at;     /* time limit of its answers; 0: none awaited */
+	uint32_t inspected_count; /* number of tasks in `inspected` */
 	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	uint64_t explain_wait;
 
-	uint64_t start_deadline_at; /* 0: none; so are the others */
+	uint64_t start_deadline_at; /* 0: none; likewise the following ones */
 	uint64_t explain_at;
 	uint64_t no_listener_at;
 	uint64_t pending_deadline_at;
-	uint64_t repeat_at; /* what is waited for is reported again */
+	uint64_t repeat_at; /* when a waiting PLACE is reported again */
 	uint64_t deadline_at;
 	uint64_t interrupt_at;
 	uint64_t group_at;
 	struct task **heap; /* of task timers */
 	uint32_t heap_len;
-	struct task **displaced; /* scratch: those that a lost node leaves without a place */
+	struct task **displaced; /* scratch: tasks without a place after the loss of a node */
 
 	uint64_t random;
 	struct tfc__core_action *actions;
-	char (*whys)[TASK_WHY];     /* of the tasks; the same holds */
-	char (*texts)[ACTION_TEXT]; /* of actions that have one: of most no byte is touched */
+	char (*whys)[TASK_WHY];     /* `why` of each task; most are never touched */
+	char (*texts)[ACTION_TEXT]; /* text of each action that has one; most are never touched */
 	uint32_t action_capacity;
 	uint32_t action_count;
 	uint32_t action_read;
@@ -278,7 +284,7 @@ static inline bool tfc__task_is_alive(const struct task *t)
 	return t->phase == PHASE_LAUNCHED || t->phase == PHASE_RUNNING || t->phase == PHASE_READY;
 }
 
-/* It runs, and nobody has decided to end it. */
+/* It runs, and no end was decided. */
 static inline bool tfc__task_is_at_work(const struct task *t)
 {
 	return tfc__task_is_alive(t) && t->outcome == OUTCOME_OPEN;
@@ -289,7 +295,7 @@ static inline bool tfc__task_is_over(const struct task *t)
 	return t->phase == PHASE_OVER || t->phase == PHASE_IGNORED;
 }
 
-/* A start is not over before it. */
+/* A start waits for it. */
 static inline bool tfc__task_is_unready(const struct task *t)
 {
 	return t->phase != PHASE_READY && !tfc__task_is_over(t);
@@ -307,7 +313,7 @@ static inline const struct tfc__core_role *tfc__task_role(const struct tfc__core
 }
 
 bool tfc__task_is_ps(const struct tfc__core *core, const struct task *t);
-/* Scope coordinator, and not a ps: it restarts whenever a ps does. */
+/* Has scope coordinator and is not a ps: it restarts whenever a ps does. */
 bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t);
 /* Whether its failure is the job's failure. */
 bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t);
@@ -319,7 +325,7 @@ void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *actio
 			  const char *text);
 void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text);
 void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state);
-/* The terminal one: `state` and `reason` with the attempt's death. */
+/* The report of a terminal state: `state` and `reason` with the attempt's death. */
 void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uint32_t reason,
 		     const char *text);
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
@@ -327,7 +333,7 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase);
 void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase);
 void tfc__task_release(struct tfc__core *core, struct task *t);
 void tfc__task_launch(struct tfc__core *core, struct task *t);
-/* Ends a living one, unless it is being stopped with no more grace than this. */
+/* Ends a living task, unless it is being stopped with no more grace than this. */
 void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enum outcome outcome);
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
 
@@ -335,14 +341,15 @@ void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0:
 enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc__death *death);
 /* TensorFlow's preemption handler has ended an attempt that was ready. */
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t);
-/* Lost, or preempted: it is nobody's bug, and the budget of losses pays. */
+/* Lost or preempted: not caused by the program, and charged to the budget of losses. */
 bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t);
-/* What its end, and the others that wait for the verdict, leave to those that it takes along. */
+/* The grace of the tasks that end because of t, considering t's death and the others that wait for
+ * the verdict. */
 enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t);
 /* Whether a peer's death could have caused this one. */
 bool tfc__death_is_explainable(const struct tfc__death *death);
 uint32_t tfc__death_reason(const struct tfc__death *death);
-/* "worker/1 died of SIGKILL" */
+/* Writes a text such as "worker/1 died of SIGKILL". */
 void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size);
 void tfc__text_name(const struct tfc__core *core, const struct task *t, char *text, size_t size);
 void tfc__text_add(char *text, size_t size, const char *format, ...)
@@ -352,7 +359,7 @@ void tfc__text_add(char *text, size_t size, const char *format, ...)
 uint32_t tfc__budget_capacity(uint32_t max);
 uint32_t tfc__budget_spent(const struct budget *b, uint32_t max, uint64_t window, uint64_t now);
 void tfc__budget_charge(struct budget *b, uint32_t max, uint64_t window, uint64_t now);
-/* The wait before the next restart when `spent` were made within the window. */
+/* The pause before the next restart after `spent` restarts within the window. */
 uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role *role,
 			     uint32_t spent);
 
@@ -361,47 +368,47 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 		    const char *text);
 
 /* ---- core_verdict.c */
-/* A death that nobody asked for, while the job is up. */
+/* A death that was not requested, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
 void tfc__judge_answer(struct tfc__core *core);       /* all nodes have answered */
-void tfc__judge_reachability(struct tfc__core *core); /* of a node has changed */
-/* No verdict is needed any more: reports the ends of those that wait for it. */
+void tfc__judge_reachability(struct tfc__core *core); /* a node's reachability has changed */
+/* No verdict is needed any more: reports the ends of the tasks that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
 
 /* ---- core_restart.c */
-/* What may be done about a failure that `t` caused. */
+/* The result of a restart after a failure that `t` caused. */
 enum restart_end { RESTARTED, RESTART_REFUSED };
 /*
- * Restarts what t's scope says if policy and budget allow; `text` is the sentence so far and gets
- * what follows from it. The end of t's attempt is reported, unless it is alive (then it is
- * stopped).
+ * Restarts the tasks of t's scope if policy and budget allow. `text` is the text so far; the
+ * consequence is appended. The end of t's attempt is reported, unless t is alive; then it is
+ * stopped.
  */
 enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
 			      bool is_loss, char *text, size_t size);
 void tfc__restart_alone(struct tfc__core *core, struct task *t); /* BACKOFF until restart_at */
 void tfc__restart_timer(struct tfc__core *core, struct task *t);
-/* The death of one that was stopped in order to be restarted. */
+/* The death of a task that was stopped in order to be restarted. */
 void tfc__restart_reaped(struct tfc__core *core, struct task *t);
-/* A living one that is to leave its node, unless it may never be restarted. Nothing has failed: it
- * is charged to no budget, and nothing is waited for. */
+/* Restarts a living task that must leave its node, unless it may never be restarted. Nothing has
+ * failed: no budget is charged, and there is no backoff. */
 enum restart_end tfc__restart_moving(struct tfc__core *core, struct task *t, char *text,
 				     size_t size);
-/* The group, without a charge: a dead member has to move. */
+/* Restarts the group without a charge: a dead member has to move. */
 void tfc__restart_group(struct tfc__core *core, uint64_t at, enum grace grace, const char *text);
 
 /* ---- core_gang.c */
 void tfc__gang_begin(struct tfc__core *core); /* START: all tasks that are not over */
-/* The next generation, if all members are reaped and the backoff is over. */
+/* Begins the next generation, if all members are reaped and the backoff is over. */
 void tfc__gang_form(struct tfc__core *core);
-/* One of its tasks gives up its place, and needs another. */
+/* One of the gang's tasks releases its place and needs another. */
 void tfc__gang_replace(struct tfc__core *core, struct task *t);
 void tfc__gang_request_places(struct tfc__core *core); /* at the end of a step */
-/* Whether it needs another node before its next attempt. */
+/* Whether the task needs another node before its next attempt. */
 bool tfc__place_is_needed(const struct task *t);
 void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
 void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *event);
 void tfc__place_retry(struct tfc__core *core);  /* there may be room */
-void tfc__place_repeat(struct tfc__core *core); /* what it waits for */
+void tfc__place_repeat(struct tfc__core *core); /* reports again what it waits for */
 void tfc__port_held(struct tfc__core *core, struct task *t);
 void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__core_event *event);
 
@@ -409,66 +416,69 @@ void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc_
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
 void tfc__node_unreachable(struct tfc__core *core, uint32_t node);
 void tfc__node_reachable(struct tfc__core *core, uint32_t node);
-/* Whether its node is unreachable, or was shortly before `at`: others may have failed of that. */
+/* Whether the task's node is unreachable, or was shortly before `at`: other tasks may have failed
+ * because of that. */
 bool tfc__node_was_unreachable(const struct task *t, uint64_t at);
 void tfc__node_drain(struct tfc__core *core, uint32_t node, const char *why);
 void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, const char *why);
 
 /* ---- core_query.c */
-void tfc__query_nodes(struct tfc__core *core); /* core->query says what for */
+void tfc__query_nodes(struct tfc__core *core); /* core->query is the purpose */
 void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *event);
-void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
+void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
 
 /* ---- core_resume.c */
 void tfc__resume_start(struct tfc__core *core);
-void tfc__resume_continue(struct tfc__core *core); /* nothing of it is alive any more */
+void tfc__resume_continue(struct tfc__core *core); /* no task of the earlier epoch is alive */
 
 /* ---- core_stall.c */
 void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
 void tfc__stall_inspected(struct tfc__core *core, struct task *t,
 			  const struct tfc__core_event *event);
-void tfc__stall_over(struct tfc__core *core, struct task *t); /* nothing of it is inspected */
-void tfc__stall_conclude(struct tfc__core *core); /* ... and the others need not wait for it */
+/* its inspection does not matter any more */
+void tfc__stall_over(struct tfc__core *core, struct task *t);
+void tfc__stall_conclude(struct tfc__core *core); /* ... and the other tasks need not wait for it */
 void tfc__report_stall(struct tfc__core *core, struct task *t, const char *text);
 
 /* ---- core_start.c */
-void tfc__start_begin(struct tfc__core *core); /* it is explained if it lasts */
+void tfc__start_begin(struct tfc__core *core); /* it is explained if it takes long */
 void tfc__start_deadline_from(struct tfc__core *core, uint64_t from); /* ... and has a deadline */
-void tfc__start_over(struct tfc__core *core);         /* all are ready, or the start is given up */
-void tfc__start_program_runs(struct tfc__core *core); /* one more, which may listen */
+/* all are ready, or the start has ended without */
+void tfc__start_over(struct tfc__core *core);
+void tfc__start_program_runs(struct tfc__core *core); /* one more program runs, which may listen */
 void tfc__start_explain(struct tfc__core *core);
 void tfc__start_no_listener(struct tfc__core *core);
 void tfc__start_deadline(struct tfc__core *core);
 void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *event);
 void tfc__start_inspect_timeout(struct tfc__core *core);
-void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* it will not answer */
-/* "worker/0 (not listening: idle), worker/1 (no port) and 2 more", added, with what
- * core->inspected says of them; returns the first. */
+void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
+/* Appends "worker/0 (not listening: idle), worker/1 (no port) and 2 more" to the text, with the
+ * contents of core->inspected. Returns the first of these tasks. */
 const struct task *tfc__start_waited_for(const struct tfc__core *core, char *text, size_t size);
 
 /* ---- core_end.c */
 void tfc__end_done(struct tfc__core *core, struct task *t); /* a death with code 0 */
-/* A task's failure that will not be restarted; its end is reported here. */
+/* A task's failure that will not be restarted. Reports its end. */
 void tfc__end_failed(struct tfc__core *core, struct task *t, const char *text);
-/* A task that could not get a port again: it has no attempt whose end could be reported. */
+/* A task that could not get a port again. It has no attempt whose end could be reported. */
 void tfc__end_portless(struct tfc__core *core, struct task *t, uint32_t count, const char *why);
 void tfc__end_placeless(struct tfc__core *core, struct task *t, uint32_t reason,
-			const char *text); /* nor a node */
+			const char *text); /* ... or a node */
 void tfc__end_refused(struct tfc__core *core, const struct task *t, uint32_t reason,
 		      const char *text);
 void tfc__end_pending_deadline(struct tfc__core *core);
 void tfc__end_start_deadline(struct tfc__core *core); /* core->inspected is complete */
-/* t: NULL when nobody can be named. */
+/* t: NULL if no single task is the cause. */
 void tfc__end_stalled(struct tfc__core *core, struct task *t, const char *text);
 void tfc__end_stalled_reaped(struct tfc__core *core, struct task *t);
 void tfc__end_deadline(struct tfc__core *core);
 void tfc__end_by_user(struct tfc__core *core, uint64_t interrupt_ns, bool is_kill);
 void tfc__end_interrupted(struct tfc__core *core); /* the interrupt's time is over */
 void tfc__end_suspend(struct tfc__core *core);
-void tfc__end_succeeded(struct tfc__core *core); /* all that was to be done was done before */
-/* The time is over in which it might have ended by itself. */
+void tfc__end_succeeded(struct tfc__core *core); /* all deciders were done in an earlier epoch */
+/* The time is over in which the task could have ended by itself. */
 void tfc__end_overdue(struct tfc__core *core, struct task *t);
-void tfc__end_reaped(struct tfc__core *core, struct task *t); /* a death while it ends */
+void tfc__end_reaped(struct tfc__core *core, struct task *t); /* a death while the job ends */
 void tfc__end_if_reaped(struct tfc__core *core);
 
 #endif

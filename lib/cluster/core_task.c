@@ -16,7 +16,7 @@ bool tfc__task_is_coordinator(const struct tfc__core *core, const struct task *t
 	       !tfc__task_is_ps(core, t);
 }
 
-/* Whether another task does its work now. */
+/* Whether another task has its work now. */
 static bool has_replacement(const struct tfc__core *core, const struct task *t)
 {
 	for (uint32_t i = 0; i < core->task_count && t->was_ready; i++) {
@@ -124,7 +124,7 @@ static bool is_gang_unheld(const struct task *t)
 	return t->phase == PHASE_GANG_PLACING || t->phase == PHASE_GANG_HOLDING;
 }
 
-/* The start is over, or the restart: nobody is waited for any more. */
+/* The start or restart is complete: all tasks are ready. */
 static void report_if_running(struct tfc__core *core)
 {
 	if (core->phase != CORE_UP || core->unready || !core->alive || !core->undone)
@@ -134,7 +134,7 @@ static void report_if_running(struct tfc__core *core)
 		tfc__report_job(core, TFC_JOB_RUNNING, "");
 }
 
-/* What the core counts of a task, added or taken away. */
+/* Adds a task to the core's counts or subtracts it. */
 static void count_task(struct tfc__core *core, const struct task *t, uint32_t sign)
 {
 	uint32_t alive = tfc__task_is_alive(t) ? sign : 0;
@@ -170,7 +170,7 @@ void tfc__task_release(struct tfc__core *core, struct task *t)
 	if (t->port == PORT_NONE && !is_requested)
 		return;
 	t->port = PORT_NONE;
-	if (t->node != TFC__NO_NODE) /* or it is lost, with the port */
+	if (t->node != TFC__NO_NODE) /* or the node is lost, with the port */
 		tfc__action_add(core, TFC__DO_RELEASE, t);
 }
 
@@ -214,7 +214,7 @@ void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enu
 	assert(tfc__task_is_alive(t) && outcome != OUTCOME_OPEN);
 	t->outcome = outcome;
 	if (t->phase == PHASE_READY)
-		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is waited for */
+		tfc__task_phase(core, t, PHASE_RUNNING); /* the next attempt is awaited */
 	if (t->ending == ENDING_SAVE && grace != GRACE_NONE)
 		return;
 	if (grace == GRACE_SAVE && t->is_member && t->ending != ENDING_STOP) {

@@ -1,21 +1,21 @@
 /*
  * Cause, not consequence.
  *
- * When one member of a TensorFlow cluster dies, the others exit 1: a permanent-looking end that
- * says nothing about the program. So:
+ * When one member of a TensorFlow cluster dies, the others exit with status 1: an end that looks
+ * permanent and says nothing about the program. Therefore:
  *
  * - A retryable death (signal, loss, preemption) has its cause outside: it decides at once.
  * - A permanent death that a peer could have caused makes its task the suspect. Every node is
- *   asked (QUERY); its answer comes after every death there that had happened when it was asked.
- *   Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited
- *   for until it does or is lost.
- * - A collected retryable death is the cause at once, whatever its time says: a lost host is
- *   noticed after its peers have failed, and a restart too many costs less than a job.
- * - With the answer, a peer that is stopped (SIGSTOP), or is not there, is the cause.
- * - So does the network, when the node of the suspect or of a peer could not be reached then.
+ * queried (QUERY); its answer comes after every death there that had happened when it was queried.
+ * Deaths of the suspect's peers are collected meanwhile. A node that does not answer is waited for
+ * until it does or is lost.
+ * - A collected retryable death is the cause at once, whatever its time: a lost host is noticed
+ * after its peers have failed, and one restart too many costs less than the job.
+ * - If an answer shows a peer that is stopped (SIGSTOP) or has no process, that peer is the cause.
+ * - If the node of the suspect or of a peer was unreachable at that time, the network is the cause.
  * - Else the earliest of the collected deaths is the cause; all others are consequences.
- * - It decides, with its status; but if a peer had left with 0 not long before, that is named as
- * its cause: the rest of a group cannot continue.
+ * - The cause decides, with its status. But if a peer had ended with 0 shortly before, that is
+ * named as its cause: the rest of a group cannot continue.
  */
 #include "cluster/core_state.h"
 
@@ -43,7 +43,7 @@ static bool has_peer(const struct tfc__core *core, const struct task *t)
 	return tfc__task_is_coordinator(core, t) && core->ps_count > 0;
 }
 
-/* Whether its death waits for the open verdict. A second coordinator's does too. */
+/* Whether its death waits for the open verdict. This includes the death of a second coordinator. */
 static bool is_collected(const struct tfc__core *core, const struct task *t)
 {
 	const struct task *suspect = core->suspect;
@@ -99,7 +99,7 @@ void tfc__judge_drop(struct tfc__core *core, bool is_consequence)
 	}
 }
 
-/* The first of t's peers to end with 0 when t still ran; NULL: none did. */
+/* The first of t's peers that ended with 0 while t was running; NULL: none. */
 static const struct task *find_leaver(const struct tfc__core *core, const struct task *t)
 {
 	const struct task *leaver = NULL;
@@ -127,7 +127,7 @@ static void add_leaver(const struct tfc__core *core, const struct task *t, char 
 		      (double)(t->death.time_ns - leaver->death.time_ns) / (double)SECOND_NS);
 }
 
-/* t's death is a cause, or the network is: what follows from it. */
+/* Carries out the verdict that t's death, or the network, is the cause. */
 static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 {
 	char text[256];
@@ -175,7 +175,7 @@ void tfc__judge_death(struct tfc__core *core, struct task *t)
 	}
 }
 
-/* A living peer that cannot have worked: stopped, or without a process. */
+/* A living peer that cannot be working: stopped, or without a process. */
 static struct task *find_silent_peer(struct tfc__core *core)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -199,8 +199,8 @@ static struct task *find_earliest(struct tfc__core *core)
 	return earliest;
 }
 
-/* A silent peer is the cause, and is restarted like a dead one; where that is refused, the suspect,
- * which has a status, decides. */
+/* A silent peer is the cause, and is restarted like a dead one. If the restart is refused, the
+ * suspect, which has a status, decides. */
 static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped)
 {
 	struct task *suspect = core->suspect;
@@ -224,8 +224,9 @@ void tfc__judge_answer(struct tfc__core *core)
 	bool is_network = !silent && core->query == QUERY_VERDICT_CUT;
 	if (silent)
 		judge_silent(core, silent, silent->process == TFC__PROC_STOPPED);
-	/* Whoever is not explained by that is judged by its own death, the earliest first: it ends
-	 * the job or restarts its group, which clears the list, unless its failure is ignored. */
+	/* Each task whose death this does not explain is judged by its own death, the earliest
+	 * first. That ends the job or restarts the task's group, which clears the list, unless its
+	 * failure is ignored. */
 	close_verdict(core);
 	while (core->judged) {
 		struct task *t = find_earliest(core);

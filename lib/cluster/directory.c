@@ -14,12 +14,12 @@ static void on_drained(struct tfc__work *work)
 	directory->drain_fn(directory->drain_user);
 }
 
-/* None, when the store keeps no secrets. */
+/* Without a seal key in the store there are no keys: the store keeps no secrets. */
 static void make_seal_keys(struct tfc__directory *directory, const uint8_t *secret)
 {
 	const uint8_t *stored = tfc__store_seal_key(directory->store);
 	const uint8_t **keys = directory->seal_keys;
-	directory->options.secret = NULL; /* it is only borrowed for now */
+	directory->options.secret = NULL; /* borrowed for this call only */
 	if (stored && secret) {
 		crypto_generichash(directory->seal_key, sizeof(directory->seal_key), stored,
 				   TFC__STORE_SEAL_SIZE, secret, 32);
@@ -97,7 +97,7 @@ void tfc__record_close(struct tfc__record *record)
 	tfc__record_free(record);
 }
 
-/* A job that nobody was told of is not to run later. */
+/* A job whose submitter received no response must not run later. */
 static void take_back(struct tfc__record *record)
 {
 	tfc__record_remove(record, NULL);
@@ -227,7 +227,7 @@ int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_e
 	return TFC_OK;
 }
 
-/* ---- looking at a record */
+/* ---- queries of a record */
 
 uint32_t tfc__record_state(const struct tfc__record *record)
 {
@@ -307,7 +307,7 @@ void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool
 	record->is_kill = record->is_kill || is_kill;
 }
 
-/* ---- the end of this node */
+/* ---- shutdown */
 
 static int close_doors(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 		       tfc_error *error)
@@ -335,7 +335,7 @@ int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user
 	return TFC_OK;
 }
 
-/* One without a maintainer gets its own once it is stored, and that is suspended then. */
+/* A record without a maintainer gets one when it is stored, which is then suspended. */
 int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 			   tfc_error *error)
 {

@@ -1,13 +1,13 @@
 /*
- * What the files of this module share; the maintainer's have maintainer_state.h, its pure core
- * core_state.h.
+ * Shared by the files of this module. The maintainer's files also share maintainer_state.h, those
+ * of its pure core core_state.h.
  *
  *   directory.c  finding jobs
- *   submit.c     new jobs, and those that are forgotten
- *   restore.c    jobs of an earlier process
- *   term.c       running them
+ *   submit.c     submitting and forgetting jobs
+ *   restore.c    loading the jobs of the previous incarnation
+ *   term.c       running jobs
  *   retention.c  how long ended jobs are kept
- *   placement*.c which node each task goes to
+ *   placement*.c nodes for tasks
  */
 #ifndef TFC_CLUSTER_INTERNAL_H
 #define TFC_CLUSTER_INTERNAL_H
@@ -24,24 +24,25 @@ struct tfc__directory {
 	struct tfc__nodes *nodes;
 	struct tfc__store *store;
 	struct tfc__directory_options options;
-	/* What secrets in records are sealed with: the first from now on; those of 0.2 with the
-	 * second, the store's own. */
+	/* Keys that seal the secrets in records. The first is used for writing. The second, the
+	 * store's own, opens records of 0.2. */
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
 	const uint8_t *seal_keys[3];
 	struct tfc__link records;
-	struct tfc__link submits;            /* records that are not stored yet */
+	/* records that are not stored yet, or whose submit is being refused */
+	struct tfc__link submits;
 	struct tfc__link leaving;            /* records that are being removed */
 	struct tfc__link damaged;            /* struct tfc__damaged */
-	struct tfc__observers users;         /* of its end */
+	struct tfc__observers users;         /* observers of its end */
 	struct tfc__client_keys client_keys; /* of forgotten jobs */
 	struct tfc__store_op *loading;
 	struct tfc__store_op *loading_keys;
 	bool is_loaded;
-	bool is_late;         /* the store did not answer while it was opened */
-	tfc_error load_error; /* it cannot be */
-	uint32_t running;     /* jobs that have not ended, submits among them */
+	bool is_late;         /* the store was not read when opening returned */
+	tfc_error load_error; /* why the store cannot be read */
+	uint32_t running;     /* jobs that have not ended, including submits */
 	bool is_draining;
-	bool is_suspending; /* jobs are left as they are, for a later term */
+	bool is_suspending; /* running jobs are left for a later epoch */
 	struct tfc__work drained;
 	void (*drain_fn)(void *user);
 	void *drain_user;
@@ -56,41 +57,43 @@ static inline struct tfc__record *record_of(struct tfc__link *link)
 
 /* ---- directory.c */
 
-/* TFC_OK, or why no job can be looked for yet. */
+/* Returns TFC_OK, or the reason why jobs cannot be found yet. */
 int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_error *error);
-/* One job less is running. */
+/* A job has ended. */
 void tfc__directory_count_end(struct tfc__directory *directory);
-/* All who wait for the record are answered. */
+/* Calls all requesters that wait for the record. */
 void tfc__record_answer(struct tfc__record *record, int code, const tfc_error *error);
-/* The bundle that the job names is kept in the cache, as long as it has not ended. False: it is not
- * there, or none is named. */
+/* Keeps the bundle that the job names in the cache until the job has ended. Returns false if it is
+ * not in the cache, or if the job names none. */
 bool tfc__record_keep_bundle(struct tfc__record *record);
-/* Closes what it has open, and frees it. */
+/* Closes the record's maintainer and keeper, and frees it. */
 void tfc__record_close(struct tfc__record *record);
 
 /* ---- term.c */
 
-/* A job that was never begun: gives it to a maintainer. Its record is stored. */
+/* Starts the maintainer of a new job, whose record is stored. */
 int tfc__term_begin(struct tfc__record *record, tfc_error *error);
-/* A job that an earlier process had: stores the next epoch, then begins it. */
+/* Continues a job of the previous incarnation: stores the next epoch, then starts the
+ * maintainer. */
 void tfc__term_resume(struct tfc__record *record);
 
 /* ---- restore.c */
 
-/* Reads what is in the store. */
+/* Begins to read the store. */
 int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error);
 
 /* ---- submit.c */
 
-/* Writes the first segment of its term, and then the record; NULL: *error. */
+/* Writes the first segment of the epoch, and then the record. Returns NULL on failure and sets
+ * *error. */
 struct tfc__store_op *tfc__record_put(struct tfc__record *record, tfc__store_fn fn,
 				      tfc_error *error);
-/* Reads the record as it is in the store. NULL: out of memory. */
+/* Reads the record from the store. NULL: out of memory. */
 struct tfc__store_op *tfc__record_get(struct tfc__record *record, tfc__store_fn fn);
 /* Removes the record and its journal; fn may be NULL. NULL: out of memory. */
 struct tfc__store_op *tfc__record_remove(struct tfc__record *record, tfc__store_fn fn);
-/* Removes an ended job, and answers who waits for that. TFC_ENOMEM: its client key cannot be kept,
- * and the job stays. */
+/* Removes an ended job and calls the requesters that wait for the removal. Returns TFC_ENOMEM if
+ * its client key cannot be kept; the job then stays. */
 int tfc__record_forget(struct tfc__record *record, tfc_error *error);
 
 /* ---- retention.c */
@@ -100,17 +103,17 @@ void tfc__retention_check(struct tfc__directory *directory); /* a job has ended 
 
 /* ==== placement */
 
-/* What is left of a node. */
+/* Free capacity of a node. */
 struct tfc__place_room {
-	bool is_usable; /* takes tasks and has the labels */
+	bool is_usable; /* accepts tasks and has the labels */
 	bool is_avoided;
 	uint64_t slots;  /* UINT64_MAX: no limit */
 	uint64_t memory; /* UINT64_MAX: no limit */
 	uint32_t gpus;
 	uint32_t ports;        /* of the pool; UINT32_MAX: no limit known */
-	const uint8_t *barred; /* as in struct tfc__place_ports, or NULL */
-	uint32_t own;          /* tasks of this job there */
-	uint32_t load;         /* of all jobs */
+	const uint8_t *barred; /* as in struct tfc__place_ports; or NULL */
+	uint32_t own;          /* tasks of this job on the node */
+	uint32_t load;         /* tasks of all jobs on the node */
 };
 
 /* A task to be placed. */
@@ -123,9 +126,9 @@ struct tfc__place_item {
 
 struct tfc__placing {
 	const struct tfc__place_request *request;
-	struct tfc__place_room *empty_rooms; /* as they were */
+	struct tfc__place_room *empty_rooms; /* before placing */
 	struct tfc__place_room *rooms;
-	struct tfc__place_item *items; /* what needs most stands first */
+	struct tfc__place_item *items; /* the largest need first */
 };
 
 bool tfc__place_takes_tasks(const struct tfc__member *member);
@@ -134,10 +137,10 @@ uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__pl
 void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need *need,
 		     int64_t count);
 
-/* Places the items that have no node in any way at all; false when it found none. */
+/* Places all items without a node, in any possible way. Returns false if none was found. */
 bool tfc__place_search(struct tfc__placing *place);
 
-/* Why nothing fits, from the task that found no place. TFC_EAGAIN. */
+/* Writes the reason why nothing fits. `failed` is the task without a place. Returns TFC_EAGAIN. */
 int tfc__place_say(const struct tfc__placing *place, const struct tfc__place_item *failed,
 		   tfc_error *error);
 

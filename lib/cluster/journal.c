@@ -15,7 +15,7 @@ static const struct tfc__journal_task never_begun = {.state = TFC_TASK_STOPPED,
 						     .node = no_text,
 						     .address = no_text};
 
-/* Makes room for so many entries more than there are. */
+/* Reserves space for `more` entries. */
 static int reserve(struct tfc__journal *journal, uint32_t more)
 {
 	uint32_t capacity = journal->capacity ? journal->capacity : 32;
@@ -35,7 +35,7 @@ int tfc__journal_init(struct tfc__journal *journal)
 {
 	*journal = (struct tfc__journal){.job_state = TFC_JOB_PENDING};
 	tfc__observers_init(&journal->readers);
-	return reserve(journal, 2); /* one, and the END that comes some time */
+	return reserve(journal, 2); /* one entry, and the END */
 }
 
 static char *copy_text(const char *text)
@@ -93,7 +93,7 @@ int tfc__journal_promise(struct tfc__journal *journal, uint32_t task_count)
 	return TFC_OK;
 }
 
-/* Room for an entry, and behind it for the END and what else is promised. */
+/* Reserves space for an entry, the END and the promised entries. */
 static int reserve_for(struct tfc__journal *journal, const struct tfc__journal_entry *entry)
 {
 	if (entry->kind == TFC_EVENT_END)
@@ -108,7 +108,7 @@ static int reserve_for(struct tfc__journal *journal, const struct tfc__journal_e
 	return TFC_OK;
 }
 
-/* What an entry lacks for want of memory; one that was promised comes without. */
+/* Completes an entry whose strings could not be copied. A promised entry is added without them. */
 static int mend(struct tfc__journal_entry *copy)
 {
 	if (copy->text && copy->address && copy->node)
@@ -153,8 +153,8 @@ static void take_task(struct tfc__journal_task *task, const struct tfc__journal_
 	task->address = entry->address;
 }
 
-/* With its job every task has ended: one that was not launched is told of no more, and what the end
- * of one was is lost with a journal that is damaged. */
+/* All tasks have ended with the job. A task that was not launched has no entry about its end, and
+ * in a damaged journal the entry may be missing. */
 static void end_tasks(struct tfc__journal *journal)
 {
 	for (uint32_t i = 0; i < journal->task_count; i++) {

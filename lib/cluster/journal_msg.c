@@ -48,11 +48,11 @@ void tfc__journal_write(const struct tfc__journal *journal, uint32_t from, uint3
 
 bool tfc__journal_is_empty(const void *data, size_t len)
 {
-	static const uint8_t no_entries = 0x90; /* msgpack: an array of none */
+	static const uint8_t no_entries = 0x90; /* msgpack: an empty array */
 	return len == 1 && *(const uint8_t *)data == no_entries;
 }
 
-/* A state that this version does not know would be read out of the tables of names. */
+/* An unknown state would index the tables of names out of bounds. */
 static bool is_known(const struct tfc__journal_entry *entry, uint32_t task_count)
 {
 	bool is_of_task = entry->kind == TFC_EVENT_TASK;
@@ -90,7 +90,7 @@ static int read_entry(struct tfc__reader *reader, struct tfc__journal *journal,
 	if (code == TFC_OK)
 		code = copy_lines(&entry.ignored_failures);
 	if (code == TFC_OK)
-		code = tfc__journal_add(journal, &entry); /* which takes the lines */
+		code = tfc__journal_add(journal, &entry); /* acquires the lines */
 	else
 		tfc_strv_free(entry.log_tail);
 	return code == TFC_OK ? code : tfc__fail_nomem(error, "cluster");

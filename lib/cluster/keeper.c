@@ -9,7 +9,7 @@
 #include "cluster/journal_msg.h"
 #include "cluster/record.h"
 
-#define SEGMENT_BYTES (64u << 10) /* then another begins */
+#define SEGMENT_BYTES (64u << 10) /* a larger segment is full */
 
 static void schedule(struct tfc__keeper *keeper)
 {
@@ -17,8 +17,8 @@ static void schedule(struct tfc__keeper *keeper)
 		tfc__work_schedule(&keeper->work);
 }
 
-/* What is missing is written once the store works again. Until then nobody is shown it and nothing
- * is launched for it: after a crash the job continues from what is stored. */
+/* Entries that are not stored are written again later. Until then they are not shown and nothing is
+ * launched for them: after a crash the job continues from what is stored. */
 static void fail(struct tfc__keeper *keeper, const tfc_error *error)
 {
 	if (!keeper->why[0])
@@ -86,8 +86,8 @@ bool tfc__keeper_is_full(uint32_t entries, size_t bytes)
 	return entries >= TFC__JOURNAL_PIECE || bytes >= SEGMENT_BYTES;
 }
 
-/* The segment that grows, with what has come since; *ret_next: the number of the one behind it, if
- * it is full with that, else 0. */
+/* Encodes the current segment with all new entries that fit. *ret_next: the number of the next
+ * segment if this one is full, else 0. */
 static void write_segment(struct tfc__keeper *keeper, struct tfc__buf *buf, uint32_t *ret_next)
 {
 	uint32_t most = keeper->next ? keeper->next : keeper->first + TFC__JOURNAL_PIECE;
@@ -159,7 +159,7 @@ void tfc__keeper_abandon(struct tfc__keeper *keeper)
 	keeper->ctx = NULL;
 }
 
-/* Behind a write that is under way the rest is written again: the last one counts. */
+/* The remaining entries are written even if a write is in progress: the last write wins. */
 void tfc__keeper_close(struct tfc__keeper *keeper)
 {
 	bool is_handed_over = true;

@@ -1,12 +1,12 @@
 /*
- * Keeps one journal in the store, in segments: the entries that come during one turn of dispatch
- * are written together, and are shown once they are stored, however long that takes: no crash takes
- * back what was shown. A segment grows, written anew each time, until it is full; then the next one
- * begins. Its key is the number of its first entry.
+ * Keeps one journal in the store, in segments. Entries added in one turn of dispatch are written
+ * together, and are shown once they are stored: a crash never takes back an entry that was shown.
+ * The last segment grows; it is rewritten with each write until it is full, and then the next one
+ * begins. A segment's key is the number of its first entry.
  *
- * A segment that is missing must not look like an end of the journal: what was done would be done
- * again. So each is there, empty, before anything says that it is: the first one of a term before
- * the record names it, the next one before the last is full.
+ * A missing segment must not look like the end of the journal, or the job would repeat what it has
+ * done. So each segment is stored, empty, before anything refers to it: the first one of an epoch
+ * before the record names it, the next one before the current one is full.
  */
 #ifndef TFC_CLUSTER_KEEPER_H
 #define TFC_CLUSTER_KEEPER_H
@@ -15,7 +15,7 @@
 #include "cluster/journal.h"
 #include "store/store.h"
 
-#define TFC__STORE_RETRY_NS TFC__SECOND /* until a store that has failed is asked again */
+#define TFC__STORE_RETRY_NS TFC__SECOND /* before a failed write is retried */
 
 struct tfc__keeper {
 	struct tfc__journal_writer writer;
@@ -26,33 +26,33 @@ struct tfc__keeper {
 	struct tfc__work work;
 	struct tfc__timer retry;
 	struct tfc__store_op *op; /* a segment is being written */
-	uint32_t first;           /* of the segment that grows */
-	uint32_t next;            /* of the one behind it, which is there; 0: none yet */
-	uint32_t kept;            /* entries that are in the store */
-	uint32_t putting;         /* and will be with this write */
-	char why[192];            /* why the last write failed; "": it did not */
+	uint32_t first;           /* number of the current segment */
+	uint32_t next;            /* number of the next segment, which is stored; 0: none yet */
+	uint32_t kept;            /* entries that are stored */
+	uint32_t putting;         /* entries that are stored once `op` is done */
+	char why[192];            /* why the last write failed; "": it succeeded */
 };
 
-/* Stores an empty segment that begins with entry `first` of a job's journal. NULL: out of memory.
- */
+/* Stores an empty segment that begins with entry `first` of a job's journal. NULL: out of
+ * memory. */
 struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id, uint32_t first,
 					tfc__store_fn fn, void *user);
 
-/* Takes over a journal whose entries are all in the store, and the segment that is to begin behind
- * them, too. `id` is borrowed: the job's. */
+/* Begins to keep a journal. All of its entries, and the empty segment after them, must be in the
+ * store. `id` is the job's and borrowed. */
 void tfc__keeper_open(struct tfc__keeper *keeper, tfc_ctx *ctx, struct tfc__store *store,
 		      struct tfc__journal *journal, const char *id);
 
-/* Hands what is left to the store, and shows it to nobody. A no-op when it is not open. */
+/* Passes the remaining entries to the store, without showing them. A no-op when it is not open. */
 void tfc__keeper_close(struct tfc__keeper *keeper);
 
-/* The same, and forgets what is left: the job is removed. */
+/* Like tfc__keeper_close, but drops the remaining entries: the job is being removed. */
 void tfc__keeper_abandon(struct tfc__keeper *keeper);
 
-/* The number of a segment's first entry, from its key; UINT32_MAX: none. */
+/* The number in a segment's key; UINT32_MAX: not a segment. */
 uint32_t tfc__keeper_segment(const char *key);
 
-/* Whether a segment of so many entries and bytes is full, so that another is there behind it. */
+/* Whether a segment of this size is full, so that another one must follow it. */
 bool tfc__keeper_is_full(uint32_t entries, size_t bytes);
 
 #endif

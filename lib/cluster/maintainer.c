@@ -41,7 +41,7 @@ static void step_core(struct tfc__maintainer *maintainer, const struct tfc__core
 		maintainer->end = TFC__MAINTAINER_FENCED;
 }
 
-/* An event, and the places that it made the core ask for. */
+/* Handles an event, and answers the PLACE actions that it causes. */
 static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc__core_event *event)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -71,7 +71,8 @@ static void let_go(struct tfc__maintainer *maintainer)
 	tfc__observer_remove(&maintainer->reader);
 	if (maintainer->end == TFC__MAINTAINER_ENDED)
 		tfc__maintainer_end_links(maintainer);
-	if (maintainer->end == TFC__MAINTAINER_FENCED) /* one of them is telling it just now */
+	/* deferred: one of the links is calling this */
+	if (maintainer->end == TFC__MAINTAINER_FENCED)
 		tfc__work_schedule(&maintainer->closing);
 	maintainer->end_fn(maintainer->end_user, maintainer->end);
 }
@@ -141,7 +142,7 @@ static int make_core(struct tfc__maintainer *maintainer)
 	return tfc__journal_promise(maintainer->journal, maintainer->task_count);
 }
 
-/* On a node that is alone a job that cannot be opened is refused at once. */
+/* If this node is the only member, a job that cannot be opened is refused at once. */
 static int open_alone(struct tfc__maintainer *maintainer, tfc_error *error)
 {
 	struct tfc__node_entry *node = tfc__nodes_alone(maintainer->nodes);
@@ -229,7 +230,8 @@ void tfc__maintainer_close(struct tfc__maintainer *maintainer)
 	free(maintainer);
 }
 
-/* What an earlier term left running is asked for before anything else. */
+/* The first step of a resumed job queries the nodes of its tasks; it comes before any other
+ * event. */
 static void begin_resumed(struct tfc__maintainer *maintainer)
 {
 	if (!maintainer->is_resumed)
@@ -260,7 +262,7 @@ void tfc__maintainer_suspend(struct tfc__maintainer *maintainer)
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_SUSPEND});
 }
 
-/* ---- looking */
+/* ---- queries */
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer)
 {

@@ -1,6 +1,6 @@
 /*
- * A maintainer at work: carries out what the pure core (maintainer_core.h) decides, through the
- * agents, and writes what became of it into the job's journal.
+ * A maintainer: executes the actions of the pure core (maintainer_core.h) through the agents, and
+ * writes the events into the job's journal.
  */
 #ifndef TFC_CLUSTER_MAINTAINER_H
 #define TFC_CLUSTER_MAINTAINER_H
@@ -14,43 +14,47 @@ struct tfc__maintainer;
 
 enum tfc__maintainer_end {
 	TFC__MAINTAINER_ENDED = 1, /* the END entry was written */
-	TFC__MAINTAINER_SUSPENDED, /* nothing runs any more; a later term goes on with the job */
-	TFC__MAINTAINER_FENCED,    /* a later term has begun; this one does and says nothing more */
+	TFC__MAINTAINER_SUSPENDED, /* nothing runs any more; a later epoch continues the job */
+	/* a later epoch has begun; this maintainer does and reports nothing more */
+	TFC__MAINTAINER_FENCED,
 };
 
 /* Called in dispatch, once. The maintainer may be closed inside. */
 typedef void (*tfc__maintainer_end_fn)(void *user, enum tfc__maintainer_end end);
 
 /*
- * Takes charge of a job; its first step is taken in a later dispatch. `nodes`, `info` and `journal`
- * are borrowed for its life; `resume` (NULL: the job is new) is read before the call returns.
- * Errors: TFC_ENOMEM; on a node that is alone, those of tfc__agent_job_open.
+ * Opens the maintainer of a job; its first step follows in a later turn of dispatch. `nodes`,
+ * `info` and `journal` are borrowed for its life; `resume` (NULL: a new job) is read before the
+ * call returns. Errors: TFC_ENOMEM; if this node is the only member, also those of
+ * tfc__agent_job_open.
  */
 int tfc__maintainer_open(tfc_ctx *ctx, struct tfc__nodes *nodes,
 			 const struct tfc__agent_job_info *info, const struct tfc__resume *resume,
 			 struct tfc__journal *journal, tfc__maintainer_end_fn fn, void *user,
 			 tfc_error *error, struct tfc__maintainer **ret_maintainer);
 
-/* Kills what still runs. NULL is a no-op. */
+/* Closes it and kills all running tasks. NULL is a no-op. */
 void tfc__maintainer_close(struct tfc__maintainer *maintainer);
 
 void tfc__maintainer_stop(struct tfc__maintainer *maintainer, uint32_t interrupt_ms, bool is_kill);
 
-/* Stops all tasks with their grace and ends SUSPENDED, without an END; a job that is ending already
- * ends. */
+/* Stops all tasks with their grace and ends SUSPENDED, without an END entry. A job that is ending
+ * already ends. */
 void tfc__maintainer_suspend(struct tfc__maintainer *maintainer);
 
-/* ---- looking at it */
+/* ---- queries */
 
 const struct tfc__core *tfc__maintainer_core(const struct tfc__maintainer *maintainer);
-/* What is of it on this machine, or NULL. */
+/* The job of the agent on this machine, or NULL. */
 struct tfc__agent_job *tfc__maintainer_local_job(const struct tfc__maintainer *maintainer);
 
-/* The name of the node where a task is, or was last; or "". Borrowed for the maintainer's life. */
+/* The name of the node where a task is, or was last; "": none. Borrowed for the maintainer's
+ * life. */
 const char *tfc__maintainer_node(const struct tfc__maintainer *maintainer, uint32_t task);
 
-/* The log of a task at a node that it was on (a TASK entry names it), from `position` on. NULL and
- * *error: TFC_ELOST when that node cannot be asked any more. Close it before the maintainer. */
+/* Opens the log of a task on a node where it has been (a TASK entry names it), from `position` on.
+ * Returns NULL and sets *error; TFC_ELOST if there is no connection to that node. Close the log
+ * before the maintainer. */
 struct tfc__log_source *tfc__maintainer_log_open(struct tfc__maintainer *maintainer,
 						 const char *node, uint32_t task, uint64_t position,
 						 tfc_error *error);

@@ -6,9 +6,9 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
-#define GOOD_LIFE (600 * 1000 * TFC__MS) /* an attempt that lived so long says well of its node */
+#define GOOD_LIFE (600 * 1000 * TFC__MS) /* the node worked if an attempt lived this long */
 
-/* ---- what agents tell becomes an event of the core */
+/* ---- events of agents become events of the core */
 
 static void note_process(struct seen *seen, const struct tfc__agent_event *event)
 {
@@ -27,7 +27,7 @@ static void note_process(struct seen *seen, const struct tfc__agent_event *event
 	seen->max_rss_kib = process->max_rss_kib;
 }
 
-/* A port without a known address is as good as none. */
+/* A held port whose address could not be copied counts as a failed HOLD. */
 static void note_held(struct seen *seen, const struct tfc__agent_event *event,
 		      struct tfc__core_event *core_event)
 {
@@ -40,7 +40,7 @@ static void note_held(struct seen *seen, const struct tfc__agent_event *event,
 	core_event->text = "out of memory";
 }
 
-/* The moment of a death, told on the wall clock, on the clock of the core's `now`. */
+/* Converts the wall-clock time of a death to the clock of the core's `now`. */
 static uint64_t monotonic(uint64_t wall_ns)
 {
 	uint64_t ago = tfc__wall() - wall_ns;
@@ -73,7 +73,7 @@ static void take_inspected(const struct tfc__agent_event *event, struct tfc__ins
 	}
 }
 
-/* Tasks go there only when they fit nowhere else: whoever wonders finds out why. */
+/* The log explains why the node gets tasks only if they fit nowhere else. */
 static void say_avoided(const struct agent_link *link)
 {
 	const struct tfc__maintainer *maintainer = link->maintainer;
@@ -84,8 +84,8 @@ static void say_avoided(const struct agent_link *link)
 			 link->node->name, (unsigned long long)((until - now) / TFC__SECOND));
 }
 
-/* What it says of the node itself: only an attempt that nobody had asked to stop counts. Whether
- * the task had better go elsewhere, where there is an elsewhere. */
+/* Counts the attempt as a success or failure of its node; the failure of an attempt that was
+ * stopped does not count. Returns whether the task should move to another node. */
 static bool judge_node(struct agent_link *link, const struct seen *seen,
 		       const tfc_process_event *process)
 {
@@ -101,7 +101,7 @@ static bool judge_node(struct agent_link *link, const struct seen *seen,
 	return false;
 }
 
-/* The task's own events count while it is there. */
+/* Events about a task count only if they come from its current node. */
 static bool is_stale(const struct agent_link *link, const struct tfc__agent_event *event)
 {
 	switch (event->kind) {
@@ -113,7 +113,7 @@ static bool is_stale(const struct agent_link *link, const struct tfc__agent_even
 	}
 }
 
-/* Alone, it fails as it stands; else another node may have room. */
+/* If this node is the only member, the task fails. Otherwise another node may have room. */
 static void take_refusal(struct agent_link *link, const struct tfc__agent_event *event,
 			 struct tfc__core_event *core_event)
 {
@@ -175,7 +175,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 	tfc__maintainer_step(maintainer, &core_event);
 }
 
-/* ---- what is told of a whole node */
+/* ---- events about a whole node */
 
 static void on_lost(struct agent_link *link, const char *text)
 {
@@ -241,16 +241,16 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 	}
 }
 
-/* ---- orders */
+/* ---- requests to agents */
 
-/* The reason of what is reported in a turn of its own. */
+/* Keeps the reason of a failure that is reported in a turn of its own. */
 static void keep_reason(char **failure, const tfc_error *error)
 {
 	free(*failure);
 	*failure = strdup(error->text);
 }
 
-/* An order that could not even be given: its answer comes later, as any does. */
+/* A request that could not be made is answered later, like any other. */
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 			  enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
 {
@@ -303,7 +303,7 @@ static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_acti
 	struct seen *seen = &maintainer->seen[action->task];
 	tfc_error error = TFC_ERROR_INIT;
 	if (seen->link != link)
-		seen->log_end = 0; /* of another log */
+		seen->log_end = 0; /* the position was in another log */
 	seen->link = link;
 	tfc__maintainer_acquire(maintainer, action->task, link);
 	if (tfc__maintainer_open_link(link, &error) < 0)
@@ -338,7 +338,7 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 		link->ops->stacks(link->job, action->task, action->number);
 }
 
-/* Of an earlier term's node this is the first thing that is asked. */
+/* On a node of an earlier epoch this is the first request. */
 static void query(struct tfc__maintainer *maintainer, struct agent_link *link, uint32_t number)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -349,7 +349,8 @@ static void query(struct tfc__maintainer *maintainer, struct agent_link *link, u
 	keep_reason(&link->failure, &error);
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
-	if (agent.ops && agent.ops->after_previous) /* what ran there may run still */
+	/* attempts of the previous incarnation may still run there */
+	if (agent.ops && agent.ops->after_previous)
 		agent.ops->after_previous(agent.agent, &maintainer->failing);
 	else
 		tfc__work_schedule(&maintainer->failing);
@@ -358,7 +359,8 @@ static void query(struct tfc__maintainer *maintainer, struct agent_link *link, u
 static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,
 		    uint32_t task)
 {
-	tfc__list_remove(&maintainer->seen[task].failure_link); /* a HOLD that could not be given */
+	/* a HOLD that could not be requested */
+	tfc__list_remove(&maintainer->seen[task].failure_link);
 	tfc__maintainer_release(maintainer, task);
 	if (link->job)
 		link->ops->release(link->job, task);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event makes at most four actions of each task (a reported end, then RELEASE and HOLD or
- * LAUNCH and a reported start, or STOP) and a few of the job. */
+/* One event causes at most four actions per task (a reported end, then RELEASE and HOLD or LAUNCH
+ * and a reported start, or STOP) and a few of the job. */
 #define ACTIONS_PER_TASK 4
 #define ACTIONS_OF_JOB 16
 
@@ -25,13 +25,15 @@ static uint32_t most(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* Entries of each task's budgets; whoever restarts with its group has none of its own. */
+/* The number of entries of each task's budgets; a task that restarts with its group has none of its
+ * own. */
 static uint32_t capacity_of(const struct tfc__core_role *role, uint32_t max)
 {
 	return role->scope == TFC__SCOPE_GROUP ? 0 : tfc__budget_capacity(max);
 }
 
-/* Of all budgets, and of the group's, which has the widest role's. */
+/* The entries of all budgets, including the group's, which has the capacity of the role with the
+ * most. */
 static size_t count_entries(struct tfc__core *core)
 {
 	size_t count = 0;
@@ -120,7 +122,7 @@ static bool decides(const struct tfc__core_role *role, uint32_t success, uint32_
 	}
 }
 
-/* Who decides: by the rule; else whoever may end by itself; else all. */
+/* Chooses the deciders: by the rule; else the tasks that may end by themselves; else all tasks. */
 static void choose_deciders(struct tfc__core *core)
 {
 	for (int rule = 0; rule < 3 && core->undone == 0; rule++) {
@@ -214,7 +216,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 	if (!tfc__task_is_alive(t))
 		return;
 	t->death = *death;
-	/* That it was out of memory stands with its status. */
+	/* The text about the status says that it was out of memory. */
 	snprintf(t->why, TASK_WHY, "%s", text && !death->is_oom ? text : "");
 	if (death->is_port_occupied)
 		t->port = PORT_OCCUPIED;
@@ -411,7 +413,7 @@ uint64_t tfc__core_wake_at(const struct tfc__core *core)
 	return least;
 }
 
-/* ---- its state */
+/* ---- queries */
 
 uint32_t tfc__core_task_count(const struct tfc__core *core)
 {

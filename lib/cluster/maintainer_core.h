@@ -5,14 +5,14 @@
  *
  * It knows tasks, deaths, budgets, deadlines and verdicts. It knows no process, port, socket, file,
  * clock or random source: time comes with the event, jitter from a seeded generator in the state,
- * and all memory is taken when it is made. The shipped object and the simulated one are the same.
- * The table of states and events is in doc/internals/maintainer.md.
+ * and all memory is allocated when it is made. The shipped object and the simulated one are the
+ * same. doc/internals/maintainer.md has the table of states and events.
  *
  * The life of a generation:
  *   a place for each task -> hold every port (gang) -> launch all -> all ready -> running -> a
  *   death -> verdict.
- * Nodes are numbers that mean nothing here; whoever places chooses them, and a node that was lost
- * comes back under another number.
+ * Nodes are opaque numbers here. The caller chooses them, and a node that was lost returns under
+ * another number.
  * A verdict is reached when the first death of the generation is known to be a cause: see
  * "Cause, not consequence" in core_verdict.c.
  */
@@ -44,11 +44,12 @@ struct tfc__core_role {
 	uint64_t finish_ns;
 	bool has_port;
 	bool is_in_cluster;      /* in the cluster spec: chief, worker, ps, evaluator */
-	bool is_failure_ignored; /* once it may not be restarted any more */
-	/* ... only after it was ready, and while another of its role is, which gets its work */
+	bool is_failure_ignored; /* its failure is ignored once its restarts are used up */
+	/* ... only after it was ready, and while another task of its role is, which gets its
+	 * work */
 	bool is_replaceable;
 	bool is_ready_on_listen;
-	bool is_listening_assumed; /* ... though nobody has said so: by role and framework */
+	bool is_listening_assumed; /* ... by default of role and framework, not by the job file */
 	uint16_t port;             /* fixed port of task 0, or 0 */
 };
 
@@ -62,14 +63,15 @@ struct tfc__core_policy {
 	bool is_abort_auto; /* ... and none where no grace is of use: core_death.c */
 	uint64_t preempt_grace_ns;
 	uint64_t start_deadline_ns; /* 0: none */
-	/* A job of which no task has ever listened counts as running so long after the last task
+	/* If no task has ever listened, the job counts as running this long after the last task
 	 * started, and has no start deadline; 0: it does not. */
 	uint64_t no_listener_ns;
 	uint64_t deadline_ns;         /* 0: none */
 	uint64_t pending_deadline_ns; /* until a gang has all its places and ports; 0: none */
 	uint32_t on_stall;            /* enum tfc__on_stall */
-	uint64_t explain_ns; /* a start that lasts so long is explained, and again; 0: not */
-	uint64_t seed;       /* of the jitter */
+	/* a start that lasts this long is explained, and repeatedly from then on; 0: not */
+	uint64_t explain_ns;
+	uint64_t seed; /* of the jitter */
 };
 
 /* Tasks are numbered through the roles in order: role 0's tasks, then role 1's, ... */
@@ -82,14 +84,14 @@ struct tfc__death {
 	int32_t status;  /* as in tfc_process_event */
 	bool is_oom;
 	bool is_port_occupied; /* by a foreign listener: another port is needed */
-	bool is_bind_failed;   /* it could not bind its port, and now nobody else has it */
-	bool is_node_bad;      /* attempts fail there: the next one is to be placed anew */
-	bool had_notice;       /* its output says that it or a peer had got SIGTERM before */
+	bool is_bind_failed;   /* it could not bind its port, which is free now */
+	bool is_node_bad;      /* attempts fail there: the next attempt should get another node */
+	bool had_notice;       /* its output says that it or a peer received SIGTERM before */
 	bool is_with_node;     /* LOST with its node; set by the core itself */
-	uint64_t time_ns;      /* when, on the clock of `now` as well as the agent knows */
+	uint64_t time_ns;      /* time of death on the clock of `now`, as well as the agent knows */
 };
 
-/* What a process is doing when its agent is asked. */
+/* The state of a process in its agent's answer. */
 enum tfc__proc_state {
 	TFC__PROC_NONE = 0, /* no process */
 	TFC__PROC_RUNNING = 1,
@@ -97,37 +99,40 @@ enum tfc__proc_state {
 };
 
 enum tfc__core_event_kind {
-	TFC__CORE_START = 1,   /* the job was accepted */
-	TFC__CORE_HELD,        /* task's port is held (also sent for tasks that need none) */
-	TFC__CORE_HOLD_FAILED, /* text: why; is_full: the node has no room, another place is sought;
-				  else count: how many ports the gang still misses; the first one
-				  ends the job, so count all that fail before reporting it */
-	TFC__CORE_STARTED,     /* the attempt's program runs */
-	TFC__CORE_READY,       /* the attempt's own listener was seen */
-	TFC__CORE_EXITED,      /* the attempt ended; death */
-	TFC__CORE_REFUSED,   /* the attempt could not be made (bundle, hook, spec): text; permanent;
-				attempt; comes in place of EXITED */
-	TFC__CORE_ANSWER,    /* a node's fresh answer to a QUERY: states[task], after every EXITED
-				of attempts there that were dead when it was asked */
-	TFC__CORE_STALLED,   /* the attempt is silent, for silent_ms; text: what it does instead */
-	TFC__CORE_STACKED,   /* answer to STACKS; text: what came of it; activity, silent_ms */
+	TFC__CORE_START = 1, /* the job was accepted */
+	TFC__CORE_HELD,      /* task's port is held (also sent for tasks that need none) */
+	/* text: why; is_full: the node has no room, another place is needed; else count: how many
+	 * ports the gang still misses. The first one ends the job, so count all that fail before
+	 * reporting it. */
+	TFC__CORE_HOLD_FAILED,
+	TFC__CORE_STARTED, /* the attempt's program runs */
+	TFC__CORE_READY,   /* the attempt's own listener was seen */
+	TFC__CORE_EXITED,  /* the attempt ended; death */
+	/* the attempt could not be made (bundle, hook, spec): text; permanent; attempt; replaces
+	 * EXITED */
+	TFC__CORE_REFUSED,
+	/* a node's fresh answer to a QUERY: states[task]. It comes after the EXITED event of every
+	 * attempt there that was dead when the node was queried. */
+	TFC__CORE_ANSWER,
+	TFC__CORE_STALLED,   /* the attempt is silent, for silent_ms; text: its current activity */
+	TFC__CORE_STACKED,   /* answer to STACKS; text: the result; activity, silent_ms */
 	TFC__CORE_INSPECTED, /* a node's answer to INSPECT: inspected, count of them */
 	TFC__CORE_STOP,      /* a user's stop: interrupt_ns, is_kill */
-	TFC__CORE_TICK,      /* the time asked for by tfc__core_wake_at has come */
+	TFC__CORE_TICK,      /* the time of tfc__core_wake_at has come */
 	/* Places and nodes: core_gang.c, core_node.c. */
-	TFC__CORE_PLACED,    /* answer to PLACE: nodes[task] of those that were asked for */
+	TFC__CORE_PLACED,    /* answer to PLACE: nodes[task] of the requested tasks */
 	TFC__CORE_UNPLACED,  /* answer to PLACE: text: what it waits for; hopeless: in vain */
-	TFC__CORE_ROOM,      /* there may be room now: whatever waits is placed again */
-	TFC__CORE_NODE_LOST, /* all that was on `node` has ended and cannot come back; text: why */
+	TFC__CORE_ROOM,      /* there may be room now: waiting tasks are placed again */
+	TFC__CORE_NODE_LOST, /* all tasks on `node` have ended and cannot come back; text: why */
 	TFC__CORE_NODE_UNREACHABLE, /* `node` does not answer */
-	TFC__CORE_NODE_REACHABLE,   /* ... and does again: nothing on it has changed */
-	TFC__CORE_NODE_DRAIN,       /* what is on `node` is to leave it */
-	TFC__CORE_LEAVE,   /* `count` tasks from `task` on are to be placed anew; text: why */
-	TFC__CORE_SUSPEND, /* stop all and end here; another epoch continues the job */
-	TFC__CORE_FENCED,  /* another epoch has begun: nothing may be done any more */
+	TFC__CORE_NODE_REACHABLE,   /* ... and answers again: nothing on it has changed */
+	TFC__CORE_NODE_DRAIN,       /* the tasks on `node` must leave it */
+	TFC__CORE_LEAVE,   /* `count` tasks from `task` on must be placed again; text: why */
+	TFC__CORE_SUSPEND, /* stop all tasks and end; another epoch continues the job */
+	TFC__CORE_FENCED,  /* another epoch has begun: no action is allowed any more */
 };
 
-/* What a task that is not ready yet is doing. */
+/* The current activity of a task that is not ready yet. */
 #define TFC__INSPECTED_MAX 4
 struct tfc__inspected {
 	uint32_t task;
@@ -139,7 +144,7 @@ struct tfc__core_event {
 	uint32_t task;
 	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
 	int32_t pid;      /* STARTED */
-	uint32_t query;   /* of answers: the number of what is answered */
+	uint32_t query;   /* of answers: the number of the request */
 	uint32_t node;    /* ANSWER, INSPECTED, NODE_*: which */
 	uint32_t count;
 	struct tfc__death death;
@@ -150,33 +155,39 @@ struct tfc__core_event {
 	enum tfc__activity activity;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
-	bool is_full;      /* HOLD_FAILED */
-	uint32_t hopeless; /* UNPLACED: what is missing will not come: the job ends with this enum
-			      tfc_end_reason; 0: it may come */
-	const char *text;  /* or NULL */
+	bool is_full; /* HOLD_FAILED */
+	/* UNPLACED: the missing capacity will not come, and the job ends with this enum
+	 * tfc_end_reason; 0: it may come */
+	uint32_t hopeless;
+	const char *text; /* or NULL */
 };
 
 /* ---- actions, to be carried out in order */
 
 enum tfc__core_action_kind {
-	TFC__DO_HOLD = 1, /* acquire the task's port at `node` (or none, if it has none); answer
-			     HELD or HOLD_FAILED with `number` */
-	TFC__DO_LAUNCH,   /* start `attempt` of the task in `generation` */
-	TFC__DO_SIGNAL,   /* send signal `number` to the task's group */
-	TFC__DO_STOP,     /* stop the task's attempt with grace_ns; again with less: shortens it */
-	TFC__DO_RELEASE,  /* release the task's port: it is reaped and done, or must move (HOLD
-			     follows: another port); cancels a HOLD that is unanswered or has
-			     failed, too */
-	TFC__DO_QUERY,    /* ask `node` for a fresh answer; `number` comes back in ANSWER */
-	TFC__DO_STACKS,   /* write the Python stacks of the attempt into its log; `number` 1: it is
-			     stopped afterwards, so it may be continued; answer STACKED */
-	TFC__DO_INSPECT,  /* see what the tasks at `node` do that are not ready; `number` */
-	TFC__DO_PLACE,    /* find nodes for all that tfc__core_wants_place(core, i, `task`), all or
-			     none; answer PLACED or UNPLACED with `number` and `task` */
+	/* acquire the task's port at `node` (or none, if it has none); answer HELD or HOLD_FAILED
+	 * with `number` */
+	TFC__DO_HOLD = 1,
+	TFC__DO_LAUNCH, /* start `attempt` of the task in `generation` */
+	TFC__DO_SIGNAL, /* send signal `number` to the task's group */
+	/* stop the task's attempt with grace_ns; a second STOP with less shortens the grace */
+	TFC__DO_STOP,
+	/* release the task's port: the task is reaped and done, or must move (HOLD follows: another
+	 * port). Also cancels a HOLD that is unanswered or has failed. */
+	TFC__DO_RELEASE,
+	TFC__DO_QUERY, /* request a fresh answer of `node`; ANSWER has the same `number` */
+	/* write the Python stacks of the attempt into its log; `number` 1: the attempt is stopped
+	 * afterwards, so it may be continued; answer STACKED */
+	TFC__DO_STACKS,
+	TFC__DO_INSPECT, /* inspect the tasks at `node` that are not ready; `number` */
+	/* find nodes for all tasks for which tfc__core_wants_place(core, i, `task`) is true, all or
+	 * none; answer PLACED or UNPLACED with `number` and `task` */
+	TFC__DO_PLACE,
 	TFC__DO_REPORT_TASK, /* notify subscribers: task, attempt, state, reason, death, text */
 	TFC__DO_REPORT_JOB,  /* notify subscribers: job state, generation, text */
-	TFC__DO_END,       /* the last one: verdict; all tasks are reaped and all ports released */
-	TFC__DO_SUSPENDED, /* the last one after SUSPEND: the same, without a verdict */
+	/* the last action: verdict; all tasks are reaped and all ports released */
+	TFC__DO_END,
+	TFC__DO_SUSPENDED, /* the last action after SUSPEND: like END, without a verdict */
 };
 
 struct tfc__core_action {
@@ -191,60 +202,63 @@ struct tfc__core_action {
 	uint32_t reason;         /* enum tfc_end_reason */
 	struct tfc__death death; /* REPORT_TASK in a terminal state */
 	int32_t status;          /* END, REPORT_JOB of stopping: exit code or signal, by reason */
-	const char *text;        /* a sentence, or "" */
+	const char *text;        /* or "" */
 };
 
-/* ---- the machine */
+/* ---- the state machine */
 
 /* Makes one in state pending; NULL when out of memory. */
 struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy);
 void tfc__core_free(struct tfc__core *core);
 
 /*
- * Takes one event. What it does not wait for - a task's second EXITED, HELD after RELEASE, anything
- * after END - is ignored. Every attempt that was launched must end in EXITED or REFUSED, also after
- * DO_STOP. `now` is in nanoseconds and never falls. The actions it causes are then read
- * with tfc__core_next until it returns NULL; they stay valid until the next step.
+ * Handles one event. An event that is not expected (a task's second EXITED, HELD after RELEASE,
+ * anything after END) is ignored. Every attempt that was launched must end in EXITED or REFUSED,
+ * also after DO_STOP. `now` is in nanoseconds and never decreases. The caller then reads the
+ * actions with tfc__core_next until it returns NULL; they stay valid until the next step.
  */
 void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event, uint64_t now);
 const struct tfc__core_action *tfc__core_next(struct tfc__core *core);
 
-/* When it wants a TICK; 0: not before another event. */
+/* The time at which the core needs a TICK; 0: not before another event. */
 uint64_t tfc__core_wake_at(const struct tfc__core *core);
 
-/* ---- continuing where an earlier epoch ended */
+/* ---- resuming a job of an earlier epoch */
 
 struct tfc__resume_task {
-	uint32_t attempt;    /* its last, 0: none */
-	bool is_done;        /* that ended with exit 0 */
-	bool was_running;    /* its end was not reported: it is lost */
-	const char *node;    /* name of where that was; NULL: not to be asked */
-	const char *address; /* of one that is done: the others' spec has it still; or NULL */
+	uint32_t attempt; /* its last attempt; 0: none */
+	bool is_done;     /* that attempt ended with exit code 0 */
+	bool was_running; /* its end was not reported: it is lost */
+	/* name of the node of that attempt; NULL: the node cannot be queried */
+	const char *node;
+	/* address of a task that is done, which stays in the others' cluster spec; or NULL */
+	const char *address;
 };
 
 struct tfc__resume {
 	uint32_t generation;
-	uint32_t job_state; /* STOPPING: there was a verdict, and only the end is missing */
-	uint32_t reason;    /* of that, as REPORT_JOB of stopping had it */
+	/* STOPPING: there was a verdict, and only the end is missing */
+	uint32_t job_state;
+	uint32_t reason; /* reason of the verdict, from REPORT_JOB of stopping */
 	int32_t status;
 	uint32_t task; /* or UINT32_MAX */
 	const char *text;
-	const struct tfc__resume_task *tasks; /* all of them */
+	const struct tfc__resume_task *tasks; /* per task of the job */
 };
 
 /*
- * Before START. What is done stays so, all others form the next generation, as soon as every node
- * where tasks were running has answered a QUERY or is lost: an agent answers a later epoch when
- * nothing of an earlier one is alive there. nodes: the number of each task's node, or TFC__NO_NODE;
- * NULL: none. Both are read before the call returns.
+ * Called before START. Tasks that are done stay done. All others form the next generation, once
+ * every node where tasks were running has answered a QUERY or is lost: an agent answers a later
+ * epoch when no task of an earlier one is alive there. nodes: the number of each task's node, or
+ * TFC__NO_NODE; NULL: none. Both are read before the call returns.
  */
 #define TFC__NO_NODE UINT32_MAX
 void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 		      const uint32_t *nodes);
 
-/* ---- its state */
+/* ---- queries */
 
-/* For PLACE: whether a task is one of those; `asked` is the action's task. */
+/* For PLACE: whether a task needs a place; `asked` is the action's task. */
 bool tfc__core_wants_place(const struct tfc__core *core, uint32_t task, uint32_t asked);
 uint32_t tfc__core_node(const struct tfc__core *core, uint32_t task); /* or TFC__NO_NODE */
 
@@ -254,14 +268,14 @@ uint32_t tfc__core_generation(const struct tfc__core *core);
 uint32_t tfc__core_task_state(const struct tfc__core *core, uint32_t task);
 uint32_t tfc__core_attempt(const struct tfc__core *core, uint32_t task);
 
-/* What failed for good of a task whose failure is ignored: "worker/1 exited with 1; ..."; or NULL.
- * Borrowed: until the next step. */
+/* The text about a task's final failure if it is ignored: "worker/1 exited with 1; ..."; or NULL.
+ * Borrowed until the next step. */
 const char *tfc__core_ignored_failure(const struct tfc__core *core, uint32_t task);
 
-/* Restarts left in the current window of a task's budget, for describe. */
+/* The restarts left in the current window of a task's budget, for describe. */
 uint32_t tfc__core_budget_left(const struct tfc__core *core, uint32_t task, uint64_t now);
 
-/* ---- from a job */
+/* ---- policy of a job */
 
 /* Fills *policy from a validated job; roles point into `roles` (job->role_count of them). */
 void tfc__core_policy_from_job(const tfc_job *job, struct tfc__core_role *roles,

@@ -1,7 +1,7 @@
 /*
- * Launches, written ahead: an attempt is ordered only when the entry that reports it is kept. So a
- * later term knows every node where one may still be alive, and gives no attempt a number that
- * another one had.
+ * Launches are written ahead: an attempt is launched only after the entry that reports it was
+ * stored. So a later epoch knows every node where an attempt may be alive, and never uses the
+ * number of an attempt twice.
  */
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
@@ -69,7 +69,7 @@ void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer)
 		return;
 	for (; link != &maintainer->launches && !launch_of(link)->mark; link = link->prev)
 		launch_of(link)->mark = maintainer->journal->added;
-	/* Before all other readers: they take their time. */
+	/* Added before all other readers, which may take long. */
 	if (!tfc__observer_is_added(&maintainer->reader))
 		tfc__observers_add_first(&maintainer->journal->readers, &maintainer->reader);
 	tfc__work_schedule(&maintainer->launching);
@@ -88,7 +88,7 @@ void tfc__maintainer_launch_kept(struct tfc__work *work)
 							       launching);
 	uint32_t kept = maintainer->journal->count;
 	maintainer->busy++;
-	maintainer->is_stepping = true; /* hooks of the host run inside */
+	maintainer->is_stepping = true; /* hooks of the host are called inside */
 	while (!tfc__list_is_empty(&maintainer->launches) &&
 	       launch_of(maintainer->launches.next)->mark <= kept)
 		order_launch(maintainer, task_of(maintainer, launch_of(maintainer->launches.next)));

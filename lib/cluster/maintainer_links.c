@@ -79,8 +79,8 @@ void tfc__maintainer_close_links(struct tfc__maintainer *maintainer)
 
 /* ---- logs */
 
-/* Of two terms at a node the later one can be asked; of a node not used yet, an earlier
- * maintainer's tasks may have left logs. */
+/* If a node has two links, the later one is used. A node without a link may have logs of an earlier
+ * epoch. */
 static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, const char *name,
 					tfc_error *error)
 {

@@ -18,12 +18,12 @@ void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 	tfc__list_append(&maintainer->placings, &seen->placing);
 }
 
-/* ---- one placing */
+/* ---- answering a PLACE */
 
 struct placing {
 	uint32_t *tasks;
-	struct tfc__node_entry **chosen; /* of those */
-	struct tfc__node_entry **at;     /* of all tasks */
+	struct tfc__node_entry **chosen; /* per entry of `tasks` */
+	struct tfc__node_entry **at;     /* per task of the job */
 	uint32_t count;
 };
 
@@ -55,7 +55,8 @@ static void free_placing(struct placing *placing)
 	free(placing->at);
 }
 
-/* What nodes have said of their ports; who waits asks them again when they are not believed. */
+/* Returns the refusals that still count. When the next one expires, waiting tasks are placed
+ * again. */
 static const struct tfc__link *refusals_of(struct tfc__maintainer *maintainer)
 {
 	uint64_t next = tfc__refusals_expire(&maintainer->refusals);
@@ -111,8 +112,8 @@ static void answer(struct tfc__maintainer *maintainer, struct tfc__core_event *e
 		tfc__nodes_try_later(maintainer->nodes);
 }
 
-/* What the only node offers is not known yet: it will be at the latest when the search for its GPUs
- * is given up. */
+/* The capacity of the only node is not known while its GPUs are being searched for, which takes a
+ * limited time. */
 static bool is_finding_gpus(const struct tfc__maintainer *maintainer)
 {
 	const tfc_job *job = maintainer->info.job;
@@ -145,7 +146,7 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
 	return true;
 }
 
-/* ---- where tasks of an earlier term ran */
+/* ---- nodes of an earlier epoch */
 
 int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc__resume *resume,
 			   tfc_error *error)
@@ -156,7 +157,7 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 		if (has_address && !(maintainer->seen[i].address = strdup(was->address)))
 			return tfc__fail_nomem(error, "cluster");
 		bool is_somewhere = was->was_running && was->node && *was->node;
-		/* One that is no member any more cannot be asked: its lease is over some time. */
+		/* A node that is not a member any more cannot be queried; its lease expires. */
 		struct tfc__node_entry *node = is_somewhere ? tfc__nodes_find(maintainer->nodes,
 									      was->node)
 							    : NULL;
@@ -170,7 +171,7 @@ int tfc__maintainer_resume(struct tfc__maintainer *maintainer, const struct tfc_
 	return TFC_OK;
 }
 
-/* ---- what tasks take */
+/* ---- capacity */
 
 static const struct tfc__role *role_of(const struct tfc__maintainer *maintainer, uint32_t task)
 {
@@ -194,7 +195,7 @@ void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 	seen->taken = NULL;
 }
 
-/* ---- nodes that change */
+/* ---- changes of nodes */
 
 static void drain(struct tfc__maintainer *maintainer, struct agent_link *link)
 {

@@ -13,7 +13,7 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	entry->task_state = action->state;
 	entry->status = action->death.status;
 	entry->exit_reason = action->death.reason;
-	/* Where it was in an earlier term the journal knows. */
+	/* The journal has the task's node in an earlier epoch. */
 	entry->node = seen->link
 			      ? seen->link->node->name
 			      : (char *)tfc__journal_task(maintainer->journal, action->task)->node;
@@ -30,7 +30,7 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	entry->max_rss_kib = seen->max_rss_kib;
 }
 
-/* So many by name; of the others only how many they are. */
+/* Maximum number of failures listed; of the others only the number is given. */
 #define IGNORED_MAX 32
 
 static void add_ignored(const struct tfc__maintainer *maintainer, struct tfc__journal_entry *entry)

@@ -1,9 +1,9 @@
 /*
- * Workers that follow the host's data: which of its partitions each one has, where it therefore
- * belongs, and what happens when they move.
+ * Workers that follow the host's data: which partitions each one has, the node on which it
+ * therefore must run, and what happens when partitions move.
  *
- * Partitions are shared out anew only when all workers are placed: one that moves alone keeps its
- * own, or two workers might have the same.
+ * Partitions are assigned anew only when all workers are placed. A worker that moves alone keeps
+ * its own partitions; otherwise two workers might have the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "base/fail.h"
 #include "cluster/maintainer_state.h"
 
-/* What one worker has. */
+/* The partitions of one worker. */
 struct part {
-	char *partitions; /* NULL: nothing was shared out yet */
+	char *partitions; /* NULL: not assigned yet */
 	struct tfc__strv env;
 };
 
@@ -22,7 +22,7 @@ struct following {
 	struct tfc__maintainer *maintainer;
 	struct tfc__upstreams *upstreams;
 	struct tfc__observer watch;
-	uint32_t first; /* the workers are tasks first to first + count - 1 */
+	uint32_t first; /* number of the first worker task; the others follow it */
 	uint32_t count;
 	struct part *parts;                 /* of the workers */
 	char **wanted;                      /* per task of the job; NULL: anywhere */
@@ -39,7 +39,7 @@ static bool has_share(const struct following *following)
 	return following->parts[0].partitions != NULL;
 }
 
-/* ---- when it has changed */
+/* ---- changes */
 
 static bool is_same_text(const char *a, const char *b)
 {
@@ -56,7 +56,7 @@ static bool is_same_share(const struct following *following,
 	return true;
 }
 
-/* All of them: whoever stayed could have what another is given now. */
+/* Moves all workers: one that stayed could have partitions that another one gets now. */
 static void move_workers(struct following *following)
 {
 	struct tfc__upstream_share *shares;
@@ -66,7 +66,7 @@ static void move_workers(struct following *following)
 	if (tfc__upstreams_get(following->upstreams, job_of(following)->upstream, &error, &answer) <
 		    0 ||
 	    tfc__upstream_share(answer, following->count, &shares) < 0)
-		return; /* the next change tries again */
+		return; /* the next change retries */
 	bool is_same = is_same_share(following, shares);
 	tfc__upstream_shares_free(shares, following->count);
 	if (is_same)
@@ -95,7 +95,7 @@ static void on_news(struct tfc__observer *watch, const void *event)
 	tfc__maintainer_settle(maintainer);
 }
 
-/* ---- sharing out */
+/* ---- assigning partitions */
 
 static bool is_worker(const struct following *following, uint32_t task)
 {
@@ -130,7 +130,7 @@ static int share_out(struct following *following, const uint32_t *tasks, uint32_
 	return is_whole ? TFC_OK : TFC_ENOMEM;
 }
 
-/* Whether a name stands in "0,3,7". */
+/* Whether a list such as "0,3,7" contains the name. */
 static bool is_listed(const char *list, const char *name)
 {
 	size_t len = strlen(name);
@@ -140,7 +140,7 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
-/* Where most of a worker's own partitions are now; NULL: nowhere. */
+/* The node that has most of the worker's partitions; NULL: none has any. */
 static const char *home_of(const struct following *following, const char *list)
 {
 	const struct tfc__upstream *answer = following->answer;
@@ -242,9 +242,9 @@ const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maint
 	return (const char *const *)following->parts[task - following->first].env.items;
 }
 
-/* ---- its life */
+/* ---- opening and closing */
 
-/* The role "worker"; 0: there is none. */
+/* Returns the number of tasks of the role "worker", or 0. */
 static uint32_t find_workers(const tfc_job *job, uint32_t *ret_first)
 {
 	*ret_first = 0;

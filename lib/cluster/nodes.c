@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 
-#define FULL_TIME (5000 * TFC__MS)  /* then it is asked again */
-#define KNOWN_TIME (3000 * TFC__MS) /* for members to be heard of at first */
+#define FULL_TIME (5000 * TFC__MS)  /* a node that refused a task counts as full for this long */
+#define KNOWN_TIME (3000 * TFC__MS) /* wait for members after the start */
 #define RETRY_TIME (500 * TFC__MS)
 
 struct tfc__nodes {
@@ -16,12 +16,12 @@ struct tfc__nodes {
 	tfc__agent_of_fn agent_of;
 	void *agent_user;
 	struct tfc__upstreams *upstreams;
-	struct tfc__link all; /* in the order in which they came */
+	struct tfc__link all; /* in the order in which they were added */
 	struct tfc__observers users;
 	struct tfc__observer watch; /* of the members */
 	struct tfc__work changed;
 	struct tfc__timer timer;
-	uint64_t known_at; /* then nobody is waited for any more; 0: all are known */
+	uint64_t known_at; /* end of that wait; 0: over */
 	uint64_t wake_at;  /* of the timer; 0: not set */
 };
 
@@ -78,7 +78,7 @@ static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
 	return TFC_OK;
 }
 
-/* Also those that there was no memory for when they came. */
+/* Adds members without an entry, also those for which there was no memory before. */
 static int add_missing(struct tfc__nodes *nodes)
 {
 	int code = TFC_OK;
@@ -104,7 +104,7 @@ static void on_member(struct tfc__observer *watch, const void *event)
 	tfc__work_schedule(&nodes->changed);
 }
 
-/* ---- telling */
+/* ---- notifying observers */
 
 static void notify_users(struct tfc__work *work)
 {
@@ -122,7 +122,7 @@ void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at)
 	tfc__timer_set(&nodes->timer, at);
 }
 
-/* Those that were full may have room again; the next one is waited for. */
+/* Nodes that counted as full may have room again. Sets the timer for the next one. */
 static void on_timer(struct tfc__timer *timer)
 {
 	struct tfc__nodes *nodes = tfc__container_of(timer, struct tfc__nodes, timer);
@@ -225,7 +225,7 @@ bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 	return false;
 }
 
-/* ---- one of them */
+/* ---- queries */
 
 const struct tfc__link *tfc__nodes_all(const struct tfc__nodes *nodes)
 {
@@ -270,7 +270,7 @@ void tfc__nodes_unuse(struct tfc__node_entry *node)
 	free_if_unused(node);
 }
 
-/* ---- what is taken */
+/* ---- capacity */
 
 void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role)
 {

@@ -1,9 +1,10 @@
 /*
- * The nodes that this node's maintainers place tasks on: the members, what the maintainers have
- * taken of each, and how to speak to its agent.
+ * The nodes on which this node's maintainers place tasks: the members, the capacity that the
+ * maintainers use on each, and its agent.
  *
- * Other nodes have maintainers, too, of which this one knows nothing. So what is placed here may be
- * refused there: a node that has said that it is full is taken for full for a while.
+ * Maintainers of other nodes use capacity, too, which is not known here. A node may therefore
+ * refuse a task that was placed on it. A node that has refused a task because it is full counts as
+ * full for a while.
  */
 #ifndef TFC_CLUSTER_NODES_H
 #define TFC_CLUSTER_NODES_H
@@ -15,40 +16,42 @@
 
 struct tfc__nodes;
 
-/* One node. It stays while it is a member or somebody uses it. */
+/* One node. The entry exists while the node is a member or the entry has users. */
 struct tfc__node_entry {
 	struct tfc__link link;
 	struct tfc__nodes *nodes;
 	char *name;
-	const struct tfc__member *member; /* NULL: it is none any more */
+	const struct tfc__member *member; /* NULL: it is not a member any more */
 	uint32_t users;
-	uint32_t tasks; /* taken by the maintainers here */
+	uint32_t tasks; /* tasks of the maintainers on this node */
 	uint64_t memory;
 	uint32_t gpus;
-	uint64_t full_until; /* it has refused a task; 0: not */
+	/* end of the time for which it counts as full, after it refused a task; 0: it does not */
+	uint64_t full_until;
 	struct tfc__cooldown cooldown;
 };
 
-/* The agent of a member; `ops` NULL: there is no way to it. */
+/* Returns the agent of a member; `ops` is NULL if there is no connection. */
 typedef struct tfc__agent_handle (*tfc__agent_of_fn)(void *user, const struct tfc__member *member);
 
 /* Errors: TFC_ENOMEM. */
 int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn agent_of,
 		    void *user, tfc_error *error, struct tfc__nodes **ret_nodes);
-/* Its users have left before. NULL is a no-op. */
+/* All observers have been removed before. NULL is a no-op. */
 void tfc__nodes_close(struct tfc__nodes *nodes);
 
-/* What the host says of its data; borrowed, until the nodes are closed. NULL until it is set. */
+/* The upstreams of the host; borrowed until the nodes are closed. NULL until they are set. */
 void tfc__nodes_set_upstreams(struct tfc__nodes *nodes, struct tfc__upstreams *upstreams);
 struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes);
 
-/* Called in dispatch, event NULL, when there may be room, or a node is to be left. */
+/* Adds an observer. It is called in dispatch, event NULL, when there may be room, or when tasks
+ * must leave a node. */
 void tfc__nodes_join(struct tfc__nodes *nodes, struct tfc__observer *user);
 
-/* struct tfc__node_entry of each, in the order in which they came. */
+/* List of struct tfc__node_entry, in the order in which they were added. */
 const struct tfc__link *tfc__nodes_all(const struct tfc__nodes *nodes);
 uint32_t tfc__nodes_count(const struct tfc__nodes *nodes);
-/* The one node, where there is only one: this one. Else NULL. */
+/* This node, if it is the only member; else NULL. */
 struct tfc__node_entry *tfc__nodes_alone(struct tfc__nodes *nodes);
 struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name); /* or NULL */
 struct tfc__agent_handle tfc__nodes_agent(const struct tfc__node_entry *node);
@@ -56,45 +59,47 @@ bool tfc__nodes_is_draining(const struct tfc__node_entry *node);
 void tfc__nodes_use(struct tfc__node_entry *node);
 void tfc__nodes_unuse(struct tfc__node_entry *node);
 
-/* Whether no other node can ever come, and what this one offers is known. */
+/* Whether no other node can ever join, and the capacity of this one is known. */
 bool tfc__nodes_are_fixed(const struct tfc__nodes *nodes);
-/* Whether it is the only thing that is not known that this one still looks for its GPUs. */
+/* Whether this node is the only one for ever, and its GPUs are still being searched for. */
 bool tfc__nodes_are_finding_gpus(const struct tfc__nodes *nodes);
 
-/* Whether all members were heard of since `nodes` was opened, or had a few seconds for it. Until
- * then nothing is placed: a job that is gone on with would take this node for all there is. The
- * sentence says who is waited for, and all users are told when it is over. */
+/* Whether something was received from every member since `nodes` was opened, or a few seconds
+ * have passed. Until then nothing is placed: a job that is resumed would regard this node as the
+ * only one. The error text names a missing member, and all observers are notified when the wait
+ * is over. */
 bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error);
 
 struct tfc__nodes_request {
 	const tfc_job *job;
-	const char *id;        /* of the job: where a round begins */
-	const uint32_t *tasks; /* numbers of those to be placed, rising */
+	const char *id;        /* of the job: determines the node at which a round begins */
+	const uint32_t *tasks; /* numbers of the tasks to place, ascending */
 	uint32_t count;
-	struct tfc__node_entry *const *at; /* per task of the whole job its node now, or NULL */
-	/* Per task of the whole job the name of the only node that it may go to, or NULL. NULL: all
-	 * may go anywhere. */
+	/* per task of the whole job: its current node, or NULL */
+	struct tfc__node_entry *const *at;
+	/* Per task of the whole job: the name of the only node that it may run on, or NULL. NULL:
+	 * all may run anywhere. */
 	const char *const *wanted;
-	const struct tfc__link *refusals; /* refusals.h: what nodes have said of their ports */
+	const struct tfc__link *refusals; /* refusals.h: refusals of ports by nodes */
 };
-/* Finds a node for each of these tasks, all or nothing. TFC_EAGAIN with the sentence of what it
- * waits for; TFC_EEXHAUSTED with the sentence: there are no ports for all of them, and none of what
- * has them will be given back; TFC_ENOENT with the sentence: this node is alone for ever, and would
- * not do if it were empty; TFC_ENOMEM. Nothing is taken. */
+/* Finds a node for each of these tasks, all or none. No capacity is acquired. Error texts say what
+ * is missing. Returns TFC_EAGAIN (wait); TFC_EEXHAUSTED (there are not enough ports, and none of
+ * those in use will be released); TFC_ENOENT (this node is the only one for ever, and could not run
+ * the tasks even if it were empty); TFC_ENOMEM. */
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		     struct tfc__node_entry **ret_nodes, tfc_error *error);
-/* Tells all users again in a while: there was no memory to go on. */
+/* Notifies all observers again in a while: there was not enough memory. */
 void tfc__nodes_try_later(struct tfc__nodes *nodes);
-void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... then */
+void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... at that time */
 
-/* What one task takes there, and gives back. */
+/* Acquires and releases the capacity for one task. */
 void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role);
 void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *role);
 
-/* It has refused a task for want of room. */
+/* The node has refused a task because it is full. */
 void tfc__nodes_refused(struct tfc__node_entry *node);
-/* How an attempt there ended, of its own. */
-bool tfc__nodes_failed(struct tfc__node_entry *node); /* it is avoided from now on */
+/* An attempt on the node has failed or succeeded by itself. */
+bool tfc__nodes_failed(struct tfc__node_entry *node); /* returns whether a cooldown begins */
 void tfc__nodes_worked(struct tfc__node_entry *node);
 
 #endif

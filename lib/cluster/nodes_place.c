@@ -1,4 +1,4 @@
-/* Placement among the nodes as they are known here: asks the pure function of placement.h. */
+/* Placement on the nodes known here, by the pure function of placement.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "cluster/nodes.h"
 #include "cluster/refusals.h"
 
-/* One that has said that it is full has nothing left, whatever is known of it here. */
+/* A node that counts as full has no free slots, whatever is in use. */
 static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__place_node *place)
 {
 	*place = (struct tfc__place_node){
@@ -22,7 +22,8 @@ static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__p
 		place->tasks = node->member->slots;
 }
 
-/* There is no way to it; or nobody knows how much room it has, but it has said that it has none. */
+/* A node cannot be used if there is no connection, or if it counts as full and has no limit of
+ * slots. */
 static bool is_hidden(const struct tfc__node_entry *node, uint64_t now)
 {
 	bool is_full = node->full_until > now && node->member && node->member->slots == 0;
@@ -37,10 +38,10 @@ static uint64_t seed_of(const char *id)
 	return seed;
 }
 
-/* One place's tables, in one piece of memory each. */
+/* The arrays for one placement, each in one block of memory. */
 struct tables {
 	struct tfc__place_node *nodes;
-	struct tfc__node_entry **entries; /* of those */
+	struct tfc__node_entry **entries; /* per entry of `nodes` */
 	uint32_t *at;
 	uint32_t *wanted;
 	uint32_t *chosen;
@@ -102,7 +103,7 @@ static uint32_t find_name(const struct tables *tables, const char *name)
 	return UINT32_MAX;
 }
 
-/* One that is wanted and cannot be used is told at once: no other will do. */
+/* Fails at once if the only possible node of a task cannot be used. */
 static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
 		       uint32_t task_count, struct tables *tables, tfc_error *error)
 {
@@ -124,7 +125,7 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 	return TFC_OK;
 }
 
-/* A node that may come to take tasks, or to have room again. */
+/* Whether a node may accept tasks later, or have room again. */
 static bool is_anything_open(struct tfc__nodes *nodes, uint64_t now)
 {
 	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
@@ -149,7 +150,8 @@ static int place_if_empty(const struct tfc__place_request *request, struct table
 	return tfc__place(request, tables->chosen, error);
 }
 
-/* Whether only ports are missing that nobody will give back. The tables are of no use any more. */
+/* Whether only ports are missing, and these will not be released. Overwrites the counts and ports
+ * in the tables. */
 static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_request *request,
 			struct tables *tables)
 {
@@ -169,8 +171,8 @@ static bool is_hopeless(struct tfc__nodes *nodes, const struct tfc__place_reques
 	return place_if_empty(request, tables, &error) == TFC_OK;
 }
 
-/* Whether the only node there will ever be would not do if it were empty and had all ports. The
- * tables are of no use any more. */
+/* Whether the tasks do not fit even if the only node were empty and had all ports. Overwrites the
+ * counts and ports in the tables. */
 static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_request *request,
 			     struct tables *tables, tfc_error *error)
 {

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what tasks need and nodes have */
+/* ---- needs of tasks and capacity of nodes */
 
 static bool is_pooled(const tfc_job *job, const struct tfc__role *role)
 {
 	return tfc__role_has_port(job, role) && !role->port;
 }
 
-/* A port counts only where a node has said that it lacks some: else all tasks are of fewer kinds.
- */
+/* Ports are considered only if a node has reported that it lacks some. Otherwise there are fewer
+ * kinds of tasks. */
 struct tfc__place_need tfc__place_need(const struct tfc__place_request *request, uint32_t task)
 {
 	uint32_t index;
@@ -78,7 +78,7 @@ static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__plac
 	};
 }
 
-/* How many tasks of one kind fit. */
+/* How many tasks with this need fit into the room. */
 uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__place_need *need)
 {
 	uint64_t count = room->is_usable ? room->slots : 0;
@@ -93,7 +93,7 @@ uint64_t tfc__place_fit(const struct tfc__place_room *room, const struct tfc__pl
 	return count;
 }
 
-/* Takes room for `count` tasks of one kind; a negative one gives it back. */
+/* Uses room for `count` tasks with this need; a negative count releases it. */
 void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need *need,
 		     int64_t count)
 {
@@ -108,7 +108,7 @@ void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need 
 	room->load += (uint32_t)count;
 }
 
-/* ---- one task after the other, where it suits the policy best */
+/* ---- one task after the other, on the node that the policy prefers */
 
 static bool is_better(const struct tfc__placing *place, const struct tfc__place_room *a,
 		      const struct tfc__place_room *b)
@@ -148,7 +148,8 @@ static uint32_t entry_of(const uint32_t *table, uint32_t task)
 	return table ? table[task] : UINT32_MAX;
 }
 
-/* Those that may go to one node only; all others are left without one. */
+/* Places the tasks that may run on one node only; clears the node of all others. Returns NULL, or
+ * the task that does not fit. */
 static struct tfc__place_item *settle_wanted(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
@@ -170,7 +171,7 @@ static void settle_stable(struct tfc__placing *place)
 	}
 }
 
-/* NULL, or the first that found no place. */
+/* Returns NULL, or the first task that does not fit. */
 static struct tfc__place_item *settle_others(struct tfc__placing *place)
 {
 	for (uint32_t i = 0; i < place->request->task_count; i++) {
@@ -190,7 +191,7 @@ static void begin_again(struct tfc__placing *place, bool uses_avoided)
 	}
 }
 
-/* NULL, or the one that found no place. */
+/* Returns NULL, or the task that does not fit. */
 static struct tfc__place_item *try(struct tfc__placing *place, bool uses_avoided)
 {
 	struct tfc__place_item *failed;
@@ -201,7 +202,7 @@ static struct tfc__place_item *try(struct tfc__placing *place, bool uses_avoided
 	settle_stable(place);
 	if (!settle_others(place))
 		return NULL;
-	begin_again(place, uses_avoided); /* without what stays where it is */
+	begin_again(place, uses_avoided); /* now tasks need not stay on their nodes */
 	settle_wanted(place);
 	failed = settle_others(place);
 	if (!failed)
@@ -211,7 +212,7 @@ static struct tfc__place_item *try(struct tfc__placing *place, bool uses_avoided
 	return tfc__place_search(place) ? NULL : failed;
 }
 
-/* ---- */
+/* ---- the request */
 
 static int by_need(const void *a, const void *b)
 {
@@ -248,7 +249,7 @@ static void count_one(const struct tfc__place_request *request, uint32_t task,
 		room->ports--;
 }
 
-/* The tasks of the job that are not to be placed count where they are. */
+/* Tasks of the job that are not to be placed count on their nodes. */
 static void count_own(struct tfc__placing *place)
 {
 	const struct tfc__place_request *request = place->request;

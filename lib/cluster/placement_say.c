@@ -1,5 +1,5 @@
 /*
- * What a job that does not fit waits for, in one sentence.
+ * The text that says what a job that does not fit waits for.
  */
 #include "cluster/internal.h"
 
@@ -10,7 +10,7 @@
 
 struct say {
 	const struct tfc__placing *place;
-	const struct tfc__place_item *item; /* that found no place */
+	const struct tfc__place_item *item; /* the task without a place */
 	char task[80];
 	tfc_error *error;
 };
@@ -51,7 +51,7 @@ static const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-/* ---- no node would do, were it empty */
+/* ---- no node has the capacity, even if it is empty */
 
 static int say_nobody(const struct say *say)
 {
@@ -94,7 +94,7 @@ static uint32_t most_gpus(const struct say *say, bool is_free)
 	return most;
 }
 
-/* UINT64_MAX: one has no limit. */
+/* UINT64_MAX: a node has no limit. */
 static uint64_t most_memory(const struct say *say, bool is_free)
 {
 	uint64_t most = 0;
@@ -139,9 +139,9 @@ static bool could_take(const struct say *say, uint32_t i)
 	       (!member->memory_bytes || member->memory_bytes >= need->memory);
 }
 
-/* ---- it is taken */
+/* ---- the capacity is in use */
 
-/* It would do, but for its ports. */
+/* Whether the node lacks only ports. */
 static bool is_portless(const struct say *say, uint32_t i)
 {
 	const struct tfc__place_need *need = &say->item->need;
@@ -181,7 +181,7 @@ static struct sums sum_up(const struct say *say)
 	return sums;
 }
 
-/* "all 8 slots are taken" */
+/* "all 8 slots are in use" */
 static int say_slots(const struct say *say, const struct sums *sums)
 {
 	uint32_t needed = say->place->request->task_count;
@@ -217,7 +217,7 @@ static int say_taken(const struct say *say)
 		    say->task);
 }
 
-/* ---- it belongs to one node */
+/* ---- the task may run on one node only */
 
 static int say_wanted(const struct say *say, uint32_t node)
 {
@@ -243,7 +243,7 @@ static int say_wanted(const struct say *say, uint32_t node)
 		    say->task, name);
 }
 
-/* ---- there is only one node, and it will not change */
+/* ---- this node is the only one for ever */
 
 static int say_alone_labels(const struct say *say, const struct tfc__member *member)
 {

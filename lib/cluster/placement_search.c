@@ -1,10 +1,11 @@
 /*
- * Tasks of several kinds: the search for any way to place them, when one after the other failed.
- * Tasks of one kind are all the same, so it counts how many of them go to each node.
+ * Searches for any way to place tasks of several kinds, when placing one task after the other has
+ * failed. Tasks of one kind are interchangeable, so the search varies only how many of them run on
+ * each node.
  */
 #include "cluster/internal.h"
 
-/* Deep is the recursion as kinds times nodes, and the stack is the host's. */
+/* The recursion is as deep as kinds times nodes, and the stack is the host's. */
 #define DEPTH_MAX 256
 
 struct search {
@@ -29,7 +30,7 @@ static bool is_same_kind(const struct tfc__place_need *a, const struct tfc__plac
 	       a->fixed == b->fixed;
 }
 
-/* The first item from `i` on that has no node. */
+/* The index of the first item from `i` on that has no node. */
 static uint32_t next_open(const struct search *search, uint32_t i)
 {
 	while (i < search->item_count && !is_open(search, i))
@@ -37,8 +38,8 @@ static uint32_t next_open(const struct search *search, uint32_t i)
 	return i;
 }
 
-/* How many without a node are of the kind of item `first`; *ret_end is where the next kind begins.
- */
+/* The number of items without a node of the kind that begins at item `first`. *ret_end is the index
+ * of the next kind. */
 static uint32_t count_kind(const struct search *search, uint32_t first, uint32_t *ret_end)
 {
 	uint32_t count = 0, i = first;
@@ -67,7 +68,7 @@ static bool has_room(const struct search *search, const struct tfc__place_need *
 	return sum >= count;
 }
 
-/* Gives `count` of the kind that begins at item `first` to a node, or takes them back. */
+/* Assigns a node to `count` items of the kind that begins at item `first`, or clears it. */
 static void mark(struct search *search, uint32_t first, uint32_t count, uint32_t node, bool gives)
 {
 	for (uint32_t i = first; count; i++) {
@@ -80,8 +81,8 @@ static void mark(struct search *search, uint32_t first, uint32_t count, uint32_t
 
 static bool place_kinds(struct search *search, uint32_t first);
 
-/* Places `left` tasks of the kind that begins at item `first` on this node and those behind it, and
- * then the other kinds. */
+/* Places `left` items of the kind that begins at item `first` on this node and the following ones,
+ * and then the other kinds. */
 static bool place_kind(struct search *search, uint32_t first, uint32_t next, uint32_t node,
 		       uint32_t left)
 {
@@ -123,7 +124,7 @@ bool tfc__place_search(struct tfc__placing *place)
 		count_kind(&search, i, &end);
 		kinds++;
 	}
-	/* of one kind, one after the other has tried all there is */
+	/* with one kind, placing one task after the other has tried every way */
 	if (kinds < 2 || (uint64_t)kinds * node_count_of(&search) > DEPTH_MAX)
 		return false;
 	return place_kinds(&search, 0);

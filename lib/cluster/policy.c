@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Before that nobody wonders why a start takes so long. */
+/* A start that takes less time is not explained. */
 #define EXPLAIN_NS (10ull * 1000000000ull)
 
-/* start_deadline_s "auto": the deadline, and when a job in which nobody listens counts as running.
- * TensorFlow needs 3 to 10 s until it listens, and a loaded machine several times that. */
+/* start_deadline_s "auto": the deadline, and the time after which a job without listeners counts as
+ * running. TensorFlow listens after 3 to 10 s, on a loaded machine after several times that. */
 #define START_DEADLINE_S 600
 #define NO_LISTENER_NS (30ull * 1000000000ull)
 
@@ -24,7 +24,7 @@ static bool is_named(const struct tfc__role *role, const char *name)
 	return strcmp(role->name, name) == 0;
 }
 
-/* Under parameter servers somebody coordinates: the chief, or else the driver. */
+/* With parameter servers the chief coordinates, or else the driver. */
 static bool is_coordinator(const tfc_job *job, const struct tfc__role *role)
 {
 	if (is_named(role, "chief"))
@@ -44,8 +44,8 @@ static uint32_t default_scope(const tfc_job *job, const struct tfc__role *role)
 }
 
 /*
- * A role's own word counts as it is. The job's word is about the cluster: an evaluator, a
- * TensorBoard or a sidecar stays alone, and "coordinator" leaves workers alone.
+ * A role's own setting applies as it is. The job's setting applies to the cluster: an evaluator, a
+ * TensorBoard or a sidecar restarts alone, and so does a worker if the scope is "coordinator".
  */
 static uint32_t scope_of(const tfc_job *job, const struct tfc__role *role)
 {
@@ -62,7 +62,7 @@ static uint32_t scope_of(const tfc_job *job, const struct tfc__role *role)
 	return is_of_cluster ? scope : TFC__SCOPE_TASK;
 }
 
-/* A worker to which a coordinator gives its work, step by step. */
+/* Whether the role is a worker that receives its work, step by step, from a coordinator. */
 static bool is_handed_work(const tfc_job *job, const struct tfc__role *role)
 {
 	return is_named(role, "worker") && scope_of(job, role) == TFC__SCOPE_TASK &&
@@ -78,8 +78,8 @@ static uint32_t success_of(const tfc_job *job)
 	return tfc__job_role(job, "chief") ? TFC__SUCCESS_CHIEF : TFC__SUCCESS_ALL_WORKERS;
 }
 
-/* on_failure "auto": an evaluator only looks at the training, and a worker that is TensorFlow's own
- * server gets its work from the coordinator, which gives it to another. */
+/* on_failure "auto": an evaluator only observes the training. If a worker that is TensorFlow's own
+ * server fails, the coordinator assigns its work to another worker. */
 static bool is_failure_ignored(const tfc_job *job, const struct tfc__role *role)
 {
 	if (role->on_failure != TFC__ON_FAILURE_AUTO)
@@ -89,7 +89,7 @@ static bool is_failure_ignored(const tfc_job *job, const struct tfc__role *role)
 	return is_handed_work(job, role) && role->is_server;
 }
 
-/* An evaluator may fail of what it reads: it tries again before it is given up. */
+/* An evaluator may fail because of what it reads: it is retried before its failure is final. */
 static uint32_t restart_on_of(const tfc_job *job, const struct tfc__role *role)
 {
 	bool is_own = role->restart_given & tfc__keys_find(&tfc__role_keys, "restart.on")->given;

@@ -46,7 +46,7 @@ void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_
 	snprintf(key, TFC__RECORD_KEY_SIZE, "jobs/%.16s/%s", id, name);
 }
 
-/* ---- the fields: of the record itself, and of what is only on its way */
+/* ---- fields: of the record itself, and of values that exist only while it is encoded */
 
 #define RECORD(...) TFC__FIELD(struct tfc__record, __VA_ARGS__)
 static const struct tfc__field record_rows[] = {
@@ -60,7 +60,7 @@ static const struct tfc__field record_rows[] = {
 	RECORD("submitter", TFC__TEXT, submitter, TFC__V0_2),
 	RECORD("minimal_env", TFC__BOOL, has_minimal_env, TFC__V0_3),
 };
-/* 0.2 wrote no segment, and no owner but in the text for the submitter. */
+/* 0.2 stored no segment, and the owner only in the submitter's text. */
 static const struct tfc__record of_0_2 = {
 	.segment = UINT32_MAX,
 	.client_key.owner = UINT32_MAX,
@@ -90,7 +90,7 @@ static const struct tfc__fields stored_fields = TFC__FIELDS(stored_rows, struct 
 
 /* ---- writing */
 
-/* The job with its secrets, as nonce and box. */
+/* The job with its secrets, encrypted: the nonce, then the box. */
 static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *box, tfc_error *error)
 {
 	char *json;

@@ -1,6 +1,5 @@
 /*
- * A job as it is kept: who asked for what, and the term of its maintainer. How it stands is in its
- * journal.
+ * The record of a job: its submit and the epoch of its maintainer. The journal has its state.
  */
 #ifndef TFC_CLUSTER_RECORD_H
 #define TFC_CLUSTER_RECORD_H
@@ -20,7 +19,7 @@ struct tfc__maintainer;
 
 #define TFC__SUBMITTER_SIZE 129
 
-/* One job. Fields are read by the gateway; only this room changes them. */
+/* One job. The gateway reads the fields; only this module changes them. */
 struct tfc__record {
 	struct tfc__link link;
 	struct tfc__directory *directory;
@@ -31,50 +30,55 @@ struct tfc__record {
 	uint64_t epoch;
 	uint64_t submitted_ns; /* CLOCK_REALTIME */
 	struct tfc__client_key client_key;
-	char submitter[TFC__SUBMITTER_SIZE]; /* who sent it, in words, or "" */
+	char submitter[TFC__SUBMITTER_SIZE]; /* as text, or "" */
 	bool has_minimal_env;                /* its tasks begin with a minimal environment */
 	struct tfc__journal journal;
-	struct tfc__maintainer *maintainer; /* NULL: it was read from the store and has ended, or
-					       its new term is not stored yet */
-	bool has_lost_secrets;              /* sealed with a key that is not there any more */
+	/* NULL: the job was loaded and has ended, or its new epoch is not stored yet */
+	struct tfc__maintainer *maintainer;
+	/* sealed with a key that does not exist any more */
+	bool has_lost_secrets;
 	bool is_ended;
-	struct tfc__bundle *bundle; /* used until it has ended, if the job names one; or NULL */
-	/* The directory's own. */
+	struct tfc__bundle *bundle; /* in use until the job has ended; NULL: it names none */
+	/* Used only by this module. */
 	struct tfc__keeper keeper;
-	struct tfc__store_op *put; /* the record is being written or removed */
-	tfc__store_fn put_fn;      /* called once it is written */
-	struct tfc__buf value;     /* to be written, behind the segment that it names */
-	uint8_t written[16];       /* BLAKE2b of the record that is being written, or was */
-	tfc_error *refusal;        /* of the submit, until the record is not in the store */
-	uint32_t segment;          /* number of the first segment of its latest term */
-	bool is_of_0_2;            /* it was read, and does not say so */
-	bool is_damaged;  /* its journal is, or its secrets are: in the store it stays as it is */
-	uint64_t version; /* of the record in the store; 0: not there */
-	struct tfc__link answers; /* who waits for that: struct tfc__directory_answer */
+	struct tfc__store_op *put; /* the record is being read, written or removed */
+	tfc__store_fn put_fn;      /* called when the record is written */
+	struct tfc__buf value;     /* the encoded record, written after its segment */
+	/* BLAKE2b of the last record that was written or is being written */
+	uint8_t written[16];
+	/* why the submit is refused, until the record is removed from the store */
+	tfc_error *refusal;
+	uint32_t segment; /* number of the first segment of the latest epoch */
+	bool is_of_0_2;   /* loaded from a record that does not name a segment */
+	/* its journal or its secrets cannot be read; its values in the store are not changed */
+	bool is_damaged;
+	uint64_t version; /* of the record in the store; 0: not stored */
+	/* requesters that wait for the store: struct tfc__directory_answer */
+	struct tfc__link answers;
 	struct tfc__timer retry;
-	bool is_stop_waiting; /* until there is a maintainer */
+	bool is_stop_waiting; /* stop requested before there is a maintainer */
 	bool is_kill;
 	uint32_t interrupt_ms;
 };
 
-/* An empty one, which is in no list; NULL when out of memory. */
+/* Makes an empty record, which is in no list; NULL when out of memory. */
 struct tfc__record *tfc__record_new(void);
-void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper are closed */
+void tfc__record_free(struct tfc__record *record); /* its maintainer and keeper must be closed */
 
 /*
- * What is stored. Values of secret_env are sealed with the key (crypto_secretbox); without one
- * (NULL) a job that has some is refused: TFC_ENOTSUP. TFC_ENOMEM.
+ * Encodes a record for the store. The values of secret_env are sealed with the key
+ * (crypto_secretbox). Without a key (NULL) a job with secrets is refused: TFC_ENOTSUP. TFC_ENOMEM.
  */
 int tfc__record_write(const struct tfc__record *record, const uint8_t *seal_key,
 		      struct tfc__buf *buf, tfc_error *error);
 
-/* Fills a new record. seal_keys: those that are tried, NULL-terminated; when none fits, the values
- * of secret_env are missing and has_lost_secrets is set. TFC_EPARSE: not one of ours, or of a later
- * version; TFC_ENOMEM. */
+/* Fills a new record. seal_keys: the keys to try, NULL-terminated. If none fits, the values of
+ * secret_env are missing and has_lost_secrets is set. Returns TFC_EPARSE (not a record, or one of a
+ * later version) or TFC_ENOMEM. */
 int tfc__record_read(struct tfc__record *record, const void *data, size_t len,
 		     const uint8_t *const *seal_keys, tfc_error *error);
 
-/* "jobs/ID/record" and the like. */
+/* Writes a key of the store, such as "jobs/ID/record". */
 #define TFC__RECORD_KEY_SIZE 64
 void tfc__record_key(const char *id, const char *name, char key[TFC__RECORD_KEY_SIZE]);
 

@@ -1,4 +1,4 @@
-/* The jobs that an earlier process has left in the store. */
+/* Loads the jobs that the previous incarnation has left in the store. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define READ_MS 10000
 
-/* One job's values in the list: they are next to each other, the journal before the record. */
+/* The values of one job. In the list they are adjacent, the journal before the record. */
 struct stored {
 	char id[17];
 	const tfc_store_value *record;
@@ -27,7 +27,7 @@ static bool is_empty(const tfc_store_value *segment)
 	return segment->data && tfc__journal_is_empty(segment->data, segment->len);
 }
 
-/* A submit of which nothing but the empty journal was stored: nobody was told of it. */
+/* Whether only the empty journal of a submit was stored: its submitter received no response. */
 static bool is_never_begun(const struct stored *stored)
 {
 	bool is_begun = false;
@@ -40,10 +40,11 @@ static void collect(struct tfc__directory *directory, const struct stored *store
 {
 	char key[TFC__RECORD_KEY_SIZE];
 	tfc__record_key(stored->id, "", key);
-	tfc__store_remove(directory->store, key, NULL, NULL); /* or with the next start */
+	/* if this fails, the next start removes it */
+	tfc__store_remove(directory->store, key, NULL, NULL);
 }
 
-/* It is nobody's job any more: whoever asks for it is told why. */
+/* A damaged job is no job of the directory; requests that name it fail with the reason. */
 static void note_damaged(struct tfc__directory *directory, const struct stored *stored,
 			 const char *why)
 {
@@ -84,8 +85,8 @@ static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_
 			 segment, record->id, segment);
 }
 
-/* A journal without an END goes on where it stops: that must be where it stopped. `last`: the last
- * segment that has entries, or NULL. */
+/* A journal without an END is continued, so it must be complete. `last`: the last segment that has
+ * entries, or NULL. */
 static int check_stop(const struct tfc__record *record, const struct stored *stored,
 		      const tfc_store_value *last, tfc_error *error)
 {
@@ -112,9 +113,9 @@ static int read_journal(struct tfc__record *record, const struct stored *stored,
 		if (!segment->data)
 			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s is damaged",
 					 segment->key);
+		/* the write that would have filled it, or the one before it, was not done */
 		if (is_empty(segment))
-			continue; /* the write that was to fill it, or the one before, did not come
-				   */
+			continue;
 		if (tfc__keeper_segment(segment->key) != record->journal.added)
 			return fail_missing(record, record->journal.added, error);
 		int code = tfc__journal_read(&record->journal, segment->data, segment->len,
@@ -126,7 +127,7 @@ static int read_journal(struct tfc__record *record, const struct stored *stored,
 	return check_stop(record, stored, last, error);
 }
 
-/* What 0.2 wrote does not say its epoch: it is given the last one that it can be of. */
+/* Entries of 0.2 have no epoch. Each gets the highest one that it can have. */
 static void complete_epochs(struct tfc__record *record)
 {
 	struct tfc__journal *journal = &record->journal;
@@ -140,7 +141,7 @@ static void complete_epochs(struct tfc__record *record)
 	}
 }
 
-/* It cannot go on, and it says why; in the store it stays as it is. */
+/* Ends a job that cannot continue, with the reason. Its values in the store are not changed. */
 static void end_damaged(struct tfc__record *record, enum tfc_end_reason reason,
 			const tfc_error *why)
 {
@@ -223,9 +224,9 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 	tfc__term_resume(record);
 }
 
-/* ---- the list */
+/* ---- the list of values */
 
-/* The id in "jobs/ID/..."; false when it is no such key. */
+/* Reads the id in "jobs/ID/..."; false: not such a key. */
 static bool read_id(const char *key, char id[17])
 {
 	if (strlen(key) < 22 || strncmp(key, "jobs/", 5) != 0 || key[21] != '/')
@@ -277,7 +278,7 @@ static void fail_loading(struct tfc__directory *directory, const tfc_error *erro
 			 directory->load_error.text);
 }
 
-/* Before the jobs: who submits is answered only when both are known. */
+/* Comes before the jobs: submits are accepted when both are loaded. */
 static void on_client_keys(void *user, int code, const tfc_store_value *values, uint32_t count,
 			   const tfc_error *error)
 {

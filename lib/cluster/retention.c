@@ -1,4 +1,4 @@
-/* What is kept of ended jobs: so many, for so long, with so many bytes of logs. */
+/* Limits the number of ended jobs, their age and the size of their logs. */
 #include "base/clock.h"
 #include "cluster/internal.h"
 #include "log/format.h"
@@ -10,7 +10,8 @@ static uint64_t end_time(const struct tfc__record *record)
 	return journal->count ? journal->entries[journal->count - 1].time_ns : record->submitted_ns;
 }
 
-/* As far as the journal knows: each task's log up to its last end, less what was rotated away. */
+/* As far as the journal knows: each task's log up to its last end, without the part that was
+ * rotated away. */
 static uint64_t log_bytes(const struct tfc__record *record)
 {
 	uint64_t bytes = 0;
@@ -22,8 +23,8 @@ static uint64_t log_bytes(const struct tfc__record *record)
 	return bytes;
 }
 
-/* One that somebody reads stays until they are done; one that is not stored yet, until it is; and
- * one that is damaged, for who wants to see why. */
+/* A job stays while it has readers, until it is stored, and if it is damaged, so that the reason
+ * can be read. */
 static bool may_go(const struct tfc__record *record)
 {
 	return record->is_ended && !record->is_damaged && !record->put &&
@@ -32,7 +33,7 @@ static bool may_go(const struct tfc__record *record)
 }
 
 struct kept {
-	struct tfc__record *oldest; /* that may go; NULL: none */
+	struct tfc__record *oldest; /* the oldest that may be forgotten; NULL: none */
 	uint64_t oldest_end;
 	uint32_t jobs;
 	uint64_t bytes;
@@ -74,7 +75,7 @@ static void check_later(struct tfc__directory *directory, const struct kept *kep
 	tfc__timer_set(&directory->tidy_later, tfc__now() + (at > now ? at - now : 0));
 }
 
-/* One a turn: it may be followed by another. */
+/* Forgets one job per turn, and schedules another turn. */
 static void tidy(struct tfc__work *work)
 {
 	struct tfc__directory *directory = tfc__container_of(work, struct tfc__directory, tidy);

@@ -1,4 +1,4 @@
-/* Jobs that come, and jobs that are forgotten: neither is told before the store has it. */
+/* Submitting and forgetting jobs: neither is reported before it is stored. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static int copy_submit(struct tfc__record *record, const struct tfc__submit *sub
 	return TFC_OK;
 }
 
-/* Of two that a store of 0.2 has, each of another user, the submitter's own. */
+/* Records of 0.2 may have the same key for two users; the requester's own is preferred. */
 static struct tfc__record *find_by_key(const struct tfc__link *records,
 				       const struct tfc__client_key *key)
 {
@@ -100,7 +100,7 @@ static struct tfc__record *find_by_key(const struct tfc__link *records,
 	return found;
 }
 
-/* What is stored is of no use to guess the values of secret_env with. */
+/* Seals the digest, so that the stored digest cannot be used to guess the values of secret_env. */
 static struct tfc__client_key seal_digest(const struct tfc__directory *directory,
 					  const struct tfc__client_key *key)
 {
@@ -129,7 +129,7 @@ static void end_refused(struct tfc__record *record)
 	tfc__record_close(record);
 }
 
-/* Nobody waits for memory. */
+/* Requesters do not wait for memory. */
 static void retry_refusal(struct tfc__record *record, int code)
 {
 	if (code == TFC_ENOMEM)
@@ -158,7 +158,8 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 	struct tfc__record *record = user;
 	record->put = NULL;
 	if (code == TFC_ENOENT) {
-		tfc__record_remove(record, NULL); /* its journal; or with the next start */
+		/* its journal; if this fails, the next start removes it */
+		tfc__record_remove(record, NULL);
 		end_refused(record);
 		return;
 	}
@@ -175,8 +176,8 @@ static void look_up(struct tfc__timer *timer)
 		retry_refusal(record, TFC_ENOMEM);
 }
 
-/* A write that failed may be done all the same. Who submits is answered once the record is not
- * there: a job that was refused must not run after the next start. */
+/* A write that failed may have been done all the same. The requester is answered once the record is
+ * not in the store: a refused job must not run after the next start. */
 static void refuse_submit(struct tfc__record *record, const tfc_error *error)
 {
 	record->refusal = malloc(sizeof(*error));
@@ -209,7 +210,7 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 	refuse_submit(record, &why);
 }
 
-/* A path is read once the job begins; what was brought must be here. */
+/* A bundle given as a path is read when the job begins; an uploaded one must be in the cache. */
 static int check_bundle(struct tfc__record *record, tfc_error *error)
 {
 	const char *name = record->job->bundle;
@@ -246,8 +247,8 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 	return TFC_OK;
 }
 
-/* The job that was made for a key: TFC_OK with its id, or "" while it is not stored yet;
- * TFC_ENOENT: there is none. */
+/* Finds the job that was made for a key. Returns TFC_OK with its id, or "" while it is not stored
+ * yet; TFC_ENOENT: there is none. */
 static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
 		     struct tfc__directory_answer *answer, char id[17], tfc_error *error)
 {
@@ -340,7 +341,7 @@ int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 	return TFC_OK;
 }
 
-/* One that cannot be read, as the record of a job that has ended. */
+/* Makes the record of an ended job from a damaged one. */
 static struct tfc__record *replace_damaged(struct tfc__directory *directory, const char *job)
 {
 	struct tfc__directory_match match;

@@ -1,4 +1,4 @@
-/* The terms of a job: each process that takes charge of it begins one, and stores that first. */
+/* Epochs of a job: each process that maintains it begins one, and stores that first. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 		.epoch = record->epoch,
 		.has_minimal_env = record->has_minimal_env,
 	};
-	/* What a volatile store would keep, the journal keeps for as long. */
+	/* A volatile store would not outlive the journal in memory. */
 	if (!tfc__store_is_volatile(directory->store))
 		tfc__keeper_open(&record->keeper, directory->ctx, directory->store,
 				 &record->journal, record->id);
@@ -55,7 +55,7 @@ int tfc__term_begin(struct tfc__record *record, tfc_error *error)
 	return open_maintainer(record, NULL, error);
 }
 
-/* ---- going on: how far the journal says that the job had come */
+/* ---- resuming: the state of the job according to its journal */
 
 static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 {
@@ -76,7 +76,7 @@ static struct tfc__resume_task *read_tasks(const struct tfc__record *record)
 	return tasks;
 }
 
-/* A job that was being stopped has its verdict in the entry that said so. */
+/* The verdict of a job that was being stopped is in the entry that reported the stop. */
 static void read_verdict(const struct tfc__journal *journal, struct tfc__resume *resume)
 {
 	resume->task = UINT32_MAX;
@@ -95,7 +95,7 @@ static void read_verdict(const struct tfc__journal *journal, struct tfc__resume 
 	}
 }
 
-/* It cannot even be tried: that is its end. */
+/* The job cannot be resumed: it ends. */
 static void end_refused(struct tfc__record *record, const tfc_error *why)
 {
 	struct tfc__journal_entry end = {
@@ -188,7 +188,7 @@ static void on_looked_up(void *user, int code, const tfc_store_value *values, ui
 	begin_epoch(record);
 }
 
-/* The write that failed may be done all the same: then it is its version that is replaced. */
+/* A write that failed may have been done all the same. Then its version is the one to replace. */
 static void look_up(struct tfc__timer *timer)
 {
 	struct tfc__record *record = tfc__container_of(timer, struct tfc__record, retry);

@@ -7,22 +7,22 @@
 #include "base/options.h"
 #include "base/utf8.h"
 
-#define FRESH_NS TFC__SECOND           /* so long an answer counts as one of this moment */
+#define FRESH_NS TFC__SECOND           /* an answer of this age is up to date */
 #define ASK_AGAIN_NS (5 * TFC__SECOND) /* after a refusal */
 #define NAME_MAX_LEN 63
 
-/* What is known of one upstream. Entries stay: there are as many as jobs have named. */
+/* The state of one upstream. Entries are never removed; there are as many as jobs have named. */
 struct entry {
 	struct tfc__link link;
 	struct tfc__upstreams *upstreams;
-	struct tfc__upstream *answer; /* NULL: none that counts */
-	uint64_t wanted_version;      /* the host has spoken of it */
-	uint64_t answered_at;         /* or refused */
+	struct tfc__upstream *answer; /* NULL: no valid answer */
+	uint64_t wanted_version;      /* the latest version that the host has reported */
+	uint64_t answered_at;         /* time of the answer or refusal */
 	tfc_error refusal;            /* code 0: none */
 	tfc_upstream_request *question;
-	struct tfc__timer timer; /* a change has settled, or it is time to ask again */
-	uint64_t changing_since; /* 0: no change is to be followed */
-	bool is_to_be_followed;  /* the answer that comes is one after a change */
+	struct tfc__timer timer; /* a change has settled, or a refusal is retried */
+	uint64_t changing_since; /* 0: no change is pending */
+	bool is_to_be_followed;  /* the next answer follows a change */
 	struct tfc__work telling;
 	char name[];
 };
@@ -38,7 +38,7 @@ struct tfc__upstreams {
 	void *user;
 	struct tfc__link entries;
 	struct tfc__observers watches; /* of struct tfc__upstream_event */
-	uint32_t busy;                 /* watches are being told: memory stays */
+	uint32_t busy;                 /* observers are being notified: memory is not freed */
 	bool is_closed;
 };
 
@@ -85,7 +85,7 @@ static struct tfc__upstream *new_answer(const char *name)
 	return NULL;
 }
 
-/* ---- news */
+/* ---- notifying observers */
 
 static void leave(struct tfc__upstreams *upstreams);
 
@@ -107,7 +107,7 @@ void tfc__upstreams_watch(struct tfc__upstreams *upstreams, struct tfc__observer
 	tfc__observers_add(&upstreams->watches, observer);
 }
 
-/* ---- asking */
+/* ---- requests */
 
 static void ask(struct entry *entry)
 {
@@ -117,14 +117,14 @@ static void ask(struct entry *entry)
 		question->answer = new_answer(entry->name);
 	if (!question || !question->answer) {
 		free(question);
-		return; /* whoever waits asks again */
+		return; /* the caller retries */
 	}
 	question->entry = entry;
 	entry->question = question;
 	upstreams->ops.resolve(upstreams->user, entry->name, question);
 }
 
-/* A change has settled, or a refusal is old enough. */
+/* A change has settled, or a refusal can be retried. */
 static void on_timer(struct tfc__timer *timer)
 {
 	struct entry *entry = tfc__container_of(timer, struct entry, timer);
@@ -211,10 +211,10 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 	free_answer(entry->answer);
 	entry->answer = NULL;
 	entry->answered_at = 0;
-	tfc__work_schedule(&entry->telling); /* who waits asks at once */
+	tfc__work_schedule(&entry->telling); /* waiting jobs request it at once */
 }
 
-/* ---- the host's calls */
+/* ---- functions for the host */
 
 static int enter(tfc_upstream_request *question)
 {
@@ -237,10 +237,10 @@ static bool is_partition_name(const char *name)
 	return len && len <= NAME_MAX_LEN && tfc__is_plain_text(name) && !strpbrk(name, " ,");
 }
 
-/* Room for one more in a list of `count`; it doubles. */
+/* Grows an array with `count` elements for one more, by doubling. */
 static void *grow(void *items, uint32_t count, size_t size)
 {
-	if (count & (count - 1)) /* not a power of two: there is room */
+	if (count & (count - 1)) /* not a power of two: there is space */
 		return items;
 	return realloc(items, (count ? 2 * (size_t)count : 1) * size);
 }
@@ -293,7 +293,7 @@ int tfc_upstream_add_env(tfc_upstream_request *question, const char *node, const
 	return TFC_OK;
 }
 
-/* The question is over; whoever waits is told in a turn of its own. */
+/* Ends the request; observers are notified in a turn of their own. */
 static void settle(tfc_upstream_request *question)
 {
 	struct entry *entry = question->entry;
@@ -320,7 +320,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* 1: one stands there twice. */
+/* Returns 1 if a name occurs twice. */
 static int has_twins(const struct tfc__upstream *answer)
 {
 	const char **names = calloc(answer->count, sizeof(*names));
@@ -336,7 +336,7 @@ static int has_twins(const struct tfc__upstream *answer)
 	return found;
 }
 
-/* What is wrong with an answer ends the question, too: nobody would end it otherwise. */
+/* An invalid answer also ends the request, which would stay open otherwise. */
 static int spoil(tfc_upstream_request *question, int code, const char *text)
 {
 	tfc_ctx *ctx = question->entry->upstreams->ctx;
@@ -374,7 +374,7 @@ int tfc_upstream_fail(tfc_upstream_request *question, const char *text)
 	return refuse(question, text && *text ? text : "the host does not know it");
 }
 
-/* ---- its life */
+/* ---- opening and closing */
 
 int tfc__upstreams_open(tfc_ctx *ctx, const tfc_upstream_ops *ops, void *user, tfc_error *error,
 			struct tfc__upstreams **ret_upstreams)

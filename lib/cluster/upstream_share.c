@@ -5,10 +5,10 @@
 #include "base/buf.h"
 #include "cluster/upstream.h"
 
-/* One node that owns partitions. */
+/* A node that owns partitions. */
 struct owner {
 	const char *node;
-	uint32_t *partitions; /* their places in the answer */
+	uint32_t *partitions; /* their indices in the answer */
 	uint32_t count;
 	uint32_t workers;
 	uint32_t first_worker;
@@ -17,10 +17,10 @@ struct owner {
 struct sharing {
 	const struct tfc__upstream *upstream;
 	uint32_t workers;
-	uint32_t *order; /* partitions by node; those of none last */
+	uint32_t *order; /* partitions sorted by node; those without a node last */
 	struct owner *owners;
 	uint32_t owner_count;
-	uint32_t owned;         /* so many of order have an owner */
+	uint32_t owned;         /* partitions with an owner, at the beginning of `order` */
 	uint32_t *counts;       /* per worker */
 	struct tfc__buf *lists; /* per worker */
 	const char **nodes;     /* per worker */
@@ -45,7 +45,7 @@ static void list_owners(struct sharing *sharing)
 	uint32_t count = sharing->upstream->count;
 	for (uint32_t i = 0; i < count; i++)
 		sharing->order[i] = i;
-	/* glibc's qsort_r; elsewhere its arguments stand in another order */
+	/* glibc's qsort_r; other systems have another order of arguments */
 	qsort_r(sharing->order, count, sizeof(sharing->order[0]), by_node,
 		(void *)(uintptr_t)sharing->upstream);
 	for (uint32_t i = 0; i < count && node_at(sharing, i); i++) {
@@ -60,13 +60,14 @@ static void list_owners(struct sharing *sharing)
 	}
 }
 
-/* Whether a has more partitions for its next worker than b; equal ones stay by name. */
+/* Whether a has more partitions per worker than b, once each gets another worker. Of equal ones the
+ * first by name is kept. */
 static bool is_needier(const struct owner *a, const struct owner *b)
 {
 	return (uint64_t)a->count * (b->workers + 1) > (uint64_t)b->count * (a->workers + 1);
 }
 
-/* Whoever has none comes before all that have one. */
+/* An owner without a worker comes before all others. */
 static struct owner *neediest(struct sharing *sharing)
 {
 	struct owner *best = NULL;
@@ -81,7 +82,7 @@ static struct owner *neediest(struct sharing *sharing)
 	return best;
 }
 
-/* Workers are numbered through the owners by name. */
+/* Workers are numbered by owner, in the order of the owners' names. */
 static void deal_workers(struct sharing *sharing)
 {
 	uint32_t next = 0;

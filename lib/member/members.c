@@ -201,8 +201,7 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	members->count--;
 	if (row->untold != TFC__MEMBER_ADDED)
 		tfc__members_note(members, row, TFC__MEMBER_REMOVED);
-	/* its removal is being reported, and a watcher has added and removed it again */
-	else if (members->told == row)
+	else if (members->told == row) /* a watcher added and removed it while it was reported */
 		row->untold = 0;
 	else
 		tfc__member_row_free(row); /* it was never reported */
