@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-#define ZONE_BYTES 512 /* of one chunk: most messages need no second one */
+#define ZONE_BYTES 512 /* bytes of a zone's chunk: enough for most messages */
 
 /* ---- members of a struct, by their size */
 
@@ -50,7 +50,7 @@ static const void *get_pointer(const void *at)
 	return *(const void *const *)at;
 }
 
-/* How many there are, of BYTES and MESSAGES. */
+/* The number of bytes (BYTES) or items (MESSAGES). */
 static uint64_t get_count(const struct tfc__field *field, const void *message)
 {
 	const void *at = (const char *)message + field->count;
@@ -103,11 +103,11 @@ static bool is_set(const struct tfc__fields *table, const struct tfc__field *fie
 
 /* ---- writing */
 
-/* When it was on CLOCK_BOOTTIME, as far as that was running then. */
+/* Converts a time of CLOCK_REALTIME to CLOCK_BOOTTIME; a time before boot becomes 0. */
 static uint64_t boot_time_of(uint64_t wall_ns)
 {
 	uint64_t ago = tfc__wall() - wall_ns, now = tfc__boot_time();
-	return ago < now ? now - ago : now; /* a clock that was set back */
+	return ago < now ? now - ago : now; /* the wall clock may have been set back */
 }
 
 static void write_value(struct tfc__buf *buf, const struct tfc__field *field, const void *message)
@@ -238,7 +238,7 @@ static int read_bool(const struct tfc__field *field, const msgpack_object *objec
 	return TFC_OK;
 }
 
-/* A copy with a NUL. */
+/* Copies a string into the zone and appends a NUL. */
 static int read_string(struct tfc__reader *reader, const struct tfc__field *field,
 		       const msgpack_object *object, tfc_error *error, const char **ret_text)
 {
@@ -272,7 +272,7 @@ static int read_text(const struct tfc__field *field, const msgpack_object *objec
 	return TFC_OK;
 }
 
-/* Lines of a program's output are among them, and may hold anything. */
+/* Lines may be a program's output and contain any bytes. */
 static int read_lines(struct tfc__reader *reader, const struct tfc__field *field,
 		      const msgpack_object *object, tfc_error *error, const char *const **ret_lines)
 {
@@ -322,7 +322,7 @@ static int read_messages(struct tfc__reader *reader, const struct tfc__field *fi
 	return TFC_OK;
 }
 
-/* On our clock; a time that would be to come is now. */
+/* Converts a time to this machine's CLOCK_REALTIME; a time in the future becomes now. */
 static int read_time(const struct tfc__reader *reader, const struct tfc__field *field,
 		     const msgpack_object *object, tfc_error *error, uint64_t *ret_time)
 {
@@ -401,7 +401,7 @@ static void set_initial(const struct tfc__fields *table, void *message)
 	}
 }
 
-/* Writers keep the order of the table: the search begins behind the field that was found last. */
+/* Writers use the order of the table; the search therefore starts after the last field found. */
 static const struct tfc__field *find_field(const struct tfc__fields *table, uint32_t *last,
 					   const msgpack_object *key)
 {

@@ -11,7 +11,7 @@ enum { FILE_MAX = 4096 };
 
 #define HEAD "tfcluster-identity 1 "
 
-struct tfc__identity { /* of sodium_malloc */
+struct tfc__identity { /* in sodium_malloc memory */
 	uint8_t secret[32];
 	uint8_t public[32];
 	char id[TFC__NODE_ID_SIZE];
@@ -44,8 +44,8 @@ void tfc__identity_free(struct tfc__identity *identity)
 	sodium_free(identity); /* wipes it */
 }
 
-/* RFC 7748, section 5: bits of a secret key that do not count. They are kept as they are used, so
- * that a change of the file is noticed wherever it is. */
+/* RFC 7748, section 5: some bits of a secret key are ignored. They are stored as they are used, so
+ * that any change of the file is detected. */
 static void clamp(uint8_t secret[32])
 {
 	secret[0] &= 0xF8;
@@ -105,7 +105,7 @@ static void make(struct tfc__identity *identity)
 	complete(identity);
 }
 
-/* Two that make it at one time agree: the second reads what the first wrote. */
+/* When two processes create the file at the same time, the second reads the key of the first. */
 static int read_or_make(const char *path, struct tfc__identity *identity, tfc_error *error)
 {
 	int code = read_file(path, identity, error);

@@ -14,7 +14,7 @@ enum { FILE_MAX = 65536 };
 struct tfc__keyring {
 	size_t count;
 	struct tfc__key *keys;
-	uint8_t *secrets; /* of sodium_malloc, read-only once filled */
+	uint8_t *secrets; /* sodium_malloc memory, read-only once filled */
 };
 
 static const char *const role_names[] = {
@@ -35,7 +35,7 @@ bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role)
 	return false;
 }
 
-/* The same bytes in two roles are two keys. */
+/* The role is part of the hash: the same bytes with two roles are two keys. */
 static void make_id(enum tfc__key_role role, const uint8_t secret[TFC__KEY_SIZE],
 		    uint8_t ret_id[TFC__KEY_ID_SIZE])
 {
@@ -49,9 +49,9 @@ static void make_id(enum tfc__key_role role, const uint8_t secret[TFC__KEY_SIZE]
 	memcpy(ret_id, hash, TFC__KEY_ID_SIZE);
 }
 
-/* ---- reading a file; no sentence repeats what a line holds, it may be a secret */
+/* ---- reading a file; no message quotes a line's content, which may be a secret */
 
-/* Exactly `size` bytes of hex digits, and nothing else. */
+/* Parses exactly 2 * size hex digits and nothing else. */
 static bool read_hex(const char *hex, uint8_t *bytes, size_t size)
 {
 	size_t len = 0;
@@ -98,7 +98,7 @@ static int add_line(struct tfc__keyring *ring, char *line, const char *path, uns
 	if (wrong)
 		return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s:%u: %s", path, number, wrong);
 	key->secret = secret;
-	if (!tfc__keyring_find(ring, key->id)) /* else it is there twice */
+	if (!tfc__keyring_find(ring, key->id)) /* skips a duplicate key */
 		ring->count++;
 	return TFC_OK;
 }
@@ -190,7 +190,7 @@ const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
 	return NULL;
 }
 
-/* ---- a new one */
+/* ---- generating a key */
 
 int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error)
 {

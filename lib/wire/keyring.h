@@ -1,12 +1,12 @@
 /*
- * Keys: what a member of the cluster must have. A key is 32 random bytes with a role and an id, the
- * first 16 hex digits of BLAKE2b-256 over the role's name and the bytes. A key file holds one or
- * more, a line each:
+ * Keys, which authenticate the members of the cluster. A key is 32 random bytes with a role and an
+ * id; the id is the first 16 hex digits of BLAKE2b-256 over the role's name and the bytes. A key
+ * file contains one or more keys, one per line:
  *
  *     tfcluster-key 1 node ID HEX64
  *
- * `#` begins a comment. The file must belong to its reader and be closed to all others (0600). Keys
- * are kept in sodium_malloc memory and never printed.
+ * `#` begins a comment. The file must belong to its reader and be inaccessible to all other users
+ * (0600). Keys are kept in sodium_malloc memory and never printed.
  */
 #ifndef TFC_WIRE_KEYRING_H
 #define TFC_WIRE_KEYRING_H
@@ -28,18 +28,19 @@ struct tfc__key {
 
 struct tfc__keyring;
 
-/* Reads a key file. TFC_ENOENT, TFC_EACCES (also: open to others, says chmod 600), TFC_EPARSE with
- * the line. The caller owns *ret_ring. */
+/* Reads a key file. Errors: TFC_ENOENT; TFC_EACCES, also for a file that other users can access,
+ * with the hint chmod 600; TFC_EPARSE with the line number. The caller owns *ret_ring. */
 int tfc__keyring_load(const char *path, tfc_error *error, struct tfc__keyring **ret_ring);
 void tfc__keyring_free(struct tfc__keyring *ring);
 
-/* Which key a dialer uses: the first that has the role or, 0, the first at all. NULL when none. */
+/* The key that a connecting end uses: the first with the role, or, for role 0, the first in the
+ * file. NULL if there is none. */
 const struct tfc__key *tfc__keyring_first(const struct tfc__keyring *ring, enum tfc__key_role role);
-/* Exactly one key, by the id of the preamble; NULL: none has it. */
+/* The key with the id in the preamble; NULL if there is none. */
 const struct tfc__key *tfc__keyring_find(const struct tfc__keyring *ring,
 					 const uint8_t id[TFC__KEY_ID_SIZE]);
 
-/* Makes a new key in a file that must not be there yet, mode 0600, synced. TFC_EEXIST. */
+/* Writes a new key to a new file, mode 0600, synced. TFC_EEXIST if the file exists. */
 int tfc__keyring_generate(const char *path, enum tfc__key_role role, tfc_error *error);
 
 const char *tfc__key_role_name(enum tfc__key_role role);
@@ -49,10 +50,13 @@ bool tfc__key_role_parse(const char *name, enum tfc__key_role *ret_role);
 
 #define TFC__NODE_ID_SIZE 33 /* 32 hex digits and a NUL */
 
-struct tfc__identity; /* key pair */
+struct tfc__identity; /* a key pair */
 
-/* From a file in the state directory, made there when it is missing; path NULL: a fresh one.
- * TFC_EPARSE, TFC_EACCES (as a key file), and what writing it gives. The caller owns it. */
+/*
+ * Reads the key pair from a file in the state directory, which is created if it does not exist;
+ * with path NULL, generates a new pair. Errors: TFC_EPARSE, TFC_EACCES (as for a key file), and the
+ * errors of writing the file. The caller owns *ret_identity.
+ */
 int tfc__identity_open(const char *path, tfc_error *error, struct tfc__identity **ret_identity);
 void tfc__identity_free(struct tfc__identity *identity);
 const char *tfc__identity_id(const struct tfc__identity *identity);

@@ -5,7 +5,7 @@
 
 #include "wire/msg_scan.h"
 
-/* The tree's size is known from the scan: it is one allocation, alignment included. */
+/* The scan yields the tree's size, so the tree is one allocation, including alignment. */
 int tfc__msg_parse(struct tfc__msg *msg, const void *data, size_t len,
 		   const struct tfc__msg_limits *limits, tfc_error *error)
 {
@@ -22,7 +22,7 @@ int tfc__msg_parse(struct tfc__msg *msg, const void *data, size_t len,
 	case MSGPACK_UNPACK_NOMEM_ERROR:
 		code = tfc__fail_nomem(error, "wire");
 		break;
-	default: /* what the scan lets through is well-formed */
+	default: /* the scan accepts well-formed data only */
 		code = tfc__fail(error, TFC_EPARSE, "wire", 0, "invalid message");
 	}
 	msgpack_zone_destroy(&msg->zone);
@@ -74,7 +74,7 @@ int64_t tfc__msg_get_i64(const msgpack_object *map, const char *key, int64_t oth
 	return number <= INT64_MAX ? (int64_t)number : otherwise;
 }
 
-/* msgpack-c has no pointer for what is empty. */
+/* msgpack-c has a NULL pointer for empty data; return a valid one. */
 const void *tfc__msg_bytes(const msgpack_object *value, size_t *ret_len)
 {
 	if (!value || !is_text(value))
@@ -126,7 +126,7 @@ uint32_t tfc__msg_get_array(const msgpack_object *map, const char *key,
 	return is_array ? value->via.array.size : 0;
 }
 
-/* tfc_error.component is a static string: one of ours, or a word for all others. */
+/* tfc_error.component is a static string: a known component or a common name for all others. */
 static const char *component_named(const char *name)
 {
 	static const char *const components[] = {"ctx",   "spec",   "job",       "port",    "proc",

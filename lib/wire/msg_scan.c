@@ -1,6 +1,5 @@
 /*
- * The look at every byte before anything is unpacked: github.com/msgpack/msgpack, spec.md,
- * "Formats".
+ * Validates every byte before the data is unpacked: github.com/msgpack/msgpack, spec.md, "Formats".
  */
 #include "wire/msg_scan.h"
 
@@ -11,20 +10,21 @@
 
 enum {
 	DEPTH_DEFAULT = 32,
-	DEPTH_MAX = 32, /* msgpack-c's own (MSGPACK_EMBED_STACK_SIZE) */
+	DEPTH_MAX = 32, /* msgpack-c's own limit (MSGPACK_EMBED_STACK_SIZE) */
 	OBJECTS_DEFAULT = 65536,
 };
 
 enum kind { REFUSED, SCALAR, STR, BIN, ARRAY, MAP };
 
-/* One value's first bytes. */
+/* The head of a value. */
 struct head {
 	enum kind kind;
-	uint32_t size;  /* of the head itself; of a scalar: of all */
+	uint32_t size;  /* bytes of the head; for a scalar, of the whole value */
 	uint32_t count; /* bytes of a string, items of a list, pairs of a map */
 };
 
-/* The first bytes 0xc0 to 0xdf. `width`: bytes behind it, of a scalar its value, else its count. */
+/* The first bytes 0xc0 to 0xdf. `width`: number of bytes that follow, which are the value of a
+ * scalar, otherwise the count. */
 static const struct {
 	uint8_t kind, width;
 } leads[32] = {
@@ -40,11 +40,11 @@ static const struct {
 struct scan {
 	const uint8_t *at;
 	size_t left;
-	uint64_t owed;    /* values that are announced and have not come */
-	uint64_t objects; /* that have come */
+	uint64_t owed;    /* values announced by heads but not yet read */
+	uint64_t objects; /* values read */
 	uint32_t objects_max;
 	uint32_t depth, depth_max;
-	uint64_t open[DEPTH_MAX]; /* values owed to each list or map that is open */
+	uint64_t open[DEPTH_MAX]; /* remaining values of each open list or map */
 	tfc_error *error;
 };
 
@@ -91,7 +91,7 @@ static bool is_utf8(const uint8_t *text, size_t len)
 		uint64_t word;
 		if (len >= sizeof(word)) {
 			memcpy(&word, text, sizeof(word));
-			if (!(word & UINT64_C(0x8080808080808080))) { /* ASCII, mostly */
+			if (!(word & UINT64_C(0x8080808080808080))) { /* eight bytes of ASCII */
 				text += sizeof(word);
 				len -= sizeof(word);
 				continue;
@@ -122,7 +122,7 @@ static int take_bytes(struct scan *scan, const struct head *head)
 	return TFC_OK;
 }
 
-/* Each value takes at least a byte, so that a count without its bytes is seen at once. */
+/* Each value needs at least one byte, so a count without enough bytes is detected at once. */
 static int open_list(struct scan *scan, const struct head *head)
 {
 	uint64_t values = (uint64_t)head->count * (head->kind == MAP ? 2 : 1);
@@ -137,7 +137,7 @@ static int open_list(struct scan *scan, const struct head *head)
 	return TFC_OK;
 }
 
-/* One value, or the head of a list or map. */
+/* Reads one value, or the head of a list or map. */
 static int take_value(struct scan *scan)
 {
 	struct head head = {0};

@@ -4,7 +4,7 @@
 
 #include "wire/msg_scan.h"
 
-/* A first byte and `width` bytes of a number, the highest first. */
+/* Adds the first byte and a number of `width` bytes, most significant byte first. */
 static void add_head(struct tfc__buf *buf, uint8_t first, unsigned width, uint64_t number)
 {
 	char *to = tfc__buf_reserve(buf, 1 + width);
@@ -16,7 +16,8 @@ static void add_head(struct tfc__buf *buf, uint8_t first, unsigned width, uint64
 	tfc__buf_grow(buf, 1 + width);
 }
 
-/* A count in the shortest form: in the first byte, if below `small`, else behind one of three. */
+/* Adds a count in the shortest form: in the first byte if it is below `small`, otherwise after one
+ * of three first bytes. */
 static void add_count(struct tfc__buf *buf, uint8_t fix, uint32_t small, const uint8_t firsts[3],
 		      uint32_t count)
 {
@@ -80,7 +81,7 @@ void tfc__msg_i64(struct tfc__buf *buf, int64_t value)
 		add_head(buf, 0xD3, 8, (uint64_t)value);
 }
 
-/* A count has 32 bits. */
+/* Whether a length fits the 32 bits of a count. */
 static bool is_countable(struct tfc__buf *buf, size_t len)
 {
 	if (len > UINT32_MAX)

@@ -1,4 +1,4 @@
-/* The HandshakeState of section 5.3, for the one pattern that is used. */
+/* The HandshakeState of section 5.3, for the single pattern in use. */
 #include "wire/noise_symmetric.h"
 
 #include <sodium.h>
@@ -18,7 +18,7 @@ static const enum token pattern[MESSAGES][TOKENS] = {
 	{S, SE},
 };
 
-/* Bytes of each message without its payload. */
+/* Sizes of the messages without payload. */
 static const size_t overheads[MESSAGES] = {TFC__NOISE_FIRST, TFC__NOISE_SECOND, TFC__NOISE_THIRD};
 
 struct pair {
@@ -32,7 +32,7 @@ struct tfc__noise {
 	bool is_failed;
 	bool is_split;
 	bool has_remote;
-	bool has_ephemeral; /* given, for test vectors */
+	bool has_ephemeral; /* set by the caller, for test vectors */
 	int next;           /* message */
 	struct pair s, e;
 	uint8_t rs[DH], re[DH];
@@ -101,9 +101,9 @@ const uint8_t *tfc__noise_hash(const struct tfc__noise *noise)
 	return tfc__noise_is_done(noise) ? noise->symmetric.hash : NULL;
 }
 
-/* ---- tokens that both ends treat alike */
+/* ---- tokens that both ends process alike */
 
-/* A public key of low order gives zeros, which libsodium refuses: section 12.1 allows that. */
+/* A public key of low order yields zeros, which libsodium refuses; section 12.1 allows that. */
 static int mix_dh(struct tfc__noise *noise, const uint8_t secret[DH], const uint8_t public[DH])
 {
 	uint8_t shared[DH];
@@ -216,7 +216,7 @@ static int read_token(struct tfc__noise *noise, enum token token, const uint8_t 
 	}
 }
 
-/* The other end's key is told only once its whole message has proven right. */
+/* The other end's static key becomes available only after its whole message is verified. */
 static int read_message(struct tfc__noise *noise, const uint8_t *from, size_t len, uint8_t *payload)
 {
 	const enum token *tokens = pattern[noise->next];

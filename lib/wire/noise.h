@@ -6,8 +6,8 @@
  *     <- e, ee, s, es
  *     -> s, se
  *
- * Knows no socket and no framing: whole messages go in and come out. Rekeying is not offered: a
- * cipher refuses once its 2^64 - 1 nonces are used.
+ * This module has no sockets and no framing; it reads and writes whole messages. Rekeying is not
+ * supported: a cipher fails when its 2^64 - 1 nonces are used.
  */
 #ifndef TFC_WIRE_NOISE_H
 #define TFC_WIRE_NOISE_H
@@ -19,7 +19,7 @@
 #include <tfcluster/error.h>
 
 #define TFC__NOISE_KEY 32
-#define TFC__NOISE_TAG 16            /* what sealing adds */
+#define TFC__NOISE_TAG 16            /* bytes that encryption adds */
 #define TFC__NOISE_MESSAGE_MAX 65535 /* section 3: bytes of one message, tag included */
 
 /* Bytes of the three handshake messages with an empty payload. */
@@ -35,66 +35,69 @@ struct tfc__noise_options {
 	bool is_initiator;
 	const uint8_t *static_secret; /* TFC__NOISE_KEY bytes: tfc__identity_secret */
 	const uint8_t *psk;           /* TFC__NOISE_KEY bytes */
-	const void *prologue;         /* what both ends must agree on; may be empty */
+	const void *prologue;         /* data on which both ends must agree; may be empty */
 	size_t prologue_len;
-	const uint8_t *ephemeral_secret; /* for test vectors alone; NULL: fresh and random */
+	const uint8_t *ephemeral_secret; /* for test vectors only; NULL: new and random */
 };
 
-/* Copies all it needs. The caller owns *ret_noise. TFC_ENOMEM; TFC_ESYS when libsodium cannot be
- * used. */
+/* Copies its arguments. The caller owns *ret_noise. Errors: TFC_ENOMEM; TFC_ESYS when libsodium
+ * cannot be initialized. */
 int tfc__noise_new(const struct tfc__noise_options *options, tfc_error *error,
 		   struct tfc__noise **ret_noise);
 void tfc__noise_free(struct tfc__noise *noise); /* wipes it; NULL is a no-op */
 
-/* Whose turn it is: true, then tfc__noise_write is next. */
+/* Whether this end sends the next message with tfc__noise_write. */
 bool tfc__noise_is_writing(const struct tfc__noise *noise);
-/* All three messages went through: tfc__noise_split is next. */
+/* Whether all three messages are exchanged; then tfc__noise_split follows. */
 bool tfc__noise_is_done(const struct tfc__noise *noise);
 
 /*
- * Adds the next message to `out`. TFC_ESTATE: not our turn, or failed before; TFC_ETOOBIG: the
- * message would be over the maximum; TFC_ENOMEM.
+ * Appends the next message to `out`. Errors: TFC_ESTATE when it is the other end's turn or the
+ * handshake has failed; TFC_ETOOBIG when the message would exceed the maximum; TFC_ENOMEM.
  */
 int tfc__noise_write(struct tfc__noise *noise, const void *payload, size_t len,
 		     struct tfc__buf *out);
 
 /*
- * Takes the other end's message and adds its payload to `payload`. TFC_EPARSE: too short, or over
- * the maximum; TFC_EACCES: another key, prologue or protocol, or changed on the way (nothing tells
- * which); TFC_ESTATE, TFC_ENOMEM. After a failure the handshake is of no more use.
+ * Handles the other end's message and appends its payload to `payload`. Errors: TFC_EPARSE when the
+ * message is too short or exceeds the maximum; TFC_EACCES for another key, prologue or protocol, or
+ * a modified message (these cannot be distinguished); TFC_ESTATE; TFC_ENOMEM. After a failure the
+ * handshake cannot be continued.
  */
 int tfc__noise_read(struct tfc__noise *noise, const void *message, size_t len,
 		    struct tfc__buf *payload);
 
-/* The other end's static public key, TFC__NOISE_KEY bytes, borrowed; NULL until its message that
- * carries it was read: for the initiator the second, for the responder the third. */
+/* The other end's static public key, TFC__NOISE_KEY bytes, borrowed. NULL until the message that
+ * contains it is read: the second for the initiator, the third for the responder. */
 const uint8_t *tfc__noise_remote(const struct tfc__noise *noise);
-/* The handshake hash, 32 bytes, the same at both ends and of this session alone (section 11.2);
- * NULL until done. */
+/* The handshake hash, 32 bytes, equal at both ends and unique to this session (section 11.2); NULL
+ * until the handshake is done. */
 const uint8_t *tfc__noise_hash(const struct tfc__noise *noise);
 
-/* ---- what follows (CipherState, section 5.1) */
+/* ---- transport messages (CipherState, section 5.1) */
 
 struct tfc__noise_cipher {
 	uint8_t key[TFC__NOISE_KEY];
 	uint64_t nonce;
-	bool is_failed; /* something did not open: nothing will any more */
+	bool is_failed; /* a message failed to decrypt; all further ones fail */
 };
 
-/* The ciphers of both directions, seen from this end. TFC_ESTATE until done, and a second time. */
+/* Returns the ciphers of both directions, from the view of this end. TFC_ESTATE before the
+ * handshake is done, and on a second call. */
 int tfc__noise_split(struct tfc__noise *noise, struct tfc__noise_cipher *ret_send,
 		     struct tfc__noise_cipher *ret_receive);
 
 /*
- * Writes len + TFC__NOISE_TAG bytes; `sealed` may be `plain` itself. TFC_ETOOBIG over the message
- * maximum, TFC_ESTATE when the nonces are used up.
+ * Encrypts and writes len + TFC__NOISE_TAG bytes; `sealed` may be equal to `plain`. Errors:
+ * TFC_ETOOBIG over the message maximum; TFC_ESTATE when the nonces are used up.
  */
 int tfc__noise_seal(struct tfc__noise_cipher *cipher, const void *plain, size_t len, void *sealed);
 
 /*
- * Writes len - TFC__NOISE_TAG bytes; `plain` may be `sealed` itself. TFC_EACCES when it was not
- * sealed by the other end as the next message, or is too short or long: everything behind it is
- * refused, too. TFC_ESTATE: refused already, or the nonces are used up.
+ * Decrypts and writes len - TFC__NOISE_TAG bytes; `plain` may be equal to `sealed`. Errors:
+ * TFC_EACCES when the data is not the other end's next message, or is too short or too long; all
+ * later messages are then refused as well. TFC_ESTATE after an earlier failure or when the nonces
+ * are used up.
  */
 int tfc__noise_open(struct tfc__noise_cipher *cipher, const void *sealed, size_t len, void *plain);
 

@@ -8,7 +8,7 @@ enum { NONCE = crypto_aead_chacha20poly1305_ietf_NPUBBYTES };
 
 /* ---- CipherState */
 
-/* Section 12.3: four zero bytes and the number, the lowest byte first. */
+/* Section 12.3: four zero bytes and the number in little-endian order. */
 static void make_nonce(uint64_t number, uint8_t nonce[NONCE])
 {
 	memset(nonce, 0, 4);
@@ -16,7 +16,7 @@ static void make_nonce(uint64_t number, uint8_t nonce[NONCE])
 		nonce[i] = (uint8_t)(number & 0xFF);
 }
 
-/* The last number is reserved (section 5.1). */
+/* The last nonce is reserved (section 5.1). */
 static bool is_used_up(const struct tfc__noise_cipher *cipher)
 {
 	return cipher->nonce == UINT64_MAX;
@@ -82,7 +82,7 @@ static void hmac(const uint8_t key[NOISE_HASH], const uint8_t *data, size_t len,
 	sodium_memzero(&state, sizeof(state));
 }
 
-/* Fills `count` outputs that lie behind each other. */
+/* Fills `count` consecutive outputs. */
 static void derive(const uint8_t chaining_key[NOISE_HASH], const uint8_t *material, size_t len,
 		   uint8_t count, uint8_t *ret_outputs)
 {

@@ -1,5 +1,5 @@
 /*
- * What the files of noise share: the SymmetricState of section 5.2, and the sealing under it.
+ * Shared by the files of noise: the SymmetricState of section 5.2 and its encryption.
  */
 #ifndef TFC_WIRE_NOISE_SYMMETRIC_H
 #define TFC_WIRE_NOISE_SYMMETRIC_H
@@ -19,7 +19,7 @@ void tfc__noise_mix_hash(struct noise_symmetric *symmetric, const void *data, si
 void tfc__noise_mix_key(struct noise_symmetric *symmetric, const uint8_t *key, size_t len);
 void tfc__noise_mix_key_and_hash(struct noise_symmetric *symmetric, const uint8_t *key, size_t len);
 
-/* EncryptAndHash, DecryptAndHash; there is a key from the first token on (psk0). */
+/* EncryptAndHash and DecryptAndHash. A key exists from the first token on (psk0). */
 int tfc__noise_seal_and_hash(struct noise_symmetric *symmetric, const void *plain, size_t len,
 			     uint8_t *sealed);
 int tfc__noise_open_and_hash(struct noise_symmetric *symmetric, const uint8_t *sealed, size_t len,

@@ -72,7 +72,7 @@ void tfc__rpc_free(struct tfc__rpc *rpc, struct entry *entry)
 	let_go(rpc);
 }
 
-/* The context is gone, and with it all timers and work: nothing is told to anybody. */
+/* The context is being freed with all its timers and work: no callback is called. */
 static void free_with_context(tfc_op *op)
 {
 	struct tfc__rpc *rpc = tfc__container_of(op, struct tfc__rpc, life);
@@ -106,7 +106,7 @@ void tfc__rpc_add(struct tfc__buf *message, const struct tfc__buf *value)
 		tfc__msg_nil(message);
 }
 
-/* A value takes at least a byte: only a long message can hold too many. */
+/* Each value needs at least one byte, so only a long message can have too many values. */
 static int check_size(const struct tfc__rpc *rpc, const struct tfc__buf *message, tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
@@ -168,7 +168,7 @@ void tfc__rpc_stop_waiting(struct tfc__rpc_waiter *waiter)
 		tfc__list_remove(&waiter->link);
 }
 
-/* One at a time: the next has its turn when this one has used the room. */
+/* One waiter at a time: the next one is called after this one has used the room. */
 static void wake_one(struct tfc__work *work)
 {
 	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, room_work);
@@ -225,7 +225,7 @@ void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error)
 	tfc__msg_error(message, error);
 }
 
-/* Both speak the older one's version, if the newer one still can. */
+/* Both ends use the older end's version if the newer end supports it. */
 static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	char library[32];
@@ -255,7 +255,7 @@ static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error
 	return TFC_OK;
 }
 
-/* ---- what comes in */
+/* ---- received messages */
 
 int tfc__rpc_refuse(tfc_error *error, const char *what)
 {
@@ -265,10 +265,10 @@ int tfc__rpc_refuse(tfc_error *error, const char *what)
 
 typedef int (*take_fn)(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 
-/* Newer versions may add items at the end, and kinds. */
+/* A newer version may append items to a message and add kinds. */
 static const struct {
 	take_fn take;
-	uint32_t items; /* behind the kind, at least */
+	uint32_t items; /* minimum number of items after the kind */
 } kinds[KIND_COUNT] = {
 	[REQUEST] = {tfc__rpc_on_request, 5},
 	[RESPONSE] = {tfc__rpc_on_response, 3},
@@ -375,7 +375,7 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 		rpc->error = *why;
 	tfc__work_cancel(&rpc->break_work);
 	tfc__work_cancel(&rpc->room_work);
-	/* They may outlive it, and no room comes any more. */
+	/* The waiters may outlive the connection, and there will be no room again. */
 	TFC__LIST_EACH (link, &rpc->waiters)
 		tfc__list_remove(link);
 	close_all(rpc);

@@ -11,8 +11,8 @@ static void free_call(struct tfc__rpc_call *call)
 	tfc__rpc_free(call->rpc, &call->entry);
 }
 
-/* The owner's last word from it. Anything may be closed inside: the caller of this touches the call
- * afterwards only where it is not in the table any more. */
+/* Calls `end`. Any object may be closed inside; a caller may use the call afterwards only if the
+ * call is no longer in the table. */
 static void tell_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
 		     const tfc_error *error)
 {
@@ -39,7 +39,7 @@ static void expire(struct tfc__timer *timer)
 	tell_end(call, TFC_ETIMEDOUT, NULL, &error);
 }
 
-/* It was canceled, or the connection was closed. */
+/* After a cancel, or when the connection was closed. */
 static void end_later(struct tfc__work *work)
 {
 	struct tfc__rpc_call *call = tfc__container_of(work, struct tfc__rpc_call, work);
@@ -47,7 +47,7 @@ static void end_later(struct tfc__work *work)
 	tfc_error error = TFC_ERROR_INIT;
 	if (call->is_canceled)
 		tfc__fail(&error, TFC_ECANCELED, "wire", 0, "request canceled");
-	else if (call->rpc->error.code == TFC_EAGAIN) /* it was refused */
+	else if (call->rpc->error.code == TFC_EAGAIN) /* the other end refused the connection */
 		tfc__fail(&error, TFC_EAGAIN, "wire", 0, "%s", call->rpc->error.text);
 	else
 		tfc__fail(&error, TFC_ELOST, "wire", 0, "connection lost%s%s",
@@ -57,7 +57,7 @@ static void end_later(struct tfc__work *work)
 		free_call(call);
 }
 
-/* ---- the owner's side */
+/* ---- functions for the caller */
 
 static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options)
 {
@@ -164,7 +164,7 @@ void tfc__rpc_drop(struct tfc__rpc_call *call)
 		send_cancel(call);
 }
 
-/* ---- the other end's side */
+/* ---- messages from the other end */
 
 static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_object *id)
 {
@@ -184,7 +184,7 @@ static void tell_answer(struct tfc__rpc_call *call, const msgpack_object *failur
 	tell_end(call, code, code < 0 ? NULL : result, code < 0 ? &error : NULL);
 }
 
-/* [id, error, result]. A call that was canceled gets its end by the work that is scheduled. */
+/* [id, error, result]. The scheduled work calls `end` of a canceled call. */
 int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	struct tfc__rpc_call *call = find_call(rpc, &items[0]);

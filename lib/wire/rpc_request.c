@@ -5,9 +5,10 @@
 #include "base/clock.h"
 
 #define HEAD_MAX 16     /* bytes of a response or an item before its value */
-#define TEXT_HEAD_MAX 5 /* bytes of a text before its first */
+#define TEXT_HEAD_MAX 5 /* bytes of a text's head */
 
-/* It is open no more: answered, or its connection closed. Twice is harmless. */
+/* Removes a request that was answered or whose connection was closed. A no-op if it was removed
+ * already. */
 static void leave_table(struct tfc__rpc_request *request)
 {
 	struct tfc__rpc *rpc = request->rpc;
@@ -27,7 +28,7 @@ static void free_request(struct tfc__rpc_request *request)
 	tfc__rpc_free(request->rpc, &request->entry);
 }
 
-/* Anything may happen inside: nothing is touched afterwards. */
+/* Any object may be closed inside; the request must not be used afterwards. */
 static void cancel(struct tfc__rpc_request *request)
 {
 	if (request->is_canceled)
@@ -51,7 +52,7 @@ static void cancel_later(struct tfc__work *work)
 		request->on_cancel(request->user);
 }
 
-/* ---- the server's side */
+/* ---- functions for the server */
 
 int tfc__rpc_reserve(struct tfc__rpc_request *request, size_t bytes, tfc_error *error)
 {
@@ -88,7 +89,8 @@ void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error)
 	free_request(request);
 }
 
-/* Begins one whose value has so many bytes. False: there is no room for it, which was answered. */
+/* Begins a response with a value of `len` bytes. Returns false when there is no room for it; the
+ * request is then answered with the error. */
 static bool begin_response(struct tfc__rpc_request *request, size_t len, struct tfc__buf *message)
 {
 	const struct tfc__rpc *rpc = request->rpc;
@@ -179,7 +181,7 @@ struct tfc__rpc *tfc__rpc_of(const struct tfc__rpc_request *request)
 	return request->rpc;
 }
 
-/* ---- the caller's side */
+/* ---- messages from the other end */
 
 static bool read_method(const msgpack_object *object, char method[TFC__RPC_METHOD_MAX + 1])
 {
@@ -201,7 +203,7 @@ static bool read_u32(const msgpack_object *object, uint32_t *ret_number)
 	return true;
 }
 
-/* An id of the other end: positive, and none that was never used. */
+/* Whether an id is one that the other end has used. */
 static bool is_used_id(const struct tfc__rpc *rpc, const msgpack_object *id)
 {
 	return id->type == MSGPACK_OBJECT_POSITIVE_INTEGER && id->via.u64 <= rpc->requests.last;
@@ -213,7 +215,8 @@ static struct tfc__rpc_request *find_request(struct tfc__rpc *rpc, const msgpack
 	return entry ? tfc__container_of(entry, struct tfc__rpc_request, entry) : NULL;
 }
 
-/* Answers one that there is no room for; it was never counted. */
+/* Returns whether the owner accepts the request; otherwise answers it. A refused request was not
+ * counted, so end_request is not called for it. */
 static bool may_begin(struct tfc__rpc_request *request)
 {
 	struct tfc__rpc *rpc = request->rpc;
@@ -256,7 +259,8 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 	return TFC_OK;
 }
 
-/* A positive number in any of its lengths; false: it is none, or not whole. */
+/* Reads a non-negative number in any of its encodings. Returns false if there is none or it is
+ * incomplete. */
 static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_number)
 {
 	if (*at == end)
@@ -271,7 +275,7 @@ static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_nu
 	return true;
 }
 
-/* [0, id, ...: the head of a request, of which the rest may be missing. */
+/* Reads the id from the head of a request, "[0, id, ...", which may be truncated. */
 static bool read_request_id(const uint8_t *begin, size_t len, uint64_t *ret_id)
 {
 	const uint8_t *at = begin, *end = begin + len;
@@ -306,7 +310,7 @@ int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_er
 	return TFC_OK;
 }
 
-/* [id]. One that is answered already crossed its answer on the way. */
+/* [id]. A cancel may arrive after the response was sent. */
 int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	if (!is_used_id(rpc, &items[0]))

@@ -96,7 +96,7 @@ static int fill(const char *temp, const char *path, const char *text, size_t len
 	return code;
 }
 
-/* The name is as lasting as the file. */
+/* Syncs the directory, so that the name is as durable as the file. */
 static int sync_parent(const char *path, tfc_error *error)
 {
 	const char *slash = strrchr(path, '/');
@@ -113,7 +113,7 @@ static int sync_parent(const char *path, tfc_error *error)
 	return code;
 }
 
-/* link(2) never takes the place of something, rename(2) would. */
+/* link(2) never replaces an existing file; rename(2) would. */
 static int publish(const char *temp, const char *path, tfc_error *error)
 {
 	if (link(temp, path) == 0)
