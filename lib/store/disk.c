@@ -1,4 +1,4 @@
-/* The requests of a store, on files. */
+/* Performs the requests of a store on files. */
 #include "store/disk.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static void path_of(const char *key, char path[TFC__DISK_PATH_MAX])
 	snprintf(path, TFC__DISK_PATH_MAX, TFC__DISK_RECORDS "/%s", key);
 }
 
-/* The whole file; the value begins behind its head. */
+/* Reads the complete file; the value follows the head. */
 static int read_record(const struct tfc__disk *disk, const char *key, struct tfc__buf *file,
 		       uint64_t *ret_version, tfc_error *error)
 {
@@ -63,7 +63,7 @@ static int check_version(const struct tfc__disk *disk, const char *key, uint64_t
 	return TFC_OK;
 }
 
-/* Each folder on the way to a file, and its name in the one above. */
+/* Creates each folder of a file's path and syncs the parent folder. */
 static int make_folders(struct tfc__disk *disk, char *path, tfc_error *error)
 {
 	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -99,7 +99,7 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 
 /* ---- remove */
 
-/* A folder gets another name first, in one step: what a crash leaves of it is no record. */
+/* Renames the folder first, in one step: the remains after a crash are then no records. */
 static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
 {
 	char temp[TFC__DISK_PATH_MAX];
@@ -114,7 +114,7 @@ static int remove_folder(struct tfc__disk *disk, char *path, tfc_error *error)
 	int fd = openat(disk->root, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		tfc__empty_dir(fd);
-	unlinkat(disk->root, temp, AT_REMOVEDIR); /* else at the next opening */
+	unlinkat(disk->root, temp, AT_REMOVEDIR); /* on failure, the next opening removes it */
 	return code;
 }
 
@@ -139,7 +139,7 @@ struct listing {
 	tfc__disk_list_fn fn;
 	void *user;
 	uint32_t damaged;
-	tfc_error *error; /* the first damaged one */
+	tfc_error *error; /* the error of the first damaged record */
 };
 
 static int list_record(struct listing *listing, const char *key)
@@ -173,7 +173,7 @@ static bool is_folder(int fd, const char *name)
 	return fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* The names in a folder, those of folders with a '/' behind, in the order of the keys. */
+/* Reads the names in a folder, in the order of the keys; names of folders end in '/'. */
 static int read_names(int fd, struct tfc__strv *names)
 {
 	struct tfc__dir dir;
@@ -201,7 +201,7 @@ static int list_names(struct listing *listing, const char *prefix, const struct 
 		int len = snprintf(key, sizeof(key), "%s%s", prefix, name);
 		bool is_name = is_prefix ? tfc__is_store_prefix(key) : tfc__is_store_key(key);
 		if (len > TFC__STORE_KEY_MAX || !is_name)
-			continue; /* somebody else's */
+			continue; /* not a file of the store */
 		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
 	}
 	return code;

@@ -1,4 +1,4 @@
-/* Files that are there whole or not at all. */
+/* Files that are written completely or not at all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ void tfc__disk_temp_name(struct tfc__disk *disk, char name[TFC__DISK_PATH_MAX])
 		 (unsigned long long)++disk->temps);
 }
 
-/* 0, or an errno. */
+/* Returns 0, or an errno. */
 static int write_temp(struct tfc__disk *disk, const char *temp, const void *head, size_t head_len,
 		      const void *data, size_t len)
 {

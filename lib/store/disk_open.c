@@ -1,4 +1,4 @@
-/* Opening a state directory: whose it is, who has it now, and what a crash has left behind. */
+/* Opens a state directory: checks its format, locks it, and removes the remains of a crash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 #define FORMAT "FORMAT"
 #define LOCK "lock"
-#define OPENS "opens" /* how often it was opened: the upper half of versions */
+#define OPENS "opens" /* number of openings: the upper half of versions */
 #define SEAL_KEY "key"
 #define WORD "tfcluster state "
 
@@ -42,16 +42,16 @@ static int open_root(struct tfc__disk *disk, tfc_error *error)
 	if (!is_made)
 		return TFC_OK;
 	int parent = openat(disk->root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (parent < 0) /* it may not be ours to read */
+	if (parent < 0) /* the parent may not be readable */
 		return TFC_OK;
 	int failed = disk->calls->fsync(parent) < 0 ? errno : 0;
 	close(parent);
 	return failed ? cannot(disk, failed, "create", error) : TFC_OK;
 }
 
-/* ---- the format, before anything is written there */
+/* ---- the format, which is checked before anything is written */
 
-/* A directory without a FORMAT is a new one when nothing is in it but what a crash may leave. */
+/* A directory without a FORMAT file is new if it contains only files that a crash can leave. */
 static int check_unused(const struct tfc__disk *disk, tfc_error *error)
 {
 	struct tfc__dir dir;
@@ -104,7 +104,7 @@ static bool is_alive(pid_t pid)
 	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/* A dead owner's helper may still be about to end. */
+/* The helper of a dead owner may not have ended yet. */
 static int take_lock(struct tfc__disk *disk, tfc_error *error)
 {
 	uint64_t until = tfc__now() + PATIENCE;
@@ -136,7 +136,7 @@ static int lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 	return TFC_OK;
 }
 
-/* ---- what is in it */
+/* ---- the contents */
 
 static int make_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
 {
@@ -145,7 +145,7 @@ static int make_folder(struct tfc__disk *disk, const char *name, tfc_error *erro
 	return cannot(disk, errno, "create a directory in", error);
 }
 
-/* What was being written or removed when somebody died. */
+/* Removes the files that were being written or removed when a helper died. */
 static int clear_temp(const struct tfc__disk *disk, tfc_error *error)
 {
 	int fd = openat(disk->root, TFC__DISK_TEMP,
@@ -154,7 +154,7 @@ static int clear_temp(const struct tfc__disk *disk, tfc_error *error)
 	return failed ? cannot(disk, failed, "clear " TFC__DISK_TEMP " of", error) : TFC_OK;
 }
 
-/* Versions begin anew above all that were ever given away. */
+/* Versions start above all that were ever assigned. */
 static int count_opens(struct tfc__disk *disk, tfc_error *error)
 {
 	struct tfc__buf text = {0};
@@ -199,7 +199,7 @@ static int write_format(struct tfc__disk *disk, tfc_error *error)
 	return tfc__disk_write(disk, FORMAT, text, (size_t)len, NULL, 0, error);
 }
 
-/* FORMAT comes first: without one, nothing but the lock and temporary files may be there. */
+/* FORMAT is written first: a directory without it may contain only the lock and temporary files. */
 static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
 {
 	int code = make_folder(disk, TFC__DISK_TEMP, error);
@@ -210,7 +210,7 @@ static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
 	if (code == TFC_OK)
 		code = make_folder(disk, TFC__DISK_RECORDS, error);
 	if (code == TFC_OK)
-		code = count_opens(disk, error); /* which syncs the directory */
+		code = count_opens(disk, error); /* also syncs the directory */
 	return code == TFC_OK ? get_seal_key(disk, error) : code;
 }
 
@@ -227,7 +227,7 @@ int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
 		code = check_format(disk, &is_new, error);
 	if (code == TFC_OK)
 		code = lock(disk, owner, error);
-	if (code == TFC_OK) /* another may have made it meanwhile */
+	if (code == TFC_OK) /* another process may have created it meanwhile */
 		code = check_format(disk, &is_new, error);
 	return code == TFC_OK ? prepare(disk, is_new, error) : code;
 }

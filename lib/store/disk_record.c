@@ -1,4 +1,4 @@
-/* The file of one record: doc/internals/store-format.md. */
+/* The file format of a record: doc/internals/store-format.md. */
 #include <sodium.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static uint64_t get_number(const uint8_t *at, size_t bytes)
 	return number;
 }
 
-/* The key is part of it: a record under another's name is as wrong as a damaged one. */
+/* The hash includes the key: a record under another record's name is invalid, like a damaged
+ * one. */
 static void hash(const uint8_t *head, const char *key, const void *data, size_t len,
 		 uint8_t ret_hash[crypto_generichash_BYTES])
 {

@@ -1,4 +1,4 @@
-/* The store in a directory: its requests go to the helper process, its answers come from there. */
+/* The store in a directory: sends requests to the helper process and receives its replies. */
 #include "store/local.h"
 
 #include <errno.h>
@@ -17,21 +17,21 @@
 
 #define OPEN_WAIT_MS 10000
 #define CLOSE_WAIT_MS 5000
-#define LOST_WAIT_MS 1000 /* it has closed its socket: all that is left is to reap it */
+#define LOST_WAIT_MS 1000 /* the socket is closed: the helper is about to exit */
 #define CHUNK (128u << 10)
 
-/* ---- the helper's end */
+/* ---- the end of a request, the loss of the helper */
 
 static void answer(struct tfc__local *local, int code, const tfc_store_value *values,
 		   uint32_t count, const char *text)
 {
 	tfc_store_done done = local->done;
 	local->done = NULL;
-	if (done) /* which may close the store */
+	if (done) /* may close the store */
 		done(local->request, code, values, count, text);
 }
 
-/* The next request starts another. */
+/* Handles the loss of the helper. The next request starts a new one. */
 static void lose(struct tfc__local *local, int code, const char *text)
 {
 	tfc__log(local->ctx, TFC_LOG_ERROR, "store", "", "%s: %s", local->path, text);
@@ -51,7 +51,7 @@ static void lose_broken(struct tfc__local *local)
 
 /* ---- replies */
 
-/* The reply at `at` when all of it is there, or 0; else its size. */
+/* Returns the size of the reply at `at` if it is complete, or 0. */
 static size_t whole_reply(const struct tfc__buf *in, size_t at, struct tfc__store_reply *reply)
 {
 	if (in->len - at < sizeof(*reply))
@@ -100,7 +100,7 @@ static void end_request(struct tfc__local *local, const struct tfc__store_reply 
 	tfc__buf_fini(&in);
 }
 
-/* The first thing in the buffer; what follows it stays. */
+/* Handles the first reply in the buffer; later replies stay there. */
 static int take_opened(struct tfc__local *local, const struct tfc__store_reply *reply,
 		       tfc_error *error)
 {
@@ -119,7 +119,8 @@ static int take_opened(struct tfc__local *local, const struct tfc__store_reply *
 	return TFC_OK;
 }
 
-/* Reads what is there. 1, 0 at the end, -1 when there is nothing now. */
+/* Reads the available bytes. Returns 1, 0 at the end of the stream, or -1 when nothing is
+ * available. */
 static int receive(struct tfc__local *local)
 {
 	char *end = tfc__buf_reserve(&local->in, CHUNK);
@@ -131,8 +132,8 @@ static int receive(struct tfc__local *local)
 	return n > 0;
 }
 
-/* Looks at the replies that have come. The last one of a request is the last thing there is: the
- * next request is only sent after it. */
+/* Handles the received replies. The last reply of a request is the last data in the buffer, because
+ * the next request is sent only after it. */
 static void scan(struct tfc__local *local)
 {
 	struct tfc__store_reply reply = {0};
@@ -159,7 +160,7 @@ static void send_out(struct tfc__local *local)
 	ssize_t n = send(local->socket.fd, out->data + local->sent, out->len - local->sent,
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		return; /* its end is read, too */
+		return; /* reading reports the error as well */
 	local->sent += n > 0 ? (size_t)n : 0;
 	if (local->sent == out->len) {
 		tfc__buf_clear(out);
@@ -280,7 +281,7 @@ static void close_local(void *impl)
 	free(local);
 }
 
-/* Waits for the first reply, outside of dispatch: this is the one call that may. */
+/* Blocks until the first reply is received; called outside of dispatch. */
 static int await_opened(struct tfc__local *local, tfc_error *error)
 {
 	uint64_t until = tfc__now() + OPEN_WAIT_MS * TFC__MS;

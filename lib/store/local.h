@@ -1,4 +1,4 @@
-/* The helper process of a local store, as its host has it (local.c, local_start.c). */
+/* The helper process of a local store, from the host's side (local.c, local_start.c). */
 #ifndef TFC_STORE_LOCAL_H
 #define TFC_STORE_LOCAL_H
 
@@ -10,25 +10,25 @@
 struct tfc__local {
 	tfc_ctx *ctx;
 	char *path;
-	struct tfc__io socket; /* fd -1: no helper runs */
+	struct tfc__io socket; /* fd -1: no helper is running */
 	int pidfd;
-	int rest; /* memfd for what cannot be sent when it is closed */
+	int rest; /* memfd for the requests that are unsent on close */
 	pid_t pid;
-	bool is_open; /* it has said so */
+	bool is_open; /* the helper has reported success */
 	struct tfc__buf out;
-	size_t sent;        /* of out */
-	struct tfc__buf in; /* of the reply under way */
-	uint32_t values;    /* in it */
-	size_t scanned;     /* bytes of `in` that are whole replies */
+	size_t sent;        /* bytes of `out` that are sent */
+	struct tfc__buf in; /* replies to the current request */
+	uint32_t values;    /* number of values in `in` */
+	size_t scanned;     /* bytes of `in` that are complete replies */
 	tfc_store_done done;
 	void *request;
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
 };
 
-/* Starts a helper, which says on its socket what came of it. */
+/* Starts a helper, which reports the result of opening on its socket. */
 int tfc__local_start(struct tfc__local *local, tfc_error *error);
 
-/* Closes its descriptors. Waits for its end, if it still runs, up to so many milliseconds. */
+/* Closes the helper's descriptors and waits up to wait_ms milliseconds for its end. */
 void tfc__local_leave(struct tfc__local *local, int wait_ms);
 
 #endif

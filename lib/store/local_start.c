@@ -67,7 +67,7 @@ int tfc__local_start(struct tfc__local *local, tfc_error *error)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
 		code = tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program);
 	} else {
-		fcntl(ends[0], F_SETFL, O_NONBLOCK); /* of a socket of our own: cannot fail */
+		fcntl(ends[0], F_SETFL, O_NONBLOCK); /* cannot fail on a valid socket */
 		code = run(local, program, ends[1], error);
 		close(ends[1]);
 		if (code < 0)

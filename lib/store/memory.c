@@ -1,4 +1,4 @@
-/* A store in memory: what a node without a state directory has. */
+/* A store in memory, for a node without a state directory. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 struct item {
 	uint64_t version;
 	size_t len;
-	void *data; /* behind the struct */
-	char *key;  /* behind the data */
+	void *data; /* in the same allocation, after the struct */
+	char *key;  /* in the same allocation, after the data */
 };
 
 struct memory {
@@ -21,7 +21,7 @@ struct memory {
 	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
 };
 
-/* Where the key is, or belongs. */
+/* The position of the key, or the position at which to insert it. */
 static uint32_t place_of(const struct memory *memory, const char *key)
 {
 	uint32_t from = 0, until = memory->count;
@@ -40,7 +40,7 @@ static bool is_at(const struct memory *memory, uint32_t place, const char *key)
 	return place < memory->count && strcmp(memory->items[place]->key, key) == 0;
 }
 
-/* How many from this place on begin with the prefix. */
+/* The number of items from `place` on whose keys begin with the prefix. */
 static uint32_t count_below(const struct memory *memory, uint32_t place, const char *prefix)
 {
 	uint32_t until = place;

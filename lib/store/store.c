@@ -1,4 +1,4 @@
-/* The front of every store: the order of requests, their callbacks, their ends. */
+/* The front end of every store: the order of requests, their callbacks and their completion. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -15,11 +15,11 @@ struct tfc__store_op {
 	struct tfc__link link;
 	enum op_kind kind;
 	uint64_t version;
-	tfc__store_fn fn; /* NULL: dropped */
+	tfc__store_fn fn; /* NULL: detached */
 	void *user;
 	size_t len;
-	char *key;  /* behind the struct */
-	void *data; /* behind the key */
+	char *key;  /* in the same allocation, after the struct */
+	void *data; /* in the same allocation, after the key */
 };
 
 struct tfc__store {
@@ -28,11 +28,11 @@ struct tfc__store {
 	void *backend;
 	struct tfc__store_kind kind;
 	struct tfc__link queue;
-	struct tfc__store_op *current; /* asked, not answered */
+	struct tfc__store_op *current; /* submitted to the backend, not completed */
 	struct tfc__work next;
 };
 
-/* ---- the answer */
+/* ---- completion of requests */
 
 static void answer(struct tfc__store *store, int code, const tfc_store_value *values,
 		   uint32_t count, const char *text)
@@ -44,7 +44,7 @@ static void answer(struct tfc__store *store, int code, const tfc_store_value *va
 	store->current = NULL;
 	if (!tfc__list_is_empty(&store->queue))
 		tfc__work_schedule(&store->next);
-	if (op->fn) /* which may close the store */
+	if (op->fn) /* may close the store */
 		op->fn(op->user, code, values, count, &error);
 	free(op);
 }
@@ -53,7 +53,7 @@ static void on_done(void *request, int32_t code, const tfc_store_value *values, 
 		    const char *text)
 {
 	struct tfc__store *store = request;
-	if (!store->current) /* a store of the host's answers twice */
+	if (!store->current) /* a host's store that completes a request twice */
 		return;
 	bool has_one = store->current->kind == OP_GET || store->current->kind == OP_PUT;
 	if (code >= 0 && has_one && !count)
@@ -62,7 +62,7 @@ static void on_done(void *request, int32_t code, const tfc_store_value *values, 
 		answer(store, code < 0 ? code : TFC_OK, values, count, text);
 }
 
-/* ---- asking */
+/* ---- submission of requests */
 
 static void ask(const struct tfc__store *store, const struct tfc__store_op *op, tfc_store_done done,
 		void *request)
@@ -96,7 +96,8 @@ static int check(const struct tfc__store_op *op, const char **ret_why)
 	return op->len > TFC__STORE_VALUE_MAX ? TFC_ETOOBIG : TFC_OK;
 }
 
-/* The answer may come inside and close the store: nothing is touched after it. */
+/* The request may complete inside the call, and its callback may close the store: the store must
+ * not be used afterwards. */
 static void ask_next(struct tfc__work *work)
 {
 	struct tfc__store *store = tfc__container_of(work, struct tfc__store, next);
@@ -116,7 +117,7 @@ static struct tfc__store_op *add(struct tfc__store *store, enum op_kind kind, co
 				 const void *data, size_t len, tfc__store_fn fn, void *user)
 {
 	size_t key_size = strlen(key) + 1;
-	size_t kept = len <= TFC__STORE_VALUE_MAX ? len : 0; /* the other is refused */
+	size_t kept = len <= TFC__STORE_VALUE_MAX ? len : 0; /* a longer value is refused */
 	struct tfc__store_op *op = malloc(sizeof(*op) + key_size + kept);
 	if (!op)
 		return NULL;
@@ -178,7 +179,7 @@ int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms)
 			return TFC_OK;
 		uint64_t now = tfc__now();
 		if (!store->current)
-			continue; /* it was answered at once */
+			continue; /* the request completed at once */
 		if (!store->kind.wait)
 			return TFC_ENOTSUP;
 		if (now >= until ||

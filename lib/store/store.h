@@ -1,11 +1,11 @@
 /*
- * The store: small records by key, kept over the end of the process. All calls are asynchronous:
- * files are written by a helper process (tfc-store), so that a slow disk never stops the loop.
+ * The store: small records by key, which survive the process. All calls are asynchronous: a helper
+ * process (tfc-store) writes the files, so that a slow disk never blocks the loop.
  *
- * Keys are paths of [A-Za-z0-9._-] parts ("jobs/0123456789abcdef/record"), none of which begins
- * with a dot; no key is the folder of another. Values are bytes, at most 8 MiB. Versions grow with
- * each write of a key and are never used again: compare-and-set asks for one (0: the key must not
- * exist).
+ * Keys are paths of [A-Za-z0-9._-] parts ("jobs/0123456789abcdef/record"); no part begins with a
+ * dot, and no key is the folder of another key. Values are bytes, at most 8 MiB. The version of a
+ * key increases with each write and is never reused; a compare-and-set names the expected version
+ * (0: the key must not exist).
  */
 #ifndef TFC_STORE_STORE_H
 #define TFC_STORE_STORE_H
@@ -22,72 +22,84 @@
 struct tfc__store;
 struct tfc__store_op;
 
-/* Once, in dispatch: code, and what was asked for, borrowed. A list comes as many values. */
+/* The completion of a request, called once, in dispatch: the code and the values, borrowed. A list
+ * passes all its values in one call. */
 typedef void (*tfc__store_fn)(void *user, int code, const tfc_store_value *values, uint32_t count,
 			      const tfc_error *error);
 
 /*
- * A directory, made with mode 0700; one process has it at a time. Waits until the helper has opened
- * it, 10 s at most. TFC_EBUSY names the process that has it, TFC_EPARSE: not ours, or of a later
+ * Opens a store in a directory, which is created with mode 0700 if necessary. One process can have
+ * it open at a time. Waits up to 10 s for the helper to open it. Errors: TFC_EBUSY, naming the
+ * process that has it open; TFC_EPARSE for a directory that is not a state directory or of a later
  * version; TFC_EACCES, TFC_ENOENT, TFC_ENOSPC, TFC_ETIMEDOUT.
  */
 int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
 			  tfc_error *error);
 
-/* In memory alone. */
+/* Opens a store in memory. */
 int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_error *error);
 
-/* A host's own; the table is copied. TFC_EINVAL: a function is missing. */
+/* Opens a store that the host implements; the table is copied. TFC_EINVAL: a function is
+ * missing. */
 int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 			struct tfc__store **ret_store, tfc_error *error);
 
-/* What was asked for before is still done; no callback comes after. Waits for the disk, 5 s at
- * most. NULL is a no-op. */
+/* Closes the store. Requests submitted before are still performed, but no callback is called any
+ * more. Waits up to 5 s for the disk. NULL is a no-op. */
 void tfc__store_close(struct tfc__store *store);
 
 /*
- * A secret of TFC__STORE_SEAL_SIZE bytes, to seal what may not lie there in the clear: kept in a
- * file beside the records of a local store. NULL: a host's own store has none. Borrowed.
+ * A secret of TFC__STORE_SEAL_SIZE bytes for encrypting data that must not be stored in the clear;
+ * kept in a file beside the records of a local store. NULL for a host's own store. Borrowed.
  */
 const uint8_t *tfc__store_seal_key(const struct tfc__store *store);
 
-/* Whether all is gone with the process, as of a store in memory. */
+/* Whether the records are lost when the process ends, as in a store in memory. */
 bool tfc__store_is_volatile(const struct tfc__store *store);
 
 /*
- * Requests are done one after the other, in the order they were asked for, and each is called back,
- * also when it fails at once: TFC_EINVAL (key), TFC_ETOOBIG (value). NULL: out of memory, nothing
- * is done or called.
+ * Requests are performed one after the other in the order of submission. Each calls fn, also when
+ * it fails at once: TFC_EINVAL (key), TFC_ETOOBIG (value). A return value of NULL means out of
+ * memory: nothing is performed and fn is not called.
  */
 
-/* TFC_ENOENT: no such key; TFC_EPARSE: damaged (names the file). */
+/* Reads a record. TFC_ENOENT: no such key; TFC_EPARSE: the record is damaged (the text names the
+ * file). */
 struct tfc__store_op *tfc__store_get(struct tfc__store *store, const char *key, tfc__store_fn fn,
 				     void *user);
 
-/* All keys below a prefix that ends in '/', with their values, in the order of the keys' bytes.
- * TFC_EPARSE: some are damaged; they come with data NULL, and the others with theirs. TFC_ENOENT,
- * TFC_EACCES ...: it cannot be read (names the path), and nothing came for sure. */
+/*
+ * Reads all records below a prefix that ends in '/', in the byte order of their keys. TFC_EPARSE:
+ * some records are damaged; these have data NULL, the others are complete. TFC_ENOENT, TFC_EACCES
+ * and others: the directory cannot be read (the text names the path), and the values are
+ * incomplete.
+ */
 struct tfc__store_op *tfc__store_list(struct tfc__store *store, const char *prefix,
 				      tfc__store_fn fn, void *user);
 
-/* Writes: durable when fn is called with 0. version: what must be there; UINT64_MAX: whatever is.
- * TFC_ESTATE: another version is there. data is copied. The new version is in values[0]. */
+/*
+ * Writes a record, which is durable when fn is called with 0. `version` is the expected current
+ * version; UINT64_MAX: any. TFC_ESTATE: the record has another version. `data` is copied. values[0]
+ * has the new version.
+ */
 struct tfc__store_op *tfc__store_put(struct tfc__store *store, const char *key, const void *data,
 				     size_t len, uint64_t version, tfc__store_fn fn, void *user);
 
-/* Removes a key (TFC_ENOENT: there is none), or all below a prefix that ends in '/', whole or not
- * at all. */
+/* Removes a key (TFC_ENOENT: no such key), or all keys below a prefix that ends in '/', completely
+ * or not at all. */
 struct tfc__store_op *tfc__store_remove(struct tfc__store *store, const char *key, tfc__store_fn fn,
 					void *user);
 
 /*
- * For a caller outside of dispatch: waits until all that was asked for is answered, so the
- * callbacks come inside. TFC_ETIMEDOUT: not all in that time; TFC_ENOTSUP: a host's own store
- * answers when it likes. Then they come in dispatch. The store must not be closed inside.
+ * Waits, outside of dispatch, until all submitted requests are completed; their callbacks are
+ * called inside. TFC_ETIMEDOUT: some are still pending. TFC_ENOTSUP: a host's own store cannot be
+ * waited for. The callbacks of pending requests are then called in dispatch. A callback must not
+ * close the store inside this function.
  */
 int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms);
 
-/* Its owner goes away: done all the same, nothing is called. NULL is a no-op. */
+/* Detaches a request from its owner: it is still performed, but fn is not called. NULL is a
+ * no-op. */
 void tfc__store_drop(struct tfc__store_op *op);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * tfc-store: does the file work of a state directory for one host, so that no loop waits for a
- * disk. It does one request after the other and ends when its host closes the socket or dies; what
- * has arrived whole by then is done.
+ * tfc-store: performs the file operations of a state directory for one host, so that no loop waits
+ * for a disk. It performs one request after the other and ends when the host closes the socket or
+ * dies. Requests that have arrived completely by then are still performed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +28,7 @@ struct helper {
 	bool is_host_gone;
 };
 
-/* ---- replies: a host that is gone hears them no more, and what it asked for is done all the same
- */
+/* ---- replies; when the host is gone they are not sent, but its requests are still performed */
 
 static int say(struct helper *helper, struct tfc__store_reply *reply, const char *key,
 	       const void *data, size_t len)
@@ -118,7 +117,7 @@ static void obey(struct helper *helper, const struct tfc__store_request *request
 	say_done(helper, code, &error);
 }
 
-/* All requests that have arrived whole. */
+/* Performs all requests that have arrived completely. */
 static void obey_all(struct helper *helper)
 {
 	size_t at = 0;
@@ -143,14 +142,15 @@ static ssize_t take(struct helper *helper, int fd, bool is_socket)
 {
 	char *end = tfc__buf_reserve(&helper->in, CHUNK);
 	if (!end)
-		_exit(1); /* the host sees that it is gone */
+		_exit(1); /* the host detects the exit */
 	ssize_t n = is_socket ? recv(fd, end, CHUNK, MSG_DONTWAIT) : read(fd, end, CHUNK);
 	if (n > 0)
 		tfc__buf_grow(&helper->in, (size_t)n);
 	return n;
 }
 
-/* What the host has sent before its end, and what it could not send any more. */
+/* Performs the requests that the host sent before its end, and those that it could not send any
+ * more. */
 static void finish(struct helper *helper)
 {
 	helper->is_host_gone = true;
@@ -186,7 +186,8 @@ int main(int argc, char **argv)
 	if (argc != 3 || sodium_init() < 0)
 		return 1;
 	syscall(SYS_close_range, TFC__STORE_RESERVED, ~0u, 0);
-	/* Its lock must not outlive the host because somebody has stopped this process. */
+	/* A stopped helper is continued when the host dies, so that it exits and releases its
+	 * lock. */
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
