@@ -14,7 +14,7 @@
 struct tfc__log_dir {
 	tfc_ctx *ctx;
 	const char *path;     /* borrowed */
-	const char *subject;  /* subject of the log entries about the directory; borrowed */
+	const char *subject;  /* of the log entries about the directory; borrowed */
 	uint32_t *open_count; /* files open for reading, shared */
 	struct tfc__link sources;
 	bool is_complete;    /* nothing is written here any more */

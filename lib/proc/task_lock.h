@@ -6,7 +6,7 @@
  *
  *   guard  held by each guard, from its first task until it has reaped the last one
  *   task   held by the shim of each task and the init of its PID namespace. Its length is the
- * task's grace: the longest lock shows how long the tasks may take to end
+ *          task's grace: the longest lock shows how long the tasks may take to end
  *
  * Guard and shims have their own descriptions: a lock that a stopped guard holds is no evidence of
  * live tasks.
