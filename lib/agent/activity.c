@@ -1,7 +1,7 @@
 /*
- * What the processes of a task are doing, in a few words, from /proc: whether somebody stopped
- * them, whether they work and on what, where they sleep, and, before it is ready, where the task
- * listens instead. Nothing here is certain by the time it is read; it is for people.
+ * The activity of a task's processes, as a short text for people, from /proc: whether one is
+ * stopped; whether they use the CPU and for what; where they sleep; and, before the task is ready,
+ * on which other port it listens. The state may have changed by the time it is read.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,20 +15,20 @@
 #include "base/proc_stat.h"
 #include "port/owner.h"
 
-#define PROCESSES_MAX 256 /* of a task that are looked at */
-#define BUSY_PERCENT 10   /* of one CPU: below it counts as idle */
-#define MARK_MIN_MS 50    /* shorter times say nothing about CPU use: it is counted in 10 ms */
+#define PROCESSES_MAX 256 /* processes of a task that are inspected */
+#define BUSY_PERCENT 10   /* of one CPU: less counts as idle */
+#define MARK_MIN_MS 50    /* CPU time is counted in 10 ms units */
 
 struct seen {
-	struct tfc__proc_stat stopped; /* the first one that is; pid 0: none */
-	struct tfc__proc_stat busiest; /* by all the CPU time it ever had */
-	uint64_t cpu_ms;               /* of all */
+	struct tfc__proc_stat stopped; /* the first stopped process; pid 0: none */
+	struct tfc__proc_stat busiest; /* by its total CPU time */
+	uint64_t cpu_ms;               /* of all processes */
 	uint32_t count;
 };
 
 /* ---- /proc */
 
-/* False, and an empty text, when there is nothing to read. */
+/* False, with an empty text, when there is nothing to read. */
 static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[64];
@@ -63,7 +63,7 @@ static bool see(void *user, pid_t pid)
 	seen->cpu_ms += cpu_ms(&process);
 	if (!seen->stopped.pid && is_stopped(&process))
 		seen->stopped = process;
-	/* Of two that did as little, the child: its parent waits for it. */
+	/* Of two with equal CPU time, the child: its parent waits for it. */
 	if (!seen->count || process.ticks >= seen->busiest.ticks)
 		seen->busiest = process;
 	return ++seen->count < PROCESSES_MAX;
@@ -88,7 +88,7 @@ static void mark(struct agent_task *task, const struct seen *seen)
 	task->mark = (struct doing_mark){tfc__now(), seen->cpu_ms};
 }
 
-/* Nothing is read: there may be a thousand of them. */
+/* Reads nothing, because a thousand tasks may start at once. */
 void tfc__activity_begin(struct agent_task *task)
 {
 	task->mark = (struct doing_mark){tfc__now(), 0};
@@ -101,7 +101,7 @@ void tfc__activity_mark(struct agent_task *task)
 	mark(task, &seen);
 }
 
-/* Of one CPU, since the last look; -1: not known. */
+/* Of one CPU, since the last mark; -1: unknown. */
 static int cpu_percent(const struct agent_task *task, const struct seen *seen)
 {
 	uint64_t ms = (tfc__now() - task->mark.at) / TFC__MS;
@@ -110,13 +110,13 @@ static int cpu_percent(const struct agent_task *task, const struct seen *seen)
 	return (int)((seen->cpu_ms - task->mark.cpu_ms) * 100 / ms);
 }
 
-/* One that wants a CPU works, also where others leave it little. */
+/* A runnable process counts as busy even if others leave it little CPU time. */
 static bool is_busy(const struct seen *seen, int percent)
 {
 	return percent >= BUSY_PERCENT || seen->busiest.state == 'R';
 }
 
-/* ---- words */
+/* ---- text */
 
 static void add(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -137,7 +137,7 @@ static void add_who(const struct agent_task *task, const struct tfc__proc_stat *
 		add(text, size, " (%s, pid %d)", process->name, (int)process->pid);
 }
 
-/* Where in the kernel it sleeps: the functions' names that most often stand in wchan, in words. */
+/* What it sleeps on in the kernel: the function names most frequent in wchan, as text. */
 static const char *sleep_in_words(const char *wchan)
 {
 	static const struct {
@@ -183,8 +183,8 @@ static void add_sleep(const struct tfc__proc_stat *process, char *text, size_t s
 }
 
 /*
- * The library that was mapped last. The kernel gives out addresses from the top, so that it is most
- * often the lowest one; only a hint, for a program that has not come further than its imports.
+ * The library that was mapped last. The kernel assigns addresses from the top down, so it is
+ * usually the lowest one. Only a hint, for a program that is still in its imports.
  */
 static void add_newest_library(pid_t pid, char *text, size_t size)
 {
@@ -206,7 +206,7 @@ static void add_newest_library(pid_t pid, char *text, size_t size)
 		fclose(file);
 }
 
-/* ---- where it listens instead */
+/* ---- listeners on other ports */
 
 struct elsewhere {
 	struct tfc__sought sockets[64];
@@ -223,7 +223,7 @@ static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inod
 	all->ports[all->count++] = port;
 }
 
-/* A port that the task listens on, 0: none. */
+/* Another port that the task listens on; 0: none. */
 static uint16_t find_other_port(const struct agent_task *task)
 {
 	struct elsewhere all = {.count = 0};
@@ -232,12 +232,12 @@ static uint16_t find_other_port(const struct agent_task *task)
 	    !all.count || tfc__owner_find_in_tree(root_of(task), all.sockets, all.count))
 		return 0;
 	for (size_t i = 0; i < all.count; i++)
-		if (all.sockets[i].pid && all.ports[i] != task->port) /* it may have just begun */
+		if (all.sockets[i].pid && all.ports[i] != task->port) /* its own may be new */
 			return all.ports[i];
 	return 0;
 }
 
-/* ---- all of it */
+/* ---- descriptions */
 
 bool tfc__activity_is_stopped(const struct agent_task *task)
 {
@@ -246,7 +246,7 @@ bool tfc__activity_is_stopped(const struct agent_task *task)
 	return seen.stopped.pid != 0;
 }
 
-/* Whether somebody stopped one, and then how. */
+/* Whether a process is stopped; if so, adds how. */
 static bool describe_stop(const struct agent_task *task, const struct seen *seen, char *text,
 			  size_t size)
 {
@@ -315,7 +315,7 @@ void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
 	text[0] = '\0';
 	see_all(task, &seen);
 	int percent = cpu_percent(task, &seen);
-	if (percent >= 0 || seen.cpu_ms < task->mark.cpu_ms) /* else it was looked at just now */
+	if (percent >= 0 || seen.cpu_ms < task->mark.cpu_ms) /* else the mark is too recent */
 		mark(task, &seen);
 	if (!seen.count) {
 		add(text, size, "%s", stage_before(task));

@@ -36,7 +36,7 @@ static int copy_options(struct tfc__agent *agent, const struct tfc__agent_option
 	return TFC_OK;
 }
 
-/* Every task's address begins with the host: better refused here than with each job. */
+/* Every task's address begins with the host, so a bad one is refused here and not with each job. */
 static int check_host(const struct tfc__agent *agent, tfc_error *error)
 {
 	char key[TFC__ADDRESS_SIZE], *address;
@@ -53,7 +53,7 @@ static int check_host(const struct tfc__agent *agent, tfc_error *error)
 	return code;
 }
 
-/* The absolute path of what is there, or could be made; NULL and errno. */
+/* The absolute path of an existing file, or of one that could be created; NULL and errno. */
 static char *real_place(char *path)
 {
 	char *real = realpath(path, NULL);
@@ -74,8 +74,9 @@ static char *real_place(char *path)
 }
 
 /*
- * A log directory that is missing is made with the first job; one that is there must be ours to
- * write to. Shims and readers have other working directories than the host had when it was named.
+ * A missing log directory is created with the first job; an existing one must be writable. The path
+ * is made absolute because shims and readers have other working directories than the host had at
+ * this time.
  */
 static int check_log_dir(struct tfc__agent *agent, tfc_error *error)
 {

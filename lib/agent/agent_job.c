@@ -10,10 +10,10 @@
 #include "base/fail.h"
 #include "base/file.h"
 
-#define SETTLED_AT_ONCE 64 /* tasks, in a turn of the dispatch */
-#define REMOVED_AT_ONCE 64 /* directories of jobs that have so many tasks or less */
+#define SETTLED_AT_ONCE 64 /* tasks per dispatch */
+#define REMOVED_AT_ONCE 64 /* up to so many tasks, directories are removed in this process */
 
-/* ---- telling */
+/* ---- events */
 
 void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event)
 {
@@ -44,7 +44,7 @@ static uint32_t pool_ports(const struct tfc__agent_job *job)
 	return count;
 }
 
-/* Whether another job has something that this task could use: the port it needs, or any. */
+/* Whether another job holds something that this task could use: the port it needs, or any port. */
 static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent_task *task)
 {
 	for (uint32_t i = 0; i < other->task_count; i++) {
@@ -55,7 +55,10 @@ static bool is_in_its_way(const struct tfc__agent_job *other, const struct agent
 	return false;
 }
 
-/* Other programs keep their ports, and so does the job itself. Other failures may pass. */
+/*
+ * A port that another program or this job itself holds stays unavailable. Other failures may be
+ * temporary.
+ */
 static bool is_lasting(const struct agent_task *task)
 {
 	int code = task->error->code;
@@ -83,7 +86,7 @@ static int take_port(struct agent_task *task)
 	return code;
 }
 
-/* Whether the port that could not be had may be one that the guard is about to close. */
+/* Whether the port that could not be acquired may be one that the guard is about to close. */
 static bool is_being_released(struct agent_task *task)
 {
 	int code = task->error->code;
@@ -94,7 +97,7 @@ static bool is_being_released(struct agent_task *task)
 	return true;
 }
 
-/* False: its answer comes when all that were asked for before have been tried. */
+/* False: its answer comes after the holds requested before have been tried. */
 static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 {
 	event->kind = TFC__AGENT_HELD;
@@ -176,8 +179,7 @@ static int make_dirs(struct tfc__agent_job *job, tfc_error *error)
 				       logs);
 	if (mkdir(job->run_dir, 0700) < 0)
 		return tfc__fail_errno(error, "agent", errno, "cannot create \"%s\"", job->run_dir);
-	/* An earlier term of the job may have left its logs, or this one, whose lease was over:
-	 * they go on. */
+	/* The logs of an earlier epoch, or of this one before its lease was over, are continued. */
 	bool may_be_there = job->info.epoch > 1 || job->info.lease;
 	if (mkdir(job->log_dir, 0700) < 0 && (errno != EEXIST || !may_be_there))
 		return tfc__fail_errno(error, "agent", errno, "cannot create log directory \"%s\"",
@@ -207,7 +209,7 @@ static void init_tasks(struct tfc__agent_job *job)
 
 static void deliver_answer(struct tfc__work *work);
 
-/* A job of which nothing is made or run yet. */
+/* Creates the struct; nothing of the job is created or run yet. */
 static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
 		   struct tfc__agent_job **ret_job, tfc_error *error)
 {
@@ -296,7 +298,10 @@ void tfc__agent_job_end(struct tfc__agent_job *job)
 	tfc__bundle_end(job);
 }
 
-/* What many tasks have left is removed by a process, under another name: this one may come back. */
+/*
+ * The directories of many tasks are removed by a separate process, under another name, because the
+ * same job may be opened again.
+ */
 static void remove_run_dir(struct tfc__agent_job *job)
 {
 	struct tfc__agent *agent = job->agent;
@@ -337,7 +342,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 static int set_address(struct agent_task *task)
 {
 	const char *host = task->job->agent->host;
-	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* IPv6 goes in brackets */
+	const char *format = strchr(host, ':') ? "[%s]:%u" : "%s:%u"; /* IPv6 needs brackets */
 	char *address;
 	if (asprintf(&address, format, host, task->port) < 0)
 		return tfc__fail_nomem(task->error, "agent");
@@ -346,7 +351,7 @@ static int set_address(struct agent_task *task)
 	return TFC_OK;
 }
 
-/* Makes sure that the task's port is held, by the guard: for the first time, or again. */
+/* Ensures that the guard holds the task's port, for the first time or again. */
 int tfc__agent_hold_port(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
@@ -430,7 +435,7 @@ void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace
 	}
 }
 
-/* ---- answers */
+/* ---- queries */
 
 static bool is_dead(char state)
 {
@@ -438,8 +443,8 @@ static bool is_dead(char state)
 }
 
 /*
- * Each task is inspected once, after the query, so many of them in a turn. One that is dead but has
- * not been reported yet is waited for: its end comes before the answer.
+ * Each task is inspected once after the query, in batches. A task that is dead but not yet reported
+ * delays the answer: its EXITED comes first.
  */
 static bool settle_states(struct tfc__agent_job *job)
 {
@@ -491,7 +496,7 @@ void tfc__agent_query(struct tfc__agent_job *job, uint32_t query)
 	tfc__agent_after_previous(job->agent, &job->answer);
 }
 
-/* ---- looking */
+/* ---- inspection */
 
 int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec **ret_spec)
 {

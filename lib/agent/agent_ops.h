@@ -1,9 +1,9 @@
 /*
- * An agent as the maintainer sees it: the local one (agent.h), or one of another machine behind
+ * An agent as the maintainer sees it: the local one (agent.h), or one of another node, reached by
  * calls (node/remote_agent.h). One handle per job and node; the same orders, the same events.
  *
- * Orders need no answer to be counted on: an order that was taken is carried out once, in order, or
- * its tasks are told LOST. Events come in dispatch only, never inside an order.
+ * An order needs no confirmation: an order that was accepted is carried out once and in order, or
+ * its tasks are reported LOST. Events come only in dispatch, never inside an order.
  */
 #ifndef TFC_AGENT_AGENT_OPS_H
 #define TFC_AGENT_AGENT_OPS_H
@@ -12,16 +12,20 @@
 #include "log/source.h"
 
 struct tfc__agent_ops {
-	/* Opens a job there; the handle is the caller's. epoch orders: an agent that has heard a
-	 * higher one refuses (TFC__AGENT_FENCED). */
+	/*
+	 * Opens a job there; the caller owns the handle. An agent that has seen a higher epoch
+	 * refuses (TFC__AGENT_FENCED).
+	 */
 	int (*job_open)(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
 			void *user, void **ret_job, tfc_error *error);
 	void (*job_end)(void *job);   /* as tfc__agent_job_end */
 	void (*job_close)(void *job); /* as tfc__agent_job_close */
 	void (*hold)(void *job, uint32_t task, uint32_t number);
 	void (*release)(void *job, uint32_t task);
-	/* Variables of the task's attempts from the next launch on, over the job's own, in place of
-	 * those set before. */
+	/*
+	 * Variables of the task's attempts from the next launch on. They override the job's own and
+	 * replace those set before.
+	 */
 	void (*set_env)(void *job, uint32_t task, const char *const *env);
 	void (*launch)(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
 		       const tfc_spec *spec);
@@ -30,19 +34,23 @@ struct tfc__agent_ops {
 	void (*query)(void *job, uint32_t query);
 	void (*stacks)(void *job, uint32_t task, bool is_ending);
 	void (*look)(void *job, uint32_t number);
-	/* Log records of one task on that node, see log/source.h; NULL and *error. Also after
-	 * job_end. */
+	/*
+	 * Log records of one task on that node, see log/source.h; NULL and *error. Also after
+	 * job_end.
+	 */
 	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position,
 					    tfc_error *error);
-	/* The last lines of a task's log, NULL-terminated, for tfc_strv_free. It never waits: an
-	 * agent elsewhere gives those that came with the last end that was no exit 0. */
+	/*
+	 * The last lines of a task's log, NULL-terminated, for tfc_strv_free. Never blocks: an
+	 * agent of another node returns the lines that came with the last end other than exit 0.
+	 */
 	int (*log_tail)(void *job, uint32_t task, char ***ret_lines);
-	/* The log of a task of a job that has no handle: an ended one. NULL and *error. */
+	/* The log of a task of an ended job, which has no handle. NULL and *error. */
 	struct tfc__log_source *(*kept_log)(void *agent, const char *id, const tfc_job *job,
 					    uint32_t task, uint64_t position, tfc_error *error);
-	/* The job is forgotten: its logs go, as soon as that node can be told. */
+	/* The job is forgotten: removes its logs, as soon as that node can be reached. */
 	void (*forget)(void *agent, const char *id);
-	/* As tfc__agent_after_previous; NULL: it is not known here. */
+	/* As tfc__agent_after_previous; NULL: not known here. */
 	void (*after_previous)(void *agent, struct tfc__work *work);
 };
 
@@ -56,13 +64,15 @@ struct tfc__agent_handle {
 extern const struct tfc__agent_ops tfc__local_agent_ops; /* agent is a struct tfc__agent */
 
 /*
- * What only an agent elsewhere tells, of all its tasks at once:
- *   LOST    they are gone and cannot come back: the node was down and its lease is over, or it came
- *           back without them; text says why. No EXITED comes for them
- *   SILENT  the node does not answer: what was asked is waited for
- *   BACK    it answers again, and its tasks are as they were
- *   FENCED  a higher epoch was heard there: this maintainer must let go of the job
- * After LOST or FENCED the handle takes only log_open, log_tail and job_close.
+ * Events that only agents of other nodes send, about all their tasks at once:
+ *
+ *   LOST    the tasks are lost for good: the node was down and its lease is over, or it came back
+ *           without them; text has the reason. No EXITED comes for them
+ *   SILENT  the node is unreachable: outstanding orders and queries stay pending
+ *   BACK    the node answers again, and its tasks are as they were
+ *   FENCED  the node has seen a higher epoch: this maintainer must give up the job
+ *
+ * After LOST or FENCED the handle accepts only log_open, log_tail and job_close.
  */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What this machine offers, and what its tasks have taken of it. Maintainers place by what they
- * know; two of them may choose the same seat, and here one of them is refused.
+ * The resources of this machine that its tasks use: slots, memory, GPUs. Maintainers place tasks by
+ * what they know. Two of them may choose the same slot; one of them is then refused here.
  */
 #include <stdio.h>
 

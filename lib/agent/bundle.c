@@ -1,7 +1,6 @@
 /*
- * A job's bundle (bundle/cache.h) unpacked once per task, in a supervised process of its own
- * (tfc-bundle), so that the host's loop never waits for a disk and an archive that is out to hurt
- * hurts only that process.
+ * Unpacks a job's bundle (bundle/cache.h) once per task, in a supervised tfc-bundle process. The
+ * host's loop never waits for a disk, and a malicious archive can only harm that process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 #define BUNDLE_LOG "bundle"
 
-/* Each task has a directory in it. */
+/* Contains one directory per task. */
 #define BUNDLE_DIR "bundle"
 
 char *tfc__bundle_dir(const struct agent_task *task)
@@ -26,7 +25,9 @@ char *tfc__bundle_dir(const struct agent_task *task)
 	return tfc__path_join(task->job->run_dir, name);
 }
 
-/* Runs tfc-bundle VERB FROM [TO [OWNER]]; it says what is wrong on its last line. */
+/*
+ * Runs tfc-bundle VERB FROM [TO [OWNER]]; the last line of its output has the reason of a failure.
+ */
 static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
 		    const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
 		    tfc_process **ret_process)
@@ -141,7 +142,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		tfc__agent_spawn_attempt(task);
 		return;
 	}
-	if (process->reason == TFC_EXIT_LOST) { /* as an attempt that was lost: it is made again */
+	if (process->reason == TFC_EXIT_LOST) { /* as a lost attempt: it is retried */
 		struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED,
 						 .process = process,
 						 .text = process->text};
@@ -165,7 +166,7 @@ static int unpack(struct agent_task *task)
 	const struct tfc__tenure tenure = tfc__agent_tenure_of(job);
 	int code = TFC_OK;
 	if (dir)
-		tfc__remove_tree(dir); /* of an unpacking that was lost */
+		tfc__remove_tree(dir); /* left by an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(task->error, "agent", errno, "cannot create \"%s\"", dir);
 	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
@@ -206,7 +207,7 @@ static void on_removed(void *user, const tfc_process_event *process)
 	job->removing = NULL;
 }
 
-/* What is left when the job is closed goes with its private directory. */
+/* The job's private directory, with anything left in it, is removed when the job is closed. */
 void tfc__bundle_end(struct tfc__agent_job *job)
 {
 	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);

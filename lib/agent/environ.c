@@ -9,13 +9,12 @@
 #include "spec/expand.h"
 #include "tensorflow_server.h"
 
-/* ---- what it begins with: the host's own, or, for a job that came over the network, as much of
- * it as the operator passes on to strangers */
+/* ---- the base: the host's environment; for a job from the network, what the operator passes on */
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define DEFAULT_LANG "C.UTF-8"
 
-/* What programs need to find the libraries and the devices of this machine. */
+/* Variables that programs need to find the libraries and devices of this machine. */
 static const char *const default_pass[] = {"LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", NULL};
 
 static bool is_passed(const char *const *names, const char *variable)
@@ -36,7 +35,7 @@ static void set_or(struct tfc__strv *env, const char *name, const char *value, c
 	tfc__strv_set_env(env, name, value ? value : fallback);
 }
 
-/* As the user database knows this process's user; else as its environment does. */
+/* HOME, USER and LOGNAME from the user database, or else from this process's environment. */
 static int add_user(const struct tfc__agent *agent, struct tfc__strv *env)
 {
 	const char *const *own = (const char *const *)agent->env.items;
@@ -78,9 +77,9 @@ const struct tfc__strv *tfc__base_environ(const struct agent_task *task)
 	return task->job->info.has_minimal_env ? &agent->network_env : &agent->env;
 }
 
-/* ---- what is added */
+/* ---- additions */
 
-/* What the public tfc_env is, for the host's hook. */
+/* The public tfc_env, for the host's hook. */
 struct tfc_env {
 	struct tfc__strv strv;
 };
@@ -97,9 +96,9 @@ int tfc_env_set(tfc_env *env, const char *name, const char *value)
 }
 
 /*
- * Variables of the host that would change how the task meets its peers: gRPC sends cluster traffic
- * through proxies, TF_GRPC_REUSE_PORT lets a stranger listen beside TensorFlow, and a TF_CONFIG of
- * the host's own is not this task's.
+ * Variables of the host that would change how the task communicates: gRPC sends cluster traffic
+ * through proxies; TF_GRPC_REUSE_PORT lets a foreign listener share TensorFlow's port; and a
+ * TF_CONFIG of the host is not this task's.
  */
 static const char *const stripped[] = {
 	"http_proxy", "https_proxy", "grpc_proxy",         "all_proxy",
@@ -136,7 +135,7 @@ static struct tfc__expand expansion(const struct agent_task *task, const tfc_spe
 	};
 }
 
-/* NAME=value, which it frees; NULL: there was no memory for it. */
+/* Sets NAME=value and frees it; NULL: out of memory. */
 static void take_variable(struct tfc__strv *env, char *text)
 {
 	char *equals = text ? strchr(text, '=') : NULL;
@@ -156,8 +155,7 @@ static void add_job_env(const struct tfc__strv *from, const struct tfc__expand *
 		take_variable(env, tfc__expand(values, from->items[i]));
 }
 
-/* A secret is given as NAME=value, taken as it is, or as NAME: its value in the base environment.
- */
+/* A secret is NAME=value, taken literally, or NAME: its value is in the base environment. */
 static int add_secrets(const struct agent_task *task, const struct tfc__strv *from,
 		       struct tfc__strv *env, tfc_error *error)
 {
@@ -188,7 +186,9 @@ static void set_number(struct tfc__strv *env, const char *name, uint64_t number)
 	tfc__strv_set_env(env, name, text);
 }
 
-/* What the spec cannot know: torchrun's word for the generation, and for who keeps the store. */
+/*
+ * Variables that do not follow from the spec: those of torchrun for the generation and the store.
+ */
 static void add_launcher(const struct agent_task *task, struct tfc__strv *env)
 {
 	const tfc_job *job = task->job->info.job;
@@ -200,7 +200,7 @@ static void add_launcher(const struct agent_task *task, struct tfc__strv *env)
 		set_number(env, "TORCHELASTIC_MAX_RESTARTS", task->role->restart.max);
 		tfc__strv_set_env(env, "TORCHELASTIC_USE_AGENT_STORE", "False");
 	}
-	/* A host that was itself started by mpirun: JAX would believe that before anything else. */
+	/* If mpirun started the host, JAX would use that cluster before any other. */
 	if (job->framework == TFC_FRAMEWORK_JAX)
 		tfc__strv_unset_env(env, "OMPI_MCA_orte_hnp_uri");
 }
@@ -273,7 +273,7 @@ static void add_own(const struct agent_task *task, struct tfc__strv *env)
 		tfc__strv_set_env(env, "PYTHONUNBUFFERED", "1");
 }
 
-/* Puts a directory, which it frees, in front. */
+/* Puts a directory, which it frees, first in PYTHONPATH. */
 static void add_python_path(char *dir, struct tfc__strv *env)
 {
 	const char *older = tfc__env_get((const char *const *)env->items, "PYTHONPATH");

@@ -1,7 +1,7 @@
 /*
- * What a job would be given on this machine, as JSON: ports, addresses, directories, argv and
- * environment of each task, by the very functions that a launch uses. Nothing is run or made; the
- * ports are held only meanwhile.
+ * Writes as JSON what a job would run with on this machine: ports, addresses, directories, argv and
+ * environment of each task, rendered by the functions that a launch uses. Nothing is run or
+ * created; the ports are held only for the duration of the call.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void add_string(struct tfc__buf *json, const char *key, const char *value
 	tfc__buf_add_json_bytes(json, value, strlen(value));
 }
 
-/* A variable's name in "NAME=value", or "NAME" alone. */
+/* Whether `item`, "NAME=value" or "NAME", has the name of `variable`. */
 static bool is_name_of(const char *item, const char *variable)
 {
 	size_t len = strcspn(item, "=");
@@ -46,7 +46,10 @@ static bool is_inherited(const struct agent_task *task, const char *variable)
 	return false;
 }
 
-/* What the task has of the host's own environment is only counted: it is the host's business. */
+/*
+ * Variables that the task inherits unchanged are only counted: their values are private to the
+ * host.
+ */
 static void add_env(const struct agent_task *task, const struct tfc__strv *env,
 		    struct tfc__buf *json)
 {

@@ -1,7 +1,7 @@
 /*
- * The GPUs of this machine, each of which one task has for itself at a time. They are named, or
- * found by a small program of our own (tfc-gpus), since the driver's library would start threads in
- * the host.
+ * The GPUs of this machine; each belongs to at most one task at a time. They are named in the
+ * options or listed by a small program (tfc-gpus), because the driver's library would start threads
+ * in the host.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define GPUS_MAX 1024
 #define ID_MAX 95 /* NVML_DEVICE_UUID_V2_BUFFER_SIZE */
 #define FIND_LOG "gpus"
-#define FIND_NS (60 * TFC__SECOND) /* a driver that nobody keeps loaded takes its time */
+#define FIND_NS (60 * TFC__SECOND) /* a driver that is not loaded takes long to start */
 #define VISIBLE "CUDA_VISIBLE_DEVICES"
 #define DEVICE_ORDER "CUDA_DEVICE_ORDER"
 
@@ -54,7 +54,7 @@ static int add_id(struct tfc__strv *ids, char *id, tfc_error *error)
 	return ids->is_failed ? tfc__fail_nomem(error, "agent") : TFC_OK;
 }
 
-/* "0,1" or "GPU-...,GPU-..." */
+/* A list such as "0,1" or "GPU-...,GPU-...". */
 static int add_list(struct tfc__strv *ids, const char *text, tfc_error *error)
 {
 	char *copy = strdup(text), *rest = copy, *id;
@@ -76,7 +76,7 @@ static int add_numbers(struct tfc__strv *ids, uint32_t count, tfc_error *error)
 	return code;
 }
 
-/* Takes the list over; nothing has been claimed before. */
+/* Takes ownership of the list; nothing has been claimed before. */
 static int take_over(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 {
 	struct agent_task **owners = calloc(ids->count + 1, sizeof(*owners));
@@ -90,7 +90,7 @@ static int take_over(struct gpus *gpus, struct tfc__strv *ids, tfc_error *error)
 	return TFC_OK;
 }
 
-/* ---- finding them */
+/* ---- listing */
 
 static struct tfc__agent *agent_of(struct gpus *gpus)
 {
@@ -162,7 +162,7 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
 	options.argv = argv;
 	options.grace_ms = TFC__HELPER_GRACE_MS;
-	options.env = (const char *const *)agent->env.items; /* it may say where the driver is */
+	options.env = (const char *const *)agent->env.items; /* it may locate the driver */
 	options.log_dir = agent->run_dir;
 	options.log_name = FIND_LOG;
 	int code = tfc__process_spawn(agent->ctx, &options, NULL, on_found, agent,
@@ -173,7 +173,7 @@ static int find(struct tfc__agent *agent, tfc_error *error)
 	return code;
 }
 
-/* What this process itself may use, when it was started by another scheduler. */
+/* The GPUs that another scheduler assigned to this process, if it started it. */
 static const char *given_list(const struct tfc__agent *agent)
 {
 	const char *list = tfc__env_get((const char *const *)agent->env.items, VISIBLE);
@@ -219,7 +219,7 @@ uint32_t tfc__agent_gpus(const struct tfc__agent *agent)
 	return (uint32_t)agent->gpus.ids.count;
 }
 
-/* ---- who has which */
+/* ---- assignment */
 
 void tfc__gpus_claim(struct agent_task *task)
 {
@@ -248,14 +248,14 @@ static bool is_number(const char *id)
 	return !id[strspn(id, "0123456789")];
 }
 
-/* Also a task that asked for none is told so: whatever it took would be somebody else's. */
+/* Set also for a task without GPUs: otherwise it would use GPUs of other tasks. */
 void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
 {
 	const struct gpus *gpus = &task->job->agent->gpus;
 	struct tfc__buf list = {0};
 	bool has_numbers = false;
 	if (!gpus->ids.count || (task->job->is_plan && task->role->gpus))
-		return; /* which ones a plan would get is not known before */
+		return; /* a plan claims no GPUs, so its list is unknown */
 	for (size_t i = 0; i < gpus->ids.count; i++) {
 		const char *id = gpus->ids.items[i];
 		if (gpus->owners[i] != task)
@@ -264,7 +264,7 @@ void tfc__gpus_add_environ(const struct agent_task *task, struct tfc__strv *env)
 		tfc__buf_addf(&list, "%s%s", list.len ? "," : "", id);
 	}
 	tfc__strv_set_env(env, VISIBLE, list.data ? list.data : "");
-	/* numbers mean the driver's order only when CUDA is told so */
+	/* CUDA numbers GPUs in the driver's order only with this variable */
 	if (has_numbers && !tfc__env_get((const char *const *)env->items, DEVICE_ORDER))
 		tfc__strv_set_env(env, DEVICE_ORDER, "PCI_BUS_ID");
 	env->is_failed |= list.is_failed;

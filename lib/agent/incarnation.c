@@ -1,11 +1,11 @@
 /*
- * The previous incarnation of this node, when it was killed: its guard may still give its tasks
- * their grace, and where the guard was killed or stopped, the shims do. While a task lock of the
- * state directory is shared (proc/task_lock.h), nothing is held here and no query is answered, so
- * that no task is started, here or elsewhere, beside one that it should replace.
+ * The previous incarnation of this node, if it was killed. Its guard may still be giving its tasks
+ * their grace; where the guard was killed or stopped as well, the shims do. While a task lock of
+ * the state directory is shared (proc/task_lock.h), this node holds no ports and answers no
+ * queries. Thus no task is started, here or elsewhere, beside one that it replaces.
  *
- * The file `run` names the private directories of the incarnations, so that what they have left is
- * removed also where TMPDIR is another one now.
+ * The file `run` lists the private directories of the incarnations, so that their remains are also
+ * removed if TMPDIR has changed since.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +25,12 @@
 #define LOOK_AGAIN (50 * TFC__MS)
 #define FILE_MAX 65536
 
-/* What guard and shim may need beyond the grace until all is killed, reaped, and in the log. */
+/* The time that guard and shim may need beyond the grace to kill, reap and log everything. */
 #define MARGIN (10 * TFC__SECOND)
 
-/* ---- the run file: a directory on each line, that of this incarnation last */
+/* ---- the run file: one directory per line, that of this incarnation last */
 
-/* Before 0.3 boot, pid and start of the guard came before the directory. */
+/* Before version 0.3 the boot id, pid and start time of the guard preceded the directory. */
 static int note_run(struct tfc__agent *agent, const char *line)
 {
 	struct previous *previous = &agent->previous;
@@ -54,7 +54,7 @@ static int read_runs(struct tfc__agent *agent, const char *path)
 	return code;
 }
 
-/* Those that are still there, and this one's. */
+/* Writes those that still exist, and this one's. */
 static void list_runs(const struct tfc__agent *agent, struct tfc__buf *text)
 {
 	const struct tfc__strv *dirs = &agent->previous.dirs;
@@ -90,8 +90,7 @@ static int write_runs(const struct tfc__agent *agent, const char *path, tfc_erro
 
 /* ---- the wait */
 
-/* One of version 0.2 had no locks: all that is known is that its guard removed the directory last.
- */
+/* Version 0.2 had no locks: all that is known is that its guard removed the directory last. */
 static bool has_old_dir(const struct previous *previous)
 {
 	struct stat status;
@@ -114,9 +113,10 @@ static void say_overdue(struct tfc__agent *agent, const struct tfc__task_locks *
 }
 
 /*
- * Whether none of them is waited for any more. While a task may be alive that is never so. A guard
- * alone has nothing left to do but to kill what a killed shim has left, at once; one that is
- * overdue is stopped. It may not have done that yet, so this node is not said to be alone.
+ * Whether the wait is over. While a task may be alive, it is not. A guard without tasks has only
+ * one thing left to do, which it does at once: to kill what a killed shim has left. A guard that is
+ * overdue must itself be stopped (SIGSTOP), and is not waited for. It may not have killed
+ * everything, so this node does not count as alone.
  */
 static bool previous_are_over(struct tfc__agent *agent)
 {
@@ -147,7 +147,7 @@ static void on_look(struct tfc__timer *timer)
 		return;
 	}
 	agent->previous.is_awaited = false;
-	if (note_dirs(agent) == TFC_OK) /* else a later run's */
+	if (note_dirs(agent) == TFC_OK) /* otherwise a later incarnation removes them */
 		tfc__stale_dirs_remove(agent);
 	TFC__LIST_EACH (link, &agent->previous.parked) {
 		tfc__list_remove(link);
@@ -168,7 +168,7 @@ static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *l
 		 (unsigned)(longest / TFC__SECOND), previous->state_dir);
 }
 
-/* ---- for the others */
+/* ---- interface */
 
 void tfc__incarnation_init(struct tfc__agent *agent)
 {

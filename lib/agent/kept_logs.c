@@ -1,4 +1,4 @@
-/* The logs of jobs that have no tasks here any more. */
+/* The logs of jobs that have no tasks here any more, and the remote job logs. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ struct tfc__log_source *tfc__agent_kept_log(const struct tfc__agent *agent, cons
 	return tfc__agent_kept_log_named(agent, id, name, position, error);
 }
 
-/* By a process: there may be gigabytes. */
+/* In a separate process, because the logs may have gigabytes. */
 void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 {
 	char *dir = log_dir_of(agent, id);
@@ -60,12 +60,14 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 	free(dir);
 }
 
-/* ---- those of jobs that other nodes keep
+/*
+ * ---- remote job logs
  *
- * Each such job's log directory says in a file which node that is; its time is when the node was
- * last heard to have the job. */
+ * A file in the log directory of each such job names the node that maintains the job. The file's
+ * mtime is the time at which that node last reported the job.
+ */
 
-#define OWNER "maintainer" /* a log's file has a '-' in its name */
+#define OWNER "maintainer" /* no log: a log's file name has a '-' */
 
 static struct tfc__guest *find_guest(struct tfc__agent *agent, const char *id)
 {
@@ -93,7 +95,7 @@ static bool name_file(const struct tfc__agent *agent, const char *id, char *path
 	return snprintf(path, size, "%s/%s/" OWNER, agent->log_dir, id) < (int)size;
 }
 
-/* ---- what is there when the agent is opened */
+/* ---- at the agent's start */
 
 static void load_guest(struct tfc__agent *agent, const char *id)
 {
@@ -118,9 +120,9 @@ void tfc__remote_job_logs_load(struct tfc__agent *agent)
 		closedir(dir);
 }
 
-/* ---- what comes and goes */
+/* ---- changes */
 
-/* Without the file they are nobody's after the next start, and stay. */
+/* Without the file the logs have no owner after the next start, and are never removed. */
 static void write_owner(const struct tfc__agent *agent, const struct tfc__guest *guest)
 {
 	char path[4096];

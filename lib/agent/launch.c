@@ -21,24 +21,25 @@ static uint32_t grace_ms(const struct agent_task *task)
 }
 
 /*
- * The words for a port that cannot be bound: TensorFlow's (core/distributed_runtime/rpc/
- * grpc_server_lib.cc), and those of EADDRINUSE in the C library, hence in nearly all others.
+ * Output of a program that cannot bind its port: TensorFlow's message
+ * (core/distributed_runtime/rpc/ grpc_server_lib.cc), and the C library's text of EADDRINUSE, which
+ * nearly all other programs print.
  */
 static const char *const bind_failures[] = {"Could not start gRPC server", "Address already in use",
 					    NULL};
 
 /*
- * The words of TensorFlow when SIGTERM has reached it or one of its peers and it saves therefore:
- * those of PreemptionCheckpointHandler (distribute/failure_handling/failure_handling.py) – unless a
- * program asks for more, only the warning that its save itself brings about is printed – and those
- * of the notifier in C++ (coordination/preemption_notifier.cc).
+ * Output of TensorFlow when it, or one of its peers, saves a checkpoint because of SIGTERM:
+ * messages of PreemptionCheckpointHandler (distribute/failure_handling/failure_handling.py), of
+ * which by default only a warning about the save itself is printed; and those of the notifier in
+ * C++ (coordination/preemption_notifier.cc).
  */
 static const char *const preemption_notices[] = {
 	"PreemptionCheckpointHandler.total_run_calls",
 	"PreemptionCheckpointHandler: Starting saving a checkpoint",
 	"has received termination notice", "SIGTERM caught", NULL};
 
-/* Which of the words, ended by NULL, this attempt's last lines have; or NULL. */
+/* The first of the texts that is in this attempt's last lines; or NULL. */
 static const char *find_words(const struct agent_task *task, const char *const *words)
 {
 	char name[TFC__LOG_NAME_SIZE];
@@ -54,7 +55,7 @@ static const char *find_words(const struct agent_task *task, const char *const *
 	return found;
 }
 
-/* Only of mirrored workers do all others save when one of them is preempted. */
+/* Only with mirrored workers do all save when one of them is preempted. */
 static bool had_notice(const struct agent_task *task, const tfc_process_event *process)
 {
 	const tfc_job *job = task->job->info.job;
@@ -65,9 +66,9 @@ static bool had_notice(const struct agent_task *task, const tfc_process_event *p
 }
 
 /*
- * An attempt that failed while its bind window was open may have met a listener that has ended
- * since. The kernel keeps no trace of it, but the task's output does: it could not bind. Programs
- * that never can are stopped by their budget of restarts.
+ * An attempt that failed while its bind window was open may have met a foreign listener that has
+ * ended since. The kernel keeps no trace of that, but the task's output shows that it could not
+ * bind. A program that can never bind is stopped by its restart limit.
  */
 static void explain_bind_failure(struct agent_task *task, struct tfc__agent_event *event)
 {
@@ -87,7 +88,7 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 	bool is_failure = event->process->reason == TFC_EXIT_CODE && event->process->status != 0;
 	bool is_window_open = task->listener == LISTENER_AWAITED ||
 			      task->listener == LISTENER_DOUBTED;
-	/* Without its shim its own listeners seemed foreign; now they have ended. */
+	/* Without the shim the task's own listeners seemed foreign; they have ended by now. */
 	if (task->listener == LISTENER_FOREIGN && event->process->reason == TFC_EXIT_LOST) {
 		task->listener = LISTENER_NONE;
 		tfc__agent_find_foreign_listener(task);
@@ -101,7 +102,10 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 	}
 }
 
-/* With "release" the task had its port alone: it is acquired again before another program does. */
+/*
+ * With port_handover "release" only the task had the port: acquire it again before another program
+ * does.
+ */
 static void close_bind_window(struct agent_task *task)
 {
 	if (!task->hold)
@@ -112,7 +116,7 @@ static void close_bind_window(struct agent_task *task)
 		tfc_port_hold_set_open(task->hold, 0);
 }
 
-/* A shim that was killed could not say where it left the log. */
+/* A shim that was killed could not report the end of the log. */
 static uint64_t find_log_end(const struct agent_task *task, const tfc_process_event *process)
 {
 	char name[TFC__LOG_NAME_SIZE];
@@ -167,7 +171,7 @@ static void on_attempt(void *user, const tfc_process_event *process)
 	tfc__agent_notify(task, &event);
 }
 
-/* Where the program starts: a bundle's own directory, or the directory asked for. */
+/* The program's working directory: the one the job names, or that of its bundle. */
 char *tfc__agent_working_dir(const struct agent_task *task)
 {
 	const tfc_job *job = task->job->info.job;
@@ -212,7 +216,10 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
 					    &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
-	/* This call found the guard dead, and the port lost with it: the next guard keeps it. */
+	/*
+	 * This call has noticed that the guard is dead and the port lost: the next guard keeps the
+	 * port.
+	 */
 	if (code == TFC_ELOST && (code = tfc__agent_hold_port(task)) == TFC_OK)
 		code = tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
 					  &task->process);
@@ -255,11 +262,13 @@ static void launch_now(struct agent_task *task, const tfc_spec *spec)
 	tfc__bundle_launch(task);
 }
 
-/* ---- launches that wait until the guard can take them
+/*
+ * ---- launches that wait until the guard has room
  *
- * An environment names every task of the cluster, so that those of a thousand tasks, rendered at
- * once, are a thousand times as much memory: each is rendered when it can go; and no more than a
- * few in one turn, since a launch costs some 50 us. */
+ * An environment names every task of the cluster, so the environments of a thousand tasks, all
+ * rendered at once, would take a thousand times the memory of one. Each is therefore rendered when
+ * it can be sent. One batch has only a few launches, because each costs some 50 us.
+ */
 
 #define LAUNCHES_PER_TURN 16
 
@@ -268,7 +277,7 @@ static int copy_task(void *user, const char *task_type, uint32_t task_index, con
 	return tfc_spec_add(user, task_type, task_index, address, NULL);
 }
 
-/* One copy serves all that wait in a generation. */
+/* One copy serves all tasks of a generation that wait. */
 static int keep_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec,
 		     tfc_error *error)
 {
@@ -285,7 +294,7 @@ static int keep_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_
 	return TFC_OK;
 }
 
-/* Whether it waits, or was refused. */
+/* Whether the launch waits, or was refused. */
 static bool waits_for_guard(struct agent_task *task, const tfc_spec *spec)
 {
 	struct tfc__agent *agent = task->job->agent;

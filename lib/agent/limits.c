@@ -1,4 +1,4 @@
-/* What a role's tasks may use, and whom they run as. */
+/* The resource limits of a role's tasks, and the user they run as. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "agent/internal.h"
 #include "base/fail.h"
 
-#define MODE_PASSABLE 0711 /* a way for the tasks of other users, that shows them nothing */
+#define MODE_PASSABLE 0711 /* lets other users pass through, but not list */
 
 static const struct tfc__user *user_of(const struct agent_task *task)
 {
@@ -18,7 +18,7 @@ static const struct tfc__user *user_of(const struct agent_task *task)
 	return &job->users[task->role - job->info.job->roles];
 }
 
-/* Who is not root can only be who it is. */
+/* A process that is not root can only use its own user. */
 static bool is_possible(const struct tfc__user *user)
 {
 	return geteuid() == 0 || (user->uid == geteuid() && user->gid == getegid());
@@ -37,7 +37,7 @@ static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error
 	return code < 0 ? tfc__fail_prefix(error, code, "roles.%s.user: ", name) : TFC_OK;
 }
 
-/* What lies in the job's private directory is reached through it, and through the agent's. */
+/* Lets other users pass through the agent's and the job's private directories. */
 static int open_ways(const struct tfc__agent_job *job, tfc_error *error)
 {
 	const char *dirs[] = {job->agent->run_dir, job->run_dir};

@@ -1,6 +1,4 @@
-/*
- * This machine's agent as a table of functions, as those of other machines are.
- */
+/* The local agent as a struct tfc__agent_ops. */
 #include "agent/agent_ops.h"
 #include "agent/internal.h"
 #include "log/tail.h"

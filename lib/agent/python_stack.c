@@ -5,10 +5,11 @@
  *       File "/usr/lib/python3.11/threading.py", line 320 in wait
  *       File "/home/me/train.py", line 31 in <module>
  *
- * The main thread is the one that ends in a module. What it is doing is decided by its innermost
- * frame outside of Python's own library: a program waits for the other members where TensorFlow,
- * PyTorch or JAX wait for them, and does work of its own where it is in its own code. A frame of a
- * framework that says neither decides nothing: a wrong answer is worse than none.
+ * The main thread is the one whose outermost frame is a module. Its activity follows from the
+ * innermost frame outside of Python's own library: the program waits for the other members where
+ * TensorFlow, PyTorch or JAX wait for them, and does its own work where it is in its own code. A
+ * frame of a framework that shows neither decides nothing, because a wrong answer is worse than
+ * none.
  */
 #include "agent/python_stack.h"
 
@@ -21,9 +22,9 @@
 #define OTHER_BLOCK "Thread 0x"
 
 enum frame_kind {
-	FRAME_SKIPPED,  /* runs something for the frame below it */
-	FRAME_WAITING,  /* for the other members, or in a computation that includes them */
-	FRAME_INPUT,    /* for this task's own input */
+	FRAME_SKIPPED,  /* works for the frame below it */
+	FRAME_WAITING,  /* waits for the other members, or computes together with them */
+	FRAME_INPUT,    /* waits for this task's own input */
 	FRAME_CALLBACK, /* TensorFlow calls Python: generators of tf.data, tf.py_function */
 	FRAME_FRAMEWORK,
 	FRAME_OWN,
@@ -37,14 +38,14 @@ struct frame {
 
 struct block {
 	enum frame_kind kind; /* of the innermost frame that decides; FRAME_SKIPPED: none yet */
-	struct frame first;   /* the innermost frame of the program's own, in front of that */
+	struct frame first;   /* the innermost frame of the program's own code */
 	bool has_own;
-	bool is_callback; /* TensorFlow called it, and it is in the program's code now */
+	bool is_callback; /* called by TensorFlow, and in the program's code now */
 	bool is_main;
-	bool is_broken; /* other output is in it */
+	bool is_broken; /* other output is mixed into it */
 };
 
-/* The first that fits decides. NULL: any. */
+/* The first match decides. NULL: any function. */
 static const struct {
 	const char *path;
 	const char *function;
@@ -78,8 +79,10 @@ static bool is_python_library(const char *path)
 	return found && !strstr(found, "-packages/");
 }
 
-/* Frameworks are known by their place among installed packages only: a program may be kept in a
- * directory of the same name. */
+/*
+ * A framework is recognized only among installed packages: a program may lie in a directory of the
+ * same name.
+ */
 static enum frame_kind frame_kind_of(const struct frame *frame)
 {
 	const char *package = strstr(frame->path, "-packages/");
@@ -96,7 +99,7 @@ static enum frame_kind frame_kind_of(const struct frame *frame)
 	return FRAME_OWN;
 }
 
-/* `  File "PATH", line N in FUNCTION` */
+/* Reads ` File "PATH", line N in FUNCTION`. */
 static bool frame_read(char *line, struct frame *ret_frame)
 {
 	static const char begin[] = "  File \"", middle[] = "\", line ";
@@ -122,7 +125,7 @@ static void block_add(struct block *block, const struct frame *frame)
 	}
 	if (block->kind == FRAME_SKIPPED && kind != FRAME_CALLBACK)
 		block->kind = kind;
-	/* The last frame that comes is the outermost one. */
+	/* The last frame is the outermost one. */
 	block->is_main = strcmp(frame->function, "<module>") == 0 ||
 			 strcmp(frame->function, "_run_module_as_main") == 0;
 }
@@ -188,7 +191,7 @@ void tfc__python_stack_read(char *text, struct tfc__python_stack *ret_stack)
 	if (!main_thread.is_main)
 		return;
 	main_thread_judge(&main_thread, ret_stack);
-	/* Such a thread feeds this task, whatever its main thread waits for meanwhile. */
+	/* A callback thread produces this task's input, whatever the main thread waits for. */
 	if (input.is_callback) {
 		ret_stack->activity = TFC__ACTIVITY_OWN_WORK;
 		place_write(&input, "its input ", ret_stack->place, sizeof(ret_stack->place));

@@ -1,6 +1,6 @@
 /*
- * Directories that are removed by a process of its own each, since there may be gigabytes: logs,
- * what jobs have left, and private directories of this user that nobody uses any more.
+ * Removes directories, each in a separate process because they may have gigabytes: logs, remains of
+ * jobs, and this user's private directories that no process uses.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "proc/dir_lock.h"
 
-#define DIGITS 16 /* tfc__random_hex */
+#define DIGITS 16 /* of tfc__random_hex */
 
 struct removal {
 	struct tfc__link link;
@@ -75,11 +75,13 @@ void tfc__removals_close(struct tfc__agent *agent)
 		free_removal(tfc__container_of(link, struct removal, link));
 }
 
-/* ---- private directories that nobody uses any more
+/*
+ * ---- stale private directories
  *
- * Host and guard died together, and logs and bundles stayed. Whoever gets the lock of one removes
- * it, one after the other. A directory without a lock is left alone, as versions before 0.3 made
- * such; but not one that was never finished (proc/dir_lock.h). */
+ * They remain when host and guard are killed together. The agent removes, one after another, those
+ * whose lock it gets. A directory without a lock is left alone, because it may be of a version
+ * before 0.3; an unfinished one (proc/dir_lock.h) is removed.
+ */
 
 int tfc__stale_dirs_note(struct tfc__agent *agent, const char *dir)
 {
@@ -123,7 +125,7 @@ int tfc__stale_dirs_find(struct tfc__agent *agent, const char *parent)
 	return code;
 }
 
-/* The lock of a directory that is ours to remove now, or -1. */
+/* Acquires the lock of a directory that may be removed; -1: it may not. */
 static int take_lock(const struct tfc__agent *agent, const char *dir)
 {
 	int lock = strcmp(dir, agent->run_dir) == 0 ? -1 : tfc__dir_lock_open(dir, is_fresh(dir));

@@ -1,10 +1,11 @@
 /*
- * The stacks of Python processes, written by themselves: Python's faulthandler prints them from a
- * signal handler, without its interpreter, so that a main thread that is stuck in C prints them
- * too. A sitecustomize.py of ours in front of PYTHONPATH registers that handler (python_stacks.py).
+ * The stacks of Python processes, printed by the processes themselves: Python's faulthandler prints
+ * them from a signal handler, without the interpreter, so it also works for a main thread that is
+ * stuck in C. A sitecustomize.py in front of PYTHONPATH registers that handler (python_stacks.py).
  *
- * The signal is one that nobody else uses, and only a process that catches it gets it: /proc tells.
- * One that is pending no more and that no thread has blocked, as a handler does, has been handled.
+ * The signal is one that no other program uses, and only a process that catches it, according to
+ * /proc, gets it. When it is neither pending nor blocked by a thread, as it is inside the handler,
+ * it has been handled.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,17 +38,17 @@
 
 struct dump {
 	pid_t pid;
-	uint32_t blocked; /* threads that had the signal blocked before */
+	uint32_t blocked; /* threads that blocked the signal before */
 };
 
 struct stacks {
 	bool is_ending;
-	bool is_done; /* all have; what they wrote may still be on its way through the shim */
+	bool is_done; /* all have printed; the output may still be in the shim */
 	uint64_t until;
 	uint32_t count;
-	char stop[64];         /* how one of them was stopped when they were asked; or empty */
-	uint32_t silent_ms;    /* then */
-	uint64_t log_position; /* the dumps are behind it in the log */
+	char stop[64];         /* how one of them was stopped at the request; or empty */
+	uint32_t silent_ms;    /* at the request */
+	uint64_t log_position; /* the dumps follow this position in the log */
 	struct tfc__python_stack stack;
 	struct dump dumps[PROCESSES_MAX];
 };
@@ -59,8 +60,10 @@ struct signals {
 	char state;
 };
 
-/* In front of them stand the groups of the user, of which there may be 65,536: a line that is
- * longer than others comes in parts. */
+/*
+ * The line of the user's groups, of which there may be 65,536, comes before: fgets returns a long
+ * line in parts.
+ */
 static bool read_signals(const char *path, struct signals *signals)
 {
 	char line[256];
@@ -90,7 +93,7 @@ static bool read_process_signals(pid_t pid, struct signals *signals)
 	return read_signals(path, signals);
 }
 
-/* How many threads of a process block the signal now: its handlers at work among them. */
+/* How many threads of a process block the signal now; a thread inside the handler does. */
 static uint32_t count_blocked(pid_t pid)
 {
 	char path[300];
@@ -108,9 +111,9 @@ static uint32_t count_blocked(pid_t pid)
 	return count;
 }
 
-/* ---- asking */
+/* ---- requests */
 
-/* The descriptor makes sure that what was read is about the process that gets the signal. */
+/* The pidfd ensures that the process whose state was read is the one that gets the signal. */
 static bool ask(struct stacks *stacks, pid_t pid)
 {
 	struct signals signals;
@@ -138,7 +141,7 @@ static bool ask_one(void *user, pid_t pid)
 	return stacks->count < PROCESSES_MAX;
 }
 
-/* One that has ended has nothing pending either. */
+/* A process that has ended counts as written. */
 static bool is_written(const struct dump *dump)
 {
 	struct signals signals;
@@ -155,9 +158,9 @@ static bool are_written(const struct stacks *stacks)
 	return true;
 }
 
-/* ---- reading them */
+/* ---- reading the dumps */
 
-/* The dumps of several processes cannot be told apart in one log. */
+/* The dumps of several processes cannot be told apart in one log, so only a single one is read. */
 static void read_stack(const struct agent_task *task, struct stacks *stacks)
 {
 	char name[TFC__LOG_NAME_SIZE];
@@ -178,7 +181,7 @@ static void read_stack(const struct agent_task *task, struct stacks *stacks)
 	tfc__buf_fini(&text);
 }
 
-/* ---- the answer */
+/* ---- the event */
 
 static const char *outcome_of(const struct stacks *stacks)
 {
@@ -235,7 +238,7 @@ void tfc__stacks_tick(struct tfc__timer *timer)
 	tfc__timer_set(timer, now + PAUSE);
 }
 
-/* Its last output, or the last sign of life that was missed. */
+/* Since its last output, or since the start of a silence in progress. */
 static uint32_t silent_ms_of(const struct agent_task *task, uint64_t last_output)
 {
 	uint64_t now = tfc__wall();
@@ -302,7 +305,7 @@ int tfc__stacks_prepare(struct tfc__agent_job *job, tfc_error *error)
 	char *path = dir ? tfc__path_join(dir, "sitecustomize.py") : NULL;
 	int code = path ? TFC_OK : tfc__fail_nomem(error, "agent");
 	int fd = -1;
-	/* Whatever the umask: tasks of other users read it, too. */
+	/* Independent of the umask: tasks of other users read it as well. */
 	if (path && (mkdir(dir, 0755) < 0 || chmod(dir, 0755) < 0 ||
 		     (fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0 ||
 		     fchmod(fd, 0644) < 0 ||

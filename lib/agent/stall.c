@@ -1,10 +1,10 @@
 /*
- * Silent tasks, and starts that wait.
+ * Silent tasks, and tasks that are not ready yet.
  *
- * What a silent task does is said a moment after the silence was heard of: only two looks at its
- * CPU time show whether it works. A role that is silent by its nature - a server waits for
- * requests, an evaluator for checkpoints - has stalled only if somebody stopped it, unless the role
- * itself says how long it may be silent.
+ * The activity of a silent task is reported a moment after the silence: it takes two measurements
+ * of its CPU time to see whether it works. A role that is silent by its nature (a server waits for
+ * requests, an evaluator for checkpoints) has stalled only if one of its processes is stopped,
+ * unless the role itself limits its silence.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 #define LOOK_AGAIN (100 * TFC__MS)
-#define SLACK (200 * TFC__MS) /* the shim and we do not hear of things at the same moment */
+#define SLACK (200 * TFC__MS) /* shim and agent do not notice an event at the same moment */
 
 static bool is_named(const struct agent_task *task, const char *name)
 {
@@ -38,7 +38,7 @@ uint32_t tfc__stall_ms(const struct agent_task *task)
 	return seconds * 1000 < 1 ? 1 : seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
 }
 
-/* Whether a silence is a new one, or has doubled since it was told last. */
+/* Whether a silence is a new one, or has doubled since it was last reported. */
 static bool is_longer(struct agent_task *task, uint32_t silent_ms)
 {
 	struct silence *silence = &task->silence;
@@ -91,7 +91,7 @@ void tfc__stall_fini(struct agent_task *task)
 	tfc__stacks_end(task);
 }
 
-/* ---- starts that wait */
+/* ---- tasks that are not ready */
 
 static bool is_awaited(const struct agent_task *task)
 {

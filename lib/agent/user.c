@@ -35,7 +35,7 @@ static int each_line(const char *file, bool (*fn)(void *user, char *fields[FIELD
 	return error;
 }
 
-/* Whether the text is an id, and which: at most 4294967294, for the last one means "none". */
+/* Whether the text is an id, and which: at most 4294967294, because 4294967295 means "none". */
 static bool read_id(const char *text, uint32_t *ret_id)
 {
 	char *end;
@@ -48,9 +48,9 @@ static bool read_id(const char *text, uint32_t *ret_id)
 }
 
 struct search {
-	const char *name; /* wanted, */
-	uint32_t id;      /* or this id, */
-	bool has_id;      /* when there is one */
+	const char *name; /* the name to find, */
+	uint32_t id;      /* or the id, */
+	bool has_id;      /* if has_id */
 	bool is_found;
 	bool is_failed;
 	uint32_t found_id;
@@ -64,7 +64,7 @@ static void keep(struct search *search, char **field, const char *text)
 	search->is_failed |= !*field;
 }
 
-/* A name is preferred to a number that looks the same. */
+/* A user with that name is preferred to one with that number. */
 static bool see_user(void *user, char *fields[FIELDS], size_t count)
 {
 	struct search *search = user;

@@ -1,7 +1,8 @@
 /*
- * The wait for listeners. The kernel has no event for "somebody listens now", so while any task is
- * expected to, its sockets are looked at again after a growing pause; with none expected there is
- * no timer. Where nobody waits for a listener, it may never come, and the pauses grow without end.
+ * Watches for listeners. The kernel has no event for a new listener, so the sockets are queried in
+ * growing intervals while a task is expected to listen. If none is expected, there is no timer. If
+ * no task's readiness depends on its listener, it may never come, and the intervals grow up to an
+ * hour.
  */
 #include <stdio.h>
 
@@ -11,9 +12,9 @@
 
 #define PAUSE_MIN (2 * TFC__MS)
 #define PAUSE_MAX (50 * TFC__MS)
-#define IDLE_FACTOR 4 /* each pause to the next: a handful of looks in the first minute */
+#define IDLE_FACTOR 4 /* factor between intervals: a few queries in the first minute */
 #define IDLE_MAX (3600 * TFC__SECOND)
-#define CHECKS_MAX 32 /* listeners looked up in /proc before the dispatch goes on */
+#define CHECKS_MAX 32 /* listeners looked up in /proc per tick */
 
 static struct tfc__link *bucket(struct tfc__agent *agent, uint16_t port)
 {
@@ -69,7 +70,7 @@ bool tfc__agent_is_ready(const struct agent_task *task)
 	       (task->listener == LISTENER_OWN || !is_urgent(task));
 }
 
-/* Asks who listens: 1 the task itself, 0 nobody, -1 another program. */
+/* The current listener: 1 the task itself, 0 none, -1 another program. */
 static int who_listens(struct agent_task *task)
 {
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
@@ -92,7 +93,8 @@ bool tfc__agent_find_foreign_listener(struct agent_task *task)
 
 /*
  * A listener that is found in no process of the task may have been the task's own and have ended
- * between the inspection of the sockets and that of /proc: only the next one makes it foreign.
+ * between the query of the sockets and that of /proc. It counts as foreign only when it is seen
+ * twice in a row.
  */
 static void check(struct agent_task *task)
 {
@@ -146,5 +148,5 @@ void tfc__agent_watch_tick(struct tfc__timer *timer)
 	tfc__port_each_listener(agent->ctx, 1, UINT16_MAX, on_listener, agent);
 	arm(agent);
 	if (agent->checks > CHECKS_MAX && agent->watched)
-		tfc__timer_set(timer, tfc__now()); /* the others at once */
+		tfc__timer_set(timer, tfc__now()); /* the other listeners, at once */
 }

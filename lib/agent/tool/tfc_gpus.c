@@ -1,14 +1,14 @@
 /*
- * tfc-gpus: prints the GPUs of this machine, one a line, as CUDA_VISIBLE_DEVICES takes them. A
- * program of its own because NVML starts threads and keeps descriptors. No driver is no GPU; a
- * driver that does not work is a sentence in the last line and status 1.
+ * tfc-gpus: prints the GPUs of this machine, one per line, in the form of CUDA_VISIBLE_DEVICES. A
+ * separate program because NVML starts threads and keeps descriptors. Without a driver it prints
+ * nothing. If the driver does not work, the last line has the reason and the exit status is 1.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 
 #include "base/signals.h"
 
-/* nvml.h, as far as it is used: stable since version 11 of the driver's library. */
+/* The used part of nvml.h: stable since version 11 of the driver's library. */
 typedef struct nvml_device *nvml_device;
 enum { NVML_SUCCESS = 0, NVML_DRIVER_NOT_LOADED = 9, UUID_SIZE = 96 };
 
@@ -18,7 +18,7 @@ static struct {
 	int (*count)(unsigned *ret_count);
 	int (*device)(unsigned index, nvml_device *ret_device);
 	int (*uuid)(nvml_device device, char *ret_uuid, unsigned size);
-	/* of GPUs that are cut in parts; may be missing */
+	/* of partitioned GPUs (MIG); may be missing */
 	int (*mig_mode)(nvml_device device, unsigned *ret_current, unsigned *ret_pending);
 	int (*mig_count)(nvml_device device, unsigned *ret_count);
 	int (*mig_device)(nvml_device device, unsigned index, nvml_device *ret_device);
@@ -30,7 +30,7 @@ static int fail(const char *what, int code)
 	return 1;
 }
 
-/* POSIX wants a function behind the pointer that dlsym gives; C does not say how. */
+/* POSIX defines the conversion of dlsym's result to a function pointer; ISO C does not. */
 static void *find(void *library, const char *name)
 {
 	return dlsym(library, name);
@@ -68,7 +68,10 @@ static int is_cut(nvml_device device)
 	       nvml.mig_mode(device, &current, &pending) == NVML_SUCCESS && current;
 }
 
-/* A cut GPU can be used by its parts only; places without one are an error to be passed over. */
+/*
+ * A partitioned GPU can only be used through its partitions; an index without one fails and is
+ * skipped.
+ */
 static int print_parts(nvml_device device)
 {
 	unsigned count = 0;
