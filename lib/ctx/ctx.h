@@ -104,7 +104,7 @@ void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn 
  * freed before the operation has ended. */
 void tfc__op_free_with(tfc_op *op, void (*free_fn)(tfc_op *op));
 /* Like tfc__op_free_with, for an object that operations use: it is freed after all operations.
- * `free_fn` must not send anything. */
+ * Connections send nothing from the first of these calls on (tfc__ctx_is_ending). */
 void tfc__op_free_last(tfc_op *op, void (*free_fn)(tfc_op *op));
 bool tfc__ctx_is_ending(const tfc_ctx *ctx); /* the context is being freed, its operations too */
 void tfc__op_finish(tfc_op *op);             /* calls `end` with 0 in a later turn of dispatch */
