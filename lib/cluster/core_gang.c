@@ -118,8 +118,8 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 	}
 }
 
-/* What does not fit besides the tasks in place may fit as a whole; and a gang that waits holds
- * nothing. */
+/* Tasks that do not fit beside the placed ones may fit if all are placed anew. A gang that waits
+ * holds nothing. */
 static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hopeless)
 {
 	for (uint32_t i = 0; i < core->task_count; i++) {
@@ -134,7 +134,7 @@ static void gang_unplaced(struct tfc__core *core, const char *text, uint32_t hop
 		return;
 	}
 	core->group = GROUP_WAITING;
-	/* It waits for room, not for its start. */
+	/* The gang waits for room now, not for its start. */
 	tfc__start_over(core);
 	if (strncmp(core->gang_text, text, sizeof(core->gang_text) - 1) == 0)
 		return;

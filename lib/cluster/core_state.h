@@ -284,7 +284,7 @@ static inline bool tfc__task_is_alive(const struct task *t)
 	return t->phase == PHASE_LAUNCHED || t->phase == PHASE_RUNNING || t->phase == PHASE_READY;
 }
 
-/* It runs, and no end was decided. */
+/* The task runs, and its end was not decided. */
 static inline bool tfc__task_is_at_work(const struct task *t)
 {
 	return tfc__task_is_alive(t) && t->outcome == OUTCOME_OPEN;
@@ -295,7 +295,7 @@ static inline bool tfc__task_is_over(const struct task *t)
 	return t->phase == PHASE_OVER || t->phase == PHASE_IGNORED;
 }
 
-/* A start waits for it. */
+/* Whether a start waits for the task. */
 static inline bool tfc__task_is_unready(const struct task *t)
 {
 	return t->phase != PHASE_READY && !tfc__task_is_over(t);

@@ -98,7 +98,7 @@ void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uin
 
 #define P(phase) (1u << PHASE_##phase)
 
-/* Which phase may follow which: a table of doc/internals/maintainer.md. */
+/* The phases that may follow each phase: a table of doc/internals/maintainer.md. */
 static const uint32_t next_phases[PHASE_OVER + 1] = {
 	[PHASE_IDLE] = P(INHERITED) | P(GANG_PLACING) | P(OVER),
 	[PHASE_INHERITED] = P(IDLE) | P(DEAD) | P(OVER),

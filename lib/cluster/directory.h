@@ -123,8 +123,8 @@ void tfc__directory_match(struct tfc__directory *directory, const char *job,
 int tfc__directory_find(struct tfc__directory *directory, const char *job, tfc_error *error,
 			struct tfc__record **ret_record);
 
-/* Adds an observer of the directory's end. An observer that ends earlier removes itself. */
-/* It is called once, event NULL, when the directory is closed, while all records still exist. */
+/* Adds an observer of the directory's end; an observer that ends earlier removes itself. It is
+ * called once, event NULL, when the directory is closed, while all records still exist. */
 void tfc__directory_join(struct tfc__directory *directory, struct tfc__observer *user);
 
 const struct tfc__link *tfc__directory_records(const struct tfc__directory *directory);
