@@ -16,7 +16,7 @@ struct job {
 	tfc_node *node;
 	tfc_gateway *gateway;
 	tfc_sub *sub;
-	char id[17];       /* "" until the gateway has answered */
+	char id[17];       /* "" until the submit has completed */
 	int signal_number; /* the signal for which the job is stopped, or 0 */
 	bool is_kill;      /* a second signal was received */
 	bool is_over;      /* check after each dispatch */
@@ -32,8 +32,8 @@ bool job_open(struct job *job, char *const *argv);
 
 /*
  * Stops the job as Ctrl-C would: the first call with its grace, the second one immediately. This
- * only sends the request; the end of the job is reported in dispatch. Legal before the gateway has
- * answered.
+ * only sends the request; the end of the job is reported in dispatch. Legal before the submit has
+ * completed.
  */
 void job_stop(struct job *job, int signal_number);
 

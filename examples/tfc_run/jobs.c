@@ -122,7 +122,7 @@ static void complain_of_missing(const json_t *nodes)
 	free(text.data);
 }
 
-/* Prints the list of jobs. If nodes could not be asked, a last element names them. */
+/* Prints the list of jobs. If nodes could not be queried, a last element names them. */
 static int print_jobs_json(json_t *jobs, json_t *nodes)
 {
 	if (json_array_size(nodes) &&

@@ -1,5 +1,5 @@
 /*
- * `tfc_run members`: the nodes of the cluster, as known to the node that is asked.
+ * `tfc_run members`: the nodes of the cluster, as known to the node that is queried.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -45,7 +45,7 @@ void tfc__bulk_close(struct tfc__bulk *bulk);
 int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, bool is_client,
 		    struct tfc__bulk_turn *turn);
 
-/* The request was answered or cancelled. Legal in `go`. No-op if not queued. */
+/* The request was completed or cancelled. Legal in `go`. No-op if not queued. */
 void tfc__bulk_leave(struct tfc__bulk_turn *turn);
 
 #endif

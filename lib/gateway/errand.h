@@ -1,4 +1,4 @@
-/* A request that another node answers: one RPC, whose result becomes the text of the reply. */
+/* A request that another node handles: one RPC, whose result becomes the text of the reply. */
 #ifndef TFC_GATEWAY_ERRAND_H
 #define TFC_GATEWAY_ERRAND_H
 

@@ -1,6 +1,6 @@
 /*
  * Requests about jobs of other nodes: finds the node that has the job, then calls it. Also JOBS,
- * which all nodes answer together.
+ * which all nodes handle together.
  */
 #ifndef TFC_GATEWAY_FORWARD_H
 #define TFC_GATEWAY_FORWARD_H
@@ -15,7 +15,7 @@ struct tfc__forwarder {
 	struct tfc__directory *directory;
 	struct tfc__gateway_members members;
 	struct tfc__route route; /* of subscriptions to jobs of other nodes */
-	/* Answers a request about a job that the search found on this node. */
+	/* Handles a request about a job that the search found on this node. */
 	int (*answer)(struct tfc__directory *directory, const struct tfc__question *question,
 		      struct tfc__request *request);
 };

@@ -1,4 +1,4 @@
-/* The public requests: validated here, answered by the gateway's kind. */
+/* The public requests: validated here, handled by the gateway's kind. */
 #include "gateway/gateway.h"
 
 #include <stdlib.h>

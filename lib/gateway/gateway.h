@@ -1,6 +1,6 @@
 /*
  * Internals of the gateway. A call on a gateway handle becomes a tfc__question, which one of two
- * kinds of gateway answers: local.c in this process, remote.c by calling a node. tfc_gateway_open
+ * kinds of gateway handles: local.c in this process, remote.c by calling a node. tfc_gateway_open
  * is in the node module, which knows where jobs are kept.
  */
 #ifndef TFC_GATEWAY_GATEWAY_H
@@ -61,9 +61,9 @@ struct tfc__request {
 	tfc_error error;
 	struct tfc__buf text;
 	char home[TFC__NODE_ID_SIZE]; /* tfc_reply.home */
-	/* State of whoever answers it later. */
+	/* State of the module that completes it later. */
 	void *doing;
-	/* Frees `doing` when the answer is no longer wanted; or NULL. */
+	/* Frees `doing` when the request is cancelled; or NULL. */
 	void (*forget)(struct tfc__request *request);
 };
 
@@ -78,7 +78,8 @@ int tfc__request_reserve(struct tfc__request *request, size_t besides);
 void tfc__request_end(struct tfc__request *request, int code);
 
 struct tfc__gateway_ops {
-	/* Answers with tfc__request_end, in this call or later. The definition was validated. */
+	/* Completes the request with tfc__request_end, in this call or later. The definition was
+	 * validated. */
 	void (*ask)(tfc_gateway *gateway, const struct tfc__question *question,
 		    struct tfc__request *request);
 	int (*subscribe)(tfc_gateway *gateway, const char *job,

@@ -17,7 +17,7 @@ struct tfc__home {
 	char node_id[TFC__NODE_ID_SIZE]; /* "": nothing was sent yet */
 	char name[64];                   /* "": it was never connected */
 	bool is_written;   /* the home is appended to params, which no longer change */
-	bool wants_bundle; /* the home was asked again, and has neither the job nor the bundle */
+	bool wants_bundle; /* the submit was repeated, and the home has neither job nor bundle */
 	bool is_wait_logged;
 	uint64_t waits_since; /* tfc__now when it could first not be reached */
 	uint64_t delay;

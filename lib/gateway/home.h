@@ -1,6 +1,6 @@
 /*
  * The home of a submit: the one node that creates the job, and recognizes a repeated submit by its
- * client key (doc/internals/gateway.md). The submit is repeated until the home answers or
+ * client key (doc/internals/gateway.md). The submit is repeated until the home responds or
  * patience_ms is over: directly, or through the node that is connected. A home belongs to an
  * errand, which frees it.
  */

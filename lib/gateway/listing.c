@@ -23,7 +23,7 @@ struct listing {
 	uint32_t count;
 	uint32_t pending;
 	size_t bytes;            /* that it holds besides the text of the request */
-	struct tfc__buf missing; /* members that were not asked, as JSON */
+	struct tfc__buf missing; /* members that are missing in the list, as JSON */
 	int code;                /* below 0: the error is in the request */
 };
 
@@ -53,7 +53,7 @@ static void join_lists(struct tfc__buf *all, const char *text, size_t len)
 	tfc__buf_add(all, text + 1, len - 1);
 }
 
-/* Wraps the list of jobs in an object that also lists the nodes that were not asked. */
+/* Wraps the list of jobs in an object that also lists the nodes that are missing. */
 static void wrap(struct listing *listing)
 {
 	struct tfc__buf *text = &listing->request->text, all = {0};

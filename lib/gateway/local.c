@@ -1,4 +1,4 @@
-/* The gateway of the node in this process. Requests about jobs of this node are answered here;
+/* The gateway of the node in this process. Requests about jobs of this node are handled here;
  * others are forwarded. */
 #include "gateway/local.h"
 
@@ -24,7 +24,7 @@ static struct local_gateway *of(tfc_gateway *gateway)
 	return tfc__container_of(gateway, struct local_gateway, base);
 }
 
-/* ---- answers */
+/* ---- responses */
 
 struct waiting {
 	struct tfc__directory_answer answer;
@@ -62,7 +62,7 @@ static struct waiting *begin_waiting(struct tfc__request *request)
 	return waiting;
 }
 
-/* The request was answered synchronously. */
+/* The request was completed synchronously. */
 static void end_waiting(struct waiting *waiting)
 {
 	waiting->request->forget = NULL;
@@ -315,7 +315,7 @@ static bool has_others(const struct tfc__forwarder *forwarder)
 	return tfc__gateway_members_next(&forwarder->members, &(struct tfc__gateway_member){NULL});
 }
 
-/* Whether other members may have the job. A request forwarded by a member is answered here, because
+/* Whether other members may have the job. A request forwarded by a member is handled here, because
  * that member has already chosen this node; a complete id exists on one node only.
  */
 static bool is_elsewhere(const struct tfc__forwarder *forwarder,

@@ -45,7 +45,7 @@ struct remote_gateway {
 	struct tfc__peer *peer; /* NULL: neither connected nor connecting */
 	bool is_up;
 	bool was_up;
-	bool is_known; /* the node at the other end has answered the hello */
+	bool is_known; /* the node at the other end has responded to the hello */
 	struct tfc__rpc_call *hello;
 	size_t failed; /* addresses that failed in this round */
 	uint32_t rounds;
@@ -257,7 +257,7 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
 	gateway->hello = NULL;
 	if (code < 0 && code != TFC_ENOTSUP) {
-		gateway->is_up = false; /* no request was sent to it: another address may answer */
+		gateway->is_up = false; /* no request was sent to it: another address may work */
 		on_down(gateway->peer, gateway, error);
 		return;
 	}

@@ -17,7 +17,7 @@ struct tfc__remote_sub;
 
 /* How a subscription gets its connection; embedded in the object that owns the connection. */
 struct tfc__route {
-	/* Answers with tfc__remote_sub_go or tfc__remote_sub_failed, in this call or later. */
+	/* Calls tfc__remote_sub_go or tfc__remote_sub_failed, in this call or later. */
 	void (*find)(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job);
 	/* Cancels `find`. */
 	void (*forget)(struct tfc__route *route, struct tfc__remote_sub *sub);

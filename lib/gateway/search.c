@@ -24,7 +24,7 @@ struct matches {
 
 struct asked {
 	struct tfc__search *search;
-	struct tfc__rpc_call *call; /* NULL: it has answered */
+	struct tfc__rpc_call *call; /* NULL: it has responded */
 	char node[256];
 };
 
@@ -38,7 +38,7 @@ struct tfc__search {
 	uint32_t count;
 	uint32_t pending;
 	struct tfc__buf fitting; /* "IDS on NODE; IDS on NODE" */
-	struct tfc__buf silent;  /* names of the nodes that did not answer */
+	struct tfc__buf silent;  /* names of the nodes that did not respond */
 	struct tfc__work done;
 };
 

@@ -1,5 +1,5 @@
 /*
- * The gateway's service: answers "gateway.*" calls of clients and members on one node, according to
+ * The gateway's service: handles "gateway.*" calls of clients and members on one node, according to
  * the caller's permissions. They follow from the role of its key (over unix: NODE for the node's
  * own uid and root, SUBMIT for other users that may connect):
  *
@@ -33,7 +33,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 /* Call before the directory is closed: pending calls fail with TFC_ELOST. NULL is a no-op. */
 void tfc__gateway_service_close(struct tfc__gateway_service *service);
 
-/* Serves a call of a method "gateway.*" by `who`; it is answered in any case. NULL request:
+/* Serves a call of a method "gateway.*" by `who`; it gets a response in any case. NULL request:
  * ignored. */
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const struct tfc__peer_id *who, struct tfc__rpc_request *request,

@@ -1,5 +1,5 @@
 /*
- * Remote job logs: the logs kept here of jobs that other nodes maintain. This node asks a
+ * Remote job logs: the logs kept here of jobs that other nodes maintain. This node queries a
  * maintainer whether the job still exists when the maintainer becomes reachable, and periodically;
  * the logs of a removed job are removed here, too. So either node may be down when the job is
  * removed. Logs of a maintainer that stays unreachable are removed by age.
@@ -118,7 +118,7 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 		if (tfc__job_id_read(&ids[i], id) && !is_known(node, id))
 			tfc__strv_add(&gone, id);
 	}
-	gone.is_failed = false; /* out of memory: the missing ids are included in a later answer */
+	gone.is_failed = false; /* out of memory: a later response has the missing ids */
 	tfc__ids_write(&result, &gone);
 	tfc__rpc_reply(request, &result);
 	tfc__buf_fini(&result);
@@ -127,7 +127,7 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 
 /* ---- by age */
 
-/* Logs of a maintainer that can be asked are not removed by age. */
+/* Logs of a maintainer that can be queried are not removed by age. */
 static bool is_too_old(const tfc_node *node, const struct tfc__guest *guest, uint64_t now)
 {
 	const struct tfc__node_peer *peer = tfc__peers_find(node->peers, guest->maintainer);

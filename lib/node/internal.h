@@ -97,8 +97,8 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 /* ---- guests.c */
 
-/* Call when a member's connection comes up: asks the member which of the jobs whose logs are kept
- * here still exist. */
+/* Call when a member's connection comes up: queries which of the jobs whose logs are kept here
+ * still exist. */
 void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params);
@@ -135,7 +135,7 @@ struct tfc__peers {
 	struct tfc__work refusing; /* calls options.refused */
 	tfc_error refusal;
 
-	/* Called when all have answered node.bye; NULL: not leaving. */
+	/* Called when all members have responded to node.bye; NULL: not leaving. */
 	void (*left)(void *user);
 	void *left_user;
 	uint32_t goodbyes; /* pending node.bye calls */

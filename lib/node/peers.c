@@ -152,7 +152,7 @@ static void on_bye_end(void *user, int code, const msgpack_object *result, const
 static void say_goodbye(struct tfc__node_peer *peer)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	/* Also before our hello was answered: the member handles the hello first. */
+	/* Also before the response to our hello: the member handles the hello first. */
 	struct tfc__rpc *rpc = peer->dialed ? tfc__peer_rpc(peer->dialed) : NULL;
 	struct tfc__rpc_options call = {.method = "node.bye", .end = on_bye_end, .user = peer};
 	if (!rpc)

@@ -25,7 +25,7 @@ struct tfc__peers_options {
 	const struct tfc__identity *identity;
 	const struct tfc__hello *hello; /* of this node; its offer is in the members */
 	/* A call of any caller, except those that the peers serve; of "node." only those of nodes.
-	 * request NULL: a notification. Every request must be answered. */
+	 * request NULL: a notification. Every request needs a response. */
 	void (*serve)(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
 		      const char *method, const msgpack_object *params);
 	/* A notification of a member over the dialed connection. */
@@ -47,7 +47,7 @@ void tfc__peers_close(struct tfc__peers *peers);
 /* A tfc__accept_fn, for every connection that the transport has accepted. */
 void tfc__peers_accept(void *peers, struct tfc__peer *peer);
 
-/* Sends node.bye to all members; fn is called once, in dispatch, when all have answered or after
+/* Sends node.bye to all members; fn is called once, in dispatch, when all have responded or after
  * half a second. */
 void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *user);
 

@@ -242,7 +242,7 @@ void tfc__remote_begin(struct tfc__remote_agent *agent)
 
 /* ---- forgotten jobs */
 
-/* A node that cannot be notified now asks this node when it connects again. */
+/* A node that cannot be notified now queries this node when it connects again. */
 void tfc__remote_forget(void *user, const char *id)
 {
 	const struct tfc__remote_agent *agent = user;

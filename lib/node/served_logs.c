@@ -29,7 +29,7 @@ static void free_stream(struct log_stream *stream)
 	free(stream);
 }
 
-/* A request is answered once and must not be used after that. */
+/* A request gets one response and must not be used after that. */
 static void fail_stream(struct log_stream *stream, const tfc_error *error)
 {
 	tfc__rpc_watch(stream->request, NULL, NULL, NULL);
