@@ -1,4 +1,4 @@
-/* An event as JSON, and its job's end as the exit status of a program that runs the job. */
+/* An event as JSON, and the end of a job as the exit status of a program that runs the job. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include <tfcluster/gateway.h>
 #include <tfcluster/process.h>
 
-#define SHELL_SIGNAL 128 /* plus a signal's number: how shells tell it */
+#define SHELL_SIGNAL 128 /* plus the signal's number: the exit status in shells */
 
 /* RFC 3339, in UTC. */
 static void add_time(struct tfc__buf *json, uint64_t time_ns)
@@ -56,7 +56,7 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 	char task[128];
 	if (!event || !ret_json || event->size < sizeof(event->size))
 		return TFC_EINVAL;
-	/* an older host's copy is shorter */
+	/* it is shorter if the host was built with an older version */
 	memcpy(known, event, event->size < sizeof(*known) ? event->size : sizeof(*known));
 	if (known->kind < TFC_EVENT_JOB || known->kind > TFC_EVENT_LIVE)
 		return TFC_EINVAL;

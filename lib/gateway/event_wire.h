@@ -2,8 +2,8 @@
  * Events of a subscription: the table of their fields, for the wire and for JSON.
  *
  * In the stream of "gateway.subscribe" an item is a list of a head, {job, name, tag}, and events.
- * With each goes how far the subscription is behind it, so that another connection can go on from
- * there.
+ * Each event carries the change of the subscription's position, so that the subscription can be
+ * continued over another connection.
  */
 #ifndef TFC_GATEWAY_EVENT_WIRE_H
 #define TFC_GATEWAY_EVENT_WIRE_H
@@ -14,16 +14,16 @@
 struct tfc__sub_event {
 	tfc_event event;
 	struct tfc__mark mark;
-	/* What the event has in other words: on the wire */
+	/* Alternative representations of the event's data: on the wire */
 	const void *output; /* OUTPUT: its bytes */
 	uint64_t output_len;
-	uint64_t gap_bytes; /* GAP: that are lost */
-	/* and in JSON. */
+	uint64_t gap_bytes; /* GAP: bytes lost */
+	/* and in JSON: */
 	const char *task; /* "worker/0", or NULL */
 	int32_t exit_status;
 };
 
-/* The variants of the JSON; a TASK is of several. */
+/* The variants of the JSON object; a TASK can have several. */
 enum tfc__event_variant {
 	TFC__SHOWN_JOB = 1,
 	TFC__SHOWN_TASK = 2,
@@ -39,16 +39,17 @@ enum tfc__event_variant {
 };
 extern const struct tfc__fields tfc__sub_event_fields;
 
-/* The head of an item, and an event. Out of memory is in buf->is_failed. */
+/* Write the head of an item, and an event. Out of memory is in buf->is_failed. */
 void tfc__sub_event_write_head(struct tfc__buf *buf, const tfc_event *event);
 void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
 			  const struct tfc__mark *mark);
 
-/* The head, into job, name and host_tag of an event. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
+/* Reads the head into job, name and host_tag of an event. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
 int tfc__sub_event_read_head(struct tfc__reader *reader, const msgpack_object *object,
 			     tfc_error *error, tfc_event *ret_head);
-/* An event behind such a head. The same, and TFC_ENOTSUP: of a kind that this version does not
- * know. What it points to is in the readers and in the message. */
+/* Reads an event that follows such a head. TFC_OK, TFC_EPARSE, TFC_ENOMEM, and TFC_ENOTSUP: of a
+ * kind that this version does not know. Its pointers are valid as long as the readers and the
+ * message. */
 int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 			const msgpack_object *object, tfc_error *error,
 			struct tfc__sub_event *ret_event);

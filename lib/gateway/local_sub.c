@@ -1,11 +1,11 @@
 /*
- * A subscription: the job's journal and its tasks' logs, merged. Nothing is queued for it: it
- * remembers how far it has read, and reads on when dispatch has time for it.
+ * A subscription merges the journal of a job with the logs of its tasks. Nothing is queued for it:
+ * it keeps its position, and continues to read in its next turn of dispatch.
  *
- * The one rule of the merge: the entry that ends an attempt waits until that task's log was read up
- * to where the shim finished it. So a task's output is read from one node at a time, in order. But
- * for a node that is away nobody waits for long: what it has is the rest of an attempt, which is
- * told when the node is back, if the job has not ended by then.
+ * The merge has one rule: the entry that ends an attempt is reported after that task's log was read
+ * up to the position at which the shim finished it. So a task's output is read from one node at a
+ * time, in order. The wait for an unreachable node is short: its output becomes missing output,
+ * which is reported when the node is back, if the job has not ended by then.
  */
 #include "gateway/internal.h"
 
@@ -17,10 +17,10 @@
 #include "base/fail.h"
 
 #define LATER (50 * TFC__MS)
-#define RETRIES 20        /* then an attempt's end waits no longer for its output */
-#define LINES_PER_TASK 64 /* before another task has its turn: opening a log is what costs */
-#define LOST_PATIENCE (10 * TFC__SECOND) /* for a node that cannot be asked */
-#define GONE_PATIENCE TFC__SECOND        /* for one that took the attempt with it */
+#define RETRIES 20 /* then the end of an attempt is reported without the rest of its output */
+#define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
+#define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
+#define GONE_PATIENCE TFC__SECOND        /* for a node that was lost together with the attempt */
 
 static struct local_sub *of(tfc_sub *sub)
 {
@@ -29,8 +29,8 @@ static struct local_sub *of(tfc_sub *sub)
 
 /* ---- events: entries of the journal, and lines
  *
- * Told again, also by another process, they are what they were: nothing in them is of the time in
- * which they are told, but in LIVE. */
+ * When an event is reported again, also by another process, it is the same as before: except for
+ * LIVE, it contains nothing that depends on when it is reported. */
 
 static tfc_event base_event(const struct local_sub *sub, uint32_t kind)
 {
@@ -65,7 +65,7 @@ static void tell(struct local_sub *sub, tfc_event *event)
 	mark->next = sub->place.next;
 	mark->is_gap_told = sub->place.is_gap_told;
 	if (!sub->is_bare && sub->tasks) {
-		tfc__place_go(&sub->place, mark); /* it has room for all that can be marked */
+		tfc__place_go(&sub->place, mark); /* cannot fail: there is memory for every mark */
 		event->cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, event);
@@ -148,7 +148,7 @@ static void tell_live(struct local_sub *sub)
 
 /* ---- reading */
 
-/* What a full disk did not take to the very end: the log has no room even to say so. */
+/* The disk stayed full until the end of the attempt, so the log has no record of this gap. */
 static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct tfc__line line = {
@@ -162,7 +162,7 @@ static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry
 	tfc__local_tell_line(sub, &sub->tasks[entry->task], &line, "");
 }
 
-/* Whether the end of an attempt waits longer for the node that has its output. */
+/* Whether the end of an attempt still waits for the node that has its output. */
 static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 {
 	uint64_t now = tfc__now(), patience = is_end_known ? LOST_PATIENCE : GONE_PATIENCE;
@@ -174,7 +174,8 @@ static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 	return true;
 }
 
-/* Before an attempt's end is told: one more of its lines, 1; 0 when all were; or below 0: later. */
+/* Call before the end of an attempt is reported. Returns 1: a line of it was reported; 0: all were;
+ * below 0: try again later. */
 static int read_before_end(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
@@ -186,7 +187,7 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	if (code == TFC_ELOST && waits_for_node(sub, entry->log_end != UINT64_MAX))
 		return code;
 	if (code == TFC_ELOST) {
-		sub->place.is_gap_told = true; /* it is not waited for once more */
+		sub->place.is_gap_told = true; /* do not wait again */
 		tfc__rest_tell_missed(sub, task, entry);
 		return 1;
 	}
@@ -199,14 +200,15 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	return code;
 }
 
-/* What the node that is away has of the attempt becomes a rest: TFC_OK, or TFC_ENOMEM: later. */
+/* Turns the unread output of an unreachable node into missing output: TFC_OK, or TFC_ENOMEM: later.
+ */
 static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
 	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
 	uint64_t position = task->lines.position;
 	if (!sub->place.is_gap_told || position >= entry->log_end)
-		return TFC_OK; /* all was told, or it is no node that is away */
+		return TFC_OK; /* everything was reported, or no node is unreachable */
 	if (tfc__rest_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
 		tfc__timer_set(&sub->retry, tfc__now() + LATER);
 		return TFC_ENOMEM;
@@ -216,7 +218,8 @@ static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *en
 	return TFC_OK;
 }
 
-/* Before the job's end: what lost attempts have left, where it can be had. As read_before_end. */
+/* Call before the end of the job is reported: reports the missing output that is available now.
+ * Returns as read_before_end. */
 static int read_rests(struct local_sub *sub)
 {
 	int later = 0;
@@ -241,7 +244,7 @@ static int read_rests(struct local_sub *sub)
 	return later;
 }
 
-/* What comes before an entry: as read_before_end. */
+/* Reports what precedes an entry; returns as read_before_end. */
 static int read_before(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	if (!sub->tasks)
@@ -254,7 +257,7 @@ static int read_before(struct local_sub *sub, const struct tfc__journal_entry *e
 	return code ? code : leave_rest(sub, entry);
 }
 
-/* The next entry of the journal, behind the output that comes before it: 1, or 0: not yet. */
+/* Reports the next journal entry, after the output that precedes it: 1, or 0: not yet. */
 static int tell_next_entry(struct local_sub *sub)
 {
 	uint32_t number = sub->place.next;
@@ -271,7 +274,7 @@ static int tell_next_entry(struct local_sub *sub)
 	return 1;
 }
 
-/* A look at a task whose log may have grown, which may tell a line: 1, or 0 when there is none. */
+/* Reads a task whose log may have grown, and reports at most one line. 0: nothing to read now. */
 static int tell_next_line(struct local_sub *sub)
 {
 	if (tfc__list_is_empty(&sub->grown))
@@ -288,10 +291,10 @@ static int tell_next_line(struct local_sub *sub)
 		return 1;
 	sub->lines_told = 0;
 	if (is_rest && is_told == 0)
-		return 1; /* it is gone */
+		return 1; /* rest_read_line has freed it */
 	tfc__list_remove(&task->grown);
 	if (is_told <= 0)
-		return 1; /* to look is what costs */
+		return 1; /* counts as an event, because opening a log is expensive */
 	tfc__list_append(&sub->grown, &task->grown);
 	return 1;
 }
@@ -363,7 +366,7 @@ static void free_sub(tfc_sub *base)
 	free(sub);
 }
 
-/* Begins behind a cursor: what the journal says before it, then the pieces. */
+/* Begins after a cursor: applies the journal entries before it, then the pieces. */
 static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *error)
 {
 	struct tfc__place place = {0};

@@ -1,6 +1,6 @@
 /*
- * One call that came is one struct call: either a question for the node's own gateway, or a stream
- * that a subscription there fills, as far as the caller's credit goes.
+ * Each received call is a struct call: either a request to the node's own gateway, or a stream of
+ * the events of a subscription, limited by the caller's credit.
  */
 #include "gateway/service.h"
 
@@ -20,8 +20,8 @@
 #include "gateway/search.h"
 #include "job/job.h"
 
-#define ITEM_BYTES (32u << 10)                 /* then an item goes even before the turn is over */
-#define ANSWER_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text, which something goes around */
+#define ITEM_BYTES (32u << 10) /* from this size on, an item is sent before the turn is over */
+#define ANSWER_MAX (TFC__RPC_MESSAGE_MAX - 64) /* bytes of text in a message */
 
 struct tfc__gateway_service {
 	tfc_ctx *ctx;
@@ -36,18 +36,18 @@ struct call {
 	struct tfc__gateway_service *service;
 	struct tfc__rpc_request *request;
 	enum tfc_verb verb;
-	tfc_op *op; /* of a question */
-	/* of one whose answer may be long, and which waits for its turn */
+	tfc_op *op; /* of a request */
+	/* Of a request whose response may be long, and which waits in the queue. */
 	struct tfc__bulk_turn turn;
-	struct tfc__heard heard; /* of a stream whose job is looked for, too */
+	struct tfc__heard heard; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
-	/* of a stream */
+	/* Of a stream: */
 	tfc_sub *sub;
 	struct tfc__buf item; /* events that were not sent yet */
 	struct tfc__buf head;
 	uint32_t events;
 	bool is_ended;
-	tfc_error error; /* code below 0: how it ends */
+	tfc_error error; /* code below 0: the error with which the stream ends */
 };
 
 static void free_call(struct call *call)
@@ -85,7 +85,7 @@ static struct call *new_call(struct tfc__gateway_service *service, enum tfc_verb
 	return call;
 }
 
-/* ---- questions */
+/* ---- requests */
 
 static void on_reply(void *user, const tfc_reply *reply)
 {
@@ -99,7 +99,7 @@ static void on_reply(void *user, const tfc_reply *reply)
 	free_call(call);
 }
 
-/* Of its answer, and of what is done to have it. */
+/* For the response, and for the work to produce it. */
 static int reserve(void *user, size_t bytes, tfc_error *error)
 {
 	const struct call *call = user;
@@ -123,7 +123,7 @@ static void on_cancel_question(void *user)
 	fail_call(call, &error);
 }
 
-/* Who asks, for the record of a job. */
+/* A text that names the requester, for the record of a job. */
 static void name_submitter(const struct tfc__peer_id *who, char *text, size_t size)
 {
 	if (who->uid != UINT32_MAX)
@@ -166,7 +166,7 @@ static bool is_long(enum tfc_verb verb)
 	       verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
 }
 
-/* Its answer may be long: it waits for its turn, and takes over what was heard. */
+/* Queues a request whose response may be long. Takes ownership of `heard`. */
 static void line_up(struct call *call, struct tfc__heard *heard, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
@@ -181,7 +181,7 @@ static void line_up(struct call *call, struct tfc__heard *heard, bool is_client)
 	fail_call(call, &error);
 }
 
-/* What this node alone has, for a member that searches. */
+/* Responds with this node's own matches, for a member that searches. */
 static void answer_find(struct call *call, const char *job)
 {
 	struct tfc__buf result = {0};
@@ -216,7 +216,7 @@ static int send_events(struct call *call)
 	return code;
 }
 
-/* Nothing more is told: by END, or because something is wrong with the stream or its job. */
+/* After END, or after an error of the stream or its job. */
 static void end_stream(struct call *call)
 {
 	if (call->error.code < 0)
@@ -226,7 +226,7 @@ static void end_stream(struct call *call)
 	free_call(call);
 }
 
-/* Without credit or room nothing is read for it, and it keeps nothing open. */
+/* Without credit or buffer space, nothing is read for the stream and no files stay open. */
 static void rest_or_resume(struct call *call)
 {
 	if (tfc__rpc_credit(call->request)) {
@@ -239,7 +239,7 @@ static void rest_or_resume(struct call *call)
 		tfc__buf_fini(&call->item);
 }
 
-/* Sends what there is, as credit and room allow; without them the subscription waits. */
+/* Sends the pending events if credit and buffer space allow; otherwise pauses the subscription. */
 static void flush(struct call *call)
 {
 	int code = call->events ? send_events(call) : TFC_OK;
@@ -273,10 +273,10 @@ static void on_event(void *user, const tfc_event *event)
 	call->is_ended = event->kind == TFC_EVENT_END;
 	if (call->item.len >= ITEM_BYTES &&
 	    (send_events(call) < 0 || !tfc__rpc_credit(call->request)))
-		tfc_sub_pause(call->sub); /* the rest of its turn, too */
+		tfc_sub_pause(call->sub); /* for the remainder of the turn, too */
 }
 
-/* What others have sent since it was scheduled may have taken the room. */
+/* Since the turn was scheduled, other streams may have filled the send buffer. */
 static void on_turn_begins(void *user)
 {
 	struct call *call = user;
@@ -284,7 +284,8 @@ static void on_turn_begins(void *user)
 		tfc_sub_pause(call->sub);
 }
 
-/* What has no room comes again, when the client asks for it from where it is. */
+/* If the memory limit is reached, the stream fails; the client resumes it later from its position.
+ */
 static void on_turned(void *user)
 {
 	struct call *call = user;
@@ -332,7 +333,7 @@ static void on_found(void *user, const char *node, const char *id, const tfc_err
 		begin_stream(call, &question);
 }
 
-/* What may be more than one job is looked for on all nodes first. */
+/* A prefix or name may match jobs on several nodes, so all nodes are searched first. */
 static bool is_to_be_found(const struct tfc__gateway_service *service,
 			   const struct tfc__question *question)
 {
@@ -341,7 +342,7 @@ static bool is_to_be_found(const struct tfc__gateway_service *service,
 					 &(struct tfc__gateway_member){NULL});
 }
 
-/* It takes over what was heard. */
+/* Takes ownership of `heard`. */
 static void find_stream(struct call *call, struct tfc__heard *heard)
 {
 	const struct tfc__gateway_service *service = call->service;
@@ -361,7 +362,7 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 
 /* ---- calls */
 
-/* A submit that a member passes on is whose it says. */
+/* A submit that a member forwards has the submitter that the member names. */
 static int hear_submitter(const struct tfc__gateway_service *service,
 			  const struct tfc__question *heard, struct tfc__peer_id *who,
 			  tfc_error *error)
@@ -374,7 +375,7 @@ static int hear_submitter(const struct tfc__gateway_service *service,
 	return code < 0 ? code : tfc__rights_check(&service->options, who, &question, error);
 }
 
-/* `who` becomes who asks in the end. */
+/* On success, `who` is the submitter. */
 static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
 		enum tfc_verb verb, const msgpack_object *params, struct tfc__heard *heard,
 		tfc_error *error)
@@ -385,7 +386,7 @@ static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id 
 		code = tfc__rights_check(&service->options, who, question, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT)
 		code = hear_submitter(service, question, who, error);
-	heard->question.has_minimal_env = who->uid != geteuid(); /* UINT32_MAX: over tcp */
+	heard->question.has_minimal_env = who->uid != geteuid(); /* over tcp, uid is UINT32_MAX */
 	if (code == TFC_OK)
 		code = tfc__question_read_definition(heard, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && heard->definition)
@@ -393,7 +394,7 @@ static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id 
 	return code;
 }
 
-/* A client that is to submit asks whom it will have sent it to. */
+/* Tells a client the identity of the node to which it will send its submit. */
 static void answer_hello(const struct tfc__gateway_service *service,
 			 struct tfc__rpc_request *request)
 {
@@ -412,7 +413,8 @@ static void answer_hello(const struct tfc__gateway_service *service,
 	tfc__buf_fini(&result);
 }
 
-/* Who may submit may bring what is submitted. False: it is neither of the two calls. */
+/* The permission to submit includes that to upload a bundle. False: the method is neither of the
+ * two. */
 static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__peer_id *who,
 			struct tfc__rpc_request *request, const char *method,
 			const msgpack_object *params)
@@ -492,7 +494,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	return TFC_OK;
 }
 
-/* Nobody is called for it any more: its answer, which comes in a later turn, goes nowhere. */
+/* For calls that are closed before their reply is delivered. */
 static void ignore_reply(void *user, const tfc_reply *reply)
 {
 }

@@ -102,7 +102,7 @@ int tfc_subscribe_options_init(tfc_subscribe_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-/* ---- a subscription that only reports why there is no other */
+/* ---- a subscription that only reports why the subscription failed */
 
 struct refused_sub {
 	tfc_sub sub;
@@ -168,8 +168,8 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 		return code;
 	job = job ? job : "";
 	code = gateway->ops->subscribe(gateway, job, &known, fn, user, error, ret_sub);
-	if (code < 0 &&
-	    code != TFC_ENOMEM) /* what is known of the job reaches the callback alone */
+	/* Errors about the job are not returned but reported by LOST. */
+	if (code < 0 && code != TFC_ENOMEM)
 		code = refused_new(gateway, job, fn, user, error, ret_sub);
 	if (code == TFC_OK)
 		tfc__handle_open(gateway->ctx, &(*ret_sub)->handle, TFC__HANDLE_SUBSCRIPTION,
