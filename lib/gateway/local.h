@@ -1,4 +1,5 @@
-/* The gateway on a node in this process, and what it says of one node to itself and to others. */
+/* The gateway of a node in this process: serves the node's own program, and the service for clients
+ * and members. */
 #ifndef TFC_GATEWAY_LOCAL_H
 #define TFC_GATEWAY_LOCAL_H
 
@@ -9,7 +10,8 @@
 int tfc__gateway_new(tfc_ctx *ctx, struct tfc__directory *directory,
 		     const struct tfc__gateway_members *members, tfc_gateway **ret_gateway);
 
-/* Subscribes to what is here, or else to what a member has; is_bare as tfc__local_subscribe. */
+/* Subscribes to a job of this node, or else to the job of a member; is_bare as in
+ * tfc__local_subscribe. */
 int tfc__gateway_follow(tfc_gateway *gateway, const struct tfc__question *question, bool is_bare,
 			tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub);
 

@@ -38,7 +38,7 @@ struct tfc__remote_sub {
 	struct tfc__reader head_reader, reader; /* strings of the head, and of the event */
 	tfc_event head;
 	struct tfc__sub_event event;
-	bool has_event;          /* it is to be notified */
+	bool has_event;          /* `event` is not reported yet */
 	struct tfc__place place; /* position: the initial cursor and everything reported since */
 	bool has_place;          /* else it is at the beginning */
 	struct tfc__timer retry;
