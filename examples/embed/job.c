@@ -20,10 +20,10 @@ static void on_end(struct job *job, const tfc_event *event)
 	tfc_event end = *event;
 	end.size = sizeof(end);
 	if (end.reason == TFC_END_STOPPED)
-		end.status = job->signal_number;
-	printf("job %s: %s %d\n", tfc_job_state_name(end.job_state),
-	       tfc_end_reason_name(end.reason), end.status);
+		end.signal = job->signal_number;
 	job->status = tfc_event_exit_status(&end);
+	printf("job %s: %s, status %d\n", tfc_job_state_name(end.job_state),
+	       tfc_end_reason_name(end.reason), job->status);
 	job->is_over = true;
 }
 

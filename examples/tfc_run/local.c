@@ -126,7 +126,7 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	if (event->kind == TFC_EVENT_END) {
 		if (event->reason == TFC_END_STOPPED)
-			known.status = local->stop_signal;
+			known.signal = local->stop_signal;
 		local->status = tfc_event_exit_status(&known);
 		local->is_ended = true;
 	}

@@ -87,11 +87,11 @@ int tfc_event_exit_status(const tfc_event *event)
 		return 0;
 	switch (event->reason) {
 	case TFC_END_EXIT:
-		return event->status;
+		return event->exit_code;
 	case TFC_END_SIGNAL:
-		return SHELL_SIGNAL + event->status;
+		return SHELL_SIGNAL + event->signal;
 	case TFC_END_STOPPED:
-		return SHELL_SIGNAL + (event->status ? event->status : SIGTERM);
+		return SHELL_SIGNAL + (event->signal ? event->signal : SIGTERM);
 	case TFC_END_DEADLINE:
 	case TFC_END_STALLED:
 		return 124;

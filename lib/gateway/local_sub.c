@@ -72,6 +72,18 @@ static void tell(struct local_sub *sub, tfc_event *event)
 	mark->task = mark->ended_task = mark->rest = mark->rest_over = UINT32_MAX;
 }
 
+/* The entry has one number for all that may be said of an end. */
+static void set_end(tfc_event *event, const struct tfc__journal_entry *entry)
+{
+	bool is_job = entry->kind == TFC_EVENT_END;
+	if (is_job ? entry->reason == TFC_END_EXIT : entry->exit_reason == TFC_EXIT_CODE)
+		event->exit_code = entry->status;
+	else if (is_job ? entry->reason == TFC_END_SIGNAL : entry->exit_reason == TFC_EXIT_SIGNAL)
+		event->signal = entry->status;
+	else if (entry->status < 0)
+		event->error_code = entry->status;
+}
+
 static void tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	static const char *const no_lines[] = {NULL};
@@ -82,7 +94,7 @@ static void tell_entry(struct local_sub *sub, const struct tfc__journal_entry *e
 	event.epoch = entry->epoch;
 	event.attempt = entry->attempt;
 	event.reason = entry->reason;
-	event.status = entry->status;
+	set_end(&event, entry);
 	event.text = entry->text;
 	if (entry->kind != TFC_EVENT_JOB) {
 		name_task(sub, entry->task, &event);

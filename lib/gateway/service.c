@@ -262,7 +262,7 @@ static void on_event(void *user, const tfc_event *event)
 {
 	struct call *call = user;
 	if (event->kind == TFC_EVENT_LOST) {
-		tfc__fail(&call->error, event->status, "gateway", 0, "%s", event->text);
+		tfc__fail(&call->error, event->error_code, "gateway", 0, "%s", event->text);
 		call->is_ended = true;
 		return;
 	}

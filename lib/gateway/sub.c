@@ -89,7 +89,7 @@ void tfc__sub_tell_lost(tfc_sub *sub, const char *job, const tfc_error *error)
 		.task_type = "",
 		.node = "",
 		.address = "",
-		.status = error->code,
+		.error_code = error->code,
 		.text = error->text,
 		.data = "",
 	};

@@ -65,7 +65,7 @@ static void on_event(void *user, const tfc_event *event)
 	if (event->kind != TFC_EVENT_END)
 		return;
 	bench->is_over = 1;
-	bench->has_failed = event->reason != TFC_END_EXIT || event->status != 0;
+	bench->has_failed = event->reason != TFC_END_EXIT || event->exit_code != 0;
 }
 
 static void on_submit(void *user, const tfc_reply *reply)

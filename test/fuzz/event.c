@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	event.reason = (uint32_t)fuzz_number(&input, 1);
 	event.exit_reason = (uint32_t)fuzz_number(&input, 1) % 7;
 	event.stream = (uint32_t)fuzz_number(&input, 1) % 4;
-	event.status = (int32_t)fuzz_number(&input, 1); /* checked when it was heard */
+	event.exit_code = event.signal = (int32_t)fuzz_number(&input, 1);
 	event.time_ns = fuzz_number(&input, 8);
 	char *line = fuzz_line(&input, '\n'), *second = fuzz_line(&input, '\n');
 	const char *text = line ? line : "", *name = second ? second : "";

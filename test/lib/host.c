@@ -62,7 +62,7 @@ static void on_event(void *user, const tfc_event *event)
 		return;
 	host->state = event->job_state;
 	host->reason = event->reason;
-	host->status = event->status;
+	host->status = event->signal ? event->signal : event->exit_code;
 	host->is_over = true;
 }
 

@@ -181,7 +181,7 @@ static void read_keys_never_see_environments(void **state)
 			       "'env':{'COLOUR':'ultramarine'},'roles':{'worker':{}}}");
 	node_start(&run, json, &follower);
 	node_await_end(&run, &follower);
-	assert_int_equal(node_find(&follower, TFC_EVENT_END, NULL, 0, 0)->event.status, 3);
+	assert_int_equal(node_find(&follower, TFC_EVENT_END, NULL, 0, 0)->event.exit_code, 3);
 	served_claim(run.served, &reader);
 	tfc_gateway *gw = run.gateway;
 	const char *id = follower.job;

@@ -100,7 +100,7 @@ static void replay_of_an_ended_job_is_what_was_told_live(void **state)
 static void note_loss(void *user, const tfc_event *event)
 {
 	assert_int_equal(event->kind, TFC_EVENT_LOST);
-	*(int *)user = event->status;
+	*(int *)user = event->error_code;
 }
 
 static bool is_lost(void *user)

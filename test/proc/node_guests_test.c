@@ -113,7 +113,7 @@ static void run_job(struct pair *pair, struct logs *ret_logs)
 		node_json("{'argv': ['%s', 'print', 'hello', 'exit', '0'], 'success': "
 			  "'all_workers', 'roles': {'worker': {'count': 2, 'ready': 'started'}}}",
 			  node_task_program());
-	assert_int_equal(node_run_job(&pair->run, json, &follower)->event.status, 0);
+	assert_int_equal(node_run_job(&pair->run, json, &follower)->event.exit_code, 0);
 	*ret_logs = (struct logs){.pair = pair};
 	snprintf(ret_logs->id, sizeof(ret_logs->id), "%s", follower.job);
 	assert_true(are_there(ret_logs));

@@ -83,7 +83,7 @@ static void tasks_run_on_both_nodes(void **state)
 			  "'all_workers', 'roles': {'worker': {'count': 2, 'ready': 'started'}}}",
 			  node_task_program());
 	const struct seen_event *over = node_run_job(&pair.run, json, &follower);
-	assert_int_equal(over->event.status, 0);
+	assert_int_equal(over->event.exit_code, 0);
 	for (int i = 0; i < 2; i++) {
 		char task[16];
 		snprintf(task, sizeof(task), "worker/%d", i);
@@ -181,7 +181,7 @@ static void a_job_that_has_come_here_is_not_waited_for_elsewhere(void **state)
 	node_await(&pair.run, has_ended, &follower, "the end of the subscription");
 	const struct seen_event *lost = node_find(&follower, TFC_EVENT_LOST, NULL, 0, 0);
 	assert_non_null(lost);
-	assert_int_equal(lost->event.status, TFC_EEXIST);
+	assert_int_equal(lost->event.error_code, TFC_EEXIST);
 	assert_non_null(strstr(lost->text, "subscribe again"));
 	node_follow_end(&follower);
 	follower = (struct follower){0};

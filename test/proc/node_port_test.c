@@ -301,7 +301,7 @@ static void who_met_a_passer_by_is_restarted_with_the_same_port(void **state)
 		const struct seen_event *failed = node_find(&follower, TFC_EVENT_TASK, "worker/0",
 							    TFC_TASK_FAILED, attempt);
 		assert_int_equal(failed->event.reason, TFC_END_EXIT);
-		assert_int_equal(failed->event.status, 96);
+		assert_int_equal(failed->event.exit_code, 96);
 		assert_string_equal(failed->address, ready->address);
 		if (!strstr(failed->text, "could not bind port"))
 			fail_msg("%s", failed->text);
@@ -310,11 +310,11 @@ static void who_met_a_passer_by_is_restarted_with_the_same_port(void **state)
 	finish(&run, &follower);
 }
 
-static void assert_failed(const struct seen_event *end, int status)
+static void assert_failed(const struct seen_event *end, int exit_code)
 {
 	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
 	assert_int_equal(end->event.reason, TFC_END_EXIT);
-	assert_int_equal(end->event.status, status);
+	assert_int_equal(end->event.exit_code, exit_code);
 }
 
 static void what_an_earlier_attempt_said_excuses_nothing(void **state)

@@ -79,7 +79,9 @@ static void assert_same_event(const struct seen_event *one, const struct seen_ev
 	assert_int_equal(again->task_state, event->task_state);
 	assert_int_equal(again->pid, event->pid);
 	assert_int_equal(again->reason, event->reason);
-	assert_int_equal(again->status, event->status);
+	assert_int_equal(again->exit_code, event->exit_code);
+	assert_int_equal(again->signal, event->signal);
+	assert_int_equal(again->error_code, event->error_code);
 	assert_int_equal(again->stream, event->stream);
 	assert_int_equal(again->is_partial, event->is_partial);
 	assert_int_equal(again->data_len, event->data_len);
@@ -161,7 +163,7 @@ static void an_ended_job_is_told_as_before_when_its_node_comes_back(void **state
 	node_run_begin(&run, &place.options);
 	node_follow(&run, id, NULL, &after);
 	const struct seen_event *over = node_await_end(&run, &after);
-	assert_int_equal(over->event.status, 7);
+	assert_int_equal(over->event.exit_code, 7);
 	assert_int_equal(over->event.epoch, 1);
 	assert_same(&before, &after);
 	char *again = node_describe(&run, id);
@@ -299,7 +301,7 @@ static void history_is_told_again_as_it_was(void **state)
 	}
 	const struct seen_event *over = node_await_end(&run, &live);
 	assert_int_equal(over->event.epoch, 3);
-	assert_int_equal(over->event.status, 7);
+	assert_int_equal(over->event.exit_code, 7);
 	tfc_sub_close(live.sub);
 	live.sub = NULL;
 	for (int i = 0; i < 3; i++) {

@@ -80,7 +80,7 @@ static void check_job(void)
 	const struct seen_event *end = node_run_job(&run, json, &follower);
 	assert_int_equal(end->event.job_state, TFC_JOB_FAILED);
 	assert_int_equal(end->event.reason, TFC_END_SIGNAL);
-	assert_int_equal(end->event.status, SIGKILL);
+	assert_int_equal(end->event.signal, SIGKILL);
 	assert_non_null(strstr(end->text, "out of memory"));
 	assert_int_equal(tfc_event_exit_status(&end->event), 128 + SIGKILL);
 	assert_non_null(node_find(&follower, TFC_EVENT_TASK, "worker/0", 0, 1));

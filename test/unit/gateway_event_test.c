@@ -89,7 +89,7 @@ static void a_task_tells_how_it_ended_once_it_has(void **state)
 	event.task_state = TFC_TASK_FAILED;
 	event.reason = TFC_END_CONSEQUENCE;
 	event.exit_reason = TFC_EXIT_SIGNAL;
-	event.status = SIGTERM;
+	event.signal = SIGTERM;
 	event.user_us = 5;
 	event.isolation = TFC_ISOLATION_PIDNS;
 	assert_json(&event, "\"task\",\"task\":\"worker/0\",\"attempt\":3,\"state\":\"failed\","
@@ -132,7 +132,7 @@ static void the_end_tells_who_decided_and_its_last_lines(void **state)
 	tfc_event event = make_event(TFC_EVENT_END);
 	event.job_state = TFC_JOB_FAILED;
 	event.reason = TFC_END_EXIT;
-	event.status = 4;
+	event.exit_code = 4;
 	event.log_tail = lines;
 	event.ignored_failures = ignored;
 	event.text = "worker/0 exited with 4";
@@ -145,7 +145,7 @@ static void the_end_tells_who_decided_and_its_last_lines(void **state)
 	event.log_tail = event.ignored_failures = NULL;
 	event.job_state = TFC_JOB_STOPPED;
 	event.reason = TFC_END_STOPPED;
-	event.status = SIGINT;
+	event.signal = SIGINT;
 	event.text = "";
 	assert_json(&event, "\"end\",\"job\":\"0123456789abcdef\",\"name\":\"digits\","
 			    "\"state\":\"stopped\",\"exit\":130,\"decided_by\":null,"
@@ -156,7 +156,7 @@ static void the_end_tells_who_decided_and_its_last_lines(void **state)
 static void a_subscription_tells_that_it_is_lost_or_live(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_LOST);
-	event.status = TFC_ENOENT;
+	event.error_code = TFC_ENOENT;
 	event.text = "no such job: x";
 	assert_json(&event, "\"lost\",\"job\":\"0123456789abcdef\",\"reason\":\"TFC_ENOENT\","
 			    "\"text\":\"no such job: x\"}");
@@ -179,26 +179,27 @@ static void each_end_has_the_exit_status_that_shells_know(void **state)
 {
 	static const struct {
 		uint32_t state, reason;
-		int32_t status;
+		int32_t exit_code, signal;
 		int expected;
 	} cases[] = {
-		{TFC_JOB_SUCCEEDED, TFC_END_EXIT, 3, 0},
-		{TFC_JOB_FAILED, TFC_END_EXIT, 255, 255},
-		{TFC_JOB_FAILED, TFC_END_SIGNAL, SIGSEGV, 139},
-		{TFC_JOB_FAILED, TFC_END_DEADLINE, 0, 124},
-		{TFC_JOB_FAILED, TFC_END_LOST, 0, 125},
-		{TFC_JOB_FAILED, TFC_END_REFUSED, 0, 125},
-		{TFC_JOB_FAILED, TFC_END_FOREIGN_LISTENER, 0, 125},
-		{TFC_JOB_FAILED, TFC_END_NOT_EXECUTABLE, 0, 126},
-		{TFC_JOB_FAILED, TFC_END_NOT_FOUND, 0, 127},
-		{TFC_JOB_STOPPED, TFC_END_STOPPED, 0, 143},
-		{TFC_JOB_STOPPED, TFC_END_STOPPED, SIGHUP, 129},
+		{TFC_JOB_SUCCEEDED, TFC_END_EXIT, 3, 0, 0},
+		{TFC_JOB_FAILED, TFC_END_EXIT, 255, 0, 255},
+		{TFC_JOB_FAILED, TFC_END_SIGNAL, 0, SIGSEGV, 139},
+		{TFC_JOB_FAILED, TFC_END_DEADLINE, 0, 0, 124},
+		{TFC_JOB_FAILED, TFC_END_LOST, 0, 0, 125},
+		{TFC_JOB_FAILED, TFC_END_REFUSED, 0, 0, 125},
+		{TFC_JOB_FAILED, TFC_END_FOREIGN_LISTENER, 0, 0, 125},
+		{TFC_JOB_FAILED, TFC_END_NOT_EXECUTABLE, 0, 0, 126},
+		{TFC_JOB_FAILED, TFC_END_NOT_FOUND, 0, 0, 127},
+		{TFC_JOB_STOPPED, TFC_END_STOPPED, 0, 0, 143},
+		{TFC_JOB_STOPPED, TFC_END_STOPPED, 0, SIGHUP, 129},
 	};
 	tfc_event event = make_event(TFC_EVENT_END);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		event.job_state = cases[i].state;
 		event.reason = cases[i].reason;
-		event.status = cases[i].status;
+		event.exit_code = cases[i].exit_code;
+		event.signal = cases[i].signal;
 		assert_int_equal(tfc_event_exit_status(&event), cases[i].expected);
 	}
 	event.kind = TFC_EVENT_TASK;

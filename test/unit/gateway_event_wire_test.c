@@ -54,7 +54,7 @@ static const struct told {
 		 .node = "a",
 		 .address = "a:1",
 		 .reason = TFC_END_SIGNAL,
-		 .status = -9,
+		 .exit_code = -9,
 		 .text = "killed",
 		 .data = "",
 		 .user_us = 300,
@@ -110,8 +110,20 @@ static const struct told {
 		"78a3776879a26c7492a36f6e65c40374e96fa2696691b6776f726b65722f3120657869746564"
 		"20776974682031a26d6e06",
 		{HEAD, .kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED, .task_type = "worker",
-		 .node = "", .address = "", .reason = TFC_END_EXIT, .status = 4, .text = "why",
+		 .node = "", .address = "", .reason = TFC_END_EXIT, .exit_code = 4, .text = "why",
 		 .log_tail = tail, .ignored_failures = ignored, .data = ""},
+		{.next = 6,
+		 .task = UINT32_MAX,
+		 .ended_task = UINT32_MAX,
+		 .rest = UINT32_MAX,
+		 .rest_over = UINT32_MAX},
+	},
+	{
+		"88a16b05a27473cf188fcf053de383e8a27474a6776f726b6572a26a7307a2736709a17202a26572"
+		"f6a26d6e06",
+		{HEAD, .kind = TFC_EVENT_END, .job_state = TFC_JOB_FAILED, .task_type = "worker",
+		 .node = "", .address = "", .reason = TFC_END_SIGNAL, .signal = 9,
+		 .error_code = TFC_ENOENT, .text = "", .data = ""},
 		{.next = 6,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
@@ -158,7 +170,9 @@ static void expect_event(const tfc_event *event, const tfc_event *expected)
 	assert_string_equal(event->node, expected->node);
 	assert_string_equal(event->address, expected->address);
 	assert_int_equal(event->reason, expected->reason);
-	assert_int_equal(event->status, expected->status);
+	assert_int_equal(event->exit_code, expected->exit_code);
+	assert_int_equal(event->signal, expected->signal);
+	assert_int_equal(event->error_code, expected->error_code);
 	assert_string_equal(event->text, expected->text);
 	expect_lines(event->log_tail, expected->log_tail);
 	expect_lines(event->ignored_failures, expected->ignored_failures);

@@ -132,11 +132,11 @@ static char *describe(const tfc_event *event)
 	char text[1024];
 	snprintf(text, sizeof(text),
 		 "kind %u time %llu state %u generation %u epoch %llu %s/%u attempt %u task state "
-		 "%u pid %d node %s reason %u status %d: %s",
+		 "%u pid %d node %s reason %u exit %d signal %d error %d: %s",
 		 event->kind, (unsigned long long)event->time_ns, event->job_state,
 		 event->generation, (unsigned long long)event->epoch, event->task_type,
 		 event->task_index, event->attempt, event->task_state, event->pid, event->node,
-		 event->reason, event->status, event->text);
+		 event->reason, event->exit_code, event->signal, event->error_code, event->text);
 	return strdup(text);
 }
 
