@@ -1,7 +1,7 @@
 /*
- * Bundles: the zip archive of a job's program. These three calls block for as long as the files are
- * large; in a host loop let the node do it (job key "bundle"), which uses a process of its own.
- * Thread: any.
+ * Bundles: zip archives of a job's program. These three calls block as long as reading and writing
+ * the files takes. In an event loop, let the node do it (job key "bundle"): it uses a process of
+ * its own. Thread: any.
  */
 #ifndef TFCLUSTER_BUNDLE_H
 #define TFCLUSTER_BUNDLE_H

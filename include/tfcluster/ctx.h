@@ -6,16 +6,16 @@
  * tfc_ctx_run. All callbacks of everything opened under the context run inside these two calls, on
  * the thread that makes them, and in no other place.
  *
- * Threads: a context and all that is opened under it is used by one thread at a time. It may wander
- * from thread to thread as long as the calls do not overlap. Only tfc_ctx_post and tfc_ctx_wake may
- * be called beside another call. Several contexts in one process are independent.
+ * Threads: only one thread at a time may use a context and what is opened under it. Any thread may,
+ * as long as the calls do not overlap. Only tfc_ctx_post and tfc_ctx_wake may be called at the same
+ * time as another call. Several contexts in one process are independent.
  *
  * Forks: a child that the host forks without exec calls tfc_ctx_abandon; every other call on the
  * context there returns TFC_EFORK and does nothing.
  *
- * The library has no globals, installs no signal handler, never reaps a child that is not its own,
- * writes nothing to stderr, reads no environment variable, and leaves locale, umask and the working
- * directory alone. All its descriptors are close-on-exec.
+ * The library has no globals, installs no signal handler, reaps no child but its own, writes
+ * nothing to stderr, reads no environment variable, and does not change the locale, the umask or
+ * the working directory. All its descriptors are close-on-exec.
  */
 #ifndef TFCLUSTER_CTX_H
 #define TFCLUSTER_CTX_H
@@ -56,7 +56,7 @@ typedef void (*tfc_log_fn)(void *user, const tfc_log_entry *entry);
 /* Options of a context. Zero is the default of every field. */
 typedef struct tfc_ctx_options {
 	uint32_t size;      /* sizeof(tfc_ctx_options) */
-	uint32_t log_level; /* enum tfc_log_level: the most talkative level that is reported */
+	uint32_t log_level; /* enum tfc_log_level: the highest level that is reported */
 	tfc_log_fn log;     /* NULL: no log */
 	void *log_user;     /* handed to log */
 	const char
@@ -97,17 +97,17 @@ TFC_API int tfc_ctx_close(tfc_ctx *ctx);
 TFC_API void tfc_ctx_free(tfc_ctx *ctx);
 
 /**
- * The one descriptor to wait for. It is readable while the context has something to do. Borrowed:
- * never read, write or close it. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
+ * Returns the descriptor to wait for, which is readable while the context has something to do.
+ * Borrowed: never read, write or close it. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_ctx_fd(tfc_ctx *ctx);
 
 /**
- * Does what is due and runs the callbacks, without waiting. At most `budget` callbacks' worth of
- * work is done (0: the library's choice), so that a busy context cannot starve the host's loop.
- * Returns 1 when more is pending at once (for edge-triggered loops; the descriptor stays readable),
- * 0 when not. Not inside a callback. Thread: the context's.
- * Errors: TFC_EINVAL, TFC_EFORK, TFC_ESTATE (inside a callback), TFC_ESYS.
+ * Does the work that is due and runs the callbacks, without waiting. `budget` limits the number of
+ * callbacks (0: the library's choice), so that a busy context cannot starve the host's loop.
+ * Returns 1 when more work is pending now (for edge-triggered loops; the descriptor stays
+ * readable), else 0. Not inside a callback. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK,
+ * TFC_ESTATE (inside a callback), TFC_ESYS.
  */
 TFC_API int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget);
 
@@ -122,14 +122,14 @@ TFC_API int tfc_ctx_run(tfc_ctx *ctx, int timeout_ms);
 typedef void (*tfc_post_fn)(void *user);
 
 /**
- * Makes the next dispatch call fn(user); calls posted by one thread keep their order. What is
- * posted but not yet called when the context is freed is dropped. Thread: any, also beside other
- * calls. Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
+ * Makes the next dispatch call fn(user). Calls that one thread posts keep their order. Calls that
+ * are still pending when the context is freed are dropped. Thread: any, also beside other calls.
+ * Errors: TFC_EINVAL, TFC_ENOMEM, TFC_EFORK.
  */
 TFC_API int tfc_ctx_post(tfc_ctx *ctx, tfc_post_fn fn, void *user);
 
 /**
- * Makes the descriptor readable once, so that a tfc_ctx_run in another thread returns.
+ * Makes the descriptor readable once: a tfc_ctx_run in another thread returns.
  * Thread: any, also beside other calls; not from a signal handler. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_ctx_wake(tfc_ctx *ctx);
@@ -142,23 +142,22 @@ TFC_API int tfc_ctx_wake(tfc_ctx *ctx);
 TFC_API const tfc_error *tfc_ctx_error(const tfc_ctx *ctx);
 
 /**
- * For a forked child: closes the child's copies of the context's descriptors, frees its memory and
- * that of nothing else, and touches nothing that is shared with the parent. Handles opened under
- * the context are dead in the child and must not be used. NULL is a no-op. Thread: any of the
- * child's. Errors: none.
+ * For a forked child: closes the child's copies of the context's descriptors and frees the
+ * context's memory, without an effect on the parent. Handles that were opened under the context
+ * must not be used in the child. NULL is a no-op. Thread: any of the child's. Errors: none.
  */
 TFC_API void tfc_ctx_abandon(tfc_ctx *ctx);
 
 /*
- * One operation under way: what asynchronous calls hand out. It ends by calling its callback
- * exactly once, inside dispatch; after that the handle is gone.
+ * An operation under way, which an asynchronous call returns. It ends by calling its callback
+ * exactly once, inside dispatch; then the handle is no longer valid.
  */
 typedef struct tfc_op tfc_op;
 
 /**
- * Ends an operation early: its callback gets TFC_ECANCELED in a later dispatch. What the operation
- * had already caused is not undone. NULL is a no-op; an operation that is already about to end
- * normally is left to do so. Thread: the context's.
+ * Cancels an operation: its callback gets TFC_ECANCELED in a later dispatch. Effects that the
+ * operation already had are not undone. An operation that is about to end anyway ends normally.
+ * NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_op_cancel(tfc_op *op);
 

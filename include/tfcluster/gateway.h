@@ -211,8 +211,7 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
  * `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be reached,
  * does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten. A job
  * whose record in the store is damaged has the state "damaged", and its text says what is wrong.
- * Thread: the
- * context's. Errors: those of all requests.
+ * Thread: the context's. Errors: those of all requests.
  */
 TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);

@@ -1,5 +1,5 @@
 /*
- * Keys: what the nodes and the clients of a cluster must have to speak to each other.
+ * Keys: a node or client needs the key of its cluster to connect over tcp.
  */
 #ifndef TFCLUSTER_KEY_H
 #define TFCLUSTER_KEY_H
@@ -11,10 +11,10 @@ extern "C" {
 #endif
 
 /**
- * Makes a new key in a new file, mode 0600, written through to the disk. Who has a "node" key may
- * be a node, and do all; "submit": start, look at and stop jobs; "read": look at them. A file may
- * hold several keys, one a line. `error` may be NULL. Thread: any.
- * Errors: TFC_EINVAL (path or role), TFC_EEXIST (there is such a file; it stays as it is),
+ * Makes a key in a new file with mode 0600, and writes it through to the disk. The role is "node"
+ * (permission to be a node and to do everything), "submit" (to start, stop and watch jobs) or
+ * "read" (to watch jobs). A file may have several keys, one a line. `error` may be NULL. Thread:
+ * any. Errors: TFC_EINVAL (path or role), TFC_EEXIST (there is such a file; it stays as it is),
  * TFC_ENOENT, TFC_EACCES, TFC_ENOSPC, TFC_ESYS, TFC_ENOMEM.
  */
 TFC_API int tfc_key_generate(const char *path, const char *role, tfc_error *error);

@@ -1,15 +1,17 @@
 /*
- * The output of a task: a log that its shim writes and anybody with the right to the files reads.
+ * The log of a task's output. The task's shim writes it; any program that may read the files can
+ * read it.
  *
- * A log is a run of segment files NAME.OFFSET.log in one directory; OFFSET, 16 hex digits, is the
- * log position of the segment's first byte. A log position only grows, over rotations and attempts;
- * it is the cursor of a reader. Each record is a fixed-width text line, readable by eye, and then
- * the bytes as the task wrote them; doc/internals/log-format.md has the layout.
+ * A log is a sequence of segment files NAME.OFFSET.log in one directory. OFFSET, 16 hex digits, is
+ * the log position of the segment's first byte. Log positions grow over rotations and attempts, and
+ * never repeat: a position is where a reader continues. Each record is a line of text of fixed
+ * width, and then the bytes that the task wrote; doc/internals/log-format.md has the layout.
  *
- * The output that a disk did not take at the very end of an attempt, when it had no room for the
- * record of a gap either, is told by log_gap of the process's end, and by subscriptions.
+ * A full disk drops output. A gap record says how much is missing. Output that is dropped at the
+ * end of an attempt, when not even the gap record fits, is reported by log_gap of the process's
+ * end, and by subscriptions.
  *
- * A reader holds at most one descriptor and one buffer and needs no context. Thread: one at a time
+ * A reader has at most one descriptor and one buffer, and needs no context. Thread: one at a time
  * per reader.
  */
 #ifndef TFCLUSTER_LOG_H
@@ -69,7 +71,7 @@ TFC_API int tfc_log_open(const char *dir, const char *name, uint64_t position, t
  */
 TFC_API int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error);
 
-/** Position after the last record that tfc_log_next returned. Errors: none. */
+/** Returns the position after the last record that tfc_log_next returned. Errors: none. */
 TFC_API uint64_t tfc_log_position(const tfc_log *log);
 
 /** Closes a reader. NULL is a no-op. */

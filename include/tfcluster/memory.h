@@ -1,5 +1,5 @@
 /*
- * Giving back what the library allocated for the host.
+ * Freeing memory that the library allocated for the host.
  */
 #ifndef TFCLUSTER_MEMORY_H
 #define TFCLUSTER_MEMORY_H

@@ -1,12 +1,12 @@
 /*
- * One supervised process: started by a guard, watched by a shim, never orphaned, its exit status
- * exact whatever the host does with SIGCHLD or waitpid.
+ * A supervised process. A guard starts it and a shim watches it: it never becomes an orphan, and
+ * its exit status is exact whatever the host does with SIGCHLD or waitpid.
  *
  * The first spawn under a context starts that context's guard. The process runs in a session of its
- * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptor
- * beyond 0, 1 and 2 (and 3, see stall_ms), and exactly the environment given. When the host dies,
- * in whatever way, the guard ends the process: TERM and CONT, the grace, KILL, then everything it
- * left behind.
+ * own, with stdin from /dev/null, default signal dispositions, an empty signal mask, no descriptors
+ * but 0, 1 and 2 (and 3, see stall_ms), and exactly the given environment. When the host dies, for
+ * whatever reason, the guard ends the process: SIGTERM and SIGCONT, the grace period, SIGKILL, then
+ * every process that it left behind.
  */
 #ifndef TFCLUSTER_PROCESS_H
 #define TFCLUSTER_PROCESS_H
@@ -28,7 +28,7 @@ enum tfc_exit_reason {
 	TFC_EXIT_NONE = 0,   /* it has not */
 	TFC_EXIT_CODE = 1,   /* exited by itself: `status` is its code, 0-255 */
 	TFC_EXIT_SIGNAL = 2, /* died of a signal: `status` is its number */
-	TFC_EXIT_LOST = 3,   /* its shim or guard died; the process and all it started are gone */
+	TFC_EXIT_LOST = 3, /* its shim or guard died; it and every process it started have ended */
 	TFC_EXIT_NOT_STARTED = 4, /* never ran: `status` is an enum tfc_err, `text` says why */
 };
 
@@ -40,40 +40,39 @@ enum tfc_process_event_kind {
 };
 
 /*
- * What holds a process and all it starts together, so that nothing of it is left in the end
+ * By what the processes that a process starts are found, so that none is left when it ends
  * (doc/guide/isolation.md).
  */
 enum tfc_isolation {
-	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be made, else PLAIN */
-	TFC_ISOLATION_PLAIN = 1,  /* process group and the search for orphans */
-	TFC_ISOLATION_CGROUP = 2, /* and a cgroup v2 of its own: killed at once, however it forks */
-	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all of it dies even when
-				     guard and shim are killed together */
+	TFC_ISOLATION_AUTO = 0,   /* CGROUP where one can be created, else PLAIN */
+	TFC_ISOLATION_PLAIN = 1,  /* its process group, and the orphans that the guard adopts */
+	TFC_ISOLATION_CGROUP = 2, /* also a cgroup v2, which is killed at once, however it forks */
+	TFC_ISOLATION_PIDNS = 3,  /* a PID namespace and /proc of its own: all its processes end
+				     even when guard and shim are killed at the same moment */
 };
 
-/* What happened to a process. Borrowed: valid during the callback. */
+/* An event of a process. Borrowed: valid during the callback. */
 typedef struct tfc_process_event {
 	uint32_t size;
 	uint32_t kind;        /* enum tfc_process_event_kind */
 	int32_t pid;          /* of the process; 0 when it never started */
 	uint32_t reason;      /* enum tfc_exit_reason */
 	int32_t status;       /* see enum tfc_exit_reason */
-	uint32_t is_oom;      /* 1: killed by the kernel for memory */
+	uint32_t is_oom;      /* 1: the kernel killed it because memory ran out */
 	uint64_t time_ns;     /* when it happened, CLOCK_REALTIME */
 	uint64_t user_us;     /* CPU time of the process and what it waited for, microseconds */
 	uint64_t system_us;   /* the same, in the kernel */
 	uint64_t max_rss_kib; /* largest resident set */
 	uint64_t log_end;     /* log position after its last output, see log.h */
 	uint64_t log_dropped; /* output bytes that could not be written (full disk) */
-	const char *text;     /* a sentence about the end, or "" */
+	const char *text;     /* a message about the end, or "" */
 	uint32_t silent_ms;   /* STALLED: since its last sign of life */
-	uint32_t isolation;   /* enum tfc_isolation that it has, never AUTO; 0: never started */
-	uint64_t log_gap; /* of log_dropped: bytes at the very end, for whose gap record there was
-			     no room either, so that readers of the log do not see them missing */
+	uint32_t isolation;   /* enum tfc_isolation in effect, never AUTO; 0: it never started */
+	uint64_t log_gap; /* of log_dropped: bytes at the end of the log, where the disk was also
+			     too full for a gap record: readers of the log do not miss them */
 } tfc_process_event;
 
-/** Runs in dispatch. After TFC_PROCESS_EXITED nothing more comes; the handle still needs a close.
- */
+/** Runs in dispatch. TFC_PROCESS_EXITED is the last event; close the process all the same. */
 typedef void (*tfc_process_fn)(void *user, const tfc_process_event *event);
 
 #define TFC_UNLIMITED UINT64_MAX
@@ -86,15 +85,15 @@ typedef struct tfc_rlimit {
 	uint64_t hard; /* as soft, and not below it */
 } tfc_rlimit;
 
-/* Which of the fields below count, where zero is a value like any other. */
+/* Which of the fields below are set, where zero is a valid value. */
 enum tfc_limit_flags {
 	TFC_LIMIT_OOM_SCORE_ADJ = 1,
 	TFC_LIMIT_USER = 2, /* uid, gid and groups, all three */
 };
 
 /*
- * What a process may use, and as whom it runs. Zero: as the host's own. A limit that the system
- * refuses keeps the process from starting: TFC_EXIT_NOT_STARTED, and the text names it.
+ * Resource limits of a process, and its user. Zero: those of the host. When the system refuses a
+ * limit, the process does not start: TFC_EXIT_NOT_STARTED, and the text names the limit.
  */
 typedef struct tfc_process_limits {
 	uint32_t size;
@@ -132,13 +131,13 @@ typedef struct tfc_process_options {
 	uint64_t log_segment_bytes; /* a segment file is full at this size; 0: 16 MiB */
 	uint32_t log_segments;      /* this many segment files are kept; 0: 8 */
 	uint32_t attempt;           /* written into each log record; 0: 1 */
-	/* Its door is opened just before exec; the guard keeps it until the process is reaped, also
-	 * when it is released before. NULL: none. */
+	/* The port of the process: its bind window opens just before exec. The guard holds the port
+	 * until the process is reaped, even if it is released before. NULL: none. */
 	tfc_port_hold *hold;
 	const tfc_process_limits *limits; /* NULL: the host's own */
-	/* A silence of so many milliseconds is told, and again for each such time more; 0: no.
-	 * Signs of life are output and bytes, whatever they are, on descriptor 3, which the process
-	 * then has: the write end of a pipe that is read all the time. */
+	/* Report TFC_PROCESS_STALLED when the process gives no sign of life for so many
+	 * milliseconds, and again after each further such time; 0: never. Signs of life are output,
+	 * and any bytes that the process writes to descriptor 3, a pipe that it has then. */
 	uint32_t stall_ms;
 	uint32_t isolation; /* enum tfc_isolation */
 } tfc_process_options;
@@ -152,11 +151,10 @@ typedef struct tfc_process_options {
 TFC_API int tfc_process_options_init(tfc_process_options *options, uint32_t size);
 
 /**
- * Starts a process. Returns at once; fn(user, event) tells of its start and, exactly once, of its
- * end: a program that is missing, not executable or has no working directory ends with
- * TFC_EXIT_NOT_STARTED and TFC_ENOENT, TFC_ENOEXEC, TFC_EACCES, TFC_ECWD, TFC_EMFILE, TFC_EAGAIN or
- * TFC_ENOMEM; a limit that cannot be set, with TFC_ELIMIT. The caller owns *ret_process. Thread:
- * the context's.
+ * Starts a process, and returns at once. fn(user, event) reports its start and, exactly once, its
+ * end. A program that cannot be started ends with TFC_EXIT_NOT_STARTED and TFC_ENOENT (not found),
+ * TFC_ENOEXEC, TFC_EACCES, TFC_ECWD (no working directory), TFC_ELIMIT (a limit cannot be set),
+ * TFC_EMFILE, TFC_EAGAIN or TFC_ENOMEM. The caller owns *ret_process. Thread: the context's.
  * Errors: TFC_EINVAL, TFC_ENOTSUP, TFC_ETOOBIG, TFC_ENOMEM, TFC_EMFILE, TFC_EFORK, TFC_ESYS;
  * TFC_ENOENT when the guard's program is missing.
  */
@@ -164,10 +162,10 @@ TFC_API int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, 
 			      void *user, tfc_process **ret_process);
 
 /**
- * Ends the process: TERM and CONT to its group, `grace_ms` later KILL, then all it left behind. A
- * second call with a shorter grace shortens it; 0 kills at once. The end comes as
- * TFC_PROCESS_EXITED. Thread: the context's. Errors: TFC_EINVAL, TFC_EFORK; a process that has
- * already ended is a success.
+ * Stops the process: SIGTERM and SIGCONT to its group, SIGKILL after `grace_ms`, then every process
+ * that it left behind. A second call with a shorter grace period shortens it; 0 kills at once. The
+ * end is reported as TFC_PROCESS_EXITED. Stopping a process that has ended is a success. Thread:
+ * the context's. Errors: TFC_EINVAL, TFC_EFORK.
  */
 TFC_API int tfc_process_stop(tfc_process *process, uint32_t grace_ms);
 
@@ -178,7 +176,7 @@ TFC_API int tfc_process_signal(tfc_process *process, int signal_number);
 TFC_API pid_t tfc_process_pid(const tfc_process *process);
 
 /**
- * Gives up the handle; no further event comes. A process that still runs is killed at once. Legal
+ * Closes the handle: no further event comes. A process that still runs is killed at once. Legal
  * inside a callback. NULL is a no-op. Thread: the context's.
  */
 TFC_API void tfc_process_close(tfc_process *process);

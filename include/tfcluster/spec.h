@@ -1,9 +1,9 @@
 /*
- * The cluster spec: which task has which address, as a value, and the environments rendered from
- * it.
+ * The cluster spec, as a value: the address of each task, and the environments that are rendered
+ * from it.
  *
- * A spec maps (task_type, task_index) to an address "host:port". It holds no descriptor and needs
- * no context. Thread: one at a time per spec; different specs are independent.
+ * A spec maps (task_type, task_index) to an address "host:port". It has no descriptor and needs no
+ * context. Thread: one at a time per spec; different specs are independent.
  *
  * Rules checked here are TensorFlow's own: python/distribute/multi_worker_util.py (job names, chief
  * and evaluator counts, index range), python/training/server_lib.py (list and map form) and
@@ -44,11 +44,11 @@ enum tfc_strategy {
 	TFC_STRATEGY_NONE = 3,
 };
 
-/** An empty spec. The caller owns it and ends it with tfc_spec_free. Errors: TFC_ENOMEM. */
+/** Makes an empty spec. The caller owns it and frees it with tfc_spec_free. Errors: TFC_ENOMEM. */
 TFC_API int tfc_spec_new(tfc_spec **ret_spec);
 
 /**
- * Reads a spec from JSON: either a bare cluster, {"worker":["h:1","h:2"]} (list form) or
+ * Parses a spec from JSON: either a bare cluster, {"worker":["h:1","h:2"]} (list form) or
  * {"worker":{"0":"h:1","7":"h:2"}} (sparse map form), or a whole TF_CONFIG, whose "cluster" is
  * read. `len` is in bytes. The caller owns *ret_spec. Errors: TFC_EPARSE (not JSON), TFC_ESPEC (a
  * rule; the text names the task), TFC_ENOMEM.
@@ -60,20 +60,20 @@ TFC_API void tfc_spec_free(tfc_spec *spec);
 
 /**
  * Adds one task. `address` is "host:port", "[v6]:port"; strings are copied. Task types other than
- * chief, worker, ps and evaluator are refused: TensorFlow does not take them in a cluster.
+ * chief, worker, ps and evaluator are refused, as TensorFlow refuses them in a cluster.
  * Errors: TFC_ESPEC (bad type, index, address, or task or address already there), TFC_ENOMEM.
  */
 TFC_API int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index,
 			 const char *address, tfc_error *error);
 
-/** How many tasks of a type; of all types for NULL. Errors: none. */
+/** Returns the number of tasks of a type; of all types for NULL. Errors: none. */
 TFC_API uint32_t tfc_spec_count(const tfc_spec *spec, const char *task_type);
 
-/** The address of a task, or NULL. Borrowed from the spec until it changes. Errors: none. */
+/** Returns the address of a task, or NULL. Borrowed until the spec changes. Errors: none. */
 TFC_API const char *tfc_spec_address(const tfc_spec *spec, const char *task_type,
 				     uint32_t task_index);
 
-/** Called per task; a result other than 0 ends the walk and is returned by tfc_spec_each. */
+/** Called for each task; a result other than 0 ends the walk, and tfc_spec_each returns it. */
 typedef int (*tfc_spec_each_fn)(void *user, const char *task_type, uint32_t task_index,
 				const char *address);
 
@@ -83,13 +83,13 @@ typedef int (*tfc_spec_each_fn)(void *user, const char *task_type, uint32_t task
  */
 TFC_API int tfc_spec_each(const tfc_spec *spec, tfc_spec_each_fn fn, void *user);
 
-/** Whether both hold the same tasks at the same addresses: 1 or 0. Errors: none. */
+/** Returns 1 if both have the same tasks at the same addresses, else 0. Errors: none. */
 TFC_API int tfc_spec_equal(const tfc_spec *a, const tfc_spec *b);
 
 /**
- * The cluster as JSON, deterministic and compact; list form where the indices are dense from 0,
- * else map form. The evaluator is left out, as in what the training tasks see. The caller frees
- * *ret_json with tfc_free. Errors: TFC_ENOMEM.
+ * Returns the cluster as JSON, deterministic and compact: in list form if the indices are dense
+ * from 0, else in map form. It is the cluster of the training tasks, without the evaluator. The
+ * caller frees *ret_json with tfc_free. Errors: TFC_ENOMEM.
  */
 TFC_API int tfc_spec_json(const tfc_spec *spec, char **ret_json);
 
