@@ -2,7 +2,7 @@
 
 mutants.py BUILD [--seeds N] [--seconds S] [NAME...]
 A mutant's files are compiled as the build compiles them, and linked in place of the simulator's own
-or in front of the library.
+or in front of the library. The line "Breaks: ..." in front of a patch names the referee that must find it.
 """
 
 import argparse
@@ -76,17 +76,19 @@ def make(build, patch, folder):
     return folder / "nodes"
 
 
-def promise_of(patch):
-    """The referee that must find it: the line "Breaks: ..." in front of the patch."""
-    return next(line[len("Breaks: "):] for line in patch.read_text().splitlines()
-                if line.startswith("Breaks: "))
+def head_line(patch, name):
+    """What a line "NAME: ..." in front of the patch says, or None."""
+    return next((line[len(name) + 2:] for line in patch.read_text().splitlines()
+                 if line.startswith(name + ": ")), None)
 
 
-def hunt(program, promise, seeds, seconds):
-    """The first world in which that promise is broken, or None."""
+def hunt(program, promise, seen_in, seeds, seconds):
+    """The first world in which that promise is broken, or None. A mutant that few worlds find names
+    one of them; that world is the first to be tried."""
     end = time.monotonic() + seconds
-    for first in range(1, seeds + 1, BATCH):
-        done = subprocess.run([program, "--jobs", str(os.cpu_count()), str(first), str(BATCH)],
+    batches = [(int(seen_in), 1)] if seen_in else []
+    for first, count in batches + [(first, BATCH) for first in range(1, seeds + 1, BATCH)]:
+        done = subprocess.run([program, "--jobs", str(os.cpu_count()), str(first), str(count)],
                               capture_output=True, text=True)
         for line in done.stderr.splitlines():
             if line.endswith(": broken: " + promise):
@@ -110,7 +112,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             begin = time.monotonic()
             program = make(options.build.resolve(), patch, pathlib.Path(folder))
-            found = hunt(program, promise_of(patch), options.seeds, options.seconds)
+            found = hunt(program, head_line(patch, "Breaks"), head_line(patch, "Seen in world"),
+                         options.seeds, options.seconds)
             print(f"{patch.stem}: {found or 'NOT FOUND'} ({time.monotonic() - begin:.0f} s)",
                   flush=True)
             missed += found is None
