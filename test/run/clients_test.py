@@ -95,7 +95,7 @@ class CommandsTest(ClientsTest):
         run.end()
         job = run.lines()[0]
         self.assertEqual(run.status, 0)
-        self.assertIn(f"`tfc_run stop {job}`", run.err.decode())
+        self.assertIn(f'"tfc_run stop {job}"', run.err.decode())
         self.assertIn(self.describe(job)["state"], ("starting", "running"))
         run = self.begin("attach", job)
         run.await_output("here")
@@ -190,7 +190,7 @@ class CommandsTest(ClientsTest):
         self.assertEqual(json.loads(next(line for line in env if line.startswith("TF_CONFIG="))
                                     .split("=", 1)[1]), config)
         self.assertEqual(env[-2:], ["TFC_EPOCH=1", "TFC_GENERATION=1"])
-        self.assert_said(self.ask("spec", job, "worker/9"), "no task worker/9")
+        self.assert_said(self.ask("spec", job, "worker/9"), 'no task "worker/9"')
         self.assert_said(self.ask("spec", job, "worker/1", "--format", "yaml"),
                          "must be tf_config or env")
         self.ask("stop", "--kill", "--wait", job)
@@ -220,7 +220,7 @@ class CommandsTest(ClientsTest):
         self.assertEqual(self.ask("logs", job, "--since", "0s").lines(), [])
         self.assert_said(self.ask("logs", job, "--since", "yesterday"), "must be a duration")
         for more in ([], ["-f"]):
-            self.assert_said(self.ask("logs", job, "worker/2", *more), f"{job} has no task worker/2")
+            self.assert_said(self.ask("logs", job, "worker/2", *more), f'{job} has no task "worker/2"')
         follow = self.begin("logs", "-f", "--tail", "1", job)
         follow.await_output(r"worker/0#2\] err", "err")
         self.ask("stop", "--kill", "--wait", job)
@@ -483,7 +483,7 @@ class TwoNodesTest(ClientsTest):
         late = self.begin("attach", job)
         late.await_output(rf"\[{moved}#2\] attempt 2")
         self.assertNotIn(f"[{moved}] attempt 1", late.lines())
-        late.await_output(f"{moved}: the missing output: it is on node b", "err")
+        late.await_output(f"{moved}: missing output: it is on node b", "err")
         self.nodes["b"] = self.node("b", *quick)
         late.await_output(rf"\[{moved}\] attempt 1")
         self.ask("stop", "--kill", "--wait", job)
