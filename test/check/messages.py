@@ -1,6 +1,6 @@
 """The page of messages (doc/reference/messages.py) has every text that is in the object files.
 
-Usage: messages.py SOURCE_ROOT OBJECT...
+Usage: messages.py SOURCE_ROOT [OBJECT...]
 """
 import pathlib
 import re
