@@ -64,8 +64,9 @@ static void do_act(struct life *life)
 		assert_int_equal(tfc_process_stop(life->process, 0), TFC_OK);
 		break;
 	case FREE:
-		tfc_ctx_free(life->run.ctx);
+		tfc_ctx_free(life->run.ctx); /* closes the process, too */
 		life->run.ctx = NULL;
+		life->process = NULL;
 		break;
 	default:
 		abandon(life);

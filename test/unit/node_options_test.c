@@ -193,6 +193,26 @@ static int open_both(void)
 	return code;
 }
 
+static void on_process(void *user, const tfc_process_event *event)
+{
+	bool *is_over = user;
+	*is_over = event->kind == TFC_PROCESS_EXITED;
+}
+
+/* The first message of a guard brings descriptors. */
+static void await_guard(void)
+{
+	static const char *const argv[] = {"/bin/true", NULL};
+	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
+	tfc_process *process;
+	bool is_over = false;
+	options.argv = argv;
+	assert_int_equal(tfc_process_spawn(ctx, &options, on_process, &is_over, &process), TFC_OK);
+	while (!is_over)
+		assert_true(tfc_ctx_run(ctx, 30000) >= 0);
+	tfc_process_close(process);
+}
+
 static void whichever_allocation_fails_is_said(void **state)
 {
 	tfc_ctx_options options = TFC_CTX_OPTIONS_INIT;
@@ -200,6 +220,7 @@ static void whichever_allocation_fails_is_said(void **state)
 	failing_sweep(check_all, 20);
 	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), TFC_OK);
 	assert_int_equal(open_both(), TFC_OK);
+	await_guard();
 	failing_sweep(open_both, 50);
 	tfc_ctx_free(ctx);
 }
