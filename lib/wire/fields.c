@@ -205,7 +205,9 @@ static int read_number(const struct tfc__field *field, const msgpack_object *obj
 {
 	uint64_t max = field->size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * field->size) - 1;
 	if (object->type != MSGPACK_OBJECT_POSITIVE_INTEGER || object->via.u64 > max)
-		return refuse(field, error, "must be a number that is not negative, in range");
+		return tfc__fail(error, TFC_EPARSE, "wire", 0,
+				 "%s: must be a number from 0 to %llu", field->name,
+				 (unsigned long long)max);
 	set_number(field, at, object->via.u64);
 	return TFC_OK;
 }
@@ -218,7 +220,9 @@ static int read_signed(const struct tfc__field *field, const msgpack_object *obj
 			 (object->type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
 			  object->via.u64 <= INT64_MAX);
 	if (!is_number || (field->size == 4 && (value < INT32_MIN || value > INT32_MAX)))
-		return refuse(field, error, "must be a whole number in range");
+		return tfc__fail(error, TFC_EPARSE, "wire", 0,
+				 "%s: must be a whole number of %u bits", field->name,
+				 8 * field->size);
 	if (field->size == 4)
 		*(int32_t *)at = (int32_t)value;
 	else
@@ -236,6 +240,21 @@ static int read_bool(const struct tfc__field *field, const msgpack_object *objec
 	else
 		return refuse(field, error, "must be true or false");
 	return TFC_OK;
+}
+
+/* The number of items, or -1 and an error if the value is not a list or is too long. */
+static int64_t read_count(const struct tfc__field *field, const msgpack_object *object,
+			  tfc_error *error)
+{
+	bool is_list = object->type == MSGPACK_OBJECT_ARRAY;
+	if (is_list && (!field->max || object->via.array.size <= field->max))
+		return object->via.array.size;
+	if (field->max)
+		tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: must be a list of at most %u items",
+			  field->name, field->max);
+	else
+		refuse(field, error, "must be a list");
+	return -1;
 }
 
 /* Copies a string into the zone and appends a NUL. */
@@ -276,13 +295,13 @@ static int read_text(const struct tfc__field *field, const msgpack_object *objec
 static int read_lines(struct tfc__reader *reader, const struct tfc__field *field,
 		      const msgpack_object *object, tfc_error *error, const char *const **ret_lines)
 {
-	uint32_t count = object->type == MSGPACK_OBJECT_ARRAY ? object->via.array.size : 0;
-	if (object->type != MSGPACK_OBJECT_ARRAY || (field->max && count > field->max))
-		return refuse(field, error, "must be a list of texts, and not longer than it may");
-	const char **lines = allocate(reader, (count + (size_t)1) * sizeof(*lines));
+	int64_t count = read_count(field, object, error);
+	if (count < 0)
+		return TFC_EPARSE;
+	const char **lines = allocate(reader, ((size_t)count + 1) * sizeof(*lines));
 	if (!lines)
 		return tfc__fail_nomem(error, "wire");
-	for (uint32_t i = 0; i < count; i++) {
+	for (int64_t i = 0; i < count; i++) {
 		size_t len;
 		const char *bytes = tfc__msg_bytes(&object->via.array.ptr[i], &len);
 		if (!bytes)
@@ -341,6 +360,7 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 	void *at = (char *)message + field->offset;
 	const void *bytes;
 	size_t len = 0;
+	int64_t count;
 	int code;
 	switch (field->type) {
 	case TFC__BOOL:
@@ -366,19 +386,19 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 	case TFC__DIGEST:
 		bytes = tfc__msg_bytes(object, &len);
 		if (!bytes || len != field->size)
-			return refuse(field, error, "has not as many bytes as it must");
+			return tfc__fail(error, TFC_EPARSE, "wire", 0, "%s: must have %u bytes",
+					 field->name, field->size);
 		memcpy(at, bytes, len);
 		return TFC_OK;
 	case TFC__MESSAGE:
 		return read_messages(reader, field, object, 1, error, at);
 	case TFC__MESSAGES:
-		if (object->type != MSGPACK_OBJECT_ARRAY ||
-		    (field->max && object->via.array.size > field->max))
-			return refuse(field, error, "must be a list, and not longer than it may");
-		code = read_messages(reader, field, object->via.array.ptr, object->via.array.size,
-				     error, at);
+		if ((count = read_count(field, object, error)) < 0)
+			return TFC_EPARSE;
+		code = read_messages(reader, field, object->via.array.ptr, (uint32_t)count, error,
+				     at);
 		if (code == TFC_OK)
-			set_count(field, message, object->via.array.size);
+			set_count(field, message, (uint64_t)count);
 		return code;
 	case TFC__CUSTOM:
 		break;
@@ -425,7 +445,7 @@ int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table
 	uint32_t last = table->count - 1;
 	set_initial(table, ret_message);
 	if (!map || map->type != MSGPACK_OBJECT_MAP)
-		return tfc__fail(error, TFC_EPARSE, "wire", 0, "it is no map");
+		return tfc__fail(error, TFC_EPARSE, "wire", 0, "must be a map");
 	for (uint32_t i = 0; i < map->via.map.size; i++) {
 		const msgpack_object_kv *pair = &map->via.map.ptr[i];
 		const struct tfc__field *field = find_field(table, &last, &pair->key);
