@@ -57,14 +57,14 @@ class EmbedTest(harness.RunTest):
             lines = re.findall(rb"\[worker/" + worker + rb"\] (\d+)\n", run.out)
             self.assertEqual(lines, [b"%d" % n for n in range(1, 80001)])
 
-    def test_a_failure_is_told(self):
+    def test_a_failure_is_reported(self):
         run = self.host("exit 7").end()
         if NAME == "embed_cpp":  # it throws
             self.assertEqual(run.status, 125)
             self.assertRegex(run.err, rb"^embed_cpp: the job failed: .*worker/[01].* 7")
         else:
             self.assertEqual(run.status, 7, run.err)
-            self.assertIn(b"job failed: exit 7\n", run.out)
+            self.assertIn(b"job failed: exit, status 7\n", run.out)
 
     def test_ctrl_c_stops_with_the_grace(self):
         for number in signal.SIGINT, signal.SIGTERM:
