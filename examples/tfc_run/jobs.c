@@ -137,11 +137,12 @@ static int ps(struct client *client, const struct ps_options *options)
 	int begun = tfc_gateway_jobs(client->gateway, NULL, client_answer, &answer, NULL);
 	if (client_await(client, begun, &answer) < 0)
 		return RUN_FAILED;
-	json_t *told = client_json(answer.text, !options->is_json);
-	json_t *jobs = json_object_get(told, "jobs"), *nodes = json_object_get(told, "not_asked");
+	json_t *reported = client_json(answer.text, !options->is_json);
+	json_t *jobs = json_object_get(reported, "jobs"),
+	       *nodes = json_object_get(reported, "not_asked");
 	free(answer.text);
 	if (!json_is_array(jobs)) {
-		json_decref(told);
+		json_decref(reported);
 		complain("the gateway's response is not valid JSON");
 		return RUN_FAILED;
 	}
@@ -150,7 +151,7 @@ static int ps(struct client *client, const struct ps_options *options)
 			json_array_remove(jobs, i);
 	complain_of_missing(nodes);
 	int status = options->is_json ? print_jobs_json(jobs, nodes) : print_jobs(jobs);
-	json_decref(told);
+	json_decref(reported);
 	return status;
 }
 

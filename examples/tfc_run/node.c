@@ -131,7 +131,7 @@ static void read_signals(struct node *node)
 
 /* ---- opening and running */
 
-static void tell_ready(const struct node *node)
+static void report_ready(const struct node *node)
 {
 	const char *address = tfc_node_address(node->node, 0);
 	json_t *listen = json_array();
@@ -170,7 +170,7 @@ static void start(struct node *node)
 	    tfc_member_watch_open(node->node, on_member, node, &node->watch) < 0)
 		fail(node, NULL);
 	else
-		tell_ready(node);
+		report_ready(node);
 }
 
 /* A node runs for months: returns memory that was used for past requests to the system. */

@@ -290,11 +290,11 @@ static void show_task(struct output *output, const tfc_event *event)
 
 /* Prints the held-back failure, unless the next event repeats it as the reason why the job restarts
  * or ends. */
-static void tell_held(struct output *output, const tfc_event *next)
+static void report_held(struct output *output, const tfc_event *next)
 {
-	bool is_told_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
-			     (next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END);
-	if (output->held[0] && !is_told_again)
+	bool is_reported_again = strncmp(next->text, output->held, strlen(output->held)) == 0 &&
+				 (next->kind == TFC_EVENT_JOB || next->kind == TFC_EVENT_END);
+	if (output->held[0] && !is_reported_again)
 		output_say(output, NOTICE, "%s", output->held);
 	output->held[0] = '\0';
 }
@@ -337,7 +337,7 @@ void output_event(struct output *output, const tfc_event *event)
 	bool was_stopping = output->job_state == TFC_JOB_STOPPING;
 	if (is_json)
 		show_json(output, event);
-	tell_held(output, event);
+	report_held(output, event);
 	if (event->kind == TFC_EVENT_JOB || event->kind == TFC_EVENT_END)
 		output->job_state = event->job_state;
 	if (event->kind == TFC_EVENT_TASK)

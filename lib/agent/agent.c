@@ -145,7 +145,7 @@ int tfc__agent_open(tfc_ctx *ctx, const struct tfc__agent_options *options,
 	agent->ctx = ctx;
 	tfc__list_init(&agent->jobs);
 	tfc__list_init(&agent->removals);
-	tfc__list_init(&agent->guests);
+	tfc__list_init(&agent->remote_job_logs);
 	for (size_t i = 0; i < PORT_BUCKETS; i++)
 		tfc__list_init(&agent->by_port[i]);
 	tfc__timer_init(&agent->watch_timer, ctx, tfc__agent_watch_tick);

@@ -247,14 +247,15 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id);
  * A job of another node whose logs are in this node's log directory, also from previous
  * incarnations.
  */
-struct tfc__guest {
+struct tfc__remote_job_logs {
 	struct tfc__link link;
 	char id[TFC__JOB_ID_SIZE];
 	char maintainer[256]; /* the node that maintains the job */
-	uint64_t heard_ns;    /* CLOCK_REALTIME: when that node last reported the job */
+	uint64_t received_ns; /* CLOCK_REALTIME: when that node last reported the job */
 };
-const struct tfc__link *tfc__agent_guests(const struct tfc__agent *agent);
+const struct tfc__link *tfc__agent_remote_job_logs(const struct tfc__agent *agent);
 /* Records that `maintainer` maintains the job now. Without memory nothing is recorded. */
-void tfc__agent_guest_heard(struct tfc__agent *agent, const char *id, const char *maintainer);
+void tfc__agent_remote_job_logs_received(struct tfc__agent *agent, const char *id,
+					 const char *maintainer);
 
 #endif

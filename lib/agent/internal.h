@@ -85,10 +85,10 @@ struct tfc__agent {
 	struct previous previous;
 	struct tfc__strv stale_dirs; /* candidates for removal, if no process uses them */
 	bool is_removing_stale;
-	struct tfc__link removals; /* removals of logs and directories in progress */
-	uint32_t removed;          /* number of such directories so far, for unique names */
-	bool is_closing;           /* job directories are removed together with run_dir */
-	struct tfc__link guests;   /* struct tfc__guest */
+	struct tfc__link removals;        /* removals of logs and directories in progress */
+	uint32_t removed;                 /* number of such directories so far, for unique names */
+	bool is_closing;                  /* job directories are removed together with run_dir */
+	struct tfc__link remote_job_logs; /* struct tfc__remote_job_logs */
 	/* Tasks whose listener is awaited, by port: one query of the kernel serves all. */
 	struct tfc__timer watch_timer;
 	uint64_t watch_pause;
@@ -144,9 +144,9 @@ struct doing_mark {
  * silence continues if the last sign of life is no later than the stacks.
  */
 struct silence {
-	uint64_t from;     /* 0: none */
-	uint64_t told_ms;  /* its length when last reported */
-	uint64_t stack_at; /* when stacks were last written during it */
+	uint64_t from;        /* 0: none */
+	uint64_t reported_ms; /* its length when last reported */
+	uint64_t stack_at;    /* when stacks were last written during it */
 };
 
 struct agent_task {

@@ -69,25 +69,26 @@ void tfc__agent_forget_logs(struct tfc__agent *agent, const char *id)
 
 #define OWNER "maintainer" /* no log: a log's file name has a '-' */
 
-static struct tfc__guest *find_guest(struct tfc__agent *agent, const char *id)
+static struct tfc__remote_job_logs *find_remote_job_logs(struct tfc__agent *agent, const char *id)
 {
-	TFC__LIST_EACH (link, &agent->guests) {
-		struct tfc__guest *guest = tfc__container_of(link, struct tfc__guest, link);
-		if (strcmp(guest->id, id) == 0)
-			return guest;
+	TFC__LIST_EACH (link, &agent->remote_job_logs) {
+		struct tfc__remote_job_logs *remote_job_logs =
+			tfc__container_of(link, struct tfc__remote_job_logs, link);
+		if (strcmp(remote_job_logs->id, id) == 0)
+			return remote_job_logs;
 	}
 	return NULL;
 }
 
 /* NULL: out of memory. */
-static struct tfc__guest *add_guest(struct tfc__agent *agent, const char *id)
+static struct tfc__remote_job_logs *add_remote_job_logs(struct tfc__agent *agent, const char *id)
 {
-	struct tfc__guest *guest = calloc(1, sizeof(*guest));
-	if (!guest)
+	struct tfc__remote_job_logs *remote_job_logs = calloc(1, sizeof(*remote_job_logs));
+	if (!remote_job_logs)
 		return NULL;
-	snprintf(guest->id, sizeof(guest->id), "%s", id);
-	tfc__list_append(&agent->guests, &guest->link);
-	return guest;
+	snprintf(remote_job_logs->id, sizeof(remote_job_logs->id), "%s", id);
+	tfc__list_append(&agent->remote_job_logs, &remote_job_logs->link);
+	return remote_job_logs;
 }
 
 static bool name_file(const struct tfc__agent *agent, const char *id, char *path, size_t size)
@@ -97,16 +98,16 @@ static bool name_file(const struct tfc__agent *agent, const char *id, char *path
 
 /* ---- at the agent's start */
 
-static void load_guest(struct tfc__agent *agent, const char *id)
+static void load_remote_job_logs(struct tfc__agent *agent, const char *id)
 {
 	char path[4096];
 	struct stat status;
-	struct tfc__guest *guest;
+	struct tfc__remote_job_logs *remote_job_logs;
 	if (!name_file(agent, id, path, sizeof(path)) || stat(path, &status) < 0 ||
-	    !(guest = add_guest(agent, id)))
+	    !(remote_job_logs = add_remote_job_logs(agent, id)))
 		return;
-	tfc__read_text(path, guest->maintainer, sizeof(guest->maintainer));
-	guest->heard_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
+	tfc__read_text(path, remote_job_logs->maintainer, sizeof(remote_job_logs->maintainer));
+	remote_job_logs->received_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND;
 }
 
 void tfc__remote_job_logs_load(struct tfc__agent *agent)
@@ -115,7 +116,7 @@ void tfc__remote_job_logs_load(struct tfc__agent *agent)
 	const struct dirent *entry;
 	while (dir && (entry = readdir(dir)))
 		if (tfc__is_job_id(entry->d_name))
-			load_guest(agent, entry->d_name);
+			load_remote_job_logs(agent, entry->d_name);
 	if (dir)
 		closedir(dir);
 }
@@ -123,56 +124,62 @@ void tfc__remote_job_logs_load(struct tfc__agent *agent)
 /* ---- changes */
 
 /* Without the file the logs have no owner after the next start, and are never removed. */
-static void write_owner(const struct tfc__agent *agent, const struct tfc__guest *guest)
+static void write_owner(const struct tfc__agent *agent,
+			const struct tfc__remote_job_logs *remote_job_logs)
 {
 	char path[4096];
-	int fd = name_file(agent, guest->id, path, sizeof(path))
+	int fd = name_file(agent, remote_job_logs->id, path, sizeof(path))
 			 ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)
 			 : -1;
 	if (fd < 0)
 		return;
-	if (tfc__write_all(fd, guest->maintainer, strlen(guest->maintainer)) < 0)
+	if (tfc__write_all(fd, remote_job_logs->maintainer, strlen(remote_job_logs->maintainer)) <
+	    0)
 		unlink(path);
 	close(fd);
 }
 
-static bool touch_owner(const struct tfc__agent *agent, const struct tfc__guest *guest)
+static bool touch_owner(const struct tfc__agent *agent,
+			const struct tfc__remote_job_logs *remote_job_logs)
 {
 	char path[4096];
-	return name_file(agent, guest->id, path, sizeof(path)) &&
+	return name_file(agent, remote_job_logs->id, path, sizeof(path)) &&
 	       utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-void tfc__agent_guest_heard(struct tfc__agent *agent, const char *id, const char *maintainer)
+void tfc__agent_remote_job_logs_received(struct tfc__agent *agent, const char *id,
+					 const char *maintainer)
 {
 	if (!agent->log_dir)
 		return;
-	struct tfc__guest *guest = find_guest(agent, id);
-	if (!guest && !(guest = add_guest(agent, id)))
+	struct tfc__remote_job_logs *remote_job_logs = find_remote_job_logs(agent, id);
+	if (!remote_job_logs && !(remote_job_logs = add_remote_job_logs(agent, id)))
 		return;
-	guest->heard_ns = tfc__wall();
-	if (strcmp(guest->maintainer, maintainer) == 0 && touch_owner(agent, guest))
+	remote_job_logs->received_ns = tfc__wall();
+	if (strcmp(remote_job_logs->maintainer, maintainer) == 0 &&
+	    touch_owner(agent, remote_job_logs))
 		return;
-	snprintf(guest->maintainer, sizeof(guest->maintainer), "%s", maintainer);
-	write_owner(agent, guest);
+	snprintf(remote_job_logs->maintainer, sizeof(remote_job_logs->maintainer), "%s",
+		 maintainer);
+	write_owner(agent, remote_job_logs);
 }
 
 void tfc__remote_job_logs_remove(struct tfc__agent *agent, const char *id)
 {
-	struct tfc__guest *guest = find_guest(agent, id);
-	if (!guest)
+	struct tfc__remote_job_logs *remote_job_logs = find_remote_job_logs(agent, id);
+	if (!remote_job_logs)
 		return;
-	tfc__list_remove(&guest->link);
-	free(guest);
+	tfc__list_remove(&remote_job_logs->link);
+	free(remote_job_logs);
 }
 
-const struct tfc__link *tfc__agent_guests(const struct tfc__agent *agent)
+const struct tfc__link *tfc__agent_remote_job_logs(const struct tfc__agent *agent)
 {
-	return &agent->guests;
+	return &agent->remote_job_logs;
 }
 
 void tfc__remote_job_logs_close(struct tfc__agent *agent)
 {
-	TFC__LIST_EACH (link, &agent->guests)
-		free(tfc__container_of(link, struct tfc__guest, link));
+	TFC__LIST_EACH (link, &agent->remote_job_logs)
+		free(tfc__container_of(link, struct tfc__remote_job_logs, link));
 }

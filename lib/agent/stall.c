@@ -49,9 +49,9 @@ static bool is_longer(struct agent_task *task, uint32_t silent_ms)
 			*silence = (struct silence){.from = last_sign};
 	}
 	uint64_t ms = (now - silence->from) / TFC__MS;
-	if (ms < 2 * silence->told_ms)
+	if (ms < 2 * silence->reported_ms)
 		return false;
-	silence->told_ms = ms;
+	silence->reported_ms = ms;
 	return true;
 }
 
@@ -64,14 +64,14 @@ void tfc__stall_report(struct agent_task *task, uint32_t silent_ms)
 	tfc__timer_set(&task->stall_timer, tfc__now() + LOOK_AGAIN);
 }
 
-static void tell_stall(struct tfc__timer *timer)
+static void report_stall(struct tfc__timer *timer)
 {
 	struct agent_task *task = tfc__container_of(timer, struct agent_task, stall_timer);
 	char text[128];
 	if (!task->process || task->attempt != task->stall_attempt)
 		return;
 	tfc__activity_describe(task, text, sizeof(text));
-	uint64_t ms = task->silence.told_ms;
+	uint64_t ms = task->silence.reported_ms;
 	struct tfc__agent_event event = {.kind = TFC__AGENT_STALLED,
 					 .silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
 					 .text = text};
@@ -80,7 +80,7 @@ static void tell_stall(struct tfc__timer *timer)
 
 void tfc__stall_init(struct agent_task *task)
 {
-	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, tell_stall);
+	tfc__timer_init(&task->stall_timer, task->job->agent->ctx, report_stall);
 	tfc__timer_init(&task->stacks_timer, task->job->agent->ctx, tfc__stacks_tick);
 }
 

@@ -21,9 +21,9 @@ static struct tfc__bundle *bundle_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__bundle, link);
 }
 
-static void tell_all(struct tfc__work *work)
+static void report_all(struct tfc__work *work)
 {
-	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, tell);
+	struct tfc__bundle *bundle = tfc__container_of(work, struct tfc__bundle, report);
 	bundle->users++;
 	tfc__observers_notify(&bundle->waiters, NULL);
 	tfc__bundle_leave(bundle);
@@ -38,7 +38,7 @@ struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bun
 	bundle->state = state;
 	bundle->pipe.fd = -1;
 	tfc__observers_init(&bundle->waiters);
-	tfc__work_init(&bundle->tell, bundles->ctx, tell_all);
+	tfc__work_init(&bundle->report, bundles->ctx, report_all);
 	tfc__list_append(&bundles->all, &bundle->link);
 	return bundle;
 }
@@ -46,7 +46,7 @@ struct tfc__bundle *tfc__archive_new(struct tfc__bundles *bundles, enum tfc__bun
 void tfc__archive_free(struct tfc__bundle *bundle)
 {
 	tfc__archive_end_work(bundle);
-	tfc__work_cancel(&bundle->tell);
+	tfc__work_cancel(&bundle->report);
 	tfc__list_remove(&bundle->link);
 	free(bundle->path);
 	free(bundle->key);
@@ -105,7 +105,7 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 		return;
 	struct tfc__bundles *bundles = bundle->bundles;
 	bool is_done = bundle->path && bundle->state != TFC__BUNDLE_FAILED;
-	tfc__work_cancel(&bundle->tell);
+	tfc__work_cancel(&bundle->report);
 	free(bundle->key);
 	bundle->key = NULL;
 	bundle->is_kept = false;

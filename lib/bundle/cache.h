@@ -42,7 +42,7 @@ struct tfc__bundle {
 	bool is_kept;     /* a user of it cannot get the archive a second time */
 	uint64_t used_at; /* time at which the last user left */
 	struct tfc__observers waiters;
-	struct tfc__work tell;
+	struct tfc__work report;
 	/* while RECEIVING: bytes that the process has not read yet */
 	struct tfc__io pipe;
 	uint64_t received; /* bytes passed in so far */

@@ -48,7 +48,7 @@ static void fail(struct tfc__bundle *bundle, int code, const char *why)
 	tfc__fail(&bundle->error, code, "bundle", 0, "bundle: %s", *why ? why : silence);
 	bundle->state = TFC__BUNDLE_FAILED;
 	tfc__archive_end_work(bundle);
-	tfc__work_schedule(&bundle->tell);
+	tfc__work_schedule(&bundle->report);
 }
 
 int tfc__archive_make_work(struct tfc__bundle *bundle, tfc_error *error)
@@ -118,7 +118,7 @@ static void be_ready(struct tfc__bundle *bundle)
 	bundle->size = (uint64_t)status.st_size;
 	bundle->state = TFC__BUNDLE_READY;
 	tfc__archive_end_work(bundle);
-	tfc__work_schedule(&bundle->tell);
+	tfc__work_schedule(&bundle->report);
 	tfc__archives_trim(bundle->bundles);
 }
 
@@ -142,7 +142,7 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
 		bundle->received = 0; /* the sender learns this from the answer to its next chunk */
-		tfc__work_schedule(&bundle->tell);
+		tfc__work_schedule(&bundle->report);
 		return;
 	}
 	code = bundle->state == TFC__BUNDLE_PACKING ? tfc__archive_pack(bundle, &bundle->error)
@@ -194,7 +194,7 @@ static void push(struct tfc__bundle *bundle)
 		bundle->waiting_at = bundle->waiting_len = 0;
 	tfc__io_set(&bundle->pipe, bundle->waiting_len ? EPOLLOUT : 0);
 	if (before != tfc__bundle_backlog(bundle))
-		tfc__work_schedule(&bundle->tell);
+		tfc__work_schedule(&bundle->report);
 }
 
 static void on_pipe(struct tfc__io *io, uint32_t events)

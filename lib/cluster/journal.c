@@ -8,9 +8,9 @@
 
 static char no_text[1];
 static char lost_text[] = "out of memory: the sentence about it is lost";
-static const struct tfc__journal_task untold = {.state = TFC_TASK_PENDING,
-						.node = no_text,
-						.address = no_text};
+static const struct tfc__journal_task unreported = {.state = TFC_TASK_PENDING,
+						    .node = no_text,
+						    .address = no_text};
 static const struct tfc__journal_task never_begun = {.state = TFC_TASK_STOPPED,
 						     .node = no_text,
 						     .address = no_text};
@@ -80,7 +80,7 @@ static int reserve_tasks(struct tfc__journal *journal, uint32_t count)
 		return TFC_ENOMEM;
 	journal->tasks = tasks;
 	while (journal->task_count < count)
-		tasks[journal->task_count++] = untold;
+		tasks[journal->task_count++] = unreported;
 	return TFC_OK;
 }
 
@@ -190,7 +190,7 @@ const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *jou
 {
 	if (task < journal->task_count)
 		return &journal->tasks[task];
-	return journal->job_state >= TFC_JOB_SUCCEEDED ? &never_begun : &untold;
+	return journal->job_state >= TFC_JOB_SUCCEEDED ? &never_begun : &unreported;
 }
 
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,

@@ -198,7 +198,7 @@ static void on_fenced(struct agent_link *link, const char *text)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
 	tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
-		 "node %s has heard of a later maintainer; this one lets go: %s", link->node->name,
+		 "node %s has seen a later epoch; this maintainer is fenced: %s", link->node->name,
 		 text ? text : "");
 	link->is_lost = true;
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});

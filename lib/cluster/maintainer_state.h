@@ -6,7 +6,7 @@
  * maintainer_agents.c requests to agents, and their events
  * maintainer_launch.c launches, ordered once they are stored
  * maintainer_place.c  nodes for tasks, and the capacity they use
- * maintainer_tell.c   the journal
+ * maintainer_report.c   the journal
  * maintainer_upstream.c  workers that follow the host's data
  * maintainer_spec.c   the cluster spec, from the addresses that agents reported
  */
@@ -177,7 +177,7 @@ int tfc__maintainer_followed(struct tfc__maintainer *maintainer, uint32_t task, 
 const char *const *tfc__maintainer_extra_env(const struct tfc__maintainer *maintainer,
 					     uint32_t task);
 
-/* maintainer_tell.c */
+/* maintainer_report.c */
 void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 			    const struct tfc__core_action *action);
 

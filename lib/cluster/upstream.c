@@ -23,7 +23,7 @@ struct entry {
 	struct tfc__timer timer; /* a change has settled, or a refusal is retried */
 	uint64_t changing_since; /* 0: no change is pending */
 	bool is_to_be_followed;  /* the next answer follows a change */
-	struct tfc__work telling;
+	struct tfc__work reporting;
 	char name[];
 };
 
@@ -89,9 +89,9 @@ static struct tfc__upstream *new_answer(const char *name)
 
 static void leave(struct tfc__upstreams *upstreams);
 
-static void tell_news(struct tfc__work *work)
+static void report_news(struct tfc__work *work)
 {
-	struct entry *entry = tfc__container_of(work, struct entry, telling);
+	struct entry *entry = tfc__container_of(work, struct entry, reporting);
 	struct tfc__upstreams *upstreams = entry->upstreams;
 	bool is_changed = entry->is_to_be_followed && entry->answer;
 	if (entry->answer)
@@ -135,7 +135,7 @@ static void on_timer(struct tfc__timer *timer)
 			ask(entry);
 	}
 	if (!entry->question)
-		tfc__work_schedule(&entry->telling);
+		tfc__work_schedule(&entry->reporting);
 }
 
 static struct entry *find_entry(struct tfc__upstreams *upstreams, const char *name)
@@ -159,7 +159,7 @@ static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *na
 	entry->upstreams = upstreams;
 	strcpy(entry->name, name);
 	tfc__timer_init(&entry->timer, upstreams->ctx, on_timer);
-	tfc__work_init(&entry->telling, upstreams->ctx, tell_news);
+	tfc__work_init(&entry->reporting, upstreams->ctx, report_news);
 	tfc__list_append(&upstreams->entries, &entry->link);
 	return entry;
 }
@@ -211,7 +211,7 @@ void tfc__upstreams_changed(struct tfc__upstreams *upstreams, const char *name, 
 	free_answer(entry->answer);
 	entry->answer = NULL;
 	entry->answered_at = 0;
-	tfc__work_schedule(&entry->telling); /* waiting jobs request it at once */
+	tfc__work_schedule(&entry->reporting); /* waiting jobs request it at once */
 }
 
 /* ---- functions for the host */
@@ -300,7 +300,7 @@ static void settle(tfc_upstream_request *question)
 	entry->question = NULL;
 	entry->answered_at = tfc__now();
 	free_question(question);
-	tfc__work_schedule(&entry->telling);
+	tfc__work_schedule(&entry->reporting);
 }
 
 static int refuse(tfc_upstream_request *question, const char *text)
@@ -419,7 +419,7 @@ static void close_entry(struct entry *entry)
 {
 	tfc_upstream_request *question = entry->question;
 	tfc__timer_cancel(&entry->timer);
-	tfc__work_cancel(&entry->telling);
+	tfc__work_cancel(&entry->reporting);
 	if (!question)
 		return;
 	entry->question = NULL;

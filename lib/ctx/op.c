@@ -14,7 +14,7 @@ static void expire(struct tfc__timer *timer)
 	end(tfc__container_of(timer, tfc_op, deadline), TFC_ETIMEDOUT);
 }
 
-static void tell(struct tfc__work *work)
+static void report(struct tfc__work *work)
 {
 	tfc_op *op = tfc__container_of(work, tfc_op, work);
 	end(op, op->code);
@@ -23,7 +23,7 @@ static void tell(struct tfc__work *work)
 void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end_fn)
 {
 	tfc__timer_init(&op->deadline, ctx, expire);
-	tfc__work_init(&op->work, ctx, tell);
+	tfc__work_init(&op->work, ctx, report);
 	tfc__list_init(&op->link);
 	op->end = end_fn;
 	op->free = NULL;

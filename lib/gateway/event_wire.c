@@ -79,7 +79,7 @@ static const struct tfc__field rows[] = {
 	      .shown = END),
 	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor", .shown = OUTPUT | GAP),
 	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
-	FIELD("mg", TFC__BOOL, mark.is_gap_told, TFC__V0_2),
+	FIELD("mg", TFC__BOOL, mark.is_gap_reported, TFC__V0_2),
 	FIELD("mc", TFC__TEXT, mark.piece.text, TFC__V0_2),
 	FIELD("mt", TFC__UINT, mark.task, TFC__V0_2),
 	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),

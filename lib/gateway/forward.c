@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "gateway/errand.h"
 #include "gateway/question.h"
+#include "gateway/remote_request.h"
 #include "gateway/search.h"
 
 #define PATIENCE_MS 600000 /* for an unreachable member, until it returns or is down */
@@ -17,7 +17,7 @@ struct forwarding {
 	struct tfc__forwarder *forwarder;
 	struct tfc__request *request;
 	struct tfc__search *search;
-	struct tfc__heard heard; /* a copy of the request */
+	struct tfc__received received; /* a copy of the request */
 	struct tfc__buf params;
 	struct tfc__msg msg;
 	bool has_msg;
@@ -26,7 +26,7 @@ struct forwarding {
 static void free_forwarding(struct forwarding *forwarding)
 {
 	tfc__search_drop(forwarding->search);
-	tfc__heard_fini(&forwarding->heard);
+	tfc__received_fini(&forwarding->received);
 	if (forwarding->has_msg)
 		tfc__msg_fini(&forwarding->msg);
 	tfc__buf_fini(&forwarding->params);
@@ -42,20 +42,20 @@ static void ask_node(struct tfc__forwarder *forwarder, const struct tfc__questio
 		     const char *node, struct tfc__request *request)
 {
 	struct tfc__rpc *rpc = tfc__member_rpc(&forwarder->members, node);
-	struct tfc__errand *errand;
+	struct tfc__remote_request *remote_request;
 	if (!rpc)
 		tfc__request_end(request, tfc__fail(&request->error, TFC_ELOST, "gateway", 0,
 						    "cannot reach node %.60s, which has job %s",
 						    node, question->job));
-	else if ((errand = tfc__errand_new(request, question)))
-		tfc__errand_go(errand, rpc);
+	else if ((remote_request = tfc__remote_request_new(request, question)))
+		tfc__remote_request_go(remote_request, rpc);
 }
 
 static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
 {
 	struct forwarding *forwarding = user;
 	struct tfc__request *request = forwarding->request;
-	struct tfc__question question = forwarding->heard.question;
+	struct tfc__question question = forwarding->received.question;
 	forwarding->search = NULL;
 	request->forget = NULL;
 	question.job = id;
@@ -82,7 +82,7 @@ static int copy_question(struct forwarding *forwarding, const struct tfc__questi
 			   &error) < 0)
 		return TFC_ENOMEM;
 	forwarding->has_msg = true;
-	return tfc__question_read(&forwarding->heard, question->verb, &forwarding->msg.root,
+	return tfc__question_read(&forwarding->received, question->verb, &forwarding->msg.root,
 				  &error);
 }
 
@@ -138,15 +138,15 @@ void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__que
 			 struct tfc__request *request)
 {
 	struct tfc__question forwarded = *question;
-	struct tfc__errand *errand;
+	struct tfc__remote_request *remote_request;
 	struct tfc__rpc *rpc;
 	int code = find_home(forwarder, question, &rpc, &request->error);
 	forwarded.is_forwarded = true;
 	if (code < 0) {
 		tfc__request_end(request, code);
-	} else if ((errand = tfc__errand_new(request, &forwarded))) {
-		tfc__question_write_home(&errand->params, question->home);
-		tfc__errand_go(errand, rpc);
+	} else if ((remote_request = tfc__remote_request_new(request, &forwarded))) {
+		tfc__question_write_home(&remote_request->params, question->home);
+		tfc__remote_request_go(remote_request, rpc);
 	}
 }
 

@@ -21,7 +21,7 @@ struct tfc__home {
 	bool is_wait_logged;
 	uint64_t waits_since; /* tfc__now when it could first not be reached */
 	uint64_t delay;
-	struct tfc__errand *errand;
+	struct tfc__remote_request *remote_request;
 	struct tfc__timer again;    /* when the submit is repeated */
 	struct tfc__timer patience; /* when the submit fails; not set during an upload */
 	tfc_error why;              /* why it could not be reached last */
@@ -56,12 +56,12 @@ static void on_impatience(struct tfc__timer *timer)
 		  "the job: %.600s",
 		  home->name, home->name[0] ? " (" : "", home->node_id, home->name[0] ? ")" : "",
 		  home->why.code < 0 ? home->why.text : "no response");
-	tfc__errand_fail(home->errand, &error);
+	tfc__remote_request_fail(home->remote_request, &error);
 }
 
-void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why)
+void tfc__home_note_wait(struct tfc__remote_request *remote_request, const tfc_error *why)
 {
-	struct tfc__home *home = errand->home;
+	struct tfc__home *home = remote_request->home;
 	home->why = *why;
 	if (!home->waits_since)
 		home->waits_since = tfc__now();
@@ -78,7 +78,7 @@ void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why)
 static void pause(struct tfc__home *home, const tfc_error *why)
 {
 	begin_patience(home);
-	tfc__home_note_wait(home->errand, why);
+	tfc__home_note_wait(home->remote_request, why);
 	tfc__timer_set(&home->again, tfc__now() + home->delay);
 	home->delay = home->delay ? home->delay * 2 : DELAY_FIRST;
 	if (home->delay > DELAY_MAX)
@@ -88,17 +88,17 @@ static void pause(struct tfc__home *home, const tfc_error *why)
 static void on_again(struct tfc__timer *timer)
 {
 	struct tfc__home *home = tfc__container_of(timer, struct tfc__home, again);
-	home->homes->ask(home->errand);
+	home->homes->ask(home->remote_request);
 }
 
-bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why)
+bool tfc__home_ask_again(struct tfc__remote_request *remote_request, const tfc_error *why)
 {
-	struct tfc__home *home = errand->home;
+	struct tfc__home *home = remote_request->home;
 	if (!home)
 		return false;
 	if (why->code == TFC_ENOENT && is_here(home))
 		home->wants_bundle = true;
-	if (!home->node_id[0] || errand->is_once)
+	if (!home->node_id[0] || remote_request->is_once)
 		return false;
 	pause(home, why);
 	return true;
@@ -107,20 +107,20 @@ bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why)
 /* ---- sending the submit */
 
 /* The node to which the submit is first sent becomes its home, unless the host chose one. */
-static void on_putting(struct tfc__errand *errand)
+static void on_putting(struct tfc__remote_request *remote_request)
 {
-	struct tfc__home *home = errand->home;
+	struct tfc__home *home = remote_request->home;
 	const struct tfc__server *server = &home->homes->server;
 	if (!home->node_id[0]) {
 		memcpy(home->node_id, server->node_id, sizeof(home->node_id));
-		errand->is_once = server->is_old;
+		remote_request->is_once = server->is_old;
 	}
 	if (is_here(home))
 		memcpy(home->name, server->name, sizeof(home->name));
 	if (!home->is_written)
-		tfc__question_write_home(&errand->params, home->node_id);
+		tfc__question_write_home(&remote_request->params, home->node_id);
 	home->is_written = true;
-	memcpy(errand->request->home, home->node_id, sizeof(home->node_id));
+	memcpy(remote_request->request->home, home->node_id, sizeof(home->node_id));
 	begin_patience(home);
 }
 
@@ -131,9 +131,9 @@ static bool is_sent(const struct tfc__home *home)
 	return home->node_id[0] && (!is_here(home) || (home->is_written && !home->wants_bundle));
 }
 
-void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
+void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
-	struct tfc__home *home = errand->home;
+	struct tfc__home *home = remote_request->home;
 	const struct tfc__server *server = &home->homes->server;
 	tfc_error error = TFC_ERROR_INIT;
 	if (home->node_id[0] && server->is_old) {
@@ -142,59 +142,61 @@ void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc)
 			  server->address);
 		pause(home, &error);
 	} else if (is_sent(home)) {
-		tfc__errand_put(errand, rpc);
+		tfc__remote_request_put(remote_request, rpc);
 	} else {
-		if (errand->upload)
+		if (remote_request->upload)
 			tfc__timer_cancel(&home->patience);
-		tfc__errand_go(errand, rpc);
+		tfc__remote_request_go(remote_request, rpc);
 	}
 }
 
 /* A refusal of a repeated submit does not tell whether the first one created the job. TFC_ENOENT
  * means that the bundle is missing, not the job: the home needs the bundle, which a node that
  * forwards the submit cannot send. */
-static bool is_open(const struct tfc__errand *errand, int code)
+static bool is_open(const struct tfc__remote_request *remote_request, int code)
 {
-	const struct tfc__home *home = errand->home;
+	const struct tfc__home *home = remote_request->home;
 	if (code == TFC_ENOENT)
-		return errand->upload && (!home->wants_bundle || !is_here(home));
-	return errand->tries > 0 && (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
+		return remote_request->upload && (!home->wants_bundle || !is_here(home));
+	return remote_request->tries > 0 &&
+	       (code == TFC_EAGAIN || code == TFC_EBUSY || code == TFC_ENOMEM);
 }
 
-bool tfc__home_add(struct tfc__homes *homes, struct tfc__errand *errand, const char *node_id)
+bool tfc__home_add(struct tfc__homes *homes, struct tfc__remote_request *remote_request,
+		   const char *node_id)
 {
 	struct tfc__home *home = calloc(1, sizeof(*home));
 	tfc_error error = TFC_ERROR_INIT;
 	if (!home) {
 		tfc__fail_nomem(&error, "gateway");
-		tfc__errand_fail(errand, &error);
+		tfc__remote_request_fail(remote_request, &error);
 		return false;
 	}
 	snprintf(home->node_id, sizeof(home->node_id), "%s", node_id ? node_id : "");
 	home->homes = homes;
-	home->errand = errand;
+	home->remote_request = remote_request;
 	tfc__timer_init(&home->again, homes->ctx, on_again);
 	tfc__timer_init(&home->patience, homes->ctx, on_impatience);
-	errand->home = home;
-	errand->free_home = free_home;
-	errand->putting = on_putting;
-	errand->is_open = is_open;
+	remote_request->home = home;
+	remote_request->free_home = free_home;
+	remote_request->putting = on_putting;
+	remote_request->is_open = is_open;
 	return true;
 }
 
 /* ---- state */
 
-bool tfc__home_is_asked(const struct tfc__errand *errand)
+bool tfc__home_is_asked(const struct tfc__remote_request *remote_request)
 {
-	return errand->home && errand->home->patience.at;
+	return remote_request->home && remote_request->home->patience.at;
 }
 
-bool tfc__home_is_paused(const struct tfc__errand *errand)
+bool tfc__home_is_paused(const struct tfc__remote_request *remote_request)
 {
-	return errand->home && errand->home->again.at;
+	return remote_request->home && remote_request->home->again.at;
 }
 
-bool tfc__home_is_here(const struct tfc__errand *errand)
+bool tfc__home_is_here(const struct tfc__remote_request *remote_request)
 {
-	return errand->home && is_here(errand->home);
+	return remote_request->home && is_here(remote_request->home);
 }

@@ -2,12 +2,12 @@
  * The home of a submit: the one node that creates the job, and recognizes a repeated submit by its
  * client key (doc/internals/gateway.md). The submit is repeated until the home responds or
  * patience_ms is over: directly, or through the node that is connected. A home belongs to an
- * errand, which frees it.
+ * remote request, which frees it.
  */
 #ifndef TFC_GATEWAY_HOME_H
 #define TFC_GATEWAY_HOME_H
 
-#include "gateway/errand.h"
+#include "gateway/remote_request.h"
 
 /* The node that is connected. */
 struct tfc__server {
@@ -22,29 +22,30 @@ struct tfc__homes {
 	tfc_ctx *ctx;
 	uint32_t patience_ms; /* how long a home is retried */
 	/* The back-off is over; must call tfc__home_go soon. */
-	void (*ask)(struct tfc__errand *errand);
+	void (*ask)(struct tfc__remote_request *remote_request);
 	struct tfc__server server;
 };
 
 /* Adds a home to a submit. node_id: the host's choice, or NULL. False: out of memory, and the
- * errand has failed. */
-bool tfc__home_add(struct tfc__homes *homes, struct tfc__errand *errand, const char *node_id);
+ * remote request has failed. */
+bool tfc__home_add(struct tfc__homes *homes, struct tfc__remote_request *remote_request,
+		   const char *node_id);
 
 /* Sends the submit over `rpc` to the connected node; backs off if that node cannot forward it to
  * the home. */
-void tfc__home_go(struct tfc__errand *errand, struct tfc__rpc *rpc);
+void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc);
 
 /* The submit's connection was lost. True: the submit is repeated after a back-off. False: nothing
- * was sent to a home yet, it must not be repeated, or the errand is not a submit. */
-bool tfc__home_ask_again(struct tfc__errand *errand, const tfc_error *why);
+ * was sent to a home yet, it must not be repeated, or the remote request is not a submit. */
+bool tfc__home_ask_again(struct tfc__remote_request *remote_request, const tfc_error *why);
 
 /* Logs, once, that a submit waits for its home. */
-void tfc__home_note_wait(struct tfc__errand *errand, const tfc_error *why);
+void tfc__home_note_wait(struct tfc__remote_request *remote_request, const tfc_error *why);
 
-/* For any errand. Whether it is a submit that was sent to its home; a submit that backs off before
- * it is sent again; a submit whose home is the connected node. */
-bool tfc__home_is_asked(const struct tfc__errand *errand);
-bool tfc__home_is_paused(const struct tfc__errand *errand);
-bool tfc__home_is_here(const struct tfc__errand *errand);
+/* For any remote request. Whether it is a submit that was sent to its home; a submit that backs off
+ * before it is sent again; a submit whose home is the connected node. */
+bool tfc__home_is_asked(const struct tfc__remote_request *remote_request);
+bool tfc__home_is_paused(const struct tfc__remote_request *remote_request);
+bool tfc__home_is_here(const struct tfc__remote_request *remote_request);
 
 #endif

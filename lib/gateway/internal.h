@@ -30,7 +30,7 @@ struct followed {
 	struct tfc__link reading; /* in sub->reading if the last read found a line */
 	size_t held;              /* what tfc__lines_bytes returned last */
 	bool is_coming;           /* the last read returned TFC_EAGAIN: more output is on its way */
-	bool is_damage_told;      /* damage was logged; cleared when a line can be read again */
+	bool is_damage_reported;  /* damage was logged; cleared when a line can be read again */
 	bool is_missed;           /* missing output: reported as missing, and no line of it since */
 };
 
@@ -47,7 +47,7 @@ struct local_sub {
 	uint32_t coming; /* tasks with is_coming */
 	struct tfc__link grown;
 	struct tfc__link rests;
-	uint32_t lines_told; /* of the first task in grown, in the current turn */
+	uint32_t lines_reported; /* of the first task in grown, in the current turn */
 	struct tfc__place place;
 	struct tfc__mark mark;
 	uint32_t job_state;      /* enum tfc_job_state, as of the last reported entry */
@@ -86,8 +86,8 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 			 tfc_sub **ret_sub);
 
 /* Reports a line or a gap of a task. text: a description of the gap, or "". */
-void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
-			  const struct tfc__line *line, const char *text);
+void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
+			    const struct tfc__line *line, const char *text);
 
 /* ---- local_output.c */
 
@@ -123,8 +123,8 @@ int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
 
 /* Reports that the missing output of an attempt is unavailable at present. */
-void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
-			   const struct tfc__journal_entry *end);
+void tfc__rest_report_missed(struct local_sub *sub, struct followed *task,
+			     const struct tfc__journal_entry *end);
 /* Follows the missing output of the attempt that entry `number` ended, from `cursor` on. TFC_OK or
  * TFC_ENOMEM. */
 int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor);

@@ -211,13 +211,13 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 		return code;
 	sub->tries = 0;
 	sub->lost_since = 0;
-	if (code < 0 && !task->is_damage_told)
+	if (code < 0 && !task->is_damage_reported)
 		tfc__log(sub->base.ctx, TFC_LOG_ERROR, "gateway", sub->record->id,
 			 "output of task %u: %s", task->task, error.text);
 	if (code)
-		task->is_damage_told = code < 0;
+		task->is_damage_reported = code < 0;
 	if (code > 0)
-		tfc__local_tell_line(sub, task, &line, "");
+		tfc__local_report_line(sub, task, &line, "");
 	return code > 0;
 }
 
@@ -228,7 +228,7 @@ int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 	if (end->log_end == UINT64_MAX || task->lines.position >= end->log_end)
 		return 0;
 	tfc__lines_skip(&task->lines, end->log_end, &line);
-	tfc__local_tell_line(sub, task, &line, "");
+	tfc__local_report_line(sub, task, &line, "");
 	return 1;
 }
 
@@ -240,7 +240,7 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 	if (code)
 		return code;
 	if (tfc__lines_flush(&task->lines, &line)) {
-		tfc__local_tell_line(sub, task, &line, "");
+		tfc__local_report_line(sub, task, &line, "");
 		return 1;
 	}
 	/* The file was truncated or overwritten by another program: the lost part is reported as a
@@ -255,8 +255,8 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
  * which attempt it belongs. In the log it ends where the attempt ended or, if that position is
  * unknown, before the next attempt. */
 
-void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
-			   const struct tfc__journal_entry *end)
+void tfc__rest_report_missed(struct local_sub *sub, struct followed *task,
+			     const struct tfc__journal_entry *end)
 {
 	char text[128];
 	const struct tfc__line line = {
@@ -268,7 +268,7 @@ void tfc__rest_tell_missed(struct local_sub *sub, struct followed *task,
 	snprintf(text, sizeof(text), "missing output: it is on node %.60s, which is down",
 		 tfc__followed_node(sub, task));
 	task->is_missed = true;
-	tfc__local_tell_line(sub, task, &line, text);
+	tfc__local_report_line(sub, task, &line, text);
 }
 
 /* The entry that began the attempt which entry `number` ended; `number` if there is none. */

@@ -59,11 +59,11 @@ static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *eve
 			tfc__job_task_role(sub->record->job, task, &event->task_index)->name;
 }
 
-static void tell(struct local_sub *sub, tfc_event *event)
+static void report(struct local_sub *sub, tfc_event *event)
 {
 	struct tfc__mark *mark = &sub->mark;
 	mark->next = sub->place.next;
-	mark->is_gap_told = sub->place.is_gap_told;
+	mark->is_gap_reported = sub->place.is_gap_reported;
 	if (!sub->is_bare && sub->tasks) {
 		tfc__place_go(&sub->place, mark); /* cannot fail: there is memory for every mark */
 		event->cursor = tfc__place_text(&sub->place);
@@ -84,7 +84,7 @@ static void set_end(tfc_event *event, const struct tfc__journal_entry *entry)
 		event->error_code = entry->status;
 }
 
-static void tell_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
+static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	static const char *const no_lines[] = {NULL};
 	tfc_event event = base_event(sub, entry->kind);
@@ -117,11 +117,11 @@ static void tell_entry(struct local_sub *sub, const struct tfc__journal_entry *e
 						 : no_lines;
 		sub->base.is_ended = true;
 	}
-	tell(sub, &event);
+	report(sub, &event);
 }
 
-void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
-			  const struct tfc__line *line, const char *text)
+void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
+			    const struct tfc__line *line, const char *text)
 {
 	bool is_gap = line->stream == TFC_STREAM_GAP;
 	tfc_event event = base_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
@@ -145,23 +145,23 @@ void tfc__local_tell_line(struct local_sub *sub, const struct followed *task,
 		sub->mark.rest = task->end_entry - 1;
 	else
 		sub->mark.task = task->task;
-	tell(sub, &event);
+	report(sub, &event);
 }
 
-static void tell_live(struct local_sub *sub)
+static void report_live(struct local_sub *sub)
 {
 	tfc_event event = base_event(sub, TFC_EVENT_LIVE);
 	event.time_ns = tfc__wall();
 	event.generation = tfc__record_generation(sub->record);
 	event.epoch = sub->record->epoch;
 	sub->wants_live = false;
-	tell(sub, &event);
+	report(sub, &event);
 }
 
 /* ---- reading */
 
 /* The disk stayed full until the end of the attempt, so the log has no record of this gap. */
-static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry *entry)
+static void report_last_gap(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct tfc__line line = {
 		.stream = TFC_STREAM_GAP,
@@ -170,8 +170,8 @@ static void tell_last_gap(struct local_sub *sub, const struct tfc__journal_entry
 		.len = entry->log_gap,
 		.cursor = tfc__lines_cursor(&sub->tasks[entry->task].lines),
 	};
-	sub->place.is_gap_told = true;
-	tfc__local_tell_line(sub, &sub->tasks[entry->task], &line, "");
+	sub->place.is_gap_reported = true;
+	tfc__local_report_line(sub, &sub->tasks[entry->task], &line, "");
 }
 
 /* Whether the end of an attempt still waits for the node that has its output. */
@@ -191,7 +191,7 @@ static bool waits_for_node(struct local_sub *sub, bool is_end_known)
 static int read_before_end(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
-	if (sub->place.is_gap_told)
+	if (sub->place.is_gap_reported)
 		return 0;
 	int code = tfc__followed_read_end(sub, task, entry);
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
@@ -199,14 +199,14 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	if (code == TFC_ELOST && waits_for_node(sub, entry->log_end != UINT64_MAX))
 		return code;
 	if (code == TFC_ELOST) {
-		sub->place.is_gap_told = true; /* do not wait again */
-		tfc__rest_tell_missed(sub, task, entry);
+		sub->place.is_gap_reported = true; /* do not wait again */
+		tfc__rest_report_missed(sub, task, entry);
 		return 1;
 	}
 	if (code == TFC_ENOMEM)
 		code = tfc__followed_skip_end(sub, task, entry);
 	if (code == 0 && entry->log_gap) {
-		tell_last_gap(sub, entry);
+		report_last_gap(sub, entry);
 		return 1;
 	}
 	return code;
@@ -219,7 +219,7 @@ static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *en
 	struct followed *task = &sub->tasks[entry->task];
 	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
 	uint64_t position = task->lines.position;
-	if (!sub->place.is_gap_told || position >= entry->log_end)
+	if (!sub->place.is_gap_reported || position >= entry->log_end)
 		return TFC_OK; /* everything was reported, or no node is unreachable */
 	if (tfc__rest_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
 		tfc__timer_set(&sub->retry, tfc__now() + LATER);
@@ -247,8 +247,8 @@ static int read_rests(struct local_sub *sub)
 		if (code == 0 || waits)
 			continue;
 		if (!rest->is_missed) {
-			tfc__rest_tell_missed(sub, rest,
-					      tfc__local_entry(sub, rest->end_entry - 1));
+			tfc__rest_report_missed(sub, rest,
+						tfc__local_entry(sub, rest->end_entry - 1));
 			return 1;
 		}
 		tfc__rest_end(rest);
@@ -270,7 +270,7 @@ static int read_before(struct local_sub *sub, const struct tfc__journal_entry *e
 }
 
 /* Reports the next journal entry, after the output that precedes it: 1, or 0: not yet. */
-static int tell_next_entry(struct local_sub *sub)
+static int report_next_entry(struct local_sub *sub)
 {
 	uint32_t number = sub->place.next;
 	const struct tfc__journal_entry *entry = tfc__local_entry(sub, number);
@@ -278,16 +278,16 @@ static int tell_next_entry(struct local_sub *sub)
 	if (code)
 		return code > 0;
 	sub->place.next++;
-	sub->place.is_gap_told = false;
+	sub->place.is_gap_reported = false;
 	tfc__local_note_entry(sub, number);
 	if (tfc__ends_attempt(entry))
 		sub->mark.ended_task = entry->task;
-	tell_entry(sub, entry);
+	report_entry(sub, entry);
 	return 1;
 }
 
 /* Reads a task whose log may have grown, and reports at most one line. 0: nothing to read now. */
-static int tell_next_line(struct local_sub *sub)
+static int report_next_line(struct local_sub *sub)
 {
 	if (tfc__list_is_empty(&sub->grown))
 		return 0;
@@ -295,43 +295,43 @@ static int tell_next_line(struct local_sub *sub)
 	bool is_rest = task->end_entry;
 	if (!tfc__local_may_read(sub, task))
 		return 0;
-	int is_told = is_rest ? tfc__rest_read_line(sub, task)
-			      : tfc__followed_read_line(sub, task, UINT64_MAX);
-	if (is_told == TFC_ENOMEM)
+	int is_reported = is_rest ? tfc__rest_read_line(sub, task)
+				  : tfc__followed_read_line(sub, task, UINT64_MAX);
+	if (is_reported == TFC_ENOMEM)
 		return 0;
-	if (is_told > 0 && ++sub->lines_told < LINES_PER_TASK)
+	if (is_reported > 0 && ++sub->lines_reported < LINES_PER_TASK)
 		return 1;
-	sub->lines_told = 0;
-	if (is_rest && is_told == 0)
+	sub->lines_reported = 0;
+	if (is_rest && is_reported == 0)
 		return 1; /* rest_read_line has freed it */
 	tfc__list_remove(&task->grown);
-	if (is_told <= 0)
+	if (is_reported <= 0)
 		return 1; /* counts as an event, because opening a log is expensive */
 	tfc__list_append(&sub->grown, &task->grown);
 	return 1;
 }
 
-static int tell_gone(struct local_sub *sub)
+static int report_gone(struct local_sub *sub)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ENOENT, "gateway", 0, "job %s was removed", sub->job);
-	tfc__sub_tell_lost(&sub->base, sub->job, &error);
+	tfc__sub_report_lost(&sub->base, sub->job, &error);
 	return 1;
 }
 
-static int tell_next(tfc_sub *base)
+static int report_next(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
 	if (sub->is_gone)
-		return tell_gone(sub);
+		return report_gone(sub);
 	if (sub->place.next < sub->record->journal.count)
-		return tell_next_entry(sub);
-	if (tell_next_line(sub))
+		return report_next_entry(sub);
+	if (report_next_line(sub))
 		return 1;
 	bool is_live = tfc__list_is_empty(&sub->grown) && !sub->coming;
 	if (!sub->wants_live || !is_live)
 		return 0;
-	tell_live(sub);
+	report_live(sub);
 	return 1;
 }
 
@@ -412,7 +412,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 	}
 	sub->mark.rest = UINT32_MAX;
 	sub->place.next = place.next;
-	sub->place.is_gap_told = place.is_gap_told;
+	sub->place.is_gap_reported = place.is_gap_reported;
 	tfc__place_fini(&place);
 	if (code == TFC_EINVAL)
 		return tfc__fail(error, code, "gateway", 0,
@@ -449,7 +449,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			 tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of,
+	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, mark_of,
 						tfc__local_rest};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)

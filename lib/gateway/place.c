@@ -6,23 +6,23 @@
 
 /* ---- pieces */
 
-static int write_told(char *text, size_t size, const struct tfc__told *told)
+static int write_reported(char *text, size_t size, const struct tfc__reported *reported)
 {
-	int len = snprintf(text, size, "%llx", (unsigned long long)told->position);
-	if (told->skip)
+	int len = snprintf(text, size, "%llx", (unsigned long long)reported->position);
+	if (reported->skip)
 		len += snprintf(text + len, size - (size_t)len, "+%llx",
-				(unsigned long long)told->skip);
+				(unsigned long long)reported->skip);
 	return len;
 }
 
 void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor)
 {
-	const struct tfc__told *out = &cursor->told[0], *err = &cursor->told[1];
-	int len = write_told(piece->text, sizeof(piece->text), out);
+	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
+	int len = write_reported(piece->text, sizeof(piece->text), out);
 	if (out->position == err->position && out->skip == err->skip)
 		return;
 	piece->text[len++] = ',';
-	write_told(piece->text + len, sizeof(piece->text) - (size_t)len, err);
+	write_reported(piece->text + len, sizeof(piece->text) - (size_t)len, err);
 }
 
 static int digit_of(char c)
@@ -49,30 +49,31 @@ static bool read_number(const char **at, uint64_t max, uint64_t *ret_number)
 	return true;
 }
 
-static bool read_told(const char **at, struct tfc__told *ret_told)
+static bool read_reported(const char **at, struct tfc__reported *ret_reported)
 {
-	ret_told->skip = 0;
-	if (!read_number(at, UINT64_MAX, &ret_told->position))
+	ret_reported->skip = 0;
+	if (!read_number(at, UINT64_MAX, &ret_reported->position))
 		return false;
 	if (**at != '+')
 		return true;
 	(*at)++;
-	return read_number(at, UINT64_MAX, &ret_told->skip) && ret_told->skip;
+	return read_number(at, UINT64_MAX, &ret_reported->skip) && ret_reported->skip;
 }
 
 static bool read_piece(const char **at, struct tfc__lines_cursor *ret_cursor)
 {
-	struct tfc__told told[2];
-	if (!read_told(at, &told[0]))
+	struct tfc__reported reported[2];
+	if (!read_reported(at, &reported[0]))
 		return false;
-	told[1] = told[0];
+	reported[1] = reported[0];
 	if (**at == ',') {
 		(*at)++;
-		if (!read_told(at, &told[1]) ||
-		    (told[1].position == told[0].position && told[1].skip == told[0].skip))
+		if (!read_reported(at, &reported[1]) ||
+		    (reported[1].position == reported[0].position &&
+		     reported[1].skip == reported[0].skip))
 			return false;
 	}
-	memcpy(ret_cursor->told, told, sizeof(told));
+	memcpy(ret_cursor->reported, reported, sizeof(reported));
 	return true;
 }
 
@@ -181,7 +182,7 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
 		return TFC_ENOMEM;
 	place->next = mark->next;
-	place->is_gap_told = mark->is_gap_told;
+	place->is_gap_reported = mark->is_gap_reported;
 	if (mark->task != UINT32_MAX)
 		tfc__place_set(place, mark->task, &mark->piece);
 	if (mark->ended_task < place->task_count)
@@ -211,7 +212,7 @@ const char *tfc__place_text(struct tfc__place *place)
 	struct tfc__buf *text = &place->text;
 	tfc__buf_clear(text);
 	text->is_failed = false;
-	tfc__buf_addf(text, "%x%s", place->next, place->is_gap_told ? "g" : "");
+	tfc__buf_addf(text, "%x%s", place->next, place->is_gap_reported ? "g" : "");
 	for (size_t word = 0; word < words(place->task_count); word++)
 		for (uint64_t left = place->has_piece[word]; left; left &= left - 1) {
 			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
@@ -263,7 +264,7 @@ int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *t
 		return TFC_EINVAL;
 	place->next = (uint32_t)next;
 	if (*text == 'g') {
-		place->is_gap_told = true;
+		place->is_gap_reported = true;
 		text++;
 	}
 	int code = TFC_OK;

@@ -25,7 +25,7 @@ struct tfc__piece {
 /* The change of a subscription's position by the event that is being reported. */
 struct tfc__mark {
 	uint32_t next;
-	bool is_gap_told;
+	bool is_gap_reported;
 	uint32_t task;           /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
 	uint32_t ended_task;     /* the task whose attempt ended and whose piece is removed; else
 				    UINT32_MAX */
@@ -42,7 +42,7 @@ struct tfc__place_rest {
 
 struct tfc__place {
 	uint32_t next;
-	bool is_gap_told; /* the gap that belongs to entry `next`, the end of an attempt, was
+	bool is_gap_reported; /* the gap that belongs to entry `next`, the end of an attempt, was
 			     reported too */
 	uint32_t task_count;
 	struct tfc__piece *pieces;

@@ -142,13 +142,13 @@ int tfc__question_digest(const struct tfc__question *question,
 /* ---- reading */
 
 /* The path is one of the client's machine: on this node the bundle is named by its hash. */
-static int name_bundle(struct tfc__heard *heard, tfc_error *error)
+static int name_bundle(struct tfc__received *received, tfc_error *error)
 {
-	tfc_job *definition = heard->definition;
+	tfc_job *definition = received->definition;
 	char *name;
-	if (!definition->bundle || !heard->bundle)
+	if (!definition->bundle || !received->bundle)
 		return TFC_OK; /* rights.c refuses a path */
-	if (asprintf(&name, TFC__BUNDLE_NAME "%s", heard->bundle) < 0)
+	if (asprintf(&name, TFC__BUNDLE_NAME "%s", received->bundle) < 0)
 		return tfc__fail_nomem(error, "gateway");
 	free(definition->bundle);
 	definition->bundle = name;
@@ -176,47 +176,48 @@ static int check_values(const char *json, size_t len, tfc_error *error)
 }
 
 /* A submit is recognized by the definition as received, not by the parsed job. */
-int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error)
+int tfc__question_read_definition(struct tfc__received *received, tfc_error *error)
 {
-	enum tfc_verb verb = heard->question.verb;
-	const char *json = heard->json;
-	size_t len = (size_t)heard->json_len;
+	enum tfc_verb verb = received->question.verb;
+	const char *json = received->json;
+	size_t len = (size_t)received->json_len;
 	if (!json || (verb != TFC_VERB_SUBMIT && verb != TFC_VERB_EXPLAIN))
 		return TFC_OK;
 	int code = check_values(json, len, error);
 	if (code < 0)
 		return code;
-	code = tfc_job_parse(json, len, NULL, error, &heard->definition);
+	code = tfc_job_parse(json, len, NULL, error, &received->definition);
 	if (code < 0)
 		return code;
-	heard->question.definition = heard->definition;
+	received->question.definition = received->definition;
 	if (verb == TFC_VERB_SUBMIT) {
-		heard->question.definition_json = json;
-		heard->question.definition_len = len;
-		heard->question.bundle = heard->definition->bundle ? heard->bundle : NULL;
+		received->question.definition_json = json;
+		received->question.definition_len = len;
+		received->question.bundle = received->definition->bundle ? received->bundle : NULL;
 	}
-	return name_bundle(heard, error);
+	return name_bundle(received, error);
 }
 
 /* The definition and the bundle become part of the request in tfc__question_read_definition. */
-int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
-		       tfc_error *error)
+int tfc__question_read(struct tfc__received *received, enum tfc_verb verb,
+		       const msgpack_object *params, tfc_error *error)
 {
-	struct tfc__question *question = &heard->question;
+	struct tfc__question *question = &received->question;
 	static const msgpack_object nothing = {.type = MSGPACK_OBJECT_MAP};
-	*heard = (struct tfc__heard){.question = {.verb = verb}};
+	*received = (struct tfc__received){.question = {.verb = verb}};
 	if (!params || params->type != MSGPACK_OBJECT_MAP)
 		params = &nothing;
-	int code = tfc__fields_read(&heard->reader, &fields, params, error, question);
+	int code = tfc__fields_read(&received->reader, &fields, params, error, question);
 	if (code == TFC_EPARSE) {
 		if (error)
 			error->code = TFC_EINVAL;
 		return TFC_EINVAL;
 	}
-	heard->json = question->definition_json;
-	heard->json_len = question->definition_len;
-	heard->bundle = question->bundle && tfc__is_bundle_hash(question->bundle) ? question->bundle
-										  : NULL;
+	received->json = question->definition_json;
+	received->json_len = question->definition_len;
+	received->bundle = question->bundle && tfc__is_bundle_hash(question->bundle)
+				   ? question->bundle
+				   : NULL;
 	question->definition_json = NULL;
 	question->definition_len = 0;
 	question->bundle = NULL;
@@ -225,8 +226,8 @@ int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpa
 	return code;
 }
 
-void tfc__heard_fini(struct tfc__heard *heard)
+void tfc__received_fini(struct tfc__received *received)
 {
-	tfc__reader_fini(&heard->reader);
-	tfc_job_free(heard->definition);
+	tfc__reader_fini(&received->reader);
+	tfc_job_free(received->definition);
 }

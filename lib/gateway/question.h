@@ -35,7 +35,7 @@ int tfc__question_digest(const struct tfc__question *question,
 			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error);
 
 /* A request that was read, and the memory that its pointers refer to. */
-struct tfc__heard {
+struct tfc__received {
 	struct tfc__question question;
 	struct tfc__reader reader; /* owns the strings */
 	/* The received definition; NULL: none. */
@@ -46,13 +46,13 @@ struct tfc__heard {
 };
 
 /* Reads all but the definition. TFC_OK, TFC_ENOMEM, TFC_EINVAL (a value is invalid for its field).
- * Call tfc__heard_fini in any case. host_tag and the definition are borrowed from params. */
-int tfc__question_read(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
-		       tfc_error *error);
+ * Call tfc__received_fini in any case. host_tag and the definition are borrowed from params. */
+int tfc__question_read(struct tfc__received *received, enum tfc_verb verb,
+		       const msgpack_object *params, tfc_error *error);
 /* Parses the definition of a submit or an explain; ignores that of other requests. Parsing is the
  * most expensive part of a request, so call it after the requester's permission was checked.
  * TFC_ETOOBIG (too many values), or the errors of tfc_job_parse. */
-int tfc__question_read_definition(struct tfc__heard *heard, tfc_error *error);
-void tfc__heard_fini(struct tfc__heard *heard);
+int tfc__question_read_definition(struct tfc__received *received, tfc_error *error);
+void tfc__received_fini(struct tfc__received *received);
 
 #endif

@@ -19,9 +19,9 @@
 #include "base/names.h"
 #include "base/strv.h"
 #include "cluster/record.h"
-#include "gateway/errand.h"
 #include "gateway/home.h"
 #include "gateway/question.h"
+#include "gateway/remote_request.h"
 #include "gateway/remote_sub.h"
 #include "job/job.h"
 #include "transport/peer.h"
@@ -52,7 +52,7 @@ struct remote_gateway {
 	struct tfc__buf tried; /* their errors */
 	struct tfc__timer redial;
 	uint64_t delay;
-	struct tfc__link errands; /* that wait for a connection */
+	struct tfc__link remote_requests; /* that wait for a connection */
 	struct tfc__route route;
 	struct tfc__uploads uploads;
 	struct tfc__homes homes;
@@ -64,7 +64,8 @@ static struct remote_gateway *of(tfc_gateway *gateway)
 }
 
 static void dial(struct remote_gateway *gateway);
-static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand);
+static void wait_for_connection(struct remote_gateway *gateway,
+				struct tfc__remote_request *remote_request);
 
 /* ---- requests and subscriptions that wait for the connection */
 
@@ -73,12 +74,13 @@ static void fail_waiting(struct remote_gateway *gateway, const tfc_error *error)
 	bool is_final = !gateway->was_up || error->code == TFC_EACCES ||
 			error->code == TFC_ENOTSUP || error->code == TFC_EINVAL ||
 			error->code == TFC_EAGAIN || gateway->rounds >= ROUNDS_MAX;
-	TFC__LIST_EACH (link, &gateway->errands) {
-		struct tfc__errand *errand = tfc__container_of(link, struct tfc__errand, link);
-		if (tfc__home_is_asked(errand))
-			tfc__home_note_wait(errand, error);
+	TFC__LIST_EACH (link, &gateway->remote_requests) {
+		struct tfc__remote_request *remote_request =
+			tfc__container_of(link, struct tfc__remote_request, link);
+		if (tfc__home_is_asked(remote_request))
+			tfc__home_note_wait(remote_request, error);
 		else if (is_final)
-			tfc__errand_fail(errand, error);
+			tfc__remote_request_fail(remote_request, error);
 	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
 		tfc__remote_sub_down(tfc__container_of(link, tfc_sub, link), error);
@@ -89,11 +91,12 @@ static void serve_waiting(struct remote_gateway *gateway)
 	struct tfc__rpc *rpc = tfc__peer_rpc(gateway->peer);
 	struct tfc__link waiting;
 	tfc__list_init(&waiting);
-	tfc__list_move(&waiting, &gateway->errands);
+	tfc__list_move(&waiting, &gateway->remote_requests);
 	while (!tfc__list_is_empty(&waiting)) {
 		struct tfc__link *link = waiting.next;
 		tfc__list_remove(link);
-		wait_for_connection(gateway, tfc__container_of(link, struct tfc__errand, link));
+		wait_for_connection(gateway,
+				    tfc__container_of(link, struct tfc__remote_request, link));
 	}
 	TFC__LIST_EACH (link, &gateway->base.subs)
 		tfc__remote_sub_kick(tfc__container_of(link, tfc_sub, link), rpc);
@@ -159,7 +162,7 @@ static void end_round(struct remote_gateway *gateway, int code)
 	if (gateway->delay > DELAY_MAX)
 		gateway->delay = DELAY_MAX;
 	fail_waiting(gateway, &error);
-	if (!tfc__list_is_empty(&gateway->errands))
+	if (!tfc__list_is_empty(&gateway->remote_requests))
 		tfc__timer_set(&gateway->redial, now + gateway->delay);
 }
 
@@ -182,7 +185,7 @@ static void on_down(struct tfc__peer *peer, void *user, const tfc_error *why)
 	hang_up(gateway);
 	if (was_up) { /* pending calls fail by themselves and are repeated */
 		gateway->rounds = 0;
-		if (!tfc__list_is_empty(&gateway->errands))
+		if (!tfc__list_is_empty(&gateway->remote_requests))
 			tfc__timer_set(&gateway->redial, tfc__now());
 		return;
 	}
@@ -291,13 +294,14 @@ static int say_hello(struct remote_gateway *gateway, tfc_error *error)
 /* ---- repeated submits */
 
 /* Whether closing the connection affects only submits that back off before they are repeated. */
-static bool is_idle(const struct remote_gateway *gateway, const struct tfc__errand *asking)
+static bool is_idle(const struct remote_gateway *gateway, const struct tfc__remote_request *asking)
 {
 	TFC__LIST_EACH (link, &gateway->base.requests) {
 		const struct tfc__request *request = tfc__container_of(link, struct tfc__request,
 								       link);
-		const struct tfc__errand *errand = request->forget ? request->doing : asking;
-		if (errand != asking && !tfc__home_is_paused(errand))
+		const struct tfc__remote_request *remote_request = request->forget ? request->doing
+										   : asking;
+		if (remote_request != asking && !tfc__home_is_paused(remote_request))
 			return false;
 	}
 	return tfc__list_is_empty(&gateway->base.subs);
@@ -305,49 +309,50 @@ static bool is_idle(const struct remote_gateway *gateway, const struct tfc__erra
 
 /* The connected node could not reach the home: the next address may be or reach the home.
  */
-static void ask_home(struct tfc__errand *errand)
+static void ask_home(struct tfc__remote_request *remote_request)
 {
-	struct remote_gateway *gateway = errand->owner;
-	if (gateway->is_known && !tfc__home_is_here(errand) && gateway->addresses.count > 1 &&
-	    is_idle(gateway, errand)) {
+	struct remote_gateway *gateway = remote_request->owner;
+	if (gateway->is_known && !tfc__home_is_here(remote_request) &&
+	    gateway->addresses.count > 1 && is_idle(gateway, remote_request)) {
 		hang_up(gateway);
 		gateway->at = (gateway->at + 1) % gateway->addresses.count;
 	}
-	wait_for_connection(gateway, errand);
+	wait_for_connection(gateway, remote_request);
 }
 
 /* ---- requests */
 
-static void wait_for_connection(struct remote_gateway *gateway, struct tfc__errand *errand)
+static void wait_for_connection(struct remote_gateway *gateway,
+				struct tfc__remote_request *remote_request)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (gateway->is_up && !errand->home) {
-		tfc__errand_go(errand, tfc__peer_rpc(gateway->peer));
+	if (gateway->is_up && !remote_request->home) {
+		tfc__remote_request_go(remote_request, tfc__peer_rpc(gateway->peer));
 	} else if (gateway->is_up && gateway->is_known) {
-		tfc__home_go(errand, tfc__peer_rpc(gateway->peer));
+		tfc__home_go(remote_request, tfc__peer_rpc(gateway->peer));
 	} else {
-		tfc__list_append(&gateway->errands, &errand->link);
+		tfc__list_append(&gateway->remote_requests, &remote_request->link);
 		if (!gateway->is_up)
 			want(gateway);
 		else if (say_hello(gateway, &error) < 0 && error.code != TFC_ELOST)
-			tfc__errand_fail(errand, &error);
+			tfc__remote_request_fail(remote_request, &error);
 	}
 }
 
-static void on_lost(struct tfc__errand *errand, const tfc_error *error)
+static void on_lost(struct tfc__remote_request *remote_request, const tfc_error *error)
 {
-	errand->tries++;
-	if (tfc__home_ask_again(errand, error))
+	remote_request->tries++;
+	if (tfc__home_ask_again(remote_request, error))
 		return;
-	if (errand->is_once || errand->tries >= TRIES_MAX)
-		tfc__errand_fail(errand, error);
+	if (remote_request->is_once || remote_request->tries >= TRIES_MAX)
+		tfc__remote_request_fail(remote_request, error);
 	else
-		wait_for_connection(errand->owner, errand);
+		wait_for_connection(remote_request->owner, remote_request);
 }
 
-static void on_packed(struct tfc__errand *errand)
+static void on_packed(struct tfc__remote_request *remote_request)
 {
-	wait_for_connection(errand->owner, errand);
+	wait_for_connection(remote_request->owner, remote_request);
 }
 
 static void ask(tfc_gateway *gateway, const struct tfc__question *question,
@@ -364,19 +369,21 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		}
 		asked.client_key = key;
 	}
-	struct tfc__errand *errand = tfc__errand_new(request, &asked);
-	if (!errand)
+	struct tfc__remote_request *remote_request = tfc__remote_request_new(request, &asked);
+	if (!remote_request)
 		return;
-	errand->owner = of(gateway);
-	errand->lost = on_lost;
-	errand->is_once = question->verb == TFC_VERB_FORGET && !tfc__is_job_id(question->job);
-	errand->packed = on_packed;
-	if (is_submit && !tfc__home_add(&of(gateway)->homes, errand, question->home))
+	remote_request->owner = of(gateway);
+	remote_request->lost = on_lost;
+	remote_request->is_once = question->verb == TFC_VERB_FORGET &&
+				  !tfc__is_job_id(question->job);
+	remote_request->packed = on_packed;
+	if (is_submit && !tfc__home_add(&of(gateway)->homes, remote_request, question->home))
 		return;
 	if (tfc__question_brings_bundle(question))
-		tfc__errand_bring(errand, &of(gateway)->uploads, question->definition->bundle);
+		tfc__remote_request_bring(remote_request, &of(gateway)->uploads,
+					  question->definition->bundle);
 	else
-		wait_for_connection(of(gateway), errand);
+		wait_for_connection(of(gateway), remote_request);
 }
 
 /* ---- subscriptions */
@@ -446,7 +453,7 @@ int tfc__remote_gateway_new(tfc_ctx *ctx, const tfc_gateway_options *options, tf
 	if (!gateway)
 		return tfc__fail_nomem(error, "gateway");
 	tfc__gateway_init(&gateway->base, ctx, &ops);
-	tfc__list_init(&gateway->errands);
+	tfc__list_init(&gateway->remote_requests);
 	tfc__timer_init(&gateway->redial, ctx, on_redial);
 	gateway->connect_ms = options->connect_ms;
 	gateway->reconnect_ms = options->reconnect_ms ? options->reconnect_ms : RECONNECT_MS;

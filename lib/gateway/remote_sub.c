@@ -226,7 +226,7 @@ static int take_event(struct tfc__remote_sub *sub)
 	return 1;
 }
 
-static int tell_event(struct tfc__remote_sub *sub)
+static int report_event(struct tfc__remote_sub *sub)
 {
 	tfc_event *event = &sub->event.event;
 	if (tfc__place_go(&sub->place, &sub->event.mark) < 0)
@@ -256,19 +256,19 @@ static void fail_reading(struct tfc__remote_sub *sub, int code)
 	try_later(sub, &error);
 }
 
-static int tell_next(tfc_sub *base)
+static int report_next(tfc_sub *base)
 {
 	struct tfc__remote_sub *sub = of(base);
 	int code = 1;
 	while (code > 0 && !sub->has_event)
 		code = take_event(sub);
 	if (code > 0)
-		code = tell_event(sub);
+		code = report_event(sub);
 	if (code < 0)
 		fail_reading(sub, code);
 	if (code != 0 || !sub->is_lost)
 		return code > 0;
-	tfc__sub_tell_lost(base, sub->job, &sub->error);
+	tfc__sub_report_lost(base, sub->job, &sub->error);
 	return 1;
 }
 
@@ -401,7 +401,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {tell_next, detach, free_sub, mark_of};
+	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, mark_of};
 	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");

@@ -39,7 +39,7 @@ struct call {
 	tfc_op *op; /* of a request */
 	/* Of a request whose response may be long, and which waits in the queue. */
 	struct tfc__bulk_turn turn;
-	struct tfc__heard heard; /* also of a stream whose job is being searched */
+	struct tfc__received received; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
 	/* Of a stream: */
 	tfc_sub *sub;
@@ -56,7 +56,7 @@ static void free_call(struct call *call)
 	tfc__bulk_leave(&call->turn);
 	tfc__search_drop(call->search);
 	tfc_sub_close(call->sub);
-	tfc__heard_fini(&call->heard);
+	tfc__received_fini(&call->received);
 	tfc__buf_fini(&call->item);
 	tfc__buf_fini(&call->head);
 	free(call);
@@ -132,19 +132,19 @@ static void name_submitter(const struct tfc__peer_id *who, char *text, size_t si
 		snprintf(text, size, "key %s, node %s", who->key_id, who->node_id);
 }
 
-static void ask(struct call *call, const struct tfc__question *heard)
+static void ask(struct call *call, const struct tfc__question *received)
 {
-	struct tfc__question question = *heard;
+	struct tfc__question question = *received;
 	question.reserve = reserve;
 	if (tfc__gateway_ask(call->service->gateway, &question, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
 }
 
-static void put_question(struct call *call, const struct tfc__question *heard,
+static void put_question(struct call *call, const struct tfc__question *received,
 			 const struct tfc__peer_id *who)
 {
 	char submitter[129], as[TFC__SUBMITTER_AS_SIZE];
-	struct tfc__question question = *heard;
+	struct tfc__question question = *received;
 	name_submitter(who, submitter, sizeof(submitter));
 	tfc__rights_say(who, as);
 	question.submitter = submitter;
@@ -157,7 +157,7 @@ static void put_question(struct call *call, const struct tfc__question *heard,
 static void on_turn(struct tfc__bulk_turn *turn)
 {
 	struct call *call = tfc__container_of(turn, struct call, turn);
-	ask(call, &call->heard.question);
+	ask(call, &call->received.question);
 }
 
 static bool is_long(enum tfc_verb verb)
@@ -166,13 +166,13 @@ static bool is_long(enum tfc_verb verb)
 	       verb == TFC_VERB_EXPLAIN || verb == TFC_VERB_MEMBERS;
 }
 
-/* Queues a request whose response may be long. Takes ownership of `heard`. */
-static void line_up(struct call *call, struct tfc__heard *heard, bool is_client)
+/* Queues a request whose response may be long. Takes ownership of `received`. */
+static void line_up(struct call *call, struct tfc__received *received, bool is_client)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__rpc *rpc = tfc__rpc_of(call->request);
-	call->heard = *heard;
-	*heard = (struct tfc__heard){.definition = NULL};
+	call->received = *received;
+	*received = (struct tfc__received){.definition = NULL};
 	call->turn.go = on_turn;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	if (tfc__bulk_enter(&call->service->bulk, rpc, is_client, &call->turn) == TFC_OK)
@@ -324,7 +324,7 @@ static void begin_stream(struct call *call, const struct tfc__question *question
 static void on_found(void *user, const char *node, const char *id, const tfc_error *error)
 {
 	struct call *call = user;
-	struct tfc__question question = call->heard.question;
+	struct tfc__question question = call->received.question;
 	call->search = NULL;
 	question.job = id;
 	if (error)
@@ -342,17 +342,17 @@ static bool is_to_be_found(const struct tfc__gateway_service *service,
 					 &(struct tfc__gateway_member){NULL});
 }
 
-/* Takes ownership of `heard`. */
-static void find_stream(struct call *call, struct tfc__heard *heard)
+/* Takes ownership of `received`. */
+static void find_stream(struct call *call, struct tfc__received *received)
 {
 	const struct tfc__gateway_service *service = call->service;
 	tfc_error error = TFC_ERROR_INIT;
-	call->heard = *heard;
-	*heard = (struct tfc__heard){.definition = NULL};
+	call->received = *received;
+	*received = (struct tfc__received){.definition = NULL};
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
 	if (tfc__search_begin(service->ctx, tfc__gateway_directory(service->gateway),
-			      &service->options.members, call->heard.question.job, on_found, call,
-			      &call->search) < 0)
+			      &service->options.members, call->received.question.job, on_found,
+			      call, &call->search) < 0)
 		tfc__fail_nomem(&error, "gateway");
 	else
 		tfc__rpc_reserve(call->request, tfc__search_bytes(call->search), &error);
@@ -363,34 +363,35 @@ static void find_stream(struct call *call, struct tfc__heard *heard)
 /* ---- calls */
 
 /* A submit that a member forwards has the submitter that the member names. */
-static int hear_submitter(const struct tfc__gateway_service *service,
-			  const struct tfc__question *heard, struct tfc__peer_id *who,
-			  tfc_error *error)
+static int receive_submitter(const struct tfc__gateway_service *service,
+			     const struct tfc__question *received, struct tfc__peer_id *who,
+			     tfc_error *error)
 {
-	struct tfc__question question = *heard;
-	if (!heard->is_forwarded || !heard->as)
+	struct tfc__question question = *received;
+	if (!received->is_forwarded || !received->as)
 		return TFC_OK;
-	int code = tfc__rights_submitter(heard->as, who, error);
+	int code = tfc__rights_submitter(received->as, who, error);
 	question.is_forwarded = false;
 	return code < 0 ? code : tfc__rights_check(&service->options, who, &question, error);
 }
 
 /* On success, `who` is the submitter. */
-static int hear(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
-		enum tfc_verb verb, const msgpack_object *params, struct tfc__heard *heard,
-		tfc_error *error)
+static int receive(const struct tfc__gateway_service *service, struct tfc__peer_id *who,
+		   enum tfc_verb verb, const msgpack_object *params, struct tfc__received *received,
+		   tfc_error *error)
 {
-	const struct tfc__question *question = &heard->question;
-	int code = tfc__question_read(heard, verb, params, error);
+	const struct tfc__question *question = &received->question;
+	int code = tfc__question_read(received, verb, params, error);
 	if (code == TFC_OK)
 		code = tfc__rights_check(&service->options, who, question, error);
 	if (code == TFC_OK && verb == TFC_VERB_SUBMIT)
-		code = hear_submitter(service, question, who, error);
-	heard->question.has_minimal_env = who->uid != geteuid(); /* over tcp, uid is UINT32_MAX */
+		code = receive_submitter(service, question, who, error);
+	received->question.has_minimal_env = who->uid !=
+					     geteuid(); /* over tcp, uid is UINT32_MAX */
 	if (code == TFC_OK)
-		code = tfc__question_read_definition(heard, error);
-	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && heard->definition)
-		code = tfc__rights_apply(&service->options, who, heard->definition, error);
+		code = tfc__question_read_definition(received, error);
+	if (code == TFC_OK && verb == TFC_VERB_SUBMIT && received->definition)
+		code = tfc__rights_apply(&service->options, who, received->definition, error);
 	return code;
 }
 
@@ -443,7 +444,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 {
 	struct tfc__peer_id who = *caller;
 	enum tfc_verb verb = tfc__verb_of_method(method);
-	struct tfc__heard heard = {.definition = NULL};
+	struct tfc__received received = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call;
 	if (!request || serve_offer(service, &who, request, method, params))
@@ -452,7 +453,7 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 		answer_hello(service, request);
 		return;
 	}
-	int code = verb ? hear(service, &who, verb, params, &heard, &error)
+	int code = verb ? receive(service, &who, verb, params, &received, &error)
 			: tfc__fail(&error, TFC_ENOTSUP, "gateway", 0,
 				    "the node's version does not support this request");
 	if (code < 0)
@@ -460,16 +461,16 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	else if (!(call = new_call(service, verb, request)))
 		;
 	else if (verb == TFC_VERB_FIND)
-		answer_find(call, heard.question.job);
-	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &heard.question))
-		find_stream(call, &heard);
+		answer_find(call, received.question.job);
+	else if (verb == TFC_VERB_SUBSCRIBE && is_to_be_found(service, &received.question))
+		find_stream(call, &received);
 	else if (verb == TFC_VERB_SUBSCRIBE)
-		begin_stream(call, &heard.question);
+		begin_stream(call, &received.question);
 	else if (is_long(verb))
-		line_up(call, &heard, caller->role != TFC__KEY_NODE);
+		line_up(call, &received, caller->role != TFC__KEY_NODE);
 	else
-		put_question(call, &heard.question, &who);
-	tfc__heard_fini(&heard);
+		put_question(call, &received.question, &who);
+	tfc__received_fini(&received);
 }
 
 /* ---- opening and closing */

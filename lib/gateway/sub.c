@@ -27,20 +27,20 @@ static void detach(tfc_sub *sub)
 static void take_turn(struct tfc__work *work)
 {
 	tfc_sub *sub = tfc__container_of(work, tfc_sub, work);
-	int told = 0;
-	sub->is_telling = true;
+	int reported = 0;
+	sub->is_reporting = true;
 	if (sub->turning)
 		sub->turning(sub->user);
-	while (told < EVENTS_PER_TURN && !is_silent(sub) && sub->ops->tell(sub))
-		told++;
+	while (reported < EVENTS_PER_TURN && !is_silent(sub) && sub->ops->report(sub))
+		reported++;
 	if (sub->ops->rest && !sub->is_detached)
 		sub->ops->rest(sub, false);
 	if (sub->turned && !sub->is_closed)
 		sub->turned(sub->user);
-	sub->is_telling = false;
+	sub->is_reporting = false;
 	if (sub->is_closed)
 		sub->ops->free(sub);
-	else if (told == EVENTS_PER_TURN && !is_silent(sub))
+	else if (reported == EVENTS_PER_TURN && !is_silent(sub))
 		tfc__work_schedule(&sub->work);
 }
 
@@ -76,7 +76,7 @@ void tfc__sub_orphan(tfc_sub *sub)
 	sub->is_ended = true;
 }
 
-void tfc__sub_tell_lost(tfc_sub *sub, const char *job, const tfc_error *error)
+void tfc__sub_report_lost(tfc_sub *sub, const char *job, const tfc_error *error)
 {
 	const tfc_event event = {
 		.size = sizeof(event),
@@ -110,10 +110,10 @@ struct refused_sub {
 	char job[];
 };
 
-static int refused_tell(tfc_sub *sub)
+static int refused_report(tfc_sub *sub)
 {
 	struct refused_sub *refused = tfc__container_of(sub, struct refused_sub, sub);
-	tfc__sub_tell_lost(sub, refused->job, &refused->error);
+	tfc__sub_report_lost(sub, refused->job, &refused->error);
 	return 1;
 }
 
@@ -130,7 +130,7 @@ static int refused_new(tfc_gateway *gateway, const char *job, tfc_event_fn fn, v
 		       tfc_error *error, tfc_sub **ret_sub)
 {
 	static const struct tfc__sub_ops ops = {
-		.tell = refused_tell,
+		.report = refused_report,
 		.detach = refused_detach,
 		.free = refused_free,
 	};
@@ -198,6 +198,6 @@ void tfc_sub_close(tfc_sub *sub)
 	tfc__handle_closed(&sub->handle);
 	detach(sub);
 	sub->is_closed = true;
-	if (!sub->is_telling)
+	if (!sub->is_reporting)
 		sub->ops->free(sub);
 }

@@ -12,7 +12,7 @@
 struct tfc__mark;
 
 struct tfc__sub_ops {
-	int (*tell)(tfc_sub *sub);    /* reports one event: 1, or 0 if there is none now */
+	int (*report)(tfc_sub *sub);  /* reports one event: 1, or 0 if there is none now */
 	void (*detach)(tfc_sub *sub); /* releases the source of its events; called once */
 	void (*free)(tfc_sub *sub);   /* after detach */
 	const struct tfc__mark *(*mark)(const tfc_sub *sub);
@@ -36,7 +36,7 @@ struct tfc_sub {
 	bool is_paused;
 	bool is_ended;
 	/* In its turn, so perhaps inside fn: closing leaves the freeing to the turn. */
-	bool is_telling;
+	bool is_reporting;
 	bool is_closed;
 };
 
@@ -62,6 +62,6 @@ void tfc__sub_orphan(tfc_sub *sub);
 
 /* Reports LOST, the terminal event of a subscription that cannot continue. All other fields are
  * empty. */
-void tfc__sub_tell_lost(tfc_sub *sub, const char *job, const tfc_error *error);
+void tfc__sub_report_lost(tfc_sub *sub, const char *job, const tfc_error *error);
 
 #endif

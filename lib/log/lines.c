@@ -11,7 +11,7 @@ void tfc__lines_init(struct tfc__lines *lines, const struct tfc__lines_cursor *c
 	*lines = (struct tfc__lines){0};
 	if (!cursor)
 		return;
-	uint64_t out = cursor->told[0].position, err = cursor->told[1].position;
+	uint64_t out = cursor->reported[0].position, err = cursor->reported[1].position;
 	lines->begin = *cursor;
 	lines->position = out < err ? out : err;
 }
@@ -33,8 +33,8 @@ void tfc__lines_park(struct tfc__lines *lines)
 	if (!is_between_records(lines)) {
 		lines->position = record->position;
 		if (record->stream != TFC_STREAM_GAP)
-			lines->begin.told[slot_of(record)] = (struct tfc__told){record->position,
-										lines->at};
+			lines->begin.reported[slot_of(record)] =
+				(struct tfc__reported){record->position, lines->at};
 	}
 	tfc__log_source_close(lines->source);
 	lines->source = NULL;
@@ -49,7 +49,7 @@ void tfc__lines_skip(struct tfc__lines *lines, uint64_t until, struct tfc__line 
 	tfc__lines_park(lines);
 	for (size_t i = 0; i < 2; i++) {
 		tfc__buf_fini(&lines->rest[i].text);
-		lines->begin.told[i] = (struct tfc__told){until, 0};
+		lines->begin.reported[i] = (struct tfc__reported){until, 0};
 	}
 	lines->flushed = NULL;
 	lines->position = until;
@@ -66,7 +66,7 @@ void tfc__lines_fini(struct tfc__lines *lines)
 		tfc__buf_fini(&lines->rest[i].text);
 }
 
-static void drop_told(struct tfc__lines *lines)
+static void drop_reported(struct tfc__lines *lines)
 {
 	if (lines->flushed)
 		tfc__buf_fini(&lines->flushed->text);
@@ -80,20 +80,20 @@ size_t tfc__lines_bytes(const struct tfc__lines *lines)
 }
 
 /* The bytes of the record that were returned before the cursor was taken. */
-static uint64_t told_of(const struct tfc__lines *lines, const tfc_log_record *record)
+static uint64_t reported_of(const struct tfc__lines *lines, const tfc_log_record *record)
 {
-	const struct tfc__told *told = &lines->begin.told[slot_of(record)];
-	if (record->position < told->position)
+	const struct tfc__reported *reported = &lines->begin.reported[slot_of(record)];
+	if (record->position < reported->position)
 		return record->len;
-	if (record->position > told->position || told->skip < record->len)
-		return record->position == told->position ? told->skip : 0;
+	if (record->position > reported->position || reported->skip < record->len)
+		return record->position == reported->position ? reported->skip : 0;
 	return record->len;
 }
 
 /* A gap belongs to both streams: it was returned if either stream has been returned to its end. */
-static bool is_missing_told(const struct tfc__lines *lines, uint64_t end)
+static bool is_missing_reported(const struct tfc__lines *lines, uint64_t end)
 {
-	return end <= lines->begin.told[0].position || end <= lines->begin.told[1].position;
+	return end <= lines->begin.reported[0].position || end <= lines->begin.reported[1].position;
 }
 
 /* Replaces the current record by the gap in front of it. The record is read again after the gap. */
@@ -145,7 +145,7 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		return code;
 	}
 	/* A reader that begins at the oldest record does not report what came before it. */
-	if (record->position > lines->position && !is_missing_told(lines, record->position))
+	if (record->position > lines->position && !is_missing_reported(lines, record->position))
 		miss(lines, lines->position);
 	lines->position = record->next;
 	if (is_of_another(lines)) {
@@ -153,10 +153,10 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		return leave_to_another(lines);
 	}
 	if (record->stream != TFC_STREAM_GAP) {
-		lines->at = told_of(lines, record);
+		lines->at = reported_of(lines, record);
 	} else {
 		lines->at = record->len;
-		lines->is_gap_waiting = !is_missing_told(lines, record->next);
+		lines->is_gap_waiting = !is_missing_reported(lines, record->next);
 	}
 	return 1;
 }
@@ -164,18 +164,18 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 /* The cursor of a stream with an unfinished line is the beginning of that line. */
 struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 {
-	struct tfc__told here = {lines->position, 0};
+	struct tfc__reported here = {lines->position, 0};
 	struct tfc__lines_cursor cursor;
 	if (!is_between_records(lines))
-		here = (struct tfc__told){lines->record.position,
-					  lines->is_gap_waiting ? 0 : lines->at};
+		here = (struct tfc__reported){lines->record.position,
+					      lines->is_gap_waiting ? 0 : lines->at};
 	for (size_t i = 0; i < 2; i++) {
 		const struct tfc__line_rest *rest = &lines->rest[i];
 		bool is_waiting = rest->text.len && rest != lines->flushed;
-		cursor.told[i] = is_waiting ? rest->begin : here;
+		cursor.reported[i] = is_waiting ? rest->begin : here;
 		/* A stream whose old cursor is still ahead has had no output since. */
-		if (!is_waiting && cursor.told[i].position < lines->begin.told[i].position)
-			cursor.told[i] = lines->begin.told[i];
+		if (!is_waiting && cursor.reported[i].position < lines->begin.reported[i].position)
+			cursor.reported[i] = lines->begin.reported[i];
 	}
 	return cursor;
 }
@@ -196,7 +196,7 @@ static int take_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, stru
 
 int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 {
-	drop_told(lines);
+	drop_reported(lines);
 	for (size_t i = 0; i < 2; i++)
 		if (lines->rest[i].text.len)
 			return take_rest(lines, &lines->rest[i], ret_line);
@@ -219,7 +219,7 @@ static int keep_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, cons
 	if (!extend(rest, data, len))
 		return TFC_ENOMEM;
 	if (is_first)
-		rest->begin = (struct tfc__told){lines->record.position, lines->at};
+		rest->begin = (struct tfc__reported){lines->record.position, lines->at};
 	rest->attempt = lines->record.attempt;
 	rest->time_ns = lines->record.time_ns;
 	lines->at += len;
@@ -289,7 +289,7 @@ int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *
 		    tfc_error *error)
 {
 	int code = 0;
-	drop_told(lines);
+	drop_reported(lines);
 	while (code == 0) {
 		if (lines->is_gap_waiting)
 			return take_gap(lines, ret_line);

@@ -19,7 +19,7 @@
  * The progress of one stream: all records before `position`, and `skip` bytes of the record there,
  * have been returned.
  */
-struct tfc__told {
+struct tfc__reported {
 	uint64_t position;
 	uint64_t skip;
 };
@@ -29,7 +29,7 @@ struct tfc__told {
  * gone further.
  */
 struct tfc__lines_cursor {
-	struct tfc__told told[2]; /* stdout, stderr */
+	struct tfc__reported reported[2]; /* stdout, stderr */
 };
 
 /* One line, or one gap (stream TFC_STREAM_GAP). Borrowed until the next call. */
@@ -48,7 +48,7 @@ struct tfc__line_rest {
 	struct tfc__buf text;
 	uint32_t attempt;
 	uint64_t time_ns;
-	struct tfc__told begin;
+	struct tfc__reported begin;
 };
 
 struct tfc__lines {

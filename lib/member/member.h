@@ -86,7 +86,7 @@ void tfc__member_info(const struct tfc__member *member, tfc_member_info *ret_inf
 /* ---- observations of the node's connections */
 
 /* Something was received from the member, on any connection. */
-void tfc__members_heard(struct tfc__members *members, struct tfc__member *member);
+void tfc__members_received(struct tfc__members *members, struct tfc__member *member);
 /* A connection to the member has ended. is_refused: nothing listens at its address. */
 void tfc__members_broken(struct tfc__members *members, struct tfc__member *member, bool is_refused);
 /* The member has announced that it leaves. */

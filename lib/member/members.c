@@ -69,12 +69,12 @@ void tfc__members_set_prober(struct tfc__members *members, struct tfc__member_pr
 	members->prober = prober;
 }
 
-void tfc__members_heard(struct tfc__members *members, struct tfc__member *member)
+void tfc__members_received(struct tfc__members *members, struct tfc__member *member)
 {
 	struct tfc__member_row *row = tfc__member_row_of(&member->link);
 	if (!is_probed(row))
 		return;
-	tfc__probe_heard(&row->probe, tfc__now());
+	tfc__probe_received(&row->probe, tfc__now());
 	judge(members, row);
 }
 
@@ -199,10 +199,11 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	row->has_spoken = false;
 	row->member.is_out = true;
 	members->count--;
-	if (row->untold != TFC__MEMBER_ADDED)
+	if (row->unreported != TFC__MEMBER_ADDED)
 		tfc__members_note(members, row, TFC__MEMBER_REMOVED);
-	else if (members->told == row) /* a watcher added and removed it while it was reported */
-		row->untold = 0;
+	else if (members->reported ==
+		 row) /* a watcher added and removed it while it was reported */
+		row->unreported = 0;
 	else
 		tfc__member_row_free(row); /* it was never reported */
 	return TFC_OK;
@@ -249,12 +250,12 @@ void tfc__members_drop(struct tfc__members *members)
 }
 
 /* There are no watchers yet; later ones find these members in the table. */
-static void forget_untold(struct tfc__members *members)
+static void forget_unreported(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {
-		tfc__member_row_of(link)->untold = 0;
+		tfc__member_row_of(link)->unreported = 0;
 	}
-	tfc__work_cancel(&members->telling);
+	tfc__work_cancel(&members->reporting);
 }
 
 static int add_self(struct tfc__members *members, const tfc_member_info *self, tfc_error *error)
@@ -312,7 +313,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 	members->ctx = ctx;
 	tfc__list_init(&members->all);
 	tfc__observers_init(&members->watches);
-	tfc__work_init(&members->telling, ctx, tfc__members_tell);
+	tfc__work_init(&members->reporting, ctx, tfc__members_report);
 	tfc__timer_init(&members->timer, ctx, tick);
 	tfc__probes_init(&members->probes, &options->times);
 	int code = add_self(members, options->self, error);
@@ -322,7 +323,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 		tfc__members_close(members);
 		return code;
 	}
-	forget_untold(members);
+	forget_unreported(members);
 	*ret_members = members;
 	return TFC_OK;
 }
@@ -334,7 +335,7 @@ void tfc__members_close(struct tfc__members *members)
 	if (members->is_started)
 		members->ops.stop(members->user, &members->face);
 	members->is_closed = true;
-	tfc__work_cancel(&members->telling);
+	tfc__work_cancel(&members->reporting);
 	tfc__timer_cancel(&members->timer);
 	tfc__observers_close(&members->watches);
 	if (!members->busy)

@@ -1,6 +1,6 @@
 /*
  * The table of members, as its files share it: opening, probes and backends (members.c), rows
- * (rows.c), observers (tell.c).
+ * (rows.c), observers (report.c).
  */
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H
@@ -15,7 +15,7 @@ struct tfc__member_row {
 	struct tfc__member member;
 	/* its link is in the list of probes, or alone when the member is not probed */
 	struct tfc__probe probe;
-	enum tfc__member_change untold; /* 0: everything has been reported */
+	enum tfc__member_change unreported; /* 0: everything has been reported */
 	/* the member has reported its own slots, memory, gpus and labels */
 	bool has_spoken;
 };
@@ -41,9 +41,9 @@ struct tfc__members {
 	struct tfc__member_prober *prober;
 
 	struct tfc__observers watches; /* of struct tfc__member_event */
-	struct tfc__work telling;
-	struct tfc__member_row *told; /* the row whose change is being reported */
-	uint32_t busy;                /* callbacks in progress: memory is not freed */
+	struct tfc__work reporting;
+	struct tfc__member_row *reported; /* the row whose change is being reported */
+	uint32_t busy;                    /* callbacks in progress: memory is not freed */
 	bool is_closed;
 };
 
@@ -65,7 +65,7 @@ int tfc__member_row_set(struct tfc__members *members, struct tfc__member_row *ro
 			const tfc_member_info *info);
 void tfc__member_row_free(struct tfc__member_row *row);
 
-/* ---- tell.c */
+/* ---- report.c */
 
 /* Marks a change of the row to be reported. It is merged with a change that was not reported
  * yet. */
@@ -73,7 +73,7 @@ void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row
 		       enum tfc__member_change what);
 void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
 			    uint32_t state);
-void tfc__members_tell(struct tfc__work *telling);
+void tfc__members_report(struct tfc__work *reporting);
 
 /* ---- members.c */
 

@@ -21,7 +21,7 @@ static struct tfc__probe *probe_of(struct tfc__link *link)
 
 void tfc__probe_add(struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now)
 {
-	*probe = (struct tfc__probe){.state = TFC_MEMBER_SUSPECT, .heard_at = now};
+	*probe = (struct tfc__probe){.state = TFC_MEMBER_SUSPECT, .received_at = now};
 	tfc__list_append(&probes->all, &probe->link);
 	if (!probes->next_at)
 		probes->next_at = now + probes->times.period_ns;
@@ -36,10 +36,10 @@ void tfc__probe_remove(struct tfc__probes *probes, struct tfc__probe *probe)
 	probes->is_cut_off = false;
 }
 
-void tfc__probe_heard(struct tfc__probe *probe, uint64_t now)
+void tfc__probe_received(struct tfc__probe *probe, uint64_t now)
 {
 	probe->state = TFC_MEMBER_ALIVE;
-	probe->heard_at = now;
+	probe->received_at = now;
 	probe->is_connected = true;
 }
 
@@ -70,15 +70,15 @@ static void void_sleep(struct tfc__probes *probes, uint64_t now)
 		return;
 	TFC__LIST_EACH (link, &probes->all) {
 		struct tfc__probe *probe = probe_of(link);
-		probe->heard_at += late;
-		if (probe->heard_at > now)
-			probe->heard_at = now;
+		probe->received_at += late;
+		if (probe->received_at > now)
+			probe->received_at = now;
 	}
 }
 
 static bool is_silent(const struct tfc__probe *probe, uint64_t length, uint64_t now)
 {
-	return now - probe->heard_at >= length;
+	return now - probe->received_at >= length;
 }
 
 /* Relative to all members that are not down or left, including this node. */

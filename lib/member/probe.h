@@ -2,7 +2,7 @@
  * Judges the state of each member by what was received from it and when. Pure: no descriptor, clock
  * or allocation; the table of members (members.c) calls it with the time.
  *
- *   heard        anything was received from the member            -> alive
+ *   received     anything was received from the member            -> alive
  *   broken       its connection ended                             -> suspect
  *   refused      nothing listens at its address and it has no
  *                connection left: its process has ended           -> down, at once
@@ -30,10 +30,10 @@ struct tfc__probe_times {
 
 struct tfc__probe {
 	struct tfc__link link;
-	uint32_t state;    /* enum tfc_member_state; a new one is suspect */
-	uint64_t heard_at; /* when something was last received, or when it was added */
-	bool is_connected; /* something was received over a connection that has not ended */
-	bool is_due;       /* output: a heartbeat is to be requested from it now */
+	uint32_t state;       /* enum tfc_member_state; a new one is suspect */
+	uint64_t received_at; /* when something was last received, or when it was added */
+	bool is_connected;    /* something was received over a connection that has not ended */
+	bool is_due;          /* output: a heartbeat is to be requested from it now */
 };
 
 struct tfc__probes {
@@ -48,7 +48,7 @@ void tfc__probes_init(struct tfc__probes *probes, const struct tfc__probe_times 
 void tfc__probe_add(struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now);
 void tfc__probe_remove(struct tfc__probes *probes, struct tfc__probe *probe);
 
-void tfc__probe_heard(struct tfc__probe *probe, uint64_t now);
+void tfc__probe_received(struct tfc__probe *probe, uint64_t now);
 void tfc__probe_broken(struct tfc__probe *probe);
 void tfc__probe_refused(struct tfc__probe *probe);
 void tfc__probe_left(struct tfc__probe *probe); /* it has announced that it leaves */

@@ -66,17 +66,17 @@ void tfc__agent_link_undo(struct tfc__agent_link *link, const message *given)
 {
 	if (given)
 		link->next = ((message *)(uintptr_t)given)->link.prev->next;
-	link->told = 0;
+	link->reported = 0;
 }
 
 bool tfc__agent_link_owes(const struct tfc__agent_link *link)
 {
-	return link->told != link->received;
+	return link->reported != link->received;
 }
 
 uint64_t tfc__agent_link_ack(struct tfc__agent_link *link)
 {
-	link->told = link->received;
+	link->reported = link->received;
 	return link->received;
 }
 
@@ -109,7 +109,7 @@ int tfc__agent_link_resume(struct tfc__agent_link *link, uint64_t received)
 	if (code < 0)
 		return code;
 	link->next = link->kept.next;
-	link->told = 0;
+	link->reported = 0;
 	return TFC_OK;
 }
 

@@ -25,7 +25,7 @@ struct tfc__agent_link {
 	uint64_t last;     /* number of the last posted message */
 	uint64_t cleared;  /* acknowledged by the other end up to here */
 	uint64_t received; /* messages of the other end delivered up to here */
-	uint64_t told;     /* acknowledged by us over this connection up to here */
+	uint64_t reported; /* acknowledged by us over this connection up to here */
 };
 
 struct tfc__agent_link_message {

@@ -164,7 +164,7 @@ static int begin_lease(struct session *session, uint32_t lease_ms)
 
 /* A renewal counts from the time at which this node made its stamp, so delay cannot extend a lease.
  */
-static void hear_renewal(struct tfc__agent_service *service, const msgpack_object *params)
+static void receive_renewal(struct tfc__agent_service *service, const msgpack_object *params)
 {
 	uint64_t instance = tfc__msg_get_u64(params, "instance", 0);
 	uint64_t stamp = tfc__msg_get_u64(params, "stamp", 0);
@@ -227,7 +227,7 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 	} else if (!request && strcmp(method, "agent.forget") == 0) {
 		tfc__agent_service_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
-		hear_renewal(service, params);
+		receive_renewal(service, params);
 	} else if (!is_alive(session)) {
 		if (request)
 			fail_session(request);

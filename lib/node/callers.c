@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "node/internal.h"
 
-/* A node that was heard within this time is certainly alive, so another one of its name is refused.
+/* A node that was received from within this time is certainly alive, so another one of its name is
+ * refused.
  */
 #define SURELY_THERE_NS (2 * TFC__SECOND)
 
@@ -27,7 +28,7 @@ static void free_caller(struct tfc__caller *caller)
 static int refuse_second(const struct tfc__node_peer *peer, tfc_error *error, const char *format,
 			 const char *name, const char *address)
 {
-	bool is_there = tfc__now() - peer->heard_at < SURELY_THERE_NS;
+	bool is_there = tfc__now() - peer->received_at < SURELY_THERE_NS;
 	return tfc__fail(error, is_there ? TFC_EEXIST : TFC_EAGAIN, "node", 0, format, name,
 			 peer->member ? peer->member->address : "", address);
 }
@@ -198,7 +199,7 @@ static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_r
 	struct tfc__peers *peers = caller->peers;
 	tfc__peers_enter(peers);
 	if (caller->member)
-		tfc__node_peer_heard(caller->member);
+		tfc__node_peer_received(caller->member);
 	if (strncmp(method, "node.", 5) == 0)
 		serve_node(caller, request, method, params);
 	else

@@ -44,14 +44,14 @@ static void serve(void *user, struct tfc__caller *caller, struct tfc__rpc_reques
 	}
 }
 
-static void hear(void *user, struct tfc__node_peer *peer, const char *method,
-		 const msgpack_object *params)
+static void receive(void *user, struct tfc__node_peer *peer, const char *method,
+		    const msgpack_object *params)
 {
 }
 
 static void met(void *user, struct tfc__node_peer *peer)
 {
-	tfc__node_ask_guests(user, peer);
+	tfc__node_ask_remote_job_logs(user, peer);
 }
 
 static void refused(void *user, const tfc_error *error)
@@ -78,7 +78,7 @@ int tfc__node_connect(tfc_node *node, tfc_error *error)
 		.identity = node->identity,
 		.hello = hello,
 		.serve = serve,
-		.hear = hear,
+		.receive = receive,
 		.met = met,
 		.refused = refused,
 		.user = node,

@@ -60,8 +60,8 @@ struct tfc_node {
 
 	struct tfc__link watches; /* struct tfc_member_watch */
 
-	struct tfc__link askings; /* pending queries of guests.c */
-	struct tfc__timer guest_look;
+	struct tfc__link askings; /* pending queries of remote_job_logs.c */
+	struct tfc__timer remote_job_logs_look;
 	uint64_t retain_s;
 
 	tfc_node_hooks hooks; /* zeros: none */
@@ -95,17 +95,17 @@ int tfc__node_open_gateway(tfc_node *node, const tfc_node_options *options, tfc_
 void tfc__node_close_gateway(tfc_node *node);
 int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this process */
 
-/* ---- guests.c */
+/* ---- remote_job_logs.c */
 
 /* Call when a member's connection comes up: queries which of the jobs whose logs are kept here
  * still exist. */
-void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer);
+void tfc__node_ask_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params);
-void tfc__node_begin_guests(tfc_node *node); /* call first of all; retain_s is set */
+void tfc__node_begin_remote_job_logs(tfc_node *node); /* call first of all; retain_s is set */
 /* Finds the logs of the previous incarnation. The agent is open. */
-void tfc__node_find_guests(tfc_node *node);
-void tfc__node_end_guests(tfc_node *node);
+void tfc__node_find_remote_job_logs(tfc_node *node);
+void tfc__node_end_remote_job_logs(tfc_node *node);
 
 /* ---- node.c */
 
@@ -158,7 +158,7 @@ struct tfc__node_peer {
 	struct tfc__timer redial;
 	uint32_t failures;
 	uint32_t callers;                /* accepted connections from the member */
-	uint64_t heard_at;               /* tfc__now of the last heartbeat */
+	uint64_t received_at;            /* tfc__now of the last heartbeat */
 	char node_id[TFC__NODE_ID_SIZE]; /* as last reported, or "" */
 	char boot_id[17];
 	bool has_left; /* this incarnation has said goodbye: later messages are no heartbeat */
@@ -193,11 +193,11 @@ void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc
 /* Dials, unless the member is connected, is being dialed, or must not be dialed. */
 void tfc__node_peer_dial(struct tfc__node_peer *peer);
 void tfc__node_peer_hang_up(struct tfc__node_peer *peer);
-void tfc__node_peer_tell(struct tfc__node_peer *peer, bool is_up);
+void tfc__node_peer_report(struct tfc__node_peer *peer, bool is_up);
 void tfc__node_peer_on_redial(struct tfc__timer *timer);
 void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member);
 
-void tfc__node_peer_heard(struct tfc__node_peer *peer);
+void tfc__node_peer_received(struct tfc__node_peer *peer);
 
 /* Call when the member has said goodbye. */
 void tfc__node_peer_left(struct tfc__node_peer *peer);
@@ -232,7 +232,7 @@ struct tfc__remote_agent {
 	struct tfc__rpc_call *stay;
 	bool is_silent; /* unreachable: the jobs were notified, or will be */
 	/* CLOCK_BOOTTIME when the stamp was received that was last sent back; 0: none. */
-	uint64_t heard_ns;
+	uint64_t received_ns;
 	int64_t ahead_ns; /* our CLOCK_BOOTTIME minus the remote one */
 	struct tfc__timer renewal;
 	struct tfc__timer loss; /* the next time at which a job may be certainly lost */
@@ -271,12 +271,12 @@ struct remote_job {
 	struct tfc__rpc_call *call; /* pending open or drop */
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
-	struct tfc__work tell;   /* reports SILENT, BACK, LOST, FENCED */
-	bool tells_silent;
-	bool is_told_silent;
+	struct tfc__work report; /* reports SILENT, BACK, LOST, FENCED */
+	bool reports_silent;
+	bool is_reported_silent;
 	enum tfc__agent_event_kind last_word; /* LOST or FENCED, or 0 */
 	tfc_error why;
-	bool is_telling;            /* inside fn */
+	bool is_reporting;          /* inside fn */
 	struct tfc__bundle *bundle; /* a reference; NULL: none */
 	struct tfc__observer bundle_waiter;
 	/* Offers the bundle to the node; NULL: not being offered, or another job offers the same

@@ -81,8 +81,8 @@ const char *tfc__node_member_id(const tfc_node *node, const struct tfc__member *
 
 /* ---- for hosts */
 
-static void tell(const tfc_node *node, const struct tfc__member *member, uint32_t change,
-		 tfc_member_fn fn, void *user)
+static void report(const tfc_node *node, const struct tfc__member *member, uint32_t change,
+		   tfc_member_fn fn, void *user)
 {
 	tfc_member_info info;
 	tfc__member_info(member, &info);
@@ -110,7 +110,7 @@ int tfc_member_list(tfc_node *node, tfc_member_fn fn, void *user)
 		struct tfc__member *member = tfc__container_of(link, struct tfc__member, link);
 		next = link->next;
 		if (!member->is_out)
-			tell(node, member, 0, fn, user);
+			report(node, member, 0, fn, user);
 	}
 	return TFC_OK;
 }
@@ -119,7 +119,7 @@ static void on_change(struct tfc__observer *inner, const void *event)
 {
 	const struct tfc__member_event *what = event;
 	tfc_member_watch *watch = tfc__container_of(inner, tfc_member_watch, inner);
-	tell(watch->node, what->member, (uint32_t)what->change, watch->fn, watch->user);
+	report(watch->node, what->member, (uint32_t)what->change, watch->fn, watch->user);
 }
 
 static void close_watch(struct tfc__handle *handle)

@@ -191,7 +191,7 @@ static int open_upstreams(tfc_node *node, const tfc_node_options *options, tfc_e
 	if (code < 0)
 		return code;
 	if (node->map)
-		tfc__upstream_map_tell(node->map, node->upstreams);
+		tfc__upstream_map_report(node->map, node->upstreams);
 	tfc__nodes_set_upstreams(node->nodes, node->upstreams);
 	return TFC_OK;
 }
@@ -228,14 +228,14 @@ int tfc__node_open_parts(tfc_node *node, const tfc_node_options *options, tfc_er
 {
 	int code;
 	node->retain_s = options->retain_s ? options->retain_s : RETAIN_S;
-	tfc__node_begin_guests(node);
+	tfc__node_begin_remote_job_logs(node);
 	if ((code = tfc__options_copy(&node->hooks, sizeof(node->hooks), options->hooks, "node",
 				      "tfc_node_hooks", error)) < 0 ||
 	    (code = open_keys(node, options, error)) < 0 ||
 	    (code = open_jobs(node, options, error)) < 0 ||
 	    (code = tfc__node_open_gateway(node, options, error)) < 0)
 		return code;
-	tfc__node_find_guests(node);
+	tfc__node_find_remote_job_logs(node);
 	return tfc__node_listen(node, options, error);
 }
 
@@ -243,7 +243,7 @@ void tfc__node_close_parts(tfc_node *node)
 {
 	tfc__node_stop_listening(node);
 	tfc__node_stop_leaving(node);
-	tfc__node_end_guests(node);
+	tfc__node_end_remote_job_logs(node);
 	tfc__node_close_gateway(node);
 	tfc__directory_close(node->directory);
 	tfc__upstreams_close(node->upstreams);

@@ -35,7 +35,7 @@ void tfc__peers_write_hello(struct tfc__peers *peers, const char *to, struct tfc
 	tfc__hello_write(&hello, buf);
 }
 
-static void tell_state(struct tfc__peers *peers)
+static void report_state(struct tfc__peers *peers)
 {
 	struct tfc__buf params = {0};
 	tfc__peers_write_hello(peers, "", &params);
@@ -76,7 +76,7 @@ static void cut(struct tfc__node_peer *peer)
 	peer->is_up = false;
 	tfc__callers_drop(peer, NULL);
 	if (was_up)
-		tfc__node_peer_tell(peer, false);
+		tfc__node_peer_report(peer, false);
 }
 
 static bool has_moved(const struct tfc__node_peer *peer)
@@ -119,7 +119,7 @@ static void on_member(struct tfc__observer *watch, const void *event)
 	const struct tfc__member_event *what = event;
 	tfc__peers_enter(peers);
 	if (what->member->is_self && !peers->left)
-		tell_state(peers);
+		report_state(peers);
 	else if (!what->member->is_self)
 		on_other(peers, what->member, what->change);
 	tfc__peers_exit(peers);
@@ -163,7 +163,7 @@ static void say_goodbye(struct tfc__node_peer *peer)
 
 void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *user)
 {
-	tell_state(peers); /* before the goodbye, after which later messages are ignored */
+	report_state(peers); /* before the goodbye, after which later messages are ignored */
 	peers->left = fn;
 	peers->left_user = user;
 	TFC__LIST_EACH (link, &peers->all)
@@ -173,7 +173,7 @@ void tfc__peers_leave(struct tfc__peers *peers, void (*fn)(void *user), void *us
 
 /* ---- the peers as a whole */
 
-static void tell_refusal(struct tfc__work *work)
+static void report_refusal(struct tfc__work *work)
 {
 	struct tfc__peers *peers = tfc__container_of(work, struct tfc__peers, refusing);
 	tfc_error error = peers->refusal;
@@ -206,7 +206,7 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	peers->random = strtoull(options->hello->boot_id, NULL, 16);
 	tfc__list_init(&peers->all);
 	tfc__list_init(&peers->callers);
-	tfc__work_init(&peers->refusing, ctx, tell_refusal);
+	tfc__work_init(&peers->refusing, ctx, report_refusal);
 	tfc__timer_init(&peers->leaving, ctx, on_all_left);
 	tfc__observer_init(&peers->watch, on_member);
 	peers->prober.fn = tfc__node_peer_on_probe;

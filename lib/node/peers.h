@@ -29,8 +29,8 @@ struct tfc__peers_options {
 	void (*serve)(void *user, struct tfc__caller *caller, struct tfc__rpc_request *request,
 		      const char *method, const msgpack_object *params);
 	/* A notification of a member over the dialed connection. */
-	void (*hear)(void *user, struct tfc__node_peer *peer, const char *method,
-		     const msgpack_object *params);
+	void (*receive)(void *user, struct tfc__node_peer *peer, const char *method,
+			const msgpack_object *params);
 	/* A member has accepted our hello and can be called; or NULL. */
 	void (*met)(void *user, struct tfc__node_peer *peer);
 	/* Called once, from dispatch: this node may not take part (tfc_node_options.refused). */

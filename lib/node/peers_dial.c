@@ -22,18 +22,18 @@ static void say(struct tfc__node_peer *peer, const char *text)
 	tfc__log(peer->peers->ctx, TFC_LOG_WARNING, "node", peer->name, "%s", text);
 }
 
-void tfc__node_peer_tell(struct tfc__node_peer *peer, bool is_up)
+void tfc__node_peer_report(struct tfc__node_peer *peer, bool is_up)
 {
 	tfc__observers_notify(&peer->watches, &is_up);
 }
 
-void tfc__node_peer_heard(struct tfc__node_peer *peer)
+void tfc__node_peer_received(struct tfc__node_peer *peer)
 {
 	if (peer->has_left)
 		return;
-	peer->heard_at = tfc__now();
+	peer->received_at = tfc__now();
 	if (peer->member)
-		tfc__members_heard(peer->peers->options.members, peer->member);
+		tfc__members_received(peer->peers->options.members, peer->member);
 }
 
 void tfc__node_peer_left(struct tfc__node_peer *peer)
@@ -54,7 +54,7 @@ void tfc__node_peer_learn(struct tfc__node_peer *peer, const struct tfc__hello *
 	if (peer->member && tfc__members_learn(peer->peers->options.members, peer->member,
 					       &hello->offer, &error) < 0)
 		say(peer, error.text);
-	tfc__node_peer_heard(peer);
+	tfc__node_peer_received(peer);
 }
 
 /* ---- the dialed connection */
@@ -105,7 +105,7 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 	if (!peer->callers && peer->member && !peer->has_left && (was_up || is_refusal(why)))
 		tfc__members_broken(peers->options.members, peer->member, !was_up);
 	if (was_up) {
-		tfc__node_peer_tell(peer, false);
+		tfc__node_peer_report(peer, false);
 		peer->failures = 0;
 	}
 	if (peers->is_closed)
@@ -117,7 +117,7 @@ static void lost(struct tfc__node_peer *peer, const tfc_error *why)
 }
 
 /* Two nodes have the same name or identity: the one that came last has to stop. */
-static void tell_host(struct tfc__peers *peers, const tfc_error *error)
+static void report_to_host(struct tfc__peers *peers, const tfc_error *error)
 {
 	if (error->code != TFC_EEXIST || peers->was_let_in)
 		return;
@@ -134,7 +134,7 @@ static void refused(struct tfc__node_peer *peer, const tfc_error *error)
 	tfc__node_peer_hang_up(peer);
 	peer->is_refused = error->code != TFC_EAGAIN && error->code != TFC_ENOMEM;
 	schedule(peer);
-	tell_host(peer->peers, error);
+	report_to_host(peer->peers, error);
 }
 
 /* Whether the node that accepted us, under the name that we dialed, has the identity that it
@@ -171,7 +171,7 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		peer->is_refused = false;
 		peer->failures = 0;
 		tfc__node_peer_learn(peer, &hello);
-		tfc__node_peer_tell(peer, true);
+		tfc__node_peer_report(peer, true);
 		if (peers->options.met && !peers->is_closed)
 			peers->options.met(peers->options.user, peer);
 	}
@@ -229,7 +229,7 @@ static void on_serve(struct tfc__peer *connection, void *user, struct tfc__rpc_r
 	tfc__peers_enter(peers);
 	if (!request) {
 		if (peer->is_up)
-			peers->options.hear(peers->options.user, peer, method, params);
+			peers->options.receive(peers->options.user, peer, method, params);
 	} else if (strcmp(method, "node.bye") == 0) {
 		tfc__node_peer_left(peer);
 		tfc__rpc_reply(request, NULL);
@@ -286,7 +286,7 @@ static void on_ping_end(void *user, int code, const msgpack_object *result, cons
 	struct tfc__node_peer *peer = user;
 	peer->ping = NULL;
 	if (code == TFC_OK)
-		tfc__node_peer_heard(peer);
+		tfc__node_peer_received(peer);
 }
 
 void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__member *member)

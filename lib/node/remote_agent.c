@@ -43,8 +43,8 @@ static void set_silent(struct tfc__remote_agent *agent, bool is_silent)
 static uint64_t counts_from(const struct remote_job *job)
 {
 	bool is_another = job->boot && job->boot != job->agent->boot;
-	uint64_t heard = is_another ? 0 : job->agent->heard_ns;
-	return heard > job->since_ns ? heard : job->since_ns;
+	uint64_t received = is_another ? 0 : job->agent->received_ns;
+	return received > job->since_ns ? received : job->since_ns;
 }
 
 static void set_loss_timer(struct tfc__remote_agent *agent)
@@ -110,8 +110,9 @@ static void note_boot(struct tfc__remote_agent *agent, uint64_t boot)
 	if (boot == agent->boot)
 		return;
 	TFC__LIST_EACH (link, &agent->jobs)
-		if (job_of(link)->boot == agent->boot && agent->heard_ns > job_of(link)->since_ns)
-			job_of(link)->since_ns = agent->heard_ns;
+		if (job_of(link)->boot == agent->boot &&
+		    agent->received_ns > job_of(link)->since_ns)
+			job_of(link)->since_ns = agent->received_ns;
 	agent->boot = boot;
 	TFC__LIST_EACH (link, &agent->jobs)
 		tfc__remote_logs_retry(job_of(link), ALL_TASKS); /* its kept logs can be read */
@@ -127,7 +128,7 @@ static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
 	return NULL;
 }
 
-static void on_told(void *user, const msgpack_object *item)
+static void on_reported(void *user, const msgpack_object *item)
 {
 	struct tfc__remote_agent *agent = user;
 	struct remote_job *job = find(agent, tfc__msg_get_u64(item, "handle", 0));
@@ -163,7 +164,7 @@ static int ask_stay(struct tfc__remote_agent *agent)
 	const struct tfc__rpc_options options = {.method = "agent.stay",
 						 .params = &params,
 						 .credit = STAY_CREDIT,
-						 .item = on_told,
+						 .item = on_reported,
 						 .end = on_stay_end,
 						 .user = agent};
 	int code = tfc__rpc_call(agent->rpc, &options, &agent->stay, NULL);
@@ -193,7 +194,7 @@ static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *re
 	if (tfc__msg_get_bool(result, "alone", false))
 		lose_earlier(agent);
 	agent->ahead_ns = (int64_t)(now - stamp);
-	agent->heard_ns = now;
+	agent->received_ns = now;
 	if (send_renewal(agent, stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
 		return; /* out of memory; the next renewal tries again */
 	set_silent(agent, false);

@@ -46,7 +46,7 @@ void tfc__remote_free(struct remote_job *job)
 	drop_call(job);
 	tfc__remote_logs_leave(job);
 	tfc__work_cancel(&job->flush);
-	tfc__work_cancel(&job->tell);
+	tfc__work_cancel(&job->report);
 	tfc__timer_cancel(&job->retry);
 	tfc__agent_link_fini(&job->stream);
 	leave_bundle(job);
@@ -61,7 +61,7 @@ void tfc__remote_free(struct remote_job *job)
 
 static void free_closed(struct remote_job *job)
 {
-	if (!job->fn && !job->is_telling && job->state == REMOTE_GONE)
+	if (!job->fn && !job->is_reporting && job->state == REMOTE_GONE)
 		tfc__remote_free(job);
 }
 
@@ -80,7 +80,7 @@ void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, c
 	tfc__agent_link_fini(&job->stream);
 	tfc__remote_logs_retry(job, ALL_TASKS);
 	if (job->fn)
-		tfc__work_schedule(&job->tell);
+		tfc__work_schedule(&job->report);
 	free_closed(job);
 }
 
@@ -101,13 +101,13 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 
 static void call(struct remote_job *job, const struct tfc__agent_event *event)
 {
-	job->is_telling = true;
+	job->is_reporting = true;
 	if (job->fn)
 		job->fn(job->user, event);
-	job->is_telling = false;
+	job->is_reporting = false;
 }
 
-static void tell(struct remote_job *job)
+static void report(struct remote_job *job)
 {
 	struct tfc__agent_event event = {0};
 	if (job->last_word) {
@@ -115,25 +115,25 @@ static void tell(struct remote_job *job)
 		event.text = job->why.text;
 		job->last_word = 0;
 		call(job, &event);
-	} else if (job->tells_silent != job->is_told_silent && job->state == REMOTE_OPEN) {
-		job->is_told_silent = job->tells_silent;
-		event.kind = job->tells_silent ? TFC__AGENT_SILENT : TFC__AGENT_BACK;
+	} else if (job->reports_silent != job->is_reported_silent && job->state == REMOTE_OPEN) {
+		job->is_reported_silent = job->reports_silent;
+		event.kind = job->reports_silent ? TFC__AGENT_SILENT : TFC__AGENT_BACK;
 		call(job, &event);
 	}
 }
 
-static void on_tell(struct tfc__work *work)
+static void on_report(struct tfc__work *work)
 {
-	struct remote_job *job = tfc__container_of(work, struct remote_job, tell);
-	tell(job);
+	struct remote_job *job = tfc__container_of(work, struct remote_job, report);
+	report(job);
 	free_closed(job);
 }
 
 void tfc__remote_notify_silence(struct remote_job *job, bool is_silent)
 {
-	job->tells_silent = is_silent;
-	if (job->fn && job->state == REMOTE_OPEN && is_silent != job->is_told_silent)
-		tfc__work_schedule(&job->tell);
+	job->reports_silent = is_silent;
+	if (job->fn && job->state == REMOTE_OPEN && is_silent != job->is_reported_silent)
+		tfc__work_schedule(&job->report);
 }
 
 /* ---- sending orders */
@@ -242,7 +242,7 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 		return;
 	}
 	tfc__work_schedule(&job->flush);
-	tell(job); /* BACK is reported before other events */
+	report(job); /* BACK is reported before other events */
 	if (code == 1 && job->state == REMOTE_OPEN)
 		deliver(job, tfc__msg_get(params, "body"));
 	free_closed(job);
@@ -285,7 +285,7 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__work_init(&job->flush, agent->ctx, on_flush);
-	tfc__work_init(&job->tell, agent->ctx, on_tell);
+	tfc__work_init(&job->report, agent->ctx, on_report);
 	tfc__timer_init(&job->retry, agent->ctx, on_retry);
 	tfc__list_append(&agent->jobs, &job->link);
 	job->id = strdup(info->id);
@@ -310,7 +310,7 @@ static void job_close(void *user)
 		return;
 	job->fn = NULL;
 	tfc__remote_logs_leave(job);
-	tfc__work_cancel(&job->tell);
+	tfc__work_cancel(&job->report);
 	leave_bundle(job);
 	if (job->state == REMOTE_OPEN) {
 		drop_call(job);

@@ -72,7 +72,7 @@ void tfc__served_job_abort(struct served_job *job)
 	end(job, tfc__job_abort_grace_ms(job->job));
 }
 
-static void tell_gone(struct served_job *job, bool is_fenced)
+static void report_gone(struct served_job *job, bool is_fenced)
 {
 	struct tfc__buf item = {0};
 	tfc__msg_map(&item, 2);
@@ -89,7 +89,7 @@ static void give_up(struct served_job *job, const char *why)
 {
 	tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id,
 		 "gave up the tasks of its maintainer on node %s: %s", job->session->name, why);
-	tell_gone(job, false);
+	report_gone(job, false);
 	tfc__served_job_abort(job);
 }
 
@@ -394,7 +394,7 @@ static void open_local(struct served_job *job, size_t tag_len)
 						 .lease = job->session->lease};
 	int code = agent.ops->job_open(agent.agent, &info, on_event, job, &job->local, &job->error);
 	if (code == TFC_OK)
-		tfc__agent_guest_heard(agent.agent, job->id, job->session->name);
+		tfc__agent_remote_job_logs_received(agent.agent, job->id, job->session->name);
 	else
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
 			 job->error.text);
@@ -479,7 +479,7 @@ static void open_after(struct served_job *older, const struct session *session,
 		return;
 	}
 	if (!older->is_ending) {
-		tell_gone(older, !is_own);
+		report_gone(older, !is_own);
 		tfc__served_job_abort(older);
 	}
 	reply(request, "busy", 0);

@@ -17,7 +17,7 @@ struct log_stream {
 	struct tfc__log_source *source;
 	struct tfc__rpc_request *request;
 	struct tfc__work pump;
-	bool is_end_told; /* the reader knows that there is no more now */
+	bool is_end_reported; /* the reader knows that there is no more now */
 };
 
 static void free_stream(struct log_stream *stream)
@@ -81,8 +81,8 @@ static int send_batch(struct log_stream *stream, bool *ret_has_more, tfc_error *
 	tfc__msg_array(&item, count);
 	tfc__buf_add(&item, records.data, records.len);
 	item.is_failed |= records.is_failed;
-	if (count || !stream->is_end_told) {
-		stream->is_end_told = !count;
+	if (count || !stream->is_end_reported) {
+		stream->is_end_reported = !count;
 		int sent = tfc__rpc_item(stream->request, &item);
 		if (sent < 0)
 			code = tfc__fail(error, sent, "node", 0, "cannot send log records");

@@ -135,7 +135,7 @@ static int parse(const char *path, const char *text, size_t len, tfc_error *erro
 
 /* ---- changes */
 
-static void tell_changes(struct tfc__upstream_map *map, json_t *older)
+static void report_changes(struct tfc__upstream_map *map, json_t *older)
 {
 	const char *name;
 	json_t *item;
@@ -164,7 +164,7 @@ static int take_text(struct tfc__watched_file *watched, const char *text, size_t
 	map->root = root;
 	map->version++;
 	if (map->upstreams)
-		tell_changes(map, older);
+		report_changes(map, older);
 	json_decref(older);
 	return TFC_OK;
 }
@@ -248,7 +248,7 @@ int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 	return TFC_OK;
 }
 
-void tfc__upstream_map_tell(struct tfc__upstream_map *map, struct tfc__upstreams *upstreams)
+void tfc__upstream_map_report(struct tfc__upstream_map *map, struct tfc__upstreams *upstreams)
 {
 	map->upstreams = upstreams;
 }

@@ -22,7 +22,7 @@ extern const tfc_upstream_ops tfc__upstream_map_ops; /* user: the map */
 int tfc__upstream_map_open(tfc_ctx *ctx, const char *path, tfc_error *error,
 			   struct tfc__upstream_map **ret_map);
 /* Sets the upstreams to notify of changes; borrowed. */
-void tfc__upstream_map_tell(struct tfc__upstream_map *map, struct tfc__upstreams *upstreams);
+void tfc__upstream_map_report(struct tfc__upstream_map *map, struct tfc__upstreams *upstreams);
 /* Close the upstreams first. NULL is a no-op. */
 void tfc__upstream_map_close(struct tfc__upstream_map *map);
 

@@ -15,7 +15,7 @@ struct each {
 	void *user;
 };
 
-static void tell_listener(void *user, const struct tfc__tcp_socket *socket)
+static void report_listener(void *user, const struct tfc__tcp_socket *socket)
 {
 	const struct each *each = user;
 	each->fn(each->user, socket->port, socket->uid, socket->inode);
@@ -25,7 +25,7 @@ int tfc__port_each_listener(tfc_ctx *ctx, uint16_t first, uint16_t last, tfc__li
 			    void *user)
 {
 	struct each each = {fn, user};
-	return tfc__tcp_each(first, last, TFC__TCP_LISTENERS, tell_listener, &each,
+	return tfc__tcp_each(first, last, TFC__TCP_LISTENERS, report_listener, &each,
 			     tfc__ctx_error(ctx));
 }
 

@@ -84,7 +84,7 @@ static void finish(struct tfc__guard *guard)
 	tfc__timer_cancel(&guard->patience);
 	if (tfc__guard_has_groups(guard))
 		clear_groups(guard->ctx);
-	tfc__guard_tell_all_lost(guard);
+	tfc__guard_report_all_lost(guard);
 	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link);
 	tfc__guard_free(guard);
@@ -100,7 +100,7 @@ static void guard_is_deserted(struct tfc__guard *guard)
 		finish(guard);
 }
 
-static void hear_lifeline(struct tfc__io *io, uint32_t events)
+static void receive_lifeline(struct tfc__io *io, uint32_t events)
 {
 	guard_is_deserted(tfc__container_of(io, struct tfc__guard, lifeline));
 }
@@ -126,7 +126,7 @@ static void begin_end(struct tfc__work *work)
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
-						   EPOLLIN, hear_lifeline) < 0) {
+						   EPOLLIN, receive_lifeline) < 0) {
 		guard_is_deserted(guard);
 		return;
 	}
@@ -159,7 +159,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 
 /* ---- its messages */
 
-static void hear_death(struct tfc__io *io, uint32_t events)
+static void receive_death(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
@@ -167,7 +167,7 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 	if (guard->is_deserted) {
 		finish(guard);
 	} else if (!guard->is_dead) {
-		tfc__guard_hear(guard); /* messages that it sent before its death */
+		tfc__guard_receive(guard); /* messages that it sent before its death */
 		tfc__guard_died(guard);
 	}
 }
@@ -175,7 +175,7 @@ static void hear_death(struct tfc__io *io, uint32_t events)
 void tfc__guard_watch(struct tfc__guard *guard, int pidfd)
 {
 	guard->pidfd.fd = pidfd;
-	tfc__io_open(&guard->pidfd, guard->ctx, pidfd, EPOLLIN, hear_death);
+	tfc__io_open(&guard->pidfd, guard->ctx, pidfd, EPOLLIN, receive_death);
 }
 
 static void close_fd(int fd)
@@ -209,13 +209,13 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 	if (report->kind == TFC__MSG_HELLO)
 		hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
-		tfc__lease_hear(guard->ctx, report->id);
+		tfc__lease_receive(guard->ctx, report->id);
 	else if (report->kind == TFC__MSG_NOT_KEPT)
 		tfc__guard_not_kept(guard, (uint32_t)report->id);
 	else if (report->kind == TFC__MSG_PONG)
 		tfc__guard_ponged(guard);
 	else if (process)
-		tfc__process_hear(process, report);
+		tfc__process_receive(process, report);
 }
 
 /* A bad message: before the hello the program is of another version, afterwards it is faulty. */
@@ -226,7 +226,7 @@ static void mistrust(struct tfc__guard *guard)
 	tfc__guard_condemn(guard, "does not speak as a guard of this version does");
 }
 
-void tfc__guard_hear(struct tfc__guard *guard)
+void tfc__guard_receive(struct tfc__guard *guard)
 {
 	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
 		struct tfc__report report;
@@ -246,13 +246,13 @@ void tfc__guard_hear(struct tfc__guard *guard)
 	}
 }
 
-static void hear_socket(struct tfc__io *io, uint32_t events)
+static void receive_socket(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, socket);
 	if (events & EPOLLOUT)
 		tfc__guard_flush(guard);
 	if (!guard->is_dead && (events & ~(uint32_t)EPOLLOUT))
-		tfc__guard_hear(guard);
+		tfc__guard_receive(guard);
 }
 
 /* ---- the start */
@@ -262,7 +262,7 @@ static int start(struct tfc__guard *guard)
 	int code = tfc__guard_run(guard);
 	return code < 0 ? code
 			: tfc__io_open(&guard->socket, guard->ctx, guard->socket.fd, EPOLLIN,
-				       hear_socket);
+				       receive_socket);
 }
 
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
@@ -322,7 +322,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	}
 	tfc__guard_expect(guard);
 	guards->current = guard;
-	tfc__lease_tell_all(guard); /* leases first: they need no memory, directories do */
+	tfc__lease_report_all(guard); /* leases first: they need no memory, directories do */
 	TFC__LIST_EACH (link, &guards->dirs)
 		if (code == TFC_OK)
 			code = tfc__private_dir_send(

@@ -125,7 +125,7 @@ void tfc__guards_leave(void *guards, bool is_forked);
 int tfc__guard_add(struct tfc__guard *guard, tfc_process *process);
 tfc_process *tfc__guard_find(const struct tfc__guard *guard, uint64_t id); /* NULL: has ended */
 void tfc__guard_remove(tfc_process *process);
-void tfc__guard_tell_all_lost(struct tfc__guard *guard);
+void tfc__guard_report_all_lost(struct tfc__guard *guard);
 bool tfc__guard_has_groups(const struct tfc__guard *guard); /* of any of its processes */
 void tfc__guard_detach_all(struct tfc__guard *guard, bool is_forked);
 
@@ -156,7 +156,7 @@ void tfc__guard_watch(struct tfc__guard *guard, int pidfd);
 int tfc__guard_run(struct tfc__guard *guard);
 
 /* guard.c: reads and handles the messages in the socket. */
-void tfc__guard_hear(struct tfc__guard *guard);
+void tfc__guard_receive(struct tfc__guard *guard);
 
 /*
  * guard_pulse.c: detects a guard that does not answer, and a program that is not a guard. While a
@@ -195,13 +195,13 @@ void tfc__private_dirs_forget(struct tfc__guards *guards);
 
 /* guard_lease.c */
 uint64_t tfc__lease_id(const struct tfc__lease *lease);
-void tfc__lease_hear(tfc_ctx *ctx, uint64_t id);    /* the guard reports that the lease is over */
-void tfc__lease_tell_all(struct tfc__guard *guard); /* sends all leases to a new guard */
+void tfc__lease_receive(tfc_ctx *ctx, uint64_t id);   /* the guard reports that the lease is over */
+void tfc__lease_report_all(struct tfc__guard *guard); /* sends all leases to a new guard */
 void tfc__lease_forget_all(struct tfc__guards *guards); /* the context is being freed */
 
 /* process.c */
 void tfc__process_free(tfc_process *process);
-void tfc__process_hear(tfc_process *process, const struct tfc__report *report);
+void tfc__process_receive(tfc_process *process, const struct tfc__report *report);
 
 /* limits.c: checks limits, and describes a limit that the system refused. */
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error);

@@ -36,7 +36,7 @@ static uint64_t free_id(struct tfc__guards *guards)
 /*
  * A message that is still queued is changed in place: messages queued behind it may depend on it.
  */
-static int tell(struct tfc__guard *guard, struct tfc__lease *lease)
+static int report(struct tfc__guard *guard, struct tfc__lease *lease)
 {
 	lease->word.command.deadline_ns = lease->deadline_ns;
 	if (!tfc__list_is_empty(&lease->word.link))
@@ -44,15 +44,15 @@ static int tell(struct tfc__guard *guard, struct tfc__lease *lease)
 	return tfc__guard_post(guard, &lease->word);
 }
 
-void tfc__lease_tell_all(struct tfc__guard *guard)
+void tfc__lease_report_all(struct tfc__guard *guard)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases)
 		if (!lease_of(link)->is_over)
-			tell(guard, lease_of(link));
+			report(guard, lease_of(link));
 }
 
-void tfc__lease_hear(tfc_ctx *ctx, uint64_t id)
+void tfc__lease_receive(tfc_ctx *ctx, uint64_t id)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases) {
@@ -79,11 +79,11 @@ void tfc__lease_forget_all(struct tfc__guards *guards)
  * Sends the lease to the current guard, or to the next one, which receives all leases when it
  * starts.
  */
-static int tell_guard(struct tfc__lease *lease)
+static int report_to_guard(struct tfc__lease *lease)
 {
 	struct tfc__guard *guard;
 	int code = tfc__guard_get(lease->ctx, &guard);
-	if (code == TFC_OK && tell(guard, lease) == TFC_ELOST)
+	if (code == TFC_OK && report(guard, lease) == TFC_ELOST)
 		code = tfc__guard_get(lease->ctx, &guard);
 	return code;
 }
@@ -109,7 +109,7 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
 					     .lease = lease->id};
 	tfc__outgoing_init(&lease->word, &command);
 	tfc__list_append(&guards->leases, &lease->link);
-	code = tell_guard(lease);
+	code = report_to_guard(lease);
 	if (code < 0)
 		tfc__lease_end(lease);
 	else
@@ -126,7 +126,7 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
 	lease->deadline_ns = deadline_ns;
 	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
 	if (guards->current)
-		tell(guards->current, lease); /* the next guard receives it when it starts */
+		report(guards->current, lease); /* the next guard receives it when it starts */
 	return TFC_OK;
 }
 

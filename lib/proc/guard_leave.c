@@ -52,7 +52,7 @@ static void read_hello(struct tfc__guard *guard)
 {
 	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
 	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
-		tfc__guard_hear(guard);
+		tfc__guard_receive(guard);
 	if (!guard->is_known && !guard->is_dead)
 		tfc__guard_condemn(guard, "has not said hello");
 }

@@ -48,7 +48,7 @@ void tfc__guard_expect(struct tfc__guard *guard)
 void tfc__guard_beat(struct tfc__timer *pulse)
 {
 	struct tfc__guard *guard = tfc__container_of(pulse, struct tfc__guard, pulse);
-	tfc__guard_hear(guard); /* its answer may already be in the socket */
+	tfc__guard_receive(guard); /* its answer may already be in the socket */
 	if (guard->is_dead || !is_awaited(guard))
 		return;
 	if (guard->strikes++ == STRIKES) {

@@ -167,7 +167,7 @@ static void refuse(struct tfc__guard *guard, const struct tfc__outgoing *outgoin
 				     .step = TFC__STEP_GUARD,
 				     .status = error};
 	if (outgoing->command.kind == TFC__MSG_SPAWN && process)
-		tfc__process_hear(process, &report);
+		tfc__process_receive(process, &report);
 }
 
 void tfc__guard_flush(struct tfc__guard *guard)

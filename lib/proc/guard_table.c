@@ -53,14 +53,14 @@ void tfc__guard_remove(tfc_process *process)
  * Reports every process of a dead guard as lost; processes that the callbacks spawn go to another
  * guard.
  */
-void tfc__guard_tell_all_lost(struct tfc__guard *guard)
+void tfc__guard_report_all_lost(struct tfc__guard *guard)
 {
 	struct tfc__report report = {.kind = TFC__MSG_EXITED, .reason = TFC__END_LOST};
 	for (uint32_t i = 0; i < guard->capacity; i++)
 		if (guard->table[i]) {
 			report.pid = guard->table[i]->pid;
 			report.time_ns = tfc__wall();
-			tfc__process_hear(guard->table[i], &report);
+			tfc__process_receive(guard->table[i], &report);
 		}
 }
 

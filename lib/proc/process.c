@@ -102,7 +102,7 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 {
 	text[0] = 0;
 	if (report->reason == TFC__END_LOST && report->silent_ms)
-		snprintf(text, size, "%s was ended: its maintainer was not heard for %u.%u s",
+		snprintf(text, size, "%s was ended: its maintainer was unreachable for %u.%u s",
 			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
 	else if (report->reason == TFC__END_LOST)
 		snprintf(text, size, "%s was ended, because its supervisor died", process->program);
@@ -128,7 +128,7 @@ static void call(tfc_process *process, const tfc_process_event *event)
 	process->is_calling = false;
 }
 
-static void tell_started(tfc_process *process, const struct tfc__report *report)
+static void report_started(tfc_process *process, const struct tfc__report *report)
 {
 	tfc_process_event event = {.size = sizeof(event),
 				   .kind = TFC_PROCESS_STARTED,
@@ -142,7 +142,7 @@ static void tell_started(tfc_process *process, const struct tfc__report *report)
 	call(process, &event);
 }
 
-static void tell_stalled(tfc_process *process, const struct tfc__report *report)
+static void report_stalled(tfc_process *process, const struct tfc__report *report)
 {
 	tfc_process_event event = {.size = sizeof(event),
 				   .kind = TFC_PROCESS_STALLED,
@@ -154,7 +154,7 @@ static void tell_stalled(tfc_process *process, const struct tfc__report *report)
 	call(process, &event);
 }
 
-static void tell_exited(tfc_process *process, const struct tfc__report *report)
+static void report_exited(tfc_process *process, const struct tfc__report *report)
 {
 	char text[320];
 	describe(process, report, text, sizeof(text));
@@ -180,14 +180,14 @@ static void tell_exited(tfc_process *process, const struct tfc__report *report)
 	call(process, &event);
 }
 
-void tfc__process_hear(tfc_process *process, const struct tfc__report *report)
+void tfc__process_receive(tfc_process *process, const struct tfc__report *report)
 {
 	if (report->kind == TFC__MSG_STARTED)
-		tell_started(process, report);
+		report_started(process, report);
 	else if (report->kind == TFC__MSG_STALLED)
-		tell_stalled(process, report);
+		report_stalled(process, report);
 	else if (report->kind == TFC__MSG_EXITED)
-		tell_exited(process, report);
+		report_exited(process, report);
 	if (process->is_closed && !process->guard)
 		tfc__process_free(process);
 }

@@ -44,7 +44,7 @@ static bool is_gone(struct tfc__channel *channel)
 	return true;
 }
 
-static void tell_down(struct tfc__channel *channel)
+static void report_down(struct tfc__channel *channel)
 {
 	if (channel->state == DOWN)
 		return;
@@ -84,7 +84,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = tfc__handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
-	    (events & TFC_PIPE_EVENT_READABLE || channel->is_unheard))
+	    (events & TFC_PIPE_EVENT_READABLE || channel->is_unreceived))
 		code = tfc__stream_read(channel);
 	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
 		code = write_out(channel);
@@ -106,7 +106,7 @@ static void run(struct tfc__channel *channel, uint32_t events)
 	if (code == TFC_OK)
 		code = step(channel, events);
 	if (!is_gone(channel) && code < 0)
-		tell_down(channel);
+		report_down(channel);
 }
 
 static void on_pipe(void *user, uint32_t events)

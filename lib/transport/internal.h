@@ -57,7 +57,7 @@ struct tfc__channel {
 	struct tfc__buf in;
 	size_t in_at;
 	struct tfc__buf partial; /* a message of which some records are missing */
-	bool is_unheard;         /* paused until the other end reads; the pipe may have more */
+	bool is_unreceived;      /* paused until the other end reads; the pipe may have more */
 	size_t left;             /* plain: missing bytes of a long message */
 	size_t come;             /* received bytes of the current message */
 	uint8_t begin[24];       /* its first bytes, if it is refused */
@@ -159,8 +159,8 @@ struct tfc__peer_listener {
 	uint32_t half_open_count;
 	struct tfc__link half_open; /* the oldest first */
 
-	uint64_t told_at; /* when the last refusal was logged */
-	uint64_t untold;  /* refusals since then, which were not logged */
+	uint64_t reported_at; /* when the last refusal was logged */
+	uint64_t unreported;  /* refusals since then, which were not logged */
 };
 
 extern const struct tfc__channel_ops tfc__peer_channel_ops;

@@ -18,21 +18,21 @@
 static void log_refusal(struct tfc__peer_listener *listener, const char *who, const char *why)
 {
 	uint64_t now = tfc__now();
-	if (listener->told_at && now - listener->told_at < TELL_EVERY) {
-		listener->untold++;
+	if (listener->reported_at && now - listener->reported_at < TELL_EVERY) {
+		listener->unreported++;
 		return;
 	}
-	if (listener->untold)
+	if (listener->unreported)
 		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
 			 tfc__listener_address(listener->listener),
 			 "refused connection from %s: %s (and %llu more before it)", who, why,
-			 (unsigned long long)listener->untold);
+			 (unsigned long long)listener->unreported);
 	else
 		tfc__log(listener->ctx, TFC_LOG_WARNING, "transport",
 			 tfc__listener_address(listener->listener),
 			 "refused connection from %s: %s", who, why);
-	listener->told_at = now;
-	listener->untold = 0;
+	listener->reported_at = now;
+	listener->unreported = 0;
 }
 
 /* ---- half-open connections */

@@ -9,7 +9,7 @@ struct tfc_pipe {
 	void *impl;
 	tfc__pipe_fn fn; /* NULL: no owner yet */
 	void *user;
-	uint32_t told; /* events to report in the next turn */
+	uint32_t reported; /* events to report in the next turn */
 	struct tfc__work work;
 };
 
@@ -21,11 +21,11 @@ struct tfc_listener {
 	void *user;
 };
 
-static void tell(struct tfc__work *work)
+static void report(struct tfc__work *work)
 {
 	tfc_pipe *pipe = tfc__container_of(work, tfc_pipe, work);
-	uint32_t events = pipe->told;
-	pipe->told = 0;
+	uint32_t events = pipe->reported;
+	pipe->reported = 0;
 	if (pipe->fn)
 		pipe->fn(pipe->user, events);
 }
@@ -36,13 +36,13 @@ static tfc_pipe *new_pipe(tfc_ctx *ctx, const struct tfc__transport *transport)
 	if (!pipe)
 		return NULL;
 	pipe->transport = transport;
-	tfc__work_init(&pipe->work, ctx, tell);
+	tfc__work_init(&pipe->work, ctx, report);
 	return pipe;
 }
 
-static void tell_later(tfc_pipe *pipe, uint32_t events)
+static void report_later(tfc_pipe *pipe, uint32_t events)
 {
-	pipe->told |= events;
+	pipe->reported |= events;
 	tfc__work_schedule(&pipe->work);
 }
 
@@ -53,7 +53,7 @@ void tfc_pipe_ready(tfc_pipe *pipe, uint32_t events)
 	if (pipe->transport->is_level && pipe->fn)
 		pipe->fn(pipe->user, events);
 	else
-		tell_later(pipe, events);
+		report_later(pipe, events);
 }
 
 int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_fn fn, void *user,
@@ -116,7 +116,7 @@ bool tfc__pipe_is_drained(const tfc_pipe *pipe, size_t asked, int64_t got)
 void tfc__pipe_again(tfc_pipe *pipe)
 {
 	if (!pipe->transport->is_level)
-		tell_later(pipe, TFC_PIPE_EVENT_READABLE);
+		report_later(pipe, TFC_PIPE_EVENT_READABLE);
 }
 
 void tfc__pipe_close(tfc_pipe *pipe)
@@ -145,7 +145,7 @@ int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_
 	}
 	*ret_pipe = pipe;
 	/* it may have become readable before it had an owner */
-	tell_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
+	report_later(pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 	return TFC_OK;
 }
 

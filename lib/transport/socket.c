@@ -22,14 +22,14 @@ static uint32_t interest(uint32_t wanted)
 static void on_event(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__socket *socket = tfc__container_of(io, struct tfc__socket, io);
-	uint32_t told = (events & EPOLLIN ? TFC_PIPE_EVENT_READABLE : 0) |
-			(events & EPOLLOUT ? TFC_PIPE_EVENT_WRITABLE : 0);
+	uint32_t reported = (events & EPOLLIN ? TFC_PIPE_EVENT_READABLE : 0) |
+			    (events & EPOLLOUT ? TFC_PIPE_EVENT_WRITABLE : 0);
 	if (events & (EPOLLHUP | EPOLLERR)) {
 		if (!socket->wanted)
 			tfc__io_close(io);
-		told |= TFC_PIPE_EVENT_READABLE;
+		reported |= TFC_PIPE_EVENT_READABLE;
 	}
-	tfc_pipe_ready(socket->pipe, told); /* the socket may be closed now */
+	tfc_pipe_ready(socket->pipe, reported); /* the socket may be closed now */
 }
 
 void tfc__socket_init(struct tfc__socket *socket, tfc_ctx *ctx, tfc_pipe *pipe)

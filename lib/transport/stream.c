@@ -166,7 +166,7 @@ void tfc__stream_account(struct tfc__channel *channel)
 static void want(struct tfc__channel *channel, uint32_t events)
 {
 	tfc__pipe_want(channel->pipe, events | (is_stuffed(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
-	if (channel->is_unheard && !is_stuffed(channel))
+	if (channel->is_unreceived && !is_stuffed(channel))
 		tfc__work_schedule(&channel->work);
 }
 
@@ -351,8 +351,8 @@ static void pack(struct tfc__channel *channel)
 /* Bytes stay in the pipe until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
-	channel->is_unheard = is_stuffed(channel);
-	return channel->is_unheard;
+	channel->is_unreceived = is_stuffed(channel);
+	return channel->is_unreceived;
 }
 
 int tfc__stream_read(struct tfc__channel *channel)

@@ -81,7 +81,7 @@ static void free_with_context(tfc_op *op)
 	free(rpc);
 }
 
-static void tell_broken(struct tfc__work *work)
+static void report_broken(struct tfc__work *work)
 {
 	struct tfc__rpc *rpc = tfc__container_of(work, struct tfc__rpc, break_work);
 	tfc_error error = rpc->error;
@@ -343,7 +343,7 @@ int tfc__rpc_open(tfc_ctx *ctx, const struct tfc__rpc_ops *ops, void *user,
 	tfc__list_init(&rpc->all);
 	tfc__list_init(&rpc->waiters);
 	tfc__work_init(&rpc->room_work, ctx, wake_one);
-	tfc__work_init(&rpc->break_work, ctx, tell_broken);
+	tfc__work_init(&rpc->break_work, ctx, report_broken);
 	tfc__op_init(&rpc->life, ctx, 0, NULL);
 	tfc__op_free_last(&rpc->life, free_with_context);
 	int code = send_hello(rpc);

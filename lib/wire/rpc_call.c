@@ -13,8 +13,8 @@ static void free_call(struct tfc__rpc_call *call)
 
 /* Calls `end`. Any object may be closed inside; a caller may use the call afterwards only if the
  * call is no longer in the table. */
-static void tell_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
-		     const tfc_error *error)
+static void report_end(struct tfc__rpc_call *call, int code, const msgpack_object *result,
+		       const tfc_error *error)
 {
 	call->is_over = true;
 	tfc__timer_cancel(&call->timer);
@@ -36,7 +36,7 @@ static void expire(struct tfc__timer *timer)
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ETIMEDOUT, "wire", 0, "no response within %u ms", call->timeout_ms);
 	send_cancel(call);
-	tell_end(call, TFC_ETIMEDOUT, NULL, &error);
+	report_end(call, TFC_ETIMEDOUT, NULL, &error);
 }
 
 /* After a cancel, or when the connection was closed. */
@@ -52,7 +52,7 @@ static void end_later(struct tfc__work *work)
 	else
 		tfc__fail(&error, TFC_ELOST, "wire", 0, "connection lost%s%s",
 			  call->rpc->error.code ? ": " : "", call->rpc->error.text);
-	tell_end(call, error.code, NULL, &error);
+	report_end(call, error.code, NULL, &error);
 	if (!is_open)
 		free_call(call);
 }
@@ -174,14 +174,14 @@ static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_objec
 	return entry ? tfc__container_of(entry, struct tfc__rpc_call, entry) : NULL;
 }
 
-static void tell_answer(struct tfc__rpc_call *call, const msgpack_object *failure,
-			const msgpack_object *result)
+static void report_answer(struct tfc__rpc_call *call, const msgpack_object *failure,
+			  const msgpack_object *result)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	int code = TFC_OK;
 	if (failure->type != MSGPACK_OBJECT_NIL)
 		code = tfc__msg_to_error(failure, &error);
-	tell_end(call, code, code < 0 ? NULL : result, code < 0 ? &error : NULL);
+	report_end(call, code, code < 0 ? NULL : result, code < 0 ? &error : NULL);
 }
 
 /* [id, error, result]. The scheduled work calls `end` of a canceled call. */
@@ -194,7 +194,7 @@ int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_
 	if (call->is_canceled && !call->is_over)
 		return TFC_OK;
 	if (!call->is_over)
-		tell_answer(call, &items[1], &items[2]);
+		report_answer(call, &items[1], &items[2]);
 	free_call(call);
 	return TFC_OK;
 }

@@ -11,7 +11,7 @@
 
 #include <tfcluster/tfcluster.h>
 
-struct told {
+struct reported {
 	char job[64];
 	double bytes, lines;
 	int is_over;
@@ -32,27 +32,27 @@ static double now_s(void)
 
 static void on_event(void *user, const tfc_event *event)
 {
-	struct told *told = user;
+	struct reported *reported = user;
 	if (event->kind == TFC_EVENT_LOST)
 		die(event->text);
 	if (event->kind == TFC_EVENT_GAP)
 		die("output was rotated away");
-	told->is_over |= event->kind == TFC_EVENT_END;
+	reported->is_over |= event->kind == TFC_EVENT_END;
 	if (event->kind == TFC_EVENT_OUTPUT) {
-		told->bytes += (double)event->data_len + 1;
-		told->lines++;
+		reported->bytes += (double)event->data_len + 1;
+		reported->lines++;
 	}
 }
 
 static void follow(tfc_ctx *ctx, tfc_gateway *gateway, const char *job, int is_quiet,
-		   struct told *told)
+		   struct reported *reported)
 {
 	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	tfc_sub *sub = NULL;
 	options.skip_output = (uint32_t)is_quiet;
-	if (tfc_gateway_subscribe(gateway, job, &options, on_event, told, &sub) < 0)
+	if (tfc_gateway_subscribe(gateway, job, &options, on_event, reported, &sub) < 0)
 		die(tfc_ctx_error(ctx)->text);
-	while (!told->is_over)
+	while (!reported->is_over)
 		tfc_ctx_run(ctx, -1);
 	tfc_sub_close(sub);
 }
@@ -69,7 +69,7 @@ static void run_job(tfc_ctx *ctx, tfc_gateway *gateway, const char *megabytes, c
 {
 	char json[512];
 	tfc_job *parsed = NULL;
-	struct told told = {.bytes = 0};
+	struct reported reported = {.bytes = 0};
 	snprintf(json, sizeof(json),
 		 "{\"framework\":\"none\",\"argv\":[\"/bin/sh\",\"-c\",\"head -c %s000000 "
 		 "/dev/zero | "
@@ -81,13 +81,13 @@ static void run_job(tfc_ctx *ctx, tfc_gateway *gateway, const char *megabytes, c
 	tfc_job_free(parsed);
 	while (!job[0])
 		tfc_ctx_run(ctx, -1);
-	follow(ctx, gateway, job, 1, &told);
+	follow(ctx, gateway, job, 1, &reported);
 }
 
 int main(int argc, char **argv)
 {
 	char job[64] = "";
-	struct told told = {.bytes = 0};
+	struct reported reported = {.bytes = 0};
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_ctx *ctx = NULL;
 	tfc_node *node = NULL;
@@ -115,9 +115,9 @@ int main(int argc, char **argv)
 	else
 		snprintf(job, sizeof(job), "%s", argv[3]);
 	double begin = now_s();
-	follow(ctx, gateway, job, 0, &told);
+	follow(ctx, gateway, job, 0, &reported);
 	double took = now_s() - begin;
-	printf("%.1f %.0f\n", told.bytes / took / 1e6, told.lines / took);
+	printf("%.1f %.0f\n", reported.bytes / took / 1e6, reported.lines / took);
 	tfc_gateway_close(gateway);
 	tfc_node_close(node);
 	tfc_ctx_free(ctx);

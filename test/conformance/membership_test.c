@@ -35,7 +35,7 @@ struct world {
 	struct tfc__members *members;
 	struct tfc__members_options options;
 	struct tfc__observer watch;
-	char told[TOLD_MAX][48]; /* "+b" "~b alive" "-b" */
+	char reported[TOLD_MAX][48]; /* "+b" "~b alive" "-b" */
 	size_t told_count;
 	/* static file */
 	struct tfc__static_file *file;
@@ -180,7 +180,7 @@ static void note(struct tfc__observer *watch, const void *event)
 	struct world *world = tfc__container_of(watch, struct world, watch);
 	const struct tfc__member_event *what = event;
 	assert_true(world->told_count < TOLD_MAX);
-	snprintf(world->told[world->told_count++], sizeof(world->told[0]), "%c%s %s",
+	snprintf(world->reported[world->told_count++], sizeof(world->reported[0]), "%c%s %s",
 		 " +~-"[what->change], what -> member -> name,
 		 tfc_member_state_name(what->member->state));
 }
@@ -204,20 +204,20 @@ static void end(struct world *world)
 }
 
 /* Until so much was told; forgets it. */
-static void await_told(struct world *world, size_t count, const char *const *told)
+static void await_told(struct world *world, size_t count, const char *const *reported)
 {
 	while (world->told_count < count)
 		assert_true(tfc_ctx_run(world->ctx, 5000) >= 0);
 	assert_int_equal(world->told_count, count);
 	for (size_t i = 0; i < count; i++)
-		assert_string_equal(world->told[i], told[i]);
+		assert_string_equal(world->reported[i], reported[i]);
 	world->told_count = 0;
 }
 
-#define AWAIT(world, ...)                                                \
-	do {                                                             \
-		const char *const told[] = {__VA_ARGS__};                \
-		await_told(world, sizeof(told) / sizeof(told[0]), told); \
+#define AWAIT(world, ...)                                                            \
+	do {                                                                         \
+		const char *const reported[] = {__VA_ARGS__};                        \
+		await_told(world, sizeof(reported) / sizeof(reported[0]), reported); \
 	} while (0)
 
 static struct tfc__member *find(struct world *world, const char *name)
@@ -324,13 +324,13 @@ static void connections_tell_who_is_alive(void **state)
 	EACH_BACKEND(world)
 	{
 		begin(&world, &backends[nth], two, 2);
-		tfc__members_heard(world.members, find(&world, "b"));
+		tfc__members_received(world.members, find(&world, "b"));
 		AWAIT(&world, "~b alive");
 		tfc__members_broken(world.members, find(&world, "b"), false);
 		AWAIT(&world, "~b suspect");
 		tfc__members_broken(world.members, find(&world, "b"), true);
 		AWAIT(&world, "~b down");
-		tfc__members_heard(world.members, find(&world, "b"));
+		tfc__members_received(world.members, find(&world, "b"));
 		AWAIT(&world, "~b alive");
 		tfc__members_left(world.members, find(&world, "b"));
 		AWAIT(&world, "~b left");
@@ -463,7 +463,7 @@ static void a_host_may_tell_the_states_itself(void **state)
 	tfc__members_broken(world.members, find(&world, "b"), true);
 	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_ALIVE);
 	assert_int_equal(tfc_membership_set_state(world.membership, "b", TFC_MEMBER_LEFT), TFC_OK);
-	tfc__members_heard(world.members, find(&world, "b"));
+	tfc__members_received(world.members, find(&world, "b"));
 	assert_int_equal(find(&world, "b")->state, TFC_MEMBER_LEFT);
 	AWAIT(&world, "~b left");
 	assert_int_equal(tfc_membership_set_state(world.membership, "b", 5), TFC_EINVAL);

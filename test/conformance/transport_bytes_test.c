@@ -259,7 +259,7 @@ static void a_slow_reader_stops_the_writer(void **state)
 	for (int round = 0; round < 5; round++) {
 		written = fill_pipe(&world, &near, written);
 		assert_true(written - seen < MUCH);
-		near.told = 0;
+		near.reported = 0;
 		tfc__pipe_want(near.pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 		while (seen < written) {
 			int64_t count = raw_read(&far, bytes, sizeof(bytes));
@@ -270,7 +270,7 @@ static void a_slow_reader_stops_the_writer(void **state)
 			if (!count)
 				world_turn(&world);
 		}
-		AWAIT(&world, near.told & TFC_PIPE_EVENT_WRITABLE);
+		AWAIT(&world, near.reported & TFC_PIPE_EVENT_WRITABLE);
 	}
 	raw_close(&near);
 	raw_close(&far);
@@ -293,10 +293,10 @@ static void a_reader_may_look_away(void **state)
 	tfc__pipe_want(far.pipe, 0);
 	raw_write(&near, "x", 1);
 	world_settle(&world);
-	far.told = 0;
+	far.reported = 0;
 	tfc__pipe_want(far.pipe, TFC_PIPE_EVENT_READABLE);
 	if (world.kind->scheme[0] == 't' || world.kind->scheme[0] == 'u')
-		AWAIT(&world, far.told & TFC_PIPE_EVENT_READABLE);
+		AWAIT(&world, far.reported & TFC_PIPE_EVENT_READABLE);
 	AWAIT(&world, raw_read(&far, &byte, 1) == 1);
 	tfc__pipe_want(far.pipe, 0);
 	raw_close(&near); /* a hang-up that nobody wants to hear of costs no turns */
@@ -373,7 +373,7 @@ static void a_dialer_that_does_not_read_is_not_heard(void **state)
 	world_begin(&world, *state);
 	end_listen(&world, world.address, &far, 1, &listener);
 	raw_dial(&world, tfc__listener_address(listener.listener), &near);
-	AWAIT(&world, near.told & TFC_PIPE_EVENT_WRITABLE);
+	AWAIT(&world, near.reported & TFC_PIPE_EVENT_WRITABLE);
 	raw_write(&near, question, sizeof(question));
 	tfc__pipe_want(near.pipe, 0);
 	AWAIT(&world, far.messages > 5);

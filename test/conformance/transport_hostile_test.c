@@ -244,13 +244,13 @@ static void a_session_heard_before_is_refused(void **state)
 	begin_session(&middle);
 	run(&middle);
 	assert_int_equal(middle.far.messages, 1);
-	struct way heard = middle.there;
+	struct way received = middle.there;
 	end_session(&middle);
 
 	middle.back_listener.next = 0;
 	middle.far = (struct end){0};
 	raw_dial(&middle.world, BACK, &again);
-	raw_write(&again, heard.bytes, heard.len);
+	raw_write(&again, received.bytes, received.len);
 	world_settle(&middle.world);
 	assert_true(middle.far.is_down);
 	assert_false(middle.far.is_up);

@@ -160,7 +160,7 @@ void world_settle(struct world *world)
 
 static void on_raw(void *user, uint32_t events)
 {
-	((struct raw *)user)->told |= events;
+	((struct raw *)user)->reported |= events;
 }
 
 static int on_raw_pipe(void *user, tfc_pipe *pipe)

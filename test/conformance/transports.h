@@ -75,8 +75,8 @@ void world_settle(struct world *world);
 /* ---- raw pipes */
 
 struct raw {
-	tfc_pipe *pipe; /* NULL: none (yet) */
-	uint32_t told;  /* events so far; clear it to wait for more */
+	tfc_pipe *pipe;    /* NULL: none (yet) */
+	uint32_t reported; /* events so far; clear it to wait for more */
 };
 
 /* Listens and keeps the last pipe that came. */

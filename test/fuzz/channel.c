@@ -97,7 +97,7 @@ static void begin(struct end *end, tfc_listener **ret_listener)
 	turn();
 }
 
-static void hear(struct end *end)
+static void receive(struct end *end)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	size_t room = sizeof(end->answer) - end->answered;
@@ -114,7 +114,7 @@ static void say(struct end *end, struct fuzz_input *input)
 	if (len && tfc__pipe_write(end->raw, bytes, len, &error) < 0)
 		CHECK(end->downs == 1);
 	turn();
-	hear(end);
+	receive(end);
 }
 
 /* What an end says that is not up, or just up. */
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	end.is_noise = kind & 1;
 	end.is_dialer = kind & 2;
 	begin(&end, &listener);
-	hear(&end);
+	receive(&end);
 	while (input.len)
 		say(&end, &input);
 	check_answer(&end);

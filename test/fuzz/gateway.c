@@ -33,31 +33,31 @@ static void check_named(const struct tfc__question *question)
 	CHECK(strcmp(question->definition->bundle, TFC__BUNDLE_NAME HASH) == 0);
 }
 
-static int read_all(struct tfc__heard *heard, enum tfc_verb verb, const msgpack_object *params,
-		    tfc_error *error)
+static int read_all(struct tfc__received *received, enum tfc_verb verb,
+		    const msgpack_object *params, tfc_error *error)
 {
-	int code = tfc__question_read(heard, verb, params, error);
-	return code < 0 ? code : tfc__question_read_definition(heard, error);
+	int code = tfc__question_read(received, verb, params, error);
+	return code < 0 ? code : tfc__question_read_definition(received, error);
 }
 
 static void check_question(enum tfc_verb verb, const msgpack_object *params)
 {
-	struct tfc__heard heard, again;
+	struct tfc__received received, again;
 	struct tfc__buf text = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = read_all(&heard, verb, params, &error);
+	int code = read_all(&received, verb, params, &error);
 	if (code < 0) {
 		fuzz_check_error(code, &error);
-		tfc__heard_fini(&heard);
+		tfc__received_fini(&received);
 		return;
 	}
-	CHECK(heard.question.job && heard.question.task && heard.question.node);
-	tfc__question_write(&text, &heard.question);
-	bool brings_bundle = tfc__question_brings_bundle(&heard.question);
+	CHECK(received.question.job && received.question.task && received.question.node);
+	tfc__question_write(&text, &received.question);
+	bool brings_bundle = tfc__question_brings_bundle(&received.question);
 	if (brings_bundle)
 		tfc__question_write_bundle(&text, HASH);
-	write_home(&text, &heard.question);
+	write_home(&text, &received.question);
 	CHECK(!text.is_failed);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, &error) == TFC_OK);
 	CHECK(read_all(&again, verb, &msg.root, &error) == TFC_OK);
@@ -65,9 +65,9 @@ static void check_question(enum tfc_verb verb, const msgpack_object *params)
 		check_named(&again.question);
 	else
 		check_same(&text, &again.question);
-	tfc__heard_fini(&again);
+	tfc__received_fini(&again);
 	tfc__msg_fini(&msg);
-	tfc__heard_fini(&heard);
+	tfc__received_fini(&received);
 	tfc__buf_fini(&text);
 }
 

@@ -195,13 +195,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(ends[1]);
 	for (int i = 0; i < MESSAGES_MAX && input.len && !guard.is_host_gone; i++) {
 		send_message(&input, ends[0]);
-		host_hear(&guard, EPOLLIN);
+		host_receive(&guard, EPOLLIN);
 		CHECK(guard.core.lease_count <= TFC__LEASES_MAX);
 	}
 	CHECK(kept <= MESSAGES_MAX);
 	close(ends[0]);
 	while (!guard.is_host_gone)
-		host_hear(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
+		host_receive(&guard, EPOLLIN | EPOLLHUP); /* the end comes through, whatever came */
 	decide(&guard, (struct guard_event){.kind = GUARD_TIMER});
 	for (uint32_t i = 0; i < guard.core.lease_count; i++)
 		CHECK(!guard.core.leases[i].id || guard.core.leases[i].is_over ||

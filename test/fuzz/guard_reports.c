@@ -132,7 +132,7 @@ static void talk(struct fuzz_input *input, struct tfc__guard *guard, int socket)
 		bool was_known = guard->is_known;
 		bool is_fine = len == sizeof(report) && tfc__guard_can_say(guard, &report);
 		send_report(socket, &report, len, odd & 0x80 ? 0 : odd % 5);
-		tfc__guard_hear(guard);
+		tfc__guard_receive(guard);
 		CHECK(guard->is_dead == !is_fine);
 		CHECK(guard->is_known == (was_known || (is_fine && report.kind == TFC__MSG_HELLO)));
 	}

@@ -14,7 +14,7 @@
 #define LINES_MAX 64
 #define LOG_MAX 300000
 
-struct told {
+struct reported {
 	uint32_t stream, attempt;
 	bool is_partial;
 	char *text;
@@ -56,7 +56,7 @@ static void write_log(struct fuzz_input *input)
 	tfc__buf_fini(&bytes);
 }
 
-static size_t read_lines(const struct tfc__lines_cursor *from, struct told *told)
+static size_t read_lines(const struct tfc__lines_cursor *from, struct reported *reported)
 {
 	struct tfc__lines lines;
 	struct tfc__line line;
@@ -74,10 +74,10 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct told *told
 			code = tfc__lines_flush(&lines, &line);
 		if (code == 0)
 			break;
-		struct told *one = &told[count++];
-		*one = (struct told){line.stream,      line.attempt,
-				     line.is_partial,  line.data ? malloc(line.len + 1) : NULL,
-				     (size_t)line.len, {""}};
+		struct reported *one = &reported[count++];
+		*one = (struct reported){line.stream,      line.attempt,
+					 line.is_partial,  line.data ? malloc(line.len + 1) : NULL,
+					 (size_t)line.len, {""}};
 		CHECK(line.len <= TFC__LINE_MAX || line.stream == TFC_STREAM_GAP);
 		if (line.data)
 			memcpy(one->text, line.data, line.len);
@@ -87,29 +87,29 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct told *told
 	return count;
 }
 
-static void free_lines(struct told *told, size_t count)
+static void free_lines(struct reported *reported, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		free(told[i].text);
+		free(reported[i].text);
 }
 
-static void check_same(const struct told *a, const struct told *b)
+static void check_same(const struct reported *a, const struct reported *b)
 {
 	CHECK(a->stream == b->stream && a->attempt == b->attempt);
 	CHECK(a->is_partial == b->is_partial && a->len == b->len);
 	CHECK(!a->text || memcmp(a->text, b->text, a->len) == 0);
 }
 
-static void check_behind(const struct told *told, size_t count, size_t number)
+static void check_behind(const struct reported *reported, size_t count, size_t number)
 {
-	struct told again[LINES_MAX];
+	struct reported again[LINES_MAX];
 	struct tfc__lines_cursor cursor;
-	CHECK(tfc__piece_read(told[number].cursor.text, &cursor));
+	CHECK(tfc__piece_read(reported[number].cursor.text, &cursor));
 	size_t again_count = read_lines(&cursor, again);
 	if (count < LINES_MAX)
 		CHECK(again_count == count - number - 1);
 	for (size_t i = 0; i < again_count && number + 1 + i < count; i++)
-		check_same(&again[i], &told[number + 1 + i]);
+		check_same(&again[i], &reported[number + 1 + i]);
 	free_lines(again, again_count);
 }
 
@@ -127,13 +127,13 @@ static void check_text(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input input = {data, size};
-	struct told told[LINES_MAX];
+	struct reported reported[LINES_MAX];
 	check_text(data, size);
 	size_t number = (size_t)fuzz_number(&input, 1);
 	write_log(&input);
-	size_t count = read_lines(NULL, told);
+	size_t count = read_lines(NULL, reported);
 	if (count)
-		check_behind(told, count, number % count);
-	free_lines(told, count);
+		check_behind(reported, count, number % count);
+	free_lines(reported, count);
 	return 0;
 }

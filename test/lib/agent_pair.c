@@ -144,30 +144,30 @@ void agent_pair_end(struct agent_pair *pair)
 
 /* ---- a job */
 
-static void hear(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__agent_event *event)
 {
 	struct paired_job *job = user;
 	if (job->count == HEARD_MAX)
 		fail_msg("%d events, the last of kind %d, task %u, attempt %u: %s", HEARD_MAX,
 			 (int)event->kind, event->task, event->attempt,
 			 event->text ? event->text : "");
-	struct heard_event *heard = &job->heard[job->count++];
-	*heard = (struct heard_event){.kind = event->kind,
-				      .task = event->task,
-				      .attempt = event->attempt,
-				      .number = event->query,
-				      .log_end = event->log_end};
-	snprintf(heard->text, sizeof(heard->text), "%s", event->text ? event->text : "");
-	snprintf(heard->address, sizeof(heard->address), "%s",
+	struct heard_event *received = &job->received[job->count++];
+	*received = (struct heard_event){.kind = event->kind,
+					 .task = event->task,
+					 .attempt = event->attempt,
+					 .number = event->query,
+					 .log_end = event->log_end};
+	snprintf(received->text, sizeof(received->text), "%s", event->text ? event->text : "");
+	snprintf(received->address, sizeof(received->address), "%s",
 		 event->address ? event->address : "");
 	if (event->process) {
-		heard->pid = event->process->pid;
-		heard->reason = event->process->reason;
-		heard->status = event->process->status;
-		heard->time_ns = event->process->time_ns;
+		received->pid = event->process->pid;
+		received->reason = event->process->reason;
+		received->status = event->process->status;
+		received->time_ns = event->process->time_ns;
 	}
 	if (event->states)
-		memcpy(heard->states, event->states, tfc__job_task_count(job->job));
+		memcpy(received->states, event->states, tfc__job_task_count(job->job));
 }
 
 void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id, uint64_t epoch,
@@ -184,7 +184,8 @@ void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id
 		fail_msg("%s", error.text);
 	free(text);
 	const struct tfc__agent_job_info info = {.id = id, .job = job->job, .epoch = epoch};
-	assert_int_equal(job->ops->job_open(pair->remote, &info, hear, job, &job->handle, &error),
+	assert_int_equal(job->ops->job_open(pair->remote, &info, receive, job, &job->handle,
+					    &error),
 			 0);
 }
 
@@ -198,8 +199,8 @@ const struct heard_event *paired_find(const struct paired_job *job, enum tfc__ag
 				      uint32_t task, uint32_t n)
 {
 	for (uint32_t i = 0; i < job->count; i++)
-		if (job->heard[i].kind == kind && job->heard[i].task == task && --n == 0)
-			return &job->heard[i];
+		if (job->received[i].kind == kind && job->received[i].task == task && --n == 0)
+			return &job->received[i];
 	return NULL;
 }
 
@@ -214,13 +215,13 @@ uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind k
 const struct heard_event *paired_await(struct paired_job *job, enum tfc__agent_event_kind kind,
 				       uint32_t task, uint32_t n)
 {
-	const struct heard_event *heard;
-	for (uint64_t end = tfc__now() + PATIENCE; !(heard = paired_find(job, kind, task, n));) {
+	const struct heard_event *received;
+	for (uint64_t end = tfc__now() + PATIENCE; !(received = paired_find(job, kind, task, n));) {
 		if (tfc__now() >= end)
 			fail_msg("no event %d of task %u", (int)kind, task);
 		assert_true(tfc_ctx_run(job->pair->ctx, 100) >= 0);
 	}
-	return heard;
+	return received;
 }
 
 void paired_start(struct paired_job *job, uint32_t count)

@@ -58,7 +58,7 @@ struct paired_job {
 	const struct tfc__agent_ops *ops;
 	void *handle;
 	tfc_job *job;
-	struct heard_event heard[HEARD_MAX];
+	struct heard_event received[HEARD_MAX];
 	uint32_t count;
 };
 

@@ -26,7 +26,7 @@
 
 /* ---- one incarnation of a node */
 
-static void hear(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__agent_event *event)
 {
 	struct agent_run *run = user;
 	if (event->kind == TFC__AGENT_HELD) {
@@ -64,7 +64,7 @@ int agent_run_begin(struct agent_run *run, const char *dir)
 		code = tfc_job_parse(json, strlen(json), "job", &error, &run->definition);
 	const struct tfc__agent_job_info info = {.id = "1", .job = run->definition, .epoch = 2};
 	if (code == TFC_OK)
-		code = tfc__agent_job_open(run->agent, &info, hear, run, &run->job, &error);
+		code = tfc__agent_job_open(run->agent, &info, receive, run, &run->job, &error);
 	if (code == TFC_OK)
 		tfc__agent_hold(run->job, 0, 1);
 	return code;
@@ -102,7 +102,7 @@ void agent_run_await_private_dirs(struct agent_run *run, const char *dir, int co
 
 /* ---- one that is killed */
 
-static void be_host(int tell, const char *dir)
+static void be_host(int report, const char *dir)
 {
 	struct agent_run run;
 	tfc_spec *spec;
@@ -115,16 +115,16 @@ static void be_host(int tell, const char *dir)
 	tfc__agent_launch(run.job, 0, 1, 1, spec);
 	while (!run.pid)
 		tfc_ctx_run(run.ctx, 100);
-	if (write(tell, &run.pid, sizeof(run.pid)) != sizeof(run.pid))
+	if (write(report, &run.pid, sizeof(run.pid)) != sizeof(run.pid))
 		_exit(3);
 	for (;;)
 		pause(); /* until it is killed */
 }
 
-pid_t dead_host_fork(struct dead_host *dead, void (*host)(int tell, const char *dir),
+pid_t dead_host_fork(struct dead_host *dead, void (*host)(int report, const char *dir),
 		     const char *dir)
 {
-	pid_t told;
+	pid_t reported;
 	int ends[2];
 	assert_int_equal(pipe(ends), 0);
 	dead->host = fork();
@@ -132,9 +132,9 @@ pid_t dead_host_fork(struct dead_host *dead, void (*host)(int tell, const char *
 	if (dead->host == 0)
 		host(ends[1], dir);
 	close(ends[1]);
-	assert_int_equal(read(ends[0], &told, sizeof(told)), sizeof(told));
+	assert_int_equal(read(ends[0], &reported, sizeof(reported)), sizeof(reported));
 	close(ends[0]);
-	return told;
+	return reported;
 }
 
 void dead_host_start(struct dead_host *dead, const char *dir)

@@ -44,7 +44,7 @@ struct dead_host {
 };
 
 /* What it tells is the return value. */
-pid_t dead_host_fork(struct dead_host *dead, void (*host)(int tell, const char *dir),
+pid_t dead_host_fork(struct dead_host *dead, void (*host)(int report, const char *dir),
 		     const char *dir);
 void dead_host_start(struct dead_host *dead, const char *dir);
 void dead_host_kill(const struct dead_host *dead);

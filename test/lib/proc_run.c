@@ -89,7 +89,7 @@ void proc_run_end(struct proc_run *run)
 	assert_int_equal(errno, ECHILD);
 }
 
-static void hear(void *user, const tfc_process_event *event)
+static void receive(void *user, const tfc_process_event *event)
 {
 	struct proc_task *task = user;
 	if (event->kind == TFC_PROCESS_STARTED) {
@@ -118,7 +118,7 @@ void proc_start_with(struct proc_run *run, struct proc_task *task,
 		     const tfc_process_options *options)
 {
 	memset(task, 0, sizeof(*task));
-	int code = tfc_process_spawn(run->ctx, options, hear, task, &task->process);
+	int code = tfc_process_spawn(run->ctx, options, receive, task, &task->process);
 	if (code < 0)
 		fail_msg("%s", tfc_ctx_error(run->ctx)->text);
 	assert_false(task->is_started);

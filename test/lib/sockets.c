@@ -189,7 +189,7 @@ int test_child_end(struct test_child *child)
 
 /* ---- a child that listens */
 
-static void tell(int fd, char what)
+static void report(int fd, char what)
 {
 	if (write(fd, &what, 1) != 1)
 		_exit(1);
@@ -202,7 +202,7 @@ static void accept_one(int listener, int fd, int closes_first)
 		_exit(1);
 	if (closes_first)
 		close(connection);
-	tell(fd, 'C');
+	report(fd, 'C');
 }
 
 static void serve(int listener, int fd, int closes_first)
@@ -238,7 +238,7 @@ void test_listening_child(int fd, const void *arg)
 	if (listening->program)
 		prctl(PR_SET_NAME, listening->program);
 	int listener = test_listen(listening->address, listening->port, listening->flags);
-	tell(fd, listener >= 0 ? 'L' : 'E');
+	report(fd, listener >= 0 ? 'L' : 'E');
 	if (listener >= 0)
 		serve(listener, fd, listening->closes_first);
 }

@@ -192,11 +192,11 @@ class Place:
     """How far a subscription is."""
 
     def __init__(self):
-        self.next, self.is_gap_told = 0, False
+        self.next, self.is_gap_reported = 0, False
         self.pieces, self.rests = {}, {}
 
     def take(self, event):
-        self.next, self.is_gap_told = event.get("mn", 0), event.get("mg", 0) == 1
+        self.next, self.is_gap_reported = event.get("mn", 0), event.get("mg", 0) == 1
         if "mt" in event:
             self.pieces[event["mt"]] = event["mc"]
         self.pieces.pop(event.get("me"), None)
@@ -205,7 +205,7 @@ class Place:
         self.rests.pop(event.get("mo"), None)
 
     def cursor(self):
-        return f"{self.next:x}" + "g" * self.is_gap_told + "".join(
+        return f"{self.next:x}" + "g" * self.is_gap_reported + "".join(
             f"{mark}{number:x}.{piece}"
             for mark, pieces in (("_", self.pieces), ("~", self.rests))
             for number, piece in sorted(pieces.items()))

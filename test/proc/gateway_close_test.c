@@ -94,12 +94,12 @@ static void open_scene(struct scene *scene, const char *order, const char *json)
 
 static void end_scene(struct scene *scene)
 {
-	size_t told = scene->follower.count;
+	size_t reported = scene->follower.count;
 	for (int i = 0; i < REQUESTS; i++)
 		node_await_answer(&scene->run, &scene->answers[i]);
 	while (tfc_ctx_dispatch(scene->run.ctx, 0) > 0)
 		;
-	assert_int_equal(scene->follower.count, told);
+	assert_int_equal(scene->follower.count, reported);
 	for (int i = 0; i < REQUESTS; i++) {
 		assert_int_equal(scene->answers[i].count, 1);
 		assert_int_equal(scene->answers[i].code, TFC_ECANCELED);
@@ -217,10 +217,10 @@ static void a_node_may_be_closed_at_every_stage_of_its_job(void **state)
 		assert_false(follower.is_ended);
 		tfc_node_close(run.node);
 		run.node = NULL;
-		size_t told = follower.count;
+		size_t reported = follower.count;
 		for (int turn = 0; turn < 3; turn++)
 			tfc_ctx_run(run.ctx, 0);
-		assert_int_equal(follower.count, told);
+		assert_int_equal(follower.count, reported);
 		free(json);
 		node_follow_end(&follower);
 		node_run_end(&run);

@@ -130,13 +130,13 @@ static void a_cursor_continues_behind_every_line(void **state)
 	run_script(&run, &whole,
 		   "echo -n a; echo b >&2; echo c; echo; echo -n d >&2; echo e; echo f >&2; "
 		   "[ $TFC_ATTEMPT = 2 ] || kill -9 $$");
-	size_t told = 0;
+	size_t reported = 0;
 	for (size_t i = 0; i < whole.count; i++) {
 		struct follower rest = {0};
 		tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 		if (whole.events[i].event.kind != TFC_EVENT_OUTPUT)
 			continue;
-		told++;
+		reported++;
 		options.cursor = whole.events[i].cursor;
 		node_follow(&run, whole.job, &options, &rest);
 		node_await_end(&run, &rest);
@@ -151,7 +151,7 @@ static void a_cursor_continues_behind_every_line(void **state)
 		free(behind);
 		node_follow_end(&rest);
 	}
-	assert_int_equal(told, 10);
+	assert_int_equal(reported, 10);
 	static const char *const wrong[] = {"", "worker/0", "0_1.0", "ffffff", "0_0.0+0", "0 "};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		assert_int_equal(refusal(&run, whole.job, wrong[i]), TFC_EINVAL);

@@ -49,7 +49,7 @@ struct walk {
 	struct tfc__buf text;
 };
 
-static void hear(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__agent_event *event)
 {
 	struct walk *walk = user;
 	bool is_bad = event->kind == TFC__AGENT_HOLD_FAILED || event->kind == TFC__AGENT_REFUSED;
@@ -186,7 +186,7 @@ static bool try_with(enum kind kind, long number, bool is_for_good)
 	const struct tfc__agent_job_info info = {.id = id, .job = jobs[kind], .epoch = 1};
 	snprintf(id, sizeof(id), "%016lx", number * 2 + is_for_good); /* with a log of its own */
 	failing_begin(number, is_for_good);
-	int code = failing_said(tfc__remote_agent_ops.job_open(pair.remote, &info, hear, &walk,
+	int code = failing_said(tfc__remote_agent_ops.job_open(pair.remote, &info, receive, &walk,
 							       &walk.handle, &error),
 				&error);
 	if (code == TFC_OK)

@@ -49,20 +49,20 @@ static void make_full_disk(const char *dir)
 static void check_events(const struct follower *follower)
 {
 	uint32_t attempt = 1;
-	bool is_gap_told = false;
+	bool is_gap_reported = false;
 	for (size_t i = 0; i < follower->count; i++) {
 		const tfc_event *event = &follower->events[i].event;
 		assert_int_not_equal(event->kind, TFC_EVENT_OUTPUT);
 		if (event->kind == TFC_EVENT_GAP) {
-			assert_false(is_gap_told);
+			assert_false(is_gap_reported);
 			assert_int_equal(event->attempt, attempt);
 			assert_int_equal(event->data_len, 5);
-			is_gap_told = true;
+			is_gap_reported = true;
 		}
 		if (event->kind == TFC_EVENT_TASK && (event->task_state == TFC_TASK_FAILED ||
 						      event->task_state == TFC_TASK_EXITED)) {
-			assert_true(is_gap_told);
-			is_gap_told = false;
+			assert_true(is_gap_reported);
+			is_gap_reported = false;
 			attempt++;
 		}
 	}
@@ -144,15 +144,15 @@ struct host_process {
 	const struct place *place;
 	tfc_gateway *gateway;
 	tfc_sub *sub;
-	int told;
+	int reported;
 };
 
 #define TOLD_ENDED 'e'
 #define TOLD_END_WAITS 'w'
 
-static void tell_parent(const struct host_process *host, char what)
+static void report_to_parent(const struct host_process *host, char what)
 {
-	if (write(host->told, &what, 1) != 1)
+	if (write(host->reported, &what, 1) != 1)
 		_exit(4);
 }
 
@@ -171,14 +171,14 @@ static void on_event(void *user, const tfc_event *event)
 		end_task(host->place);
 	}
 	if (event->kind == TFC_EVENT_END)
-		tell_parent(host, TOLD_ENDED);
+		report_to_parent(host, TOLD_ENDED);
 }
 
 /* Of what happens while the disk is full the log alone can say something. */
 static void on_log(void *user, const tfc_log_entry *entry)
 {
 	if (strstr(entry->text, "the journal is not stored"))
-		tell_parent(user, strstr(entry->text, "No space left") ? TOLD_END_WAITS : '?');
+		report_to_parent(user, strstr(entry->text, "No space left") ? TOLD_END_WAITS : '?');
 }
 
 static void on_reply(void *user, const tfc_reply *reply)
@@ -189,9 +189,9 @@ static void on_reply(void *user, const tfc_reply *reply)
 		_exit(3);
 }
 
-static _Noreturn void live(const struct place *place, int told)
+static _Noreturn void live(const struct place *place, int reported)
 {
-	struct host_process host = {.place = place, .told = told};
+	struct host_process host = {.place = place, .reported = reported};
 	tfc_ctx_options ctx_options = TFC_CTX_OPTIONS_INIT;
 	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
 	tfc_gateway_options gateway_options = TFC_GATEWAY_OPTIONS_INIT;
@@ -220,7 +220,7 @@ static _Noreturn void live(const struct place *place, int told)
 	_exit(1);
 }
 
-static pid_t start_host(const struct place *place, int *ret_told)
+static pid_t start_host(const struct place *place, int *ret_reported)
 {
 	int pipe_fds[2];
 	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
@@ -229,22 +229,22 @@ static pid_t start_host(const struct place *place, int *ret_told)
 	if (child == 0)
 		live(place, pipe_fds[1]);
 	close(pipe_fds[1]);
-	*ret_told = pipe_fds[0];
+	*ret_reported = pipe_fds[0];
 	return child;
 }
 
-static void await_told(int told, char wanted)
+static void await_told(int reported, char wanted)
 {
 	char what = 0;
-	assert_int_equal(read(told, &what, 1), 1);
+	assert_int_equal(read(reported, &what, 1), 1);
 	assert_int_equal(what, wanted);
 }
 
-static void kill_host(pid_t child, int told)
+static void kill_host(pid_t child, int reported)
 {
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	close(told);
+	close(reported);
 }
 
 /* The next node on that directory; the epoch in which the job ends there. */
@@ -270,13 +270,13 @@ static uint64_t run_next_node(const struct place *place)
 static void an_end_that_was_told_stays(void **state)
 {
 	struct place place;
-	int told;
+	int reported;
 	make_place(&place);
-	pid_t child = start_host(&place, &told);
-	await_told(told, TOLD_END_WAITS);
+	pid_t child = start_host(&place, &reported);
+	await_told(reported, TOLD_END_WAITS);
 	make_room(&place);
-	await_told(told, TOLD_ENDED);
-	kill_host(child, told);
+	await_told(reported, TOLD_ENDED);
+	kill_host(child, reported);
 	assert_int_equal(run_next_node(&place), 1);
 	assert_int_equal(count_runs(&place), 1);
 	remove_place(&place);
@@ -286,11 +286,11 @@ static void an_end_that_was_told_stays(void **state)
 static void an_end_that_was_not_told_may_come_again(void **state)
 {
 	struct place place;
-	int told;
+	int reported;
 	make_place(&place);
-	pid_t child = start_host(&place, &told);
-	await_told(told, TOLD_END_WAITS);
-	kill_host(child, told);
+	pid_t child = start_host(&place, &reported);
+	await_told(reported, TOLD_END_WAITS);
+	kill_host(child, reported);
 	make_room(&place);
 	assert_int_equal(run_next_node(&place), 2);
 	assert_int_equal(count_runs(&place), 2);

@@ -294,7 +294,7 @@ static int run_true(tfc_ctx *ctx)
 }
 
 /* The launch is in the guard's socket when the host is killed. */
-static void be_host_of_stopped_guard(int tell, const char *dir)
+static void be_host_of_stopped_guard(int report, const char *dir)
 {
 	struct agent_run run;
 	tfc_spec *spec;
@@ -310,7 +310,7 @@ static void be_host_of_stopped_guard(int tell, const char *dir)
 	tfc__agent_launch(run.job, 0, 1, 1, spec);
 	for (int i = 0; i < 10; i++)
 		tfc_ctx_run(run.ctx, 10);
-	if (write(tell, &guard, sizeof(guard)) != sizeof(guard))
+	if (write(report, &guard, sizeof(guard)) != sizeof(guard))
 		_exit(4);
 	for (;;)
 		pause();

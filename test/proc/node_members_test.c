@@ -17,17 +17,17 @@
 #define PATIENCE (30 * TFC__SECOND)
 
 /* A membership of the test's own: it tells what the test tells it. */
-static tfc_membership *told;
+static tfc_membership *reported;
 
 static int start(void *user, tfc_ctx *ctx, tfc_membership *membership, tfc_error *error)
 {
-	told = membership;
+	reported = membership;
 	return TFC_OK;
 }
 
 static void stop(void *user, tfc_membership *membership)
 {
-	told = NULL;
+	reported = NULL;
 }
 
 static const tfc_membership_ops own = {.size = sizeof(own),
@@ -76,7 +76,7 @@ static void put(const char *name)
 {
 	tfc_member_info info = TFC_MEMBER_INFO_INIT;
 	info.name = name;
-	assert_int_equal(tfc_membership_put(told, &info), TFC_OK);
+	assert_int_equal(tfc_membership_put(reported, &info), TFC_OK);
 }
 
 static void run_until_seen(tfc_ctx *ctx, const struct seen *seen)
@@ -110,14 +110,14 @@ static void changes_are_told_until_the_watch_is_closed(void **state)
 	run_until_seen(ctx, &seen);
 	assert_string_equal(seen.text, "1 b suspect;");
 	seen.text[0] = '\0';
-	assert_int_equal(tfc_membership_set_state(told, "b", TFC_MEMBER_ALIVE), TFC_OK);
+	assert_int_equal(tfc_membership_set_state(reported, "b", TFC_MEMBER_ALIVE), TFC_OK);
 	run_until_seen(ctx, &seen);
 	assert_string_equal(seen.text, "2 b alive;");
 	seen.text[0] = '\0';
 	assert_int_equal(tfc_member_list(node, note, &seen), TFC_OK);
 	assert_string_equal(seen.text, "0 a alive self;0 b alive;");
 	seen.text[0] = '\0';
-	assert_int_equal(tfc_membership_remove(told, "b"), TFC_OK);
+	assert_int_equal(tfc_membership_remove(reported, "b"), TFC_OK);
 	run_until_seen(ctx, &seen);
 	assert_string_equal(seen.text, "3 b alive;");
 	seen.text[0] = '\0';
@@ -127,7 +127,7 @@ static void changes_are_told_until_the_watch_is_closed(void **state)
 		;
 	assert_string_equal(seen.text, "");
 	tfc_node_close(node);
-	assert_null(told);
+	assert_null(reported);
 	tfc_ctx_free(ctx);
 }
 

@@ -149,7 +149,7 @@ static void a_node_opens_or_says_why_not(void **state)
 
 /* ---- a job's life */
 
-struct told {
+struct reported {
 	int count; /* replies */
 	int code;
 	char text[64];
@@ -158,10 +158,10 @@ struct told {
 
 static void note_reply(void *user, const tfc_reply *reply)
 {
-	struct told *told = user;
-	told->count++;
-	told->code = reply->code;
-	snprintf(told->text, sizeof(told->text), "%s", reply->text);
+	struct reported *reported = user;
+	reported->count++;
+	reported->code = reply->code;
+	snprintf(reported->text, sizeof(reported->text), "%s", reply->text);
 	failing_said(reply->code, reply->error);
 }
 
@@ -236,20 +236,20 @@ static void make_job(void)
 }
 
 /* Submits and returns the reply's code, or the call's. */
-static int submit(struct place *place, struct told *told)
+static int submit(struct place *place, struct reported *reported)
 {
 	SWEPT(tfc_gateway_submit);
-	*told = (struct told){0};
-	int code = tfc_gateway_submit(place->gateway, job, NULL, note_reply, told, NULL);
+	*reported = (struct reported){0};
+	int code = tfc_gateway_submit(place->gateway, job, NULL, note_reply, reported, NULL);
 	if (code < 0) {
 		while (tfc_ctx_dispatch(place->ctx, 0) > 0)
 			;
-		assert_int_equal(told->count, 0);
+		assert_int_equal(reported->count, 0);
 		return failing_said(code, tfc_ctx_error(place->ctx));
 	}
-	run_until(place, &told->count);
-	assert_int_equal(told->count, 1);
-	return told->code;
+	run_until(place, &reported->count);
+	assert_int_equal(reported->count, 1);
+	return reported->code;
 }
 
 static int subscribe(struct place *place, const char *id, struct life *life, tfc_sub **ret_sub)
@@ -275,16 +275,16 @@ static void judge(const struct life *life)
 /* Lives one job under failures; returns whether it succeeded. */
 static bool live_once(struct place *place)
 {
-	struct told told;
+	struct reported reported;
 	struct life life;
 	tfc_sub *sub;
-	if (submit(place, &told) < 0) {
-		assert_int_equal(told.count ? told.code : TFC_ENOMEM, TFC_ENOMEM);
+	if (submit(place, &reported) < 0) {
+		assert_int_equal(reported.count ? reported.code : TFC_ENOMEM, TFC_ENOMEM);
 		return false;
 	}
-	if (subscribe(place, told.text, &life, &sub) < 0) {
+	if (subscribe(place, reported.text, &life, &sub) < 0) {
 		failing_relent();
-		assert_int_equal(subscribe(place, told.text, &life, &sub), TFC_OK);
+		assert_int_equal(subscribe(place, reported.text, &life, &sub), TFC_OK);
 	}
 	run_until(place, &life.is_ended);
 	judge(&life);
@@ -346,7 +346,7 @@ static int request_number;
 #define FORGET 8
 #define UNDRAIN 9
 
-static int ask(struct told *told)
+static int ask(struct reported *reported)
 {
 	tfc_gateway *gateway = shared.gateway;
 	SWEPT(tfc_gateway_jobs);
@@ -361,46 +361,47 @@ static int ask(struct told *told)
 	SWEPT(tfc_gateway_environ);
 	switch (request_number) {
 	case 0:
-		return tfc_gateway_jobs(gateway, NULL, note_reply, told, NULL);
+		return tfc_gateway_jobs(gateway, NULL, note_reply, reported, NULL);
 	case 1:
-		return tfc_gateway_describe(gateway, shared_id, NULL, note_reply, told, NULL);
+		return tfc_gateway_describe(gateway, shared_id, NULL, note_reply, reported, NULL);
 	case 2:
 		return tfc_gateway_tf_config(gateway, shared_id, "worker/1",
 					     &(tfc_request_options){sizeof(tfc_request_options),
 								    1000},
-					     note_reply, told, NULL);
+					     note_reply, reported, NULL);
 	case 3:
-		return tfc_gateway_explain(gateway, job, NULL, note_reply, told, NULL);
+		return tfc_gateway_explain(gateway, job, NULL, note_reply, reported, NULL);
 	case 4:
-		return tfc_gateway_members(gateway, NULL, note_reply, told, NULL);
+		return tfc_gateway_members(gateway, NULL, note_reply, reported, NULL);
 	case FORGET:
-		return tfc_gateway_forget(gateway, "nobody", NULL, note_reply, told, NULL);
+		return tfc_gateway_forget(gateway, "nobody", NULL, note_reply, reported, NULL);
 	case ENVIRON:
-		return tfc_gateway_environ(gateway, shared_id, "worker/1", NULL, note_reply, told,
-					   NULL);
+		return tfc_gateway_environ(gateway, shared_id, "worker/1", NULL, note_reply,
+					   reported, NULL);
 	case UNDRAIN:
-		return tfc_gateway_undrain(gateway, "nobody", NULL, note_reply, told, NULL);
+		return tfc_gateway_undrain(gateway, "nobody", NULL, note_reply, reported, NULL);
 	case DRAIN:
-		return tfc_gateway_drain(gateway, "nobody", NULL, note_reply, told, NULL);
+		return tfc_gateway_drain(gateway, "nobody", NULL, note_reply, reported, NULL);
 	default:
-		return tfc_gateway_stop(gateway, "nobody", NULL, note_reply, told, NULL);
+		return tfc_gateway_stop(gateway, "nobody", NULL, note_reply, reported, NULL);
 	}
 }
 
 static int ask_once(void)
 {
-	struct told told = {0};
-	int code = ask(&told);
+	struct reported reported = {0};
+	int code = ask(&reported);
 	if (code < 0) {
-		assert_int_equal(told.count, 0);
+		assert_int_equal(reported.count, 0);
 		return failing_said(code, tfc_ctx_error(shared.ctx));
 	}
-	run_until(&shared, &told.count);
-	assert_int_equal(told.count, 1);
-	if (request_number >= STOP && told.code == TFC_ENOENT)
+	run_until(&shared, &reported.count);
+	assert_int_equal(reported.count, 1);
+	if (request_number >= STOP && reported.code == TFC_ENOENT)
 		return TFC_OK;
-	assert_true(told.code == TFC_OK ? request_number >= STOP || told.text[0] : !told.text[0]);
-	return told.code;
+	assert_true(reported.code == TFC_OK ? request_number >= STOP || reported.text[0]
+					    : !reported.text[0]);
+	return reported.code;
 }
 
 static void note_drained(void *user)
@@ -431,15 +432,15 @@ static void drain_without_memory(void)
 
 static void requests_are_answered_and_a_drain_ends_without_memory(void **state)
 {
-	struct told told;
+	struct reported reported;
 	char *json = node_json("{'strategy':'multi_worker_mirrored','argv':['%s','listen','wait'],"
 			       "'roles':{'worker':{'count':%d,'grace_s':5}}}",
 			       node_task_program(), TASKS);
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), TFC_OK);
 	free(json);
 	assert_int_equal(open_place(&shared), TFC_OK);
-	assert_int_equal(submit(&shared, &told), TFC_OK);
-	strcpy(shared_id, told.text);
+	assert_int_equal(submit(&shared, &reported), TFC_OK);
+	strcpy(shared_id, reported.text);
 	struct life life;
 	tfc_sub *sub;
 	assert_int_equal(subscribe(&shared, shared_id, &life, &sub), TFC_OK);

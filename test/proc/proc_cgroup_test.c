@@ -90,7 +90,7 @@ static void the_directories_go_with_task_and_guard(void **state)
 }
 
 /* Runs in a child: one task, whose groups are told; then it is killed. */
-static _Noreturn void be_host(int tell)
+static _Noreturn void be_host(int report)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -100,7 +100,7 @@ static _Noreturn void be_host(int tell)
 	proc_await_start(&run, &task);
 	find_groups(&task, &groups);
 	rmdir(run.dir);
-	if (write(tell, &groups, sizeof(groups)) != (ssize_t)sizeof(groups))
+	if (write(report, &groups, sizeof(groups)) != (ssize_t)sizeof(groups))
 		_exit(1);
 	raise(SIGKILL);
 	_exit(1);

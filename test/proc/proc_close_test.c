@@ -74,7 +74,7 @@ static void do_act(struct life *life)
 	}
 }
 
-static void hear(void *user, const tfc_process_event *event)
+static void receive(void *user, const tfc_process_event *event)
 {
 	static const enum moment inside[] = {[TFC_PROCESS_STARTED] = IN_STARTED,
 					     [TFC_PROCESS_EXITED] = IN_EXITED,
@@ -102,7 +102,7 @@ static void spawn(struct life *life)
 	options.log_name = "t";
 	options.isolation = isolation;
 	options.stall_ms = life->moment == IN_STALLED ? 20 : 0;
-	assert_int_equal(tfc_process_spawn(life->run.ctx, &options, hear, life, &life->process),
+	assert_int_equal(tfc_process_spawn(life->run.ctx, &options, receive, life, &life->process),
 			 TFC_OK);
 }
 

@@ -28,7 +28,7 @@ static void note_over(void *user)
 	++*(int *)user;
 }
 
-static void hear(void *user, const tfc_process_event *event)
+static void receive(void *user, const tfc_process_event *event)
 {
 	struct proc_task *task = user;
 	if (event->kind == TFC_PROCESS_STARTED) {
@@ -50,7 +50,7 @@ static int start_with(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *l
 	options.argv = is_deaf ? deaf : mild;
 	memset(task, 0, sizeof(*task));
 	const struct tfc__tenure tenure = {lease, grace_ms};
-	return tfc__process_spawn(ctx, &options, &tenure, hear, task, &task->process);
+	return tfc__process_spawn(ctx, &options, &tenure, receive, task, &task->process);
 }
 
 /* One that needs KILL, or one that goes at TERM. */
@@ -79,7 +79,7 @@ static struct tfc__lease *begin(struct proc_run *run, uint32_t ms, int *overs)
 static void assert_lost(const struct proc_task *task)
 {
 	assert_int_equal(task->end.reason, TFC_EXIT_LOST);
-	assert_non_null(strstr(task->text, "was ended: its maintainer was not heard for 0.3 s"));
+	assert_non_null(strstr(task->text, "was ended: its maintainer was unreachable for 0.3 s"));
 }
 
 static void a_lease_that_is_over_ends_its_tasks(void **state)
@@ -223,7 +223,7 @@ static void a_lease_outlives_the_guard(void **state)
 	assert_int_equal(start(run.ctx, &second, lease, false), 0);
 	proc_await_start(&run, &second);
 	proc_await_end(&run, &second);
-	assert_non_null(strstr(second.text, "was not heard for 1.5 s"));
+	assert_non_null(strstr(second.text, "was unreachable for 1.5 s"));
 	assert_int_equal(overs, 1);
 	tfc__lease_end(lease);
 	proc_close(&first);
@@ -316,7 +316,7 @@ static void a_stopped_guard_cannot_keep_its_tasks(void **state)
 	proc_await_end(&run, &patient);
 	assert_int_equal(deaf.end.reason, TFC_EXIT_LOST);
 	assert_int_equal(mild.end.reason, TFC_EXIT_LOST);
-	assert_non_null(strstr(mild.text, "was not heard for 2.0 s"));
+	assert_non_null(strstr(mild.text, "was unreachable for 2.0 s"));
 	assert_int_equal(overs, 1);
 	assert_int_equal(free.ends, 0);
 	tfc__lease_end(lease);
@@ -362,7 +362,7 @@ static bool await(tfc_ctx *ctx, const int *flag)
 }
 
 /* Runs in a child. After it was stopped for longer than its lease it says what it found. */
-static _Noreturn void be_host(int tell, int hear_fd)
+static _Noreturn void be_host(int report, int hear_fd)
 {
 	tfc_ctx *ctx;
 	struct tfc__lease *lease;
@@ -377,7 +377,7 @@ static _Noreturn void be_host(int tell, int hear_fd)
 	while (!task.pid || !patient.pid)
 		tfc_ctx_run(ctx, 100);
 	const pid_t pids[2] = {task.pid, patient.pid};
-	if (write(tell, pids, sizeof(pids)) != sizeof(pids))
+	if (write(report, pids, sizeof(pids)) != sizeof(pids))
 		_exit(2);
 	raise(SIGSTOP);
 	if (read(hear_fd, &go, 1) != 1)

@@ -27,7 +27,7 @@
 static char dir[LEAKS_PATH];
 
 /* What a process has told; nothing here allocates. */
-struct heard {
+struct received {
 	tfc_process *process;
 	int starts;
 	int ends;
@@ -36,39 +36,39 @@ struct heard {
 	bool is_stopped; /* by tfc_process_stop, else by a signal */
 };
 
-static void hear(void *user, const tfc_process_event *event)
+static void receive(void *user, const tfc_process_event *event)
 {
-	struct heard *heard = user;
-	assert_int_equal(heard->ends, 0);
+	struct received *received = user;
+	assert_int_equal(received->ends, 0);
 	if (event->kind == TFC_PROCESS_STARTED) {
-		heard->starts++;
+		received->starts++;
 		SWEPT(tfc_process_stop);
 		SWEPT(tfc_process_signal);
-		if (heard->is_stopped)
-			assert_int_equal(tfc_process_stop(heard->process, 1000), TFC_OK);
+		if (received->is_stopped)
+			assert_int_equal(tfc_process_stop(received->process, 1000), TFC_OK);
 		else
-			assert_int_equal(tfc_process_signal(heard->process, SIGTERM), TFC_OK);
+			assert_int_equal(tfc_process_signal(received->process, SIGTERM), TFC_OK);
 		return;
 	}
-	heard->ends++;
-	heard->reason = event->reason;
-	heard->status = event->status;
+	received->ends++;
+	received->reason = event->reason;
+	received->status = event->status;
 	if (event->reason == TFC_EXIT_NOT_STARTED && event->status == TFC_ENOMEM)
 		assert_non_null(strstr(event->text, "memory"));
 }
 
-static void await_end(tfc_ctx *ctx, struct heard *heard)
+static void await_end(tfc_ctx *ctx, struct received *received)
 {
-	for (uint64_t end = tfc__now() + PATIENCE; !heard->ends;) {
+	for (uint64_t end = tfc__now() + PATIENCE; !received->ends;) {
 		assert_true(tfc__now() < end);
 		assert_true(tfc_ctx_run(ctx, 1000) >= 0);
 	}
-	assert_int_equal(heard->ends, 1);
-	assert_true(heard->reason == TFC_EXIT_NOT_STARTED ? heard->status == TFC_ENOMEM
-							  : heard->starts == 1);
-	if (heard->starts) {
-		assert_int_equal(heard->reason, TFC_EXIT_SIGNAL);
-		assert_int_equal(heard->status, SIGTERM);
+	assert_int_equal(received->ends, 1);
+	assert_true(received->reason == TFC_EXIT_NOT_STARTED ? received->status == TFC_ENOMEM
+							     : received->starts == 1);
+	if (received->starts) {
+		assert_int_equal(received->reason, TFC_EXIT_SIGNAL);
+		assert_int_equal(received->status, SIGTERM);
 	}
 }
 
@@ -77,19 +77,19 @@ static int spawn(tfc_ctx *ctx, bool is_stopped)
 	const char *const argv[] = {proc_task_program(), "wait", NULL};
 	const char *const env[] = {"A=1", NULL};
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
-	struct heard heard = {.is_stopped = is_stopped};
+	struct received received = {.is_stopped = is_stopped};
 	options.argv = argv;
 	options.env = env;
 	options.log_dir = dir;
 	options.log_name = "log";
 	SWEPT(tfc_process_spawn);
-	int code = tfc_process_spawn(ctx, &options, hear, &heard, &heard.process);
+	int code = tfc_process_spawn(ctx, &options, receive, &received, &received.process);
 	failing_said(code, tfc_ctx_error(ctx));
-	assert_true(code == TFC_OK || !heard.process);
+	assert_true(code == TFC_OK || !received.process);
 	if (code == TFC_OK)
-		await_end(ctx, &heard);
-	tfc_process_close(heard.process);
-	return code == TFC_OK && heard.reason == TFC_EXIT_NOT_STARTED ? TFC_ENOMEM : code;
+		await_end(ctx, &received);
+	tfc_process_close(received.process);
+	return code == TFC_OK && received.reason == TFC_EXIT_NOT_STARTED ? TFC_ENOMEM : code;
 }
 
 static int spawn_and_end(void)

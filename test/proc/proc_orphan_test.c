@@ -62,14 +62,14 @@ static void start_family(struct proc_run *run, struct family *family)
 }
 
 /* Runs in a child: starts the family, tells of it, then dies. */
-static _Noreturn void be_host(int tell, const char *dir, death_fn die)
+static _Noreturn void be_host(int report, const char *dir, death_fn die)
 {
 	struct proc_run run = {.dir = strdup(dir)};
 	struct family family;
 	if (proc_ctx_new(&run.ctx) < 0)
 		_exit(1);
 	start_family(&run, &family);
-	if (write(tell, &family, sizeof(family)) != sizeof(family))
+	if (write(report, &family, sizeof(family)) != sizeof(family))
 		_exit(2);
 	die(&run);
 	_exit(3);
@@ -210,7 +210,7 @@ static pid_t only_child(void)
 }
 
 /* Runs in a child: its guard hears of the directory only when the host is dead. */
-static _Noreturn void own_and_die(int tell, const char *dir)
+static _Noreturn void own_and_die(int report, const char *dir)
 {
 	tfc_ctx *ctx;
 	if (proc_ctx_new(&ctx) < 0 || tfc__guard_start(ctx) < 0)
@@ -219,7 +219,7 @@ static _Noreturn void own_and_die(int tell, const char *dir)
 	struct tfc__private_dir *own;
 	if (!guard || kill(guard, SIGSTOP) < 0 ||
 	    tfc__private_dir_open(ctx, dir, -1, "test", NULL, &own) < 0 ||
-	    write(tell, &guard, sizeof(guard)) != sizeof(guard))
+	    write(report, &guard, sizeof(guard)) != sizeof(guard))
 		_exit(2);
 	raise(SIGKILL);
 	_exit(3);

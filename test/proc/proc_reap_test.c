@@ -118,7 +118,7 @@ static void children_of_the_host_stay_its_own(void **state)
 }
 
 /* In a child that gets stopped: more ends than any socket holds come meanwhile. */
-static _Noreturn void be_stopped_host(int tell, const char *dir)
+static _Noreturn void be_stopped_host(int report, const char *dir)
 {
 	enum { COUNT = 600 };
 	static struct proc_task tasks[COUNT];
@@ -128,7 +128,7 @@ static _Noreturn void be_stopped_host(int tell, const char *dir)
 	for (int i = 0; i < COUNT; i++)
 		proc_start(&run, &tasks[i], NULL, "exit", i % 2 ? "1" : "2", NULL);
 	proc_await_start(&run, &tasks[0]);
-	if (write(tell, "x", 1) != 1 || raise(SIGSTOP) != 0)
+	if (write(report, "x", 1) != 1 || raise(SIGSTOP) != 0)
 		_exit(2);
 	for (int i = 0; i < COUNT; i++) {
 		proc_await_end(&run, &tasks[i]);

@@ -101,7 +101,7 @@ static bool have_all_begun(const struct frozen *frozen, const struct proc_task t
 	return true;
 }
 
-static _Noreturn void be_host(const struct frozen *frozen, int tell)
+static _Noreturn void be_host(const struct frozen *frozen, int report)
 {
 	tfc_ctx *ctx;
 	struct tfc__lease *lease;
@@ -124,7 +124,7 @@ static _Noreturn void be_host(const struct frozen *frozen, int tell)
 		news.pids[i] = tasks[i].pid;
 	tfc_process_stop(tasks[STOPPED].process, SHORT_MS);
 	news.stop_end = tfc__boot_time() + SHORT_MS * TFC__MS;
-	if (write(tell, &news, sizeof(news)) != sizeof(news))
+	if (write(report, &news, sizeof(news)) != sizeof(news))
 		_exit(3);
 	for (uint64_t end = tfc__now() + PATIENCE_MS * TFC__MS;
 	     (!tasks[SHORT].ends || !tasks[LONG].ends || !tasks[STOPPED].ends || !overs) &&

@@ -36,7 +36,7 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	promise(w, slot->proc == PROC_NONE, a);
 	promise(w, !slot->is_moving, a);
 	promise(w, a->attempt == slot->attempt + 1, a);
-	promise(w, slot->attempt == 0 || slot->is_end_told, a);
+	promise(w, slot->attempt == 0 || slot->is_end_reported, a);
 	promise(w, a->generation >= w->generation, a);
 	w->generation = a->generation;
 	for (uint32_t i = 0; i < w->count && is_member(w, slot); i++) {
@@ -49,7 +49,7 @@ static void check_launch(struct world *w, struct slot *slot, const struct tfc__c
 	slot->attempt = a->attempt;
 	slot->generation = a->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
-	slot->is_doomed = slot->is_end_told = slot->is_stacking = slot->was_ready = false;
+	slot->is_doomed = slot->is_end_reported = slot->is_stacking = slot->was_ready = false;
 	slot->saves_until = slot->done_at = 0;
 	slot->launched_at = w->sim.now;
 	slot->activity = TFC__ACTIVITY_NONE;
@@ -137,7 +137,7 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 	promise(w, a->attempt == slot->attempt, a);
 	if (a->state < TFC_TASK_EXITED) {
 		slot->was_ready |= a->state == TFC_TASK_READY;
-		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_told, a);
+		promise(w, a->state == TFC_TASK_HOLDING || !slot->is_end_reported, a);
 		promise(w, a->reason != TFC_END_STALLED || slot->proc >= PROC_RUNNING, a);
 		/* A member of a group is named by evidence alone: a wrong name is worse than none.
 		 */
@@ -155,10 +155,10 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 		return;
 	}
 	promise(w, slot->attempt > 0, a);
-	promise(w, !slot->is_end_told, a);
+	promise(w, !slot->is_end_reported, a);
 	promise(w, slot->proc == PROC_NONE, a);
 	promise(w, a->reason != TFC_END_NONE, a);
-	slot->is_end_told = true;
+	slot->is_end_reported = true;
 	slot->end_reason = a->reason;
 	if (a->state == TFC_TASK_EXITED && a->reason == TFC_END_EXIT && a->status == 0)
 		slot->done_at = a->death.time_ns;
@@ -224,7 +224,7 @@ static void check_end(struct world *w, const struct tfc__core_action *a)
 		const struct slot *slot = &w->slots[i];
 		promise(w, slot->proc == PROC_NONE, a);
 		promise(w, slot->hold == HOLD_NONE, a);
-		promise(w, slot->attempt == 0 || slot->is_end_told, a);
+		promise(w, slot->attempt == 0 || slot->is_end_reported, a);
 	}
 	promise(w,
 		a->task == UINT32_MAX || a->reason == TFC_END_DEADLINE ||

@@ -150,16 +150,16 @@ static void group_names_whom_the_evidence_names(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct sim s;
-		char told[64];
+		char reported[64];
 		mirrored_up_with_evaluator(&s);
 		sim_stalled(&s, "worker/0", 10000, "idle");
 		sim_inspected(&s, "worker/1", cases[i].worker_1, cases[i].silent_ms, "");
 		s.trace.len = 0;
 		sim_inspected(&s, "worker/0", cases[i].worker_0, 10000, "");
 		tfc__buf_add(&s.trace, "", 1);
-		snprintf(told, sizeof(told), "task %s #1 ready stalled", cases[i].cause);
+		snprintf(reported, sizeof(reported), "task %s #1 ready stalled", cases[i].cause);
 		if (cases[i].cause)
-			assert_true(strncmp(s.trace.data, told, strlen(told)) == 0);
+			assert_true(strncmp(s.trace.data, reported, strlen(reported)) == 0);
 		else
 			assert_null(strstr(s.trace.data, "ready stalled"));
 		assert_non_null(strstr(s.trace.data, "job restarting g1"));

@@ -32,7 +32,7 @@ struct slot {
 	bool is_moving;    /* a stranger has its port */
 	bool is_stacking;  /* its stacks were asked for */
 	uint32_t activity; /* enum tfc__activity, as was answered last */
-	bool is_end_told;
+	bool is_end_reported;
 	bool was_ready;       /* so it was told */
 	uint64_t saves_until; /* one of its group was preempted; 0: none was */
 	uint32_t end_reason;

@@ -86,7 +86,7 @@ static void connect_ends(struct world *world)
 	put(world, 1, (struct packet){OPEN, 0, world->ends[0].link.received, 0});
 }
 
-static void hear(struct world *world, int at)
+static void receive(struct world *world, int at)
 {
 	struct end *end = &world->ends[at];
 	if (!end->count)
@@ -140,7 +140,7 @@ static void step(struct world *world, uint32_t breaks_of_100)
 		flush(world, at);
 		break;
 	case 2:
-		hear(world, at);
+		receive(world, at);
 		break;
 	}
 }

@@ -16,7 +16,7 @@ static bool has_let_go(const struct world *w, const struct agent *agent)
 
 static void renew(struct world *w, struct agent *agent)
 {
-	agent->heard_at = w->machines[agent->machine].renewed_at = w->sim.now;
+	agent->received_at = w->machines[agent->machine].renewed_at = w->sim.now;
 }
 
 static void say(struct world *w, struct agent *agent, const struct tfc__core_event *event,
@@ -382,7 +382,7 @@ static void tick_agent(struct world *w, uint32_t number)
 	if (agent->is_lost || agent->epoch != w->epoch)
 		return;
 	if (!machine_is_reached(w, agent)) {
-		if (w->sim.now >= agent->heard_at + LOST_AFTER)
+		if (w->sim.now >= agent->received_at + LOST_AFTER)
 			tell_lost(w, number);
 		else if (!agent->is_silent_told && once_in(w, 3))
 			tell_silence(w, number, true);

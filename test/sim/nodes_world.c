@@ -196,7 +196,7 @@ static uint32_t agent_at(struct world *w, uint32_t machine)
 	promise(w, agent != NULL, NULL);
 	agent->machine = machine;
 	agent->epoch = w->epoch;
-	agent->heard_at = w->sim.now;
+	agent->received_at = w->sim.now;
 	agent->born_step = w->steps;
 	w->agents[w->agent_count] = agent;
 	return m->agent = w->agent_count++;

@@ -59,7 +59,7 @@ struct agent {
 	uint32_t machine;
 	uint64_t epoch;
 	uint64_t born_step;
-	uint64_t heard_at; /* last time that a renewal could have been heard there */
+	uint64_t received_at; /* last time that a renewal could have been heard there */
 	bool is_lost;
 	bool is_silent_told;
 	struct order orders[QUEUE_MAX];

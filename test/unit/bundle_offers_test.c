@@ -133,7 +133,7 @@ static void move(uint64_t number)
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	assert_non_null(bundle);
 	bundle->received++;
-	tfc__work_schedule(&bundle->tell);
+	tfc__work_schedule(&bundle->report);
 }
 
 static struct rpc_outcome *ended[2];
@@ -186,7 +186,7 @@ static void one_that_is_ready_is_offered_for_as_long_as_is_liked(void **state)
 	offer(0, 1, &outcome);
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	bundle->state = TFC__BUNDLE_READY;
-	tfc__work_schedule(&bundle->tell);
+	tfc__work_schedule(&bundle->report);
 	rpc_run(ctx);
 	assert_int_equal(outcome.items, 2);
 	assert_null(ctx->timers);

@@ -19,7 +19,7 @@ static const char *const ignored[] = {"worker/1 exited with 1", NULL};
 	.size = sizeof(tfc_event), .time_ns = 1769860800000001000u, .cursor = "", \
 	.job = "0123456789abcdef", .name = "digits", .host_tag = "tag", .host_tag_len = 3
 
-static const struct told {
+static const struct reported {
 	const char *hex;
 	tfc_event event;
 	struct tfc__mark mark;
@@ -30,7 +30,7 @@ static const struct told {
 		{HEAD, .kind = TFC_EVENT_JOB, .job_state = TFC_JOB_RUNNING, .generation = 2,
 		 .epoch = 3, .task_type = "", .node = "", .address = "", .text = "why", .data = ""},
 		{.next = 4,
-		 .is_gap_told = true,
+		 .is_gap_reported = true,
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
@@ -191,7 +191,7 @@ static void expect_event(const tfc_event *event, const tfc_event *expected)
 static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *expected)
 {
 	assert_int_equal(mark->next, expected->next);
-	assert_int_equal(mark->is_gap_told, expected->is_gap_told);
+	assert_int_equal(mark->is_gap_reported, expected->is_gap_reported);
 	assert_int_equal(mark->task, expected->task);
 	assert_int_equal(mark->ended_task, expected->ended_task);
 	assert_int_equal(mark->rest, expected->rest);
@@ -257,7 +257,7 @@ static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
 		       "an event of a kind that this version does not know");
 	expect_refusal("80", TFC_ENOTSUP, "an event of a kind that this version does not know");
 	expect_refusal("82a16b01a26a73a131", TFC_EPARSE,
-		       "js: must be a number that is not negative, in range");
+		       "js: must be a number from 0 to 4294967295");
 }
 
 int main(void)

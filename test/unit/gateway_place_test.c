@@ -90,7 +90,7 @@ static void streams_that_are_equally_far_share_a_number(void **state)
 	struct tfc__lines_cursor cursor = {{{16, 0}, {16, 0}}}, again;
 	tfc__piece_write(&piece, &cursor);
 	assert_string_equal(piece.text, "10");
-	cursor.told[1].skip = 2;
+	cursor.reported[1].skip = 2;
 	tfc__piece_write(&piece, &cursor);
 	assert_string_equal(piece.text, "10,10+2");
 	assert_true(tfc__piece_read(piece.text, &again));

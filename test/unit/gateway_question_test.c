@@ -16,15 +16,15 @@ static int read_with(const char *key, size_t len, tfc_error *error)
 {
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
-	struct tfc__heard heard;
+	struct tfc__received received;
 	char *text = calloc(1, len + 1);
 	assert_non_null(text);
 	memset(text, 'x', len);
 	tfc__msg_map(&buf, 1);
 	tfc__msg_put_str(&buf, key, text);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
-	int code = tfc__question_read(&heard, TFC_VERB_DESCRIBE, &msg.root, error);
-	tfc__heard_fini(&heard);
+	int code = tfc__question_read(&received, TFC_VERB_DESCRIBE, &msg.root, error);
+	tfc__received_fini(&received);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
 	free(text);
@@ -58,14 +58,14 @@ static int read_definition(enum tfc_verb verb, const char *json, tfc_error *erro
 {
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
-	struct tfc__heard heard;
+	struct tfc__received received;
 	tfc__msg_map(&buf, 1);
 	tfc__msg_put_str(&buf, "definition", json);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, error), TFC_OK);
-	assert_int_equal(tfc__question_read(&heard, verb, &msg.root, error), TFC_OK);
-	assert_null(heard.definition); /* who asks is known first */
-	int code = tfc__question_read_definition(&heard, error);
-	tfc__heard_fini(&heard);
+	assert_int_equal(tfc__question_read(&received, verb, &msg.root, error), TFC_OK);
+	assert_null(received.definition); /* who asks is known first */
+	int code = tfc__question_read_definition(&received, error);
+	tfc__received_fini(&received);
 	tfc__msg_fini(&msg);
 	tfc__buf_fini(&buf);
 	return code;

@@ -13,13 +13,13 @@
 #include "failing_malloc.h"
 #include "proc/guard/guard.h"
 
-static struct tfc__report told;
-static uint32_t tells;
+static struct tfc__report reported;
+static uint32_t reports;
 
-void host_tell(struct guard *guard, const struct tfc__report *report)
+void host_report(struct guard *guard, const struct tfc__report *report)
 {
-	told = *report;
-	tells++;
+	reported = *report;
+	reports++;
 }
 
 static int make_port(void)
@@ -54,7 +54,7 @@ static void a_port_stays_until_it_is_released_and_its_tasks_are_reaped(void **st
 		assert_false(is_open(ports[i]));
 	}
 	assert_int_equal(guard.keeps_by_id.count, 0);
-	assert_int_equal(tells, 0);
+	assert_int_equal(reports, 0);
 	end(&guard);
 }
 
@@ -63,13 +63,13 @@ static void a_port_that_there_is_no_memory_for_is_reported(void **state)
 	for (long n = 0; n < 2; n++) {
 		struct guard guard = {0};
 		int port = make_port();
-		tells = 0;
+		reports = 0;
 		failing_begin(n, true);
 		keep_port(&guard, 7, port);
 		failing_end();
-		assert_int_equal(tells, 1);
-		assert_int_equal(told.kind, TFC__MSG_NOT_KEPT);
-		assert_int_equal(told.id, 7);
+		assert_int_equal(reports, 1);
+		assert_int_equal(reported.kind, TFC__MSG_NOT_KEPT);
+		assert_int_equal(reported.id, 7);
 		assert_false(is_open(port));
 		keep_join(&guard, 7); /* a task may be started there nevertheless */
 		keep_leave(&guard, 7);
@@ -77,7 +77,7 @@ static void a_port_that_there_is_no_memory_for_is_reported(void **state)
 		keep_port(&guard, 8, port);
 		keep_release(&guard, 8);
 		assert_false(is_open(port));
-		assert_int_equal(tells, 1);
+		assert_int_equal(reports, 1);
 		end(&guard);
 	}
 }

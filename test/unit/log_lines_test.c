@@ -161,8 +161,8 @@ static void a_log_that_was_rotated_begins_with_a_gap(void **state)
 			assert_int_equal(line.stream, TFC_STREAM_GAP);
 			assert_int_equal(line.len, 1000);
 			assert_int_equal(line.time_ns, 1000); /* as what comes behind it */
-			assert_int_equal(line.cursor.told[0].position, 1000);
-			assert_int_equal(line.cursor.told[1].position, 1000);
+			assert_int_equal(line.cursor.reported[0].position, 1000);
+			assert_int_equal(line.cursor.reported[1].position, 1000);
 		}
 		expect(log, TFC_STREAM_STDOUT, "one");
 		expect(log, TFC_STREAM_STDERR, "two");

@@ -125,7 +125,7 @@ static tfc_ctx *ctx;
 static struct tfc__static_file *file;
 static struct tfc__members *members;
 static char warning[256];
-static int warnings, told;
+static int warnings, reported;
 
 static void take_log(void *user, const tfc_log_entry *entry)
 {
@@ -137,7 +137,7 @@ static void take_log(void *user, const tfc_log_entry *entry)
 
 static void note(struct tfc__observer *watch, const void *event)
 {
-	told++;
+	reported++;
 }
 
 static struct tfc__observer watch = {.fn = note};
@@ -159,7 +159,7 @@ static int setup(void **state)
 	leaks_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/members.json", dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
-	warnings = told = 0;
+	warnings = reported = 0;
 	members = NULL;
 	return 0;
 }
@@ -203,11 +203,11 @@ static void writing_over_it_counts_and_renaming_over_it(void **state)
 {
 	open_good("{\"members\":[" A "]}");
 	write_text(path, "{\"members\":[" A "," B "]}");
-	await(&told, 1);
+	await(&reported, 1);
 	assert_non_null(tfc__members_find(members, "b"));
 	write_text(other, "{\"members\":[" A "]}");
 	assert_int_equal(rename(other, path), 0);
-	await(&told, 2);
+	await(&reported, 2);
 	assert_null(tfc__members_find(members, "b"));
 }
 
@@ -231,7 +231,7 @@ static void a_link_that_is_changed_counts(void **state)
 	assert_int_equal(open_as("a", path, &error), TFC_OK);
 	assert_int_equal(symlink("..2", other), 0);
 	assert_int_equal(rename(other, data), 0);
-	await(&told, 1);
+	await(&reported, 1);
 	assert_non_null(tfc__members_find(members, "b"));
 }
 
@@ -248,9 +248,9 @@ static void a_version_that_cannot_be_read_changes_nothing(void **state)
 	await(&warnings, 2);
 	assert_non_null(strstr(warning, "does not list this node, \"a\""));
 	assert_int_equal(tfc__members_count(members), 2);
-	assert_int_equal(told, 0);
+	assert_int_equal(reported, 0);
 	write_text(path, "{\"members\":[" A "]}");
-	await(&told, 1);
+	await(&reported, 1);
 	assert_int_equal(tfc__members_count(members), 1);
 }
 
@@ -262,7 +262,7 @@ static void the_same_again_tells_nothing(void **state)
 	assert_int_equal(unlink(other), 0);
 	write_text(path, " {\"members\":[" A "]}");
 	write_text(path, "{\"members\":[" A "," B "]}");
-	await(&told, 1);
+	await(&reported, 1);
 	assert_int_equal(warnings, 0);
 }
 

@@ -22,7 +22,7 @@ static void begin(size_t count)
 	tfc__probes_init(&probes, &times);
 	for (size_t i = 0; i < count; i++) {
 		tfc__probe_add(&probes, &nodes[i], now);
-		tfc__probe_heard(&nodes[i], now);
+		tfc__probe_received(&nodes[i], now);
 	}
 }
 
@@ -35,7 +35,7 @@ static void pass(uint64_t seconds, size_t count, size_t first_silent)
 		tfc__probes_tick(&probes, now);
 		for (size_t i = 0; i < count && i < first_silent; i++)
 			if (nodes[i].is_due)
-				tfc__probe_heard(&nodes[i], now + TFC__MS);
+				tfc__probe_received(&nodes[i], now + TFC__MS);
 	}
 	now = end;
 }
@@ -66,7 +66,7 @@ static void one_that_is_silent_is_suspect_then_down(void **state)
 	expect(3, 4, TFC_MEMBER_DOWN);
 	expect(0, 3, TFC_MEMBER_ALIVE);
 	assert_false(nodes[3].is_due);
-	tfc__probe_heard(&nodes[3], now);
+	tfc__probe_received(&nodes[3], now);
 	expect(3, 4, TFC_MEMBER_ALIVE);
 }
 
@@ -74,7 +74,7 @@ static void one_that_is_silent_is_suspect_then_down(void **state)
 static void only_who_was_not_heard_is_asked(void **state)
 {
 	begin(2);
-	tfc__probe_heard(&nodes[0], now + 900 * TFC__MS);
+	tfc__probe_received(&nodes[0], now + 900 * TFC__MS);
 	tfc__probes_tick(&probes, now + TFC__SECOND);
 	assert_false(nodes[0].is_due);
 	assert_true(nodes[1].is_due);
@@ -91,7 +91,7 @@ static void a_refusal_after_a_break_is_the_end_at_once(void **state)
 	expect(0, 1, TFC_MEMBER_DOWN);
 	tfc__probe_broken(&nodes[0]);
 	expect(0, 1, TFC_MEMBER_DOWN);
-	tfc__probe_heard(&nodes[0], now);
+	tfc__probe_received(&nodes[0], now);
 	expect(0, 1, TFC_MEMBER_ALIVE);
 }
 
@@ -116,7 +116,7 @@ static void one_that_left_stays_so_until_it_is_heard(void **state)
 	pass(60, 0, 0);
 	expect(0, 1, TFC_MEMBER_LEFT);
 	assert_false(nodes[0].is_due);
-	tfc__probe_heard(&nodes[0], now);
+	tfc__probe_received(&nodes[0], now);
 	expect(0, 1, TFC_MEMBER_ALIVE);
 }
 
@@ -187,7 +187,7 @@ static void the_cut_is_over_when_they_are_heard(void **state)
 	expect(0, 4, TFC_MEMBER_SUSPECT);
 	assert_true(probes.is_cut_off);
 	for (size_t i = 0; i < 4; i++)
-		tfc__probe_heard(&nodes[i], now);
+		tfc__probe_received(&nodes[i], now);
 	pass(1, 4, 4);
 	assert_false(probes.is_cut_off);
 	expect(0, 4, TFC_MEMBER_ALIVE);

@@ -228,7 +228,7 @@ static void what_the_job_does_not_have_is_refused(void **state)
 	expect_refusal("81a56576656e740a", "states: must have 3 bytes");
 	expect_refusal("81a56576656e7405", "process: is missing");
 	expect_refusal("81a770726f6365737381a3706964c3",
-		       "process.pid: must be a whole number in range");
+		       "process.pid: must be a whole number of 32 bits");
 }
 
 int main(void)

@@ -12,7 +12,7 @@ static void send_report(struct guard *guard, const struct guard_action *action)
 		report.is_oom = oom_take(guard);
 	if (!report.time_ns)
 		report.time_ns = tfc__wall();
-	host_tell(guard, &report);
+	host_report(guard, &report);
 }
 
 static void carry_out(void *user, const struct guard_action *action)

@@ -90,8 +90,8 @@ struct guard {
 };
 
 /* host.c */
-void host_hear(struct guard *guard, uint32_t events);
-void host_tell(struct guard *guard, const struct tfc__report *report);
+void host_receive(struct guard *guard, uint32_t events);
+void host_report(struct guard *guard, const struct tfc__report *report);
 int host_hello(struct guard *guard);
 void host_gone(struct guard *guard);
 
@@ -101,7 +101,7 @@ uint32_t decide(struct guard *guard, struct guard_event event);
 /* task.c: the events and the core's actions that concern a task. */
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
 void task_signal(struct guard *guard, const struct tfc__command *command);
-void task_hear(struct guard *guard, uint32_t slot);
+void task_receive(struct guard *guard, uint32_t slot);
 void task_reap(struct guard *guard, pid_t pid); /* it may have died; 0: any child */
 void task_send_stop(struct guard *guard, uint32_t slot, uint64_t kill_at);
 void task_kill(struct guard *guard, uint32_t slot, pid_t pid);
@@ -145,7 +145,7 @@ void deadline_due(struct guard *guard);
 
 /* lease.c. open: 0, or -1 and errno. */
 int lease_open(struct guard *guard);
-void lease_hear(struct guard *guard, const struct tfc__command *command);
+void lease_receive(struct guard *guard, const struct tfc__command *command);
 
 /* oom.c */
 void oom_open(struct guard *guard);

@@ -57,13 +57,13 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 		host_gone(guard);
 		break;
 	case TFC__MSG_LEASE:
-		lease_hear(guard, command);
+		lease_receive(guard, command);
 		break;
 	case TFC__MSG_CLEAR:
 		cgroup_clear_dead();
 		break;
 	case TFC__MSG_PING:
-		host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
+		host_report(guard, &(struct tfc__report){.kind = TFC__MSG_PONG});
 		break;
 	}
 	if (fd >= 0)
@@ -86,7 +86,7 @@ static void send_unsent(struct guard *guard)
 	watch(guard, TFC__GUARD_HOST, EPOLLIN, WATCH_HOST);
 }
 
-void host_hear(struct guard *guard, uint32_t events)
+void host_receive(struct guard *guard, uint32_t events)
 {
 	struct request request;
 	int fd;
@@ -108,7 +108,7 @@ void host_hear(struct guard *guard, uint32_t events)
 	}
 }
 
-void host_tell(struct guard *guard, const struct tfc__report *report)
+void host_report(struct guard *guard, const struct tfc__report *report)
 {
 	if (guard->is_host_gone)
 		return;
@@ -154,7 +154,7 @@ int host_hello(struct guard *guard)
  * The guard must remove the directories that the host made just before its end. Other messages have
  * become pointless.
  */
-static void hear_last_words(struct guard *guard)
+static void receive_last_words(struct guard *guard)
 {
 	struct request request;
 	ssize_t len;
@@ -174,7 +174,7 @@ void host_gone(struct guard *guard)
 	if (guard->is_host_gone)
 		return;
 	guard->is_host_gone = true;
-	hear_last_words(guard);
+	receive_last_words(guard);
 	close(TFC__GUARD_HOST);
 	close(TFC__GUARD_PIDFD);
 	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});

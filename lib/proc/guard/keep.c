@@ -29,7 +29,7 @@ static bool grow(struct guard *guard)
 void keep_port(struct guard *guard, uint32_t id, int fd)
 {
 	if (!guard->free_keep && !grow(guard)) {
-		host_tell(guard, &(struct tfc__report){.kind = TFC__MSG_NOT_KEPT, .id = id});
+		host_report(guard, &(struct tfc__report){.kind = TFC__MSG_NOT_KEPT, .id = id});
 		close(fd);
 		return;
 	}

@@ -25,7 +25,7 @@ static void make_room(struct guard *guard, uint32_t index)
 	guard->lease_room = index + 1;
 }
 
-void lease_hear(struct guard *guard, const struct tfc__command *command)
+void lease_receive(struct guard *guard, const struct tfc__command *command)
 {
 	make_room(guard, (uint32_t)command->lease);
 	decide(guard, (struct guard_event){.kind = GUARD_LEASE, .command = command});

@@ -58,7 +58,7 @@ static int open_all(struct guard *guard, const char *shim)
 	return host_hello(guard) < 0 || guard->lifeline >= TFC__GUARD_SHARED ? -1 : 0;
 }
 
-static void hear_signals(struct guard *guard)
+static void receive_signals(struct guard *guard)
 {
 	struct signalfd_siginfo info;
 	if (read(guard->signals, &info, sizeof(info)) > 0)
@@ -79,15 +79,15 @@ static void turn(struct guard *guard)
 	for (int i = 0; i < count; i++) {
 		uint64_t what = events[i].data.u64;
 		if (what >= FIRST_TASK)
-			task_hear(guard, (uint32_t)(what - FIRST_TASK));
+			task_receive(guard, (uint32_t)(what - FIRST_TASK));
 		else if (what == WATCH_SIGNALS)
-			hear_signals(guard);
+			receive_signals(guard);
 		else if (what == WATCH_DEADLINES)
 			deadline_due(guard);
 		else if (what == WATCH_PIDFD)
 			host_gone(guard);
 		else if (!guard->is_host_gone)
-			host_hear(guard, events[i].events);
+			host_receive(guard, events[i].events);
 	}
 	if (guard->core.lost_count && count == 0)
 		task_reap(guard, 0);

@@ -157,25 +157,25 @@ static void close_socket(struct guard *guard, uint32_t slot)
 }
 
 /* Receives one message: true. False: end of the socket, or no message. */
-static bool hear_one(struct guard *guard, uint32_t slot)
+static bool receive_one(struct guard *guard, uint32_t slot)
 {
 	struct tfc__report report;
 	if (guard->sockets[slot] < 0)
 		return false;
 	ssize_t len = recv(guard->sockets[slot], &report, sizeof(report), MSG_DONTWAIT);
-	bool is_heard = len == (ssize_t)sizeof(report);
-	if (is_heard)
+	bool is_received = len == (ssize_t)sizeof(report);
+	if (is_received)
 		pass_on(guard, slot, &report);
 	if (guard->core.tasks[slot].is_reported || len == 0 ||
 	    (len < 0 && errno != EAGAIN && errno != EINTR))
 		close_socket(guard, slot);
-	return is_heard;
+	return is_received;
 }
 
 /* Its last reports may still be in the socket. */
 static void shim_died(struct guard *guard, uint32_t slot)
 {
-	while (hear_one(guard, slot))
+	while (receive_one(guard, slot))
 		;
 	decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
 }
@@ -260,12 +260,12 @@ void task_reap(struct guard *guard, pid_t pid)
 	cgroup_clear(guard);
 }
 
-void task_hear(struct guard *guard, uint32_t slot)
+void task_receive(struct guard *guard, uint32_t slot)
 {
 	if (slot >= guard->core.slot_count || !guard->pids[slot]) /* freed by an earlier event */
 		return;
 	pid_t pid = guard->pids[slot];
-	hear_one(guard, slot);
+	receive_one(guard, slot);
 	if (guard->sockets[slot] < 0 && pid > 0)
 		task_reap(guard, pid);
 }

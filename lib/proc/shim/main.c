@@ -17,7 +17,7 @@
 /* Interval while a killed process has not ended. A safety net: the kernel signals each death. */
 #define SWEEP_AGAIN_MS 100
 
-static void tell_guard(struct shim *shim, uint32_t kind)
+static void report_to_guard(struct shim *shim, uint32_t kind)
 {
 	shim->report.kind = kind;
 	send(TFC__SHIM_GUARD, &shim->report, sizeof(shim->report), MSG_NOSIGNAL);
@@ -33,7 +33,7 @@ static int fail_start(struct shim *shim, int error)
 	shim->report.time_ns = tfc__wall();
 	shim->report.log_end = shim->log.position;
 	isolation_end(shim);
-	tell_guard(shim, TFC__MSG_EXITED);
+	report_to_guard(shim, TFC__MSG_EXITED);
 	return 1;
 }
 
@@ -122,7 +122,7 @@ static void obey(struct shim *shim)
 }
 
 /* Returns whether the task and all its descendants are gone. */
-static bool hear_signals(struct shim *shim)
+static bool receive_signals(struct shim *shim)
 {
 	struct signalfd_siginfo info;
 	(void)!read(shim->signals, &info, sizeof(info)); /* waitid finds out which process died */
@@ -171,13 +171,13 @@ static void live(struct shim *shim)
 		if (ready > 0 && fds[4].revents)
 			stall_read(shim);
 		if (stall_is_due(shim))
-			tell_guard(shim, TFC__MSG_STALLED);
+			report_to_guard(shim, TFC__MSG_STALLED);
 		if (ready > 0 && fds[1].revents)
 			obey(shim);
 		if (ready > 0 && fds[6].revents)
 			end_decide(shim, SHIM_HOST_GONE);
 		if ((ready > 0 && fds[0].revents) || shim->core.is_dead)
-			is_gone = hear_signals(shim);
+			is_gone = receive_signals(shim);
 	}
 }
 
@@ -209,7 +209,7 @@ int main(void)
 	shim.report.pid = shim.task;
 	shim.report.isolation = shim.isolation;
 	shim.report.time_ns = tfc__wall();
-	tell_guard(&shim, TFC__MSG_STARTED);
+	report_to_guard(&shim, TFC__MSG_STARTED);
 	end_decide(&shim, SHIM_STARTED);
 	live(&shim);
 	isolation_end(&shim);
@@ -219,6 +219,6 @@ int main(void)
 	shim.report.log_dropped = shim.log.dropped;
 	shim.report.log_gap = shim.log.gap;
 	shim.report.silent_ms = end_decide(&shim, SHIM_ENDED).silent_ms;
-	tell_guard(&shim, TFC__MSG_EXITED);
+	report_to_guard(&shim, TFC__MSG_EXITED);
 	return 0;
 }

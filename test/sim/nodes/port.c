@@ -278,11 +278,11 @@ int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn
 		if (!is_there(&socks[i]) || sock->machine != sim.kernel || sock->port < first ||
 		    sock->port > last || !(states >> state_of(sock) & 1) || !is_shown(sock))
 			continue;
-		struct tfc__tcp_socket told = {.port = sock->port,
-					       .state = state_of(sock),
-					       .uid = sock->process.uid,
-					       .inode = sock->inode};
-		fn(user, &told);
+		struct tfc__tcp_socket reported = {.port = sock->port,
+						   .state = state_of(sock),
+						   .uid = sock->process.uid,
+						   .inode = sock->inode};
+		fn(user, &reported);
 	}
 	return TFC_OK;
 }

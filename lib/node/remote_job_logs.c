@@ -28,17 +28,19 @@ struct asking {
 
 /* ---- querying maintainers */
 
-static struct tfc__guest *guest_of(struct tfc__link *link)
+static struct tfc__remote_job_logs *remote_job_logs_of(struct tfc__link *link)
 {
-	return tfc__container_of(link, struct tfc__guest, link);
+	return tfc__container_of(link, struct tfc__remote_job_logs, link);
 }
 
 static void take_answer(tfc_node *node, const char *maintainer, const msgpack_object *result)
 {
 	tfc__node_agents_forget(node->agents, result);
-	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
-		if (strcmp(guest_of(link)->maintainer, maintainer) == 0)
-			tfc__agent_guest_heard(node->agent, guest_of(link)->id, maintainer);
+	TFC__LIST_EACH (link, tfc__agent_remote_job_logs(node->agent))
+		if (strcmp(remote_job_logs_of(link)->maintainer, maintainer) == 0)
+			tfc__agent_remote_job_logs_received(node->agent,
+							    remote_job_logs_of(link)->id,
+							    maintainer);
 }
 
 static void free_asking(struct asking *asking)
@@ -58,7 +60,7 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 static void look_later(tfc_node *node, uint64_t pause)
 {
 	uint64_t most = node->retain_s * TFC__SECOND;
-	tfc__timer_set(&node->guest_look, tfc__now() + (pause < most ? pause : most));
+	tfc__timer_set(&node->remote_job_logs_look, tfc__now() + (pause < most ? pause : most));
 }
 
 static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
@@ -82,16 +84,17 @@ static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
 	tfc__buf_fini(&params);
 }
 
-void tfc__node_ask_guests(tfc_node *node, struct tfc__node_peer *peer)
+void tfc__node_ask_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer)
 {
 	const char *maintainer = tfc__node_peer_name(peer);
 	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
 	struct tfc__strv ids = {0};
-	if (!node->guest_look.at)
+	if (!node->remote_job_logs_look.at)
 		look_later(node, FIRST_LOOK);
-	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
-		if (strcmp(guest_of(link)->maintainer, maintainer) == 0 && ids.count < IDS_MAX)
-			tfc__strv_add(&ids, guest_of(link)->id);
+	TFC__LIST_EACH (link, tfc__agent_remote_job_logs(node->agent))
+		if (strcmp(remote_job_logs_of(link)->maintainer, maintainer) == 0 &&
+		    ids.count < IDS_MAX)
+			tfc__strv_add(&ids, remote_job_logs_of(link)->id);
 	if (rpc && ids.count && !ids.is_failed)
 		ask(node, maintainer, rpc, &ids);
 	tfc__strv_fini(&ids);
@@ -128,21 +131,24 @@ void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 /* ---- by age */
 
 /* Logs of a maintainer that can be queried are not removed by age. */
-static bool is_too_old(const tfc_node *node, const struct tfc__guest *guest, uint64_t now)
+static bool is_too_old(const tfc_node *node, const struct tfc__remote_job_logs *remote_job_logs,
+		       uint64_t now)
 {
-	const struct tfc__node_peer *peer = tfc__peers_find(node->peers, guest->maintainer);
+	const struct tfc__node_peer *peer = tfc__peers_find(node->peers,
+							    remote_job_logs->maintainer);
 	if (peer && tfc__node_peer_rpc(peer))
 		return false;
-	return now > guest->heard_ns && now - guest->heard_ns > node->retain_s * TFC__SECOND;
+	return now > remote_job_logs->received_ns &&
+	       now - remote_job_logs->received_ns > node->retain_s * TFC__SECOND;
 }
 
 static void forget_old(tfc_node *node)
 {
 	struct tfc__strv old = {0};
 	uint64_t now = tfc__wall();
-	TFC__LIST_EACH (link, tfc__agent_guests(node->agent))
-		if (is_too_old(node, guest_of(link), now))
-			tfc__strv_add(&old, guest_of(link)->id);
+	TFC__LIST_EACH (link, tfc__agent_remote_job_logs(node->agent))
+		if (is_too_old(node, remote_job_logs_of(link), now))
+			tfc__strv_add(&old, remote_job_logs_of(link)->id);
 	for (size_t i = 0; i < old.count; i++) {
 		tfc__log(node->ctx, TFC_LOG_INFO, "node", old.items[i],
 			 "removing its logs: its node has been unreachable for too long");
@@ -153,28 +159,29 @@ static void forget_old(tfc_node *node)
 
 static void on_look(struct tfc__timer *timer)
 {
-	tfc_node *node = tfc__container_of(timer, tfc_node, guest_look);
+	tfc_node *node = tfc__container_of(timer, tfc_node, remote_job_logs_look);
 	forget_old(node);
 	TFC__LIST_EACH (link, &node->peers->all)
-		tfc__node_ask_guests(node, tfc__container_of(link, struct tfc__node_peer, link));
+		tfc__node_ask_remote_job_logs(node,
+					      tfc__container_of(link, struct tfc__node_peer, link));
 	look_later(node, LOOK_AGAIN);
 }
 
-void tfc__node_begin_guests(tfc_node *node)
+void tfc__node_begin_remote_job_logs(tfc_node *node)
 {
 	tfc__list_init(&node->askings);
-	tfc__timer_init(&node->guest_look, node->ctx, on_look);
+	tfc__timer_init(&node->remote_job_logs_look, node->ctx, on_look);
 }
 
-void tfc__node_find_guests(tfc_node *node)
+void tfc__node_find_remote_job_logs(tfc_node *node)
 {
-	if (!tfc__list_is_empty(tfc__agent_guests(node->agent)))
+	if (!tfc__list_is_empty(tfc__agent_remote_job_logs(node->agent)))
 		look_later(node, FIRST_LOOK);
 }
 
-void tfc__node_end_guests(tfc_node *node)
+void tfc__node_end_remote_job_logs(tfc_node *node)
 {
-	tfc__timer_cancel(&node->guest_look);
+	tfc__timer_cancel(&node->remote_job_logs_look);
 	TFC__LIST_EACH (link, &node->askings) {
 		struct asking *asking = tfc__container_of(link, struct asking, link);
 		tfc__rpc_drop(asking->call);

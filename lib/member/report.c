@@ -8,12 +8,12 @@
 void tfc__members_note(struct tfc__members *members, struct tfc__member_row *row,
 		       enum tfc__member_change what)
 {
-	if (what == TFC__MEMBER_CHANGED && row->untold)
+	if (what == TFC__MEMBER_CHANGED && row->unreported)
 		return; /* the pending report covers this change */
-	if (what == TFC__MEMBER_ADDED && row->untold == TFC__MEMBER_REMOVED)
+	if (what == TFC__MEMBER_ADDED && row->unreported == TFC__MEMBER_REMOVED)
 		what = TFC__MEMBER_CHANGED; /* the removal was not reported */
-	row->untold = what;
-	tfc__work_schedule(&members->telling);
+	row->unreported = what;
+	tfc__work_schedule(&members->reporting);
 }
 
 void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row *row,
@@ -30,27 +30,27 @@ void tfc__members_set_state(struct tfc__members *members, struct tfc__member_row
 
 /* Returns the first row with a change to report. Starts at the front each time, since a watcher may
  * change any row. */
-static struct tfc__member_row *next_untold(struct tfc__members *members)
+static struct tfc__member_row *next_unreported(struct tfc__members *members)
 {
 	TFC__LIST_EACH (link, &members->all) {
-		if (tfc__member_row_of(link)->untold)
+		if (tfc__member_row_of(link)->unreported)
 			return tfc__member_row_of(link);
 	}
 	return NULL;
 }
 
-void tfc__members_tell(struct tfc__work *work)
+void tfc__members_report(struct tfc__work *work)
 {
-	struct tfc__members *members = tfc__container_of(work, struct tfc__members, telling);
+	struct tfc__members *members = tfc__container_of(work, struct tfc__members, reporting);
 	struct tfc__member_row *row;
 	tfc__members_keep(members);
-	while (!members->is_closed && (row = next_untold(members))) {
-		enum tfc__member_change change = row->untold;
-		row->untold = 0;
-		members->told = row;
+	while (!members->is_closed && (row = next_unreported(members))) {
+		enum tfc__member_change change = row->unreported;
+		row->unreported = 0;
+		members->reported = row;
 		tfc__observers_notify(&members->watches,
 				      &(struct tfc__member_event){&row->member, change});
-		members->told = NULL;
+		members->reported = NULL;
 		if (change == TFC__MEMBER_REMOVED && row->member.is_out) /* not added again */
 			tfc__member_row_free(row);
 	}
