@@ -33,17 +33,17 @@ typedef struct tfc_sub tfc_sub;
 /* Options of a gateway. */
 typedef struct tfc_gateway_options {
 	uint32_t size;
-	uint32_t reserved; /* 0 */
-	tfc_node *node;    /* a node in this process; NULL: the node at `address` */
+	uint32_t connect_ms; /* deadline of connecting to one address; 0: 5000 */
+	tfc_node *node;      /* a node in this process; NULL: the node at `address` */
 	/* "unix:PATH" or "tcp://HOST:PORT" of a node, or several addresses separated by commas: the
 	 * first node that answers is used; copied */
 	const char *address;
-	const char *key_file;  /* the client's key, read at once; NULL: none, as over unix */
-	uint32_t connect_ms;   /* deadline of connecting to one address; 0: 5000 */
-	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
+	const char *key_file; /* the client's key, read at once; NULL: none, as over unix */
 	/* with an address: the bundle of a job is packed in a private directory below it before it
 	 * is sent; the directory is removed with the gateway; NULL: /tmp; copied */
 	const char *temp_dir;
+	uint32_t reconnect_ms; /* how long to retry after a connection is lost; 0: 300000 */
+	uint32_t reserved;     /* 0 */
 } tfc_gateway_options;
 
 #define TFC_GATEWAY_OPTIONS_INIT                                 \

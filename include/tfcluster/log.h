@@ -37,14 +37,14 @@ enum tfc_stream {
 /* One record. Borrowed: valid until the next call on the reader. */
 typedef struct tfc_log_record {
 	uint32_t size;
-	uint32_t stream;  /* enum tfc_stream */
-	uint32_t attempt; /* of the task that wrote it, as its launch named it */
-	uint32_t reserved;
+	uint32_t stream;   /* enum tfc_stream */
 	uint64_t time_ns;  /* when the shim read it, CLOCK_REALTIME */
 	uint64_t position; /* where the record begins */
 	uint64_t next;     /* position after it: a reader opened there continues */
 	const char *data;  /* len bytes, not terminated; NULL for a gap */
 	uint64_t len;      /* bytes of data; of a gap: bytes missing */
+	uint32_t attempt;  /* of the task that wrote it, as its launch named it */
+	uint32_t reserved; /* 0 */
 } tfc_log_record;
 
 #define TFC_LOG_RECORD_INIT                                    \
