@@ -206,6 +206,98 @@ static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 	tfc__buf_fini(&buf);
 }
 
+/* What the maintainer's node sends to an agent's: one order of each kind. */
+static void orders_are_written_as_they_ever_were(void **state)
+{
+	static const char *const env[] = {"A=1", NULL};
+	tfc_spec *spec;
+	struct tfc__buf buf = {0};
+	assert_int_equal(tfc_spec_new(&spec), TFC_OK);
+	assert_int_equal(tfc_spec_add(spec, "worker", 0, "a:1", NULL), TFC_OK);
+	const struct tfc__order orders[] = {
+		{.kind = TFC__ORDER_END},
+		{.kind = TFC__ORDER_HOLD, .task = 1, .number = 2},
+		{.kind = TFC__ORDER_RELEASE, .task = 1},
+		{.kind = TFC__ORDER_SPEC, .generation = 3, .spec = spec},
+		{.kind = TFC__ORDER_ENV, .task = 1, .env = env},
+		{.kind = TFC__ORDER_LAUNCH, .task = 1, .attempt = 2, .generation = 3},
+		{.kind = TFC__ORDER_SIGNAL, .task = 1, .number = 2},
+		{.kind = TFC__ORDER_STOP, .task = 1, .number = 70000},
+		{.kind = TFC__ORDER_QUERY, .number = 4},
+		{.kind = TFC__ORDER_STACKS, .task = 1, .number = 1},
+		{.kind = TFC__ORDER_LOOK, .number = 5},
+	};
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+		tfc__order_write(&buf, &orders[i]);
+	golden_expect(&buf, "81a56f726465720183a56f7264657202a47461736b01a66e756d6265720282a5"
+			    "6f7264657203a47461736b0183a56f7264657204aa67656e65726174696f6e03"
+			    "a4737065639193a6776f726b657200a3613a3183a56f726465720ba47461736b"
+			    "01a3656e7691a3413d3184a56f7264657205a47461736b01a7617474656d7074"
+			    "02aa67656e65726174696f6e0383a56f7264657206a47461736b01a66e756d62"
+			    "65720283a56f7264657207a47461736b01a66e756d626572ce0001117082a56f"
+			    "7264657208a66e756d6265720483a56f7264657209a47461736b01a66e756d62"
+			    "65720182a56f726465720aa66e756d62657205");
+	tfc_spec_free(spec);
+}
+
+/* What it gets in return; the time of an end depends on the clock. */
+static void events_are_written_as_they_ever_were(void **state)
+{
+	static char *const tail[] = {(char *)"one", NULL};
+	const tfc_process_event started = {.kind = TFC_PROCESS_STARTED,
+					   .pid = 70000,
+					   .isolation = TFC_ISOLATION_CGROUP,
+					   .text = ""};
+	const tfc_process_event ended = {.kind = TFC_PROCESS_EXITED,
+					 .pid = 70000,
+					 .reason = TFC_EXIT_SIGNAL,
+					 .status = 9,
+					 .is_oom = 1,
+					 .user_us = 300,
+					 .system_us = 70000,
+					 .max_rss_kib = 5000000000u,
+					 .log_gap = 6,
+					 .isolation = TFC_ISOLATION_CGROUP,
+					 .text = ""};
+	const struct tfc__agent_event of_process[] = {
+		{.kind = TFC__AGENT_STARTED, .task = 1, .attempt = 2, .process = &started},
+		{.kind = TFC__AGENT_EXITED,
+		 .task = 2,
+		 .attempt = 3,
+		 .is_stranger = true,
+		 .is_crowded_out = true,
+		 .had_notice = true,
+		 .log_end = 7,
+		 .process = &ended,
+		 .text = "killed for memory"},
+	};
+	struct tfc__buf buf = {0};
+	for (size_t i = 0; i < EVENTS; i++)
+		tfc__event_write(&buf, &events[i], TASKS, NULL);
+	golden_expect(&buf, "84a56576656e7401a47461736b01a66e756d62657209a761646472657373af31"
+			    "32372e302e302e313a323030303083a56576656e7401a47461736b02a66e756d"
+			    "6265720987a56576656e7402a76d697373696e6703a66e756d626572ce000111"
+			    "70a5706f72747304a466756c6cc3a76c617374696e67c3a474657874b0746865"
+			    "7265206973206e6f20706f727483a56576656e7404a47461736b01a761747465"
+			    "6d70740283a56576656e7406a7617474656d707402a474657874a26e6f84a565"
+			    "76656e7407a7617474656d707402a973696c656e745f6d73cd1388a474657874"
+			    "a8697420776169747384a56576656e7408a973696c656e745f6d7301a8616374"
+			    "697669747903a474657874a77772697474656e82a56576656e7409a66c6f6f6b"
+			    "65649282a47461736b01a474657874a76c6f6164696e6781a47461736b0283a5"
+			    "6576656e740aa66e756d62657203a6737461746573c403000102");
+	tfc__event_write(&buf, &of_process[0], TASKS, NULL);
+	tfc__event_write(&buf, &of_process[1], TASKS, tail);
+	golden_expect(&buf, "84a56576656e7403a47461736b01a7617474656d707402a770726f6365737383"
+			    "a46b696e6401a3706964ce00011170a969736f6c6174696f6e028aa56576656e"
+			    "7405a47461736b02a7617474656d707403a8737472616e676572c3a763726f77"
+			    "646564c3a66e6f74696365c3a76c6f675f656e6407a474657874b16b696c6c65"
+			    "6420666f72206d656d6f7279a770726f636573738aa46b696e6402a3706964ce"
+			    "00011170a6726561736f6e02a673746174757309a36f6f6dc3a7757365725f75"
+			    "73cd012ca973797374656d5f7573ce00011170a77273735f6b6962cf00000001"
+			    "2a05f200a76c6f675f67617006a969736f6c6174696f6e02a86c6f675f746169"
+			    "6c91a36f6e65");
+}
+
 static void expect_refusal(const char *hex, const char *text)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
@@ -237,6 +329,8 @@ int main(void)
 		cmocka_unit_test(an_order_comes_as_it_was_sent),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
 		cmocka_unit_test(an_end_comes_with_its_process_on_the_reader_s_clock),
+		cmocka_unit_test(orders_are_written_as_they_ever_were),
+		cmocka_unit_test(events_are_written_as_they_ever_were),
 		cmocka_unit_test(what_the_job_does_not_have_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
