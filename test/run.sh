@@ -59,7 +59,7 @@ sanitized=(--suite unit --suite conformance --suite sim --suite fuzz)
 
 build_gcc() {
 	tfc_frameworks && tfc_noise || return
-	CC=gcc tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" \
+	CC=gcc CXX=g++ tfc_build "$build/gcc" "${strict[@]}" -Dtf_python="$TFC_PYTHON" \
 		-Djax_python="$TFC_JAX_PYTHON" -Dtorch_python="$TFC_TORCH_PYTHON" \
 		-Dnoise_python="$TFC_NOISE_PYTHON"
 }
@@ -70,7 +70,7 @@ run_gcc() {
 }
 
 run_clang() {
-	CC=clang tfc_build "$build/clang" "${strict[@]}" || return
+	CC=clang CXX=clang++ tfc_build "$build/clang" "${strict[@]}" || return
 	run_tests clang clang --suite unit --suite check
 }
 
@@ -86,7 +86,7 @@ find_reports() {
 }
 
 run_asan() {
-	CC=clang tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
+	CC=clang CXX=clang++ tfc_build "$build/asan" -Db_sanitize=address,undefined -Db_lundef=false || return
 	rm -f "$build"/asan/meson-logs/helper.*
 	ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		run_tests asan asan "${sanitized[@]}" --suite proc --suite worlds --timeout-multiplier 5
@@ -96,7 +96,7 @@ run_asan() {
 # ThreadSanitizer of this age does not find room where the kernel spreads mappings widely.
 run_tsan() {
 	local under=()
-	CC=clang tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false || return
+	CC=clang CXX=clang++ tfc_build "$build/tsan" -Db_sanitize=thread -Db_lundef=false || return
 	setarch -R true 2>/dev/null && under=(setarch -R)
 	local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 	run_tests tsan tsan "${sanitized[@]}" --timeout-multiplier 10

@@ -5,7 +5,7 @@
 # alone: that of a program which brings its own (failing_malloc.c) asks the one below it.
 case ${1##*/} in
 bundle_*) lacks=openat2 ;;
-host_threads_test | node_options_test | options_test) lacks=pidfd_open ;;
+host_threads_test | node_options_test | options_test | tfcluster_hpp_test) lacks=pidfd_open ;;
 *) lacks= ;;
 esac
 if [ -n "$lacks" ]; then
