@@ -36,7 +36,7 @@ void tfc__strv_add_all(struct tfc__strv *strv, const char *const *items)
 		tfc__strv_add(strv, *items);
 }
 
-static char **find(char **env, const char *name, size_t len)
+static char **find_env(char **env, const char *name, size_t len)
 {
 	for (; env && *env; env++)
 		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
@@ -55,7 +55,7 @@ void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *val
 	memcpy(text, name, name_len);
 	text[name_len] = '=';
 	memcpy(text + name_len + 1, value, value_len + 1);
-	char **older = find(strv->items, name, name_len);
+	char **older = find_env(strv->items, name, name_len);
 	if (!older) {
 		tfc__strv_take(strv, text);
 		return;
@@ -66,7 +66,7 @@ void tfc__strv_set_env(struct tfc__strv *strv, const char *name, const char *val
 
 void tfc__strv_unset_env(struct tfc__strv *strv, const char *name)
 {
-	char **item = find(strv->items, name, strlen(name));
+	char **item = find_env(strv->items, name, strlen(name));
 	if (!item)
 		return;
 	free(*item);

@@ -26,7 +26,7 @@ static int remove_entry(int parent, const char *name)
 
 /* Removes all entries of an open directory except `kept`, which may be NULL. Returns 0, or the
  * first errno. */
-static int empty(int fd, const char *kept)
+static int empty_dir_except(int fd, const char *kept)
 {
 	struct stat status;
 	if (fstat(fd, &status) == 0 && (status.st_mode & 0300) != 0300)
@@ -44,7 +44,7 @@ static int empty(int fd, const char *kept)
 
 int tfc__empty_dir(int fd)
 {
-	int error = empty(fd, NULL);
+	int error = empty_dir_except(fd, NULL);
 	close(fd);
 	return error;
 }
@@ -63,7 +63,7 @@ int tfc__remove_tree_last(const char *path, const char *last)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	int error = empty(fd, last);
+	int error = empty_dir_except(fd, last);
 	close(fd);
 	if (!error)
 		return tfc__remove_tree(path);

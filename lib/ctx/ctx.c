@@ -15,7 +15,7 @@ int tfc_ctx_options_init(tfc_ctx_options *options, uint32_t size)
 	return tfc__options_init(options, size, sizeof(*options));
 }
 
-static int copy_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
+static int apply_ctx_options(tfc_ctx *ctx, const tfc_ctx_options *options, tfc_error *error)
 {
 	tfc_ctx_options own;
 	int code = tfc__options_copy(&own, sizeof(own), options, "ctx", "tfc_ctx_options", error);
@@ -77,12 +77,6 @@ static int mark_owner(tfc_ctx *ctx, tfc_error *error)
 	return TFC_OK;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void free_slots(tfc_ctx *ctx, bool is_forked)
 {
 	for (int i = TFC__SLOTS - 1; i >= 0; i--)
@@ -91,11 +85,12 @@ static void free_slots(tfc_ctx *ctx, bool is_forked)
 }
 
 /* Releases what belongs to the calling process: the same in the owner and in a forked child. */
-static void destroy(tfc_ctx *ctx)
+static void ctx_destroy(tfc_ctx *ctx)
 {
-	close_fd(ctx->epoll_fd);
-	close_fd(ctx->timer_fd);
-	close_fd(ctx->event_fd);
+	const int fds[] = {ctx->epoll_fd, ctx->timer_fd, ctx->event_fd};
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	tfc__ctx_drop_posts(ctx);
 	tfc__ctx_drop_ops(ctx);
 	if (ctx->is_owned)
@@ -118,14 +113,14 @@ int tfc_ctx_new(const tfc_ctx_options *options, tfc_error *error, tfc_ctx **ret_
 	tfc__list_init(&ctx->handles);
 	pthread_mutex_init(&ctx->mutex, NULL);
 
-	int code = copy_options(ctx, options, error);
+	int code = apply_ctx_options(ctx, options, error);
 	if (code == TFC_OK)
 		code = mark_owner(ctx, error);
 	if (code == TFC_OK)
 		code = open_fds(ctx, error);
 	if (code < 0) {
 		pthread_mutex_destroy(&ctx->mutex);
-		destroy(ctx);
+		ctx_destroy(ctx);
 		return code;
 	}
 	*ret_ctx = ctx;
@@ -148,7 +143,7 @@ void tfc_ctx_free(tfc_ctx *ctx)
 	tfc__ctx_close_handles(ctx);
 	free_slots(ctx, false);
 	pthread_mutex_destroy(&ctx->mutex);
-	destroy(ctx);
+	ctx_destroy(ctx);
 }
 
 int tfc_ctx_close(tfc_ctx *ctx)
@@ -177,7 +172,7 @@ void tfc_ctx_abandon(tfc_ctx *ctx)
 	if (!ctx)
 		return;
 	free_slots(ctx, true);
-	destroy(ctx);
+	ctx_destroy(ctx);
 }
 
 bool tfc__ctx_is_forked(const tfc_ctx *ctx)

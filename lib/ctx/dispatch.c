@@ -46,34 +46,6 @@ static int run_turn(tfc_ctx *ctx, uint32_t *left)
 	return first == 0 && *left == before;
 }
 
-static bool is_due(const tfc_ctx *ctx, uint64_t now)
-{
-	return ctx->timers && ctx->timers->at <= now;
-}
-
-/* Returns 1 when it stopped with work possibly left, 0 when no work was left. */
-static int run_turns(tfc_ctx *ctx, uint32_t left)
-{
-	uint64_t start = tfc__now();
-	tfc__ctx_walk_io(ctx);
-	for (;;) {
-		int code = run_turn(ctx, &left);
-		if (code < 0)
-			return code;
-		uint64_t now = tfc__now();
-		if (code == 1 && !is_due(ctx, now) && !tfc__ctx_is_waiting(ctx))
-			return 0;
-		if (left == 0 || now - start >= SLICE)
-			return 1;
-	}
-}
-
-static int is_readable(const tfc_ctx *ctx)
-{
-	struct pollfd poller = {.fd = ctx->epoll_fd, .events = POLLIN};
-	return poll(&poller, 1, 0) > 0;
-}
-
 static int refuse_reentrance(tfc_ctx *ctx)
 {
 	if (!ctx->is_dispatching)
@@ -83,17 +55,29 @@ static int refuse_reentrance(tfc_ctx *ctx)
 		"tfc_ctx_dispatch was called inside a callback; return to the loop first");
 }
 
-static int dispatch(tfc_ctx *ctx, uint32_t budget)
+static int dispatch(tfc_ctx *ctx, uint32_t left)
 {
+	uint64_t start = tfc__now();
+	int code;
+	bool is_done = false, is_cut = false; /* no work is left; work may be left */
 	tfc__ctx_forget_wake(ctx);
 	ctx->is_dispatching = true;
-	int code = run_turns(ctx, budget);
+	tfc__ctx_walk_io(ctx);
+	do {
+		code = run_turn(ctx, &left);
+		uint64_t now = tfc__now();
+		bool is_due = ctx->timers && ctx->timers->at <= now;
+		is_done = code == 1 && !is_due && !tfc__ctx_is_waiting(ctx);
+		is_cut = left == 0 || now - start >= SLICE;
+	} while (code >= 0 && !is_done && !is_cut);
 	ctx->is_dispatching = false;
+
 	tfc__ctx_arm(ctx);
 	bool is_waiting = tfc__ctx_signal(ctx);
 	if (code < 0)
 		return code;
-	return is_waiting || (code == 1 && is_readable(ctx));
+	struct pollfd poller = {.fd = ctx->epoll_fd, .events = POLLIN};
+	return is_waiting || (!is_done && poll(&poller, 1, 0) > 0);
 }
 
 int tfc_ctx_dispatch(tfc_ctx *ctx, uint32_t budget)

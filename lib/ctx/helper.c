@@ -31,47 +31,37 @@ int tfc__helper_find(const tfc_ctx *ctx, const char *name, const char *component
 	return code;
 }
 
-static int add_files(posix_spawn_file_actions_t *actions, const struct tfc__helper_fd *fds,
-		     size_t count)
-{
-	int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDWR, 0);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 1);
-	error = error ? error : posix_spawn_file_actions_adddup2(actions, 0, 2);
-	for (size_t i = 0; i < count && !error; i++)
-		error = posix_spawn_file_actions_adddup2(actions, fds[i].fd, fds[i].number);
-	return error;
-}
-
-static int set_attributes(posix_spawnattr_t *attr)
-{
-	sigset_t all, blocked;
-	sigfillset(&all);
-	tfc__node_signals(&blocked);
-	int error = posix_spawnattr_setsigdefault(attr, &all);
-	error = error ? error : posix_spawnattr_setsigmask(attr, &blocked);
-	return error ? error
-		     : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF |
-							      POSIX_SPAWN_SETSIGMASK |
-							      POSIX_SPAWN_SETSID);
-}
-
 /* 0 or an errno. */
-static int spawn(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
-		 size_t count, pid_t *ret_pid)
+static int spawn_detached(const char *path, char *const argv[], const struct tfc__helper_fd *fds,
+			  size_t count, pid_t *ret_pid)
 {
 	char *const env[] = {NULL};
+	sigset_t all, blocked;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
+	sigfillset(&all);
+	tfc__node_signals(&blocked);
 	int error = posix_spawn_file_actions_init(&actions);
 	if (error)
 		return error;
 	error = posix_spawnattr_init(&attr);
-	if (!error) {
-		error = add_files(&actions, fds, count);
-		error = error ? error : set_attributes(&attr);
-		error = error ? error : posix_spawn(ret_pid, path, &actions, &attr, argv, env);
-		posix_spawnattr_destroy(&attr);
-	}
+	if (error)
+		goto fini_actions;
+
+	error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+	error = error ? error : posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	error = error ? error : posix_spawn_file_actions_adddup2(&actions, 0, 2);
+	for (size_t i = 0; i < count && !error; i++)
+		error = posix_spawn_file_actions_adddup2(&actions, fds[i].fd, fds[i].number);
+	error = error ? error : posix_spawnattr_setsigdefault(&attr, &all);
+	error = error ? error : posix_spawnattr_setsigmask(&attr, &blocked);
+	error = error ? error
+		      : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF |
+								POSIX_SPAWN_SETSIGMASK |
+								POSIX_SPAWN_SETSID);
+	error = error ? error : posix_spawn(ret_pid, path, &actions, &attr, argv, env);
+	posix_spawnattr_destroy(&attr);
+fini_actions:
 	posix_spawn_file_actions_destroy(&actions);
 	return error;
 }
@@ -92,7 +82,7 @@ int tfc__helper_run(const char *path, char *const argv[], const struct tfc__help
 			failed = errno;
 	}
 	if (!failed)
-		failed = spawn(path, argv, copies, count, ret_pid);
+		failed = spawn_detached(path, argv, copies, count, ret_pid);
 	while (copied-- > 0)
 		if (copies[copied].fd >= 0)
 			close(copies[copied].fd);

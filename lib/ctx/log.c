@@ -9,8 +9,8 @@ static bool is_wanted(const tfc_ctx *ctx, uint32_t level)
 	return ctx->log && level != TFC_LOG_NONE && level <= ctx->log_level;
 }
 
-static void report(tfc_ctx *ctx, uint32_t level, const char *component, const char *subject,
-		   const char *text, const tfc_error *error)
+static void log_entry_report(tfc_ctx *ctx, uint32_t level, const char *component,
+			     const char *subject, const char *text, const tfc_error *error)
 {
 	tfc_log_entry entry = {
 		.size = sizeof(entry),
@@ -35,7 +35,7 @@ void tfc__log(tfc_ctx *ctx, enum tfc_log_level level, const char *component, con
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	tfc__make_plain_text(text); /* makes it one line of printable UTF-8 */
-	report(ctx, level, component, subject, text, NULL);
+	log_entry_report(ctx, level, component, subject, text, NULL);
 }
 
 /* A failure that is reported to the host by a return value is also logged, for debugging the
@@ -48,6 +48,6 @@ int tfc__ctx_fail(tfc_ctx *ctx, int code, const char *component, int sys_errno, 
 	tfc__vfail(&ctx->error, code, component, sys_errno, format, args);
 	va_end(args);
 	if (is_wanted(ctx, TFC_LOG_DEBUG))
-		report(ctx, TFC_LOG_DEBUG, component, "", ctx->error.text, &ctx->error);
+		log_entry_report(ctx, TFC_LOG_DEBUG, component, "", ctx->error.text, &ctx->error);
 	return code;
 }

@@ -2,28 +2,28 @@
 
 #include "base/clock.h"
 
-static void end(tfc_op *op, int code)
+static void op_end(tfc_op *op, int code)
 {
 	op->is_ending = true;
 	tfc__list_remove(&op->link);
 	op->end(op, code);
 }
 
-static void expire(struct tfc__timer *timer)
+static void op_expire(struct tfc__timer *timer)
 {
-	end(tfc__container_of(timer, tfc_op, deadline), TFC_ETIMEDOUT);
+	op_end(tfc__container_of(timer, tfc_op, deadline), TFC_ETIMEDOUT);
 }
 
-static void report(struct tfc__work *work)
+static void op_report(struct tfc__work *work)
 {
 	tfc_op *op = tfc__container_of(work, tfc_op, work);
-	end(op, op->code);
+	op_end(op, op->code);
 }
 
 void tfc__op_init(tfc_op *op, tfc_ctx *ctx, uint32_t timeout_ms, tfc__op_end_fn end_fn)
 {
-	tfc__timer_init(&op->deadline, ctx, expire);
-	tfc__work_init(&op->work, ctx, report);
+	tfc__timer_init(&op->deadline, ctx, op_expire);
+	tfc__work_init(&op->work, ctx, op_report);
 	tfc__list_init(&op->link);
 	op->end = end_fn;
 	op->free = NULL;
@@ -56,7 +56,7 @@ void tfc__ctx_drop_ops(tfc_ctx *ctx)
 }
 
 /* The first call to end an operation decides its code; the deadline no longer applies. */
-static void begin_end(tfc_op *op, int code)
+static void op_begin_end(tfc_op *op, int code)
 {
 	if (op->is_ending)
 		return;
@@ -68,13 +68,13 @@ static void begin_end(tfc_op *op, int code)
 
 void tfc__op_finish(tfc_op *op)
 {
-	begin_end(op, TFC_OK);
+	op_begin_end(op, TFC_OK);
 }
 
 void tfc_op_cancel(tfc_op *op)
 {
 	if (op)
-		begin_end(op, TFC_ECANCELED);
+		op_begin_end(op, TFC_ECANCELED);
 }
 
 void tfc__op_drop(tfc_op *op)

@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void append(struct post_queue *queue, struct post *post)
-{
-	if (queue->first)
-		queue->last->next = post;
-	else
-		queue->first = post;
-	queue->last = post;
-}
-
 static struct post *take_first(struct post_queue *queue)
 {
 	struct post *post = queue->first;
@@ -82,7 +73,11 @@ int tfc_ctx_post(tfc_ctx *ctx, tfc_post_fn fn, void *user)
 		return TFC_ENOMEM;
 	*post = (struct post){.fn = fn, .user = user};
 	pthread_mutex_lock(&ctx->mutex);
-	append(&ctx->posted, post);
+	if (ctx->posted.first)
+		ctx->posted.last->next = post;
+	else
+		ctx->posted.first = post;
+	ctx->posted.last = post;
 	set_signaled(ctx, true);
 	pthread_mutex_unlock(&ctx->mutex);
 	return TFC_OK;
@@ -101,18 +96,14 @@ int tfc_ctx_wake(tfc_ctx *ctx)
 	return TFC_OK;
 }
 
-static void take_posted(tfc_ctx *ctx)
-{
-	pthread_mutex_lock(&ctx->mutex);
-	ctx->taken = ctx->posted;
-	ctx->posted.first = NULL;
-	pthread_mutex_unlock(&ctx->mutex);
-}
-
 int tfc__ctx_run_posts(tfc_ctx *ctx, uint32_t *left)
 {
-	if (!ctx->taken.first)
-		take_posted(ctx);
+	if (!ctx->taken.first) {
+		pthread_mutex_lock(&ctx->mutex);
+		ctx->taken = ctx->posted;
+		ctx->posted.first = NULL;
+		pthread_mutex_unlock(&ctx->mutex);
+	}
 	while (*left > 0 && ctx->taken.first) {
 		struct post *post = take_first(&ctx->taken);
 		tfc_post_fn fn = post->fn;

@@ -50,16 +50,6 @@ static struct tfc__timer *meld_siblings(struct tfc__timer *first)
 	return root;
 }
 
-static void cut(struct tfc__timer *timer)
-{
-	if (timer->prev->child == timer)
-		timer->prev->child = timer->next;
-	else
-		timer->prev->next = timer->next;
-	if (timer->next)
-		timer->next->prev = timer->prev;
-}
-
 static void take_out(struct tfc__timer *timer)
 {
 	tfc_ctx *ctx = timer->ctx;
@@ -67,7 +57,12 @@ static void take_out(struct tfc__timer *timer)
 	if (timer == ctx->timers) {
 		ctx->timers = rest;
 	} else {
-		cut(timer);
+		if (timer->prev->child == timer)
+			timer->prev->child = timer->next;
+		else
+			timer->prev->next = timer->next;
+		if (timer->next)
+			timer->next->prev = timer->prev;
 		ctx->timers = meld(ctx->timers, rest);
 	}
 	timer->child = timer->next = timer->prev = NULL;
