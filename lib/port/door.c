@@ -11,14 +11,6 @@ static int set_reuse(int fd, int is_on)
 	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
 }
 
-/* sockaddr_in and sockaddr_in6 have the port at the same offset. */
-static in_port_t port_of(int fd)
-{
-	struct sockaddr_in6 address = {0};
-	socklen_t len = sizeof(address);
-	return getsockname(fd, (struct sockaddr *)&address, &len) ? 0 : address.sin6_port;
-}
-
 /*
  * A socket with SO_REUSEADDR and SO_REUSEPORT that is bound while the bind window is open leaves
  * its user and address in the kernel's entry for the port (fastreuseport in
@@ -30,15 +22,18 @@ static in_port_t port_of(int fd)
  */
 static void wipe_out_marks(int fd)
 {
+	struct sockaddr_in6 held = {0}; /* an IPv4 address has the port at the same offset */
+	socklen_t len = sizeof(held);
+	if (getsockname(fd, (struct sockaddr *)&held, &len) || !held.sin6_port)
+		return;
 	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = port_of(fd),
+				      .sin_port = held.sin6_port,
 				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
 	int yes = 1; /* needed where no interface has the address */
 	int wiper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (wiper < 0)
 		return;
-	if (address.sin_port && !set_reuse(wiper, 1) &&
-	    !setsockopt(wiper, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)))
+	if (!set_reuse(wiper, 1) && !setsockopt(wiper, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)))
 		(void)bind(wiper, (struct sockaddr *)&address, sizeof(address));
 	close(wiper);
 }

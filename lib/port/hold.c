@@ -13,21 +13,17 @@ uint16_t tfc_port_hold_number(const tfc_port_hold *hold)
 	return hold ? hold->port : 0;
 }
 
-static int fail_lost(const tfc_port_hold *hold)
-{
-	return tfc__ctx_fail(hold->ctx, TFC_ELOST, "port", 0,
-			     "port %u is not held: its guard has ended, or the hold was closed for "
-			     "a program (port_handover)",
-			     hold->port);
-}
-
 int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 {
 	int code = tfc__ctx_enter(hold ? hold->ctx : NULL);
 	if (code)
 		return code;
 	if (hold->state == TFC__HOLD_LOST)
-		return fail_lost(hold);
+		return tfc__ctx_fail(
+			hold->ctx, TFC_ELOST, "port", 0,
+			"port %u is not held: its guard has ended, or the hold was closed for "
+			"a program (port_handover)",
+			hold->port);
 	if (hold->state == TFC__HOLD_KEPT)
 		return hold->keeper_ops->admit(hold->kept, is_open != 0);
 	if (tfc__door_set(hold->fd, is_open != 0))

@@ -43,7 +43,7 @@ struct listeners {
 	bool is_failed;
 };
 
-static void collect(void *user, const struct tfc__tcp_socket *socket)
+static void listeners_add(void *user, const struct tfc__tcp_socket *socket)
 {
 	struct listeners *all = user;
 	if (all->count == all->capacity && !all->is_failed) {
@@ -60,32 +60,25 @@ static void collect(void *user, const struct tfc__tcp_socket *socket)
 								.uid = socket->uid};
 }
 
-/* The first foreign listener (outside the process tree), or else the first listener. */
-static const struct tfc__sought *pick(const struct listeners *all)
-{
-	for (size_t i = 0; i < all->count; i++)
-		if (!all->items[i].pid)
-			return &all->items[i];
-	return all->items;
-}
-
-static int find_in_tree(pid_t root, const struct listeners *all)
-{
-	return tfc__owner_kernel_lists_children()
-		       ? tfc__owner_find_in_tree(root, all->items, all->count)
-		       : tfc__owner_find_by_parents(root, all->items, all->count);
-}
-
 /* Finds the owners of the listeners. Returns 0, or -1 and errno. */
-static int describe(const struct listeners *all, pid_t root, struct tfc__owner_search *search,
-		    tfc_port_listener *listener)
+static int describe_listeners(const struct listeners *all, pid_t root,
+			      struct tfc__owner_search *search, tfc_port_listener *listener)
 {
 	listener->count = (uint32_t)all->count;
 	if (!all->count)
 		return 0;
-	if (root && find_in_tree(root, all))
+	int failed = !root ? 0
+		     : tfc__owner_kernel_lists_children()
+			     ? tfc__owner_find_in_tree(root, all->items, all->count)
+			     : tfc__owner_find_by_parents(root, all->items, all->count);
+	if (failed)
 		return -1;
-	const struct tfc__sought *one = pick(all);
+
+	/* The first foreign listener (outside the process tree), or else the first listener. */
+	const struct tfc__sought *one = all->items;
+	for (size_t i = 0; one->pid && i < all->count; i++)
+		if (!all->items[i].pid)
+			one = &all->items[i];
 	struct tfc__owner owner = {.pid = one->pid};
 	if (one->pid)
 		tfc__owner_program(one->pid, owner.program);
@@ -96,20 +89,6 @@ static int describe(const struct listeners *all, pid_t root, struct tfc__owner_s
 	listener->is_ours = one->pid != 0;
 	memcpy(listener->program, owner.program, sizeof(listener->program));
 	return 0;
-}
-
-static int look(tfc_port_hold *hold, pid_t root, tfc_port_listener *listener)
-{
-	struct listeners all = {0};
-	int code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, collect, &all,
-				 tfc__ctx_error(hold->ctx));
-	if (!code && all.is_failed)
-		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
-	if (!code && describe(&all, root, &hold->search, listener))
-		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
-				       "cannot find the listener of port %u in /proc", hold->port);
-	free(all.items);
-	return code;
 }
 
 int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *ret_listener)
@@ -125,8 +104,17 @@ int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *r
 		return tfc__ctx_fail(
 			hold->ctx, TFC_EINVAL, "port", 0,
 			"ret_listener is NULL or not initialized; use TFC_PORT_LISTENER_INIT");
+
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	code = look(hold, root, &listener);
+	struct listeners all = {0};
+	code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, listeners_add, &all,
+			     tfc__ctx_error(hold->ctx));
+	if (!code && all.is_failed)
+		code = tfc__fail_nomem(tfc__ctx_error(hold->ctx), "port");
+	if (!code && describe_listeners(&all, root, &hold->search, &listener))
+		code = tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
+				       "cannot find the listener of port %u in /proc", hold->port);
+	free(all.items);
 	if (code)
 		return code;
 	uint32_t size = ret_listener->size;

@@ -84,14 +84,6 @@ static int look_into(pid_t pid, struct tfc__sought *sought, size_t count, uint32
 	return *ret_at != 0;
 }
 
-static bool all_found(const struct tfc__sought *sought, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!sought[i].pid)
-			return false;
-	return true;
-}
-
 /* ---- the tree of processes */
 
 struct pids {
@@ -149,27 +141,11 @@ static int add_children(pid_t pid, struct pids *pids)
 	return result;
 }
 
-/* Returns 0 when the process has ended, -1 for a lack of resources. */
-static pid_t parent_of(pid_t pid)
-{
-	struct tfc__proc_stat process;
-	if (tfc__proc_stat_read(pid, &process) == 0)
-		return process.parent;
-	return is_lack(errno) ? -1 : 0;
-}
-
 /* For kernels without the children files: every process and its parent, read once. */
 struct family {
 	struct pids pids;
 	struct pids parents;
 };
-
-static int family_add(struct family *family, pid_t pid)
-{
-	pid_t parent = parent_of(pid);
-	return parent < 0 || pids_add(&family->pids, pid) || pids_add(&family->parents, parent) ? -1
-												: 0;
-}
 
 static int family_read(struct family *family)
 {
@@ -178,9 +154,14 @@ static int family_read(struct family *family)
 		return -1;
 	int result = 0;
 	for (struct dirent *entry; !result && (entry = readdir(dir));) {
+		struct tfc__proc_stat process = {.parent = 0}; /* stays 0 if it has ended */
 		pid_t pid = entry_number(entry);
-		if (pid)
-			result = family_add(family, pid);
+		if (!pid)
+			continue;
+		if (tfc__proc_stat_read(pid, &process) < 0 && is_lack(errno))
+			result = -1;
+		else if (pids_add(&family->pids, pid) || pids_add(&family->parents, process.parent))
+			result = -1;
 	}
 	closedir(dir);
 	return result;
@@ -192,12 +173,6 @@ static int family_add_children(const struct family *family, pid_t pid, struct pi
 		if (family->parents.items[i] == pid && pids_add(pids, family->pids.items[i]))
 			return -1;
 	return 0;
-}
-
-static void family_fini(struct family *family)
-{
-	free(family->pids.items);
-	free(family->parents.items);
 }
 
 /* Calls visit for each process of the tree. visit returns 1 to continue, 0 to stop, or -1 and
@@ -221,7 +196,8 @@ static int walk(pid_t root, bool by_parents, int (*visit)(void *user, pid_t pid)
 					    : add_children(pid, &pids);
 	}
 	int saved = errno;
-	family_fini(&family);
+	free(family.pids.items);
+	free(family.parents.items);
 	free(pids.items);
 	errno = saved;
 	return result;
@@ -235,7 +211,10 @@ struct search {
 static int search_one(void *user, pid_t pid)
 {
 	const struct search *search = user;
-	if (all_found(search->items, search->count))
+	size_t found = 0;
+	while (found < search->count && search->items[found].pid)
+		found++;
+	if (found == search->count)
 		return 0;
 	uint32_t left = UINT32_MAX;
 	long at = 0;

@@ -23,22 +23,6 @@ int tfc_port_pool_options_init(tfc_port_pool_options *options, uint32_t size)
 
 /* ---- opening */
 
-static int check_range(tfc_ctx *ctx, const tfc_port_pool_options *options)
-{
-	if (!options->first || !options->last)
-		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
-				     "tfc_port_pool_options.%s is 0; set both ends of the pool, or "
-				     "neither for %u to %u",
-				     options->first ? "last" : "first", DEFAULT_FIRST,
-				     DEFAULT_LAST);
-	if (options->first > options->last)
-		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
-				     "tfc_port_pool_options.first (%u) is above "
-				     "tfc_port_pool_options.last (%u); swap them",
-				     options->first, options->last);
-	return TFC_OK;
-}
-
 /*
  * Checks whether the process may bind the pool's lowest port by binding it: the limit is a sysctl
  * and the permission a capability. A port in use does not disturb the check, because the kernel
@@ -62,19 +46,6 @@ static int check_privilege(tfc_ctx *ctx, uint16_t first)
 	return code;
 }
 
-/* Whether one entry of a list such as "8080,20000-29999" covers the whole range. */
-static bool is_reserved(char *list, unsigned first, unsigned last)
-{
-	char *rest = list;
-	for (char *entry; (entry = strsep(&rest, ",\n"));) {
-		unsigned from = 0, to = 0;
-		int fields = sscanf(entry, "%u-%u", &from, &to);
-		if (fields > 0 && from <= first && (fields == 2 ? to : from) >= last)
-			return true;
-	}
-	return false;
-}
-
 /* The kernel may assign a port of the pool to an outgoing connection. The pool still works, but
  * that port is unavailable while the connection exists. */
 static void warn_of_overlap(const tfc_port_pool *pool)
@@ -86,23 +57,21 @@ static void warn_of_overlap(const tfc_port_pool *pool)
 		return;
 	unsigned from = first > pool->first ? first : pool->first;
 	unsigned to = last < pool->last ? last : pool->last;
+
+	/* A list such as "8080,20000-29999": one entry covers the whole range, or none does. */
 	tfc__read_text("/proc/sys/net/ipv4/ip_local_reserved_ports", text, sizeof(text));
-	if (is_reserved(text, from, to))
-		return;
+	char *rest = text;
+	for (char *entry; (entry = strsep(&rest, ",\n"));) {
+		unsigned lowest = 0, highest = 0;
+		int fields = sscanf(entry, "%u-%u", &lowest, &highest);
+		if (fields > 0 && lowest <= from && (fields == 2 ? highest : lowest) >= to)
+			return;
+	}
 	tfc__log(pool->ctx, TFC_LOG_WARNING, "port", "",
 		 "ports %u to %u of the pool overlap the ports of outgoing connections "
 		 "(net.ipv4.ip_local_port_range is %u to %u); choose others, or reserve them with "
 		 "\"sysctl -w net.ipv4.ip_local_reserved_ports=%u-%u\"",
 		 from, to, first, last, from, to);
-}
-
-/* The port at which this pool starts to search: random, so that the pools of several processes
- * rarely try the same ports. */
-static uint16_t spread(const tfc_port_pool *pool)
-{
-	uint64_t seed = tfc__wall() ^ (uint64_t)getpid() << 32;
-	return (uint16_t)(pool->first +
-			  tfc__random_next(&seed) % (pool->last - pool->first + UINT32_C(1)));
 }
 
 int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
@@ -122,18 +91,30 @@ int tfc__port_pool_open(tfc_ctx *ctx, const tfc_port_pool_options *options,
 		copy.first = DEFAULT_FIRST;
 		copy.last = DEFAULT_LAST;
 	}
-	code = check_range(ctx, &copy);
-	if (!code)
-		code = check_privilege(ctx, copy.first);
+	if (!copy.first || !copy.last)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
+				     "tfc_port_pool_options.%s is 0; set both ends of the pool, or "
+				     "neither for %u to %u",
+				     copy.first ? "last" : "first", DEFAULT_FIRST, DEFAULT_LAST);
+	if (copy.first > copy.last)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "port", 0,
+				     "tfc_port_pool_options.first (%u) is above "
+				     "tfc_port_pool_options.last (%u); swap them",
+				     copy.first, copy.last);
+	code = check_privilege(ctx, copy.first);
 	if (code)
 		return code;
+
 	tfc_port_pool *pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "port");
 	pool->ctx = ctx;
 	pool->first = copy.first;
 	pool->last = copy.last;
-	pool->next = spread(pool);
+	/* Random, so that the pools of several processes rarely try the same ports. */
+	uint64_t seed = tfc__wall() ^ (uint64_t)getpid() << 32;
+	pool->next = (uint16_t)(pool->first +
+				tfc__random_next(&seed) % (pool->last - pool->first + UINT32_C(1)));
 	tfc__list_init(&pool->holds);
 	warn_of_overlap(pool);
 	*ret_pool = pool;
@@ -182,51 +163,35 @@ void tfc__pool_mark(tfc_port_pool *pool, uint16_t port, bool is_there)
 		pool->own += is_there ? 1 : UINT32_MAX;
 }
 
-static int fail_exhausted(tfc_port_pool *pool)
-{
-	uint32_t count = pool->last - pool->first + UINT32_C(1), own = pool->own;
-	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
-			     "all %u ports of the pool (%u to %u) are in use: %u by this pool, %u "
-			     "by other programs; use a larger pool",
-			     count, pool->first, pool->last, own, count - own);
-}
-
-static uint16_t take_next(tfc_port_pool *pool)
-{
-	uint16_t port = pool->next;
-	pool->next = port == pool->last ? pool->first : (uint16_t)(port + 1);
-	return port;
-}
-
-/* Binds the socket to the next free port. */
-static int bind_any(tfc_port_pool *pool, int *fd, uint16_t *ret_port)
-{
-	for (uint32_t left = pool->last - pool->first + UINT32_C(1); left > 0; left--) {
-		uint16_t port = take_next(pool);
-		if (has_hold(pool, port))
-			continue;
-		if (!tfc__hold_bind(fd, port)) {
-			*ret_port = port;
-			return TFC_OK;
-		}
-		if (errno != EADDRINUSE)
-			return tfc__hold_fail(tfc__ctx_error(pool->ctx), port, errno);
-	}
-	return fail_exhausted(pool);
-}
-
+/* Binds the next free port. */
 static int acquire_any(tfc_port_pool *pool, tfc_port_hold *hold)
 {
+	uint32_t count = pool->last - pool->first + UINT32_C(1), own = pool->own;
+	int code = TFC_OK;
 	int fd = tfc__hold_socket();
 	if (fd < 0)
 		return tfc__fail_errno(tfc__ctx_error(pool->ctx), "port", errno,
 				       "cannot create a socket for a port");
-	int code = bind_any(pool, &fd, &hold->port);
+	for (uint32_t left = count; left > 0 && !code; left--) {
+		uint16_t port = pool->next;
+		pool->next = port == pool->last ? pool->first : (uint16_t)(port + 1);
+		if (has_hold(pool, port))
+			continue;
+		if (!tfc__hold_bind(&fd, port)) {
+			hold->port = port;
+			hold->fd = fd;
+			return TFC_OK;
+		}
+		if (errno != EADDRINUSE)
+			code = tfc__hold_fail(tfc__ctx_error(pool->ctx), port, errno);
+	}
+	close(fd);
 	if (code)
-		close(fd);
-	else
-		hold->fd = fd;
-	return code;
+		return code;
+	return tfc__ctx_fail(pool->ctx, TFC_EEXHAUSTED, "port", EADDRINUSE,
+			     "all %u ports of the pool (%u to %u) are in use: %u by this pool, %u "
+			     "by other programs; use a larger pool",
+			     count, pool->first, pool->last, own, count - own);
 }
 
 static int acquire_fixed(tfc_port_pool *pool, uint16_t port, tfc_port_hold *hold)

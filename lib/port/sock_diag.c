@@ -22,41 +22,6 @@ struct request {
 	struct inet_diag_bc_op filter[4];
 };
 
-/*
- * The filter is a program of jumps (linux/inet_diag.h). A comparison occupies two slots; `no` of
- * the second one is the port. Reaching the exact end accepts a socket; jumping four bytes past the
- * end refuses it.
- */
-static void write_filter(struct inet_diag_bc_op filter[4], uint16_t first, uint16_t last)
-{
-	unsigned char slot = sizeof(filter[0]);
-	filter[0] = (struct inet_diag_bc_op){INET_DIAG_BC_S_GE, (unsigned char)(2 * slot),
-					     (unsigned short)(5 * slot)};
-	filter[1] = (struct inet_diag_bc_op){INET_DIAG_BC_NOP, 0, first};
-	filter[2] = (struct inet_diag_bc_op){INET_DIAG_BC_S_LE, (unsigned char)(2 * slot),
-					     (unsigned short)(3 * slot)};
-	filter[3] = (struct inet_diag_bc_op){INET_DIAG_BC_NOP, 0, last};
-}
-
-static int send_request(int fd, int family, uint16_t first, uint16_t last, uint32_t states)
-{
-	struct request request = {
-		.header = {.nlmsg_len = sizeof(request),
-			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		.body = {.sdiag_family = (unsigned char)family,
-			 .sdiag_protocol = IPPROTO_TCP,
-			 .idiag_states = states},
-		.attribute = {.nla_len = sizeof(request.attribute) + sizeof(request.filter),
-			      .nla_type = INET_DIAG_REQ_BYTECODE},
-	};
-	write_filter(request.filter, first, last);
-	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	ssize_t n = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
-			   sizeof(kernel));
-	return n < 0 ? -1 : 0;
-}
-
 /* Passes the sockets of one datagram to fn. Returns 1 for the last datagram, 0 when more follow, or
  * -1 and errno. */
 static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *user)
@@ -85,9 +50,36 @@ static int read_messages(const void *data, size_t len, tfc__tcp_fn fn, void *use
 	return 0;
 }
 
-static int read_answer(int fd, tfc__tcp_fn fn, void *user)
+/*
+ * Requests the sockets of one family and passes them to fn. Returns 0, or -1 and errno.
+ *
+ * The filter is a program of jumps (linux/inet_diag.h). A comparison occupies two slots; `no` of
+ * the second one is the port. Reaching the exact end accepts a socket; jumping four bytes past the
+ * end refuses it.
+ */
+static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32_t states,
+		       tfc__tcp_fn fn, void *user)
 {
+	enum { SLOT = sizeof(struct inet_diag_bc_op) };
+	struct request request = {
+		.header = {.nlmsg_len = sizeof(request),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.body = {.sdiag_family = (unsigned char)family,
+			 .sdiag_protocol = IPPROTO_TCP,
+			 .idiag_states = states},
+		.attribute = {.nla_len = sizeof(request.attribute) + sizeof(request.filter),
+			      .nla_type = INET_DIAG_REQ_BYTECODE},
+		.filter = {{INET_DIAG_BC_S_GE, 2 * SLOT, 5 * SLOT},
+			   {INET_DIAG_BC_NOP, 0, first},
+			   {INET_DIAG_BC_S_LE, 2 * SLOT, 3 * SLOT},
+			   {INET_DIAG_BC_NOP, 0, last}},
+	};
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	_Alignas(struct nlmsghdr) char data[16384]; /* the kernel's datagrams fit the buffer size */
+	if (sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel, sizeof(kernel)) <
+	    0)
+		return -1;
 	for (;;) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);
 		if (n < 0 && errno == EINTR)
@@ -98,13 +90,6 @@ static int read_answer(int fd, tfc__tcp_fn fn, void *user)
 		if (done)
 			return done < 0 ? -1 : 0;
 	}
-}
-
-/* 0, or -1 and errno. */
-static int dump_family(int fd, int family, uint16_t first, uint16_t last, uint32_t states,
-		       tfc__tcp_fn fn, void *user)
-{
-	return send_request(fd, family, first, last, states) || read_answer(fd, fn, user) ? -1 : 0;
 }
 
 /* Dumps both families. Returns 0, or -1 and errno. */
@@ -145,35 +130,30 @@ int tfc__tcp_each(uint16_t first, uint16_t last, uint32_t states, tfc__tcp_fn fn
 
 /* ---- the fallback: /proc */
 
-/* Parses one line of /proc/net/tcp and tcp6 (proc(5)); fails for the heading. */
-static int read_line(const char *line, struct tfc__tcp_socket *ret_socket)
-{
-	unsigned port = 0, state = 0, uid = 0;
-	unsigned long inode = 0;
-	if (sscanf(line,
-		   "%*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %u %*d %lu",
-		   &port, &state, &uid, &inode) != 4)
-		return -1;
-	ret_socket->port = (uint16_t)port;
-	ret_socket->state = (uint8_t)state;
-	ret_socket->uid = uid;
-	ret_socket->inode = (uint32_t)inode;
-	return 0;
-}
-
+/* Reads /proc/net/tcp or tcp6 (proc(5)). The heading does not match the format. */
 static int read_table(const char *path, uint16_t first, uint16_t last, uint32_t states,
 		      tfc__tcp_fn fn, void *user)
 {
+	static const char format[] =
+		"%*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %u %*d %lu";
 	char line[512], buffer[4096];
-	struct tfc__tcp_socket socket;
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return -1;
 	setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* stdio's own could fail to allocate */
-	while (fgets(line, sizeof(line), file))
-		if (!read_line(line, &socket) && socket.port >= first && socket.port <= last &&
+	while (fgets(line, sizeof(line), file)) {
+		unsigned port = 0, state = 0, uid = 0;
+		unsigned long inode = 0;
+		if (sscanf(line, format, &port, &state, &uid, &inode) != 4)
+			continue;
+		struct tfc__tcp_socket socket = {.port = (uint16_t)port,
+						 .state = (uint8_t)state,
+						 .uid = uid,
+						 .inode = (uint32_t)inode};
+		if (socket.port >= first && socket.port <= last &&
 		    states >> (socket.state & 31) & 1)
 			fn(user, &socket);
+	}
 	fclose(file);
 	return 0;
 }

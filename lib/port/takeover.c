@@ -73,26 +73,24 @@ static const char *verb(uint8_t state)
 	return state == TFC__TCP_BOUND ? "holds it without listening" : "has connections on it";
 }
 
-static int fail_owned(uint16_t port, const struct tfc__tcp_socket *socket, tfc_error *error)
+/* Reports that the port is in use. */
+static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
 {
+	const struct tfc__tcp_socket *socket = &survey->first;
 	struct tfc__owner owner = {0};
 	struct tfc__owner_search search = {0};
-	tfc__owner_find(&search, socket->inode, 10 * TFC__OWNER_SLICE, &owner);
+	if (survey->alive)
+		tfc__owner_find(&search, socket->inode, 10 * TFC__OWNER_SLICE, &owner);
 	if (owner.pid)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by process %d (%s, uid %u), which %s", port,
 				 (int)owner.pid, owner.program, socket->uid, verb(socket->state));
-	return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
-			 "port %u is in use by a process of uid %u that this process cannot see "
-			 "and which %s",
-			 port, socket->uid, verb(socket->state));
-}
-
-/* Reports that the port is in use. */
-static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *error)
-{
 	if (survey->alive)
-		return fail_owned(port, &survey->first, error);
+		return tfc__fail(
+			error, TFC_EBUSY, "port", EADDRINUSE,
+			"port %u is in use by a process of uid %u that this process cannot see "
+			"and which %s",
+			port, socket->uid, verb(socket->state));
 	if (survey->dead)
 		return tfc__fail(error, TFC_EBUSY, "port", EADDRINUSE,
 				 "port %u is in use by %u closing connections that the kernel has "
@@ -103,32 +101,26 @@ static int fail_busy(uint16_t port, const struct survey *survey, tfc_error *erro
 }
 
 /* Reads the sockets on the port. TFC_EBUSY if a process owns one of them. */
-static int look(uint16_t port, struct survey *survey, tfc_error *error)
+static int survey_read(uint16_t port, struct survey *survey, tfc_error *error)
 {
 	survey->dead = survey->alive = 0;
 	int code = tfc__tcp_each(port, port, TFC__TCP_ALL, survey_add, survey, error);
 	return !code && survey->alive ? fail_busy(port, survey, error) : code;
 }
 
-static int bind_reusing(int *fd, uint16_t port)
-{
-	if (set_reuse(*fd, 1) || tfc__hold_bind(fd, port))
-		return -1;
-	return set_reuse(*fd, 0);
-}
-
 static int take_behind_latch(int latch, int *fd, uint16_t port, tfc_error *error)
 {
 	struct survey survey = {.latch = inode_of(latch), .own = inode_of(*fd)};
-	int code = look(port, &survey, error);
+	int code = survey_read(port, &survey, error);
 	if (code)
 		return code;
 	/* Without SO_REUSEADDR the blocker would conflict with the hold's own bind. */
-	if (set_reuse(latch, 1) || bind_reusing(fd, port))
+	if (set_reuse(latch, 1) || set_reuse(*fd, 1) || tfc__hold_bind(fd, port) ||
+	    set_reuse(*fd, 0))
 		return errno == EADDRINUSE ? fail_busy(port, &survey, error)
 					   : tfc__hold_fail(error, port, errno);
 	/* A foreign socket with SO_REUSEADDR may have been bound while the hold's flag was on. */
-	return look(port, &survey, error);
+	return survey_read(port, &survey, error);
 }
 
 int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
@@ -139,7 +131,7 @@ int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
 				       "cannot create a second socket for port %u", port);
 	if (latch < 0) {
 		struct survey survey = {0};
-		int code = look(port, &survey, error);
+		int code = survey_read(port, &survey, error);
 		return code ? code : fail_busy(port, &survey, error);
 	}
 	int code = take_behind_latch(latch, fd, port, error);

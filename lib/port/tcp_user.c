@@ -16,7 +16,7 @@ struct request {
 
 /* Converts address and port to the form of inet_diag: an IPv4-mapped IPv6 address becomes an IPv4
  * address. */
-static int put(const struct sockaddr_storage *address, __be32 ret_ip[4], __be16 *ret_port)
+static int diag_address(const struct sockaddr_storage *address, __be32 ret_ip[4], __be16 *ret_port)
 {
 	const struct sockaddr_in *v4 = (const void *)address;
 	const struct sockaddr_in6 *v6 = (const void *)address;
@@ -34,20 +34,6 @@ static int put(const struct sockaddr_storage *address, __be32 ret_ip[4], __be16 
 	return AF_INET6;
 }
 
-static int read_user(int fd, uint32_t *ret_uid)
-{
-	_Alignas(struct nlmsghdr) char data[4096];
-	ssize_t len = recv(fd, data, sizeof(data), 0);
-	const struct nlmsghdr *header = (const void *)data;
-	const struct inet_diag_msg *message = NLMSG_DATA(header);
-	if (len < 0 || !NLMSG_OK(header, (size_t)len) ||
-	    header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)) || !message->idiag_inode)
-		return -1;
-	*ret_uid = message->idiag_uid;
-	return 0;
-}
-
 int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_storage *to,
 		  uint32_t *ret_uid)
 {
@@ -60,17 +46,26 @@ int tfc__tcp_user(const struct sockaddr_storage *from, const struct sockaddr_sto
 			 .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
 	};
 	struct inet_diag_sockid *id = &request.body.id;
-	request.body.sdiag_family = (unsigned char)put(from, id->idiag_src, &id->idiag_sport);
-	if (put(to, id->idiag_dst, &id->idiag_dport) != request.body.sdiag_family)
+	request.body.sdiag_family = (unsigned char)diag_address(from, id->idiag_src,
+								&id->idiag_sport);
+	if (diag_address(to, id->idiag_dst, &id->idiag_dport) != request.body.sdiag_family)
 		return -1;
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (fd < 0)
 		return -1;
-	int code = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
-			  sizeof(kernel)) < 0
-			   ? -1
-			   : read_user(fd, ret_uid);
+	_Alignas(struct nlmsghdr) char data[4096];
+	const struct nlmsghdr *header = (const void *)data;
+	const struct inet_diag_msg *message = NLMSG_DATA(header);
+	ssize_t len = sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel,
+			     sizeof(kernel));
+	if (len >= 0)
+		len = recv(fd, data, sizeof(data), 0);
 	close(fd);
-	return code;
+	if (len < 0 || !NLMSG_OK(header, (size_t)len) ||
+	    header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)) || !message->idiag_inode)
+		return -1;
+	*ret_uid = message->idiag_uid;
+	return 0;
 }
