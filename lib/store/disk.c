@@ -47,24 +47,8 @@ int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data
 
 /* ---- put */
 
-static int check_version(const struct tfc__disk *disk, const char *key, uint64_t version,
-			 tfc_error *error)
-{
-	struct tfc__buf file = {0};
-	uint64_t there = 0;
-	int code = read_record(disk, key, &file, &there, error);
-	tfc__buf_fini(&file);
-	if (code < 0 && code != TFC_ENOENT)
-		return code;
-	if (there != version)
-		return tfc__fail(error, TFC_ESTATE, "store", 0,
-				 "record \"%s/" TFC__DISK_RECORDS "/%s\" has another version",
-				 disk->path, key);
-	return TFC_OK;
-}
-
 /* Creates each folder of a file's path and syncs the parent folder. */
-static int make_folders(struct tfc__disk *disk, char *path, tfc_error *error)
+static int make_record_folders(struct tfc__disk *disk, char *path, tfc_error *error)
 {
 	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		int code = TFC_OK;
@@ -86,10 +70,20 @@ int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, siz
 {
 	char path[TFC__DISK_PATH_MAX];
 	uint8_t head[TFC__RECORD_HEAD];
+	int code;
 	path_of(key, path);
-	int code = version == UINT64_MAX ? TFC_OK : check_version(disk, key, version, error);
-	if (code == TFC_OK)
-		code = make_folders(disk, path, error);
+	if (version != UINT64_MAX) {
+		struct tfc__buf file = {0};
+		uint64_t there = 0;
+		code = read_record(disk, key, &file, &there, error);
+		tfc__buf_fini(&file);
+		if (code < 0 && code != TFC_ENOENT)
+			return code;
+		if (there != version)
+			return tfc__fail(error, TFC_ESTATE, "store", 0,
+					 "record \"%s/%s\" has another version", disk->path, path);
+	}
+	code = make_record_folders(disk, path, error);
 	if (code < 0)
 		return code;
 	*ret_version = ++disk->version;
@@ -167,12 +161,6 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool is_folder(int fd, const char *name)
-{
-	struct stat status;
-	return fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
-}
-
 /* Reads the names in a folder, in the order of the keys; names of folders end in '/'. */
 static int read_names(int fd, struct tfc__strv *names)
 {
@@ -180,7 +168,10 @@ static int read_names(int fd, struct tfc__strv *names)
 	tfc__dir_init(&dir, fd);
 	for (const char *name; (name = tfc__dir_next(&dir));) {
 		char text[TFC__DISK_PATH_MAX];
-		snprintf(text, sizeof(text), "%s%s", name, is_folder(fd, name) ? "/" : "");
+		struct stat status;
+		bool is_folder = fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+				 S_ISDIR(status.st_mode);
+		snprintf(text, sizeof(text), "%s%s", name, is_folder ? "/" : "");
 		tfc__strv_add(names, text);
 	}
 	int failed = names->is_failed ? ENOMEM : errno;
@@ -189,27 +180,9 @@ static int read_names(int fd, struct tfc__strv *names)
 	return failed;
 }
 
-static int list_folder(struct listing *listing, const char *prefix);
-
-static int list_names(struct listing *listing, const char *prefix, const struct tfc__strv *names)
-{
-	char key[TFC__STORE_KEY_MAX + 1];
-	int code = TFC_OK;
-	for (size_t i = 0; i < names->count && code == TFC_OK; i++) {
-		const char *name = names->items[i];
-		bool is_prefix = name[strlen(name) - 1] == '/';
-		int len = snprintf(key, sizeof(key), "%s%s", prefix, name);
-		bool is_name = is_prefix ? tfc__is_store_prefix(key) : tfc__is_store_key(key);
-		if (len > TFC__STORE_KEY_MAX || !is_name)
-			continue; /* not a file of the store */
-		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
-	}
-	return code;
-}
-
 static int list_folder(struct listing *listing, const char *prefix)
 {
-	char path[TFC__DISK_PATH_MAX];
+	char path[TFC__DISK_PATH_MAX], key[TFC__STORE_KEY_MAX + 1];
 	struct tfc__strv names = {0};
 	path_of(prefix, path);
 	int fd = openat(listing->disk->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -218,7 +191,16 @@ static int list_folder(struct listing *listing, const char *prefix)
 	int failed = fd < 0 ? errno : read_names(fd, &names);
 	int code = failed ? tfc__fail_errno(listing->error, "store", failed,
 					    "cannot read \"%s/%s\"", listing->disk->path, path)
-			  : list_names(listing, prefix, &names);
+			  : TFC_OK;
+	for (size_t i = 0; i < names.count && code == TFC_OK; i++) {
+		const char *name = names.items[i];
+		bool is_prefix = name[strlen(name) - 1] == '/';
+		int len = snprintf(key, sizeof(key), "%s%s", prefix, name);
+		bool is_name = is_prefix ? tfc__is_store_prefix(key) : tfc__is_store_key(key);
+		if (len > TFC__STORE_KEY_MAX || !is_name)
+			continue; /* not a file of the store */
+		code = is_prefix ? list_folder(listing, key) : list_record(listing, key);
+	}
 	tfc__strv_fini(&names);
 	if (fd >= 0)
 		close(fd);

@@ -45,23 +45,6 @@ void tfc__disk_temp_name(struct tfc__disk *disk, char name[TFC__DISK_PATH_MAX])
 		 (unsigned long long)++disk->temps);
 }
 
-/* Returns 0, or an errno. */
-static int write_temp(struct tfc__disk *disk, const char *temp, const void *head, size_t head_len,
-		      const void *data, size_t len)
-{
-	int fd = disk->calls->create(disk->root, temp);
-	if (fd < 0)
-		return errno;
-	int failed = tfc__write_all_by(disk->calls->write, fd, head, head_len) < 0 ||
-				     tfc__write_all_by(disk->calls->write, fd, data, len) < 0 ||
-				     disk->calls->fsync(fd) < 0
-			     ? errno
-			     : 0;
-	if (close(fd) < 0 && !failed)
-		failed = errno;
-	return failed;
-}
-
 int tfc__disk_sync_folder(struct tfc__disk *disk, const char *path, tfc_error *error)
 {
 	char folder[TFC__DISK_PATH_MAX];
@@ -82,8 +65,14 @@ int tfc__disk_write(struct tfc__disk *disk, const char *path, const void *head, 
 		    const void *data, size_t len, tfc_error *error)
 {
 	char temp[TFC__DISK_PATH_MAX];
+	int failed = 0;
 	tfc__disk_temp_name(disk, temp);
-	int failed = write_temp(disk, temp, head, head_len, data, len);
+	int fd = disk->calls->create(disk->root, temp);
+	if (fd < 0 || tfc__write_all_by(disk->calls->write, fd, head, head_len) < 0 ||
+	    tfc__write_all_by(disk->calls->write, fd, data, len) < 0 || disk->calls->fsync(fd) < 0)
+		failed = errno;
+	if (fd >= 0 && close(fd) < 0 && !failed)
+		failed = errno;
 	if (!failed && disk->calls->rename(disk->root, temp, path) < 0)
 		failed = errno;
 	if (!failed)
@@ -92,7 +81,8 @@ int tfc__disk_write(struct tfc__disk *disk, const char *path, const void *head, 
 	return tfc__fail_errno(error, "store", failed, "cannot write \"%s/%s\"", disk->path, path);
 }
 
-static int read_all(int fd, size_t max, struct tfc__buf *data)
+/* Returns 0, or an errno; EFBIG when the file has more than `max` bytes or is no regular file. */
+static int read_up_to(int fd, size_t max, struct tfc__buf *data)
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
@@ -121,7 +111,7 @@ int tfc__disk_read(const struct tfc__disk *disk, const char *path, size_t max,
 {
 	tfc__buf_clear(data);
 	int fd = openat(disk->root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	int failed = fd < 0 ? errno : read_all(fd, max, data);
+	int failed = fd < 0 ? errno : read_up_to(fd, max, data);
 	if (fd >= 0)
 		close(fd);
 	if (failed == EFBIG || failed == EISDIR || failed == ELOOP)

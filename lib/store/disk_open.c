@@ -92,44 +92,27 @@ static int check_format(const struct tfc__disk *disk, bool *ret_is_new, tfc_erro
 
 /* ---- the lock */
 
-static pid_t read_owner(const struct tfc__disk *disk)
+static int lock_directory(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 {
 	char text[32] = "";
-	ssize_t len = pread(disk->lock, text, sizeof(text) - 1, 0);
-	return len > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
-}
-
-static bool is_alive(pid_t pid)
-{
-	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
-}
-
-/* The helper of a dead owner may not have ended yet. */
-static int take_lock(struct tfc__disk *disk, tfc_error *error)
-{
 	uint64_t until = tfc__now() + PATIENCE;
-	while (flock(disk->lock, LOCK_EX | LOCK_NB) < 0) {
-		pid_t owner = read_owner(disk);
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return cannot(disk, errno, "lock", error);
-		if (is_alive(owner) || tfc__now() > until)
-			return tfc__fail(error, TFC_EBUSY, "store", 0,
-					 "state directory \"%s\" is in use by process %d",
-					 disk->path, (int)owner);
-		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-	}
-	return TFC_OK;
-}
-
-static int lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
-{
-	char text[32];
 	disk->lock = openat(disk->root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (disk->lock < 0)
 		return cannot(disk, errno, "open the lock file of", error);
-	int code = take_lock(disk, error);
-	if (code < 0)
-		return code;
+	while (flock(disk->lock, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return cannot(disk, errno, "lock", error);
+		ssize_t read = pread(disk->lock, text, sizeof(text) - 1, 0);
+		text[read > 0 ? read : 0] = '\0';
+		pid_t other = (pid_t)strtol(text, NULL, 10);
+		bool is_alive = other > 0 && (kill(other, 0) == 0 || errno == EPERM);
+		/* The helper of a dead owner may not have ended yet. */
+		if (is_alive || tfc__now() > until)
+			return tfc__fail(error, TFC_EBUSY, "store", 0,
+					 "state directory \"%s\" is in use by process %d",
+					 disk->path, (int)other);
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
 	int len = snprintf(text, sizeof(text), "%d\n", (int)owner);
 	if (ftruncate(disk->lock, 0) < 0 || pwrite(disk->lock, text, (size_t)len, 0) != len)
 		return cannot(disk, errno, "write the lock file of", error);
@@ -138,20 +121,11 @@ static int lock(struct tfc__disk *disk, pid_t owner, tfc_error *error)
 
 /* ---- the contents */
 
-static int make_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
+static int make_state_folder(struct tfc__disk *disk, const char *name, tfc_error *error)
 {
 	if (disk->calls->mkdir(disk->root, name) == 0 || errno == EEXIST)
 		return TFC_OK;
 	return cannot(disk, errno, "create a directory in", error);
-}
-
-/* Removes the files that were being written or removed when a helper died. */
-static int clear_temp(const struct tfc__disk *disk, tfc_error *error)
-{
-	int fd = openat(disk->root, TFC__DISK_TEMP,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int failed = fd < 0 ? errno : tfc__empty_dir(fd);
-	return failed ? cannot(disk, failed, "clear " TFC__DISK_TEMP " of", error) : TFC_OK;
 }
 
 /* Versions start above all that were ever assigned. */
@@ -192,23 +166,25 @@ static int get_seal_key(struct tfc__disk *disk, tfc_error *error)
 	return code;
 }
 
-static int write_format(struct tfc__disk *disk, tfc_error *error)
-{
-	char text[64];
-	int len = snprintf(text, sizeof(text), WORD "%d\n", TFC__DISK_FORMAT);
-	return tfc__disk_write(disk, FORMAT, text, (size_t)len, NULL, 0, error);
-}
-
 /* FORMAT is written first: a directory without it may contain only the lock and temporary files. */
 static int prepare(struct tfc__disk *disk, bool is_new, tfc_error *error)
 {
-	int code = make_folder(disk, TFC__DISK_TEMP, error);
+	int code = make_state_folder(disk, TFC__DISK_TEMP, error);
+	if (code < 0)
+		return code;
+	/* The files that were being written or removed when a helper died. */
+	int temp = openat(disk->root, TFC__DISK_TEMP,
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int failed = temp < 0 ? errno : tfc__empty_dir(temp);
+	if (failed)
+		return cannot(disk, failed, "clear " TFC__DISK_TEMP " of", error);
+	if (is_new) {
+		char text[64];
+		int len = snprintf(text, sizeof(text), WORD "%d\n", TFC__DISK_FORMAT);
+		code = tfc__disk_write(disk, FORMAT, text, (size_t)len, NULL, 0, error);
+	}
 	if (code == TFC_OK)
-		code = clear_temp(disk, error);
-	if (code == TFC_OK && is_new)
-		code = write_format(disk, error);
-	if (code == TFC_OK)
-		code = make_folder(disk, TFC__DISK_RECORDS, error);
+		code = make_state_folder(disk, TFC__DISK_RECORDS, error);
 	if (code == TFC_OK)
 		code = count_opens(disk, error); /* also syncs the directory */
 	return code == TFC_OK ? get_seal_key(disk, error) : code;
@@ -226,7 +202,7 @@ int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
 	if (code == TFC_OK)
 		code = check_format(disk, &is_new, error);
 	if (code == TFC_OK)
-		code = lock(disk, owner, error);
+		code = lock_directory(disk, owner, error);
 	if (code == TFC_OK) /* another process may have created it meanwhile */
 		code = check_format(disk, &is_new, error);
 	return code == TFC_OK ? prepare(disk, is_new, error) : code;

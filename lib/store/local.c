@@ -1,29 +1,116 @@
 /* The store in a directory: sends requests to the helper process and receives its replies. */
-#include "store/local.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "ctx/helper.h"
+#include "store/internal.h"
 #include "store/protocol.h"
 
+#define PROGRAM "tfc-store"
 #define OPEN_WAIT_MS 10000
 #define CLOSE_WAIT_MS 5000
 #define LOST_WAIT_MS 1000 /* the socket is closed: the helper is about to exit */
 #define CHUNK (128u << 10)
 
+struct local_store {
+	tfc_ctx *ctx;
+	char *path;
+	struct tfc__io socket; /* fd -1: no helper is running */
+	int pidfd;
+	int rest; /* memfd for the requests that are unsent on close */
+	pid_t pid;
+	bool is_open; /* the helper has reported success */
+	struct tfc__buf out;
+	size_t sent;        /* bytes of `out` that are sent */
+	struct tfc__buf in; /* replies to the current request */
+	uint32_t values;    /* number of values in `in` */
+	size_t scanned;     /* bytes of `in` that are complete replies */
+	tfc_store_done done;
+	void *request;
+	uint8_t seal_key[TFC__STORE_SEAL_SIZE];
+};
+
+/* ---- the helper process */
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The helper closes all descriptors that are not its own. */
+static int run_helper(struct local_store *local, const char *program, int socket, tfc_error *error)
+{
+	char owner[16];
+	snprintf(owner, sizeof(owner), "%d", (int)getpid());
+	char *const argv[] = {(char *)PROGRAM, local->path, owner, NULL};
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	int rest = pidfd < 0 ? -1 : memfd_create(PROGRAM, MFD_CLOEXEC);
+	const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
+					     {pidfd, TFC__STORE_PIDFD},
+					     {rest, TFC__STORE_REST}};
+	int code = rest < 0 ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
+			    : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
+	if (code == TFC_OK) {
+		local->pidfd = (int)syscall(SYS_pidfd_open, local->pid, 0);
+		if (local->pidfd < 0) {
+			code = tfc__fail_errno(error, "store", errno, "cannot watch " PROGRAM);
+			kill(local->pid, SIGKILL);
+			waitpid(local->pid, NULL, 0);
+		}
+	}
+	close_fd(pidfd);
+	if (code == TFC_OK)
+		local->rest = rest;
+	else
+		close_fd(rest);
+	return code;
+}
+
+/* Closes the helper's descriptors and waits up to wait_ms milliseconds for its end. */
+static void leave_helper(struct local_store *local, int wait_ms)
+{
+	int fd = local->socket.fd;
+	tfc__io_close(&local->socket);
+	close_fd(fd);
+	close_fd(local->rest);
+	local->socket.fd = local->rest = -1;
+	if (local->pidfd >= 0) {
+		siginfo_t info;
+		struct pollfd end = {.fd = local->pidfd, .events = POLLIN};
+		while (poll(&end, 1, wait_ms) < 0 && errno == EINTR)
+			;
+		waitid((idtype_t)P_PIDFD, (id_t)local->pidfd, &info, WEXITED | WNOHANG);
+		close(local->pidfd);
+	}
+	local->pidfd = -1;
+	local->is_open = false;
+	tfc__buf_clear(&local->in);
+	tfc__buf_clear(&local->out);
+	local->scanned = local->sent = 0;
+	local->values = 0;
+}
+
 /* ---- the end of a request, the loss of the helper */
 
-static void answer(struct tfc__local *local, int code, const tfc_store_value *values,
-		   uint32_t count, const char *text)
+static void complete(struct local_store *local, int code, const tfc_store_value *values,
+		     uint32_t count, const char *text)
 {
 	tfc_store_done done = local->done;
 	local->done = NULL;
@@ -32,21 +119,11 @@ static void answer(struct tfc__local *local, int code, const tfc_store_value *va
 }
 
 /* Handles the loss of the helper. The next request starts a new one. */
-static void lose(struct tfc__local *local, int code, const char *text)
+static void lose_helper(struct local_store *local, int code, const char *text)
 {
 	tfc__log(local->ctx, TFC_LOG_ERROR, "store", "", "%s: %s", local->path, text);
-	tfc__local_leave(local, LOST_WAIT_MS);
-	answer(local, code, NULL, 0, text);
-}
-
-static void lose_broken(struct tfc__local *local)
-{
-	if (local->in.is_failed)
-		lose(local, TFC_ENOMEM,
-		     "out of memory; whether the helper process wrote the record is unknown");
-	else
-		lose(local, TFC_ELOST,
-		     "the store's helper process ended; whether it wrote the record is unknown");
+	leave_helper(local, LOST_WAIT_MS);
+	complete(local, code, NULL, 0, text);
 }
 
 /* ---- replies */
@@ -61,13 +138,19 @@ static size_t whole_reply(const struct tfc__buf *in, size_t at, struct tfc__stor
 	return in->len - at < size ? 0 : size;
 }
 
-static void fill_values(const struct tfc__local *local, tfc_store_value *values)
+static void end_request(struct local_store *local, const struct tfc__store_reply *last,
+			const char *text)
 {
+	uint32_t count = local->values;
+	struct tfc__buf in = local->in;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
+	tfc__fail(&error, last->code, "store", 0, "%.*s", (int)last->len, text);
 	size_t at = 0;
-	for (uint32_t i = 0; i < local->values; i++) {
+	for (uint32_t i = 0; values && i < count; i++) {
 		struct tfc__store_reply reply = {0};
-		size_t size = whole_reply(&local->in, at, &reply);
-		const char *key = local->in.data + at + sizeof(reply);
+		size_t size = whole_reply(&in, at, &reply);
+		const char *key = in.data + at + sizeof(reply);
 		values[i] = (tfc_store_value){
 			.size = sizeof(values[i]),
 			.key = key,
@@ -77,32 +160,20 @@ static void fill_values(const struct tfc__local *local, tfc_store_value *values)
 		};
 		at += size;
 	}
-}
-
-static void end_request(struct tfc__local *local, const struct tfc__store_reply *reply,
-			const char *text)
-{
-	uint32_t count = local->values;
-	struct tfc__buf in = local->in;
-	tfc_error error = TFC_ERROR_INIT;
-	tfc_store_value *values = calloc(count ? count : 1, sizeof(*values));
-	tfc__fail(&error, reply->code, "store", 0, "%.*s", (int)reply->len, text);
-	if (values)
-		fill_values(local, values);
 	local->in = (struct tfc__buf){0};
 	local->values = 0;
 	local->scanned = 0;
 	if (values)
-		answer(local, reply->code, values, count, error.text);
+		complete(local, last->code, values, count, error.text);
 	else
-		answer(local, TFC_ENOMEM, NULL, 0, NULL);
+		complete(local, TFC_ENOMEM, NULL, 0, NULL);
 	free(values);
 	tfc__buf_fini(&in);
 }
 
 /* Handles the first reply in the buffer; later replies stay there. */
-static int take_opened(struct tfc__local *local, const struct tfc__store_reply *reply,
-		       tfc_error *error)
+static int handle_opened(struct local_store *local, const struct tfc__store_reply *reply,
+			 tfc_error *error)
 {
 	const char *body = local->in.data + sizeof(*reply);
 	if (reply->version != TFC__STORE_PROTOCOL)
@@ -121,7 +192,7 @@ static int take_opened(struct tfc__local *local, const struct tfc__store_reply *
 
 /* Reads the available bytes. Returns 1, 0 at the end of the stream, or -1 when nothing is
  * available. */
-static int receive(struct tfc__local *local)
+static int receive_bytes(struct local_store *local)
 {
 	char *end = tfc__buf_reserve(&local->in, CHUNK);
 	ssize_t n = end ? recv(local->socket.fd, end, CHUNK, MSG_DONTWAIT) : 0;
@@ -134,7 +205,7 @@ static int receive(struct tfc__local *local)
 
 /* Handles the received replies. The last reply of a request is the last data in the buffer, because
  * the next request is sent only after it. */
-static void scan(struct tfc__local *local)
+static void handle_replies(struct local_store *local)
 {
 	struct tfc__store_reply reply = {0};
 	tfc_error error = TFC_ERROR_INIT;
@@ -147,14 +218,14 @@ static void scan(struct tfc__local *local)
 		} else if (reply.kind == TFC__STORE_DONE) {
 			end_request(local, &reply, body);
 			return;
-		} else if (take_opened(local, &reply, &error) < 0) {
-			lose(local, error.code, error.text);
+		} else if (handle_opened(local, &reply, &error) < 0) {
+			lose_helper(local, error.code, error.text);
 			return;
 		}
 	}
 }
 
-static void send_out(struct tfc__local *local)
+static void send_out(struct local_store *local)
 {
 	struct tfc__buf *out = &local->out;
 	ssize_t n = send(local->socket.fd, out->data + local->sent, out->len - local->sent,
@@ -171,36 +242,61 @@ static void send_out(struct tfc__local *local)
 
 static void on_socket(struct tfc__io *io, uint32_t events)
 {
-	struct tfc__local *local = tfc__container_of(io, struct tfc__local, socket);
+	struct local_store *local = tfc__container_of(io, struct local_store, socket);
 	if ((events & EPOLLOUT) && local->out.len)
 		send_out(local);
 	if (!(events & ~(uint32_t)EPOLLOUT))
 		return;
-	int got = receive(local);
+	int got = receive_bytes(local);
 	if (got > 0)
-		scan(local);
+		handle_replies(local);
+	else if (got == 0 && local->in.is_failed)
+		lose_helper(
+			local, TFC_ENOMEM,
+			"out of memory; whether the helper process wrote the record is unknown");
 	else if (got == 0)
-		lose_broken(local);
+		lose_helper(
+			local, TFC_ELOST,
+			"the store's helper process ended; whether it wrote the record is unknown");
 }
 
 /* ---- requests */
 
-static int ensure_helper(struct tfc__local *local, tfc_error *error)
+/* Starts a helper if none is running. It reports the result of opening on its socket. */
+static int ensure_helper(struct local_store *local, tfc_error *error)
 {
+	char *program = NULL;
+	int ends[2];
 	if (local->socket.fd >= 0)
 		return TFC_OK;
-	int code = tfc__local_start(local, error);
-	if (code == TFC_OK && (code = tfc__io_open(&local->socket, local->ctx, local->socket.fd,
-						   EPOLLIN, on_socket)) < 0) {
+	int code = tfc__helper_find(local->ctx, PROGRAM, "store", error, &program);
+	if (code < 0)
+		return code;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+		code = tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program);
+		free(program);
+		return code;
+	}
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* cannot fail on a valid socket */
+	code = run_helper(local, program, ends[1], error);
+	free(program);
+	close(ends[1]);
+	if (code < 0) {
+		close(ends[0]);
+		return code;
+	}
+	local->socket.fd = ends[0];
+	code = tfc__io_open(&local->socket, local->ctx, ends[0], EPOLLIN, on_socket);
+	if (code < 0) {
 		*error = *tfc__ctx_error(local->ctx);
-		tfc__local_leave(local, 0);
+		leave_helper(local, 0);
 	}
 	return code;
 }
 
-static void ask(struct tfc__local *local, enum tfc__store_request_kind kind, const char *key,
-		const void *data, uint64_t len, uint64_t version, tfc_store_done done,
-		void *request)
+static void send_request(struct local_store *local, enum tfc__store_request_kind kind,
+			 const char *key, const void *data, uint64_t len, uint64_t version,
+			 tfc_store_done done, void *request)
 {
 	const struct tfc__store_request head = {.kind = kind,
 						.key_size = (uint32_t)strlen(key) + 1,
@@ -228,30 +324,30 @@ static void ask(struct tfc__local *local, enum tfc__store_request_kind kind, con
 	send_out(local);
 }
 
-static void get(void *impl, const char *key, tfc_store_done done, void *request)
+static void local_get(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	ask(impl, TFC__STORE_GET, key, NULL, 0, 0, done, request);
+	send_request(impl, TFC__STORE_GET, key, NULL, 0, 0, done, request);
 }
 
-static void list(void *impl, const char *prefix, tfc_store_done done, void *request)
+static void local_list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
-	ask(impl, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
+	send_request(impl, TFC__STORE_LIST, prefix, NULL, 0, 0, done, request);
 }
 
-static void put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
-		tfc_store_done done, void *request)
+static void local_put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
+		      tfc_store_done done, void *request)
 {
-	ask(impl, TFC__STORE_PUT, key, data, len, version, done, request);
+	send_request(impl, TFC__STORE_PUT, key, data, len, version, done, request);
 }
 
-static void remove_keys(void *impl, const char *key, tfc_store_done done, void *request)
+static void local_remove(void *impl, const char *key, tfc_store_done done, void *request)
 {
-	ask(impl, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
+	send_request(impl, TFC__STORE_REMOVE, key, NULL, 0, 0, done, request);
 }
 
-static int wait_local(void *backend, int timeout_ms)
+static int local_wait(void *backend, int timeout_ms)
 {
-	struct tfc__local *local = backend;
+	struct local_store *local = backend;
 	uint64_t until = tfc__now() + (uint64_t)timeout_ms * TFC__MS;
 	while (local->done) {
 		struct pollfd socket = {.fd = local->socket.fd,
@@ -267,13 +363,13 @@ static int wait_local(void *backend, int timeout_ms)
 
 /* ---- opening and closing */
 
-static void close_local(void *impl)
+static void local_close(void *impl)
 {
-	struct tfc__local *local = impl;
+	struct local_store *local = impl;
 	if (local->out.len && local->rest >= 0)
 		tfc__write_all(local->rest, local->out.data + local->sent,
 			       local->out.len - local->sent);
-	tfc__local_leave(local, CLOSE_WAIT_MS);
+	leave_helper(local, CLOSE_WAIT_MS);
 	tfc__buf_fini(&local->in);
 	tfc__buf_fini(&local->out);
 	sodium_memzero(local->seal_key, sizeof(local->seal_key));
@@ -282,7 +378,7 @@ static void close_local(void *impl)
 }
 
 /* Blocks until the first reply is received; called outside of dispatch. */
-static int await_opened(struct tfc__local *local, tfc_error *error)
+static int await_opened(struct local_store *local, tfc_error *error)
 {
 	uint64_t until = tfc__now() + OPEN_WAIT_MS * TFC__MS;
 	struct pollfd socket = {.fd = local->socket.fd, .events = POLLIN};
@@ -295,23 +391,14 @@ static int await_opened(struct tfc__local *local, tfc_error *error)
 				"cannot open state directory \"%s\": the disk does not respond",
 				local->path);
 		poll(&socket, 1, (int)((until - now) / TFC__MS) + 1);
-		int got = receive(local);
+		int got = receive_bytes(local);
 		if (local->in.is_failed)
 			return tfc__fail_nomem(error, "store");
 		if (got == 0)
 			return tfc__fail(error, TFC_ELOST, "store", 0,
 					 "the store's helper process ended at startup");
 	}
-	return take_opened(local, &reply, error);
-}
-
-static int open_helper(struct tfc__local *local, const char *path, tfc_error *error)
-{
-	local->path = strdup(path);
-	if (!local->path)
-		return tfc__fail_nomem(error, "store");
-	int code = ensure_helper(local, error);
-	return code == TFC_OK ? await_opened(local, error) : code;
+	return handle_opened(local, &reply, error);
 }
 
 int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
@@ -319,22 +406,25 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **re
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
-		.get = get,
-		.list = list,
-		.put = put,
-		.remove = remove_keys,
-		.close = close_local,
+		.get = local_get,
+		.list = local_list,
+		.put = local_put,
+		.remove = local_remove,
+		.close = local_close,
 	};
-	struct tfc__local *local = calloc(1, sizeof(*local));
+	struct local_store *local = calloc(1, sizeof(*local));
 	if (!local)
 		return tfc__fail_nomem(error, "store");
 	local->ctx = ctx;
 	local->socket.fd = local->pidfd = local->rest = -1;
-	int code = open_helper(local, path, error);
+	local->path = strdup(path);
+	int code = local->path ? ensure_helper(local, error) : tfc__fail_nomem(error, "store");
+	if (code == TFC_OK)
+		code = await_opened(local, error);
 	if (code < 0) {
-		close_local(local);
+		local_close(local);
 		return code;
 	}
-	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = wait_local};
+	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = local_wait};
 	return tfc__store_open(ctx, &ops, local, &kind, ret_store, error);
 }

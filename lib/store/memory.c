@@ -59,7 +59,7 @@ static tfc_store_value value_of(const struct item *item)
 				 .version = item->version};
 }
 
-static void get(void *impl, const char *key, tfc_store_done done, void *request)
+static void memory_get(void *impl, const char *key, tfc_store_done done, void *request)
 {
 	const struct memory *memory = impl;
 	uint32_t place = place_of(memory, key);
@@ -71,7 +71,7 @@ static void get(void *impl, const char *key, tfc_store_done done, void *request)
 	done(request, TFC_OK, &value, 1, NULL);
 }
 
-static void list(void *impl, const char *prefix, tfc_store_done done, void *request)
+static void memory_list(void *impl, const char *prefix, tfc_store_done done, void *request)
 {
 	const struct memory *memory = impl;
 	uint32_t first = place_of(memory, prefix);
@@ -100,19 +100,6 @@ static struct item *new_item(const char *key, const void *data, size_t len)
 	return item;
 }
 
-static int reserve_one(struct memory *memory)
-{
-	uint32_t capacity = memory->capacity ? 2 * memory->capacity : 16;
-	if (memory->count < memory->capacity)
-		return TFC_OK;
-	struct item **items = realloc(memory->items, capacity * sizeof(struct item *));
-	if (!items)
-		return TFC_ENOMEM;
-	memory->items = items;
-	memory->capacity = capacity;
-	return TFC_OK;
-}
-
 static void move_items(struct memory *memory, uint32_t from, uint32_t to)
 {
 	memmove(memory->items + to, memory->items + from,
@@ -120,37 +107,42 @@ static void move_items(struct memory *memory, uint32_t from, uint32_t to)
 	memory->count = memory->count - from + to;
 }
 
-static void set(struct memory *memory, uint32_t place, struct item *item)
-{
-	if (is_at(memory, place, item->key))
-		free(memory->items[place]);
-	else
-		move_items(memory, place, place + 1);
-	memory->items[place] = item;
-	item->version = ++memory->version;
-}
-
-static void put(void *impl, const char *key, const void *data, uint64_t len, uint64_t version,
-		tfc_store_done done, void *request)
+static void memory_put(void *impl, const char *key, const void *data, uint64_t len,
+		       uint64_t version, tfc_store_done done, void *request)
 {
 	struct memory *memory = impl;
 	uint32_t place = place_of(memory, key);
-	uint64_t there = is_at(memory, place, key) ? memory->items[place]->version : 0;
-	if (version != UINT64_MAX && version != there) {
+	struct item *older = is_at(memory, place, key) ? memory->items[place] : NULL;
+	if (version != UINT64_MAX && version != (older ? older->version : 0)) {
 		done(request, TFC_ESTATE, NULL, 0, "the record has another version");
 		return;
 	}
-	struct item *item = reserve_one(memory) == TFC_OK ? new_item(key, data, len) : NULL;
+	if (memory->count == memory->capacity) {
+		uint32_t capacity = memory->capacity ? 2 * memory->capacity : 16;
+		struct item **items = realloc(memory->items, capacity * sizeof(struct item *));
+		if (!items) {
+			done(request, TFC_ENOMEM, NULL, 0, NULL);
+			return;
+		}
+		memory->items = items;
+		memory->capacity = capacity;
+	}
+	struct item *item = new_item(key, data, len);
 	if (!item) {
 		done(request, TFC_ENOMEM, NULL, 0, NULL);
 		return;
 	}
-	set(memory, place, item);
+	if (older)
+		free(older);
+	else
+		move_items(memory, place, place + 1);
+	memory->items[place] = item;
+	item->version = ++memory->version;
 	tfc_store_value value = value_of(item);
 	done(request, TFC_OK, &value, 1, NULL);
 }
 
-static void drop(struct memory *memory, uint32_t first, uint32_t count)
+static void drop_items(struct memory *memory, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		free(memory->items[first + i]);
@@ -158,24 +150,24 @@ static void drop(struct memory *memory, uint32_t first, uint32_t count)
 		move_items(memory, first + count, first);
 }
 
-static void remove_keys(void *impl, const char *key, tfc_store_done done, void *request)
+static void memory_remove(void *impl, const char *key, tfc_store_done done, void *request)
 {
 	struct memory *memory = impl;
 	size_t len = strlen(key);
 	uint32_t first = place_of(memory, key);
 	bool is_one = key[len - 1] != '/';
 	uint32_t count = is_one ? is_at(memory, first, key) : count_below(memory, first, key);
-	drop(memory, first, count);
+	drop_items(memory, first, count);
 	if (is_one && !count)
 		done(request, TFC_ENOENT, NULL, 0, "no such record");
 	else
 		done(request, TFC_OK, NULL, 0, NULL);
 }
 
-static void close_memory(void *impl)
+static void memory_close(void *impl)
 {
 	struct memory *memory = impl;
-	drop(memory, 0, memory->count);
+	drop_items(memory, 0, memory->count);
 	free(memory->items);
 	sodium_memzero(memory->seal_key, sizeof(memory->seal_key));
 	free(memory);
@@ -185,11 +177,11 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
-		.get = get,
-		.list = list,
-		.put = put,
-		.remove = remove_keys,
-		.close = close_memory,
+		.get = memory_get,
+		.list = memory_list,
+		.put = memory_put,
+		.remove = memory_remove,
+		.close = memory_close,
 	};
 	struct memory *memory = calloc(1, sizeof(*memory));
 	if (!memory)

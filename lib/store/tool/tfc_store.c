@@ -30,95 +30,89 @@ struct helper {
 
 /* ---- replies; when the host is gone they are not sent, but its requests are still performed */
 
-static int say(struct helper *helper, struct tfc__store_reply *reply, const char *key,
-	       const void *data, size_t len)
+static int reply(struct helper *helper, struct tfc__store_reply *head, const char *key,
+		 const void *data, size_t len)
 {
-	reply->key_size = key ? (uint32_t)strlen(key) + 1 : 0;
-	reply->len = len;
-	if (!helper->is_host_gone &&
-	    (tfc__write_all(TFC__STORE_SOCKET, reply, sizeof(*reply)) < 0 ||
-	     tfc__write_all(TFC__STORE_SOCKET, key, reply->key_size) < 0 ||
-	     tfc__write_all(TFC__STORE_SOCKET, data, len) < 0))
+	head->key_size = key ? (uint32_t)strlen(key) + 1 : 0;
+	head->len = len;
+	if (!helper->is_host_gone && (tfc__write_all(TFC__STORE_SOCKET, head, sizeof(*head)) < 0 ||
+				      tfc__write_all(TFC__STORE_SOCKET, key, head->key_size) < 0 ||
+				      tfc__write_all(TFC__STORE_SOCKET, data, len) < 0))
 		helper->is_host_gone = true;
 	return TFC_OK;
 }
 
-static void say_done(struct helper *helper, int code, const tfc_error *error)
+static int reply_value(void *user, const tfc_store_value *value)
 {
-	struct tfc__store_reply reply = {.kind = TFC__STORE_DONE, .code = code};
-	say(helper, &reply, NULL, error->text, code < 0 ? strlen(error->text) : 0);
+	struct tfc__store_reply head = {.kind = TFC__STORE_VALUE,
+					.code = value->data ? TFC_OK : TFC_EPARSE,
+					.version = value->version};
+	return reply(user, &head, value->key, value->data, (size_t)value->len);
 }
 
-static int say_value(void *user, const tfc_store_value *value)
+static void reply_opened(struct helper *helper, int code, const tfc_error *error)
 {
-	struct tfc__store_reply reply = {.kind = TFC__STORE_VALUE,
-					 .code = value->data ? TFC_OK : TFC_EPARSE,
-					 .version = value->version};
-	return say(user, &reply, value->key, value->data, (size_t)value->len);
-}
-
-static void say_opened(struct helper *helper, int code, const tfc_error *error)
-{
-	struct tfc__store_reply reply = {.kind = TFC__STORE_OPENED,
-					 .code = code,
-					 .version = TFC__STORE_PROTOCOL};
+	struct tfc__store_reply head = {.kind = TFC__STORE_OPENED,
+					.code = code,
+					.version = TFC__STORE_PROTOCOL};
 	if (code < 0)
-		say(helper, &reply, NULL, error->text, strlen(error->text));
+		reply(helper, &head, NULL, error->text, strlen(error->text));
 	else
-		say(helper, &reply, NULL, helper->disk.seal_key, TFC__STORE_SEAL_SIZE);
+		reply(helper, &head, NULL, helper->disk.seal_key, TFC__STORE_SEAL_SIZE);
 }
 
 /* ---- requests */
 
-static int get(struct helper *helper, const char *key, tfc_error *error)
+static int perform_get(struct helper *helper, const char *key, tfc_error *error)
 {
 	struct tfc__buf data = {0};
 	uint64_t version;
 	int code = tfc__disk_get(&helper->disk, key, &data, &version, error);
 	if (code == TFC_OK)
-		say_value(helper, &(tfc_store_value){.key = key,
-						     .data = data.data,
-						     .len = data.len,
-						     .version = version});
+		reply_value(helper, &(tfc_store_value){.key = key,
+						       .data = data.data,
+						       .len = data.len,
+						       .version = version});
 	tfc__buf_fini(&data);
 	return code;
 }
 
-static int put(struct helper *helper, const struct tfc__store_request *request, const char *key,
-	       const void *data, tfc_error *error)
+static int perform_put(struct helper *helper, const struct tfc__store_request *request,
+		       const char *key, const void *data, tfc_error *error)
 {
 	uint64_t version;
 	int code = tfc__disk_put(&helper->disk, key, data, request->len, request->version, &version,
 				 error);
 	if (code == TFC_OK)
-		say_value(helper, &(tfc_store_value){.key = key, .data = "", .version = version});
+		reply_value(helper, &(tfc_store_value){.key = key, .data = "", .version = version});
 	return code;
 }
 
-static void obey(struct helper *helper, const struct tfc__store_request *request, const char *key,
-		 const void *data)
+static void perform(struct helper *helper, const struct tfc__store_request *request,
+		    const char *key, const void *data)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	int code = TFC_EINVAL;
 	switch (request->kind) {
 	case TFC__STORE_GET:
-		code = get(helper, key, &error);
+		code = perform_get(helper, key, &error);
 		break;
 	case TFC__STORE_LIST:
-		code = tfc__disk_list(&helper->disk, key, say_value, helper, &error);
+		code = tfc__disk_list(&helper->disk, key, reply_value, helper, &error);
 		break;
 	case TFC__STORE_PUT:
-		code = put(helper, request, key, data, &error);
+		code = perform_put(helper, request, key, data, &error);
 		break;
 	case TFC__STORE_REMOVE:
 		code = tfc__disk_remove(&helper->disk, key, &error);
 		break;
 	}
-	say_done(helper, code, &error);
+	struct tfc__store_reply done = {.kind = TFC__STORE_DONE, .code = code};
+	reply(helper, &done, NULL, error.text, code < 0 ? strlen(error.text) : 0);
 }
 
 /* Performs all requests that have arrived completely. */
-static void obey_all(struct helper *helper)
+static void perform_all(struct helper *helper)
 {
 	size_t at = 0;
 	while (helper->in.len - at >= sizeof(struct tfc__store_request)) {
@@ -128,7 +122,7 @@ static void obey_all(struct helper *helper)
 		size_t size = sizeof(request) + request.key_size + request.len;
 		if (helper->in.len - at < size)
 			break;
-		obey(helper, &request, body, body + request.key_size);
+		perform(helper, &request, body, body + request.key_size);
 		at += size;
 	}
 	helper->in.len -= at;
@@ -138,7 +132,7 @@ static void obey_all(struct helper *helper)
 
 /* ---- the loop */
 
-static ssize_t take(struct helper *helper, int fd, bool is_socket)
+static ssize_t receive_requests(struct helper *helper, int fd, bool is_socket)
 {
 	char *end = tfc__buf_reserve(&helper->in, CHUNK);
 	if (!end)
@@ -149,19 +143,8 @@ static ssize_t take(struct helper *helper, int fd, bool is_socket)
 	return n;
 }
 
-/* Performs the requests that the host sent before its end, and those that it could not send any
- * more. */
-static void finish(struct helper *helper)
-{
-	helper->is_host_gone = true;
-	while (take(helper, TFC__STORE_SOCKET, true) > 0)
-		;
-	lseek(TFC__STORE_REST, 0, SEEK_SET);
-	while (take(helper, TFC__STORE_REST, false) > 0)
-		;
-	obey_all(helper);
-}
-
+/* Serves the host until its end. Then performs the requests that it sent before, and those that it
+ * could not send any more. */
 static void serve(struct helper *helper)
 {
 	struct pollfd fds[2] = {{.fd = TFC__STORE_SOCKET, .events = POLLIN},
@@ -171,12 +154,18 @@ static void serve(struct helper *helper)
 			continue;
 		if (fds[1].revents)
 			break;
-		ssize_t n = take(helper, TFC__STORE_SOCKET, true);
+		ssize_t n = receive_requests(helper, TFC__STORE_SOCKET, true);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			break;
-		obey_all(helper);
+		perform_all(helper);
 	}
-	finish(helper);
+	helper->is_host_gone = true;
+	while (receive_requests(helper, TFC__STORE_SOCKET, true) > 0)
+		;
+	lseek(TFC__STORE_REST, 0, SEEK_SET);
+	while (receive_requests(helper, TFC__STORE_REST, false) > 0)
+		;
+	perform_all(helper);
 }
 
 int main(int argc, char **argv)
@@ -193,7 +182,7 @@ int main(int argc, char **argv)
 	umask(077);
 	int code = tfc__disk_open(&helper.disk, argv[1], (pid_t)strtol(argv[2], NULL, 10),
 				  &tfc__disk_calls, &error);
-	say_opened(&helper, code, &error);
+	reply_opened(&helper, code, &error);
 	if (code == TFC_OK)
 		serve(&helper);
 	tfc__disk_close(&helper.disk);
