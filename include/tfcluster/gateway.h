@@ -22,6 +22,7 @@
 #include <tfcluster/job.h>
 #include <tfcluster/node.h>
 #include <tfcluster/process.h>
+#include <tfcluster/results.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -281,33 +282,6 @@ TFC_API int tfc_gateway_undrain(tfc_gateway *gateway, const char *node,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
 				tfc_op **ret_op);
 
-enum tfc_job_state {
-	TFC_JOB_PENDING = 1,
-	TFC_JOB_STARTING = 2,
-	TFC_JOB_RUNNING = 3,
-	TFC_JOB_RESTARTING = 4,
-	TFC_JOB_STOPPING = 5,
-	TFC_JOB_SUCCEEDED = 6,
-	TFC_JOB_FAILED = 7,
-	TFC_JOB_STOPPED = 8,
-};
-
-enum tfc_task_state {
-	TFC_TASK_PENDING = 1,
-	TFC_TASK_HOLDING = 2,  /* its port is held */
-	TFC_TASK_STARTING = 3, /* its process is being started */
-	TFC_TASK_RUNNING = 4,  /* its program runs, but does not listen yet */
-	TFC_TASK_READY = 5,    /* it listens; a task that never listens: its program runs */
-	TFC_TASK_EXITED = 6, /* ended by itself, with code 0 or with a code that does not matter */
-	TFC_TASK_FAILED = 7,
-	TFC_TASK_LOST = 8,
-	TFC_TASK_STOPPED = 9, /* ended because it was stopped */
-};
-
-/** "running", "ready", ...; "?" for an unknown one. Static strings. Thread: any. Errors: none. */
-TFC_API const char *tfc_job_state_name(uint32_t state);
-TFC_API const char *tfc_task_state_name(uint32_t state);
-
 enum tfc_event_kind {
 	TFC_EVENT_JOB = 1,    /* the job changed its state */
 	TFC_EVENT_TASK = 2,   /* a task changed its state, or has stalled */
@@ -323,29 +297,6 @@ enum tfc_event_kind {
 	TFC_EVENT_LOST = 6,
 	TFC_EVENT_LIVE = 7, /* the replay is over; only with wants_live */
 };
-
-/* Why a job or an attempt ended. */
-enum tfc_end_reason {
-	TFC_END_NONE = 0,
-	TFC_END_EXIT = 1,      /* exit_code: of an END, the deciding task's */
-	TFC_END_SIGNAL = 2,    /* signal: of an END, the deciding task's */
-	TFC_END_DEADLINE = 3,  /* deadline_s, start_deadline_s or pending_deadline_s passed; text
-				  names what the job was waiting for */
-	TFC_END_STOPPED = 4,   /* a user or the host stopped it */
-	TFC_END_LOST = 5,      /* a task ended without an exit status */
-	TFC_END_NOT_FOUND = 6, /* the program does not exist */
-	TFC_END_NOT_EXECUTABLE = 7,
-	TFC_END_REFUSED = 8, /* it could not be started: no port, no directory, a cluster spec that
-				is not valid; see text */
-	TFC_END_FOREIGN_LISTENER = 9, /* another program listens on the task's port */
-	TFC_END_CONSEQUENCE = 10,     /* of an attempt: it failed because another task did */
-	TFC_END_STALLED = 11,         /* no sign of life for stall_s; see the job key on_stall */
-	TFC_END_UNSCHEDULABLE = 12,   /* no node can ever offer what it needs; text says what is
-					 missing, and what there is */
-};
-
-/** "exit", "signal", "deadline", ...; "?" for an unknown one. Static. Thread: any. Errors: none. */
-TFC_API const char *tfc_end_reason_name(uint32_t reason);
 
 /*
  * An event. Borrowed: valid during the callback. Strings are never NULL. `kind` decides which

@@ -20,6 +20,7 @@
 #include <tfcluster/node.h>
 #include <tfcluster/port.h>
 #include <tfcluster/process.h>
+#include <tfcluster/results.h>
 #include <tfcluster/spec.h>
 #include <tfcluster/upstream.h>
 #include <tfcluster/version.h>

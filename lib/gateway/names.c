@@ -13,6 +13,7 @@ const char *tfc_job_state_name(uint32_t state)
 		[TFC_JOB_RUNNING] = "running",   [TFC_JOB_RESTARTING] = "restarting",
 		[TFC_JOB_STOPPING] = "stopping", [TFC_JOB_SUCCEEDED] = "succeeded",
 		[TFC_JOB_FAILED] = "failed",     [TFC_JOB_STOPPED] = "stopped",
+		[TFC_JOB_DAMAGED] = "damaged",
 	};
 	return NAME(names, state);
 }

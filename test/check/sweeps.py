@@ -27,6 +27,7 @@ ALLOCATES_NOTHING = {
     "tfc_node_upstream_changed": "marks what is known as old",
     "tfc_op_cancel": "schedules what is there",
     "tfc_event_exit_status": "calculates",
+    "tfc_job_info_task": "gives what is there",
     "tfc_log_position": "gives what is there",
     "tfc_member_list": "gives what is there",
     "tfc_pipe_ready": "schedules what is there",
