@@ -10,14 +10,11 @@
 
 #define BACKLOG_MAX (512 * 1024) /* backlog up to which chunks are answered at once */
 
-int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
-			  char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
+static int check_hash(const char *hash, tfc_error *error)
 {
-	if (tfc__msg_get_text(params, key, hash, TFC_BUNDLE_HASH_SIZE) && tfc__is_bundle_hash(hash))
+	if (tfc__is_bundle_hash(hash))
 		return TFC_OK;
-	hash[0] = '\0';
-	return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%s\" is not the SHA-256 of a bundle",
-			 key);
+	return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"hash\" is not the SHA-256 of a bundle");
 }
 
 /* ---- offers */
@@ -69,11 +66,11 @@ static void send_item(struct offer *offer)
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__buf item = {0};
 	offer->is_ready_sent = bundle->state == TFC__BUNDLE_READY;
-	tfc__msg_map(&item, 1);
-	if (offer->is_ready_sent)
-		tfc__msg_put_bool(&item, "ready", true);
-	else
-		tfc__msg_put_u64(&item, "at", bundle->received);
+	const struct tfc__bundle_offer_item progress = {
+		.is_ready = offer->is_ready_sent,
+		.received = offer->is_ready_sent ? 0 : bundle->received,
+	};
+	tfc__fields_write(&item, &tfc__bundle_offer_item_fields, &progress);
 	int code = tfc__rpc_item(offer->request, &item);
 	tfc__buf_fini(&item);
 	if (code == TFC_OK)
@@ -180,13 +177,14 @@ static int begin_offer(struct tfc__bundles *bundles, struct offer *offer,
 		       const msgpack_object *params, tfc_error *error)
 {
 	bool is_member = offer->offerer.is_member;
-	char hash[TFC_BUNDLE_HASH_SIZE];
-	uint64_t size = tfc__msg_get_u64(params, "size", 0);
-	int code = tfc__bundle_hash_read(params, "hash", hash, error);
-	if (code == TFC_OK && !is_member)
-		code = check_offer(bundles, offer, size, error);
+	struct tfc__bundle_offer offered;
+	int code = tfc__params_read(NULL, &tfc__bundle_offer_fields, params, error, &offered);
 	if (code == TFC_OK)
-		code = tfc__bundle_want(bundles, hash, size, error, &offer->bundle);
+		code = check_hash(offered.hash, error);
+	if (code == TFC_OK && !is_member)
+		code = check_offer(bundles, offer, offered.size, error);
+	if (code == TFC_OK)
+		code = tfc__bundle_want(bundles, offered.hash, offered.size, error, &offer->bundle);
 	if (code < 0)
 		return code;
 	tfc__bundle_await(offer->bundle, &offer->waiter);
@@ -237,13 +235,12 @@ struct chunk {
 static void answer_chunk(struct tfc__rpc_request *request, const struct tfc__bundle *bundle,
 			 bool is_taken)
 {
-	struct tfc__buf result = {0};
-	tfc__msg_map(&result, 3);
-	tfc__msg_put_bool(&result, "done", bundle->state != TFC__BUNDLE_RECEIVING);
-	tfc__msg_put_bool(&result, "taken", is_taken);
-	tfc__msg_put_u64(&result, "at", bundle->received);
-	tfc__rpc_reply(request, &result);
-	tfc__buf_fini(&result);
+	const struct tfc__bundle_chunk_result result = {
+		.is_done = bundle->state != TFC__BUNDLE_RECEIVING,
+		.is_taken = is_taken,
+		.received = bundle->received,
+	};
+	tfc__rpc_reply_message(request, &tfc__bundle_chunk_result_fields, &result);
 }
 
 static void end_chunk(struct chunk *chunk, bool is_taken)
@@ -287,20 +284,20 @@ static struct tfc__bundle *offered_bundle(const struct tfc__bundles *bundles,
 void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_request *request,
 			     const msgpack_object *params)
 {
-	char hash[TFC_BUNDLE_HASH_SIZE];
 	tfc_error error = TFC_ERROR_INIT;
+	struct tfc__bundle_chunk sent;
 	struct tfc__bundle *bundle = NULL;
 	struct chunk *chunk = NULL;
-	size_t len = 0;
-	const void *data = tfc__msg_get_bin(params, "data", &len);
-	uint64_t at = tfc__msg_get_u64(params, "at", 0);
-	int code = tfc__bundle_hash_read(params, "hash", hash, &error);
-	if (code == TFC_OK && !(bundle = offered_bundle(bundles, tfc__rpc_of(request), hash)))
+	int code = tfc__params_read(NULL, &tfc__bundle_chunk_fields, params, &error, &sent);
+	if (code == TFC_OK)
+		code = check_hash(sent.hash, &error);
+	if (code == TFC_OK && !(bundle = offered_bundle(bundles, tfc__rpc_of(request), sent.hash)))
 		code = tfc__fail(&error, TFC_ENOENT, "bundle", 0, "the bundle was not offered");
 	if (code == TFC_OK && !(chunk = calloc(1, sizeof(*chunk))))
 		code = tfc__fail_nomem(&error, "bundle");
 	if (code == TFC_OK)
-		code = data ? tfc__bundle_write(bundle, at, data, len, &error) : TFC_ESTATE;
+		code = sent.data ? tfc__bundle_write(bundle, sent.at, sent.data, sent.len, &error)
+				 : TFC_ESTATE;
 	if (code < 0) {
 		free(chunk);
 		if (code == TFC_ESTATE)
@@ -311,7 +308,7 @@ void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_reque
 	}
 	chunk->request = request;
 	chunk->bundle = bundle;
-	chunk->end = at + len;
+	chunk->end = sent.at + sent.len;
 	tfc__observer_init(&chunk->waiter, on_chunk_bundle);
 	tfc__bundle_use(bundle);
 	tfc__bundle_await(bundle, &chunk->waiter);

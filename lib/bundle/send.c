@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -78,10 +79,9 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 	if (n <= 0)
 		return tfc__fail_errno(error, "bundle", n < 0 ? errno : EIO,
 				       "cannot read \"%.160s\"", sender->bundle->path);
-	tfc__msg_map(&params, 3);
-	tfc__msg_put_str(&params, "hash", sender->bundle->hash);
-	tfc__msg_put_u64(&params, "at", sender->at);
-	tfc__msg_put_bin(&params, "data", bytes, (size_t)n);
+	struct tfc__bundle_chunk message = {.at = sender->at, .data = bytes, .len = (uint64_t)n};
+	memcpy(message.hash, sender->bundle->hash, sizeof(message.hash));
+	tfc__fields_write(&params, &tfc__bundle_chunk_fields, &message);
 	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_CHUNK,
 						 .params = &params,
 						 .timeout_ms = CHUNK_TIMEOUT_MS,
@@ -120,29 +120,34 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 	struct chunk *chunk = user;
 	struct tfc__bundle_sender *sender = chunk->sender;
 	tfc_error why = TFC_ERROR_INIT;
-	uint64_t at = tfc__msg_get_u64(result, "at", 0);
+	struct tfc__bundle_chunk_result taken;
 	chunk->call = NULL;
 	sender->out--;
+	if (code == TFC_OK)
+		code = tfc__fields_read(NULL, &tfc__bundle_chunk_result_fields, result, &why,
+					&taken);
+	else
+		why = *error;
 	if (code < 0) {
 		stop_sending(sender);
 		if (code != TFC_ELOST) /* the offer reports TFC_ELOST as well */
-			fail(sender, error);
+			fail(sender, &why);
 		return;
 	}
-	if (tfc__msg_get_bool(result, "done", false)) {
+	if (taken.is_done) {
 		stop_sending(sender);
 		return;
 	}
-	if (!tfc__msg_get_bool(result, "taken", false)) {
+	if (!taken.is_taken) {
 		sender->is_reset = true;
-		sender->reset_to = at;
+		sender->reset_to = taken.received;
 	}
 	if (send_chunks(sender, &why) < 0)
 		fail(sender, &why);
 	else if (!sender->out)
 		stop_sending(sender);
 	else if (sender->ops->moved)
-		sender->ops->moved(sender->user, at, sender->bundle->size);
+		sender->ops->moved(sender->user, taken.received, sender->bundle->size);
 }
 
 /* ---- the offer */
@@ -167,9 +172,13 @@ static void begin_sending(struct tfc__bundle_sender *sender, uint64_t at)
 static void on_offer_item(void *user, const msgpack_object *item)
 {
 	struct tfc__bundle_sender *sender = user;
+	struct tfc__bundle_offer_item progress;
+	tfc_error error = TFC_ERROR_INIT;
 	tfc__rpc_more(sender->offer, 1);
-	if (!tfc__msg_get_bool(item, "ready", false))
-		begin_sending(sender, tfc__msg_get_u64(item, "at", 0));
+	if (tfc__fields_read(NULL, &tfc__bundle_offer_item_fields, item, &error, &progress) < 0)
+		fail(sender, &error);
+	else if (!progress.is_ready)
+		begin_sending(sender, progress.received);
 	else if (sender->ops->ready)
 		sender->ops->ready(sender->user);
 }
@@ -201,9 +210,9 @@ int tfc__bundle_send(struct tfc__bundle *bundle, struct tfc__rpc *rpc,
 	for (int i = 0; i < CHUNKS; i++)
 		sender->chunks[i].sender = sender;
 	tfc__bundle_use(bundle);
-	tfc__msg_map(&params, 2);
-	tfc__msg_put_str(&params, "hash", bundle->hash);
-	tfc__msg_put_u64(&params, "size", bundle->size);
+	struct tfc__bundle_offer offer = {.size = bundle->size};
+	memcpy(offer.hash, bundle->hash, sizeof(offer.hash));
+	tfc__fields_write(&params, &tfc__bundle_offer_fields, &offer);
 	const struct tfc__rpc_options options = {.method = TFC__BUNDLE_OFFER,
 						 .params = &params,
 						 .credit = CREDIT,

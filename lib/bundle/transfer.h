@@ -16,11 +16,42 @@
 #define TFC_BUNDLE_TRANSFER_H
 
 #include "bundle/cache.h"
+#include "wire/fields.h"
 #include "wire/rpc.h"
 
 #define TFC__BUNDLE_PREFIX "bundle."
 #define TFC__BUNDLE_OFFER "bundle.offer"
 #define TFC__BUNDLE_CHUNK "bundle.chunk"
+
+/* ---- messages */
+
+struct tfc__bundle_offer {
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	uint64_t size;
+};
+extern const struct tfc__fields tfc__bundle_offer_fields;
+
+/* An item of an offer. */
+struct tfc__bundle_offer_item {
+	bool is_ready;
+	uint64_t received; /* in bytes */
+};
+extern const struct tfc__fields tfc__bundle_offer_item_fields;
+
+struct tfc__bundle_chunk {
+	char hash[TFC_BUNDLE_HASH_SIZE];
+	uint64_t at;
+	const void *data;
+	uint64_t len;
+};
+extern const struct tfc__fields tfc__bundle_chunk_fields;
+
+struct tfc__bundle_chunk_result {
+	bool is_done;      /* no more chunks are wanted */
+	bool is_taken;     /* false: continue at `received` */
+	uint64_t received; /* in bytes */
+};
+extern const struct tfc__fields tfc__bundle_chunk_result_fields;
 
 /* ---- sending */
 
@@ -75,11 +106,5 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 			     struct tfc__rpc_request *request, const msgpack_object *params);
 void tfc__bundle_serve_chunk(struct tfc__bundles *bundles, struct tfc__rpc_request *request,
 			     const msgpack_object *params);
-
-/*
- * Reads the hash in field `key` of a request: TFC_OK, or TFC_EINVAL and hash "" if there is none.
- */
-int tfc__bundle_hash_read(const msgpack_object *params, const char *key,
-			  char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error);
 
 #endif

@@ -203,16 +203,10 @@ int tfc__question_read(struct tfc__received *received, enum tfc_verb verb,
 		       const msgpack_object *params, tfc_error *error)
 {
 	struct tfc__question *question = &received->question;
-	static const msgpack_object nothing = {.type = MSGPACK_OBJECT_MAP};
 	*received = (struct tfc__received){.question = {.verb = verb}};
-	if (!params || params->type != MSGPACK_OBJECT_MAP)
-		params = &nothing;
-	int code = tfc__fields_read(&received->reader, &fields, params, error, question);
-	if (code == TFC_EPARSE) {
-		if (error)
-			error->code = TFC_EINVAL;
-		return TFC_EINVAL;
-	}
+	int code = tfc__params_read(&received->reader, &fields, params, error, question);
+	if (code == TFC_EINVAL)
+		return code;
 	received->json = question->definition_json;
 	received->json_len = question->definition_len;
 	received->bundle = question->bundle && tfc__is_bundle_hash(question->bundle)

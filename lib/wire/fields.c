@@ -458,6 +458,19 @@ int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table
 	return TFC_OK;
 }
 
+int tfc__params_read(struct tfc__reader *reader, const struct tfc__fields *table,
+		     const msgpack_object *params, tfc_error *error, void *ret_message)
+{
+	static const msgpack_object nothing = {.type = MSGPACK_OBJECT_MAP};
+	bool is_map = params && params->type == MSGPACK_OBJECT_MAP;
+	int code = tfc__fields_read(reader, table, is_map ? params : &nothing, error, ret_message);
+	if (code != TFC_EPARSE)
+		return code;
+	if (error)
+		error->code = TFC_EINVAL;
+	return TFC_EINVAL;
+}
+
 void tfc__reader_clear(struct tfc__reader *reader)
 {
 	if (reader->has_zone)

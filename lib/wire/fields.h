@@ -104,10 +104,17 @@ struct tfc__reader {
 /*
  * Fills the fields of the table; other members stay unchanged. Returns TFC_OK, TFC_EPARSE
  * ("process.pid: must be ..."), TFC_ENOMEM, or an error of `custom`. After a failure some fields
- * may be filled. Texts may contain bytes that are not UTF-8.
+ * may be filled. Texts may contain bytes that are not UTF-8. The reader may be NULL if the table
+ * has no times, strings, lists and nested messages.
  */
 int tfc__fields_read(struct tfc__reader *reader, const struct tfc__fields *table,
 		     const msgpack_object *map, tfc_error *error, void *ret_message);
+/*
+ * As tfc__fields_read, for the params of a request: what is not a map, or NULL, is read as an empty
+ * map, and TFC_EINVAL replaces TFC_EPARSE.
+ */
+int tfc__params_read(struct tfc__reader *reader, const struct tfc__fields *table,
+		     const msgpack_object *params, tfc_error *error, void *ret_message);
 void tfc__reader_clear(struct tfc__reader *reader); /* keeps some memory for reuse */
 void tfc__reader_fini(struct tfc__reader *reader);
 

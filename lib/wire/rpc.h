@@ -16,7 +16,7 @@
 #define TFC_WIRE_RPC_H
 
 #include "ctx/ctx.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 #define TFC__RPC_VERSION 1
 #define TFC__RPC_VERSION_OLDEST 1        /* the oldest version that this end supports */
@@ -137,6 +137,9 @@ int tfc__rpc_notify(struct tfc__rpc *rpc, const char *method, const struct tfc__
 
 void tfc__rpc_reply(struct tfc__rpc_request *request,
 		    const struct tfc__buf *result); /* NULL: nil */
+/* Like tfc__rpc_reply, with a message that a table of fields describes (wire/fields.h). */
+void tfc__rpc_reply_message(struct tfc__rpc_request *request, const struct tfc__fields *table,
+			    const void *message);
 /* Like tfc__rpc_reply, with a text as the result; a long text is copied only once. */
 void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, size_t len);
 void tfc__rpc_fail(struct tfc__rpc_request *request, const tfc_error *error);

@@ -126,6 +126,15 @@ void tfc__rpc_reply(struct tfc__rpc_request *request, const struct tfc__buf *res
 	end_response(request, &message);
 }
 
+void tfc__rpc_reply_message(struct tfc__rpc_request *request, const struct tfc__fields *table,
+			    const void *message)
+{
+	struct tfc__buf result = {0};
+	tfc__fields_write(&result, table, message);
+	tfc__rpc_reply(request, &result);
+	tfc__buf_fini(&result);
+}
+
 void tfc__rpc_reply_text(struct tfc__rpc_request *request, const char *text, size_t len)
 {
 	struct tfc__buf message = {0};

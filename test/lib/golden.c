@@ -39,3 +39,31 @@ struct tfc__buf golden_parse(const char *hex, struct tfc__msg *ret_msg)
 		fail_msg("%s", error.text);
 	return bytes;
 }
+
+static void expect_read(const struct tfc__fields *table, const char *hex, const char *expected)
+{
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__msg msg;
+	struct tfc__buf bytes = golden_parse(hex, &msg), written = {0};
+	tfc_error error = TFC_ERROR_INIT;
+	void *message = calloc(1, table->size);
+	assert_non_null(message);
+	if (tfc__fields_read(&reader, table, &msg.root, &error, message) < 0)
+		fail_msg("%s", error.text);
+	tfc__fields_write(&written, table, message);
+	golden_expect(&written, expected);
+	tfc__reader_fini(&reader);
+	free(message);
+	tfc__msg_fini(&msg);
+	tfc__buf_fini(&bytes);
+}
+
+void golden_expect_message(const struct tfc__fields *table, const void *message, const char *hex,
+			   const char *earlier)
+{
+	struct tfc__buf written = {0};
+	tfc__fields_write(&written, table, message);
+	golden_expect(&written, hex);
+	expect_read(table, hex, hex);
+	expect_read(table, earlier, hex);
+}

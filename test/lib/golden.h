@@ -6,7 +6,7 @@
 #define TEST_LIB_GOLDEN_H
 
 #include "base/buf.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 /* Fails the test, and prints what was written, unless it is that. Ends the buffer. */
 void golden_expect(struct tfc__buf *written, const char *hex);
@@ -16,5 +16,10 @@ struct tfc__buf golden_bytes(const char *hex);
 
 /* The same, parsed: the caller ends both. */
 struct tfc__buf golden_parse(const char *hex, struct tfc__msg *ret_msg);
+
+/* Fails the test unless the message is written as `hex`, and what is read from `hex` and from
+ * `earlier`, which the code before the table wrote, is written as `hex` again. */
+void golden_expect_message(const struct tfc__fields *table, const void *message, const char *hex,
+			   const char *earlier);
 
 #endif
