@@ -164,7 +164,7 @@ static void memory_remove(void *impl, const char *key, tfc_store_done done, void
 		done(request, TFC_OK, NULL, 0, NULL);
 }
 
-static void memory_close(void *impl)
+static void memory_store_close(void *impl)
 {
 	struct memory *memory = impl;
 	drop_items(memory, 0, memory->count);
@@ -181,7 +181,7 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 		.list = memory_list,
 		.put = memory_put,
 		.remove = memory_remove,
-		.close = memory_close,
+		.close = memory_store_close,
 	};
 	struct memory *memory = calloc(1, sizeof(*memory));
 	if (!memory)

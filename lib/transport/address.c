@@ -17,7 +17,7 @@ static int refuse(const char *address, const char *why, tfc_error *error)
 }
 
 /* 0 to 65535 in decimal, or -1. */
-static int port_of(const char *text)
+static int parse_port(const char *text)
 {
 	size_t len = strspn(text, "0123456789");
 	int port = 0;
@@ -26,13 +26,6 @@ static int port_of(const char *text)
 	for (; *text; text++)
 		port = port * 10 + (*text - '0');
 	return port <= 65535 ? port : -1;
-}
-
-static bool is_name(const char *text)
-{
-	return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				 ".-_")] == '\0' &&
-	       text[0] != '-';
 }
 
 bool tfc__tcp_add(struct tfc__tcp_host *host, const char *text)
@@ -60,6 +53,8 @@ bool tfc__tcp_add(struct tfc__tcp_host *host, const char *text)
 static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
 		       struct tfc__tcp_host *host)
 {
+	static const char name_bytes[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 	if (strcmp(host->name, "localhost") == 0)
 		return tfc__tcp_add(host, "127.0.0.1") && tfc__tcp_add(host, "::1") ? TFC_OK
 										    : TFC_EINVAL;
@@ -70,7 +65,7 @@ static int resolve_now(const char *address, bool is_ipv6, tfc_error *error,
 		return refuse(address, "an IPv6 address must be in brackets", error);
 	if (!is_number && host->name[strspn(host->name, "0123456789.")] == '\0')
 		return refuse(address, "not a valid IPv4 address", error);
-	if (!is_number && !is_name(host->name))
+	if (!is_number && (host->name[0] == '-' || host->name[strspn(host->name, name_bytes)]))
 		return refuse(address,
 			      "a host name may have only letters, digits, '.', '-' and '_'", error);
 	return TFC_OK;
@@ -87,7 +82,7 @@ int tfc__tcp_parse(const char *address, tfc_error *error, struct tfc__tcp_host *
 	if (!colon || (is_ipv6 && colon != bracket + 1))
 		return refuse(address, "the port is missing", error);
 	size_t len = is_ipv6 ? (size_t)(bracket - name) - 1 : (size_t)(colon - name);
-	int port = port_of(colon + 1);
+	int port = parse_port(colon + 1);
 	if (port < 0)
 		return refuse(address, "the port must be a number from 0 to 65535", error);
 	if (len == 0 || len >= sizeof(host.name))

@@ -44,50 +44,31 @@ static bool is_gone(struct tfc__channel *channel)
 	return true;
 }
 
-static void report_down(struct tfc__channel *channel)
-{
-	if (channel->state == DOWN)
-		return;
-	channel->state = DOWN;
-	shut(channel);
-	channel->is_busy = true;
-	channel->ops->down(channel->user, &channel->failure);
-	is_gone(channel);
-}
-
 /* ---- events */
-
-static int connect_pipe(struct tfc__channel *channel)
-{
-	tfc_pipe_info info;
-	int code = tfc__pipe_describe(channel->pipe, &info, &channel->failure);
-	if (code == TFC_ESTATE)
-		return TFC_OK;
-	return code < 0 ? code : tfc__handshake_begin(channel);
-}
-
-/* A failed write ends the channel. The other end may have sent the reason before it closed the
- * connection, so what was received is read first. */
-static int write_out(struct tfc__channel *channel)
-{
-	int code = tfc__stream_write(channel);
-	if (code < 0 && channel->state == UP)
-		tfc__stream_read(channel);
-	return code;
-}
 
 static int step(struct tfc__channel *channel, uint32_t events)
 {
 	int code = TFC_OK;
-	if (channel->state == CONNECTING)
-		code = connect_pipe(channel);
+	if (channel->state == CONNECTING) {
+		tfc_pipe_info info;
+		code = tfc__pipe_describe(channel->pipe, &info, &channel->failure);
+		if (code == TFC_ESTATE) /* not connected yet */
+			code = TFC_OK;
+		else if (code >= 0)
+			code = tfc__handshake_begin(channel);
+	}
 	if (code == TFC_OK && channel->state != CONNECTING && channel->state != UP)
 		code = tfc__handshake_read(channel);
 	if (code == TFC_OK && channel->state == UP && !channel->is_closed &&
 	    (events & TFC_PIPE_EVENT_READABLE || channel->is_unreceived))
 		code = tfc__stream_read(channel);
-	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed)
-		code = write_out(channel);
+	if (code == TFC_OK && channel->state != CONNECTING && !channel->is_closed) {
+		code = tfc__stream_write(channel);
+		/* A failed write ends the channel. The other end may have sent the reason before
+		 * it closed the connection, so what was received is read first. */
+		if (code < 0 && channel->state == UP)
+			tfc__stream_read(channel);
+	}
 	tfc__stream_account(channel);
 	if (code == TFC_OK && channel->is_full && !channel->is_closed &&
 	    !tfc__stream_is_full(channel)) {
@@ -97,7 +78,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	return code;
 }
 
-static void run(struct tfc__channel *channel, uint32_t events)
+static void channel_run(struct tfc__channel *channel, uint32_t events)
 {
 	if (channel->state == DOWN || channel->is_busy)
 		return;
@@ -105,19 +86,24 @@ static void run(struct tfc__channel *channel, uint32_t events)
 	int code = channel->failure.code;
 	if (code == TFC_OK)
 		code = step(channel, events);
-	if (!is_gone(channel) && code < 0)
-		report_down(channel);
+	if (is_gone(channel) || code >= 0)
+		return;
+	channel->state = DOWN;
+	shut(channel);
+	channel->is_busy = true;
+	channel->ops->down(channel->user, &channel->failure);
+	is_gone(channel);
 }
 
 static void on_pipe(void *user, uint32_t events)
 {
-	run(user, events);
+	channel_run(user, events);
 }
 
 /* A message was queued, the pipe was dialed, or either of them failed. */
 static void on_work(struct tfc__work *work)
 {
-	run(tfc__container_of(work, struct tfc__channel, work), 0);
+	channel_run(tfc__container_of(work, struct tfc__channel, work), 0);
 }
 
 /* ---- opening and closing */

@@ -92,40 +92,20 @@ static int write_handshake(struct tfc__channel *channel)
 	return code;
 }
 
-static int check_pin(struct tfc__channel *channel)
+/* One handshake message carries the remote key; the key is known from that message on. */
+static int note_remote(struct tfc__channel *channel)
 {
+	const uint8_t *remote = tfc__noise_remote(channel->noise);
 	const char *pinned = channel->options.pinned_node_id;
 	char id[TFC__NODE_ID_SIZE];
+	if (!remote)
+		return TFC_OK;
+	memcpy(channel->remote, remote, sizeof(channel->remote));
 	tfc__node_id(channel->remote, id);
 	if (!pinned || strcmp(pinned, id) == 0)
 		return TFC_OK;
 	return tfc__channel_fail(channel, TFC_EACCES,
 				 "node id mismatch: the server has %s, expected %.40s", id, pinned);
-}
-
-/* One handshake message carries the remote key; the key is known from that message on. */
-static int note_remote(struct tfc__channel *channel)
-{
-	const uint8_t *remote = tfc__noise_remote(channel->noise);
-	if (!remote)
-		return TFC_OK;
-	memcpy(channel->remote, remote, sizeof(channel->remote));
-	return check_pin(channel);
-}
-
-static int split(struct tfc__channel *channel)
-{
-	int code = tfc__noise_split(channel->noise, &channel->sending, &channel->receiving);
-	return code < 0 ? tfc__channel_fail(channel, code,
-					    "handshake failed: cannot derive the session keys")
-			: code;
-}
-
-static int welcome(struct tfc__channel *channel)
-{
-	uint8_t sealed[TFC__NOISE_TAG];
-	int code = tfc__noise_seal(&channel->sending, "", 0, sealed);
-	return code < 0 ? code : put_record(channel, sealed, sizeof(sealed));
 }
 
 static int on_handshake(struct tfc__channel *channel, const void *data, size_t len)
@@ -142,14 +122,19 @@ static int on_handshake(struct tfc__channel *channel, const void *data, size_t l
 		code = write_handshake(channel);
 	if (code < 0 || !tfc__noise_is_done(channel->noise))
 		return code;
-	code = split(channel);
+
+	code = tfc__noise_split(channel->noise, &channel->sending, &channel->receiving);
 	if (code < 0)
-		return code;
+		return tfc__channel_fail(channel, code,
+					 "handshake failed: cannot derive the session keys");
 	if (channel->options.is_dialer) {
 		channel->state = AWAIT_WELCOME;
 		return TFC_OK;
 	}
-	code = welcome(channel);
+	uint8_t welcome[TFC__NOISE_TAG];
+	code = tfc__noise_seal(&channel->sending, "", 0, welcome);
+	if (code >= 0)
+		code = put_record(channel, welcome, sizeof(welcome));
 	return code < 0 ? code : go_up(channel);
 }
 
@@ -194,13 +179,6 @@ static int answer_preamble(struct tfc__channel *channel)
 	return tfc__stream_put(channel, own, PREAMBLE);
 }
 
-static int refuse_version(struct tfc__channel *channel, unsigned version)
-{
-	if (answer_preamble(channel) == TFC_OK)
-		tfc__stream_write(channel);
-	return fail_version(channel, version);
-}
-
 static int on_dialers_preamble(struct tfc__channel *channel)
 {
 	const uint8_t *bytes = channel->early;
@@ -209,8 +187,11 @@ static int on_dialers_preamble(struct tfc__channel *channel)
 	if (memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
 		return tfc__channel_fail(channel, TFC_EPARSE,
 					 "the peer does not speak the libtfcluster protocol");
-	if (bytes[AT_VERSION] != VERSION)
-		return refuse_version(channel, bytes[AT_VERSION]);
+	if (bytes[AT_VERSION] != VERSION) {
+		if (answer_preamble(channel) == TFC_OK)
+			tfc__stream_write(channel);
+		return fail_version(channel, bytes[AT_VERSION]);
+	}
 	if (bytes[AT_MODE] != mode)
 		return tfc__channel_fail(channel, TFC_EACCES,
 					 mode ? "the peer presented no key"
@@ -286,11 +267,16 @@ int tfc__handshake_begin(struct tfc__channel *channel)
 	return code < 0 ? code : write_handshake(channel);
 }
 
-/* The other end has closed the connection during the handshake, which it does without a reason. An
- * acceptor whose welcome is awaited has already authenticated: it does not refuse the dialer any
- * more. */
-static int explain_end(struct tfc__channel *channel, int code)
+int tfc__handshake_read(struct tfc__channel *channel)
 {
+	int code = 1;
+	while (code == 1 && channel->state != UP && !channel->is_closed)
+		code = channel->state == AWAIT_PREAMBLE ? read_preamble(channel)
+							: read_record(channel);
+	if (code >= 0)
+		return TFC_OK;
+	/* An acceptor that refuses the dialer closes the connection without a reason. One whose
+	 * welcome is awaited has already authenticated the dialer: it does not refuse any more. */
 	if (code != TFC_ELOST || !channel->options.is_dialer || channel->state == AWAIT_WELCOME)
 		return code;
 	return tfc__fail(&channel->failure, TFC_EACCES, "transport", channel->failure.sys_errno,
@@ -300,13 +286,4 @@ static int explain_end(struct tfc__channel *channel, int code)
 				      : "the peer closed the connection during the handshake; "
 					"either it was shutting down, or it requires a key "
 					"(key_file), or this user has no permission to connect");
-}
-
-int tfc__handshake_read(struct tfc__channel *channel)
-{
-	int code = 1;
-	while (code == 1 && channel->state != UP && !channel->is_closed)
-		code = channel->state == AWAIT_PREAMBLE ? read_preamble(channel)
-							: read_record(channel);
-	return code < 0 ? explain_end(channel, code) : TFC_OK;
 }

@@ -50,14 +50,6 @@ void tfc__listener_lost(struct tfc__peer *peer, const tfc_error *why)
 	tfc__peer_close(peer);
 }
 
-static void drop_oldest(struct tfc__peer_listener *listener)
-{
-	struct tfc__peer *oldest = tfc__container_of(listener->half_open.next, struct tfc__peer,
-						     link);
-	log_refusal(listener, oldest->id.address, "too many unauthenticated connections");
-	tfc__peer_close(oldest);
-}
-
 static void free_listener(struct tfc__peer_listener *listener)
 {
 	tfc__identity_free(listener->fresh);
@@ -107,8 +99,12 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 		tfc__peer_close(peer);
 		return code;
 	}
-	if (listener->half_open_count == listener->half_open_max)
-		drop_oldest(listener);
+	if (listener->half_open_count == listener->half_open_max) {
+		struct tfc__peer *oldest = tfc__container_of(listener->half_open.next,
+							     struct tfc__peer, link);
+		log_refusal(listener, oldest->id.address, "too many unauthenticated connections");
+		tfc__peer_close(oldest);
+	}
 	peer->listener = listener;
 	listener->half_open_count++;
 	tfc__list_append(&listener->half_open, &peer->link);
@@ -117,17 +113,6 @@ static int on_pipe(void *user, tfc_pipe *pipe)
 }
 
 /* ---- opening and closing */
-
-static int copy_groups(struct tfc__peer_listener *listener,
-		       const struct tfc__listen_options *options, tfc_error *error)
-{
-	listener->groups = calloc(options->group_count, sizeof(*listener->groups));
-	if (!listener->groups)
-		return tfc__fail_nomem(error, "transport");
-	memcpy(listener->groups, options->groups, options->group_count * sizeof(*listener->groups));
-	listener->group_count = options->group_count;
-	return TFC_OK;
-}
 
 static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen_options *options,
 		   tfc_error *error)
@@ -141,10 +126,16 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 	int code = tfc__peer_is_noise(listener->ctx, options->address, options->keyring,
 				      &listener->is_noise, error);
 	listener->is_exposed = tfc__peer_is_exposed(options->address, listener->is_noise);
-	if (code == TFC_OK && options->group_count)
-		code = copy_groups(listener, options, error);
 	if (code < 0)
 		return code;
+	if (options->group_count) {
+		size_t size = options->group_count * sizeof(*listener->groups);
+		listener->groups = malloc(size);
+		if (!listener->groups)
+			return tfc__fail_nomem(error, "transport");
+		memcpy(listener->groups, options->groups, size);
+		listener->group_count = options->group_count;
+	}
 	if (!listener->is_noise || listener->identity)
 		return TFC_OK;
 	code = tfc__identity_open(NULL, error, &listener->fresh);

@@ -43,12 +43,12 @@ void *tfc__memory_open(tfc_ctx *ctx)
 	return memory;
 }
 
-static void fini(void *impl)
+static void memory_fini(void *impl)
 {
 	free(impl);
 }
 
-static struct listener *find(struct memory *memory, const char *address)
+static struct listener *find_listener(struct memory *memory, const char *address)
 {
 	TFC__LIST_EACH (link, &memory->listeners) {
 		struct listener *one = tfc__container_of(link, struct listener, link);
@@ -68,7 +68,7 @@ static struct end *new_end(const char *address)
 	return end;
 }
 
-static int check(const char *address, tfc_error *error)
+static int check_address(const char *address, tfc_error *error)
 {
 	if (strlen(address) > strlen(SCHEME) &&
 	    strlen(address) < sizeof(((struct end *)NULL)->address))
@@ -79,13 +79,13 @@ static int check(const char *address, tfc_error *error)
 		address);
 }
 
-static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
-		void **ret_pipe_impl, tfc_error *error)
+static int memory_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		       void **ret_pipe_impl, tfc_error *error)
 {
-	int code = check(address, error);
+	int code = check_address(address, error);
 	if (code < 0)
 		return code;
-	struct listener *listener = find(impl, address);
+	struct listener *listener = find_listener(impl, address);
 	if (!listener)
 		return tfc__fail(
 			error, TFC_ENOENT, "transport", 0,
@@ -115,14 +115,14 @@ fail:
 	return code;
 }
 
-static int listen(void *impl, const char *address, uint32_t flags, tfc_listener *listener,
-		  void **ret_listener_impl, tfc_error *error)
+static int memory_listen(void *impl, const char *address, uint32_t flags, tfc_listener *listener,
+			 void **ret_listener_impl, tfc_error *error)
 {
 	struct memory *memory = impl;
-	int code = check(address, error);
+	int code = check_address(address, error);
 	if (code < 0)
 		return code;
-	if (find(memory, address))
+	if (find_listener(memory, address))
 		return tfc__fail(error, TFC_EBUSY, "transport", 0,
 				 "address \"%s\" is in use by another listener of this context",
 				 address);
@@ -136,12 +136,12 @@ static int listen(void *impl, const char *address, uint32_t flags, tfc_listener 
 	return TFC_OK;
 }
 
-static const char *listener_address(void *listener_impl)
+static const char *memory_listener_address(void *listener_impl)
 {
 	return ((struct listener *)listener_impl)->address;
 }
 
-static void listener_close(void *listener_impl)
+static void memory_listener_close(void *listener_impl)
 {
 	struct listener *one = listener_impl;
 	tfc__list_remove(&one->link);
@@ -150,7 +150,7 @@ static void listener_close(void *listener_impl)
 
 /* ---- bytes */
 
-static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
+static int memory_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct end *end = pipe_impl;
 	info->flags = TFC_PIPE_FLAG_IS_NODE;
@@ -168,7 +168,7 @@ static int fail_closed(tfc_error *error)
 	return tfc__fail(error, TFC_ELOST, "transport", 0, "the peer closed the connection");
 }
 
-static int64_t read_some(void *pipe_impl, void *data, size_t len, tfc_error *error)
+static int64_t memory_read(void *pipe_impl, void *data, size_t len, tfc_error *error)
 {
 	struct end *end = pipe_impl;
 	size_t count = waiting(end) < len ? waiting(end) : len;
@@ -186,7 +186,7 @@ static int64_t read_some(void *pipe_impl, void *data, size_t len, tfc_error *err
 	return (int64_t)count;
 }
 
-static int64_t write_some(void *pipe_impl, const void *data, size_t len, tfc_error *error)
+static int64_t memory_write(void *pipe_impl, const void *data, size_t len, tfc_error *error)
 {
 	struct end *other = ((struct end *)pipe_impl)->other;
 	if (!other)
@@ -209,11 +209,11 @@ static int64_t write_some(void *pipe_impl, const void *data, size_t len, tfc_err
 }
 
 /* Every event is reported when it happens. */
-static void want(void *pipe_impl, uint32_t events)
+static void memory_want(void *pipe_impl, uint32_t events)
 {
 }
 
-static void close_end(void *pipe_impl)
+static void memory_close(void *pipe_impl)
 {
 	struct end *end = pipe_impl;
 	if (end->other) {
@@ -227,14 +227,14 @@ static void close_end(void *pipe_impl)
 const tfc_transport_ops tfc__memory_ops = {
 	.size = sizeof(tfc_transport_ops),
 	.scheme = "memory",
-	.dial = dial,
-	.listen = listen,
-	.listener_address = listener_address,
-	.listener_close = listener_close,
-	.describe = describe,
-	.read = read_some,
-	.write = write_some,
-	.want = want,
-	.close = close_end,
-	.fini = fini,
+	.dial = memory_dial,
+	.listen = memory_listen,
+	.listener_address = memory_listener_address,
+	.listener_close = memory_listener_close,
+	.describe = memory_describe,
+	.read = memory_read,
+	.write = memory_write,
+	.want = memory_want,
+	.close = memory_close,
+	.fini = memory_fini,
 };

@@ -115,18 +115,6 @@ static int join_quota(struct tfc__peer *peer, tfc_error *error)
 	return code;
 }
 
-/* Sends the reason before the connection is closed. */
-static void refuse(struct tfc__peer *peer, const tfc_error *error)
-{
-	struct tfc__buf message = {0};
-	tfc__rpc_write_refusal(&message, error);
-	if (message.is_failed)
-		tfc__buf_fini(&message);
-	else
-		tfc__channel_send(peer->channel, &message);
-	broken(peer, error);
-}
-
 /* ---- the end */
 
 void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
@@ -148,7 +136,7 @@ void tfc__peer_go_down(struct tfc__peer *peer, const tfc_error *why)
 }
 
 /* The connection broke, or a new one has been accepted. */
-static void check(struct tfc__work *work)
+static void check_connection(struct tfc__work *work)
 {
 	struct tfc__peer *peer = tfc__container_of(work, struct tfc__peer, checking);
 	if (!peer->failure.code && peer->listener)
@@ -158,7 +146,7 @@ static void check(struct tfc__work *work)
 		tfc__peer_go_down(peer, &why);
 }
 
-static void lose_patience(struct tfc__timer *timer)
+static void peer_timed_out(struct tfc__timer *timer)
 {
 	struct tfc__peer *peer = tfc__container_of(timer, struct tfc__peer, patience);
 	tfc_error why = TFC_ERROR_INIT;
@@ -256,7 +244,14 @@ static void on_up(void *user)
 	tfc_error error = TFC_ERROR_INIT;
 	int code = peer->failure.code ? peer->failure.code : tfc__peer_identify(peer, &error);
 	if (code == TFC_OK && join_quota(peer, &error) < 0) {
-		refuse(peer, &error);
+		/* Sends the reason before the connection is closed. */
+		struct tfc__buf message = {0};
+		tfc__rpc_write_refusal(&message, &error);
+		if (message.is_failed)
+			tfc__buf_fini(&message);
+		else
+			tfc__channel_send(peer->channel, &message);
+		broken(peer, &error);
 		return;
 	}
 	if (code == TFC_OK && tfc__rpc_open(peer->ctx, &rpc_ops, peer, &peer->rpc) < 0)
@@ -316,8 +311,8 @@ struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 	peer->timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS;
 	peer->id.uid = peer->id.gid = UINT32_MAX;
 	tfc__list_init(&peer->link);
-	tfc__work_init(&peer->checking, ctx, check);
-	tfc__timer_init(&peer->patience, ctx, lose_patience);
+	tfc__work_init(&peer->checking, ctx, check_connection);
+	tfc__timer_init(&peer->patience, ctx, peer_timed_out);
 	tfc__timer_set(&peer->patience, tfc__now() + peer->timeout_ms * TFC__MS);
 	return peer;
 }
@@ -337,31 +332,29 @@ bool tfc__peer_is_exposed(const char *address, bool is_noise)
 	return !is_noise && strncmp(address, "tcp:", 4) == 0;
 }
 
-/* Chooses the key and the identity that the dialer uses. */
-static int choose_key(struct tfc__peer *peer, const struct tfc__dial_options *options,
-		      struct tfc__channel_options *channel, tfc_error *error)
-{
-	channel->key = tfc__keyring_first(options->keyring, options->role);
-	channel->identity = options->identity;
-	if (!channel->key)
-		return tfc__fail(error, TFC_EINVAL, "transport", 0, "key file has no %s key",
-				 options->role ? tfc__key_role_name(options->role) : "such");
-	if (channel->identity)
-		return TFC_OK;
-	int code = tfc__identity_open(NULL, error, &peer->fresh);
-	channel->identity = peer->fresh;
-	return code;
-}
-
-static int dial(struct tfc__peer *peer, const struct tfc__dial_options *options, tfc_error *error)
+static int dial_peer(struct tfc__peer *peer, const struct tfc__dial_options *options,
+		     tfc_error *error)
 {
 	struct tfc__channel_options channel = {.is_dialer = true};
 	int code = tfc__peer_is_noise(peer->ctx, options->address, options->keyring,
 				      &peer->is_noise, error);
-	if (code == TFC_OK && peer->is_noise)
-		code = choose_key(peer, options, &channel, error);
 	if (code < 0)
 		return code;
+	if (peer->is_noise) {
+		channel.key = tfc__keyring_first(options->keyring, options->role);
+		if (!channel.key)
+			return tfc__fail(error, TFC_EINVAL, "transport", 0,
+					 "key file has no %s key",
+					 options->role ? tfc__key_role_name(options->role)
+						       : "such");
+		channel.identity = options->identity;
+		if (!channel.identity) {
+			code = tfc__identity_open(NULL, error, &peer->fresh);
+			channel.identity = peer->fresh;
+		}
+		if (code < 0)
+			return code;
+	}
 	channel.is_noise = peer->is_noise;
 	peer->is_exposed = tfc__peer_is_exposed(options->address, peer->is_noise);
 	if (options->pinned_node_id) {
@@ -383,7 +376,7 @@ int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
 	peer->ops = ops;
 	peer->user = user;
 	snprintf(peer->dialed, sizeof(peer->dialed), "%s", options->address);
-	int code = dial(peer, options, error);
+	int code = dial_peer(peer, options, error);
 	if (code < 0) {
 		tfc__peer_close(peer);
 		return code;

@@ -26,20 +26,6 @@ static bool has_bytes(const struct tfc__quota *quota, const struct tfc__quota_ke
 
 /* ---- waiting for room */
 
-/* Keys are served round-robin: the chosen key moves to the end of the list. */
-static struct tfc__quota_share *next_with_room(struct tfc__quota *quota)
-{
-	TFC__LIST_EACH (link, &quota->keys) {
-		struct tfc__quota_key *key = tfc__container_of(link, struct tfc__quota_key, link);
-		if (tfc__list_is_empty(&key->waiting) || !has_bytes(quota, key, 1))
-			continue;
-		tfc__list_remove(link);
-		tfc__list_append(&quota->keys, link);
-		return tfc__container_of(key->waiting.next, struct tfc__quota_share, waiting);
-	}
-	return NULL;
-}
-
 static void stop_waiting(struct tfc__quota_share *share)
 {
 	if (tfc__list_is_empty(&share->waiting))
@@ -48,11 +34,23 @@ static void stop_waiting(struct tfc__quota_share *share)
 	share->quota->waiting--;
 }
 
-/* Wakes one share at a time, so that it uses the room before the next one is woken. */
+/*
+ * Wakes one share at a time, so that it uses the room before the next one is woken. Keys are served
+ * round-robin: the chosen key moves to the end of the list.
+ */
 static void wake_one(struct tfc__work *work)
 {
 	struct tfc__quota *quota = tfc__container_of(work, struct tfc__quota, wake);
-	struct tfc__quota_share *share = next_with_room(quota);
+	struct tfc__quota_share *share = NULL;
+	TFC__LIST_EACH (link, &quota->keys) {
+		struct tfc__quota_key *key = tfc__container_of(link, struct tfc__quota_key, link);
+		if (tfc__list_is_empty(&key->waiting) || !has_bytes(quota, key, 1))
+			continue;
+		tfc__list_remove(link);
+		tfc__list_append(&quota->keys, link);
+		share = tfc__container_of(key->waiting.next, struct tfc__quota_share, waiting);
+		break;
+	}
 	if (!share)
 		return;
 	stop_waiting(share);
@@ -115,9 +113,12 @@ int tfc__quota_check(const struct tfc__quota_share *share, uint64_t len, tfc_err
 
 /* ---- requests */
 
-static int check_requests(const struct tfc__quota_share *share, tfc_error *error)
+int tfc__quota_begin_request(struct tfc__quota_share *share, size_t len, tfc_error *error)
 {
-	const struct tfc__quota *quota = share->quota;
+	struct tfc__quota *quota = share->quota;
+	uint64_t bytes = TFC__QUOTA_REQUEST_BYTES + (uint64_t)len;
+	if (!quota)
+		return TFC_OK;
 	if (share->requests >= quota->limits.connection_requests)
 		return tfc__fail(error, TFC_EAGAIN, "transport", 0,
 				 "too many open requests and subscriptions on this connection (%u, "
@@ -133,18 +134,7 @@ static int check_requests(const struct tfc__quota_share *share, tfc_error *error
 				 "too many open requests and subscriptions of clients (%u, the "
 				 "limit for all); try again later",
 				 quota->requests);
-	return TFC_OK;
-}
-
-int tfc__quota_begin_request(struct tfc__quota_share *share, size_t len, tfc_error *error)
-{
-	struct tfc__quota *quota = share->quota;
-	uint64_t bytes = TFC__QUOTA_REQUEST_BYTES + (uint64_t)len;
-	if (!quota)
-		return TFC_OK;
-	int code = check_requests(share, error);
-	if (code == TFC_OK)
-		code = tfc__quota_check(share, bytes, error);
+	int code = tfc__quota_check(share, bytes, error);
 	if (code < 0)
 		return code;
 	share->requests++;
@@ -181,7 +171,7 @@ int tfc__quota_resize_request(struct tfc__quota_share *share, size_t from, size_
 
 /* ---- connections */
 
-static struct tfc__quota_key *find_key(struct tfc__quota *quota, const char *name)
+static struct tfc__quota_key *find_quota_key(struct tfc__quota *quota, const char *name)
 {
 	TFC__LIST_EACH (link, &quota->keys) {
 		struct tfc__quota_key *key = tfc__container_of(link, struct tfc__quota_key, link);
@@ -191,20 +181,11 @@ static struct tfc__quota_key *find_key(struct tfc__quota *quota, const char *nam
 	return NULL;
 }
 
-static struct tfc__quota_key *new_key(struct tfc__quota *quota, const char *name)
+int tfc__quota_join(struct tfc__quota *quota, const char *name,
+		    void (*room)(struct tfc__quota_share *share), struct tfc__quota_share *share,
+		    tfc_error *error)
 {
-	struct tfc__quota_key *key = calloc(1, sizeof(*key));
-	if (!key)
-		return NULL;
-	snprintf(key->name, sizeof(key->name), "%s", name);
-	tfc__list_init(&key->waiting);
-	tfc__list_append(&quota->keys, &key->link);
-	return key;
-}
-
-static int check_connections(const struct tfc__quota *quota, const struct tfc__quota_key *key,
-			     tfc_error *error)
-{
+	struct tfc__quota_key *key = find_quota_key(quota, name);
 	if (quota->connections >= quota->limits.connections)
 		return tfc__fail(
 			error, TFC_EAGAIN, "transport", 0,
@@ -215,19 +196,14 @@ static int check_connections(const struct tfc__quota *quota, const struct tfc__q
 			error, TFC_EAGAIN, "transport", 0,
 			"too many connections with %s (%u, the limit for one key); try again later",
 			key->name, key->connections);
-	return TFC_OK;
-}
-
-int tfc__quota_join(struct tfc__quota *quota, const char *name,
-		    void (*room)(struct tfc__quota_share *share), struct tfc__quota_share *share,
-		    tfc_error *error)
-{
-	struct tfc__quota_key *key = find_key(quota, name);
-	int code = check_connections(quota, key, error);
-	if (code < 0)
-		return code;
-	if (!key && !(key = new_key(quota, name)))
-		return tfc__fail_nomem(error, "transport");
+	if (!key) {
+		key = calloc(1, sizeof(*key));
+		if (!key)
+			return tfc__fail_nomem(error, "transport");
+		snprintf(key->name, sizeof(key->name), "%s", name);
+		tfc__list_init(&key->waiting);
+		tfc__list_append(&quota->keys, &key->link);
+	}
 	key->connections++;
 	quota->connections++;
 	*share = (struct tfc__quota_share){.quota = quota, .key = key, .room = room};

@@ -12,16 +12,12 @@ struct transports {
 	struct tfc__link fds; /* of struct tfc__noted_fd */
 };
 
-static void close_copies(struct transports *all)
+static void free_all(void *slot, bool is_forked)
 {
+	struct transports *all = slot;
 	TFC__LIST_EACH (link, &all->fds)
-		close(tfc__container_of(link, struct tfc__noted_fd, link)->fd);
-}
-
-static void free_all(struct transports *all, bool is_forked)
-{
-	if (is_forked)
-		close_copies(all);
+		if (is_forked)
+			close(tfc__container_of(link, struct tfc__noted_fd, link)->fd);
 	TFC__LIST_EACH (link, &all->list) {
 		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
 		tfc__list_remove(link);
@@ -32,12 +28,8 @@ static void free_all(struct transports *all, bool is_forked)
 	free(all);
 }
 
-static void free_slot(void *slot, bool is_forked)
-{
-	free_all(slot, is_forked);
-}
-
-static struct tfc__transport *find(const struct transports *all, const char *scheme, size_t len)
+static struct tfc__transport *find_transport(const struct transports *all, const char *scheme,
+					     size_t len)
 {
 	TFC__LIST_EACH (link, &all->list) {
 		struct tfc__transport *one = tfc__container_of(link, struct tfc__transport, link);
@@ -47,7 +39,8 @@ static struct tfc__transport *find(const struct transports *all, const char *sch
 	return NULL;
 }
 
-static struct tfc__transport *add(struct transports *all, const tfc_transport_ops *ops, void *impl)
+static struct tfc__transport *add_transport(struct transports *all, const tfc_transport_ops *ops,
+					    void *impl)
 {
 	size_t size = strlen(ops->scheme) + 1;
 	struct tfc__transport *one = malloc(sizeof(*one) + size);
@@ -64,7 +57,7 @@ static bool add_builtin(tfc_ctx *ctx, struct transports *all,
 			const struct tfc__builtin_transport *builtin)
 {
 	void *impl = builtin->open ? builtin->open(ctx) : ctx;
-	struct tfc__transport *one = impl ? add(all, builtin->ops, impl) : NULL;
+	struct tfc__transport *one = impl ? add_transport(all, builtin->ops, impl) : NULL;
 	if (!one && impl && builtin->ops->fini)
 		builtin->ops->fini(impl);
 	if (!one)
@@ -91,7 +84,7 @@ static struct transports *transports_of(tfc_ctx *ctx)
 			return NULL;
 		}
 	}
-	tfc__ctx_set_slot(ctx, TFC__SLOT_TRANSPORTS, all, free_slot);
+	tfc__ctx_set_slot(ctx, TFC__SLOT_TRANSPORTS, all, free_all);
 	return all;
 }
 
@@ -102,7 +95,8 @@ int tfc__transport_find(tfc_ctx *ctx, const char *address, tfc_error *error,
 	if (!all)
 		return tfc__fail_nomem(error, "transport");
 	const char *colon = strchr(address, ':');
-	struct tfc__transport *one = colon ? find(all, address, (size_t)(colon - address)) : NULL;
+	struct tfc__transport *one = colon ? find_transport(all, address, (size_t)(colon - address))
+					   : NULL;
 	if (!one)
 		return tfc__fail(error, TFC_EINVAL, "transport", 0,
 				 "\"%.100s\" is not an address; write tcp://HOST:PORT or unix:PATH",
@@ -153,19 +147,6 @@ int tfc_transport_ops_init(tfc_transport_ops *ops, uint32_t size)
 	return tfc__options_init(ops, size, sizeof(*ops));
 }
 
-static int check(tfc_ctx *ctx, const tfc_transport_ops *ops)
-{
-	if (!is_scheme(ops->scheme))
-		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
-				     "tfc_transport_ops.scheme must be a lower-case letter "
-				     "followed by letters, digits, '+', '-' and '.'");
-	if (!ops->dial || !ops->listen || !ops->listener_address || !ops->listener_close ||
-	    !ops->describe || !ops->read || !ops->write || !ops->want || !ops->close)
-		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
-				     "tfc_transport_ops lacks a function; only fini may be NULL");
-	return TFC_OK;
-}
-
 int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *impl)
 {
 	tfc_transport_ops own;
@@ -176,16 +157,22 @@ int tfc_transport_register(tfc_ctx *ctx, const tfc_transport_ops *ops, void *imp
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0, "ops is NULL");
 	code = tfc__options_copy(&own, sizeof(own), ops, "transport", "tfc_transport_ops",
 				 tfc__ctx_error(ctx));
-	if (code == TFC_OK)
-		code = check(ctx, &own);
 	if (code < 0)
 		return code;
+	if (!is_scheme(own.scheme))
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
+				     "tfc_transport_ops.scheme must be a lower-case letter "
+				     "followed by letters, digits, '+', '-' and '.'");
+	if (!own.dial || !own.listen || !own.listener_address || !own.listener_close ||
+	    !own.describe || !own.read || !own.write || !own.want || !own.close)
+		return tfc__ctx_fail(ctx, TFC_EINVAL, "transport", 0,
+				     "tfc_transport_ops lacks a function; only fini may be NULL");
 	struct transports *all = transports_of(ctx);
-	if (all && find(all, own.scheme, strlen(own.scheme)))
+	if (all && find_transport(all, own.scheme, strlen(own.scheme)))
 		return tfc__ctx_fail(ctx, TFC_EBUSY, "transport", 0,
 				     "this context already has a transport for scheme \"%.60s\"",
 				     own.scheme);
-	if (!all || !add(all, &own, impl))
+	if (!all || !add_transport(all, &own, impl))
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "transport");
 	return TFC_OK;
 }

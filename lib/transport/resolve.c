@@ -84,32 +84,25 @@ static int read_answer(struct tfc__resolve *resolve, tfc_error *error)
 			 "cannot resolve host name \"%.80s\": it has no address", host->name);
 }
 
-static void finish(struct tfc__resolve *resolve)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__io_close(&resolve->io);
-	reap(resolve);
-	int code = read_answer(resolve, &error);
-	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* `resolve` may be closed now */
-}
-
-static bool is_complete(const struct resolve_text *text)
-{
-	return text->len + 1 == sizeof(text->bytes) ||
-	       (text->len >= 2 && memcmp(text->bytes + text->len - 2, ".\n", 2) == 0 &&
-		(text->len == 2 || text->bytes[text->len - 3] == '\n'));
-}
-
 static void on_text(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__resolve *resolve = tfc__container_of(io, struct tfc__resolve, io);
 	struct resolve_text *text = &resolve->text;
+	tfc_error error = TFC_ERROR_INIT;
 	ssize_t count = read(io->fd, text->bytes + text->len, sizeof(text->bytes) - 1 - text->len);
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	text->len += count > 0 ? (size_t)count : 0;
-	if (count <= 0 || is_complete(text))
-		finish(resolve);
+	const char *end = text->bytes + text->len;
+	bool is_full = text->len + 1 == sizeof(text->bytes);
+	bool is_complete = text->len >= 2 && memcmp(end - 2, ".\n", 2) == 0 &&
+			   (text->len == 2 || end[-3] == '\n');
+	if (count > 0 && !is_full && !is_complete)
+		return;
+	tfc__io_close(&resolve->io);
+	reap(resolve);
+	int code = read_answer(resolve, &error);
+	resolve->fn(resolve->user, code < 0 ? &error : NULL); /* `resolve` may be closed now */
 }
 
 /* ---- opening and closing */

@@ -58,22 +58,17 @@ void tfc__socket_fini(struct tfc__socket *socket)
 	tfc__fd_close(&socket->fd);
 }
 
-static int fail_socket(int sys_errno, tfc_error *error)
+/* The result of a call that moved no byte: 0, or a failure. */
+static int64_t not_moved(int sys_errno, tfc_error *error)
 {
+	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
+		return 0;
 	if (sys_errno == ETIMEDOUT)
 		return tfc__fail(error, TFC_ELOST, "transport", sys_errno,
 				 "the peer no longer responds");
 	tfc__fail_errno(error, "transport", sys_errno, "connection failed");
 	error->code = TFC_ELOST;
 	return TFC_ELOST;
-}
-
-/* The result of a call that moved no byte: 0, or a failure. */
-static int64_t not_moved(int sys_errno, tfc_error *error)
-{
-	if (sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR)
-		return 0;
-	return fail_socket(sys_errno, error);
 }
 
 /* A socket that is not connected: 0 while it connects, else the failure. */
@@ -133,25 +128,11 @@ static void pause_listener(struct tfc__socket_listener *listener, int sys_errno)
 	tfc__timer_set(&listener->pause, tfc__now() + PAUSE);
 }
 
-static void go_on(struct tfc__timer *timer)
+static void resume_listener(struct tfc__timer *timer)
 {
 	struct tfc__socket_listener *listener =
 		tfc__container_of(timer, struct tfc__socket_listener, pause);
 	tfc__io_set(&listener->io, EPOLLIN);
-}
-
-static void hand_on(struct tfc__socket_listener *listener, int fd,
-		    const struct sockaddr_storage *from)
-{
-	tfc_error ignored = TFC_ERROR_INIT;
-	struct tfc__socket *one = listener->ops->new_socket(listener, fd, from);
-	if (!one) {
-		close(fd);
-		return;
-	}
-	if (tfc__socket_start(one, fd, &ignored) < 0 ||
-	    tfc_listener_accept(listener->listener, one, &one->pipe) < 0)
-		listener->ops->free_socket(one);
 }
 
 /* accept(2) also reports errors of the connection that it would have returned. They do not concern
@@ -183,16 +164,23 @@ static void on_connections(struct tfc__io *io, uint32_t events)
 	for (int i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage from = {0};
 		socklen_t len = sizeof(from);
+		tfc_error ignored = TFC_ERROR_INIT;
 		int fd = accept4(listener->fd.fd, (struct sockaddr *)&from, &len,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0)
-			hand_on(listener, fd, &from);
-		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return;
-		else if (!is_of_one(errno)) {
+		if (fd < 0 && is_of_one(errno))
+			continue;
+		if (fd < 0) {
 			pause_listener(listener, errno);
 			return;
 		}
+		struct tfc__socket *one = listener->ops->new_socket(listener, fd, &from);
+		if (!one)
+			close(fd);
+		else if (tfc__socket_start(one, fd, &ignored) < 0 ||
+			 tfc_listener_accept(listener->listener, one, &one->pipe) < 0)
+			listener->ops->free_socket(one);
 	}
 }
 
@@ -201,7 +189,7 @@ int tfc__socket_listener_open(struct tfc__socket_listener *listener, tfc_ctx *ct
 {
 	*listener = (struct tfc__socket_listener){.ctx = ctx, .listener = of, .ops = ops};
 	tfc__fd_note(ctx, &listener->fd, fd);
-	tfc__timer_init(&listener->pause, ctx, go_on);
+	tfc__timer_init(&listener->pause, ctx, resume_listener);
 	int code = tfc__io_open(&listener->io, ctx, fd, EPOLLIN, on_connections);
 	if (code < 0)
 		*error = *tfc__ctx_error(ctx);

@@ -74,7 +74,7 @@ static void free_outgoing(struct tfc__channel *channel, struct outgoing *one)
 }
 
 /* Encodes the next chunk of a message. The length comes before the first chunk. */
-static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
+static int encode_plain(struct tfc__channel *channel, struct outgoing *one, size_t len)
 {
 	uint8_t head[HEAD];
 	put_length(head, one->message.len);
@@ -84,7 +84,7 @@ static int ready_plain(struct tfc__channel *channel, struct outgoing *one, size_
 		   : channel->failure.code;
 }
 
-static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size_t len)
+static int encode_sealed(struct tfc__channel *channel, struct outgoing *one, size_t len)
 {
 	size_t sealed = len + TFC__NOISE_TAG;
 	uint8_t *at = (uint8_t *)tfc__buf_reserve(&channel->out, HEAD + sealed);
@@ -101,11 +101,11 @@ static int ready_sealed(struct tfc__channel *channel, struct outgoing *one, size
 	return TFC_OK;
 }
 
-static int make_ready(struct tfc__channel *channel, struct outgoing *one)
+static int encode_chunk(struct tfc__channel *channel, struct outgoing *one)
 {
 	size_t left = one->message.len - one->at, len = left < PIECE ? left : PIECE;
-	int code = channel->options.is_noise ? ready_sealed(channel, one, len)
-					     : ready_plain(channel, one, len);
+	int code = channel->options.is_noise ? encode_sealed(channel, one, len)
+					     : encode_plain(channel, one, len);
 	if (code < 0)
 		return code;
 	one->is_begun = true;
@@ -115,30 +115,6 @@ static int make_ready(struct tfc__channel *channel, struct outgoing *one)
 	if (one->at == one->message.len && !(channel->options.is_noise && len == PIECE))
 		free_outgoing(channel, one);
 	return TFC_OK;
-}
-
-static void drop_written(struct tfc__channel *channel, size_t count)
-{
-	struct tfc__buf *out = &channel->out;
-	channel->out_at += count;
-	if (channel->out_at < out->len)
-		return;
-	channel->out_at = 0;
-	if (out->capacity > KEEP && tfc__list_is_empty(&channel->queue))
-		tfc__buf_fini(out);
-	else
-		tfc__buf_clear(out);
-}
-
-/* Keeps the buffer from growing when the reader accepts little at a time. */
-static void make_room(struct tfc__channel *channel)
-{
-	struct tfc__buf *out = &channel->out;
-	if (channel->out_at < OUT_MAX / 2)
-		return;
-	memmove(out->data, out->data + channel->out_at, out->len - channel->out_at);
-	out->len -= channel->out_at;
-	channel->out_at = 0;
 }
 
 /* Whether the channel stops reading because the dialer sends requests and does not read the
@@ -170,37 +146,49 @@ static void want(struct tfc__channel *channel, uint32_t events)
 		tfc__work_schedule(&channel->work);
 }
 
-static int fill(struct tfc__channel *channel)
+static int encode_queued(struct tfc__channel *channel)
 {
+	struct tfc__buf *out = &channel->out;
 	int code = channel->failure.code;
-	make_room(channel);
+	/* Keeps the buffer from growing when the reader accepts little at a time. */
+	if (channel->out_at >= OUT_MAX / 2) {
+		memmove(out->data, out->data + channel->out_at, out->len - channel->out_at);
+		out->len -= channel->out_at;
+		channel->out_at = 0;
+	}
 	while (code == TFC_OK && !tfc__list_is_empty(&channel->queue) &&
-	       channel->out.len - channel->out_at < OUT_MAX)
-		code = make_ready(channel,
-				  tfc__container_of(channel->queue.next, struct outgoing, link));
+	       out->len - channel->out_at < OUT_MAX)
+		code = encode_chunk(channel,
+				    tfc__container_of(channel->queue.next, struct outgoing, link));
 	return code;
 }
 
 int tfc__stream_write(struct tfc__channel *channel)
 {
+	struct tfc__buf *out = &channel->out;
 	int64_t written = 0;
 	while (written < TURN_MAX) {
-		int code = fill(channel);
-		size_t len = channel->out.len - channel->out_at;
+		int code = encode_queued(channel);
+		size_t len = out->len - channel->out_at;
 		if (code < 0)
 			return code;
 		if (!len) {
 			want(channel, 0);
 			return TFC_OK;
 		}
-		int64_t count = tfc__pipe_write(channel->pipe, channel->out.data + channel->out_at,
-						len, &channel->failure);
+		int64_t count = tfc__pipe_write(channel->pipe, out->data + channel->out_at, len,
+						&channel->failure);
 		if (count < 0)
 			return (int)count;
-		drop_written(channel, (size_t)count);
 		written += count;
+		channel->out_at += (size_t)count;
 		if ((size_t)count < len)
 			break;
+		channel->out_at = 0;
+		if (out->capacity > KEEP && tfc__list_is_empty(&channel->queue))
+			tfc__buf_fini(out);
+		else
+			tfc__buf_clear(out);
 	}
 	if (written >= TURN_MAX)
 		tfc__work_schedule(&channel->work);
@@ -224,19 +212,6 @@ static int fail_large(struct tfc__channel *channel)
 				 TFC__RPC_MESSAGE_MAX);
 }
 
-/* The rest of the message will be dropped. Only its beginning is kept, which identifies the
- * message. */
-static void begin_refusal(struct tfc__channel *channel, const char *data, size_t len)
-{
-	struct tfc__buf *partial = &channel->partial;
-	const char *begin = partial->len ? partial->data : data;
-	size_t have = partial->len ? partial->len : len;
-	memset(channel->begin, 0, sizeof(channel->begin));
-	memcpy(channel->begin, begin,
-	       have < sizeof(channel->begin) ? have : sizeof(channel->begin));
-	tfc__buf_fini(partial);
-}
-
 static int keep_piece(struct tfc__channel *channel, const char *data, size_t len)
 {
 	struct tfc__buf *partial = &channel->partial;
@@ -247,15 +222,27 @@ static int keep_piece(struct tfc__channel *channel, const char *data, size_t len
 		return TFC_OK;
 	tfc__stream_account(channel);
 	if (channel->share && tfc__quota_check(channel->share, len, &channel->refusal) < 0) {
-		begin_refusal(channel, data, len);
+		/* The rest of the message will be dropped. Only its beginning is kept, which
+		 * identifies the message. */
+		const char *begin = partial->len ? partial->data : data;
+		size_t have = partial->len ? partial->len : len;
+		memset(channel->begin, 0, sizeof(channel->begin));
+		memcpy(channel->begin, begin,
+		       have < sizeof(channel->begin) ? have : sizeof(channel->begin));
+		tfc__buf_fini(partial);
 		return TFC_OK;
 	}
 	tfc__buf_add(partial, data, len);
 	return partial->is_failed ? fail_nomem(channel) : TFC_OK;
 }
 
-static int deliver_whole(struct tfc__channel *channel)
+static int on_piece(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
 {
+	if (is_last && !channel->come)
+		return deliver(channel, data, len);
+	int code = keep_piece(channel, data, len);
+	if (code < 0 || !is_last)
+		return code;
 	struct tfc__buf whole = channel->partial;
 	tfc_error refusal = channel->refusal;
 	channel->partial = (struct tfc__buf){0};
@@ -269,14 +256,6 @@ static int deliver_whole(struct tfc__channel *channel)
 		deliver(channel, whole.data, whole.len);
 	tfc__buf_fini(&whole);
 	return TFC_OK;
-}
-
-static int on_piece(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
-{
-	if (is_last && !channel->come)
-		return deliver(channel, data, len);
-	int code = keep_piece(channel, data, len);
-	return code == TFC_OK && is_last ? deliver_whole(channel) : code;
 }
 
 /* Returns 1 if a chunk was passed on, 0 if it is not complete yet. */
@@ -326,16 +305,8 @@ static int next_plain(struct tfc__channel *channel)
 	return code < 0 ? code : 1;
 }
 
-static int hand_on(struct tfc__channel *channel)
-{
-	int code = 1;
-	while (code == 1 && !is_stuffed(channel) && !channel->is_closed)
-		code = channel->options.is_noise ? next_sealed(channel) : next_plain(channel);
-	return code < 0 ? code : TFC_OK;
-}
-
 /* Removes what was passed on. An empty buffer is freed unless it is small. */
-static void pack(struct tfc__channel *channel)
+static void drop_consumed(struct tfc__channel *channel)
 {
 	struct tfc__buf *in = &channel->in;
 	if (!channel->in_at)
@@ -368,11 +339,16 @@ int tfc__stream_read(struct tfc__channel *channel)
 			return (int)count;
 		tfc__buf_grow(&channel->in, (size_t)count);
 		total += (size_t)count;
-		int code = hand_on(channel);
-		if (code < 0 || channel->is_closed)
+		int code = 1;
+		while (code == 1 && !is_stuffed(channel) && !channel->is_closed)
+			code = channel->options.is_noise ? next_sealed(channel)
+							 : next_plain(channel);
+		if (code < 0)
 			return code;
+		if (channel->is_closed)
+			return TFC_OK;
 		bool is_drained = tfc__pipe_is_drained(channel->pipe, READ, count);
-		pack(channel);
+		drop_consumed(channel);
 		if (is_drained && !wait_for_reader(channel)) {
 			if (!channel->in.len && channel->in.capacity > KEEP)
 				tfc__buf_fini(&channel->in);

@@ -38,17 +38,7 @@ void tfc__tcp_tune(int fd)
 			   sizeof(options[i].value));
 }
 
-static bool find_user(const struct tfc__tcp *tcp, uint32_t *ret_uid)
-{
-	struct sockaddr_storage here = {0}, there = {0};
-	socklen_t here_len = sizeof(here), there_len = sizeof(there);
-	int fd = tcp->socket.fd.fd;
-	return getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
-	       getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
-	       tfc__tcp_user(&there, &here, ret_uid) == 0;
-}
-
-static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
+static int tcp_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct tfc__tcp *tcp = pipe_impl;
 	memcpy(info->address, tcp->socket.address, sizeof(info->address));
@@ -57,7 +47,12 @@ static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 			*error = tcp->socket.failure;
 		return tcp->socket.failure.code < 0 ? tcp->socket.failure.code : TFC_ESTATE;
 	}
-	if (tcp->is_plain && find_user(tcp, &info->uid)) {
+	struct sockaddr_storage here = {0}, there = {0};
+	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+	int fd = tcp->socket.fd.fd;
+	if (tcp->is_plain && getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
+	    getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
+	    tfc__tcp_user(&there, &here, &info->uid) == 0) {
 		info->flags = TFC_PIPE_FLAG_HAS_USER;
 		info->gid = UINT32_MAX;
 	}
@@ -72,8 +67,8 @@ struct listener {
 	char address[128];
 };
 
-static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
-				      const struct sockaddr_storage *from)
+static struct tfc__socket *tcp_new_socket(struct tfc__socket_listener *base, int fd,
+					  const struct sockaddr_storage *from)
 {
 	const struct listener *listener = (const void *)base;
 	struct tfc__tcp *tcp = tfc__tcp_new(base->ctx, NULL);
@@ -85,12 +80,12 @@ static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
 	return &tcp->socket;
 }
 
-static void free_socket(struct tfc__socket *socket)
+static void tcp_free_socket(struct tfc__socket *socket)
 {
 	tfc__tcp_close(socket);
 }
 
-static const struct tfc__socket_listener_ops listener_ops = {new_socket, free_socket};
+static const struct tfc__socket_listener_ops listener_ops = {tcp_new_socket, tcp_free_socket};
 
 static int fail_listen(const char *address, int sys_errno, tfc_error *error)
 {
@@ -126,33 +121,25 @@ static int open_listener(const struct sockaddr_storage *address)
 	return -1;
 }
 
-static int check(const char *address, const struct tfc__tcp_host *host, uint32_t flags,
-		 tfc_error *error)
-{
-	if (!host->count)
-		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "cannot listen on \"%.100s\": a numeric address is required; "
-				 "tcp://0.0.0.0:%u stands for all addresses of this machine",
-				 address, host->port);
-	if (flags & TFC_TRANSPORT_FLAG_PLAIN && !tfc__tcp_is_loopback(&host->addresses[0]))
-		return tfc__fail(error, TFC_EINVAL, "transport", 0,
-				 "cannot listen on \"%.100s\" without a key: other machines can "
-				 "reach it; set key_file to a file made by \"tfc_run keygen\"",
-				 address);
-	return TFC_OK;
-}
-
-static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listener *of,
-		     void **ret_listener_impl, tfc_error *error)
+static int tcp_listen(void *impl, const char *address, uint32_t flags, tfc_listener *of,
+		      void **ret_listener_impl, tfc_error *error)
 {
 	struct tfc__tcp_host host;
 	struct sockaddr_storage here = {0};
 	socklen_t len = sizeof(here);
 	int code = tfc__tcp_parse(address, error, &host);
-	if (code == TFC_OK)
-		code = check(address, &host, flags, error);
 	if (code < 0)
 		return code;
+	if (!host.count)
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "cannot listen on \"%.100s\": a numeric address is required; "
+				 "tcp://0.0.0.0:%u stands for all addresses of this machine",
+				 address, host.port);
+	if (flags & TFC_TRANSPORT_FLAG_PLAIN && !tfc__tcp_is_loopback(&host.addresses[0]))
+		return tfc__fail(error, TFC_EINVAL, "transport", 0,
+				 "cannot listen on \"%.100s\" without a key: other machines can "
+				 "reach it; set key_file to a file made by \"tfc_run keygen\"",
+				 address);
 	struct listener *listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		return tfc__fail_nomem(error, "transport");
@@ -175,12 +162,12 @@ static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listen
 	return TFC_OK;
 }
 
-static const char *listener_address(void *listener_impl)
+static const char *tcp_listener_address(void *listener_impl)
 {
 	return ((struct listener *)listener_impl)->address;
 }
 
-static void listener_close(void *listener_impl)
+static void tcp_listener_close(void *listener_impl)
 {
 	struct listener *listener = listener_impl;
 	tfc__socket_listener_fini(&listener->base);
@@ -191,10 +178,10 @@ const tfc_transport_ops tfc__tcp_ops = {
 	.size = sizeof(tfc_transport_ops),
 	.scheme = "tcp",
 	.dial = tfc__tcp_dial,
-	.listen = listen_at,
-	.listener_address = listener_address,
-	.listener_close = listener_close,
-	.describe = describe,
+	.listen = tcp_listen,
+	.listener_address = tcp_listener_address,
+	.listener_close = tcp_listener_close,
+	.describe = tcp_describe,
 	.read = tfc__socket_read,
 	.write = tfc__socket_write,
 	.want = tfc__socket_want,

@@ -71,15 +71,21 @@ static bool is_own_end(int fd)
 	       tfc__tcp_is_equal(&here, &there);
 }
 
-static void succeed(struct tfc__tcp *tcp)
+static void on_outcome(struct tfc__io *io, uint32_t events)
 {
-	int fd = tcp->socket.fd.fd;
-	tfc__timer_cancel(&tcp->patience);
-	tfc__io_close(&tcp->connecting);
-	if (is_own_end(fd)) {
-		fail_attempt(tcp, ECONNREFUSED);
+	struct tfc__tcp *tcp = tfc__container_of(io, struct tfc__tcp, connecting);
+	int fd = io->fd, sys_errno = 0;
+	socklen_t len = sizeof(sys_errno);
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &sys_errno, &len) < 0)
+		sys_errno = errno;
+	if (!sys_errno && is_own_end(fd))
+		sys_errno = ECONNREFUSED;
+	if (sys_errno) {
+		fail_attempt(tcp, sys_errno);
 		return;
 	}
+	tfc__timer_cancel(&tcp->patience);
+	tfc__io_close(&tcp->connecting);
 	if (tfc__socket_start(&tcp->socket, fd, &tcp->last) < 0) {
 		fail_dialing(tcp);
 		return;
@@ -88,20 +94,7 @@ static void succeed(struct tfc__tcp *tcp)
 	tfc_pipe_ready(tcp->socket.pipe, TFC_PIPE_EVENT_READABLE | TFC_PIPE_EVENT_WRITABLE);
 }
 
-static void on_outcome(struct tfc__io *io, uint32_t events)
-{
-	struct tfc__tcp *tcp = tfc__container_of(io, struct tfc__tcp, connecting);
-	int sys_errno = 0;
-	socklen_t len = sizeof(sys_errno);
-	if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &sys_errno, &len) < 0)
-		sys_errno = errno;
-	if (sys_errno)
-		fail_attempt(tcp, sys_errno);
-	else
-		succeed(tcp);
-}
-
-static void lose_patience(struct tfc__timer *timer)
+static void attempt_timed_out(struct tfc__timer *timer)
 {
 	fail_attempt(tfc__container_of(timer, struct tfc__tcp, patience), ETIMEDOUT);
 }
@@ -157,7 +150,7 @@ static void on_resolved(void *user, const tfc_error *error)
 	try_next(tcp);
 }
 
-static void begin(struct tfc__work *work)
+static void begin_dialing(struct tfc__work *work)
 {
 	struct tfc__tcp *tcp = tfc__container_of(work, struct tfc__tcp, beginning);
 	try_next(tcp);
@@ -169,8 +162,8 @@ struct tfc__tcp *tfc__tcp_new(tfc_ctx *ctx, tfc_pipe *pipe)
 	if (!tcp)
 		return NULL;
 	tfc__socket_init(&tcp->socket, ctx, pipe);
-	tfc__timer_init(&tcp->patience, ctx, lose_patience);
-	tfc__work_init(&tcp->beginning, ctx, begin);
+	tfc__timer_init(&tcp->patience, ctx, attempt_timed_out);
+	tfc__work_init(&tcp->beginning, ctx, begin_dialing);
 	return tcp;
 }
 

@@ -79,7 +79,7 @@ static void read_user(struct unix_socket *one, int fd)
 	memcpy(one->groups, groups, size);
 }
 
-static void close_socket(void *pipe_impl)
+static void unix_close(void *pipe_impl)
 {
 	struct unix_socket *one = pipe_impl;
 	tfc__socket_fini(&one->socket);
@@ -87,7 +87,7 @@ static void close_socket(void *pipe_impl)
 }
 
 /* A pipe is connected from the beginning, since dialing does not block. */
-static int describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
+static int unix_describe(void *pipe_impl, tfc_pipe_info *info, tfc_error *error)
 {
 	const struct unix_socket *one = pipe_impl;
 	memcpy(info->address, one->socket.address, sizeof(info->address));
@@ -153,8 +153,8 @@ static int connect_to(struct unix_socket *one, const struct place *place, tfc_er
 	return tfc__socket_start(&one->socket, fd, error);
 }
 
-static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
-		void **ret_pipe_impl, tfc_error *error)
+static int unix_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
+		     void **ret_pipe_impl, tfc_error *error)
 {
 	struct place place;
 	int code = parse(address, error, &place);
@@ -167,7 +167,7 @@ static int dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pipe,
 	snprintf(one->socket.address, sizeof(one->socket.address), "%s", address);
 	code = connect_to(one, &place, error);
 	if (code < 0) {
-		close_socket(one);
+		unix_close(one);
 		return code;
 	}
 	*ret_pipe_impl = one;
@@ -184,8 +184,8 @@ struct listener {
 	ino_t inode;
 };
 
-static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
-				      const struct sockaddr_storage *from)
+static struct tfc__socket *unix_new_socket(struct tfc__socket_listener *base, int fd,
+					   const struct sockaddr_storage *from)
 {
 	struct unix_socket *one = calloc(1, sizeof(*one));
 	if (!one)
@@ -197,15 +197,15 @@ static struct tfc__socket *new_socket(struct tfc__socket_listener *base, int fd,
 	return &one->socket;
 }
 
-static void free_socket(struct tfc__socket *socket)
+static void unix_free_socket(struct tfc__socket *socket)
 {
-	close_socket(socket);
+	unix_close(socket);
 }
 
-static const struct tfc__socket_listener_ops listener_ops = {new_socket, free_socket};
+static const struct tfc__socket_listener_ops listener_ops = {unix_new_socket, unix_free_socket};
 
 /* Creates the directory if it is missing, and checks its owner. Returns a descriptor of it. */
-static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
+static int open_socket_dir(const struct place *place, bool is_shared, tfc_error *error)
 {
 	struct stat dir;
 	if (mkdir(place->dir, 0700) == 0 && is_shared)
@@ -225,21 +225,6 @@ static int open_dir(const struct place *place, bool is_shared, tfc_error *error)
 			 "cannot create a socket in \"%.120s\": other users own the directory or "
 			 "can write to it; use a directory of your own with mode 0700",
 			 place->dir);
-}
-
-/* Of two processes that find the same stale socket only one may replace it. */
-static int lock_dir(int dir, const struct place *place, tfc_error *error)
-{
-	const struct timespec moment = {.tv_nsec = (long)TFC__MS};
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(dir, LOCK_EX | LOCK_NB) == 0)
-			return TFC_OK;
-		nanosleep(&moment, NULL);
-	}
-	return tfc__fail(
-		error, TFC_EBUSY, "transport", 0,
-		"cannot lock directory \"%.120s\": another process holds a lock; try again",
-		place->dir);
 }
 
 static int fail_in_use(const struct place *place, tfc_error *error)
@@ -279,51 +264,53 @@ static int remove_stale(const struct place *place, tfc_error *error)
 	return TFC_OK;
 }
 
-/* No connection is possible before listen(2), so the mode is right from the first connection on. */
-static int bind_and_listen(int fd, const struct place *place, bool is_shared)
-{
-	const char *path = place->address.sun_path;
-	if (bind(fd, (const struct sockaddr *)&place->address, sizeof(place->address)) < 0)
-		return -1;
-	if (chmod(path, is_shared ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0)
-		return 0;
-	int sys_errno = errno;
-	unlink(path);
-	errno = sys_errno;
-	return -1;
-}
-
 /* Returns the descriptor. */
 static int open_in_dir(const struct place *place, bool is_shared, tfc_error *error)
 {
+	const char *path = place->address.sun_path;
 	int code = remove_stale(place, error);
 	if (code < 0)
 		return code;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && bind_and_listen(fd, place, is_shared) == 0)
+	bool is_bound = fd >= 0 && bind(fd, (const struct sockaddr *)&place->address,
+					sizeof(place->address)) == 0;
+	/* No connection is possible before listen(2): the mode is right from the first one on. */
+	if (is_bound && chmod(path, is_shared ? 0666 : 0600) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	int sys_errno = errno;
+	if (is_bound)
+		unlink(path);
 	if (fd >= 0)
 		close(fd);
 	if (sys_errno == EADDRINUSE)
 		return fail_in_use(place, error);
 	return tfc__fail_errno(error, "transport", sys_errno, "cannot listen on \"unix:%.120s\"",
-			       place->address.sun_path);
+			       path);
 }
 
 static int open_listener(const struct place *place, bool is_shared, tfc_error *error)
 {
-	int dir = open_dir(place, is_shared, error);
+	const struct timespec moment = {.tv_nsec = (long)TFC__MS};
+	int dir = open_socket_dir(place, is_shared, error);
 	if (dir < 0)
 		return dir;
-	int code = lock_dir(dir, place, error);
-	if (code == TFC_OK)
-		code = open_in_dir(place, is_shared, error);
+	/* Of two processes that find the same stale socket only one may replace it. */
+	int tries = 0;
+	while (tries < LOCK_TRIES && flock(dir, LOCK_EX | LOCK_NB) < 0) {
+		nanosleep(&moment, NULL);
+		tries++;
+	}
+	int code = tries < LOCK_TRIES
+			   ? open_in_dir(place, is_shared, error)
+			   : tfc__fail(error, TFC_EBUSY, "transport", 0,
+				       "cannot lock directory \"%.120s\": another process holds a "
+				       "lock; try again",
+				       place->dir);
 	close(dir); /* and with it the lock */
 	return code;
 }
 
-static void listener_close(void *listener_impl)
+static void unix_listener_close(void *listener_impl)
 {
 	struct listener *listener = listener_impl;
 	struct stat there;
@@ -335,8 +322,8 @@ static void listener_close(void *listener_impl)
 	free(listener);
 }
 
-static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listener *of,
-		     void **ret_listener_impl, tfc_error *error)
+static int unix_listen(void *impl, const char *address, uint32_t flags, tfc_listener *of,
+		       void **ret_listener_impl, tfc_error *error)
 {
 	struct place place;
 	struct stat there = {0};
@@ -358,14 +345,14 @@ static int listen_at(void *impl, const char *address, uint32_t flags, tfc_listen
 	listener->inode = there.st_ino;
 	code = tfc__socket_listener_open(&listener->base, impl, of, fd, &listener_ops, error);
 	if (code < 0) {
-		listener_close(listener);
+		unix_listener_close(listener);
 		return code;
 	}
 	*ret_listener_impl = listener;
 	return TFC_OK;
 }
 
-static const char *listener_address(void *listener_impl)
+static const char *unix_listener_address(void *listener_impl)
 {
 	return ((struct listener *)listener_impl)->address;
 }
@@ -374,13 +361,13 @@ const tfc_transport_ops tfc__unix_ops = {
 	.size = sizeof(tfc_transport_ops),
 	.traits = TFC_TRANSPORT_TRAIT_AUTHENTIC,
 	.scheme = "unix",
-	.dial = dial,
-	.listen = listen_at,
-	.listener_address = listener_address,
-	.listener_close = listener_close,
-	.describe = describe,
+	.dial = unix_dial,
+	.listen = unix_listen,
+	.listener_address = unix_listener_address,
+	.listener_close = unix_listener_close,
+	.describe = unix_describe,
 	.read = tfc__socket_read,
 	.write = tfc__socket_write,
 	.want = tfc__socket_want,
-	.close = close_socket,
+	.close = unix_close,
 };
