@@ -40,7 +40,6 @@ class Host
 	{
 		tfc::check(reply);
 		id = reply.text;
-		sub = tfc::Sub(gateway, id, [this](const tfc_event &event) { on_event(event); });
 		if (std::exchange(stops, 0))
 			stop();
 	}
@@ -83,7 +82,9 @@ class Host
 		for (; *argv; argv++)
 			job.set("argv[]", *argv);
 		job.resolve(std::filesystem::current_path().c_str());
-		gateway.submit(job, [this](const tfc_reply &reply) { submitted(reply); });
+		sub = tfc::Sub(
+			gateway, job, [this](const tfc_reply &reply) { submitted(reply); },
+			[this](const tfc_event &event) { on_event(event); });
 	}
 
 	int run()

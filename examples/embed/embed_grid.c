@@ -154,9 +154,6 @@ static void on_submitted(void *user, const tfc_reply *reply)
 	struct host *host = user;
 	if (reply->code < 0)
 		fail(host, reply->error->text);
-	else if (tfc_gateway_subscribe(host->gateway, reply->text, NULL, on_event, host,
-				       &host->sub) < 0)
-		fail(host, NULL);
 }
 
 /* ---- setup */
@@ -204,7 +201,8 @@ static void submit(struct host *host, char *const *argv)
 	tfc_job *job = NULL;
 	if (make_job(argv, &error, &job) < 0)
 		fail(host, error.text);
-	else if (tfc_gateway_submit(host->gateway, job, NULL, on_submitted, host, NULL) < 0)
+	else if (tfc_gateway_run(host->gateway, job, NULL, NULL, on_submitted, on_event, host,
+				 &host->sub) < 0)
 		fail(host, NULL);
 	tfc_job_free(job);
 }

@@ -68,9 +68,7 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		return;
 	}
 	snprintf(job->id, sizeof(job->id), "%s", reply->text);
-	if (tfc_gateway_subscribe(job->gateway, job->id, NULL, on_event, job, &job->sub) < 0)
-		job_fail(job, NULL);
-	else if (job->signal_number)
+	if (job->signal_number)
 		send_stop(job);
 }
 
@@ -104,7 +102,8 @@ static bool submit(struct job *job, char *const *argv)
 	tfc_job *wanted = NULL;
 	if (describe(argv, &error, &wanted) < 0)
 		job_fail(job, error.text);
-	else if (tfc_gateway_submit(job->gateway, wanted, NULL, on_submitted, job, NULL) < 0)
+	else if (tfc_gateway_run(job->gateway, wanted, NULL, NULL, on_submitted, on_event, job,
+				 &job->sub) < 0)
 		job_fail(job, NULL);
 	tfc_job_free(wanted);
 	return !job->is_over;

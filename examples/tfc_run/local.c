@@ -139,15 +139,6 @@ static void on_event(void *user, const tfc_event *event)
 	}
 }
 
-static void subscribe(struct local *local, bool skip_output)
-{
-	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
-	options.skip_output = skip_output;
-	if (tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
-				  &local->sub) < 0)
-		fail(local, NULL);
-}
-
 static void on_submitted(void *user, const tfc_reply *reply)
 {
 	struct local *local = user;
@@ -156,7 +147,6 @@ static void on_submitted(void *user, const tfc_reply *reply)
 		return;
 	}
 	snprintf(local->job, sizeof(local->job), "%s", reply->text);
-	subscribe(local, false);
 	if (local->is_stopping)
 		send_stop(local);
 }
@@ -181,7 +171,8 @@ static int request(struct local *local)
 	tfc_job *job = local->options->job;
 	if (local->options->is_explained)
 		return tfc_gateway_explain(local->gateway, job, NULL, on_explained, local, NULL);
-	return tfc_gateway_submit(local->gateway, job, NULL, on_submitted, local, NULL);
+	return tfc_gateway_run(local->gateway, job, NULL, NULL, on_submitted, on_event, local,
+			       &local->sub);
 }
 
 static void on_log(void *user, const tfc_log_entry *entry)
@@ -229,12 +220,17 @@ static void start(struct local *local)
 /* The remaining output cannot be written: waits only for the end of the job. */
 static void drop_output(struct local *local)
 {
+	tfc_subscribe_options options = TFC_SUBSCRIBE_OPTIONS_INIT;
 	local->is_output_dropped = true;
 	local->is_paused = false;
+	if (local->is_ended || !local->job[0])
+		return;
 	tfc_sub_close(local->sub);
 	local->sub = NULL;
-	if (!local->is_ended && local->job[0])
-		subscribe(local, true);
+	options.skip_output = 1;
+	if (tfc_gateway_subscribe(local->gateway, local->job, &options, on_event, local,
+				  &local->sub) < 0)
+		fail(local, NULL);
 }
 
 static bool is_stuck(const struct stream *stream, uint64_t now)

@@ -414,6 +414,27 @@ TFC_API int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 				  const tfc_subscribe_options *options, tfc_event_fn fn, void *user,
 				  tfc_sub **ret_sub);
 
+/**
+ * Submits a job and follows it: tfc_gateway_submit, and a tfc_gateway_subscribe to the job as soon
+ * as it exists, in one call. reply_fn, event_fn and submit_options.progress get the same `user`.
+ * reply_fn is called once, with the reply to the submit (tfc_reply.text is the job id) and before
+ * all events. When its code is below 0 the subscription is over and reports nothing. Otherwise
+ * event_fn reports the job from its beginning; a subscription that cannot begin reports
+ * TFC_EVENT_LOST. subscribe_options.cursor is for a host that repeats a submit with its client_key.
+ *
+ * tfc_sub_close before the reply cancels the submit, and reply_fn is not called. The job may exist
+ * then: a host that has to know gives client_key and home, and submits again (tfc_reply.home).
+ * After the reply tfc_sub_close does not affect the job.
+ *
+ * submit_options and subscribe_options may be NULL. The caller owns *ret_sub. Thread: the
+ * context's. Errors, of the call or in the reply: those of tfc_gateway_submit; of the call also
+ * TFC_EINVAL (reply_fn, event_fn or ret_sub is NULL).
+ */
+TFC_API int tfc_gateway_run(tfc_gateway *gateway, const tfc_job *job,
+			    const tfc_submit_options *submit_options,
+			    const tfc_subscribe_options *subscribe_options, tfc_reply_fn reply_fn,
+			    tfc_event_fn event_fn, void *user, tfc_sub **ret_sub);
+
 /** Pauses a subscription: no event comes until tfc_sub_resume. Legal inside a callback. Thread: the
  * context's. */
 TFC_API void tfc_sub_pause(tfc_sub *sub);

@@ -591,26 +591,54 @@ class Gateway : public Handle<tfc_gateway, tfc_gateway_close>
 
 class Sub
 {
-	std::unique_ptr<detail::Slot<tfc_event>> slot; /* outlives the handle */
+	struct Slots {
+		std::unique_ptr<detail::Slot<tfc_event>> events;
+		std::unique_ptr<detail::Slot<tfc_reply>> replies;
+	};
+	std::unique_ptr<Slots> slots; /* outlives the handle */
 	Handle<tfc_sub, tfc_sub_close> handle;
+
+	static void on_event(void *user, const tfc_event *event) noexcept
+	{
+		detail::Slot<tfc_event>::call(static_cast<Slots *>(user)->events.get(), event);
+	}
+	static void on_reply(void *user, const tfc_reply *reply) noexcept
+	{
+		detail::Slot<tfc_reply>::call(static_cast<Slots *>(user)->replies.get(), reply);
+	}
 
       public:
 	Sub() = default;
 	Sub(const Gateway &gateway, const std::string &job,
 	    std::function<void(const tfc_event &)> fn,
 	    const tfc_subscribe_options *options = nullptr)
-	    : slot(detail::make_slot(gateway.shared(), std::move(fn)))
+	    : slots(new Slots{detail::make_slot(gateway.shared(), std::move(fn)), nullptr})
 	{
 		tfc_sub *sub = nullptr;
 		gateway.shared().check(tfc_gateway_subscribe(gateway.get(), job.c_str(), options,
-							     slot->call, slot.get(), &sub));
+							     on_event, slots.get(), &sub));
+		handle.reset(sub);
+	}
+	/* As tfc_gateway_run: submits a job and follows it. `reply` is called once, before all
+	 * events. */
+	Sub(const Gateway &gateway, const Job &job, Gateway::Reply reply,
+	    std::function<void(const tfc_event &)> fn,
+	    const tfc_submit_options *submit_options = nullptr,
+	    const tfc_subscribe_options *subscribe_options = nullptr)
+	    : slots(new Slots{detail::make_slot(gateway.shared(), std::move(fn)),
+			      detail::make_slot(gateway.shared(), std::move(reply))})
+	{
+		tfc_sub *sub = nullptr;
+		gateway.shared().check(tfc_gateway_run(gateway.get(), job.get(), submit_options,
+						       subscribe_options, on_reply, on_event,
+						       slots.get(), &sub));
 		handle.reset(sub);
 	}
 	Sub(Sub &&) = default;
 	Sub &operator=(Sub &&other) noexcept
 	{
 		handle = std::move(other.handle);
-		slot = std::move(other.slot);
+		slots = std::move(other.slots);
 		return *this;
 	}
 	tfc_sub *get() const noexcept

@@ -179,16 +179,16 @@ int tfc_gateway_subscribe(tfc_gateway *gateway, const char *job,
 
 void tfc_sub_pause(tfc_sub *sub)
 {
-	if (sub && tfc__ctx_enter(sub->ctx) == TFC_OK)
+	for (; sub && tfc__ctx_enter(sub->ctx) == TFC_OK; sub = sub->following)
 		sub->is_paused = true;
 }
 
 void tfc_sub_resume(tfc_sub *sub)
 {
-	if (!sub || tfc__ctx_enter(sub->ctx) < 0)
-		return;
-	sub->is_paused = false;
-	tfc__sub_wake(sub);
+	for (; sub && tfc__ctx_enter(sub->ctx) == TFC_OK; sub = sub->following) {
+		sub->is_paused = false;
+		tfc__sub_wake(sub);
+	}
 }
 
 void tfc_sub_close(tfc_sub *sub)

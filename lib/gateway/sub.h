@@ -30,6 +30,7 @@ struct tfc_sub {
 	void *user;
 	void (*turning)(void *user); /* called before a turn, and may pause it; or NULL */
 	void (*turned)(void *user);  /* called after a turn; or NULL */
+	tfc_sub *following; /* reports in its place, and is paused and resumed with it; or NULL */
 	struct tfc__work work;
 	size_t held; /* allocated bytes that grow with the job */
 	bool is_detached;

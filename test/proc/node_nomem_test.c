@@ -272,6 +272,51 @@ static void judge(const struct life *life)
 		fail_msg("the job ended with \"%s\"", life->end_text);
 }
 
+/* Both in one call. */
+struct run_seen {
+	struct reported reported;
+	struct life life;
+	bool is_lost;
+};
+
+static void note_run_reply(void *user, const tfc_reply *reply)
+{
+	note_reply(&((struct run_seen *)user)->reported, reply);
+}
+
+static void note_run_event(void *user, const tfc_event *event)
+{
+	struct run_seen *seen = user;
+	assert_int_equal(seen->reported.count, 1);
+	seen->is_lost = event->kind == TFC_EVENT_LOST;
+	seen->life.is_ended |= seen->is_lost;
+	if (seen->is_lost)
+		assert_int_equal(event->error_code, TFC_ENOMEM);
+	else
+		note_event(&seen->life, event);
+}
+
+static bool run_once(struct place *place)
+{
+	struct run_seen seen = {.is_lost = false};
+	tfc_sub *sub = NULL;
+	SWEPT(tfc_gateway_run);
+	int code = tfc_gateway_run(place->gateway, job, NULL, NULL, note_run_reply, note_run_event,
+				   &seen, &sub);
+	if (code < 0) {
+		assert_null(sub);
+		assert_int_equal(failing_said(code, tfc_ctx_error(place->ctx)), TFC_ENOMEM);
+		return false;
+	}
+	run_until(place, &seen.reported.count);
+	if (seen.reported.code == TFC_OK)
+		run_until(place, &seen.life.is_ended);
+	if (seen.reported.code == TFC_OK && !seen.is_lost)
+		judge(&seen.life);
+	tfc_sub_close(sub);
+	return seen.life.job_state == TFC_JOB_SUCCEEDED;
+}
+
 /* Lives one job under failures; returns whether it succeeded. */
 static bool live_once(struct place *place)
 {
@@ -292,13 +337,14 @@ static bool live_once(struct place *place)
 	return life.job_state == TFC_JOB_SUCCEEDED;
 }
 
-static void live_with_failure(long n, bool is_for_good, bool *ret_has_struck)
+static void live_with_failure(bool (*live)(struct place *place), long n, bool is_for_good,
+			      bool *ret_has_struck)
 {
 	struct place place;
 	failing_begin(FAILING_NEVER, false);
 	assert_int_equal(open_place(&place), TFC_OK);
 	failing_arm(n, is_for_good);
-	bool has_succeeded = live_once(&place);
+	bool has_succeeded = live(&place);
 	*ret_has_struck = failing_has_struck();
 	failing_relent();
 	assert_true(has_succeeded || *ret_has_struck);
@@ -321,13 +367,14 @@ static void a_job_lives_through_any_failure(void **state)
 {
 	bool has_struck = true;
 	make_job();
-	live_with_failure(FAILING_NEVER, false, &has_struck);
+	live_with_failure(live_once, FAILING_NEVER, false, &has_struck);
 	assert_false(has_struck);
-	for (int is_for_good = 0; is_for_good < 2; is_for_good++) {
+	for (int round = 0; round < 3; round++) {
 		long n = 0;
 		for (has_struck = true; has_struck; n += stride()) {
 			int fds = folder_count_fds();
-			live_with_failure(n, is_for_good, &has_struck);
+			live_with_failure(round == 2 ? run_once : live_once, n, round == 1,
+					  &has_struck);
 			assert_int_equal(folder_count_fds(), fds);
 		}
 		print_message("%ld allocations\n", n);

@@ -194,6 +194,30 @@ void a_subscription_may_be_closed_in_its_own_callback(void **)
 	assert_int_equal(shared.use_count(), 1);
 }
 
+void a_run_may_be_closed_in_its_reply(void **)
+{
+	auto shared = std::make_shared<std::vector<int>>();
+	tfc::Ctx ctx = context();
+	tfc::Node node(ctx, TFC_NODE_OPTIONS_INIT);
+	tfc::Gateway gateway(ctx, node);
+	tfc::Job job = tfc::Job::parse("{\"argv\": [\"true\"], \"roles\": {\"worker\": {}}}");
+	tfc_submit_options options = TFC_SUBMIT_OPTIONS_INIT;
+	options.host_tag_len = 1 << 20; /* too long: the submit fails */
+	tfc::Sub sub;
+	sub = tfc::Sub(
+		gateway, job,
+		[&sub, shared](const tfc_reply &reply) {
+			sub = tfc::Sub();
+			shared->push_back(reply.code);
+		},
+		[shared](const tfc_event &) { shared->push_back(0); }, &options);
+	while (shared->empty())
+		ctx.run(1000);
+	assert_int_equal(shared->size(), 1);
+	assert_int_equal(shared->front(), TFC_EINVAL);
+	assert_int_equal(shared.use_count(), 1);
+}
+
 } // namespace
 
 int main()
@@ -209,6 +233,7 @@ int main()
 		cmocka_unit_test(a_reply_comes_once_and_frees_its_function),
 		cmocka_unit_test(a_request_that_is_refused_frees_its_function),
 		cmocka_unit_test(a_subscription_may_be_closed_in_its_own_callback),
+		cmocka_unit_test(a_run_may_be_closed_in_its_reply),
 	};
 	return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

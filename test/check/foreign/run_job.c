@@ -28,9 +28,8 @@ static void on_event(void *user, const tfc_event *event)
 static void on_reply(void *user, const tfc_reply *reply)
 {
 	struct run *run = user;
-	if (reply->code < 0 ||
-	    tfc_gateway_subscribe(run->gateway, reply->text, NULL, on_event, run, &run->sub) < 0) {
-		fprintf(stderr, "%s\n", reply->error ? reply->error->text : "no subscription");
+	if (reply->code < 0) {
+		fprintf(stderr, "%s\n", reply->error->text);
 		run->is_ended = 1;
 	}
 }
@@ -60,7 +59,8 @@ int main(int argc, char **argv)
 	if (code == TFC_OK)
 		code = tfc_gateway_open(run.ctx, &gateway_options, &run.gateway);
 	if (code == TFC_OK)
-		code = tfc_gateway_submit(run.gateway, job, NULL, on_reply, &run, NULL);
+		code = tfc_gateway_run(run.gateway, job, NULL, NULL, on_reply, on_event, &run,
+				       &run.sub);
 	while (code >= 0 && !run.is_ended)
 		code = tfc_ctx_run(run.ctx, -1);
 	if (code < 0)

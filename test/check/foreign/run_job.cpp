@@ -53,9 +53,11 @@ class run
 		check(tfc_job_parse(text.data(), text.size(), "job.json", &error, &parsed),
 		      error.text);
 		owner<tfc_job, tfc_job_free> job(parsed);
-		check(tfc_gateway_submit(gateway_.get(), job.get(), nullptr, on_reply, this,
-					 nullptr),
+		tfc_sub *sub = nullptr;
+		check(tfc_gateway_run(gateway_.get(), job.get(), nullptr, nullptr, on_reply,
+				      on_event, this, &sub),
 		      detail());
+		sub_.reset(sub);
 		while (!is_ended_)
 			check(tfc_ctx_run(ctx_.get(), -1), detail());
 		if (thrown_)
@@ -85,14 +87,8 @@ class run
 	static void on_reply(void *user, const tfc_reply *reply)
 	{
 		auto *self = static_cast<run *>(user);
-		self->guarded([=] {
-			check(reply->code, reply->code < 0 ? reply->error->text : "");
-			tfc_sub *sub = nullptr;
-			check(tfc_gateway_subscribe(self->gateway_.get(), reply->text, nullptr,
-						    on_event, self, &sub),
-			      self->detail());
-			self->sub_.reset(sub);
-		});
+		self->guarded(
+			[=] { check(reply->code, reply->code < 0 ? reply->error->text : ""); });
 	}
 
 	static void on_event(void *user, const tfc_event *event)
