@@ -24,10 +24,13 @@ static void sweep_one(struct sweep *sweep, pid_t pid)
 	kill(pid, SIGKILL);
 }
 
-/* proc(5): pids separated by blanks, on one line. A pid may be split at the end of a read. */
+/*
+ * proc(5): pids separated by blanks, on one line. A pid may be split at the end of a read. At each
+ * read the kernel walks the list from its beginning, so few reads make it fast.
+ */
 static void sweep_numbers(struct sweep *sweep, int fd)
 {
-	char chunk[512];
+	char chunk[4096];
 	ssize_t len;
 	pid_t pid = 0;
 	while ((len = read(fd, chunk, sizeof(chunk))) > 0)

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,6 +55,40 @@ static void all_of_a_task_is_gone_before_it_is_told_lost(void **state)
 	proc_await_end(&run, &other);
 	assert_int_equal(other.end.status, SIGTERM);
 	proc_close(&other);
+	proc_run_end(&run);
+}
+
+/* Number of read(2) calls that a process has made. */
+static long reads_of(pid_t pid)
+{
+	char path[64], text[256];
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	if (tfc__read_text(path, text, sizeof(text)) < 0 || !strstr(text, "syscr: "))
+		skip(); /* a kernel without CONFIG_TASK_IO_ACCOUNTING */
+	return strtol(strstr(text, "syscr: ") + strlen("syscr: "), NULL, 10);
+}
+
+/* The guard reads the list of its children, and nothing about each of them. */
+static void a_lost_task_costs_the_same_among_many(void **state)
+{
+	enum { COUNT = 64, LOST = 4 };
+	struct proc_run run;
+	struct proc_task tasks[COUNT];
+	proc_run_begin(&run);
+	for (int i = 0; i < COUNT; i++)
+		proc_start(&run, &tasks[i], NULL, "wait", NULL);
+	for (int i = 0; i < COUNT; i++)
+		proc_await_start(&run, &tasks[i]);
+	pid_t guard = proc_parent(tfc__process_shim(tasks[0].process));
+	long before = reads_of(guard);
+	for (int i = 0; i < LOST; i++) {
+		assert_int_equal(kill(tfc__process_shim(tasks[i].process), SIGKILL), 0);
+		proc_await_end(&run, &tasks[i]);
+		assert_int_equal(tasks[i].end.reason, TFC_EXIT_LOST);
+	}
+	assert_in_range(reads_of(guard) - before, LOST, LOST * COUNT / 2);
+	for (int i = 0; i < COUNT; i++)
+		proc_close(&tasks[i]);
 	proc_run_end(&run);
 }
 
@@ -231,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_of_a_task_is_gone_before_it_is_told_lost),
+		cmocka_unit_test(a_lost_task_costs_the_same_among_many),
 		cmocka_unit_test(a_dead_guard_loses_all_and_the_next_spawn_has_another),
 		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),
 		cmocka_unit_test(a_stopped_guard_does_not_outlive_its_context),

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fence.h"
 #include "proc/guard/core.h"
 
 #define S UINT64_C(1000000000)
@@ -373,12 +374,12 @@ static void what_a_dead_shim_left_is_killed_before_its_task_is_lost(void **state
 	run_task(world, 6, 0);
 	died(world, 0);
 	assert_done(world, "kill rest 0; ");
-	assert_int_equal(world->core.lost_count, 1);
+	assert_int_equal(world->core.lost.first, 1);
 	stop(world, 5, 15 * S);
 	assert_done_until(world, "", 0);
 	step(world, (struct guard_event){.kind = GUARD_NONE_LEFT});
 	assert_done(world, "exited 5: 3, 0, pid 500, silent 0; free 0; ");
-	assert_int_equal(world->core.lost_count, 0);
+	assert_int_equal(world->core.lost.first, 0);
 	assert_int_equal(world->core.task_count, 1);
 }
 
@@ -395,6 +396,67 @@ static void a_shim_that_was_forced_is_lost_by_its_lease(void **state)
 	died(world, 0);
 	step(world, (struct guard_event){.kind = GUARD_NONE_LEFT});
 	assert_done(world, "kill rest 0; exited 5: 3, 0, pid 500, silent 700; free 0; ");
+}
+
+static void several_tasks_are_forced_and_lost_in_the_order_of_their_stops(void **state)
+{
+	struct world *world = *state;
+	for (uint64_t id = 0; id < 5; id++)
+		run_task(world, id, 0);
+	for (uint64_t id = 5; id > 0; id--)
+		stop(world, id - 1, 15 * S);
+	world->done[0] = 0;
+	ended(world, 2, TFC__END_CODE, 0); /* in the middle, */
+	ended(world, 4, TFC__END_CODE, 0); /* at the beginning */
+	ended(world, 0, TFC__END_CODE, 0); /* and at the end of those that are stopped */
+	world->done[0] = 0;
+	timer(world, 16 * S);
+	assert_done_until(world, "kill task 503 of 3; kill task 501 of 1; ", 21 * S);
+	died(world, 1);
+	died(world, 3);
+	step(world, (struct guard_event){.kind = GUARD_NONE_LEFT});
+	assert_done(world, "kill rest 1; kill rest 3; "
+			   "exited 1: 3, 0, pid 501, silent 0; free 1; "
+			   "exited 3: 3, 0, pid 503, silent 0; free 3; ");
+	timer(world, 21 * S);
+	assert_done_until(world, "", 0);
+}
+
+/* ---- cost */
+
+#define MANY 10000
+
+/* Only the first and the last of many tasks concern the timer, a report and a lost shim: the
+ * entries of the others are not visited. */
+static void an_event_costs_the_same_among_many_tasks(void **state)
+{
+	struct world *world = *state;
+	struct guard_task *tasks = calloc(MANY, sizeof(*tasks));
+	uint32_t *slots = calloc(MANY, sizeof(*slots));
+	assert_true(tasks && slots);
+	world->core.tasks = tasks;
+	world->core.slots = slots;
+	world->core.task_capacity = world->core.index_capacity = MANY;
+	for (uint32_t i = 0; i < MANY; i++)
+		run_task(world, i, 0);
+	struct fence fence = fence_raise(&tasks[1], &tasks[MANY - 1]);
+	stop(world, 0, 15 * S);
+	stop(world, MANY - 1, 20 * S);
+	world->done[0] = 0;
+	timer(world, 16 * S);
+	assert_done_until(world, "kill task 500 of 0; ", 21 * S);
+	ended(world, 0, TFC__END_SIGNAL, 9);
+	died(world, 0);
+	assert_done(world, "exited 0: 2, 9, pid 0, silent 0; free 0; ");
+	died(world, MANY - 1);
+	assert_done(world, "kill rest 9999; ");
+	timer(world, 21 * S);
+	assert_done_until(world, "", 0);
+	step(world, (struct guard_event){.kind = GUARD_NONE_LEFT});
+	assert_done(world, "exited 9999: 3, 0, pid 10499, silent 0; free 9999; ");
+	fence_lower(&fence);
+	free(tasks);
+	free(slots);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -417,6 +479,8 @@ int main(void)
 		TEST(a_lease_that_a_shim_found_over_is_its_tasks_end),
 		TEST(what_a_dead_shim_left_is_killed_before_its_task_is_lost),
 		TEST(a_shim_that_was_forced_is_lost_by_its_lease),
+		TEST(several_tasks_are_forced_and_lost_in_the_order_of_their_stops),
+		TEST(an_event_costs_the_same_among_many_tasks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,15 +147,6 @@ static void each_dead_group(int node, uint64_t until)
 		close(copy);
 }
 
-/*
- * All groups are killed before the first is awaited: all that do not empty cost one delay together.
- */
-static void clear_groups(int node)
-{
-	each_dead_group(node, 0);
-	each_dead_group(node, tfc__now() + CLEAR_PATIENCE);
-}
-
 /* The groups of guards of this PID namespace that were killed together with their shims. */
 static void each_dead_node(const char *above, uint64_t until)
 {
@@ -242,10 +233,19 @@ void cgroup_kill(const struct guard *guard, pid_t shim)
 		kill_group(guard->group, name);
 }
 
-void cgroup_clear(const struct guard *guard)
+/*
+ * All groups are killed before the first is awaited: all that do not empty cost one delay together.
+ */
+void cgroup_remove_lost(const struct guard *guard)
 {
-	if (guard->group >= 0)
-		clear_groups(guard->group);
+	const struct guard_core *core = &guard->core;
+	uint64_t until = tfc__now() + CLEAR_PATIENCE;
+	char name[16];
+	for (uint32_t at = core->lost.first; at && guard->group >= 0;
+	     at = core->tasks[at - 1].next) {
+		snprintf(name, sizeof(name), "%d", (int)-guard->pids[at - 1]);
+		remove_once_empty(guard->group, name, until);
+	}
 }
 
 void cgroup_clear_dead(void)
@@ -259,7 +259,8 @@ void cgroup_end(struct guard *guard)
 {
 	if (guard->group < 0)
 		return;
-	cgroup_clear(guard);
+	each_dead_group(guard->group, 0);
+	each_dead_group(guard->group, tfc__now() + CLEAR_PATIENCE);
 	tfc__group_remove(AT_FDCWD, guard->group_path); /* no task and no shim is left */
 	*strrchr(guard->group_path, '/') = 0;
 	clear_dead_nodes(guard->group_path); /* again, because what was killed at the start has

@@ -47,7 +47,7 @@ static uint32_t take_slot(struct guard_core *core, uint64_t id)
 {
 	uint32_t slot = core->free_slot ? core->free_slot - 1 : core->slot_count++;
 	if (core->free_slot)
-		core->free_slot = core->tasks[slot].next_free;
+		core->free_slot = core->tasks[slot].next;
 	core->slots[(uint32_t)id] = slot + 1;
 	core->task_count++;
 	return slot;
@@ -55,7 +55,7 @@ static uint32_t take_slot(struct guard_core *core, uint64_t id)
 
 static void free_slot(struct guard_core *core, uint32_t slot)
 {
-	core->tasks[slot] = (struct guard_task){.next_free = core->free_slot};
+	core->tasks[slot] = (struct guard_task){.next = core->free_slot};
 	core->free_slot = slot + 1;
 	core->task_count--;
 }
@@ -69,6 +69,22 @@ uint32_t guard_core_find(const struct guard_core *core, uint64_t id)
 										       : NO_SLOT;
 }
 
+static void add_to(struct guard_core *core, struct guard_slots *list, uint32_t slot)
+{
+	struct guard_task *task = &core->tasks[slot];
+	task->next = 0;
+	task->prev = list->last;
+	*(list->last ? &core->tasks[list->last - 1].next : &list->first) = slot + 1;
+	list->last = slot + 1;
+}
+
+static void remove_from(struct guard_core *core, struct guard_slots *list, uint32_t slot)
+{
+	const struct guard_task *task = &core->tasks[slot];
+	*(task->prev ? &core->tasks[task->prev - 1].next : &list->first) = task->next;
+	*(task->next ? &core->tasks[task->next - 1].prev : &list->last) = task->prev;
+}
+
 /* ---- stopping */
 
 static void stop(const struct step *step, uint32_t slot, uint64_t kill_at)
@@ -79,6 +95,8 @@ static void stop(const struct step *step, uint32_t slot, uint64_t kill_at)
 		return;
 	act(step,
 	    &(struct guard_action){.kind = GUARD_SEND_STOP, .slot = slot, .kill_at = kill_at});
+	if (task->force == FORCE_NONE)
+		add_to(step->core, &step->core->stopping, slot);
 	if (task->force == FORCE_NONE || (task->force == FORCE_TASK && at < task->force_at)) {
 		task->force = FORCE_TASK;
 		task->force_at = at;
@@ -102,6 +120,14 @@ static void stop_all(const struct step *step, bool is_at_once)
 			     is_at_once ? step->now : step->now + core->tasks[slot].grace_ms * MS);
 }
 
+/* The task's end is known: a stop needs no force. */
+static void stop_forcing(struct guard_core *core, uint32_t slot)
+{
+	const struct guard_task *task = &core->tasks[slot];
+	if (task->force != FORCE_NONE && !task->is_reported && !task->is_lost)
+		remove_from(core, &core->stopping, slot);
+}
+
 /* The shim has not carried out the stop: it is stopped itself, or stuck in the kernel. */
 static void force(const struct step *step, uint32_t slot)
 {
@@ -117,13 +143,10 @@ static void force(const struct step *step, uint32_t slot)
 static void force_due(const struct step *step)
 {
 	struct guard_core *core = step->core;
-	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
-		struct guard_task *task = &core->tasks[slot];
-		if (!task->is_used || !task->force_at || task->is_reported || task->is_lost)
-			continue;
-		if (task->force_at <= step->now)
-			force(step, slot);
-		add_deadline(core, task->force_at);
+	for (uint32_t at = core->stopping.first; at; at = core->tasks[at - 1].next) {
+		if (core->tasks[at - 1].force_at <= step->now)
+			force(step, at - 1);
+		add_deadline(core, core->tasks[at - 1].force_at);
 	}
 }
 
@@ -272,12 +295,14 @@ static void pass_on(const struct step *step, uint32_t slot, const struct tfc__re
 	struct tfc__report report = *from_shim;
 	bool may_be_oom = report.reason == TFC__END_SIGNAL && !task->force_at;
 	report.id = task->id;
-	if (report.kind == TFC__MSG_STARTED)
+	if (report.kind == TFC__MSG_STARTED) {
 		task->pid = report.pid;
-	else if (report.kind == TFC__MSG_EXITED)
+	} else if (report.kind == TFC__MSG_EXITED) {
+		stop_forcing(step->core, slot);
 		task->is_reported = true;
-	else if (report.kind != TFC__MSG_STALLED)
+	} else if (report.kind != TFC__MSG_STALLED) {
 		return;
+	}
 	if (report.kind == TFC__MSG_EXITED && task->silent_ms &&
 	    report.reason != TFC__END_NOT_STARTED)
 		report.silent_ms = task->silent_ms; /* otherwise the shim may have set it first */
@@ -304,26 +329,26 @@ static void shim_died(const struct step *step, uint32_t slot)
 		release(step, slot);
 		return;
 	}
+	stop_forcing(step->core, slot);
 	task->is_lost = true;
-	step->core->lost_count++;
+	add_to(step->core, &step->core->lost, slot);
 	act(step, &(struct guard_action){.kind = GUARD_KILL_REST, .slot = slot});
 }
 
 static void report_lost(const struct step *step)
 {
 	struct guard_core *core = step->core;
-	for (uint32_t slot = 0; slot < core->slot_count; slot++) {
+	while (core->lost.first) {
+		uint32_t slot = core->lost.first - 1;
 		const struct guard_task *task = &core->tasks[slot];
-		if (!task->is_used || !task->is_lost)
-			continue;
 		send_report(step, &(struct tfc__report){.kind = TFC__MSG_EXITED,
 							.reason = TFC__END_LOST,
 							.id = task->id,
 							.pid = task->pid,
 							.silent_ms = task->silent_ms});
+		remove_from(core, &core->lost, slot);
 		release(step, slot);
 	}
-	core->lost_count = 0;
 }
 
 /* ---- events */

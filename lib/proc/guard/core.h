@@ -70,18 +70,25 @@ struct guard_task {
 	uint32_t silent_ms; /* length of the lease that ended, or 0 */
 	uint32_t keep_id;   /* the task's held port, used by the driver only; 0: none */
 	int32_t pid;        /* of the task; 0: not started */
-	uint32_t next_free; /* if the slot is free: the next free slot + 1; 0: it is the last */
-	uint8_t force;      /* enum guard_force */
+	/* Neighbours in the slot's list, + 1; 0: none. A slot is in one list at most: free,
+	 * stopping or lost; of a free one only `next` is used. */
+	uint32_t next, prev;
+	uint8_t force; /* enum guard_force */
 	bool is_used;
 	bool is_reported; /* its end was reported */
 	bool is_lost;     /* the shim died without a report */
 };
 
+/* A list of slots, each + 1; 0: it is empty. */
+struct guard_slots {
+	uint32_t first, last;
+};
+
 struct guard_core {
 	/* for the driver (tfc-guard, simulator) */
-	uint64_t timer_at;   /* when TIMER is due, CLOCK_BOOTTIME; 0: never */
-	uint32_t task_count; /* slots in use */
-	uint32_t lost_count; /* slots that wait for NONE_LEFT */
+	uint64_t timer_at;       /* when TIMER is due, CLOCK_BOOTTIME; 0: never */
+	uint32_t task_count;     /* slots in use */
+	struct guard_slots lost; /* tasks that wait for NONE_LEFT */
 	/* memory, which the driver grows between two events; new memory is zeroed */
 	struct guard_task *tasks; /* before a SPAWN without error there must be a free slot, */
 	uint32_t task_capacity;
@@ -90,8 +97,9 @@ struct guard_core {
 	struct tfc__lease_entry *leases; /* before a LEASE there must be room for its index, if that
 					    is below TFC__LEASES_MAX */
 	/* private */
-	uint32_t slot_count; /* slots from this one on were never used */
-	uint32_t free_slot;  /* the first free slot below slot_count, + 1; 0: none */
+	uint32_t slot_count;         /* slots from this one on were never used */
+	uint32_t free_slot;          /* the first free slot below slot_count, + 1; 0: none */
+	struct guard_slots stopping; /* tasks whose `force` is due at force_at */
 	uint32_t lease_count;
 };
 

@@ -69,8 +69,8 @@ struct guard {
 	bool is_host_full; /* the host's socket is full: reports wait in `unsent` */
 	struct unsent *unsent, **unsent_end;
 	/* indexed by slot; as long as core.task_capacity: */
-	pid_t *pids;  /* the shim; 0: the slot is free; -1: the shim is dead, but perhaps not all it
-			 left behind */
+	pid_t *pids;  /* the shim; 0: the slot is free; negative: the shim is dead, but perhaps not
+			 all it left behind */
 	int *sockets; /* to the shim, or -1: the shim has ended or is about to */
 	uint32_t *ending; /* slots whose sockets are closed and whose shims are not reaped */
 	uint32_t ending_count;
@@ -154,12 +154,13 @@ bool oom_take(struct guard *guard); /* whether there was one more kill; it is th
 
 /*
  * cgroup.c: directories of cgroup v2. The guard makes one where it is allowed to, and shims make
- * one per task below it. kill: all processes in a shim's group. clear: kills and removes the groups
- * of dead shims; clear_dead: those of dead guards.
+ * one per task below it. kill: all processes in a shim's group. remove_lost: the groups of
+ * the core's lost tasks, which were killed. clear_dead: kills and removes the groups of dead
+ * guards.
  */
 bool cgroup_want(struct guard *guard); /* true if this call has made the guard's group */
 void cgroup_kill(const struct guard *guard, pid_t shim);
-void cgroup_clear(const struct guard *guard);
+void cgroup_remove_lost(const struct guard *guard);
 void cgroup_clear_dead(void);
 void cgroup_end(struct guard *guard);
 

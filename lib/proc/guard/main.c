@@ -69,7 +69,7 @@ static int wait_ms(const struct guard *guard)
 {
 	if (shim_is_spare_due(guard))
 		return 0;
-	return guard->core.lost_count ? LOST_AGAIN_MS : -1;
+	return guard->core.lost.first ? LOST_AGAIN_MS : -1;
 }
 
 static void turn(struct guard *guard)
@@ -89,7 +89,7 @@ static void turn(struct guard *guard)
 		else if (!guard->is_host_gone)
 			host_receive(guard, events[i].events);
 	}
-	if (guard->core.lost_count && count == 0)
+	if (guard->core.lost.first && count == 0)
 		task_reap(guard, 0);
 	if (count == 0 && shim_is_spare_due(guard))
 		shim_prepare(guard);

@@ -183,7 +183,7 @@ static void shim_died(struct guard *guard, uint32_t slot)
 void task_kill_rest(struct guard *guard, uint32_t slot)
 {
 	cgroup_kill(guard, guard->pids[slot]);
-	guard->pids[slot] = -1; /* no process */
+	guard->pids[slot] = -guard->pids[slot];
 }
 
 void task_free(struct guard *guard, uint32_t slot)
@@ -236,7 +236,7 @@ static void reap_ending(struct guard *guard)
  */
 static void reap(struct guard *guard, pid_t pid)
 {
-	if (pid && !guard->core.lost_count && guard->reaped < guard->core.task_count) {
+	if (pid && !guard->core.lost.first && guard->reaped < guard->core.task_count) {
 		guard->reaped += reap_child(guard, pid);
 	} else {
 		guard->reaped = 0;
@@ -253,11 +253,11 @@ void task_reap(struct guard *guard, pid_t pid)
 	 * A list of children that changes while it is read may be incomplete: it must be empty
 	 * twice.
 	 */
-	if (!guard->core.lost_count || tfc__sweep(getpid(), is_shim, guard) != 0 ||
+	if (!guard->core.lost.first || tfc__sweep(getpid(), is_shim, guard) != 0 ||
 	    tfc__sweep(getpid(), is_shim, guard) != 0)
 		return;
+	cgroup_remove_lost(guard);
 	decide(guard, (struct guard_event){.kind = GUARD_NONE_LEFT});
-	cgroup_clear(guard);
 }
 
 void task_receive(struct guard *guard, uint32_t slot)

@@ -436,7 +436,7 @@ static void receive_from_shims(struct sim_guard *guard)
 		if (!shim || !shim->is_over)
 			continue;
 		decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
-		if (guard->core.lost_count) /* its task has died with it */
+		if (guard->core.lost.first) /* its task has died with it */
 			decide(guard, (struct guard_event){.kind = GUARD_NONE_LEFT});
 	}
 }
