@@ -107,7 +107,7 @@ static void gang_placed(struct tfc__core *core, const uint32_t *nodes)
 	core->repeat_at = 0;
 	if (core->gang_text[0]) /* it has waited for room: its start begins only now */
 		tfc__start_deadline_from(core, core->now);
-	if (core->waiting)
+	if (!tfc__list_is_empty(&core->waiting))
 		repeat_later(core);
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
@@ -195,9 +195,8 @@ void tfc__place_retry(struct tfc__core *core)
 		return;
 	if (core->group == GROUP_WAITING)
 		core->group = GROUP_SEEKING;
-	for (uint32_t i = 0; i < core->task_count && core->waiting; i++)
-		if (core->tasks[i].phase == PHASE_WAITING)
-			tfc__place_alone(core, &core->tasks[i]);
+	TFC__LIST_EACH (link, &core->waiting)
+		tfc__place_alone(core, tfc__container_of(link, struct task, waiting));
 }
 
 void tfc__place_repeat(struct tfc__core *core)
@@ -209,10 +208,9 @@ void tfc__place_repeat(struct tfc__core *core)
 		tfc__report_job(core, core->job_state, core->gang_text);
 		repeat_later(core);
 	}
-	for (uint32_t i = 0; i < core->task_count && core->waiting; i++) {
-		if (core->tasks[i].phase != PHASE_WAITING)
-			continue;
-		tfc__report_job(core, core->job_state, core->tasks[i].why);
+	TFC__LIST_EACH (link, &core->waiting) {
+		tfc__report_job(core, core->job_state,
+				tfc__container_of(link, struct task, waiting)->why);
 		repeat_later(core);
 	}
 }

@@ -20,6 +20,7 @@
 #ifndef TFC_CLUSTER_CORE_STATE_H
 #define TFC_CLUSTER_CORE_STATE_H
 
+#include "base/list.h"
 #include "cluster/maintainer_core.h"
 
 #include <stdarg.h>
@@ -181,13 +182,14 @@ struct task {
 	uint8_t activity;      /* enum tfc__activity; set in INSPECTION_DONE */
 	uint32_t silent_ms;    /* as was reported last */
 	uint64_t launched_at;
-	uint64_t ready_at;   /* this attempt is ready since then; 0: it is not */
-	uint64_t stop_at;    /* ENDING_STOP: the first STOP was sent */
-	uint64_t stop_grace; /* ... the least grace that was sent */
-	uint64_t restart_at; /* OUTCOME_RESTART, PHASE_BACKOFF */
-	uint64_t timer;      /* 0: none */
-	uint32_t timer_slot; /* in the heap */
-	struct task *judged; /* PHASE_JUDGED: the next task that waits for the verdict */
+	uint64_t ready_at;        /* this attempt is ready since then; 0: it is not */
+	uint64_t stop_at;         /* ENDING_STOP: the first STOP was sent */
+	uint64_t stop_grace;      /* ... the least grace that was sent */
+	uint64_t restart_at;      /* OUTCOME_RESTART, PHASE_BACKOFF */
+	uint64_t timer;           /* 0: none */
+	uint32_t timer_slot;      /* in the heap */
+	struct task *judged;      /* PHASE_JUDGED: the next task that waits for the verdict */
+	struct tfc__link waiting; /* PHASE_WAITING: in the core's list */
 	struct tfc__death death;
 	char *why; /* the agent's text about the death; with the task's name a text[256] */
 	struct budget restarts;
@@ -236,13 +238,13 @@ struct tfc__core {
 	/* before START: the outcome in an earlier epoch, if its state is not 0 */
 	struct job_outcome outcome;
 
-	uint32_t alive;         /* tasks in an ALIVE phase */
-	uint32_t members_alive; /* ... of the group */
-	uint32_t unready;       /* tasks that a start waits for */
-	uint32_t undone;        /* deciders that have not ended well */
-	uint32_t stalled;       /* tasks whose stall is open */
-	uint32_t gang_unheld;   /* tasks in PHASE_GANG_PLACING or _HOLDING */
-	uint32_t waiting;       /* tasks in PHASE_WAITING */
+	uint32_t alive;           /* tasks in an ALIVE phase */
+	uint32_t members_alive;   /* ... of the group */
+	uint32_t unready;         /* tasks that a start waits for */
+	uint32_t undone;          /* deciders that have not ended well */
+	uint32_t stalled;         /* tasks whose stall is open */
+	uint32_t gang_unheld;     /* tasks in PHASE_GANG_PLACING or _HOLDING */
+	struct tfc__link waiting; /* tasks in PHASE_WAITING, the one that waits longest first */
 
 	uint32_t place;      /* number of the last PLACE */
 	uint32_t gang_place; /* ... of the gang's */

@@ -142,7 +142,6 @@ static void count_task(struct tfc__core *core, const struct task *t, uint32_t si
 	core->members_alive += t->is_member ? alive : 0;
 	core->unready += tfc__task_is_unready(t) ? sign : 0;
 	core->gang_unheld += is_gang_unheld(t) ? sign : 0;
-	core->waiting += t->phase == PHASE_WAITING ? sign : 0;
 }
 
 void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
@@ -151,6 +150,9 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 	count_task(core, t, UINT32_MAX);
 	t->phase = phase;
 	count_task(core, t, 1);
+	tfc__list_remove(&t->waiting);
+	if (phase == PHASE_WAITING)
+		tfc__list_append(&core->waiting, &t->waiting);
 	if (phase == PHASE_READY)
 		t->ready_at = core->now;
 	if (phase == PHASE_READY || phase == PHASE_IGNORED || phase == PHASE_OVER)

@@ -90,6 +90,7 @@ static void make_tasks(struct tfc__core *core)
 			t->role = r;
 			t->why = core->whys[t - core->tasks];
 			t->index = i;
+			tfc__list_init(&t->waiting);
 			t->state = TFC_TASK_PENDING;
 			t->node = t->query_node = t->inspect_node = TFC__NO_NODE;
 			t->is_member = is_member;
@@ -153,6 +154,7 @@ struct tfc__core *tfc__core_new(const struct tfc__core_policy *policy)
 	core->policy.roles = core->roles;
 	core->random = policy->seed;
 	core->job_state = TFC_JOB_PENDING;
+	tfc__list_init(&core->waiting);
 	make_tasks(core);
 	choose_deciders(core);
 	return core;

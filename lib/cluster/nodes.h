@@ -29,6 +29,7 @@ struct tfc__node_entry {
 	/* end of the time for which it counts as full, after it refused a task; 0: it does not */
 	uint64_t full_until;
 	struct tfc__cooldown cooldown;
+	uint32_t position; /* in the tables of tfc__nodes_place, while it is called */
 };
 
 /* Returns the agent of a member; `ops` is NULL if there is no connection. */

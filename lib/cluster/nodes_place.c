@@ -74,11 +74,13 @@ static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_reques
 	TFC__LIST_EACH (link, tfc__nodes_all(nodes)) {
 		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
 								 link);
+		node->position = UINT32_MAX;
 		if (is_hidden(node, now) || tables->node_count == count)
 			continue;
 		fill(node, now, &tables->nodes[tables->node_count]);
 		tables->nodes[tables->node_count].ports = tfc__refusals_find(request->refusals,
 									     node);
+		node->position = tables->node_count;
 		tables->entries[tables->node_count++] = node;
 	}
 	return true;
@@ -87,12 +89,8 @@ static bool make_tables(struct tfc__nodes *nodes, const struct tfc__nodes_reques
 static void find_present(const struct tfc__nodes_request *request, uint32_t task_count,
 			 struct tables *tables)
 {
-	for (uint32_t i = 0; i < task_count; i++) {
-		tables->at[i] = UINT32_MAX;
-		for (uint32_t k = 0; k < tables->node_count && request->at[i]; k++)
-			if (tables->entries[k] == request->at[i])
-				tables->at[i] = k;
-	}
+	for (uint32_t i = 0; i < task_count; i++)
+		tables->at[i] = request->at[i] ? request->at[i]->position : UINT32_MAX;
 }
 
 static uint32_t find_name(const struct tables *tables, const char *name)
