@@ -127,15 +127,15 @@ static bool is_alive(const struct session *session)
 	       tfc__boot_time() < session->deadline_ns;
 }
 
-static struct session *new_session(struct tfc__agent_service *service, uint64_t instance,
-				   const msgpack_object *params)
+static struct session *new_session(struct tfc__agent_service *service,
+				   const struct tfc__agent_renewal *renewal)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	if (!session)
 		return NULL;
 	session->service = service;
-	session->instance = instance;
-	tfc__msg_get_text(params, "name", session->name, sizeof(session->name));
+	session->instance = renewal->instance;
+	memcpy(session->name, renewal->name, sizeof(session->name));
 	tfc__work_init(&session->end, service->ctx, end_session);
 	for (size_t i = 0; i < JOB_BUCKETS; i++)
 		tfc__list_init(&session->buckets[i]);
@@ -147,13 +147,12 @@ static struct session *new_session(struct tfc__agent_service *service, uint64_t 
 
 static void serve_stamp(struct tfc__agent_service *service, struct tfc__rpc_request *request)
 {
-	struct tfc__buf result = {0};
-	tfc__msg_map(&result, 3);
-	tfc__msg_put_bool(&result, "alone", tfc__agent_is_alone(service->agent.agent));
-	tfc__msg_put_u64(&result, "boot", service->boot);
-	tfc__msg_put_u64(&result, "stamp", tfc__boot_time());
-	tfc__rpc_reply(request, &result);
-	tfc__buf_fini(&result);
+	const struct tfc__agent_stamp stamp = {
+		.is_alone = tfc__agent_is_alone(service->agent.agent),
+		.boot = service->boot,
+		.stamp = tfc__boot_time(),
+	};
+	tfc__rpc_reply_message(request, &tfc__agent_stamp_fields, &stamp);
 }
 
 static int begin_lease(struct session *session, uint32_t lease_ms)
@@ -166,22 +165,23 @@ static int begin_lease(struct session *session, uint32_t lease_ms)
  */
 static void receive_renewal(struct tfc__agent_service *service, const msgpack_object *params)
 {
-	uint64_t instance = tfc__msg_get_u64(params, "instance", 0);
-	uint64_t stamp = tfc__msg_get_u64(params, "stamp", 0);
-	uint64_t lease_ms = tfc__msg_get_u64(params, "lease_ms", 0);
-	uint64_t now = tfc__boot_time(), deadline = stamp + lease_ms * TFC__MS;
-	if (!instance || stamp > now || lease_ms > LEASE_MAX_MS || deadline <= now)
+	struct tfc__agent_renewal renewal;
+	if (tfc__params_read(NULL, &tfc__agent_renewal_fields, params, NULL, &renewal) < 0)
 		return;
-	struct session *session = find_session(service, instance);
+	uint64_t now = tfc__boot_time(), deadline = renewal.stamp + renewal.lease_ms * TFC__MS;
+	if (!renewal.instance || renewal.stamp > now || renewal.lease_ms > LEASE_MAX_MS ||
+	    deadline <= now)
+		return;
+	struct session *session = find_session(service, renewal.instance);
 	if (session && !is_alive(session))
 		return; /* the guard is about to report the end of the lease */
-	if (!session && !(session = new_session(service, instance, params)))
+	if (!session && !(session = new_session(service, &renewal)))
 		return; /* out of memory; the next renewal tries again */
 	if (deadline > session->deadline_ns)
 		session->deadline_ns = deadline;
 	if (session->lease)
 		tfc__lease_renew(session->lease, deadline);
-	else if (begin_lease(session, (uint32_t)lease_ms) < 0)
+	else if (begin_lease(session, (uint32_t)renewal.lease_ms) < 0)
 		free_session(session);
 }
 
@@ -194,7 +194,8 @@ static void fail_session(struct tfc__rpc_request *request)
 
 /* Calls need a session, and must come over its current connection. */
 static void serve_session(struct session *session, struct tfc__rpc_request *request,
-			  const char *method, const msgpack_object *params)
+			  const char *method, const struct tfc__agent_target *target,
+			  const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (strcmp(method, "agent.stay") == 0) {
@@ -204,7 +205,7 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 	} else if (strcmp(method, "agent.open") == 0) {
 		tfc__served_job_open(session, request, params);
 	} else if (strcmp(method, "agent.drop") == 0) {
-		tfc__served_job_drop(session, request, params);
+		tfc__served_job_drop(session, request, target);
 	} else {
 		tfc__fail(&error, TFC_ENOTSUP, "node", 0, "unknown job %.64s", method);
 		tfc__rpc_fail(request, &error);
@@ -214,8 +215,11 @@ static void serve_session(struct session *session, struct tfc__rpc_request *requ
 void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rpc_request *request,
 			      const char *method, const msgpack_object *params)
 {
-	struct session *session = find_session(service, tfc__msg_get_u64(params, "instance", 0));
 	static const struct tfc__bundle_offerer member = {.is_member = true};
+	struct tfc__agent_target target;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__params_read(NULL, &tfc__agent_target_fields, params, &error, &target);
+	struct session *session = find_session(service, target.instance);
 	if (request && strcmp(method, TFC__BUNDLE_OFFER) == 0) {
 		tfc__bundle_serve_offer(service->bundles, &member, request, params);
 	} else if (request && strcmp(method, TFC__BUNDLE_CHUNK) == 0) {
@@ -228,14 +232,16 @@ void tfc__agent_service_serve(struct tfc__agent_service *service, struct tfc__rp
 		tfc__agent_service_forget(service, params);
 	} else if (!request && strcmp(method, "agent.renew") == 0) {
 		receive_renewal(service, params);
+	} else if (code < 0) {
+		if (request)
+			tfc__rpc_fail(request, &error);
 	} else if (!is_alive(session)) {
 		if (request)
 			fail_session(request);
 	} else if (request) {
-		serve_session(session, request, method, params);
+		serve_session(session, request, method, &target, params);
 	} else if (strcmp(method, "agent.msg") == 0) {
-		struct served_job *job =
-			tfc__served_job_find(session, tfc__msg_get_u64(params, "handle", 0));
+		struct served_job *job = tfc__served_job_find(session, target.handle);
 		if (job)
 			tfc__served_job_receive(job, params);
 	}

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-#include "base/strv.h"
-
-bool tfc__text_read(const msgpack_object *value, char *text, size_t size)
+static bool read_text(const msgpack_object *value, char *text, size_t size)
 {
 	size_t len;
 	const void *bytes = tfc__msg_bytes(value, &len);
@@ -13,20 +11,6 @@ bool tfc__text_read(const msgpack_object *value, char *text, size_t size)
 	memcpy(text, bytes, len);
 	text[len] = 0;
 	return true;
-}
-
-bool tfc__job_id_read(const msgpack_object *value, char id[TFC__JOB_ID_SIZE])
-{
-	return tfc__text_read(value, id, TFC__JOB_ID_SIZE) && tfc__is_job_id(id);
-}
-
-void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids)
-{
-	tfc__msg_map(buf, 1);
-	tfc__msg_str(buf, "ids");
-	tfc__msg_array(buf, (uint32_t)ids->count);
-	for (uint32_t i = 0; i < ids->count; i++)
-		tfc__msg_str(buf, ids->items[i]);
 }
 
 /* ---- orders */
@@ -55,8 +39,8 @@ static int read_spec_task(const msgpack_object *item, tfc_spec *spec, tfc_error 
 	const msgpack_object *parts = item->via.array.ptr;
 	if (item->type != MSGPACK_OBJECT_ARRAY || item->via.array.size < 3 ||
 	    parts[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER || parts[1].via.u64 > UINT32_MAX ||
-	    !tfc__text_read(&parts[0], type, sizeof(type)) ||
-	    !tfc__text_read(&parts[2], address, sizeof(address)))
+	    !read_text(&parts[0], type, sizeof(type)) ||
+	    !read_text(&parts[2], address, sizeof(address)))
 		return tfc__fail(error, TFC_EPARSE, "node", 0, "a task of it is not well-formed");
 	return tfc_spec_add(spec, type, (uint32_t)parts[1].via.u64, address, error);
 }
@@ -213,28 +197,4 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)
 		event->activity = TFC__ACTIVITY_UNKNOWN;
 	return check_event(ret_event, task_count, error);
-}
-
-/* ---- the link */
-
-void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
-		     struct tfc__agent_link *link, const struct tfc__agent_link_message *message)
-{
-	tfc__msg_map(buf, message ? 5 : 3);
-	tfc__msg_put_u64(buf, "instance", instance);
-	tfc__msg_put_u64(buf, "handle", handle);
-	tfc__msg_put_u64(buf, "ack", tfc__agent_link_ack(link));
-	if (!message)
-		return;
-	tfc__msg_put_u64(buf, "n", message->number);
-	tfc__msg_str(buf, "body");
-	tfc__buf_add(buf, message->data, message->len);
-}
-
-int tfc__link_read(struct tfc__agent_link *link, const msgpack_object *params)
-{
-	int code = tfc__agent_link_clear(link, tfc__msg_get_u64(params, "ack", 0));
-	if (code < 0 || !tfc__msg_get(params, "body"))
-		return code;
-	return tfc__agent_link_take(link, tfc__msg_get_u64(params, "n", 0));
 }

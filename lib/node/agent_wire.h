@@ -6,9 +6,6 @@
 #define TFC_NODE_AGENT_WIRE_H
 
 #include "agent/agent_ops.h"
-#include "base/names.h"
-#include "base/strv.h"
-#include "node/agent_link.h"
 #include "wire/fields.h"
 
 /* The numbers are part of the wire format. */
@@ -57,20 +54,5 @@ void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event
  * are valid as long as the reader and the message. */
 int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, uint32_t task_count,
 		    tfc_error *error, struct tfc__event *ret_event);
-
-/* Writes "ids": those of the jobs to forget or to query. */
-void tfc__ids_write(struct tfc__buf *buf, const struct tfc__strv *ids);
-/* Copies a string; false: not a string, or too long. */
-bool tfc__text_read(const msgpack_object *value, char *text, size_t size);
-/* Copies a job id; false: invalid. The paths of logs and private directories are derived from it,
- * so every id in a message must be read with this function. */
-bool tfc__job_id_read(const msgpack_object *value, char id[TFC__JOB_ID_SIZE]);
-
-/* Writes one message of a link or, if NULL, only its acknowledgement. `instance` is the
- * maintainer's. */
-void tfc__link_write(struct tfc__buf *buf, uint64_t instance, uint64_t handle,
-		     struct tfc__agent_link *link, const struct tfc__agent_link_message *message);
-/* As tfc__agent_link_take: 1 if the "body" of params is to be delivered. */
-int tfc__link_read(struct tfc__agent_link *link, const msgpack_object *params);
 
 #endif

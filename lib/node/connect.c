@@ -16,7 +16,13 @@
 static void serve_drain(tfc_node *node, struct tfc__rpc_request *request,
 			const msgpack_object *params)
 {
-	tfc__node_set_draining(node, !tfc__msg_get_bool(params, "off", false));
+	struct tfc__drain_params drain;
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__params_read(NULL, &tfc__drain_fields, params, &error, &drain) < 0) {
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	tfc__node_set_draining(node, !drain.is_off);
 	tfc__rpc_reply(request, NULL);
 }
 

@@ -134,8 +134,7 @@ static int ask_to_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
 		.end = on_drain_end,
 		.user = drain,
 	};
-	tfc__msg_map(&params, 1);
-	tfc__msg_put_bool(&params, "off", is_off);
+	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){is_off});
 	int code = tfc__rpc_call(rpc, &call, &drain->call, error);
 	tfc__buf_fini(&params);
 	return code;

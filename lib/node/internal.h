@@ -29,6 +29,7 @@
 #include "node/agent_service.h"
 #include "node/agent_wire.h"
 #include "node/agents.h"
+#include "node/calls.h"
 #include "node/peers.h"
 #include "node/remote_agent.h"
 #include "proc/proc.h"
@@ -304,7 +305,7 @@ void tfc__remote_flush(struct remote_job *job); /* sends the queued messages, as
 /* Call when orders or events are missing: ends whatever the node has of the job, then reports LOST.
  */
 void tfc__remote_give_up(struct remote_job *job, const char *why);
-void tfc__remote_receive(struct remote_job *job, const msgpack_object *params);
+void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message *message);
 void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
 void tfc__remote_notify_silence(struct remote_job *job, bool is_silent);
 void tfc__remote_free(struct remote_job *job);
@@ -395,7 +396,7 @@ struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, c
 void tfc__served_job_open(struct session *session, struct tfc__rpc_request *request,
 			  const msgpack_object *params);
 void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *request,
-			  const msgpack_object *params);
+			  const struct tfc__agent_target *target);
 void tfc__served_job_receive(struct served_job *job, const msgpack_object *params);
 void tfc__served_job_lost(struct served_job *job); /* call when the connection is lost */
 void tfc__served_job_flush(struct served_job *job);

@@ -92,12 +92,14 @@ static void on_renewal(struct tfc__timer *timer)
 
 static int send_renewal(const struct tfc__remote_agent *agent, uint64_t stamp)
 {
+	struct tfc__agent_renewal renewal = {
+		.instance = agent->instance,
+		.stamp = stamp,
+		.lease_ms = agent->lease_ms,
+	};
 	struct tfc__buf params = {0};
-	tfc__msg_map(&params, 4);
-	tfc__msg_put_u64(&params, "instance", agent->instance);
-	tfc__msg_put_str(&params, "name", agent->self);
-	tfc__msg_put_u64(&params, "stamp", stamp);
-	tfc__msg_put_u64(&params, "lease_ms", agent->lease_ms);
+	snprintf(renewal.name, sizeof(renewal.name), "%s", agent->self);
+	tfc__fields_write(&params, &tfc__agent_renewal_fields, &renewal);
 	int code = tfc__rpc_notify(agent->rpc, "agent.renew", &params);
 	tfc__buf_fini(&params);
 	return code;
@@ -131,14 +133,18 @@ static struct remote_job *find(struct tfc__remote_agent *agent, uint64_t handle)
 static void on_reported(void *user, const msgpack_object *item)
 {
 	struct tfc__remote_agent *agent = user;
-	struct remote_job *job = find(agent, tfc__msg_get_u64(item, "handle", 0));
-	char gone[16];
+	struct tfc__agent_message message;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__agent_message_read(item, &error, &message);
+	struct remote_job *job = find(agent, message.handle);
 	tfc__rpc_more(agent->stay, 1);
 	if (!job || job->state == REMOTE_GONE)
 		return;
-	if (!tfc__msg_get_text(item, "gone", gone, sizeof(gone)))
-		tfc__remote_receive(job, item);
-	else if (strcmp(gone, "fenced") == 0)
+	if (code < 0)
+		tfc__remote_give_up(job, error.text);
+	else if (!*message.gone)
+		tfc__remote_receive(job, &message);
+	else if (strcmp(message.gone, "fenced") == 0)
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
 	else
 		tfc__remote_retry(job); /* until it has ended */
@@ -158,9 +164,9 @@ static void on_stay_end(void *user, int code, const msgpack_object *result, cons
 
 static int ask_stay(struct tfc__remote_agent *agent)
 {
+	const struct tfc__agent_target target = {.instance = agent->instance};
 	struct tfc__buf params = {0};
-	tfc__msg_map(&params, 1);
-	tfc__msg_put_u64(&params, "instance", agent->instance);
+	tfc__fields_write(&params, &tfc__agent_target_fields, &target);
 	const struct tfc__rpc_options options = {.method = "agent.stay",
 						 .params = &params,
 						 .credit = STAY_CREDIT,
@@ -187,15 +193,15 @@ static void lose_earlier(struct tfc__remote_agent *agent)
 	}
 }
 
-static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *result)
+static void take_stamp(struct tfc__remote_agent *agent, const struct tfc__agent_stamp *stamp)
 {
-	uint64_t stamp = tfc__msg_get_u64(result, "stamp", 0), now = tfc__boot_time();
-	note_boot(agent, tfc__msg_get_u64(result, "boot", 0));
-	if (tfc__msg_get_bool(result, "alone", false))
+	uint64_t now = tfc__boot_time();
+	note_boot(agent, stamp->boot);
+	if (stamp->is_alone)
 		lose_earlier(agent);
-	agent->ahead_ns = (int64_t)(now - stamp);
+	agent->ahead_ns = (int64_t)(now - stamp->stamp);
 	agent->received_ns = now;
-	if (send_renewal(agent, stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
+	if (send_renewal(agent, stamp->stamp) < 0 || (!agent->stay && ask_stay(agent) < 0))
 		return; /* out of memory; the next renewal tries again */
 	set_silent(agent, false);
 	TFC__LIST_EACH (link, &agent->jobs)
@@ -205,9 +211,12 @@ static void take_stamp(struct tfc__remote_agent *agent, const msgpack_object *re
 static void on_stamp(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct tfc__remote_agent *agent = user;
+	struct tfc__agent_stamp stamp;
 	agent->stamp_call = NULL;
 	if (code == TFC_OK)
-		take_stamp(agent, result);
+		code = tfc__fields_read(NULL, &tfc__agent_stamp_fields, result, NULL, &stamp);
+	if (code == TFC_OK)
+		take_stamp(agent, &stamp);
 	else if (code == TFC_ETIMEDOUT)
 		set_silent(agent, true);
 	set_loss_timer(agent);
@@ -217,11 +226,11 @@ static void on_stamp(void *user, int code, const msgpack_object *result, const t
 
 static void ask_stamp(struct tfc__remote_agent *agent)
 {
+	const struct tfc__agent_target target = {.instance = agent->instance};
 	struct tfc__buf params = {0};
 	if (!agent->rpc || agent->stamp_call || tfc__list_is_empty(&agent->jobs))
 		return;
-	tfc__msg_map(&params, 1);
-	tfc__msg_put_u64(&params, "instance", agent->instance);
+	tfc__fields_write(&params, &tfc__agent_target_fields, &target);
 	const struct tfc__rpc_options options = {.method = "agent.stamp",
 						 .params = &params,
 						 .timeout_ms = agent->lease_ms / 3 + 1,
@@ -247,14 +256,13 @@ void tfc__remote_begin(struct tfc__remote_agent *agent)
 void tfc__remote_forget(void *user, const char *id)
 {
 	const struct tfc__remote_agent *agent = user;
-	struct tfc__strv ids = {0};
+	const char *const list[] = {id, NULL};
+	const struct tfc__ids ids = {list};
 	struct tfc__buf params = {0};
-	tfc__strv_add(&ids, id);
-	tfc__ids_write(&params, &ids);
-	if (agent->rpc && !ids.is_failed)
+	tfc__fields_write(&params, &tfc__ids_fields, &ids);
+	if (agent->rpc)
 		tfc__rpc_notify(agent->rpc, "agent.forget", &params);
 	tfc__buf_fini(&params);
-	tfc__strv_fini(&ids);
 }
 
 /* ---- connections */

@@ -232,11 +232,11 @@ static void deliver(struct remote_job *job, const msgpack_object *body)
 	tfc__reader_fini(&reader);
 }
 
-void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
+void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message *message)
 {
 	if (job->state != REMOTE_OPEN || !job->is_up)
 		return;
-	int code = tfc__link_read(&job->stream, params);
+	int code = tfc__link_receive(&job->stream, message);
 	if (code < 0) {
 		tfc__remote_give_up(job, "message sequence broken");
 		return;
@@ -244,7 +244,7 @@ void tfc__remote_receive(struct remote_job *job, const msgpack_object *params)
 	tfc__work_schedule(&job->flush);
 	report(job); /* BACK is reported before other events */
 	if (code == 1 && job->state == REMOTE_OPEN)
-		deliver(job, tfc__msg_get(params, "body"));
+		deliver(job, message->body);
 	free_closed(job);
 }
 

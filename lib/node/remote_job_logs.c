@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/strv.h"
-#include "node/agent_wire.h"
 #include "node/internal.h"
 
 #define METHOD "node.known"
@@ -75,7 +74,8 @@ static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
 					      .user = asking};
 	if (!asking)
 		return;
-	tfc__ids_write(&params, ids);
+	tfc__fields_write(&params, &tfc__ids_fields,
+			  &(struct tfc__ids){(const char *const *)ids->items});
 	asking->node = node;
 	snprintf(asking->maintainer, sizeof(asking->maintainer), "%s", maintainer);
 	tfc__list_append(&node->askings, &asking->link);
@@ -112,20 +112,21 @@ static bool is_known(tfc_node *node, const char *id)
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params)
 {
-	const msgpack_object *ids;
-	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
-	struct tfc__strv gone = {0};
-	struct tfc__buf result = {0};
-	for (uint32_t i = 0; i < count; i++) {
-		char id[TFC__JOB_ID_SIZE];
-		if (tfc__job_id_read(&ids[i], id) && !is_known(node, id))
-			tfc__strv_add(&gone, id);
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__ids asked;
+	struct tfc__strv gone = {0}; /* out of memory: a later response has the missing ids */
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__params_read(&reader, &tfc__ids_fields, params, &error, &asked) < 0) {
+		tfc__rpc_fail(request, &error);
+	} else {
+		for (const char *const *id = asked.ids; id && *id; id++)
+			if (tfc__is_job_id(*id) && !is_known(node, *id))
+				tfc__strv_add(&gone, *id);
+		tfc__rpc_reply_message(request, &tfc__ids_fields,
+				       &(struct tfc__ids){(const char *const *)gone.items});
 	}
-	gone.is_failed = false; /* out of memory: a later response has the missing ids */
-	tfc__ids_write(&result, &gone);
-	tfc__rpc_reply(request, &result);
-	tfc__buf_fini(&result);
 	tfc__strv_fini(&gone);
+	tfc__reader_fini(&reader);
 }
 
 /* ---- by age */

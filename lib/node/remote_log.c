@@ -42,44 +42,16 @@ struct remote_log {
 
 /* ---- receiving */
 
-static size_t packed_size(const msgpack_object *item)
+static void pack(struct batch *batch, const tfc_log_record *record)
 {
-	return sizeof(struct packed_record) + (item->via.array.ptr[6].type == MSGPACK_OBJECT_BIN
-						       ? item->via.array.ptr[6].via.bin.size
-						       : 0);
-}
-
-static bool is_record(const msgpack_object *item)
-{
-	if (item->type != MSGPACK_OBJECT_ARRAY || item->via.array.size < 7)
-		return false;
-	for (int i = 0; i < 6; i++)
-		if (item->via.array.ptr[i].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
-			return false;
-	const msgpack_object *data = &item->via.array.ptr[6];
-	return data->type == MSGPACK_OBJECT_NIL ||
-	       (data->type == MSGPACK_OBJECT_BIN &&
-		data->via.bin.size == item->via.array.ptr[5].via.u64);
-}
-
-static void pack(struct batch *batch, const msgpack_object *item)
-{
-	const msgpack_object *parts = item->via.array.ptr;
-	const msgpack_object *data = &parts[6];
-	struct packed_record packed = {.record = {.size = sizeof(tfc_log_record),
-						  .stream = (uint32_t)parts[0].via.u64,
-						  .attempt = (uint32_t)parts[1].via.u64,
-						  .time_ns = parts[2].via.u64,
-						  .position = parts[3].via.u64,
-						  .next = parts[4].via.u64,
-						  .len = parts[5].via.u64},
-				       .has_data = data->type == MSGPACK_OBJECT_BIN};
+	struct packed_record packed = {.record = *record, .has_data = record->data};
+	packed.record.data = NULL;
 	memcpy(batch->data + batch->len, &packed, sizeof(packed));
 	batch->len += sizeof(packed);
-	if (!packed.has_data)
+	if (!record->data)
 		return;
-	memcpy(batch->data + batch->len, data->via.bin.ptr, data->via.bin.size);
-	batch->len += data->via.bin.size;
+	memcpy(batch->data + batch->len, record->data, record->len);
+	batch->len += record->len;
 }
 
 /* TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
@@ -89,10 +61,11 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 	if (item->type != MSGPACK_OBJECT_ARRAY)
 		return TFC_EPARSE;
 	const msgpack_object *records = item->via.array.ptr;
+	tfc_log_record record = TFC_LOG_RECORD_INIT;
 	for (uint32_t i = 0; i < item->via.array.size; i++) {
-		if (!is_record(&records[i]))
+		if (!tfc__log_record_read(&records[i], &record))
 			return TFC_EPARSE;
-		size += packed_size(&records[i]);
+		size += sizeof(struct packed_record) + (record.data ? record.len : 0);
 	}
 	log->is_caught_up = !size;
 	struct batch *batch = size ? calloc(1, sizeof(*batch) + size) : NULL;
@@ -103,8 +76,9 @@ static int take_batch(struct remote_log *log, const msgpack_object *item)
 	if (!batch)
 		return TFC_ENOMEM;
 	for (uint32_t i = 0; i < item->via.array.size; i++) {
-		pack(batch, &records[i]);
-		log->wanted = records[i].via.array.ptr[4].via.u64;
+		tfc__log_record_read(&records[i], &record);
+		pack(batch, &record);
+		log->wanted = record.next;
 	}
 	tfc__list_append(&log->batches, &batch->link);
 	return TFC_OK;
@@ -162,11 +136,10 @@ static void ask(struct remote_log *log)
 	tfc_error error = TFC_ERROR_INIT;
 	if (log->call || log->is_over || !can_ask(log))
 		return;
-	tfc__msg_map(&params, 4);
-	tfc__msg_put_str(&params, "id", log->id);
-	tfc__msg_put_u64(&params, "task", log->task);
-	tfc__msg_put_str(&params, "name", log->name);
-	tfc__msg_put_u64(&params, "position", log->wanted);
+	struct tfc__agent_log_call call = {.task = log->task, .position = log->wanted};
+	snprintf(call.id, sizeof(call.id), "%s", log->id);
+	memcpy(call.name, log->name, sizeof(call.name));
+	tfc__fields_write(&params, &tfc__agent_log_fields, &call);
 	const struct tfc__rpc_options options = {.method = "agent.log",
 						 .params = &params,
 						 .credit = CREDIT,

@@ -6,18 +6,15 @@
 
 #define OFFER_AGAIN TFC__SECOND
 
-static void take_open(struct remote_job *job, const msgpack_object *result)
+static void take_open(struct remote_job *job, const struct tfc__agent_opened *opened)
 {
-	char state[16];
-	tfc__msg_get_text(result, "state", state, sizeof(state));
-	if (strcmp(state, "busy") == 0) {
+	if (strcmp(opened->state, "busy") == 0) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
-	} else if (strcmp(state, "fenced") == 0) {
+	} else if (strcmp(opened->state, "fenced") == 0) {
 		tfc__remote_lose(job, TFC__AGENT_FENCED, "another maintainer has taken over");
-	} else if (strcmp(state, "open") != 0) {
+	} else if (strcmp(opened->state, "open") != 0) {
 		tfc__remote_lose(job, TFC__AGENT_LOST, "the node has ended its tasks of the job");
-	} else if (tfc__agent_link_resume(&job->stream, tfc__msg_get_u64(result, "received", 0)) <
-		   0) {
+	} else if (tfc__agent_link_resume(&job->stream, opened->received) < 0) {
 		tfc__remote_give_up(job, "the node has lost its orders");
 	} else {
 		job->boot = job->agent->boot;
@@ -31,15 +28,19 @@ static void take_open(struct remote_job *job, const msgpack_object *result)
 static void on_open(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
+	struct tfc__agent_opened opened;
+	tfc_error why = error ? *error : (tfc_error)TFC_ERROR_INIT;
 	job->call = NULL;
+	if (code == TFC_OK)
+		code = tfc__fields_read(NULL, &tfc__agent_opened_fields, result, &why, &opened);
 	if (code == TFC_OK) {
-		take_open(job, result);
+		take_open(job, &opened);
 	} else if (code == TFC_ELOST) {
 		return; /* the connection was lost: retried over the next one */
 	} else if (code == TFC_ESTATE || code == TFC_ETIMEDOUT || code == TFC_ENOMEM) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
 	} else {
-		tfc__remote_lose(job, TFC__AGENT_LOST, error->text);
+		tfc__remote_lose(job, TFC__AGENT_LOST, why.text);
 	}
 }
 
@@ -74,23 +75,21 @@ void tfc__remote_offer_bundle(struct remote_job *job)
 		on_send_failed(job, &error);
 }
 
-static void put_bundle(struct tfc__buf *params, const struct tfc__bundle *bundle)
-{
-	if (bundle->state == TFC__BUNDLE_FAILED) {
-		tfc__msg_put_str(params, "bundle_error", bundle->error.text);
-		return;
-	}
-	tfc__msg_str(params, "bundle");
-	tfc__msg_map(params, 2);
-	tfc__msg_put_str(params, "hash", bundle->hash);
-	tfc__msg_put_u64(params, "size", bundle->size);
-}
-
 /* The open request contains the bundle's hash, so the bundle must be packed first. */
 static bool is_packed(const struct remote_job *job)
 {
 	return !job->bundle || job->bundle->state == TFC__BUNDLE_READY ||
 	       job->bundle->state == TFC__BUNDLE_FAILED;
+}
+
+static struct tfc__agent_target target_of(const struct remote_job *job)
+{
+	struct tfc__agent_target target = {
+		.instance = job->agent->instance,
+		.handle = job->handle,
+	};
+	snprintf(target.id, sizeof(target.id), "%s", job->id);
+	return target;
 }
 
 static int write_open(const struct remote_job *job, struct tfc__buf *params)
@@ -99,26 +98,33 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	bool is_first = !job->boot;
 	bool is_refused = tfc__job_has_secrets(job->info.job) &&
 			  tfc__rpc_is_exposed(job->agent->rpc);
+	struct tfc__bundle_offer offer;
+	struct tfc__agent_open open = {
+		.target = target_of(job),
+		.epoch = job->epoch,
+		.received = job->stream.received,
+		.has_minimal_env = true,
+	};
 	if (is_first && tfc_job_json(job->info.job, is_refused ? 0 : TFC_JSON_SECRETS, &json) < 0)
 		return TFC_ENOMEM;
-	tfc__msg_map(params, (is_first ? 8 + is_refused : 5) + (is_first && job->bundle));
-	tfc__msg_put_u64(params, "instance", job->agent->instance);
-	tfc__msg_put_u64(params, "handle", job->handle);
-	tfc__msg_put_str(params, "id", job->id);
-	tfc__msg_put_u64(params, "epoch", job->epoch);
-	tfc__msg_put_u64(params, "received", job->stream.received);
 	if (is_first) {
-		tfc__msg_put_str(params, "job", json);
-		tfc__msg_put_bool(params, "minimal_env", job->info.has_minimal_env);
-		tfc__msg_put_bin(params, "tag", job->info.host_tag, job->info.host_tag_len);
-		if (job->bundle)
-			put_bundle(params, job->bundle);
-		if (is_refused)
-			tfc__msg_put_str(
-				params, "refused",
-				"secret_env: the connection between the nodes is not encrypted, so "
-				"others could read the values; give both a key (key_file)");
+		open.job_json = json;
+		open.job_json_len = strlen(json);
+		open.has_minimal_env = job->info.has_minimal_env;
+		open.host_tag = job->info.host_tag;
+		open.host_tag_len = job->info.host_tag_len;
 	}
+	if (is_first && is_refused)
+		open.refused = "secret_env: the connection between the nodes is not encrypted, so "
+			       "others could read the values; give both a key (key_file)";
+	if (is_first && job->bundle && job->bundle->state == TFC__BUNDLE_FAILED) {
+		open.bundle_error = job->bundle->error.text;
+	} else if (is_first && job->bundle) {
+		memcpy(offer.hash, job->bundle->hash, sizeof(offer.hash));
+		offer.size = job->bundle->size;
+		open.bundle = &offer;
+	}
+	tfc__fields_write(params, &tfc__agent_open_fields, &open);
 	tfc_free(json);
 	return TFC_OK;
 }
@@ -146,11 +152,11 @@ static void send_call(struct remote_job *job, const char *method, const struct t
 static void on_drop(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
-	char state[16] = "";
+	struct tfc__agent_opened opened;
 	job->call = NULL;
 	if (code == TFC_OK)
-		tfc__msg_get_text(result, "state", state, sizeof(state));
-	if (strcmp(state, "unknown") == 0)
+		code = tfc__fields_read(NULL, &tfc__agent_opened_fields, result, NULL, &opened);
+	if (code == TFC_OK && strcmp(opened.state, "unknown") == 0)
 		tfc__remote_lose(job, TFC__AGENT_LOST, "gave up");
 	else if (code != TFC_ELOST)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
@@ -163,10 +169,8 @@ static void ask(struct remote_job *job)
 	if (job->state == REMOTE_OPEN) {
 		code = write_open(job, &params);
 	} else {
-		tfc__msg_map(&params, 3);
-		tfc__msg_put_u64(&params, "instance", job->agent->instance);
-		tfc__msg_put_u64(&params, "handle", job->handle);
-		tfc__msg_put_str(&params, "id", job->id);
+		const struct tfc__agent_target target = target_of(job);
+		tfc__fields_write(&params, &tfc__agent_target_fields, &target);
 	}
 	if (code < 0)
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);

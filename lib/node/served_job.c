@@ -74,10 +74,10 @@ void tfc__served_job_abort(struct served_job *job)
 
 static void report_gone(struct served_job *job, bool is_fenced)
 {
+	struct tfc__agent_message message = {.handle = job->handle};
 	struct tfc__buf item = {0};
-	tfc__msg_map(&item, 2);
-	tfc__msg_put_u64(&item, "handle", job->handle);
-	tfc__msg_put_str(&item, "gone", is_fenced ? "fenced" : "lost");
+	strcpy(message.gone, is_fenced ? "fenced" : "lost");
+	tfc__agent_message_write(&item, &message);
 	int code = tfc__session_notify(job->session, &item);
 	tfc__buf_fini(&item);
 	if (code < 0)
@@ -304,14 +304,17 @@ void tfc__served_job_receive(struct served_job *job, const msgpack_object *param
 {
 	if (job->is_ending || !job->is_up)
 		return;
-	int code = tfc__link_read(&job->stream, params);
+	struct tfc__agent_message message;
+	int code = tfc__agent_message_read(params, NULL, &message);
+	if (code == TFC_OK)
+		code = tfc__link_receive(&job->stream, &message);
 	if (code < 0) {
 		give_up(job, "message sequence broken");
 		return;
 	}
 	tfc__work_schedule(&job->flush);
 	if (code == 1)
-		receive_order(job, tfc__msg_get(params, "body"));
+		receive_order(job, message.body);
 }
 
 void tfc__served_job_lost(struct served_job *job)
@@ -323,12 +326,9 @@ void tfc__served_job_lost(struct served_job *job)
 
 static void reply(struct tfc__rpc_request *request, const char *state, uint64_t received)
 {
-	struct tfc__buf result = {0};
-	tfc__msg_map(&result, 2);
-	tfc__msg_put_str(&result, "state", state);
-	tfc__msg_put_u64(&result, "received", received);
-	tfc__rpc_reply(request, &result);
-	tfc__buf_fini(&result);
+	struct tfc__agent_opened result = {.received = received};
+	strcpy(result.state, state);
+	tfc__rpc_reply_message(request, &tfc__agent_opened_fields, &result);
 }
 
 struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, const char *id)
@@ -341,53 +341,47 @@ struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, c
 	return NULL;
 }
 
-static int read_job(struct served_job *job, const msgpack_object *params, tfc_error *error)
+static int read_job(struct served_job *job, const struct tfc__agent_open *open, tfc_error *error)
 {
-	size_t text_len, tag_len = 0;
-	const void *text = tfc__msg_get_bin(params, "job", &text_len);
-	const void *tag = tfc__msg_get_bin(params, "tag", &tag_len);
-	job->id = tfc__msg_get_str(params, "id");
-	job->epoch = tfc__msg_get_u64(params, "epoch", 0);
-	job->has_minimal_env = tfc__msg_get_bool(params, "minimal_env", true);
-	if (!job->id || !text)
-		return tfc__fail(error, TFC_EINVAL, "node", 0, "the request names no job");
-	int code = tfc_job_parse(text, text_len, "job", error, &job->job);
+	int code = tfc_job_parse(open->job_json, (size_t)open->job_json_len, "job", error,
+				 &job->job);
 	if (code < 0)
 		return code;
+	job->epoch = open->epoch;
+	job->has_minimal_env = open->has_minimal_env;
 	job->task_count = tfc__job_task_count(job->job);
+	job->id = strdup(open->target.id);
 	job->is_launched = calloc(job->task_count ? job->task_count : 1, sizeof(bool));
-	job->tag = malloc(tag_len ? tag_len : 1);
-	if (!job->is_launched || !job->tag)
+	job->tag = malloc(open->host_tag_len ? (size_t)open->host_tag_len : 1);
+	if (!job->id || !job->is_launched || !job->tag)
 		return tfc__fail_nomem(error, "node");
-	if (tag_len)
-		memcpy(job->tag, tag, tag_len);
+	if (open->host_tag_len)
+		memcpy(job->tag, open->host_tag, (size_t)open->host_tag_len);
 	return TFC_OK;
 }
 
 /* Its maintainer offers the bundle to this node (bundle/transfer.h), before or after this call. */
-static int want_bundle(struct served_job *job, const msgpack_object *params, tfc_error *error)
+static int want_bundle(struct served_job *job, const struct tfc__agent_open *open, tfc_error *error)
 {
 	struct tfc__bundles *bundles = job->session->service->bundles;
-	const msgpack_object *bundle = tfc__msg_get(params, "bundle");
-	char hash[TFC_BUNDLE_HASH_SIZE], why[256];
 	if (!job->job->bundle)
 		return TFC_OK;
-	if (tfc__msg_get_text(params, "bundle_error", why, sizeof(why)))
-		return tfc__bundle_failed(bundles, why, error, &job->bundle);
-	if (tfc__msg_get_text(bundle, "hash", hash, sizeof(hash)))
-		return tfc__bundle_want(bundles, hash, tfc__msg_get_u64(bundle, "size", 0), error,
+	if (open->bundle_error)
+		return tfc__bundle_failed(bundles, open->bundle_error, error, &job->bundle);
+	if (open->bundle)
+		return tfc__bundle_want(bundles, open->bundle->hash, open->bundle->size, error,
 					&job->bundle);
 	return tfc__fail(error, TFC_EINVAL, "node", 0,
 			 "the request does not name the job's bundle");
 }
 
-static void open_local(struct served_job *job, size_t tag_len)
+static void open_local(struct served_job *job, uint64_t tag_len)
 {
 	struct tfc__agent_handle agent = job->session->service->agent;
 	const struct tfc__agent_job_info info = {.id = job->id,
 						 .job = job->job,
 						 .host_tag = tag_len ? job->tag : NULL,
-						 .host_tag_len = tag_len,
+						 .host_tag_len = (size_t)tag_len,
 						 .epoch = job->epoch,
 						 .has_minimal_env = job->has_minimal_env,
 						 .bundle = job->bundle,
@@ -400,19 +394,17 @@ static void open_local(struct served_job *job, size_t tag_len)
 			 job->error.text);
 }
 
-static struct served_job *new_job(struct session *session, const msgpack_object *params,
+static struct served_job *new_job(struct session *session, const struct tfc__agent_open *open,
 				  tfc_error *error)
 {
 	struct tfc__agent_service *service = session->service;
-	size_t tag_len = 0;
-	char why[256];
 	struct served_job *job = calloc(1, sizeof(*job));
 	if (!job) {
 		tfc__fail_nomem(error, "node");
 		return NULL;
 	}
 	job->session = session;
-	job->handle = tfc__msg_get_u64(params, "handle", 0);
+	job->handle = open->target.handle;
 	tfc__agent_link_init(&job->stream, 0);
 	tfc__list_init(&job->logs);
 	tfc__work_init(&job->flush, service->ctx, on_flush);
@@ -423,23 +415,20 @@ static struct served_job *new_job(struct session *session, const msgpack_object 
 	tfc__list_append(&service->jobs, &job->all);
 	session->job_count++;
 	service->job_count++;
-	if (read_job(job, params, error) < 0 || want_bundle(job, params, error) < 0) {
+	if (read_job(job, open, error) < 0 || want_bundle(job, open, error) < 0) {
 		tfc__served_job_free(job);
 		return NULL;
 	}
-	tfc__msg_get_bin(params, "tag", &tag_len);
-	if (tfc__msg_get_text(params, "refused", why, sizeof(why)) && *why)
-		tfc__fail(&job->error, TFC_EACCES, "node", 0, "%s", why);
+	if (open->refused)
+		tfc__fail(&job->error, TFC_EACCES, "node", 0, "%s", open->refused);
 	else
-		open_local(job, tag_len);
+		open_local(job, open->host_tag_len);
 	return job;
 }
 
 /* A repeated open: over another connection, or because the response was lost. */
-static void resume(struct served_job *job, struct tfc__rpc_request *request,
-		   const msgpack_object *params)
+static void resume(struct served_job *job, struct tfc__rpc_request *request, uint64_t received)
 {
-	uint64_t received = tfc__msg_get_u64(params, "received", 0);
 	if (job->is_ending) {
 		reply(request, "busy", 0);
 	} else if (tfc__agent_link_resume(&job->stream, received) < 0) {
@@ -453,10 +442,10 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request,
 }
 
 static void open_new(struct session *session, struct tfc__rpc_request *request,
-		     const msgpack_object *params)
+		     const struct tfc__agent_open *open)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	struct served_job *job = new_job(session, params, &error);
+	struct served_job *job = new_job(session, open, &error);
 	if (!job) {
 		tfc__rpc_fail(request, &error);
 		return;
@@ -491,46 +480,49 @@ static bool is_leaving(const struct served_job *job, const struct session *sessi
 	return job && job->is_ending && job->session->instance == session->instance;
 }
 
-static void fail_id(struct tfc__rpc_request *request)
+static int check_id(const char *id, tfc_error *error)
 {
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__fail(&error, TFC_EINVAL, "node", 0, "invalid job id; it has 16 hexadecimal digits");
-	tfc__rpc_fail(request, &error);
+	if (tfc__is_job_id(id))
+		return TFC_OK;
+	return tfc__fail(error, TFC_EINVAL, "node", 0,
+			 "invalid job id; it has 16 hexadecimal digits");
 }
 
 void tfc__served_job_open(struct session *session, struct tfc__rpc_request *request,
 			  const msgpack_object *params)
 {
-	char id[TFC__JOB_ID_SIZE];
-	struct served_job *job = tfc__served_job_find(session,
-						      tfc__msg_get_u64(params, "handle", 0));
-	if (job) {
-		resume(job, request, params);
-	} else if (tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
-		struct served_job *older = tfc__served_job_find_id(session->service, id);
-		if (!tfc__msg_get(params, "job"))
-			reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
-		else if (older)
-			open_after(older, session, request, tfc__msg_get_u64(params, "epoch", 0));
-		else
-			open_new(session, request, params);
-	} else {
-		fail_id(request);
-	}
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__agent_open open;
+	tfc_error error = TFC_ERROR_INIT;
+	int code = tfc__params_read(&reader, &tfc__agent_open_fields, params, &error, &open);
+	struct served_job *job = tfc__served_job_find(session, open.target.handle);
+	struct served_job *older = tfc__served_job_find_id(session->service, open.target.id);
+	if (code == TFC_OK && !job)
+		code = check_id(open.target.id, &error);
+	if (code < 0)
+		tfc__rpc_fail(request, &error);
+	else if (job)
+		resume(job, request, open.received);
+	else if (!open.job_json)
+		reply(request, is_leaving(older, session) ? "busy" : "unknown", 0);
+	else if (older)
+		open_after(older, session, request, open.epoch);
+	else
+		open_new(session, request, &open);
+	tfc__reader_fini(&reader);
 }
 
 void tfc__served_job_drop(struct session *session, struct tfc__rpc_request *request,
-			  const msgpack_object *params)
+			  const struct tfc__agent_target *target)
 {
-	struct served_job *job = tfc__served_job_find(session,
-						      tfc__msg_get_u64(params, "handle", 0));
-	char id[TFC__JOB_ID_SIZE];
-	if (!job && !tfc__job_id_read(tfc__msg_get(params, "id"), id)) {
-		fail_id(request);
+	struct served_job *job = tfc__served_job_find(session, target->handle);
+	tfc_error error = TFC_ERROR_INIT;
+	if (!job && check_id(target->id, &error) < 0) {
+		tfc__rpc_fail(request, &error);
 		return;
 	}
 	if (!job) {
-		job = tfc__served_job_find_id(session->service, id);
+		job = tfc__served_job_find_id(session->service, target->id);
 		job = is_leaving(job, session) ? job : NULL;
 	}
 	if (job)

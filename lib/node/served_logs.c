@@ -37,21 +37,6 @@ static void fail_stream(struct log_stream *stream, const tfc_error *error)
 	free_stream(stream);
 }
 
-static void write_record(struct tfc__buf *buf, const tfc_log_record *record)
-{
-	tfc__msg_array(buf, 7);
-	tfc__msg_u64(buf, record->stream);
-	tfc__msg_u64(buf, record->attempt);
-	tfc__msg_u64(buf, record->time_ns);
-	tfc__msg_u64(buf, record->position);
-	tfc__msg_u64(buf, record->next);
-	tfc__msg_u64(buf, record->len);
-	if (record->data)
-		tfc__msg_bin(buf, record->data, record->len);
-	else
-		tfc__msg_nil(buf);
-}
-
 /* Returns the number of records in the batch; *ret_code may be an error that occurred after them.
  */
 static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, int *ret_code,
@@ -63,7 +48,7 @@ static uint32_t fill_batch(struct log_stream *stream, struct tfc__buf *records, 
 	while (*ret_code == 1 && records->len < BATCH_BYTES && count < BATCH_RECORDS) {
 		*ret_code = stream->source->ops->next(stream->source, &record, error);
 		if (*ret_code == 1) {
-			write_record(records, &record);
+			tfc__log_record_write(records, &record);
 			count++;
 		}
 	}
@@ -124,31 +109,32 @@ static void on_cancel(void *user)
 
 /* Opens the log of a job that has nothing else left here. */
 static struct tfc__log_source *open_kept(struct tfc__agent_service *service,
-					 const msgpack_object *params, uint64_t position,
-					 tfc_error *error)
+					 const struct tfc__agent_log_call *call, tfc_error *error)
 {
-	char id[TFC__JOB_ID_SIZE], name[TFC__LOG_NAME_SIZE];
-	if (!tfc__job_id_read(tfc__msg_get(params, "id"), id) ||
-	    !tfc__msg_get_text(params, "name", name, sizeof(name)) || !tfc__is_log_name(name)) {
+	if (!tfc__is_job_id(call->id) || !tfc__is_log_name(call->name)) {
 		tfc__fail(error, TFC_EINVAL, "node", 0, "the request names no log");
 		return NULL;
 	}
-	return tfc__agent_kept_log_named(service->agent.agent, id, name, position, error);
+	return tfc__agent_kept_log_named(service->agent.agent, call->id, call->name, call->position,
+					 error);
 }
 
 static int open_source(struct tfc__agent_service *service, struct log_stream *stream,
-		       struct served_job *job, const msgpack_object *params, tfc_error *error)
+		       const msgpack_object *params, tfc_error *error)
 {
-	uint64_t task = tfc__msg_get_u64(params, "task", UINT64_MAX);
-	uint64_t position = tfc__msg_get_u64(params, "position", 0);
+	struct tfc__agent_log_call call;
+	int code = tfc__params_read(NULL, &tfc__agent_log_fields, params, error, &call);
+	if (code < 0)
+		return code;
+	struct served_job *job = tfc__served_job_find_id(service, call.id);
 	if (!job || !job->local) {
-		stream->source = open_kept(service, params, position, error);
+		stream->source = open_kept(service, &call, error);
 		return stream->source ? TFC_OK : error->code;
 	}
-	if (task >= job->task_count)
+	if (call.task >= job->task_count)
 		return tfc__fail(error, TFC_ENOENT, "node", 0, "no such log");
 	const struct tfc__agent_ops *ops = job->session->service->agent.ops;
-	stream->source = ops->log_open(job->local, (uint32_t)task, position, error);
+	stream->source = ops->log_open(job->local, call.task, call.position, error);
 	if (!stream->source)
 		return error->code < 0 ? error->code : TFC_ENOMEM;
 	stream->source->wake = wake;
@@ -161,10 +147,6 @@ void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_
 			    const msgpack_object *params)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	char id[TFC__JOB_ID_SIZE];
-	struct served_job *job = tfc__job_id_read(tfc__msg_get(params, "id"), id)
-					 ? tfc__served_job_find_id(service, id)
-					 : NULL;
 	struct log_stream *stream = calloc(1, sizeof(*stream));
 	if (!stream) {
 		tfc__fail_nomem(&error, "node");
@@ -174,7 +156,7 @@ void tfc__served_logs_serve(struct tfc__agent_service *service, struct tfc__rpc_
 	stream->request = request;
 	tfc__list_init(&stream->link);
 	tfc__work_init(&stream->pump, service->ctx, pump);
-	if (open_source(service, stream, job, params, &error) < 0) {
+	if (open_source(service, stream, params, &error) < 0) {
 		fail_stream(stream, &error);
 		return;
 	}
@@ -194,16 +176,15 @@ void tfc__served_logs_end(struct served_job *job)
 /* A job that is still here writes to its log, so that log is removed later, with the job. */
 void tfc__agent_service_forget(struct tfc__agent_service *service, const msgpack_object *params)
 {
-	const msgpack_object *ids;
-	uint32_t count = tfc__msg_get_array(params, "ids", &ids);
-	for (uint32_t i = 0; i < count; i++) {
-		char id[TFC__JOB_ID_SIZE];
-		if (!tfc__job_id_read(&ids[i], id))
-			continue;
-		struct served_job *job = tfc__served_job_find_id(service, id);
+	struct tfc__reader reader = {.ahead_ns = 0};
+	struct tfc__ids ids;
+	tfc__params_read(&reader, &tfc__ids_fields, params, NULL, &ids);
+	for (const char *const *id = ids.ids; id && *id; id++) {
+		struct served_job *job = tfc__served_job_find_id(service, *id);
 		if (job)
 			job->is_forgotten = true;
-		else
-			tfc__agent_forget_logs(service->agent.agent, id);
+		else if (tfc__is_job_id(*id))
+			tfc__agent_forget_logs(service->agent.agent, *id);
 	}
+	tfc__reader_fini(&reader);
 }

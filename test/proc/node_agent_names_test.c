@@ -19,6 +19,7 @@
 #include "agent_pair.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/names.h"
 #include "wire/msg.h"
 
 #define INSTANCE 77
@@ -201,7 +202,10 @@ static void open_takes_no_path(void **state)
 	begin(&f);
 	for (size_t i = 0; i < PATHS; i++) {
 		bool has_newline = strchr(paths[i], '\n');
-		assert_refused(open_job(&f, paths[i], "worker", NULL), "invalid job id");
+		assert_refused(open_job(&f, paths[i], "worker", NULL),
+			       strlen(paths[i]) < TFC__JOB_ID_SIZE
+				       ? "invalid job id"
+				       : "id: must be text of at most 16 bytes");
 		assert_refused(open_job(&f, ID, paths[i], NULL),
 			       has_newline ? "unexpected newline" : "a role's name");
 		assert_refused(open_job(&f, ID, "worker", paths[i]), "SHA-256");
