@@ -96,41 +96,6 @@ static bool is_missing_reported(const struct tfc__lines *lines, uint64_t end)
 	return end <= lines->begin.reported[0].position || end <= lines->begin.reported[1].position;
 }
 
-/* Replaces the current record by the gap in front of it. The record is read again after the gap. */
-static void miss(struct tfc__lines *lines, uint64_t from)
-{
-	tfc_log_record *record = &lines->record;
-	*record = (tfc_log_record){.size = sizeof(*record),
-				   .stream = TFC_STREAM_GAP,
-				   .time_ns = record->time_ns,
-				   .position = from,
-				   .next = record->position,
-				   .len = record->position - from};
-	tfc__log_source_close(lines->source);
-	lines->source = NULL;
-}
-
-/* The attempt of a gap that rotation made is unknown, and is 0. */
-static bool is_of_another(const struct tfc__lines *lines)
-{
-	const tfc_log_record *record = &lines->record;
-	return lines->attempt && record->attempt && record->attempt != lines->attempt;
-}
-
-/*
- * A record of an earlier attempt is skipped: 1. A record of a later attempt is left to the reader
- * of that attempt: 0.
- */
-static int leave_to_another(struct tfc__lines *lines)
-{
-	if (lines->record.attempt > lines->attempt) {
-		lines->position = lines->record.position;
-		tfc__lines_park(lines);
-		return 0;
-	}
-	return 1;
-}
-
 /* Reads the next record: 1, 0 when there is none, or an error. */
 static int read_record(struct tfc__lines *lines, tfc_error *error)
 {
@@ -144,13 +109,29 @@ static int read_record(struct tfc__lines *lines, tfc_error *error)
 		record->len = 0;
 		return code;
 	}
-	/* A reader that begins at the oldest record does not report what came before it. */
-	if (record->position > lines->position && !is_missing_reported(lines, record->position))
-		miss(lines, lines->position);
+	/* A reader that begins at the oldest record does not report what came before it. Otherwise
+	 * the gap replaces the record, which is read again after the gap. */
+	if (record->position > lines->position && !is_missing_reported(lines, record->position)) {
+		uint64_t from = lines->position;
+		*record = (tfc_log_record){.size = sizeof(*record),
+					   .stream = TFC_STREAM_GAP,
+					   .time_ns = record->time_ns,
+					   .position = from,
+					   .next = record->position,
+					   .len = record->position - from};
+		tfc__log_source_close(lines->source);
+		lines->source = NULL;
+	}
 	lines->position = record->next;
-	if (is_of_another(lines)) {
+	/* The attempt of a gap that rotation made is unknown, and is 0. A record of a later attempt
+	 * is left to the reader of that attempt; one of an earlier attempt is skipped. */
+	if (lines->attempt && record->attempt && record->attempt != lines->attempt) {
 		lines->at = record->len;
-		return leave_to_another(lines);
+		if (record->attempt < lines->attempt)
+			return 1;
+		lines->position = record->position;
+		tfc__lines_park(lines);
+		return 0;
 	}
 	if (record->stream != TFC_STREAM_GAP) {
 		lines->at = reported_of(lines, record);
@@ -180,7 +161,8 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 	return cursor;
 }
 
-static int take_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, struct tfc__line *line)
+static int take_unfinished(struct tfc__lines *lines, struct tfc__line_rest *rest,
+			   struct tfc__line *line)
 {
 	lines->flushed = rest;
 	*line = (struct tfc__line){
@@ -199,7 +181,7 @@ int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 	drop_reported(lines);
 	for (size_t i = 0; i < 2; i++)
 		if (lines->rest[i].text.len)
-			return take_rest(lines, &lines->rest[i], ret_line);
+			return take_unfinished(lines, &lines->rest[i], ret_line);
 	return 0;
 }
 
@@ -212,55 +194,50 @@ static bool extend(struct tfc__line_rest *rest, const char *data, uint64_t len)
 	return is_done;
 }
 
-static int keep_rest(struct tfc__lines *lines, struct tfc__line_rest *rest, const char *data,
-		     uint64_t len)
-{
-	bool is_first = rest->text.len == 0;
-	if (!extend(rest, data, len))
-		return TFC_ENOMEM;
-	if (is_first)
-		rest->begin = (struct tfc__reported){lines->record.position, lines->at};
-	rest->attempt = lines->record.attempt;
-	rest->time_ns = lines->record.time_ns;
-	lines->at += len;
-	return 0;
-}
-
 /*
  * Consumes bytes of the record up to a newline or the maximum length of a line. The text in `rest`
  * belongs in front of them.
  */
 static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 {
-	struct tfc__line_rest *rest = &lines->rest[slot_of(&lines->record)];
-	if (rest->text.len && rest->attempt != lines->record.attempt)
-		return take_rest(lines, rest, line); /* a later attempt does not complete it */
-	const char *data = lines->record.data + lines->at;
-	uint64_t left = lines->record.len - lines->at;
+	const tfc_log_record *record = &lines->record;
+	struct tfc__line_rest *rest = &lines->rest[slot_of(record)];
+	if (rest->text.len && rest->attempt != record->attempt)
+		return take_unfinished(lines, rest,
+				       line); /* a later attempt does not complete it */
+	const char *data = record->data + lines->at;
+	uint64_t left = record->len - lines->at;
 	uint64_t room = TFC__LINE_MAX - rest->text.len;
-	uint64_t look = left < room ? left : room;
-	const char *newline = look ? memchr(data, '\n', look) : NULL;
+	uint64_t most = left < room ? left : room;
+	const char *newline = most ? memchr(data, '\n', most) : NULL;
 	/*
 	 * A newline directly behind a full line ends that line and is not an empty line of its own.
 	 */
 	if (!newline && left > room && data[room] == '\n')
 		newline = data + room;
 	bool is_full = !newline && left > room;
-	uint64_t len = newline ? (uint64_t)(newline - data) : look;
-	if (!newline && !is_full) /* the remaining record is the beginning of a line */
-		return keep_rest(lines, rest, data, len);
-	if (rest->text.len && !extend(rest, data, len))
+	uint64_t len = newline ? (uint64_t)(newline - data) : most;
+	bool is_whole = newline || is_full, is_first = rest->text.len == 0;
+	if ((!is_whole || !is_first) && !extend(rest, data, len))
 		return TFC_ENOMEM;
+	if (!is_whole) { /* the remaining record is the beginning of a line */
+		if (is_first)
+			rest->begin = (struct tfc__reported){record->position, lines->at};
+		rest->attempt = record->attempt;
+		rest->time_ns = record->time_ns;
+		lines->at += len;
+		return 0;
+	}
 	lines->at += len + (newline ? 1 : 0);
-	if (rest->text.len) {
+	if (!is_first) {
 		data = rest->text.data;
 		len = rest->text.len;
 		lines->flushed = rest;
 	}
 	*line = (struct tfc__line){
-		.stream = lines->record.stream,
-		.attempt = lines->record.attempt,
-		.time_ns = lines->record.time_ns,
+		.stream = record->stream,
+		.attempt = record->attempt,
+		.time_ns = record->time_ns,
 		.is_partial = is_full,
 		.data = data,
 		.len = len,

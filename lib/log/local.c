@@ -43,24 +43,10 @@ static struct tfc__link *watch_bucket(const struct tfc__log_dir *dir, const char
 	return &dir->buckets[hash % WATCH_BUCKETS];
 }
 
-static void wake(struct local_log *log)
+static void wake_reader(struct local_log *log)
 {
 	if (log->source.wake)
 		log->source.wake(log->source.user);
-}
-
-/* The segment file has grown; its name is "worker-0.OFFSET.log". */
-static void wake_readers_of(const struct tfc__log_dir *dir, const char *file)
-{
-	const char *end = strrchr(file, '.');
-	while (end && end > file && *--end != '.')
-		;
-	size_t len = end ? (size_t)(end - file) : 0;
-	TFC__LIST_EACH (link, watch_bucket(dir, file, len)) {
-		struct local_log *log = tfc__container_of(link, struct local_log, watch);
-		if (strncmp(log->name, file, len) == 0 && log->name[len] == '\0')
-			wake(log);
-	}
 }
 
 static void on_inotify(struct tfc__io *io, uint32_t events)
@@ -71,27 +57,22 @@ static void on_inotify(struct tfc__io *io, uint32_t events)
 	for (ssize_t at = 0; at < len;) {
 		const struct inotify_event *event = (const void *)(buf + at);
 		at += (ssize_t)(sizeof(*event) + event->len);
-		if (!(event->mask & IN_Q_OVERFLOW) && event->len) {
-			wake_readers_of(dir, event->name);
+		if (event->mask & IN_Q_OVERFLOW || !event->len) {
+			TFC__LIST_EACH (link, &dir->sources)
+				wake_reader(tfc__container_of(link, struct local_log, link));
 			continue;
 		}
-		TFC__LIST_EACH (link, &dir->sources)
-			wake(tfc__container_of(link, struct local_log, link));
+		/* A segment file has grown; its name is "worker-0.OFFSET.log". */
+		const char *file = event->name, *end = strrchr(file, '.');
+		while (end && end > file && *--end != '.')
+			;
+		size_t name_len = end ? (size_t)(end - file) : 0;
+		TFC__LIST_EACH (link, watch_bucket(dir, file, name_len)) {
+			struct local_log *log = tfc__container_of(link, struct local_log, watch);
+			if (strncmp(log->name, file, name_len) == 0 && log->name[name_len] == '\0')
+				wake_reader(log);
+		}
 	}
-}
-
-static int open_inotify(struct tfc__log_dir *dir, tfc_error *error)
-{
-	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (fd < 0)
-		return tfc__fail_errno(error, "log", errno,
-				       "cannot follow logs (limit fs.inotify.max_user_instances)");
-	int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, on_inotify);
-	if (code < 0) {
-		*error = *tfc__ctx_error(dir->ctx);
-		close(fd);
-	}
-	return code;
 }
 
 static void close_inotify(struct tfc__log_dir *dir)
@@ -112,9 +93,19 @@ static int begin_watching(struct tfc__log_dir *dir, tfc_error *error)
 		for (uint32_t i = 0; i < WATCH_BUCKETS; i++)
 			tfc__list_init(&dir->buckets[i]);
 	}
-	int code = dir->inotify.ctx ? TFC_OK : open_inotify(dir, error);
-	if (code < 0)
-		return code;
+	if (!dir->inotify.ctx) {
+		int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+		if (fd < 0)
+			return tfc__fail_errno(
+				error, "log", errno,
+				"cannot follow logs (limit fs.inotify.max_user_instances)");
+		int code = tfc__io_open(&dir->inotify, dir->ctx, fd, EPOLLIN, on_inotify);
+		if (code < 0) {
+			*error = *tfc__ctx_error(dir->ctx);
+			close(fd);
+			return code;
+		}
+	}
 	dir->watch = inotify_add_watch(dir->inotify.fd, dir->path, IN_MODIFY);
 	if (dir->watch < 0)
 		return tfc__fail_errno(error, "log", errno, "cannot follow \"%s\"", dir->path);
@@ -203,7 +194,7 @@ static void close_files(struct local_log *log)
 		--*log->dir->open_count;
 }
 
-static int next(void *source, tfc_log_record *record, tfc_error *error)
+static int local_log_next(void *source, tfc_log_record *record, tfc_error *error)
 {
 	struct local_log *log = source;
 	if (log->is_left)
@@ -221,7 +212,7 @@ static int next(void *source, tfc_log_record *record, tfc_error *error)
 	return code;
 }
 
-static void close_log(void *source)
+static void local_log_close(void *source)
 {
 	struct local_log *log = source;
 	close_files(log);
@@ -235,7 +226,7 @@ static void close_log(void *source)
 static struct local_log *new_log(const char *path, const char *name, uint64_t position,
 				 tfc_error *error)
 {
-	static const struct tfc__log_source_ops ops = {next, close_log};
+	static const struct tfc__log_source_ops ops = {local_log_next, local_log_close};
 	struct local_log *log = calloc(1, sizeof(*log));
 	if (log)
 		log->path = strdup(path);
@@ -269,6 +260,6 @@ struct tfc__log_source *tfc__log_dir_open(struct tfc__log_dir *dir, const char *
 	tfc__list_append(&dir->sources, &log->link);
 	if (watch_log(log, error) == TFC_OK)
 		return &log->source;
-	close_log(log);
+	local_log_close(log);
 	return NULL;
 }

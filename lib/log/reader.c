@@ -80,19 +80,6 @@ static int open_segment(tfc_log *log, uint64_t segment)
 	return 0;
 }
 
-static int fill_gap(tfc_log *log, tfc_log_record *record, uint64_t next)
-{
-	record->stream = TFC_STREAM_GAP;
-	record->attempt = 0;
-	record->time_ns = 0;
-	record->position = log->position;
-	record->next = next;
-	record->data = NULL;
-	record->len = next - log->position;
-	log->position = next;
-	return 1;
-}
-
 /*
  * Whether the segment is new and empty. A segment that the writer emptied has another mtime
  * (writer.c). On a file system without birth times the answer is false.
@@ -159,7 +146,15 @@ static int seek(tfc_log *log, tfc_log_record *record, tfc_error *error, bool *re
 		*ret_is_open = open_segment(log, segments.after) == 0;
 		return 0;
 	}
-	return fill_gap(log, record, segments.after);
+	record->stream = TFC_STREAM_GAP;
+	record->attempt = 0;
+	record->time_ns = 0;
+	record->position = log->position;
+	record->next = segments.after;
+	record->data = NULL;
+	record->len = segments.after - log->position;
+	log->position = segments.after;
+	return 1;
 }
 
 /* Reads until the chunk has `size` bytes; false when the file has fewer. */
@@ -190,15 +185,8 @@ static int fail_damaged(const tfc_log *log, tfc_error *error)
 			 path, (unsigned long long)(log->position - log->segment));
 }
 
-static uint32_t stream_of(char letter)
-{
-	return letter == 'o'   ? TFC_STREAM_STDOUT
-	       : letter == 'e' ? TFC_STREAM_STDERR
-			       : TFC_STREAM_GAP;
-}
-
 /* 1: a record; 0: no complete record here. */
-static int take(tfc_log *log, tfc_log_record *record, tfc_error *error)
+static int take_record(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_header header;
 	if (log->fd < 0 || !have(log, TFC__LOG_HEADER))
@@ -216,7 +204,9 @@ static int take(tfc_log *log, tfc_log_record *record, tfc_error *error)
 		if (log->chunk[log->begin + size - 1] != '\n')
 			return fail_damaged(log, error);
 	}
-	record->stream = stream_of(header.stream);
+	record->stream = header.stream == 'o'   ? TFC_STREAM_STDOUT
+			 : header.stream == 'e' ? TFC_STREAM_STDERR
+						: TFC_STREAM_GAP;
 	record->attempt = header.attempt;
 	record->time_ns = header.time_ns;
 	record->position = log->position;
@@ -250,7 +240,7 @@ static bool is_finished(const tfc_log *log)
  * follow. In an older one it does not: the position lies within a record, or the file is damaged.
  * The writer may have added to the segment during the scan, so it is read once more.
  */
-static int take_rest(tfc_log *log, tfc_log_record *record, tfc_error *error)
+static int take_incomplete(tfc_log *log, tfc_log_record *record, tfc_error *error)
 {
 	struct tfc__log_segments segments;
 	struct stat status;
@@ -259,7 +249,7 @@ static int take_rest(tfc_log *log, tfc_log_record *record, tfc_error *error)
 	    tfc__log_scan(log->dir_fd, log->name, log->position, &segments) != 0 ||
 	    segments.after == UINT64_MAX || segments.at_or_before != log->segment)
 		return 0;
-	int code = take(log, record, error);
+	int code = take_record(log, record, error);
 	return code ? code : fail_damaged(log, error);
 }
 
@@ -272,15 +262,15 @@ int tfc_log_next(tfc_log *log, tfc_log_record *record, tfc_error *error)
 				 "log or record is NULL, or record.size is not set");
 	if (log->fd < 0 && !try_first_segment(log))
 		return 0;
-	int code = take(log, &own, error);
+	int code = take_record(log, &own, error);
 	for (int i = 0; code == 0 && i < 2 && is_finished(log); i++) {
 		code = seek(log, &own, error, &is_open);
 		if (code != 0 || !is_open)
 			break;
-		code = take(log, &own, error);
+		code = take_record(log, &own, error);
 	}
 	if (code == 0)
-		code = take_rest(log, &own, error);
+		code = take_incomplete(log, &own, error);
 	if (code == 1) {
 		log->is_sought = true;
 		own.size = record->size; /* the host's record may be of an older, shorter version */

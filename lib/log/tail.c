@@ -46,27 +46,23 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 	return 0;
 }
 
-/* Reads from `position` to the end and returns that position; 0 when there is no log. */
-static uint64_t read_to_end(const char *dir, const char *name, uint64_t position)
+uint64_t tfc__log_end(const char *dir, const char *name)
 {
+	uint64_t start;
+	struct stat status;
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
-	if (tfc_log_open(dir, name, position, NULL, &log) < 0)
+	if (!tfc__is_log_name(name) || newest(dir, name, &start, &status) < 0)
+		return 0;
+	if (!status.st_size)
+		return start;
+	if (tfc_log_open(dir, name, start, NULL, &log) < 0)
 		return 0;
 	while (tfc_log_next(log, &record, NULL) > 0)
 		;
 	uint64_t end = tfc_log_position(log);
 	tfc_log_close(log);
 	return end;
-}
-
-uint64_t tfc__log_end(const char *dir, const char *name)
-{
-	uint64_t start;
-	struct stat status;
-	if (!tfc__is_log_name(name) || newest(dir, name, &start, &status) < 0)
-		return 0;
-	return status.st_size ? read_to_end(dir, name, start) : start;
 }
 
 /* ---- the last lines */
@@ -106,21 +102,6 @@ static void add_output(struct tail *tail, const tfc_log_record *record)
 	}
 }
 
-static int steal_lines(struct tail *tail, char ***ret_lines)
-{
-	struct tfc__strv lines = {0};
-	uint64_t first = tail->count > tail->limit ? tail->count - tail->limit : 0;
-	for (uint64_t i = first; i < tail->count; i++)
-		tfc__strv_add(&lines, tail->ring[i % tail->limit]);
-	char **items = tail->is_failed ? NULL : tfc__strv_steal(&lines);
-	if (!items) {
-		tfc__strv_fini(&lines);
-		return TFC_ENOMEM;
-	}
-	*ret_lines = items;
-	return TFC_OK;
-}
-
 /* Whether a record begins at `at` and a chain of records follows it to the end of the block. */
 static bool is_chain(const char *block, size_t len, size_t at)
 {
@@ -143,26 +124,9 @@ static bool is_chain(const char *block, size_t len, size_t at)
 }
 
 /*
- * The offset of the first record within the last TAIL_BYTES of a segment; `size` when there is
- * none.
+ * The position of the first record within the last TAIL_BYTES of a segment, or `start` when it is
+ * smaller or has no record there. For a tail those bytes are enough, however large the log is.
  */
-static uint64_t find_record(int fd, uint64_t size)
-{
-	char *block = malloc(TAIL_BYTES);
-	uint64_t from = size - TAIL_BYTES, found = size;
-	ssize_t len = block ? pread(fd, block, TAIL_BYTES, (off_t)from) : -1;
-	const char *newline = len > 0 ? memchr(block, '\n', (size_t)len) : NULL;
-	while (newline && found == size) {
-		size_t at = (size_t)(newline - block) + 1;
-		if (is_chain(block, (size_t)len, at))
-			found = from + at;
-		newline = memchr(block + at, '\n', (size_t)len - at);
-	}
-	free(block);
-	return found;
-}
-
-/* For a tail of a large segment its last bytes are enough, however large the log is. */
 static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, uint64_t size)
 {
 	char path[TFC__LOG_PATH_SIZE];
@@ -170,11 +134,20 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 		return start;
 	tfc__log_segment_name(path, name, start);
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return start;
-	uint64_t found = find_record(fd, size);
-	close(fd);
-	return found < size ? start + found : start;
+	char *block = fd < 0 ? NULL : malloc(TAIL_BYTES);
+	uint64_t found = start;
+	ssize_t len = block ? pread(fd, block, TAIL_BYTES, (off_t)(size - TAIL_BYTES)) : -1;
+	const char *newline = len > 0 ? memchr(block, '\n', (size_t)len) : NULL;
+	while (newline && found == start) {
+		size_t at = (size_t)(newline - block) + 1;
+		if (is_chain(block, (size_t)len, at))
+			found = start + size - TAIL_BYTES + at;
+		newline = memchr(block + at, '\n', (size_t)len - at);
+	}
+	free(block);
+	if (fd >= 0)
+		close(fd);
+	return found;
 }
 
 /* If the newest segment has just begun, the tail starts in the segment before it. */
@@ -203,6 +176,7 @@ int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t 
 	tfc_log *log;
 	tfc_log_record record = TFC_LOG_RECORD_INIT;
 	struct tail tail = {.limit = lines ? lines : 1};
+	struct tfc__strv found = {0};
 	int code = tfc_log_open(dir, name, tail_start(dir, name), NULL, &log);
 	if (code < 0)
 		return code;
@@ -216,11 +190,18 @@ int tfc__log_tail(const char *dir, const char *name, uint32_t attempt, uint32_t 
 	for (int i = 0; i < 2 && !tail.is_failed; i++)
 		if (tail.partial[i].len)
 			finish_line(&tail, &tail.partial[i]);
-	code = tail.is_failed ? TFC_ENOMEM : steal_lines(&tail, ret_lines);
+
+	uint64_t first = tail.count > tail.limit ? tail.count - tail.limit : 0;
+	for (uint64_t i = first; i < tail.count; i++)
+		tfc__strv_add(&found, tail.ring[i % tail.limit]);
+	char **items = tail.is_failed ? NULL : tfc__strv_steal(&found);
+	if (items)
+		*ret_lines = items;
+	tfc__strv_fini(&found);
 	for (uint32_t i = 0; tail.ring && i < tail.limit; i++)
 		free(tail.ring[i]);
 	free(tail.ring);
 	tfc__buf_fini(&tail.partial[0]);
 	tfc__buf_fini(&tail.partial[1]);
-	return code;
+	return items ? TFC_OK : TFC_ENOMEM;
 }

@@ -15,11 +15,6 @@
  */
 #define LINE_WAIT_BYTES (2 * TFC__LOG_PAYLOAD_MAX)
 
-static bool is_full(int error)
-{
-	return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
-}
-
 static int open_segment(struct tfc__log_writer *writer, uint64_t position, int flags)
 {
 	char path[TFC__LOG_PATH_SIZE];
@@ -33,19 +28,13 @@ static int open_segment(struct tfc__log_writer *writer, uint64_t position, int f
 	return 0;
 }
 
-static bool read_header(int fd, uint64_t at, struct tfc__log_header *ret_header)
-{
-	char text[TFC__LOG_HEADER];
-	return pread(fd, text, sizeof(text), (off_t)at) == (ssize_t)sizeof(text) &&
-	       tfc__log_header_read(text, ret_header);
-}
-
 /* The bytes of the record at `at`, or 0 when it is not complete. */
 static uint64_t record_size(int fd, uint64_t at, uint64_t end)
 {
 	struct tfc__log_header header;
-	char last;
-	if (!read_header(fd, at, &header))
+	char text[TFC__LOG_HEADER], last;
+	if (pread(fd, text, sizeof(text), (off_t)at) != (ssize_t)sizeof(text) ||
+	    !tfc__log_header_read(text, &header))
 		return 0;
 	if (header.stream == 'g')
 		return TFC__LOG_HEADER;
@@ -76,52 +65,36 @@ static bool ends_whole(int fd, uint64_t end)
 	return false;
 }
 
-static uint64_t whole_records(int fd, uint64_t end)
-{
-	uint64_t at = 0, size;
-	while (at < end && (size = record_size(fd, at, end)) > 0)
-		at += size;
-	return at;
-}
-
-/*
- * The position where the search for the newest segment starts: the first segment, or if that one
- * has been emptied, the newest in the directory.
- */
-static int find_start(const struct tfc__log_writer *writer, uint64_t *ret_position)
-{
-	struct tfc__log_segments segments;
-	struct stat status;
-	char path[TFC__LOG_PATH_SIZE];
-	tfc__log_segment_name(path, writer->name, 0);
-	if (fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno;
-	*ret_position = 0;
-	if (status.st_size || status.st_mtim.tv_sec)
-		return 0;
-	int error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
-	*ret_position = segments.newest;
-	return error;
-}
-
 /*
  * Each segment begins where the complete records of the previous one end. The newest is therefore
- * found without a scan of the directory, which may hold the logs of many tasks.
+ * found without a scan of the directory, which may hold the logs of many tasks, unless the first
+ * segment has been emptied.
  */
 static int continue_newest(struct tfc__log_writer *writer)
 {
-	uint64_t start = 0, end = 0, whole = 0;
-	int error = find_start(writer, &start);
-	int fd = -1;
+	struct tfc__log_segments segments = {.newest = 0};
+	struct stat status;
+	char path[TFC__LOG_PATH_SIZE];
+	uint64_t end = 0, whole = 0;
+	int error = 0, fd = -1;
+	tfc__log_segment_name(path, writer->name, 0);
+	if (fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno;
+	if (!status.st_size && !status.st_mtim.tv_sec)
+		error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
+	uint64_t start = segments.newest;
 	while (!error && !(error = open_segment(writer, start, 0))) {
-		struct stat status;
 		if (fd >= 0)
 			close(fd);
 		fd = writer->fd;
 		if (fstat(fd, &status) < 0)
 			return errno;
 		end = (uint64_t)status.st_size;
-		whole = end == 0 || ends_whole(fd, end) ? end : whole_records(fd, end);
+		whole = 0;
+		if (ends_whole(fd, end))
+			whole = end;
+		for (uint64_t size = 1; whole < end && size; whole += size)
+			size = record_size(fd, whole, end);
 		if (whole == 0)
 			break;
 		start = writer->segment + whole;
@@ -148,75 +121,46 @@ int tfc__log_writer_open(struct tfc__log_writer *writer, const char *dir)
 	int error = open_segment(writer, 0, O_CREAT | O_EXCL);
 	if (error == EEXIST)
 		error = continue_newest(writer);
-	return is_full(error) ? 0 : error;
+	bool is_full = error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
+	return is_full ? 0 : error;
 }
 
-static bool is_emptied(const struct tfc__log_writer *writer, const char *path)
-{
-	struct stat status;
-	return fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       status.st_size == 0;
-}
-
-/* The mtime 0 distinguishes it from a new segment for readers, whatever steps the clock makes. */
-static bool empty(const struct tfc__log_writer *writer, const char *path)
-{
-	static const struct timespec long_ago[2];
-	int fd = openat(writer->dir_fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return false;
-	futimens(fd, long_ago);
-	close(fd);
-	return true;
-}
-
-/* The segment at 0 is emptied, not removed: see tfc__log_writer_open. */
+/*
+ * The segment at 0 is emptied, not removed: see tfc__log_writer_open. The mtime 0 distinguishes it
+ * from a new segment for readers, whatever steps the clock makes.
+ */
 static void remove_oldest(struct tfc__log_writer *writer)
 {
+	static const struct timespec long_ago[2];
 	struct tfc__log_segments segments;
+	struct stat status;
 	char path[TFC__LOG_PATH_SIZE];
 	for (;;) {
 		if (tfc__log_scan(writer->dir_fd, writer->name, 0, &segments))
 			return;
 		tfc__log_segment_name(path, writer->name, 0);
-		bool is_first_empty = is_emptied(writer, path);
+		bool is_first_empty = fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) ==
+					      0 &&
+				      status.st_size == 0;
 		if (segments.count - is_first_empty <= writer->segments)
 			return;
-		if (!is_first_empty) {
-			if (!empty(writer, path))
+		if (is_first_empty) {
+			tfc__log_segment_name(path, writer->name, segments.after);
+			if (unlinkat(writer->dir_fd, path, 0) < 0)
 				return;
 			continue;
 		}
-		tfc__log_segment_name(path, writer->name, segments.after);
-		if (unlinkat(writer->dir_fd, path, 0) < 0)
+		int fd = openat(writer->dir_fd, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0)
 			return;
+		futimens(fd, long_ago);
+		close(fd);
 	}
 }
 
 static bool is_segment_full(const struct tfc__log_writer *writer)
 {
 	return writer->position - writer->segment >= writer->segment_bytes;
-}
-
-/* The segment is full and has waited long enough for the ends of lines. */
-static bool is_segment_overdue(const struct tfc__log_writer *writer)
-{
-	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
-	return writer->position - writer->segment >= writer->segment_bytes + wait;
-}
-
-static bool is_between_lines(const struct tfc__log_writer *writer)
-{
-	return !writer->is_mid_line[0] && !writer->is_mid_line[1];
-}
-
-static void rotate(struct tfc__log_writer *writer)
-{
-	int old = writer->fd;
-	if (open_segment(writer, writer->position, O_CREAT | O_EXCL) != 0)
-		return; /* keeps the old segment and retries with the next record */
-	close(old);
-	remove_oldest(writer);
 }
 
 /*
@@ -232,8 +176,18 @@ static bool write_records(struct tfc__log_writer *writer, const char *gap, const
 	size_t size = parts[0].iov_len + record_size;
 	if (writer->fd < 0 && open_segment(writer, writer->position, O_CREAT) != 0)
 		return false;
-	if (is_segment_full(writer) && (is_between_lines(writer) || is_segment_overdue(writer)))
-		rotate(writer);
+	/* A full segment waits for the ends of lines, but not without limit. */
+	uint64_t wait = LINE_WAIT_BYTES + writer->segment_bytes / 32;
+	bool is_overdue = writer->position - writer->segment >= writer->segment_bytes + wait;
+	bool is_mid_line = writer->is_mid_line[0] || writer->is_mid_line[1];
+	if (is_segment_full(writer) && (!is_mid_line || is_overdue)) {
+		int old = writer->fd;
+		/* On failure the old segment is kept; the next record tries again. */
+		if (open_segment(writer, writer->position, O_CREAT | O_EXCL) == 0) {
+			close(old);
+			remove_oldest(writer);
+		}
+	}
 	ssize_t written;
 	do
 		written = writev(writer->fd, parts, 2);
@@ -272,7 +226,7 @@ static bool *mid_line_of(struct tfc__log_writer *writer, char stream)
 	return &writer->is_mid_line[stream == 'e'];
 }
 
-static void append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
+static void append_record(struct tfc__log_writer *writer, char *record, size_t len, char stream)
 {
 	struct tfc__log_header header = {tfc__wall(), stream, writer->attempt, len};
 	size_t size = TFC__LOG_HEADER + len;
@@ -287,29 +241,21 @@ static void append(struct tfc__log_writer *writer, char *record, size_t len, cha
 	*mid_line_of(writer, stream) = !ends_line;
 }
 
-/*
- * The number of payload bytes that complete the line, if that line alone prevents the rotation of a
- * full segment; otherwise 0.
- */
-static size_t end_of_line(struct tfc__log_writer *writer, const char *payload, size_t len,
-			  char stream)
-{
-	bool is_other_mid_line = *mid_line_of(writer, stream == 'e' ? 'o' : 'e');
-	if (!is_segment_full(writer) || is_other_mid_line || !*mid_line_of(writer, stream))
-		return 0;
-	const char *newline = memchr(payload, '\n', len);
-	return newline ? (size_t)(newline - payload) + 1 : 0;
-}
-
 void tfc__log_append(struct tfc__log_writer *writer, char *record, size_t len, char stream)
 {
-	size_t head = end_of_line(writer, record + TFC__LOG_HEADER, len, stream);
+	/* If the line that these bytes complete is all that keeps a full segment from rotation, its
+	 * end is written first and the rest goes into the next segment. */
+	bool is_other_mid_line = *mid_line_of(writer, stream == 'e' ? 'o' : 'e');
+	const char *payload = record + TFC__LOG_HEADER, *newline = NULL;
+	if (is_segment_full(writer) && !is_other_mid_line && *mid_line_of(writer, stream))
+		newline = memchr(payload, '\n', len);
+	size_t head = newline ? (size_t)(newline - payload) + 1 : 0;
 	if (head && head < len) {
-		append(writer, record, head, stream);
+		append_record(writer, record, head, stream);
 		record += head; /* the next header overwrites bytes that have been written */
 		len -= head;
 	}
-	append(writer, record, len, stream);
+	append_record(writer, record, len, stream);
 }
 
 void tfc__log_writer_close(struct tfc__log_writer *writer)
