@@ -18,38 +18,17 @@ int tfc_job_new(tfc_job **ret_job)
 	return TFC_OK;
 }
 
-static void fini_role(struct tfc__role *role)
-{
-	free(role->name);
-	tfc__keys_fini(&tfc__role_keys, role);
-}
-
 void tfc_job_free(tfc_job *job)
 {
 	if (!job)
 		return;
-	for (uint32_t i = 0; i < job->role_count; i++)
-		fini_role(&job->roles[i]);
+	for (uint32_t i = 0; i < job->role_count; i++) {
+		free(job->roles[i].name);
+		tfc__keys_fini(&tfc__role_keys, &job->roles[i]);
+	}
 	free(job->roles);
 	tfc__keys_fini(&tfc__job_keys, job);
 	free(job);
-}
-
-static bool copy_roles(tfc_job *copy, const tfc_job *job)
-{
-	bool is_whole = true;
-	copy->roles = calloc(job->role_count + 1, sizeof(*copy->roles));
-	if (!copy->roles)
-		return false;
-	for (; copy->role_count < job->role_count; copy->role_count++) {
-		const struct tfc__role *from = &job->roles[copy->role_count];
-		struct tfc__role *role = &copy->roles[copy->role_count];
-		*role = *from;
-		role->name = strdup(from->name);
-		if (!tfc__keys_copy(&tfc__role_keys, role, from) || !role->name)
-			is_whole = false;
-	}
-	return is_whole;
 }
 
 tfc_job *tfc__job_copy(const tfc_job *job)
@@ -58,21 +37,21 @@ tfc_job *tfc__job_copy(const tfc_job *job)
 	if (!copy)
 		return NULL;
 	*copy = *job;
-	copy->roles = NULL;
 	copy->role_count = 0;
-	if (!tfc__keys_copy(&tfc__job_keys, copy, job) || !copy_roles(copy, job)) {
+	copy->roles = calloc(job->role_count + 1, sizeof(*copy->roles));
+	bool is_whole = tfc__keys_copy(&tfc__job_keys, copy, job) && copy->roles;
+	for (uint32_t i = 0; is_whole && i < job->role_count; i++) {
+		const struct tfc__role *from = &job->roles[i];
+		struct tfc__role *role = &copy->roles[copy->role_count++];
+		*role = *from;
+		role->name = strdup(from->name);
+		is_whole = tfc__keys_copy(&tfc__role_keys, role, from) && role->name;
+	}
+	if (!is_whole) {
 		tfc_job_free(copy);
 		return NULL;
 	}
 	return copy;
-}
-
-/* Size of the field of a key that a role may override; such fields own no memory. */
-static size_t field_size(const struct tfc__json_key *key)
-{
-	if (key->kind == TFC__KEY_BACKOFF)
-		return sizeof(double[2]);
-	return key->kind == TFC__KEY_SECONDS ? sizeof(double) : sizeof(uint32_t);
 }
 
 void tfc__job_inherit(tfc_job *job)
@@ -85,8 +64,11 @@ void tfc__job_inherit(tfc_job *job)
 				continue;
 			const struct tfc__json_key *from = tfc__keys_find(&tfc__job_keys,
 									  key->path);
-			memcpy(tfc__key_field(key, role), tfc__key_field(from, job),
-			       field_size(key));
+			/* Fields that a role may override own no memory. */
+			size_t size = key->kind == TFC__KEY_BACKOFF   ? sizeof(double[2])
+				      : key->kind == TFC__KEY_SECONDS ? sizeof(double)
+								      : sizeof(uint32_t);
+			memcpy(tfc__key_field(key, role), tfc__key_field(from, job), size);
 		}
 	}
 }

@@ -10,7 +10,7 @@
 
 #define MAX_ROLES 256
 
-static int nomem(struct tfc__apply *apply)
+static int apply_fail_nomem(struct tfc__apply *apply)
 {
 	return tfc__fail_nomem(apply->error, "job");
 }
@@ -50,7 +50,7 @@ static int apply_string(struct tfc__apply *apply, const struct tfc__json_key *ke
 				     "must not be empty; leave it out to have the host's");
 	char *copy = is_none ? NULL : strdup(text);
 	if (!copy && !is_none)
-		return nomem(apply);
+		return apply_fail_nomem(apply);
 	free(*field);
 	*field = copy;
 	return TFC_OK;
@@ -167,17 +167,6 @@ static int apply_backoff(struct tfc__apply *apply, const struct tfc__json_key *k
 	return TFC_OK;
 }
 
-/* "a, b or c" */
-static void list_names(const char *const *names, char *ret_text, size_t size)
-{
-	size_t len = 0;
-	for (; *names && len < size; names++)
-		len += (size_t)snprintf(ret_text + len, size - len, "%s%s", *names,
-					!names[1]   ? ""
-					: !names[2] ? " or "
-						    : ", ");
-}
-
 static int apply_choice(struct tfc__apply *apply, const struct tfc__json_key *key, uint32_t *field,
 			json_t *value)
 {
@@ -188,27 +177,29 @@ static int apply_choice(struct tfc__apply *apply, const struct tfc__json_key *ke
 			return TFC_OK;
 		}
 	}
-	char wanted[128];
-	list_names(key->names, wanted, sizeof(wanted));
+	char wanted[128]; /* "a, b or c" */
+	size_t len = 0;
+	for (const char *const *name = key->names; *name && len < sizeof(wanted); name++)
+		len += (size_t)snprintf(wanted + len, sizeof(wanted) - len, "%s%s", *name,
+					!name[1]   ? ""
+					: !name[2] ? " or "
+						   : ", ");
 	return tfc__apply_wrong(apply, wanted, value);
-}
-
-static bool is_same(json_t *a, json_t *b)
-{
-	if (json_is_number(a) && json_is_number(b))
-		return json_number_value(a) == json_number_value(b);
-	return json_equal(a, b);
 }
 
 static int apply_later(struct tfc__apply *apply, const struct tfc__json_key *key, json_t *value)
 {
 	json_t *accepted = json_loads(key->inactive, 0, NULL);
 	if (!accepted)
-		return nomem(apply);
+		return apply_fail_nomem(apply);
 	bool is_inactive = json_is_null(value);
-	for (size_t i = 0; i < json_array_size(accepted); i++)
-		if (is_same(json_array_get(accepted, i), value))
-			is_inactive = true;
+	for (size_t i = 0; i < json_array_size(accepted); i++) {
+		json_t *one = json_array_get(accepted, i);
+		bool is_same = json_is_number(one) && json_is_number(value)
+				       ? json_number_value(one) == json_number_value(value)
+				       : json_equal(one, value);
+		is_inactive = is_inactive || is_same;
+	}
 	char *offer = json_dumps(json_array_get(accepted, 0), JSON_ENCODE_ANY);
 	json_decref(accepted);
 	int result = TFC_OK;
@@ -239,12 +230,12 @@ int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role
 				     "a job has at most %d roles", MAX_ROLES);
 	struct tfc__role *roles = realloc(job->roles, (job->role_count + 1) * sizeof(*roles));
 	if (!roles)
-		return nomem(apply);
+		return apply_fail_nomem(apply);
 	job->roles = roles;
 	struct tfc__role *role = &roles[job->role_count++];
 	*role = (struct tfc__role){.name = strdup(name)};
 	if (!tfc__keys_init(&tfc__role_keys, role) || !role->name)
-		return nomem(apply);
+		return apply_fail_nomem(apply);
 	*ret_role = role;
 	return TFC_OK;
 }
@@ -333,47 +324,21 @@ int tfc__apply_value(struct tfc__apply *apply, const struct tfc__json_key *key, 
 	return result;
 }
 
-/* Writes a hint that a key of the job was used in a role, or a role's key in the job; an empty text
- * if neither is the case. */
-static void say_whose(const struct tfc__json_keys *keys, const char *group, const char *name,
-		      char *ret_text, size_t size)
-{
-	bool is_role = keys == &tfc__role_keys;
-	const struct tfc__json_keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
-	*ret_text = '\0';
-	if (*group || strchr(name, '.'))
-		return;
-	if (tfc__keys_find(others, name) || tfc__keys_have_group(others, name))
-		snprintf(ret_text, size,
-			 is_role ? "the job has it: %s" : "roles have it: roles.ROLE.%s", name);
-}
-
 int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__json_keys *keys,
 		       const char *group, const char *name)
 {
-	char near[64], whose[64 + sizeof("roles have it: roles.ROLE.")];
-	say_whose(keys, group, name, whose, sizeof(whose));
-	if (*whose)
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "not a key here; %s",
-				     whose);
+	char near[64];
+	bool is_role = keys == &tfc__role_keys, is_top = !*group && !strchr(name, '.');
+	const struct tfc__json_keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
+	if (is_top && (tfc__keys_find(others, name) || tfc__keys_have_group(others, name)))
+		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
+				     is_role ? "not a key here; the job has it: %s"
+					     : "not a key here; roles have it: roles.ROLE.%s",
+				     name);
 	if (tfc__keys_suggest(keys, group, name, near))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "unknown key; did you mean %s?", near);
 	return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL, "unknown key");
-}
-
-static int apply_member(struct tfc__apply *apply, const struct tfc__json_keys *keys, void *base,
-			const char *group, const char *name, json_t *value)
-{
-	char path[128];
-	int len = snprintf(path, sizeof(path), "%s%s%s", group, *group ? "." : "", name);
-	bool is_name = len > 0 && (size_t)len < sizeof(path) && !strchr(name, '.');
-	const struct tfc__json_key *key = is_name ? tfc__keys_find(keys, path) : NULL;
-	if (key)
-		return tfc__apply_value(apply, key, base, value);
-	if (is_name && tfc__keys_have_group(keys, path))
-		return tfc__apply_object(apply, keys, base, path, value);
-	return tfc__apply_unknown(apply, keys, group, name);
 }
 
 int tfc__apply_object(struct tfc__apply *apply, const struct tfc__json_keys *keys, void *base,
@@ -389,8 +354,15 @@ int tfc__apply_object(struct tfc__apply *apply, const struct tfc__json_keys *key
 		return tfc__apply_wrong(apply, "an object", value);
 	json_object_foreach(value, name, item)
 	{
+		char path[128];
+		int len = snprintf(path, sizeof(path), "%s%s%s", group, *group ? "." : "", name);
+		bool is_name = len > 0 && (size_t)len < sizeof(path) && !strchr(name, '.');
+		const struct tfc__json_key *key = is_name ? tfc__keys_find(keys, path) : NULL;
 		tfc__key_path_push(&apply->path, name);
-		int result = apply_member(apply, keys, base, group, name, item);
+		int result = key ? tfc__apply_value(apply, key, base, item)
+			     : is_name && tfc__keys_have_group(keys, path)
+				     ? tfc__apply_object(apply, keys, base, path, item)
+				     : tfc__apply_unknown(apply, keys, group, name);
 		if (result < 0)
 			return result;
 		tfc__key_path_pop(&apply->path);

@@ -34,17 +34,6 @@ static void at_job(struct check *c, const char *key)
 	tfc__key_path_push(c->where, key);
 }
 
-/* Sets the error's location to the key restart.scope that applies to a role: its own or the
- * job's. */
-static void at_scope(struct check *c, const struct tfc__role *role)
-{
-	if (role->restart_given & tfc__keys_find(&tfc__role_keys, "restart.scope")->given)
-		at_role(c, role, "restart");
-	else
-		at_job(c, "restart");
-	tfc__key_path_push(c->where, "scope");
-}
-
 #define FAIL(c, ...) tfc__key_fail((c)->where, (c)->error, TFC_EINVAL, __VA_ARGS__)
 
 /* The number of tasks of a role; 0 if the job has no such role. */
@@ -59,7 +48,7 @@ static bool is_role(const struct tfc__role *role, const char *name)
 	return strcmp(role->name, name) == 0;
 }
 
-static int check_name(struct check *c)
+static int check_job_name(struct check *c)
 {
 	at_job(c, "name");
 	const char *name = c->job->name;
@@ -132,13 +121,6 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	return TFC_OK;
 }
 
-/* The smallest share of a CPU that the kernel supports is a hundredth. */
-static int check_cpus(struct check *c, const struct tfc__role *role)
-{
-	at_role(c, role, "cpus");
-	return role->cpus > 0 && role->cpus < 0.01 ? FAIL(c, "must be 0 or at least 0.01") : TFC_OK;
-}
-
 /* Checks the form: "name", "name:group" or ids. Whether they exist is checked on the machine that
  * runs the task. */
 static int check_user(struct check *c, const struct tfc__role *role)
@@ -182,8 +164,12 @@ static int check_ranks(struct check *c, const struct tfc__role *role)
 static int check_scope(struct check *c, const struct tfc__role *role)
 {
 	enum tfc_strategy strategy = tfc__job_strategy(c->job);
-	uint32_t scope = role->restart.scope;
-	at_scope(c, role);
+	uint32_t scope = role->restart.scope, given = role->restart_given;
+	if (given & tfc__keys_find(&tfc__role_keys, "restart.scope")->given)
+		at_role(c, role, "restart");
+	else
+		at_job(c, "restart");
+	tfc__key_path_push(c->where, "scope");
 	if (scope == TFC__SCOPE_COORDINATOR && strategy != TFC_STRATEGY_PARAMETER_SERVER)
 		return FAIL(c, "coordinator is for the parameter_server strategy only");
 	if (scope == TFC__SCOPE_TASK && tfc__job_is_collective(c->job) &&
@@ -203,9 +189,12 @@ static int check_role(struct check *c, const struct tfc__role *role)
 		result = check_program(c, role);
 	if (result == TFC_OK)
 		result = check_user(c, role);
-	if (result == TFC_OK)
-		result = check_cpus(c, role);
-	return result < 0 ? result : check_scope(c, role);
+	if (result < 0)
+		return result;
+	at_role(c, role, "cpus");
+	if (role->cpus > 0 && role->cpus < 0.01) /* the smallest share that the kernel supports */
+		return FAIL(c, "must be 0 or at least 0.01");
+	return check_scope(c, role);
 }
 
 /* ---- the roles together */
@@ -255,8 +244,8 @@ static int check_strategy(struct check *c)
 	return TFC_OK;
 }
 
-/* The role whose completion completes the job. */
-static const struct tfc__role *decider_of(struct check *c)
+/* The role whose completion completes the job must be one that ends. */
+static int check_success(struct check *c)
 {
 	static const char *const names[] = {
 		[TFC__SUCCESS_CHIEF] = "chief",
@@ -264,21 +253,14 @@ static const struct tfc__role *decider_of(struct check *c)
 		[TFC__SUCCESS_ALL_WORKERS] = "worker",
 		[TFC__SUCCESS_DRIVER] = "driver",
 	};
-	if (c->job->success != TFC__SUCCESS_AUTO)
-		return count_of(c, names[c->job->success])
-			       ? tfc__job_role(c->job, names[c->job->success])
-			       : NULL;
-	if (count_of(c, "driver"))
-		return tfc__job_role(c->job, "driver");
-	return tfc__job_role(c->job, count_of(c, "chief") ? "chief" : "worker");
-}
-
-static int check_success(struct check *c)
-{
-	const struct tfc__role *role = decider_of(c);
+	const char *name = c->job->success != TFC__SUCCESS_AUTO ? names[c->job->success]
+			   : count_of(c, "driver")              ? "driver"
+			   : count_of(c, "chief")               ? "chief"
+								: "worker";
 	at_job(c, "success");
-	if (!role)
+	if (!count_of(c, name))
 		return FAIL(c, "the job has no role that this names");
+	const struct tfc__role *role = tfc__job_role(c->job, name);
 	at_role(c, role, "server");
 	if (role->is_server)
 		return FAIL(c,
@@ -334,7 +316,7 @@ static int check_placement(struct check *c)
 int tfc__job_check(const tfc_job *job, struct tfc__key_path *where, tfc_error *error)
 {
 	struct check c = {job, where, error};
-	int result = check_name(&c);
+	int result = check_job_name(&c);
 	if (result == TFC_OK)
 		result = check_total(&c);
 	if (result == TFC_OK)

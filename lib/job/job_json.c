@@ -25,19 +25,6 @@ static void add_text_or_null(struct writer *w, const char *text)
 		tfc__buf_add_str(&w->buf, "null");
 }
 
-/* Writes a fraction with `digits` digits; returns whether it parses back as the same number. */
-static bool try_fraction(double number, size_t digits, char **ret_text)
-{
-	json_t *value = json_real(number);
-	char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-	json_decref(value);
-	value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-	bool is_exact = value && json_number_value(value) == number;
-	json_decref(value);
-	*ret_text = text;
-	return is_exact;
-}
-
 /* Writes the shortest form that parses back as the same number, with the JSON library, so that the
  * host's locale has no effect. */
 static void add_number(struct writer *w, double number)
@@ -46,16 +33,20 @@ static void add_number(struct writer *w, double number)
 		tfc__buf_addf(&w->buf, "%lld", (long long)number);
 		return;
 	}
-	for (size_t digits = 15; digits <= 17; digits++) {
-		char *text;
-		bool is_exact = try_fraction(number, digits, &text);
+	bool is_exact = false;
+	for (size_t digits = 15; digits <= 17 && !is_exact; digits++) {
+		json_t *value = json_real(number);
+		char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+		json_decref(value);
+		value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+		is_exact = value && json_number_value(value) == number;
+		json_decref(value);
 		if (is_exact)
 			tfc__buf_add_str(&w->buf, text);
 		free(text);
-		if (is_exact)
-			return;
 	}
-	w->buf.is_failed = true; /* 17 digits are always exact: this is out of memory */
+	if (!is_exact) /* 17 digits are always exact: this is out of memory */
+		w->buf.is_failed = true;
 }
 
 static void add_list(struct writer *w, const struct tfc__strv *list)

@@ -8,28 +8,15 @@
 #include "base/json.h"
 
 /* Prepends "job.json:12: " to the message. */
-static int fail_at(const char *file, uint32_t line, int code, tfc_error *error)
+static int fail_at_line(const char *file, uint32_t line, int code, tfc_error *error)
 {
 	if (!file)
 		return tfc__fail_prefix(error, code, "line %u: ", line);
 	return tfc__fail_prefix(error, code, "%.80s:%u: ", file, line);
 }
 
-/*
- * The parser quotes the offending token: "... near 'TOKEN'". The token may be the value of a
- * secret; it is therefore kept only if it is punctuation or a key.
- */
-static void hide_value(json_error_t *detail)
-{
-	char *near = strstr(detail->text, " near '");
-	if (!near || json_error_code(detail) == json_error_duplicate_key)
-		return;
-	bool is_sign = ispunct((unsigned char)near[7]) && strcmp(near + 8, "'") == 0;
-	if (!is_sign)
-		*near = '\0';
-}
-
-static int load(const char *json, size_t len, const char *file, tfc_error *error, json_t **ret_root)
+static int load_job(const char *json, size_t len, const char *file, tfc_error *error,
+		    json_t **ret_root)
 {
 	json_error_t detail;
 	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &detail, ret_root);
@@ -37,18 +24,14 @@ static int load(const char *json, size_t len, const char *file, tfc_error *error
 		return TFC_OK;
 	if (code == TFC_ENOMEM)
 		return tfc__fail_nomem(error, "job");
-	hide_value(&detail);
+	/* The parser quotes the offending token: "... near 'TOKEN'". The token may be the value of
+	 * a secret; it is therefore kept only if it is punctuation or a key. */
+	char *near = strstr(detail.text, " near '");
+	bool is_key = json_error_code(&detail) == json_error_duplicate_key;
+	if (near && !is_key && !(ispunct((unsigned char)near[7]) && strcmp(near + 8, "'") == 0))
+		*near = '\0';
 	tfc__fail(error, TFC_EPARSE, "job", 0, "%s", detail.text);
-	return fail_at(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);
-}
-
-static int fill(struct tfc__apply *apply, json_t *root)
-{
-	int result = tfc__apply_object(apply, &tfc__job_keys, apply->job, "", root);
-	if (result < 0)
-		return result;
-	tfc__job_inherit(apply->job);
-	return tfc__job_check(apply->job, &apply->path, apply->error);
+	return fail_at_line(file, detail.line > 0 ? (uint32_t)detail.line : 1, TFC_EPARSE, error);
 }
 
 int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *error,
@@ -58,11 +41,22 @@ int tfc_job_parse(const char *json, size_t len, const char *file, tfc_error *err
 	struct tfc__apply apply = {.error = error};
 	if (!json || !ret_job)
 		return tfc__fail(error, TFC_EINVAL, "job", 0, "tfc_job_parse: an argument is NULL");
-	int result = load(json, len, file, error, &root);
-	if (result == TFC_OK && (result = tfc_job_new(&apply.job)) < 0)
+	int result = load_job(json, len, file, error, &root);
+	if (result < 0)
+		return result;
+	result = tfc_job_new(&apply.job);
+	if (result < 0) {
 		tfc__fail_nomem(error, "job");
-	else if (result == TFC_OK && (result = fill(&apply, root)) < 0 && result != TFC_ENOMEM)
-		fail_at(file, tfc__key_line(json, len, &apply.path), result, error);
+		goto done;
+	}
+	result = tfc__apply_object(&apply, &tfc__job_keys, apply.job, "", root);
+	if (result == TFC_OK) {
+		tfc__job_inherit(apply.job);
+		result = tfc__job_check(apply.job, &apply.path, error);
+	}
+	if (result < 0 && result != TFC_ENOMEM)
+		fail_at_line(file, tfc__key_line(json, len, &apply.path), result, error);
+done:
 	/* The path borrows from the tree, so the tree is freed last. */
 	json_decref(root);
 	if (result < 0) {

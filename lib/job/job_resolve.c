@@ -15,16 +15,6 @@ struct resolve {
 	tfc_error *error;
 };
 
-/* Returns `path` relative to base_dir, which the caller frees; NULL when out of memory. */
-static char *absolute(const struct resolve *resolve, const char *path)
-{
-	char *whole;
-	bool is_absolute = *path == '/';
-	int len = asprintf(&whole, "%s%s%s", is_absolute ? "" : resolve->base_dir,
-			   is_absolute ? "" : "/", path);
-	return len < 0 ? NULL : whole;
-}
-
 /* Whether `path` is a directory that can be entered; if not, errno is the reason. */
 static bool can_enter(const char *path)
 {
@@ -38,12 +28,15 @@ static bool can_enter(const char *path)
 	return can;
 }
 
+/* Makes `path` relative to base_dir. */
 static int resolve_path(const struct resolve *resolve, const char *key, const char *path,
 			bool is_directory)
 {
-	char *whole = absolute(resolve, path);
+	char *whole;
 	int result;
-	if (!whole)
+	bool is_absolute = *path == '/';
+	if (asprintf(&whole, "%s%s%s", is_absolute ? "" : resolve->base_dir, is_absolute ? "" : "/",
+		     path) < 0)
 		return tfc__fail_nomem(resolve->error, "job");
 	if (is_directory && !can_enter(whole))
 		result = tfc__fail_errno(resolve->error, "job", errno, "%s: %s cannot be entered",

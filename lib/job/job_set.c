@@ -41,14 +41,19 @@ static int read_value(struct change *c, const struct tfc__json_key *key, json_t 
 	return TFC_OK;
 }
 
-static int set_value(struct change *c, const struct tfc__json_key *key)
+/* Sets a key, one limit of a key, or with key NULL the role or group at c->path. */
+static int set_value(struct change *c, const struct tfc__json_key *key, const char *limit)
 {
 	json_t *value = NULL;
 	int result = read_value(c, key, &value);
 	if (result < 0)
 		return result;
-	result = key ? tfc__apply_value(&c->apply, key, c->base, value)
-		     : tfc__apply_object(&c->apply, c->keys, c->base, c->path, value);
+	if (limit)
+		result = tfc__apply_rlimit(&c->apply, key, c->base, limit, value);
+	else if (key)
+		result = tfc__apply_value(&c->apply, key, c->base, value);
+	else
+		result = tfc__apply_object(&c->apply, c->keys, c->base, c->path, value);
 	json_decref(value);
 	return result;
 }
@@ -69,17 +74,6 @@ static const struct tfc__json_key *find_variable(const struct tfc__json_keys *ke
 		}
 	}
 	return NULL;
-}
-
-static int set_rlimit(struct change *c, const struct tfc__json_key *key, const char *name)
-{
-	json_t *value = NULL;
-	int result = read_value(c, key, &value);
-	if (result < 0)
-		return result;
-	result = tfc__apply_rlimit(&c->apply, key, c->base, name, value);
-	json_decref(value);
-	return result;
 }
 
 /* Reports the first part of the path that is not a key, with a suggestion. */
@@ -107,37 +101,22 @@ static int set_below(struct change *c)
 {
 	const char *name;
 	if (!*c->path && !c->is_element) /* the whole role */
-		return set_value(c, NULL);
+		return set_value(c, NULL, NULL);
 	const struct tfc__json_key *key = tfc__keys_find(c->keys, c->path);
 	if (key && c->is_element)
 		return tfc__apply_element(&c->apply, key, c->base, c->value);
 	if (key)
-		return set_value(c, key);
+		return set_value(c, key, NULL);
 	if (c->is_element)
 		return unknown(c);
 	key = find_variable(c->keys, c->path, &name);
 	if (key && key->kind == TFC__KEY_RLIMITS)
-		return set_rlimit(c, key, name);
+		return set_value(c, key, name);
 	if (key)
 		return tfc__apply_variable(&c->apply, key, c->base, name, c->value);
 	if (tfc__keys_have_group(c->keys, c->path))
-		return set_value(c, NULL);
+		return set_value(c, NULL, NULL);
 	return unknown(c);
-}
-
-static int set_in_role(struct change *c, char *role_path)
-{
-	char *dot = strchr(role_path, '.');
-	struct tfc__role *role;
-	if (dot)
-		*dot = '\0';
-	int result = tfc__apply_role(&c->apply, role_path, &role);
-	if (result < 0)
-		return result;
-	c->keys = &tfc__role_keys;
-	c->base = role;
-	c->path = dot ? dot + 1 : role_path + strlen(role_path);
-	return set_below(c);
 }
 
 static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const char *value,
@@ -156,10 +135,20 @@ static int set_in_copy(tfc_job *copy, const char *path, char *own_path, const ch
 		c.is_element = true;
 		own_path[len - 2] = '\0';
 	}
-	if (strncmp(own_path, "roles.", 6) == 0)
-		return set_in_role(&c, own_path + 6);
 	if (!*own_path)
 		return tfc__fail(error, TFC_EINVAL, "job", 0, "the key's path is empty");
+	if (strncmp(own_path, "roles.", 6) == 0) {
+		char *name = own_path + 6, *dot = strchr(name, '.');
+		struct tfc__role *role;
+		if (dot)
+			*dot = '\0';
+		int result = tfc__apply_role(&c.apply, name, &role);
+		if (result < 0)
+			return result;
+		c.keys = &tfc__role_keys;
+		c.base = role;
+		c.path = dot ? dot + 1 : name + strlen(name);
+	}
 	return set_below(&c);
 }
 
