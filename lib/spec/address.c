@@ -3,6 +3,7 @@
  * without scheme or slash (core/distributed_runtime/rpc/grpc_server_lib.cc, grpc_channel.cc).
  */
 #include "base/fail.h"
+#include "base/names.h"
 #include "spec/spec.h"
 
 #include <arpa/inet.h>
@@ -21,18 +22,6 @@ static int refuse(const struct subject *subject, const char *remedy)
 {
 	return tfc__fail(subject->error, TFC_ESPEC, "spec", 0, "%s/%u: address \"%.100s\": %s",
 			 subject->task_type, subject->task_index, subject->address, remedy);
-}
-
-/* Parses a port: 1 to 65535, decimal, without leading zeros. Returns 0 if it is anything else. */
-static unsigned port_of(const char *text)
-{
-	unsigned port = 0;
-	size_t len = strspn(text, "0123456789");
-	if (len == 0 || len > 5 || text[len] || text[0] == '0')
-		return 0;
-	for (; *text; text++)
-		port = port * 10 + (unsigned)(*text - '0');
-	return port <= 65535 ? port : 0;
 }
 
 /* Checks the text between the brackets and writes it in canonical form. */
@@ -92,7 +81,7 @@ int tfc__address_check(const char *task_type, uint32_t task_index, const char *a
 	const char *bracket = strrchr(address, ']');
 	if (!colon || (address[0] == '[' && bracket && colon < bracket))
 		return refuse(&subject, "the port is missing; write host:port");
-	unsigned port = port_of(colon + 1);
+	int port = colon[1] == '0' ? -1 : tfc__port_read(colon + 1); /* no leading zeros */
 	size_t len = (size_t)(colon - address);
 	bool is_ipv6 = address[0] == '[' && address[len - 1] == ']';
 	char host[TFC__ADDRESS_SIZE - sizeof(":65535") + 1];
@@ -100,8 +89,8 @@ int tfc__address_check(const char *task_type, uint32_t task_index, const char *a
 			   : check_name(&subject, address, len, host);
 	if (code < 0)
 		return code;
-	if (!port)
+	if (port < 0)
 		return refuse(&subject, "the port must be a number from 1 to 65535");
-	snprintf(ret_key, TFC__ADDRESS_SIZE, "%s:%u", host, port);
+	snprintf(ret_key, TFC__ADDRESS_SIZE, "%s:%u", host, (uint16_t)port);
 	return 0;
 }

@@ -79,7 +79,7 @@ static const struct placeholder placeholders[] = {
 };
 
 /* The placeholder that the text begins with, or NULL. */
-static const struct placeholder *match(const char *text)
+static const struct placeholder *find_placeholder(const char *text)
 {
 	for (size_t i = 0; i < sizeof(placeholders) / sizeof(placeholders[0]); i++)
 		if (strncmp(text, placeholders[i].name, strlen(placeholders[i].name)) == 0)
@@ -87,33 +87,28 @@ static const struct placeholder *match(const char *text)
 	return NULL;
 }
 
-/* Expands the placeholder or escape at the brace `text` and returns the text after it. */
-static const char *expand_brace(struct tfc__buf *buf, const struct tfc__expand *values,
-				const char *text)
-{
-	const struct placeholder *found = match(text);
-	if (found) {
-		found->add(buf, values);
-		return text + strlen(found->name);
-	}
-	found = match(text + 1);
-	if (found && text[1 + strlen(found->name)] == '}') {
-		tfc__buf_add_str(buf, found->name);
-		return text + strlen(found->name) + 2;
-	}
-	tfc__buf_add_char(buf, '{');
-	return text + 1;
-}
-
 char *tfc__expand(const struct tfc__expand *values, const char *text)
 {
 	struct tfc__buf buf = {0};
-	while (*text) {
+	for (;;) {
 		size_t plain = strcspn(text, "{");
 		tfc__buf_add(&buf, text, plain);
 		text += plain;
-		if (*text)
-			text = expand_brace(&buf, values, text);
+		if (!*text)
+			return tfc__buf_steal(&buf);
+		const struct placeholder *found = find_placeholder(text);
+		if (found) {
+			found->add(&buf, values);
+			text += strlen(found->name);
+			continue;
+		}
+		found = find_placeholder(text + 1);
+		if (found && text[1 + strlen(found->name)] == '}') { /* "{{name}}" is escaped */
+			tfc__buf_add_str(&buf, found->name);
+			text += strlen(found->name) + 2;
+			continue;
+		}
+		tfc__buf_add_char(&buf, '{');
+		text++;
 	}
-	return tfc__buf_steal(&buf);
 }

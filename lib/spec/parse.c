@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int refuse_form(const char *what, tfc_error *error)
-{
-	return tfc__fail(error, TFC_ESPEC, "spec", 0, "%s", what);
-}
-
 static int add_task(tfc_spec *spec, const char *type, uint32_t task_index, const json_t *address,
 		    tfc_error *error)
 {
@@ -26,7 +21,7 @@ static int add_task(tfc_spec *spec, const char *type, uint32_t task_index, const
 	return tfc_spec_add(spec, type, task_index, json_string_value(address), error);
 }
 
-static int add_list(tfc_spec *spec, const char *type, const json_t *tasks, tfc_error *error)
+static int add_task_list(tfc_spec *spec, const char *type, const json_t *tasks, tfc_error *error)
 {
 	size_t i;
 	const json_t *address;
@@ -64,37 +59,29 @@ static int read_index(const char *type, const char *key, tfc_error *error, uint3
 	return 0;
 }
 
-static int add_entries(tfc_spec *spec, const char *type, struct entry *entries, json_t *tasks,
-		       tfc_error *error)
+static int add_task_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_error *error)
 {
 	const char *key;
 	json_t *address;
-	size_t count = 0;
+	size_t size = json_object_size(tasks), count = 0;
 	int code = 0;
+	if (!size)
+		return 0;
+	struct entry *entries = calloc(size, sizeof(*entries));
+	if (!entries)
+		return tfc__fail_nomem(error, "spec");
 	json_object_foreach(tasks, key, address)
 	{
 		code = read_index(type, key, error, &entries[count].index);
 		if (code < 0)
-			return code;
+			goto done;
 		entries[count++].address = address;
 	}
 	/* Adding tasks by rising index is an append. */
-	if (count > 0) /* qsort does not accept NULL, even with a count of 0 */
-		qsort(entries, count, sizeof(*entries), by_index);
+	qsort(entries, count, sizeof(*entries), by_index);
 	for (size_t i = 0; i < count && code == 0; i++)
 		code = add_task(spec, type, entries[i].index, entries[i].address, error);
-	return code;
-}
-
-static int add_map(tfc_spec *spec, const char *type, json_t *tasks, tfc_error *error)
-{
-	size_t count = json_object_size(tasks);
-	if (!count)
-		return 0;
-	struct entry *entries = calloc(count, sizeof(*entries));
-	if (!entries)
-		return tfc__fail_nomem(error, "spec");
-	int code = add_entries(spec, type, entries, tasks, error);
+done:
 	free(entries);
 	return code;
 }
@@ -104,16 +91,16 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 	const char *type;
 	json_t *tasks;
 	if (!json_is_object(cluster))
-		return refuse_form("the cluster must be an object: {\"worker\":[\"host:port\"]}",
-				   error);
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "the cluster must be an object: {\"worker\":[\"host:port\"]}");
 	json_object_foreach(cluster, type, tasks)
 	{
 		enum tfc__task_type known;
 		int code = tfc__rules_type(type, 0, error, &known);
 		if (code == 0 && json_is_array(tasks))
-			code = add_list(spec, type, tasks, error);
+			code = add_task_list(spec, type, tasks, error);
 		else if (code == 0 && json_is_object(tasks))
-			code = add_map(spec, type, tasks, error);
+			code = add_task_map(spec, type, tasks, error);
 		else if (code == 0)
 			code = tfc__fail(error, TFC_ESPEC, "spec", 0,
 					 "%s: tasks are a list of addresses or an object from "
@@ -125,15 +112,7 @@ static int add_cluster(tfc_spec *spec, json_t *cluster, tfc_error *error)
 	return 0;
 }
 
-/* The cluster of a TF_CONFIG, or `root` if it is a cluster itself; NULL for a TF_CONFIG without a
- * cluster. */
-static json_t *cluster_of(json_t *root)
-{
-	json_t *cluster = json_object_get(root, "cluster");
-	return cluster || json_object_get(root, "task") ? cluster : root;
-}
-
-static int load(const char *json, size_t len, tfc_error *error, json_t **ret_root)
+static int load_cluster(const char *json, size_t len, tfc_error *error, json_t **ret_root)
 {
 	json_error_t reason;
 	int code = tfc__json_load(json, len, JSON_REJECT_DUPLICATES, &reason, ret_root);
@@ -153,14 +132,17 @@ int tfc_spec_parse(const char *json, size_t len, tfc_error *error, tfc_spec **re
 	if (!json || !ret_spec)
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
 				 "tfc_spec_parse: json and ret_spec must not be NULL");
-	int code = load(json, len, error, &root);
+	int code = load_cluster(json, len, error, &root);
 	if (code < 0)
 		return code;
 	if (tfc_spec_new(&spec) < 0) {
 		code = tfc__fail_nomem(error, "spec");
 		goto fail;
 	}
-	json_t *cluster = cluster_of(root);
+	/* A TF_CONFIG, which may have no cluster, or a cluster itself. */
+	json_t *cluster = json_object_get(root, "cluster");
+	if (!cluster && !json_object_get(root, "task"))
+		cluster = root;
 	code = cluster ? add_cluster(spec, cluster, error) : 0;
 	if (code < 0)
 		goto fail;

@@ -34,7 +34,7 @@ static int compare_entries(const void *a, const void *b)
 	return order ? order : x->rank < y->rank ? -1 : 1;
 }
 
-static void add_list(struct tfc__ranks *ranks, const struct tfc__spec_list *list)
+static void add_ranks(struct tfc__ranks *ranks, const struct tfc__spec_list *list)
 {
 	for (uint32_t i = 0; i < list->count; i++)
 		ranks->items[ranks->count++].task = &list->items[i];
@@ -101,36 +101,33 @@ static int number_across(struct tfc__ranks *ranks)
 	return is_done ? 0 : TFC_ENOMEM;
 }
 
-static int fill(struct tfc__ranks *ranks, const tfc_spec *spec)
+const struct tfc__ranks *tfc__ranks_of(const tfc_spec *spec)
 {
 	uint32_t count = spec->lists[TFC__CHIEF].count + spec->lists[TFC__WORKER].count;
 	struct tfc__buf hosts = {0};
+	if (spec->common->ranks)
+		return spec->common->ranks;
+	struct tfc__ranks *ranks = calloc(1, sizeof(*ranks));
+	if (!ranks)
+		return NULL;
 	ranks->items = calloc(count + 1, sizeof(*ranks->items));
 	ranks->local_sizes = calloc(count + 1, sizeof(*ranks->local_sizes));
 	ranks->cross_sizes = calloc(count + 1, sizeof(*ranks->cross_sizes));
 	if (!ranks->items || !ranks->local_sizes || !ranks->cross_sizes)
-		return TFC_ENOMEM;
-	add_list(ranks, &spec->lists[TFC__CHIEF]);
-	add_list(ranks, &spec->lists[TFC__WORKER]);
+		goto fail;
+	add_ranks(ranks, &spec->lists[TFC__CHIEF]);
+	add_ranks(ranks, &spec->lists[TFC__WORKER]);
 	if (find_first_ranks(ranks) < 0)
-		return TFC_ENOMEM;
+		goto fail;
 	number_hosts(ranks, &hosts);
 	ranks->hosts = tfc__buf_steal(&hosts);
-	return ranks->hosts ? number_across(ranks) : TFC_ENOMEM;
-}
-
-const struct tfc__ranks *tfc__ranks_of(const tfc_spec *spec)
-{
-	struct tfc__spec_common *common = spec->common;
-	if (common->ranks)
-		return common->ranks;
-	struct tfc__ranks *ranks = calloc(1, sizeof(*ranks));
-	if (ranks && fill(ranks, spec) < 0) {
-		tfc__ranks_free(ranks);
-		ranks = NULL;
-	}
-	common->ranks = ranks;
+	if (!ranks->hosts || number_across(ranks) < 0)
+		goto fail;
+	spec->common->ranks = ranks;
 	return ranks;
+fail:
+	tfc__ranks_free(ranks);
+	return NULL;
 }
 
 void tfc__ranks_free(struct tfc__ranks *ranks)

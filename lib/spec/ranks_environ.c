@@ -120,14 +120,6 @@ static int check_sizes(const struct tfc__strv *env, const char *task_type, uint3
 	return 0;
 }
 
-/* A chief has rank 0 and index 0. */
-static uint32_t rank_of(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index)
-{
-	const struct tfc__spec_task *task = tfc__spec_find(spec, type, task_index);
-	uint32_t before = type == TFC__WORKER ? spec->lists[TFC__CHIEF].count : 0;
-	return before + (uint32_t)(task - spec->lists[type].items);
-}
-
 int tfc__ranks_environ(const tfc_spec *spec, enum tfc_framework framework, const char *task_type,
 		       uint32_t task_index, tfc_error *error, struct tfc__strv *env)
 {
@@ -140,7 +132,9 @@ int tfc__ranks_environ(const tfc_spec *spec, enum tfc_framework framework, const
 	const struct tfc__ranks *ranks = tfc__ranks_of(spec);
 	if (!ranks)
 		return tfc__fail_nomem(error, "spec");
-	uint32_t rank = rank_of(spec, type, task_index);
+	const struct tfc__spec_task *task = tfc__spec_find(spec, type, task_index);
+	uint32_t chiefs = type == TFC__WORKER ? spec->lists[TFC__CHIEF].count : 0;
+	uint32_t rank = chiefs + (uint32_t)(task - spec->lists[type].items);
 	if (framework == TFC_FRAMEWORK_PYTORCH)
 		add_pytorch(ranks, rank, env);
 	else if (framework == TFC_FRAMEWORK_JAX)

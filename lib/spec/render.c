@@ -65,15 +65,6 @@ static void add_cluster(struct tfc__buf *buf, const tfc_spec *spec)
 	tfc__buf_add_char(buf, '}');
 }
 
-static void add_workers(struct tfc__buf *buf, const tfc_spec *spec)
-{
-	const struct tfc__spec_list *list = &spec->lists[TFC__WORKER];
-	tfc__buf_add_char(buf, '[');
-	for (uint32_t i = 0; i < list->count; i++)
-		tfc__buf_addf(buf, "%s\"/job:worker/task:%u\"", i ? "," : "", list->items[i].index);
-	tfc__buf_add_char(buf, ']');
-}
-
 /* The common part, rendered if necessary; NULL when out of memory. */
 static const struct tfc__spec_common *common_of(const tfc_spec *spec)
 {
@@ -82,7 +73,12 @@ static const struct tfc__spec_common *common_of(const tfc_spec *spec)
 		return common;
 	struct tfc__buf cluster = {0}, workers = {0};
 	add_cluster(&cluster, spec);
-	add_workers(&workers, spec);
+	const struct tfc__spec_list *list = &spec->lists[TFC__WORKER];
+	tfc__buf_add_char(&workers, '[');
+	for (uint32_t i = 0; i < list->count; i++)
+		tfc__buf_addf(&workers, "%s\"/job:worker/task:%u\"", i ? "," : "",
+			      list->items[i].index);
+	tfc__buf_add_char(&workers, ']');
 	if (cluster.is_failed || workers.is_failed) {
 		tfc__buf_fini(&cluster);
 		tfc__buf_fini(&workers);
@@ -107,27 +103,6 @@ int tfc_spec_json(const tfc_spec *spec, char **ret_json)
 	return 0;
 }
 
-/* Adds the cluster with the evaluator: the common part without its closing brace, then the
- * evaluator. */
-static void add_evaluator_cluster(struct tfc__buf *buf, const tfc_spec *spec,
-				  const struct tfc__spec_common *common)
-{
-	const struct tfc__spec_task *task = tfc__spec_find(spec, TFC__EVALUATOR, 0);
-	tfc__buf_add(buf, common->cluster, common->cluster_len - 1);
-	tfc__buf_add_str(buf, common->cluster_len > 2 ? ",\"evaluator\":[" : "\"evaluator\":[");
-	add_json_str(buf, task ? task->address : NO_ADDRESS);
-	tfc__buf_add_str(buf, "]}");
-}
-
-static int refuse_size(const char *name, uint32_t task_index, size_t len, tfc_error *error)
-{
-	return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
-			 "%s/%u: TF_CONFIG has %zu bytes, more than the %d that an environment "
-			 "variable can hold; use shorter addresses (IPv4 numbers are short) or "
-			 "fewer tasks",
-			 name, task_index, len, TFC_TF_CONFIG_MAX);
-}
-
 /* Renders the TF_CONFIG of a task that the rules allow. */
 static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
 		       tfc_error *error, char **ret_json)
@@ -138,10 +113,17 @@ static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t 
 	if (!common)
 		return tfc__fail_nomem(error, "spec");
 	tfc__buf_add_str(&buf, "{\"cluster\":");
-	if (type == TFC__EVALUATOR)
-		add_evaluator_cluster(&buf, spec, common);
-	else
+	if (type == TFC__EVALUATOR) {
+		/* The common part without its closing brace, then the evaluator. */
+		const struct tfc__spec_task *task = tfc__spec_find(spec, TFC__EVALUATOR, 0);
+		tfc__buf_add(&buf, common->cluster, common->cluster_len - 1);
+		tfc__buf_add_str(&buf,
+				 common->cluster_len > 2 ? ",\"evaluator\":[" : "\"evaluator\":[");
+		add_json_str(&buf, task ? task->address : NO_ADDRESS);
+		tfc__buf_add_str(&buf, "]}");
+	} else {
 		tfc__buf_add(&buf, common->cluster, common->cluster_len);
+	}
 	tfc__buf_addf(&buf, ",\"task\":{\"type\":\"%s\",\"index\":%u}}", name, task_index);
 	size_t len = buf.len;
 	char *json = tfc__buf_steal(&buf);
@@ -149,7 +131,11 @@ static int render_task(const tfc_spec *spec, enum tfc__task_type type, uint32_t 
 		return tfc__fail_nomem(error, "spec");
 	if (len > TFC_TF_CONFIG_MAX) {
 		free(json);
-		return refuse_size(name, task_index, len, error);
+		return tfc__fail(error, TFC_ETOOBIG, "spec", 0,
+				 "%s/%u: TF_CONFIG has %zu bytes, more than the %d that an "
+				 "environment variable can hold; use shorter addresses (IPv4 "
+				 "numbers are short) or fewer tasks",
+				 name, task_index, len, TFC_TF_CONFIG_MAX);
 	}
 	*ret_json = json;
 	return 0;
@@ -174,29 +160,9 @@ int tfc_spec_tf_config(const tfc_spec *spec, enum tfc_strategy strategy, const c
 }
 
 /*
- * Adds the variables of Apache Ignite's TensorFlow integration. A list too long for execve is
- * omitted: it exists for old scripts only and must not prevent a large job from starting.
+ * Adds TF_CONFIG for a task type of the cluster, the variables that the strategy requires in every
+ * process, and those of Apache Ignite's TensorFlow integration.
  */
-static int add_ignite(struct tfc__strv *env, const tfc_spec *spec)
-{
-	const struct tfc__spec_common *common = common_of(spec);
-	const struct tfc__spec_task *chief = tfc__spec_find(spec, TFC__CHIEF, 0);
-	struct tfc__buf server = {0};
-	if (!common)
-		return TFC_ENOMEM;
-	if (sizeof("TF_CLUSTER=") + common->cluster_len <= TFC__ENV_STRING_MAX)
-		tfc__strv_set_env(env, "TF_CLUSTER", common->cluster);
-	if (sizeof("TF_WORKERS=") + strlen(common->workers) <= TFC__ENV_STRING_MAX)
-		tfc__strv_set_env(env, "TF_WORKERS", common->workers);
-	if (!chief)
-		return 0;
-	tfc__buf_addf(&server, "TF_CHIEF_SERVER=grpc://%s", chief->address);
-	tfc__strv_take(env, tfc__buf_steal(&server));
-	return 0;
-}
-
-/* Adds TF_CONFIG for a task type of the cluster, and the variables that the strategy requires in
- * every process. */
 static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_strategy strategy,
 			  const char *task_type, uint32_t task_index, tfc_error *error)
 {
@@ -213,12 +179,29 @@ static int add_tensorflow(struct tfc__strv *env, const tfc_spec *spec, enum tfc_
 	free(tf_config);
 	if (strategy == TFC_STRATEGY_PARAMETER_SERVER)
 		tfc__strv_add(env, "GRPC_FAIL_FAST=use_caller");
-	return add_ignite(env, spec) < 0 ? tfc__fail_nomem(error, "spec") : 0;
+
+	/* Ignite's. A list too long for execve is omitted: it exists for old scripts only and must
+	 * not prevent a large job from starting. */
+	const struct tfc__spec_common *common = common_of(spec);
+	const struct tfc__spec_task *chief = tfc__spec_find(spec, TFC__CHIEF, 0);
+	if (!common)
+		return tfc__fail_nomem(error, "spec");
+	if (sizeof("TF_CLUSTER=") + common->cluster_len <= TFC__ENV_STRING_MAX)
+		tfc__strv_set_env(env, "TF_CLUSTER", common->cluster);
+	if (sizeof("TF_WORKERS=") + strlen(common->workers) <= TFC__ENV_STRING_MAX)
+		tfc__strv_set_env(env, "TF_WORKERS", common->workers);
+	if (chief) {
+		struct tfc__buf server = {0};
+		tfc__buf_addf(&server, "TF_CHIEF_SERVER=grpc://%s", chief->address);
+		tfc__strv_take(env, tfc__buf_steal(&server));
+	}
+	return 0;
 }
 
-static int check_environ(const tfc_spec *spec, enum tfc_framework framework, const char *task_type,
-			 char ***ret_env, tfc_error *error)
+int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tfc_strategy strategy,
+		     const char *task_type, uint32_t task_index, tfc_error *error, char ***ret_env)
 {
+	struct tfc__strv env = {0};
 	if (!spec || !task_type || !ret_env)
 		return tfc__fail(error, TFC_EINVAL, "spec", 0,
 				 "tfc_spec_environ: spec, task_type and ret_env must not be NULL");
@@ -227,16 +210,7 @@ static int check_environ(const tfc_spec *spec, enum tfc_framework framework, con
 				 "framework %d is none of enum tfc_framework; use "
 				 "TFC_FRAMEWORK_TENSORFLOW",
 				 (int)framework);
-	return 0;
-}
-
-int tfc_spec_environ(const tfc_spec *spec, enum tfc_framework framework, enum tfc_strategy strategy,
-		     const char *task_type, uint32_t task_index, tfc_error *error, char ***ret_env)
-{
-	struct tfc__strv env = {0};
-	int code = check_environ(spec, framework, task_type, ret_env, error);
-	if (code == 0)
-		code = tfc__rules_strategy(spec, strategy, error, &strategy);
+	int code = tfc__rules_strategy(spec, strategy, error, &strategy);
 	if (code == 0 && framework == TFC_FRAMEWORK_TENSORFLOW)
 		code = add_tensorflow(&env, spec, strategy, task_type, task_index, error);
 	else if (code == 0 && framework != TFC_FRAMEWORK_NONE)

@@ -14,12 +14,6 @@
 
 #define NAME_MAX_LEN 24
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-	return least < c ? least : c;
-}
-
 /* The Levenshtein distance, ignoring case. */
 static size_t distance(const char *a, const char *b)
 {
@@ -31,7 +25,9 @@ static size_t distance(const char *a, const char *b)
 		row[0] = i;
 		for (size_t j = 1; j <= b_len; j++) {
 			bool is_same = tolower((unsigned char)a[i - 1]) == b[j - 1];
-			size_t here = smallest(row[j] + 1, row[j - 1] + 1, diagonal + !is_same);
+			size_t here = diagonal + !is_same;
+			here = row[j] + 1 < here ? row[j] + 1 : here;
+			here = row[j - 1] + 1 < here ? row[j - 1] + 1 : here;
 			diagonal = row[j];
 			row[j] = here;
 		}
@@ -152,41 +148,33 @@ int tfc__rules_ranks(const tfc_spec *spec, enum tfc_framework framework, tfc_err
 	return 0;
 }
 
-static int check_presence(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
-			  tfc_error *error)
-{
-	const struct tfc__spec_list *list = &spec->lists[type];
-	const char *name = tfc__task_type_name(type);
-	/* An evaluator may be missing from the cluster that the other tasks see. */
-	if (type == TFC__EVALUATOR || tfc__spec_find(spec, type, task_index))
-		return 0;
-	if (!list->count)
-		return tfc__fail(error, TFC_ESPEC, "spec", 0,
-				 "%s/%u: the cluster has no %s; add this task with its address",
-				 name, task_index, name);
-	return tfc__fail(error, TFC_ESPEC, "spec", 0,
-			 "%s/%u: not among the %u %s tasks of the cluster (the last is %s/%u); add "
-			 "it with its address or correct the index",
-			 name, task_index, list->count, name, name,
-			 list->items[list->count - 1].index);
-}
-
 int tfc__rules_task(const tfc_spec *spec, enum tfc_strategy strategy, enum tfc__task_type type,
 		    uint32_t task_index, tfc_error *error)
 {
 	const char *name = tfc__task_type_name(type);
-	uint32_t count = spec->lists[type].count;
+	const struct tfc__spec_list *list = &spec->lists[type];
 	int code = tfc__rules_index(type, task_index, error);
-	if (code == 0)
-		code = check_presence(spec, type, task_index, error);
-	if (code == 0)
-		code = tfc__rules_cluster(spec, strategy, name, task_index, error);
+	if (code < 0)
+		return code;
+	/* An evaluator may be missing from the cluster that the other tasks see. */
+	bool is_missing = type != TFC__EVALUATOR && !tfc__spec_find(spec, type, task_index);
+	if (is_missing && !list->count)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: the cluster has no %s; add this task with its address",
+				 name, task_index, name);
+	if (is_missing)
+		return tfc__fail(error, TFC_ESPEC, "spec", 0,
+				 "%s/%u: not among the %u %s tasks of the cluster (the last is "
+				 "%s/%u); add it with its address or correct the index",
+				 name, task_index, list->count, name, name,
+				 list->items[list->count - 1].index);
+	code = tfc__rules_cluster(spec, strategy, name, task_index, error);
 	if (code < 0 || strategy == TFC_STRATEGY_NONE || type == TFC__EVALUATOR || spec->is_part)
 		return code;
-	if (task_index >= count)
+	if (task_index >= list->count)
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,
 				 "%s/%u: the strategy takes indices below %u, the number of %s "
 				 "tasks listed; list them without gaps, or use strategy none",
-				 name, task_index, count, name);
+				 name, task_index, list->count, name);
 	return 0;
 }

@@ -82,19 +82,13 @@ bool tfc__spec_is_dense(const struct tfc__spec_list *list)
 	return list->count == 0 || list->items[list->count - 1].index == list->count - 1;
 }
 
-/* FNV-1a. */
-static uint32_t hash(const char *key)
-{
-	uint32_t value = 2166136261U;
-	for (; *key; key++)
-		value = (value ^ (unsigned char)*key) * 16777619U;
-	return value;
-}
-
-/* The slot that holds the key, or the free slot for it. */
+/* The slot that holds the key, or the free slot for it. The hash is FNV-1a. */
 static const char **seen_slot(const char **seen, uint32_t capacity, const char *key)
 {
-	uint32_t at = hash(key) & (capacity - 1);
+	uint32_t hash = 2166136261U;
+	for (const char *c = key; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 16777619U;
+	uint32_t at = hash & (capacity - 1);
 	while (seen[at] && strcmp(seen[at], key) != 0)
 		at = (at + 1) & (capacity - 1);
 	return &seen[at];
@@ -118,19 +112,6 @@ static int seen_reserve(tfc_spec *spec)
 	return 0;
 }
 
-static int list_reserve(struct tfc__spec_list *list)
-{
-	if (list->count < list->capacity)
-		return 0;
-	uint32_t capacity = list->capacity ? list->capacity * 2 : 4;
-	struct tfc__spec_task *items = realloc(list->items, capacity * sizeof(*items));
-	if (!items)
-		return TFC_ENOMEM;
-	list->items = items;
-	list->capacity = capacity;
-	return 0;
-}
-
 /* Names the task that already has the address. The linear search is paid only on failure. */
 static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
 			    const char *address, const char *key, tfc_error *error)
@@ -148,12 +129,20 @@ static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint
 			 type_names[type], task_index, address);
 }
 
-static int insert(tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
-		  const char *address, const char *key)
+static int spec_insert(tfc_spec *spec, enum tfc__task_type type, uint32_t task_index,
+		       const char *address, const char *key)
 {
 	struct tfc__spec_list *list = &spec->lists[type];
-	if (seen_reserve(spec) || list_reserve(list))
+	if (seen_reserve(spec) < 0)
 		return TFC_ENOMEM;
+	if (list->count == list->capacity) {
+		uint32_t capacity = list->capacity ? list->capacity * 2 : 4;
+		struct tfc__spec_task *items = realloc(list->items, capacity * sizeof(*items));
+		if (!items)
+			return TFC_ENOMEM;
+		list->items = items;
+		list->capacity = capacity;
+	}
 	struct tfc__spec_task task = {task_index, strdup(address), strdup(key)};
 	if (!task.address || !task.key) {
 		free(task.address);
@@ -191,7 +180,7 @@ int tfc_spec_add(tfc_spec *spec, const char *task_type, uint32_t task_index, con
 				 task_type, task_index);
 	if (spec->seen && *seen_slot(spec->seen, spec->seen_capacity, key))
 		return refuse_duplicate(spec, type, task_index, address, key, error);
-	if (insert(spec, type, task_index, address, key) < 0)
+	if (spec_insert(spec, type, task_index, address, key) < 0)
 		return tfc__fail_nomem(error, "spec");
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/names.h"
 
 #define SCHEME "tcp://"
 
@@ -14,18 +15,6 @@ static int refuse(const char *address, const char *why, tfc_error *error)
 	return tfc__fail(error, TFC_EINVAL, "transport", 0,
 			 "\"%.80s\": %s; write tcp://HOST:PORT or tcp://[ADDRESS]:PORT", address,
 			 why);
-}
-
-/* 0 to 65535 in decimal, or -1. */
-static int parse_port(const char *text)
-{
-	size_t len = strspn(text, "0123456789");
-	int port = 0;
-	if (len == 0 || len > 5 || text[len])
-		return -1;
-	for (; *text; text++)
-		port = port * 10 + (*text - '0');
-	return port <= 65535 ? port : -1;
 }
 
 bool tfc__tcp_add(struct tfc__tcp_host *host, const char *text)
@@ -82,7 +71,7 @@ int tfc__tcp_parse(const char *address, tfc_error *error, struct tfc__tcp_host *
 	if (!colon || (is_ipv6 && colon != bracket + 1))
 		return refuse(address, "the port is missing", error);
 	size_t len = is_ipv6 ? (size_t)(bracket - name) - 1 : (size_t)(colon - name);
-	int port = parse_port(colon + 1);
+	int port = tfc__port_read(colon + 1);
 	if (port < 0)
 		return refuse(address, "the port must be a number from 0 to 65535", error);
 	if (len == 0 || len >= sizeof(host.name))
