@@ -8,7 +8,7 @@
 #ifndef TFC_AGENT_AGENT_H
 #define TFC_AGENT_AGENT_H
 
-#include "agent/activity.h"
+#include "agent/task.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/names.h"
@@ -75,60 +75,7 @@ struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 /* ---- events */
 
-/* The numbers are on the wire. */
-enum tfc__agent_event_kind {
-	TFC__AGENT_HELD = 1,        /* the port is held: address */
-	TFC__AGENT_HOLD_FAILED = 2, /* text; is_full: no room here. Otherwise no port, with missing
-				       (how many of the job's tasks got none), ports, is_lasting */
-	TFC__AGENT_STARTED = 3,     /* process->pid */
-	TFC__AGENT_READY = 4,   /* the task's own listener was found, the bind window is closed */
-	TFC__AGENT_EXITED = 5,  /* process; log_end; is_stranger, is_crowded_out, had_notice */
-	TFC__AGENT_REFUSED = 6, /* the attempt could not be started: text */
-	TFC__AGENT_STALLED = 7, /* silent_ms; text: the task's activity */
-	TFC__AGENT_STACKED = 8, /* result of tfc__agent_stacks: text, activity, silent_ms */
-	TFC__AGENT_LOOKED = 9,  /* result of tfc__agent_look: looked */
-	TFC__AGENT_ANSWER = 10, /* to a query: states of all tasks, after all EXITED */
-	/* Only from agents of other nodes, see agent_ops.h. */
-	TFC__AGENT_LOST = 11,
-	TFC__AGENT_SILENT = 12,
-	TFC__AGENT_BACK = 13,
-	TFC__AGENT_FENCED = 14,
-};
-
-/* The activity of a task that is not ready yet. */
-#define TFC__AGENT_LOOKED_MAX 4
-struct tfc__agent_looked {
-	uint32_t task;
-	char text[128];
-};
-
-enum tfc__agent_proc_state { TFC__AGENT_NONE = 0, TFC__AGENT_RUNNING = 1, TFC__AGENT_STOPPED = 2 };
-
-/* Borrowed: valid during the callback. */
-struct tfc__agent_event {
-	enum tfc__agent_event_kind kind;
-	uint32_t task;
-	uint32_t attempt;
-	uint32_t missing;
-	uint32_t ports; /* ports of the pool that the job has here, or could have */
-	uint32_t query; /* the number of the query, look or hold */
-	bool is_full;
-	bool is_lasting; /* the missing ports are not held by another job that might release them */
-	bool is_stranger;
-	bool is_crowded_out;   /* the task could not bind its port, which now has no listener */
-	bool had_notice;       /* its output shows an earlier preemption of it or a peer */
-	const uint8_t *states; /* enum tfc__agent_proc_state */
-	uint32_t silent_ms;
-	enum tfc__activity activity;
-	uint32_t looked_count;
-	const struct tfc__agent_looked *looked;
-	const tfc_process_event *process;
-	uint64_t log_end;    /* where its output ends; 0: it never had a log */
-	const char *address; /* "host:port", or "" when the task has no port */
-	const char *text;    /* or NULL */
-};
-
-typedef void (*tfc__agent_fn)(void *user, const struct tfc__agent_event *event);
+typedef void (*tfc__agent_fn)(void *user, const struct tfc__task_event *event);
 
 /* ---- orders */
 
@@ -171,7 +118,7 @@ void tfc__agent_job_end(struct tfc__agent_job *job);
 void tfc__agent_job_close(struct tfc__agent_job *job);
 
 /*
- * Acquires a slot and the task's port (HELD or HOLD_FAILED, with this number as `query`); a task
+ * Acquires a slot and the task's port (HELD or HOLD_FAILED, with this number); a task
  * without a port is HELD as well. A release before the answer cancels the hold. After HOLD_FAILED
  * the task keeps what it has acquired, that is a slot without a port, until its release.
  */
@@ -206,7 +153,7 @@ void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
  */
 void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t task, bool is_ending);
 
-/* Queries the activity of the first tasks that are not ready yet (LOOKED). */
+/* Queries the activity of the first tasks that are not ready yet (INSPECTED). */
 void tfc__agent_look(struct tfc__agent_job *job, uint32_t number);
 
 /* ---- queries */

@@ -15,7 +15,7 @@
 
 /* ---- events */
 
-void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event)
+void tfc__agent_notify(struct agent_task *task, struct tfc__task_event *event)
 {
 	event->task = task->number;
 	event->attempt = task->attempt;
@@ -98,7 +98,7 @@ static bool is_being_released(struct agent_task *task)
 }
 
 /* False: its answer comes after the holds requested before have been tried. */
-static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
+static bool take_hold(struct agent_task *task, struct tfc__task_event *event)
 {
 	event->kind = TFC__AGENT_HELD;
 	if (tfc__slot_acquire(task) < 0) {
@@ -116,7 +116,7 @@ static bool take_hold(struct agent_task *task, struct tfc__agent_event *event)
 static void deliver_reply(struct tfc__work *work)
 {
 	struct agent_task *task = tfc__container_of(work, struct agent_task, reply);
-	struct tfc__agent_event event = {.text = task->error->text, .query = task->hold_number};
+	struct tfc__task_event event = {.text = task->error->text, .number = task->hold_number};
 	switch (task->reply_kind) {
 	case REPLY_NONE:
 		return;
@@ -456,14 +456,14 @@ static bool settle_states(struct tfc__agent_job *job)
 			tfc__work_schedule(&job->answer);
 			return false;
 		}
-		*state = task->process ? TFC__AGENT_RUNNING : TFC__AGENT_NONE;
+		*state = task->process ? TFC__PROC_RUNNING : TFC__PROC_NONE;
 		if (task->attempt_state != ATTEMPT_STARTED)
 			continue;
 		char letter = tfc__activity_process_state(task->pid);
 		if (is_dead(letter))
 			return false;
 		if (letter == 'T' || letter == 't')
-			*state = TFC__AGENT_STOPPED;
+			*state = TFC__PROC_STOPPED;
 	}
 	return true;
 }
@@ -475,10 +475,11 @@ static void deliver_answer(struct tfc__work *work)
 		return;
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (!job->tasks[i].process) /* it has ended since it was inspected */
-			job->states[i] = TFC__AGENT_NONE;
-	struct tfc__agent_event event = {.kind = TFC__AGENT_ANSWER,
-					 .query = job->query,
-					 .states = job->states};
+			job->states[i] = TFC__PROC_NONE;
+	struct tfc__task_event event = {.kind = TFC__AGENT_ANSWER,
+					.number = job->query,
+					.states = job->states,
+					.state_count = job->task_count};
 	job->query = 0;
 	job->fn(job->user, &event);
 }

@@ -66,11 +66,11 @@ extern const struct tfc__agent_ops tfc__local_agent_ops; /* agent is a struct tf
 /*
  * Events that only agents of other nodes send, about all their tasks at once:
  *
- *   LOST    the tasks are lost for good: the node was down and its lease is over, or it came back
- *           without them; text has the reason. No EXITED comes for them
- *   SILENT  the node is unreachable: outstanding orders and queries stay pending
- *   BACK    the node answers again, and its tasks are as they were
- *   FENCED  the node has seen a higher epoch: this maintainer must give up the job
+ *   LOST         the tasks are lost for good: the node was down and its lease is over, or it came
+ *                back without them; text has the reason. No EXITED comes for them
+ *   UNREACHABLE  outstanding orders and queries stay pending
+ *   REACHABLE    the node answers again, and its tasks are as they were
+ *   FENCED       the node has seen a higher epoch: this maintainer must give up the job
  *
  * After LOST or FENCED the handle accepts only log_open, log_tail and job_close.
  */

@@ -143,9 +143,7 @@ static void on_unpacked(void *user, const tfc_process_event *process)
 		return;
 	}
 	if (process->reason == TFC_EXIT_LOST) { /* as a lost attempt: it is retried */
-		struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED,
-						 .process = process,
-						 .text = process->text};
+		struct tfc__task_event event = tfc__agent_process_event(process);
 		tfc__agent_notify(task, &event);
 		return;
 	}

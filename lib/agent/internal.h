@@ -214,7 +214,10 @@ struct tfc__agent_job {
 	struct tfc__log_dir logs;
 };
 
-void tfc__agent_notify(struct agent_task *task, struct tfc__agent_event *event);
+void tfc__agent_notify(struct agent_task *task, struct tfc__task_event *event);
+/* The event about the start or end of an attempt's process; log_end and the facts about its port
+ * are not known here. */
+struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process);
 void tfc__agent_reply(struct agent_task *task, enum reply kind);
 void tfc__agent_refuse_stopped(struct agent_task *task); /* it was stopped before it was started */
 void tfc__agent_task_info(const struct agent_task *task, tfc_task_info *ret_info);

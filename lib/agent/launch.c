@@ -70,7 +70,7 @@ static bool had_notice(const struct agent_task *task, const tfc_process_event *p
  * ended since. The kernel keeps no trace of that, but the task's output shows that it could not
  * bind. A program that can never bind is stopped by its restart limit.
  */
-static void explain_bind_failure(struct agent_task *task, struct tfc__agent_event *event)
+static void explain_bind_failure(struct agent_task *task, struct tfc__task_event *event)
 {
 	const char *words = find_words(task, bind_failures);
 	if (!words)
@@ -79,17 +79,17 @@ static void explain_bind_failure(struct agent_task *task, struct tfc__agent_even
 		  "the task could not bind port %u (\"%s\"); either another process listened there "
 		  "for a moment, or the task binds without SO_REUSEADDR (port_handover)",
 		  task->port, words);
-	event->is_crowded_out = true;
+	event->end.is_bind_failed = true;
 	event->text = task->error->text;
 }
 
-static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
+static void explain_end(struct agent_task *task, struct tfc__task_event *event)
 {
-	bool is_failure = event->process->reason == TFC_EXIT_CODE && event->process->status != 0;
+	bool is_failure = event->end.reason == TFC_EXIT_CODE && event->end.status != 0;
 	bool is_window_open = task->listener == LISTENER_AWAITED ||
 			      task->listener == LISTENER_DOUBTED;
 	/* Without the shim the task's own listeners seemed foreign; they have ended by now. */
-	if (task->listener == LISTENER_FOREIGN && event->process->reason == TFC_EXIT_LOST) {
+	if (task->listener == LISTENER_FOREIGN && event->end.reason == TFC_EXIT_LOST) {
 		task->listener = LISTENER_NONE;
 		tfc__agent_find_foreign_listener(task);
 	}
@@ -97,7 +97,7 @@ static void explain_end(struct agent_task *task, struct tfc__agent_event *event)
 	    !tfc__agent_find_foreign_listener(task) && is_window_open)
 		explain_bind_failure(task, event);
 	if (task->listener == LISTENER_FOREIGN) {
-		event->is_stranger = true;
+		event->end.is_port_occupied = true;
 		event->text = task->error->text;
 	}
 }
@@ -116,6 +116,27 @@ static void close_bind_window(struct agent_task *task)
 		tfc_port_hold_set_open(task->hold, 0);
 }
 
+struct tfc__task_event tfc__agent_process_event(const tfc_process_event *process)
+{
+	struct tfc__task_event event = {.kind = TFC__AGENT_STARTED,
+					.process = process->kind,
+					.pid = process->pid,
+					.isolation = process->isolation};
+	if (process->kind != TFC_PROCESS_EXITED)
+		return event;
+	event.kind = TFC__AGENT_EXITED;
+	event.text = process->text;
+	event.end = (struct tfc__attempt_end){.reason = process->reason,
+					      .status = process->status,
+					      .is_oom = process->is_oom,
+					      .time_ns = process->time_ns,
+					      .user_us = process->user_us,
+					      .system_us = process->system_us,
+					      .max_rss_kib = process->max_rss_kib,
+					      .log_gap = process->log_gap};
+	return event;
+}
+
 /* A shim that was killed could not report the end of the log. */
 static uint64_t find_log_end(const struct agent_task *task, const tfc_process_event *process)
 {
@@ -128,13 +149,12 @@ static uint64_t find_log_end(const struct agent_task *task, const tfc_process_ev
 
 static void attempt_ended(struct agent_task *task, const tfc_process_event *process)
 {
-	struct tfc__agent_event event = {.kind = TFC__AGENT_EXITED, .process = process};
-	event.text = process->text;
-	event.log_end = find_log_end(task, process);
+	struct tfc__task_event event = tfc__agent_process_event(process);
+	event.end.log_end = find_log_end(task, process);
 	tfc__agent_unwatch_listener(task);
 	tfc__stall_fini(task);
 	explain_end(task, &event);
-	event.had_notice = had_notice(task, process);
+	event.end.had_notice = had_notice(task, process);
 	close_bind_window(task);
 	tfc_process_close(task->process);
 	task->process = NULL;
@@ -167,7 +187,7 @@ static void on_attempt(void *user, const tfc_process_event *process)
 	tfc__activity_begin(task);
 	if (task->hold)
 		tfc__agent_watch_listener(task);
-	struct tfc__agent_event event = {.kind = TFC__AGENT_STARTED, .process = process};
+	struct tfc__task_event event = tfc__agent_process_event(process);
 	tfc__agent_notify(task, &event);
 }
 

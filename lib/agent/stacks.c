@@ -200,9 +200,9 @@ static enum tfc__activity activity_of(const struct stacks *stacks)
 static void answer(struct agent_task *task)
 {
 	char text[160] = "";
-	struct tfc__agent_event event = {.kind = TFC__AGENT_STACKED,
-					 .activity = TFC__ACTIVITY_UNKNOWN,
-					 .text = text};
+	struct tfc__task_event event = {.kind = TFC__AGENT_STACKED,
+					.activity = TFC__ACTIVITY_UNKNOWN,
+					.text = text};
 	const struct stacks *stacks = task->stacks;
 	if (stacks) {
 		const char *place = stacks->stop[0] ? stacks->stop : stacks->stack.place;

@@ -72,9 +72,9 @@ static void report_stall(struct tfc__timer *timer)
 		return;
 	tfc__activity_describe(task, text, sizeof(text));
 	uint64_t ms = task->silence.reported_ms;
-	struct tfc__agent_event event = {.kind = TFC__AGENT_STALLED,
-					 .silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
-					 .text = text};
+	struct tfc__task_event event = {.kind = TFC__AGENT_STALLED,
+					.silent_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+					.text = text};
 	tfc__agent_notify(task, &event);
 }
 
@@ -102,18 +102,18 @@ static bool is_awaited(const struct agent_task *task)
 void tfc__agent_deliver_looked(struct tfc__work *work)
 {
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, looked);
-	struct tfc__agent_looked looked[TFC__AGENT_LOOKED_MAX];
-	struct tfc__agent_event event = {.kind = TFC__AGENT_LOOKED,
-					 .query = job->look,
-					 .looked = looked};
+	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
+	struct tfc__task_event event = {.kind = TFC__AGENT_INSPECTED,
+					.number = job->look,
+					.inspected = inspected};
 	for (uint32_t i = 0; i < job->task_count; i++) {
 		struct agent_task *task = &job->tasks[i];
 		if (!is_awaited(task))
 			continue;
-		struct tfc__agent_looked *to = &looked[event.looked_count++];
+		struct tfc__inspected *to = &inspected[event.inspected_count++];
 		to->task = i;
 		tfc__activity_describe(task, to->text, sizeof(to->text));
-		if (event.looked_count == TFC__AGENT_LOOKED_MAX)
+		if (event.inspected_count == TFC__INSPECTED_MAX)
 			break;
 	}
 	job->fn(job->user, &event);

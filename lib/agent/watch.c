@@ -116,7 +116,7 @@ static void check(struct agent_task *task)
 	task->listener = LISTENER_OWN;
 	if (task->role->port_handover == TFC__HANDOVER_HOLD)
 		tfc_port_hold_set_open(task->hold, 0);
-	struct tfc__agent_event event = {.kind = TFC__AGENT_READY};
+	struct tfc__task_event event = {.kind = TFC__AGENT_READY};
 	tfc__agent_notify(task, &event);
 }
 

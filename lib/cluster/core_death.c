@@ -34,7 +34,8 @@ static bool is_signal_retryable(int number)
 	return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc__death *death)
+enum death_class tfc__death_class(const struct tfc__core *core,
+				  const struct tfc__attempt_end *death)
 {
 	if (death->is_oom)
 		return CLASS_PERMANENT;
@@ -64,7 +65,7 @@ enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc
 
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t)
 {
-	const struct tfc__death *death = &t->death;
+	const struct tfc__attempt_end *death = &t->death;
 	return core->policy.is_tensorflow && t->ready_at && !death->is_port_occupied &&
 	       death->reason == TFC_EXIT_CODE &&
 	       (death->status == EXIT_PREEMPTED || death->status == EXIT_PREEMPTED_GCE);
@@ -76,7 +77,7 @@ bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t)
 }
 
 /* The signal that ended it, as reported by the kernel or a shell in between; 0: none. */
-static int signal_of(const struct tfc__death *death)
+static int signal_of(const struct tfc__attempt_end *death)
 {
 	if (death->reason == TFC_EXIT_SIGNAL)
 		return death->status;
@@ -85,7 +86,7 @@ static int signal_of(const struct tfc__death *death)
 		       : 0;
 }
 
-static bool is_crash(const struct tfc__death *death)
+static bool is_crash(const struct tfc__attempt_end *death)
 {
 	int number = signal_of(death);
 	return death->is_oom || number == SIGKILL || number == SIGSEGV || number == SIGABRT ||
@@ -116,14 +117,14 @@ enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t)
 										: GRACE_ABORT;
 }
 
-bool tfc__death_is_explainable(const struct tfc__death *death)
+bool tfc__death_is_explainable(const struct tfc__attempt_end *death)
 {
 	if (death->is_oom)
 		return false;
 	return death->reason == TFC_EXIT_CODE || death->reason == TFC_EXIT_SIGNAL;
 }
 
-uint32_t tfc__death_reason(const struct tfc__death *death)
+uint32_t tfc__death_reason(const struct tfc__attempt_end *death)
 {
 	if (death->is_port_occupied)
 		return TFC_END_FOREIGN_LISTENER;
@@ -157,7 +158,7 @@ void tfc__text_name(const struct tfc__core *core, const struct task *t, char *te
 	snprintf(text, size, "%s/%u", tfc__task_role(core, t)->name, t->index);
 }
 
-static void add_status(const struct tfc__death *death, char *text, size_t size)
+static void add_status(const struct tfc__attempt_end *death, char *text, size_t size)
 {
 	bool is_signal = death->reason == TFC_EXIT_SIGNAL;
 	const char *name = signal_name(is_signal ? death->status : death->status - SHELL_SIGNAL);
@@ -175,7 +176,7 @@ static void add_status(const struct tfc__death *death, char *text, size_t size)
 
 void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size)
 {
-	const struct tfc__death *death = &t->death;
+	const struct tfc__attempt_end *death = &t->death;
 	tfc__text_name(core, t, text, size);
 	if (death->is_port_occupied)
 		tfc__text_add(text, size, " has a foreign listener on its port");

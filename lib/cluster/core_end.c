@@ -80,7 +80,7 @@ void tfc__end_if_reaped(struct tfc__core *core)
 		action->attempt = core->tasks[action->task].attempt;
 	action->state = core->outcome.state;
 	action->reason = core->outcome.reason;
-	action->status = core->outcome.status;
+	action->end.status = core->outcome.status;
 	tfc__action_set_text(core, action, core->outcome.text);
 }
 

@@ -42,9 +42,9 @@ static void move_idle(struct tfc__core *core, struct task *t, enum grace grace, 
 
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text)
 {
-	const struct tfc__death lost = {.reason = TFC_EXIT_LOST,
-					.is_with_node = true,
-					.time_ns = core->now};
+	const struct tfc__attempt_end lost = {.reason = TFC_EXIT_LOST,
+					      .is_with_node = true,
+					      .time_ns = core->now};
 	uint32_t displaced = 0, died = 0;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];

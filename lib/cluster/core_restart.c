@@ -42,7 +42,7 @@ static struct account account_of(struct tfc__core *core, struct task *t, bool is
 				role->window_ns, false};
 }
 
-static bool is_allowed(const struct tfc__core_role *role, const struct tfc__death *death,
+static bool is_allowed(const struct tfc__core_role *role, const struct tfc__attempt_end *death,
 		       enum death_class class)
 {
 	if (role->restart_on == TFC__RESTART_NEVER)

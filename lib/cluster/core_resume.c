@@ -63,7 +63,7 @@ void tfc__core_resume(struct tfc__core *core, const struct tfc__resume *resume,
 static void lose(struct tfc__core *core, struct task *t)
 {
 	char text[256];
-	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	snprintf(t->why, TASK_WHY, "the maintainer of its job had ended");
 	tfc__death_text(core, t, text, sizeof(text));
 	if (core->phase != CORE_UP) {

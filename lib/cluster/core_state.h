@@ -190,7 +190,7 @@ struct task {
 	uint32_t timer_slot;      /* in the heap */
 	struct task *judged;      /* PHASE_JUDGED: the next task that waits for the verdict */
 	struct tfc__link waiting; /* PHASE_WAITING: in the core's list */
-	struct tfc__death death;
+	struct tfc__attempt_end death;
 	char *why; /* the agent's text about the death; with the task's name a text[256] */
 	struct budget restarts;
 	struct budget losses;
@@ -340,7 +340,8 @@ void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enu
 void tfc__task_timer(struct tfc__core *core, struct task *t, uint64_t at); /* 0: off */
 
 /* ---- core_death.c */
-enum death_class tfc__death_class(const struct tfc__core *core, const struct tfc__death *death);
+enum death_class tfc__death_class(const struct tfc__core *core,
+				  const struct tfc__attempt_end *death);
 /* TensorFlow's preemption handler has ended an attempt that was ready. */
 bool tfc__death_is_preemption(const struct tfc__core *core, const struct task *t);
 /* Lost or preempted: not caused by the program, and charged to the budget of losses. */
@@ -349,8 +350,8 @@ bool tfc__death_is_loss(const struct tfc__core *core, const struct task *t);
  * the verdict. */
 enum grace tfc__death_grace(const struct tfc__core *core, const struct task *t);
 /* Whether a peer's death could have caused this one. */
-bool tfc__death_is_explainable(const struct tfc__death *death);
-uint32_t tfc__death_reason(const struct tfc__death *death);
+bool tfc__death_is_explainable(const struct tfc__attempt_end *death);
+uint32_t tfc__death_reason(const struct tfc__attempt_end *death);
 /* Writes a text such as "worker/1 died of SIGKILL". */
 void tfc__death_text(const struct tfc__core *core, const struct task *t, char *text, size_t size);
 void tfc__text_name(const struct tfc__core *core, const struct task *t, char *text, size_t size);
@@ -366,7 +367,7 @@ uint64_t tfc__budget_backoff(struct tfc__core *core, const struct tfc__core_role
 			     uint32_t spent);
 
 /* ---- maintainer_core.c */
-void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__death *death,
+void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__attempt_end *death,
 		    const char *text);
 
 /* ---- core_verdict.c */

@@ -72,7 +72,7 @@ void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text)
 		return;
 	action->task = core->outcome.task;
 	action->reason = core->outcome.reason;
-	action->status = core->outcome.status;
+	action->end.status = core->outcome.status;
 }
 
 void tfc__report_task(struct tfc__core *core, struct task *t, uint32_t state)
@@ -89,8 +89,7 @@ void tfc__report_end(struct tfc__core *core, struct task *t, uint32_t state, uin
 	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_REPORT_TASK, t);
 	action->state = state;
 	action->reason = reason;
-	action->death = t->death;
-	action->status = t->death.status;
+	action->end = t->death;
 	tfc__action_set_text(core, action, text);
 }
 

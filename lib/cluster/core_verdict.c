@@ -207,7 +207,7 @@ static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped
 	char text[256];
 	tfc__text_name(core, t, text, sizeof(text));
 	tfc__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
-	t->death = (struct tfc__death){.reason = TFC_EXIT_LOST, .time_ns = core->now};
+	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	t->cause = CAUSE_SILENT;
 	if (tfc__restart(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) == RESTARTED)
 		return;

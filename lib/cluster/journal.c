@@ -146,8 +146,8 @@ static void take_task(struct tfc__journal_task *task, const struct tfc__journal_
 	task->generation = entry->generation;
 	task->pid = is_end ? 0 : entry->pid;
 	task->isolation = entry->isolation ? entry->isolation : task->isolation;
-	task->is_done = entry->task_state == TFC_TASK_EXITED && entry->status == 0 &&
-			entry->exit_reason == TFC_EXIT_CODE;
+	task->is_done = entry->task_state == TFC_TASK_EXITED && entry->end.status == 0 &&
+			entry->end.reason == TFC_EXIT_CODE;
 	task->last_end = is_end ? number + 1 : task->last_end;
 	task->node = entry->node;
 	task->address = entry->address;

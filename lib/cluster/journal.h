@@ -9,6 +9,7 @@
 #ifndef TFC_CLUSTER_JOURNAL_H
 #define TFC_CLUSTER_JOURNAL_H
 
+#include "agent/task.h"
 #include "base/observers.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,18 +25,12 @@ struct tfc__journal_entry {
 	uint32_t task_state;
 	int32_t pid;
 	uint32_t reason;
-	int32_t status;
-	uint32_t exit_reason; /* TASK in a terminal state: enum tfc_exit_reason */
-	uint32_t isolation;   /* TASK that has started: enum tfc_isolation */
-	uint64_t time_ns;     /* CLOCK_REALTIME */
-	/* TASK in a terminal state: position where its output ends; UINT64_MAX: unknown, the task
-	 * was lost and its output ends where its log ends */
-	uint64_t log_end;
-	/* TASK in a terminal state: number of bytes missing after log_end */
-	uint64_t log_gap;
-	uint64_t user_us;
-	uint64_t system_us;
-	uint64_t max_rss_kib;
+	uint32_t isolation; /* TASK that has started: enum tfc_isolation */
+	uint64_t time_ns;   /* CLOCK_REALTIME */
+	/* TASK in a terminal state. Its log_end is UINT64_MAX if that is unknown: the task was lost
+	 * and its output ends where its log ends. Stored are reason, status, usage, log_end and
+	 * log_gap. JOB and END have only the status. */
+	struct tfc__attempt_end end;
 	char *node;              /* TASK, END: the name of the task's node; or "" */
 	char *address;           /* TASK: or "" */
 	char *text;              /* or "" */

@@ -17,15 +17,15 @@ static const struct tfc__field entry_rows[] = {
 	ENTRY("ts", TFC__UINT, task_state, TFC__V0_2),
 	ENTRY("pid", TFC__INT, pid, TFC__V0_2),
 	ENTRY("r", TFC__UINT, reason, TFC__V0_2),
-	ENTRY("s", TFC__INT, status, TFC__V0_2),
-	ENTRY("x", TFC__UINT, exit_reason, TFC__V0_2),
+	ENTRY("s", TFC__INT, end.status, TFC__V0_2),
+	ENTRY("x", TFC__UINT, end.reason, TFC__V0_2),
 	ENTRY("i", TFC__UINT, isolation, TFC__V0_2),
 	ENTRY("at", TFC__UINT, time_ns, TFC__V0_2),
-	ENTRY("le", TFC__UINT, log_end, TFC__V0_2),
-	ENTRY("lg", TFC__UINT, log_gap, TFC__V0_2),
-	ENTRY("cu", TFC__UINT, user_us, TFC__V0_2),
-	ENTRY("cs", TFC__UINT, system_us, TFC__V0_2),
-	ENTRY("m", TFC__UINT, max_rss_kib, TFC__V0_2),
+	ENTRY("le", TFC__UINT, end.log_end, TFC__V0_2),
+	ENTRY("lg", TFC__UINT, end.log_gap, TFC__V0_2),
+	ENTRY("cu", TFC__UINT, end.user_us, TFC__V0_2),
+	ENTRY("cs", TFC__UINT, end.system_us, TFC__V0_2),
+	ENTRY("m", TFC__UINT, end.max_rss_kib, TFC__V0_2),
 	ENTRY("e", TFC__UINT, epoch, TFC__V0_3),
 	ENTRY("t", TFC__UINT, task, TFC__V0_2),
 	ENTRY("n", TFC__STRING, node, TFC__V0_2),
@@ -79,7 +79,7 @@ static int copy_lines(char ***lines)
 static int read_entry(struct tfc__reader *reader, struct tfc__journal *journal,
 		      const msgpack_object *map, uint32_t task_count, tfc_error *error)
 {
-	struct tfc__journal_entry entry;
+	struct tfc__journal_entry entry = no_entry;
 	int code = tfc__fields_read(reader, &entry_fields, map, error, &entry);
 	if (code < 0)
 		return tfc__fail_prefix(error, code, "an entry of the journal: ");

@@ -10,25 +10,8 @@
 
 /* ---- events of agents become events of the core */
 
-static void note_process(struct seen *seen, const struct tfc__agent_event *event)
-{
-	const tfc_process_event *process = event->process;
-	seen->pid = process->pid;
-	seen->isolation = process->isolation;
-	if (process->kind != TFC_PROCESS_EXITED) {
-		seen->started_ns = tfc__now();
-		return;
-	}
-	if (process->reason == TFC_EXIT_LOST || event->log_end > seen->log_end) /* 0: no log */
-		seen->log_end = event->log_end;
-	seen->log_gap = process->log_gap;
-	seen->user_us = process->user_us;
-	seen->system_us = process->system_us;
-	seen->max_rss_kib = process->max_rss_kib;
-}
-
 /* A held port whose address could not be copied counts as a failed HOLD. */
-static void note_held(struct seen *seen, const struct tfc__agent_event *event,
+static void note_held(struct seen *seen, const struct tfc__task_event *event,
 		      struct tfc__core_event *core_event)
 {
 	bool has_address = event->address && *event->address;
@@ -48,31 +31,6 @@ static uint64_t monotonic(uint64_t wall_ns)
 	return ago < now ? now - ago : now;
 }
 
-static struct tfc__death death_of(const struct tfc__agent_event *event)
-{
-	return (struct tfc__death){
-		.reason = event->process->reason,
-		.status = event->process->status,
-		.is_oom = event->process->is_oom,
-		.is_port_occupied = event->is_stranger,
-		.is_bind_failed = event->is_crowded_out,
-		.had_notice = event->had_notice,
-		.time_ns = monotonic(event->process->time_ns),
-	};
-}
-
-static void take_inspected(const struct tfc__agent_event *event, struct tfc__inspected *inspected,
-			   struct tfc__core_event *core_event)
-{
-	core_event->count = event->looked_count < TFC__INSPECTED_MAX ? event->looked_count
-								     : TFC__INSPECTED_MAX;
-	core_event->inspected = inspected;
-	for (uint32_t i = 0; i < core_event->count; i++) {
-		inspected[i].task = event->looked[i].task;
-		snprintf(inspected[i].text, sizeof(inspected[i].text), "%s", event->looked[i].text);
-	}
-}
-
 /* The log explains why the node gets tasks only if they fit nowhere else. */
 static void say_avoided(const struct agent_link *link)
 {
@@ -87,10 +45,10 @@ static void say_avoided(const struct agent_link *link)
 /* Counts the attempt as a success or failure of its node; the failure of an attempt that was
  * stopped does not count. Returns whether the task should move to another node. */
 static bool judge_node(struct agent_link *link, const struct seen *seen,
-		       const tfc_process_event *process)
+		       const struct tfc__attempt_end *end)
 {
 	uint64_t lived = seen->started_ns ? tfc__now() - seen->started_ns : 0;
-	bool is_good = process->reason == TFC_EXIT_CODE && process->status == 0;
+	bool is_good = end->reason == TFC_EXIT_CODE && end->status == 0;
 	if (is_good || lived >= GOOD_LIFE)
 		tfc__nodes_worked(link->node);
 	else if (!seen->is_stopped && tfc__nodes_failed(link->node) &&
@@ -102,11 +60,11 @@ static bool judge_node(struct agent_link *link, const struct seen *seen,
 }
 
 /* Events about a task count only if they come from its current node. */
-static bool is_stale(const struct agent_link *link, const struct tfc__agent_event *event)
+static bool is_stale(const struct agent_link *link, const struct tfc__task_event *event)
 {
 	switch (event->kind) {
 	case TFC__AGENT_ANSWER:
-	case TFC__AGENT_LOOKED:
+	case TFC__AGENT_INSPECTED:
 		return false;
 	default:
 		return link->maintainer->seen[event->task].link != link;
@@ -114,7 +72,7 @@ static bool is_stale(const struct agent_link *link, const struct tfc__agent_even
 }
 
 /* If this node is the only member, the task fails. Otherwise another node may have room. */
-static void take_refusal(struct agent_link *link, const struct tfc__agent_event *event,
+static void take_refusal(struct agent_link *link, const struct tfc__task_event *event,
 			 struct tfc__core_event *core_event)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
@@ -129,7 +87,7 @@ static void take_refusal(struct agent_link *link, const struct tfc__agent_event 
 		tfc__nodes_refused(link->node);
 }
 
-static void take_in(struct agent_link *link, const struct tfc__agent_event *event)
+static void take_in(struct agent_link *link, const struct tfc__task_event *event)
 {
 	static const enum tfc__core_event_kind kinds[] = {
 		[TFC__AGENT_HELD] = TFC__CORE_HELD,
@@ -141,7 +99,7 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		[TFC__AGENT_ANSWER] = TFC__CORE_ANSWER,
 		[TFC__AGENT_STALLED] = TFC__CORE_STALLED,
 		[TFC__AGENT_STACKED] = TFC__CORE_STACKED,
-		[TFC__AGENT_LOOKED] = TFC__CORE_INSPECTED,
+		[TFC__AGENT_INSPECTED] = TFC__CORE_INSPECTED,
 	};
 	struct tfc__maintainer *maintainer = link->maintainer;
 	struct seen *seen = &maintainer->seen[event->task];
@@ -149,28 +107,34 @@ static void take_in(struct agent_link *link, const struct tfc__agent_event *even
 		.kind = kinds[event->kind],
 		.task = event->task,
 		.attempt = event->attempt,
-		.query = event->query,
+		.pid = event->pid,
+		.query = event->number,
 		.node = link->number,
-		.count = event->missing,
+		.count = event->kind == TFC__AGENT_INSPECTED ? event->inspected_count
+							     : event->missing,
+		.end = event->end,
+		.inspected = event->inspected,
 		.states = event->states,
 		.silent_ms = event->silent_ms,
 		.activity = event->activity,
 		.text = event->text,
 	};
-	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	if (event->process) {
-		note_process(seen, event);
-		core_event.pid = event->process->pid;
+		seen->pid = event->pid;
+		seen->isolation = event->isolation;
 	}
+	if (event->kind == TFC__AGENT_STARTED)
+		seen->started_ns = tfc__now();
 	if (event->kind == TFC__AGENT_HELD)
 		note_held(seen, event, &core_event);
 	if (event->kind == TFC__AGENT_HOLD_FAILED)
 		take_refusal(link, event, &core_event);
-	if (event->kind == TFC__AGENT_LOOKED)
-		take_inspected(event, inspected, &core_event);
 	if (event->kind == TFC__AGENT_EXITED) {
-		core_event.death = death_of(event);
-		core_event.death.is_node_bad = judge_node(link, seen, event->process);
+		core_event.end.time_ns = monotonic(event->end.time_ns);
+		core_event.end.is_node_bad = judge_node(link, seen, &event->end);
+		/* 0: it had no log; the one of an earlier attempt ends where it did */
+		if (event->end.reason == TFC_EXIT_LOST || event->end.log_end > seen->log_end)
+			seen->log_end = event->end.log_end;
 	}
 	tfc__maintainer_step(maintainer, &core_event);
 }
@@ -216,7 +180,7 @@ static void on_silence(struct agent_link *link, bool is_silent)
 					 });
 }
 
-void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event)
+void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event)
 {
 	struct agent_link *link = user;
 	if (link->is_lost)
@@ -228,10 +192,10 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event)
 	case TFC__AGENT_FENCED:
 		on_fenced(link, event->text);
 		break;
-	case TFC__AGENT_SILENT:
+	case TFC__AGENT_UNREACHABLE:
 		on_silence(link, true);
 		break;
-	case TFC__AGENT_BACK:
+	case TFC__AGENT_REACHABLE:
 		on_silence(link, false);
 		break;
 	default:

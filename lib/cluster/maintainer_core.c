@@ -212,7 +212,7 @@ static void on_ready(struct tfc__core *core, struct task *t)
 	tfc__task_phase(core, t, PHASE_READY);
 }
 
-void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__death *death,
+void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__attempt_end *death,
 		    const char *text)
 {
 	if (!tfc__task_is_alive(t))
@@ -236,9 +236,9 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__de
 
 static void on_refused(struct tfc__core *core, struct task *t, const char *text)
 {
-	struct tfc__death death = {.reason = TFC_EXIT_NOT_STARTED,
-				   .status = TFC_EINVAL,
-				   .time_ns = core->now};
+	struct tfc__attempt_end death = {.reason = TFC_EXIT_NOT_STARTED,
+					 .status = TFC_EINVAL,
+					 .time_ns = core->now};
 	tfc__task_died(core, t, &death, text);
 }
 
@@ -308,9 +308,9 @@ static void on_task_event(struct tfc__core *core, const struct tfc__core_event *
 		break;
 	case TFC__CORE_EXITED:
 		if (is_of_attempt && tfc__task_is_alive(t))
-			t->is_leaving |= event->death.is_node_bad;
+			t->is_leaving |= event->end.is_node_bad;
 		if (is_of_attempt)
-			tfc__task_died(core, t, &event->death, event->text);
+			tfc__task_died(core, t, &event->end, event->text);
 		break;
 	case TFC__CORE_REFUSED:
 		if (is_of_attempt)

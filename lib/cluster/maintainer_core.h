@@ -19,7 +19,7 @@
 #ifndef TFC_CLUSTER_MAINTAINER_CORE_H
 #define TFC_CLUSTER_MAINTAINER_CORE_H
 
-#include "agent/activity.h"
+#include "agent/task.h"
 #include "job/job.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,26 +78,6 @@ struct tfc__core_policy {
 
 /* ---- events */
 
-/* How an attempt died, as its agent reports it. */
-struct tfc__death {
-	uint32_t reason; /* enum tfc_exit_reason */
-	int32_t status;  /* as in tfc_process_event */
-	bool is_oom;
-	bool is_port_occupied; /* by a foreign listener: another port is needed */
-	bool is_bind_failed;   /* it could not bind its port, which is free now */
-	bool is_node_bad;      /* attempts fail there: the next attempt should get another node */
-	bool had_notice;       /* its output says that it or a peer received SIGTERM before */
-	bool is_with_node;     /* LOST with its node; set by the core itself */
-	uint64_t time_ns;      /* time of death on the clock of `now`, as well as the agent knows */
-};
-
-/* The state of a process in its agent's answer. */
-enum tfc__proc_state {
-	TFC__PROC_NONE = 0, /* no process */
-	TFC__PROC_RUNNING = 1,
-	TFC__PROC_STOPPED = 2, /* SIGSTOP */
-};
-
 enum tfc__core_event_kind {
 	TFC__CORE_START = 1, /* the job was accepted */
 	TFC__CORE_HELD,      /* task's port is held (also sent for tasks that need none) */
@@ -107,7 +87,7 @@ enum tfc__core_event_kind {
 	TFC__CORE_HOLD_FAILED,
 	TFC__CORE_STARTED, /* the attempt's program runs */
 	TFC__CORE_READY,   /* the attempt's own listener was seen */
-	TFC__CORE_EXITED,  /* the attempt ended; death */
+	TFC__CORE_EXITED,  /* the attempt ended; end */
 	/* the attempt could not be made (bundle, hook, spec): text; permanent; attempt; replaces
 	 * EXITED */
 	TFC__CORE_REFUSED,
@@ -132,13 +112,6 @@ enum tfc__core_event_kind {
 	TFC__CORE_FENCED,  /* another epoch has begun: no action is allowed any more */
 };
 
-/* The current activity of a task that is not ready yet. */
-#define TFC__INSPECTED_MAX 4
-struct tfc__inspected {
-	uint32_t task;
-	char text[128]; /* "not listening: idle" */
-};
-
 struct tfc__core_event {
 	enum tfc__core_event_kind kind;
 	uint32_t task;
@@ -147,7 +120,7 @@ struct tfc__core_event {
 	uint32_t query;   /* of answers: the number of the request */
 	uint32_t node;    /* ANSWER, INSPECTED, NODE_*: which */
 	uint32_t count;
-	struct tfc__death death;
+	struct tfc__attempt_end end;
 	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
 	const struct tfc__inspected *inspected;
 	const uint32_t *nodes; /* PLACED: per task of the job */
@@ -183,7 +156,7 @@ enum tfc__core_action_kind {
 	/* find nodes for all tasks for which tfc__core_wants_place(core, i, `task`) is true, all or
 	 * none; answer PLACED or UNPLACED with `number` and `task` */
 	TFC__DO_PLACE,
-	TFC__DO_REPORT_TASK, /* notify subscribers: task, attempt, state, reason, death, text */
+	TFC__DO_REPORT_TASK, /* notify subscribers: task, attempt, state, reason, end, text */
 	TFC__DO_REPORT_JOB,  /* notify subscribers: job state, generation, text */
 	/* the last action: verdict; all tasks are reaped and all ports released */
 	TFC__DO_END,
@@ -198,11 +171,12 @@ struct tfc__core_action {
 	uint32_t node;
 	uint32_t number; /* signal, hold, query, inspect, place */
 	uint64_t grace_ns;
-	uint32_t state;          /* enum tfc_task_state or tfc_job_state */
-	uint32_t reason;         /* enum tfc_end_reason */
-	struct tfc__death death; /* REPORT_TASK in a terminal state */
-	int32_t status;          /* END, REPORT_JOB of stopping: exit code or signal, by reason */
-	const char *text;        /* or "" */
+	uint32_t state;  /* enum tfc_task_state or tfc_job_state */
+	uint32_t reason; /* enum tfc_end_reason */
+	/* REPORT_TASK in a terminal state. END, REPORT_JOB of stopping: only the status, which is
+	 * an exit code or a signal, by `reason`. */
+	struct tfc__attempt_end end;
+	const char *text; /* or "" */
 };
 
 /* ---- the state machine */

@@ -26,7 +26,6 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	seen->isolation = 0;
 	seen->started_ns = 0;
 	seen->is_stopped = false;
-	seen->log_gap = seen->user_us = seen->system_us = seen->max_rss_kib = 0;
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");

@@ -11,8 +11,6 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	const struct seen *seen = &maintainer->seen[action->task];
 	bool has_run = action->state >= TFC_TASK_RUNNING;
 	entry->task_state = action->state;
-	entry->status = action->death.status;
-	entry->exit_reason = action->death.reason;
 	/* The journal has the task's node in an earlier epoch. */
 	entry->node = seen->link
 			      ? seen->link->node->name
@@ -23,11 +21,7 @@ static void add_task(const struct tfc__maintainer *maintainer,
 	if (!tfc__task_state_is_terminal(action->state))
 		return;
 	bool is_end_known = seen->link && !seen->link->is_lost;
-	entry->log_end = is_end_known ? seen->log_end : UINT64_MAX;
-	entry->log_gap = seen->log_gap;
-	entry->user_us = seen->user_us;
-	entry->system_us = seen->system_us;
-	entry->max_rss_kib = seen->max_rss_kib;
+	entry->end.log_end = is_end_known ? seen->log_end : UINT64_MAX;
 }
 
 /* Maximum number of failures listed; of the others only the number is given. */
@@ -77,7 +71,7 @@ void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 		.task = action->task,
 		.attempt = action->attempt,
 		.reason = action->reason,
-		.status = action->status,
+		.end = action->end,
 		.time_ns = tfc__wall(),
 		.text = (char *)action->text,
 	};

@@ -52,11 +52,7 @@ struct seen {
 	uint32_t isolation;
 	uint64_t started_ns; /* tfc__now */
 	bool is_stopped;     /* the maintainer has stopped or signaled it */
-	uint64_t log_end;
-	uint64_t log_gap;
-	uint64_t user_us;
-	uint64_t system_us;
-	uint64_t max_rss_kib;
+	uint64_t log_end;    /* where the task's log on this node ends; 0: it has none */
 	/* A PLACE for this task alone, in the maintainer's placings until it is answered; and its
 	 * number. */
 	struct tfc__link placing;
@@ -130,7 +126,7 @@ void tfc__maintainer_end_links(struct tfc__maintainer *maintainer);
 void tfc__maintainer_close_links(struct tfc__maintainer *maintainer);
 
 /* maintainer_agents.c */
-void tfc__maintainer_on_agent(void *user, const struct tfc__agent_event *event);
+void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event);
 void tfc__maintainer_order(struct tfc__maintainer *maintainer,
 			   const struct tfc__core_action *action);
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,

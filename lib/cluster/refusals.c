@@ -58,7 +58,7 @@ static struct tfc__refusal *add(struct tfc__link *refusals, struct tfc__node_ent
 }
 
 int tfc__refusals_note(struct tfc__link *refusals, struct tfc__node_entry *node, const tfc_job *job,
-		       const struct tfc__agent_event *event)
+		       const struct tfc__task_event *event)
 {
 	uint32_t index;
 	const struct tfc__role *role = tfc__job_task_role(job, event->task, &index);

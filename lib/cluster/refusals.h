@@ -22,7 +22,7 @@ struct tfc__refusal {
 /* Notes a HOLD that failed on the node. Returns TFC_ENOMEM or TFC_EINVAL (the task needs no port);
  * nothing is noted then. */
 int tfc__refusals_note(struct tfc__link *refusals, struct tfc__node_entry *node, const tfc_job *job,
-		       const struct tfc__agent_event *event);
+		       const struct tfc__task_event *event);
 /* Drops expired refusals. Returns the time when the next one expires; 0: there is none. */
 uint64_t tfc__refusals_expire(struct tfc__link *refusals);
 /* NULL: there is no refusal of the node */

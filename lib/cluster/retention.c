@@ -17,7 +17,7 @@ static uint64_t log_bytes(const struct tfc__record *record)
 	uint64_t bytes = 0;
 	for (uint32_t i = 0; i < record->journal.task_count; i++) {
 		const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, i);
-		uint64_t len = end && end->log_end != UINT64_MAX ? end->log_end : 0;
+		uint64_t len = end && end->end.log_end != UINT64_MAX ? end->end.log_end : 0;
 		bytes += len < TFC__LOG_KEPT ? len : TFC__LOG_KEPT;
 	}
 	return bytes;

@@ -88,7 +88,7 @@ static void read_verdict(const struct tfc__journal *journal, struct tfc__resume 
 		if (entry->kind != TFC_EVENT_JOB)
 			continue;
 		resume->reason = entry->reason;
-		resume->status = entry->status;
+		resume->status = entry->end.status;
 		resume->task = entry->task;
 		resume->text = entry->text;
 		return;

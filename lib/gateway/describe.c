@@ -32,7 +32,7 @@ static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
 static void add_end(const struct tfc__journal_entry *end, struct tfc__buf *json)
 {
 	tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
-		      end->status);
+		      end->end.status);
 	add_string(json, "node", end->node);
 	add_string(json, "state", tfc_task_state_name(end->task_state));
 	add_string(json, "reason", tfc_end_reason_name(end->reason));

@@ -150,9 +150,9 @@ static uint64_t end_on_node(const struct local_sub *sub, uint32_t task, const ch
 	for (uint32_t i = 0; i < before; i++) {
 		const struct tfc__journal_entry *entry = tfc__local_entry(sub, i);
 		if (tfc__ends_attempt(entry) && entry->task == task &&
-		    entry->log_end != UINT64_MAX && entry->log_end > end &&
+		    entry->end.log_end != UINT64_MAX && entry->end.log_end > end &&
 		    strcmp(tfc__record_node(sub->record, entry), node) == 0)
-			end = entry->log_end;
+			end = entry->end.log_end;
 	}
 	return end;
 }
@@ -225,9 +225,9 @@ int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end)
 {
 	struct tfc__line line;
-	if (end->log_end == UINT64_MAX || task->lines.position >= end->log_end)
+	if (end->end.log_end == UINT64_MAX || task->lines.position >= end->end.log_end)
 		return 0;
-	tfc__lines_skip(&task->lines, end->log_end, &line);
+	tfc__lines_skip(&task->lines, end->end.log_end, &line);
 	tfc__local_report_line(sub, task, &line, "");
 	return 1;
 }
@@ -236,7 +236,7 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end)
 {
 	struct tfc__line line;
-	int code = tfc__followed_read_line(sub, task, end->log_end);
+	int code = tfc__followed_read_line(sub, task, end->end.log_end);
 	if (code)
 		return code;
 	if (tfc__lines_flush(&task->lines, &line)) {

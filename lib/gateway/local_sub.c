@@ -76,12 +76,12 @@ static void report(struct local_sub *sub, tfc_event *event)
 static void set_end(tfc_event *event, const struct tfc__journal_entry *entry)
 {
 	bool is_job = entry->kind == TFC_EVENT_END;
-	if (is_job ? entry->reason == TFC_END_EXIT : entry->exit_reason == TFC_EXIT_CODE)
-		event->exit_code = entry->status;
-	else if (is_job ? entry->reason == TFC_END_SIGNAL : entry->exit_reason == TFC_EXIT_SIGNAL)
-		event->signal = entry->status;
-	else if (entry->status < 0)
-		event->error_code = entry->status;
+	if (is_job ? entry->reason == TFC_END_EXIT : entry->end.reason == TFC_EXIT_CODE)
+		event->exit_code = entry->end.status;
+	else if (is_job ? entry->reason == TFC_END_SIGNAL : entry->end.reason == TFC_EXIT_SIGNAL)
+		event->signal = entry->end.status;
+	else if (entry->end.status < 0)
+		event->error_code = entry->end.status;
 }
 
 static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
@@ -105,10 +105,10 @@ static void report_entry(struct local_sub *sub, const struct tfc__journal_entry 
 		event.pid = entry->pid;
 		event.isolation = entry->isolation;
 		event.address = entry->address;
-		event.user_us = entry->user_us;
-		event.system_us = entry->system_us;
-		event.max_rss_kib = entry->max_rss_kib;
-		event.exit_reason = entry->exit_reason;
+		event.user_us = entry->end.user_us;
+		event.system_us = entry->end.system_us;
+		event.max_rss_kib = entry->end.max_rss_kib;
+		event.exit_reason = entry->end.reason;
 	}
 	if (entry->kind == TFC_EVENT_END) {
 		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
@@ -167,7 +167,7 @@ static void report_last_gap(struct local_sub *sub, const struct tfc__journal_ent
 		.stream = TFC_STREAM_GAP,
 		.attempt = entry->attempt,
 		.time_ns = entry->time_ns,
-		.len = entry->log_gap,
+		.len = entry->end.log_gap,
 		.cursor = tfc__lines_cursor(&sub->tasks[entry->task].lines),
 	};
 	sub->place.is_gap_reported = true;
@@ -196,7 +196,7 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	int code = tfc__followed_read_end(sub, task, entry);
 	if (code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES))
 		return code;
-	if (code == TFC_ELOST && waits_for_node(sub, entry->log_end != UINT64_MAX))
+	if (code == TFC_ELOST && waits_for_node(sub, entry->end.log_end != UINT64_MAX))
 		return code;
 	if (code == TFC_ELOST) {
 		sub->place.is_gap_reported = true; /* do not wait again */
@@ -205,7 +205,7 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 	}
 	if (code == TFC_ENOMEM)
 		code = tfc__followed_skip_end(sub, task, entry);
-	if (code == 0 && entry->log_gap) {
+	if (code == 0 && entry->end.log_gap) {
 		report_last_gap(sub, entry);
 		return 1;
 	}
@@ -219,7 +219,7 @@ static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *en
 	struct followed *task = &sub->tasks[entry->task];
 	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
 	uint64_t position = task->lines.position;
-	if (!sub->place.is_gap_reported || position >= entry->log_end)
+	if (!sub->place.is_gap_reported || position >= entry->end.log_end)
 		return TFC_OK; /* everything was reported, or no node is unreachable */
 	if (tfc__rest_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
 		tfc__timer_set(&sub->retry, tfc__now() + LATER);
@@ -390,9 +390,9 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 	for (uint32_t i = 0; code == TFC_OK && i < place.next; i++) {
 		const struct tfc__journal_entry *entry = tfc__local_entry(sub, i);
 		tfc__local_note_entry(sub, i);
-		if (sub->tasks && tfc__ends_attempt(entry) && entry->log_end != UINT64_MAX &&
-		    entry->log_end > sub->tasks[entry->task].lines.position)
-			tfc__followed_read_from(&sub->tasks[entry->task], entry->log_end);
+		if (sub->tasks && tfc__ends_attempt(entry) && entry->end.log_end != UINT64_MAX &&
+		    entry->end.log_end > sub->tasks[entry->task].lines.position)
+			tfc__followed_read_from(&sub->tasks[entry->task], entry->end.log_end);
 	}
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.task_count; i++) {
 		if (!tfc__piece_read(place.pieces[i].text, &cursor))

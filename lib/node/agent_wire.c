@@ -95,106 +95,88 @@ int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tf
 
 /* ---- events */
 
-#define LOOKED(...) TFC__FIELD(struct tfc__agent_looked, __VA_ARGS__)
-static const struct tfc__field looked_rows[] = {
-	LOOKED("task", TFC__UINT, task, TFC__V0_2),
-	LOOKED("text", TFC__TEXT, text, TFC__V0_2),
+#define INSPECTED(...) TFC__FIELD(struct tfc__inspected, __VA_ARGS__)
+static const struct tfc__field inspected_rows[] = {
+	INSPECTED("task", TFC__UINT, task, TFC__V0_2),
+	INSPECTED("text", TFC__TEXT, text, TFC__V0_2),
 };
-static const struct tfc__fields looked_fields = TFC__FIELDS(looked_rows, struct tfc__agent_looked,
-							    NULL);
+static const struct tfc__fields inspected_fields = TFC__FIELDS(inspected_rows,
+							       struct tfc__inspected, NULL);
 
-#define PROCESS(...) TFC__FIELD(tfc_process_event, __VA_ARGS__)
+#define EVENT(...) TFC__FIELD(struct tfc__task_event, __VA_ARGS__)
 static const struct tfc__field process_rows[] = {
-	PROCESS("kind", TFC__UINT, kind, TFC__V0_2),
-	PROCESS("pid", TFC__INT, pid, TFC__V0_2),
-	PROCESS("reason", TFC__UINT, reason, TFC__V0_2),
-	PROCESS("status", TFC__INT, status, TFC__V0_2),
-	PROCESS("oom", TFC__BOOL, is_oom, TFC__V0_2),
-	PROCESS("time", TFC__TIME, time_ns, TFC__V0_2),
-	PROCESS("user_us", TFC__UINT, user_us, TFC__V0_2),
-	PROCESS("system_us", TFC__UINT, system_us, TFC__V0_2),
-	PROCESS("rss_kib", TFC__UINT, max_rss_kib, TFC__V0_2),
-	PROCESS("log_end", TFC__UINT, log_end, TFC__V0_2),
-	PROCESS("log_dropped", TFC__UINT, log_dropped, TFC__V0_2),
-	PROCESS("log_gap", TFC__UINT, log_gap, TFC__V0_2),
-	PROCESS("isolation", TFC__UINT, isolation, TFC__V0_2),
-	PROCESS("text", TFC__STRING, text, TFC__V0_2),
+	EVENT("kind", TFC__UINT, process, TFC__V0_2),
+	EVENT("pid", TFC__INT, pid, TFC__V0_2),
+	EVENT("reason", TFC__UINT, end.reason, TFC__V0_2),
+	EVENT("status", TFC__INT, end.status, TFC__V0_2),
+	EVENT("oom", TFC__BOOL, end.is_oom, TFC__V0_2),
+	EVENT("time", TFC__TIME, end.time_ns, TFC__V0_2),
+	EVENT("user_us", TFC__UINT, end.user_us, TFC__V0_2),
+	EVENT("system_us", TFC__UINT, end.system_us, TFC__V0_2),
+	EVENT("rss_kib", TFC__UINT, end.max_rss_kib, TFC__V0_2),
+	EVENT("log_gap", TFC__UINT, end.log_gap, TFC__V0_2),
+	EVENT("isolation", TFC__UINT, isolation, TFC__V0_2),
 };
-static const tfc_process_event no_process = {.size = sizeof(no_process), .text = ""};
-static const struct tfc__fields process_fields = TFC__FIELDS(process_rows, tfc_process_event,
-							     &no_process);
+static const struct tfc__fields process_fields = TFC__FIELDS(process_rows, struct tfc__task_event,
+							     NULL);
 
-#define EVENT(name, type, member, ...) \
-	TFC__FIELD(struct tfc__event, name, type, event.member, __VA_ARGS__)
 static const struct tfc__field event_rows[] = {
 	EVENT("event", TFC__UINT, kind, TFC__V0_2),
 	EVENT("task", TFC__UINT, task, TFC__V0_2),
 	EVENT("attempt", TFC__UINT, attempt, TFC__V0_2),
 	EVENT("missing", TFC__UINT, missing, TFC__V0_2),
-	EVENT("number", TFC__UINT, query, TFC__V0_2),
+	EVENT("number", TFC__UINT, number, TFC__V0_2),
 	EVENT("ports", TFC__UINT, ports, TFC__V0_3),
 	EVENT("full", TFC__BOOL, is_full, TFC__V0_2),
 	EVENT("lasting", TFC__BOOL, is_lasting, TFC__V0_3),
-	EVENT("stranger", TFC__BOOL, is_stranger, TFC__V0_2),
-	EVENT("crowded", TFC__BOOL, is_crowded_out, TFC__V0_2),
-	EVENT("notice", TFC__BOOL, had_notice, TFC__V0_3),
+	EVENT("stranger", TFC__BOOL, end.is_port_occupied, TFC__V0_2),
+	EVENT("crowded", TFC__BOOL, end.is_bind_failed, TFC__V0_2),
+	EVENT("notice", TFC__BOOL, end.had_notice, TFC__V0_3),
 	EVENT("silent_ms", TFC__UINT, silent_ms, TFC__V0_2),
 	EVENT("activity", TFC__UINT, activity, TFC__V0_3),
-	EVENT("log_end", TFC__UINT, log_end, TFC__V0_2),
+	EVENT("log_end", TFC__UINT, end.log_end, TFC__V0_2),
 	EVENT("address", TFC__STRING, address, TFC__V0_2),
 	EVENT("text", TFC__STRING, text, TFC__V0_2),
 	EVENT("states", TFC__BYTES, states, TFC__V0_2,
-	      .count = offsetof(struct tfc__event, state_count)),
-	EVENT("looked", TFC__MESSAGES, looked, TFC__V0_2, .nested = &looked_fields,
-	      .max = TFC__AGENT_LOOKED_MAX,
-	      .count = offsetof(struct tfc__event, event.looked_count)),
-	EVENT("process", TFC__MESSAGE, process, TFC__V0_2, .nested = &process_fields),
-	TFC__FIELD(struct tfc__event, "log_tail", TFC__LINES, log_tail, TFC__V0_2,
-		   .max = TFC__LOG_TAIL_LINES),
+	      .count = offsetof(struct tfc__task_event, state_count)),
+	EVENT("looked", TFC__MESSAGES, inspected, TFC__V0_2, .nested = &inspected_fields,
+	      .max = TFC__INSPECTED_MAX,
+	      .count = offsetof(struct tfc__task_event, inspected_count)),
+	{.name = "process", .type = TFC__GROUP, .since = TFC__V0_2, .nested = &process_fields},
+	EVENT("log_tail", TFC__LINES, log_tail, TFC__V0_2, .max = TFC__LOG_TAIL_LINES),
 };
-static const struct tfc__event no_event = {.event.address = ""};
-static const struct tfc__fields event_fields = TFC__FIELDS(event_rows, struct tfc__event,
+static const struct tfc__task_event no_event = {.address = ""};
+static const struct tfc__fields event_fields = TFC__FIELDS(event_rows, struct tfc__task_event,
 							   &no_event);
 
-void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
-		      uint32_t task_count, char *const *log_tail)
+void tfc__event_write(struct tfc__buf *buf, const struct tfc__task_event *event)
 {
-	const struct tfc__event whole = {
-		.event = *event,
-		.state_count = event->states ? task_count : 0,
-		.log_tail = (const char *const *)log_tail,
-	};
-	tfc__fields_write(buf, &event_fields, &whole);
-}
-
-static int check_event(const struct tfc__event *whole, uint32_t task_count, tfc_error *error)
-{
-	const struct tfc__agent_event *event = &whole->event;
-	bool has_tasks = event->task < task_count;
-	for (uint32_t i = 0; i < event->looked_count; i++)
-		has_tasks = has_tasks && event->looked[i].task < task_count;
-	if (!has_tasks)
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "task: the job has only %u",
-				 task_count);
-	if (event->states ? whole->state_count != task_count : event->kind == TFC__AGENT_ANSWER)
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "states: must have %u bytes",
-				 task_count);
-	if (!event->process &&
-	    (event->kind == TFC__AGENT_STARTED || event->kind == TFC__AGENT_EXITED))
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "process: is missing");
-	return TFC_OK;
+	tfc__fields_write(buf, &event_fields, event);
 }
 
 int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, uint32_t task_count,
-		    tfc_error *error, struct tfc__event *ret_event)
+		    tfc_error *error, struct tfc__task_event *ret_event)
 {
-	struct tfc__agent_event *event = &ret_event->event;
-	int code = tfc__fields_read(reader, &event_fields, object, error, ret_event);
+	struct tfc__task_event *event = ret_event;
+	*event = no_event; /* also what is not on the wire */
+	int code = tfc__fields_read(reader, &event_fields, object, error, event);
 	if (code < 0)
 		return code;
 	if (event->kind > TFC__AGENT_ANSWER) /* a remote agent does not report the other kinds */
 		event->kind = 0;
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)
 		event->activity = TFC__ACTIVITY_UNKNOWN;
-	return check_event(ret_event, task_count, error);
+	bool has_tasks = event->task < task_count;
+	for (uint32_t i = 0; i < event->inspected_count; i++)
+		has_tasks = has_tasks && event->inspected[i].task < task_count;
+	if (!has_tasks)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "task: the job has only %u",
+				 task_count);
+	if (event->states ? event->state_count != task_count : event->kind == TFC__AGENT_ANSWER)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "states: must have %u bytes",
+				 task_count);
+	bool is_of_process = event->kind == TFC__AGENT_STARTED || event->kind == TFC__AGENT_EXITED;
+	if (is_of_process && !event->process)
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "process: is missing");
+	return TFC_OK;
 }

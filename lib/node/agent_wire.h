@@ -39,20 +39,11 @@ void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order);
 int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tfc_error *error,
 		    struct tfc__order *ret_order);
 
-/* An event with its additional data. */
-struct tfc__event {
-	struct tfc__agent_event event; /* kind 0: from a later version */
-	uint64_t state_count;          /* number of states: one for each task, or 0 */
-	const char *const *log_tail;   /* EXITED: the last lines, NULL-terminated; or NULL */
-};
+void tfc__event_write(struct tfc__buf *buf, const struct tfc__task_event *event);
 
-/* log_tail: NULL-terminated lines to send with the event, or NULL. */
-void tfc__event_write(struct tfc__buf *buf, const struct tfc__agent_event *event,
-		      uint32_t task_count, char *const *log_tail);
-
-/* TFC_OK, TFC_ENOMEM, TFC_EPARSE (also: a task or state that the job does not have). Its pointers
- * are valid as long as the reader and the message. */
+/* TFC_OK, TFC_ENOMEM, TFC_EPARSE (also: a task or state that the job does not have). Kind 0: from a
+ * later version. Its pointers are valid as long as the reader and the message. */
 int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, uint32_t task_count,
-		    tfc_error *error, struct tfc__event *ret_event);
+		    tfc_error *error, struct tfc__task_event *ret_event);
 
 #endif

@@ -272,10 +272,10 @@ struct remote_job {
 	struct tfc__rpc_call *call; /* pending open or drop */
 	struct tfc__work flush;
 	struct tfc__timer retry; /* of the call, or of the flush */
-	struct tfc__work report; /* reports SILENT, BACK, LOST, FENCED */
+	struct tfc__work report; /* reports UNREACHABLE, REACHABLE, LOST, FENCED */
 	bool reports_silent;
 	bool is_reported_silent;
-	enum tfc__agent_event_kind last_word; /* LOST or FENCED, or 0 */
+	enum tfc__task_event_kind last_word; /* LOST or FENCED, or 0 */
 	tfc_error why;
 	bool is_reporting;          /* inside fn */
 	struct tfc__bundle *bundle; /* a reference; NULL: none */
@@ -306,7 +306,7 @@ void tfc__remote_flush(struct remote_job *job); /* sends the queued messages, as
  */
 void tfc__remote_give_up(struct remote_job *job, const char *why);
 void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message *message);
-void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why);
+void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, const char *why);
 void tfc__remote_notify_silence(struct remote_job *job, bool is_silent);
 void tfc__remote_free(struct remote_job *job);
 

@@ -65,7 +65,7 @@ static void free_closed(struct remote_job *job)
 		tfc__remote_free(job);
 }
 
-void tfc__remote_lose(struct remote_job *job, enum tfc__agent_event_kind word, const char *why)
+void tfc__remote_lose(struct remote_job *job, enum tfc__task_event_kind word, const char *why)
 {
 	if (job->state == REMOTE_GONE)
 		return;
@@ -99,7 +99,7 @@ void tfc__remote_give_up(struct remote_job *job, const char *why)
 
 /* ---- events about the whole job */
 
-static void call(struct remote_job *job, const struct tfc__agent_event *event)
+static void call(struct remote_job *job, const struct tfc__task_event *event)
 {
 	job->is_reporting = true;
 	if (job->fn)
@@ -109,7 +109,7 @@ static void call(struct remote_job *job, const struct tfc__agent_event *event)
 
 static void report(struct remote_job *job)
 {
-	struct tfc__agent_event event = {0};
+	struct tfc__task_event event = {0};
 	if (job->last_word) {
 		event.kind = job->last_word;
 		event.text = job->why.text;
@@ -117,7 +117,7 @@ static void report(struct remote_job *job)
 		call(job, &event);
 	} else if (job->reports_silent != job->is_reported_silent && job->state == REMOTE_OPEN) {
 		job->is_reported_silent = job->reports_silent;
-		event.kind = job->reports_silent ? TFC__AGENT_SILENT : TFC__AGENT_BACK;
+		event.kind = job->reports_silent ? TFC__AGENT_UNREACHABLE : TFC__AGENT_REACHABLE;
 		call(job, &event);
 	}
 }
@@ -198,9 +198,10 @@ static void post(struct remote_job *job, const struct tfc__order *order)
 
 /* The last lines of a log come with the end of the attempt, because the remote agent cannot be
  * queried for them synchronously. */
-static int keep_log_tail(struct remote_job *job, const struct tfc__event *event, tfc_error *error)
+static int keep_log_tail(struct remote_job *job, const struct tfc__task_event *event,
+			 tfc_error *error)
 {
-	char ***kept = &job->log_tails[event->event.task];
+	char ***kept = &job->log_tails[event->task];
 	struct tfc__strv lines = {0};
 	tfc__strv_add_all(&lines, event->log_tail);
 	if (lines.is_failed) {
@@ -215,20 +216,20 @@ static int keep_log_tail(struct remote_job *job, const struct tfc__event *event,
 static void deliver(struct remote_job *job, const msgpack_object *body)
 {
 	struct tfc__reader reader = {.ahead_ns = job->agent->ahead_ns};
-	struct tfc__event event;
+	struct tfc__task_event event;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__event_read(&reader, body, job->task_count, &error, &event);
 	if (code < 0)
 		tfc__fail_prefix(&error, code, "an event of it cannot be read: ");
-	bool is_end = event.event.kind == TFC__AGENT_EXITED;
+	bool is_end = event.kind == TFC__AGENT_EXITED;
 	if (code == TFC_OK && is_end)
 		code = keep_log_tail(job, &event, &error);
 	if (code == TFC_OK && is_end)
-		tfc__remote_logs_retry(job, event.event.task);
+		tfc__remote_logs_retry(job, event.task);
 	if (code < 0)
 		tfc__remote_give_up(job, error.text);
-	else if (event.event.kind)
-		call(job, &event.event);
+	else if (event.kind)
+		call(job, &event);
 	tfc__reader_fini(&reader);
 }
 
@@ -242,7 +243,7 @@ void tfc__remote_receive(struct remote_job *job, const struct tfc__agent_message
 		return;
 	}
 	tfc__work_schedule(&job->flush);
-	report(job); /* BACK is reported before other events */
+	report(job); /* REACHABLE is reported before other events */
 	if (code == 1 && job->state == REMOTE_OPEN)
 		deliver(job, message->body);
 	free_closed(job);

@@ -136,13 +136,12 @@ static void on_retry(struct tfc__timer *timer)
 	tfc__served_job_flush(tfc__container_of(timer, struct served_job, retry));
 }
 
-static void post(struct served_job *job, const struct tfc__agent_event *event,
-		 char *const *log_tail)
+static void post(struct served_job *job, const struct tfc__task_event *event)
 {
 	struct tfc__buf body = {0};
 	if (job->is_ending)
 		return;
-	tfc__event_write(&body, event, job->task_count, log_tail);
+	tfc__event_write(&body, event);
 	int code = tfc__agent_link_post(&job->stream, &body);
 	tfc__buf_fini(&body);
 	if (code < 0)
@@ -158,16 +157,16 @@ static void note_end(struct served_job *job, uint32_t task)
 	go_when_over(job);
 }
 
-static void on_event(void *user, const struct tfc__agent_event *event)
+static void on_event(void *user, const struct tfc__task_event *event)
 {
 	struct served_job *job = user;
+	struct tfc__task_event sent = *event;
 	char **log_tail = NULL;
 	if (event->kind == TFC__AGENT_EXITED &&
-	    ops_of(job)->log_tail(job->local, event->task, &log_tail) < 0)
-		log_tail = NULL;
-	post(job, event, log_tail);
-	if (log_tail)
-		tfc_strv_free(log_tail);
+	    ops_of(job)->log_tail(job->local, event->task, &log_tail) == TFC_OK)
+		sent.log_tail = (const char *const *)log_tail;
+	post(job, &sent);
+	tfc_strv_free(log_tail);
 	if (event->kind == TFC__AGENT_EXITED || event->kind == TFC__AGENT_REFUSED)
 		note_end(job, event->task);
 }
@@ -178,12 +177,13 @@ static void answer_refused(struct tfc__work *work)
 {
 	struct served_job *job = tfc__container_of(work, struct served_job, answer);
 	uint8_t *states = calloc(job->task_count ? job->task_count : 1, sizeof(*states));
-	const struct tfc__agent_event event = {.kind = TFC__AGENT_ANSWER,
-					       .query = job->query,
-					       .states = states};
+	const struct tfc__task_event event = {.kind = TFC__AGENT_ANSWER,
+					      .number = job->query,
+					      .states = states,
+					      .state_count = job->task_count};
 	job->query = 0;
 	if (states)
-		post(job, &event, NULL); /* TFC__AGENT_NONE, for each task */
+		post(job, &event); /* TFC__PROC_NONE, for each task */
 	else
 		give_up(job, "out of memory");
 	free(states);
@@ -199,13 +199,13 @@ static void refuse(struct served_job *job, const struct tfc__order *order)
 		job->query = order->number;
 		tfc__agent_after_previous(job->session->service->agent.agent, &job->answer);
 	}
-	struct tfc__agent_event event = {.task = order->task,
-					 .attempt = order->attempt,
-					 .query = order->number,
-					 .text = job->error.text};
+	struct tfc__task_event event = {.task = order->task,
+					.attempt = order->attempt,
+					.number = order->number,
+					.text = job->error.text};
 	event.kind = order->kind == TFC__ORDER_HOLD ? TFC__AGENT_HOLD_FAILED : TFC__AGENT_REFUSED;
 	if (order->kind == TFC__ORDER_HOLD || order->kind == TFC__ORDER_LAUNCH)
-		post(job, &event, NULL);
+		post(job, &event);
 }
 
 /* For the launches that follow. spec NULL: they are refused with job->error. */

@@ -92,6 +92,8 @@ static bool is_set(const struct tfc__fields *table, const struct tfc__field *fie
 	case TFC__MESSAGE:
 	case TFC__CUSTOM:
 		return get_pointer(at);
+	case TFC__GROUP:
+		return tfc__fields_pairs(field->nested, message) != 0;
 	default:
 		break;
 	}
@@ -147,6 +149,9 @@ static void write_value(struct tfc__buf *buf, const struct tfc__field *field, co
 		break;
 	case TFC__MESSAGE:
 		tfc__fields_write(buf, field->nested, get_pointer(at));
+		break;
+	case TFC__GROUP:
+		tfc__fields_write(buf, field->nested, message);
 		break;
 	case TFC__MESSAGES:
 		count = (uint32_t)get_count(field, message);
@@ -392,6 +397,11 @@ static int read_value(struct tfc__reader *reader, const struct tfc__field *field
 		return TFC_OK;
 	case TFC__MESSAGE:
 		return read_messages(reader, field, object, 1, error, at);
+	case TFC__GROUP:
+		if (object->type != MSGPACK_OBJECT_MAP)
+			return refuse(field, error, "must be a map");
+		code = tfc__fields_read(reader, field->nested, object, error, message);
+		return code < 0 ? tfc__fail_prefix(error, code, "%s.", field->name) : code;
 	case TFC__MESSAGES:
 		if ((count = read_count(field, object, error)) < 0)
 			return TFC_EPARSE;
@@ -412,7 +422,9 @@ static void set_initial(const struct tfc__fields *table, void *message)
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct tfc__field *field = &table->fields[i];
 		char *at = (char *)message + field->offset;
-		if (table->initial)
+		if (field->type == TFC__GROUP)
+			set_initial(field->nested, message);
+		else if (table->initial)
 			memcpy(at, (const char *)table->initial + field->offset, field->size);
 		else
 			memset(at, 0, field->size);

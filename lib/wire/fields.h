@@ -24,6 +24,7 @@ enum tfc__field_type {
 	TFC__BYTES,    /* const void *, and a uint64_t for the length; borrowed from the message */
 	TFC__DIGEST,   /* uint8_t[]: exactly as many bytes as the member has */
 	TFC__MESSAGE,  /* const struct *, described by `nested`; or NULL */
+	TFC__GROUP,    /* further members of the same struct, described by `nested`, as a map */
 	TFC__MESSAGES, /* const struct *, described by `nested`, and a uint32_t for the count */
 	TFC__CUSTOM,   /* a pointer, read and written by `custom`; NULL is not written */
 };

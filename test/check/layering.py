@@ -35,7 +35,7 @@ PURE_INCLUDES = {"core.h", "proc/protocol.h", "stdbool.h", "stddef.h", "stdint.h
 # The maintainer's core, too, knows no context, store or agent, but for values that they share.
 CORE = re.compile(r"cluster/(core_\w+|maintainer_core)")
 IMPURE = ("ctx/", "store/", "agent/", "tfcluster/ctx.h", "tfcluster/backend.h")
-VALUES = {"agent/activity.h"}
+VALUES = {"agent/task.h"}
 
 # Names the backends of all modules, and is part of none.
 BUILTINS = "builtins.c"

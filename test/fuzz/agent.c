@@ -53,7 +53,7 @@ static void check_order(const msgpack_object *object)
 static void check_event(const msgpack_object *object)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
-	struct tfc__event event;
+	struct tfc__task_event event;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__event_read(&reader, object, TASKS, &error, &event);
 	if (code < 0) {
@@ -61,14 +61,14 @@ static void check_event(const msgpack_object *object)
 		tfc__reader_fini(&reader);
 		return;
 	}
-	CHECK(event.event.task < TASKS && event.event.kind <= TFC__AGENT_ANSWER);
-	CHECK(event.event.looked_count <= TFC__AGENT_LOOKED_MAX);
-	for (uint32_t i = 0; i < event.event.looked_count; i++)
-		CHECK(event.event.looked[i].task < TASKS);
-	CHECK(event.event.kind != TFC__AGENT_EXITED || event.event.process);
-	CHECK(event.event.kind != TFC__AGENT_ANSWER || event.event.states);
+	CHECK(event.task < TASKS && event.kind <= TFC__AGENT_ANSWER);
+	CHECK(event.inspected_count <= TFC__INSPECTED_MAX);
+	for (uint32_t i = 0; i < event.inspected_count; i++)
+		CHECK(event.inspected[i].task < TASKS);
+	CHECK(event.kind != TFC__AGENT_EXITED || event.process);
+	CHECK(event.kind != TFC__AGENT_ANSWER || event.states);
 	struct tfc__buf text = {0};
-	tfc__event_write(&text, &event.event, TASKS, (char *const *)event.log_tail);
+	tfc__event_write(&text, &event);
 	CHECK(!text.is_failed);
 	tfc__buf_fini(&text);
 	tfc__reader_fini(&reader);

@@ -144,7 +144,7 @@ void agent_pair_end(struct agent_pair *pair)
 
 /* ---- a job */
 
-static void receive(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__task_event *event)
 {
 	struct paired_job *job = user;
 	if (job->count == HEARD_MAX)
@@ -155,17 +155,15 @@ static void receive(void *user, const struct tfc__agent_event *event)
 	*received = (struct heard_event){.kind = event->kind,
 					 .task = event->task,
 					 .attempt = event->attempt,
-					 .number = event->query,
-					 .log_end = event->log_end};
+					 .number = event->number,
+					 .log_end = event->end.log_end};
 	snprintf(received->text, sizeof(received->text), "%s", event->text ? event->text : "");
 	snprintf(received->address, sizeof(received->address), "%s",
 		 event->address ? event->address : "");
-	if (event->process) {
-		received->pid = event->process->pid;
-		received->reason = event->process->reason;
-		received->status = event->process->status;
-		received->time_ns = event->process->time_ns;
-	}
+	received->pid = event->pid;
+	received->reason = event->end.reason;
+	received->status = event->end.status;
+	received->time_ns = event->end.time_ns;
 	if (event->states)
 		memcpy(received->states, event->states, tfc__job_task_count(job->job));
 }
@@ -195,7 +193,7 @@ void paired_close(struct paired_job *job)
 	tfc_job_free(job->job);
 }
 
-const struct heard_event *paired_find(const struct paired_job *job, enum tfc__agent_event_kind kind,
+const struct heard_event *paired_find(const struct paired_job *job, enum tfc__task_event_kind kind,
 				      uint32_t task, uint32_t n)
 {
 	for (uint32_t i = 0; i < job->count; i++)
@@ -204,7 +202,7 @@ const struct heard_event *paired_find(const struct paired_job *job, enum tfc__ag
 	return NULL;
 }
 
-uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind kind, uint32_t task)
+uint32_t paired_count(const struct paired_job *job, enum tfc__task_event_kind kind, uint32_t task)
 {
 	uint32_t count = 0;
 	while (paired_find(job, kind, task, count + 1))
@@ -212,7 +210,7 @@ uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind k
 	return count;
 }
 
-const struct heard_event *paired_await(struct paired_job *job, enum tfc__agent_event_kind kind,
+const struct heard_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
 				       uint32_t task, uint32_t n)
 {
 	const struct heard_event *received;

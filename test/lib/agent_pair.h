@@ -39,7 +39,7 @@ void agent_pair_reboot(struct agent_pair *pair);
 
 /* An event, copied. */
 struct heard_event {
-	enum tfc__agent_event_kind kind;
+	enum tfc__task_event_kind kind;
 	uint32_t task, attempt, number;
 	pid_t pid;
 	uint32_t reason;
@@ -67,11 +67,11 @@ void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id
 		 const char *json);
 void paired_close(struct paired_job *job);
 /* The n-th event (from 1) of a kind and task, or NULL. */
-const struct heard_event *paired_find(const struct paired_job *job, enum tfc__agent_event_kind kind,
+const struct heard_event *paired_find(const struct paired_job *job, enum tfc__task_event_kind kind,
 				      uint32_t task, uint32_t n);
-const struct heard_event *paired_await(struct paired_job *job, enum tfc__agent_event_kind kind,
+const struct heard_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
 				       uint32_t task, uint32_t n);
-uint32_t paired_count(const struct paired_job *job, enum tfc__agent_event_kind kind, uint32_t task);
+uint32_t paired_count(const struct paired_job *job, enum tfc__task_event_kind kind, uint32_t task);
 /* Holds and launches the first `count` tasks as attempt 1 of generation 1. */
 void paired_start(struct paired_job *job, uint32_t count);
 

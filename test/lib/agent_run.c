@@ -26,14 +26,14 @@
 
 /* ---- one incarnation of a node */
 
-static void receive(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__task_event *event)
 {
 	struct agent_run *run = user;
 	if (event->kind == TFC__AGENT_HELD) {
 		run->is_held = true;
 		snprintf(run->address, sizeof(run->address), "%s", event->address);
 	} else if (event->kind == TFC__AGENT_STARTED) {
-		run->pid = event->process->pid;
+		run->pid = event->pid;
 	} else if (event->kind == TFC__AGENT_ANSWER) {
 		run->is_answered = true;
 	}

@@ -26,7 +26,7 @@ struct holder {
 	char text[256];
 };
 
-static void on_agent(void *user, const struct tfc__agent_event *event)
+static void on_agent(void *user, const struct tfc__task_event *event)
 {
 	struct holder *holder = user;
 	holder->held += event->kind == TFC__AGENT_HELD;

@@ -49,7 +49,7 @@ struct walk {
 	struct tfc__buf text;
 };
 
-static void receive(void *user, const struct tfc__agent_event *event)
+static void receive(void *user, const struct tfc__task_event *event)
 {
 	struct walk *walk = user;
 	bool is_bad = event->kind == TFC__AGENT_HOLD_FAILED || event->kind == TFC__AGENT_REFUSED;
@@ -63,8 +63,8 @@ static void receive(void *user, const struct tfc__agent_event *event)
 	if (event->kind != TFC__AGENT_EXITED)
 		return;
 	walk->ended++;
-	walk->status = event->process->reason == TFC_EXIT_CODE ? event->process->status : -1;
-	walk->log_end = event->log_end;
+	walk->status = event->end.reason == TFC_EXIT_CODE ? event->end.status : -1;
+	walk->log_end = event->end.log_end;
 }
 
 /* As a transport does that ran out of memory: the connection ends, and there is another. */

@@ -92,8 +92,8 @@ static void tasks_run_on_another_node(void **state)
 	job.ops->query(job.handle, 1);
 	const struct heard_event *answer = paired_await(&job, TFC__AGENT_ANSWER, 0, 1);
 	assert_int_equal(answer->number, 1);
-	assert_int_equal(answer->states[0], TFC__AGENT_STOPPED);
-	assert_int_equal(answer->states[1], TFC__AGENT_RUNNING);
+	assert_int_equal(answer->states[0], TFC__PROC_STOPPED);
+	assert_int_equal(answer->states[1], TFC__PROC_RUNNING);
 	job.ops->stop(job.handle, 0, 5000);
 	const struct heard_event *end = paired_await(&job, TFC__AGENT_EXITED, 0, 1);
 	assert_int_equal(end->reason, TFC_EXIT_SIGNAL);
@@ -180,19 +180,19 @@ static void silence_is_told_and_so_is_its_end(void **state)
 	static struct paired_job job;
 	agent_pair_begin(&pair, LEASE_MS);
 	paired_open_task(&pair, &job, 1, "'wait'");
-	paired_await(&job, TFC__AGENT_SILENT, 0, 1); /* there is no connection yet */
+	paired_await(&job, TFC__AGENT_UNREACHABLE, 0, 1); /* there is no connection yet */
 	agent_pair_connect(&pair);
-	paired_await(&job, TFC__AGENT_BACK, 0, 1);
+	paired_await(&job, TFC__AGENT_REACHABLE, 0, 1);
 	paired_start(&job, 2);
 	paired_await(&job, TFC__AGENT_STARTED, 1, 1);
 	agent_pair_cut(&pair);
-	paired_await(&job, TFC__AGENT_SILENT, 0, 2);
+	paired_await(&job, TFC__AGENT_UNREACHABLE, 0, 2);
 	job.ops->stop(job.handle, 0, 5000);
 	agent_pair_run_for(&pair, 50);
 	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
 	agent_pair_connect(&pair);
 	paired_await(&job, TFC__AGENT_EXITED, 0, 1);
-	assert_int_equal(paired_count(&job, TFC__AGENT_BACK, 0), 2);
+	assert_int_equal(paired_count(&job, TFC__AGENT_REACHABLE, 0), 2);
 	assert_null(paired_find(&job, TFC__AGENT_EXITED, 1, 1));
 	paired_close(&job);
 	agent_pair_end(&pair);
@@ -262,8 +262,8 @@ static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
 	job.ops->query(job.handle, 7);
 	const struct heard_event *answer = paired_await(&job, TFC__AGENT_ANSWER, 0, 1);
 	assert_int_equal(answer->number, 7);
-	assert_int_equal(answer->states[0], TFC__AGENT_NONE);
-	assert_int_equal(answer->states[1], TFC__AGENT_NONE);
+	assert_int_equal(answer->states[0], TFC__PROC_NONE);
+	assert_int_equal(answer->states[1], TFC__PROC_NONE);
 	job.ops->hold(job.handle, 0, 1);
 	paired_await(&job, TFC__AGENT_HOLD_FAILED, 0, 1);
 	paired_close(&job);

@@ -30,7 +30,7 @@ struct claims {
 	struct seen seen;
 };
 
-static void on_agent(void *user, const struct tfc__agent_event *event)
+static void on_agent(void *user, const struct tfc__task_event *event)
 {
 	struct seen *seen = user;
 	seen->held += event->kind == TFC__AGENT_HELD;

@@ -50,10 +50,14 @@ static void waiting_for_room_visits_the_tasks_that_wait(void **state)
 	struct sim s;
 	struct fence fence = begin(&s);
 	sim_death(&s, "shard/999",
-		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 9, .is_node_bad = true},
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL,
+					    .status = 9,
+					    .is_node_bad = true},
 		  NULL);
 	sim_death(&s, "shard/0",
-		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 9, .is_node_bad = true},
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL,
+					    .status = 9,
+					    .is_node_bad = true},
 		  NULL);
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_placed(&s, "shard/999", NULL, "no room");

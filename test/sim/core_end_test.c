@@ -34,7 +34,7 @@ static void chief_and_workers_up(struct sim *s, uint32_t workers)
 static void exit_classes_decide_between_restart_and_end(void **state)
 {
 	static const struct {
-		struct tfc__death death;
+		struct tfc__attempt_end death;
 		bool is_retried;
 		uint32_t reason;
 	} cases[] = {
@@ -85,7 +85,8 @@ static void out_of_memory_is_named_and_ends_the_job(void **state)
 {
 	struct sim s;
 	sim_mirrored_up(&s);
-	sim_death(&s, "worker/1", (struct tfc__death){TFC_EXIT_SIGNAL, 9, .is_oom = true}, NULL);
+	sim_death(&s, "worker/1", (struct tfc__attempt_end){TFC_EXIT_SIGNAL, 9, .is_oom = true},
+		  NULL);
 	sim_expect(
 		&s,
 		"task worker/1 #1 failed signal 9: worker/1 died of SIGKILL: it was out of memory\n"
@@ -135,7 +136,7 @@ static void missing_program_ends_the_job_and_says_what_is_missing(void **state)
 {
 	struct sim s;
 	one_worker_launched(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_NOT_STARTED, TFC_ENOENT},
+	sim_death(&s, "worker/0", (struct tfc__attempt_end){TFC_EXIT_NOT_STARTED, TFC_ENOENT},
 		  "pyton3: not found in PATH");
 	sim_expect(&s, "task worker/0 #1 failed not_found -10: worker/0 could not be started: "
 		       "pyton3: not found in PATH\n"
@@ -155,7 +156,8 @@ static void long_reason_is_told_to_its_last_word(void **state)
 		"write to (systemd: Delegate=yes)";
 	struct sim s;
 	one_worker_launched(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_NOT_STARTED, TFC_ENOTSUP}, remedy);
+	sim_death(&s, "worker/0", (struct tfc__attempt_end){TFC_EXIT_NOT_STARTED, TFC_ENOTSUP},
+		  remedy);
 	assert_non_null(strstr(s.end.text, remedy));
 	sim_fini(&s);
 }
@@ -331,7 +333,8 @@ static void chief_done_before_the_abort_reached_it_is_a_success(void **state)
 	chief_and_workers_up(&s, 1);
 	sim_signal(&s, "worker/0", 9);
 	s.trace.len = 0;
-	sim_death(&s, "chief/0", (struct tfc__death){TFC_EXIT_CODE, 0, .time_ns = s.now - 1}, NULL);
+	sim_death(&s, "chief/0", (struct tfc__attempt_end){TFC_EXIT_CODE, 0, .time_ns = s.now - 1},
+		  NULL);
 	sim_expect(&s, "task chief/0 #1 exited exit 0: chief/0 exited with 0\n"
 		       "job stopping g1: chief/0 exited with 0\n"
 		       "release chief/0\n"

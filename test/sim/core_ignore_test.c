@@ -151,8 +151,8 @@ static void ignored_worker_that_lost_its_port_takes_the_group_along(void **state
 	servers(&s, 2);
 	s.roles[1].restart_max = 0;
 	sim_up(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_port_occupied = true},
-		  NULL);
+	sim_death(&s, "worker/0",
+		  (struct tfc__attempt_end){TFC_EXIT_CODE, 1, .is_port_occupied = true}, NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	sim_signal(&s, "chief/0", 9);
 	s.trace.len = 0;

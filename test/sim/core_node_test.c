@@ -148,7 +148,9 @@ static void sidecar_moves_alone(void **state)
 static void die_of_the_node(struct sim *s, const char *task)
 {
 	sim_death(s, task,
-		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 9, .is_node_bad = true},
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL,
+					    .status = 9,
+					    .is_node_bad = true},
 		  NULL);
 }
 

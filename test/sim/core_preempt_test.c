@@ -112,7 +112,8 @@ static void without_restarts_only_what_a_lost_node_took_starts_again(void **stat
 		if (i == 0)
 			sim_exit(&s, "worker/0", 42);
 		else /* its shim was killed */
-			sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_LOST, 0}, NULL);
+			sim_death(&s, "worker/0", (struct tfc__attempt_end){TFC_EXIT_LOST, 0},
+				  NULL);
 		sim_expect(&s, i == 0 ? "task worker/0 #2 failed exit 42: worker/0 exited with 42; "
 					"not restarted: restart.max is 0\n"
 					"job stopping g2: worker/0 exited with 42; not restarted: "
@@ -172,7 +173,7 @@ static void one_that_was_killed_after_its_notice_leaves_the_others_their_time(vo
 	sim_mirrored(&s);
 	s.policy.is_abort_auto = true;
 	sim_up(&s);
-	sim_death(&s, "worker/1", (struct tfc__death){TFC_EXIT_SIGNAL, 9, .had_notice = true},
+	sim_death(&s, "worker/1", (struct tfc__attempt_end){TFC_EXIT_SIGNAL, 9, .had_notice = true},
 		  NULL);
 	sim_expect(&s, "task worker/1 #1 failed signal 9: worker/1 died of SIGKILL; restarting the "
 		       "group (1 of 3 restarts in 600 s)\n"
@@ -261,7 +262,7 @@ static void one_that_is_done_while_another_saves_is_done(void **state)
 static void who_waits_for_a_crashed_peer_is_killed_at_once(void **state)
 {
 	static const struct {
-		struct tfc__death death;
+		struct tfc__attempt_end death;
 		uint64_t grace;
 	} cases[] = {
 		{{TFC_EXIT_SIGNAL, 9}, 0},           {{TFC_EXIT_CODE, 137}, 0},

@@ -4,8 +4,8 @@
 static bool was_preempted(const struct world *w, const struct tfc__core_action *a)
 {
 	return w->sim.policy.is_tensorflow && w->slots[a->task].was_ready &&
-	       !a->death.is_port_occupied && a->death.reason == TFC_EXIT_CODE &&
-	       (a->death.status == 42 || a->death.status == 143);
+	       !a->end.is_port_occupied && a->end.reason == TFC_EXIT_CODE &&
+	       (a->end.status == 42 || a->end.status == 143);
 }
 
 static void check_charge(struct world *w, const struct tfc__core_action *a, uint32_t unit)
@@ -16,7 +16,7 @@ static void check_charge(struct world *w, const struct tfc__core_action *a, uint
 	uint32_t max = is_loss ? role->loss_max : role->restart_max;
 	/* What is charged to losses was one, and who may not restart starts only those again. */
 	bool is_preempted = was_preempted(w, a);
-	bool is_lost = a->death.reason == TFC_EXIT_LOST || a->state < TFC_TASK_EXITED;
+	bool is_lost = a->end.reason == TFC_EXIT_LOST || a->state < TFC_TASK_EXITED;
 	promise(w, !is_loss || is_preempted || is_lost, a);
 	promise(w, role->restart_max > 0, a);
 	uint32_t spent = 1;
@@ -65,11 +65,11 @@ static uint32_t count_members(struct world *w)
 
 static void note_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
-	bool is_notice = was_preempted(w, a) || a->death.had_notice;
+	bool is_notice = was_preempted(w, a) || a->end.had_notice;
 	if (a->reason == TFC_END_CONSEQUENCE) {
 		w->is_notice_told |= is_notice;
 	} else if (a->reason != TFC_END_STOPPED) {
-		w->cause = a->death;
+		w->cause = a->end;
 		w->noticed = is_notice ? slot : NULL;
 	}
 }
@@ -93,7 +93,7 @@ static const struct slot *find_named(const struct world *w, const char *text)
 static void note_savers(struct world *w, const struct tfc__core_action *a)
 {
 	const struct slot *cause = find_named(w, a->text);
-	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
+	bool is_success = a->reason == TFC_END_EXIT && a->end.status == 0;
 	bool is_failure = a->state == TFC_JOB_STOPPING && !is_success &&
 			  a->reason != TFC_END_STALLED && a->reason != TFC_END_STOPPED;
 	if ((!w->is_notice_told && w->noticed != cause) || !cause ||
@@ -107,7 +107,7 @@ static void note_savers(struct world *w, const struct tfc__core_action *a)
 	}
 }
 
-static bool is_crash(const struct tfc__death *death)
+static bool is_crash(const struct tfc__attempt_end *death)
 {
 	static const int signals[] = {6, 7, 9, 11};
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -160,8 +160,8 @@ static void check_tell(struct world *w, struct slot *slot, const struct tfc__cor
 	promise(w, a->reason != TFC_END_NONE, a);
 	slot->is_end_reported = true;
 	slot->end_reason = a->reason;
-	if (a->state == TFC_TASK_EXITED && a->reason == TFC_END_EXIT && a->status == 0)
-		slot->done_at = a->death.time_ns;
+	if (a->state == TFC_TASK_EXITED && a->reason == TFC_END_EXIT && a->end.status == 0)
+		slot->done_at = a->end.time_ns;
 	note_cause(w, slot, a);
 	bool is_own_failure = a->state == TFC_TASK_FAILED && a->reason != TFC_END_CONSEQUENCE &&
 			      a->reason != TFC_END_STALLED;
@@ -274,7 +274,7 @@ static void check_leaver(struct world *w, const struct slot *slot, const struct 
 	static const int permanent[] = {1, 255, 139};
 	bool is_explainable = false;
 	for (size_t i = 0; i < sizeof(permanent) / sizeof(permanent[0]); i++)
-		is_explainable |= a->reason == TFC_END_EXIT && a->status == permanent[i];
+		is_explainable |= a->reason == TFC_END_EXIT && a->end.status == permanent[i];
 	bool is_peer_blamed = strstr(a->text, " is stopped") || strstr(a->text, " is not running");
 	if (!is_explainable || is_peer_blamed || role_of(w, slot)->scope != TFC__SCOPE_GROUP)
 		return;
@@ -286,7 +286,7 @@ static void check_leaver(struct world *w, const struct slot *slot, const struct 
 static void check_cause(struct world *w, const struct slot *slot, const struct tfc__core_action *a)
 {
 	const struct tfc__core_role *role = role_of(w, slot);
-	bool is_success = a->reason == TFC_END_EXIT && a->status == 0;
+	bool is_success = a->reason == TFC_END_EXIT && a->end.status == 0;
 	bool is_ignored = role->is_failure_ignored && !role->is_replaceable &&
 			  may_do_without(w, slot);
 	promise(w, is_success || a->reason == TFC_END_DEADLINE || !is_ignored, a);
@@ -351,12 +351,11 @@ static void hash_action(struct world *w, const struct tfc__core_action *a)
 		a->grace_ns,
 		a->state,
 		a->reason,
-		(uint64_t)a->status,
-		a->death.reason,
-		a->death.time_ns,
-		a->death.is_oom,
-		a->death.is_port_occupied,
-		(uint64_t)a->death.status,
+		a->end.reason,
+		a->end.time_ns,
+		a->end.is_oom,
+		a->end.is_port_occupied,
+		(uint64_t)a->end.status,
 	};
 	add_hash(w, numbers, sizeof(numbers));
 	add_hash(w, a->text, strlen(a->text));

@@ -83,8 +83,9 @@ static void doom_peers(struct world *w, const struct slot *dead)
 
 static void die(struct world *w, struct slot *slot, uint32_t reason, int32_t status)
 {
-	slot->death =
-		(struct tfc__death){.reason = reason, .status = status, .time_ns = w->sim.now};
+	slot->death = (struct tfc__attempt_end){.reason = reason,
+						.status = status,
+						.time_ns = w->sim.now};
 	slot->proc = PROC_DEAD;
 	doom_peers(w, slot);
 }
@@ -106,8 +107,8 @@ static void die_honestly(struct world *w, struct slot *slot)
 		break;
 	case 3: /* done: a server never is, and nobody hurts its peers by that */
 		if (once_in(w, 3) && !is_named(w, slot, "ps")) {
-			slot->death = (struct tfc__death){.reason = TFC_EXIT_CODE,
-							  .time_ns = w->sim.now};
+			slot->death = (struct tfc__attempt_end){.reason = TFC_EXIT_CODE,
+								.time_ns = w->sim.now};
 			slot->proc = PROC_DEAD;
 		}
 		break;
@@ -190,7 +191,7 @@ static void deliver(struct world *w, uint32_t i)
 	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
 					  .task = i,
 					  .attempt = slot->attempt,
-					  .death = slot->death});
+					  .end = slot->death});
 }
 
 /* It was preempted with its group: it ends when it has saved, which may take too long. */

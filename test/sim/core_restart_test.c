@@ -249,7 +249,7 @@ static void several_backoffs_end_in_their_order(void **state)
 		sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
 						       .task = i,
 						       .attempt = 1,
-						       .death = {TFC_EXIT_SIGNAL, 9}});
+						       .end = {TFC_EXIT_SIGNAL, 9}});
 	s.trace.len = 0;
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(tfc__core_wake_at(s.core), s.now + SIM_SECOND);
@@ -267,12 +267,12 @@ static void losses_have_a_budget_of_their_own(void **state)
 	struct sim s;
 	worker_may_restart(&s, 1);
 	for (int i = 0; i < 2; i++) {
-		sim_death(&s, "worker/0", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
+		sim_death(&s, "worker/0", (struct tfc__attempt_end){.reason = TFC_EXIT_LOST}, NULL);
 		if (tfc__core_wake_at(s.core))
 			sim_tick(&s, SIM_SECOND);
 		sim_ready_all(&s);
 	}
-	sim_death(&s, "worker/0", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
+	sim_death(&s, "worker/0", (struct tfc__attempt_end){.reason = TFC_EXIT_LOST}, NULL);
 	sim_expect(&s, "task worker/0 #3 lost lost 0: worker/0 was lost; no restart after a loss "
 		       "is left (2 of 2 in 3600 s)\n"
 		       "job stopping g1: worker/0 was lost; no restart after a loss is left (2 of "
@@ -293,7 +293,8 @@ static void workers_and_tensorboard_up(struct sim *s)
 
 static void meet_a_stranger(struct sim *s, const char *task, const char *text)
 {
-	sim_death(s, task, (struct tfc__death){TFC_EXIT_CODE, 1, .is_port_occupied = true}, text);
+	sim_death(s, task, (struct tfc__attempt_end){TFC_EXIT_CODE, 1, .is_port_occupied = true},
+		  text);
 }
 
 static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
@@ -364,7 +365,8 @@ static void passer_by_restarts_the_task_with_its_port(void **state)
 {
 	struct sim s;
 	sim_parameter_server_up(&s);
-	sim_death(&s, "worker/0", (struct tfc__death){TFC_EXIT_CODE, 1, .is_bind_failed = true},
+	sim_death(&s, "worker/0",
+		  (struct tfc__attempt_end){TFC_EXIT_CODE, 1, .is_bind_failed = true},
 		  "it could not bind port 20001");
 	sim_expect(&s, "task worker/0 #1 failed exit 1: worker/0 exited with 1: it could not bind "
 		       "port 20001; restarting it (1 of 3 restarts in 600 s)\n"

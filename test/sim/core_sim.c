@@ -98,7 +98,7 @@ static void add_tell(const struct sim *s, const struct tfc__core_action *a, stru
 	add_task(s, a, out);
 	tfc__buf_addf(out, " #%u %s", a->attempt, task_states[a->state]);
 	if (a->state >= TFC_TASK_EXITED)
-		tfc__buf_addf(out, " %s %d", reasons[a->reason], a->status);
+		tfc__buf_addf(out, " %s %d", reasons[a->reason], a->end.status);
 	else if (a->reason)
 		tfc__buf_addf(out, " %s", reasons[a->reason]);
 	if (a->text[0])
@@ -107,7 +107,7 @@ static void add_tell(const struct sim *s, const struct tfc__core_action *a, stru
 
 static void add_end(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
-	tfc__buf_addf(out, "end %s %s %d", job_states[a->state], reasons[a->reason], a->status);
+	tfc__buf_addf(out, "end %s %s %d", job_states[a->state], reasons[a->reason], a->end.status);
 	if (a->task != UINT32_MAX) {
 		tfc__buf_addf(out, " by ");
 		add_task(s, a, out);
@@ -405,7 +405,7 @@ void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task)
 	event_of(s, kind, sim_task(s, task));
 }
 
-void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text)
+void sim_death(struct sim *s, const char *task, struct tfc__attempt_end death, const char *text)
 {
 	uint32_t id = sim_task(s, task);
 	if (death.time_ns == 0)
@@ -413,18 +413,20 @@ void sim_death(struct sim *s, const char *task, struct tfc__death death, const c
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
 					      .task = id,
 					      .attempt = tfc__core_attempt(s->core, id),
-					      .death = death,
+					      .end = death,
 					      .text = text});
 }
 
 void sim_exit(struct sim *s, const char *task, int code)
 {
-	sim_death(s, task, (struct tfc__death){.reason = TFC_EXIT_CODE, .status = code}, NULL);
+	sim_death(s, task, (struct tfc__attempt_end){.reason = TFC_EXIT_CODE, .status = code},
+		  NULL);
 }
 
 void sim_signal(struct sim *s, const char *task, int signal)
 {
-	sim_death(s, task, (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = signal}, NULL);
+	sim_death(s, task, (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL, .status = signal},
+		  NULL);
 }
 
 void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)

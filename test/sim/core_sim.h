@@ -75,7 +75,7 @@ void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states);
 void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task);
 void sim_exit(struct sim *s, const char *task, int code);
 void sim_signal(struct sim *s, const char *task, int signal);
-void sim_death(struct sim *s, const char *task, struct tfc__death death, const char *text);
+void sim_death(struct sim *s, const char *task, struct tfc__attempt_end death, const char *text);
 /* Answers the last query: all that are alive run, but `task` (or NULL) is in `state`. */
 void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state);
 /* Answers the last INSPECT: `task` (NULL: none) is doing `what`. */

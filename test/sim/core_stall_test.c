@@ -232,7 +232,8 @@ static void coordinator_does_not_wait_for_a_task_that_is_done(void **state)
 	s.now += SIM_SECOND;
 	/* It had ended before it was to be stopped. */
 	sim_death(&s, "worker/0",
-		  (struct tfc__death){.reason = TFC_EXIT_CODE, .time_ns = s.now - 2 * SIM_SECOND},
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_CODE,
+					    .time_ns = s.now - 2 * SIM_SECOND},
 		  NULL);
 	assert_int_equal(tfc__core_task_state(s.core, sim_task(&s, "worker/0")), TFC_TASK_EXITED);
 	sim_stalled(&s, "chief/0", 5000, "idle");
@@ -326,7 +327,9 @@ static void stalled_task_that_the_job_needs_leaves_no_time_to_save(void **state)
 	sim_inspected(&s, "chief/0", TFC__ACTIVITY_OWN_WORK, 5000, "");
 	s.trace.len = 0;
 	sim_death(&s, "chief/0",
-		  (struct tfc__death){.reason = TFC_EXIT_SIGNAL, .status = 15, .had_notice = true},
+		  (struct tfc__attempt_end){.reason = TFC_EXIT_SIGNAL,
+					    .status = 15,
+					    .had_notice = true},
 		  NULL);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	assert_non_null(strstr(s.trace.data, "\nstop worker/0 #1 1s\n"));

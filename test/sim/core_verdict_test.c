@@ -71,7 +71,7 @@ static void lost_host_never_fails_the_job_by_its_peers_exit_codes(void **state)
 	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	s.now += 20 * SIM_SECOND; /* membership takes its time */
-	sim_death(&s, "worker/1", (struct tfc__death){.reason = TFC_EXIT_LOST}, NULL);
+	sim_death(&s, "worker/1", (struct tfc__attempt_end){.reason = TFC_EXIT_LOST}, NULL);
 	sim_expect(&s, "query 1\n"
 		       "task worker/1 #1 lost lost 0: worker/1 was lost; restarting the group (1 "
 		       "of 2 losses in 3600 s)\n"
@@ -122,7 +122,7 @@ static void earliest_of_several_failures_decides(void **state)
 	sim_mirrored_up(&s);
 	sim_exit(&s, "worker/0", 1);
 	sim_death(&s, "worker/1",
-		  (struct tfc__death){TFC_EXIT_CODE, 3, .time_ns = s.now - SIM_SECOND}, NULL);
+		  (struct tfc__attempt_end){TFC_EXIT_CODE, 3, .time_ns = s.now - SIM_SECOND}, NULL);
 	sim_answer(&s, NULL, TFC__PROC_NONE);
 	sim_expect(&s, "query 1\n"
 		       "task worker/1 #1 failed exit 3: worker/1 exited with 3\n"

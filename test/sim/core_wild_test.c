@@ -150,12 +150,12 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 	}
 }
 
-static struct tfc__death any_death(struct world *w)
+static struct tfc__attempt_end any_death(struct world *w)
 {
 	static const int codes[] = {0, 0, 1, 1, 1, 2, 42, 137, 139, 143};
 	static const int signals[] = {9, 9, 15, 6, 11, 7};
 	static const int refusals[] = {TFC_EAGAIN, TFC_ENOENT, TFC_EACCES, TFC_ENOMEM};
-	struct tfc__death death = {.time_ns = w->sim.now - chance(w, 3) * SIM_SECOND};
+	struct tfc__attempt_end death = {.time_ns = w->sim.now - chance(w, 3) * SIM_SECOND};
 	switch (w->is_mild ? chance(w, 5) : chance(w, 8)) {
 	case 0:
 		death.reason = TFC_EXIT_LOST;
@@ -195,7 +195,7 @@ static void task_event(struct world *w, enum tfc__core_event_kind kind, uint32_t
 		.count = chance(w, 3),
 		.is_full = !once_in(w, w->is_mild ? 50 : 4),
 		.pid = 1,
-		.death = any_death(w),
+		.end = any_death(w),
 		.silent_ms = chance(w, 4) * 20000,
 		.activity = chance(w, 5),
 		.text = texts[chance(w, 4)],

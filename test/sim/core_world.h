@@ -40,7 +40,7 @@ struct slot {
 	uint64_t done_at; /* with 0; 0: not */
 	uint32_t attempt;
 	uint32_t generation;
-	struct tfc__death death;
+	struct tfc__attempt_end death;
 };
 
 struct place {
@@ -70,7 +70,7 @@ struct world {
 	bool is_killed_by_user;
 	bool is_notice_told;            /* of a consequence, in this step */
 	const struct slot *noticed;     /* the last cause, if it had a notice */
-	struct tfc__death cause;        /* the last one that was told, and no consequence */
+	struct tfc__attempt_end cause;  /* the last one that was told, and no consequence */
 	struct place places[TASKS_MAX]; /* to be answered */
 	uint32_t place_count;
 	uint64_t steps;

@@ -66,7 +66,7 @@ static void doom_peers(struct world *w, uint32_t task)
 	}
 }
 
-static void die(struct world *w, uint32_t machine, uint32_t task, struct tfc__death death)
+static void die(struct world *w, uint32_t machine, uint32_t task, struct tfc__attempt_end death)
 {
 	struct place *place = &w->machines[machine].places[task];
 	struct agent *agent = voice_of(w, machine, place->epoch);
@@ -81,14 +81,14 @@ static void die(struct world *w, uint32_t machine, uint32_t task, struct tfc__de
 		    &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
 					      .task = task,
 					      .attempt = place->attempt,
-					      .death = death},
+					      .end = death},
 		    NULL);
 }
 
 static void die_of(struct world *w, uint32_t machine, uint32_t task, uint32_t reason,
 		   int32_t status)
 {
-	die(w, machine, task, (struct tfc__death){.reason = reason, .status = status});
+	die(w, machine, task, (struct tfc__attempt_end){.reason = reason, .status = status});
 }
 
 /* Whatever is older than an epoch is stopped and gone; of a previous incarnation nothing is known.

@@ -62,8 +62,8 @@ static void take_tell(struct slot *slot, const struct tfc__core_action *a)
 	if (a->state < TFC_TASK_EXITED)
 		return;
 	slot->is_alive = false;
-	slot->is_done = a->state == TFC_TASK_EXITED && a->death.reason == TFC_EXIT_CODE &&
-			a->death.status == 0;
+	slot->is_done = a->state == TFC_TASK_EXITED && a->end.reason == TFC_EXIT_CODE &&
+			a->end.status == 0;
 }
 
 static void take_job(struct world *w, const struct tfc__core_action *a)
@@ -73,7 +73,7 @@ static void take_job(struct world *w, const struct tfc__core_action *a)
 	if (a->state != TFC_JOB_STOPPING)
 		return;
 	w->verdict_reason = a->reason;
-	w->verdict_status = a->status;
+	w->verdict_status = a->end.status;
 	w->verdict_task = a->task;
 }
 

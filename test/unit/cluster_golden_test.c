@@ -41,15 +41,15 @@ static const struct tfc__journal_entry entries[] = {
 		.task_state = TFC_TASK_FAILED,
 		.pid = 70000,
 		.reason = TFC_END_SIGNAL,
-		.status = 9,
-		.exit_reason = TFC_EXIT_SIGNAL,
+		.end.status = 9,
+		.end.reason = TFC_EXIT_SIGNAL,
 		.isolation = TFC_ISOLATION_PIDNS,
 		.time_ns = 1769860800000001001u,
-		.log_end = UINT64_MAX,
-		.log_gap = 6,
-		.user_us = 300,
-		.system_us = 70000,
-		.max_rss_kib = 5000000000u,
+		.end.log_end = UINT64_MAX,
+		.end.log_gap = 6,
+		.end.user_us = 300,
+		.end.system_us = 70000,
+		.end.max_rss_kib = 5000000000u,
 		.node = (char *)"a",
 		.address = (char *)"127.0.0.1:20000",
 		.text = (char *)"it was killed",
@@ -62,7 +62,7 @@ static const struct tfc__journal_entry entries[] = {
 		.task = 1,
 		.attempt = 1,
 		.reason = TFC_END_EXIT,
-		.status = -1,
+		.end.status = -1,
 		.time_ns = 1,
 		.node = (char *)"b",
 		.address = (char *)"",
@@ -101,15 +101,15 @@ static void expect_entry(const struct tfc__journal_entry *entry,
 	assert_int_equal(entry->task_state, expected->task_state);
 	assert_int_equal(entry->pid, expected->pid);
 	assert_int_equal(entry->reason, expected->reason);
-	assert_int_equal(entry->status, expected->status);
-	assert_int_equal(entry->exit_reason, expected->exit_reason);
+	assert_int_equal(entry->end.status, expected->end.status);
+	assert_int_equal(entry->end.reason, expected->end.reason);
 	assert_int_equal(entry->isolation, expected->isolation);
 	assert_true(entry->time_ns == expected->time_ns);
-	assert_true(entry->log_end == expected->log_end);
-	assert_true(entry->log_gap == expected->log_gap);
-	assert_true(entry->user_us == expected->user_us);
-	assert_true(entry->system_us == expected->system_us);
-	assert_true(entry->max_rss_kib == expected->max_rss_kib);
+	assert_true(entry->end.log_end == expected->end.log_end);
+	assert_true(entry->end.log_gap == expected->end.log_gap);
+	assert_true(entry->end.user_us == expected->end.user_us);
+	assert_true(entry->end.system_us == expected->end.system_us);
+	assert_true(entry->end.max_rss_kib == expected->end.max_rss_kib);
 	assert_string_equal(entry->node, expected->node);
 	assert_string_equal(entry->address, expected->address);
 	assert_string_equal(entry->text, expected->text);

@@ -20,7 +20,7 @@ static int add(struct tfc__journal *journal, uint32_t kind, bool is_memory_gone)
 	struct tfc__journal_entry entry = {.kind = kind,
 					   .task = UINT32_MAX,
 					   .text = (char *)"why",
-					   .status = 3};
+					   .end.status = 3};
 	if (is_memory_gone)
 		failing_begin(0, true);
 	int code = tfc__journal_add(journal, &entry);
@@ -39,7 +39,7 @@ static void the_end_needs_no_memory(void **state)
 		assert_int_equal(journal.count, before);
 		assert_int_equal(add(&journal, TFC_EVENT_END, true), TFC_OK);
 		assert_int_equal(journal.count, before + 1);
-		assert_int_equal(journal.entries[before].status, 3);
+		assert_int_equal(journal.entries[before].end.status, 3);
 		assert_non_null(strstr(journal.entries[before].text, "out of memory"));
 		tfc__journal_fini(&journal);
 	}
@@ -122,13 +122,13 @@ static void the_digest_says_how_each_task_stands(void **state)
 	assert_false(task->is_done);
 	assert_null(tfc__journal_last_end(&journal, 3));
 	entry = task_entry(3, TFC_TASK_EXITED, 2);
-	entry.exit_reason = TFC_EXIT_CODE;
+	entry.end.reason = TFC_EXIT_CODE;
 	tfc__journal_add(&journal, &entry);
 	task = tfc__journal_task(&journal, 3);
 	assert_true(task->is_done);
 	assert_int_equal(task->pid, 0);
 	assert_int_equal(tfc__journal_last_end(&journal, 3)->attempt, 2);
-	entry.status = 3;
+	entry.end.status = 3;
 	tfc__journal_add(&journal, &entry);
 	assert_false(tfc__journal_task(&journal, 3)->is_done);
 	assert_int_equal(tfc__journal_task(&journal, 2)->state, TFC_TASK_PENDING);

@@ -65,7 +65,7 @@ static void expect(struct world *w, const char *orders)
 		w->orders.data[0] = '\0';
 }
 
-static void report(struct world *w, const char *node, struct tfc__agent_event event)
+static void report(struct world *w, const char *node, struct tfc__task_event event)
 {
 	struct played_agent *agent = agent_named(w, node);
 	agent->fn(agent->user, &event);
@@ -75,32 +75,30 @@ static void report(struct world *w, const char *node, struct tfc__agent_event ev
 static void held(struct world *w, const char *node, uint32_t task, const char *address)
 {
 	report(w, node,
-	       (struct tfc__agent_event){.kind = TFC__AGENT_HELD,
-					 .task = task,
-					 .query = agent_named(w, node)->holds[task],
-					 .address = address});
+	       (struct tfc__task_event){.kind = TFC__AGENT_HELD,
+					.task = task,
+					.number = agent_named(w, node)->holds[task],
+					.address = address});
 }
 
 static void started(struct world *w, const char *node, uint32_t task, uint32_t attempt)
 {
-	const tfc_process_event process = {.kind = TFC_PROCESS_STARTED, .pid = 1};
 	report(w, node,
-	       (struct tfc__agent_event){.kind = TFC__AGENT_STARTED,
-					 .task = task,
-					 .attempt = attempt,
-					 .process = &process});
+	       (struct tfc__task_event){.kind = TFC__AGENT_STARTED,
+					.task = task,
+					.attempt = attempt,
+					.process = TFC_PROCESS_STARTED,
+					.pid = 1});
 }
 
 static void exited(struct world *w, const char *node, uint32_t task, uint32_t attempt, int code)
 {
-	const tfc_process_event process = {.kind = TFC_PROCESS_EXITED,
-					   .reason = TFC_EXIT_CODE,
-					   .status = code};
 	report(w, node,
-	       (struct tfc__agent_event){.kind = TFC__AGENT_EXITED,
-					 .task = task,
-					 .attempt = attempt,
-					 .process = &process});
+	       (struct tfc__task_event){.kind = TFC__AGENT_EXITED,
+					.task = task,
+					.attempt = attempt,
+					.process = TFC_PROCESS_EXITED,
+					.end = {.reason = TFC_EXIT_CODE, .status = code}});
 }
 
 static void show(struct world *w)
@@ -293,7 +291,7 @@ static void lost_node_is_left_for_another_one(void **state)
 	tfc_membership_set_state(w.membership, "b", TFC_MEMBER_DOWN);
 	turn(&w);
 	expect(&w, ""); /* membership only suggests */
-	report(&w, "b", (struct tfc__agent_event){.kind = TFC__AGENT_LOST, .text = "it is down"});
+	report(&w, "b", (struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "it is down"});
 	expect(&w, at_b ? "a: stop 0\n" : "a: stop 1\n");
 	exited(&w, "a", 1 - at_b, 1, 1);
 	expect(&w, at_b ? "c: hold 1\n" : "c: hold 0\n");
@@ -316,11 +314,11 @@ static void node_that_says_it_is_full_is_not_asked_again_at_once(void **state)
 	uint32_t at_b = strcmp(tfc__maintainer_node(w.maintainer, 0), "b") == 0 ? 0 : 1;
 	w.orders.len = 0;
 	report(&w, "b",
-	       (struct tfc__agent_event){.kind = TFC__AGENT_HOLD_FAILED,
-					 .task = at_b,
-					 .query = agent_named(&w, "b")->holds[at_b],
-					 .is_full = true,
-					 .text = "node b is full"});
+	       (struct tfc__task_event){.kind = TFC__AGENT_HOLD_FAILED,
+					.task = at_b,
+					.number = agent_named(&w, "b")->holds[at_b],
+					.is_full = true,
+					.text = "node b is full"});
 	/* There is no other room: all is given back. */
 	expect(&w, at_b ? "b: release 1\na: release 0\n" : "b: release 0\na: release 1\n");
 	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
@@ -338,12 +336,12 @@ static void say_it_has_no_port(struct world *w, const char *node, uint32_t task,
 	char text[64];
 	snprintf(text, sizeof(text), "%s has no port", node);
 	report(w, node,
-	       (struct tfc__agent_event){.kind = TFC__AGENT_HOLD_FAILED,
-					 .task = task,
-					 .query = agent_named(w, node)->holds[task],
-					 .missing = 1,
-					 .is_lasting = is_lasting,
-					 .text = text});
+	       (struct tfc__task_event){.kind = TFC__AGENT_HOLD_FAILED,
+					.task = task,
+					.number = agent_named(w, node)->holds[task],
+					.missing = 1,
+					.is_lasting = is_lasting,
+					.text = text});
 }
 
 static void task_without_a_port_goes_to_another_node(void **state)
@@ -499,7 +497,7 @@ static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 	struct world w;
 	run_on_a_and_b(&w);
 	uint32_t reported = w.journal.count;
-	report(&w, "b", (struct tfc__agent_event){.kind = TFC__AGENT_FENCED, .text = "epoch 8"});
+	report(&w, "b", (struct tfc__task_event){.kind = TFC__AGENT_FENCED, .text = "epoch 8"});
 	assert_int_equal(w.end, TFC__MAINTAINER_FENCED);
 	expect(&w, "");
 	assert_int_equal(w.journal.count, reported);

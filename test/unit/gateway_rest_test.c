@@ -186,7 +186,7 @@ static void add_entry(struct world *w, uint32_t state, uint32_t attempt, const s
 						 .attempt = attempt,
 						 .node = (char *)node->name,
 						 .time_ns = 1,
-						 .log_end = log_end};
+						 .end.log_end = log_end};
 	assert_int_equal(tfc__journal_add(&w->record->journal, &entry), TFC_OK);
 }
 

@@ -69,17 +69,17 @@ static void an_order_comes_as_it_was_sent(void **state)
 	tfc_spec_free(spec);
 }
 
-static const uint8_t states[TASKS] = {TFC__AGENT_NONE, TFC__AGENT_RUNNING, TFC__AGENT_STOPPED};
-static const struct tfc__agent_looked looked[] = {{1, "loading"}, {2, ""}};
+static const uint8_t states[TASKS] = {TFC__PROC_NONE, TFC__PROC_RUNNING, TFC__PROC_STOPPED};
+static const struct tfc__inspected inspected[] = {{1, "loading"}, {2, ""}};
 
 /* What each field has in some event. */
-static const struct tfc__agent_event events[] = {
-	{.kind = TFC__AGENT_HELD, .task = 1, .query = 9, .address = "127.0.0.1:20000"},
-	{.kind = TFC__AGENT_HELD, .task = 2, .query = 9, .address = ""},
+static const struct tfc__task_event events[] = {
+	{.kind = TFC__AGENT_HELD, .task = 1, .number = 9, .address = "127.0.0.1:20000"},
+	{.kind = TFC__AGENT_HELD, .task = 2, .number = 9, .address = ""},
 	{.kind = TFC__AGENT_HOLD_FAILED,
 	 .missing = 3,
 	 .ports = 4,
-	 .query = 70000,
+	 .number = 70000,
 	 .is_full = true,
 	 .is_lasting = true,
 	 .text = "there is no port"},
@@ -90,8 +90,8 @@ static const struct tfc__agent_event events[] = {
 	 .silent_ms = 1,
 	 .activity = TFC__ACTIVITY_WAITING,
 	 .text = "written"},
-	{.kind = TFC__AGENT_LOOKED, .looked_count = 2, .looked = looked},
-	{.kind = TFC__AGENT_ANSWER, .query = 3, .states = states},
+	{.kind = TFC__AGENT_INSPECTED, .inspected_count = 2, .inspected = inspected},
+	{.kind = TFC__AGENT_ANSWER, .number = 3, .states = states, .state_count = TASKS},
 };
 #define EVENTS (sizeof(events) / sizeof(events[0]))
 
@@ -100,31 +100,31 @@ static void expect_text(const char *text, const char *expected)
 	assert_string_equal(text ? text : "", expected ? expected : "");
 }
 
-static void expect_event(const struct tfc__agent_event *event,
-			 const struct tfc__agent_event *expected)
+static void expect_event(const struct tfc__task_event *event,
+			 const struct tfc__task_event *expected)
 {
 	assert_int_equal(event->kind, expected->kind);
 	assert_int_equal(event->task, expected->task);
 	assert_int_equal(event->attempt, expected->attempt);
 	assert_int_equal(event->missing, expected->missing);
 	assert_int_equal(event->ports, expected->ports);
-	assert_int_equal(event->query, expected->query);
+	assert_int_equal(event->number, expected->number);
 	assert_int_equal(event->is_full, expected->is_full);
 	assert_int_equal(event->is_lasting, expected->is_lasting);
-	assert_int_equal(event->is_stranger, expected->is_stranger);
-	assert_int_equal(event->is_crowded_out, expected->is_crowded_out);
-	assert_int_equal(event->had_notice, expected->had_notice);
+	assert_int_equal(event->end.is_port_occupied, expected->end.is_port_occupied);
+	assert_int_equal(event->end.is_bind_failed, expected->end.is_bind_failed);
+	assert_int_equal(event->end.had_notice, expected->end.had_notice);
 	assert_int_equal(!event->states, !expected->states);
 	if (event->states)
 		assert_memory_equal(event->states, expected->states, TASKS);
 	assert_int_equal(event->silent_ms, expected->silent_ms);
 	assert_int_equal(event->activity, expected->activity);
-	assert_int_equal(event->looked_count, expected->looked_count);
-	for (uint32_t i = 0; i < event->looked_count; i++) {
-		assert_int_equal(event->looked[i].task, expected->looked[i].task);
-		assert_string_equal(event->looked[i].text, expected->looked[i].text);
+	assert_int_equal(event->inspected_count, expected->inspected_count);
+	for (uint32_t i = 0; i < event->inspected_count; i++) {
+		assert_int_equal(event->inspected[i].task, expected->inspected[i].task);
+		assert_string_equal(event->inspected[i].text, expected->inspected[i].text);
 	}
-	assert_true(event->log_end == expected->log_end);
+	assert_true(event->end.log_end == expected->end.log_end);
 	expect_text(event->address, expected->address);
 	expect_text(event->text, expected->text);
 }
@@ -135,12 +135,12 @@ static void an_event_comes_as_it_was_sent(void **state)
 		struct tfc__buf buf = {0};
 		struct tfc__msg msg;
 		struct tfc__reader reader = {.ahead_ns = 0};
-		struct tfc__event event;
-		tfc__event_write(&buf, &events[i], TASKS, NULL);
+		struct tfc__task_event event;
+		tfc__event_write(&buf, &events[i]);
 		parse(&buf, &msg);
 		assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
-		expect_event(&event.event, &events[i]);
-		assert_null(event.event.process);
+		expect_event(&event, &events[i]);
+		assert_int_equal(event.process, 0);
 		assert_null(event.log_tail);
 		tfc__reader_fini(&reader);
 		tfc__msg_fini(&msg);
@@ -151,54 +151,47 @@ static void an_event_comes_as_it_was_sent(void **state)
 /* The reader's clock is two seconds ahead, both of the time of day and since it was started. */
 static void an_end_comes_with_its_process_on_the_reader_s_clock(void **state)
 {
-	static char *const tail[] = {(char *)"one", (char *)"t\xe9o", NULL};
-	const tfc_process_event process = {
-		.size = sizeof(process),
-		.kind = TFC_PROCESS_EXITED,
+	static const char *const tail[] = {"one", "t\xe9o", NULL};
+	const struct tfc__task_event sent = {
+		.kind = TFC__AGENT_EXITED,
+		.task = 2,
+		.attempt = 3,
+		.process = TFC_PROCESS_EXITED,
 		.pid = 70000,
-		.reason = TFC_EXIT_SIGNAL,
-		.status = -9,
-		.is_oom = 1,
-		.time_ns = tfc__wall() - TFC__SECOND,
-		.user_us = 300,
-		.system_us = 70000,
-		.max_rss_kib = 5000000000u,
-		.log_end = 7,
-		.log_dropped = 8,
-		.log_gap = 6,
 		.isolation = TFC_ISOLATION_PIDNS,
+		.end = {.reason = TFC_EXIT_SIGNAL,
+			.status = -9,
+			.is_oom = true,
+			.is_port_occupied = true,
+			.is_bind_failed = true,
+			.had_notice = true,
+			.time_ns = tfc__wall() - TFC__SECOND,
+			.user_us = 300,
+			.system_us = 70000,
+			.max_rss_kib = 5000000000u,
+			.log_end = UINT64_MAX,
+			.log_gap = 6},
 		.text = "killed for memory",
+		.log_tail = tail,
 	};
-	const struct tfc__agent_event sent = {.kind = TFC__AGENT_EXITED,
-					      .task = 2,
-					      .attempt = 3,
-					      .is_stranger = true,
-					      .is_crowded_out = true,
-					      .had_notice = true,
-					      .log_end = UINT64_MAX,
-					      .process = &process};
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
 	struct tfc__reader reader = {.ahead_ns = 2 * TFC__SECOND};
-	struct tfc__event event;
-	tfc__event_write(&buf, &sent, TASKS, tail);
+	struct tfc__task_event event;
+	tfc__event_write(&buf, &sent);
 	parse(&buf, &msg);
 	assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, NULL, &event), TFC_OK);
-	expect_event(&event.event, &sent);
-	const tfc_process_event *got = event.event.process;
-	assert_int_equal(got->size, sizeof(*got));
-	assert_int_equal(got->kind, TFC_PROCESS_EXITED);
-	assert_int_equal(got->pid, 70000);
-	assert_int_equal(got->reason, TFC_EXIT_SIGNAL);
-	assert_int_equal(got->status, -9);
-	assert_int_equal(got->is_oom, 1);
-	assert_true(got->user_us == 300 && got->system_us == 70000);
-	assert_true(got->max_rss_kib == 5000000000u);
-	assert_true(got->log_end == 7 && got->log_dropped == 8 && got->log_gap == 6);
-	assert_int_equal(got->isolation, TFC_ISOLATION_PIDNS);
-	assert_string_equal(got->text, "killed for memory");
+	expect_event(&event, &sent);
+	assert_int_equal(event.process, TFC_PROCESS_EXITED);
+	assert_int_equal(event.pid, 70000);
+	assert_int_equal(event.isolation, TFC_ISOLATION_PIDNS);
+	assert_int_equal(event.end.reason, TFC_EXIT_SIGNAL);
+	assert_int_equal(event.end.status, -9);
+	assert_true(event.end.is_oom);
+	assert_true(event.end.user_us == 300 && event.end.system_us == 70000);
+	assert_true(event.end.max_rss_kib == 5000000000u && event.end.log_gap == 6);
 	/* the writer says "one second ago", on a clock that is two seconds behind */
-	assert_in_range(got->time_ns, process.time_ns, process.time_ns + 3 * TFC__SECOND);
+	assert_in_range(event.end.time_ns, sent.end.time_ns, sent.end.time_ns + 3 * TFC__SECOND);
 	assert_string_equal(event.log_tail[1], "t\xe9o");
 	assert_null(event.log_tail[2]);
 	tfc__reader_fini(&reader);
@@ -243,37 +236,35 @@ static void orders_are_written_as_they_ever_were(void **state)
 /* What it gets in return; the time of an end depends on the clock. */
 static void events_are_written_as_they_ever_were(void **state)
 {
-	static char *const tail[] = {(char *)"one", NULL};
-	const tfc_process_event started = {.kind = TFC_PROCESS_STARTED,
-					   .pid = 70000,
-					   .isolation = TFC_ISOLATION_CGROUP,
-					   .text = ""};
-	const tfc_process_event ended = {.kind = TFC_PROCESS_EXITED,
-					 .pid = 70000,
-					 .reason = TFC_EXIT_SIGNAL,
-					 .status = 9,
-					 .is_oom = 1,
-					 .user_us = 300,
-					 .system_us = 70000,
-					 .max_rss_kib = 5000000000u,
-					 .log_gap = 6,
-					 .isolation = TFC_ISOLATION_CGROUP,
-					 .text = ""};
-	const struct tfc__agent_event of_process[] = {
-		{.kind = TFC__AGENT_STARTED, .task = 1, .attempt = 2, .process = &started},
-		{.kind = TFC__AGENT_EXITED,
-		 .task = 2,
-		 .attempt = 3,
-		 .is_stranger = true,
-		 .is_crowded_out = true,
-		 .had_notice = true,
-		 .log_end = 7,
-		 .process = &ended,
-		 .text = "killed for memory"},
-	};
+	static const char *const tail[] = {"one", NULL};
+	const struct tfc__task_event started = {.kind = TFC__AGENT_STARTED,
+						.task = 1,
+						.attempt = 2,
+						.process = TFC_PROCESS_STARTED,
+						.pid = 70000,
+						.isolation = TFC_ISOLATION_CGROUP};
+	const struct tfc__task_event ended = {.kind = TFC__AGENT_EXITED,
+					      .task = 2,
+					      .attempt = 3,
+					      .process = TFC_PROCESS_EXITED,
+					      .pid = 70000,
+					      .isolation = TFC_ISOLATION_CGROUP,
+					      .end = {.reason = TFC_EXIT_SIGNAL,
+						      .status = 9,
+						      .is_oom = true,
+						      .is_port_occupied = true,
+						      .is_bind_failed = true,
+						      .had_notice = true,
+						      .user_us = 300,
+						      .system_us = 70000,
+						      .max_rss_kib = 5000000000u,
+						      .log_end = 7,
+						      .log_gap = 6},
+					      .text = "killed for memory",
+					      .log_tail = tail};
 	struct tfc__buf buf = {0};
 	for (size_t i = 0; i < EVENTS; i++)
-		tfc__event_write(&buf, &events[i], TASKS, NULL);
+		tfc__event_write(&buf, &events[i]);
 	golden_expect(&buf, "84a56576656e7401a47461736b01a66e756d62657209a761646472657373af31"
 			    "32372e302e302e313a323030303083a56576656e7401a47461736b02a66e756d"
 			    "6265720987a56576656e7402a76d697373696e6703a66e756d626572ce000111"
@@ -285,8 +276,8 @@ static void events_are_written_as_they_ever_were(void **state)
 			    "697669747903a474657874a77772697474656e82a56576656e7409a66c6f6f6b"
 			    "65649282a47461736b01a474657874a76c6f6164696e6781a47461736b0283a5"
 			    "6576656e740aa66e756d62657203a6737461746573c403000102");
-	tfc__event_write(&buf, &of_process[0], TASKS, NULL);
-	tfc__event_write(&buf, &of_process[1], TASKS, tail);
+	tfc__event_write(&buf, &started);
+	tfc__event_write(&buf, &ended);
 	golden_expect(&buf, "84a56576656e7403a47461736b01a7617474656d707402a770726f6365737383"
 			    "a46b696e6401a3706964ce00011170a969736f6c6174696f6e028aa56576656e"
 			    "7405a47461736b02a7617474656d707403a8737472616e676572c3a763726f77"
@@ -302,7 +293,7 @@ static void expect_refusal(const char *hex, const char *text)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
 	struct tfc__msg msg;
-	struct tfc__event event;
+	struct tfc__task_event event;
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__buf buf = golden_parse(hex, &msg);
 	assert_int_equal(tfc__event_read(&reader, &msg.root, TASKS, &error, &event), TFC_EPARSE);

@@ -34,13 +34,15 @@ struct outer {
 	uint64_t bytes_len;
 	uint8_t digest[4];
 	const struct inner *one;
+	uint32_t index; /* with label: a map of their own */
+	char label[4];
 	const struct inner *many;
 	uint32_t many_count;
 	void *custom;
 };
 
 static const struct inner no_inner = {.index = UINT32_MAX};
-static const struct outer no_outer = {.string = "nothing"};
+static const struct outer no_outer = {.string = "nothing", .index = UINT32_MAX};
 
 #define INNER(...) TFC__FIELD(struct inner, __VA_ARGS__)
 static const struct tfc__field inner_rows[] = {
@@ -77,6 +79,12 @@ enum { PLAIN = 1, FULL = 2 };
 
 #define OUTER(name, type, member, ...) \
 	TFC__FIELD(struct outer, name, type, member, TFC__V0_2, __VA_ARGS__)
+static const struct tfc__field group_rows[] = {
+	OUTER("i", TFC__UINT, index, .json = NULL),
+	OUTER("t", TFC__TEXT, label, .json = NULL),
+};
+static const struct tfc__fields group_fields = TFC__FIELDS(group_rows, struct outer, &no_outer);
+
 static const struct tfc__field outer_rows[] = {
 	OUTER("on", TFC__BOOL, is_on, .json = "is_on", .shown = PLAIN | FULL),
 	OUTER("one", TFC__BOOL, is_one, .json = "is_one", .shown_if_set = FULL),
@@ -93,6 +101,7 @@ static const struct tfc__field outer_rows[] = {
 	      .count = offsetof(struct outer, bytes_len)),
 	OUTER("d", TFC__DIGEST, digest, .json = NULL),
 	OUTER("o", TFC__MESSAGE, one, .nested = &inner_fields),
+	{.name = "g", .type = TFC__GROUP, .since = TFC__V0_2, .nested = &group_fields},
 	OUTER("m", TFC__MESSAGES, many, .nested = &inner_fields, .max = 2,
 	      .count = offsetof(struct outer, many_count)),
 	OUTER("c", TFC__CUSTOM, custom, .custom = &word),
@@ -129,6 +138,8 @@ static const struct outer full = {
 	.bytes_len = 2,
 	.digest = {1, 2, 3, 4},
 	.one = &inners[0],
+	.index = 1,
+	.label = "abc",
 	.many = inners,
 	.many_count = 2,
 	.custom = (void *)"word",
@@ -159,16 +170,20 @@ static void what_was_written_is_read(void **state)
 	assert_memory_equal(again.digest, full.digest, 4);
 	assert_int_equal(again.one->index, 0);
 	assert_string_equal(again.one->text, "abc");
+	assert_int_equal(again.index, 1);
+	assert_string_equal(again.label, "abc");
 	assert_int_equal(again.many_count, 2);
 	assert_int_equal(again.many[1].index, UINT32_MAX);
 	assert_string_equal(again.custom, "word");
 	free(again.custom);
 	tfc__msg_fini(&msg);
 	tfc__reader_fini(&reader);
-	golden_expect(&buf, "8fa26f6ec3a36f6e65c3a173ccc8a16e07a16ccfffffffffffffffffa169d280000000"
-			    "a177d38000000000000000a174a3616263a27374a6737472696e67a26c6992a0c40374"
-			    "e96fa162c40200ffa164c40401020304a16f82a16900a174a3616263a16d9282a16900"
-			    "a174a361626380a163a4776f7264");
+	golden_expect(&buf,
+		      "de0010a26f6ec3a36f6e65c3a173ccc8a16e07a16ccfffffffffffffffffa169d280000000"
+		      "a177d38000000000000000a174a3616263a27374a6737472696e67a26c6992a0c40374"
+		      "e96fa162c40200ffa164c40401020304a16f82a16900a174a3616263a16782a16901a174a361"
+		      "6263a16d9282a16900"
+		      "a174a361626380a163a4776f7264");
 }
 
 static void what_has_its_initial_value_is_not_written_and_read_as_that(void **state)
@@ -213,6 +228,8 @@ static void a_value_that_does_not_fit_is_named(void **state)
 		{"81a164c403010203", "d: must have 4 bytes"},
 		{"81a16f01", "o: must be a map"},
 		{"81a16f81a169a0", "o.i: must be a number from 0 to 4294967295"},
+		{"81a16701", "g: must be a map"},
+		{"81a16781a169a0", "g.i: must be a number from 0 to 4294967295"},
 		{"81a16d81a16900", "m: must be a list of at most 2 items"},
 		{"81a16d93808080", "m: must be a list of at most 2 items"},
 		{"81a16d928081a16901ff", NULL},

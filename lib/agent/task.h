@@ -1,0 +1,95 @@
+/*
+ * What an agent reports to a maintainer about the tasks of a job: one struct from the agent over
+ * the wire (node/agent_wire.c describes its fields) to the maintainer's core. Values only: the core
+ * is pure.
+ */
+#ifndef TFC_AGENT_TASK_H
+#define TFC_AGENT_TASK_H
+
+#include "agent/activity.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How an attempt ended. The job's journal keeps it. */
+struct tfc__attempt_end {
+	uint32_t reason; /* enum tfc_exit_reason */
+	int32_t status;  /* as in tfc_process_event */
+	bool is_oom;
+	bool is_port_occupied; /* by a foreign listener: another port is needed */
+	bool is_bind_failed;   /* it could not bind its port, which has no listener now */
+	bool had_notice;       /* its output says that it or a peer received SIGTERM before */
+	/* Set by the maintainer: attempts fail on its node, the next one should get another. */
+	bool is_node_bad;
+	bool is_with_node; /* set by the core: LOST with its node */
+	/* When it ended. An agent reports CLOCK_REALTIME; the core gets it on the clock of `now`,
+	 * as well as the agent knows. */
+	uint64_t time_ns;
+	uint64_t user_us; /* these three as in tfc_process_event */
+	uint64_t system_us;
+	uint64_t max_rss_kib;
+	uint64_t log_end; /* where its output ends; 0: it never had a log */
+	uint64_t log_gap; /* number of bytes missing after log_end */
+};
+
+/* The numbers are on the wire. */
+enum tfc__task_event_kind {
+	TFC__AGENT_HELD = 1,        /* the port is held: address; also of a task without one: "" */
+	TFC__AGENT_HOLD_FAILED = 2, /* text; is_full: no room here. Otherwise no port, with missing
+				       (how many of the job's tasks got none), ports, is_lasting */
+	TFC__AGENT_STARTED = 3,     /* the attempt's program runs: pid, isolation */
+	TFC__AGENT_READY = 4,     /* the task's own listener was found, the bind window is closed */
+	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
+	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
+	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
+	TFC__AGENT_STACKED = 8,   /* result of tfc__agent_stacks: text, activity, silent_ms */
+	TFC__AGENT_INSPECTED = 9, /* result of tfc__agent_look: inspected */
+	TFC__AGENT_ANSWER = 10,   /* to a query: states of all tasks, after all EXITED */
+	/* Only from agents of other nodes, see agent_ops.h. */
+	TFC__AGENT_LOST = 11,
+	TFC__AGENT_UNREACHABLE = 12,
+	TFC__AGENT_REACHABLE = 13,
+	TFC__AGENT_FENCED = 14,
+};
+
+/* The state of a task's process. */
+enum tfc__proc_state {
+	TFC__PROC_NONE = 0, /* no process */
+	TFC__PROC_RUNNING = 1,
+	TFC__PROC_STOPPED = 2, /* SIGSTOP */
+};
+
+/* The current activity of a task that is not ready yet. */
+#define TFC__INSPECTED_MAX 4
+struct tfc__inspected {
+	uint32_t task;
+	char text[128]; /* "not listening: idle" */
+};
+
+/* Borrowed: valid during the callback. */
+struct tfc__task_event {
+	enum tfc__task_event_kind kind;
+	uint32_t task;
+	uint32_t attempt;
+	uint32_t number;  /* the number of the hold, query or inspection that it answers */
+	uint32_t missing; /* see HOLD_FAILED */
+	uint32_t ports;   /* ports of the pool that the job has here, or could have */
+	bool is_full;
+	bool is_lasting; /* the missing ports are not held by another job that might release them */
+	uint32_t process; /* enum tfc_process_event_kind: what happened to the process, or 0 */
+	int32_t pid;
+	uint32_t isolation; /* enum tfc_isolation in effect */
+	struct tfc__attempt_end end;
+	uint32_t silent_ms;
+	enum tfc__activity activity;
+	uint32_t inspected_count;
+	const struct tfc__inspected *inspected;
+	const uint8_t *states; /* enum tfc__proc_state, per task of the job */
+	uint64_t state_count;
+	const char *address; /* "host:port", or "" when the task has no port */
+	const char *text;    /* or NULL */
+	/* EXITED, of an agent of another node: the last lines, NULL-terminated; or NULL */
+	const char *const *log_tail;
+};
+
+#endif
