@@ -34,18 +34,22 @@ struct tfc__attempt_end {
 
 /* The numbers are on the wire. */
 enum tfc__task_event_kind {
-	TFC__AGENT_HELD = 1,        /* the port is held: address; also of a task without one: "" */
-	TFC__AGENT_HOLD_FAILED = 2, /* text; is_full: no room here. Otherwise no port, with missing
-				       (how many of the job's tasks got none), ports, is_lasting */
-	TFC__AGENT_STARTED = 3,     /* the attempt's program runs: pid, isolation */
+	TFC__AGENT_HELD = 1, /* the port is held: address; also of a task without one: "" */
+	/* text; is_full: no room here, another place is needed. Otherwise no port, with missing
+	 * (how many of the job's tasks got none: the first such event ends the job), ports,
+	 * is_lasting */
+	TFC__AGENT_HOLD_FAILED = 2,
+	TFC__AGENT_STARTED = 3,   /* the attempt's program runs: pid, isolation */
 	TFC__AGENT_READY = 4,     /* the task's own listener was found, the bind window is closed */
 	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
 	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
 	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
 	TFC__AGENT_STACKED = 8,   /* result of tfc__agent_stacks: text, activity, silent_ms */
 	TFC__AGENT_INSPECTED = 9, /* result of tfc__agent_look: inspected */
-	TFC__AGENT_ANSWER = 10,   /* to a query: states of all tasks, after all EXITED */
-	/* Only from agents of other nodes, see agent_ops.h. */
+	/* the fresh answer to a query: states of all tasks. It comes after the EXITED of every
+	 * attempt that was dead when the node was queried. */
+	TFC__AGENT_ANSWER = 10,
+	/* About all tasks of a node, only from agents of other nodes: see agent_ops.h. */
 	TFC__AGENT_LOST = 11,
 	TFC__AGENT_UNREACHABLE = 12,
 	TFC__AGENT_REACHABLE = 13,

@@ -179,9 +179,9 @@ void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *e
 		return;
 	if (event->task < core->task_count) {
 		struct task *t = &core->tasks[event->task];
-		if (t->phase == PHASE_PLACING && event->query == t->place)
+		if (t->phase == PHASE_PLACING && event->number == t->place)
 			task_placed(core, t, event);
-	} else if (core->group == GROUP_PLACING && event->query == core->gang_place) {
+	} else if (core->group == GROUP_PLACING && event->number == core->gang_place) {
 		if (event->kind == TFC__CORE_PLACED)
 			gang_placed(core, event->nodes);
 		else
@@ -229,10 +229,10 @@ void tfc__port_held(struct tfc__core *core, struct task *t)
 		launch_gang(core);
 }
 
-void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__core_event *event)
+void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__task_event *event)
 {
 	if (!event->is_full)
-		tfc__end_portless(core, t, event->count, event->text);
+		tfc__end_portless(core, t, event->missing, event->text);
 	else if (t->phase == PHASE_GANG_HOLDING)
 		tfc__gang_replace(core, t);
 	else

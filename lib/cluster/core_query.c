@@ -46,16 +46,16 @@ void tfc__query_nodes(struct tfc__core *core)
 	conclude_if_answered(core); /* the suspect's node may be lost by now */
 }
 
-void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *event)
+void tfc__query_answered(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
 {
-	if (core->query == QUERY_NONE || event->query != core->query_number)
+	if (core->query == QUERY_NONE || event->number != core->query_number)
 		return;
 	for (uint32_t i = 0; i < core->task_count; i++) {
 		struct task *t = &core->tasks[i];
-		if (t->query_node != event->node)
+		if (t->query_node != node)
 			continue;
 		t->query_node = TFC__NO_NODE;
-		if (t->node == event->node)
+		if (t->node == node)
 			t->process = event->states[i];
 		/* A task that was launched and has not started yet does not explain the death. */
 		if (t->phase == PHASE_LAUNCHED && t->process == TFC__PROC_NONE)

@@ -234,7 +234,7 @@ void tfc__stall_conclude(struct tfc__core *core)
 }
 
 void tfc__stall_inspected(struct tfc__core *core, struct task *t,
-			  const struct tfc__core_event *event)
+			  const struct tfc__task_event *event)
 {
 	const char *what = event->text ? event->text : "";
 	if (t->inspection != INSPECTION_REQUESTED)

@@ -176,17 +176,18 @@ static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
 	conclude_if_inspected(core);
 }
 
-void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *event)
+void tfc__start_inspected(struct tfc__core *core, uint32_t node,
+			  const struct tfc__task_event *event)
 {
-	if (core->snapshot == SNAPSHOT_NONE || event->query != core->snapshot_number)
+	if (core->snapshot == SNAPSHOT_NONE || event->number != core->snapshot_number)
 		return;
 	for (uint32_t i = 0; i < core->inspected_count; i++) {
 		struct tfc__inspected *to = &core->inspected[i];
 		struct task *t = &core->tasks[to->task];
-		if (t->inspect_node != event->node)
+		if (t->inspect_node != node)
 			continue;
 		t->inspect_node = TFC__NO_NODE;
-		for (uint32_t k = 0; k < event->count; k++)
+		for (uint32_t k = 0; k < event->inspected_count; k++)
 			if (event->inspected[k].task == to->task)
 				snprintf(to->text, sizeof(to->text), "%s",
 					 event->inspected[k].text);

@@ -413,7 +413,7 @@ void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *e
 void tfc__place_retry(struct tfc__core *core);  /* there may be room */
 void tfc__place_repeat(struct tfc__core *core); /* reports again what it waits for */
 void tfc__port_held(struct tfc__core *core, struct task *t);
-void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__core_event *event);
+void tfc__port_refused(struct tfc__core *core, struct task *t, const struct tfc__task_event *event);
 
 /* ---- core_node.c */
 void tfc__node_lost(struct tfc__core *core, uint32_t node, const char *text);
@@ -427,7 +427,8 @@ void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, co
 
 /* ---- core_query.c */
 void tfc__query_nodes(struct tfc__core *core); /* core->query is the purpose */
-void tfc__query_answered(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__query_answered(struct tfc__core *core, uint32_t node,
+			 const struct tfc__task_event *event);
 void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
 
 /* ---- core_resume.c */
@@ -437,7 +438,7 @@ void tfc__resume_continue(struct tfc__core *core); /* no task of the earlier epo
 /* ---- core_stall.c */
 void tfc__stall_begin(struct tfc__core *core, struct task *t, uint32_t silent_ms, const char *what);
 void tfc__stall_inspected(struct tfc__core *core, struct task *t,
-			  const struct tfc__core_event *event);
+			  const struct tfc__task_event *event);
 /* its inspection does not matter any more */
 void tfc__stall_over(struct tfc__core *core, struct task *t);
 void tfc__stall_conclude(struct tfc__core *core); /* ... and the other tasks need not wait for it */
@@ -452,7 +453,8 @@ void tfc__start_program_runs(struct tfc__core *core); /* one more program runs, 
 void tfc__start_explain(struct tfc__core *core);
 void tfc__start_no_listener(struct tfc__core *core);
 void tfc__start_deadline(struct tfc__core *core);
-void tfc__start_inspected(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__start_inspected(struct tfc__core *core, uint32_t node,
+			  const struct tfc__task_event *event);
 void tfc__start_inspect_timeout(struct tfc__core *core);
 void tfc__start_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
 /* Appends "worker/0 (not listening: idle), worker/1 (no port) and 2 more" to the text, with the

@@ -37,7 +37,7 @@ static void step_core(struct tfc__maintainer *maintainer, const struct tfc__core
 	tfc__core_step(maintainer->core, event, tfc__now());
 	while ((action = tfc__core_next(maintainer->core)))
 		carry_out(maintainer, action);
-	if (event->kind == TFC__CORE_FENCED)
+	if (event->kind == TFC__CORE_REPORT && event->report->kind == TFC__AGENT_FENCED)
 		maintainer->end = TFC__MAINTAINER_FENCED;
 }
 

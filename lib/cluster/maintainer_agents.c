@@ -8,19 +8,18 @@
 
 #define GOOD_LIFE (600 * 1000 * TFC__MS) /* the node worked if an attempt lived this long */
 
-/* ---- events of agents become events of the core */
+/* ---- events of agents: the core gets them with what the maintainer knows besides */
 
 /* A held port whose address could not be copied counts as a failed HOLD. */
-static void note_held(struct seen *seen, const struct tfc__task_event *event,
-		      struct tfc__core_event *core_event)
+static void note_held(struct seen *seen, struct tfc__task_event *event)
 {
 	bool has_address = event->address && *event->address;
 	free(seen->address);
 	seen->address = has_address ? strdup(event->address) : NULL;
 	if (has_address == (seen->address != NULL))
 		return;
-	core_event->kind = TFC__CORE_HOLD_FAILED;
-	core_event->text = "out of memory";
+	event->kind = TFC__AGENT_HOLD_FAILED;
+	event->text = "out of memory";
 }
 
 /* Converts the wall-clock time of a death to the clock of the core's `now`. */
@@ -59,150 +58,98 @@ static bool judge_node(struct agent_link *link, const struct seen *seen,
 	return false;
 }
 
-/* Events about a task count only if they come from its current node. */
-static bool is_stale(const struct agent_link *link, const struct tfc__task_event *event)
+static void note_end(struct agent_link *link, struct seen *seen, struct tfc__attempt_end *end)
 {
-	switch (event->kind) {
-	case TFC__AGENT_ANSWER:
-	case TFC__AGENT_INSPECTED:
-		return false;
-	default:
-		return link->maintainer->seen[event->task].link != link;
-	}
+	/* 0: it had no log, and that of an earlier attempt ends where it did */
+	if (end->reason == TFC_EXIT_LOST || end->log_end > seen->log_end)
+		seen->log_end = end->log_end;
+	end->time_ns = monotonic(end->time_ns);
+	end->is_node_bad = judge_node(link, seen, end);
 }
 
 /* If this node is the only member, the task fails. Otherwise another node may have room. */
-static void take_refusal(struct agent_link *link, const struct tfc__task_event *event,
-			 struct tfc__core_event *core_event)
+static void note_refusal(struct agent_link *link, struct tfc__task_event *event)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
 	const tfc_job *job = maintainer->info.job;
 	if (!event->is_full && tfc__nodes_alone(maintainer->nodes))
 		return;
-	core_event->is_full = true;
 	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
 		 "node %s has no room for a task: %s", link->node->name,
 		 event->text ? event->text : "");
 	if (event->is_full || tfc__refusals_note(&maintainer->refusals, link->node, job, event) < 0)
 		tfc__nodes_refused(link->node);
+	event->is_full = true;
 }
 
-static void take_in(struct agent_link *link, const struct tfc__task_event *event)
-{
-	static const enum tfc__core_event_kind kinds[] = {
-		[TFC__AGENT_HELD] = TFC__CORE_HELD,
-		[TFC__AGENT_HOLD_FAILED] = TFC__CORE_HOLD_FAILED,
-		[TFC__AGENT_STARTED] = TFC__CORE_STARTED,
-		[TFC__AGENT_READY] = TFC__CORE_READY,
-		[TFC__AGENT_EXITED] = TFC__CORE_EXITED,
-		[TFC__AGENT_REFUSED] = TFC__CORE_REFUSED,
-		[TFC__AGENT_ANSWER] = TFC__CORE_ANSWER,
-		[TFC__AGENT_STALLED] = TFC__CORE_STALLED,
-		[TFC__AGENT_STACKED] = TFC__CORE_STACKED,
-		[TFC__AGENT_INSPECTED] = TFC__CORE_INSPECTED,
-	};
-	struct tfc__maintainer *maintainer = link->maintainer;
-	struct seen *seen = &maintainer->seen[event->task];
-	struct tfc__core_event core_event = {
-		.kind = kinds[event->kind],
-		.task = event->task,
-		.attempt = event->attempt,
-		.pid = event->pid,
-		.query = event->number,
-		.node = link->number,
-		.count = event->kind == TFC__AGENT_INSPECTED ? event->inspected_count
-							     : event->missing,
-		.end = event->end,
-		.inspected = event->inspected,
-		.states = event->states,
-		.silent_ms = event->silent_ms,
-		.activity = event->activity,
-		.text = event->text,
-	};
-	if (event->process) {
-		seen->pid = event->pid;
-		seen->isolation = event->isolation;
-	}
-	if (event->kind == TFC__AGENT_STARTED)
-		seen->started_ns = tfc__now();
-	if (event->kind == TFC__AGENT_HELD)
-		note_held(seen, event, &core_event);
-	if (event->kind == TFC__AGENT_HOLD_FAILED)
-		take_refusal(link, event, &core_event);
-	if (event->kind == TFC__AGENT_EXITED) {
-		core_event.end.time_ns = monotonic(event->end.time_ns);
-		core_event.end.is_node_bad = judge_node(link, seen, &event->end);
-		/* 0: it had no log; the one of an earlier attempt ends where it did */
-		if (event->end.reason == TFC_EXIT_LOST || event->end.log_end > seen->log_end)
-			seen->log_end = event->end.log_end;
-	}
-	tfc__maintainer_step(maintainer, &core_event);
-}
-
-/* ---- events about a whole node */
-
-static void on_lost(struct agent_link *link, const char *text)
+static void note_lost(struct agent_link *link)
 {
 	struct tfc__maintainer *maintainer = link->maintainer;
-	char why[192];
-	snprintf(why, sizeof(why), "node %s: %s", link->node->name,
-		 text && *text ? text : "it is lost");
 	link->is_lost = true;
 	for (uint32_t i = 0; i < maintainer->task_count; i++)
 		if (maintainer->seen[i].link == link) {
 			tfc__maintainer_drop_launch(maintainer, i);
 			tfc__maintainer_release(maintainer, i);
 		}
-	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
-								   .node = link->number,
-								   .text = why});
 }
 
-static void on_fenced(struct agent_link *link, const char *text)
+/* Whether the event is about a task that is not on this node any more. */
+static bool is_stale(const struct agent_link *link, const struct tfc__task_event *event)
 {
-	struct tfc__maintainer *maintainer = link->maintainer;
-	tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
-		 "node %s has seen a later epoch; this maintainer is fenced: %s", link->node->name,
-		 text ? text : "");
-	link->is_lost = true;
-	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
+	bool is_of_task = event->kind <= TFC__AGENT_STACKED;
+	return is_of_task && link->maintainer->seen[event->task].link != link;
 }
 
-static void on_silence(struct agent_link *link, bool is_silent)
-{
-	struct tfc__maintainer *maintainer = link->maintainer;
-	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id, "node %s %s",
-		 link->node->name, is_silent ? "does not answer" : "answers again");
-	tfc__maintainer_step(maintainer, &(struct tfc__core_event){
-						 .kind = is_silent ? TFC__CORE_NODE_UNREACHABLE
-								   : TFC__CORE_NODE_REACHABLE,
-						 .node = link->number,
-					 });
-}
-
-void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event)
+void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported)
 {
 	struct agent_link *link = user;
-	if (link->is_lost)
+	struct tfc__maintainer *maintainer = link->maintainer;
+	struct tfc__task_event event = *reported;
+	struct seen *seen = &maintainer->seen[event.task];
+	char why[192];
+	if (link->is_lost || is_stale(link, &event))
 		return;
-	switch (event->kind) {
+	if (event.process) {
+		seen->pid = event.pid;
+		seen->isolation = event.isolation;
+	}
+	switch (event.kind) {
+	case TFC__AGENT_HELD:
+		note_held(seen, &event);
+		break;
+	case TFC__AGENT_HOLD_FAILED:
+		note_refusal(link, &event);
+		break;
+	case TFC__AGENT_STARTED:
+		seen->started_ns = tfc__now();
+		break;
+	case TFC__AGENT_EXITED:
+		note_end(link, seen, &event.end);
+		break;
 	case TFC__AGENT_LOST:
-		on_lost(link, event->text);
+		snprintf(why, sizeof(why), "node %s: %s", link->node->name,
+			 event.text && *event.text ? event.text : "it is lost");
+		event.text = why;
+		note_lost(link);
 		break;
 	case TFC__AGENT_FENCED:
-		on_fenced(link, event->text);
+		tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
+			 "node %s has seen a later epoch; this maintainer is fenced: %s",
+			 link->node->name, event.text ? event.text : "");
+		link->is_lost = true;
 		break;
 	case TFC__AGENT_UNREACHABLE:
-		on_silence(link, true);
-		break;
 	case TFC__AGENT_REACHABLE:
-		on_silence(link, false);
+		tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
+			 "node %s %s", link->node->name,
+			 event.kind == TFC__AGENT_REACHABLE ? "answers again" : "does not answer");
 		break;
 	default:
-		if (!is_stale(link, event))
-			take_in(link, event);
 		break;
 	}
+	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_REPORT,
+								   .node = link->number,
+								   .report = &event});
 }
 
 /* ---- requests to agents */
@@ -216,7 +163,7 @@ static void keep_reason(char **failure, const tfc_error *error)
 
 /* A request that could not be made is answered later, like any other. */
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-			  enum tfc__core_event_kind answer, uint32_t number, const tfc_error *error)
+			  enum tfc__task_event_kind answer, uint32_t number, const tfc_error *error)
 {
 	struct seen *seen = &maintainer->seen[task];
 	seen->failed = answer;
@@ -242,19 +189,25 @@ void tfc__maintainer_notify_failures(struct tfc__work *work)
 	tfc__list_move(&due, &maintainer->failures);
 	for (uint32_t i = 0; i < maintainer->link_count; i++)
 		if (maintainer->links[i]->is_unopened && !maintainer->links[i]->is_lost)
-			on_lost(maintainer->links[i], failure_text(maintainer->links[i]->failure));
+			tfc__maintainer_on_agent(
+				maintainer->links[i],
+				&(struct tfc__task_event){.kind = TFC__AGENT_LOST,
+							  .text = failure_text(
+								  maintainer->links[i]->failure)});
 	while (!tfc__list_is_empty(&due)) {
 		struct seen *seen = tfc__container_of(due.next, struct seen, failure_link);
 		char *failure = seen->failure;
 		seen->failure = NULL;
 		tfc__list_remove(&seen->failure_link);
+		const struct tfc__task_event event = {.kind = seen->failed,
+						      .task = (uint32_t)(seen - maintainer->seen),
+						      .attempt = seen->failed_number,
+						      .number = seen->failed_number,
+						      .text = failure_text(failure)};
 		tfc__maintainer_step(maintainer,
-				     &(struct tfc__core_event){.kind = seen->failed,
-							       .task = (uint32_t)(seen -
-										  maintainer->seen),
-							       .attempt = seen->failed_number,
-							       .query = seen->failed_number,
-							       .text = failure_text(failure)});
+				     &(struct tfc__core_event){.kind = TFC__CORE_REPORT,
+							       .node = seen->link->number,
+							       .report = &event});
 		free(failure);
 	}
 	maintainer->busy--;
@@ -271,7 +224,7 @@ static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_acti
 	seen->link = link;
 	tfc__maintainer_acquire(maintainer, action->task, link);
 	if (tfc__maintainer_open_link(link, &error) < 0)
-		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_HOLD_FAILED,
+		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_HOLD_FAILED,
 				     action->number, &error);
 	else
 		link->ops->hold(link->job, action->task, action->number);
@@ -283,7 +236,7 @@ static void stop(struct tfc__maintainer *maintainer, const struct agent_link *li
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__maintainer_drop_launch(maintainer, action->task)) {
 		tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
-		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_REFUSED, action->attempt,
+		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_REFUSED, action->attempt,
 				     &error);
 		return;
 	}
@@ -296,7 +249,7 @@ static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_
 {
 	tfc_error error = TFC_ERROR_INIT;
 	if (!tfc__list_is_empty(&maintainer->seen[action->task].launch.link))
-		tfc__maintainer_fail(maintainer, action->task, TFC__CORE_STACKED, action->attempt,
+		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_STACKED, action->attempt,
 				     &error);
 	else
 		link->ops->stacks(link->job, action->task, action->number);

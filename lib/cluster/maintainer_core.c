@@ -280,51 +280,78 @@ static void on_tick(struct tfc__core *core)
 		tfc__start_deadline(core);
 }
 
-/* Events about one attempt of one task. */
-static void on_task_event(struct tfc__core *core, const struct tfc__core_event *event)
+/* An agent's event about one attempt of a task, or about its port. */
+static void on_task_event(struct tfc__core *core, const struct tfc__task_event *event)
 {
 	if (event->task >= core->task_count)
 		return;
 	struct task *t = &core->tasks[event->task];
 	bool is_of_attempt = event->attempt == t->attempt;
-	bool is_of_hold = event->query == t->hold &&
+	bool is_of_hold = event->number == t->hold &&
 			  (t->phase == PHASE_HOLDING || t->phase == PHASE_GANG_HOLDING);
 	switch (event->kind) {
-	case TFC__CORE_HELD:
+	case TFC__AGENT_HELD:
 		if (is_of_hold)
 			tfc__port_held(core, t);
 		break;
-	case TFC__CORE_HOLD_FAILED:
+	case TFC__AGENT_HOLD_FAILED:
 		if (is_of_hold)
 			tfc__port_refused(core, t, event);
 		break;
-	case TFC__CORE_STARTED:
+	case TFC__AGENT_STARTED:
 		if (is_of_attempt)
 			on_started(core, t);
 		break;
-	case TFC__CORE_READY:
+	case TFC__AGENT_READY:
 		if (is_of_attempt)
 			on_ready(core, t);
 		break;
-	case TFC__CORE_EXITED:
+	case TFC__AGENT_EXITED:
 		if (is_of_attempt && tfc__task_is_alive(t))
 			t->is_leaving |= event->end.is_node_bad;
 		if (is_of_attempt)
 			tfc__task_died(core, t, &event->end, event->text);
 		break;
-	case TFC__CORE_REFUSED:
+	case TFC__AGENT_REFUSED:
 		if (is_of_attempt)
 			on_refused(core, t, event->text);
 		break;
-	case TFC__CORE_STALLED:
+	case TFC__AGENT_STALLED:
 		if (is_of_attempt)
 			tfc__stall_begin(core, t, event->silent_ms, event->text);
 		break;
-	case TFC__CORE_STACKED:
+	case TFC__AGENT_STACKED:
 		if (is_of_attempt)
 			tfc__stall_inspected(core, t, event);
 		break;
 	default:
+		break;
+	}
+}
+
+static void on_report(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
+{
+	switch (event->kind) {
+	case TFC__AGENT_ANSWER:
+		tfc__query_answered(core, node, event);
+		break;
+	case TFC__AGENT_INSPECTED:
+		tfc__start_inspected(core, node, event);
+		break;
+	case TFC__AGENT_LOST:
+		tfc__node_lost(core, node, event->text ? event->text : "its node is lost");
+		break;
+	case TFC__AGENT_UNREACHABLE:
+		tfc__node_unreachable(core, node);
+		break;
+	case TFC__AGENT_REACHABLE:
+		tfc__node_reachable(core, node);
+		break;
+	case TFC__AGENT_FENCED:
+		core->phase = CORE_FENCED;
+		break;
+	default:
+		on_task_event(core, event);
 		break;
 	}
 }
@@ -339,11 +366,8 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_START:
 		on_start(core);
 		break;
-	case TFC__CORE_ANSWER:
-		tfc__query_answered(core, event);
-		break;
-	case TFC__CORE_INSPECTED:
-		tfc__start_inspected(core, event);
+	case TFC__CORE_REPORT:
+		on_report(core, event->node, event->report);
 		break;
 	case TFC__CORE_PLACED:
 	case TFC__CORE_UNPLACED:
@@ -351,15 +375,6 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		break;
 	case TFC__CORE_ROOM:
 		tfc__place_retry(core);
-		break;
-	case TFC__CORE_NODE_LOST:
-		tfc__node_lost(core, event->node, event->text ? event->text : "its node is lost");
-		break;
-	case TFC__CORE_NODE_UNREACHABLE:
-		tfc__node_unreachable(core, event->node);
-		break;
-	case TFC__CORE_NODE_REACHABLE:
-		tfc__node_reachable(core, event->node);
 		break;
 	case TFC__CORE_NODE_DRAIN:
 		tfc__node_drain(core, event->node,
@@ -372,17 +387,11 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 	case TFC__CORE_SUSPEND:
 		tfc__end_suspend(core);
 		break;
-	case TFC__CORE_FENCED:
-		core->phase = CORE_FENCED;
-		break;
 	case TFC__CORE_STOP:
 		tfc__end_by_user(core, event->interrupt_ns, event->is_kill);
 		break;
 	case TFC__CORE_TICK:
 		on_tick(core);
-		break;
-	default:
-		on_task_event(core, event);
 		break;
 	}
 	tfc__gang_request_places(core);

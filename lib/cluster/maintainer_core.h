@@ -80,55 +80,28 @@ struct tfc__core_policy {
 
 enum tfc__core_event_kind {
 	TFC__CORE_START = 1, /* the job was accepted */
-	TFC__CORE_HELD,      /* task's port is held (also sent for tasks that need none) */
-	/* text: why; is_full: the node has no room, another place is needed; else count: how many
-	 * ports the gang still misses. The first one ends the job, so count all that fail before
-	 * reporting it. */
-	TFC__CORE_HOLD_FAILED,
-	TFC__CORE_STARTED, /* the attempt's program runs */
-	TFC__CORE_READY,   /* the attempt's own listener was seen */
-	TFC__CORE_EXITED,  /* the attempt ended; end */
-	/* the attempt could not be made (bundle, hook, spec): text; permanent; attempt; replaces
-	 * EXITED */
-	TFC__CORE_REFUSED,
-	/* a node's fresh answer to a QUERY: states[task]. It comes after the EXITED event of every
-	 * attempt there that was dead when the node was queried. */
-	TFC__CORE_ANSWER,
-	TFC__CORE_STALLED,   /* the attempt is silent, for silent_ms; text: its current activity */
-	TFC__CORE_STACKED,   /* answer to STACKS; text: the result; activity, silent_ms */
-	TFC__CORE_INSPECTED, /* a node's answer to INSPECT: inspected, count of them */
+	TFC__CORE_REPORT,    /* an agent's event: node, report */
 	TFC__CORE_STOP,      /* a user's stop: interrupt_ns, is_kill */
 	TFC__CORE_TICK,      /* the time of tfc__core_wake_at has come */
 	/* Places and nodes: core_gang.c, core_node.c. */
-	TFC__CORE_PLACED,    /* answer to PLACE: nodes[task] of the requested tasks */
-	TFC__CORE_UNPLACED,  /* answer to PLACE: text: what it waits for; hopeless: in vain */
-	TFC__CORE_ROOM,      /* there may be room now: waiting tasks are placed again */
-	TFC__CORE_NODE_LOST, /* all tasks on `node` have ended and cannot come back; text: why */
-	TFC__CORE_NODE_UNREACHABLE, /* `node` does not answer */
-	TFC__CORE_NODE_REACHABLE,   /* ... and answers again: nothing on it has changed */
-	TFC__CORE_NODE_DRAIN,       /* the tasks on `node` must leave it */
-	TFC__CORE_LEAVE,   /* `count` tasks from `task` on must be placed again; text: why */
-	TFC__CORE_SUSPEND, /* stop all tasks and end; another epoch continues the job */
-	TFC__CORE_FENCED,  /* another epoch has begun: no action is allowed any more */
+	TFC__CORE_PLACED,     /* answer to PLACE: nodes[task] of the requested tasks */
+	TFC__CORE_UNPLACED,   /* answer to PLACE: text: what it waits for; hopeless: in vain */
+	TFC__CORE_ROOM,       /* there may be room now: waiting tasks are placed again */
+	TFC__CORE_NODE_DRAIN, /* the tasks on `node` must leave it */
+	TFC__CORE_LEAVE,      /* `count` tasks from `task` on must be placed again; text: why */
+	TFC__CORE_SUSPEND,    /* stop all tasks and end; another epoch continues the job */
 };
 
 struct tfc__core_event {
 	enum tfc__core_event_kind kind;
+	uint32_t node; /* REPORT, NODE_DRAIN: which */
+	const struct tfc__task_event *report;
 	uint32_t task;
-	uint32_t attempt; /* of events about an attempt: an older attempt's event is ignored */
-	int32_t pid;      /* STARTED */
-	uint32_t query;   /* of answers: the number of the request */
-	uint32_t node;    /* ANSWER, INSPECTED, NODE_*: which */
 	uint32_t count;
-	struct tfc__attempt_end end;
-	const uint8_t *states; /* ANSWER: enum tfc__proc_state per task */
-	const struct tfc__inspected *inspected;
+	uint32_t number;       /* PLACED, UNPLACED: of the request */
 	const uint32_t *nodes; /* PLACED: per task of the job */
-	uint32_t silent_ms;
-	enum tfc__activity activity;
 	uint64_t interrupt_ns; /* STOP */
 	bool is_kill;
-	bool is_full; /* HOLD_FAILED */
 	/* UNPLACED: the missing capacity will not come, and the job ends with this enum
 	 * tfc_end_reason; 0: it may come */
 	uint32_t hopeless;

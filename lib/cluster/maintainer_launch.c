@@ -33,7 +33,7 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cluster spec: %s", error.text);
 	if (code < 0) {
-		tfc__maintainer_fail(maintainer, task, TFC__CORE_REFUSED, what.attempt, &error);
+		tfc__maintainer_fail(maintainer, task, TFC__AGENT_REFUSED, what.attempt, &error);
 		return;
 	}
 	const char *const *env = tfc__maintainer_extra_env(maintainer, task);

@@ -141,7 +141,7 @@ bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
 		task = (uint32_t)(seen - maintainer->seen);
 		number = seen->place;
 	}
-	*ret_event = (struct tfc__core_event){.task = task, .query = number};
+	*ret_event = (struct tfc__core_event){.task = task, .number = number};
 	answer(maintainer, ret_event, error);
 	return true;
 }

@@ -61,7 +61,7 @@ struct seen {
 	/* A request that could not be made: its answer comes in a turn of its own. In the
 	 * maintainer's failures. */
 	struct tfc__link failure_link;
-	enum tfc__core_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED */
+	enum tfc__task_event_kind failed; /* REFUSED, HOLD_FAILED, STACKED */
 	uint32_t failed_number;           /* attempt, hold */
 	char *failure;                    /* why; NULL: out of memory */
 };
@@ -130,7 +130,7 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event);
 void tfc__maintainer_order(struct tfc__maintainer *maintainer,
 			   const struct tfc__core_action *action);
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
-			  enum tfc__core_event_kind answer, uint32_t number,
+			  enum tfc__task_event_kind answer, uint32_t number,
 			  const tfc_error *error);
 void tfc__maintainer_notify_failures(struct tfc__work *work);
 

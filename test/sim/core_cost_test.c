@@ -36,8 +36,8 @@ static void a_restart_visits_one_task(void **state)
 	sim_expect(&s, "task shard/999 #1 failed signal 9: shard/999 died of SIGKILL; "
 		       "restarting it (1 of 3 restarts in 600 s)\n"
 		       "launch shard/999 #2 g1\n");
-	sim_event(&s, TFC__CORE_STARTED, "shard/999");
-	sim_event(&s, TFC__CORE_READY, "shard/999");
+	sim_event(&s, TFC__AGENT_STARTED, "shard/999");
+	sim_event(&s, TFC__AGENT_READY, "shard/999");
 	sim_expect(&s, "task shard/999 #2 running\n"
 		       "task shard/999 #2 ready\n");
 	end(&s, &fence);
@@ -77,7 +77,7 @@ static void waiting_for_room_visits_the_tasks_that_wait(void **state)
 	sim_placed(&s, "shard/0", nodes, NULL);
 	sim_room(&s);
 	sim_expect(&s, "hold shard/0 at node 1\n");
-	sim_event(&s, TFC__CORE_HELD, "shard/999");
+	sim_event(&s, TFC__AGENT_HELD, "shard/999");
 	sim_expect(&s, "task shard/999 #1 holding\n"
 		       "launch shard/999 #2 g1\n");
 	end(&s, &fence);

@@ -16,7 +16,7 @@ static void one_worker_launched(struct sim *s)
 	sim_mirrored(s);
 	s->roles[0].count = 1;
 	sim_start(s);
-	sim_event(s, TFC__CORE_HELD, "worker/0");
+	sim_event(s, TFC__AGENT_HELD, "worker/0");
 	s->trace.len = 0;
 }
 
@@ -166,9 +166,10 @@ static void refused_attempt_ends_the_job(void **state)
 {
 	struct sim s;
 	one_worker_launched(&s);
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_REFUSED,
-					       .attempt = 1,
-					       .text = "TF_CONFIG is too long"});
+	sim_report(&s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_REFUSED,
+					     .attempt = 1,
+					     .text = "TF_CONFIG is too long"});
 	sim_expect(&s, "task worker/0 #1 failed refused -1: worker/0 could not be started: "
 		       "TF_CONFIG is too long\n"
 		       "job stopping g1: worker/0 could not be started: TF_CONFIG is too long\n"
@@ -395,9 +396,9 @@ static void start_deadline_names_what_it_waits_for(void **state)
 	s.policy.start_deadline_ns = 10 * SIM_SECOND;
 	sim_start(&s);
 	sim_held_all(&s);
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
-	sim_event(&s, TFC__CORE_READY, "worker/0");
-	sim_event(&s, TFC__CORE_STARTED, "worker/1");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/1");
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
 	s.trace.len = 0;
 	sim_tick(&s, 10 * SIM_SECOND);
@@ -455,13 +456,14 @@ static void missing_ports_end_the_job_and_give_back_what_was_got(void **state)
 	sim_mirrored(&s);
 	s.roles[0].count = 3;
 	sim_start(&s);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	s.trace.len = 0;
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_HOLD_FAILED,
-					       .task = 1,
-					       .query = s.holds[1],
-					       .count = 2,
-					       .text = "no free port is left in 20000-20000"});
+	sim_report(&s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_HOLD_FAILED,
+					     .task = 1,
+					     .number = s.holds[1],
+					     .missing = 2,
+					     .text = "no free port is left in 20000-20000"});
 	sim_expect(
 		&s,
 		"release worker/1\n"

@@ -83,9 +83,9 @@ static void worker_that_was_never_ready_fails_the_job(void **state)
 	servers(&s, 2);
 	sim_start(&s);
 	sim_held_all(&s);
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
-	sim_event(&s, TFC__CORE_STARTED, "worker/1");
-	sim_event(&s, TFC__CORE_READY, "worker/1");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/1");
 	sim_exit(&s, "worker/0", 1);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);
@@ -139,7 +139,7 @@ static void ignored_worker_starts_again_with_its_coordinator(void **state)
 		       "launch worker/0 #2 g1\n");
 	assert_ignored(&s, "worker/0", NULL);
 	/* It would wait in vain. */
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
 	sim_exit(&s, "worker/0", 1);
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STOPPING);
 	sim_fini(&s);

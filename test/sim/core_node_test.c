@@ -23,7 +23,7 @@ static void two_workers_up(struct sim *s)
 static void two_workers_half_held(struct sim *s)
 {
 	sim_mirrored_placed(s, first_nodes);
-	sim_event(s, TFC__CORE_HELD, "worker/1");
+	sim_event(s, TFC__AGENT_HELD, "worker/1");
 	s->trace.len = 0;
 }
 
@@ -314,11 +314,11 @@ static void network_explains_exits_like_a_dead_peer(void **state)
 	static const uint8_t running[] = {TFC__PROC_RUNNING, TFC__PROC_RUNNING};
 	struct sim s;
 	two_workers_up(&s);
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_UNREACHABLE, .node = 2});
+	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_UNREACHABLE});
 	sim_exit(&s, "worker/0", 1);
 	sim_answer_of(&s, 1, running);
 	s.trace.len = 0;
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_REACHABLE, .node = 2});
+	sim_report(&s, 2, &(struct tfc__task_event){.kind = TFC__AGENT_REACHABLE});
 	s.now += 30 * SIM_SECOND;
 	sim_answer_of(&s, 2, running);
 	sim_expect(&s,
@@ -442,7 +442,7 @@ static void fenced_core_does_nothing_any_more(void **state)
 	sim_mirrored(&s);
 	s.policy.deadline_ns = 100 * SIM_SECOND;
 	sim_up_at(&s, nodes);
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
+	sim_report(&s, 0, &(struct tfc__task_event){.kind = TFC__AGENT_FENCED});
 	assert_int_equal(tfc__core_wake_at(s.core), 0);
 	sim_signal(&s, "worker/0", 9);
 	sim_lost(&s, 2, "it is down");

@@ -127,7 +127,7 @@ static void pending_deadline_counts_ports_too(void **state)
 	s.policy.pending_deadline_ns = 90 * SIM_SECOND;
 	sim_start(&s);
 	sim_placed(&s, NULL, nodes, NULL);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	s.trace.len = 0;
 	sim_tick(&s, 90 * SIM_SECOND);
 	sim_expect(&s, "job stopping g1: the pending deadline of 90 s has passed; waited for "
@@ -178,14 +178,14 @@ static void refused_hold_is_placed_again_and_the_rest_is_kept(void **state)
 	static const uint32_t first[] = {1, 2}, second[] = {9, 3};
 	struct sim s;
 	sim_mirrored_placed(&s, first);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	s.trace.len = 0;
 	sim_full(&s, "worker/1");
 	sim_expect(&s, "release worker/1\n"
 		       "place gang worker/1\n");
 	sim_placed(&s, NULL, second, NULL);
 	sim_expect(&s, "hold worker/1 at node 3\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_event(&s, TFC__AGENT_HELD, "worker/1");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_STARTING);
 	assert_int_equal(tfc__core_node(s.core, 0), 1);
 	sim_fini(&s);
@@ -196,7 +196,7 @@ static void gang_that_must_wait_holds_nothing(void **state)
 	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
 	sim_mirrored_placed(&s, nodes);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	sim_full(&s, "worker/1");
 	s.trace.len = 0;
 	/* Not beside what is held; perhaps as a whole. */
@@ -224,7 +224,7 @@ static void hold_that_is_under_way_is_taken_back_too(void **state)
 		       "place gang worker/1\n"
 		       "release worker/0\n"
 		       "place gang worker/0 worker/1\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/0"); /* was in flight */
+	sim_event(&s, TFC__AGENT_HELD, "worker/0"); /* was in flight */
 	sim_expect(&s, "");
 	sim_fini(&s);
 }
@@ -235,7 +235,7 @@ static void gang_that_waits_in_vain_fails(void **state)
 	static const uint32_t nodes[] = {1, 2};
 	struct sim s;
 	sim_mirrored_placed(&s, nodes);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	sim_full(&s, "worker/1");
 	s.trace.len = 0;
 	sim_hopeless(&s, NULL, "worker/1 gets no port: all are taken");
@@ -274,7 +274,7 @@ static void late_answer_to_an_older_place_is_ignored(void **state)
 	s.trace.len = 0;
 	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
 					       .task = UINT32_MAX,
-					       .query = old,
+					       .number = old,
 					       .nodes = nodes});
 	sim_expect(&s, "");
 	sim_placed(&s, NULL, others, NULL);

@@ -37,7 +37,7 @@ static void attempt_that_was_not_ready_is_no_preemption(void **state)
 	struct sim s;
 	sim_parameter_server_up(&s);
 	sim_signal(&s, "worker/0", 9);
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
 	s.trace.len = 0;
 	sim_exit(&s, "worker/0", 42);
 	sim_tick(&s, SIM_SECOND);

@@ -36,20 +36,26 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 		struct place place = w->places[--w->place_count];
 		feed(w, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
 						  .task = place.task,
-						  .query = place.number,
+						  .number = place.number,
 						  .nodes = nodes});
 	}
 }
 
 /* ---- the agent */
 
-static void feed_task(struct world *w, enum tfc__core_event_kind kind, uint32_t i)
+static void report(struct world *w, uint32_t node, const struct tfc__task_event *event)
 {
-	feed(w, &(struct tfc__core_event){.kind = kind,
-					  .task = i,
-					  .attempt = w->slots[i].attempt,
-					  .query = w->slots[i].hold_number,
-					  .text = "why"});
+	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_REPORT, .node = node, .report = event});
+}
+
+static void feed_task(struct world *w, enum tfc__task_event_kind kind, uint32_t i)
+{
+	report(w, 0,
+	       &(struct tfc__task_event){.kind = kind,
+					 .task = i,
+					 .attempt = w->slots[i].attempt,
+					 .number = w->slots[i].hold_number,
+					 .text = "why"});
 }
 
 static void inspect(struct world *w, uint32_t i)
@@ -58,12 +64,13 @@ static void inspect(struct world *w, uint32_t i)
 	slot->activity = TFC__ACTIVITY_STOPPED;
 	if (!slot->is_frozen)
 		slot->activity = chance(w, 2) ? TFC__ACTIVITY_WAITING : 1 + chance(w, 4);
-	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_STACKED,
-					  .task = i,
-					  .attempt = slot->attempt,
-					  .activity = slot->activity,
-					  .silent_ms = chance(w, 2) * 60000,
-					  .text = "why"});
+	report(w, 0,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_STACKED,
+					 .task = i,
+					 .attempt = slot->attempt,
+					 .activity = slot->activity,
+					 .silent_ms = chance(w, 2) * 60000,
+					 .text = "why"});
 }
 
 /* What a death does to its peers, in an honest world. */
@@ -176,10 +183,10 @@ static void start(struct world *w, uint32_t i)
 		die(w, slot, TFC_EXIT_NOT_STARTED, lasting[chance(w, 4)]);
 	} else if (!w->is_honest && once_in(w, 200)) {
 		slot->proc = PROC_NONE;
-		feed_task(w, TFC__CORE_REFUSED, i);
+		feed_task(w, TFC__AGENT_REFUSED, i);
 	} else {
 		slot->proc = PROC_RUNNING;
-		feed_task(w, TFC__CORE_STARTED, i);
+		feed_task(w, TFC__AGENT_STARTED, i);
 	}
 }
 
@@ -188,10 +195,11 @@ static void deliver(struct world *w, uint32_t i)
 	struct slot *slot = &w->slots[i];
 	slot->proc = PROC_NONE;
 	slot->is_stopping = slot->is_frozen = false;
-	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
-					  .task = i,
-					  .attempt = slot->attempt,
-					  .end = slot->death});
+	report(w, 0,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_EXITED,
+					 .task = i,
+					 .attempt = slot->attempt,
+					 .end = slot->death});
 }
 
 /* It was preempted with its group: it ends when it has saved, which may take too long. */
@@ -212,7 +220,7 @@ static void live(struct world *w, uint32_t i)
 		w->has_listened |= role_of(w, slot)->is_ready_on_listen &&
 				   role_of(w, slot)->is_in_cluster;
 		if (role_of(w, slot)->is_ready_on_listen)
-			feed_task(w, TFC__CORE_READY, i);
+			feed_task(w, TFC__AGENT_READY, i);
 	} else if (slot->is_stopping) {
 		die_stopped(w, slot);
 	} else if (slot->saves_until && !slot->is_frozen) {
@@ -221,7 +229,7 @@ static void live(struct world *w, uint32_t i)
 		slot->is_stacking = false;
 		inspect(w, i);
 	} else if (once_in(w, 50)) {
-		feed_task(w, TFC__CORE_STALLED, i);
+		feed_task(w, TFC__AGENT_STALLED, i);
 	} else if (slot->is_frozen) {
 		slot->is_frozen = w->is_honest || !once_in(w, 4);
 	} else if (slot->is_signalled && once_in(w, 3)) {
@@ -240,18 +248,18 @@ static void move_task(struct world *w, uint32_t i)
 	struct slot *slot = &w->slots[i];
 	if (slot->hold == HOLD_ASKED) {
 		if (!w->is_honest && once_in(w, 150)) {
-			feed_task(w, TFC__CORE_HOLD_FAILED, i);
+			feed_task(w, TFC__AGENT_HOLD_FAILED, i);
 			promise(w, slot->hold == HOLD_NONE, NULL); /* its seat was given back */
 			return;
 		}
 		slot->hold = HOLD_HELD;
-		feed_task(w, TFC__CORE_HELD, i);
+		feed_task(w, TFC__AGENT_HELD, i);
 		return;
 	}
 	switch (slot->proc) {
 	case PROC_NONE:
 		if (once_in(w, 50)) /* an echo of the last attempt */
-			feed_task(w, TFC__CORE_EXITED, i);
+			feed_task(w, TFC__AGENT_EXITED, i);
 		break;
 	case PROC_STARTING:
 		if (slot->is_stopping && once_in(w, 2))
@@ -284,8 +292,10 @@ static void answer(struct world *w)
 	}
 	if (w->query == query)
 		w->query = 0;
-	feed(w,
-	     &(struct tfc__core_event){.kind = TFC__CORE_ANSWER, .query = query, .states = states});
+	report(w, 0,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+					 .number = query,
+					 .states = states});
 }
 
 static void pass_time(struct world *w)
@@ -311,15 +321,15 @@ static void stop_by_user(struct world *w)
 static void show(struct world *w)
 {
 	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
-	struct tfc__core_event event = {.kind = TFC__CORE_INSPECTED,
-					.query = w->inspect,
+	struct tfc__task_event event = {.kind = TFC__AGENT_INSPECTED,
+					.number = w->inspect,
 					.inspected = inspected};
-	for (uint32_t i = 0; i < w->count && event.count < TFC__INSPECTED_MAX; i++)
+	for (uint32_t i = 0; i < w->count && event.inspected_count < TFC__INSPECTED_MAX; i++)
 		if (w->slots[i].proc == PROC_RUNNING)
-			inspected[event.count++] = (struct tfc__inspected){i,
-									   "not listening, idle"};
+			inspected[event.inspected_count++] =
+				(struct tfc__inspected){i, "not listening, idle"};
 	w->inspect = 0;
-	feed(w, &event);
+	report(w, 0, &event);
 }
 
 /* Something must be under way, or the job would wait for ever. */

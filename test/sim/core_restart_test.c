@@ -19,20 +19,20 @@ static void gang_holds_every_port_before_it_launches_anyone(void **state)
 	sim_start(&s);
 	sim_expect(&s, "hold worker/0\n"
 		       "hold worker/1\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_event(&s, TFC__AGENT_HELD, "worker/1");
 	sim_expect(&s, "task worker/1 #0 holding\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	sim_expect(&s, "task worker/0 #0 holding\n"
 		       "job starting g1\n"
 		       "launch worker/0 #1 g1\n"
 		       "launch worker/1 #1 g1\n");
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
-	sim_event(&s, TFC__CORE_STARTED, "worker/1");
-	sim_event(&s, TFC__CORE_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
 	sim_expect(&s, "task worker/0 #1 running\n"
 		       "task worker/1 #1 running\n"
 		       "task worker/0 #1 ready\n");
-	sim_event(&s, TFC__CORE_READY, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/1");
 	sim_expect(&s, "task worker/1 #1 ready\n"
 		       "job running g1\n");
 	sim_exit(&s, "worker/0", 0);
@@ -246,10 +246,11 @@ static void several_backoffs_end_in_their_order(void **state)
 									     SIM_SECOND;
 	sim_up(&s);
 	for (uint32_t i = 0; i < 4; i++)
-		sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
-						       .task = i,
-						       .attempt = 1,
-						       .end = {TFC_EXIT_SIGNAL, 9}});
+		sim_report(&s, 0,
+			   &(struct tfc__task_event){.kind = TFC__AGENT_EXITED,
+						     .task = i,
+						     .attempt = 1,
+						     .end = {TFC_EXIT_SIGNAL, 9}});
 	s.trace.len = 0;
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(tfc__core_wake_at(s.core), s.now + SIM_SECOND);
@@ -317,7 +318,7 @@ static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
 		       "task ps/0 #1 stopped consequence 15: ps/0 died of SIGTERM\n"
 		       "release worker/0\n"
 		       "hold worker/0\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	sim_expect(&s, "task worker/0 #1 holding\n"
 		       "launch chief/0 #2 g2\n"
 		       "launch worker/0 #2 g2\n"
@@ -330,7 +331,7 @@ static void stranger_moves_a_sidecar_alone(void **state)
 	struct sim s;
 	workers_and_tensorboard_up(&s);
 	meet_a_stranger(&s, "tensorboard/0", NULL);
-	sim_event(&s, TFC__CORE_HELD, "tensorboard/0");
+	sim_event(&s, TFC__AGENT_HELD, "tensorboard/0");
 	sim_expect(
 		&s,
 		"task tensorboard/0 #1 failed stranger 1: tensorboard/0 has a foreign listener on "
@@ -346,17 +347,17 @@ static void answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next(void *
 {
 	struct sim s;
 	workers_and_tensorboard_up(&s);
-	struct tfc__core_event late = {.kind = TFC__CORE_HELD,
+	struct tfc__task_event late = {.kind = TFC__AGENT_HELD,
 				       .task = 2,
 				       .attempt = 1,
-				       .query = s.holds[2]};
+				       .number = s.holds[2]};
 	meet_a_stranger(&s, "tensorboard/0", NULL);
 	s.trace.len = 0;
-	sim_step(&s, &late);
-	late.kind = TFC__CORE_HOLD_FAILED;
-	sim_step(&s, &late);
+	sim_report(&s, 0, &late);
+	late.kind = TFC__AGENT_HOLD_FAILED;
+	sim_report(&s, 0, &late);
 	sim_expect(&s, "");
-	sim_event(&s, TFC__CORE_HELD, "tensorboard/0");
+	sim_event(&s, TFC__AGENT_HELD, "tensorboard/0");
 	assert_int_equal(tfc__core_task_state(s.core, 2), TFC_TASK_STARTING);
 	sim_fini(&s);
 }

@@ -223,13 +223,13 @@ static void place_on_the_one_node(struct sim *s, uint32_t task, uint32_t number)
 	assert_true(tfc__core_task_count(s->core) <= SIM_TASKS);
 	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_PLACED,
 					      .task = task,
-					      .query = number,
+					      .number = number,
 					      .nodes = nodes});
 }
 
 void sim_step(struct sim *s, const struct tfc__core_event *event)
 {
-	if (event->kind == TFC__CORE_NODE_LOST)
+	if (event->kind == TFC__CORE_REPORT && event->report->kind == TFC__AGENT_LOST)
 		for (uint32_t i = 0; i < tfc__core_task_count(s->core) && i < SIM_TASKS; i++)
 			if (tfc__core_node(s->core, i) == event->node)
 				s->is_held[i] = true;
@@ -263,6 +263,13 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 		place_on_the_one_node(s, tasks[i], numbers[i]);
 }
 
+void sim_report(struct sim *s, uint32_t node, const struct tfc__task_event *event)
+{
+	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_REPORT,
+					      .node = node,
+					      .report = event});
+}
+
 void sim_start(struct sim *s)
 {
 	s->policy.roles = s->roles;
@@ -277,7 +284,7 @@ void sim_placed(struct sim *s, const char *task, const uint32_t *nodes, const ch
 	sim_step(s, &(struct tfc__core_event){
 			    .kind = nodes ? TFC__CORE_PLACED : TFC__CORE_UNPLACED,
 			    .task = id,
-			    .query = task ? s->places[id] : s->gang_place,
+			    .number = task ? s->places[id] : s->gang_place,
 			    .nodes = nodes,
 			    .text = text,
 		    });
@@ -289,7 +296,7 @@ void sim_hopeless(struct sim *s, const char *task, const char *text)
 	sim_step(s, &(struct tfc__core_event){
 			    .kind = TFC__CORE_UNPLACED,
 			    .task = id,
-			    .query = task ? s->places[id] : s->gang_place,
+			    .number = task ? s->places[id] : s->gang_place,
 			    .hopeless = TFC_END_UNSCHEDULABLE,
 			    .text = text,
 		    });
@@ -304,18 +311,17 @@ void sim_full(struct sim *s, const char *task)
 {
 	uint32_t id = sim_task(s, task);
 	s->is_held[id] = true;
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_HOLD_FAILED,
-					      .task = id,
-					      .query = s->holds[id],
-					      .is_full = true,
-					      .text = "it is full"});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_HOLD_FAILED,
+					     .task = id,
+					     .number = s->holds[id],
+					     .is_full = true,
+					     .text = "it is full"});
 }
 
 void sim_lost(struct sim *s, uint32_t node, const char *text)
 {
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
-					      .node = node,
-					      .text = text});
+	sim_report(s, node, &(struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = text});
 }
 
 void sim_drain(struct sim *s, uint32_t node, const char *text)
@@ -327,21 +333,22 @@ void sim_drain(struct sim *s, uint32_t node, const char *text)
 
 void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states)
 {
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
-					      .node = node,
-					      .query = s->query,
-					      .states = states});
+	sim_report(s, node,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+					     .number = s->query,
+					     .states = states});
 }
 
-static void event_of(struct sim *s, enum tfc__core_event_kind kind, uint32_t task)
+static void event_of(struct sim *s, enum tfc__task_event_kind kind, uint32_t task)
 {
-	if (kind == TFC__CORE_HELD && task < SIM_TASKS)
+	if (kind == TFC__AGENT_HELD && task < SIM_TASKS)
 		s->is_held[task] = true;
-	sim_step(s, &(struct tfc__core_event){.kind = kind,
-					      .task = task,
-					      .attempt = tfc__core_attempt(s->core, task),
-					      .query = task < SIM_TASKS ? s->holds[task] : 0,
-					      .pid = 1});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = kind,
+					     .task = task,
+					     .attempt = tfc__core_attempt(s->core, task),
+					     .number = task < SIM_TASKS ? s->holds[task] : 0,
+					     .pid = 1});
 }
 
 void sim_ready_all(struct sim *s)
@@ -349,9 +356,9 @@ void sim_ready_all(struct sim *s)
 	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++) {
 		if (tfc__core_task_state(s->core, i) != TFC_TASK_STARTING)
 			continue;
-		event_of(s, TFC__CORE_STARTED, i);
+		event_of(s, TFC__AGENT_STARTED, i);
 		if (tfc__core_task_state(s->core, i) == TFC_TASK_RUNNING)
-			event_of(s, TFC__CORE_READY, i);
+			event_of(s, TFC__AGENT_READY, i);
 	}
 	s->trace.len = 0;
 }
@@ -360,7 +367,7 @@ void sim_held_all(struct sim *s)
 {
 	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
 		if (s->holds[i] && !s->is_held[i])
-			event_of(s, TFC__CORE_HELD, i);
+			event_of(s, TFC__AGENT_HELD, i);
 }
 
 void sim_up_at(struct sim *s, const uint32_t *nodes)
@@ -376,7 +383,7 @@ void sim_up(struct sim *s)
 {
 	sim_start(s);
 	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
-		event_of(s, TFC__CORE_HELD, i);
+		event_of(s, TFC__AGENT_HELD, i);
 	sim_ready_all(s);
 }
 
@@ -400,7 +407,7 @@ void sim_mirrored_placed(struct sim *s, const uint32_t *nodes)
 	sim_placed(s, NULL, nodes, NULL);
 }
 
-void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task)
+void sim_event(struct sim *s, enum tfc__task_event_kind kind, const char *task)
 {
 	event_of(s, kind, sim_task(s, task));
 }
@@ -410,11 +417,12 @@ void sim_death(struct sim *s, const char *task, struct tfc__attempt_end death, c
 	uint32_t id = sim_task(s, task);
 	if (death.time_ns == 0)
 		death.time_ns = s->now;
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
-					      .task = id,
-					      .attempt = tfc__core_attempt(s->core, id),
-					      .end = death,
-					      .text = text});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_EXITED,
+					     .task = id,
+					     .attempt = tfc__core_attempt(s->core, id),
+					     .end = death,
+					     .text = text});
 }
 
 void sim_exit(struct sim *s, const char *task, int code)
@@ -435,52 +443,56 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)
 	memset(states, TFC__PROC_RUNNING, sizeof(states));
 	if (task)
 		states[sim_task(s, task)] = (uint8_t)state;
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
-					      .query = s->query,
-					      .states = states});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+					     .number = s->query,
+					     .states = states});
 }
 
 void sim_snapshot(struct sim *s, const char *task, const char *what)
 {
 	struct tfc__inspected inspected = {.task = task ? sim_task(s, task) : 0};
 	snprintf(inspected.text, sizeof(inspected.text), "%s", what ? what : "");
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
-					      .query = s->inspect,
-					      .inspected = &inspected,
-					      .count = task != NULL});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_INSPECTED,
+					     .number = s->inspect,
+					     .inspected = &inspected,
+					     .inspected_count = task != NULL});
 }
 
-static void about(struct sim *s, enum tfc__core_event_kind kind, const char *task,
+static void about(struct sim *s, enum tfc__task_event_kind kind, const char *task,
 		  uint32_t silent_ms, const char *what)
 {
 	uint32_t id = sim_task(s, task);
-	sim_step(s, &(struct tfc__core_event){.kind = kind,
-					      .task = id,
-					      .attempt = tfc__core_attempt(s->core, id),
-					      .silent_ms = silent_ms,
-					      .text = what});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = kind,
+					     .task = id,
+					     .attempt = tfc__core_attempt(s->core, id),
+					     .silent_ms = silent_ms,
+					     .text = what});
 }
 
 void sim_stalled(struct sim *s, const char *task, uint32_t silent_ms, const char *what)
 {
-	about(s, TFC__CORE_STALLED, task, silent_ms, what);
+	about(s, TFC__AGENT_STALLED, task, silent_ms, what);
 }
 
 void sim_stacked(struct sim *s, const char *task, const char *what)
 {
-	about(s, TFC__CORE_STACKED, task, 0, what);
+	about(s, TFC__AGENT_STACKED, task, 0, what);
 }
 
 void sim_inspected(struct sim *s, const char *task, enum tfc__activity activity, uint32_t silent_ms,
 		   const char *what)
 {
 	uint32_t id = sim_task(s, task);
-	sim_step(s, &(struct tfc__core_event){.kind = TFC__CORE_STACKED,
-					      .task = id,
-					      .attempt = tfc__core_attempt(s->core, id),
-					      .activity = activity,
-					      .silent_ms = silent_ms,
-					      .text = what});
+	sim_report(s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_STACKED,
+					     .task = id,
+					     .attempt = tfc__core_attempt(s->core, id),
+					     .activity = activity,
+					     .silent_ms = silent_ms,
+					     .text = what});
 }
 
 void sim_stop(struct sim *s, uint64_t interrupt_ns, bool is_kill)

@@ -56,6 +56,8 @@ void sim_parameter_server_up(struct sim *s); /* sim_parameter_server, sim_up */
 void sim_ready_all(struct sim *s);
 
 void sim_step(struct sim *s, const struct tfc__core_event *event);
+/* An event of the agent on a node. */
+void sim_report(struct sim *s, uint32_t node, const struct tfc__task_event *event);
 
 /* With has_nodes. Answers the last PLACE of the gang (task NULL) or of one task: `nodes` per task
  * of the job; NULL: there is no room, says `text`. */
@@ -72,7 +74,7 @@ void sim_room(struct sim *s);
 void sim_lost(struct sim *s, uint32_t node, const char *text);
 void sim_drain(struct sim *s, uint32_t node, const char *text);
 void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states);
-void sim_event(struct sim *s, enum tfc__core_event_kind kind, const char *task);
+void sim_event(struct sim *s, enum tfc__task_event_kind kind, const char *task);
 void sim_exit(struct sim *s, const char *task, int code);
 void sim_signal(struct sim *s, const char *task, int signal);
 void sim_death(struct sim *s, const char *task, struct tfc__attempt_end death, const char *text);

@@ -380,17 +380,17 @@ static void start_that_lasts_is_explained_with_growing_pauses(void **state)
 	sim_mirrored(&s);
 	s.policy.explain_ns = 10 * SIM_SECOND;
 	sim_start(&s);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	s.trace.len = 0;
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 10 * SIM_SECOND);
 	sim_tick(&s, 10 * SIM_SECOND);
 	sim_snapshot(&s, NULL, NULL);
 	sim_expect(&s, "inspect 1\n"
 		       "job pending g1: waiting for worker/0 (not started), worker/1 (no port)\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
-	sim_event(&s, TFC__CORE_STARTED, "worker/1");
-	sim_event(&s, TFC__CORE_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/1");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
 	s.trace.len = 0;
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 20 * SIM_SECOND);
 	sim_tick(&s, 20 * SIM_SECOND);
@@ -398,7 +398,7 @@ static void start_that_lasts_is_explained_with_growing_pauses(void **state)
 	sim_expect(&s, "inspect 2\n"
 		       "job starting g1: waiting for worker/1 (listens on 4000, not on 20001)\n");
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 40 * SIM_SECOND);
-	sim_event(&s, TFC__CORE_READY, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/1");
 	assert_int_equal(tfc__core_wake_at(s.core), 0);
 	sim_fini(&s);
 }
@@ -431,10 +431,11 @@ static void long_explanations_name_as_many_as_fit(void **state)
 		memset(inspected[i].text, 'x', sizeof(inspected[i].text) - 1);
 	sim_tick(&s, 10 * SIM_SECOND);
 	s.trace.len = 0;
-	sim_step(&s, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
-					       .query = s.inspect,
-					       .inspected = inspected,
-					       .count = 2});
+	sim_report(&s, 0,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_INSPECTED,
+					     .number = s.inspect,
+					     .inspected = inspected,
+					     .inspected_count = 2});
 	assert_non_null(strstr(s.trace.data, "xxx), worker/2 (no port) and 1 more\n"));
 	sim_fini(&s);
 }

@@ -28,12 +28,13 @@ static void start_all(struct sim *s)
 {
 	sim_held_all(s);
 	for (uint32_t i = 0; i < tfc__core_task_count(s->core); i++)
-		sim_step(s, &(struct tfc__core_event){
-				    .kind = TFC__CORE_STARTED,
-				    .task = i,
-				    .attempt = tfc__core_attempt(s->core, i),
-				    .pid = 1,
-			    });
+		sim_report(s, 0,
+			   &(struct tfc__task_event){
+				   .kind = TFC__AGENT_STARTED,
+				   .task = i,
+				   .attempt = tfc__core_attempt(s->core, i),
+				   .pid = 1,
+			   });
 	s->trace.len = 0;
 }
 
@@ -99,7 +100,7 @@ static void one_that_listens_keeps_the_start_deadline(void **state)
 {
 	struct sim s;
 	two_that_run(&s);
-	sim_event(&s, TFC__CORE_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
 	s.trace.len = 0;
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_expect(&s, "");
@@ -120,7 +121,7 @@ static void one_that_listens_late_brings_the_start_deadline_back(void **state)
 	two_that_run(&s);
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_tick(&s, 30 * SIM_SECOND);
-	sim_event(&s, TFC__CORE_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
 	assert_int_equal(tfc__core_wake_at(s.core), s.now + 540 * SIM_SECOND);
 	s.trace.len = 0;
 	sim_tick(&s, 540 * SIM_SECOND);
@@ -134,8 +135,8 @@ static void all_that_listen_late_end_the_start(void **state)
 	struct sim s;
 	two_that_run(&s);
 	sim_tick(&s, 60 * SIM_SECOND);
-	sim_event(&s, TFC__CORE_READY, "worker/0");
-	sim_event(&s, TFC__CORE_READY, "worker/1");
+	sim_event(&s, TFC__AGENT_READY, "worker/0");
+	sim_event(&s, TFC__AGENT_READY, "worker/1");
 	assert_int_equal(tfc__core_job_state(s.core), TFC_JOB_RUNNING);
 	assert_int_equal(tfc__core_wake_at(s.core), 0);
 	sim_fini(&s);
@@ -148,11 +149,11 @@ static void program_that_is_not_started_is_waited_for(void **state)
 	set_auto(&s);
 	sim_start(&s);
 	sim_held_all(&s);
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
 	s.trace.len = 0;
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_expect(&s, "");
-	sim_event(&s, TFC__CORE_STARTED, "worker/1");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/1");
 	s.trace.len = 0;
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_expect(&s, NOBODY_LISTENS);
@@ -185,7 +186,7 @@ static void tensorboard_that_listens_is_no_task_of_the_cluster(void **state)
 	set_auto(&s);
 	sim_start(&s);
 	start_all(&s);
-	sim_event(&s, TFC__CORE_READY, "tensorboard/0");
+	sim_event(&s, TFC__AGENT_READY, "tensorboard/0");
 	s.trace.len = 0;
 	sim_tick(&s, 30 * SIM_SECOND);
 	sim_expect(&s, NOBODY_LISTENS);

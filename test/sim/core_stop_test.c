@@ -79,14 +79,14 @@ static void stop_while_holding_takes_the_holds_back(void **state)
 	struct sim s;
 	sim_mirrored(&s);
 	sim_start(&s);
-	sim_event(&s, TFC__CORE_HELD, "worker/0");
+	sim_event(&s, TFC__AGENT_HELD, "worker/0");
 	s.trace.len = 0;
 	sim_stop(&s, SIM_SECOND, false);
 	sim_expect(&s, "job stopping g1\n"
 		       "release worker/1\n"
 		       "release worker/0\n"
 		       "end stopped stopped 0: stopped\n");
-	sim_event(&s, TFC__CORE_HELD, "worker/1");
+	sim_event(&s, TFC__AGENT_HELD, "worker/1");
 	sim_expect(&s, "");
 	sim_fini(&s);
 }
@@ -97,7 +97,7 @@ static void stop_while_starting_stops_what_cannot_be_interrupted(void **state)
 	sim_mirrored(&s);
 	sim_start(&s);
 	sim_held_all(&s);
-	sim_event(&s, TFC__CORE_STARTED, "worker/0");
+	sim_event(&s, TFC__AGENT_STARTED, "worker/0");
 	s.trace.len = 0;
 	sim_stop(&s, SIM_SECOND, false);
 	sim_expect(&s, "job stopping g1\n"
@@ -184,10 +184,11 @@ static void events_of_an_older_attempt_are_ignored(void **state)
 	sim_parameter_server_up(&s);
 	sim_signal(&s, "worker/0", 9);
 	s.trace.len = 0;
-	for (int kind = TFC__CORE_STARTED; kind <= TFC__CORE_REFUSED; kind++)
-		sim_step(&s, &(struct tfc__core_event){.kind = (enum tfc__core_event_kind)kind,
-						       .task = sim_task(&s, "worker/0"),
-						       .attempt = 1});
+	for (int kind = TFC__AGENT_STARTED; kind <= TFC__AGENT_REFUSED; kind++)
+		sim_report(&s, 0,
+			   &(struct tfc__task_event){.kind = (enum tfc__task_event_kind)kind,
+						     .task = sim_task(&s, "worker/0"),
+						     .attempt = 1});
 	sim_expect(&s, "");
 	sim_fini(&s);
 }

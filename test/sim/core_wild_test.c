@@ -150,6 +150,11 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 	}
 }
 
+static void report(struct world *w, uint32_t node, const struct tfc__task_event *event)
+{
+	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_REPORT, .node = node, .report = event});
+}
+
 static struct tfc__attempt_end any_death(struct world *w)
 {
 	static const int codes[] = {0, 0, 1, 1, 1, 2, 42, 137, 139, 143};
@@ -182,31 +187,28 @@ static struct tfc__attempt_end any_death(struct world *w)
 }
 
 /* About one attempt, or its HOLD. */
-static void task_event(struct world *w, enum tfc__core_event_kind kind, uint32_t i)
+static void task_event(struct world *w, enum tfc__task_event_kind kind, uint32_t i)
 {
 	static const char *const texts[] = {NULL, "", "why", "not listening, idle"};
 	struct task *t = &w->tasks[i];
 	bool is_old = once_in(w, 40);
-	struct tfc__core_event event = {
-		.kind = kind,
-		.task = i,
-		.attempt = tfc__core_attempt(w->sim.core, i) - is_old,
-		.query = t->hold - (kind == TFC__CORE_HELD && is_old),
-		.count = chance(w, 3),
-		.is_full = !once_in(w, w->is_mild ? 50 : 4),
-		.pid = 1,
-		.end = any_death(w),
-		.silent_ms = chance(w, 4) * 20000,
-		.activity = chance(w, 5),
-		.text = texts[chance(w, 4)],
-	};
-	if (kind == TFC__CORE_EXITED || kind == TFC__CORE_REFUSED)
+	/* one after the other: the order in which initializers are evaluated is not defined */
+	struct tfc__task_event event = {.kind = kind, .task = i, .process = 1, .pid = 1};
+	event.attempt = tfc__core_attempt(w->sim.core, i) - is_old;
+	event.number = t->hold - (kind == TFC__AGENT_HELD && is_old);
+	event.missing = chance(w, 3);
+	event.end = any_death(w);
+	event.silent_ms = chance(w, 4) * 20000;
+	event.activity = chance(w, 5);
+	event.is_full = !once_in(w, w->is_mild ? 50 : 4);
+	event.text = texts[chance(w, 4)];
+	if (kind == TFC__AGENT_EXITED || kind == TFC__AGENT_REFUSED)
 		t->is_alive &= is_old;
-	if (kind == TFC__CORE_STACKED)
+	if (kind == TFC__AGENT_STACKED)
 		t->is_stacking = false;
-	if (kind == TFC__CORE_HELD && event.query == t->hold)
+	if (kind == TFC__AGENT_HELD && event.number == t->hold)
 		t->is_held = t->hold != 0;
-	feed(w, &event);
+	report(w, 0, &event);
 }
 
 static void answer_place(struct world *w, uint32_t task, uint32_t number)
@@ -220,7 +222,7 @@ static void answer_place(struct world *w, uint32_t task, uint32_t number)
 	feed(w, &(struct tfc__core_event){
 			.kind = once_in(w, 4) ? TFC__CORE_UNPLACED : TFC__CORE_PLACED,
 			.task = task,
-			.query = number,
+			.number = number,
 			.nodes = nodes,
 			.hopeless = once_in(w, w->is_mild ? 200 : 12) ? TFC_END_UNSCHEDULABLE : 0,
 			.text = texts[chance(w, 3)],
@@ -232,10 +234,11 @@ static void answer_query(struct world *w)
 	uint8_t states[TASKS_MAX];
 	for (uint32_t i = 0; i < TASKS_MAX; i++)
 		states[i] = once_in(w, 8) ? (uint8_t)chance(w, 3) : TFC__PROC_RUNNING;
-	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER,
-					  .query = w->query - once_in(w, 20),
-					  .node = w->nodes[chance(w, NODES)],
-					  .states = states});
+	uint32_t number = w->query - once_in(w, 20);
+	report(w, w->nodes[chance(w, NODES)],
+	       &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+					 .number = number,
+					 .states = states});
 }
 
 static void answer_look(struct world *w)
@@ -246,35 +249,46 @@ static void answer_look(struct world *w)
 		snprintf(inspected[i].text, sizeof(inspected[i].text), "%s",
 			 once_in(w, 3) ? "" : "not listening: idle");
 	}
-	feed(w, &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED,
-					  .query = w->inspect - once_in(w, 20),
-					  .node = w->nodes[chance(w, NODES)],
-					  .inspected = inspected,
-					  .count = chance(w, TFC__INSPECTED_MAX + 1)});
+	uint32_t number = w->inspect - once_in(w, 20);
+	uint32_t node = w->nodes[chance(w, NODES)];
+	report(w, node,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_INSPECTED,
+					 .number = number,
+					 .inspected = inspected,
+					 .inspected_count = chance(w, TFC__INSPECTED_MAX + 1)});
+}
+
+static void lose_node(struct world *w, uint32_t machine, const char *text)
+{
+	uint32_t node = w->nodes[machine];
+	for (uint32_t i = 0; i < w->count; i++)
+		if (tfc__core_node(w->sim.core, i) == node) {
+			w->tasks[i].is_alive = w->tasks[i].is_held = false;
+			w->tasks[i].hold = 0;
+		}
+	w->nodes[machine] = ++w->last_node;
+	report(w, node, &(struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = text});
 }
 
 static void node_event(struct world *w)
 {
-	static const enum tfc__core_event_kind kinds[] = {
-		TFC__CORE_NODE_LOST,      TFC__CORE_NODE_UNREACHABLE, TFC__CORE_NODE_UNREACHABLE,
-		TFC__CORE_NODE_REACHABLE, TFC__CORE_NODE_REACHABLE,   TFC__CORE_NODE_DRAIN,
-		TFC__CORE_LEAVE};
 	uint32_t machine = chance(w, NODES);
-	struct tfc__core_event event = {
-		.kind = kinds[once_in(w, 2) ? 1 + chance(w, 4) : chance(w, 7)],
-		.node = w->nodes[machine],
-		.task = chance(w, w->count),
-		.count = 1 + chance(w, 2),
-		.text = once_in(w, 3) ? NULL : "it is down"};
-	if (event.kind == TFC__CORE_NODE_LOST) {
-		for (uint32_t i = 0; i < w->count; i++)
-			if (tfc__core_node(w->sim.core, i) == event.node) {
-				w->tasks[i].is_alive = w->tasks[i].is_held = false;
-				w->tasks[i].hold = 0;
-			}
-		w->nodes[machine] = ++w->last_node;
-	}
-	feed(w, &event);
+	uint32_t what = once_in(w, 2) ? 1 + chance(w, 4) : chance(w, 7);
+	uint32_t task = chance(w, w->count), count = 1 + chance(w, 2);
+	const char *text = once_in(w, 3) ? NULL : "it is down";
+	if (what == 0)
+		lose_node(w, machine, text);
+	else if (what < 5)
+		report(w, w->nodes[machine],
+		       &(struct tfc__task_event){.kind = what < 3 ? TFC__AGENT_UNREACHABLE
+								  : TFC__AGENT_REACHABLE});
+	else
+		feed(w, &(struct tfc__core_event){.kind = what == 5 ? TFC__CORE_NODE_DRAIN
+								    : TFC__CORE_LEAVE,
+						  .node = w->nodes[machine],
+						  .task = task,
+						  .count = count,
+						  .text = text});
 }
 
 static void pass_time(struct world *w)
@@ -294,17 +308,32 @@ static void move_task(struct world *w, uint32_t i)
 	if (t->place && once_in(w, 2))
 		answer_place(w, i, t->place - once_in(w, 20));
 	else if (t->hold && once_in(w, 2))
-		task_event(w, once_in(w, 12) ? TFC__CORE_HOLD_FAILED : TFC__CORE_HELD, i);
+		task_event(w, once_in(w, 12) ? TFC__AGENT_HOLD_FAILED : TFC__AGENT_HELD, i);
 	else if (t->is_stacking && once_in(w, 2))
-		task_event(w, TFC__CORE_STACKED, i);
+		task_event(w, TFC__AGENT_STACKED, i);
 	else if (t->is_alive && once_in(w, 8))
 		task_event(w,
-			   once_in(w, w->is_mild ? 300 : 12) ? TFC__CORE_REFUSED : TFC__CORE_EXITED,
+			   once_in(w, w->is_mild ? 300 : 12) ? TFC__AGENT_REFUSED
+							     : TFC__AGENT_EXITED,
 			   i);
 	else if (t->is_alive && once_in(w, 10))
-		task_event(w, TFC__CORE_STALLED, i);
+		task_event(w, TFC__AGENT_STALLED, i);
 	else if (t->is_alive)
-		task_event(w, once_in(w, 2) ? TFC__CORE_STARTED : TFC__CORE_READY, i);
+		task_event(w, once_in(w, 2) ? TFC__AGENT_STARTED : TFC__AGENT_READY, i);
+}
+
+static void end_somehow(struct world *w)
+{
+	bool is_suspend = once_in(w, 3), is_fenced = !is_suspend && once_in(w, 8);
+	uint64_t interrupt_ns = once_in(w, 2) ? 2 * SIM_SECOND : 0;
+	bool is_kill = once_in(w, 3);
+	if (is_fenced)
+		report(w, 0, &(struct tfc__task_event){.kind = TFC__AGENT_FENCED});
+	else
+		feed(w, &(struct tfc__core_event){.kind = is_suspend ? TFC__CORE_SUSPEND
+								     : TFC__CORE_STOP,
+						  .interrupt_ns = interrupt_ns,
+						  .is_kill = is_kill});
 }
 
 static void move(struct world *w)
@@ -334,17 +363,11 @@ static void move(struct world *w)
 		break;
 	case 8: /* anything at all that is about a task */
 		if (!w->is_mild || once_in(w, 4))
-			task_event(w, TFC__CORE_HELD + chance(w, 6), chance(w, w->count));
+			task_event(w, TFC__AGENT_HELD + chance(w, 6), chance(w, w->count));
 		break;
 	case 9:
 		if (once_in(w, w->is_mild ? 60 : 15))
-			feed(w, &(struct tfc__core_event){.kind = once_in(w, 3) ? TFC__CORE_SUSPEND
-								  : once_in(w, 8) ? TFC__CORE_FENCED
-										  : TFC__CORE_STOP,
-							  .interrupt_ns = once_in(w, 2)
-										  ? 2 * SIM_SECOND
-										  : 0,
-							  .is_kill = once_in(w, 3)});
+			end_somehow(w);
 		break;
 	default:
 		move_task(w, chance(w, w->count));

@@ -19,7 +19,7 @@ static void renew(struct world *w, struct agent *agent)
 	agent->received_at = w->machines[agent->machine].renewed_at = w->sim.now;
 }
 
-static void say(struct world *w, struct agent *agent, const struct tfc__core_event *event,
+static void say(struct world *w, struct agent *agent, const struct tfc__task_event *event,
 		const uint8_t *states)
 {
 	promise(w, agent->event_count < QUEUE_MAX, NULL);
@@ -78,7 +78,7 @@ static void die(struct world *w, uint32_t machine, uint32_t task, struct tfc__at
 		doom_peers(w, task);
 	if (agent && w->machines[machine].is_up)
 		say(w, agent,
-		    &(struct tfc__core_event){.kind = TFC__CORE_EXITED,
+		    &(struct tfc__task_event){.kind = TFC__AGENT_EXITED,
 					      .task = task,
 					      .attempt = place->attempt,
 					      .end = death},
@@ -120,9 +120,9 @@ static void obey_hold(struct world *w, struct agent *agent, const struct order *
 	bool is_full = seats_taken(m) >= m->slots;
 	m->places[order->task].is_held = !is_full;
 	say(w, agent,
-	    &(struct tfc__core_event){.kind = is_full ? TFC__CORE_HOLD_FAILED : TFC__CORE_HELD,
+	    &(struct tfc__task_event){.kind = is_full ? TFC__AGENT_HOLD_FAILED : TFC__AGENT_HELD,
 				      .task = order->task,
-				      .query = order->number,
+				      .number = order->number,
 				      .is_full = is_full,
 				      .text = "it is full"},
 	    NULL);
@@ -149,7 +149,7 @@ static void obey_query(struct world *w, struct agent *agent, const struct order 
 	uint8_t states[TASKS_MAX];
 	for (uint32_t i = 0; i < TASKS_MAX; i++)
 		states[i] = m->places[i].proc >= PROC_RUNNING ? TFC__PROC_RUNNING : TFC__PROC_NONE;
-	say(w, agent, &(struct tfc__core_event){.kind = TFC__CORE_ANSWER, .query = order->number},
+	say(w, agent, &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER, .number = order->number},
 	    states);
 }
 
@@ -176,7 +176,8 @@ static void obey(struct world *w, struct agent *agent, const struct order *order
 		break;
 	case TFC__DO_INSPECT:
 		say(w, agent,
-		    &(struct tfc__core_event){.kind = TFC__CORE_INSPECTED, .query = order->number},
+		    &(struct tfc__task_event){.kind = TFC__AGENT_INSPECTED,
+					      .number = order->number},
 		    NULL);
 		break;
 	default:
@@ -231,24 +232,24 @@ bool machine_speak(struct world *w, struct agent *agent)
 	struct message message = agent->events[0];
 	memmove(agent->events, agent->events + 1, --agent->event_count * sizeof(message));
 	message.event.states = message.states;
-	for (uint32_t i = 0; i < w->agent_count; i++)
-		if (w->agents[i] == agent)
-			message.event.node = i;
+	uint32_t node = 0;
+	while (w->agents[node] != agent)
+		node++;
 	if (agent->epoch == w->epoch)
-		world_feed(w, &message.event);
+		world_report(w, node, &message.event);
 	return true;
 }
 
 /* ---- lives */
 
 static void announce(struct world *w, uint32_t machine, uint32_t task,
-		     enum tfc__core_event_kind kind)
+		     enum tfc__task_event_kind kind)
 {
 	const struct place *place = &w->machines[machine].places[task];
 	struct agent *agent = voice_of(w, machine, place->epoch);
 	if (agent)
 		say(w, agent,
-		    &(struct tfc__core_event){
+		    &(struct tfc__task_event){
 			    .kind = kind, .task = task, .attempt = place->attempt, .pid = 1},
 		    NULL);
 }
@@ -272,12 +273,12 @@ void machine_live(struct world *w, uint32_t machine, uint32_t task)
 			die_of(w, machine, task, TFC_EXIT_SIGNAL, 15);
 	} else if (place->proc == PROC_STARTING) {
 		place->proc = PROC_RUNNING;
-		announce(w, machine, task, TFC__CORE_STARTED);
+		announce(w, machine, task, TFC__AGENT_STARTED);
 	} else if (is_doomed && once_in(w, 4)) {
 		die_of(w, machine, task, TFC_EXIT_CODE, 1);
 	} else if (place->proc == PROC_RUNNING) {
 		place->proc = PROC_LISTENING;
-		announce(w, machine, task, TFC__CORE_READY);
+		announce(w, machine, task, TFC__AGENT_READY);
 	} else if (!w->is_calm && once_in(w, 60)) {
 		die_of(w, machine, task, TFC_EXIT_SIGNAL, 9);
 	} else if (!is_doomed && ends_by_itself(w, task)) {
@@ -363,17 +364,16 @@ static void tell_lost(struct world *w, uint32_t number)
 	agent->order_count = agent->event_count = 0;
 	w->machines[agent->machine].agent = TFC__NO_NODE;
 	w->losses++;
-	world_feed(w, &(struct tfc__core_event){.kind = TFC__CORE_NODE_LOST,
-						.node = number,
-						.text = "it is gone"});
+	world_report(w, number,
+		     &(struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "it is gone"});
 }
 
 static void tell_silence(struct world *w, uint32_t number, bool is_silent)
 {
 	w->agents[number]->is_silent_told = is_silent;
-	world_feed(w, &(struct tfc__core_event){.kind = is_silent ? TFC__CORE_NODE_UNREACHABLE
-								  : TFC__CORE_NODE_REACHABLE,
-						.node = number});
+	world_report(w, number,
+		     &(struct tfc__task_event){.kind = is_silent ? TFC__AGENT_UNREACHABLE
+								 : TFC__AGENT_REACHABLE});
 }
 
 static void tick_agent(struct world *w, uint32_t number)

@@ -158,15 +158,15 @@ static void take(struct world *w, const struct tfc__core_action *a)
 	}
 }
 
-static void note(struct world *w, const struct tfc__core_event *event)
+static void note(struct world *w, uint32_t node, const struct tfc__task_event *event)
 {
 	for (uint32_t i = 0; i < w->count; i++) {
 		struct slot *slot = &w->slots[i];
-		bool is_there = slot->holder != TFC__NO_NODE && slot->holder == event->node;
-		if (event->kind == TFC__CORE_NODE_LOST && is_there)
+		bool is_there = slot->holder != TFC__NO_NODE && slot->holder == node;
+		if (event->kind == TFC__AGENT_LOST && is_there)
 			slot->holder = TFC__NO_NODE;
-		if (event->kind == TFC__CORE_HELD && is_there && event->task == i &&
-		    event->query == slot->hold)
+		if (event->kind == TFC__AGENT_HELD && is_there && event->task == i &&
+		    event->number == slot->hold)
 			slot->is_held = true;
 	}
 }
@@ -175,13 +175,21 @@ void world_feed(struct world *w, const struct tfc__core_event *event)
 {
 	const struct tfc__core_action *a;
 	w->steps++;
-	note(w, event);
+	if (event->kind == TFC__CORE_REPORT)
+		note(w, event->node, event->report);
 	if (w->is_loud && event->kind >= TFC__CORE_PLACED)
 		printf("%6llu %8.1f    event %u of node %u\n", (unsigned long long)w->steps,
 		       (double)w->sim.now / (double)SIM_SECOND, event->kind, event->node);
 	tfc__core_step(w->sim.core, event, w->sim.now);
 	while ((a = tfc__core_next(w->sim.core)))
 		take(w, a);
+}
+
+void world_report(struct world *w, uint32_t node, const struct tfc__task_event *event)
+{
+	world_feed(w, &(struct tfc__core_event){.kind = TFC__CORE_REPORT,
+						.node = node,
+						.report = event});
 }
 
 /* ---- places */
@@ -248,7 +256,7 @@ static void answer_wish(struct world *w)
 	world_feed(w, &(struct tfc__core_event){
 			      .kind = has_room ? TFC__CORE_PLACED : TFC__CORE_UNPLACED,
 			      .task = wish.task,
-			      .query = wish.number,
+			      .number = wish.number,
 			      .node = TFC__NO_NODE,
 			      .nodes = nodes,
 			      .text = "there is no room",
@@ -316,7 +324,7 @@ static void begin_term(struct world *w)
 
 static void fence(struct world *w)
 {
-	world_feed(w, &(struct tfc__core_event){.kind = TFC__CORE_FENCED});
+	world_report(w, 0, &(struct tfc__task_event){.kind = TFC__AGENT_FENCED});
 	w->is_fenced = true;
 	for (uint32_t i = 0; i < w->agent_count; i++)
 		while (machine_speak(w, w->agents[i]))

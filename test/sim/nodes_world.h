@@ -50,7 +50,7 @@ struct order {
 };
 
 struct message {
-	struct tfc__core_event event;
+	struct tfc__task_event event;
 	uint8_t states[TASKS_MAX];
 };
 
@@ -139,5 +139,6 @@ bool machine_is_reached(const struct world *w, const struct agent *agent);
 
 /* An event for the core. */
 void world_feed(struct world *w, const struct tfc__core_event *event);
+void world_report(struct world *w, uint32_t node, const struct tfc__task_event *event);
 
 #endif
