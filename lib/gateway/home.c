@@ -27,6 +27,13 @@ struct tfc__home {
 	tfc_error why;              /* why it could not be reached last */
 };
 
+#define SERVER(...) TFC__FIELD(struct tfc__server, __VA_ARGS__)
+static const struct tfc__field server_rows[] = {
+	SERVER("node_id", TFC__TEXT, node_id, TFC__V0_3),
+	SERVER("name", TFC__TEXT, name, TFC__V0_3),
+};
+const struct tfc__fields tfc__server_fields = TFC__FIELDS(server_rows, struct tfc__server, NULL);
+
 static void free_home(struct tfc__home *home)
 {
 	tfc__timer_cancel(&home->again);

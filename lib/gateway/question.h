@@ -16,10 +16,6 @@ void tfc__verb_method(enum tfc_verb verb, char method[TFC__METHOD_SIZE]);
 /* Writes the params; out of memory is in buf->is_failed. */
 void tfc__question_write(struct tfc__buf *buf, const struct tfc__question *question);
 
-/* A node's response to "who are you?": its node_id and name, which a client needs before it
- * submits. */
-#define TFC__METHOD_HELLO "gateway.hello"
-
 /* Whether the request is a submit whose bundle is a path; its hash is appended once it is known. */
 bool tfc__question_brings_bundle(const struct tfc__question *question);
 /* Appends the bundle's hash, which tfc__question_write leaves out of a submit that brings a

@@ -268,9 +268,7 @@ static void on_hello(void *user, int code, const msgpack_object *result, const t
 	struct tfc__server *server = &gateway->homes.server;
 	server->address = gateway->addresses.items[gateway->at];
 	server->is_old = code < 0 ||
-			 !tfc__msg_get_text(result, "node_id", server->node_id,
-					    sizeof(server->node_id)) ||
-			 !tfc__msg_get_text(result, "name", server->name, sizeof(server->name));
+			 tfc__fields_read(NULL, &tfc__server_fields, result, NULL, server) < 0;
 	if (server->is_old) {
 		memcpy(server->node_id, id->node_id, sizeof(server->node_id));
 		server->name[0] = '\0';

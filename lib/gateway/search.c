@@ -10,17 +10,15 @@
 
 #define ANSWER_MS 3000 /* a member that does not respond within this time counts as unreachable */
 
-/* The jobs that match on one node, or on all nodes. */
-struct matches {
-	char by_name[17]; /* the latest; "": none */
-	uint64_t submitted_ns;
-	char name_node[256];
-	char by_prefix[17]; /* one of them */
-	uint32_t prefixes;
-	char prefix_node[256];
-	char ids[64];      /* the first matching ids on one node */
-	char damaged[256]; /* why a record cannot be read, from a node of version 0.2; "": none */
+#define MATCHES(...) TFC__FIELD(struct tfc__matches, __VA_ARGS__)
+static const struct tfc__field rows[] = {
+	MATCHES("name", TFC__TEXT, by_name, TFC__V0_2),
+	MATCHES("submitted_ns", TFC__UINT, submitted_ns, TFC__V0_2),
+	MATCHES("prefix", TFC__TEXT, by_prefix, TFC__V0_2),
+	MATCHES("prefixes", TFC__UINT, prefixes, TFC__V0_2),
+	MATCHES("ids", TFC__TEXT, ids, TFC__V0_2),
 };
+const struct tfc__fields tfc__matches_fields = TFC__FIELDS(rows, struct tfc__matches, NULL);
 
 struct asked {
 	struct tfc__search *search;
@@ -33,7 +31,7 @@ struct tfc__search {
 	void *user;
 	char *job;
 	const char *self; /* the name of this node */
-	struct matches matches;
+	struct tfc__matches matches;
 	struct asked *asked;
 	uint32_t count;
 	uint32_t pending;
@@ -44,7 +42,7 @@ struct tfc__search {
 
 /* ---- on one node */
 
-static void match(struct tfc__directory *directory, const char *job, struct matches *matches)
+static void match(struct tfc__directory *directory, const char *job, struct tfc__matches *matches)
 {
 	struct tfc__directory_match here;
 	tfc__directory_match(directory, job, &here);
@@ -61,21 +59,16 @@ static void match(struct tfc__directory *directory, const char *job, struct matc
 
 void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf)
 {
-	struct matches matches = {.submitted_ns = 0};
+	struct tfc__matches matches = {.submitted_ns = 0};
 	match(directory, job, &matches);
-	tfc__msg_map(buf, 5);
-	tfc__msg_put_str(buf, "name", matches.by_name);
-	tfc__msg_put_u64(buf, "submitted_ns", matches.submitted_ns);
-	tfc__msg_put_str(buf, "prefix", matches.by_prefix);
-	tfc__msg_put_u64(buf, "prefixes", matches.prefixes);
-	tfc__msg_put_str(buf, "ids", matches.ids);
+	tfc__fields_write(buf, &tfc__matches_fields, &matches);
 }
 
 /* ---- over all nodes */
 
-static void merge(struct tfc__search *search, const struct matches *one, const char *node)
+static void merge(struct tfc__search *search, const struct tfc__matches *one, const char *node)
 {
-	struct matches *all = &search->matches;
+	struct tfc__matches *all = &search->matches;
 	if (one->by_name[0] && (!all->by_name[0] || one->submitted_ns > all->submitted_ns)) {
 		memcpy(all->by_name, one->by_name, sizeof(all->by_name));
 		all->submitted_ns = one->submitted_ns;
@@ -88,8 +81,6 @@ static void merge(struct tfc__search *search, const struct matches *one, const c
 			      one->ids, one->prefixes > 3 ? " ..." : "",
 			      *node ? node : search->self);
 	}
-	if (one->damaged[0])
-		memcpy(all->damaged, one->damaged, sizeof(all->damaged));
 	all->prefixes += one->prefixes;
 }
 
@@ -111,8 +102,6 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 				 "more of the id: %s",
 				 search->job, search->matches.prefixes,
 				 search->fitting.len ? search->fitting.data : "");
-	if (search->matches.damaged[0])
-		return tfc__fail(error, TFC_EPARSE, "gateway", 0, "%s", search->matches.damaged);
 	if (search->silent.len)
 		return tfc__fail(error, TFC_ELOST, "gateway", 0,
 				 "job \"%.60s\" not found; unreachable nodes: %.120s", search->job,
@@ -123,7 +112,7 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 static void on_done(struct tfc__work *work)
 {
 	struct tfc__search *search = tfc__container_of(work, struct tfc__search, done);
-	const struct matches *matches = &search->matches;
+	const struct tfc__matches *matches = &search->matches;
 	tfc_error error = TFC_ERROR_INIT;
 	if (matches->by_name[0])
 		search->fn(search->user, matches->name_node, matches->by_name, NULL);
@@ -143,19 +132,14 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 {
 	struct asked *asked = user;
 	struct tfc__search *search = asked->search;
-	struct matches one = {.submitted_ns = 0};
+	struct tfc__matches one = {.submitted_ns = 0};
 	asked->call = NULL;
-	if (code == TFC_OK) {
-		tfc__msg_get_text(result, "name", one.by_name, sizeof(one.by_name));
-		tfc__msg_get_text(result, "prefix", one.by_prefix, sizeof(one.by_prefix));
-		tfc__msg_get_text(result, "ids", one.ids, sizeof(one.ids));
-		tfc__msg_get_text(result, "damaged", one.damaged, sizeof(one.damaged));
-		one.submitted_ns = tfc__msg_get_u64(result, "submitted_ns", 0);
-		one.prefixes = (uint32_t)tfc__msg_get_u64(result, "prefixes", 0);
+	if (code == TFC_OK)
+		code = tfc__fields_read(NULL, &tfc__matches_fields, result, NULL, &one);
+	if (code == TFC_OK)
 		merge(search, &one, asked->node);
-	} else {
+	else
 		note_silent(search, asked->node);
-	}
 	if (--search->pending == 0)
 		tfc__work_schedule(&search->done);
 }
@@ -213,7 +197,7 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search)
 {
 	struct tfc__search *search = calloc(1, sizeof(*search));
-	struct matches here = {.submitted_ns = 0};
+	struct tfc__matches here = {.submitted_ns = 0};
 	if (!search)
 		return TFC_ENOMEM;
 	search->fn = fn;

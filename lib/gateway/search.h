@@ -7,7 +7,7 @@
 
 #include "gateway/gateway.h"
 #include "gateway/members.h"
-#include "wire/msg.h"
+#include "wire/fields.h"
 
 struct tfc__search;
 
@@ -24,7 +24,19 @@ int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 /* Cancels the search. NULL is a no-op. */
 void tfc__search_drop(struct tfc__search *search);
 
-/* Writes a node's response to FIND. */
+/* The jobs that match on one node, which is its response to FIND, or on all nodes. */
+struct tfc__matches {
+	char by_name[17]; /* the latest; "": none */
+	uint64_t submitted_ns;
+	char name_node[256];
+	char by_prefix[17]; /* one of them */
+	uint32_t prefixes;
+	char prefix_node[256];
+	char ids[64]; /* the first matching ids on one node */
+};
+extern const struct tfc__fields tfc__matches_fields;
+
+/* Writes the response to FIND. */
 void tfc__search_answer(struct tfc__directory *directory, const char *job, struct tfc__buf *buf);
 
 /* Bytes that the search holds while it is pending, for its calls to members. */

@@ -14,6 +14,7 @@
 #include "bundle/transfer.h"
 #include "gateway/bulk.h"
 #include "gateway/event_wire.h"
+#include "gateway/home.h"
 #include "gateway/local.h"
 #include "gateway/question.h"
 #include "gateway/rights.h"
@@ -400,18 +401,11 @@ static void answer_hello(const struct tfc__gateway_service *service,
 			 struct tfc__rpc_request *request)
 {
 	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
-	struct tfc__buf result = {0};
-	tfc_error error = TFC_ERROR_INIT;
-	tfc__msg_map(&result, 2);
-	tfc__msg_put_str(&result, "node_id", service->options.members.node_id);
-	tfc__msg_put_str(&result, "name", tfc__agent_name(tfc__directory_agent(directory)));
-	if (result.is_failed) {
-		tfc__fail_nomem(&error, "gateway");
-		tfc__rpc_fail(request, &error);
-	} else {
-		tfc__rpc_reply(request, &result);
-	}
-	tfc__buf_fini(&result);
+	struct tfc__server self;
+	snprintf(self.node_id, sizeof(self.node_id), "%s", service->options.members.node_id);
+	snprintf(self.name, sizeof(self.name), "%s",
+		 tfc__agent_name(tfc__directory_agent(directory)));
+	tfc__rpc_reply_message(request, &tfc__server_fields, &self);
 }
 
 /* The permission to submit includes that to upload a bundle. False: the method is neither of the
