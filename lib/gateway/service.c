@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tfcluster/version.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -432,6 +433,22 @@ static bool serve_offer(struct tfc__gateway_service *service, const struct tfc__
 	return true;
 }
 
+/* The requests and events of 0.2 were others. A client that names no version speaks for itself. */
+static int check_client(const struct tfc__gateway_service *service,
+			const struct tfc__rpc_request *request, tfc_error *error)
+{
+	uint32_t version = tfc__rpc_peer_version(tfc__rpc_of(request)), own = tfc_version();
+	const struct tfc__directory *directory = tfc__gateway_directory(service->gateway);
+	if (!version || version >= TFC__V0_3)
+		return TFC_OK;
+	return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
+			 "incompatible versions: node \"%s\" has %u.%u.%u and the client has "
+			 "%u.%u.%u; update the client",
+			 tfc__agent_name(tfc__directory_agent(directory)), own >> 16,
+			 own >> 8 & 0xff, own & 0xff, version >> 16, version >> 8 & 0xff,
+			 version & 0xff);
+}
+
 void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 				const struct tfc__peer_id *caller, struct tfc__rpc_request *request,
 				const char *method, const msgpack_object *params)
@@ -441,7 +458,13 @@ void tfc__gateway_service_serve(struct tfc__gateway_service *service,
 	struct tfc__received received = {.definition = NULL};
 	tfc_error error = TFC_ERROR_INIT;
 	struct call *call;
-	if (!request || serve_offer(service, &who, request, method, params))
+	if (!request)
+		return;
+	if (check_client(service, request, &error) < 0) {
+		tfc__rpc_fail(request, &error);
+		return;
+	}
+	if (serve_offer(service, &who, request, method, params))
 		return;
 	if (strcmp(method, TFC__METHOD_HELLO) == 0) {
 		answer_hello(service, request);

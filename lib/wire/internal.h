@@ -50,8 +50,9 @@ struct tfc__rpc {
 	uint32_t holds; /* reference count: the owner, each call, each request, a running feed */
 	bool is_closed;
 	bool is_broken;
-	bool is_greeted;      /* the other end's hello was received */
-	uint64_t message_max; /* the smaller limit of both ends */
+	bool is_greeted;       /* the other end's hello was received */
+	uint32_t peer_version; /* of the other end's library; 0: unknown */
+	uint64_t message_max;  /* the smaller limit of both ends */
 	struct table calls;
 	struct table requests;
 	struct tfc__link all;

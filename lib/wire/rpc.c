@@ -1,5 +1,6 @@
 #include "wire/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tfcluster/version.h>
@@ -229,14 +230,17 @@ void tfc__rpc_write_refusal(struct tfc__buf *message, const tfc_error *error)
 static int on_hello(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	char library[32];
+	unsigned major, minor, patch;
 	if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER || rpc->is_greeted)
 		return tfc__rpc_refuse(error, "malformed or repeated hello");
+	if (!tfc__msg_get_text(&items[1], "library", library, sizeof(library)))
+		library[0] = '\0';
+	if (sscanf(library, "%3u.%3u.%3u", &major, &minor, &patch) == 3)
+		rpc->peer_version = major << 16 | (minor & 0xff) << 8 | (patch & 0xff);
 	uint64_t version = items[0].via.u64;
 	uint64_t oldest = tfc__msg_get_u64(&items[1], "oldest", version);
 	uint64_t max = tfc__msg_get_u64(&items[1], "message_max", TFC__RPC_MESSAGE_MAX);
 	if (version < TFC__RPC_VERSION_OLDEST || oldest > TFC__RPC_VERSION) {
-		if (!tfc__msg_get_text(&items[1], "library", library, sizeof(library)))
-			library[0] = '\0';
 		return tfc__fail(error, TFC_ENOTSUP, "wire", 0,
 				 "wire version mismatch: the peer (libtfcluster %s) has versions "
 				 "%llu to %llu, this side (%s) %d to %d; update the older one",
@@ -385,6 +389,11 @@ void tfc__rpc_close(struct tfc__rpc *rpc, const tfc_error *why)
 bool tfc__rpc_is_exposed(const struct tfc__rpc *rpc)
 {
 	return rpc->ops->is_exposed && rpc->ops->is_exposed(rpc->user);
+}
+
+uint32_t tfc__rpc_peer_version(const struct tfc__rpc *rpc)
+{
+	return rpc->peer_version;
 }
 
 void *tfc__rpc_user(const struct tfc__rpc *rpc)
