@@ -74,7 +74,7 @@ static void clear_groups(tfc_ctx *ctx)
 		code = tfc__guard_send(next, &command, -1, NULL, 0);
 	if (code < 0)
 		tfc__log(ctx, TFC_LOG_ERROR, "proc", "",
-			 "what the guard has left in cgroups stays there for the next: %s",
+			 "cannot remove the guard's cgroups; the next guard will try again: %s",
 			 tfc_ctx_error(ctx)->text);
 }
 
@@ -123,7 +123,7 @@ static void begin_end(struct tfc__work *work)
 	/* A guard must be there to clean up after the host. */
 	bool is_wanted = !tfc__list_is_empty(&guards->dirs) || !tfc__list_is_empty(&guards->leases);
 	if (is_wanted && tfc__guard_get(guard->ctx, &next) < 0)
-		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "no guard in its place: %s",
+		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "cannot start another guard: %s",
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
 						   EPOLLIN, receive_lifeline) < 0) {
@@ -153,7 +153,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 	tfc__guard_unpark(&guard->releasing);
 	tfc__guard_lose_ports(guard);
 	tfc__work_schedule(&guard->end);
-	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, has died",
+	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard (process %d) has died",
 		 (int)guard->pid);
 }
 
@@ -223,7 +223,7 @@ static void mistrust(struct tfc__guard *guard)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->is_foreign = guards->is_foreign || !guard->is_known;
-	tfc__guard_condemn(guard, "does not speak as a guard of this version does");
+	tfc__guard_condemn(guard, "sent a message that a guard of this version does not send");
 }
 
 void tfc__guard_receive(struct tfc__guard *guard)
@@ -293,15 +293,14 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	}
 	if (guards->is_foreign)
 		return tfc__ctx_fail(ctx, TFC_ENOTSUP, "proc", 0,
-				     "%s/tfc-guard is of another version than this library: "
-				     "install the two together",
+				     "\"%s/tfc-guard\" has another version than this library; "
+				     "install both together",
 				     tfc__ctx_helper_dir(ctx));
 	if (guards->early_ends >= TFC__EARLY_ENDS_MAX)
-		return tfc__ctx_fail(
-			ctx, TFC_ESYS, "proc", 0,
-			"%s/tfc-guard has ended %u times before it could say anything: "
-			"install it anew, or raise the limit of open files",
-			tfc__ctx_helper_dir(ctx), guards->early_ends);
+		return tfc__ctx_fail(ctx, TFC_ESYS, "proc", 0,
+				     "\"%s/tfc-guard\" ended %u times at startup; install it "
+				     "again, or raise the limit of open files",
+				     tfc__ctx_helper_dir(ctx), guards->early_ends);
 	struct tfc__guard *guard = calloc(1, sizeof(*guard));
 	if (!guard)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");

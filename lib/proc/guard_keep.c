@@ -46,7 +46,7 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 	int own = tfc__port_fd(hold);
 	if (own < 0)
 		return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0,
-				     "port %u is lost: the guard that kept it is gone",
+				     "port %u is lost: the guard that held it has ended",
 				     tfc_port_hold_number(hold));
 	struct tfc__kept *kept = calloc(1, sizeof(*kept));
 	int copy = kept ? fcntl(own, F_DUPFD_CLOEXEC, 0) : -1;
@@ -54,7 +54,7 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 		int error = kept ? errno : ENOMEM;
 		free(kept);
 		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
-				       "cannot hand port %u to the guard",
+				       "cannot pass port %u to the guard",
 				       tfc_port_hold_number(hold));
 	}
 	kept->guard = guard;
@@ -92,7 +92,7 @@ void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id)
 		if (kept->id != id)
 			continue;
 		tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "",
-			 "port %u is not held any more: the guard is out of memory",
+			 "port %u is no longer held: the guard is out of memory",
 			 tfc_port_hold_number(kept->hold));
 		tfc__port_lose(kept->hold);
 		forget(kept);

@@ -54,7 +54,7 @@ static void read_hello(struct tfc__guard *guard)
 	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
 		tfc__guard_receive(guard);
 	if (!guard->is_known && !guard->is_dead)
-		tfc__guard_condemn(guard, "has not said hello");
+		tfc__guard_condemn(guard, "did not send its hello");
 }
 
 static void end_guard(struct tfc__guard *guard)

@@ -52,7 +52,7 @@ void tfc__guard_beat(struct tfc__timer *pulse)
 	if (guard->is_dead || !is_awaited(guard))
 		return;
 	if (guard->strikes++ == STRIKES) {
-		tfc__guard_condemn(guard, "does not answer");
+		tfc__guard_condemn(guard, "does not respond");
 		return;
 	}
 	tfc__guard_ping(guard);
@@ -116,7 +116,7 @@ void tfc__guard_kill(struct tfc__guard *guard)
 
 void tfc__guard_condemn(struct tfc__guard *guard, const char *why)
 {
-	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard, process %d, %s: it is killed",
+	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard (process %d) %s; killing it",
 		 (int)guard->pid, why);
 	tfc__guard_kill(guard);
 	tfc__guard_died(guard);

@@ -99,16 +99,17 @@ static int enqueue(struct tfc__guard *guard, const struct tfc__outgoing *outgoin
 
 static int fail_dead(const struct tfc__guard *guard)
 {
-	return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0, "the guard, process %d, has died",
+	return tfc__ctx_fail(guard->ctx, TFC_ELOST, "proc", 0, "the guard (process %d) has died",
 			     (int)guard->pid);
 }
 
 static int fail_send(const struct tfc__guard *guard, int error)
 {
-	return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
-			       error == EFBIG ? "cannot hand on a launch: it is larger than the "
-						"host's RLIMIT_FSIZE allows"
-					      : "cannot hand a command to the guard");
+	return tfc__fail_errno(
+		tfc__ctx_error(guard->ctx), "proc", error,
+		error == EFBIG
+			? "cannot pass a launch to the guard: it exceeds the host's RLIMIT_FSIZE"
+			: "cannot pass a command to the guard");
 }
 
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,

@@ -13,7 +13,7 @@ static int run(struct tfc__guard *guard, const char *program, char *shim, tfc_er
 	char *const argv[] = {(char *)"tfc-guard", shim, NULL};
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return tfc__fail_errno(error, "proc", errno, "cannot make the guard's socket");
+		return tfc__fail_errno(error, "proc", errno, "cannot create the guard's socket");
 	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	const struct tfc__helper_fd fds[] = {{ends[1], TFC__GUARD_HOST}, {pidfd, TFC__GUARD_PIDFD}};
 	int code = pidfd < 0 ? tfc__fail_errno(error, "proc", errno, "cannot start \"%s\"", program)

@@ -101,8 +101,7 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 		    strlen(log_name) + 3 + measure_limits(limits);
 	if (head.size > LAUNCH_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "proc", 0,
-				 "arguments and environment of %s take %llu bytes: the system "
-				 "allows far less",
+				 "arguments and environment of \"%s\" are too large (%llu bytes)",
 				 options->argv[0], (unsigned long long)head.size);
 	char *data = calloc(1, head.size);
 	if (!data)

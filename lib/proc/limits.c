@@ -24,18 +24,18 @@ static int check_rlimits(const tfc_process_limits *limits, tfc_error *error)
 	if (limits->rlimit_count && !limits->rlimits)
 		return refuse(error, "rlimits", "is NULL, but rlimit_count is not 0");
 	if (limits->rlimit_count > RLIM_NLIMITS)
-		return refuse(error, "rlimit_count", "is larger than there are resource limits");
+		return refuse(error, "rlimit_count", "exceeds the number of resource limits");
 	for (uint32_t i = 0; i < limits->rlimit_count; i++) {
 		const tfc_rlimit *rlimit = &limits->rlimits[i];
 		if (!tfc__rlimit_name(rlimit->resource))
 			return tfc__fail(error, TFC_EINVAL, "proc", 0,
-					 "tfc_process_limits.rlimits[%u].resource is %u: that is "
-					 "no RLIMIT_ of <sys/resource.h>",
+					 "tfc_process_limits.rlimits[%u].resource is %u, which is "
+					 "not a RLIMIT_ of <sys/resource.h>",
 					 i, rlimit->resource);
 		if (rlimit->soft > rlimit->hard)
 			return tfc__fail(error, TFC_EINVAL, "proc", 0,
-					 "tfc_process_limits.rlimits[%u]: the soft limit of %s is "
-					 "above the hard one",
+					 "tfc_process_limits.rlimits[%u]: the soft limit of %s "
+					 "exceeds the hard limit",
 					 i, tfc__rlimit_name(rlimit->resource));
 	}
 	return TFC_OK;
@@ -44,7 +44,7 @@ static int check_rlimits(const tfc_process_limits *limits, tfc_error *error)
 int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 {
 	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
-		return refuse(error, "flags", "has a bit that is no enum tfc_limit_flags");
+		return refuse(error, "flags", "has a bit that is not in enum tfc_limit_flags");
 	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
 		return refuse(error, "nice", "must be -40 to 40");
 	if (limits->oom_score_adj < -OOM_SCORE_MAX || limits->oom_score_adj > OOM_SCORE_MAX)
@@ -52,7 +52,7 @@ int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
 		return refuse(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
 	if (limits->memory_bytes > INT64_MAX)
-		return refuse(error, "memory_bytes", "is larger than any memory");
+		return refuse(error, "memory_bytes", "exceeds the address space");
 	if (limits->flags & TFC_LIMIT_USER &&
 	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
 		return refuse(error, "uid", "and gid must be ids, not -1");
@@ -89,7 +89,7 @@ static void describe_rlimit(const struct tfc__report *report, const char *reason
 			 number_of(report->allowed, allowed),
 			 report->resource == RLIMIT_NOFILE && geteuid() == 0
 				 ? "fs.nr_open of the system allows no more"
-				 : "only root may raise it");
+				 : "only root can raise it");
 	else
 		snprintf(text, size, "cannot set rlimit %s to %s: %s", name ? name : "?",
 			 number_of(report->asked, asked), reason);
@@ -101,8 +101,8 @@ static void describe_group(const struct tfc__report *report, const char *control
 	size_t len = strlen(text);
 	if (report->status == ENOTSUP)
 		snprintf(text + len, size - len,
-			 "the task has no cgroup v2 of its own (isolation cgroup), which needs "
-			 "one that the host may divide");
+			 "the task has no cgroup v2 of its own; isolation \"cgroup\" requires one "
+			 "that is delegated to the host");
 	else if (report->status == ENOENT)
 		snprintf(text + len, size - len,
 			 "the %s controller of cgroup v2 is not delegated to the host", controller);
@@ -115,7 +115,7 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 {
 	char buffer[64];
 	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
-	int len = snprintf(text, size, "%.100s was not started: ", program);
+	int len = snprintf(text, size, "cannot start \"%.100s\": ", program);
 	text += len;
 	size -= (size_t)len;
 	switch (report->step) {
@@ -123,11 +123,11 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 		describe_rlimit(report, reason, text, size);
 		break;
 	case TFC__STEP_NICE:
-		snprintf(text, size, "cannot change nice by %lld: %s; only root may lower it",
+		snprintf(text, size, "cannot change nice by %lld: %s; only root can lower it",
 			 (long long)report->asked, reason);
 		break;
 	case TFC__STEP_OOM_SCORE:
-		snprintf(text, size, "cannot set oom_score_adj to %lld: %s; only root may lower it",
+		snprintf(text, size, "cannot set oom_score_adj to %lld: %s; only root can lower it",
 			 (long long)report->asked, reason);
 		break;
 	case TFC__STEP_MEMORY:
@@ -140,7 +140,8 @@ void tfc__limits_describe(const char *program, const struct tfc__report *report,
 		describe_group(report, "cpu", reason, text, size);
 		break;
 	default:
-		snprintf(text, size, "cannot become user %lld: %s; only a host that is root can",
+		snprintf(text, size,
+			 "cannot run as user %lld: %s; only a host that runs as root can",
 			 (long long)report->asked, reason);
 	}
 }

@@ -50,7 +50,7 @@ int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_di
 	if (dir->state >= 0 && is_wanted && state < 0) {
 		free(copy);
 		return tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", errno,
-				       "cannot hand over the state directory");
+				       "cannot pass the state directory to the guard");
 	}
 	return tfc__guard_send(guard, &command, state, copy, strlen(copy) + 1);
 }

@@ -27,14 +27,14 @@ int tfc_process_options_init(tfc_process_options *options, uint32_t size)
 /* What failed, by step; steps that concern the directory and the program have their own texts. */
 static const char *const steps[] = {
 	[TFC__STEP_NONE] = "the start",
-	[TFC__STEP_GUARD] = "making its supervisor",
+	[TFC__STEP_GUARD] = "creating its supervisor",
 	[TFC__STEP_LAUNCH] = "reading what to run",
 	[TFC__STEP_LOG] = "opening its log",
-	[TFC__STEP_PIPE] = "making its pipes",
-	[TFC__STEP_FORK] = "making a process",
-	[TFC__STEP_NAMESPACE] = "making a PID namespace",
+	[TFC__STEP_PIPE] = "creating its pipes",
+	[TFC__STEP_FORK] = "creating a process",
+	[TFC__STEP_NAMESPACE] = "creating a PID namespace",
 	[TFC__STEP_PROC] = "mounting /proc in its PID namespace",
-	[TFC__STEP_CGROUP] = "making a cgroup",
+	[TFC__STEP_CGROUP] = "creating a cgroup",
 };
 
 static int code_of(const struct tfc__report *report)
@@ -48,13 +48,13 @@ static int code_of(const struct tfc__report *report)
 static const char *exec_advice(const char *program, int error)
 {
 	if (error == ENOENT && strchr(program, '/'))
-		return "; neither it nor the interpreter in its first line may be missing";
+		return "; the file and the interpreter in its first line must exist";
 	if (error == ENOENT)
-		return " in all of PATH; give its path, or set PATH in the environment";
+		return " in PATH; give its path, or set PATH in the environment";
 	if (error == ENOEXEC)
-		return "; a script begins with a line such as #!/bin/sh";
+		return "; a script must begin with a line such as #!/bin/sh";
 	if (error == EACCES)
-		return "; it must be a file that may be executed (chmod +x)";
+		return "; it must be an executable file (chmod +x)";
 	return "";
 }
 
@@ -63,15 +63,15 @@ static const char *isolation_advice(uint32_t step)
 {
 	switch (step) {
 	case TFC__STEP_NAMESPACE:
-		return "; isolation \"pidns\" takes root, or a kernel that lets users make "
-		       "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_"
-		       "unprivileged_userns)";
+		return "; isolation \"pidns\" requires root, or a kernel that allows user "
+		       "namespaces (sysctl user.max_user_namespaces, "
+		       "kernel.apparmor_restrict_unprivileged_userns)";
 	case TFC__STEP_PROC:
-		return "; isolation \"pidns\" takes a machine, or a container, whose /proc is "
-		       "whole";
+		return "; isolation \"pidns\" requires a machine or container whose /proc is not "
+		       "masked";
 	case TFC__STEP_CGROUP:
-		return "; isolation \"cgroup\" takes cgroup v2, Linux 5.14, and a cgroup that this "
-		       "user may write to (systemd: Delegate=yes)";
+		return "; isolation \"cgroup\" requires cgroup v2, Linux 5.14, and a cgroup that "
+		       "this user can write to (systemd: Delegate=yes)";
 	}
 	return "";
 }
@@ -82,7 +82,7 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 	char buffer[64];
 	const char *reason = strerror_r(report->status, buffer, sizeof(buffer));
 	if (report->step == TFC__STEP_CWD)
-		snprintf(text, size, "%.100s was not started: working directory %.100s: %s",
+		snprintf(text, size, "cannot start \"%.100s\": working directory \"%.100s\": %s",
 			 process->program, process->cwd, reason);
 	else if (report->step == TFC__STEP_EXEC)
 		snprintf(text, size, "%.100s: %s%s", process->program, reason,
@@ -90,7 +90,7 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 	else if (tfc__limits_is_step(report->step))
 		tfc__limits_describe(process->program, report, text, size);
 	else
-		snprintf(text, size, "%.100s was not started: %s failed: %s%s", process->program,
+		snprintf(text, size, "cannot start \"%.100s\": %s failed: %s%s", process->program,
 			 report->step < sizeof(steps) / sizeof(steps[0]) && steps[report->step]
 				 ? steps[report->step]
 				 : steps[0],
@@ -105,7 +105,7 @@ static void describe(const tfc_process *process, const struct tfc__report *repor
 		snprintf(text, size, "%s was ended: its maintainer was unreachable for %u.%u s",
 			 process->program, report->silent_ms / 1000, report->silent_ms / 100 % 10);
 	else if (report->reason == TFC__END_LOST)
-		snprintf(text, size, "%s was ended, because its supervisor died", process->program);
+		snprintf(text, size, "%s was killed: its supervisor died", process->program);
 	else if (report->is_oom)
 		snprintf(text, size, "%s was killed by the kernel: out of memory",
 			 process->program);
@@ -202,16 +202,17 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 				 fn ? "ret_process" : "fn");
 	if (!options->argv || !options->argv[0])
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
-				 "tfc_process_options.argv is empty: it names the program");
+				 "tfc_process_options.argv is empty; it must name the program");
 	if (options->log_dir && (!options->log_name || !tfc__is_log_name(options->log_name)))
 		return tfc__fail(error, TFC_EINVAL, "proc", 0,
 				 "tfc_process_options.log_name must be 1 to %d bytes without a "
 				 "slash and not begin with a dot",
 				 TFC__LOG_NAME_MAX);
 	if (options->isolation > TFC_ISOLATION_PIDNS)
-		return tfc__fail(error, TFC_EINVAL, "proc", 0,
-				 "tfc_process_options.isolation is %u: no enum tfc_isolation",
-				 options->isolation);
+		return tfc__fail(
+			error, TFC_EINVAL, "proc", 0,
+			"tfc_process_options.isolation is %u, which is not in enum tfc_isolation",
+			options->isolation);
 	return options->limits ? tfc__limits_check(options->limits, error) : TFC_OK;
 }
 
@@ -356,7 +357,7 @@ int tfc_process_signal(tfc_process *process, int signal_number)
 		return TFC_EINVAL;
 	if (signal_number < 1 || signal_number > SIGRTMAX)
 		return tfc__ctx_fail(process->ctx, TFC_EINVAL, "proc", 0,
-				     "%d is not the number of a signal", signal_number);
+				     "signal number %d is not valid", signal_number);
 	if (!process->guard)
 		return TFC_OK;
 	int code = tfc__ctx_enter(process->ctx);

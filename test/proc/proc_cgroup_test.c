@@ -238,7 +238,7 @@ static void be_unprivileged(void)
 	proc_start_isolated(&run, &task, TFC_ISOLATION_CGROUP, NULL, "exit", "0", NULL);
 	proc_await_end(&run, &task);
 	assert_int_equal(task.end.reason, TFC_EXIT_NOT_STARTED);
-	assert_non_null(strstr(task.text, "making a cgroup failed: "));
+	assert_non_null(strstr(task.text, "creating a cgroup failed: "));
 	assert_non_null(strstr(task.text, "Delegate=yes"));
 	proc_close(&task);
 	proc_start(&run, &task, NULL, "exit", "7", NULL);

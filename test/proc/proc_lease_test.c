@@ -218,7 +218,7 @@ static void a_lease_outlives_the_guard(void **state)
 	proc_await_start(&run, &first);
 	kill(proc_parent(proc_parent(first.pid)), SIGKILL);
 	proc_await_end(&run, &first);
-	assert_non_null(strstr(first.text, "was ended, because its supervisor died"));
+	assert_non_null(strstr(first.text, "was killed: its supervisor died"));
 	assert_int_equal(tfc__lease_renew(lease, tfc__boot_time() + 1600 * TFC__MS), 0);
 	assert_int_equal(start(run.ctx, &second, lease, false), 0);
 	proc_await_start(&run, &second);

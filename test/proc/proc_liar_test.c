@@ -118,7 +118,7 @@ static void a_guard_that_never_gets_to_its_hello_is_refused_by_name(void **state
 		tfc_process_close(process);
 	}
 	assert_int_equal(code, TFC_ESYS);
-	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "/useless/tfc-guard has ended 3 "));
+	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "/useless/tfc-guard\" ended 3 "));
 	proc_run_end(&run);
 }
 
@@ -135,7 +135,7 @@ static void a_guard_of_another_version_is_refused_by_name(void **state)
 	options.argv = argv;
 	assert_int_equal(tfc_process_spawn(run.ctx, &options, (tfc_process_fn)abort, NULL, &next),
 			 TFC_ENOTSUP);
-	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "tfc-guard is of another version"));
+	assert_non_null(strstr(tfc_ctx_error(run.ctx)->text, "tfc-guard\" has another version"));
 	proc_close(&task);
 	proc_run_end(&run);
 }
@@ -202,7 +202,7 @@ static void a_port_that_the_guard_cannot_keep_is_named_and_lost(void **state)
 		assert_true(tfc_ctx_run(run.ctx, 1000) >= 0);
 	}
 	snprintf(expected, sizeof(expected),
-		 "port %u is not held any more: the guard is out of memory",
+		 "port %u is no longer held: the guard is out of memory",
 		 tfc_port_hold_number(hold));
 	assert_string_equal(said, expected);
 	assert_int_equal(tfc__guard_keep(run.ctx, hold), TFC_ELOST);

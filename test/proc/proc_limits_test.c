@@ -132,7 +132,7 @@ static void check_refusals(void)
 	assert_refused(&limits, "cannot set oom_score_adj to -900: Permission denied");
 	limits.flags = TFC_LIMIT_USER;
 	limits.uid = limits.gid = 1;
-	assert_refused(&limits, "cannot become user 1: Operation not permitted; only a host");
+	assert_refused(&limits, "cannot run as user 1: Operation not permitted; only a host");
 	limits.flags = 0;
 	limits.rlimits = &rlimit;
 	limits.rlimit_count = 1;
@@ -290,7 +290,7 @@ static void limits_that_cannot_be_meant_are_refused_by_the_call(void **state)
 		{{.memory_bytes = UINT64_MAX}, "limits.memory_bytes"},
 		{{.rlimit_count = 1}, "limits.rlimits is NULL"},
 		{{.rlimit_count = 1, .rlimits = &unknown}, "resource is 1000"},
-		{{.rlimit_count = 1, .rlimits = &reversed}, "soft limit of nofile is above"},
+		{{.rlimit_count = 1, .rlimits = &reversed}, "soft limit of nofile exceeds"},
 		{{.rlimit_count = 99, .rlimits = &unknown}, "limits.rlimit_count"},
 	};
 	const char *argv[] = {"/bin/true", NULL};

@@ -45,7 +45,7 @@ static void all_of_a_task_is_gone_before_it_is_told_lost(void **state)
 		assert_int_equal(kill(shim, SIGKILL), 0);
 		proc_await_end(&run, &task);
 		assert_int_equal(task.end.reason, TFC_EXIT_LOST);
-		assert_non_null(strstr(task.text, "was ended, because its supervisor died"));
+		assert_non_null(strstr(task.text, "was killed: its supervisor died"));
 		assert_false(proc_is_alive(task.pid));
 		assert_false(proc_is_alive(daemon));
 		assert_true(proc_is_alive(other.pid));

@@ -203,7 +203,7 @@ static void be_forbidden(void)
 	proc_start_isolated(&run, &task, TFC_ISOLATION_PIDNS, NULL, "exit", "0", NULL);
 	proc_await_end(&run, &task);
 	assert_int_equal(task.end.reason, TFC_EXIT_NOT_STARTED);
-	assert_non_null(strstr(task.text, "making a PID namespace failed: "));
+	assert_non_null(strstr(task.text, "creating a PID namespace failed: "));
 	assert_non_null(strstr(task.text, "user.max_user_namespaces"));
 	proc_close(&task);
 	proc_run_end(&run);

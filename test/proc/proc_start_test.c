@@ -64,15 +64,16 @@ static void failures_to_start_are_told_apart(void **state)
 		const char *word;
 	} cases[] = {
 		{"/does/not/exist", NULL, TFC_ENOENT, "/does/not/exist"},
-		{"no-such-program", NULL, TFC_ENOENT, "directory in all of PATH; give its path"},
+		{"no-such-program", NULL, TFC_ENOENT, "directory in PATH; give its path"},
 		{"", NULL, TFC_ENOENT, "No such file"},
-		{plain, NULL, TFC_EACCES, "Permission denied; it must be a file"},
+		{plain, NULL, TFC_EACCES, "Permission denied; it must be an executable file"},
 		{"plain", NULL, TFC_EACCES, "Permission denied"},
 		{run.dir, NULL, TFC_EACCES, "Permission denied"},
-		{script, NULL, TFC_ENOEXEC, "format error; a script begins with"},
+		{script, NULL, TFC_ENOEXEC, "format error; a script must begin with"},
 		{"script", NULL, TFC_ENOEXEC, "format"},
 		{lost, NULL, TFC_ENOENT, "interpreter in its first line"},
-		{"/bin/true", "/does/not/exist", TFC_ECWD, "working directory /does/not/exist: No"},
+		{"/bin/true", "/does/not/exist", TFC_ECWD,
+		 "working directory \"/does/not/exist\": No"},
 		{"/bin/true", plain, TFC_ECWD, "working directory"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

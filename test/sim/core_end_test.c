@@ -148,12 +148,12 @@ static void missing_program_ends_the_job_and_says_what_is_missing(void **state)
 }
 
 /* A remedy stands at the end of its sentence. */
-static void long_reason_is_told_to_its_last_word(void **state)
+static void long_reason_is_reported_in_full(void **state)
 {
 	static const char remedy[] =
-		"python3 was not started: making a cgroup failed: Operation not supported; "
-		"isolation \"cgroup\" takes cgroup v2, Linux 5.14, and a cgroup that this user may "
-		"write to (systemd: Delegate=yes)";
+		"cannot start \"python3\": creating a cgroup failed: Operation not supported; "
+		"isolation \"cgroup\" requires cgroup v2, Linux 5.14, and a cgroup that this user "
+		"can write to (systemd: Delegate=yes)";
 	struct sim s;
 	one_worker_launched(&s);
 	sim_death(&s, "worker/0", (struct tfc__attempt_end){TFC_EXIT_NOT_STARTED, TFC_ENOTSUP},
@@ -482,7 +482,7 @@ int main(void)
 		cmocka_unit_test(restart_on_failure_restarts_every_nonzero_end),
 		cmocka_unit_test(restart_on_never_ends_the_job_at_a_kill),
 		cmocka_unit_test(missing_program_ends_the_job_and_says_what_is_missing),
-		cmocka_unit_test(long_reason_is_told_to_its_last_word),
+		cmocka_unit_test(long_reason_is_reported_in_full),
 		cmocka_unit_test(refused_attempt_ends_the_job),
 		cmocka_unit_test(chief_decides_and_servers_are_stopped),
 		cmocka_unit_test(mirrored_peers_may_finish_and_their_failure_is_none),
