@@ -47,7 +47,7 @@ static int apply_string(struct tfc__apply *apply, const struct tfc__json_key *ke
 					value);
 	if (text && !*text && key->is_never_empty)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "must not be empty; leave it out to have the host's");
+				     "must not be empty; omit it to use the host's");
 	char *copy = is_none ? NULL : strdup(text);
 	if (!copy && !is_none)
 		return apply_fail_nomem(apply);
@@ -162,7 +162,7 @@ static int apply_backoff(struct tfc__apply *apply, const struct tfc__json_key *k
 	}
 	if (pair[0] > pair[1])
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "the first wait is longer than the longest");
+				     "the first wait exceeds the longest");
 	memcpy(field, pair, sizeof(pair));
 	return TFC_OK;
 }
@@ -205,7 +205,7 @@ static int apply_later(struct tfc__apply *apply, const struct tfc__json_key *key
 	int result = TFC_OK;
 	if (!is_inactive)
 		result = tfc__key_fail(&apply->path, apply->error, TFC_ENOTSUP,
-				       "this version does not offer it; leave it out or at %s",
+				       "not supported by this version; omit it or set it to %s",
 				       offer ? offer : "its default");
 	free(offer);
 	return result;
@@ -223,8 +223,9 @@ int tfc__apply_role(struct tfc__apply *apply, const char *name, struct tfc__role
 		}
 	}
 	if (!tfc__is_role_name(name))
-		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "a role's name is 1 to 63 of a-z, 0-9 and _, a letter first");
+		return tfc__key_fail(
+			&apply->path, apply->error, TFC_EINVAL,
+			"a role's name must be 1 to 63 of a-z, 0-9 and _ and begin with a letter");
 	if (job->role_count == MAX_ROLES)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
 				     "a job has at most %d roles", MAX_ROLES);

@@ -70,7 +70,7 @@ static int check_count(struct check *c, const struct tfc__role *role)
 			return FAIL(c, "a job has at most one %s, not %u", role->name, role->count);
 	at_role(c, role, "port");
 	if (role->port && role->count && role->port + role->count - 1 > 65535)
-		return FAIL(c, "%u tasks from port %u on end beyond 65535", role->count,
+		return FAIL(c, "ports of %u tasks, counted from %u, exceed 65535", role->count,
 			    role->port);
 	return TFC_OK;
 }
@@ -95,7 +95,7 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	bool is_tensorboard = is_role(role, "tensorboard");
 	at_role(c, role, "wrap");
 	if (role->wrap.count && !*role->wrap.items[0])
-		return FAIL(c, "the first element is empty: it names the program");
+		return FAIL(c, "the first element is empty; it must name the program");
 	at_role(c, role, "log_dir");
 	if (role->log_dir && !is_tensorboard)
 		return FAIL(c, "only the role tensorboard has a log_dir");
@@ -117,7 +117,7 @@ static int check_program(struct check *c, const struct tfc__role *role)
 	else
 		at_job(c, "argv");
 	if (!*argv->items[0])
-		return FAIL(c, "the first element is empty: it names the program");
+		return FAIL(c, "the first element is empty; it must name the program");
 	return TFC_OK;
 }
 
@@ -174,7 +174,7 @@ static int check_scope(struct check *c, const struct tfc__role *role)
 		return FAIL(c, "coordinator is for the parameter_server strategy only");
 	if (scope == TFC__SCOPE_TASK && tfc__job_is_collective(c->job) &&
 	    (is_role(role, "chief") || is_role(role, "worker")))
-		return FAIL(c, "a %s %s cannot come back alone; use group or auto",
+		return FAIL(c, "a %s %s cannot restart alone; use group or auto",
 			    tfc__job_has_ranks(c->job) ? framework_of(c) : "mirrored", role->name);
 	return TFC_OK;
 }
@@ -206,17 +206,17 @@ static int check_total(struct check *c)
 		total += c->job->roles[i].count;
 	at_job(c, "roles");
 	if (c->job->role_count == 0)
-		return FAIL(c, "no role is given; one worker is \"worker\": {}");
+		return FAIL(c, "no role is given; for one worker, write \"worker\": {}");
 	if (total > MAX_TASKS)
-		return FAIL(c, "%llu tasks are more than the %d a job may have",
-			    (unsigned long long)total, MAX_TASKS);
+		return FAIL(c, "%llu tasks exceed the limit of %d", (unsigned long long)total,
+			    MAX_TASKS);
 	if (count_of(c, "chief") || count_of(c, "worker") || count_of(c, "driver"))
 		return TFC_OK;
 	const struct tfc__role *worker = tfc__job_role(c->job, "worker");
 	if (!worker)
-		return FAIL(c, "needs a worker, chief or driver: one of them decides the end");
+		return FAIL(c, "needs a worker, chief or driver, whose end decides the job's");
 	at_role(c, worker, "count");
-	return FAIL(c, "0 workers and no chief: there is nothing to run");
+	return FAIL(c, "0 workers and no chief; there is nothing to run");
 }
 
 static int check_strategy(struct check *c)
@@ -228,7 +228,7 @@ static int check_strategy(struct check *c)
 	if (is_chosen && c->job->framework != TFC_FRAMEWORK_TENSORFLOW)
 		return FAIL(c, "needs \"framework\": \"tensorflow\"");
 	if (strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED && count_of(c, "ps"))
-		return FAIL(c, "multi_worker_mirrored has no ps; take the role ps out, or use "
+		return FAIL(c, "multi_worker_mirrored has no ps; remove the role ps, or use "
 			       "parameter_server");
 	if (strategy == TFC_STRATEGY_PARAMETER_SERVER && !count_of(c, "ps"))
 		return FAIL(c, "parameter_server needs a ps; add the role ps");
@@ -239,8 +239,8 @@ static int check_strategy(struct check *c)
 	at_job(c, "topology");
 	if (c->job->topology == TFC__TOPOLOGY_PARTIAL &&
 	    tfc__job_strategy(c->job) != TFC_STRATEGY_PARAMETER_SERVER)
-		return FAIL(c, "partial is for the parameter_server strategy only: elsewhere each "
-			       "worker dials the others");
+		return FAIL(c, "partial is for the parameter_server strategy only; with others, "
+			       "each worker connects to all workers");
 	return TFC_OK;
 }
 
@@ -259,12 +259,13 @@ static int check_success(struct check *c)
 								: "worker";
 	at_job(c, "success");
 	if (!count_of(c, name))
-		return FAIL(c, "the job has no role that this names");
+		return FAIL(c, "the job has no such role");
 	const struct tfc__role *role = tfc__job_role(c->job, name);
 	at_role(c, role, "server");
 	if (role->is_server)
 		return FAIL(c,
-			    "TensorFlow's server never ends, and so would the job; add a driver%s",
+			    "the job would not end because TensorFlow's server does not; add a "
+			    "driver%s",
 			    is_role(role, "worker") ? " or chief" : "");
 	return TFC_OK;
 }
@@ -276,7 +277,7 @@ static int check_stall(struct check *c)
 		is_watched |= c->job->roles[i].stall_s > 0;
 	at_job(c, "on_stall");
 	if (c->job->on_stall != TFC__STALL_REPORT && !is_watched)
-		return FAIL(c, "no silence counts as a stall yet: set stall_s, too");
+		return FAIL(c, "requires stall_s; set stall_s too");
 	return TFC_OK;
 }
 
@@ -298,18 +299,18 @@ static int check_placement(struct check *c)
 				    c->job->labels.items[i]);
 	at_placement(c, "upstream");
 	if (follows && !c->job->upstream)
-		return FAIL(c, "the policy upstream needs the name of one");
+		return FAIL(c, "policy \"upstream\" requires the name of an upstream");
 	if (!follows && c->job->upstream)
-		return FAIL(c, "only the policy upstream follows it: set policy, too");
+		return FAIL(c, "requires policy \"upstream\"; set policy too");
 	if (follows && !tfc__is_plain_text(c->job->upstream))
 		return FAIL(c, "must not contain control characters");
 	if (follows && strlen(c->job->upstream) > UPSTREAM_MAX_LEN)
 		return FAIL(c, "is longer than %d bytes", UPSTREAM_MAX_LEN);
 	if (follows && !count_of(c, "worker"))
-		return FAIL(c, "it is the workers that follow it; add the role worker");
+		return FAIL(c, "requires the role worker, whose tasks follow it");
 	at_placement(c, "on_upstream_change");
 	if (!follows && c->job->on_upstream_change != TFC__UPSTREAM_IGNORE)
-		return FAIL(c, "only the policy upstream follows changes");
+		return FAIL(c, "requires policy \"upstream\"");
 	return TFC_OK;
 }
 

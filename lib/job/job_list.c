@@ -98,8 +98,8 @@ static int apply_names(struct tfc__apply *apply, const struct tfc__json_key *key
 	json_t *item;
 	if (json_array_size(names) > VARIABLES_MAX)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "has %zu names, more than there may be (%d)",
-				     json_array_size(names), VARIABLES_MAX);
+				     "has %zu names; the limit is %d", json_array_size(names),
+				     VARIABLES_MAX);
 	tfc__strv_fini(tfc__key_field(key, base));
 	json_array_foreach(names, i, item)
 	{
@@ -128,8 +128,8 @@ int tfc__apply_env(struct tfc__apply *apply, const struct tfc__json_key *key, vo
 				 : tfc__apply_wrong(apply, "an object of strings", value);
 	if (json_object_size(value) > VARIABLES_MAX)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "has %zu entries, more than there may be (%d)",
-				     json_object_size(value), VARIABLES_MAX);
+				     "has %zu entries; the limit is %d", json_object_size(value),
+				     VARIABLES_MAX);
 	tfc__strv_fini(tfc__key_field(key, base));
 	json_object_foreach(value, name, item)
 	{
@@ -163,7 +163,7 @@ int tfc__apply_element(struct tfc__apply *apply, const struct tfc__json_key *key
 				     "must be NAME=value, not \"%.40s\"", text);
 	if (key->kind != TFC__KEY_ENV && key->kind != TFC__KEY_SECRETS)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "is not a list; leave out the []");
+				     "is not a list; remove the []");
 	char *name = sign ? strndup(text, (size_t)(sign - text)) : strdup(text);
 	if (!name)
 		return tfc__fail_nomem(apply->error, "job");
@@ -197,7 +197,7 @@ int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__json_key *key,
 			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
 				 i ? " " : "", name);
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "no such limit; there are %s", names);
+				     "unknown limit; the limits are %s", names);
 	}
 	if (!read_limit(is_pair ? json_array_get(value, 0) : value, &rlimit.soft) ||
 	    !read_limit(is_pair ? json_array_get(value, 1) : value, &rlimit.hard))
@@ -206,7 +206,7 @@ int tfc__apply_rlimit(struct tfc__apply *apply, const struct tfc__json_key *key,
 			value);
 	if (rlimit.soft > rlimit.hard)
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     "the soft limit is above the hard one");
+				     "the soft limit exceeds the hard limit");
 	uint32_t i = 0;
 	while (i < rlimits->count && rlimits->items[i].resource != rlimit.resource)
 		i++;

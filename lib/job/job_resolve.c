@@ -39,8 +39,8 @@ static int resolve_path(const struct resolve *resolve, const char *key, const ch
 		     path) < 0)
 		return tfc__fail_nomem(resolve->error, "job");
 	if (is_directory && !can_enter(whole))
-		result = tfc__fail_errno(resolve->error, "job", errno, "%s: %s cannot be entered",
-					 key, path);
+		result = tfc__fail_errno(resolve->error, "job", errno,
+					 "%s: cannot enter directory \"%s\"", key, path);
 	else
 		result = tfc_job_set(resolve->job, key, whole, resolve->error);
 	free(whole);

@@ -52,9 +52,9 @@ BAD = [
     (["local", "--secret-env", "TFC_NO_SUCH", "true"],
      "--secret-env TFC_NO_SUCH: not set in the environment"),
     (["local", "--cwd", "/no/such", "true"],
-     "cwd: /no/such cannot be entered: No such file or directory"),
+     'cwd: cannot enter directory "/no/such": No such file or directory'),
     (["local", "--cwd", "/etc/passwd", "true"],
-     "cwd: /etc/passwd cannot be entered: Not a directory"),
+     'cwd: cannot enter directory "/etc/passwd": Not a directory'),
     (["local", "--log-dir", "/etc/passwd", "true"], "cannot open log directory \"/etc/passwd\": Not a directory"),
     (["logs", "--tail", "0", "job"], "--tail 0: must be at least 1"),
     (["logs", "--attempt", "0", "job"], "--attempt 0: must be at least 1"),
@@ -62,10 +62,10 @@ BAD = [
     (["--worker", "2", "true"],
      '"--worker" is not a command; write a command first, as in "tfc_run local --worker"'),
     (["local", "--worker", "0", "true"],
-     "roles.worker.count: 0 workers and no chief: there is nothing to run"),
+     "roles.worker.count: 0 workers and no chief; there is nothing to run"),
     (["local", "--ps", "1", "true"], "roles.ps: a ps needs workers; add the role worker"),
     (["local", "--strategy", "multi_worker_mirrored", "--worker", "1", "--ps", "1", "true"],
-     "strategy: multi_worker_mirrored has no ps; take the role ps out, or use parameter_server"),
+     "strategy: multi_worker_mirrored has no ps; remove the role ps, or use parameter_server"),
     (["local", "--framework", "pytorch", "--worker", "1", "--ps", "1", "true"],
      "roles.ps: pytorch has no ps; make it a worker, or a sidecar of another name"),
     (["local", "--worker", '{"min": 2, "max": 4}', "true"],
@@ -133,7 +133,7 @@ class OptionsTest(harness.RunTest):
         path = self.job_file(argv=["true"], roles={"worker": {"cwd": "/no/such"}})
         self.assert_refused(
             self.run_local("--job", path),
-            "roles.worker.cwd: /no/such cannot be entered: No such file or directory")
+            'roles.worker.cwd: cannot enter directory "/no/such": No such file or directory')
 
 
 class JobTest(harness.RunTest):

@@ -220,11 +220,13 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:2: restart.window: unknown key; did you mean window_s?"},
 		{"{\"xylophone\":1}", TFC_EINVAL, "job.json:1: xylophone: unknown key"},
 		{"{\"user\":\"nobody\"}", TFC_EINVAL,
-		 "job.json:1: user: not a key here; roles have it: roles.ROLE.user"},
+		 "job.json:1: user: unknown key here; use the roles' key roles.ROLE.user"},
 		{"{\"roles\":{\"worker\":{\"isolation\":\"pidns\"}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.isolation: not a key here; the job has it: isolation"},
+		 "job.json:1: roles.worker.isolation: unknown key here; use the job's key "
+		 "isolation"},
 		{"{\"roles\":{\"worker\":{\"placement\":{}}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.placement: not a key here; the job has it: placement"},
+		 "job.json:1: roles.worker.placement: unknown key here; use the job's key "
+		 "placement"},
 		{"{\"restart.max\":1}", TFC_EINVAL,
 		 "job.json:1: restart.max: unknown key; did you mean restart?"},
 		{"{\"name\":7}", TFC_EINVAL, "job.json:1: name: must be a string, not 7"},
@@ -272,8 +274,8 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"roles\":{\"worker\":null}}", TFC_EINVAL,
 		 "job.json:1: roles.worker: must be an object, not null"},
 		{"{\"roles\":{\"Worker\":{}}}", TFC_EINVAL,
-		 "job.json:1: roles.Worker: a role's name is 1 to 63 of a-z, 0-9 and _, a letter "
-		 "first"},
+		 "job.json:1: roles.Worker: a role's name must be 1 to 63 of a-z, 0-9 and _ and "
+		 "begin with a letter"},
 		{"{\"roles\":{\"worker\":{\"memory\":-1}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.memory: must be a whole number from 0 to "
 		 "1000000000000000000, not -1"},
@@ -284,8 +286,8 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"roles\":{\"worker\":{\"rlimits\":[]}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.rlimits: must be an object of limits, not a list of 0"},
 		{"{\"roles\":{\"worker\":{\"rlimits\":{\"files\":1}}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.rlimits.files: no such limit; there are as core cpu "
-		 "data fsize memlock msgqueue nice nofile nproc rss rtprio rttime sigpending "
+		 "job.json:1: roles.worker.rlimits.files: unknown limit; the limits are as core "
+		 "cpu data fsize memlock msgqueue nice nofile nproc rss rtprio rttime sigpending "
 		 "stack"},
 		{"{\"roles\":{\"worker\":{\"rlimits\":{\"as\":-1}}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.rlimits.as: must be a number, \"unlimited\", or a list "
@@ -294,15 +296,14 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:1: roles.worker.rlimits.as: must be a number, \"unlimited\", or a list "
 		 "of the soft and the hard limit, not a list of 1"},
 		{"{\"roles\":{\"worker\":{\"rlimits\":{\"as\":[\"unlimited\",7]}}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.rlimits.as: the soft limit is above the hard one"},
+		 "job.json:1: roles.worker.rlimits.as: the soft limit exceeds the hard limit"},
 		{"{\"roles\":{\"worker\":{\"nice\":1.5}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.nice: must be a whole number from -40 to 40, not 1.5"},
 		{"{\"roles\":{\"worker\":{\"oom_score_adj\":1001}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.oom_score_adj: must be a whole number from -1000 to "
 		 "1000, not 1001"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"user\":\"\"}}}", TFC_EINVAL,
-		 "job.json:1: roles.worker.user: must not be empty; leave it out to have the "
-		 "host's"},
+		 "job.json:1: roles.worker.user: must not be empty; omit it to use the host's"},
 		{"{\"argv\":[\"a\"],\"roles\":{\"worker\":{\"user\":\"a:b:c\"}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.user: must be a user, or user:group, by name or number, "
 		 "not \"a:b:c\""},
@@ -342,7 +343,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		 "job.json:2: restart.backoff_s[1]: must be a number of seconds from 0 to "
 		 "1000000000, not -1"},
 		{"{\"restart\":{\"backoff_s\":[9,5]}}", TFC_EINVAL,
-		 "job.json:1: restart.backoff_s: the first wait is longer than the longest"},
+		 "job.json:1: restart.backoff_s: the first wait exceeds the longest"},
 		{"{\"restart\":null}", TFC_EINVAL,
 		 "job.json:1: restart: must be an object, not null"},
 		{"{\"framework\":\"caffe\"}", TFC_EINVAL,
@@ -371,8 +372,8 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"{\"roles\":{\"worker\":{\"gpus\":1025}}}", TFC_EINVAL,
 		 "job.json:1: roles.worker.gpus: must be a whole number from 0 to 1024, not 1025"},
 		{"{\"roles\":{\"worker\":{\"spares\":1}}}", TFC_ENOTSUP,
-		 "job.json:1: roles.worker.spares: this version does not offer it; leave it out or "
-		 "at 0"},
+		 "job.json:1: roles.worker.spares: not supported by this version; omit it or set "
+		 "it to 0"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_refused(cases[i].json, cases[i].code, cases[i].sentence);
@@ -388,23 +389,23 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"name\":\"a/b\",\n\"roles\":{\"worker\":{}}",
 		 "name: must not contain '/' or control characters"},
 		{"\"placement\":{\"upstream\":\"grid\"},\"roles\":{\"worker\":{}}",
-		 "placement.upstream: only the policy upstream follows it: set policy, too"},
+		 "placement.upstream: requires policy \"upstream\"; set policy too"},
 		{"\"placement\":{\"policy\":\"upstream\"},\"roles\":{\"worker\":{}}",
-		 "placement.upstream: the policy upstream needs the name of one"},
+		 "placement.upstream: policy \"upstream\" requires the name of an upstream"},
 		{"\"placement\":{\"policy\":\"upstream\",\"upstream\":\"grid\"},"
 		 "\"roles\":{\"chief\":{}}",
-		 "placement.upstream: it is the workers that follow it; add the role worker"},
+		 "placement.upstream: requires the role worker, whose tasks follow it"},
 		{"\"placement\":{\"on_upstream_change\":\"restart\"},\"roles\":{\"worker\":{}}",
-		 "placement.on_upstream_change: only the policy upstream follows changes"},
+		 "placement.on_upstream_change: requires policy \"upstream\""},
 		{"\"on_stall\":\"restart\",\n\"roles\":{\"worker\":{\"stall_s\":0}}",
-		 "on_stall: no silence counts as a stall yet: set stall_s, too"},
-		{"\"roles\":{}", "roles: no role is given; one worker is \"worker\": {}"},
+		 "on_stall: requires stall_s; set stall_s too"},
+		{"\"roles\":{}", "roles: no role is given; for one worker, write \"worker\": {}"},
 		{"\"roles\":{\"worker\":{\"count\":0}}",
-		 "roles.worker.count: 0 workers and no chief: there is nothing to run"},
+		 "roles.worker.count: 0 workers and no chief; there is nothing to run"},
 		{"\"roles\":{\"helper\":{}}",
-		 "roles: needs a worker, chief or driver: one of them decides the end"},
+		 "roles: needs a worker, chief or driver, whose end decides the job's"},
 		{"\"roles\":{\"worker\":{\"count\":100000},\"chief\":{}}",
-		 "roles: 100001 tasks are more than the 100000 a job may have"},
+		 "roles: 100001 tasks exceed the limit of 100000"},
 		{"\"roles\":{\"chief\":{\"count\":2}}",
 		 "roles.chief.count: a job has at most one chief, not 2"},
 		{"\"roles\":{\"worker\":{},\"evaluator\":{\"count\":2}}",
@@ -414,7 +415,7 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"roles\":{\"chief\":{},\"ps\":{}}",
 		 "roles.ps: a ps needs workers; add the role worker"},
 		{"\"strategy\":\"multi_worker_mirrored\",\"roles\":{\"worker\":{},\"ps\":{}}",
-		 "strategy: multi_worker_mirrored has no ps; take the role ps out, or use "
+		 "strategy: multi_worker_mirrored has no ps; remove the role ps, or use "
 		 "parameter_server"},
 		{"\"strategy\":\"parameter_server\",\"roles\":{\"worker\":{}}",
 		 "strategy: parameter_server needs a ps; add the role ps"},
@@ -440,17 +441,16 @@ static void what_does_not_fit_together_is_refused(void **state)
 		 "auto"},
 		{"\"framework\":\"pytorch\",\"roles\":{\"worker\":{\"restart\":{\"scope\":"
 		 "\"task\"}}}",
-		 "roles.worker.restart.scope: a pytorch worker cannot come back alone; use group "
-		 "or "
+		 "roles.worker.restart.scope: a pytorch worker cannot restart alone; use group or "
 		 "auto"},
 		{"\"framework\":\"jax\",\"topology\":\"partial\",\"roles\":{\"worker\":{}}",
-		 "topology: partial is for the parameter_server strategy only: elsewhere each "
-		 "worker dials the others"},
+		 "topology: partial is for the parameter_server strategy only; with others, each "
+		 "worker connects to all workers"},
 		{"\"topology\":\"partial\",\"roles\":{\"worker\":{}}",
-		 "topology: partial is for the parameter_server strategy only: elsewhere each "
-		 "worker dials the others"},
+		 "topology: partial is for the parameter_server strategy only; with others, each "
+		 "worker connects to all workers"},
 		{"\"roles\":{\"worker\":{\"count\":10,\"port\":65530}}",
-		 "roles.worker.port: 10 tasks from port 65530 on end beyond 65535"},
+		 "roles.worker.port: ports of 10 tasks, counted from 65530, exceed 65535"},
 		{"\"roles\":{\"worker\":{},\"tensorboard\":{}}",
 		 "roles.tensorboard: tensorboard needs log_dir, or argv"},
 		{"\"roles\":{\"worker\":{\"log_dir\":\"x\"}}",
@@ -464,19 +464,19 @@ static void what_does_not_fit_together_is_refused(void **state)
 		{"\"roles\":{\"chief\":{},\"worker\":{\"server\":true,\"argv\":[\"x\"]}}",
 		 "roles.worker.argv: a role with \"server\": true runs no program of its own"},
 		{"\"roles\":{\"worker\":{\"server\":true},\"ps\":{\"server\":true}}",
-		 "roles.worker.server: TensorFlow's server never ends, and so would the job; add a "
-		 "driver or chief"},
+		 "roles.worker.server: the job would not end because TensorFlow's server does not; "
+		 "add a driver or chief"},
 		{"\"roles\":{\"worker\":{\"argv\":[\"\"]}}",
-		 "roles.worker.argv: the first element is empty: it names the program"},
+		 "roles.worker.argv: the first element is empty; it must name the program"},
 		{"\"roles\":{\"worker\":{\"wrap\":[\"\"]}}",
-		 "roles.worker.wrap: the first element is empty: it names the program"},
+		 "roles.worker.wrap: the first element is empty; it must name the program"},
 		{"\"success\":\"chief\",\"roles\":{\"worker\":{}}",
-		 "success: the job has no role that this names"},
+		 "success: the job has no such role"},
 		{"\"restart\":{\"scope\":\"coordinator\"},\"roles\":{\"worker\":{}}",
 		 "restart.scope: coordinator is for the parameter_server strategy only"},
 		{"\"roles\":{\"worker\":{\"restart\":{\"scope\":\"task\"}}}",
-		 "roles.worker.restart.scope: a mirrored worker cannot come back alone; use group "
-		 "or auto"},
+		 "roles.worker.restart.scope: a mirrored worker cannot restart alone; use group or "
+		 "auto"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char json[512], sentence[256];
@@ -495,7 +495,7 @@ static void a_role_without_program_is_refused(void **state)
 	assert_refused("{\"roles\":{\"chief\":{}}}", TFC_EINVAL,
 		       "job.json:1: roles.chief: no program: set argv");
 	assert_refused("{\n\"argv\":[\"\"],\"roles\":{\"chief\":{}}}", TFC_EINVAL,
-		       "job.json:2: argv: the first element is empty: it names the program");
+		       "job.json:2: argv: the first element is empty; it must name the program");
 }
 
 static void combinations_that_make_sense_are_accepted(void **state)

@@ -68,12 +68,14 @@ static void a_directory_that_cannot_be_entered_is_refused_and_nothing_changes(vo
 	set(job, "cwd", "bin");
 	set(job, "roles.worker.cwd", "no/such");
 	assert_int_equal(tfc_job_resolve(job, "/usr", &error), TFC_ENOENT);
-	assert_string_equal(error.text, "roles.worker.cwd: no/such cannot be entered: "
-					"No such file or directory");
+	assert_string_equal(
+		error.text,
+		"roles.worker.cwd: cannot enter directory \"no/such\": No such file or directory");
 	assert_string_equal(job->cwd, "bin");
 	set(job, "cwd", "/etc/passwd");
 	assert_int_equal(tfc_job_resolve(job, "/usr", &error), TFC_ENOENT);
-	assert_string_equal(error.text, "cwd: /etc/passwd cannot be entered: Not a directory");
+	assert_string_equal(error.text,
+			    "cwd: cannot enter directory \"/etc/passwd\": Not a directory");
 }
 
 static void the_base_must_be_absolute(void **state)
