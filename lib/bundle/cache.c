@@ -147,10 +147,10 @@ static int take_named(struct tfc__bundles *bundles, const char *name, tfc_error 
 {
 	struct tfc__bundle *bundle = tfc__bundle_keep(bundles, name);
 	if (!bundle)
-		return tfc__bundle_failed(bundles,
-					  "bundle: it is not in the cache of the job's node any "
-					  "more: submit the job again",
-					  error, ret_bundle);
+		return tfc__bundle_failed(
+			bundles,
+			"bundle: no longer in the cache of the job's node; submit the job again",
+			error, ret_bundle);
 	int code = check_cached(bundle, error);
 	if (code < 0)
 		tfc__bundle_leave(bundle);
@@ -203,7 +203,8 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
 	if (!tfc__is_bundle_hash(hash))
-		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%.80s\" is no SHA-256", hash);
+		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%.80s\" is not a SHA-256",
+				 hash);
 	struct tfc__bundle *bundle = tfc__bundle_find(bundles, hash);
 	if (!bundle) {
 		bundle = tfc__archive_new(bundles, TFC__BUNDLE_RECEIVING);
@@ -216,8 +217,8 @@ int tfc__bundle_want(struct tfc__bundles *bundles, const char *hash, uint64_t si
 		bundle->size = size; /* a cached file that is damaged may have another size */
 	if (bundle->state != TFC__BUNDLE_READY && bundle->size != size)
 		return tfc__fail(error, TFC_EBUSY, "bundle", 0,
-				 "bundle: it is on its way here with %llu bytes, not %llu: one of "
-				 "the two is wrong",
+				 "bundle: another transfer of it has %llu bytes, not %llu; one of "
+				 "the sizes is wrong",
 				 (unsigned long long)bundle->size, (unsigned long long)size);
 	int code = check_cached(bundle, error);
 	if (code < 0)
@@ -259,10 +260,10 @@ int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_er
 	uint64_t room = (uint64_t)status.f_bavail * status.f_frsize;
 	if (bytes <= room)
 		return TFC_OK;
-	return tfc__fail(error, TFC_ENOSPC, "bundle", 0,
-			 "bundle: No space left on device: %.120s has %llu bytes left, and %llu "
-			 "are to come",
-			 bundles->dir, (unsigned long long)room, (unsigned long long)bytes);
+	return tfc__fail(
+		error, TFC_ENOSPC, "bundle", 0,
+		"bundle: No space left on device: \"%.120s\" has %llu bytes free; %llu are needed",
+		bundles->dir, (unsigned long long)room, (unsigned long long)bytes);
 }
 
 /* ---- open, close */
@@ -300,7 +301,7 @@ static int scan(struct tfc__bundles *bundles, tfc_error *error)
 	DIR *dir = opendir(bundles->dir);
 	struct dirent *entry;
 	int code = dir ? TFC_OK
-		       : tfc__fail_errno(error, "bundle", errno, "cannot read %.200s",
+		       : tfc__fail_errno(error, "bundle", errno, "cannot read \"%.200s\"",
 					 bundles->dir);
 	while (code == TFC_OK && (entry = readdir(dir)))
 		if (find_cached(bundles, entry->d_name) < 0)
@@ -323,7 +324,7 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	tfc__list_init(&bundles->offers);
 	int code = (bundles->dir = strdup(dir)) ? TFC_OK : tfc__fail_nomem(error, "bundle");
 	if (code == TFC_OK && mkdir(dir, 0700) < 0 && errno != EEXIST)
-		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", dir);
+		code = tfc__fail_errno(error, "bundle", errno, "cannot create \"%.200s\"", dir);
 	if (code == TFC_OK)
 		code = scan(bundles, error);
 	if (code < 0)
@@ -338,7 +339,7 @@ static void end_waiters(struct tfc__bundle *bundle)
 {
 	bundle->users++;
 	bundle->state = TFC__BUNDLE_FAILED;
-	tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: its cache is closed");
+	tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: the cache was closed");
 	tfc__observers_notify(&bundle->waiters, NULL);
 }
 

@@ -112,7 +112,7 @@ static void be_ready(struct tfc__bundle *bundle)
 		bundle->path = tfc__archive_path(bundle->bundles, bundle->hash);
 	if (!bundle->path || stat(bundle->path, &status) < 0) {
 		fail(bundle, TFC_EARCHIVE,
-		     bundle->path ? "it is gone from the cache" : "out of memory");
+		     bundle->path ? "no longer in the cache" : "out of memory");
 		return;
 	}
 	bundle->size = (uint64_t)status.st_size;
@@ -137,7 +137,7 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 	}
 	if (is_damaged && bundle->is_kept) {
 		fail(bundle, TFC_EARCHIVE,
-		     "it was damaged in the cache of the job's node: submit the job again");
+		     "damaged in the cache of the job's node; submit the job again");
 		return;
 	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
@@ -217,7 +217,7 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 	if (mkfifo(fifo, 0600) == 0)
 		bundle->pipe.fd = open(fifo, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (bundle->pipe.fd < 0)
-		code = tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", fifo);
+		code = tfc__fail_errno(error, "bundle", errno, "cannot create \"%.200s\"", fifo);
 	free(fifo);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)bundle->size);
 	const char *const words[5] = {"receive", bundle->work, bundle->bundles->dir, bundle->hash,
@@ -261,7 +261,7 @@ int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data,
 {
 	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
 	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
-		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "these bytes are not wanted now");
+		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "unexpected part of a bundle");
 	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
 	if (code == TFC_OK && keep(bundle, data, len) < 0)
 		code = tfc__fail_nomem(error, "bundle");

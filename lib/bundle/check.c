@@ -27,15 +27,15 @@ static int check_size(const struct tfc__bundle_entry *entry,
 {
 	const char *why = NULL;
 	if (entry->is_directory && (entry->size || entry->packed > EMPTY_DEFLATED))
-		why = "a folder with bytes of its own";
+		why = "a directory with content";
 	else if (entry->method == METHOD_STORED && entry->size != entry->packed)
-		why = "it is not compressed, and yet of two sizes";
+		why = "not compressed, but its two sizes differ";
 	if (why)
 		return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name, why);
 	if (is_bomb(limits, entry->size, entry->packed))
-		return tfc__bundle_refuse(error, TFC_ETOOBIG, entry->name,
-					  "it unpacks to over 200 times what is packed; store it "
-					  "as it is");
+		return tfc__bundle_refuse(
+			error, TFC_ETOOBIG, entry->name,
+			"unpacks to more than 200 times its packed size; store it uncompressed");
 	return TFC_OK;
 }
 
@@ -51,14 +51,14 @@ static int check_sizes(const struct tfc__bundle_directory *directory,
 		if (entry->size > limits->bytes - size)
 			return tfc__bundle_refuse(
 				error, TFC_ETOOBIG, entry->name,
-				"with it the archive unpacks to more than is allowed");
+				"exceeds the limit of the archive's unpacked size");
 		size += entry->size;
 		packed += entry->packed;
 	}
 	if (is_bomb(limits, size, packed))
 		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
-				 "the archive unpacks to over 200 times what is packed; store its "
-				 "files as they are");
+				 "the archive unpacks to more than 200 times its packed size; "
+				 "store its files uncompressed");
 	return TFC_OK;
 }
 
@@ -78,8 +78,7 @@ static int check_gap(const struct tfc__bundle_entry *before, uint64_t next, cons
 	uint64_t end = before ? before->end : 0;
 	if (next < end)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				 "entry %.80s: it shares bytes with entry %.80s", what,
-				 before->name);
+				 "entry %.80s: overlaps entry %.80s", what, before->name);
 	if (next - end > (before && before->has_descriptor ? DESCRIPTOR_MAX : 0))
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
 				 "%llu bytes before %.80s belong to no entry of the archive",
@@ -103,7 +102,7 @@ static int check_places(const struct tfc__bundle_directory *directory, tfc_error
 		before = sorted[i];
 	}
 	if (result == TFC_OK)
-		result = check_gap(before, directory->start, "its directory", error);
+		result = check_gap(before, directory->start, "the central directory", error);
 	free(sorted);
 	return result;
 }

@@ -32,7 +32,7 @@ int tfc__bundle_read_at(int fd, uint64_t offset, void *data, size_t len, tfc_err
 		if (n < 0)
 			return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
 		if (n == 0)
-			return damaged(error, "the archive ends too early");
+			return damaged(error, "the archive is truncated");
 		done += (size_t)n;
 	}
 	return TFC_OK;
@@ -63,26 +63,26 @@ static int read_end64(int fd, const uint8_t *plain, uint64_t *at, struct tfc__bu
 	if (result < 0)
 		return result;
 	if (tfc__get32(locator) != LOCATOR_MAGIC)
-		return is_needed ? damaged(error, "the archive's Zip64 record is missing") : TFC_OK;
+		return is_needed ? damaged(error, "the archive has no Zip64 record") : TFC_OK;
 	uint64_t place = tfc__get64(locator + 8), before = *at - LOCATOR_SIZE;
 	if (place > before - END64_SIZE)
-		return damaged(error, "the archive's Zip64 record is not where it is said to be");
+		return damaged(error, "the archive's Zip64 record is not at its recorded offset");
 	result = tfc__bundle_read_at(fd, place, record, END64_SIZE, error);
 	if (result < 0)
 		return result;
 	if (tfc__get32(record) != END64_MAGIC)
-		return damaged(error, "the archive's Zip64 record is not where it is said to be");
+		return damaged(error, "the archive's Zip64 record is not at its recorded offset");
 	if (tfc__get64(record + 4) != before - place - 12)
-		return damaged(error, "the archive's Zip64 record is not as long as it says");
+		return damaged(error, "the archive's Zip64 record has a wrong length");
 	*end = (struct tfc__bundle_end){tfc__get64(record + 48), tfc__get64(record + 40),
 					tfc__get64(record + 32)};
 	if (!agrees(tfc__get16(plain + 10), UINT16_MAX, end->count) ||
 	    !agrees(tfc__get32(plain + 12), UINT32_MAX, end->size) ||
 	    !agrees(tfc__get32(plain + 16), UINT32_MAX, end->offset))
-		return damaged(error, "the archive's end and its Zip64 record disagree");
+		return damaged(error, "the archive's end record and Zip64 record differ");
 	if (tfc__get32(record + 16) || tfc__get32(record + 20) ||
 	    tfc__get64(record + 24) != end->count)
-		return damaged(error, "it is one part of an archive of several");
+		return damaged(error, "the archive is one part of several");
 	*at = place;
 	return TFC_OK;
 }
@@ -103,10 +103,11 @@ static int no_end(int fd, const uint8_t *last, const uint8_t *tail_end, tfc_erro
 		size_t comment = tfc__get16(last + 20);
 		if (comment < rest)
 			return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-					 "%zu bytes follow the end of the archive", rest - comment);
+					 "%zu bytes follow the archive's end record",
+					 rest - comment);
 	}
-	return damaged(error, begins_as_zip(fd) ? "the archive is cut short: its end is missing"
-						: "it is no zip archive");
+	return damaged(error, begins_as_zip(fd) ? "the archive is truncated: it has no end record"
+						: "not a zip archive");
 }
 
 /*
@@ -122,7 +123,7 @@ static int find_record(int fd, const uint8_t *tail, size_t len, const uint8_t **
 		if (tfc__get32(at) != END_MAGIC)
 			continue;
 		if (found)
-			return damaged(error, "the archive's comment holds a second end");
+			return damaged(error, "the archive's comment contains a second end record");
 		last = at;
 		if (len - i >= END_SIZE && tfc__get16(at + 20) == len - i - END_SIZE)
 			found = at;
@@ -139,10 +140,9 @@ static int check_place(int fd, uint64_t at, const struct tfc__bundle_end *end, t
 	/* The directory is there, but all offsets in the archive are too low by the same number. */
 	if (end->size <= at && end->size >= CENTRAL_SIZE && end->offset < at - end->size &&
 	    pread(fd, magic, 4, (off_t)(at - end->size)) == 4 && tfc__get32(magic) == CENTRAL_MAGIC)
-		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				 "%llu bytes stand in front of the archive",
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "%llu bytes precede the archive",
 				 (unsigned long long)(at - end->size - end->offset));
-	return damaged(error, "the archive's directory is not where it is said to be");
+	return damaged(error, "the archive's central directory is not at its recorded offset");
 }
 
 static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__bundle_end *end,
@@ -157,13 +157,13 @@ static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__b
 			agrees(tfc__get16(record + 6), UINT16_MAX, 0) &&
 			tfc__get16(record + 8) == tfc__get16(record + 10);
 	if (!is_whole)
-		return damaged(error, "it is one part of an archive of several");
+		return damaged(error, "the archive is one part of several");
 	result = check_place(fd, at, end, error);
 	if (result == TFC_OK && end->count > end->size / CENTRAL_SIZE)
-		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				 "the archive claims %llu entries; its directory has no room for "
-				 "them",
-				 (unsigned long long)end->count);
+		return tfc__fail(
+			error, TFC_EARCHIVE, "bundle", 0,
+			"the archive claims %llu entries, more than its central directory can hold",
+			(unsigned long long)end->count);
 	return result;
 }
 

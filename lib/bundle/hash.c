@@ -31,12 +31,12 @@ int tfc_bundle_hash(const char *zip_path, char ret_hash[TFC_BUNDLE_HASH_SIZE], t
 				 "tfc_bundle_hash: an argument is NULL");
 	int fd = open(zip_path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return tfc__fail_errno(error, "bundle", errno, "cannot open %.120s", zip_path);
+		return tfc__fail_errno(error, "bundle", errno, "cannot open \"%.120s\"", zip_path);
 	crypto_hash_sha256_init(&state);
 	int failed = hash_all(fd, &state) < 0 ? errno : 0;
 	close(fd);
 	if (failed)
-		return tfc__fail_errno(error, "bundle", failed, "cannot read %.120s", zip_path);
+		return tfc__fail_errno(error, "bundle", failed, "cannot read \"%.120s\"", zip_path);
 	crypto_hash_sha256_final(&state, hash);
 	sodium_bin2hex(ret_hash, TFC_BUNDLE_HASH_SIZE, hash, sizeof(hash));
 	return TFC_OK;

@@ -14,9 +14,9 @@
 static const char *check_part(const char *part, size_t len)
 {
 	if (len == 0)
-		return "an empty part in its name";
+		return "its name has an empty part";
 	if (len > PART_MAX_LEN)
-		return "a part of its name is longer than 255 bytes";
+		return "a part of its name exceeds 255 bytes";
 	if (len == 1 && part[0] == '.')
 		return "\".\" is a part of its name";
 	if (len == 2 && part[0] == '.' && part[1] == '.')
@@ -33,7 +33,7 @@ static const char *check_parts(const char *name)
 		if (why)
 			return why;
 		if (++depth > DEPTH_MAX)
-			return "more than 64 folders deep";
+			return "more than 64 directories deep";
 		name += len + (name[len] == '/');
 	}
 	return NULL;
@@ -48,9 +48,9 @@ static const char *check_characters(const char *name, size_t len)
 		size_t same;
 		uint32_t code = tfc__utf8_read(name, &same);
 		if (code == '\\')
-			return "a backslash in its name";
+			return "its name contains a backslash";
 		if (tfc__utf8_is_control(code))
-			return "a control character in its name";
+			return "its name contains a control character";
 	}
 	return NULL;
 }
@@ -62,9 +62,9 @@ int tfc__bundle_name_check(const char *name, tfc_error *error)
 	if (len == 0)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "an entry without a name");
 	if (len > NAME_MAX_LEN)
-		why = "its name is longer than 1024 bytes";
+		why = "its name exceeds 1024 bytes";
 	else if (name[0] == '/')
-		why = "an absolute name";
+		why = "its name is absolute";
 	why = why ? why : check_characters(name, len);
 	why = why ? why : check_parts(name);
 	return why ? tfc__bundle_refuse(error, TFC_EARCHIVE, name, why) : TFC_OK;
@@ -150,17 +150,16 @@ static int check_pair(const struct prefix *a, const struct prefix *b, tfc_error 
 		return TFC_OK;
 	if (compare_bytes(a_text, a->len, b_text, b->len) != 0)
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				 "entries %.80s and %.80s: names that differ only in case", a_text,
+				 "entries %.80s and %.80s: names differ only in case", a_text,
 				 b_text);
 	if (a->is_whole && b->is_whole && a->name->is_directory == b->name->is_directory)
-		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
-					  "there is another one of that name");
+		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text, "its name is not unique");
 	if (a->is_whole && b->is_whole)
 		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
-					  "it is a file, and a folder, too");
+					  "both a file and a directory");
 	if (a->is_whole && !a->name->is_directory)
 		return tfc__bundle_refuse(error, TFC_EARCHIVE, a_text,
-					  "it is a file, and a folder of another one");
+					  "a file, but also the directory of another entry");
 	return TFC_OK;
 }
 

@@ -86,9 +86,9 @@ static int add_item(struct pack *p, char *name, const struct stat *status)
 	};
 	int result = tfc__bundle_name_check(name, p->error);
 	if (result == TFC_OK && p->count > tfc__bundle_limits.entries)
-		result = refuse(p, TFC_ETOOBIG, name, "with it the bundle has too many files");
+		result = refuse(p, TFC_ETOOBIG, name, "exceeds the limit of files in a bundle");
 	if (result == TFC_OK && p->items[p->count - 1].size > tfc__bundle_limits.bytes - p->bytes)
-		result = refuse(p, TFC_ETOOBIG, name, "with it the bundle is too large");
+		result = refuse(p, TFC_ETOOBIG, name, "exceeds the limit of a bundle's size");
 	p->bytes += result == TFC_OK ? p->items[p->count - 1].size : 0;
 	return result;
 }
@@ -111,7 +111,7 @@ static int add_path(struct pack *p, char *name)
 	if (S_ISLNK(link.st_mode)) {
 		int fd = open_inside(p->root, name, O_PATH);
 		if (fd < 0 || fstat(fd, &status) < 0)
-			why = "a link that leads out of the directory, or nowhere";
+			why = "a link that is broken or leads out of the directory";
 		else if (!S_ISREG(status.st_mode))
 			why = "a link to something that is not a file";
 		if (fd >= 0)
@@ -269,7 +269,7 @@ static int write_items(struct pack *p, const char *zip_path)
 	if (!zip && (code == ZIP_ER_MEMORY || errno == ENOMEM))
 		return tfc__fail_nomem(p->error, "bundle");
 	if (!zip)
-		return refuse(p, TFC_ESYS, zip_path, "cannot be made");
+		return refuse(p, TFC_ESYS, zip_path, "cannot create the archive");
 	int result = TFC_OK;
 	for (size_t i = 0; i < p->count && result == TFC_OK; i++)
 		result = write_item(p, zip, &p->items[i]);

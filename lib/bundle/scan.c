@@ -102,9 +102,11 @@ static const char *read_field(const struct tfc__bundle_entry *entry, struct head
 		return NULL;
 	case EXTRA_UNIX:
 	case EXTRA_ASI_UNIX:
-		return is_link(field, len, id) ? "a hard link or device, by its extra field" : NULL;
+		return is_link(field, len, id)
+			       ? "a hard link or device according to its extra field"
+			       : NULL;
 	case EXTRA_NAME:
-		return is_other_name(entry, field, len) ? "its extra field holds another name"
+		return is_other_name(entry, field, len) ? "its extra field contains another name"
 							: NULL;
 	}
 	return NULL;
@@ -145,7 +147,7 @@ static const char *compare_headers(const struct header *local,
 				   const struct tfc__bundle_entry *entry)
 {
 	if (local->flags & FLAGS_ENCRYPTED)
-		return "encrypted, by its own header";
+		return "encrypted according to its local header";
 	if (local->method != entry->method)
 		return "its two compression methods differ";
 	if (!says_the_same(local, local->size, entry->size) ||
@@ -174,16 +176,16 @@ static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
 	uint8_t fixed[LOCAL_SIZE], bytes[2 * UINT16_MAX];
 	uint64_t end = scan->directory->start;
 	if (entry->start > end || end - entry->start < LOCAL_SIZE)
-		return refuse(scan, entry, "its place is outside the archive");
+		return refuse(scan, entry, "its offset is outside the archive");
 	int result = tfc__bundle_read_at(scan->fd, entry->start, fixed, LOCAL_SIZE, scan->error);
 	if (result < 0)
 		return result;
 	if (tfc__get32(fixed) != LOCAL_MAGIC)
-		return refuse(scan, entry, "there is no entry at its place");
+		return refuse(scan, entry, "no local header at its offset");
 	size_t len = (size_t)tfc__get16(fixed + 26) + tfc__get16(fixed + 28);
 	uint64_t room = end - entry->start - LOCAL_SIZE;
 	if (len > room || entry->packed > room - len)
-		return refuse(scan, entry, "its bytes reach out of the archive");
+		return refuse(scan, entry, "extends beyond the end of the archive");
 	entry->end = entry->start + LOCAL_SIZE + len + entry->packed;
 	result = tfc__bundle_read_at(scan->fd, entry->start + LOCAL_SIZE, bytes, len, scan->error);
 	if (result < 0)
@@ -201,11 +203,11 @@ static const char *read_kind(const uint8_t *central, struct tfc__bundle_entry *e
 	size_t len = strlen(entry->name);
 	entry->is_directory = len && entry->name[len - 1] == '/';
 	if (S_ISLNK(mode))
-		return "a symbolic link; only files and folders may be packed";
+		return "a symbolic link; only files and directories can be packed";
 	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISDIR(mode))
-		return "a device, fifo or socket; only files and folders may be packed";
+		return "a device, fifo or socket; only files and directories can be packed";
 	if ((mode & S_IFMT) && entry->is_directory != S_ISDIR(mode))
-		return "its name and its kind disagree";
+		return "its name and its type differ";
 	if (!mode) /* packed on a system without permission bits */
 		mode = entry->is_directory ? 0755 : 0644;
 	entry->mode = mode & 0755;
@@ -218,13 +220,13 @@ static const char *read_fields(const uint8_t *central, size_t name_len,
 	struct header header = read_header(central + 8);
 	header.start = tfc__get32(central + 42);
 	if (strlen(entry->name) != name_len)
-		return "a NUL in its name";
+		return "its name contains a NUL";
 	if (header.flags & FLAGS_ENCRYPTED)
 		return "encrypted";
 	if (header.flags & FLAG_PATCH)
-		return "a patch of a file, not a file";
+		return "contains a patch, not a file";
 	if (tfc__get16(central + 34) != 0 && tfc__get16(central + 34) != UINT16_MAX)
-		return "it lies in another part of the archive";
+		return "stored in another part of the archive";
 	const char *why = read_extra(entry, &header, central + CENTRAL_SIZE + name_len,
 				     tfc__get16(central + 30));
 	entry->has_descriptor = header.flags & FLAG_DESCRIPTOR;
@@ -244,10 +246,10 @@ static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
 	    (name_len = tfc__get16(central + 28),
 	     len = CENTRAL_SIZE + name_len + tfc__get16(central + 30) + tfc__get16(central + 32),
 	     len > scan->left))
-		return tfc__fail(scan->error, TFC_EARCHIVE, "bundle", 0,
-				 "the archive's directory is damaged behind entry %zu of %zu",
-				 (size_t)(entry - scan->directory->entries),
-				 scan->directory->count);
+		return tfc__fail(
+			scan->error, TFC_EARCHIVE, "bundle", 0,
+			"the archive's central directory is damaged after entry %zu of %zu",
+			(size_t)(entry - scan->directory->entries), scan->directory->count);
 	memcpy(scan->names, central + CENTRAL_SIZE, name_len);
 	scan->names[name_len] = '\0';
 	entry->name = scan->names;
@@ -272,7 +274,7 @@ static int read_entries(struct scan *scan)
 	}
 	if (result == TFC_OK && scan->left)
 		return tfc__fail(scan->error, TFC_EARCHIVE, "bundle", 0,
-				 "the archive's directory goes on behind its %zu entries",
+				 "the archive's central directory continues after its %zu entries",
 				 directory->count);
 	return result;
 }
@@ -320,17 +322,17 @@ int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
 	if (fstat(fd, &status) < 0)
 		return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
 	if (!S_ISREG(status.st_mode))
-		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "it is no file");
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "not a regular file");
 	int result = tfc__bundle_find_end(fd, (uint64_t)status.st_size, &end, error);
 	if (result < 0)
 		return result;
 	if (end.count > limits->entries)
 		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
-				 "%llu entries are more than the %u allowed",
+				 "%llu entries exceed the limit of %u",
 				 (unsigned long long)end.count, limits->entries);
 	if (end.size > DIRECTORY_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "bundle", 0,
-				 "the archive's directory takes %llu bytes; %d are allowed",
+				 "the archive's central directory has %llu bytes; the limit is %d",
 				 (unsigned long long)end.size, DIRECTORY_MAX);
 	result = read_directory(fd, &end, &directory, error);
 	if (result == TFC_OK)

@@ -52,16 +52,15 @@ static int compare_readers(struct unpack *u)
 {
 	zip_stat_t status;
 	if (zip_get_num_entries(u->zip, 0) != (zip_int64_t)u->directory.count)
-		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0,
-				 "the archive can be read in two ways");
+		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "the archive is ambiguous");
 	for (size_t i = 0; i < u->directory.count; i++) {
 		const struct tfc__bundle_entry *entry = &u->directory.entries[i];
 		if (zip_stat_index(u->zip, i, ZIP_FL_ENC_RAW, &status) < 0)
 			return refuse(u, entry, zip_strerror(u->zip));
 		if (!zip_compression_method_supported(entry->method, 0))
-			return refuse(u, entry, "an unknown compression method");
+			return refuse(u, entry, "unknown compression method");
 		if (!is_same(&status, entry))
-			return refuse(u, entry, "it can be read in two ways");
+			return refuse(u, entry, "ambiguous headers");
 	}
 	return TFC_OK;
 }
@@ -125,11 +124,11 @@ static int fail_read(struct unpack *u, const struct tfc__bundle_entry *entry, in
 		return tfc__fail_nomem(u->error, "bundle");
 	case ZIP_ER_READ:
 		return tfc__bundle_refuse(u->error, TFC_ESYS, entry->name,
-					  "the archive cannot be read");
+					  "cannot read the archive");
 	case ZIP_ER_CRC:
-		return refuse(u, entry, "its checksum is not that of its bytes");
+		return refuse(u, entry, "its checksum does not match its content");
 	}
-	return refuse(u, entry, "its compressed bytes are damaged");
+	return refuse(u, entry, "its compressed content is damaged");
 }
 
 /* Copies one entry's bytes and counts them, because the declared size may be false. */
@@ -261,7 +260,8 @@ static int open_archive(struct unpack *u, const char *zip_path,
 {
 	int fd = open(zip_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		return tfc__fail_errno(u->error, "bundle", errno, "cannot open %.120s", zip_path);
+		return tfc__fail_errno(u->error, "bundle", errno, "cannot open \"%.120s\"",
+				       zip_path);
 	int result = tfc__bundle_scan(fd, limits, &u->directory, u->error);
 	if (result == TFC_OK)
 		result = open_zip(u, fd);
@@ -280,10 +280,10 @@ static int open_empty(const char *path, struct unpack *u)
 	bool has_entry = u->root >= 0 && tfc__dir_next(&dir);
 	if (u->root < 0 || errno)
 		return tfc__fail_errno(u->error, "bundle", errno,
-				       "cannot open the directory %.120s", path);
+				       "cannot open directory \"%.120s\"", path);
 	if (!has_entry)
 		return TFC_OK;
-	return tfc__fail(u->error, TFC_EEXIST, "bundle", 0, "the directory %.120s is not empty",
+	return tfc__fail(u->error, TFC_EEXIST, "bundle", 0, "directory \"%.120s\" is not empty",
 			 path);
 }
 

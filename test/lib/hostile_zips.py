@@ -202,46 +202,46 @@ def names():
     yield "parent_inside", 'entry a/../../x: ".." is a part of its name', plain("a/../../x")
     yield "parent_last", 'entry a/..: ".." is a part of its name', plain("a/..")
     yield "dot", 'entry ./a: "." is a part of its name', plain("./a")
-    yield "absolute", "entry /etc/x: an absolute name", plain("/etc/x")
-    yield "root", "entry /: an absolute name", plain("/", FOLDER, b"")
-    yield "backslash", "entry ..\\x: a backslash in its name", plain("..\\x")
-    yield "nul", "entry a: a NUL in its name", archive(Entry(b"a\0/../../x"))
-    yield "newline", "entry a b: a control character in its name", archive(Entry(b"a\nb"))
-    yield "escape", "entry  [2Ja: a control character in its name", archive(Entry(b"\x1b[2Ja"))
-    yield "c1_control", "entry a??: a control character in its name", plain("a\u009b")
-    yield "bidi_control", "entry a???txt.exe: a control character in its name", plain("a\u202etxt.exe")
+    yield "absolute", "entry /etc/x: its name is absolute", plain("/etc/x")
+    yield "root", "entry /: its name is absolute", plain("/", FOLDER, b"")
+    yield "backslash", "entry ..\\x: its name contains a backslash", plain("..\\x")
+    yield "nul", "entry a: its name contains a NUL", archive(Entry(b"a\0/../../x"))
+    yield "newline", "entry a b: its name contains a control character", archive(Entry(b"a\nb"))
+    yield "escape", "entry  [2Ja: its name contains a control character", archive(Entry(b"\x1b[2Ja"))
+    yield "c1_control", "entry a??: its name contains a control character", plain("a\u009b")
+    yield "bidi_control", "entry a???txt.exe: its name contains a control character", plain("a\u202etxt.exe")
     yield "bad_utf8", "entry a?: its name is not UTF-8", archive(Entry(b"a\xff", flags=UTF8))
     yield "overlong_utf8", "entry ????/x: its name is not UTF-8", archive(Entry(b"\xc0\xae\xc0\xae/x"))
-    yield "empty_part", "entry a//b: an empty part in its name", plain("a//b")
+    yield "empty_part", "entry a//b: its name has an empty part", plain("a//b")
     yield "empty_name", "an entry without a name", archive(Entry(b""))
-    yield "long_part", f"entry {LONG}: a part of its name is longer than 255 bytes", plain("n" * 256)
-    yield "long_name", f"entry {'d/' * 60}: its name is longer than 1024 bytes", plain("d/" * 512 + "x")
-    yield "deep", f"entry {'e/' * 60}: more than 64 folders deep", plain("e/" * 64 + "x")
-    yield "other_name", "entry a: its extra field holds another name", archive(
+    yield "long_part", f"entry {LONG}: a part of its name exceeds 255 bytes", plain("n" * 256)
+    yield "long_name", f"entry {'d/' * 60}: its name exceeds 1024 bytes", plain("d/" * 512 + "x")
+    yield "deep", f"entry {'e/' * 60}: more than 64 directories deep", plain("e/" * 64 + "x")
+    yield "other_name", "entry a: its extra field contains another name", archive(
         Entry(b"a", extra=field(0x7075, b"\1" + struct.pack("<I", zlib.crc32(b"a")) + b"../x")))
 
 
 def clashes():
-    yield "duplicate", "entry a: there is another one of that name", by_zipfile(
+    yield "duplicate", "entry a: its name is not unique", by_zipfile(
         ("a", FILE, b"1", STORED), ("a", FILE, b"2", STORED))
-    yield "case", "entries Dir/A and dir/a: names that differ only in case", by_zipfile(
+    yield "case", "entries Dir/A and dir/a: names differ only in case", by_zipfile(
         ("Dir/A", FILE, b"1", STORED), ("dir/a", FILE, b"2", STORED))
-    yield "case_of_folder", "entries A/x and a/y: names that differ only in case", by_zipfile(
+    yield "case_of_folder", "entries A/x and a/y: names differ only in case", by_zipfile(
         ("A/x", FILE, b"1", STORED), ("a/y", FILE, b"2", STORED))
-    yield "case_umlaut", "entries \u00c4.py and \u00e4.py: names that differ only in case", by_zipfile(
+    yield "case_umlaut", "entries \u00c4.py and \u00e4.py: names differ only in case", by_zipfile(
         ("\u00c4.py", FILE, b"1", STORED), ("\u00e4.py", FILE, b"2", STORED))
-    yield "case_kelvin", "entries K and \u212a: names that differ only in case", by_zipfile(
+    yield "case_kelvin", "entries K and \u212a: names differ only in case", by_zipfile(
         ("\u212a", FILE, b"1", STORED), ("K", FILE, b"2", STORED))
-    yield "file_and_folder", "entry c: it is a file, and a folder, too", by_zipfile(
+    yield "file_and_folder", "entry c: both a file and a directory", by_zipfile(
         ("c", FILE, b"1", STORED), ("c/", FOLDER, b"", STORED))
-    yield "file_as_folder", "entry c: it is a file, and a folder of another one", by_zipfile(
+    yield "file_as_folder", "entry c: a file, but also the directory of another entry", by_zipfile(
         ("c/d", FILE, b"1", STORED), ("c", FILE, b"2", STORED))
 
 
 def kinds():
-    link = "a symbolic link; only files and folders may be packed"
-    device = "a device, fifo or socket; only files and folders may be packed"
-    by_extra = "a hard link or device, by its extra field"
+    link = "a symbolic link; only files and directories can be packed"
+    device = "a device, fifo or socket; only files and directories can be packed"
+    by_extra = "a hard link or device according to its extra field"
     yield "link", f"entry link: {link}", plain("link", LINK, b"/etc/passwd")
     yield "link_then_through", f"entry out: {link}", by_zipfile(
         ("out", LINK, b"..", STORED), ("out/x", FILE, b"written", STORED))
@@ -257,30 +257,30 @@ def kinds():
         Entry(b"hidden", local={"extra": field(0x000D, bytes(12) + b"/etc/passwd")}))
     yield "device_extra", f"entry asi: {by_extra}", archive(Entry(b"asi", extra=field(
         0x756E, struct.pack("<IHIHH", 0, stat.S_IFCHR | 0o666, 0x0103, 0, 0))))
-    yield "folder_as_file", "entry d/: its name and its kind disagree", plain("d/", FILE, b"")
-    yield "file_as_directory", "entry d: its name and its kind disagree", plain("d", FOLDER, b"")
-    yield "folder_with_bytes", "entry d/: a folder with bytes of its own", plain("d/", FOLDER, b"x")
+    yield "folder_as_file", "entry d/: its name and its type differ", plain("d/", FILE, b"")
+    yield "file_as_directory", "entry d: its name and its type differ", plain("d", FOLDER, b"")
+    yield "folder_with_bytes", "entry d/: a directory with content", plain("d/", FOLDER, b"x")
 
 
 def bombs():
-    bomb = "it unpacks to over 200 times what is packed; store it as it is"
+    bomb = "unpacks to more than 200 times its packed size; store it uncompressed"
     million = bytes(1 << 20)
     yield "ratio", f"entry zeros: {bomb}", by_zipfile(("zeros", FILE, million * 16, DEFLATED))
-    yield "ratio_of_all", ("the archive unpacks to over 200 times what is packed; store its files "
-                           "as they are"), by_zipfile(
+    yield "ratio_of_all", ("the archive unpacks to more than 200 times its packed size; store its "
+                           "files uncompressed"), by_zipfile(
         *((f"zeros{i}", FILE, million, DEFLATED) for i in range(8)))
     yield "ratio_lie", f"entry lie: {bomb}", archive(
         Entry(b"lie", b"x", method=DEFLATED, size=1 << 30))
     yield "ratio_of_zip64", f"entry huge: {bomb}", archive(
         Entry(b"huge", b"x", method=DEFLATED, size=NONE32, extra=zip64_field(1 << 63)))
-    yield "large", "entry b: with it the archive unpacks to more than is allowed", write_large
-    yield "overlap", "entry b: it shares bytes with entry a", overlap()
-    yield "same_bytes", "entry a: it shares bytes with entry a", archive(
+    yield "large", "entry b: exceeds the limit of the archive's unpacked size", write_large
+    yield "overlap", "entry b: overlaps entry a", overlap()
+    yield "same_bytes", "entry a: overlaps entry a", archive(
         A, Entry(b"a", b"12345", place=0))
-    yield "overlap_quoted", "entry quoted2: it shares bytes with entry quoted1", quoted_bomb(20)
-    yield "many", "1000000 entries are more than the 10000 allowed", lambda path: write_many(
+    yield "overlap_quoted", "entry quoted2: overlaps entry quoted1", quoted_bomb(20)
+    yield "many", "1000000 entries exceed the limit of 10000", lambda path: write_many(
         path, 1000000)
-    yield "fat_directory", "the archive's directory takes 72145700 bytes; 67108864 are allowed", (
+    yield "fat_directory", "the archive's central directory has 72145700 bytes; the limit is 67108864", (
         lambda path: write_many(path, 1100, b"c" * 65535))
 
 
@@ -318,22 +318,22 @@ def overlap():
 def sizes():
     yield "size_too_small", "entry a: larger than declared", archive(hello(size=3))
     yield "size_too_large", "entry a: smaller than declared", archive(hello(size=9))
-    yield "stored_two_sizes", "entry a: it is not compressed, and yet of two sizes", archive(
+    yield "stored_two_sizes", "entry a: not compressed, but its two sizes differ", archive(
         Entry(b"a", b"12345", size=4))
-    yield "crc", "entry b: its checksum is not that of its bytes", archive(
+    yield "crc", "entry b: its checksum does not match its content", archive(
         Entry(b"dir/good", b"x"), Entry(b"b", b"6789", crc=1))
-    yield "deflate_damaged", "entry a: its compressed bytes are damaged", archive(
+    yield "deflate_damaged", "entry a: its compressed content is damaged", archive(
         hello(bytes=b"\7" + PACKED[1:]))
-    yield "deflate_cut", "entry cut: its checksum is not that of its bytes", archive(
+    yield "deflate_cut", "entry cut: its checksum does not match its content", archive(
         Entry(b"cut", b"hello", method=DEFLATED, bytes=PACKED[:3]))
-    yield "packed_too_large", "entry a: its bytes reach out of the archive", archive(
+    yield "packed_too_large", "entry a: extends beyond the end of the archive", archive(
         hello(packed=1000, local={"packed": len(PACKED)}))
     yield "zip64_missing", "entry a: its Zip64 sizes are missing", archive(hello(size=NONE32))
     yield "zip64_short", "entry short: its Zip64 sizes are missing", archive(
         Entry(b"short", size=NONE32, packed=NONE32, extra=zip64_field(5)))
     yield "zip64_twice", "entry a: it has two sets of Zip64 sizes", archive(
         hello(extra=zip64_field(5) + zip64_field(6)))
-    yield "zip64_packed", "entry wide: its bytes reach out of the archive", archive(
+    yield "zip64_packed", "entry wide: extends beyond the end of the archive", archive(
         Entry(b"wide", b"x", packed=NONE32, extra=zip64_field((1 << 64) - 1)))
     yield "extra_damaged", "entry a: its extra field is damaged", archive(
         hello(extra=struct.pack("<HH", 0x5455, 9) + b"x"))
@@ -349,52 +349,52 @@ def headers():
     yield "local_crc", "entry a: its two checksums differ", archive(hello(local={"crc": 7}))
     yield "local_zip64", "entry z: its two sizes differ", archive(
         Entry(b"z", b"hello", local={"size": NONE32, "extra": zip64_field(6)}))
-    yield "local_encrypted", "entry a: encrypted, by its own header", archive(
+    yield "local_encrypted", "entry a: encrypted according to its local header", archive(
         hello(local={"flags": ENCRYPTED}))
     yield "encrypted", "entry a: encrypted", archive(hello(flags=ENCRYPTED))
     yield "encrypted_strongly", "entry s: encrypted", archive(Entry(b"s", flags=STRONG | ENCRYPTED))
-    yield "patch", "entry a: a patch of a file, not a file", archive(hello(flags=PATCH))
-    yield "method", "entry a: an unknown compression method", archive(Entry(b"a", b"x", method=77))
-    yield "outside", "entry a: its place is outside the archive", archive(hello(place=100000))
-    yield "outside_zip64", "entry far: its place is outside the archive", archive(
+    yield "patch", "entry a: contains a patch, not a file", archive(hello(flags=PATCH))
+    yield "method", "entry a: unknown compression method", archive(Entry(b"a", b"x", method=77))
+    yield "outside", "entry a: its offset is outside the archive", archive(hello(place=100000))
+    yield "outside_zip64", "entry far: its offset is outside the archive", archive(
         Entry(b"far", place=NONE32, extra=zip64_field((1 << 64) - 8)))
-    yield "no_header", "entry a: there is no entry at its place", archive(hello(place=1))
-    yield "part_of_archive", "entry a: it lies in another part of the archive", archive(hello(disk=3))
+    yield "no_header", "entry a: no local header at its offset", archive(hello(place=1))
+    yield "part_of_archive", "entry a: stored in another part of the archive", archive(hello(disk=3))
 
 
 def ends():
-    count = "the archive's directory"
-    yield "not_a_zip", "it is no zip archive", b"#!/bin/sh\nexit 0\n"
+    count = "the archive's central directory"
+    yield "not_a_zip", "not a zip archive", b"#!/bin/sh\nexit 0\n"
     yield "empty", "the file is empty", b""
-    yield "no_end", "the archive is cut short: its end is missing", archive(A, B)[:-22]
-    yield "suffix", "7 bytes follow the end of the archive", archive(A, suffix=b"garbage")
-    yield "prefix", "7 bytes stand in front of the archive", b"garbage" + archive(A)
+    yield "no_end", "the archive is truncated: it has no end record", archive(A, B)[:-22]
+    yield "suffix", "7 bytes follow the archive's end record", archive(A, suffix=b"garbage")
+    yield "prefix", "7 bytes precede the archive", b"garbage" + archive(A)
     yield "prefix_counted", "7 bytes before a belong to no entry of the archive", archive(
         A, prefix=b"garbage")
     yield "hidden", "6 bytes before b belong to no entry of the archive", archive(
         A, Entry(b"b", b"6789", gap=b"hidden"))
-    yield "second_end", "the archive's comment holds a second end", archive(A, comment=archive(B))
-    yield "second_directory", "47 bytes before its directory belong to no entry of the archive", (
+    yield "second_end", "the archive's comment contains a second end record", archive(A, comment=archive(B))
+    yield "second_directory", "47 bytes before the central directory belong to no entry of the archive", (
         archive(A, hidden=A.record(0)))
     yield "second_archive", f"{len(archive(A))} bytes before b belong to no entry of the archive", (
         archive(B, prefix=archive(A)))
-    yield "parts", "it is one part of an archive of several", archive(A, disk=2)
-    yield "directory_misplaced", f"{count} is not where it is said to be", archive(A, start=60)
-    yield "directory_damaged", f"{count} is damaged behind entry 1 of 2", b"PK\1\3".join(
+    yield "parts", "the archive is one part of several", archive(A, disk=2)
+    yield "directory_misplaced", f"{count} is not at its recorded offset", archive(A, start=60)
+    yield "directory_damaged", f"{count} is damaged after entry 1 of 2", b"PK\1\3".join(
         archive(A, B).rsplit(b"PK\1\2", 1))
-    yield "count_too_low", f"{count} goes on behind its 1 entries", archive(A, B, count=1)
-    yield "count_too_high", f"{count} is damaged behind entry 2 of 3", archive(
+    yield "count_too_low", f"{count} continues after its 1 entries", archive(A, B, count=1)
+    yield "count_too_high", f"{count} is damaged after entry 2 of 3", archive(
         A, Entry(b"b", comment=bytes(46)), count=3)
-    yield "count_absurd", "the archive claims 9000 entries; its directory has no room for them", (
+    yield "count_absurd", "the archive claims 9000 entries, more than its central directory can hold", (
         archive(A, count=9000))
-    yield "count_of_zip64", ("the archive claims 1000000000000 entries; its directory has no room "
-                             "for them"), archive(A, zip64={"count": 10**12, "here": 10**12})
-    yield "zip64_no_record", "the archive's Zip64 record is missing", archive(A, count=0xFFFF)
-    yield "zip64_misplaced", "the archive's Zip64 record is not where it is said to be", archive(
+    yield "count_of_zip64", ("the archive claims 1000000000000 entries, more than its central "
+                             "directory can hold"), archive(A, zip64={"count": 10**12, "here": 10**12})
+    yield "zip64_no_record", "the archive has no Zip64 record", archive(A, count=0xFFFF)
+    yield "zip64_misplaced", "the archive's Zip64 record is not at its recorded offset", archive(
         A, zip64={"place": 1})
-    yield "zip64_length", "the archive's Zip64 record is not as long as it says", archive(
+    yield "zip64_length", "the archive's Zip64 record has a wrong length", archive(
         A, zip64={"length": 45})
-    yield "zip64_disagrees", "the archive's end and its Zip64 record disagree", archive(
+    yield "zip64_disagrees", "the archive's end record and Zip64 record differ", archive(
         A, zip64={}, count=2)
 
 

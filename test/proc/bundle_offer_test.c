@@ -172,7 +172,7 @@ static void what_is_not_what_it_was_called_is_removed(void **state)
 	offer(&place, HASH_A, 8, &offered);
 	send_piece(&place, HASH_A, 0, "1234", 4, &first);
 	send_piece(&place, HASH_A, 4, "5678", 4, &last);
-	expect_refusal(&place, &offered, TFC_EARCHIVE, "its SHA-256 is ");
+	expect_refusal(&place, &offered, TFC_EARCHIVE, "SHA-256 is ");
 	run_until(&place, &last.is_done);
 	assert_int_equal(first.code, 0);
 	end(&place);
@@ -261,7 +261,7 @@ static void two_must_tell_one_size(void **state)
 	begin(&place);
 	offer(&place, HASH_A, 8, &first);
 	offer(&place, HASH_A, 9, &second);
-	expect_refusal(&place, &second, TFC_EBUSY, "one of the two is wrong");
+	expect_refusal(&place, &second, TFC_EBUSY, "one of the sizes is wrong");
 	assert_false(first.is_done);
 	tfc__rpc_drop(first.call);
 	end(&place);

@@ -113,7 +113,7 @@ static void a_failure_is_one_line_and_status_1(void **state)
 {
 	char missing[256], text[512], expected[512];
 	snprintf(missing, sizeof(missing), "%s/missing.zip", place);
-	snprintf(expected, sizeof(expected), "cannot open %s: No such file or directory\n",
+	snprintf(expected, sizeof(expected), "cannot open \"%s\": No such file or directory\n",
 		 missing);
 	const char *unpack[] = {"tfc-bundle", "unpack", missing, place, NULL};
 	assert_int_equal(run(unpack, 2, text, sizeof(text)), 1);

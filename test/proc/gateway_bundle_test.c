@@ -544,7 +544,8 @@ static void lose(const char *path)
 static void a_job_goes_on_from_the_cache(void **state)
 {
 	static void (*const hows[])(const char *path) = {leave_alone, damage, lose};
-	static const char *const sentences[] = {"", "damaged in the cache", "not in the cache"};
+	static const char *const sentences[] = {"", "damaged in the cache",
+						"no longer in the cache"};
 	for (int i = 0; i < 3; i++) {
 		struct place place;
 		struct submit submit;

@@ -42,7 +42,7 @@ class UploadTest(clients_test.ClientsTest):
         self.assert_said(self.begin("start", "--bundle", "nowhere", "true").end(), "nowhere")
         self.write("program.zip", "#!/bin/sh\n")
         self.assert_said(self.begin("start", "--bundle", "program.zip", "true").end(),
-                         "program.zip: it is no zip archive")
+                         "program.zip: not a zip archive")
         self.assertEqual(self.ask("ps", "--all").lines()[1:], [])
 
     def test_a_terminal_is_told_how_far_it_has_come(self):

@@ -194,10 +194,10 @@ static void what_is_no_file_is_refused_without_waiting(void **state)
 	const char *fifo = in_place("", "fifo", "");
 	assert_int_equal(mkfifo(fifo, 0600), 0);
 	assert_int_equal(tfc_bundle_unpack(fifo, out, &error), TFC_EARCHIVE);
-	assert_non_null(strstr(error.text, ": it is no file"));
+	assert_non_null(strstr(error.text, ": not a regular file"));
 	assert_int_equal(unlink(fifo), 0);
 	assert_int_equal(tfc_bundle_unpack(out, out, &error), TFC_EARCHIVE);
-	assert_non_null(strstr(error.text, ": it is no file"));
+	assert_non_null(strstr(error.text, ": not a regular file"));
 }
 
 /* ---- failures in the middle */

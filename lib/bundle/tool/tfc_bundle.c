@@ -22,7 +22,7 @@
 static int remove_dir(const char *dir, const char *last, tfc_error *error)
 {
 	if ((last ? tfc__remove_tree_last(dir, last) : tfc__remove_tree(dir)) < 0)
-		return tfc__fail_errno(error, "bundle", errno, "%s cannot be removed", dir);
+		return tfc__fail_errno(error, "bundle", errno, "cannot remove \"%s\"", dir);
 	return TFC_OK;
 }
 
@@ -42,12 +42,12 @@ static int give_away(const char *dir, const char *ids, tfc_error *error)
 	unsigned uid, gid;
 	int end = 0;
 	if (sscanf(ids, "%u:%u%n", &uid, &gid, &end) != 2 || ids[end])
-		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "%s is not UID:GID", ids);
+		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%s\" is not UID:GID", ids);
 	owner.uid = uid;
 	owner.gid = gid;
 	if (nftw(dir, give, 16, FTW_DEPTH | FTW_PHYS) != 0)
-		return tfc__fail_errno(error, "bundle", errno, "%s cannot be given to %s", dir,
-				       ids);
+		return tfc__fail_errno(error, "bundle", errno,
+				       "cannot change the owner of \"%s\" to %s", dir, ids);
 	return TFC_OK;
 }
 
@@ -58,9 +58,9 @@ static int move_in(const char *zip, const char *store, const char *hash, tfc_err
 	char *path;
 	if (asprintf(&path, "%s/%s.zip", store, hash) < 0)
 		return tfc__fail_nomem(error, "bundle");
-	int code = rename(zip, path) < 0
-			   ? tfc__fail_errno(error, "bundle", errno, "cannot make %.200s", path)
-			   : TFC_OK;
+	int code = rename(zip, path) < 0 ? tfc__fail_errno(error, "bundle", errno,
+							   "cannot create \"%.200s\"", path)
+					 : TFC_OK;
 	free(path);
 	return code;
 }
@@ -91,7 +91,7 @@ static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUN
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return tfc__fail(error, TFC_ELOST, "bundle", 0, "the sender is gone");
+			return tfc__fail(error, TFC_ELOST, "bundle", 0, "the sender has ended");
 		crypto_hash_sha256_update(&state, chunk, (unsigned long long)n);
 		if (tfc__write_all(to, chunk, (size_t)n) < 0)
 			return tfc__fail_errno(error, "bundle", errno, "cannot write the archive");
@@ -107,8 +107,8 @@ static int compare(const char *hash, const char *wanted, tfc_error *error)
 	return strcmp(hash, wanted) == 0
 		       ? TFC_OK
 		       : tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-				   "its SHA-256 is %s, not %.64s: it was damaged on its way", hash,
-				   wanted);
+				   "SHA-256 is %s, not %.64s; the archive was damaged in transfer",
+				   hash, wanted);
 }
 
 static int receive(const char *work, const char *store, const char *wanted, const char *size,
