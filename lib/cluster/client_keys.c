@@ -37,12 +37,12 @@ int tfc__client_key_check(const struct tfc__client_key *known, const char *job,
 {
 	if (known->owner != wanted->owner)
 		return tfc__fail(error, TFC_EEXIST, "cluster", 0,
-				 "client key %s belongs to another user", wanted->text);
+				 "client key \"%s\" belongs to another user", wanted->text);
 	if (sodium_is_zero(known->digest, sizeof(known->digest)) ||
 	    memcmp(known->digest, wanted->digest, sizeof(known->digest)) == 0)
 		return TFC_OK;
 	return tfc__fail(error, TFC_EEXIST, "cluster", 0,
-			 "client key %s was given with another job, %s: a key is for one job",
+			 "client key \"%s\" was used for another job, %s; a key is for one job",
 			 wanted->text, job);
 }
 
@@ -154,7 +154,9 @@ static void on_put(void *user, int code, const tfc_store_value *values, uint32_t
 	kept->put = NULL;
 	if (code < 0)
 		tfc__log(kept->keys->ctx, TFC_LOG_WARNING, "cluster", kept->job,
-			 "the job's client key is forgotten when this node ends: %s", error->text);
+			 "cannot store the job's client key, which is forgotten when this node "
+			 "ends: %s",
+			 error->text);
 }
 
 #define KEPT(name, type, member) TFC__FIELD(struct kept_key, name, type, member, TFC__V0_3)
@@ -189,8 +191,8 @@ static void make_room(struct tfc__client_keys *keys)
 	struct kept_key *oldest = kept_of(keys->all.next);
 	if (!keys->is_full_logged)
 		tfc__log(keys->ctx, TFC_LOG_WARNING, "cluster", oldest->job,
-			 "more than %u jobs were forgotten within a day: the oldest client keys go "
-			 "before their time",
+			 "more than %u jobs were removed within a day; the oldest client keys are "
+			 "forgotten early",
 			 keys->max);
 	keys->is_full_logged = true;
 	remove_kept(oldest);
@@ -231,7 +233,8 @@ int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc_
 		return TFC_ENOENT;
 	if (kept->is_damaged)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-				 "whether client key %s has made a job is not known: %s is damaged",
+				 "cannot find out whether client key \"%s\" created a job: \"%s\" "
+				 "is damaged",
 				 wanted->text, store_key);
 	int code = tfc__client_key_check(&kept->key, kept->job, wanted, error);
 	if (code == TFC_OK)
@@ -293,7 +296,7 @@ int tfc__client_keys_restore(struct tfc__client_keys *keys, const tfc_store_valu
 		read_kept(kept, &values[i]);
 		if (kept->is_damaged)
 			tfc__log(keys->ctx, TFC_LOG_ERROR, "cluster", "",
-				 "%s is damaged: the client key that it is of is refused for a day",
+				 "\"%s\" is damaged; its client key is refused for a day",
 				 values[i].key);
 	}
 	int code = sort(keys);

@@ -7,7 +7,7 @@
 #include <tfcluster/spec.h>
 
 static char no_text[1];
-static char lost_text[] = "out of memory: the sentence about it is lost";
+static char lost_text[] = "out of memory: the text of this event is lost";
 static const struct tfc__journal_task unreported = {.state = TFC_TASK_PENDING,
 						    .node = no_text,
 						    .address = no_text};

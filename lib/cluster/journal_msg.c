@@ -84,8 +84,7 @@ static int read_entry(struct tfc__reader *reader, struct tfc__journal *journal,
 	if (code < 0)
 		return tfc__fail_prefix(error, code, "an entry of the journal: ");
 	if (!is_known(&entry, task_count))
-		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-				 "an entry of the journal is none that this version knows");
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "unknown kind of journal entry");
 	code = copy_lines(&entry.log_tail);
 	if (code == TFC_OK)
 		code = copy_lines(&entry.ignored_failures);
@@ -105,7 +104,7 @@ int tfc__journal_read(struct tfc__journal *journal, const void *data, size_t len
 	if (code < 0)
 		return code;
 	if (msg.root.type != MSGPACK_OBJECT_ARRAY)
-		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "the journal is no list");
+		code = tfc__fail(error, TFC_EPARSE, "cluster", 0, "the journal is not a list");
 	for (uint32_t i = 0; code == TFC_OK && i < msg.root.via.array.size; i++) {
 		code = read_entry(&reader, journal, &msg.root.via.array.ptr[i], task_count, error);
 		tfc__reader_clear(&reader);

@@ -37,7 +37,7 @@ static void say_avoided(const struct agent_link *link)
 	uint64_t until, now = tfc__now();
 	if (tfc__cooldown_is_on(&link->node->cooldown, now, &until))
 		tfc__log(maintainer->ctx, TFC_LOG_WARNING, "cluster", maintainer->info.id,
-			 "node %s is avoided for %llu s: attempts failed there one after the other",
+			 "node %s cools down for %llu s after several failed attempts",
 			 link->node->name, (unsigned long long)((until - now) / TFC__SECOND));
 }
 
@@ -75,7 +75,7 @@ static void note_refusal(struct agent_link *link, struct tfc__task_event *event)
 	if (!event->is_full && tfc__nodes_alone(maintainer->nodes))
 		return;
 	tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
-		 "node %s has no room for a task: %s", link->node->name,
+		 "node %s has no free slot for a task: %s", link->node->name,
 		 event->text ? event->text : "");
 	if (event->is_full || tfc__refusals_note(&maintainer->refusals, link->node, job, event) < 0)
 		tfc__nodes_refused(link->node);
@@ -142,7 +142,8 @@ void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *reported
 	case TFC__AGENT_REACHABLE:
 		tfc__log(maintainer->ctx, TFC_LOG_INFO, "cluster", maintainer->info.id,
 			 "node %s %s", link->node->name,
-			 event.kind == TFC__AGENT_REACHABLE ? "answers again" : "does not answer");
+			 event.kind == TFC__AGENT_REACHABLE ? "responds again"
+							    : "does not respond");
 		break;
 	default:
 		break;

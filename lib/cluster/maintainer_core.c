@@ -382,7 +382,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		break;
 	case TFC__CORE_LEAVE:
 		tfc__tasks_leave(core, event->task, event->count,
-				 event->text ? event->text : "its place has changed");
+				 event->text ? event->text : "its placement has changed");
 		break;
 	case TFC__CORE_SUSPEND:
 		tfc__end_suspend(core);

@@ -46,7 +46,7 @@ int tfc__maintainer_open_link(struct agent_link *link, tfc_error *error)
 		return TFC_OK;
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	if (!agent.ops)
-		return tfc__fail(error, TFC_ELOST, "cluster", 0, "there is no way to node %s",
+		return tfc__fail(error, TFC_ELOST, "cluster", 0, "cannot reach node %s",
 				 link->node->name);
 	link->ops = agent.ops;
 	return agent.ops->job_open(agent.agent, &maintainer->info, tfc__maintainer_on_agent, link,
@@ -90,7 +90,7 @@ static struct agent_link *link_for_logs(struct tfc__maintainer *maintainer, cons
 		return link;
 	if (!node || !node->member) {
 		tfc__fail(error, TFC_ELOST, "cluster", 0,
-			  "node %s is no member now: its logs cannot be read", name);
+			  "cannot read logs of node %s: it is not a member", name);
 		return NULL;
 	}
 	link = tfc__maintainer_link(maintainer, node);

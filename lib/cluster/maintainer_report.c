@@ -83,5 +83,5 @@ void tfc__maintainer_notify(struct tfc__maintainer *maintainer, uint32_t kind,
 		add_end(maintainer, action, &entry);
 	if (tfc__journal_add(maintainer->journal, &entry) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
-			 "an event is lost to its subscribers: out of memory");
+			 "cannot report an event to its subscribers: out of memory");
 }

@@ -220,8 +220,7 @@ bool tfc__nodes_are_known(struct tfc__nodes *nodes, tfc_error *error)
 	}
 	tfc__nodes_try_at(nodes, nodes->known_at);
 	tfc__fail(error, TFC_EAGAIN, "cluster", 0,
-		  "this node has just started, and waits a moment to hear of node %s",
-		  unreceived->name);
+		  "this node has just started and waits for node %s", unreceived->name);
 	return false;
 }
 

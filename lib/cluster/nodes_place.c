@@ -118,7 +118,7 @@ static int find_wanted(struct tfc__nodes *nodes, const struct tfc__nodes_request
 		return tfc__fail(error, TFC_EAGAIN, "cluster", 0, "%s belongs to node %s, which %s",
 				 task, name,
 				 tfc__nodes_find(nodes, name) ? "cannot be reached or is full"
-							      : "is no member");
+							      : "is not a member");
 	}
 	return TFC_OK;
 }

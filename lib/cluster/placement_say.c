@@ -59,9 +59,8 @@ static int say_nobody(const struct say *say)
 	for (uint32_t i = 0; i < node_count_of(say); i++)
 		alive += member_at(say, i)->state == TFC_MEMBER_ALIVE;
 	if (alive)
-		return WAIT(say->error, "no node takes tasks: %s drained",
-			    alive == 1 ? "the only one that is alive is"
-				       : "all that are alive are");
+		return WAIT(say->error, "no node accepts tasks: %s drained",
+			    alive == 1 ? "the only alive node is" : "all alive nodes are");
 	return WAIT(say->error, "no node is alive");
 }
 
@@ -74,13 +73,14 @@ static int say_labels(const struct say *say)
 			is_there |= tfc__place_takes_tasks(member_at(say, j)) &&
 				    tfc__place_has_label(member_at(say, j), job->labels.items[i]);
 		if (!is_there)
-			return WAIT(say->error, "%s needs a node with label %.100s: none has it",
+			return WAIT(say->error,
+				    "%s needs a node with label \"%.100s\"; no node has it",
 				    say->task, job->labels.items[i]);
 	}
-	return WAIT(say->error,
-		    "%s needs a node with all %zu labels of the job (%.60s, ...): none has them "
-		    "together",
-		    say->task, job->labels.count, job->labels.items[0]);
+	return WAIT(
+		say->error,
+		"%s needs a node with all %zu labels of the job (%.60s, ...); no node has them all",
+		say->task, job->labels.count, job->labels.items[0]);
 }
 
 static uint32_t most_gpus(const struct say *say, bool is_free)
@@ -116,7 +116,7 @@ static int say_gpus(const struct say *say, bool is_free)
 	const char *what = is_free ? "the most that are free on one is"
 				   : "the most that one has is";
 	if (!most && !is_free)
-		return WAIT(say->error, "%s needs %u GPU%s: no node has any", say->task, need,
+		return WAIT(say->error, "%s needs %u GPU%s; no node has any", say->task, need,
 			    plural(need));
 	return WAIT(say->error, "%s needs %u GPU%s on one node: %s %u", say->task, need,
 		    plural(need), what, most);
@@ -153,7 +153,7 @@ static bool is_portless(const struct say *say, uint32_t i)
 
 static int say_portless(const struct say *say, uint32_t i)
 {
-	return WAIT(say->error, "%s gets no port: node %.40s: %s", say->task,
+	return WAIT(say->error, "cannot acquire a port for %s on node %.40s: %s", say->task,
 		    member_at(say, i)->name, say->place->request->nodes[i].ports->text);
 }
 
@@ -188,7 +188,7 @@ static int say_slots(const struct say *say, const struct sums *sums)
 	if (!sums->free_slots)
 		return WAIT(say->error, "%s %llu slot%s in use", sums->slots == 1 ? "the" : "all",
 			    (unsigned long long)sums->slots, sums->slots == 1 ? " is" : "s are");
-	return WAIT(say->error, "%u slots are needed: %llu of %llu %s free", needed,
+	return WAIT(say->error, "%u slots are needed; %llu of %llu %s free", needed,
 		    (unsigned long long)sums->free_slots, (unsigned long long)sums->slots,
 		    sums->free_slots == 1 ? "is" : "are");
 }
@@ -203,7 +203,7 @@ static int say_taken(const struct say *say)
 	if (sums.free_slots < say->place->request->task_count)
 		return say_slots(say, &sums);
 	if (sums.free_gpus < sums.needed_gpus)
-		return WAIT(say->error, "%llu GPU%s needed: %llu of %llu %s free",
+		return WAIT(say->error, "%llu GPU%s needed; %llu of %llu %s free",
 			    (unsigned long long)sums.needed_gpus,
 			    sums.needed_gpus == 1 ? " is" : "s are",
 			    (unsigned long long)sums.free_gpus, (unsigned long long)sums.gpus,
@@ -213,7 +213,7 @@ static int say_taken(const struct say *say)
 	if (need->memory && most_memory(say, true) < need->memory)
 		return say_memory(say, true);
 	return WAIT(say->error,
-		    "%s finds no node that has room for it beside the job's other tasks",
+		    "%s needs a node with enough free capacity beside the job's other tasks",
 		    say->task);
 }
 
@@ -239,7 +239,7 @@ static int say_wanted(const struct say *say, uint32_t node)
 			    say->task, name);
 	if (is_portless(say, node))
 		return say_portless(say, node);
-	return WAIT(say->error, "%s belongs to node %s, whose slots, memory or GPUs are taken",
+	return WAIT(say->error, "%s belongs to node %s, whose slots, memory or GPUs are in use",
 		    say->task, name);
 }
 
@@ -257,8 +257,8 @@ static int say_alone_labels(const struct say *say, const struct tfc__member *mem
 	     label++)
 		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%s",
 			 label == member->labels ? " " : ", ", *label);
-	return WAIT(say->error, "%s needs a node with label %.100s; this node has %s%s", say->task,
-		    missing, has[0] ? "only" : "no labels", has);
+	return WAIT(say->error, "%s needs a node with label \"%.100s\"; this node has %s%s",
+		    say->task, missing, has[0] ? "only" : "no labels", has);
 }
 
 static uint64_t needed_memory(const struct say *say)
@@ -322,7 +322,7 @@ int tfc__place_say(const struct tfc__placing *place, const struct tfc__place_ite
 	if (most_memory(&say, false) < failed->need.memory)
 		return say_memory(&say, false);
 	if (!able)
-		return WAIT(error, "%s needs GPUs and memory that no one node has together",
+		return WAIT(error, "%s needs GPUs and memory together; no single node has both",
 			    say.task);
 	return say_taken(&say);
 }

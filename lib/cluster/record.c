@@ -96,8 +96,8 @@ static int seal(const tfc_job *job, const uint8_t *seal_key, struct tfc__buf *bo
 	char *json;
 	if (!seal_key)
 		return tfc__fail(error, TFC_ENOTSUP, "cluster", 0,
-				 "secret_env: this node's store keeps no secrets; give their names "
-				 "alone, and the values in the nodes' environment");
+				 "secret_env: this node's store cannot keep secrets; give only "
+				 "names, and the values in the nodes' environment");
 	if (tfc_job_json(job, TFC_JSON_SECRETS, &json) < 0)
 		return tfc__fail_nomem(error, "cluster");
 	size_t len = strlen(json);
@@ -153,14 +153,14 @@ static int check_format(uint32_t format, tfc_error *error)
 	if (format > FORMAT)
 		return tfc__fail(error, TFC_EPARSE, "cluster", 0,
 				 "the record is of a later version (format %u)", format);
-	return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
+	return tfc__fail(error, TFC_EPARSE, "cluster", 0, "not a record of a job");
 }
 
 static int check_record(struct tfc__record *record, tfc_error *error)
 {
 	unsigned uid;
 	if (!tfc__is_job_id(record->id) || record->epoch == 0)
-		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "this is no record of a job");
+		return tfc__fail(error, TFC_EPARSE, "cluster", 0, "not a record of a job");
 	record->is_of_0_2 = record->segment == of_0_2.segment;
 	if (record->is_of_0_2)
 		record->segment = 0;

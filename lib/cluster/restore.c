@@ -19,7 +19,8 @@ struct stored {
 
 static void complain(struct tfc__directory *directory, const char *key, const char *why)
 {
-	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s is left as it is: %s", key, why);
+	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "",
+		 "\"%s\" cannot be read and is not changed: %s", key, why);
 }
 
 static bool is_empty(const tfc_store_value *segment)
@@ -53,7 +54,7 @@ static void note_damaged(struct tfc__directory *directory, const struct stored *
 	tfc__record_key(stored->id, "record", key);
 	memcpy(damaged.id, stored->id, sizeof(damaged.id));
 	snprintf(damaged.why, sizeof(damaged.why),
-		 "job %s cannot be read and is left as it is: %s in the store of node %.40s: %s",
+		 "cannot read job %s, which is not changed: %s in the store of node %.40s: %s",
 		 stored->id, key, tfc__agent_name(directory->agent), why);
 	tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s", damaged.why);
 	if (!kept)
@@ -80,8 +81,7 @@ static bool has_end(const struct tfc__journal *journal)
 static int fail_missing(const struct tfc__record *record, uint32_t segment, tfc_error *error)
 {
 	return tfc__fail(error, TFC_EPARSE, "cluster", 0,
-			 "the part of the journal that begins with entry %u is missing: "
-			 "jobs/%s/journal/%010u",
+			 "journal part missing from entry %u on: \"jobs/%s/journal/%010u\"",
 			 segment, record->id, segment);
 }
 
@@ -111,7 +111,7 @@ static int read_journal(struct tfc__record *record, const struct stored *stored,
 	for (uint32_t i = 0; i < stored->segment_count; i++) {
 		const tfc_store_value *segment = &stored->segments[i];
 		if (!segment->data)
-			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "%s is damaged",
+			return tfc__fail(error, TFC_EPARSE, "cluster", 0, "\"%s\" is damaged",
 					 segment->key);
 		/* the write that would have filled it, or the one before it, was not done */
 		if (is_empty(segment))
@@ -204,13 +204,11 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 		if (!has_end(&record->journal))
 			end_damaged(record, TFC_END_LOST, &error);
 	} else if (record->has_lost_secrets && !has_end(&record->journal)) {
-		tfc__fail(
-			&error, TFC_EACCES, "cluster", 0,
-			"the job cannot go on: its secret_env was sealed with a key of node %.63s "
-			"that is lost (\"identity\" in its state directory, or \"key\" in its "
-			"store); "
-			"submit it again",
-			tfc__agent_name(directory->agent));
+		tfc__fail(&error, TFC_EACCES, "cluster", 0,
+			  "cannot resume the job: its secret_env was encrypted with a lost key of "
+			  "node %.63s (\"identity\" in its state directory, or \"key\" in its "
+			  "store); submit the job again",
+			  tfc__agent_name(directory->agent));
 		complain(directory, stored->record->key, error.text);
 		record->is_damaged = true;
 		end_damaged(record, TFC_END_REFUSED, &error);
@@ -259,11 +257,11 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 		if (!stored.record && is_never_begun(&stored))
 			collect(directory, &stored);
 		else if (!stored.record)
-			note_damaged(directory, &stored, "it is missing, and its journal is there");
+			note_damaged(directory, &stored, "it is missing but its journal exists");
 		else if (!stored.record->data)
 			note_damaged(directory, &stored, "it is damaged");
 		else if (!stored.segment_count)
-			note_damaged(directory, &stored, "it is there, and its journal is missing");
+			note_damaged(directory, &stored, "its journal is missing");
 		else
 			take_job(directory, &stored);
 	}
@@ -272,7 +270,7 @@ static void take_values(struct tfc__directory *directory, const tfc_store_value 
 static void fail_loading(struct tfc__directory *directory, const tfc_error *error)
 {
 	directory->load_error = *error;
-	tfc__fail_prefix(&directory->load_error, error->code, "the store cannot be read: ");
+	tfc__fail_prefix(&directory->load_error, error->code, "cannot read the store: ");
 	if (directory->is_late)
 		tfc__log(directory->ctx, TFC_LOG_ERROR, "cluster", "", "%s",
 			 directory->load_error.text);
@@ -327,7 +325,7 @@ int tfc__restore_begin(struct tfc__directory *directory, tfc_error *error)
 	}
 	if (code == TFC_ETIMEDOUT && !directory->is_loaded)
 		return tfc__fail(error, TFC_ETIMEDOUT, "cluster", 0,
-				 "the store was not read within %d s: its disk hangs",
+				 "cannot read the store within %d s: the disk does not respond",
 				 READ_MS / 1000);
 	return TFC_OK;
 }

@@ -88,7 +88,7 @@ static void tidy(struct tfc__work *work)
 		return;
 	}
 	tfc__log(directory->ctx, TFC_LOG_INFO, "cluster", kept.oldest->id,
-		 "forgotten: more is not kept of ended jobs");
+		 "removed: the limit of ended jobs is reached");
 	if (tfc__record_forget(kept.oldest, NULL) == TFC_OK)
 		tfc__work_schedule(&directory->tidy);
 }

@@ -279,7 +279,7 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 		return code;
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0,
-				 "the node is draining and takes no new job");
+				 "the node is draining and accepts no new job");
 	return submit_new(directory, submit, &key, answer, error);
 }
 

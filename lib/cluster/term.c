@@ -12,7 +12,8 @@ static void on_end(void *user, enum tfc__maintainer_end end)
 	struct tfc__record *record = user;
 	if (end == TFC__MAINTAINER_FENCED)
 		tfc__log(record->directory->ctx, TFC_LOG_WARNING, "cluster", record->id,
-			 "a later term of the job has begun elsewhere: this one has let go of it");
+			 "a later epoch of the job has begun on another node; this maintainer "
+			 "stops");
 	record->is_ended = end == TFC__MAINTAINER_ENDED;
 	if (record->is_ended) {
 		tfc__bundle_leave(record->bundle);
@@ -139,7 +140,7 @@ static void try_again(struct tfc__record *record)
 static void fail_epoch(struct tfc__record *record, const tfc_error *error)
 {
 	tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-		 "the job cannot go on before its record is stored, it is tried again: %s",
+		 "cannot store the job's record, without which it cannot resume; retrying: %s",
 		 error->text);
 	record->epoch--;
 	try_again(record);

@@ -176,8 +176,7 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 {
 	if (!upstreams->ops.resolve)
 		return tfc__fail(error, TFC_ENOENT, "cluster", 0,
-				 "nobody here knows the upstream %.80s: the node has no resolver",
-				 name);
+				 "unknown upstream \"%.80s\": the node has no resolver", name);
 	struct entry *entry = make_entry(upstreams, name);
 	if (!entry)
 		return tfc__fail_nomem(error, "cluster");
@@ -188,9 +187,10 @@ int tfc__upstreams_get(struct tfc__upstreams *upstreams, const char *name, tfc_e
 			return tfc__fail_nomem(error, "cluster");
 	}
 	if (entry->question)
-		return WAIT(error, "the host is asked where the partitions of %.80s are", name);
+		return WAIT(error, "waiting for the host to locate the partitions of \"%.80s\"",
+			    name);
 	if (!entry->answer)
-		return WAIT(error, "upstream %.80s: %s", name, entry->refusal.text);
+		return WAIT(error, "upstream \"%.80s\": %s", name, entry->refusal.text);
 	*ret_upstream = entry->answer;
 	return TFC_OK;
 }
@@ -252,10 +252,10 @@ int tfc_upstream_add_partition(tfc_upstream_request *question, const char *parti
 	if (code < 0)
 		return code;
 	if (!is_partition_name(partition))
-		return invalid(question, "a partition's name is 1 to 63 bytes without commas, "
-					 "blanks and control characters");
+		return invalid(question, "a partition's name must have 1 to 63 bytes, without "
+					 "commas, blanks and control characters");
 	if (node && !*node)
-		return invalid(question, "node is empty: NULL stands for any");
+		return invalid(question, "node is empty; NULL stands for any node");
 	struct tfc__upstream *answer = question->answer;
 	void *grown = grow(answer->partitions, answer->count, sizeof(answer->partitions[0]));
 	char *name = strdup(partition), *owner = node ? strdup(node) : NULL;
@@ -277,7 +277,7 @@ int tfc_upstream_add_env(tfc_upstream_request *question, const char *node, const
 	if (code < 0)
 		return code;
 	if (!name || !*name || strchr(name, '=') || !value)
-		return invalid(question, "a variable has a name without '=', and a value");
+		return invalid(question, "a variable must have a name without '=', and a value");
 	struct tfc__upstream *answer = question->answer;
 	void *grown = grow(answer->envs, answer->env_count, sizeof(answer->envs[0]));
 	char *text = malloc(strlen(name) + strlen(value) + 2), *where = node ? strdup(node) : NULL;
@@ -351,13 +351,13 @@ int tfc_upstream_complete(tfc_upstream_request *question, uint64_t version)
 		return code;
 	struct entry *entry = question->entry;
 	if (!question->answer->count)
-		return spoil(question, TFC_EINVAL, "the host's answer names no partition");
+		return spoil(question, TFC_EINVAL, "the host's response names no partition");
 	if ((code = has_twins(question->answer)) < 0)
 		return spoil(question, code, "out of memory");
 	if (code > 0)
-		return spoil(question, TFC_EINVAL, "the host's answer names a partition twice");
+		return spoil(question, TFC_EINVAL, "the host's response names a partition twice");
 	if (version < entry->wanted_version)
-		return refuse(question, "the host's answer is older than the change it told of");
+		return refuse(question, "the host's response is older than the reported change");
 	free_answer(entry->answer);
 	entry->answer = question->answer;
 	entry->answer->version = version;
@@ -371,7 +371,7 @@ int tfc_upstream_fail(tfc_upstream_request *question, const char *text)
 	int code = enter(question);
 	if (code < 0)
 		return code;
-	return refuse(question, text && *text ? text : "the host does not know it");
+	return refuse(question, text && *text ? text : "unknown to the host");
 }
 
 /* ---- opening and closing */

@@ -103,7 +103,7 @@ static bool has_said(void *user)
 	const struct follower *follower = user;
 	for (size_t i = 0; i < follower->count; i++)
 		if (follower->events[i].event.kind == TFC_EVENT_JOB && follower->events[i].text &&
-		    strstr(follower->events[i].text, "upstream grid: the store is closed"))
+		    strstr(follower->events[i].text, "upstream \"grid\": the store is closed"))
 			return true;
 	return false;
 }

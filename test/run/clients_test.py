@@ -328,7 +328,7 @@ class TwoNodesTest(ClientsTest):
         for _ in range(3):
             job = self.start_job("exit 1", "--label", "where=b", "--restart-on", "never")
             self.assertEqual(self.ask("attach", job).status, 1)
-        self.nodes["a"].await_output(f"tfc_run: {job}: node b is avoided for (300|299) s: ",
+        self.nodes["a"].await_output(f"tfc_run: {job}: node b cools down for (300|299) s after ",
                                      "err")
         for _ in range(2):
             job = self.start_job("exec sleep 100")
@@ -414,7 +414,7 @@ class TwoNodesTest(ClientsTest):
         os.truncate(os.path.join(self.dir, f"state-a/store/records/jobs/{job}/record"), 70)
         self.nodes["a"] = self.node("a")
         self.await_state(self.nodes["b"], "a", "alive")
-        said = (f"job {job} cannot be read and is left as it is: jobs/{job}/record in the store of "
+        said = (f"cannot read job {job}, which is not changed: jobs/{job}/record in the store of "
                 "node a: it is damaged")
         self.nodes["a"].await_output(said, "err")
         for at in "ab":

@@ -249,7 +249,7 @@ class SecretTest(SearchTest):
         job = self.resume(lambda: os.unlink(os.path.join(self.dir, "state-a", "identity")))
         run = self.start_bare("attach", *self.unix(), job).end()
         self.assertEqual(run.status, 125)
-        self.assertRegex(run.errors()[-1], r"failed \(refused\): .*secret_env was sealed with a key of node a that is lost")
+        self.assertRegex(run.errors()[-1], r"failed \(refused\): .*secret_env was encrypted with a lost key of node a")
         self.assertFalse(os.path.exists(os.path.join(self.dir, "hash-2")))
         self.assertEqual(self.describe(job)["state"], "failed")
         self.assert_secret(job)

@@ -87,7 +87,7 @@ class PolicyTest(PlacementTest):
         first = self.begin("--worker", "2")
         self.await_tasks(first, 2)
         second = self.begin("--worker", "2")
-        self.await_pending(second, "2 slots are needed: 1 of 3 is free")
+        self.await_pending(second, "2 slots are needed; 1 of 3 is free")
         self.stop(first)
         self.await_tasks(second, 2)
         self.stop(second)
@@ -117,13 +117,13 @@ class PolicyTest(PlacementTest):
         end = self.events(run, "end")[0]
         self.assertEqual((run.status, end["reason"], end["text"]),
                          (124, "deadline", "the pending deadline of 0.5 s has passed: worker/0 "
-                          "needs a node with label rack=7: none has it"))
+                          'needs a node with label "rack=7"; no node has it'))
 
     def test_a_node_that_comes_is_used(self):
         self.write_members("ab")
         a = self.node("a", "--ports", self.ports)
         run = self.begin("--worker", "1", "--label", "rack=7")
-        self.await_pending(run, "worker/0 needs a node with label rack=7: none has it")
+        self.await_pending(run, 'worker/0 needs a node with label "rack=7"; no node has it')
         self.node("b", "--ports", self.ports, "--label", "rack=7")
         self.assertEqual(self.await_tasks(run, 1), {"worker/0": "b"})
         self.assertIsNone(a.process.poll())
@@ -199,7 +199,7 @@ class PortTest(PlacementTest):
         self.await_tasks(run, 1)
         # The nodes are on one machine: the port is a job's on one of them, others' on the rest.
         second = self.start_bare(*begin)
-        self.await_pending(second, "worker/0 gets no port: node ")
+        self.await_pending(second, "cannot acquire a port for worker/0 on node ")
         self.stop(run)
         self.await_tasks(second, 1)
         self.stop(second)
@@ -209,7 +209,7 @@ class PortTest(PlacementTest):
         first = self.begin_with_ports(1)
         self.await_tasks(first, 1)
         second = self.begin_with_ports(2)
-        self.await_pending(second, "gets no port: node ")
+        self.await_pending(second, "cannot acquire a port for ")
         self.assertNotIn("ended", [event["event"] for event in second.events()])
         self.stop(first)
         self.await_tasks(second, 2)
@@ -221,7 +221,7 @@ class PortTest(PlacementTest):
         run.end()
         self.assertEqual(run.status, 125, run.err)
         text = self.events(run, "job")[-1]["text"]
-        self.assertRegex(text, r"^worker/\d gets no port: node [ab]: all 1 ports of the pool ")
+        self.assertRegex(text, r"^cannot acquire a port for worker/\d on node [ab]: all 1 ports of the pool ")
 
 
 class CoolDownTest(PlacementTest):

@@ -156,7 +156,7 @@ class StatusTest(harness.RunTest):
         for args, sentence in (
                 (["--gpus", "1000"], r"worker/0 needs 1000 GPUs; this node has (none|\d+)"),
                 (["--label", "a=b"], "worker/0 needs a node with label a=b; this node has no labels"),
-                (["--upstream", "g"], "nobody here knows the upstream g: the node has no resolver")):
+                (["--upstream", "g"], 'unknown upstream "g": the node has no resolver')):
             with self.subTest(args=args):
                 run, end = self.end(*args, "true")
                 self.assertEqual((run.status, end["reason"]), (125, "unschedulable"))

@@ -416,7 +416,7 @@ static void task_that_may_not_restart_stays_on_a_drained_node(void **state)
 	sim_up_at(&s, nodes);
 	sim_drain(&s, 2, "node b is drained");
 	sim_expect(&s, "job running g1: worker/1 must move: node b is drained; it stays until it "
-		       "ends, for it may not be restarted\n");
+		       "ends because it must not be restarted\n");
 	sim_exit(&s, "worker/0", 0);
 	sim_exit(&s, "worker/1", 0);
 	assert_int_equal(s.end.state, TFC_JOB_SUCCEEDED);

@@ -111,8 +111,8 @@ static void gang_runs_again_unless_all_of_it_is_done(void **state)
 	sim_mirrored(&s);
 	was.tasks = all;
 	resume(&s, &was, NULL);
-	sim_expect(&s, "job stopping g1: all was done in an earlier term\n"
-		       "end succeeded exit 0: all was done in an earlier term\n");
+	sim_expect(&s, "job stopping g1: all tasks had completed in an earlier epoch\n"
+		       "end succeeded exit 0: all tasks had completed in an earlier epoch\n");
 	sim_fini(&s);
 }
 

@@ -374,7 +374,7 @@ static void ports_that_another_job_has_are_waited_for(void **state)
 	say_it_has_no_port(&w, "b", at_b, false);
 	expect(&w, at_b ? "b: release 1\na: release 0\n" : "b: release 0\na: release 1\n");
 	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_PENDING);
-	assert_non_null(strstr(last_entry(&w)->text, "gets no port: node b: b has no port"));
+	assert_non_null(strstr(last_entry(&w)->text, "on node b: b has no port"));
 	close_world(&w);
 }
 
@@ -389,7 +389,7 @@ static void ports_that_no_node_will_have_fail_the_job(void **state)
 	say_it_has_no_port(&w, "b", at_b, true);
 	assert_int_equal(w.end, TFC__MAINTAINER_ENDED);
 	assert_int_equal(last_entry(&w)->job_state, TFC_JOB_FAILED);
-	assert_non_null(strstr(last_entry(&w)->text, "gets no port: node b: b has no port"));
+	assert_non_null(strstr(last_entry(&w)->text, "on node b: b has no port"));
 	close_world(&w);
 }
 

@@ -269,14 +269,14 @@ static void what_does_not_fit_is_named(void **state)
 	w.nodes[0].tasks = w.nodes[1].tasks = 4;
 	refuse("all 8 slots are in use");
 	w.nodes[0].tasks = 2;
-	refuse("3 slots are needed: 2 of 8 are free");
+	refuse("3 slots are needed; 2 of 8 are free");
 	w.nodes[0].tasks = 3;
 	w.members[1].state = TFC_MEMBER_SUSPECT;
-	refuse("3 slots are needed: 1 of 4 is free");
+	refuse("3 slots are needed; 1 of 4 is free");
 	w.members[0].slots = 1;
 	refuse("the 1 slot is in use");
 	w.members[0].is_draining = true;
-	refuse("no node takes tasks: the only one that is alive is drained");
+	refuse("no node accepts tasks: the only alive node is drained");
 	w.members[0].state = TFC_MEMBER_DOWN;
 	refuse("no node is alive");
 	w.node_count = 0;
@@ -285,10 +285,10 @@ static void what_does_not_fit_is_named(void **state)
 	begin(2, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"gpu\":\"a100\",\"zone\":\"1\"}},"
 		 "\"roles\":{\"worker\":{\"count\":3}}}");
 	w.members[0].labels = b;
-	refuse("worker/0 needs a node with label gpu=a100: none has it");
+	refuse("worker/0 needs a node with label \"gpu=a100\"; no node has it");
 	w.members[1].labels = a;
-	refuse("worker/0 needs a node with all 2 labels of the job (gpu=a100, ...): none has them "
-	       "together");
+	refuse("worker/0 needs a node with all 2 labels of the job (gpu=a100, ...); no node has "
+	       "them all");
 	end();
 }
 
@@ -341,7 +341,7 @@ static void node_without_ports_takes_what_needs_none(void **state)
 	assert_int_equal(w.placed[4], 0);
 	w.members[1].slots = 2;
 	w.nodes[1].tasks = 0;
-	refuse("worker/2 gets no port: node n0: all are taken");
+	refuse("cannot acquire a port for worker/2 on node n0: all are taken");
 	end();
 }
 
@@ -356,7 +356,7 @@ static void ports_of_tasks_that_stay_count(void **state)
 	place_well();
 	assert_int_equal(w.placed[0], 1);
 	w.members[1].is_draining = true;
-	refuse("worker/2 gets no port: node n0: all 1 ports are taken");
+	refuse("cannot acquire a port for worker/2 on node n0: all 1 ports are taken");
 	end();
 }
 
@@ -370,25 +370,25 @@ static void fixed_port_that_is_taken_bars_one_task_only(void **state)
 	assert_int_equal(w.placed[0], 1);
 	assert_int_equal(w.placed[1], 0);
 	w.barred[0][1] = 1;
-	refuse("worker/1 gets no port: node n0: port 2222 is in use");
+	refuse("cannot acquire a port for worker/1 on node n0: port 2222 is in use");
 	end();
 }
 
 static void gpus_and_memory_that_are_missing_are_named(void **state)
 {
 	begin(2, "{\"argv\":[\"x\"],\"roles\":{\"chief\":{},\"worker\":{\"count\":2,\"gpus\":2}}}");
-	refuse("worker/0 needs 2 GPUs: no node has any");
+	refuse("worker/0 needs 2 GPUs; no node has any");
 	w.members[0].gpus = w.members[1].gpus = 1;
 	refuse("worker/0 needs 2 GPUs on one node: the most that one has is 1");
 	w.members[0].gpus = w.members[1].gpus = 2;
 	w.nodes[1].gpus = 1;
 	refuse("4 GPUs are needed: 3 of 4 are free");
 	w.members[0].gpus = 3;
-	refuse("worker/1 finds no node that has room for it beside the job's other tasks");
+	refuse("worker/1 needs a node with enough free capacity beside the job's other tasks");
 	w.members[0].gpus = 2;
 	w.members[1].gpus = 4;
 	w.nodes[0].gpus = w.nodes[1].gpus = 1;
-	refuse("worker/1 finds no node that has room for it beside the job's other tasks");
+	refuse("worker/1 needs a node with enough free capacity beside the job's other tasks");
 	w.nodes[1].gpus = 3;
 	w.tasks[0] = 1;
 	w.task_count = 1;
@@ -406,7 +406,7 @@ static void gpus_and_memory_that_are_missing_are_named(void **state)
 	w.members[0].memory_bytes = 200;
 	w.members[1].memory_bytes = 50;
 	w.members[1].gpus = 1;
-	refuse("worker/0 needs GPUs and memory that no one node has together");
+	refuse("worker/0 needs GPUs and memory together; no single node has both");
 	end();
 }
 
@@ -420,7 +420,7 @@ static void a_node_with_the_data_that_cannot_is_named(void **state)
 		{{.state = TFC_MEMBER_ALIVE, .is_draining = true},
 		 "worker/1 belongs to node n1, which is drained"},
 		{{.state = TFC_MEMBER_ALIVE, .slots = 1},
-		 "worker/1 belongs to node n1, whose slots, memory or GPUs are taken"},
+		 "worker/1 belongs to node n1, whose slots, memory or GPUs are in use"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin(2, WORKERS(2));

@@ -67,7 +67,7 @@ static int ask(void)
 		return code;
 	code = tfc__upstreams_get(upstreams, "grid", &error, &answer);
 	if (code == TFC_EAGAIN) { /* the host has refused, for want of memory */
-		assert_string_equal(error.text, "upstream grid: out of memory");
+		assert_string_equal(error.text, "upstream \"grid\": out of memory");
 		code = TFC_ENOMEM;
 	}
 	if (code == TFC_OK)

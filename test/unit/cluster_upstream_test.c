@@ -250,8 +250,8 @@ static void an_answer_may_come_at_once(void **state)
 
 static void an_answer_may_come_later(void **state)
 {
-	expect_wait("the host is asked where the partitions of grid are");
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	assert_int_equal(w.asked, 1);
 	answer_now(w.question);
 	w.question = NULL;
@@ -263,17 +263,17 @@ static void an_answer_may_come_later(void **state)
 
 static void a_refusal_is_the_sentence(void **state)
 {
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	assert_int_equal(tfc_upstream_fail(w.question, "it is closed"), TFC_OK);
 	w.question = NULL;
 	await(&w.news, 1);
-	expect_wait("upstream grid: it is closed");
+	expect_wait("upstream \"grid\": it is closed");
 	assert_int_equal(w.asked, 1);
 }
 
 static void what_is_open_is_canceled_at_the_end(void **state)
 {
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	tfc__upstreams_close(w.upstreams);
 	w.upstreams = NULL;
 	assert_int_equal(w.canceled, 1);
@@ -300,19 +300,19 @@ static void a_change_is_told_twice(void **state)
 
 static void an_answer_older_than_the_change_does_not_count(void **state)
 {
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	tfc__upstreams_changed(w.upstreams, "grid", 5);
 	w.version = 4;
 	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "a"), TFC_OK);
 	assert_int_equal(tfc_upstream_complete(w.question, 4), TFC_OK);
 	w.question = NULL;
-	expect_wait("upstream grid: the host's answer is older than the change it told of");
+	expect_wait("upstream \"grid\": the host's response is older than the reported change");
 }
 
 static void what_a_host_gets_wrong_is_told(void **state)
 {
 	static const char *const bad[] = {"", "a,b", "a b", "\x01", NULL};
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	for (size_t i = 0; i < 5; i++)
 		assert_int_equal(tfc_upstream_add_partition(w.question, bad[i], "a"), TFC_EINVAL);
 	assert_int_equal(tfc_upstream_add_partition(w.question, "0", ""), TFC_EINVAL);
@@ -321,17 +321,17 @@ static void what_a_host_gets_wrong_is_told(void **state)
 	assert_int_equal(tfc_upstream_add_partition(NULL, "0", "a"), TFC_EINVAL);
 	assert_int_equal(tfc_upstream_complete(w.question, 1), TFC_EINVAL);
 	w.question = NULL;
-	expect_wait("upstream grid: the host's answer names no partition");
+	expect_wait("upstream \"grid\": the host's response names no partition");
 }
 
 static void a_partition_twice_is_refused(void **state)
 {
-	expect_wait("the host is asked where the partitions of grid are");
+	expect_wait("waiting for the host to locate the partitions of \"grid\"");
 	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "a"), TFC_OK);
 	assert_int_equal(tfc_upstream_add_partition(w.question, "0", "b"), TFC_OK);
 	assert_int_equal(tfc_upstream_complete(w.question, 1), TFC_EINVAL);
 	w.question = NULL;
-	expect_wait("upstream grid: the host's answer names a partition twice");
+	expect_wait("upstream \"grid\": the host's response names a partition twice");
 }
 
 static void a_node_without_a_resolver_says_so(void **state)
@@ -345,8 +345,7 @@ static void a_node_without_a_resolver_says_so(void **state)
 	assert_string_equal(error.text, "tfc_upstream_ops.cancel is NULL");
 	assert_int_equal(tfc__upstreams_open(w.ctx, NULL, NULL, &error, &w.upstreams), TFC_OK);
 	assert_int_equal(tfc__upstreams_get(w.upstreams, "grid", &error, &answer), TFC_ENOENT);
-	assert_string_equal(error.text,
-			    "nobody here knows the upstream grid: the node has no resolver");
+	assert_string_equal(error.text, "unknown upstream \"grid\": the node has no resolver");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -239,7 +239,7 @@ void sim_referee_port_event(const tfc_event *event)
 	if (is_blamed && was_refused(event) && !strstr(event->text, "could not bind"))
 		sim_broken("a foreign listener is named", "worker/%u, attempt %u: %s",
 			   event->task_index, event->attempt, event->text);
-	if (event->kind == TFC_EVENT_JOB && strstr(event->text, "gets no port") &&
+	if (event->kind == TFC_EVENT_JOB && strstr(event->text, "cannot acquire a port") &&
 	    !is_foreign_there())
 		sim_broken("a released port can be had again", "%s", event->text);
 }
