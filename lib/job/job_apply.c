@@ -333,8 +333,8 @@ int tfc__apply_unknown(struct tfc__apply *apply, const struct tfc__json_keys *ke
 	const struct tfc__json_keys *others = is_role ? &tfc__job_keys : &tfc__role_keys;
 	if (is_top && (tfc__keys_find(others, name) || tfc__keys_have_group(others, name)))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,
-				     is_role ? "not a key here; the job has it: %s"
-					     : "not a key here; roles have it: roles.ROLE.%s",
+				     is_role ? "unknown key here; use the job's key %s"
+					     : "unknown key here; use the roles' key roles.ROLE.%s",
 				     name);
 	if (tfc__keys_suggest(keys, group, name, near))
 		return tfc__key_fail(&apply->path, apply->error, TFC_EINVAL,

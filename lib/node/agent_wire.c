@@ -51,7 +51,7 @@ static int read_spec(const msgpack_object *object, tfc_error *error, void **ret_
 	tfc_spec_free(*ret_value);
 	*ret_value = NULL;
 	if (object->type != MSGPACK_OBJECT_ARRAY)
-		return tfc__fail(error, TFC_EPARSE, "node", 0, "it is no list");
+		return tfc__fail(error, TFC_EPARSE, "node", 0, "it is not a list");
 	if (tfc_spec_new(&spec) < 0)
 		return tfc__fail_nomem(error, "node");
 	*ret_value = spec;

@@ -200,7 +200,7 @@ static int read_store(struct reader *r, const char *text)
 		return tfc__key_fail(&r->path, r->error, TFC_ENOTSUP,
 				     "etcd is not supported by this version");
 	return strcmp(text, "local") == 0 ? TFC_OK
-					  : FAIL(r, "\"%s\" is no store; \"local\" is one", text);
+					  : FAIL(r, "unknown store \"%s\"; use \"local\"", text);
 }
 
 static int read_base_env(struct reader *r, const char *text, uint32_t *ret_base_env)
@@ -255,7 +255,7 @@ static int find_groups(struct reader *r, char **names)
 			return option_nomem(r);
 		if (code < 0)
 			return tfc__key_fail(&r->path, r->error, TFC_ENOENT,
-					     "there is no group \"%s\" here", names[i]);
+					     "group \"%s\" not found", names[i]);
 	}
 	options->groups = r->storage->groups;
 	options->group_count = count;

@@ -52,7 +52,7 @@ static int read_index(const char *type, const char *key, tfc_error *error, uint3
 	if (len == 0 || len > 10 || key[len] || (key[0] == '0' && len > 1) ||
 	    index > TFC__TASK_INDEX_MAX)
 		return tfc__fail(error, TFC_ESPEC, "spec", 0,
-				 "%.80s: \"%.40s\" is no task index; use a whole number from 0 "
+				 "%.80s: \"%.40s\" is not a task index; use a whole number from 0 "
 				 "without sign or leading zeros",
 				 type, key);
 	*ret_index = (uint32_t)index;

@@ -119,13 +119,13 @@ static int refuse_duplicate(const tfc_spec *spec, enum tfc__task_type type, uint
 	for (int other = 0; other < TFC__TYPE_COUNT; other++)
 		for (uint32_t i = 0; i < spec->lists[other].count; i++)
 			if (strcmp(spec->lists[other].items[i].key, key) == 0)
-				return tfc__fail(
-					error, TFC_ESPEC, "spec", 0,
-					"%s/%u: address %s is that of %s/%u already; give each "
-					"task a port of its own",
-					type_names[type], task_index, address, type_names[other],
-					spec->lists[other].items[i].index);
-	return tfc__fail(error, TFC_ESPEC, "spec", 0, "%s/%u: address %s is taken",
+				return tfc__fail(error, TFC_ESPEC, "spec", 0,
+						 "%s/%u: address \"%s\" is that of %s/%u already; "
+						 "give each task a port of its own",
+						 type_names[type], task_index, address,
+						 type_names[other],
+						 spec->lists[other].items[i].index);
+	return tfc__fail(error, TFC_ESPEC, "spec", 0, "%s/%u: address \"%s\" is in use",
 			 type_names[type], task_index, address);
 }
 

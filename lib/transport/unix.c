@@ -223,7 +223,7 @@ static int open_socket_dir(const struct place *place, bool is_shared, tfc_error 
 	close(fd);
 	return tfc__fail(error, TFC_EACCES, "transport", 0,
 			 "cannot create a socket in \"%.120s\": other users own the directory or "
-			 "can write to it; use a directory of your own with mode 0700",
+			 "can write to it; use a private directory with mode 0700",
 			 place->dir);
 }
 

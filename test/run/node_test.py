@@ -592,7 +592,7 @@ class RefusedTest(NodeTest):
         for args, words in (
                 (["--gossip"], "--gossip is not supported by this version"),
                 (["--store", "etcd:http://h"], "etcd is not supported by this version"),
-                (["--store", "disk"], '--store: "disk" is no store; "local" is one'),
+                (["--store", "disk"], '--store: unknown store "disk"; use "local"'),
                 (["--slots", "many"], '--slots: "many" is not a whole number of at least 1$'),
                 (["--memory", "4X"], '--memory: "4X" is not a number of bytes above 0, such as 8G$'),
                 (["--lease", "0"], '--lease: "0" is not a number of seconds above 0$'),

@@ -100,7 +100,7 @@ class PolicyTest(PlacementTest):
         end = self.events(run, "end")[0]
         self.assertEqual((run.status, end["reason"], end["text"]),
                          (125, "unschedulable",
-                          "worker/0 needs a node with label rack=7; this node has only zone=1"))
+                          'worker/0 needs a node with label "rack=7"; this node has only zone=1'))
         run = self.begin("--worker", "3").end()
         self.assertEqual(self.events(run, "end")[0]["text"], "3 slots are needed; this node has 2")
         first = self.begin("--worker", "2")
@@ -139,7 +139,7 @@ class PolicyTest(PlacementTest):
         for task, lines in self.output(first).items():
             self.assertEqual(lines, [{"a": "0,1", "b": "4,5"}[where[task]]])
         second = self.begin("--worker", "1", "--gpus", "1", program=show)
-        self.await_pending(second, "1 GPU is needed: 0 of 4 are free")
+        self.await_pending(second, "1 GPU is needed; 0 of 4 are free")
         self.stop(first)
         self.await_tasks(second, 1)
         self.stop(second)

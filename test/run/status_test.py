@@ -155,7 +155,7 @@ class StatusTest(harness.RunTest):
     def test_125_at_once_when_no_node_can_ever_have_what_it_needs(self):
         for args, sentence in (
                 (["--gpus", "1000"], r"worker/0 needs 1000 GPUs; this node has (none|\d+)"),
-                (["--label", "a=b"], "worker/0 needs a node with label a=b; this node has no labels"),
+                (["--label", "a=b"], 'worker/0 needs a node with label "a=b"; this node has no labels'),
                 (["--upstream", "g"], 'unknown upstream "g": the node has no resolver')):
             with self.subTest(args=args):
                 run, end = self.end(*args, "true")

@@ -306,9 +306,9 @@ static void the_only_node_is_named_with_what_it_has(void **state)
 	static char *labels[] = {disk, zone, NULL};
 	begin(1, "{\"argv\":[\"x\"],\"placement\":{\"labels\":{\"gpu\":\"a100\"}},"
 		 "\"roles\":{\"worker\":{}}}");
-	refuse_alone("worker/0 needs a node with label gpu=a100; this node has no labels");
+	refuse_alone("worker/0 needs a node with label \"gpu=a100\"; this node has no labels");
 	w.members[0].labels = labels;
-	refuse_alone("worker/0 needs a node with label gpu=a100; this node has only disk=ssd, "
+	refuse_alone("worker/0 needs a node with label \"gpu=a100\"; this node has only disk=ssd, "
 		     "zone=1");
 	end();
 	begin(1, "{\"argv\":[\"x\"],\"roles\":{\"worker\":{\"count\":3,\"gpus\":2}}}");

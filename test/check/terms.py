@@ -1,0 +1,1 @@
+PLURALS = r"(?:slot|task|port|GPU|node|job|restart|second|byte|file)%"
