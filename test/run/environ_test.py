@@ -264,7 +264,7 @@ class SecretTest(SearchTest):
         self.start_bare("node", "--name", "c", "--members", "members.json", "--key", "key", "--state", "copied",
                         "--json").await_output('"state":"ready"')
         run = self.start_bare("attach", "--gateway", f"unix:{self.dir}/copied/node.sock", job).end()
-        self.assertRegex(run.errors()[-1], "of node c that is lost")
+        self.assertRegex(run.errors()[-1], "with a lost key of node c ")
         self.write_members(self.names)
 
     def resume(self, meanwhile):

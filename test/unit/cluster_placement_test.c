@@ -382,7 +382,7 @@ static void gpus_and_memory_that_are_missing_are_named(void **state)
 	refuse("worker/0 needs 2 GPUs on one node: the most that one has is 1");
 	w.members[0].gpus = w.members[1].gpus = 2;
 	w.nodes[1].gpus = 1;
-	refuse("4 GPUs are needed: 3 of 4 are free");
+	refuse("4 GPUs are needed; 3 of 4 are free");
 	w.members[0].gpus = 3;
 	refuse("worker/1 needs a node with enough free capacity beside the job's other tasks");
 	w.members[0].gpus = 2;
