@@ -80,7 +80,7 @@ static const struct tfc__field rows[] = {
 	FIELD(NULL, TFC__STRING, event.cursor, TFC__V0_2, .json = "cursor", .shown = OUTPUT | GAP),
 	FIELD("mn", TFC__UINT, mark.next, TFC__V0_2),
 	FIELD("mg", TFC__BOOL, mark.is_gap_reported, TFC__V0_2),
-	FIELD("mc", TFC__TEXT, mark.piece.text, TFC__V0_2),
+	FIELD("mc", TFC__TEXT, piece.text, TFC__V0_2),
 	FIELD("mt", TFC__UINT, mark.task, TFC__V0_2),
 	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),
 	FIELD("mr", TFC__UINT, mark.rest, TFC__V0_3),
@@ -127,8 +127,8 @@ void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
 	} else {
 		whole.gap_bytes = event->data_len;
 	}
-	if (mark->task == UINT32_MAX && mark->rest == UINT32_MAX)
-		whole.mark.piece.text[0] = '\0';
+	if (mark->task != UINT32_MAX || mark->rest != UINT32_MAX)
+		tfc__piece_write(&whole.piece, &mark->piece);
 	tfc__fields_write(buf, &tfc__sub_event_fields, &whole);
 }
 
@@ -158,7 +158,9 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	event->host_tag_len = head->host_tag_len;
 	event->data = ret_event->output;
 	event->data_len = ret_event->output_len + ret_event->gap_bytes;
-	if (!mark->piece.text[0])
+	if (!ret_event->piece.text[0])
 		mark->task = mark->rest = UINT32_MAX;
+	else if (!tfc__piece_read(ret_event->piece.text, &mark->piece))
+		return tfc__fail(error, TFC_EPARSE, "gateway", 0, "mc: must be a piece");
 	return TFC_OK;
 }

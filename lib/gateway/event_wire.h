@@ -17,7 +17,8 @@ struct tfc__sub_event {
 	/* Alternative representations of the event's data: on the wire */
 	const void *output; /* OUTPUT: its bytes */
 	uint64_t output_len;
-	uint64_t gap_bytes; /* GAP: bytes lost */
+	uint64_t gap_bytes;      /* GAP: bytes lost */
+	struct tfc__piece piece; /* of the mark */
 	/* and in JSON: */
 	const char *task; /* "worker/0", or NULL */
 	int32_t exit_status;

@@ -309,8 +309,8 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor)
 {
 	struct tfc__mark *mark = &sub->mark;
-	tfc__piece_write(&mark->piece, cursor);
-	if ((!sub->is_bare && tfc__place_set_rest(&sub->place, number, &mark->piece) < 0) ||
+	mark->piece = *cursor;
+	if ((!sub->is_bare && tfc__place_set_rest(&sub->place, number, cursor) < 0) ||
 	    !new_rest(sub, number, cursor))
 		return TFC_ENOMEM;
 	mark->rest = number;

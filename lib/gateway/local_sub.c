@@ -140,7 +140,7 @@ void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 	event.data = line->data ? line->data : "";
 	event.data_len = line->len;
 	event.text = text;
-	tfc__piece_write(&sub->mark.piece, &line->cursor);
+	sub->mark.piece = line->cursor;
 	if (task->end_entry)
 		sub->mark.rest = task->end_entry - 1;
 	else
@@ -382,7 +382,7 @@ static void free_sub(tfc_sub *base)
 static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *error)
 {
 	struct tfc__place place = {0};
-	struct tfc__lines_cursor cursor;
+	const struct tfc__lines_cursor *piece;
 	uint32_t count = tfc__job_task_count(sub->record->job);
 	int code = tfc__place_read(&place, count, text);
 	if (code == TFC_OK && place.next > sub->record->journal.count)
@@ -395,19 +395,18 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 			tfc__followed_read_from(&sub->tasks[entry->task], entry->end.log_end);
 	}
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.task_count; i++) {
-		if (!tfc__piece_read(place.pieces[i].text, &cursor))
+		if (!(piece = tfc__place_piece(&place, i)))
 			continue;
 		uint32_t attempt = sub->tasks[i].lines.attempt;
 		tfc__lines_fini(&sub->tasks[i].lines);
-		tfc__lines_init(&sub->tasks[i].lines, &cursor);
+		tfc__lines_init(&sub->tasks[i].lines, piece);
 		sub->tasks[i].lines.attempt = attempt;
 		if (!sub->is_bare)
-			tfc__place_set(&sub->place, i, &place.pieces[i]);
+			tfc__place_set(&sub->place, i, piece);
 	}
 	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.rest_count; i++) {
-		tfc__piece_read(place.rests[i].piece.text, &cursor);
 		code = tfc__ends_attempt(tfc__local_entry(sub, place.rests[i].entry))
-			       ? tfc__rest_begin(sub, place.rests[i].entry, &cursor)
+			       ? tfc__rest_begin(sub, place.rests[i].entry, &place.rests[i].piece)
 			       : TFC_EINVAL;
 	}
 	sub->mark.rest = UINT32_MAX;

@@ -1,28 +1,42 @@
 #include "gateway/place.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- pieces */
 
-static int write_reported(char *text, size_t size, const struct tfc__reported *reported)
+/* As printf with "%llx", for a cursor is written with every line. Returns the end of the text. */
+static char *write_number(char *text, uint64_t number)
 {
-	int len = snprintf(text, size, "%llx", (unsigned long long)reported->position);
-	if (reported->skip)
-		len += snprintf(text + len, size - (size_t)len, "+%llx",
-				(unsigned long long)reported->skip);
-	return len;
+	int digits = number ? (67 - __builtin_clzll(number)) / 4 : 1;
+	for (int i = digits; i-- > 0; number >>= 4)
+		text[i] = "0123456789abcdef"[number & 15];
+	return text + digits;
+}
+
+static char *write_reported(char *text, const struct tfc__reported *reported)
+{
+	text = write_number(text, reported->position);
+	if (!reported->skip)
+		return text;
+	*text++ = '+';
+	return write_number(text, reported->skip);
+}
+
+/* Returns the end of the text, at which there is no NUL. */
+static char *write_piece(char *text, const struct tfc__lines_cursor *cursor)
+{
+	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
+	text = write_reported(text, out);
+	if (out->position == err->position && out->skip == err->skip)
+		return text;
+	*text++ = ',';
+	return write_reported(text, err);
 }
 
 void tfc__piece_write(struct tfc__piece *piece, const struct tfc__lines_cursor *cursor)
 {
-	const struct tfc__reported *out = &cursor->reported[0], *err = &cursor->reported[1];
-	int len = write_reported(piece->text, sizeof(piece->text), out);
-	if (out->position == err->position && out->skip == err->skip)
-		return;
-	piece->text[len++] = ',';
-	write_reported(piece->text + len, sizeof(piece->text) - (size_t)len, err);
+	*write_piece(piece->text, cursor) = '\0';
 }
 
 static int digit_of(char c)
@@ -94,7 +108,7 @@ int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 	if (task_count <= place->task_count)
 		return TFC_OK;
 	size_t had = words(place->task_count), words_now = words(task_count);
-	struct tfc__piece *pieces = realloc(place->pieces, task_count * sizeof(*pieces));
+	struct tfc__lines_cursor *pieces = realloc(place->pieces, task_count * sizeof(*pieces));
 	if (!pieces)
 		return TFC_ENOMEM;
 	place->pieces = pieces;
@@ -108,11 +122,10 @@ int tfc__place_reserve(struct tfc__place *place, uint32_t task_count)
 	return TFC_OK;
 }
 
-void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__piece *piece)
+void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *piece)
 {
 	uint64_t bit = UINT64_C(1) << task % 64;
 	place->has_piece[task / 64] &= ~bit;
-	place->pieces[task].text[0] = '\0';
 	if (!piece)
 		return;
 	place->has_piece[task / 64] |= bit;
@@ -151,7 +164,8 @@ static int reserve_rest(struct tfc__place *place)
 	return TFC_OK;
 }
 
-int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece)
+int tfc__place_set_rest(struct tfc__place *place, uint32_t entry,
+			const struct tfc__lines_cursor *piece)
 {
 	uint32_t at = find_rest(place, entry), count = place->rest_count;
 	if (at == count || place->rests[at].entry != entry) {
@@ -207,20 +221,35 @@ size_t tfc__place_bytes(const struct tfc__place *place)
 	       2 * place->rest_count * sizeof(*place->rests) + place->text.capacity;
 }
 
+static void add_piece(struct tfc__buf *text, char mark, uint32_t number,
+		      const struct tfc__lines_cursor *piece)
+{
+	char *begin = tfc__buf_reserve(text, TFC__PIECE_SIZE + sizeof("_ffffffff."));
+	if (!begin)
+		return;
+	char *at = begin;
+	*at++ = mark;
+	at = write_number(at, number);
+	*at++ = '.';
+	tfc__buf_grow(text, (size_t)(write_piece(at, piece) - begin));
+}
+
 const char *tfc__place_text(struct tfc__place *place)
 {
 	struct tfc__buf *text = &place->text;
+	char next[17];
 	tfc__buf_clear(text);
 	text->is_failed = false;
-	tfc__buf_addf(text, "%x%s", place->next, place->is_gap_reported ? "g" : "");
+	tfc__buf_add(text, next, (size_t)(write_number(next, place->next) - next));
+	if (place->is_gap_reported)
+		tfc__buf_add_char(text, 'g');
 	for (size_t word = 0; word < words(place->task_count); word++)
 		for (uint64_t left = place->has_piece[word]; left; left &= left - 1) {
 			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
-			tfc__buf_addf(text, "_%x.", task);
-			tfc__buf_add_str(text, place->pieces[task].text);
+			add_piece(text, '_', task, &place->pieces[task]);
 		}
 	for (uint32_t i = 0; i < place->rest_count; i++)
-		tfc__buf_addf(text, "~%x.%s", place->rests[i].entry, place->rests[i].piece.text);
+		add_piece(text, '~', place->rests[i].entry, &place->rests[i].piece);
 	return text->is_failed ? "" : text->data;
 }
 
@@ -228,15 +257,13 @@ const char *tfc__place_text(struct tfc__place *place)
 static int read_task(struct tfc__place *place, const char **at, uint64_t *first, uint32_t end)
 {
 	uint64_t task;
-	struct tfc__lines_cursor cursor;
-	struct tfc__piece piece;
+	struct tfc__lines_cursor piece;
 	(*at)++;
 	if (!read_number(at, UINT32_MAX, &task) || task < *first || task >= end ||
-	    *(*at)++ != '.' || !read_piece(at, &cursor))
+	    *(*at)++ != '.' || !read_piece(at, &piece))
 		return TFC_EINVAL;
 	if (tfc__place_reserve(place, (uint32_t)task + 1) < 0)
 		return TFC_ENOMEM;
-	tfc__piece_write(&piece, &cursor);
 	tfc__place_set(place, (uint32_t)task, &piece);
 	*first = task + 1;
 	return TFC_OK;
@@ -246,13 +273,11 @@ static int read_task(struct tfc__place *place, const char **at, uint64_t *first,
 static int read_rest(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;
-	struct tfc__lines_cursor cursor;
-	struct tfc__piece piece;
+	struct tfc__lines_cursor piece;
 	(*at)++;
 	if (!read_number(at, UINT32_MAX, &entry) || entry < *first || entry >= place->next ||
-	    *(*at)++ != '.' || !read_piece(at, &cursor))
+	    *(*at)++ != '.' || !read_piece(at, &piece))
 		return TFC_EINVAL;
-	tfc__piece_write(&piece, &cursor);
 	*first = entry + 1;
 	return tfc__place_set_rest(place, (uint32_t)entry, &piece);
 }

@@ -18,26 +18,27 @@
 
 #define TFC__PIECE_SIZE 72 /* four numbers, three separators, a NUL */
 
+/* A piece is the cursor of a task's lines. This is its text: "" for none. */
 struct tfc__piece {
-	char text[TFC__PIECE_SIZE]; /* "": none */
+	char text[TFC__PIECE_SIZE];
 };
 
 /* The change of a subscription's position by the event that is being reported. */
 struct tfc__mark {
 	uint32_t next;
 	bool is_gap_reported;
-	uint32_t task;           /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
-	uint32_t ended_task;     /* the task whose attempt ended and whose piece is removed; else
-				    UINT32_MAX */
-	uint32_t rest;           /* the entry with a new piece; else UINT32_MAX */
-	uint32_t rest_over;      /* the entry whose piece is removed; else UINT32_MAX */
-	struct tfc__piece piece; /* of task, or of rest */
+	uint32_t task;       /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
+	uint32_t ended_task; /* the task whose attempt ended and whose piece is removed; else
+				UINT32_MAX */
+	uint32_t rest;       /* the entry with a new piece; else UINT32_MAX */
+	uint32_t rest_over;  /* the entry whose piece is removed; else UINT32_MAX */
+	struct tfc__lines_cursor piece; /* of task, or of rest */
 };
 
 /* The missing output of the attempt that an entry ended. */
 struct tfc__place_rest {
 	uint32_t entry;
-	struct tfc__piece piece;
+	struct tfc__lines_cursor piece;
 };
 
 struct tfc__place {
@@ -45,7 +46,7 @@ struct tfc__place {
 	bool is_gap_reported; /* the gap that belongs to entry `next`, the end of an attempt, was
 			     reported too */
 	uint32_t task_count;
-	struct tfc__piece *pieces;
+	struct tfc__lines_cursor *pieces;
 	uint64_t *has_piece;           /* a bit per task: few tasks have a piece */
 	struct tfc__place_rest *rests; /* sorted by entry */
 	uint32_t rest_count;
@@ -56,11 +57,19 @@ struct tfc__place {
  * TFC_ENOMEM. */
 int tfc__place_reserve(struct tfc__place *place, uint32_t task_count);
 /* Sets the piece of a task below task_count; NULL removes it. */
-void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__piece *piece);
+void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__lines_cursor *piece);
+/* The piece of a task, or NULL. Valid until the place changes. */
+static inline const struct tfc__lines_cursor *tfc__place_piece(const struct tfc__place *place,
+							       uint32_t task)
+{
+	bool has_piece = task < place->task_count && place->has_piece[task / 64] >> task % 64 & 1;
+	return has_piece ? &place->pieces[task] : NULL;
+}
 /* Applies a mark: TFC_OK; TFC_ENOMEM: the place is unchanged. */
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
 /* Sets the piece of an entry; replacing a piece allocates nothing. TFC_OK or TFC_ENOMEM. */
-int tfc__place_set_rest(struct tfc__place *place, uint32_t entry, const struct tfc__piece *piece);
+int tfc__place_set_rest(struct tfc__place *place, uint32_t entry,
+			const struct tfc__lines_cursor *piece);
 void tfc__place_fini(struct tfc__place *place);
 
 /* Allocated bytes. */

@@ -67,7 +67,7 @@ static const struct reported {
 		 .ended_task = 4,
 		 .rest = 7,
 		 .rest_over = UINT32_MAX,
-		 .piece = {"1f+2"}},
+		 .piece = {{{0x1f, 2}, {0x1f, 2}}}},
 	},
 	{
 		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16602a164"
@@ -80,7 +80,7 @@ static const struct reported {
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
 		 .rest_over = UINT32_MAX,
-		 .piece = {"22"}},
+		 .piece = {{{0x22, 0}, {0x22, 0}}}},
 	},
 	{
 		"87a16b03a27473cf188fcf053de383e8a27474a6776f726b6572a16101a26d6e05a26d63a232"
@@ -92,7 +92,7 @@ static const struct reported {
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
 		 .rest_over = UINT32_MAX,
-		 .piece = {"23"}},
+		 .piece = {{{0x23, 0}, {0x23, 0}}}},
 	},
 	{
 		"87a16b04a27473cf188fcf053de383e8a27474a6776f726b6572a16101a2646ccf000000012a"
@@ -196,7 +196,7 @@ static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *ex
 	assert_int_equal(mark->ended_task, expected->ended_task);
 	assert_int_equal(mark->rest, expected->rest);
 	assert_int_equal(mark->rest_over, expected->rest_over);
-	assert_string_equal(mark->piece.text, expected->piece.text);
+	assert_memory_equal(&mark->piece, &expected->piece, sizeof(mark->piece));
 }
 
 /* The same reader, one after the other: nothing of an event is left in the next. */

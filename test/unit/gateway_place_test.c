@@ -58,7 +58,7 @@ static void many_rests_are_read_and_kept_in_order(void **state)
 {
 	struct tfc__buf text = {0};
 	struct tfc__place place = {0};
-	const struct tfc__piece piece = {"1"};
+	const struct tfc__lines_cursor piece = {{{1, 0}, {1, 0}}};
 	tfc__buf_add_str(&text, "20000");
 	for (uint32_t i = 0; i < 65536; i++)
 		tfc__buf_addf(&text, "~%x.0", 2 * i);
