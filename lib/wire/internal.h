@@ -71,6 +71,7 @@ struct tfc__rpc_call {
 	bool is_canceled; /* canceled; `end` is still to be called, with TFC_ECANCELED */
 	bool is_over;     /* `end` was called, or the owner has dropped the call */
 	tfc__rpc_item_fn item;
+	tfc__rpc_item_bytes_fn item_bytes;
 	tfc__rpc_end_fn end;
 	void *user;
 	uint32_t timeout_ms;
@@ -121,6 +122,14 @@ int tfc__rpc_refuse(tfc_error *error, const char *what);
 
 int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
+/* Handles a message that is an item of a call with item_bytes: 1; 0: it is another message, which
+ * has to be parsed; or an error. */
+int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t len,
+			   tfc_error *error);
+/* Reads the beginning of a message, "[kind, id, ...", which may be truncated, and advances *at.
+ * Returns false if it has none. */
+bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint64_t *ret_kind,
+			uint64_t *ret_id);
 int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_notify(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);
 int tfc__rpc_on_cancel(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error);

@@ -305,7 +305,10 @@ static int parse_and_take(struct tfc__rpc *rpc, const void *data, size_t len, tf
 	struct tfc__msg msg;
 	if (len > TFC__RPC_MESSAGE_MAX)
 		return tfc__rpc_refuse(error, "message too large");
-	int code = tfc__msg_parse(&msg, data, len, &limits, error);
+	int code = tfc__rpc_on_item_bytes(rpc, data, len, error);
+	if (code)
+		return code;
+	code = tfc__msg_parse(&msg, data, len, &limits, error);
 	if (code < 0)
 		return code;
 	code = take(rpc, &msg.root, error);

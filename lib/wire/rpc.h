@@ -103,6 +103,8 @@ typedef void (*tfc__rpc_end_fn)(void *user, int code, const msgpack_object *resu
 				const tfc_error *error);
 /* Handles a stream item; each costs one credit. */
 typedef void (*tfc__rpc_item_fn)(void *user, const msgpack_object *item);
+/* The same with the item's bytes, which were not checked: the receiver parses them. */
+typedef void (*tfc__rpc_item_bytes_fn)(void *user, const void *item, size_t len);
 
 struct tfc__rpc_options {
 	const char *method;
@@ -111,6 +113,7 @@ struct tfc__rpc_options {
 	uint32_t credit;               /* stream items allowed before tfc__rpc_more */
 	bool is_low_priority;          /* TFC_EBUSY from TFC__RPC_LOW_MAX open calls on */
 	tfc__rpc_item_fn item;
+	tfc__rpc_item_bytes_fn item_bytes; /* called in place of `item` */
 	tfc__rpc_end_fn end;
 	void *user;
 };

@@ -67,6 +67,7 @@ static struct tfc__rpc_call *new_call(struct tfc__rpc *rpc, const struct tfc__rp
 	call->rpc = rpc;
 	call->credit = options->credit;
 	call->item = options->item;
+	call->item_bytes = options->item_bytes;
 	call->end = options->end;
 	call->user = options->user;
 	call->timeout_ms = options->timeout_ms;
@@ -199,18 +200,42 @@ int tfc__rpc_on_response(struct tfc__rpc *rpc, const msgpack_object *items, tfc_
 	return TFC_OK;
 }
 
+static int use_credit(struct tfc__rpc_call *call, tfc_error *error)
+{
+	if (!call->credit)
+		return tfc__rpc_refuse(error, "item without credit");
+	call->credit--;
+	return TFC_OK;
+}
+
 /* [id, item] */
 int tfc__rpc_on_item(struct tfc__rpc *rpc, const msgpack_object *items, tfc_error *error)
 {
 	struct tfc__rpc_call *call = find_call(rpc, &items[0]);
 	if (!call)
 		return tfc__rpc_refuse(error, "item of a stream that is not open");
-	if (!call->credit)
-		return tfc__rpc_refuse(error, "item without credit");
-	call->credit--;
-	if (!call->is_over && !call->is_canceled && call->item)
+	int code = use_credit(call, error);
+	if (code == TFC_OK && !call->is_over && !call->is_canceled && call->item)
 		call->item(call->user, &items[1]);
-	return TFC_OK;
+	return code;
+}
+
+int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t len,
+			   tfc_error *error)
+{
+	const uint8_t *at = message, *end = message + len;
+	uint64_t kind, id;
+	if (!rpc->is_greeted || !tfc__rpc_read_head(&at, end, &kind, &id) || kind != ITEM)
+		return 0;
+	struct entry *entry = tfc__rpc_find(&rpc->calls, id);
+	struct tfc__rpc_call *call = entry ? tfc__container_of(entry, struct tfc__rpc_call, entry)
+					   : NULL;
+	if (!call || !call->item_bytes)
+		return 0;
+	int code = use_credit(call, error);
+	if (code == TFC_OK && !call->is_over && !call->is_canceled)
+		call->item_bytes(call->user, at, (size_t)(end - at));
+	return code < 0 ? code : 1;
 }
 
 void tfc__rpc_lose_call(struct tfc__rpc_call *call)

@@ -268,8 +268,8 @@ int tfc__rpc_on_request(struct tfc__rpc *rpc, const msgpack_object *items, tfc_e
 	return TFC_OK;
 }
 
-/* Reads a non-negative number in any of its encodings. Returns false if there is none or it is
- * incomplete. */
+/* Reads a number that is not negative, in any of its encodings. Returns false if there is none or
+ * it is incomplete. */
 static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_number)
 {
 	if (*at == end)
@@ -284,24 +284,25 @@ static bool read_number(const uint8_t **at, const uint8_t *end, uint64_t *ret_nu
 	return true;
 }
 
-/* Reads the id from the head of a request, "[0, id, ...", which may be truncated. */
-static bool read_request_id(const uint8_t *begin, size_t len, uint64_t *ret_id)
+bool tfc__rpc_read_head(const uint8_t **at, const uint8_t *end, uint64_t *ret_kind,
+			uint64_t *ret_id)
 {
-	const uint8_t *at = begin, *end = begin + len;
-	uint64_t kind;
-	size_t head = len && (*at & 0xf0) == 0x90 ? 1 : len && *at == 0xdc ? 3 : 5;
-	if (len < head || (head == 5 && *at != 0xdd))
+	size_t len = (size_t)(end - *at);
+	size_t head = len && (**at & 0xf0) == 0x90 ? 1 : len && **at == 0xdc ? 3 : 5;
+	if (len < head || (head == 5 && **at != 0xdd))
 		return false;
-	at += head;
-	return read_number(&at, end, &kind) && kind == REQUEST && read_number(&at, end, ret_id);
+	*at += head;
+	return read_number(at, end, ret_kind) && read_number(at, end, ret_id);
 }
 
 void tfc__rpc_refuse_large(struct tfc__rpc *rpc, const void *begin, size_t begin_len,
 			   const tfc_error *error)
 {
 	struct tfc__buf message = {0};
-	uint64_t id;
-	if (rpc->is_closed || !rpc->is_greeted || !read_request_id(begin, begin_len, &id) ||
+	const uint8_t *at = begin;
+	uint64_t kind, id;
+	if (rpc->is_closed || !rpc->is_greeted ||
+	    !tfc__rpc_read_head(&at, at + begin_len, &kind, &id) || kind != REQUEST ||
 	    id <= rpc->requests.last)
 		return;
 	rpc->requests.last = id;

@@ -212,6 +212,47 @@ static void items_cost_credit(void **state)
 	tfc__buf_fini(&item);
 }
 
+static void keep_bytes(void *user, const void *item, size_t len)
+{
+	struct tfc__buf *items = user;
+	tfc__buf_add(items, item, len);
+}
+
+static void ignore_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+}
+
+/* Whoever takes items as bytes parses them: they need not even be a value. */
+static void items_may_be_taken_as_bytes(void **state)
+{
+	struct tfc__buf item = {0}, items = {0};
+	const struct tfc__rpc_options options = {.method = "x",
+						 .credit = 3,
+						 .item_bytes = keep_bytes,
+						 .end = ignore_end,
+						 .user = &items};
+	struct tfc__rpc_call *call;
+	far->serve = keep;
+	assert_int_equal(tfc__rpc_call(near->rpc, &options, &call, NULL), TFC_OK);
+	rpc_run(ctx);
+	tfc__msg_str(&item, "one");
+	assert_int_equal(tfc__rpc_item(requests[0], &item), TFC_OK);
+	rpc_run(ctx);
+	assert_int_equal(items.len, 4);
+	assert_memory_equal(items.data, "\xa3one", 4);
+	rpc_end_feed(near, "\xdd\0\0\0\x03\x04\xcd\0\x01\xa3x", 11);
+	assert_int_equal(items.len, 6);
+	assert_memory_equal(items.data + 4, "\xa3x", 2);
+	tfc__rpc_drop(call);
+	rpc_end_feed(near, "\x93\x04\x01\xc0", 4);
+	assert_int_equal(items.len, 6);
+	assert_int_equal(near->broken.code, 0);
+	rpc_end_feed(near, "\x93\x04\x01\xc0", 4);
+	assert_string_equal(near->broken.text, "protocol error of the peer: item without credit");
+	tfc__buf_fini(&item);
+	tfc__buf_fini(&items);
+}
+
 static void credit_has_a_top(void **state)
 {
 	struct rpc_outcome outcome = {0};
@@ -310,6 +351,7 @@ int main(void)
 		TEST(an_answer_that_is_late_is_none),
 		TEST(the_deadline_counts_at_the_other_end_too),
 		TEST(items_cost_credit),
+		TEST(items_may_be_taken_as_bytes),
 		TEST(credit_has_a_top),
 		TEST(a_late_watch_is_told),
 		TEST(open_calls_have_a_limit_that_a_cancel_does_not_lift),
