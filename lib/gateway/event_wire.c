@@ -51,7 +51,7 @@ static const struct tfc__field rows[] = {
 	FIELD("ad", TFC__STRING, event.address, TFC__V0_2, .json = "address", .shown = TASK),
 	FIELD("iso", TFC__UINT, event.isolation, TFC__V0_2, .json = "isolation",
 	      .shown_if_set = TASK, .word = tfc__isolation_name),
-	FIELD("f", TFC__UINT, event.stream, TFC__V0_2, .json = "stream", .shown = OUTPUT,
+	FIELD(NULL, TFC__UINT, event.stream, TFC__V0_2, .json = "stream", .shown = OUTPUT,
 	      .word = name_stream),
 	FIELD("st", TFC__INT, event.exit_code, TFC__V0_2, .json = "exit", .shown = EXITED),
 	FIELD("sg", TFC__INT, event.signal, TFC__V0_3, .json = "signal", .shown = KILLED),
@@ -68,7 +68,9 @@ static const struct tfc__field rows[] = {
 	FIELD("d", TFC__BYTES, output, TFC__V0_2,
 	      .count = offsetof(struct tfc__sub_event, output_len), .json = "text",
 	      .shown = OUTPUT),
-	FIELD("pt", TFC__BOOL, event.is_partial, TFC__V0_2, .json = "partial",
+	FIELD("ln", TFC__BYTES, lines, TFC__V0_3,
+	      .count = offsetof(struct tfc__sub_event, lines_len)),
+	FIELD(NULL, TFC__BOOL, event.is_partial, TFC__V0_2, .json = "partial",
 	      .shown_if_set = OUTPUT),
 	FIELD("u", TFC__UINT, event.user_us, TFC__V0_2, .json = "user_us", .shown = ENDED),
 	FIELD("sy", TFC__UINT, event.system_us, TFC__V0_2, .json = "system_us", .shown = ENDED),
@@ -99,6 +101,7 @@ static const struct tfc__sub_event nothing = {
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
 		 .rest_over = UINT32_MAX},
+	.lines = "",
 	.output = "",
 };
 const struct tfc__fields tfc__sub_event_fields = TFC__FIELDS(rows, struct tfc__sub_event, &nothing);
@@ -112,25 +115,109 @@ static const struct tfc__field head_rows[] = {
 static const tfc_event no_head = {.job = "", .name = "", .host_tag = ""};
 static const struct tfc__fields head_fields = TFC__FIELDS(head_rows, tfc_event, &no_head);
 
-void tfc__sub_event_write_head(struct tfc__buf *buf, const tfc_event *event)
+/* ---- writing */
+
+void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *event)
 {
-	tfc__fields_write(buf, &head_fields, event);
+	struct tfc__sub_event sent = *event;
+	if (event->event.kind == TFC_EVENT_GAP)
+		sent.gap_bytes = event->event.data_len;
+	if (event->mark.task != UINT32_MAX || event->mark.rest != UINT32_MAX)
+		tfc__piece_write(&sent.piece, &event->mark.piece);
+	else
+		sent.piece.text[0] = '\0';
+	tfc__fields_write(buf, &tfc__sub_event_fields, &sent);
 }
 
-void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
-			  const struct tfc__mark *mark)
+/* Whether a line belongs to the batch: all that is not stored for each line is the same. Between
+ * two lines of an attempt without another event, only the mark and the attempt can differ. */
+static bool continues_batch(const struct tfc__sub_item *item, const struct tfc__sub_event *line)
 {
-	struct tfc__sub_event whole = {.event = *event, .mark = *mark};
-	if (event->kind == TFC_EVENT_OUTPUT) {
-		whole.output = event->data;
-		whole.output_len = event->data_len;
-	} else {
-		whole.gap_bytes = event->data_len;
-	}
-	if (mark->task != UINT32_MAX || mark->rest != UINT32_MAX)
-		tfc__piece_write(&whole.piece, &mark->piece);
-	tfc__fields_write(buf, &tfc__sub_event_fields, &whole);
+	const struct tfc__sub_event *first = &item->output;
+	return item->batch.count && line->mark.task == first->mark.task &&
+	       line->mark.rest == first->mark.rest && line->mark.rest_over == UINT32_MAX &&
+	       line->event.attempt == first->event.attempt;
 }
+
+void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *event)
+{
+	const tfc_event *line = &event->event;
+	bool is_line = line->kind == TFC_EVENT_OUTPUT && !event->lines;
+	if (!item->head.len)
+		tfc__fields_write(&item->head, &head_fields, line);
+	if (!is_line || !continues_batch(item, event))
+		tfc__sub_item_end_batch(item);
+	if (!is_line) {
+		tfc__sub_event_write(&item->events, event);
+		item->count++;
+		return;
+	}
+	if (!item->batch.count)
+		item->output = *event;
+	item->output.mark.piece = event->mark.piece;
+	tfc__line_batch_add(&item->batch, &(struct tfc__line){
+						  .stream = line->stream,
+						  .time_ns = line->time_ns,
+						  .is_partial = line->is_partial,
+						  .data = line->data,
+						  .len = line->data_len,
+						  .cursor = event->mark.piece,
+					  });
+}
+
+void tfc__sub_item_end_batch(struct tfc__sub_item *item)
+{
+	struct tfc__line_batch *batch = &item->batch;
+	struct tfc__sub_event *output = &item->output;
+	if (!batch->count)
+		return;
+	output->event.time_ns = 0; /* each line has its own */
+	output->output = batch->text.data;
+	output->output_len = batch->text.len;
+	output->lines = batch->table.data;
+	output->lines_len = batch->table.len;
+	tfc__sub_event_write(&item->events, output);
+	item->events.is_failed |= batch->text.is_failed || batch->table.is_failed;
+	item->count++;
+	tfc__line_batch_clear(batch);
+}
+
+bool tfc__sub_item_is_empty(const struct tfc__sub_item *item)
+{
+	return !item->count && !item->batch.count;
+}
+
+size_t tfc__sub_item_bytes(const struct tfc__sub_item *item)
+{
+	return item->events.len + item->batch.text.len + item->batch.table.len;
+}
+
+int tfc__sub_item_write(struct tfc__sub_item *item, struct tfc__buf *buf)
+{
+	tfc__sub_item_end_batch(item);
+	tfc__msg_array(buf, item->count + 1);
+	tfc__buf_add(buf, item->head.data, item->head.len);
+	tfc__buf_add(buf, item->events.data, item->events.len);
+	bool is_failed = buf->is_failed || item->events.is_failed || item->head.is_failed;
+	return is_failed ? TFC_ENOMEM : TFC_OK;
+}
+
+void tfc__sub_item_clear(struct tfc__sub_item *item)
+{
+	tfc__buf_clear(&item->events);
+	tfc__line_batch_clear(&item->batch);
+	item->count = 0;
+}
+
+void tfc__sub_item_fini(struct tfc__sub_item *item)
+{
+	tfc__buf_fini(&item->head);
+	tfc__buf_fini(&item->events);
+	tfc__line_batch_fini(&item->batch);
+	item->count = 0;
+}
+
+/* ---- reading */
 
 int tfc__sub_event_read_head(struct tfc__reader *reader, const msgpack_object *object,
 			     tfc_error *error, tfc_event *ret_head)
@@ -152,6 +239,9 @@ int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 	    event->kind == TFC_EVENT_LOST)
 		return tfc__fail(error, TFC_ENOTSUP, "gateway", 0,
 				 "an event of a kind that this version does not know");
+	if (event->kind == TFC_EVENT_OUTPUT && (!ret_event->lines_len || !ret_event->piece.text[0]))
+		return tfc__fail(error, TFC_EPARSE, "gateway", 0,
+				 "output must have lines (ln) and a piece (mc)");
 	event->job = head->job;
 	event->name = head->name;
 	event->host_tag = head->host_tag;

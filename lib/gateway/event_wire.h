@@ -3,22 +3,27 @@
  *
  * In the stream of "gateway.subscribe" an item is a list of a head, {job, name, tag}, and events.
  * Each event carries the change of the subscription's position, so that the subscription can be
- * continued over another connection.
+ * continued over another connection. Consecutive lines of a task are one event, a batch.
  */
 #ifndef TFC_GATEWAY_EVENT_WIRE_H
 #define TFC_GATEWAY_EVENT_WIRE_H
 
-#include "gateway/internal.h"
+#include "gateway/place.h"
+#include "log/line_batch.h"
 #include "wire/fields.h"
+#include <tfcluster/gateway.h>
 
 struct tfc__sub_event {
 	tfc_event event;
-	struct tfc__mark mark;
-	/* Alternative representations of the event's data: on the wire */
-	const void *output; /* OUTPUT: its bytes */
+	struct tfc__mark mark; /* of a batch: behind its last line */
+	/* OUTPUT: a batch, see log/line_batch.h; lines is NULL in the process that reads the log */
+	const void *lines;
+	uint64_t lines_len;
+	/* Alternative representations of what is in the event and the mark: on the wire */
+	const void *output; /* OUTPUT: the texts of the lines */
 	uint64_t output_len;
-	uint64_t gap_bytes;      /* GAP: bytes lost */
-	struct tfc__piece piece; /* of the mark */
+	uint64_t gap_bytes; /* GAP: bytes lost */
+	struct tfc__piece piece;
 	/* and in JSON: */
 	const char *task; /* "worker/0", or NULL */
 	int32_t exit_status;
@@ -40,17 +45,36 @@ enum tfc__event_variant {
 };
 extern const struct tfc__fields tfc__sub_event_fields;
 
-/* Write the head of an item, and an event. Out of memory is in buf->is_failed. */
-void tfc__sub_event_write_head(struct tfc__buf *buf, const tfc_event *event);
-void tfc__sub_event_write(struct tfc__buf *buf, const tfc_event *event,
-			  const struct tfc__mark *mark);
+/* An item that is being made for a stream. Zeroed initially. Out of memory is found in
+ * tfc__sub_item_write. */
+struct tfc__sub_item {
+	struct tfc__buf head;
+	struct tfc__buf events;
+	uint32_t count;
+	struct tfc__line_batch batch; /* lines that were not added to `events` yet */
+	struct tfc__sub_event output; /* the event of their first line, which the others continue */
+};
+
+/* Adds an event, which follows the one before it. */
+void tfc__sub_item_add(struct tfc__sub_item *item, const struct tfc__sub_event *event);
+/* Ends the batch. Lines that are not ended refer to strings of their events. */
+void tfc__sub_item_end_batch(struct tfc__sub_item *item);
+bool tfc__sub_item_is_empty(const struct tfc__sub_item *item);
+size_t tfc__sub_item_bytes(const struct tfc__sub_item *item); /* approximate length */
+/* Writes the item: TFC_OK or TFC_ENOMEM. */
+int tfc__sub_item_write(struct tfc__sub_item *item, struct tfc__buf *buf);
+void tfc__sub_item_clear(struct tfc__sub_item *item);
+void tfc__sub_item_fini(struct tfc__sub_item *item);
+
+/* Writes an event: a batch, or another kind than OUTPUT. Out of memory is in buf->is_failed. */
+void tfc__sub_event_write(struct tfc__buf *buf, const struct tfc__sub_event *event);
 
 /* Reads the head into job, name and host_tag of an event. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
 int tfc__sub_event_read_head(struct tfc__reader *reader, const msgpack_object *object,
 			     tfc_error *error, tfc_event *ret_head);
-/* Reads an event that follows such a head. TFC_OK, TFC_EPARSE, TFC_ENOMEM, and TFC_ENOTSUP: of a
- * kind that this version does not know. Its pointers are valid as long as the readers and the
- * message. */
+/* Reads an event that follows such a head; of OUTPUT the batch, whose lines are not checked.
+ * TFC_OK, TFC_EPARSE, TFC_ENOMEM, and TFC_ENOTSUP: of a kind that this version does not know. Its
+ * pointers are valid as long as the readers and the message. */
 int tfc__sub_event_read(struct tfc__reader *reader, const tfc_event *head,
 			const msgpack_object *object, tfc_error *error,
 			struct tfc__sub_event *ret_event);

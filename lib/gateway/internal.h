@@ -5,8 +5,8 @@
 #ifndef TFC_GATEWAY_INTERNAL_H
 #define TFC_GATEWAY_INTERNAL_H
 
+#include "gateway/event_wire.h"
 #include "gateway/gateway.h"
-#include "gateway/place.h"
 
 /* The logs that the subscriptions of a gateway are reading. Each is an open file and a buffer, so
  * their number is limited. Zeroed initially. */
@@ -49,11 +49,11 @@ struct local_sub {
 	struct tfc__link rests;
 	uint32_t lines_reported; /* of the first task in grown, in the current turn */
 	struct tfc__place place;
-	struct tfc__mark mark;
-	uint32_t job_state;      /* enum tfc_job_state, as of the last reported entry */
-	struct tfc__timer retry; /* set when out of memory, or while a node is unreachable */
-	uint32_t tries;          /* consecutive failed attempts to read */
-	uint64_t lost_since;     /* when the end of an attempt began to wait for a node, or 0 */
+	struct tfc__sub_event now; /* being reported; its mark is collected before */
+	uint32_t job_state;        /* enum tfc_job_state, as of the last reported entry */
+	struct tfc__timer retry;   /* set when out of memory, or while a node is unreachable */
+	uint32_t tries;            /* consecutive failed attempts to read */
+	uint64_t lost_since;       /* when the end of an attempt began to wait for a node, or 0 */
 	bool is_bare;
 	bool wants_live; /* and LIVE was not reported yet */
 	bool is_gone;    /* the job was forgotten: record is NULL */
@@ -78,8 +78,8 @@ static inline bool tfc__ends_attempt(const struct tfc__journal_entry *entry)
 
 /* ---- local_sub.c */
 
-/* Without is_bare, events carry cursors. With is_bare, whoever forwards the events calls
- * tfc__sub_mark instead. */
+/* Without is_bare, events have cursors. With is_bare, they are sent to another process, and
+ * tfc__sub_event has their marks. */
 int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
 			 struct tfc__record *record, const tfc_subscribe_options *options,
 			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,

@@ -308,7 +308,7 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 
 int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor)
 {
-	struct tfc__mark *mark = &sub->mark;
+	struct tfc__mark *mark = &sub->now.mark;
 	mark->piece = *cursor;
 	if ((!sub->is_bare && tfc__place_set_rest(&sub->place, number, cursor) < 0) ||
 	    !new_rest(sub, number, cursor))
@@ -325,7 +325,7 @@ void tfc__rest_end(struct followed *rest)
 	rest->sub->base.held -= sizeof(*rest);
 	tfc__list_remove(&rest->grown);
 	tfc__list_remove(&rest->rest);
-	rest->sub->mark.rest_over = rest->end_entry - 1;
+	rest->sub->now.mark.rest_over = rest->end_entry - 1;
 	free(rest);
 }
 

@@ -19,6 +19,7 @@
 #define LATER (50 * TFC__MS)
 #define RETRIES 20 /* then the end of an attempt is reported without the rest of its output */
 #define LINES_PER_TASK 64 /* before the next task's turn: opening a log is expensive */
+#define LINES_AT_ONCE 64  /* lines for another process that count as one event */
 #define LOST_PATIENCE (10 * TFC__SECOND) /* for an unreachable node */
 #define GONE_PATIENCE TFC__SECOND        /* for a node that was lost together with the attempt */
 
@@ -32,10 +33,10 @@ static struct local_sub *of(tfc_sub *sub)
  * When an event is reported again, also by another process, it is the same as before: except for
  * LIVE, it contains nothing that depends on when it is reported. */
 
-static tfc_event base_event(const struct local_sub *sub, uint32_t kind)
+static tfc_event *begin_event(struct local_sub *sub, uint32_t kind)
 {
 	const struct tfc__record *record = sub->record;
-	return (tfc_event){
+	sub->now.event = (tfc_event){
 		.size = sizeof(tfc_event),
 		.kind = kind,
 		.cursor = "",
@@ -50,6 +51,7 @@ static tfc_event base_event(const struct local_sub *sub, uint32_t kind)
 		.text = "",
 		.data = "",
 	};
+	return &sub->now.event;
 }
 
 static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *event)
@@ -59,16 +61,16 @@ static void name_task(const struct local_sub *sub, uint32_t task, tfc_event *eve
 			tfc__job_task_role(sub->record->job, task, &event->task_index)->name;
 }
 
-static void report(struct local_sub *sub, tfc_event *event)
+static void report(struct local_sub *sub)
 {
-	struct tfc__mark *mark = &sub->mark;
+	struct tfc__mark *mark = &sub->now.mark;
 	mark->next = sub->place.next;
 	mark->is_gap_reported = sub->place.is_gap_reported;
 	if (!sub->is_bare && sub->tasks) {
 		tfc__place_go(&sub->place, mark); /* cannot fail: there is memory for every mark */
-		event->cursor = tfc__place_text(&sub->place);
+		sub->now.event.cursor = tfc__place_text(&sub->place);
 	}
-	sub->base.fn(sub->base.user, event);
+	sub->base.fn(sub->base.user, &sub->now.event);
 	mark->task = mark->ended_task = mark->rest = mark->rest_over = UINT32_MAX;
 }
 
@@ -87,75 +89,75 @@ static void set_end(tfc_event *event, const struct tfc__journal_entry *entry)
 static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	static const char *const no_lines[] = {NULL};
-	tfc_event event = base_event(sub, entry->kind);
-	event.time_ns = entry->time_ns;
-	event.job_state = entry->job_state;
-	event.generation = entry->generation;
-	event.epoch = entry->epoch;
-	event.attempt = entry->attempt;
-	event.reason = entry->reason;
-	set_end(&event, entry);
-	event.text = entry->text;
+	tfc_event *event = begin_event(sub, entry->kind);
+	event->time_ns = entry->time_ns;
+	event->job_state = entry->job_state;
+	event->generation = entry->generation;
+	event->epoch = entry->epoch;
+	event->attempt = entry->attempt;
+	event->reason = entry->reason;
+	set_end(event, entry);
+	event->text = entry->text;
 	if (entry->kind != TFC_EVENT_JOB) {
-		name_task(sub, entry->task, &event);
-		event.node = tfc__record_node(sub->record, entry);
+		name_task(sub, entry->task, event);
+		event->node = tfc__record_node(sub->record, entry);
 	}
 	if (entry->kind == TFC_EVENT_TASK) {
-		event.task_state = entry->task_state;
-		event.pid = entry->pid;
-		event.isolation = entry->isolation;
-		event.address = entry->address;
-		event.user_us = entry->end.user_us;
-		event.system_us = entry->end.system_us;
-		event.max_rss_kib = entry->end.max_rss_kib;
-		event.exit_reason = entry->end.reason;
+		event->task_state = entry->task_state;
+		event->pid = entry->pid;
+		event->isolation = entry->isolation;
+		event->address = entry->address;
+		event->user_us = entry->end.user_us;
+		event->system_us = entry->end.system_us;
+		event->max_rss_kib = entry->end.max_rss_kib;
+		event->exit_reason = entry->end.reason;
 	}
 	if (entry->kind == TFC_EVENT_END) {
-		event.log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
-		event.ignored_failures = entry->ignored_failures
-						 ? (const char *const *)entry->ignored_failures
-						 : no_lines;
+		event->log_tail = entry->log_tail ? (const char *const *)entry->log_tail : no_lines;
+		event->ignored_failures = entry->ignored_failures
+						  ? (const char *const *)entry->ignored_failures
+						  : no_lines;
 		sub->base.is_ended = true;
 	}
-	report(sub, &event);
+	report(sub);
 }
 
 void tfc__local_report_line(struct local_sub *sub, const struct followed *task,
 			    const struct tfc__line *line, const char *text)
 {
 	bool is_gap = line->stream == TFC_STREAM_GAP;
-	tfc_event event = base_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
-	name_task(sub, task->task, &event);
-	event.node = tfc__followed_node(sub, task);
+	tfc_event *event = begin_event(sub, is_gap ? TFC_EVENT_GAP : TFC_EVENT_OUTPUT);
+	name_task(sub, task->task, event);
+	event->node = tfc__followed_node(sub, task);
 	if (task->place_entry) {
 		const struct tfc__journal_entry *begun = tfc__local_entry(sub,
 									  task->place_entry - 1);
-		event.generation = begun->generation;
-		event.epoch = begun->epoch;
+		event->generation = begun->generation;
+		event->epoch = begun->epoch;
 	}
-	event.time_ns = line->time_ns;
-	event.attempt = line->attempt;
-	event.stream = line->stream;
-	event.is_partial = line->is_partial;
-	event.data = line->data ? line->data : "";
-	event.data_len = line->len;
-	event.text = text;
-	sub->mark.piece = line->cursor;
+	event->time_ns = line->time_ns;
+	event->attempt = line->attempt;
+	event->stream = line->stream;
+	event->is_partial = line->is_partial;
+	event->data = line->data ? line->data : "";
+	event->data_len = line->len;
+	event->text = text;
+	sub->now.mark.piece = line->cursor;
 	if (task->end_entry)
-		sub->mark.rest = task->end_entry - 1;
+		sub->now.mark.rest = task->end_entry - 1;
 	else
-		sub->mark.task = task->task;
-	report(sub, &event);
+		sub->now.mark.task = task->task;
+	report(sub);
 }
 
 static void report_live(struct local_sub *sub)
 {
-	tfc_event event = base_event(sub, TFC_EVENT_LIVE);
-	event.time_ns = tfc__wall();
-	event.generation = tfc__record_generation(sub->record);
-	event.epoch = sub->record->epoch;
+	tfc_event *event = begin_event(sub, TFC_EVENT_LIVE);
+	event->time_ns = tfc__wall();
+	event->generation = tfc__record_generation(sub->record);
+	event->epoch = sub->record->epoch;
 	sub->wants_live = false;
-	report(sub, &event);
+	report(sub);
 }
 
 /* ---- reading */
@@ -281,7 +283,7 @@ static int report_next_entry(struct local_sub *sub)
 	sub->place.is_gap_reported = false;
 	tfc__local_note_entry(sub, number);
 	if (tfc__ends_attempt(entry))
-		sub->mark.ended_task = entry->task;
+		sub->now.mark.ended_task = entry->task;
 	report_entry(sub, entry);
 	return 1;
 }
@@ -319,9 +321,10 @@ static int report_gone(struct local_sub *sub)
 	return 1;
 }
 
-static int report_next(tfc_sub *base)
+/* Reports one event at most; or has done what is as expensive. 0: there is nothing now. */
+static int report_one(struct local_sub *sub)
 {
-	struct local_sub *sub = of(base);
+	sub->now.event.kind = 0;
 	if (sub->is_gone)
 		return report_gone(sub);
 	if (sub->place.next < sub->record->journal.count)
@@ -333,6 +336,18 @@ static int report_next(tfc_sub *base)
 		return 0;
 	report_live(sub);
 	return 1;
+}
+
+/* Lines that go to another process are cheap: they only become part of a batch. */
+static int report_next(tfc_sub *base)
+{
+	struct local_sub *sub = of(base);
+	uint32_t lines = 0;
+	int is_reported = report_one(sub);
+	while (sub->is_bare && is_reported && sub->now.event.kind == TFC_EVENT_OUTPUT &&
+	       !base->is_paused && !base->is_closed && ++lines < LINES_AT_ONCE)
+		is_reported = report_one(sub);
+	return is_reported || lines;
 }
 
 static void try_again(struct tfc__timer *timer)
@@ -409,7 +424,7 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 			       ? tfc__rest_begin(sub, place.rests[i].entry, &place.rests[i].piece)
 			       : TFC_EINVAL;
 	}
-	sub->mark.rest = UINT32_MAX;
+	sub->now.mark.rest = UINT32_MAX;
 	sub->place.next = place.next;
 	sub->place.is_gap_reported = place.is_gap_reported;
 	tfc__place_fini(&place);
@@ -438,9 +453,9 @@ static int follow_output(struct local_sub *sub, tfc_error *error)
 	return TFC_OK;
 }
 
-static const struct tfc__mark *mark_of(const tfc_sub *sub)
+static const struct tfc__sub_event *event_of(const tfc_sub *sub)
 {
-	return &tfc__container_of(sub, const struct local_sub, base)->mark;
+	return &tfc__container_of(sub, const struct local_sub, base)->now;
 }
 
 int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local_reading *reading,
@@ -448,7 +463,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 			 bool is_bare, tfc_event_fn fn, void *user, tfc_error *error,
 			 tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, mark_of,
+	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, event_of,
 						tfc__local_rest};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
@@ -457,8 +472,8 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->record = record;
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
-	sub->mark.task = sub->mark.ended_task = UINT32_MAX;
-	sub->mark.rest = sub->mark.rest_over = UINT32_MAX;
+	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
+	sub->now.mark.rest = sub->now.mark.rest_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
 	tfc__observer_init(&sub->reader, on_journal);
 	memcpy(sub->job, record->id, sizeof(sub->job));

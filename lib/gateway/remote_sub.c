@@ -38,7 +38,11 @@ struct tfc__remote_sub {
 	struct tfc__reader head_reader, reader; /* strings of the head, and of the event */
 	tfc_event head;
 	struct tfc__sub_event event;
-	bool has_event;          /* `event` is not reported yet */
+	bool has_event; /* `event` is not reported yet */
+	/* `event` is a batch whose lines are reported one after the other: */
+	bool has_lines;
+	struct tfc__line_batch_reader lines;
+	struct tfc__lines_cursor lines_end; /* behind the last one */
 	struct tfc__place place; /* position: the initial cursor and everything reported since */
 	bool has_place;          /* else it is at the beginning */
 	struct tfc__timer retry;
@@ -65,7 +69,7 @@ static void drop_item(struct tfc__remote_sub *sub)
 	free(sub->item);
 	sub->item = NULL;
 	sub->at = sub->count = 0;
-	sub->has_event = false;
+	sub->has_event = sub->has_lines = false;
 }
 
 /* Unreported events are received again over the next connection. */
@@ -157,12 +161,10 @@ static void give_up_call(struct tfc__remote_sub *sub)
 	sub->call = NULL;
 }
 
-static void on_item(void *user, const msgpack_object *object)
+static void on_item(void *user, const void *data, size_t len)
 {
 	struct tfc__remote_sub *sub = user;
-	struct tfc__buf bytes = {0};
-	tfc__msg_object(&bytes, object);
-	struct item *item = bytes.is_failed ? NULL : malloc(sizeof(*item) + bytes.len);
+	struct item *item = malloc(sizeof(*item) + len);
 	sub->was_up = true;
 	sub->delay = sub->lost_since = 0;
 	sub->is_wait_logged = false;
@@ -173,12 +175,11 @@ static void on_item(void *user, const msgpack_object *object)
 		drop_items(sub);
 		try_later(sub, &error);
 	} else {
-		item->len = bytes.len;
-		memcpy(item->data, bytes.data, bytes.len);
+		item->len = len;
+		memcpy(item->data, data, len);
 		tfc__list_append(&sub->items, &item->link);
 		tfc__sub_wake(&sub->base);
 	}
-	tfc__buf_fini(&bytes);
 }
 
 /* ---- reporting */
@@ -207,22 +208,56 @@ static int take_item(struct tfc__remote_sub *sub)
 	return code < 0 ? code : 1;
 }
 
+/* Makes an event of the next line of the batch. 0: all were reported. */
+static int take_line(struct tfc__remote_sub *sub)
+{
+	tfc_event *event = &sub->event.event;
+	struct tfc__line line;
+	int code = tfc__line_batch_next(&sub->lines, &line);
+	sub->has_lines = code > 0;
+	if (code <= 0)
+		return code;
+	bool is_last = sub->lines.table == sub->lines.table_end;
+	if (is_last && memcmp(&line.cursor, &sub->lines_end, sizeof(line.cursor)) != 0)
+		return TFC_EPARSE;
+	event->stream = line.stream;
+	event->time_ns = line.time_ns;
+	event->is_partial = line.is_partial;
+	event->data = line.data;
+	event->data_len = line.len;
+	sub->event.mark.piece = line.cursor;
+	sub->has_event = true;
+	return 1;
+}
+
+/* Reads the next event; a batch that goes to another process stays as it is. 1; 0 when there is
+ * none, TFC_ENOMEM or TFC_EPARSE. */
 static int take_event(struct tfc__remote_sub *sub)
 {
+	int code = sub->has_lines ? take_line(sub) : 0;
+	if (code)
+		return code;
 	while (sub->at >= sub->count) {
-		int code = take_item(sub);
+		code = take_item(sub);
 		if (code <= 0)
 			return code;
 	}
 	tfc__reader_clear(&sub->reader);
-	int code = tfc__sub_event_read(&sub->reader, &sub->head,
-				       &sub->msg.root.via.array.ptr[sub->at], NULL, &sub->event);
+	code = tfc__sub_event_read(&sub->reader, &sub->head, &sub->msg.root.via.array.ptr[sub->at],
+				   NULL, &sub->event);
 	if (code < 0 && code != TFC_ENOTSUP)
 		return code;
 	sub->at++;
 	if (sub->event.mark.task != UINT32_MAX && sub->event.mark.task >= TASKS_MAX)
 		return TFC_EPARSE;
 	sub->has_event = code == TFC_OK; /* else it is of a kind that this version does not know */
+	if (!sub->has_event || sub->is_bare || sub->event.event.kind != TFC_EVENT_OUTPUT)
+		return 1;
+	sub->has_event = false;
+	sub->has_lines = true;
+	sub->lines_end = sub->event.mark.piece;
+	tfc__line_batch_read(&sub->lines, sub->event.output, sub->event.output_len,
+			     sub->event.lines, sub->event.lines_len);
 	return 1;
 }
 
@@ -314,7 +349,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 		.method = "gateway.subscribe",
 		.params = &params,
 		.credit = sub->route->window,
-		.item = on_item,
+		.item_bytes = on_item,
 		.end = on_end,
 		.user = sub,
 	};
@@ -379,9 +414,9 @@ static void free_sub(tfc_sub *base)
 	free(sub);
 }
 
-static const struct tfc__mark *mark_of(const tfc_sub *base)
+static const struct tfc__sub_event *event_of(const tfc_sub *base)
 {
-	return &tfc__container_of(base, const struct tfc__remote_sub, base)->event.mark;
+	return &tfc__container_of(base, const struct tfc__remote_sub, base)->event;
 }
 
 /* The cursor is parsed and kept, because it is the only source for the positions of tasks that
@@ -401,7 +436,7 @@ int tfc__remote_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__rout
 			  const char *job, const tfc_subscribe_options *options, bool is_bare,
 			  tfc_event_fn fn, void *user, tfc_error *error, tfc_sub **ret_sub)
 {
-	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, mark_of};
+	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, event_of};
 	struct tfc__remote_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");

@@ -45,9 +45,7 @@ struct call {
 	struct tfc__search *search;
 	/* Of a stream: */
 	tfc_sub *sub;
-	struct tfc__buf item; /* events that were not sent yet */
-	struct tfc__buf head;
-	uint32_t events;
+	struct tfc__sub_item item; /* events that were not sent yet */
 	bool is_ended;
 	tfc_error error; /* code below 0: the error with which the stream ends */
 };
@@ -59,8 +57,7 @@ static void free_call(struct call *call)
 	tfc__search_drop(call->search);
 	tfc_sub_close(call->sub);
 	tfc__received_fini(&call->received);
-	tfc__buf_fini(&call->item);
-	tfc__buf_fini(&call->head);
+	tfc__sub_item_fini(&call->item);
 	free(call);
 }
 
@@ -204,17 +201,12 @@ static void answer_find(struct call *call, const char *job)
 static int send_events(struct call *call)
 {
 	struct tfc__buf item = {0};
-	tfc__msg_array(&item, call->events + 1);
-	tfc__buf_add(&item, call->head.data, call->head.len);
-	tfc__buf_add(&item, call->item.data, call->item.len);
-	int code = item.is_failed || call->item.is_failed || call->head.is_failed
-			   ? TFC_ENOMEM
-			   : tfc__rpc_item(call->request, &item);
+	int code = tfc__sub_item_write(&call->item, &item);
+	if (code == TFC_OK)
+		code = tfc__rpc_item(call->request, &item);
+	if (code == TFC_OK)
+		tfc__sub_item_clear(&call->item);
 	tfc__buf_fini(&item);
-	if (code == TFC_OK) {
-		tfc__buf_clear(&call->item);
-		call->events = 0;
-	}
 	return code;
 }
 
@@ -237,14 +229,14 @@ static void rest_or_resume(struct call *call)
 		return;
 	}
 	tfc__sub_rest(call->sub);
-	if (!call->events)
-		tfc__buf_fini(&call->item);
+	if (tfc__sub_item_is_empty(&call->item))
+		tfc__sub_item_fini(&call->item);
 }
 
 /* Sends the pending events if credit and buffer space allow; otherwise pauses the subscription. */
 static void flush(struct call *call)
 {
-	int code = call->events ? send_events(call) : TFC_OK;
+	int code = tfc__sub_item_is_empty(&call->item) ? TFC_OK : send_events(call);
 	if (code == TFC_ESTATE) {
 		tfc__sub_rest(call->sub);
 		return;
@@ -268,12 +260,9 @@ static void on_event(void *user, const tfc_event *event)
 		call->is_ended = true;
 		return;
 	}
-	if (!call->head.len)
-		tfc__sub_event_write_head(&call->head, event);
-	tfc__sub_event_write(&call->item, event, tfc__sub_mark(call->sub));
-	call->events++;
+	tfc__sub_item_add(&call->item, tfc__sub_event(call->sub));
 	call->is_ended = event->kind == TFC_EVENT_END;
-	if (call->item.len >= ITEM_BYTES &&
+	if (tfc__sub_item_bytes(&call->item) >= ITEM_BYTES &&
 	    (send_events(call) < 0 || !tfc__rpc_credit(call->request)))
 		tfc_sub_pause(call->sub); /* for the remainder of the turn, too */
 }
@@ -291,6 +280,7 @@ static void on_turn_begins(void *user)
 static void on_turned(void *user)
 {
 	struct call *call = user;
+	tfc__sub_item_end_batch(&call->item);
 	if (tfc__rpc_reserve(call->request, call->sub->held, &call->error) < 0)
 		end_stream(call);
 	else

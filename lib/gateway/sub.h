@@ -9,13 +9,13 @@
 #include "ctx/ctx.h"
 #include <tfcluster/gateway.h>
 
-struct tfc__mark;
+struct tfc__sub_event;
 
 struct tfc__sub_ops {
 	int (*report)(tfc_sub *sub);  /* reports one event: 1, or 0 if there is none now */
 	void (*detach)(tfc_sub *sub); /* releases the source of its events; called once */
 	void (*free)(tfc_sub *sub);   /* after detach */
-	const struct tfc__mark *(*mark)(const tfc_sub *sub);
+	const struct tfc__sub_event *(*event)(const tfc_sub *sub);
 	/* Called after each turn, and when the subscription is paused for long (is_resting): closes
 	 * files that are open only for further reading. NULL: there are none. */
 	void (*rest)(tfc_sub *sub, bool is_resting);
@@ -45,10 +45,11 @@ struct tfc_sub {
 void tfc__sub_init(tfc_sub *sub, const struct tfc__sub_ops *ops, tfc_ctx *ctx,
 		   struct tfc__link *list, tfc_event_fn fn, void *user);
 
-/* The change of its position by the event that is being reported; see place.h. */
-static inline const struct tfc__mark *tfc__sub_mark(const tfc_sub *sub)
+/* The event that is being reported, with what is sent of it. Output of a job of another node is a
+ * whole batch, with the texts of its lines as data. */
+static inline const struct tfc__sub_event *tfc__sub_event(const tfc_sub *sub)
 {
-	return sub->ops->mark(sub);
+	return sub->ops->event(sub);
 }
 
 /* Call when there may be an event to report. */

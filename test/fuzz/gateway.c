@@ -71,6 +71,41 @@ static void check_question(enum tfc_verb verb, const msgpack_object *params)
 	tfc__buf_fini(&text);
 }
 
+/* Each line is within the text, all of them are the text, and what is read is written so that it is
+ * read again. */
+static void check_lines(const struct tfc__sub_event *event)
+{
+	struct tfc__line_batch_reader reader, again;
+	struct tfc__line_batch batch = {.count = 0};
+	struct tfc__line line, copy;
+	const char *text = event->output;
+	int code;
+	tfc__line_batch_read(&reader, event->output, event->output_len, event->lines,
+			     event->lines_len);
+	while ((code = tfc__line_batch_next(&reader, &line)) > 0) {
+		CHECK(line.data == text && line.len <= TFC__LINE_MAX);
+		text += line.len + 1;
+		CHECK(text[-1] == '\n');
+		tfc__line_batch_add(&batch, &line);
+	}
+	CHECK(code == TFC_EPARSE ||
+	      (code == 0 && text == (const char *)event->output + event->output_len));
+	CHECK(text <= (const char *)event->output + event->output_len);
+	tfc__line_batch_read(&reader, event->output, event->output_len, event->lines,
+			     event->lines_len);
+	tfc__line_batch_read(&again, batch.text.data, batch.text.len, batch.table.data,
+			     batch.table.len);
+	while (tfc__line_batch_next(&again, &copy) > 0) {
+		CHECK(tfc__line_batch_next(&reader, &line) == 1);
+		CHECK(line.stream == copy.stream && line.time_ns == copy.time_ns &&
+		      line.is_partial == copy.is_partial && line.len == copy.len &&
+		      memcmp(&line.cursor, &copy.cursor, sizeof(line.cursor)) == 0);
+		batch.count--;
+	}
+	CHECK(!batch.count);
+	tfc__line_batch_fini(&batch);
+}
+
 static void check_event(struct tfc__reader *reader, const tfc_event *head,
 			const msgpack_object *object, struct tfc__place *place)
 {
@@ -92,10 +127,12 @@ static void check_event(struct tfc__reader *reader, const tfc_event *head,
 		CHECK(tfc__place_go(place, &event.mark) == TFC_OK);
 		CHECK(tfc__place_text(place)[0]);
 	}
-	tfc__sub_event_write(&text, &event.event, &event.mark);
+	if (event.event.kind == TFC_EVENT_OUTPUT)
+		check_lines(&event);
+	tfc__sub_event_write(&text, &event);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, NULL) == TFC_OK);
 	CHECK(tfc__sub_event_read(&other, head, &msg.root, &error, &again) == TFC_OK);
-	tfc__sub_event_write(&twice, &again.event, &again.mark);
+	tfc__sub_event_write(&twice, &again);
 	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
 	tfc__reader_fini(&other);
 	tfc__msg_fini(&msg);

@@ -18,6 +18,8 @@ def pack(value):
     if isinstance(value, str):
         data = value.encode()
         return struct.pack(">BI", 0xdb, len(data)) + data
+    if isinstance(value, bytes):
+        return struct.pack(">BI", 0xc6, len(value)) + value
     if isinstance(value, (list, tuple)):
         return struct.pack(">BI", 0xdd, len(value)) + b"".join(map(pack, value))
     return struct.pack(">BI", 0xdf, len(value)) + b"".join(pack(k) + pack(v) for k, v in value.items())

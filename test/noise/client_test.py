@@ -16,12 +16,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "run"))
 import harness
 import node_test
 import wire_client
-from wire_client import Connection, Ended, Failure, Place
+from wire_client import Connection, Ended, Failure, Place, lines_of
 
 EINVAL, ENOTSUP, EPARSE, ENOENT, EACCES = -1, -3, -7, -10, -13
 OUTPUT, END, LIVE = 3, 5, 7  # enum tfc_event_kind
 SUCCEEDED, FAILED = 6, 7     # enum tfc_job_state
-LINES = 10000                # of output: many items
+LINES = 200000               # of output: many items
 
 
 def definition(script):
@@ -80,8 +80,8 @@ class GatewayTest(WireTest):
                              (job, "spoken", b"\0mine"))
             events.extend(item[1:])
         self.assertIsNone(connection.call("gateway.subscribe", {"job": job}, credit=1, on_item=take))
-        output = {event["f"]: event["d"] for event in events if event["k"] == OUTPUT}
-        self.assertEqual(output, {1: b"out", 2: b"err \xff"})
+        output = {(line.is_stderr, line.text) for event in events if event["k"] == OUTPUT for line in lines_of(event)}
+        self.assertEqual(output, {(False, b"out"), (True, b"err \xff")})
         end = events[-1]
         self.assertEqual((end["k"], end["js"], end["r"], end["st"], end["tt"]),
                          (END, FAILED, 1, 3, "worker"))
@@ -112,22 +112,29 @@ class GatewayTest(WireTest):
         job = submitter.call("gateway.submit", {"definition": definition(f"seq 1 {LINES}")})
         place, lines, items = Place(), [], []
 
-        def take(item):
+        def take(item, stop_at):
+            """Up to a line, which may be in the middle of a batch."""
             items.append(item)
             for event in item[1:]:
-                place.take(event)
-                if event["k"] == OUTPUT:
-                    lines.append(int(event["d"]))
+                if event["k"] != OUTPUT:
+                    place.take(event)
+                    continue
+                for line in lines_of(event):
+                    place.take(event, line.piece)
+                    lines.append(int(line.text))
+                    if len(lines) == stop_at:
+                        return
+                self.assertEqual(line.piece, event["mc"])
         connections = 0
-        while not items or items[-1][-1]["k"] != END:
+        while not items or items[-1][-1]["k"] != END or len(lines) < LINES:
             connection = self.tcp("read")
             connections += 1
             number = connection.begin("gateway.subscribe", {"job": job, "key": place.cursor()},
                                       credit=3)
-            for _ in range(3):
+            for i in range(3):
                 kind, its_number, item = connection.receive()[:3]
                 self.assertEqual((kind, its_number), (wire_client.ITEM, number))
-                take(item)
+                take(item, len(lines) + 77 if i == 2 else None)
                 if item[-1]["k"] == END:
                     break
             connection.close()
@@ -145,8 +152,7 @@ class GatewayTest(WireTest):
             if LIVE in [event["k"] for event in item[1:]]:
                 stop = {"job": job, "kill": True}
                 self.assertEqual(self.tcp("submit").call("gateway.stop", stop), "")
-        connection.call("gateway.subscribe", {"job": job, "live": True, "without_output": True},
-                        credit=8, on_item=take)
+        connection.call("gateway.subscribe", {"job": job, "live": True, "without_output": True}, credit=8, on_item=take)
         self.assertEqual(kinds[-1], END)
         self.assertEqual(kinds.count(LIVE), 1)
 

@@ -4,6 +4,7 @@ handshake.md and methods.md, with noiseprotocol and msgpack from PyPI."""
 import hashlib
 import os
 import socket
+import typing
 
 import msgpack
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -188,6 +189,51 @@ class Connection:
             pass
 
 
+class Line(typing.NamedTuple):
+    text: bytes
+    is_stderr: bool
+    is_partial: bool
+    time_ns: int
+    piece: str
+
+
+def lines_of(event):
+    """The lines of an event of output."""
+    text, table, at = as_bytes(event.get("d", b"")), event["ln"], 0
+    time_ns, streams = 0, [(0, 0), (0, 0)]
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            value |= (table[at] & 0x7f) << shift
+            shift += 7
+            at += 1
+            if table[at - 1] < 0x80:
+                return value
+    while at < len(table):
+        head = number()
+        length, is_stderr = head >> 4, head & 1
+        if head & 4:
+            time_ns = (time_ns + number()) % 2 ** 64
+        if head & 8:
+            streams = [((position + number()) % 2 ** 64, number()) for position, _ in streams]
+        else:
+            is_shared = streams[0] == streams[1]
+            position, skip = streams[is_stderr]
+            streams[is_stderr] = position, skip + length + 1
+            if is_shared:
+                streams = [streams[is_stderr]] * 2
+        out, err = (f"{position:x}" + (f"+{skip:x}" if skip else "") for position, skip in streams)
+        yield Line(text[:length], bool(is_stderr), bool(head & 2), time_ns, out if out == err else f"{out},{err}")
+        assert text[length:length + 1] == b"\n"
+        text = text[length + 1:]
+
+
+def as_bytes(value):
+    return value if isinstance(value, bytes) else value.encode()
+
+
 class Place:
     """How far a subscription is."""
 
@@ -195,13 +241,15 @@ class Place:
         self.next, self.is_gap_reported = 0, False
         self.pieces, self.rests = {}, {}
 
-    def take(self, event):
+    def take(self, event, piece=None):
+        """piece: of a line of the event; otherwise the event's own."""
+        piece = piece or event.get("mc")
         self.next, self.is_gap_reported = event.get("mn", 0), event.get("mg", 0) == 1
         if "mt" in event:
-            self.pieces[event["mt"]] = event["mc"]
+            self.pieces[event["mt"]] = piece
         self.pieces.pop(event.get("me"), None)
         if "mr" in event:
-            self.rests[event["mr"]] = event["mc"]
+            self.rests[event["mr"]] = piece
         self.rests.pop(event.get("mo"), None)
 
     def cursor(self):

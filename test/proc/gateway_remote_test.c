@@ -20,8 +20,10 @@
 /* ---- connections that break */
 
 #define LINES 3000
-#define WRITING                                                                   \
-	"i=0; while [ $i -lt 3000 ]; do echo $TFC_ATTEMPT-$i; i=$((i+1)); done; " \
+/* Long lines: many items, between which the connection may break. */
+#define WRITING                                                                 \
+	"p=$(printf %0200d 0); i=0; "                                           \
+	"while [ $i -lt 3000 ]; do echo $TFC_ATTEMPT-$i $p; i=$((i+1)); done; " \
 	"[ $TFC_ATTEMPT = 2 ] || kill -9 $$"
 
 struct cutter {
@@ -109,10 +111,11 @@ static void every_event_comes_once_however_often_the_connection_breaks(void **st
 /* Two tasks fall silent after 500 lines, until the third has written all of its own: the second
  * half once it may go on. */
 #define QUIET_LINES 500
-#define FALLING_SILENT                                                                         \
-	"cd %s; count() { while [ $i -lt $1 ]; do echo $i; i=$((i+1)); done; }; "              \
-	"await() { until [ -e $1 ]; do sleep 0.01; done; }; i=0; count 500; "                  \
-	"if [ $TFC_TASK_INDEX = 2 ]; then count 1500; await go; count 3000; touch over; else " \
+#define LOUD_LINES 30000 /* many items */
+#define FALLING_SILENT                                                                          \
+	"cd %s; count() { while [ $i -lt $1 ]; do echo $i; i=$((i+1)); done; }; "               \
+	"await() { until [ -e $1 ]; do sleep 0.01; done; }; i=0; count 500; "                   \
+	"if [ $TFC_TASK_INDEX = 2 ]; then count 1500; await go; count 30000; touch over; else " \
 	"await over; count 501; fi"
 
 /* Lines of each task behind what was told before the cursor: none is missing, none comes again. */
@@ -181,12 +184,54 @@ static void silent_tasks_keep_their_place_however_often_the_connection_breaks(vo
 		cuts += later[i].cutter.cuts;
 		for (uint32_t task = 0; task < 3; task++)
 			assert_int_equal(later[i].counted.next[task],
-					 task == 2 ? LINES : QUIET_LINES + 1);
+					 task == 2 ? LOUD_LINES : QUIET_LINES + 1);
 		node_follow_end(&followers[i]);
 	}
 	assert_true(cuts >= 10);
 	free(json);
 	node_follow_end(&live);
+	node_run_end(&run);
+}
+
+/* Pauses at a line in the middle of a batch; then the connection breaks. */
+static void pause_at_times(struct follower *follower, const tfc_event *event)
+{
+	struct counted *counted = follower->user;
+	count_lines(follower, event);
+	if (event->kind == TFC_EVENT_OUTPUT && counted->next[0] % 701 == 0)
+		tfc_sub_pause(follower->sub);
+}
+
+static void a_pause_within_a_batch_outlasts_the_connection(void **state)
+{
+	struct node_run run;
+	struct counted counted = {.next = {0}};
+	struct follower live = {.on_event = NULL};
+	struct follower late = {.on_event = pause_at_times, .user = &counted};
+	unsigned pauses = 0, cuts = 0;
+	node_run_begin_served(&run, NULL);
+	/* more than there is credit for: the connection is still needed */
+	char *json = node_script(1, "p=$(printf %0400d 0); i=0; "
+				    "while [ $i -lt 3000 ]; do echo $i $p; i=$((i+1)); done");
+	node_run_job(&run, json, &live);
+	node_follow(&run, live.job, NULL, &late);
+	while (!late.is_ended) {
+		while (tfc_ctx_run(run.ctx, 0) > 0)
+			;
+		if (counted.next[0] != 701 * (pauses + 1)) {
+			assert_true(tfc_ctx_run(run.ctx, 10000) >= 0);
+			continue;
+		}
+		pauses++;
+		cuts += pauses % 2 && served_cut(run.served) > 0;
+		tfc_sub_resume(late.sub);
+	}
+	assert_int_equal(counted.next[0], LINES);
+	assert_int_equal(pauses, 4);
+	assert_int_equal(cuts, 2);
+	free(json);
+	node_follow_end(&live);
+	node_follow_end(&late);
 	node_run_end(&run);
 }
 
@@ -569,6 +614,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_event_comes_once_however_often_the_connection_breaks),
 		cmocka_unit_test(silent_tasks_keep_their_place_however_often_the_connection_breaks),
+		cmocka_unit_test(a_pause_within_a_batch_outlasts_the_connection),
 		cmocka_unit_test(a_gateway_that_comes_back_is_found_again),
 		cmocka_unit_test(nobody_there_is_said_with_what_was_tried),
 		cmocka_unit_test(bad_addresses_and_keys_are_refused),

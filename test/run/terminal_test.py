@@ -25,7 +25,8 @@ MEMBER = {"name": HOSTILE, "state": HOSTILE, "address": HOSTILE, "labels": {HOST
 EVENTS = [
     {"k": 1, "ts": 1, "js": 2, "g": 1, "e": 1, "x": HOSTILE},
     {"k": 2, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "s": 4, "n": HOSTILE, "ad": HOSTILE},
-    {"k": 3, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "f": 1, "d": "a task's own line", "mn": 1},
+    {"k": 3, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "d": "a task's own line\n", "mn": 1,
+     "ln": b"\x98\x02\1\0\1\0", "mc": "1", "mt": 0},
     {"k": 4, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "f": 1, "dl": 9, "x": HOSTILE},
     {"k": 2, "ts": 1, "tt": HOSTILE, "ti": 0, "a": 2, "s": 7, "r": 1, "st": 1, "n": HOSTILE, "x": HOSTILE},
     {"k": 5, "ts": 1, "js": 7, "r": 1, "st": 1, "tt": HOSTILE, "a": 2, "x": HOSTILE, "lt": ["a line"]},

@@ -19,10 +19,17 @@ static const char *const ignored[] = {"worker/1 exited with 1", NULL};
 	.size = sizeof(tfc_event), .time_ns = 1769860800000001000u, .cursor = "", \
 	.job = "0123456789abcdef", .name = "digits", .host_tag = "tag", .host_tag_len = 3
 
+/* {"job": "0123456789abcdef", "name": "digits", "tag": bin "tag"} */
+#define HEAD_BYTES                                                                            \
+	"83a36a6f62b030313233343536373839616263646566a46e616d65a6646967697473a3746167c403746" \
+	"167"
+
 static const struct reported {
 	const char *hex;
 	tfc_event event;
 	struct tfc__mark mark;
+	const char *lines;
+	uint64_t lines_len;
 } all[] = {
 	{
 		"89a16b01a27473cf188fcf053de383e8a26a7303a16702a16503a178a3776879a26d6e04a26d"
@@ -70,29 +77,33 @@ static const struct reported {
 		 .piece = {{{0x1f, 2}, {0x1f, 2}}}},
 	},
 	{
-		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16602a164"
-		"c40374e96fa27074c3a26d6e05a26d63a23232a26d7404",
+		"8ba16b03a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a16ea161a1"
+		"64c40474e96f0aa26c6ec4053b22002200a26d6e05a26d63a23232a26d7404",
 		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .task_index = 4,
-		 .attempt = 5, .node = "", .address = "", .text = "", .stream = TFC_STREAM_STDERR,
-		 .is_partial = 1, .data = "t\xe9o", .data_len = 3},
+		 .attempt = 5, .node = "a", .address = "", .text = "", .data = "t\xe9o\n",
+		 .data_len = 4},
 		{.next = 5,
 		 .task = 4,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
 		 .rest_over = UINT32_MAX,
 		 .piece = {{{0x22, 0}, {0x22, 0}}}},
+		"\x3b\x22\0\x22\0",
+		5,
 	},
 	{
-		"87a16b03a27473cf188fcf053de383e8a27474a6776f726b6572a16101a26d6e05a26d63a232"
-		"33a26d7404",
+		"89a16b03a27473cf188fcf053de383e8a27474a6776f726b6572a16101a164c4010aa26c6ec4"
+		"050823002300a26d6e05a26d63a23233a26d7203",
 		{HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .attempt = 1, .node = "",
-		 .address = "", .text = "", .data = "", .data_len = 0},
+		 .address = "", .text = "", .data = "\n", .data_len = 1},
 		{.next = 5,
-		 .task = 4,
+		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
-		 .rest = UINT32_MAX,
+		 .rest = 3,
 		 .rest_over = UINT32_MAX,
 		 .piece = {{{0x23, 0}, {0x23, 0}}}},
+		"\x08\x23\0\x23\0",
+		5,
 	},
 	{
 		"87a16b04a27473cf188fcf053de383e8a27474a6776f726b6572a16101a2646ccf000000012a"
@@ -209,8 +220,16 @@ static void an_event_comes_as_it_was_sent(void **state)
 		struct tfc__buf head = {0}, body = {0};
 		struct tfc__msg head_msg, body_msg;
 		tfc_error error = TFC_ERROR_INIT;
-		tfc__sub_event_write_head(&head, &all[i].event);
-		tfc__sub_event_write(&body, &all[i].event, &all[i].mark);
+		const struct tfc__sub_event sent = {
+			.event = all[i].event,
+			.mark = all[i].mark,
+			.lines = all[i].lines,
+			.lines_len = all[i].lines_len,
+			.output = all[i].lines ? all[i].event.data : NULL,
+			.output_len = all[i].lines ? all[i].event.data_len : 0,
+		};
+		head = golden_bytes(HEAD_BYTES);
+		tfc__sub_event_write(&body, &sent);
 		assert_int_equal(tfc__msg_parse(&head_msg, head.data, head.len, NULL, NULL),
 				 TFC_OK);
 		assert_int_equal(tfc__msg_parse(&body_msg, body.data, body.len, NULL, NULL),
@@ -224,6 +243,8 @@ static void an_event_comes_as_it_was_sent(void **state)
 			fail_msg("%s", error.text);
 		expect_event(&got.event, &all[i].event);
 		expect_mark(&got.mark, &all[i].mark);
+		assert_int_equal(got.lines_len, all[i].lines_len);
+		assert_memory_equal(got.lines, all[i].lines_len ? all[i].lines : "", got.lines_len);
 		tfc__msg_fini(&head_msg);
 		tfc__msg_fini(&body_msg);
 		tfc__buf_fini(&head);
@@ -260,9 +281,120 @@ static void a_kind_that_nobody_knows_is_not_a_damaged_event(void **state)
 		       "js: must be a number from 0 to 4294967295");
 }
 
+/* ---- items */
+
+static struct tfc__sub_event line_of(uint32_t task, const char *text, uint64_t skip)
+{
+	return (struct tfc__sub_event){
+		.event = {HEAD, .kind = TFC_EVENT_OUTPUT, .task_type = "worker", .task_index = task,
+			  .attempt = 1, .node = "a", .address = "", .text = "",
+			  .stream = TFC_STREAM_STDOUT, .data = text, .data_len = strlen(text)},
+		.mark = {.next = 5,
+			 .task = task,
+			 .ended_task = UINT32_MAX,
+			 .rest = UINT32_MAX,
+			 .rest_over = UINT32_MAX,
+			 .piece = {{{0x40, skip}, {0x40, skip}}}},
+	};
+}
+
+static void expect_item(struct tfc__sub_item *item, const char *hex)
+{
+	struct tfc__buf bytes = {0};
+	assert_int_equal(tfc__sub_item_write(item, &bytes), TFC_OK);
+	assert_true(tfc__sub_item_bytes(item) <= bytes.len);
+	golden_expect(&bytes, hex);
+	tfc__sub_item_clear(item);
+	assert_true(tfc__sub_item_is_empty(item));
+	assert_int_equal(tfc__sub_item_bytes(item), 0);
+}
+
+static void lines_of_a_task_are_one_event(void **state)
+{
+	struct tfc__sub_item item = {.count = 0};
+	const struct tfc__sub_event lines[] = {line_of(0, "one", 4), line_of(0, "", 5),
+					       line_of(0, "three", 11), line_of(1, "x", 2)};
+	struct tfc__sub_event live = {
+		.event = {HEAD, .kind = TFC_EVENT_LIVE, .task_type = "", .node = "", .address = "",
+			  .text = "", .data = ""},
+		.mark = {.next = 5,
+			 .task = UINT32_MAX,
+			 .ended_task = UINT32_MAX,
+			 .rest = UINT32_MAX,
+			 .rest_over = UINT32_MAX},
+	};
+	for (size_t i = 0; i < 4; i++)
+		tfc__sub_item_add(&item, &lines[i]);
+	tfc__sub_item_add(&item, &live);
+	expect_item(&item,
+		    "9483a36a6f62b030313233343536373839616263646566a46e616d65a6646967697473a37461"
+		    "67c40374616789a16b03a27474a6776f726b6572a16101a16ea161a164c40b6f6e650a0a7468"
+		    "7265650aa26c6ec4103ce8878eefd3e0f3c718400440040050a26d6e05a26d63a434302b62a2"
+		    "6d74008aa16b03a27474a6776f726b6572a2746901a16101a16ea161a164c402780aa26c6ec4"
+		    "0e1ce8878eefd3e0f3c71840024002a26d6e05a26d63a434302b32a26d740183a16b07a27473"
+		    "cf188fcf053de383e8a26d6e05");
+	/* What was passed on by another node stays as it is; a line behind it begins a batch. */
+	struct tfc__sub_event passed_on = lines[0];
+	passed_on.lines = "\x38\x40\x04\x40\x04";
+	passed_on.lines_len = 5;
+	passed_on.output = "one\n";
+	passed_on.output_len = 4;
+	tfc__sub_item_add(&item, &passed_on);
+	tfc__sub_item_add(&item, &lines[1]);
+	expect_item(&item,
+		    "9383a36a6f62b030313233343536373839616263646566a46e616d65a6646967697473a37461"
+		    "67c4037461678aa16b03a27473cf188fcf053de383e8a27474a6776f726b6572a16101a16ea1"
+		    "61a164c4046f6e650aa26c6ec4053840044004a26d6e05a26d63a434302b34a26d740089a16b"
+		    "03a27474a6776f726b6572a16101a16ea161a164c4010aa26c6ec40e0ce8878eefd3e0f3c718"
+		    "40054005a26d6e05a26d63a434302b35a26d7400");
+	tfc__sub_item_fini(&item);
+}
+
+/* Whatever a line says of the position beside its own piece is not said of the line before. */
+static void a_line_with_another_mark_begins_a_batch(void **state)
+{
+	struct tfc__sub_item item = {.count = 0};
+	struct tfc__sub_event line = line_of(0, "one", 4);
+	tfc__sub_item_add(&item, &line);
+	tfc__sub_item_add(&item, &line);
+	assert_int_equal(item.count, 0);
+	line.mark.rest_over = 2;
+	tfc__sub_item_add(&item, &line);
+	assert_int_equal(item.count, 1);
+	line.mark.rest_over = UINT32_MAX;
+	tfc__sub_item_add(&item, &line);
+	assert_int_equal(item.count, 1);
+	line.event.attempt++;
+	tfc__sub_item_add(&item, &line);
+	assert_int_equal(item.count, 2);
+	line.mark.task = UINT32_MAX;
+	line.mark.rest = 4;
+	tfc__sub_item_add(&item, &line);
+	assert_int_equal(item.count, 3);
+	line.mark.rest = 3;
+	tfc__sub_item_add(&item, &line);
+	tfc__sub_item_end_batch(&item);
+	assert_int_equal(item.count, 5);
+	tfc__sub_item_end_batch(&item);
+	assert_int_equal(item.count, 5);
+	tfc__sub_item_fini(&item);
+}
+
+static void output_without_lines_or_a_piece_is_refused(void **state)
+{
+	static const char text[] = "output must have lines (ln) and a piece (mc)";
+	/* of version 0.2 */
+	expect_refusal("84a16b03a164c40161a26d740aa26d63a131", TFC_EPARSE, text);
+	expect_refusal("84a16b03a164c40161a26c6ec4050801000100a26d7400", TFC_EPARSE, text);
+	expect_refusal("82a16b01a26d63a178", TFC_EPARSE, "mc: must be a piece");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_of_a_task_are_one_event),
+		cmocka_unit_test(a_line_with_another_mark_begins_a_batch),
+		cmocka_unit_test(output_without_lines_or_a_piece_is_refused),
 		cmocka_unit_test(an_event_comes_as_it_was_sent),
 		cmocka_unit_test(a_kind_that_nobody_knows_is_not_a_damaged_event),
 	};

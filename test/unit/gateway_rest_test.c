@@ -244,7 +244,9 @@ static void on_event(void *user, const tfc_event *event)
 	char *lines = follower->said.lines[event->attempt];
 	const char *cursor = event->cursor;
 	if (follower->is_bare) {
-		assert_int_equal(tfc__place_go(&follower->place, tfc__sub_mark(follower->sub)), 0);
+		assert_int_equal(tfc__place_go(&follower->place,
+					       &tfc__sub_event(follower->sub)->mark),
+				 0);
 		cursor = tfc__place_text(&follower->place);
 	}
 	if (event->kind == TFC_EVENT_OUTPUT)

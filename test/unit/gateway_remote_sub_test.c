@@ -1,0 +1,239 @@
+/* gateway: what a subscription over a connection does with the batches that come. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gateway/event_wire.h"
+#include "gateway/remote_sub.h"
+#include "rpc_kept.h"
+
+#define JOB "0123456789abcdef"
+
+/* ---- the node */
+
+static char cursor[64]; /* of the last request */
+
+static void keep_subscription(struct rpc_end *end, struct tfc__rpc_request *request,
+			      const char *method, const msgpack_object *params)
+{
+	assert_string_equal(method, "gateway.subscribe");
+	tfc__msg_get_text(params, "key", cursor, sizeof(cursor));
+	keep(end, request, method, params);
+}
+
+static void send_event(uint32_t kind, const char *lines, size_t lines_len, const char *text,
+		       uint64_t skip)
+{
+	const struct tfc__sub_event event = {
+		.event = {.size = sizeof(tfc_event),
+			  .kind = kind,
+			  .job = JOB,
+			  .name = "",
+			  .task_type = kind == TFC_EVENT_OUTPUT ? "worker" : ""},
+		.mark = {.next = 5,
+			 .task = kind == TFC_EVENT_OUTPUT ? 0 : UINT32_MAX,
+			 .ended_task = UINT32_MAX,
+			 .rest = UINT32_MAX,
+			 .rest_over = UINT32_MAX,
+			 .piece = {{{0x10, skip}, {0x10, skip}}}},
+		.lines = lines,
+		.lines_len = lines_len,
+		.output = text,
+		.output_len = strlen(text),
+	};
+	struct tfc__sub_item item = {.count = 0};
+	struct tfc__buf bytes = {0};
+	tfc__sub_item_add(&item, &event);
+	assert_int_equal(tfc__sub_item_write(&item, &bytes), TFC_OK);
+	assert_int_equal(tfc__rpc_item(requests[request_count - 1], &bytes), TFC_OK);
+	tfc__sub_item_fini(&item);
+	tfc__buf_fini(&bytes);
+}
+
+/* Three lines of a record at 0x10: "a", "b", "c". */
+#define TABLE "\x18\x10\x02\x10\x02\x10\x10"
+#define TABLE_LEN 7
+#define TEXT "a\nb\nc\n"
+
+/* ---- the subscriber */
+
+static struct seen {
+	tfc_sub *sub;
+	char text[64]; /* of all lines */
+	char cursor[64];
+	uint32_t pause_at, close_at; /* after so many lines */
+	uint32_t lines;
+	bool is_over;
+} seen;
+
+static void on_event(void *user, const tfc_event *event)
+{
+	assert_int_not_equal(event->kind, TFC_EVENT_LOST);
+	seen.is_over |= event->kind == TFC_EVENT_END;
+	if (event->kind != TFC_EVENT_OUTPUT)
+		return;
+	assert_string_equal(event->job, JOB);
+	assert_string_equal(event->task_type, "worker");
+	strncat(seen.text, event->data, event->data_len);
+	strcpy(seen.cursor, event->cursor);
+	seen.lines++;
+	if (seen.lines == seen.pause_at)
+		tfc_sub_pause(seen.sub);
+	if (seen.lines == seen.close_at)
+		tfc_sub_close(seen.sub);
+}
+
+static void find(struct tfc__route *route, struct tfc__remote_sub *sub, const char *job)
+{
+	tfc__remote_sub_go(sub, near->rpc, job);
+}
+
+static void forget(struct tfc__route *route, struct tfc__remote_sub *sub)
+{
+}
+
+static struct tfc__route route = {.find = find,
+				  .forget = forget,
+				  .patience_ms = 60000,
+				  .window = 4};
+
+static void subscribe(bool is_bare, tfc_event_fn fn, uint32_t pause_at, uint32_t close_at)
+{
+	static const tfc_subscribe_options options = {.size = sizeof(options)};
+	tfc_error error = TFC_ERROR_INIT;
+	seen = (struct seen){.pause_at = pause_at, .close_at = close_at};
+	far->serve = keep_subscription;
+	assert_int_equal(tfc__remote_subscribe(ctx, NULL, &route, JOB, &options, is_bare, fn, NULL,
+					       &error, &seen.sub),
+			 TFC_OK);
+	rpc_run(ctx);
+	assert_int_equal(request_count, 1);
+	assert_string_equal(cursor, "");
+}
+
+static void finish(void)
+{
+	tfc_sub_close(seen.sub);
+	while (request_count)
+		answer(--request_count, 0);
+	rpc_run(ctx);
+}
+
+/* ---- tests */
+
+static void each_line_has_its_cursor_and_may_be_paused_at(void **state)
+{
+	subscribe(false, on_event, 2, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	send_event(TFC_EVENT_END, NULL, 0, "", 0);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "ab");
+	assert_string_equal(seen.cursor, "5_0.10+4");
+	tfc_sub_resume(seen.sub);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "abc");
+	assert_string_equal(seen.cursor, "5_0.10+6");
+	assert_true(seen.is_over);
+	finish();
+}
+
+/* The node's next item would be asked for behind "b". */
+static void a_connection_lost_within_a_batch_continues_behind_the_last_line(void **state)
+{
+	subscribe(false, on_event, 2, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	const tfc_error lost = {.code = TFC_ELOST, .component = "wire", .text = "it is lost"};
+	tfc__rpc_fail(requests[--request_count], &lost);
+	rpc_run(ctx);
+	assert_int_equal(request_count, 1);
+	assert_string_equal(cursor, "5_0.10+4");
+	tfc_sub_resume(seen.sub);
+	send_event(TFC_EVENT_OUTPUT, "\x18\x10\x06\x10\x06", 5, "c\n", 6);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "abc");
+	finish();
+}
+
+static void closing_within_a_batch_is_legal(void **state)
+{
+	subscribe(false, on_event, 0, 2);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	assert_string_equal(seen.text, "ab");
+	assert_int_equal(cancels, 1);
+	seen.sub = NULL;
+	finish();
+}
+
+/* What is wrong with a batch is wrong with the lines from there on. */
+static void malformed_lines_are_requested_again(void **state)
+{
+	static const struct {
+		const char *table;
+		size_t table_len;
+		const char *text, *seen, *cursor;
+		uint64_t skip;
+	} batches[] = {
+		{TABLE, TABLE_LEN, "a\nb\nc", "ab", "5_0.10+4", 6},
+		{TABLE, TABLE_LEN, "a\nb\nc\nd\n", "abc", "5_0.10+6", 6},
+		{TABLE, TABLE_LEN - 1, TEXT, "a", "5_0.10+2", 6}, /* more text than lines */
+		{TABLE, TABLE_LEN, TEXT, "ab", "5_0.10+4", 7},    /* not the end that was said */
+		{"\x80", 1, TEXT, "", "", 6},
+	};
+	for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+		subscribe(false, on_event, 0, 0);
+		send_event(TFC_EVENT_OUTPUT, batches[i].table, batches[i].table_len,
+			   batches[i].text, batches[i].skip);
+		rpc_run(ctx);
+		assert_string_equal(seen.text, batches[i].seen);
+		while (request_count < 2)
+			assert_true(tfc_ctx_run(ctx, 10000) >= 0);
+		assert_string_equal(cursor, batches[i].cursor);
+		finish();
+	}
+}
+
+static void note_batch(void *user, const tfc_event *event)
+{
+	const struct tfc__sub_event *whole = tfc__sub_event(seen.sub);
+	assert_ptr_equal(event, &whole->event);
+	assert_int_equal(event->data_len, strlen(TEXT));
+	assert_memory_equal(event->data, TEXT, event->data_len);
+	assert_int_equal(whole->lines_len, TABLE_LEN);
+	assert_memory_equal(whole->lines, TABLE, TABLE_LEN);
+	assert_int_equal(whole->mark.piece.reported[1].skip, 6);
+	seen.lines++;
+}
+
+static void a_batch_is_passed_on_as_it_is(void **state)
+{
+	subscribe(true, note_batch, 0, 0);
+	send_event(TFC_EVENT_OUTPUT, TABLE, TABLE_LEN, TEXT, 6);
+	rpc_run(ctx);
+	assert_int_equal(seen.lines, 1);
+	const tfc_error lost = {.code = TFC_ELOST, .component = "wire", .text = "it is lost"};
+	tfc__rpc_fail(requests[--request_count], &lost);
+	rpc_run(ctx);
+	assert_string_equal(cursor, "5_0.10+6");
+	finish();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_line_has_its_cursor_and_may_be_paused_at),
+		TEST(a_connection_lost_within_a_batch_continues_behind_the_last_line),
+		TEST(closing_within_a_batch_is_legal),
+		TEST(malformed_lines_are_requested_again),
+		TEST(a_batch_is_passed_on_as_it_is),
+	};
+	return cmocka_run_group_tests_name("gateway_remote_sub", tests, NULL, NULL);
+}
