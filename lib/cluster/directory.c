@@ -112,8 +112,10 @@ void tfc__directory_close(struct tfc__directory *directory)
 	tfc__observers_close(&directory->users);
 	TFC__LIST_EACH (link, &directory->records)
 		tfc__record_close(record_of(link));
-	TFC__LIST_EACH (link, &directory->leaving)
+	TFC__LIST_EACH (link, &directory->leaving) {
+		tfc__keeper_abandon(&record_of(link)->keeper);
 		tfc__record_close(record_of(link));
+	}
 	TFC__LIST_EACH (link, &directory->submits)
 		take_back(record_of(link));
 	TFC__LIST_EACH (link, &directory->damaged)

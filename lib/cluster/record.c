@@ -38,6 +38,7 @@ void tfc__record_free(struct tfc__record *record)
 	tfc_job_free(record->job);
 	free(record->host_tag);
 	free(record->refusal);
+	free(record->damaged);
 	free(record);
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tfc__damaged;
 struct tfc__directory;
 struct tfc__maintainer;
 
@@ -52,7 +53,8 @@ struct tfc__record {
 	bool is_of_0_2;   /* loaded from a record that does not name a segment */
 	/* its journal or its secrets cannot be read; its values in the store are not changed */
 	bool is_damaged;
-	uint64_t version; /* of the record in the store; 0: not stored */
+	struct tfc__damaged *damaged; /* listed again if the record is not removed; or NULL */
+	uint64_t version;             /* of the record in the store; 0: not stored */
 	/* requesters that wait for the store: struct tfc__directory_answer */
 	struct tfc__link answers;
 	struct tfc__timer retry;

@@ -285,19 +285,6 @@ int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__su
 
 /* ---- forget */
 
-static void on_removed(void *user, int code, const tfc_store_value *values, uint32_t count,
-		       const tfc_error *error)
-{
-	struct tfc__record *record = user;
-	record->put = NULL;
-	if (code < 0)
-		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
-			 "the job could not be removed and returns when this node restarts: %s",
-			 error->text);
-	tfc__record_answer(record, code, error);
-	tfc__record_close(record);
-}
-
 static bool was_on(const struct tfc__journal *journal, const char *node)
 {
 	for (uint32_t i = 0; i < journal->added; i++)
@@ -318,26 +305,54 @@ static void forget_logs(const struct tfc__record *record)
 	}
 }
 
+/* It may still be in the store, and would return when this node restarts: it stays listed. Of two
+ * jobs with one name, the later one comes last. */
+static void list_again(struct tfc__record *record)
+{
+	struct tfc__directory *directory = record->directory;
+	struct tfc__link *before = &directory->records;
+	tfc__list_remove(&record->link);
+	if (record->damaged) {
+		tfc__list_append(&directory->damaged, &record->damaged->link);
+		record->damaged = NULL;
+		tfc__record_close(record);
+		return;
+	}
+	while (before->prev != &directory->records &&
+	       record_of(before->prev)->submitted_ns > record->submitted_ns)
+		before = before->prev;
+	tfc__list_append(before, &record->link);
+}
+
+static void on_removed(void *user, int code, const tfc_store_value *values, uint32_t count,
+		       const tfc_error *error)
+{
+	struct tfc__record *record = user;
+	const enum tfc__journal_event event = TFC__JOURNAL_FORGOTTEN;
+	record->put = NULL;
+	if (code < 0) {
+		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
+			 "the job could not be removed: %s", error->text);
+		tfc__record_answer(record, code, error);
+		list_again(record);
+		return;
+	}
+	tfc__observers_notify(&record->journal.readers, &event);
+	tfc__observers_close(&record->journal.readers);
+	tfc__keeper_abandon(&record->keeper);
+	forget_logs(record);
+	tfc__record_answer(record, TFC_OK, NULL);
+	tfc__record_close(record);
+}
+
 int tfc__record_forget(struct tfc__record *record, tfc_error *error)
 {
 	struct tfc__directory *directory = record->directory;
-	tfc_error why;
-	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0)
+	if (tfc__client_keys_keep(&directory->client_keys, &record->client_key, record->id) < 0 ||
+	    !(record->put = tfc__record_remove(record, on_removed)))
 		return tfc__fail_nomem(error, "cluster");
-	const enum tfc__journal_event event = TFC__JOURNAL_FORGOTTEN;
-	tfc__observers_notify(&record->journal.readers, &event);
-	tfc__observers_close(&record->journal.readers);
-	tfc__maintainer_close(record->maintainer);
-	record->maintainer = NULL;
-	tfc__keeper_abandon(&record->keeper);
-	forget_logs(record);
 	tfc__list_remove(&record->link);
 	tfc__list_append(&directory->leaving, &record->link);
-	record->put = tfc__record_remove(record, on_removed);
-	if (!record->put) {
-		tfc__fail_nomem(&why, "cluster");
-		on_removed(record, TFC_ENOMEM, NULL, 0, &why);
-	}
 	return TFC_OK;
 }
 
@@ -352,8 +367,8 @@ static struct tfc__record *replace_damaged(struct tfc__directory *directory, con
 	memcpy(record->id, match.damaged->id, sizeof(record->id));
 	record->directory = directory;
 	record->is_damaged = record->is_ended = true;
+	record->damaged = match.damaged;
 	tfc__list_remove(&match.damaged->link);
-	free(match.damaged);
 	return record;
 }
 
@@ -372,7 +387,10 @@ int tfc__directory_forget(struct tfc__directory *directory, const char *job,
 	tfc__list_init(&answer->link);
 	tfc__list_append(&record->answers, &answer->link);
 	code = tfc__record_forget(record, error);
-	if (code < 0)
-		tfc__list_remove(&answer->link);
+	if (code == TFC_OK)
+		return TFC_OK;
+	tfc__list_remove(&answer->link);
+	if (record->damaged)
+		list_again(record);
 	return code;
 }

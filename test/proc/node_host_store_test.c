@@ -120,6 +120,66 @@ static void a_job_goes_on_after_a_write_that_was_done(void **state)
 	table_free(&table);
 }
 
+static int forget(struct node_run *run, const char *id)
+{
+	struct answer reply = {0};
+	assert_int_equal(tfc_gateway_forget(run->gateway, id, NULL, node_answer, &reply, NULL), 0);
+	node_await_answer(run, &reply);
+	int code = reply.code;
+	node_answer_clear(&reply);
+	return code;
+}
+
+/* Its record may be in the store: the next start would bring it back. */
+static void a_job_that_could_not_be_removed_is_listed(void **state)
+{
+	struct table table = {0};
+	struct node_run run;
+	struct follower follower = {0};
+	table_node_begin(&run, &table);
+	node_await(&run, table_has_answered, &table, "the list");
+	char *json = node_json("{'roles': {'driver': {'argv': ['echo', 'x']}}}");
+	char *id = node_submit(&run, json);
+	node_follow(&run, id, NULL, &follower);
+	node_await_end(&run, &follower);
+	node_follow_end(&follower);
+	table.failed_drops = 1;
+	assert_int_equal(forget(&run, id), TFC_ESYS);
+	char *text = node_describe(&run, id);
+	assert_non_null(strstr(text, "succeeded"));
+	node_follow(&run, id, NULL, &follower);
+	node_await_end(&run, &follower);
+	char *output = node_output(&follower, "driver/0", 0);
+	assert_string_equal(output, "x\n");
+	assert_int_equal(forget(&run, id), TFC_OK);
+	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	assert_int_equal(table.count, 0);
+	node_follow_end(&follower);
+	node_run_end(&run);
+	free(output);
+	free(text);
+	free(json);
+	free(id);
+	table_free(&table);
+}
+
+static void so_is_a_damaged_one(void **state)
+{
+	static const char id[] = "0123456789abcdef";
+	struct table table = {0};
+	struct node_run run;
+	table_set(&table, "jobs/0123456789abcdef/record", "x", 1);
+	table_node_begin(&run, &table);
+	node_await(&run, table_has_answered, &table, "the list");
+	table.failed_drops = 1;
+	assert_int_equal(forget(&run, id), TFC_ESYS);
+	assert_int_equal(forget(&run, id), TFC_OK);
+	assert_int_equal(forget(&run, id), TFC_ENOENT);
+	assert_int_equal(table.count, 0);
+	node_run_end(&run);
+	table_free(&table);
+}
+
 static void secrets_need_a_place_that_keeps_them(void **state)
 {
 	struct table table = {0};
@@ -144,6 +204,8 @@ int main(void)
 		cmocka_unit_test(a_job_that_cannot_be_stored_is_refused),
 		cmocka_unit_test(a_refused_job_is_not_there_later),
 		cmocka_unit_test(a_job_goes_on_after_a_write_that_was_done),
+		cmocka_unit_test(a_job_that_could_not_be_removed_is_listed),
+		cmocka_unit_test(so_is_a_damaged_one),
 		cmocka_unit_test(secrets_need_a_place_that_keeps_them),
 	};
 	return cmocka_run_group_tests_name("node_host_store", tests, NULL, NULL);
