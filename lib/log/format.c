@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/dir.h"
@@ -122,4 +123,93 @@ int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 	close(fd);
 	*ret_segments = segments;
 	return 0;
+}
+
+/* ---- the newest segment */
+
+/* The bytes of the record at `at`, or 0 when it is not complete. */
+static uint64_t record_size(int fd, uint64_t at, uint64_t end)
+{
+	struct tfc__log_header header;
+	char text[TFC__LOG_HEADER], last;
+	if (pread(fd, text, sizeof(text), (off_t)at) != (ssize_t)sizeof(text) ||
+	    !tfc__log_header_read(text, &header))
+		return 0;
+	if (header.stream == 'g')
+		return TFC__LOG_HEADER;
+	uint64_t size = TFC__LOG_HEADER + header.len;
+	if (at + size > end || pread(fd, &last, 1, (off_t)(at + size - 1)) != 1)
+		return 0;
+	size += last != '\n';
+	return at + size <= end ? size : 0;
+}
+
+/*
+ * The common case, without reading the whole segment: a record ends exactly at the end of the file.
+ */
+static bool ends_whole(int fd, uint64_t end)
+{
+	char chunk[2048];
+	for (uint64_t back = 0; back < TFC__LOG_RECORD_MAX && back < end;) {
+		uint64_t high = end - back;
+		uint64_t len = high < sizeof(chunk) ? high : sizeof(chunk);
+		if (pread(fd, chunk, len, (off_t)(high - len)) != (ssize_t)len)
+			return false;
+		for (uint64_t i = len; i-- > 0;)
+			if (chunk[i] == '#' &&
+			    record_size(fd, high - len + i, end) == end - (high - len + i))
+				return true;
+		back += len;
+	}
+	return false;
+}
+
+/* Opens the segment at `start`. 0 or an errno. */
+static int open_at(int dir_fd, const char *name, uint64_t start, int flags,
+		   struct tfc__log_newest *ret_segment, bool *ret_is_emptied)
+{
+	char path[TFC__LOG_PATH_SIZE];
+	struct stat status;
+	tfc__log_segment_name(path, name, start);
+	int fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &status) < 0) {
+		int error = errno;
+		close(fd);
+		return error;
+	}
+	uint64_t end = (uint64_t)status.st_size, whole = ends_whole(fd, end) ? end : 0;
+	for (uint64_t size = 1; whole < end && size; whole += size)
+		size = record_size(fd, whole, end);
+	*ret_segment = (struct tfc__log_newest){fd, start, whole, end};
+	*ret_is_emptied = start == 0 && end == 0 && status.st_mtim.tv_sec == 0;
+	return 0;
+}
+
+int tfc__log_open_newest(int dir_fd, const char *name, int flags,
+			 struct tfc__log_newest *ret_newest)
+{
+	struct tfc__log_newest newest = {.fd = -1}, next;
+	struct tfc__log_segments segments;
+	uint64_t start = 0;
+	bool is_emptied = false;
+	int error;
+	while (!(error = open_at(dir_fd, name, start, flags, &next, &is_emptied))) {
+		if (newest.fd >= 0)
+			close(newest.fd);
+		newest = next;
+		if (is_emptied)
+			error = tfc__log_scan(dir_fd, name, 0, &segments);
+		if (error || (newest.whole == 0 && (!is_emptied || segments.newest == 0)))
+			break;
+		start = is_emptied ? segments.newest : newest.start + newest.whole;
+	}
+	if (newest.fd >= 0 && (error == 0 || error == ENOENT)) {
+		*ret_newest = newest;
+		return 0;
+	}
+	if (newest.fd >= 0)
+		close(newest.fd);
+	return error;
 }

@@ -56,4 +56,20 @@ struct tfc__log_segments {
 int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 		  struct tfc__log_segments *ret_segments);
 
+/* The newest segment of a log. */
+struct tfc__log_newest {
+	int fd;
+	uint64_t start; /* the position at which it begins */
+	uint64_t whole; /* bytes of complete records in it */
+	uint64_t size;  /* bytes of the file */
+};
+
+/*
+ * Opens the newest segment. Each segment begins where the complete records of the previous one end,
+ * so the directory, which may hold the logs of many tasks, is scanned only after rotation has
+ * emptied the first segment. Returns 0 or an errno; ENOENT: there is no log.
+ */
+int tfc__log_open_newest(int dir_fd, const char *name, int flags,
+			 struct tfc__log_newest *ret_newest);
+
 #endif

@@ -15,32 +15,27 @@
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are read for a tail */
 
-static int newest(const char *dir, const char *name, uint64_t *ret_start, struct stat *ret_status)
+static int open_newest(const char *dir, const char *name, struct tfc__log_newest *ret_newest)
 {
-	struct tfc__log_segments segments = {.count = 0};
-	char path[TFC__LOG_PATH_SIZE];
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = tfc__is_log_name(name) ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return -1;
-	int found = tfc__log_scan(fd, name, UINT64_MAX, &segments) == 0 && segments.count > 0;
-	if (found) {
-		tfc__log_segment_name(path, name, segments.newest);
-		found = fstatat(fd, path, ret_status, AT_SYMLINK_NOFOLLOW) == 0;
-	}
+	int error = tfc__log_open_newest(fd, name, O_RDONLY, ret_newest);
 	close(fd);
-	if (!found)
-		return -1;
-	*ret_start = segments.newest;
-	return 0;
+	return error ? -1 : 0;
 }
 
 int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns)
 {
-	uint64_t start;
+	struct tfc__log_newest newest;
 	struct stat status;
-	if (newest(dir, name, &start, &status) < 0)
+	if (open_newest(dir, name, &newest) < 0)
 		return -1;
-	*ret_end = start + (uint64_t)status.st_size;
+	int code = fstat(newest.fd, &status);
+	close(newest.fd);
+	if (code < 0)
+		return -1;
+	*ret_end = newest.start + newest.size;
 	*ret_written_ns = (uint64_t)status.st_mtim.tv_sec * TFC__SECOND +
 			  (uint64_t)status.st_mtim.tv_nsec;
 	return 0;
@@ -48,21 +43,11 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 
 uint64_t tfc__log_end(const char *dir, const char *name)
 {
-	uint64_t start;
-	struct stat status;
-	tfc_log *log;
-	tfc_log_record record = TFC_LOG_RECORD_INIT;
-	if (!tfc__is_log_name(name) || newest(dir, name, &start, &status) < 0)
+	struct tfc__log_newest newest;
+	if (open_newest(dir, name, &newest) < 0)
 		return 0;
-	if (!status.st_size)
-		return start;
-	if (tfc_log_open(dir, name, start, NULL, &log) < 0)
-		return 0;
-	while (tfc_log_next(log, &record, NULL) > 0)
-		;
-	uint64_t end = tfc_log_position(log);
-	tfc_log_close(log);
-	return end;
+	close(newest.fd);
+	return newest.start + newest.whole;
 }
 
 /* ---- the last lines */
@@ -154,14 +139,15 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;
-	uint64_t start;
-	struct stat status;
-	if (newest(dir, name, &start, &status) < 0)
+	struct tfc__log_newest newest;
+	if (open_newest(dir, name, &newest) < 0)
 		return 0;
+	close(newest.fd);
+	uint64_t start = newest.start;
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return start;
-	uint64_t from = tail_of_segment(fd, name, start, (uint64_t)status.st_size);
+	uint64_t from = tail_of_segment(fd, name, start, newest.size);
 	if (from == start && start > 0 && tfc__log_scan(fd, name, start - 1, &segments) == 0 &&
 	    segments.at_or_before != UINT64_MAX)
 		from = tail_of_segment(fd, name, segments.at_or_before,

@@ -28,84 +28,17 @@ static int open_segment(struct tfc__log_writer *writer, uint64_t position, int f
 	return 0;
 }
 
-/* The bytes of the record at `at`, or 0 when it is not complete. */
-static uint64_t record_size(int fd, uint64_t at, uint64_t end)
-{
-	struct tfc__log_header header;
-	char text[TFC__LOG_HEADER], last;
-	if (pread(fd, text, sizeof(text), (off_t)at) != (ssize_t)sizeof(text) ||
-	    !tfc__log_header_read(text, &header))
-		return 0;
-	if (header.stream == 'g')
-		return TFC__LOG_HEADER;
-	uint64_t size = TFC__LOG_HEADER + header.len;
-	if (at + size > end || pread(fd, &last, 1, (off_t)(at + size - 1)) != 1)
-		return 0;
-	size += last != '\n';
-	return at + size <= end ? size : 0;
-}
-
-/*
- * The common case, without reading the whole segment: a record ends exactly at the end of the file.
- */
-static bool ends_whole(int fd, uint64_t end)
-{
-	char chunk[2048];
-	for (uint64_t back = 0; back < TFC__LOG_RECORD_MAX && back < end;) {
-		uint64_t high = end - back;
-		uint64_t len = high < sizeof(chunk) ? high : sizeof(chunk);
-		if (pread(fd, chunk, len, (off_t)(high - len)) != (ssize_t)len)
-			return false;
-		for (uint64_t i = len; i-- > 0;)
-			if (chunk[i] == '#' &&
-			    record_size(fd, high - len + i, end) == end - (high - len + i))
-				return true;
-		back += len;
-	}
-	return false;
-}
-
-/*
- * Each segment begins where the complete records of the previous one end. The newest is therefore
- * found without a scan of the directory, which may hold the logs of many tasks, unless the first
- * segment has been emptied.
- */
 static int continue_newest(struct tfc__log_writer *writer)
 {
-	struct tfc__log_segments segments = {.newest = 0};
-	struct stat status;
-	char path[TFC__LOG_PATH_SIZE];
-	uint64_t end = 0, whole = 0;
-	int error = 0, fd = -1;
-	tfc__log_segment_name(path, writer->name, 0);
-	if (fstatat(writer->dir_fd, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno;
-	if (!status.st_size && !status.st_mtim.tv_sec)
-		error = tfc__log_scan(writer->dir_fd, writer->name, 0, &segments);
-	uint64_t start = segments.newest;
-	while (!error && !(error = open_segment(writer, start, 0))) {
-		if (fd >= 0)
-			close(fd);
-		fd = writer->fd;
-		if (fstat(fd, &status) < 0)
-			return errno;
-		end = (uint64_t)status.st_size;
-		whole = 0;
-		if (ends_whole(fd, end))
-			whole = end;
-		for (uint64_t size = 1; whole < end && size; whole += size)
-			size = record_size(fd, whole, end);
-		if (whole == 0)
-			break;
-		start = writer->segment + whole;
-	}
-	if (fd < 0)
+	struct tfc__log_newest newest;
+	int error = tfc__log_open_newest(writer->dir_fd, writer->name, O_RDWR | O_APPEND, &newest);
+	if (error)
 		return error;
-	if (error && error != ENOENT)
-		return error;
-	if (whole < end && ftruncate(fd, (off_t)whole) < 0)
+	writer->fd = newest.fd;
+	writer->segment = newest.start;
+	if (newest.whole < newest.size && ftruncate(newest.fd, (off_t)newest.whole) < 0)
 		return errno;
-	writer->position = writer->segment + whole;
+	writer->position = newest.start + newest.whole;
 	return 0;
 }
 
