@@ -17,6 +17,7 @@ struct tfc__nodes {
 	void *agent_user;
 	struct tfc__upstreams *upstreams;
 	struct tfc__link all; /* in the order in which they were added */
+	struct tfc__name_table names;
 	struct tfc__observers users;
 	struct tfc__observer watch; /* of the members */
 	struct tfc__work changed;
@@ -40,6 +41,7 @@ struct tfc__upstreams *tfc__nodes_upstreams(const struct tfc__nodes *nodes)
 static void free_entry(struct tfc__node_entry *node)
 {
 	tfc__list_remove(&node->link);
+	tfc__name_remove(&node->named);
 	free(node->name);
 	free(node);
 }
@@ -52,13 +54,8 @@ static void free_if_unused(struct tfc__node_entry *node)
 
 struct tfc__node_entry *tfc__nodes_find(struct tfc__nodes *nodes, const char *name)
 {
-	TFC__LIST_EACH (link, &nodes->all) {
-		struct tfc__node_entry *node = tfc__container_of(link, struct tfc__node_entry,
-								 link);
-		if (strcmp(node->name, name) == 0)
-			return node;
-	}
-	return NULL;
+	struct tfc__named *named = tfc__name_find(&nodes->names, name);
+	return named ? tfc__container_of(named, struct tfc__node_entry, named) : NULL;
 }
 
 static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
@@ -73,6 +70,7 @@ static int add(struct tfc__nodes *nodes, const struct tfc__member *member)
 		node->nodes = nodes;
 		tfc__cooldown_init(&node->cooldown, &(struct tfc__cooldown_rule){0});
 		tfc__list_append(&nodes->all, &node->link);
+		tfc__name_add(&nodes->names, &node->named, node->name);
 	}
 	node->member = member;
 	return TFC_OK;
@@ -158,6 +156,7 @@ int tfc__nodes_open(tfc_ctx *ctx, struct tfc__members *members, tfc__agent_of_fn
 	nodes->agent_of = agent_of;
 	nodes->agent_user = user;
 	tfc__list_init(&nodes->all);
+	tfc__names_init(&nodes->names);
 	tfc__observers_init(&nodes->users);
 	tfc__observer_init(&nodes->watch, on_member);
 	tfc__work_init(&nodes->changed, ctx, notify_users);

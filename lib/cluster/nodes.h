@@ -10,6 +10,7 @@
 #define TFC_CLUSTER_NODES_H
 
 #include "agent/agent_ops.h"
+#include "base/name_table.h"
 #include "cluster/cooldown.h"
 #include "cluster/upstream.h"
 #include "member/member.h"
@@ -19,6 +20,7 @@ struct tfc__nodes;
 /* One node. The entry exists while the node is a member or the entry has users. */
 struct tfc__node_entry {
 	struct tfc__link link;
+	struct tfc__named named; /* in the names of `nodes` */
 	struct tfc__nodes *nodes;
 	char *name;
 	const struct tfc__member *member; /* NULL: it is not a member any more */

@@ -71,7 +71,7 @@ void tfc__members_close(struct tfc__members *members);
 /* All rows, sorted by name, including removed members whose removal was not reported yet. */
 const struct tfc__link *tfc__members_all(const struct tfc__members *members);
 uint32_t tfc__members_count(const struct tfc__members *members);
-struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name);
+struct tfc__member *tfc__members_find(struct tfc__members *members, const char *name);
 /* Whether no other node can ever join: there is no backend. */
 bool tfc__members_is_alone(const struct tfc__members *members);
 /* Whether the search for this node's GPUs is still running. */

@@ -312,6 +312,7 @@ int tfc__members_open(tfc_ctx *ctx, const struct tfc__members_options *options, 
 		return tfc__fail_nomem(error, "member");
 	members->ctx = ctx;
 	tfc__list_init(&members->all);
+	tfc__names_init(&members->names);
 	tfc__observers_init(&members->watches);
 	tfc__work_init(&members->reporting, ctx, tfc__members_report);
 	tfc__timer_init(&members->timer, ctx, tick);

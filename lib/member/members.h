@@ -5,6 +5,7 @@
 #ifndef TFC_MEMBER_MEMBERS_H
 #define TFC_MEMBER_MEMBERS_H
 
+#include "base/name_table.h"
 #include "member/info.h"
 
 struct tfc_membership {
@@ -13,6 +14,7 @@ struct tfc_membership {
 
 struct tfc__member_row {
 	struct tfc__member member;
+	struct tfc__named named; /* in the table's names */
 	/* its link is in the list of probes, or alone when the member is not probed */
 	struct tfc__probe probe;
 	enum tfc__member_change unreported; /* 0: everything has been reported */
@@ -22,7 +24,8 @@ struct tfc__member_row {
 
 struct tfc__members {
 	tfc_ctx *ctx;
-	struct tfc__link all; /* by name */
+	struct tfc__link all; /* in the order of their names */
+	struct tfc__name_table names;
 	uint32_t count;
 	struct tfc__member *self;
 	/* what this node was given itself; 0: the backend's value; no pointers */
@@ -55,7 +58,7 @@ static inline struct tfc__member_row *tfc__member_row_of(struct tfc__link *link)
 }
 
 /* Finds the row of that name, also a removed one; or NULL. */
-struct tfc__member_row *tfc__member_row_find(const struct tfc__members *members, const char *name);
+struct tfc__member_row *tfc__member_row_find(struct tfc__members *members, const char *name);
 /* Adds a row that is not probed and not reported yet. */
 int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *info,
 			struct tfc__member_row **ret_row);

@@ -19,29 +19,13 @@ uint32_t tfc__members_count(const struct tfc__members *members)
 	return members->count;
 }
 
-/* Finds the row of that name. Returns the link in front of which a row of that name belongs. */
-static struct tfc__link *place_of(const struct tfc__members *members, const char *name,
-				  struct tfc__member_row **ret_row)
+struct tfc__member_row *tfc__member_row_find(struct tfc__members *members, const char *name)
 {
-	*ret_row = NULL;
-	for (struct tfc__link *at = members->all.prev; at != &members->all; at = at->prev) {
-		int order = strcmp(tfc__member_row_of(at)->member.name, name);
-		if (order == 0)
-			*ret_row = tfc__member_row_of(at);
-		if (order <= 0)
-			return at->next;
-	}
-	return members->all.next;
+	struct tfc__named *named = tfc__name_find(&members->names, name);
+	return named ? tfc__container_of(named, struct tfc__member_row, named) : NULL;
 }
 
-struct tfc__member_row *tfc__member_row_find(const struct tfc__members *members, const char *name)
-{
-	struct tfc__member_row *row;
-	place_of(members, name, &row);
-	return row;
-}
-
-struct tfc__member *tfc__members_find(const struct tfc__members *members, const char *name)
+struct tfc__member *tfc__members_find(struct tfc__members *members, const char *name)
 {
 	struct tfc__member_row *row = tfc__member_row_find(members, name);
 	return row && !row->member.is_out ? &row->member : NULL;
@@ -55,8 +39,7 @@ struct tfc__member *tfc__members_self(const struct tfc__members *members)
 int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *info,
 			struct tfc__member_row **ret_row)
 {
-	struct tfc__member_row *same;
-	struct tfc__link *before = place_of(members, info->name, &same);
+	struct tfc__link *before = &members->all;
 	struct tfc__member_row *row = calloc(1, sizeof(*row));
 	char *name = strdup(info->name);
 	if (!row || !name) {
@@ -68,7 +51,11 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 	row->member.state = TFC_MEMBER_SUSPECT;
 	row->member.since_ns = tfc__now();
 	tfc__list_init(&row->probe.link);
+	while (before->prev != &members->all &&
+	       strcmp(tfc__member_row_of(before->prev)->member.name, name) > 0)
+		before = before->prev;
 	tfc__list_append(before, &row->member.link); /* in front of `before` */
+	tfc__name_add(&members->names, &row->named, name);
 	members->count++;
 	*ret_row = row;
 	return TFC_OK;
@@ -77,6 +64,7 @@ int tfc__member_row_add(struct tfc__members *members, const tfc_member_info *inf
 void tfc__member_row_free(struct tfc__member_row *row)
 {
 	tfc__list_remove(&row->member.link);
+	tfc__name_remove(&row->named);
 	free(row->member.name);
 	free(row->member.address);
 	free(row->member.node_id);

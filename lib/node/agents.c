@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/name_table.h"
 #include "bundle/transfer.h"
 #include "node/agent_service.h"
 #include "node/remote_agent.h"
@@ -14,6 +15,7 @@
 /* Another node, once its agent has been used. */
 struct reached {
 	struct tfc__link link;
+	struct tfc__named named;
 	struct tfc__node_peer *peer;
 	struct tfc__observer watch; /* of the connection */
 	struct tfc__remote_agent *agent;
@@ -28,6 +30,7 @@ struct tfc__node_agents {
 	uint32_t lease_ms;
 	uint64_t instance;
 	struct tfc__link reached;
+	struct tfc__name_table names; /* of `reached` */
 };
 
 static void on_connection(struct tfc__observer *watch, const void *event)
@@ -60,6 +63,7 @@ static struct reached *reach(struct tfc__node_agents *agents, struct tfc__node_p
 	reached->peer = peer;
 	tfc__observer_init(&reached->watch, on_connection);
 	tfc__list_append(&agents->reached, &reached->link);
+	tfc__name_add(&agents->names, &reached->named, tfc__node_peer_name(peer));
 	tfc__node_peer_watch(peer, &reached->watch);
 	if (tfc__node_peer_rpc(peer))
 		on_connection(&reached->watch, &(bool){true});
@@ -72,15 +76,11 @@ struct tfc__agent_handle tfc__node_agents_of(struct tfc__node_agents *agents,
 	const struct tfc__agent_handle none = {NULL, NULL};
 	if (member->is_self)
 		return (struct tfc__agent_handle){&tfc__local_agent_ops, agents->agent};
-	struct tfc__node_peer *peer = tfc__peers_find(agents->peers, member->name);
-	if (!peer)
-		return none;
-	TFC__LIST_EACH (link, &agents->reached) {
-		struct reached *reached = tfc__container_of(link, struct reached, link);
-		if (reached->peer == peer)
-			return (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent};
-	}
-	struct reached *reached = reach(agents, peer);
+	struct tfc__named *named = tfc__name_find(&agents->names, member->name);
+	struct tfc__node_peer *peer = named ? NULL : tfc__peers_find(agents->peers, member->name);
+	struct reached *reached = named  ? tfc__container_of(named, struct reached, named)
+				  : peer ? reach(agents, peer)
+					 : NULL;
 	return reached ? (struct tfc__agent_handle){&tfc__remote_agent_ops, reached->agent} : none;
 }
 
@@ -121,6 +121,7 @@ int tfc__node_agents_open(tfc_ctx *ctx, const struct tfc__node_agents_options *o
 	randombytes_buf(&agents->instance, sizeof(agents->instance));
 	agents->instance |= 1; /* not 0 */
 	tfc__list_init(&agents->reached);
+	tfc__names_init(&agents->names);
 	agents->self = strdup(options->self);
 	int code = agents->self ? tfc__agent_service_open(ctx, options->agent, &agents->service)
 				: tfc__fail_nomem(tfc__ctx_error(ctx), "node");

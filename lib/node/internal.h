@@ -19,6 +19,7 @@
 
 #include <tfcluster/node.h>
 
+#include "base/name_table.h"
 #include "base/strv.h"
 #include "bundle/transfer.h"
 #include "cluster/directory.h"
@@ -128,6 +129,7 @@ struct tfc__peers {
 	tfc_ctx *ctx;
 	struct tfc__peers_options options;
 	struct tfc__link all; /* struct tfc__node_peer */
+	struct tfc__name_table names;
 	struct tfc__link callers;
 	struct tfc__observer watch; /* of the members */
 	struct tfc__member_prober prober;
@@ -148,6 +150,7 @@ struct tfc__peers {
 
 struct tfc__node_peer {
 	struct tfc__link link;
+	struct tfc__named named; /* in the names of `peers` */
 	struct tfc__peers *peers;
 	struct tfc__member *member; /* NULL: the member was removed */
 	char *name;

@@ -63,6 +63,7 @@ static struct tfc__node_peer *find_or_add(struct tfc__peers *peers, struct tfc__
 	tfc__observers_init(&peer->watches);
 	tfc__timer_init(&peer->redial, peers->ctx, tfc__node_peer_on_redial);
 	tfc__list_append(&peers->all, &peer->link);
+	tfc__name_add(&peers->names, &peer->named, peer->name);
 	return peer;
 }
 
@@ -205,6 +206,7 @@ int tfc__peers_open(tfc_ctx *ctx, const struct tfc__peers_options *options, tfc_
 	peers->options = *options;
 	peers->random = strtoull(options->hello->boot_id, NULL, 16);
 	tfc__list_init(&peers->all);
+	tfc__names_init(&peers->names);
 	tfc__list_init(&peers->callers);
 	tfc__work_init(&peers->refusing, ctx, report_refusal);
 	tfc__timer_init(&peers->leaving, ctx, on_all_left);
@@ -249,12 +251,8 @@ void tfc__peers_close(struct tfc__peers *peers)
 
 struct tfc__node_peer *tfc__peers_find(struct tfc__peers *peers, const char *node_name)
 {
-	TFC__LIST_EACH (link, &peers->all) {
-		struct tfc__node_peer *peer = tfc__container_of(link, struct tfc__node_peer, link);
-		if (strcmp(peer->name, node_name) == 0)
-			return peer;
-	}
-	return NULL;
+	struct tfc__named *named = tfc__name_find(&peers->names, node_name);
+	return named ? tfc__container_of(named, struct tfc__node_peer, named) : NULL;
 }
 
 struct tfc__rpc *tfc__node_peer_rpc(const struct tfc__node_peer *peer)
