@@ -73,7 +73,7 @@ static bool is_shared(const struct tfc__bundle *bundle)
 	return false;
 }
 
-static void drop(struct tfc__bundle *bundle)
+static void drop_bundle(struct tfc__bundle *bundle)
 {
 	if (bundle->path && !is_shared(bundle))
 		unlink(bundle->path);
@@ -95,7 +95,7 @@ void tfc__archives_trim(struct tfc__bundles *bundles)
 		}
 		if (total <= bundles->max_bytes)
 			return;
-		drop(oldest);
+		drop_bundle(oldest);
 	}
 }
 
@@ -111,7 +111,7 @@ void tfc__bundle_leave(struct tfc__bundle *bundle)
 	bundle->is_kept = false;
 	bundle->used_at = tfc__now();
 	if (!is_done || is_shared(bundle))
-		drop(bundle);
+		drop_bundle(bundle);
 	tfc__archives_trim(bundles);
 }
 
@@ -142,28 +142,23 @@ struct tfc__bundle *tfc__bundle_keep(const struct tfc__bundles *bundles, const c
 	return bundle;
 }
 
-static int take_named(struct tfc__bundles *bundles, const char *name, tfc_error *error,
-		      struct tfc__bundle **ret_bundle)
-{
-	struct tfc__bundle *bundle = tfc__bundle_keep(bundles, name);
-	if (!bundle)
-		return tfc__bundle_failed(
-			bundles,
-			"bundle: no longer in the cache of the job's node; submit the job again",
-			error, ret_bundle);
-	int code = check_cached(bundle, error);
-	if (code < 0)
-		tfc__bundle_leave(bundle);
-	else
-		*ret_bundle = bundle;
-	return code;
-}
-
 int tfc__bundle_pack(struct tfc__bundles *bundles, const char *key, const char *path,
 		     tfc_error *error, struct tfc__bundle **ret_bundle)
 {
-	if (tfc__bundle_named(path))
-		return take_named(bundles, path, error, ret_bundle);
+	if (tfc__bundle_named(path)) {
+		struct tfc__bundle *kept = tfc__bundle_keep(bundles, path);
+		if (!kept)
+			return tfc__bundle_failed(bundles,
+						  "bundle: no longer in the cache of the job's "
+						  "node; submit the job again",
+						  error, ret_bundle);
+		int code = check_cached(kept, error);
+		if (code < 0)
+			tfc__bundle_leave(kept);
+		else
+			*ret_bundle = kept;
+		return code;
+	}
 	TFC__LIST_EACH (link, &bundles->all) {
 		struct tfc__bundle *known = bundle_of(link);
 		if (known->key && strcmp(known->key, key) == 0) {
@@ -269,45 +264,40 @@ int tfc__bundles_room(const struct tfc__bundles *bundles, uint64_t bytes, tfc_er
 /* ---- open, close */
 
 /*
- * Registers an archive that a previous incarnation left, to be hashed before use, or removes its
- * working directory.
+ * Registers the archives that a previous incarnation left, to be hashed before use, and removes its
+ * working directories.
  */
-static int find_cached(struct tfc__bundles *bundles, const char *name)
-{
-	char hash[TFC_BUNDLE_HASH_SIZE];
-	struct stat status;
-	char *path = tfc__path_join(bundles->dir, name);
-	if (!path)
-		return TFC_ENOMEM;
-	snprintf(hash, sizeof(hash), "%.64s", name);
-	if (strncmp(name, WORK_PREFIX, strlen(WORK_PREFIX)) == 0)
-		tfc__remove_tree(path);
-	bool is_one = tfc__is_bundle_hash(hash) && strcmp(name + strlen(hash), ".zip") == 0 &&
-		      stat(path, &status) == 0;
-	struct tfc__bundle *bundle = is_one ? tfc__archive_new(bundles, TFC__BUNDLE_CHECKING)
-					    : NULL;
-	if (!bundle) {
-		free(path);
-		return is_one ? TFC_ENOMEM : TFC_OK;
-	}
-	snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
-	bundle->path = path;
-	bundle->size = (uint64_t)status.st_size;
-	return TFC_OK;
-}
-
-static int scan(struct tfc__bundles *bundles, tfc_error *error)
+static int scan_cache(struct tfc__bundles *bundles, tfc_error *error)
 {
 	DIR *dir = opendir(bundles->dir);
-	struct dirent *entry;
-	int code = dir ? TFC_OK
-		       : tfc__fail_errno(error, "bundle", errno, "cannot read \"%.200s\"",
-					 bundles->dir);
-	while (code == TFC_OK && (entry = readdir(dir)))
-		if (find_cached(bundles, entry->d_name) < 0)
+	int code = TFC_OK;
+	if (!dir)
+		return tfc__fail_errno(error, "bundle", errno, "cannot read \"%.200s\"",
+				       bundles->dir);
+	for (struct dirent *entry; code == TFC_OK && (entry = readdir(dir));) {
+		const char *name = entry->d_name;
+		char hash[TFC_BUNDLE_HASH_SIZE];
+		struct stat status;
+		char *path = tfc__path_join(bundles->dir, name);
+		snprintf(hash, sizeof(hash), "%.64s", name);
+		if (path && strncmp(name, WORK_PREFIX, strlen(WORK_PREFIX)) == 0)
+			tfc__remove_tree(path);
+		bool is_one = path && tfc__is_bundle_hash(hash) &&
+			      strcmp(name + strlen(hash), ".zip") == 0 && stat(path, &status) == 0;
+		struct tfc__bundle *bundle = is_one ? tfc__archive_new(bundles,
+								       TFC__BUNDLE_CHECKING)
+						    : NULL;
+		if (!path || (is_one && !bundle))
 			code = tfc__fail_nomem(error, "bundle");
-	if (dir)
-		closedir(dir);
+		if (!bundle) {
+			free(path);
+			continue;
+		}
+		snprintf(bundle->hash, sizeof(bundle->hash), "%s", hash);
+		bundle->path = path;
+		bundle->size = (uint64_t)status.st_size;
+	}
+	closedir(dir);
 	return code;
 }
 
@@ -326,7 +316,7 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	if (code == TFC_OK && mkdir(dir, 0700) < 0 && errno != EEXIST)
 		code = tfc__fail_errno(error, "bundle", errno, "cannot create \"%.200s\"", dir);
 	if (code == TFC_OK)
-		code = scan(bundles, error);
+		code = scan_cache(bundles, error);
 	if (code < 0)
 		tfc__bundles_close(bundles);
 	else
@@ -334,22 +324,18 @@ int tfc__bundles_open(tfc_ctx *ctx, const char *dir, uint64_t max_bytes, tfc_err
 	return code;
 }
 
-/* At close nothing else completes the chunks that wait for the disk. */
-static void end_waiters(struct tfc__bundle *bundle)
-{
-	bundle->users++;
-	bundle->state = TFC__BUNDLE_FAILED;
-	tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: the cache was closed");
-	tfc__observers_notify(&bundle->waiters, NULL);
-}
-
 void tfc__bundles_close(struct tfc__bundles *bundles)
 {
 	if (!bundles)
 		return;
 	TFC__LIST_EACH (link, &bundles->all) {
-		end_waiters(bundle_of(link));
-		tfc__archive_free(bundle_of(link));
+		/* Nothing else completes the chunks that wait for the disk. */
+		struct tfc__bundle *bundle = bundle_of(link);
+		bundle->users++;
+		bundle->state = TFC__BUNDLE_FAILED;
+		tfc__fail(&bundle->error, TFC_ELOST, "bundle", 0, "bundle: the cache was closed");
+		tfc__observers_notify(&bundle->waiters, NULL);
+		tfc__archive_free(bundle);
 	}
 	free(bundles->dir);
 	free(bundles);

@@ -41,7 +41,7 @@ void tfc__archive_end_work(struct tfc__bundle *bundle)
 	bundle->waiting_at = bundle->waiting_len = bundle->waiting_capacity = 0;
 }
 
-static void fail(struct tfc__bundle *bundle, int code, const char *why)
+static void bundle_fail(struct tfc__bundle *bundle, int code, const char *why)
 {
 	const char *silence = code == TFC_ENOSPC ? "No space left on device"
 						 : "tfc-bundle ended without a result";
@@ -94,34 +94,6 @@ int tfc__archive_check(struct tfc__bundle *bundle, tfc_error *error)
 	return code < 0 ? code : tfc__archive_start(bundle, words, error);
 }
 
-/* The last line of its output: what is wrong, or the hash. */
-static void read_word(const struct tfc__bundle *bundle, const tfc_process_event *event, char *text,
-		      size_t size)
-{
-	char **lines = NULL;
-	int code = tfc__log_tail(bundle->work, LOG_NAME, 0, 1, &lines);
-	snprintf(text, size, "%s", code >= 0 && lines[0] ? lines[0] : event->text);
-	if (code >= 0)
-		tfc_strv_free(lines);
-}
-
-static void be_ready(struct tfc__bundle *bundle)
-{
-	struct stat status;
-	if (!bundle->path)
-		bundle->path = tfc__archive_path(bundle->bundles, bundle->hash);
-	if (!bundle->path || stat(bundle->path, &status) < 0) {
-		fail(bundle, TFC_EARCHIVE,
-		     bundle->path ? "no longer in the cache" : "out of memory");
-		return;
-	}
-	bundle->size = (uint64_t)status.st_size;
-	bundle->state = TFC__BUNDLE_READY;
-	tfc__archive_end_work(bundle);
-	tfc__work_schedule(&bundle->report);
-	tfc__archives_trim(bundle->bundles);
-}
-
 /*
  * After the loss of the process (its guard died), or because the archive in the cache is damaged.
  */
@@ -136,8 +108,8 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 		bundle->state = TFC__BUNDLE_RECEIVING;
 	}
 	if (is_damaged && bundle->is_kept) {
-		fail(bundle, TFC_EARCHIVE,
-		     "damaged in the cache of the job's node; submit the job again");
+		bundle_fail(bundle, TFC_EARCHIVE,
+			    "damaged in the cache of the job's node; submit the job again");
 		return;
 	}
 	if (bundle->state == TFC__BUNDLE_RECEIVING) {
@@ -148,13 +120,14 @@ static void start_again(struct tfc__bundle *bundle, bool is_damaged)
 	code = bundle->state == TFC__BUNDLE_PACKING ? tfc__archive_pack(bundle, &bundle->error)
 						    : tfc__archive_check(bundle, &bundle->error);
 	if (code < 0)
-		fail(bundle, code, bundle->error.text);
+		bundle_fail(bundle, code, bundle->error.text);
 }
 
 static void on_process(void *user, const tfc_process_event *event)
 {
 	struct tfc__bundle *bundle = user;
-	char word[256] = "";
+	struct stat status;
+	char word[256] = "", **lines = NULL;
 	if (event->kind != TFC_PROCESS_EXITED)
 		return;
 	bool has_succeeded = event->reason == TFC_EXIT_CODE && event->status == 0;
@@ -163,16 +136,34 @@ static void on_process(void *user, const tfc_process_event *event)
 		start_again(bundle, false);
 		return;
 	}
-	read_word(bundle, event, word, sizeof(word));
+	/* The last line of its output: what is wrong, or the hash. */
+	bool has_output = tfc__log_tail(bundle->work, LOG_NAME, 0, 1, &lines) >= 0;
+	snprintf(word, sizeof(word), "%s", has_output && lines[0] ? lines[0] : event->text);
+	if (has_output)
+		tfc_strv_free(lines);
 	if (!has_succeeded && bundle->state == TFC__BUNDLE_CHECKING) {
 		start_again(bundle, true);
-	} else if (!has_succeeded) {
-		fail(bundle, is_full ? TFC_ENOSPC : TFC_EARCHIVE, word);
-	} else {
-		if (bundle->state == TFC__BUNDLE_PACKING)
-			snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", word);
-		be_ready(bundle);
+		return;
 	}
+	if (!has_succeeded) {
+		bundle_fail(bundle, is_full ? TFC_ENOSPC : TFC_EARCHIVE, word);
+		return;
+	}
+
+	if (bundle->state == TFC__BUNDLE_PACKING)
+		snprintf(bundle->hash, sizeof(bundle->hash), "%.64s", word);
+	if (!bundle->path)
+		bundle->path = tfc__archive_path(bundle->bundles, bundle->hash);
+	if (!bundle->path || stat(bundle->path, &status) < 0) {
+		bundle_fail(bundle, TFC_EARCHIVE,
+			    bundle->path ? "no longer in the cache" : "out of memory");
+		return;
+	}
+	bundle->size = (uint64_t)status.st_size;
+	bundle->state = TFC__BUNDLE_READY;
+	tfc__archive_end_work(bundle);
+	tfc__work_schedule(&bundle->report);
+	tfc__archives_trim(bundle->bundles);
 }
 
 /* ---- received bytes */
@@ -234,11 +225,16 @@ static int start_receiving(struct tfc__bundle *bundle, tfc_error *error)
 	return code;
 }
 
-static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
+int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data, size_t len,
+		      tfc_error *error)
 {
-	if (!len)
-		return TFC_OK;
-	if (bundle->waiting_at) { /* discards what the pipe has accepted */
+	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
+	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
+		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "unexpected part of a bundle");
+	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
+	if (code < 0)
+		return code;
+	if (len && bundle->waiting_at) { /* discards what the pipe has accepted */
 		bundle->waiting_len -= bundle->waiting_at;
 		memmove(bundle->waiting, bundle->waiting + bundle->waiting_at, bundle->waiting_len);
 		bundle->waiting_at = 0;
@@ -247,26 +243,13 @@ static int keep(struct tfc__bundle *bundle, const void *data, size_t len)
 		size_t capacity = bundle->waiting_len + len;
 		char *grown = realloc(bundle->waiting, capacity);
 		if (!grown)
-			return TFC_ENOMEM;
+			return tfc__fail_nomem(error, "bundle");
 		bundle->waiting = grown;
 		bundle->waiting_capacity = capacity;
 	}
-	memcpy(bundle->waiting + bundle->waiting_len, data, len);
+	if (len)
+		memcpy(bundle->waiting + bundle->waiting_len, data, len);
 	bundle->waiting_len += len;
-	return TFC_OK;
-}
-
-int tfc__bundle_write(struct tfc__bundle *bundle, uint64_t at, const void *data, size_t len,
-		      tfc_error *error)
-{
-	if (bundle->state != TFC__BUNDLE_RECEIVING || at != bundle->received ||
-	    len > bundle->size - at || tfc__bundle_backlog(bundle) > BACKLOG_MAX)
-		return tfc__fail(error, TFC_ESTATE, "bundle", 0, "unexpected part of a bundle");
-	int code = bundle->process ? TFC_OK : start_receiving(bundle, error);
-	if (code == TFC_OK && keep(bundle, data, len) < 0)
-		code = tfc__fail_nomem(error, "bundle");
-	if (code < 0)
-		return code;
 	bundle->received += len;
 	push(bundle);
 	return TFC_OK;

@@ -22,32 +22,22 @@ static bool is_bomb(const struct tfc__bundle_limits *limits, uint64_t size, uint
 	return size > limits->ratio_bytes && size / limits->ratio > packed;
 }
 
-static int check_size(const struct tfc__bundle_entry *entry,
-		      const struct tfc__bundle_limits *limits, tfc_error *error)
-{
-	const char *why = NULL;
-	if (entry->is_directory && (entry->size || entry->packed > EMPTY_DEFLATED))
-		why = "a directory with content";
-	else if (entry->method == METHOD_STORED && entry->size != entry->packed)
-		why = "not compressed, but its two sizes differ";
-	if (why)
-		return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name, why);
-	if (is_bomb(limits, entry->size, entry->packed))
-		return tfc__bundle_refuse(
-			error, TFC_ETOOBIG, entry->name,
-			"unpacks to more than 200 times its packed size; store it uncompressed");
-	return TFC_OK;
-}
-
 static int check_sizes(const struct tfc__bundle_directory *directory,
 		       const struct tfc__bundle_limits *limits, tfc_error *error)
 {
 	uint64_t size = 0, packed = 0;
 	for (size_t i = 0; i < directory->count; i++) {
 		const struct tfc__bundle_entry *entry = &directory->entries[i];
-		int result = check_size(entry, limits, error);
-		if (result < 0)
-			return result;
+		if (entry->is_directory && (entry->size || entry->packed > EMPTY_DEFLATED))
+			return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name,
+						  "a directory with content");
+		if (entry->method == METHOD_STORED && entry->size != entry->packed)
+			return tfc__bundle_refuse(error, TFC_EARCHIVE, entry->name,
+						  "not compressed, but its two sizes differ");
+		if (is_bomb(limits, entry->size, entry->packed))
+			return tfc__bundle_refuse(error, TFC_ETOOBIG, entry->name,
+						  "unpacks to more than 200 times its packed size; "
+						  "store it uncompressed");
 		if (entry->size > limits->bytes - size)
 			return tfc__bundle_refuse(
 				error, TFC_ETOOBIG, entry->name,
@@ -109,24 +99,19 @@ static int check_places(const struct tfc__bundle_directory *directory, tfc_error
 
 /* ---- names */
 
-static int check_names(const struct tfc__bundle_directory *directory, tfc_error *error)
+int tfc__bundle_check(const struct tfc__bundle_directory *directory,
+		      const struct tfc__bundle_limits *limits, tfc_error *error)
 {
+	int result = check_places(directory, error);
+	if (result < 0)
+		return result;
 	struct tfc__bundle_name *names = calloc(directory->count + 1, sizeof(*names));
 	if (!names)
 		return tfc__fail_nomem(error, "bundle");
 	for (size_t i = 0; i < directory->count; i++)
 		names[i] = (struct tfc__bundle_name){directory->entries[i].name,
 						     directory->entries[i].is_directory};
-	int result = tfc__bundle_names_check(names, directory->count, error);
+	result = tfc__bundle_names_check(names, directory->count, error);
 	free(names);
-	return result;
-}
-
-int tfc__bundle_check(const struct tfc__bundle_directory *directory,
-		      const struct tfc__bundle_limits *limits, tfc_error *error)
-{
-	int result = check_places(directory, error);
-	if (result == TFC_OK)
-		result = check_names(directory, error);
 	return result == TFC_OK ? check_sizes(directory, limits, error) : result;
 }

@@ -16,7 +16,8 @@
 #define LOCATOR_MAGIC 0x07064b50
 #define CENTRAL_SIZE 46 /* one entry of the central directory, without names */
 #define CENTRAL_MAGIC 0x02014b50
-#define COMMENT_MAX 65535 /* the archive's comment */
+#define COMMENT_MAX 65535      /* the archive's comment */
+#define LOCAL_MAGIC 0x04034b50 /* begins an archive that is not empty */
 
 static int damaged(tfc_error *error, const char *why)
 {
@@ -89,27 +90,6 @@ static int read_end64(int fd, const uint8_t *plain, uint64_t *at, struct tfc__bu
 
 /* ---- the plain record */
 
-static bool begins_as_zip(int fd)
-{
-	uint8_t magic[4];
-	return pread(fd, magic, 4, 0) == 4 &&
-	       (tfc__get32(magic) == 0x04034b50 || tfc__get32(magic) == END_MAGIC);
-}
-
-static int no_end(int fd, const uint8_t *last, const uint8_t *tail_end, tfc_error *error)
-{
-	if (last && tail_end - last >= END_SIZE) {
-		size_t rest = (size_t)(tail_end - last) - END_SIZE;
-		size_t comment = tfc__get16(last + 20);
-		if (comment < rest)
-			return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
-					 "%zu bytes follow the archive's end record",
-					 rest - comment);
-	}
-	return damaged(error, begins_as_zip(fd) ? "the archive is truncated: it has no end record"
-						: "not a zip archive");
-}
-
 /*
  * Finds the end record in the file's tail: its comment must end with the file. Some readers search
  * for the record from the front, some from the back, so the comment must not contain another one.
@@ -129,20 +109,19 @@ static int find_record(int fd, const uint8_t *tail, size_t len, const uint8_t **
 			found = at;
 	}
 	*ret_record = found;
-	return found ? TFC_OK : no_end(fd, last, tail + len, error);
-}
-
-static int check_place(int fd, uint64_t at, const struct tfc__bundle_end *end, tfc_error *error)
-{
-	uint8_t magic[4];
-	if (end->size <= at && end->offset == at - end->size)
+	if (found)
 		return TFC_OK;
-	/* The directory is there, but all offsets in the archive are too low by the same number. */
-	if (end->size <= at && end->size >= CENTRAL_SIZE && end->offset < at - end->size &&
-	    pread(fd, magic, 4, (off_t)(at - end->size)) == 4 && tfc__get32(magic) == CENTRAL_MAGIC)
-		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "%llu bytes precede the archive",
-				 (unsigned long long)(at - end->size - end->offset));
-	return damaged(error, "the archive's central directory is not at its recorded offset");
+
+	size_t left = last ? (size_t)(tail + len - last) : 0;
+	if (left >= END_SIZE && tfc__get16(last + 20) < left - END_SIZE)
+		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				 "%zu bytes follow the archive's end record",
+				 left - END_SIZE - tfc__get16(last + 20));
+	uint8_t magic[4];
+	bool begins_as_zip = pread(fd, magic, 4, 0) == 4 &&
+			     (tfc__get32(magic) == LOCAL_MAGIC || tfc__get32(magic) == END_MAGIC);
+	return damaged(error, begins_as_zip ? "the archive is truncated: it has no end record"
+					    : "not a zip archive");
 }
 
 static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__bundle_end *end,
@@ -158,13 +137,25 @@ static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__b
 			tfc__get16(record + 8) == tfc__get16(record + 10);
 	if (!is_whole)
 		return damaged(error, "the archive is one part of several");
-	result = check_place(fd, at, end, error);
-	if (result == TFC_OK && end->count > end->size / CENTRAL_SIZE)
+	uint64_t directory = end->size <= at ? at - end->size : 0; /* it ends at the records */
+	if (end->size > at || end->offset != directory) {
+		/* The directory may be there, with all offsets too low by the same number. */
+		uint8_t magic[4];
+		if (end->size >= CENTRAL_SIZE && end->offset < directory &&
+		    pread(fd, magic, 4, (off_t)directory) == 4 &&
+		    tfc__get32(magic) == CENTRAL_MAGIC)
+			return tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+					 "%llu bytes precede the archive",
+					 (unsigned long long)(directory - end->offset));
+		return damaged(error,
+			       "the archive's central directory is not at its recorded offset");
+	}
+	if (end->count > end->size / CENTRAL_SIZE)
 		return tfc__fail(
 			error, TFC_EARCHIVE, "bundle", 0,
 			"the archive claims %llu entries, more than its central directory can hold",
 			(unsigned long long)end->count);
-	return result;
+	return TFC_OK;
 }
 
 int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,

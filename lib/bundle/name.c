@@ -11,28 +11,19 @@
 #define DEPTH_MAX 64
 #define FOLDED_GROWTH 2 /* U+023A has two bytes, its folded form three */
 
-static const char *check_part(const char *part, size_t len)
-{
-	if (len == 0)
-		return "its name has an empty part";
-	if (len > PART_MAX_LEN)
-		return "a part of its name exceeds 255 bytes";
-	if (len == 1 && part[0] == '.')
-		return "\".\" is a part of its name";
-	if (len == 2 && part[0] == '.' && part[1] == '.')
-		return "\"..\" is a part of its name";
-	return NULL;
-}
-
 static const char *check_parts(const char *name)
 {
-	size_t depth = 0;
-	while (*name) {
+	for (size_t depth = 0; *name; depth++) {
 		size_t len = strcspn(name, "/");
-		const char *why = check_part(name, len);
-		if (why)
-			return why;
-		if (++depth > DEPTH_MAX)
+		if (len == 0)
+			return "its name has an empty part";
+		if (len > PART_MAX_LEN)
+			return "a part of its name exceeds 255 bytes";
+		if (len == 1 && name[0] == '.')
+			return "\".\" is a part of its name";
+		if (len == 2 && name[0] == '.' && name[1] == '.')
+			return "\"..\" is a part of its name";
+		if (depth == DEPTH_MAX)
 			return "more than 64 directories deep";
 		name += len + (name[len] == '/');
 	}
@@ -93,7 +84,7 @@ static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_le
 }
 
 /* By folded name, then by exact name, then entries before parent folders. */
-static int compare(const void *left, const void *right)
+static int compare_prefixes(const void *left, const void *right)
 {
 	const struct prefix *a = left, *b = right;
 	int difference = compare_bytes(a->folded, a->folded_len, b->folded, b->folded_len);
@@ -124,7 +115,8 @@ static char *add_prefixes(struct prefixes *prefixes, const struct tfc__bundle_na
 }
 
 /* All names have passed tfc__bundle_name_check. */
-static bool collect(struct prefixes *prefixes, const struct tfc__bundle_name *names, size_t count)
+static bool collect_prefixes(struct prefixes *prefixes, const struct tfc__bundle_name *names,
+			     size_t count)
 {
 	size_t total = 0, bytes = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -142,7 +134,7 @@ static bool collect(struct prefixes *prefixes, const struct tfc__bundle_name *na
 	return true;
 }
 
-/* Checks two neighbours in the order of compare(). */
+/* Checks two neighbours in the order of compare_prefixes(). */
 static int check_pair(const struct prefix *a, const struct prefix *b, tfc_error *error)
 {
 	const char *a_text = a->name->text, *b_text = b->name->text;
@@ -167,10 +159,10 @@ int tfc__bundle_names_check(const struct tfc__bundle_name *names, size_t count, 
 {
 	struct prefixes prefixes = {0};
 	int result = TFC_OK;
-	if (!collect(&prefixes, names, count))
+	if (!collect_prefixes(&prefixes, names, count))
 		result = tfc__fail_nomem(error, "bundle");
 	else
-		qsort(prefixes.items, prefixes.count, sizeof(*prefixes.items), compare);
+		qsort(prefixes.items, prefixes.count, sizeof(*prefixes.items), compare_prefixes);
 	for (size_t i = 1; i < prefixes.count && result == TFC_OK; i++)
 		result = check_pair(&prefixes.items[i - 1], &prefixes.items[i], error);
 	free(prefixes.items);

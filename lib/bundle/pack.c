@@ -168,18 +168,6 @@ static int compare_items(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static int check_names(struct pack *p)
-{
-	struct tfc__bundle_name *names = calloc(p->count + 1, sizeof(*names));
-	if (!names)
-		return tfc__fail_nomem(p->error, "bundle");
-	for (size_t i = 0; i < p->count; i++)
-		names[i] = (struct tfc__bundle_name){p->items[i].name, S_ISDIR(p->items[i].mode)};
-	int result = tfc__bundle_names_check(names, p->count, p->error);
-	free(names);
-	return result;
-}
-
 /* ---- writing */
 
 static zip_int64_t fail_source(struct item *item, int zip_code)
@@ -281,13 +269,6 @@ static int write_items(struct pack *p, const char *zip_path)
 	return result;
 }
 
-/* An empty archive, which libzip does not write: only the end record (4.3.16). */
-static int write_empty(struct pack *p, int fd)
-{
-	static const char end[22] = {'P', 'K', 5, 6};
-	return tfc__write_all(fd, end, sizeof(end)) < 0 ? fail_errno(p, "the archive") : TFC_OK;
-}
-
 static int copy_zip(struct pack *p, int from, int to, const char *path)
 {
 	char chunk[CHUNK];
@@ -356,12 +337,22 @@ static int pack_into(struct pack *p, const char *path, int from, const struct st
 	} else {
 		result = refuse(p, TFC_EARCHIVE, path, "neither a file nor a directory");
 	}
-	if (result == TFC_OK)
-		result = check_names(p);
 	if (result < 0)
 		return result;
-	if (p->count == 0)
-		return write_empty(p, to);
+	if (p->count == 0) { /* libzip writes no empty archive: only the end record (4.3.16) */
+		static const char end[22] = {'P', 'K', 5, 6};
+		return tfc__write_all(to, end, sizeof(end)) < 0 ? fail_errno(p, "the archive")
+								: TFC_OK;
+	}
+	struct tfc__bundle_name *names = calloc(p->count, sizeof(*names));
+	if (!names)
+		return tfc__fail_nomem(p->error, "bundle");
+	for (size_t i = 0; i < p->count; i++)
+		names[i] = (struct tfc__bundle_name){p->items[i].name, S_ISDIR(p->items[i].mode)};
+	result = tfc__bundle_names_check(names, p->count, p->error);
+	free(names);
+	if (result < 0)
+		return result;
 	qsort(p->items, p->count, sizeof(*p->items), compare_items);
 	return write_items(p, zip_path);
 }

@@ -36,8 +36,9 @@ static struct offer *offer_of(struct tfc__link *link)
 	return tfc__container_of(link, struct offer, link);
 }
 
-static void free_offer(struct offer *offer)
+static void offer_fail(struct offer *offer, const tfc_error *error)
 {
+	tfc__rpc_fail(offer->request, error);
 	tfc__list_remove(&offer->link);
 	tfc__timer_cancel(&offer->idle);
 	tfc__observer_remove(&offer->waiter);
@@ -45,17 +46,11 @@ static void free_offer(struct offer *offer)
 	free(offer);
 }
 
-static void fail(struct offer *offer, const tfc_error *error)
-{
-	tfc__rpc_fail(offer->request, error);
-	free_offer(offer);
-}
-
-static void on_cancel(void *user)
+static void on_offer_cancel(void *user)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__fail(&error, TFC_ECANCELED, "bundle", 0, "the bundle is no longer offered");
-	fail(user, &error);
+	offer_fail(user, &error);
 }
 
 /* ---- progress */
@@ -76,7 +71,7 @@ static void send_item(struct offer *offer)
 	if (code == TFC_OK)
 		return;
 	tfc__fail(&error, code, "bundle", 0, "cannot request the bundle: %s", tfc_err_text(code));
-	fail(offer, &error);
+	offer_fail(offer, &error);
 }
 
 /* A READY bundle needs no more bytes, so it has no idle timer. */
@@ -105,18 +100,18 @@ static void on_idle(struct tfc__timer *timer)
 		  (unsigned long long)(offer->idle_ns / TFC__SECOND),
 		  (unsigned long long)(bundle->size - bundle->received),
 		  (unsigned long long)bundle->size);
-	fail(offer, &error);
+	offer_fail(offer, &error);
 }
 
 /* Requests the bytes again if those received were lost or the cached archive was damaged. */
-static void on_bundle(struct tfc__observer *waiter, const void *event)
+static void on_offered_bundle(struct tfc__observer *waiter, const void *event)
 {
 	struct offer *offer = tfc__container_of(waiter, struct offer, waiter);
 	const struct tfc__bundle *bundle = offer->bundle;
 	if (bundle->received != offer->received || bundle->state == TFC__BUNDLE_READY)
 		begin_idle(offer);
 	if (bundle->state == TFC__BUNDLE_FAILED)
-		fail(offer, &bundle->error);
+		offer_fail(offer, &bundle->error);
 	else if ((bundle->state == TFC__BUNDLE_READY && !offer->is_ready_sent) ||
 		 (bundle->state == TFC__BUNDLE_RECEIVING && !bundle->received))
 		send_item(offer);
@@ -209,14 +204,14 @@ void tfc__bundle_serve_offer(struct tfc__bundles *bundles,
 	offer->offerer = *offerer;
 	offer->idle_ns = bundles->idle_ns;
 	tfc__timer_init(&offer->idle, bundles->ctx, on_idle);
-	tfc__observer_init(&offer->waiter, on_bundle);
+	tfc__observer_init(&offer->waiter, on_offered_bundle);
 	tfc__list_init(&offer->link);
 	if (begin_offer(bundles, offer, params, &error) < 0) {
-		fail(offer, &error);
+		offer_fail(offer, &error);
 		return;
 	}
 	tfc__list_append(&bundles->offers, &offer->link);
-	tfc__rpc_watch(request, NULL, on_cancel, offer);
+	tfc__rpc_watch(request, NULL, on_offer_cancel, offer);
 	begin_idle(offer);
 	if (offer->bundle->state != TFC__BUNDLE_CHECKING)
 		send_item(offer);

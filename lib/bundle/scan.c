@@ -83,12 +83,6 @@ static bool is_link(const uint8_t *field, size_t len, uint16_t id)
 	return tfc__get32(field + 6) || (mode && !S_ISREG(mode) && !S_ISDIR(mode));
 }
 
-static bool is_other_name(const struct tfc__bundle_entry *entry, const uint8_t *field, size_t len)
-{
-	size_t name_len = strlen(entry->name);
-	return len != 5 + name_len || memcmp(field + 5, entry->name, name_len) != 0;
-}
-
 /* The reason why a field is not allowed, or NULL. */
 static const char *read_field(const struct tfc__bundle_entry *entry, struct header *header,
 			      uint16_t id, const uint8_t *field, size_t len)
@@ -106,8 +100,9 @@ static const char *read_field(const struct tfc__bundle_entry *entry, struct head
 			       ? "a hard link or device according to its extra field"
 			       : NULL;
 	case EXTRA_NAME:
-		return is_other_name(entry, field, len) ? "its extra field contains another name"
-							: NULL;
+		if (len != 5 + strlen(entry->name) || memcmp(field + 5, entry->name, len - 5) != 0)
+			return "its extra field contains another name";
+		return NULL;
 	}
 	return NULL;
 }
@@ -143,21 +138,6 @@ static bool says_the_same(const struct header *local, uint64_t there, uint64_t h
 	return there == here || (there == 0 && (local->flags & FLAG_DESCRIPTOR));
 }
 
-static const char *compare_headers(const struct header *local,
-				   const struct tfc__bundle_entry *entry)
-{
-	if (local->flags & FLAGS_ENCRYPTED)
-		return "encrypted according to its local header";
-	if (local->method != entry->method)
-		return "its two compression methods differ";
-	if (!says_the_same(local, local->size, entry->size) ||
-	    !says_the_same(local, local->packed, entry->packed))
-		return "its two sizes differ";
-	if (!says_the_same(local, local->crc, entry->crc))
-		return "its two checksums differ";
-	return NULL;
-}
-
 /* `bytes` follows the fixed part: name and extra field. */
 static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 			       struct tfc__bundle_entry *entry)
@@ -168,7 +148,18 @@ static const char *check_local(const uint8_t *fixed, const uint8_t *bytes,
 		return "its two names differ";
 	const char *why = read_extra(entry, &local, bytes + name_len, tfc__get16(fixed + 28));
 	entry->has_descriptor = entry->has_descriptor || (local.flags & FLAG_DESCRIPTOR);
-	return why ? why : compare_headers(&local, entry);
+	if (why)
+		return why;
+	if (local.flags & FLAGS_ENCRYPTED)
+		return "encrypted according to its local header";
+	if (local.method != entry->method)
+		return "its two compression methods differ";
+	if (!says_the_same(&local, local.size, entry->size) ||
+	    !says_the_same(&local, local.packed, entry->packed))
+		return "its two sizes differ";
+	if (!says_the_same(&local, local.crc, entry->crc))
+		return "its two checksums differ";
+	return NULL;
 }
 
 static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
@@ -196,24 +187,6 @@ static int read_local(struct scan *scan, struct tfc__bundle_entry *entry)
 
 /* ---- the central directory */
 
-/* The Unix mode is in this place even if the archive claims to come from another system. */
-static const char *read_kind(const uint8_t *central, struct tfc__bundle_entry *entry)
-{
-	mode_t mode = (mode_t)(tfc__get32(central + 38) >> 16);
-	size_t len = strlen(entry->name);
-	entry->is_directory = len && entry->name[len - 1] == '/';
-	if (S_ISLNK(mode))
-		return "a symbolic link; only files and directories can be packed";
-	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISDIR(mode))
-		return "a device, fifo or socket; only files and directories can be packed";
-	if ((mode & S_IFMT) && entry->is_directory != S_ISDIR(mode))
-		return "its name and its type differ";
-	if (!mode) /* packed on a system without permission bits */
-		mode = entry->is_directory ? 0755 : 0644;
-	entry->mode = mode & 0755;
-	return NULL;
-}
-
 static const char *read_fields(const uint8_t *central, size_t name_len,
 			       struct tfc__bundle_entry *entry)
 {
@@ -235,7 +208,22 @@ static const char *read_fields(const uint8_t *central, size_t name_len,
 	entry->size = header.size;
 	entry->packed = header.packed;
 	entry->start = header.start;
-	return why ? why : read_kind(central, entry);
+	if (why)
+		return why;
+
+	/* The Unix mode is in this place even if the archive claims to come from another system. */
+	mode_t mode = (mode_t)(tfc__get32(central + 38) >> 16);
+	entry->is_directory = name_len && entry->name[name_len - 1] == '/';
+	if (S_ISLNK(mode))
+		return "a symbolic link; only files and directories can be packed";
+	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISDIR(mode))
+		return "a device, fifo or socket; only files and directories can be packed";
+	if ((mode & S_IFMT) && entry->is_directory != S_ISDIR(mode))
+		return "its name and its type differ";
+	if (!mode) /* packed on a system without permission bits */
+		mode = entry->is_directory ? 0755 : 0644;
+	entry->mode = mode & 0755;
+	return NULL;
 }
 
 static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
@@ -260,25 +248,6 @@ static int read_entry(struct scan *scan, struct tfc__bundle_entry *entry)
 	return why ? refuse(scan, entry, why) : TFC_OK;
 }
 
-static int read_entries(struct scan *scan)
-{
-	struct tfc__bundle_directory *directory = scan->directory;
-	int result = TFC_OK;
-	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
-		struct tfc__bundle_entry *entry = &directory->entries[i];
-		result = read_entry(scan, entry);
-		if (result == TFC_OK)
-			result = tfc__bundle_name_check(entry->name, scan->error);
-		if (result == TFC_OK)
-			result = read_local(scan, entry);
-	}
-	if (result == TFC_OK && scan->left)
-		return tfc__fail(scan->error, TFC_EARCHIVE, "bundle", 0,
-				 "the archive's central directory continues after its %zu entries",
-				 directory->count);
-	return result;
-}
-
 static int read_directory(int fd, const struct tfc__bundle_end *end,
 			  struct tfc__bundle_directory *directory, tfc_error *error)
 {
@@ -300,8 +269,19 @@ static int read_directory(int fd, const struct tfc__bundle_end *end,
 		result = tfc__fail_nomem(error, "bundle");
 	if (result == TFC_OK)
 		result = tfc__bundle_read_at(fd, end->offset, bytes, scan.left, error);
-	if (result == TFC_OK)
-		result = read_entries(&scan);
+	for (size_t i = 0; i < directory->count && result == TFC_OK; i++) {
+		struct tfc__bundle_entry *entry = &directory->entries[i];
+		result = read_entry(&scan, entry);
+		if (result == TFC_OK)
+			result = tfc__bundle_name_check(entry->name, error);
+		if (result == TFC_OK)
+			result = read_local(&scan, entry);
+	}
+	if (result == TFC_OK && scan.left)
+		result =
+			tfc__fail(error, TFC_EARCHIVE, "bundle", 0,
+				  "the archive's central directory continues after its %zu entries",
+				  directory->count);
 	free(bytes);
 	return result;
 }

@@ -57,7 +57,7 @@ void tfc__bundle_sender_close(struct tfc__bundle_sender *sender)
 	free(sender);
 }
 
-static void fail(struct tfc__bundle_sender *sender, const tfc_error *error)
+static void sender_fail(struct tfc__bundle_sender *sender, const tfc_error *error)
 {
 	const struct tfc__bundle_sender_ops *ops = sender->ops;
 	void *user = sender->user;
@@ -131,7 +131,7 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 	if (code < 0) {
 		stop_sending(sender);
 		if (code != TFC_ELOST) /* the offer reports TFC_ELOST as well */
-			fail(sender, &why);
+			sender_fail(sender, &why);
 		return;
 	}
 	if (taken.is_done) {
@@ -143,7 +143,7 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 		sender->reset_to = taken.received;
 	}
 	if (send_chunks(sender, &why) < 0)
-		fail(sender, &why);
+		sender_fail(sender, &why);
 	else if (!sender->out)
 		stop_sending(sender);
 	else if (sender->ops->moved)
@@ -152,35 +152,32 @@ static void on_chunk_end(void *user, int code, const msgpack_object *result, con
 
 /* ---- the offer */
 
-/* If sending is already in progress, the answers to the chunks decide where it continues. */
-static void begin_sending(struct tfc__bundle_sender *sender, uint64_t at)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	if (sender->fd >= 0)
-		return;
-	sender->at = at;
-	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
-	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno,
-						    "cannot read \"%.160s\"", sender->bundle->path)
-				  : send_chunks(sender, &error);
-	if (code < 0)
-		fail(sender, &error);
-	else if (!sender->out)
-		stop_sending(sender);
-}
-
 static void on_offer_item(void *user, const msgpack_object *item)
 {
 	struct tfc__bundle_sender *sender = user;
 	struct tfc__bundle_offer_item progress;
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__rpc_more(sender->offer, 1);
-	if (tfc__fields_read(NULL, &tfc__bundle_offer_item_fields, item, &error, &progress) < 0)
-		fail(sender, &error);
-	else if (!progress.is_ready)
-		begin_sending(sender, progress.received);
-	else if (sender->ops->ready)
-		sender->ops->ready(sender->user);
+	if (tfc__fields_read(NULL, &tfc__bundle_offer_item_fields, item, &error, &progress) < 0) {
+		sender_fail(sender, &error);
+		return;
+	}
+	if (progress.is_ready) {
+		if (sender->ops->ready)
+			sender->ops->ready(sender->user);
+		return;
+	}
+	if (sender->fd >= 0) /* the answers to the chunks decide where sending continues */
+		return;
+	sender->at = progress.received;
+	sender->fd = open(sender->bundle->path, O_RDONLY | O_CLOEXEC);
+	int code = sender->fd < 0 ? tfc__fail_errno(&error, "bundle", errno,
+						    "cannot read \"%.160s\"", sender->bundle->path)
+				  : send_chunks(sender, &error);
+	if (code < 0)
+		sender_fail(sender, &error);
+	else if (!sender->out)
+		stop_sending(sender);
 }
 
 static void on_offer_end(void *user, int code, const msgpack_object *result, const tfc_error *error)
@@ -191,7 +188,7 @@ static void on_offer_end(void *user, int code, const msgpack_object *result, con
 	if (code == TFC_OK)
 		tfc__fail(&early, TFC_EPARSE, "bundle", 0,
 			  "the node ended the offer of a bundle before it was complete");
-	fail(sender, code < 0 ? error : &early);
+	sender_fail(sender, code < 0 ? error : &early);
 }
 
 int tfc__bundle_send(struct tfc__bundle *bundle, struct tfc__rpc *rpc,

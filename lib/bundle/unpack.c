@@ -36,20 +36,12 @@ static int refuse(struct unpack *u, const struct tfc__bundle_entry *entry, const
 
 /* ---- scan.c and libzip must agree */
 
-/* Whether the entry that libzip will unpack is the one that was checked. */
-static bool is_same(const zip_stat_t *status, const struct tfc__bundle_entry *entry)
+/* Whether the entries that libzip will unpack are those that were checked. */
+static int compare_readers(struct unpack *u)
 {
 	const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
 				    ZIP_STAT_CRC | ZIP_STAT_ENCRYPTION_METHOD |
 				    ZIP_STAT_COMP_METHOD;
-	return (status->valid & needed) == needed && strcmp(status->name, entry->name) == 0 &&
-	       status->size == entry->size && status->comp_size == entry->packed &&
-	       status->crc == entry->crc && status->comp_method == entry->method &&
-	       status->encryption_method == ZIP_EM_NONE;
-}
-
-static int compare_readers(struct unpack *u)
-{
 	zip_stat_t status;
 	if (zip_get_num_entries(u->zip, 0) != (zip_int64_t)u->directory.count)
 		return tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "the archive is ambiguous");
@@ -59,7 +51,10 @@ static int compare_readers(struct unpack *u)
 			return refuse(u, entry, zip_strerror(u->zip));
 		if (!zip_compression_method_supported(entry->method, 0))
 			return refuse(u, entry, "unknown compression method");
-		if (!is_same(&status, entry))
+		if ((status.valid & needed) != needed || strcmp(status.name, entry->name) != 0 ||
+		    status.size != entry->size || status.comp_size != entry->packed ||
+		    status.crc != entry->crc || status.comp_method != entry->method ||
+		    status.encryption_method != ZIP_EM_NONE)
 			return refuse(u, entry, "ambiguous headers");
 	}
 	return TFC_OK;
@@ -179,15 +174,6 @@ static int compare_lengths(const void *left, const void *right)
 	return a_len > b_len ? -1 : a_len < b_len;
 }
 
-static int set_folder_mode(struct unpack *u, const struct tfc__bundle_entry *entry)
-{
-	int fd = open_beneath(u->root, entry->name, O_RDONLY | O_DIRECTORY, 0);
-	int result = fd < 0 || fchmod(fd, entry->mode) < 0 ? fail_write(u, entry->name) : TFC_OK;
-	if (fd >= 0)
-		close(fd);
-	return result;
-}
-
 /*
  * Last, and inner folders before outer ones: a folder's mode may deny access to this process as
  * well.
@@ -203,30 +189,18 @@ static int set_folder_modes(struct unpack *u)
 		if (u->directory.entries[i].is_directory)
 			folders[count++] = &u->directory.entries[i];
 	qsort(folders, count, sizeof(*folders), compare_lengths);
-	for (size_t i = 0; i < count && result == TFC_OK; i++)
-		result = set_folder_mode(u, folders[i]);
+	for (size_t i = 0; i < count && result == TFC_OK; i++) {
+		int fd = open_beneath(u->root, folders[i]->name, O_RDONLY | O_DIRECTORY, 0);
+		if (fd < 0 || fchmod(fd, folders[i]->mode) < 0)
+			result = fail_write(u, folders[i]->name);
+		if (fd >= 0)
+			close(fd);
+	}
 	free(folders);
 	return result;
 }
 
-static int write_all(struct unpack *u)
-{
-	for (size_t i = 0; i < u->directory.count; i++) {
-		int result = make_folders(u, u->directory.entries[i].name);
-		if (result == TFC_OK && !u->directory.entries[i].is_directory)
-			result = write_file(u, i);
-		if (result < 0)
-			return result;
-	}
-	return set_folder_modes(u);
-}
-
 /* ---- the whole */
-
-static bool is_nomem(const zip_error_t *detail)
-{
-	return errno == ENOMEM || zip_error_code_zip(detail) == ZIP_ER_MEMORY;
-}
 
 static int open_zip(struct unpack *u, int fd)
 {
@@ -246,10 +220,11 @@ static int open_zip(struct unpack *u, int fd)
 		u->zip = zip_open_from_source(source, ZIP_RDONLY, &detail);
 	if (source && !u->zip)
 		zip_source_free(source);
+	bool is_nomem = errno == ENOMEM || zip_error_code_zip(&detail) == ZIP_ER_MEMORY;
 	if (file && !u->zip)
-		result = is_nomem(&detail) ? tfc__fail_nomem(u->error, "bundle")
-					   : tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "%s",
-						       zip_error_strerror(&detail));
+		result = is_nomem ? tfc__fail_nomem(u->error, "bundle")
+				  : tfc__fail(u->error, TFC_EARCHIVE, "bundle", 0, "%s",
+					      zip_error_strerror(&detail));
 	zip_error_fini(&detail);
 	return result;
 }
@@ -295,10 +270,14 @@ int tfc__bundle_unpack(const char *zip_path, const char *dir,
 	int result = open_empty(dir, &u);
 	if (result == TFC_OK)
 		result = open_archive(&u, zip_path, limits);
-	if (result == TFC_OK) {
-		is_begun = true;
-		result = write_all(&u);
+	is_begun = result == TFC_OK;
+	for (size_t i = 0; result == TFC_OK && i < u.directory.count; i++) {
+		result = make_folders(&u, u.directory.entries[i].name);
+		if (result == TFC_OK && !u.directory.entries[i].is_directory)
+			result = write_file(&u, i);
 	}
+	if (result == TFC_OK)
+		result = set_folder_modes(&u);
 	zip_discard(u.zip); /* first: tfc__empty_dir may need the descriptor */
 	tfc__bundle_scan_fini(&u.directory);
 	if (result < 0 && is_begun)

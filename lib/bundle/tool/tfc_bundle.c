@@ -18,20 +18,12 @@
 #include "base/file.h"
 #include "base/signals.h"
 
-/* `last`: the entry to remove last, or NULL. */
-static int remove_dir(const char *dir, const char *last, tfc_error *error)
-{
-	if ((last ? tfc__remove_tree_last(dir, last) : tfc__remove_tree(dir)) < 0)
-		return tfc__fail_errno(error, "bundle", errno, "cannot remove \"%s\"", dir);
-	return TFC_OK;
-}
-
 static struct {
 	uid_t uid;
 	gid_t gid;
 } owner;
 
-static int give(const char *path, const struct stat *status, int kind, struct FTW *place)
+static int give_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
 	return lchown(path, owner.uid, owner.gid);
 }
@@ -45,7 +37,7 @@ static int give_away(const char *dir, const char *ids, tfc_error *error)
 		return tfc__fail(error, TFC_EINVAL, "bundle", 0, "\"%s\" is not UID:GID", ids);
 	owner.uid = uid;
 	owner.gid = gid;
-	if (nftw(dir, give, 16, FTW_DEPTH | FTW_PHYS) != 0)
+	if (nftw(dir, give_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
 		return tfc__fail_errno(error, "bundle", errno,
 				       "cannot change the owner of \"%s\" to %s", dir, ids);
 	return TFC_OK;
@@ -65,8 +57,8 @@ static int move_in(const char *zip, const char *store, const char *hash, tfc_err
 	return code;
 }
 
-static int add(const char *from, const char *work, const char *store,
-	       char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
+static int add_archive(const char *from, const char *work, const char *store,
+		       char hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
 {
 	char *zip = tfc__path_join(work, "bundle.zip");
 	int code = zip ? tfc_bundle_pack(from, zip, error) : tfc__fail_nomem(error, "bundle");
@@ -79,8 +71,8 @@ static int add(const char *from, const char *work, const char *store,
 }
 
 /* The bytes arrive through a named pipe and are hashed while they are written. */
-static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUNDLE_HASH_SIZE],
-		tfc_error *error)
+static int copy_and_hash(int from, int to, unsigned long long left,
+			 char ret_hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
 {
 	static unsigned char chunk[1 << 18];
 	unsigned char hash[crypto_hash_sha256_BYTES];
@@ -102,7 +94,7 @@ static int copy(int from, int to, unsigned long long left, char ret_hash[TFC_BUN
 	return TFC_OK;
 }
 
-static int compare(const char *hash, const char *wanted, tfc_error *error)
+static int compare_hash(const char *hash, const char *wanted, tfc_error *error)
 {
 	return strcmp(hash, wanted) == 0
 		       ? TFC_OK
@@ -111,17 +103,18 @@ static int compare(const char *hash, const char *wanted, tfc_error *error)
 				   hash, wanted);
 }
 
-static int receive(const char *work, const char *store, const char *wanted, const char *size,
-		   tfc_error *error)
+static int receive_archive(const char *work, const char *store, const char *wanted,
+			   const char *size, tfc_error *error)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
 	char *pipe = tfc__path_join(work, "pipe"), *zip = tfc__path_join(work, "bundle.zip");
 	int from = pipe ? open(pipe, O_RDONLY | O_CLOEXEC) : -1;
 	int to = zip ? open(zip, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-	int code = from < 0 || to < 0 ? tfc__fail_errno(error, "bundle", errno, "%.200s", work)
-				      : copy(from, to, strtoull(size, NULL, 10), hash, error);
+	int code = from < 0 || to < 0
+			   ? tfc__fail_errno(error, "bundle", errno, "%.200s", work)
+			   : copy_and_hash(from, to, strtoull(size, NULL, 10), hash, error);
 	if (code == TFC_OK)
-		code = compare(hash, wanted, error);
+		code = compare_hash(hash, wanted, error);
 	if (code == TFC_OK)
 		code = move_in(zip, store, hash, error);
 	free(pipe);
@@ -129,20 +122,11 @@ static int receive(const char *work, const char *store, const char *wanted, cons
 	return code;
 }
 
-static int check(const char *zip, const char *wanted, tfc_error *error)
+static int check_archive(const char *zip, const char *wanted, tfc_error *error)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
 	int code = tfc_bundle_hash(zip, hash, error);
-	return code < 0 ? code : compare(hash, wanted, error);
-}
-
-static int usage(void)
-{
-	fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, remove DIR "
-	      "[LAST], "
-	      "add PATH WORK STORE, receive WORK STORE HASH SIZE or check ZIP HASH\n",
-	      stderr);
-	return 1;
+	return code < 0 ? code : compare_hash(hash, wanted, error);
 }
 
 int main(int argc, char **argv)
@@ -158,15 +142,24 @@ int main(int argc, char **argv)
 	else if (argc == 3 && strcmp(argv[1], "hash") == 0)
 		result = tfc_bundle_hash(argv[2], hash, &error);
 	else if (argc == 5 && strcmp(argv[1], "add") == 0)
-		result = add(argv[2], argv[3], argv[4], hash, &error);
+		result = add_archive(argv[2], argv[3], argv[4], hash, &error);
 	else if (argc == 6 && strcmp(argv[1], "receive") == 0)
-		result = receive(argv[2], argv[3], argv[4], argv[5], &error);
+		result = receive_archive(argv[2], argv[3], argv[4], argv[5], &error);
 	else if (argc == 4 && strcmp(argv[1], "check") == 0)
-		result = check(argv[2], argv[3], &error);
+		result = check_archive(argv[2], argv[3], &error);
 	else if ((argc == 3 || argc == 4) && strcmp(argv[1], "remove") == 0)
-		result = remove_dir(argv[2], argv[3], &error);
-	else
-		return usage();
+		result = (argc == 4 ? tfc__remove_tree_last(argv[2], argv[3])
+				    : tfc__remove_tree(argv[2])) < 0
+				 ? tfc__fail_errno(&error, "bundle", errno, "cannot remove \"%s\"",
+						   argv[2])
+				 : TFC_OK;
+	else {
+		fputs("tfc-bundle: use pack PATH ZIP, unpack ZIP DIR [UID:GID], hash ZIP, remove "
+		      "DIR [LAST], add PATH WORK STORE, receive WORK STORE HASH SIZE or check ZIP "
+		      "HASH\n",
+		      stderr);
+		return 1;
+	}
 	if (result == TFC_OK && argc == 5 && strcmp(argv[1], "unpack") == 0)
 		result = give_away(argv[3], argv[4], &error);
 	if (result < 0) {
