@@ -29,7 +29,7 @@ char *tfc__bundle_dir(const struct agent_task *task)
  * Runs tfc-bundle VERB FROM [TO [OWNER]]; the last line of its output has the reason of a failure.
  */
 static int run_tool(struct tfc__agent_job *job, const char *const words[4], const char *log_name,
-		    const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
+		    const struct tfc__run_terms *run_terms, tfc_process_fn fn, void *user,
 		    tfc_process **ret_process)
 {
 	tfc_ctx *ctx = job->agent->ctx;
@@ -44,7 +44,7 @@ static int run_tool(struct tfc__agent_job *job, const char *const words[4], cons
 	options.grace_ms = TFC__HELPER_GRACE_MS;
 	options.log_dir = job->run_dir;
 	options.log_name = log_name;
-	int code = tfc__process_spawn(ctx, &options, tenure, fn, user, ret_process);
+	int code = tfc__process_spawn(ctx, &options, run_terms, fn, user, ret_process);
 	free(program);
 	return code;
 }
@@ -161,14 +161,14 @@ static int unpack(struct agent_task *task)
 	tfc__limits_owner(task, owner);
 	const char *const words[4] = {"unpack", job->bundle->path, dir, *owner ? owner : NULL};
 	snprintf(name, sizeof(name), BUNDLE_LOG "-%u", task->number);
-	const struct tfc__tenure tenure = tfc__agent_tenure_of(job);
+	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
 	int code = TFC_OK;
 	if (dir)
 		tfc__remove_tree(dir); /* left by an unpacking that was lost */
 	if (dir && mkdir(dir, 0700) < 0)
 		code = tfc__fail_errno(task->error, "agent", errno, "cannot create \"%s\"", dir);
-	else if ((code = run_tool(job, words, name, &tenure, on_unpacked, task, &task->process)) <
-		 0)
+	else if ((code = run_tool(job, words, name, &run_terms, on_unpacked, task,
+				  &task->process)) < 0)
 		*task->error = *tfc_ctx_error(job->agent->ctx);
 	else
 		task->attempt_state = ATTEMPT_UNPACKING;

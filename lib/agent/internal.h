@@ -248,7 +248,7 @@ int tfc__render_argv(struct agent_task *task, const tfc_spec *spec, struct tfc__
 		     tfc_error *error);
 void tfc__agent_spawn_attempt(struct agent_task *task);
 /* The lease of the job's processes, and their grace when it is over. */
-struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job);
+struct tfc__run_terms tfc__agent_run_terms(const struct tfc__agent_job *job);
 
 void tfc__waiting_resume(struct tfc__work *work);
 char *tfc__agent_working_dir(const struct agent_task *task);

@@ -6,11 +6,11 @@
 #include "base/fail.h"
 #include "log/tail.h"
 
-struct tfc__tenure tfc__agent_tenure_of(const struct tfc__agent_job *job)
+struct tfc__run_terms tfc__agent_run_terms(const struct tfc__agent_job *job)
 {
-	return (struct tfc__tenure){.lease = job->info.lease,
-				    .grace_ms = tfc__job_abort_grace_ms(job->info.job),
-				    .dir = job->agent->private_dir};
+	return (struct tfc__run_terms){.lease = job->info.lease,
+				       .grace_ms = tfc__job_abort_grace_ms(job->info.job),
+				       .dir = job->agent->private_dir};
 }
 
 static uint32_t grace_ms(const struct agent_task *task)
@@ -229,11 +229,11 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	options.stall_ms = tfc__stall_ms(task);
 	options.isolation = job->info.job->isolation;
 	if (task->hold && task->role->port_handover == TFC__HANDOVER_RELEASE)
-		tfc__port_vacate(task->hold);
+		tfc__port_hand_over(task->hold);
 	else
 		options.hold = task->hold;
-	const struct tfc__tenure tenure = tfc__agent_tenure_of(job);
-	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
+	const struct tfc__run_terms run_terms = tfc__agent_run_terms(job);
+	int code = cwd ? tfc__process_spawn(job->agent->ctx, &options, &run_terms, on_attempt, task,
 					    &task->process)
 		       : tfc__ctx_fail(job->agent->ctx, TFC_ENOMEM, "agent", 0, "out of memory");
 	/*
@@ -241,7 +241,7 @@ void tfc__agent_spawn_attempt(struct agent_task *task)
 	 * port.
 	 */
 	if (code == TFC_ELOST && (code = tfc__agent_hold_port(task)) == TFC_OK)
-		code = tfc__process_spawn(job->agent->ctx, &options, &tenure, on_attempt, task,
+		code = tfc__process_spawn(job->agent->ctx, &options, &run_terms, on_attempt, task,
 					  &task->process);
 	free(cwd);
 	tfc__strv_fini(&task->argv);

@@ -10,7 +10,7 @@
 #include <tfcluster/error.h>
 
 /* Maximum number of entries in one segment, so that the decoder's limit is not exceeded. */
-#define TFC__JOURNAL_PIECE 1000
+#define TFC__JOURNAL_SEGMENT_ENTRIES 1000
 
 /* Writes the entries [from, until). A failed allocation is in buf->is_failed. */
 void tfc__journal_write(const struct tfc__journal *journal, uint32_t from, uint32_t until,

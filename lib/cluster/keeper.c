@@ -83,14 +83,14 @@ struct tfc__store_op *tfc__keeper_begin(struct tfc__store *store, const char *id
 
 bool tfc__keeper_is_full(uint32_t entries, size_t bytes)
 {
-	return entries >= TFC__JOURNAL_PIECE || bytes >= SEGMENT_BYTES;
+	return entries >= TFC__JOURNAL_SEGMENT_ENTRIES || bytes >= SEGMENT_BYTES;
 }
 
 /* Encodes the current segment with all new entries that fit. *ret_next: the number of the next
  * segment if this one is full, else 0. */
 static void write_segment(struct tfc__keeper *keeper, struct tfc__buf *buf, uint32_t *ret_next)
 {
-	uint32_t most = keeper->next ? keeper->next : keeper->first + TFC__JOURNAL_PIECE;
+	uint32_t most = keeper->next ? keeper->next : keeper->first + TFC__JOURNAL_SEGMENT_ENTRIES;
 	uint32_t until = keeper->journal->added < most ? keeper->journal->added : most;
 	tfc__journal_write(keeper->journal, keeper->first, until, buf);
 	keeper->putting = until;

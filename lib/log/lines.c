@@ -151,7 +151,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 		here = (struct tfc__reported){lines->record.position,
 					      lines->is_gap_waiting ? 0 : lines->at};
 	for (size_t i = 0; i < 2; i++) {
-		const struct tfc__line_rest *rest = &lines->rest[i];
+		const struct tfc__partial_line *rest = &lines->rest[i];
 		bool is_waiting = rest->text.len && rest != lines->flushed;
 		cursor.reported[i] = is_waiting ? rest->begin : here;
 		/* A stream whose old cursor is still ahead has had no output since. */
@@ -161,7 +161,7 @@ struct tfc__lines_cursor tfc__lines_cursor(const struct tfc__lines *lines)
 	return cursor;
 }
 
-static int take_unfinished(struct tfc__lines *lines, struct tfc__line_rest *rest,
+static int take_unfinished(struct tfc__lines *lines, struct tfc__partial_line *rest,
 			   struct tfc__line *line)
 {
 	lines->flushed = rest;
@@ -186,7 +186,7 @@ int tfc__lines_flush(struct tfc__lines *lines, struct tfc__line *ret_line)
 }
 
 /* On failure nothing is consumed: the next call finds everything unchanged. */
-static bool extend(struct tfc__line_rest *rest, const char *data, uint64_t len)
+static bool extend(struct tfc__partial_line *rest, const char *data, uint64_t len)
 {
 	tfc__buf_add(&rest->text, data, len);
 	bool is_done = !rest->text.is_failed;
@@ -201,7 +201,7 @@ static bool extend(struct tfc__line_rest *rest, const char *data, uint64_t len)
 static int take_line(struct tfc__lines *lines, struct tfc__line *line)
 {
 	const tfc_log_record *record = &lines->record;
-	struct tfc__line_rest *rest = &lines->rest[slot_of(record)];
+	struct tfc__partial_line *rest = &lines->rest[slot_of(record)];
 	if (rest->text.len && rest->attempt != record->attempt)
 		return take_unfinished(lines, rest,
 				       line); /* a later attempt does not complete it */

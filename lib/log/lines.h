@@ -44,7 +44,7 @@ struct tfc__line {
 };
 
 /* The beginning of a line whose end has not been read yet. */
-struct tfc__line_rest {
+struct tfc__partial_line {
 	struct tfc__buf text;
 	uint32_t attempt;
 	uint64_t time_ns;
@@ -60,8 +60,8 @@ struct tfc__lines {
 	tfc_log_record record;          /* the current record, while at < record.len */
 	uint64_t at;
 	bool is_gap_waiting; /* record is a gap; it is returned after the unfinished lines */
-	struct tfc__line_rest rest[2];
-	struct tfc__line_rest *flushed; /* its text was the last line returned */
+	struct tfc__partial_line rest[2];
+	struct tfc__partial_line *flushed; /* its text was the last line returned */
 };
 
 /* cursor NULL: from the start. */

@@ -11,7 +11,7 @@
 
 /* ---- probes */
 
-static void look_again_at(struct tfc__members *members)
+static void set_probe_timer(struct tfc__members *members)
 {
 	if (members->probes.next_at)
 		tfc__timer_set(&members->timer, members->probes.next_at);
@@ -49,7 +49,7 @@ static void tick(struct tfc__timer *timer)
 	bool was_cut_off = members->probes.is_cut_off;
 	tfc__probes_tick(&members->probes, tfc__now());
 	warn_of_cut(members, was_cut_off);
-	look_again_at(members);
+	set_probe_timer(members);
 	tfc__members_keep(members);
 	TFC__LIST_EACH (link, &members->all) {
 		struct tfc__member_row *row = tfc__member_row_of(link);
@@ -99,21 +99,21 @@ void tfc__members_left(struct tfc__members *members, struct tfc__member *member)
 		tfc__members_set_state(members, row, TFC_MEMBER_LEFT);
 }
 
-static void begin_to_look(struct tfc__members *members, struct tfc__member_row *row)
+static void start_probe(struct tfc__members *members, struct tfc__member_row *row)
 {
 	bool is_judged = members->ops.flags & TFC_MEMBERSHIP_REPORTS_STATES;
 	if (row->member.is_self || !row->member.address || is_judged || is_probed(row))
 		return;
 	tfc__probe_add(&members->probes, &row->probe, tfc__now());
-	look_again_at(members);
+	set_probe_timer(members);
 }
 
-static void end_to_look(struct tfc__members *members, struct tfc__member_row *row)
+static void end_probe(struct tfc__members *members, struct tfc__member_row *row)
 {
 	if (!is_probed(row))
 		return;
 	tfc__probe_remove(&members->probes, &row->probe);
-	look_again_at(members);
+	set_probe_timer(members);
 }
 
 /* ---- functions for backends */
@@ -165,7 +165,7 @@ static int put(struct tfc__members *members, const tfc_member_info *info)
 	if (is_new || row->member.is_out)
 		tfc__members_note(members, row, TFC__MEMBER_ADDED);
 	row->member.is_out = false;
-	begin_to_look(members, row);
+	start_probe(members, row);
 	return TFC_OK;
 }
 
@@ -195,8 +195,8 @@ int tfc_membership_remove(tfc_membership *membership, const char *name)
 	if (row->member.is_self)
 		return tfc__ctx_fail(members->ctx, TFC_ESTATE, "member", 0,
 				     "cannot remove member \"%s\": it is this node", name);
-	end_to_look(members, row);
-	row->has_spoken = false;
+	end_probe(members, row);
+	row->has_reported = false;
 	row->member.is_out = true;
 	members->count--;
 	if (row->unreported != TFC__MEMBER_ADDED)

@@ -19,7 +19,7 @@ struct tfc__member_row {
 	struct tfc__probe probe;
 	enum tfc__member_change unreported; /* 0: everything has been reported */
 	/* the member has reported its own slots, memory, gpus and labels */
-	bool has_spoken;
+	bool has_reported;
 };
 
 struct tfc__members {

@@ -95,7 +95,7 @@ static bool are_too_many_silent(const struct tfc__probes *probes, uint64_t now)
 	return silent >= 2 && 3 * silent > all;
 }
 
-static void look(const struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now)
+static void check_member(const struct tfc__probes *probes, struct tfc__probe *probe, uint64_t now)
 {
 	bool is_there = probe->state == TFC_MEMBER_ALIVE || probe->state == TFC_MEMBER_SUSPECT;
 	probe->is_due = is_there && is_silent(probe, probes->times.period_ns / 2, now);
@@ -111,7 +111,7 @@ void tfc__probes_tick(struct tfc__probes *probes, uint64_t now)
 	void_sleep(probes, now);
 	probes->is_cut_off = are_too_many_silent(probes, now);
 	TFC__LIST_EACH (link, &probes->all) {
-		look(probes, probe_of(link), now);
+		check_member(probes, probe_of(link), now);
 	}
 	probes->next_at = now + probes->times.period_ns;
 }

@@ -100,7 +100,7 @@ static bool set_offer(struct tfc__member *member, const tfc_member_info *info, c
 /* Labels from the member itself, or given to this node, override the backend's. */
 static bool keeps_labels(const struct tfc__members *members, const struct tfc__member_row *row)
 {
-	return row->has_spoken || (row->member.is_self && members->has_own_labels);
+	return row->has_reported || (row->member.is_self && members->has_own_labels);
 }
 
 static int copy_labels(const struct tfc__members *members, const struct tfc__member_row *row,
@@ -118,7 +118,7 @@ static tfc_member_info amend(const struct tfc__members *members, const struct tf
 	tfc_member_info amended = *info;
 	const struct tfc__member *member = &row->member;
 	const tfc_member_info *own = &members->own;
-	if (row->has_spoken) {
+	if (row->has_reported) {
 		amended.slots = member->slots;
 		amended.memory_bytes = member->memory_bytes;
 		amended.gpus = member->gpus;
@@ -173,7 +173,7 @@ int tfc__members_learn(struct tfc__members *members, struct tfc__member *member,
 		return code;
 	if (tfc__labels_copy(info->labels, &labels) < 0)
 		return tfc__fail_nomem(error, "member");
-	row->has_spoken = true;
+	row->has_reported = true;
 	if (set_offer(member, info, labels))
 		tfc__members_note(members, row, TFC__MEMBER_CHANGED);
 	tfc__members_set_draining(members, member, info->is_draining);

@@ -79,7 +79,7 @@ static int read_text(const struct tfc__watched_file *file, struct tfc__buf *text
 }
 
 /* Returns TFC_OK also when the text has not changed. */
-static int look(struct tfc__watched_file *file, tfc_error *error)
+static int check_file(struct tfc__watched_file *file, tfc_error *error)
 {
 	struct tfc__buf text = {0};
 	int code = read_text(file, &text, error);
@@ -125,7 +125,7 @@ static void see_change(struct tfc__io *io, uint32_t events)
 {
 	struct tfc__watched_file *file = tfc__container_of(io, struct tfc__watched_file, watch);
 	tfc_error error = TFC_ERROR_INIT;
-	if (drain_events(file) && look(file, &error) < 0)
+	if (drain_events(file) && check_file(file, &error) < 0)
 		tfc__log(file->ctx, TFC_LOG_WARNING, file->component, "", "%s: %s", file->kept,
 			 error.text);
 }
@@ -161,7 +161,7 @@ int tfc__watched_file_start(struct tfc__watched_file *file, tfc_ctx *ctx, tfc_er
 {
 	file->ctx = ctx;
 	int code = watch_directory(file, error);
-	if (code == TFC_OK && (code = look(file, error)) < 0)
+	if (code == TFC_OK && (code = check_file(file, error)) < 0)
 		end_watch(file);
 	if (code < 0)
 		file->ctx = NULL;

@@ -6,7 +6,7 @@
 
 #include "ctx/ctx.h"
 #include "port/bind.h"
-#include "port/door.h"
+#include "port/bind_window.h"
 
 uint16_t tfc_port_hold_number(const tfc_port_hold *hold)
 {
@@ -25,15 +25,15 @@ int tfc_port_hold_set_open(tfc_port_hold *hold, int is_open)
 			"a program (port_handover)",
 			hold->port);
 	if (hold->state == TFC__HOLD_KEPT)
-		return hold->keeper_ops->admit(hold->kept, is_open != 0);
-	if (tfc__door_set(hold->fd, is_open != 0))
+		return hold->keeper_ops->set_bind_window(hold->kept, is_open != 0);
+	if (tfc__bind_window_set(hold->fd, is_open != 0))
 		return tfc__fail_errno(tfc__ctx_error(hold->ctx), "port", errno,
 				       "cannot %s the bind window of port %u",
 				       is_open ? "open" : "close", hold->port);
 	return TFC_OK;
 }
 
-void tfc__port_vacate(tfc_port_hold *hold)
+void tfc__port_hand_over(tfc_port_hold *hold)
 {
 	if (hold->state == TFC__HOLD_OWN)
 		close(hold->fd);
@@ -48,7 +48,7 @@ void tfc_port_hold_release(tfc_port_hold *hold)
 	if (!hold || tfc__ctx_enter(hold->ctx))
 		return;
 	tfc__handle_closed(&hold->handle);
-	tfc__port_vacate(hold);
+	tfc__port_hand_over(hold);
 	if (hold->pool) {
 		tfc__list_remove(&hold->link);
 		tfc__pool_mark(hold->pool, hold->port, false);

@@ -59,8 +59,8 @@ static void note(struct tfc__sought *sought, size_t count, unsigned long inode, 
  * 0). Returns 1 when *left is used up, with the position at which to continue in *ret_at; 0 at the
  * end, or when the descriptors are not readable; -1 and errno for a lack of resources.
  */
-static int look_into(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
-		     long *ret_at)
+static int search_process(pid_t pid, struct tfc__sought *sought, size_t count, uint32_t *left,
+			  long *ret_at)
 {
 	DIR *dir = open_proc_dir("/proc/%d/fd", pid, 0);
 	if (!dir)
@@ -218,7 +218,7 @@ static int search_one(void *user, pid_t pid)
 		return 0;
 	uint32_t left = UINT32_MAX;
 	long at = 0;
-	return look_into(pid, search->items, search->count, &left, &at) < 0 ? -1 : 1;
+	return search_process(pid, search->items, search->count, &left, &at) < 0 ? -1 : 1;
 }
 
 int tfc__owner_find_in_tree(pid_t root, struct tfc__sought *sought, size_t count)
@@ -271,7 +271,7 @@ void tfc__owner_find(struct tfc__owner_search *search, uint32_t inode, uint32_t 
 			break;
 		pid_t pid = entry_number(entry);
 		/* A process counts as one descriptor. */
-		is_cut = pid && look_into(pid, &sought, 1, &most, &search->descriptor) > 0;
+		is_cut = pid && search_process(pid, &sought, 1, &most, &search->descriptor) > 0;
 		search->process = is_cut ? at : telldir(dir);
 		is_cut = is_cut || --most == 0;
 	}

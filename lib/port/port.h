@@ -17,7 +17,7 @@ int tfc__port_acquire(tfc_port_pool *pool, uint16_t port, tfc_port_hold **ret_ho
 /* The functions of a keeper, which has the socket of a hold; `kept` is the keeper's name for the
  * socket. */
 struct tfc__port_keeper {
-	int (*admit)(void *kept, bool is_open);
+	int (*set_bind_window)(void *kept, bool is_open);
 	void (*release)(void *kept);
 };
 
@@ -35,7 +35,7 @@ void *tfc__port_kept(const tfc_port_hold *hold);
 void tfc__port_lose(tfc_port_hold *hold);
 
 /* Releases the port for a program that must have it alone; the hold then counts as lost. */
-void tfc__port_vacate(tfc_port_hold *hold);
+void tfc__port_hand_over(tfc_port_hold *hold);
 
 /* Acquires a lost hold's port again, by the rules of a fixed port. TFC_EBUSY as in
  * tfc_port_acquire. */

@@ -20,7 +20,7 @@ static int set_reuse(int fd, int is_on)
 	return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &is_on, sizeof(is_on));
 }
 
-static int latch_open(uint16_t port)
+static int blocker_open(uint16_t port)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (fd < 0)
@@ -28,7 +28,7 @@ static int latch_open(uint16_t port)
 	int yes = 1; /* needed where no interface has the address */
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = htons(port),
-				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
+				      .sin_addr = {htonl(TFC__BLOCKER_ADDRESS)}};
 	if (!setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return fd;
@@ -40,9 +40,9 @@ static int latch_open(uint16_t port)
 
 /* The sockets on the port, except the blocker (`latch`) and the hold's own. */
 struct survey {
-	uint32_t latch; /* inode */
-	uint32_t own;   /* inode */
-	uint32_t dead;  /* connections that no process owns */
+	uint32_t blocker; /* inode */
+	uint32_t own;     /* inode */
+	uint32_t dead;    /* connections that no process owns */
 	uint32_t alive;
 	struct tfc__tcp_socket first; /* first socket with an owner; a listener if there is one */
 };
@@ -54,7 +54,7 @@ static void survey_add(void *user, const struct tfc__tcp_socket *socket)
 		survey->dead++;
 		return;
 	}
-	if (socket->inode == survey->latch || socket->inode == survey->own)
+	if (socket->inode == survey->blocker || socket->inode == survey->own)
 		return;
 	if (!survey->alive++ || socket->state == TCP_LISTEN)
 		survey->first = *socket;
@@ -108,14 +108,14 @@ static int survey_read(uint16_t port, struct survey *survey, tfc_error *error)
 	return !code && survey->alive ? fail_busy(port, survey, error) : code;
 }
 
-static int take_behind_latch(int latch, int *fd, uint16_t port, tfc_error *error)
+static int acquire_behind_blocker(int blocker, int *fd, uint16_t port, tfc_error *error)
 {
-	struct survey survey = {.latch = inode_of(latch), .own = inode_of(*fd)};
+	struct survey survey = {.blocker = inode_of(blocker), .own = inode_of(*fd)};
 	int code = survey_read(port, &survey, error);
 	if (code)
 		return code;
 	/* Without SO_REUSEADDR the blocker would conflict with the hold's own bind. */
-	if (set_reuse(latch, 1) || set_reuse(*fd, 1) || tfc__hold_bind(fd, port) ||
+	if (set_reuse(blocker, 1) || set_reuse(*fd, 1) || tfc__hold_bind(fd, port) ||
 	    set_reuse(*fd, 0))
 		return errno == EADDRINUSE ? fail_busy(port, &survey, error)
 					   : tfc__hold_fail(error, port, errno);
@@ -125,16 +125,16 @@ static int take_behind_latch(int latch, int *fd, uint16_t port, tfc_error *error
 
 int tfc__hold_take_over(int *fd, uint16_t port, tfc_error *error)
 {
-	int latch = latch_open(port);
-	if (latch < 0 && errno != EADDRINUSE)
+	int blocker = blocker_open(port);
+	if (blocker < 0 && errno != EADDRINUSE)
 		return tfc__fail_errno(error, "port", errno,
 				       "cannot create a second socket for port %u", port);
-	if (latch < 0) {
+	if (blocker < 0) {
 		struct survey survey = {0};
 		int code = survey_read(port, &survey, error);
 		return code ? code : fail_busy(port, &survey, error);
 	}
-	int code = take_behind_latch(latch, fd, port, error);
-	close(latch);
+	int code = acquire_behind_blocker(blocker, fd, port, error);
+	close(blocker);
 	return code;
 }

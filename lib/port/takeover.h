@@ -3,7 +3,7 @@
  *
  * The kernel allows that only to a socket with SO_REUSEADDR. With that flag, however, the socket
  * could also be bound beside another hold whose bind window is open at that moment. The acquirer
- * therefore first binds a second socket, the blocker (TFC__LATCH_ADDRESS), to a fixed address in
+ * therefore first binds a second socket, the blocker (TFC__BLOCKER_ADDRESS), to a fixed address in
  * 127/8 without the flag. The blocker conflicts with every socket on a wildcard address, hence with
  * every hold, whether its window is open or closed, and with the blocker of another acquirer. It
  * does not conflict with dead connections, whose addresses are different. While the blocker is
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <tfcluster/error.h>
 
-#define TFC__LATCH_ADDRESS 0x7f544643 /* 127.84.70.67; the same for all processes */
+#define TFC__BLOCKER_ADDRESS 0x7f544643 /* 127.84.70.67; the same for all processes */
 
 /*
  * Binds *fd, a new socket whose plain bind failed with EADDRINUSE, to `port` and leaves

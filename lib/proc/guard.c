@@ -20,7 +20,7 @@
  * uses up one interval, and the shims have the remaining ones to notice and act.
  */
 #define MARGIN_MS 120000
-#define BEAT_MS 2000
+#define HEARTBEAT_MS 2000
 
 /* ---- the end */
 
@@ -49,7 +49,7 @@ void tfc__guard_free(struct tfc__guard *guard)
 	close_io(&guard->pidfd);
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
-	tfc__timer_cancel(&guard->pulse);
+	tfc__timer_cancel(&guard->heartbeat);
 	tfc__work_cancel(&guard->end);
 	TFC__LIST_EACH (link, &guard->parked)
 		tfc__list_remove(link);
@@ -91,9 +91,9 @@ static void finish(struct tfc__guard *guard)
 }
 
 /* A guard that was killed closes its end of the lifeline shortly before it can be reaped. */
-static void guard_is_deserted(struct tfc__guard *guard)
+static void guard_shims_ended(struct tfc__guard *guard)
 {
-	guard->is_deserted = true;
+	guard->are_shims_ended = true;
 	if (guard->pidfd.ctx)
 		close_io(&guard->lifeline);
 	else
@@ -102,14 +102,14 @@ static void guard_is_deserted(struct tfc__guard *guard)
 
 static void receive_lifeline(struct tfc__io *io, uint32_t events)
 {
-	guard_is_deserted(tfc__container_of(io, struct tfc__guard, lifeline));
+	guard_shims_ended(tfc__container_of(io, struct tfc__guard, lifeline));
 }
 
 static void lose_patience(struct tfc__timer *timer)
 {
 	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
-	if (--guard->patience_beats)
-		tfc__timer_set(timer, tfc__now() + BEAT_MS * TFC__MS);
+	if (--guard->patience_heartbeats)
+		tfc__timer_set(timer, tfc__now() + HEARTBEAT_MS * TFC__MS);
 	else
 		finish(guard);
 }
@@ -127,11 +127,11 @@ static void begin_end(struct tfc__work *work)
 			 tfc_ctx_error(guard->ctx)->text);
 	if (guard->lifeline.fd < 0 || tfc__io_open(&guard->lifeline, guard->ctx, guard->lifeline.fd,
 						   EPOLLIN, receive_lifeline) < 0) {
-		guard_is_deserted(guard);
+		guard_shims_ended(guard);
 		return;
 	}
-	guard->patience_beats = (guard->longest_grace_ms + MARGIN_MS) / BEAT_MS;
-	tfc__timer_set(&guard->patience, tfc__now() + BEAT_MS * TFC__MS);
+	guard->patience_heartbeats = (guard->longest_grace_ms + MARGIN_MS) / HEARTBEAT_MS;
+	tfc__timer_set(&guard->patience, tfc__now() + HEARTBEAT_MS * TFC__MS);
 }
 
 void tfc__guard_died(struct tfc__guard *guard)
@@ -147,7 +147,7 @@ void tfc__guard_died(struct tfc__guard *guard)
 		guards->current = NULL;
 	tfc__list_append(&guards->dead, &guard->link);
 	close_io(&guard->socket); /* a guard that is still alive sees this end */
-	tfc__timer_cancel(&guard->pulse);
+	tfc__timer_cancel(&guard->heartbeat);
 	tfc__guard_drop_queue(guard);
 	tfc__guard_unpark(&guard->parked);
 	tfc__guard_unpark(&guard->releasing);
@@ -164,7 +164,7 @@ static void receive_death(struct tfc__io *io, uint32_t events)
 	struct tfc__guard *guard = tfc__container_of(io, struct tfc__guard, pidfd);
 	tfc__io_close(io);
 	tfc__guard_reap(guard);
-	if (guard->is_deserted) {
+	if (guard->are_shims_ended) {
 		finish(guard);
 	} else if (!guard->is_dead) {
 		tfc__guard_receive(guard); /* messages that it sent before its death */
@@ -194,7 +194,7 @@ static void hello(struct tfc__guard *guard, int fds[2])
 	guards->early_ends = 0;
 	guard->is_known = true;
 	if (!guard->stops && tfc__list_is_empty(&guard->releasing))
-		tfc__timer_cancel(&guard->pulse);
+		tfc__timer_cancel(&guard->heartbeat);
 	if (fds[1] < 0)
 		return;
 	guard->lifeline.fd = fds[0];
@@ -205,7 +205,7 @@ static void hello(struct tfc__guard *guard, int fds[2])
 static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
 {
 	tfc_process *process = tfc__guard_find(guard, report->id);
-	guard->strikes = 0;
+	guard->missed_heartbeats = 0;
 	if (report->kind == TFC__MSG_HELLO)
 		hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
@@ -219,11 +219,11 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 }
 
 /* A bad message: before the hello the program is of another version, afterwards it is faulty. */
-static void mistrust(struct tfc__guard *guard)
+static void reject_message(struct tfc__guard *guard)
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->is_foreign = guards->is_foreign || !guard->is_known;
-	tfc__guard_condemn(guard, "sent a message that a guard of this version does not send");
+	tfc__guard_fail(guard, "sent a message that a guard of this version does not send");
 }
 
 void tfc__guard_receive(struct tfc__guard *guard)
@@ -235,10 +235,10 @@ void tfc__guard_receive(struct tfc__guard *guard)
 					     MSG_DONTWAIT);
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (len == (ssize_t)sizeof(report) && tfc__guard_can_say(guard, &report))
+		if (len == (ssize_t)sizeof(report) && tfc__guard_report_is_valid(guard, &report))
 			take(guard, &report, fds);
 		else if (len > 0)
-			mistrust(guard);
+			reject_message(guard);
 		else
 			tfc__guard_died(guard);
 		close_fd(fds[0]);
@@ -312,7 +312,7 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, lose_patience);
-	tfc__timer_init(&guard->pulse, ctx, tfc__guard_beat);
+	tfc__timer_init(&guard->heartbeat, ctx, tfc__guard_on_heartbeat);
 	tfc__work_init(&guard->end, ctx, begin_end);
 	code = start(guard);
 	if (code < 0) {

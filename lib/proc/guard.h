@@ -51,7 +51,7 @@ struct tfc__kept {
 	struct tfc__guard *guard;
 	tfc_port_hold *hold;
 	uint32_t id;
-	struct tfc__outgoing admit;
+	struct tfc__outgoing set_bind_window;
 	struct tfc__outgoing release; /* sending it frees this struct */
 };
 
@@ -61,17 +61,17 @@ struct tfc__guard {
 	pid_t pid;
 	bool is_known; /* it has sent a hello of this protocol version */
 	bool is_dead;
-	bool is_deserted; /* it is dead, and none of its shims is left */
+	bool are_shims_ended; /* it is dead, and none of its shims is left */
 	struct tfc__io socket;
 	struct tfc__io pidfd;      /* opened by the guard itself, so it names the guard for certain;
 				      opened by the host only to kill a guard that has sent no hello */
 	struct tfc__io lifeline;   /* read end; watched once the guard is dead */
 	uint64_t longest_grace_ms; /* of all processes that it was asked to start */
-	struct tfc__timer patience; /* waits for the shims of a dead guard */
-	uint64_t patience_beats;    /* intervals of `patience` that are left */
-	struct tfc__timer pulse;    /* heartbeat; set while an answer is awaited */
-	uint32_t strikes;           /* heartbeats without a message from the guard */
-	uint32_t stops;             /* processes that are being stopped */
+	struct tfc__timer patience;   /* waits for the shims of a dead guard */
+	uint64_t patience_heartbeats; /* intervals of `patience` that are left */
+	struct tfc__timer heartbeat;  /* heartbeat; set while an answer is awaited */
+	uint32_t missed_heartbeats;   /* heartbeats without a message from the guard */
+	uint32_t stops;               /* processes that are being stopped */
 	struct tfc__work end;
 	struct tfc__link queue;
 	struct tfc__link parked; /* works that wait for an empty queue, by their own links */
@@ -159,18 +159,18 @@ int tfc__guard_run(struct tfc__guard *guard);
 void tfc__guard_receive(struct tfc__guard *guard);
 
 /*
- * guard_pulse.c: detects a guard that does not answer, and a program that is not a guard. While a
- * hello, the end of a stop or a release is awaited, heartbeats are sent to it. A guard that does
+ * guard_heartbeat.c: detects a guard that does not answer, and a program that is not a guard. While
+ * a hello, the end of a stop or a release is awaited, heartbeats are sent to it. A guard that does
  * not answer is killed and counts as dead, so that every stop ends. While nothing is awaited, none
  * are sent.
  */
 void tfc__guard_expect(struct tfc__guard *guard);
 int tfc__guard_ping(struct tfc__guard *guard); /* TFC_OK: sent or queued */
 void tfc__guard_ponged(struct tfc__guard *guard);
-bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report);
+bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc__report *report);
 void tfc__guard_kill(struct tfc__guard *guard); /* its death is watched from then on */
-void tfc__guard_condemn(struct tfc__guard *guard, const char *why);
-void tfc__guard_beat(struct tfc__timer *pulse);
+void tfc__guard_fail(struct tfc__guard *guard, const char *why);
+void tfc__guard_on_heartbeat(struct tfc__timer *heartbeat);
 
 /* guard_keep.c */
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold);

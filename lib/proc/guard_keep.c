@@ -8,17 +8,17 @@
 #include "proc/guard.h"
 
 /* The last change of the bind window counts; one that is still queued is replaced. */
-static int admit(void *user, bool is_open)
+static int set_bind_window(void *user, bool is_open)
 {
 	struct tfc__kept *kept = user;
-	kept->admit.command.value = is_open;
-	return tfc__guard_post(kept->guard, &kept->admit);
+	kept->set_bind_window.command.value = is_open;
+	return tfc__guard_post(kept->guard, &kept->set_bind_window);
 }
 
 static void forget(struct tfc__kept *kept)
 {
 	tfc__list_remove(&kept->link);
-	tfc__list_remove(&kept->admit.link);
+	tfc__list_remove(&kept->set_bind_window.link);
 	free(kept);
 }
 
@@ -26,12 +26,12 @@ static void release(void *user)
 {
 	struct tfc__kept *kept = user;
 	tfc__list_remove(&kept->link);
-	tfc__list_remove(&kept->admit.link);
+	tfc__list_remove(&kept->set_bind_window.link);
 	kept->guard->releases++;
 	tfc__guard_post(kept->guard, &kept->release);
 }
 
-static const struct tfc__port_keeper keeper_ops = {admit, release};
+static const struct tfc__port_keeper keeper_ops = {set_bind_window, release};
 
 uint32_t tfc__guard_keep_id(const struct tfc__guard *guard, const tfc_port_hold *hold)
 {
@@ -60,8 +60,8 @@ int tfc__guard_keep_in(struct tfc__guard *guard, tfc_port_hold *hold)
 	kept->guard = guard;
 	kept->hold = hold;
 	kept->id = ++guard->last_keep;
-	struct tfc__command command = {.kind = TFC__MSG_ADMIT, .keep_id = kept->id};
-	tfc__outgoing_init(&kept->admit, &command);
+	struct tfc__command command = {.kind = TFC__MSG_BIND_WINDOW, .keep_id = kept->id};
+	tfc__outgoing_init(&kept->set_bind_window, &command);
 	command.kind = TFC__MSG_RELEASE;
 	tfc__outgoing_init(&kept->release, &command);
 	kept->release.memory = kept;

@@ -13,7 +13,7 @@
  */
 #define LAST_WAIT_MS 2000
 
-static int last_words(struct tfc__guard *guard)
+static int send_kill_all(struct tfc__guard *guard)
 {
 	struct tfc__command command = {.kind = TFC__MSG_KILL_ALL};
 	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -54,7 +54,7 @@ static void read_hello(struct tfc__guard *guard)
 	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
 		tfc__guard_receive(guard);
 	if (!guard->is_known && !guard->is_dead)
-		tfc__guard_condemn(guard, "did not send its hello");
+		tfc__guard_fail(guard, "did not send its hello");
 }
 
 static void end_guard(struct tfc__guard *guard)
@@ -66,7 +66,7 @@ static void end_guard(struct tfc__guard *guard)
 		read_hello(guard);
 	}
 	if (!guard->is_dead) {
-		last_words(guard);
+		send_kill_all(guard);
 		shutdown(guard->socket.fd, SHUT_WR);
 	}
 	wait_for_end(guard);

@@ -94,7 +94,7 @@ void tfc__lease_end(struct tfc__lease *lease);
  * The conditions under which a process runs: its lease, its grace when the lease is over, and the
  * private directory whose locks its shim shares.
  */
-struct tfc__tenure {
+struct tfc__run_terms {
 	const struct tfc__lease *lease; /* NULL: none */
 	uint32_t grace_ms;
 	const struct tfc__private_dir *dir; /* NULL: none */
@@ -105,7 +105,7 @@ struct tfc__tenure {
  * handle.
  */
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
-		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
+		       const struct tfc__run_terms *run_terms, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process);
 
 /*

@@ -217,19 +217,19 @@ static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_proc
 }
 
 static int send_spawn(struct tfc__guard *guard, tfc_process *process,
-		      const tfc_process_options *options, const struct tfc__tenure *tenure)
+		      const tfc_process_options *options, const struct tfc__run_terms *run_terms)
 {
 	void *data;
 	size_t len;
 	struct tfc__command command = {.kind = TFC__MSG_SPAWN,
 				       .grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
 				       .value = options->isolation};
-	if (tenure && tenure->lease) {
-		command.lease = tfc__lease_id(tenure->lease);
-		command.lease_grace_ms = tenure->grace_ms;
+	if (run_terms && run_terms->lease) {
+		command.lease = tfc__lease_id(run_terms->lease);
+		command.lease_grace_ms = run_terms->grace_ms;
 	}
-	if (tenure && tenure->dir)
-		command.dir = tenure->dir->id;
+	if (run_terms && run_terms->dir)
+		command.dir = run_terms->dir->id;
 	int code = tfc__launch_build(options, tfc__ctx_error(guard->ctx), &data, &len);
 	if (code < 0)
 		return code;
@@ -252,20 +252,20 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 
 /* A guard that turns out to be dead is replaced, up to a limit (tfc__guard_get). */
 static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
-		 const struct tfc__tenure *tenure)
+		 const struct tfc__run_terms *run_terms)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
 	for (int attempt = 0; attempt <= TFC__EARLY_ENDS_MAX && code == TFC_ELOST; attempt++) {
 		code = tfc__guard_get(ctx, &guard);
 		if (code == TFC_OK)
-			code = send_spawn(guard, process, options, tenure);
+			code = send_spawn(guard, process, options, run_terms);
 	}
 	return code;
 }
 
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
-		       const struct tfc__tenure *tenure, tfc_process_fn fn, void *user,
+		       const struct tfc__run_terms *run_terms, tfc_process_fn fn, void *user,
 		       tfc_process **ret_process)
 {
 	tfc_process_options own;
@@ -294,7 +294,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	process->ctx = ctx;
 	process->fn = fn;
 	process->user = user;
-	code = spawn(ctx, process, &own, tenure);
+	code = spawn(ctx, process, &own, run_terms);
 	if (code < 0) {
 		tfc__process_free(process);
 		return code;

@@ -38,7 +38,7 @@ enum tfc__message_kind {
 	TFC__MSG_STOP,      /* also guard to shim */
 	TFC__MSG_SIGNAL,    /* also guard to shim */
 	TFC__MSG_KEEP,      /* + a held port's socket */
-	TFC__MSG_ADMIT,
+	TFC__MSG_BIND_WINDOW,
 	TFC__MSG_RELEASE,
 	TFC__MSG_OWN_DIR, /* the path follows the struct; + the node's state directory, if any */
 	TFC__MSG_KILL_ALL,

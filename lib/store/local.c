@@ -64,7 +64,7 @@ static int run_helper(struct local_store *local, const char *program, int socket
 	int rest = pidfd < 0 ? -1 : memfd_create(PROGRAM, MFD_CLOEXEC);
 	const struct tfc__helper_fd fds[] = {{socket, TFC__STORE_SOCKET},
 					     {pidfd, TFC__STORE_PIDFD},
-					     {rest, TFC__STORE_REST}};
+					     {rest, TFC__STORE_UNSENT}};
 	int code = rest < 0 ? tfc__fail_errno(error, "store", errno, "cannot start \"%s\"", program)
 			    : tfc__helper_run(program, argv, fds, 3, "store", error, &local->pid);
 	if (code == TFC_OK) {

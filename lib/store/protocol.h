@@ -13,8 +13,8 @@
 /* The helper's descriptors. */
 enum {
 	TFC__STORE_SOCKET = 3,
-	TFC__STORE_PIDFD = 4, /* pidfd of the host */
-	TFC__STORE_REST = 5,  /* a memfd: the requests that were unsent when the host closed */
+	TFC__STORE_PIDFD = 4,  /* pidfd of the host */
+	TFC__STORE_UNSENT = 5, /* a memfd: the requests that were unsent when the host closed */
 	TFC__STORE_RESERVED = 6,
 };
 

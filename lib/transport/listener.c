@@ -11,14 +11,14 @@
 
 #define HALF_OPEN_MAX 256
 #define HANDSHAKE_MS 5000
-#define TELL_EVERY TFC__SECOND
+#define REPORT_INTERVAL TFC__SECOND
 
 /* ---- refusals: at most one log line per second */
 
 static void log_refusal(struct tfc__peer_listener *listener, const char *who, const char *why)
 {
 	uint64_t now = tfc__now();
-	if (listener->reported_at && now - listener->reported_at < TELL_EVERY) {
+	if (listener->reported_at && now - listener->reported_at < REPORT_INTERVAL) {
 		listener->unreported++;
 		return;
 	}

@@ -11,7 +11,7 @@
 
 #include "transport/internal.h"
 
-#define PIECE (TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG) /* of a message, in a full record */
+#define CHUNK (TFC__NOISE_MESSAGE_MAX - TFC__NOISE_TAG) /* of a message, in a full record */
 #define OUT_MAX (UINT32_C(256) << 10)                   /* bytes encoded ahead of the pipe */
 #define TURN_MAX (UINT32_C(1) << 20) /* bytes per turn, so that other connections are served */
 #define READ (UINT32_C(64) << 10)    /* bytes per read */
@@ -103,7 +103,7 @@ static int encode_sealed(struct tfc__channel *channel, struct outgoing *one, siz
 
 static int encode_chunk(struct tfc__channel *channel, struct outgoing *one)
 {
-	size_t left = one->message.len - one->at, len = left < PIECE ? left : PIECE;
+	size_t left = one->message.len - one->at, len = left < CHUNK ? left : CHUNK;
 	int code = channel->options.is_noise ? encode_sealed(channel, one, len)
 					     : encode_plain(channel, one, len);
 	if (code < 0)
@@ -112,14 +112,14 @@ static int encode_chunk(struct tfc__channel *channel, struct outgoing *one)
 	one->at += len;
 	channel->queued -= len;
 	/* a full record is followed by another one, which may be empty */
-	if (one->at == one->message.len && !(channel->options.is_noise && len == PIECE))
+	if (one->at == one->message.len && !(channel->options.is_noise && len == CHUNK))
 		free_outgoing(channel, one);
 	return TFC_OK;
 }
 
 /* Whether the channel stops reading because the dialer sends requests and does not read the
  * responses. Only the acceptor stops: otherwise both ends could wait for each other. */
-static bool is_stuffed(const struct tfc__channel *channel)
+static bool is_full(const struct tfc__channel *channel)
 {
 	uint64_t max = channel->share ? channel->share->quota->limits.connection_bytes : UNREAD_MAX;
 	return !channel->options.is_dialer && channel->queued > max;
@@ -141,8 +141,8 @@ void tfc__stream_account(struct tfc__channel *channel)
 
 static void want(struct tfc__channel *channel, uint32_t events)
 {
-	tfc__pipe_want(channel->pipe, events | (is_stuffed(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
-	if (channel->is_unreceived && !is_stuffed(channel))
+	tfc__pipe_want(channel->pipe, events | (is_full(channel) ? 0 : TFC_PIPE_EVENT_READABLE));
+	if (channel->is_unreceived && !is_full(channel))
 		tfc__work_schedule(&channel->work);
 }
 
@@ -212,7 +212,7 @@ static int fail_large(struct tfc__channel *channel)
 				 TFC__RPC_MESSAGE_MAX);
 }
 
-static int keep_piece(struct tfc__channel *channel, const char *data, size_t len)
+static int keep_chunk(struct tfc__channel *channel, const char *data, size_t len)
 {
 	struct tfc__buf *partial = &channel->partial;
 	channel->come += len;
@@ -236,11 +236,11 @@ static int keep_piece(struct tfc__channel *channel, const char *data, size_t len
 	return partial->is_failed ? fail_nomem(channel) : TFC_OK;
 }
 
-static int on_piece(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
+static int on_chunk(struct tfc__channel *channel, const char *data, size_t len, bool is_last)
 {
 	if (is_last && !channel->come)
 		return deliver(channel, data, len);
-	int code = keep_piece(channel, data, len);
+	int code = keep_chunk(channel, data, len);
 	if (code < 0 || !is_last)
 		return code;
 	struct tfc__buf whole = channel->partial;
@@ -276,7 +276,7 @@ static int next_sealed(struct tfc__channel *channel)
 	if (tfc__noise_open(&channel->receiving, data, len, data) < 0)
 		return tfc__channel_fail(channel, TFC_EACCES, "a message was altered in transit");
 	len -= TFC__NOISE_TAG;
-	int code = on_piece(channel, data, len, len < PIECE);
+	int code = on_chunk(channel, data, len, len < CHUNK);
 	return code < 0 ? code : 1;
 }
 
@@ -301,7 +301,7 @@ static int next_plain(struct tfc__channel *channel)
 		return 0;
 	const char *data = channel->in.data + channel->in_at;
 	channel->in_at += count;
-	int code = on_piece(channel, data, count, !channel->left);
+	int code = on_chunk(channel, data, count, !channel->left);
 	return code < 0 ? code : 1;
 }
 
@@ -322,7 +322,7 @@ static void drop_consumed(struct tfc__channel *channel)
 /* Bytes stay in the pipe until tfc__stream_write has made room. */
 static bool wait_for_reader(struct tfc__channel *channel)
 {
-	channel->is_unreceived = is_stuffed(channel);
+	channel->is_unreceived = is_full(channel);
 	return channel->is_unreceived;
 }
 
@@ -340,7 +340,7 @@ int tfc__stream_read(struct tfc__channel *channel)
 		tfc__buf_grow(&channel->in, (size_t)count);
 		total += (size_t)count;
 		int code = 1;
-		while (code == 1 && !is_stuffed(channel) && !channel->is_closed)
+		while (code == 1 && !is_full(channel) && !channel->is_closed)
 			code = channel->options.is_noise ? next_sealed(channel)
 							 : next_plain(channel);
 		if (code < 0)

@@ -21,7 +21,7 @@ WORDS = {("cluster", "gateway")}
 # The helper programs are small and free of dependencies: of the library they take only this.
 PROGRAM_BASE = [f"base/{name}.h"
                 for name in ("list", "clock", "dir", "file", "map", "pass", "proc_stat")]
-PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/door.h", "proc/"],
+PROGRAMS = {"proc/guard": [*PROGRAM_BASE, "port/bind_window.h", "proc/"],
             "proc/shim": [*PROGRAM_BASE, "log/writer.h", "proc/"]}
 
 # Files of a module that the helper programs are made of, too: they take only this of the library.

@@ -94,7 +94,7 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 	take(fd);
 }
 
-void keep_admit(struct guard *guard, uint32_t id, bool is_open)
+void keep_set_bind_window(struct guard *guard, uint32_t id, bool is_open)
 {
 }
 

@@ -53,7 +53,7 @@ static void make_guard(struct tfc__guard *guard, tfc_ctx *ctx, int socket)
 	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
 	tfc__timer_init(&guard->patience, ctx, ignore_timer);
-	tfc__timer_init(&guard->pulse, ctx, ignore_timer);
+	tfc__timer_init(&guard->heartbeat, ctx, ignore_timer);
 	tfc__work_init(&guard->end, ctx, ignore_work);
 	for (size_t i = 0; i < PROCESSES; i++) {
 		tfc_process *process = calloc(1, sizeof(*process));
@@ -86,7 +86,7 @@ static void end_guard(struct tfc__guard *guard)
 	close_io(&guard->pidfd);
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
-	tfc__timer_cancel(&guard->pulse);
+	tfc__timer_cancel(&guard->heartbeat);
 	tfc__work_cancel(&guard->end);
 	tfc__guard_drop_queue(guard);
 	tfc__list_remove(&guard->link);
@@ -130,7 +130,7 @@ static void talk(struct fuzz_input *input, struct tfc__guard *guard, int socket)
 		uint8_t odd = (uint8_t)fuzz_number(input, 1);
 		size_t len = odd & 0x80 ? odd % sizeof(report) + 1 : sizeof(report);
 		bool was_known = guard->is_known;
-		bool is_fine = len == sizeof(report) && tfc__guard_can_say(guard, &report);
+		bool is_fine = len == sizeof(report) && tfc__guard_report_is_valid(guard, &report);
 		send_report(socket, &report, len, odd & 0x80 ? 0 : odd % 5);
 		tfc__guard_receive(guard);
 		CHECK(guard->is_dead == !is_fine);

@@ -56,7 +56,7 @@ static void read_journal(const uint8_t *data, size_t len)
 	for (uint32_t i = 0; i < journal.count; i++)
 		CHECK(journal.entries[i].task == UINT32_MAX ||
 		      journal.entries[i].task < task_count);
-	if (code == TFC_OK && journal.count <= TFC__JOURNAL_PIECE) {
+	if (code == TFC_OK && journal.count <= TFC__JOURNAL_SEGMENT_ENTRIES) {
 		tfc__journal_write(&journal, 0, journal.count, &buf);
 		CHECK(tfc__journal_read(&again, buf.data, buf.len, task_count, &error) == TFC_OK);
 		CHECK(again.count == journal.count && again.job_state == journal.job_state);

@@ -49,8 +49,8 @@ static int start_with(tfc_ctx *ctx, struct proc_task *task, struct tfc__lease *l
 	const char *mild[] = {proc_task_program(), "wait", NULL};
 	options.argv = is_deaf ? deaf : mild;
 	memset(task, 0, sizeof(*task));
-	const struct tfc__tenure tenure = {lease, grace_ms};
-	return tfc__process_spawn(ctx, &options, &tenure, receive, task, &task->process);
+	const struct tfc__run_terms run_terms = {lease, grace_ms};
+	return tfc__process_spawn(ctx, &options, &run_terms, receive, task, &task->process);
 }
 
 /* One that needs KILL, or one that goes at TERM. */

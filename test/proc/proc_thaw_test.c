@@ -82,7 +82,7 @@ static void note(void *user, const tfc_process_event *event)
 }
 
 static int start(const struct frozen *frozen, tfc_ctx *ctx, struct proc_task *task, int number,
-		 const struct tfc__tenure *tenure)
+		 const struct tfc__run_terms *run_terms)
 {
 	char path[LEAKS_PATH + 16];
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
@@ -90,7 +90,7 @@ static int start(const struct frozen *frozen, tfc_ctx *ctx, struct proc_task *ta
 	file_of(frozen, number, path);
 	options.argv = argv;
 	memset(task, 0, sizeof(*task));
-	return tfc__process_spawn(ctx, &options, tenure, note, task, &task->process);
+	return tfc__process_spawn(ctx, &options, run_terms, note, task, &task->process);
 }
 
 static bool have_all_begun(const struct frozen *frozen, const struct proc_task tasks[TASKS])
@@ -112,7 +112,7 @@ static _Noreturn void be_host(const struct frozen *frozen, int report)
 	if (proc_ctx_new(&ctx) < 0 ||
 	    tfc__lease_begin(ctx, LEASE_MS, news.lease_end, note_over, &overs, &lease) < 0)
 		_exit(1);
-	const struct tfc__tenure brief = {lease, SHORT_MS}, patient = {lease, LONG_MS};
+	const struct tfc__run_terms brief = {lease, SHORT_MS}, patient = {lease, LONG_MS};
 	if (start(frozen, ctx, &tasks[SHORT], SHORT, &brief) < 0 ||
 	    start(frozen, ctx, &tasks[LONG], LONG, &patient) < 0 ||
 	    start(frozen, ctx, &tasks[STOPPED], STOPPED, NULL) < 0)

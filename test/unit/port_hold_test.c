@@ -176,7 +176,7 @@ struct keeper {
 	int released;
 };
 
-static int keep_admit(void *user, bool is_open)
+static int keep_set_bind_window(void *user, bool is_open)
 {
 	struct keeper *keeper = user;
 	keeper->is_open = is_open;
@@ -190,7 +190,7 @@ static void keep_release(void *user)
 	close(keeper->fd);
 }
 
-static const struct tfc__port_keeper keeper_ops = {keep_admit, keep_release};
+static const struct tfc__port_keeper keeper_ops = {keep_set_bind_window, keep_release};
 
 static void move_to(struct test_hold *f, struct keeper *keeper)
 {
@@ -253,7 +253,7 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 	for (int is_kept = 0; is_kept < 2; is_kept++) {
 		if (is_kept)
 			move_to(f, &keeper);
-		tfc__port_vacate(f->hold);
+		tfc__port_hand_over(f->hold);
 		int program = test_listen("::", f->port, TEST_REUSEPORT);
 		assert_true(program >= 0);
 		assert_int_equal(tfc_port_hold_listener(f->hold, getpid(), &listener), TFC_OK);

@@ -29,7 +29,7 @@ static int give_entry(const char *path, const struct stat *status, int kind, str
 }
 
 /* The directory itself comes last: until then no other user can reach its contents. */
-static int give_away(const char *dir, const char *ids, tfc_error *error)
+static int change_owners(const char *dir, const char *ids, tfc_error *error)
 {
 	unsigned uid, gid;
 	int end = 0;
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (result == TFC_OK && argc == 5 && strcmp(argv[1], "unpack") == 0)
-		result = give_away(argv[3], argv[4], &error);
+		result = change_owners(argv[3], argv[4], &error);
 	if (result < 0) {
 		fprintf(stderr, "%s\n", error.text);
 		return error.code == TFC_ENOSPC ? 2 : 1;

@@ -123,7 +123,7 @@ void shim_end_spare(struct guard *guard); /* kills it and waits for its end */
 
 /* keep.c; port: without memory for it the port is closed and the host is notified. */
 void keep_port(struct guard *guard, uint32_t id, int fd);
-void keep_admit(struct guard *guard, uint32_t id, bool is_open);
+void keep_set_bind_window(struct guard *guard, uint32_t id, bool is_open);
 void keep_release(struct guard *guard, uint32_t id);
 void keep_join(struct guard *guard, uint32_t id);  /* a task that uses the port was started */
 void keep_leave(struct guard *guard, uint32_t id); /* that task was reaped */

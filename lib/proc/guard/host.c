@@ -31,7 +31,7 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 	const struct tfc__command *command = &request->command;
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
-		keep_admit(guard, command->keep_id, true);
+		keep_set_bind_window(guard, command->keep_id, true);
 		task_spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
@@ -43,8 +43,8 @@ static void obey(struct guard *guard, const struct request *request, int fd)
 	case TFC__MSG_KEEP:
 		keep_port(guard, command->keep_id, fd);
 		return; /* keep_port owns fd now */
-	case TFC__MSG_ADMIT:
-		keep_admit(guard, command->keep_id, command->value);
+	case TFC__MSG_BIND_WINDOW:
+		keep_set_bind_window(guard, command->keep_id, command->value);
 		break;
 	case TFC__MSG_RELEASE:
 		keep_release(guard, command->keep_id);
@@ -154,7 +154,7 @@ int host_hello(struct guard *guard)
  * The guard must remove the directories that the host made just before its end. Other messages have
  * become pointless.
  */
-static void receive_last_words(struct guard *guard)
+static void receive_last_commands(struct guard *guard)
 {
 	struct request request;
 	ssize_t len;
@@ -174,7 +174,7 @@ void host_gone(struct guard *guard)
 	if (guard->is_host_gone)
 		return;
 	guard->is_host_gone = true;
-	receive_last_words(guard);
+	receive_last_commands(guard);
 	close(TFC__GUARD_HOST);
 	close(TFC__GUARD_PIDFD);
 	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});

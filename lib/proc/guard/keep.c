@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "port/door.h"
+#include "port/bind_window.h"
 
 static struct keep *find(const struct guard *guard, uint32_t id)
 {
@@ -39,11 +39,11 @@ void keep_port(struct guard *guard, uint32_t id, int fd)
 	tfc__map_set(&guard->keeps_by_id, id, at); /* grow has reserved the room */
 }
 
-void keep_admit(struct guard *guard, uint32_t id, bool is_open)
+void keep_set_bind_window(struct guard *guard, uint32_t id, bool is_open)
 {
 	struct keep *keep = id ? find(guard, id) : NULL;
 	if (keep)
-		tfc__door_set(keep->fd, is_open);
+		tfc__bind_window_set(keep->fd, is_open);
 }
 
 static void close_unused(struct guard *guard, struct keep *keep)

@@ -162,8 +162,8 @@ static void serve(struct helper *helper)
 	helper->is_host_gone = true;
 	while (receive_requests(helper, TFC__STORE_SOCKET, true) > 0)
 		;
-	lseek(TFC__STORE_REST, 0, SEEK_SET);
-	while (receive_requests(helper, TFC__STORE_REST, false) > 0)
+	lseek(TFC__STORE_UNSENT, 0, SEEK_SET);
+	while (receive_requests(helper, TFC__STORE_UNSENT, false) > 0)
 		;
 	perform_all(helper);
 }

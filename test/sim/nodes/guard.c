@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/pass.h"
 #include "ctx/helper.h"
-#include "port/door.h"
+#include "port/bind_window.h"
 #include "proc/dir_lock.h"
 #include "proc/guard.h"
 #include "proc/guard/core.h"
@@ -256,11 +256,11 @@ static int lock_task(struct sim_guard *guard, const struct tfc__command *command
 	return guard->host->is_dead ? ESRCH : 0;
 }
 
-static void admit(struct sim_guard *guard, uint32_t id, bool is_open)
+static void set_bind_window(struct sim_guard *guard, uint32_t id, bool is_open)
 {
 	const struct keep *keep = find_keep(guard, id);
 	if (keep)
-		tfc__door_set(keep->fd, is_open);
+		tfc__bind_window_set(keep->fd, is_open);
 }
 
 static void spawn(struct sim_guard *guard, const struct tfc__command *command, int launch)
@@ -355,7 +355,7 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 {
 	switch (command->kind) {
 	case TFC__MSG_SPAWN:
-		admit(guard, command->keep_id, true);
+		set_bind_window(guard, command->keep_id, true);
 		spawn(guard, command, fd);
 		break;
 	case TFC__MSG_STOP:
@@ -367,8 +367,8 @@ static void obey(struct sim_guard *guard, const struct tfc__command *command, co
 	case TFC__MSG_KEEP:
 		keep_port(guard, command->keep_id, fd);
 		return;
-	case TFC__MSG_ADMIT:
-		admit(guard, command->keep_id, command->value);
+	case TFC__MSG_BIND_WINDOW:
+		set_bind_window(guard, command->keep_id, command->value);
 		break;
 	case TFC__MSG_RELEASE:
 		release_port(guard, command->keep_id);

@@ -11,8 +11,8 @@
  * Many short intervals instead of one long one: when host and guard were both stopped for a while,
  * the first heartbeat afterwards comes too early to blame the guard.
  */
-#define BEAT (2 * TFC__SECOND)
-#define STRIKES 4
+#define HEARTBEAT (2 * TFC__SECOND)
+#define MISSED_HEARTBEATS_MAX 4
 
 #define SIGNAL_MAX 64
 
@@ -39,25 +39,25 @@ void tfc__guard_ponged(struct tfc__guard *guard)
 
 void tfc__guard_expect(struct tfc__guard *guard)
 {
-	if (guard->pulse.at)
+	if (guard->heartbeat.at)
 		return;
-	guard->strikes = 0;
-	tfc__timer_set(&guard->pulse, tfc__now() + BEAT);
+	guard->missed_heartbeats = 0;
+	tfc__timer_set(&guard->heartbeat, tfc__now() + HEARTBEAT);
 }
 
-void tfc__guard_beat(struct tfc__timer *pulse)
+void tfc__guard_on_heartbeat(struct tfc__timer *heartbeat)
 {
-	struct tfc__guard *guard = tfc__container_of(pulse, struct tfc__guard, pulse);
+	struct tfc__guard *guard = tfc__container_of(heartbeat, struct tfc__guard, heartbeat);
 	tfc__guard_receive(guard); /* its answer may already be in the socket */
 	if (guard->is_dead || !is_awaited(guard))
 		return;
-	if (guard->strikes++ == STRIKES) {
-		tfc__guard_condemn(guard, "does not respond");
+	if (guard->missed_heartbeats++ == MISSED_HEARTBEATS_MAX) {
+		tfc__guard_fail(guard, "does not respond");
 		return;
 	}
 	tfc__guard_ping(guard);
 	if (!guard->is_dead)
-		tfc__timer_set(&guard->pulse, tfc__now() + BEAT);
+		tfc__timer_set(&guard->heartbeat, tfc__now() + HEARTBEAT);
 }
 
 static bool is_end(const struct tfc__report *report)
@@ -74,7 +74,7 @@ static bool is_end(const struct tfc__report *report)
 	return false;
 }
 
-bool tfc__guard_can_say(const struct tfc__guard *guard, const struct tfc__report *report)
+bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc__report *report)
 {
 	switch (report->kind) {
 	case TFC__MSG_HELLO:
@@ -114,7 +114,7 @@ void tfc__guard_kill(struct tfc__guard *guard)
 		kill_by_number(guard);
 }
 
-void tfc__guard_condemn(struct tfc__guard *guard, const char *why)
+void tfc__guard_fail(struct tfc__guard *guard, const char *why)
 {
 	tfc__log(guard->ctx, TFC_LOG_ERROR, "proc", "", "the guard (process %d) %s; killing it",
 		 (int)guard->pid, why);

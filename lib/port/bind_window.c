@@ -1,4 +1,4 @@
-#include "port/door.h"
+#include "port/bind_window.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ static void wipe_out_marks(int fd)
 		return;
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = held.sin6_port,
-				      .sin_addr = {htonl(TFC__LATCH_ADDRESS)}};
+				      .sin_addr = {htonl(TFC__BLOCKER_ADDRESS)}};
 	int yes = 1; /* needed where no interface has the address */
 	int wiper = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	if (wiper < 0)
@@ -38,7 +38,7 @@ static void wipe_out_marks(int fd)
 	close(wiper);
 }
 
-int tfc__door_set(int fd, bool is_open)
+int tfc__bind_window_set(int fd, bool is_open)
 {
 	if (!is_open)
 		wipe_out_marks(fd);
