@@ -95,6 +95,8 @@ typedef struct tfc_reply {
 	 * TFC_ECANCELED, the job may exist on that node, and on no other. "": nothing was sent, and
 	 * there is no job. "" for all other requests. */
 	const char *home;
+	const tfc_jobs *jobs;    /* of tfc_gateway_jobs; else NULL */
+	const tfc_job_info *job; /* of tfc_gateway_describe; else NULL */
 } tfc_reply;
 
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
@@ -206,23 +208,25 @@ TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				tfc_op **ret_op);
 
 /**
- * Lists the jobs of all nodes as a JSON object. `jobs` has for each job: job (the id), name, state,
- * text, maintainer (a node), generation, epoch, age_s, `task_count`, `ready` (how many of its tasks
- * are), `restarts` (of its tasks, in all) and `nodes` (where its tasks are, at most 64).
- * `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be reached,
- * does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten. A job
- * whose record in the store is damaged has the state "damaged", and its text says what is wrong.
- * Thread: the context's. Errors: those of all requests.
+ * Lists the jobs of all nodes: tfc_reply.jobs, and the same as a JSON object. `jobs` has for each
+ * job: job (the id), name, state, text, maintainer (a node), generation, epoch, submitted, started,
+ * ended, age_s, `task_count`, `ready` (how many of its tasks are), `restarts` (of its tasks, in
+ * all) and `nodes` (where its tasks are, at most 64); of an ended job also reason, exit and
+ * decided_by. `not_asked` has `node` and `reason` of each node whose jobs are missing: it cannot be
+ * reached, does not answer within 3 s, or refuses. Ended jobs are listed until they are forgotten.
+ * A job whose record in the store is damaged has the state "damaged", and its text says what is
+ * wrong. Thread: the context's. Errors: those of all requests.
  */
 TFC_API int tfc_gateway_jobs(tfc_gateway *gateway, const tfc_request_options *options,
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Describes one job as a JSON object: id, name, state, generation, epoch, and its tasks with node,
- * address, pid, attempt, isolation, state and last end. A task among the first 128 that is not
- * ready yet, or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for
- * people. `job` is an id, an unambiguous prefix of an id, or a name. Thread: the context's. Errors
- * in the reply: TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_EPARSE (the job's record is damaged).
+ * Describes one job: tfc_reply.job with its tasks, and the same as a JSON object, which has the
+ * keys of a listed job and `tasks`: task, node, address, pid, attempt, generation, started,
+ * isolation, state, restarts_left and last_end. A task among the first 128 that is not ready yet,
+ * or that was stopped by SIGSTOP, also has `doing`: what its processes are doing, for people. `job`
+ * is an id, an unambiguous prefix of an id, or a name. Thread: the context's. Errors in the reply:
+ * TFC_ENOENT, TFC_EINVAL (ambiguous), TFC_EPARSE (the job's record is damaged).
  */
 TFC_API int tfc_gateway_describe(tfc_gateway *gateway, const char *job,
 				 const tfc_request_options *options, tfc_reply_fn fn, void *user,

@@ -1,5 +1,5 @@
 /*
- * Jobs, as structs: what the gateway's requests return beside their JSON.
+ * Jobs as structs: what the gateway's requests return beside their JSON.
  *
  * The library makes all of these structs. They are borrowed, with everything that they point to:
  * valid during the callback that has them. Strings are never NULL. `size` is that of the struct
@@ -140,6 +140,33 @@ typedef struct tfc_job_info {
 	uint32_t described_tasks; /* structs at `tasks`: task_count or 0 */
 	uint32_t task_size;       /* bytes from one of them to the next */
 } tfc_job_info;
+
+/* A node whose jobs are missing in a list. */
+typedef struct tfc_missing_node {
+	uint32_t size;
+	uint32_t reserved;  /* 0 */
+	const char *node;   /* its name */
+	const char *reason; /* for people: it cannot be reached, does not answer, or refuses */
+} tfc_missing_node;
+
+/* The jobs of all nodes, for tfc_jobs_at and tfc_jobs_missing_at. */
+typedef struct tfc_jobs {
+	uint32_t size;
+	uint32_t job_count;     /* structs at `jobs` */
+	const void *jobs;       /* NULL: none */
+	const void *missing;    /* NULL: none */
+	uint32_t job_size;      /* bytes from one job to the next */
+	uint32_t missing_count; /* structs at `missing` */
+	uint32_t missing_size;  /* bytes from one missing node to the next */
+} tfc_jobs;
+
+/** The job at `index`; NULL: there is none. Borrowed: valid as long as `jobs`. Thread: any. Errors:
+ * none. */
+TFC_API const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index);
+
+/** The missing node at `index`; NULL: there is none. Borrowed: valid as long as `jobs`. Thread:
+ * any. Errors: none. */
+TFC_API const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index);
 
 /** The task at `index`, by role and index; NULL: there is none, or `job` was made without its
  * tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */

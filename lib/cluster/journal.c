@@ -141,6 +141,12 @@ static void take_task(struct tfc__journal_task *task, const struct tfc__journal_
 		      uint32_t number)
 {
 	bool is_end = ends_attempt(entry);
+	bool is_running = entry->task_state == TFC_TASK_RUNNING ||
+			  entry->task_state == TFC_TASK_READY;
+	if (entry->attempt != task->attempt)
+		task->started_ns = 0;
+	if (is_running && !task->started_ns)
+		task->started_ns = entry->time_ns;
 	task->state = entry->task_state;
 	task->attempt = entry->attempt;
 	task->generation = entry->generation;
@@ -177,6 +183,8 @@ void tfc__journal_show(struct tfc__journal *journal, uint32_t count)
 			take_task(&journal->tasks[entry->task], entry, journal->count);
 		} else {
 			journal->job_state = entry->job_state;
+			if (entry->job_state == TFC_JOB_RUNNING && !journal->started_ns)
+				journal->started_ns = entry->time_ns;
 			journal->said = journal->count + 1;
 		}
 		if (entry->kind == TFC_EVENT_END)
@@ -198,6 +206,20 @@ const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal
 {
 	uint32_t end = tfc__journal_task(journal, task)->last_end;
 	return end ? &journal->entries[end - 1] : NULL;
+}
+
+/* The entry has one number for all that may be known of an end. */
+struct tfc__journal_exit tfc__journal_exit(const struct tfc__journal_entry *entry)
+{
+	bool is_job = entry->kind == TFC_EVENT_END;
+	struct tfc__journal_exit end = {0};
+	if (is_job ? entry->reason == TFC_END_EXIT : entry->end.reason == TFC_EXIT_CODE)
+		end.code = entry->end.status;
+	else if (is_job ? entry->reason == TFC_END_SIGNAL : entry->end.reason == TFC_EXIT_SIGNAL)
+		end.signal = entry->end.status;
+	else if (entry->end.status < 0)
+		end.error = entry->end.status;
+	return end;
 }
 
 /* ---- adding */

@@ -51,10 +51,11 @@ struct tfc__journal_task {
 	uint32_t state;
 	uint32_t attempt;
 	uint32_t generation;
-	int32_t pid;        /* of a running attempt, else 0 */
-	uint32_t isolation; /* of the last attempt that started */
-	bool is_done;       /* the last attempt ended by itself with exit code 0 */
-	uint32_t last_end;  /* number of the entry that ended the latest attempt, + 1 */
+	int32_t pid;         /* of a running attempt, else 0 */
+	uint32_t isolation;  /* of the last attempt that started */
+	uint64_t started_ns; /* CLOCK_REALTIME when the attempt's program ran first; 0: not yet */
+	bool is_done;        /* the last attempt ended by itself with exit code 0 */
+	uint32_t last_end;   /* number of the entry that ended the latest attempt, + 1 */
 	const char *node;
 	const char *address;
 };
@@ -75,9 +76,10 @@ struct tfc__journal {
 	/* The digest. */
 	uint32_t job_state; /* enum tfc_job_state; pending at first */
 	uint32_t generation;
-	uint32_t said;     /* number of the last entry about the whole job, + 1; 0: none */
-	uint32_t ready;    /* tasks that are ready */
-	uint64_t restarts; /* attempts after the first, of all tasks */
+	uint32_t said;       /* number of the last entry about the whole job, + 1; 0: none */
+	uint32_t ready;      /* tasks that are ready */
+	uint64_t restarts;   /* attempts after the first, of all tasks */
+	uint64_t started_ns; /* CLOCK_REALTIME of the first entry of a running job; 0: none */
 	struct tfc__journal_task *tasks; /* see tfc__journal_task */
 	uint32_t task_count;
 };
@@ -113,6 +115,14 @@ const struct tfc__journal_task *tfc__journal_task(const struct tfc__journal *jou
  * added. */
 const struct tfc__journal_entry *tfc__journal_last_end(const struct tfc__journal *journal,
 						       uint32_t task);
+
+/* What the status of an entry is about an end; the others are 0. */
+struct tfc__journal_exit {
+	int32_t code;
+	int32_t signal;
+	int32_t error; /* enum tfc_err */
+};
+struct tfc__journal_exit tfc__journal_exit(const struct tfc__journal_entry *entry);
 
 /* Whether a task state ends an attempt. */
 bool tfc__task_state_is_terminal(uint32_t state);

@@ -1,176 +1,176 @@
-/* A job as JSON, for people and scripts. */
+/* A job and its tasks, from the job's record. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "gateway/gateway.h"
-#include "proc/proc.h"
+#include "gateway/results.h"
 
 /* Inspecting a task's processes takes time that dispatch does not have: only the first tasks of a
  * large job are inspected. */
-#define DOING_MAX 128
+#define ACTIVITIES_MAX 128
 
-#define NODES_MAX 64 /* that a job's summary names */
+/* ---- the job */
 
-static void add_string(struct tfc__buf *json, const char *key, const char *value)
+/* The nodes of its tasks, in the order of the tasks. */
+static void list_nodes(const struct tfc__record *record, uint32_t task_count,
+		       const char *nodes[TFC__JOB_NODES_MAX + 1])
 {
-	tfc__buf_addf(json, ",\"%s\":", key);
-	tfc__buf_add_json(json, value, strlen(value));
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < task_count && count < TFC__JOB_NODES_MAX; i++) {
+		const char *node = tfc__journal_task(&record->journal, i)->node;
+		uint32_t known = count;
+		while (known > 0 && strcmp(nodes[known - 1], node) != 0)
+			known--;
+		if (*node && !known)
+			nodes[count++] = node;
+	}
+	nodes[count] = NULL;
 }
 
-static void add_doing(const struct tfc__agent_job *agent_job, uint32_t number,
-		      struct tfc__buf *json)
+static void set_end(const struct tfc__record *record, const struct tfc__journal_entry *entry,
+		    struct tfc__job_summary *summary)
 {
-	char text[128] = "";
-	if (agent_job)
-		tfc__agent_doing((struct tfc__agent_job *)agent_job, number, text, sizeof(text));
-	if (text[0])
-		add_string(json, "doing", text);
+	const struct tfc__journal_exit end = tfc__journal_exit(entry);
+	tfc_job_info *info = &summary->info;
+	const tfc_event event = {
+		.kind = TFC_EVENT_END,
+		.job_state = entry->job_state,
+		.reason = entry->reason,
+		.exit_code = end.code,
+		.signal = end.signal,
+	};
+	uint32_t index;
+	info->ended_ns = entry->time_ns;
+	info->reason = entry->reason;
+	info->exit_status = tfc_event_exit_status(&event);
+	info->exit_code = end.code;
+	info->signal = end.signal;
+	info->error_code = end.error;
+	if (entry->task == UINT32_MAX)
+		return;
+	const struct tfc__role *role = tfc__job_task_role(record->job, entry->task, &index);
+	snprintf(summary->decided_by, sizeof(summary->decided_by), "%s/%u", role->name, index);
 }
 
-static void add_end(const struct tfc__journal_entry *end, struct tfc__buf *json)
+void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *ret_summary)
 {
-	tfc__buf_addf(json, ",\"last_end\":{\"attempt\":%u,\"status\":%d", end->attempt,
-		      end->end.status);
-	add_string(json, "node", end->node);
-	add_string(json, "state", tfc_task_state_name(end->task_state));
-	add_string(json, "reason", tfc_end_reason_name(end->reason));
-	add_string(json, "text", end->text);
-	tfc__buf_add_char(json, '}');
+	const struct tfc__journal *journal = &record->journal;
+	/* The latest entry about the whole job: what it waits for, why it restarts, how it ended.
+	 */
+	const struct tfc__journal_entry *said = journal->said ? &journal->entries[journal->said - 1]
+							      : NULL;
+	uint64_t now = tfc__wall();
+	*ret_summary = (struct tfc__job_summary){
+		.info = {
+			.size = sizeof(tfc_job_info),
+			.state = tfc__record_state(record),
+			.job = record->id,
+			.name = record->job->name,
+			.maintainer = tfc__agent_name(tfc__directory_agent(record->directory)),
+			.text = said ? said->text : "",
+			.host_tag = record->host_tag,
+			.host_tag_len = record->host_tag_len,
+			.epoch = record->epoch,
+			.submitted_ns = record->submitted_ns,
+			.started_ns = journal->started_ns,
+			.restarts = journal->restarts,
+			.generation = tfc__record_generation(record),
+			.task_count = tfc__job_task_count(record->job),
+			.ready_count = journal->ready,
+			.exit_status = -1,
+			.decided_by = ret_summary->decided_by,
+			.nodes = ret_summary->nodes,
+		}};
+	tfc_job_info *info = &ret_summary->info;
+	if (now > record->submitted_ns)
+		info->age_ms = (now - record->submitted_ns) / TFC__MS;
+	if (said && said->kind == TFC_EVENT_END)
+		set_end(record, said, ret_summary);
+	if (record->keeper.why[0]) {
+		snprintf(ret_summary->text, sizeof(ret_summary->text),
+			 "cannot store its events, which are not reported before: %s",
+			 record->keeper.why);
+		info->text = ret_summary->text;
+	}
+	list_nodes(record, info->task_count, ret_summary->nodes);
 }
+
+void tfc__summarize_damaged(const struct tfc__directory *directory,
+			    const struct tfc__damaged *damaged, tfc_job_info *ret_info)
+{
+	*ret_info = (tfc_job_info){
+		.size = sizeof(*ret_info),
+		.state = TFC_JOB_DAMAGED,
+		.job = damaged->id,
+		.maintainer = tfc__agent_name(tfc__directory_agent(directory)),
+		.text = damaged->why,
+		.exit_status = -1,
+	};
+}
+
+/* ---- its tasks */
 
 /* Most of it is from the journal; the maintainer, if there is one, adds what only it knows. */
-static void add_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *json)
+static void describe_task(const struct tfc__record *record, uint32_t number, struct tfc__buf *buf)
 {
 	const struct tfc__maintainer *maintainer = record->maintainer;
 	const struct tfc__journal_task *task = tfc__journal_task(&record->journal, number);
 	const struct tfc__journal_entry *end = tfc__journal_last_end(&record->journal, number);
-	uint32_t index;
-	const struct tfc__role *role = tfc__job_task_role(record->job, number, &index);
+	struct tfc__agent_job *agent_job = NULL;
 	bool is_running = task->state == TFC_TASK_RUNNING || task->state == TFC_TASK_READY;
-	tfc__buf_addf(json, "{\"task\":\"%s/%u\"", role->name, index);
-	add_string(json, "node", task->node ? task->node : "");
-	add_string(json, "address", task->address ? task->address : "");
-	tfc__buf_addf(json, ",\"pid\":%d,\"attempt\":%u", is_running ? task->pid : 0,
-		      task->attempt);
-	if (task->isolation)
-		add_string(json, "isolation", tfc__isolation_name(task->isolation));
-	else
-		tfc__buf_add_str(json, ",\"isolation\":null");
-	add_string(json, "state", tfc_task_state_name(task->state));
+	char activity[128] = "";
+	tfc_attempt_end last_end;
+	tfc_job_task info = {
+		.state = task->state,
+		.attempt = task->attempt,
+		.node = task->node,
+		.address = task->address,
+		.pid = is_running ? task->pid : 0,
+		.isolation = task->isolation,
+		.generation = task->generation,
+		.started_ns = task->started_ns,
+		.activity = activity,
+		.restarts_left = UINT32_MAX,
+	};
+	info.task_type = tfc__job_task_role(record->job, number, &info.task_index)->name;
 	if (maintainer && !record->is_ended)
-		tfc__buf_addf(json, ",\"restarts_left\":%u",
-			      tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
-						    tfc__now()));
-	if (maintainer && number < DOING_MAX)
-		add_doing(tfc__maintainer_local_job(maintainer), number, json);
-	if (end)
-		add_end(end, json);
-	tfc__buf_add_char(json, '}');
-}
-
-/* The latest text about the whole job: what it waits for, why it restarts, how it ended. */
-static void add_sentence(const struct tfc__record *record, struct tfc__buf *json)
-{
-	const struct tfc__journal *journal = &record->journal;
-	char text[256];
-	if (record->keeper.why[0]) {
-		snprintf(text, sizeof(text),
-			 "cannot store its events, which are not reported before: %s",
-			 record->keeper.why);
-		add_string(json, "text", text);
-		return;
+		info.restarts_left = tfc__core_budget_left(tfc__maintainer_core(maintainer), number,
+							   tfc__now());
+	if (maintainer && number < ACTIVITIES_MAX)
+		agent_job = (struct tfc__agent_job *)tfc__maintainer_local_job(maintainer);
+	if (agent_job)
+		tfc__agent_doing(agent_job, number, activity, sizeof(activity));
+	if (end) {
+		const struct tfc__journal_exit status = tfc__journal_exit(end);
+		last_end = (tfc_attempt_end){
+			.attempt = end->attempt,
+			.task_state = end->task_state,
+			.reason = end->reason,
+			.exit_reason = end->end.reason,
+			.exit_code = status.code,
+			.signal = status.signal,
+			.error_code = status.error,
+			.ended_ns = end->time_ns,
+			.user_us = end->end.user_us,
+			.system_us = end->end.system_us,
+			.max_rss_kib = end->end.max_rss_kib,
+			.node = end->node,
+			.text = end->text,
+		};
+		info.last_end = &last_end;
 	}
-	if (!journal->said)
-		return;
-	const struct tfc__journal_entry *entry = &journal->entries[journal->said - 1];
-	add_string(json, "text", entry->text);
-	if (entry->kind == TFC_EVENT_END)
-		add_string(json, "reason", tfc_end_reason_name(entry->reason));
+	tfc__job_task_write(buf, &info);
 }
 
-/* Writes the keys about the job as a whole; the object is left open. */
-static void add_job(const struct tfc__record *record, struct tfc__buf *json)
+void tfc__describe(const struct tfc__record *record, struct tfc__buf *buf)
 {
-	uint64_t now = tfc__wall();
-	uint64_t age_ms = now > record->submitted_ns ? (now - record->submitted_ns) / TFC__MS : 0;
-	tfc__buf_addf(json, "{\"job\":\"%s\"", record->id);
-	add_string(json, "name", record->job->name);
-	add_string(json, "state", tfc_job_state_name(tfc__record_state(record)));
-	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(record->directory)));
-	add_sentence(record, json);
-	tfc__buf_addf(json, ",\"generation\":%u,\"epoch\":%llu,\"age_s\":%llu.%03u",
-		      tfc__record_generation(record), (unsigned long long)record->epoch,
-		      (unsigned long long)age_ms / 1000, (unsigned)(age_ms % 1000));
-}
-
-void tfc__describe(const struct tfc__record *record, struct tfc__buf *json)
-{
-	uint32_t count = tfc__job_task_count(record->job);
-	add_job(record, json);
-	tfc__buf_add_str(json, ",\"tasks\":[");
-	for (uint32_t i = 0; i < count; i++) {
-		if (i)
-			tfc__buf_add_char(json, ',');
-		add_task(record, i, json);
-	}
-	tfc__buf_add_str(json, "]}");
-}
-
-void tfc__describe_damaged(const struct tfc__directory *directory,
-			   const struct tfc__damaged *damaged, struct tfc__buf *json)
-{
-	tfc__buf_addf(json, "{\"job\":\"%s\",\"name\":\"\",\"state\":\"damaged\"", damaged->id);
-	add_string(json, "maintainer", tfc__agent_name(tfc__directory_agent(directory)));
-	add_string(json, "text", damaged->why);
-	tfc__buf_add_str(json, ",\"tasks\":[]}");
-}
-
-/* ---- summary */
-
-struct names {
-	const char *all[NODES_MAX];
-	uint32_t count;
-};
-
-static void note_name(struct names *names, const char *name)
-{
-	for (uint32_t i = names->count; i-- > 0;)
-		if (strcmp(names->all[i], name) == 0)
-			return;
-	if (*name && names->count < NODES_MAX)
-		names->all[names->count++] = name;
-}
-
-/* The nodes of its tasks, in the order of the tasks. */
-static void add_nodes(const struct tfc__record *record, uint32_t count, struct tfc__buf *json)
-{
-	struct names names = {.count = 0};
-	const char *last = "";
-	for (uint32_t i = 0; i < count; i++) {
-		const char *node = tfc__journal_task(&record->journal, i)->node;
-		if (strcmp(node, last) != 0)
-			note_name(&names, node);
-		last = node;
-	}
-	tfc__buf_add_str(json, ",\"nodes\":[");
-	for (uint32_t i = 0; i < names.count; i++) {
-		tfc__buf_add_str(json, i ? "," : "");
-		tfc__buf_add_json(json, names.all[i], strlen(names.all[i]));
-	}
-	tfc__buf_add_char(json, ']');
-}
-
-void tfc__describe_briefly(const struct tfc__record *record, struct tfc__buf *json)
-{
-	uint32_t count = tfc__job_task_count(record->job);
-	const struct tfc__journal *journal = &record->journal;
-	add_job(record, json);
-	tfc__buf_addf(json, ",\"task_count\":%u,\"ready\":%u,\"restarts\":%llu", count,
-		      journal->ready, (unsigned long long)journal->restarts);
-	add_nodes(record, count, json);
-	tfc__buf_add_char(json, '}');
+	struct tfc__job_summary summary;
+	tfc__summarize(record, &summary);
+	tfc__job_write_head(buf, &summary.info);
+	for (uint32_t i = 0; i < summary.info.task_count; i++)
+		describe_task(record, i, buf);
 }
 
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name)

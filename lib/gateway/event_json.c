@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "gateway/event_wire.h"
@@ -10,18 +9,6 @@
 #include <tfcluster/process.h>
 
 #define SHELL_SIGNAL 128 /* plus the signal's number: the exit status in shells */
-
-/* RFC 3339, in UTC. */
-static void add_time(struct tfc__buf *json, uint64_t time_ns)
-{
-	time_t seconds = (time_t)(time_ns / 1000000000u);
-	struct tm utc = {0};
-	char text[32] = "";
-	if (gmtime_r(&seconds, &utc))
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	tfc__buf_addf(json, "\"time\":\"%s.%06uZ\"", text,
-		      (unsigned)(time_ns % 1000000000u / 1000u));
-}
 
 static uint32_t variant_of(const tfc_event *event)
 {
@@ -67,8 +54,8 @@ int tfc_event_json(const tfc_event *event, char **ret_json)
 	whole.output = known->data;
 	whole.output_len = whole.gap_bytes = known->data_len;
 	whole.exit_status = tfc_event_exit_status(known);
-	tfc__buf_add_char(&json, '{');
-	add_time(&json, known->time_ns);
+	tfc__buf_add_str(&json, "{\"time\":");
+	tfc__json_time(&json, known->time_ns);
 	tfc__buf_addf(&json, ",\"event\":\"%s\",", names[known->kind]);
 	tfc__fields_json(&json, &tfc__sub_event_fields, &whole, variant_of(known));
 	tfc__buf_add_char(&json, '}');

@@ -30,8 +30,9 @@ void tfc__forward(struct tfc__forwarder *forwarder, const struct tfc__question *
 void tfc__forward_submit(struct tfc__forwarder *forwarder, const struct tfc__question *question,
 			 struct tfc__request *request);
 
-/* In listing.c. request->text is this node's list: adds the lists of the other members, if there
- * are any, wraps them in an object, and ends the request. */
-void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *request);
+/* In listing.c. request->text has `count` jobs of this node: adds those of the other members,
+ * unless a member asks, and ends the request. */
+void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_forwarded,
+		    struct tfc__request *request);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/options.h"
+#include "gateway/results.h"
 
 #define HOST_TAG_MAX 4096
 #define CLIENT_KEY_MAX 64
@@ -30,22 +31,32 @@ static void forget(struct tfc__request *request)
 static void end_request(tfc_op *op, int code)
 {
 	struct tfc__request *request = tfc__container_of(op, struct tfc__request, op);
+	struct tfc__result result = {.jobs.size = 0};
 	forget(request);
 	if (code < 0)
 		tfc__fail(&request->error, code, "gateway", 0, "request %s",
 			  code == TFC_ETIMEDOUT ? "timed out" : "canceled");
 	else
 		code = request->code;
+	if (code == TFC_OK && request->result)
+		code = tfc__result_read(&result, request->result, request->text.data,
+					request->text.len, &request->error);
+	const struct tfc__buf *text = request->result ? &result.json : &request->text;
 	tfc_reply reply = {
 		.size = sizeof(reply),
 		.code = code,
 		.error = &request->error,
-		.text = code == TFC_OK && request->text.data ? request->text.data : "",
-		.len = code == TFC_OK ? request->text.len : 0,
+		.text = code == TFC_OK && text->data ? text->data : "",
+		.len = code == TFC_OK ? text->len : 0,
 		.home = request->home,
 	};
+	if (code == TFC_OK && request->result == TFC_VERB_JOBS)
+		reply.jobs = &result.jobs;
+	if (code == TFC_OK && request->result == TFC_VERB_DESCRIBE)
+		reply.job = &result.job;
 	tfc__list_remove(&request->link);
 	request->fn(request->user, &reply);
+	tfc__result_fini(&result);
 	free_request(op);
 }
 
@@ -129,6 +140,8 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 	request->fn = fn;
 	request->user = user;
 	request->reserve = question->reserve;
+	if (tfc__is_typed(question->verb) && !question->is_relayed)
+		request->result = question->verb;
 	tfc__op_init(&request->op, gateway->ctx, timeout_ms, end_request);
 	tfc__op_free_with(&request->op, drop_request);
 	tfc__list_append(&gateway->requests, &request->link);

@@ -48,6 +48,8 @@ struct tfc__question {
 	bool skip_output;       /* SUBSCRIBE */
 	bool wants_live;        /* SUBSCRIBE */
 	bool is_forwarded;      /* a member forwards it: only jobs of this node are considered */
+	/* The text of the reply is the result as it is written (gateway/results.h). Not sent */
+	bool is_relayed;
 };
 
 /* A pending request. */
@@ -57,6 +59,7 @@ struct tfc__request {
 	tfc_reply_fn fn;
 	void *user;
 	int (*reserve)(void *user, size_t bytes, tfc_error *error); /* as in its question */
+	enum tfc_verb result; /* of which text is the written result; 0: text is for the host */
 	int code;
 	tfc_error error;
 	struct tfc__buf text;
@@ -109,16 +112,20 @@ int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
 /* Ends all its subscriptions without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);
 
-/* Writes a job as a JSON object, as returned by tfc_gateway_describe. */
-void tfc__describe(const struct tfc__record *record, struct tfc__buf *json);
+/* A job as in a list of jobs. Borrowed: valid until the next event of the job. */
+#define TFC__JOB_NODES_MAX 64
+struct tfc__job_summary {
+	tfc_job_info info; /* its strings may be those below: not to be copied alone */
+	const char *nodes[TFC__JOB_NODES_MAX + 1];
+	char decided_by[128];
+	char text[256];
+};
+void tfc__summarize(const struct tfc__record *record, struct tfc__job_summary *ret_summary);
+void tfc__summarize_damaged(const struct tfc__directory *directory,
+			    const struct tfc__damaged *damaged, tfc_job_info *ret_info);
 
-/* Writes a job whose record cannot be read, with the same keys as far as they are known; its state
- * is "damaged". */
-void tfc__describe_damaged(const struct tfc__directory *directory,
-			   const struct tfc__damaged *damaged, struct tfc__buf *json);
-
-/* Writes a summary, as returned by tfc_gateway_jobs. */
-void tfc__describe_briefly(const struct tfc__record *record, struct tfc__buf *json);
+/* Writes the result of DESCRIBE. */
+void tfc__describe(const struct tfc__record *record, struct tfc__buf *buf);
 
 /* The number of a task by its name ("worker/0"), or UINT32_MAX. */
 uint32_t tfc__find_task(const struct tfc__record *record, const char *name);

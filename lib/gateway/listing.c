@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "gateway/forward.h"
 #include "gateway/question.h"
+#include "gateway/results.h"
 
 #define LIST_MS 3000 /* a member that does not respond within this time is left out */
 
@@ -22,9 +23,10 @@ struct listing {
 	struct lister *listers;
 	uint32_t count;
 	uint32_t pending;
-	size_t bytes;            /* that it holds besides the text of the request */
-	struct tfc__buf missing; /* members that are missing in the list, as JSON */
-	int code;                /* below 0: the error is in the request */
+	size_t bytes; /* that it holds besides the jobs */
+	struct tfc__result_items jobs;
+	struct tfc__result_items missing; /* members that are missing in the list */
+	int code;                         /* below 0: the error is in the request */
 };
 
 static void free_listing(struct listing *listing)
@@ -32,7 +34,8 @@ static void free_listing(struct listing *listing)
 	for (uint32_t i = 0; i < listing->count; i++)
 		if (listing->listers[i].call)
 			tfc__rpc_drop(listing->listers[i].call);
-	tfc__buf_fini(&listing->missing);
+	tfc__buf_fini(&listing->jobs.items);
+	tfc__buf_fini(&listing->missing.items);
 	free(listing->listers);
 	free(listing);
 }
@@ -42,64 +45,39 @@ static void forget_listing(struct tfc__request *request)
 	free_listing(request->doing);
 }
 
-/* "[a]" and "[b,c]" become "[a,b,c]". */
-static void join_lists(struct tfc__buf *all, const char *text, size_t len)
-{
-	if (len <= 2 || text[0] != '[')
-		return;
-	all->len--;
-	if (all->len > 1)
-		tfc__buf_add_char(all, ',');
-	tfc__buf_add(all, text + 1, len - 1);
-}
-
-/* Wraps the list of jobs in an object that also lists the nodes that are missing. */
-static void wrap(struct listing *listing)
-{
-	struct tfc__buf *text = &listing->request->text, all = {0};
-	tfc__buf_add_str(&all, "{\"jobs\":");
-	tfc__buf_add(&all, text->data, text->len);
-	tfc__buf_add_str(&all, ",\"not_asked\":[");
-	tfc__buf_add(&all, listing->missing.data, listing->missing.len);
-	tfc__buf_add_str(&all, "]}");
-	all.is_failed = all.is_failed || text->is_failed || listing->missing.is_failed;
-	tfc__buf_fini(text);
-	*text = all;
-}
-
 static void end_listing(struct listing *listing)
 {
 	struct tfc__request *request = listing->request;
 	int code = listing->code;
 	if (code == TFC_OK)
-		wrap(listing);
+		tfc__jobs_write(&request->text, &listing->jobs, &listing->missing);
 	free_listing(listing);
 	tfc__request_end(request, code);
 }
 
 static void note_missing(struct listing *listing, const char *name, const char *reason)
 {
-	struct tfc__buf *missing = &listing->missing;
-	tfc__buf_add_str(missing, missing->len ? ",{\"node\":" : "{\"node\":");
-	tfc__buf_add_json(missing, name, strlen(name));
-	tfc__buf_add_str(missing, ",\"reason\":");
-	tfc__buf_add_json(missing, reason, strlen(reason));
-	tfc__buf_add_char(missing, '}');
+	tfc__missing_node_write(&listing->missing.items, name, reason);
+	listing->missing.count++;
 }
 
 static void on_listed(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct lister *lister = user;
 	struct listing *listing = lister->listing;
-	size_t len;
+	tfc_error unread = TFC_ERROR_INIT;
+	size_t len = 0;
 	lister->call = NULL;
-	const char *text = code == TFC_OK && result ? tfc__msg_bytes(result, &len) : NULL;
-	if (text) {
-		join_lists(&listing->request->text, text, len);
-		listing->code = tfc__request_reserve(listing->request, listing->bytes);
-	} else if (code < 0) {
-		note_missing(listing, lister->name, error->text);
+	if (code == TFC_OK) {
+		const void *data = tfc__msg_bytes(result, &len);
+		code = tfc__jobs_append(&listing->jobs, data ? data : "", len, &unread);
+		error = &unread;
 	}
+	if (code == TFC_OK)
+		listing->code = tfc__request_reserve(listing->request,
+						     listing->bytes + listing->jobs.items.len);
+	else
+		note_missing(listing, lister->name, error->text);
 	if (--listing->pending == 0 || listing->code < 0)
 		end_listing(listing);
 }
@@ -153,12 +131,12 @@ static struct listing *new_listing(struct tfc__request *request, uint32_t count)
 	return NULL;
 }
 
-void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *request)
+void tfc__list_jobs(struct tfc__forwarder *forwarder, uint32_t count, bool is_forwarded,
+		    struct tfc__request *request)
 {
 	const struct tfc__question question = {.verb = TFC_VERB_JOBS, .is_forwarded = true};
 	const struct tfc__gateway_members *members = &forwarder->members;
-	uint32_t count = count_members(members);
-	struct listing *listing = new_listing(request, count);
+	struct listing *listing = new_listing(request, is_forwarded ? 0 : count_members(members));
 	struct tfc__buf params = {0};
 	struct tfc__gateway_member member = {NULL};
 	tfc__question_write(&params, &question);
@@ -171,7 +149,9 @@ void tfc__forward_jobs(struct tfc__forwarder *forwarder, struct tfc__request *re
 		tfc__request_end(request, code);
 		return;
 	}
-	while (tfc__gateway_members_next(members, &member))
+	listing->jobs = (struct tfc__result_items){request->text, count};
+	request->text = (struct tfc__buf){0};
+	while (!is_forwarded && tfc__gateway_members_next(members, &member))
 		ask_for_list(listing, member.name, member.rpc, &params);
 	tfc__buf_fini(&params);
 	if (!listing->pending) {

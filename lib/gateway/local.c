@@ -11,6 +11,7 @@
 #include "gateway/forward.h"
 #include "gateway/internal.h"
 #include "gateway/question.h"
+#include "gateway/results.h"
 
 struct local_gateway {
 	tfc_gateway base;
@@ -131,28 +132,28 @@ static int stop(struct tfc__record *record, const struct tfc__question *question
 	return TFC_OK;
 }
 
-static int jobs(struct tfc__directory *directory, struct tfc__request *request)
+/* The jobs of this node become the text of the request. */
+static int jobs(struct tfc__directory *directory, struct tfc__request *request, uint32_t *ret_count)
 {
-	const char *separator = "";
-	int code;
-	tfc__buf_add_char(&request->text, '[');
+	uint32_t count = 0;
 	TFC__LIST_EACH (link, tfc__directory_records(directory)) {
-		const struct tfc__record *record = tfc__container_of(link, struct tfc__record,
-								     link);
-		tfc__buf_add_str(&request->text, separator);
-		tfc__describe_briefly(record, &request->text);
-		separator = ",";
-		code = tfc__request_reserve(request, 0);
+		struct tfc__job_summary summary;
+		tfc__summarize(tfc__container_of(link, struct tfc__record, link), &summary);
+		tfc__job_write(&request->text, &summary.info);
+		count++;
+		int code = tfc__request_reserve(request, 0);
 		if (code < 0)
 			return code;
 	}
 	TFC__LIST_EACH (link, tfc__directory_damaged(directory)) {
-		tfc__buf_add_str(&request->text, separator);
-		tfc__describe_damaged(directory, tfc__container_of(link, struct tfc__damaged, link),
-				      &request->text);
-		separator = ",";
+		tfc_job_info damaged;
+		tfc__summarize_damaged(directory,
+				       tfc__container_of(link, struct tfc__damaged, link),
+				       &damaged);
+		tfc__job_write(&request->text, &damaged);
+		count++;
 	}
-	tfc__buf_add_char(&request->text, ']');
+	*ret_count = count;
 	return tfc__request_reserve(request, 0);
 }
 
@@ -334,6 +335,7 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 {
 	struct tfc__forwarder *forwarder = &of(gateway)->forwarder;
 	struct tfc__directory *directory = forwarder->directory;
+	uint32_t count;
 	int code;
 	switch (question->verb) {
 	case TFC_VERB_SUBMIT:
@@ -352,11 +354,11 @@ static void ask(tfc_gateway *gateway, const struct tfc__question *question,
 		drain(forwarder, question, request);
 		return;
 	case TFC_VERB_JOBS:
-		code = jobs(directory, request);
-		if (code < 0 || question->is_forwarded)
+		code = jobs(directory, request, &count);
+		if (code < 0)
 			tfc__request_end(request, code);
 		else
-			tfc__forward_jobs(forwarder, request);
+			tfc__list_jobs(forwarder, count, question->is_forwarded, request);
 		return;
 	default:
 		if (is_elsewhere(forwarder, question))

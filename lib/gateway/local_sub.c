@@ -74,21 +74,10 @@ static void report(struct local_sub *sub)
 	mark->task = mark->ended_task = mark->rest = mark->rest_over = UINT32_MAX;
 }
 
-/* The entry has one number for all that may be said of an end. */
-static void set_end(tfc_event *event, const struct tfc__journal_entry *entry)
-{
-	bool is_job = entry->kind == TFC_EVENT_END;
-	if (is_job ? entry->reason == TFC_END_EXIT : entry->end.reason == TFC_EXIT_CODE)
-		event->exit_code = entry->end.status;
-	else if (is_job ? entry->reason == TFC_END_SIGNAL : entry->end.reason == TFC_EXIT_SIGNAL)
-		event->signal = entry->end.status;
-	else if (entry->end.status < 0)
-		event->error_code = entry->end.status;
-}
-
 static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	static const char *const no_lines[] = {NULL};
+	const struct tfc__journal_exit end = tfc__journal_exit(entry);
 	tfc_event *event = begin_event(sub, entry->kind);
 	event->time_ns = entry->time_ns;
 	event->job_state = entry->job_state;
@@ -96,7 +85,9 @@ static void report_entry(struct local_sub *sub, const struct tfc__journal_entry 
 	event->epoch = entry->epoch;
 	event->attempt = entry->attempt;
 	event->reason = entry->reason;
-	set_end(event, entry);
+	event->exit_code = end.code;
+	event->signal = end.signal;
+	event->error_code = end.error;
 	event->text = entry->text;
 	if (entry->kind != TFC_EVENT_JOB) {
 		name_task(sub, entry->task, event);

@@ -1,6 +1,298 @@
-#include <stddef.h>
+#include "gateway/results.h"
 
-#include <tfcluster/gateway.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proc/proc.h"
+
+/* Values in a result, a message of 16 MiB: enough for 65,536 tasks. */
+#define OBJECTS_MAX (4u << 20)
+
+/* Variants of a job in JSON. */
+enum {
+	LISTED = 1,
+	DESCRIBED = 2,
+	INTACT = 4, /* not damaged */
+	DAMAGED = 8,
+	ENDED = 16,
+	ANY = UINT32_MAX,
+};
+
+/* ---- values that JSON shows in another form */
+
+static const void *value_at(const struct tfc__field *field, const void *message)
+{
+	return (const char *)message + field->offset;
+}
+
+static void show_time(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	tfc__json_time(json, *(const uint64_t *)value_at(field, message));
+}
+
+/* Milliseconds as seconds. */
+static void show_seconds(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	uint64_t ms = *(const uint64_t *)value_at(field, message);
+	tfc__buf_addf(json, "%llu.%03u", (unsigned long long)ms / 1000, (unsigned)(ms % 1000));
+}
+
+static void show_task(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	const tfc_job_task *task = message;
+	char text[128];
+	int len = snprintf(text, sizeof(text), "%s/%u", task->task_type, task->task_index);
+	tfc__buf_add_json_bytes(json, text, (size_t)len < sizeof(text) ? (size_t)len : 127);
+}
+
+/* At most one of the three numbers is set. */
+static void show_status(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	const tfc_attempt_end *end = message;
+	tfc__buf_addf(json, "%d",
+		      end->error_code ? end->error_code
+		      : end->signal   ? end->signal
+				      : end->exit_code);
+}
+
+static const char *name_isolation(uint32_t isolation)
+{
+	return isolation ? tfc__isolation_name(isolation) : NULL;
+}
+
+/* ---- tables */
+
+#define END(...) TFC__FIELD(tfc_attempt_end, __VA_ARGS__)
+static const struct tfc__field end_rows[] = {
+	END("a", TFC__UINT, attempt, TFC__V0_3, .json = "attempt", .shown = ANY),
+	END(NULL, TFC__INT, exit_code, TFC__V0_3, .json = "status", .shown = ANY,
+	    .show = show_status),
+	END("n", TFC__STRING, node, TFC__V0_3, .json = "node", .shown = ANY),
+	END("s", TFC__UINT, task_state, TFC__V0_3, .json = "state", .shown = ANY,
+	    .word = tfc_task_state_name),
+	END("r", TFC__UINT, reason, TFC__V0_3, .json = "reason", .shown = ANY,
+	    .word = tfc_end_reason_name),
+	END("x", TFC__STRING, text, TFC__V0_3, .json = "text", .shown = ANY),
+	END("at", TFC__UINT, ended_ns, TFC__V0_3, .json = "ended", .shown_if_set = ANY,
+	    .show = show_time),
+	END("u", TFC__UINT, user_us, TFC__V0_3, .json = "user_us", .shown = ANY),
+	END("sy", TFC__UINT, system_us, TFC__V0_3, .json = "system_us", .shown = ANY),
+	END("rss", TFC__UINT, max_rss_kib, TFC__V0_3, .json = "max_rss_kib", .shown = ANY),
+	END("xr", TFC__UINT, exit_reason, TFC__V0_3),
+	END("st", TFC__INT, exit_code, TFC__V0_3),
+	END("sg", TFC__INT, signal, TFC__V0_3),
+	END("er", TFC__INT, error_code, TFC__V0_3),
+};
+static const tfc_attempt_end no_end = {.size = sizeof(no_end), .node = "", .text = ""};
+static const struct tfc__fields end_fields = TFC__FIELDS(end_rows, tfc_attempt_end, &no_end);
+
+#define TASK(...) TFC__FIELD(tfc_job_task, __VA_ARGS__)
+static const struct tfc__field task_rows[] = {
+	TASK(NULL, TFC__STRING, task_type, TFC__V0_3, .json = "task", .shown = ANY,
+	     .show = show_task),
+	TASK("tt", TFC__STRING, task_type, TFC__V0_3),
+	TASK("ti", TFC__UINT, task_index, TFC__V0_3),
+	TASK("n", TFC__STRING, node, TFC__V0_3, .json = "node", .shown = ANY),
+	TASK("ad", TFC__STRING, address, TFC__V0_3, .json = "address", .shown = ANY),
+	TASK("p", TFC__INT, pid, TFC__V0_3, .json = "pid", .shown = ANY),
+	TASK("a", TFC__UINT, attempt, TFC__V0_3, .json = "attempt", .shown = ANY),
+	TASK("g", TFC__UINT, generation, TFC__V0_3, .json = "generation", .shown = ANY),
+	TASK("at", TFC__UINT, started_ns, TFC__V0_3, .json = "started", .shown_if_set = ANY,
+	     .show = show_time),
+	TASK("iso", TFC__UINT, isolation, TFC__V0_3, .json = "isolation", .shown = ANY,
+	     .word = name_isolation),
+	TASK("s", TFC__UINT, state, TFC__V0_3, .json = "state", .shown = ANY,
+	     .word = tfc_task_state_name),
+	TASK("rl", TFC__UINT, restarts_left, TFC__V0_3, .json = "restarts_left",
+	     .shown_if_set = ANY),
+	TASK("ac", TFC__STRING, activity, TFC__V0_3, .json = "doing", .shown_if_set = ANY),
+	TASK("end", TFC__MESSAGE, last_end, TFC__V0_3, .json = "last_end", .shown_if_set = ANY,
+	     .nested = &end_fields),
+};
+static const tfc_job_task no_task = {.size = sizeof(no_task),
+				     .task_type = "",
+				     .node = "",
+				     .address = "",
+				     .restarts_left = UINT32_MAX,
+				     .activity = ""};
+static const struct tfc__fields task_fields = TFC__FIELDS(task_rows, tfc_job_task, &no_task);
+
+static uint32_t variant_of_job(const void *message)
+{
+	const tfc_job_info *job = message;
+	if (job->state == TFC_JOB_DAMAGED)
+		return DAMAGED;
+	return INTACT | (job->state >= TFC_JOB_SUCCEEDED ? ENDED : 0);
+}
+
+#define JOB(...) TFC__FIELD(tfc_job_info, __VA_ARGS__)
+static const struct tfc__field job_rows[] = {
+	JOB("job", TFC__STRING, job, TFC__V0_3, .json = "job", .shown = ANY),
+	JOB("name", TFC__STRING, name, TFC__V0_3, .json = "name", .shown = ANY),
+	JOB("state", TFC__UINT, state, TFC__V0_3, .json = "state", .shown = ANY,
+	    .word = tfc_job_state_name),
+	JOB("maintainer", TFC__STRING, maintainer, TFC__V0_3, .json = "maintainer", .shown = ANY),
+	JOB("text", TFC__STRING, text, TFC__V0_3, .json = "text", .shown_if_set = ANY),
+	JOB("reason", TFC__UINT, reason, TFC__V0_3, .json = "reason", .shown = ENDED,
+	    .word = tfc_end_reason_name),
+	JOB("exit_status", TFC__INT, exit_status, TFC__V0_3, .json = "exit", .shown = ENDED),
+	JOB("decided_by", TFC__STRING, decided_by, TFC__V0_3, .json = "decided_by",
+	    .shown_if_set = ENDED),
+	JOB("generation", TFC__UINT, generation, TFC__V0_3, .json = "generation", .shown = INTACT),
+	JOB("epoch", TFC__UINT, epoch, TFC__V0_3, .json = "epoch", .shown = INTACT),
+	JOB("submitted", TFC__UINT, submitted_ns, TFC__V0_3, .json = "submitted", .shown = INTACT,
+	    .show = show_time),
+	JOB("started", TFC__UINT, started_ns, TFC__V0_3, .json = "started", .shown_if_set = INTACT,
+	    .show = show_time),
+	JOB("ended", TFC__UINT, ended_ns, TFC__V0_3, .json = "ended", .shown_if_set = INTACT,
+	    .show = show_time),
+	JOB("age_ms", TFC__UINT, age_ms, TFC__V0_3, .json = "age_s", .shown = INTACT,
+	    .show = show_seconds),
+	JOB("task_count", TFC__UINT, task_count, TFC__V0_3, .json = "task_count", .shown = INTACT),
+	JOB("ready", TFC__UINT, ready_count, TFC__V0_3, .json = "ready", .shown = INTACT),
+	JOB("restarts", TFC__UINT, restarts, TFC__V0_3, .json = "restarts", .shown = INTACT),
+	JOB("nodes", TFC__LINES, nodes, TFC__V0_3, .json = "nodes", .shown = INTACT),
+	JOB("tag", TFC__BYTES, host_tag, TFC__V0_3, .count = offsetof(tfc_job_info, host_tag_len)),
+	JOB("exit_code", TFC__INT, exit_code, TFC__V0_3),
+	JOB("signal", TFC__INT, signal, TFC__V0_3),
+	JOB("error", TFC__INT, error_code, TFC__V0_3),
+	JOB("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
+	    .count = offsetof(tfc_job_info, described_tasks), .json = "tasks",
+	    .shown = DESCRIBED | DAMAGED, .nested = &task_fields),
+};
+static const char *const no_names[] = {NULL};
+static const tfc_job_info no_job = {.size = sizeof(no_job),
+				    .job = "",
+				    .name = "",
+				    .maintainer = "",
+				    .text = "",
+				    .decided_by = "",
+				    .exit_status = -1,
+				    .nodes = no_names,
+				    .task_size = sizeof(tfc_job_task)};
+static const struct tfc__fields job_fields = {.fields = job_rows,
+					      .count = sizeof(job_rows) / sizeof(job_rows[0]),
+					      .size = sizeof(tfc_job_info),
+					      .initial = &no_job,
+					      .variant_of = variant_of_job};
+
+#define MISSING(...) TFC__FIELD(tfc_missing_node, __VA_ARGS__)
+static const struct tfc__field missing_rows[] = {
+	MISSING("node", TFC__STRING, node, TFC__V0_3, .json = "node", .shown = ANY),
+	MISSING("reason", TFC__STRING, reason, TFC__V0_3, .json = "reason", .shown = ANY),
+};
+static const tfc_missing_node no_missing = {.size = sizeof(no_missing), .node = "", .reason = ""};
+static const struct tfc__fields missing_fields = TFC__FIELDS(missing_rows, tfc_missing_node,
+							     &no_missing);
+
+#define JOBS(...) TFC__FIELD(tfc_jobs, __VA_ARGS__)
+static const struct tfc__field jobs_rows[] = {
+	JOBS("jobs", TFC__MESSAGES, jobs, TFC__V0_3, .count = offsetof(tfc_jobs, job_count),
+	     .json = "jobs", .shown = ANY, .nested = &job_fields),
+	JOBS("not_asked", TFC__MESSAGES, missing, TFC__V0_3,
+	     .count = offsetof(tfc_jobs, missing_count), .json = "not_asked", .shown = ANY,
+	     .nested = &missing_fields),
+};
+static const tfc_jobs no_jobs = {.size = sizeof(no_jobs),
+				 .job_size = sizeof(tfc_job_info),
+				 .missing_size = sizeof(tfc_missing_node)};
+static const struct tfc__fields jobs_fields = TFC__FIELDS(jobs_rows, tfc_jobs, &no_jobs);
+
+/* ---- writing */
+
+void tfc__job_write(struct tfc__buf *buf, const tfc_job_info *job)
+{
+	tfc__fields_write(buf, &job_fields, job);
+}
+
+void tfc__job_write_head(struct tfc__buf *buf, const tfc_job_info *job)
+{
+	tfc__msg_map(buf, tfc__fields_pairs(&job_fields, job) + 1);
+	tfc__fields_put(buf, &job_fields, job);
+	tfc__msg_str(buf, "tasks");
+	tfc__msg_array(buf, job->task_count);
+}
+
+void tfc__job_task_write(struct tfc__buf *buf, const tfc_job_task *task)
+{
+	tfc__fields_write(buf, &task_fields, task);
+}
+
+void tfc__missing_node_write(struct tfc__buf *buf, const char *node, const char *reason)
+{
+	const tfc_missing_node missing = {.node = node, .reason = reason};
+	tfc__fields_write(buf, &missing_fields, &missing);
+}
+
+static void put_items(struct tfc__buf *buf, const char *key, const struct tfc__result_items *items)
+{
+	tfc__msg_str(buf, key);
+	tfc__msg_array(buf, items->count);
+	tfc__buf_add(buf, items->items.data, items->items.len);
+	buf->is_failed = buf->is_failed || items->items.is_failed;
+}
+
+void tfc__jobs_write(struct tfc__buf *buf, const struct tfc__result_items *jobs,
+		     const struct tfc__result_items *missing)
+{
+	tfc__msg_map(buf, 2);
+	put_items(buf, "jobs", jobs);
+	put_items(buf, "not_asked", missing);
+}
+
+int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t len, tfc_error *error)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	const msgpack_object *items;
+	struct tfc__msg msg;
+	int code = tfc__msg_parse(&msg, data, len, &limits, error);
+	if (code < 0)
+		return code;
+	uint32_t count = tfc__msg_get_array(&msg.root, "jobs", &items);
+	for (uint32_t i = 0; i < count; i++)
+		tfc__msg_object(&jobs->items, &items[i]);
+	jobs->count += count;
+	tfc__msg_fini(&msg);
+	return TFC_OK;
+}
+
+/* ---- reading */
+
+bool tfc__is_typed(enum tfc_verb verb)
+{
+	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE;
+}
+
+int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void *data, size_t len,
+		     tfc_error *error)
+{
+	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
+	bool is_list = verb == TFC_VERB_JOBS;
+	const struct tfc__fields *table = is_list ? &jobs_fields : &job_fields;
+	void *message = is_list ? (void *)&result->jobs : (void *)&result->job;
+	struct tfc__msg msg;
+	int code = tfc__msg_parse(&msg, data, len, &limits, error);
+	if (code < 0)
+		return code;
+	memcpy(message, table->initial, table->size);
+	code = tfc__fields_read(&result->reader, table, &msg.root, error, message);
+	tfc__msg_fini(&msg);
+	if (code < 0)
+		return code;
+	tfc__buf_add_char(&result->json, '{');
+	tfc__fields_json(&result->json, table, message,
+			 is_list ? LISTED : DESCRIBED | variant_of_job(message));
+	tfc__buf_add_char(&result->json, '}');
+	return result->json.is_failed ? tfc__fail_nomem(error, "gateway") : TFC_OK;
+}
+
+void tfc__result_fini(struct tfc__result *result)
+{
+	tfc__reader_fini(&result->reader);
+	tfc__buf_fini(&result->json);
+}
+
+/* ---- lists of the host */
 
 static const void *item_at(const void *items, uint32_t size, uint32_t count, uint32_t index)
 {
@@ -10,4 +302,14 @@ static const void *item_at(const void *items, uint32_t size, uint32_t count, uin
 const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index)
 {
 	return job ? item_at(job->tasks, job->task_size, job->described_tasks, index) : NULL;
+}
+
+const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index)
+{
+	return jobs ? item_at(jobs->jobs, jobs->job_size, jobs->job_count, index) : NULL;
+}
+
+const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index)
+{
+	return jobs ? item_at(jobs->missing, jobs->missing_size, jobs->missing_count, index) : NULL;
 }

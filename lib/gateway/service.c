@@ -135,6 +135,7 @@ static void ask(struct call *call, const struct tfc__question *received)
 {
 	struct tfc__question question = *received;
 	question.reserve = reserve;
+	question.is_relayed = true;
 	if (tfc__gateway_ask(call->service->gateway, &question, 0, on_reply, call, &call->op) < 0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 
@@ -517,9 +518,25 @@ static void add_lines(struct tfc__buf *json, const char *const *lines)
 	tfc__buf_add_char(json, ']');
 }
 
-static void add_value(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+static void add_object(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
+		       uint32_t variant)
+{
+	if (table->variant_of)
+		variant |= table->variant_of(message);
+	tfc__buf_add_char(json, '{');
+	tfc__fields_json(json, table, message, variant);
+	tfc__buf_add_char(json, '}');
+}
+
+static void add_value(struct tfc__buf *json, const struct tfc__field *field, const void *message,
+		      uint32_t variant)
 {
 	const void *at = (const char *)message + field->offset;
+	uint64_t count;
+	if (field->show) {
+		field->show(json, field, message);
+		return;
+	}
 	switch (field->type) {
 	case TFC__BOOL:
 		tfc__buf_add_str(json, get_number(field, at) ? "true" : "false");
@@ -546,6 +563,20 @@ static void add_value(struct tfc__buf *json, const struct tfc__field *field, con
 	case TFC__LINES:
 		add_lines(json, get_pointer(at));
 		break;
+	case TFC__MESSAGE:
+		add_object(json, field->nested, get_pointer(at), variant);
+		break;
+	case TFC__MESSAGES:
+		count = get_pointer(at) ? get_count(field, message) : 0;
+		tfc__buf_add_char(json, '[');
+		for (uint64_t i = 0; i < count; i++) {
+			tfc__buf_add_str(json, i ? "," : "");
+			add_object(json, field->nested,
+				   (const char *)get_pointer(at) + i * field->nested->size,
+				   variant);
+		}
+		tfc__buf_add_char(json, ']');
+		break;
 	default:
 		assert(field->type == TFC__BYTES);
 		tfc__buf_add_json_bytes(json, get_pointer(at), (size_t)get_count(field, message));
@@ -563,7 +594,17 @@ void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, co
 		if (!field->json || !is_shown)
 			continue;
 		tfc__buf_addf(json, "%s\"%s\":", is_first ? "" : ",", field->json);
-		add_value(json, field, message);
+		add_value(json, field, message, variant);
 		is_first = false;
 	}
+}
+
+void tfc__json_time(struct tfc__buf *json, uint64_t time_ns)
+{
+	time_t seconds = (time_t)(time_ns / 1000000000u);
+	struct tm utc = {0};
+	char text[32] = "";
+	if (gmtime_r(&seconds, &utc))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+	tfc__buf_addf(json, "\"%s.%06uZ\"", text, (unsigned)(time_ns % 1000000000u / 1000u));
 }

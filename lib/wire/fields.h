@@ -52,7 +52,9 @@ struct tfc__field {
 	const char *json;                /* key in JSON; NULL: not shown */
 	uint32_t shown;                  /* variants that show it */
 	uint32_t shown_if_set;           /* variants that show it unless it has its initial value */
-	const char *(*word)(uint32_t n); /* text for a UINT or INT */
+	const char *(*word)(uint32_t n); /* text for a UINT or INT; NULL is null in JSON */
+	/* Writes the value in JSON in another form than its type's; or NULL. */
+	void (*show)(struct tfc__buf *json, const struct tfc__field *field, const void *message);
 };
 
 struct tfc__fields {
@@ -60,6 +62,8 @@ struct tfc__fields {
 	uint32_t count;
 	uint32_t size;       /* size of the struct */
 	const void *initial; /* a struct with the initial values; NULL: zeros */
+	/* The variants that a message is besides those of the message that it is in; or NULL. */
+	uint32_t (*variant_of)(const void *message);
 };
 
 #define TFC__V0_2 0x000200
@@ -121,9 +125,12 @@ void tfc__reader_fini(struct tfc__reader *reader);
 
 /* ---- JSON */
 
-/* Adds the fields that a variant shows, as comma-separated "KEY":VALUE pairs. A byte that is not
- * UTF-8 becomes the four characters \xNN. */
+/* Adds the fields that a variant shows, as comma-separated "KEY":VALUE pairs. A nested message is
+ * an object, with the same variant. A byte that is not UTF-8 becomes the four characters \xNN. */
 void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
 		      uint32_t variant);
+
+/* Adds a time of CLOCK_REALTIME as a string, RFC 3339 in UTC. */
+void tfc__json_time(struct tfc__buf *json, uint64_t time_ns);
 
 #endif

@@ -28,6 +28,8 @@ ALLOCATES_NOTHING = {
     "tfc_op_cancel": "schedules what is there",
     "tfc_event_exit_status": "calculates",
     "tfc_job_info_task": "gives what is there",
+    "tfc_jobs_at": "gives what is there",
+    "tfc_jobs_missing_at": "gives what is there",
     "tfc_log_position": "gives what is there",
     "tfc_member_list": "gives what is there",
     "tfc_pipe_ready": "schedules what is there",

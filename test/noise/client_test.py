@@ -24,6 +24,11 @@ SUCCEEDED, FAILED = 6, 7     # enum tfc_job_state
 LINES = 200000               # of output: many items
 
 
+def result(connection, method, **params):
+    """A result that is a map, in binary data."""
+    return wire_client.msgpack.unpackb(connection.call(method, params))
+
+
 def definition(script):
     return json.dumps({"name": "spoken", "framework": "none", "argv": ["/bin/sh", "-c", script],
                        "roles": {"worker": {"count": 1, "ready": "started"}}})
@@ -68,7 +73,7 @@ class WireTest(node_test.NodeTest):
 
 class GatewayTest(WireTest):
     def walk_a_job(self, connection):
-        self.assertEqual(json.loads(connection.call("gateway.jobs", {})), {"jobs": [], "not_asked": []})
+        self.assertEqual(result(connection, "gateway.jobs"), {"jobs": [], "not_asked": []})
         job = connection.call("gateway.submit", {
             "definition": definition(r"echo out; printf 'err \377' >&2; exit 3"),
             "key": "once", "tag": b"\0mine"})
@@ -86,9 +91,12 @@ class GatewayTest(WireTest):
         self.assertEqual((end["k"], end["js"], end["r"], end["st"], end["tt"]),
                          (END, FAILED, 1, 3, "worker"))
         self.assertEqual(sorted(end["lt"], key=str), [b"err \xff", "out"])  # text, where it is
-        listed = json.loads(connection.call("gateway.jobs", {}))
+        listed = result(connection, "gateway.jobs")
         self.assertEqual([one["job"] for one in listed["jobs"]], [job])
-        self.assertEqual(json.loads(connection.call("gateway.describe", {"job": job[:9]}))["job"], job)
+        described = result(connection, "gateway.describe", job=job[:9])
+        self.assertEqual((described["job"], described["tag"], described["exit_code"]),
+                         (job, b"\0mine", 3))
+        self.assertEqual([task["tt"] for task in described["tasks"]], ["worker"])
         again = connection.call("gateway.submit", {
             "definition": definition(r"echo out; printf 'err \377' >&2; exit 3"), "key": "once"})
         self.assertEqual(again, job)
@@ -248,7 +256,7 @@ class WrongTest(WireTest):
             self.assert_fails(EACCES, connection, "node.ping")
             self.assert_fails(EACCES, connection, "node.drain", {})
             self.assert_fails(EACCES, connection, "agent.stamp", {"instance": 1})
-        self.assertEqual(json.loads(node.call("gateway.jobs", {"forwarded": True})), [])
+        self.assertEqual(result(node, "gateway.jobs", forwarded=True)["jobs"], [])
 
     def test_methods_and_params_that_are_not_there(self):
         connection = self.unix()
