@@ -85,13 +85,13 @@ static void see_all(const struct agent_task *task, struct seen *seen)
 
 static void mark(struct agent_task *task, const struct seen *seen)
 {
-	task->mark = (struct doing_mark){tfc__now(), seen->cpu_ms};
+	task->mark = (struct activity_mark){tfc__now(), seen->cpu_ms};
 }
 
 /* Reads nothing, because a thousand tasks may start at once. */
 void tfc__activity_begin(struct agent_task *task)
 {
-	task->mark = (struct doing_mark){tfc__now(), 0};
+	task->mark = (struct activity_mark){tfc__now(), 0};
 }
 
 void tfc__activity_mark(struct agent_task *task)

@@ -154,7 +154,7 @@ void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
 void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t task, bool is_ending);
 
 /* Queries the activity of the first tasks that are not ready yet (INSPECTED). */
-void tfc__agent_look(struct tfc__agent_job *job, uint32_t number);
+void tfc__agent_inspect(struct tfc__agent_job *job, uint32_t number);
 
 /* ---- queries */
 
@@ -162,7 +162,7 @@ void tfc__agent_look(struct tfc__agent_job *job, uint32_t number);
  * The activity of a task now: "stopped (SIGSTOP)", "loading, ..."; "" when there is nothing to
  * report.
  */
-void tfc__agent_doing(struct tfc__agent_job *job, uint32_t task, char *text, size_t size);
+void tfc__agent_activity(struct tfc__agent_job *job, uint32_t task, char *text, size_t size);
 
 /* The addresses of all tasks of the cluster, in the order of the roles. */
 int tfc__agent_spec(const struct tfc__agent_job *job, tfc_error *error, tfc_spec **ret_spec);

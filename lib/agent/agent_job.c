@@ -207,7 +207,7 @@ static void init_tasks(struct tfc__agent_job *job)
 	}
 }
 
-static void deliver_answer(struct tfc__work *work);
+static void deliver_states(struct tfc__work *work);
 
 /* Creates the struct; nothing of the job is created or run yet. */
 static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
@@ -220,8 +220,8 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	job->info = *info;
 	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__list_append(&agent->jobs, &job->link);
-	tfc__work_init(&job->answer, agent->ctx, deliver_answer);
-	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_looked);
+	tfc__work_init(&job->answer, agent->ctx, deliver_states);
+	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_inspection);
 	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
@@ -468,7 +468,7 @@ static bool settle_states(struct tfc__agent_job *job)
 	return true;
 }
 
-static void deliver_answer(struct tfc__work *work)
+static void deliver_states(struct tfc__work *work)
 {
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, answer);
 	if (!job->query || !settle_states(job))
@@ -476,7 +476,7 @@ static void deliver_answer(struct tfc__work *work)
 	for (uint32_t i = 0; i < job->task_count; i++)
 		if (!job->tasks[i].process) /* it has ended since it was inspected */
 			job->states[i] = TFC__PROC_NONE;
-	struct tfc__task_event event = {.kind = TFC__AGENT_ANSWER,
+	struct tfc__task_event event = {.kind = TFC__AGENT_STATES,
 					.number = job->query,
 					.states = job->states,
 					.state_count = job->task_count};
@@ -484,7 +484,7 @@ static void deliver_answer(struct tfc__work *work)
 	job->fn(job->user, &event);
 }
 
-void tfc__agent_answer_when_settled(struct tfc__agent_job *job)
+void tfc__agent_respond_when_settled(struct tfc__agent_job *job)
 {
 	if (job->query)
 		tfc__work_schedule(&job->answer);

@@ -52,12 +52,12 @@ void tfc__agent_on_empty(struct tfc__agent *agent, struct tfc__work *emptied)
 	agent->emptied = emptied;
 }
 
-static uint32_t count_seats(const struct tfc__agent_job *job)
+static uint32_t count_slots(const struct tfc__agent_job *job)
 {
-	uint32_t seats = 0;
+	uint32_t slots = 0;
 	for (uint32_t i = 0; i < job->task_count; i++)
-		seats += job->tasks[i].has_slot;
-	return seats;
+		slots += job->tasks[i].has_slot;
+	return slots;
 }
 
 void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t size)
@@ -68,10 +68,10 @@ void tfc__agent_taken_text(const struct tfc__agent *agent, char *text, size_t si
 	     link = link->next) {
 		const struct tfc__agent_job *job = tfc__container_of(link, struct tfc__agent_job,
 								     link);
-		uint32_t seats = count_seats(job);
-		if (seats && len < size)
+		uint32_t slots = count_slots(job);
+		if (slots && len < size)
 			len += (size_t)snprintf(text + len, size - len, "%s%u task%s of %s",
-						len ? ", " : "", seats, seats == 1 ? "" : "s",
+						len ? ", " : "", slots, slots == 1 ? "" : "s",
 						job->info.id);
 	}
 }

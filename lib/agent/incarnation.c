@@ -22,7 +22,7 @@
 #include "proc/dir_lock.h"
 #include "proc/task_lock.h"
 
-#define LOOK_AGAIN (50 * TFC__MS)
+#define CHECK_INTERVAL (50 * TFC__MS)
 #define FILE_MAX 65536
 
 /* The time that guard and shim may need beyond the grace to kill, reap and log everything. */
@@ -139,11 +139,11 @@ static int note_dirs(struct tfc__agent *agent)
 	return code;
 }
 
-static void on_look(struct tfc__timer *timer)
+static void on_check(struct tfc__timer *timer)
 {
 	struct tfc__agent *agent = tfc__container_of(timer, struct tfc__agent, previous.timer);
 	if (!previous_are_over(agent)) {
-		tfc__timer_set(timer, tfc__now() + LOOK_AGAIN);
+		tfc__timer_set(timer, tfc__now() + CHECK_INTERVAL);
 		return;
 	}
 	agent->previous.is_awaited = false;
@@ -161,7 +161,7 @@ static void begin_wait(struct tfc__agent *agent, const struct tfc__task_locks *l
 	uint64_t longest = locks->grace_ms * TFC__MS + MARGIN;
 	previous->is_awaited = true;
 	previous->due = tfc__now() + longest;
-	tfc__timer_set(&previous->timer, tfc__now() + LOOK_AGAIN);
+	tfc__timer_set(&previous->timer, tfc__now() + CHECK_INTERVAL);
 	tfc__log(agent->ctx, TFC_LOG_WARNING, "agent", "",
 		 "waiting up to %u s for the tasks of this node's previous incarnation to end "
 		 "(\"fuser -v %.200s\" lists their processes)",
@@ -174,7 +174,7 @@ void tfc__incarnation_init(struct tfc__agent *agent)
 {
 	agent->previous.state = -1;
 	tfc__list_init(&agent->previous.parked);
-	tfc__timer_init(&agent->previous.timer, agent->ctx, on_look);
+	tfc__timer_init(&agent->previous.timer, agent->ctx, on_check);
 }
 
 int tfc__incarnation_open(struct tfc__agent *agent, const char *state_dir, tfc_error *error)

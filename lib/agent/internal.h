@@ -134,7 +134,7 @@ enum reply {
 };
 
 /* CPU time of a task's processes at a point in time. */
-struct doing_mark {
+struct activity_mark {
 	uint64_t at; /* 0: never */
 	uint64_t cpu_ms;
 };
@@ -171,7 +171,7 @@ struct agent_task {
 	struct tfc__strv env;
 	struct tfc__link watch_link;   /* in agent->by_port */
 	struct tfc__link waiting_link; /* in agent->waiting */
-	struct doing_mark mark;        /* CPU time at the last inspection */
+	struct activity_mark mark;     /* CPU time at the last inspection */
 	struct tfc__timer stall_timer;
 	uint32_t stall_attempt; /* the attempt that stall_timer was set for */
 	struct silence silence;
@@ -240,7 +240,7 @@ int tfc__base_environ_open(struct tfc__agent *agent, const struct tfc__agent_opt
 const struct tfc__strv *tfc__base_environ(const struct agent_task *task);
 
 int tfc__agent_hold_port(struct agent_task *task);
-void tfc__agent_answer_when_settled(struct tfc__agent_job *job);
+void tfc__agent_respond_when_settled(struct tfc__agent_job *job);
 
 int tfc__render_environ(struct agent_task *task, const tfc_spec *spec, struct tfc__strv *env,
 			tfc_error *error);
@@ -318,7 +318,7 @@ void tfc__stall_init(struct agent_task *task);
 void tfc__stall_fini(struct agent_task *task);
 uint32_t tfc__stall_ms(const struct agent_task *task); /* 0: not watched */
 void tfc__stall_report(struct agent_task *task, uint32_t silent_ms);
-void tfc__agent_deliver_looked(struct tfc__work *work);
+void tfc__agent_deliver_inspection(struct tfc__work *work);
 
 /* stacks.c */
 void tfc__stacks_tick(struct tfc__timer *timer);

@@ -167,7 +167,7 @@ static void attempt_ended(struct agent_task *task, const tfc_process_event *proc
 		tfc__agent_task_info(task, &info);
 		agent->hooks.after_exit(agent->hooks.user, &info);
 	}
-	tfc__agent_answer_when_settled(task->job);
+	tfc__agent_respond_when_settled(task->job);
 	tfc__agent_notify(task, &event);
 }
 

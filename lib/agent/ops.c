@@ -66,7 +66,7 @@ static void stacks(void *job, uint32_t task, bool is_ending)
 
 static void look(void *job, uint32_t number)
 {
-	tfc__agent_look(job, number);
+	tfc__agent_inspect(job, number);
 }
 
 static struct tfc__log_source *log_open(void *of, uint32_t task, uint64_t position,

@@ -99,7 +99,7 @@ static bool is_awaited(const struct agent_task *task)
 	return is_launched && !tfc__agent_is_ready(task);
 }
 
-void tfc__agent_deliver_looked(struct tfc__work *work)
+void tfc__agent_deliver_inspection(struct tfc__work *work)
 {
 	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, looked);
 	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
@@ -119,13 +119,13 @@ void tfc__agent_deliver_looked(struct tfc__work *work)
 	job->fn(job->user, &event);
 }
 
-void tfc__agent_look(struct tfc__agent_job *job, uint32_t number)
+void tfc__agent_inspect(struct tfc__agent_job *job, uint32_t number)
 {
 	job->look = number;
 	tfc__work_schedule(&job->looked);
 }
 
-void tfc__agent_doing(struct tfc__agent_job *job, uint32_t number, char *text, size_t size)
+void tfc__agent_activity(struct tfc__agent_job *job, uint32_t number, char *text, size_t size)
 {
 	struct agent_task *task = &job->tasks[number];
 	text[0] = '\0';

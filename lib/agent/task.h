@@ -45,10 +45,10 @@ enum tfc__task_event_kind {
 	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
 	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
 	TFC__AGENT_STACKED = 8,   /* result of tfc__agent_stacks: text, activity, silent_ms */
-	TFC__AGENT_INSPECTED = 9, /* result of tfc__agent_look: inspected */
+	TFC__AGENT_INSPECTED = 9, /* result of tfc__agent_inspect: inspected */
 	/* the fresh answer to a query: states of all tasks. It comes after the EXITED of every
 	 * attempt that was dead when the node was queried. */
-	TFC__AGENT_ANSWER = 10,
+	TFC__AGENT_STATES = 10,
 	/* About all tasks of a node, only from agents of other nodes: see agent_ops.h. */
 	TFC__AGENT_LOST = 11,
 	TFC__AGENT_UNREACHABLE = 12,

@@ -14,8 +14,8 @@ void tfc__cooldown_init(struct tfc__cooldown *cooldown, const struct tfc__cooldo
 		own->failures = TFC__COOLDOWN_FAILURES_MAX;
 	if (!own->within_ns)
 		own->within_ns = 600 * TFC__SECOND;
-	if (!own->avoid_ns)
-		own->avoid_ns = 300 * TFC__SECOND;
+	if (!own->cooldown_ns)
+		own->cooldown_ns = 300 * TFC__SECOND;
 }
 
 bool tfc__cooldown_failed(struct tfc__cooldown *cooldown, uint64_t now)
@@ -28,7 +28,7 @@ bool tfc__cooldown_failed(struct tfc__cooldown *cooldown, uint64_t now)
 	uint64_t oldest = cooldown->failed_at[cooldown->failed % rule->failures];
 	if (now - oldest > rule->within_ns)
 		return false;
-	cooldown->until = now + (rule->avoid_ns << cooldown->times);
+	cooldown->until = now + (rule->cooldown_ns << cooldown->times);
 	cooldown->times += cooldown->times < TIMES_MAX;
 	cooldown->failed = 0;
 	return true;

@@ -16,7 +16,7 @@ struct tfc__cooldown_rule {
 	uint32_t failures;  /* consecutive failures, 1 to TFC__COOLDOWN_FAILURES_MAX; 3 */
 	uint64_t within_ns; /* the time in which they must happen; 10 minutes */
 	/* length of the first cooldown; each further one is twice as long; 5 minutes */
-	uint64_t avoid_ns;
+	uint64_t cooldown_ns;
 };
 
 /* The state of one node. */

@@ -173,7 +173,7 @@ static void task_placed(struct tfc__core *core, struct task *t, const struct tfc
 
 /* ---- events */
 
-void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *event)
+void tfc__place_receive(struct tfc__core *core, const struct tfc__core_event *event)
 {
 	if (core->phase != CORE_UP)
 		return;

@@ -4,7 +4,7 @@
  */
 #include "cluster/core_state.h"
 
-static void conclude_if_answered(struct tfc__core *core)
+static void conclude_if_complete(struct tfc__core *core)
 {
 	if (core->query == QUERY_NONE)
 		return;
@@ -14,7 +14,7 @@ static void conclude_if_answered(struct tfc__core *core)
 	if (core->query == QUERY_INHERITED)
 		tfc__resume_continue(core);
 	else
-		tfc__judge_answer(core);
+		tfc__judge_response(core);
 }
 
 static bool is_of_interest(const struct tfc__core *core, const struct task *t)
@@ -43,10 +43,10 @@ void tfc__query_nodes(struct tfc__core *core)
 		if (t->query_node == TFC__NO_NODE && is_of_interest(core, t))
 			request_query(core, t->node);
 	}
-	conclude_if_answered(core); /* the suspect's node may be lost by now */
+	conclude_if_complete(core); /* the suspect's node may be lost by now */
 }
 
-void tfc__query_answered(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
+void tfc__query_receive(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
 {
 	if (core->query == QUERY_NONE || event->number != core->query_number)
 		return;
@@ -61,7 +61,7 @@ void tfc__query_answered(struct tfc__core *core, uint32_t node, const struct tfc
 		if (t->phase == PHASE_LAUNCHED && t->process == TFC__PROC_NONE)
 			t->process = TFC__PROC_RUNNING;
 	}
-	conclude_if_answered(core);
+	conclude_if_complete(core);
 }
 
 void tfc__query_node_lost(struct tfc__core *core, uint32_t node)
@@ -69,5 +69,5 @@ void tfc__query_node_lost(struct tfc__core *core, uint32_t node)
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].query_node == node)
 			core->tasks[i].query_node = TFC__NO_NODE;
-	conclude_if_answered(core);
+	conclude_if_complete(core);
 }

@@ -373,7 +373,7 @@ void tfc__task_died(struct tfc__core *core, struct task *t, const struct tfc__at
 /* ---- core_verdict.c */
 /* A death that was not requested, while the job is up. */
 void tfc__judge_death(struct tfc__core *core, struct task *t);
-void tfc__judge_answer(struct tfc__core *core);       /* all nodes have answered */
+void tfc__judge_response(struct tfc__core *core);     /* all nodes have answered */
 void tfc__judge_reachability(struct tfc__core *core); /* a node's reachability has changed */
 /* No verdict is needed any more: reports the ends of the tasks that wait for it. */
 void tfc__judge_drop(struct tfc__core *core, bool is_consequence);
@@ -409,7 +409,7 @@ void tfc__gang_request_places(struct tfc__core *core); /* at the end of a step *
 /* Whether the task needs another node before its next attempt. */
 bool tfc__place_is_needed(const struct task *t);
 void tfc__place_alone(struct tfc__core *core, struct task *t); /* then HOLD and LAUNCH */
-void tfc__place_answered(struct tfc__core *core, const struct tfc__core_event *event);
+void tfc__place_receive(struct tfc__core *core, const struct tfc__core_event *event);
 void tfc__place_retry(struct tfc__core *core);  /* there may be room */
 void tfc__place_repeat(struct tfc__core *core); /* reports again what it waits for */
 void tfc__port_held(struct tfc__core *core, struct task *t);
@@ -427,8 +427,7 @@ void tfc__tasks_leave(struct tfc__core *core, uint32_t first, uint32_t count, co
 
 /* ---- core_query.c */
 void tfc__query_nodes(struct tfc__core *core); /* core->query is the purpose */
-void tfc__query_answered(struct tfc__core *core, uint32_t node,
-			 const struct tfc__task_event *event);
+void tfc__query_receive(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event);
 void tfc__query_node_lost(struct tfc__core *core, uint32_t node); /* the node will not answer */
 
 /* ---- core_resume.c */

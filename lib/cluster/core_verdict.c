@@ -218,7 +218,7 @@ static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped
 	tfc__end_failed(core, suspect, whole);
 }
 
-void tfc__judge_answer(struct tfc__core *core)
+void tfc__judge_response(struct tfc__core *core)
 {
 	struct task *silent = find_silent_peer(core);
 	bool is_network = !silent && core->query == QUERY_VERDICT_CUT;

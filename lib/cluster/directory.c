@@ -61,17 +61,17 @@ int tfc__directory_open(tfc_ctx *ctx, struct tfc__agent *agent, struct tfc__node
 	return TFC_OK;
 }
 
-void tfc__record_answer(struct tfc__record *record, int code, const tfc_error *error)
+void tfc__record_respond(struct tfc__record *record, int code, const tfc_error *error)
 {
 	TFC__LIST_EACH (link, &record->answers) {
-		struct tfc__directory_answer *answer =
-			tfc__container_of(link, struct tfc__directory_answer, link);
+		struct tfc__directory_callback *answer =
+			tfc__container_of(link, struct tfc__directory_callback, link);
 		tfc__list_remove(link);
 		answer->fn(answer, code, error, code < 0 ? NULL : record);
 	}
 }
 
-void tfc__directory_unanswer(struct tfc__directory_answer *answer)
+void tfc__directory_callback_cancel(struct tfc__directory_callback *answer)
 {
 	tfc__list_remove(&answer->link);
 }
@@ -90,7 +90,7 @@ void tfc__record_close(struct tfc__record *record)
 	tfc_error error;
 	tfc__fail(&error, TFC_ESTATE, "cluster", 0,
 		  "the node was closed before the store completed the request");
-	tfc__record_answer(record, TFC_ESTATE, &error);
+	tfc__record_respond(record, TFC_ESTATE, &error);
 	tfc__maintainer_close(record->maintainer);
 	tfc__keeper_close(&record->keeper);
 	tfc__store_drop(record->put);
@@ -311,8 +311,8 @@ void tfc__directory_stop(struct tfc__record *record, uint32_t interrupt_ms, bool
 
 /* ---- shutdown */
 
-static int close_doors(struct tfc__directory *directory, void (*fn)(void *user), void *user,
-		       tfc_error *error)
+static int stop_accepting(struct tfc__directory *directory, void (*fn)(void *user), void *user,
+			  tfc_error *error)
 {
 	if (directory->is_draining)
 		return tfc__fail(error, TFC_ESTATE, "cluster", 0, "the node is draining already");
@@ -325,7 +325,7 @@ static int close_doors(struct tfc__directory *directory, void (*fn)(void *user),
 int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 			 tfc_error *error)
 {
-	int code = close_doors(directory, fn, user, error);
+	int code = stop_accepting(directory, fn, user, error);
 	if (code < 0)
 		return code;
 	TFC__LIST_EACH (link, &directory->records)
@@ -341,7 +341,7 @@ int tfc__directory_drain(struct tfc__directory *directory, void (*fn)(void *user
 int tfc__directory_suspend(struct tfc__directory *directory, void (*fn)(void *user), void *user,
 			   tfc_error *error)
 {
-	int code = close_doors(directory, fn, user, error);
+	int code = stop_accepting(directory, fn, user, error);
 	if (code < 0)
 		return code;
 	directory->is_suspending = true;

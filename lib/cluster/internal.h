@@ -5,7 +5,7 @@
  *   directory.c  finding jobs
  *   submit.c     submitting and forgetting jobs
  *   restore.c    loading the jobs of the previous incarnation
- *   term.c       running jobs
+ *   epoch.c       running jobs
  *   retention.c  how long ended jobs are kept
  *   placement*.c nodes for tasks
  */
@@ -62,20 +62,20 @@ int tfc__directory_check_loaded(const struct tfc__directory *directory, tfc_erro
 /* A job has ended. */
 void tfc__directory_count_end(struct tfc__directory *directory);
 /* Calls all requesters that wait for the record. */
-void tfc__record_answer(struct tfc__record *record, int code, const tfc_error *error);
+void tfc__record_respond(struct tfc__record *record, int code, const tfc_error *error);
 /* Keeps the bundle that the job names in the cache until the job has ended. Returns false if it is
  * not in the cache, or if the job names none. */
 bool tfc__record_keep_bundle(struct tfc__record *record);
 /* Closes the record's maintainer and keeper, and frees it. */
 void tfc__record_close(struct tfc__record *record);
 
-/* ---- term.c */
+/* ---- epoch.c */
 
 /* Starts the maintainer of a new job, whose record is stored. */
-int tfc__term_begin(struct tfc__record *record, tfc_error *error);
+int tfc__epoch_begin(struct tfc__record *record, tfc_error *error);
 /* Continues a job of the previous incarnation: stores the next epoch, then starts the
  * maintainer. */
-void tfc__term_resume(struct tfc__record *record);
+void tfc__epoch_resume(struct tfc__record *record);
 
 /* ---- restore.c */
 
@@ -106,7 +106,7 @@ void tfc__retention_check(struct tfc__directory *directory); /* a job has ended 
 /* Free capacity of a node. */
 struct tfc__place_room {
 	bool is_usable; /* accepts tasks and has the labels */
-	bool is_avoided;
+	bool is_cooling_down;
 	uint64_t slots;  /* UINT64_MAX: no limit */
 	uint64_t memory; /* UINT64_MAX: no limit */
 	uint32_t gpus;
@@ -141,7 +141,7 @@ void tfc__place_take(struct tfc__place_room *room, const struct tfc__place_need 
 bool tfc__place_search(struct tfc__placing *place);
 
 /* Writes the reason why nothing fits. `failed` is the task without a place. Returns TFC_EAGAIN. */
-int tfc__place_say(const struct tfc__placing *place, const struct tfc__place_item *failed,
-		   tfc_error *error);
+int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place_item *failed,
+		       tfc_error *error);
 
 #endif

@@ -31,7 +31,7 @@ static uint64_t monotonic(uint64_t wall_ns)
 }
 
 /* The log explains why the node gets tasks only if they fit nowhere else. */
-static void say_avoided(const struct agent_link *link)
+static void log_cooldown(const struct agent_link *link)
 {
 	const struct tfc__maintainer *maintainer = link->maintainer;
 	uint64_t until, now = tfc__now();
@@ -52,7 +52,7 @@ static bool judge_node(struct agent_link *link, const struct seen *seen,
 		tfc__nodes_worked(link->node);
 	else if (!seen->is_stopped && tfc__nodes_failed(link->node) &&
 		 !tfc__nodes_alone(link->maintainer->nodes)) {
-		say_avoided(link);
+		log_cooldown(link);
 		return true;
 	}
 	return false;

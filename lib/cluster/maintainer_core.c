@@ -332,8 +332,8 @@ static void on_task_event(struct tfc__core *core, const struct tfc__task_event *
 static void on_report(struct tfc__core *core, uint32_t node, const struct tfc__task_event *event)
 {
 	switch (event->kind) {
-	case TFC__AGENT_ANSWER:
-		tfc__query_answered(core, node, event);
+	case TFC__AGENT_STATES:
+		tfc__query_receive(core, node, event);
 		break;
 	case TFC__AGENT_INSPECTED:
 		tfc__start_inspected(core, node, event);
@@ -371,7 +371,7 @@ void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event,
 		break;
 	case TFC__CORE_PLACED:
 	case TFC__CORE_UNPLACED:
-		tfc__place_answered(core, event);
+		tfc__place_receive(core, event);
 		break;
 	case TFC__CORE_ROOM:
 		tfc__place_retry(core);

@@ -191,7 +191,7 @@ void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
 	if (seen->taken)
-		tfc__nodes_give_back(seen->taken, role_of(maintainer, task));
+		tfc__nodes_release(seen->taken, role_of(maintainer, task));
 	seen->taken = NULL;
 }
 

@@ -79,15 +79,15 @@ static void move_workers(struct following *following)
 						       .text = text});
 }
 
-static void on_news(struct tfc__observer *watch, const void *event)
+static void on_upstream_event(struct tfc__observer *watch, const void *event)
 {
 	struct following *following = tfc__container_of(watch, struct following, watch);
-	const struct tfc__upstream_event *news = event;
+	const struct tfc__upstream_event *upstream_event = event;
 	struct tfc__maintainer *maintainer = following->maintainer;
-	if (maintainer->end || strcmp(news->name, job_of(following)->upstream) != 0)
+	if (maintainer->end || strcmp(upstream_event->name, job_of(following)->upstream) != 0)
 		return;
 	maintainer->busy++;
-	if (news->is_changed && has_share(following) &&
+	if (upstream_event->is_changed && has_share(following) &&
 	    job_of(following)->on_upstream_change == TFC__UPSTREAM_RESTART)
 		move_workers(following);
 	tfc__maintainer_step(maintainer, &(struct tfc__core_event){.kind = TFC__CORE_ROOM});
@@ -270,7 +270,7 @@ int tfc__maintainer_follow_begin(struct tfc__maintainer *maintainer, tfc_error *
 	following->upstreams = tfc__nodes_upstreams(maintainer->nodes);
 	following->first = first;
 	following->count = count;
-	tfc__observer_init(&following->watch, on_news);
+	tfc__observer_init(&following->watch, on_upstream_event);
 	tfc__upstreams_watch(following->upstreams, &following->watch);
 	following->parts = calloc(count, sizeof(*following->parts));
 	following->wanted = calloc(maintainer->task_count, sizeof(*following->wanted));

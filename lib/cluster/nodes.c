@@ -277,7 +277,7 @@ void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role)
 	node->gpus += role->gpus;
 }
 
-void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *role)
+void tfc__nodes_release(struct tfc__node_entry *node, const struct tfc__role *role)
 {
 	node->tasks--;
 	node->memory -= role->memory;

@@ -97,7 +97,7 @@ void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... at that ti
 
 /* Acquires and releases the capacity for one task. */
 void tfc__nodes_take(struct tfc__node_entry *node, const struct tfc__role *role);
-void tfc__nodes_give_back(struct tfc__node_entry *node, const struct tfc__role *role);
+void tfc__nodes_release(struct tfc__node_entry *node, const struct tfc__role *role);
 
 /* The node has refused a task because it is full. */
 void tfc__nodes_refused(struct tfc__node_entry *node);

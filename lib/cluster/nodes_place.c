@@ -16,7 +16,7 @@ static void fill(const struct tfc__node_entry *node, uint64_t now, struct tfc__p
 		.tasks = node->tasks,
 		.memory = node->memory,
 		.gpus = node->gpus,
-		.is_avoided = tfc__cooldown_is_on(&node->cooldown, now, NULL),
+		.is_cooling_down = tfc__cooldown_is_on(&node->cooldown, now, NULL),
 	};
 	if (node->full_until > now && place->tasks < node->member->slots)
 		place->tasks = node->member->slots;

@@ -67,7 +67,7 @@ static struct tfc__place_room room_of(const tfc_job *job, const struct tfc__plac
 	const struct tfc__member *member = node->member;
 	return (struct tfc__place_room){
 		.is_usable = tfc__place_takes_tasks(member) && has_labels(member, job),
-		.is_avoided = node->is_avoided,
+		.is_cooling_down = node->is_cooling_down,
 		.slots = member->slots ? left_of(member->slots, node->tasks) : UINT64_MAX,
 		.memory = member->memory_bytes ? left_of(member->memory_bytes, node->memory)
 					       : UINT64_MAX,
@@ -114,8 +114,8 @@ static bool is_better(const struct tfc__placing *place, const struct tfc__place_
 		      const struct tfc__place_room *b)
 {
 	bool is_pack = place->request->job->placement == TFC__PLACE_PACK;
-	if (a->is_avoided != b->is_avoided)
-		return b->is_avoided;
+	if (a->is_cooling_down != b->is_cooling_down)
+		return b->is_cooling_down;
 	if (a->own != b->own)
 		return is_pack ? a->own > b->own : a->own < b->own;
 	return is_pack ? a->load > b->load : a->load < b->load;
@@ -182,32 +182,32 @@ static struct tfc__place_item *settle_others(struct tfc__placing *place)
 	return NULL;
 }
 
-static void begin_again(struct tfc__placing *place, bool uses_avoided)
+static void begin_again(struct tfc__placing *place, bool uses_cooling_down)
 {
 	for (uint32_t i = 0; i < place->request->node_count; i++) {
 		place->rooms[i] = place->empty_rooms[i];
-		if (place->rooms[i].is_avoided && !uses_avoided)
+		if (place->rooms[i].is_cooling_down && !uses_cooling_down)
 			place->rooms[i].is_usable = false;
 	}
 }
 
 /* Returns NULL, or the task that does not fit. */
-static struct tfc__place_item *try(struct tfc__placing *place, bool uses_avoided)
+static struct tfc__place_item *try(struct tfc__placing *place, bool uses_cooling_down)
 {
 	struct tfc__place_item *failed;
-	begin_again(place, uses_avoided);
+	begin_again(place, uses_cooling_down);
 	failed = settle_wanted(place);
 	if (failed)
 		return failed;
 	settle_stable(place);
 	if (!settle_others(place))
 		return NULL;
-	begin_again(place, uses_avoided); /* now tasks need not stay on their nodes */
+	begin_again(place, uses_cooling_down); /* now tasks need not stay on their nodes */
 	settle_wanted(place);
 	failed = settle_others(place);
 	if (!failed)
 		return NULL;
-	begin_again(place, uses_avoided);
+	begin_again(place, uses_cooling_down);
 	settle_wanted(place);
 	return tfc__place_search(place) ? NULL : failed;
 }
@@ -300,7 +300,7 @@ int tfc__place(const struct tfc__place_request *request, uint32_t *ret_nodes, tf
 		if (failed)
 			failed = try(&place, true);
 		if (failed)
-			code = tfc__place_say(&place, failed, error);
+			code = tfc__place_explain(&place, failed, error);
 		else
 			take_over(&place, ret_nodes);
 	}

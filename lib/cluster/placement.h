@@ -20,10 +20,10 @@ struct tfc__place_ports {
 /* A node and the capacity of it that this maintainer's jobs use. */
 struct tfc__place_node {
 	const struct tfc__member *member;
-	uint32_t tasks;  /* in use, by all jobs known here */
-	uint64_t memory; /* in use, bytes */
-	uint32_t gpus;   /* in use */
-	bool is_avoided; /* cooldown after failures: used only if nothing else fits */
+	uint32_t tasks;       /* in use, by all jobs known here */
+	uint64_t memory;      /* in use, bytes */
+	uint32_t gpus;        /* in use */
+	bool is_cooling_down; /* cooldown after failures: used only if nothing else fits */
 	const struct tfc__place_ports *ports; /* NULL: no report */
 };
 

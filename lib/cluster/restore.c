@@ -219,7 +219,7 @@ static void take_job(struct tfc__directory *directory, const struct stored *stor
 		return;
 	directory->running++;
 	tfc__record_keep_bundle(record);
-	tfc__term_resume(record);
+	tfc__epoch_resume(record);
 }
 
 /* ---- the list of values */

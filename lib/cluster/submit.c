@@ -119,7 +119,7 @@ static void answer_refused(struct tfc__record *record)
 		tfc__fail_nomem(&nomem, "cluster");
 		why = &nomem;
 	}
-	tfc__record_answer(record, why->code, why);
+	tfc__record_respond(record, why->code, why);
 }
 
 static void end_refused(struct tfc__record *record)
@@ -198,9 +198,9 @@ static void on_submitted(void *user, int code, const tfc_store_value *values, ui
 		record->version = values[0].version;
 		tfc__list_remove(&record->link);
 		tfc__list_append(&directory->records, &record->link);
-		code = tfc__term_begin(record, &why);
+		code = tfc__epoch_begin(record, &why);
 		if (code == TFC_OK) {
-			tfc__record_answer(record, TFC_OK, NULL);
+			tfc__record_respond(record, TFC_OK, NULL);
 			return;
 		}
 		tfc__keeper_abandon(&record->keeper);
@@ -221,7 +221,7 @@ static int check_bundle(struct tfc__record *record, tfc_error *error)
 }
 
 static int submit_new(struct tfc__directory *directory, const struct tfc__submit *submit,
-		      const struct tfc__client_key *key, struct tfc__directory_answer *answer,
+		      const struct tfc__client_key *key, struct tfc__directory_callback *answer,
 		      tfc_error *error)
 {
 	struct tfc__record *record = tfc__record_new();
@@ -250,7 +250,7 @@ static int submit_new(struct tfc__directory *directory, const struct tfc__submit
 /* Finds the job that was made for a key. Returns TFC_OK with its id, or "" while it is not stored
  * yet; TFC_ENOENT: there is none. */
 static int find_made(struct tfc__directory *directory, const struct tfc__client_key *key,
-		     struct tfc__directory_answer *answer, char id[17], tfc_error *error)
+		     struct tfc__directory_callback *answer, char id[17], tfc_error *error)
 {
 	struct tfc__record *stored = find_by_key(&directory->records, key);
 	struct tfc__record *waiting = find_by_key(&directory->submits, key);
@@ -266,7 +266,7 @@ static int find_made(struct tfc__directory *directory, const struct tfc__client_
 }
 
 int tfc__directory_submit(struct tfc__directory *directory, const struct tfc__submit *submit,
-			  struct tfc__directory_answer *answer, tfc_error *error, char ret_id[17])
+			  struct tfc__directory_callback *answer, tfc_error *error, char ret_id[17])
 {
 	const struct tfc__client_key key = seal_digest(directory, &submit->client_key);
 	int code = tfc__directory_check_loaded(directory, error);
@@ -333,7 +333,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	if (code < 0) {
 		tfc__log(record->directory->ctx, TFC_LOG_ERROR, "cluster", record->id,
 			 "the job could not be removed: %s", error->text);
-		tfc__record_answer(record, code, error);
+		tfc__record_respond(record, code, error);
 		list_again(record);
 		return;
 	}
@@ -341,7 +341,7 @@ static void on_removed(void *user, int code, const tfc_store_value *values, uint
 	tfc__observers_close(&record->journal.readers);
 	tfc__keeper_abandon(&record->keeper);
 	forget_logs(record);
-	tfc__record_answer(record, TFC_OK, NULL);
+	tfc__record_respond(record, TFC_OK, NULL);
 	tfc__record_close(record);
 }
 
@@ -373,7 +373,7 @@ static struct tfc__record *replace_damaged(struct tfc__directory *directory, con
 }
 
 int tfc__directory_forget(struct tfc__directory *directory, const char *job,
-			  struct tfc__directory_answer *answer, tfc_error *error)
+			  struct tfc__directory_callback *answer, tfc_error *error)
 {
 	struct tfc__record *record = NULL;
 	int code = tfc__directory_find(directory, job, error, &record);

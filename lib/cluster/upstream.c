@@ -89,7 +89,7 @@ static struct tfc__upstream *new_answer(const char *name)
 
 static void leave(struct tfc__upstreams *upstreams);
 
-static void report_news(struct tfc__work *work)
+static void report_upstream(struct tfc__work *work)
 {
 	struct entry *entry = tfc__container_of(work, struct entry, reporting);
 	struct tfc__upstreams *upstreams = entry->upstreams;
@@ -159,7 +159,7 @@ static struct entry *make_entry(struct tfc__upstreams *upstreams, const char *na
 	entry->upstreams = upstreams;
 	strcpy(entry->name, name);
 	tfc__timer_init(&entry->timer, upstreams->ctx, on_timer);
-	tfc__work_init(&entry->reporting, upstreams->ctx, report_news);
+	tfc__work_init(&entry->reporting, upstreams->ctx, report_upstream);
 	tfc__list_append(&upstreams->entries, &entry->link);
 	return entry;
 }

@@ -141,7 +141,7 @@ static void describe_task(const struct tfc__record *record, uint32_t number, str
 	if (maintainer && number < ACTIVITIES_MAX)
 		agent_job = (struct tfc__agent_job *)tfc__maintainer_local_job(maintainer);
 	if (agent_job)
-		tfc__agent_doing(agent_job, number, activity, sizeof(activity));
+		tfc__agent_activity(agent_job, number, activity, sizeof(activity));
 	if (end) {
 		const struct tfc__journal_exit status = tfc__journal_exit(end);
 		last_end = (tfc_attempt_end){

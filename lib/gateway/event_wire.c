@@ -86,7 +86,7 @@ static const struct tfc__field rows[] = {
 	FIELD("mt", TFC__UINT, mark.task, TFC__V0_2),
 	FIELD("me", TFC__UINT, mark.ended_task, TFC__V0_2),
 	FIELD("mr", TFC__UINT, mark.rest, TFC__V0_3),
-	FIELD("mo", TFC__UINT, mark.rest_over, TFC__V0_3),
+	FIELD("mo", TFC__UINT, mark.missing_over, TFC__V0_3),
 };
 
 static const struct tfc__sub_event nothing = {
@@ -100,7 +100,7 @@ static const struct tfc__sub_event nothing = {
 	.mark = {.task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX},
+		 .missing_over = UINT32_MAX},
 	.lines = "",
 	.output = "",
 };
@@ -135,7 +135,7 @@ static bool continues_batch(const struct tfc__sub_item *item, const struct tfc__
 {
 	const struct tfc__sub_event *first = &item->output;
 	return item->batch.count && line->mark.task == first->mark.task &&
-	       line->mark.rest == first->mark.rest && line->mark.rest_over == UINT32_MAX &&
+	       line->mark.rest == first->mark.rest && line->mark.missing_over == UINT32_MAX &&
 	       line->event.attempt == first->event.attempt;
 }
 

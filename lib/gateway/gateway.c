@@ -122,8 +122,8 @@ static int check_question(const struct tfc__question *question, tfc_error *error
 	return has_job ? tfc_job_validate(question->definition, error) : TFC_OK;
 }
 
-int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
-		     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op)
+int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__question *question,
+			 uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op)
 {
 	int code = tfc__ctx_enter(gateway ? gateway->ctx : NULL);
 	if (code < 0)
@@ -233,7 +233,7 @@ int tfc_gateway_submit(tfc_gateway *gateway, const tfc_job *job, const tfc_submi
 		.owner = geteuid(),
 		.progress = known.progress,
 	};
-	return tfc__gateway_ask(gateway, &question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, &question, known.timeout_ms, fn, user, ret_op);
 }
 
 int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_options *options,
@@ -253,7 +253,7 @@ int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_stop_optio
 		.interrupt_ms = known.interrupt_ms,
 		.is_kill = known.is_kill,
 	};
-	return tfc__gateway_ask(gateway, &question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, &question, known.timeout_ms, fn, user, ret_op);
 }
 
 static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *question,
@@ -268,7 +268,7 @@ static int ask_with_options(tfc_gateway *gateway, const struct tfc__question *qu
 				 tfc__ctx_error(gateway->ctx));
 	if (code < 0)
 		return code;
-	return tfc__gateway_ask(gateway, question, known.timeout_ms, fn, user, ret_op);
+	return tfc__gateway_request(gateway, question, known.timeout_ms, fn, user, ret_op);
 }
 
 int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,

@@ -106,8 +106,8 @@ void tfc__gateway_init(tfc_gateway *gateway, tfc_ctx *ctx, const struct tfc__gat
 int tfc__gateway_check(tfc_gateway *gateway);
 
 /* Submits any request; otherwise as tfc_gateway_jobs. */
-int tfc__gateway_ask(tfc_gateway *gateway, const struct tfc__question *question,
-		     uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
+int tfc__gateway_request(tfc_gateway *gateway, const struct tfc__question *question,
+			 uint32_t timeout_ms, tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /* Ends all its subscriptions without an event. */
 void tfc__gateway_orphan_subs(tfc_gateway *gateway);

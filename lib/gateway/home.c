@@ -98,7 +98,7 @@ static void on_again(struct tfc__timer *timer)
 	home->homes->ask(home->remote_request);
 }
 
-bool tfc__home_ask_again(struct tfc__remote_request *remote_request, const tfc_error *why)
+bool tfc__home_retry(struct tfc__remote_request *remote_request, const tfc_error *why)
 {
 	struct tfc__home *home = remote_request->home;
 	if (!home)

@@ -39,7 +39,7 @@ void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *r
 
 /* The submit's connection was lost. True: the submit is repeated after a back-off. False: nothing
  * was sent to a home yet, it must not be repeated, or the remote request is not a submit. */
-bool tfc__home_ask_again(struct tfc__remote_request *remote_request, const tfc_error *why);
+bool tfc__home_retry(struct tfc__remote_request *remote_request, const tfc_error *why);
 
 /* Logs, once, that a submit waits for its home. */
 void tfc__home_note_wait(struct tfc__remote_request *remote_request, const tfc_error *why);

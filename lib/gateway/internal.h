@@ -66,7 +66,7 @@ static inline const struct tfc__journal_entry *tfc__local_entry(const struct loc
 	return &sub->record->journal.entries[number];
 }
 
-static inline struct followed *tfc__rest_of(struct tfc__link *link)
+static inline struct followed *tfc__missing_of(struct tfc__link *link)
 {
 	return tfc__container_of(link, struct followed, rest);
 }
@@ -96,10 +96,10 @@ const char *tfc__followed_node(const struct local_sub *sub, const struct followe
 
 /* Whether a task's log may be read now. If not, the subscription is woken when it may. */
 bool tfc__local_may_read(struct local_sub *sub, struct followed *task);
-/* Closes the logs that are being read; reading resumes later from the same position. is_resting:
+/* Closes the logs that are being read; reading resumes later from the same position. is_suspended:
  * the subscription is paused. Otherwise a turn has ended, and the logs are closed only if other
  * subscriptions have waited for many turns. */
-void tfc__local_rest(tfc_sub *base, bool is_resting);
+void tfc__local_suspend(tfc_sub *base, bool is_suspended);
 /* Closes the log. It is reopened at the same position. */
 void tfc__followed_park(struct followed *task);
 /* Reading continues at `position`; all output before it was reported. */
@@ -123,16 +123,17 @@ int tfc__followed_skip_end(struct local_sub *sub, struct followed *task,
 			   const struct tfc__journal_entry *end);
 
 /* Reports that the missing output of an attempt is unavailable at present. */
-void tfc__rest_report_missed(struct local_sub *sub, struct followed *task,
-			     const struct tfc__journal_entry *end);
+void tfc__missing_report(struct local_sub *sub, struct followed *task,
+			 const struct tfc__journal_entry *end);
 /* Follows the missing output of the attempt that entry `number` ended, from `cursor` on. TFC_OK or
  * TFC_ENOMEM. */
-int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor);
-void tfc__rest_end(struct followed *rest);
+int tfc__missing_begin(struct local_sub *sub, uint32_t number,
+		       const struct tfc__lines_cursor *cursor);
+void tfc__missing_end(struct followed *rest);
 /* Reports one line of missing output; returns as tfc__followed_read_line. At the end of the output,
  * frees `rest`. */
-int tfc__rest_read_line(struct local_sub *sub, struct followed *rest);
+int tfc__missing_read_line(struct local_sub *sub, struct followed *rest);
 /* Tries again to open the logs of missing output whose nodes could not be reached. */
-void tfc__rests_try_again(struct local_sub *sub);
+void tfc__missing_retry(struct local_sub *sub);
 
 #endif

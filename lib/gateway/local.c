@@ -28,11 +28,11 @@ static struct local_gateway *of(tfc_gateway *gateway)
 /* ---- responses */
 
 struct waiting {
-	struct tfc__directory_answer answer;
+	struct tfc__directory_callback answer;
 	struct tfc__request *request;
 };
 
-static void on_answer(struct tfc__directory_answer *answer, int code, const tfc_error *error,
+static void on_answer(struct tfc__directory_callback *answer, int code, const tfc_error *error,
 		      struct tfc__record *record)
 {
 	struct waiting *waiting = tfc__container_of(answer, struct waiting, answer);
@@ -48,7 +48,7 @@ static void on_answer(struct tfc__directory_answer *answer, int code, const tfc_
 static void stop_waiting(struct tfc__request *request)
 {
 	struct waiting *waiting = request->doing;
-	tfc__directory_unanswer(&waiting->answer);
+	tfc__directory_callback_cancel(&waiting->answer);
 	free(waiting);
 }
 

@@ -74,13 +74,13 @@ void tfc__followed_park(struct followed *task)
 	count_coming(task, false);
 }
 
-void tfc__local_rest(tfc_sub *base, bool is_resting)
+void tfc__local_suspend(tfc_sub *base, bool is_suspended)
 {
 	struct local_sub *sub = tfc__container_of(base, struct local_sub, base);
 	struct tfc__local_reading *all = sub->all_reading;
-	bool is_over = is_resting;
+	bool is_over = is_suspended;
 	if (!tfc__list_is_empty(&sub->reading) && !tfc__list_is_empty(&all->waiting))
-		is_over = ++sub->turns >= READ_TURNS || is_resting;
+		is_over = ++sub->turns >= READ_TURNS || is_suspended;
 	if (is_over) {
 		sub->turns = 0;
 		TFC__LIST_EACH (link, &sub->reading)
@@ -255,8 +255,8 @@ int tfc__followed_read_end(struct local_sub *sub, struct followed *task,
  * which attempt it belongs. In the log it ends where the attempt ended or, if that position is
  * unknown, before the next attempt. */
 
-void tfc__rest_report_missed(struct local_sub *sub, struct followed *task,
-			     const struct tfc__journal_entry *end)
+void tfc__missing_report(struct local_sub *sub, struct followed *task,
+			 const struct tfc__journal_entry *end)
 {
 	char text[128];
 	const struct tfc__line line = {
@@ -284,8 +284,8 @@ static uint32_t begin_of(const struct local_sub *sub, uint32_t number)
 	return number;
 }
 
-static struct followed *new_rest(struct local_sub *sub, uint32_t number,
-				 const struct tfc__lines_cursor *cursor)
+static struct followed *missing_new(struct local_sub *sub, uint32_t number,
+				    const struct tfc__lines_cursor *cursor)
 {
 	const struct tfc__journal_entry *end = tfc__local_entry(sub, number);
 	struct followed *rest = calloc(1, sizeof(*rest));
@@ -306,18 +306,19 @@ static struct followed *new_rest(struct local_sub *sub, uint32_t number,
 	return rest;
 }
 
-int tfc__rest_begin(struct local_sub *sub, uint32_t number, const struct tfc__lines_cursor *cursor)
+int tfc__missing_begin(struct local_sub *sub, uint32_t number,
+		       const struct tfc__lines_cursor *cursor)
 {
 	struct tfc__mark *mark = &sub->now.mark;
 	mark->piece = *cursor;
-	if ((!sub->is_bare && tfc__place_set_rest(&sub->place, number, cursor) < 0) ||
-	    !new_rest(sub, number, cursor))
+	if ((!sub->is_bare && tfc__place_set_missing(&sub->place, number, cursor) < 0) ||
+	    !missing_new(sub, number, cursor))
 		return TFC_ENOMEM;
 	mark->rest = number;
 	return TFC_OK;
 }
 
-void tfc__rest_end(struct followed *rest)
+void tfc__missing_end(struct followed *rest)
 {
 	tfc__followed_park(rest);
 	tfc__lines_fini(&rest->lines);
@@ -325,11 +326,11 @@ void tfc__rest_end(struct followed *rest)
 	rest->sub->base.held -= sizeof(*rest);
 	tfc__list_remove(&rest->grown);
 	tfc__list_remove(&rest->rest);
-	rest->sub->now.mark.rest_over = rest->end_entry - 1;
+	rest->sub->now.mark.missing_over = rest->end_entry - 1;
 	free(rest);
 }
 
-int tfc__rest_read_line(struct local_sub *sub, struct followed *rest)
+int tfc__missing_read_line(struct local_sub *sub, struct followed *rest)
 {
 	int code = tfc__followed_read_end(sub, rest, tfc__local_entry(sub, rest->end_entry - 1));
 	if (code > 0)
@@ -337,13 +338,13 @@ int tfc__rest_read_line(struct local_sub *sub, struct followed *rest)
 	if (code == TFC_ELOST && !rest->lines.source && !sub->retry.at)
 		tfc__timer_set(&sub->retry, tfc__now() + ASK_AGAIN);
 	if (code == 0)
-		tfc__rest_end(rest);
+		tfc__missing_end(rest);
 	return code;
 }
 
-void tfc__rests_try_again(struct local_sub *sub)
+void tfc__missing_retry(struct local_sub *sub)
 {
 	TFC__LIST_EACH (link, &sub->rests)
-		if (!tfc__rest_of(link)->lines.source)
-			mark_grown(tfc__rest_of(link));
+		if (!tfc__missing_of(link)->lines.source)
+			mark_grown(tfc__missing_of(link));
 }

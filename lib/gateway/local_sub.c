@@ -71,7 +71,7 @@ static void report(struct local_sub *sub)
 		sub->now.event.cursor = tfc__place_text(&sub->place);
 	}
 	sub->base.fn(sub->base.user, &sub->now.event);
-	mark->task = mark->ended_task = mark->rest = mark->rest_over = UINT32_MAX;
+	mark->task = mark->ended_task = mark->rest = mark->missing_over = UINT32_MAX;
 }
 
 static void report_entry(struct local_sub *sub, const struct tfc__journal_entry *entry)
@@ -193,7 +193,7 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 		return code;
 	if (code == TFC_ELOST) {
 		sub->place.is_gap_reported = true; /* do not wait again */
-		tfc__rest_report_missed(sub, task, entry);
+		tfc__missing_report(sub, task, entry);
 		return 1;
 	}
 	if (code == TFC_ENOMEM)
@@ -207,14 +207,14 @@ static int read_before_end(struct local_sub *sub, const struct tfc__journal_entr
 
 /* Turns the unread output of an unreachable node into missing output: TFC_OK, or TFC_ENOMEM: later.
  */
-static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *entry)
+static int leave_missing(struct local_sub *sub, const struct tfc__journal_entry *entry)
 {
 	struct followed *task = &sub->tasks[entry->task];
 	const struct tfc__lines_cursor cursor = tfc__lines_cursor(&task->lines);
 	uint64_t position = task->lines.position;
 	if (!sub->place.is_gap_reported || position >= entry->end.log_end)
 		return TFC_OK; /* everything was reported, or no node is unreachable */
-	if (tfc__rest_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
+	if (tfc__missing_begin(sub, sub->place.next, &cursor) < 0 && sub->tries++ < RETRIES) {
 		tfc__timer_set(&sub->retry, tfc__now() + LATER);
 		return TFC_ENOMEM;
 	}
@@ -225,12 +225,12 @@ static int leave_rest(struct local_sub *sub, const struct tfc__journal_entry *en
 
 /* Call before the end of the job is reported: reports the missing output that is available now.
  * Returns as read_before_end. */
-static int read_rests(struct local_sub *sub)
+static int read_all_missing(struct local_sub *sub)
 {
 	int later = 0;
 	TFC__LIST_EACH (link, &sub->rests) {
-		struct followed *rest = tfc__rest_of(link);
-		int code = tfc__rest_read_line(sub, rest);
+		struct followed *rest = tfc__missing_of(link);
+		int code = tfc__missing_read_line(sub, rest);
 		bool waits = code == TFC_EAGAIN || (code == TFC_ENOMEM && sub->tries++ < RETRIES) ||
 			     (code == TFC_ELOST && waits_for_node(sub, false));
 		if (code > 0)
@@ -240,11 +240,10 @@ static int read_rests(struct local_sub *sub)
 		if (code == 0 || waits)
 			continue;
 		if (!rest->is_missed) {
-			tfc__rest_report_missed(sub, rest,
-						tfc__local_entry(sub, rest->end_entry - 1));
+			tfc__missing_report(sub, rest, tfc__local_entry(sub, rest->end_entry - 1));
 			return 1;
 		}
-		tfc__rest_end(rest);
+		tfc__missing_end(rest);
 	}
 	return later;
 }
@@ -255,11 +254,11 @@ static int read_before(struct local_sub *sub, const struct tfc__journal_entry *e
 	if (!sub->tasks)
 		return 0;
 	if (entry->kind == TFC_EVENT_END)
-		return read_rests(sub);
+		return read_all_missing(sub);
 	if (!tfc__ends_attempt(entry))
 		return 0;
 	int code = read_before_end(sub, entry);
-	return code ? code : leave_rest(sub, entry);
+	return code ? code : leave_missing(sub, entry);
 }
 
 /* Reports the next journal entry, after the output that precedes it: 1, or 0: not yet. */
@@ -285,17 +284,17 @@ static int report_next_line(struct local_sub *sub)
 	if (tfc__list_is_empty(&sub->grown))
 		return 0;
 	struct followed *task = tfc__container_of(sub->grown.next, struct followed, grown);
-	bool is_rest = task->end_entry;
+	bool is_missing = task->end_entry;
 	if (!tfc__local_may_read(sub, task))
 		return 0;
-	int is_reported = is_rest ? tfc__rest_read_line(sub, task)
-				  : tfc__followed_read_line(sub, task, UINT64_MAX);
+	int is_reported = is_missing ? tfc__missing_read_line(sub, task)
+				     : tfc__followed_read_line(sub, task, UINT64_MAX);
 	if (is_reported == TFC_ENOMEM)
 		return 0;
 	if (is_reported > 0 && ++sub->lines_reported < LINES_PER_TASK)
 		return 1;
 	sub->lines_reported = 0;
-	if (is_rest && is_reported == 0)
+	if (is_missing && is_reported == 0)
 		return 1; /* rest_read_line has freed it */
 	tfc__list_remove(&task->grown);
 	if (is_reported <= 0)
@@ -344,7 +343,7 @@ static int report_next(tfc_sub *base)
 static void try_again(struct tfc__timer *timer)
 {
 	struct local_sub *sub = tfc__container_of(timer, struct local_sub, retry);
-	tfc__rests_try_again(sub);
+	tfc__missing_retry(sub);
 	tfc__sub_wake(&sub->base);
 }
 
@@ -369,14 +368,14 @@ static void detach(tfc_sub *base)
 	tfc__observer_remove(&sub->reader);
 	tfc__timer_cancel(&sub->retry);
 	tfc__list_remove(&sub->waiting);
-	tfc__local_rest(base, true);
+	tfc__local_suspend(base, true);
 }
 
 static void free_sub(tfc_sub *base)
 {
 	struct local_sub *sub = of(base);
 	TFC__LIST_EACH (link, &sub->rests)
-		tfc__rest_end(tfc__rest_of(link));
+		tfc__missing_end(tfc__missing_of(link));
 	for (uint32_t i = 0; i < sub->task_count; i++)
 		tfc__lines_fini(&sub->tasks[i].lines);
 	tfc__place_fini(&sub->place);
@@ -410,9 +409,10 @@ static int apply_cursor(struct local_sub *sub, const char *text, tfc_error *erro
 		if (!sub->is_bare)
 			tfc__place_set(&sub->place, i, piece);
 	}
-	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.rest_count; i++) {
+	for (uint32_t i = 0; code == TFC_OK && sub->tasks && i < place.missing_count; i++) {
 		code = tfc__ends_attempt(tfc__local_entry(sub, place.rests[i].entry))
-			       ? tfc__rest_begin(sub, place.rests[i].entry, &place.rests[i].piece)
+			       ? tfc__missing_begin(sub, place.rests[i].entry,
+						    &place.rests[i].piece)
 			       : TFC_EINVAL;
 	}
 	sub->now.mark.rest = UINT32_MAX;
@@ -455,7 +455,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 			 tfc_sub **ret_sub)
 {
 	static const struct tfc__sub_ops ops = {report_next, detach, free_sub, event_of,
-						tfc__local_rest};
+						tfc__local_suspend};
 	struct local_sub *sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return tfc__fail_nomem(error, "gateway");
@@ -464,7 +464,7 @@ int tfc__local_subscribe(tfc_ctx *ctx, struct tfc__link *list, struct tfc__local
 	sub->is_bare = is_bare;
 	sub->wants_live = options->wants_live;
 	sub->now.mark.task = sub->now.mark.ended_task = UINT32_MAX;
-	sub->now.mark.rest = sub->now.mark.rest_over = UINT32_MAX;
+	sub->now.mark.rest = sub->now.mark.missing_over = UINT32_MAX;
 	sub->job_state = TFC_JOB_PENDING;
 	tfc__observer_init(&sub->reader, on_journal);
 	memcpy(sub->job, record->id, sizeof(sub->job));

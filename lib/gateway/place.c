@@ -132,12 +132,12 @@ void tfc__place_set(struct tfc__place *place, uint32_t task, const struct tfc__l
 	place->pieces[task] = *piece;
 }
 
-#define RESTS_MAX 65536 /* limit on the attempts with missing output */
+#define MISSING_MAX 65536 /* limit on the attempts with missing output */
 
 /* The index of the first element whose entry is not before `entry`. */
-static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
+static uint32_t find_missing(const struct tfc__place *place, uint32_t entry)
 {
-	uint32_t at = 0, end = place->rest_count;
+	uint32_t at = 0, end = place->missing_count;
 	while (at < end) {
 		uint32_t middle = at + (end - at) / 2;
 		if (place->rests[middle].entry < entry)
@@ -149,49 +149,49 @@ static uint32_t find_rest(const struct tfc__place *place, uint32_t entry)
 }
 
 /* Capacity doubles whenever the count is a power of two. */
-static int reserve_rest(struct tfc__place *place)
+static int reserve_missing(struct tfc__place *place)
 {
-	uint32_t count = place->rest_count;
-	if (count == RESTS_MAX)
+	uint32_t count = place->missing_count;
+	if (count == MISSING_MAX)
 		return TFC_ENOMEM;
 	if (count & (count - 1))
 		return TFC_OK;
-	struct tfc__place_rest *rests = realloc(place->rests,
-						(count ? 2 * count : 1) * sizeof(*rests));
+	struct tfc__place_missing *rests = realloc(place->rests,
+						   (count ? 2 * count : 1) * sizeof(*rests));
 	if (!rests)
 		return TFC_ENOMEM;
 	place->rests = rests;
 	return TFC_OK;
 }
 
-int tfc__place_set_rest(struct tfc__place *place, uint32_t entry,
-			const struct tfc__lines_cursor *piece)
+int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
+			   const struct tfc__lines_cursor *piece)
 {
-	uint32_t at = find_rest(place, entry), count = place->rest_count;
+	uint32_t at = find_missing(place, entry), count = place->missing_count;
 	if (at == count || place->rests[at].entry != entry) {
-		if (reserve_rest(place) < 0)
+		if (reserve_missing(place) < 0)
 			return TFC_ENOMEM;
 		memmove(&place->rests[at + 1], &place->rests[at],
 			(count - at) * sizeof(*place->rests));
-		place->rest_count++;
+		place->missing_count++;
 	}
-	place->rests[at] = (struct tfc__place_rest){entry, *piece};
+	place->rests[at] = (struct tfc__place_missing){entry, *piece};
 	return TFC_OK;
 }
 
-static void drop_rest(struct tfc__place *place, uint32_t entry)
+static void drop_missing(struct tfc__place *place, uint32_t entry)
 {
-	uint32_t at = find_rest(place, entry);
-	if (at == place->rest_count || place->rests[at].entry != entry)
+	uint32_t at = find_missing(place, entry);
+	if (at == place->missing_count || place->rests[at].entry != entry)
 		return;
-	place->rest_count--;
+	place->missing_count--;
 	memmove(&place->rests[at], &place->rests[at + 1],
-		(place->rest_count - at) * sizeof(*place->rests));
+		(place->missing_count - at) * sizeof(*place->rests));
 }
 
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 {
-	if (mark->rest != UINT32_MAX && tfc__place_set_rest(place, mark->rest, &mark->piece) < 0)
+	if (mark->rest != UINT32_MAX && tfc__place_set_missing(place, mark->rest, &mark->piece) < 0)
 		return TFC_ENOMEM;
 	if (mark->task != UINT32_MAX && tfc__place_reserve(place, mark->task + 1) < 0)
 		return TFC_ENOMEM;
@@ -201,7 +201,7 @@ int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark)
 		tfc__place_set(place, mark->task, &mark->piece);
 	if (mark->ended_task < place->task_count)
 		tfc__place_set(place, mark->ended_task, NULL);
-	drop_rest(place, mark->rest_over);
+	drop_missing(place, mark->missing_over);
 	return TFC_OK;
 }
 
@@ -218,7 +218,7 @@ size_t tfc__place_bytes(const struct tfc__place *place)
 {
 	return place->task_count * sizeof(*place->pieces) +
 	       words(place->task_count) * sizeof(*place->has_piece) +
-	       2 * place->rest_count * sizeof(*place->rests) + place->text.capacity;
+	       2 * place->missing_count * sizeof(*place->rests) + place->text.capacity;
 }
 
 static void add_piece(struct tfc__buf *text, char mark, uint32_t number,
@@ -248,7 +248,7 @@ const char *tfc__place_text(struct tfc__place *place)
 			uint32_t task = (uint32_t)(word * 64) + (uint32_t)__builtin_ctzll(left);
 			add_piece(text, '_', task, &place->pieces[task]);
 		}
-	for (uint32_t i = 0; i < place->rest_count; i++)
+	for (uint32_t i = 0; i < place->missing_count; i++)
 		add_piece(text, '~', place->rests[i].entry, &place->rests[i].piece);
 	return text->is_failed ? "" : text->data;
 }
@@ -270,7 +270,7 @@ static int read_task(struct tfc__place *place, const char **at, uint64_t *first,
 }
 
 /* "~ENTRY.PIECE"; entries in ascending order, all of them reported. */
-static int read_rest(struct tfc__place *place, const char **at, uint64_t *first)
+static int read_missing(struct tfc__place *place, const char **at, uint64_t *first)
 {
 	uint64_t entry;
 	struct tfc__lines_cursor piece;
@@ -279,7 +279,7 @@ static int read_rest(struct tfc__place *place, const char **at, uint64_t *first)
 	    *(*at)++ != '.' || !read_piece(at, &piece))
 		return TFC_EINVAL;
 	*first = entry + 1;
-	return tfc__place_set_rest(place, (uint32_t)entry, &piece);
+	return tfc__place_set_missing(place, (uint32_t)entry, &piece);
 }
 
 int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *text)
@@ -297,6 +297,6 @@ int tfc__place_read(struct tfc__place *place, uint32_t task_count, const char *t
 		code = read_task(place, &text, &first, task_count);
 	first = 0;
 	while (code == TFC_OK && *text == '~')
-		code = read_rest(place, &text, &first);
+		code = read_missing(place, &text, &first);
 	return code == TFC_OK && *text ? TFC_EINVAL : code;
 }

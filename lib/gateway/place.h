@@ -27,16 +27,16 @@ struct tfc__piece {
 struct tfc__mark {
 	uint32_t next;
 	bool is_gap_reported;
-	uint32_t task;       /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
-	uint32_t ended_task; /* the task whose attempt ended and whose piece is removed; else
-				UINT32_MAX */
-	uint32_t rest;       /* the entry with a new piece; else UINT32_MAX */
-	uint32_t rest_over;  /* the entry whose piece is removed; else UINT32_MAX */
+	uint32_t task;         /* OUTPUT and GAP: the task with a new piece; else UINT32_MAX */
+	uint32_t ended_task;   /* the task whose attempt ended and whose piece is removed; else
+				  UINT32_MAX */
+	uint32_t rest;         /* the entry with a new piece; else UINT32_MAX */
+	uint32_t missing_over; /* the entry whose piece is removed; else UINT32_MAX */
 	struct tfc__lines_cursor piece; /* of task, or of rest */
 };
 
 /* The missing output of the attempt that an entry ended. */
-struct tfc__place_rest {
+struct tfc__place_missing {
 	uint32_t entry;
 	struct tfc__lines_cursor piece;
 };
@@ -47,9 +47,9 @@ struct tfc__place {
 			     reported too */
 	uint32_t task_count;
 	struct tfc__lines_cursor *pieces;
-	uint64_t *has_piece;           /* a bit per task: few tasks have a piece */
-	struct tfc__place_rest *rests; /* sorted by entry */
-	uint32_t rest_count;
+	uint64_t *has_piece;              /* a bit per task: few tasks have a piece */
+	struct tfc__place_missing *rests; /* sorted by entry */
+	uint32_t missing_count;
 	struct tfc__buf text;
 };
 
@@ -68,8 +68,8 @@ static inline const struct tfc__lines_cursor *tfc__place_piece(const struct tfc_
 /* Applies a mark: TFC_OK; TFC_ENOMEM: the place is unchanged. */
 int tfc__place_go(struct tfc__place *place, const struct tfc__mark *mark);
 /* Sets the piece of an entry; replacing a piece allocates nothing. TFC_OK or TFC_ENOMEM. */
-int tfc__place_set_rest(struct tfc__place *place, uint32_t entry,
-			const struct tfc__lines_cursor *piece);
+int tfc__place_set_missing(struct tfc__place *place, uint32_t entry,
+			   const struct tfc__lines_cursor *piece);
 void tfc__place_fini(struct tfc__place *place);
 
 /* Allocated bytes. */

@@ -340,7 +340,7 @@ static void wait_for_connection(struct remote_gateway *gateway,
 static void on_lost(struct tfc__remote_request *remote_request, const tfc_error *error)
 {
 	remote_request->tries++;
-	if (tfc__home_ask_again(remote_request, error))
+	if (tfc__home_retry(remote_request, error))
 		return;
 	if (remote_request->is_once || remote_request->tries >= TRIES_MAX)
 		tfc__remote_request_fail(remote_request, error);

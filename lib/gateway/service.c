@@ -13,10 +13,10 @@
 #include "base/fail.h"
 #include "base/names.h"
 #include "bundle/transfer.h"
-#include "gateway/bulk.h"
 #include "gateway/event_wire.h"
 #include "gateway/home.h"
 #include "gateway/local.h"
+#include "gateway/low_priority.h"
 #include "gateway/question.h"
 #include "gateway/rights.h"
 #include "gateway/search.h"
@@ -30,7 +30,7 @@ struct tfc__gateway_service {
 	struct tfc__gateway_service_options options;
 	tfc_gateway *gateway;
 	struct tfc__link calls;
-	struct tfc__bulk bulk;
+	struct tfc__low_priority low_priority;
 };
 
 struct call {
@@ -40,7 +40,7 @@ struct call {
 	enum tfc_verb verb;
 	tfc_op *op; /* of a request */
 	/* Of a request whose response may be long, and which waits in the queue. */
-	struct tfc__bulk_turn turn;
+	struct tfc__low_priority_request turn;
 	struct tfc__received received; /* also of a stream whose job is being searched */
 	struct tfc__search *search;
 	/* Of a stream: */
@@ -53,7 +53,7 @@ struct call {
 static void free_call(struct call *call)
 {
 	tfc__list_remove(&call->link);
-	tfc__bulk_leave(&call->turn);
+	tfc__low_priority_leave(&call->turn);
 	tfc__search_drop(call->search);
 	tfc_sub_close(call->sub);
 	tfc__received_fini(&call->received);
@@ -136,7 +136,8 @@ static void ask(struct call *call, const struct tfc__question *received)
 	struct tfc__question question = *received;
 	question.reserve = reserve;
 	question.is_relayed = true;
-	if (tfc__gateway_ask(call->service->gateway, &question, 0, on_reply, call, &call->op) < 0)
+	if (tfc__gateway_request(call->service->gateway, &question, 0, on_reply, call, &call->op) <
+	    0)
 		fail_call(call, tfc_ctx_error(call->service->ctx));
 }
 
@@ -154,7 +155,7 @@ static void put_question(struct call *call, const struct tfc__question *received
 	ask(call, &question);
 }
 
-static void on_turn(struct tfc__bulk_turn *turn)
+static void on_turn(struct tfc__low_priority_request *turn)
 {
 	struct call *call = tfc__container_of(turn, struct call, turn);
 	ask(call, &call->received.question);
@@ -175,7 +176,8 @@ static void line_up(struct call *call, struct tfc__received *received, bool is_c
 	*received = (struct tfc__received){.definition = NULL};
 	call->turn.go = on_turn;
 	tfc__rpc_watch(call->request, NULL, on_cancel_question, call);
-	if (tfc__bulk_enter(&call->service->bulk, rpc, is_client, &call->turn) == TFC_OK)
+	if (tfc__low_priority_enqueue(&call->service->low_priority, rpc, is_client, &call->turn) ==
+	    TFC_OK)
 		return;
 	tfc__fail_nomem(&error, "gateway");
 	fail_call(call, &error);
@@ -222,14 +224,14 @@ static void end_stream(struct call *call)
 }
 
 /* Without credit or buffer space, nothing is read for the stream and no files stay open. */
-static void rest_or_resume(struct call *call)
+static void suspend_or_resume(struct call *call)
 {
 	if (tfc__rpc_credit(call->request)) {
 		if (call->sub->is_paused)
 			tfc_sub_resume(call->sub);
 		return;
 	}
-	tfc__sub_rest(call->sub);
+	tfc__sub_suspend(call->sub);
 	if (tfc__sub_item_is_empty(&call->item))
 		tfc__sub_item_fini(&call->item);
 }
@@ -239,7 +241,7 @@ static void flush(struct call *call)
 {
 	int code = tfc__sub_item_is_empty(&call->item) ? TFC_OK : send_events(call);
 	if (code == TFC_ESTATE) {
-		tfc__sub_rest(call->sub);
+		tfc__sub_suspend(call->sub);
 		return;
 	}
 	if (code < 0) {
@@ -250,7 +252,7 @@ static void flush(struct call *call)
 	if (call->is_ended)
 		end_stream(call);
 	else
-		rest_or_resume(call);
+		suspend_or_resume(call);
 }
 
 static void on_event(void *user, const tfc_event *event)
@@ -493,7 +495,7 @@ int tfc__gateway_service_open(tfc_ctx *ctx, struct tfc__directory *directory,
 	service->ctx = ctx;
 	service->options = *options;
 	tfc__list_init(&service->calls);
-	tfc__bulk_init(&service->bulk, ctx);
+	tfc__low_priority_init(&service->low_priority, ctx);
 	int code = tfc__gateway_new(ctx, directory, &options->members, &service->gateway);
 	if (code < 0) {
 		free(service);
@@ -513,7 +515,7 @@ void tfc__gateway_service_close(struct tfc__gateway_service *service)
 	tfc_error error = TFC_ERROR_INIT;
 	if (!service)
 		return;
-	tfc__bulk_close(&service->bulk);
+	tfc__low_priority_close(&service->low_priority);
 	tfc__fail(&error, TFC_ELOST, "gateway", 0, "the node was closed");
 	TFC__LIST_EACH (link, &service->calls) {
 		struct call *call = tfc__container_of(link, struct call, link);

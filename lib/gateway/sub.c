@@ -63,7 +63,7 @@ void tfc__sub_wake(tfc_sub *sub)
 		tfc__work_schedule(&sub->work);
 }
 
-void tfc__sub_rest(tfc_sub *sub)
+void tfc__sub_suspend(tfc_sub *sub)
 {
 	sub->is_paused = true;
 	if (sub->ops->rest && !sub->is_detached)

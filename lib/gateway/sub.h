@@ -16,9 +16,9 @@ struct tfc__sub_ops {
 	void (*detach)(tfc_sub *sub); /* releases the source of its events; called once */
 	void (*free)(tfc_sub *sub);   /* after detach */
 	const struct tfc__sub_event *(*event)(const tfc_sub *sub);
-	/* Called after each turn, and when the subscription is paused for long (is_resting): closes
-	 * files that are open only for further reading. NULL: there are none. */
-	void (*rest)(tfc_sub *sub, bool is_resting);
+	/* Called after each turn, and when the subscription is paused for long (is_suspended):
+	 * closes files that are open only for further reading. NULL: there are none. */
+	void (*rest)(tfc_sub *sub, bool is_suspended);
 };
 
 struct tfc_sub {
@@ -56,7 +56,7 @@ static inline const struct tfc__sub_event *tfc__sub_event(const tfc_sub *sub)
 void tfc__sub_wake(tfc_sub *sub);
 
 /* Pauses it for an unknown time, so it closes its files. Not inside fn. */
-void tfc__sub_rest(tfc_sub *sub);
+void tfc__sub_suspend(tfc_sub *sub);
 
 /* Call when its gateway or node is closed: no further events, but the owner still has to close it.
  */

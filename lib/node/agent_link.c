@@ -69,7 +69,7 @@ void tfc__agent_link_undo(struct tfc__agent_link *link, const message *given)
 	link->reported = 0;
 }
 
-bool tfc__agent_link_owes(const struct tfc__agent_link *link)
+bool tfc__agent_link_needs_ack(const struct tfc__agent_link *link)
 {
 	return link->reported != link->received;
 }

@@ -46,13 +46,13 @@ int tfc__agent_link_post(struct tfc__agent_link *link, const struct tfc__buf *da
 
 /* The next message to send over this connection, and marks it as sent; NULL: none. Send it together
  * with the acknowledgement that tfc__agent_link_ack returns. Without a message, send the
- * acknowledgement alone if tfc__agent_link_owes. */
+ * acknowledgement alone if tfc__agent_link_needs_ack. */
 const struct tfc__agent_link_message *tfc__agent_link_next(struct tfc__agent_link *link);
 /* Sending failed: of the message that `next` returned, which is sent again; or, if NULL, of the
  * acknowledgement. */
 void tfc__agent_link_undo(struct tfc__agent_link *link,
 			  const struct tfc__agent_link_message *message);
-bool tfc__agent_link_owes(const struct tfc__agent_link *link);
+bool tfc__agent_link_needs_ack(const struct tfc__agent_link *link);
 uint64_t tfc__agent_link_ack(struct tfc__agent_link *link); /* and marks it as sent */
 
 /* A message was received: 1 deliver it, 0 duplicate, TFC_EPARSE an earlier message is missing. */

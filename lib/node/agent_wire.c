@@ -162,7 +162,7 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	int code = tfc__fields_read(reader, &event_fields, object, error, event);
 	if (code < 0)
 		return code;
-	if (event->kind > TFC__AGENT_ANSWER) /* a remote agent does not report the other kinds */
+	if (event->kind > TFC__AGENT_STATES) /* a remote agent does not report the other kinds */
 		event->kind = 0;
 	if (event->activity > TFC__ACTIVITY_OWN_WORK)
 		event->activity = TFC__ACTIVITY_UNKNOWN;
@@ -172,7 +172,7 @@ int tfc__event_read(struct tfc__reader *reader, const msgpack_object *object, ui
 	if (!has_tasks)
 		return tfc__fail(error, TFC_EPARSE, "node", 0, "task: the job has only %u",
 				 task_count);
-	if (event->states ? event->state_count != task_count : event->kind == TFC__AGENT_ANSWER)
+	if (event->states ? event->state_count != task_count : event->kind == TFC__AGENT_STATES)
 		return tfc__fail(error, TFC_EPARSE, "node", 0, "states: must have %u bytes",
 				 task_count);
 	bool is_of_process = event->kind == TFC__AGENT_STARTED || event->kind == TFC__AGENT_EXITED;

@@ -13,14 +13,14 @@ enum tfc__order_kind {
 	TFC__ORDER_END = 1,
 	TFC__ORDER_HOLD = 2, /* number */
 	TFC__ORDER_RELEASE = 3,
-	TFC__ORDER_SPEC = 4,   /* for the launches that follow: generation, spec */
-	TFC__ORDER_LAUNCH = 5, /* attempt, generation */
-	TFC__ORDER_SIGNAL = 6, /* number: the signal's */
-	TFC__ORDER_STOP = 7,   /* number: grace in ms */
-	TFC__ORDER_QUERY = 8,  /* number */
-	TFC__ORDER_STACKS = 9, /* number: is_ending */
-	TFC__ORDER_LOOK = 10,  /* number */
-	TFC__ORDER_ENV = 11,   /* for the launches that follow: env */
+	TFC__ORDER_SPEC = 4,     /* for the launches that follow: generation, spec */
+	TFC__ORDER_LAUNCH = 5,   /* attempt, generation */
+	TFC__ORDER_SIGNAL = 6,   /* number: the signal's */
+	TFC__ORDER_STOP = 7,     /* number: grace in ms */
+	TFC__ORDER_QUERY = 8,    /* number */
+	TFC__ORDER_STACKS = 9,   /* number: is_ending */
+	TFC__ORDER_INSPECT = 10, /* number */
+	TFC__ORDER_ENV = 11,     /* for the launches that follow: env */
 };
 
 struct tfc__order {

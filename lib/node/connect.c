@@ -57,7 +57,7 @@ static void receive(void *user, struct tfc__node_peer *peer, const char *method,
 
 static void met(void *user, struct tfc__node_peer *peer)
 {
-	tfc__node_ask_remote_job_logs(user, peer);
+	tfc__node_query_remote_job_logs(user, peer);
 }
 
 static void refused(void *user, const tfc_error *error)

@@ -63,7 +63,7 @@ struct tfc_node {
 	struct tfc__link watches; /* struct tfc_member_watch */
 
 	struct tfc__link askings; /* pending queries of remote_job_logs.c */
-	struct tfc__timer remote_job_logs_look;
+	struct tfc__timer remote_job_logs_timer;
 	uint64_t retain_s;
 
 	tfc_node_hooks hooks; /* zeros: none */
@@ -101,7 +101,7 @@ int tfc__node_gateway_new(tfc_node *node, tfc_gateway **ret_gateway); /* in this
 
 /* Call when a member's connection comes up: queries which of the jobs whose logs are kept here
  * still exist. */
-void tfc__node_ask_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer);
+void tfc__node_query_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer);
 void tfc__node_serve_known(tfc_node *node, struct tfc__rpc_request *request,
 			   const msgpack_object *params);
 void tfc__node_begin_remote_job_logs(tfc_node *node); /* call first of all; retain_s is set */

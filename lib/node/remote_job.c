@@ -159,7 +159,7 @@ void tfc__remote_flush(struct remote_job *job)
 	bool is_sent = job->is_up && job->agent->rpc;
 	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
 		is_sent = send_one(job, message);
-	if (is_sent && tfc__agent_link_owes(&job->stream))
+	if (is_sent && tfc__agent_link_needs_ack(&job->stream))
 		send_one(job, NULL);
 }
 
@@ -392,7 +392,7 @@ static void stacks(void *job, uint32_t task, bool is_ending)
 
 static void look(void *job, uint32_t number)
 {
-	order(job, TFC__ORDER_LOOK, 0, number);
+	order(job, TFC__ORDER_INSPECT, 0, number);
 }
 
 static int log_tail(void *user, uint32_t task, char ***ret_lines)

@@ -15,8 +15,8 @@
 #define METHOD "node.known"
 #define ANSWER_MS 10000
 #define IDS_MAX 10000
-#define FIRST_LOOK (60 * TFC__SECOND)
-#define LOOK_AGAIN (3600 * TFC__SECOND)
+#define FIRST_CHECK (60 * TFC__SECOND)
+#define CHECK_INTERVAL (3600 * TFC__SECOND)
 
 struct asking {
 	struct tfc__link link;
@@ -32,7 +32,7 @@ static struct tfc__remote_job_logs *remote_job_logs_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__remote_job_logs, link);
 }
 
-static void take_answer(tfc_node *node, const char *maintainer, const msgpack_object *result)
+static void receive_response(tfc_node *node, const char *maintainer, const msgpack_object *result)
 {
 	tfc__node_agents_forget(node->agents, result);
 	TFC__LIST_EACH (link, tfc__agent_remote_job_logs(node->agent))
@@ -52,14 +52,14 @@ static void on_answer(void *user, int code, const msgpack_object *result, const 
 {
 	struct asking *asking = user;
 	if (code == TFC_OK)
-		take_answer(asking->node, asking->maintainer, result);
+		receive_response(asking->node, asking->maintainer, result);
 	free_asking(asking);
 }
 
-static void look_later(tfc_node *node, uint64_t pause)
+static void schedule_check(tfc_node *node, uint64_t pause)
 {
 	uint64_t most = node->retain_s * TFC__SECOND;
-	tfc__timer_set(&node->remote_job_logs_look, tfc__now() + (pause < most ? pause : most));
+	tfc__timer_set(&node->remote_job_logs_timer, tfc__now() + (pause < most ? pause : most));
 }
 
 static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
@@ -84,13 +84,13 @@ static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
 	tfc__buf_fini(&params);
 }
 
-void tfc__node_ask_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer)
+void tfc__node_query_remote_job_logs(tfc_node *node, struct tfc__node_peer *peer)
 {
 	const char *maintainer = tfc__node_peer_name(peer);
 	struct tfc__rpc *rpc = tfc__node_peer_rpc(peer);
 	struct tfc__strv ids = {0};
-	if (!node->remote_job_logs_look.at)
-		look_later(node, FIRST_LOOK);
+	if (!node->remote_job_logs_timer.at)
+		schedule_check(node, FIRST_CHECK);
 	TFC__LIST_EACH (link, tfc__agent_remote_job_logs(node->agent))
 		if (strcmp(remote_job_logs_of(link)->maintainer, maintainer) == 0 &&
 		    ids.count < IDS_MAX)
@@ -158,31 +158,31 @@ static void forget_old(tfc_node *node)
 	tfc__strv_fini(&old);
 }
 
-static void on_look(struct tfc__timer *timer)
+static void on_check(struct tfc__timer *timer)
 {
-	tfc_node *node = tfc__container_of(timer, tfc_node, remote_job_logs_look);
+	tfc_node *node = tfc__container_of(timer, tfc_node, remote_job_logs_timer);
 	forget_old(node);
 	TFC__LIST_EACH (link, &node->peers->all)
-		tfc__node_ask_remote_job_logs(node,
-					      tfc__container_of(link, struct tfc__node_peer, link));
-	look_later(node, LOOK_AGAIN);
+		tfc__node_query_remote_job_logs(node, tfc__container_of(link, struct tfc__node_peer,
+									link));
+	schedule_check(node, CHECK_INTERVAL);
 }
 
 void tfc__node_begin_remote_job_logs(tfc_node *node)
 {
 	tfc__list_init(&node->askings);
-	tfc__timer_init(&node->remote_job_logs_look, node->ctx, on_look);
+	tfc__timer_init(&node->remote_job_logs_timer, node->ctx, on_check);
 }
 
 void tfc__node_find_remote_job_logs(tfc_node *node)
 {
 	if (!tfc__list_is_empty(tfc__agent_remote_job_logs(node->agent)))
-		look_later(node, FIRST_LOOK);
+		schedule_check(node, FIRST_CHECK);
 }
 
 void tfc__node_end_remote_job_logs(tfc_node *node)
 {
-	tfc__timer_cancel(&node->remote_job_logs_look);
+	tfc__timer_cancel(&node->remote_job_logs_timer);
 	TFC__LIST_EACH (link, &node->askings) {
 		struct asking *asking = tfc__container_of(link, struct asking, link);
 		tfc__rpc_drop(asking->call);

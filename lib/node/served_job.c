@@ -115,7 +115,7 @@ void tfc__served_job_flush(struct served_job *job)
 	bool is_sent = job->is_up;
 	while (is_sent && (message = tfc__agent_link_next(&job->stream)))
 		is_sent = send_one(job, message);
-	if (is_sent && tfc__agent_link_owes(&job->stream))
+	if (is_sent && tfc__agent_link_needs_ack(&job->stream))
 		send_one(job, NULL);
 }
 
@@ -177,7 +177,7 @@ static void answer_refused(struct tfc__work *work)
 {
 	struct served_job *job = tfc__container_of(work, struct served_job, answer);
 	uint8_t *states = calloc(job->task_count ? job->task_count : 1, sizeof(*states));
-	const struct tfc__task_event event = {.kind = TFC__AGENT_ANSWER,
+	const struct tfc__task_event event = {.kind = TFC__AGENT_STATES,
 					      .number = job->query,
 					      .states = states,
 					      .state_count = job->task_count};
@@ -268,7 +268,7 @@ static void obey(struct served_job *job, struct tfc__order *order)
 	case TFC__ORDER_STACKS:
 		ops->stacks(job->local, order->task, order->number != 0);
 		break;
-	case TFC__ORDER_LOOK:
+	case TFC__ORDER_INSPECT:
 		ops->look(job->local, order->number);
 		break;
 	case TFC__ORDER_ENV:

@@ -61,12 +61,12 @@ static void check_event(const msgpack_object *object)
 		tfc__reader_fini(&reader);
 		return;
 	}
-	CHECK(event.task < TASKS && event.kind <= TFC__AGENT_ANSWER);
+	CHECK(event.task < TASKS && event.kind <= TFC__AGENT_STATES);
 	CHECK(event.inspected_count <= TFC__INSPECTED_MAX);
 	for (uint32_t i = 0; i < event.inspected_count; i++)
 		CHECK(event.inspected[i].task < TASKS);
 	CHECK(event.kind != TFC__AGENT_EXITED || event.process);
-	CHECK(event.kind != TFC__AGENT_ANSWER || event.states);
+	CHECK(event.kind != TFC__AGENT_STATES || event.states);
 	struct tfc__buf text = {0};
 	tfc__event_write(&text, &event);
 	CHECK(!text.is_failed);

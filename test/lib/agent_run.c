@@ -34,7 +34,7 @@ static void receive(void *user, const struct tfc__task_event *event)
 		snprintf(run->address, sizeof(run->address), "%s", event->address);
 	} else if (event->kind == TFC__AGENT_STARTED) {
 		run->pid = event->pid;
-	} else if (event->kind == TFC__AGENT_ANSWER) {
+	} else if (event->kind == TFC__AGENT_STATES) {
 		run->is_answered = true;
 	}
 }

@@ -58,7 +58,7 @@ static void receive(void *user, const struct tfc__task_event *event)
 	walk->is_refused |= is_bad;
 	walk->held += event->kind == TFC__AGENT_HELD;
 	walk->started += event->kind == TFC__AGENT_STARTED;
-	walk->answered += event->kind == TFC__AGENT_ANSWER;
+	walk->answered += event->kind == TFC__AGENT_STATES;
 	walk->is_lost |= event->kind == TFC__AGENT_LOST;
 	if (event->kind != TFC__AGENT_EXITED)
 		return;

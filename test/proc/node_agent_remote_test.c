@@ -90,7 +90,7 @@ static void tasks_run_on_another_node(void **state)
 	end_reading(&reading);
 	proc_stop(pid);
 	job.ops->query(job.handle, 1);
-	const struct heard_event *answer = paired_await(&job, TFC__AGENT_ANSWER, 0, 1);
+	const struct heard_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 1);
 	assert_int_equal(answer->states[0], TFC__PROC_STOPPED);
 	assert_int_equal(answer->states[1], TFC__PROC_RUNNING);
@@ -260,7 +260,7 @@ static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
 		&pair, &job, "0123456789abcdef", 2,
 		"{'argv': ['true'], 'roles': {'worker': {'count': 2, 'user': 'no-such-user'}}}");
 	job.ops->query(job.handle, 7);
-	const struct heard_event *answer = paired_await(&job, TFC__AGENT_ANSWER, 0, 1);
+	const struct heard_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 7);
 	assert_int_equal(answer->states[0], TFC__PROC_NONE);
 	assert_int_equal(answer->states[1], TFC__PROC_NONE);

@@ -189,7 +189,7 @@ static void who_never_had_a_guest_looks_for_none(void **state)
 {
 	struct node_run run;
 	node_run_begin(&run, NULL);
-	assert_int_equal(run.node->remote_job_logs_look.at, 0);
+	assert_int_equal(run.node->remote_job_logs_timer.at, 0);
 	node_run_end(&run);
 }
 

@@ -293,7 +293,7 @@ static void answer(struct world *w)
 	if (w->query == query)
 		w->query = 0;
 	report(w, 0,
-	       &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_STATES,
 					 .number = query,
 					 .states = states});
 }

@@ -334,7 +334,7 @@ void sim_drain(struct sim *s, uint32_t node, const char *text)
 void sim_answer_of(struct sim *s, uint32_t node, const uint8_t *states)
 {
 	sim_report(s, node,
-		   &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_STATES,
 					     .number = s->query,
 					     .states = states});
 }
@@ -444,7 +444,7 @@ void sim_answer(struct sim *s, const char *task, enum tfc__proc_state state)
 	if (task)
 		states[sim_task(s, task)] = (uint8_t)state;
 	sim_report(s, 0,
-		   &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+		   &(struct tfc__task_event){.kind = TFC__AGENT_STATES,
 					     .number = s->query,
 					     .states = states});
 }

@@ -236,7 +236,7 @@ static void answer_query(struct world *w)
 		states[i] = once_in(w, 8) ? (uint8_t)chance(w, 3) : TFC__PROC_RUNNING;
 	uint32_t number = w->query - once_in(w, 20);
 	report(w, w->nodes[chance(w, NODES)],
-	       &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER,
+	       &(struct tfc__task_event){.kind = TFC__AGENT_STATES,
 					 .number = number,
 					 .states = states});
 }

@@ -66,7 +66,7 @@ static void flush(struct world *world, int from)
 		memcpy(&packet.value, message->data, sizeof(packet.value));
 		put(world, !from, packet);
 	}
-	if (tfc__agent_link_owes(&end->link))
+	if (tfc__agent_link_needs_ack(&end->link))
 		put(world, !from, (struct packet){ACK, 0, tfc__agent_link_ack(&end->link), 0});
 }
 

@@ -149,7 +149,7 @@ static void obey_query(struct world *w, struct agent *agent, const struct order 
 	uint8_t states[TASKS_MAX];
 	for (uint32_t i = 0; i < TASKS_MAX; i++)
 		states[i] = m->places[i].proc >= PROC_RUNNING ? TFC__PROC_RUNNING : TFC__PROC_NONE;
-	say(w, agent, &(struct tfc__task_event){.kind = TFC__AGENT_ANSWER, .number = order->number},
+	say(w, agent, &(struct tfc__task_event){.kind = TFC__AGENT_STATES, .number = order->number},
 	    states);
 }
 

@@ -17,7 +17,7 @@ static void begin(uint32_t failures)
 {
 	const struct tfc__cooldown_rule rule = {.failures = failures,
 						.within_ns = 60 * SECOND,
-						.avoid_ns = 100 * SECOND};
+						.cooldown_ns = 100 * SECOND};
 	tfc__cooldown_init(&cooldown, &rule);
 }
 
@@ -77,7 +77,7 @@ static void the_defaults_are_filled_in(void **state)
 	tfc__cooldown_init(&cooldown, &rule);
 	assert_int_equal(cooldown.rule.failures, 3);
 	assert_int_equal(cooldown.rule.within_ns, 600 * SECOND);
-	assert_int_equal(cooldown.rule.avoid_ns, 300 * SECOND);
+	assert_int_equal(cooldown.rule.cooldown_ns, 300 * SECOND);
 }
 
 int main(void)

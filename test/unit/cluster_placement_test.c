@@ -198,7 +198,7 @@ static void gpus_and_memory_count(void **state)
 static void an_avoided_node_comes_last(void **state)
 {
 	begin(2, WORKERS(3));
-	w.nodes[0].is_avoided = true;
+	w.nodes[0].is_cooling_down = true;
 	w.members[1].slots = 3;
 	place_well();
 	assert_int_equal(count_on(1), 3);
@@ -479,7 +479,7 @@ static bool is_possible(const uint32_t *assignment, const struct tfc__place_node
 		struct tfc__place_need need = tfc__place_need(&request, i);
 		struct tfc__place_node *node = &nodes[assignment[i]];
 		const struct tfc__member *member = node->member;
-		if (!is_node_fit(assignment[i]) || (node->is_avoided && !uses_avoided))
+		if (!is_node_fit(assignment[i]) || (node->is_cooling_down && !uses_avoided))
 			return false;
 		node->tasks++;
 		node->memory += need.memory;
@@ -525,7 +525,7 @@ static void draw_world(uint64_t *seed)
 		w.members[i].gpus = draw(seed, 5);
 		w.members[i].is_draining = !draw(seed, 8);
 		w.members[i].state = 1 + draw(seed, 8) / 7;
-		w.nodes[i].is_avoided = !draw(seed, 4);
+		w.nodes[i].is_cooling_down = !draw(seed, 4);
 		w.nodes[i].tasks = w.members[i].slots ? draw(seed, w.members[i].slots + 1) : 0;
 		w.nodes[i].gpus = draw(seed, w.members[i].gpus + 1);
 		w.nodes[i].memory = draw(seed, (uint32_t)w.members[i].memory_bytes + 1);
@@ -564,7 +564,7 @@ static void check_stable(const struct tfc__place_node *before)
 	assert_memory_equal(first, w.placed, w.task_count * sizeof(first[0]));
 	for (uint32_t i = 0; i < w.task_count; i++) {
 		w.at[i] = first[i];
-		if (before[first[i]].is_avoided) /* or it moves away when it can */
+		if (before[first[i]].is_cooling_down) /* or it moves away when it can */
 			return;
 	}
 	memcpy(w.nodes, before, sizeof(w.nodes));

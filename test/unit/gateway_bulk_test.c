@@ -7,13 +7,13 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "gateway/bulk.h"
+#include "gateway/low_priority.h"
 #include "leaks.h"
 
 #define MANY 1000
 
 static tfc_ctx *ctx;
-static struct tfc__bulk bulk;
+static struct tfc__low_priority bulk;
 static bool is_full; /* much waits to be sent */
 static unsigned gone;
 
@@ -29,15 +29,15 @@ static bool has_room(void *user)
 
 static const struct tfc__rpc_ops ops = {.send = drop, .has_room = has_room};
 
-static void note(struct tfc__bulk_turn *turn)
+static void note(struct tfc__low_priority_request *turn)
 {
 	gone++;
 }
 
-static void note_and_leave(struct tfc__bulk_turn *turn)
+static void note_and_leave(struct tfc__low_priority_request *turn)
 {
 	gone++;
-	tfc__bulk_leave(turn);
+	tfc__low_priority_leave(turn);
 }
 
 static struct tfc__rpc *set_up(void)
@@ -46,7 +46,7 @@ static struct tfc__rpc *set_up(void)
 	gone = 0;
 	is_full = false;
 	assert_int_equal(tfc_ctx_new(NULL, NULL, &ctx), 0);
-	tfc__bulk_init(&bulk, ctx);
+	tfc__low_priority_init(&bulk, ctx);
 	assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &rpc), 0);
 	return rpc;
 }
@@ -54,7 +54,7 @@ static struct tfc__rpc *set_up(void)
 static void tear_down(struct tfc__rpc *rpc)
 {
 	assert_true(tfc__list_is_empty(&bulk.lines));
-	tfc__bulk_close(&bulk);
+	tfc__low_priority_close(&bulk);
 	tfc__rpc_close(rpc, NULL);
 	tfc_ctx_free(ctx);
 }
@@ -65,17 +65,17 @@ static void run(void)
 		;
 }
 
-static void enter_as(struct tfc__rpc *rpc, bool is_client, struct tfc__bulk_turn *turns,
-		     unsigned count, void (*go)(struct tfc__bulk_turn *turn))
+static void enter_as(struct tfc__rpc *rpc, bool is_client, struct tfc__low_priority_request *turns,
+		     unsigned count, void (*go)(struct tfc__low_priority_request *turn))
 {
 	for (unsigned i = 0; i < count; i++) {
-		turns[i] = (struct tfc__bulk_turn){.go = go};
-		assert_int_equal(tfc__bulk_enter(&bulk, rpc, is_client, &turns[i]), 0);
+		turns[i] = (struct tfc__low_priority_request){.go = go};
+		assert_int_equal(tfc__low_priority_enqueue(&bulk, rpc, is_client, &turns[i]), 0);
 	}
 }
 
-static void enter(struct tfc__rpc *rpc, struct tfc__bulk_turn *turns, unsigned count,
-		  void (*go)(struct tfc__bulk_turn *turn))
+static void enter(struct tfc__rpc *rpc, struct tfc__low_priority_request *turns, unsigned count,
+		  void (*go)(struct tfc__low_priority_request *turn))
 {
 	enter_as(rpc, false, turns, count, go);
 	run();
@@ -84,23 +84,25 @@ static void enter(struct tfc__rpc *rpc, struct tfc__bulk_turn *turns, unsigned c
 static void a_few_of_each_connection_go_at_a_time(void **state)
 {
 	struct tfc__rpc *rpc = set_up(), *other;
-	struct tfc__bulk_turn turns[10], others[10];
+	struct tfc__low_priority_request turns[10], others[10];
 	assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &other), 0);
 	enter(rpc, turns, 10, note);
-	assert_int_equal(gone, TFC__BULK_MAX);
+	assert_int_equal(gone, TFC__LOW_PRIORITY_MAX);
 	enter(other, others, 10, note);
-	assert_int_equal(gone, 2 * TFC__BULK_MAX);
+	assert_int_equal(gone, 2 * TFC__LOW_PRIORITY_MAX);
 	for (unsigned i = 0; i < 10; i++) {
-		tfc__bulk_leave(&turns[i]);
-		tfc__bulk_leave(&turns[i]);
+		tfc__low_priority_leave(&turns[i]);
+		tfc__low_priority_leave(&turns[i]);
 		run();
-		unsigned expected = i + 1 + TFC__BULK_MAX < 10 ? i + 1 + TFC__BULK_MAX : 10;
-		assert_int_equal(gone, expected + TFC__BULK_MAX);
+		unsigned expected = i + 1 + TFC__LOW_PRIORITY_MAX < 10
+					    ? i + 1 + TFC__LOW_PRIORITY_MAX
+					    : 10;
+		assert_int_equal(gone, expected + TFC__LOW_PRIORITY_MAX);
 	}
 	for (unsigned i = 10; i-- > 0;) /* those that wait leave first, and never go */
-		tfc__bulk_leave(&others[i]);
+		tfc__low_priority_leave(&others[i]);
 	run();
-	assert_int_equal(gone, 10 + TFC__BULK_MAX);
+	assert_int_equal(gone, 10 + TFC__LOW_PRIORITY_MAX);
 	tfc__rpc_close(other, NULL);
 	tear_down(rpc);
 }
@@ -114,7 +116,7 @@ static void begin_one(void)
 static void connections_take_turns_and_nodes_have_them_first(void **state)
 {
 	struct tfc__rpc *rpcs[4];
-	struct tfc__bulk_turn turns[4][2];
+	struct tfc__low_priority_request turns[4][2];
 	const unsigned order[] = {3, 3, 0, 1, 2, 0, 1, 2};
 	rpcs[0] = set_up();
 	for (unsigned i = 1; i < 4; i++)
@@ -124,11 +126,11 @@ static void connections_take_turns_and_nodes_have_them_first(void **state)
 	for (unsigned i = 0; i < 8; i++) {
 		begin_one();
 		assert_int_equal(gone, i + 1);
-		struct tfc__bulk_turn *turn = &turns[order[i]][0];
+		struct tfc__low_priority_request *turn = &turns[order[i]][0];
 		if (!turn->line)
 			turn++;
 		assert_true(turn->is_begun);
-		tfc__bulk_leave(turn);
+		tfc__low_priority_leave(turn);
 	}
 	for (unsigned i = 1; i < 4; i++)
 		tfc__rpc_close(rpcs[i], NULL);
@@ -138,12 +140,12 @@ static void connections_take_turns_and_nodes_have_them_first(void **state)
 static void a_client_has_one_answer_under_way(void **state)
 {
 	struct tfc__rpc *rpc = set_up();
-	struct tfc__bulk_turn turns[3];
+	struct tfc__low_priority_request turns[3];
 	enter_as(rpc, true, turns, 3, note);
 	run();
-	assert_int_equal(gone, TFC__BULK_CLIENT_MAX);
+	assert_int_equal(gone, TFC__LOW_PRIORITY_CLIENT_MAX);
 	for (unsigned i = 3; i-- > 0;)
-		tfc__bulk_leave(&turns[i]);
+		tfc__low_priority_leave(&turns[i]);
 	tear_down(rpc);
 }
 
@@ -151,7 +153,7 @@ static void a_client_has_one_answer_under_way(void **state)
 static void all_clients_together_have_few_answers_under_way(void **state)
 {
 	struct tfc__rpc *rpcs[5], *node;
-	struct tfc__bulk_turn turns[5], own;
+	struct tfc__low_priority_request turns[5], own;
 	rpcs[0] = set_up();
 	for (unsigned i = 1; i < 5; i++)
 		assert_int_equal(tfc__rpc_open(ctx, &ops, NULL, &rpcs[i]), 0);
@@ -159,15 +161,15 @@ static void all_clients_together_have_few_answers_under_way(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		enter_as(rpcs[i], true, &turns[i], 1, note);
 	run();
-	assert_int_equal(gone, TFC__BULK_CLIENTS_MAX);
+	assert_int_equal(gone, TFC__LOW_PRIORITY_CLIENTS_MAX);
 	enter(node, &own, 1, note);
 	assert_true(own.is_begun);
 	for (unsigned i = 0; i < 5; i++) {
-		tfc__bulk_leave(&turns[i]);
+		tfc__low_priority_leave(&turns[i]);
 		run();
 	}
 	assert_int_equal(gone, 6);
-	tfc__bulk_leave(&own);
+	tfc__low_priority_leave(&own);
 	tfc__rpc_close(node, NULL);
 	for (unsigned i = 1; i < 5; i++)
 		tfc__rpc_close(rpcs[i], NULL);
@@ -177,7 +179,7 @@ static void all_clients_together_have_few_answers_under_way(void **state)
 static void none_goes_while_much_waits_to_be_sent(void **state)
 {
 	struct tfc__rpc *rpc = set_up();
-	struct tfc__bulk_turn turns[3];
+	struct tfc__low_priority_request turns[3];
 	is_full = true;
 	enter(rpc, turns, 3, note_and_leave);
 	tfc__rpc_room(rpc); /* there was some, but it is used already */
@@ -192,7 +194,7 @@ static void none_goes_while_much_waits_to_be_sent(void **state)
 
 static void a_line_of_many_that_are_answered_at_once_is_no_deep_call(void **state)
 {
-	static struct tfc__bulk_turn turns[MANY];
+	static struct tfc__low_priority_request turns[MANY];
 	struct tfc__rpc *rpc = set_up();
 	is_full = true;
 	enter(rpc, turns, MANY, note_and_leave);
@@ -206,13 +208,13 @@ static void a_line_of_many_that_are_answered_at_once_is_no_deep_call(void **stat
 static void nobody_goes_once_it_is_closed(void **state)
 {
 	struct tfc__rpc *rpc = set_up();
-	struct tfc__bulk_turn turns[10];
+	struct tfc__low_priority_request turns[10];
 	enter(rpc, turns, 10, note);
-	tfc__bulk_close(&bulk);
+	tfc__low_priority_close(&bulk);
 	for (unsigned i = 0; i < 10; i++)
-		tfc__bulk_leave(&turns[i]);
+		tfc__low_priority_leave(&turns[i]);
 	run();
-	assert_int_equal(gone, TFC__BULK_MAX);
+	assert_int_equal(gone, TFC__LOW_PRIORITY_MAX);
 	tear_down(rpc);
 }
 

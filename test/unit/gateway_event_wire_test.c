@@ -41,7 +41,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = 70000},
+		 .missing_over = 70000},
 	},
 	{
 		"de0018a16b02a27473cf188fcf053de383e8a27474a6776f726b6572a2746904a16105a26a73"
@@ -73,7 +73,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = 4,
 		 .rest = 7,
-		 .rest_over = UINT32_MAX,
+		 .missing_over = UINT32_MAX,
 		 .piece = {{{0x1f, 2}, {0x1f, 2}}}},
 	},
 	{
@@ -86,7 +86,7 @@ static const struct reported {
 		 .task = 4,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX,
+		 .missing_over = UINT32_MAX,
 		 .piece = {{{0x22, 0}, {0x22, 0}}}},
 		"\x3b\x22\0\x22\0",
 		5,
@@ -100,7 +100,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = 3,
-		 .rest_over = UINT32_MAX,
+		 .missing_over = UINT32_MAX,
 		 .piece = {{{0x23, 0}, {0x23, 0}}}},
 		"\x08\x23\0\x23\0",
 		5,
@@ -114,7 +114,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX},
+		 .missing_over = UINT32_MAX},
 	},
 	{
 		"8aa16b05a27473cf188fcf053de383e8a27474a6776f726b6572a26a7307a2737404a17201a1"
@@ -127,7 +127,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX},
+		 .missing_over = UINT32_MAX},
 	},
 	{
 		"88a16b05a27473cf188fcf053de383e8a27474a6776f726b6572a26a7307a2736709a17202a26572"
@@ -139,7 +139,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX},
+		 .missing_over = UINT32_MAX},
 	},
 	{
 		"83a16b07a27473cf188fcf053de383e8a26d6e06",
@@ -149,7 +149,7 @@ static const struct reported {
 		 .task = UINT32_MAX,
 		 .ended_task = UINT32_MAX,
 		 .rest = UINT32_MAX,
-		 .rest_over = UINT32_MAX},
+		 .missing_over = UINT32_MAX},
 	},
 };
 
@@ -206,7 +206,7 @@ static void expect_mark(const struct tfc__mark *mark, const struct tfc__mark *ex
 	assert_int_equal(mark->task, expected->task);
 	assert_int_equal(mark->ended_task, expected->ended_task);
 	assert_int_equal(mark->rest, expected->rest);
-	assert_int_equal(mark->rest_over, expected->rest_over);
+	assert_int_equal(mark->missing_over, expected->missing_over);
 	assert_memory_equal(&mark->piece, &expected->piece, sizeof(mark->piece));
 }
 
@@ -293,7 +293,7 @@ static struct tfc__sub_event line_of(uint32_t task, const char *text, uint64_t s
 			 .task = task,
 			 .ended_task = UINT32_MAX,
 			 .rest = UINT32_MAX,
-			 .rest_over = UINT32_MAX,
+			 .missing_over = UINT32_MAX,
 			 .piece = {{{0x40, skip}, {0x40, skip}}}},
 	};
 }
@@ -321,7 +321,7 @@ static void lines_of_a_task_are_one_event(void **state)
 			 .task = UINT32_MAX,
 			 .ended_task = UINT32_MAX,
 			 .rest = UINT32_MAX,
-			 .rest_over = UINT32_MAX},
+			 .missing_over = UINT32_MAX},
 	};
 	for (size_t i = 0; i < 4; i++)
 		tfc__sub_item_add(&item, &lines[i]);
@@ -358,10 +358,10 @@ static void a_line_with_another_mark_begins_a_batch(void **state)
 	tfc__sub_item_add(&item, &line);
 	tfc__sub_item_add(&item, &line);
 	assert_int_equal(item.count, 0);
-	line.mark.rest_over = 2;
+	line.mark.missing_over = 2;
 	tfc__sub_item_add(&item, &line);
 	assert_int_equal(item.count, 1);
-	line.mark.rest_over = UINT32_MAX;
+	line.mark.missing_over = UINT32_MAX;
 	tfc__sub_item_add(&item, &line);
 	assert_int_equal(item.count, 1);
 	line.event.attempt++;

@@ -63,22 +63,22 @@ static void many_rests_are_read_and_kept_in_order(void **state)
 	for (uint32_t i = 0; i < 65536; i++)
 		tfc__buf_addf(&text, "~%x.0", 2 * i);
 	assert_int_equal(tfc__place_read(&place, 100, text.data), TFC_OK);
-	assert_int_equal(place.rest_count, 65536);
+	assert_int_equal(place.missing_count, 65536);
 	assert_string_equal(tfc__place_text(&place), text.data);
-	assert_int_equal(tfc__place_set_rest(&place, 3, &piece), TFC_ENOMEM);
+	assert_int_equal(tfc__place_set_missing(&place, 3, &piece), TFC_ENOMEM);
 	for (uint32_t i = 0; i < 65536; i++) {
 		const struct tfc__mark over = {.task = UINT32_MAX,
 					       .ended_task = UINT32_MAX,
 					       .rest = UINT32_MAX,
-					       .rest_over = 2 * (65535 - i)};
+					       .missing_over = 2 * (65535 - i)};
 		if (i % 4096 != 0)
 			assert_int_equal(tfc__place_go(&place, &over), TFC_OK);
 	}
-	assert_int_equal(place.rest_count, 16);
-	assert_int_equal(tfc__place_set_rest(&place, 3, &piece), TFC_OK);
+	assert_int_equal(place.missing_count, 16);
+	assert_int_equal(tfc__place_set_missing(&place, 3, &piece), TFC_OK);
 	assert_int_equal(place.rests[0].entry, 3);
-	assert_int_equal(place.rest_count, 17);
-	for (uint32_t i = 1; i < place.rest_count; i++)
+	assert_int_equal(place.missing_count, 17);
+	for (uint32_t i = 1; i < place.missing_count; i++)
 		assert_true(place.rests[i - 1].entry < place.rests[i].entry);
 	tfc__place_fini(&place);
 	tfc__buf_fini(&text);

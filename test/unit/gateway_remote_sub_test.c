@@ -39,7 +39,7 @@ static void send_event(uint32_t kind, const char *lines, size_t lines_len, const
 			 .task = kind == TFC_EVENT_OUTPUT ? 0 : UINT32_MAX,
 			 .ended_task = UINT32_MAX,
 			 .rest = UINT32_MAX,
-			 .rest_over = UINT32_MAX,
+			 .missing_over = UINT32_MAX,
 			 .piece = {{{0x10, skip}, {0x10, skip}}}},
 		.lines = lines,
 		.lines_len = lines_len,

@@ -91,7 +91,7 @@ static const struct tfc__task_event events[] = {
 	 .activity = TFC__ACTIVITY_WAITING,
 	 .text = "written"},
 	{.kind = TFC__AGENT_INSPECTED, .inspected_count = 2, .inspected = inspected},
-	{.kind = TFC__AGENT_ANSWER, .number = 3, .states = states, .state_count = TASKS},
+	{.kind = TFC__AGENT_STATES, .number = 3, .states = states, .state_count = TASKS},
 };
 #define EVENTS (sizeof(events) / sizeof(events[0]))
 
@@ -218,7 +218,7 @@ static void orders_are_written_as_they_ever_were(void **state)
 		{.kind = TFC__ORDER_STOP, .task = 1, .number = 70000},
 		{.kind = TFC__ORDER_QUERY, .number = 4},
 		{.kind = TFC__ORDER_STACKS, .task = 1, .number = 1},
-		{.kind = TFC__ORDER_LOOK, .number = 5},
+		{.kind = TFC__ORDER_INSPECT, .number = 5},
 	};
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
 		tfc__order_write(&buf, &orders[i]);

@@ -7,45 +7,47 @@
  * node's connection, for requests of this node's own user. The other requests wait unstarted,
  * because a waiting request is small.
  */
-#ifndef TFC_GATEWAY_BULK_H
-#define TFC_GATEWAY_BULK_H
+#ifndef TFC_GATEWAY_LOW_PRIORITY_H
+#define TFC_GATEWAY_LOW_PRIORITY_H
 
 #include "base/list.h"
 #include "wire/rpc.h"
 
 /* Requests in progress per connection. A client has one, so that a client that does not read causes
  * at most one response beyond the send buffer. */
-#define TFC__BULK_MAX 4
-#define TFC__BULK_CLIENT_MAX 1
-#define TFC__BULK_CLIENTS_MAX 2 /* of all clients together; less than TFC__BULK_MAX */
+#define TFC__LOW_PRIORITY_MAX 4
+#define TFC__LOW_PRIORITY_CLIENT_MAX 1
+#define TFC__LOW_PRIORITY_CLIENTS_MAX \
+	2 /* of all clients together; less than TFC__LOW_PRIORITY_MAX */
 
-struct tfc__bulk {
+struct tfc__low_priority {
 	struct tfc__link lines; /* connections with requests; the first is served next */
 	struct tfc__work next;
 	uint32_t clients; /* requests of clients in progress */
 	bool is_closed;
 };
 
-struct tfc__bulk_line;
+struct tfc__low_priority_client;
 
 /* A request in the queue of its connection. Zeroed: not queued. */
-struct tfc__bulk_turn {
+struct tfc__low_priority_request {
 	struct tfc__link link;
-	struct tfc__bulk_line *line;
+	struct tfc__low_priority_client *line;
 	bool is_begun;
-	void (*go)(struct tfc__bulk_turn *turn); /* begins the request: called once, in dispatch */
+	void (*go)(struct tfc__low_priority_request
+			   *turn); /* begins the request: called once, in dispatch */
 };
 
-void tfc__bulk_init(struct tfc__bulk *bulk, tfc_ctx *ctx);
+void tfc__low_priority_init(struct tfc__low_priority *low_priority, tfc_ctx *ctx);
 /* No request is begun any more. */
-void tfc__bulk_close(struct tfc__bulk *bulk);
+void tfc__low_priority_close(struct tfc__low_priority *low_priority);
 
 /* TFC_OK: `go` will be called when fewer than the connection's maximum are in progress. TFC_ENOMEM:
- * `go` is never called. The connection must live until tfc__bulk_leave. */
-int tfc__bulk_enter(struct tfc__bulk *bulk, struct tfc__rpc *rpc, bool is_client,
-		    struct tfc__bulk_turn *turn);
+ * `go` is never called. The connection must live until tfc__low_priority_leave. */
+int tfc__low_priority_enqueue(struct tfc__low_priority *low_priority, struct tfc__rpc *rpc,
+			      bool is_client, struct tfc__low_priority_request *turn);
 
 /* The request was completed or cancelled. Legal in `go`. No-op if not queued. */
-void tfc__bulk_leave(struct tfc__bulk_turn *turn);
+void tfc__low_priority_leave(struct tfc__low_priority_request *turn);
 
 #endif

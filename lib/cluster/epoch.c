@@ -51,7 +51,7 @@ static int open_maintainer(struct tfc__record *record, const struct tfc__resume 
 	return TFC_OK;
 }
 
-int tfc__term_begin(struct tfc__record *record, tfc_error *error)
+int tfc__epoch_begin(struct tfc__record *record, tfc_error *error)
 {
 	return open_maintainer(record, NULL, error);
 }
@@ -198,7 +198,7 @@ static void look_up(struct tfc__timer *timer)
 		try_again(record);
 }
 
-void tfc__term_resume(struct tfc__record *record)
+void tfc__epoch_resume(struct tfc__record *record)
 {
 	tfc__timer_init(&record->retry, record->directory->ctx, look_up);
 	begin_epoch(record);

@@ -1,0 +1,333 @@
+/*
+ * The text that says what a job that does not fit waits for.
+ */
+#include "cluster/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WAIT(error, ...) tfc__fail(error, TFC_EAGAIN, "cluster", 0, __VA_ARGS__)
+
+struct explain {
+	const struct tfc__placing *place;
+	const struct tfc__place_item *item; /* the task without a place */
+	char task[80];
+	tfc_error *error;
+};
+
+/* "8 GiB", "1.5 GiB" */
+static void write_size(uint64_t bytes, char ret_text[32])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double size = (double)bytes;
+	size_t unit = 0;
+	for (; size >= 1024 && unit < 5; unit++)
+		size /= 1024;
+	uint64_t tenths = (uint64_t)(size * 10);
+	if (tenths % 10)
+		snprintf(ret_text, 32, "%llu.%llu %s", (unsigned long long)tenths / 10,
+			 (unsigned long long)tenths % 10, units[unit]);
+	else
+		snprintf(ret_text, 32, "%llu %s", (unsigned long long)tenths / 10, units[unit]);
+}
+
+static const struct tfc__member *member_at(const struct explain *explain, uint32_t i)
+{
+	return explain->place->request->nodes[i].member;
+}
+
+static bool is_usable(const struct explain *explain, uint32_t i)
+{
+	return explain->place->empty_rooms[i].is_usable;
+}
+
+static uint32_t node_count_of(const struct explain *explain)
+{
+	return explain->place->request->node_count;
+}
+
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* ---- no node has the capacity, even if it is empty */
+
+static int explain_nobody(const struct explain *explain)
+{
+	uint32_t alive = 0;
+	for (uint32_t i = 0; i < node_count_of(explain); i++)
+		alive += member_at(explain, i)->state == TFC_MEMBER_ALIVE;
+	if (alive)
+		return WAIT(explain->error, "no node accepts tasks: %s drained",
+			    alive == 1 ? "the only alive node is" : "all alive nodes are");
+	return WAIT(explain->error, "no node is alive");
+}
+
+static int explain_labels(const struct explain *explain)
+{
+	const tfc_job *job = explain->place->request->job;
+	for (size_t i = 0; i < job->labels.count; i++) {
+		bool is_there = false;
+		for (uint32_t j = 0; j < node_count_of(explain); j++)
+			is_there |= tfc__place_takes_tasks(member_at(explain, j)) &&
+				    tfc__place_has_label(member_at(explain, j),
+							 job->labels.items[i]);
+		if (!is_there)
+			return WAIT(explain->error,
+				    "%s needs a node with label \"%.100s\"; no node has it",
+				    explain->task, job->labels.items[i]);
+	}
+	return WAIT(
+		explain->error,
+		"%s needs a node with all %zu labels of the job (%.60s, ...); no node has them all",
+		explain->task, job->labels.count, job->labels.items[0]);
+}
+
+static uint32_t most_gpus(const struct explain *explain, bool is_free)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < node_count_of(explain); i++) {
+		uint32_t gpus = is_free ? explain->place->empty_rooms[i].gpus
+					: member_at(explain, i)->gpus;
+		if (is_usable(explain, i) && gpus > most)
+			most = gpus;
+	}
+	return most;
+}
+
+/* UINT64_MAX: a node has no limit. */
+static uint64_t most_memory(const struct explain *explain, bool is_free)
+{
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < node_count_of(explain); i++) {
+		const struct tfc__member *member = member_at(explain, i);
+		uint64_t memory = is_free ? explain->place->empty_rooms[i].memory
+					  : member->memory_bytes;
+		if (!is_free && !memory)
+			memory = UINT64_MAX;
+		if (is_usable(explain, i) && memory > most)
+			most = memory;
+	}
+	return most;
+}
+
+static int explain_gpus(const struct explain *explain, bool is_free)
+{
+	uint32_t need = explain->item->need.gpus, most = most_gpus(explain, is_free);
+	const char *what = is_free ? "the most that are free on one is"
+				   : "the most that one has is";
+	if (!most && !is_free)
+		return WAIT(explain->error, "%s needs %u GPU%s; no node has any", explain->task,
+			    need, plural(need));
+	return WAIT(explain->error, "%s needs %u GPU%s on one node: %s %u", explain->task, need,
+		    plural(need), what, most);
+}
+
+static int explain_memory(const struct explain *explain, bool is_free)
+{
+	char need[32], most[32];
+	write_size(explain->item->need.memory, need);
+	write_size(most_memory(explain, is_free), most);
+	return WAIT(explain->error, "%s needs %s of memory on one node: the most that %s is %s",
+		    explain->task, need, is_free ? "is free on one" : "one offers", most);
+}
+
+static bool could_take(const struct explain *explain, uint32_t i)
+{
+	const struct tfc__place_need *need = &explain->item->need;
+	const struct tfc__member *member = member_at(explain, i);
+	return is_usable(explain, i) && member->gpus >= need->gpus &&
+	       (!member->memory_bytes || member->memory_bytes >= need->memory);
+}
+
+/* ---- the capacity is in use */
+
+/* Whether the node lacks only ports. */
+static bool is_portless(const struct explain *explain, uint32_t i)
+{
+	const struct tfc__place_need *need = &explain->item->need;
+	const struct tfc__place_room *room = &explain->place->empty_rooms[i];
+	bool is_short = need->is_pooled && room->ports != UINT32_MAX;
+	bool is_barred = need->fixed && room->barred && room->barred[need->fixed - 1];
+	return could_take(explain, i) && room->slots && (is_short || is_barred);
+}
+
+static int explain_portless(const struct explain *explain, uint32_t i)
+{
+	return WAIT(explain->error, "cannot acquire a port for %s on node %.40s: %s", explain->task,
+		    member_at(explain, i)->name, explain->place->request->nodes[i].ports->text);
+}
+
+struct sums {
+	uint64_t slots, free_slots; /* UINT64_MAX: no limit */
+	uint64_t gpus, free_gpus;
+	uint64_t needed_gpus;
+};
+
+static struct sums sum_up(const struct explain *explain)
+{
+	struct sums sums = {0};
+	for (uint32_t i = 0; i < node_count_of(explain); i++) {
+		const struct tfc__place_room *room = &explain->place->empty_rooms[i];
+		if (!room->is_usable)
+			continue;
+		bool is_endless = room->slots == UINT64_MAX || sums.free_slots == UINT64_MAX;
+		sums.free_slots = is_endless ? UINT64_MAX : sums.free_slots + room->slots;
+		sums.slots += member_at(explain, i)->slots;
+		sums.free_gpus += room->gpus;
+		sums.gpus += member_at(explain, i)->gpus;
+	}
+	for (uint32_t i = 0; i < explain->place->request->task_count; i++)
+		sums.needed_gpus += explain->place->items[i].need.gpus;
+	return sums;
+}
+
+/* "all 8 slots are in use" */
+static int explain_slots(const struct explain *explain, const struct sums *sums)
+{
+	uint32_t needed = explain->place->request->task_count;
+	if (!sums->free_slots)
+		return WAIT(explain->error, "%s %llu slot%s in use",
+			    sums->slots == 1 ? "the" : "all", (unsigned long long)sums->slots,
+			    sums->slots == 1 ? " is" : "s are");
+	return WAIT(explain->error, "%u slots are needed; %llu of %llu %s free", needed,
+		    (unsigned long long)sums->free_slots, (unsigned long long)sums->slots,
+		    sums->free_slots == 1 ? "is" : "are");
+}
+
+static int explain_taken(const struct explain *explain)
+{
+	const struct tfc__place_need *need = &explain->item->need;
+	const struct sums sums = sum_up(explain);
+	for (uint32_t i = 0; i < node_count_of(explain); i++)
+		if (is_portless(explain, i))
+			return explain_portless(explain, i);
+	if (sums.free_slots < explain->place->request->task_count)
+		return explain_slots(explain, &sums);
+	if (sums.free_gpus < sums.needed_gpus)
+		return WAIT(explain->error, "%llu GPU%s needed; %llu of %llu %s free",
+			    (unsigned long long)sums.needed_gpus,
+			    sums.needed_gpus == 1 ? " is" : "s are",
+			    (unsigned long long)sums.free_gpus, (unsigned long long)sums.gpus,
+			    sums.free_gpus == 1 ? "is" : "are");
+	if (need->gpus && most_gpus(explain, true) < need->gpus)
+		return explain_gpus(explain, true);
+	if (need->memory && most_memory(explain, true) < need->memory)
+		return explain_memory(explain, true);
+	return WAIT(explain->error,
+		    "%s needs a node with enough free capacity beside the job's other tasks",
+		    explain->task);
+}
+
+/* ---- the task may run on one node only */
+
+static int explain_wanted(const struct explain *explain, uint32_t node)
+{
+	const struct tfc__member *member = node < node_count_of(explain) ? member_at(explain, node)
+									 : NULL;
+	const char *name = member ? member->name : "?";
+	if (!member || member->state != TFC_MEMBER_ALIVE)
+		return WAIT(explain->error, "%s belongs to node %s, which is %s", explain->task,
+			    name, member ? tfc_member_state_name(member->state) : "gone");
+	if (!tfc__place_takes_tasks(member))
+		return WAIT(explain->error, "%s belongs to node %s, which is drained",
+			    explain->task, name);
+	if (!is_usable(explain, node))
+		return WAIT(explain->error,
+			    "%s belongs to node %s, which does not have the job's labels",
+			    explain->task, name);
+	if (!could_take(explain, node))
+		return WAIT(explain->error,
+			    "%s belongs to node %s, which has less memory or fewer GPUs than it "
+			    "needs",
+			    explain->task, name);
+	if (is_portless(explain, node))
+		return explain_portless(explain, node);
+	return WAIT(explain->error, "%s belongs to node %s, whose slots, memory or GPUs are in use",
+		    explain->task, name);
+}
+
+/* ---- this node is the only one for ever */
+
+static int explain_alone_labels(const struct explain *explain, const struct tfc__member *member)
+{
+	const tfc_job *job = explain->place->request->job;
+	const char *missing = "";
+	char has[128] = "";
+	for (size_t i = job->labels.count; i-- > 0;)
+		if (!tfc__place_has_label(member, job->labels.items[i]))
+			missing = job->labels.items[i];
+	for (char **label = member->labels; label && *label && strlen(has) + 1 < sizeof(has);
+	     label++)
+		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%s",
+			 label == member->labels ? " " : ", ", *label);
+	return WAIT(explain->error, "%s needs a node with label \"%.100s\"; this node has %s%s",
+		    explain->task, missing, has[0] ? "only" : "no labels", has);
+}
+
+static uint64_t needed_memory(const struct explain *explain)
+{
+	uint64_t memory = 0;
+	for (uint32_t i = 0; i < explain->place->request->task_count; i++)
+		memory += explain->place->items[i].need.memory;
+	return memory;
+}
+
+static int explain_alone(const struct explain *explain)
+{
+	const struct tfc__member *member = member_at(explain, 0);
+	const struct tfc__place_need *need = &explain->item->need;
+	const struct sums sums = sum_up(explain);
+	char needed[32], has[32], gpus[16] = "none";
+	if (!is_usable(explain, 0))
+		return explain_alone_labels(explain, member);
+	if (member->gpus)
+		snprintf(gpus, sizeof(gpus), "%u", member->gpus);
+	if (need->gpus > member->gpus)
+		return WAIT(explain->error, "%s needs %u GPU%s; this node has %s", explain->task,
+			    need->gpus, plural(need->gpus), gpus);
+	write_size(member->memory_bytes, has);
+	write_size(need->memory, needed);
+	if (member->memory_bytes && need->memory > member->memory_bytes)
+		return WAIT(explain->error, "%s needs %s of memory; this node has %s",
+			    explain->task, needed, has);
+	if (sums.free_slots < explain->place->request->task_count)
+		return WAIT(explain->error, "%u slots are needed; this node has %u",
+			    explain->place->request->task_count, member->slots);
+	if (sums.needed_gpus > member->gpus)
+		return WAIT(explain->error, "%llu GPUs are needed; this node has %s",
+			    (unsigned long long)sums.needed_gpus, gpus);
+	write_size(needed_memory(explain), needed);
+	return WAIT(explain->error, "%s of memory are needed; this node has %s", needed, has);
+}
+
+int tfc__place_explain(const struct tfc__placing *place, const struct tfc__place_item *failed,
+		       tfc_error *error)
+{
+	const struct tfc__place_request *request = place->request;
+	struct explain explain = {.place = place, .item = failed, .error = error};
+	uint32_t takes_tasks = 0, usable = 0, able = 0;
+	tfc__place_task_name(request->job, failed->task, explain.task, sizeof(explain.task));
+	if (request->is_alone)
+		return explain_alone(&explain);
+	if (request->wanted && request->wanted[failed->task] != UINT32_MAX)
+		return explain_wanted(&explain, request->wanted[failed->task]);
+	for (uint32_t i = 0; i < request->node_count; i++) {
+		takes_tasks += tfc__place_takes_tasks(member_at(&explain, i));
+		usable += is_usable(&explain, i);
+		able += could_take(&explain, i);
+	}
+	if (!takes_tasks)
+		return explain_nobody(&explain);
+	if (!usable)
+		return explain_labels(&explain);
+	if (most_gpus(&explain, false) < failed->need.gpus)
+		return explain_gpus(&explain, false);
+	if (most_memory(&explain, false) < failed->need.memory)
+		return explain_memory(&explain, false);
+	if (!able)
+		return WAIT(error, "%s needs GPUs and memory together; no single node has both",
+			    explain.task);
+	return explain_taken(&explain);
+}
