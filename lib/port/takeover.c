@@ -38,7 +38,7 @@ static int blocker_open(uint16_t port)
 	return -1;
 }
 
-/* The sockets on the port, except the blocker (`latch`) and the hold's own. */
+/* The sockets on the port, except the blocker and the hold's own. */
 struct survey {
 	uint32_t blocker; /* inode */
 	uint32_t own;     /* inode */

@@ -101,7 +101,7 @@ struct tfc__run_terms {
 };
 
 /*
- * tfc_process_spawn under a lease; tenure NULL: under none. tfc_ctx_close does not count the
+ * tfc_process_spawn under a lease; run_terms NULL: under none. tfc_ctx_close does not count the
  * handle.
  */
 int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
