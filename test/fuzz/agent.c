@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "gateway/home.h"
+#include "gateway/search.h"
 #include "node/agent_wire.h"
 #include "node/calls.h"
 #include "node/hello.h"
@@ -132,6 +134,8 @@ static void check_call(const struct tfc__fields *table, const msgpack_object *ob
 		struct tfc__bundle_offer_item item;
 		struct tfc__bundle_chunk chunk;
 		struct tfc__bundle_chunk_result result;
+		struct tfc__matches matches;
+		struct tfc__server server;
 	} message;
 	struct tfc__reader reader = {.ahead_ns = 0};
 	struct tfc__buf text = {0}, twice = {0};
@@ -161,6 +165,8 @@ static const struct tfc__fields *const calls[] = {
 	&tfc__bundle_chunk_fields,
 	&tfc__bundle_chunk_result_fields,
 	&tfc__bundle_offer_item_fields,
+	&tfc__matches_fields,
+	&tfc__server_fields,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
