@@ -118,10 +118,8 @@ static void on_putting(struct tfc__remote_request *remote_request)
 {
 	struct tfc__home *home = remote_request->home;
 	const struct tfc__server *server = &home->homes->server;
-	if (!home->node_id[0]) {
+	if (!home->node_id[0])
 		memcpy(home->node_id, server->node_id, sizeof(home->node_id));
-		remote_request->is_once = server->is_old;
-	}
 	if (is_here(home))
 		memcpy(home->name, server->name, sizeof(home->name));
 	if (!home->is_written)
@@ -141,14 +139,7 @@ static bool is_sent(const struct tfc__home *home)
 void tfc__home_go(struct tfc__remote_request *remote_request, struct tfc__rpc *rpc)
 {
 	struct tfc__home *home = remote_request->home;
-	const struct tfc__server *server = &home->homes->server;
-	tfc_error error = TFC_ERROR_INIT;
-	if (home->node_id[0] && server->is_old) {
-		tfc__fail(&error, TFC_ELOST, "gateway", 0,
-			  "%.100s has an older version that does not forward a submit",
-			  server->address);
-		pause(home, &error);
-	} else if (is_sent(home)) {
+	if (is_sent(home)) {
 		tfc__remote_request_put(remote_request, rpc);
 	} else {
 		if (remote_request->upload)

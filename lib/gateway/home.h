@@ -12,10 +12,8 @@
 /* The node that is connected: node_id and name are its response to gateway.hello. */
 #define TFC__METHOD_HELLO "gateway.hello"
 struct tfc__server {
-	const char *address;
 	char node_id[TFC__NODE_ID_SIZE];
 	char name[64];
-	bool is_old; /* version 0.2: cannot be a home, and forwards no submit */
 };
 extern const struct tfc__fields tfc__server_fields;
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tfcluster/version.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -254,25 +255,34 @@ static void on_redial(struct tfc__timer *timer)
 
 /* ---- hello */
 
+/* Nodes of 0.2 do not know gateway.hello; its requests were others. */
+static void name_versions(const struct remote_gateway *gateway, tfc_error *error)
+{
+	uint32_t own = tfc_version(), node = tfc__rpc_peer_version(tfc__peer_rpc(gateway->peer));
+	tfc__fail(
+		error, TFC_ENOTSUP, "gateway", 0,
+		"incompatible versions: node \"%.100s\" has %u.%u.%u and the client has %u.%u.%u; "
+		"update the node",
+		gateway->addresses.items[gateway->at], node >> 16, node >> 8 & 0xff, node & 0xff,
+		own >> 16, own >> 8 & 0xff, own & 0xff);
+}
+
 static void on_hello(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_gateway *gateway = user;
-	const struct tfc__peer_id *id = tfc__peer_id(gateway->peer);
+	struct tfc__server *server = &gateway->homes.server;
+	tfc_error why = error ? *error : (tfc_error)TFC_ERROR_INIT;
 	gateway->hello = NULL;
-	if (code < 0 && code != TFC_ENOTSUP) {
+	if (code == TFC_OK)
+		code = tfc__fields_read(NULL, &tfc__server_fields, result, &why, server);
+	if (code == TFC_ENOTSUP)
+		name_versions(gateway, &why);
+	if (code < 0) {
 		gateway->is_up = false; /* no request was sent to it: another address may work */
-		on_down(gateway->peer, gateway, error);
+		on_down(gateway->peer, gateway, &why);
 		return;
 	}
 	gateway->is_known = true;
-	struct tfc__server *server = &gateway->homes.server;
-	server->address = gateway->addresses.items[gateway->at];
-	server->is_old = code < 0 ||
-			 tfc__fields_read(NULL, &tfc__server_fields, result, NULL, server) < 0;
-	if (server->is_old) {
-		memcpy(server->node_id, id->node_id, sizeof(server->node_id));
-		server->name[0] = '\0';
-	}
 	serve_waiting(gateway);
 }
 

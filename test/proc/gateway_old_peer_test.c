@@ -1,4 +1,5 @@
-/* gateway: a client of 0.2 is refused at its first request, with both versions. */
+/* gateway: a client of 0.2 is refused at its first request, and a node of 0.2 gets no submit; both
+ * versions are named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,10 +111,90 @@ static void a_client_of_0_2_gets_both_versions(void **state)
 	node_run_end(&run);
 }
 
+/* As a node of 0.2.0 answered gateway.hello. */
+static const char hello_refused[] =
+	"0000005994010184a4636f6465fda56572726e6f00a4726f6f6da767617465776179a474657874d9"
+	"33676174657761792e68656c6c6f3a2074686973206e6f646527732076657273696f6e20646f6573"
+	"206e6f74206b6e6f77206974c0";
+
+static void send_bytes(int fd, const char *hex)
+{
+	struct tfc__buf bytes = golden_bytes(hex);
+	assert_int_equal(send(fd, bytes.data, bytes.len, MSG_NOSIGNAL), bytes.len);
+	tfc__buf_fini(&bytes);
+}
+
+/* Greets the client, and answers its first request. Adds what it sends to `received`. */
+static void play_old_node(struct node_run *run, int listener, struct answer *answer,
+			  struct tfc__buf *received)
+{
+	static const char hello[] = "gateway.hello";
+	char bytes[1024];
+	int fd = -1;
+	bool has_answered = false;
+	for (uint64_t end = tfc__now() + 30 * TFC__SECOND; !answer->count;) {
+		assert_true(tfc__now() < end);
+		assert_true(tfc_ctx_run(run->ctx, 10) >= 0);
+		if (fd < 0 && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+			send_bytes(fd, HELLO);
+		ssize_t n = fd < 0 ? 0 : recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		if (n > 0)
+			tfc__buf_add(received, bytes, (size_t)n);
+		if (!has_answered && received->len &&
+		    memmem(received->data, received->len, hello, strlen(hello))) {
+			send_bytes(fd, hello_refused);
+			has_answered = true;
+		}
+	}
+	close(fd);
+}
+
+static void a_node_of_0_2_gets_no_submit(void **state)
+{
+	static const char submit[] = "gateway.submit";
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	tfc_gateway_options options = TFC_GATEWAY_OPTIONS_INIT;
+	tfc_gateway *gateway;
+	struct node_run run;
+	struct answer answer = {0};
+	struct tfc__buf received = {0};
+	char name[300], expected[600];
+	tfc_job *job;
+	uint32_t own = tfc_version();
+	node_run_begin(&run, NULL);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/old.sock", run.dir);
+	snprintf(name, sizeof(name), "unix:%s", address.sun_path);
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	options.address = name;
+	assert_int_equal(tfc_gateway_open(run.ctx, &options, &gateway), 0);
+	char *json = node_script(1, "true");
+	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, NULL, &job), 0);
+	assert_int_equal(tfc_gateway_submit(gateway, job, NULL, node_answer, &answer, NULL), 0);
+	play_old_node(&run, listener, &answer, &received);
+	assert_int_equal(answer.code, TFC_ENOTSUP);
+	snprintf(expected, sizeof(expected),
+		 "incompatible versions: node \"%s\" has 0.2.0 and the client has %u.%u.%u; update "
+		 "the node",
+		 name, own >> 16, own >> 8 & 0xff, own & 0xff);
+	if (!strstr(answer.error, expected))
+		fail_msg("%s", answer.error);
+	assert_null(memmem(received.data, received.len, submit, strlen(submit)));
+	node_answer_clear(&answer);
+	tfc__buf_fini(&received);
+	tfc_job_free(job);
+	free(json);
+	tfc_gateway_close(gateway);
+	close(listener);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_client_of_0_2_gets_both_versions),
+		cmocka_unit_test(a_node_of_0_2_gets_no_submit),
 	};
-	return cmocka_run_group_tests_name("gateway_old_client", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("gateway_old_peer", tests, NULL, NULL);
 }
