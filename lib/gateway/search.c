@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "base/names.h"
-#include "gateway/question.h"
+#include "gateway/member_calls.h"
 
 #define ANSWER_MS 3000 /* a member that does not respond within this time counts as unreachable */
 
@@ -20,24 +20,16 @@ static const struct tfc__field rows[] = {
 };
 const struct tfc__fields tfc__matches_fields = TFC__FIELDS(rows, struct tfc__matches, NULL);
 
-struct asked {
-	struct tfc__search *search;
-	struct tfc__rpc_call *call; /* NULL: it has responded */
-	char node[256];
-};
-
 struct tfc__search {
 	tfc__search_fn fn;
 	void *user;
 	char *job;
 	const char *self; /* the name of this node */
 	struct tfc__matches matches;
-	struct asked *asked;
-	uint32_t count;
-	uint32_t pending;
+	struct tfc__member_calls *calls;
+	size_t bytes;            /* of the calls */
 	struct tfc__buf fitting; /* "IDS on NODE; IDS on NODE" */
 	struct tfc__buf silent;  /* names of the nodes that did not respond */
-	struct tfc__work done;
 };
 
 /* ---- on one node */
@@ -84,16 +76,6 @@ static void merge(struct tfc__search *search, const struct tfc__matches *one, co
 	all->prefixes += one->prefixes;
 }
 
-static void free_search(struct tfc__search *search)
-{
-	tfc__work_cancel(&search->done);
-	tfc__buf_fini(&search->fitting);
-	tfc__buf_fini(&search->silent);
-	free(search->asked);
-	free(search->job);
-	free(search);
-}
-
 static int fail_search(const struct tfc__search *search, tfc_error *error)
 {
 	if (search->matches.prefixes > 1)
@@ -109,9 +91,20 @@ static int fail_search(const struct tfc__search *search, tfc_error *error)
 	return tfc__fail(error, TFC_ENOENT, "gateway", 0, "job \"%.60s\" not found", search->job);
 }
 
-static void on_done(struct tfc__work *work)
+static void on_answered(void *user, const char *node, const msgpack_object *result,
+			const tfc_error *error)
 {
-	struct tfc__search *search = tfc__container_of(work, struct tfc__search, done);
+	struct tfc__search *search = user;
+	struct tfc__matches one = {.submitted_ns = 0};
+	if (result && tfc__fields_read(NULL, &tfc__matches_fields, result, NULL, &one) == TFC_OK)
+		merge(search, &one, node);
+	else
+		tfc__buf_addf(&search->silent, "%s%s", search->silent.len ? ", " : "", node);
+}
+
+static void on_ended(void *user)
+{
+	struct tfc__search *search = user;
 	const struct tfc__matches *matches = &search->matches;
 	tfc_error error = TFC_ERROR_INIT;
 	if (matches->by_name[0])
@@ -120,28 +113,7 @@ static void on_done(struct tfc__work *work)
 		search->fn(search->user, matches->prefix_node, matches->by_prefix, NULL);
 	else
 		search->fn(search->user, NULL, NULL, (fail_search(search, &error), &error));
-	free_search(search);
-}
-
-static void note_silent(struct tfc__search *search, const char *node)
-{
-	tfc__buf_addf(&search->silent, "%s%s", search->silent.len ? ", " : "", node);
-}
-
-static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
-{
-	struct asked *asked = user;
-	struct tfc__search *search = asked->search;
-	struct tfc__matches one = {.submitted_ns = 0};
-	asked->call = NULL;
-	if (code == TFC_OK)
-		code = tfc__fields_read(NULL, &tfc__matches_fields, result, NULL, &one);
-	if (code == TFC_OK)
-		merge(search, &one, asked->node);
-	else
-		note_silent(search, asked->node);
-	if (--search->pending == 0)
-		tfc__work_schedule(&search->done);
+	tfc__search_drop(search);
 }
 
 struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, const char *node)
@@ -153,82 +125,48 @@ struct tfc__rpc *tfc__member_rpc(const struct tfc__gateway_members *members, con
 	return NULL;
 }
 
-static void ask_member(struct tfc__search *search, struct asked *asked, const char *name,
-		       struct tfc__rpc *rpc, const struct tfc__buf *params)
-{
-	const struct tfc__rpc_options call = {
-		.method = "gateway.find",
-		.params = params,
-		.timeout_ms = ANSWER_MS,
-		.end = on_answer,
-		.user = asked,
-	};
-	asked->search = search;
-	snprintf(asked->node, sizeof(asked->node), "%s", name);
-	if (rpc && tfc__rpc_call(rpc, &call, &asked->call, NULL) == TFC_OK)
-		search->pending++;
-	else
-		note_silent(search, name);
-}
-
-static int ask_members(struct tfc__search *search, const struct tfc__gateway_members *members)
-{
-	const struct tfc__question question = {.verb = TFC_VERB_FIND,
-					       .job = search->job,
-					       .is_forwarded = true};
-	struct tfc__buf params = {0};
-	struct tfc__gateway_member member = {NULL}, none = {NULL};
-	uint32_t count = 0;
-	while (tfc__gateway_members_next(members, &member))
-		count++;
-	member = none;
-	search->asked = calloc(count ? count : 1, sizeof(*search->asked));
-	tfc__question_write(&params, &question);
-	bool is_failed = !search->asked || params.is_failed;
-	while (!is_failed && search->count < count && tfc__gateway_members_next(members, &member))
-		ask_member(search, &search->asked[search->count++], member.name, member.rpc,
-			   &params);
-	tfc__buf_fini(&params);
-	return is_failed ? TFC_ENOMEM : TFC_OK;
-}
-
 int tfc__search_begin(tfc_ctx *ctx, struct tfc__directory *directory,
 		      const struct tfc__gateway_members *members, const char *job,
 		      tfc__search_fn fn, void *user, struct tfc__search **ret_search)
 {
+	static const struct tfc__member_calls_ops ops = {on_answered, on_ended};
+	const struct tfc__question question = {.verb = TFC_VERB_FIND,
+					       .job = job,
+					       .is_forwarded = true};
 	struct tfc__search *search = calloc(1, sizeof(*search));
 	struct tfc__matches here = {.submitted_ns = 0};
 	if (!search)
 		return TFC_ENOMEM;
 	search->fn = fn;
 	search->user = user;
-	tfc__work_init(&search->done, ctx, on_done);
 	search->job = strdup(job);
 	search->self = tfc__agent_name(tfc__directory_agent(directory));
 	match(directory, job, &here);
 	merge(search, &here, "");
-	bool is_whole_id = here.prefixes == 1 && tfc__is_job_id(job);
-	if (!search->job || (!is_whole_id && ask_members(search, members) < 0)) {
+	if (here.prefixes == 1 && tfc__is_job_id(job))
+		members = NULL; /* it is a whole id */
+	search->bytes = tfc__member_calls_bytes(members);
+	if (!search->job || tfc__member_calls_begin(ctx, members, &question, ANSWER_MS, &ops,
+						    search, &search->calls) < 0) {
 		tfc__search_drop(search);
 		return TFC_ENOMEM;
 	}
-	if (search->pending == 0)
-		tfc__work_schedule(&search->done);
 	*ret_search = search;
 	return TFC_OK;
 }
 
 size_t tfc__search_bytes(const struct tfc__search *search)
 {
-	return search->count * (sizeof(*search->asked) + TFC__RPC_CALL_BYTES);
+	return search->bytes;
 }
 
 void tfc__search_drop(struct tfc__search *search)
 {
 	if (!search)
 		return;
-	for (uint32_t i = 0; i < search->count; i++)
-		if (search->asked[i].call)
-			tfc__rpc_drop(search->asked[i].call);
-	free_search(search);
+	tfc__member_calls_drop(search->calls);
+	tfc__buf_fini(&search->fitting);
+	tfc__buf_fini(&search->silent);
+	free(search->job);
+	free(search);
 }

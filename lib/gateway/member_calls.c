@@ -1,0 +1,115 @@
+#include "gateway/member_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "gateway/question.h"
+
+struct member_call {
+	struct tfc__member_calls *calls;
+	struct tfc__rpc_call *call; /* NULL: it has ended */
+	char node[64];
+};
+
+struct tfc__member_calls {
+	const struct tfc__member_calls_ops *ops;
+	void *user;
+	struct tfc__work end;
+	uint32_t pending;
+	uint32_t count;
+	struct member_call calls[];
+};
+
+static uint32_t count_members(const struct tfc__gateway_members *members)
+{
+	struct tfc__gateway_member member = {NULL};
+	uint32_t count = 0;
+	while (members && tfc__gateway_members_next(members, &member))
+		count++;
+	return count;
+}
+
+static void on_end(struct tfc__work *work)
+{
+	struct tfc__member_calls *calls = tfc__container_of(work, struct tfc__member_calls, end);
+	calls->ops->ended(calls->user);
+}
+
+static void on_answer(void *user, int code, const msgpack_object *result, const tfc_error *error)
+{
+	static const msgpack_object nil = {.type = MSGPACK_OBJECT_NIL};
+	struct member_call *call = user;
+	struct tfc__member_calls *calls = call->calls;
+	call->call = NULL;
+	if (--calls->pending == 0)
+		tfc__work_schedule(&calls->end);
+	if (code == TFC_OK)
+		calls->ops->answered(calls->user, call->node, result ? result : &nil, NULL);
+	else
+		calls->ops->answered(calls->user, call->node, NULL, error);
+}
+
+int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *members,
+			    const struct tfc__question *question, uint32_t timeout_ms,
+			    const struct tfc__member_calls_ops *ops, void *user,
+			    struct tfc__member_calls **ret_calls)
+{
+	uint32_t count = count_members(members);
+	struct tfc__member_calls *calls = calloc(1, sizeof(*calls) + count * sizeof(*calls->calls));
+	struct tfc__gateway_member member = {NULL};
+	struct tfc__buf params = {0};
+	char method[TFC__METHOD_SIZE];
+	struct tfc__rpc_options options = {
+		.method = method,
+		.params = &params,
+		.timeout_ms = timeout_ms,
+		.end = on_answer,
+	};
+	tfc__question_write(&params, question);
+	tfc__verb_method(question->verb, method);
+	if (!calls || params.is_failed) {
+		tfc__buf_fini(&params);
+		free(calls);
+		return TFC_ENOMEM;
+	}
+	calls->ops = ops;
+	calls->user = user;
+	tfc__work_init(&calls->end, ctx, on_end);
+	*ret_calls = calls;
+	while (calls->count < count && tfc__gateway_members_next(members, &member)) {
+		struct member_call *call = &calls->calls[calls->count++];
+		tfc_error error = TFC_ERROR_INIT;
+		call->calls = calls;
+		snprintf(call->node, sizeof(call->node), "%s", member.name);
+		options.user = call;
+		int code = member.rpc ? tfc__rpc_call(member.rpc, &options, &call->call, &error)
+				      : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable");
+		if (code == TFC_OK) {
+			calls->pending++;
+		} else {
+			call->call = NULL;
+			ops->answered(user, call->node, NULL, &error);
+		}
+	}
+	tfc__buf_fini(&params);
+	if (!calls->pending)
+		tfc__work_schedule(&calls->end);
+	return TFC_OK;
+}
+
+void tfc__member_calls_drop(struct tfc__member_calls *calls)
+{
+	if (!calls)
+		return;
+	tfc__work_cancel(&calls->end);
+	for (uint32_t i = 0; i < calls->count; i++)
+		if (calls->calls[i].call)
+			tfc__rpc_drop(calls->calls[i].call);
+	free(calls);
+}
+
+size_t tfc__member_calls_bytes(const struct tfc__gateway_members *members)
+{
+	return count_members(members) * (sizeof(struct member_call) + TFC__RPC_CALL_BYTES);
+}
