@@ -78,7 +78,7 @@ static void clear_groups(tfc_ctx *ctx)
 			 tfc_ctx_error(ctx)->text);
 }
 
-static void finish(struct tfc__guard *guard)
+static void guard_finish(struct tfc__guard *guard)
 {
 	close_io(&guard->lifeline);
 	tfc__timer_cancel(&guard->patience);
@@ -97,7 +97,7 @@ static void guard_shims_ended(struct tfc__guard *guard)
 	if (guard->pidfd.ctx)
 		close_io(&guard->lifeline);
 	else
-		finish(guard);
+		guard_finish(guard);
 }
 
 static void receive_lifeline(struct tfc__io *io, uint32_t events)
@@ -105,13 +105,13 @@ static void receive_lifeline(struct tfc__io *io, uint32_t events)
 	guard_shims_ended(tfc__container_of(io, struct tfc__guard, lifeline));
 }
 
-static void lose_patience(struct tfc__timer *timer)
+static void patience_expired(struct tfc__timer *timer)
 {
 	struct tfc__guard *guard = tfc__container_of(timer, struct tfc__guard, patience);
 	if (--guard->patience_heartbeats)
 		tfc__timer_set(timer, tfc__now() + HEARTBEAT_MS * TFC__MS);
 	else
-		finish(guard);
+		guard_finish(guard);
 }
 
 /* In dispatch: the processes are lost once their shims are gone. */
@@ -165,7 +165,7 @@ static void receive_death(struct tfc__io *io, uint32_t events)
 	tfc__io_close(io);
 	tfc__guard_reap(guard);
 	if (guard->are_shims_ended) {
-		finish(guard);
+		guard_finish(guard);
 	} else if (!guard->is_dead) {
 		tfc__guard_receive(guard); /* messages that it sent before its death */
 		tfc__guard_died(guard);
@@ -188,7 +188,7 @@ static void close_fd(int fd)
  * If this process had no descriptors left to receive them, only the end of the socket reports the
  * guard's death.
  */
-static void hello(struct tfc__guard *guard, int fds[2])
+static void handle_hello(struct tfc__guard *guard, int fds[2])
 {
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	guards->early_ends = 0;
@@ -202,12 +202,12 @@ static void hello(struct tfc__guard *guard, int fds[2])
 	fds[0] = fds[1] = -1;
 }
 
-static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
+static void handle_report(struct tfc__guard *guard, struct tfc__report *report, int fds[2])
 {
 	tfc_process *process = tfc__guard_find(guard, report->id);
 	guard->missed_heartbeats = 0;
 	if (report->kind == TFC__MSG_HELLO)
-		hello(guard, fds);
+		handle_hello(guard, fds);
 	else if (report->kind == TFC__MSG_OVER)
 		tfc__lease_receive(guard->ctx, report->id);
 	else if (report->kind == TFC__MSG_NOT_KEPT)
@@ -216,14 +216,6 @@ static void take(struct tfc__guard *guard, struct tfc__report *report, int fds[2
 		tfc__guard_ponged(guard);
 	else if (process)
 		tfc__process_receive(process, report);
-}
-
-/* A bad message: before the hello the program is of another version, afterwards it is faulty. */
-static void reject_message(struct tfc__guard *guard)
-{
-	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
-	guards->is_foreign = guards->is_foreign || !guard->is_known;
-	tfc__guard_fail(guard, "sent a message that a guard of this version does not send");
 }
 
 void tfc__guard_receive(struct tfc__guard *guard)
@@ -236,11 +228,15 @@ void tfc__guard_receive(struct tfc__guard *guard)
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (len == (ssize_t)sizeof(report) && tfc__guard_report_is_valid(guard, &report))
-			take(guard, &report, fds);
-		else if (len > 0)
-			reject_message(guard);
-		else
+			handle_report(guard, &report, fds);
+		else if (len <= 0)
 			tfc__guard_died(guard);
+		else { /* before the hello the program is of another version, then it is faulty */
+			struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
+			guards->is_foreign = guards->is_foreign || !guard->is_known;
+			tfc__guard_fail(
+				guard, "sent a message that a guard of this version does not send");
+		}
 		close_fd(fds[0]);
 		close_fd(fds[1]);
 	}
@@ -256,14 +252,6 @@ static void receive_socket(struct tfc__io *io, uint32_t events)
 }
 
 /* ---- the start */
-
-static int start(struct tfc__guard *guard)
-{
-	int code = tfc__guard_run(guard);
-	return code < 0 ? code
-			: tfc__io_open(&guard->socket, guard->ctx, guard->socket.fd, EPOLLIN,
-				       receive_socket);
-}
 
 int tfc__guards_get(tfc_ctx *ctx, struct tfc__guards **ret_guards)
 {
@@ -311,10 +299,12 @@ int tfc__guard_get(tfc_ctx *ctx, struct tfc__guard **ret_guard)
 	tfc__list_init(&guard->parked);
 	tfc__list_init(&guard->releasing);
 	tfc__list_init(&guard->keeps);
-	tfc__timer_init(&guard->patience, ctx, lose_patience);
+	tfc__timer_init(&guard->patience, ctx, patience_expired);
 	tfc__timer_init(&guard->heartbeat, ctx, tfc__guard_on_heartbeat);
 	tfc__work_init(&guard->end, ctx, begin_end);
-	code = start(guard);
+	code = tfc__guard_run(guard);
+	if (code == TFC_OK)
+		code = tfc__io_open(&guard->socket, ctx, guard->socket.fd, EPOLLIN, receive_socket);
 	if (code < 0) {
 		tfc__guard_free(guard);
 		return code;

@@ -16,11 +16,6 @@
 
 #define SIGNAL_MAX 64
 
-static bool is_awaited(const struct tfc__guard *guard)
-{
-	return !guard->is_known || guard->stops || !tfc__list_is_empty(&guard->releasing);
-}
-
 int tfc__guard_ping(struct tfc__guard *guard)
 {
 	const struct tfc__command command = {.kind = TFC__MSG_PING};
@@ -49,7 +44,9 @@ void tfc__guard_on_heartbeat(struct tfc__timer *heartbeat)
 {
 	struct tfc__guard *guard = tfc__container_of(heartbeat, struct tfc__guard, heartbeat);
 	tfc__guard_receive(guard); /* its answer may already be in the socket */
-	if (guard->is_dead || !is_awaited(guard))
+	bool is_awaited = !guard->is_known || guard->stops ||
+			  !tfc__list_is_empty(&guard->releasing);
+	if (guard->is_dead || !is_awaited)
 		return;
 	if (guard->missed_heartbeats++ == MISSED_HEARTBEATS_MAX) {
 		tfc__guard_fail(guard, "does not respond");
@@ -94,24 +91,20 @@ bool tfc__guard_report_is_valid(const struct tfc__guard *guard, const struct tfc
 	return false;
 }
 
-/* The pid is the guard's as long as the guard is an unreaped child of this process. */
-static void kill_by_number(struct tfc__guard *guard)
+void tfc__guard_kill(struct tfc__guard *guard)
 {
 	siginfo_t info = {.si_pid = 0};
+	if (guard->pidfd.fd >= 0) {
+		syscall(SYS_pidfd_send_signal, guard->pidfd.fd, SIGKILL, NULL, 0);
+		return;
+	}
+	/* The pid is the guard's as long as the guard is an unreaped child of this process. */
 	if (waitid(P_PID, (id_t)guard->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
 		return;
 	int pidfd = (int)syscall(SYS_pidfd_open, guard->pid, 0);
 	kill(guard->pid, SIGKILL);
 	if (pidfd >= 0)
 		tfc__guard_watch(guard, pidfd);
-}
-
-void tfc__guard_kill(struct tfc__guard *guard)
-{
-	if (guard->pidfd.fd >= 0)
-		syscall(SYS_pidfd_send_signal, guard->pidfd.fd, SIGKILL, NULL, 0);
-	else
-		kill_by_number(guard);
 }
 
 void tfc__guard_fail(struct tfc__guard *guard, const char *why)

@@ -15,7 +15,7 @@ static int set_bind_window(void *user, bool is_open)
 	return tfc__guard_post(kept->guard, &kept->set_bind_window);
 }
 
-static void forget(struct tfc__kept *kept)
+static void kept_free(struct tfc__kept *kept)
 {
 	tfc__list_remove(&kept->link);
 	tfc__list_remove(&kept->set_bind_window.link);
@@ -81,7 +81,7 @@ void tfc__guard_lose_ports(struct tfc__guard *guard)
 	TFC__LIST_EACH (link, &guard->keeps) {
 		struct tfc__kept *kept = tfc__container_of(link, struct tfc__kept, link);
 		tfc__port_lose(kept->hold);
-		forget(kept);
+		kept_free(kept);
 	}
 }
 
@@ -95,7 +95,7 @@ void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id)
 			 "port %u is no longer held: the guard is out of memory",
 			 tfc_port_hold_number(kept->hold));
 		tfc__port_lose(kept->hold);
-		forget(kept);
+		kept_free(kept);
 		return;
 	}
 }
@@ -103,7 +103,7 @@ void tfc__guard_not_kept(struct tfc__guard *guard, uint32_t id)
 void tfc__guard_forget_ports(struct tfc__guard *guard)
 {
 	TFC__LIST_EACH (link, &guard->keeps)
-		forget(tfc__container_of(link, struct tfc__kept, link));
+		kept_free(tfc__container_of(link, struct tfc__kept, link));
 }
 
 int tfc__guard_keep(tfc_ctx *ctx, tfc_port_hold *hold)

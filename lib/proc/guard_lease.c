@@ -20,23 +20,10 @@ static struct tfc__lease *lease_of(struct tfc__link *link)
 	return tfc__container_of(link, struct tfc__lease, link);
 }
 
-/* There are only as many leases as maintainers on other nodes, so a linear search is enough. */
-static uint64_t free_id(struct tfc__guards *guards)
-{
-	uint32_t index = 0;
-	bool is_taken = true;
-	for (; is_taken; index += is_taken) {
-		is_taken = false;
-		TFC__LIST_EACH (link, &guards->leases)
-			is_taken |= (uint32_t)lease_of(link)->id == index;
-	}
-	return (uint64_t)++guards->lease_serial << 32 | index;
-}
-
 /*
  * A message that is still queued is changed in place: messages queued behind it may depend on it.
  */
-static int report(struct tfc__guard *guard, struct tfc__lease *lease)
+static int lease_post(struct tfc__guard *guard, struct tfc__lease *lease)
 {
 	lease->word.command.deadline_ns = lease->deadline_ns;
 	if (!tfc__list_is_empty(&lease->word.link))
@@ -49,7 +36,7 @@ void tfc__lease_report_all(struct tfc__guard *guard)
 	struct tfc__guards *guards = tfc__ctx_slot(guard->ctx, TFC__SLOT_GUARDS);
 	TFC__LIST_EACH (link, &guards->leases)
 		if (!lease_of(link)->is_over)
-			report(guard, lease_of(link));
+			lease_post(guard, lease_of(link));
 }
 
 void tfc__lease_receive(tfc_ctx *ctx, uint64_t id)
@@ -75,26 +62,22 @@ void tfc__lease_forget_all(struct tfc__guards *guards)
 	}
 }
 
-/*
- * Sends the lease to the current guard, or to the next one, which receives all leases when it
- * starts.
- */
-static int report_to_guard(struct tfc__lease *lease)
-{
-	struct tfc__guard *guard;
-	int code = tfc__guard_get(lease->ctx, &guard);
-	if (code == TFC_OK && report(guard, lease) == TFC_ELOST)
-		code = tfc__guard_get(lease->ctx, &guard);
-	return code;
-}
-
 int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease_fn fn, void *user,
 		     struct tfc__lease **ret_lease)
 {
 	struct tfc__guards *guards = NULL;
+	struct tfc__guard *guard;
 	int code = tfc__guards_get(ctx, &guards);
 	if (code < 0)
 		return code;
+	/* There are only as many leases as maintainers on other nodes, so a linear search for a
+	 * free index is enough. */
+	uint32_t index = 0;
+	for (bool is_taken = true; is_taken; index += is_taken) {
+		is_taken = false;
+		TFC__LIST_EACH (link, &guards->leases)
+			is_taken |= (uint32_t)lease_of(link)->id == index;
+	}
 	struct tfc__lease *lease = calloc(1, sizeof(*lease));
 	if (!lease)
 		return tfc__fail_nomem(tfc__ctx_error(ctx), "proc");
@@ -102,14 +85,16 @@ int tfc__lease_begin(tfc_ctx *ctx, uint32_t ms, uint64_t deadline_ns, tfc__lease
 	lease->fn = fn;
 	lease->user = user;
 	lease->ms = ms;
-	lease->id = free_id(guards);
+	lease->id = (uint64_t)++guards->lease_serial << 32 | index;
 	lease->deadline_ns = deadline_ns ? deadline_ns : tfc__boot_time() + ms * TFC__MS;
 	const struct tfc__command command = {.kind = TFC__MSG_LEASE,
 					     .value = ms,
 					     .lease = lease->id};
 	tfc__outgoing_init(&lease->word, &command);
 	tfc__list_append(&guards->leases, &lease->link);
-	code = report_to_guard(lease);
+	code = tfc__guard_get(ctx, &guard);
+	if (code == TFC_OK && lease_post(guard, lease) == TFC_ELOST)
+		code = tfc__guard_get(ctx, &guard); /* which receives all leases when it starts */
 	if (code < 0)
 		tfc__lease_end(lease);
 	else
@@ -126,7 +111,7 @@ int tfc__lease_renew(struct tfc__lease *lease, uint64_t deadline_ns)
 	lease->deadline_ns = deadline_ns;
 	struct tfc__guards *guards = tfc__ctx_slot(lease->ctx, TFC__SLOT_GUARDS);
 	if (guards->current)
-		report(guards->current, lease); /* the next guard receives it when it starts */
+		lease_post(guards->current, lease); /* the next guard receives it when it starts */
 	return TFC_OK;
 }
 

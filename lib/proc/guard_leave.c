@@ -13,12 +13,6 @@
  */
 #define LAST_WAIT_MS 2000
 
-static int send_kill_all(struct tfc__guard *guard)
-{
-	struct tfc__command command = {.kind = TFC__MSG_KILL_ALL};
-	return (int)send(guard->socket.fd, &command, sizeof(command), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static bool await(const struct tfc__io *io, uint64_t end)
 {
 	struct pollfd fd = {.fd = io->fd, .events = POLLIN};
@@ -36,40 +30,32 @@ static bool await(const struct tfc__io *io, uint64_t end)
  * shims then end the tasks. The lifeline reports that the shims are gone, the pidfd that the guard
  * can be reaped.
  */
-static void wait_for_end(struct tfc__guard *guard)
-{
-	bool is_gone = await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	if (!is_gone && guard->pidfd.fd >= 0) {
-		tfc__guard_kill(guard);
-		await(&guard->pidfd, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	}
-	await(&guard->lifeline, tfc__now() + LAST_WAIT_MS * TFC__MS);
-	tfc__guard_reap(guard);
-}
-
-/* The hello may still be unread in the socket. */
-static void read_hello(struct tfc__guard *guard)
-{
-	struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
-	if (!guard->is_known && poll(&fd, 1, LAST_WAIT_MS) > 0)
-		tfc__guard_receive(guard);
-	if (!guard->is_known && !guard->is_dead)
-		tfc__guard_fail(guard, "did not send its hello");
-}
-
 static void end_guard(struct tfc__guard *guard)
 {
+	const struct tfc__command kill_all = {.kind = TFC__MSG_KILL_ALL};
+	const uint64_t wait = LAST_WAIT_MS * TFC__MS;
 	tfc__guard_detach_all(guard, false);
 	guard->capacity = 0; /* further reports find no process */
-	if (!guard->is_dead) {
+	if (!guard->is_dead)
 		tfc__guard_drop_queue(guard);
-		read_hello(guard);
+	if (!guard->is_dead && !guard->is_known) { /* the hello may still be in the socket */
+		struct pollfd fd = {.fd = guard->socket.fd, .events = POLLIN};
+		if (poll(&fd, 1, LAST_WAIT_MS) > 0)
+			tfc__guard_receive(guard);
+		if (!guard->is_known && !guard->is_dead)
+			tfc__guard_fail(guard, "did not send its hello");
 	}
 	if (!guard->is_dead) {
-		send_kill_all(guard);
+		(void)!send(guard->socket.fd, &kill_all, sizeof(kill_all),
+			    MSG_NOSIGNAL | MSG_DONTWAIT);
 		shutdown(guard->socket.fd, SHUT_WR);
 	}
-	wait_for_end(guard);
+	if (!await(&guard->pidfd, tfc__now() + wait) && guard->pidfd.fd >= 0) {
+		tfc__guard_kill(guard);
+		await(&guard->pidfd, tfc__now() + wait);
+	}
+	await(&guard->lifeline, tfc__now() + wait);
+	tfc__guard_reap(guard);
 	tfc__list_remove(&guard->link); /* it may have died while its hello was read */
 	tfc__guard_free(guard);
 }

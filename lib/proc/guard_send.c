@@ -58,7 +58,7 @@ static int send_one(const struct tfc__guard *guard, const struct tfc__outgoing *
 	return error;
 }
 
-static void release(struct tfc__outgoing *outgoing)
+static void release_outgoing(struct tfc__outgoing *outgoing)
 {
 	if (outgoing->fd >= 0)
 		close(outgoing->fd);
@@ -80,21 +80,10 @@ static bool is_gone(int error)
 	return error == EPIPE || error == ECONNRESET;
 }
 
-static void append(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
+static void queue_outgoing(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 {
 	tfc__list_append(&guard->queue, &outgoing->link);
 	tfc__io_set(&guard->socket, EPOLLIN | EPOLLOUT);
-}
-
-static int enqueue(struct tfc__guard *guard, const struct tfc__outgoing *outgoing)
-{
-	struct tfc__outgoing *queued = malloc(sizeof(*queued));
-	if (!queued)
-		return tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
-	*queued = *outgoing;
-	queued->memory = queued;
-	append(guard, queued);
-	return TFC_OK;
 }
 
 static int fail_dead(const struct tfc__guard *guard)
@@ -103,36 +92,33 @@ static int fail_dead(const struct tfc__guard *guard)
 			     (int)guard->pid);
 }
 
-static int fail_send(const struct tfc__guard *guard, int error)
-{
-	return tfc__fail_errno(
-		tfc__ctx_error(guard->ctx), "proc", error,
-		error == EFBIG
-			? "cannot pass a launch to the guard: it exceeds the host's RLIMIT_FSIZE"
-			: "cannot pass a command to the guard");
-}
-
 int tfc__guard_send(struct tfc__guard *guard, const struct tfc__command *command, int fd,
 		    void *data, size_t len)
 {
 	struct tfc__outgoing outgoing = {.command = *command, .fd = fd, .data = data, .len = len};
-	int code;
-	if (guard->is_dead) {
-		code = fail_dead(guard);
-	} else {
-		int error = tfc__list_is_empty(&guard->queue) ? send_one(guard, &outgoing) : EAGAIN;
-		if (is_full(error)) {
-			code = enqueue(guard, &outgoing);
-			if (code == TFC_OK)
-				return TFC_OK;
-		} else if (is_gone(error)) {
-			tfc__guard_died(guard);
-			code = fail_dead(guard);
-		} else {
-			code = error ? fail_send(guard, error) : TFC_OK;
+	int code = TFC_OK;
+	int error = guard->is_dead                      ? EPIPE
+		    : tfc__list_is_empty(&guard->queue) ? send_one(guard, &outgoing)
+							: EAGAIN;
+	if (is_full(error)) {
+		struct tfc__outgoing *queued = malloc(sizeof(*queued));
+		if (queued) {
+			*queued = outgoing;
+			queued->memory = queued;
+			queue_outgoing(guard, queued);
+			return TFC_OK;
 		}
+		code = tfc__fail_nomem(tfc__ctx_error(guard->ctx), "proc");
+	} else if (is_gone(error)) {
+		tfc__guard_died(guard);
+		code = fail_dead(guard);
+	} else if (error) {
+		code = tfc__fail_errno(tfc__ctx_error(guard->ctx), "proc", error,
+				       error == EFBIG ? "cannot pass a launch to the guard: it "
+							"exceeds the host's RLIMIT_FSIZE"
+						      : "cannot pass a command to the guard");
 	}
-	release(&outgoing);
+	release_outgoing(&outgoing);
 	return code;
 }
 
@@ -149,10 +135,10 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 	if (!error)
 		error = tfc__list_is_empty(&guard->queue) ? send_one(guard, outgoing) : EAGAIN;
 	if (error && !is_gone(error)) { /* whatever the error, the message is kept and sent later */
-		append(guard, outgoing);
+		queue_outgoing(guard, outgoing);
 		return TFC_OK;
 	}
-	release(outgoing);
+	release_outgoing(outgoing);
 	if (!error)
 		return TFC_OK;
 	tfc__guard_died(guard);
@@ -160,7 +146,7 @@ int tfc__guard_post(struct tfc__guard *guard, struct tfc__outgoing *outgoing)
 }
 
 /* A launch that cannot be sent ends like one that the guard could not start. */
-static void refuse(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
+static void refuse_launch(struct tfc__guard *guard, const struct tfc__outgoing *outgoing, int error)
 {
 	tfc_process *process = tfc__guard_find(guard, outgoing->command.id);
 	struct tfc__report report = {.kind = TFC__MSG_EXITED,
@@ -182,8 +168,8 @@ void tfc__guard_flush(struct tfc__guard *guard)
 			return;
 		tfc__list_remove(&first->link);
 		if (error && !is_gone(error))
-			refuse(guard, first, error);
-		release(first);
+			refuse_launch(guard, first, error);
+		release_outgoing(first);
 	}
 	if (guard->is_dead)
 		return;
@@ -205,6 +191,6 @@ void tfc__guard_drop_queue(struct tfc__guard *guard)
 		struct tfc__outgoing *outgoing = tfc__container_of(link, struct tfc__outgoing,
 								   link);
 		tfc__list_remove(link);
-		release(outgoing);
+		release_outgoing(outgoing);
 	}
 }

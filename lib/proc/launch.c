@@ -12,7 +12,7 @@ struct writer {
 	uint64_t at;
 };
 
-static uint64_t put(struct writer *writer, const char *text)
+static uint64_t put_text(struct writer *writer, const char *text)
 {
 	uint64_t at = writer->at;
 	size_t size = strlen(text) + 1;
@@ -26,7 +26,7 @@ static void put_all(struct writer *writer, uint64_t array, const char *const *st
 {
 	uint64_t *offsets = (uint64_t *)(void *)(writer->base + array);
 	for (uint32_t i = 0; i < count; i++)
-		offsets[i] = put(writer, strings[i]);
+		offsets[i] = put_text(writer, strings[i]);
 }
 
 static uint64_t measure(const char *const *strings, uint32_t *ret_count)
@@ -71,12 +71,6 @@ static void put_limits(struct writer *writer, struct tfc__launch *head,
 	writer->at = head->groups + limits->group_count * sizeof(uint32_t);
 }
 
-static uint64_t measure_limits(const tfc_process_limits *limits)
-{
-	return limits->rlimit_count * sizeof(struct tfc__launch_rlimit) +
-	       limits->group_count * sizeof(uint32_t);
-}
-
 int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void **ret_data,
 		      size_t *ret_len)
 {
@@ -98,7 +92,9 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 	const char *log_name = options->log_dir ? options->log_name : "";
 	head.size = sizeof(head) + measure(options->argv, &head.argc) +
 		    measure(options->env, &head.envc) + strlen(cwd) + strlen(log_dir) +
-		    strlen(log_name) + 3 + measure_limits(limits);
+		    strlen(log_name) + 3 +
+		    limits->rlimit_count * sizeof(struct tfc__launch_rlimit) +
+		    limits->group_count * sizeof(uint32_t);
 	if (head.size > LAUNCH_MAX)
 		return tfc__fail(error, TFC_ETOOBIG, "proc", 0,
 				 "arguments and environment of \"%s\" are too large (%llu bytes)",
@@ -111,9 +107,9 @@ int tfc__launch_build(const tfc_process_options *options, tfc_error *error, void
 	put_limits(&writer, &head, limits);
 	put_all(&writer, head.argv, options->argv, head.argc);
 	put_all(&writer, head.env, options->env, head.envc);
-	head.cwd = put(&writer, cwd);
-	head.log_dir = put(&writer, log_dir);
-	head.log_name = put(&writer, log_name);
+	head.cwd = put_text(&writer, cwd);
+	head.log_dir = put_text(&writer, log_dir);
+	head.log_name = put_text(&writer, log_name);
 	if (!options->log_dir)
 		head.log_dir = 0;
 	memcpy(data, &head, sizeof(head));

@@ -14,17 +14,33 @@
 #define OOM_SCORE_MAX 1000
 #define CPU_MILLI_MIN 10 /* the kernel's minimum quota is 1 ms per 100 ms */
 
-static int refuse(tfc_error *error, const char *field, const char *why)
+static int refuse_limit(tfc_error *error, const char *field, const char *why)
 {
 	return tfc__fail(error, TFC_EINVAL, "proc", 0, "tfc_process_limits.%s %s", field, why);
 }
 
-static int check_rlimits(const tfc_process_limits *limits, tfc_error *error)
+int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
 {
+	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
+		return refuse_limit(error, "flags",
+				    "has a bit that is not in enum tfc_limit_flags");
+	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
+		return refuse_limit(error, "nice", "must be -40 to 40");
+	if (limits->oom_score_adj < -OOM_SCORE_MAX || limits->oom_score_adj > OOM_SCORE_MAX)
+		return refuse_limit(error, "oom_score_adj", "must be -1000 to 1000");
+	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
+		return refuse_limit(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
+	if (limits->memory_bytes > INT64_MAX)
+		return refuse_limit(error, "memory_bytes", "exceeds the address space");
+	if (limits->flags & TFC_LIMIT_USER &&
+	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
+		return refuse_limit(error, "uid", "and gid must be ids, not -1");
+	if (limits->group_count > MAX_GROUPS || (limits->group_count && !limits->groups))
+		return refuse_limit(error, "groups", "is NULL or too long for its group_count");
 	if (limits->rlimit_count && !limits->rlimits)
-		return refuse(error, "rlimits", "is NULL, but rlimit_count is not 0");
+		return refuse_limit(error, "rlimits", "is NULL, but rlimit_count is not 0");
 	if (limits->rlimit_count > RLIM_NLIMITS)
-		return refuse(error, "rlimit_count", "exceeds the number of resource limits");
+		return refuse_limit(error, "rlimit_count", "exceeds the number of resource limits");
 	for (uint32_t i = 0; i < limits->rlimit_count; i++) {
 		const tfc_rlimit *rlimit = &limits->rlimits[i];
 		if (!tfc__rlimit_name(rlimit->resource))
@@ -39,26 +55,6 @@ static int check_rlimits(const tfc_process_limits *limits, tfc_error *error)
 					 i, tfc__rlimit_name(rlimit->resource));
 	}
 	return TFC_OK;
-}
-
-int tfc__limits_check(const tfc_process_limits *limits, tfc_error *error)
-{
-	if (limits->flags & ~(uint32_t)(TFC_LIMIT_OOM_SCORE_ADJ | TFC_LIMIT_USER))
-		return refuse(error, "flags", "has a bit that is not in enum tfc_limit_flags");
-	if (limits->nice < -NICE_MAX || limits->nice > NICE_MAX)
-		return refuse(error, "nice", "must be -40 to 40");
-	if (limits->oom_score_adj < -OOM_SCORE_MAX || limits->oom_score_adj > OOM_SCORE_MAX)
-		return refuse(error, "oom_score_adj", "must be -1000 to 1000");
-	if (limits->cpu_milli && limits->cpu_milli < CPU_MILLI_MIN)
-		return refuse(error, "cpu_milli", "must be 10 or more, a hundredth of a CPU");
-	if (limits->memory_bytes > INT64_MAX)
-		return refuse(error, "memory_bytes", "exceeds the address space");
-	if (limits->flags & TFC_LIMIT_USER &&
-	    (limits->uid == UINT32_MAX || limits->gid == UINT32_MAX))
-		return refuse(error, "uid", "and gid must be ids, not -1");
-	if (limits->group_count > MAX_GROUPS || (limits->group_count && !limits->groups))
-		return refuse(error, "groups", "is NULL or too long for its group_count");
-	return check_rlimits(limits, error);
 }
 
 /* ---- error texts */

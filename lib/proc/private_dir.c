@@ -55,25 +55,6 @@ int tfc__private_dir_send(struct tfc__guard *guard, const struct tfc__private_di
 	return tfc__guard_send(guard, &command, state, copy, strlen(copy) + 1);
 }
 
-/* Another process of this user considered the new directory abandoned and is removing it. */
-static bool is_being_removed(int error)
-{
-	return error == EEXIST || error == EAGAIN || error == ENOENT;
-}
-
-/*
- * systemd-tmpfiles removes what has not been used for days from a temporary directory, but nothing
- * below a directory with a BSD lock (tmpfiles.d(5), "Age"). On a file system without such locks the
- * directory works without it.
- */
-static int open_kept(const char *path)
-{
-	int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (folder >= 0)
-		flock(folder, LOCK_EX | LOCK_NB);
-	return folder;
-}
-
 /*
  * Locks the new directory and then renames it to its final name. 1: another process is removing it.
  */
@@ -86,19 +67,25 @@ static int lock_fresh(struct tfc__private_dir *dir, const char *parent, const ch
 		tfc__remove_tree(fresh);
 		return tfc__fail_nomem(error, component);
 	}
-	dir->folder = open_kept(fresh);
+	/* systemd-tmpfiles removes what has not been used for days from a temporary directory, but
+	 * nothing below a directory with a BSD lock (tmpfiles.d(5), "Age"). On a file system
+	 * without such locks the directory works without it. */
+	dir->folder = open(fresh, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir->folder >= 0)
+		flock(dir->folder, LOCK_EX | LOCK_NB);
 	dir->lock = tfc__dir_lock_make(fresh);
 	if (dir->lock >= 0 && rename(fresh, dir->path) == 0)
 		return TFC_OK;
-	if (is_being_removed(errno))
+	/* Another process of this user considered the new directory abandoned. */
+	if (errno == EEXIST || errno == EAGAIN || errno == ENOENT)
 		return 1;
 	int code = tfc__fail_errno(error, component, errno, "cannot lock directory \"%s\"", fresh);
 	tfc__remove_tree(fresh);
 	return code;
 }
 
-static int make_dir(struct tfc__private_dir *dir, const char *parent, const char *component,
-		    tfc_error *error)
+static int make_locked_dir(struct tfc__private_dir *dir, const char *parent, const char *component,
+			   tfc_error *error)
 {
 	char *fresh;
 	int code;
@@ -115,20 +102,11 @@ static int make_dir(struct tfc__private_dir *dir, const char *parent, const char
 	return code;
 }
 
-/* If the guard was dead, the next guard receives all directories of the list when it starts. */
-static int send_dir(tfc_ctx *ctx, const struct tfc__private_dir *dir)
-{
-	struct tfc__guard *guard;
-	int code = tfc__guard_get(ctx, &guard);
-	if (code == TFC_OK)
-		code = tfc__private_dir_send(guard, dir, true);
-	return code == TFC_ELOST ? tfc__guard_get(ctx, &guard) : code;
-}
-
 int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const char *component,
 			  tfc_error *error, struct tfc__private_dir **ret_dir)
 {
 	struct tfc__guards *guards = NULL;
+	struct tfc__guard *guard;
 	if (parent[0] != '/')
 		return tfc__fail(error, TFC_EINVAL, component, 0, "\"%s\" is not an absolute path",
 				 parent);
@@ -143,13 +121,18 @@ int tfc__private_dir_open(tfc_ctx *ctx, const char *parent, int state_dir, const
 	tfc__list_init(&dir->link);
 	code = state_dir >= 0 && dir->state < 0
 		       ? tfc__fail_errno(error, component, errno, "cannot keep state directory")
-		       : make_dir(dir, parent, component, error);
+		       : make_locked_dir(dir, parent, component, error);
 	if (code < 0) {
 		private_dir_free(dir);
 		return code;
 	}
 	tfc__list_append(&guards->dirs, &dir->link);
-	if ((code = send_dir(ctx, dir)) < 0) {
+	code = tfc__guard_get(ctx, &guard);
+	if (code == TFC_OK)
+		code = tfc__private_dir_send(guard, dir, true);
+	if (code == TFC_ELOST) /* the next guard receives all directories when it starts */
+		code = tfc__guard_get(ctx, &guard);
+	if (code < 0) {
 		if (error && error != tfc__ctx_error(ctx))
 			*error = *tfc__ctx_error(ctx);
 		tfc__private_dir_close(dir);

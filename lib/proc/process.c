@@ -37,13 +37,6 @@ static const char *const steps[] = {
 	[TFC__STEP_CGROUP] = "creating a cgroup",
 };
 
-static int code_of(const struct tfc__report *report)
-{
-	if (report->step == TFC__STEP_CWD)
-		return TFC_ECWD;
-	return tfc__limits_is_step(report->step) ? TFC_ELIMIT : tfc__err_from_errno(report->status);
-}
-
 /* A hint for a program that exec refuses. */
 static const char *exec_advice(const char *program, int error)
 {
@@ -97,8 +90,8 @@ static void describe_start(const tfc_process *process, const struct tfc__report 
 			 reason, isolation_advice(report->step));
 }
 
-static void describe(const tfc_process *process, const struct tfc__report *report, char *text,
-		     size_t size)
+static void describe_end(const tfc_process *process, const struct tfc__report *report, char *text,
+			 size_t size)
 {
 	text[0] = 0;
 	if (report->reason == TFC__END_LOST && report->silent_ms)
@@ -120,7 +113,7 @@ void tfc__process_free(tfc_process *process)
 	free(process);
 }
 
-static void call(tfc_process *process, const tfc_process_event *event)
+static void call_fn(tfc_process *process, const tfc_process_event *event)
 {
 	process->is_calling = true;
 	if (process->fn)
@@ -139,7 +132,7 @@ static void report_started(tfc_process *process, const struct tfc__report *repor
 	process->pid = report->pid;
 	process->shim = report->shim;
 	process->isolation = report->isolation;
-	call(process, &event);
+	call_fn(process, &event);
 }
 
 static void report_stalled(tfc_process *process, const struct tfc__report *report)
@@ -151,19 +144,24 @@ static void report_stalled(tfc_process *process, const struct tfc__report *repor
 				   .silent_ms = report->silent_ms,
 				   .isolation = process->isolation,
 				   .text = ""};
-	call(process, &event);
+	call_fn(process, &event);
 }
 
 static void report_exited(tfc_process *process, const struct tfc__report *report)
 {
 	char text[320];
-	describe(process, report, text, sizeof(text));
+	int32_t status = report->status;
+	if (report->reason == TFC__END_NOT_STARTED)
+		status = report->step == TFC__STEP_CWD       ? TFC_ECWD
+			 : tfc__limits_is_step(report->step) ? TFC_ELIMIT
+							     : tfc__err_from_errno(report->status);
+	describe_end(process, report, text, sizeof(text));
 	tfc_process_event event = {
 		.size = sizeof(event),
 		.kind = TFC_PROCESS_EXITED,
 		.pid = report->pid,
 		.reason = report->reason,
-		.status = report->reason == TFC__END_NOT_STARTED ? code_of(report) : report->status,
+		.status = status,
 		.is_oom = report->is_oom,
 		.time_ns = report->time_ns,
 		.user_us = report->user_us,
@@ -177,7 +175,7 @@ static void report_exited(tfc_process *process, const struct tfc__report *report
 	};
 	tfc__guard_remove(process);
 	process->pid = process->shim = 0;
-	call(process, &event);
+	call_fn(process, &event);
 }
 
 void tfc__process_receive(tfc_process *process, const struct tfc__report *report)
@@ -194,8 +192,8 @@ void tfc__process_receive(tfc_process *process, const struct tfc__report *report
 
 /* ---- calls */
 
-static int check(const tfc_process_options *options, tfc_process_fn fn, tfc_process **ret_process,
-		 tfc_error *error)
+static int check_spawn_options(const tfc_process_options *options, tfc_process_fn fn,
+			       tfc_process **ret_process, tfc_error *error)
 {
 	if (!ret_process || !fn)
 		return tfc__fail(error, TFC_EINVAL, "proc", 0, "%s is NULL",
@@ -251,8 +249,8 @@ static int send_spawn(struct tfc__guard *guard, tfc_process *process,
 }
 
 /* A guard that turns out to be dead is replaced, up to a limit (tfc__guard_get). */
-static int spawn(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
-		 const struct tfc__run_terms *run_terms)
+static int spawn_in_guard(tfc_ctx *ctx, tfc_process *process, const tfc_process_options *options,
+			  const struct tfc__run_terms *run_terms)
 {
 	struct tfc__guard *guard;
 	int code = TFC_ELOST;
@@ -281,7 +279,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 		own.limits = &limits;
 	}
 	if (code == TFC_OK)
-		code = check(&own, fn, ret_process, error);
+		code = check_spawn_options(&own, fn, ret_process, error);
 	if (code < 0)
 		return code;
 	tfc_process *process = calloc(1, sizeof(*process));
@@ -294,7 +292,7 @@ int tfc__process_spawn(tfc_ctx *ctx, const tfc_process_options *options,
 	process->ctx = ctx;
 	process->fn = fn;
 	process->user = user;
-	code = spawn(ctx, process, &own, run_terms);
+	code = spawn_in_guard(ctx, process, &own, run_terms);
 	if (code < 0) {
 		tfc__process_free(process);
 		return code;
@@ -317,21 +315,6 @@ int tfc_process_spawn(tfc_ctx *ctx, const tfc_process_options *options, tfc_proc
 	return code;
 }
 
-/* The first stop is sent. One that is still queued is changed in place. */
-static int post_stop(tfc_process *process, uint32_t grace_ms)
-{
-	struct tfc__outgoing *stop = &process->stop;
-	struct tfc__guard *guard = process->guard;
-	uint64_t kill_at = tfc__boot_time() + grace_ms * TFC__MS;
-	if (!tfc__list_is_empty(&stop->link)) {
-		if (kill_at < stop->command.deadline_ns)
-			stop->command.deadline_ns = kill_at;
-		return TFC_OK;
-	}
-	stop->command.deadline_ns = kill_at;
-	return tfc__guard_post(guard, stop);
-}
-
 /* A guard that is gone counts as success: the shim is ending the process already. */
 int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
 {
@@ -343,8 +326,16 @@ int tfc_process_stop(tfc_process *process, uint32_t grace_ms)
 	if (code < 0)
 		return code;
 	struct tfc__guard *guard = process->guard;
-	if (post_stop(process, grace_ms) < 0)
-		return TFC_OK;
+	struct tfc__command *stop = &process->stop.command;
+	uint64_t kill_at = tfc__boot_time() + grace_ms * TFC__MS;
+	/* The first stop is sent. One that is still queued is changed in place. */
+	if (tfc__list_is_empty(&process->stop.link)) {
+		stop->deadline_ns = kill_at;
+		if (tfc__guard_post(guard, &process->stop) < 0)
+			return TFC_OK;
+	} else if (kill_at < stop->deadline_ns) {
+		stop->deadline_ns = kill_at;
+	}
 	guard->stops += !process->is_stopping;
 	process->is_stopping = true;
 	tfc__guard_expect(guard);

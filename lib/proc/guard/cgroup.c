@@ -54,10 +54,12 @@ bool cgroup_name(const char *controller, char ret_name[PATH_MAX])
 }
 
 /* proc(5): "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS... - TYPE SOURCE OPTIONS". */
-static bool find_mount(const char *group, char path[PATH_MAX])
+bool cgroup_dir(char ret_path[PATH_MAX])
 {
-	char line[4096], root[1024], point[1024];
+	char group[PATH_MAX], line[4096], root[1024], point[1024];
 	bool is_found = false;
+	if (!cgroup_name("", group))
+		return false;
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	while (mounts && !is_found && fgets(line, sizeof(line), mounts)) {
 		if (!strstr(line, " - cgroup2 ") ||
@@ -67,17 +69,11 @@ static bool find_mount(const char *group, char path[PATH_MAX])
 		is_found = strncmp(group, root, len) == 0 && (group[len] == '/' || !group[len]);
 		const char *below = group + len + (group[len] == '/');
 		if (is_found)
-			snprintf(path, PATH_MAX, "%s/%s%s", point, below, *below ? "/" : "");
+			snprintf(ret_path, PATH_MAX, "%s/%s%s", point, below, *below ? "/" : "");
 	}
 	if (mounts)
 		fclose(mounts);
 	return is_found;
-}
-
-bool cgroup_dir(char ret_path[PATH_MAX])
-{
-	char name[PATH_MAX];
-	return cgroup_name("", name) && find_mount(name, ret_path);
 }
 
 static unsigned long long pid_namespace(void)
@@ -199,29 +195,25 @@ static int open_node(struct guard *guard)
 	return node;
 }
 
-/* For limits of memory and CPUs. Whether the controllers can be delegated is up to the system. */
-static void hand_on_controllers(int node)
-{
-	static const char *const controllers[] = {"+memory", "+cpu"};
-	int fd = openat(node, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
-	for (int i = 0; i < 2 && fd >= 0; i++)
-		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
-			errno = 0; /* a task that asks for a limit fails with a message */
-	if (fd >= 0)
-		close(fd);
-}
-
 bool cgroup_want(struct guard *guard)
 {
+	static const char *const controllers[] = {"+memory", "+cpu"};
 	if (guard->group_is_tried)
 		return false;
 	guard->group_is_tried = true;
 	int node = open_node(guard);
 	guard->group = node < 0 ? -1 : dup3(node, guard->group_end, O_CLOEXEC);
-	if (node >= 0) {
-		hand_on_controllers(node);
-		close(node);
-	}
+	if (node < 0)
+		return false;
+	/* For limits of memory and CPUs. Whether the controllers can be delegated is up to the
+	 * system; if not, a task that asks for a limit fails with a message. */
+	int fd = openat(node, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
+	for (int i = 0; i < 2 && fd >= 0; i++)
+		if (write(fd, controllers[i], strlen(controllers[i])) < 0)
+			errno = 0;
+	if (fd >= 0)
+		close(fd);
+	close(node);
 	return guard->group >= 0;
 }
 

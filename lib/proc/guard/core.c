@@ -43,16 +43,6 @@ static void add_deadline(struct guard_core *core, uint64_t at)
 
 /* ---- the table */
 
-static uint32_t take_slot(struct guard_core *core, uint64_t id)
-{
-	uint32_t slot = core->free_slot ? core->free_slot - 1 : core->slot_count++;
-	if (core->free_slot)
-		core->free_slot = core->tasks[slot].next;
-	core->slots[(uint32_t)id] = slot + 1;
-	core->task_count++;
-	return slot;
-}
-
 static void free_slot(struct guard_core *core, uint32_t slot)
 {
 	core->tasks[slot] = (struct guard_task){.next = core->free_slot};
@@ -104,13 +94,6 @@ static void stop(const struct step *step, uint32_t slot, uint64_t kill_at)
 	}
 }
 
-static void stop_one(const struct step *step, const struct tfc__command *command)
-{
-	uint32_t slot = guard_core_find(step->core, command->id);
-	if (slot != NO_SLOT)
-		stop(step, slot, command->deadline_ns);
-}
-
 static void stop_all(const struct step *step, bool is_at_once)
 {
 	const struct guard_core *core = step->core;
@@ -157,11 +140,6 @@ static void set_id(struct tfc__lease_entry *lease, uint64_t id)
 	__atomic_store_n(&lease->id, id, __ATOMIC_SEQ_CST);
 }
 
-static void set_deadline(struct tfc__lease_entry *lease, uint64_t at)
-{
-	__atomic_store_n(&lease->deadline_ns, at, __ATOMIC_SEQ_CST);
-}
-
 /*
  * The grace begins at the deadline, even if that is noticed late. A stop in progress with a longer
  * grace is shortened.
@@ -196,10 +174,21 @@ static void leases_due(const struct step *step)
 	}
 }
 
-static void renew(const struct step *step, struct tfc__lease_entry *lease,
-		  const struct tfc__command *command)
+static void obey_lease(const struct step *step, const struct tfc__command *command)
 {
+	struct guard_core *core = step->core;
+	uint32_t index = (uint32_t)command->lease;
+	if (!command->lease || index >= TFC__LEASES_MAX)
+		return;
+	if (index >= core->lease_count)
+		core->lease_count = index + 1;
+	struct tfc__lease_entry *lease = &core->leases[index];
 	bool is_same = lease->id == command->lease;
+	if (!command->deadline_ns) {
+		if (is_same)
+			set_id(lease, 0);
+		return;
+	}
 	if (is_same && !lease->is_over && lease->deadline_ns <= step->now)
 		end_lease(step, lease); /* the renewal came after the deadline, which had not been
 					   noticed */
@@ -210,27 +199,12 @@ static void renew(const struct step *step, struct tfc__lease_entry *lease,
 		lease->is_over = false;
 	}
 	lease->length_ms = command->value;
-	set_deadline(lease, command->deadline_ns);
+	__atomic_store_n(&lease->deadline_ns, command->deadline_ns, __ATOMIC_SEQ_CST);
 	set_id(lease, command->lease);
 	if (lease->deadline_ns <= step->now)
 		end_lease(step, lease);
 	else
-		add_deadline(step->core, lease->deadline_ns);
-}
-
-static void obey_lease(const struct step *step, const struct tfc__command *command)
-{
-	struct guard_core *core = step->core;
-	uint32_t index = (uint32_t)command->lease;
-	if (!command->lease || index >= TFC__LEASES_MAX)
-		return;
-	if (index >= core->lease_count)
-		core->lease_count = index + 1;
-	struct tfc__lease_entry *lease = &core->leases[index];
-	if (command->deadline_ns)
-		renew(step, lease, command);
-	else if (lease->id == command->lease)
-		set_id(lease, 0);
+		add_deadline(core, lease->deadline_ns);
 }
 
 /* NULL: the lease is in force, or id is 0. Otherwise a lease that is over. */
@@ -257,33 +231,32 @@ static void report_not_started(const struct step *step, uint64_t id, int error)
 						.status = error});
 }
 
-/* The lease is over: whoever requested the start has no authority any more. */
-static void refuse(const struct step *step, uint64_t id, const struct tfc__lease_entry *lease)
-{
-	send_report(step,
-		    &(struct tfc__report){.kind = TFC__MSG_EXITED,
-					  .reason = TFC__END_LOST,
-					  .id = id,
-					  .silent_ms = lease->length_ms ? lease->length_ms : 1});
-}
-
 static uint32_t spawn(const struct step *step, const struct tfc__command *command, int error)
 {
+	struct guard_core *core = step->core;
 	const struct tfc__lease_entry *over = find_over(step, command->lease);
-	if (over)
-		refuse(step, command->id, over);
+	if (over) /* whoever requested the start has no authority any more */
+		send_report(step,
+			    &(struct tfc__report){.kind = TFC__MSG_EXITED,
+						  .reason = TFC__END_LOST,
+						  .id = command->id,
+						  .silent_ms = over->length_ms ? over->length_ms
+									       : 1});
 	else if (error)
 		report_not_started(step, command->id, error);
 	if (over || error)
 		return NO_SLOT;
-	uint32_t slot = take_slot(step->core, command->id);
-	step->core->tasks[slot] =
-		(struct guard_task){.is_used = true,
-				    .id = command->id,
-				    .keep_id = command->keep_id,
-				    .grace_ms = command->grace_ms,
-				    .lease_grace_ms = (uint32_t)command->lease_grace_ms,
-				    .lease = command->lease};
+	uint32_t slot = core->free_slot ? core->free_slot - 1 : core->slot_count++;
+	if (core->free_slot)
+		core->free_slot = core->tasks[slot].next;
+	core->slots[(uint32_t)command->id] = slot + 1;
+	core->task_count++;
+	core->tasks[slot] = (struct guard_task){.is_used = true,
+						.id = command->id,
+						.keep_id = command->keep_id,
+						.grace_ms = command->grace_ms,
+						.lease_grace_ms = (uint32_t)command->lease_grace_ms,
+						.lease = command->lease};
 	return slot;
 }
 
@@ -357,6 +330,7 @@ uint32_t guard_core_step(struct guard_core *core, const struct guard_event *even
 			 guard_act_fn act_fn, void *user)
 {
 	const struct step step = {core, event->now, act_fn, user};
+	uint32_t slot;
 	switch (event->kind) {
 	case GUARD_SPAWN:
 		return spawn(&step, event->command, event->error);
@@ -365,7 +339,9 @@ uint32_t guard_core_step(struct guard_core *core, const struct guard_event *even
 		free_slot(core, event->slot);
 		break;
 	case GUARD_STOP:
-		stop_one(&step, event->command);
+		slot = guard_core_find(core, event->command->id);
+		if (slot != NO_SLOT)
+			stop(&step, slot, event->command->deadline_ns);
 		break;
 	case GUARD_LEASE:
 		obey_lease(&step, event->command);

@@ -14,7 +14,7 @@
 #include "proc/dir_lock.h"
 #include "proc/task_lock.h"
 
-static struct dir *find(const struct guard *guard, uint32_t id)
+static struct dir *find_dir(const struct guard *guard, uint32_t id)
 {
 	for (uint32_t i = 0; i < guard->dir_count; i++)
 		if (guard->dirs[i].id == id)
@@ -28,9 +28,9 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-static void forget(struct guard *guard, uint32_t id)
+static void forget_dir(struct guard *guard, uint32_t id)
 {
-	struct dir *dir = find(guard, id);
+	struct dir *dir = find_dir(guard, id);
 	if (!dir)
 		return;
 	close_fd(dir->lock);
@@ -40,19 +40,9 @@ static void forget(struct guard *guard, uint32_t id)
 	*dir = guard->dirs[--guard->dir_count];
 }
 
-static int hold_lock(const char *path)
-{
-	int lock = tfc__dir_lock_open(path, false);
-	if (lock >= 0 && tfc__dir_lock_share(lock) < 0) {
-		close(lock);
-		lock = -1;
-	}
-	return lock;
-}
-
 void dir_own(struct guard *guard, const struct tfc__command *command, const char *path, int state)
 {
-	forget(guard, command->dir);
+	forget_dir(guard, command->dir);
 	char *copy = command->value ? strdup(path) : NULL;
 	struct dir *dirs = copy ? realloc(guard->dirs, (guard->dir_count + 1) * sizeof(*dirs))
 				: NULL;
@@ -61,45 +51,39 @@ void dir_own(struct guard *guard, const struct tfc__command *command, const char
 		close_fd(state);
 		return;
 	}
+	int lock = tfc__dir_lock_open(path, false);
+	if (lock >= 0 && tfc__dir_lock_share(lock) < 0) {
+		close(lock);
+		lock = -1;
+	}
 	guard->dirs = dirs;
-	guard->dirs[guard->dir_count++] = (struct dir){.id = command->dir,
-						       .path = copy,
-						       .lock = hold_lock(path),
-						       .state = state,
-						       .guard_lock = -1};
-}
-
-/* Checks the pidfd, because a child of the host may hold the host's end of the socket open. */
-static bool is_host_alive(void)
-{
-	struct pollfd host = {.fd = TFC__GUARD_PIDFD, .events = POLLIN};
-	return poll(&host, 1, 0) == 0;
-}
-
-static int lock_task(struct dir *dir, uint32_t grace_ms, int *ret_lock)
-{
-	if (dir->state < 0)
-		return 0;
-	if (dir->guard_lock < 0)
-		dir->guard_lock = tfc__task_lock_guard(dir->state);
-	if (dir->guard_lock < 0 || (*ret_lock = tfc__task_lock_task(dir->state, grace_ms)) < 0)
-		return errno;
-	/*
-	 * If the host died before the locks were held, the next incarnation may not have seen them.
-	 */
-	return is_host_alive() ? 0 : ESRCH;
+	guard->dirs[guard->dir_count++] = (struct dir){
+		.id = command->dir, .path = copy, .lock = lock, .state = state, .guard_lock = -1};
 }
 
 int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS])
 {
-	struct dir *dir = find(guard, command->dir);
+	struct dir *dir = find_dir(guard, command->dir);
+	struct pollfd host = {.fd = TFC__GUARD_PIDFD, .events = POLLIN};
 	ret_locks[TFC__LOCK_DIR] = ret_locks[TFC__LOCK_TASK] = -1;
 	if (!command->dir)
 		return 0;
 	if (!dir || dir->lock < 0)
 		return ENOLCK;
 	ret_locks[TFC__LOCK_DIR] = dir->lock;
-	return lock_task(dir, command->grace_ms, &ret_locks[TFC__LOCK_TASK]);
+	if (dir->state < 0)
+		return 0;
+	if (dir->guard_lock < 0)
+		dir->guard_lock = tfc__task_lock_guard(dir->state);
+	int lock = dir->guard_lock < 0 ? -1 : tfc__task_lock_task(dir->state, command->grace_ms);
+	if (lock < 0)
+		return errno;
+	ret_locks[TFC__LOCK_TASK] = lock;
+	/*
+	 * If the host died before the locks were held, the next incarnation may not have seen them.
+	 * Only the pidfd shows it: a child of the host may hold the host's end of the socket open.
+	 */
+	return poll(&host, 1, 0) == 0 ? 0 : ESRCH;
 }
 
 /* The lock of the directory belongs to the guard and is kept. */

@@ -95,8 +95,15 @@ void host_report(struct guard *guard, const struct tfc__report *report);
 int host_hello(struct guard *guard);
 void host_gone(struct guard *guard);
 
-/* decide.c: passes an event, with the current time, to the core and carries out the actions. */
+/*
+ * decide.c: drives the core. decide: passes an event, with the current time, to the core, carries
+ * out the actions and sets the timer. open: 0, or -1 and errno. due: the timer has fired.
+ */
 uint32_t decide(struct guard *guard, struct guard_event event);
+int deadline_open(struct guard *guard);
+void deadline_due(struct guard *guard);
+int lease_open(struct guard *guard);
+void lease_receive(struct guard *guard, const struct tfc__command *command);
 
 /* task.c: the events and the core's actions that concern a task. */
 void task_spawn(struct guard *guard, const struct tfc__command *command, int launch);
@@ -137,15 +144,6 @@ void dir_own(struct guard *guard, const struct tfc__command *command, const char
 int dir_prepare(struct guard *guard, const struct tfc__command *command, int ret_locks[TFC__LOCKS]);
 void dir_release(const int locks[TFC__LOCKS]);
 void dir_remove_all(struct guard *guard);
-
-/* deadline.c: the timer; `at` 0: disarmed. */
-int deadline_open(struct guard *guard);
-void deadline_set(struct guard *guard, uint64_t at);
-void deadline_due(struct guard *guard);
-
-/* lease.c. open: 0, or -1 and errno. */
-int lease_open(struct guard *guard);
-void lease_receive(struct guard *guard, const struct tfc__command *command);
 
 /* oom.c */
 void oom_open(struct guard *guard);

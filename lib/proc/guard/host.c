@@ -150,15 +150,16 @@ int host_hello(struct guard *guard)
 	return 0;
 }
 
-/*
- * The guard must remove the directories that the host made just before its end. Other messages have
- * become pointless.
- */
-static void receive_last_commands(struct guard *guard)
+void host_gone(struct guard *guard)
 {
 	struct request request;
 	ssize_t len;
 	int fd;
+	if (guard->is_host_gone)
+		return;
+	guard->is_host_gone = true;
+	/* The guard must remove the directories that the host made just before its end. Other
+	 * messages have become pointless. */
 	while ((len = receive(&request, &fd)) > 0) {
 		((char *)&request)[len] = 0;
 		if (len > (ssize_t)sizeof(request.command) &&
@@ -167,14 +168,6 @@ static void receive_last_commands(struct guard *guard)
 		else if (fd >= 0)
 			close(fd);
 	}
-}
-
-void host_gone(struct guard *guard)
-{
-	if (guard->is_host_gone)
-		return;
-	guard->is_host_gone = true;
-	receive_last_commands(guard);
 	close(TFC__GUARD_HOST);
 	close(TFC__GUARD_PIDFD);
 	decide(guard, (struct guard_event){.kind = GUARD_HOST_GONE});

@@ -21,23 +21,6 @@ int watch(struct guard *guard, int fd, uint32_t events, uint64_t what)
 	return done < 0 ? epoll_ctl(guard->epoll, EPOLL_CTL_MOD, fd, &event) : done;
 }
 
-static void raise_limit(struct guard *guard)
-{
-	getrlimit(RLIMIT_NOFILE, &guard->nofile);
-	struct rlimit all = {guard->nofile.rlim_max, guard->nofile.rlim_max};
-	setrlimit(RLIMIT_NOFILE, &all);
-}
-
-/*
- * Occupies the low descriptor numbers, which are those that shims receive: none of the guard's own
- * descriptors may lie there.
- */
-static void reserve_low_fds(void)
-{
-	for (int fd = 0; fd >= 0 && fd < TFC__GUARD_RESERVED - 1;)
-		fd = dup(0);
-}
-
 static int open_all(struct guard *guard, const char *shim)
 {
 	guard->unsent_end = &guard->unsent;
@@ -58,35 +41,23 @@ static int open_all(struct guard *guard, const char *shim)
 	return host_hello(guard) < 0 || guard->lifeline >= TFC__GUARD_SHARED ? -1 : 0;
 }
 
-static void receive_signals(struct guard *guard)
-{
-	struct signalfd_siginfo info;
-	if (read(guard->signals, &info, sizeof(info)) > 0)
-		task_reap(guard, (pid_t)info.ssi_pid);
-}
-
-static int wait_ms(const struct guard *guard)
-{
-	if (shim_is_spare_due(guard))
-		return 0;
-	return guard->core.lost.first ? LOST_AGAIN_MS : -1;
-}
-
 static void turn(struct guard *guard)
 {
 	struct epoll_event events[32];
-	int count = epoll_wait(guard->epoll, events, 32, wait_ms(guard));
+	struct signalfd_siginfo info;
+	int wait_ms = shim_is_spare_due(guard) ? 0 : guard->core.lost.first ? LOST_AGAIN_MS : -1;
+	int count = epoll_wait(guard->epoll, events, 32, wait_ms);
 	for (int i = 0; i < count; i++) {
 		uint64_t what = events[i].data.u64;
 		if (what >= FIRST_TASK)
 			task_receive(guard, (uint32_t)(what - FIRST_TASK));
-		else if (what == WATCH_SIGNALS)
-			receive_signals(guard);
+		else if (what == WATCH_SIGNALS && read(guard->signals, &info, sizeof(info)) > 0)
+			task_reap(guard, (pid_t)info.ssi_pid);
 		else if (what == WATCH_DEADLINES)
 			deadline_due(guard);
 		else if (what == WATCH_PIDFD)
 			host_gone(guard);
-		else if (!guard->is_host_gone)
+		else if (what == WATCH_HOST && !guard->is_host_gone)
 			host_receive(guard, events[i].events);
 	}
 	if (guard->core.lost.first && count == 0)
@@ -101,8 +72,13 @@ int main(int argc, char **argv)
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, ~0u, 0u);
 	fcntl(TFC__GUARD_HOST, F_SETFD, FD_CLOEXEC);
 	fcntl(TFC__GUARD_PIDFD, F_SETFD, FD_CLOEXEC);
-	raise_limit(&guard);
-	reserve_low_fds();
+	getrlimit(RLIMIT_NOFILE, &guard.nofile);
+	struct rlimit all = {guard.nofile.rlim_max, guard.nofile.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &all);
+	/* Occupies the low descriptor numbers, which are those that shims receive: none of the
+	 * guard's own descriptors may lie there. */
+	for (int fd = 0; fd >= 0 && fd < TFC__GUARD_RESERVED - 1;)
+		fd = dup(0);
 	if (argc != 2 || open_all(&guard, argv[1]) < 0)
 		return 1;
 	syscall(SYS_close_range, TFC__GUARD_PIDFD + 1u, TFC__GUARD_RESERVED - 1u, 0u);

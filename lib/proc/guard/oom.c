@@ -6,32 +6,22 @@
 #include <string.h>
 #include <unistd.h>
 
-/* memory.events of cgroup v2. */
-static int open_events(void)
-{
-	char path[PATH_MAX + 16];
-	if (!cgroup_dir(path))
-		return -1;
-	strcat(path, "memory.events");
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* memory.oom_control of the v1 hierarchy. */
-static int open_control(void)
-{
-	char name[PATH_MAX], path[PATH_MAX + 64];
-	if (!cgroup_name("memory", name))
-		return -1;
-	snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* The memory controller is in cgroup v2 or in a v1 hierarchy, never in both. */
+/*
+ * The memory controller is in cgroup v2 (memory.events) or in a v1 hierarchy (memory.oom_control),
+ * never in both.
+ */
 void oom_open(struct guard *guard)
 {
-	guard->oom_events = open_events();
-	if (guard->oom_events < 0)
-		guard->oom_events = open_control();
+	char name[PATH_MAX], path[PATH_MAX + 64];
+	guard->oom_events = -1;
+	if (cgroup_dir(path)) {
+		strcat(path, "memory.events");
+		guard->oom_events = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (guard->oom_events < 0 && cgroup_name("memory", name)) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", name);
+		guard->oom_events = open(path, O_RDONLY | O_CLOEXEC);
+	}
 	oom_forget(guard);
 }
 

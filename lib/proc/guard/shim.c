@@ -50,7 +50,7 @@ static int become_shim(void *arg)
 }
 
 /* Starts a shim. 0 or an errno. */
-static int start(const struct guard *guard, struct spare *ret_spare)
+static int start_shim(const struct guard *guard, struct spare *ret_spare)
 {
 	static _Alignas(16) char stack[16384];
 	struct child child = {guard, 0};
@@ -105,7 +105,7 @@ int shim_get(struct guard *guard, const struct tfc__command *command, int launch
 	if (guard->spare.pid && hand_over(&guard->spare, command, launch, locks) != 0)
 		shim_drop_spare(guard); /* the spare was killed */
 	if (!guard->spare.pid) {
-		error = start(guard, &guard->spare);
+		error = start_shim(guard, &guard->spare);
 		error = error ? error : hand_over(&guard->spare, command, launch, locks);
 		/* A shim that was killed just now is reported as lost when it is reaped. */
 		if (error == EPIPE || error == ECONNRESET)
@@ -131,7 +131,7 @@ void shim_prepare(struct guard *guard)
 {
 	guard->is_spare_wanted = false;
 	if (!guard->spare.pid)
-		start(guard, &guard->spare);
+		start_shim(guard, &guard->spare);
 }
 
 void shim_end_spare(struct guard *guard)

@@ -39,10 +39,14 @@ static bool grow_slots(struct guard *guard)
 	return true;
 }
 
-static bool grow_indexes(struct guard *guard, uint32_t index)
+static bool make_room(struct guard *guard, uint64_t id)
 {
 	struct guard_core *core = &guard->core;
-	uint32_t from = core->index_capacity, to = (index + 16) * 2;
+	uint32_t from = core->index_capacity, to = ((uint32_t)id + 16) * 2;
+	if (core->task_count == core->task_capacity && !grow_slots(guard))
+		return false;
+	if ((uint32_t)id < from)
+		return true;
 	uint32_t *slots = realloc(core->slots, to * sizeof(*slots));
 	if (!slots)
 		return false;
@@ -52,13 +56,6 @@ static bool grow_indexes(struct guard *guard, uint32_t index)
 	return true;
 }
 
-static bool make_room(struct guard *guard, uint64_t id)
-{
-	const struct guard_core *core = &guard->core;
-	return (core->task_count < core->task_capacity || grow_slots(guard)) &&
-	       ((uint32_t)id < core->index_capacity || grow_indexes(guard, (uint32_t)id));
-}
-
 static uint32_t find_shim(const struct guard *guard, pid_t pid)
 {
 	return tfc__map_get(&guard->slots_by_pid, (uint64_t)pid, NO_SLOT);
@@ -66,7 +63,8 @@ static uint32_t find_shim(const struct guard *guard, pid_t pid)
 
 /* ---- spawning */
 
-static int start(struct guard *guard, uint32_t slot, const struct tfc__command *command, int launch)
+static int start_task(struct guard *guard, uint32_t slot, const struct tfc__command *command,
+		      int launch)
 {
 	pid_t pid;
 	int socket, locks[TFC__LOCKS];
@@ -97,7 +95,7 @@ void task_spawn(struct guard *guard, const struct tfc__command *command, int lau
 			      command->value == TFC__ISOLATION_CGROUP;
 	if (may_have_group && cgroup_want(guard))
 		shim_drop_spare(guard); /* the spare did not receive the group's directory */
-	error = start(guard, slot, command, launch);
+	error = start_task(guard, slot, command, launch);
 	if (error)
 		decide(guard, (struct guard_event){.kind = GUARD_SPAWN_FAILED,
 						   .slot = slot,
@@ -138,14 +136,6 @@ void task_kill_shim(struct guard *guard, uint32_t slot)
 
 /* ---- reports and deaths */
 
-static void pass_on(struct guard *guard, uint32_t slot, struct tfc__report *report)
-{
-	report->shim = guard->pids[slot];
-	guard->is_spare_wanted |= report->kind == TFC__MSG_STARTED; /* the task may be restarted */
-	decide(guard,
-	       (struct guard_event){.kind = GUARD_SHIM_REPORT, .slot = slot, .report = report});
-}
-
 static void close_socket(struct guard *guard, uint32_t slot)
 {
 	if (guard->sockets[slot] < 0)
@@ -164,20 +154,18 @@ static bool receive_one(struct guard *guard, uint32_t slot)
 		return false;
 	ssize_t len = recv(guard->sockets[slot], &report, sizeof(report), MSG_DONTWAIT);
 	bool is_received = len == (ssize_t)sizeof(report);
-	if (is_received)
-		pass_on(guard, slot, &report);
+	if (is_received) {
+		report.shim = guard->pids[slot];
+		if (report.kind == TFC__MSG_STARTED)
+			guard->is_spare_wanted = true; /* the task may be restarted */
+		decide(guard, (struct guard_event){.kind = GUARD_SHIM_REPORT,
+						   .slot = slot,
+						   .report = &report});
+	}
 	if (guard->core.tasks[slot].is_reported || len == 0 ||
 	    (len < 0 && errno != EAGAIN && errno != EINTR))
 		close_socket(guard, slot);
 	return is_received;
-}
-
-/* Its last reports may still be in the socket. */
-static void shim_died(struct guard *guard, uint32_t slot)
-{
-	while (receive_one(guard, slot))
-		;
-	decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
 }
 
 void task_kill_rest(struct guard *guard, uint32_t slot)
@@ -199,32 +187,27 @@ static bool is_shim(void *user, pid_t pid)
 	return pid == guard->spare.pid || find_shim(guard, pid) != NO_SLOT;
 }
 
-static void forget(struct guard *guard, pid_t pid)
+/* A child was reaped. The last reports of a shim may still be in its socket. */
+static void child_died(struct guard *guard, pid_t pid)
 {
 	uint32_t slot = find_shim(guard, pid);
 	tfc__map_remove(&guard->slots_by_pid, (uint64_t)pid);
-	if (slot != NO_SLOT)
-		shim_died(guard, slot);
-	else if (pid == guard->spare.pid)
-		shim_drop_spare(guard);
+	if (slot == NO_SLOT) {
+		if (pid == guard->spare.pid)
+			shim_drop_spare(guard);
+		return;
+	}
+	while (receive_one(guard, slot))
+		;
+	decide(guard, (struct guard_event){.kind = GUARD_SHIM_DIED, .slot = slot});
 }
 
 static bool reap_child(struct guard *guard, pid_t pid)
 {
 	bool is_dead = pid > 0 && waitpid(pid, NULL, WNOHANG) == pid;
 	if (is_dead)
-		forget(guard, pid);
+		child_died(guard, pid);
 	return is_dead;
-}
-
-static void reap_ending(struct guard *guard)
-{
-	for (uint32_t i = guard->ending_count; i-- > 0;) {
-		pid_t pid = guard->pids[guard->ending[i]];
-		if (pid > 0 && guard->sockets[guard->ending[i]] < 0 && !reap_child(guard, pid))
-			continue;
-		guard->ending[i] = guard->ending[--guard->ending_count];
-	}
 }
 
 /*
@@ -234,21 +217,21 @@ static void reap_ending(struct guard *guard)
  * are reaped by the walk: while there are such shims, and once per as many reaped children as there
  * are tasks.
  */
-static void reap(struct guard *guard, pid_t pid)
+void task_reap(struct guard *guard, pid_t pid)
 {
 	if (pid && !guard->core.lost.first && guard->reaped < guard->core.task_count) {
 		guard->reaped += reap_child(guard, pid);
 	} else {
 		guard->reaped = 0;
 		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-			forget(guard, pid);
+			child_died(guard, pid);
 	}
-	reap_ending(guard);
-}
-
-void task_reap(struct guard *guard, pid_t pid)
-{
-	reap(guard, pid);
+	for (uint32_t i = guard->ending_count; i-- > 0;) {
+		pid_t shim = guard->pids[guard->ending[i]];
+		if (shim > 0 && guard->sockets[guard->ending[i]] < 0 && !reap_child(guard, shim))
+			continue;
+		guard->ending[i] = guard->ending[--guard->ending_count];
+	}
 	/*
 	 * A list of children that changes while it is read may be incomplete: it must be empty
 	 * twice.

@@ -29,15 +29,6 @@ static void stop(struct shim_core *core, uint64_t kill_at, uint64_t now, struct 
 		result->actions |= SHIM_TERM;
 }
 
-/*
- * While the guard is dead a lease cannot be renewed, so the task gets no more than its lease grace.
- */
-static uint64_t orphan_grace_ms(const struct shim_core *core)
-{
-	return core->lease && core->lease_grace_ms < core->grace_ms ? core->lease_grace_ms
-								    : core->grace_ms;
-}
-
 /* ---- the lease: a renewal wakes no shim, so a shim checks it at the deadline it knows */
 
 static bool find_lease_over(struct shim_core *core, const struct tfc__lease_entry *lease,
@@ -102,6 +93,7 @@ static void set_timers(struct shim_core *core)
 struct shim_result shim_core_step(struct shim_core *core, const struct shim_event *event)
 {
 	struct shim_result result = {.actions = 0};
+	uint64_t grace_ms;
 	switch (event->kind) {
 	case SHIM_SPAWN:
 		begin(core, event, &result);
@@ -117,8 +109,13 @@ struct shim_result shim_core_step(struct shim_core *core, const struct shim_even
 		stop(core, event->command->deadline_ns, event->now, &result);
 		break;
 	case SHIM_GUARD_GONE:
+		/* A lease cannot be renewed any more, so the task gets no more than its lease
+		 * grace. */
 		core->is_orphan = true;
-		stop(core, event->now + orphan_grace_ms(core) * MS, event->now, &result);
+		grace_ms = core->lease && core->lease_grace_ms < core->grace_ms
+				   ? core->lease_grace_ms
+				   : core->grace_ms;
+		stop(core, event->now + grace_ms * MS, event->now, &result);
 		break;
 	case SHIM_HOST_GONE:
 		core->is_host_gone = true;

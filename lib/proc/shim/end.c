@@ -23,24 +23,6 @@ static void signal_group(struct shim *shim, int number)
 		kill(shim->task, number);
 }
 
-static void kill_task(struct shim *shim)
-{
-	kill(-shim->task, SIGKILL);
-	kill(shim->task, SIGKILL); /* it may have joined another group of its session */
-	isolation_kill(shim);
-}
-
-static void set_timer(struct shim *shim)
-{
-	uint64_t at = shim->core.timer_at;
-	const struct itimerspec spec = {
-		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
-	if (shim->timer_at == at)
-		return;
-	shim->timer_at = at;
-	timerfd_settime(shim->timer, TFD_TIMER_ABSTIME, &spec, NULL);
-}
-
 struct shim_result end_step(struct shim *shim, const struct shim_event *event)
 {
 	struct shim_result result = shim_core_step(&shim->core, event);
@@ -48,10 +30,36 @@ struct shim_result end_step(struct shim *shim, const struct shim_event *event)
 		signal_group(shim, SIGTERM);
 		signal_group(shim, SIGCONT);
 	}
-	if (result.actions & SHIM_KILL)
-		kill_task(shim);
-	set_timer(shim);
+	if (result.actions & SHIM_KILL) {
+		kill(-shim->task, SIGKILL);
+		kill(shim->task, SIGKILL); /* it may have joined another group of its session */
+		isolation_kill(shim);
+	}
+	uint64_t at = shim->core.timer_at;
+	const struct itimerspec spec = {
+		.it_value = {(time_t)(at / TFC__SECOND), (long)(at % TFC__SECOND)}};
+	if (shim->timer_at != at)
+		timerfd_settime(shim->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	shim->timer_at = at;
 	return result;
+}
+
+/*
+ * Reads the lease of the task. The guard keeps the deadline in memory that it shares with all
+ * shims, so that a shim ends its task in time even while the guard is stopped. Reads in the order
+ * that struct tfc__lease_entry prescribes. False: no lease, or the entry is free or of another
+ * lease.
+ */
+static bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease)
+{
+	const uint64_t id = shim->command.lease;
+	off_t at = (off_t)((uint32_t)id * sizeof(*ret_lease));
+	struct tfc__lease_entry again;
+	if (!id)
+		return false;
+	ssize_t len = pread(TFC__SHIM_LEASES, ret_lease, sizeof(*ret_lease), at);
+	return len == (ssize_t)sizeof(*ret_lease) && ret_lease->id == id &&
+	       pread(TFC__SHIM_LEASES, &again, sizeof(again), at) == len && again.id == id;
 }
 
 struct shim_result end_decide(struct shim *shim, enum shim_event_kind kind)

@@ -52,7 +52,7 @@ static _Noreturn void be_init(int shim, const int locks[TFC__LOCKS])
 	_exit(0);
 }
 
-static int put(const char *path, const char *text)
+static int write_proc_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -65,29 +65,21 @@ static int put(const char *path, const char *text)
 }
 
 /*
+ * As root directly, otherwise in a user namespace, which the shim itself must enter.
  * user_namespaces(7): without privileges a process can map only its own uid and gid, and the gid
  * only after it has disabled setgroups.
  */
-static int map_self(uid_t uid, gid_t gid)
-{
-	char line[64];
-	if (put("/proc/self/setgroups", "deny") < 0)
-		return -1;
-	snprintf(line, sizeof(line), "%u %u 1", uid, uid);
-	if (put("/proc/self/uid_map", line) < 0)
-		return -1;
-	snprintf(line, sizeof(line), "%u %u 1", gid, gid);
-	return put("/proc/self/gid_map", line);
-}
-
-/* As root directly, otherwise in a user namespace, which the shim itself must enter. */
 static int make_namespace(void)
 {
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
+	char uid_line[64], gid_line[64];
+	snprintf(uid_line, sizeof(uid_line), "%u %u 1", geteuid(), geteuid());
+	snprintf(gid_line, sizeof(gid_line), "%u %u 1", getegid(), getegid());
 	if (unshare(CLONE_NEWPID) == 0)
 		return 0;
-	if (errno != EPERM || unshare(CLONE_NEWUSER) < 0 || map_self(uid, gid) < 0)
+	if (errno != EPERM || unshare(CLONE_NEWUSER) < 0 ||
+	    write_proc_file("/proc/self/setgroups", "deny") < 0 ||
+	    write_proc_file("/proc/self/uid_map", uid_line) < 0 ||
+	    write_proc_file("/proc/self/gid_map", gid_line) < 0)
 		return -1;
 	return unshare(CLONE_NEWPID);
 }

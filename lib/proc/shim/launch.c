@@ -43,19 +43,6 @@ static bool is_inside(size_t size, uint64_t at, uint64_t count, size_t item)
 	return at % _Alignof(uint32_t) == 0 && at <= size && count <= (size - at) / item;
 }
 
-static bool find_limits(struct launch *launch)
-{
-	const struct tfc__launch *head = launch->head;
-	const char *base = (const char *)head;
-	if (head->rlimits % sizeof(uint64_t) ||
-	    !is_inside(launch->size, head->rlimits, head->rlimit_count, sizeof(*launch->rlimits)) ||
-	    !is_inside(launch->size, head->groups, head->group_count, sizeof(*launch->groups)))
-		return false;
-	launch->rlimits = (const void *)(base + head->rlimits);
-	launch->groups = (const void *)(base + head->groups);
-	return true;
-}
-
 bool launch_await(struct shim *shim)
 {
 	ssize_t len;
@@ -95,7 +82,14 @@ int launch_map(struct launch *launch)
 	launch->cwd = base + launch->head->cwd;
 	launch->log_dir = launch->head->log_dir ? base + launch->head->log_dir : NULL;
 	launch->log_name = base + launch->head->log_name;
-	if (!launch->argv || !launch->env || !find_limits(launch) ||
+	const struct tfc__launch *head = launch->head;
+	if (head->rlimits % sizeof(uint64_t) ||
+	    !is_inside(size, head->rlimits, head->rlimit_count, sizeof(*launch->rlimits)) ||
+	    !is_inside(size, head->groups, head->group_count, sizeof(*launch->groups)))
+		return EINVAL;
+	launch->rlimits = (const void *)(base + head->rlimits);
+	launch->groups = (const void *)(base + head->groups);
+	if (!launch->argv || !launch->env ||
 	    (launch->log_dir && !tfc__is_log_name(launch->log_name)))
 		return EINVAL;
 	return 0;

@@ -49,24 +49,19 @@ static int set_nice(const struct launch *launch, volatile struct tfc__report *re
 	return setpriority(PRIO_PROCESS, 0, old + add) < 0 ? errno : 0;
 }
 
-static char *put_number(char *end, int number)
-{
-	unsigned value = number < 0 ? 0u - (unsigned)number : (unsigned)number;
-	do
-		*--end = (char)('0' + value % 10);
-	while (value /= 10);
-	if (number < 0)
-		*--end = '-';
-	return end;
-}
-
 static int set_oom_score(const struct launch *launch, volatile struct tfc__report *report)
 {
-	char text[16], *end = text + sizeof(text);
+	char text[16], *end = text + sizeof(text), *begin = end;
+	int score = launch->head->oom_score_adj;
 	if (!(launch->head->limit_flags & TFC__LIMIT_OOM_SCORE_ADJ))
 		return 0;
-	char *begin = put_number(end, launch->head->oom_score_adj);
-	report->asked = launch->head->oom_score_adj;
+	unsigned value = score < 0 ? 0u - (unsigned)score : (unsigned)score;
+	do
+		*--begin = (char)('0' + value % 10);
+	while (value /= 10);
+	if (score < 0)
+		*--begin = '-';
+	report->asked = score;
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
@@ -91,7 +86,7 @@ static int set_user(const struct launch *launch, volatile struct tfc__report *re
 
 /* ---- limits that need a cgroup: of the task and all that it starts, together */
 
-static int put(const struct shim *shim, const char *name, const char *text)
+static int write_group_file(const struct shim *shim, const char *name, const char *text)
 {
 	int fd = shim->group < 0 ? -1 : openat(shim->group, name, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -101,33 +96,26 @@ static int put(const struct shim *shim, const char *name, const char *text)
 	return error;
 }
 
-static int set_memory(struct shim *shim, uint64_t bytes)
-{
-	char text[24];
-	if (!bytes)
-		return 0;
-	shim->report.step = TFC__STEP_MEMORY;
-	shim->report.asked = (int64_t)bytes;
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-	return put(shim, "memory.max", text);
-}
-
-/* cgroup-v2.rst: microseconds of CPU time in each period of 100,000. */
-static int set_cpus(struct shim *shim, uint32_t milli)
-{
-	char text[40];
-	if (!milli)
-		return 0;
-	shim->report.step = TFC__STEP_CPUS;
-	shim->report.asked = milli;
-	snprintf(text, sizeof(text), "%llu 100000", milli * 100ull);
-	return put(shim, "cpu.max", text);
-}
-
 int limits_group(struct shim *shim, const struct launch *launch)
 {
-	int error = set_memory(shim, launch->head->memory);
-	return error ? error : set_cpus(shim, launch->head->cpu_milli);
+	char text[40];
+	uint64_t bytes = launch->head->memory;
+	uint32_t milli = launch->head->cpu_milli;
+	int error = 0;
+	if (bytes) {
+		shim->report.step = TFC__STEP_MEMORY;
+		shim->report.asked = (int64_t)bytes;
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+		error = write_group_file(shim, "memory.max", text);
+	}
+	if (!error && milli) {
+		shim->report.step = TFC__STEP_CPUS;
+		shim->report.asked = milli;
+		/* cgroup-v2.rst: microseconds of CPU time in each period of 100,000 */
+		snprintf(text, sizeof(text), "%llu 100000", milli * 100ull);
+		error = write_group_file(shim, "cpu.max", text);
+	}
+	return error;
 }
 
 /* ---- */

@@ -58,18 +58,10 @@ static int open_log(struct shim *shim, const struct launch *launch)
 	return tfc__log_writer_open(log, launch->log_dir);
 }
 
-static int open_pipes(const struct shim *shim, int out[2], int err[2])
-{
-	out[0] = out[1] = err[0] = err[1] = -1;
-	if (shim->log.dir_fd < 0)
-		return 0;
-	return pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ? errno : 0;
-}
-
 /* 0, or an errno; the step that failed is in the report. */
 static int start(struct shim *shim, struct launch *launch)
 {
-	int out[2], err[2], progress;
+	int out[2] = {-1, -1}, err[2] = {-1, -1}, progress;
 	int error = launch_map(launch);
 	if (error)
 		return error;
@@ -78,9 +70,8 @@ static int start(struct shim *shim, struct launch *launch)
 	if (error)
 		return error;
 	shim->report.step = TFC__STEP_PIPE;
-	error = open_pipes(shim, out, err);
-	if (error)
-		return error;
+	if (shim->log.dir_fd >= 0 && (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0))
+		return errno;
 	error = stall_open(shim, launch->head->stall_ms, &progress);
 	if (error)
 		return error;
@@ -119,14 +110,6 @@ static void obey(struct shim *shim)
 	}
 	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
 		end_decide(shim, SHIM_GUARD_GONE);
-}
-
-/* Returns whether the task and all its descendants are gone. */
-static bool receive_signals(struct shim *shim)
-{
-	struct signalfd_siginfo info;
-	(void)!read(shim->signals, &info, sizeof(info)); /* waitid finds out which process died */
-	return end_reap(shim);
 }
 
 static int wait_ms(const struct shim *shim)
@@ -176,8 +159,12 @@ static void live(struct shim *shim)
 			obey(shim);
 		if (ready > 0 && fds[6].revents)
 			end_decide(shim, SHIM_HOST_GONE);
-		if ((ready > 0 && fds[0].revents) || shim->core.is_dead)
-			is_gone = receive_signals(shim);
+		if ((ready > 0 && fds[0].revents) || shim->core.is_dead) {
+			struct signalfd_siginfo info;
+			(void)!read(shim->signals, &info, sizeof(info)); /* end_reap finds out which
+									    process died */
+			is_gone = end_reap(shim);
+		}
 	}
 }
 

@@ -90,9 +90,6 @@ int isolation_mount_proc(void);
 /* As vfork, but the child has its own memory. */
 pid_t isolation_fork_into_group(const struct shim *shim);
 
-/* lease.c: false: the task has no lease, or the lease is no longer in the table. */
-bool lease_read(const struct shim *shim, struct tfc__lease_entry *ret_lease);
-
 /* output.c */
 bool output_read(struct shim *shim, int fd); /* one chunk; false at end of file */
 void output_drain(struct shim *shim);        /* everything that is in the pipes now */

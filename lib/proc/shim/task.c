@@ -10,14 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *path_of(char *const *env)
-{
-	for (; *env; env++)
-		if (strncmp(*env, "PATH=", 5) == 0)
-			return *env + 5;
-	return "/usr/local/bin:/bin:/usr/bin";
-}
-
 /*
  * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
  * error.
@@ -32,7 +24,13 @@ static int exec_through_path(const struct launch *launch)
 		execve(name, launch->argv, launch->env);
 		return errno;
 	}
-	for (const char *at = path_of(launch->env);; at++) {
+	const char *at = "/usr/local/bin:/bin:/usr/bin";
+	for (char *const *env = launch->env; *env; env++)
+		if (strncmp(*env, "PATH=", 5) == 0) {
+			at = *env + 5;
+			break;
+		}
+	for (;; at++) {
 		size_t len = strcspn(at, ":");
 		if (len + name_len + 2 <= sizeof(file)) {
 			memcpy(file, at, len);
@@ -58,17 +56,6 @@ static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step
 	_exit(127);
 }
 
-/*
- * A change of user resets this setting, so it comes after the limits. In a PID namespace the parent
- * has no pid; there the shim's death ends the init, and with it every process.
- */
-static void die_with(const struct shim *shim, pid_t pid)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (shim->isolation != TFC__ISOLATION_PIDNS && getppid() != pid)
-		_exit(127); /* the shim died before the line above */
-}
-
 static _Noreturn void become_task(const struct shim *shim, const struct launch *launch, int out,
 				  int err, int progress, pid_t pid,
 				  volatile struct tfc__report *report)
@@ -86,7 +73,11 @@ static _Noreturn void become_task(const struct shim *shim, const struct launch *
 	error = limits_apply(launch, report);
 	if (error)
 		give_up(report, report->step, error);
-	die_with(shim, pid);
+	/* After the limits, because a change of user resets this setting. In a PID namespace the
+	 * parent has no pid; there the shim's death ends the init, and with it every process. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (shim->isolation != TFC__ISOLATION_PIDNS && getppid() != pid)
+		_exit(127); /* the shim died before the line above */
 	if (chdir(launch->cwd) < 0)
 		give_up(report, TFC__STEP_CWD, errno);
 	sigemptyset(&none);
