@@ -15,8 +15,8 @@ enum {
 	INTACT = 4, /* not damaged */
 	DAMAGED = 8,
 	ENDED = 16,
-	ANY = UINT32_MAX,
 };
+#define ANY UINT32_MAX
 
 /* ---- values that JSON shows in another form */
 

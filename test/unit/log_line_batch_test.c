@@ -144,7 +144,8 @@ static void what_no_batch_has_is_refused(void **state)
 		struct tfc__line_batch_reader reader;
 		struct tfc__line line;
 		int lines = 0, code;
-		tfc__line_batch_read(&reader, text.data, text.len, table.data, table.len);
+		tfc__line_batch_read(&reader, text.data, text.len, table.len ? table.data : "",
+				     table.len);
 		while ((code = tfc__line_batch_next(&reader, &line)) > 0)
 			lines++;
 		assert_int_equal(code, TFC_EPARSE);
