@@ -17,7 +17,7 @@
 #include "member/member.h"
 #include "member/static_file.h"
 
-#define TOLD_MAX 64
+#define REPORTED_MAX 64
 
 struct world;
 
@@ -35,8 +35,8 @@ struct world {
 	struct tfc__members *members;
 	struct tfc__members_options options;
 	struct tfc__observer watch;
-	char reported[TOLD_MAX][48]; /* "+b" "~b alive" "-b" */
-	size_t told_count;
+	char reported[REPORTED_MAX][48]; /* "+b" "~b alive" "-b" */
+	size_t reported_count;
 	/* static file */
 	struct tfc__static_file *file;
 	char directory[LEAKS_PATH];
@@ -179,8 +179,8 @@ static void note(struct tfc__observer *watch, const void *event)
 {
 	struct world *world = tfc__container_of(watch, struct world, watch);
 	const struct tfc__member_event *what = event;
-	assert_true(world->told_count < TOLD_MAX);
-	snprintf(world->reported[world->told_count++], sizeof(world->reported[0]), "%c%s %s",
+	assert_true(world->reported_count < REPORTED_MAX);
+	snprintf(world->reported[world->reported_count++], sizeof(world->reported[0]), "%c%s %s",
 		 " +~-"[what->change], what -> member -> name,
 		 tfc_member_state_name(what->member->state));
 }
@@ -204,20 +204,20 @@ static void end(struct world *world)
 }
 
 /* Until so much was told; forgets it. */
-static void await_told(struct world *world, size_t count, const char *const *reported)
+static void await_reported(struct world *world, size_t count, const char *const *reported)
 {
-	while (world->told_count < count)
+	while (world->reported_count < count)
 		assert_true(tfc_ctx_run(world->ctx, 5000) >= 0);
-	assert_int_equal(world->told_count, count);
+	assert_int_equal(world->reported_count, count);
 	for (size_t i = 0; i < count; i++)
 		assert_string_equal(world->reported[i], reported[i]);
-	world->told_count = 0;
+	world->reported_count = 0;
 }
 
-#define AWAIT(world, ...)                                                            \
-	do {                                                                         \
-		const char *const reported[] = {__VA_ARGS__};                        \
-		await_told(world, sizeof(reported) / sizeof(reported[0]), reported); \
+#define AWAIT(world, ...)                                                                \
+	do {                                                                             \
+		const char *const reported[] = {__VA_ARGS__};                            \
+		await_reported(world, sizeof(reported) / sizeof(reported[0]), reported); \
 	} while (0)
 
 static struct tfc__member *find(struct world *world, const char *name)
@@ -235,7 +235,7 @@ static struct tfc__member *find(struct world *world, const char *name)
 
 /* ---- the promises */
 
-static void what_it_tells_at_the_start_is_there_at_once(void **state)
+static void what_it_reports_at_the_start_is_there_at_once(void **state)
 {
 	EACH_BACKEND(world)
 	{
@@ -319,7 +319,7 @@ static void the_order_is_that_of_the_names(void **state)
 	}
 }
 
-static void connections_tell_who_is_alive(void **state)
+static void connections_report_who_is_alive(void **state)
 {
 	EACH_BACKEND(world)
 	{
@@ -368,7 +368,7 @@ static void what_a_node_says_of_itself_counts(void **state)
 
 /* ---- what only a host can get wrong */
 
-static void a_host_is_told_what_is_wrong(void **state)
+static void a_host_learns_what_is_wrong(void **state)
 {
 	static const struct {
 		tfc_member_info info;
@@ -444,7 +444,7 @@ static void a_backend_that_cannot_start_says_why(void **state)
 }
 
 /* A host that knows better than connections: they change nothing. */
-static void a_host_may_tell_the_states_itself(void **state)
+static void a_host_may_report_the_states_itself(void **state)
 {
 	tfc_membership_ops ops = host_ops;
 	struct world world = {.backend = &backends[1], .watch.fn = note};
@@ -475,15 +475,15 @@ static void a_host_may_tell_the_states_itself(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_it_tells_at_the_start_is_there_at_once),
+		cmocka_unit_test(what_it_reports_at_the_start_is_there_at_once),
 		cmocka_unit_test(all_fields_arrive),
 		cmocka_unit_test(a_member_comes_changes_and_goes),
 		cmocka_unit_test(the_order_is_that_of_the_names),
-		cmocka_unit_test(connections_tell_who_is_alive),
+		cmocka_unit_test(connections_report_who_is_alive),
 		cmocka_unit_test(what_a_node_says_of_itself_counts),
-		cmocka_unit_test(a_host_is_told_what_is_wrong),
+		cmocka_unit_test(a_host_learns_what_is_wrong),
 		cmocka_unit_test(a_backend_that_cannot_start_says_why),
-		cmocka_unit_test(a_host_may_tell_the_states_itself),
+		cmocka_unit_test(a_host_may_report_the_states_itself),
 	};
 	return cmocka_run_group_tests_name("membership", tests, NULL, NULL);
 }

@@ -239,7 +239,7 @@ static void drop_one(struct bench *bench)
 	assert_value(bench, "k", "1");
 }
 
-static void what_is_dropped_is_done_and_not_told(void **state)
+static void what_is_dropped_is_done_and_not_reported(void **state)
 {
 	check_all(drop_one);
 }
@@ -398,7 +398,7 @@ int main(void)
 		cmocka_unit_test(a_list_holds_all_below_in_the_order_of_bytes),
 		cmocka_unit_test(a_folder_is_removed_with_all_below),
 		cmocka_unit_test(requests_are_done_in_the_order_they_are_asked_for),
-		cmocka_unit_test(what_is_dropped_is_done_and_not_told),
+		cmocka_unit_test(what_is_dropped_is_done_and_not_reported),
 		cmocka_unit_test(what_was_asked_for_before_the_close_is_done),
 		cmocka_unit_test(a_store_may_be_closed_in_a_callback),
 		cmocka_unit_test(eight_mebibytes_are_the_most),

@@ -309,7 +309,7 @@ static void a_reader_may_look_away(void **state)
 }
 
 /* A channel keeps what the other end does not read, says how much, and makes little of it ready. */
-static void a_backlog_is_told(void **state)
+static void a_backlog_is_reported(void **state)
 {
 	struct world world;
 	struct raw_listener listener;
@@ -357,7 +357,7 @@ static void answer_at_length(struct end *end, const void *data, size_t len)
 }
 
 /* Who asks on and on without reading is heard again when he reads; nothing is lost. */
-static void a_dialer_that_does_not_read_is_not_heard(void **state)
+static void a_dialer_that_does_not_read_is_not_received(void **state)
 {
 	enum { QUESTIONS = 100 };
 	struct world world;
@@ -419,9 +419,9 @@ int main(void)
 		 a_failed_write_does_not_hide_the_last_message, is_kernel_socket},
 		{"a slow reader stops the writer", a_slow_reader_stops_the_writer, is_plain},
 		{"a reader may look away", a_reader_may_look_away, is_plain},
-		{"a backlog is told", a_backlog_is_told, is_plain},
+		{"a backlog is told", a_backlog_is_reported, is_plain},
 		{"a dialer that does not read is not heard",
-		 a_dialer_that_does_not_read_is_not_heard, is_plain},
+		 a_dialer_that_does_not_read_is_not_received, is_plain},
 	};
 	return transport_run("transport_bytes", tests, sizeof(tests) / sizeof(*tests));
 }

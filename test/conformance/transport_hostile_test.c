@@ -236,7 +236,7 @@ static void a_cut_at_any_length_delivers_nothing(void **state)
 
 /* ---- what was heard before */
 
-static void a_session_heard_before_is_refused(void **state)
+static void a_session_received_before_is_refused(void **state)
 {
 	struct middle middle;
 	struct raw again;
@@ -262,7 +262,7 @@ static void a_session_heard_before_is_refused(void **state)
 }
 
 /* In the same session: the last record again, or two of them in the wrong order. */
-static void a_message_heard_before_is_refused(void **state)
+static void a_message_received_before_is_refused(void **state)
 {
 	struct middle middle;
 	begin(&middle, *state);
@@ -469,8 +469,8 @@ int main(void)
 		IN_THE_MIDDLE(a_session_through_the_middle_works),
 		IN_THE_MIDDLE(a_changed_bit_anywhere_is_refused),
 		IN_THE_MIDDLE(a_cut_at_any_length_delivers_nothing),
-		IN_THE_MIDDLE(a_session_heard_before_is_refused),
-		IN_THE_MIDDLE(a_message_heard_before_is_refused),
+		IN_THE_MIDDLE(a_session_received_before_is_refused),
+		IN_THE_MIDDLE(a_message_received_before_is_refused),
 		IN_THE_MIDDLE(messages_in_another_order_are_refused),
 		IN_THE_MIDDLE(what_a_dialer_said_is_no_answer_to_it),
 		IN_THE_MIDDLE(what_an_acceptor_said_is_no_answer_to_it),

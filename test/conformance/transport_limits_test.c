@@ -96,7 +96,7 @@ static void dial(struct limited *limited, struct peer_side *side)
 		fail_msg("%s", error.text);
 }
 
-static void a_connection_too_many_is_told_why(void **state)
+static void a_connection_too_many_learns_why(void **state)
 {
 	struct limited limited;
 	struct peer_side first, second;
@@ -203,7 +203,7 @@ static bool delivers_before_a_close(const struct transport_kind *kind)
 int main(void)
 {
 	const struct transport_test tests[] = {
-		{"a connection too many is told why", a_connection_too_many_is_told_why,
+		{"a connection too many is told why", a_connection_too_many_learns_why,
 		 delivers_before_a_close},
 		{"a message without room is answered so", a_message_without_room_is_answered_so,
 		 transport_has_noise},

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STRANGER 12345
+#define OUTSIDER 12345
 #define GROUP 54321
 
 static int listen_for(struct world *world, const char *address, const uint32_t *groups,
@@ -124,7 +124,7 @@ static void a_directory_that_others_write_into_is_refused(void **state)
 	assert_null(listener);
 	if (geteuid() == 0) {
 		assert_int_equal(chmod(world.dir, 0700), 0);
-		assert_int_equal(chown(world.dir, STRANGER, STRANGER), 0);
+		assert_int_equal(chown(world.dir, OUTSIDER, OUTSIDER), 0);
 		assert_int_equal(listen_for(&world, world.address, NULL, 0, &in, &listener, &error),
 				 TFC_EACCES);
 		assert_int_equal(chown(world.dir, 0, 0), 0);
@@ -214,9 +214,9 @@ static void only_the_own_user_is_let_in(void **state)
 	world_begin(&world, *state);
 	open_way(&world);
 	assert_int_equal(listen_for(&world, world.address, NULL, 0, &in, &listener, NULL), TFC_OK);
-	assert_int_equal(outcome(&world, knock_as(world.address, STRANGER, STRANGER, NULL, 0)), 5);
+	assert_int_equal(outcome(&world, knock_as(world.address, OUTSIDER, OUTSIDER, NULL, 0)), 5);
 	assert_int_equal(chmod(path_of(world.address), 0666), 0); /* even so */
-	assert_int_equal(outcome(&world, knock_as(world.address, STRANGER, STRANGER, NULL, 0)), 1);
+	assert_int_equal(outcome(&world, knock_as(world.address, OUTSIDER, OUTSIDER, NULL, 0)), 1);
 	assert_false(in.is_up);
 	assert_int_equal(world.logs, 1);
 	assert_non_null(strstr(world.log, "user 12345"));
@@ -240,15 +240,15 @@ static void members_of_a_listed_group_may_submit(void **state)
 				 TFC_OK);
 		assert_int_equal(mode_of(path_of(world.address)), 0666);
 		assert_int_equal(outcome(&world,
-					 knock_as(world.address, STRANGER, STRANGER, other, 1)),
+					 knock_as(world.address, OUTSIDER, OUTSIDER, other, 1)),
 				 1);
 		assert_false(in.is_up);
-		pid_t pid = by_first ? knock_as(world.address, STRANGER, GROUP, other, 1)
-				     : knock_as(world.address, STRANGER, STRANGER, member, 2);
+		pid_t pid = by_first ? knock_as(world.address, OUTSIDER, GROUP, other, 1)
+				     : knock_as(world.address, OUTSIDER, OUTSIDER, member, 2);
 		assert_int_equal(outcome(&world, pid), 0);
 		AWAIT(&world, in.is_up);
 		assert_int_equal(in.id.role, TFC__KEY_SUBMIT);
-		assert_int_equal(in.id.uid, STRANGER);
+		assert_int_equal(in.id.uid, OUTSIDER);
 		assert_int_equal(in.id.pid, pid);
 		tfc__peer_close(in.peer);
 		tfc__peer_listener_close(listener);
@@ -257,7 +257,7 @@ static void members_of_a_listed_group_may_submit(void **state)
 }
 
 /* In a directory where everybody may make files, somebody else may wait in the node's place. */
-static void a_dialer_does_not_trust_a_strangers_socket(void **state)
+static void a_dialer_does_not_trust_an_outsiders_socket(void **state)
 {
 	struct world world;
 	struct peer_side out = {0};
@@ -273,7 +273,7 @@ static void a_dialer_does_not_trust_a_strangers_socket(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (setresuid(STRANGER, STRANGER, STRANGER) < 0 ||
+		if (setresuid(OUTSIDER, OUTSIDER, OUTSIDER) < 0 ||
 		    bind(fd, (struct sockaddr *)&trap, sizeof(trap)) < 0 || listen(fd, 5) < 0 ||
 		    write(ready[1], "x", 1) != 1)
 			_exit(1);
@@ -314,7 +314,7 @@ int main(void)
 		UNIX(a_directory_is_locked_for_a_moment_only),
 		UNIX(only_the_own_user_is_let_in),
 		UNIX(members_of_a_listed_group_may_submit),
-		UNIX(a_dialer_does_not_trust_a_strangers_socket),
+		UNIX(a_dialer_does_not_trust_an_outsiders_socket),
 	};
 	return transport_run("transport_unix", tests, sizeof(tests) / sizeof(*tests));
 }

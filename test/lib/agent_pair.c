@@ -147,16 +147,16 @@ void agent_pair_end(struct agent_pair *pair)
 static void receive(void *user, const struct tfc__task_event *event)
 {
 	struct paired_job *job = user;
-	if (job->count == HEARD_MAX)
-		fail_msg("%d events, the last of kind %d, task %u, attempt %u: %s", HEARD_MAX,
+	if (job->count == RECEIVED_MAX)
+		fail_msg("%d events, the last of kind %d, task %u, attempt %u: %s", RECEIVED_MAX,
 			 (int)event->kind, event->task, event->attempt,
 			 event->text ? event->text : "");
-	struct heard_event *received = &job->received[job->count++];
-	*received = (struct heard_event){.kind = event->kind,
-					 .task = event->task,
-					 .attempt = event->attempt,
-					 .number = event->number,
-					 .log_end = event->end.log_end};
+	struct received_event *received = &job->received[job->count++];
+	*received = (struct received_event){.kind = event->kind,
+					    .task = event->task,
+					    .attempt = event->attempt,
+					    .number = event->number,
+					    .log_end = event->end.log_end};
 	snprintf(received->text, sizeof(received->text), "%s", event->text ? event->text : "");
 	snprintf(received->address, sizeof(received->address), "%s",
 		 event->address ? event->address : "");
@@ -193,8 +193,8 @@ void paired_close(struct paired_job *job)
 	tfc_job_free(job->job);
 }
 
-const struct heard_event *paired_find(const struct paired_job *job, enum tfc__task_event_kind kind,
-				      uint32_t task, uint32_t n)
+const struct received_event *paired_find(const struct paired_job *job,
+					 enum tfc__task_event_kind kind, uint32_t task, uint32_t n)
 {
 	for (uint32_t i = 0; i < job->count; i++)
 		if (job->received[i].kind == kind && job->received[i].task == task && --n == 0)
@@ -210,10 +210,10 @@ uint32_t paired_count(const struct paired_job *job, enum tfc__task_event_kind ki
 	return count;
 }
 
-const struct heard_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
-				       uint32_t task, uint32_t n)
+const struct received_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
+					  uint32_t task, uint32_t n)
 {
-	const struct heard_event *received;
+	const struct received_event *received;
 	for (uint64_t end = tfc__now() + PATIENCE; !(received = paired_find(job, kind, task, n));) {
 		if (tfc__now() >= end)
 			fail_msg("no event %d of task %u", (int)kind, task);
@@ -229,7 +229,7 @@ void paired_start(struct paired_job *job, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		job->ops->hold(job->handle, i, i + 1);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct heard_event *held = paired_await(job, TFC__AGENT_HELD, i, 1);
+		const struct received_event *held = paired_await(job, TFC__AGENT_HELD, i, 1);
 		assert_int_equal(held->number, i + 1);
 		tfc_error error = TFC_ERROR_INIT;
 		if (tfc_spec_add(spec, "worker", i, held->address, &error) < 0)

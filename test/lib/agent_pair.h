@@ -38,7 +38,7 @@ void agent_pair_forget_jobs(struct agent_pair *pair, uint32_t lease_ms);
 void agent_pair_reboot(struct agent_pair *pair);
 
 /* An event, copied. */
-struct heard_event {
+struct received_event {
 	enum tfc__task_event_kind kind;
 	uint32_t task, attempt, number;
 	pid_t pid;
@@ -50,7 +50,7 @@ struct heard_event {
 	uint8_t states[16];
 };
 
-#define HEARD_MAX 512
+#define RECEIVED_MAX 512
 
 /* A job of a maintainer. */
 struct paired_job {
@@ -58,7 +58,7 @@ struct paired_job {
 	const struct tfc__agent_ops *ops;
 	void *handle;
 	tfc_job *job;
-	struct heard_event received[HEARD_MAX];
+	struct received_event received[RECEIVED_MAX];
 	uint32_t count;
 };
 
@@ -67,10 +67,10 @@ void paired_open(struct agent_pair *pair, struct paired_job *job, const char *id
 		 const char *json);
 void paired_close(struct paired_job *job);
 /* The n-th event (from 1) of a kind and task, or NULL. */
-const struct heard_event *paired_find(const struct paired_job *job, enum tfc__task_event_kind kind,
-				      uint32_t task, uint32_t n);
-const struct heard_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
-				       uint32_t task, uint32_t n);
+const struct received_event *paired_find(const struct paired_job *job,
+					 enum tfc__task_event_kind kind, uint32_t task, uint32_t n);
+const struct received_event *paired_await(struct paired_job *job, enum tfc__task_event_kind kind,
+					  uint32_t task, uint32_t n);
 uint32_t paired_count(const struct paired_job *job, enum tfc__task_event_kind kind, uint32_t task);
 /* Holds and launches the first `count` tasks as attempt 1 of generation 1. */
 void paired_start(struct paired_job *job, uint32_t count);

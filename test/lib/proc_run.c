@@ -183,13 +183,13 @@ int proc_isolation_of(int argc, char **argv, uint32_t *ret_isolation)
 	return proc_can_isolate(isolation) ? 0 : 77;
 }
 
-void proc_as_stranger(void (*check)(void))
+void proc_as_outsider(void (*check)(void))
 {
 	assert_int_equal(chmod(leaks_temp_dir(), 01777), 0);
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		if (geteuid() == 0 && (setgid(PROC_STRANGER) < 0 || setuid(PROC_STRANGER) < 0))
+		if (geteuid() == 0 && (setgid(PROC_OUTSIDER) < 0 || setuid(PROC_OUTSIDER) < 0))
 			_exit(10);
 		check();
 		_exit(0);

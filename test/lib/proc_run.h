@@ -94,9 +94,9 @@ bool proc_can_isolate(uint32_t isolation);
  * in another way, or is to be skipped. */
 int proc_isolation_of(int argc, char **argv, uint32_t *ret_isolation);
 
-#define PROC_STRANGER 54321 /* no user of the system */
+#define PROC_OUTSIDER 54321 /* no user of the system */
 /* Calls `check` in a child that has given up root's rights; fails the test unless it comes back. */
-void proc_as_stranger(void (*check)(void));
+void proc_as_outsider(void (*check)(void));
 
 /* The cgroup v2 directory of a process, in a buffer of the caller's. */
 void proc_group(pid_t pid, char path[4096]);

@@ -254,7 +254,7 @@ static void a_hash_is_no_path(void **state)
 }
 
 /* Else whoever is first would have the others wait for bytes that are never taken. */
-static void two_must_tell_one_size(void **state)
+static void two_must_report_one_size(void **state)
 {
 	struct place place;
 	struct outcome first, second;
@@ -330,7 +330,7 @@ int main(void)
 		cmocka_unit_test(what_was_not_offered_is_not_taken),
 		cmocka_unit_test(sizes_bind),
 		cmocka_unit_test(a_hash_is_no_path),
-		cmocka_unit_test(two_must_tell_one_size),
+		cmocka_unit_test(two_must_report_one_size),
 		cmocka_unit_test(a_piece_of_no_bytes_does_nothing),
 		cmocka_unit_test(a_connection_offers_only_so_many),
 		cmocka_unit_test(a_job_names_only_what_was_brought),

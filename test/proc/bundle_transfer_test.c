@@ -55,7 +55,7 @@ static void open_bundled(struct agent_pair *pair, struct paired_job *job, const 
 
 static void assert_ends_well(struct paired_job *job, uint32_t task)
 {
-	const struct heard_event *end = paired_await(job, TFC__AGENT_EXITED, task, 1);
+	const struct received_event *end = paired_await(job, TFC__AGENT_EXITED, task, 1);
 	if (end->reason != TFC_EXIT_CODE || end->status != 0)
 		fail_msg("task %u: reason %u, status %d", task, end->reason, end->status);
 }
@@ -156,14 +156,14 @@ static void it_goes_on_when_a_job_that_shares_it_is_closed(void **state)
 	}
 }
 
-static void a_bundle_that_cannot_be_packed_is_told(void **state)
+static void a_bundle_that_cannot_be_packed_is_reported(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
 	agent_pair_up(&pair, LEASE_MS);
 	open_bundled(&pair, &job, "0000000000000001", "/nonexistent/program", 1);
 	paired_start(&job, 2);
-	const struct heard_event *refused = paired_await(&job, TFC__AGENT_REFUSED, 0, 1);
+	const struct received_event *refused = paired_await(&job, TFC__AGENT_REFUSED, 0, 1);
 	assert_non_null(strstr(refused->text, "/nonexistent/program"));
 	paired_close(&job);
 	agent_pair_await_no_jobs(&pair);
@@ -304,7 +304,7 @@ int main(void)
 		cmocka_unit_test(jobs_share_a_bundle_that_is_sent_once),
 		cmocka_unit_test(it_goes_on_where_a_connection_broke),
 		cmocka_unit_test(it_goes_on_when_a_job_that_shares_it_is_closed),
-		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_told),
+		cmocka_unit_test(a_bundle_that_cannot_be_packed_is_reported),
 		cmocka_unit_test(a_damaged_archive_in_the_cache_is_fetched_again),
 		cmocka_unit_test(an_archive_cut_short_in_the_cache_is_fetched_again),
 		cmocka_unit_test(what_waits_for_the_disk_is_bounded),

@@ -493,7 +493,7 @@ static void a_client_key_is_for_one_job_and_its_bundle(void **state)
 	end(&place);
 }
 
-static void what_cannot_be_packed_is_told(void **state)
+static void what_cannot_be_packed_is_reported(void **state)
 {
 	struct place place;
 	struct submit submit;
@@ -591,7 +591,7 @@ int main(void)
 		cmocka_unit_test(a_piece_that_waits_for_the_disk_ends_with_its_node),
 		cmocka_unit_test(a_submit_counts_once_wherever_the_connection_breaks),
 		cmocka_unit_test(a_client_key_is_for_one_job_and_its_bundle),
-		cmocka_unit_test(what_cannot_be_packed_is_told),
+		cmocka_unit_test(what_cannot_be_packed_is_reported),
 		cmocka_unit_test(a_job_goes_on_from_the_cache),
 	};
 	return cmocka_run_group_tests_name("gateway_bundle", tests, NULL, NULL);

@@ -299,7 +299,7 @@ enum fate {
 	NODE_AND_GATEWAY_CLOSED,
 	CONTEXT_FREED,
 	ABANDONED_IN_A_CHILD,
-	FATES
+	OUTCOMES
 };
 
 static void close_gateway(struct node_run *run)
@@ -357,7 +357,7 @@ static int suffer(struct node_run *run, enum fate fate, tfc_op *op)
 		abandon_in_a_child(run);
 		return 1;
 	case CONTEXT_FREED:
-	case FATES:
+	case OUTCOMES:
 		break;
 	}
 	return 0;
@@ -366,7 +366,7 @@ static int suffer(struct node_run *run, enum fate fate, tfc_op *op)
 static void a_request_is_answered_once_whatever_becomes_of_it(void **state)
 {
 	for (int kind = 0; kind < REQUESTS; kind++) {
-		for (enum fate fate = 0; fate < FATES; fate++) {
+		for (enum fate fate = 0; fate < OUTCOMES; fate++) {
 			struct node_run run;
 			struct answer answer = {0};
 			tfc_op *op = NULL;

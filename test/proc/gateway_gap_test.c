@@ -16,7 +16,7 @@ static bool has_line(void *user)
 }
 
 /* It reads the first line, then so much is written that its place is rotated away. */
-static void what_was_rotated_away_is_told_as_a_gap(void **state)
+static void what_was_rotated_away_is_reported_as_a_gap(void **state)
 {
 	struct node_run run;
 	struct follower slow = {.on_event = NULL}, states = {0};
@@ -142,12 +142,12 @@ static void check_spoilt_log(const char *spoil, bool is_behind_lost)
 	node_run_end(&run);
 }
 
-static void what_a_cut_log_has_lost_is_told_as_a_gap(void **state)
+static void what_a_cut_log_has_lost_is_reported_as_a_gap(void **state)
 {
 	check_spoilt_log(": > $f", true);
 }
 
-static void what_a_spoilt_log_has_lost_is_told_as_a_gap(void **state)
+static void what_a_spoilt_log_has_lost_is_reported_as_a_gap(void **state)
 {
 	check_spoilt_log("tr '\\0-\\377' x < $f > g && cat g > $f", false);
 }
@@ -155,10 +155,10 @@ static void what_a_spoilt_log_has_lost_is_told_as_a_gap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_rotated_away_is_told_as_a_gap),
+		cmocka_unit_test(what_was_rotated_away_is_reported_as_a_gap),
 		cmocka_unit_test(a_replay_of_a_rotated_log_begins_with_a_gap_and_a_whole_line),
-		cmocka_unit_test(what_a_cut_log_has_lost_is_told_as_a_gap),
-		cmocka_unit_test(what_a_spoilt_log_has_lost_is_told_as_a_gap),
+		cmocka_unit_test(what_a_cut_log_has_lost_is_reported_as_a_gap),
+		cmocka_unit_test(what_a_spoilt_log_has_lost_is_reported_as_a_gap),
 	};
 	return cmocka_run_group_tests_name("gateway_gap", tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void set_up(void)
 	free(json);
 }
 
-static void all_is_told_once_or_it_is_said_why_not(void **state)
+static void all_is_reported_once_or_it_is_said_why_not(void **state)
 {
 	long number = 0;
 	set_up();
@@ -183,7 +183,7 @@ static void a_bundle_comes_or_it_is_said_why_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_is_told_once_or_it_is_said_why_not),
+		cmocka_unit_test(all_is_reported_once_or_it_is_said_why_not),
 		cmocka_unit_test(a_bundle_comes_or_it_is_said_why_not),
 	};
 	return cmocka_run_group_tests_name("gateway_remote_nomem", tests, NULL, NULL);

@@ -133,7 +133,7 @@ static void count_lines(struct follower *follower, const tfc_event *event)
 	snprintf(counted->cursor, sizeof(counted->cursor), "%s", event->cursor);
 }
 
-static bool is_first_half_told(void *user)
+static bool is_first_half_reported(void *user)
 {
 	const struct counted *counted = user;
 	return counted->next[0] + counted->next[1] + counted->next[2] ==
@@ -165,7 +165,7 @@ static void silent_tasks_keep_their_place_however_often_the_connection_breaks(vo
 	snprintf(script, sizeof(script), FALLING_SILENT, run.dir);
 	char *json = node_script(3, script);
 	node_start(&run, json, &live);
-	node_await(&run, is_first_half_told, &first, "two silent tasks");
+	node_await(&run, is_first_half_reported, &first, "two silent tasks");
 	const struct counted half = first;
 	snprintf(path, sizeof(path), "%s/go", run.dir);
 	struct counting_cutter later[3];
@@ -531,7 +531,7 @@ static bool is_lost(void *user)
 	return node_find(user, TFC_EVENT_LOST, NULL, 0, 0);
 }
 
-static void a_forgotten_job_is_told_to_its_readers(void **state)
+static void a_forgotten_job_is_reported_to_its_readers(void **state)
 {
 	struct node_run run;
 	struct follower done = {0}, slow = {.on_event = pause_once};
@@ -623,7 +623,7 @@ int main(void)
 		cmocka_unit_test(long_answers_to_many_questions_take_turns),
 		cmocka_unit_test(an_answer_over_a_message_is_named_and_ends_nothing_else),
 		cmocka_unit_test(closing_at_any_event_is_legal),
-		cmocka_unit_test(a_forgotten_job_is_told_to_its_readers),
+		cmocka_unit_test(a_forgotten_job_is_reported_to_its_readers),
 		cmocka_unit_test(what_was_done_is_not_refused_when_its_answer_was_lost),
 	};
 	return cmocka_run_group_tests_name("gateway_remote", tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void assert_outputs_lie_within_attempts(const struct follower *follower)
 	assert_int_equal(attempt, 4);
 }
 
-static void replay_of_an_ended_job_is_what_was_told_live(void **state)
+static void replay_of_an_ended_job_is_what_was_reported_live(void **state)
 {
 	struct node_run run;
 	struct follower live = {0}, late = {0}, other = {0};
@@ -215,7 +215,7 @@ static bool is_running(void *user)
 	       follower->events[follower->count - 1].event.job_state == TFC_JOB_RUNNING;
 }
 
-static void live_is_told_behind_all_that_was_there(void **state)
+static void live_is_reported_behind_all_that_was_there(void **state)
 {
 	struct node_run run;
 	struct follower first = {0}, second = {0};
@@ -394,7 +394,7 @@ static void a_subscription_outlives_gateway_and_node(void **state)
 	node_run_end(&run);
 }
 
-static void without_output_only_states_are_told(void **state)
+static void without_output_only_states_are_reported(void **state)
 {
 	struct node_run run;
 	struct follower whole = {0}, quiet = {0};
@@ -487,16 +487,16 @@ static void host_tag_comes_back_in_every_event(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(replay_of_an_ended_job_is_what_was_told_live),
+		cmocka_unit_test(replay_of_an_ended_job_is_what_was_reported_live),
 		cmocka_unit_test(a_cursor_continues_behind_every_line),
 		cmocka_unit_test(one_cursor_continues_the_whole_job),
-		cmocka_unit_test(live_is_told_behind_all_that_was_there),
+		cmocka_unit_test(live_is_reported_behind_all_that_was_there),
 		cmocka_unit_test(chatty_tasks_say_all_before_their_ends),
 		cmocka_unit_test(long_lines_and_odd_bytes_come_as_they_are),
 		cmocka_unit_test(pause_and_resume_lose_and_double_nothing),
 		cmocka_unit_test(closing_inside_the_callback_is_legal),
 		cmocka_unit_test(a_subscription_outlives_gateway_and_node),
-		cmocka_unit_test(without_output_only_states_are_told),
+		cmocka_unit_test(without_output_only_states_are_reported),
 		cmocka_unit_test(a_large_log_makes_no_dispatch_long),
 		cmocka_unit_test(host_tag_comes_back_in_every_event),
 	};

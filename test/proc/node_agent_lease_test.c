@@ -20,7 +20,7 @@
 #define BRIEF_MS 400
 
 /* Nothing comes through any more, and nobody is told by a connection. */
-static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost(void **state)
+static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_lost(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
@@ -32,7 +32,7 @@ static void tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_los
 	assert_true(proc_is_alive(pid));
 	agent_pair_hold(&pair);
 	job.ops->stop(job.handle, 0, 0); /* an order that comes too late */
-	const struct heard_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
+	const struct received_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
 	assert_false(proc_is_alive(pid));
 	assert_non_null(strstr(lost->text, "node there has been unreachable"));
 	assert_non_null(paired_find(&job, TFC__AGENT_UNREACHABLE, 0, 1));
@@ -139,7 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			tasks_of_a_maintainer_that_is_not_heard_end_before_it_calls_them_lost),
+			tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_lost),
 		cmocka_unit_test(abort_grace_of_the_job_counts),
 		cmocka_unit_test(a_node_that_let_go_says_so),
 		cmocka_unit_test(a_maintainer_that_dies_leaves_nothing),

@@ -90,12 +90,12 @@ static void tasks_run_on_another_node(void **state)
 	end_reading(&reading);
 	proc_stop(pid);
 	job.ops->query(job.handle, 1);
-	const struct heard_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
+	const struct received_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 1);
 	assert_int_equal(answer->states[0], TFC__PROC_STOPPED);
 	assert_int_equal(answer->states[1], TFC__PROC_RUNNING);
 	job.ops->stop(job.handle, 0, 5000);
-	const struct heard_event *end = paired_await(&job, TFC__AGENT_EXITED, 0, 1);
+	const struct received_event *end = paired_await(&job, TFC__AGENT_EXITED, 0, 1);
 	assert_int_equal(end->reason, TFC_EXIT_SIGNAL);
 	assert_int_equal(end->status, SIGTERM);
 	assert_in_range(end->time_ns, tfc__wall() - 10 * TFC__SECOND, tfc__wall());
@@ -174,7 +174,7 @@ static void a_connection_that_is_cut_anywhere_doubles_and_loses_nothing(void **s
 	agent_pair_end(&pair);
 }
 
-static void silence_is_told_and_so_is_its_end(void **state)
+static void silence_is_reported_and_so_is_its_end(void **state)
 {
 	struct agent_pair pair;
 	static struct paired_job job;
@@ -260,7 +260,7 @@ static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
 		&pair, &job, "0123456789abcdef", 2,
 		"{'argv': ['true'], 'roles': {'worker': {'count': 2, 'user': 'no-such-user'}}}");
 	job.ops->query(job.handle, 7);
-	const struct heard_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
+	const struct received_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 7);
 	assert_int_equal(answer->states[0], TFC__PROC_NONE);
 	assert_int_equal(answer->states[1], TFC__PROC_NONE);
@@ -368,7 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_run_on_another_node),
 		cmocka_unit_test(a_connection_that_is_cut_anywhere_doubles_and_loses_nothing),
-		cmocka_unit_test(silence_is_told_and_so_is_its_end),
+		cmocka_unit_test(silence_is_reported_and_so_is_its_end),
 		cmocka_unit_test(a_higher_epoch_ends_the_lower_one_first),
 		cmocka_unit_test(a_maintainer_that_opens_its_job_anew_is_not_fenced),
 		cmocka_unit_test(of_a_job_that_could_not_be_opened_nothing_is_alive),

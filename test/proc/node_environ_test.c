@@ -177,7 +177,7 @@ static void run_ranks(struct node_run *run, const char *framework, struct follow
 	free(json);
 }
 
-static void pytorch_ranks_are_told_how_often_their_group_was_restarted(void **state)
+static void pytorch_ranks_learn_how_often_their_group_was_restarted(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -458,7 +458,7 @@ int main(void)
 		cmocka_unit_test(environment_is_put_together_as_promised),
 		cmocka_unit_test(a_base_environment_that_is_none_is_refused),
 		cmocka_unit_test(a_task_outside_the_cluster_has_no_place_in_it),
-		cmocka_unit_test(pytorch_ranks_are_told_how_often_their_group_was_restarted),
+		cmocka_unit_test(pytorch_ranks_learn_how_often_their_group_was_restarted),
 		cmocka_unit_test(jax_ranks_do_not_believe_the_hosts_own_launcher),
 		cmocka_unit_test(what_cannot_run_ends_with_its_sentence),
 		cmocka_unit_test(argv_is_wrapped_and_its_placeholders_replaced),

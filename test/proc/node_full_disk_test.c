@@ -69,7 +69,7 @@ static void check_events(const struct follower *follower)
 	assert_int_equal(attempt, 3);
 }
 
-static void what_was_lost_is_told_before_the_end(void **state)
+static void what_was_lost_is_reported_before_the_end(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -147,8 +147,8 @@ struct host_process {
 	int reported;
 };
 
-#define TOLD_ENDED 'e'
-#define TOLD_END_WAITS 'w'
+#define REPORTED_ENDED 'e'
+#define REPORTED_END_WAITS 'w'
 
 static void report_to_parent(const struct host_process *host, char what)
 {
@@ -171,14 +171,15 @@ static void on_event(void *user, const tfc_event *event)
 		end_task(host->place);
 	}
 	if (event->kind == TFC_EVENT_END)
-		report_to_parent(host, TOLD_ENDED);
+		report_to_parent(host, REPORTED_ENDED);
 }
 
 /* Of what happens while the disk is full the log alone can say something. */
 static void on_log(void *user, const tfc_log_entry *entry)
 {
 	if (strstr(entry->text, "cannot store the journal"))
-		report_to_parent(user, strstr(entry->text, "No space left") ? TOLD_END_WAITS : '?');
+		report_to_parent(user,
+				 strstr(entry->text, "No space left") ? REPORTED_END_WAITS : '?');
 }
 
 static void on_reply(void *user, const tfc_reply *reply)
@@ -233,7 +234,7 @@ static pid_t start_host(const struct place *place, int *ret_reported)
 	return child;
 }
 
-static void await_told(int reported, char wanted)
+static void await_reported(int reported, char wanted)
 {
 	char what = 0;
 	assert_int_equal(read(reported, &what, 1), 1);
@@ -267,15 +268,15 @@ static uint64_t run_next_node(const struct place *place)
 	return epoch;
 }
 
-static void an_end_that_was_told_stays(void **state)
+static void an_end_that_was_reported_stays(void **state)
 {
 	struct place place;
 	int reported;
 	make_place(&place);
 	pid_t child = start_host(&place, &reported);
-	await_told(reported, TOLD_END_WAITS);
+	await_reported(reported, REPORTED_END_WAITS);
 	make_room(&place);
-	await_told(reported, TOLD_ENDED);
+	await_reported(reported, REPORTED_ENDED);
 	kill_host(child, reported);
 	assert_int_equal(run_next_node(&place), 1);
 	assert_int_equal(count_runs(&place), 1);
@@ -283,13 +284,13 @@ static void an_end_that_was_told_stays(void **state)
 }
 
 /* What ran is not known to have ended. */
-static void an_end_that_was_not_told_may_come_again(void **state)
+static void an_end_that_was_not_reported_may_come_again(void **state)
 {
 	struct place place;
 	int reported;
 	make_place(&place);
 	pid_t child = start_host(&place, &reported);
-	await_told(reported, TOLD_END_WAITS);
+	await_reported(reported, REPORTED_END_WAITS);
 	kill_host(child, reported);
 	make_room(&place);
 	assert_int_equal(run_next_node(&place), 2);
@@ -300,9 +301,9 @@ static void an_end_that_was_not_told_may_come_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_lost_is_told_before_the_end),
-		cmocka_unit_test(an_end_that_was_told_stays),
-		cmocka_unit_test(an_end_that_was_not_told_may_come_again),
+		cmocka_unit_test(what_was_lost_is_reported_before_the_end),
+		cmocka_unit_test(an_end_that_was_reported_stays),
+		cmocka_unit_test(an_end_that_was_not_reported_may_come_again),
 	};
 	if (!mounts_are_own())
 		return MOUNTS_SKIPPED;

@@ -263,7 +263,7 @@ static void the_driver_is_asked_for_them(void **state)
 	assert_string_equal(find("FAKE_NVML=absent").warning, "");
 }
 
-static void a_driver_that_does_not_work_is_told(void **state)
+static void a_driver_that_does_not_work_is_reported(void **state)
 {
 	struct finding finding = find("FAKE_NVML=init");
 	assert_int_equal(finding.gpus, 0);
@@ -298,7 +298,7 @@ static bool are_known(void *user)
 	return ((struct awaited *)user)->gpus == 2;
 }
 
-static void found_ones_are_told_of_the_node_and_given(void **state)
+static void found_gpus_are_reported_by_the_node_and_assigned(void **state)
 {
 	struct node_run run;
 	struct awaited awaited = {0};
@@ -331,9 +331,9 @@ int main(void)
 		cmocka_unit_test(two_tasks_have_different_gpus),
 		cmocka_unit_test(a_node_without_gpus_changes_nothing),
 		cmocka_unit_test(the_driver_is_asked_for_them),
-		cmocka_unit_test(a_driver_that_does_not_work_is_told),
+		cmocka_unit_test(a_driver_that_does_not_work_is_reported),
 		cmocka_unit_test(what_another_scheduler_gave_is_all_there_is),
-		cmocka_unit_test(found_ones_are_told_of_the_node_and_given),
+		cmocka_unit_test(found_gpus_are_reported_by_the_node_and_assigned),
 	};
 	return cmocka_run_group_tests_name("node_gpus", tests, NULL, NULL);
 }

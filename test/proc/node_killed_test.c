@@ -203,7 +203,7 @@ static void a_host_that_dies_at_any_event_loses_nothing(void **state)
 	}
 }
 
-static void a_host_that_dies_after_the_end_was_told_tells_it_again(void **state)
+static void a_host_that_dies_after_the_end_was_reported_reports_it_again(void **state)
 {
 	struct place place;
 	begin(&place);
@@ -235,7 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_that_dies_at_any_event_loses_nothing),
-		cmocka_unit_test(a_host_that_dies_after_the_end_was_told_tells_it_again),
+		cmocka_unit_test(a_host_that_dies_after_the_end_was_reported_reports_it_again),
 		cmocka_unit_test(a_host_that_dies_over_and_over_comes_to_the_end),
 	};
 	return cmocka_run_group_tests_name("node_killed", tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void a_user_that_cannot_be_is_refused_at_once(void **state)
 {
 	assert_refused("no-such-user", TFC_ENOENT,
 		       "roles.worker.user: user \"no-such-user\" not found in \"/etc/passwd\"");
-	proc_as_stranger(check_root_is_refused);
+	proc_as_outsider(check_root_is_refused);
 }
 
 static void a_task_of_another_user_has_its_environment_bundle_and_port(void **state)
@@ -122,7 +122,7 @@ static void a_task_of_another_user_has_its_environment_bundle_and_port(void **st
 	fclose(file);
 	char *json = node_json("{'bundle':'%s','argv':['/bin/sh','-c','. ./main.sh','%s'],"
 			       "'roles':{'worker':{'user':'%d:%d','env':{'LOGNAME':'job'}}}}",
-			       dir, node_task_program(), PROC_STRANGER, PROC_STRANGER + 1);
+			       dir, node_task_program(), PROC_OUTSIDER, PROC_OUTSIDER + 1);
 	char *output = output_of(json);
 	assert_string_equal(output, "54321\n54322\n54322\n/ 54321 job\n54321:54322\n54321:54322\n"
 				    "closed\n");

@@ -98,7 +98,7 @@ static void a_node_alone_is_its_only_member(void **state)
 	tfc_ctx_free(ctx);
 }
 
-static void changes_are_told_until_the_watch_is_closed(void **state)
+static void changes_are_reported_until_the_watch_is_closed(void **state)
 {
 	struct seen seen = {.text = ""};
 	tfc_member_watch *watch;
@@ -183,7 +183,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_alone_is_its_only_member),
-		cmocka_unit_test(changes_are_told_until_the_watch_is_closed),
+		cmocka_unit_test(changes_are_reported_until_the_watch_is_closed),
 		cmocka_unit_test(a_callback_may_close_the_watch_and_the_node),
 		cmocka_unit_test(bad_use_is_refused),
 	};

@@ -207,7 +207,7 @@ static void the_second_of_one_name_is_refused(void **state)
 	tfc_ctx_free(ctx);
 }
 
-static void a_node_may_be_closed_while_it_tells(void **state)
+static void a_node_may_be_closed_while_it_reports(void **state)
 {
 	struct seen seen = {.has_left = 0};
 	tfc_member_watch *watch;
@@ -245,7 +245,7 @@ int main(void)
 		cmocka_unit_test(the_identity_of_a_member_is_known_once_it_has_said_hello),
 		cmocka_unit_test(one_that_leaves_has_left_and_may_come_back),
 		cmocka_unit_test(the_second_of_one_name_is_refused),
-		cmocka_unit_test(a_node_may_be_closed_while_it_tells),
+		cmocka_unit_test(a_node_may_be_closed_while_it_reports),
 		cmocka_unit_test(nodes_may_be_closed_at_any_moment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,7 @@ static bool is_set(void *user)
 }
 
 /* The one that got no port had a seat: it is another job's, and nobody waits for it. */
-static void who_got_no_port_gives_back_its_seat(void **state)
+static void who_got_no_port_gives_back_its_slot(void **state)
 {
 	struct node_run run;
 	struct follower small = {0}, follower = {0};
@@ -201,7 +201,7 @@ static void let_go(const struct node_run *run, const char *name)
 	assert_int_equal(system(command), 0);
 }
 
-static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
+static void an_outsider_is_named_and_the_job_moves_to_another_port(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -231,7 +231,7 @@ static void a_stranger_is_named_and_the_job_moves_to_another_port(void **state)
 	finish(&run, &follower);
 }
 
-static void a_door_stays_open_where_it_was_asked_for(void **state)
+static void a_window_stays_open_where_it_was_asked_for(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -346,7 +346,7 @@ static void what_is_said_after_it_listened_excuses_nothing(void **state)
 	node_run_end(&run);
 }
 
-static bool is_door_closed(uint16_t port)
+static bool is_window_closed(uint16_t port)
 {
 	int fd = test_bind("127.0.0.2", port, TEST_REUSEADDR);
 	if (fd >= 0)
@@ -355,7 +355,7 @@ static bool is_door_closed(uint16_t port)
 }
 
 /* Until the next attempt there is time to look. */
-static void a_stranger_with_both_flags_is_out_once_the_attempt_has_ended(void **state)
+static void an_outsider_with_both_flags_is_out_once_the_attempt_has_ended(void **state)
 {
 	struct node_run run;
 	struct follower follower = {0};
@@ -370,7 +370,7 @@ static void a_stranger_with_both_flags_is_out_once_the_attempt_has_ended(void **
 	close(stranger);
 	kill(running->event.pid, SIGKILL);
 	node_await_task(&run, &follower, "worker/0", TFC_TASK_FAILED, 1);
-	for (int i = 0; i < 100 && !is_door_closed(port); i++) /* the guard has yet to do so */
+	for (int i = 0; i < 100 && !is_window_closed(port); i++) /* the guard has yet to do so */
 		tfc_ctx_run(run.ctx, 10);
 	assert_int_equal(test_count_intruders(port), 0);
 	finish(&run, &follower);
@@ -447,15 +447,15 @@ int main(void)
 		cmocka_unit_test(a_port_is_held_while_its_task_listens_and_kept_over_a_kill),
 		cmocka_unit_test(a_fixed_port_is_used_or_named),
 		cmocka_unit_test(a_pool_too_small_says_how_many_are_missing_and_keeps_none),
-		cmocka_unit_test(who_got_no_port_gives_back_its_seat),
-		cmocka_unit_test(a_stranger_is_named_and_the_job_moves_to_another_port),
-		cmocka_unit_test(a_door_stays_open_where_it_was_asked_for),
+		cmocka_unit_test(who_got_no_port_gives_back_its_slot),
+		cmocka_unit_test(an_outsider_is_named_and_the_job_moves_to_another_port),
+		cmocka_unit_test(a_window_stays_open_where_it_was_asked_for),
 		cmocka_unit_test(a_released_port_is_taken_again_after_the_attempt),
 		cmocka_unit_test(a_failed_bind_is_explained),
 		cmocka_unit_test(who_met_a_passer_by_is_restarted_with_the_same_port),
 		cmocka_unit_test(what_an_earlier_attempt_said_excuses_nothing),
 		cmocka_unit_test(what_is_said_after_it_listened_excuses_nothing),
-		cmocka_unit_test(a_stranger_with_both_flags_is_out_once_the_attempt_has_ended),
+		cmocka_unit_test(an_outsider_with_both_flags_is_out_once_the_attempt_has_ended),
 		cmocka_unit_test(who_need_not_listen_costs_no_wake_ups),
 		cmocka_unit_test(a_guard_that_dies_just_before_a_launch_does_not_cost_the_attempt),
 	};

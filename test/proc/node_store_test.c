@@ -114,7 +114,7 @@ static const struct seen_event *next_event(const struct follower *follower, size
 	return NULL;
 }
 
-static void assert_lines_have_the_state_told_last(const struct follower *follower)
+static void assert_lines_have_the_state_reported_last(const struct follower *follower)
 {
 	uint32_t last = TFC_JOB_PENDING;
 	for (size_t i = 0; i < follower->count; i++) {
@@ -140,11 +140,11 @@ static void assert_same(const struct follower *one, const struct follower *other
 		}
 		assert_null(next_event(other, &place, streams[i]));
 	}
-	assert_lines_have_the_state_told_last(one);
-	assert_lines_have_the_state_told_last(other);
+	assert_lines_have_the_state_reported_last(one);
+	assert_lines_have_the_state_reported_last(other);
 }
 
-static void an_ended_job_is_told_as_before_when_its_node_comes_back(void **state)
+static void an_ended_job_is_reported_as_before_when_its_node_comes_back(void **state)
 {
 	struct place place;
 	struct node_run run;
@@ -249,7 +249,7 @@ static void a_job_goes_on_with_a_higher_epoch_and_the_same_id(void **state)
 	end(&place);
 }
 
-static bool is_attempt_of_epoch_told(void *user)
+static bool is_attempt_of_epoch_reported(void *user)
 {
 	const struct follower *follower = user;
 	uint64_t last = 0;
@@ -279,7 +279,7 @@ static void assert_replayed(struct node_run *run, const char *id, const struct f
 }
 
 /* Three terms: what each of them told live is told so again, in the same term and in later ones. */
-static void history_is_told_again_as_it_was(void **state)
+static void history_is_reported_again_as_it_was(void **state)
 {
 	struct place place;
 	struct node_run run;
@@ -292,7 +292,7 @@ static void history_is_told_again_as_it_was(void **state)
 	node_start(&run, json, &live);
 	char *id = strdup(live.job);
 	for (; epoch < 3; epoch++) {
-		node_await(&run, is_attempt_of_epoch_told, &live, "lines of an attempt");
+		node_await(&run, is_attempt_of_epoch_reported, &live, "lines of an attempt");
 		tfc_sub_close(live.sub);
 		live.sub = NULL;
 		node_run_end(&run);
@@ -370,7 +370,7 @@ static void history_without_epochs_is_of_the_last_one_that_it_can_be_of(void **s
 	node_run_begin(&run, &place.options);
 	node_start(&run, json, &live);
 	char *id = strdup(live.job);
-	node_await(&run, is_attempt_of_epoch_told, &live, "the first attempt");
+	node_await(&run, is_attempt_of_epoch_reported, &live, "the first attempt");
 	node_follow_end(&live);
 	node_run_end(&run);
 	make_journals_of_0_2(&place);
@@ -815,10 +815,10 @@ static void two_nodes_cannot_have_one_state(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_ended_job_is_told_as_before_when_its_node_comes_back),
+		cmocka_unit_test(an_ended_job_is_reported_as_before_when_its_node_comes_back),
 		cmocka_unit_test(ended_jobs_are_in_the_list_in_the_order_they_came),
 		cmocka_unit_test(a_job_goes_on_with_a_higher_epoch_and_the_same_id),
-		cmocka_unit_test(history_is_told_again_as_it_was),
+		cmocka_unit_test(history_is_reported_again_as_it_was),
 		cmocka_unit_test(history_without_epochs_is_of_the_last_one_that_it_can_be_of),
 		cmocka_unit_test(a_job_that_must_not_restart_has_failed),
 		cmocka_unit_test(a_node_that_leaves_stops_its_tasks_and_ends_no_job),

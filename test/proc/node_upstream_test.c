@@ -183,7 +183,7 @@ static void write_text(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void a_file_may_tell_where_data_is(void **state)
+static void a_file_may_report_where_data_is(void **state)
 {
 	char dir[LEAKS_PATH], path[LEAKS_PATH + 16];
 	struct node_run run;
@@ -251,7 +251,7 @@ int main(void)
 		cmocka_unit_test(a_job_waits_for_the_hosts_answer),
 		cmocka_unit_test(a_node_may_be_closed_while_the_host_thinks),
 		cmocka_unit_test(a_change_restarts_the_workers_if_so_asked),
-		cmocka_unit_test(a_file_may_tell_where_data_is),
+		cmocka_unit_test(a_file_may_report_where_data_is),
 		cmocka_unit_test(a_file_that_is_wrong_is_refused_with_its_line),
 	};
 	return cmocka_run_group_tests_name("node_upstream", tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void nobody_listens_on_a_mere_hold(void **state)
 	assert_string_equal(listener.program, "");
 }
 
-static void task_is_ours_from_its_root_and_a_stranger_elsewhere(void **state)
+static void task_is_ours_from_its_root_and_an_outsider_elsewhere(void **state)
 {
 	struct test_hold *f = *state;
 	struct test_child child = start(f, (struct test_listening){"::", .program = "task"});
@@ -111,7 +111,7 @@ static void tree_is_the_same_on_kernels_that_do_not_list_children(void **state)
 	test_child_end(&child);
 }
 
-static void stranger_is_named_by_uid_pid_and_program(void **state)
+static void outsider_is_named_by_uid_pid_and_program(void **state)
 {
 	if (getuid())
 		skip();
@@ -126,7 +126,7 @@ static void stranger_is_named_by_uid_pid_and_program(void **state)
 	test_child_kill(&child);
 }
 
-static void one_stranger_beside_the_task_spoils_it(void **state)
+static void one_outsider_beside_the_task_spoils_it(void **state)
 {
 	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"127.0.0.1", .program = "task"});
@@ -162,7 +162,7 @@ static void ask_as_nobody(int fd, const void *arg)
 	tfc_ctx_free(ctx);
 }
 
-static void invisible_stranger_is_named_by_uid(void **state)
+static void invisible_outsider_is_named_by_uid(void **state)
 {
 	if (getuid())
 		skip();
@@ -186,7 +186,7 @@ static void bad_questions_are_refused(void **state)
 }
 
 /* Without descriptors the task must not be taken for a stranger. */
-static void lack_of_descriptors_is_an_error_and_no_stranger(void **state)
+static void lack_of_descriptors_is_an_error_and_no_outsider(void **state)
 {
 	struct test_hold *f = *state;
 	struct test_child task = start(f, (struct test_listening){"::"});
@@ -237,7 +237,7 @@ static void note_listener(void *user, uint16_t port, uint32_t uid, uint32_t inod
 		seen->ports[seen->count++] = port;
 }
 
-static void one_dump_tells_the_listeners_of_a_range(void **state)
+static void one_dump_reports_the_listeners_of_a_range(void **state)
 {
 	struct test_hold *f = *state;
 	struct seen seen = {0};
@@ -292,16 +292,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owner_is_found_in_slices_of_so_many_descriptors),
 		WITH_HOLD(nobody_listens_on_a_mere_hold),
-		WITH_HOLD(task_is_ours_from_its_root_and_a_stranger_elsewhere),
+		WITH_HOLD(task_is_ours_from_its_root_and_an_outsider_elsewhere),
 		WITH_HOLD(grandchild_that_listens_is_ours),
 		WITH_HOLD(tree_is_the_same_on_kernels_that_do_not_list_children),
-		WITH_HOLD(stranger_is_named_by_uid_pid_and_program),
-		WITH_HOLD(one_stranger_beside_the_task_spoils_it),
-		WITH_HOLD(invisible_stranger_is_named_by_uid),
+		WITH_HOLD(outsider_is_named_by_uid_pid_and_program),
+		WITH_HOLD(one_outsider_beside_the_task_spoils_it),
+		WITH_HOLD(invisible_outsider_is_named_by_uid),
 		WITH_HOLD(bad_questions_are_refused),
-		WITH_HOLD(lack_of_descriptors_is_an_error_and_no_stranger),
+		WITH_HOLD(lack_of_descriptors_is_an_error_and_no_outsider),
 		WITH_HOLD(older_host_gets_the_fields_it_knows),
-		WITH_HOLD(one_dump_tells_the_listeners_of_a_range),
+		WITH_HOLD(one_dump_reports_the_listeners_of_a_range),
 	};
 	return cmocka_run_group_tests_name("port_listener", tests, NULL, NULL);
 }

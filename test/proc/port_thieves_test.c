@@ -73,7 +73,7 @@ static bool are_all_ready(void *user)
 /* No end but the kill that the test asked for, and those of which a stranger was the cause. */
 static void assert_verdicts(const struct follower *follower, const pid_t *killed, int count)
 {
-	int strangers = 0, passers_by = 0;
+	int outsiders = 0, passers_by = 0;
 	for (size_t i = 0; i < follower->count; i++) {
 		const struct seen_event *seen = &follower->events[i];
 		if (seen->event.kind != TFC_EVENT_TASK || seen->event.task_state != TFC_TASK_FAILED)
@@ -84,13 +84,13 @@ static void assert_verdicts(const struct follower *follower, const pid_t *killed
 		if (is_ours && seen->event.reason == TFC_END_SIGNAL)
 			continue;
 		if (seen->event.reason == TFC_END_FOREIGN_LISTENER)
-			strangers++;
+			outsiders++;
 		else if (strstr(seen->text, "could not bind port"))
 			passers_by++;
 		else
 			fail_msg("%s: %s", seen->task, seen->text);
 	}
-	printf("%d kills, %d strangers, %d passers-by\n", count, strangers, passers_by);
+	printf("%d kills, %d strangers, %d passers-by\n", count, outsiders, passers_by);
 }
 
 static void a_job_among_thieves_starts_and_restarts_with_the_right_verdicts(void **state)

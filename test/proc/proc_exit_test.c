@@ -13,7 +13,7 @@
 
 #include "proc_run.h"
 
-static void every_exit_code_is_told(void **state)
+static void every_exit_code_is_reported(void **state)
 {
 	static struct proc_task tasks[256];
 	struct proc_run run;
@@ -41,7 +41,7 @@ static bool kills(int number)
 	       number != SIGSTOP && number != SIGTSTP && number != SIGTTIN && number != SIGTTOU;
 }
 
-static void every_signal_is_told(void **state)
+static void every_signal_is_reported(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -61,7 +61,7 @@ static void every_signal_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void all_output_is_readable_before_the_end_is_told(void **state)
+static void all_output_is_readable_before_the_end_is_reported(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -84,7 +84,7 @@ static void all_output_is_readable_before_the_end_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void usage_of_the_process_is_told(void **state)
+static void usage_of_the_process_is_reported(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -132,10 +132,10 @@ static void end_of_the_context_ends_what_runs_under_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_exit_code_is_told),
-		cmocka_unit_test(every_signal_is_told),
-		cmocka_unit_test(all_output_is_readable_before_the_end_is_told),
-		cmocka_unit_test(usage_of_the_process_is_told),
+		cmocka_unit_test(every_exit_code_is_reported),
+		cmocka_unit_test(every_signal_is_reported),
+		cmocka_unit_test(all_output_is_readable_before_the_end_is_reported),
+		cmocka_unit_test(usage_of_the_process_is_reported),
 		cmocka_unit_test(closing_a_running_process_kills_it_at_once),
 		cmocka_unit_test(end_of_the_context_ends_what_runs_under_it),
 	};

@@ -20,7 +20,7 @@
 
 static uint32_t isolation;
 
-static void the_isolation_that_applies_is_told(void **state)
+static void the_isolation_that_applies_is_reported(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -34,7 +34,7 @@ static void the_isolation_that_applies_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void every_exit_code_is_told(void **state)
+static void every_exit_code_is_reported(void **state)
 {
 	static struct proc_task tasks[256];
 	struct proc_run run;
@@ -54,7 +54,7 @@ static void every_exit_code_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void every_deadly_signal_is_told(void **state)
+static void every_deadly_signal_is_reported(void **state)
 {
 	static const int numbers[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,
 				      SIGBUS,  SIGFPE,  SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2,
@@ -75,7 +75,7 @@ static void every_deadly_signal_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void a_missing_program_is_told_and_output_is_whole(void **state)
+static void a_missing_program_is_reported_and_output_is_whole(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -231,10 +231,10 @@ static void endless_double_forkers_are_ended(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_isolation_that_applies_is_told),
-		cmocka_unit_test(every_exit_code_is_told),
-		cmocka_unit_test(every_deadly_signal_is_told),
-		cmocka_unit_test(a_missing_program_is_told_and_output_is_whole),
+		cmocka_unit_test(the_isolation_that_applies_is_reported),
+		cmocka_unit_test(every_exit_code_is_reported),
+		cmocka_unit_test(every_deadly_signal_is_reported),
+		cmocka_unit_test(a_missing_program_is_reported_and_output_is_whole),
 		cmocka_unit_test(a_stop_gives_the_grace_and_no_more),
 		cmocka_unit_test(signals_reach_the_program),
 		cmocka_unit_test(signals_that_end_a_node_end_no_helper),

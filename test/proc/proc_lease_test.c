@@ -362,7 +362,7 @@ static bool await(tfc_ctx *ctx, const int *flag)
 }
 
 /* Runs in a child. After it was stopped for longer than its lease it says what it found. */
-static _Noreturn void be_host(int report, int hear_fd)
+static _Noreturn void be_host(int report, int receive_fd)
 {
 	tfc_ctx *ctx;
 	struct tfc__lease *lease;
@@ -380,7 +380,7 @@ static _Noreturn void be_host(int report, int hear_fd)
 	if (write(report, pids, sizeof(pids)) != sizeof(pids))
 		_exit(2);
 	raise(SIGSTOP);
-	if (read(hear_fd, &go, 1) != 1)
+	if (read(receive_fd, &go, 1) != 1)
 		_exit(3);
 	/* the stale host believes in its lease, and goes on */
 	if (tfc__lease_renew(lease, tfc__boot_time() + 60 * TFC__SECOND) < 0 ||

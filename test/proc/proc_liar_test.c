@@ -50,7 +50,7 @@ static void what_no_guard_says_loses_the_task(void **state)
 		expect_end(modes[i], TFC_EXIT_LOST);
 }
 
-static void an_end_told_twice_is_one_end(void **state)
+static void an_end_reported_twice_is_one_end(void **state)
 {
 	expect_end("twice", TFC_EXIT_CODE);
 }
@@ -215,7 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_no_guard_says_loses_the_task),
-		cmocka_unit_test(an_end_told_twice_is_one_end),
+		cmocka_unit_test(an_end_reported_twice_is_one_end),
 		cmocka_unit_test(a_stop_ends_although_the_guard_is_silent),
 		cmocka_unit_test(a_guard_without_a_hello_is_reaped_however_long_it_takes_to_die),
 		cmocka_unit_test(a_guard_that_never_gets_to_its_hello_is_refused_by_name),

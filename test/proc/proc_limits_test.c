@@ -145,7 +145,7 @@ static void check_refusals(void)
 
 static void a_refused_limit_is_named(void **state)
 {
-	proc_as_stranger(check_refusals);
+	proc_as_outsider(check_refusals);
 }
 
 static void a_process_runs_as_another_user(void **state)
@@ -156,19 +156,19 @@ static void a_process_runs_as_another_user(void **state)
 	if (!is_root())
 		skip();
 	limits.flags = TFC_LIMIT_USER;
-	limits.uid = PROC_STRANGER;
-	limits.gid = PROC_STRANGER + 1;
+	limits.uid = PROC_OUTSIDER;
+	limits.gid = PROC_OUTSIDER + 1;
 	limits.groups = groups;
 	limits.group_count = 2;
 	char *output = print_under(&limits, "ids", NULL);
-	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups 54322 54323\n", PROC_STRANGER,
-		 PROC_STRANGER + 1);
+	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups 54322 54323\n", PROC_OUTSIDER,
+		 PROC_OUTSIDER + 1);
 	assert_string_equal(output, wanted);
 	free(output);
 	limits.group_count = 0;
 	output = print_under(&limits, "ids", NULL);
-	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups\n", PROC_STRANGER,
-		 PROC_STRANGER + 1);
+	snprintf(wanted, sizeof(wanted), "all %d:%d dies of 9 groups\n", PROC_OUTSIDER,
+		 PROC_OUTSIDER + 1);
 	assert_string_equal(output, wanted);
 	free(output);
 	output = print_under(&limits, "write", "/etc/tfc-stranger");
@@ -189,13 +189,13 @@ static void another_users_process_is_stopped_and_swept(void **state)
 	assert_int_equal(chmod(run.dir, 0711), 0);
 	const char *mine = proc_path(&run, "mine");
 	assert_int_equal(mkdir(mine, 0700), 0);
-	assert_int_equal(chown(mine, PROC_STRANGER, PROC_STRANGER), 0);
+	assert_int_equal(chown(mine, PROC_OUTSIDER, PROC_OUTSIDER), 0);
 	char path[4200];
 	snprintf(path, sizeof(path), "%s/daemon", mine);
 	const char *argv[] = {NULL, "deaf", "daemon", path, "wait", NULL};
 	set_program(&run, &options, argv);
 	limits.flags = TFC_LIMIT_USER;
-	limits.uid = limits.gid = PROC_STRANGER;
+	limits.uid = limits.gid = PROC_OUTSIDER;
 	options.limits = &limits;
 	options.cwd = mine;
 	proc_start_with(&run, &task, &options);

@@ -29,7 +29,7 @@ static void start_with_descendants(struct proc_run *run, struct proc_task *task,
 	*ret_daemon = (pid_t)proc_await_number(mark);
 }
 
-static void all_of_a_task_is_gone_before_it_is_told_lost(void **state)
+static void all_of_a_task_is_gone_before_it_is_reported_lost(void **state)
 {
 	struct proc_run run;
 	struct proc_task task, other;
@@ -265,7 +265,7 @@ static void a_shim_that_dies_before_its_launch_loses_the_task(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_of_a_task_is_gone_before_it_is_told_lost),
+		cmocka_unit_test(all_of_a_task_is_gone_before_it_is_reported_lost),
 		cmocka_unit_test(a_lost_task_costs_the_same_among_many),
 		cmocka_unit_test(a_dead_guard_loses_all_and_the_next_spawn_has_another),
 		cmocka_unit_test(a_spawn_into_a_dead_guard_gets_a_fresh_one),

@@ -90,7 +90,7 @@ static void check_job(void)
 	node_run_end(&run);
 }
 
-static void a_death_for_memory_is_told_from_other_kills(void **state)
+static void a_death_for_memory_is_distinguished_from_other_kills(void **state)
 {
 	with_little_memory(check_process);
 }
@@ -103,7 +103,7 @@ static void a_job_that_runs_out_of_memory_fails_for_good(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_death_for_memory_is_told_from_other_kills),
+		cmocka_unit_test(a_death_for_memory_is_distinguished_from_other_kills),
 		cmocka_unit_test(a_job_that_runs_out_of_memory_fails_for_good),
 	};
 	return cmocka_run_group_tests_name("proc_oom", tests, NULL, NULL);

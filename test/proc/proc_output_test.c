@@ -45,7 +45,7 @@ static void any_bytes_arrive_as_they_were(void **state)
 	proc_run_end(&run);
 }
 
-static void streams_are_told_apart(void **state)
+static void streams_are_distinguished(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -439,7 +439,7 @@ static void a_full_disk_drops_and_counts(void **state)
 	on_a_disk_of_its_own(fill_a_disk);
 }
 
-static void what_a_full_disk_does_not_take_to_the_end_is_told_by_the_end(void **state)
+static void what_a_full_disk_does_not_take_to_the_end_is_reported_by_the_end(void **state)
 {
 	on_a_disk_of_its_own(write_to_a_full_disk);
 }
@@ -482,7 +482,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_bytes_arrive_as_they_were),
-		cmocka_unit_test(streams_are_told_apart),
+		cmocka_unit_test(streams_are_distinguished),
 		cmocka_unit_test(a_task_that_closes_its_output_runs_on),
 		cmocka_unit_test(a_flood_is_kept_within_bounds),
 		cmocka_unit_test(an_attempt_continues_the_log_of_the_one_before),
@@ -491,7 +491,7 @@ int main(void)
 		cmocka_unit_test(the_tail_is_the_last_lines),
 		cmocka_unit_test(damage_is_named),
 		cmocka_unit_test(a_full_disk_drops_and_counts),
-		cmocka_unit_test(what_a_full_disk_does_not_take_to_the_end_is_told_by_the_end),
+		cmocka_unit_test(what_a_full_disk_does_not_take_to_the_end_is_reported_by_the_end),
 		cmocka_unit_test(a_position_within_a_record_is_refused),
 	};
 	return cmocka_run_group_tests_name("proc_output", tests, NULL, NULL);

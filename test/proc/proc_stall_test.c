@@ -33,7 +33,7 @@ static void end(struct proc_run *run, struct proc_task *task)
 	proc_close(task);
 }
 
-static void silence_is_told_and_again_when_it_has_grown(void **state)
+static void silence_is_reported_and_again_when_it_has_grown(void **state)
 {
 	struct proc_run run;
 	struct proc_task task;
@@ -174,7 +174,7 @@ static void one_that_is_being_stopped_does_not_stall(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(silence_is_told_and_again_when_it_has_grown),
+		cmocka_unit_test(silence_is_reported_and_again_when_it_has_grown),
 		cmocka_unit_test(stopped_process_is_silent),
 		cmocka_unit_test(whoever_speaks_is_not_silent),
 		cmocka_unit_test(progress_is_no_output),

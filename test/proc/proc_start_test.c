@@ -45,7 +45,7 @@ static void assert_not_started(struct proc_run *run, const tfc_process_options *
 	proc_close(&task);
 }
 
-static void failures_to_start_are_told_apart(void **state)
+static void failures_to_start_are_distinguished(void **state)
 {
 	struct proc_run run;
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
@@ -87,7 +87,7 @@ static void failures_to_start_are_told_apart(void **state)
 	proc_run_end(&run);
 }
 
-static void a_log_that_cannot_be_opened_is_told(void **state)
+static void a_log_that_cannot_be_opened_is_reported(void **state)
 {
 	struct proc_run run;
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
@@ -100,7 +100,7 @@ static void a_log_that_cannot_be_opened_is_told(void **state)
 	proc_run_end(&run);
 }
 
-static void too_much_environment_is_told(void **state)
+static void too_much_environment_is_reported(void **state)
 {
 	struct proc_run run;
 	tfc_process_options options = TFC_PROCESS_OPTIONS_INIT;
@@ -186,7 +186,7 @@ static void assert_limited(int resource, rlim_t limit, uid_t uid, const char *lo
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void too_few_descriptors_are_told(void **state)
+static void too_few_descriptors_are_reported(void **state)
 {
 	/* enough for the host, whose guard helps itself to more, not for the shim's log and pipes
 	 */
@@ -196,7 +196,7 @@ static void too_few_descriptors_are_told(void **state)
 	proc_run_end(&run);
 }
 
-static void too_few_processes_are_told(void **state)
+static void too_few_processes_are_reported(void **state)
 {
 	if (geteuid() != 0) {
 		print_message("skipped: needs root to run as a user without processes\n");
@@ -207,7 +207,7 @@ static void too_few_processes_are_told(void **state)
 }
 
 /* The kernel's answer to a file that is too large is a signal that ends the host. */
-static void too_small_a_file_size_limit_is_told_and_ends_nobody(void **state)
+static void too_small_a_file_size_limit_is_reported_and_ends_nobody(void **state)
 {
 	pid_t child = fork();
 	assert_true(child >= 0);
@@ -366,13 +366,13 @@ static void a_missing_guard_is_an_error_of_the_call(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(failures_to_start_are_told_apart),
-		cmocka_unit_test(a_log_that_cannot_be_opened_is_told),
-		cmocka_unit_test(too_much_environment_is_told),
+		cmocka_unit_test(failures_to_start_are_distinguished),
+		cmocka_unit_test(a_log_that_cannot_be_opened_is_reported),
+		cmocka_unit_test(too_much_environment_is_reported),
 		cmocka_unit_test(a_large_environment_arrives),
-		cmocka_unit_test(too_few_descriptors_are_told),
-		cmocka_unit_test(too_few_processes_are_told),
-		cmocka_unit_test(too_small_a_file_size_limit_is_told_and_ends_nobody),
+		cmocka_unit_test(too_few_descriptors_are_reported),
+		cmocka_unit_test(too_few_processes_are_reported),
+		cmocka_unit_test(too_small_a_file_size_limit_is_reported_and_ends_nobody),
 		cmocka_unit_test(a_process_is_given_what_is_said_and_nothing_else),
 		cmocka_unit_test(a_shim_has_its_lifeline_once),
 		cmocka_unit_test(the_program_is_found_through_its_own_path),

@@ -360,7 +360,7 @@ static void exit_0_after_an_abort_is_no_success(void **state)
 
 /* ---- who fails the job */
 
-static void failing_sidecar_is_told_and_the_job_goes_on(void **state)
+static void failing_sidecar_is_reported_and_the_job_goes_on(void **state)
 {
 	struct sim s;
 	sim_mirrored(&s);
@@ -493,7 +493,7 @@ int main(void)
 		cmocka_unit_test(success_does_not_wait_for_a_worker_in_backoff),
 		cmocka_unit_test(chief_done_before_the_abort_reached_it_is_a_success),
 		cmocka_unit_test(exit_0_after_an_abort_is_no_success),
-		cmocka_unit_test(failing_sidecar_is_told_and_the_job_goes_on),
+		cmocka_unit_test(failing_sidecar_is_reported_and_the_job_goes_on),
 		cmocka_unit_test(failing_evaluator_fails_the_job_unless_ignored),
 		cmocka_unit_test(start_deadline_names_what_it_waits_for),
 		cmocka_unit_test(start_deadline_runs_again_for_each_generation),

@@ -199,7 +199,7 @@ static void of_a_group_only_who_failed_there_leaves(void **state)
 }
 
 /* Its data has moved: it is stopped and placed again, and its group with it. */
-static void tasks_that_are_told_to_leave_are_placed_anew(void **state)
+static void tasks_that_are_ordered_to_leave_are_placed_anew(void **state)
 {
 	static const uint32_t nodes[] = {1, 2, 3};
 	struct sim s;
@@ -495,7 +495,7 @@ int main(void)
 		cmocka_unit_test(sidecar_leaves_a_node_where_attempts_fail),
 		cmocka_unit_test(repeated_exit_moves_nothing),
 		cmocka_unit_test(of_a_group_only_who_failed_there_leaves),
-		cmocka_unit_test(tasks_that_are_told_to_leave_are_placed_anew),
+		cmocka_unit_test(tasks_that_are_ordered_to_leave_are_placed_anew),
 		cmocka_unit_test(ps_worker_that_moves_takes_the_cluster_along),
 		cmocka_unit_test(task_in_backoff_must_move_too),
 		cmocka_unit_test(node_lost_during_the_start_is_replaced),

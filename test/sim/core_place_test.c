@@ -47,7 +47,7 @@ static void job_that_does_not_fit_waits_and_says_so(void **state)
 	sim_fini(&s);
 }
 
-static void what_is_missing_is_told_again_each_minute(void **state)
+static void what_is_missing_is_reported_again_each_minute(void **state)
 {
 	static const uint32_t nodes[] = {7, 8};
 	struct sim s;
@@ -73,7 +73,7 @@ static void what_is_missing_is_told_again_each_minute(void **state)
 	sim_fini(&s);
 }
 
-static void what_a_sidecar_lacks_is_told_again_each_minute(void **state)
+static void what_a_sidecar_lacks_is_reported_again_each_minute(void **state)
 {
 	static const uint32_t nodes[] = {1, 2, 2};
 	struct sim s;
@@ -308,8 +308,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(job_that_does_not_fit_waits_and_says_so),
-		cmocka_unit_test(what_is_missing_is_told_again_each_minute),
-		cmocka_unit_test(what_a_sidecar_lacks_is_told_again_each_minute),
+		cmocka_unit_test(what_is_missing_is_reported_again_each_minute),
+		cmocka_unit_test(what_a_sidecar_lacks_is_reported_again_each_minute),
 		cmocka_unit_test(pending_deadline_ends_a_job_that_waits_for_room),
 		cmocka_unit_test(pending_deadline_counts_ports_too),
 		cmocka_unit_test(pending_deadline_runs_again_for_each_generation),

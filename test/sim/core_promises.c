@@ -67,7 +67,7 @@ static void note_cause(struct world *w, const struct slot *slot, const struct tf
 {
 	bool is_notice = was_preempted(w, a) || a->end.had_notice;
 	if (a->reason == TFC_END_CONSEQUENCE) {
-		w->is_notice_told |= is_notice;
+		w->is_notice_reported |= is_notice;
 	} else if (a->reason != TFC_END_STOPPED) {
 		w->cause = a->end;
 		w->noticed = is_notice ? slot : NULL;
@@ -96,7 +96,7 @@ static void note_savers(struct world *w, const struct tfc__core_action *a)
 	bool is_success = a->reason == TFC_END_EXIT && a->end.status == 0;
 	bool is_failure = a->state == TFC_JOB_STOPPING && !is_success &&
 			  a->reason != TFC_END_STALLED && a->reason != TFC_END_STOPPED;
-	if ((!w->is_notice_told && w->noticed != cause) || !cause ||
+	if ((!w->is_notice_reported && w->noticed != cause) || !cause ||
 	    role_of(w, cause)->scope != TFC__SCOPE_GROUP ||
 	    (a->state != TFC_JOB_RESTARTING && !is_failure))
 		return;
@@ -132,7 +132,7 @@ static void check_stop(struct world *w, const struct slot *slot, const struct tf
 	}
 }
 
-static void check_tell(struct world *w, struct slot *slot, const struct tfc__core_action *a)
+static void check_report(struct world *w, struct slot *slot, const struct tfc__core_action *a)
 {
 	promise(w, a->attempt == slot->attempt, a);
 	if (a->state < TFC_TASK_EXITED) {
@@ -410,7 +410,7 @@ void world_take(struct world *w, const struct tfc__core_action *a)
 		w->inspect = w->last_inspect = a->number;
 		break;
 	case TFC__DO_REPORT_TASK:
-		check_tell(w, slot, a);
+		check_report(w, slot, a);
 		break;
 	case TFC__DO_REPORT_JOB:
 		check_job(w, a);

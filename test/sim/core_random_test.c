@@ -25,7 +25,7 @@ static void feed(struct world *w, const struct tfc__core_event *event)
 {
 	static const uint32_t nodes[TASKS_MAX];
 	w->steps++;
-	w->is_notice_told = false;
+	w->is_notice_reported = false;
 	w->noticed = NULL;
 	tfc__core_step(w->sim.core, event, w->sim.now);
 	const struct tfc__core_action *a;

@@ -292,17 +292,17 @@ static void workers_and_tensorboard_up(struct sim *s)
 	sim_up(s);
 }
 
-static void meet_a_stranger(struct sim *s, const char *task, const char *text)
+static void meet_an_outsider(struct sim *s, const char *task, const char *text)
 {
 	sim_death(s, task, (struct tfc__attempt_end){TFC_EXIT_CODE, 1, .is_port_occupied = true},
 		  text);
 }
 
-static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
+static void outsider_moves_the_task_and_restarts_the_cluster(void **state)
 {
 	struct sim s;
 	sim_parameter_server_up(&s);
-	meet_a_stranger(&s, "worker/0", "uid 1000 listens on port 20001");
+	meet_an_outsider(&s, "worker/0", "uid 1000 listens on port 20001");
 	sim_expect(&s,
 		   "task worker/0 #1 failed stranger 1: worker/0 has a foreign listener on its "
 		   "port: uid "
@@ -326,11 +326,11 @@ static void stranger_moves_the_task_and_restarts_the_cluster(void **state)
 	sim_fini(&s);
 }
 
-static void stranger_moves_a_sidecar_alone(void **state)
+static void outsider_moves_a_sidecar_alone(void **state)
 {
 	struct sim s;
 	workers_and_tensorboard_up(&s);
-	meet_a_stranger(&s, "tensorboard/0", NULL);
+	meet_an_outsider(&s, "tensorboard/0", NULL);
 	sim_event(&s, TFC__AGENT_HELD, "tensorboard/0");
 	sim_expect(
 		&s,
@@ -351,7 +351,7 @@ static void answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next(void *
 				       .task = 2,
 				       .attempt = 1,
 				       .number = s.holds[2]};
-	meet_a_stranger(&s, "tensorboard/0", NULL);
+	meet_an_outsider(&s, "tensorboard/0", NULL);
 	s.trace.len = 0;
 	sim_report(&s, 0, &late);
 	late.kind = TFC__AGENT_HOLD_FAILED;
@@ -391,8 +391,8 @@ int main(void)
 		cmocka_unit_test(first_restart_is_immediate_and_later_ones_back_off),
 		cmocka_unit_test(several_backoffs_end_in_their_order),
 		cmocka_unit_test(losses_have_a_budget_of_their_own),
-		cmocka_unit_test(stranger_moves_the_task_and_restarts_the_cluster),
-		cmocka_unit_test(stranger_moves_a_sidecar_alone),
+		cmocka_unit_test(outsider_moves_the_task_and_restarts_the_cluster),
+		cmocka_unit_test(outsider_moves_a_sidecar_alone),
 		cmocka_unit_test(answer_to_a_hold_taken_back_is_not_taken_for_that_of_the_next),
 		cmocka_unit_test(passer_by_restarts_the_task_with_its_port),
 	};

@@ -92,7 +92,7 @@ static void add_task(const struct sim *s, const struct tfc__core_action *a, stru
 	tfc__buf_addf(out, "%s/%u", s->roles[role].name, index);
 }
 
-static void add_tell(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+static void add_report(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
 	tfc__buf_addf(out, "task ");
 	add_task(s, a, out);
@@ -183,7 +183,7 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 		add_node(s, a, out);
 		break;
 	case TFC__DO_REPORT_TASK:
-		add_tell(s, a, out);
+		add_report(s, a, out);
 		break;
 	case TFC__DO_REPORT_JOB:
 		tfc__buf_addf(out, "job %s g%u", job_states[a->state], a->generation);
@@ -204,14 +204,15 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 static void trace_action(struct sim *s, const struct tfc__core_action *a)
 {
 	const struct tfc__core_action *launch = &s->launch;
-	bool is_its_tell = a && launch->kind == TFC__DO_LAUNCH && a->kind == TFC__DO_REPORT_TASK &&
-			   a->task == launch->task && a->attempt == launch->attempt &&
-			   a->state == TFC_TASK_STARTING && !a->reason && !a->text[0];
-	if (launch->kind == TFC__DO_LAUNCH && !is_its_tell) {
+	bool is_its_report = a && launch->kind == TFC__DO_LAUNCH &&
+			     a->kind == TFC__DO_REPORT_TASK && a->task == launch->task &&
+			     a->attempt == launch->attempt && a->state == TFC_TASK_STARTING &&
+			     !a->reason && !a->text[0];
+	if (launch->kind == TFC__DO_LAUNCH && !is_its_report) {
 		s->trace.len--;
 		tfc__buf_addf(&s->trace, ", which is not told\n");
 	}
-	if (a && !is_its_tell)
+	if (a && !is_its_report)
 		sim_print(s, a, &s->trace);
 	s->launch = a ? *a : (struct tfc__core_action){0};
 }

@@ -21,7 +21,7 @@ static void parameter_server_up(struct sim *s)
 	sim_up(s);
 }
 
-static void stall_is_told_and_nothing_else(void **state)
+static void stall_is_reported_and_nothing_else(void **state)
 {
 	struct sim s;
 	sim_mirrored_up(&s);
@@ -35,7 +35,7 @@ static void stall_is_told_and_nothing_else(void **state)
 	sim_fini(&s);
 }
 
-static void stacks_are_written_before_the_stall_is_told(void **state)
+static void stacks_are_written_before_the_stall_is_reported(void **state)
 {
 	struct sim s;
 	sim_mirrored(&s);
@@ -443,8 +443,8 @@ static void long_explanations_name_as_many_as_fit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stall_is_told_and_nothing_else),
-		cmocka_unit_test(stacks_are_written_before_the_stall_is_told),
+		cmocka_unit_test(stall_is_reported_and_nothing_else),
+		cmocka_unit_test(stacks_are_written_before_the_stall_is_reported),
 		cmocka_unit_test(stalled_task_that_dies_meanwhile_is_judged_by_its_death),
 		cmocka_unit_test(stalled_task_restarts_alone),
 		cmocka_unit_test(stalled_group_restarts_after_the_stacks_of_all),

@@ -82,7 +82,7 @@ static void job_in_which_nobody_listens_has_no_start_deadline_during_a_backoff(v
 	sim_fini(&s);
 }
 
-static void it_is_told_once_and_after_each_start(void **state)
+static void it_is_reported_once_and_after_each_start(void **state)
 {
 	struct sim s;
 	two_that_run(&s);
@@ -213,7 +213,7 @@ int main(void)
 		cmocka_unit_test(job_in_which_nobody_listens_counts_as_running),
 		cmocka_unit_test(
 			job_in_which_nobody_listens_has_no_start_deadline_during_a_backoff),
-		cmocka_unit_test(it_is_told_once_and_after_each_start),
+		cmocka_unit_test(it_is_reported_once_and_after_each_start),
 		cmocka_unit_test(one_that_listens_keeps_the_start_deadline),
 		cmocka_unit_test(one_that_listens_late_brings_the_start_deadline_back),
 		cmocka_unit_test(all_that_listen_late_end_the_start),

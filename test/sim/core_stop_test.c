@@ -106,7 +106,7 @@ static void stop_while_starting_stops_what_cannot_be_interrupted(void **state)
 	sim_fini(&s);
 }
 
-static void stop_while_a_verdict_is_awaited_tells_the_dead(void **state)
+static void stop_while_a_verdict_is_awaited_reports_the_dead(void **state)
 {
 	struct sim s;
 	sim_mirrored_up(&s);
@@ -201,7 +201,7 @@ int main(void)
 		cmocka_unit_test(stop_before_the_start_ends_at_once),
 		cmocka_unit_test(stop_while_holding_takes_the_holds_back),
 		cmocka_unit_test(stop_while_starting_stops_what_cannot_be_interrupted),
-		cmocka_unit_test(stop_while_a_verdict_is_awaited_tells_the_dead),
+		cmocka_unit_test(stop_while_a_verdict_is_awaited_reports_the_dead),
 		cmocka_unit_test(stop_while_aborting_starts_no_new_generation),
 		cmocka_unit_test(stop_in_backoff_ends_at_once),
 		cmocka_unit_test(stop_after_success_shortens_the_wait_and_stays_a_success),

@@ -28,7 +28,7 @@ static void permanent_exit_of_a_healthy_group_ends_the_job(void **state)
 	sim_fini(&s);
 }
 
-static void peer_killed_takes_the_blame_for_an_exit_told_first(void **state)
+static void peer_killed_takes_the_blame_for_an_exit_reported_first(void **state)
 {
 	struct sim s;
 	sim_mirrored_up(&s);
@@ -134,7 +134,7 @@ static void earliest_of_several_failures_decides(void **state)
 	sim_fini(&s);
 }
 
-static void ps_takes_the_blame_for_a_chief_whose_exit_is_told_first(void **state)
+static void ps_takes_the_blame_for_a_chief_whose_exit_is_reported_first(void **state)
 {
 	struct sim s;
 	sim_parameter_server_up(&s);
@@ -245,13 +245,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(permanent_exit_of_a_healthy_group_ends_the_job),
-		cmocka_unit_test(peer_killed_takes_the_blame_for_an_exit_told_first),
+		cmocka_unit_test(peer_killed_takes_the_blame_for_an_exit_reported_first),
 		cmocka_unit_test(answer_to_an_older_query_is_no_answer),
 		cmocka_unit_test(lost_host_never_fails_the_job_by_its_peers_exit_codes),
 		cmocka_unit_test(stopped_peer_takes_the_blame),
 		cmocka_unit_test(peer_without_a_process_takes_the_blame_and_counts_as_lost),
 		cmocka_unit_test(earliest_of_several_failures_decides),
-		cmocka_unit_test(ps_takes_the_blame_for_a_chief_whose_exit_is_told_first),
+		cmocka_unit_test(ps_takes_the_blame_for_a_chief_whose_exit_is_reported_first),
 		cmocka_unit_test(frozen_ps_is_reaped_before_the_chief_starts_again),
 		cmocka_unit_test(peer_that_left_with_0_shortly_before_is_named_as_the_cause),
 		cmocka_unit_test(

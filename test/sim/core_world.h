@@ -68,7 +68,7 @@ struct world {
 	bool is_ended;
 	bool is_stopped_by_user;
 	bool is_killed_by_user;
-	bool is_notice_told;            /* of a consequence, in this step */
+	bool is_notice_reported;        /* of a consequence, in this step */
 	const struct slot *noticed;     /* the last cause, if it had a notice */
 	struct tfc__attempt_end cause;  /* the last one that was told, and no consequence */
 	struct place places[TASKS_MAX]; /* to be answered */

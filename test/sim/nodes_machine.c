@@ -108,7 +108,7 @@ static void kill_older(struct world *w, uint32_t machine, uint64_t epoch)
 
 static uint32_t seats_taken(const struct machine *m)
 {
-	uint32_t taken = m->strangers;
+	uint32_t taken = m->outsiders;
 	for (uint32_t i = 0; i < TASKS_MAX; i++)
 		taken += m->places[i].is_held;
 	return taken;
@@ -368,9 +368,9 @@ static void tell_lost(struct world *w, uint32_t number)
 		     &(struct tfc__task_event){.kind = TFC__AGENT_LOST, .text = "it is gone"});
 }
 
-static void tell_silence(struct world *w, uint32_t number, bool is_silent)
+static void report_silence(struct world *w, uint32_t number, bool is_silent)
 {
-	w->agents[number]->is_silent_told = is_silent;
+	w->agents[number]->is_silent_reported = is_silent;
 	world_report(w, number,
 		     &(struct tfc__task_event){.kind = is_silent ? TFC__AGENT_UNREACHABLE
 								 : TFC__AGENT_REACHABLE});
@@ -384,8 +384,8 @@ static void tick_agent(struct world *w, uint32_t number)
 	if (!machine_is_reached(w, agent)) {
 		if (w->sim.now >= agent->received_at + LOST_AFTER)
 			tell_lost(w, number);
-		else if (!agent->is_silent_told && once_in(w, 3))
-			tell_silence(w, number, true);
+		else if (!agent->is_silent_reported && once_in(w, 3))
+			report_silence(w, number, true);
 		return;
 	}
 	if (has_let_go(w, agent)) { /* it says that it is alone */
@@ -394,8 +394,8 @@ static void tick_agent(struct world *w, uint32_t number)
 		return;
 	}
 	renew(w, agent);
-	if (agent->is_silent_told)
-		tell_silence(w, number, false);
+	if (agent->is_silent_reported)
+		report_silence(w, number, false);
 }
 
 /* Tasks whose maintainer could not be heard for their lease are stopped there. */
@@ -418,8 +418,8 @@ static void come_back(struct world *w, uint32_t machine)
 {
 	struct machine *m = &w->machines[machine];
 	/* However short it was, its maintainer has noticed. */
-	if (m->agent != TFC__NO_NODE && !w->agents[m->agent]->is_silent_told)
-		tell_silence(w, m->agent, true);
+	if (m->agent != TFC__NO_NODE && !w->agents[m->agent]->is_silent_reported)
+		report_silence(w, m->agent, true);
 	m->is_up = true;
 	m->is_cut = false;
 }

@@ -56,7 +56,7 @@ static void take_launch(struct world *w, struct slot *slot, const struct tfc__co
 	send(w, a);
 }
 
-static void take_tell(struct slot *slot, const struct tfc__core_action *a)
+static void take_report(struct slot *slot, const struct tfc__core_action *a)
 {
 	slot->state = a->state;
 	if (a->state < TFC_TASK_EXITED)
@@ -140,7 +140,7 @@ static void take(struct world *w, const struct tfc__core_action *a)
 		w->wishes[w->wish_count++] = (struct wish){a->task, a->number};
 		break;
 	case TFC__DO_REPORT_TASK:
-		take_tell(slot, a);
+		take_report(slot, a);
 		w->generation = a->generation;
 		break;
 	case TFC__DO_REPORT_JOB:
@@ -228,7 +228,7 @@ static uint32_t choose(struct world *w, const uint32_t *chosen)
 		uint32_t k = (first + i) % MACHINES;
 		const struct machine *m = &w->machines[k];
 		bool is_thought_alive = (m->is_up && !m->is_cut) || once_in(w, 10);
-		bool is_thought_full = m->strangers && once_in(w, 2);
+		bool is_thought_full = m->outsiders && once_in(w, 2);
 		if (is_thought_alive && !is_thought_full && !m->is_draining &&
 		    used(w, k) + chosen[k] < m->slots)
 			return k;
@@ -381,7 +381,7 @@ static void misfortune(struct world *w)
 		break;
 	case 7:
 	case 8:
-		w->machines[machine].strangers = chance(w, 3);
+		w->machines[machine].outsiders = chance(w, 3);
 		break;
 	case 9:
 		begin_term(w);
@@ -407,7 +407,7 @@ static void misfortune(struct world *w)
 static void calm_down(struct world *w)
 {
 	for (uint32_t k = 0; k < MACHINES; k++) {
-		w->machines[k].strangers = 0;
+		w->machines[k].outsiders = 0;
 		if (w->machines[k].is_draining)
 			drain(w, k);
 	}

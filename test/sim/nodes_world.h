@@ -38,7 +38,7 @@ struct machine {
 	uint64_t epoch;        /* the highest heard */
 	uint32_t agent;        /* number of the node that it is to the core; or TFC__NO_NODE */
 	uint32_t slots;
-	uint32_t strangers; /* slots taken by other jobs, of which this maintainer knows nothing */
+	uint32_t outsiders; /* slots taken by other jobs, of which this maintainer knows nothing */
 	struct place places[TASKS_MAX];
 };
 
@@ -61,7 +61,7 @@ struct agent {
 	uint64_t born_step;
 	uint64_t received_at; /* last time that a renewal could have been heard there */
 	bool is_lost;
-	bool is_silent_told;
+	bool is_silent_reported;
 	struct order orders[QUEUE_MAX];
 	uint32_t order_count;
 	struct message events[QUEUE_MAX];

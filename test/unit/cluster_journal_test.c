@@ -140,17 +140,18 @@ static void the_digest_says_how_each_task_stands(void **state)
 
 static void every_task_has_ended_when_its_job_has(void **state)
 {
-	static const uint32_t last_told[] = {TFC_TASK_PENDING, TFC_TASK_HOLDING, TFC_TASK_STARTING,
-					     TFC_TASK_READY,   TFC_TASK_EXITED,  TFC_TASK_FAILED};
+	static const uint32_t last_reported[] = {TFC_TASK_PENDING,  TFC_TASK_HOLDING,
+						 TFC_TASK_STARTING, TFC_TASK_READY,
+						 TFC_TASK_EXITED,   TFC_TASK_FAILED};
 	static const uint32_t after[] = {TFC_TASK_STOPPED, TFC_TASK_STOPPED, TFC_TASK_LOST,
 					 TFC_TASK_LOST,    TFC_TASK_EXITED,  TFC_TASK_FAILED,
 					 TFC_TASK_STOPPED}; /* the last: nothing was told of it */
 	struct tfc__journal journal;
 	assert_int_equal(tfc__journal_init(&journal), TFC_OK);
 	for (uint32_t i = 0; i < 6; i++) {
-		struct tfc__journal_entry entry = task_entry(i, last_told[i], 1);
+		struct tfc__journal_entry entry = task_entry(i, last_reported[i], 1);
 		assert_int_equal(tfc__journal_add(&journal, &entry), TFC_OK);
-		assert_int_equal(tfc__journal_task(&journal, i)->state, last_told[i]);
+		assert_int_equal(tfc__journal_task(&journal, i)->state, last_reported[i]);
 	}
 	struct tfc__journal_entry end = {.kind = TFC_EVENT_END, .job_state = TFC_JOB_STOPPED};
 	assert_int_equal(tfc__journal_add(&journal, &end), TFC_OK);

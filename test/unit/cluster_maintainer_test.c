@@ -506,7 +506,7 @@ static void fenced_maintainer_lets_go_and_says_nothing(void **state)
 	close_world(&w);
 }
 
-static void nothing_is_placed_before_the_members_were_heard_of(void **state)
+static void nothing_is_placed_before_the_members_were_received_of(void **state)
 {
 	static const char job[] = "{\"framework\":\"none\",\"argv\":[\"x\"],"
 				  "\"roles\":{\"worker\":{\"count\":1}}}";
@@ -525,7 +525,7 @@ static void nothing_is_placed_before_the_members_were_heard_of(void **state)
 }
 
 /* Three seconds are awaited in earnest: nobody else can end them. */
-static void member_that_is_not_heard_of_is_done_without(void **state)
+static void member_that_is_not_received_of_is_done_without(void **state)
 {
 	static const char job[] = "{\"framework\":\"none\",\"argv\":[\"x\"],"
 				  "\"roles\":{\"worker\":{\"count\":1}}}";
@@ -571,8 +571,8 @@ int main(void)
 		cmocka_unit_test(task_that_was_done_before_keeps_its_address),
 		cmocka_unit_test(failure_is_reported_with_its_own_reason),
 		cmocka_unit_test(fenced_maintainer_lets_go_and_says_nothing),
-		cmocka_unit_test(nothing_is_placed_before_the_members_were_heard_of),
-		cmocka_unit_test(member_that_is_not_heard_of_is_done_without),
+		cmocka_unit_test(nothing_is_placed_before_the_members_were_received_of),
+		cmocka_unit_test(member_that_is_not_received_of_is_done_without),
 		cmocka_unit_test(logs_are_read_where_the_task_was),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

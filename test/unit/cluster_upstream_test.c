@@ -127,7 +127,7 @@ static void each_partition_is_one_workers_and_near_it(void **state)
 	}
 }
 
-static void a_worker_is_told_what_it_has(void **state)
+static void a_worker_learns_what_it_has(void **state)
 {
 	char grid[] = "grid", a[] = "a", b[] = "b";
 	char port[] = "PORT=1", host_a[] = "HOST=x", host_b[] = "HOST=y";
@@ -280,7 +280,7 @@ static void what_is_open_is_canceled_at_the_end(void **state)
 }
 
 /* Whoever waits is told at once; whoever runs, when nothing more changes. */
-static void a_change_is_told_twice(void **state)
+static void a_change_is_reported_twice(void **state)
 {
 	w.is_prompt = true;
 	expect_answer(1);
@@ -309,7 +309,7 @@ static void an_answer_older_than_the_change_does_not_count(void **state)
 	expect_wait("upstream \"grid\": the host's response is older than the reported change");
 }
 
-static void what_a_host_gets_wrong_is_told(void **state)
+static void what_a_host_gets_wrong_is_reported(void **state)
 {
 	static const char *const bad[] = {"", "a,b", "a b", "\x01", NULL};
 	expect_wait("waiting for the host to locate the partitions of \"grid\"");
@@ -355,14 +355,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(partitions_are_shared_by_where_they_are),
 		cmocka_unit_test(each_partition_is_one_workers_and_near_it),
-		cmocka_unit_test(a_worker_is_told_what_it_has),
+		cmocka_unit_test(a_worker_learns_what_it_has),
 		TEST(an_answer_may_come_at_once),
 		TEST(an_answer_may_come_later),
 		TEST(a_refusal_is_the_sentence),
 		TEST(what_is_open_is_canceled_at_the_end),
-		TEST(a_change_is_told_twice),
+		TEST(a_change_is_reported_twice),
 		TEST(an_answer_older_than_the_change_does_not_count),
-		TEST(what_a_host_gets_wrong_is_told),
+		TEST(what_a_host_gets_wrong_is_reported),
 		TEST(a_partition_twice_is_refused),
 		TEST(a_node_without_a_resolver_says_so),
 	};

@@ -45,7 +45,7 @@ static void assert_json(const tfc_event *event, const char *expected)
 	tfc_free(json);
 }
 
-static void a_job_tells_its_state(void **state)
+static void a_job_reports_its_state(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_JOB);
 	event.job_state = TFC_JOB_RESTARTING;
@@ -76,7 +76,7 @@ static void the_copy_of_an_older_host_is_read_as_far_as_it_goes(void **state)
 	assert_int_equal(tfc_event_json(&event, &json), TFC_EINVAL);
 }
 
-static void a_task_tells_how_it_ended_once_it_has(void **state)
+static void a_task_reports_how_it_ended_once_it_has(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_TASK);
 	event.task_state = TFC_TASK_READY;
@@ -113,7 +113,7 @@ static void output_keeps_every_byte(void **state)
 			    "\"text\":\"a\\\\xff\",\"partial\":true,\"cursor\":\"c1\"}");
 }
 
-static void a_gap_tells_how_much_is_lost(void **state)
+static void a_gap_reports_how_much_is_lost(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_GAP);
 	event.data_len = 9000000000u;
@@ -125,7 +125,7 @@ static void a_gap_tells_how_much_is_lost(void **state)
 			    "\"text\":\"it is on node b\",\"cursor\":\"\"}");
 }
 
-static void the_end_tells_who_decided_and_its_last_lines(void **state)
+static void the_end_reports_who_decided_and_its_last_lines(void **state)
 {
 	static const char *const lines[] = {"one", "t\xe9o", NULL};
 	static const char *const ignored[] = {"worker/1 exited with 1", NULL};
@@ -153,7 +153,7 @@ static void the_end_tells_who_decided_and_its_last_lines(void **state)
 			    "\"ignored_failures\":[]}");
 }
 
-static void a_subscription_tells_that_it_is_lost_or_live(void **state)
+static void a_subscription_reports_that_it_is_lost_or_live(void **state)
 {
 	tfc_event event = make_event(TFC_EVENT_LOST);
 	event.error_code = TFC_ENOENT;
@@ -209,13 +209,13 @@ static void each_end_has_the_exit_status_that_shells_know(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_job_tells_its_state),
+		cmocka_unit_test(a_job_reports_its_state),
 		cmocka_unit_test(the_copy_of_an_older_host_is_read_as_far_as_it_goes),
-		cmocka_unit_test(a_task_tells_how_it_ended_once_it_has),
+		cmocka_unit_test(a_task_reports_how_it_ended_once_it_has),
 		cmocka_unit_test(output_keeps_every_byte),
-		cmocka_unit_test(a_gap_tells_how_much_is_lost),
-		cmocka_unit_test(the_end_tells_who_decided_and_its_last_lines),
-		cmocka_unit_test(a_subscription_tells_that_it_is_lost_or_live),
+		cmocka_unit_test(a_gap_reports_how_much_is_lost),
+		cmocka_unit_test(the_end_reports_who_decided_and_its_last_lines),
+		cmocka_unit_test(a_subscription_reports_that_it_is_lost_or_live),
 		cmocka_unit_test(what_is_no_event_is_refused),
 		cmocka_unit_test(each_end_has_the_exit_status_that_shells_know),
 	};

@@ -389,7 +389,7 @@ static void lines_of_a_lost_attempt_come_when_its_node_is_back(void **state)
 }
 
 /* The next attempts are on the same node: theirs is behind its output, in one log. */
-static void a_later_attempt_on_the_same_node_is_told_beside_it(void **state)
+static void a_later_attempt_on_the_same_node_is_reported_beside_it(void **state)
 {
 	struct world w;
 	struct follower live;
@@ -477,7 +477,7 @@ static void the_end_of_the_job_does_not_wait_for_a_node_that_stays_away(void **s
 }
 
 /* The node was back, and went away again before all was told: that is said anew. */
-static void what_is_missing_at_the_end_is_told(void **state)
+static void what_is_missing_at_the_end_is_reported(void **state)
 {
 	struct world w;
 	struct follower live;
@@ -523,10 +523,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_of_a_lost_attempt_come_when_its_node_is_back),
-		cmocka_unit_test(a_later_attempt_on_the_same_node_is_told_beside_it),
+		cmocka_unit_test(a_later_attempt_on_the_same_node_is_reported_beside_it),
 		cmocka_unit_test(lines_of_an_ended_attempt_come_when_its_node_is_back),
 		cmocka_unit_test(the_end_of_the_job_does_not_wait_for_a_node_that_stays_away),
-		cmocka_unit_test(what_is_missing_at_the_end_is_told),
+		cmocka_unit_test(what_is_missing_at_the_end_is_reported),
 		cmocka_unit_test(a_node_that_is_no_member_is_asked_again_at_the_end),
 	};
 	return cmocka_run_group_tests_name("gateway_rest", tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split(voi
 	free(data);
 }
 
-static void a_gap_is_told_in_its_place(void **state)
+static void a_gap_is_reported_in_its_place(void **state)
 {
 	struct log *log = *state;
 	struct tfc__line line;
@@ -312,7 +312,7 @@ static void an_attempt_does_not_end_the_line_of_another(void **state)
 	expect(log, TFC_STREAM_STDOUT, "begin");
 }
 
-static void a_reader_of_one_attempt_tells_no_other(void **state)
+static void a_reader_of_one_attempt_reports_no_other(void **state)
 {
 	struct log *log = *state;
 	struct tfc__line line;
@@ -341,13 +341,13 @@ int main(void)
 		TEST(a_log_that_was_rotated_begins_with_a_gap),
 		TEST(lines_are_put_together_per_stream),
 		TEST(a_line_of_the_greatest_length_is_whole_and_a_longer_one_is_split),
-		TEST(a_gap_is_told_in_its_place),
+		TEST(a_gap_is_reported_in_its_place),
 		TEST(reading_goes_on_behind_any_line),
 		TEST(a_parked_reader_goes_on_where_it_was),
 		TEST(reading_goes_on_behind_any_line_of_two_streams),
 		TEST(a_gap_ends_the_lines_that_were_begun),
 		TEST(an_attempt_does_not_end_the_line_of_another),
-		TEST(a_reader_of_one_attempt_tells_no_other),
+		TEST(a_reader_of_one_attempt_reports_no_other),
 	};
 	return cmocka_run_group_tests_name("gateway lines", tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static int read_tail(void)
 	return code;
 }
 
-static void a_log_is_read_whole_or_the_failure_is_told(void **state)
+static void a_log_is_read_whole_or_the_failure_is_reported(void **state)
 {
 	leaks_make_dir(dir);
 	write_segment(write_segment(0));
@@ -89,7 +89,7 @@ static void a_log_is_read_whole_or_the_failure_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_log_is_read_whole_or_the_failure_is_told),
+		cmocka_unit_test(a_log_is_read_whole_or_the_failure_is_reported),
 	};
 	return cmocka_run_group_tests_name("log_nomem", tests, NULL, NULL);
 }

@@ -254,7 +254,7 @@ static void a_version_that_cannot_be_read_changes_nothing(void **state)
 	assert_int_equal(tfc__members_count(members), 1);
 }
 
-static void the_same_again_tells_nothing(void **state)
+static void the_same_again_reports_nothing(void **state)
 {
 	open_good("{\"members\":[" A "]}");
 	write_text(path, "{\"members\":[" A "]}");
@@ -314,7 +314,7 @@ int main(void)
 		TEST(writing_over_it_counts_and_renaming_over_it),
 		TEST(a_link_that_is_changed_counts),
 		TEST(a_version_that_cannot_be_read_changes_nothing),
-		TEST(the_same_again_tells_nothing),
+		TEST(the_same_again_reports_nothing),
 		TEST(what_this_node_was_given_itself_counts),
 		TEST(a_file_that_is_not_fit_at_the_start_is_refused),
 	};

@@ -71,7 +71,7 @@ static void one_that_is_silent_is_suspect_then_down(void **state)
 }
 
 /* Whoever has just been heard costs no message. */
-static void only_who_was_not_heard_is_asked(void **state)
+static void only_who_was_not_received_is_asked(void **state)
 {
 	begin(2);
 	tfc__probe_received(&nodes[0], now + 900 * TFC__MS);
@@ -107,7 +107,7 @@ static void one_that_never_came_is_down_by_refusal_or_silence(void **state)
 	expect(1, 2, TFC_MEMBER_DOWN);
 }
 
-static void one_that_left_stays_so_until_it_is_heard(void **state)
+static void one_that_left_stays_so_until_it_is_received(void **state)
 {
 	begin(1);
 	tfc__probe_left(&nodes[0]);
@@ -180,7 +180,7 @@ static void of_two_nodes_each_may_call_the_other_down(void **state)
 	expect(0, 1, TFC_MEMBER_DOWN);
 }
 
-static void the_cut_is_over_when_they_are_heard(void **state)
+static void the_cut_is_over_when_they_are_received(void **state)
 {
 	begin(4);
 	pass(60, 4, 0);
@@ -206,16 +206,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_answers_stays_alive),
 		cmocka_unit_test(one_that_is_silent_is_suspect_then_down),
-		cmocka_unit_test(only_who_was_not_heard_is_asked),
+		cmocka_unit_test(only_who_was_not_received_is_asked),
 		cmocka_unit_test(a_refusal_after_a_break_is_the_end_at_once),
 		cmocka_unit_test(one_that_never_came_is_down_by_refusal_or_silence),
-		cmocka_unit_test(one_that_left_stays_so_until_it_is_heard),
+		cmocka_unit_test(one_that_left_stays_so_until_it_is_received),
 		cmocka_unit_test(what_was_measured_while_this_process_slept_is_void),
 		cmocka_unit_test(a_sleep_moves_silence_and_does_not_end_it),
 		cmocka_unit_test(many_that_fall_silent_together_are_not_called_down),
 		cmocka_unit_test(a_third_may_go_at_once),
 		cmocka_unit_test(of_two_nodes_each_may_call_the_other_down),
-		cmocka_unit_test(the_cut_is_over_when_they_are_heard),
+		cmocka_unit_test(the_cut_is_over_when_they_are_received),
 		cmocka_unit_test(nobody_to_look_at_is_no_wake_up),
 	};
 	return cmocka_run_group_tests_name("member_probe", tests, NULL, NULL);

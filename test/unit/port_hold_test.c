@@ -18,14 +18,14 @@
 #include "port/port.h"
 #include "sockets.h"
 
-static void open_door(struct test_hold *f, int is_open)
+static void open_window(struct test_hold *f, int is_open)
 {
 	assert_int_equal(tfc_port_hold_set_open(f->hold, is_open), TFC_OK);
 }
 
 /* ---- strangers */
 
-static void held_port_refuses_every_stranger(void **state)
+static void held_port_refuses_every_outsider(void **state)
 {
 	struct test_hold *f = *state;
 	assert_int_equal(test_count_intruders(f->port), 0);
@@ -35,53 +35,53 @@ static void admitted_task_listens_on_each_address_that_tensorflow_uses(void **st
 {
 	struct test_hold *f = *state;
 	for (int i = 0; i < TEST_ADDRESSES; i++) {
-		open_door(f, 1);
+		open_window(f, 1);
 		int task = test_listen(test_addresses[i], f->port, TEST_REUSEADDR);
 		assert_true(task >= 0);
-		open_door(f, 0);
+		open_window(f, 0);
 		close(task);
 	}
 }
 
-static void running_task_is_alone_once_the_door_is_closed(void **state)
+static void running_task_is_alone_once_the_window_is_closed(void **state)
 {
 	struct test_hold *f = *state;
 	for (int i = 0; i < TEST_ADDRESSES; i++) {
-		open_door(f, 1);
+		open_window(f, 1);
 		int task = test_listen(test_addresses[i], f->port, TEST_REUSEADDR);
-		open_door(f, 0);
+		open_window(f, 0);
 		assert_int_equal(test_count_intruders(f->port), 0);
 		close(task);
 		assert_int_equal(test_count_intruders(f->port), 0);
 	}
 }
 
-static void closed_door_refuses_the_task_too(void **state)
+static void closed_window_refuses_the_task_too(void **state)
 {
 	struct test_hold *f = *state;
 	assert_int_equal(test_listen("::", f->port, TEST_REUSEADDR), -EADDRINUSE);
-	open_door(f, 1);
-	open_door(f, 0);
+	open_window(f, 1);
+	open_window(f, 0);
 	assert_int_equal(test_listen("::", f->port, TEST_REUSEADDR), -EADDRINUSE);
 }
 
-static void open_door_refuses_programs_that_do_not_ask_for_reuse(void **state)
+static void open_window_refuses_programs_that_do_not_ask_for_reuse(void **state)
 {
 	struct test_hold *f = *state;
-	open_door(f, 1);
+	open_window(f, 1);
 	assert_int_equal(test_bind("::", f->port, TEST_PLAIN), -EADDRINUSE);
 	assert_int_equal(test_bind("127.0.0.1", f->port, TEST_REUSEPORT), -EADDRINUSE);
 }
 
-static void stranger_that_slipped_in_cannot_listen_beside_the_task(void **state)
+static void outsider_that_slipped_in_cannot_listen_beside_the_task(void **state)
 {
 	struct test_hold *f = *state;
-	open_door(f, 1);
+	open_window(f, 1);
 	int stranger = test_bind("127.0.0.1", f->port, TEST_REUSEADDR);
 	assert_true(stranger >= 0);
 	int task = test_listen("::", f->port, TEST_REUSEADDR);
 	assert_true(task >= 0);
-	open_door(f, 0);
+	open_window(f, 0);
 	assert_int_equal(listen(stranger, 1), -1);
 	assert_int_equal(errno, EADDRINUSE);
 	close(task);
@@ -90,16 +90,16 @@ static void stranger_that_slipped_in_cannot_listen_beside_the_task(void **state)
 }
 
 /* Its flags, user and address would otherwise let it in again, unchecked. */
-static void stranger_that_slipped_in_with_both_flags_is_out_once_the_door_is_closed(void **state)
+static void outsider_that_slipped_in_with_both_flags_is_out_once_the_window_is_closed(void **state)
 {
 	struct test_hold *f = *state;
 	for (int i = 0; i < TEST_ADDRESSES; i++) {
-		open_door(f, 1);
+		open_window(f, 1);
 		int stranger = test_bind(test_addresses[i], f->port,
 					 TEST_REUSEADDR | TEST_REUSEPORT);
 		assert_true(stranger >= 0);
 		close(stranger);
-		open_door(f, 0);
+		open_window(f, 0);
 		assert_int_equal(test_count_intruders(f->port), 0);
 	}
 }
@@ -127,18 +127,18 @@ static int acquire_fixed_elsewhere(struct test_hold *f)
 	return code;
 }
 
-static void held_port_cannot_be_acquired_twice_door_open_or_not(void **state)
+static void held_port_cannot_be_acquired_twice_window_open_or_not(void **state)
 {
 	struct test_hold *f = *state;
 	tfc_port_hold *second = NULL;
 	for (int is_open = 0; is_open < 2; is_open++) {
-		open_door(f, is_open);
+		open_window(f, is_open);
 		assert_int_equal(acquire_fixed_elsewhere(f), TFC_EBUSY);
 		assert_int_equal(tfc_port_acquire(f->pool, f->port, &second), TFC_EBUSY);
 		assert_non_null(strstr(tfc_ctx_error(f->ctx)->text, "this pool"));
 		assert_null(second);
 	}
-	open_door(f, 0);
+	open_window(f, 0);
 	assert_int_equal(test_count_intruders(f->port), 0);
 }
 
@@ -157,7 +157,7 @@ static void busy_port_names_the_listener(void **state)
 {
 	struct test_hold *f = *state;
 	char pid[32];
-	open_door(f, 1);
+	open_window(f, 1);
 	int task = test_listen("127.0.0.1", f->port, TEST_REUSEADDR);
 	tfc_port_hold_release(f->hold);
 	f->hold = NULL;
@@ -208,9 +208,9 @@ static void kept_hold_asks_its_keeper(void **state)
 	move_to(f, &keeper);
 	assert_int_equal(folder_count_fds(), before);
 	assert_int_equal(test_count_intruders(f->port), 0);
-	open_door(f, 1);
+	open_window(f, 1);
 	assert_int_equal(keeper.is_open, 1);
-	open_door(f, 0);
+	open_window(f, 0);
 	assert_int_equal(keeper.is_open, 0);
 	assert_int_equal(tfc_port_hold_number(f->hold), f->port);
 	tfc_port_hold_release(f->hold);
@@ -271,15 +271,16 @@ static void vacated_port_is_the_programs_alone_and_comes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_HOLD(held_port_refuses_every_stranger),
+		WITH_HOLD(held_port_refuses_every_outsider),
 		WITH_HOLD(admitted_task_listens_on_each_address_that_tensorflow_uses),
-		WITH_HOLD(running_task_is_alone_once_the_door_is_closed),
-		WITH_HOLD(closed_door_refuses_the_task_too),
-		WITH_HOLD(open_door_refuses_programs_that_do_not_ask_for_reuse),
-		WITH_HOLD(stranger_that_slipped_in_cannot_listen_beside_the_task),
-		WITH_HOLD(stranger_that_slipped_in_with_both_flags_is_out_once_the_door_is_closed),
+		WITH_HOLD(running_task_is_alone_once_the_window_is_closed),
+		WITH_HOLD(closed_window_refuses_the_task_too),
+		WITH_HOLD(open_window_refuses_programs_that_do_not_ask_for_reuse),
+		WITH_HOLD(outsider_that_slipped_in_cannot_listen_beside_the_task),
+		WITH_HOLD(
+			outsider_that_slipped_in_with_both_flags_is_out_once_the_window_is_closed),
 		WITH_HOLD(released_port_is_free_for_all),
-		WITH_HOLD(held_port_cannot_be_acquired_twice_door_open_or_not),
+		WITH_HOLD(held_port_cannot_be_acquired_twice_window_open_or_not),
 		WITH_HOLD(busy_port_names_the_holder_or_says_that_it_cannot),
 		WITH_HOLD(busy_port_names_the_listener),
 		WITH_HOLD(kept_hold_asks_its_keeper),

@@ -259,7 +259,7 @@ static void descriptors_are_close_on_exec_and_none_is_left(void **state)
 	assert_int_equal(folder_count_fds(), before);
 }
 
-static void no_descriptor_left_is_told(void **state)
+static void no_descriptor_left_is_reported(void **state)
 {
 	tfc_port_pool *pool = open_pool(*state, 20000, 29999);
 	struct rlimit old;
@@ -295,7 +295,7 @@ int main(void)
 		cmocka_unit_test(fixed_port_may_lie_outside_the_pool),
 		cmocka_unit_test(holds_outlive_their_pool),
 		cmocka_unit_test(descriptors_are_close_on_exec_and_none_is_left),
-		cmocka_unit_test(no_descriptor_left_is_told),
+		cmocka_unit_test(no_descriptor_left_is_reported),
 	};
 	return cmocka_run_group_tests_name("port_pool", tests, open_ctx, free_ctx);
 }

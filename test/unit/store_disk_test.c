@@ -137,7 +137,7 @@ static int count_values(void *user, const tfc_store_value *value)
 	return TFC_OK;
 }
 
-static void a_file_in_place_of_a_folder_is_told(void **state)
+static void a_file_in_place_of_a_folder_is_reported(void **state)
 {
 	struct tfc__disk disk;
 	uint32_t counts[2] = {0};
@@ -354,7 +354,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_damaged_file_is_refused_by_name_and_left_in_place),
-		TEST(a_file_in_place_of_a_folder_is_told),
+		TEST(a_file_in_place_of_a_folder_is_reported),
 		TEST(a_record_under_another_name_is_damaged),
 		TEST(a_damaged_record_can_be_written_anew_or_removed),
 		TEST(a_link_is_no_record),

@@ -117,8 +117,8 @@ static void close_far(void *user)
 	answer(0, 1);
 }
 
-static void keep_and_close_when_told(struct rpc_end *end, struct tfc__rpc_request *request,
-				     const char *method, const msgpack_object *params)
+static void keep_and_close_on_request(struct rpc_end *end, struct tfc__rpc_request *request,
+				      const char *method, const msgpack_object *params)
 {
 	requests[request_count++] = request;
 	tfc__rpc_watch(request, close_far, close_far, NULL);
@@ -208,7 +208,7 @@ static void closing_in_cancel_or_credit_is_legal(void **state)
 {
 	for (int by_credit = 0; by_credit < 2; by_credit++) {
 		struct rpc_outcome outcome = {0};
-		far->serve = keep_and_close_when_told;
+		far->serve = keep_and_close_on_request;
 		assert_int_equal(rpc_ask(near, "x", 1, 0, 0, &outcome), TFC_OK);
 		rpc_run(ctx);
 		if (by_credit)

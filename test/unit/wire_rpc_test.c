@@ -133,7 +133,7 @@ static void a_dropped_call_says_nothing_more(void **state)
 }
 
 /* It was canceled while nobody watched. */
-static void a_late_watch_is_told(void **state)
+static void a_late_watch_is_reported(void **state)
 {
 	struct rpc_outcome outcome = {0};
 	far->serve = keep;
@@ -353,7 +353,7 @@ int main(void)
 		TEST(items_cost_credit),
 		TEST(items_may_be_taken_as_bytes),
 		TEST(credit_has_a_top),
-		TEST(a_late_watch_is_told),
+		TEST(a_late_watch_is_reported),
 		TEST(open_calls_have_a_limit_that_a_cancel_does_not_lift),
 		TEST(what_the_other_end_would_refuse_is_not_sent),
 	};
