@@ -77,7 +77,7 @@ struct tfc__bundles *tfc__agent_bundles(const struct tfc__agent *agent);
 
 typedef void (*tfc__agent_fn)(void *user, const struct tfc__task_event *event);
 
-/* ---- orders */
+/* ---- jobs; orders come through agent_ops.h */
 
 /* The job that the tasks belong to. Borrowed for as long as the agent's job is open. */
 struct tfc__agent_job_info {
@@ -107,54 +107,10 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 		       tfc_error *error);
 
 /*
- * The job has ended: removes its bundle and unpacked directories; its logs stay until it is closed.
- */
-void tfc__agent_job_end(struct tfc__agent_job *job);
-
-/*
  * Kills all running processes, releases the job's ports, removes its private directories. NULL is a
  * no-op.
  */
 void tfc__agent_job_close(struct tfc__agent_job *job);
-
-/*
- * Acquires a slot and the task's port (HELD or HOLD_FAILED, with this number); a task
- * without a port is HELD as well. A release before the answer cancels the hold. After HOLD_FAILED
- * the task keeps what it has acquired, that is a slot without a port, until its release.
- */
-void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
-void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
-
-/*
- * Sets variables, "NAME=value", for the task's attempts from the next launch on; they override the
- * job's own. Copied. If there is no memory for them, the attempts are refused.
- */
-void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *const *env);
-
-/*
- * Runs an attempt (STARTED, READY, EXITED, or REFUSED). The spec is read before the call returns.
- */
-void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
-		       uint32_t generation, const tfc_spec *spec);
-
-void tfc__agent_signal(struct tfc__agent_job *job, uint32_t task, int signal_number);
-void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_ms);
-
-/*
- * Requests a new answer (ANSWER), which comes once nothing of the node's previous incarnation is
- * awaited. A later query replaces an unanswered one.
- */
-void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
-
-/*
- * Makes the Python processes of an attempt write the stacks of all their threads into its log
- * (STACKED, within two seconds). With is_ending, a stopped process is continued for this, because
- * the attempt is stopped afterwards anyway.
- */
-void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t task, bool is_ending);
-
-/* Queries the activity of the first tasks that are not ready yet (INSPECTED). */
-void tfc__agent_inspect(struct tfc__agent_job *job, uint32_t number);
 
 /* ---- queries */
 

@@ -221,7 +221,7 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 	tfc__observer_init(&job->bundle_waiter, NULL);
 	tfc__list_append(&agent->jobs, &job->link);
 	tfc__work_init(&job->answer, agent->ctx, deliver_states);
-	tfc__work_init(&job->looked, agent->ctx, tfc__agent_deliver_inspection);
+	tfc__work_init(&job->inspected, agent->ctx, tfc__agent_deliver_inspection);
 	uint32_t count = tfc__job_task_count(info->job);
 	job->tasks = calloc(count, sizeof(*job->tasks));
 	job->states = calloc(count, 1);
@@ -322,7 +322,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 		close_task(&job->tasks[i]);
 	tfc__bundle_close(job);
 	tfc__work_cancel(&job->answer);
-	tfc__work_cancel(&job->looked);
+	tfc__work_cancel(&job->inspected);
 	tfc__log_dir_fini(&job->logs);
 	tfc__limits_end(job);
 	if (job->run_dir)
@@ -331,7 +331,7 @@ void tfc__agent_job_close(struct tfc__agent_job *job)
 	free(job->run_dir);
 	free(job->log_dir);
 	free(job->tasks);
-	tfc_spec_free(job->waiting_spec);
+	tfc_spec_free(job->spec);
 	free(job->states);
 	free(job->errors);
 	free(job);
@@ -405,11 +405,6 @@ void tfc__agent_refuse_stopped(struct agent_task *task)
 	task->attempt_state = ATTEMPT_NONE;
 	tfc__fail(task->error, TFC_ECANCELED, "agent", 0, "stopped before it started");
 	tfc__agent_reply(task, REPLY_REFUSED);
-}
-
-void tfc__agent_signal(struct tfc__agent_job *job, uint32_t number, int signal_number)
-{
-	tfc_process_signal(job->tasks[number].process, signal_number);
 }
 
 void tfc__agent_stop(struct tfc__agent_job *job, uint32_t number, uint32_t grace_ms)

@@ -18,25 +18,11 @@ struct tfc__agent_ops {
 	 */
 	int (*job_open)(void *agent, const struct tfc__agent_job_info *info, tfc__agent_fn fn,
 			void *user, void **ret_job, tfc_error *error);
-	void (*job_end)(void *job);   /* as tfc__agent_job_end */
 	void (*job_close)(void *job); /* as tfc__agent_job_close */
-	void (*hold)(void *job, uint32_t task, uint32_t number);
-	void (*release)(void *job, uint32_t task);
-	/*
-	 * Variables of the task's attempts from the next launch on. They override the job's own and
-	 * replace those set before.
-	 */
-	void (*set_env)(void *job, uint32_t task, const char *const *env);
-	void (*launch)(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
-		       const tfc_spec *spec);
-	void (*signal)(void *job, uint32_t task, int signal_number);
-	void (*stop)(void *job, uint32_t task, uint32_t grace_ms);
-	void (*query)(void *job, uint32_t query);
-	void (*stacks)(void *job, uint32_t task, bool is_ending);
-	void (*look)(void *job, uint32_t number);
+	void (*order)(void *job, const struct tfc__task_order *order);
 	/*
 	 * Log records of one task on that node, see log/source.h; NULL and *error. Also after
-	 * job_end.
+	 * the order END.
 	 */
 	struct tfc__log_source *(*log_open)(void *job, uint32_t task, uint64_t position,
 					    tfc_error *error);

@@ -166,7 +166,7 @@ struct agent_task {
 	uint32_t hold_number;       /* number of the last hold request */
 	bool has_slot;              /* from hold to release */
 	bool is_unpacked;           /* its bundle, for this and all later attempts */
-	struct tfc__strv extra_env; /* see tfc__agent_set_env */
+	struct tfc__strv extra_env; /* see TFC__ORDER_ENV */
 	struct tfc__strv argv;      /* of an attempt that waits for its bundle, else empty */
 	struct tfc__strv env;
 	struct tfc__link watch_link;   /* in agent->by_port */
@@ -192,9 +192,9 @@ struct tfc__agent_job {
 	char *log_dir;
 	struct agent_task *tasks;
 	uint32_t task_count;
-	tfc_error *errors;      /* one per task; separate, because most are never used */
-	tfc_spec *waiting_spec; /* for tasks in agent->waiting, or NULL */
-	uint32_t waiting_generation;
+	tfc_error *errors; /* one per task; separate, because most are never used */
+	tfc_spec *spec;    /* for the launches of spec_generation; NULL: no memory for it */
+	uint32_t spec_generation;
 	uint8_t *states;  /* the answer to a query, one per task */
 	uint32_t query;   /* the number of the unanswered query, or 0 */
 	uint32_t settled; /* tasks whose state for the query is known */
@@ -205,14 +205,31 @@ struct tfc__agent_job {
 	const struct agent_task *portless;
 	struct tfc__work answer;
 	struct tfc__user *users; /* by role; NULL: all tasks run as the host's user */
-	uint32_t look;           /* the number of the last look */
-	struct tfc__work looked;
+	uint32_t inspection;     /* the number of the last INSPECT */
+	struct tfc__work inspected;
 	bool is_plan;
 	struct tfc__bundle *bundle; /* NULL: the job has none */
 	struct tfc__observer bundle_waiter;
 	tfc_process *removing; /* removes the unpacked directories after the job's end */
 	struct tfc__log_dir logs;
 };
+
+/* ---- orders (task.h says what they do) */
+
+void tfc__agent_job_end(struct tfc__agent_job *job);
+void tfc__agent_hold(struct tfc__agent_job *job, uint32_t task, uint32_t number);
+void tfc__agent_release(struct tfc__agent_job *job, uint32_t task);
+/* Both copy. Without memory the launches that need it are refused. */
+void tfc__agent_set_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec);
+void tfc__agent_set_env(struct tfc__agent_job *job, uint32_t task, const char *const *env);
+void tfc__agent_launch(struct tfc__agent_job *job, uint32_t task, uint32_t attempt,
+		       uint32_t generation);
+void tfc__agent_stop(struct tfc__agent_job *job, uint32_t task, uint32_t grace_ms);
+void tfc__agent_query(struct tfc__agent_job *job, uint32_t query);
+void tfc__agent_stacks(struct tfc__agent_job *job, uint32_t task, bool is_ending);
+void tfc__agent_inspect(struct tfc__agent_job *job, uint32_t number);
+
+/* ---- events */
 
 void tfc__agent_notify(struct agent_task *task, struct tfc__task_event *event);
 /* The event about the start or end of an attempt's process; log_end and the facts about its port

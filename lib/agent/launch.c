@@ -269,9 +269,12 @@ static int run_hook(struct agent_task *task)
 	return TFC_OK;
 }
 
-static void launch_now(struct agent_task *task, const tfc_spec *spec)
+static void launch_now(struct agent_task *task)
 {
-	if (tfc__agent_hold_port(task) < 0 ||
+	const tfc_spec *spec = task->job->spec;
+	if (!spec)
+		tfc__fail_nomem(task->error, "agent");
+	if (!spec || tfc__agent_hold_port(task) < 0 ||
 	    tfc__render_argv(task, spec, &task->argv, task->error) < 0 ||
 	    tfc__render_environ(task, spec, &task->env, task->error) < 0 || run_hook(task) < 0) {
 		tfc__strv_fini(&task->argv);
@@ -297,25 +300,20 @@ static int copy_task(void *user, const char *task_type, uint32_t task_index, con
 	return tfc_spec_add(user, task_type, task_index, address, NULL);
 }
 
-/* One copy serves all tasks of a generation that wait. */
-static int keep_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec,
-		     tfc_error *error)
+void tfc__agent_set_spec(struct tfc__agent_job *job, uint32_t generation, const tfc_spec *spec)
 {
 	tfc_spec *copy = NULL;
-	if (job->waiting_spec && job->waiting_generation == generation)
-		return TFC_OK;
 	if (tfc_spec_new(&copy) < 0 || tfc_spec_each(spec, copy_task, copy) != 0) {
 		tfc_spec_free(copy);
-		return tfc__fail_nomem(error, "agent");
+		copy = NULL;
 	}
-	tfc_spec_free(job->waiting_spec);
-	job->waiting_spec = copy;
-	job->waiting_generation = generation;
-	return TFC_OK;
+	tfc_spec_free(job->spec);
+	job->spec = copy;
+	job->spec_generation = generation;
 }
 
-/* Whether the launch waits, or was refused. */
-static bool waits_for_guard(struct agent_task *task, const tfc_spec *spec)
+/* Whether the launch waits until the guard has room. */
+static bool waits_for_guard(struct agent_task *task)
 {
 	struct tfc__agent *agent = task->job->agent;
 	if (tfc__list_is_empty(&agent->waiting) && !tfc__guard_is_busy(agent->ctx) &&
@@ -323,10 +321,6 @@ static bool waits_for_guard(struct agent_task *task, const tfc_spec *spec)
 		agent->launched++;
 		tfc__work_schedule(&agent->guard_is_free);
 		return false;
-	}
-	if (keep_spec(task->job, task->generation, spec, task->error) < 0) {
-		tfc__agent_reply(task, REPLY_REFUSED);
-		return true;
 	}
 	task->attempt_state = ATTEMPT_WAITING;
 	tfc__list_append(&agent->waiting, &task->waiting_link);
@@ -344,7 +338,7 @@ void tfc__waiting_resume(struct tfc__work *work)
 							    waiting_link);
 		tfc__list_remove(&task->waiting_link);
 		task->attempt_state = ATTEMPT_NONE;
-		launch_now(task, task->job->waiting_spec);
+		launch_now(task);
 	}
 	if (!tfc__list_is_empty(&agent->waiting))
 		tfc__guard_when_free(agent->ctx, &agent->guard_is_free);
@@ -354,13 +348,18 @@ void tfc__waiting_resume(struct tfc__work *work)
 /* ---- launching */
 
 void tfc__agent_launch(struct tfc__agent_job *job, uint32_t number, uint32_t attempt,
-		       uint32_t generation, const tfc_spec *spec)
+		       uint32_t generation)
 {
 	struct agent_task *task = &job->tasks[number];
 	task->attempt = attempt;
 	task->generation = generation;
 	tfc__strv_fini(&task->argv);
 	tfc__strv_fini(&task->env);
-	if (!waits_for_guard(task, spec))
-		launch_now(task, spec);
+	if (job->spec_generation != generation) {
+		tfc__fail(task->error, TFC_EINVAL, "agent", 0, "no cluster spec of generation %u",
+			  generation);
+		tfc__agent_reply(task, REPLY_REFUSED);
+	} else if (!waits_for_guard(task)) {
+		launch_now(task);
+	}
 }

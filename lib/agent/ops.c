@@ -13,60 +13,49 @@ static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__ag
 	return code;
 }
 
-static void job_end(void *job)
-{
-	tfc__agent_job_end(job);
-}
-
 static void job_close(void *job)
 {
 	tfc__agent_job_close(job);
 }
 
-static void hold(void *job, uint32_t task, uint32_t number)
+static void order(void *of, const struct tfc__task_order *order)
 {
-	tfc__agent_hold(job, task, number);
-}
-
-static void release(void *job, uint32_t task)
-{
-	tfc__agent_release(job, task);
-}
-
-static void set_env(void *job, uint32_t task, const char *const *env)
-{
-	tfc__agent_set_env(job, task, env);
-}
-
-static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
-		   const tfc_spec *spec)
-{
-	tfc__agent_launch(job, task, attempt, generation, spec);
-}
-
-static void signal_task(void *job, uint32_t task, int signal_number)
-{
-	tfc__agent_signal(job, task, signal_number);
-}
-
-static void stop(void *job, uint32_t task, uint32_t grace_ms)
-{
-	tfc__agent_stop(job, task, grace_ms);
-}
-
-static void query(void *job, uint32_t number)
-{
-	tfc__agent_query(job, number);
-}
-
-static void stacks(void *job, uint32_t task, bool is_ending)
-{
-	tfc__agent_stacks(job, task, is_ending);
-}
-
-static void look(void *job, uint32_t number)
-{
-	tfc__agent_inspect(job, number);
+	struct tfc__agent_job *job = of;
+	switch (order->kind) {
+	case TFC__ORDER_END:
+		tfc__agent_job_end(job);
+		break;
+	case TFC__ORDER_HOLD:
+		tfc__agent_hold(job, order->task, order->number);
+		break;
+	case TFC__ORDER_RELEASE:
+		tfc__agent_release(job, order->task);
+		break;
+	case TFC__ORDER_SPEC:
+		tfc__agent_set_spec(job, order->generation, order->spec);
+		break;
+	case TFC__ORDER_LAUNCH:
+		tfc__agent_launch(job, order->task, order->attempt, order->generation);
+		break;
+	case TFC__ORDER_SIGNAL:
+		tfc_process_signal(job->tasks[order->task].process, (int)order->number);
+		break;
+	case TFC__ORDER_STOP:
+		tfc__agent_stop(job, order->task, order->number);
+		break;
+	case TFC__ORDER_QUERY:
+		tfc__agent_query(job, order->number);
+		break;
+	case TFC__ORDER_STACKS:
+		tfc__agent_stacks(job, order->task, order->number != 0);
+		break;
+	case TFC__ORDER_INSPECT:
+		tfc__agent_inspect(job, order->number);
+		break;
+	case TFC__ORDER_ENV:
+		tfc__agent_set_env(job, order->task, order->env);
+		break;
+	}
 }
 
 static struct tfc__log_source *log_open(void *of, uint32_t task, uint64_t position,
@@ -103,17 +92,8 @@ static void after_previous(void *agent, struct tfc__work *work)
 
 const struct tfc__agent_ops tfc__local_agent_ops = {
 	.job_open = job_open,
-	.job_end = job_end,
 	.job_close = job_close,
-	.hold = hold,
-	.release = release,
-	.set_env = set_env,
-	.launch = launch,
-	.signal = signal_task,
-	.stop = stop,
-	.query = query,
-	.stacks = stacks,
-	.look = look,
+	.order = order,
 	.log_open = log_open,
 	.log_tail = log_tail,
 	.kept_log = kept_log,

@@ -101,10 +101,10 @@ static bool is_awaited(const struct agent_task *task)
 
 void tfc__agent_deliver_inspection(struct tfc__work *work)
 {
-	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, looked);
+	struct tfc__agent_job *job = tfc__container_of(work, struct tfc__agent_job, inspected);
 	struct tfc__inspected inspected[TFC__INSPECTED_MAX];
 	struct tfc__task_event event = {.kind = TFC__AGENT_INSPECTED,
-					.number = job->look,
+					.number = job->inspection,
 					.inspected = inspected};
 	for (uint32_t i = 0; i < job->task_count; i++) {
 		struct agent_task *task = &job->tasks[i];
@@ -121,8 +121,8 @@ void tfc__agent_deliver_inspection(struct tfc__work *work)
 
 void tfc__agent_inspect(struct tfc__agent_job *job, uint32_t number)
 {
-	job->look = number;
-	tfc__work_schedule(&job->looked);
+	job->inspection = number;
+	tfc__work_schedule(&job->inspected);
 }
 
 void tfc__agent_activity(struct tfc__agent_job *job, uint32_t number, char *text, size_t size)

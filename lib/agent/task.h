@@ -1,7 +1,7 @@
 /*
- * What an agent reports to a maintainer about the tasks of a job: one struct from the agent over
- * the wire (node/agent_wire.c describes its fields) to the maintainer's core. Values only: the core
- * is pure.
+ * What a maintainer orders from an agent about the tasks of a job, and what the agent reports. Both
+ * are one struct each, from the maintainer's core to the agent and back; node/agent_wire.c
+ * describes their fields on the wire. Values only: the core is pure.
  */
 #ifndef TFC_AGENT_TASK_H
 #define TFC_AGENT_TASK_H
@@ -10,6 +10,49 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <tfcluster/spec.h>
+
+/* ---- orders. The numbers are on the wire. */
+
+enum tfc__order_kind {
+	TFC__ORDER_END =
+		1, /* the job has ended: its bundle and unpacked directories go, its logs stay */
+	/* acquire a slot and the task's port, if it has one; answer HELD or HOLD_FAILED, with this
+	 * number. After HOLD_FAILED the task keeps what it has acquired, a slot without a port. */
+	TFC__ORDER_HOLD = 2,
+	/* release both: the task is reaped and done, or must move. Cancels a HOLD that is
+	 * unanswered or has failed. */
+	TFC__ORDER_RELEASE = 3,
+	TFC__ORDER_SPEC = 4, /* for the launches of `generation` that follow: spec */
+	/* run `attempt` in `generation`; answer STARTED, READY, EXITED, or REFUSED */
+	TFC__ORDER_LAUNCH = 5,
+	TFC__ORDER_SIGNAL = 6, /* send signal `number` to the task's group */
+	/* stop the attempt with a grace of `number` ms; a second STOP with less shortens it */
+	TFC__ORDER_STOP = 7,
+	/* answer STATES with this number, once nothing of the node's previous incarnation is
+	 * awaited; a later QUERY replaces an unanswered one */
+	TFC__ORDER_QUERY = 8,
+	/* write the Python stacks of the attempt into its log; answer STACKED, within two seconds.
+	 * number 1: the attempt is stopped afterwards, so it may be continued */
+	TFC__ORDER_STACKS = 9,
+	TFC__ORDER_INSPECT = 10, /* inspect the first tasks that are not ready; answer INSPECTED */
+	/* for the task's launches that follow: env, instead of any before; it overrides the job's
+	 * own variables */
+	TFC__ORDER_ENV = 11,
+};
+
+/* Borrowed: valid during the call. */
+struct tfc__task_order {
+	enum tfc__order_kind kind;
+	uint32_t task;
+	uint32_t attempt;
+	uint32_t generation;
+	uint32_t number;
+	const char *const *env; /* "NAME=value", NULL-terminated; or NULL */
+	tfc_spec *spec;         /* one that was read from the wire is the reader's to free */
+};
+
+/* ---- events */
 
 /* How an attempt ended. The job's journal keeps it. */
 struct tfc__attempt_end {
@@ -44,8 +87,8 @@ enum tfc__task_event_kind {
 	TFC__AGENT_EXITED = 5,    /* end; text; pid, isolation */
 	TFC__AGENT_REFUSED = 6,   /* the attempt could not be started: text */
 	TFC__AGENT_STALLED = 7,   /* silent_ms; text: the task's activity */
-	TFC__AGENT_STACKED = 8,   /* result of tfc__agent_stacks: text, activity, silent_ms */
-	TFC__AGENT_INSPECTED = 9, /* result of tfc__agent_inspect: inspected */
+	TFC__AGENT_STACKED = 8,   /* answer to STACKS: text, activity, silent_ms */
+	TFC__AGENT_INSPECTED = 9, /* answer to INSPECT: inspected */
 	/* the fresh answer to a query: states of all tasks. It comes after the EXITED of every
 	 * attempt that was dead when the node was queried. */
 	TFC__AGENT_STATES = 10,

@@ -319,7 +319,7 @@ static void interrupt_all(struct tfc__core *core, uint64_t interrupt_ns)
 		} else {
 			t->outcome = OUTCOME_OVER;
 			t->ending = ENDING_INTERRUPT;
-			tfc__action_add(core, TFC__DO_SIGNAL, t)->number = SIGINT;
+			tfc__order_add(core, t->node, TFC__ORDER_SIGNAL, t)->number = SIGINT;
 		}
 	}
 }

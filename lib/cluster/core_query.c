@@ -25,9 +25,7 @@ static bool is_of_interest(const struct tfc__core *core, const struct task *t)
 
 static void request_query(struct tfc__core *core, uint32_t node)
 {
-	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_QUERY, NULL);
-	action->number = core->query_number;
-	action->node = node;
+	tfc__order_add(core, node, TFC__ORDER_QUERY, NULL)->number = core->query_number;
 	for (uint32_t i = 0; i < core->task_count; i++)
 		if (core->tasks[i].node == node)
 			core->tasks[i].query_node = node;

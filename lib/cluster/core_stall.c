@@ -77,7 +77,7 @@ static void inspect(struct tfc__core *core, struct task *t, bool is_ending)
 	if (t->inspection != INSPECTION_NONE)
 		return;
 	t->inspection = INSPECTION_REQUESTED;
-	tfc__action_add(core, TFC__DO_STACKS, t)->number = is_ending;
+	tfc__order_add(core, t->node, TFC__ORDER_STACKS, t)->number = is_ending;
 }
 
 static void set_silent(struct task *t, uint32_t silent_ms, const char *what)

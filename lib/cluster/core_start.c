@@ -164,12 +164,9 @@ static void begin_snapshot(struct tfc__core *core, enum snapshot_state snapshot)
 		struct task *t = &core->tasks[i];
 		if (!tfc__task_is_unready(t) || t->node == TFC__NO_NODE)
 			continue;
-		if (!is_inspect_requested(core, t->node)) {
-			struct tfc__core_action *action = tfc__action_add(core, TFC__DO_INSPECT,
-									  NULL);
-			action->number = core->snapshot_number;
-			action->node = t->node;
-		}
+		if (!is_inspect_requested(core, t->node))
+			tfc__order_add(core, t->node, TFC__ORDER_INSPECT, NULL)->number =
+				core->snapshot_number;
 		t->inspect_node = t->node;
 		core->inspected[core->inspected_count++] = (struct tfc__inspected){.task = i};
 	}

@@ -323,6 +323,9 @@ bool tfc__task_is_vital(const struct tfc__core *core, const struct task *t);
 /* ---- core_task.c */
 struct tfc__core_action *tfc__action_add(struct tfc__core *core, enum tfc__core_action_kind kind,
 					 const struct task *t);
+/* t: NULL if the order is about no single task. */
+struct tfc__task_order *tfc__order_add(struct tfc__core *core, uint32_t node,
+				       enum tfc__order_kind kind, const struct task *t);
 void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *action,
 			  const char *text);
 void tfc__report_job(struct tfc__core *core, uint32_t state, const char *text);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MS_NS 1000000ull
+
 bool tfc__task_is_ps(const struct tfc__core *core, const struct task *t)
 {
 	return strcmp(tfc__task_role(core, t)->name, "ps") == 0;
@@ -49,10 +51,19 @@ struct tfc__core_action *tfc__action_add(struct tfc__core *core, enum tfc__core_
 		.task = t ? tfc__task_id(core, t) : NO_TASK,
 		.attempt = t ? t->attempt : 0,
 		.generation = core->generation,
-		.node = t ? t->node : TFC__NO_NODE,
 		.text = "",
 	};
 	return action;
+}
+
+struct tfc__task_order *tfc__order_add(struct tfc__core *core, uint32_t node,
+				       enum tfc__order_kind kind, const struct task *t)
+{
+	struct tfc__core_action *action = tfc__action_add(core, TFC__DO_ORDER, NULL);
+	action->node = node;
+	action->order.kind = kind;
+	action->order.task = t ? tfc__task_id(core, t) : 0;
+	return &action->order;
 }
 
 void tfc__action_set_text(struct tfc__core *core, struct tfc__core_action *action, const char *text)
@@ -160,7 +171,7 @@ void tfc__task_phase(struct tfc__core *core, struct task *t, enum phase phase)
 
 void tfc__task_hold(struct tfc__core *core, struct task *t, enum phase phase)
 {
-	tfc__action_add(core, TFC__DO_HOLD, t)->number = ++t->hold;
+	tfc__order_add(core, t->node, TFC__ORDER_HOLD, t)->number = ++t->hold;
 	tfc__task_phase(core, t, phase);
 }
 
@@ -172,7 +183,7 @@ void tfc__task_release(struct tfc__core *core, struct task *t)
 		return;
 	t->port = PORT_NONE;
 	if (t->node != TFC__NO_NODE) /* or the node is lost, with the port */
-		tfc__action_add(core, TFC__DO_RELEASE, t);
+		tfc__order_add(core, t->node, TFC__ORDER_RELEASE, t);
 }
 
 void tfc__task_launch(struct tfc__core *core, struct task *t)
@@ -187,7 +198,9 @@ void tfc__task_launch(struct tfc__core *core, struct task *t)
 	if (t->why[0])
 		t->why[0] = '\0';
 	t->process = TFC__PROC_RUNNING;
-	tfc__action_add(core, TFC__DO_LAUNCH, t);
+	struct tfc__task_order *order = tfc__order_add(core, t->node, TFC__ORDER_LAUNCH, t);
+	order->attempt = t->attempt;
+	order->generation = core->generation;
 	tfc__task_phase(core, t, PHASE_LAUNCHED);
 	tfc__report_task(core, t, TFC_TASK_STARTING);
 }
@@ -232,7 +245,7 @@ void tfc__task_end(struct tfc__core *core, struct task *t, enum grace grace, enu
 	t->ending = ENDING_STOP;
 	t->stop_grace = ns;
 	if (t->node != TFC__NO_NODE) /* or it has died with its node */
-		tfc__action_add(core, TFC__DO_STOP, t)->grace_ns = ns;
+		tfc__order_add(core, t->node, TFC__ORDER_STOP, t)->number = (uint32_t)(ns / MS_NS);
 }
 
 /* ---- timers: a binary heap of the tasks that have one */

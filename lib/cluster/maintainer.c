@@ -9,6 +9,9 @@
 static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
 {
 	switch (action->kind) {
+	case TFC__DO_ORDER:
+		tfc__maintainer_order(maintainer, action->node, &action->order);
+		break;
 	case TFC__DO_PLACE:
 		tfc__maintainer_note_place(maintainer, action);
 		break;
@@ -24,9 +27,6 @@ static void carry_out(struct tfc__maintainer *maintainer, const struct tfc__core
 		break;
 	case TFC__DO_SUSPENDED:
 		maintainer->end = TFC__MAINTAINER_SUSPENDED;
-		break;
-	default:
-		tfc__maintainer_order(maintainer, action);
 		break;
 	}
 }

@@ -215,55 +215,29 @@ void tfc__maintainer_notify_failures(struct tfc__work *work)
 	tfc__maintainer_settle(maintainer);
 }
 
-static void hold(struct tfc__maintainer *maintainer, const struct tfc__core_action *action)
+/* Opens the node's job for a HOLD. */
+static bool open_for_hold(struct tfc__maintainer *maintainer, struct agent_link *link,
+			  const struct tfc__task_order *order)
 {
-	struct agent_link *link = maintainer->links[action->node];
-	struct seen *seen = &maintainer->seen[action->task];
+	struct seen *seen = &maintainer->seen[order->task];
 	tfc_error error = TFC_ERROR_INIT;
 	if (seen->link != link)
 		seen->log_end = 0; /* the position was in another log */
 	seen->link = link;
-	tfc__maintainer_acquire(maintainer, action->task, link);
-	if (tfc__maintainer_open_link(link, &error) < 0)
-		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_HOLD_FAILED,
-				     action->number, &error);
-	else
-		link->ops->hold(link->job, action->task, action->number);
-}
-
-static void stop(struct tfc__maintainer *maintainer, const struct agent_link *link,
-		 const struct tfc__core_action *action)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	if (tfc__maintainer_drop_launch(maintainer, action->task)) {
-		tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
-		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_REFUSED, action->attempt,
-				     &error);
-		return;
-	}
-	maintainer->seen[action->task].is_stopped = true;
-	link->ops->stop(link->job, action->task, (uint32_t)(action->grace_ns / TFC__MS));
-}
-
-static void write_stacks(struct tfc__maintainer *maintainer, const struct agent_link *link,
-			 const struct tfc__core_action *action)
-{
-	tfc_error error = TFC_ERROR_INIT;
-	if (!tfc__list_is_empty(&maintainer->seen[action->task].launch.link))
-		tfc__maintainer_fail(maintainer, action->task, TFC__AGENT_STACKED, action->attempt,
-				     &error);
-	else
-		link->ops->stacks(link->job, action->task, action->number);
+	tfc__maintainer_acquire(maintainer, order->task, link);
+	if (tfc__maintainer_open_link(link, &error) == TFC_OK)
+		return true;
+	tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_HOLD_FAILED, order->number,
+			     &error);
+	return false;
 }
 
 /* On a node of an earlier epoch this is the first request. */
-static void query(struct tfc__maintainer *maintainer, struct agent_link *link, uint32_t number)
+static bool open_for_query(struct tfc__maintainer *maintainer, struct agent_link *link)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (tfc__maintainer_open_link(link, &error) == TFC_OK) {
-		link->ops->query(link->job, number);
-		return;
-	}
+	if (tfc__maintainer_open_link(link, &error) == TFC_OK)
+		return true;
 	keep_reason(&link->failure, &error);
 	struct tfc__agent_handle agent = tfc__nodes_agent(link->node);
 	link->is_unopened = true;
@@ -272,52 +246,63 @@ static void query(struct tfc__maintainer *maintainer, struct agent_link *link, u
 		agent.ops->after_previous(agent.agent, &maintainer->failing);
 	else
 		tfc__work_schedule(&maintainer->failing);
+	return false;
 }
 
-static void release(struct tfc__maintainer *maintainer, const struct agent_link *link,
-		    uint32_t task)
+/* An order about an attempt whose launch is still pending is answered here. */
+static bool answer_pending(struct tfc__maintainer *maintainer, const struct tfc__task_order *order)
 {
-	/* a HOLD that could not be requested */
-	tfc__list_remove(&maintainer->seen[task].failure_link);
-	tfc__maintainer_release(maintainer, task);
-	if (link->job)
-		link->ops->release(link->job, task);
+	const struct launch *launch = &maintainer->seen[order->task].launch;
+	tfc_error error = TFC_ERROR_INIT;
+	if (tfc__list_is_empty(&launch->link))
+		return false;
+	if (order->kind == TFC__ORDER_STACKS) {
+		tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_STACKED,
+				     launch->order.attempt, &error);
+		return true;
+	}
+	tfc__maintainer_drop_launch(maintainer, order->task);
+	tfc__fail(&error, TFC_ECANCELED, "cluster", 0, "stopped before it started");
+	tfc__maintainer_fail(maintainer, order->task, TFC__AGENT_REFUSED, launch->order.attempt,
+			     &error);
+	return true;
 }
 
-void tfc__maintainer_order(struct tfc__maintainer *maintainer,
-			   const struct tfc__core_action *action)
+void tfc__maintainer_order(struct tfc__maintainer *maintainer, uint32_t node,
+			   const struct tfc__task_order *order)
 {
-	if (action->node >= maintainer->link_count)
+	if (node >= maintainer->link_count)
 		return;
-	struct agent_link *link = maintainer->links[action->node];
-	switch (action->kind) {
-	case TFC__DO_HOLD:
-		hold(maintainer, action);
+	struct agent_link *link = maintainer->links[node];
+	struct seen *seen = &maintainer->seen[order->task];
+	switch (order->kind) {
+	case TFC__ORDER_HOLD:
+		if (!open_for_hold(maintainer, link, order))
+			return;
 		break;
-	case TFC__DO_LAUNCH:
-		tfc__maintainer_note_launch(maintainer, action);
+	case TFC__ORDER_LAUNCH:
+		tfc__maintainer_note_launch(maintainer, order); /* ordered once it is stored */
+		return;
+	case TFC__ORDER_STOP:
+	case TFC__ORDER_STACKS:
+		if (answer_pending(maintainer, order))
+			return;
+		seen->is_stopped |= order->kind == TFC__ORDER_STOP;
 		break;
-	case TFC__DO_SIGNAL:
-		maintainer->seen[action->task].is_stopped = true;
-		link->ops->signal(link->job, action->task, (int)action->number);
+	case TFC__ORDER_SIGNAL:
+		seen->is_stopped = true;
 		break;
-	case TFC__DO_STOP:
-		stop(maintainer, link, action);
+	case TFC__ORDER_RELEASE:
+		tfc__list_remove(&seen->failure_link); /* a HOLD that could not be requested */
+		tfc__maintainer_release(maintainer, order->task);
 		break;
-	case TFC__DO_RELEASE:
-		release(maintainer, link, action->task);
-		break;
-	case TFC__DO_QUERY:
-		query(maintainer, link, action->number);
-		break;
-	case TFC__DO_STACKS:
-		write_stacks(maintainer, link, action);
-		break;
-	case TFC__DO_INSPECT:
-		if (link->job)
-			link->ops->look(link->job, action->number);
+	case TFC__ORDER_QUERY:
+		if (!open_for_query(maintainer, link))
+			return;
 		break;
 	default:
 		break;
 	}
+	if (link->job)
+		link->ops->order(link->job, order);
 }

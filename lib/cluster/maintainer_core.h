@@ -111,21 +111,7 @@ struct tfc__core_event {
 /* ---- actions, to be carried out in order */
 
 enum tfc__core_action_kind {
-	/* acquire the task's port at `node` (or none, if it has none); answer HELD or HOLD_FAILED
-	 * with `number` */
-	TFC__DO_HOLD = 1,
-	TFC__DO_LAUNCH, /* start `attempt` of the task in `generation` */
-	TFC__DO_SIGNAL, /* send signal `number` to the task's group */
-	/* stop the task's attempt with grace_ns; a second STOP with less shortens the grace */
-	TFC__DO_STOP,
-	/* release the task's port: the task is reaped and done, or must move (HOLD follows: another
-	 * port). Also cancels a HOLD that is unanswered or has failed. */
-	TFC__DO_RELEASE,
-	TFC__DO_QUERY, /* request a fresh answer of `node`; ANSWER has the same `number` */
-	/* write the Python stacks of the attempt into its log; `number` 1: the attempt is stopped
-	 * afterwards, so it may be continued; answer STACKED */
-	TFC__DO_STACKS,
-	TFC__DO_INSPECT, /* inspect the tasks at `node` that are not ready; `number` */
+	TFC__DO_ORDER = 1, /* send `order` to the agent of `node` */
 	/* find nodes for all tasks for which tfc__core_wants_place(core, i, `task`) is true, all or
 	 * none; answer PLACED or UNPLACED with `number` and `task` */
 	TFC__DO_PLACE,
@@ -138,12 +124,12 @@ enum tfc__core_action_kind {
 
 struct tfc__core_action {
 	enum tfc__core_action_kind kind;
+	uint32_t node; /* ORDER */
+	struct tfc__task_order order;
 	uint32_t task; /* END, and REPORT_JOB of stopping: the deciding task, or UINT32_MAX */
 	uint32_t attempt;
 	uint32_t generation;
-	uint32_t node;
-	uint32_t number; /* signal, hold, query, inspect, place */
-	uint64_t grace_ns;
+	uint32_t number; /* PLACE */
 	uint32_t state;  /* enum tfc_task_state or tfc_job_state */
 	uint32_t reason; /* enum tfc_end_reason */
 	/* REPORT_TASK in a terminal state. END, REPORT_JOB of stopping: only the status, which is
@@ -161,7 +147,7 @@ void tfc__core_free(struct tfc__core *core);
 /*
  * Handles one event. An event that is not expected (a task's second EXITED, HELD after RELEASE,
  * anything after END) is ignored. Every attempt that was launched must end in EXITED or REFUSED,
- * also after DO_STOP. `now` is in nanoseconds and never decreases. The caller then reads the
+ * also after a STOP. `now` is in nanoseconds and never decreases. The caller then reads the
  * actions with tfc__core_next until it returns NULL; they stay valid until the next step.
  */
 void tfc__core_step(struct tfc__core *core, const struct tfc__core_event *event, uint64_t now);

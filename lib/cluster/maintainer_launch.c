@@ -19,7 +19,7 @@ static uint32_t task_of(const struct tfc__maintainer *maintainer, struct launch 
 static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 {
 	struct seen *seen = &maintainer->seen[task];
-	const struct launch what = seen->launch;
+	const struct tfc__task_order launch = seen->launch.order;
 	tfc_error error = TFC_ERROR_INIT;
 	tfc__list_remove(&seen->launch.link);
 	seen->pid = 0;
@@ -29,26 +29,34 @@ static void order_launch(struct tfc__maintainer *maintainer, uint32_t task)
 	int code = tfc__journal_promise(maintainer->journal, maintainer->task_count);
 	if (code < 0)
 		tfc__fail_nomem(&error, "cluster");
-	else if ((code = tfc__maintainer_make_spec(maintainer, what.generation, &error)) < 0)
+	else if ((code = tfc__maintainer_make_spec(maintainer, launch.generation, &error)) < 0)
 		tfc__log(maintainer->ctx, TFC_LOG_ERROR, "cluster", maintainer->info.id,
 			 "cluster spec: %s", error.text);
 	if (code < 0) {
-		tfc__maintainer_fail(maintainer, task, TFC__AGENT_REFUSED, what.attempt, &error);
+		tfc__maintainer_fail(maintainer, task, TFC__AGENT_REFUSED, launch.attempt, &error);
 		return;
 	}
-	const char *const *env = tfc__maintainer_extra_env(maintainer, task);
-	if (env)
-		seen->link->ops->set_env(seen->link->job, task, env);
-	seen->link->ops->launch(seen->link->job, task, what.attempt, what.generation,
-				maintainer->spec);
+	/* The spec is sent once per generation: its size grows with the cluster. */
+	struct agent_link *link = seen->link;
+	const struct tfc__task_order spec = {.kind = TFC__ORDER_SPEC,
+					     .generation = launch.generation,
+					     .spec = maintainer->spec};
+	const struct tfc__task_order env = {.kind = TFC__ORDER_ENV,
+					    .task = task,
+					    .env = tfc__maintainer_extra_env(maintainer, task)};
+	if (link->spec_generation != launch.generation)
+		link->ops->order(link->job, &spec);
+	link->spec_generation = launch.generation;
+	if (env.env)
+		link->ops->order(link->job, &env);
+	link->ops->order(link->job, &launch);
 }
 
 void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
-				 const struct tfc__core_action *action)
+				 const struct tfc__task_order *order)
 {
-	struct seen *seen = &maintainer->seen[action->task];
-	seen->launch.attempt = action->attempt;
-	seen->launch.generation = action->generation;
+	struct seen *seen = &maintainer->seen[order->task];
+	seen->launch.order = *order;
 	seen->launch.mark = 0;
 	tfc__list_append(&maintainer->launches, &seen->launch.link);
 }

@@ -58,7 +58,8 @@ void tfc__maintainer_end_links(struct tfc__maintainer *maintainer)
 	for (uint32_t i = 0; i < maintainer->link_count; i++) {
 		const struct agent_link *link = maintainer->links[i];
 		if (link->job && !link->is_lost)
-			link->ops->job_end(link->job);
+			link->ops->order(link->job,
+					 &(struct tfc__task_order){.kind = TFC__ORDER_END});
 	}
 }
 

@@ -31,15 +31,15 @@ struct agent_link {
 	bool is_lost; /* it receives no requests any more, and its events are ignored */
 	/* it could not be opened for a query, which is reported in a later turn */
 	bool is_unopened;
-	char *failure;   /* the reason; NULL: out of memory */
-	bool is_drained; /* the core has been notified that tasks must leave it */
+	char *failure;            /* the reason; NULL: out of memory */
+	uint32_t spec_generation; /* of the spec that it got last; 0: none */
+	bool is_drained;          /* the core has been notified that tasks must leave it */
 };
 
 /* An attempt that is launched once the entries up to `mark` are stored. */
 struct launch {
 	struct tfc__link link; /* in the maintainer's launches, while the launch is pending */
-	uint32_t attempt;
-	uint32_t generation;
+	struct tfc__task_order order;
 	uint32_t mark; /* 0: the step that requested it is not complete */
 };
 
@@ -127,8 +127,8 @@ void tfc__maintainer_close_links(struct tfc__maintainer *maintainer);
 
 /* maintainer_agents.c */
 void tfc__maintainer_on_agent(void *user, const struct tfc__task_event *event);
-void tfc__maintainer_order(struct tfc__maintainer *maintainer,
-			   const struct tfc__core_action *action);
+void tfc__maintainer_order(struct tfc__maintainer *maintainer, uint32_t node,
+			   const struct tfc__task_order *order);
 void tfc__maintainer_fail(struct tfc__maintainer *maintainer, uint32_t task,
 			  enum tfc__task_event_kind answer, uint32_t number,
 			  const tfc_error *error);
@@ -136,7 +136,7 @@ void tfc__maintainer_notify_failures(struct tfc__work *work);
 
 /* maintainer_launch.c */
 void tfc__maintainer_note_launch(struct tfc__maintainer *maintainer,
-				 const struct tfc__core_action *action);
+				 const struct tfc__task_order *order);
 /* Returns whether a launch was pending. */
 bool tfc__maintainer_drop_launch(struct tfc__maintainer *maintainer, uint32_t task);
 void tfc__maintainer_mark_launches(struct tfc__maintainer *maintainer); /* a step is complete */

@@ -65,7 +65,7 @@ static int read_spec(const msgpack_object *object, tfc_error *error, void **ret_
 
 static const struct tfc__field_custom spec_value = {write_spec, read_spec};
 
-#define ORDER(...) TFC__FIELD(struct tfc__order, __VA_ARGS__)
+#define ORDER(...) TFC__FIELD(struct tfc__task_order, __VA_ARGS__)
 static const struct tfc__field order_rows[] = {
 	ORDER("order", TFC__UINT, kind, TFC__V0_2),
 	ORDER("task", TFC__UINT, task, TFC__V0_2),
@@ -75,15 +75,16 @@ static const struct tfc__field order_rows[] = {
 	ORDER("env", TFC__LINES, env, TFC__V0_2),
 	ORDER("spec", TFC__CUSTOM, spec, TFC__V0_2, .custom = &spec_value),
 };
-static const struct tfc__fields order_fields = TFC__FIELDS(order_rows, struct tfc__order, NULL);
+static const struct tfc__fields order_fields = TFC__FIELDS(order_rows, struct tfc__task_order,
+							   NULL);
 
-void tfc__order_write(struct tfc__buf *buf, const struct tfc__order *order)
+void tfc__order_write(struct tfc__buf *buf, const struct tfc__task_order *order)
 {
 	tfc__fields_write(buf, &order_fields, order);
 }
 
 int tfc__order_read(struct tfc__reader *reader, const msgpack_object *object, tfc_error *error,
-		    struct tfc__order *ret_order)
+		    struct tfc__task_order *ret_order)
 {
 	int code = tfc__fields_read(reader, &order_fields, object, error, ret_order);
 	for (const char *const *item = ret_order->env; code == TFC_OK && item && *item; item++)

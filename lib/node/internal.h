@@ -266,8 +266,6 @@ struct remote_job {
 	uint32_t grace_ms; /* abort grace of its tasks after the lease has expired */
 	char ***log_tails; /* the last lines of the latest failed attempts, by task; or NULL */
 	struct tfc__agent_link stream;
-	uint32_t spec_generation; /* of the spec that was last sent, if has_spec */
-	bool has_spec;
 	bool is_up;        /* the stream is established over this connection */
 	bool was_asked;    /* an open was sent: the remote service may have the job */
 	uint64_t boot;     /* the incarnation of the service that opened it; 0: not opened yet */
@@ -371,8 +369,7 @@ struct served_job {
 	uint32_t task_count;
 	bool *is_launched; /* by task */
 	uint32_t launched;
-	tfc_spec *spec;
-	uint32_t spec_generation;
+	bool is_unreadable; /* a SPEC or ENV could not be read: `error` */
 	struct tfc__agent_link stream;
 	bool is_up;              /* the stream is established over the session's connection */
 	struct tfc__work flush;  /* sends the queued events */

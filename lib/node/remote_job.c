@@ -179,8 +179,9 @@ static void on_retry(struct tfc__timer *timer)
 	}
 }
 
-static void post(struct remote_job *job, const struct tfc__order *order)
+static void order(void *user, const struct tfc__task_order *order)
 {
+	struct remote_job *job = user;
 	struct tfc__buf body = {0};
 	if (job->state != REMOTE_OPEN)
 		return;
@@ -324,77 +325,6 @@ static void job_close(void *user)
 	}
 }
 
-static void order(void *user, enum tfc__order_kind kind, uint32_t task, uint32_t number)
-{
-	post(user, &(struct tfc__order){.kind = kind, .task = task, .number = number});
-}
-
-static void job_end(void *job)
-{
-	order(job, TFC__ORDER_END, 0, 0);
-}
-
-static void hold(void *job, uint32_t task, uint32_t number)
-{
-	order(job, TFC__ORDER_HOLD, task, number);
-}
-
-static void release(void *job, uint32_t task)
-{
-	order(job, TFC__ORDER_RELEASE, task, 0);
-}
-
-static void set_env(void *job, uint32_t task, const char *const *env)
-{
-	post(job, &(struct tfc__order){.kind = TFC__ORDER_ENV, .task = task, .env = env});
-}
-
-/* The spec is sent once per generation, not with each launch: its size grows with the cluster. */
-static void launch(void *user, uint32_t task, uint32_t attempt, uint32_t generation,
-		   const tfc_spec *spec)
-{
-	struct remote_job *job = user;
-	struct tfc__order what = {
-		.kind = TFC__ORDER_SPEC,
-		.generation = generation,
-		.spec = (tfc_spec *)(uintptr_t)spec, /* only read when written to the wire */
-	};
-	if (!job->has_spec || job->spec_generation != generation)
-		post(job, &what);
-	job->has_spec = true;
-	job->spec_generation = generation;
-	what = (struct tfc__order){.kind = TFC__ORDER_LAUNCH,
-				   .task = task,
-				   .attempt = attempt,
-				   .generation = generation};
-	post(job, &what);
-}
-
-static void signal_task(void *job, uint32_t task, int signal_number)
-{
-	order(job, TFC__ORDER_SIGNAL, task, (uint32_t)signal_number);
-}
-
-static void stop(void *job, uint32_t task, uint32_t grace_ms)
-{
-	order(job, TFC__ORDER_STOP, task, grace_ms);
-}
-
-static void query(void *job, uint32_t number)
-{
-	order(job, TFC__ORDER_QUERY, 0, number);
-}
-
-static void stacks(void *job, uint32_t task, bool is_ending)
-{
-	order(job, TFC__ORDER_STACKS, task, is_ending);
-}
-
-static void look(void *job, uint32_t number)
-{
-	order(job, TFC__ORDER_INSPECT, 0, number);
-}
-
 static int log_tail(void *user, uint32_t task, char ***ret_lines)
 {
 	const struct remote_job *job = user;
@@ -409,17 +339,8 @@ static int log_tail(void *user, uint32_t task, char ***ret_lines)
 
 const struct tfc__agent_ops tfc__remote_agent_ops = {
 	.job_open = job_open,
-	.job_end = job_end,
 	.job_close = job_close,
-	.hold = hold,
-	.release = release,
-	.set_env = set_env,
-	.launch = launch,
-	.signal = signal_task,
-	.stop = stop,
-	.query = query,
-	.stacks = stacks,
-	.look = look,
+	.order = order,
 	.log_open = tfc__remote_log_open,
 	.log_tail = log_tail,
 	.kept_log = tfc__remote_kept_log,

@@ -38,7 +38,6 @@ void tfc__served_job_free(struct served_job *job)
 	tfc__list_remove(&job->link);
 	tfc__list_remove(&job->all);
 	tfc__session_is_left(job->session);
-	tfc_spec_free(job->spec);
 	tfc_job_free(job->job);
 	free(job->is_launched);
 	free(job->tag);
@@ -63,7 +62,10 @@ static void end(struct served_job *job, uint32_t grace_ms)
 	job->is_up = false;
 	for (uint32_t i = 0; i < job->task_count && job->launched; i++)
 		if (job->is_launched[i])
-			ops_of(job)->stop(job->local, i, grace_ms);
+			ops_of(job)->order(job->local,
+					   &(struct tfc__task_order){.kind = TFC__ORDER_STOP,
+								     .task = i,
+								     .number = grace_ms});
 	go_when_over(job);
 }
 
@@ -193,7 +195,7 @@ static void answer_refused(struct tfc__work *work)
  * A job that the agent could not open holds and runs nothing, so none of its tasks is alive once
  * the tasks of this node's previous incarnation have ended.
  */
-static void refuse(struct served_job *job, const struct tfc__order *order)
+static void refuse(struct served_job *job, const struct tfc__task_order *order)
 {
 	if (order->kind == TFC__ORDER_QUERY) {
 		job->query = order->number;
@@ -208,80 +210,29 @@ static void refuse(struct served_job *job, const struct tfc__order *order)
 		post(job, &event);
 }
 
-/* For the launches that follow. spec NULL: they are refused with job->error. */
-static void set_spec(struct served_job *job, tfc_spec *spec, uint32_t generation)
+static void obey(struct served_job *job, const struct tfc__task_order *order)
 {
-	tfc_spec_free(job->spec);
-	job->spec = spec;
-	job->spec_generation = generation;
-}
-
-static void launch(struct served_job *job, const struct tfc__order *order)
-{
-	if (!job->spec || job->spec_generation != order->generation) {
-		if (!*job->error.text)
-			tfc__fail(&job->error, TFC_EINVAL, "node", 0,
-				  "no cluster spec of generation %u", order->generation);
-		refuse(job, order);
-		return;
-	}
-	job->launched += !job->is_launched[order->task];
-	job->is_launched[order->task] = true;
-	ops_of(job)->launch(job->local, order->task, order->attempt, order->generation, job->spec);
-}
-
-static void obey(struct served_job *job, struct tfc__order *order)
-{
-	const struct tfc__agent_ops *ops = ops_of(job);
 	if (order->task >= job->task_count)
 		return;
-	if (!job->local) {
+	if (order->kind == TFC__ORDER_SPEC)
+		job->is_unreadable = false;
+	if (!job->local || (order->kind == TFC__ORDER_LAUNCH && job->is_unreadable)) {
 		refuse(job, order);
 		return;
 	}
-	switch (order->kind) {
-	case TFC__ORDER_END:
-		ops->job_end(job->local);
-		break;
-	case TFC__ORDER_HOLD:
-		ops->hold(job->local, order->task, order->number);
-		break;
-	case TFC__ORDER_RELEASE:
-		ops->release(job->local, order->task);
-		break;
-	case TFC__ORDER_SPEC:
-		set_spec(job, order->spec, order->generation);
-		order->spec = NULL;
-		break;
-	case TFC__ORDER_LAUNCH:
-		launch(job, order);
-		break;
-	case TFC__ORDER_SIGNAL:
-		ops->signal(job->local, order->task, (int)order->number);
-		break;
-	case TFC__ORDER_STOP:
-		ops->stop(job->local, order->task, order->number);
-		break;
-	case TFC__ORDER_QUERY:
-		ops->query(job->local, order->number);
-		break;
-	case TFC__ORDER_STACKS:
-		ops->stacks(job->local, order->task, order->number != 0);
-		break;
-	case TFC__ORDER_INSPECT:
-		ops->look(job->local, order->number);
-		break;
-	case TFC__ORDER_ENV:
-		ops->set_env(job->local, order->task, order->env);
-		break;
+	if (order->kind == TFC__ORDER_LAUNCH) {
+		job->launched += !job->is_launched[order->task];
+		job->is_launched[order->task] = true;
 	}
+	ops_of(job)->order(job->local, order);
 }
 
-/* If the spec or the variables cannot be read, the attempt is refused with that error. */
+/* If the spec or the variables cannot be read, the launches that follow are refused with that
+ * error. */
 static void receive_order(struct served_job *job, const msgpack_object *body)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
-	struct tfc__order order;
+	struct tfc__task_order order;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__order_read(&reader, body, &error, &order);
 	if (code < 0)
@@ -290,7 +241,7 @@ static void receive_order(struct served_job *job, const msgpack_object *body)
 		obey(job, &order);
 	} else if (order.kind == TFC__ORDER_SPEC || order.kind == TFC__ORDER_ENV) {
 		job->error = error;
-		set_spec(job, NULL, 0);
+		job->is_unreadable = true;
 		tfc__log(job->session->service->ctx, TFC_LOG_ERROR, "node", job->id, "%s",
 			 error.text);
 	} else {

@@ -41,7 +41,7 @@ static void check_hello(const msgpack_object *object)
 static void check_order(const msgpack_object *object)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
-	struct tfc__order order;
+	struct tfc__task_order order;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__order_read(&reader, object, &error, &order);
 	if (code < 0)

@@ -1,4 +1,5 @@
 #include "agent_pair.h"
+#include "agent_order.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,7 +228,7 @@ void paired_start(struct paired_job *job, uint32_t count)
 	tfc_spec *spec;
 	assert_int_equal(tfc_spec_new(&spec), 0);
 	for (uint32_t i = 0; i < count; i++)
-		job->ops->hold(job->handle, i, i + 1);
+		agent_hold(job->ops, job->handle, i, i + 1);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct received_event *held = paired_await(job, TFC__AGENT_HELD, i, 1);
 		assert_int_equal(held->number, i + 1);
@@ -236,7 +237,7 @@ void paired_start(struct paired_job *job, uint32_t count)
 			fail_msg("%s", error.text);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		job->ops->launch(job->handle, i, 1, 1, spec);
+		agent_launch(job->ops, job->handle, i, spec);
 	tfc_spec_free(spec);
 }
 

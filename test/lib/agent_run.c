@@ -1,4 +1,5 @@
 #include "agent_run.h"
+#include "agent_order.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +67,7 @@ int agent_run_begin(struct agent_run *run, const char *dir)
 	if (code == TFC_OK)
 		code = tfc__agent_job_open(run->agent, &info, receive, run, &run->job, &error);
 	if (code == TFC_OK)
-		tfc__agent_hold(run->job, 0, 1);
+		agent_hold(&tfc__local_agent_ops, run->job, 0, 1);
 	return code;
 }
 
@@ -112,7 +113,7 @@ static void be_host(int report, const char *dir)
 		tfc_ctx_run(run.ctx, 100);
 	if (tfc_spec_new(&spec) < 0 || tfc_spec_add(spec, "worker", 0, run.address, NULL) < 0)
 		_exit(2);
-	tfc__agent_launch(run.job, 0, 1, 1, spec);
+	agent_launch(&tfc__local_agent_ops, run.job, 0, spec);
 	while (!run.pid)
 		tfc_ctx_run(run.ctx, 100);
 	if (write(report, &run.pid, sizeof(run.pid)) != sizeof(run.pid))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent_order.h"
 #include "leaks.h"
 #include "proc/proc.h"
 #include "proc_run.h"
@@ -88,8 +89,8 @@ static void finish(struct holder *holder)
 static void hold_both(struct holder *holder)
 {
 	holder->held = holder->failed = 0;
-	tfc__agent_hold(holder->agent_job, 0, 1);
-	tfc__agent_hold(holder->agent_job, 1, 1);
+	agent_hold(&tfc__local_agent_ops, holder->agent_job, 0, 1);
+	agent_hold(&tfc__local_agent_ops, holder->agent_job, 1, 1);
 }
 
 static void await_both(struct holder *holder)
@@ -102,8 +103,8 @@ static void await_both(struct holder *holder)
 
 static void release_both(struct holder *holder)
 {
-	tfc__agent_release(holder->agent_job, 0);
-	tfc__agent_release(holder->agent_job, 1);
+	agent_release(&tfc__local_agent_ops, holder->agent_job, 0);
+	agent_release(&tfc__local_agent_ops, holder->agent_job, 1);
 }
 
 /* Both ports are released and wanted again; the guard, which is stopped, has not closed them. */
@@ -153,13 +154,13 @@ static void who_waits_for_a_release_may_end(void **state)
 {
 	struct holder holder;
 	pid_t guard = hold_again_behind_a_stopped_guard(&holder, true);
-	tfc__agent_release(holder.agent_job, 1); /* it wants no port any more */
+	agent_release(&tfc__local_agent_ops, holder.agent_job, 1); /* it wants no port any more */
 	kill(guard, SIGCONT);
 	while (!holder.held)
 		assert_true(tfc_ctx_run(holder.ctx, 5000) >= 0);
 	proc_stop(guard);
-	tfc__agent_release(holder.agent_job, 0);
-	tfc__agent_hold(holder.agent_job, 0, 2);
+	agent_release(&tfc__local_agent_ops, holder.agent_job, 0);
+	agent_hold(&tfc__local_agent_ops, holder.agent_job, 0, 2);
 	assert_true(tfc_ctx_run(holder.ctx, 50) >= 0);
 	kill(guard, SIGCONT);
 	finish(&holder);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent_order.h"
 #include "agent_pair.h"
 #include "base/clock.h"
 #include "proc_run.h"
@@ -31,7 +32,7 @@ static void tasks_of_a_maintainer_that_is_not_received_end_before_it_calls_them_
 	agent_pair_run_for(&pair, 3 * BRIEF_MS); /* it is renewed */
 	assert_true(proc_is_alive(pid));
 	agent_pair_hold(&pair);
-	job.ops->stop(job.handle, 0, 0); /* an order that comes too late */
+	agent_stop(job.ops, job.handle, 0, 0); /* an order that comes too late */
 	const struct received_event *lost = paired_await(&job, TFC__AGENT_LOST, 0, 1);
 	assert_false(proc_is_alive(pid));
 	assert_non_null(strstr(lost->text, "node there has been unreachable"));

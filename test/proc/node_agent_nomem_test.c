@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent_order.h"
 #include "agent_pair.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -143,10 +144,10 @@ static void run_task(struct walk *walk, enum kind kind, bool is_for_good)
 {
 	const struct tfc__agent_ops *ops = &tfc__remote_agent_ops;
 	tfc_error error = TFC_ERROR_INIT;
-	ops->hold(walk->handle, 0, 1);
+	agent_hold(ops, walk->handle, 0, 1);
 	if (!await(walk, is_for_good, is_held) || walk->is_refused)
 		return;
-	ops->launch(walk->handle, 0, 1, 1, spec);
+	agent_launch(ops, walk->handle, 0, spec);
 	if (kind == BROKEN) {
 		failing_relent();
 		agent_pair_cut(both);
@@ -159,7 +160,7 @@ static void run_task(struct walk *walk, enum kind kind, bool is_for_good)
 		return;
 	if (walk->log && walk->log_end)
 		await(walk, is_for_good, is_read);
-	ops->query(walk->handle, 1);
+	agent_query(ops, walk->handle, 1);
 	await(walk, is_for_good, is_answered);
 }
 

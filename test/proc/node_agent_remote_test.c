@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent_order.h"
 #include "agent_pair.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -89,12 +90,12 @@ static void tasks_run_on_another_node(void **state)
 	await_text(&pair, &reading, strlen("hello"));
 	end_reading(&reading);
 	proc_stop(pid);
-	job.ops->query(job.handle, 1);
+	agent_query(job.ops, job.handle, 1);
 	const struct received_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 1);
 	assert_int_equal(answer->states[0], TFC__PROC_STOPPED);
 	assert_int_equal(answer->states[1], TFC__PROC_RUNNING);
-	job.ops->stop(job.handle, 0, 5000);
+	agent_stop(job.ops, job.handle, 0, 5000);
 	const struct received_event *end = paired_await(&job, TFC__AGENT_EXITED, 0, 1);
 	assert_int_equal(end->reason, TFC_EXIT_SIGNAL);
 	assert_int_equal(end->status, SIGTERM);
@@ -130,8 +131,8 @@ static void cut_after(struct agent_pair *pair, uint32_t turns)
 	tfc_spec *spec;
 	agent_pair_connect(pair);
 	paired_open_task(pair, &job, 1, "'exit', '3'");
-	job.ops->hold(job.handle, 0, 1);
-	job.ops->hold(job.handle, 1, 2);
+	agent_hold(job.ops, job.handle, 0, 1);
+	agent_hold(job.ops, job.handle, 1, 2);
 	bool is_launched = false;
 	for (uint32_t turn = 0; !paired_find(&job, TFC__AGENT_EXITED, 0, 1) ||
 				!paired_find(&job, TFC__AGENT_EXITED, 1, 1);
@@ -155,7 +156,7 @@ static void cut_after(struct agent_pair *pair, uint32_t turns)
 					     NULL),
 				0);
 		for (uint32_t i = 0; i < 2; i++)
-			job.ops->launch(job.handle, i, 1, 1, spec);
+			agent_launch(job.ops, job.handle, i, spec);
 		tfc_spec_free(spec);
 	}
 	agent_pair_run_for(pair, 5);
@@ -187,7 +188,7 @@ static void silence_is_reported_and_so_is_its_end(void **state)
 	paired_await(&job, TFC__AGENT_STARTED, 1, 1);
 	agent_pair_cut(&pair);
 	paired_await(&job, TFC__AGENT_UNREACHABLE, 0, 2);
-	job.ops->stop(job.handle, 0, 5000);
+	agent_stop(job.ops, job.handle, 0, 5000);
 	agent_pair_run_for(&pair, 50);
 	assert_null(paired_find(&job, TFC__AGENT_EXITED, 0, 1));
 	agent_pair_connect(&pair);
@@ -213,7 +214,7 @@ static void a_higher_epoch_ends_the_lower_one_first(void **state)
 	assert_false(proc_is_alive(pid));
 	paired_await(&job, TFC__AGENT_FENCED, 0, 1);
 	paired_open_task(&pair, &stale, 2, "'wait'");
-	stale.ops->hold(stale.handle, 0, 1);
+	agent_hold(stale.ops, stale.handle, 0, 1);
 	paired_await(&stale, TFC__AGENT_FENCED, 0, 1);
 	assert_null(paired_find(&stale, TFC__AGENT_HELD, 0, 1));
 	assert_true(proc_is_alive(paired_find(&next, TFC__AGENT_STARTED, 0, 1)->pid));
@@ -259,12 +260,12 @@ static void of_a_job_that_could_not_be_opened_nothing_is_alive(void **state)
 	paired_open(
 		&pair, &job, "0123456789abcdef", 2,
 		"{'argv': ['true'], 'roles': {'worker': {'count': 2, 'user': 'no-such-user'}}}");
-	job.ops->query(job.handle, 7);
+	agent_query(job.ops, job.handle, 7);
 	const struct received_event *answer = paired_await(&job, TFC__AGENT_STATES, 0, 1);
 	assert_int_equal(answer->number, 7);
 	assert_int_equal(answer->states[0], TFC__PROC_NONE);
 	assert_int_equal(answer->states[1], TFC__PROC_NONE);
-	job.ops->hold(job.handle, 0, 1);
+	agent_hold(job.ops, job.handle, 0, 1);
 	paired_await(&job, TFC__AGENT_HOLD_FAILED, 0, 1);
 	paired_close(&job);
 	agent_pair_await_no_jobs(&pair);

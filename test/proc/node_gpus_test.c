@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/agent.h"
+#include "agent_order.h"
 #include "leaks.h"
 #include "node_run.h"
 #include "proc_run.h"
@@ -72,7 +73,7 @@ static void close_claims(struct claims *claims)
 static void hold(struct claims *claims, uint32_t task)
 {
 	uint32_t answers = claims->seen.held + claims->seen.failed;
-	tfc__agent_hold(claims->agent_job, task, 1);
+	agent_hold(&tfc__local_agent_ops, claims->agent_job, task, 1);
 	while (claims->seen.held + claims->seen.failed == answers)
 		assert_true(tfc_ctx_run(claims->ctx, 5000) >= 0);
 }
@@ -92,7 +93,7 @@ static void a_gpu_is_one_tasks_until_it_is_released(void **state)
 			    "node local is full: 1 of its 3 GPUs are free, 2 are needed");
 	hold(&claims, 2);
 	assert_int_equal(claims.seen.held, 2);
-	tfc__agent_release(claims.agent_job, 0);
+	agent_release(&tfc__local_agent_ops, claims.agent_job, 0);
 	hold(&claims, 1);
 	assert_int_equal(claims.seen.held, 3);
 	close_claims(&claims);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent_order.h"
 #include "agent_run.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -77,7 +78,7 @@ static void nothing_is_held_or_answered_beside_tasks_of_the_previous_incarnation
 	assert_true(locks.has_guard && locks.has_tasks);
 	assert_int_equal(locks.grace_ms, AGENT_RUN_GRACE_MS);
 	assert_int_equal(agent_run_begin(&run, dir), 0);
-	tfc__agent_query(run.job, 1);
+	agent_query(&tfc__local_agent_ops, run.job, 1);
 	agent_run_for(&run, 200 * TFC__MS);
 	assert_true(proc_is_alive(dead.task));
 	assert_false(run.is_held);
@@ -107,7 +108,7 @@ static void shims_whose_guard_was_killed_are_waited_for(void **state)
 	leaks_make_dir(dir);
 	dead_host_die_with_guard(&dead, dir, false);
 	assert_int_equal(agent_run_begin(&run, dir), 0);
-	tfc__agent_query(run.job, 1);
+	agent_query(&tfc__local_agent_ops, run.job, 1);
 	assert_false(tfc__agent_is_alone(run.agent));
 	agent_run_until(&run, &run.is_answered, 30);
 	assert_false(proc_is_alive(dead.task));
@@ -176,7 +177,7 @@ static void a_stopped_guard_delays_by_no_more_than_grace_and_margin(void **state
 	die_beside_stopped_guard(&dead, dir);
 	uint64_t begun = tfc__now();
 	assert_int_equal(agent_run_begin(&run, dir), 0);
-	tfc__agent_query(run.job, 1);
+	agent_query(&tfc__local_agent_ops, run.job, 1);
 	agent_run_until(&run, &run.is_answered, 30);
 	assert_true(tfc__now() < begun + (AGENT_RUN_GRACE_MS + MARGIN_MS + 5000) * TFC__MS);
 	assert_false(proc_is_alive(dead.task));
@@ -198,7 +199,7 @@ static void tasks_that_may_be_alive_are_waited_for_however_long_it_takes(void **
 	proc_stop(dead.shim);
 	dead_host_kill(&dead);
 	assert_int_equal(agent_run_begin(&run, dir), 0);
-	tfc__agent_query(run.job, 1);
+	agent_query(&tfc__local_agent_ops, run.job, 1);
 	agent_run_for(&run, (AGENT_RUN_GRACE_MS + MARGIN_MS + 500) * TFC__MS);
 	assert_true(proc_is_alive(dead.task));
 	assert_false(run.is_held);
@@ -233,7 +234,7 @@ static void nothing_that_is_removed_or_damaged_hides_tasks(void **state)
 		snprintf(command, sizeof(command), "cd %s && %s", dir, damages[i]);
 		assert_int_equal(system(command), 0);
 		assert_int_equal(agent_run_begin(&run, dir), 0);
-		tfc__agent_query(run.job, 1);
+		agent_query(&tfc__local_agent_ops, run.job, 1);
 		agent_run_for(&run, 100 * TFC__MS);
 		assert_true(proc_is_alive(dead.task));
 		if (run.is_held || run.is_answered)
@@ -307,7 +308,7 @@ static void be_host_of_stopped_guard(int report, const char *dir)
 	pid_t guard = tfc__guard_pid(run.ctx);
 	if (kill(guard, SIGSTOP) < 0)
 		_exit(3);
-	tfc__agent_launch(run.job, 0, 1, 1, spec);
+	agent_launch(&tfc__local_agent_ops, run.job, 0, spec);
 	for (int i = 0; i < 10; i++)
 		tfc_ctx_run(run.ctx, 10);
 	if (write(report, &guard, sizeof(guard)) != sizeof(guard))

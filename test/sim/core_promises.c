@@ -32,22 +32,23 @@ static void check_charge(struct world *w, const struct tfc__core_action *a, uint
 
 static void check_launch(struct world *w, struct slot *slot, const struct tfc__core_action *a)
 {
+	const struct tfc__task_order *order = &a->order;
 	promise(w, slot->hold == HOLD_HELD, a);
 	promise(w, slot->proc == PROC_NONE, a);
 	promise(w, !slot->is_moving, a);
-	promise(w, a->attempt == slot->attempt + 1, a);
+	promise(w, order->attempt == slot->attempt + 1, a);
 	promise(w, slot->attempt == 0 || slot->is_end_reported, a);
-	promise(w, a->generation >= w->generation, a);
-	w->generation = a->generation;
+	promise(w, order->generation >= w->generation, a);
+	w->generation = order->generation;
 	for (uint32_t i = 0; i < w->count && is_member(w, slot); i++) {
 		const struct slot *other = &w->slots[i];
 		bool is_old_generation_dead = !is_member(w, other) || other->proc == PROC_NONE ||
-					      other->generation == a->generation;
+					      other->generation == order->generation;
 		promise(w, is_old_generation_dead, a);
 	}
 	slot->proc = PROC_STARTING;
-	slot->attempt = a->attempt;
-	slot->generation = a->generation;
+	slot->attempt = order->attempt;
+	slot->generation = order->generation;
 	slot->is_frozen = slot->is_stopping = slot->is_signalled = false;
 	slot->is_doomed = slot->is_end_reported = slot->is_stacking = slot->was_ready = false;
 	slot->saves_until = slot->done_at = 0;
@@ -125,10 +126,10 @@ static void check_stop(struct world *w, const struct slot *slot, const struct tf
 	bool is_in_collective = policy->is_abort_auto && is_crash(&w->cause) &&
 				policy->strategy == TFC_STRATEGY_MULTI_WORKER_MIRRORED;
 	if (slot->saves_until) {
-		promise(w, a->grace_ns == 0, a);
+		promise(w, a->order.number == 0, a);
 		promise(w, w->sim.now >= slot->saves_until || w->is_killed_by_user, a);
 	} else {
-		promise(w, a->grace_ns || w->is_killed_by_user || is_in_collective, a);
+		promise(w, a->order.number || w->is_killed_by_user || is_in_collective, a);
 	}
 }
 
@@ -344,11 +345,15 @@ static void hash_action(struct world *w, const struct tfc__core_action *a)
 	/* one by one: the bytes between fields are anything */
 	const uint64_t numbers[] = {
 		a->kind,
+		a->order.kind,
+		a->order.task,
+		a->order.attempt,
+		a->order.generation,
+		a->order.number,
 		a->task,
 		a->attempt,
 		a->generation,
 		a->number,
-		a->grace_ns,
 		a->state,
 		a->reason,
 		a->end.reason,
@@ -361,10 +366,56 @@ static void hash_action(struct world *w, const struct tfc__core_action *a)
 	add_hash(w, a->text, strlen(a->text));
 }
 
+static void take_order(struct world *w, const struct tfc__core_action *a)
+{
+	const struct tfc__task_order *order = &a->order;
+	struct slot *slot = &w->slots[order->task];
+	bool is_about_attempt = tfc__core_attempt(w->sim.core, order->task) == slot->attempt &&
+				slot->proc != PROC_NONE;
+	switch (order->kind) {
+	case TFC__ORDER_HOLD:
+		promise(w, slot->hold == HOLD_NONE && slot->proc == PROC_NONE, a);
+		slot->hold = HOLD_ASKED;
+		slot->hold_number = order->number;
+		break;
+	case TFC__ORDER_LAUNCH:
+		check_launch(w, slot, a);
+		break;
+	case TFC__ORDER_SIGNAL:
+		promise(w, is_about_attempt && !slot->saves_until, a);
+		slot->is_signalled = true;
+		break;
+	case TFC__ORDER_STOP:
+		promise(w, is_about_attempt, a);
+		check_stop(w, slot, a);
+		slot->is_stopping = true;
+		break;
+	case TFC__ORDER_RELEASE:
+		promise(w, slot->hold != HOLD_NONE, a);
+		promise(w, slot->proc == PROC_NONE, a);
+		slot->hold = HOLD_NONE;
+		slot->is_moving = false;
+		break;
+	case TFC__ORDER_QUERY:
+		promise(w, order->number > w->last_query, a);
+		w->query = w->last_query = order->number;
+		break;
+	case TFC__ORDER_STACKS:
+		promise(w, is_about_attempt && !slot->is_stopping && !slot->is_stacking, a);
+		slot->is_stacking = true;
+		break;
+	case TFC__ORDER_INSPECT:
+		promise(w, order->number > w->last_inspect, a);
+		w->inspect = w->last_inspect = order->number;
+		break;
+	default: /* END, SPEC and ENV are the maintainer's */
+		promise(w, !"ordered by the core", a);
+	}
+}
+
 void world_take(struct world *w, const struct tfc__core_action *a)
 {
 	struct slot *slot = a->task < w->count ? &w->slots[a->task] : NULL;
-	bool is_about_attempt = slot && a->attempt == slot->attempt && slot->proc != PROC_NONE;
 	promise(w, !w->is_ended, a);
 	hash_action(w, a);
 	if (w->is_loud) {
@@ -374,40 +425,8 @@ void world_take(struct world *w, const struct tfc__core_action *a)
 		tfc__buf_fini(&line);
 	}
 	switch (a->kind) {
-	case TFC__DO_HOLD:
-		promise(w, slot->hold == HOLD_NONE && slot->proc == PROC_NONE, a);
-		slot->hold = HOLD_ASKED;
-		slot->hold_number = a->number;
-		break;
-	case TFC__DO_LAUNCH:
-		check_launch(w, slot, a);
-		break;
-	case TFC__DO_SIGNAL:
-		promise(w, is_about_attempt && !slot->saves_until, a);
-		slot->is_signalled = true;
-		break;
-	case TFC__DO_STOP:
-		promise(w, is_about_attempt, a);
-		check_stop(w, slot, a);
-		slot->is_stopping = true;
-		break;
-	case TFC__DO_RELEASE:
-		promise(w, slot->hold != HOLD_NONE, a);
-		promise(w, slot->proc == PROC_NONE, a);
-		slot->hold = HOLD_NONE;
-		slot->is_moving = false;
-		break;
-	case TFC__DO_QUERY:
-		promise(w, a->number > w->last_query, a);
-		w->query = w->last_query = a->number;
-		break;
-	case TFC__DO_STACKS:
-		promise(w, is_about_attempt && !slot->is_stopping && !slot->is_stacking, a);
-		slot->is_stacking = true;
-		break;
-	case TFC__DO_INSPECT:
-		promise(w, a->number > w->last_inspect, a);
-		w->inspect = w->last_inspect = a->number;
+	case TFC__DO_ORDER:
+		take_order(w, a);
 		break;
 	case TFC__DO_REPORT_TASK:
 		check_report(w, slot, a);

@@ -84,9 +84,9 @@ uint32_t sim_task(struct sim *s, const char *name)
 	return 0;
 }
 
-static void add_task(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+static void add_task(const struct sim *s, uint32_t task, struct tfc__buf *out)
 {
-	uint32_t role = 0, index = a->task;
+	uint32_t role = 0, index = task;
 	while (index >= s->roles[role].count)
 		index -= s->roles[role++].count;
 	tfc__buf_addf(out, "%s/%u", s->roles[role].name, index);
@@ -95,7 +95,7 @@ static void add_task(const struct sim *s, const struct tfc__core_action *a, stru
 static void add_report(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
 	tfc__buf_addf(out, "task ");
-	add_task(s, a, out);
+	add_task(s, a->task, out);
 	tfc__buf_addf(out, " #%u %s", a->attempt, task_states[a->state]);
 	if (a->state >= TFC_TASK_EXITED)
 		tfc__buf_addf(out, " %s %d", reasons[a->reason], a->end.status);
@@ -110,77 +110,62 @@ static void add_end(const struct sim *s, const struct tfc__core_action *a, struc
 	tfc__buf_addf(out, "end %s %s %d", job_states[a->state], reasons[a->reason], a->end.status);
 	if (a->task != UINT32_MAX) {
 		tfc__buf_addf(out, " by ");
-		add_task(s, a, out);
+		add_task(s, a->task, out);
 		tfc__buf_addf(out, " #%u", a->attempt);
 	}
 	tfc__buf_addf(out, ": %s", a->text);
 }
 
-static void add_do(const struct sim *s, const char *verb, const struct tfc__core_action *a,
-		   struct tfc__buf *out)
+static void add_place(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
-	tfc__buf_addf(out, "%s ", verb);
-	add_task(s, a, out);
-}
-
-/* " at node 2", where the test has more than one. */
-static void add_node(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
-{
-	if (s->has_nodes)
-		tfc__buf_addf(out, " at node %u", a->node);
-}
-
-static void add_wanted(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
-{
-	struct tfc__core_action wanted = *a;
-	for (wanted.task = 0; wanted.task < tfc__core_task_count(s->core); wanted.task++) {
-		if (a->task != UINT32_MAX || !tfc__core_wants_place(s->core, wanted.task, a->task))
+	if (a->task == UINT32_MAX)
+		tfc__buf_addf(out, "place gang");
+	else
+		tfc__buf_addf(out, "place ");
+	if (a->task != UINT32_MAX)
+		add_task(s, a->task, out);
+	for (uint32_t i = 0; a->task == UINT32_MAX && i < tfc__core_task_count(s->core); i++) {
+		if (!tfc__core_wants_place(s->core, i, a->task))
 			continue;
 		tfc__buf_add_char(out, ' ');
-		add_task(s, &wanted, out);
+		add_task(s, i, out);
 	}
+}
+
+static const char *const verbs[] = {"?",      "end",  "hold",  "release", "spec",    "launch",
+				    "signal", "stop", "query", "stacks",  "inspect", "env"};
+
+/* "hold worker/0 at node 2", "stop worker/0 #1 2s", "query 1" */
+static void add_order(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
+{
+	const struct tfc__task_order *order = &a->order;
+	bool is_of_node = order->kind == TFC__ORDER_QUERY || order->kind == TFC__ORDER_INSPECT;
+	tfc__buf_addf(out, "%s ", verbs[order->kind]);
+	if (is_of_node)
+		tfc__buf_addf(out, "%u", order->number);
+	else
+		add_task(s, order->task, out);
+	if (s->has_nodes && (is_of_node || order->kind == TFC__ORDER_HOLD))
+		tfc__buf_addf(out, " at node %u", a->node);
+	if (order->kind == TFC__ORDER_LAUNCH)
+		tfc__buf_addf(out, " #%u g%u", order->attempt, order->generation);
+	uint32_t attempt = tfc__core_attempt(s->core, order->task);
+	if (order->kind == TFC__ORDER_SIGNAL)
+		tfc__buf_addf(out, " #%u %u", attempt, order->number);
+	if (order->kind == TFC__ORDER_STOP)
+		tfc__buf_addf(out, " #%u %gs", attempt, order->number / 1e3);
+	if (order->kind == TFC__ORDER_STACKS)
+		tfc__buf_addf(out, " #%u%s", attempt, order->number ? " before its end" : "");
 }
 
 void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc__buf *out)
 {
 	switch (a->kind) {
-	case TFC__DO_HOLD:
-		add_do(s, "hold", a, out);
-		add_node(s, a, out);
+	case TFC__DO_ORDER:
+		add_order(s, a, out);
 		break;
 	case TFC__DO_PLACE:
-		if (a->task == UINT32_MAX)
-			tfc__buf_addf(out, "place gang");
-		else
-			add_do(s, "place", a, out);
-		add_wanted(s, a, out);
-		break;
-	case TFC__DO_LAUNCH:
-		add_do(s, "launch", a, out);
-		tfc__buf_addf(out, " #%u g%u", a->attempt, a->generation);
-		break;
-	case TFC__DO_SIGNAL:
-		add_do(s, "signal", a, out);
-		tfc__buf_addf(out, " #%u %u", a->attempt, a->number);
-		break;
-	case TFC__DO_STOP:
-		add_do(s, "stop", a, out);
-		tfc__buf_addf(out, " #%u %gs", a->attempt, (double)a->grace_ns / 1e9);
-		break;
-	case TFC__DO_RELEASE:
-		add_do(s, "release", a, out);
-		break;
-	case TFC__DO_QUERY:
-		tfc__buf_addf(out, "query %u", a->number);
-		add_node(s, a, out);
-		break;
-	case TFC__DO_STACKS:
-		add_do(s, "stacks", a, out);
-		tfc__buf_addf(out, " #%u%s", a->attempt, a->number ? " before its end" : "");
-		break;
-	case TFC__DO_INSPECT:
-		tfc__buf_addf(out, "inspect %u", a->number);
-		add_node(s, a, out);
+		add_place(s, a, out);
 		break;
 	case TFC__DO_REPORT_TASK:
 		add_report(s, a, out);
@@ -204,11 +189,11 @@ void sim_print(const struct sim *s, const struct tfc__core_action *a, struct tfc
 static void trace_action(struct sim *s, const struct tfc__core_action *a)
 {
 	const struct tfc__core_action *launch = &s->launch;
-	bool is_its_report = a && launch->kind == TFC__DO_LAUNCH &&
-			     a->kind == TFC__DO_REPORT_TASK && a->task == launch->task &&
-			     a->attempt == launch->attempt && a->state == TFC_TASK_STARTING &&
-			     !a->reason && !a->text[0];
-	if (launch->kind == TFC__DO_LAUNCH && !is_its_report) {
+	bool is_launch = launch->kind == TFC__DO_ORDER && launch->order.kind == TFC__ORDER_LAUNCH;
+	bool is_its_report = a && is_launch && a->kind == TFC__DO_REPORT_TASK &&
+			     a->task == launch->order.task && a->attempt == launch->order.attempt &&
+			     a->state == TFC_TASK_STARTING && !a->reason && !a->text[0];
+	if (is_launch && !is_its_report) {
 		s->trace.len--;
 		tfc__buf_addf(&s->trace, ", which is not told\n");
 	}
@@ -228,6 +213,20 @@ static void place_on_the_one_node(struct sim *s, uint32_t task, uint32_t number)
 					      .nodes = nodes});
 }
 
+static void note_order(struct sim *s, const struct tfc__task_order *order)
+{
+	if (order->kind == TFC__ORDER_QUERY)
+		s->query = order->number;
+	if (order->kind == TFC__ORDER_INSPECT)
+		s->inspect = order->number;
+	if (order->kind == TFC__ORDER_HOLD && order->task < SIM_TASKS) {
+		s->holds[order->task] = order->number;
+		s->is_held[order->task] = false;
+	}
+	if (order->kind == TFC__ORDER_RELEASE && order->task < SIM_TASKS)
+		s->is_held[order->task] = true;
+}
+
 void sim_step(struct sim *s, const struct tfc__core_event *event)
 {
 	if (event->kind == TFC__CORE_REPORT && event->report->kind == TFC__AGENT_LOST)
@@ -243,18 +242,10 @@ void sim_step(struct sim *s, const struct tfc__core_event *event)
 			numbers[count++] = a->number;
 			continue;
 		}
-		if (a->kind == TFC__DO_QUERY)
-			s->query = a->number;
-		if (a->kind == TFC__DO_HOLD && a->task < SIM_TASKS) {
-			s->holds[a->task] = a->number;
-			s->is_held[a->task] = false;
-		}
-		if (a->kind == TFC__DO_RELEASE && a->task < SIM_TASKS)
-			s->is_held[a->task] = true;
+		if (a->kind == TFC__DO_ORDER)
+			note_order(s, &a->order);
 		if (a->kind == TFC__DO_PLACE)
 			*(a->task < SIM_TASKS ? &s->places[a->task] : &s->gang_place) = a->number;
-		if (a->kind == TFC__DO_INSPECT)
-			s->inspect = a->number;
 		if (a->kind == TFC__DO_END)
 			s->end = *a;
 		trace_action(s, a);

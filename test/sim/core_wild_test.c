@@ -93,37 +93,50 @@ static void make_job(struct world *w)
 	policy->roles = w->sim.roles;
 }
 
-static void note(struct world *w, const struct tfc__core_action *a)
+static void note_order(struct world *w, const struct tfc__core_action *a)
 {
-	struct task *t = a->task < w->count ? &w->tasks[a->task] : NULL;
-	switch (a->kind) {
-	case TFC__DO_HOLD:
+	const struct tfc__task_order *order = &a->order;
+	struct task *t = &w->tasks[order->task];
+	switch (order->kind) {
+	case TFC__ORDER_HOLD:
 		promise(w, !t->hold && !t->is_alive, a);
-		t->hold = a->number;
+		t->hold = order->number;
 		break;
-	case TFC__DO_RELEASE:
+	case TFC__ORDER_RELEASE:
 		promise(w, t->hold && !t->is_alive, a);
 		t->hold = 0;
 		t->is_held = false;
 		break;
-	case TFC__DO_LAUNCH:
+	case TFC__ORDER_LAUNCH:
 		promise(w, t->is_held && !t->is_alive, a);
 		t->is_alive = true;
 		t->is_stacking = false;
 		break;
-	case TFC__DO_SIGNAL:
-	case TFC__DO_STOP:
+	case TFC__ORDER_SIGNAL:
+	case TFC__ORDER_STOP:
 		promise(w, t->is_alive, a);
 		break;
-	case TFC__DO_STACKS:
+	case TFC__ORDER_STACKS:
 		promise(w, t->is_alive && !t->is_stacking, a);
 		t->is_stacking = true;
 		break;
-	case TFC__DO_QUERY:
-		w->query = a->number;
+	case TFC__ORDER_QUERY:
+		w->query = order->number;
 		break;
-	case TFC__DO_INSPECT:
-		w->inspect = a->number;
+	case TFC__ORDER_INSPECT:
+		w->inspect = order->number;
+		break;
+	default:
+		promise(w, !"ordered by the core", a);
+	}
+}
+
+static void note(struct world *w, const struct tfc__core_action *a)
+{
+	struct task *t = a->task < w->count ? &w->tasks[a->task] : NULL;
+	switch (a->kind) {
+	case TFC__DO_ORDER:
+		note_order(w, a);
 		break;
 	case TFC__DO_PLACE:
 		*(t ? &t->place : &w->gang_place) = a->number;

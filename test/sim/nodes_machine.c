@@ -114,7 +114,7 @@ static uint32_t seats_taken(const struct machine *m)
 	return taken;
 }
 
-static void obey_hold(struct world *w, struct agent *agent, const struct order *order)
+static void obey_hold(struct world *w, struct agent *agent, const struct tfc__task_order *order)
 {
 	struct machine *m = &w->machines[agent->machine];
 	bool is_full = seats_taken(m) >= m->slots;
@@ -128,7 +128,7 @@ static void obey_hold(struct world *w, struct agent *agent, const struct order *
 	    NULL);
 }
 
-static void obey_launch(struct world *w, struct agent *agent, const struct order *order)
+static void obey_launch(struct world *w, struct agent *agent, const struct tfc__task_order *order)
 {
 	struct place *place = &w->machines[agent->machine].places[order->task];
 	for (uint32_t i = 0; i < MACHINES; i++) {
@@ -143,7 +143,7 @@ static void obey_launch(struct world *w, struct agent *agent, const struct order
 	w->launches++;
 }
 
-static void obey_query(struct world *w, struct agent *agent, const struct order *order)
+static void obey_query(struct world *w, struct agent *agent, const struct tfc__task_order *order)
 {
 	const struct machine *m = &w->machines[agent->machine];
 	uint8_t states[TASKS_MAX];
@@ -153,28 +153,28 @@ static void obey_query(struct world *w, struct agent *agent, const struct order 
 	    states);
 }
 
-static void obey(struct world *w, struct agent *agent, const struct order *order)
+static void obey(struct world *w, struct agent *agent, const struct tfc__task_order *order)
 {
 	struct machine *m = &w->machines[agent->machine];
 	struct place *place = order->task < TASKS_MAX ? &m->places[order->task] : NULL;
 	switch (order->kind) {
-	case TFC__DO_HOLD:
+	case TFC__ORDER_HOLD:
 		obey_hold(w, agent, order);
 		break;
-	case TFC__DO_LAUNCH:
+	case TFC__ORDER_LAUNCH:
 		obey_launch(w, agent, order);
 		break;
-	case TFC__DO_STOP:
+	case TFC__ORDER_STOP:
 		place->is_stopping = place->proc != PROC_NONE;
 		break;
-	case TFC__DO_RELEASE:
+	case TFC__ORDER_RELEASE:
 		promise(w, place->proc == PROC_NONE, NULL);
 		place->is_held = false;
 		break;
-	case TFC__DO_QUERY:
+	case TFC__ORDER_QUERY:
 		obey_query(w, agent, order);
 		break;
-	case TFC__DO_INSPECT:
+	case TFC__ORDER_INSPECT:
 		say(w, agent,
 		    &(struct tfc__task_event){.kind = TFC__AGENT_INSPECTED,
 					      .number = order->number},
@@ -196,9 +196,10 @@ static bool has_previous(const struct machine *m)
 
 /* What waits until the tasks of a previous incarnation have ended, and all that is ordered later.
  */
-static bool must_wait(const struct machine *m, const struct order *order)
+static bool must_wait(const struct machine *m, const struct tfc__task_order *order)
 {
-	return (order->kind == TFC__DO_HOLD || order->kind == TFC__DO_QUERY) && has_previous(m);
+	return (order->kind == TFC__ORDER_HOLD || order->kind == TFC__ORDER_QUERY) &&
+	       has_previous(m);
 }
 
 bool machine_obey(struct world *w, struct agent *agent)
@@ -206,7 +207,7 @@ bool machine_obey(struct world *w, struct agent *agent)
 	struct machine *m = &w->machines[agent->machine];
 	if (!agent->order_count || !machine_is_reached(w, agent) || has_let_go(w, agent))
 		return false;
-	struct order order = agent->orders[0];
+	struct tfc__task_order order = agent->orders[0];
 	if (must_wait(m, &order))
 		return false;
 	memmove(agent->orders, agent->orders + 1, --agent->order_count * sizeof(order));

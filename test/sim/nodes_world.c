@@ -19,8 +19,7 @@ static void send(struct world *w, const struct tfc__core_action *a)
 {
 	struct agent *agent = agent_of(w, a);
 	promise(w, agent->order_count < QUEUE_MAX, a);
-	agent->orders[agent->order_count++] = (struct order){a->kind, a->task, a->attempt,
-							     a->number};
+	agent->orders[agent->order_count++] = a->order;
 }
 
 static bool is_member(const struct world *w, const struct slot *slot)
@@ -33,7 +32,7 @@ static void take_hold(struct world *w, struct slot *slot, const struct tfc__core
 {
 	promise(w, slot->holder == TFC__NO_NODE && !slot->is_alive, a);
 	slot->holder = a->node;
-	slot->hold = a->number;
+	slot->hold = a->order.number;
 	slot->is_held = false;
 	send(w, a);
 }
@@ -41,15 +40,15 @@ static void take_hold(struct world *w, struct slot *slot, const struct tfc__core
 static void take_launch(struct world *w, struct slot *slot, const struct tfc__core_action *a)
 {
 	uint32_t machine = agent_of(w, a)->machine;
-	bool is_of_generation = slot->generation == a->generation && slot->attempt;
+	bool is_of_generation = slot->generation == a->order.generation && slot->attempt;
 	bool is_address_same = slot->address == slot->hold;
 	promise(w, slot->holder == a->node && slot->is_held && !slot->is_alive, a);
-	promise(w, a->attempt == slot->attempt + 1, a);
+	promise(w, a->order.attempt == slot->attempt + 1, a);
 	if (is_member(w, slot) && is_of_generation)
 		promise(w, is_address_same, a);
 	w->moves += slot->attempt && slot->machine != machine;
-	slot->attempt = a->attempt;
-	slot->generation = a->generation;
+	slot->attempt = a->order.attempt;
+	slot->generation = a->order.generation;
 	slot->address = slot->hold;
 	slot->machine = machine;
 	slot->is_alive = true;
@@ -92,7 +91,9 @@ static void check_end(struct world *w, const struct tfc__core_action *a)
 
 static void hash_action(struct world *w, const struct tfc__core_action *a)
 {
-	uint64_t words[] = {a->kind, a->task, a->attempt, a->node, a->number, a->state};
+	uint64_t words[] = {a->kind,         a->order.kind, a->order.task, a->order.attempt,
+			    a->order.number, a->task,       a->attempt,    a->node,
+			    a->number,       a->state};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		w->hash = (w->hash ^ words[i]) * 1099511628211ull;
 }
@@ -106,6 +107,31 @@ static void print(const struct world *w, const struct tfc__core_action *a)
 	tfc__buf_fini(&line);
 }
 
+static void take_order(struct world *w, struct slot *slot, const struct tfc__core_action *a)
+{
+	switch (a->order.kind) {
+	case TFC__ORDER_HOLD:
+		take_hold(w, slot, a);
+		break;
+	case TFC__ORDER_LAUNCH:
+		take_launch(w, slot, a);
+		break;
+	case TFC__ORDER_SIGNAL:
+	case TFC__ORDER_STOP:
+	case TFC__ORDER_STACKS:
+		promise(w, slot->is_alive && slot->holder == a->node, a);
+		send(w, a);
+		break;
+	case TFC__ORDER_RELEASE:
+		promise(w, slot->holder == a->node && !slot->is_alive, a);
+		slot->holder = TFC__NO_NODE;
+		send(w, a);
+		break;
+	default:
+		send(w, a);
+	}
+}
+
 static void take(struct world *w, const struct tfc__core_action *a)
 {
 	struct slot *slot = a->task < w->count ? &w->slots[a->task] : NULL;
@@ -114,26 +140,8 @@ static void take(struct world *w, const struct tfc__core_action *a)
 	if (w->is_loud)
 		print(w, a);
 	switch (a->kind) {
-	case TFC__DO_HOLD:
-		take_hold(w, slot, a);
-		break;
-	case TFC__DO_LAUNCH:
-		take_launch(w, slot, a);
-		break;
-	case TFC__DO_SIGNAL:
-	case TFC__DO_STOP:
-	case TFC__DO_STACKS:
-		promise(w, slot->is_alive && slot->holder == a->node, a);
-		send(w, a);
-		break;
-	case TFC__DO_RELEASE:
-		promise(w, slot->holder == a->node && !slot->is_alive, a);
-		slot->holder = TFC__NO_NODE;
-		send(w, a);
-		break;
-	case TFC__DO_QUERY:
-	case TFC__DO_INSPECT:
-		send(w, a);
+	case TFC__DO_ORDER:
+		take_order(w, &w->slots[a->order.task], a);
 		break;
 	case TFC__DO_PLACE:
 		promise(w, w->wish_count < QUEUE_MAX, a);

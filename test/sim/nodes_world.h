@@ -42,13 +42,6 @@ struct machine {
 	struct place places[TASKS_MAX];
 };
 
-struct order {
-	enum tfc__core_action_kind kind;
-	uint32_t task;
-	uint32_t attempt;
-	uint32_t number;
-};
-
 struct message {
 	struct tfc__task_event event;
 	uint8_t states[TASKS_MAX];
@@ -62,7 +55,7 @@ struct agent {
 	uint64_t received_at; /* last time that a renewal could have been heard there */
 	bool is_lost;
 	bool is_silent_reported;
-	struct order orders[QUEUE_MAX];
+	struct tfc__task_order orders[QUEUE_MAX];
 	uint32_t order_count;
 	struct message events[QUEUE_MAX];
 	uint32_t event_count;

@@ -27,12 +27,12 @@ static void an_order_comes_as_it_was_sent(void **state)
 	tfc_spec *spec;
 	struct tfc__buf buf = {0};
 	struct tfc__msg msg;
-	struct tfc__order order;
+	struct tfc__task_order order;
 	assert_int_equal(tfc_spec_new(&spec), TFC_OK);
 	assert_int_equal(tfc_spec_add(spec, "worker", 0, "a:1", NULL), TFC_OK);
 	assert_int_equal(tfc_spec_add(spec, "ps", 0, "b:2", NULL), TFC_OK);
 	for (uint32_t kind = TFC__ORDER_END; kind <= TFC__ORDER_ENV; kind++) {
-		const struct tfc__order sent = {
+		const struct tfc__task_order sent = {
 			.kind = (enum tfc__order_kind)kind,
 			.task = 2,
 			.number = 70000,
@@ -207,7 +207,7 @@ static void orders_are_written_as_they_ever_were(void **state)
 	struct tfc__buf buf = {0};
 	assert_int_equal(tfc_spec_new(&spec), TFC_OK);
 	assert_int_equal(tfc_spec_add(spec, "worker", 0, "a:1", NULL), TFC_OK);
-	const struct tfc__order orders[] = {
+	const struct tfc__task_order orders[] = {
 		{.kind = TFC__ORDER_END},
 		{.kind = TFC__ORDER_HOLD, .task = 1, .number = 2},
 		{.kind = TFC__ORDER_RELEASE, .task = 1},

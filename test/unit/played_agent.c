@@ -22,30 +22,9 @@ static int job_open(void *user, const struct tfc__agent_job_info *info, tfc__age
 	return TFC_OK;
 }
 
-static void job_end(void *job)
-{
-	struct played_agent *agent = job;
-	tfc__buf_addf(agent->orders, "%s: end\n", agent->name);
-}
-
 static void job_close(void *job)
 {
 	((struct played_agent *)job)->is_open = false;
-}
-
-static void hold(void *job, uint32_t task, uint32_t number)
-{
-	((struct played_agent *)job)->holds[task] = number;
-	note(job, "hold", task);
-}
-
-static void release(void *job, uint32_t task)
-{
-	note(job, "release", task);
-}
-
-static void set_env(void *job, uint32_t task, const char *const *env)
-{
 }
 
 static int count_task(void *user, const char *task_type, uint32_t task_index, const char *address)
@@ -54,39 +33,47 @@ static int count_task(void *user, const char *task_type, uint32_t task_index, co
 	return 0;
 }
 
-static void launch(void *job, uint32_t task, uint32_t attempt, uint32_t generation,
-		   const tfc_spec *spec)
+static void order(void *job, const struct tfc__task_order *order)
 {
 	struct played_agent *agent = job;
-	tfc__buf_addf(agent->orders, "%s: launch %u #%u g%u", agent->name, task, attempt,
-		      generation);
-	tfc_spec_each(spec, count_task, agent->orders);
-	tfc__buf_add_char(agent->orders, '\n');
-}
-
-static void signal_task(void *job, uint32_t task, int signal_number)
-{
-	note(job, "signal", task);
-}
-
-static void stop(void *job, uint32_t task, uint32_t grace_ms)
-{
-	note(job, "stop", task);
-}
-
-static void query(void *job, uint32_t number)
-{
-	note(job, "query", number);
-}
-
-static void stacks(void *job, uint32_t task, bool is_ending)
-{
-	note(job, "stacks", task);
-}
-
-static void look(void *job, uint32_t number)
-{
-	note(job, "look", number);
+	switch (order->kind) {
+	case TFC__ORDER_END:
+		tfc__buf_addf(agent->orders, "%s: end\n", agent->name);
+		break;
+	case TFC__ORDER_HOLD:
+		agent->holds[order->task] = order->number;
+		note(agent, "hold", order->task);
+		break;
+	case TFC__ORDER_RELEASE:
+		note(agent, "release", order->task);
+		break;
+	case TFC__ORDER_SPEC: /* it lives as long as its generation */
+		agent->spec = order->spec;
+		break;
+	case TFC__ORDER_LAUNCH:
+		tfc__buf_addf(agent->orders, "%s: launch %u #%u g%u", agent->name, order->task,
+			      order->attempt, order->generation);
+		tfc_spec_each(agent->spec, count_task, agent->orders);
+		tfc__buf_add_char(agent->orders, '\n');
+		break;
+	case TFC__ORDER_SIGNAL:
+		note(agent, "signal", order->task);
+		break;
+	case TFC__ORDER_STOP:
+		note(agent, "stop", order->task);
+		break;
+	case TFC__ORDER_QUERY:
+		note(agent, "query", order->number);
+		break;
+	case TFC__ORDER_STACKS:
+		note(agent, "stacks", order->task);
+		break;
+	case TFC__ORDER_INSPECT:
+		note(agent, "inspect", order->number);
+		break;
+	case TFC__ORDER_ENV:
+		break;
+	}
 }
 
 static struct tfc__log_source *log_open(void *job, uint32_t task, uint64_t position,
@@ -108,17 +95,8 @@ static void after_previous(void *user, struct tfc__work *work)
 
 const struct tfc__agent_ops played_agent_ops = {
 	.job_open = job_open,
-	.job_end = job_end,
 	.job_close = job_close,
-	.hold = hold,
-	.release = release,
-	.set_env = set_env,
-	.launch = launch,
-	.signal = signal_task,
-	.stop = stop,
-	.query = query,
-	.stacks = stacks,
-	.look = look,
+	.order = order,
 	.log_open = log_open,
 	.log_tail = log_tail,
 	.after_previous = after_previous,

@@ -14,6 +14,7 @@ struct played_agent {
 	tfc__agent_fn fn;
 	void *user;
 	uint32_t holds[8]; /* number of the last one of each task */
+	const tfc_spec *spec;
 	uint64_t epoch;
 	bool is_open;
 	bool is_refusing;         /* job_open fails */
