@@ -95,8 +95,10 @@ typedef struct tfc_reply {
 	 * TFC_ECANCELED, the job may exist on that node, and on no other. "": nothing was sent, and
 	 * there is no job. "" for all other requests. */
 	const char *home;
-	const tfc_jobs *jobs;    /* of tfc_gateway_jobs; else NULL */
-	const tfc_job_info *job; /* of tfc_gateway_describe; else NULL */
+	const tfc_jobs *jobs;               /* of tfc_gateway_jobs; else NULL */
+	const tfc_job_info *job;            /* of tfc_gateway_describe; else NULL */
+	const tfc_members *members;         /* of tfc_gateway_members; else NULL */
+	const tfc_explanation *explanation; /* of tfc_gateway_explain; else NULL */
 } tfc_reply;
 
 typedef void (*tfc_reply_fn)(void *user, const tfc_reply *reply);
@@ -195,13 +197,14 @@ TFC_API int tfc_gateway_stop(tfc_gateway *gateway, const char *job, const tfc_st
 			     tfc_reply_fn fn, void *user, tfc_op **ret_op);
 
 /**
- * Explains a job without running it: a JSON object with its strategy, and for each task the node,
- * address, port, cwd, argv and env that it would get. The ports are those that the pool would give
- * now, and are held only during the call. The job id in paths and variables is all zeros. `env` has
- * the variables that differ from the node's own environment; `inherited` is the number of the
- * others. null stands for each value of secret_env. Hooks are not called. Thread: the context's.
- * Errors in the reply: those of tfc_job_validate, of tfc_port_acquire and of tfc_spec_tf_config,
- * TFC_ENOENT (a secret or a user does not exist), TFC_ENOMEM.
+ * Explains a job without running it: tfc_reply.explanation, and the same as a JSON object with its
+ * strategy, and for each task the node, address, port, cwd, argv and env that it would get. The
+ * ports are those that the pool would give now, and are held only during the call. The job id in
+ * paths and variables is all zeros. `env` has the variables that differ from the node's own
+ * environment; `inherited` is the number of the others. null stands for each value of secret_env.
+ * Hooks are not called. Thread: the context's. Errors in the reply: those of tfc_job_validate, of
+ * tfc_port_acquire and of tfc_spec_tf_config, TFC_ENOENT (a secret or a user does not exist),
+ * TFC_ENOMEM.
  */
 TFC_API int tfc_gateway_explain(tfc_gateway *gateway, const tfc_job *job,
 				const tfc_request_options *options, tfc_reply_fn fn, void *user,
@@ -263,7 +266,8 @@ TFC_API int tfc_gateway_forget(tfc_gateway *gateway, const char *job,
 			       tfc_op **ret_op);
 
 /**
- * Lists the nodes of the cluster as JSON: name, state, address and what each offers. Thread: the
+ * Lists the nodes of the cluster: tfc_reply.members, and the same as a JSON list of name, state,
+ * address, node_id, self, draining, and what each offers: slots, memory, gpus, labels. Thread: the
  * context's. Errors: those of all requests.
  */
 TFC_API int tfc_gateway_members(tfc_gateway *gateway, const tfc_request_options *options,

@@ -1,11 +1,11 @@
 /*
- * Jobs as structs: what the gateway's requests return beside their JSON.
+ * Jobs, members and plans as structs: what the gateway's requests return beside their JSON.
  *
  * The library makes all of these structs. They are borrowed, with everything that they point to:
- * valid during the callback that has them. Strings are never NULL. `size` is that of the struct
- * which the library has; fields are only ever added at the end. Read a list of structs with its
- * function (tfc_job_info_task ...), because the structs of a later library are larger than those
- * that a program was built with.
+ * valid during the callback that has them. Strings are never NULL, except in tfc_member_info.
+ * `size` is that of the struct which the library has; fields are only ever added at the end. Read a
+ * list of structs with its function (tfc_job_info_task ...), because the structs of a later library
+ * are larger than those that a program was built with.
  *
  * Times are of CLOCK_REALTIME on the node that reports them, in nanoseconds since 1970.
  */
@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 #include <tfcluster/export.h>
+#include <tfcluster/member.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -171,6 +172,54 @@ TFC_API const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32
 /** The task at `index`, by role and index; NULL: there is none, or `job` was made without its
  * tasks. Borrowed: valid as long as `job`. Thread: any. Errors: none. */
 TFC_API const tfc_job_task *tfc_job_info_task(const tfc_job_info *job, uint32_t index);
+
+/* ---- members */
+
+/* The nodes of the cluster, as the queried node sees them, for tfc_members_at. */
+typedef struct tfc_members {
+	uint32_t size;
+	uint32_t member_count; /* structs at `members` */
+	const void *members;   /* NULL: none */
+	uint32_t member_size;  /* bytes from one member to the next */
+	uint32_t reserved;     /* 0 */
+} tfc_members;
+
+/** The member at `index`; NULL: there is none. Borrowed: valid as long as `members`. Thread: any.
+ * Errors: none. */
+TFC_API const tfc_member_info *tfc_members_at(const tfc_members *members, uint32_t index);
+
+/* ---- what a job would run with */
+
+/* What a task would be given. */
+typedef struct tfc_task_plan {
+	uint32_t size;
+	uint32_t task_index;     /* with task_type */
+	const char *task_type;   /* "worker" */
+	const char *node;        /* the name of the node where it would run */
+	const char *address;     /* "host:port"; "": it has no port */
+	const char *cwd;         /* its working directory */
+	const char *const *argv; /* its program and arguments; NULL-terminated */
+	/* The variables that differ from those of the node, "NAME=value", and each of secret_env as
+	 * "NAME" without a value; NULL-terminated */
+	const char *const *env;
+	uint32_t port;            /* 0: none */
+	uint32_t inherited_count; /* variables that it has unchanged from the node */
+} tfc_task_plan;
+
+/* What the tasks of a job would be given, for tfc_explanation_task. */
+typedef struct tfc_explanation {
+	uint32_t size;
+	uint32_t strategy;   /* enum tfc_strategy */
+	const char *name;    /* of the job, or "" */
+	const void *tasks;   /* NULL: none */
+	uint32_t task_count; /* structs at `tasks` */
+	uint32_t task_size;  /* bytes from one of them to the next */
+} tfc_explanation;
+
+/** The plan of a task, by role and index; NULL: there is none. Borrowed: valid as long as
+ * `explanation`. Thread: any. Errors: none. */
+TFC_API const tfc_task_plan *tfc_explanation_task(const tfc_explanation *explanation,
+						  uint32_t index);
 
 #ifdef __cplusplus
 }

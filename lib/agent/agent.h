@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <tfcluster/hooks.h>
 #include <tfcluster/process.h>
+#include <tfcluster/results.h>
 #include <tfcluster/spec.h>
 
 struct tfc__agent;     /* this machine */
@@ -98,13 +99,13 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 			tfc_error *error);
 
 /*
- * Writes as JSON what each of the job's tasks would run with (tfc_gateway_explain); nothing is run
- * or left behind. The size grows with the square of the number of tasks: `grown` is called after
- * each task and stops the call by returning an error below 0; it then has filled in *error.
+ * Reports what each of the job's tasks would run with (tfc_gateway_explain); nothing is run or left
+ * behind. The plans grow with the square of the number of tasks: `fn` stops the call by returning
+ * an error below 0; it then has filled in *error. A plan is borrowed during `fn`.
  */
+typedef int (*tfc__agent_plan_fn)(void *user, const tfc_task_plan *plan);
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       struct tfc__buf *json, int (*grown)(void *user), void *user,
-		       tfc_error *error);
+		       tfc__agent_plan_fn fn, void *user, tfc_error *error);
 
 /*
  * Kills all running processes, releases the job's ports, removes its private directories. NULL is a

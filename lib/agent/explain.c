@@ -1,5 +1,5 @@
 /*
- * Writes as JSON what a job would run with on this machine: ports, addresses, directories, argv and
+ * Finds what a job would run with on this machine: ports, addresses, directories, argv and
  * environment of each task, rendered by the functions that a launch uses. Nothing is run or
  * created; the ports are held only for the duration of the call.
  */
@@ -8,13 +8,6 @@
 
 #include "agent/internal.h"
 #include "base/fail.h"
-#include "job/job_keys.h"
-
-static void add_string(struct tfc__buf *json, const char *key, const char *value)
-{
-	tfc__buf_addf(json, ",\"%s\":", key);
-	tfc__buf_add_json_bytes(json, value, strlen(value));
-}
 
 /* Whether `item`, "NAME=value" or "NAME", has the name of `variable`. */
 static bool is_name_of(const char *item, const char *variable)
@@ -46,88 +39,63 @@ static bool is_inherited(const struct agent_task *task, const char *variable)
 	return false;
 }
 
-/*
- * Variables that the task inherits unchanged are only counted: their values are private to the
- * host.
+/* Variables that the task inherits unchanged are only counted, because their values are private to
+ * the host; those of secret_env lose theirs. The result has the strings of `env`. NULL: no memory.
  */
-static void add_env(const struct agent_task *task, const struct tfc__strv *env,
-		    struct tfc__buf *json)
+static const char **visible_env(const struct agent_task *task, struct tfc__strv *env,
+				uint32_t *ret_inherited)
 {
-	uint32_t inherited = 0, shown = 0;
-	tfc__buf_add_str(json, ",\"env\":{");
-	for (size_t i = 0; i < env->count; i++) {
-		const char *variable = env->items[i];
-		size_t len = strcspn(variable, "=");
+	const char **visible = calloc(env->count + 1, sizeof(*visible));
+	uint32_t inherited = 0, count = 0;
+	for (size_t i = 0; visible && i < env->count; i++) {
+		char *variable = env->items[i];
 		bool is_hidden = is_secret(task, variable);
 		if (!is_hidden && is_inherited(task, variable)) {
 			inherited++;
 			continue;
 		}
-		if (shown++)
-			tfc__buf_add_char(json, ',');
-		tfc__buf_add_json_bytes(json, variable, len);
-		tfc__buf_add_char(json, ':');
 		if (is_hidden)
-			tfc__buf_add_str(json, "null");
-		else
-			tfc__buf_add_json_bytes(json, variable + len + 1,
-						strlen(variable + len + 1));
+			variable[strcspn(variable, "=")] = '\0';
+		visible[count++] = variable;
 	}
-	tfc__buf_addf(json, "},\"inherited\":%u", inherited);
+	*ret_inherited = inherited;
+	return visible;
 }
 
-static void add_argv(const struct tfc__strv *argv, struct tfc__buf *json)
-{
-	tfc__buf_add_str(json, ",\"argv\":[");
-	for (size_t i = 0; i < argv->count; i++) {
-		if (i)
-			tfc__buf_add_char(json, ',');
-		tfc__buf_add_json_bytes(json, argv->items[i], strlen(argv->items[i]));
-	}
-	tfc__buf_add_char(json, ']');
-}
-
-static int add_task(struct agent_task *task, const tfc_spec *spec, struct tfc__buf *json)
+static int plan_task(struct agent_task *task, const tfc_spec *spec, tfc__agent_plan_fn fn,
+		     void *user, tfc_error *error)
 {
 	struct tfc__strv argv = {0}, env = {0};
 	char *cwd = tfc__agent_working_dir(task);
+	const char **visible = NULL;
+	tfc_task_plan plan = {
+		.task_type = task->role->name,
+		.task_index = task->index,
+		.node = task->job->agent->name,
+		.address = task->address ? task->address : "",
+		.port = task->port,
+		.cwd = cwd,
+	};
 	task->attempt = task->generation = 1;
 	int code = cwd ? tfc__render_argv(task, spec, &argv, task->error)
 		       : tfc__fail_nomem(task->error, "agent");
 	if (code == TFC_OK)
 		code = tfc__render_environ(task, spec, &env, task->error);
+	if (code == TFC_OK && !(visible = visible_env(task, &env, &plan.inherited_count)))
+		code = tfc__fail_nomem(task->error, "agent");
 	if (code == TFC_OK) {
-		tfc__buf_addf(json, "{\"task\":\"%s/%u\"", task->role->name, task->index);
-		add_string(json, "node", task->job->agent->name);
-		add_string(json, "address", task->address ? task->address : "");
-		tfc__buf_addf(json, ",\"port\":%u", task->port);
-		add_string(json, "cwd", cwd);
-		add_argv(&argv, json);
-		add_env(task, &env, json);
-		tfc__buf_add_char(json, '}');
+		plan.argv = (const char *const *)argv.items;
+		plan.env = visible;
+		code = fn(user, &plan);
+	} else {
+		tfc__fail(error, code, "agent", 0, "%s/%u: %s", task->role->name, task->index,
+			  task->error->text);
 	}
+	free(visible);
 	tfc__strv_fini(&argv);
 	tfc__strv_fini(&env);
 	free(cwd);
 	return code;
-}
-
-static int add_tasks(struct tfc__agent_job *job, const tfc_spec *spec, struct tfc__buf *json,
-		     int (*grown)(void *user), void *user, tfc_error *error)
-{
-	for (uint32_t i = 0; i < job->task_count; i++) {
-		struct agent_task *task = &job->tasks[i];
-		if (i)
-			tfc__buf_add_char(json, ',');
-		int code = add_task(task, spec, json);
-		if (code < 0)
-			return tfc__fail(error, code, "agent", 0, "%s/%u: %s", task->role->name,
-					 task->index, task->error->text);
-		code = grown(user);
-		if (code < 0)
-			return code;
-	}
-	return TFC_OK;
 }
 
 static int hold_all(struct tfc__agent_job *job, tfc_error *error)
@@ -146,10 +114,8 @@ static int hold_all(struct tfc__agent_job *job, tfc_error *error)
 }
 
 int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-		       struct tfc__buf *json, int (*grown)(void *user), void *user,
-		       tfc_error *error)
+		       tfc__agent_plan_fn fn, void *user, tfc_error *error)
 {
-	const struct tfc__json_key *strategy = tfc__keys_find(&tfc__job_keys, "strategy");
 	struct tfc__agent_job *job;
 	tfc_spec *spec = NULL;
 	int code = tfc__agent_plan_job(agent, info, &job, error);
@@ -158,14 +124,8 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 	code = hold_all(job, error);
 	if (code == TFC_OK)
 		code = tfc__agent_spec(job, error, &spec);
-	if (code == TFC_OK) {
-		tfc__buf_addf(json, "{\"strategy\":\"%s\"",
-			      strategy->names[tfc__job_strategy(info->job)]);
-		add_string(json, "name", info->job->name);
-		tfc__buf_add_str(json, ",\"tasks\":[");
-		code = add_tasks(job, spec, json, grown, user, error);
-		tfc__buf_add_str(json, "]}");
-	}
+	for (uint32_t i = 0; i < job->task_count && code == TFC_OK; i++)
+		code = plan_task(&job->tasks[i], spec, fn, user, error);
 	tfc_spec_free(spec);
 	tfc__agent_job_close(job);
 	return code;

@@ -50,10 +50,8 @@ static void end_request(tfc_op *op, int code)
 		.len = code == TFC_OK ? text->len : 0,
 		.home = request->home,
 	};
-	if (code == TFC_OK && request->result == TFC_VERB_JOBS)
-		reply.jobs = &result.jobs;
-	if (code == TFC_OK && request->result == TFC_VERB_DESCRIBE)
-		reply.job = &result.job;
+	if (code == TFC_OK)
+		tfc__result_set(&result, request->result, &reply);
 	tfc__list_remove(&request->link);
 	request->fn(request->user, &reply);
 	tfc__result_fini(&result);

@@ -157,20 +157,27 @@ static int jobs(struct tfc__directory *directory, struct tfc__request *request, 
 	return tfc__request_reserve(request, 0);
 }
 
-static int count_text(void *request)
+static int add_plan(void *user, const tfc_task_plan *plan)
 {
+	struct tfc__request *request = user;
+	tfc__task_plan_write(&request->text, plan);
 	return tfc__request_reserve(request, 0);
 }
 
 static int explain(struct tfc__directory *directory, const struct tfc__question *question,
 		   struct tfc__request *request)
 {
+	const tfc_job *job = question->definition;
 	const struct tfc__agent_job_info info = {.id = "0000000000000000",
-						 .job = question->definition,
+						 .job = job,
 						 .epoch = 1,
 						 .has_minimal_env = question->has_minimal_env};
-	return tfc__agent_explain(tfc__directory_agent(directory), &info, &request->text,
-				  count_text, request, &request->error);
+	const tfc_explanation explanation = {.strategy = tfc__job_strategy(job),
+					     .name = job->name,
+					     .task_count = tfc__job_task_count(job)};
+	tfc__explanation_write_head(&request->text, &explanation);
+	return tfc__agent_explain(tfc__directory_agent(directory), &info, add_plan, request,
+				  &request->error);
 }
 
 static int add_tf_config(const struct tfc__record *record, const tfc_spec *spec,
@@ -253,18 +260,28 @@ static int about_job(struct tfc__directory *directory, const struct tfc__questio
 
 /* ---- members */
 
+static void add_member(void *user, uint32_t change, const tfc_member_info *member)
+{
+	struct tfc__result_items *members = user;
+	tfc__member_write(&members->items, member);
+	members->count++;
+}
+
 static int members(struct tfc__forwarder *forwarder, struct tfc__request *request)
 {
 	const struct tfc__gateway_members *members = &forwarder->members;
-	struct tfc__buf *text = &request->text;
-	const char *name = tfc__agent_name(tfc__directory_agent(forwarder->directory));
-	if (members->ops) {
-		members->ops->json(members->user, text);
-		return TFC_OK;
-	}
-	tfc__buf_add_str(text, "[{\"name\":");
-	tfc__buf_add_json(text, name, strlen(name));
-	tfc__buf_add_str(text, ",\"state\":\"alive\"}]");
+	struct tfc__result_items items = {.count = 0};
+	const tfc_member_info alone = {
+		.name = tfc__agent_name(tfc__directory_agent(forwarder->directory)),
+		.state = TFC_MEMBER_ALIVE,
+		.is_self = 1,
+	};
+	if (members->ops)
+		members->ops->each(members->user, add_member, &items);
+	else
+		add_member(&items, 0, &alone);
+	tfc__members_write(&request->text, &items);
+	tfc__buf_fini(&items.items);
 	return TFC_OK;
 }
 

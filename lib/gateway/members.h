@@ -5,8 +5,8 @@
 #ifndef TFC_GATEWAY_MEMBERS_H
 #define TFC_GATEWAY_MEMBERS_H
 
-#include "base/buf.h"
 #include "wire/rpc.h"
+#include <tfcluster/gateway.h>
 
 /* A member other than this node. Borrowed until the next turn of dispatch. */
 struct tfc__gateway_member {
@@ -24,9 +24,8 @@ struct tfc__gateway_members_ops {
 	 */
 	bool (*find)(void *user, const char *node_id, const char **ret_name,
 		     struct tfc__rpc **ret_rpc);
-	/* Writes all members, including this node, as a JSON list. Out of memory is in
-	 * buf->is_failed. */
-	void (*json)(void *user, struct tfc__buf *json);
+	/* Calls fn for each member, including this node, before it returns. */
+	void (*each)(void *user, tfc_member_fn fn, void *fn_user);
 	/* Drains a node (or this one), or undrains it (is_off). fn is called once, perhaps inside
 	 * the call. TFC_ENOENT: no such member; TFC_ELOST: it is unreachable now. */
 	void (*drain)(void *user, const char *node, bool is_off,

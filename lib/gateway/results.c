@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "job/job_keys.h"
 #include "proc/proc.h"
+#include <tfcluster/spec.h>
 
 /* Values in a result, a message of 16 MiB: enough for 65,536 tasks. */
 #define OBJECTS_MAX (4u << 20)
@@ -37,12 +39,17 @@ static void show_seconds(struct tfc__buf *json, const struct tfc__field *field, 
 	tfc__buf_addf(json, "%llu.%03u", (unsigned long long)ms / 1000, (unsigned)(ms % 1000));
 }
 
+static void show_name(struct tfc__buf *json, const char *task_type, uint32_t task_index)
+{
+	char text[128];
+	snprintf(text, sizeof(text), "%s/%u", task_type, task_index);
+	tfc__buf_add_json_bytes(json, text, strlen(text));
+}
+
 static void show_task(struct tfc__buf *json, const struct tfc__field *field, const void *message)
 {
 	const tfc_job_task *task = message;
-	char text[128];
-	int len = snprintf(text, sizeof(text), "%s/%u", task->task_type, task->task_index);
-	tfc__buf_add_json_bytes(json, text, (size_t)len < sizeof(text) ? (size_t)len : 127);
+	show_name(json, task->task_type, task->task_index);
 }
 
 /* At most one of the three numbers is set. */
@@ -198,6 +205,104 @@ static const tfc_jobs no_jobs = {.size = sizeof(no_jobs),
 				 .missing_size = sizeof(tfc_missing_node)};
 static const struct tfc__fields jobs_fields = TFC__FIELDS(jobs_rows, tfc_jobs, &no_jobs);
 
+/* "NAME=value" lines as an object; a line without a value is null. */
+static void show_pairs(struct tfc__buf *json, const struct tfc__field *field, const void *message)
+{
+	const char *const *first = *(const char *const *const *)value_at(field, message);
+	tfc__buf_add_char(json, '{');
+	for (const char *const *pair = first; pair && *pair; pair++) {
+		size_t len = strcspn(*pair, "=");
+		tfc__buf_add_str(json, pair == first ? "" : ",");
+		tfc__buf_add_json_bytes(json, *pair, len);
+		tfc__buf_add_char(json, ':');
+		if ((*pair)[len])
+			tfc__buf_add_json_bytes(json, *pair + len + 1, strlen(*pair + len + 1));
+		else
+			tfc__buf_add_str(json, "null");
+	}
+	tfc__buf_add_char(json, '}');
+}
+
+#define MEMBER(...) TFC__FIELD(tfc_member_info, __VA_ARGS__)
+static const struct tfc__field member_rows[] = {
+	MEMBER("name", TFC__STRING, name, TFC__V0_3, .json = "name", .shown = ANY),
+	MEMBER("state", TFC__UINT, state, TFC__V0_3, .json = "state", .shown = ANY,
+	       .word = tfc_member_state_name),
+	MEMBER("address", TFC__STRING, address, TFC__V0_3, .json = "address", .shown_if_set = ANY),
+	MEMBER("node_id", TFC__STRING, node_id, TFC__V0_3, .json = "node_id", .shown_if_set = ANY),
+	MEMBER("self", TFC__BOOL, is_self, TFC__V0_3, .json = "self", .shown = ANY),
+	MEMBER("draining", TFC__BOOL, is_draining, TFC__V0_3, .json = "draining", .shown = ANY),
+	MEMBER("slots", TFC__UINT, slots, TFC__V0_3, .json = "slots", .shown = ANY),
+	MEMBER("memory", TFC__UINT, memory_bytes, TFC__V0_3, .json = "memory", .shown = ANY),
+	MEMBER("gpus", TFC__UINT, gpus, TFC__V0_3, .json = "gpus", .shown = ANY),
+	MEMBER("labels", TFC__LINES, labels, TFC__V0_3, .json = "labels", .shown = ANY,
+	       .show = show_pairs),
+};
+static const tfc_member_info no_member = {.size = sizeof(no_member), .name = ""};
+static const struct tfc__fields member_fields = TFC__FIELDS(member_rows, tfc_member_info,
+							    &no_member);
+
+static const struct tfc__field members_rows[] = {
+	TFC__FIELD(tfc_members, "members", TFC__MESSAGES, members, TFC__V0_3,
+		   .count = offsetof(tfc_members, member_count), .json = "members", .shown = ANY,
+		   .nested = &member_fields),
+};
+static const tfc_members no_members = {.size = sizeof(no_members),
+				       .member_size = sizeof(tfc_member_info)};
+static const struct tfc__fields members_fields = TFC__FIELDS(members_rows, tfc_members,
+							     &no_members);
+
+static void show_planned_task(struct tfc__buf *json, const struct tfc__field *field,
+			      const void *message)
+{
+	const tfc_task_plan *plan = message;
+	show_name(json, plan->task_type, plan->task_index);
+}
+
+#define PLAN(...) TFC__FIELD(tfc_task_plan, __VA_ARGS__)
+static const struct tfc__field plan_rows[] = {
+	PLAN(NULL, TFC__STRING, task_type, TFC__V0_3, .json = "task", .shown = ANY,
+	     .show = show_planned_task),
+	PLAN("tt", TFC__STRING, task_type, TFC__V0_3),
+	PLAN("ti", TFC__UINT, task_index, TFC__V0_3),
+	PLAN("n", TFC__STRING, node, TFC__V0_3, .json = "node", .shown = ANY),
+	PLAN("ad", TFC__STRING, address, TFC__V0_3, .json = "address", .shown = ANY),
+	PLAN("port", TFC__UINT, port, TFC__V0_3, .json = "port", .shown = ANY),
+	PLAN("cwd", TFC__STRING, cwd, TFC__V0_3, .json = "cwd", .shown = ANY),
+	PLAN("argv", TFC__LINES, argv, TFC__V0_3, .json = "argv", .shown = ANY),
+	PLAN("env", TFC__LINES, env, TFC__V0_3, .json = "env", .shown = ANY, .show = show_pairs),
+	PLAN("inherited", TFC__UINT, inherited_count, TFC__V0_3, .json = "inherited", .shown = ANY),
+};
+static const tfc_task_plan no_plan = {.size = sizeof(no_plan),
+				      .task_type = "",
+				      .node = "",
+				      .address = "",
+				      .cwd = "",
+				      .argv = no_names,
+				      .env = no_names};
+static const struct tfc__fields plan_fields = TFC__FIELDS(plan_rows, tfc_task_plan, &no_plan);
+
+static const char *name_strategy(uint32_t strategy)
+{
+	const struct tfc__json_key *key = tfc__keys_find(&tfc__job_keys, "strategy");
+	return strategy <= TFC_STRATEGY_NONE ? key->names[strategy] : "?";
+}
+
+#define EXPLANATION(...) TFC__FIELD(tfc_explanation, __VA_ARGS__)
+static const struct tfc__field explanation_rows[] = {
+	EXPLANATION("strategy", TFC__UINT, strategy, TFC__V0_3, .json = "strategy", .shown = ANY,
+		    .word = name_strategy),
+	EXPLANATION("name", TFC__STRING, name, TFC__V0_3, .json = "name", .shown = ANY),
+	EXPLANATION("tasks", TFC__MESSAGES, tasks, TFC__V0_3,
+		    .count = offsetof(tfc_explanation, task_count), .json = "tasks", .shown = ANY,
+		    .nested = &plan_fields),
+};
+static const tfc_explanation no_explanation = {.size = sizeof(no_explanation),
+					       .name = "",
+					       .task_size = sizeof(tfc_task_plan)};
+static const struct tfc__fields explanation_fields = TFC__FIELDS(explanation_rows, tfc_explanation,
+								 &no_explanation);
+
 /* ---- writing */
 
 void tfc__job_write(struct tfc__buf *buf, const tfc_job_info *job)
@@ -216,6 +321,24 @@ void tfc__job_write_head(struct tfc__buf *buf, const tfc_job_info *job)
 void tfc__job_task_write(struct tfc__buf *buf, const tfc_job_task *task)
 {
 	tfc__fields_write(buf, &task_fields, task);
+}
+
+void tfc__member_write(struct tfc__buf *buf, const tfc_member_info *member)
+{
+	tfc__fields_write(buf, &member_fields, member);
+}
+
+void tfc__task_plan_write(struct tfc__buf *buf, const tfc_task_plan *plan)
+{
+	tfc__fields_write(buf, &plan_fields, plan);
+}
+
+void tfc__explanation_write_head(struct tfc__buf *buf, const tfc_explanation *explanation)
+{
+	tfc__msg_map(buf, tfc__fields_pairs(&explanation_fields, explanation) + 1);
+	tfc__fields_put(buf, &explanation_fields, explanation);
+	tfc__msg_str(buf, "tasks");
+	tfc__msg_array(buf, explanation->task_count);
 }
 
 void tfc__missing_node_write(struct tfc__buf *buf, const char *node, const char *reason)
@@ -240,6 +363,12 @@ void tfc__jobs_write(struct tfc__buf *buf, const struct tfc__result_items *jobs,
 	put_items(buf, "not_asked", missing);
 }
 
+void tfc__members_write(struct tfc__buf *buf, const struct tfc__result_items *members)
+{
+	tfc__msg_map(buf, 1);
+	put_items(buf, "members", members);
+}
+
 int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t len, tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
@@ -260,16 +389,37 @@ int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t le
 
 bool tfc__is_typed(enum tfc_verb verb)
 {
-	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE;
+	return verb == TFC_VERB_JOBS || verb == TFC_VERB_DESCRIBE || verb == TFC_VERB_MEMBERS ||
+	       verb == TFC_VERB_EXPLAIN;
+}
+
+/* The struct of a verb, and its table. */
+static void *result_of(struct tfc__result *result, enum tfc_verb verb,
+		       const struct tfc__fields **ret_table)
+{
+	switch (verb) {
+	case TFC_VERB_JOBS:
+		*ret_table = &jobs_fields;
+		return &result->jobs;
+	case TFC_VERB_MEMBERS:
+		*ret_table = &members_fields;
+		return &result->members;
+	case TFC_VERB_EXPLAIN:
+		*ret_table = &explanation_fields;
+		return &result->explanation;
+	default:
+		*ret_table = &job_fields;
+		return &result->job;
+	}
 }
 
 int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void *data, size_t len,
 		     tfc_error *error)
 {
 	const struct tfc__msg_limits limits = {.objects = OBJECTS_MAX};
-	bool is_list = verb == TFC_VERB_JOBS;
-	const struct tfc__fields *table = is_list ? &jobs_fields : &job_fields;
-	void *message = is_list ? (void *)&result->jobs : (void *)&result->job;
+	struct tfc__buf *json = &result->json;
+	const struct tfc__fields *table;
+	void *message = result_of(result, verb, &table);
 	struct tfc__msg msg;
 	int code = tfc__msg_parse(&msg, data, len, &limits, error);
 	if (code < 0)
@@ -279,11 +429,20 @@ int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void 
 	tfc__msg_fini(&msg);
 	if (code < 0)
 		return code;
-	tfc__buf_add_char(&result->json, '{');
-	tfc__fields_json(&result->json, table, message,
-			 is_list ? LISTED : DESCRIBED | variant_of_job(message));
-	tfc__buf_add_char(&result->json, '}');
-	return result->json.is_failed ? tfc__fail_nomem(error, "gateway") : TFC_OK;
+	if (verb == TFC_VERB_MEMBERS) /* a list, not an object with a list */
+		tfc__fields_json_value(json, &members_rows[0], message, LISTED);
+	else
+		tfc__fields_json_object(json, table, message,
+					verb == TFC_VERB_JOBS ? LISTED : DESCRIBED);
+	return json->is_failed ? tfc__fail_nomem(error, "gateway") : TFC_OK;
+}
+
+void tfc__result_set(const struct tfc__result *result, enum tfc_verb verb, tfc_reply *reply)
+{
+	reply->jobs = verb == TFC_VERB_JOBS ? &result->jobs : NULL;
+	reply->job = verb == TFC_VERB_DESCRIBE ? &result->job : NULL;
+	reply->members = verb == TFC_VERB_MEMBERS ? &result->members : NULL;
+	reply->explanation = verb == TFC_VERB_EXPLAIN ? &result->explanation : NULL;
 }
 
 void tfc__result_fini(struct tfc__result *result)
@@ -312,4 +471,18 @@ const tfc_job_info *tfc_jobs_at(const tfc_jobs *jobs, uint32_t index)
 const tfc_missing_node *tfc_jobs_missing_at(const tfc_jobs *jobs, uint32_t index)
 {
 	return jobs ? item_at(jobs->missing, jobs->missing_size, jobs->missing_count, index) : NULL;
+}
+
+const tfc_member_info *tfc_members_at(const tfc_members *members, uint32_t index)
+{
+	return members ? item_at(members->members, members->member_size, members->member_count,
+				 index)
+		       : NULL;
+}
+
+const tfc_task_plan *tfc_explanation_task(const tfc_explanation *explanation, uint32_t index)
+{
+	return explanation ? item_at(explanation->tasks, explanation->task_size,
+				     explanation->task_count, index)
+			   : NULL;
 }

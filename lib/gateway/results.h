@@ -1,7 +1,7 @@
 /*
- * The results of JOBS and DESCRIBE. A node writes a result once, by the tables in results.c, also
- * for a gateway in its own process; the gateway that the host called reads it as structs and shows
- * these as JSON.
+ * The results of JOBS, DESCRIBE, MEMBERS and EXPLAIN. A node writes a result once, by the tables in
+ * results.c, also for a gateway in its own process; the gateway that the host called reads it as
+ * structs and shows these as JSON.
  */
 #ifndef TFC_GATEWAY_RESULTS_H
 #define TFC_GATEWAY_RESULTS_H
@@ -20,6 +20,12 @@ void tfc__job_write(struct tfc__buf *buf, const tfc_job_info *job);
 void tfc__job_write_head(struct tfc__buf *buf, const tfc_job_info *job);
 void tfc__job_task_write(struct tfc__buf *buf, const tfc_job_task *task);
 
+/* A member of a list, and a task of an explanation. */
+void tfc__member_write(struct tfc__buf *buf, const tfc_member_info *member);
+void tfc__task_plan_write(struct tfc__buf *buf, const tfc_task_plan *plan);
+/* An explanation: its task_count plans follow. */
+void tfc__explanation_write_head(struct tfc__buf *buf, const tfc_explanation *explanation);
+
 /* The list of jobs: written jobs, and nodes whose jobs are missing, one after the other. */
 struct tfc__result_items {
 	struct tfc__buf items;
@@ -28,6 +34,8 @@ struct tfc__result_items {
 void tfc__missing_node_write(struct tfc__buf *buf, const char *node, const char *reason);
 void tfc__jobs_write(struct tfc__buf *buf, const struct tfc__result_items *jobs,
 		     const struct tfc__result_items *missing);
+
+void tfc__members_write(struct tfc__buf *buf, const struct tfc__result_items *members);
 
 /* Appends the jobs of another node's list. TFC_OK, TFC_EPARSE, TFC_ENOMEM. */
 int tfc__jobs_append(struct tfc__result_items *jobs, const void *data, size_t len,
@@ -41,12 +49,16 @@ struct tfc__result {
 	struct tfc__buf json;
 	tfc_jobs jobs;
 	tfc_job_info job;
+	tfc_members members;
+	tfc_explanation explanation;
 };
 
 /* Reads the result of a verb, and makes its JSON. TFC_OK, TFC_EPARSE, TFC_ENOMEM. Call
  * tfc__result_fini in any case. */
 int tfc__result_read(struct tfc__result *result, enum tfc_verb verb, const void *data, size_t len,
 		     tfc_error *error);
+/* Sets the pointer of a reply to the struct that was read. */
+void tfc__result_set(const struct tfc__result *result, enum tfc_verb verb, tfc_reply *reply);
 void tfc__result_fini(struct tfc__result *result);
 
 #endif

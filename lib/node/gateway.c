@@ -51,62 +51,9 @@ static bool find(void *user, const char *node_id, const char **ret_name, struct 
 	return false;
 }
 
-/* ---- the members as JSON */
-
-static void add_string(struct tfc__buf *json, const char *key, const char *text)
+static void each(void *user, tfc_member_fn fn, void *fn_user)
 {
-	if (!text || !*text)
-		return;
-	tfc__buf_addf(json, ",\"%s\":", key);
-	tfc__buf_add_json(json, text, strlen(text));
-}
-
-static void add_labels(struct tfc__buf *json, char *const *labels)
-{
-	tfc__buf_add_str(json, ",\"labels\":{");
-	for (uint32_t i = 0; labels && labels[i]; i++) {
-		size_t len = strcspn(labels[i], "=");
-		const char *value = labels[i] + len + (labels[i][len] == '=');
-		tfc__buf_add_str(json, i ? "," : "");
-		tfc__buf_add_json(json, labels[i], len);
-		tfc__buf_add_char(json, ':');
-		tfc__buf_add_json(json, value, strlen(value));
-	}
-	tfc__buf_add_char(json, '}');
-}
-
-static void add_member(const tfc_node *node, const struct tfc__member *member,
-		       struct tfc__buf *json)
-{
-	tfc__buf_add_str(json, "{\"name\":");
-	tfc__buf_add_json(json, member->name, strlen(member->name));
-	add_string(json, "state", tfc_member_state_name(member->state));
-	add_string(json, "address", member->address);
-	add_string(json, "node_id", tfc__node_member_id(node, member));
-	tfc__buf_addf(json, ",\"self\":%s,\"draining\":%s", member->is_self ? "true" : "false",
-		      member->is_draining ? "true" : "false");
-	tfc__buf_addf(json, ",\"slots\":%u,\"memory\":%llu,\"gpus\":%u", member->slots,
-		      (unsigned long long)member->memory_bytes, member->gpus);
-	add_labels(json, member->labels);
-	tfc__buf_add_char(json, '}');
-}
-
-static void write_json(void *user, struct tfc__buf *json)
-{
-	const tfc_node *node = user;
-	const struct tfc__link *all = tfc__members_all(node->members);
-	const char *comma = "";
-	tfc__buf_add_char(json, '[');
-	for (const struct tfc__link *link = all->next; link != all; link = link->next) {
-		const struct tfc__member *member = tfc__container_of(link, struct tfc__member,
-								     link);
-		if (member->is_out)
-			continue;
-		tfc__buf_add_str(json, comma);
-		add_member(node, member, json);
-		comma = ",";
-	}
-	tfc__buf_add_char(json, ']');
+	tfc_member_list(user, fn, fn_user);
 }
 
 /* ---- drain */
@@ -178,7 +125,7 @@ static void drain(void *user, const char *name, bool is_off,
 
 /* ---- the service */
 
-static const struct tfc__gateway_members_ops members_ops = {next, find, write_json, drain};
+static const struct tfc__gateway_members_ops members_ops = {next, find, each, drain};
 
 static int find_submit_user(const char *text, struct tfc__gateway_service_options *service,
 			    tfc_error *error)

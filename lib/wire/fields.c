@@ -518,8 +518,8 @@ static void add_lines(struct tfc__buf *json, const char *const *lines)
 	tfc__buf_add_char(json, ']');
 }
 
-static void add_object(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
-		       uint32_t variant)
+void tfc__fields_json_object(struct tfc__buf *json, const struct tfc__fields *table,
+			     const void *message, uint32_t variant)
 {
 	if (table->variant_of)
 		variant |= table->variant_of(message);
@@ -528,8 +528,8 @@ static void add_object(struct tfc__buf *json, const struct tfc__fields *table, c
 	tfc__buf_add_char(json, '}');
 }
 
-static void add_value(struct tfc__buf *json, const struct tfc__field *field, const void *message,
-		      uint32_t variant)
+void tfc__fields_json_value(struct tfc__buf *json, const struct tfc__field *field,
+			    const void *message, uint32_t variant)
 {
 	const void *at = (const char *)message + field->offset;
 	uint64_t count;
@@ -564,16 +564,17 @@ static void add_value(struct tfc__buf *json, const struct tfc__field *field, con
 		add_lines(json, get_pointer(at));
 		break;
 	case TFC__MESSAGE:
-		add_object(json, field->nested, get_pointer(at), variant);
+		tfc__fields_json_object(json, field->nested, get_pointer(at), variant);
 		break;
 	case TFC__MESSAGES:
 		count = get_pointer(at) ? get_count(field, message) : 0;
 		tfc__buf_add_char(json, '[');
 		for (uint64_t i = 0; i < count; i++) {
 			tfc__buf_add_str(json, i ? "," : "");
-			add_object(json, field->nested,
-				   (const char *)get_pointer(at) + i * field->nested->size,
-				   variant);
+			tfc__fields_json_object(json, field->nested,
+						(const char *)get_pointer(at) +
+							i * field->nested->size,
+						variant);
 		}
 		tfc__buf_add_char(json, ']');
 		break;
@@ -594,7 +595,7 @@ void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, co
 		if (!field->json || !is_shown)
 			continue;
 		tfc__buf_addf(json, "%s\"%s\":", is_first ? "" : ",", field->json);
-		add_value(json, field, message, variant);
+		tfc__fields_json_value(json, field, message, variant);
 		is_first = false;
 	}
 }

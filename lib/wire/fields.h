@@ -130,6 +130,12 @@ void tfc__reader_fini(struct tfc__reader *reader);
 void tfc__fields_json(struct tfc__buf *json, const struct tfc__fields *table, const void *message,
 		      uint32_t variant);
 
+/* Add a message as an object, and the value of one of its fields. */
+void tfc__fields_json_object(struct tfc__buf *json, const struct tfc__fields *table,
+			     const void *message, uint32_t variant);
+void tfc__fields_json_value(struct tfc__buf *json, const struct tfc__field *field,
+			    const void *message, uint32_t variant);
+
 /* Adds a time of CLOCK_REALTIME as a string, RFC 3339 in UTC. */
 void tfc__json_time(struct tfc__buf *json, uint64_t time_ns);
 

@@ -111,9 +111,10 @@ class GatewayTest(WireTest):
         self.assertEqual(connection.call("gateway.find", {"job": job[:3]})["prefix"], job)
         self.assertEqual(connection.call("gateway.forget", {"job": job}), job)
         self.assert_fails(ENOENT, connection, "gateway.describe", {"job": job})
-        members = json.loads(connection.call("gateway.members", {}))
+        members = result(connection, "gateway.members")["members"]
         self.assertEqual([one["name"] for one in members], ["a"])
-        self.assertIn("env", connection.call("gateway.explain", {"definition": definition("true")}))
+        plan = result(connection, "gateway.explain", definition=definition("true"))
+        self.assertEqual(plan["tasks"][0]["argv"], ["/bin/sh", "-c", "true"])
 
     def test_a_cursor_that_the_client_makes_goes_on_behind_what_it_has(self):
         submitter = self.tcp("submit")

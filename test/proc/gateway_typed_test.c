@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "node_run.h"
+#include <tfcluster/spec.h>
 
 struct checked {
 	bool is_there;
@@ -268,12 +269,88 @@ static void a_restarted_task_has_started_again(void **state)
 	node_run_end(&run);
 }
 
+/* ---- members and plans */
+
+static void check_members(const tfc_reply *reply, void *user)
+{
+	const tfc_member_info *self = tfc_members_at(reply->members, 0);
+	assert_int_equal(reply->members->size, sizeof(*reply->members));
+	assert_int_equal(reply->members->member_count, 1);
+	assert_null(tfc_members_at(reply->members, 1));
+	assert_int_equal(self->size, sizeof(*self));
+	assert_string_equal(self->name, "no.de-1");
+	assert_int_equal(self->state, TFC_MEMBER_ALIVE);
+	assert_int_equal(self->is_self, 1);
+	assert_int_equal(self->is_draining, 0);
+	assert_int_equal(self->slots, 7);
+	if (self->labels) /* a gateway of the node's service in this test knows no members */
+		assert_string_equal(self->labels[0], "disk=fast");
+	assert_true(strstr(reply->text, "\"name\":\"no.de-1\"") != NULL);
+}
+
+static void check_plan(const tfc_reply *reply, void *user)
+{
+	const tfc_explanation *explanation = reply->explanation;
+	const tfc_task_plan *plan = tfc_explanation_task(explanation, 1);
+	bool has_secret = false, has_plain = false;
+	assert_int_equal(explanation->size, sizeof(*explanation));
+	assert_int_equal(explanation->task_count, 2);
+	assert_int_equal(explanation->strategy, TFC_STRATEGY_NONE);
+	assert_string_equal(explanation->name, "planned");
+	assert_null(tfc_explanation_task(explanation, 2));
+	assert_string_equal(plan->task_type, "worker");
+	assert_int_equal(plan->task_index, 1);
+	assert_string_equal(plan->node, "no.de-1");
+	assert_true(plan->port > 0 && strchr(plan->address, ':') && *plan->cwd == '/');
+	assert_string_equal(plan->argv[0], "true");
+	assert_string_equal(plan->argv[1], "1");
+	assert_null(plan->argv[2]);
+	for (const char *const *variable = plan->env; *variable; variable++) {
+		has_secret = has_secret || strcmp(*variable, "TOKEN") == 0;
+		has_plain = has_plain || strcmp(*variable, "A=b=c") == 0;
+		assert_null(strstr(*variable, "hunter2"));
+	}
+	assert_true(has_secret && has_plain);
+	assert_null(strstr(reply->text, "hunter2"));
+	assert_non_null(strstr(reply->text, "\"TOKEN\":null"));
+	assert_non_null(strstr(reply->text, "\"A\":\"b=c\""));
+}
+
+static void members_and_plans_are_structs(void **state)
+{
+	struct node_run run;
+	struct checked members = {.check = check_members}, plan = {.check = check_plan};
+	tfc_node_options options = TFC_NODE_OPTIONS_INIT;
+	tfc_error error = TFC_ERROR_INIT;
+	tfc_job *job;
+	options.name = "no.de-1";
+	options.slots = 7;
+	node_run_begin(&run, &options);
+	char *json = node_json(
+		"{'name':'planned','framework':'none','argv':['true',"
+		"'{task_index}'],'env':{'A':'b=c'},'secret_env':{'TOKEN':'hunter2'},"
+		"'strategy':'none','roles':{'worker':{'count':2,'ready':'listen'}}}");
+	if (tfc_job_parse(json, strlen(json), NULL, &error, &job) < 0)
+		fail_msg("%s", error.text);
+	assert_int_equal(tfc_gateway_explain(run.gateway, job, NULL, on_reply, &plan, NULL), 0);
+	node_await(&run, is_there, &plan, "the plan");
+	if (!node_run_is_remote()) {
+		assert_int_equal(tfc_gateway_members(run.gateway, NULL, on_reply, &members, NULL),
+				 0);
+		node_await(&run, is_there, &members, "the members");
+	}
+	tfc_job_free(job);
+	free(json);
+	node_run_end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_running_job_is_a_struct),
 		cmocka_unit_test(the_end_of_a_job_is_in_its_struct),
 		cmocka_unit_test(a_restarted_task_has_started_again),
+		cmocka_unit_test(members_and_plans_are_structs),
 	};
 	return cmocka_run_group_tests_name("gateway_typed", tests, NULL, NULL);
 }
