@@ -27,8 +27,8 @@ enum {
 TFC_API int tfc_bundle_pack(const char *path, const char *zip_path, tfc_error *error);
 
 /** SHA-256 of an archive's bytes, in hex. Errors: TFC_ENOENT, TFC_EACCES, TFC_ESYS. */
-TFC_API int tfc_bundle_hash(const char *zip_path, char ret_hash[TFC_BUNDLE_HASH_SIZE],
-			    tfc_error *error);
+TFC_API int tfc_bundle_hash(const char *zip_path, tfc_error *error,
+			    char ret_hash[TFC_BUNDLE_HASH_SIZE]);
 
 /**
  * Unpacks an archive into the existing empty directory `dir`. Only plain files and directories

@@ -19,7 +19,7 @@
 #define BUSY_PERCENT 10   /* of one CPU: less counts as idle */
 #define MARK_MIN_MS 50    /* CPU time is counted in 10 ms units */
 
-struct seen {
+struct seen_processes {
 	struct tfc__proc_stat stopped; /* the first stopped process; pid 0: none */
 	struct tfc__proc_stat busiest; /* by its total CPU time */
 	uint64_t cpu_ms;               /* of all processes */
@@ -55,7 +55,7 @@ static bool is_stopped(const struct tfc__proc_stat *process)
 
 static bool see(void *user, pid_t pid)
 {
-	struct seen *seen = user;
+	struct seen_processes *seen = user;
 	struct tfc__proc_stat process;
 	if (tfc__proc_stat_read(pid, &process) < 0 || process.state == 'Z' ||
 	    strncmp(process.name, "tfc-", 4) == 0)
@@ -74,16 +74,16 @@ static pid_t root_of(const struct agent_task *task)
 	return task->attempt_state == ATTEMPT_STARTED ? tfc__process_shim(task->process) : 0;
 }
 
-static void see_all(const struct agent_task *task, struct seen *seen)
+static void see_all(const struct agent_task *task, struct seen_processes *seen)
 {
-	*seen = (struct seen){0};
+	*seen = (struct seen_processes){0};
 	if (root_of(task))
 		tfc__owner_each_in_tree(root_of(task), see, seen);
 }
 
 /* ---- CPU time */
 
-static void mark(struct agent_task *task, const struct seen *seen)
+static void mark(struct agent_task *task, const struct seen_processes *seen)
 {
 	task->mark = (struct activity_mark){tfc__now(), seen->cpu_ms};
 }
@@ -96,13 +96,13 @@ void tfc__activity_begin(struct agent_task *task)
 
 void tfc__activity_mark(struct agent_task *task)
 {
-	struct seen seen;
+	struct seen_processes seen;
 	see_all(task, &seen);
 	mark(task, &seen);
 }
 
 /* Of one CPU, since the last mark; -1: unknown. */
-static int cpu_percent(const struct agent_task *task, const struct seen *seen)
+static int cpu_percent(const struct agent_task *task, const struct seen_processes *seen)
 {
 	uint64_t ms = (tfc__now() - task->mark.at) / TFC__MS;
 	if (!task->mark.at || ms < MARK_MIN_MS || seen->cpu_ms < task->mark.cpu_ms)
@@ -111,7 +111,7 @@ static int cpu_percent(const struct agent_task *task, const struct seen *seen)
 }
 
 /* A runnable process counts as busy even if others leave it little CPU time. */
-static bool is_busy(const struct seen *seen, int percent)
+static bool is_busy(const struct seen_processes *seen, int percent)
 {
 	return percent >= BUSY_PERCENT || seen->busiest.state == 'R';
 }
@@ -241,14 +241,14 @@ static uint16_t find_other_port(const struct agent_task *task)
 
 bool tfc__activity_is_stopped(const struct agent_task *task)
 {
-	struct seen seen;
+	struct seen_processes seen;
 	see_all(task, &seen);
 	return seen.stopped.pid != 0;
 }
 
 /* Whether a process is stopped; if so, adds how. */
-static bool describe_stop(const struct agent_task *task, const struct seen *seen, char *text,
-			  size_t size)
+static bool describe_stop(const struct agent_task *task, const struct seen_processes *seen,
+			  char *text, size_t size)
 {
 	if (!seen->stopped.pid)
 		return false;
@@ -259,13 +259,13 @@ static bool describe_stop(const struct agent_task *task, const struct seen *seen
 
 void tfc__activity_describe_stop(const struct agent_task *task, char *text, size_t size)
 {
-	struct seen seen;
+	struct seen_processes seen;
 	text[0] = '\0';
 	see_all(task, &seen);
 	describe_stop(task, &seen, text, size);
 }
 
-static void describe_start(struct agent_task *task, const struct seen *seen, int percent,
+static void describe_start(struct agent_task *task, const struct seen_processes *seen, int percent,
 			   char *text, size_t size)
 {
 	uint16_t port = find_other_port(task);
@@ -283,8 +283,8 @@ static void describe_start(struct agent_task *task, const struct seen *seen, int
 		add_sleep(&seen->busiest, text, size);
 }
 
-static void describe_silence(struct agent_task *task, const struct seen *seen, int percent,
-			     char *text, size_t size)
+static void describe_silence(struct agent_task *task, const struct seen_processes *seen,
+			     int percent, char *text, size_t size)
 {
 	add(text, size, is_busy(seen, percent) ? "works" : "idle");
 	add_who(task, &seen->busiest, text, size);
@@ -311,7 +311,7 @@ static const char *stage_before(const struct agent_task *task)
 
 void tfc__activity_describe(struct agent_task *task, char *text, size_t size)
 {
-	struct seen seen;
+	struct seen_processes seen;
 	text[0] = '\0';
 	see_all(task, &seen);
 	int percent = cpu_percent(task, &seen);

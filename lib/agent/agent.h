@@ -95,8 +95,8 @@ struct tfc__agent_job_info {
 
 /* Creates the job's directories and begins to pack its bundle. Errors: TFC_ENOMEM, TFC_ESYS, ... */
 int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
-			tfc_error *error);
+			tfc__agent_fn fn, void *user, tfc_error *error,
+			struct tfc__agent_job **ret_job);
 
 /*
  * Reports what each of the job's tasks would run with (tfc_gateway_explain); nothing is run or left

@@ -242,8 +242,8 @@ static int new_job(struct tfc__agent *agent, const struct tfc__agent_job_info *i
 }
 
 int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-			tfc__agent_fn fn, void *user, struct tfc__agent_job **ret_job,
-			tfc_error *error)
+			tfc__agent_fn fn, void *user, tfc_error *error,
+			struct tfc__agent_job **ret_job)
 {
 	struct tfc__agent_job *job;
 	int code = new_job(agent, info, &job, error);
@@ -262,7 +262,7 @@ int tfc__agent_job_open(struct tfc__agent *agent, const struct tfc__agent_job_in
 }
 
 int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-			struct tfc__agent_job **ret_job, tfc_error *error)
+			tfc_error *error, struct tfc__agent_job **ret_job)
 {
 	struct tfc__agent_job *job;
 	int code = new_job(agent, info, &job, error);
@@ -295,7 +295,7 @@ static void close_task(struct agent_task *task)
 void tfc__agent_job_end(struct tfc__agent_job *job)
 {
 	tfc__log_dir_complete(&job->logs);
-	tfc__bundle_end(job);
+	tfc__agent_bundle_end(job);
 }
 
 /*

@@ -206,7 +206,7 @@ static void on_removed(void *user, const tfc_process_event *process)
 }
 
 /* The job's private directory, with anything left in it, is removed when the job is closed. */
-void tfc__bundle_end(struct tfc__agent_job *job)
+void tfc__agent_bundle_end(struct tfc__agent_job *job)
 {
 	char *dir = tfc__path_join(job->run_dir, BUNDLE_DIR);
 	if (!job->bundle || !dir)

@@ -42,7 +42,7 @@ static int add_user(const struct tfc__agent *agent, struct tfc__strv *env)
 	char number[16];
 	struct tfc__user user;
 	snprintf(number, sizeof(number), "%u", geteuid());
-	int code = tfc__user_find(number, TFC__PASSWD_FILE, TFC__GROUP_FILE, &user, NULL);
+	int code = tfc__user_find(number, TFC__PASSWD_FILE, TFC__GROUP_FILE, NULL, &user);
 	bool is_known = code == TFC_OK;
 	const char *name = is_known ? user.name : tfc__env_get(own, "USER");
 	set_or(env, "HOME", is_known ? user.home : tfc__env_get(own, "HOME"), "/");

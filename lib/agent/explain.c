@@ -118,7 +118,7 @@ int tfc__agent_explain(struct tfc__agent *agent, const struct tfc__agent_job_inf
 {
 	struct tfc__agent_job *job;
 	tfc_spec *spec = NULL;
-	int code = tfc__agent_plan_job(agent, info, &job, error);
+	int code = tfc__agent_plan_job(agent, info, error, &job);
 	if (code < 0)
 		return code;
 	code = hold_all(job, error);

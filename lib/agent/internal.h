@@ -272,7 +272,7 @@ char *tfc__agent_working_dir(const struct agent_task *task);
 
 /* A job that is only explained: it holds ports, but nothing of it is created or run. */
 int tfc__agent_plan_job(struct tfc__agent *agent, const struct tfc__agent_job_info *info,
-			struct tfc__agent_job **ret_job, tfc_error *error);
+			tfc_error *error, struct tfc__agent_job **ret_job);
 
 void tfc__agent_watch_listener(struct agent_task *task);
 void tfc__agent_unwatch_listener(struct agent_task *task);
@@ -303,7 +303,7 @@ void tfc__stale_dirs_remove(struct tfc__agent *agent);
 
 int tfc__bundle_begin(struct tfc__agent_job *job, tfc_error *error);
 void tfc__bundle_launch(struct agent_task *task); /* unpacks the bundle if needed, then spawns */
-void tfc__bundle_end(struct tfc__agent_job *job);
+void tfc__agent_bundle_end(struct tfc__agent_job *job);
 void tfc__bundle_close(struct tfc__agent_job *job);
 char *tfc__bundle_dir(const struct agent_task *task);
 

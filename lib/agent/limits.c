@@ -28,8 +28,8 @@ static int find_user(struct tfc__agent_job *job, uint32_t role, tfc_error *error
 {
 	const char *name = job->info.job->roles[role].name;
 	const char *text = job->info.job->roles[role].user;
-	int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, &job->users[role],
-				  error);
+	int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, error,
+				  &job->users[role]);
 	if (code == TFC_OK && !is_possible(&job->users[role]))
 		code = tfc__fail(error, TFC_EACCES, "agent", 0,
 				 "only a host that runs as root can run tasks as user \"%.60s\"",

@@ -7,7 +7,7 @@ static int job_open(void *agent, const struct tfc__agent_job_info *info, tfc__ag
 		    void *user, void **ret_job, tfc_error *error)
 {
 	struct tfc__agent_job *job;
-	int code = tfc__agent_job_open(agent, info, fn, user, &job, error);
+	int code = tfc__agent_job_open(agent, info, fn, user, error, &job);
 	if (code == TFC_OK)
 		*ret_job = job;
 	return code;

@@ -161,7 +161,7 @@ static int find_group(const char *name, const char *file, uint32_t *ret_gid, tfc
 }
 
 int tfc__user_find(const char *text, const char *passwd_file, const char *group_file,
-		   struct tfc__user *ret_user, tfc_error *error)
+		   tfc_error *error, struct tfc__user *ret_user)
 {
 	*ret_user = (struct tfc__user){0};
 	char *name = strdup(text);

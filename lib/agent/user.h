@@ -28,7 +28,7 @@ struct tfc__user {
  * TFC_ESYS, TFC_ENOMEM.
  */
 int tfc__user_find(const char *text, const char *passwd_file, const char *group_file,
-		   struct tfc__user *ret_user, tfc_error *error);
+		   tfc_error *error, struct tfc__user *ret_user);
 void tfc__user_fini(struct tfc__user *user);
 
 #endif

@@ -25,7 +25,7 @@ ssize_t tfc__pass_send(int socket, const struct iovec *parts, size_t part_count,
 	return sendmsg(socket, &message, flags);
 }
 
-ssize_t tfc__pass_recv(int socket, void *data, size_t size, int *ret_fds, size_t count, int flags)
+ssize_t tfc__pass_recv(int socket, void *data, size_t size, int flags, int *ret_fds, size_t count)
 {
 	union control control;
 	struct iovec part = {data, size};

@@ -19,6 +19,6 @@ ssize_t tfc__pass_send(int socket, const struct iovec *parts, size_t part_count,
  * Like recvmsg into `data`, with at most `count` descriptors. The caller owns the received
  * descriptors, which are close-on-exec; the remaining entries of ret_fds are -1.
  */
-ssize_t tfc__pass_recv(int socket, void *data, size_t size, int *ret_fds, size_t count, int flags);
+ssize_t tfc__pass_recv(int socket, void *data, size_t size, int flags, int *ret_fds, size_t count);
 
 #endif

@@ -158,8 +158,8 @@ static int read_record(int fd, const uint8_t *record, uint64_t at, struct tfc__b
 	return TFC_OK;
 }
 
-int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,
-			 tfc_error *error)
+int tfc__bundle_find_end(int fd, uint64_t file_size, tfc_error *error,
+			 struct tfc__bundle_end *ret_end)
 {
 	size_t len = file_size < END_SIZE + COMMENT_MAX ? (size_t)file_size
 							: END_SIZE + COMMENT_MAX;

@@ -9,7 +9,7 @@
 
 #define CHUNK 65536
 
-int tfc_bundle_hash(const char *zip_path, char ret_hash[TFC_BUNDLE_HASH_SIZE], tfc_error *error)
+int tfc_bundle_hash(const char *zip_path, tfc_error *error, char ret_hash[TFC_BUNDLE_HASH_SIZE])
 {
 	crypto_hash_sha256_state state;
 	unsigned char chunk[CHUNK], hash[crypto_hash_sha256_BYTES];

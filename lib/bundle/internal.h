@@ -112,8 +112,8 @@ struct tfc__bundle_directory {
  * rules that do not need an entry's unpacked bytes. tfc__bundle_scan_fini frees *ret_directory.
  * https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, section 4.3.
  */
-int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
-		     struct tfc__bundle_directory *ret_directory, tfc_error *error);
+int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits, tfc_error *error,
+		     struct tfc__bundle_directory *ret_directory);
 void tfc__bundle_scan_fini(struct tfc__bundle_directory *directory);
 
 /* The position of the central directory, from the records at the archive's end. */
@@ -124,8 +124,8 @@ struct tfc__bundle_end {
 };
 
 /* end_record.c */
-int tfc__bundle_find_end(int fd, uint64_t file_size, struct tfc__bundle_end *ret_end,
-			 tfc_error *error);
+int tfc__bundle_find_end(int fd, uint64_t file_size, tfc_error *error,
+			 struct tfc__bundle_end *ret_end);
 
 /* check.c: the rules that concern all entries together: sizes, names, places. */
 int tfc__bundle_check(const struct tfc__bundle_directory *directory,

@@ -273,7 +273,7 @@ static int copy_zip(struct pack *p, int from, int to, const char *path)
 {
 	char chunk[CHUNK];
 	struct tfc__bundle_directory directory;
-	int result = tfc__bundle_scan(from, &tfc__bundle_limits, &directory, p->error);
+	int result = tfc__bundle_scan(from, &tfc__bundle_limits, p->error, &directory);
 	if (result < 0)
 		return tfc__fail_prefix(p->error, result, "%.80s: ", path);
 	tfc__bundle_scan_fini(&directory);

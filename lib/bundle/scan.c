@@ -293,8 +293,8 @@ void tfc__bundle_scan_fini(struct tfc__bundle_directory *directory)
 	*directory = (struct tfc__bundle_directory){0};
 }
 
-int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
-		     struct tfc__bundle_directory *ret_directory, tfc_error *error)
+int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits, tfc_error *error,
+		     struct tfc__bundle_directory *ret_directory)
 {
 	struct stat status;
 	struct tfc__bundle_end end;
@@ -303,7 +303,7 @@ int tfc__bundle_scan(int fd, const struct tfc__bundle_limits *limits,
 		return tfc__fail_errno(error, "bundle", errno, "cannot read the archive");
 	if (!S_ISREG(status.st_mode))
 		return tfc__fail(error, TFC_EARCHIVE, "bundle", 0, "not a regular file");
-	int result = tfc__bundle_find_end(fd, (uint64_t)status.st_size, &end, error);
+	int result = tfc__bundle_find_end(fd, (uint64_t)status.st_size, error, &end);
 	if (result < 0)
 		return result;
 	if (end.count > limits->entries)

@@ -87,7 +87,7 @@ static int send_chunk(struct tfc__bundle_sender *sender, struct chunk *chunk, ch
 						 .timeout_ms = CHUNK_TIMEOUT_MS,
 						 .end = on_chunk_end,
 						 .user = chunk};
-	int code = tfc__rpc_call(sender->rpc, &options, &chunk->call, error);
+	int code = tfc__rpc_call(sender->rpc, &options, error, &chunk->call);
 	tfc__buf_fini(&params);
 	if (code < 0) {
 		chunk->call = NULL;
@@ -216,7 +216,7 @@ int tfc__bundle_send(struct tfc__bundle *bundle, struct tfc__rpc *rpc,
 						 .item = on_offer_item,
 						 .end = on_offer_end,
 						 .user = sender};
-	int code = tfc__rpc_call(rpc, &options, &sender->offer, error);
+	int code = tfc__rpc_call(rpc, &options, error, &sender->offer);
 	tfc__buf_fini(&params);
 	if (code < 0) {
 		sender->offer = NULL;

@@ -237,7 +237,7 @@ static int open_archive(struct unpack *u, const char *zip_path,
 	if (fd < 0)
 		return tfc__fail_errno(u->error, "bundle", errno, "cannot open \"%.120s\"",
 				       zip_path);
-	int result = tfc__bundle_scan(fd, limits, &u->directory, u->error);
+	int result = tfc__bundle_scan(fd, limits, u->error, &u->directory);
 	if (result == TFC_OK)
 		result = open_zip(u, fd);
 	if (result == TFC_OK)

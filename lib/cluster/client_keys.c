@@ -224,7 +224,7 @@ int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clien
 }
 
 int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc__client_key *wanted,
-			  char ret_job[17], tfc_error *error)
+			  tfc_error *error, char ret_job[17])
 {
 	char store_key[STORE_KEY_SIZE];
 	name_record(wanted->text, store_key);

@@ -60,6 +60,6 @@ int tfc__client_keys_keep(struct tfc__client_keys *keys, const struct tfc__clien
 /* Finds the job that `wanted` has made. Returns TFC_OK and the job's id, TFC_ENOENT (without an
  * error text), an error of tfc__client_key_check, or TFC_EPARSE (the key's record is damaged). */
 int tfc__client_keys_find(const struct tfc__client_keys *keys, const struct tfc__client_key *wanted,
-			  char ret_job[17], tfc_error *error);
+			  tfc_error *error, char ret_job[17]);
 
 #endif

@@ -314,8 +314,8 @@ static void restart_extent(struct tfc__core *core, struct task *t, const struct 
 		restart_ignored(core, at);
 }
 
-enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
-			      bool is_loss, char *text, size_t size)
+enum restart_end tfc__restart_failed(struct tfc__core *core, struct task *t, enum death_class class,
+				     bool is_loss, char *text, size_t size)
 {
 	const struct tfc__core_role *role = tfc__task_role(core, t);
 	if (!is_allowed(role, &t->death, class))

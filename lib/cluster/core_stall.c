@@ -185,7 +185,7 @@ static void restart_stalled(struct tfc__core *core, struct task *t)
 		tfc__text_add(text, sizeof(text), "; which member of its group hangs is not known");
 	struct task *restarted = cause ? cause : t;
 	restarted->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
-	if (tfc__restart(core, restarted, CLASS_RETRYABLE, false, text, sizeof(text)) ==
+	if (tfc__restart_failed(core, restarted, CLASS_RETRYABLE, false, text, sizeof(text)) ==
 	    RESTART_REFUSED)
 		tfc__end_stalled(core, cause, text);
 }

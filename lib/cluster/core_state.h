@@ -389,8 +389,8 @@ enum restart_end { RESTARTED, RESTART_REFUSED };
  * consequence is appended. The end of t's attempt is reported, unless t is alive; then it is
  * stopped.
  */
-enum restart_end tfc__restart(struct tfc__core *core, struct task *t, enum death_class class,
-			      bool is_loss, char *text, size_t size);
+enum restart_end tfc__restart_failed(struct tfc__core *core, struct task *t, enum death_class class,
+				     bool is_loss, char *text, size_t size);
 void tfc__restart_alone(struct tfc__core *core, struct task *t); /* BACKOFF until restart_at */
 void tfc__restart_timer(struct tfc__core *core, struct task *t);
 /* The death of a task that was stopped in order to be restarted. */

@@ -138,7 +138,7 @@ static void judge_decide(struct tfc__core *core, struct task *t, bool is_cut)
 		tfc__text_add(text, sizeof(text), " when a node could not be reached");
 	else if (class == CLASS_PERMANENT && tfc__death_is_explainable(&t->death))
 		add_leaver(core, t, text, sizeof(text));
-	if (tfc__restart(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
+	if (tfc__restart_failed(core, t, class, is_loss, text, sizeof(text)) == RESTART_REFUSED)
 		tfc__end_failed(core, t, text);
 }
 
@@ -209,7 +209,8 @@ static void judge_silent(struct tfc__core *core, struct task *t, bool is_stopped
 	tfc__text_add(text, sizeof(text), is_stopped ? " is stopped (SIGSTOP)" : " is not running");
 	t->death = (struct tfc__attempt_end){.reason = TFC_EXIT_LOST, .time_ns = core->now};
 	t->cause = CAUSE_SILENT;
-	if (tfc__restart(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) == RESTARTED)
+	if (tfc__restart_failed(core, t, CLASS_RETRYABLE, !is_stopped, text, sizeof(text)) ==
+	    RESTARTED)
 		return;
 	uncollect(core, suspect);
 	char whole[256];

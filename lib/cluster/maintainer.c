@@ -48,7 +48,7 @@ static void step_and_place(struct tfc__maintainer *maintainer, const struct tfc_
 	struct tfc__core_event placed;
 	maintainer->is_stepping = true;
 	step_core(maintainer, event);
-	while (!maintainer->end && tfc__maintainer_next_placed(maintainer, &placed, &error))
+	while (!maintainer->end && tfc__maintainer_next_placed(maintainer, &error, &placed))
 		step_core(maintainer, &placed);
 	tfc__maintainer_mark_launches(maintainer);
 	maintainer->is_stepping = false;

@@ -81,7 +81,7 @@ static int choose(struct tfc__maintainer *maintainer, struct placing *placing, t
 		.at = placing->at,
 		.refusals = refusals_of(maintainer),
 	};
-	code = tfc__nodes_place(maintainer->nodes, &request, placing->chosen, error);
+	code = tfc__nodes_place(maintainer->nodes, &request, error, placing->chosen);
 	for (uint32_t i = 0; code == TFC_OK && i < placing->count; i++) {
 		const struct agent_link *link = tfc__maintainer_link(maintainer,
 								     placing->chosen[i]);
@@ -125,8 +125,8 @@ static bool is_finding_gpus(const struct tfc__maintainer *maintainer)
 	return false;
 }
 
-bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
-				 struct tfc__core_event *ret_event, tfc_error *error)
+bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer, tfc_error *error,
+				 struct tfc__core_event *ret_event)
 {
 	uint32_t task = UINT32_MAX, number = maintainer->gang_place;
 	if (is_finding_gpus(maintainer))

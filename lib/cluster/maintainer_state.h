@@ -148,8 +148,8 @@ void tfc__maintainer_note_place(struct tfc__maintainer *maintainer,
 				const struct tfc__core_action *action);
 /* Computes the answer to a pending PLACE. Returns false if there is none. The event is valid until
  * the next call. */
-bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer,
-				 struct tfc__core_event *ret_event, tfc_error *error);
+bool tfc__maintainer_next_placed(struct tfc__maintainer *maintainer, tfc_error *error,
+				 struct tfc__core_event *ret_event);
 void tfc__maintainer_acquire(struct tfc__maintainer *maintainer, uint32_t task,
 			     struct agent_link *link);
 void tfc__maintainer_release(struct tfc__maintainer *maintainer, uint32_t task);

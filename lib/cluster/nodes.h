@@ -90,7 +90,7 @@ struct tfc__nodes_request {
  * those in use will be released); TFC_ENOENT (this node is the only one for ever, and could not run
  * the tasks even if it were empty); TFC_ENOMEM. */
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-		     struct tfc__node_entry **ret_nodes, tfc_error *error);
+		     tfc_error *error, struct tfc__node_entry **ret_nodes);
 /* Notifies all observers again in a while: there was not enough memory. */
 void tfc__nodes_try_later(struct tfc__nodes *nodes);
 void tfc__nodes_try_at(struct tfc__nodes *nodes, uint64_t at); /* ... at that time */

@@ -145,7 +145,7 @@ static int place_if_empty(const struct tfc__place_request *request, struct table
 		node->tasks = node->gpus = 0;
 		node->memory = 0;
 	}
-	return tfc__place(request, tables->chosen, error);
+	return tfc__place_tasks(request, error, tables->chosen);
 }
 
 /* Whether only ports are missing, and these will not be released. Overwrites the counts and ports
@@ -184,7 +184,7 @@ static bool is_unschedulable(struct tfc__nodes *nodes, const struct tfc__place_r
 }
 
 int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *request,
-		     struct tfc__node_entry **ret_nodes, tfc_error *error)
+		     tfc_error *error, struct tfc__node_entry **ret_nodes)
 {
 	uint32_t task_count = tfc__job_task_count(request->job);
 	struct tables tables;
@@ -207,7 +207,7 @@ int tfc__nodes_place(struct tfc__nodes *nodes, const struct tfc__nodes_request *
 		.seed = seed_of(request->id),
 	};
 	if (code == TFC_OK)
-		code = tfc__place(&place, tables.chosen, error);
+		code = tfc__place_tasks(&place, error, tables.chosen);
 	if (code == TFC_EAGAIN && is_hopeless(nodes, &place, &tables))
 		code = TFC_EEXHAUSTED;
 	else if (code == TFC_EAGAIN && is_unschedulable(nodes, &place, &tables, error))

@@ -282,7 +282,8 @@ static void take_over(const struct tfc__placing *place, uint32_t *ret_nodes)
 	}
 }
 
-int tfc__place(const struct tfc__place_request *request, uint32_t *ret_nodes, tfc_error *error)
+int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
+		     uint32_t *ret_nodes)
 {
 	struct tfc__placing place = {
 		.request = request,

@@ -61,7 +61,8 @@ struct tfc__place_request {
  * with label gpu=a100: none has it") and all counts unchanged; TFC_ENOMEM.
  */
 #define TFC__PLACE_STEPS 20000
-int tfc__place(const struct tfc__place_request *request, uint32_t *ret_nodes, tfc_error *error);
+int tfc__place_tasks(const struct tfc__place_request *request, tfc_error *error,
+		     uint32_t *ret_nodes);
 
 /* Writes the name of a task, such as "worker/2", cut to `size`. */
 void tfc__place_task_name(const tfc_job *job, uint32_t task, char *ret_name, size_t size);

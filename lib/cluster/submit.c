@@ -256,7 +256,7 @@ static int find_made(struct tfc__directory *directory, const struct tfc__client_
 	struct tfc__record *waiting = find_by_key(&directory->submits, key);
 	struct tfc__record *made = stored ? stored : waiting;
 	if (!made)
-		return tfc__client_keys_find(&directory->client_keys, key, id, error);
+		return tfc__client_keys_find(&directory->client_keys, key, error, id);
 	int code = tfc__client_key_check(&made->client_key, made->id, key, error);
 	if (code == TFC_OK && stored)
 		memcpy(id, stored->id, sizeof(stored->id));

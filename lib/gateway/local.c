@@ -86,7 +86,7 @@ static int submit(struct tfc__forwarder *forwarder, const struct tfc__question *
 		 question->client_key ? question->client_key : "");
 	snprintf(request->home, sizeof(request->home), "%s",
 		 forwarder->members.node_id ? forwarder->members.node_id : "");
-	int code = tfc__question_digest(question, submit.client_key.digest, &request->error);
+	int code = tfc__question_digest(question, &request->error, submit.client_key.digest);
 	if (code < 0)
 		return code;
 	struct waiting *waiting = begin_waiting(request);

@@ -201,7 +201,7 @@ int tfc__followed_read_line(struct local_sub *sub, struct followed *task, uint64
 	struct tfc__line line;
 	int code = open_log(task, &error);
 	if (code == TFC_OK)
-		code = tfc__lines_next(&task->lines, until, &line, &error);
+		code = tfc__lines_next(&task->lines, until, &error, &line);
 	count_held(task);
 	count_reading(task, code > 0);
 	count_coming(task, code == TFC_EAGAIN);

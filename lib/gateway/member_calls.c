@@ -83,7 +83,7 @@ int tfc__member_calls_begin(tfc_ctx *ctx, const struct tfc__gateway_members *mem
 		call->calls = calls;
 		snprintf(call->node, sizeof(call->node), "%s", member.name);
 		options.user = call;
-		int code = member.rpc ? tfc__rpc_call(member.rpc, &options, &call->call, &error)
+		int code = member.rpc ? tfc__rpc_call(member.rpc, &options, &error, &call->call)
 				      : tfc__fail(&error, TFC_ELOST, "gateway", 0, "unreachable");
 		if (code == TFC_OK) {
 			calls->pending++;

@@ -119,8 +119,8 @@ static void add_part(crypto_generichash_state *state, const char *text, size_t l
 	crypto_generichash_update(state, (const uint8_t *)text, len);
 }
 
-int tfc__question_digest(const struct tfc__question *question,
-			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error)
+int tfc__question_digest(const struct tfc__question *question, tfc_error *error,
+			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE])
 {
 	const char *bundle = question->bundle ? question->bundle : "";
 	crypto_generichash_state state;

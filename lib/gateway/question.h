@@ -27,8 +27,8 @@ void tfc__question_write_home(struct tfc__buf *buf, const char *node_id);
 
 /* The digest by which a repeated submit is recognized: of the definition as it was sent, and of the
  * bundle's hash. The host's tag is not included. TFC_ENOMEM. */
-int tfc__question_digest(const struct tfc__question *question,
-			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE], tfc_error *error);
+int tfc__question_digest(const struct tfc__question *question, tfc_error *error,
+			 uint8_t ret_digest[TFC__SUBMIT_DIGEST_SIZE]);
 
 /* A request that was read, and the memory that its pointers refer to. */
 struct tfc__received {

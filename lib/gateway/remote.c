@@ -234,8 +234,8 @@ static void dial(struct remote_gateway *gateway)
 		.timeout_ms = gateway->connect_ms,
 	};
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__peer_dial(gateway->base.ctx, &options, &ops, gateway, &gateway->peer,
-				  &error);
+	int code = tfc__peer_dial(gateway->base.ctx, &options, &ops, gateway, &error,
+				  &gateway->peer);
 	if (code == TFC_OK)
 		return;
 	gateway->peer = NULL;
@@ -296,7 +296,7 @@ static int say_hello(struct remote_gateway *gateway, tfc_error *error)
 	};
 	return gateway->hello
 		       ? TFC_OK
-		       : tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, &gateway->hello, error);
+		       : tfc__rpc_call(tfc__peer_rpc(gateway->peer), &call, error, &gateway->hello);
 }
 
 /* ---- repeated submits */

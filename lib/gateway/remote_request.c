@@ -107,7 +107,7 @@ static void put(struct tfc__remote_request *remote_request)
 		tfc__remote_request_fail(remote_request, &error);
 		return;
 	}
-	int code = tfc__rpc_call(remote_request->rpc, &call, &remote_request->call, &error);
+	int code = tfc__rpc_call(remote_request->rpc, &call, &error, &remote_request->call);
 	if (leaves_open(remote_request, code))
 		remote_request->lost(remote_request, &error);
 	else if (code < 0)

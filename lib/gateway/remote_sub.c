@@ -358,7 +358,7 @@ void tfc__remote_sub_go(struct tfc__remote_sub *sub, struct tfc__rpc *rpc, const
 	tfc__question_write(&params, &question);
 	int code = params.is_failed || (cursor && !*cursor)
 			   ? tfc__fail_nomem(&error, "gateway")
-			   : tfc__rpc_call(rpc, &call, &sub->call, &error);
+			   : tfc__rpc_call(rpc, &call, &error, &sub->call);
 	tfc__buf_fini(&params);
 	if (code < 0)
 		tfc__remote_sub_failed(sub, &error);

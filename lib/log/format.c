@@ -166,7 +166,7 @@ static bool ends_whole(int fd, uint64_t end)
 
 /* Opens the segment at `start`. 0 or an errno. */
 static int open_at(int dir_fd, const char *name, uint64_t start, int flags,
-		   struct tfc__log_newest *ret_segment, bool *ret_is_emptied)
+		   struct tfc__log_segment *ret_segment, bool *ret_is_emptied)
 {
 	char path[TFC__LOG_PATH_SIZE];
 	struct stat status;
@@ -182,15 +182,15 @@ static int open_at(int dir_fd, const char *name, uint64_t start, int flags,
 	uint64_t end = (uint64_t)status.st_size, whole = ends_whole(fd, end) ? end : 0;
 	for (uint64_t size = 1; whole < end && size; whole += size)
 		size = record_size(fd, whole, end);
-	*ret_segment = (struct tfc__log_newest){fd, start, whole, end};
+	*ret_segment = (struct tfc__log_segment){fd, start, whole, end};
 	*ret_is_emptied = start == 0 && end == 0 && status.st_mtim.tv_sec == 0;
 	return 0;
 }
 
 int tfc__log_open_newest(int dir_fd, const char *name, int flags,
-			 struct tfc__log_newest *ret_newest)
+			 struct tfc__log_segment *ret_newest)
 {
-	struct tfc__log_newest newest = {.fd = -1}, next;
+	struct tfc__log_segment newest = {.fd = -1}, next;
 	struct tfc__log_segments segments;
 	uint64_t start = 0;
 	bool is_emptied = false;

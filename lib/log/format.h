@@ -57,7 +57,7 @@ int tfc__log_scan(int dir_fd, const char *name, uint64_t position,
 		  struct tfc__log_segments *ret_segments);
 
 /* The newest segment of a log. */
-struct tfc__log_newest {
+struct tfc__log_segment {
 	int fd;
 	uint64_t start; /* the position at which it begins */
 	uint64_t whole; /* bytes of complete records in it */
@@ -70,6 +70,6 @@ struct tfc__log_newest {
  * emptied the first segment. Returns 0 or an errno; ENOENT: there is no log.
  */
 int tfc__log_open_newest(int dir_fd, const char *name, int flags,
-			 struct tfc__log_newest *ret_newest);
+			 struct tfc__log_segment *ret_newest);
 
 #endif

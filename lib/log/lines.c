@@ -262,8 +262,8 @@ static int take_gap(struct tfc__lines *lines, struct tfc__line *line)
 	return 1;
 }
 
-int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line,
-		    tfc_error *error)
+int tfc__lines_next(struct tfc__lines *lines, uint64_t until, tfc_error *error,
+		    struct tfc__line *ret_line)
 {
 	int code = 0;
 	drop_reported(lines);

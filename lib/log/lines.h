@@ -81,8 +81,8 @@ static inline void tfc__lines_attach(struct tfc__lines *lines, struct tfc__log_s
  * Returns the next line whose record begins before `until`: 1; 0 when there is none now or no
  * source; or the source's error. After TFC_ENOMEM the next call returns the same line.
  */
-int tfc__lines_next(struct tfc__lines *lines, uint64_t until, struct tfc__line *ret_line,
-		    tfc_error *error);
+int tfc__lines_next(struct tfc__lines *lines, uint64_t until, tfc_error *error,
+		    struct tfc__line *ret_line);
 
 /*
  * Returns the unfinished lines at the end of an attempt, one per call: 1, or 0 when none is left.

@@ -15,7 +15,7 @@
 
 #define TAIL_BYTES (UINT64_C(512) << 10) /* of a segment that are read for a tail */
 
-static int open_newest(const char *dir, const char *name, struct tfc__log_newest *ret_newest)
+static int open_newest(const char *dir, const char *name, struct tfc__log_segment *ret_newest)
 {
 	int fd = tfc__is_log_name(name) ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fd < 0)
@@ -27,7 +27,7 @@ static int open_newest(const char *dir, const char *name, struct tfc__log_newest
 
 int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64_t *ret_written_ns)
 {
-	struct tfc__log_newest newest;
+	struct tfc__log_segment newest;
 	struct stat status;
 	if (open_newest(dir, name, &newest) < 0)
 		return -1;
@@ -43,7 +43,7 @@ int tfc__log_newest(const char *dir, const char *name, uint64_t *ret_end, uint64
 
 uint64_t tfc__log_end(const char *dir, const char *name)
 {
-	struct tfc__log_newest newest;
+	struct tfc__log_segment newest;
 	if (open_newest(dir, name, &newest) < 0)
 		return 0;
 	close(newest.fd);
@@ -139,7 +139,7 @@ static uint64_t tail_of_segment(int dir_fd, const char *name, uint64_t start, ui
 static uint64_t tail_start(const char *dir, const char *name)
 {
 	struct tfc__log_segments segments;
-	struct tfc__log_newest newest;
+	struct tfc__log_segment newest;
 	if (open_newest(dir, name, &newest) < 0)
 		return 0;
 	close(newest.fd);

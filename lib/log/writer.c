@@ -30,7 +30,7 @@ static int open_segment(struct tfc__log_writer *writer, uint64_t position, int f
 
 static int continue_newest(struct tfc__log_writer *writer)
 {
-	struct tfc__log_newest newest;
+	struct tfc__log_segment newest;
 	int error = tfc__log_open_newest(writer->dir_fd, writer->name, O_RDWR | O_APPEND, &newest);
 	if (error)
 		return error;

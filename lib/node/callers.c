@@ -133,7 +133,7 @@ static void serve_hello(struct tfc__caller *caller, struct tfc__rpc_request *req
 	struct tfc__hello hello = {0};
 	struct tfc__buf answer = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__hello_read(params, &hello, &error);
+	int code = tfc__hello_read(params, &error, &hello);
 	if (code == TFC_OK)
 		code = let_in(caller, &hello, &error);
 	tfc__peers_write_hello(peers, "", &answer);
@@ -163,7 +163,7 @@ static void serve_state(struct tfc__caller *caller, const msgpack_object *params
 {
 	struct tfc__hello hello = {0};
 	tfc_error error = TFC_ERROR_INIT;
-	if (caller->member && tfc__hello_read(params, &hello, &error) == TFC_OK)
+	if (caller->member && tfc__hello_read(params, &error, &hello) == TFC_OK)
 		tfc__node_peer_learn(caller->member, &hello);
 	tfc__hello_fini(&hello);
 }

@@ -28,7 +28,7 @@ static const struct tfc__field renewal_rows[] = {
 const struct tfc__fields tfc__agent_renewal_fields = TFC__FIELDS(renewal_rows,
 								 struct tfc__agent_renewal, NULL);
 
-#define OPEN(...) TFC__FIELD(struct tfc__agent_open, __VA_ARGS__)
+#define OPEN(...) TFC__FIELD(struct tfc__call_open, __VA_ARGS__)
 static const struct tfc__field open_rows[] = {
 	OPEN("instance", TFC__UINT, target.instance, TFC__V0_2),
 	OPEN("handle", TFC__UINT, target.handle, TFC__V0_2),
@@ -36,25 +36,25 @@ static const struct tfc__field open_rows[] = {
 	OPEN("epoch", TFC__UINT, epoch, TFC__V0_2),
 	OPEN("received", TFC__UINT, received, TFC__V0_2),
 	OPEN("job", TFC__BYTES, job_json, TFC__V0_2,
-	     .count = offsetof(struct tfc__agent_open, job_json_len)),
+	     .count = offsetof(struct tfc__call_open, job_json_len)),
 	OPEN("minimal_env", TFC__BOOL, has_minimal_env, TFC__V0_3),
 	OPEN("tag", TFC__BYTES, host_tag, TFC__V0_2,
-	     .count = offsetof(struct tfc__agent_open, host_tag_len)),
+	     .count = offsetof(struct tfc__call_open, host_tag_len)),
 	OPEN("bundle", TFC__MESSAGE, bundle, TFC__V0_2, .nested = &tfc__bundle_offer_fields),
 	OPEN("bundle_error", TFC__STRING, bundle_error, TFC__V0_2),
 	OPEN("refused", TFC__STRING, refused, TFC__V0_3),
 };
-static const struct tfc__agent_open no_open = {.has_minimal_env = true};
-const struct tfc__fields tfc__agent_open_fields = TFC__FIELDS(open_rows, struct tfc__agent_open,
+static const struct tfc__call_open no_open = {.has_minimal_env = true};
+const struct tfc__fields tfc__agent_open_fields = TFC__FIELDS(open_rows, struct tfc__call_open,
 							      &no_open);
 
-#define OPENED(...) TFC__FIELD(struct tfc__agent_opened, __VA_ARGS__)
+#define OPENED(...) TFC__FIELD(struct tfc__call_opened, __VA_ARGS__)
 static const struct tfc__field opened_rows[] = {
 	OPENED("state", TFC__TEXT, state, TFC__V0_2),
 	OPENED("received", TFC__UINT, received, TFC__V0_2),
 };
 const struct tfc__fields tfc__agent_opened_fields = TFC__FIELDS(opened_rows,
-								struct tfc__agent_opened, NULL);
+								struct tfc__call_opened, NULL);
 
 #define MESSAGE(...) TFC__FIELD(struct tfc__agent_message, __VA_ARGS__)
 static const struct tfc__field message_rows[] = {

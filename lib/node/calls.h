@@ -37,7 +37,7 @@ struct tfc__agent_renewal {
 extern const struct tfc__fields tfc__agent_renewal_fields;
 
 /* The fields after `received` are only sent when the job is opened anew. */
-struct tfc__agent_open {
+struct tfc__call_open {
 	struct tfc__agent_target target;
 	uint64_t epoch;
 	uint64_t received; /* events up to this number were received */
@@ -53,7 +53,7 @@ struct tfc__agent_open {
 extern const struct tfc__fields tfc__agent_open_fields;
 
 /* The result of agent.open and agent.drop. */
-struct tfc__agent_opened {
+struct tfc__call_opened {
 	char state[16];    /* "open", "busy", "fenced", "unknown" */
 	uint64_t received; /* orders up to this number were received */
 };

@@ -103,8 +103,8 @@ static int listen_at(tfc_node *node, const tfc_node_options *options, const char
 		.groups = options->groups,
 		.group_count = options->groups ? options->group_count : 0,
 	};
-	int code = tfc__peer_listen(node->ctx, &listen, tfc__peers_accept, node->peers,
-				    &node->listeners[node->listener_count], error);
+	int code = tfc__peer_listen(node->ctx, &listen, tfc__peers_accept, node->peers, error,
+				    &node->listeners[node->listener_count]);
 	if (code == TFC_OK)
 		node->listener_count++;
 	return code;

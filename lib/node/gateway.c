@@ -82,7 +82,7 @@ static int ask_to_drain(tfc_node *node, struct tfc__rpc *rpc, bool is_off,
 		.user = drain,
 	};
 	tfc__fields_write(&params, &tfc__drain_fields, &(struct tfc__drain_params){is_off});
-	int code = tfc__rpc_call(rpc, &call, &drain->call, error);
+	int code = tfc__rpc_call(rpc, &call, error, &drain->call);
 	tfc__buf_fini(&params);
 	return code;
 }
@@ -134,7 +134,7 @@ static int find_submit_user(const char *text, struct tfc__gateway_service_option
 	service->submit_uid = service->submit_gid = UINT32_MAX;
 	if (!text)
 		return TFC_OK;
-	int code = tfc__user_find(text, "/etc/passwd", "/etc/group", &user, error);
+	int code = tfc__user_find(text, "/etc/passwd", "/etc/group", error, &user);
 	if (code == TFC_OK) {
 		service->submit_uid = user.uid;
 		service->submit_gid = user.gid;

@@ -21,7 +21,7 @@ void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf)
 	tfc__fields_write(buf, &fields, hello);
 }
 
-int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc_error *error)
+int tfc__hello_read(const msgpack_object *map, tfc_error *error, struct tfc__hello *ret_hello)
 {
 	*ret_hello = (struct tfc__hello){.offer.size = sizeof(ret_hello->offer)};
 	int code = tfc__fields_read(&ret_hello->reader, &fields, map, error, ret_hello);

@@ -26,7 +26,7 @@ struct tfc__hello {
 void tfc__hello_write(const struct tfc__hello *hello, struct tfc__buf *buf);
 
 /* TFC_EPARSE if the name or identity is missing, TFC_ENOMEM. Call tfc__hello_fini in any case. */
-int tfc__hello_read(const msgpack_object *map, struct tfc__hello *ret_hello, tfc_error *error);
+int tfc__hello_read(const msgpack_object *map, tfc_error *error, struct tfc__hello *ret_hello);
 void tfc__hello_fini(struct tfc__hello *hello);
 
 /* Whether two nodes with these hellos are compatible: TFC_ENOTSUP names both versions. */

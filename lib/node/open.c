@@ -146,12 +146,12 @@ static int open_store(tfc_node *node, const tfc_node_options *options,
 		      struct tfc__store **ret_store, tfc_error *error)
 {
 	if (options->store)
-		return tfc__store_open_ops(node->ctx, options->store, options->store_impl,
-					   ret_store, error);
+		return tfc__store_open_ops(node->ctx, options->store, options->store_impl, error,
+					   ret_store);
 	if (!options->state_dir)
-		return tfc__store_open_memory(node->ctx, ret_store, error);
+		return tfc__store_open_memory(node->ctx, error, ret_store);
 	char *path = tfc__path_join(options->state_dir, "store");
-	int code = path ? tfc__store_open_local(node->ctx, path, ret_store, error)
+	int code = path ? tfc__store_open_local(node->ctx, path, error, ret_store)
 			: tfc__fail_nomem(error, "node");
 	free(path);
 	return code;

@@ -248,7 +248,7 @@ static int find_groups(struct reader *r, char **names)
 		struct tfc__user user;
 		char text[256];
 		snprintf(text, sizeof(text), "0:%s", names[i]);
-		int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, &user, NULL);
+		int code = tfc__user_find(text, TFC__PASSWD_FILE, TFC__GROUP_FILE, NULL, &user);
 		r->storage->groups[i] = code == TFC_OK ? user.gid : 0;
 		tfc__user_fini(&user);
 		if (code == TFC_ENOMEM)
@@ -377,8 +377,8 @@ static int read_object(struct reader *r, json_t *root)
 }
 
 int tfc__options_read_json(const struct tfc__option_keys *keys, const char *json, size_t len,
-			   const char *file, bool is_check, void *options,
-			   struct tfc__option_storage *ret_storage, tfc_error *error)
+			   const char *file, bool is_check, void *options, tfc_error *error,
+			   struct tfc__option_storage *ret_storage)
 {
 	struct reader r = {.keys = keys,
 			   .error = error,
@@ -424,8 +424,8 @@ int tfc_node_check_json(const char *json, size_t len, const char *file, tfc_erro
 	struct tfc__option_storage storage;
 	if (!json)
 		return tfc__fail(error, TFC_EINVAL, "node", 0, "json is NULL");
-	int code = tfc__options_read_json(&tfc__node_keys, json, len, file, true, &options,
-					  &storage, error);
+	int code = tfc__options_read_json(&tfc__node_keys, json, len, file, true, &options, error,
+					  &storage);
 	tfc__option_storage_fini(&storage);
 	return code;
 }
@@ -442,8 +442,8 @@ int tfc_node_open_json(tfc_ctx *ctx, const char *json, size_t len, const char *f
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "node", 0, "json is NULL");
 	options.env = env;
 	options.hooks = hooks;
-	code = tfc__options_read_json(&tfc__node_keys, json, len, file, false, &options, &storage,
-				      tfc__ctx_error(ctx));
+	code = tfc__options_read_json(&tfc__node_keys, json, len, file, false, &options,
+				      tfc__ctx_error(ctx), &storage);
 	if (code == TFC_OK)
 		code = tfc_node_open(ctx, &options, ret_node);
 	tfc__option_storage_fini(&storage);
@@ -462,7 +462,7 @@ int tfc_gateway_open_json(tfc_ctx *ctx, tfc_node *node, const char *json, size_t
 		return tfc__ctx_fail(ctx, TFC_EINVAL, "gateway", 0, "json is NULL");
 	options.node = node;
 	code = tfc__options_read_json(&tfc__gateway_keys, json, len, file, false, &options,
-				      &storage, tfc__ctx_error(ctx));
+				      tfc__ctx_error(ctx), &storage);
 	if (code == TFC_OK)
 		code = tfc_gateway_open(ctx, &options, ret_gateway);
 	tfc__option_storage_fini(&storage);

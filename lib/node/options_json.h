@@ -56,8 +56,8 @@ struct tfc__option_storage {
  * TFC_ENOTSUP, TFC_ENOENT (a group), TFC_ENOMEM.
  */
 int tfc__options_read_json(const struct tfc__option_keys *keys, const char *json, size_t len,
-			   const char *file, bool is_check, void *options,
-			   struct tfc__option_storage *ret_storage, tfc_error *error);
+			   const char *file, bool is_check, void *options, tfc_error *error,
+			   struct tfc__option_storage *ret_storage);
 void tfc__option_storage_fini(struct tfc__option_storage *storage);
 
 #endif

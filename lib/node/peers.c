@@ -158,7 +158,7 @@ static void say_goodbye(struct tfc__node_peer *peer)
 	struct tfc__rpc_options call = {.method = "node.bye", .end = on_bye_end, .user = peer};
 	if (!rpc)
 		rpc = tfc__caller_rpc_of(peer);
-	if (rpc && tfc__rpc_call(rpc, &call, &peer->bye, &error) == TFC_OK)
+	if (rpc && tfc__rpc_call(rpc, &call, &error, &peer->bye) == TFC_OK)
 		peer->peers->goodbyes++;
 }
 

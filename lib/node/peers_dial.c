@@ -163,7 +163,7 @@ static void on_hello_end(void *user, int code, const msgpack_object *result, con
 		lost(peer, why);
 	} else if (code < 0) {
 		refused(peer, why);
-	} else if (tfc__hello_read(result, &hello, &error) < 0 ||
+	} else if (tfc__hello_read(result, &error, &hello) < 0 ||
 		   check_answer(peer, &hello, &error) < 0) {
 		refused(peer, &error);
 	} else {
@@ -194,7 +194,7 @@ static void on_up(struct tfc__peer *connection, void *user)
 	};
 	tfc__peers_enter(peers);
 	tfc__peers_write_hello(peers, peer->name, &params);
-	if (tfc__rpc_call(tfc__peer_rpc(connection), &call, &peer->hello, &error) < 0)
+	if (tfc__rpc_call(tfc__peer_rpc(connection), &call, &error, &peer->hello) < 0)
 		lost(peer, &error);
 	tfc__buf_fini(&params);
 	tfc__peers_exit(peers);
@@ -260,7 +260,7 @@ void tfc__node_peer_dial(struct tfc__node_peer *peer)
 	};
 	tfc__timer_cancel(&peer->redial);
 	snprintf(peer->address, sizeof(peer->address), "%s", peer->member->address);
-	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &peer->dialed, &error) < 0) {
+	if (tfc__peer_dial(peers->ctx, &options, &dialed_ops, peer, &error, &peer->dialed) < 0) {
 		peer->dialed = NULL;
 		if (!is_refusal(&error))
 			say(peer, error.text);
@@ -297,6 +297,6 @@ void tfc__node_peer_on_probe(struct tfc__member_prober *prober, struct tfc__memb
 	if (!peer) /* it could not be created before: out of memory */
 		tfc__peers_adopt(tfc__container_of(prober, struct tfc__peers, prober), member);
 	if (peer && peer->is_up && !peer->ping &&
-	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &peer->ping, &error) < 0)
+	    tfc__rpc_call(tfc__peer_rpc(peer->dialed), &call, &error, &peer->ping) < 0)
 		peer->ping = NULL;
 }

@@ -173,7 +173,7 @@ static int ask_stay(struct tfc__remote_agent *agent)
 						 .item = on_reported,
 						 .end = on_stay_end,
 						 .user = agent};
-	int code = tfc__rpc_call(agent->rpc, &options, &agent->stay, NULL);
+	int code = tfc__rpc_call(agent->rpc, &options, NULL, &agent->stay);
 	tfc__buf_fini(&params);
 	if (code < 0)
 		agent->stay = NULL;
@@ -236,7 +236,7 @@ static void ask_stamp(struct tfc__remote_agent *agent)
 						 .timeout_ms = agent->lease_ms / 3 + 1,
 						 .end = on_stamp,
 						 .user = agent};
-	if (tfc__rpc_call(agent->rpc, &options, &agent->stamp_call, NULL) < 0) {
+	if (tfc__rpc_call(agent->rpc, &options, NULL, &agent->stamp_call) < 0) {
 		agent->stamp_call = NULL;
 		tfc__timer_set(&agent->renewal, tfc__now() + agent->lease_ms * TFC__MS / 10);
 	}

@@ -79,7 +79,7 @@ static void ask(tfc_node *node, const char *maintainer, struct tfc__rpc *rpc,
 	asking->node = node;
 	snprintf(asking->maintainer, sizeof(asking->maintainer), "%s", maintainer);
 	tfc__list_append(&node->askings, &asking->link);
-	if (tfc__rpc_call(rpc, &call, &asking->call, NULL) < 0)
+	if (tfc__rpc_call(rpc, &call, NULL, &asking->call) < 0)
 		free_asking(asking);
 	tfc__buf_fini(&params);
 }

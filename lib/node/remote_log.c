@@ -147,7 +147,7 @@ static void ask(struct remote_log *log)
 						 .item = on_item,
 						 .end = on_end,
 						 .user = log};
-	int code = tfc__rpc_call(log->agent->rpc, &options, &log->call, &error);
+	int code = tfc__rpc_call(log->agent->rpc, &options, &error, &log->call);
 	tfc__buf_fini(&params);
 	if (code == TFC_OK)
 		return;

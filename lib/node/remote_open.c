@@ -6,7 +6,7 @@
 
 #define OFFER_AGAIN TFC__SECOND
 
-static void take_open(struct remote_job *job, const struct tfc__agent_opened *opened)
+static void take_open(struct remote_job *job, const struct tfc__call_opened *opened)
 {
 	if (strcmp(opened->state, "busy") == 0) {
 		tfc__timer_set(&job->retry, tfc__now() + REMOTE_RETRY);
@@ -28,7 +28,7 @@ static void take_open(struct remote_job *job, const struct tfc__agent_opened *op
 static void on_open(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
-	struct tfc__agent_opened opened;
+	struct tfc__call_opened opened;
 	tfc_error why = error ? *error : (tfc_error)TFC_ERROR_INIT;
 	job->call = NULL;
 	if (code == TFC_OK)
@@ -99,7 +99,7 @@ static int write_open(const struct remote_job *job, struct tfc__buf *params)
 	bool is_refused = tfc__job_has_secrets(job->info.job) &&
 			  tfc__rpc_is_exposed(job->agent->rpc);
 	struct tfc__bundle_offer offer;
-	struct tfc__agent_open open = {
+	struct tfc__call_open open = {
 		.target = target_of(job),
 		.epoch = job->epoch,
 		.received = job->stream.received,
@@ -138,7 +138,7 @@ static void send_call(struct remote_job *job, const char *method, const struct t
 						 .end = end,
 						 .user = job};
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__rpc_call(job->agent->rpc, &options, &job->call, &error);
+	int code = tfc__rpc_call(job->agent->rpc, &options, &error, &job->call);
 	job->was_asked |= code == TFC_OK;
 	if (code == TFC_OK)
 		return;
@@ -152,7 +152,7 @@ static void send_call(struct remote_job *job, const char *method, const struct t
 static void on_drop(void *user, int code, const msgpack_object *result, const tfc_error *error)
 {
 	struct remote_job *job = user;
-	struct tfc__agent_opened opened;
+	struct tfc__call_opened opened;
 	job->call = NULL;
 	if (code == TFC_OK)
 		code = tfc__fields_read(NULL, &tfc__agent_opened_fields, result, NULL, &opened);

@@ -277,7 +277,7 @@ void tfc__served_job_lost(struct served_job *job)
 
 static void reply(struct tfc__rpc_request *request, const char *state, uint64_t received)
 {
-	struct tfc__agent_opened result = {.received = received};
+	struct tfc__call_opened result = {.received = received};
 	strcpy(result.state, state);
 	tfc__rpc_reply_message(request, &tfc__agent_opened_fields, &result);
 }
@@ -292,7 +292,7 @@ struct served_job *tfc__served_job_find_id(struct tfc__agent_service *service, c
 	return NULL;
 }
 
-static int read_job(struct served_job *job, const struct tfc__agent_open *open, tfc_error *error)
+static int read_job(struct served_job *job, const struct tfc__call_open *open, tfc_error *error)
 {
 	int code = tfc_job_parse(open->job_json, (size_t)open->job_json_len, "job", error,
 				 &job->job);
@@ -312,7 +312,7 @@ static int read_job(struct served_job *job, const struct tfc__agent_open *open, 
 }
 
 /* Its maintainer offers the bundle to this node (bundle/transfer.h), before or after this call. */
-static int want_bundle(struct served_job *job, const struct tfc__agent_open *open, tfc_error *error)
+static int want_bundle(struct served_job *job, const struct tfc__call_open *open, tfc_error *error)
 {
 	struct tfc__bundles *bundles = job->session->service->bundles;
 	if (!job->job->bundle)
@@ -345,7 +345,7 @@ static void open_local(struct served_job *job, uint64_t tag_len)
 			 job->error.text);
 }
 
-static struct served_job *new_job(struct session *session, const struct tfc__agent_open *open,
+static struct served_job *new_job(struct session *session, const struct tfc__call_open *open,
 				  tfc_error *error)
 {
 	struct tfc__agent_service *service = session->service;
@@ -393,7 +393,7 @@ static void resume(struct served_job *job, struct tfc__rpc_request *request, uin
 }
 
 static void open_new(struct session *session, struct tfc__rpc_request *request,
-		     const struct tfc__agent_open *open)
+		     const struct tfc__call_open *open)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct served_job *job = new_job(session, open, &error);
@@ -443,7 +443,7 @@ void tfc__served_job_open(struct session *session, struct tfc__rpc_request *requ
 			  const msgpack_object *params)
 {
 	struct tfc__reader reader = {.ahead_ns = 0};
-	struct tfc__agent_open open;
+	struct tfc__call_open open;
 	tfc_error error = TFC_ERROR_INIT;
 	int code = tfc__params_read(&reader, &tfc__agent_open_fields, params, &error, &open);
 	struct served_job *job = tfc__served_job_find(session, open.target.handle);

@@ -36,7 +36,7 @@ bool tfc__port_is_searching(const tfc_port_hold *hold)
 	return hold->search.inode != 0;
 }
 
-struct listeners {
+struct found_listeners {
 	struct tfc__sought *items;
 	size_t count;
 	size_t capacity;
@@ -45,7 +45,7 @@ struct listeners {
 
 static void listeners_add(void *user, const struct tfc__tcp_socket *socket)
 {
-	struct listeners *all = user;
+	struct found_listeners *all = user;
 	if (all->count == all->capacity && !all->is_failed) {
 		size_t capacity = all->capacity ? 2 * all->capacity : 4;
 		struct tfc__sought *items = realloc(all->items, capacity * sizeof(*items));
@@ -61,7 +61,7 @@ static void listeners_add(void *user, const struct tfc__tcp_socket *socket)
 }
 
 /* Finds the owners of the listeners. Returns 0, or -1 and errno. */
-static int describe_listeners(const struct listeners *all, pid_t root,
+static int describe_listeners(const struct found_listeners *all, pid_t root,
 			      struct tfc__owner_search *search, tfc_port_listener *listener)
 {
 	listener->count = (uint32_t)all->count;
@@ -106,7 +106,7 @@ int tfc_port_hold_listener(tfc_port_hold *hold, pid_t root, tfc_port_listener *r
 			"ret_listener is NULL or not initialized; use TFC_PORT_LISTENER_INIT");
 
 	tfc_port_listener listener = TFC_PORT_LISTENER_INIT;
-	struct listeners all = {0};
+	struct found_listeners all = {0};
 	code = tfc__tcp_each(hold->port, hold->port, TFC__TCP_LISTENERS, listeners_add, &all,
 			     tfc__ctx_error(hold->ctx));
 	if (!code && all.is_failed)

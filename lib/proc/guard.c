@@ -223,8 +223,8 @@ void tfc__guard_receive(struct tfc__guard *guard)
 	for (int i = 0; i < BATCH && !guard->is_dead; i++) {
 		struct tfc__report report;
 		int fds[2]; /* every received descriptor must be closed here */
-		ssize_t len = tfc__pass_recv(guard->socket.fd, &report, sizeof(report), fds, 2,
-					     MSG_DONTWAIT);
+		ssize_t len = tfc__pass_recv(guard->socket.fd, &report, sizeof(report),
+					     MSG_DONTWAIT, fds, 2);
 		if (len < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (len == (ssize_t)sizeof(report) && tfc__guard_report_is_valid(guard, &report))

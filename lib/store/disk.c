@@ -34,8 +34,8 @@ static int read_record(const struct tfc__disk *disk, const char *key, struct tfc
 	return code;
 }
 
-int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data,
-		  uint64_t *ret_version, tfc_error *error)
+int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data, tfc_error *error,
+		  uint64_t *ret_version)
 {
 	struct tfc__buf file = {0};
 	int code = read_record(disk, key, &file, ret_version, error);
@@ -66,7 +66,7 @@ static int make_record_folders(struct tfc__disk *disk, char *path, tfc_error *er
 }
 
 int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, size_t len,
-		  uint64_t version, uint64_t *ret_version, tfc_error *error)
+		  uint64_t version, tfc_error *error, uint64_t *ret_version)
 {
 	char path[TFC__DISK_PATH_MAX];
 	uint8_t head[TFC__RECORD_HEAD];

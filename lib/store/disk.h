@@ -43,10 +43,10 @@ int tfc__disk_open(struct tfc__disk *disk, const char *path, pid_t owner,
 void tfc__disk_close(struct tfc__disk *disk);
 
 /* Perform the requests of store.h; keys must be valid. */
-int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data,
-		  uint64_t *ret_version, tfc_error *error);
+int tfc__disk_get(struct tfc__disk *disk, const char *key, struct tfc__buf *data, tfc_error *error,
+		  uint64_t *ret_version);
 int tfc__disk_put(struct tfc__disk *disk, const char *key, const void *data, size_t len,
-		  uint64_t version, uint64_t *ret_version, tfc_error *error);
+		  uint64_t version, tfc_error *error, uint64_t *ret_version);
 int tfc__disk_remove(struct tfc__disk *disk, const char *key, tfc_error *error);
 
 /*

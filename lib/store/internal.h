@@ -21,7 +21,7 @@ struct tfc__store_kind {
 
 /* Takes ownership of `backend`, also on failure; `kind` is copied. */
 int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend,
-		    const struct tfc__store_kind *kind, struct tfc__store **ret_store,
-		    tfc_error *error);
+		    const struct tfc__store_kind *kind, tfc_error *error,
+		    struct tfc__store **ret_store);
 
 #endif

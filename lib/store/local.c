@@ -401,8 +401,8 @@ static int await_opened(struct local_store *local, tfc_error *error)
 	return handle_opened(local, &reply, error);
 }
 
-int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
-			  tfc_error *error)
+int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
+			  struct tfc__store **ret_store)
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
@@ -426,5 +426,5 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **re
 		return code;
 	}
 	const struct tfc__store_kind kind = {.seal_key = local->seal_key, .wait = local_wait};
-	return tfc__store_open(ctx, &ops, local, &kind, ret_store, error);
+	return tfc__store_open(ctx, &ops, local, &kind, error, ret_store);
 }

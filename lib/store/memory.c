@@ -173,7 +173,7 @@ static void memory_store_close(void *impl)
 	free(memory);
 }
 
-int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_error *error)
+int tfc__store_open_memory(tfc_ctx *ctx, tfc_error *error, struct tfc__store **ret_store)
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
@@ -188,5 +188,5 @@ int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_erro
 		return tfc__fail_nomem(error, "store");
 	randombytes_buf(memory->seal_key, sizeof(memory->seal_key));
 	const struct tfc__store_kind kind = {.seal_key = memory->seal_key, .is_volatile = true};
-	return tfc__store_open(ctx, &ops, memory, &kind, ret_store, error);
+	return tfc__store_open(ctx, &ops, memory, &kind, error, ret_store);
 }

@@ -192,8 +192,8 @@ int tfc__store_wait(struct tfc__store *store, uint32_t timeout_ms)
 /* ---- opening and closing */
 
 int tfc__store_open(tfc_ctx *ctx, const tfc_store_ops *ops, void *backend,
-		    const struct tfc__store_kind *kind, struct tfc__store **ret_store,
-		    tfc_error *error)
+		    const struct tfc__store_kind *kind, tfc_error *error,
+		    struct tfc__store **ret_store)
 {
 	struct tfc__store *store = calloc(1, sizeof(*store));
 	if (!store) {
@@ -216,8 +216,8 @@ int tfc_store_ops_init(tfc_store_ops *ops, uint32_t size)
 	return tfc__options_init(ops, size, sizeof(*ops));
 }
 
-int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
-			struct tfc__store **ret_store, tfc_error *error)
+int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user, tfc_error *error,
+			struct tfc__store **ret_store)
 {
 	tfc_store_ops known;
 	const struct tfc__store_kind kind = {.seal_key = NULL};
@@ -232,7 +232,7 @@ int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
 	if (missing)
 		return tfc__fail(error, TFC_EINVAL, "store", 0, "tfc_store_ops.%s is NULL",
 				 missing);
-	return tfc__store_open(ctx, &known, user, &kind, ret_store, error);
+	return tfc__store_open(ctx, &known, user, &kind, error, ret_store);
 }
 
 const uint8_t *tfc__store_seal_key(const struct tfc__store *store)

@@ -33,16 +33,16 @@ typedef void (*tfc__store_fn)(void *user, int code, const tfc_store_value *value
  * process that has it open; TFC_EPARSE for a directory that is not a state directory or of a later
  * version; TFC_EACCES, TFC_ENOENT, TFC_ENOSPC, TFC_ETIMEDOUT.
  */
-int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
-			  tfc_error *error);
+int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
+			  struct tfc__store **ret_store);
 
 /* Opens a store in memory. */
-int tfc__store_open_memory(tfc_ctx *ctx, struct tfc__store **ret_store, tfc_error *error);
+int tfc__store_open_memory(tfc_ctx *ctx, tfc_error *error, struct tfc__store **ret_store);
 
 /* Opens a store that the host implements; the table is copied. TFC_EINVAL: a function is
  * missing. */
-int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user,
-			struct tfc__store **ret_store, tfc_error *error);
+int tfc__store_open_ops(tfc_ctx *ctx, const tfc_store_ops *ops, void *user, tfc_error *error,
+			struct tfc__store **ret_store);
 
 /* Closes the store. Requests submitted before are still performed, but no callback is called any
  * more. Waits up to 5 s for the disk. NULL is a no-op. */

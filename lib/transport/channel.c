@@ -51,7 +51,7 @@ static int step(struct tfc__channel *channel, uint32_t events)
 	int code = TFC_OK;
 	if (channel->state == CONNECTING) {
 		tfc_pipe_info info;
-		code = tfc__pipe_describe(channel->pipe, &info, &channel->failure);
+		code = tfc__pipe_describe(channel->pipe, &channel->failure, &info);
 		if (code == TFC_ESTATE) /* not connected yet */
 			code = TFC_OK;
 		else if (code >= 0)
@@ -147,7 +147,7 @@ int tfc__channel_dial(tfc_ctx *ctx, const char *address, uint32_t flags,
 	tfc_error why = TFC_ERROR_INIT;
 	if (!channel)
 		return tfc__fail_nomem(error, "transport");
-	int code = tfc__pipe_dial(ctx, address, flags, on_pipe, channel, &channel->pipe, &why);
+	int code = tfc__pipe_dial(ctx, address, flags, on_pipe, channel, &why, &channel->pipe);
 	if (code == TFC_EINVAL || code == TFC_ENOMEM) {
 		if (error)
 			*error = why;

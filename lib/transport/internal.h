@@ -168,7 +168,7 @@ extern const struct tfc__channel_ops tfc__peer_channel_ops;
 struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms);
 /* Whether connections at that address use Noise. */
 int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
-		       bool *ret_is_noise, tfc_error *error);
+		       tfc_error *error, bool *ret_is_noise);
 /* Whether third parties can read the bytes of such a connection. */
 bool tfc__peer_is_exposed(const char *address, bool is_noise);
 /* Fills in the peer's id. Returns TFC_EACCES if a peer without a key has no permission to

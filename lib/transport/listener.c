@@ -123,8 +123,8 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 	listener->handshake_ms = options->handshake_ms ? options->handshake_ms : HANDSHAKE_MS;
 	listener->half_open_max = options->half_open_max ? options->half_open_max : HALF_OPEN_MAX;
 	tfc__list_init(&listener->half_open);
-	int code = tfc__peer_is_noise(listener->ctx, options->address, options->keyring,
-				      &listener->is_noise, error);
+	int code = tfc__peer_is_noise(listener->ctx, options->address, options->keyring, error,
+				      &listener->is_noise);
 	listener->is_exposed = tfc__peer_is_exposed(options->address, listener->is_noise);
 	if (code < 0)
 		return code;
@@ -144,7 +144,7 @@ static int fill_in(struct tfc__peer_listener *listener, const struct tfc__listen
 }
 
 int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tfc__accept_fn fn,
-		     void *user, struct tfc__peer_listener **ret_listener, tfc_error *error)
+		     void *user, tfc_error *error, struct tfc__peer_listener **ret_listener)
 {
 	tfc_error why = TFC_ERROR_INIT;
 	struct tfc__peer_listener *listener = calloc(1, sizeof(*listener));
@@ -157,8 +157,8 @@ int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tf
 	uint32_t flags = (listener->is_noise ? 0 : TFC_TRANSPORT_FLAG_PLAIN) |
 			 (options->group_count ? TFC_TRANSPORT_FLAG_OTHER_USERS : 0);
 	if (code == TFC_OK)
-		code = tfc__listener_open(ctx, options->address, flags, on_pipe, listener,
-					  &listener->listener, &why);
+		code = tfc__listener_open(ctx, options->address, flags, on_pipe, listener, &why,
+					  &listener->listener);
 	if (code < 0) {
 		if (error)
 			*error = why;

@@ -220,7 +220,7 @@ int tfc__peer_identify(struct tfc__peer *peer, tfc_error *error)
 {
 	tfc_pipe_info info;
 	const struct tfc__key *key = tfc__channel_key(peer->channel);
-	int code = tfc__pipe_describe(tfc__channel_pipe(peer->channel), &info, error);
+	int code = tfc__pipe_describe(tfc__channel_pipe(peer->channel), error, &info);
 	if (code < 0)
 		return code;
 	snprintf(peer->id.address, sizeof(peer->id.address), "%s", info.address);
@@ -318,10 +318,10 @@ struct tfc__peer *tfc__peer_new(tfc_ctx *ctx, uint32_t timeout_ms)
 }
 
 int tfc__peer_is_noise(tfc_ctx *ctx, const char *address, const struct tfc__keyring *keyring,
-		       bool *ret_is_noise, tfc_error *error)
+		       tfc_error *error, bool *ret_is_noise)
 {
 	uint32_t traits;
-	int code = tfc__transport_traits(ctx, address, &traits, error);
+	int code = tfc__transport_traits(ctx, address, error, &traits);
 	if (code == TFC_OK)
 		*ret_is_noise = keyring && !(traits & TFC_TRANSPORT_TRAIT_AUTHENTIC);
 	return code;
@@ -336,8 +336,8 @@ static int dial_peer(struct tfc__peer *peer, const struct tfc__dial_options *opt
 		     tfc_error *error)
 {
 	struct tfc__channel_options channel = {.is_dialer = true};
-	int code = tfc__peer_is_noise(peer->ctx, options->address, options->keyring,
-				      &peer->is_noise, error);
+	int code = tfc__peer_is_noise(peer->ctx, options->address, options->keyring, error,
+				      &peer->is_noise);
 	if (code < 0)
 		return code;
 	if (peer->is_noise) {
@@ -367,8 +367,8 @@ static int dial_peer(struct tfc__peer *peer, const struct tfc__dial_options *opt
 }
 
 int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
-		   const struct tfc__peer_ops *ops, void *user, struct tfc__peer **ret_peer,
-		   tfc_error *error)
+		   const struct tfc__peer_ops *ops, void *user, tfc_error *error,
+		   struct tfc__peer **ret_peer)
 {
 	struct tfc__peer *peer = tfc__peer_new(ctx, options->timeout_ms);
 	if (!peer)

@@ -55,8 +55,8 @@ struct tfc__dial_options {
 /* Begins to connect; the outcome is reported by `up` or `down`. Returns TFC_EINVAL (address, or no
  * key of that role) or TFC_ENOMEM. */
 int tfc__peer_dial(tfc_ctx *ctx, const struct tfc__dial_options *options,
-		   const struct tfc__peer_ops *ops, void *user, struct tfc__peer **ret_peer,
-		   tfc_error *error);
+		   const struct tfc__peer_ops *ops, void *user, tfc_error *error,
+		   struct tfc__peer **ret_peer);
 
 struct tfc__listen_options {
 	const char *address; /* tcp port 0: any */
@@ -76,7 +76,7 @@ struct tfc__listen_options {
 typedef void (*tfc__accept_fn)(void *user, struct tfc__peer *peer);
 
 int tfc__peer_listen(tfc_ctx *ctx, const struct tfc__listen_options *options, tfc__accept_fn fn,
-		     void *user, struct tfc__peer_listener **ret_listener, tfc_error *error);
+		     void *user, tfc_error *error, struct tfc__peer_listener **ret_listener);
 void tfc__peer_accept(struct tfc__peer *peer, const struct tfc__peer_ops *ops, void *user);
 /* The address with the actual port, such as "tcp://127.0.0.1:4711". Borrowed. */
 const char *tfc__peer_listener_address(const struct tfc__peer_listener *listener);

@@ -57,7 +57,7 @@ void tfc_pipe_ready(tfc_pipe *pipe, uint32_t events)
 }
 
 int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_fn fn, void *user,
-		   tfc_pipe **ret_pipe, tfc_error *error)
+		   tfc_error *error, tfc_pipe **ret_pipe)
 {
 	struct tfc__transport *transport;
 	int code = tfc__transport_find(ctx, address, error, &transport);
@@ -83,7 +83,7 @@ void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user)
 	pipe->user = user;
 }
 
-int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error)
+int tfc__pipe_describe(tfc_pipe *pipe, tfc_error *error, tfc_pipe_info *ret_info)
 {
 	*ret_info = (tfc_pipe_info){.size = sizeof(*ret_info)};
 	int code = pipe->transport->ops.describe(pipe->impl, ret_info, error);
@@ -150,7 +150,7 @@ int tfc_listener_accept(tfc_listener *listener, void *pipe_impl, tfc_pipe **ret_
 }
 
 int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__listener_pipe_fn fn,
-		       void *user, tfc_listener **ret_listener, tfc_error *error)
+		       void *user, tfc_error *error, tfc_listener **ret_listener)
 {
 	struct tfc__transport *transport;
 	int code = tfc__transport_find(ctx, address, error, &transport);

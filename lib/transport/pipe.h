@@ -34,18 +34,18 @@ typedef void (*tfc__pipe_fn)(void *user, uint32_t events);
 /* The caller owns *ret_pipe. `flags` is of enum tfc_transport_flags. Returns TFC_EINVAL (address,
  * or a key is required), TFC_ENOMEM, or an immediate failure of the transport. */
 int tfc__pipe_dial(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__pipe_fn fn, void *user,
-		   tfc_pipe **ret_pipe, tfc_error *error);
+		   tfc_error *error, tfc_pipe **ret_pipe);
 
 /* The traits of the transport that `address` belongs to. Returns TFC_EINVAL (unknown transport) or
  * TFC_ENOMEM. */
-int tfc__transport_traits(tfc_ctx *ctx, const char *address, uint32_t *ret_traits,
-			  tfc_error *error);
+int tfc__transport_traits(tfc_ctx *ctx, const char *address, tfc_error *error,
+			  uint32_t *ret_traits);
 
 /* Sets the callback of an accepted pipe and the owner's `user`. */
 void tfc__pipe_take(tfc_pipe *pipe, tfc__pipe_fn fn, void *user);
 
 /* As tfc_transport_ops documents them. */
-int tfc__pipe_describe(tfc_pipe *pipe, tfc_pipe_info *ret_info, tfc_error *error);
+int tfc__pipe_describe(tfc_pipe *pipe, tfc_error *error, tfc_pipe_info *ret_info);
 int64_t tfc__pipe_read(tfc_pipe *pipe, void *data, size_t len, tfc_error *error);
 int64_t tfc__pipe_write(tfc_pipe *pipe, const void *data, size_t len, tfc_error *error);
 void tfc__pipe_want(tfc_pipe *pipe, uint32_t events);
@@ -64,7 +64,7 @@ void tfc__pipe_close(tfc_pipe *pipe); /* NULL is a no-op */
 typedef int (*tfc__listener_pipe_fn)(void *user, tfc_pipe *pipe);
 
 int tfc__listener_open(tfc_ctx *ctx, const char *address, uint32_t flags, tfc__listener_pipe_fn fn,
-		       void *user, tfc_listener **ret_listener, tfc_error *error);
+		       void *user, tfc_error *error, tfc_listener **ret_listener);
 const char *tfc__listener_address(const tfc_listener *listener);
 void tfc__listener_close(tfc_listener *listener); /* NULL is a no-op */
 

@@ -121,7 +121,7 @@ void tfc__fd_close(struct tfc__noted_fd *note)
 	note->fd = -1;
 }
 
-int tfc__transport_traits(tfc_ctx *ctx, const char *address, uint32_t *ret_traits, tfc_error *error)
+int tfc__transport_traits(tfc_ctx *ctx, const char *address, tfc_error *error, uint32_t *ret_traits)
 {
 	struct tfc__transport *transport;
 	int code = tfc__transport_find(ctx, address, error, &transport);

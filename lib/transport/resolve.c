@@ -108,7 +108,7 @@ static void on_text(struct tfc__io *io, uint32_t events)
 /* ---- opening and closing */
 
 int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn fn, void *user,
-		      struct tfc__resolve **ret_resolve, tfc_error *error)
+		      tfc_error *error, struct tfc__resolve **ret_resolve)
 {
 	char *program;
 	int code = tfc__helper_find(ctx, PROGRAM, "transport", error, &program);

@@ -17,7 +17,7 @@ typedef void (*tfc__resolve_fn)(void *user, const tfc_error *error);
 /* Fills in host->addresses; `host` is borrowed until the callback or tfc__resolve_close. Returns
  * TFC_ENOENT (no helper program), TFC_ENOMEM, TFC_EMFILE, TFC_EAGAIN or TFC_ESYS. */
 int tfc__resolve_open(tfc_ctx *ctx, struct tfc__tcp_host *host, tfc__resolve_fn fn, void *user,
-		      struct tfc__resolve **ret_resolve, tfc_error *error);
+		      tfc_error *error, struct tfc__resolve **ret_resolve);
 
 /* Cancels the request and kills the helper program if it still runs. NULL is a no-op. */
 void tfc__resolve_close(struct tfc__resolve *resolve);

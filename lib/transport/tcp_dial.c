@@ -189,7 +189,7 @@ int tfc__tcp_dial(void *impl, const char *address, uint32_t flags, tfc_pipe *pip
 	snprintf(tcp->socket.address, sizeof(tcp->socket.address), "%s", address);
 	if (host->count)
 		tfc__work_schedule(&tcp->beginning);
-	else if ((code = tfc__resolve_open(ctx, host, on_resolved, tcp, &tcp->resolve, error)) < 0)
+	else if ((code = tfc__resolve_open(ctx, host, on_resolved, tcp, error, &tcp->resolve)) < 0)
 		goto fail;
 	*ret_pipe_impl = tcp;
 	return TFC_OK;

@@ -37,7 +37,7 @@ struct table {
 };
 
 /* The first member of a call or request. */
-struct entry {
+struct rpc_entry {
 	struct tfc__link link; /* in a bucket, or in no list */
 	struct tfc__link all;  /* in `all` of the connection, which frees it */
 	uint64_t id;
@@ -65,7 +65,7 @@ struct tfc__rpc {
 };
 
 struct tfc__rpc_call {
-	struct entry entry;
+	struct rpc_entry entry;
 	struct tfc__rpc *rpc; /* held */
 	uint64_t credit;
 	bool is_canceled; /* canceled; `end` is still to be called, with TFC_ECANCELED */
@@ -80,7 +80,7 @@ struct tfc__rpc_call {
 };
 
 struct tfc__rpc_request {
-	struct entry entry;
+	struct rpc_entry entry;
 	struct tfc__rpc *rpc; /* held */
 	uint32_t credit;
 	size_t len; /* bytes of its message plus `reserved`, as counted by the owner */
@@ -96,14 +96,14 @@ struct tfc__rpc_request {
 
 /* ---- rpc.c */
 
-void tfc__rpc_enter(struct table *table, struct entry *entry, uint64_t id);
-struct entry *tfc__rpc_find(const struct table *table, uint64_t id);
-void tfc__rpc_remove(struct table *table, struct entry *entry); /* a no-op if removed already */
+void tfc__rpc_enter(struct table *table, struct rpc_entry *entry, uint64_t id);
+struct rpc_entry *tfc__rpc_find(const struct table *table, uint64_t id);
+void tfc__rpc_remove(struct table *table, struct rpc_entry *entry); /* a no-op if removed already */
 
 /* Allocate and free an entry of `size` bytes, which holds a reference to the connection. NULL: out
  * of memory. */
 void *tfc__rpc_new(struct tfc__rpc *rpc, size_t size);
-void tfc__rpc_free(struct tfc__rpc *rpc, struct entry *entry);
+void tfc__rpc_free(struct tfc__rpc *rpc, struct rpc_entry *entry);
 
 /* Begins a message: writes the array's head and the kind. */
 void tfc__rpc_begin(struct tfc__buf *message, enum kind kind, uint32_t items);

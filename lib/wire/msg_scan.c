@@ -14,11 +14,11 @@ enum {
 	OBJECTS_DEFAULT = 65536,
 };
 
-enum kind { REFUSED, SCALAR, STR, BIN, ARRAY, MAP };
+enum value_kind { REFUSED, SCALAR, STR, BIN, ARRAY, MAP };
 
 /* The head of a value. */
 struct head {
-	enum kind kind;
+	enum value_kind kind;
 	uint32_t size;  /* bytes of the head; for a scalar, of the whole value */
 	uint32_t count; /* bytes of a string, items of a list, pairs of a map */
 };
@@ -61,7 +61,7 @@ static int read_long_head(struct scan *scan, struct head *ret_head)
 		return refuse(scan, "unsupported type");
 	if (scan->left < 1 + width)
 		return refuse(scan, "truncated");
-	*ret_head = (struct head){(enum kind)leads[lead].kind, 1 + width, 0};
+	*ret_head = (struct head){(enum value_kind)leads[lead].kind, 1 + width, 0};
 	for (unsigned i = 1; ret_head->kind != SCALAR && i <= width; i++)
 		ret_head->count = ret_head->count << 8 | scan->at[i];
 	return TFC_OK;

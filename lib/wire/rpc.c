@@ -17,25 +17,25 @@ static void table_init(struct table *table)
 		tfc__list_init(&table->buckets[i]);
 }
 
-void tfc__rpc_enter(struct table *table, struct entry *entry, uint64_t id)
+void tfc__rpc_enter(struct table *table, struct rpc_entry *entry, uint64_t id)
 {
 	entry->id = table->last = id;
 	tfc__list_append(&table->buckets[id % BUCKETS], &entry->link);
 	table->count++;
 }
 
-struct entry *tfc__rpc_find(const struct table *table, uint64_t id)
+struct rpc_entry *tfc__rpc_find(const struct table *table, uint64_t id)
 {
 	const struct tfc__link *head = &table->buckets[id % BUCKETS];
 	TFC__LIST_EACH (link, head) {
-		struct entry *entry = tfc__container_of(link, struct entry, link);
+		struct rpc_entry *entry = tfc__container_of(link, struct rpc_entry, link);
 		if (entry->id == id)
 			return entry;
 	}
 	return NULL;
 }
 
-void tfc__rpc_remove(struct table *table, struct entry *entry)
+void tfc__rpc_remove(struct table *table, struct rpc_entry *entry)
 {
 	if (tfc__list_is_empty(&entry->link))
 		return;
@@ -57,7 +57,7 @@ static void let_go(struct tfc__rpc *rpc)
 
 void *tfc__rpc_new(struct tfc__rpc *rpc, size_t size)
 {
-	struct entry *entry = calloc(1, size);
+	struct rpc_entry *entry = calloc(1, size);
 	if (!entry)
 		return NULL;
 	tfc__list_init(&entry->link);
@@ -66,7 +66,7 @@ void *tfc__rpc_new(struct tfc__rpc *rpc, size_t size)
 	return entry;
 }
 
-void tfc__rpc_free(struct tfc__rpc *rpc, struct entry *entry)
+void tfc__rpc_free(struct tfc__rpc *rpc, struct rpc_entry *entry)
 {
 	tfc__list_remove(&entry->all);
 	free(entry);
@@ -78,7 +78,7 @@ static void free_with_context(tfc_op *op)
 {
 	struct tfc__rpc *rpc = tfc__container_of(op, struct tfc__rpc, life);
 	TFC__LIST_EACH (link, &rpc->all)
-		free(tfc__container_of(link, struct entry, all));
+		free(tfc__container_of(link, struct rpc_entry, all));
 	free(rpc);
 }
 

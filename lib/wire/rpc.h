@@ -124,8 +124,8 @@ struct tfc__rpc_options {
  * name over TFC__RPC_METHOD_MAX; TFC_EBUSY when TFC__RPC_OPEN_MAX requests are open, including
  * those that were canceled or timed out but not answered yet.
  */
-int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
-		  struct tfc__rpc_call **ret_call, tfc_error *error);
+int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, tfc_error *error,
+		  struct tfc__rpc_call **ret_call);
 void tfc__rpc_more(struct tfc__rpc_call *call, uint32_t credit);
 /* Cancels the call and notifies the other end. `end` is called with TFC_ECANCELED in a later turn,
  * whatever the response is. */

@@ -106,8 +106,8 @@ static int check_call(const struct tfc__rpc *rpc, const struct tfc__rpc_options 
 	return TFC_OK;
 }
 
-int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options,
-		  struct tfc__rpc_call **ret_call, tfc_error *error)
+int tfc__rpc_call(struct tfc__rpc *rpc, const struct tfc__rpc_options *options, tfc_error *error,
+		  struct tfc__rpc_call **ret_call)
 {
 	int code = check_call(rpc, options, error);
 	if (code < 0)
@@ -171,7 +171,7 @@ static struct tfc__rpc_call *find_call(struct tfc__rpc *rpc, const msgpack_objec
 {
 	if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER)
 		return NULL;
-	struct entry *entry = tfc__rpc_find(&rpc->calls, id->via.u64);
+	struct rpc_entry *entry = tfc__rpc_find(&rpc->calls, id->via.u64);
 	return entry ? tfc__container_of(entry, struct tfc__rpc_call, entry) : NULL;
 }
 
@@ -227,7 +227,7 @@ int tfc__rpc_on_item_bytes(struct tfc__rpc *rpc, const uint8_t *message, size_t 
 	uint64_t kind, id;
 	if (!rpc->is_greeted || !tfc__rpc_read_head(&at, end, &kind, &id) || kind != ITEM)
 		return 0;
-	struct entry *entry = tfc__rpc_find(&rpc->calls, id);
+	struct rpc_entry *entry = tfc__rpc_find(&rpc->calls, id);
 	struct tfc__rpc_call *call = entry ? tfc__container_of(entry, struct tfc__rpc_call, entry)
 					   : NULL;
 	if (!call || !call->item_bytes)

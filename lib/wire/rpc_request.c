@@ -220,7 +220,7 @@ static bool is_used_id(const struct tfc__rpc *rpc, const msgpack_object *id)
 
 static struct tfc__rpc_request *find_request(struct tfc__rpc *rpc, const msgpack_object *id)
 {
-	struct entry *entry = tfc__rpc_find(&rpc->requests, id->via.u64);
+	struct rpc_entry *entry = tfc__rpc_find(&rpc->requests, id->via.u64);
 	return entry ? tfc__container_of(entry, struct tfc__rpc_request, entry) : NULL;
 }
 

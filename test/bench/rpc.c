@@ -190,7 +190,7 @@ static struct tfc__peer_listener *listen_at(const char *address)
 	const struct tfc__listen_options options = {.address = address,
 						    .keyring = keyring,
 						    .identity = identity};
-	if (tfc__peer_listen(ctx, &options, on_accept, NULL, &listener, &error) < 0)
+	if (tfc__peer_listen(ctx, &options, on_accept, NULL, &error, &listener) < 0)
 		fail("listen", &error);
 	return listener;
 }
@@ -253,7 +253,7 @@ static void begin_call(struct caller *caller)
 						 .user = caller};
 	tfc_error error = TFC_ERROR_INIT;
 	caller->to_begin--;
-	if (tfc__rpc_call(tfc__peer_rpc(caller->peer), &options, NULL, &error) < 0)
+	if (tfc__rpc_call(tfc__peer_rpc(caller->peer), &options, &error, NULL) < 0)
 		fail("call", &error);
 }
 
@@ -275,7 +275,7 @@ static void dial(struct caller *caller, const char *address)
 	const struct tfc__dial_options options = {.address = address,
 						  .keyring = keyring,
 						  .identity = identity};
-	if (tfc__peer_dial(ctx, &options, &ops, caller, &caller->peer, &error) < 0)
+	if (tfc__peer_dial(ctx, &options, &ops, caller, &error, &caller->peer) < 0)
 		fail("dial", &error);
 	while (!caller->is_up)
 		tfc_ctx_run(ctx, -1);

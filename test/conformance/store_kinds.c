@@ -157,8 +157,8 @@ static void table_close(void *store)
 	table->call = NULL;
 }
 
-static int open_table(tfc_ctx *ctx, const char *place, struct tfc__store **ret_store,
-		      tfc_error *error)
+static int open_table(tfc_ctx *ctx, const char *place, tfc_error *error,
+		      struct tfc__store **ret_store)
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
@@ -169,15 +169,15 @@ static int open_table(tfc_ctx *ctx, const char *place, struct tfc__store **ret_s
 		.close = table_close,
 	};
 	host_table = (struct table){.ctx = ctx};
-	return tfc__store_open_ops(ctx, &ops, &host_table, ret_store, error);
+	return tfc__store_open_ops(ctx, &ops, &host_table, error, ret_store);
 }
 
 /* ---- the library's own */
 
-static int open_memory(tfc_ctx *ctx, const char *place, struct tfc__store **ret_store,
-		       tfc_error *error)
+static int open_memory(tfc_ctx *ctx, const char *place, tfc_error *error,
+		       struct tfc__store **ret_store)
 {
-	return tfc__store_open_memory(ctx, ret_store, error);
+	return tfc__store_open_memory(ctx, error, ret_store);
 }
 
 const struct store_kind test_store_kinds[] = {

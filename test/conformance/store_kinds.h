@@ -11,8 +11,8 @@
 struct store_kind {
 	const char *name;
 	/* `place`: a path of the test's own that is not there yet, for what is to be kept. */
-	int (*open)(tfc_ctx *ctx, const char *place, struct tfc__store **ret_store,
-		    tfc_error *error);
+	int (*open)(tfc_ctx *ctx, const char *place, tfc_error *error,
+		    struct tfc__store **ret_store);
 	bool is_kept; /* what was written is there when the place is opened again */
 };
 

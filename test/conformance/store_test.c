@@ -24,7 +24,7 @@ struct bench {
 static void open_store(struct bench *bench)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (bench->kind->open(bench->ctx, bench->place, &bench->store, &error) < 0)
+	if (bench->kind->open(bench->ctx, bench->place, &error, &bench->store) < 0)
 		fail_msg("%s: %s", bench->kind->name, error.text);
 }
 
@@ -364,8 +364,8 @@ static void put_nothing(void *store, const char *key, const void *data, uint64_t
 	done(request, TFC_OK, NULL, 0, NULL);
 }
 
-static int open_empty(tfc_ctx *ctx, const char *place, struct tfc__store **ret_store,
-		      tfc_error *error)
+static int open_empty(tfc_ctx *ctx, const char *place, tfc_error *error,
+		      struct tfc__store **ret_store)
 {
 	static const tfc_store_ops ops = {
 		.size = sizeof(ops),
@@ -374,7 +374,7 @@ static int open_empty(tfc_ctx *ctx, const char *place, struct tfc__store **ret_s
 		.put = put_nothing,
 		.remove = get_nothing,
 	};
-	return tfc__store_open_ops(ctx, &ops, NULL, ret_store, error);
+	return tfc__store_open_ops(ctx, &ops, NULL, error, ret_store);
 }
 
 static void a_success_without_its_value_is_none(void **state)

@@ -24,8 +24,8 @@ static void begin_with(struct door *door, const struct transport_kind *kind,
 	options.address = door->world.address;
 	options.keyring = door->world.keyring;
 	options.identity = door->world.theirs;
-	if (tfc__peer_listen(door->world.ctx, &options, peer_side_accept, &door->in,
-			     &door->listener, &error) < 0)
+	if (tfc__peer_listen(door->world.ctx, &options, peer_side_accept, &door->in, &error,
+			     &door->listener) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -47,8 +47,8 @@ static void knock(struct door *door, const struct tfc__keyring *keyring, const c
 	};
 	tfc__peer_close(door->out.peer);
 	door->out = (struct peer_side){0};
-	if (tfc__peer_dial(door->world.ctx, &options, &peer_side_ops, &door->out, &door->out.peer,
-			   &error) < 0)
+	if (tfc__peer_dial(door->world.ctx, &options, &peer_side_ops, &door->out, &error,
+			   &door->out.peer) < 0)
 		fail_msg("%s", error.text);
 	AWAIT(&door->world, door->out.is_up || door->out.is_down);
 }
@@ -141,8 +141,8 @@ static void the_role_of_the_key_is_the_role_of_the_peer(void **state)
 	const struct tfc__listen_options options = {.address = world->address,
 						    .keyring = all,
 						    .identity = world->theirs};
-	assert_int_equal(tfc__peer_listen(world->ctx, &options, peer_side_accept, &door.in,
-					  &door.listener, NULL),
+	assert_int_equal(tfc__peer_listen(world->ctx, &options, peer_side_accept, &door.in, NULL,
+					  &door.listener),
 			 TFC_OK);
 	for (int i = 0; i < 3; i++) {
 		door.in.is_up = false;
@@ -184,8 +184,8 @@ static void a_key_of_that_role_must_be_there(void **state)
 		.keyring = door.world.keyring,
 		.role = TFC__KEY_READ,
 	};
-	assert_int_equal(tfc__peer_dial(door.world.ctx, &options, &peer_side_ops, NULL, &peer,
-					&error),
+	assert_int_equal(tfc__peer_dial(door.world.ctx, &options, &peer_side_ops, NULL, &error,
+					&peer),
 			 TFC_EINVAL);
 	assert_non_null(strstr(error.text, "read"));
 	assert_null(peer);
@@ -222,7 +222,7 @@ static void a_dialer_gives_a_silent_listener_up(void **state)
 		.keyring = world.keyring,
 		.timeout_ms = 50,
 	};
-	assert_int_equal(tfc__peer_dial(world.ctx, &options, &peer_side_ops, &out, &out.peer, NULL),
+	assert_int_equal(tfc__peer_dial(world.ctx, &options, &peer_side_ops, &out, NULL, &out.peer),
 			 TFC_OK);
 	AWAIT(&world, out.is_down);
 	assert_int_equal(out.why.code, TFC_ETIMEDOUT);

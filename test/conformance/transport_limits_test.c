@@ -65,8 +65,8 @@ static void begin(struct limited *limited, const struct transport_kind *kind)
 		.identity = limited->world.theirs,
 		.quota = &limited->quota,
 	};
-	if (tfc__peer_listen(limited->world.ctx, &listen, on_accept, limited, &limited->listener,
-			     &error) < 0)
+	if (tfc__peer_listen(limited->world.ctx, &listen, on_accept, limited, &error,
+			     &limited->listener) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -91,8 +91,8 @@ static void dial(struct limited *limited, struct peer_side *side)
 		.timeout_ms = 15000,
 	};
 	*side = (struct peer_side){.peer = NULL};
-	if (tfc__peer_dial(limited->world.ctx, &options, &peer_side_ops, side, &side->peer,
-			   &error) < 0)
+	if (tfc__peer_dial(limited->world.ctx, &options, &peer_side_ops, side, &error,
+			   &side->peer) < 0)
 		fail_msg("%s", error.text);
 }
 

@@ -60,7 +60,7 @@ static void call(struct side *near)
 {
 	struct tfc__rpc_call *made;
 	const struct tfc__rpc_options options = {.method = "m", .end = on_answer, .user = near};
-	int code = tfc__rpc_call(tfc__peer_rpc(near->peer), &options, &made, NULL);
+	int code = tfc__rpc_call(tfc__peer_rpc(near->peer), &options, NULL, &made);
 	if (code < 0)
 		near->code = code;
 	else
@@ -75,13 +75,13 @@ static int connect_and_call(void)
 						   .keyring = world->keyring,
 						   .identity = world->theirs};
 	SWEPT(tfc_listener_accept);
-	int code = tfc__peer_listen(world->ctx, &listen, on_accept, &far, &listener, NULL);
+	int code = tfc__peer_listen(world->ctx, &listen, on_accept, &far, NULL, &listener);
 	if (code < 0)
 		return code;
 	const struct tfc__dial_options dial = {.address = tfc__peer_listener_address(listener),
 					       .keyring = world->keyring,
 					       .identity = world->ours};
-	code = tfc__peer_dial(world->ctx, &dial, &ops, &near, &near.peer, NULL);
+	code = tfc__peer_dial(world->ctx, &dial, &ops, &near, NULL, &near.peer);
 	if (code == TFC_OK) {
 		AWAIT(world, near.is_up || near.is_down);
 		if (near.is_up && !near.is_down)

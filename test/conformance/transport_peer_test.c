@@ -101,7 +101,7 @@ static void call(struct tfc__peer *peer, uint64_t number, struct answer *answer)
 						 .end = on_answer,
 						 .user = answer};
 	*answer = (struct answer){0};
-	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(peer), &options, &made, NULL), TFC_OK);
+	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(peer), &options, NULL, &made), TFC_OK);
 	tfc__buf_fini(&params);
 }
 
@@ -123,8 +123,8 @@ static void begin(struct pair *pair, const struct transport_kind *kind)
 		.identity = pair->world.theirs,
 		.handshake_ms = 15000,
 	};
-	if (tfc__peer_listen(pair->world.ctx, &listen, on_accept, &pair->far, &pair->listener,
-			     &error) < 0)
+	if (tfc__peer_listen(pair->world.ctx, &listen, on_accept, &pair->far, &error,
+			     &pair->listener) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -137,7 +137,7 @@ static void dial(struct pair *pair, struct side *end)
 		.identity = pair->world.ours,
 		.timeout_ms = 15000,
 	};
-	if (tfc__peer_dial(pair->world.ctx, &options, &ops, end, &end->peer, &error) < 0)
+	if (tfc__peer_dial(pair->world.ctx, &options, &ops, end, &error, &end->peer) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -248,8 +248,8 @@ static void a_dial_ends_with_a_sentence_when_nobody_listens(void **state)
 	pair.listener = NULL;
 	const struct tfc__dial_options options = {.address = address,
 						  .keyring = pair.world.keyring};
-	assert_int_equal(tfc__peer_dial(pair.world.ctx, &options, &ops, &pair.near, &pair.near.peer,
-					NULL),
+	assert_int_equal(tfc__peer_dial(pair.world.ctx, &options, &ops, &pair.near, NULL,
+					&pair.near.peer),
 			 TFC_OK);
 	assert_false(pair.near.is_down);
 	AWAIT(&pair.world, pair.near.is_down);
@@ -267,8 +267,8 @@ static void an_address_is_listened_on_once(void **state)
 	const struct tfc__listen_options listen = {.address = tfc__peer_listener_address(
 							   pair.listener),
 						   .keyring = pair.world.keyring};
-	assert_int_equal(tfc__peer_listen(pair.world.ctx, &listen, on_accept, NULL, &second,
-					  &error),
+	assert_int_equal(tfc__peer_listen(pair.world.ctx, &listen, on_accept, NULL, &error,
+					  &second),
 			 TFC_EBUSY);
 	assert_null(second);
 	assert_non_null(strstr(error.text, listen.address));

@@ -17,7 +17,7 @@ static int listen_on(struct world *world, const char *address, struct peer_side 
 		     struct tfc__peer_listener **ret_listener, tfc_error *error)
 {
 	const struct tfc__listen_options options = {.address = address, .keyring = world->keyring};
-	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, ret_listener, error);
+	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, error, ret_listener);
 }
 
 static int dial_to(struct world *world, const char *address, struct peer_side *out,
@@ -26,7 +26,7 @@ static int dial_to(struct world *world, const char *address, struct peer_side *o
 	const struct tfc__dial_options options = {.address = address,
 						  .keyring = world->keyring,
 						  .timeout_ms = 15000};
-	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, &out->peer, error);
+	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, error, &out->peer);
 }
 
 static uint32_t port_of(const char *address)

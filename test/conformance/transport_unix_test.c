@@ -24,14 +24,14 @@ static int listen_for(struct world *world, const char *address, const uint32_t *
 	const struct tfc__listen_options options = {.address = address,
 						    .groups = groups,
 						    .group_count = group_count};
-	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, ret_listener, error);
+	return tfc__peer_listen(world->ctx, &options, peer_side_accept, in, error, ret_listener);
 }
 
 static int dial_to(struct world *world, const char *address, struct peer_side *out,
 		   tfc_error *error)
 {
 	const struct tfc__dial_options options = {.address = address, .timeout_ms = 15000};
-	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, &out->peer, error);
+	return tfc__peer_dial(world->ctx, &options, &peer_side_ops, out, error, &out->peer);
 }
 
 static const char *path_of(const char *address)

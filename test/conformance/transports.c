@@ -184,7 +184,7 @@ void raw_listen(struct world *world, const char *address, struct raw_listener *r
 	*ret_accepted = (struct raw){0};
 	*ret_listener = (struct raw_listener){.raw = ret_accepted};
 	if (tfc__listener_open(world->ctx, address, flags_of(world), on_raw_pipe, ret_listener,
-			       &ret_listener->listener, &error) < 0)
+			       &error, &ret_listener->listener) < 0)
 		fail_msg("%s", error.text);
 }
 
@@ -193,10 +193,10 @@ void raw_dial(struct world *world, const char *address, struct raw *ret_raw)
 	tfc_error error = TFC_ERROR_INIT;
 	tfc_pipe_info info;
 	*ret_raw = (struct raw){0};
-	if (tfc__pipe_dial(world->ctx, address, flags_of(world), on_raw, ret_raw, &ret_raw->pipe,
-			   &error) < 0)
+	if (tfc__pipe_dial(world->ctx, address, flags_of(world), on_raw, ret_raw, &error,
+			   &ret_raw->pipe) < 0)
 		fail_msg("%s", error.text);
-	AWAIT(world, tfc__pipe_describe(ret_raw->pipe, &info, &error) == TFC_OK);
+	AWAIT(world, tfc__pipe_describe(ret_raw->pipe, &error, &info) == TFC_OK);
 }
 
 int64_t raw_read(struct raw *raw, void *data, size_t size)
@@ -279,7 +279,7 @@ void end_listen(struct world *world, const char *address, struct end *ends, size
 	tfc_error error = TFC_ERROR_INIT;
 	*ret_listener = (struct end_listener){.world = world, .ends = ends, .count = count};
 	if (tfc__listener_open(world->ctx, address, flags_of(world), on_end_pipe, ret_listener,
-			       &ret_listener->listener, &error) < 0)
+			       &error, &ret_listener->listener) < 0)
 		fail_msg("%s", error.text);
 }
 

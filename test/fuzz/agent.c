@@ -19,7 +19,7 @@ static void check_hello(const msgpack_object *object)
 	struct tfc__buf text = {0}, twice = {0};
 	struct tfc__msg msg;
 	tfc_error error = TFC_ERROR_INIT;
-	int code = tfc__hello_read(object, &hello, &error);
+	int code = tfc__hello_read(object, &error, &hello);
 	if (code < 0) {
 		fuzz_check_error(code, &error);
 		tfc__hello_fini(&hello);
@@ -28,7 +28,7 @@ static void check_hello(const msgpack_object *object)
 	CHECK(*hello.name);
 	tfc__hello_write(&hello, &text);
 	CHECK(tfc__msg_parse(&msg, text.data, text.len, NULL, NULL) == TFC_OK);
-	CHECK(tfc__hello_read(&msg.root, &again, &error) == TFC_OK);
+	CHECK(tfc__hello_read(&msg.root, &error, &again) == TFC_OK);
 	tfc__hello_write(&again, &twice);
 	CHECK(text.len == twice.len && memcmp(text.data, twice.data, text.len) == 0);
 	tfc__hello_fini(&again);
@@ -125,8 +125,8 @@ static void check_call(const struct tfc__fields *table, const msgpack_object *ob
 		struct tfc__agent_target target;
 		struct tfc__agent_stamp stamp;
 		struct tfc__agent_renewal renewal;
-		struct tfc__agent_open open;
-		struct tfc__agent_opened opened;
+		struct tfc__call_open open;
+		struct tfc__call_opened opened;
 		struct tfc__agent_log_call log;
 		struct tfc__drain_params drain;
 		struct tfc__ids ids;

@@ -78,7 +78,7 @@ static void check_scan(const char *zip, bool is_unpacked, const char *out)
 	tfc_error error = TFC_ERROR_INIT;
 	int fd = open(zip, O_RDONLY | O_CLOEXEC);
 	CHECK(fd >= 0);
-	int code = tfc__bundle_scan(fd, &limits, &directory, &error);
+	int code = tfc__bundle_scan(fd, &limits, &error, &directory);
 	close(fd);
 	if (code < 0)
 		fuzz_check_error(code, &error);

@@ -88,10 +88,10 @@ static void turn(void)
 static void begin(struct end *end, tfc_listener **ret_listener)
 {
 	const struct tfc__channel_options options = options_of(end);
-	CHECK(tfc__listener_open(ctx, ADDRESS, 0, on_pipe, end, ret_listener, NULL) == TFC_OK);
+	CHECK(tfc__listener_open(ctx, ADDRESS, 0, on_pipe, end, NULL, ret_listener) == TFC_OK);
 	int code = end->is_dialer ? tfc__channel_dial(ctx, ADDRESS, 0, &options, &ops, end, NULL,
 						      &end->channel)
-				  : tfc__pipe_dial(ctx, ADDRESS, 0, on_raw, end, &end->raw, NULL);
+				  : tfc__pipe_dial(ctx, ADDRESS, 0, on_raw, end, NULL, &end->raw);
 	CHECK(code == TFC_OK);
 	CHECK(end->channel && end->raw);
 	turn();

@@ -38,14 +38,14 @@ static void free_strings(struct strings *strings)
 		free(strings->items[--strings->count]);
 }
 
-static bool is_string_inside(const struct launch *launch, const char *text)
+static bool is_string_inside(const struct shim_launch *launch, const char *text)
 {
 	const char *base = (const char *)launch->head;
 	return text >= base && text < base + launch->size &&
 	       memchr(text, '\0', launch->size - (size_t)(text - base));
 }
 
-static void check_strings(const struct launch *launch, char **strings)
+static void check_strings(const struct shim_launch *launch, char **strings)
 {
 	const char *base = (const char *)launch->head;
 	for (;; strings++) {
@@ -57,7 +57,7 @@ static void check_strings(const struct launch *launch, char **strings)
 	}
 }
 
-static void check_inside(const struct launch *launch)
+static void check_inside(const struct shim_launch *launch)
 {
 	const char *end = (const char *)launch->head + launch->size;
 	check_strings(launch, launch->argv);
@@ -73,7 +73,7 @@ static void check_inside(const struct launch *launch)
 	CHECK((const char *)(launch->groups + launch->head->group_count) <= end);
 }
 
-static void check_same(const struct launch *launch, const tfc_process_options *options)
+static void check_same(const struct shim_launch *launch, const tfc_process_options *options)
 {
 	size_t i = 0;
 	for (; options->argv[i]; i++)
@@ -89,7 +89,7 @@ static void check_same(const struct launch *launch, const tfc_process_options *o
 /* Maps `data`; with `options` it was built from them and must be accepted. */
 static void map(const void *data, size_t len, const tfc_process_options *options)
 {
-	struct launch launch = {0};
+	struct shim_launch launch = {0};
 	CHECK(ftruncate(TFC__SHIM_LAUNCH, 0) == 0);
 	CHECK(pwrite(TFC__SHIM_LAUNCH, data, len, 0) == (ssize_t)len);
 	int code = launch_map(&launch);

@@ -68,7 +68,7 @@ static size_t read_lines(const struct tfc__lines_cursor *from, struct reported *
 		if (!lines.source)
 			tfc__lines_attach(&lines, tfc__log_file_open(fuzz_dir(), "task",
 								     lines.position, &error));
-		code = tfc__lines_next(&lines, UINT64_MAX, &line, &error);
+		code = tfc__lines_next(&lines, UINT64_MAX, &error, &line);
 		CHECK(code >= 0);
 		if (code == 0)
 			code = tfc__lines_flush(&lines, &line);

@@ -11,7 +11,7 @@ static void read_options(const struct tfc__option_keys *keys, const uint8_t *dat
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__option_storage storage;
 	int code = tfc__options_read_json(keys, (const char *)data, size, "n.json", true, options,
-					  &storage, &error);
+					  &error, &storage);
 	if (code < 0) {
 		CHECK(code == TFC_EPARSE || code == TFC_EINVAL || code == TFC_ENOTSUP);
 		CHECK(strncmp(error.text, "n.json:", 7) == 0);

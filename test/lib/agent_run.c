@@ -65,7 +65,7 @@ int agent_run_begin(struct agent_run *run, const char *dir)
 		code = tfc_job_parse(json, strlen(json), "job", &error, &run->definition);
 	const struct tfc__agent_job_info info = {.id = "1", .job = run->definition, .epoch = 2};
 	if (code == TFC_OK)
-		code = tfc__agent_job_open(run->agent, &info, receive, run, &run->job, &error);
+		code = tfc__agent_job_open(run->agent, &info, receive, run, &error, &run->job);
 	if (code == TFC_OK)
 		agent_hold(&tfc__local_agent_ops, run->job, 0, 1);
 	return code;

@@ -182,7 +182,7 @@ int rpc_ask(struct rpc_end *end, const char *method, uint64_t number, uint32_t t
 		.user = outcome,
 	};
 	outcome->end = end;
-	int code = tfc__rpc_call(end->rpc, &options, &outcome->call, &outcome->error);
+	int code = tfc__rpc_call(end->rpc, &options, &outcome->error, &outcome->call);
 	tfc__buf_fini(&params);
 	return code;
 }

@@ -74,7 +74,7 @@ void served_return(struct served *served)
 		.keyring = served->keyring,
 		.identity = served->identity,
 	};
-	if (tfc__peer_listen(served->ctx, &options, on_accept, served, &served->listener, &error) <
+	if (tfc__peer_listen(served->ctx, &options, on_accept, served, &error, &served->listener) <
 	    0)
 		fail_msg("%s", error.text);
 	snprintf(served->address, sizeof(served->address), "%s",

@@ -73,8 +73,8 @@ static void begin(struct holder *holder, bool is_fixed)
 	assert_int_equal(tfc__agent_open(holder->ctx, &options, &holder->agent), TFC_OK);
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, &error, &holder->job), TFC_OK);
 	info.job = holder->job;
-	assert_int_equal(tfc__agent_job_open(holder->agent, &info, on_agent, holder,
-					     &holder->agent_job, &error),
+	assert_int_equal(tfc__agent_job_open(holder->agent, &info, on_agent, holder, &error,
+					     &holder->agent_job),
 			 TFC_OK);
 }
 

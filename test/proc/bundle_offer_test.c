@@ -79,7 +79,7 @@ static void begin(struct place *place)
 	snprintf(address, sizeof(address), "unix:%s/s", place->run.dir);
 	place->run.served = served_begin(place->run.ctx, place->run.node, address, NULL, NULL);
 	const struct tfc__dial_options dial = {.address = address};
-	if (tfc__peer_dial(place->run.ctx, &dial, &ops, place, &place->peer, &error) < 0)
+	if (tfc__peer_dial(place->run.ctx, &dial, &ops, place, &error, &place->peer) < 0)
 		fail_msg("%s", error.text);
 	run_until(place, &place->is_up);
 }
@@ -128,7 +128,7 @@ static void call(struct place *place, const char *method, struct tfc__buf *param
 						 .end = on_end,
 						 .user = outcome};
 	*outcome = (struct outcome){.call = NULL};
-	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(place->peer), &options, &outcome->call, NULL),
+	assert_int_equal(tfc__rpc_call(tfc__peer_rpc(place->peer), &options, NULL, &outcome->call),
 			 0);
 	tfc__buf_fini(params);
 }

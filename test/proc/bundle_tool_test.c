@@ -96,7 +96,7 @@ static void packs_hashes_and_unpacks(void **state)
 	assert_string_equal(text, "");
 	const char *digest[] = {"tfc-bundle", "hash", zip, NULL};
 	assert_int_equal(run(digest, 1, text, sizeof(text)), 0);
-	assert_int_equal(tfc_bundle_hash(zip, hash, NULL), TFC_OK);
+	assert_int_equal(tfc_bundle_hash(zip, NULL, hash), TFC_OK);
 	strcat(hash, "\n");
 	assert_string_equal(text, hash);
 	const char *unpack[] = {"tfc-bundle", "unpack", zip, out, NULL};

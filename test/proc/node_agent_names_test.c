@@ -73,7 +73,7 @@ static void begin_call(struct agent_pair *pair, const char *method, struct tfc__
 						 .user = outcome};
 	tfc_error error = TFC_ERROR_INIT;
 	*outcome = (struct rpc_outcome){0};
-	assert_int_equal(tfc__rpc_call(pair->rpc.ends[0].rpc, &options, &outcome->call, &error),
+	assert_int_equal(tfc__rpc_call(pair->rpc.ends[0].rpc, &options, &error, &outcome->call),
 			 TFC_OK);
 	tfc__buf_fini(params);
 }

@@ -57,8 +57,8 @@ static void open_job(struct claims *claims, const char *json)
 	struct tfc__agent_job_info info = {.id = "0123456789abcdef"};
 	assert_int_equal(tfc_job_parse(json, strlen(json), NULL, &error, &claims->job), TFC_OK);
 	info.job = claims->job;
-	assert_int_equal(tfc__agent_job_open(claims->agent, &info, on_agent, &claims->seen,
-					     &claims->agent_job, &error),
+	assert_int_equal(tfc__agent_job_open(claims->agent, &info, on_agent, &claims->seen, &error,
+					     &claims->agent_job),
 			 TFC_OK);
 }
 

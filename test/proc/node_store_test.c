@@ -352,7 +352,7 @@ static void make_journals_of_0_2(const struct place *place)
 	char path[LEAKS_PATH + 16];
 	node_run_begin(&run, NULL);
 	snprintf(path, sizeof(path), "%s/store", place->state);
-	assert_int_equal(tfc__store_open_local(run.ctx, path, &store, NULL), TFC_OK);
+	assert_int_equal(tfc__store_open_local(run.ctx, path, NULL, &store), TFC_OK);
 	assert_non_null(tfc__store_list(store, "jobs/", forget_epochs, store));
 	assert_int_equal(tfc__store_wait(store, 10000), TFC_OK);
 	tfc__store_close(store);

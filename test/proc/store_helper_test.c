@@ -33,7 +33,7 @@ struct bench {
 
 static int open_store(struct bench *bench, tfc_error *error)
 {
-	return tfc__store_open_local(bench->ctx, bench->path, &bench->store, error);
+	return tfc__store_open_local(bench->ctx, bench->path, error, &bench->store);
 }
 
 static void begin(struct bench *bench)
@@ -227,7 +227,7 @@ static void assert_free_after_death(bool is_helper_stopped)
 		live(&bench, ends[1]);
 	assert_int_equal(read(ends[0], &forked, sizeof(forked)), sizeof(forked));
 	struct tfc__store *second;
-	assert_int_equal(tfc__store_open_local(bench.ctx, bench.path, &second, &error), TFC_EBUSY);
+	assert_int_equal(tfc__store_open_local(bench.ctx, bench.path, &error, &second), TFC_EBUSY);
 	char words[32];
 	snprintf(words, sizeof(words), "process %d", (int)host);
 	assert_non_null(strstr(error.text, words));
@@ -264,7 +264,7 @@ static void a_helper_that_is_missing_is_named(void **state)
 	options.helper_dir = bench.dir;
 	assert_int_equal(tfc_ctx_new(&options, NULL, &ctx), TFC_OK);
 	struct tfc__store *store;
-	assert_int_equal(tfc__store_open_local(ctx, bench.path, &store, &error), TFC_ENOENT);
+	assert_int_equal(tfc__store_open_local(ctx, bench.path, &error, &store), TFC_ENOENT);
 	assert_non_null(strstr(error.text, "tfc-store"));
 	tfc_ctx_free(ctx);
 	end(&bench);

@@ -62,7 +62,7 @@ static int use_memory(void)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__store *store;
-	int code = failing_said(tfc__store_open_memory(ctx, &store, &error), &error);
+	int code = failing_said(tfc__store_open_memory(ctx, &error, &store), &error);
 	return code < 0 ? code : use(store);
 }
 
@@ -70,7 +70,7 @@ static int use_local(void)
 {
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__store *store;
-	int code = tfc__store_open_local(ctx, path, &store, &error);
+	int code = tfc__store_open_local(ctx, path, &error, &store);
 	if (code == TFC_ELOST)
 		return TFC_ENOMEM;
 	return code < 0 ? code : use(store);
@@ -186,14 +186,14 @@ static int keep_twice(void)
 	struct tfc__store *store;
 	tfc_error error = TFC_ERROR_INIT;
 	char job[17] = "";
-	int code = failing_said(tfc__store_open_memory(ctx, &store, &error), &error);
+	int code = failing_said(tfc__store_open_memory(ctx, &error, &store), &error);
 	if (code < 0)
 		return code;
 	tfc__client_keys_init(&keys, ctx, store);
 	code = tfc__client_keys_keep(&keys, &key, "0000000000000001");
 	if (code == TFC_OK) { /* whatever fails from here on */
 		assert_int_equal(tfc__client_keys_keep(&keys, &key, "0000000000000001"), TFC_OK);
-		assert_int_equal(tfc__client_keys_find(&keys, &key, job, &error), TFC_OK);
+		assert_int_equal(tfc__client_keys_find(&keys, &key, &error, job), TFC_OK);
 		assert_string_equal(job, "0000000000000001");
 		code = failing_has_struck() ? TFC_ENOMEM : TFC_OK;
 	}

@@ -108,7 +108,7 @@ static void connect_to(struct client *client, const struct tfc__dial_options *op
 	tfc_error error = TFC_ERROR_INIT;
 	uint64_t deadline = tfc__now() + PATIENCE_NS;
 	if (tfc_ctx_new(NULL, &error, &client->ctx) < 0 ||
-	    tfc__peer_dial(client->ctx, options, &ops, client, &client->peer, &error) < 0)
+	    tfc__peer_dial(client->ctx, options, &ops, client, &error, &client->peer) < 0)
 		fail("dial", &error);
 	while (!client->is_up && !client->is_down)
 		wait_for(client, deadline);
@@ -122,7 +122,7 @@ static void await_answer(struct client *client)
 	uint64_t deadline = tfc__now() + PATIENCE_NS;
 	uint32_t before = open_calls++;
 	if (client->is_down ||
-	    tfc__rpc_call(tfc__peer_rpc(client->peer), &call, NULL, &error) < 0) {
+	    tfc__rpc_call(tfc__peer_rpc(client->peer), &call, &error, NULL) < 0) {
 		open_calls--;
 		return;
 	}
@@ -151,7 +151,7 @@ static void ask(struct client *client, const char *method, const char *job, size
 	tfc__msg_str(&params, key);
 	tfc__msg_text(&params, job, len);
 	tfc__msg_put_str(&params, "key", cursor);
-	if (client->is_down || !rpc || tfc__rpc_call(rpc, &call, NULL, &error) < 0)
+	if (client->is_down || !rpc || tfc__rpc_call(rpc, &call, &error, NULL) < 0)
 		lost++;
 	else
 		open_calls++;

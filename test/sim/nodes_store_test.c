@@ -26,7 +26,7 @@ struct bench {
 static void open_store(struct bench *bench)
 {
 	tfc_error error = TFC_ERROR_INIT;
-	if (store_alone_open(bench->ctx, bench->place, &bench->store, &error) < 0)
+	if (store_alone_open(bench->ctx, bench->place, &error, &bench->store) < 0)
 		fail_msg("%s", error.text);
 }
 

@@ -70,7 +70,7 @@ static void users_are_found_by_name_and_number(void **state)
 		struct tfc__user user;
 		tfc_error error = TFC_ERROR_INIT;
 		char groups[128] = "";
-		if (tfc__user_find(cases[i].text, passwd_file, group_file, &user, &error) < 0)
+		if (tfc__user_find(cases[i].text, passwd_file, group_file, &error, &user) < 0)
 			fail_msg("%s: %s", cases[i].text, error.text);
 		assert_string_equal(user.name, cases[i].name);
 		assert_string_equal(user.home, cases[i].home);
@@ -101,8 +101,8 @@ static void who_is_not_there_is_named(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct tfc__user user;
 		tfc_error error = TFC_ERROR_INIT;
-		assert_int_equal(tfc__user_find(cases[i].text, passwd_file, group_file, &user,
-						&error),
+		assert_int_equal(tfc__user_find(cases[i].text, passwd_file, group_file, &error,
+						&user),
 				 TFC_ENOENT);
 		if (!strstr(error.text, cases[i].sentence))
 			fail_msg("no \"%s\" in: %s", cases[i].sentence, error.text);
@@ -114,11 +114,11 @@ static void numbers_need_no_files(void **state)
 {
 	struct tfc__user user;
 	tfc_error error = TFC_ERROR_INIT;
-	assert_int_equal(tfc__user_find("7:8", "/does/not/exist", "/nor/this", &user, &error), 0);
+	assert_int_equal(tfc__user_find("7:8", "/does/not/exist", "/nor/this", &error, &user), 0);
 	assert_int_equal(user.uid, 7);
 	assert_int_equal(user.gid, 8);
 	tfc__user_fini(&user);
-	assert_int_equal(tfc__user_find("ann", "/does/not/exist", group_file, &user, &error),
+	assert_int_equal(tfc__user_find("ann", "/does/not/exist", group_file, &error, &user),
 			 TFC_ENOENT);
 	assert_non_null(strstr(error.text, "/does/not/exist"));
 	tfc__user_fini(&user);
@@ -128,10 +128,10 @@ static void groups_that_cannot_be_read_are_not_left_out(void **state)
 {
 	struct tfc__user user;
 	tfc_error error = TFC_ERROR_INIT;
-	assert_int_equal(tfc__user_find("ann", passwd_file, "/does/not/exist", &user, &error), 0);
+	assert_int_equal(tfc__user_find("ann", passwd_file, "/does/not/exist", &error, &user), 0);
 	assert_int_equal(user.group_count, 1);
 	tfc__user_fini(&user);
-	assert_true(tfc__user_find("ann", passwd_file, "/", &user, &error) < 0);
+	assert_true(tfc__user_find("ann", passwd_file, "/", &error, &user) < 0);
 	assert_string_equal(error.text, "cannot read \"/\": Is a directory");
 	tfc__user_fini(&user);
 }

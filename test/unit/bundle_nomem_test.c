@@ -57,7 +57,7 @@ static int hash(void)
 	tfc_error error = TFC_ERROR_INIT;
 	char text[TFC_BUNDLE_HASH_SIZE] = "";
 	SWEPT(tfc_bundle_hash);
-	int code = failing_said(tfc_bundle_hash(packed, text, &error), &error);
+	int code = failing_said(tfc_bundle_hash(packed, &error, text), &error);
 	assert_int_equal(strlen(text), code == TFC_OK ? 64 : 0);
 	return code;
 }

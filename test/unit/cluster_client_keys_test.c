@@ -30,7 +30,7 @@ static void begin(struct place *place)
 	tfc_error error = TFC_ERROR_INIT;
 	*place = (struct place){.ctx = NULL};
 	assert_int_equal(tfc_ctx_new(NULL, &error, &place->ctx), TFC_OK);
-	assert_int_equal(tfc__store_open_memory(place->ctx, &place->store, &error), TFC_OK);
+	assert_int_equal(tfc__store_open_memory(place->ctx, &error, &place->store), TFC_OK);
 	tfc__client_keys_init(&place->keys, place->ctx, place->store);
 }
 
@@ -59,7 +59,7 @@ static int find(const struct tfc__client_keys *keys, const char *text, uint32_t 
 		uint8_t digest, char job[17], tfc_error *error)
 {
 	const struct tfc__client_key key = key_of(text, owner, digest);
-	return tfc__client_keys_find(keys, &key, job, error);
+	return tfc__client_keys_find(keys, &key, error, job);
 }
 
 static void expect(const struct tfc__client_keys *keys, const char *text, const char *wanted)

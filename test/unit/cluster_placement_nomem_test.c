@@ -22,7 +22,7 @@ static int place(void)
 	tfc_error error = TFC_ERROR_INIT;
 	const struct tfc__place_request request = {
 		.job = job, .tasks = tasks, .task_count = 3, .nodes = &node, .node_count = 1};
-	int code = failing_said(tfc__place(&request, placed, &error), &error);
+	int code = failing_said(tfc__place_tasks(&request, &error, placed), &error);
 	assert_int_equal(node.tasks, code == TFC_OK ? 3 : 0);
 	return code;
 }

@@ -75,7 +75,7 @@ static struct tfc__place_request request_of_world(void)
 static int place(void)
 {
 	const struct tfc__place_request request = request_of_world();
-	return tfc__place(&request, w.placed, &w.error);
+	return tfc__place_tasks(&request, &w.error, w.placed);
 }
 
 /* It has said that the job can have so many ports of its pool. */
@@ -296,7 +296,7 @@ static void refuse_alone(const char *sentence)
 {
 	struct tfc__place_request request = request_of_world();
 	request.is_alone = true;
-	assert_int_equal(tfc__place(&request, w.placed, &w.error), TFC_EAGAIN);
+	assert_int_equal(tfc__place_tasks(&request, &w.error, w.placed), TFC_EAGAIN);
 	assert_string_equal(w.error.text, sentence);
 }
 

@@ -56,7 +56,7 @@ static void a_lock_outlives_the_process_that_took_it_while_a_copy_is_open(void *
 	int status;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_int_equal(tfc__pass_recv(ends[0], &byte, 1, &copy, 1, 0), 1);
+	assert_int_equal(tfc__pass_recv(ends[0], &byte, 1, 0, &copy, 1), 1);
 	assert_int_equal(lock(file), -1);
 	close(copy);
 	assert_int_equal(lock(file), 0);
@@ -98,7 +98,7 @@ static void a_pipe_hangs_up_with_the_last_copy_of_its_write_end(void **state)
 	assert_true(tfc__pass_send(ends[0], &part, 1, &pipe_ends[1], 1, 0) >= 0);
 	close(pipe_ends[1]);
 	assert_false(has_hung_up(pipe_ends[0])); /* one copy is on its way */
-	assert_int_equal(tfc__pass_recv(ends[1], &byte, 1, &copy, 1, 0), 1);
+	assert_int_equal(tfc__pass_recv(ends[1], &byte, 1, 0, &copy, 1), 1);
 	assert_false(has_hung_up(pipe_ends[0]));
 	close(copy);
 	assert_true(has_hung_up(pipe_ends[0]));

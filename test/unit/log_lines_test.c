@@ -102,7 +102,7 @@ static int next_until(struct log *log, uint64_t until, struct tfc__line *line, t
 	if (!log->lines.source)
 		tfc__lines_attach(&log->lines, tfc__log_file_open(log->dir, "worker-0",
 								  log->lines.position, error));
-	return tfc__lines_next(&log->lines, until, line, error);
+	return tfc__lines_next(&log->lines, until, error, line);
 }
 
 static int next(struct log *log, struct tfc__line *line)

@@ -77,13 +77,13 @@ static void a_renewal(void **state)
 
 static void a_job_is_opened(void **state)
 {
-	const struct tfc__agent_open message = {.target = {INSTANCE, 1, ID},
-						.epoch = 2,
-						.job_json = JOB,
-						.job_json_len = strlen(JOB),
-						.host_tag = "t\0g",
-						.host_tag_len = 3,
-						.bundle = &offer};
+	const struct tfc__call_open message = {.target = {INSTANCE, 1, ID},
+					       .epoch = 2,
+					       .job_json = JOB,
+					       .job_json_len = strlen(JOB),
+					       .host_tag = "t\0g",
+					       .host_tag_len = 3,
+					       .bundle = &offer};
 	golden_expect_message(
 		&tfc__agent_open_fields, &message,
 		"88a8696e7374616e6365cf0123456789abcdefa668616e646c6501a26964b03030303030"
@@ -102,10 +102,10 @@ static void a_job_is_opened(void **state)
 
 static void a_job_is_resumed(void **state)
 {
-	const struct tfc__agent_open message = {.target = {INSTANCE, 1, ID},
-						.epoch = 2,
-						.received = 300,
-						.has_minimal_env = true};
+	const struct tfc__call_open message = {.target = {INSTANCE, 1, ID},
+					       .epoch = 2,
+					       .received = 300,
+					       .has_minimal_env = true};
 	golden_expect_message(
 		&tfc__agent_open_fields, &message,
 		"85a8696e7374616e6365cf0123456789abcdefa668616e646c6501a26964b03030303030"
@@ -116,13 +116,13 @@ static void a_job_is_resumed(void **state)
 
 static void a_job_is_opened_whose_tasks_cannot_run(void **state)
 {
-	const struct tfc__agent_open message = {.target = {INSTANCE, 1, ID},
-						.epoch = 2,
-						.job_json = JOB,
-						.job_json_len = strlen(JOB),
-						.has_minimal_env = true,
-						.bundle_error = "it is gone",
-						.refused = "secret_env"};
+	const struct tfc__call_open message = {.target = {INSTANCE, 1, ID},
+					       .epoch = 2,
+					       .job_json = JOB,
+					       .job_json_len = strlen(JOB),
+					       .has_minimal_env = true,
+					       .bundle_error = "it is gone",
+					       .refused = "secret_env"};
 	golden_expect_message(
 		&tfc__agent_open_fields, &message,
 		"87a8696e7374616e6365cf0123456789abcdefa668616e646c6501a26964b03030303030"
@@ -138,14 +138,14 @@ static void a_job_is_opened_whose_tasks_cannot_run(void **state)
 
 static void a_job_was_opened(void **state)
 {
-	const struct tfc__agent_opened message = {.state = "open"};
+	const struct tfc__call_opened message = {.state = "open"};
 	golden_expect_message(&tfc__agent_opened_fields, &message, "81a57374617465a46f70656e",
 			      "82a57374617465a46f70656ea8726563656976656400");
 }
 
 static void a_job_was_resumed(void **state)
 {
-	const struct tfc__agent_opened message = {.state = "open", .received = 70000};
+	const struct tfc__call_opened message = {.state = "open", .received = 70000};
 	golden_expect_message(&tfc__agent_opened_fields, &message,
 			      "82a57374617465a46f70656ea87265636569766564ce00011170",
 			      "82a57374617465a46f70656ea87265636569766564ce00011170");

@@ -39,7 +39,7 @@ static void a_hello_is_read_as_it_was_written(void **state)
 	strcpy(hello.to, "b");
 	tfc__hello_write(&hello, &buf);
 	assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, &error), TFC_OK);
-	assert_int_equal(tfc__hello_read(&msg.root, &read, &error), TFC_OK);
+	assert_int_equal(tfc__hello_read(&msg.root, &error, &read), TFC_OK);
 	assert_string_equal(read.to, "b");
 	assert_int_equal(read.protocol, hello.protocol);
 	assert_int_equal(read.version, hello.version);
@@ -71,7 +71,7 @@ static void one_that_does_not_say_who_it_is_is_refused(void **state)
 			if (j != i)
 				tfc__msg_put_str(&buf, missing[j], "0123");
 		assert_int_equal(tfc__msg_parse(&msg, buf.data, buf.len, NULL, &error), TFC_OK);
-		assert_int_equal(tfc__hello_read(&msg.root, &read, &error), TFC_EPARSE);
+		assert_int_equal(tfc__hello_read(&msg.root, &error, &read), TFC_EPARSE);
 		tfc__hello_fini(&read);
 		tfc__msg_fini(&msg);
 		tfc__buf_fini(&buf);
@@ -107,7 +107,7 @@ static void a_node_of_0_2_is_refused_and_both_versions_are_named(void **state)
 	tfc_error error = TFC_ERROR_INIT;
 	struct tfc__buf buf = golden_parse(hello_of_0_2, &msg);
 	own.version = 0x000300;
-	assert_int_equal(tfc__hello_read(&msg.root, &other, &error), TFC_OK);
+	assert_int_equal(tfc__hello_read(&msg.root, &error, &other), TFC_OK);
 	assert_string_equal(other.node_id, "0123456789abcdef0123456789abcdef");
 	assert_string_equal(other.boot_id, "fedcba9876543210");
 	assert_int_equal(other.offer.slots, 4);

@@ -31,7 +31,7 @@ static void every_key_of_a_node_sets_its_field(void **state)
 	struct tfc__option_storage storage;
 	tfc_error error = TFC_ERROR_INIT;
 	if (tfc__options_read_json(&tfc__node_keys, all_of_node, sizeof(all_of_node) - 1, NULL,
-				   false, &o, &storage, &error) < 0)
+				   false, &o, &error, &storage) < 0)
 		fail_msg("%s", error.text);
 	assert_string_equal(o.name, "a");
 	assert_string_equal(o.listen[0], "tcp://h:1");
@@ -84,7 +84,7 @@ static void every_key_of_a_gateway_sets_its_field(void **state)
 	tfc_gateway_options o = TFC_GATEWAY_OPTIONS_INIT;
 	struct tfc__option_storage storage;
 	assert_int_equal(tfc__options_read_json(&tfc__gateway_keys, json, sizeof(json) - 1, NULL,
-						false, &o, &storage, NULL),
+						false, &o, NULL, &storage),
 			 TFC_OK);
 	assert_string_equal(o.address, "unix:/s");
 	assert_string_equal(o.key_file, "k");
@@ -100,7 +100,7 @@ static void pass_env_none_is_an_empty_list(void **state)
 	tfc_node_options o = TFC_NODE_OPTIONS_INIT;
 	struct tfc__option_storage storage;
 	assert_int_equal(tfc__options_read_json(&tfc__node_keys, json, sizeof(json) - 1, NULL,
-						false, &o, &storage, NULL),
+						false, &o, NULL, &storage),
 			 TFC_OK);
 	assert_non_null(o.pass_env);
 	assert_null(o.pass_env[0]);
@@ -150,7 +150,7 @@ static void an_error_names_the_key_and_its_line(void **state)
 		tfc_error error = TFC_ERROR_INIT;
 		assert_int_equal(tfc__options_read_json(&tfc__node_keys, cases[i].json,
 							strlen(cases[i].json), cases[i].file, false,
-							&o, &storage, &error),
+							&o, &error, &storage),
 				 cases[i].code);
 		assert_string_equal(error.text, cases[i].text);
 		assert_string_equal(error.component, "node");

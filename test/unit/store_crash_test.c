@@ -224,8 +224,8 @@ static int take_step(struct tfc__disk *disk, const struct step *step)
 	uint64_t version;
 	if (!step->value)
 		return tfc__disk_remove(disk, step->key, NULL);
-	return tfc__disk_put(disk, step->key, step->value, strlen(step->value), UINT64_MAX,
-			     &version, NULL);
+	return tfc__disk_put(disk, step->key, step->value, strlen(step->value), UINT64_MAX, NULL,
+			     &version);
 }
 
 static int add_value(void *user, const tfc_store_value *value)

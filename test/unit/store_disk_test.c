@@ -56,7 +56,7 @@ static void open_disk(struct tfc__disk *disk)
 static void put(struct tfc__disk *disk, const char *key, const char *value)
 {
 	uint64_t version;
-	assert_int_equal(tfc__disk_put(disk, key, value, strlen(value), ANY, &version, NULL),
+	assert_int_equal(tfc__disk_put(disk, key, value, strlen(value), ANY, NULL, &version),
 			 TFC_OK);
 }
 
@@ -84,7 +84,7 @@ static void assert_value(struct tfc__disk *disk, const char *key, const char *va
 {
 	struct tfc__buf data = {0};
 	uint64_t version;
-	assert_int_equal(tfc__disk_get(disk, key, &data, &version, NULL), TFC_OK);
+	assert_int_equal(tfc__disk_get(disk, key, &data, NULL, &version), TFC_OK);
 	assert_string_equal(data.data, value);
 	tfc__buf_fini(&data);
 }
@@ -96,7 +96,7 @@ static void assert_damaged(struct tfc__disk *disk)
 	struct tfc__buf data = {0};
 	uint64_t version;
 	tfc_error error = TFC_ERROR_INIT;
-	assert_int_equal(tfc__disk_get(disk, "jobs/a", &data, &version, &error), TFC_EPARSE);
+	assert_int_equal(tfc__disk_get(disk, "jobs/a", &data, &error, &version), TFC_EPARSE);
 	assert_non_null(strstr(error.text, path));
 	assert_non_null(strstr(error.text, "records/jobs/a"));
 	tfc__buf_fini(&data);
@@ -178,7 +178,7 @@ static void a_damaged_record_can_be_written_anew_or_removed(void **state)
 	open_disk(&disk);
 	put(&disk, "k", "old");
 	write_file("records/k", "torn", 4);
-	assert_int_equal(tfc__disk_put(&disk, "k", "x", 1, 0, &version, NULL), TFC_EPARSE);
+	assert_int_equal(tfc__disk_put(&disk, "k", "x", 1, 0, NULL, &version), TFC_EPARSE);
 	put(&disk, "k", "new");
 	assert_value(&disk, "k", "new");
 	write_file("records/k", "torn", 4);
@@ -196,7 +196,7 @@ static void a_link_is_no_record(void **state)
 	put(&disk, "k", "v");
 	snprintf(full, sizeof(full), "%s/records/link", path);
 	assert_int_equal(symlink("k", full), 0);
-	assert_int_equal(tfc__disk_get(&disk, "link", &data, &version, NULL), TFC_EPARSE);
+	assert_int_equal(tfc__disk_get(&disk, "link", &data, NULL, &version), TFC_EPARSE);
 	tfc__buf_fini(&data);
 	tfc__disk_close(&disk);
 }
@@ -306,7 +306,7 @@ static void assert_old_or_new(struct tfc__disk *disk, bool is_last)
 {
 	struct tfc__buf data = {0};
 	uint64_t version;
-	assert_int_equal(tfc__disk_get(disk, "jobs/a", &data, &version, NULL), TFC_OK);
+	assert_int_equal(tfc__disk_get(disk, "jobs/a", &data, NULL, &version), TFC_OK);
 	if (strcmp(data.data, "old") != 0)
 		assert_true(is_last && strcmp(data.data, "new") == 0);
 	tfc__buf_fini(&data);
@@ -324,7 +324,7 @@ static void try_failures(int sys_errno, int code)
 		tfc_error error = TFC_ERROR_INIT;
 		uint64_t version;
 		calls_left = call + 1;
-		int result = tfc__disk_put(&disk, "jobs/a", "new", 3, ANY, &version, &error);
+		int result = tfc__disk_put(&disk, "jobs/a", "new", 3, ANY, &error, &version);
 		has_failed = calls_left < 0;
 		assert_int_equal(result, has_failed ? code : TFC_OK);
 		calls_left = 1000;

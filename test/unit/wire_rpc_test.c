@@ -233,7 +233,7 @@ static void items_may_be_taken_as_bytes(void **state)
 						 .user = &items};
 	struct tfc__rpc_call *call;
 	far->serve = keep;
-	assert_int_equal(tfc__rpc_call(near->rpc, &options, &call, NULL), TFC_OK);
+	assert_int_equal(tfc__rpc_call(near->rpc, &options, NULL, &call), TFC_OK);
 	rpc_run(ctx);
 	tfc__msg_str(&item, "one");
 	assert_int_equal(tfc__rpc_item(requests[0], &item), TFC_OK);
@@ -305,7 +305,7 @@ static int call_with(const struct tfc__buf *params, struct rpc_outcome *outcome)
 						 .params = params,
 						 .end = on_end,
 						 .user = outcome};
-	return tfc__rpc_call(near->rpc, &options, NULL, &outcome->error);
+	return tfc__rpc_call(near->rpc, &options, &outcome->error, NULL);
 }
 
 static void what_the_other_end_would_refuse_is_not_sent(void **state)

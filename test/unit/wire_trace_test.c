@@ -146,9 +146,9 @@ static void make_calls(void)
 					    .item = on_item,
 					    .end = on_end,
 					    .user = stream_name};
-	assert_int_equal(tfc__rpc_call(near->rpc, &options, &stream_call, NULL), TFC_OK);
+	assert_int_equal(tfc__rpc_call(near->rpc, &options, NULL, &stream_call), TFC_OK);
 	options = (struct tfc__rpc_options){.method = wait_name, .end = on_end, .user = wait_name};
-	assert_int_equal(tfc__rpc_call(near->rpc, &options, &call, NULL), TFC_OK);
+	assert_int_equal(tfc__rpc_call(near->rpc, &options, NULL, &call), TFC_OK);
 	tfc__rpc_cancel(call);
 	assert_int_equal(tfc__rpc_notify(near->rpc, "note", &params), TFC_OK);
 	tfc__buf_fini(&params);

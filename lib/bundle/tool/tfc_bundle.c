@@ -63,7 +63,7 @@ static int add_archive(const char *from, const char *work, const char *store,
 	char *zip = tfc__path_join(work, "bundle.zip");
 	int code = zip ? tfc_bundle_pack(from, zip, error) : tfc__fail_nomem(error, "bundle");
 	if (code == TFC_OK)
-		code = tfc_bundle_hash(zip, hash, error);
+		code = tfc_bundle_hash(zip, error, hash);
 	if (code == TFC_OK)
 		code = move_in(zip, store, hash, error);
 	free(zip);
@@ -125,7 +125,7 @@ static int receive_archive(const char *work, const char *store, const char *want
 static int check_archive(const char *zip, const char *wanted, tfc_error *error)
 {
 	char hash[TFC_BUNDLE_HASH_SIZE];
-	int code = tfc_bundle_hash(zip, hash, error);
+	int code = tfc_bundle_hash(zip, error, hash);
 	return code < 0 ? code : compare_hash(hash, wanted, error);
 }
 
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
 	else if ((argc == 4 || argc == 5) && strcmp(argv[1], "unpack") == 0)
 		result = tfc_bundle_unpack(argv[2], argv[3], &error);
 	else if (argc == 3 && strcmp(argv[1], "hash") == 0)
-		result = tfc_bundle_hash(argv[2], hash, &error);
+		result = tfc_bundle_hash(argv[2], &error, hash);
 	else if (argc == 5 && strcmp(argv[1], "add") == 0)
 		result = add_archive(argv[2], argv[3], argv[4], hash, &error);
 	else if (argc == 6 && strcmp(argv[1], "receive") == 0)

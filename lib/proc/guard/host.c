@@ -22,8 +22,8 @@ struct request {
 /* The length of the message, 0 at the end of the socket, or -1 and errno. */
 static ssize_t receive(struct request *request, int *ret_fd)
 {
-	return tfc__pass_recv(TFC__GUARD_HOST, request, sizeof(*request) - 1, ret_fd, 1,
-			      MSG_DONTWAIT);
+	return tfc__pass_recv(TFC__GUARD_HOST, request, sizeof(*request) - 1, MSG_DONTWAIT, ret_fd,
+			      1);
 }
 
 static void obey(struct guard *guard, const struct request *request, int fd)

@@ -48,8 +48,8 @@ bool launch_await(struct shim *shim)
 	ssize_t len;
 	int fds[1 + TFC__LOCKS];
 	do
-		len = tfc__pass_recv(TFC__SHIM_GUARD, &shim->command, sizeof(shim->command), fds,
-				     1 + TFC__LOCKS, 0);
+		len = tfc__pass_recv(TFC__SHIM_GUARD, &shim->command, sizeof(shim->command), 0, fds,
+				     1 + TFC__LOCKS);
 	while (len < 0 && errno == EINTR);
 	uint32_t locks = shim->command.locks;
 	if (locks <= TFC__LOCKS && fds[locks] >= 0) /* else launch_map fails: no memfd */
@@ -60,7 +60,7 @@ bool launch_await(struct shim *shim)
 	return len > 0;
 }
 
-int launch_map(struct launch *launch)
+int launch_map(struct shim_launch *launch)
 {
 	struct stat status;
 	if (fstat(TFC__SHIM_LAUNCH, &status) < 0)
@@ -95,7 +95,7 @@ int launch_map(struct launch *launch)
 	return 0;
 }
 
-void launch_unmap(struct launch *launch)
+void launch_unmap(struct shim_launch *launch)
 {
 	if (launch->head)
 		munmap(launch->head, launch->size);

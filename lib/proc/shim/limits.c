@@ -18,7 +18,7 @@ static rlim_t limit_of(uint64_t value)
 	return value == UINT64_MAX ? RLIM_INFINITY : (rlim_t)value;
 }
 
-static int set_rlimits(const struct launch *launch, volatile struct tfc__report *report)
+static int set_rlimits(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	for (uint32_t i = 0; i < launch->head->rlimit_count; i++) {
 		const struct tfc__launch_rlimit *wanted = &launch->rlimits[i];
@@ -36,7 +36,7 @@ static int set_rlimits(const struct launch *launch, volatile struct tfc__report 
 	return 0;
 }
 
-static int set_nice(const struct launch *launch, volatile struct tfc__report *report)
+static int set_nice(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	int add = launch->head->nice;
 	report->asked = add;
@@ -49,7 +49,7 @@ static int set_nice(const struct launch *launch, volatile struct tfc__report *re
 	return setpriority(PRIO_PROCESS, 0, old + add) < 0 ? errno : 0;
 }
 
-static int set_oom_score(const struct launch *launch, volatile struct tfc__report *report)
+static int set_oom_score(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	char text[16], *end = text + sizeof(text), *begin = end;
 	int score = launch->head->oom_score_adj;
@@ -71,7 +71,7 @@ static int set_oom_score(const struct launch *launch, volatile struct tfc__repor
 }
 
 /* The groups first: afterwards the process has no permission to change them. */
-static int set_user(const struct launch *launch, volatile struct tfc__report *report)
+static int set_user(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	const struct tfc__launch *head = launch->head;
 	if (!(head->limit_flags & TFC__LIMIT_USER))
@@ -96,7 +96,7 @@ static int write_group_file(const struct shim *shim, const char *name, const cha
 	return error;
 }
 
-int limits_group(struct shim *shim, const struct launch *launch)
+int limits_group(struct shim *shim, const struct shim_launch *launch)
 {
 	char text[40];
 	uint64_t bytes = launch->head->memory;
@@ -120,11 +120,11 @@ int limits_group(struct shim *shim, const struct launch *launch)
 
 /* ---- */
 
-int limits_apply(const struct launch *launch, volatile struct tfc__report *report)
+int limits_apply(const struct shim_launch *launch, volatile struct tfc__report *report)
 {
 	static const struct {
 		uint32_t step;
-		int (*set)(const struct launch *launch, volatile struct tfc__report *report);
+		int (*set)(const struct shim_launch *launch, volatile struct tfc__report *report);
 	} limits[] = {
 		{TFC__STEP_NICE, set_nice},
 		{TFC__STEP_OOM_SCORE, set_oom_score},

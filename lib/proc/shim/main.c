@@ -45,7 +45,7 @@ static int become_parent(struct shim *shim)
 	return shim->signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? errno : end_open(shim);
 }
 
-static int open_log(struct shim *shim, const struct launch *launch)
+static int open_log(struct shim *shim, const struct shim_launch *launch)
 {
 	struct tfc__log_writer *log = &shim->log;
 	log->fd = log->dir_fd = -1;
@@ -59,7 +59,7 @@ static int open_log(struct shim *shim, const struct launch *launch)
 }
 
 /* 0, or an errno; the step that failed is in the report. */
-static int start(struct shim *shim, struct launch *launch)
+static int start(struct shim *shim, struct shim_launch *launch)
 {
 	int out[2] = {-1, -1}, err[2] = {-1, -1}, progress;
 	int error = launch_map(launch);
@@ -177,7 +177,7 @@ int main(void)
 			    .log.dir_fd = -1,
 			    .progress = -1,
 			    .report.step = TFC__STEP_LAUNCH};
-	struct launch launch = {.head = NULL};
+	struct shim_launch launch = {.head = NULL};
 	shim.has_groups = isolation_has_groups();
 	int error = become_parent(&shim);
 	isolation_prepare(&shim);

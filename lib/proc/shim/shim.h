@@ -37,7 +37,7 @@ struct shim {
  * the guard is gone. map: maps and checks the memfd and turns its offsets into pointers; 0 or an
  * errno.
  */
-struct launch {
+struct shim_launch {
 	struct tfc__launch *head;
 	size_t size;
 	char **argv;
@@ -49,20 +49,20 @@ struct launch {
 	const uint32_t *groups;
 };
 bool launch_await(struct shim *shim);
-int launch_map(struct launch *launch);
-void launch_unmap(struct launch *launch);
+int launch_map(struct shim_launch *launch);
+void launch_unmap(struct shim_launch *launch);
 
 /*
  * task.c: starts shim->task with out and err as its output, and progress, unless it is -1, as its
  * descriptor 3. Returns 0, or an errno; then shim->report has the step that failed and its details.
  */
-int task_start(struct shim *shim, const struct launch *launch, int out, int err, int progress);
+int task_start(struct shim *shim, const struct shim_launch *launch, int out, int err, int progress);
 
 /* limits.c: limits memory and CPUs of the task's cgroup. 0, or an errno and the report as above. */
-int limits_group(struct shim *shim, const struct launch *launch);
+int limits_group(struct shim *shim, const struct shim_launch *launch);
 
 /* limits.c: in the child, before its exec. 0, or an errno and *report as above. */
-int limits_apply(const struct launch *launch, volatile struct tfc__report *report);
+int limits_apply(const struct shim_launch *launch, volatile struct tfc__report *report);
 
 /* stall.c. open: 0 or an errno; the caller owns the write end. */
 int stall_open(struct shim *shim, uint32_t stall_ms, int *ret_write_end);

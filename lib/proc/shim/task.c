@@ -14,7 +14,7 @@
  * As execvpe(3) with the task's own PATH, except that a file that is not executable code is an
  * error.
  */
-static int exec_through_path(const struct launch *launch)
+static int exec_through_path(const struct shim_launch *launch)
 {
 	const char *name = launch->argv[0];
 	char file[PATH_MAX];
@@ -56,8 +56,8 @@ static _Noreturn void give_up(volatile struct tfc__report *report, uint32_t step
 	_exit(127);
 }
 
-static _Noreturn void become_task(const struct shim *shim, const struct launch *launch, int out,
-				  int err, int progress, pid_t pid,
+static _Noreturn void become_task(const struct shim *shim, const struct shim_launch *launch,
+				  int out, int err, int progress, pid_t pid,
 				  volatile struct tfc__report *report)
 {
 	sigset_t none;
@@ -85,7 +85,7 @@ static _Noreturn void become_task(const struct shim *shim, const struct launch *
 	give_up(report, TFC__STEP_EXEC, exec_through_path(launch));
 }
 
-int task_start(struct shim *shim, const struct launch *launch, int out, int err, int progress)
+int task_start(struct shim *shim, const struct shim_launch *launch, int out, int err, int progress)
 {
 	shim->report.step = TFC__STEP_FORK;
 	volatile struct tfc__report *report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,

@@ -67,7 +67,7 @@ static int perform_get(struct helper *helper, const char *key, tfc_error *error)
 {
 	struct tfc__buf data = {0};
 	uint64_t version;
-	int code = tfc__disk_get(&helper->disk, key, &data, &version, error);
+	int code = tfc__disk_get(&helper->disk, key, &data, error, &version);
 	if (code == TFC_OK)
 		reply_value(helper, &(tfc_store_value){.key = key,
 						       .data = data.data,
@@ -81,8 +81,8 @@ static int perform_put(struct helper *helper, const struct tfc__store_request *r
 		       const char *key, const void *data, tfc_error *error)
 {
 	uint64_t version;
-	int code = tfc__disk_put(&helper->disk, key, data, request->len, request->version, &version,
-				 error);
+	int code = tfc__disk_put(&helper->disk, key, data, request->len, request->version, error,
+				 &version);
 	if (code == TFC_OK)
 		reply_value(helper, &(tfc_store_value){.key = key, .data = "", .version = version});
 	return code;

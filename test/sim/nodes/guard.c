@@ -398,8 +398,8 @@ static void receive(struct sim_guard *guard)
 	} message;
 	while (!guard->is_host_gone) {
 		int fd = -1;
-		ssize_t len = tfc__pass_recv(guard->socket, &message, sizeof(message) - 1, &fd, 1,
-					     MSG_DONTWAIT);
+		ssize_t len = tfc__pass_recv(guard->socket, &message, sizeof(message) - 1,
+					     MSG_DONTWAIT, &fd, 1);
 		if (len < 0 && errno == EAGAIN)
 			return;
 		if (len <= 0)

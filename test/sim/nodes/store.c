@@ -553,8 +553,8 @@ static void close_store(void *store)
 	lose_host(store);
 }
 
-int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
-			  tfc_error *error)
+int tfc__store_open_local(tfc_ctx *ctx, const char *path, tfc_error *error,
+			  struct tfc__store **ret_store)
 {
 	static const tfc_store_ops ops = {.size = sizeof(ops),
 					  .get = get,
@@ -577,7 +577,7 @@ int tfc__store_open_local(tfc_ctx *ctx, const char *path, struct tfc__store **re
 		return tfc__fail(error, store->code, "store", 0, "state directory %s: %s", path,
 				 tfc_err_text(store->code));
 	}
-	return tfc__store_open(ctx, &ops, store, &kind, ret_store, error);
+	return tfc__store_open(ctx, &ops, store, &kind, error, ret_store);
 }
 
 /* ---- what happens to it */

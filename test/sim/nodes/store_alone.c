@@ -56,8 +56,8 @@ struct sim_store *store_alone_at(const char *place)
 	return find_place(place)->machine.store;
 }
 
-int store_alone_open(tfc_ctx *ctx, const char *path, struct tfc__store **ret_store,
-		     tfc_error *error)
+int store_alone_open(tfc_ctx *ctx, const char *path, tfc_error *error,
+		     struct tfc__store **ret_store)
 {
 	struct place *place = find_place(path);
 	if (!sim.random)
@@ -66,7 +66,7 @@ int store_alone_open(tfc_ctx *ctx, const char *path, struct tfc__store **ret_sto
 		tfc_ctx_post(ctx, drive, place);
 	place->host.ctx = ctx;
 	sim_enter(&place->host);
-	return tfc__store_open_local(ctx, path, ret_store, error);
+	return tfc__store_open_local(ctx, path, error, ret_store);
 }
 
 /* ---- what the store and the queue of events need of the rest */
